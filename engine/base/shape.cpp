@@ -1,0 +1,79 @@
+#include "engine/base/shape.h"
+
+#include <algorithm>
+
+#include "engine/base/error.h"
+
+namespace gemel {
+
+Shape::Shape(std::span<const std::int64_t> dims) {
+  for (std::int64_t d : dims) push_back(d);
+}
+
+void Shape::push_back(std::int64_t extent) {
+  if (rank_ == kMaxRank) throw ShapeError("shape: more than 8 axes; accepted: 0..8");
+  if (extent < 0) throw ShapeError("shape: extent " + std::to_string(extent) + " is negative; accepted: 0 or more");
+  dims_[static_cast<std::size_t>(rank_++)] = extent;
+}
+
+std::int64_t Shape::dim(int axis) const { return (*this)[checked_axis("shape", "shape", *this, axis)]; }
+
+std::int64_t Shape::product(int from, int to) const {
+  std::int64_t n = 1;
+  for (int i = from; i < to; ++i) n *= (*this)[i];
+  return n;
+}
+
+bool Shape::operator==(const Shape& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
+
+std::string to_string(const Shape& shape) {
+  std::string out = "[";
+  for (int i = 0; i < shape.rank(); ++i) out += (i ? ", " : "") + std::to_string(shape[i]);
+  return out + "]";
+}
+
+int checked_axis(const char* op, const char* name, const Shape& shape, std::int64_t axis) {
+  const int r = shape.rank();
+  if (axis < -r || axis >= r)
+    throw ShapeError(std::string(op) + ": axis " + std::to_string(axis) + " is out of range for " + name + " " +
+                     to_string(shape) +
+                     (r ? "; accepted: " + std::to_string(-r) + ".." + std::to_string(r - 1) : "; it has no axes"));
+  return static_cast<int>(axis < 0 ? axis + r : axis);
+}
+
+Shape row_major_strides(const Shape& shape) {
+  Shape out = shape;
+  std::int64_t step = 1;
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    out[i] = step;
+    step *= shape[i];
+  }
+  return out;
+}
+
+Shape broadcast_strides(const Shape& from, const Shape& to) {
+  Shape out = to;
+  std::int64_t step = 1;
+  for (int k = 1; k <= to.rank(); ++k) {
+    const int i = from.rank() - k;
+    out[to.rank() - k] = i >= 0 && from[i] != 1 ? step : 0;
+    if (i >= 0) step *= from[i];
+  }
+  return out;
+}
+
+Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b) {
+  Shape out = a.rank() >= b.rank() ? a : b;
+  const Shape& less = a.rank() >= b.rank() ? b : a;
+  for (int k = 1; k <= less.rank(); ++k) {
+    std::int64_t& d = out[out.rank() - k];
+    const std::int64_t e = less[less.rank() - k];
+    if (d != e && d != 1 && e != 1)
+      throw ShapeError(std::string(op) + ": " + to_string(a) + " and " + to_string(b) +
+                       " do not broadcast; accepted: equal extents or 1, from the last axis");
+    if (d == 1) d = e;
+  }
+  return out;
+}
+
+}  // namespace gemel

@@ -1,0 +1,30 @@
+// Spec: what is known of a tensor before it has memory.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/base/dtype.h"
+#include "engine/base/shape.h"
+
+namespace gemel {
+
+struct Spec {
+  Shape shape;
+  DType dtype = DType::float32;
+
+  std::int64_t elements() const { return shape.elements(); }
+  std::int64_t bytes() const { return elements() * static_cast<std::int64_t>(size_of(dtype)); }
+  bool operator==(const Spec&) const = default;
+};
+using Specs = std::vector<Spec>;
+
+/// "float32 [2, 3]"
+inline std::string to_string(const Spec& spec) { return std::string(to_string(spec.dtype)) + " " + to_string(spec.shape); }
+
+inline Spec f32(std::initializer_list<std::int64_t> dims) { return {Shape(dims), DType::float32}; }
+inline Spec i32(std::initializer_list<std::int64_t> dims) { return {Shape(dims), DType::int32}; }
+inline Spec i64(std::initializer_list<std::int64_t> dims) { return {Shape(dims), DType::int64}; }
+inline Spec b8(std::initializer_list<std::int64_t> dims) { return {Shape(dims), DType::boolean}; }
+
+}  // namespace gemel

@@ -1,0 +1,114 @@
+// Device: one OpenCL device with its context, in-order queue, memory and programs. No type of the OpenCL headers shows.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "opencl/buffer.h"
+#include "opencl/profile.h"
+
+namespace gemel::opencl {
+
+/// What the machine offers. Platforms without devices are listed too.
+struct PlatformInfo {
+  std::string name, vendor, version;
+  std::vector<DeviceProfile> devices;
+  std::vector<std::string> problems;  // [device]: why it cannot be used, or empty
+};
+/// @return every platform in the loader's order; empty where there is no OpenCL at all
+std::vector<PlatformInfo> platforms();
+
+struct DeviceOptions {
+  std::string platform;               // index, or a part of the name in any case ("pocl" finds PoCL); empty: the best
+  std::string device;                 // index in the platform, "cpu" or "gpu"; empty: the best
+  int threads = 0;                    // of a CPU device; 0: all
+  std::int64_t memory_limit = 0;      // bytes; 0: the least of device memory, the cgroup's limit and, where shared, what is free
+  GemmChoice gemm = GemmChoice::automatic;
+  bool profiling = false;             // time every kernel
+};
+
+/// Up to three dimensions of work-items. A local extent of 0 leaves it to the driver.
+struct Range {
+  std::array<std::int64_t, 3> global{1, 1, 1}, local{0, 0, 0};
+  int dimensions = 1;
+};
+inline Range range1(std::int64_t global, std::int64_t local = 0) { return {{global, 1, 1}, {local, 0, 0}, 1}; }
+inline Range range2(std::array<std::int64_t, 2> global, std::array<std::int64_t, 2> local = {0, 0}) {
+  return {{global[0], global[1], 1}, {local[0], local[1], 0}, 2};
+}
+inline Range range3(std::array<std::int64_t, 3> global, std::array<std::int64_t, 3> local = {0, 0, 0}) { return {global, local, 3}; }
+
+struct LocalBytes { std::int64_t bytes; };  // a __local argument
+/// int32 passes as `int`, int64 as `long`, float as `float`.
+using Argument = std::variant<Region, std::int32_t, std::int64_t, float, LocalBytes>;
+
+class Kernel;  // one kernel of one program; lives as long as its device
+
+/// What the profiler is told of one piece of work on the queue; times in nanoseconds of the device's clock.
+struct Work {
+  std::string name;
+  std::int64_t flops = 0, bytes = 0;
+  std::int64_t begin_ns = 0, end_ns = 0;
+};
+
+/// A read on its way to the host. Destroying it waits, so that its memory outlives the transfer.
+class PendingRead {
+ public:
+  virtual ~PendingRead() = default;
+  /// Waits, then gives the bytes.
+  virtual std::span<const std::byte> get() = 0;
+};
+
+class Device {
+ public:
+  /// @throws DeviceError no platform; unknown platform or device (lists those found)
+  static std::unique_ptr<Device> open(const DeviceOptions& options);
+  virtual ~Device() = default;
+
+  virtual const DeviceProfile& profile() const = 0;
+  virtual Allocator& memory() = 0;
+
+  /// A kernel of an embedded source, built on first use: `kernel("softmax.cl", "softmax_rows", "-DTILE=16")`.
+  virtual Kernel& kernel(std::string_view file, std::string_view name, std::string_view options = {}) = 0;
+  /// A kernel of generated source. `title` names the program in messages.
+  virtual Kernel& generated_kernel(std::string_view title, const std::string& source, std::string_view name) = 0;
+  /// True where the source builds here; for optional features. Never throws.
+  virtual bool builds(const std::string& source) = 0;
+
+  /// Enqueues. An empty range (any global extent 0) does nothing.
+  virtual void run(Kernel& kernel, const Range& range, std::span<const Argument> arguments) = 0;
+  void run(Kernel& kernel, const Range& range, std::initializer_list<Argument> arguments) {
+    run(kernel, range, std::span(arguments.begin(), arguments.size()));
+  }
+  virtual void copy(const Region& from, const Region& to) = 0;
+  /// Fills with a repeated 1-, 2-, 4- or 8-byte pattern.
+  virtual void fill(const Region& to, std::span<const std::byte> pattern) = 0;
+  /// Copies the host bytes before it returns; the transfer itself may come later.
+  virtual void write(const Region& to, std::span<const std::byte> from) = 0;
+  /// Enqueues a transfer from memory that `from` keeps alive.
+  virtual void write(const Region& to, std::shared_ptr<const std::vector<std::byte>> from) = 0;
+  /// Waits.
+  virtual void read(const Region& from, std::span<std::byte> to) = 0;
+  virtual std::unique_ptr<PendingRead> read_later(const Region& from) = 0;
+  /// Sends what is enqueued to the device without waiting.
+  virtual void flush() = 0;
+  virtual void finish() = 0;
+
+  /// Four int32 that kernels set when an index is out of range: {code, value, bound, 0}; code 0 is "no error".
+  virtual Region error_word() = 0;
+
+  /// With profiling: FLOPs and bytes that the next enqueued work is charged with, and its name.
+  virtual void announce(std::string_view name, std::int64_t flops, std::int64_t bytes) = 0;
+  /// With profiling: all work finished since the last call, in queue order. Waits for it.
+  virtual std::vector<Work> take_work() = 0;
+};
+
+}  // namespace gemel::opencl

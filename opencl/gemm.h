@@ -1,0 +1,35 @@
+// GEMM behind one interface, C = alpha op(A) op(B) + beta C, all matrices row-major, with several providers.
+#pragma once
+#include <cstdint>
+#include <span>
+
+#include "opencl/device.h"
+
+namespace gemel::opencl {
+
+enum class Transposed { no, yes };
+
+/// op(A) is [m, k], op(B) [k, n], C [m, n]; `batch` of them at fixed strides (in elements; 0 repeats the same matrix).
+struct GemmProblem {
+  std::int64_t m = 0, n = 0, k = 0, batch = 1;
+  Transposed a = Transposed::no, b = Transposed::no;
+  std::int64_t stride_a = 0, stride_b = 0, stride_c = 0;
+  float alpha = 1, beta = 0;  // beta 0 does not read C
+};
+
+struct GemmProvider {
+  const char* name;
+  /// nullptr where it can compute the problem right, else why not.
+  const char* (*declines)(const GemmProblem&, const DeviceProfile&);
+  /// Larger is preferred.
+  int (*rank)(const GemmProblem&, const DeviceProfile&);
+  std::int64_t (*workspace_bytes)(const GemmProblem&, const DeviceProfile&);
+  void (*run)(Device&, const GemmProblem&, const Region& a, const Region& b, const Region& c, const Region& workspace);
+};
+
+/// CLBlast first, then Gemel's own (which never declines).
+std::span<const GemmProvider> gemm_providers();
+/// The best ranked provider that takes the problem, after the user's choice in the profile. A pure function.
+const GemmProvider& choose_gemm(const GemmProblem& problem, const DeviceProfile& profile);
+
+}  // namespace gemel::opencl

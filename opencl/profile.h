@@ -1,0 +1,35 @@
+// DeviceProfile: facts about a device, from which kernel variants decide. Facts only, never who made it.
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace gemel::opencl {
+
+enum class DeviceKind { cpu, gpu, accelerator };
+enum class GemmChoice { automatic, clblast, native };
+
+struct DeviceProfile {
+  std::string platform, name, vendor, version, driver;
+  DeviceKind kind = DeviceKind::cpu;
+  bool is_emulator = false;           // a software stand-in for other hardware (llvmpipe, oclgrind): preferred last
+  int compute_units = 1;
+  int clock_mhz = 0;
+  int simd_width = 1;                 // float lanes of a vector register
+  bool has_real_local_memory = false; // scratch memory of its own, not main memory under another name
+  bool shares_host_memory = false;
+  bool has_fp16 = false;
+  bool has_native_kernels = false;
+  std::int64_t local_bytes = 0;
+  std::int64_t global_bytes = 0;
+  std::int64_t max_allocation_bytes = 0;
+  std::int64_t max_group_size = 1;
+  std::int64_t max_argument_bytes = 1024;
+  std::int64_t base_alignment_bytes = 128;  // of a sub-buffer's origin
+  GemmChoice gemm = GemmChoice::automatic;  // what the user asked for
+
+  bool is_cpu() const { return kind == DeviceKind::cpu; }
+  /// Rough single-precision rate, only to rank devices: units x lanes x clock x 2.
+  double estimated_gflops() const;
+};
+
+}  // namespace gemel::opencl
