@@ -78,8 +78,9 @@ class Device {
 
   /// A kernel of an embedded source, built on first use: `kernel("softmax.cl", "softmax_rows", "-DTILE=16")`.
   virtual Kernel& kernel(std::string_view file, std::string_view name, std::string_view options = {}) = 0;
-  /// A kernel of generated source. `title` names the program in messages.
-  virtual Kernel& generated_kernel(std::string_view title, const std::string& source, std::string_view name) = 0;
+  /// A kernel of generated source. `title` names the program, here and in messages; `source` is asked once for each title.
+  virtual Kernel& generated_kernel(std::string_view title, const std::function<std::string()>& source,
+                                   std::string_view name) = 0;
   /// True where the source builds here; for optional features. Never throws.
   virtual bool builds(const std::string& source) = 0;
 

@@ -26,6 +26,7 @@ struct DeviceProfile {
   std::int64_t max_argument_bytes = 1024;
   std::int64_t base_alignment_bytes = 128;  // of a sub-buffer's origin
   GemmChoice gemm = GemmChoice::automatic;  // what the user asked for
+  bool profiling = false;                   // every kernel is timed
 
   bool is_cpu() const { return kind == DeviceKind::cpu; }
   /// Rough single-precision rate, only to rank devices: units x lanes x clock x 2.
