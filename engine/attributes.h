@@ -1,0 +1,58 @@
+// Attributes: what an application of an operator knows besides its inputs. Named, typed, ordered: they compare, hash and print.
+#pragma once
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "engine/base/dtype.h"
+#include "engine/base/shape.h"
+
+namespace gemel {
+
+struct Program;
+
+/// The types an attribute can have, in the order of Attributes::Item.
+enum class Type { integer, real, boolean, text, integers, shape, dtype, program };
+std::string_view to_string(Type type);
+
+class Attributes {
+ public:
+  /// A captured program is an attribute like any other.
+  using Item = std::variant<std::int64_t, double, bool, std::string, std::vector<std::int64_t>, Shape, DType,
+                            std::shared_ptr<const Program>>;
+  using Entry = std::pair<std::string, Item>;
+
+  Attributes() = default;
+  Attributes(std::initializer_list<Entry> entries) : entries_(entries) {}
+
+  /// Each throws InternalError if the name is missing or of another type.
+  std::int64_t integer(std::string_view name) const;
+  double real(std::string_view name) const;
+  bool boolean(std::string_view name) const;
+  const std::string& text(std::string_view name) const;
+  const std::vector<std::int64_t>& integers(std::string_view name) const;
+  const Shape& shape(std::string_view name) const;
+  DType dtype(std::string_view name) const;
+  const std::shared_ptr<const Program>& program(std::string_view name) const;
+
+  bool has(std::string_view name) const { return find(name) != nullptr; }
+  const Item* find(std::string_view name) const;
+  void set(std::string_view name, Item item);
+  const std::vector<Entry>& entries() const { return entries_; }
+  bool operator==(const Attributes& other) const { return entries_ == other.entries_; }
+
+ private:
+  std::vector<Entry> entries_;
+};
+
+/// "axis=1, keep=true"
+std::string to_string(const Attributes& attributes);
+std::string to_string(const Attributes::Item& item);
+inline Type type_of(const Attributes::Item& item) { return static_cast<Type>(item.index()); }
+
+}  // namespace gemel

@@ -1,0 +1,56 @@
+// Reverse-mode differentiation over recorded nodes. Rules are written in public operators, so a pass differentiates again.
+#pragma once
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "engine/op.h"
+#include "engine/value.h"
+
+namespace gemel {
+
+/// A gradient rule's view of one node.
+class Backward {
+ public:
+  Backward(std::shared_ptr<Node> node, Values gradients, std::vector<bool> wants, Session& session, bool differentiable);
+  bool wants(int input) const { return wants_[static_cast<std::size_t>(input)]; }
+  bool has_gradient(int output) const { return static_cast<bool>(gradients_[static_cast<std::size_t>(output)]); }
+  /// @throws InternalError if none arrived
+  const Value& gradient(int output) const;
+  /// @throws InternalError if the record does not declare that it is read; UsageError if it was changed in place since
+  Value input(int i) const;
+  Value output(int i) const;
+  const Spec& input_spec(int i) const { return node_->inputs[static_cast<std::size_t>(i)].value.spec(); }
+  const Shape& input_shape(int i) const { return input_spec(i).shape; }
+  const Spec& output_spec(int i) const { return node_->outputs[static_cast<std::size_t>(i)].value.spec(); }
+  int input_count() const { return static_cast<int>(node_->inputs.size()); }
+  int output_count() const { return static_cast<int>(node_->outputs.size()); }
+  const Attributes& attributes() const { return node_->attributes; }
+  Session& session() const { return session_; }
+
+ private:
+  Value fresh(const Node::Saved& saved, const char* what, int i) const;
+  std::shared_ptr<Node> node_;
+  Values gradients_;
+  std::vector<bool> wants_;
+  Session& session_;
+  bool differentiable_;
+};
+
+/// What becomes of the history: let it go; keep it for another pass; keep it and record this pass too.
+enum class Tape { release, retain, extend };
+
+/// Called as soon as the gradient of inputs[index] is complete.
+using GradientReady = std::function<void(std::size_t index, Value& gradient)>;
+
+/// Gradients of sum(outputs * output_gradients) with respect to inputs.
+/// @param output_gradients  ones where missing
+/// @return an empty value where no gradient flows; results never share memory with each other
+/// @throws UsageError an input that wants no gradient, a history already released, a saved tensor changed in place
+Values gradient(const Values& outputs, const Values& inputs, Values output_gradients = {}, Tape tape = Tape::release,
+                const GradientReady& ready = {});
+
+/// The leaves that the outputs' histories reach, by ascending node number.
+std::vector<std::shared_ptr<Node>> leaves_of(const Values& outputs);
+
+}  // namespace gemel

@@ -1,0 +1,71 @@
+#include "engine/dispatch.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <set>
+
+#include "engine/base/error.h"
+#include "engine/kernel.h"
+
+namespace gemel {
+namespace {
+
+bool verbose() {
+  static const bool value = [] {
+    const char* text = std::getenv("GEMEL_VERBOSE");
+    return text && std::strstr(text, "dispatch");
+  }();
+  return value;
+}
+
+/// Prints a choice the first time it is made.
+void explain(const Problem& problem, const opencl::DeviceProfile& profile, const Variant& chosen) {
+  static std::mutex mutex;
+  static std::set<std::string> seen;
+  std::string text = fmt::format("dispatch: {} {} -> {}", problem.op.name, to_string(problem), chosen.name);
+  for (const Variant& v : problem.op.variants)
+    if (const char* why = v.declines(problem, profile)) text += fmt::format("; {} declines: {}", v.name, why);
+  const std::lock_guard lock(mutex);
+  if (seen.insert(text).second) fmt::print(stderr, "{}\n", text);
+}
+
+}  // namespace
+
+const char* never_declines(const Problem&, const opencl::DeviceProfile&) { return nullptr; }
+
+std::string to_string(const Problem& problem) {
+  std::string out;
+  for (const Spec& s : problem.inputs) out += (out.empty() ? "" : ", ") + to_string(s);
+  const std::string attributes = to_string(problem.attributes);
+  return attributes.empty() ? out : out + " " + attributes;
+}
+
+const Variant& choose(const Problem& problem, const opencl::DeviceProfile& profile) {
+  const Variant* best = nullptr;
+  int best_rank = 0;
+  for (const Variant& v : problem.op.variants) {
+    if (v.declines(problem, profile)) continue;
+    const int rank = v.rank ? v.rank(problem, profile) : 0;
+    if (best && rank <= best_rank) continue;
+    best = &v;
+    best_rank = rank;
+  }
+  if (!best) throw InternalError(fmt::format("{}: no variant takes {}", problem.op.name, to_string(problem)));
+  if (verbose()) explain(problem, profile, *best);
+  return *best;
+}
+
+void launch(opencl::Device& device, const Variant& variant, const Problem& problem, std::span<const opencl::Region> in,
+            std::span<const opencl::Region> out) {
+  opencl::Buffer workspace;
+  if (variant.workspace_bytes)
+    if (const std::int64_t bytes = variant.workspace_bytes(problem, device.profile()); bytes > 0)
+      workspace = device.memory().allocate(bytes, problem.op.name + " workspace");
+  Launch call(device, problem, in, out, workspace ? opencl::whole(workspace) : opencl::Region{});
+  variant.launch(call);
+}
+
+}  // namespace gemel

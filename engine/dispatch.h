@@ -1,0 +1,24 @@
+// Dispatch: which variant computes a problem. A pure function of operator, specs, attributes and device profile.
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/op.h"
+#include "opencl/device.h"
+
+namespace gemel {
+
+/// The best ranked variant that supports the problem; the first among equals. GEMEL_VERBOSE=dispatch prints each new
+/// choice with each refusal and its reason.
+/// @throws InternalError if all decline: the last variant of a record always can
+const Variant& choose(const Problem& problem, const opencl::DeviceProfile& profile);
+
+/// Enqueues one variant. @param in, out  device memory of the problem's inputs and outputs
+void launch(opencl::Device& device, const Variant& variant, const Problem& problem, std::span<const opencl::Region> in,
+            std::span<const opencl::Region> out);
+
+/// "float32 [2, 3], float32 [3] axis=1"
+std::string to_string(const Problem& problem);
+
+}  // namespace gemel

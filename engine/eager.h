@@ -1,0 +1,25 @@
+// The eager interpreter: enqueues each operator on the device as it is applied.
+#pragma once
+#include "engine/trace.h"
+
+namespace gemel::opencl {
+class Device;
+}
+
+namespace gemel {
+
+class EagerInterpreter : public Interpreter {
+ public:
+  explicit EagerInterpreter(opencl::Device& device) : device_(device) {}
+  void compute(const OpDef& op, const Attributes& attributes, std::span<const Value> inputs,
+               std::span<const Value> outputs) override;
+  std::unique_ptr<Memory> allocate(const Spec& spec, std::string_view what) override;
+  void write(const Value& to, std::span<const std::byte> from) override;
+  void read(const Value& from, std::span<std::byte> to) override;
+  void copy(const Value& from, const Value& to) override;
+
+ private:
+  opencl::Device& device_;
+};
+
+}  // namespace gemel

@@ -1,0 +1,242 @@
+#include "engine/elementwise.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/base/error.h"
+#include "engine/base/span.h"
+#include "engine/kernel.h"
+#include "engine/ops/catalog.h"
+
+namespace gemel {
+namespace {
+
+constexpr std::int64_t kGroup = 256;          // work-items of a group, one an element
+constexpr std::int64_t kChunkElements = 8192; // of one work-item on a CPU: long enough to hide the launch, short enough to share
+
+std::string pattern_name(const std::string& op, const char* form, const std::vector<bool>& constant) {
+  std::string name = op + "_" + form + "_";
+  for (bool c : constant) name += c ? 's' : 'v';
+  return name;
+}
+
+std::string type_name(DType dtype) { return std::string(opencl_name(dtype)); }
+
+/// "__global const float* a0, ..., __global float* y, float s, ..." : what every form begins with.
+std::string parameters(const OpDef& op, const Specs& in, DType out) {
+  std::string text;
+  for (std::size_t i = 0; i < in.size(); ++i) text += fmt::format("__global const {}* a{}, ", type_name(in[i].dtype), i);
+  text += fmt::format("__global {}* y", type_name(out));
+  for (const std::string& s : op.elementwise->scalars) text += fmt::format(", const float {}", s);
+  return text;
+}
+
+/// y[...] = body, with each x_i loaded from where `index(i)` says.
+template <class Index>
+std::string statement(const OpDef& op, const Specs& in, DType out, const std::string& to, Index index) {
+  std::string text = "{ ";
+  for (std::size_t i = 0; i < in.size(); ++i) text += fmt::format("const {} x{} = a{}[{}]; ", type_name(in[i].dtype), i, i, index(i));
+  return text + fmt::format("y[{}] = ({})({}); }}", to, type_name(out), op.elementwise->body);
+}
+
+/// Rows of a folded problem: a block of rows by a block of columns for each work-item, innermost loop over columns.
+std::string chunk_kernel(const OpDef& op, const Specs& in, DType out, const std::vector<bool>& constant) {
+  std::string strides;
+  for (std::size_t i = 0; i < in.size(); ++i) strides += fmt::format(", const long r{}", i);
+  return fmt::format(
+      "__kernel void {}({}, const long rows, const long columns, const long row_block, const long column_block{}) {{\n"
+      "  const long c0 = get_global_id(0) * column_block, c1 = min(c0 + column_block, columns);\n"
+      "  const long first = get_global_id(1) * row_block, last = min(first + row_block, rows);\n"
+      "  for (long r = first; r < last; ++r) {{\n"
+      "    GEMEL_INDEPENDENT\n"
+      "    for (long c = c0; c < c1; ++c) {}\n"
+      "  }}\n}}\n",
+      pattern_name(op.name, "chunk", constant), parameters(op, in, out), strides,
+      statement(op, in, out, "r * columns + c", [&](std::size_t i) { return fmt::format("r * r{}{}", i, constant[i] ? "" : " + c"); }));
+}
+
+std::string item_kernel(const OpDef& op, const Specs& in, DType out, const std::vector<bool>& constant) {
+  std::string strides;
+  for (std::size_t i = 0; i < in.size(); ++i) strides += fmt::format(", const long r{}", i);
+  return fmt::format(
+      "__kernel void {}({}, const long rows, const long columns{}) {{\n"
+      "  const long c = get_global_id(0), r = get_global_id(1);\n"
+      "  if (c < columns) {}\n}}\n",
+      pattern_name(op.name, "item", constant), parameters(op, in, out), strides,
+      statement(op, in, out, "r * columns + c", [&](std::size_t i) { return fmt::format("r * r{}{}", i, constant[i] ? "" : " + c"); }));
+}
+
+/// Any broadcast of up to eight axes: each item takes its index apart.
+std::string general_kernel(const OpDef& op, const Specs& in, DType out) {
+  std::string extents, offsets, steps;
+  for (int k = 0; k < Shape::kMaxRank; ++k) {
+    extents += fmt::format(", const long d{}", k);
+    for (std::size_t i = 0; i < in.size(); ++i) extents += fmt::format(", const long s{}_{}", i, k);
+  }
+  for (std::size_t i = 0; i < in.size(); ++i) offsets += fmt::format(" long o{} = 0;", i);
+  for (int k = Shape::kMaxRank - 1; k >= 0; --k) {
+    steps += fmt::format("  {{ const long at = rest % d{0}; rest /= d{0};", k);
+    for (std::size_t i = 0; i < in.size(); ++i) steps += fmt::format(" o{0} += at * s{0}_{1};", i, k);
+    steps += " }\n";
+  }
+  return fmt::format(
+      "__kernel void {}_general({}, const long n{}) {{\n  const long i = get_global_id(0);\n  if (i >= n) return;\n"
+      "  long rest = i;{}\n{}  {}\n}}\n",
+      op.name, parameters(op, in, out), extents, offsets, steps,
+      statement(op, in, out, "i", [](std::size_t k) { return fmt::format("o{}", k); }));
+}
+
+Specs scalars_of(std::span<const Spec> in) {
+  Specs out;
+  for (const Spec& s : in) out.push_back({Shape{}, s.dtype});
+  return out;
+}
+
+bool accepts(const OpDef& op, const Specs& signature, DType out, const Attributes& attributes) {
+  if (!op.elementwise || op.inputs.size() != signature.size()) return false;
+  try {
+    return op.infer(signature, attributes)[0].dtype == out;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// Attributes with which `infer` can be asked about element types alone.
+Attributes placeholder_attributes(const OpDef& op, DType out) {
+  Attributes attributes;
+  for (const AttributeDef& a : op.attributes) {
+    if (a.type == Type::dtype) attributes.set(a.name, out);
+    if (a.type == Type::real) attributes.set(a.name, 1.0);
+    if (a.type == Type::integer) attributes.set(a.name, std::int64_t{0});
+  }
+  return attributes;
+}
+
+/// All elementwise kernels of one signature (input types -> output type): one program, built once.
+std::string program_source(const Specs& signature, DType out) {
+  std::string text =
+      "#ifdef __clang__\n#define GEMEL_INDEPENDENT _Pragma(\"clang loop vectorize(assume_safety)\")\n#else\n"
+      "#define GEMEL_INDEPENDENT\n#endif\n";
+  for (const OpDef* op : catalog()) {
+    if (!accepts(*op, signature, out, placeholder_attributes(*op, out))) continue;
+    for (unsigned mask = 0; mask < (1u << signature.size()); ++mask) {
+      std::vector<bool> constant;
+      for (std::size_t i = 0; i < signature.size(); ++i) constant.push_back((mask >> i) & 1u);
+      text += chunk_kernel(*op, signature, out, constant) + item_kernel(*op, signature, out, constant);
+    }
+    text += general_kernel(*op, signature, out);
+  }
+  return text;
+}
+
+opencl::Kernel& kernel_of(const Launch& l, const std::string& name) {
+  const Specs signature = scalars_of(l.problem().inputs);
+  const DType out = l.out_spec(0).dtype;
+  std::string title = "elementwise";
+  for (const Spec& s : signature) title += "_" + type_name(s.dtype);
+  title += "_" + type_name(out);
+  return l.device().generated_kernel(title, [&] { return program_source(signature, out); }, name);
+}
+
+std::vector<opencl::Argument> leading_arguments(const Launch& l) {
+  std::vector<opencl::Argument> arguments;
+  for (std::size_t i = 0; i < l.problem().inputs.size(); ++i) arguments.emplace_back(l.in(static_cast<int>(i)));
+  arguments.emplace_back(l.out(0));
+  for (const std::string& s : l.problem().op.elementwise->scalars)
+    arguments.emplace_back(static_cast<float>(l.attributes().real(s)));
+  return arguments;
+}
+
+Folded folded(const Problem& p) { return fold(Specs(p.inputs.begin(), p.inputs.end()), p.outputs[0].shape); }
+
+const char* unless_folds(const Problem& p, const opencl::DeviceProfile&) {
+  return folded(p).possible ? nullptr : "the broadcast does not fold into rows and columns";
+}
+int better_on_cpu(const Problem&, const opencl::DeviceProfile& profile) { return profile.is_cpu() ? 2 : 0; }
+int better_than_general(const Problem&, const opencl::DeviceProfile&) { return 1; }
+
+void launch_chunks(Launch& l) {
+  const Folded f = folded(l.problem());
+  auto arguments = leading_arguments(l);
+  const std::int64_t column_block = f.columns > 2 * kChunkElements ? kChunkElements : f.columns;
+  const std::int64_t row_block = std::max<std::int64_t>(1, kChunkElements / std::max<std::int64_t>(1, f.columns));
+  for (std::int64_t v : {f.rows, f.columns, row_block, column_block}) arguments.emplace_back(v);
+  for (std::int64_t stride : f.row_stride) arguments.emplace_back(stride);
+  l.device().run(kernel_of(l, pattern_name(l.problem().op.name, "chunk", f.column_constant)),
+                 opencl::range2({f.columns ? ceil_div(f.columns, column_block) : 0, ceil_div(f.rows, row_block)}, {1, 1}), arguments);
+}
+
+void launch_items(Launch& l) {
+  const Folded f = folded(l.problem());
+  auto arguments = leading_arguments(l);
+  for (std::int64_t v : {f.rows, f.columns}) arguments.emplace_back(v);
+  for (std::int64_t stride : f.row_stride) arguments.emplace_back(stride);
+  const std::int64_t group = f.columns >= kGroup ? kGroup : 32;
+  l.device().run(kernel_of(l, pattern_name(l.problem().op.name, "item", f.column_constant)),
+                 opencl::range2({round_up(f.columns, group), f.rows}, {group, 1}), arguments);
+}
+
+void launch_general(Launch& l) {
+  const Shape& shape = l.out_shape(0);
+  auto arguments = leading_arguments(l);
+  const std::int64_t n = shape.elements();
+  arguments.emplace_back(n);
+  std::vector<Shape> strides;
+  for (const Spec& s : l.problem().inputs) strides.push_back(broadcast_strides(s.shape, shape));
+  for (int k = 0; k < Shape::kMaxRank; ++k) {
+    const int axis = k - (Shape::kMaxRank - shape.rank());
+    arguments.emplace_back(axis >= 0 ? shape[axis] : std::int64_t{1});
+    for (const Shape& s : strides) arguments.emplace_back(axis >= 0 ? s[axis] : std::int64_t{0});
+  }
+  l.device().run(kernel_of(l, l.problem().op.name + "_general"), opencl::range1(round_up(n, kGroup), kGroup), arguments);
+}
+
+}  // namespace
+
+Folded fold(const Specs& inputs, const Shape& output) {
+  // Neighbouring axes merge where every input either walks both densely or repeats over both.
+  struct Axis {
+    std::int64_t extent;
+    std::vector<bool> repeats;
+  };
+  std::vector<Axis> axes;
+  std::vector<Shape> strides;
+  for (const Spec& s : inputs) strides.push_back(broadcast_strides(s.shape, output));
+  for (int k = 0; k < output.rank(); ++k) {
+    if (output[k] == 1) continue;
+    Axis axis{output[k], {}};
+    for (const Shape& s : strides) axis.repeats.push_back(s[k] == 0);
+    if (!axes.empty() && axes.back().repeats == axis.repeats)
+      axes.back().extent *= axis.extent;
+    else
+      axes.push_back(std::move(axis));
+  }
+  Folded f;
+  f.possible = axes.size() <= 2;
+  if (!f.possible) return f;
+  const Axis unit{1, std::vector<bool>(inputs.size(), true)};
+  const Axis& columns = axes.empty() ? unit : axes.back();
+  const Axis& rows = axes.size() == 2 ? axes.front() : unit;
+  f.rows = rows.extent;
+  f.columns = columns.extent;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    f.column_constant.push_back(columns.repeats[i]);
+    f.row_stride.push_back(rows.repeats[i] ? 0 : columns.repeats[i] ? 1 : f.columns);
+  }
+  return f;
+}
+
+Cost elementwise_cost(const Problem& p) {
+  Cost cost{p.outputs[0].elements(), p.outputs[0].bytes()};
+  for (const Spec& s : p.inputs) cost.bytes += s.bytes();
+  return cost;
+}
+
+std::vector<Variant> elementwise_variants() {
+  return {{"chunks", "a block of rows and columns for each work-item", unless_folds, better_on_cpu, nullptr, launch_chunks},
+          {"items", "one work-item an element of rows and columns", unless_folds, better_than_general, nullptr, launch_items},
+          {"general", "one work-item an element, any broadcast", never_declines, nullptr, nullptr, launch_general}};
+}
+
+}  // namespace gemel

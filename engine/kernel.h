@@ -1,0 +1,43 @@
+// Launch: what a variant's `launch` gets: the problem, the memory, and the way to enqueue kernels.
+#pragma once
+#include <initializer_list>
+#include <span>
+#include <string_view>
+
+#include "engine/op.h"
+#include "opencl/device.h"
+
+namespace gemel {
+
+class Launch {
+ public:
+  Launch(opencl::Device& device, const Problem& problem, std::span<const opencl::Region> inputs,
+         std::span<const opencl::Region> outputs, const opencl::Region& workspace)
+      : device_(device), problem_(problem), inputs_(inputs), outputs_(outputs), workspace_(workspace) {}
+
+  const Problem& problem() const { return problem_; }
+  const Attributes& attributes() const { return problem_.attributes; }
+  const Spec& in_spec(int i) const { return problem_.inputs[static_cast<std::size_t>(i)]; }
+  const Spec& out_spec(int o) const { return problem_.outputs[static_cast<std::size_t>(o)]; }
+  const Shape& in_shape(int i) const { return in_spec(i).shape; }
+  const Shape& out_shape(int o) const { return out_spec(o).shape; }
+  const opencl::Region& in(int i) const { return inputs_[static_cast<std::size_t>(i)]; }
+  const opencl::Region& out(int o) const { return outputs_[static_cast<std::size_t>(o)]; }
+  const opencl::Region& workspace() const { return workspace_; }
+  opencl::Device& device() const { return device_; }
+  const opencl::DeviceProfile& profile() const { return device_.profile(); }
+
+  /// Enqueues a kernel of an embedded file.
+  void run(std::string_view file, std::string_view kernel, const opencl::Range& range,
+           std::initializer_list<opencl::Argument> arguments, std::string_view options = {}) const {
+    device_.run(device_.kernel(file, kernel, options), range, arguments);
+  }
+
+ private:
+  opencl::Device& device_;
+  const Problem& problem_;
+  std::span<const opencl::Region> inputs_, outputs_;
+  opencl::Region workspace_;
+};
+
+}  // namespace gemel

@@ -1,0 +1,24 @@
+#include "engine/ops/catalog.h"
+
+#include <array>
+
+#include "engine/ops/ops.h"
+
+namespace gemel {
+
+std::span<const OpDef* const> catalog() {
+  static const std::array defs{
+      &full_def(),    &copy_def(),     &assign_def(),  &reshape_def(), &broadcast_to_def(), &add_def(),
+      &subtract_def(), &multiply_def(), &negate_def(), &exp_def(),     &sum_def(),          &matmul_def(),
+      &softmax_def(),
+  };
+  return defs;
+}
+
+const OpDef* find_op(std::string_view name) {
+  for (const OpDef* def : catalog())
+    if (def->name == name) return def;
+  return nullptr;
+}
+
+}  // namespace gemel

@@ -1,0 +1,59 @@
+#include "engine/ops/common.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "engine/base/error.h"
+
+namespace gemel {
+
+void check_floating(const char* op, const char* name, const Spec& spec) {
+  if (!is_floating(spec.dtype)) throw ShapeError(fmt::format("{}: {} is {}; accepted: a floating type", op, name, to_string(spec)));
+}
+
+void check_integer(const char* op, const char* name, const Spec& spec) {
+  if (!is_integer(spec.dtype)) throw ShapeError(fmt::format("{}: {} is {}; accepted: int32 or int64", op, name, to_string(spec)));
+}
+
+void check_same_dtype(const char* op, const Spec& a, const Spec& b) {
+  if (a.dtype != b.dtype)
+    throw ShapeError(fmt::format("{}: {} and {} differ in element type; accepted: equal types, cast one", op, to_string(a), to_string(b)));
+}
+
+void check_rank(const char* op, const char* name, const Spec& spec, int rank) {
+  if (spec.shape.rank() != rank)
+    throw ShapeError(fmt::format("{}: {} is {}, of rank {}; accepted: rank {}", op, name, to_string(spec.shape), spec.shape.rank(), rank));
+}
+
+void check_shape(const char* op, const char* name, const Spec& spec, const Shape& expected) {
+  if (spec.shape != expected)
+    throw ShapeError(fmt::format("{}: {} is {}; accepted: {}", op, name, to_string(spec.shape), to_string(expected)));
+}
+
+std::vector<std::int64_t> normalised_axes(const char* op, const Shape& shape, const std::vector<std::int64_t>& axes) {
+  std::vector<std::int64_t> out;
+  if (axes.empty()) {
+    out.resize(at(shape.rank()));
+    std::iota(out.begin(), out.end(), 0);
+    return out;
+  }
+  for (std::int64_t a : axes) out.push_back(checked_axis(op, "x", shape, a));
+  std::sort(out.begin(), out.end());
+  if (std::adjacent_find(out.begin(), out.end()) != out.end())
+    throw ShapeError(fmt::format("{}: an axis is given twice; accepted: each axis of x {} once", op, to_string(shape)));
+  return out;
+}
+
+Shape reduced_shape(const Shape& shape, const std::vector<std::int64_t>& axes, bool keep) {
+  Shape out;
+  for (int k = 0; k < shape.rank(); ++k) {
+    const bool gone = std::find(axes.begin(), axes.end(), k) != axes.end();
+    if (!gone) out.push_back(shape[k]);
+    if (gone && keep) out.push_back(1);
+  }
+  return out;
+}
+
+}  // namespace gemel

@@ -1,0 +1,36 @@
+// What records have in common: checks with the house's error text, and usual inference, costs and samples.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "engine/autograd.h"
+#include "engine/elementwise.h"
+#include "engine/kernel.h"
+#include "engine/op.h"
+#include "engine/reference.h"
+
+namespace gemel {
+
+/// @throws ShapeError `op: NAME is int32 [2]; accepted: a floating type`
+void check_floating(const char* op, const char* name, const Spec& spec);
+void check_integer(const char* op, const char* name, const Spec& spec);
+void check_same_dtype(const char* op, const Spec& a, const Spec& b);
+void check_rank(const char* op, const char* name, const Spec& spec, int rank);
+void check_shape(const char* op, const char* name, const Spec& spec, const Shape& expected);
+
+/// Inputs and outputs read and written once, `flops` an output element.
+template <int flops>
+Cost per_element(const Problem& p) {
+  Cost cost{flops * p.outputs[0].elements(), 0};
+  for (const Spec& s : p.inputs) cost.bytes += s.bytes();
+  for (const Spec& s : p.outputs) cost.bytes += s.bytes();
+  return cost;
+}
+
+/// Axes normalised to 0..rank-1, sorted; all axes where none are given. @throws ShapeError out of range or twice
+std::vector<std::int64_t> normalised_axes(const char* op, const Shape& shape, const std::vector<std::int64_t>& axes);
+
+/// Shape with the (normalised) axes reduced to extent 1, or dropped.
+Shape reduced_shape(const Shape& shape, const std::vector<std::int64_t>& axes, bool keep);
+
+}  // namespace gemel

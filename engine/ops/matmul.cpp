@@ -1,0 +1,157 @@
+// Matrix products.
+#include <fmt/format.h>
+
+#include "engine/base/error.h"
+#include "engine/ops/common.h"
+#include "engine/ops/ops.h"
+#include "opencl/gemm.h"
+
+namespace gemel {
+namespace {
+
+struct Sides {
+  bool ta, tb;
+  std::int64_t m, k, k_b, n;
+  Shape batch_a, batch_b;
+};
+
+Sides sides(const Shape& a, const Shape& b, const Attributes& t) {
+  const bool ta = t.boolean("transpose_a"), tb = t.boolean("transpose_b");
+  const int ra = a.rank(), rb = b.rank();
+  return {ta, tb, a[ra - (ta ? 1 : 2)], a[ra - (ta ? 2 : 1)], b[rb - (tb ? 1 : 2)], b[rb - (tb ? 2 : 1)],
+          Shape(a.span().first(at(ra - 2))), Shape(b.span().first(at(rb - 2)))};
+}
+
+Specs infer(const Specs& in, const Attributes& t) {
+  check_floating("matmul", "a", in[0]);
+  check_same_dtype("matmul", in[0], in[1]);
+  for (int i : {0, 1})
+    if (in[at(i)].shape.rank() < 2)
+      throw ShapeError(fmt::format("matmul: {} is {}; accepted: two axes or more", i ? "b" : "a", to_string(in[at(i)].shape)));
+  const Sides s = sides(in[0].shape, in[1].shape, t);
+  if (s.k != s.k_b)
+    throw ShapeError(fmt::format("matmul: a {}{} by b {}{} do not fit: {} columns meet {} rows; accepted: equal inner extents",
+                                 to_string(in[0].shape), s.ta ? "^T" : "", to_string(in[1].shape), s.tb ? "^T" : "", s.k, s.k_b));
+  if (!s.batch_a.empty() && !s.batch_b.empty() && s.batch_a != s.batch_b)
+    throw ShapeError(fmt::format("matmul: leading axes of a {} and b {} differ; accepted: equal, or none on one side",
+                                 to_string(in[0].shape), to_string(in[1].shape)));
+  Shape out = s.batch_a.empty() ? s.batch_b : s.batch_a;
+  out.push_back(s.m);
+  out.push_back(s.n);
+  return {{out, in[0].dtype}};
+}
+
+opencl::GemmProblem gemm_of(const Problem& p) {
+  const Sides s = sides(p.inputs[0].shape, p.inputs[1].shape, p.attributes);
+  const std::int64_t batch = (s.batch_a.empty() ? s.batch_b : s.batch_a).elements();
+  return {.m = s.m, .n = s.n, .k = s.k, .batch = batch,
+          .a = s.ta ? opencl::Transposed::yes : opencl::Transposed::no,
+          .b = s.tb ? opencl::Transposed::yes : opencl::Transposed::no,
+          .stride_a = s.batch_a.empty() ? 0 : s.m * s.k, .stride_b = s.batch_b.empty() ? 0 : s.k * s.n, .stride_c = s.m * s.n};
+}
+
+Cost cost(const Problem& p) {
+  const auto g = gemm_of(p);
+  return {2 * g.batch * g.m * g.n * g.k, p.inputs[0].bytes() + p.inputs[1].bytes() + p.outputs[0].bytes()};
+}
+
+void reference(const HostCall& c) {
+  const Sides s = sides(c.in_shape(0), c.in_shape(1), c.attributes());
+  const auto a = c.real(0), b = c.real(1);
+  const auto y = c.out_real(0);
+  const std::int64_t batch = (s.batch_a.empty() ? s.batch_b : s.batch_a).elements();
+  for (std::int64_t g = 0; g < batch; ++g) {
+    const std::int64_t oa = s.batch_a.empty() ? 0 : g * s.m * s.k, ob = s.batch_b.empty() ? 0 : g * s.k * s.n;
+    for (std::int64_t i = 0; i < s.m; ++i)
+      for (std::int64_t j = 0; j < s.n; ++j) {
+        double total = 0;
+        for (std::int64_t p = 0; p < s.k; ++p)
+          total += a[at(oa + (s.ta ? p * s.m + i : i * s.k + p))] * b[at(ob + (s.tb ? j * s.k + p : p * s.n + j))];
+        y[at((g * s.m + i) * s.n + j)] = total;
+      }
+  }
+}
+
+Transpose flag(bool yes) { return yes ? Transpose::yes : Transpose::no; }
+
+/// Sums the leading axes of a product away where the operand had none.
+Value fold_batch(Value g, const Shape& like) {
+  if (g.shape().rank() == like.rank()) return g;
+  Axes lead;
+  for (int k = 0; k < g.shape().rank() - like.rank(); ++k) lead.push_back(k);
+  return sum(std::move(g), lead);
+}
+
+Values gradient(const Backward& b) {
+  const bool ta = b.attributes().boolean("transpose_a"), tb = b.attributes().boolean("transpose_b");
+  const Value& dy = b.gradient(0);
+  Values out(2);
+  if (b.wants(0))
+    out[0] = fold_batch(ta ? matmul(b.input(1), dy, flag(tb), Transpose::yes) : matmul(dy, b.input(1), Transpose::no, flag(!tb)),
+                        b.input_shape(0));
+  if (b.wants(1))
+    out[1] = fold_batch(tb ? matmul(dy, b.input(0), Transpose::yes, flag(ta)) : matmul(b.input(0), dy, flag(!ta), Transpose::no),
+                        b.input_shape(1));
+  return out;
+}
+
+template <int provider>
+Variant variant() {
+  static const opencl::GemmProvider& p = opencl::gemm_providers()[provider];
+  return {p.name, "GEMM provider",
+          [](const Problem& q, const opencl::DeviceProfile& d) { return p.declines(gemm_of(q), d); },
+          [](const Problem& q, const opencl::DeviceProfile& d) { return p.rank(gemm_of(q), d); },
+          [](const Problem& q, const opencl::DeviceProfile& d) { return p.workspace_bytes(gemm_of(q), d); },
+          [](Launch& l) { p.run(l.device(), gemm_of(l.problem()), l.in(0), l.in(1), l.out(0), l.workspace()); }};
+}
+
+std::vector<Sample> samples() {
+  std::vector<Sample> out;
+  const auto flags = [](bool ta, bool tb) { return Attributes{{"transpose_a", ta}, {"transpose_b", tb}}; };
+  for (bool ta : {false, true})
+    for (bool tb : {false, true})
+      out.push_back({{ta ? f32({5, 3}) : f32({3, 5}), tb ? f32({4, 5}) : f32({5, 4})}, flags(ta, tb)});
+  for (std::int64_t n : {1, 15, 16, 17, 31, 33, 65}) out.push_back({{f32({n, 33}), f32({33, n})}, flags(false, false)});
+  out.push_back({{f32({2, 3, 4}), f32({2, 4, 5})}, flags(false, false)});
+  out.push_back({{f32({2, 2, 4, 3}), f32({5, 4})}, flags(true, true)});
+  out.push_back({{f32({3, 4}), f32({2, 4, 5})}, flags(false, false)});
+  out.push_back({{f32({3, 0}), f32({0, 5})}, flags(false, false)});
+  out.push_back({{f32({0, 4}), f32({4, 5})}, flags(false, false)});
+  return out;
+}
+
+std::vector<Rejected> rejected() {
+  const Attributes plain{{"transpose_a", false}, {"transpose_b", false}};
+  return {{{f32({2, 3}), f32({2, 3})}, plain,
+           "matmul: a [2, 3] by b [2, 3] do not fit: 3 columns meet 2 rows; accepted: equal inner extents"},
+          {{f32({3}), f32({3, 2})}, plain, "matmul: a is [3]; accepted: two axes or more"},
+          {{i32({2, 2}), i32({2, 2})}, plain, "matmul: a is int32 [2, 2]; accepted: a floating type"},
+          {{f32({2, 3, 4}), f32({3, 4, 5})}, plain,
+           "matmul: leading axes of a [2, 3, 4] and b [3, 4, 5] differ; accepted: equal, or none on one side"}};
+}
+
+}  // namespace
+
+const OpDef& matmul_def() {
+  static const OpDef def{
+      .name = "matmul",
+      .doc = "op(a) op(b) over the last two axes.",
+      .inputs = {"a", "b"},
+      .attributes = {{"transpose_a", Type::boolean, "a is [..., K, M]"}, {"transpose_b", Type::boolean, "b is [..., N, K]"}},
+      .infer = infer,
+      .cost = cost,
+      .reference = reference,
+      .gradient = gradient,
+      .gradient_reads = {inputs(1), inputs(0)},
+      .variants = {variant<0>(), variant<1>()},
+      .samples = samples,
+      .rejected = rejected};
+  return def;
+}
+
+Value matmul(Value a, Value b, Transpose transpose_a, Transpose transpose_b) {
+  return apply(matmul_def(), list(std::move(a), std::move(b)),
+               {{"transpose_a", transpose_a == Transpose::yes}, {"transpose_b", transpose_b == Transpose::yes}})[0];
+}
+
+}  // namespace gemel

@@ -1,0 +1,65 @@
+#include "engine/reference.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/host_cast.h"
+
+namespace gemel {
+
+HostMemory::HostMemory(std::int64_t elements)
+    : elements_(at(elements)), cells_(std::make_unique<std::byte[]>(at(elements) * sizeof(Cell))) {}
+
+void ReferenceInterpreter::compute(const OpDef& op, const Attributes& attributes, std::span<const Value> in,
+                                   std::span<const Value> out) {
+  if (op.execute) return op.execute(*this, attributes, in, out);
+  if (!op.reference) throw InternalError(op.name + ": the record has no reference");
+  op.reference(HostCall(op, attributes, in, out));
+}
+
+std::unique_ptr<Memory> ReferenceInterpreter::allocate(const Spec& spec, std::string_view) {
+  return std::make_unique<HostMemory>(spec.elements());
+}
+
+namespace {
+template <class T>
+std::span<T> cells(const Value& v) {
+  return static_cast<const HostMemory&>(*v.storage()->memory).as<T>().subspan(at(v.offset()), at(v.elements()));
+}
+}  // namespace
+
+void ReferenceInterpreter::write(const Value& to, std::span<const std::byte> from) {
+  if (to.dtype() == DType::int64) {  // the one type that a double cannot hold
+    std::memcpy(cells<std::int64_t>(to).data(), from.data(), from.size());
+    return;
+  }
+  const std::vector<double> numbers = numbers_from_bytes(to.dtype(), from);
+  if (is_floating(to.dtype()))
+    std::copy(numbers.begin(), numbers.end(), cells<double>(to).begin());
+  else
+    std::transform(numbers.begin(), numbers.end(), cells<std::int64_t>(to).begin(),
+                   [](double v) { return static_cast<std::int64_t>(v); });
+}
+
+void ReferenceInterpreter::read(const Value& from, std::span<std::byte> to) {
+  if (from.dtype() == DType::int64) {
+    std::memcpy(to.data(), cells<std::int64_t>(from).data(), to.size());
+    return;
+  }
+  std::vector<double> numbers;
+  if (is_floating(from.dtype())) {
+    const auto reals = cells<double>(from);
+    numbers.assign(reals.begin(), reals.end());
+  } else {
+    for (std::int64_t v : cells<std::int64_t>(from)) numbers.push_back(static_cast<double>(v));
+  }
+  const auto bytes = bytes_from_numbers(from.dtype(), numbers);
+  std::memcpy(to.data(), bytes.data(), to.size());
+}
+
+void ReferenceInterpreter::copy(const Value& from, const Value& to) {
+  const auto source = cells<Cell>(from);
+  if (!source.empty()) std::memmove(cells<Cell>(to).data(), source.data(), source.size_bytes());
+}
+
+}  // namespace gemel

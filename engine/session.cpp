@@ -1,0 +1,122 @@
+#include "engine/session.h"
+
+#include <cstring>
+
+#include "engine/base/error.h"
+#include "engine/base/philox.h"
+#include "engine/base/span.h"
+#include "engine/eager.h"
+#include "engine/host_cast.h"
+#include "engine/reference.h"
+
+namespace gemel {
+
+void Random::begin(Value state) {
+  state_ = std::move(state);
+  ordinals_.clear();
+}
+
+std::int64_t Random::next_stream(std::string_view scope) {
+  auto it = ordinals_.find(scope);
+  if (it == ordinals_.end()) it = ordinals_.emplace(std::string(scope), 0).first;
+  const std::string name = it->first + "#" + std::to_string(it->second++);
+  return static_cast<std::int64_t>(stream_hash(name.c_str()));
+}
+
+Session::Session(std::unique_ptr<Interpreter> interpreter, opencl::Device* device, std::uint64_t seed)
+    : interpreter_(std::move(interpreter)), device_(device), trace_(interpreter_.get()), seed_(seed) {
+  scope_ = std::make_shared<const std::string>();
+  manual_seed(seed);
+}
+
+Session::Session(opencl::Device& device, std::uint64_t seed)
+    : Session(std::make_unique<EagerInterpreter>(device), &device, seed) {}
+
+std::unique_ptr<Session> Session::reference(std::uint64_t seed) {
+  return std::unique_ptr<Session>(new Session(std::make_unique<ReferenceInterpreter>(), nullptr, seed));
+}
+
+Session::~Session() = default;
+
+opencl::Device& Session::device() {
+  if (!device_) throw UsageError("session: the reference session has no device");
+  return *device_;
+}
+
+Value Session::empty(const Spec& spec, std::string_view what) {
+  auto storage = std::make_shared<Storage>(*this, spec.elements());
+  storage->memory = interpreter_->allocate(spec, what);
+  return {spec, std::move(storage)};
+}
+
+Value Session::tensor(const Spec& spec, std::span<const std::byte> bytes) {
+  if (static_cast<std::int64_t>(bytes.size()) != spec.bytes())
+    throw ShapeError("tensor: " + std::to_string(bytes.size()) + " bytes given for " + to_string(spec) + "; accepted: " +
+                     std::to_string(spec.bytes()));
+  Value out = empty(spec);
+  interpreter_->write(out, bytes);
+  return out;
+}
+
+Value Session::tensor(const Spec& spec, std::span<const double> values) {
+  if (static_cast<std::int64_t>(values.size()) != spec.elements())
+    throw ShapeError("tensor: " + std::to_string(values.size()) + " numbers given for " + to_string(spec) +
+                     "; accepted: " + std::to_string(spec.elements()));
+  if (!has_device() && is_floating(spec.dtype)) {
+    Value out = empty(spec);
+    const auto cells = static_cast<HostMemory&>(*out.storage()->memory).reals();
+    std::copy(values.begin(), values.end(), cells.begin());
+    return out;
+  }
+  return tensor(spec, std::span<const std::byte>(bytes_from_numbers(spec.dtype, values)));
+}
+
+void Session::begin_random_step(std::int64_t step, std::int64_t first_sample) {
+  const std::int64_t state[4] = {static_cast<std::int64_t>(seed_), step, first_sample, 0};
+  random_.begin(tensor(i64({4}), std::as_bytes(std::span(state))));
+}
+
+void Session::manual_seed(std::uint64_t seed) {
+  seed_ = seed;
+  begin_random_step(0);
+}
+
+NameScope::NameScope(Session& session, std::string_view name)
+    : path_(session, std::make_shared<const std::string>(
+                         session.scope()->empty() ? std::string(name) : *session.scope() + "." + std::string(name))) {}
+
+namespace {
+const Storage& concrete(const Value& value, const char* what) {
+  if (!value) throw UsageError(std::string(what) + ": an empty value");
+  if (!value.storage()->memory)
+    throw UsageError(std::string(what) + ": the value " + to_string(value.spec()) +
+                     " is symbolic, a name in a graph; run the graph and fetch it, or use cond and while_loop to decide by it");
+  return *value.storage();
+}
+}  // namespace
+
+std::vector<std::byte> read_bytes(const Value& value) {
+  concrete(value, "read");
+  std::vector<std::byte> out(at(value.spec().bytes()));
+  value.session().interpreter().read(value, out);
+  return out;
+}
+
+std::vector<double> read(const Value& value) {
+  concrete(value, "read");
+  if (!value.session().has_device() && is_floating(value.dtype())) {
+    const auto cells = static_cast<HostMemory&>(*value.storage()->memory).reals().subspan(at(value.offset()), at(value.elements()));
+    return {cells.begin(), cells.end()};
+  }
+  return numbers_from_bytes(value.dtype(), read_bytes(value));
+}
+
+void write(const Value& value, std::span<const std::byte> bytes) {
+  concrete(value, "write");
+  if (static_cast<std::int64_t>(bytes.size()) != value.spec().bytes())
+    throw ShapeError("write: " + std::to_string(bytes.size()) + " bytes given for " + to_string(value.spec()));
+  value.session().interpreter().write(value, bytes);
+  ++value.storage()->version;
+}
+
+}  // namespace gemel

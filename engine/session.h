@@ -1,0 +1,151 @@
+// Session: one device (or the host reference), the interpreter now in force, and the state that applications share.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/trace.h"
+#include "engine/value.h"
+
+namespace gemel::opencl {
+class Device;
+}
+
+namespace gemel {
+
+/// Where random operators draw from: the state of the current step, and how often each module has drawn in it.
+class Random {
+ public:
+  /// int64 [4]: seed, step, index of the batch's first sample in the epoch's order, fold (0 outside loops).
+  const Value& state() const { return state_; }
+  /// Begins a step: ordinals count from 0 again.
+  void begin(Value state);
+  /// Names the next draw of the module in `scope`: a hash of its path and an ordinal in it.
+  std::int64_t next_stream(std::string_view scope);
+
+ private:
+  Value state_;
+  std::map<std::string, std::int64_t, std::less<>> ordinals_;
+};
+
+class Session {
+ public:
+  /// Eager computation on a device, which must outlive the session.
+  explicit Session(opencl::Device& device, std::uint64_t seed = 1);
+  /// Computation in double on the host: slow, exact, the measure of everything else.
+  static std::unique_ptr<Session> reference(std::uint64_t seed = 1);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  ~Session();
+
+  /// The interpreter in force decides what an application does, whatever its inputs.
+  Trace& trace() { return *trace_; }
+  /// The one that computes, also while a graph is captured.
+  Interpreter& interpreter() { return *interpreter_; }
+  bool capturing() const { return trace_ != interpreter_.get(); }
+  /// @throws UsageError in the reference session
+  opencl::Device& device();
+  bool has_device() const { return device_ != nullptr; }
+
+  /// A tensor with these contents, in its own element type.
+  Value tensor(const Spec& spec, std::span<const std::byte> bytes);
+  /// The same from numbers, rounded to the element type (kept in double by the reference session).
+  Value tensor(const Spec& spec, std::span<const double> values);
+  /// A tensor with memory and no defined contents.
+  Value empty(const Spec& spec, std::string_view what = "tensor");
+
+  Random& random() { return random_; }
+  std::uint64_t seed() const { return seed_; }
+  /// Begins a random step from host numbers (eager): (seed, step, first sample).
+  void begin_random_step(std::int64_t step, std::int64_t first_sample = 0);
+  /// Seed of what is drawn from now on; begins step 0.
+  void manual_seed(std::uint64_t seed);
+
+  bool gradients_enabled() const { return gradients_enabled_; }
+  std::uint64_t next_node() { return ++nodes_; }
+  std::uint64_t nodes_made() const { return nodes_; }
+  /// Path of the module now running, "" outside.
+  const std::shared_ptr<const std::string>& scope() const { return scope_; }
+
+ private:
+  friend class TraceScope;
+  friend class NameScope;
+  friend class PathScope;
+  friend class GradientMode;
+  Session(std::unique_ptr<Interpreter> interpreter, opencl::Device* device, std::uint64_t seed);
+  std::unique_ptr<Interpreter> interpreter_;
+  opencl::Device* device_ = nullptr;
+  Trace* trace_ = nullptr;
+  std::uint64_t nodes_ = 0;
+  std::uint64_t seed_ = 1;
+  Random random_;
+  bool gradients_enabled_ = true;
+  std::shared_ptr<const std::string> scope_;
+};
+
+/// Puts a trace in force for its lifetime.
+class TraceScope {
+ public:
+  TraceScope(Session& session, Trace& trace) : session_(session), before_(session.trace_) { session.trace_ = &trace; }
+  ~TraceScope() { session_.trace_ = before_; }
+  TraceScope(const TraceScope&) = delete;
+  TraceScope& operator=(const TraceScope&) = delete;
+
+ private:
+  Session& session_;
+  Trace* before_;
+};
+
+/// Replaces the session's path for its lifetime.
+class PathScope {
+ public:
+  PathScope(Session& session, std::shared_ptr<const std::string> path) : session_(session), before_(session.scope_) {
+    session.scope_ = std::move(path);
+  }
+  ~PathScope() { session_.scope_ = std::move(before_); }
+  PathScope(const PathScope&) = delete;
+  PathScope& operator=(const PathScope&) = delete;
+
+ private:
+  Session& session_;
+  std::shared_ptr<const std::string> before_;
+};
+
+/// Pushes a name on the session's path: "layer1" then "conv1" is "layer1.conv1".
+class NameScope {
+ public:
+  NameScope(Session& session, std::string_view name);
+
+ private:
+  PathScope path_;
+};
+
+/// Turns the recording of histories off or on for its lifetime.
+class GradientMode {
+ public:
+  enum class Mode { off, on };
+  GradientMode(Session& session, Mode mode) : session_(session), before_(session.gradients_enabled_) {
+    session.gradients_enabled_ = mode == Mode::on;
+  }
+  ~GradientMode() { session_.gradients_enabled_ = before_; }
+  GradientMode(const GradientMode&) = delete;
+  GradientMode& operator=(const GradientMode&) = delete;
+
+ private:
+  Session& session_;
+  bool before_;
+};
+
+/// Contents in the element type's own bytes. Waits for the device. @throws UsageError for a symbolic value
+std::vector<std::byte> read_bytes(const Value& value);
+/// Contents as numbers (the reference session gives its doubles unrounded).
+std::vector<double> read(const Value& value);
+/// Overwrites the contents and bumps the version.
+void write(const Value& value, std::span<const std::byte> bytes);
+
+}  // namespace gemel

@@ -1,0 +1,149 @@
+#include "engine/trace.h"
+
+#include <algorithm>
+
+#include "engine/base/error.h"
+#include "engine/base/span.h"
+#include "engine/session.h"
+
+namespace gemel {
+namespace {
+
+bool bit(std::uint32_t mask, std::size_t i) { return (mask >> std::min<std::size_t>(i, 31)) & 1u; }
+
+/// Only inputs that want a gradient count: a product with a constant keeps nothing of the variable.
+Reads reads_of(const OpDef& op, const Values& in) {
+  Reads reads;
+  for (std::size_t i = 0; i < in.size() && !op.gradient_reads.empty(); ++i)
+    if (in[i].wants_gradient()) reads = reads | op.gradient_reads[std::min(i, op.gradient_reads.size() - 1)];
+  return reads;
+}
+
+std::shared_ptr<Node> record(Session& session, const OpDef& op, const Attributes& attributes, const Values& in,
+                             const Values& out) {
+  if (!op.gradient || !session.gradients_enabled()) return nullptr;
+  if (std::none_of(in.begin(), in.end(), [](const Value& v) { return v.wants_gradient(); })) return nullptr;
+  auto node = std::make_shared<Node>();
+  node->op = &op;
+  node->attributes = attributes;
+  node->order = session.next_node();
+  node->scope = session.scope();
+  const Reads reads = reads_of(op, in);
+  node->inputs.reserve(in.size());
+  node->outputs.reserve(out.size());
+  for (std::size_t i = 0; i < in.size(); ++i)
+    node->inputs.push_back({bit(reads.inputs, i) ? in[i] : in[i].without_storage(), in[i].storage()->version});
+  for (std::size_t o = 0; o < out.size(); ++o)
+    node->outputs.push_back({bit(reads.outputs, o) ? out[o] : out[o].without_storage(), out[o].storage()->version});
+  return node;
+}
+
+Specs specs_of(const OpDef& op, const Values& in) {
+  Specs specs;
+  specs.reserve(in.size());
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (!in[i]) throw UsageError(op.name + ": input " + std::to_string(i) + " is empty");
+    specs.push_back(in[i].spec());
+  }
+  return specs;
+}
+
+Values apply_unprefixed(Session& session, const OpDef& op, Values& in, Attributes& attributes) {
+  const Specs specs = specs_of(op, in);
+  Specs inferred = op.infer(specs, attributes);
+  for (int w : op.writes)
+    if (in[at(w)].wants_gradient())
+      throw UsageError(op.name + ": input " + std::to_string(w) +
+                       " is written in place but wants a gradient; accepted: a detached tensor, or a no-gradient scope");
+  Values out;
+  out.reserve(inferred.size());
+  for (Spec& spec : inferred) {
+    if (op.views) {
+      const Value& viewed = in[at(*op.views)];
+      out.push_back(viewed.view(std::move(spec), 0));
+    } else {
+      const std::int64_t elements = spec.elements();
+      out.emplace_back(std::move(spec), std::make_shared<Storage>(session, elements));
+    }
+  }
+  const auto node = record(session, op, attributes, in, out);  // before it runs: what a node keeps cannot be reused
+  if (!op.views) session.trace().run(op, attributes, in, out);
+  for (int w : op.writes) ++in[at(w)].storage()->version;
+  if (node)
+    for (std::size_t o = 0; o < out.size(); ++o) out[o] = out[o].with_node(node, static_cast<int>(o));
+  return out;
+}
+
+std::string prefixed(const Session& session, const Error& e) { return *session.scope() + ": " + e.what(); }
+
+}  // namespace
+
+Value leaf(const Value& value) {
+  auto node = std::make_shared<Node>();
+  node->order = value.session().next_node();
+  return value.with_node(std::move(node), 0);
+}
+
+Value Value::without_storage() const {
+  Value v = *this;
+  v.storage_ = nullptr;
+  return v;
+}
+
+Value Value::with_node(std::shared_ptr<Node> node, int output) const {
+  Value v(spec_, storage_, offset_);
+  v.node_ = std::move(node);
+  v.output_ = output;
+  return v;
+}
+
+Node::~Node() {
+  std::vector<std::shared_ptr<Node>> last;
+  auto take = [&last](Node& n) {
+    for (Saved& s : n.inputs)
+      if (s.value.node()) last.push_back(s.value.take_node());
+  };
+  take(*this);
+  while (!last.empty()) {
+    const auto node = std::move(last.back());
+    last.pop_back();
+    if (node.use_count() == 1) take(*node);
+  }
+}
+
+Values apply(Session& session, const OpDef& op, Values in, Attributes attributes) {
+  if (session.scope()->empty()) return apply_unprefixed(session, op, in, attributes);
+  try {
+    return apply_unprefixed(session, op, in, attributes);
+  } catch (const ShapeError& e) {
+    throw ShapeError(prefixed(session, e));
+  } catch (const DeviceError& e) {
+    throw DeviceError(prefixed(session, e));
+  }
+}
+
+Values apply(const OpDef& op, Values in, Attributes attributes) {
+  if (in.empty() || !in[0]) throw UsageError(op.name + ": input 0 is empty");
+  Session& session = in[0].session();
+  return apply(session, op, std::move(in), std::move(attributes));
+}
+
+void Interpreter::run(const OpDef& op, const Attributes& attributes, Values& in, Values& out) {
+  for (std::size_t i = 0; i < in.size(); ++i)
+    if (!in[i].storage()->memory)
+      throw UsageError(op.name + ": input " + std::to_string(i) + " " + to_string(in[i].spec()) +
+                       " is a name in a graph, not a computed tensor; accepted here: values of the eager front end");
+  for (std::size_t o = 0; o < out.size(); ++o) {
+    Storage& made = *out[o].storage();
+    for (const Reuse& r : op.may_reuse) {
+      const Value& given = in[at(r.input)];
+      if (at(r.output) == o && !made.memory && given.storage().use_count() == 1 && given.offset() == 0 &&
+          given.storage()->elements == made.elements && size_of(given.dtype()) == size_of(out[o].dtype()))
+        made.memory = given.storage()->memory;
+    }
+    if (!made.memory) made.memory = allocate(out[o].spec(), op.name);
+  }
+  compute(op, attributes, in, out);
+}
+
+}  // namespace gemel

@@ -1,0 +1,44 @@
+// The seam: `apply`. An interpreter is what happens behind it.
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/op.h"
+#include "engine/value.h"
+
+namespace gemel {
+
+/// Behind the seam. Outputs arrive with fresh, empty storages.
+class Trace {
+ public:
+  virtual ~Trace() = default;
+  virtual void run(const OpDef& op, const Attributes& attributes, Values& inputs, Values& outputs) = 0;
+};
+
+/// A trace that computes: eager on a device, reference on the host.
+class Interpreter : public Trace {
+ public:
+  /// Allocates the outputs, taking over an input's memory where the record allows it and nobody else holds it; computes.
+  void run(const OpDef& op, const Attributes& attributes, Values& inputs, Values& outputs) final;
+  /// Computes one operator. All inputs and outputs have memory.
+  virtual void compute(const OpDef& op, const Attributes& attributes, std::span<const Value> inputs,
+                       std::span<const Value> outputs) = 0;
+  virtual std::unique_ptr<Memory> allocate(const Spec& spec, std::string_view what) = 0;
+  /// Copies host bytes in the tensor's own element type.
+  virtual void write(const Value& to, std::span<const std::byte> from) = 0;
+  virtual void read(const Value& from, std::span<std::byte> to) = 0;
+  /// Copies within the device; specs are equal in elements and type.
+  virtual void copy(const Value& from, const Value& to) = 0;
+};
+
+/// Applies an operator: infers, refuses, records where a gradient is wanted, runs, bumps the versions of what it writes.
+/// @throws ShapeError what `infer` refuses, prefixed with the module's path
+/// @throws UsageError an input from a graph that is not being captured, or one written in place that wants a gradient
+Values apply(Session& session, const OpDef& op, Values inputs, Attributes attributes = {});
+/// In the session of the first input.
+Values apply(const OpDef& op, Values inputs, Attributes attributes = {});
+
+}  // namespace gemel

@@ -1,0 +1,108 @@
+// Value: the handle to a tensor. Storage: its memory, or in a graph its name. Node: its history, for autograd only.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/attributes.h"
+#include "engine/base/spec.h"
+
+namespace gemel {
+
+struct OpDef;
+struct Node;
+class Session;
+class Value;
+using Values = std::vector<Value>;
+
+/// Memory of one kind: on the device, or on the host in double.
+class Memory {
+ public:
+  virtual ~Memory() = default;
+};
+
+/// Counted apart from nodes. `version` grows by one at every write, so (storage, version) names one content.
+/// Without memory it is symbolic: a name in the graph that is being captured.
+struct Storage {
+  explicit Storage(Session& in_session, std::int64_t size) : session(in_session), elements(size) {}
+  Session& session;
+  std::shared_ptr<Memory> memory;  // shared only while an output takes over an input's
+  std::int64_t elements = 0;
+  std::uint64_t version = 0;
+};
+
+/// A spec, a storage with an offset into it (in elements), and a history (null: no gradient wanted).
+class Value {
+ public:
+  Value() = default;
+  Value(Spec spec, std::shared_ptr<Storage> storage, std::int64_t offset = 0)
+      : spec_(std::move(spec)), storage_(std::move(storage)), offset_(offset) {}
+
+  explicit operator bool() const { return storage_ != nullptr; }
+  const Spec& spec() const { return spec_; }
+  const Shape& shape() const { return spec_.shape; }
+  DType dtype() const { return spec_.dtype; }
+  std::int64_t elements() const { return spec_.elements(); }
+  const std::shared_ptr<Storage>& storage() const { return storage_; }
+  std::int64_t offset() const { return offset_; }
+  Session& session() const { return storage_->session; }
+  const std::shared_ptr<Node>& node() const { return node_; }
+  int output() const { return output_; }
+  bool wants_gradient() const { return node_ != nullptr; }
+
+  /// The same tensor without history.
+  Value detached() const { return {spec_, storage_, offset_}; }
+  Value without_storage() const;
+  Value with_node(std::shared_ptr<Node> node, int output) const;
+  /// The same memory from `offset` further elements on, under another spec, without history.
+  Value view(Spec spec, std::int64_t offset) const { return {std::move(spec), storage_, offset_ + offset}; }
+  std::shared_ptr<Node> take_node() { return std::move(node_); }
+
+ private:
+  Spec spec_;
+  std::shared_ptr<Storage> storage_;
+  std::int64_t offset_ = 0;
+  std::shared_ptr<Node> node_;
+  int output_ = 0;
+};
+
+/// Seen by a gradient on its way; may replace it.
+using GradientHook = std::function<Value(const Value&)>;
+
+/// History of one application, the same in every interpreter, released as the backward pass goes unless retained.
+struct Node {
+  struct Saved {
+    Value value;                // with storage only if the gradient reads it
+    std::uint64_t version = 0;  // of that storage when it was recorded
+  };
+  const OpDef* op = nullptr;  // null: a leaf
+  Attributes attributes;
+  std::uint64_t order = 0;    // later is larger: descending order is a backward order, the same in every interpreter
+  std::vector<Saved> inputs;  // the edges
+  std::vector<Saved> outputs; // without node: a node never owns itself
+  std::vector<std::pair<int, GradientHook>> hooks;  // by output
+  std::shared_ptr<const std::string> scope;         // the module that applied it
+  Value accumulated;                                // of a leaf: what backward passes have added up
+  bool released = false;
+  Node() = default;
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+  ~Node();  // takes long chains apart in a loop
+};
+
+/// A tensor with the same storage that wants a gradient and has no history.
+Value leaf(const Value& value);
+
+/// Builds an argument list without copying handles: an initializer list would copy, and nothing could be reused.
+template <class... V>
+Values list(V&&... v) {
+  Values out;
+  out.reserve(sizeof...(v));
+  (out.push_back(std::forward<V>(v)), ...);
+  return out;
+}
+
+}  // namespace gemel
