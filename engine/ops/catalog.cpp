@@ -8,9 +8,31 @@ namespace gemel {
 
 std::span<const OpDef* const> catalog() {
   static const std::array defs{
-      &full_def(),    &copy_def(),     &assign_def(),  &reshape_def(), &broadcast_to_def(), &add_def(),
-      &subtract_def(), &multiply_def(), &negate_def(), &exp_def(),     &sum_def(),          &matmul_def(),
+      &full_def(),
+      &copy_def(),
+      &assign_def(),
+      // shape
+      &reshape_def(),
+      &broadcast_to_def(),
+      // binary
+      &add_def(),
+      &subtract_def(),
+      &multiply_def(),
+      // unary
+      &negate_def(),
+      &exp_def(),
+      // reduce
+      &sum_def(),
+      // matmul
+      &matmul_def(),
+      // convolution
+      // pooling
+      // normalisation
+      // softmax, loss
       &softmax_def(),
+      // random
+      // update
+      // control
   };
   return defs;
 }

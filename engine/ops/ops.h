@@ -1,5 +1,8 @@
-// The operators as typed functions. Arguments come by value where their memory may be taken over: move what you no longer need.
+// The operators as typed functions. Arguments come by value where their memory may be taken over: move what you no longer
+// need. Legend: images are [N, H, W, C]; convolution weights [R, S, C / groups, K]; linear weights [in, out].
+// Errors: what an operator's record refuses is a ShapeError that names the operator, what was given and what is accepted.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -12,8 +15,9 @@ namespace gemel {
 enum class Keep { no, yes };
 enum class Transpose { no, yes };
 using Axes = std::vector<std::int64_t>;
+using Pair = std::array<std::int64_t, 2>;  // along H, along W
 
-// create.cpp
+// ---- create.cpp
 /// A tensor of one value.
 Value full(Session& session, const Spec& spec, double value);
 /// The same contents in memory of its own.
@@ -21,60 +25,195 @@ Value copy(Value x);
 /// destination = source, in place. Shapes and types are equal; the destination is detached first.
 void assign(const Value& destination, Value source);
 
-// shape.cpp
+// ---- shape.cpp, index.cpp
 /// The same elements, in the same order, under another shape; shares memory. One extent may be -1.
 Value reshape(Value x, const std::vector<std::int64_t>& shape);
 Value reshape(Value x, const Shape& shape);
 /// Repeats along axes of extent 1, and along new leading axes.
 Value broadcast_to(Value x, const Shape& shape);
+/// y's axis i is x's axis order[i].
+Value transpose(Value x, const Axes& order);
+/// Joins along an axis; all other extents are equal.
+Value concatenate(Values xs, std::int64_t axis);
+/// Cuts along an axis into parts of these extents, which add up to it.
+Values split(Value x, const std::vector<std::int64_t>& extents, std::int64_t axis);
+/// Elements starts[k], starts[k] + steps[k], ... below stops[k] of each axis. Starts and stops below 0 count from the end.
+Value slice(Value x, const Axes& starts, const Axes& stops, const Axes& steps = {});
+/// `value` before and behind each axis.
+Value pad(Value x, const Axes& before, const Axes& after, double value = 0);
+/// y[..., i..., ...] = x[..., indices[i...], ...]: the axis is replaced by the axes of `indices` (int32 or int64).
+Value gather(Value x, Value indices, std::int64_t axis = 0);
+/// x with updates[..., i..., ...] added at x[..., indices[i...], ...]; the inverse of gather. Deterministic.
+Value scatter_add(Value x, Value indices, Value updates, std::int64_t axis = 0);
+/// A new last axis with 1 at the index, 0 elsewhere.
+Value one_hot(Value indices, std::int64_t classes, DType dtype = DType::float32);
+/// Rows of `weight` [V, D] by indices [...]: [..., D].
+Value embedding(Value weight, Value indices);
 
-// binary.cpp: element by element, with broadcasting; both sides of one element type
+// ---- binary.cpp: element by element, with broadcasting; both sides of one element type
 Value add(Value a, Value b);
 Value subtract(Value a, Value b);
 Value multiply(Value a, Value b);
+Value divide(Value a, Value b);
+Value maximum(Value a, Value b);
+Value minimum(Value a, Value b);
+/// a to the power of b.
+Value power(Value a, Value b);
+/// Comparisons give bool.
+Value equal(Value a, Value b);
+Value not_equal(Value a, Value b);
+Value less(Value a, Value b);
+Value less_equal(Value a, Value b);
+Value greater(Value a, Value b);
+Value greater_equal(Value a, Value b);
+Value logical_and(Value a, Value b);
+Value logical_or(Value a, Value b);
+/// a where the condition (bool) holds, else b.
+Value where(Value condition, Value a, Value b);
 
-// unary.cpp
+// ---- unary.cpp, activation.cpp
 Value negate(Value x);
+Value abs(Value x);
+Value sign(Value x);
 Value exp(Value x);
+Value log(Value x);
+Value sqrt(Value x);
+Value rsqrt(Value x);
+Value reciprocal(Value x);
+Value square(Value x);
+Value sin(Value x);
+Value cos(Value x);
+Value erf(Value x);
+Value tanh(Value x);
+Value sigmoid(Value x);
+Value logical_not(Value x);
+Value is_finite(Value x);
+Value clamp(Value x, double low, double high);
+/// Floating to integer truncates; to bool is "not 0".
+Value cast(Value x, DType dtype);
+Value relu(Value x);
+Value relu6(Value x);
+Value silu(Value x);
+Value hard_swish(Value x);
+/// x Phi(x), exact (with erf).
+Value gelu(Value x);
 
-// reduce.cpp
-/// Sum over axes (all where none are given).
+// ---- reduce.cpp
+/// Over axes (all where none are given).
 Value sum(Value x, const Axes& axes = {}, Keep keep = Keep::no);
+Value mean(Value x, const Axes& axes = {}, Keep keep = Keep::no);
+/// Its gradient is shared equally among equal maxima.
+Value max(Value x, const Axes& axes = {}, Keep keep = Keep::no);
+/// int64 index of the first maximum along an axis, which is dropped.
+Value argmax(Value x, std::int64_t axis);
 /// Undoes a broadcast: sums x over the axes along which `shape` was repeated.
 Value sum_to(Value x, const Shape& shape);
 
-// matmul.cpp
+// ---- matmul.cpp
 /// op(a) op(b). @param a [..., M, K] @param b [..., K, N] (before transposing) @return [..., M, N]; leading axes are equal,
 /// or one side has none and serves them all
 Value matmul(Value a, Value b, Transpose transpose_a = Transpose::no, Transpose transpose_b = Transpose::no);
 
-// softmax.cpp
+// ---- convolution.cpp
+struct Convolution {
+  Pair stride{1, 1}, padding{0, 0}, dilation{1, 1};
+  std::int64_t groups = 1;
+};
+/// Cross-correlation. @param x [N, H, W, C] @param w [R, S, C / groups, K] @return [N, P, Q, K]
+Value conv2d(Value x, Value w, const Convolution& c = {});
+/// Gradient of conv2d for its input, of shape `x_shape`.
+Value conv2d_input_gradient(Value dy, Value w, const Shape& x_shape, const Convolution& c = {});
+/// Gradient of conv2d for its weights, of shape `w_shape`.
+Value conv2d_weight_gradient(Value dy, Value x, const Shape& w_shape, const Convolution& c = {});
+
+// ---- pooling.cpp
+struct Window {
+  Pair kernel{2, 2}, stride{2, 2}, padding{0, 0}, dilation{1, 1};
+  bool ceil_mode = false;           // count a last, partial window
+  bool count_padding = true;        // averages divide by the whole window
+};
+Value max_pool2d(Value x, const Window& window);
+Value avg_pool2d(Value x, const Window& window);
+/// Mean over windows that split H x W evenly into `extents`, as PyTorch cuts them.
+Value adaptive_avg_pool2d(Value x, const Pair& extents);
+
+// ---- normalisation.cpp
+/// Normalises each channel (last axis) by the batch's mean and biased variance, and moves the running statistics:
+/// running += momentum (batch - running), with the unbiased variance.
+Value batch_norm(Value x, Value gamma, Value beta, Value running_mean, Value running_var, double momentum = 0.1, double eps = 1e-5);
+/// The same with the running statistics, unchanged.
+Value batch_norm_inference(Value x, Value gamma, Value beta, Value running_mean, Value running_var, double eps = 1e-5);
+/// Normalises over the last axes, as many as gamma has.
+Value layer_norm(Value x, Value gamma, Value beta, double eps = 1e-5);
+
+// ---- softmax.cpp, loss.cpp
 /// y[i] = exp(x[i] - max x) / sum_j exp(x[j] - max x) along an axis.
 Value softmax(Value x, int axis = -1);
+Value log_softmax(Value x, int axis = -1);
+/// Mean over rows of the cross-entropy of softmax(logits).
+/// @param logits [N, C] @param labels int32 or int64 [N], or float [N, C] probabilities @param smoothing mixes in 1 / C
+Value cross_entropy(Value logits, Value labels, double smoothing = 0);
 
+// ---- random.cpp: drawn from the session's random state; the same bits in every interpreter
+/// Zeroes a share `rate` of x, scales the rest by 1 / (1 - rate).
+Value dropout(Value x, double rate);
+Value random_uniform(Session& session, const Shape& shape, double low = 0, double high = 1);
+Value random_normal(Session& session, const Shape& shape, double mean = 0, double deviation = 1);
+/// Another random state for trip `count` (int64 []) of a loop.
+Value fold_in(Value state, Value count);
+
+// ---- update.cpp: in place, PyTorch's formulas. `hyper` is a float32 vector, so that a captured step can be fed anew:
+// sgd, momentum, rmsprop: {rate}; adam: {rate, 1 - beta1^t, 1 - beta2^t}
+void sgd_update(const Value& parameter, Value gradient, Value hyper, double weight_decay);
+void momentum_update(const Value& parameter, const Value& velocity, Value gradient, Value hyper, double momentum,
+                     double weight_decay, bool nesterov);
+struct Adam {
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  bool decoupled = false;  // AdamW: decay shrinks the parameter instead of joining the gradient
+};
+void adam_update(const Value& parameter, const Value& mean, const Value& variance, Value gradient, Value hyper, const Adam& adam);
+void rmsprop_update(const Value& parameter, const Value& variance, const Value& velocity, Value gradient, Value hyper,
+                    double alpha, double eps, double momentum, double weight_decay);
+
+// ---- operators
 inline Value operator+(Value a, Value b) { return add(std::move(a), std::move(b)); }
 inline Value operator-(Value a, Value b) { return subtract(std::move(a), std::move(b)); }
 inline Value operator*(Value a, Value b) { return multiply(std::move(a), std::move(b)); }
+inline Value operator/(Value a, Value b) { return divide(std::move(a), std::move(b)); }
 inline Value operator-(Value x) { return negate(std::move(x)); }
 /// With a number: a tensor of one element, of x's type, is made for it.
 Value operator+(Value x, double number);
 Value operator-(Value x, double number);
 Value operator*(Value x, double number);
+Value operator/(Value x, double number);
 inline Value operator*(double number, Value x) { return std::move(x) * number; }
 inline Value operator+(double number, Value x) { return std::move(x) + number; }
 
+// ---- records, for the catalog
 const OpDef& full_def();
 const OpDef& copy_def();
 const OpDef& assign_def();
+// shape
 const OpDef& reshape_def();
 const OpDef& broadcast_to_def();
+// binary
 const OpDef& add_def();
 const OpDef& subtract_def();
 const OpDef& multiply_def();
+// unary
 const OpDef& negate_def();
 const OpDef& exp_def();
+// reduce
 const OpDef& sum_def();
+// matmul
 const OpDef& matmul_def();
+// convolution
+// pooling
+// normalisation
+// softmax, loss
 const OpDef& softmax_def();
+// random
+// update
+// control
 
 }  // namespace gemel

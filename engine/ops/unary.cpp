@@ -16,7 +16,7 @@ std::vector<Sample> samples() { return {{{f32({3, 5})}}, {{f32({})}}, {{f32({65,
 const OpDef& negate_def() {
   static const OpDef def{
       .name = "negate",
-      .doc = "-x.",
+      .doc = "The negative, -x.",
       .inputs = {"x"},
       .infer = same,
       .cost = elementwise_cost,

@@ -1,0 +1,44 @@
+// What the generated operator tests share: samples filled with numbers, and an operator's scalar objective.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "engine/autograd.h"
+#include "engine/op.h"
+#include "engine/session.h"
+
+namespace gemel::testing {
+
+/// One (operator, sample) pair.
+struct Case {
+  const OpDef* op;
+  int sample;
+  std::string name() const;
+};
+std::vector<Case> all_cases();
+
+using Numbers = std::vector<std::vector<double>>;  // [input]
+
+/// Numbers for a sample's inputs, the same at every call; float32 ones are rounded so that device and host see the same.
+Numbers numbers_for(const OpDef& op, const Sample& sample);
+/// Directions of the same shapes, standard normal, for floating inputs that may want a gradient; else empty.
+Numbers directions_for(const OpDef& op, const Sample& sample, unsigned seed);
+
+enum class Wanting { no, yes };
+/// Inputs in a session; those that may want a gradient are leaves where asked.
+Values inputs_in(Session& session, const OpDef& op, const Sample& sample, const Numbers& numbers, Wanting wanting);
+/// Whether the operator's gradient reaches input i.
+bool differentiable(const OpDef& op, const Sample& sample, std::size_t i);
+bool any_differentiable(const OpDef& op, const Sample& sample);
+
+/// A scalar whose gradient depends on every floating output: sum(w y + 0.3 w y y) with fixed weights w.
+Value objective(const Values& outputs);
+
+/// First-order gradients of the objective, and Hessian-vector products, one list an input (zeros where none flows).
+Numbers gradients(Session& session, const OpDef& op, const Sample& sample, const Numbers& x);
+Numbers hessian_vector(Session& session, const OpDef& op, const Sample& sample, const Numbers& x, const Numbers& direction);
+
+/// Largest difference over the largest magnitude of `expected` (at least `floor`).
+double relative_error(const std::vector<double>& got, const std::vector<double>& expected, double floor = 1e-3);
+
+}  // namespace gemel::testing

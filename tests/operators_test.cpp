@@ -1,0 +1,100 @@
+// Tests that every record generates on a device: each supporting variant, and the gradients, against the reference.
+// Suites named Kernels* launch kernels one by one and suit a memory checker; Operators* go through the whole seam.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "engine/base/span.h"
+#include "engine/device_storage.h"
+#include "engine/dispatch.h"
+#include "tests/op_harness.h"
+#include "tests/test_device.h"
+
+namespace gemel::testing {
+namespace {
+
+// float32 has 24 bits: 6e-8 an operation. Sums of some thousand terms, exp and log of 3 to 4 units in the last place
+// and divisions by small sums stay well below this, relative to the largest element.
+constexpr double kForward = 1e-5;
+// A gradient chains several such operations.
+constexpr double kBackward = 5e-5;
+
+class KernelsCase : public ::testing::TestWithParam<Case> {
+ protected:
+  const OpDef& op() const { return *GetParam().op; }
+  Sample sample() const { return op().samples()[at(GetParam().sample)]; }
+};
+class OperatorsCase : public KernelsCase {};
+
+struct Result {
+  Numbers outputs, written;
+};
+
+Result expected_of(const OpDef& op, const Sample& s) {
+  const auto session = Session::reference();
+  const Values in = inputs_in(*session, op, s, numbers_for(op, s), Wanting::no);
+  Result r;
+  for (const Value& y : apply(*session, op, in, s.attributes)) r.outputs.push_back(read(y));
+  for (int w : op.writes) r.written.push_back(read(in[at(w)]));
+  return r;
+}
+
+/// Memory that shows where a kernel did not write.
+Value poisoned(Session& session, const Spec& spec) {
+  Value v = session.empty(spec);
+  const std::array<std::byte, 1> ones{std::byte{0xFF}};
+  if (spec.elements()) session.device().fill(region_of(v), ones);
+  return v;
+}
+
+Result run_variant(Session& session, const OpDef& op, const Sample& s, const Variant& variant) {
+  const Values in = inputs_in(session, op, s, numbers_for(op, s), Wanting::no);
+  const Specs out_specs = op.infer(s.inputs, s.attributes);
+  Values out;
+  std::vector<opencl::Region> in_regions, out_regions;
+  for (const Spec& spec : out_specs) out.push_back(poisoned(session, spec));
+  for (const Value& v : in) in_regions.push_back(region_of(v));
+  for (const Value& v : out) out_regions.push_back(region_of(v));
+  launch(session.device(), variant, {op, s.attributes, s.inputs, out_specs}, in_regions, out_regions);
+  Result r;
+  for (const Value& v : out) r.outputs.push_back(read(v));
+  for (int w : op.writes) r.written.push_back(read(in[at(w)]));
+  return r;
+}
+
+TEST_P(KernelsCase, every_variant_matches_the_reference) {
+  const Sample s = sample();
+  if (op().variants.empty()) return;
+  Session session(test_device());
+  const Result expected = expected_of(op(), s);
+  const Specs out_specs = op().infer(s.inputs, s.attributes);
+  int ran = 0;
+  for (const Variant& variant : op().variants) {
+    if (variant.declines({op(), s.attributes, s.inputs, out_specs}, test_device().profile())) continue;
+    ++ran;
+    const Result got = run_variant(session, op(), s, variant);
+    for (std::size_t o = 0; o < got.outputs.size(); ++o)
+      EXPECT_LE(relative_error(got.outputs[o], expected.outputs[o]), kForward) << variant.name << ", output " << o;
+    for (std::size_t w = 0; w < got.written.size(); ++w)
+      EXPECT_LE(relative_error(got.written[w], expected.written[w]), kForward) << variant.name << ", written input " << op().writes[w];
+  }
+  EXPECT_GE(ran, 1) << "no variant takes the sample";
+}
+
+TEST_P(OperatorsCase, device_gradient_matches_the_reference) {
+  const Sample s = sample();
+  if (!any_differentiable(op(), s)) return;
+  const Numbers x = numbers_for(op(), s);
+  const auto reference = Session::reference();
+  Session device(test_device());
+  const Numbers expected = gradients(*reference, op(), s, x), got = gradients(device, op(), s, x);
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_LE(relative_error(got[i], expected[i]), kBackward) << "input " << i;
+}
+
+std::string case_name(const ::testing::TestParamInfo<Case>& info) { return info.param.name(); }
+INSTANTIATE_TEST_SUITE_P(all, OperatorsCase, ::testing::ValuesIn(all_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(all, KernelsCase, ::testing::ValuesIn(all_cases()), case_name);
+
+}  // namespace
+}  // namespace gemel::testing
