@@ -1,0 +1,171 @@
+// Who may include whom. Reads the #include lines of the whole source tree, so that a layer cannot be skipped unseen.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gemel {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Layer {
+  std::string_view folder;             // the longest folder that a path starts with names its layer
+  std::vector<std::string_view> uses;  // folders of the layers that it may include, besides itself
+};
+
+const std::vector<Layer>& layers() {
+  static const std::vector<std::string_view> all = {"engine/base", "opencl",       "engine", "datasets", "parallel",
+                                                    "frontends",   "frontends/cli", "tests",  "benchmarks"};
+  static const std::vector<Layer> table = {
+      {"engine/base", {}},
+      {"opencl", {"engine/base"}},
+      {"engine", {"engine/base"}},  // and opencl, for the files below
+      {"datasets", {"engine/base"}},
+      {"parallel", {"engine/base", "engine"}},
+      {"frontends", {"engine/base", "engine"}},
+      {"frontends/cli", all},
+      {"tests", all},
+      {"benchmarks", all},
+  };
+  return table;
+}
+
+/// The engine's files that may include opencl/: what runs kernels or holds their memory. Nothing else knows of devices.
+constexpr std::string_view kDeviceFiles[] = {"engine/dispatch", "engine/eager",  "engine/executor", "engine/device_storage",
+                                             "engine/session",  "engine/kernel", "engine/profiler", "engine/ops/"};
+
+/// Headers of other projects that only some files may include.
+struct Vendor {
+  std::string_view header;
+  std::string_view only_in;  // start of the path
+};
+constexpr Vendor kVendors[] = {{"CL/", "opencl/"}, {"clblast", "opencl/gemm_clblast"}, {"mpi.h", "parallel/mpi_communicator"}};
+
+const Layer* layer_of(std::string_view path) {
+  const Layer* found = nullptr;
+  for (const Layer& layer : layers()) {
+    const bool inside = path.starts_with(layer.folder) && path.substr(layer.folder.size()).starts_with('/');
+    if (inside && (found == nullptr || layer.folder.size() > found->folder.size())) found = &layer;
+  }
+  return found;
+}
+
+struct Include {
+  std::string header;
+  bool quoted = false;
+};
+
+std::optional<Include> parse_include(const std::string& line) {
+  const auto hash = line.find_first_not_of(" \t");
+  if (hash == std::string::npos || line[hash] != '#') return std::nullopt;
+  const auto word = line.find_first_not_of(" \t", hash + 1);
+  if (word == std::string::npos || line.compare(word, 7, "include") != 0) return std::nullopt;
+  const auto open = line.find_first_of("\"<", word);
+  if (open == std::string::npos) return std::nullopt;
+  const auto close = line.find_first_of("\">", open + 1);
+  if (close == std::string::npos) return std::nullopt;
+  return Include{line.substr(open + 1, close - open - 1), line[open] == '"'};
+}
+
+/// @return why `path` must not include this, or nothing
+std::optional<std::string> violation(std::string_view path, const Include& include) {
+  const auto starts = [](std::string_view text) { return [text](std::string_view start) { return text.starts_with(start); }; };
+  for (const Vendor& vendor : kVendors) {
+    if (include.header.starts_with(vendor.header) && !path.starts_with(vendor.only_in)) {
+      return "only " + std::string(vendor.only_in) + "* may include it";
+    }
+  }
+  if (!include.quoted) return std::nullopt;
+  const Layer* from = layer_of(path);
+  const Layer* to = layer_of(include.header);
+  if (to == nullptr) return "quoted includes are paths from the root of the source tree";
+  if (from == nullptr || from == to || std::ranges::find(from->uses, to->folder) != from->uses.end()) return std::nullopt;
+  if (from->folder == "engine" && to->folder == "opencl" && std::ranges::any_of(kDeviceFiles, starts(path))) return std::nullopt;
+  return "the layer " + std::string(from->folder) + " may not include " + std::string(to->folder);
+}
+
+/// @return one line "file:line: header: why" for each include of `text` that its layer forbids
+std::vector<std::string> violations(const std::string& path, std::istream& text) {
+  std::vector<std::string> found;
+  std::string line;
+  for (int number = 1; std::getline(text, line); ++number) {
+    const auto include = parse_include(line);
+    if (!include) continue;
+    if (const auto why = violation(path, *include)) {
+      found.push_back(path + ":" + std::to_string(number) + ": " + include->header + ": " + *why);
+    }
+  }
+  return found;
+}
+
+std::vector<std::string> violations(const std::string& path, const std::string& text) {
+  std::istringstream stream(text);
+  return violations(path, stream);
+}
+
+TEST(Layers, no_file_includes_what_its_layer_forbids) {
+  const fs::path root = GEMEL_SOURCE_DIR;
+  int files = 0;
+  for (const char* folder : {"engine", "opencl", "datasets", "parallel", "frontends", "tests", "benchmarks"}) {
+    if (!fs::exists(root / folder)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+      const fs::path& file = entry.path();
+      if (!entry.is_regular_file() || (file.extension() != ".h" && file.extension() != ".cpp")) continue;
+      ++files;
+      std::ifstream text(file);
+      for (const auto& line : violations(fs::relative(file, root).generic_string(), text)) ADD_FAILURE() << line;
+    }
+  }
+  EXPECT_GT(files, 10) << "the scan saw hardly any source in " << root;
+}
+
+TEST(Layers, forbidden_includes_are_named_with_file_and_line) {
+  EXPECT_EQ(violations("engine/base/shape.cpp", "#pragma once\n#include \"engine/op.h\"\n"),
+            std::vector<std::string>{"engine/base/shape.cpp:2: engine/op.h: the layer engine/base may not include engine"});
+  EXPECT_EQ(violations("datasets/loader.cpp", "#  include \"shape.h\"\n"),
+            std::vector<std::string>{
+                "datasets/loader.cpp:1: shape.h: quoted includes are paths from the root of the source tree"});
+  EXPECT_EQ(violations("parallel/ddp/reducer.h", "#include <mpi.h>\n"),
+            std::vector<std::string>{"parallel/ddp/reducer.h:1: mpi.h: only parallel/mpi_communicator* may include it"});
+}
+
+struct Case {
+  const char* path;
+  const char* line;
+  bool accepted;
+};
+
+class LayersRule : public testing::TestWithParam<Case> {};
+
+TEST_P(LayersRule, decides_as_the_architecture_says) {
+  const Case& given = GetParam();
+  EXPECT_EQ(violations(given.path, given.line).empty(), given.accepted) << given.path << ": " << given.line;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Includes, LayersRule,
+    testing::Values(Case{"opencl/queue.cpp", "#include <CL/cl.h>", true}, Case{"engine/executor.cpp", "#include <CL/cl.h>", false},
+                    Case{"opencl/gemm_clblast.cpp", "#include <clblast_c.h>", true},
+                    Case{"opencl/gemm_native.cpp", "#include <clblast_c.h>", false},
+                    Case{"parallel/mpi_communicator.cpp", "#include <mpi.h>", true},
+                    Case{"engine/dispatch.cpp", "#include \"opencl/device.h\"", true},
+                    Case{"engine/ops/softmax.cpp", "#include \"opencl/device.h\"", true},
+                    Case{"engine/autograd.cpp", "#include \"opencl/device.h\"", false},
+                    Case{"opencl/queue.cpp", "#include \"engine/op.h\"", false},
+                    Case{"frontends/nn/linear.h", "#include \"parallel/communicator.h\"", false},
+                    Case{"frontends/nn/linear.h", "#include \"frontends/cli/train.h\"", false},
+                    Case{"frontends/nn/linear.h", "#include \"engine/value.h\"", true},
+                    Case{"parallel/ddp/reducer.h", "#include \"frontends/nn/module.h\"", false},
+                    Case{"datasets/loader.h", "#include \"engine/base/shape.h\"", true},
+                    Case{"datasets/loader.h", "#include \"engine/value.h\"", false},
+                    Case{"frontends/cli/train.cpp", "#include \"parallel/ddp/reducer.h\"", true}));
+
+}  // namespace
+}  // namespace gemel
