@@ -1,0 +1,107 @@
+#include "frontends/nn/layers.h"
+
+#include <fmt/format.h>
+
+#include "engine/base/error.h"
+
+namespace gemel::nn {
+namespace {
+
+Spec floats(Shape shape) { return {shape, DType::float32}; }
+
+std::string pair_text(const Pair& p) { return p[0] == p[1] ? fmt::format("{}", p[0]) : fmt::format("{}x{}", p[0], p[1]); }
+
+/// Groups that do not divide are refused before they give a weight of the wrong size.
+Shape convolution_shape(std::int64_t in, std::int64_t out, const ConvolutionOptions& o) {
+  const std::int64_t groups = o.geometry.groups;
+  if (groups < 1 || in % groups != 0 || out % groups != 0)
+    throw ShapeError(fmt::format("Conv2d: {} groups given for {} input and {} output channels; accepted: a divisor of both",
+                                 groups, in, out));
+  return {o.kernel[0], o.kernel[1], in / groups, out};
+}
+
+}  // namespace
+
+Linear::Linear(std::int64_t in, std::int64_t out, Bias bias)
+    : weight_(add_parameter("weight", floats({in, out}), FileLayout::linear,
+                            uniform_within(default_bound(static_cast<double>(in))))) {
+  if (bias == Bias::yes)
+    bias_ = &add_parameter("bias", floats({out}), FileLayout::same, uniform_within(default_bound(static_cast<double>(in))));
+}
+
+std::string Linear::describe() const {
+  return fmt::format("Linear({}, {}{})", weight_.spec.shape[0], weight_.spec.shape[1], bias_ ? "" : ", no bias");
+}
+
+Value Linear::forward(Value x) {
+  Value y = matmul(std::move(x), weight_.tensor());
+  return bias_ ? std::move(y) + bias_->tensor() : y;
+}
+
+ConvolutionOptions square_kernel(std::int64_t kernel, std::int64_t stride, std::int64_t padding, Bias bias, std::int64_t groups) {
+  return {{kernel, kernel}, {.stride = {stride, stride}, .padding = {padding, padding}, .groups = groups}, bias};
+}
+
+Conv2d::Conv2d(std::int64_t in, std::int64_t out, const ConvolutionOptions& options)
+    : options_(options),
+      weight_(add_parameter("weight", floats(convolution_shape(in, out, options)), FileLayout::convolution, nullptr)) {
+  const Initialiser start = uniform_within(default_bound(fan_in(weight_.spec.shape, weight_.layout)));
+  weight_.initialise = start;
+  if (options.bias == Bias::yes) bias_ = &add_parameter("bias", floats({out}), FileLayout::same, start);
+}
+
+std::string Conv2d::describe() const {
+  const Shape& w = weight_.spec.shape;
+  const Convolution& g = options_.geometry;
+  std::string text = fmt::format("Conv2d({}, {}, kernel {}", w[2] * g.groups, w[3], pair_text(options_.kernel));
+  if (g.stride != Pair{1, 1}) text += ", stride " + pair_text(g.stride);
+  if (g.padding != Pair{0, 0}) text += ", padding " + pair_text(g.padding);
+  if (g.dilation != Pair{1, 1}) text += ", dilation " + pair_text(g.dilation);
+  if (g.groups != 1) text += fmt::format(", groups {}", g.groups);
+  return text + (bias_ ? ")" : ", no bias)");
+}
+
+Value Conv2d::forward(Value x) {
+  Value y = conv2d(std::move(x), weight_.tensor(), options_.geometry);
+  return bias_ ? std::move(y) + bias_->tensor() : y;
+}
+
+BatchNorm2d::BatchNorm2d(std::int64_t features, const BatchNormOptions& options)
+    : options_(options),
+      weight_(add_parameter("weight", floats({features}), FileLayout::same, constant(1))),
+      bias_(add_parameter("bias", floats({features}), FileLayout::same, constant(0))),
+      running_mean_(add_buffer("running_mean", floats({features}), 0)),
+      running_var_(add_buffer("running_var", floats({features}), 1)),
+      num_batches_tracked_(add_buffer("num_batches_tracked", i64({}), 0)) {}
+
+std::string BatchNorm2d::describe() const { return fmt::format("BatchNorm2d({})", weight_.spec.shape[0]); }
+
+Value BatchNorm2d::forward(Value x) {
+  if (!training() || !weight_.trainable)
+    return batch_norm_inference(std::move(x), weight_.tensor(), bias_.tensor(), running_mean_.tensor(), running_var_.tensor(),
+                                options_.eps);
+  const Value& count = num_batches_tracked_.tensor();
+  assign(count, count + 1.0);  // an operator, so that a captured step counts at every replay
+  return batch_norm(std::move(x), weight_.tensor(), bias_.tensor(), running_mean_.tensor(), running_var_.tensor(),
+                    options_.momentum, options_.eps);
+}
+
+LayerNorm::LayerNorm(std::int64_t features, double eps)
+    : eps_(eps),
+      weight_(add_parameter("weight", floats({features}), FileLayout::same, constant(1))),
+      bias_(add_parameter("bias", floats({features}), FileLayout::same, constant(0))) {}
+
+std::string LayerNorm::describe() const { return fmt::format("LayerNorm({})", weight_.spec.shape[0]); }
+
+Value LayerNorm::forward(Value x) { return layer_norm(std::move(x), weight_.tensor(), bias_.tensor(), eps_); }
+
+Embedding::Embedding(std::int64_t entries, std::int64_t width)
+    : weight_(add_parameter("weight", floats({entries, width}), FileLayout::same, normal(1))) {}
+
+std::string Embedding::describe() const {
+  return fmt::format("Embedding({}, {})", weight_.spec.shape[0], weight_.spec.shape[1]);
+}
+
+Value Embedding::forward(Value indices) { return embedding(weight_.tensor(), std::move(indices)); }
+
+}  // namespace gemel::nn

@@ -1,0 +1,108 @@
+// Layers with parameters. Names, state and defaults are PyTorch's. Images are [N, H, W, C].
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "engine/ops/ops.h"
+#include "frontends/nn/module.h"
+
+namespace gemel::nn {
+
+enum class Bias { no, yes };
+
+/// y = x W + b. @param x [..., in]; weight [in, out] in memory, [out, in] in files
+class Linear : public Module {
+ public:
+  Linear(std::int64_t in, std::int64_t out, Bias bias = Bias::yes);
+  std::string describe() const override;
+  Parameter& weight() { return weight_; }
+  /// Null without bias.
+  Parameter* bias() { return bias_; }
+
+ protected:
+  Value forward(Value x) override;
+
+ private:
+  Parameter& weight_;
+  Parameter* bias_ = nullptr;
+};
+
+struct ConvolutionOptions {
+  Pair kernel{3, 3};
+  Convolution geometry = {};  // stride, padding, dilation, groups
+  Bias bias = Bias::yes;
+};
+/// A square kernel with equal steps both ways.
+ConvolutionOptions square_kernel(std::int64_t kernel, std::int64_t stride = 1, std::int64_t padding = 0, Bias bias = Bias::yes,
+                                 std::int64_t groups = 1);
+
+/// Cross-correlation; weight [R, S, C / groups, K] in memory, [K, C / groups, R, S] in files.
+class Conv2d : public Module {
+ public:
+  /// @throws ShapeError for groups that do not divide both channel counts
+  Conv2d(std::int64_t in, std::int64_t out, const ConvolutionOptions& options);
+  std::string describe() const override;
+  Parameter& weight() { return weight_; }
+  /// Null without bias.
+  Parameter* bias() { return bias_; }
+
+ protected:
+  Value forward(Value x) override;
+
+ private:
+  ConvolutionOptions options_;
+  Parameter& weight_;
+  Parameter* bias_ = nullptr;
+};
+
+struct BatchNormOptions {
+  double eps = 1e-5, momentum = 0.1;
+};
+
+/// Training: by the batch's statistics, which move the running ones, and one more in `num_batches_tracked`.
+/// Evaluation, or frozen: by the running statistics, unchanged.
+class BatchNorm2d : public Module {
+ public:
+  explicit BatchNorm2d(std::int64_t features, const BatchNormOptions& options = {});
+  std::string describe() const override;
+  Parameter& weight() { return weight_; }
+  Parameter& bias() { return bias_; }
+
+ protected:
+  Value forward(Value x) override;
+
+ private:
+  BatchNormOptions options_;
+  Parameter &weight_, &bias_;
+  Buffer &running_mean_, &running_var_, &num_batches_tracked_;
+};
+
+/// Over the last axis, of extent `features`.
+class LayerNorm : public Module {
+ public:
+  explicit LayerNorm(std::int64_t features, double eps = 1e-5);
+  std::string describe() const override;
+
+ protected:
+  Value forward(Value x) override;
+
+ private:
+  double eps_;
+  Parameter &weight_, &bias_;
+};
+
+/// Rows of weight [entries, width] by int32 or int64 indices [...]: [..., width].
+class Embedding : public Module {
+ public:
+  Embedding(std::int64_t entries, std::int64_t width);
+  std::string describe() const override;
+  Parameter& weight() { return weight_; }
+
+ protected:
+  Value forward(Value indices) override;
+
+ private:
+  Parameter& weight_;
+};
+
+}  // namespace gemel::nn

@@ -1,0 +1,192 @@
+#include "frontends/nn/module.h"
+
+#include <algorithm>
+#include <span>
+
+#include "engine/base/error.h"
+#include "engine/base/philox.h"
+#include "engine/base/span.h"
+#include "engine/ops/ops.h"
+
+namespace gemel::nn {
+namespace {
+
+constexpr std::uint32_t kOtherBasis = 0x9747b28cu;  // a second hash of the same path, so that streams do not collide
+
+std::uint64_t stream_of(const std::string& path) {
+  return std::uint64_t{stream_hash(path.c_str(), kOtherBasis)} << 32 | stream_hash(path.c_str());
+}
+
+Value initial_value(Session& session, const Parameter& p, const std::string& path) {
+  std::vector<float> numbers(at(p.spec.elements()));
+  PhiloxStream stream(session.seed(), stream_of(path));
+  p.initialise(stream, numbers);
+  return session.tensor(p.spec, bytes_of(std::span<const float>(numbers)));
+}
+
+Value initial_value(Session& session, const Buffer& b) {
+  const TraceScope computing(session, session.interpreter());  // state has memory also where it is made while capturing
+  return full(session, b.spec, b.initial);
+}
+
+Value nameless(Session& session, const Spec& spec) { return {spec, std::make_shared<Storage>(session, spec.elements())}; }
+
+[[noreturn]] void refuse_unmaterialised(const std::string& name) {
+  throw UsageError(name + ": the module has no memory yet; materialise it in a session first");
+}
+
+template <class Hooks>
+void erase_hook(Hooks& hooks, std::uint64_t id) {
+  std::erase_if(hooks, [id](const auto& entry) { return entry.first == id; });
+}
+
+template <class M, class F>
+void walk(const std::string& path, M& module, const F& f) {
+  f(path, module);
+  for (const auto& child : module.children()) walk<M>(join_path(path, child->name()), *child, f);
+}
+
+}  // namespace
+
+std::string join_path(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
+
+const Value& Parameter::tensor() const {
+  if (!value) refuse_unmaterialised(name);
+  return value;
+}
+
+void Parameter::bind(Value tensor) { value = trainable ? leaf(tensor) : tensor.detached(); }
+
+const Value& Buffer::tensor() const {
+  if (!value) refuse_unmaterialised(name);
+  return value;
+}
+
+Module::Scope::Scope(Session& session, const Module& module) {
+  if (!module.name().empty()) scope_.emplace(session, module.name());
+}
+
+Value Module::operator()(Value x) {
+  if (!x) throw UsageError(describe() + ": the input is empty; accepted: a tensor");
+  const Scope scope(x.session(), *this);
+  for (const auto& [id, hook] : pre_hooks_) hook(*this, x);
+  if (hooks_.empty()) return forward(std::move(x));
+  Value y = forward(x);  // the hooks see the input, so it is not given away
+  for (const auto& [id, hook] : hooks_) hook(*this, x, y);
+  return y;
+}
+
+Value Module::forward(Value) { throw UsageError(describe() + ": it has no forward of its own; call its children"); }
+
+Module* Module::find(std::string_view path) {
+  if (path.empty()) return this;
+  const std::size_t dot = path.find('.');
+  const std::string_view first = path.substr(0, dot);
+  for (const auto& child : children_)
+    if (child->name_ == first) return child->find(dot == std::string_view::npos ? std::string_view{} : path.substr(dot + 1));
+  return nullptr;
+}
+
+void Module::visit(const std::function<void(const std::string&, Module&)>& f) { walk<Module>("", *this, f); }
+void Module::visit(const std::function<void(const std::string&, const Module&)>& f) const { walk<const Module>("", *this, f); }
+
+std::vector<std::string> Module::output_layers() const {
+  std::vector<std::string> last(1);
+  visit([&last](const std::string& path, const Module& m) {
+    if (!m.own_parameters().empty()) last[0] = path;
+  });
+  return last;
+}
+
+std::int64_t Module::parameter_elements() const {
+  std::int64_t total = 0;
+  visit([&total](const std::string&, const Module& m) {
+    for (const auto& p : m.own_parameters()) total += p->spec.elements();
+  });
+  return total;
+}
+
+void Module::materialise(Session& session) {
+  visit([&session](const std::string& path, Module& m) {
+    for (const auto& p : m.parameters_)
+      if (!p->value) p->bind(initial_value(session, *p, join_path(path, p->name)));
+    for (const auto& b : m.buffers_)
+      if (!b->value) b->value = initial_value(session, *b);
+  });
+}
+
+void Module::declare(Session& session) {
+  visit([&session](const std::string&, Module& m) {
+    for (const auto& p : m.parameters_)
+      if (!p->value) p->bind(nameless(session, p->spec));
+    for (const auto& b : m.buffers_)
+      if (!b->value) b->value = nameless(session, b->spec);
+  });
+}
+
+ParameterSet Module::parameters() const {
+  ParameterSet set;
+  visit([&set](const std::string& path, const Module& m) {
+    for (const auto& p : m.parameters_) set.add_parameter(join_path(path, p->name), p->tensor());
+    for (const auto& b : m.buffers_) set.add_buffer(join_path(path, b->name), b->tensor());
+  });
+  return set;
+}
+
+void Module::set_training(bool training) {
+  visit([training](const std::string&, Module& m) { m.training_ = training; });
+}
+
+void Module::set_trainable(bool trainable) {
+  visit([trainable](const std::string&, Module& m) {
+    for (const auto& p : m.parameters_) {
+      if (p->trainable == trainable) continue;
+      p->trainable = trainable;
+      if (p->value) p->bind(p->value);
+    }
+  });
+}
+
+Module::HookId Module::add_forward_pre_hook(PreHook hook) {
+  pre_hooks_.emplace_back(++last_hook_, std::move(hook));
+  return last_hook_;
+}
+
+Module::HookId Module::add_forward_hook(Hook hook) {
+  hooks_.emplace_back(++last_hook_, std::move(hook));
+  return last_hook_;
+}
+
+void Module::remove_hook(HookId id) {
+  erase_hook(pre_hooks_, id);
+  erase_hook(hooks_, id);
+}
+
+void Module::check_free(const std::string& name) const {
+  const auto same = [&name](const auto& entry) { return entry->name == name; };
+  const bool taken = std::ranges::any_of(parameters_, same) || std::ranges::any_of(buffers_, same) ||
+                     std::ranges::any_of(children_, [&name](const auto& child) { return child->name_ == name; });
+  if (taken) throw UsageError(describe() + ": " + name + " is already the name of a parameter, buffer or child");
+  if (name.empty() || name.find('.') != std::string::npos)
+    throw UsageError(describe() + ": \"" + name + "\" cannot be a name; accepted: text without dots");
+}
+
+Parameter& Module::add_parameter(std::string name, Spec spec, FileLayout layout, Initialiser initialise) {
+  check_free(name);
+  parameters_.push_back(std::make_unique<Parameter>(Parameter{std::move(name), spec, layout, std::move(initialise)}));
+  return *parameters_.back();
+}
+
+Buffer& Module::add_buffer(std::string name, Spec spec, double initial) {
+  check_free(name);
+  buffers_.push_back(std::make_unique<Buffer>(Buffer{std::move(name), spec, initial}));
+  return *buffers_.back();
+}
+
+void Module::adopt_any(std::string name, std::unique_ptr<Module> child) {
+  check_free(name);
+  child->name_ = std::move(name);
+  children_.push_back(std::move(child));
+}
+
+}  // namespace gemel::nn

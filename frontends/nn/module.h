@@ -1,0 +1,155 @@
+// Module: a tree of named layers with parameters and buffers. Written over Value and the typed operators alone, so that one
+// module computes at once, is captured in a graph, or runs in the reference session, as the interpreter in force decides.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/base/spec.h"
+#include "engine/parameter_set.h"
+#include "engine/session.h"
+#include "engine/value.h"
+#include "frontends/nn/init.h"
+
+namespace gemel::nn {
+
+/// Known by its spec from the start; has memory once its module is materialised.
+struct Parameter {
+  std::string name;  // in its module
+  Spec spec;         // in the engine's layout
+  FileLayout layout = FileLayout::same;
+  Initialiser initialise;
+  bool trainable = true;
+  Value value = {};  // a leaf where trainable
+
+  /// @throws UsageError before the module is materialised
+  const Value& tensor() const;
+  /// Takes over a tensor's memory, as a leaf where trainable.
+  void bind(Value tensor);
+};
+
+/// State that no gradient flows to.
+struct Buffer {
+  std::string name;
+  Spec spec;
+  double initial = 0;
+  Value value = {};
+
+  /// @throws UsageError before the module is materialised
+  const Value& tensor() const;
+};
+
+class Module {
+ public:
+  Module() = default;
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+  virtual ~Module() = default;
+
+  /// Runs the layer under its name: pre-hooks, forward, hooks. Images are [N, H, W, C].
+  /// @throws ShapeError prefixed with the path of the layer that refuses
+  Value operator()(Value x);
+  /// The layer's kind and sizes: "Linear(512, 10)".
+  virtual std::string describe() const { return "Module"; }
+
+  // ---- the tree
+  /// In its parent; empty at the root.
+  const std::string& name() const { return name_; }
+  const std::vector<std::unique_ptr<Module>>& children() const { return children_; }
+  /// The module at "layer1.0.conv1", or null; "" is this one.
+  Module* find(std::string_view path);
+  /// This module and all below it, a parent before its children, with paths from here.
+  void visit(const std::function<void(const std::string& path, Module&)>& f);
+  void visit(const std::function<void(const std::string& path, const Module&)>& f) const;
+  /// Every module of type M in the tree.
+  template <class M, class F>
+  void visit_all(F f) {
+    visit([&f](const std::string&, Module& m) {
+      if (auto* match = dynamic_cast<M*>(&m)) f(*match);
+    });
+  }
+  /// Paths of the layers whose size is the number of classes; here the one that holds the last parameter.
+  virtual std::vector<std::string> output_layers() const;
+
+  // ---- state
+  const std::vector<std::unique_ptr<Parameter>>& own_parameters() const { return parameters_; }
+  const std::vector<std::unique_ptr<Buffer>>& own_buffers() const { return buffers_; }
+  /// Elements of all parameters in the tree; needs no memory.
+  std::int64_t parameter_elements() const;
+  /// Gives memory and initial contents to what has none yet, drawn from the session's seed and the parameter's path.
+  void materialise(Session& session);
+  /// Gives names without memory: shapes flow through the module, and nothing can compute. For shape and cost inference.
+  void declare(Session& session);
+  /// The tree's parameters and buffers under their paths, in state-dict order.
+  /// @throws UsageError before the module is materialised
+  ParameterSet parameters() const;
+
+  // ---- modes, for the whole tree
+  void train() { set_training(true); }
+  void eval() { set_training(false); }
+  bool training() const { return training_; }
+  /// Takes all parameters out of training; frozen batch normalisation also keeps its statistics.
+  void freeze() { set_trainable(false); }
+  void unfreeze() { set_trainable(true); }
+
+  // ---- hooks; under capture they run once, when the module is traced
+  using PreHook = std::function<void(Module&, Value& x)>;                  // may replace the input
+  using Hook = std::function<void(Module&, const Value& x, Value& y)>;     // may replace the output
+  using HookId = std::uint64_t;
+  HookId add_forward_pre_hook(PreHook hook);
+  HookId add_forward_hook(Hook hook);
+  void remove_hook(HookId id);
+
+ protected:
+  /// @throws UsageError where a module has no computation of its own
+  virtual Value forward(Value x);
+  /// The module's name on the session's path, for modules called with other arguments than one tensor.
+  class Scope {
+   public:
+    Scope(Session& session, const Module& module);
+
+   private:
+    std::optional<NameScope> scope_;
+  };
+
+  /// @throws UsageError for a name that is taken or holds a dot
+  Parameter& add_parameter(std::string name, Spec spec, FileLayout layout, Initialiser initialise);
+  Buffer& add_buffer(std::string name, Spec spec, double initial);
+  /// Owns the child and names it.
+  template <class M>
+  M& adopt(std::string name, std::unique_ptr<M> child) {
+    M& made = *child;
+    adopt_any(std::move(name), std::move(child));
+    return made;
+  }
+  /// Makes a child: `add<Conv2d>("conv1", 3, 64, options)`.
+  template <class M, class... Arguments>
+  M& add(std::string name, Arguments&&... arguments) {
+    return adopt(std::move(name), std::make_unique<M>(std::forward<Arguments>(arguments)...));
+  }
+
+ private:
+  void adopt_any(std::string name, std::unique_ptr<Module> child);
+  void check_free(const std::string& name) const;
+  void set_training(bool training);
+  void set_trainable(bool trainable);
+
+  std::string name_;
+  bool training_ = true;
+  std::vector<std::unique_ptr<Parameter>> parameters_;  // addresses stay: layers keep references
+  std::vector<std::unique_ptr<Buffer>> buffers_;
+  std::vector<std::unique_ptr<Module>> children_;
+  std::vector<std::pair<HookId, PreHook>> pre_hooks_;
+  std::vector<std::pair<HookId, Hook>> hooks_;
+  HookId last_hook_ = 0;
+};
+
+/// "layer1" and "conv1" is "layer1.conv1"; an empty path adds nothing.
+std::string join_path(const std::string& path, const std::string& name);
+
+}  // namespace gemel::nn
