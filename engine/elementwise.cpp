@@ -109,6 +109,7 @@ Attributes placeholder_attributes(const OpDef& op, DType out) {
     if (a.type == Type::dtype) attributes.set(a.name, out);
     if (a.type == Type::real) attributes.set(a.name, 1.0);
     if (a.type == Type::integer) attributes.set(a.name, std::int64_t{0});
+    if (a.type == Type::shape) attributes.set(a.name, Shape{});
   }
   return attributes;
 }

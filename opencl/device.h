@@ -106,6 +106,9 @@ class Device {
   /// Four int32 that kernels set when an index is out of range: {code, value, bound, 0}; code 0 is "no error".
   virtual Region error_word() = 0;
 
+  /// Lets another library enqueue on this device's queue. @param enqueue  gets the cl_command_queue and a place for a cl_event
+  virtual void native(const std::function<void(void* queue, void** event)>& enqueue, std::string_view name) = 0;
+
   /// With profiling: FLOPs and bytes that the next enqueued work is charged with, and its name.
   virtual void announce(std::string_view name, std::int64_t flops, std::int64_t bytes) = 0;
   /// With profiling: all work finished since the last call, in queue order. Waits for it.

@@ -1,5 +1,6 @@
 // What the generated operator tests share: samples filled with numbers, and an operator's scalar objective.
 #pragma once
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@ struct Case {
   const OpDef* op;
   int sample;
   std::string name() const;
+  friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name(); }
 };
 std::vector<Case> all_cases();
 

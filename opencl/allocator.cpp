@@ -1,0 +1,164 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/base/span.h"
+#include "opencl/block.h"
+
+namespace gemel::opencl {
+namespace {
+
+/// Sizes are rounded so that blocks are found again: eight steps to each power of two, 512 bytes at least.
+std::int64_t rounded(std::int64_t bytes) {
+  std::int64_t step = 512;
+  while (step * 16 <= bytes) step *= 2;
+  return std::max<std::int64_t>(512, round_up(bytes, step));
+}
+
+bool exact_mode() {
+  const char* mode = std::getenv("GEMEL_ALLOCATOR");
+  return mode && std::strcmp(mode, "exact") == 0;
+}
+
+class CachingAllocator : public Allocator {
+ public:
+  CachingAllocator(cl_context context, const DeviceProfile& profile, std::int64_t limit)
+      : max_allocation_(profile.max_allocation_bytes), device_(profile.name), exact_(exact_mode()) {
+    check(clRetainContext(context), "clRetainContext");
+    context_ = ContextHandle(context);
+    statistics_.limit = limit;
+  }
+  ~CachingAllocator() override { trim(); }
+
+  Buffer allocate(std::int64_t bytes, std::string_view what) override {
+    const std::lock_guard lock(mutex_);
+    const std::int64_t size = exact_ ? std::max<std::int64_t>(bytes, 4) : rounded(bytes);
+    ++statistics_.requests;
+    std::unique_ptr<Block> block = take_cached(size);
+    if (!block) block = make(size, bytes, what);
+    block->what = what;
+    statistics_.in_use += block->size;
+    statistics_.peak_in_use = std::max(statistics_.peak_in_use, statistics_.in_use);
+    Block* raw = block.release();
+    live_.insert(raw);
+    return {shared_from_this(), raw, bytes};
+  }
+
+  MemoryStatistics statistics() const override {
+    const std::lock_guard lock(mutex_);
+    return statistics_;
+  }
+  void reset_peak() override {
+    const std::lock_guard lock(mutex_);
+    statistics_.peak_in_use = statistics_.in_use;
+  }
+  void trim() override {
+    const std::lock_guard lock(mutex_);
+    drop_cached();
+  }
+
+ private:
+  void release(Block* block, std::int64_t) noexcept override {
+    const std::lock_guard lock(mutex_);
+    live_.erase(block);
+    statistics_.in_use -= block->size;
+    std::unique_ptr<Block> owned(block);
+    if (exact_) return;
+    statistics_.cached += owned->size;
+    cache_[owned->size].push_back(std::move(owned));
+  }
+
+  std::unique_ptr<Block> take_cached(std::int64_t size) {
+    const auto it = cache_.find(size);
+    if (it == cache_.end() || it->second.empty()) return nullptr;
+    auto block = std::move(it->second.back());
+    it->second.pop_back();
+    statistics_.cached -= size;
+    ++statistics_.hits;
+    return block;
+  }
+
+  void drop_cached() {
+    cache_.clear();
+    statistics_.cached = 0;
+  }
+
+  std::unique_ptr<Block> make(std::int64_t size, std::int64_t asked, std::string_view what) {
+    if (statistics_.in_use + statistics_.cached + size > statistics_.limit) drop_cached();
+    if (statistics_.in_use + size > statistics_.limit) refuse(asked, what, "the memory limit is reached");
+    if (size > max_allocation_) refuse(asked, what, fmt::format("the device's largest buffer is {} bytes", max_allocation_));
+    for (bool last_try : {false, true}) {
+      cl_int code = CL_SUCCESS;
+      auto block = std::make_unique<Block>();
+      block->memory = MemoryHandle(clCreateBuffer(context_.get(), CL_MEM_READ_WRITE, at(size), nullptr, &code));
+      block->size = size;
+      if (code == CL_SUCCESS) return block;
+      if (last_try) refuse(asked, what, "clCreateBuffer: " + code_name(code));
+      drop_cached();
+    }
+    return nullptr;
+  }
+
+  [[noreturn]] void refuse(std::int64_t asked, std::string_view what, const std::string& why) const {
+    std::vector<const Block*> largest(live_.begin(), live_.end());
+    std::stable_sort(largest.begin(), largest.end(), [](const Block* a, const Block* b) { return a->size > b->size; });
+    std::string list;
+    for (std::size_t i = 0; i < std::min<std::size_t>(5, largest.size()); ++i)
+      list += fmt::format("{}{} ({} bytes)", i ? ", " : "", largest[i]->what, largest[i]->size);
+    throw DeviceError(fmt::format("out of memory on {}: {} bytes asked for {}, {} held, limit {}: {}; largest: {}", device_, asked, what,
+                                  statistics_.in_use, statistics_.limit, why, list.empty() ? "none" : list));
+  }
+
+  ContextHandle context_;
+  std::int64_t max_allocation_;
+  std::string device_;
+  bool exact_;
+  mutable std::mutex mutex_;
+  std::map<std::int64_t, std::vector<std::unique_ptr<Block>>> cache_;
+  std::set<Block*> live_;
+  MemoryStatistics statistics_;
+};
+
+}  // namespace
+
+std::shared_ptr<Allocator> make_allocator(cl_context context, const DeviceProfile& profile, std::int64_t limit) {
+  return std::make_shared<CachingAllocator>(context, profile, limit);
+}
+
+cl_mem memory_of(const Region& region) {
+  if (!region.block) return nullptr;  // an argument that is not there
+  Block& block = *region.block;
+  if (region.offset == 0) return block.memory.get();
+  MemoryHandle& part = block.parts[{region.offset, region.bytes}];
+  if (!part) {
+    const cl_buffer_region range{at(region.offset), at(std::max<std::int64_t>(region.bytes, 1))};
+    cl_int code = CL_SUCCESS;
+    part = MemoryHandle(clCreateSubBuffer(block.memory.get(), CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &range, &code));
+    check(code, "clCreateSubBuffer", fmt::format("offset {}, {} bytes of {}", region.offset, region.bytes, block.what));
+  }
+  return part.get();
+}
+
+Buffer::Buffer(std::shared_ptr<Allocator> allocator, Block* block, std::int64_t bytes)
+    : allocator_(std::move(allocator)), block_(block), bytes_(bytes) {}
+Buffer::Buffer(Buffer&& other) noexcept
+    : allocator_(std::move(other.allocator_)), block_(std::exchange(other.block_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  Buffer taken(std::move(other));
+  std::swap(allocator_, taken.allocator_);
+  std::swap(block_, taken.block_);
+  std::swap(bytes_, taken.bytes_);
+  return *this;
+}
+Buffer::~Buffer() {
+  if (block_) allocator_->release(block_, bytes_);
+}
+
+}  // namespace gemel::opencl

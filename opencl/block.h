@@ -1,0 +1,27 @@
+// Private to opencl/: the block behind a Buffer.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "opencl/buffer.h"
+#include "opencl/handle.h"
+#include "opencl/profile.h"
+
+namespace gemel::opencl {
+
+struct Block {
+  MemoryHandle memory;
+  std::int64_t size = 0;
+  std::string what;  // names the tensor that holds it now
+  std::map<std::pair<std::int64_t, std::int64_t>, MemoryHandle> parts;  // sub-buffers by (offset, bytes)
+};
+
+/// The memory object of a region; sub-buffers are made once and kept with their block.
+cl_mem memory_of(const Region& region);
+
+/// @param limit  bytes the allocator may hold
+std::shared_ptr<Allocator> make_allocator(cl_context context, const DeviceProfile& profile, std::int64_t limit);
+
+}  // namespace gemel::opencl

@@ -1,0 +1,65 @@
+// CLBlast: the default on GPUs. On a CPU it falls back to untuned parameters, far below Gemel's own kernel.
+#include "opencl/block.h"  // before clblast.h, which would choose another version of the OpenCL headers
+
+#include <clblast.h>
+#include <fmt/format.h>
+
+#include "engine/base/error.h"
+#include "engine/base/span.h"
+#include "opencl/gemm_providers.h"
+
+namespace gemel::opencl {
+namespace {
+
+const char* declines(const GemmProblem& p, const DeviceProfile& d) {
+  if (d.gemm == GemmChoice::native) return "the native provider was asked for";
+  if (p.m == 0 || p.n == 0 || p.k == 0 || p.batch == 0) return "an extent is 0";
+  return nullptr;
+}
+
+int rank(const GemmProblem&, const DeviceProfile& d) {
+  if (d.gemm == GemmChoice::clblast) return 100;
+  return d.is_cpu() ? 10 : 60;
+}
+
+clblast::Transpose flag(Transposed t) { return t == Transposed::yes ? clblast::Transpose::kYes : clblast::Transpose::kNo; }
+
+std::size_t lead(Transposed t, std::int64_t rows, std::int64_t columns) { return at(t == Transposed::yes ? rows : columns); }
+
+void require(clblast::StatusCode code) {
+  if (code != clblast::StatusCode::kSuccess) throw DeviceError(fmt::format("clblast::Gemm: status {}", static_cast<int>(code)));
+}
+
+void run(Device& device, const GemmProblem& p, const Region& a, const Region& b, const Region& c, const Region&) {
+  const auto lda = lead(p.a, p.m, p.k), ldb = lead(p.b, p.k, p.n), ldc = at(p.n);
+  const auto elements = [](const Region& r, std::int64_t more) { return at(r.offset / 4 + more); };
+  const auto enqueue = [&](const auto& call) {
+    device.native([&](void* queue, void** event) {
+      auto q = static_cast<cl_command_queue>(queue);
+      require(call(&q, reinterpret_cast<cl_event*>(event)));
+    }, "clblast");
+  };
+  const cl_mem ma = a.block->memory.get(), mb = b.block->memory.get(), mc = c.block->memory.get();
+  if (p.batch > 1 && p.stride_a && p.stride_b) {
+    enqueue([&](cl_command_queue* q, cl_event* e) {
+      return clblast::GemmStridedBatched<float>(clblast::Layout::kRowMajor, flag(p.a), flag(p.b), at(p.m), at(p.n), at(p.k), p.alpha, ma,
+                                                elements(a, 0), lda, at(p.stride_a), mb, elements(b, 0), ldb, at(p.stride_b), p.beta, mc,
+                                                elements(c, 0), ldc, at(p.stride_c), at(p.batch), q, e);
+    });
+    return;
+  }
+  for (std::int64_t g = 0; g < p.batch; ++g)
+    enqueue([&](cl_command_queue* q, cl_event* e) {
+      return clblast::Gemm<float>(clblast::Layout::kRowMajor, flag(p.a), flag(p.b), at(p.m), at(p.n), at(p.k), p.alpha, ma,
+                                  elements(a, g * p.stride_a), lda, mb, elements(b, g * p.stride_b), ldb, p.beta, mc,
+                                  elements(c, g * p.stride_c), ldc, q, e);
+    });
+}
+
+}  // namespace
+
+GemmProvider clblast_gemm() {
+  return {"clblast", declines, rank, [](const GemmProblem&, const DeviceProfile&) { return std::int64_t{0}; }, run};
+}
+
+}  // namespace gemel::opencl

@@ -1,0 +1,141 @@
+#include "opencl/program_cache.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+
+#include "engine/base/error.h"
+#include "opencl/sources.h"
+
+namespace gemel::opencl {
+namespace {
+
+constexpr char kMagic[8] = {'g', 'e', 'm', 'e', 'l', 'b', 'i', '1'};
+
+std::uint64_t fnv(const void* data, std::size_t bytes, std::uint64_t hash = 14695981039346656037ull) {
+  const auto* p = static_cast<const unsigned char*>(data);
+  for (std::size_t i = 0; i < bytes; ++i) hash = (hash ^ p[i]) * 1099511628211ull;
+  return hash;
+}
+std::uint64_t fnv(const std::string& text, std::uint64_t hash = 14695981039346656037ull) {
+  return fnv(text.data(), text.size() + 1, hash);
+}
+
+struct Header {
+  char magic[8];
+  std::uint64_t bytes, checksum;
+};
+
+std::string build_log(cl_program program, cl_device_id device) {
+  std::size_t bytes = 0;
+  if (clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, 0, nullptr, &bytes) != CL_SUCCESS || bytes == 0) return "";
+  std::string log(bytes, '\0');
+  clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, bytes, log.data(), nullptr);
+  return log.c_str();
+}
+
+ProgramHandle from_binary(cl_context context, cl_device_id device, const std::vector<unsigned char>& binary, const std::string& options) {
+  if (binary.empty()) return {};
+  const unsigned char* data = binary.data();
+  const std::size_t size = binary.size();
+  cl_int status = CL_SUCCESS, code = CL_SUCCESS;
+  ProgramHandle program(clCreateProgramWithBinary(context, 1, &device, &size, &data, &status, &code));
+  if (code != CL_SUCCESS || status != CL_SUCCESS) return {};
+  if (clBuildProgram(program.get(), 1, &device, options.c_str(), nullptr, nullptr) != CL_SUCCESS) return {};
+  return program;
+}
+
+std::vector<unsigned char> binary_of(cl_program program) {
+  std::size_t size = 0;
+  if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, nullptr) != CL_SUCCESS || size == 0) return {};
+  std::vector<unsigned char> binary(size);
+  unsigned char* to = binary.data();
+  if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof to, &to, nullptr) != CL_SUCCESS) return {};
+  return binary;
+}
+
+}  // namespace
+
+std::optional<std::filesystem::path> ProgramCache::default_folder() {
+  if (const char* own = std::getenv("GEMEL_CACHE_DIR"); own && *own) return own;
+  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg) return std::filesystem::path(xdg) / "gemel";
+  if (const char* home = std::getenv("HOME"); home && *home) return std::filesystem::path(home) / ".cache" / "gemel";
+  return std::nullopt;
+}
+
+ProgramCache::ProgramCache(std::optional<std::filesystem::path> folder, const DeviceProfile& p)
+    : folder_(std::move(folder)), device_(fmt::format("{}|{}|{}|{}|{}", p.platform, p.name, p.vendor, p.version, p.driver)) {}
+
+std::filesystem::path ProgramCache::file_for(const std::string& source, const std::string& options) const {
+  const std::uint64_t first = fnv(device_, fnv(options, fnv(source)));
+  return *folder_ / fmt::format("{:016x}{:016x}.bin", first, fnv(source, fnv(options, first)));
+}
+
+std::vector<unsigned char> ProgramCache::load(const std::string& source, const std::string& options) const {
+  if (!folder_) return {};
+  std::ifstream in(file_for(source, options), std::ios::binary);
+  Header header{};
+  if (!in.read(reinterpret_cast<char*>(&header), sizeof header)) return {};
+  std::error_code error;
+  const auto size = std::filesystem::file_size(file_for(source, options), error);
+  if (error || std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.bytes != size - sizeof header) return {};
+  std::vector<unsigned char> binary(header.bytes);
+  if (!in.read(reinterpret_cast<char*>(binary.data()), static_cast<std::streamsize>(binary.size()))) return {};
+  return fnv(binary.data(), binary.size()) == header.checksum ? binary : std::vector<unsigned char>{};
+}
+
+void ProgramCache::store(const std::string& source, const std::string& options, const std::vector<unsigned char>& binary) const {
+  if (!folder_ || binary.empty()) return;
+  std::error_code error;
+  std::filesystem::create_directories(*folder_, error);
+  const auto file = file_for(source, options);
+  auto beside = file;
+  beside += fmt::format(".{}.tmp", ::getpid());
+  Header header{{}, binary.size(), fnv(binary.data(), binary.size())};
+  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  std::ofstream out(beside, std::ios::binary);
+  out.write(reinterpret_cast<const char*>(&header), sizeof header);
+  out.write(reinterpret_cast<const char*>(binary.data()), static_cast<std::streamsize>(binary.size()));
+  out.close();
+  if (out) std::filesystem::rename(beside, file, error);
+  if (!out || error) std::filesystem::remove(beside, error);
+}
+
+std::string embedded_source(std::string_view file) {
+  for (const KernelSource& s : kernel_sources()) {
+    if (s.file != file) continue;
+    std::istringstream in{std::string(s.text)};
+    std::string out;
+    for (std::string line; std::getline(in, line);) {
+      const auto quote = line.find('"');
+      if (line.rfind("#include", 0) == 0 && quote != std::string::npos)
+        out += embedded_source(line.substr(quote + 1, line.find('"', quote + 1) - quote - 1));
+      else
+        out += line + "\n";
+    }
+    return out;
+  }
+  throw InternalError(fmt::format("kernels: no embedded source is called {}", file));
+}
+
+ProgramHandle build_program(cl_context context, cl_device_id device, const ProgramCache& cache, const std::string& title,
+                            const std::string& source, const std::string& options) {
+  if (ProgramHandle cached = from_binary(context, device, cache.load(source, options), options)) return cached;
+  const char* text = source.c_str();
+  cl_int code = CL_SUCCESS;
+  ProgramHandle program(clCreateProgramWithSource(context, 1, &text, nullptr, &code));
+  check(code, "clCreateProgramWithSource", title);
+  code = clBuildProgram(program.get(), 1, &device, options.c_str(), nullptr, nullptr);
+  if (code != CL_SUCCESS)
+    throw DeviceError(fmt::format("clBuildProgram: {}; program {} with options '{}'; build log:\n{}", code_name(code), title, options,
+                                  build_log(program.get(), device)));
+  cache.store(source, options, binary_of(program.get()));
+  return program;
+}
+
+}  // namespace gemel::opencl

@@ -1,0 +1,40 @@
+// Private to opencl/: programs from source, in memory and on disk.
+#pragma once
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "opencl/handle.h"
+#include "opencl/profile.h"
+
+namespace gemel::opencl {
+
+/// Binaries on disk, one file each, named by a hash of source, options, device and driver. A file is written beside and
+/// renamed, and carries its length and a checksum: a crash or a second process never leaves one that is half there.
+/// Where it cannot be read or written the program is simply built again.
+class ProgramCache {
+ public:
+  /// $GEMEL_CACHE_DIR, else $XDG_CACHE_HOME/gemel, else ~/.cache/gemel; none of these: no cache.
+  static std::optional<std::filesystem::path> default_folder();
+
+  ProgramCache(std::optional<std::filesystem::path> folder, const DeviceProfile& profile);
+  /// @return empty where there is none, or it is damaged
+  std::vector<unsigned char> load(const std::string& source, const std::string& options) const;
+  void store(const std::string& source, const std::string& options, const std::vector<unsigned char>& binary) const;
+
+ private:
+  std::filesystem::path file_for(const std::string& source, const std::string& options) const;
+  std::optional<std::filesystem::path> folder_;
+  std::string device_;
+};
+
+/// An embedded source with its #include lines replaced by the embedded files they name. @throws InternalError if missing
+std::string embedded_source(std::string_view file);
+
+/// Builds, from the cache where it holds the program. @throws DeviceError with the build log
+ProgramHandle build_program(cl_context context, cl_device_id device, const ProgramCache& cache, const std::string& title,
+                            const std::string& source, const std::string& options);
+
+}  // namespace gemel::opencl

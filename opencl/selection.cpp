@@ -1,0 +1,195 @@
+#include "opencl/selection.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+
+#include "engine/base/error.h"
+
+namespace gemel::opencl {
+namespace {
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+bool contains(const std::string& text, const std::string& part) { return lower(text).find(lower(part)) != std::string::npos; }
+
+bool is_index(const std::string& text) {
+  return !text.empty() && text.size() < 6 && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c); });
+}
+
+/// The lanes that the machine has: a driver on a CPU newer than its compiler reports fewer.
+int host_simd_width() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return 16;
+  if (__builtin_cpu_supports("avx2")) return 8;
+#endif
+  return 4;
+}
+
+DeviceKind kind_of(cl_device_type type) {
+  if (type & CL_DEVICE_TYPE_GPU) return DeviceKind::gpu;
+  return type & CL_DEVICE_TYPE_CPU ? DeviceKind::cpu : DeviceKind::accelerator;
+}
+
+DeviceProfile profile_of(cl_platform_id platform, cl_device_id device) {
+  DeviceProfile p;
+  p.platform = platform_text(platform, CL_PLATFORM_NAME);
+  p.name = device_text(device, CL_DEVICE_NAME);
+  p.vendor = device_text(device, CL_DEVICE_VENDOR);
+  p.version = device_text(device, CL_DEVICE_VERSION);
+  p.driver = device_text(device, CL_DRIVER_VERSION);
+  p.kind = kind_of(device_info<cl_device_type>(device, CL_DEVICE_TYPE));
+  p.is_emulator = contains(p.name, "llvmpipe") || contains(p.platform, "oclgrind") || contains(p.name, "oclgrind");
+  p.compute_units = static_cast<int>(std::max<cl_uint>(1, device_info<cl_uint>(device, CL_DEVICE_MAX_COMPUTE_UNITS)));
+  p.clock_mhz = static_cast<int>(device_info<cl_uint>(device, CL_DEVICE_MAX_CLOCK_FREQUENCY));
+  p.shares_host_memory = device_info<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY);
+  p.simd_width = static_cast<int>(std::max<cl_uint>(1, device_info<cl_uint>(device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT)));
+  if (p.is_cpu() && !p.is_emulator) p.simd_width = std::max(p.simd_width, host_simd_width());
+  p.local_bytes = static_cast<std::int64_t>(device_info<cl_ulong>(device, CL_DEVICE_LOCAL_MEM_SIZE));
+  p.has_real_local_memory = device_info<cl_device_local_mem_type>(device, CL_DEVICE_LOCAL_MEM_TYPE) == CL_LOCAL && !p.is_cpu();
+  const std::string extensions = device_text(device, CL_DEVICE_EXTENSIONS);
+  p.has_fp16 = extensions.find("cl_khr_fp16") != std::string::npos;
+  p.has_native_kernels = device_info<cl_device_exec_capabilities>(device, CL_DEVICE_EXECUTION_CAPABILITIES) & CL_EXEC_NATIVE_KERNEL;
+  p.global_bytes = static_cast<std::int64_t>(device_info<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_SIZE));
+  p.max_allocation_bytes = static_cast<std::int64_t>(device_info<cl_ulong>(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE));
+  p.max_group_size = static_cast<std::int64_t>(device_info<std::size_t>(device, CL_DEVICE_MAX_WORK_GROUP_SIZE));
+  p.max_argument_bytes = static_cast<std::int64_t>(device_info<std::size_t>(device, CL_DEVICE_MAX_PARAMETER_SIZE));
+  p.base_alignment_bytes = std::max<std::int64_t>(64, device_info<cl_uint>(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8);
+  return p;
+}
+
+std::string problem_of(cl_device_id device) {
+  if (!device_info<cl_bool>(device, CL_DEVICE_AVAILABLE)) return "the driver says it is not available";
+  if (!device_info<cl_bool>(device, CL_DEVICE_COMPILER_AVAILABLE)) return "the driver has no compiler";
+  if (!device_info<cl_bool>(device, CL_DEVICE_ENDIAN_LITTLE)) return "it is big-endian";
+  return "";
+}
+
+struct FoundPlatform {
+  cl_platform_id id;
+  std::string name;
+  std::vector<cl_device_id> devices;
+};
+
+std::vector<FoundPlatform> found_platforms() {
+  cl_uint count = 0;
+  if (clGetPlatformIDs(0, nullptr, &count) != CL_SUCCESS || count == 0) return {};
+  std::vector<cl_platform_id> ids(count);
+  check(clGetPlatformIDs(count, ids.data(), nullptr), "clGetPlatformIDs");
+  std::vector<FoundPlatform> out;
+  for (cl_platform_id id : ids) {
+    FoundPlatform p{id, platform_text(id, CL_PLATFORM_NAME), {}};
+    cl_uint devices = 0;
+    if (clGetDeviceIDs(id, CL_DEVICE_TYPE_ALL, 0, nullptr, &devices) == CL_SUCCESS && devices > 0) {
+      p.devices.resize(devices);
+      check(clGetDeviceIDs(id, CL_DEVICE_TYPE_ALL, devices, p.devices.data(), nullptr), "clGetDeviceIDs");
+    }
+    out.push_back(std::move(p));
+  }
+  return out;
+}
+
+/// "pocl" finds PoCL, whose platform bears its long name.
+bool platform_matches(const FoundPlatform& platform, const std::string& wanted) {
+  if (contains(platform.name, wanted)) return true;
+  return contains("pocl", wanted) && contains(platform.name, "Portable Computing Language");
+}
+
+std::string listed(const std::vector<FoundPlatform>& platforms) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < platforms.size(); ++i)
+    names.push_back(fmt::format("{} \"{}\" ({} device{})", i, platforms[i].name, platforms[i].devices.size(),
+                                platforms[i].devices.size() == 1 ? "" : "s"));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::vector<FoundPlatform> wanted_platforms(const std::vector<FoundPlatform>& all, const std::string& wanted) {
+  if (wanted.empty()) return all;
+  if (is_index(wanted)) {
+    const auto i = std::stoul(wanted);
+    if (i < all.size()) return {all[i]};
+  } else {
+    std::vector<FoundPlatform> matching;
+    for (const FoundPlatform& p : all)
+      if (platform_matches(p, wanted)) matching.push_back(p);
+    if (!matching.empty()) return matching;
+  }
+  throw DeviceError(fmt::format("platform: '{}' is not found; accepted: an index or a part of a name of {}", wanted, listed(all)));
+}
+
+bool device_matches(const FoundDevice& d, int index, const std::string& wanted) {
+  if (wanted.empty()) return true;
+  if (is_index(wanted)) return std::stoi(wanted) == index;
+  if (lower(wanted) == "cpu") return d.profile.kind == DeviceKind::cpu;
+  if (lower(wanted) == "gpu") return d.profile.kind == DeviceKind::gpu;
+  return false;
+}
+
+/// A GPU before a CPU, then by rate, emulators last.
+bool better(const FoundDevice& a, const FoundDevice& b) {
+  const auto key = [](const FoundDevice& d) {
+    return std::tuple(!d.profile.is_emulator, d.profile.kind == DeviceKind::gpu, d.profile.estimated_gflops());
+  };
+  return key(a) > key(b);
+}
+
+}  // namespace
+
+double DeviceProfile::estimated_gflops() const {
+  // A GPU's unit runs far more lanes than its vector type has; 64 is the least that any of them runs.
+  const double lanes = kind == DeviceKind::gpu ? 64 : simd_width;
+  return 2e-3 * compute_units * lanes * std::max(clock_mhz, 1);
+}
+
+void prepare_environment(int threads) {
+  setenv("RUSTICL_ENABLE", "llvmpipe", 0);
+  if (threads <= 0) return;
+  const std::string text = std::to_string(threads);
+  setenv("POCL_MAX_PTHREAD_COUNT", text.c_str(), 1);  // PoCL before 4.0
+  setenv("POCL_CPU_MAX_CU_COUNT", text.c_str(), 1);   // and since
+}
+
+std::vector<PlatformInfo> platforms() {
+  prepare_environment(0);
+  std::vector<PlatformInfo> out;
+  for (const FoundPlatform& p : found_platforms()) {
+    PlatformInfo info{p.name, platform_text(p.id, CL_PLATFORM_VENDOR), platform_text(p.id, CL_PLATFORM_VERSION), {}, {}};
+    for (cl_device_id d : p.devices) {
+      info.devices.push_back(profile_of(p.id, d));
+      info.problems.push_back(problem_of(d));
+    }
+    out.push_back(std::move(info));
+  }
+  return out;
+}
+
+FoundDevice select_device(const std::string& platform, const std::string& device) {
+  const auto all = found_platforms();
+  if (all.empty())
+    throw DeviceError("platform: no OpenCL platform is found; accepted: any OpenCL driver, for instance the package pocl-opencl-icd");
+  if (!device.empty() && !is_index(device) && lower(device) != "cpu" && lower(device) != "gpu")
+    throw DeviceError(fmt::format("device: '{}' is unknown; accepted: an index, cpu or gpu", device));
+  std::vector<FoundDevice> usable;
+  std::string refused;
+  for (const FoundPlatform& p : wanted_platforms(all, platform))
+    for (std::size_t i = 0; i < p.devices.size(); ++i) {
+      FoundDevice d{p.id, p.devices[i], profile_of(p.id, p.devices[i])};
+      if (!device_matches(d, static_cast<int>(i), device)) continue;
+      if (const std::string why = problem_of(d.device); !why.empty())
+        refused += fmt::format("; {} cannot be used: {}", d.profile.name, why);
+      else
+        usable.push_back(std::move(d));
+    }
+  if (usable.empty())
+    throw DeviceError(fmt::format("device: none{}{} is found; accepted: a device of {}{}", device.empty() ? "" : " that is '" + device + "'",
+                                  platform.empty() ? "" : " on platform '" + platform + "'", listed(all), refused));
+  return *std::min_element(usable.begin(), usable.end(), better);
+}
+
+}  // namespace gemel::opencl

@@ -1,0 +1,21 @@
+// Private to opencl/: finding a platform and a device by index or name.
+#pragma once
+#include "opencl/device.h"
+#include "opencl/handle.h"
+
+namespace gemel::opencl {
+
+struct FoundDevice {
+  cl_platform_id platform = nullptr;
+  cl_device_id device = nullptr;
+  DeviceProfile profile;
+};
+
+/// @throws DeviceError no platform, unknown platform or device: lists those found
+FoundDevice select_device(const std::string& platform, const std::string& device);
+
+/// Sets what drivers read from the environment when they start: emulated platforms on, threads of a CPU device.
+/// Only the first call before OpenCL is touched has an effect on drivers.
+void prepare_environment(int threads);
+
+}  // namespace gemel::opencl
