@@ -5,11 +5,12 @@
 namespace gemel::testing {
 
 opencl::Device& test_device() {
-  static const auto device = [] {
+  // Never destroyed: at the end of the process some drivers are gone before a static of ours.
+  static opencl::Device* const device = [] {
     opencl::DeviceOptions options;
     if (const char* platform = std::getenv("GEMEL_PLATFORM")) options.platform = platform;
     if (const char* name = std::getenv("GEMEL_DEVICE")) options.device = name;
-    return opencl::Device::open(options);
+    return opencl::Device::open(options).release();
   }();
   return *device;
 }
