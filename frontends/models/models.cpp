@@ -1,0 +1,84 @@
+#include "frontends/models/models.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <string>
+
+#include "engine/base/error.h"
+#include "frontends/models/zoo.h"
+#include "frontends/nn/layers.h"
+
+namespace gemel::models {
+namespace {
+
+struct Entry {
+  std::string_view name;
+  std::unique_ptr<nn::Module> (*make)(const Options&);
+  std::array<std::int64_t, 2> channels;
+};
+
+constexpr std::array<Entry, 7> kModels{{{"lenet", lenet, {1, 3}},
+                                        {"alexnet", alexnet, {3, 3}},
+                                        {"vgg16", vgg16, {3, 3}},
+                                        {"vgg19", vgg19, {3, 3}},
+                                        {"resnet18", resnet18, {3, 3}},
+                                        {"resnet50", resnet50, {3, 3}},
+                                        {"resnet152", resnet152, {3, 3}}}};
+
+/// Letters to insert, delete or replace. Source: V. I. Levenshtein, 1966.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), 0u);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i] != b[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, replaced});
+    }
+  }
+  return row.back();
+}
+
+[[noreturn]] void refuse_name(std::string_view name) {
+  const auto known = names();
+  const auto nearest = *std::ranges::min_element(known, {}, [name](std::string_view n) { return edit_distance(name, n); });
+  throw UsageError(fmt::format("model: {} is unknown; did you mean {}? accepted: {}", name, nearest, fmt::join(known, ", ")));
+}
+
+}  // namespace
+
+std::vector<std::string_view> names() {
+  std::vector<std::string_view> out;
+  for (const Entry& e : kModels) out.push_back(e.name);
+  return out;
+}
+
+std::unique_ptr<nn::Module> make(std::string_view name, const Options& options) {
+  const auto* entry = std::ranges::find(kModels, name, &Entry::name);
+  if (entry == kModels.end()) refuse_name(name);
+  if (options.classes < 1) throw UsageError(fmt::format("{}: {} classes given; accepted: 1 or more", name, options.classes));
+  if (std::ranges::find(entry->channels, options.channels) == entry->channels.end())
+    throw UsageError(fmt::format("{}: {} input channels given; accepted: {}", name, options.channels,
+                                 entry->channels[0] == entry->channels[1] ? "3" : "1 or 3"));
+  return entry->make(options);
+}
+
+std::unique_ptr<nn::Module> make(std::string_view name, const Options& options, Session& session) {
+  auto model = make(name, options);
+  model->materialise(session);
+  return model;
+}
+
+void start_convolutions_by_fan_out(nn::Module& model) {
+  model.visit_all<nn::Conv2d>([](nn::Conv2d& conv) {
+    nn::Parameter& w = conv.weight();
+    w.initialise = nn::normal(nn::relu_deviation(nn::fan_out(w.spec.shape, w.layout)));
+    if (conv.bias()) conv.bias()->initialise = nn::constant(0);
+  });
+}
+
+}  // namespace gemel::models

@@ -1,0 +1,28 @@
+// The model zoo: torchvision's topologies, names, layouts and initialisation, by name. Inputs are [N, H, W, C].
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "engine/session.h"
+#include "frontends/nn/module.h"
+
+namespace gemel::models {
+
+struct Options {
+  std::int64_t classes = 1000;
+  std::optional<double> dropout{};  // in place of every dropout's own rate
+  std::int64_t channels = 3;        // of the input; torchvision's models take 3, lenet 1 or 3
+};
+
+/// All names that `make` knows.
+std::vector<std::string_view> names();
+/// A model without memory: sizes and names are known, `materialise` or a loaded state gives it contents.
+/// @throws UsageError for an unknown name (with the nearest one), no classes, or channels that the model does not take
+std::unique_ptr<nn::Module> make(std::string_view name, const Options& options = {});
+/// The same with memory and initial contents in a session.
+std::unique_ptr<nn::Module> make(std::string_view name, const Options& options, Session& session);
+
+}  // namespace gemel::models

@@ -1,0 +1,87 @@
+// Adam, AdamW and RMSprop; the optimizers by name.
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "frontends/optim/optimizer.h"
+
+namespace gemel::optim {
+
+Adam::Adam(std::vector<Group> groups, const gemel::Adam& options)
+    : Optimizer(std::move(groups), options.weight_decay, {"mean", "variance"}), options_(options) {}
+
+std::vector<float> Adam::hyper_numbers(std::size_t group, double rate, std::int64_t step) const {
+  std::vector<float> numbers = Optimizer::hyper_numbers(group, rate, step);
+  for (const double beta : {options_.beta1, options_.beta2})
+    numbers.push_back(static_cast<float>(1 - std::pow(beta, static_cast<double>(step))));
+  return numbers;
+}
+
+void Adam::update(Update u) const {
+  gemel::Adam options = options_;
+  options.weight_decay = u.weight_decay;
+  adam_update(u.parameter, u.slots[0], u.slots[1], std::move(u.gradient), u.hyper, options);
+}
+
+Rmsprop::Rmsprop(std::vector<Group> groups, const RmspropOptions& options)
+    : Optimizer(std::move(groups), options.weight_decay, {"variance", "velocity"}), options_(options) {}
+
+void Rmsprop::update(Update u) const {
+  rmsprop_update(u.parameter, u.slots[0], u.slots[1], std::move(u.gradient), u.hyper, options_.alpha, options_.eps,
+                 options_.momentum, u.weight_decay);
+}
+
+namespace {
+
+using Maker = std::unique_ptr<Optimizer> (*)(std::vector<Group>, double momentum, double weight_decay);
+struct Named {
+  std::string_view name;
+  std::optional<double> momentum;  // by default; none: it takes no momentum
+  double weight_decay;
+  Maker make;
+};
+
+constexpr std::array<Named, 6> kOptimizers{{
+    {"sgd", 0, 0, [](std::vector<Group> g, double m, double w) -> std::unique_ptr<Optimizer> {
+       return std::make_unique<Sgd>(std::move(g), SgdOptions{m, w});
+     }},
+    {"momentum", 0.9, 0, [](std::vector<Group> g, double m, double w) -> std::unique_ptr<Optimizer> {
+       return std::make_unique<Sgd>(std::move(g), SgdOptions{m, w});
+     }},
+    {"nesterov", 0.9, 0, [](std::vector<Group> g, double m, double w) -> std::unique_ptr<Optimizer> {
+       return std::make_unique<Sgd>(std::move(g), SgdOptions{m, w, true});
+     }},
+    {"adam", std::nullopt, 0, [](std::vector<Group> g, double, double w) -> std::unique_ptr<Optimizer> {
+       return std::make_unique<Adam>(std::move(g), gemel::Adam{.weight_decay = w});
+     }},
+    {"adamw", std::nullopt, 0.01, [](std::vector<Group> g, double, double w) -> std::unique_ptr<Optimizer> {
+       return std::make_unique<Adam>(std::move(g), gemel::Adam{.weight_decay = w, .decoupled = true});
+     }},
+    {"rmsprop", 0, 0, [](std::vector<Group> g, double m, double w) -> std::unique_ptr<Optimizer> {
+       return std::make_unique<Rmsprop>(std::move(g), RmspropOptions{.momentum = m, .weight_decay = w});
+     }},
+}};
+
+}  // namespace
+
+std::vector<std::string_view> names() {
+  std::vector<std::string_view> out;
+  for (const Named& o : kOptimizers) out.push_back(o.name);
+  return out;
+}
+
+std::unique_ptr<Optimizer> make(std::string_view name, std::vector<Group> groups, const Settings& settings) {
+  for (const Named& o : kOptimizers) {
+    if (o.name != name) continue;
+    if (settings.momentum && !o.momentum)
+      throw UsageError(fmt::format("optimizer: {} takes no momentum, {} given; accepted with sgd, momentum, nesterov and rmsprop", name,
+                                   *settings.momentum));
+    return o.make(std::move(groups), settings.momentum.value_or(o.momentum.value_or(0)), settings.weight_decay.value_or(o.weight_decay));
+  }
+  throw UsageError(fmt::format("optimizer: {} is unknown; accepted: {}", name, fmt::join(names(), ", ")));
+}
+
+}  // namespace gemel::optim

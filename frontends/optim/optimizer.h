@@ -1,0 +1,138 @@
+// Optimizers: PyTorch's formulas over parameter groups. What varies from step to step (the rate, Adam's corrections) is a small
+// tensor a group, so that a captured step is fed anew at each replay.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/ops/ops.h"
+#include "engine/parameter_set.h"
+#include "engine/session.h"
+
+namespace gemel::optim {
+
+/// Parameters that share their hyperparameters.
+struct Group {
+  std::vector<NamedValue> parameters;
+  double rate_factor = 1;                 // times the rate of the step
+  std::optional<double> weight_decay{};  // the optimizer's own where not given
+};
+
+/// One group of all trainable parameters.
+std::vector<Group> all_in_one(const ParameterSet& parameters);
+/// Two groups: weights of two axes or more, and normalisation parameters and biases (one axis or none), which do not decay.
+std::vector<Group> no_decay_on_vectors(const ParameterSet& parameters);
+
+/// What an optimizer does apart from its groups.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  const std::vector<Group>& groups() const { return groups_; }
+  /// All groups' parameters one after the other: the order of the gradients.
+  const std::vector<NamedValue>& parameters() const { return parameters_; }
+
+  /// The numbers that step `step` (from 1) of a group needs: {rate}, and what the algorithm adds.
+  virtual std::vector<float> hyper_numbers(std::size_t group, double rate, std::int64_t step) const;
+  /// Their shapes, one a group: what a captured step declares as inputs.
+  Specs hyper_specs() const;
+  /// The tensors for the step after `steps()`.
+  Values hyper(double rate) const;
+
+  /// Updates parameters and slots in place, in operators: computes at once, or is captured.
+  /// @param gradients  parallel to `parameters()`; a parameter without one (an empty value) stays as it is
+  /// @param hyper      one a group
+  /// @throws UsageError for lists of other lengths
+  void apply_updates(Values gradients, const Values& hyper);
+  /// Counts a step: what `hyper` gives next and what checkpoints keep.
+  void advance() { ++steps_; }
+  /// hyper, apply_updates, advance.
+  void step(Values gradients, double rate);
+
+  std::int64_t steps() const { return steps_; }
+  /// The slots by name, such as "velocity.fc.weight"; with `steps()` all that a checkpoint needs.
+  const std::vector<NamedValue>& state() const { return state_; }
+  /// Copies the slots' contents. @throws DataError naming every slot that is missing, unknown or of another shape
+  void load_state(std::span<const NamedValue> state, std::int64_t steps);
+
+ protected:
+  /// @param slots  names of the tensors kept for each parameter; they start at 0
+  Optimizer(std::vector<Group> groups, double weight_decay, std::vector<std::string> slots);
+  struct Update {
+    Value parameter, gradient;
+    const Value* slots;  // in the order given at construction
+    Value hyper;
+    double weight_decay;
+  };
+  virtual void update(Update u) const = 0;
+
+ private:
+  std::vector<Group> groups_;
+  std::vector<NamedValue> parameters_;
+  std::vector<NamedValue> state_;   // parameter by parameter, in the order of the slots
+  std::vector<Values> slots_;       // [parameter][slot], the same handles
+  double weight_decay_;
+  std::int64_t steps_ = 0;
+};
+
+struct SgdOptions {
+  double momentum = 0, weight_decay = 0;
+  bool nesterov = false;
+};
+/// p -= rate g; with momentum m: v = m v + g, p -= rate v, or with Nesterov's p -= rate (g + m v).
+class Sgd : public Optimizer {
+ public:
+  /// @throws UsageError for Nesterov without momentum
+  Sgd(std::vector<Group> groups, const SgdOptions& options = {});
+
+ protected:
+  void update(Update u) const override;
+
+ private:
+  SgdOptions options_;
+};
+
+/// Adam, and with `decoupled` AdamW. Source: D. P. Kingma, J. Ba, Adam, 2015; I. Loshchilov, F. Hutter, 2019.
+class Adam : public Optimizer {
+ public:
+  Adam(std::vector<Group> groups, const gemel::Adam& options = {});
+  std::vector<float> hyper_numbers(std::size_t group, double rate, std::int64_t step) const override;
+
+ protected:
+  void update(Update u) const override;
+
+ private:
+  gemel::Adam options_;
+};
+
+struct RmspropOptions {
+  double alpha = 0.99, eps = 1e-8, momentum = 0, weight_decay = 0;
+};
+/// s = alpha s + (1 - alpha) g^2, v = m v + g / (sqrt(s) + eps), p -= rate v.
+class Rmsprop : public Optimizer {
+ public:
+  Rmsprop(std::vector<Group> groups, const RmspropOptions& options = {});
+
+ protected:
+  void update(Update u) const override;
+
+ private:
+  RmspropOptions options_;
+};
+
+/// The optimizers' names for users: sgd, momentum, nesterov, adam, adamw, rmsprop.
+std::vector<std::string_view> names();
+/// Where not given: momentum 0.9 for `momentum` and `nesterov`, else 0; weight decay 0.01 for `adamw`, else 0.
+struct Settings {
+  std::optional<double> momentum{}, weight_decay{};
+};
+/// @throws UsageError for an unknown name, or a momentum given to an optimizer that has none
+std::unique_ptr<Optimizer> make(std::string_view name, std::vector<Group> groups, const Settings& settings = {});
+
+}  // namespace gemel::optim

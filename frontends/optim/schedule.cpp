@@ -1,0 +1,71 @@
+#include "frontends/optim/schedule.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+#include <utility>
+
+#include "engine/base/error.h"
+
+namespace gemel::optim {
+namespace {
+
+constexpr std::array<std::string_view, 3> kSchedules{"constant", "step", "cosine"};  // as the enumeration
+constexpr std::int64_t kStepEpochs = 30;
+constexpr double kStepFactor = 0.1;
+constexpr double kNormEps = 1e-6;  // PyTorch's
+
+double cosine(double rate, const Progress& p) {
+  const double share = p.total > 0 ? std::min(1.0, static_cast<double>(p.done) / static_cast<double>(p.total)) : 1.0;
+  return rate * (1 + std::cos(std::numbers::pi * share)) / 2;
+}
+
+void check_limit(const char* op, double limit) {
+  if (!(limit > 0)) throw UsageError(fmt::format("{}: limit {} given; accepted: above 0", op, limit));
+}
+
+}  // namespace
+
+std::vector<std::string_view> schedule_names() { return {kSchedules.begin(), kSchedules.end()}; }
+
+Schedule parse_schedule(std::string_view name) {
+  const auto it = std::ranges::find(kSchedules, name);
+  if (it == kSchedules.end())
+    throw UsageError(fmt::format("schedule: {} is unknown; accepted: {}", name, fmt::join(kSchedules, ", ")));
+  return static_cast<Schedule>(it - kSchedules.begin());
+}
+
+double rate_at(Schedule schedule, double rate, const Progress& progress) {
+  if (schedule == Schedule::step) return rate * std::pow(kStepFactor, static_cast<double>(progress.epoch / kStepEpochs));
+  if (schedule == Schedule::cosine) return cosine(rate, progress);
+  return rate;
+}
+
+Clipped clip_grad_norm(Values gradients, double max_norm) {
+  check_limit("clip_grad_norm", max_norm);
+  Value squares;
+  for (const Value& g : gradients) {
+    if (!g) continue;
+    Value one = sum(square(g));
+    squares = squares ? add(std::move(squares), std::move(one)) : std::move(one);
+  }
+  if (!squares) return {std::move(gradients), {}};
+  const Value norm = sqrt(std::move(squares));
+  const Value one = full(norm.session(), norm.spec(), 1);
+  const Value coefficient = minimum(one, full(norm.session(), norm.spec(), max_norm) / (norm + kNormEps));
+  for (Value& g : gradients)
+    if (g) g = multiply(std::move(g), coefficient);
+  return {std::move(gradients), norm};
+}
+
+Values clip_grad_value(Values gradients, double limit) {
+  check_limit("clip_grad_value", limit);
+  for (Value& g : gradients)
+    if (g) g = clamp(std::move(g), -limit, limit);
+  return gradients;
+}
+
+}  // namespace gemel::optim
