@@ -26,6 +26,9 @@ std::span<const OpDef* const> catalog() {
       // matmul
       &matmul_def(),
       // convolution
+      &conv2d_def(),
+      &conv2d_input_gradient_def(),
+      &conv2d_weight_gradient_def(),
       // pooling
       // normalisation
       // softmax, loss

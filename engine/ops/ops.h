@@ -208,6 +208,9 @@ const OpDef& sum_def();
 // matmul
 const OpDef& matmul_def();
 // convolution
+const OpDef& conv2d_def();
+const OpDef& conv2d_input_gradient_def();
+const OpDef& conv2d_weight_gradient_def();
 // pooling
 // normalisation
 // softmax, loss

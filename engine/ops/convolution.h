@@ -1,0 +1,50 @@
+// What the parts of the convolution family share.
+// Legend: x [N, H, W, C], w [R, S, C / groups, K], y [N, P, Q, K].
+#pragma once
+#include <vector>
+
+#include "engine/kernel.h"
+#include "engine/op.h"
+#include "engine/ops/ops.h"
+
+namespace gemel::convolution {
+
+/// y = x * w, or the gradient for x from (dy, w), or the gradient for w from (dy, x).
+enum class Direction { forward, input, weights };
+
+struct Geometry {
+  std::int64_t n, h, w, c, r, s, k, p, q, groups;
+  Pair stride, padding, dilation;
+
+  std::int64_t pixels() const { return n * p * q; }
+  std::int64_t taps() const { return r * s; }
+  std::int64_t group_channels() const { return c / groups; }
+  std::int64_t group_filters() const { return k / groups; }
+  /// Terms of one output element of the forward direction.
+  std::int64_t depth() const { return taps() * group_channels(); }
+  std::int64_t flops() const { return 2 * pixels() * k * depth(); }
+  bool is_depthwise() const { return groups == c && groups == k; }
+  /// The convolution is a product of x as [N H W, C] with w as [C, K].
+  bool is_matrix_product() const {
+    return groups == 1 && r == 1 && s == 1 && stride == Pair{1, 1} && padding == Pair{0, 0};
+  }
+};
+
+/// Output extent along one axis; 0 or less where the window does not fit.
+std::int64_t output_extent(std::int64_t in, std::int64_t window, std::int64_t stride, std::int64_t padding, std::int64_t dilation);
+Geometry geometry_of(const Shape& x, const Shape& w, const Attributes& attributes);
+Geometry geometry_of(Direction direction, std::span<const Spec> inputs, std::span<const Spec> outputs, const Attributes& attributes);
+template <Direction direction>
+Geometry geometry_of(const Problem& p) {
+  return geometry_of(direction, p.inputs, p.outputs, p.attributes);
+}
+
+/// Regions followed by the geometry as the kernels' GEOMETRY: n h w c r s k p q, stride, padding, dilation (all int).
+std::vector<opencl::Argument> arguments_of(std::initializer_list<opencl::Argument> first, const Geometry& g);
+void run(const Launch& launch, std::string_view file, std::string_view kernel, const opencl::Range& range,
+         const std::vector<opencl::Argument>& arguments, std::string_view options = {});
+
+/// The variants of each direction, by family. The direct ones take any problem.
+Variant direct_variant(Direction direction);
+
+}  // namespace gemel::convolution
