@@ -7,6 +7,7 @@
 #include "engine/base/span.h"
 #include "engine/device_storage.h"
 #include "engine/dispatch.h"
+#include "engine/executor.h"
 #include "tests/op_harness.h"
 #include "tests/test_device.h"
 
@@ -65,7 +66,7 @@ Result run_variant(Session& session, const OpDef& op, const Sample& s, const Var
 TEST_P(KernelsCase, every_variant_matches_the_reference) {
   const Sample s = sample();
   if (op().variants.empty()) return;
-  Session session(test_device());
+  Session& session = test_session();
   const Result expected = expected_of(op(), s);
   const Specs out_specs = op().infer(s.inputs, s.attributes);
   int ran = 0;
@@ -86,10 +87,40 @@ TEST_P(OperatorsCase, device_gradient_matches_the_reference) {
   if (!any_differentiable(op(), s)) return;
   const Numbers x = numbers_for(op(), s);
   const auto reference = Session::reference();
-  Session device(test_device());
+  Session& device = test_session();
   const Numbers expected = gradients(*reference, op(), s, x), got = gradients(device, op(), s, x);
   for (std::size_t i = 0; i < expected.size(); ++i)
     EXPECT_LE(relative_error(got[i], expected[i]), kBackward) << "input " << i;
+}
+
+/// Outputs and first-order gradients of a sample, as one function of its inputs.
+Values forward_and_backward(const OpDef& op, const Sample& s, const Values& in) {
+  Values leaves, wanting;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    leaves.push_back(differentiable(op, s, i) ? leaf(in[i]) : in[i]);
+    if (leaves.back().wants_gradient()) wanting.push_back(leaves.back());
+  }
+  Values out = apply(in.empty() ? test_session() : in[0].session(), op, leaves, s.attributes);
+  if (wanting.empty()) return out;
+  for (const Value& g : gradient({objective(out)}, wanting))
+    if (g) out.push_back(g);
+  return out;
+}
+
+TEST_P(OperatorsCase, graph_equals_eager_bit_for_bit) {
+  const Sample s = sample();
+  Session& session = test_session();
+  const Numbers x = numbers_for(op(), s);
+  const Values eager_in = inputs_in(session, op(), s, x, Wanting::no), graph_in = inputs_in(session, op(), s, x, Wanting::no);
+  Executor executor(session, std::make_shared<Program>(capture(session, s.inputs, [&](const Values& in) { return forward_and_backward(op(), s, in); })));
+  const Values eager = forward_and_backward(op(), s, eager_in);
+  for (int run : {1, 2}) {  // the second time in memory that has been used
+    if (run == 2 && !op().writes.empty()) break;
+    const Values graph = executor.run(graph_in);
+    ASSERT_EQ(graph.size(), eager.size());
+    for (std::size_t o = 0; o < graph.size(); ++o) EXPECT_EQ(read_bytes(graph[o]), read_bytes(eager[o])) << "run " << run << ", result " << o;
+  }
+  for (int w : op().writes) EXPECT_EQ(read_bytes(graph_in[at(w)]), read_bytes(eager_in[at(w)])) << "written input " << w;
 }
 
 std::string case_name(const ::testing::TestParamInfo<Case>& info) { return info.param.name(); }

@@ -1,6 +1,7 @@
 #include "tests/test_device.h"
 
 #include <cstdlib>
+#include <memory>
 
 namespace gemel::testing {
 
@@ -13,6 +14,11 @@ opencl::Device& test_device() {
     return opencl::Device::open(options).release();
   }();
   return *device;
+}
+
+Session& test_session() {
+  static Session* const session = std::make_unique<Session>(test_device()).release();
+  return *session;
 }
 
 }  // namespace gemel::testing

@@ -1,10 +1,13 @@
 // The device that tests run on: GEMEL_PLATFORM and GEMEL_DEVICE choose it, as the options of the same names do.
 #pragma once
+#include "engine/session.h"
 #include "opencl/device.h"
 
 namespace gemel::testing {
 
 /// One device for the whole test process.
 opencl::Device& test_device();
+/// One session on it, for tests that leave no state in it.
+Session& test_session();
 
 }  // namespace gemel::testing

@@ -1,0 +1,59 @@
+// Program: straight-line code over slots, as a capture leaves it. A slot is one storage; uses of it differ in shape and offset.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/op.h"
+#include "engine/value.h"
+
+namespace gemel {
+
+struct Program {
+  struct Use {
+    int slot = -1;
+    Spec spec;
+    std::int64_t offset = 0;    // in elements
+    std::uint64_t version = 0;  // of the storage when it was used: (slot, version) names one content
+    bool tracked = false;       // the handle had a history: a replay lets gradients through here, and only here
+    bool operator==(const Use&) const = default;
+  };
+  struct Instruction {
+    const OpDef* op = nullptr;
+    Attributes attributes;
+    std::vector<Use> inputs, outputs;
+    std::string scope;               // path of the module that applied it
+    std::vector<int> after;          // instructions (by index at capture) that must run before, beyond what data says
+    std::shared_ptr<const OpDef> owned;  // keeps a record made for this program alive (fusion, custom functions)
+  };
+  struct Slot {
+    std::int64_t bytes = 0;             // on the device
+    std::shared_ptr<Storage> external;  // memory bound for good (parameters, statistics, constants), or null
+  };
+  std::vector<Slot> slots;
+  std::vector<Use> inputs, outputs;
+  std::vector<Instruction> code;  // in program order; a write is ordered against reads of the same slot by it
+  Values captured;                // values from outside that became the last inputs (a loop's body, a branch)
+};
+
+/// What happens to concrete values from outside: bound for good, or passed as further inputs, listed in `captured`.
+enum class Outside { bound, passed };
+
+/// Runs `body` once with symbolic inputs and records what it applies. Writes nothing: versions are put back afterwards.
+/// @throws UsageError for reading a symbolic value, a constant random state, a body that writes outside values when passed
+Program capture(Session& session, const Specs& inputs, const std::function<Values(const Values&)>& body,
+                Outside outside = Outside::bound);
+
+/// Applies a program again, operator by operator, under the trace in force: with histories, so it differentiates.
+Values replay(Session& session, const Program& program, const Values& inputs);
+
+/// Checks that every use is defined before it, slots and specs agree with `infer`, and writes go where they may.
+/// @param after  names the pass that ran, for the message. @throws InternalError
+void verify(const Program& program, const std::string& after);
+
+/// A readable listing: one instruction a line.
+std::string to_string(const Program& program);
+
+}  // namespace gemel
