@@ -30,6 +30,13 @@ std::span<const OpDef* const> catalog() {
       &conv2d_input_gradient_def(),
       &conv2d_weight_gradient_def(),
       // pooling
+      &max_pool2d_def(),
+      &max_pool2d_gradient_def(),
+      &max_pool2d_pick_def(),
+      &avg_pool2d_def(),
+      &avg_pool2d_gradient_def(),
+      &adaptive_avg_pool2d_def(),
+      &adaptive_avg_pool2d_gradient_def(),
       // normalisation
       // softmax, loss
       &softmax_def(),

@@ -126,7 +126,7 @@ Value conv2d_input_gradient(Value dy, Value w, const Shape& x_shape, const Convo
 /// Gradient of conv2d for its weights, of shape `w_shape`.
 Value conv2d_weight_gradient(Value dy, Value x, const Shape& w_shape, const Convolution& c = {});
 
-// ---- pooling.cpp
+// ---- max_pooling.cpp, average_pooling.cpp
 struct Window {
   Pair kernel{2, 2}, stride{2, 2}, padding{0, 0}, dilation{1, 1};
   bool ceil_mode = false;           // count a last, partial window
@@ -212,6 +212,13 @@ const OpDef& conv2d_def();
 const OpDef& conv2d_input_gradient_def();
 const OpDef& conv2d_weight_gradient_def();
 // pooling
+const OpDef& max_pool2d_def();
+const OpDef& max_pool2d_gradient_def();
+const OpDef& max_pool2d_pick_def();
+const OpDef& avg_pool2d_def();
+const OpDef& avg_pool2d_gradient_def();
+const OpDef& adaptive_avg_pool2d_def();
+const OpDef& adaptive_avg_pool2d_gradient_def();
 // normalisation
 // softmax, loss
 const OpDef& softmax_def();
