@@ -1,0 +1,53 @@
+// CIFAR-10 in its official binary layout: records of a label and the red, green and blue planes of a 32 x 32 picture.
+// Source: A. Krizhevsky, https://www.cs.toronto.edu/~kriz/cifar.html, binary version.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "datasets/dataset.h"
+
+namespace gemel::datasets {
+
+/// The content of one of its files, whoever owns the memory.
+struct Cifar10File {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner;
+};
+
+class Cifar10Dataset final : public Dataset {
+ public:
+  static constexpr std::int64_t kRecordBytes = 3073, kRecordsPerFile = 10000;
+  static constexpr std::int64_t kFileBytes = kRecordBytes * kRecordsPerFile;
+
+  /// @param files  checked: each of kFileBytes, labels 0..9
+  Cifar10Dataset(std::vector<Cifar10File> files, Normalize normalize);
+
+  std::string_view name() const override { return "cifar10"; }
+  std::int64_t size() const override { return static_cast<std::int64_t>(files_.size()) * kRecordsPerFile; }
+  std::int64_t classes() const override { return 10; }
+  const Shape& shape() const override { return shape_; }
+  std::int64_t label(std::int64_t i) const override { return static_cast<std::int64_t>(*record(i)); }
+  void copy(std::int64_t i, const Placement& placement, std::span<float> out) const override;
+
+ private:
+  const std::byte* record(std::int64_t i) const {
+    return files_[static_cast<std::size_t>(i / kRecordsPerFile)].bytes.data() + i % kRecordsPerFile * kRecordBytes;
+  }
+
+  Shape shape_{3, 32, 32};
+  std::vector<Cifar10File> files_;
+  /// What each byte of each channel becomes.
+  std::array<std::array<float, 256>, 3> values_;
+};
+
+/// Opens data_batch_1..5.bin (train) and test_batch.bin (validation).
+/// @param data  the folder that holds them, or holds cifar-10-batches-bin with them; or the official .tar.gz
+/// @throws DataError naming the file, its size and the size expected; or file, record and value of a label over 9
+Splits open_cifar10(const std::filesystem::path& data, Normalize normalize);
+
+}  // namespace gemel::datasets

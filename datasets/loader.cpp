@@ -1,0 +1,162 @@
+#include "datasets/loader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/base/philox.h"
+#include "engine/base/span.h"
+
+namespace gemel::datasets {
+namespace {
+
+/// Pixels that the standard augmentation adds on each side.
+constexpr std::int64_t kPad = 4;
+
+void check(const char* what, std::int64_t given, std::int64_t least, std::int64_t most) {
+  if (given < least || given > most)
+    throw UsageError(fmt::format("loader: {} is {}; accepted: {}..{}", what, given, least, most));
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> permutation(std::int64_t size, std::uint64_t seed) {
+  std::vector<std::uint32_t> order(narrow<std::uint32_t>(size));
+  std::iota(order.begin(), order.end(), 0u);
+  PhiloxStream stream(seed, stream_hash("shuffle"));
+  for (std::size_t i = order.size(); i > 1; --i)
+    std::swap(order[i - 1], order[stream.below(static_cast<std::uint32_t>(i))]);
+  return order;
+}
+
+Placement augmentation(std::uint64_t seed, std::int64_t epoch, std::int64_t sample) {
+  const auto low = [](auto value) { return static_cast<std::uint32_t>(static_cast<std::uint64_t>(value)); };
+  const auto high = [](auto value) { return static_cast<std::uint32_t>(static_cast<std::uint64_t>(value) >> 32); };
+  const PhiloxCounter bits =
+      philox({low(sample), high(sample), low(epoch), stream_hash("augment")}, {low(seed), high(seed)});
+  // The high half of bits * n is uniform in 0..n-1 to one part in 2^32 / n.
+  const auto offset = [](std::uint32_t b) {
+    return static_cast<std::int64_t>(std::uint64_t{b} * (2 * kPad + 1) >> 32) - kPad;
+  };
+  return {.top = offset(bits[0]), .left = offset(bits[1]), .flip = (bits[2] >> 31) != 0};
+}
+
+Loader::Loader(const Dataset& dataset, const LoaderOptions& options) : dataset_(dataset), options_(options) {
+  check("batch size", options.batch_size, 1, std::int64_t{1} << 31);
+  check("number of ranks", options.ranks, 1, 1 << 20);
+  check("rank", options.rank, 0, options.ranks - 1);
+  check("number of workers", options.workers, 0, 256);
+  check("prefetch", options.prefetch, 1, 1 << 16);
+  check("number of samples", dataset.size(), 1, (std::int64_t{1} << 32) - 1);
+  samples_ = ceil_div(dataset.size(), options.ranks);
+}
+
+Loader::~Loader() { stop(); }
+
+std::int64_t Loader::batches() const { return ceil_div(samples_, options_.batch_size); }
+
+void Loader::start(std::int64_t epoch, std::int64_t first_batch) {
+  check("first batch", first_batch, 0, batches());
+  stop();
+  epoch_ = epoch;
+  order_.clear();
+  if (options_.shuffle == Shuffle::on)
+    order_ = permutation(dataset_.size(), options_.seed + static_cast<std::uint64_t>(epoch));
+  next_out_ = next_in_ = first_batch;
+  slots_ = std::vector<Slot>(at(options_.prefetch));
+  stopping_ = false;
+  started_ = true;
+  for (int i = 0; i < options_.workers; ++i) threads_.emplace_back([this] { work(); });
+}
+
+std::optional<Batch> Loader::next() {
+  if (!started_) throw UsageError("loader: next was called before start, or after an error");
+  if (next_out_ == batches()) return std::nullopt;
+  Slot slot = threads_.empty() ? filled_slot(next_out_++) : take_slot();
+  if (slot.error) {
+    stop();
+    std::rethrow_exception(slot.error);
+  }
+  return std::move(slot.batch);
+}
+
+Loader::Slot Loader::filled_slot(std::int64_t index) const {
+  Slot slot;
+  try {
+    slot.batch = make(index);
+  } catch (...) {
+    slot.error = std::current_exception();
+  }
+  return slot;
+}
+
+Loader::Slot Loader::take_slot() {
+  Slot taken;
+  {
+    std::unique_lock lock(mutex_);
+    Slot& slot = slots_[at(next_out_ % options_.prefetch)];
+    made_.wait(lock, [&] { return slot.batch || slot.error; });
+    taken = std::exchange(slot, Slot{});
+    ++next_out_;
+  }
+  room_.notify_one();
+  return taken;
+}
+
+void Loader::work() {
+  for (;;) {
+    std::unique_lock lock(mutex_);
+    room_.wait(lock, [&] { return stopping_ || next_in_ == batches() || next_in_ < next_out_ + options_.prefetch; });
+    if (stopping_ || next_in_ == batches()) return;
+    const std::int64_t index = next_in_++;
+    lock.unlock();
+    Slot slot = filled_slot(index);
+    lock.lock();
+    slots_[at(index % options_.prefetch)] = std::move(slot);
+    lock.unlock();
+    made_.notify_one();
+  }
+}
+
+void Loader::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  room_.notify_all();
+  threads_.clear();
+  slots_.clear();
+  started_ = false;
+}
+
+Batch Loader::make(std::int64_t index) const {
+  const std::int64_t first = index * options_.batch_size;
+  const std::int64_t count = std::min(options_.batch_size, samples_ - first);
+  const Shape& sample = dataset_.shape();
+  const std::size_t elements = at(sample.elements());
+  auto images = std::make_shared<std::vector<std::byte>>(at(count) * elements * sizeof(float));
+  auto labels = std::make_shared<std::vector<std::byte>>(at(count) * sizeof(std::int64_t));
+  const std::span<float> pixels(reinterpret_cast<float*>(images->data()), at(count) * elements);
+  for (std::int64_t j = 0; j < count; ++j) {
+    const std::int64_t position = (options_.rank + (first + j) * options_.ranks) % dataset_.size();
+    const std::int64_t i = order_.empty() ? position : order_[at(position)];
+    const Placement placement =
+        options_.augment == Augment::standard ? augmentation(options_.seed, epoch_, i) : Placement{};
+    dataset_.copy(i, placement, pixels.subspan(at(j) * elements, elements));
+    const std::int64_t label = dataset_.label(i);
+    std::memcpy(labels->data() + at(j) * sizeof label, &label, sizeof label);
+  }
+  return {.shape = {count, sample[1], sample[2], sample[0]},
+          .images = std::move(images),
+          .labels = std::move(labels),
+          .epoch = epoch_,
+          .index = index,
+          .first_position = options_.rank + first * options_.ranks,
+          .position_step = options_.ranks};
+}
+
+}  // namespace gemel::datasets

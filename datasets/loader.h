@@ -1,0 +1,119 @@
+// Loader: batches of a data set, made ahead by worker threads, in an order that depends on nothing but its options.
+#pragma once
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "datasets/dataset.h"
+
+namespace gemel::datasets {
+
+enum class Shuffle { off, on };
+/// standard: four black pixels around the picture, a random crop of its own size, and a mirror image half of the time.
+enum class Augment { none, standard };
+
+struct LoaderOptions {
+  /// Samples of one batch on this rank; an epoch's last batch may be smaller.
+  std::int64_t batch_size = 64;
+  Shuffle shuffle = Shuffle::on;
+  Augment augment = Augment::none;
+  std::uint64_t seed = 1;
+  /// Of `ranks` that share each epoch, the one that loads here.
+  int rank = 0, ranks = 1;
+  /// Threads that make batches; 0: `next` makes them itself.
+  int workers = 1;
+  /// Batches made at most ahead of the one asked for.
+  int prefetch = 4;
+};
+
+/// The memory of a batch: shared, so that a copy to a device may keep it alive.
+using BatchBytes = std::shared_ptr<const std::vector<std::byte>>;
+
+/// Samples of one step. Random draws are keyed by the sample's position in the epoch's order over all ranks: sample j
+/// of the batch stands at first_position + j * position_step.
+struct Batch {
+  /// [N, H, W, C]
+  Shape shape;
+  /// float32, of that shape
+  BatchBytes images;
+  /// int64 [N]
+  BatchBytes labels;
+  std::int64_t epoch = 0;
+  /// Number of the batch in its epoch, from 0.
+  std::int64_t index = 0;
+  std::int64_t first_position = 0, position_step = 1;
+
+  std::int64_t size() const { return shape[0]; }
+};
+
+/// The samples 0..size-1 in the order of that seed (Fisher-Yates over Philox).
+/// @param size  0..2^32-1
+std::vector<std::uint32_t> permutation(std::int64_t size, std::uint64_t seed);
+
+/// The augmentation of one sample in one epoch: a function of its arguments alone, so that it is the same on any rank,
+/// by any thread and after resuming.
+Placement augmentation(std::uint64_t seed, std::int64_t epoch, std::int64_t sample);
+
+/// Delivers an epoch's batches in order, as PyTorch's DistributedSampler shares them: permutation(seed + epoch), padded
+/// by wrapping around to a multiple of the ranks, every ranks-th sample from `rank` on.
+class Loader {
+ public:
+  /// @param dataset  must outlive the loader
+  /// @throws UsageError for options out of range
+  Loader(const Dataset& dataset, const LoaderOptions& options);
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  const LoaderOptions& options() const { return options_; }
+  /// Samples of this rank in an epoch, padding included: the same on every rank.
+  std::int64_t samples() const { return samples_; }
+  /// Batches of an epoch.
+  std::int64_t batches() const;
+
+  /// Begins an epoch at any of its batches; what was being made before is dropped.
+  /// @param first_batch  0..batches()
+  /// @throws UsageError if out of range
+  void start(std::int64_t epoch, std::int64_t first_batch = 0);
+  /// The next batch, or nothing at the end of the epoch. What a worker threw while making this batch is thrown here,
+  /// and ends the epoch.
+  /// @throws UsageError before start
+  std::optional<Batch> next();
+
+ private:
+  struct Slot {
+    std::optional<Batch> batch;
+    std::exception_ptr error;
+  };
+  Batch make(std::int64_t index) const;
+  /// What `make` returned or threw.
+  Slot filled_slot(std::int64_t index) const;
+  /// Waits for the next batch and frees its slot.
+  Slot take_slot();
+  void work();
+  void stop();
+
+  const Dataset& dataset_;
+  LoaderOptions options_;
+  std::int64_t samples_ = 0;
+  std::int64_t epoch_ = 0;
+  bool started_ = false;
+  /// Empty where samples come in the data set's order.
+  std::vector<std::uint32_t> order_;
+
+  std::mutex mutex_;
+  std::condition_variable made_, room_;
+  std::vector<Slot> slots_;
+  /// The next batch to hand out, and the next that a worker begins.
+  std::int64_t next_out_ = 0, next_in_ = 0;
+  bool stopping_ = false;
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace gemel::datasets

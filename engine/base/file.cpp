@@ -1,0 +1,155 @@
+#include "engine/base/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <random>
+#include <system_error>
+#include <utility>
+
+#include "engine/base/error.h"
+
+namespace gemel {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const char* op, const char* what, const fs::path& path, int error_number) {
+  throw DataError(std::string(op) + ": cannot " + what + " " + path.string() + ": " + system_message(error_number));
+}
+
+/// A descriptor that closes itself.
+class Descriptor {
+ public:
+  explicit Descriptor(int value) : value_(value) {}
+  ~Descriptor() {
+    if (value_ >= 0) ::close(value_);
+  }
+  Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
+  Descriptor& operator=(Descriptor&&) = delete;
+  int get() const { return value_; }
+  /// Some file systems report a failed write only here. Returns 0 or the error number.
+  int close() { return ::close(std::exchange(value_, -1)) == 0 ? 0 : errno; }
+
+ private:
+  int value_;
+};
+
+/// Removes the temporary file unless it has become the real one.
+class Temporary {
+ public:
+  explicit Temporary(fs::path path) : path_(std::move(path)) {}
+  ~Temporary() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+  Temporary(Temporary&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  Temporary& operator=(Temporary&&) = delete;
+  const fs::path& path() const { return path_; }
+  void keep() { path_.clear(); }
+
+ private:
+  fs::path path_;
+};
+
+std::pair<Descriptor, Temporary> create_beside(const fs::path& path) {
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  std::random_device entropy;
+  for (;;) {
+    const fs::path name = folder / (".gemel-" + std::to_string(entropy()) + std::to_string(entropy()) + ".tmp");
+    const int opened = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (opened >= 0) return {Descriptor(opened), Temporary(name)};
+    if (errno != EEXIST) fail("write", "create a file for", path, errno);
+  }
+}
+
+void write_in_place(const fs::path& path, const std::function<void(FileWriter&)>& fill) {
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (file.get() < 0) fail("write", "open", path, errno);
+  FileWriter writer(file.get(), path);
+  fill(writer);
+  if (const int error = file.close()) fail("write", "write", path, error);
+}
+
+/// The rename itself reaches the disk with its folder. Folders that cannot be flushed are left to the system.
+void flush_folder(const fs::path& path) {
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened.get() >= 0) ::fsync(opened.get());
+}
+
+/// The file that a chain of symbolic links ends at, whether it exists or not.
+fs::path follow_links(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_symlink(path, error)) return path;
+  const fs::path target = fs::weakly_canonical(path, error);
+  if (error) fail("write", "follow the link", path, error.value());
+  return target;
+}
+
+}  // namespace
+
+std::string system_message(int error_number) { return std::generic_category().message(error_number); }
+
+MappedFile::MappedFile(const fs::path& path) : path_(path) {
+  // Without O_NONBLOCK, opening a pipe would wait for its writer before it can be refused.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.get() < 0) fail("read", "open", path, errno);
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) fail("read", "examine", path, errno);
+  if (!S_ISREG(status.st_mode))
+    throw DataError("read: cannot open " + path.string() + ": it is " +
+                    (S_ISDIR(status.st_mode) ? "a folder" : "no regular file") + "; accepted: a regular file");
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (size == 0) return;
+  void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
+  if (address == MAP_FAILED) fail("read", "map", path, errno);
+  bytes_ = {static_cast<const std::byte*>(address), size};
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+void FileWriter::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    // Linux writes at most 2 GiB a call, and less when a signal comes or the disk fills.
+    const ssize_t done = ::write(descriptor_, bytes.data(), std::min<std::size_t>(bytes.size(), std::size_t{1} << 30));
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) fail("write", "write", shown_, errno);
+    written_ += done;
+    bytes = bytes.subspan(static_cast<std::size_t>(done));
+  }
+}
+
+void write_file_atomically(const fs::path& path, const std::function<void(FileWriter&)>& fill) {
+  const fs::path target = follow_links(path);
+  struct stat status {};
+  const bool exists = ::stat(target.c_str(), &status) == 0;
+  if (exists && S_ISDIR(status.st_mode)) fail("write", "write", path, EISDIR);
+  if (exists && !S_ISREG(status.st_mode)) return write_in_place(target, fill);
+
+  auto [file, temporary] = create_beside(target);
+  if (exists && ::fchmod(file.get(), status.st_mode & 07777) != 0) fail("write", "set the mode of", path, errno);
+  FileWriter writer(file.get(), path);
+  fill(writer);
+  if (::fsync(file.get()) != 0) fail("write", "write", path, errno);
+  if (const int error = file.close()) fail("write", "write", path, error);
+  if (::rename(temporary.path().c_str(), target.c_str()) != 0) fail("write", "rename a file to", path, errno);
+  temporary.keep();
+  flush_folder(target);
+}
+
+}  // namespace gemel

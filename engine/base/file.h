@@ -1,0 +1,60 @@
+// Files: whole files mapped for reading, and writing that never leaves half a file behind.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace gemel {
+
+/// The system's words for an error number: "No space left on device".
+std::string system_message(int error_number);
+
+/// A regular file mapped for reading: processes that read the same file share its memory.
+/// The bytes live as long as this object, also when another file is renamed over the path.
+class MappedFile {
+ public:
+  /// @throws DataError `read: cannot open PATH: ...` where it is missing, unreadable or no regular file
+  explicit MappedFile(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::filesystem::path path_;
+  std::span<const std::byte> bytes_;
+};
+
+/// An open file that checks every write.
+class FileWriter {
+ public:
+  /// @param shown  the path that errors name: the file wanted, which may not be the temporary one that is open
+  FileWriter(int descriptor, std::filesystem::path shown) : descriptor_(descriptor), shown_(std::move(shown)) {}
+
+  /// Appends the bytes; each call is at least one system call, so give pieces of some size.
+  /// @throws DataError `write: cannot write PATH: No space left on device`
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  /// Bytes written up to now.
+  std::int64_t written() const { return written_; }
+
+ private:
+  int descriptor_;
+  std::filesystem::path shown_;
+  std::int64_t written_ = 0;
+};
+
+/// Writes a file so that the path holds either what it held before or all of the new content: into a temporary file in
+/// the same folder, flushed to the disk, then renamed. A symbolic link is followed; what is no regular file (a pipe, a
+/// device) is written in place. Where `fill` throws, the temporary file is removed and the exception goes on.
+/// @throws DataError naming the path and the system's reason
+void write_file_atomically(const std::filesystem::path& path, const std::function<void(FileWriter&)>& fill);
+
+}  // namespace gemel

@@ -1,0 +1,289 @@
+#include "engine/safetensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <unordered_set>
+#include <utility>
+
+#include "engine/base/checked.h"
+#include "engine/base/error.h"
+
+namespace gemel {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the format is little-endian");
+
+constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
+constexpr std::size_t kPrefixBytes = 8, kAlignment = 8;
+constexpr const char* kMetadataKey = "__metadata__";
+
+constexpr std::array<std::pair<std::string_view, DType>, 6> kDTypes{{{"F32", DType::float32},
+                                                                     {"F16", DType::float16},
+                                                                     {"BF16", DType::bfloat16},
+                                                                     {"I32", DType::int32},
+                                                                     {"I64", DType::int64},
+                                                                     {"BOOL", DType::boolean}}};
+
+std::string_view format_name(DType dtype) {
+  for (const auto& [name, candidate] : kDTypes)
+    if (candidate == dtype) return name;
+  throw InternalError("safetensors: an element type without a name in the format");
+}
+
+struct Entry {
+  std::string name;
+  Spec spec;
+  std::uint64_t begin = 0, end = 0;
+};
+
+/// Follows the header as it is parsed and accepts nothing but its grammar: one object of objects, whose fields are a
+/// string and two arrays of natural numbers. Nothing nests deeper, so a hostile header costs no stack.
+class HeaderHandler : public nlohmann::json::json_sax_t {
+ public:
+  explicit HeaderHandler(std::string file) : file_(std::move(file)) {}
+
+  std::vector<Entry> entries;
+  FileMetadata metadata;
+
+  bool start_object(std::size_t) override {
+    if (depth_ >= 2 || in_array_) refuse("an object where none belongs");
+    if (++depth_ == 2) fields_.clear();
+    return true;
+  }
+  bool key(string_t& text) override {
+    if (depth_ == 1) {
+      if (!names_.insert(text).second) fail(fmt::format("tensor '{}' stands twice", text));
+      in_metadata_ = text == kMetadataKey;
+      name_ = text;
+      entry_ = Entry{.name = text, .spec = {}};
+    } else {
+      if (!in_metadata_ && text != "dtype" && text != "shape" && text != "data_offsets")
+        refuse(fmt::format("an unknown field '{}'", text));
+      if (!fields_.insert(text).second) refuse(fmt::format("the field '{}' twice", text));
+    }
+    key_ = text;
+    return true;
+  }
+  bool string(string_t& text) override {
+    if (depth_ == 2 && in_metadata_) {
+      metadata.emplace(key_, text);
+    } else if (depth_ == 2 && key_ == "dtype" && !in_array_) {
+      take_dtype(text);
+    } else {
+      refuse("text where none belongs");
+    }
+    return true;
+  }
+  bool start_array(std::size_t) override {
+    if (depth_ != 2 || in_metadata_ || key_ == "dtype" || in_array_) refuse("an array where none belongs");
+    in_array_ = true;
+    numbers_.clear();
+    return true;
+  }
+  bool number_unsigned(number_unsigned_t value) override {
+    if (!in_array_) refuse("a number where none belongs");
+    if (numbers_.size() == Shape::kMaxRank) refuse(fmt::format("more than {} numbers in '{}'", Shape::kMaxRank, key_));
+    numbers_.push_back(value);
+    return true;
+  }
+  bool end_array() override {
+    in_array_ = false;
+    if (key_ == "shape") {
+      take_shape();
+    } else {
+      if (numbers_.size() != 2) refuse(fmt::format("{} numbers in 'data_offsets' instead of 2", numbers_.size()));
+      entry_.begin = numbers_[0];
+      entry_.end = numbers_[1];
+    }
+    return true;
+  }
+  bool end_object() override {
+    if (depth_-- == 2 && !in_metadata_) {
+      for (const char* field : {"dtype", "shape", "data_offsets"})
+        if (!fields_.contains(field)) refuse(fmt::format("no '{}'", field));
+      entries.push_back(std::move(entry_));
+    }
+    return true;
+  }
+  bool number_integer(number_integer_t value) override { refuse(fmt::format("the negative number {}", value)); }
+  bool number_float(number_float_t, const string_t& text) override {
+    refuse(fmt::format("the number {}, which is not in 0..2^64-1", text.substr(0, 40)));
+  }
+  bool boolean(bool) override { refuse("true or false where none belongs"); }
+  bool null() override { refuse("null where none belongs"); }
+  bool binary(binary_t&) override { refuse("binary data"); }
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception&) override {
+    fail(fmt::format("the header is no valid JSON at its byte {}", position));
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const {
+    throw DataError(fmt::format("safetensors: {}: {}", file_, what));
+  }
+  [[noreturn]] void refuse(const std::string& what) const {
+    if (names_.empty()) fail(fmt::format("the header has {}; accepted: one object of tensors", what));
+    fail(fmt::format("tensor '{}' has {}; accepted: dtype, shape and data_offsets", name_, what));
+  }
+  void take_dtype(const std::string& text) {
+    const auto* found = std::ranges::find(kDTypes, std::string_view(text), &std::pair<std::string_view, DType>::first);
+    if (found == kDTypes.end())
+      fail(fmt::format("tensor '{}' has dtype {}; accepted: F32, F16, BF16, I32, I64, BOOL", name_, text));
+    entry_.spec.dtype = found->second;
+  }
+  void take_shape() {
+    for (const std::uint64_t extent : numbers_) {
+      if (!std::in_range<std::int64_t>(extent)) refuse(fmt::format("the extent {}", extent));
+      entry_.spec.shape.push_back(static_cast<std::int64_t>(extent));
+    }
+  }
+
+  std::string file_, name_, key_;
+  std::unordered_set<std::string> names_;
+  std::set<std::string> fields_;
+  std::vector<std::uint64_t> numbers_;
+  Entry entry_;
+  int depth_ = 0;
+  bool in_metadata_ = false, in_array_ = false;
+};
+
+/// The header's text, with every length checked against the file.
+std::string_view header_text(std::span<const std::byte> file, const std::string& name) {
+  const auto fail = [&](const std::string& what) { throw DataError(fmt::format("safetensors: {}: {}", name, what)); };
+  std::uint64_t length = 0;
+  if (file.size() < kPrefixBytes) fail(fmt::format("the file has {} bytes; expected: 8 or more", file.size()));
+  std::memcpy(&length, file.data(), kPrefixBytes);
+  if (length > kMaxHeaderBytes)
+    fail(fmt::format("the header's length is given as {} bytes; accepted: up to {}", length, kMaxHeaderBytes));
+  if (length > file.size() - kPrefixBytes)
+    fail(fmt::format("the file is truncated: it has {} bytes and its header alone needs {}", file.size(),
+                     length + kPrefixBytes));
+  const std::string_view text(reinterpret_cast<const char*>(file.data()) + kPrefixBytes, length);
+  if (!text.starts_with('{')) fail("the header does not start with '{'");
+  // The parser takes a NUL for the end, and what follows would go unseen.
+  if (text.find('\0') != std::string_view::npos) fail("the header holds a NUL byte");
+  return text;
+}
+
+/// Every tensor's bytes match its spec, and together they cover the data once, without a hole.
+void check_layout(std::span<const Entry> entries, std::uint64_t data_bytes, const std::string& file) {
+  for (const Entry& e : entries) {
+    const auto fail = [&](const std::string& what) {
+      throw DataError(fmt::format("safetensors: {}: tensor '{}' {}", file, e.name, what));
+    };
+    const auto needed = checked_bytes(e.spec.shape.span(), size_of(e.spec.dtype));
+    if (!needed) fail(fmt::format("has shape {}, whose size overflows", to_string(e.spec.shape)));
+    if (e.begin > e.end) fail(fmt::format("has data_offsets [{}, {}], which run backwards", e.begin, e.end));
+    if (e.end - e.begin != static_cast<std::uint64_t>(*needed))
+      fail(fmt::format("has {} bytes at data_offsets [{}, {}]; {} needs {}", e.end - e.begin, e.begin, e.end,
+                       to_string(e.spec), *needed));
+    if (e.end > data_bytes)
+      fail(fmt::format("ends at byte {} of the data, and the file has {}: it is truncated", e.end, data_bytes));
+  }
+  std::vector<const Entry*> order;
+  for (const Entry& e : entries) order.push_back(&e);
+  std::ranges::sort(order, {}, [](const Entry* e) { return std::pair(e->begin, e->end); });
+  std::uint64_t covered = 0;
+  for (const Entry* e : order) {
+    if (e->begin != covered)
+      throw DataError(fmt::format("safetensors: {}: tensor '{}' begins at byte {} of the data, which {} byte {}", file,
+                                  e->name, e->begin,
+                                  e->begin < covered ? "overlaps the tensor up to" : "leaves a hole from", covered));
+    covered = e->end;
+  }
+  if (covered != data_bytes)
+    throw DataError(
+        fmt::format("safetensors: {}: the file has {} bytes of data; its tensors take {}", file, data_bytes, covered));
+}
+
+/// What stands before the data: the length, and the header padded with spaces to the alignment.
+std::string header_of(const nlohmann::ordered_json& header) {
+  std::string text;
+  try {
+    text = header.dump();
+  } catch (const nlohmann::json::exception&) {
+    throw UsageError("write_safetensors: a name or the metadata is not valid UTF-8");
+  }
+  text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
+  if (text.size() > kMaxHeaderBytes)
+    throw UsageError(
+        fmt::format("write_safetensors: the header takes {} bytes; accepted: up to {}", text.size(), kMaxHeaderBytes));
+  const std::uint64_t length = text.size();
+  std::string prefix(kPrefixBytes, '\0');
+  std::memcpy(prefix.data(), &length, kPrefixBytes);
+  return prefix + text;
+}
+
+void check_given(std::span<const NamedTensor> tensors) {
+  std::unordered_set<std::string_view> names;
+  for (const NamedTensor& t : tensors) {
+    if (t.name == kMetadataKey || !names.insert(t.name).second)
+      throw UsageError(fmt::format("write_safetensors: the name '{}' is {}", t.name,
+                                   t.name == kMetadataKey ? "reserved" : "given twice"));
+    if (static_cast<std::int64_t>(t.data.size()) != t.spec.bytes())
+      throw UsageError(fmt::format("write_safetensors: tensor '{}' has {} bytes; {} needs {}", t.name, t.data.size(),
+                                   to_string(t.spec), t.spec.bytes()));
+  }
+}
+
+}  // namespace
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path) {
+  const std::string name = path.string();
+  const std::span<const std::byte> bytes = file_.bytes();
+  const std::string_view text = header_text(bytes, name);
+  HeaderHandler header(name);
+  nlohmann::json::sax_parse(text, &header);
+  const std::span<const std::byte> data = bytes.subspan(kPrefixBytes + text.size());
+  check_layout(header.entries, data.size(), name);
+  metadata_ = std::move(header.metadata);
+  for (Entry& e : header.entries) {
+    by_name_.emplace(e.name, tensors_.size());
+    tensors_.push_back({std::move(e.name), e.spec, data.subspan(e.begin, e.end - e.begin)});
+  }
+}
+
+const NamedTensor* SafetensorsFile::find(std::string_view name) const {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : &tensors_[found->second];
+}
+
+void write_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
+                       const FileMetadata& metadata) {
+  check_given(tensors);
+  // Larger elements lie first, so that every tensor is aligned to its element although nothing may lie between two.
+  std::vector<std::size_t> layout(tensors.size());
+  std::iota(layout.begin(), layout.end(), std::size_t{0});
+  std::ranges::stable_sort(layout, std::greater{}, [&](std::size_t i) { return size_of(tensors[i].spec.dtype); });
+  std::vector<std::size_t> begin(tensors.size());
+  std::size_t end = 0;
+  for (const std::size_t i : layout) {
+    begin[i] = end;
+    end += tensors[i].data.size();
+  }
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  if (!metadata.empty()) header[kMetadataKey] = metadata;
+  // Pushed, not looked up: an ordered object searches its keys one by one.
+  auto& members = header.get_ref<nlohmann::ordered_json::object_t&>();
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    members.emplace_back(tensors[i].name,
+                         nlohmann::ordered_json{{"dtype", format_name(tensors[i].spec.dtype)},
+                                                {"shape", std::vector<std::int64_t>(tensors[i].spec.shape.begin(),
+                                                                                    tensors[i].spec.shape.end())},
+                                                {"data_offsets", {begin[i], begin[i] + tensors[i].data.size()}}});
+  const std::string text = header_of(header);
+  write_file_atomically(path, [&](FileWriter& out) {
+    out.write(text);
+    for (const std::size_t i : layout) out.write(tensors[i].data);
+  });
+}
+
+}  // namespace gemel

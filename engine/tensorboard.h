@@ -1,0 +1,37 @@
+// TensorBoard event files with scalars.
+// Source: tensorflow/core/lib/io/record_writer.h (records), tensorflow/core/util/event.proto, summary.proto (messages).
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+namespace gemel {
+
+/// CRC-32C (Castagnoli) of the bytes, masked as records store it: rotated right by 15 bits, plus 0xa282ead8.
+std::uint32_t masked_crc32c(std::span<const std::byte> bytes);
+
+/// Writes one event file; TensorBoard shows the folders that hold one as runs.
+class TensorBoardWriter {
+ public:
+  /// Creates the folder where it is missing, and in it a new `events.out.tfevents.*`.
+  /// @throws DataError naming the path and the system's reason
+  explicit TensorBoardWriter(const std::filesystem::path& folder);
+  ~TensorBoardWriter();
+  TensorBoardWriter(const TensorBoardWriter&) = delete;
+  TensorBoardWriter& operator=(const TensorBoardWriter&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  /// Adds one point to the curve `tag`, with the time of the call. It is in the file when this returns.
+  /// @throws DataError naming the file and the system's reason
+  void scalar(std::string_view tag, float value, std::int64_t step);
+
+ private:
+  void write_record(std::string_view event);
+
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+};
+
+}  // namespace gemel

@@ -1,0 +1,113 @@
+#include "engine/base/file.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <vector>
+
+#include "engine/base/error.h"
+#include "tests/temporary_folder.h"
+
+namespace gemel {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::message_of, testing::read_text, testing::TemporaryFolder, testing::write_text;
+
+std::size_t files_in(const fs::path& folder) {
+  return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+}
+
+TEST(File, a_mapped_file_holds_the_files_bytes_after_a_rename_over_it) {
+  const TemporaryFolder folder;
+  write_text(folder / "a", "first");
+  MappedFile file(folder / "a");
+  write_file_atomically(folder / "a", [](FileWriter& out) { out.write("second"); });
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()), "first");
+  const MappedFile moved = std::move(file);
+  EXPECT_EQ(moved.bytes().size(), 5u);
+  EXPECT_EQ(read_text(folder / "a"), "second");
+}
+
+TEST(File, an_empty_file_maps_to_no_bytes) {
+  const TemporaryFolder folder;
+  write_text(folder / "empty", "");
+  EXPECT_TRUE(MappedFile(folder / "empty").bytes().empty());
+}
+
+TEST(File, what_cannot_be_mapped_is_named_with_the_reason) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  const std::string where = folder.path().string();
+  EXPECT_EQ(message_of<DataError>([&] { MappedFile(folder / "none"); }),
+            "read: cannot open " + where + "/none: No such file or directory");
+  EXPECT_EQ(message_of<DataError>([&] { MappedFile(folder.path()); }),
+            "read: cannot open " + where + ": it is a folder; accepted: a regular file");
+  EXPECT_EQ(message_of<DataError>([&] { MappedFile(folder / "pipe"); }),
+            "read: cannot open " + where + "/pipe: it is no regular file; accepted: a regular file");
+}
+
+TEST(File, an_exception_while_writing_leaves_the_old_file_and_nothing_else) {
+  const TemporaryFolder folder;
+  write_text(folder / "a", "old");
+  EXPECT_THROW(write_file_atomically(folder / "a",
+                                     [](FileWriter& out) {
+                                       out.write("new");
+                                       throw UsageError("stop");
+                                     }),
+               UsageError);
+  EXPECT_EQ(read_text(folder / "a"), "old");
+  EXPECT_EQ(files_in(folder.path()), 1u);
+}
+
+TEST(File, a_write_that_the_system_refuses_leaves_the_old_file) {
+  const TemporaryFolder folder;
+  write_text(folder / "a", "old");
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  auto* const handler = ::signal(SIGXFSZ, SIG_IGN);
+  rlimit small = before;
+  small.rlim_cur = 1000;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const std::string message = message_of<DataError>(
+      [&] { write_file_atomically(folder / "a", [](FileWriter& out) { out.write(std::string(5000, 'x')); }); });
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  ::signal(SIGXFSZ, handler);
+  EXPECT_EQ(message, "write: cannot write " + (folder / "a").string() + ": File too large");
+  EXPECT_EQ(read_text(folder / "a"), "old");
+  EXPECT_EQ(files_in(folder.path()), 1u);
+}
+
+TEST(File, a_full_device_is_an_error_in_the_systems_words) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "this system has no /dev/full";
+  EXPECT_EQ(message_of<DataError>([] { write_file_atomically("/dev/full", [](FileWriter& out) { out.write("x"); }); }),
+            "write: cannot write /dev/full: No space left on device");
+  EXPECT_TRUE(fs::is_character_file("/dev/full"));
+}
+
+TEST(File, a_link_is_followed_and_the_mode_is_kept) {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "real");
+  write_text(folder / "real/a", "old");
+  ASSERT_EQ(::chmod((folder / "real/a").c_str(), 0640), 0);
+  fs::create_symlink("real/a", folder / "link");
+  write_file_atomically(folder / "link", [](FileWriter& out) { out.write("new"); });
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  EXPECT_EQ(read_text(folder / "real/a"), "new");
+  struct stat status {};
+  ASSERT_EQ(::stat((folder / "real/a").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0640u);
+}
+
+TEST(File, a_folder_that_does_not_exist_is_named) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(message_of<DataError>([&] { write_file_atomically(folder / "none/a", [](FileWriter&) {}); }),
+            "write: cannot create a file for " + (folder / "none/a").string() + ": No such file or directory");
+  EXPECT_EQ(message_of<DataError>([&] { write_file_atomically(folder.path(), [](FileWriter&) {}); }),
+            "write: cannot write " + folder.path().string() + ": Is a directory");
+}
+
+}  // namespace
+}  // namespace gemel

@@ -1,0 +1,204 @@
+#include "engine/safetensors.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "engine/base/error.h"
+#include "tests/temporary_folder.h"
+
+namespace gemel {
+namespace {
+
+using testing::message_of, testing::read_text, testing::TemporaryFolder, testing::write_text;
+
+std::string file_of(const std::string& header, const std::string& data) {
+  std::string out(8, '\0');
+  const std::uint64_t length = header.size();
+  std::memcpy(out.data(), &length, 8);
+  return out + header + data;
+}
+
+std::vector<std::byte> counted(std::size_t n) {
+  std::vector<std::byte> out(n);
+  for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<std::byte>(i * 7 + 1);
+  return out;
+}
+
+TEST(Safetensors, every_dtype_survives_a_round_trip_in_order) {
+  const TemporaryFolder folder;
+  const std::vector<std::byte> bytes = counted(1000);
+  const auto part = [&](std::size_t from, std::size_t n) { return std::span(bytes).subspan(from, n); };
+  const std::vector<NamedTensor> given{{"flags", b8({3}), part(0, 3)},
+                                       {"conv.weight", f32({2, 3, 1, 1}), part(8, 24)},
+                                       {"num_batches_tracked", i64({}), part(40, 8)},
+                                       {"half", {Shape{5}, DType::float16}, part(50, 10)},
+                                       {"empty", f32({0, 4}), {}},
+                                       {"brain", {Shape{1, 2}, DType::bfloat16}, part(70, 4)},
+                                       {"größe \"n\"\\", i32({2}), part(80, 8)}};
+  write_safetensors(folder / "w.safetensors", given, {{"format", "pt"}, {"made by", "a test"}});
+  const SafetensorsFile file(folder / "w.safetensors");
+  ASSERT_EQ(file.tensors().size(), given.size());
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const NamedTensor& read = file.tensors()[i];
+    EXPECT_EQ(read.name, given[i].name);
+    EXPECT_EQ(read.spec, given[i].spec) << read.name;
+    EXPECT_TRUE(std::ranges::equal(read.data, given[i].data)) << read.name;
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(read.data.data()) % size_of(read.spec.dtype), 0u) << read.name;
+  }
+  EXPECT_EQ(file.find("half"), &file.tensors()[3]);
+  EXPECT_EQ(file.find("hal"), nullptr);
+  EXPECT_EQ(file.metadata(), (FileMetadata{{"format", "pt"}, {"made by", "a test"}}));
+}
+
+TEST(Safetensors, a_written_file_has_an_aligned_header_and_the_metadata_that_torch_expects) {
+  const TemporaryFolder folder;
+  for (const char* name : {"a", "ab", "abc", "abcd", "abcdefgh"}) {
+    const std::vector<std::byte> bytes = counted(4);
+    write_safetensors(folder / "w", std::vector<NamedTensor>{{name, f32({1}), bytes}});
+    const std::string text = read_text(folder / "w");
+    std::uint64_t length = 0;
+    std::memcpy(&length, text.data(), 8);
+    EXPECT_EQ(length % 8, 0u);
+    const auto header = nlohmann::json::parse(text.substr(8, length));
+    EXPECT_EQ(header.at("__metadata__").at("format"), "pt");
+    EXPECT_EQ(header.at(name).at("data_offsets"), (std::vector<int>{0, 4}));
+    EXPECT_EQ(text.size(), 8 + length + 4);
+  }
+}
+
+TEST(Safetensors, a_file_of_no_tensors_is_valid) {
+  const TemporaryFolder folder;
+  write_safetensors(folder / "w", {});
+  EXPECT_TRUE(SafetensorsFile(folder / "w").tensors().empty());
+}
+
+TEST(Safetensors, a_header_padded_with_spaces_and_out_of_order_is_read) {
+  const TemporaryFolder folder;
+  write_text(folder / "w", file_of(R"({"b":{"dtype":"BOOL","shape":[2],"data_offsets":[1,3]},)"
+                                   R"("a":{"shape":[1],"data_offsets":[0,1],"dtype":"BOOL"}}      )",
+                                   "xyz"));
+  const SafetensorsFile file(folder / "w");
+  EXPECT_EQ(file.tensors()[0].name, "b");
+  EXPECT_EQ(file.find("a")->data[0], std::byte{'x'});
+  EXPECT_EQ(file.find("b")->data[1], std::byte{'z'});
+}
+
+struct Hostile {
+  const char* title;
+  std::string content;
+  const char* expected;
+};
+
+std::string entry(const std::string& body) { return R"({"w":{)" + body + "}}"; }
+
+std::vector<Hostile> hostile_files() {
+  const std::string good = R"("dtype":"F32","shape":[1],"data_offsets":[0,4])";
+  const std::string deep(200000, '[');
+  return {
+      {"empty", "", "has 0 bytes; expected: 8 or more"},
+      {"short", "1234567", "has 7 bytes"},
+      {"huge_header", std::string("\x01\xe1\xf5\x05\0\0\0\0", 8),
+       "given as 100000001 bytes; accepted: up to 100000000"},
+      {"largest_header", std::string(8, '\xff'), "given as 18446744073709551615 bytes"},
+      {"truncated_header", std::string("\x40\0\0\0\0\0\0\0{}", 10),
+       "truncated: it has 10 bytes and its header alone needs 72"},
+      {"empty_header", file_of("", ""), "does not start with '{'"},
+      {"bom", file_of("\xef\xbb\xbf{}", ""), "does not start with '{'"},
+      {"an_array", file_of("[1]", ""), "does not start with '{'"},
+      {"nul", file_of(std::string("{}\0x", 4), ""), "NUL"},
+      {"not_json", file_of("{\"w\":", ""), "no valid JSON at its byte"},
+      {"trailing", file_of("{} {}", ""), "no valid JSON"},
+      {"invalid_utf8", file_of("{\"\xff\":{}}", ""), "no valid JSON"},
+      {"duplicate_name", file_of("{\"w\":{" + good + "},\"w\":{" + good + "}}", "1234"), "tensor 'w' stands twice"},
+      {"duplicate_field", file_of(entry(good + R"(,"dtype":"F32")"), "1234"), "tensor 'w' has the field 'dtype' twice"},
+      {"duplicate_metadata", file_of(R"({"__metadata__":{"a":"b","a":"c"}})", ""), "the field 'a' twice"},
+      {"metadata_number", file_of(R"({"__metadata__":{"a":1}})", ""), "'__metadata__' has a number where none belongs"},
+      {"metadata_text", file_of(R"({"__metadata__":"a"})", ""), "text where none belongs"},
+      {"deep_arrays", file_of("{\"w\":" + deep, ""), "an array where none belongs"},
+      {"deep_objects", file_of(R"({"a":{"dtype":{"b":{"c":{}}}}})", ""), "tensor 'a' has an object where none belongs"},
+      {"array_of_array", file_of(entry(R"("shape":[[1]])"), ""), "an array where none belongs"},
+      {"object_in_array", file_of(entry(R"("shape":[{}])"), ""), "an object where none belongs"},
+      {"null_entry", file_of(R"({"w":null})", ""), "null where none belongs"},
+      {"true_dtype", file_of(entry(R"("dtype":true)"), ""), "true or false"},
+      {"text_in_shape", file_of(entry(R"("shape":["1"])"), ""), "text where none belongs"},
+      {"unknown_field", file_of(entry(good + R"(,"x":1)"), "1234"), "an unknown field 'x'"},
+      {"no_dtype", file_of(entry(R"("shape":[1],"data_offsets":[0,4])"), "1234"), "tensor 'w' has no 'dtype'"},
+      {"no_shape", file_of(entry(R"("dtype":"F32","data_offsets":[0,4])"), "1234"), "no 'shape'"},
+      {"no_offsets", file_of(entry(R"("dtype":"F32","shape":[1])"), "1234"), "no 'data_offsets'"},
+      {"three_offsets", file_of(entry(R"("data_offsets":[0,4,4])"), ""), "3 numbers in 'data_offsets' instead of 2"},
+      {"unknown_dtype", file_of(entry(R"("dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4])"), "1234"),
+       "tensor 'w' has dtype F8_E4M3; accepted: F32, F16, BF16, I32, I64, BOOL"},
+      {"negative_extent", file_of(entry(R"("shape":[-1])"), ""), "the negative number -1"},
+      {"fractional_extent", file_of(entry(R"("shape":[1.5])"), ""), "the number 1.5"},
+      {"extent_over_64_bits", file_of(entry(R"("shape":[18446744073709551616])"), ""),
+       "the number 18446744073709551616"},
+      {"extent_over_63_bits", file_of(entry(R"("shape":[18446744073709551615])"), ""),
+       "the extent 18446744073709551615"},
+      {"nine_axes", file_of(entry(R"("shape":[1,1,1,1,1,1,1,1,1])"), ""), "more than 8 numbers in 'shape'"},
+      {"overflow", file_of(entry(R"("dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0])"), ""),
+       "whose size overflows"},
+      {"overflow_beside_zero",
+       file_of(entry(R"("dtype":"F32","shape":[0,4294967296,4294967296],"data_offsets":[0,0])"), ""),
+       "whose size overflows"},
+      {"backwards", file_of(entry(R"("dtype":"F32","shape":[1],"data_offsets":[4,0])"), "1234"), "run backwards"},
+      {"wrong_length", file_of(entry(R"("dtype":"F32","shape":[2],"data_offsets":[0,4])"), "1234"),
+       "has 4 bytes at data_offsets [0, 4]; float32 [2] needs 8"},
+      {"truncated_data", file_of(entry(good), "123"),
+       "ends at byte 4 of the data, and the file has 3: it is truncated"},
+      {"offsets_at_the_end_of_64_bits",
+       file_of(entry(R"("dtype":"F32","shape":[1],"data_offsets":[18446744073709551611,18446744073709551615])"),
+               "1234"),
+       "it is truncated"},
+      {"trailing_data", file_of(entry(good), "12345"), "the file has 5 bytes of data; its tensors take 4"},
+      {"overlap", file_of("{\"w\":{" + good + R"(},"v":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}})", "123456"),
+       "tensor 'v' begins at byte 2 of the data, which overlaps the tensor up to byte 4"},
+      {"same_bytes_twice", file_of("{\"w\":{" + good + "},\"v\":{" + good + "}}", "1234"), "overlaps"},
+      {"hole",
+       file_of("{\"w\":{" + good + R"(},"v":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}})", "123456789012"),
+       "tensor 'v' begins at byte 8 of the data, which leaves a hole from byte 4"},
+      {"hole_at_the_start", file_of(entry(R"("dtype":"F32","shape":[1],"data_offsets":[4,8])"), "12345678"),
+       "leaves a hole from byte 0"},
+  };
+}
+
+class SafetensorsHostile : public ::testing::TestWithParam<Hostile> {};
+
+TEST_P(SafetensorsHostile, file_is_refused_with_its_name_and_the_reason) {
+  const TemporaryFolder folder;
+  write_text(folder / "w", GetParam().content);
+  const std::string message = message_of<DataError>([&] { SafetensorsFile(folder / "w"); });
+  EXPECT_NE(message.find((folder / "w").string() + ": "), std::string::npos) << message;
+  EXPECT_NE(message.find(GetParam().expected), std::string::npos) << message;
+}
+
+INSTANTIATE_TEST_SUITE_P(, SafetensorsHostile, ::testing::ValuesIn(hostile_files()),
+                         [](const auto& tested) { return std::string(tested.param.title); });
+
+TEST(Safetensors, every_truncation_of_a_file_is_refused) {
+  const TemporaryFolder folder;
+  const std::vector<std::byte> bytes = counted(8);
+  write_safetensors(folder / "w", std::vector<NamedTensor>{{"w", f32({2}), bytes}});
+  const std::string whole = read_text(folder / "w");
+  for (std::size_t n = 0; n < whole.size(); ++n) {
+    write_text(folder / "cut", whole.substr(0, n));
+    EXPECT_THROW(SafetensorsFile(folder / "cut"), DataError) << n;
+  }
+}
+
+TEST(Safetensors, what_cannot_be_written_is_a_usage_error) {
+  const TemporaryFolder folder;
+  const std::vector<std::byte> bytes = counted(4);
+  const auto write = [&](const std::vector<NamedTensor>& tensors) {
+    return message_of<UsageError>([&] { write_safetensors(folder / "w", tensors); });
+  };
+  EXPECT_EQ(write({{"w", f32({1}), bytes}, {"w", f32({1}), bytes}}), "write_safetensors: the name 'w' is given twice");
+  EXPECT_EQ(write({{"__metadata__", f32({1}), bytes}}), "write_safetensors: the name '__metadata__' is reserved");
+  EXPECT_EQ(write({{"w", f32({2}), bytes}}), "write_safetensors: tensor 'w' has 4 bytes; float32 [2] needs 8");
+  EXPECT_EQ(write({{"\xff", f32({1}), bytes}}), "write_safetensors: a name or the metadata is not valid UTF-8");
+  EXPECT_FALSE(std::filesystem::exists(folder / "w"));
+}
+
+}  // namespace
+}  // namespace gemel
