@@ -20,13 +20,16 @@ struct Entry {
   std::array<std::int64_t, 2> channels;
 };
 
-constexpr std::array<Entry, 7> kModels{{{"lenet", lenet, {1, 3}},
-                                        {"alexnet", alexnet, {3, 3}},
-                                        {"vgg16", vgg16, {3, 3}},
-                                        {"vgg19", vgg19, {3, 3}},
-                                        {"resnet18", resnet18, {3, 3}},
-                                        {"resnet50", resnet50, {3, 3}},
-                                        {"resnet152", resnet152, {3, 3}}}};
+constexpr std::array<Entry, 10> kModels{{{"lenet", lenet, {1, 3}},
+                                         {"alexnet", alexnet, {3, 3}},
+                                         {"vgg16", vgg16, {3, 3}},
+                                         {"vgg19", vgg19, {3, 3}},
+                                         {"resnet18", resnet18, {3, 3}},
+                                         {"resnet50", resnet50, {3, 3}},
+                                         {"resnet152", resnet152, {3, 3}},
+                                         {"mobilenet_v2", mobilenet_v2, {3, 3}},
+                                         {"efficientnet_b4", efficientnet_b4, {3, 3}},
+                                         {"inception_v3", inception_v3, {3, 3}}}};
 
 /// Letters to insert, delete or replace. Source: V. I. Levenshtein, 1966.
 std::size_t edit_distance(std::string_view a, std::string_view b) {

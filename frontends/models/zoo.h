@@ -15,6 +15,9 @@ std::unique_ptr<nn::Module> vgg19(const Options& options);
 std::unique_ptr<nn::Module> resnet18(const Options& options);
 std::unique_ptr<nn::Module> resnet50(const Options& options);
 std::unique_ptr<nn::Module> resnet152(const Options& options);
+std::unique_ptr<nn::Module> mobilenet_v2(const Options& options);
+std::unique_ptr<nn::Module> efficientnet_b4(const Options& options);
+std::unique_ptr<nn::Module> inception_v3(const Options& options);
 
 /// torchvision's start for ReLU networks: convolutions normal with deviation sqrt(2 / fan out), their biases 0.
 void start_convolutions_by_fan_out(nn::Module& model);

@@ -72,7 +72,9 @@ BatchNorm2d::BatchNorm2d(std::int64_t features, const BatchNormOptions& options)
       bias_(add_parameter("bias", floats({features}), FileLayout::same, constant(0))),
       running_mean_(add_buffer("running_mean", floats({features}), 0)),
       running_var_(add_buffer("running_var", floats({features}), 1)),
-      num_batches_tracked_(add_buffer("num_batches_tracked", i64({}), 0)) {}
+      num_batches_tracked_(add_buffer("num_batches_tracked", i64({}), 0)) {
+  num_batches_tracked_.optional_in_files = true;  // older torchvision files lack it
+}
 
 std::string BatchNorm2d::describe() const { return fmt::format("BatchNorm2d({})", weight_.spec.shape[0]); }
 

@@ -124,6 +124,16 @@ void Module::declare(Session& session) {
   });
 }
 
+void Module::undeclare() {
+  const auto clear = [](Value& value) {
+    if (value && !value.storage()->memory) value = {};
+  };
+  visit([&clear](const std::string&, Module& m) {
+    for (const auto& p : m.parameters_) clear(p->value);
+    for (const auto& b : m.buffers_) clear(b->value);
+  });
+}
+
 ParameterSet Module::parameters() const {
   ParameterSet set;
   visit([&set](const std::string& path, const Module& m) {
@@ -145,6 +155,11 @@ void Module::set_trainable(bool trainable) {
       if (p->value) p->bind(p->value);
     }
   });
+}
+
+void Module::freeze_backbone() {
+  freeze();
+  for (const std::string& path : output_layers()) find(path)->unfreeze();
 }
 
 Module::HookId Module::add_forward_pre_hook(PreHook hook) {

@@ -38,6 +38,7 @@ struct Buffer {
   std::string name;
   Spec spec;
   double initial = 0;
+  bool optional_in_files = false;
   Value value = {};
 
   /// @throws UsageError before the module is materialised
@@ -56,6 +57,10 @@ class Module {
   Value operator()(Value x);
   /// The layer's kind and sizes: "Linear(512, 10)".
   virtual std::string describe() const { return "Module"; }
+
+  /// Further outputs of the last forward pass in training, handed over: their losses join the main one's with kAuxiliaryWeight.
+  virtual Values take_auxiliary() { return {}; }
+  static constexpr double kAuxiliaryWeight = 0.4;
 
   // ---- the tree
   /// In its parent; empty at the root.
@@ -85,6 +90,8 @@ class Module {
   void materialise(Session& session);
   /// Gives names without memory: shapes flow through the module, and nothing can compute. For shape and cost inference.
   void declare(Session& session);
+  /// Takes such names back.
+  void undeclare();
   /// The tree's parameters and buffers under their paths, in state-dict order.
   /// @throws UsageError before the module is materialised
   ParameterSet parameters() const;
@@ -96,6 +103,8 @@ class Module {
   /// Takes all parameters out of training; frozen batch normalisation also keeps its statistics.
   void freeze() { set_trainable(false); }
   void unfreeze() { set_trainable(true); }
+  /// Trains the output layers only.
+  void freeze_backbone();
 
   // ---- hooks; under capture they run once, when the module is traced
   using PreHook = std::function<void(Module&, Value& x)>;                  // may replace the input

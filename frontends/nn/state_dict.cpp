@@ -1,0 +1,157 @@
+#include "frontends/nn/state_dict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/host_cast.h"
+#include "frontends/nn/layout.h"
+
+namespace gemel::nn {
+namespace {
+
+/// One entry of the state: a parameter or a buffer.
+struct Slot {
+  std::string name;
+  std::string module;  // its path
+  Spec memory;
+  FileLayout layout = FileLayout::same;
+  bool optional = false;
+  Parameter* parameter = nullptr;
+  Buffer* buffer = nullptr;
+
+  Spec file() const { return {file_shape(memory.shape, layout), memory.dtype}; }
+  const Value& tensor() const { return parameter ? parameter->tensor() : buffer->tensor(); }
+  const Value& value() const { return parameter ? parameter->value : buffer->value; }
+};
+
+std::vector<Slot> slots_of(const Module& module) {
+  std::vector<Slot> slots;
+  module.visit([&slots](const std::string& path, const Module& m) {
+    for (const auto& p : m.own_parameters())
+      slots.push_back({join_path(path, p->name), path, p->spec, p->layout, false, p.get(), nullptr});
+    for (const auto& b : m.own_buffers())
+      slots.push_back({join_path(path, b->name), path, b->spec, FileLayout::same, b->optional_in_files, nullptr, b.get()});
+  });
+  return slots;
+}
+
+bool converts(DType from, DType to) {
+  return from == to || (is_floating(from) && is_floating(to)) || (is_integer(from) && is_integer(to));
+}
+
+void fill(const Slot& slot, Session& session, const NamedTensor& tensor) {
+  std::vector<std::byte> converted;
+  std::span<const std::byte> data = tensor.data;
+  if (tensor.spec.dtype != slot.memory.dtype) {
+    converted = bytes_from_numbers(slot.memory.dtype, numbers_from_bytes(tensor.spec.dtype, data));
+    data = converted;
+  }
+  const std::vector<std::byte> bytes = from_file_layout(slot.memory, slot.layout, data);
+  if (slot.value()) return write(slot.value(), bytes);
+  Value made = session.tensor(slot.memory, std::span<const std::byte>(bytes));
+  if (slot.parameter) slot.parameter->bind(std::move(made));
+  else slot.buffer->value = std::move(made);
+}
+
+/// What fits, and what does not, of tensors against a module.
+struct Comparison {
+  std::vector<std::pair<const Slot*, const NamedTensor*>> fitting;
+  std::vector<const Slot*> misshapen;
+  std::vector<std::string> missing, unexpected, wrong;
+};
+
+Comparison compare(const std::vector<Slot>& slots, std::span<const NamedTensor> tensors) {
+  std::map<std::string_view, const NamedTensor*> given;
+  for (const NamedTensor& t : tensors) given[t.name] = &t;
+  Comparison c;
+  for (const Slot& slot : slots) {
+    const auto it = given.find(slot.name);
+    if (it == given.end()) {
+      if (!slot.optional) c.missing.push_back(slot.name);
+      continue;
+    }
+    const Spec expected = slot.file();
+    if (it->second->spec.shape != expected.shape || !converts(it->second->spec.dtype, expected.dtype)) {
+      c.wrong.push_back(fmt::format("{} is {}, accepted: {}", slot.name, to_string(it->second->spec), to_string(expected)));
+      c.misshapen.push_back(&slot);
+    } else {
+      c.fitting.emplace_back(&slot, it->second);
+    }
+    given.erase(it);
+  }
+  for (const NamedTensor& t : tensors)
+    if (given.contains(t.name)) c.unexpected.push_back(t.name);
+  return c;
+}
+
+bool only_output_layers(const Comparison& c, const Module& module) {
+  const auto outputs = module.output_layers();
+  return c.missing.empty() && c.unexpected.empty() &&
+         std::ranges::all_of(c.misshapen, [&](const Slot* s) { return std::ranges::find(outputs, s->module) != outputs.end(); });
+}
+
+[[noreturn]] void refuse(const Comparison& c) {
+  std::string text = fmt::format("state dict: {} names do not fit", c.missing.size() + c.unexpected.size() + c.wrong.size());
+  if (!c.missing.empty()) text += fmt::format("; missing: {}", fmt::join(c.missing, ", "));
+  if (!c.unexpected.empty()) text += fmt::format("; unexpected: {}", fmt::join(c.unexpected, ", "));
+  if (!c.wrong.empty()) text += fmt::format("; of another shape or type: {}", fmt::join(c.wrong, "; "));
+  throw DataError(text);
+}
+
+}  // namespace
+
+std::vector<NamedSpec> state_specs(const Module& module) {
+  std::vector<NamedSpec> out;
+  for (const Slot& slot : slots_of(module)) out.push_back({slot.name, slot.file()});
+  return out;
+}
+
+std::vector<StateEntry> state_dict(const Module& module) {
+  std::vector<StateEntry> out;
+  for (const Slot& slot : slots_of(module))
+    out.push_back({slot.name, slot.file(), to_file_layout(slot.memory, slot.layout, read_bytes(slot.tensor()))});
+  return out;
+}
+
+std::vector<std::string> load_state_dict(Module& module, Session& session, std::span<const NamedTensor> tensors,
+                                         Mismatch mismatch) {
+  const std::vector<Slot> slots = slots_of(module);
+  const Comparison c = compare(slots, tensors);
+  const bool fits = c.missing.empty() && c.unexpected.empty() && c.wrong.empty();
+  if (!fits && !(mismatch == Mismatch::keep_output_layers && only_output_layers(c, module))) refuse(c);
+  for (const auto& [slot, tensor] : c.fitting) fill(*slot, session, *tensor);
+  module.materialise(session);
+  std::vector<std::string> fresh;
+  for (const Slot* slot : c.misshapen) fresh.push_back(slot->name);
+  return fresh;
+}
+
+std::optional<std::int64_t> output_size_in(const Module& module, std::span<const NamedTensor> tensors) {
+  const std::string name = join_path(module.output_layers().front(), "weight");
+  for (const NamedTensor& t : tensors)
+    if (t.name == name && !t.spec.shape.empty()) return t.spec.shape[0];
+  return {};
+}
+
+void save_weights(const Module& module, const std::filesystem::path& path) {
+  const std::vector<StateEntry> state = state_dict(module);
+  std::vector<NamedTensor> tensors;
+  for (const StateEntry& e : state) tensors.push_back({e.name, e.spec, e.bytes});
+  write_safetensors(path, tensors);
+}
+
+std::vector<std::string> load_weights(Module& module, Session& session, const std::filesystem::path& path, Mismatch mismatch) {
+  const SafetensorsFile file(path);
+  try {
+    return load_state_dict(module, session, file.tensors(), mismatch);
+  } catch (const DataError& e) {
+    throw DataError(path.string() + ": " + e.what());
+  }
+}
+
+}  // namespace gemel::nn
