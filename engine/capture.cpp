@@ -16,8 +16,9 @@ namespace {
 class GraphTrace : public Trace {
  public:
   GraphTrace(Session& session, Outside outside)
-      : session_(session), outside_(outside), first_node_(session.nodes_made()), scope_(session, *this) {}
+      : session_(session), outside_(outside), first_node_(session.nodes_made()), random_(session.random()), scope_(session, *this) {}
   ~GraphTrace() override {
+    session_.random() = std::move(random_);
     for (auto& [storage, version] : bound_) storage->version = version;  // nothing was written yet
   }
 
@@ -91,6 +92,7 @@ class GraphTrace : public Trace {
   std::uint64_t first_node_;
   std::vector<std::pair<std::shared_ptr<Storage>, std::uint64_t>> bound_;
   std::set<const Node*> arguments_;
+  Random random_;  // the session's before the capture, which may begin a symbolic step
   TraceScope scope_;
 };
 

@@ -30,8 +30,8 @@ Specs specs_of(std::span<const Value> values) {
 }
 }  // namespace
 
-void EagerInterpreter::compute(const OpDef& op, const Attributes& attributes, std::span<const Value> in,
-                               std::span<const Value> out) {
+void EagerInterpreter::compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> in,
+                                   std::span<const Value> out) {
   if (op.execute) return op.execute(*this, attributes, in, out);
   const Specs in_specs = specs_of(in), out_specs = specs_of(out);
   const Problem problem{op, attributes, in_specs, out_specs};
@@ -51,6 +51,13 @@ void EagerInterpreter::write(const Value& to, std::span<const std::byte> from) {
 }
 void EagerInterpreter::read(const Value& from, std::span<std::byte> to) {
   if (!to.empty()) device_.read(region_of(from), to);
+}
+PendingBytes EagerInterpreter::read_later(const Value& from) {
+  std::shared_ptr<opencl::PendingRead> pending = device_.read_later(region_of(from));
+  return [pending] {
+    const auto bytes = pending->get();
+    return std::vector<std::byte>(bytes.begin(), bytes.end());
+  };
 }
 void EagerInterpreter::copy(const Value& from, const Value& to) {
   if (from.elements()) device_.copy(region_of(from), region_of(to));

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
@@ -101,6 +102,8 @@ void Executor::execute() {
   Interpreter& interpreter = session_.interpreter();
   for (std::size_t i = 0; i < program_->code.size(); ++i) {
     const auto& step = program_->code[i];
+    std::optional<PathScope> path;
+    if (interpreter.observed()) path.emplace(session_, std::make_shared<const std::string>(step.scope));
     interpreter.compute(*step.op, step.attributes, bound_[i].in, bound_[i].out);
     for (int w : step.op->writes) ++bound_[i].in[at(w)].storage()->version;  // an eager tensor saved before is stale now
   }

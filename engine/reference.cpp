@@ -10,8 +10,8 @@ namespace gemel {
 HostMemory::HostMemory(std::int64_t elements)
     : elements_(at(elements)), cells_(std::make_unique<std::byte[]>(at(elements) * sizeof(Cell))) {}
 
-void ReferenceInterpreter::compute(const OpDef& op, const Attributes& attributes, std::span<const Value> in,
-                                   std::span<const Value> out) {
+void ReferenceInterpreter::compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> in,
+                                       std::span<const Value> out) {
   if (op.execute) return op.execute(*this, attributes, in, out);
   if (!op.reference) throw InternalError(op.name + ": the record has no reference");
   op.reference(HostCall(op, attributes, in, out));
@@ -55,6 +55,12 @@ void ReferenceInterpreter::read(const Value& from, std::span<std::byte> to) {
   }
   const auto bytes = bytes_from_numbers(from.dtype(), numbers);
   std::memcpy(to.data(), bytes.data(), to.size());
+}
+
+PendingBytes ReferenceInterpreter::read_later(const Value& from) {
+  std::vector<std::byte> bytes(at(from.spec().bytes()));
+  read(from, bytes);
+  return [bytes] { return bytes; };
 }
 
 void ReferenceInterpreter::copy(const Value& from, const Value& to) {

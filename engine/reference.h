@@ -78,12 +78,15 @@ class HostCall {
 
 class ReferenceInterpreter : public Interpreter {
  public:
-  void compute(const OpDef& op, const Attributes& attributes, std::span<const Value> inputs,
-               std::span<const Value> outputs) override;
   std::unique_ptr<Memory> allocate(const Spec& spec, std::string_view what) override;
   void write(const Value& to, std::span<const std::byte> from) override;
   void read(const Value& from, std::span<std::byte> to) override;
+  PendingBytes read_later(const Value& from) override;
   void copy(const Value& from, const Value& to) override;
+
+ protected:
+  void compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> inputs,
+                   std::span<const Value> outputs) override;
 };
 
 /// Calls f(linear index, index in each operand) for every element of `shape`, in row-major order.

@@ -111,6 +111,13 @@ std::vector<double> read(const Value& value) {
   return numbers_from_bytes(value.dtype(), read_bytes(value));
 }
 
+std::function<std::vector<double>()> read_later(const Value& value) {
+  concrete(value, "read");
+  return [pending = value.session().interpreter().read_later(value), dtype = value.dtype()] {
+    return numbers_from_bytes(dtype, pending());
+  };
+}
+
 void write(const Value& value, std::span<const std::byte> bytes) {
   concrete(value, "write");
   if (static_cast<std::int64_t>(bytes.size()) != value.spec().bytes())

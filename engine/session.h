@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -145,6 +146,8 @@ class GradientMode {
 std::vector<std::byte> read_bytes(const Value& value);
 /// Contents as numbers (the reference session gives its doubles unrounded).
 std::vector<double> read(const Value& value);
+/// Starts a read without waiting for what is enqueued. The call that it returns waits and gives the numbers.
+std::function<std::vector<double>()> read_later(const Value& value);
 /// Overwrites the contents and bumps the version.
 void write(const Value& value, std::span<const std::byte> bytes);
 

@@ -1,5 +1,6 @@
 // The seam: `apply`. An interpreter is what happens behind it.
 #pragma once
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,20 +19,38 @@ class Trace {
   virtual void run(const OpDef& op, const Attributes& attributes, Values& inputs, Values& outputs) = 0;
 };
 
+/// Waits for a read that is under way, and gives its bytes.
+using PendingBytes = std::function<std::vector<std::byte>()>;
+
 /// A trace that computes: eager on a device, reference on the host.
 class Interpreter : public Trace {
  public:
   /// Allocates the outputs, taking over an input's memory where the record allows it and nobody else holds it; computes.
   void run(const OpDef& op, const Attributes& attributes, Values& inputs, Values& outputs) final;
-  /// Computes one operator. All inputs and outputs have memory.
-  virtual void compute(const OpDef& op, const Attributes& attributes, std::span<const Value> inputs,
-                       std::span<const Value> outputs) = 0;
+  /// Computes one operator, then tells the observer. All inputs and outputs have memory.
+  void compute(const OpDef& op, const Attributes& attributes, std::span<const Value> inputs, std::span<const Value> outputs) {
+    compute_now(op, attributes, inputs, outputs);
+    if (observer_) observer_(op, inputs, outputs);
+  }
+  /// Sees every operator after it was computed (on a device: enqueued), from either front end.
+  using Observer = std::function<void(const OpDef&, std::span<const Value> inputs, std::span<const Value> outputs)>;
+  void observe(Observer observer) { observer_ = std::move(observer); }
+  bool observed() const { return static_cast<bool>(observer_); }
   virtual std::unique_ptr<Memory> allocate(const Spec& spec, std::string_view what) = 0;
   /// Copies host bytes in the tensor's own element type.
   virtual void write(const Value& to, std::span<const std::byte> from) = 0;
   virtual void read(const Value& from, std::span<std::byte> to) = 0;
+  /// Starts a read; the bytes come when asked for.
+  virtual PendingBytes read_later(const Value& from) = 0;
   /// Copies within the device; specs are equal in elements and type.
   virtual void copy(const Value& from, const Value& to) = 0;
+
+ protected:
+  virtual void compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> inputs,
+                           std::span<const Value> outputs) = 0;
+
+ private:
+  Observer observer_;
 };
 
 /// Applies an operator: infers, refuses, records where a gradient is wanted, runs, bumps the versions of what it writes.

@@ -1,113 +1,144 @@
-// Elementwise operators of two tensors, with broadcasting.
-#include "engine/base/error.h"
-#include "engine/ops/common.h"
+// Elementwise operators of two tensors, with broadcasting. Comparisons are in comparison.cpp.
+#include <algorithm>
+#include <cmath>
+
+#include "engine/ops/elementwise_record.h"
 #include "engine/ops/ops.h"
 #include "engine/session.h"
 
 namespace gemel {
 namespace {
 
-template <const char* const& name>
-Specs infer(const Specs& in, const Attributes&) {
-  check_same_dtype(name, in[0], in[1]);
-  if (in[0].dtype == DType::boolean)
-    throw ShapeError(std::string(name) + ": a is " + to_string(in[0]) + "; accepted: a number type");
-  return {{broadcast_shapes(name, in[0].shape, in[1].shape), in[0].dtype}};
+constexpr Kind kNumbers{.takes = Takes::numbers};
+
+Value number_like(const Value& x, double number) { return full(x.session(), {Shape{}, x.dtype()}, number); }
+
+/// Both gradients of a binary operator, each computed only where it is wanted, and summed back over what was repeated.
+template <class A, class B>
+Values pair(const Backward& b, A of_a, B of_b) {
+  return {b.wants(0) ? sum_to(of_a(), b.input_shape(0)) : Value(), b.wants(1) ? sum_to(of_b(), b.input_shape(1)) : Value()};
 }
 
-constexpr const char* kAdd = "add";
-constexpr const char* kSubtract = "subtract";
-constexpr const char* kMultiply = "multiply";
-
-std::vector<Sample> samples() {
-  return {{{f32({3, 5}), f32({3, 5})}},      {{f32({65}), f32({})}},          {{f32({33, 17}), f32({17})}},
-          {{f32({33, 17}), f32({33, 1})}},   {{f32({3, 1}), f32({1, 31})}},   {{f32({2, 1, 3, 1, 4}), f32({5, 1, 2, 1})}},
-          {{f32({0, 3}), f32({3})}},         {{i32({4, 3}), i32({3})}, {}, {integers(-9, 9)}},
-          {{i64({16}), i64({16})}, {}, {integers(-9, 9)}}};
+/// g where a is ahead, half of it where both are equal, else 0.
+Value share_of(const Value& g, Value ahead, Value equals) {
+  return where(std::move(ahead), g, where(std::move(equals), g * 0.5, number_like(g, 0)));
 }
 
-template <const char* const& name>
-std::vector<Rejected> rejected() {
-  const std::string op = name;
-  return {{{f32({2, 3}), f32({2})}, {}, op + ": [2, 3] and [2] do not broadcast; accepted: equal extents or 1, from the last axis"},
-          {{f32({2}), i32({2})}, {}, op + ": float32 [2] and int32 [2] differ in element type; accepted: equal types, cast one"},
-          {{b8({2}), b8({2})}, {}, op + ": a is bool [2]; accepted: a number type"}};
+Values power_gradient(const Backward& b) {  // da = g b a^(b - 1), 0 for b = 0;  db = g y log a, 0 for a = 0
+  const Value g = b.gradient(0);
+  const auto zero = [&] { return number_like(g, 0); };
+  return pair(
+      b,
+      [&] {
+        const Value x = b.input(0), e = b.input(1);
+        return where(equal(e, zero()), zero(), g * e * power(x, e - 1.0));
+      },
+      [&] {
+        const Value x = b.input(0);
+        return where(equal(x, zero()), zero(), g * b.output(0) * log(where(equal(x, zero()), number_like(x, 1), x)));
+      });
 }
 
 }  // namespace
 
 const OpDef& add_def() {
-  static const OpDef def{
-      .name = kAdd,
-      .doc = "a + b, with broadcasting.",
-      .inputs = {"a", "b"},
-      .infer = infer<kAdd>,
-      .cost = elementwise_cost,
-      .reference = [](const HostCall& c) { map_numbers<2>(c, [](auto a, auto b) { return a + b; }); },
-      .gradient = [](const Backward& b) -> Values {
-        return {b.wants(0) ? sum_to(b.gradient(0), b.input_shape(0)) : Value(),
-                b.wants(1) ? sum_to(b.gradient(0), b.input_shape(1)) : Value()};
-      },
-      .gradient_reads = {nothing},
-      .may_reuse = {{0, 0}, {0, 1}},
-      .elementwise = Elementwise{"x0 + x1"},
-      .variants = elementwise_variants(),
-      .samples = samples,
-      .rejected = rejected<kAdd>};
+  static const OpDef def = binary_record<"add", kNumbers>(
+      {.doc = "a + b, with broadcasting.",
+       .body = "x0 + x1",
+       .reference = [](const HostCall& c) { map_numbers<2>(c, [](auto a, auto b) { return a + b; }); },
+       .gradient = [](const Backward& b) { return pair(b, [&] { return b.gradient(0); }, [&] { return b.gradient(0); }); },
+       .reads = {nothing}});
   return def;
 }
 
 const OpDef& subtract_def() {
-  static const OpDef def{
-      .name = kSubtract,
-      .doc = "a - b, with broadcasting.",
-      .inputs = {"a", "b"},
-      .infer = infer<kSubtract>,
-      .cost = elementwise_cost,
-      .reference = [](const HostCall& c) { map_numbers<2>(c, [](auto a, auto b) { return a - b; }); },
-      .gradient = [](const Backward& b) -> Values {
-        return {b.wants(0) ? sum_to(b.gradient(0), b.input_shape(0)) : Value(),
-                b.wants(1) ? sum_to(negate(b.gradient(0)), b.input_shape(1)) : Value()};
-      },
-      .gradient_reads = {nothing},
-      .may_reuse = {{0, 0}, {0, 1}},
-      .elementwise = Elementwise{"x0 - x1"},
-      .variants = elementwise_variants(),
-      .samples = samples,
-      .rejected = rejected<kSubtract>};
+  static const OpDef def = binary_record<"subtract", kNumbers>(
+      {.doc = "a - b, with broadcasting.",
+       .body = "x0 - x1",
+       .reference = [](const HostCall& c) { map_numbers<2>(c, [](auto a, auto b) { return a - b; }); },
+       .gradient = [](const Backward& b) { return pair(b, [&] { return b.gradient(0); }, [&] { return negate(b.gradient(0)); }); },
+       .reads = {nothing}});
   return def;
 }
 
 const OpDef& multiply_def() {
-  static const OpDef def{
-      .name = kMultiply,
-      .doc = "a * b, with broadcasting.",
-      .inputs = {"a", "b"},
-      .infer = infer<kMultiply>,
-      .cost = elementwise_cost,
-      .reference = [](const HostCall& c) { map_numbers<2>(c, [](auto a, auto b) { return a * b; }); },
-      .gradient = [](const Backward& b) -> Values {
-        return {b.wants(0) ? sum_to(b.gradient(0) * b.input(1), b.input_shape(0)) : Value(),
-                b.wants(1) ? sum_to(b.gradient(0) * b.input(0), b.input_shape(1)) : Value()};
-      },
-      .gradient_reads = {inputs(1), inputs(0)},
-      .may_reuse = {{0, 0}, {0, 1}},
-      .elementwise = Elementwise{"x0 * x1"},
-      .variants = elementwise_variants(),
-      .samples = samples,
-      .rejected = rejected<kMultiply>};
+  static const OpDef def = binary_record<"multiply", kNumbers>(
+      {.doc = "a * b, with broadcasting.",
+       .body = "x0 * x1",
+       .reference = [](const HostCall& c) { map_numbers<2>(c, [](auto a, auto b) { return a * b; }); },
+       .gradient =
+           [](const Backward& b) {
+             return pair(b, [&] { return b.gradient(0) * b.input(1); }, [&] { return b.gradient(0) * b.input(0); });
+           },
+       .reads = {inputs(1), inputs(0)}});
+  return def;
+}
+
+const OpDef& divide_def() {
+  static const OpDef def = binary_record<"divide", Kind{.b = off_zero(0.5)}>(
+      {.doc = "a / b, with broadcasting.",
+       .body = "x0 / x1",
+       .reference = [](const HostCall& c) { map_as<double, double>(c, [](double a, double b) { return a / b; }); },
+       .gradient =
+           [](const Backward& b) {  // da = g / b;  db = -(g / b) y
+             const Value quotient = b.gradient(0) / b.input(1);
+             return pair(b, [&] { return quotient; }, [&] { return negate(quotient * b.output(0)); });
+           },
+       .reads = {inputs(1), inputs(1) | outputs(0)}});
+  return def;
+}
+
+const OpDef& maximum_def() {
+  static const OpDef def = binary_record<"maximum", kNumbers>(
+      {.doc = "The larger of a and b; NaN where either is. Equal elements share the gradient.",
+       .body = "x0 > x1 || x0 != x0 ? x0 : x1",
+       .reference = [](const HostCall& c) { map_numbers<2>(c, [](auto a, auto b) { return a > b || a != a ? a : b; }); },
+       .gradient =
+           [](const Backward& b) {
+             const Value g = b.gradient(0), x = b.input(0), y = b.input(1);
+             return pair(b, [&] { return share_of(g, greater(x, y), equal(x, y)); },
+                         [&] { return share_of(g, less(x, y), equal(x, y)); });
+           },
+       .reads = {inputs(0, 1)}});
+  return def;
+}
+
+const OpDef& minimum_def() {
+  static const OpDef def = binary_record<"minimum", kNumbers>(
+      {.doc = "The smaller of a and b; NaN where either is. Equal elements share the gradient.",
+       .body = "x0 < x1 || x0 != x0 ? x0 : x1",
+       .reference = [](const HostCall& c) { map_numbers<2>(c, [](auto a, auto b) { return a < b || a != a ? a : b; }); },
+       .gradient =
+           [](const Backward& b) {
+             const Value g = b.gradient(0), x = b.input(0), y = b.input(1);
+             return pair(b, [&] { return share_of(g, less(x, y), equal(x, y)); },
+                         [&] { return share_of(g, greater(x, y), equal(x, y)); });
+           },
+       .reads = {inputs(0, 1)}});
+  return def;
+}
+
+const OpDef& power_def() {
+  static const OpDef def = binary_record<"power", Kind{.a = uniform(0.3, 2)}>(
+      {.doc = "a to the power of b, with broadcasting.",
+       .body = "pow(x0, x1)",
+       .reference = [](const HostCall& c) { map_as<double, double>(c, [](double a, double b) { return std::pow(a, b); }); },
+       .gradient = power_gradient,
+       .reads = {inputs(0, 1), inputs(0) | outputs(0)}});
   return def;
 }
 
 Value add(Value a, Value b) { return apply(add_def(), list(std::move(a), std::move(b)))[0]; }
 Value subtract(Value a, Value b) { return apply(subtract_def(), list(std::move(a), std::move(b)))[0]; }
 Value multiply(Value a, Value b) { return apply(multiply_def(), list(std::move(a), std::move(b)))[0]; }
+Value divide(Value a, Value b) { return apply(divide_def(), list(std::move(a), std::move(b)))[0]; }
+Value maximum(Value a, Value b) { return apply(maximum_def(), list(std::move(a), std::move(b)))[0]; }
+Value minimum(Value a, Value b) { return apply(minimum_def(), list(std::move(a), std::move(b)))[0]; }
+Value power(Value a, Value b) { return apply(power_def(), list(std::move(a), std::move(b)))[0]; }
 
-namespace {
-Value number_like(const Value& x, double number) { return full(x.session(), {Shape{}, x.dtype()}, number); }
-}  // namespace
 Value operator+(Value x, double number) { Value n = number_like(x, number); return add(std::move(x), std::move(n)); }
 Value operator-(Value x, double number) { Value n = number_like(x, number); return subtract(std::move(x), std::move(n)); }
 Value operator*(Value x, double number) { Value n = number_like(x, number); return multiply(std::move(x), std::move(n)); }
+Value operator/(Value x, double number) { Value n = number_like(x, number); return divide(std::move(x), std::move(n)); }
 
 }  // namespace gemel

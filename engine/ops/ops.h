@@ -50,7 +50,7 @@ Value one_hot(Value indices, std::int64_t classes, DType dtype = DType::float32)
 /// Rows of `weight` [V, D] by indices [...]: [..., D].
 Value embedding(Value weight, Value indices);
 
-// ---- binary.cpp: element by element, with broadcasting; both sides of one element type
+// ---- binary.cpp, comparison.cpp: element by element, with broadcasting; both sides of one element type
 Value add(Value a, Value b);
 Value subtract(Value a, Value b);
 Value multiply(Value a, Value b);
@@ -71,7 +71,7 @@ Value logical_or(Value a, Value b);
 /// a where the condition (bool) holds, else b.
 Value where(Value condition, Value a, Value b);
 
-// ---- unary.cpp, activation.cpp
+// ---- unary.cpp, cast.cpp, activation.cpp
 Value negate(Value x);
 Value abs(Value x);
 Value sign(Value x);
@@ -97,6 +97,13 @@ Value silu(Value x);
 Value hard_swish(Value x);
 /// x Phi(x), exact (with erf).
 Value gelu(Value x);
+/// Gradients of activations: dy times the derivative. @param y the output that relu and relu6 keep @param x the input
+Value relu_gradient(Value dy, Value y);
+Value relu6_gradient(Value dy, Value y);
+Value silu_gradient(Value dy, Value x);
+Value hard_swish_gradient(Value dy, Value x);
+Value gelu_gradient(Value dy, Value x);
+Value clamp_gradient(Value dy, Value x, double low, double high);
 
 // ---- reduce.cpp
 /// Over axes (all where none are given).
@@ -126,7 +133,7 @@ Value conv2d_input_gradient(Value dy, Value w, const Shape& x_shape, const Convo
 /// Gradient of conv2d for its weights, of shape `w_shape`.
 Value conv2d_weight_gradient(Value dy, Value x, const Shape& w_shape, const Convolution& c = {});
 
-// ---- pooling.cpp
+// ---- max_pooling.cpp, average_pooling.cpp
 struct Window {
   Pair kernel{2, 2}, stride{2, 2}, padding{0, 0}, dilation{1, 1};
   bool ceil_mode = false;           // count a last, partial window
@@ -196,13 +203,55 @@ const OpDef& assign_def();
 // shape
 const OpDef& reshape_def();
 const OpDef& broadcast_to_def();
-// binary
+// binary, comparison
 const OpDef& add_def();
 const OpDef& subtract_def();
 const OpDef& multiply_def();
-// unary
+const OpDef& divide_def();
+const OpDef& maximum_def();
+const OpDef& minimum_def();
+const OpDef& power_def();
+const OpDef& equal_def();
+const OpDef& not_equal_def();
+const OpDef& less_def();
+const OpDef& less_equal_def();
+const OpDef& greater_def();
+const OpDef& greater_equal_def();
+const OpDef& logical_and_def();
+const OpDef& logical_or_def();
+const OpDef& where_def();
+// unary, cast
 const OpDef& negate_def();
+const OpDef& abs_def();
+const OpDef& sign_def();
 const OpDef& exp_def();
+const OpDef& log_def();
+const OpDef& sqrt_def();
+const OpDef& rsqrt_def();
+const OpDef& reciprocal_def();
+const OpDef& square_def();
+const OpDef& sin_def();
+const OpDef& cos_def();
+const OpDef& erf_def();
+const OpDef& tanh_def();
+const OpDef& sigmoid_def();
+const OpDef& cast_def();
+const OpDef& is_nonzero_def();
+const OpDef& is_finite_def();
+const OpDef& logical_not_def();
+// activation
+const OpDef& relu_def();
+const OpDef& relu_gradient_def();
+const OpDef& relu6_def();
+const OpDef& relu6_gradient_def();
+const OpDef& silu_def();
+const OpDef& silu_gradient_def();
+const OpDef& hard_swish_def();
+const OpDef& hard_swish_gradient_def();
+const OpDef& gelu_def();
+const OpDef& gelu_gradient_def();
+const OpDef& clamp_def();
+const OpDef& clamp_gradient_def();
 // reduce
 const OpDef& sum_def();
 // matmul
@@ -212,6 +261,13 @@ const OpDef& conv2d_def();
 const OpDef& conv2d_input_gradient_def();
 const OpDef& conv2d_weight_gradient_def();
 // pooling
+const OpDef& max_pool2d_def();
+const OpDef& max_pool2d_gradient_def();
+const OpDef& max_pool2d_pick_def();
+const OpDef& avg_pool2d_def();
+const OpDef& avg_pool2d_gradient_def();
+const OpDef& adaptive_avg_pool2d_def();
+const OpDef& adaptive_avg_pool2d_gradient_def();
 // normalisation
 // softmax, loss
 const OpDef& softmax_def();

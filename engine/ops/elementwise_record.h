@@ -1,0 +1,145 @@
+// Records of elementwise operators, a few lines each: what they share is filled in here.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/ops/common.h"
+
+namespace gemel {
+
+/// Text as a template argument: `infer` and `rejected` are plain functions, yet name their operator.
+template <std::size_t N>
+struct Literal {
+  char text[N];
+  constexpr Literal(const char (&from)[N]) { std::copy_n(from, N, text); }
+};
+
+/// Element types that an operator takes, and what it gives: the same type, or bool.
+enum class Takes { floating, numbers, booleans, anything };
+enum class Gives { same, boolean };
+
+/// What tells one elementwise operator from another.
+struct ElementwiseParts {
+  const char* doc;
+  const char* body;  // OpenCL C, of x0, x1, ...
+  void (*reference)(const HostCall&);
+  Values (*gradient)(const Backward&) = nullptr;
+  std::vector<Reads> reads = {};
+};
+
+/// Types, and how its samples' inputs are filled.
+struct Kind {
+  Takes takes = Takes::floating;
+  Gives gives = Gives::same;
+  Fill a = {}, b = {};
+};
+
+/// @throws ShapeError `op: NAME is bool [2]; accepted: a number type`
+template <Takes takes>
+void check_takes(const char* op, const char* name, const Spec& spec) {
+  if constexpr (takes == Takes::floating) check_floating(op, name, spec);
+  if (takes == Takes::numbers && spec.dtype == DType::boolean)
+    throw ShapeError(std::string(op) + ": " + name + " is " + to_string(spec) + "; accepted: a number type");
+  if (takes == Takes::booleans && spec.dtype != DType::boolean)
+    throw ShapeError(std::string(op) + ": " + name + " is " + to_string(spec) + "; accepted: bool");
+}
+
+/// A spec of this shape that the operator takes.
+template <Takes takes>
+Spec taken(const Shape& shape) {
+  return {shape, takes == Takes::booleans ? DType::boolean : DType::float32};
+}
+
+template <Literal name, Kind kind>
+Specs unary_infer(const Specs& in, const Attributes&) {
+  check_takes<kind.takes>(name.text, "x", in[0]);
+  return {{in[0].shape, kind.gives == Gives::boolean ? DType::boolean : in[0].dtype}};
+}
+
+template <Literal name, Kind kind>
+Specs binary_infer(const Specs& in, const Attributes&) {
+  check_same_dtype(name.text, in[0], in[1]);
+  check_takes<kind.takes>(name.text, "a", in[0]);
+  return {{broadcast_shapes(name.text, in[0].shape, in[1].shape), kind.gives == Gives::boolean ? DType::boolean : in[0].dtype}};
+}
+
+/// A type that the operator refuses, and the words after "op: x is ...".
+template <Takes takes>
+constexpr DType kRefused = takes == Takes::floating ? DType::int32 : takes == Takes::numbers ? DType::boolean : DType::float32;
+template <Takes takes>
+constexpr const char* kAccepted = takes == Takes::floating  ? "a floating type"
+                                  : takes == Takes::numbers ? "a number type"
+                                                            : "bool";
+
+template <Literal name, Takes takes>
+std::vector<Rejected> unary_rejected() {
+  const Spec bad{Shape{2}, kRefused<takes>};
+  return {{{bad}, {}, std::string(name.text) + ": x is " + to_string(bad) + "; accepted: " + kAccepted<takes>}};
+}
+
+template <Literal name, Takes takes>
+std::vector<Rejected> binary_rejected() {
+  const std::string op = name.text;
+  const auto of = [](const Shape& shape) { return taken<takes>(shape); };
+  std::vector<Rejected> out{
+      {{of({2, 3}), of({2})}, {}, op + ": [2, 3] and [2] do not broadcast; accepted: equal extents or 1, from the last axis"},
+      {{f32({2}), i32({2})}, {}, op + ": float32 [2] and int32 [2] differ in element type; accepted: equal types, cast one"}};
+  const Spec bad{Shape{2}, kRefused<takes>};
+  if (takes != Takes::anything) out.push_back({{bad, bad}, {}, op + ": a is " + to_string(bad) + "; accepted: " + kAccepted<takes>});
+  return out;
+}
+
+inline OpDef elementwise_record(const char* name, std::vector<std::string> inputs, const ElementwiseParts& parts) {
+  return {.name = name,
+          .doc = parts.doc,
+          .inputs = std::move(inputs),
+          .cost = elementwise_cost,
+          .reference = parts.reference,
+          .gradient = parts.gradient,
+          .gradient_reads = parts.reads,
+          .elementwise = Elementwise{parts.body},
+          .variants = elementwise_variants()};
+}
+
+/// A record of y = f(x).
+template <Literal name, Kind kind = Kind{}>
+OpDef unary_record(const ElementwiseParts& parts) {
+  OpDef def = elementwise_record(name.text, {"x"}, parts);
+  def.infer = unary_infer<name, kind>;
+  if (kind.gives == Gives::same) def.may_reuse = {{0, 0}};
+  if (kind.takes != Takes::anything) def.rejected = unary_rejected<name, kind.takes>;
+  def.samples = [] {
+    std::vector<Sample> out;
+    for (const Shape& s : {Shape{3, 5}, Shape{}, Shape{65, 33}, Shape{0}}) out.push_back({{taken<kind.takes>(s)}, {}, {kind.a}});
+    if (kind.takes == Takes::numbers || kind.takes == Takes::anything) out.push_back({{i32({17})}, {}, {integers(-9, 9)}});
+    return out;
+  };
+  return def;
+}
+
+/// A record of y = f(a, b), with broadcasting.
+template <Literal name, Kind kind = Kind{}>
+OpDef binary_record(const ElementwiseParts& parts) {
+  OpDef def = elementwise_record(name.text, {"a", "b"}, parts);
+  def.infer = binary_infer<name, kind>;
+  if (kind.gives == Gives::same) def.may_reuse = {{0, 0}, {0, 1}};
+  def.rejected = binary_rejected<name, kind.takes>;
+  def.samples = [] {
+    const std::vector<std::pair<Shape, Shape>> shapes{{{3, 5}, {3, 5}}, {{65}, {}},        {{33, 17}, {17}},          {{33, 17}, {33, 1}},
+                                                      {{3, 1}, {1, 31}}, {{0, 3}, {3}},    {{2, 1, 3, 1, 4}, {5, 1, 2, 1}}};
+    std::vector<Sample> out;
+    for (const auto& [a, b] : shapes) out.push_back({{taken<kind.takes>(a), taken<kind.takes>(b)}, {}, {kind.a, kind.b}});
+    if (kind.takes == Takes::numbers || kind.takes == Takes::anything) {
+      out.push_back({{i32({4, 3}), i32({3})}, {}, {integers(-3, 3)}});
+      out.push_back({{i64({16}), i64({16})}, {}, {integers(-3, 3)}});
+    }
+    if (kind.takes == Takes::anything) out.push_back({{b8({16}), b8({16})}});
+    return out;
+  };
+  return def;
+}
+
+}  // namespace gemel

@@ -1,0 +1,51 @@
+// Common subexpressions: equal operators with equal attributes on equal contents. (slot, version) names one content, so an
+// expression over a parameter before its update is not the one after it. Draws and writes are never merged.
+#include <map>
+
+#include "engine/base/span.h"
+#include "engine/passes/passes.h"
+
+namespace gemel {
+namespace {
+
+std::string key_of(const Program::Instruction& step) {
+  std::string key = step.op->name + "{" + to_string(step.attributes) + "}";
+  for (const auto& u : step.inputs)
+    key += "|" + std::to_string(u.slot) + "." + std::to_string(u.version) + "+" + std::to_string(u.offset) + ":" + to_string(u.spec) + (u.tracked ? "t" : "");
+  return key;
+}
+
+bool mergeable(const Program::Instruction& step) {
+  return step.op->writes.empty() && !step.op->draws && !step.op->execute && !step.owned;
+}
+
+}  // namespace
+
+Program merge_common_subexpressions(Session&, Program program) {
+  std::vector<int> same(program.slots.size());
+  for (std::size_t s = 0; s < same.size(); ++s) same[s] = static_cast<int>(s);
+  // A value that is written later must stay apart from its twin.
+  std::vector<bool> written(program.slots.size(), false);
+  for (const auto& step : program.code)
+    for (int w : step.op->writes) written[at(step.inputs[at(w)].slot)] = true;
+  std::map<std::string, std::size_t> first;
+  std::vector<Program::Instruction> kept;
+  for (auto& step : program.code) {
+    for (auto& u : step.inputs) u.slot = same[at(u.slot)];
+    bool alone = !mergeable(step);
+    for (const auto& u : step.outputs) alone = alone || written[at(u.slot)];
+    if (!alone) {
+      const auto [it, is_new] = first.try_emplace(key_of(step), kept.size());
+      if (!is_new && kept[it->second].op == step.op) {
+        for (std::size_t o = 0; o < step.outputs.size(); ++o) same[at(step.outputs[o].slot)] = kept[it->second].outputs[o].slot;
+        continue;
+      }
+    }
+    kept.push_back(std::move(step));
+  }
+  for (auto& u : program.outputs) u.slot = same[at(u.slot)];
+  program.code = std::move(kept);
+  return program;
+}
+
+}  // namespace gemel

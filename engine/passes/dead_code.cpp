@@ -1,0 +1,26 @@
+// Dead code: instructions that no output and no write to lasting memory depends on.
+#include "engine/base/span.h"
+#include "engine/passes/passes.h"
+
+namespace gemel {
+
+Program eliminate_dead_code(Session&, Program program) {
+  std::vector<bool> needed(program.slots.size(), false);
+  for (const auto& u : program.outputs) needed[at(u.slot)] = true;
+  for (std::size_t s = 0; s < program.slots.size(); ++s)
+    if (program.slots[s].external) needed[s] = true;  // a parameter outlives the run
+  for (const auto& u : program.inputs) needed[at(u.slot)] = true;  // so may what was fed
+  std::vector<Program::Instruction> kept;
+  for (auto step = program.code.rbegin(); step != program.code.rend(); ++step) {
+    bool live = false;
+    for (const auto& u : step->outputs) live = live || needed[at(u.slot)];
+    for (int w : step->op->writes) live = live || needed[at(step->inputs[at(w)].slot)];
+    if (!live) continue;
+    for (const auto& u : step->inputs) needed[at(u.slot)] = true;
+    kept.push_back(std::move(*step));
+  }
+  program.code.assign(std::make_move_iterator(kept.rbegin()), std::make_move_iterator(kept.rend()));
+  return program;
+}
+
+}  // namespace gemel

@@ -1,0 +1,55 @@
+#include "engine/passes/passes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "engine/base/error.h"
+
+namespace gemel {
+
+std::span<const Pass> passes() {
+  static constexpr std::array all{
+      Pass{"dead-code", "drops what no result and no state depends on", Rounding::exact, eliminate_dead_code},
+      Pass{"common-subexpressions", "computes equal applications to equal contents once", Rounding::exact, merge_common_subexpressions},
+  };
+  return all;
+}
+
+PassNames parse_passes(std::string_view text) {
+  PassNames out;
+  if (text == "none") return out;
+  if (text == "all") {
+    for (const Pass& p : passes()) out.emplace_back(p.name);
+    return out;
+  }
+  while (!text.empty()) {
+    const std::string_view name = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), name.size() + 1));
+    if (std::none_of(passes().begin(), passes().end(), [&](const Pass& p) { return p.name == name; })) {
+      std::string known;
+      for (const Pass& p : passes()) known += fmt::format(", {}", p.name);
+      throw UsageError(fmt::format("graph passes: '{}' is unknown; accepted: all, none{}", name, known));
+    }
+    out.emplace_back(name);
+  }
+  return out;
+}
+
+Program optimise(Session& session, Program program, const PassNames& names, std::vector<PassReport>* report) {
+  verify(program, "capture");
+  for (const Pass& pass : passes()) {
+    if (std::find(names.begin(), names.end(), pass.name) == names.end()) continue;
+    const auto begin = std::chrono::steady_clock::now();
+    const std::size_t before = program.code.size();
+    program = pass.run(session, std::move(program));
+    verify(program, std::string(pass.name));
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+    if (report) report->push_back({std::string(pass.name), before, program.code.size(), took.count()});
+  }
+  return program;
+}
+
+}  // namespace gemel

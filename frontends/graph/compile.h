@@ -1,0 +1,45 @@
+// compile: a function over tensors, captured once for each input signature and run as a planned graph from then on.
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/executor.h"
+#include "engine/passes/passes.h"
+#include "engine/session.h"
+
+namespace gemel::graph {
+
+using Function = std::function<Values(const Values&)>;
+
+/// Calling it captures the function when these input specs are new (the last, smaller batch is a second plan), then replays the
+/// plan. Parameters and statistics that the function uses are bound; every update of them is kept, whatever is fetched.
+/// What must vary between calls (rates, random state, data) is an input.
+class Compiled {
+ public:
+  Compiled(Session& session, Function function, PassNames passes);
+  Values operator()(const Values& inputs);
+
+  /// Plans made so far, by input signature.
+  struct Plan {
+    std::unique_ptr<Executor> executor;
+    std::vector<PassReport> passes;
+  };
+  const std::map<std::string, Plan>& plans() const { return plans_; }
+  /// Bytes of all plans' arenas.
+  std::int64_t arena_bytes() const;
+
+ private:
+  Plan make(const Specs& specs);
+  Session& session_;
+  Function function_;
+  PassNames passes_;
+  std::map<std::string, Plan> plans_;
+};
+
+/// All passes unless told otherwise.
+Compiled compile(Session& session, Function function, PassNames passes = parse_passes("all"));
+
+}  // namespace gemel::graph
