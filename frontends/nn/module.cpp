@@ -1,7 +1,9 @@
 #include "frontends/nn/module.h"
 
 #include <algorithm>
+#include <atomic>
 #include <span>
+#include <thread>
 
 #include "engine/base/error.h"
 #include "engine/base/philox.h"
@@ -17,10 +19,29 @@ std::uint64_t stream_of(const std::string& path) {
   return std::uint64_t{stream_hash(path.c_str(), kOtherBasis)} << 32 | stream_hash(path.c_str());
 }
 
-Value initial_value(Session& session, const Parameter& p, const std::string& path) {
+constexpr std::size_t kChunk = std::size_t{1} << 20;  // numbers drawn from one stream
+
+/// Chunks have streams of their own, so that threads may share the work and the numbers depend on no thread count.
+std::vector<float> drawn(const Parameter& p, std::uint64_t seed, std::uint64_t stream) {
   std::vector<float> numbers(at(p.spec.elements()));
-  PhiloxStream stream(session.seed(), stream_of(path));
-  p.initialise(stream, numbers);
+  const std::size_t chunks = (numbers.size() + kChunk - 1) / kChunk;
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t c = next++; c < chunks; c = next++) {
+      PhiloxStream draws(seed, stream + c);
+      p.initialise(draws, std::span(numbers).subspan(c * kChunk, std::min(kChunk, numbers.size() - c * kChunk)));
+    }
+  };
+  const std::size_t threads = std::min<std::size_t>(chunks, std::max(1u, std::thread::hardware_concurrency()));
+  std::vector<std::jthread> others;
+  for (std::size_t t = 1; t < threads; ++t) others.emplace_back(work);
+  work();
+  others.clear();
+  return numbers;
+}
+
+Value initial_value(Session& session, const Parameter& p, const std::string& path) {
+  const std::vector<float> numbers = drawn(p, session.seed(), stream_of(path));
   return session.tensor(p.spec, bytes_of(std::span<const float>(numbers)));
 }
 
