@@ -41,7 +41,8 @@ class CachingAllocator : public Allocator {
     const std::lock_guard lock(mutex_);
     const std::int64_t size = exact_ ? std::max<std::int64_t>(bytes, 4) : rounded(bytes);
     ++statistics_.requests;
-    std::unique_ptr<Block> block = take_cached(size);
+    // In exact mode freed blocks wait for `trim`: a checker would take a new buffer at the same address for a freed one.
+    std::unique_ptr<Block> block = exact_ ? nullptr : take_cached(size);
     if (!block) block = make(size, bytes, what);
     block->what = what;
     statistics_.in_use += block->size;
@@ -70,7 +71,6 @@ class CachingAllocator : public Allocator {
     live_.erase(block);
     statistics_.in_use -= block->size;
     std::unique_ptr<Block> owned(block);
-    if (exact_) return;
     statistics_.cached += owned->size;
     cache_[owned->size].push_back(std::move(owned));
   }
