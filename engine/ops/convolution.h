@@ -46,5 +46,7 @@ void run(const Launch& launch, std::string_view file, std::string_view kernel, c
 
 /// The variants of each direction, by family. The direct ones take any problem.
 Variant direct_variant(Direction direction);
+Variant depthwise_variant(Direction direction);
+Variant gemm_variant(Direction direction);
 
 }  // namespace gemel::convolution

@@ -4,9 +4,7 @@
 // Mapping: one work-item an element of the result, the innermost axis first. Long sums are added in blocks (a tap, a row,
 // an image), so that rounding errors stay small.
 
-#define GEOMETRY \
-  const int n, const int h, const int w, const int c, const int r, const int s, const int k, const int p, const int q, \
-  const int sh, const int sw, const int ph, const int pw, const int dh, const int dw
+#include "convolution.clh"
 
 __kernel void conv_forward(__global const float* x, __global const float* weights, __global float* y, GEOMETRY, const int groups) {
   const long i = get_global_id(0);

@@ -4,17 +4,7 @@
 // cover it, so nothing is added by two items.
 // Options: WIDTH, 16 or 1.
 
-#if WIDTH == 16
-typedef float16 real;
-typedef int16 whole;
-#define LOAD(p) vload16(0, p)
-#define STORE(v, p) vstore16(v, 0, p)
-#else
-typedef float real;
-typedef int whole;
-#define LOAD(p) (*(p))
-#define STORE(v, p) (*(p) = (v))
-#endif
+#include "width.clh"
 
 #define GEOMETRY \
   const int n, const int h, const int w, const int c, const int p, const int q, const int r, const int s, \

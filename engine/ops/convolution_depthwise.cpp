@@ -1,0 +1,73 @@
+// Depthwise convolution: each channel with a filter of its own.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/ops/common.h"
+#include "engine/ops/convolution.h"
+
+namespace gemel::convolution {
+namespace {
+
+constexpr std::int64_t kLocal = 16;
+constexpr const char* kFile = "convolution_depthwise.cl";
+
+template <Direction d>
+const char* declines(const Problem& p, const opencl::DeviceProfile&) {
+  return geometry_of<d>(p).is_depthwise() ? nullptr : "it is not one filter for each channel";
+}
+
+/// Channels of one work-item: a vector where items run one after the other, one where they run side by side.
+std::int64_t width_of(std::int64_t channels, const opencl::DeviceProfile& d) {
+  if (d.has_real_local_memory) return 1;
+  return channels % 16 == 0 ? 16 : channels % 8 == 0 ? 8 : 1;
+}
+
+/// Ranges of output rows that the weights' gradient is summed over separately, so that every unit has work.
+std::int64_t parts_of(const Geometry& g, const opencl::DeviceProfile& d) {
+  const std::int64_t items = g.taps() * g.c / width_of(g.c, d);
+  const std::int64_t wanted = d.compute_units * (d.has_real_local_memory ? 1024 : 2) * kLocal;
+  return std::max<std::int64_t>(1, std::min(g.n * g.p, wanted / std::max<std::int64_t>(items, 1)));
+}
+
+void run_items(const Launch& l, const char* kernel, std::int64_t elements, std::int64_t width, const std::vector<opencl::Argument>& arguments) {
+  run(l, kFile, kernel, opencl::range1(round_up(elements / width, kLocal), kLocal), arguments, fmt::format("-DWIDTH={}", width));
+}
+
+void forward_launch(Launch& l) {
+  const Geometry g = geometry_of<Direction::forward>(l.problem());
+  run_items(l, "depthwise_forward", l.out_spec(0).elements(), width_of(g.c, l.profile()), arguments_of({l.in(0), l.in(1), l.out(0)}, g));
+}
+
+void input_launch(Launch& l) {
+  const Geometry g = geometry_of<Direction::input>(l.problem());
+  run_items(l, "depthwise_input_gradient", l.out_spec(0).elements(), width_of(g.c, l.profile()),
+            arguments_of({l.in(0), l.in(1), l.out(0)}, g));
+}
+
+std::int64_t partial_bytes(const Problem& p, const opencl::DeviceProfile& d) {
+  return parts_of(geometry_of<Direction::weights>(p), d) * p.outputs[0].bytes();
+}
+
+void weights_launch(Launch& l) {
+  const Geometry g = geometry_of<Direction::weights>(l.problem());
+  const std::int64_t parts = parts_of(g, l.profile()), elements = l.out_spec(0).elements(), width = width_of(g.c, l.profile());
+  if (elements == 0) return;
+  auto arguments = arguments_of({l.in(0), l.in(1), l.workspace()}, g);
+  arguments.emplace_back(parts);
+  run_items(l, "depthwise_weight_gradient", parts * elements, width, arguments);
+  run_items(l, "depthwise_total", elements * width, width, {l.workspace(), l.out(0), elements, parts});
+}
+
+int rank(const Problem&, const opencl::DeviceProfile&) { return 10; }
+
+}  // namespace
+
+Variant depthwise_variant(Direction d) {
+  constexpr const char* doc = "each channel with its own filter, a work-item some channels of a pixel";
+  if (d == Direction::forward) return {"depthwise", doc, declines<Direction::forward>, rank, nullptr, forward_launch};
+  if (d == Direction::input) return {"depthwise", doc, declines<Direction::input>, rank, nullptr, input_launch};
+  return {"depthwise", doc, declines<Direction::weights>, rank, partial_bytes, weights_launch};
+}
+
+}  // namespace gemel::convolution

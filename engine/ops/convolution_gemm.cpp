@@ -1,0 +1,155 @@
+// Convolution through GEMM, for one group. The patches under the windows form a matrix [N P Q, R S C] ("columns"):
+//   y = columns w        dx = columns-to-image(dy w^T)        dw = columns^T dy
+// It is made in blocks of rows, so that the workspace stays bounded. Where the window is a single tap at every pixel, x
+// itself is that matrix.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/base/error.h"
+#include "engine/ops/common.h"
+#include "engine/ops/convolution.h"
+#include "opencl/gemm.h"
+
+namespace gemel::convolution {
+namespace {
+
+constexpr std::int64_t kLocal = 64;
+constexpr std::int64_t kColumnBytes = 32 << 20;     // of one block of columns
+constexpr std::int64_t kWeightRows = 16384;         // longest sum of the weights' gradient before it is added to the rest
+constexpr std::int64_t kWorthwhileFlops = 1 << 17;  // below this, one simple kernel is faster than several launches
+
+opencl::GemmProblem gemm_of(Direction d, const Geometry& g, std::int64_t rows, bool accumulate) {
+  using opencl::Transposed;
+  switch (d) {
+    case Direction::forward: return {.m = rows, .n = g.k, .k = g.depth()};
+    case Direction::input: return {.m = rows, .n = g.depth(), .k = g.k, .b = Transposed::yes};
+    case Direction::weights:
+      return {.m = g.depth(), .n = g.k, .k = rows, .a = Transposed::yes, .beta = accumulate ? 1.0f : 0.0f};
+  }
+  throw InternalError("convolution: unknown direction");
+}
+
+struct Plan {
+  std::int64_t rows = 0;          // of a block; the last may have fewer
+  std::int64_t column_bytes = 0;  // first in the workspace; 0 where x is the matrix
+  std::int64_t workspace_bytes = 0;
+};
+
+Plan plan_of(Direction d, const Geometry& g, const opencl::DeviceProfile& profile) {
+  const std::int64_t unit = std::max<std::int64_t>(profile.base_alignment_bytes / 4, 1);  // rows whose offset is aligned at any width
+  std::int64_t rows = round_up(g.pixels(), unit);
+  if (d == Direction::weights) rows = std::min(rows, round_up(kWeightRows, unit));
+  Plan plan;
+  if (!g.is_matrix_product()) {
+    const std::int64_t room = std::min(kColumnBytes, profile.max_allocation_bytes / 4);
+    rows = std::max(unit, std::min(rows, room / (4 * g.depth()) / unit * unit));
+    plan.column_bytes = round_up(4 * rows * g.depth(), profile.base_alignment_bytes);
+  }
+  plan.rows = rows;
+  std::int64_t gemm_bytes = 0;
+  for (std::int64_t block : {std::min(rows, g.pixels()), g.pixels() % rows}) {
+    if (block == 0) continue;
+    for (bool accumulate : {false, true}) {
+      const opencl::GemmProblem problem = gemm_of(d, g, block, accumulate);
+      gemm_bytes = std::max(gemm_bytes, opencl::choose_gemm(problem, profile).workspace_bytes(problem, profile));
+    }
+  }
+  plan.workspace_bytes = plan.column_bytes + gemm_bytes;
+  return plan;
+}
+
+template <Direction d>
+const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
+  const Geometry g = geometry_of<d>(p);
+  if (g.groups != 1) return "it has several groups";
+  if (g.pixels() == 0 || g.c == 0 || g.k == 0) return "an extent is 0";
+  if (plan_of(d, g, profile).workspace_bytes > profile.max_allocation_bytes) return "the workspace exceeds the largest allocation";
+  return nullptr;
+}
+
+template <Direction d>
+int rank(const Problem& p, const opencl::DeviceProfile&) {
+  return geometry_of<d>(p).flops() < kWorthwhileFlops ? -1 : 5;
+}
+
+template <Direction d>
+std::int64_t workspace_bytes(const Problem& p, const opencl::DeviceProfile& profile) {
+  return plan_of(d, geometry_of<d>(p), profile).workspace_bytes;
+}
+
+opencl::Region part(const opencl::Region& of, std::int64_t begin, std::int64_t elements) {
+  return {of.block, of.offset + 4 * begin, 4 * elements};
+}
+
+/// Channels of one work-item: a vector where items run one after the other, a little where they run side by side.
+std::int64_t width_of(std::int64_t channels, const opencl::DeviceProfile& profile) {
+  for (std::int64_t width : {16, 4})
+    if (channels % width == 0 && (width == 4) == profile.has_real_local_memory) return width;
+  return 1;
+}
+
+/// One block of rows of the three matrices: columns (or x), w, and y or dy.
+struct Block {
+  std::int64_t begin, rows;
+};
+
+void run_columns(const Launch& l, const char* kernel, const Geometry& g, std::initializer_list<opencl::Argument> regions,
+                 std::initializer_list<std::int64_t> more, std::int64_t elements) {
+  const std::int64_t width = width_of(g.c, l.profile());
+  auto arguments = arguments_of(regions, g);
+  for (std::int64_t v : more) arguments.emplace_back(v);
+  run(l, "convolution_columns.cl", kernel, opencl::range1(round_up(elements / width, kLocal), kLocal), arguments,
+      fmt::format("-DWIDTH={}", width));
+}
+
+void im2col(const Launch& l, const Geometry& g, const opencl::Region& x, const opencl::Region& columns, const Block& b) {
+  run_columns(l, "im2col", g, {x, columns}, {b.begin, b.rows}, b.rows * g.depth());
+}
+
+void col2im(const Launch& l, const Geometry& g, const opencl::Region& columns, const opencl::Region& dx, const Block& b) {
+  const std::int64_t per_image = g.p * g.q, first = b.begin / per_image, images = ceil_div(b.begin + b.rows, per_image) - first;
+  run_columns(l, "col2im", g, {columns, dx}, {b.begin, b.rows, first, images}, images * g.h * g.w * g.c);
+}
+
+template <Direction d>
+void run_block(const Launch& l, const Geometry& g, const Plan& plan, const Block& b) {
+  const bool is_product = g.is_matrix_product();
+  const opencl::Region& x = d == Direction::forward ? l.in(0) : d == Direction::input ? l.out(0) : l.in(1);
+  const opencl::Region y = part(d == Direction::forward ? l.out(0) : l.in(0), b.begin * g.k, b.rows * g.k);
+  const opencl::Region columns =
+      is_product ? part(x, b.begin * g.c, b.rows * g.c) : part(l.workspace(), 0, b.rows * g.depth());
+  const opencl::Region scratch{l.workspace().block, l.workspace().offset + plan.column_bytes, plan.workspace_bytes - plan.column_bytes};
+  const opencl::GemmProblem problem = gemm_of(d, g, b.rows, b.begin > 0);
+  const opencl::GemmProvider& gemm = opencl::choose_gemm(problem, l.profile());
+  if (d != Direction::input && !is_product) im2col(l, g, x, columns, b);
+  switch (d) {
+    case Direction::forward: gemm.run(l.device(), problem, columns, l.in(1), y, scratch); break;
+    case Direction::input: gemm.run(l.device(), problem, y, l.in(1), columns, scratch); break;
+    case Direction::weights: gemm.run(l.device(), problem, columns, y, l.out(0), scratch); break;
+  }
+  if (d == Direction::input && !is_product) col2im(l, g, columns, x, b);
+}
+
+template <Direction d>
+void launch(Launch& l) {
+  const Geometry g = geometry_of<d>(l.problem());
+  const Plan plan = plan_of(d, g, l.profile());
+  for (std::int64_t begin = 0; begin < g.pixels(); begin += plan.rows)
+    run_block<d>(l, g, plan, {begin, std::min(plan.rows, g.pixels() - begin)});
+}
+
+template <Direction d>
+Variant variant() {
+  return {"gemm", "a matrix product with the patches under the windows, in blocks", declines<d>, rank<d>, workspace_bytes<d>, launch<d>};
+}
+
+}  // namespace
+
+Variant gemm_variant(Direction d) {
+  if (d == Direction::forward) return variant<Direction::forward>();
+  if (d == Direction::input) return variant<Direction::input>();
+  return variant<Direction::weights>();
+}
+
+}  // namespace gemel::convolution

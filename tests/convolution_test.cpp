@@ -1,0 +1,69 @@
+// Convolution where the generated samples are too small to go: several blocks of rows, and long sums.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+
+#include "engine/base/span.h"
+#include "engine/device_storage.h"
+#include "engine/dispatch.h"
+#include "engine/ops/ops.h"
+#include "engine/session.h"
+#include "tests/op_harness.h"
+#include "tests/test_device.h"
+
+namespace gemel::testing {
+namespace {
+
+std::vector<double> drawn(std::int64_t elements) {
+  std::mt19937 random(7);
+  std::vector<double> out(at(elements));
+  for (double& v : out) v = static_cast<float>(std::uniform_real_distribution<double>(-1, 1)(random));
+  return out;
+}
+
+/// The result of one variant on inputs drawn for these specs.
+std::vector<double> run_variant(const OpDef& op, const std::string& name, const Specs& in, const Attributes& attributes) {
+  Session session(test_device());
+  const Specs out_specs = op.infer(in, attributes);
+  const Value out = session.empty(out_specs[0]);
+  Values values;
+  std::vector<opencl::Region> regions;
+  for (const Spec& s : in) {
+    const auto numbers = drawn(s.elements());
+    values.push_back(session.tensor(s, std::span<const double>(numbers)));
+    regions.push_back(region_of(values.back()));
+  }
+  const std::array out_regions{region_of(out)};
+  for (const Variant& v : op.variants)
+    if (v.name == name) launch(session.device(), v, {op, attributes, in, out_specs}, regions, out_regions);
+  return read(out);
+}
+
+void expect_gemm_like_direct(const OpDef& op, const Specs& in, const Attributes& attributes) {
+  // 576 terms, or 4 000 pixels added in blocks, of float32 products: a few 1e-7 of the largest element.
+  EXPECT_LE(relative_error(run_variant(op, "gemm", in, attributes), run_variant(op, "direct", in, attributes)), 1e-5);
+}
+
+// 16 384 rows of 576 columns take 36 MiB: a second block begins inside the last image.
+const Spec kX = f32({4, 64, 64, 64}), kW = f32({3, 3, 64, 4}), kY = f32({4, 64, 64, 4});
+Attributes padded(const Shape* shape = nullptr) {
+  Attributes a{{"stride", Axes{1, 1}}, {"padding", Axes{1, 1}}, {"dilation", Axes{1, 1}}, {"groups", 1}};
+  if (shape) a.set("shape", *shape);
+  return a;
+}
+
+TEST(Convolution, columns_in_several_blocks_give_the_direct_result) {
+  expect_gemm_like_direct(conv2d_def(), {kX, kW}, padded());
+}
+
+TEST(Convolution, input_gradient_in_several_blocks_gives_the_direct_result) {
+  expect_gemm_like_direct(conv2d_input_gradient_def(), {kY, kW}, padded(&kX.shape));
+}
+
+TEST(Convolution, weight_gradient_in_several_blocks_gives_the_direct_result) {
+  expect_gemm_like_direct(conv2d_weight_gradient_def(), {kY, kX}, padded(&kW.shape));
+}
+
+}  // namespace
+}  // namespace gemel::testing
