@@ -82,8 +82,16 @@ std::span<const OpDef* const> catalog() {
       // normalisation
       // softmax, loss
       &softmax_def(),
+      &log_softmax_def(),
+      &cross_entropy_def(),
+      &cross_entropy_backward_def(),
       // random
       // update
+      &sgd_update_def(),
+      &momentum_update_def(),
+      &adam_update_def(),
+      &rmsprop_update_def(),
+      &rmsprop_momentum_update_def(),
       // control
   };
   return defs;

@@ -13,6 +13,10 @@ void check_floating(const char* op, const char* name, const Spec& spec) {
   if (!is_floating(spec.dtype)) throw ShapeError(fmt::format("{}: {} is {}; accepted: a floating type", op, name, to_string(spec)));
 }
 
+void check_float32(const char* op, const char* name, const Spec& spec) {
+  if (spec.dtype != DType::float32) throw ShapeError(fmt::format("{}: {} is {}; accepted: float32", op, name, to_string(spec)));
+}
+
 void check_integer(const char* op, const char* name, const Spec& spec) {
   if (!is_integer(spec.dtype)) throw ShapeError(fmt::format("{}: {} is {}; accepted: int32 or int64", op, name, to_string(spec)));
 }
@@ -31,6 +35,9 @@ void check_shape(const char* op, const char* name, const Spec& spec, const Shape
   if (spec.shape != expected)
     throw ShapeError(fmt::format("{}: {} is {}; accepted: {}", op, name, to_string(spec.shape), to_string(expected)));
 }
+
+int rank_on_cpu(const Problem&, const opencl::DeviceProfile& profile) { return profile.is_cpu() ? 2 : 0; }
+int rank_with_local_memory(const Problem&, const opencl::DeviceProfile& profile) { return profile.has_real_local_memory ? 2 : 0; }
 
 std::vector<std::int64_t> normalised_axes(const char* op, const Shape& shape, const std::vector<std::int64_t>& axes) {
   std::vector<std::int64_t> out;

@@ -13,10 +13,16 @@ namespace gemel {
 
 /// @throws ShapeError `op: NAME is int32 [2]; accepted: a floating type`
 void check_floating(const char* op, const char* name, const Spec& spec);
+/// Kernels that take float32 alone. @throws ShapeError `op: NAME is float16 [2]; accepted: float32`
+void check_float32(const char* op, const char* name, const Spec& spec);
 void check_integer(const char* op, const char* name, const Spec& spec);
 void check_same_dtype(const char* op, const Spec& a, const Spec& b);
 void check_rank(const char* op, const char* name, const Spec& spec, int rank);
 void check_shape(const char* op, const char* name, const Spec& spec, const Shape& expected);
+
+/// Ranks of a variant made for CPUs, and of one made for devices with scratch memory of their own: 2 there, else 0.
+int rank_on_cpu(const Problem&, const opencl::DeviceProfile& profile);
+int rank_with_local_memory(const Problem&, const opencl::DeviceProfile& profile);
 
 /// Inputs and outputs read and written once, `flops` an output element.
 template <int flops>

@@ -179,6 +179,7 @@ struct Adam {
   bool decoupled = false;  // AdamW: decay shrinks the parameter instead of joining the gradient
 };
 void adam_update(const Value& parameter, const Value& mean, const Value& variance, Value gradient, Value hyper, const Adam& adam);
+/// `velocity` is looked at only where `momentum` is not 0; else it may be empty.
 void rmsprop_update(const Value& parameter, const Value& variance, const Value& velocity, Value gradient, Value hyper,
                     double alpha, double eps, double momentum, double weight_decay);
 
@@ -271,8 +272,16 @@ const OpDef& adaptive_avg_pool2d_gradient_def();
 // normalisation
 // softmax, loss
 const OpDef& softmax_def();
+const OpDef& log_softmax_def();
+const OpDef& cross_entropy_def();
+const OpDef& cross_entropy_backward_def();
 // random
 // update
+const OpDef& sgd_update_def();
+const OpDef& momentum_update_def();
+const OpDef& adam_update_def();
+const OpDef& rmsprop_update_def();
+const OpDef& rmsprop_momentum_update_def();
 // control
 
 }  // namespace gemel

@@ -1,4 +1,4 @@
-// Softmax:   y[i] = exp(x[i] - max x) / sum_j exp(x[j] - max x)
+// Softmax:   y[i] = exp(x[i] - max x) / sum_j exp(x[j] - max x), and its logarithm.
 #include <cmath>
 #include <limits>
 
@@ -8,22 +8,29 @@
 namespace gemel {
 namespace {
 
+constexpr const char* kSoftmax = "softmax";
+constexpr const char* kLogSoftmax = "log_softmax";
+constexpr std::int64_t kChunkElements = 4096;  // of one work-item on a CPU
+
 /// x as [outer, n, inner], normalised along n.
 struct Rows {
   std::int64_t outer, n, inner;
 };
 Rows rows_of(const Shape& shape, const Attributes& a) {
-  const int axis = checked_axis("softmax", "x", shape, a.integer("axis"));
+  const int axis = checked_axis(kSoftmax, "x", shape, a.integer("axis"));
   return {shape.product(0, axis), shape[axis], shape.product(axis + 1, shape.rank())};
 }
 
+template <const char* const& name>
 Specs infer(const Specs& in, const Attributes& a) {
-  check_floating("softmax", "x", in[0]);
-  checked_axis("softmax", "x", in[0].shape, a.integer("axis"));
+  check_float32(name, "x", in[0]);
+  checked_axis(name, "x", in[0].shape, a.integer("axis"));
   return {in[0]};
 }
 
-void reference(const HostCall& c) {
+/// y = finish(x - max x, sum exp(x - max x))
+template <class F>
+void reference(const HostCall& c, F finish) {
   const Rows r = rows_of(c.in_shape(0), c.attributes());
   const auto x = c.real(0);
   const auto y = c.out_real(0);
@@ -33,7 +40,7 @@ void reference(const HostCall& c) {
       double top = -std::numeric_limits<double>::infinity(), total = 0;
       for (std::int64_t j = 0; j < r.n; ++j) top = std::max(top, x[index(j)]);
       for (std::int64_t j = 0; j < r.n; ++j) total += std::exp(x[index(j)] - top);
-      for (std::int64_t j = 0; j < r.n; ++j) y[index(j)] = std::exp(x[index(j)] - top) / total;
+      for (std::int64_t j = 0; j < r.n; ++j) y[index(j)] = finish(x[index(j)] - top, total);
     }
 }
 
@@ -42,48 +49,89 @@ Values gradient(const Backward& b) {  // dx = y (dy - sum(y dy))
   return {y * (b.gradient(0) - sum(y * b.gradient(0), {b.attributes().integer("axis")}, Keep::yes))};
 }
 
+Values log_gradient(const Backward& b) {  // dx = dy - exp(y) sum(dy)
+  return {b.gradient(0) - exp(b.output(0)) * sum(b.gradient(0), {b.attributes().integer("axis")}, Keep::yes)};
+}
+
 const char* unless_last_axis(const Problem& p, const opencl::DeviceProfile&) {
   return rows_of(p.inputs[0].shape, p.attributes).inner == 1 ? nullptr : "the axis is not the innermost";
 }
-int group_rank(const Problem&, const opencl::DeviceProfile& d) { return d.has_real_local_memory ? 2 : 0; }
 
+std::int32_t logarithm(const Launch& l) { return l.problem().op.name == kLogSoftmax; }
+
+void launch_rows(Launch& l) {
+  const Rows r = rows_of(l.in_shape(0), l.attributes());
+  if (r.n == 0) return;
+  const std::int64_t chunk = ceil_div(kChunkElements, r.n);
+  l.run("softmax.cl", "softmax_rows", opencl::range1(ceil_div(r.outer, chunk), 1), {l.in(0), l.out(0), r.outer, r.n, chunk, logarithm(l)});
+}
 void launch_group(Launch& l) {
   const Rows r = rows_of(l.in_shape(0), l.attributes());
-  l.run("softmax.cl", "softmax_group", opencl::range1(r.n ? r.outer * 64 : 0, 64), {l.in(0), l.out(0), r.n});
+  l.run("softmax.cl", "softmax_group", opencl::range1(r.n ? r.outer * 64 : 0, 64), {l.in(0), l.out(0), r.n, logarithm(l)});
 }
 void launch_any(Launch& l) {
   const Rows r = rows_of(l.in_shape(0), l.attributes());
-  l.run("softmax.cl", "softmax_any", opencl::range1(r.n ? round_up(r.outer * r.inner, 16) : 0, 16), {l.in(0), l.out(0), r.outer, r.n, r.inner});
+  l.run("softmax.cl", "softmax_any", opencl::range1(r.n ? round_up(r.outer * r.inner, 16) : 0, 16),
+        {l.in(0), l.out(0), r.outer, r.n, r.inner, logarithm(l)});
+}
+
+std::vector<Variant> variants() {
+  return {{"rows", "a run of rows for each work-item, eight lanes wide", unless_last_axis, rank_on_cpu, nullptr, launch_rows},
+          {"group_a_row", "a work-group a row, through local memory", unless_last_axis, rank_with_local_memory, nullptr, launch_group},
+          {"any_axis", "one work-item a row along any axis", never_declines,
+           [](const Problem&, const opencl::DeviceProfile&) { return 1; }, nullptr, launch_any}};
+}
+
+std::vector<Sample> samples() {
+  return {{{f32({3, 10})}, {{"axis", -1}}}, {{f32({17, 65})}, {{"axis", 1}}}, {{f32({4, 5, 6})}, {{"axis", 1}}},
+          {{f32({2, 1})}, {{"axis", 1}}},   {{f32({0, 4})}, {{"axis", 1}}},   {{f32({33, 64})}, {{"axis", 0}}},
+          {{f32({2, 1000})}, {{"axis", -1}}}, {{f32({3, 0})}, {{"axis", 1}}}};
+}
+
+template <const char* const& name>
+std::vector<Rejected> rejected() {
+  const std::string op = name;
+  return {{{f32({32, 10})}, {{"axis", 3}}, op + ": axis 3 is out of range for x [32, 10]; accepted: -2..1"},
+          {{i32({4})}, {{"axis", 0}}, op + ": x is int32 [4]; accepted: float32"}};
 }
 
 }  // namespace
 
 const OpDef& softmax_def() {
   static const OpDef def{
-      .name = "softmax",
+      .name = kSoftmax,
       .doc = "Normalises exponentials along one axis.",
       .inputs = {"x"},
       .attributes = {{"axis", Type::integer, "normalised axis, -rank..rank-1"}},
-      .infer = infer,
+      .infer = infer<kSoftmax>,
       .cost = per_element<5>,
-      .reference = reference,
+      .reference = [](const HostCall& c) { reference(c, [](double d, double total) { return std::exp(d) / total; }); },
       .gradient = gradient,
       .gradient_reads = {outputs(0)},
-      .variants = {{"group_a_row", "a work-group a row, through local memory", unless_last_axis, group_rank, nullptr, launch_group},
-                   {"any_axis", "one work-item a row along any axis", never_declines,
-                    [](const Problem&, const opencl::DeviceProfile&) { return 1; }, nullptr, launch_any}},
-      .samples = [] {
-        return std::vector<Sample>{{{f32({3, 10})}, {{"axis", -1}}},    {{f32({17, 65})}, {{"axis", 1}}}, {{f32({4, 5, 6})}, {{"axis", 1}}},
-                                   {{f32({2, 1})}, {{"axis", 1}}},      {{f32({0, 4})}, {{"axis", 1}}},   {{f32({33, 64})}, {{"axis", 0}}},
-                                   {{f32({2, 1000})}, {{"axis", -1}}}};
-      },
-      .rejected = [] {
-        return std::vector<Rejected>{{{f32({32, 10})}, {{"axis", 3}}, "softmax: axis 3 is out of range for x [32, 10]; accepted: -2..1"},
-                                     {{i32({4})}, {{"axis", 0}}, "softmax: x is int32 [4]; accepted: a floating type"}};
-      }};
+      .variants = variants(),
+      .samples = samples,
+      .rejected = rejected<kSoftmax>};
+  return def;
+}
+
+const OpDef& log_softmax_def() {
+  static const OpDef def{
+      .name = kLogSoftmax,
+      .doc = "The logarithm of softmax along one axis, without overflow.",
+      .inputs = {"x"},
+      .attributes = {{"axis", Type::integer, "normalised axis, -rank..rank-1"}},
+      .infer = infer<kLogSoftmax>,
+      .cost = per_element<5>,
+      .reference = [](const HostCall& c) { reference(c, [](double d, double total) { return d - std::log(total); }); },
+      .gradient = log_gradient,
+      .gradient_reads = {outputs(0)},
+      .variants = variants(),
+      .samples = samples,
+      .rejected = rejected<kLogSoftmax>};
   return def;
 }
 
 Value softmax(Value x, int axis) { return apply(softmax_def(), list(std::move(x)), {{"axis", axis}})[0]; }
+Value log_softmax(Value x, int axis) { return apply(log_softmax_def(), list(std::move(x)), {{"axis", axis}})[0]; }
 
 }  // namespace gemel

@@ -1,51 +1,60 @@
-// Softmax:   y[i] = exp(x[i] - max x) / sum_j exp(x[j] - max x)
+// Softmax:   y[i] = exp(x[i] - max x) / sum_j exp(x[j] - max x);   with `logarithm`, the logarithm of it.
 // Layout: x as [outer, n, inner], normalised along n.
-// softmax_any: one work-item for each (outer, inner).   softmax_group: inner = 1, a group of 64 items for each row.
+// softmax_rows: inner = 1, each work-item does `chunk` rows, eight lanes wide.   softmax_group: inner = 1, a group of 64
+// items for each row.   softmax_any: one work-item for each (outer, inner).
 
-__kernel void softmax_any(__global const float* x, __global float* y, const long outer, const long n, const long inner) {
+#define GROUP 64
+#include "group.clh"
+#include "rows.clh"
+
+__kernel void softmax_rows(__global const float* x, __global float* y, const long rows, const long n, const long chunk, const int logarithm) {
+  const long first = get_global_id(0) * chunk, last = min(first + chunk, rows);
+  for (long r = first; r < last; ++r) {
+    __global const float* from = x + r * n;
+    __global float* to = y + r * n;
+    const float top = row_max(from, n);
+    if (logarithm) {
+      const float total = log(row_exp_sum(from, n, top));
+      for (long j = 0; j < n; ++j) to[j] = from[j] - top - total;
+    } else {
+      const float scale = 1 / row_exponentials(from, to, n, top);
+      for (long j = 0; j < n; ++j) to[j] *= scale;
+    }
+  }
+}
+
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void softmax_group(__global const float* x, __global float* y, const long n, const int logarithm) {
+  __local float shared[GROUP];
+  const long base = get_group_id(0) * n;
+  const int me = get_local_id(0);
+  float top = -INFINITY, total = 0;
+  for (long j = me; j < n; j += GROUP) top = fmax(top, x[base + j]);
+  top = group_max(shared, top);
+  for (long j = me; j < n; j += GROUP) total += exp(x[base + j] - top);
+  total = group_sum(shared, total);
+  const float scale = 1 / total, shift = log(total);
+  for (long j = me; j < n; j += GROUP) {
+    const float d = x[base + j] - top;
+    y[base + j] = logarithm ? d - shift : exp(d) * scale;
+  }
+}
+
+__kernel void softmax_any(__global const float* x, __global float* y, const long outer, const long n, const long inner, const int logarithm) {
   const long i = get_global_id(0);
   if (i >= outer * inner) return;
   const long base = (i / inner) * n * inner + i % inner;
   float top = -INFINITY, total = 0;
   for (long j = 0; j < n; ++j) top = fmax(top, x[base + j * inner]);
+  for (long begin = 0; begin < n; begin += ROW_BLOCK) {
+    const long end = min(begin + ROW_BLOCK, n);
+    float part = 0;
+    for (long j = begin; j < end; ++j) part += exp(x[base + j * inner] - top);
+    total += part;
+  }
+  const float scale = 1 / total, shift = log(total);
   for (long j = 0; j < n; ++j) {
-    const float e = exp(x[base + j * inner] - top);
-    y[base + j * inner] = e;
-    total += e;
+    const float d = x[base + j * inner] - top;
+    y[base + j * inner] = logarithm ? d - shift : exp(d) * scale;
   }
-  const float scale = 1 / total;
-  for (long j = 0; j < n; ++j) y[base + j * inner] *= scale;
-}
-
-#define GROUP 64
-
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void softmax_group(__global const float* x, __global float* y, const long n) {
-  __local float shared[GROUP];
-  const long base = get_group_id(0) * n;
-  const int me = get_local_id(0);
-  float top = -INFINITY;
-  for (long j = me; j < n; j += GROUP) top = fmax(top, x[base + j]);
-  shared[me] = top;
-  barrier(CLK_LOCAL_MEM_FENCE);
-  for (int part = GROUP / 2; part > 0; part /= 2) {
-    if (me < part) shared[me] = fmax(shared[me], shared[me + part]);
-    barrier(CLK_LOCAL_MEM_FENCE);
-  }
-  top = shared[0];
-  barrier(CLK_LOCAL_MEM_FENCE);
-  float total = 0;
-  for (long j = me; j < n; j += GROUP) {
-    const float e = exp(x[base + j] - top);
-    y[base + j] = e;
-    total += e;
-  }
-  shared[me] = total;
-  barrier(CLK_LOCAL_MEM_FENCE);
-  for (int part = GROUP / 2; part > 0; part /= 2) {
-    if (me < part) shared[me] += shared[me + part];
-    barrier(CLK_LOCAL_MEM_FENCE);
-  }
-  const float scale = 1 / shared[0];
-  for (long j = me; j < n; j += GROUP) y[base + j] *= scale;
 }

@@ -1,0 +1,126 @@
+// Cross-entropy of softmax(x) against targets t, a mean over rows:
+//   loss = 1/N sum_r sum_j t[r, j] (log sum_k exp(x[r, k] - top_r) - (x[r, j] - top_r)),   top_r = max x[r, :]
+//   dx[r, j] = (p[r, j] sum_k t[r, k] - t[r, j]) d / N,   p = softmax(x)
+// Targets: t[r, j] = keep * label + rest with keep = 1 - smoothing and rest = smoothing / C; a label is a class for each row,
+// or with SOFT a row of shares. A class out of range makes the row's loss and gradient 0 and sets the error word.
+// Layout: x [rows, n]. Mapping: _rows: each work-item does `chunk` rows; _group: a group of 64 items for each row.
+// Options: LABEL, the labels' type; SOFT where they are shares.
+
+#define GROUP 64
+#define OUT_OF_RANGE 1
+#include "group.clh"
+#include "rows.clh"
+
+#ifdef SOFT
+bool usable(__global const LABEL* labels, long r, long n) { return true; }
+void report(__global const LABEL* labels, long r, long n, __global int* error) {}
+float share(__global const LABEL* labels, long r, long n, long j) { return labels[r * n + j]; }
+float target_mass(__global const LABEL* labels, long r, long n, float keep, float rest, long lane, long lanes) {
+  float total = 0;
+  for (long j = lane; j < n; j += lanes) total += keep * labels[r * n + j] + rest;
+  return total;
+}
+float target_dot(__global const LABEL* labels, __global const float* x, long r, long n, float top, float keep, float rest, long lane, long lanes) {
+  float total = 0;
+  for (long j = lane; j < n; j += lanes) total += (keep * labels[r * n + j] + rest) * (x[j] - top);
+  return total;
+}
+#else
+bool usable(__global const LABEL* labels, long r, long n) { return labels[r] >= 0 && labels[r] < n; }
+void report(__global const LABEL* labels, long r, long n, __global int* error) {
+  if (!usable(labels, r, n) && atomic_cmpxchg(error, 0, OUT_OF_RANGE) == 0) {
+    error[1] = convert_int_sat(labels[r]);
+    error[2] = convert_int_sat(n);
+  }
+}
+float share(__global const LABEL* labels, long r, long n, long j) { return labels[r] == j ? 1.0f : 0.0f; }
+float target_mass(__global const LABEL* labels, long r, long n, float keep, float rest, long lane, long lanes) {
+  return lane == 0 ? 1.0f : 0.0f;
+}
+float target_dot(__global const LABEL* labels, __global const float* x, long r, long n, float top, float keep, float rest, long lane, long lanes) {
+  float total = 0;
+  if (rest > 0)
+    for (long j = lane; j < n; j += lanes) total += x[j] - top;
+  return rest * total + (lane == 0 && usable(labels, r, n) ? keep * (x[labels[r]] - top) : 0.0f);
+}
+#endif
+
+__kernel void cross_entropy_rows(__global const float* x, __global const LABEL* labels, __global float* losses, __global int* error,
+                                 const long rows, const long n, const float keep, const float rest, const long chunk) {
+  const long first = get_global_id(0) * chunk, last = min(first + chunk, rows);
+  for (long r = first; r < last; ++r) {
+    __global const float* row = x + r * n;
+    const float top = row_max(row, n);
+    const float loss = target_mass(labels, r, n, keep, rest, 0, 1) * log(row_exp_sum(row, n, top)) -
+                       target_dot(labels, row, r, n, top, keep, rest, 0, 1);
+    losses[r] = usable(labels, r, n) ? loss : 0.0f;
+    report(labels, r, n, error);
+  }
+}
+
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void cross_entropy_group(__global const float* x, __global const LABEL* labels, __global float* losses, __global int* error,
+                         const long n, const float keep, const float rest) {
+  __local float shared[GROUP];
+  const long r = get_group_id(0);
+  const int me = get_local_id(0);
+  __global const float* row = x + r * n;
+  float top = -INFINITY, total = 0;
+  for (long j = me; j < n; j += GROUP) top = fmax(top, row[j]);
+  top = group_max(shared, top);
+  for (long j = me; j < n; j += GROUP) total += exp(row[j] - top);
+  total = group_sum(shared, total);
+  const float mass = group_sum(shared, target_mass(labels, r, n, keep, rest, me, GROUP));
+  const float dot = group_sum(shared, target_dot(labels, row, r, n, top, keep, rest, me, GROUP));
+  if (me > 0) return;
+  losses[r] = usable(labels, r, n) ? mass * log(total) - dot : 0.0f;
+  report(labels, r, n, error);
+}
+
+/// One group: the mean of the rows' losses, each item adding every 64th in blocks.
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void cross_entropy_mean(__global const float* losses, __global float* y, const long rows) {
+  __local float shared[GROUP];
+  float total = 0;
+  for (long begin = get_local_id(0); begin < rows; begin += ROW_BLOCK * GROUP) {
+    const long end = min(begin + ROW_BLOCK * GROUP, rows);
+    float part = 0;
+    for (long r = begin; r < end; r += GROUP) part += losses[r];
+    total += part;
+  }
+  total = group_sum(shared, total);
+  if (get_local_id(0) == 0) y[0] = total / rows;
+}
+
+__kernel void cross_entropy_backward_rows(__global const float* d, __global const float* x, __global const LABEL* labels,
+                                          __global float* dx, const long rows, const long n, const float keep, const float rest,
+                                          const long chunk) {
+  const long first = get_global_id(0) * chunk, last = min(first + chunk, rows);
+  for (long r = first; r < last; ++r) {
+    __global const float* from = x + r * n;
+    __global float* to = dx + r * n;
+    const float step = usable(labels, r, n) ? d[0] / rows : 0.0f;
+    const float total = row_exponentials(from, to, n, row_max(from, n));
+    const float scale = target_mass(labels, r, n, keep, rest, 0, 1) / total;
+    for (long j = 0; j < n; ++j) to[j] = (to[j] * scale - (keep * share(labels, r, n, j) + rest)) * step;
+  }
+}
+
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void cross_entropy_backward_group(__global const float* d, __global const float* x, __global const LABEL* labels,
+                                  __global float* dx, const long rows, const long n, const float keep, const float rest) {
+  __local float shared[GROUP];
+  const long r = get_group_id(0);
+  const int me = get_local_id(0);
+  __global const float* from = x + r * n;
+  __global float* to = dx + r * n;
+  const float step = usable(labels, r, n) ? d[0] / rows : 0.0f;
+  float top = -INFINITY, total = 0;
+  for (long j = me; j < n; j += GROUP) top = fmax(top, from[j]);
+  top = group_max(shared, top);
+  for (long j = me; j < n; j += GROUP) total += exp(from[j] - top);
+  total = group_sum(shared, total);
+  const float scale = group_sum(shared, target_mass(labels, r, n, keep, rest, me, GROUP)) / total;
+  for (long j = me; j < n; j += GROUP)
+    to[j] = (exp(from[j] - top) * scale - (keep * share(labels, r, n, j) + rest)) * step;
+}

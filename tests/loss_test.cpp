@@ -1,0 +1,74 @@
+// Cross-entropy: closed forms, and labels that are out of range.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+
+#include "engine/autograd.h"
+#include "engine/base/error.h"
+#include "engine/dispatch.h"
+#include "engine/device_storage.h"
+#include "engine/ops/ops.h"
+#include "tests/test_device.h"
+
+namespace gemel::testing {
+namespace {
+
+Value numbers(Session& session, const Spec& spec, const std::vector<double>& values) {
+  return session.tensor(spec, std::span<const double>(values));
+}
+
+TEST(CrossEntropy, of_equal_logits_is_the_logarithm_of_the_number_of_classes) {
+  Session& session = test_session();
+  for (double smoothing : {0.0, 0.3}) {
+    const Value loss = cross_entropy(numbers(session, f32({2, 4}), std::vector<double>(8, 100.0)), numbers(session, i64({2}), {0, 3}), smoothing);
+    EXPECT_NEAR(read(loss)[0], std::log(4.0), 1e-6);  // a few units in float32's last place
+  }
+}
+
+TEST(CrossEntropy, does_not_overflow_for_large_logits) {
+  Session& session = test_session();
+  const Value logits = numbers(session, f32({1, 3}), {1000, 0, -1000});
+  EXPECT_EQ(read(cross_entropy(logits, numbers(session, i32({1}), {0})))[0], 0);
+  EXPECT_EQ(read(cross_entropy(logits, numbers(session, i32({1}), {2})))[0], 2000);
+}
+
+/// The device's error word, cleared on leaving.
+std::array<std::int32_t, 4> take_error(opencl::Device& device) {
+  std::array<std::int32_t, 4> word{};
+  device.read(device.error_word(), std::as_writable_bytes(std::span(word)));
+  const std::array<std::byte, 4> zero{};
+  device.fill(device.error_word(), zero);
+  return word;
+}
+
+TEST(CrossEntropy, a_label_out_of_range_counts_nothing_and_sets_the_error_word) {
+  Session& session = test_session();
+  take_error(session.device());
+  const Value logits = leaf(numbers(session, f32({3, 2}), {0, 0, 5, 1, 0, 0}));
+  for (double bad : {-1.0, 2.0}) {
+    const Value labels = numbers(session, i64({3}), {0, bad, 1});
+    const Specs in{logits.spec(), labels.spec()}, out{f32({})};
+    const Attributes attributes{{"smoothing", 0.0}};
+    const Problem problem{cross_entropy_def(), attributes, in, out};
+    for (const Variant& variant : cross_entropy_def().variants) {
+      const Value loss = session.empty(out[0]);
+      launch(session.device(), variant, problem, std::array{region_of(logits), region_of(labels)}, std::array{region_of(loss)});
+      EXPECT_NEAR(read(loss)[0], 2 * std::log(2.0) / 3, 1e-6) << variant.name;
+      EXPECT_EQ(take_error(session.device()), (std::array<std::int32_t, 4>{1, static_cast<std::int32_t>(bad), 2, 0})) << variant.name;
+    }
+    const std::vector<double> dx = read(gradient({cross_entropy(logits, labels)}, {logits})[0]);
+    EXPECT_EQ(dx[2], 0);
+    EXPECT_EQ(dx[3], 0);
+    EXPECT_NEAR(dx[0], -0.5 / 3, 1e-7);
+    take_error(session.device());
+  }
+}
+
+TEST(CrossEntropy, the_reference_refuses_a_label_out_of_range) {
+  const auto session = Session::reference();
+  EXPECT_THROW(cross_entropy(numbers(*session, f32({1, 2}), {0, 0}), numbers(*session, i32({1}), {2})), DataError);
+}
+
+}  // namespace
+}  // namespace gemel::testing
