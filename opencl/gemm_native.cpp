@@ -1,34 +1,93 @@
-// Gemel's own GEMM, shaped for CPUs: both operands are packed into panels, then one work-item a group computes tiles of
-// `rows` x `columns` held in registers. kernels/gemm.cl explains the layout.
+// Gemel's own GEMM. On CPUs: tiles of registers, one work-item a group (kernels/gemm.cl explains the layout); where
+// lanes are work-items, one item a column.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
+#include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "opencl/gemm_providers.h"
 
 namespace gemel::opencl {
 namespace {
 
-constexpr std::int64_t kKBlock = 256;      // of the inner axis: a panel's share stays in the first cache
-constexpr std::int64_t kBlocksAGroup = 8;  // register tiles that one group computes against one panel of B
+constexpr std::int64_t kKBlock = 256;     // of the inner axis: a slice of B, 256 x 32 floats, stays in the first cache
+constexpr std::int64_t kRowTiles = 8;     // of a group: its slice of A, 96 x 256 floats, stays in the second
+constexpr std::int64_t kColumnTiles = 16; // of a group: A is read once for so many
+constexpr std::int64_t kRowsInPlace = 48; // fewer rows than this do not pay for packing B
 
-/// The register tile: accumulators plus a row of B fill the vector registers (32 of 16 lanes, or 16 of 8).
+/// The register tile: accumulators and a row of B fill the vector registers (32 of 16 lanes, or 16 of 8). Fewer rows
+/// where that computes less in vain; never more rows than the matrix has.
 struct Tile {
   std::int64_t rows, columns;
 };
-Tile tile_for(const DeviceProfile& d) { return d.simd_width >= 16 ? Tile{12, 32} : Tile{6, 16}; }
+Tile tile_for(const GemmProblem& p, const DeviceProfile& d) {
+  const bool wide = d.simd_width >= 16;
+  static constexpr std::int64_t wide_rows[] = {12, 8, 4, 2, 1}, narrow_rows[] = {6, 4, 2, 1};
+  Tile best{1, wide ? 32 : 16};
+  double least = std::numeric_limits<double>::infinity();
+  for (const std::int64_t rows : wide ? std::span<const std::int64_t>(wide_rows) : std::span<const std::int64_t>(narrow_rows)) {
+    const double cost = static_cast<double>(ceil_div(p.m, rows)) * (static_cast<double>(rows) + 1.5);  // loading B costs as 1.5 rows
+    if (rows > p.m || cost >= least) continue;
+    best.rows = rows;
+    least = cost;
+  }
+  return best;
+}
 
-struct Plan {
-  Tile tile;
-  std::int64_t row_panels, column_panels, batch_a, batch_b, bytes_a, bytes_b;
-};
-Plan plan_of(const GemmProblem& p, const DeviceProfile& d) {
-  const Tile t = tile_for(d);
-  Plan plan{t, ceil_div(p.m, t.rows), ceil_div(p.n, t.columns), p.stride_a ? p.batch : 1, p.stride_b ? p.batch : 1, 0, 0};
-  plan.bytes_a = round_up(std::max<std::int64_t>(4 * plan.batch_a * plan.row_panels * t.rows * p.k, 64), d.base_alignment_bytes);
-  plan.bytes_b = round_up(std::max<std::int64_t>(4 * plan.batch_b * plan.column_panels * t.columns * p.k, 64), d.base_alignment_bytes);
-  return plan;
+bool dots_fit(const GemmProblem& p) { return p.b == Transposed::yes && p.a == Transposed::no && p.m <= 32 && p.k >= 256; }
+
+bool packs(const GemmProblem& p, const Tile& tile) { return p.b == Transposed::yes || p.n < tile.columns || p.m >= kRowsInPlace; }
+
+std::int64_t packed_bytes(const GemmProblem& p, const Tile& tile) {
+  return 4 * (p.stride_b ? p.batch : 1) * round_up(p.n, tile.columns) * p.k;
+}
+
+/// Enough groups for every unit; beyond that as many tiles in each as its caches take.
+void divide(const GemmProblem& p, const Tile& tile, int units, std::int64_t& row_tiles, std::int64_t& column_tiles) {
+  const std::int64_t rows = ceil_div(p.m, tile.rows), columns = ceil_div(p.n, tile.columns), wanted = units > 1 ? 4 * units : 1;
+  row_tiles = std::min(rows, kRowTiles);
+  column_tiles = std::min(columns, kColumnTiles);
+  while (ceil_div(rows, row_tiles) * ceil_div(columns, column_tiles) * p.batch < wanted && row_tiles * column_tiles > 1)
+    (column_tiles >= row_tiles ? column_tiles : row_tiles) = ceil_div(std::max(column_tiles, row_tiles), 2);
+}
+
+void run_tiles(Device& device, const GemmProblem& p, const Region& a, const Region& b, const Region& c, const Region& workspace) {
+  const Tile tile = tile_for(p, device.profile());
+  const bool ta = p.a == Transposed::yes, tb = p.b == Transposed::yes, packed = packs(p, tile);
+  const std::string options = fmt::format("-DMR={} -DNR={} -DK_BLOCK={}{}", tile.rows, tile.columns, kKBlock, ta ? " -DA_TRANSPOSED" : "");
+  const std::int64_t panels = ceil_div(p.n, tile.columns), panel = packed ? p.k * tile.columns : tile.columns;
+  if (packed)
+    device.run(device.kernel("gemm.cl", tb ? "pack_transposed" : "pack_rows", options),
+               range3({panels, ceil_div(p.k, kKBlock), p.stride_b ? p.batch : 1}, {1, 1, 1}), {b, workspace, p.n, p.k, p.stride_b});
+  std::int64_t row_tiles = 1, column_tiles = 1;
+  divide(p, tile, device.profile().compute_units, row_tiles, column_tiles);
+  const std::int64_t stride_b = packed && p.stride_b ? panels * panel : p.stride_b;
+  device.run(device.kernel("gemm.cl", "gemm_tiles", options),
+             range3({ceil_div(p.m, row_tiles * tile.rows), ceil_div(p.n, column_tiles * tile.columns), p.batch}, {1, 1, 1}),
+             {a, packed ? workspace : b, c, p.m, p.n, p.k, ta ? p.m : p.k, panel, packed ? tile.columns : p.n, row_tiles, column_tiles,
+              p.stride_a, stride_b, p.stride_c, p.alpha, p.beta});
+}
+
+const std::string& other_options() {
+  static const std::string options = fmt::format("-DMR=1 -DNR=16 -DK_BLOCK={}", kKBlock);
+  return options;
+}
+
+void run_dots(Device& device, const GemmProblem& p, const Region& a, const Region& b, const Region& c) {
+  device.run(device.kernel("gemm.cl", "gemm_dots", other_options()), range3({ceil_div(p.m, 4), ceil_div(p.n, 4), p.batch}, {1, 1, 1}),
+             {a, b, c, p.m, p.n, p.k, p.stride_a, p.stride_b, p.stride_c, p.alpha, p.beta});
+}
+
+void run_columns(Device& device, const GemmProblem& p, const Region& a, const Region& b, const Region& c) {
+  constexpr std::int64_t kGroup = 32;
+  const bool ta = p.a == Transposed::yes, tb = p.b == Transposed::yes;
+  const std::int64_t one = 1;
+  device.run(device.kernel("gemm.cl", "gemm_columns", other_options()),
+             range3({round_up(p.n, kGroup), ceil_div(p.m, 8), p.batch}, {kGroup, 1, 1}),
+             {a, b, c, p.m, p.n, p.k, ta ? one : p.k, ta ? p.m : one, tb ? p.k : one, tb ? one : p.n, p.stride_a, p.stride_b, p.stride_c,
+              p.alpha, p.beta});
 }
 
 const char* declines(const GemmProblem&, const DeviceProfile&) { return nullptr; }
@@ -39,39 +98,34 @@ int rank(const GemmProblem&, const DeviceProfile& d) {
 }
 
 std::int64_t workspace_bytes(const GemmProblem& p, const DeviceProfile& d) {
-  const Plan plan = plan_of(p, d);
-  return plan.bytes_a + plan.bytes_b;
-}
-
-/// Packs `extent` rows (or columns) into panels `width` wide. @param outer, inner  strides along the extent and along k
-void pack(Device& device, const std::string& options, const Region& from, const Region& to, std::int64_t extent, std::int64_t k,
-          std::int64_t width, std::int64_t outer, std::int64_t inner, std::int64_t batch, std::int64_t stride) {
-  const char* name = outer == 1 ? "pack_rows" : "pack_transposed";
-  device.run(device.kernel("gemm.cl", name, options), range3({ceil_div(extent, width), ceil_div(k, kKBlock), batch}, {1, 1, 1}),
-             {from, to, extent, k, width, outer, inner, stride});
+  return native_workspace_bytes(p, d, native_form(p, d));
 }
 
 void run(Device& device, const GemmProblem& p, const Region& a, const Region& b, const Region& c, const Region& workspace) {
-  if (p.m == 0 || p.n == 0 || p.batch == 0) return;
-  const Plan plan = plan_of(p, device.profile());
-  const std::string options = fmt::format("-DMR={} -DNR={} -DK_BLOCK={}", plan.tile.rows, plan.tile.columns, kKBlock);
-  const Region pa{workspace.block, workspace.offset, plan.bytes_a};
-  const Region pb{workspace.block, workspace.offset + plan.bytes_a, plan.bytes_b};
-  const bool ta = p.a == Transposed::yes, tb = p.b == Transposed::yes;
-  pack(device, options, a, pa, p.m, p.k, plan.tile.rows, ta ? 1 : p.k, ta ? p.m : 1, plan.batch_a, p.stride_a);
-  pack(device, options, b, pb, p.n, p.k, plan.tile.columns, tb ? p.k : 1, tb ? 1 : p.n, plan.batch_b, p.stride_b);
-  const std::int64_t panel_a = plan.batch_a > 1 ? plan.row_panels * plan.tile.rows * p.k : 0;
-  const std::int64_t panel_b = plan.batch_b > 1 ? plan.column_panels * plan.tile.columns * p.k : 0;
-  // Enough groups for every unit, several register tiles in each so that a panel of B is read from cache.
-  const std::int64_t groups_wanted = 4 * device.profile().compute_units;
-  std::int64_t blocks = kBlocksAGroup;
-  while (blocks > 1 && plan.column_panels * ceil_div(plan.row_panels, blocks) * p.batch < groups_wanted) blocks /= 2;
-  device.run(device.kernel("gemm.cl", "gemm", options),
-             range3({plan.column_panels, ceil_div(plan.row_panels, blocks), p.batch}, {1, 1, 1}),
-             {pa, pb, c, p.m, p.n, p.k, blocks, panel_a, panel_b, p.stride_c, p.alpha, p.beta});
+  run_native(device, p, a, b, c, workspace, native_form(p, device.profile()));
 }
 
 }  // namespace
+
+NativeForm native_form(const GemmProblem& p, const DeviceProfile& d) {
+  if (!d.is_cpu() || d.simd_width < 8) return NativeForm::columns;
+  return dots_fit(p) ? NativeForm::dots : NativeForm::tiles;
+}
+
+std::int64_t native_workspace_bytes(const GemmProblem& p, const DeviceProfile& d, NativeForm form) {
+  if (form != NativeForm::tiles || p.m == 0) return 0;
+  const Tile tile = tile_for(p, d);
+  return packs(p, tile) ? packed_bytes(p, tile) : 0;
+}
+
+void run_native(Device& device, const GemmProblem& p, const Region& a, const Region& b, const Region& c, const Region& workspace,
+                NativeForm form) {
+  if (p.m == 0 || p.n == 0 || p.batch == 0) return;
+  if (form == NativeForm::columns) return run_columns(device, p, a, b, c);
+  if (form == NativeForm::tiles) return run_tiles(device, p, a, b, c, workspace);
+  if (p.a == Transposed::yes || p.b == Transposed::no) throw InternalError("gemm: the form by dot products takes A [m, k] and B [n, k]");
+  run_dots(device, p, a, b, c);
+}
 
 GemmProvider native_gemm() { return {"native", declines, rank, workspace_bytes, run}; }
 
