@@ -22,6 +22,8 @@ std::int64_t rounded(std::int64_t bytes) {
   return std::max<std::int64_t>(512, round_up(bytes, step));
 }
 
+constexpr std::size_t kPartsKept = 256;  // sub-buffers that a cached block keeps for its next holder
+
 bool exact_mode() {
   const char* mode = std::getenv("GEMEL_ALLOCATOR");
   return mode && std::strcmp(mode, "exact") == 0;
@@ -29,17 +31,17 @@ bool exact_mode() {
 
 class CachingAllocator : public Allocator {
  public:
-  CachingAllocator(cl_context context, const DeviceProfile& profile, std::int64_t limit)
-      : max_allocation_(profile.max_allocation_bytes), device_(profile.name), exact_(exact_mode()) {
-    check(clRetainContext(context), "clRetainContext");
-    context_ = ContextHandle(context);
+  CachingAllocator(std::shared_ptr<Context> context, cl_command_queue queue, const DeviceProfile& profile, std::int64_t limit)
+      : context_(std::move(context)), max_allocation_(profile.max_allocation_bytes), device_(profile.name), exact_(exact_mode()) {
+    check(clRetainCommandQueue(queue), "clRetainCommandQueue");
+    queue_ = QueueHandle(queue);
     statistics_.limit = limit;
   }
   ~CachingAllocator() override { trim(); }
 
   Buffer allocate(std::int64_t bytes, std::string_view what) override {
     const std::lock_guard lock(mutex_);
-    const std::int64_t size = exact_ ? std::max<std::int64_t>(bytes, 4) : rounded(bytes);
+    const std::int64_t size = size_for(bytes);
     ++statistics_.requests;
     // In exact mode freed blocks wait for `trim`: a checker would take a new buffer at the same address for a freed one.
     std::unique_ptr<Block> block = exact_ ? nullptr : take_cached(size);
@@ -66,11 +68,18 @@ class CachingAllocator : public Allocator {
   }
 
  private:
+  /// Of the block for a request; no slack where it would be what breaks a limit.
+  std::int64_t size_for(std::int64_t bytes) const {
+    const std::int64_t least = std::max<std::int64_t>(bytes, 4), size = rounded(least);
+    return exact_ || size > max_allocation_ || statistics_.in_use + size > statistics_.limit ? least : size;
+  }
+
   void release(Block* block, std::int64_t) noexcept override {
     const std::lock_guard lock(mutex_);
     live_.erase(block);
     statistics_.in_use -= block->size;
     std::unique_ptr<Block> owned(block);
+    if (owned->parts.size() > kPartsKept) owned->parts.clear();
     statistics_.cached += owned->size;
     cache_[owned->size].push_back(std::move(owned));
   }
@@ -85,9 +94,12 @@ class CachingAllocator : public Allocator {
     return block;
   }
 
+  /// Work that is enqueued may hold on to released buffers, so the memory is free only when it is done.
   void drop_cached() {
+    if (statistics_.cached == 0) return;
     cache_.clear();
     statistics_.cached = 0;
+    clFinish(queue_.get());
   }
 
   std::unique_ptr<Block> make(std::int64_t size, std::int64_t asked, std::string_view what) {
@@ -97,7 +109,7 @@ class CachingAllocator : public Allocator {
     for (bool last_try : {false, true}) {
       cl_int code = CL_SUCCESS;
       auto block = std::make_unique<Block>();
-      block->memory = MemoryHandle(clCreateBuffer(context_.get(), CL_MEM_READ_WRITE, at(size), nullptr, &code));
+      block->memory = MemoryHandle(clCreateBuffer(context_->handle.get(), CL_MEM_READ_WRITE, at(size), nullptr, &code));
       block->size = size;
       if (code == CL_SUCCESS) return block;
       if (last_try) refuse(asked, what, "clCreateBuffer: " + code_name(code));
@@ -116,7 +128,8 @@ class CachingAllocator : public Allocator {
                                   statistics_.in_use, statistics_.limit, why, list.empty() ? "none" : list));
   }
 
-  ContextHandle context_;
+  std::shared_ptr<Context> context_;
+  QueueHandle queue_;
   std::int64_t max_allocation_;
   std::string device_;
   bool exact_;
@@ -128,17 +141,17 @@ class CachingAllocator : public Allocator {
 
 }  // namespace
 
-std::shared_ptr<Allocator> make_allocator(cl_context context, const DeviceProfile& profile, std::int64_t limit) {
-  return std::make_shared<CachingAllocator>(context, profile, limit);
+std::shared_ptr<Allocator> make_allocator(std::shared_ptr<Context> context, cl_command_queue queue, const DeviceProfile& profile, std::int64_t limit) {
+  return std::make_shared<CachingAllocator>(std::move(context), queue, profile, limit);
 }
 
 cl_mem memory_of(const Region& region) {
   if (!region.block) return nullptr;  // an argument that is not there
   Block& block = *region.block;
-  if (region.offset == 0) return block.memory.get();
+  if (region.offset == 0 || region.bytes == 0) return block.memory.get();
   MemoryHandle& part = block.parts[{region.offset, region.bytes}];
   if (!part) {
-    const cl_buffer_region range{at(region.offset), at(std::max<std::int64_t>(region.bytes, 1))};
+    const cl_buffer_region range{at(region.offset), at(region.bytes)};
     cl_int code = CL_SUCCESS;
     part = MemoryHandle(clCreateSubBuffer(block.memory.get(), CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &range, &code));
     check(code, "clCreateSubBuffer", fmt::format("offset {}, {} bytes of {}", region.offset, region.bytes, block.what));

@@ -21,7 +21,8 @@ struct Block {
 /// The memory object of a region; sub-buffers are made once and kept with their block.
 cl_mem memory_of(const Region& region);
 
+/// Keeps context and queue alive, so that buffers may outlive their device.
 /// @param limit  bytes the allocator may hold
-std::shared_ptr<Allocator> make_allocator(cl_context context, const DeviceProfile& profile, std::int64_t limit);
+std::shared_ptr<Allocator> make_allocator(std::shared_ptr<Context> context, cl_command_queue queue, const DeviceProfile& profile, std::int64_t limit);
 
 }  // namespace gemel::opencl

@@ -49,8 +49,8 @@ struct MemoryStatistics {
 
 /// A caching allocator over OpenCL buffers. Freed blocks are kept by size and handed out again; at the limit, or when
 /// the device refuses, the cache is emptied first.
-/// Exact mode (GEMEL_ALLOCATOR=exact): one buffer of just the size asked for each request, never reused, so that a
-/// memory checker sees every overrun.
+/// Exact mode (GEMEL_ALLOCATOR=exact): one buffer of just the size asked for each request, never handed out again, so
+/// that a memory checker sees every overrun.
 class Allocator : public std::enable_shared_from_this<Allocator> {
  public:
   virtual ~Allocator() = default;

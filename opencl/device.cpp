@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <deque>
-#include <fstream>
 #include <mutex>
 #include <unordered_map>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "opencl/block.h"
+#include "opencl/memory_limit.h"
 #include "opencl/program_cache.h"
 #include "opencl/selection.h"
 
@@ -24,31 +24,6 @@ class Kernel {
 
 namespace {
 
-std::int64_t number_in(const char* file) {
-  std::ifstream in(file);
-  std::int64_t value = 0;
-  return in >> value && value > 0 ? value : INT64_MAX;  // "max" reads as no number: no limit
-}
-
-std::int64_t available_host_bytes() {
-  std::ifstream in("/proc/meminfo");
-  for (std::string key; in >> key;) {
-    std::int64_t kilobytes = 0;
-    if (key == "MemAvailable:" && in >> kilobytes) return kilobytes * 1024;
-    in.ignore(1 << 16, '\n');
-  }
-  return INT64_MAX;
-}
-
-/// What may be held: PoCL, for one, grants more than the machine has, and the process is killed later.
-std::int64_t default_limit(const DeviceProfile& p) {
-  std::int64_t limit = p.global_bytes > 0 ? p.global_bytes : INT64_MAX;
-  if (!p.shares_host_memory && !p.is_cpu()) return limit;
-  limit = std::min(limit, number_in("/sys/fs/cgroup/memory.max"));
-  limit = std::min(limit, number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes"));
-  return std::min(limit, available_host_bytes());
-}
-
 /// A part of a CPU device, where its driver was started with more threads than are wanted.
 DeviceHandle part_of(cl_device_id device, int threads) {
   const cl_device_partition_property wanted[] = {CL_DEVICE_PARTITION_BY_COUNTS, threads, CL_DEVICE_PARTITION_BY_COUNTS_LIST_END, 0};
@@ -60,13 +35,14 @@ DeviceHandle part_of(cl_device_id device, int threads) {
 
 class ClPendingRead : public PendingRead {
  public:
-  ClPendingRead(EventHandle event, std::vector<std::byte> bytes) : event_(std::move(event)), bytes_(std::move(bytes)) {}
-  ~ClPendingRead() override { wait(); }
-  void start(cl_command_queue queue, cl_mem from) {
+  ClPendingRead(cl_command_queue queue, const Region& from) : bytes_(at(from.bytes)) {
+    if (bytes_.empty()) return;
     cl_event event = nullptr;
-    check(clEnqueueReadBuffer(queue, from, CL_FALSE, 0, bytes_.size(), bytes_.data(), 0, nullptr, &event), "clEnqueueReadBuffer");
+    check(clEnqueueReadBuffer(queue, from.block->memory.get(), CL_FALSE, at(from.offset), bytes_.size(), bytes_.data(), 0, nullptr, &event),
+          "clEnqueueReadBuffer", from.block->what);
     event_ = EventHandle(event);
   }
+  ~ClPendingRead() override { wait(); }
   std::span<const std::byte> get() override {
     check(wait(), "clWaitForEvents");
     return bytes_;
@@ -77,8 +53,8 @@ class ClPendingRead : public PendingRead {
     cl_event event = event_.get();
     return event ? clWaitForEvents(1, &event) : CL_SUCCESS;
   }
-  EventHandle event_;
   std::vector<std::byte> bytes_;
+  EventHandle event_;
 };
 
 class ClDevice : public Device {
@@ -87,18 +63,14 @@ class ClDevice : public Device {
       : profile_(std::move(found.profile)), device_(found.device), cache_(ProgramCache::default_folder(), profile_) {
     profile_.gemm = options.gemm;
     profile_.profiling = options.profiling;
-    if (options.threads > 0 && profile_.is_cpu() && options.threads < profile_.compute_units) {
-      part_ = part_of(device_, options.threads);
-      device_ = part_.get();
-      profile_.compute_units = options.threads;
-    }
+    if (options.threads > 0 && profile_.is_cpu()) restrict_threads(options.threads);
     cl_int code = CL_SUCCESS;
     const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, reinterpret_cast<cl_context_properties>(found.platform), 0};
-    context_ = ContextHandle(clCreateContext(properties, 1, &device_, nullptr, nullptr, &code));
+    context_->handle = ContextHandle(clCreateContext(properties, 1, &device_, nullptr, nullptr, &code));
     check(code, "clCreateContext", profile_.name);
-    queue_ = QueueHandle(clCreateCommandQueue(context_.get(), device_, options.profiling ? CL_QUEUE_PROFILING_ENABLE : 0, &code));
+    queue_ = QueueHandle(clCreateCommandQueue(context(), device_, options.profiling ? CL_QUEUE_PROFILING_ENABLE : 0, &code));
     check(code, "clCreateCommandQueue", profile_.name);
-    allocator_ = make_allocator(context_.get(), profile_, options.memory_limit > 0 ? options.memory_limit : default_limit(profile_));
+    allocator_ = make_allocator(context_, queue_.get(), profile_, options.memory_limit > 0 ? options.memory_limit : default_memory_limit(profile_));
     error_ = allocator_->allocate(4 * sizeof(std::int32_t), "error word");
     const std::byte zero{};
     fill(whole(error_), std::span(&zero, 1));
@@ -116,7 +88,7 @@ class ClDevice : public Device {
   }
   bool builds(const std::string& source) override {
     try {
-      build_program(context_.get(), device_, ProgramCache(std::nullopt, profile_), "probe", source, "");
+      build_program(context(), device_, ProgramCache(std::nullopt, profile_), "probe", source, "");
       return true;
     } catch (const Error&) {
       return false;
@@ -132,6 +104,7 @@ class ClDevice : public Device {
       if (range.local[0] > 0 && (local[d] == 0 || global[d] % local[d] != 0))
         throw InternalError(fmt::format("{}: {} items do not divide into groups of {}", kernel.name, global[d], local[d]));
     }
+    const std::lock_guard lock(mutex_);  // a kernel's arguments are its state until it is enqueued
     for (std::size_t i = 0; i < arguments.size(); ++i) set(kernel, narrow<cl_uint>(i), arguments[i]);
     check(clEnqueueNDRangeKernel(queue_.get(), kernel.handle.get(), narrow<cl_uint>(range.dimensions), nullptr, global,
                                  range.local[0] > 0 ? local : nullptr, 0, nullptr, event_for(kernel.name)),
@@ -139,13 +112,18 @@ class ClDevice : public Device {
   }
 
   void copy(const Region& from, const Region& to) override {
+    require_room("copy", from.bytes, to.bytes);
     if (from.bytes == 0) return;
+    const std::lock_guard lock(mutex_);
     check(clEnqueueCopyBuffer(queue_.get(), from.block->memory.get(), to.block->memory.get(), at(from.offset), at(to.offset),
                               at(from.bytes), 0, nullptr, event_for("copy")),
           "clEnqueueCopyBuffer");
   }
   void fill(const Region& to, std::span<const std::byte> pattern) override {
+    if (to.bytes % std::ssize(pattern) != 0)
+      throw InternalError(fmt::format("fill: {} bytes are no multiple of a pattern of {}", to.bytes, pattern.size()));
     if (to.bytes == 0) return;
+    const std::lock_guard lock(mutex_);
     check(clEnqueueFillBuffer(queue_.get(), to.block->memory.get(), pattern.data(), pattern.size(), at(to.offset), at(to.bytes), 0,
                               nullptr, event_for("fill")),
           "clEnqueueFillBuffer");
@@ -154,7 +132,9 @@ class ClDevice : public Device {
     write(to, std::make_shared<const std::vector<std::byte>>(from.begin(), from.end()));
   }
   void write(const Region& to, std::shared_ptr<const std::vector<std::byte>> from) override {
+    require_room("write", std::ssize(*from), to.bytes);
     if (from->empty()) return;
+    const std::lock_guard lock(mutex_);
     forget_finished();
     cl_event event = nullptr;
     check(clEnqueueWriteBuffer(queue_.get(), to.block->memory.get(), CL_FALSE, at(to.offset), from->size(), from->data(), 0, nullptr, &event),
@@ -162,63 +142,96 @@ class ClDevice : public Device {
     staged_.emplace_back(EventHandle(event), std::move(from));
   }
   void read(const Region& from, std::span<std::byte> to) override {
+    require_room("read", std::ssize(to), from.bytes);
     if (to.empty()) return;
     check(clEnqueueReadBuffer(queue_.get(), from.block->memory.get(), CL_TRUE, at(from.offset), to.size(), to.data(), 0, nullptr, nullptr),
-          "clEnqueueReadBuffer");
+          "clEnqueueReadBuffer", from.block->what);
+    const std::lock_guard lock(mutex_);
     forget_finished();
   }
   std::unique_ptr<PendingRead> read_later(const Region& from) override {
-    auto pending = std::make_unique<ClPendingRead>(EventHandle(), std::vector<std::byte>(at(from.bytes)));
-    pending->start(queue_.get(), memory_of(from));
+    auto pending = std::make_unique<ClPendingRead>(queue_.get(), from);
     flush();
     return pending;
   }
   void flush() override { check(clFlush(queue_.get()), "clFlush"); }
   void finish() override {
     check(clFinish(queue_.get()), "clFinish");
+    const std::lock_guard lock(mutex_);
     forget_finished();
   }
   Region error_word() override { return whole(error_); }
 
   void announce(std::string_view name, std::int64_t flops, std::int64_t bytes) override {
+    const std::lock_guard lock(mutex_);
     next_ = {std::string(name), flops, bytes, 0, 0};
   }
   std::vector<Work> take_work() override {
     finish();
+    std::deque<Timed> timed;
+    {
+      const std::lock_guard lock(mutex_);
+      timed.swap(timed_);
+    }
     std::vector<Work> out;
-    for (Timed& t : timed_) {
-      cl_ulong begin = 0, end = 0;
-      check(clGetEventProfilingInfo(t.event, CL_PROFILING_COMMAND_START, sizeof begin, &begin, nullptr), "clGetEventProfilingInfo");
-      check(clGetEventProfilingInfo(t.event, CL_PROFILING_COMMAND_END, sizeof end, &end, nullptr), "clGetEventProfilingInfo");
-      clReleaseEvent(t.event);
-      t.work.begin_ns = static_cast<std::int64_t>(begin);
-      t.work.end_ns = static_cast<std::int64_t>(end);
+    for (Timed& t : timed) {
+      if (!t.event) continue;  // enqueueing failed
+      const EventHandle before(t.before), event(t.event);
+      t.work.begin_ns = before ? profiled(before, CL_PROFILING_COMMAND_END) : profiled(event, CL_PROFILING_COMMAND_START);
+      t.work.end_ns = profiled(event, CL_PROFILING_COMMAND_END);
       out.push_back(std::move(t.work));
     }
-    timed_.clear();
     return out;
   }
   void native(const std::function<void(void* queue, void** event)>& enqueue, std::string_view name) override {
-    cl_event event = nullptr;
+    const std::lock_guard lock(mutex_);
+    cl_event before = nullptr, event = nullptr;
+    // The event is of the last kernel only, so a marker tells when the first could begin.
+    if (profile_.profiling) check(clEnqueueMarkerWithWaitList(queue_.get(), 0, nullptr, &before), "clEnqueueMarkerWithWaitList");
+    EventHandle marker(before);
     enqueue(queue_.get(), reinterpret_cast<void**>(&event));
-    if (cl_event* kept = event_for(std::string(name)); kept && event)
-      *kept = event;
-    else if (event)
-      clReleaseEvent(event);
+    EventHandle last(event);
+    if (!profile_.profiling || !event) return;
+    *event_for(std::string(name)) = last.detach();
+    timed_.back().before = marker.detach();
   }
 
  private:
   struct Timed {
     Work work;
+    cl_event before = nullptr;  // ends where the work may begin, if it is more than one kernel
     cl_event event = nullptr;
   };
+
+  static std::int64_t profiled(const EventHandle& event, cl_profiling_info what) {
+    cl_ulong value = 0;
+    check(clGetEventProfilingInfo(event.get(), what, sizeof value, &value, nullptr), "clGetEventProfilingInfo");
+    return static_cast<std::int64_t>(value);
+  }
+
+  static void require_room(const char* what, std::int64_t bytes, std::int64_t room) {
+    if (bytes > room) throw InternalError(fmt::format("{}: {} bytes do not fit in a region of {}", what, bytes, room));
+  }
+
+  cl_context context() const { return context_->handle.get(); }
+
+  /// Takes a part of a device whose driver runs more threads than are wanted.
+  void restrict_threads(int threads) {
+    if (threads > profile_.compute_units)
+      throw DeviceError(fmt::format("device: {} threads are asked for, {} runs {}; accepted: 1..{}", threads, profile_.name,
+                                    profile_.compute_units, profile_.compute_units));
+    if (threads == profile_.compute_units) return;
+    context_->part = part_of(device_, threads);
+    device_ = context_->part.get();
+    profile_.compute_units = threads;
+  }
 
   /// Where the driver is to put the event of the next work: nowhere unless work is timed.
   cl_event* event_for(const std::string& name) {
     if (!profile_.profiling) return nullptr;
     Work work = std::exchange(next_, Work{});
     work.name = work.name.empty() ? name : work.name == name ? name : work.name + "/" + name;
-    timed_.push_back({std::move(work), nullptr});
+    timed_.push_back({std::move(work), nullptr, nullptr});
     return &timed_.back().event;
   }
 
@@ -241,13 +254,14 @@ class ClDevice : public Device {
 
   template <class Source>
   Kernel& find(std::string_view title, std::string_view options, std::string_view name, const Source& source) {
+    const std::lock_guard lock(mutex_);
     key_.assign(title).append("\n").append(options).append("\n");
     const std::size_t program_key = key_.size();
     key_.append(name);
     if (const auto it = kernels_.find(key_); it != kernels_.end()) return it->second;
     const std::string program_name = key_.substr(0, program_key);
     ProgramHandle& program = programs_[program_name];
-    if (!program) program = build_program(context_.get(), device_, cache_, std::string(title), source(), std::string(options));
+    if (!program) program = build_program(context(), device_, cache_, std::string(title), source(), std::string(options));
     cl_int code = CL_SUCCESS;
     Kernel made{KernelHandle(clCreateKernel(program.get(), std::string(name).c_str(), &code)), std::string(name)};
     check(code, "clCreateKernel", fmt::format("{} of {}", name, title));
@@ -264,10 +278,10 @@ class ClDevice : public Device {
     }
   }
 
+  std::mutex mutex_;  // of all that follows, so that several threads may enqueue
   DeviceProfile profile_;
   cl_device_id device_;
-  DeviceHandle part_;
-  ContextHandle context_;
+  std::shared_ptr<Context> context_ = std::make_shared<Context>();
   QueueHandle queue_;
   std::shared_ptr<Allocator> allocator_;
   Buffer error_;

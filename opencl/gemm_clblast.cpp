@@ -17,6 +17,10 @@ const char* declines(const GemmProblem& p, const DeviceProfile& d) {
   return nullptr;
 }
 
+constexpr std::int64_t kWidestTile = 128;
+
+bool batched(const GemmProblem& p) { return p.batch > 1 && p.stride_a && p.stride_b; }
+
 int rank(const GemmProblem&, const DeviceProfile& d) {
   if (d.gemm == GemmChoice::clblast) return 100;
   return d.is_cpu() ? 10 : 60;
@@ -30,7 +34,14 @@ void require(clblast::StatusCode code) {
   if (code != clblast::StatusCode::kSuccess) throw DeviceError(fmt::format("clblast::Gemm: status {}", static_cast<int>(code)));
 }
 
-void run(Device& device, const GemmProblem& p, const Region& a, const Region& b, const Region& c, const Region&) {
+/// CLBlast pads and transposes into a temporary buffer; its tiles are 128 wide at most.
+std::int64_t workspace_bytes(const GemmProblem& p, const DeviceProfile&) {
+  if (batched(p)) return 0;  // its batched form takes no buffer of ours
+  const std::int64_t m = round_up(p.m, kWidestTile), n = round_up(p.n, kWidestTile), k = round_up(p.k, kWidestTile);
+  return 4 * (m * k + k * n + m * n);
+}
+
+void run(Device& device, const GemmProblem& p, const Region& a, const Region& b, const Region& c, const Region& workspace) {
   const auto lda = lead(p.a, p.m, p.k), ldb = lead(p.b, p.k, p.n), ldc = at(p.n);
   const auto elements = [](const Region& r, std::int64_t more) { return at(r.offset / 4 + more); };
   const auto enqueue = [&](const auto& call) {
@@ -40,7 +51,7 @@ void run(Device& device, const GemmProblem& p, const Region& a, const Region& b,
     }, "clblast");
   };
   const cl_mem ma = a.block->memory.get(), mb = b.block->memory.get(), mc = c.block->memory.get();
-  if (p.batch > 1 && p.stride_a && p.stride_b) {
+  if (batched(p)) {
     enqueue([&](cl_command_queue* q, cl_event* e) {
       return clblast::GemmStridedBatched<float>(clblast::Layout::kRowMajor, flag(p.a), flag(p.b), at(p.m), at(p.n), at(p.k), p.alpha, ma,
                                                 elements(a, 0), lda, at(p.stride_a), mb, elements(b, 0), ldb, at(p.stride_b), p.beta, mc,
@@ -50,16 +61,21 @@ void run(Device& device, const GemmProblem& p, const Region& a, const Region& b,
   }
   for (std::int64_t g = 0; g < p.batch; ++g)
     enqueue([&](cl_command_queue* q, cl_event* e) {
+      std::size_t needed = 0;
+      require(clblast::GemmTempBufferSize<float>(clblast::Layout::kRowMajor, flag(p.a), flag(p.b), at(p.m), at(p.n), at(p.k),
+                                                 elements(a, g * p.stride_a), lda, elements(b, g * p.stride_b), ldb,
+                                                 elements(c, g * p.stride_c), ldc, q, needed));
+      const bool fits = needed > 0 && workspace.block && at(workspace.bytes) >= needed;
       return clblast::Gemm<float>(clblast::Layout::kRowMajor, flag(p.a), flag(p.b), at(p.m), at(p.n), at(p.k), p.alpha, ma,
                                   elements(a, g * p.stride_a), lda, mb, elements(b, g * p.stride_b), ldb, p.beta, mc,
-                                  elements(c, g * p.stride_c), ldc, q, e);
+                                  elements(c, g * p.stride_c), ldc, q, e, fits ? memory_of(workspace) : nullptr);
     });
 }
 
 }  // namespace
 
 GemmProvider clblast_gemm() {
-  return {"clblast", declines, rank, [](const GemmProblem&, const DeviceProfile&) { return std::int64_t{0}; }, run};
+  return {"clblast", declines, rank, workspace_bytes, run};
 }
 
 }  // namespace gemel::opencl

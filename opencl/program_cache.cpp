@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 #include <system_error>
+#include <thread>
 
 #include "engine/base/error.h"
 #include "opencl/sources.h"
@@ -95,7 +96,7 @@ void ProgramCache::store(const std::string& source, const std::string& options, 
   std::filesystem::create_directories(*folder_, error);
   const auto file = file_for(source, options);
   auto beside = file;
-  beside += fmt::format(".{}.tmp", ::getpid());
+  beside += fmt::format(".{}.{:x}.tmp", ::getpid(), std::hash<std::thread::id>()(std::this_thread::get_id()));
   Header header{{}, binary.size(), fnv(binary.data(), binary.size())};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
   std::ofstream out(beside, std::ios::binary);

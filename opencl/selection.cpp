@@ -68,6 +68,8 @@ std::string problem_of(cl_device_id device) {
   if (!device_info<cl_bool>(device, CL_DEVICE_AVAILABLE)) return "the driver says it is not available";
   if (!device_info<cl_bool>(device, CL_DEVICE_COMPILER_AVAILABLE)) return "the driver has no compiler";
   if (!device_info<cl_bool>(device, CL_DEVICE_ENDIAN_LITTLE)) return "it is big-endian";
+  const std::string version = device_text(device, CL_DEVICE_VERSION);  // "OpenCL 1.2 ..."
+  if (version.rfind("OpenCL 1.0", 0) == 0 || version.rfind("OpenCL 1.1", 0) == 0) return "it has " + version.substr(0, 10) + "; accepted: 1.2 or later";
   return "";
 }
 
@@ -186,6 +188,11 @@ FoundDevice select_device(const std::string& platform, const std::string& device
       else
         usable.push_back(std::move(d));
     }
+  // An index alone means: in the platform of the device that would be taken without it.
+  if (platform.empty() && is_index(device)) {
+    const cl_platform_id best = select_device("", "").platform;
+    std::erase_if(usable, [&](const FoundDevice& d) { return d.platform != best; });
+  }
   if (usable.empty())
     throw DeviceError(fmt::format("device: none{}{} is found; accepted: a device of {}{}", device.empty() ? "" : " that is '" + device + "'",
                                   platform.empty() ? "" : " on platform '" + platform + "'", listed(all), refused));

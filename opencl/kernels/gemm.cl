@@ -113,8 +113,10 @@ void pack_rows(__global const float* restrict from, __global float* restrict to,
       for (int j = 0; j < NR; j += 16) vstore16(vload16(0, source + i * n + j), 0, target + i * NR + j);
     return;
   }
-  for (long i = k0; i < k1; ++i)
-    for (long j = 0; j < NR; ++j) target[i * NR + j] = j < used ? source[i * n + j] : 0;
+  for (long i = k0; i < k1; ++i) {
+    for (long j = 0; j < used; ++j) target[i * NR + j] = source[i * n + j];
+    for (long j = used; j < NR; ++j) target[i * NR + j] = 0;
+  }
 }
 
 /// Panels of B stored as [n, k]. Items: one a panel, block of k and matrix.
@@ -144,8 +146,10 @@ void pack_transposed(__global const float* restrict from, __global float* restri
       ROWS_8(ROUND_XY) ROWS_8(ROUND_YX) ROWS_8(ROUND_XY) ROWS_8(ROUND_YX)
       ROWS_12(PUT) PUT(12) PUT(13) PUT(14) PUT(15)
     }
-    for (; i < k1; ++i)
-      for (long r = 0; r < 16; ++r) target[i * NR + j + r] = r < used ? source[(j + r) * k + i] : 0;
+    for (; i < k1; ++i) {
+      for (long r = 0; r < used; ++r) target[i * NR + j + r] = source[(j + r) * k + i];
+      for (long r = used; r < 16; ++r) target[i * NR + j + r] = 0;
+    }
   }
 }
 
@@ -174,9 +178,9 @@ void gemm_dots(__global const float* restrict a_of_batch, __global const float* 
   for (int i = 0; i < 4; ++i)
     for (int j = 0; j < 4; ++j) {
       if (row + i >= m || column + j >= n) continue;
-      const float8 eight = sums[i][j].lo + sums[i][j].hi;
-      const float4 four = eight.lo + eight.hi;
-      float value = (four.x + four.z) + (four.y + four.w);
+      float parts[16], value = 0;
+      vstore16(sums[i][j], 0, parts);
+      for (int part = 0; part < 16; ++part) value += parts[part];
       for (long rest = at; rest < k; ++rest) value = fma(a[i][rest], b[j][rest], value);
       __global float* to = c_of_batch + batch * stride_c + (row + i) * n + column + j;
       *to = alpha * value + (beta != 0 ? beta * *to : 0);

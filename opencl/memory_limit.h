@@ -1,0 +1,13 @@
+// Private to opencl/: how much device memory may be held.
+#pragma once
+#include <cstdint>
+
+#include "opencl/profile.h"
+
+namespace gemel::opencl {
+
+/// Bytes: the least of the device's memory and, where it is the host's, of the control groups' limits and what is free.
+/// PoCL, for one, grants more than the machine has, and the process is killed later.
+std::int64_t default_memory_limit(const DeviceProfile& profile);
+
+}  // namespace gemel::opencl

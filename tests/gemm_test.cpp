@@ -1,0 +1,235 @@
+// GEMM providers against the definition in double.
+#include "opencl/gemm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "engine/base/span.h"
+#include "opencl/gemm_providers.h"
+#include "tests/test_device.h"
+
+namespace gemel::opencl {
+namespace {
+
+constexpr std::int64_t kStraddling[] = {1, 15, 16, 17, 31, 32, 33, 63, 64, 65};
+constexpr float kSentinel = -12345;
+constexpr std::int64_t kGuard = 64;  // floats after C that nobody may touch
+
+using Run = std::function<void(Device&, const GemmProblem&, const Region&, const Region&, const Region&, const Region&)>;
+
+std::vector<float> values(std::int64_t count, std::uint32_t seed) {
+  std::vector<float> out(at(count));
+  for (float& v : out) {
+    seed = seed * 1664525u + 1013904223u;
+    v = static_cast<float>(seed >> 8) / static_cast<float>(1 << 23) - 1;
+  }
+  return out;
+}
+
+std::int64_t elements(std::int64_t one, std::int64_t stride, std::int64_t batch) { return stride * (batch - 1) + one; }
+
+/// Each operand begins inside its buffer, so that offsets are tested too; but not under oclgrind, which takes what the
+/// host writes at an offset for never written.
+std::int64_t operand_offset(const DeviceProfile& profile) { return profile.platform == "Oclgrind" ? 0 : profile.base_alignment_bytes; }
+
+struct Operand {
+  Operand(Device& device, std::int64_t count)
+      : offset(operand_offset(device.profile())), buffer(device.memory().allocate(offset + 4 * count, "operand")) {}
+  Operand(Device& device, const std::vector<float>& v) : Operand(device, std::ssize(v)) {
+    device.write(region(), std::as_bytes(std::span(v)));
+  }
+  Region region() const { return {buffer.block(), offset, buffer.bytes() - offset}; }
+  std::int64_t offset;
+  Buffer buffer;
+};
+
+/// @return the first element that is wrong, or empty. The bound is that of a sum of k products in any order, in single
+/// precision: (k + 4) units in the last place of the sum of magnitudes.
+std::string difference(const GemmProblem& p, const std::vector<float>& a, const std::vector<float>& b, const std::vector<float>& before,
+                       const std::vector<float>& c) {
+  const double unit = std::ldexp(1.0, -24) * static_cast<double>(p.k + 4);
+  for (std::int64_t g = 0; g < p.batch; ++g)
+    for (std::int64_t i = 0; i < p.m; ++i)
+      for (std::int64_t j = 0; j < p.n; ++j) {
+        double sum = 0, magnitude = 0;
+        for (std::int64_t l = 0; l < p.k; ++l) {
+          const double x = a[at(g * p.stride_a + (p.a == Transposed::yes ? l * p.m + i : i * p.k + l))];
+          const double y = b[at(g * p.stride_b + (p.b == Transposed::yes ? j * p.k + l : l * p.n + j))];
+          sum += x * y;
+          magnitude += std::abs(x * y);
+        }
+        const std::int64_t at_c = g * p.stride_c + i * p.n + j;
+        const double old = p.beta == 0 ? 0 : static_cast<double>(p.beta) * static_cast<double>(before[at(at_c)]);
+        const double wanted = p.alpha * sum + old, bound = unit * (std::abs(p.alpha) * magnitude + std::abs(old));
+        if (!(std::abs(c[at(at_c)] - wanted) <= bound))
+          return "m " + std::to_string(p.m) + " n " + std::to_string(p.n) + " k " + std::to_string(p.k) + " batch " + std::to_string(g) +
+                 (p.a == Transposed::yes ? " A'" : " A") + (p.b == Transposed::yes ? "B'" : "B") + ": element [" + std::to_string(i) + ", " +
+                 std::to_string(j) + "] is " + std::to_string(c[at(at_c)]) + ", not " + std::to_string(wanted);
+      }
+  for (std::size_t i = c.size() - kGuard; i < c.size(); ++i)
+    if (c[i] != kSentinel) return "an element after C was written";
+  return "";
+}
+
+std::string check_product(const GemmProblem& p, std::int64_t workspace_bytes, const Run& run) {
+  Device& device = testing::test_device();
+  const auto a = values(elements(p.m * p.k, p.stride_a, p.batch), 1), b = values(elements(p.k * p.n, p.stride_b, p.batch), 2);
+  auto c = values(elements(p.m * p.n, p.stride_c, p.batch), 3);
+  if (p.beta == 0) std::fill(c.begin(), c.end(), std::numeric_limits<float>::quiet_NaN());  // must not be read
+  c.insert(c.end(), kGuard, kSentinel);
+  const auto before = c;
+  const Operand on_a(device, a), on_b(device, b), on_c(device, c), workspace(device, ceil_div(workspace_bytes, 4));
+  Region written = on_c.region();
+  written.bytes -= 4 * kGuard;
+  run(device, p, on_a.region(), on_b.region(), written, workspace.region());
+  device.read(on_c.region(), std::as_writable_bytes(std::span(c)));
+  return difference(p, a, b, before, c);
+}
+
+std::string check_product(const GemmProblem& p, const GemmProvider& provider) {
+  const DeviceProfile& profile = testing::test_device().profile();
+  if (provider.declines(p, profile)) return "";
+  return check_product(p, provider.workspace_bytes(p, profile), provider.run);
+}
+
+std::string check_product(const GemmProblem& p, NativeForm form) {
+  const DeviceProfile& profile = testing::test_device().profile();
+  return check_product(p, native_workspace_bytes(p, profile, form), [form](Device& d, const GemmProblem& q, const Region& a, const Region& b,
+                                                                         const Region& c, const Region& w) { run_native(d, q, a, b, c, w, form); });
+}
+
+GemmProblem problem(std::int64_t m, std::int64_t n, std::int64_t k, Transposed a = Transposed::no, Transposed b = Transposed::no) {
+  return {.m = m, .n = n, .k = k, .a = a, .b = b};
+}
+
+bool takes(NativeForm form, const GemmProblem& p) {
+  return form != NativeForm::dots || (p.a == Transposed::no && p.b == Transposed::yes);
+}
+
+constexpr Transposed kBoth[] = {Transposed::no, Transposed::yes};
+constexpr NativeForm kForms[] = {NativeForm::tiles, NativeForm::dots, NativeForm::columns};
+
+TEST(DeviceGemm, every_provider_agrees_with_the_definition_around_tile_edges) {
+  for (const GemmProvider& provider : gemm_providers())
+    for (std::size_t i = 0; i < 10; ++i)
+      for (std::size_t j = 0; j < 10; ++j)
+        for (const Transposed ta : kBoth)
+          for (const Transposed tb : kBoth)
+            ASSERT_EQ(check_product(problem(kStraddling[i], kStraddling[j], kStraddling[(i + 3 * j) % 10], ta, tb), provider), "") << provider.name;
+}
+
+TEST(DeviceGemm, every_native_form_agrees_with_the_definition_around_tile_edges) {
+  for (const NativeForm form : kForms)
+    for (std::size_t i = 0; i < 10; ++i)
+      for (std::size_t j = 0; j < 10; ++j)
+        for (const Transposed ta : kBoth)
+          for (const Transposed tb : kBoth) {
+            const auto p = problem(kStraddling[j], kStraddling[i], kStraddling[(7 * i + j) % 10], ta, tb);
+            if (takes(form, p)) {
+            ASSERT_EQ(check_product(p, form), "") << static_cast<int>(form);
+          }
+          }
+}
+
+TEST(DeviceGemm, inner_axis_longer_than_a_block_is_summed_whole) {
+  for (const NativeForm form : kForms)
+    for (const std::int64_t k : {255, 256, 257, 700})
+      for (const Transposed ta : kBoth)
+        for (const Transposed tb : kBoth) {
+          auto p = problem(29, 45, k, ta, tb);
+          p.alpha = 0.5f;
+          p.beta = -2;
+          if (takes(form, p)) {
+            ASSERT_EQ(check_product(p, form), "");
+          }
+        }
+}
+
+TEST(DeviceGemm, alpha_and_beta_scale_product_and_old_values) {
+  for (const GemmProvider& provider : gemm_providers())
+    for (const float alpha : {0.f, 1.f, -1.5f})
+      for (const float beta : {0.f, 1.f, 0.25f}) {
+        auto p = problem(37, 50, 21);
+        p.alpha = alpha;
+        p.beta = beta;
+        ASSERT_EQ(check_product(p, provider), "") << provider.name;
+      }
+}
+
+TEST(DeviceGemm, batches_keep_to_their_strides_and_a_stride_of_0_repeats) {
+  for (const GemmProvider& provider : gemm_providers())
+    for (const Transposed ta : kBoth)
+      for (const Transposed tb : kBoth)
+        for (const int repeated : {0, 1, 2}) {
+          auto p = problem(19, 35, 26, ta, tb);
+          p.batch = 5;
+          p.stride_a = repeated == 1 ? 0 : p.m * p.k;
+          p.stride_b = repeated == 2 ? 0 : p.k * p.n;
+          p.stride_c = p.m * p.n;
+          p.beta = 1;
+          ASSERT_EQ(check_product(p, provider), "") << provider.name;
+        }
+}
+
+TEST(KernelsGemm, native_forms_read_and_write_only_their_own) {
+  for (const NativeForm form : kForms)
+    for (const auto& [m, n, k] : {std::array{1, 1, 1}, std::array{13, 33, 17}, std::array{17, 40, 5}, std::array{50, 20, 16}, std::array{3, 35, 20}})
+      for (const Transposed ta : kBoth)
+        for (const Transposed tb : kBoth) {
+          auto p = problem(m, n, k, ta, tb);
+          p.beta = m == 3 ? 1.f : 0.f;
+          if (takes(form, p)) {
+            ASSERT_EQ(check_product(p, form), "") << static_cast<int>(form);
+          }
+        }
+}
+
+TEST(KernelsGemm, empty_inner_axis_leaves_beta_times_the_old_values) {
+  for (const NativeForm form : kForms)
+    for (const float beta : {0.f, 3.f}) {
+      auto p = problem(14, 40, 0, Transposed::no, Transposed::yes);
+      p.beta = beta;
+      EXPECT_EQ(check_product(p, form), "");
+    }
+}
+
+TEST(KernelsGemm, empty_results_do_nothing) {
+  for (const auto& [m, n] : {std::pair{0, 5}, std::pair{5, 0}})
+    for (const NativeForm form : kForms) EXPECT_EQ(check_product(problem(m, n, 3, Transposed::no, Transposed::yes), form), "");
+}
+
+TEST(DeviceGemm, same_product_twice_gives_the_same_bits) {
+  Device& device = testing::test_device();
+  const auto p = problem(70, 90, 600);
+  const GemmProvider& provider = choose_gemm(p, device.profile());
+  const Operand a(device, values(p.m * p.k, 1)), b(device, values(p.k * p.n, 2)), workspace(device, provider.workspace_bytes(p, device.profile()) / 4);
+  std::vector<float> first(at(p.m * p.n)), second(first);
+  for (auto* result : {&first, &second}) {
+    const Operand c(device, p.m * p.n);
+    provider.run(device, p, a.region(), b.region(), c.region(), workspace.region());
+    device.read(c.region(), std::as_writable_bytes(std::span(*result)));
+  }
+  EXPECT_EQ(first, second);
+}
+
+TEST(Gemm, provider_is_chosen_by_device_and_by_the_users_wish) {
+  DeviceProfile profile;
+  const auto p = problem(64, 64, 64);
+  profile.kind = DeviceKind::cpu;
+  EXPECT_STREQ(choose_gemm(p, profile).name, "native");
+  profile.gemm = GemmChoice::clblast;
+  EXPECT_STREQ(choose_gemm(p, profile).name, "clblast");
+  profile.kind = DeviceKind::gpu;
+  profile.gemm = GemmChoice::automatic;
+  EXPECT_STREQ(choose_gemm(p, profile).name, "clblast");
+  profile.gemm = GemmChoice::native;
+  EXPECT_STREQ(choose_gemm(p, profile).name, "native");
+  profile.gemm = GemmChoice::clblast;
+  EXPECT_STREQ(choose_gemm(problem(64, 64, 0), profile).name, "native") << "CLBlast takes no empty extent";
+}
+
+}  // namespace
+}  // namespace gemel::opencl

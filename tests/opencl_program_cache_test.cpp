@@ -1,0 +1,185 @@
+#include "opencl/program_cache.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "engine/base/error.h"
+#include "engine/base/span.h"
+#include "opencl/sources.h"
+#include "tests/test_device.h"
+
+namespace gemel::opencl {
+namespace {
+
+namespace fs = std::filesystem;
+using Binary = std::vector<unsigned char>;
+
+/// A folder that goes with the test.
+class Folder {
+ public:
+  Folder() : path_(fs::temp_directory_path() / ("gemel_program_cache_" + std::to_string(::getpid()) + "_" +
+                                                ::testing::UnitTest::GetInstance()->current_test_info()->name())) {
+    fs::remove_all(path_);
+  }
+  ~Folder() { fs::remove_all(path_); }
+  const fs::path& path() const { return path_; }
+  std::vector<fs::path> files() const {
+    std::vector<fs::path> out;
+    if (fs::exists(path_))
+      for (const auto& entry : fs::directory_iterator(path_)) out.push_back(entry.path());
+    return out;
+  }
+
+ private:
+  fs::path path_;
+};
+
+/// GEMEL_CACHE_DIR while it lives.
+class CacheFolder : public Folder {
+ public:
+  CacheFolder() { setenv("GEMEL_CACHE_DIR", path().c_str(), 1); }
+  ~CacheFolder() {
+    if (before_.empty()) unsetenv("GEMEL_CACHE_DIR");
+    else setenv("GEMEL_CACHE_DIR", before_.c_str(), 1);
+  }
+
+ private:
+  std::string before_ = std::getenv("GEMEL_CACHE_DIR") ? std::getenv("GEMEL_CACHE_DIR") : "";
+};
+
+DeviceProfile some_profile() {
+  DeviceProfile p;
+  p.platform = "platform";
+  p.name = "device";
+  p.driver = "1.0";
+  return p;
+}
+
+void overwrite(const fs::path& file, const std::string& content) { std::ofstream(file, std::ios::binary | std::ios::trunc) << content; }
+
+std::string content(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+int answer(Device& device) {
+  Kernel& kernel = device.generated_kernel("answer", [] { return std::string("__kernel void answer(__global int* y) { *y = 42; }"); }, "answer");
+  const Buffer y = device.memory().allocate(4, "y");
+  device.run(kernel, range1(1), {whole(y)});
+  int value = 0;
+  device.read(whole(y), std::as_writable_bytes(std::span(&value, 1)));
+  return value;
+}
+
+TEST(ProgramCache, stored_binary_is_found_again_under_its_source_options_and_device) {
+  const Folder folder;
+  const ProgramCache cache(folder.path(), some_profile());
+  const Binary binary{1, 2, 3};
+  EXPECT_TRUE(cache.load("source", "").empty());
+  cache.store("source", "", binary);
+  EXPECT_EQ(cache.load("source", ""), binary);
+  EXPECT_TRUE(cache.load("other source", "").empty());
+  EXPECT_TRUE(cache.load("source", "-DX").empty());
+  for (std::string DeviceProfile::*field : {&DeviceProfile::name, &DeviceProfile::driver, &DeviceProfile::platform, &DeviceProfile::version}) {
+    DeviceProfile other = some_profile();
+    other.*field += "!";
+    EXPECT_TRUE(ProgramCache(folder.path(), other).load("source", "").empty());
+  }
+  EXPECT_EQ(folder.files().size(), 1u) << "nothing is left beside it";
+}
+
+TEST(ProgramCache, damaged_file_is_as_good_as_none) {
+  const Folder folder;
+  const ProgramCache cache(folder.path(), some_profile());
+  cache.store("source", "", Binary(100, 7));
+  const fs::path file = folder.files().at(0);
+  const std::string good = content(file);
+  std::string flipped = good;
+  flipped.back() ^= 1;
+  for (const std::string& bad : {std::string(), good.substr(0, 10), good.substr(0, good.size() - 1), good + "x", flipped}) {
+    overwrite(file, bad);
+    EXPECT_TRUE(cache.load("source", "").empty()) << bad.size() << " bytes";
+  }
+  cache.store("source", "", Binary(100, 7));
+  EXPECT_EQ(cache.load("source", ""), Binary(100, 7));
+}
+
+TEST(ProgramCache, writers_and_readers_never_meet_half_a_file) {
+  const Folder folder;
+  const ProgramCache cache(folder.path(), some_profile());
+  const Binary binary(1 << 16, 5);
+  cache.store("source", "", binary);
+  std::vector<std::thread> threads;
+  std::atomic<int> misses = 0;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 50; ++i) {
+        if (t % 2) cache.store("source", "", binary);
+        else if (cache.load("source", "") != binary) ++misses;
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(misses, 0);
+  EXPECT_EQ(folder.files().size(), 1u);
+}
+
+TEST(ProgramCache, folder_that_cannot_be_made_changes_nothing) {
+  const Folder folder;
+  fs::create_directories(folder.path());
+  overwrite(folder.path() / "file", "");
+  const ProgramCache cache(folder.path() / "file" / "below", some_profile());
+  cache.store("source", "", Binary(3, 1));
+  EXPECT_TRUE(cache.load("source", "").empty());
+}
+
+TEST(ProgramCache, folder_follows_the_environment) {
+  const CacheFolder folder;
+  EXPECT_EQ(ProgramCache::default_folder(), folder.path());
+}
+
+TEST(DeviceProgramCache, second_device_runs_the_first_ones_binary) {
+  const CacheFolder folder;
+  EXPECT_EQ(answer(*Device::open(testing::test_device_options())), 42);
+  const auto files = folder.files();
+  if (files.empty()) GTEST_SKIP() << "the driver gives no binaries";
+  const auto written = fs::last_write_time(files[0]);
+  EXPECT_EQ(answer(*Device::open(testing::test_device_options())), 42);
+  EXPECT_EQ(folder.files(), files);
+  EXPECT_EQ(fs::last_write_time(files[0]), written) << "it was built again";
+}
+
+TEST(DeviceProgramCache, damaged_binary_is_built_again) {
+  const CacheFolder folder;
+  EXPECT_EQ(answer(*Device::open(testing::test_device_options())), 42);
+  const auto files = folder.files();
+  if (files.empty()) GTEST_SKIP() << "the driver gives no binaries";
+  const std::string good = content(files[0]);
+  overwrite(files[0], good.substr(0, good.size() / 2));
+  EXPECT_EQ(answer(*Device::open(testing::test_device_options())), 42);
+  EXPECT_EQ(content(files[0]).size(), good.size());
+}
+
+TEST(DeviceProgramCache, binary_that_the_driver_refuses_is_built_again) {
+  const CacheFolder folder;
+  const auto device = Device::open(testing::test_device_options());
+  if (device->profile().platform == "rusticl") GTEST_SKIP() << "its driver ends the process on a binary that is not its own";
+  const std::string source = "__kernel void answer(__global int* y) { *y = 42; }";
+  ProgramCache(folder.path(), device->profile()).store(source, "", Binary(200, 3));
+  EXPECT_EQ(answer(*device), 42);
+}
+
+TEST(EmbeddedSources, are_found_whole_and_without_includes) {
+  ASSERT_FALSE(kernel_sources().empty());
+  for (const KernelSource& s : kernel_sources())
+    EXPECT_EQ(embedded_source(s.file).find("\n#include"), std::string::npos) << s.file;
+  EXPECT_THROW(embedded_source("no_such_file.cl"), InternalError);
+}
+
+}  // namespace
+}  // namespace gemel::opencl
