@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "engine/kernel.h"
-#include "engine/ops/catalog.h"
 
 namespace gemel {
 namespace {
@@ -93,51 +93,36 @@ Specs scalars_of(std::span<const Spec> in) {
   return out;
 }
 
-bool accepts(const OpDef& op, const Specs& signature, DType out, const Attributes& attributes) {
-  if (!op.elementwise || op.inputs.size() != signature.size()) return false;
-  try {
-    return op.infer(signature, attributes)[0].dtype == out;
-  } catch (const Error&) {
-    return false;
-  }
-}
+using Form = std::string (*)(const OpDef&, const Specs& in, DType out, const std::vector<bool>& constant);
 
-/// Attributes with which `infer` can be asked about element types alone.
-Attributes placeholder_attributes(const OpDef& op, DType out) {
-  Attributes attributes;
-  for (const AttributeDef& a : op.attributes) {
-    if (a.type == Type::dtype) attributes.set(a.name, out);
-    if (a.type == Type::real) attributes.set(a.name, 1.0);
-    if (a.type == Type::integer) attributes.set(a.name, std::int64_t{0});
-    if (a.type == Type::shape) attributes.set(a.name, Shape{});
-  }
-  return attributes;
-}
-
-/// All elementwise kernels of one signature (input types -> output type): one program, built once.
-std::string program_source(const Specs& signature, DType out) {
+/// An operator's kernels of one form, for every set of inputs that hold one value a row: one program, built when first used.
+/// Small programs: a whole family at once would cost the first step some seconds.
+std::string program_source(const OpDef& op, const Specs& signature, DType out, Form form) {
   std::string text =
       "#ifdef __clang__\n#define GEMEL_INDEPENDENT _Pragma(\"clang loop vectorize(assume_safety)\")\n#else\n"
       "#define GEMEL_INDEPENDENT\n#endif\n";
-  for (const OpDef* op : catalog()) {
-    if (!accepts(*op, signature, out, placeholder_attributes(*op, out))) continue;
-    for (unsigned mask = 0; mask < (1u << signature.size()); ++mask) {
-      std::vector<bool> constant;
-      for (std::size_t i = 0; i < signature.size(); ++i) constant.push_back((mask >> i) & 1u);
-      text += chunk_kernel(*op, signature, out, constant) + item_kernel(*op, signature, out, constant);
-    }
-    text += general_kernel(*op, signature, out);
+  for (unsigned mask = 0; mask < (1u << signature.size()); ++mask) {
+    std::vector<bool> constant;
+    for (std::size_t i = 0; i < signature.size(); ++i) constant.push_back((mask >> i) & 1u);
+    text += form(op, signature, out, constant);
   }
   return text;
 }
 
-opencl::Kernel& kernel_of(const Launch& l, const std::string& name) {
+opencl::Kernel& kernel_of(const Launch& l, const char* form, const std::string& name,
+                          const std::function<std::string(const Specs&, DType)>& source) {
   const Specs signature = scalars_of(l.problem().inputs);
   const DType out = l.out_spec(0).dtype;
-  std::string title = "elementwise";
+  std::string title = l.problem().op.name + "_" + form;
   for (const Spec& s : signature) title += "_" + type_name(s.dtype);
   title += "_" + type_name(out);
-  return l.device().generated_kernel(title, [&] { return program_source(signature, out); }, name);
+  return l.device().generated_kernel(title, [&] { return source(signature, out); }, name);
+}
+
+opencl::Kernel& folded_kernel(const Launch& l, const char* name, Form form, const Folded& f) {
+  const OpDef& op = l.problem().op;
+  return kernel_of(l, name, pattern_name(op.name, name, f.column_constant),
+                   [&](const Specs& in, DType out) { return program_source(op, in, out, form); });
 }
 
 std::vector<opencl::Argument> leading_arguments(const Launch& l) {
@@ -164,7 +149,7 @@ void launch_chunks(Launch& l) {
   const std::int64_t row_block = std::max<std::int64_t>(1, kChunkElements / std::max<std::int64_t>(1, f.columns));
   for (std::int64_t v : {f.rows, f.columns, row_block, column_block}) arguments.emplace_back(v);
   for (std::int64_t stride : f.row_stride) arguments.emplace_back(stride);
-  l.device().run(kernel_of(l, pattern_name(l.problem().op.name, "chunk", f.column_constant)),
+  l.device().run(folded_kernel(l, "chunk", chunk_kernel, f),
                  opencl::range2({f.columns ? ceil_div(f.columns, column_block) : 0, ceil_div(f.rows, row_block)}, {1, 1}), arguments);
 }
 
@@ -174,7 +159,7 @@ void launch_items(Launch& l) {
   for (std::int64_t v : {f.rows, f.columns}) arguments.emplace_back(v);
   for (std::int64_t stride : f.row_stride) arguments.emplace_back(stride);
   const std::int64_t group = f.columns >= kGroup ? kGroup : 32;
-  l.device().run(kernel_of(l, pattern_name(l.problem().op.name, "item", f.column_constant)),
+  l.device().run(folded_kernel(l, "item", item_kernel, f),
                  opencl::range2({round_up(f.columns, group), f.rows}, {group, 1}), arguments);
 }
 
@@ -190,7 +175,10 @@ void launch_general(Launch& l) {
     arguments.emplace_back(axis >= 0 ? shape[axis] : std::int64_t{1});
     for (const Shape& s : strides) arguments.emplace_back(axis >= 0 ? s[axis] : std::int64_t{0});
   }
-  l.device().run(kernel_of(l, l.problem().op.name + "_general"), opencl::range1(round_up(n, kGroup), kGroup), arguments);
+  const OpDef& op = l.problem().op;
+  opencl::Kernel& kernel =
+      kernel_of(l, "general", op.name + "_general", [&](const Specs& in, DType out) { return general_kernel(op, in, out); });
+  l.device().run(kernel, opencl::range1(round_up(n, kGroup), kGroup), arguments);
 }
 
 }  // namespace
