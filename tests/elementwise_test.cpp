@@ -1,0 +1,91 @@
+// What samples cannot show of the elementwise operators: NaN, ties, kinks, and what a history keeps.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "engine/autograd.h"
+#include "engine/ops/ops.h"
+#include "engine/session.h"
+#include "tests/test_device.h"
+
+namespace gemel::testing {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// The device and the reference have to agree on each of these.
+enum class Where { reference, device };
+class Elementwise : public ::testing::TestWithParam<Where> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == Where::reference)
+      session = Session::reference();
+    else
+      session = std::make_unique<Session>(test_device());
+  }
+  Value vector(const std::vector<double>& x) {
+    return session->tensor({Shape{static_cast<std::int64_t>(x.size())}, DType::float32}, std::span<const double>(x));
+  }
+  std::unique_ptr<Session> session;
+};
+
+TEST_P(Elementwise, nan_passes_through_relu_clamp_and_maximum) {
+  const Value x = vector({kNaN, 1, -2}), y = vector({0, kNaN, -1});
+  for (const Value& held : {relu(x), relu6(x), clamp(x, -1, 1)}) EXPECT_TRUE(std::isnan(read(held)[0]));
+  for (const Value& best : {maximum(x, y), minimum(x, y)}) {
+    EXPECT_TRUE(std::isnan(read(best)[0]));
+    EXPECT_TRUE(std::isnan(read(best)[1]));
+    EXPECT_FALSE(std::isnan(read(best)[2]));
+  }
+}
+
+TEST_P(Elementwise, is_finite_tells_infinities_and_nan) {
+  EXPECT_EQ(read(is_finite(vector({1, kNaN, kInfinity, -kInfinity, 0}))), (std::vector<double>{1, 0, 0, 0, 1}));
+}
+
+TEST_P(Elementwise, casts_truncate_and_bool_is_not_zero) {
+  const Value x = vector({-2.7, -0.5, 0, 0.9, 3.5});
+  EXPECT_EQ(read(cast(x, DType::int32)), (std::vector<double>{-2, 0, 0, 0, 3}));
+  EXPECT_EQ(read(cast(x, DType::int64)), (std::vector<double>{-2, 0, 0, 0, 3}));
+  EXPECT_EQ(read(cast(x, DType::boolean)), (std::vector<double>{1, 1, 0, 1, 1}));
+}
+
+TEST_P(Elementwise, equal_elements_share_the_gradient_of_maximum) {
+  const Value a = leaf(vector({1, 2, 3})), b = leaf(vector({1, 5, 0}));
+  const Values g = gradient({maximum(a, b)}, {a, b});
+  EXPECT_EQ(read(g[0]), (std::vector<double>{0.5, 0, 1}));
+  EXPECT_EQ(read(g[1]), (std::vector<double>{0.5, 1, 0}));
+}
+
+TEST_P(Elementwise, power_has_finite_gradients_at_zero) {
+  const Value a = leaf(vector({0, 0, 2})), b = leaf(vector({0, 2, 0}));
+  const Values g = gradient({power(a, b)}, {a, b});
+  EXPECT_EQ(read(g[0]), (std::vector<double>{0, 0, 0}));
+  const std::vector<double> of_b = read(g[1]);
+  EXPECT_EQ(of_b[0], 0);
+  EXPECT_EQ(of_b[1], 0);
+  EXPECT_NEAR(of_b[2], std::log(2.0), 1e-6);  // float32
+}
+
+TEST_P(Elementwise, relu_keeps_its_output_alone) {
+  const Value x = leaf(vector({-1, 2}));
+  const Value y = relu(x);
+  EXPECT_FALSE(y.node()->inputs[0].value);
+  EXPECT_TRUE(y.node()->outputs[0].value);
+}
+
+TEST_P(Elementwise, sigmoid_and_silu_hold_at_both_ends) {
+  const Value x = vector({-200, 200});
+  EXPECT_EQ(read(sigmoid(x)), (std::vector<double>{GetParam() == Where::reference ? 1 / (1 + std::exp(200.0)) : 0, 1}));
+  const std::vector<double> slope = read(silu_gradient(vector({1, 1}), x));
+  EXPECT_NEAR(slope[0], 0, 1e-30);
+  EXPECT_EQ(slope[1], 1);
+}
+
+std::string place(const ::testing::TestParamInfo<Where>& info) { return info.param == Where::reference ? "reference" : "device"; }
+INSTANTIATE_TEST_SUITE_P(sessions, Elementwise, ::testing::Values(Where::reference, Where::device), place);
+
+}  // namespace
+}  // namespace gemel::testing
