@@ -14,6 +14,12 @@ std::span<const OpDef* const> catalog() {
       // shape
       &reshape_def(),
       &broadcast_to_def(),
+      &transpose_def(),
+      &concatenate_def(),
+      &split_def(),
+      &slice_def(),
+      &slice_gradient_def(),
+      &pad_def(),
       // binary, comparison
       &add_def(),
       &subtract_def(),

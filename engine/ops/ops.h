@@ -25,7 +25,7 @@ Value copy(Value x);
 /// destination = source, in place. Shapes and types are equal; the destination is detached first.
 void assign(const Value& destination, Value source);
 
-// ---- shape.cpp, index.cpp
+// ---- shape.cpp, concatenate.cpp, slice.cpp, index.cpp
 /// The same elements, in the same order, under another shape; shares memory. One extent may be -1.
 Value reshape(Value x, const std::vector<std::int64_t>& shape);
 Value reshape(Value x, const Shape& shape);
@@ -39,6 +39,8 @@ Value concatenate(Values xs, std::int64_t axis);
 Values split(Value x, const std::vector<std::int64_t>& extents, std::int64_t axis);
 /// Elements starts[k], starts[k] + steps[k], ... below stops[k] of each axis. Starts and stops below 0 count from the end.
 Value slice(Value x, const Axes& starts, const Axes& stops, const Axes& steps = {});
+/// Gradient of slice, of the cut tensor's `shape`: zeros, with dy where slice read. Starts are 0 or more.
+Value slice_gradient(Value dy, const Shape& shape, const Axes& starts, const Axes& steps);
 /// `value` before and behind each axis.
 Value pad(Value x, const Axes& before, const Axes& after, double value = 0);
 /// y[..., i..., ...] = x[..., indices[i...], ...]: the axis is replaced by the axes of `indices` (int32 or int64).
@@ -204,6 +206,12 @@ const OpDef& assign_def();
 // shape
 const OpDef& reshape_def();
 const OpDef& broadcast_to_def();
+const OpDef& transpose_def();
+const OpDef& concatenate_def();
+const OpDef& split_def();
+const OpDef& slice_def();
+const OpDef& slice_gradient_def();
+const OpDef& pad_def();
 // binary, comparison
 const OpDef& add_def();
 const OpDef& subtract_def();
