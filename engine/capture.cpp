@@ -1,100 +1,17 @@
-// The graph interpreter: appends an instruction for each application.
+// Programs: captured, applied again, checked, listed.
 #include <fmt/format.h>
 
 #include <map>
-#include <set>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
+#include "engine/graph_trace.h"
 #include "engine/ops/ops.h"
 #include "engine/program.h"
 #include "engine/session.h"
 
 namespace gemel {
 namespace {
-
-class GraphTrace : public Trace {
- public:
-  GraphTrace(Session& session, Outside outside)
-      : session_(session), outside_(outside), first_node_(session.nodes_made()), random_(session.random()), scope_(session, *this) {}
-  ~GraphTrace() override {
-    session_.random() = std::move(random_);
-    for (auto& [storage, version] : bound_) storage->version = version;  // nothing was written yet
-  }
-
-  Value input(const Spec& spec) {
-    Value v(spec, std::make_shared<Storage>(session_, spec.elements()));
-    program_.inputs.push_back({define(v), spec});
-    if (outside_ == Outside::bound) return v;
-    v = leaf(v);  // a body is differentiated with respect to its own arguments
-    arguments_.insert(v.node().get());
-    return v;
-  }
-
-  void run(const OpDef& op, const Attributes& attributes, Values& in, Values& out) override {
-    Program::Instruction step{&op, attributes, {}, {}, *session_.scope(), {}, {}};
-    for (const Value& v : in) step.inputs.push_back(use(v, op.name));
-    for (const Value& v : out) step.outputs.push_back({define(v), v.spec()});
-    if (op.draws && program_.slots[at(step.inputs[at(*op.draws)].slot)].external)
-      throw UsageError(op.name + ": the random state is a constant of this graph, every replay would draw the same; accepted: a state that is an input");
-    for (int w : op.writes)
-      if (outside_ == Outside::passed && foreign_.count(in[at(w)].storage()))
-        throw UsageError(op.name + ": writes a value from outside this body; accepted: a pure body, which its gradient can run again");
-    program_.code.push_back(std::move(step));
-  }
-
-  Program finish(const Values& outputs) {
-    for (const Value& v : outputs) program_.outputs.push_back(use(v, "output"));
-    return std::move(program_);
-  }
-
- private:
-  int define(const Value& v) {
-    const int slot = static_cast<int>(program_.slots.size());
-    slot_of_[v.storage()] = slot;  // holds the storage, so its address stays its own
-    program_.slots.push_back({v.spec().bytes(), nullptr});
-    return slot;
-  }
-
-  void define_from_outside(const Value& v, const std::string& who) {
-    const auto& storage = v.storage();
-    const int slot = define(v);
-    if (outside_ == Outside::passed) {
-      if (v.offset() != 0) throw InternalError(who + ": a view into a slab is used inside a body");
-      foreign_[storage] = program_.captured.size();
-      program_.inputs.push_back({slot, v.spec()});
-      program_.captured.push_back(v.detached());
-    } else if (storage->memory) {
-      program_.slots[at(slot)].external = storage;
-      bound_.emplace_back(storage, storage->version);
-    } else {
-      throw UsageError(who + ": a value " + to_string(v.spec()) + " of another graph is used here; accepted: values of this graph, or computed ones");
-    }
-  }
-
-  Program::Use use(const Value& v, const std::string& who) {
-    const auto& storage = v.storage();
-    if (!slot_of_.count(storage)) define_from_outside(v, who);
-    const bool tracked = has_history(v);
-    if (const auto it = foreign_.find(storage); it != foreign_.end() && tracked) program_.captured[it->second] = v;
-    return {slot_of_[storage], v.spec(), v.offset(), storage->version, tracked};
-  }
-
-  bool has_history(const Value& v) const {  // a leaf made inside the body is a fresh start
-    return v.node() && (v.node()->op || v.node()->order <= first_node_ || arguments_.count(v.node().get()));
-  }
-
-  Session& session_;
-  Outside outside_;
-  Program program_;
-  std::map<std::shared_ptr<Storage>, int> slot_of_;
-  std::map<std::shared_ptr<Storage>, std::size_t> foreign_;  // index in captured
-  std::uint64_t first_node_;
-  std::vector<std::pair<std::shared_ptr<Storage>, std::uint64_t>> bound_;
-  std::set<const Node*> arguments_;
-  Random random_;  // the session's before the capture, which may begin a symbolic step
-  TraceScope scope_;
-};
 
 [[noreturn]] void broken(const std::string& after, std::size_t i, const Program::Instruction& step, const std::string& what) {
   throw InternalError(fmt::format("graph: after {}, instruction {} ({}): {}", after, i, step.op->name, what));
@@ -114,6 +31,7 @@ void verify_specs(const Program::Instruction& step, std::size_t i, const std::st
 
 Program capture(Session& session, const Specs& inputs, const std::function<Values(const Values&)>& body, Outside outside) {
   GraphTrace graph(session, outside);
+  const GraphTrace::InForce in_force(graph);
   Values in;
   for (const Spec& s : inputs) in.push_back(graph.input(s));
   return graph.finish(body(in));

@@ -147,4 +147,11 @@ void Executor::run(std::span<const Value> inputs, std::span<const Value> outputs
   for (std::size_t o = 0; o < outputs.size(); ++o) session_.interpreter().copy(results[o], outputs[o]);
 }
 
+Executor& ExecutorCache::find(Session& session, const std::shared_ptr<const Program>& program) {
+  if (const auto it = entries_.find(program.get()); it != entries_.end() && !it->second.program.expired()) return *it->second.executor;
+  std::erase_if(entries_, [](const auto& entry) { return entry.second.program.expired(); });
+  const std::shared_ptr<const Program> not_kept(std::shared_ptr<const Program>(), program.get());
+  return *entries_.emplace(program.get(), Entry{program, std::make_unique<Executor>(session, not_kept)}).first->second.executor;
+}
+
 }  // namespace gemel

@@ -1,6 +1,7 @@
 // Executor: runs a program, again and again, in memory that was planned once.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -47,6 +48,19 @@ class Executor {
   std::vector<std::vector<Patch>> patches_;           // [slot]: where a value given at run time goes
   std::vector<Bound> bound_;                          // [instruction]
   std::vector<Value> made_;                           // [slot]: outputs of the run under way
+};
+
+/// Executors by program. It does not keep the programs: an executor goes once its program has gone.
+class ExecutorCache {
+ public:
+  Executor& find(Session& session, const std::shared_ptr<const Program>& program);
+
+ private:
+  struct Entry {
+    std::weak_ptr<const Program> program;
+    std::unique_ptr<Executor> executor;
+  };
+  std::map<const Program*, Entry> entries_;
 };
 
 }  // namespace gemel

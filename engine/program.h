@@ -31,6 +31,7 @@ struct Program {
   struct Slot {
     std::int64_t bytes = 0;             // on the device
     std::shared_ptr<Storage> external;  // memory bound for good (parameters, statistics, constants), or null
+    std::string name;                   // of a placeholder or a variable; "" for the others
   };
   std::vector<Slot> slots;
   std::vector<Use> inputs, outputs;

@@ -6,13 +6,25 @@
 #include "engine/base/philox.h"
 #include "engine/base/span.h"
 #include "engine/eager.h"
+#include "engine/executor.h"
 #include "engine/host_cast.h"
 #include "engine/reference.h"
 
 namespace gemel {
 
+const Value& Random::state() {
+  if (make_state_) {
+    const auto make = std::exchange(make_state_, nullptr);
+    state_ = make();
+  }
+  return state_;
+}
+
+void Random::derive(std::function<Value()> make) { make_state_ = std::move(make); }
+
 void Random::begin(Value state) {
   state_ = std::move(state);
+  make_state_ = nullptr;
   ordinals_.clear();
 }
 
@@ -26,6 +38,7 @@ std::int64_t Random::next_stream(std::string_view scope) {
 Session::Session(std::unique_ptr<Interpreter> interpreter, opencl::Device* device, std::uint64_t seed)
     : interpreter_(std::move(interpreter)), device_(device), trace_(interpreter_.get()), seed_(seed) {
   scope_ = std::make_shared<const std::string>();
+  executors_ = std::make_unique<ExecutorCache>();
   manual_seed(seed);
 }
 
@@ -42,6 +55,8 @@ opencl::Device& Session::device() {
   if (!device_) throw UsageError("session: the reference session has no device");
   return *device_;
 }
+
+Executor& Session::executor(const std::shared_ptr<const Program>& program) { return executors_->find(*this, program); }
 
 Value Session::empty(const Spec& spec, std::string_view what) {
   auto storage = std::make_shared<Storage>(*this, spec.elements());
@@ -89,8 +104,8 @@ namespace {
 const Storage& concrete(const Value& value, const char* what) {
   if (!value) throw UsageError(std::string(what) + ": an empty value");
   if (!value.storage()->memory)
-    throw UsageError(std::string(what) + ": the value " + to_string(value.spec()) +
-                     " is symbolic, a name in a graph; run the graph and fetch it, or use cond and while_loop to decide by it");
+    throw UsageError(std::string(what) + ": the value " + to_string(value.spec()) + " is symbolic, a name in the graph '" +
+                     (value.storage()->graph ? *value.storage()->graph : "") + "'; run the graph and fetch it, or use cond and while_loop to decide by it");
   return *value.storage();
 }
 }  // namespace

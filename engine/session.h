@@ -23,16 +23,26 @@ namespace gemel {
 class Random {
  public:
   /// int64 [4]: seed, step, index of the batch's first sample in the epoch's order, fold (0 outside loops).
-  const Value& state() const { return state_; }
+  const Value& state();
   /// Begins a step: ordinals count from 0 again.
   void begin(Value state);
+  /// Replaces the state by one that is made when something draws; ordinals go on.
+  void derive(std::function<Value()> make);
+  /// Whether draws take exactly this value as their state.
+  bool is_state(const Value& value) const { return state_ && value.storage() == state_.storage(); }
+  /// Ordinals go on where the other's are.
+  void continue_ordinals(const Random& other) { ordinals_ = other.ordinals_; }
   /// Names the next draw of the module in `scope`: a hash of its path and an ordinal in it.
   std::int64_t next_stream(std::string_view scope);
 
  private:
   Value state_;
+  std::function<Value()> make_state_;
   std::map<std::string, std::int64_t, std::less<>> ordinals_;
 };
+
+class Executor;
+class ExecutorCache;
 
 class Session {
  public:
@@ -67,6 +77,9 @@ class Session {
   /// Seed of what is drawn from now on; begins step 0.
   void manual_seed(std::uint64_t seed);
 
+  /// The executor of a program that other programs run (a branch, a loop's body): kept as long as the program is.
+  Executor& executor(const std::shared_ptr<const Program>& program);
+
   bool gradients_enabled() const { return gradients_enabled_; }
   std::uint64_t next_node() { return ++nodes_; }
   std::uint64_t nodes_made() const { return nodes_; }
@@ -87,6 +100,7 @@ class Session {
   Random random_;
   bool gradients_enabled_ = true;
   std::shared_ptr<const std::string> scope_;
+  std::unique_ptr<ExecutorCache> executors_;
 };
 
 /// Puts a trace in force for its lifetime.

@@ -32,6 +32,7 @@ struct Storage {
   std::shared_ptr<Memory> memory;  // shared only while an output takes over an input's
   std::int64_t elements = 0;
   std::uint64_t version = 0;
+  std::shared_ptr<const std::string> graph;  // what the graph is called in which it is a name; null once computed
 };
 
 /// A spec, a storage with an offset into it (in elements), and a history (null: no gradient wanted).

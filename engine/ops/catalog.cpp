@@ -99,6 +99,9 @@ std::span<const OpDef* const> catalog() {
       &rmsprop_update_def(),
       &rmsprop_momentum_update_def(),
       // control
+      &conditional_def(),
+      &while_def(),
+      &scan_def(),
   };
   return defs;
 }

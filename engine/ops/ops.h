@@ -291,5 +291,8 @@ const OpDef& adam_update_def();
 const OpDef& rmsprop_update_def();
 const OpDef& rmsprop_momentum_update_def();
 // control
+const OpDef& conditional_def();
+const OpDef& while_def();
+const OpDef& scan_def();
 
 }  // namespace gemel

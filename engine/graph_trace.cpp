@@ -1,0 +1,124 @@
+#include "engine/graph_trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/base/error.h"
+#include "engine/base/span.h"
+
+namespace gemel {
+
+GraphTrace::GraphTrace(Session& session, Outside outside, std::string name)
+    : session_(session), outside_(outside), name_(std::make_shared<const std::string>(std::move(name))),
+      first_node_(session.nodes_made()), random_(session.random()) {}
+
+Value GraphTrace::input(const Spec& spec, std::string name) {
+  Value v(spec, std::make_shared<Storage>(session_, spec.elements()));
+  program_.inputs.push_back({define(v, std::move(name)), spec});
+  argument_storages_.insert(v.storage().get());
+  if (outside_ == Outside::bound || !is_floating(spec.dtype)) return v;
+  v = leaf(v);  // a body is differentiated with respect to its own arguments
+  arguments_.insert(v.node().get());
+  return v;
+}
+
+void GraphTrace::run(const OpDef& op, const Attributes& attributes, Values& in, Values& out) {
+  Program::Instruction step{&op, attributes, {}, {}, *session_.scope(), after_, {}};
+  for (const Value& v : in) step.inputs.push_back(use(v, op.name));
+  for (const Value& v : out) step.outputs.push_back({define(v), v.spec()});
+  check_draw(op, step, in);
+  check_writes(op, in);
+  program_.code.push_back(std::move(step));
+}
+
+void GraphTrace::check_draw(const OpDef& op, const Program::Instruction& step, const Values& in) const {
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    // A branch or a body is given the state only if it draws.
+    const bool draws = op.draws ? at(*op.draws) == i : op.execute && session_.random().is_state(in[i]);
+    if (draws && program_.slots[at(step.inputs[i].slot)].external)
+      throw UsageError(op.name + ": the random state is a constant of this graph, every replay would draw the same; accepted: a state that is an input");
+  }
+}
+
+void GraphTrace::check_writes(const OpDef& op, const Values& in) const {
+  if (outside_ == Outside::bound) return;
+  for (int w : op.writes)
+    if (const Value& v = in[at(w)]; !knows(v) || argument_storages_.count(v.storage().get()))
+      throw UsageError(op.name + ": writes a value from outside this body; accepted: a pure body, which its gradient can run again");
+}
+
+Program GraphTrace::finish(const Values& outputs) {
+  for (const Value& v : outputs) program_.outputs.push_back(use(v, "output"));
+  return std::move(program_);
+}
+
+int GraphTrace::define(const Value& v, std::string name) {
+  const int slot = static_cast<int>(program_.slots.size());
+  slot_of_[v.storage()] = slot;
+  if (!v.storage()->memory) v.storage()->graph = name_;
+  program_.slots.push_back({v.spec().bytes(), nullptr, std::move(name)});
+  return slot;
+}
+
+Program::Use GraphTrace::use_bound(const Value& v, const std::string& who) {
+  const auto& storage = v.storage();
+  if (!storage->memory)
+    throw UsageError(fmt::format("{}: a value {} of the graph '{}' is used in the graph '{}'; accepted: values of this graph, or computed ones",
+                                 who, to_string(v.spec()), storage->graph ? *storage->graph : "", *name_));
+  program_.slots[at(define(v))].external = storage;
+  bound_.emplace_back(storage, storage->version);
+  return use(v, who);
+}
+
+Program::Use GraphTrace::use_passed(const Value& v) {
+  const Range range{v.storage(), v.offset(), v.elements()};
+  auto it = foreign_.find(range);
+  if (it == foreign_.end()) {
+    const int slot = static_cast<int>(program_.slots.size());
+    program_.slots.push_back({v.spec().bytes(), nullptr, ""});
+    program_.inputs.push_back({slot, v.spec()});
+    it = foreign_.emplace(range, Foreign{slot, program_.captured.size()}).first;
+    program_.captured.push_back(v.detached());
+  }
+  const bool tracked = has_history(v);
+  if (tracked) program_.captured[it->second.captured] = v;
+  return {it->second.slot, v.spec(), 0, v.storage()->version, tracked};
+}
+
+Program::Use GraphTrace::use(const Value& v, const std::string& who) {
+  const auto it = slot_of_.find(v.storage());
+  if (it == slot_of_.end()) return outside_ == Outside::passed ? use_passed(v) : use_bound(v, who);
+  return {it->second, v.spec(), v.offset(), v.storage()->version, has_history(v)};
+}
+
+void GraphTrace::name_slot(const Value& value, const std::string& name) {
+  program_.slots[at(use(value, name).slot)].name = name;
+}
+
+std::vector<int> GraphTrace::run_after(std::vector<int> instructions) {
+  std::swap(after_, instructions);
+  return instructions;
+}
+
+bool GraphTrace::has_history(const Value& v) const {  // a leaf made inside the body is a fresh start
+  return v.node() && (v.node()->op || v.node()->order <= first_node_ || arguments_.count(v.node().get()));
+}
+
+void GraphTrace::swap_versions() {
+  for (auto& [storage, version] : bound_) std::swap(storage->version, version);
+}
+
+GraphTrace::InForce::InForce(GraphTrace& graph) : graph_(graph), scope_(graph.session_, graph) {
+  graph_.swap_versions();
+  std::swap(graph_.session_.random(), graph_.random_);
+}
+
+GraphTrace::InForce::~InForce() {
+  graph_.swap_versions();
+  std::swap(graph_.session_.random(), graph_.random_);
+  // A body's draws are followed by others of the same step: these are not the same.
+  if (graph_.outside_ == Outside::passed) graph_.session_.random().continue_ordinals(graph_.random_);
+}
+
+}  // namespace gemel

@@ -1,0 +1,85 @@
+// The graph interpreter: appends an instruction for each application. A capture is one that lives for a call; a graph that
+// is built bit by bit keeps one and puts it in force again and again.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "engine/program.h"
+#include "engine/session.h"
+
+namespace gemel {
+
+class GraphTrace : public Trace {
+ public:
+  /// @param name  what errors call the graph
+  GraphTrace(Session& session, Outside outside, std::string name = "graph");
+
+  /// A further input of the program. In a body (Outside::passed) it wants a gradient where its type allows.
+  Value input(const Spec& spec, std::string name = "");
+  void run(const OpDef& op, const Attributes& attributes, Values& inputs, Values& outputs) override;
+  /// How the program refers to a value; one from outside becomes known by it.
+  /// @param who  for the message  @throws UsageError a value of another graph
+  Program::Use use(const Value& value, const std::string& who);
+  /// Names a value's slot, for listings and files.
+  void name_slot(const Value& value, const std::string& name);
+  /// Whether the program makes or knows the value.
+  bool knows(const Value& value) const { return slot_of_.count(value.storage()) != 0; }
+  /// Instructions (by index) that all that are recorded from now on run after; returns those in force before.
+  std::vector<int> run_after(std::vector<int> instructions);
+
+  const Program& program() const { return program_; }
+  const std::string& name() const { return *name_; }
+  /// Where draws take their state from while the graph is in force.
+  Random& random() { return random_; }
+  /// The program with these outputs, moved out.
+  Program finish(const Values& outputs);
+
+  /// Puts the trace in force. Versions and the random state, as the graph sees them, are the graph's own: outside of it
+  /// nothing was written and nothing drawn.
+  class InForce {
+   public:
+    explicit InForce(GraphTrace& graph);
+    ~InForce();
+    InForce(const InForce&) = delete;
+    InForce& operator=(const InForce&) = delete;
+
+   private:
+    GraphTrace& graph_;
+    TraceScope scope_;
+  };
+
+ private:
+  int define(const Value& v, std::string name = "");
+  Program::Use use_bound(const Value& v, const std::string& who);
+  Program::Use use_passed(const Value& v);
+  void check_draw(const OpDef& op, const Program::Instruction& step, const Values& in) const;
+  void check_writes(const OpDef& op, const Values& in) const;
+  bool has_history(const Value& v) const;
+  void swap_versions();
+
+  struct Foreign {
+    int slot;
+    std::size_t captured;
+  };
+  using Range = std::tuple<std::shared_ptr<Storage>, std::int64_t, std::int64_t>;  // storage, offset, elements
+  Session& session_;
+  Outside outside_;
+  std::shared_ptr<const std::string> name_;
+  Program program_;
+  std::map<std::shared_ptr<Storage>, int> slot_of_;  // holds the storage, so its address stays its own
+  std::map<Range, Foreign> foreign_;                 // a parameter may be one of many in a slab
+  std::uint64_t first_node_;
+  std::vector<std::pair<std::shared_ptr<Storage>, std::uint64_t>> bound_;  // and its version on the other side
+  std::set<const Node*> arguments_;
+  std::set<const Storage*> argument_storages_;
+  std::vector<int> after_;
+  Random random_;
+};
+
+}  // namespace gemel

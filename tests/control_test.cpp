@@ -1,0 +1,182 @@
+#include "engine/control.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/autograd.h"
+#include "engine/base/error.h"
+#include "engine/executor.h"
+#include "engine/ops/ops.h"
+#include "tests/finite_differences.h"
+#include "tests/op_harness.h"
+#include "tests/test_device.h"
+
+namespace gemel::testing {
+namespace {
+
+// Central differences in double: error about step^2 and 1e-16 / step of the terms.
+constexpr double kDifferences = 1e-6;
+// A few chained float32 operations, relative to the largest element.
+constexpr double kDevice = 5e-5;
+
+Value scalar(Session& session, double value) { return full(session, f32({}), value); }
+
+void expect_right(const Scalar& f, const Specs& specs, double scale = 1) {
+  const auto e = against_differences(f, specs, scale);
+  EXPECT_LE(e.first, kDifferences);
+  EXPECT_LE(e.second, kDifferences);
+}
+
+Scalar branching(double threshold) {
+  return [threshold](const Values& v) {
+    return weighted(cond(less(sum(v[0]), scalar(v[0].session(), threshold)), [&]() -> Values { return {exp(v[0]) * v[1]}; },
+                         [&]() -> Values { return {v[0] * (v[0] * v[2])}; })[0]);
+  };
+}
+
+/// c = exp(0.2 c W + 0.3 c) while the sum of squares is below a limit.
+Values loop(const Value& start, const Value& w, double limit) {
+  Session& s = start.session();
+  const Value one = full(s, i64({}), 1), most = scalar(s, limit);
+  return while_loop([&](const Values& c) { return less(sum(c[1] * c[1]), most); },
+                    [&](const Values& c) -> Values { return {c[0] + one, exp(matmul(c[1], w) * 0.2 + c[1] * 0.3)}; },
+                    {full(s, i64({}), 0), start}, 8);
+}
+Scalar looping(double limit) {
+  return [limit](const Values& v) { return weighted(loop(v[0], v[1], limit)[1]); };
+}
+
+const Specs branch_specs{f32({2, 3}), f32({2, 3}), f32({2, 3})}, loop_specs{f32({2, 3}), f32({3, 3})};
+
+TEST(Control, gradients_of_the_branch_that_runs_match_differences) {
+  expect_right(branching(100), branch_specs);
+  expect_right(branching(-100), branch_specs);
+}
+
+class ControlTrips : public ::testing::TestWithParam<std::pair<double, int>> {};
+
+TEST_P(ControlTrips, gradients_of_a_loop_match_differences) {
+  const auto [limit, trips] = GetParam();
+  const auto session = Session::reference();
+  const Values v = leaves_for(*session, loop_specs, noise_for(loop_specs, 11, 0.5));
+  EXPECT_EQ(read(loop(v[0], v[1], limit)[0])[0], trips);
+  expect_right(looping(limit), loop_specs, 0.5);
+}
+INSTANTIATE_TEST_SUITE_P(none_some_and_all, ControlTrips, ::testing::Values(std::pair{0.1, 0}, std::pair{7.0, 2}, std::pair{1e9, 8}));
+
+TEST(Control, loops_and_branches_nest) {
+  expect_right([](const Values& v) {
+    return cond(full(v[0].session(), b8({}), 1), [&]() -> Values { return {looping(1e9)(v)}; }, [&]() -> Values { return {sum(v[0])}; })[0];
+  }, loop_specs, 0.5);
+  expect_right([](const Values& v) {
+    Session& s = v[0].session();
+    const Value zero = full(s, i64({}), 0), one = full(s, i64({}), 1), three = full(s, i64({}), 3);
+    return weighted(while_loop([&](const Values& c) { return less(c[0], three); },
+                               [&](const Values& c) -> Values {
+                                 const Values next = cond(less(c[0], one), [&]() -> Values { return {tanh(matmul(c[1], v[1]))}; },
+                                                          [&]() -> Values { return {sin(c[1]) * v[0]}; });
+                                 return {c[0] + one, next[0]};
+                               }, {zero, v[0]}, 5)[1]);
+  }, loop_specs, 0.5);
+}
+
+TEST(Control, detached_and_leaf_cut_inside_a_branch_as_outside) {
+  const auto cut = [](const Values& v) { return v[1].detached() * exp(v[0]) + v[1] * leaf(v[0]); };
+  const Scalar outside = [&](const Values& v) { return weighted(cut(v)); };
+  const Scalar inside = [&](const Values& v) {
+    return weighted(cond(full(v[0].session(), b8({}), 1), [&]() -> Values { return {cut(v)}; }, [&]() -> Values { return {v[0]}; })[0]);
+  };
+  const Specs specs{f32({2, 3}), f32({2, 3})};
+  const Data x = noise_for(specs, 1), along = noise_for(specs, 3);
+  const auto session = Session::reference();
+  // The same terms in double, added in another order.
+  EXPECT_LE(relative_error(first_order(*session, inside, specs, x), first_order(*session, outside, specs, x)), 1e-14);
+  EXPECT_LE(relative_error(hessian_vector(*session, inside, specs, x, along), hessian_vector(*session, outside, specs, x, along)), 1e-14);
+}
+
+TEST(Control, a_body_may_use_parts_of_one_slab) {
+  const auto session = Session::reference();
+  const Value slab = session->tensor(f32({4}), std::vector<double>{1, 2, 3, 4});
+  const Value a = leaf(slab.view(f32({2}), 0)), b = leaf(slab.view(f32({2}), 2));
+  const Values y = cond(full(*session, b8({}), 1), [&]() -> Values { return {a * b}; }, [&]() -> Values { return {a}; });
+  EXPECT_EQ(read(y[0]), (std::vector<double>{3, 8}));
+  const Values g = gradient({sum(y[0])}, {a, b});
+  EXPECT_EQ(read(g[0]), (std::vector<double>{3, 4}));
+  EXPECT_EQ(read(g[1]), (std::vector<double>{1, 2}));
+}
+
+TEST(Control, integer_values_pass_through_without_a_gradient) {
+  const auto session = Session::reference();
+  const Value x = leaf(session->tensor(f32({2}), std::vector<double>{1, 2}));
+  const Value n = full(*session, i64({}), 7);
+  const Values y = cond(full(*session, b8({}), 1), [&]() -> Values { return {x * x, n}; }, [&]() -> Values { return {x, n}; });
+  EXPECT_EQ(read(y[1])[0], 7);
+  EXPECT_EQ(read(gradient({sum(y[0])}, {x})[0]), (std::vector<double>{2, 4}));
+}
+
+template <class E>
+std::string refusal(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const E& e) {
+    return e.what();
+  }
+  return "nothing thrown";
+}
+
+TEST(Control, refusals_say_what_is_accepted) {
+  const auto session = Session::reference();
+  const Value x = session->tensor(f32({2}), std::vector<double>{1, 2}), yes = full(*session, b8({}), 1);
+  EXPECT_EQ(refusal<UsageError>([&] {
+    cond(yes, [&]() -> Values { assign(x, x * 2.0); return {x}; }, [&]() -> Values { return {x}; });
+  }), "assign: writes a value from outside this body; accepted: a pure body, which its gradient can run again");
+  EXPECT_EQ(refusal<ShapeError>([&] { cond(yes, [&]() -> Values { return {x}; }, [&]() -> Values { return {sum(x)}; }); }),
+            "conditional: value 0 is float32 [2] from then, float32 [] from otherwise; accepted: equal specs");
+  EXPECT_EQ(refusal<ShapeError>([&] { while_loop([&](const Values& c) { return c[0]; }, [](const Values& c) { return c; }, {x}, 3); }),
+            "while: the condition returns float32 [2]; accepted: one bool []");
+  EXPECT_EQ(refusal<ShapeError>([&] { while_loop([&](const Values&) { return yes; }, [](const Values& c) -> Values { return {sum(c[0])}; }, {x}, 3); }),
+            "while: the body returns float32 [] for carried value 0; accepted: float32 [2]");
+  EXPECT_EQ(refusal<UsageError>([&] {
+    while_loop([&](const Values& c) { read(c[0]); return yes; }, [](const Values& c) { return c; }, {x}, 3);
+  }), "read: the value float32 [2] is symbolic, a name in the graph 'graph'; run the graph and fetch it, or use cond and while_loop to decide by it");
+  EXPECT_EQ(read(x), (std::vector<double>{1, 2}));
+  EXPECT_FALSE(session->capturing());
+}
+
+TEST(DeviceControl, gradients_match_the_reference_and_graph_equals_eager_bit_for_bit) {
+  Session& device = test_session();
+  const auto reference = Session::reference();
+  for (const auto& [f, specs] : {std::pair{branching(100), branch_specs}, std::pair{looping(7.0), loop_specs}, std::pair{looping(1e9), loop_specs}}) {
+    const Data x = noise_for(specs, 11, 0.5);
+    EXPECT_LE(relative_error(first_order(device, f, specs, x), first_order(*reference, f, specs, x)), kDevice);
+    const Values v = leaves_for(device, specs, x);
+    const auto step = [&, f = f](const Values& in) {
+      Values leaves;
+      for (const Value& i : in) leaves.push_back(leaf(i));
+      const Value y = f(leaves);
+      Values out = gradient({y}, leaves);
+      for (std::size_t i = 0; i < out.size(); ++i)
+        if (!out[i]) out[i] = full(device, in[i].spec(), 0);
+      out.push_back(y.detached());
+      return out;
+    };
+    const Values eager = step(v);
+    Executor executor(device, std::make_shared<Program>(capture(device, specs, step)));
+    for (int run = 0; run < 2; ++run) {
+      const Values graph = executor.run(v);
+      for (std::size_t i = 0; i < eager.size(); ++i) EXPECT_EQ(read_bytes(graph[i]), read_bytes(eager[i])) << "run " << run << ", result " << i;
+    }
+  }
+}
+
+TEST(DeviceControl, an_executor_is_kept_as_long_as_its_program) {
+  Session& device = test_session();
+  auto program = std::make_shared<const Program>(capture(device, {f32({3})}, [](const Values& v) -> Values { return {exp(v[0])}; }));
+  const Executor* first = &device.executor(program);
+  EXPECT_EQ(&device.executor(program), first);
+  const std::weak_ptr<const Program> watched = program;
+  program = nullptr;
+  EXPECT_TRUE(watched.expired()) << "the cache keeps the program";
+}
+
+}  // namespace
+}  // namespace gemel::testing
