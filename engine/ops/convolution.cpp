@@ -232,7 +232,7 @@ std::vector<AttributeDef> attributes(const char* shape_doc = nullptr) {
   return out;
 }
 
-std::vector<Variant> variants(Direction d) { return {depthwise_variant(d), gemm_variant(d), direct_variant(d)}; }
+std::vector<Variant> variants(Direction d) { return {depthwise_variant(d), tiles_variant(d), gemm_variant(d), direct_variant(d)}; }
 
 }  // namespace
 }  // namespace convolution

@@ -48,5 +48,6 @@ void run(const Launch& launch, std::string_view file, std::string_view kernel, c
 Variant direct_variant(Direction direction);
 Variant depthwise_variant(Direction direction);
 Variant gemm_variant(Direction direction);
+Variant tiles_variant(Direction direction);
 
 }  // namespace gemel::convolution

@@ -15,9 +15,10 @@ namespace gemel::convolution {
 namespace {
 
 constexpr std::int64_t kLocal = 64;
-constexpr std::int64_t kColumnBytes = 32 << 20;     // of one block of columns
-constexpr std::int64_t kWeightRows = 16384;         // longest sum of the weights' gradient before it is added to the rest
-constexpr std::int64_t kWorthwhileFlops = 1 << 17;  // below this, one simple kernel is faster than several launches
+constexpr std::int64_t kColumnBytes = 16 << 20;       // of one block of columns where it comes from a shared cache
+constexpr std::int64_t kWideColumnBytes = 128 << 20;  // and where only large products fill the device
+constexpr std::int64_t kWeightRows = 16384;           // longest sum of the weights' gradient before it is added to the rest
+constexpr std::int64_t kWorthwhileFlops = 1 << 17;    // below this, one simple kernel is faster than several launches
 
 opencl::GemmProblem gemm_of(Direction d, const Geometry& g, std::int64_t rows, bool accumulate) {
   using opencl::Transposed;
@@ -42,7 +43,8 @@ Plan plan_of(Direction d, const Geometry& g, const opencl::DeviceProfile& profil
   if (d == Direction::weights) rows = std::min(rows, round_up(kWeightRows, unit));
   Plan plan;
   if (!g.is_matrix_product()) {
-    const std::int64_t room = std::min(kColumnBytes, profile.max_allocation_bytes / 4);
+    const std::int64_t wanted = profile.has_real_local_memory ? kWideColumnBytes : kColumnBytes;
+    const std::int64_t room = std::min(wanted, profile.max_allocation_bytes / 4);
     rows = std::max(unit, std::min(rows, room / (4 * g.depth()) / unit * unit));
     plan.column_bytes = round_up(4 * rows * g.depth(), profile.base_alignment_bytes);
   }

@@ -1,0 +1,203 @@
+// Convolution of one group in register tiles, without a matrix of patches: the fast way on CPUs.
+// kernels/convolution_tiles.cl explains the layout.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/ops/common.h"
+#include "engine/ops/convolution.h"
+
+namespace gemel::convolution {
+namespace {
+
+constexpr const char* kFile = "convolution_tiles.cl";
+constexpr std::int64_t kWorthwhileFlops = 1 << 15;
+constexpr std::int64_t kPackChunk = 64;         // inner channels that one group packs
+constexpr std::int64_t kCachedBytes = 1 << 19;  // panels up to this stay in a core's second cache
+constexpr std::int64_t kEmulatedLoop = 1 << 14;  // llvmpipe cuts a work-item off after 65 535 iterations of all its loops
+constexpr std::int64_t kGroupsAUnit = 4;        // where the filters alone are too few, groups share the input channels
+constexpr std::int64_t kBlockPixels = 256;      // summed in registers before the weights' gradient is touched
+
+/// The register tile: accumulators and a panel's row fill the vector registers (32 of 16 lanes, or 16 of 8).
+struct Tile {
+  std::int64_t rows, columns;
+};
+Tile tile_for(const opencl::DeviceProfile& d) { return d.simd_width >= 16 ? Tile{8, 32} : Tile{6, 16}; }
+
+/// The part of the window that meets the image at any output pixel: of a 3 x 3 window over 1 x 1 images only the centre.
+Geometry cropped(Geometry g, std::int64_t& first_tap) {
+  const auto used = [](std::int64_t tap, std::int64_t out, std::int64_t in, std::int64_t stride, std::int64_t padding, std::int64_t dilation) {
+    for (std::int64_t i = 0; i < out; ++i)
+      if (const std::int64_t at = i * stride + tap * dilation - padding; at >= 0 && at < in) return true;
+    return false;
+  };
+  const auto rows = [&](std::int64_t tap) { return used(tap, g.p, g.h, g.stride[0], g.padding[0], g.dilation[0]); };
+  const auto columns = [&](std::int64_t tap) { return used(tap, g.q, g.w, g.stride[1], g.padding[1], g.dilation[1]); };
+  std::int64_t r0 = 0, r1 = g.r, s0 = 0, s1 = g.s;
+  while (r0 + 1 < r1 && !rows(r0)) ++r0;
+  while (r0 + 1 < r1 && !rows(r1 - 1)) --r1;
+  while (s0 + 1 < s1 && !columns(s0)) ++s0;
+  while (s0 + 1 < s1 && !columns(s1 - 1)) --s1;
+  first_tap = r0 * g.s + s0;
+  g.padding = {g.padding[0] - r0 * g.dilation[0], g.padding[1] - s0 * g.dilation[1]};
+  g.r = r1 - r0;
+  g.s = s1 - s0;
+  return g;
+}
+
+/// Groups that the sum over pixels is spread over: filters by shares of the input channels.
+struct Split {
+  std::int64_t blocks, channels;
+};
+Split split_of(const Geometry& g, const opencl::DeviceProfile& d) {
+  const Tile t = tile_for(d);
+  const std::int64_t blocks = ceil_div(g.k, t.columns);
+  const std::int64_t shares = std::min(ceil_div(g.c, t.rows), ceil_div(kGroupsAUnit * d.compute_units, blocks));
+  return {blocks, round_up(ceil_div(g.c, shares), t.rows)};
+}
+
+/// Steps of the innermost loop of one work-item.
+std::int64_t steps_of(Direction d, const Geometry& g, const opencl::DeviceProfile& profile) {
+  if (d == Direction::weights) return g.pixels() * g.taps() * split_of(g, profile).channels / tile_for(profile).rows;
+  return d == Direction::forward ? g.q * g.depth() : g.w * g.taps() * g.k;
+}
+
+template <Direction d>
+const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
+  const Geometry g = geometry_of<d>(p);
+  if (g.groups != 1) return "it has several groups";
+  if (g.pixels() == 0 || g.c == 0 || g.k == 0) return "an extent is 0";
+  if (d == Direction::weights && g.k < tile_for(profile).columns) return "it has fewer filters than a register tile";
+  if (profile.is_emulator && steps_of(d, g, profile) > kEmulatedLoop) return "its loops are too long for an emulator";
+  return nullptr;
+}
+
+/// @param full_share  the part of the tile's rows that have work  @param least  below it a matrix product is faster
+int rank_of(const Geometry& g, const opencl::DeviceProfile& profile, double full_share, double least) {
+  if (profile.has_real_local_memory || profile.is_emulator || !profile.is_cpu()) return -2;
+  if (g.flops() < kWorthwhileFlops) return -1;
+  return full_share < least ? 4 : 8;  // gemm has 5
+}
+
+std::int64_t panel_count(Direction d, const Geometry& g, const Tile& t) { return ceil_div(d == Direction::forward ? g.k : g.c, t.columns); }
+
+std::int64_t panel_bytes(Direction d, const Geometry& g, const Tile& t) {
+  return 4 * panel_count(d, g, t) * t.columns * g.taps() * (d == Direction::forward ? g.c : g.k);
+}
+
+template <Direction d>
+std::int64_t workspace_bytes(const Problem& p, const opencl::DeviceProfile& profile) {
+  std::int64_t first_tap = 0;
+  return panel_bytes(d, cropped(geometry_of<d>(p), first_tap), tile_for(profile));
+}
+
+std::string options_for(const Tile& t) { return fmt::format("-DMR={} -DNR={}", t.rows, t.columns); }
+
+/// Packs the weights of the window's part into the workspace.
+void pack(const Launch& l, Direction d, const Geometry& whole, const Geometry& part, std::int64_t first_tap, const Tile& t) {
+  const auto number = [](std::int64_t v) { return opencl::Argument(narrow<std::int32_t>(v)); };
+  const bool transposed = d == Direction::input;
+  l.run(kFile, "pack_panels",
+        opencl::range3({panel_count(d, part, t), part.taps(), ceil_div(transposed ? part.k : part.c, kPackChunk)}, {1, 1, 1}),
+        {l.in(1), l.workspace(), number(part.r), number(part.s), number(whole.s), number(first_tap), number(part.c), number(part.k),
+         number(transposed), number(kPackChunk)},
+        options_for(t));
+}
+
+/// Tiles that a row of output pixels of one image falls into: neighbours whose window has the same taps in the image.
+std::int64_t tiles_in_row(const Geometry& g, const Tile& t) {
+  const auto taps_at = [&](std::int64_t q) {
+    std::int64_t first = -1, last = -1;
+    for (std::int64_t s = 0; s < g.s; ++s)
+      if (const std::int64_t at = q * g.stride[1] + s * g.dilation[1] - g.padding[1]; at >= 0 && at < g.w) {
+        if (first < 0) first = s;
+        last = s;
+      }
+    return std::pair(first, last);
+  };
+  std::int64_t tiles = 0;
+  for (std::int64_t q = 0; q < g.q; ++tiles) {
+    std::int64_t count = 1;
+    while (count < t.rows && q + count < g.q && taps_at(q + count) == taps_at(q)) ++count;
+    q += count;
+  }
+  return tiles;
+}
+
+/// Whether a tile's pixels lie at one place of several images, or side by side; and the share of its rows that have work.
+struct Arrangement {
+  bool along_images;
+  double full_share;
+};
+Arrangement arrangement_of(const Geometry& g, const Tile& t) {
+  const std::int64_t by_images = ceil_div(g.n, t.rows) * g.q, by_rows = g.n * tiles_in_row(g, t);
+  const auto share = [&](std::int64_t tiles) { return static_cast<double>(g.n * g.q) / static_cast<double>(tiles * t.rows); };
+  return by_images <= by_rows ? Arrangement{true, share(by_images)} : Arrangement{false, share(by_rows)};
+}
+
+void forward_launch(Launch& l) {
+  const Geometry whole = geometry_of<Direction::forward>(l.problem());
+  const Tile t = tile_for(l.profile());
+  std::int64_t first_tap = 0;
+  const Geometry g = cropped(whole, first_tap);
+  pack(l, Direction::forward, whole, g, first_tap, t);
+  const bool along_images = arrangement_of(g, t).along_images;
+  const std::int64_t blocks = panel_count(Direction::forward, g, t), units = (along_images ? ceil_div(g.n, t.rows) : g.n) * g.p;
+  auto arguments = arguments_of({l.in(0), l.workspace(), l.out(0)}, g);
+  arguments.insert(arguments.end(), {blocks, units, std::int32_t{l.workspace().bytes <= kCachedBytes}, std::int32_t{along_images}});
+  run(l, kFile, "tiles_forward", opencl::range1(blocks * units, 1), arguments, options_for(t));
+}
+
+void input_launch(Launch& l) {
+  const Geometry whole = geometry_of<Direction::input>(l.problem());
+  const Tile t = tile_for(l.profile());
+  std::int64_t first_tap = 0;
+  const Geometry g = cropped(whole, first_tap);
+  pack(l, Direction::input, whole, g, first_tap, t);
+  const std::int64_t blocks = panel_count(Direction::input, g, t), units = ceil_div(g.n, t.rows) * g.h;
+  auto arguments = arguments_of({l.in(0), l.workspace(), l.out(0)}, g);
+  arguments.insert(arguments.end(), {blocks, units, std::int32_t{l.workspace().bytes <= kCachedBytes}});
+  run(l, kFile, "tiles_input_gradient", opencl::range1(blocks * units, 1), arguments, options_for(t));
+}
+
+void weights_launch(Launch& l) {
+  const Geometry g = geometry_of<Direction::weights>(l.problem());
+  const Tile t = tile_for(l.profile());
+  const auto [blocks, channels] = split_of(g, l.profile());
+  const bool along_images = g.q < 16 && g.n > g.q;  // the longer inner loop
+  auto arguments = arguments_of({l.in(0), l.in(1), l.out(0)}, g);
+  arguments.insert(arguments.end(), {narrow<std::int32_t>(channels), std::max<std::int64_t>(1, kBlockPixels / (along_images ? g.n : g.q)),
+                                     std::int32_t{along_images}});
+  run(l, kFile, "tiles_weight_gradient", opencl::range2({blocks, ceil_div(g.c, channels)}, {1, 1}), arguments, options_for(t));
+}
+
+double share_of(std::int64_t extent, std::int64_t unit) { return static_cast<double>(extent) / static_cast<double>(round_up(extent, unit)); }
+
+}  // namespace
+
+Variant tiles_variant(Direction d) {
+  constexpr const char* doc = "register tiles of pixels by channels, without a matrix of patches; for CPUs";
+  using opencl::DeviceProfile;
+  if (d == Direction::forward)
+    return {"tiles", doc, declines<Direction::forward>,
+            [](const Problem& p, const DeviceProfile& f) {
+              const Geometry g = geometry_of<Direction::forward>(p);
+              return rank_of(g, f, arrangement_of(g, tile_for(f)).full_share, 0.5);
+            },
+            workspace_bytes<Direction::forward>, forward_launch};
+  if (d == Direction::input)
+    return {"tiles", doc, declines<Direction::input>,
+            [](const Problem& p, const DeviceProfile& f) {
+              const Geometry g = geometry_of<Direction::input>(p);
+              return rank_of(g, f, share_of(g.n, tile_for(f).rows), 0.5);
+            },
+            workspace_bytes<Direction::input>, input_launch};
+  return {"tiles", doc, declines<Direction::weights>,
+          [](const Problem& p, const DeviceProfile& f) {
+            const Geometry g = geometry_of<Direction::weights>(p);
+            return rank_of(g, f, share_of(g.c, tile_for(f).rows), 0.25);
+          },
+          nullptr, weights_launch};
+}
+
+}  // namespace gemel::convolution

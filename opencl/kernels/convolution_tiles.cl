@@ -1,0 +1,179 @@
+// Convolution of one group without a matrix of patches, shaped for CPUs.
+// Layout: x [n, h, w, c], weights [r, s, c, k], y [n, p, q, k]; sh sw stride, ph pw padding, dh dw dilation.
+// Forward and input gradient: the weights are packed into panels of NR output channels, [panel][r, s, inner][NR], padded with
+// zeros. A tile is MR output pixels times NR channels of accumulators in vector registers. Its MR pixels either lie at the
+// same place of MR images, or side by side in one image; in both cases the same taps of the window lie inside the image for
+// all of them, so the inner loop has no border, and taps in the padding cost nothing.
+// Weight gradient: a tile is MR input channels times NR filters of one tap, summed over a block of pixels at a time.
+// Mapping: one work-item a group.
+// Options: MR (6 or 8), NR (16 or 32).
+
+#include "convolution.clh"
+
+#define ROWS_6(X) X(0) X(1) X(2) X(3) X(4) X(5)
+#define ROWS_8(X) ROWS_6(X) X(6) X(7)
+#define JOIN(a, b) a##b
+#define CALL(a, b) JOIN(a, b)
+#define ROWS(X) CALL(ROWS_, MR)(X)
+
+#if NR == 32
+#define DECLARE(i) float16 lo##i = 0, hi##i = 0;
+#define LOAD_PANEL const float16 plo = vload16(0, panel), phi = vload16(1, panel);
+#define UPDATE(i) { const float16 v = (float16)(from[offset##i]); lo##i = fma(v, plo, lo##i); hi##i = fma(v, phi, hi##i); }
+#define VECTORS(i) lo##i, hi##i
+#define VECTOR_PARAMETERS float16 lo, float16 hi
+#define EACH_VECTOR(f) f(0, lo) f(16, hi)
+#else
+#define DECLARE(i) float16 lo##i = 0;
+#define LOAD_PANEL const float16 plo = vload16(0, panel);
+#define UPDATE(i) lo##i = fma((float16)(from[offset##i]), plo, lo##i);
+#define VECTORS(i) lo##i
+#define VECTOR_PARAMETERS float16 lo
+#define EACH_VECTOR(f) f(0, lo)
+#endif
+
+/// Where row i of a tile reads, from where row 0 does; rows beyond `count` repeat the last and are not stored.
+#define OFFSET(i) const long offset##i = min(i, count - 1) * row_from;
+/// Adds `length` outer products of a column of MR values and a row of the panel.
+#define RUN(length, from_step, panel_step) \
+  for (int j = 0; j < (length); ++j) { \
+    LOAD_PANEL \
+    ROWS(UPDATE) \
+    from += from_step; \
+    panel += panel_step; \
+  }
+
+/// Lanes [begin, end) of a row; with `add`, to what is there.
+inline void store_lanes(__global float* to, int begin, int end, int add, VECTOR_PARAMETERS) {
+  if (begin == 0 && end == NR) {
+#define PUT(at, v) vstore16(add ? v + vload16(0, to + at) : v, 0, to + at);
+    EACH_VECTOR(PUT)
+    return;
+  }
+  float lanes[NR];
+#define SPILL(at, v) vstore16(v, 0, lanes + at);
+  EACH_VECTOR(SPILL)
+  for (int j = begin; j < end; ++j) to[j] = add ? to[j] + lanes[j] : lanes[j];
+}
+
+/// Taps [first, last) of a window that begins at `begin` lie inside an image of `extent`.
+inline int first_tap(int begin, int dilation) { return begin >= 0 ? 0 : (dilation - 1 - begin) / dilation; }
+inline int last_tap(int begin, int taps, int dilation, int extent) {
+  return begin >= extent ? 0 : min(taps, (extent - begin + dilation - 1) / dilation);
+}
+
+/// panels[b][t][i][j] = weights[tap, i, b NR + j], for the taps of a part of the window; [tap, b NR + j, i] where `transposed`.
+/// @param width  of the whole window  @param first  its tap where the part begins  @param c, k  the weights' last extents
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void pack_panels(__global const float* weights, __global float* panels, const int r, const int s, const int width, const int first,
+                 const int c, const int k, const int transposed, const int chunk) {
+  const int block = get_group_id(0), t = get_group_id(1);
+  const int inner = transposed ? k : c, outer = transposed ? c : k;
+  const int begin = get_group_id(2) * chunk, end = min(begin + chunk, inner), used = min(NR, outer - block * NR);
+  __global const float* from = weights + (long)(first + t / s * width + t % s) * c * k + (long)block * NR * (transposed ? k : 1);
+  __global float* to = panels + ((long)block * r * s + t) * inner * NR;
+  for (int i = begin; i < end; ++i) {
+    if (transposed)
+      for (int j = 0; j < used; ++j) to[(long)i * NR + j] = from[(long)j * k + i];
+    else
+      for (int j = 0; j < used; ++j) to[(long)i * NR + j] = from[(long)i * k + j];
+    for (int j = used; j < NR; ++j) to[(long)i * NR + j] = 0;
+  }
+}
+
+/// Which panel and which unit (a row of pixels, of one image or of MR) a group works on; the one that changes slowest is
+/// the one whose data should stay in cache.
+#define GROUP \
+  const long group = get_group_id(0); \
+  const int block = panels_first ? group % blocks : group / units; \
+  const long unit = panels_first ? group / blocks : group % units;
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void tiles_forward(__global const float* x, __global const float* panels, __global float* y, GEOMETRY, const long blocks,
+                   const long units, const int panels_first, const int along_images) {
+  GROUP
+  const int pi = unit % p, lanes = min(NR, k - block * NR);
+  const long image = unit / p * (along_images ? MR : 1);
+  const long row_from = along_images ? (long)h * w * c : sw * c, row_to = along_images ? (long)p * q * k : k;
+  const int top = pi * sh - ph, r0 = first_tap(top, dh), r1 = last_tap(top, r, dh, h);
+  for (int qi = 0, count = 0; qi < q; qi += along_images ? 1 : count) {
+    const int left = qi * sw - pw, s0 = first_tap(left, dw), s1 = last_tap(left, s, dw, w);
+    count = along_images ? min((long)MR, n - image) : 1;
+    if (!along_images)
+      while (count < MR && qi + count < q && first_tap(left + count * sw, dw) == s0 && last_tap(left + count * sw, s, dw, w) == s1) ++count;
+    const int taps = dw == 1 ? s1 - s0 : 1;  // neighbours in memory, x and panel alike: one run
+    ROWS(OFFSET)
+    ROWS(DECLARE)
+    for (int ri = r0; ri < r1; ++ri)
+      for (int si = s0; si < s1; si += taps) {
+        __global const float* from = x + ((image * h + top + ri * dh) * w + left + si * dw) * c;
+        __global const float* panel = panels + (((long)block * r + ri) * s + si) * c * NR;
+        RUN(taps * c, 1, NR)
+      }
+    __global float* to = y + ((image * p + pi) * q + qi) * k + block * NR;
+#define STORE_PIXEL(i) if (i < count) store_lanes(to + i * row_to, 0, lanes, 0, VECTORS(i));
+    ROWS(STORE_PIXEL)
+  }
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void tiles_input_gradient(__global const float* dy, __global const float* panels, __global float* dx, GEOMETRY, const long blocks,
+                          const long units, const int panels_first) {
+  GROUP
+  const int hi = unit % h, lanes = min(NR, c - block * NR);
+  const long image = unit / h * MR, row_from = (long)p * q * k, row_to = (long)h * w * c;
+  const int count = min((long)MR, n - image);
+  ROWS(OFFSET)
+  for (int wi = 0; wi < w; ++wi) {
+    ROWS(DECLARE)
+    for (int ri = 0; ri < r; ++ri) {
+      const int row = hi + ph - ri * dh;
+      if (row < 0 || row % sh || row / sh >= p) continue;
+      for (int si = 0; si < s; ++si) {
+        const int column = wi + pw - si * dw;
+        if (column < 0 || column % sw || column / sw >= q) continue;
+        __global const float* from = dy + ((image * p + row / sh) * q + column / sw) * k;
+        __global const float* panel = panels + (((long)block * r + ri) * s + si) * k * NR;
+        RUN(k, 1, NR)
+      }
+    }
+    __global float* to = dx + ((image * h + hi) * w + wi) * c + block * NR;
+    ROWS(STORE_PIXEL)
+  }
+}
+
+/// A block of pixels is `lines` lines: of the pixels of a row of one image, or of the same pixel of all images.
+/// A group sums `channels` input channels by NR filters, over all taps. The last panel of filters is moved back to end at k.
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void tiles_weight_gradient(__global const float* dy, __global const float* x, __global float* dweights, GEOMETRY, const int channels,
+                           const long lines, const int along_images) {
+  const int filter = min((int)get_group_id(0) * NR, k - NR), skipped = get_group_id(0) * NR - filter;
+  const int c_begin = get_group_id(1) * channels, c_end = min(c_begin + channels, c);
+  const long all_lines = along_images ? (long)p * q : (long)n * p;
+  const long from_step = along_images ? (long)h * w * c : sw * c, panel_step = along_images ? (long)p * q * k : k;
+  const long row_from = 1;
+  for (long begin = 0; begin < all_lines; begin += lines)
+    for (int tap = 0; tap < r * s; ++tap)
+      for (int channel = c_begin; channel < c_end; channel += MR) {
+        const int count = min(MR, c_end - channel), ri = tap / s, si = tap % s;
+        ROWS(OFFSET)
+        ROWS(DECLARE)
+        for (long line = begin; line < min(begin + lines, all_lines); ++line) {
+          const long image = along_images ? 0 : line / p;
+          const int pi = along_images ? line / q : line % p, hi = pi * sh - ph + ri * dh, shift = si * dw - pw;
+          // Columns whose tap lies inside the image; of a pixel of all images, that column if it does.
+          int q0 = shift >= 0 ? 0 : (sw - 1 - shift) / sw, q1 = shift >= w ? 0 : min(q, (w - shift + sw - 1) / sw);
+          if (along_images) {
+            q0 = max(q0, (int)(line % q));
+            q1 = min(q1, (int)(line % q) + 1);
+          }
+          if (hi < 0 || hi >= h || q0 >= q1) continue;
+          __global const float* from = x + ((image * h + hi) * w + q0 * sw + shift) * c + channel;
+          __global const float* panel = dy + ((image * p + pi) * q + q0) * k + filter;
+          RUN(along_images ? n : q1 - q0, from_step, panel_step)
+        }
+        __global float* to = dweights + ((long)tap * c + channel) * k + filter;
+#define STORE_CHANNEL(i) if (i < count) store_lanes(to + (long)i * k, skipped, NR, begin > 0, VECTORS(i));
+        ROWS(STORE_CHANNEL)
+      }
+}
