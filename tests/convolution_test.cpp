@@ -40,6 +40,7 @@ std::vector<double> run_variant(const OpDef& op, const Variant& variant, const S
 }
 
 void expect_like_direct(const OpDef& op, const Specs& in, const Attributes& attributes) {
+  if (test_device().profile().is_emulator) GTEST_SKIP() << "half a minute on an emulator";
   // 576 terms, or 8 192 pixels added in blocks, of float32 products: a few 1e-7 of the largest element.
   const auto expected = run_variant(op, op.variants.back(), in, attributes);
   const Specs out = op.infer(in, attributes);
