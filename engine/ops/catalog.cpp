@@ -86,6 +86,9 @@ std::span<const OpDef* const> catalog() {
       &adaptive_avg_pool2d_def(),
       &adaptive_avg_pool2d_gradient_def(),
       // normalisation
+      &batch_norm_def(),
+      &batch_norm_inference_def(),
+      &batch_norm_backward_def(),
       // softmax, loss
       &softmax_def(),
       &log_softmax_def(),

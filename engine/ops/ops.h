@@ -146,7 +146,7 @@ Value avg_pool2d(Value x, const Window& window);
 /// Mean over windows that split H x W evenly into `extents`, as PyTorch cuts them.
 Value adaptive_avg_pool2d(Value x, const Pair& extents);
 
-// ---- normalisation.cpp
+// ---- batch_norm.cpp, layer_norm.cpp
 /// Normalises each channel (last axis) by the batch's mean and biased variance, and moves the running statistics:
 /// running += momentum (batch - running), with the unbiased variance.
 Value batch_norm(Value x, Value gamma, Value beta, Value running_mean, Value running_var, double momentum = 0.1, double eps = 1e-5);
@@ -278,6 +278,9 @@ const OpDef& avg_pool2d_gradient_def();
 const OpDef& adaptive_avg_pool2d_def();
 const OpDef& adaptive_avg_pool2d_gradient_def();
 // normalisation
+const OpDef& batch_norm_def();
+const OpDef& batch_norm_inference_def();
+const OpDef& batch_norm_backward_def();
 // softmax, loss
 const OpDef& softmax_def();
 const OpDef& log_softmax_def();

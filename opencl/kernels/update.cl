@@ -6,11 +6,8 @@
 //   rmsprop   v = alpha v + (1 - alpha) g'^2;  d = g' / (sqrt(v) + eps);  p -= rate d, or with momentum b = mu b + d;  p -= rate b
 // Mapping: each work-item updates `chunk` consecutive elements: thousands on a CPU, one on a GPU.
 
-#ifdef __clang__
-#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define INDEPENDENT
-#endif
+#include "loops.clh"
+
 #define MINE(i) (long i = get_global_id(0) * chunk, last = min(i + chunk, n); i < last; ++i)
 
 __kernel void sgd_update(__global float* restrict p, __global const float* restrict g, __global const float* restrict hyper,

@@ -1,0 +1,56 @@
+// Reductions over the rows of x [rows, C] for each channel: how kernels share them, on CPUs and on GPUs.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/kernel.h"
+
+namespace gemel {
+
+/// x [..., C] as [rows, C].
+struct Columns {
+  std::int64_t rows, channels;
+};
+Columns columns_of(const Shape& x);
+
+enum class Mapping {
+  rows,  // CPU: a span of rows for each work-item, loops along the channels
+  tile   // GPU: a group of 32 channels x 8 rows
+};
+
+/// Rows are cut into spans, which are reduced side by side and then combined in order.
+struct Spans {
+  std::int64_t rows, channels, spans, span_rows;
+  std::int64_t block_rows;  // that a CPU work-item reduces before it adds up: few enough to stay in its cache
+};
+Spans spans_of(const Columns& columns, const opencl::DeviceProfile& profile, Mapping mapping);
+
+/// Workspace in three sections: two numbers for each span and channel; `lines` numbers for each channel; and by rows
+/// again two for each span and channel, the current block's.
+class SpanMemory {
+ public:
+  SpanMemory(const Spans& spans, const opencl::DeviceProfile& profile, Mapping mapping, int lines);
+  std::int64_t bytes() const { return begin_[3]; }
+  opencl::Region parts(const opencl::Region& workspace) const { return section(workspace, 0); }
+  opencl::Region lines(const opencl::Region& workspace) const { return section(workspace, 1); }
+  opencl::Region scratch(const opencl::Region& workspace) const { return section(workspace, 2); }
+
+ private:
+  opencl::Region section(const opencl::Region& workspace, std::size_t i) const {
+    return {workspace.block, workspace.offset + begin_[i], begin_[i + 1] - begin_[i]};
+  }
+  std::array<std::int64_t, 4> begin_{};  // in bytes
+};
+
+/// Enqueues the reduction FILE's NAME_rows or NAME_tile; `first` are its leading arguments.
+void run_spans(Launch& l, const char* file, const std::string& name, Mapping mapping, const Spans& spans, const SpanMemory& memory,
+               std::vector<opencl::Argument> first);
+/// Enqueues an elementwise pass FILE's NAME_rows or NAME_tile over runs of rows.
+void run_over_rows(Launch& l, const char* file, const std::string& name, Mapping mapping, const Columns& columns,
+                   std::vector<opencl::Argument> first);
+/// One work-item a channel.
+opencl::Range channel_range(std::int64_t channels);
+
+}  // namespace gemel
