@@ -20,6 +20,10 @@ std::span<const OpDef* const> catalog() {
       &slice_def(),
       &slice_gradient_def(),
       &pad_def(),
+      // index
+      &gather_def(),
+      &scatter_add_def(),
+      &one_hot_def(),
       // binary, comparison
       &add_def(),
       &subtract_def(),
@@ -71,6 +75,9 @@ std::span<const OpDef* const> catalog() {
       &clamp_gradient_def(),
       // reduce
       &sum_def(),
+      &mean_def(),
+      &max_def(),
+      &argmax_def(),
       // matmul
       &matmul_def(),
       // convolution

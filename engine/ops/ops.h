@@ -212,6 +212,10 @@ const OpDef& split_def();
 const OpDef& slice_def();
 const OpDef& slice_gradient_def();
 const OpDef& pad_def();
+// index
+const OpDef& gather_def();
+const OpDef& scatter_add_def();
+const OpDef& one_hot_def();
 // binary, comparison
 const OpDef& add_def();
 const OpDef& subtract_def();
@@ -263,6 +267,9 @@ const OpDef& clamp_def();
 const OpDef& clamp_gradient_def();
 // reduce
 const OpDef& sum_def();
+const OpDef& mean_def();
+const OpDef& max_def();
+const OpDef& argmax_def();
 // matmul
 const OpDef& matmul_def();
 // convolution

@@ -1,126 +1,243 @@
 // Reductions over axes.
+#include "engine/ops/reduce.h"
+
+#include <fmt/format.h>
+
 #include <algorithm>
 
-#include "engine/ops/common.h"
+#include "engine/base/error.h"
+#include "engine/ops/elementwise_record.h"
 #include "engine/ops/ops.h"
 
 namespace gemel {
 namespace {
 
-Specs sum_infer(const Specs& in, const Attributes& a) {
-  const auto axes = normalised_axes("sum", in[0].shape, a.integers("axes"));
+template <Literal name, Takes takes>
+Specs infer(const Specs& in, const Attributes& a) {
+  check_takes<takes>(name.text, "x", in[0]);
+  const auto axes = normalised_axes(name.text, in[0].shape, a.integers("axes"));
   return {{reduced_shape(in[0].shape, axes, a.boolean("keep")), in[0].dtype}};
 }
 
-template <class T>
-void sum_cells(const HostCall& c, const Shape& kept) {
+Specs max_infer(const Specs& in, const Attributes& a) {
+  const Specs out = infer<"max", Takes::numbers>(in, a);
+  if (reduced_count(in[0].shape, normalised_axes("max", in[0].shape, a.integers("axes"))) == 0)
+    throw ShapeError(fmt::format("max: x {} has no elements along the reduced axes; accepted: at least one", to_string(in[0].shape)));
+  return out;
+}
+
+/// The shape of x with the reduced axes kept as extents of 1.
+Shape kept_shape(const char* op, const Shape& shape, const Attributes& a) {
+  return reduced_shape(shape, normalised_axes(op, shape, a.integers("axes")), true);
+}
+
+/// Joins every element of x to its place in y; `joined(y, x, whether y is still unset)` gives the new y.
+template <class T, class F>
+void join_cells(const HostCall& c, const char* op, F joined) {
   const auto y = c.out<T>(0);
   const auto x = c.in<T>(0);
+  std::vector<char> unset(y.size(), 1);
   std::fill(y.begin(), y.end(), T{});
-  walk<1>(c.in_shape(0), {broadcast_strides(kept, c.in_shape(0))},
-          [&](std::int64_t i, const auto& offset) { y[at(offset[0])] += x[at(i)]; });
+  walk<1>(c.in_shape(0), {broadcast_strides(kept_shape(op, c.in_shape(0), c.attributes()), c.in_shape(0))},
+          [&](std::int64_t i, const auto& offset) {
+            const std::size_t o = at(offset[0]);
+            y[o] = joined(y[o], x[at(i)], unset[o] != 0);
+            unset[o] = 0;
+          });
+}
+
+template <class F>
+void join_numbers(const HostCall& c, const char* op, F joined) {
+  if (is_floating(c.in_spec(0).dtype))
+    join_cells<double>(c, op, joined);
+  else
+    join_cells<std::int64_t>(c, op, joined);
 }
 
 void sum_reference(const HostCall& c) {
-  const Shape kept = reduced_shape(c.in_shape(0), normalised_axes("sum", c.in_shape(0), c.attributes().integers("axes")), true);
-  if (is_floating(c.in_spec(0).dtype))
-    sum_cells<double>(c, kept);
-  else
-    sum_cells<std::int64_t>(c, kept);
+  join_numbers(c, "sum", [](auto total, auto x, bool) { return total + x; });
+}
+
+void mean_reference(const HostCall& c) {
+  join_cells<double>(c, "mean", [](double total, double x, bool) { return total + x; });
+  const auto count = reduced_count(c.in_shape(0), normalised_axes("mean", c.in_shape(0), c.attributes().integers("axes")));
+  for (double& y : c.out_real(0)) y /= static_cast<double>(count);
+}
+
+void max_reference(const HostCall& c) {
+  join_numbers(c, "max", [](auto best, auto x, bool unset) { return unset || x > best || x != x ? x : best; });
 }
 
 Values sum_gradient(const Backward& b) {
+  return {broadcast_to(reshape(b.gradient(0), kept_shape("sum", b.input_shape(0), b.attributes())), b.input_shape(0))};
+}
+
+Values mean_gradient(const Backward& b) {
   const Shape& shape = b.input_shape(0);
-  const Shape kept = reduced_shape(shape, normalised_axes("sum", shape, b.attributes().integers("axes")), true);
-  return {broadcast_to(reshape(b.gradient(0), kept), shape)};
+  const std::int64_t count = reduced_count(shape, normalised_axes("mean", shape, b.attributes().integers("axes")));
+  const Value share = b.gradient(0) * (1 / static_cast<double>(std::max<std::int64_t>(1, count)));
+  return {broadcast_to(reshape(share, kept_shape("mean", shape, b.attributes())), shape)};
 }
 
-/// Axes as alternating runs: kept and reduced neighbours merge. [outer, reduced, inner] where that suffices.
-struct Runs {
-  std::int64_t outer = 1, reduced = 1, inner = 1;
-  bool possible = true;
-};
-Runs runs_of(const Problem& p) {
-  const Shape& shape = p.inputs[0].shape;
-  const auto axes = normalised_axes("sum", shape, p.attributes.integers("axes"));
-  Runs r;
-  int stage = 0;  // 0: before the reduced axes, 1: within, 2: behind
-  for (int k = 0; k < shape.rank(); ++k) {
-    const bool gone = std::find(axes.begin(), axes.end(), k) != axes.end();
-    if (shape[k] == 1) continue;
-    if (gone && stage == 0) stage = 1;
-    if (!gone && stage == 1) stage = 2;
-    if (gone && stage == 2) r.possible = false;
-    (stage == 0 ? r.outer : stage == 1 ? r.reduced : r.inner) *= shape[k];
-  }
-  return r;
+Values max_gradient(const Backward& b) {
+  const Shape kept = kept_shape("max", b.input_shape(0), b.attributes());
+  const Value best = cast(equal(b.input(0), reshape(b.output(0), kept)), b.input_spec(0).dtype);
+  return {best * (reshape(b.gradient(0), kept) / sum_to(best, kept))};
 }
 
-const char* unless_one_run(const Problem& p, const opencl::DeviceProfile&) {
-  return runs_of(p).possible ? nullptr : "the reduced axes are not neighbours";
+Cost cost(const Problem& p) { return {p.inputs[0].elements(), p.inputs[0].bytes() + p.outputs[0].bytes()}; }
+
+Attributes over(Axes axes, bool keep) { return {{"axes", std::move(axes)}, {"keep", keep}}; }
+
+/// Samples for every reduction: every layout of the axes, lengths about the lanes, blocks and groups of the kernels.
+template <Takes takes, Fill fill>
+std::vector<Sample> samples() {
+  std::vector<Sample> out{{{f32({3, 5})}, over({}, false)},        {{f32({3, 65})}, over({-1}, true)},
+                          {{f32({65, 33})}, over({0}, false)},     {{f32({2, 3, 4, 5})}, over({0, 2}, true)},
+                          {{f32({4, 1, 6})}, over({0, 1}, false)}, {{f32({3, 0})}, over({0}, false)},
+                          {{f32({})}, over({}, false)},            {{f32({5, 31, 16})}, over({1}, false)},
+                          {{f32({1100, 17})}, over({0}, false)},   {{f32({2, 2500})}, over({1}, false)}};
+  for (Sample& s : out) s.fills = {fill};
+  if (takes == Takes::numbers) out.push_back({{i64({7, 2})}, over({1}, false), {integers(-9, 9)}});
+  return out;
 }
 
-void launch_runs(Launch& l) {
-  const Runs r = runs_of(l.problem());
-  l.run("reduce.cl", "sum_runs", opencl::range1(round_up(r.outer * r.inner, 64), 64), {l.in(0), l.out(0), r.outer, r.reduced, r.inner},
-        "-DT=" + std::string(opencl_name(l.in_spec(0).dtype)));
+template <Literal name, Takes takes>
+std::vector<Rejected> rejected() {
+  const std::string op = name.text;
+  const Spec bad{Shape{2}, kRefused<takes>};
+  return {{{f32({3, 5})}, over({2}, false), op + ": axis 2 is out of range for x [3, 5]; accepted: -2..1"},
+          {{f32({3, 5})}, over({0, -2}, false), op + ": an axis is given twice; accepted: each axis of x [3, 5] once"},
+          {{bad}, over({}, false), op + ": x is " + to_string(bad) + "; accepted: " + kAccepted<takes>}};
 }
 
-/// Any axes: the kept ones first, then the reduced ones, each with its stride.
-void launch_any(Launch& l) {
-  const Shape& shape = l.in_shape(0);
-  const auto axes = normalised_axes("sum", shape, l.attributes().integers("axes"));
-  const Shape strides = row_major_strides(shape);
-  std::vector<opencl::Argument> arguments{l.in(0), l.out(0), l.out_spec(0).elements()};
-  for (bool reduced : {false, true}) {
-    std::vector<std::pair<std::int64_t, std::int64_t>> walked;  // extent, stride; innermost first
-    for (int k = shape.rank() - 1; k >= 0; --k)
-      if ((std::find(axes.begin(), axes.end(), k) != axes.end()) == reduced) walked.emplace_back(shape[k], strides[k]);
-    walked.resize(Shape::kMaxRank, {1, 0});
-    for (const auto& [extent, stride] : walked) {
-      arguments.emplace_back(extent);
-      arguments.emplace_back(stride);
+OpDef reduction(const char* name, const char* doc) {
+  return {.name = name,
+          .doc = doc,
+          .inputs = {"x"},
+          .attributes = {{"axes", Type::integers, "reduced axes; all where none are given"}, {"keep", Type::boolean, "keep them with extent 1"}},
+          .cost = cost};
+}
+
+/// x as [outer, n, inner] about argmax's axis.
+Runs argmax_runs(const Shape& shape, const Attributes& a) {
+  const int axis = checked_axis("argmax", "x", shape, a.integer("axis"));
+  return {shape.product(0, axis), shape[axis], shape.product(axis + 1, shape.rank())};
+}
+
+Specs argmax_infer(const Specs& in, const Attributes& a) {
+  check_takes<Takes::numbers>("argmax", "x", in[0]);
+  const int axis = checked_axis("argmax", "x", in[0].shape, a.integer("axis"));
+  if (in[0].shape[axis] == 0)
+    throw ShapeError(fmt::format("argmax: x {} has no elements along axis {}; accepted: at least one", to_string(in[0].shape), axis));
+  return {{reduced_shape(in[0].shape, {axis}, false), DType::int64}};
+}
+
+template <class T>
+void argmax_cells(const HostCall& c) {
+  const Runs r = argmax_runs(c.in_shape(0), c.attributes());
+  const auto x = c.in<T>(0);
+  const auto y = c.out_integer(0);
+  for (std::int64_t i = 0; i < r.outer * r.inner; ++i) {
+    const auto element = [&](std::int64_t j) { return x[at((i / r.inner * r.reduced + j) * r.inner + i % r.inner)]; };
+    std::int64_t best = 0;
+    for (std::int64_t j = 1; j < r.reduced; ++j) {
+      const bool first_nan = element(j) != element(j) && element(best) == element(best);
+      if (element(j) > element(best) || first_nan) best = j;
     }
+    y[at(i)] = best;
   }
-  l.device().run(l.device().kernel("reduce.cl", "sum_any", "-DT=" + std::string(opencl_name(l.in_spec(0).dtype))),
-                 opencl::range1(round_up(l.out_spec(0).elements(), 64), 64), arguments);
+}
+
+void argmax_launch(Launch& l) {
+  const Runs r = argmax_runs(l.in_shape(0), l.attributes());
+  l.run("argmax.cl", "argmax", opencl::range1(round_up(r.outer * r.inner, 16), 16), {l.in(0), l.out(0), r.outer, r.reduced, r.inner},
+        "-DT=" + std::string(opencl_name(l.in_spec(0).dtype)));
 }
 
 }  // namespace
 
 const OpDef& sum_def() {
+  static const OpDef def = [] {
+    OpDef d = reduction("sum", "Sum over axes.");
+    d.infer = infer<"sum", Takes::numbers>;
+    d.reference = sum_reference;
+    d.gradient = sum_gradient;
+    d.gradient_reads = {nothing};
+    d.variants = reduce_variants<Reduction::sum>();
+    d.samples = [] {
+      std::vector<Sample> out = samples<Takes::numbers, Fill{}>();
+      out.push_back({{f32({0, 3})}, over({0}, false)});
+      return out;
+    };
+    d.rejected = rejected<"sum", Takes::numbers>;
+    return d;
+  }();
+  return def;
+}
+
+const OpDef& mean_def() {
+  static const OpDef def = [] {
+    OpDef d = reduction("mean", "Mean over axes.");
+    d.infer = infer<"mean", Takes::floating>;
+    d.reference = mean_reference;
+    d.gradient = mean_gradient;
+    d.gradient_reads = {nothing};
+    d.variants = reduce_variants<Reduction::mean>();
+    d.samples = samples<Takes::floating, Fill{}>;
+    d.rejected = rejected<"mean", Takes::floating>;
+    return d;
+  }();
+  return def;
+}
+
+const OpDef& max_def() {
+  static const OpDef def = [] {
+    OpDef d = reduction("max", "Maximum over axes; NaN where one is. Equal maxima share the gradient.");
+    d.infer = max_infer;
+    d.reference = max_reference;
+    d.gradient = max_gradient;
+    d.gradient_reads = {inputs(0) | outputs(0)};
+    d.variants = reduce_variants<Reduction::maximum>();
+    d.samples = samples<Takes::numbers, distinct()>;
+    d.rejected = [] {
+      std::vector<Rejected> out = rejected<"max", Takes::numbers>();
+      out.push_back({{f32({0, 3})}, over({0}, false), "max: x [0, 3] has no elements along the reduced axes; accepted: at least one"});
+      return out;
+    };
+    return d;
+  }();
+  return def;
+}
+
+const OpDef& argmax_def() {
   static const OpDef def{
-      .name = "sum",
-      .doc = "Sum over axes.",
+      .name = "argmax",
+      .doc = "Index of the first maximum along an axis, as int64; NaN counts as the largest.",
       .inputs = {"x"},
-      .attributes = {{"axes", Type::integers, "reduced axes; all where none are given"}, {"keep", Type::boolean, "keep them with extent 1"}},
-      .infer = sum_infer,
-      .cost = [](const Problem& p) { return Cost{p.inputs[0].elements(), p.inputs[0].bytes() + p.outputs[0].bytes()}; },
-      .reference = sum_reference,
-      .gradient = sum_gradient,
-      .gradient_reads = {nothing},
-      .variants = {{"runs", "one work-item a sum over one run of neighbouring axes", unless_one_run,
-                    [](const Problem&, const opencl::DeviceProfile&) { return 1; }, nullptr, launch_runs},
-                   {"any", "one work-item a sum over any axes", never_declines, nullptr, nullptr, launch_any}},
+      .attributes = {{"axis", Type::integer, "searched axis, which is dropped"}},
+      .infer = argmax_infer,
+      .cost = cost,
+      .reference = [](const HostCall& c) { is_floating(c.in_spec(0).dtype) ? argmax_cells<double>(c) : argmax_cells<std::int64_t>(c); },
+      .variants = {{"items", "one work-item an output element", never_declines, nullptr, nullptr, argmax_launch}},
       .samples = [] {
-        const auto over = [](Axes axes, bool keep) { return Attributes{{"axes", std::move(axes)}, {"keep", keep}}; };
-        return std::vector<Sample>{{{f32({3, 5})}, over({}, false)},        {{f32({3, 5})}, over({-1}, true)},
-                                   {{f32({65, 33})}, over({0}, false)},     {{f32({2, 3, 4, 5})}, over({0, 2}, true)},
-                                   {{f32({4, 1, 6})}, over({0, 1}, false)}, {{f32({0, 3})}, over({0}, false)},
-                                   {{f32({})}, over({}, false)},            {{i64({7, 2})}, over({1}, false), {integers(-9, 9)}},
-                                   {{f32({17, 31, 16})}, over({1}, false)}};
+        const auto along = [](std::int64_t axis) { return Attributes{{"axis", axis}}; };
+        return std::vector<Sample>{{{f32({3, 10})}, along(-1)},  {{f32({17, 65})}, along(0)}, {{f32({2, 5, 3})}, along(1)},
+                                   {{f32({4, 1})}, along(1)},    {{f32({0, 3})}, along(1)},
+                                   {{i32({5, 33})}, along(1), {integers(-3, 3)}}};
       },
       .rejected = [] {
-        return std::vector<Rejected>{{{f32({3, 5})}, {{"axes", Axes{2}}, {"keep", false}}, "sum: axis 2 is out of range for x [3, 5]; accepted: -2..1"},
-                                     {{f32({3, 5})}, {{"axes", Axes{0, -2}}, {"keep", false}},
-                                      "sum: an axis is given twice; accepted: each axis of x [3, 5] once"}};
+        return std::vector<Rejected>{
+            {{f32({3, 0})}, {{"axis", std::int64_t{1}}}, "argmax: x [3, 0] has no elements along axis 1; accepted: at least one"},
+            {{b8({3})}, {{"axis", std::int64_t{0}}}, "argmax: x is bool [3]; accepted: a number type"}};
       }};
   return def;
 }
 
-Value sum(Value x, const Axes& axes, Keep keep) {
-  return apply(sum_def(), list(std::move(x)), {{"axes", axes}, {"keep", keep == Keep::yes}})[0];
-}
+Value sum(Value x, const Axes& axes, Keep keep) { return apply(sum_def(), list(std::move(x)), over(axes, keep == Keep::yes))[0]; }
+Value mean(Value x, const Axes& axes, Keep keep) { return apply(mean_def(), list(std::move(x)), over(axes, keep == Keep::yes))[0]; }
+Value max(Value x, const Axes& axes, Keep keep) { return apply(max_def(), list(std::move(x)), over(axes, keep == Keep::yes))[0]; }
+Value argmax(Value x, std::int64_t axis) { return apply(argmax_def(), list(std::move(x)), {{"axis", axis}})[0]; }
 
 Value sum_to(Value x, const Shape& shape) {
   if (x.shape() == shape) return x;

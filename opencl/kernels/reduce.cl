@@ -1,49 +1,150 @@
-// Sums over axes.
-// Layout: dense row-major. sum_runs sees x as [outer, reduced, inner] and gives y [outer, inner]; sum_any walks any axes.
-// Mapping: one work-item an output element. Long sums are added in blocks, so that the rounding error grows with the
-// square root of their length rather than with the length.
-// Options: T, the element type.
+// Sums, means and maxima over axes:   y[o, i] = scale * sum_r x[o, r, i],   or max_r x[o, r, i], NaN where one is.
+// Layout: dense row-major x [outer, reduced, inner]. `reduced` may be cut into slices of `length`: y is then
+// [outer, slices, inner], and a second pass with one slice adds the slices up, always in the same order.
+// reduce_rows:         inner = 1; one work-item a block of rows of a slice, sixteen lanes wide.
+// reduce_groups:       inner = 1; a group of 64 work-items a slice of a row, through local memory.
+// reduce_columns:      one work-item sixteen columns of a slice.
+// reduce_column_items: one work-item a column of a slice.
+// reduce_any:          one work-item an output element, over any axes.
+// Long series are joined in blocks, so that the rounding error of a sum grows with the square root of their length.
+// Options: T, the element type; MAXIMUM, else sums.
 
+#ifdef MAXIMUM
+#define START(v) (v)
+#define JOIN(a, b) (((b) > (a) || (b) != (b)) ? (b) : (a))
+#else
+#define START(v) 0
+#define JOIN(a, b) ((a) + (b))
+#endif
+#define PASTE(a, b) a##b
+#define WIDE(t, n) PASTE(t, n)
+#define LANES 16
 #define BLOCK 64
+typedef WIDE(T, 16) lanes16;
 
-__kernel void sum_runs(__global const T* x, __global T* y, const long outer, const long reduced, const long inner) {
-  const long i = get_global_id(0);
-  if (i >= outer * inner) return;
-  __global const T* from = x + (i / inner) * reduced * inner + i % inner;
-  T total = 0;
-  for (long begin = 0; begin < reduced; begin += BLOCK) {
-    const long end = min(begin + BLOCK, reduced);
-    T part = 0;
-    for (long r = begin; r < end; ++r) part += from[r * inner];
-    total += part;
+T join_lanes(lanes16 v) {
+  const WIDE(T, 8) a = JOIN(v.lo, v.hi);
+  const WIDE(T, 4) b = JOIN(a.lo, a.hi);
+  const WIDE(T, 2) c = JOIN(b.lo, b.hi);
+  return JOIN(c.x, c.y);
+}
+
+T join_row(__global const T* x, const long n) {
+  T total = START(x[0]);
+  for (long begin = 0; begin < n; begin += BLOCK * LANES) {
+    const long end = min(begin + BLOCK * LANES, n);
+    T part = START(x[begin]);
+    long j = begin;
+    if (j + LANES <= end) {
+      lanes16 lanes = START(vload16(0, x + j));
+      for (; j + LANES <= end; j += LANES) {
+        const lanes16 next = vload16(0, x + j);
+        lanes = JOIN(lanes, next);
+      }
+      part = join_lanes(lanes);
+    }
+    for (; j < end; ++j) part = JOIN(part, x[j]);
+    total = JOIN(total, part);
   }
-  y[i] = total;
+  return total;
+}
+
+__kernel void reduce_rows(__global const T* x, __global T* y, const long outer, const long reduced, const long slices,
+                          const long length, const long row_block, const T scale) {
+  const long s = get_global_id(0), begin = s * length, n = min(length, reduced - begin);
+  const long first = get_global_id(1) * row_block, last = min(first + row_block, outer);
+  for (long o = first; o < last; ++o) y[o * slices + s] = join_row(x + o * reduced + begin, n) * scale;
+}
+
+#define GROUP 64
+
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void reduce_groups(__global const T* x, __global T* y, const long reduced, const long slices, const long length, const T scale) {
+  __local T shared[GROUP];
+  const long s = get_group_id(0), o = get_group_id(1);
+  const int me = get_local_id(0);
+  __global const T* row = x + o * reduced;
+  const long begin = s * length, end = min(begin + length, reduced);
+  T total = START(row[begin]);
+  for (long j = begin + me; j < end; j += GROUP) total = JOIN(total, row[j]);
+  shared[me] = total;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (int part = GROUP / 2; part > 0; part /= 2) {
+    if (me < part) shared[me] = JOIN(shared[me], shared[me + part]);
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+  if (me == 0) y[o * slices + s] = shared[0] * scale;
+}
+
+T join_column(__global const T* x, const long n, const long stride) {
+  T total = START(x[0]);
+  for (long begin = 0; begin < n; begin += BLOCK) {
+    const long end = min(begin + BLOCK, n);
+    T part = START(x[begin * stride]);
+    for (long r = begin; r < end; ++r) part = JOIN(part, x[r * stride]);
+    total = JOIN(total, part);
+  }
+  return total;
+}
+
+lanes16 join_columns(__global const T* x, const long n, const long stride) {
+  lanes16 total = START(vload16(0, x));
+  for (long begin = 0; begin < n; begin += BLOCK) {
+    const long end = min(begin + BLOCK, n);
+    lanes16 part = START(vload16(0, x + begin * stride));
+    for (long r = begin; r < end; ++r) {
+      const lanes16 next = vload16(0, x + r * stride);
+      part = JOIN(part, next);
+    }
+    total = JOIN(total, part);
+  }
+  return total;
+}
+
+__kernel void reduce_columns(__global const T* x, __global T* y, const long reduced, const long inner, const long slices,
+                             const long length, const T scale) {
+  const long c = get_global_id(0) * LANES, s = get_global_id(1), o = get_global_id(2);
+  const long begin = s * length, n = min(length, reduced - begin);
+  __global const T* from = x + (o * reduced + begin) * inner;
+  __global T* to = y + (o * slices + s) * inner;
+  if (c + LANES <= inner)
+    vstore16(join_columns(from + c, n, inner) * scale, 0, to + c);
+  else
+    for (long k = c; k < inner; ++k) to[k] = join_column(from + k, n, inner) * scale;
+}
+
+__kernel void reduce_column_items(__global const T* x, __global T* y, const long reduced, const long inner, const long slices,
+                                  const long length, const T scale) {
+  const long c = get_global_id(0), s = get_global_id(1), o = get_global_id(2);
+  if (c >= inner) return;
+  const long begin = s * length, n = min(length, reduced - begin);
+  y[(o * slices + s) * inner + c] = join_column(x + (o * reduced + begin) * inner + c, n, inner) * scale;
 }
 
 #define AXES(p) const long p##d0, const long p##s0, const long p##d1, const long p##s1, const long p##d2, const long p##s2, \
                 const long p##d3, const long p##s3, const long p##d4, const long p##s4, const long p##d5, const long p##s5, \
                 const long p##d6, const long p##s6, const long p##d7, const long p##s7
-#define STEP(p, k) offset += (rest % p##d##k) * p##s##k; rest /= p##d##k;
+#define STEP(p, k) if (p##d##k > 1) { offset += (rest % p##d##k) * p##s##k; rest /= p##d##k; }
 #define OFFSET(p) STEP(p, 0) STEP(p, 1) STEP(p, 2) STEP(p, 3) STEP(p, 4) STEP(p, 5) STEP(p, 6) STEP(p, 7)
 
-__kernel void sum_any(__global const T* x, __global T* y, const long n, AXES(k), AXES(r)) {
+__kernel void reduce_any(__global const T* x, __global T* y, const long n, const T scale, AXES(k), AXES(r)) {
   const long i = get_global_id(0);
   if (i >= n) return;
   const long count = rd0 * rd1 * rd2 * rd3 * rd4 * rd5 * rd6 * rd7;
   long offset = 0, rest = i;
   OFFSET(k)
   const long base = offset;
-  T total = 0;
+  T total = START(x[base]);
   for (long begin = 0; begin < count; begin += BLOCK) {
     const long end = min(begin + BLOCK, count);
-    T part = 0;
+    T part = START(total);
     for (long j = begin; j < end; ++j) {
       offset = base;
       rest = j;
       OFFSET(r)
-      part += x[offset];
+      part = JOIN(part, x[offset]);
     }
-    total += part;
+    total = JOIN(total, part);
   }
-  y[i] = total;
+  y[i] = total * scale;
 }

@@ -1,0 +1,79 @@
+// Indices: those that repeat, those out of range, and the embedding's gradient.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "engine/autograd.h"
+#include "engine/base/error.h"
+#include "engine/base/span.h"
+#include "engine/ops/ops.h"
+#include "engine/session.h"
+#include "tests/test_device.h"
+
+namespace gemel::testing {
+namespace {
+
+Value reals(Session& session, const Shape& shape, const std::vector<double>& x) { return session.tensor({shape}, std::span<const double>(x)); }
+Value indices(Session& session, const std::vector<double>& x) {
+  return session.tensor({Shape{static_cast<std::int64_t>(x.size())}, DType::int64}, std::span<const double>(x));
+}
+
+/// The error word's contents; clears it.
+std::array<std::int32_t, 4> take_error(opencl::Device& device) {
+  std::array<std::int32_t, 4> word{};
+  device.read(device.error_word(), std::as_writable_bytes(std::span(word)));
+  const std::array<std::byte, 4> zero{};
+  device.fill(device.error_word(), zero);
+  return word;
+}
+
+TEST(Index, embedding_gradient_adds_up_the_rows_of_repeated_words) {
+  Session& session = test_session();
+  const std::int64_t words = 50, width = 33;
+  const Value weight = leaf(session.tensor({{words, width}}, std::span<const double>(std::vector<double>(at(words * width), 0.5))));
+  std::vector<double> sentence, counts(at(words), 0.0);
+  for (int i = 0; i < 200; ++i) sentence.push_back(i * i % 47);
+  for (double word : sentence) ++counts[at(static_cast<std::int64_t>(word))];
+  const Value dw = copy(gradient({embedding(weight, indices(session, sentence))}, {weight})[0]);
+  std::vector<double> expected;
+  for (double count : counts) expected.insert(expected.end(), at(width), count);
+  EXPECT_EQ(read(dw), expected);
+}
+
+TEST(Index, scatter_add_leaves_its_input_alone) {
+  Session& session = test_session();
+  const Value x = reals(session, {3}, {1, 2, 3});
+  const Value y = scatter_add(x, indices(session, {2, 0, 2}), reals(session, {3}, {10, 20, 30}));
+  EXPECT_EQ(read(y), (std::vector<double>{21, 2, 43}));
+  EXPECT_EQ(read(x), (std::vector<double>{1, 2, 3}));
+}
+
+TEST(Index, kernels_skip_an_index_out_of_range_and_set_the_error_word) {
+  Session& session = test_session();
+  const Value x = reals(session, {3, 2}, {1, 2, 3, 4, 5, 6}), bad = indices(session, {1, 7});
+  EXPECT_EQ(read(gather(x, bad)), (std::vector<double>{3, 4, 0, 0}));
+  EXPECT_EQ(take_error(session.device()), (std::array<std::int32_t, 4>{1, 7, 3, 0}));
+  EXPECT_EQ(read(scatter_add(x, bad, reals(session, {2, 2}, {1, 1, 1, 1}))), (std::vector<double>{1, 2, 4, 5, 5, 6}));
+  EXPECT_EQ(take_error(session.device()), (std::array<std::int32_t, 4>{1, 7, 3, 0}));
+  EXPECT_EQ(read(one_hot(bad, 2)), (std::vector<double>{0, 1, 0, 0}));
+  EXPECT_EQ(take_error(session.device()), (std::array<std::int32_t, 4>{1, 7, 2, 0}));
+}
+
+TEST(Index, reference_refuses_an_index_out_of_range) {
+  const auto session = Session::reference();
+  const Value x = reals(*session, {3, 2}, {1, 2, 3, 4, 5, 6});
+  try {
+    gather(x, indices(*session, {1, -1}));
+    FAIL() << "an index of -1 was accepted";
+  } catch (const DataError& e) {
+    EXPECT_STREQ(e.what(), "gather: index -1 is out of range; accepted: 0..2");
+  }
+}
+
+TEST(Index, embedding_refuses_weights_of_another_rank) {
+  const auto session = Session::reference();
+  EXPECT_THROW(embedding(reals(*session, {3}, {1, 2, 3}), indices(*session, {0})), ShapeError);
+}
+
+}  // namespace
+}  // namespace gemel::testing
