@@ -1,6 +1,9 @@
 # Installs Gemel from BUILD, then configures, builds and runs the project in SOURCE against what was installed.
 set(work ${BUILD}/tests/package)
-file(REMOVE_RECURSE ${work})
+file(REMOVE_RECURSE ${work}/prefix ${work}/build)
+set(ENV{GEMEL_CACHE_DIR} ${work}/kernels)
+set(ENV{POCL_CACHE_DIR} ${work}/pocl)
+file(MAKE_DIRECTORY ${work}/kernels ${work}/pocl)
 
 function(step)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
@@ -15,6 +18,7 @@ step(${CMAKE_COMMAND} -S ${SOURCE} -B ${work}/build -G ${GENERATOR} -DCMAKE_PREF
      -DCMAKE_BUILD_TYPE=${TYPE} -DCMAKE_CXX_FLAGS=${FLAGS})
 step(${CMAKE_COMMAND} --build ${work}/build)
 step(${work}/build/consumer)
-if(NOT output STREQUAL "[2, 3]\n")
-  message(FATAL_ERROR "package_find: the consumer printed \"${output}\", not \"[2, 3]\"")
+set(expected "[2, 2] 7 10 15 22\n[2, 2] 7 10 15 22\n")
+if(NOT output STREQUAL expected)
+  message(FATAL_ERROR "package_find: the consumer printed \"${output}\", not \"${expected}\"")
 endif()
