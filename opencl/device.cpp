@@ -60,7 +60,7 @@ class ClPendingRead : public PendingRead {
 class ClDevice : public Device {
  public:
   ClDevice(FoundDevice found, const DeviceOptions& options)
-      : profile_(std::move(found.profile)), device_(found.device), cache_(ProgramCache::default_folder(), profile_) {
+      : profile_(std::move(found.profile)), device_(found.device), cache_(ProgramCache::folder_for(profile_), profile_) {
     profile_.gemm = options.gemm;
     profile_.profiling = options.profiling;
     if (options.threads > 0 && profile_.is_cpu()) restrict_threads(options.threads);

@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t kKBlock = 256;     // of the inner axis: a slice of B, 256 x 32 floats, stays in the first cache
 constexpr std::int64_t kRowTiles = 8;     // of a group: its slice of A, 96 x 256 floats, stays in the second
 constexpr std::int64_t kColumnTiles = 16; // of a group: A is read once for so many
-constexpr std::int64_t kRowsInPlace = 48; // fewer rows than this do not pay for packing B
+constexpr std::int64_t kRowsInPlace = 128; // fewer rows than this do not pay for packing B
 
 /// The register tile: accumulators and a row of B fill the vector registers (32 of 16 lanes, or 16 of 8). Fewer rows
 /// where that computes less in vain; never more rows than the matrix has.
@@ -36,7 +36,11 @@ Tile tile_for(const GemmProblem& p, const DeviceProfile& d) {
   return best;
 }
 
-bool dots_fit(const GemmProblem& p) { return p.b == Transposed::yes && p.a == Transposed::no && p.m <= 32 && p.k >= 256; }
+/// Dot products spare the packing of B, which pays for few rows; for more of them where B is larger than the caches.
+bool dots_fit(const GemmProblem& p) {
+  constexpr std::int64_t kRows = 32, kRowsOfLargeB = 64, kLargeB = 1 << 21, kShortestSum = 256;
+  return p.b == Transposed::yes && p.a == Transposed::no && p.k >= kShortestSum && p.m <= (p.n * p.k >= kLargeB ? kRowsOfLargeB : kRows);
+}
 
 bool packs(const GemmProblem& p, const Tile& tile) { return p.b == Transposed::yes || p.n < tile.columns || p.m >= kRowsInPlace; }
 
@@ -59,7 +63,8 @@ void run_tiles(Device& device, const GemmProblem& p, const Region& a, const Regi
   const std::string options = fmt::format("-DMR={} -DNR={} -DK_BLOCK={}{}", tile.rows, tile.columns, kKBlock, ta ? " -DA_TRANSPOSED" : "");
   const std::int64_t panels = ceil_div(p.n, tile.columns), panel = packed ? p.k * tile.columns : tile.columns;
   if (packed)
-    device.run(device.kernel("gemm.cl", tb ? "pack_transposed" : "pack_rows", options),
+    device.run(device.kernel("gemm_pack.cl", tb ? "pack_transposed" : "pack_rows",
+                             fmt::format("-DNR={} -DK_BLOCK={}", tile.columns, kKBlock)),
                range3({panels, ceil_div(p.k, kKBlock), p.stride_b ? p.batch : 1}, {1, 1, 1}), {b, workspace, p.n, p.k, p.stride_b});
   std::int64_t row_tiles = 1, column_tiles = 1;
   divide(p, tile, device.profile().compute_units, row_tiles, column_tiles);
@@ -70,13 +75,8 @@ void run_tiles(Device& device, const GemmProblem& p, const Region& a, const Regi
               p.stride_a, stride_b, p.stride_c, p.alpha, p.beta});
 }
 
-const std::string& other_options() {
-  static const std::string options = fmt::format("-DMR=1 -DNR=16 -DK_BLOCK={}", kKBlock);
-  return options;
-}
-
 void run_dots(Device& device, const GemmProblem& p, const Region& a, const Region& b, const Region& c) {
-  device.run(device.kernel("gemm.cl", "gemm_dots", other_options()), range3({ceil_div(p.m, 4), ceil_div(p.n, 4), p.batch}, {1, 1, 1}),
+  device.run(device.kernel("gemm_plain.cl", "gemm_dots"), range3({ceil_div(p.m, 4), ceil_div(p.n, 4), p.batch}, {1, 1, 1}),
              {a, b, c, p.m, p.n, p.k, p.stride_a, p.stride_b, p.stride_c, p.alpha, p.beta});
 }
 
@@ -84,7 +84,7 @@ void run_columns(Device& device, const GemmProblem& p, const Region& a, const Re
   constexpr std::int64_t kGroup = 32;
   const bool ta = p.a == Transposed::yes, tb = p.b == Transposed::yes;
   const std::int64_t one = 1;
-  device.run(device.kernel("gemm.cl", "gemm_columns", other_options()),
+  device.run(device.kernel("gemm_plain.cl", "gemm_columns"),
              range3({round_up(p.n, kGroup), ceil_div(p.m, 8), p.batch}, {kGroup, 1, 1}),
              {a, b, c, p.m, p.n, p.k, ta ? one : p.k, ta ? p.m : one, tb ? p.k : one, tb ? one : p.n, p.stride_a, p.stride_b, p.stride_c,
               p.alpha, p.beta});

@@ -69,6 +69,10 @@ std::optional<std::filesystem::path> ProgramCache::default_folder() {
   return std::nullopt;
 }
 
+std::optional<std::filesystem::path> ProgramCache::folder_for(const DeviceProfile& profile) {
+  return profile.platform == "Portable Computing Language" ? std::nullopt : default_folder();
+}
+
 ProgramCache::ProgramCache(std::optional<std::filesystem::path> folder, const DeviceProfile& p)
     : folder_(std::move(folder)), device_(fmt::format("{}|{}|{}|{}|{}", p.platform, p.name, p.vendor, p.version, p.driver)) {}
 
@@ -135,7 +139,7 @@ ProgramHandle build_program(cl_context context, cl_device_id device, const Progr
   if (code != CL_SUCCESS)
     throw DeviceError(fmt::format("clBuildProgram: {}; program {} with options '{}'; build log:\n{}", code_name(code), title, options,
                                   build_log(program.get(), device)));
-  cache.store(source, options, binary_of(program.get()));
+  if (cache.stores()) cache.store(source, options, binary_of(program.get()));
   return program;
 }
 

@@ -18,10 +18,14 @@ class ProgramCache {
  public:
   /// $GEMEL_CACHE_DIR, else $XDG_CACHE_HOME/gemel, else ~/.cache/gemel; none of these: no cache.
   static std::optional<std::filesystem::path> default_folder();
+  /// The folder for a device's programs: none where the driver's own cache serves better. PoCL compiles a kernel again
+  /// for each group size, so its binaries save little and cost seconds to get; its own cache holds what it compiled.
+  static std::optional<std::filesystem::path> folder_for(const DeviceProfile& profile);
 
   ProgramCache(std::optional<std::filesystem::path> folder, const DeviceProfile& profile);
   /// @return empty where there is none, or it is damaged
   std::vector<unsigned char> load(const std::string& source, const std::string& options) const;
+  bool stores() const { return folder_.has_value(); }
   void store(const std::string& source, const std::string& options, const std::vector<unsigned char>& binary) const;
 
  private:

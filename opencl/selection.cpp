@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "engine/base/error.h"
+#include "opencl/program_cache.h"
 
 namespace gemel::opencl {
 namespace {
@@ -151,6 +152,11 @@ double DeviceProfile::estimated_gflops() const {
 
 void prepare_environment(int threads) {
   setenv("RUSTICL_ENABLE", "llvmpipe", 0);
+  if (const auto cache = ProgramCache::default_folder()) {
+    std::error_code error;
+    std::filesystem::create_directories(*cache / "pocl", error);
+    if (!error) setenv("POCL_CACHE_DIR", (*cache / "pocl").c_str(), 0);
+  }
   if (threads <= 0) return;
   const std::string text = std::to_string(threads);
   setenv("POCL_MAX_PTHREAD_COUNT", text.c_str(), 1);  // PoCL before 4.0

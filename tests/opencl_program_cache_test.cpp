@@ -147,7 +147,7 @@ TEST(DeviceProgramCache, second_device_runs_the_first_ones_binary) {
   const CacheFolder folder;
   EXPECT_EQ(answer(*Device::open(testing::test_device_options())), 42);
   const auto files = folder.files();
-  if (files.empty()) GTEST_SKIP() << "the driver gives no binaries";
+  if (files.empty()) GTEST_SKIP() << "the driver keeps a cache of its own";
   const auto written = fs::last_write_time(files[0]);
   EXPECT_EQ(answer(*Device::open(testing::test_device_options())), 42);
   EXPECT_EQ(folder.files(), files);
@@ -158,7 +158,7 @@ TEST(DeviceProgramCache, damaged_binary_is_built_again) {
   const CacheFolder folder;
   EXPECT_EQ(answer(*Device::open(testing::test_device_options())), 42);
   const auto files = folder.files();
-  if (files.empty()) GTEST_SKIP() << "the driver gives no binaries";
+  if (files.empty()) GTEST_SKIP() << "the driver keeps a cache of its own";
   const std::string good = content(files[0]);
   overwrite(files[0], good.substr(0, good.size() / 2));
   EXPECT_EQ(answer(*Device::open(testing::test_device_options())), 42);
