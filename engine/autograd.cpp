@@ -63,7 +63,7 @@ Visits reach(const Values& outputs) {
     auto [it, is_new] = visits.try_emplace(node->order);
     if (!is_new) continue;
     if (node->released)
-      throw UsageError(node->op->name + ": its history was released by an earlier backward pass; accepted: retain the tape there");
+      throw UsageError(node->op->name + ": its history was released by an earlier backward pass; accepted: retain it in that pass");
     const std::size_t outs = node->op ? node->outputs.size() : 1;
     it->second.gradients.resize(outs);
     it->second.hooked.resize(outs);
@@ -78,9 +78,10 @@ Visits reach(const Values& outputs) {
 void complete(Visit& visit, std::size_t output) {
   if (visit.hooked[output] || !visit.gradients[output]) return;
   visit.hooked[output] = true;
-  for (const auto& [o, hook] : visit.node->hooks)
+  const auto hooks = visit.node->hooks;  // a hook may remove itself
+  for (const auto& [o, hook] : hooks)
     if (at(o) == output) {
-      Value replaced = hook(visit.gradients[output]);
+      Value replaced = (*hook)(visit.gradients[output]);
       if (replaced) visit.gradients[output] = std::move(replaced);
     }
 }
@@ -163,7 +164,8 @@ void step_back(Visit visit, Visits& visits, Targets& targets, Session& session, 
   Values found(node.inputs.size());
   if (arrived) {
     const PathScope path(session, node.scope);
-    found = node.op->gradient(Backward(visit.node, std::move(visit.gradients), wants, session, tape == Tape::extend));
+    const Backward call(visit.node, std::move(visit.gradients), wants, session, tape == Tape::extend);
+    found = node.rule ? node.rule(call) : node.op->gradient(call);
     check_found(node, found);
   }
   for (std::size_t i = 0; i < wants.size(); ++i) {
@@ -176,6 +178,7 @@ void step_back(Visit visit, Visits& visits, Targets& targets, Session& session, 
   for (auto& s : node.outputs) s.value = s.value.without_storage();
   std::vector<Node::Saved> gone;
   gone.swap(node.inputs);
+  node.rule = nullptr;
   node.released = true;
 }
 

@@ -17,6 +17,8 @@ class Trace {
  public:
   virtual ~Trace() = default;
   virtual void run(const OpDef& op, const Attributes& attributes, Values& inputs, Values& outputs) = 0;
+  /// Whether gradients are taken by applying the recorded operators again, which knows nothing of custom gradients.
+  virtual bool differentiates_by_replay() const { return false; }
 };
 
 /// Waits for a read that is under way, and gives its bytes.

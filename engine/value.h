@@ -72,6 +72,7 @@ class Value {
 
 /// Seen by a gradient on its way; may replace it.
 using GradientHook = std::function<Value(const Value&)>;
+class Backward;
 
 /// History of one application, the same in every interpreter, released as the backward pass goes unless retained.
 struct Node {
@@ -84,7 +85,9 @@ struct Node {
   std::uint64_t order = 0;    // later is larger: descending order is a backward order, the same in every interpreter
   std::vector<Saved> inputs;  // the edges
   std::vector<Saved> outputs; // without node: a node never owns itself
-  std::vector<std::pair<int, GradientHook>> hooks;  // by output
+  std::vector<std::pair<int, std::shared_ptr<const GradientHook>>> hooks;  // by output
+  std::function<std::vector<Value>(const Backward&)> rule;  // of a custom function: its gradient, in place of the record's
+  std::shared_ptr<const OpDef> owned;               // keeps a record alive that was made for this node
   std::shared_ptr<const std::string> scope;         // the module that applied it
   Value accumulated;                                // of a leaf: what backward passes have added up
   bool released = false;

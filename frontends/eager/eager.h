@@ -1,0 +1,6 @@
+// All of the eager front end.
+#pragma once
+#include "frontends/eager/autograd.h"
+#include "frontends/eager/create.h"
+#include "frontends/eager/function.h"
+#include "frontends/eager/tensor.h"

@@ -1,0 +1,226 @@
+#include "frontends/eager/tensor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "engine/base/error.h"
+#include "engine/base/span.h"
+#include "frontends/eager/autograd.h"
+
+namespace gemel::eager {
+
+Tensor::Tensor(Value value) {
+  if (!value) return;
+  const std::uint64_t version = value.storage()->version;
+  state_ = std::make_shared<State>(State{std::move(value), version, false, {}});
+}
+
+const Value& Tensor::value() const {
+  if (!state_) throw UsageError("tensor: an undefined tensor is used; accepted: one that holds something, see defined()");
+  return state_->value;
+}
+
+namespace {
+void check_described(const Value& value, std::uint64_t version) {
+  if (value.node() && value.node()->op && value.storage()->version != version)
+    throw UsageError(fmt::format("tensor: {} was changed in place through a view or another handle, so its history no longer "
+                                 "describes it; accepted: changes through this tensor itself, or its detach()",
+                                 to_string(value.spec())));
+}
+}  // namespace
+
+Tensor::operator Value() const& {
+  if (!state_) return {};
+  check_described(state_->value, state_->version);
+  return state_->value;
+}
+
+Tensor::operator Value() && {
+  if (!state_) return {};
+  check_described(state_->value, state_->version);
+  return state_.use_count() == 1 ? std::move(state_->value) : state_->value;
+}
+
+double Tensor::item() const {
+  if (numel() != 1)
+    throw UsageError(fmt::format("item: {} has {} elements; accepted: one", to_string(value().spec()), numel()));
+  return read(value())[0];
+}
+
+template <class T>
+std::vector<T> Tensor::to_vector() const {
+  std::vector<T> out(at(numel()));
+  if (dtype() == DType::int64) {  // the one type that a double cannot hold
+    const std::vector<std::byte> bytes = read_bytes(value());
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      std::int64_t element;
+      std::memcpy(&element, bytes.data() + i * sizeof element, sizeof element);
+      out[i] = static_cast<T>(element);
+    }
+    return out;
+  }
+  const std::vector<double> numbers = read(value());
+  std::transform(numbers.begin(), numbers.end(), out.begin(), [](double x) { return static_cast<T>(x); });
+  return out;
+}
+template std::vector<float> Tensor::to_vector() const;
+template std::vector<double> Tensor::to_vector() const;
+template std::vector<std::int32_t> Tensor::to_vector() const;
+template std::vector<std::int64_t> Tensor::to_vector() const;
+
+// ---- operands
+namespace {
+Value number_as(Session& session, double number, DType dtype) { return gemel::full(session, {Shape{}, dtype}, number); }
+/// PyTorch's rule for a number beside a tensor: it changes the tensor's type only to one of a wider kind.
+DType beside_number(DType dtype, bool fraction) {
+  if (is_floating(dtype)) return dtype;
+  if (fraction) return DType::float32;
+  return dtype == DType::boolean ? DType::int64 : dtype;
+}
+Value cast_to(Value x, DType dtype) { return x.dtype() == dtype ? std::move(x) : gemel::cast(std::move(x), dtype); }
+}  // namespace
+
+/// Both operands as tensors, numbers in the element type that they share with the tensor.
+std::pair<Value, Value> alike(Operand a, Operand b) {
+  const auto from_number = [](const Operand& number, Value& tensor) {
+    const DType dtype = beside_number(tensor.dtype(), number.fraction_);
+    tensor = cast_to(std::move(tensor), dtype);
+    return number_as(tensor.session(), number.number_, dtype);
+  };
+  if (!a.value_ && b.value_) a.value_ = from_number(a, b.value_);
+  else if (!b.value_ && a.value_) b.value_ = from_number(b, a.value_);
+  return {std::move(a.value_), std::move(b.value_)};
+}
+
+Operand Operand::times(double factor) const {
+  Operand product = *this;
+  if (value_)
+    product.value_ = binary(gemel::multiply, value_, factor);
+  else
+    product = Operand(number_ * factor);
+  return product;
+}
+
+Tensor binary(Value (*op)(Value, Value), Operand a, Operand b) {
+  auto [x, y] = alike(std::move(a), std::move(b));
+  return op(std::move(x), std::move(y));
+}
+
+Tensor true_divide(Operand a, Operand b) {
+  auto [x, y] = alike(std::move(a), std::move(b));
+  if (x && y && !is_floating(x.dtype()) && !is_floating(y.dtype())) {
+    x = cast_to(std::move(x), DType::float32);
+    y = cast_to(std::move(y), DType::float32);
+  }
+  return gemel::divide(std::move(x), std::move(y));
+}
+
+// ---- operators
+Tensor Tensor::sum(const Axes& axes, Keep keep) const { return gemel::sum(*this, axes, keep); }
+Tensor Tensor::mean(const Axes& axes, Keep keep) const { return gemel::mean(*this, axes, keep); }
+Tensor Tensor::max(const Axes& axes, Keep keep) const { return gemel::max(*this, axes, keep); }
+Tensor Tensor::argmax() const { return gemel::argmax(gemel::reshape(*this, std::vector<std::int64_t>{-1}), 0); }
+Tensor Tensor::argmax(std::int64_t axis) const { return gemel::argmax(*this, axis); }
+Tensor Tensor::reshape(const std::vector<std::int64_t>& shape) const { return gemel::reshape(*this, shape); }
+Tensor Tensor::permute(const Axes& order) const { return gemel::transpose(*this, order); }
+Tensor Tensor::softmax(int axis) const { return gemel::softmax(*this, axis); }
+Tensor Tensor::log_softmax(int axis) const { return gemel::log_softmax(*this, axis); }
+Tensor Tensor::relu() const { return gemel::relu(*this); }
+Tensor Tensor::sigmoid() const { return gemel::sigmoid(*this); }
+Tensor Tensor::tanh() const { return gemel::tanh(*this); }
+Tensor Tensor::exp() const { return gemel::exp(*this); }
+Tensor Tensor::log() const { return gemel::log(*this); }
+Tensor Tensor::sqrt() const { return gemel::sqrt(*this); }
+Tensor Tensor::abs() const { return gemel::abs(*this); }
+Tensor Tensor::pow(const Operand& exponent) const { return binary(gemel::power, *this, exponent); }
+Tensor Tensor::to(DType dtype) const { return cast_to(*this, dtype); }
+Tensor Tensor::operator-() const { return gemel::negate(*this); }
+
+Tensor Tensor::matmul(const Tensor& other) const {
+  Value a = *this, b = other;
+  const bool row = dim() == 1, column = other.dim() == 1;
+  if (row) a = gemel::reshape(a, Shape{1, a.elements()});
+  if (column) b = gemel::reshape(b, Shape{b.elements(), 1});
+  Value y = gemel::matmul(std::move(a), std::move(b));
+  if (!row && !column) return y;
+  Shape kept;
+  const Shape& made = y.shape();
+  for (int k = 0; k < made.rank(); ++k)
+    if (!(row && k == made.rank() - 2) && !(column && k == made.rank() - 1)) kept.push_back(made[k]);
+  return gemel::reshape(std::move(y), kept);
+}
+
+Tensor Tensor::transpose(int a, int b) const {
+  Axes order(at(dim()));
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[at(checked_axis("transpose", "x", shape(), a))], order[at(checked_axis("transpose", "x", shape(), b))]);
+  return gemel::transpose(*this, order);
+}
+
+// ---- gradients
+Tensor Tensor::requires_grad_(bool wanted) const {
+  if (wanted == requires_grad()) return *this;
+  if (wanted && !is_floating(dtype()))
+    throw UsageError(fmt::format("requires_grad_: {} cannot have a gradient; accepted: a floating type", to_string(value().spec())));
+  if (!is_leaf())
+    throw UsageError(fmt::format("requires_grad_: {} was made by {}, only leaf tensors can be switched off; accepted: detach()",
+                                 to_string(value().spec()), value().node()->op->name));
+  state_->value = wanted ? leaf(state_->value) : state_->value.detached();
+  return *this;
+}
+
+Tensor Tensor::grad() const {
+  if (state_->retains) return state_->retained;
+  return requires_grad() && is_leaf() ? Tensor(value().node()->accumulated) : Tensor();
+}
+
+void Tensor::zero_grad() const {
+  if (requires_grad() && is_leaf()) value().node()->accumulated = {};
+  state_->retained = {};
+}
+
+void Tensor::retain_grad() const {
+  if (!requires_grad()) throw UsageError("retain_grad: the tensor does not require grad; accepted: one that does");
+  if (is_leaf() || state_->retains) return;
+  state_->retains = true;
+  register_hook([state = std::weak_ptr<State>(state_)](const Tensor& gradient) {
+    if (const auto kept = state.lock()) add_to(kept->retained, gemel::copy(gradient));
+  });
+}
+
+void Tensor::backward(const BackwardOptions& options) const { eager::backward({*this}, {}, options); }
+void Tensor::backward(const Tensor& gradient, const BackwardOptions& options) const {
+  eager::backward({*this}, {gradient}, options);
+}
+
+HookHandle Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) const {
+  if (!requires_grad()) throw UsageError("register_hook: the tensor does not require grad; accepted: one that does");
+  auto call = std::make_shared<const GradientHook>([hook = std::move(hook)](const Value& gradient) -> Value {
+    const Value replaced = hook(gradient);
+    if (replaced && replaced.spec() != gradient.spec())
+      throw ShapeError(fmt::format("register_hook: the hook gave {} for a gradient {}; accepted: an equal shape and type",
+                                   to_string(replaced.spec()), to_string(gradient.spec())));
+    return replaced;
+  });
+  HookHandle handle(value().node(), call);
+  value().node()->hooks.emplace_back(value().output(), std::move(call));
+  return handle;
+}
+
+void HookHandle::remove() {
+  const auto node = node_.lock();
+  const auto hook = hook_.lock();
+  if (node && hook) std::erase_if(node->hooks, [&](const auto& entry) { return entry.second == hook; });
+}
+
+Tensor Tensor::detach() const { return value().detached(); }
+Tensor Tensor::clone() const { return gemel::copy(*this); }
+
+Values values_of(const Tensors& tensors) { return {tensors.begin(), tensors.end()}; }
+Tensors tensors_of(const Values& values) { return {values.begin(), values.end()}; }
+
+}  // namespace gemel::eager
