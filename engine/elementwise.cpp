@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
@@ -37,7 +38,7 @@ template <class Index>
 std::string statement(const OpDef& op, const Specs& in, DType out, const std::string& to, Index index) {
   std::string text = "{ ";
   for (std::size_t i = 0; i < in.size(); ++i) text += fmt::format("const {} x{} = a{}[{}]; ", type_name(in[i].dtype), i, i, index(i));
-  return text + fmt::format("y[{}] = ({})({}); }}", to, type_name(out), op.elementwise->body);
+  return text + fmt::format("{}y[{}] = ({})({}); }}", op.elementwise->statements, to, type_name(out), op.elementwise->body);
 }
 
 /// Rows of a folded problem: a block of rows by a block of columns for each work-item, innermost loop over columns.
@@ -95,12 +96,14 @@ Specs scalars_of(std::span<const Spec> in) {
 
 using Form = std::string (*)(const OpDef&, const Specs& in, DType out, const std::vector<bool>& constant);
 
+constexpr const char* kPrelude =
+    "#ifdef __clang__\n#define GEMEL_INDEPENDENT _Pragma(\"clang loop vectorize(assume_safety)\")\n#else\n"
+    "#define GEMEL_INDEPENDENT\n#endif\n";
+
 /// An operator's kernels of one form, for every set of inputs that hold one value a row: one program, built when first used.
 /// Small programs: a whole family at once would cost the first step some seconds.
 std::string program_source(const OpDef& op, const Specs& signature, DType out, Form form) {
-  std::string text =
-      "#ifdef __clang__\n#define GEMEL_INDEPENDENT _Pragma(\"clang loop vectorize(assume_safety)\")\n#else\n"
-      "#define GEMEL_INDEPENDENT\n#endif\n";
+  std::string text = kPrelude;
   for (unsigned mask = 0; mask < (1u << signature.size()); ++mask) {
     std::vector<bool> constant;
     for (std::size_t i = 0; i < signature.size(); ++i) constant.push_back((mask >> i) & 1u);
@@ -111,6 +114,8 @@ std::string program_source(const OpDef& op, const Specs& signature, DType out, F
 
 opencl::Kernel& kernel_of(const Launch& l, const char* form, const std::string& name,
                           const std::function<std::string(const Specs&, DType)>& source) {
+  if (const ElementwiseLibrary* library = l.problem().op.elementwise->library)
+    return l.device().generated_kernel(library->title(), [&] { return library->source(); }, name);
   const Specs signature = scalars_of(l.problem().inputs);
   const DType out = l.out_spec(0).dtype;
   std::string title = l.problem().op.name + "_" + form;
@@ -214,6 +219,48 @@ Folded fold(const Specs& inputs, const Shape& output) {
     f.row_stride.push_back(rows.repeats[i] ? 0 : columns.repeats[i] ? 1 : f.columns);
   }
   return f;
+}
+
+const OpDef* ElementwiseLibrary::record(const std::string& title, const std::string& statements, const std::string& result,
+                                        const std::vector<std::string>& scalars, const Specs& in, const Spec& out) {
+  std::string key = statements + result + "->" + type_name(out.dtype);
+  for (const Spec& s : in) key += "," + type_name(s.dtype);
+  auto it = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.key == key; });
+  if (it == entries_.end()) {
+    auto op = std::make_unique<OpDef>();
+    op->name = fmt::format("fused{}_{}", entries_.size(), title.substr(0, title.find('+')));
+    op->doc = "A fused chain: " + title + ".";
+    op->infer = [](const Specs&, const Attributes& a) -> Specs { return {{a.shape("shape"), a.dtype("dtype")}}; };
+    op->cost = elementwise_cost;
+    op->elementwise = Elementwise{result, scalars, statements, this};
+    op->variants = elementwise_variants();
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      op->inputs.push_back(fmt::format("x{}", i));
+      if (in[i] == out) op->may_reuse.push_back({0, static_cast<int>(i)});
+    }
+    entries_.push_back({key, scalars_of(in), out.dtype, {}, false, std::move(op)});
+    it = std::prev(entries_.end());
+  }
+  const Folded folded = fold(in, out.shape);
+  if (!folded.possible)
+    it->general = true;
+  else if (std::find(it->forms.begin(), it->forms.end(), folded.column_constant) == it->forms.end())
+    it->forms.push_back(folded.column_constant);
+  return it->op.get();
+}
+
+std::string ElementwiseLibrary::source() const {
+  std::string text = kPrelude;
+  for (const Entry& e : entries_) {
+    for (const auto& form : e.forms) text += chunk_kernel(*e.op, e.signature, e.out, form) + item_kernel(*e.op, e.signature, e.out, form);
+    if (e.general) text += general_kernel(*e.op, e.signature, e.out);
+  }
+  return text;
+}
+
+std::string ElementwiseLibrary::title() const {
+  if (title_.empty()) title_ = fmt::format("fused_{:016x}", std::hash<std::string>()(source()));
+  return title_;
 }
 
 Cost elementwise_cost(const Problem& p) {

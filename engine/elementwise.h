@@ -1,5 +1,6 @@
 // Elementwise operators: their kernels are made from the bodies in the records.
 #pragma once
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,29 @@ std::vector<Variant> elementwise_variants();
 
 /// One FLOP an element; reads the inputs, writes the outputs once.
 Cost elementwise_cost(const Problem& problem);
+
+/// Records made for one program by fusion. Equal structures are one record; all kernels are built as one program.
+class ElementwiseLibrary {
+ public:
+  /// @param statements, result  C text over x0, x1, ...; the record lives as long as the library
+  const OpDef* record(const std::string& title, const std::string& statements, const std::string& result,
+                      const std::vector<std::string>& scalars, const Specs& in, const Spec& out);
+  /// Names the program: a hash of all its sources.
+  std::string title() const;
+  std::string source() const;
+
+ private:
+  struct Entry {
+    std::string key;
+    Specs signature;
+    DType out;
+    std::vector<std::vector<bool>> forms;  // which inputs are constant along columns, in the problems that occur
+    bool general = false;
+    std::unique_ptr<OpDef> op;
+  };
+  std::vector<Entry> entries_;
+  mutable std::string title_;  // made when the first kernel is asked for
+};
 
 /// Rows x columns, into which the broadcast of a problem's inputs folds. The output is dense.
 struct Folded {

@@ -67,9 +67,12 @@ struct Reuse {
 };
 
 /// An operator whose output element depends on the input elements of the same (broadcast) index alone.
+class ElementwiseLibrary;
 struct Elementwise {
-  std::string body;                    // OpenCL C expression of x0, x1, ... and the scalars by name; out of type T
+  std::string body;                    // OpenCL C expression of x0, x1, ... and the scalars by name
   std::vector<std::string> scalars{};  // real attributes that the body names; they become float arguments
+  std::string statements{};            // C statements before the body (fused chains)
+  const ElementwiseLibrary* library = nullptr;  // where its kernels are built; null: with the catalog's
 };
 
 struct AttributeDef {

@@ -26,7 +26,7 @@ struct Program {
     std::vector<Use> inputs, outputs;
     std::string scope;               // path of the module that applied it
     std::vector<int> after;          // instructions (by index at capture) that must run before, beyond what data says
-    std::shared_ptr<const OpDef> owned;  // keeps a record made for this program alive (fusion, custom functions)
+    std::shared_ptr<const void> owner;   // keeps a record made for this program alive (fusion, custom functions)
   };
   struct Slot {
     std::int64_t bytes = 0;             // on the device

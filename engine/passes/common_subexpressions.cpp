@@ -16,7 +16,7 @@ std::string key_of(const Program::Instruction& step) {
 }
 
 bool mergeable(const Program::Instruction& step) {
-  return step.op->writes.empty() && !step.op->draws && !step.op->execute && !step.owned;
+  return step.op->writes.empty() && !step.op->draws && !step.op->execute && !step.owner;
 }
 
 }  // namespace

@@ -12,8 +12,11 @@ namespace gemel {
 
 std::span<const Pass> passes() {
   static constexpr std::array all{
-      Pass{"dead-code", "drops what no result and no state depends on", Rounding::exact, eliminate_dead_code},
+      Pass{"simplification", "leaves out what gives back its input: x * 1, x + 0, -(-x)", Rounding::may_differ, simplify},
+      Pass{"constant-folding", "computes once what never varies", Rounding::exact, fold_constants},
       Pass{"common-subexpressions", "computes equal applications to equal contents once", Rounding::exact, merge_common_subexpressions},
+      Pass{"dead-code", "drops what no result and no state depends on", Rounding::exact, eliminate_dead_code},
+      Pass{"elementwise-fusion", "computes chains of elementwise operators in one kernel", Rounding::may_differ, fuse_elementwise},
   };
   return all;
 }

@@ -40,5 +40,8 @@ Program optimise(Session& session, Program program, const PassNames& names, std:
 // One file each.
 Program eliminate_dead_code(Session& session, Program program);
 Program merge_common_subexpressions(Session& session, Program program);
+Program fold_constants(Session& session, Program program);
+Program simplify(Session& session, Program program);
+Program fuse_elementwise(Session& session, Program program);
 
 }  // namespace gemel

@@ -1,0 +1,56 @@
+// Constant folding: what depends on nothing that varies is computed once, by the device's own kernel, so that no bit changes.
+// Bound tensors that some instruction writes (parameters in training) vary; draws vary; large constants are left to be
+// computed, because memory that is held for good costs more than filling it again.
+#include "engine/base/span.h"
+#include "engine/passes/passes.h"
+#include "engine/session.h"
+#include "engine/trace.h"
+
+namespace gemel {
+namespace {
+
+constexpr std::int64_t kLargestFolded = 1 << 16;  // bytes
+
+bool foldable(const Program::Instruction& step) {
+  if (!step.op->writes.empty() || step.op->draws || step.op->execute || step.op->views) return false;
+  for (const auto& u : step.outputs)
+    if (u.spec.bytes() > kLargestFolded) return false;
+  return true;
+}
+
+/// Slots written by this program, or fed to it: what may differ from run to run.
+std::vector<bool> varying_slots(const Program& program) {
+  std::vector<bool> varies(program.slots.size(), false);
+  for (const auto& u : program.inputs) varies[at(u.slot)] = true;
+  for (const auto& step : program.code)
+    for (int w : step.op->writes) varies[at(step.inputs[at(w)].slot)] = true;
+  // Parameters and statistics outlive the plan and may be changed outside it.
+  for (std::size_t s = 0; s < program.slots.size(); ++s) varies[s] = varies[s] || program.slots[s].external;
+  return varies;
+}
+
+}  // namespace
+
+Program fold_constants(Session& session, Program program) {
+  std::vector<bool> varies = varying_slots(program);
+  std::vector<Program::Instruction> kept;
+  for (auto& step : program.code) {
+    bool constant = foldable(step);
+    for (const auto& u : step.inputs) constant = constant && !varies[at(u.slot)];
+    for (const auto& u : step.outputs) constant = constant && !varies[at(u.slot)];  // written later
+    if (!constant) {
+      for (const auto& u : step.outputs) varies[at(u.slot)] = true;
+      kept.push_back(std::move(step));
+      continue;
+    }
+    Values in, out;
+    for (const auto& u : step.inputs) in.emplace_back(u.spec, program.slots[at(u.slot)].external, u.offset);
+    for (const auto& u : step.outputs) out.push_back(session.empty(u.spec, "folded " + step.op->name));
+    session.interpreter().compute(*step.op, step.attributes, in, out);
+    for (std::size_t o = 0; o < out.size(); ++o) program.slots[at(step.outputs[o].slot)].external = out[o].storage();
+  }
+  program.code = std::move(kept);
+  return program;
+}
+
+}  // namespace gemel

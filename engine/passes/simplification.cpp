@@ -1,0 +1,106 @@
+// Algebraic simplification: applications that give back one of their inputs are left out.
+#include <array>
+#include <optional>
+#include <string_view>
+
+#include "engine/base/span.h"
+#include "engine/passes/passes.h"
+
+namespace gemel {
+namespace {
+
+/// What the rules may ask about a program.
+class Facts {
+ public:
+  explicit Facts(const Program& program) : maker_(program.slots.size(), nullptr), written_(program.slots.size(), false) {
+    for (const auto& step : program.code) {
+      for (const auto& u : step.outputs) maker_[at(u.slot)] = &step;
+      for (int w : step.op->writes) written_[at(step.inputs[at(w)].slot)] = true;
+    }
+  }
+  const Program::Instruction* maker(const Program::Use& u) const { return maker_[at(u.slot)]; }
+  bool written(int slot) const { return written_[at(slot)]; }
+  /// Every element has this value.
+  bool is_constant(const Program::Use& u, double value) const {
+    const auto* step = maker(u);
+    if (step && step->op->name == "broadcast_to") step = maker(step->inputs[0]);
+    return step && step->op->name == "full" && step->attributes.real("value") == value && !written(u.slot);
+  }
+
+ private:
+  std::vector<const Program::Instruction*> maker_;
+  std::vector<bool> written_;
+};
+
+/// The index of the input that the result equals, or nothing.
+using Rule = std::optional<int> (*)(const Facts&, const Program::Instruction&);
+
+std::optional<int> neutral(const Facts& facts, const Program::Instruction& step, double value, bool either_side) {
+  if (facts.is_constant(step.inputs[1], value)) return 0;
+  if (either_side && facts.is_constant(step.inputs[0], value)) return 1;
+  return std::nullopt;
+}
+
+struct NamedRule {
+  std::string_view op;
+  Rule rule;
+};
+constexpr std::array kRules{
+    NamedRule{"multiply", [](const Facts& f, const Program::Instruction& s) { return neutral(f, s, 1, true); }},
+    NamedRule{"divide", [](const Facts& f, const Program::Instruction& s) { return neutral(f, s, 1, false); }},
+    NamedRule{"add", [](const Facts& f, const Program::Instruction& s) { return neutral(f, s, 0, true); }},
+    NamedRule{"subtract", [](const Facts& f, const Program::Instruction& s) { return neutral(f, s, 0, false); }},
+    NamedRule{"cast", [](const Facts&, const Program::Instruction&) { return std::optional(0); }},          // to the type it has, to the
+    NamedRule{"broadcast_to", [](const Facts&, const Program::Instruction&) { return std::optional(0); }},  // shape it has, by nothing:
+    NamedRule{"pad", [](const Facts&, const Program::Instruction&) { return std::optional(0); }},           // specs are compared below
+};
+
+/// Two uses of one involution: -(-x).
+std::optional<Program::Use> undone(const Facts& facts, const Program::Instruction& step) {
+  if (step.op->name != "negate") return std::nullopt;
+  const auto* before = facts.maker(step.inputs[0]);
+  if (!before || before->op != step.op || facts.written(step.inputs[0].slot)) return std::nullopt;
+  return before->inputs[0];
+}
+
+/// What the application's result is equal to, where that lies unchanged in memory.
+std::optional<Program::Use> equal_to(const Facts& facts, const Program::Instruction& step) {
+  if (step.outputs.size() != 1 || facts.written(step.outputs[0].slot)) return std::nullopt;
+  std::optional<Program::Use> found = undone(facts, step);
+  for (const NamedRule& r : kRules)
+    if (!found && r.op == step.op->name)
+      if (const auto input = r.rule(facts, step)) found = step.inputs[at(*input)];
+  if (!found || found->spec != step.outputs[0].spec || facts.written(found->slot)) return std::nullopt;
+  return found;
+}
+
+}  // namespace
+
+Program simplify(Session&, Program program) {
+  const Facts facts(program);
+  std::vector<std::optional<Program::Use>> same(program.slots.size());
+  const auto redirect = [&](Program::Use& u) {
+    while (const auto& to = same[at(u.slot)]) {
+      u.slot = to->slot;
+      u.offset += to->offset;
+      u.version = to->version;
+    }
+  };
+  std::vector<bool> dropped;
+  for (const auto& step : program.code) {
+    const auto to = equal_to(facts, step);
+    dropped.push_back(to.has_value());
+    if (to) same[at(step.outputs[0].slot)] = to;
+  }
+  std::vector<Program::Instruction> kept;
+  for (std::size_t i = 0; i < program.code.size(); ++i) {
+    if (dropped[i]) continue;
+    for (auto& u : program.code[i].inputs) redirect(u);
+    kept.push_back(std::move(program.code[i]));
+  }
+  for (auto& u : program.outputs) redirect(u);
+  program.code = std::move(kept);
+  return program;
+}
+
+}  // namespace gemel
