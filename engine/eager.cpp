@@ -49,6 +49,9 @@ std::unique_ptr<Memory> EagerInterpreter::allocate(const Spec& spec, std::string
 void EagerInterpreter::write(const Value& to, std::span<const std::byte> from) {
   if (!from.empty()) device_.write(region_of(to), from);
 }
+void EagerInterpreter::write(const Value& to, std::shared_ptr<const std::vector<std::byte>> from) {
+  if (!from->empty()) device_.write(region_of(to), std::move(from));
+}
 void EagerInterpreter::read(const Value& from, std::span<std::byte> to) {
   if (!to.empty()) device_.read(region_of(from), to);
 }

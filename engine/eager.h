@@ -13,6 +13,7 @@ class EagerInterpreter : public Interpreter {
   explicit EagerInterpreter(opencl::Device& device) : device_(device) {}
   std::unique_ptr<Memory> allocate(const Spec& spec, std::string_view what) override;
   void write(const Value& to, std::span<const std::byte> from) override;
+  void write(const Value& to, std::shared_ptr<const std::vector<std::byte>> from) override;
   void read(const Value& from, std::span<std::byte> to) override;
   PendingBytes read_later(const Value& from) override;
   void copy(const Value& from, const Value& to) override;

@@ -79,6 +79,7 @@ class HostCall {
 class ReferenceInterpreter : public Interpreter {
  public:
   std::unique_ptr<Memory> allocate(const Spec& spec, std::string_view what) override;
+  using Interpreter::write;
   void write(const Value& to, std::span<const std::byte> from) override;
   void read(const Value& from, std::span<std::byte> to) override;
   PendingBytes read_later(const Value& from) override;

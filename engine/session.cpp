@@ -64,12 +64,25 @@ Value Session::empty(const Spec& spec, std::string_view what) {
   return {spec, std::move(storage)};
 }
 
-Value Session::tensor(const Spec& spec, std::span<const std::byte> bytes) {
-  if (static_cast<std::int64_t>(bytes.size()) != spec.bytes())
-    throw ShapeError("tensor: " + std::to_string(bytes.size()) + " bytes given for " + to_string(spec) + "; accepted: " +
+namespace {
+void check_size(const Spec& spec, std::size_t bytes) {
+  if (static_cast<std::int64_t>(bytes) != spec.bytes())
+    throw ShapeError("tensor: " + std::to_string(bytes) + " bytes given for " + to_string(spec) + "; accepted: " +
                      std::to_string(spec.bytes()));
+}
+}  // namespace
+
+Value Session::tensor(const Spec& spec, std::span<const std::byte> bytes) {
+  check_size(spec, bytes.size());
   Value out = empty(spec);
   interpreter_->write(out, bytes);
+  return out;
+}
+
+Value Session::tensor(const Spec& spec, std::shared_ptr<const std::vector<std::byte>> bytes) {
+  check_size(spec, bytes->size());
+  Value out = empty(spec);
+  interpreter_->write(out, std::move(bytes));
   return out;
 }
 

@@ -65,6 +65,8 @@ class Session {
 
   /// A tensor with these contents, in its own element type.
   Value tensor(const Spec& spec, std::span<const std::byte> bytes);
+  /// The same from memory that the transfer keeps alive, without a copy on the host.
+  Value tensor(const Spec& spec, std::shared_ptr<const std::vector<std::byte>> bytes);
   /// The same from numbers, rounded to the element type (kept in double by the reference session).
   Value tensor(const Spec& spec, std::span<const double> values);
   /// A tensor with memory and no defined contents.

@@ -41,6 +41,8 @@ class Interpreter : public Trace {
   virtual std::unique_ptr<Memory> allocate(const Spec& spec, std::string_view what) = 0;
   /// Copies host bytes in the tensor's own element type.
   virtual void write(const Value& to, std::span<const std::byte> from) = 0;
+  /// The same from memory that the transfer may keep alive instead of copying it.
+  virtual void write(const Value& to, std::shared_ptr<const std::vector<std::byte>> from) { write(to, std::span(*from)); }
   virtual void read(const Value& from, std::span<std::byte> to) = 0;
   /// Starts a read; the bytes come when asked for.
   virtual PendingBytes read_later(const Value& from) = 0;

@@ -168,13 +168,14 @@ class ClDevice : public Device {
   }
   std::vector<Work> take_work() override {
     finish();
-    std::deque<Timed> timed;
-    {
-      const std::lock_guard lock(mutex_);
-      timed.swap(timed_);
-    }
+    return take_finished_work();
+  }
+  std::vector<Work> take_finished_work() override {
     std::vector<Work> out;
-    for (Timed& t : timed) {
+    const std::lock_guard lock(mutex_);
+    while (!timed_.empty() && is_finished(timed_.front().event)) {
+      Timed t = std::move(timed_.front());
+      timed_.pop_front();
       if (!t.event) continue;  // enqueueing failed
       const EventHandle before(t.before), event(t.event);
       t.work.begin_ns = before ? profiled(before, CL_PROFILING_COMMAND_END) : profiled(event, CL_PROFILING_COMMAND_START);
@@ -202,6 +203,13 @@ class ClDevice : public Device {
     cl_event before = nullptr;  // ends where the work may begin, if it is more than one kernel
     cl_event event = nullptr;
   };
+
+  static bool is_finished(cl_event event) {
+    if (!event) return true;
+    cl_int status = CL_COMPLETE;
+    check(clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr), "clGetEventInfo");
+    return status <= CL_COMPLETE;
+  }
 
   static std::int64_t profiled(const EventHandle& event, cl_profiling_info what) {
     cl_ulong value = 0;

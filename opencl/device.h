@@ -113,6 +113,8 @@ class Device {
   virtual void announce(std::string_view name, std::int64_t flops, std::int64_t bytes) = 0;
   /// With profiling: all work finished since the last call, in queue order. Waits for it.
   virtual std::vector<Work> take_work() = 0;
+  /// The same for what happens to be finished, without waiting.
+  virtual std::vector<Work> take_finished_work() = 0;
 };
 
 }  // namespace gemel::opencl
