@@ -1,0 +1,25 @@
+// --detect-anomaly: looks at every result and remembers the first operator that made a NaN out of none.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "engine/session.h"
+
+namespace gemel::cli {
+
+class AnomalyDetector {
+ public:
+  /// Watches a session from now on; it waits for every result, so runs are slow.
+  explicit AnomalyDetector(Session& session);
+  ~AnomalyDetector();
+  AnomalyDetector(const AnomalyDetector&) = delete;
+  AnomalyDetector& operator=(const AnomalyDetector&) = delete;
+  /// "layer1.0.conv1: conv2d float32 [64, 8, 8, 64]"
+  const std::optional<std::string>& first() const { return first_; }
+
+ private:
+  Session& session_;
+  std::optional<std::string> first_;
+};
+
+}  // namespace gemel::cli

@@ -1,0 +1,106 @@
+#include "frontends/cli/arguments.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <iostream>
+#include <numeric>
+
+#include "engine/base/error.h"
+
+namespace gemel::cli {
+namespace {
+
+/// Levenshtein's distance.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+std::vector<std::string> names_of(const po::options_description& options) {
+  std::vector<std::string> out;
+  for (const auto& o : options.options()) out.push_back("--" + o->long_name());
+  return out;
+}
+
+std::string without_value(const std::string& option) { return option.substr(0, option.find('=')); }
+
+}  // namespace
+
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
+  std::string best;
+  std::size_t least = std::max<std::size_t>(3, word.size() / 2);
+  for (const std::string& c : candidates)
+    if (const std::size_t d = distance(word, c); d < least) {
+      least = d;
+      best = c;
+    }
+  return best;
+}
+
+po::variables_map parse(const std::string& command, const std::string& about, const po::options_description& options,
+                        const std::vector<std::string>& arguments, const po::positional_options_description& positional) {
+  po::options_description all;
+  all.add(options);
+  all.add_options()("help,h", "show this help");
+  try {
+    po::variables_map values;
+    using namespace po::command_line_style;
+    // No guessing: an abbreviation that is unique today is not tomorrow.
+    const int style = (unix_style & ~allow_guessing);
+    po::store(po::command_line_parser(arguments).options(all).positional(positional).style(style).run(), values);
+    if (values.count("help")) {
+      std::cout << "usage: gemel " << command << " [options]\n" << about << "\n\n" << all;
+      throw HelpWanted();
+    }
+    po::notify(values);
+    return values;
+  } catch (const po::unknown_option& e) {
+    const std::string given = without_value(e.get_option_name());
+    const std::string near = nearest(given, names_of(all));
+    throw UsageError(fmt::format("{}: option '{}' is unknown{}; `gemel {} --help` lists them", command, given,
+                                 near.empty() ? "" : ", did you mean '" + near + "'?", command));
+  } catch (const po::error& e) {
+    throw UsageError(fmt::format("{}: {}; `gemel {} --help` lists the options", command, e.what(), command));
+  }
+}
+
+void check_choice(const std::string& option, const std::string& given, const std::vector<std::string>& accepted) {
+  if (std::find(accepted.begin(), accepted.end(), given) != accepted.end()) return;
+  const std::string near = nearest(given, accepted);
+  throw UsageError(fmt::format("{}: '{}' is not accepted{}; accepted: {}", option, given,
+                               near.empty() ? "" : ", did you mean '" + near + "'?", fmt::join(accepted, ", ")));
+}
+
+void check_range(const std::string& option, double value, double low, double high) {
+  if (!(value >= low && value <= high)) throw UsageError(fmt::format("{}: {} is out of range; accepted: {} to {}", option, value, low, high));
+}
+
+std::vector<std::int64_t> parse_extents(const std::string& option, const std::string& text, std::size_t count) {
+  std::vector<std::int64_t> out;
+  const char *at = text.data(), *end = text.data() + text.size();
+  while (at < end) {
+    std::int64_t value = 0;
+    const auto [next, error] = std::from_chars(at, end, value);
+    if (error != std::errc() || value < 1 || value > 65536 || (next < end && *next != 'x')) break;
+    out.push_back(value);
+    at = next < end ? next + 1 : next;
+  }
+  if (at != end || text.empty() || text.back() == 'x' || out.size() != count)
+    throw UsageError(fmt::format("{}: '{}' is not accepted; accepted: {} extents such as 3x32x32", option, text, count));
+  return out;
+}
+
+}  // namespace gemel::cli

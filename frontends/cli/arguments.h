@@ -1,0 +1,34 @@
+// Command lines: options by name, with help, ranges and the nearest valid name for a wrong one.
+#pragma once
+#include <boost/program_options.hpp>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gemel::cli {
+
+namespace po = boost::program_options;
+
+/// What a command is asked for with `--help`: not an error.
+struct HelpWanted {};
+
+/// Parses a command's arguments.
+/// @throws UsageError for unknown options (with the nearest one), missing or ill-formed values
+/// @throws HelpWanted after printing the help
+po::variables_map parse(const std::string& command, const std::string& about, const po::options_description& options,
+                        const std::vector<std::string>& arguments, const po::positional_options_description& positional = {});
+
+/// The candidate nearest to a word, or empty where none is near.
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
+
+/// @throws UsageError `--option: 'given' is not accepted; accepted: a, b, c`, with the nearest
+void check_choice(const std::string& option, const std::string& given, const std::vector<std::string>& accepted);
+/// @throws UsageError unless low <= value <= high
+void check_range(const std::string& option, double value, double low, double high);
+
+/// "3x32x32" as extents. @throws UsageError
+std::vector<std::int64_t> parse_extents(const std::string& option, const std::string& text, std::size_t count);
+
+}  // namespace gemel::cli

@@ -1,0 +1,46 @@
+// Checkpoints: all that a run needs to go on bit for bit, in one safetensors file that appears whole or not at all.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/session.h"
+#include "frontends/nn/module.h"
+#include "frontends/optim/optimizer.h"
+
+namespace gemel::cli {
+
+/// Where a run stands.
+struct RunState {
+  std::int64_t step = 0;             // steps done
+  std::int64_t epoch = 0, batch = 0; // the next batch to train
+  double loss_sum = 0;               // of this epoch's samples so far
+  std::int64_t correct = 0, samples = 0;
+};
+
+/// What must be the same for bit-for-bit results (device, driver, threads, build, seed, batch size...), by name.
+using RunIdentity = std::map<std::string, std::string>;
+
+/// A hash of the running program's own file: any rebuild that changes it may change a bit.
+std::string build_identity();
+
+/// Writes `checkpoint-STEP.safetensors` into the folder and keeps the two newest.
+/// @throws DataError where it cannot be written; older checkpoints stay
+void save_checkpoint(const std::filesystem::path& folder, const nn::Module& model, const optim::Optimizer& optimizer,
+                     const RunState& state, const RunIdentity& identity);
+
+/// The newest checkpoint of a folder that is whole, if there is one.
+std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder);
+
+struct Restored {
+  RunState state;
+  std::vector<std::string> differences;  // one line for each part of the identity that differs
+};
+/// Gives model and optimizer the saved contents. @throws DataError naming what is missing, unknown or of another shape
+Restored load_checkpoint(const std::filesystem::path& file, nn::Module& model, optim::Optimizer& optimizer, Session& session,
+                         const RunIdentity& identity);
+
+}  // namespace gemel::cli

@@ -1,0 +1,17 @@
+// The program's commands. Each returns its exit status: 0 done, 1 failed; wrong usage is thrown.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace gemel::cli {
+
+using Arguments = std::vector<std::string>;
+
+int devices(const Arguments& arguments);
+int summary(const Arguments& arguments);
+int train(const Arguments& arguments);
+int eval(const Arguments& arguments);
+int infer(const Arguments& arguments);
+int ops(const Arguments& arguments);
+
+}  // namespace gemel::cli

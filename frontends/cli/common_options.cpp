@@ -1,0 +1,70 @@
+#include "frontends/cli/common_options.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "engine/base/error.h"
+
+namespace gemel::cli {
+namespace {
+
+std::string from_environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+std::string pass_help() {
+  std::string text = "graph passes that run: all, none, or some of";
+  for (const Pass& p : passes()) text += fmt::format("{} {}", &p == passes().data() ? "" : ",", p.name);
+  return text;
+}
+
+opencl::GemmChoice gemm_choice(const std::string& text) {
+  check_choice("--gemm", text, {"auto", "clblast", "native"});
+  return text == "clblast" ? opencl::GemmChoice::clblast : text == "native" ? opencl::GemmChoice::native : opencl::GemmChoice::automatic;
+}
+
+}  // namespace
+
+void add_common_options(po::options_description& options) {
+  options.add_options()
+      ("platform", po::value<std::string>()->default_value(from_environment("GEMEL_PLATFORM"), ""), "OpenCL platform: an index or a part of its name (also GEMEL_PLATFORM)")
+      ("device", po::value<std::string>()->default_value(from_environment("GEMEL_DEVICE"), ""), "device in it: an index, cpu or gpu (also GEMEL_DEVICE)")
+      ("threads", po::value<int>()->default_value(0), "threads of a CPU device; 0: all")
+      ("memory-limit", po::value<std::int64_t>()->default_value(0), "bytes that may be held on the device; 0: what is free")
+      ("gemm", po::value<std::string>()->default_value("auto"), "GEMM provider: auto, clblast or native")
+      ("graph-passes", po::value<std::string>()->default_value("all"), pass_help().c_str())
+      ("seed", po::value<std::uint64_t>()->default_value(1), "seed of initialisation, shuffling and dropout")
+      ("log-dir", po::value<std::string>()->default_value(""), "folder for run.jsonl, TensorBoard files and summary.json")
+      ("profile", po::value<std::string>()->default_value(""), "write a Chrome trace of every kernel to this file");
+}
+
+CommonOptions common_options(const po::variables_map& v) {
+  CommonOptions o;
+  o.device.platform = v["platform"].as<std::string>();
+  o.device.device = v["device"].as<std::string>();
+  o.device.threads = v["threads"].as<int>();
+  o.device.memory_limit = v["memory-limit"].as<std::int64_t>();
+  o.device.gemm = gemm_choice(v["gemm"].as<std::string>());
+  check_range("--threads", o.device.threads, 0, 4096);
+  check_range("--memory-limit", static_cast<double>(o.device.memory_limit), 0, 1e18);
+  o.passes_text = v["graph-passes"].as<std::string>();
+  o.passes = parse_passes(o.passes_text);
+  o.seed = v["seed"].as<std::uint64_t>();
+  o.log_dir = v["log-dir"].as<std::string>();
+  o.profile = v["profile"].as<std::string>();
+  return o;
+}
+
+std::string describe(const opencl::DeviceProfile& p) {
+  return fmt::format("{} ({}, {} unit{})", p.name, p.platform, p.compute_units, p.compute_units == 1 ? "" : "s");
+}
+
+std::unique_ptr<opencl::Device> open_device(const CommonOptions& options) {
+  auto device = opencl::Device::open(options.device);
+  fmt::print(stderr, "device: {}\n", describe(device->profile()));
+  return device;
+}
+
+}  // namespace gemel::cli

@@ -1,0 +1,46 @@
+#include "frontends/cli/kernel_times.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "engine/base/file.h"
+
+namespace gemel::cli {
+
+void KernelTimes::add(std::vector<opencl::Work> works) {
+  for (opencl::Work& w : works) {
+    busy_ns_ += std::max<std::int64_t>(0, w.end_ns - std::max(w.begin_ns, busy_until_ns_));  // never twice
+    busy_until_ns_ = std::max(busy_until_ns_, w.end_ns);
+    if (!trace_.empty()) kept_.push_back(std::move(w));
+  }
+}
+
+void KernelTimes::collect() { add(device_.take_finished_work()); }
+
+double KernelTimes::take_busy_seconds() {
+  collect();
+  return 1e-9 * static_cast<double>(std::exchange(busy_ns_, 0));
+}
+
+void KernelTimes::write_trace() {
+  if (trace_.empty()) return;
+  add(device_.take_work());
+  write_file_atomically(trace_, [&](FileWriter& out) {
+    const std::int64_t zero = kept_.empty() ? 0 : kept_.front().begin_ns;
+    std::string text = "{\"traceEvents\":[";
+    for (const opencl::Work& w : kept_) {
+      const nlohmann::ordered_json event{{"name", w.name}, {"cat", "kernel"}, {"ph", "X"},
+                                         {"ts", 1e-3 * static_cast<double>(w.begin_ns - zero)},
+                                         {"dur", 1e-3 * static_cast<double>(w.end_ns - w.begin_ns)}, {"pid", 0}, {"tid", 0},
+                                         {"args", {{"flops", w.flops}, {"bytes", w.bytes}}}};
+      text += (&w == kept_.data() ? "\n" : ",\n") + event.dump();
+      if (text.size() > (1u << 20)) {
+        out.write(text);
+        text.clear();
+      }
+    }
+    out.write(text + "\n]}\n");
+  });
+}
+
+}  // namespace gemel::cli

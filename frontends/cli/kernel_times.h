@@ -1,0 +1,30 @@
+// Times of the kernels of a run: how busy the device was, and with --profile a Chrome trace.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "opencl/device.h"
+
+namespace gemel::cli {
+
+class KernelTimes {
+ public:
+  /// @param trace  file of the trace, written when `write_trace` is called; empty: none
+  KernelTimes(opencl::Device& device, std::string trace) : device_(device), trace_(std::move(trace)) {}
+  /// Takes the times of what is finished, without waiting.
+  void collect();
+  /// Device time since the last call, in seconds.
+  double take_busy_seconds();
+  /// Waits for all work and writes the trace. @throws DataError where it cannot be written
+  void write_trace();
+
+ private:
+  void add(std::vector<opencl::Work> works);
+  opencl::Device& device_;
+  std::string trace_;
+  std::int64_t busy_ns_ = 0, busy_until_ns_ = 0;
+  std::vector<opencl::Work> kept_;
+};
+
+}  // namespace gemel::cli

@@ -1,0 +1,72 @@
+// The `gemel` program.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <exception>
+
+#include "engine/base/error.h"
+#include "frontends/cli/arguments.h"
+#include "frontends/cli/command.h"
+
+namespace gemel::cli {
+namespace {
+
+struct Command {
+  const char *name, *about;
+  int (*run)(const Arguments&);
+};
+constexpr std::array kCommands{
+    Command{"devices", "lists every OpenCL platform and device", devices},
+    Command{"summary", "a table of a model's layers: shapes, parameters, FLOPs, memory", summary},
+    Command{"train", "trains a model", train},
+    Command{"eval", "loss and accuracy of a weight file on a data set", eval},
+    Command{"infer", "runs a model on an array of inputs", infer},
+    Command{"ops", "the operator reference", ops},
+};
+
+void print_usage(std::FILE* to) {
+  fmt::print(to, "usage: gemel COMMAND [options]\n\n");
+  for (const Command& c : kCommands) fmt::print(to, "  {:<9} {}\n", c.name, c.about);
+  fmt::print(to, "\n`gemel COMMAND --help` lists a command's options.\n");
+}
+
+int run(const std::string& name, const Arguments& rest) {
+  if (name == "--help" || name == "-h" || name == "help") {
+    print_usage(stdout);
+    return 0;
+  }
+  if (name == "--version") {
+    fmt::print("gemel {}\n", GEMEL_VERSION);
+    return 0;
+  }
+  for (const Command& c : kCommands)
+    if (name == c.name) return c.run(rest);
+  std::vector<std::string> names;
+  for (const Command& c : kCommands) names.emplace_back(c.name);
+  const std::string near = nearest(name, names);
+  throw UsageError(fmt::format("command '{}' is unknown{}; `gemel --help` lists them", name, near.empty() ? "" : ", did you mean '" + near + "'?"));
+}
+
+}  // namespace
+}  // namespace gemel::cli
+
+int main(int count, char** values) {
+  using namespace gemel;
+  const std::vector<std::string> arguments(values + 1, values + count);
+  if (arguments.empty()) {
+    cli::print_usage(stderr);
+    return 2;
+  }
+  try {
+    return cli::run(arguments[0], {arguments.begin() + 1, arguments.end()});
+  } catch (const cli::HelpWanted&) {
+    return 0;
+  } catch (const UsageError& e) {
+    fmt::print(stderr, "gemel: {}\n", e.what());
+    return 2;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "gemel: {}\n", e.what());
+    return 1;
+  }
+}

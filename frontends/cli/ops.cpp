@@ -1,0 +1,64 @@
+#include <fmt/format.h>
+
+#include "engine/base/error.h"
+#include "engine/ops/catalog.h"
+#include "frontends/cli/arguments.h"
+#include "frontends/cli/command.h"
+
+namespace gemel::cli {
+namespace {
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& n : names) out += (out.empty() ? "" : ", ") + n;
+  return out;
+}
+
+std::string gradient_text(const OpDef& op) {
+  if (!op.gradient) return "none";
+  const auto list = [](std::uint32_t mask, const std::vector<std::string>& names, std::string& out) {
+    for (std::size_t i = 0; i < names.size() && i < 32; ++i)
+      if ((mask >> i) & 1u) out += (out.empty() ? "" : ", ") + names[i];
+  };
+  Reads all;
+  for (const Reads& r : op.gradient_reads) all = all | r;
+  std::string reads;
+  list(all.inputs, op.inputs, reads);
+  list(all.outputs, op.outputs, reads);
+  return reads.empty() ? "keeps nothing" : "keeps " + reads;
+}
+
+void print(const OpDef& op) {
+  fmt::print("{}({}) -> {}\n  {}\n", op.name, joined(op.inputs), op.outputs.empty() ? "nothing" : joined(op.outputs), op.doc);
+  for (const AttributeDef& a : op.attributes) fmt::print("  {}: {}, {}\n", a.name, to_string(a.type), a.doc);
+  for (int w : op.writes) fmt::print("  writes {} in place\n", op.inputs[static_cast<std::size_t>(w)]);
+  if (op.draws) fmt::print("  draws from {}\n", op.inputs[static_cast<std::size_t>(*op.draws)]);
+  fmt::print("  gradient: {}\n", gradient_text(op));
+  for (const Variant& v : op.variants) fmt::print("  variant {}: {}\n", v.name, v.doc);
+}
+
+}  // namespace
+
+int ops(const Arguments& arguments) {
+  po::options_description options("options");
+  options.add_options()("name", po::value<std::string>(), "only this operator");
+  po::positional_options_description positional;
+  positional.add("name", 1);
+  const auto values = parse("ops", "The operator reference: `gemel ops` or `gemel ops NAME`.", options, arguments, positional);
+  if (!values.count("name")) {
+    for (const OpDef* op : catalog()) fmt::print("{:<28} {}\n", op->name, op->doc);
+    return 0;
+  }
+  const auto name = values["name"].as<std::string>();
+  const OpDef* op = find_op(name);
+  if (!op) {
+    std::vector<std::string> names;
+    for (const OpDef* known : catalog()) names.push_back(known->name);
+    const std::string near = nearest(name, names);
+    throw UsageError(fmt::format("ops: '{}' is unknown{}; `gemel ops` lists them", name, near.empty() ? "" : ", did you mean '" + near + "'?"));
+  }
+  print(*op);
+  return 0;
+}
+
+}  // namespace gemel::cli

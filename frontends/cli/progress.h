@@ -1,0 +1,31 @@
+// What a person sees of a run: a bar on a terminal, a plain line now and then elsewhere.
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace gemel::cli {
+
+class Progress {
+ public:
+  /// @param label  stands before the bar, e.g. "epoch 1/3"
+  Progress(std::string label, std::int64_t total);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  /// @param done  of `total`  @param loss  the last one known  @param rate  samples a second
+  void show(std::int64_t done, double loss, double rate);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::string label_;
+  std::int64_t total_;
+  bool terminal_;
+  Clock::time_point begin_, shown_;
+  std::int64_t first_done_ = -1;
+};
+
+/// "1:05:09", "5:09"
+std::string duration_text(double seconds);
+
+}  // namespace gemel::cli
