@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+"""Gemel against PyTorch and torchvision, with the same weights and data.
+
+    parity.py --build BUILD [--only outputs,steps,free,strict] [--models a,b]
+
+outputs  the same weights and inputs give the same outputs within 1e-4 (largest difference over largest value)
+steps    20 steps, PyTorch's state loaded before each: losses within 1e-5, every parameter's gradient within twice the
+         difference that PyTorch itself shows between NCHW and channels_last
+free     20 steps running free: losses within 1e-3, at rates where PyTorch's float32 stays within 1e-4 of its float64
+strict   a file saved by Gemel loads back with strict=True
+
+Needs python3-torch and python3-torchvision (any version with the models), and a build of Gemel with its peers
+(`gemel`, `gemel_step`). Prints a line a check and a summary in JSON; exit status 1 where a check fails.
+"""
+import argparse
+import copy
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import torch
+import torchvision
+
+import tensors
+
+SIZES = {"lenet": 32, "alexnet": 224, "vgg16": 224, "resnet18": 224, "resnet50": 224}
+results = []
+
+
+class LeNet(torch.nn.Module):
+    """The lenet of the command line's specification, in PyTorch."""
+
+    def __init__(self, num_classes=10):
+        super().__init__()
+        self.conv1, self.conv2 = torch.nn.Conv2d(3, 6, 5), torch.nn.Conv2d(6, 16, 5)
+        self.fc1, self.fc2, self.fc3 = torch.nn.Linear(400, 120), torch.nn.Linear(120, 84), torch.nn.Linear(84, num_classes)
+
+    def forward(self, x):
+        pool, relu = torch.nn.functional.max_pool2d, torch.relu
+        x = pool(relu(self.conv1(x)), 2)
+        x = pool(relu(self.conv2(x)), 2).flatten(1)
+        return self.fc3(relu(self.fc2(relu(self.fc1(x)))))
+
+
+def make(name, classes, seed=1):
+    torch.manual_seed(seed)
+    model = LeNet(classes) if name == "lenet" else getattr(torchvision.models, name)(num_classes=classes)
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    return model
+
+
+def arrays(state):
+    return {k: v.detach().numpy() for k, v in state.items()}
+
+
+def difference(ours, theirs):
+    return float(np.abs(ours - theirs).max() / max(np.abs(theirs).max(), 1e-30))
+
+
+def report(check, value, limit, **more):
+    ok = bool(value <= limit)
+    results.append({"check": check, "value": value, "limit": limit, "ok": ok, **more})
+    print(f"{'ok  ' if ok else 'FAIL'}  {check}: {value:.3g} (limit {limit:.3g})", flush=True)
+
+
+def run(*command):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def outputs(name, gemel, folder):
+    model = make(name, 10).eval()
+    for module in model.modules():  # statistics that are not those of a fresh model
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.running_mean.normal_(0, 0.1)
+            module.running_var.uniform_(0.5, 1.5)
+    x = torch.randn(2, 3, SIZES[name], SIZES[name])
+    tensors.save(f"{folder}/w.safetensors", arrays(model.state_dict()))
+    np.save(f"{folder}/x.npy", x.numpy())
+    with torch.no_grad():
+        expected = model(x).numpy()
+    for frontend in ("eager", "graph"):
+        run(gemel, "infer", "--model", name, "--weights", f"{folder}/w.safetensors", "--input", f"{folder}/x.npy",
+            "--output", f"{folder}/y.npy", "--frontend", frontend)
+        report(f"outputs of {name}, {frontend}", difference(np.load(f"{folder}/y.npy"), expected), 1e-4)
+
+
+def optimizer_for(name, parameters, rate):
+    if name == "momentum":
+        return torch.optim.SGD(parameters, rate, momentum=0.9)
+    return {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}[name](parameters, rate)
+
+
+def gradients(model, x, y):
+    model.zero_grad()
+    loss = torch.nn.functional.cross_entropy(model(x), y)
+    loss.backward()
+    return loss.item(), {k: p.grad.detach().contiguous().clone().numpy() for k, p in model.named_parameters()}
+
+
+def steps(name, size, batch, optimizer_name, rate, step_program, folder, count=20):
+    """PyTorch trains; before each step its state goes to Gemel, which gives loss and gradients for it."""
+    model = make(name, 10).train()
+    optimizer = optimizer_for(optimizer_name, model.parameters(), rate)
+    expected, folders = [], []
+    for i in range(count):
+        x, y = torch.randn(batch, 3, size, size), torch.randint(0, 10, (batch,))
+        here = f"{folder}/{i}"
+        os.makedirs(here)
+        tensors.save(f"{here}/weights.safetensors", arrays(model.state_dict()))
+        np.save(f"{here}/images.npy", x.numpy())
+        np.save(f"{here}/labels.npy", y.numpy())
+        other = copy.deepcopy(model).to(memory_format=torch.channels_last)
+        _, last = gradients(other, x.to(memory_format=torch.channels_last), y)
+        loss, first = gradients(model, x, y)
+        expected.append((loss, first, {k: np.abs(last[k] - first[k]).max() for k in first}))
+        folders.append(here)
+        optimizer.step()
+    run(step_program, name, 10, *folders)
+    worst_loss = worst_ratio = 0.0
+    where = ""
+    for here, (loss, grads, spread) in zip(folders, expected):
+        worst_loss = max(worst_loss, abs(float(open(f"{here}/loss.txt").read()) - loss) / max(abs(loss), 1e-30))
+        ours = tensors.load(f"{here}/gradients.safetensors")
+        for k, g in grads.items():
+            # PyTorch's own spread, but not less than the rounding of the largest element to float32.
+            allowed = max(spread[k], np.abs(g).max() * 2**-23)
+            ratio = float(np.abs(ours[k] - g).max() / max(allowed, 1e-30))
+            if ratio > worst_ratio:
+                worst_ratio, where = ratio, k
+    report(f"{count} steps of {name} from PyTorch's state, loss", worst_loss, 1e-5)
+    report(f"{count} steps of {name}, gradients over PyTorch's own spread (worst {where})", worst_ratio, 2.0)
+
+
+def train_in_torch(model, x, y, optimizer_name, rate, batch):
+    optimizer, losses = optimizer_for(optimizer_name, model.parameters(), rate), []
+    for begin in range(0, len(x), batch):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(x[begin : begin + batch]), y[begin : begin + batch])
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return np.array(losses)
+
+
+def free(name, size, batch, optimizer_name, rate, gemel, folder, count=20):
+    torch.manual_seed(3)
+    x, y = torch.randn(batch * count, 3, size, size), torch.randint(0, 10, (batch * count,))
+    model = make(name, 10).train()
+    np.save(f"{folder}/images.npy", x.numpy())
+    np.save(f"{folder}/labels.npy", y.numpy())
+    tensors.save(f"{folder}/w.safetensors", arrays(model.state_dict()))
+    single = train_in_torch(copy.deepcopy(model), x, y, optimizer_name, rate, batch)
+    double = train_in_torch(copy.deepcopy(model).double(), x.double(), y, optimizer_name, rate, batch)
+    own = float(np.abs(single / double - 1).max())
+    for frontend in ("eager", "graph"):
+        log = f"{folder}/log-{frontend}"
+        run(gemel, "train", "--model", name, "--dataset", "npy", "--data", folder, "--shuffle", "off", "--steps", count,
+            "--batch-size", batch, "--optimizer", optimizer_name, "--lr", rate, "--dropout", 0, "--weights", f"{folder}/w.safetensors",
+            "--classes", 10, "--log-dir", log, "--frontend", frontend)
+        events = [json.loads(line) for line in open(f"{log}/run.jsonl")]
+        ours = np.array([e["loss"] for e in events if e["event"] == "step"])
+        report(f"{count} free steps of {name} at {size}x{size}, {optimizer_name}, {frontend} (PyTorch's own {own:.2g})",
+               float(np.abs(ours / single - 1).max()), 1e-3, own=own)
+
+
+def strict(name, gemel, folder):
+    size = 32 if name == "lenet" else 64
+    run(gemel, "train", "--model", name, "--steps", 1, "--batch-size", 2, "--input", f"3x{size}x{size}", "--save", f"{folder}/s.safetensors")
+    make(name, 10).load_state_dict({k: torch.from_numpy(v) for k, v in tensors.load(f"{folder}/s.safetensors").items()}, strict=True)
+    report(f"strict loading of {name}", 0, 0)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--only", default="outputs,strict,steps,free")
+    parser.add_argument("--models", default=",".join(SIZES))
+    options = parser.parse_args()
+    gemel, step_program = f"{options.build}/gemel", f"{options.build}/gemel_step"
+    wanted, models = options.only.split(","), options.models.split(",")
+    print(f"torch {torch.__version__}, torchvision {torchvision.__version__}")
+    for check in wanted:
+        if check in ("outputs", "strict"):
+            for name in models:
+                with tempfile.TemporaryDirectory() as folder:
+                    (outputs if check == "outputs" else strict)(name, gemel, folder)
+        rows = {"steps": [("lenet", 32, 8, "momentum", 1e-3), ("resnet18", 64, 8, "adam", 1e-5), ("resnet50", 64, 8, "adam", 1e-5),
+                          ("vgg16", 32, 4, "momentum", 1e-3), ("alexnet", 64, 8, "momentum", 1e-3)],
+                "free": [("resnet18", 64, 8, "adam", 1e-5), ("resnet18", 64, 8, "adamw", 1e-5), ("vgg16", 32, 4, "momentum", 1e-3),
+                         ("alexnet", 64, 8, "momentum", 1e-3)]}.get(check, [])
+        for name, *rest in rows:
+            if name in models:
+                with tempfile.TemporaryDirectory() as folder:
+                    (steps if check == "steps" else free)(name, *rest, step_program if check == "steps" else gemel, folder)
+    print(json.dumps({"torch": torch.__version__, "results": results}))
+    sys.exit(any(not r["ok"] for r in results))
+
+
+main()

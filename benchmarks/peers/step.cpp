@@ -1,0 +1,65 @@
+// One training step's loss and gradients for given weights and data, for comparison with another framework.
+//   gemel_step MODEL CLASSES FOLDER...
+// Each folder holds weights.safetensors, images.npy (float32 [N, C, H, W]) and labels.npy (int64 [N]); the program adds
+// loss.txt and gradients.safetensors, under torchvision's names and in its layouts. Batch normalisation is in training
+// mode, dropout off. The device is chosen by GEMEL_PLATFORM and GEMEL_DEVICE.
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "datasets/npy.h"
+#include "engine/autograd.h"
+#include "engine/base/error.h"
+#include "engine/ops/ops.h"
+#include "engine/safetensors.h"
+#include "frontends/models/models.h"
+#include "frontends/nn/state_dict.h"
+
+namespace {
+
+using namespace gemel;
+
+Value load(Session& session, const std::filesystem::path& path, DType dtype) {
+  const datasets::NpyFile file(path);
+  return session.tensor({file.shape(), dtype}, file.data());
+}
+
+void step(Session& session, const std::string& model_name, std::int64_t classes, const std::filesystem::path& folder) {
+  const Value images = load(session, folder / "images.npy", DType::float32);
+  const Value labels = load(session, folder / "labels.npy", DType::int64);
+  auto model = models::make(model_name, {.classes = classes, .dropout = 0.0, .channels = images.shape()[1]});
+  nn::load_weights(*model, session, folder / "weights.safetensors");
+  model->train();
+  const Value loss = cross_entropy((*model)(transpose(images, {0, 2, 3, 1})), labels);
+  const auto parameters = model->parameters();
+  const Values gradients = gradient({loss}, values_of(parameters.parameters()));
+  write_file_atomically(folder / "loss.txt", [&](FileWriter& out) { out.write(fmt::format("{:.9g}\n", read(loss)[0])); });
+  // The gradients go out through the module's own parameters, so that names and layouts are those of its state.
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const Value& parameter = parameters.parameters()[i].value;
+    assign(parameter, gradients[i] ? gradients[i] : full(session, parameter.spec(), 0));
+  }
+  nn::save_weights(*model, folder / "gradients.safetensors");
+}
+
+}  // namespace
+
+int main(int count, char** values) {
+  if (count < 4) {
+    fmt::print(stderr, "usage: gemel_step MODEL CLASSES FOLDER...\n");
+    return 2;
+  }
+  try {
+    opencl::DeviceOptions options;
+    if (const char* platform = std::getenv("GEMEL_PLATFORM")) options.platform = platform;
+    if (const char* device = std::getenv("GEMEL_DEVICE")) options.device = device;
+    const auto device = opencl::Device::open(options);
+    Session session(*device);
+    for (int i = 3; i < count; ++i) step(session, values[1], std::strtoll(values[2], nullptr, 10), values[i]);
+    return 0;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "gemel_step: {}\n", e.what());
+    return 1;
+  }
+}
