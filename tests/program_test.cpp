@@ -1,0 +1,231 @@
+// The gemel program from outside, as users and scripts call it: status, messages, files, resuming, both front ends.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "datasets/npy.h"
+#include "tests/temporary_folder.h"
+
+namespace gemel::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+struct Outcome {
+  int status = -1;
+  std::string out, err;
+};
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+class Program : public ::testing::Test {
+ protected:
+  std::filesystem::path folder() const { return folder_.path(); }
+  std::string in_folder(const std::string& name) const { return (folder() / name).string(); }
+
+  pid_t start(const std::vector<std::string>& arguments) {
+    const pid_t child = ::fork();
+    if (child != 0) return child;
+    std::vector<char*> argv;
+    std::string program = std::string(GEMEL_BINARY_DIR) + "/gemel";
+    argv.push_back(program.data());
+    auto copies = arguments;
+    for (std::string& a : copies) argv.push_back(a.data());
+    argv.push_back(nullptr);
+    ::dup2(::open(in_folder("out").c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0644), STDOUT_FILENO);
+    ::dup2(::open(in_folder("err").c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0644), STDERR_FILENO);
+    ::execv(program.c_str(), argv.data());
+    ::_exit(127);
+  }
+
+  Outcome finish(pid_t child) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), text_of(folder() / "out"), text_of(folder() / "err")};
+  }
+
+  Outcome run(const std::vector<std::string>& arguments) { return finish(start(arguments)); }
+
+  /// A small training run; more arguments follow.
+  std::vector<std::string> training(const std::vector<std::string>& more) const {
+    std::vector<std::string> out{"train", "--model", "lenet", "--batch-size", "8", "--limit", "40", "--dropout", "0"};
+    out.insert(out.end(), more.begin(), more.end());
+    return out;
+  }
+
+  std::vector<Json> events(const std::string& log) const {
+    std::vector<Json> out;
+    std::ifstream in(folder() / log / "run.jsonl");
+    for (std::string line; std::getline(in, line);) out.push_back(Json::parse(line));
+    return out;
+  }
+
+  std::vector<double> losses(const std::string& log) const {
+    std::vector<double> out;
+    for (const Json& e : events(log))
+      if (e["event"] == "step") out.push_back(e["loss"]);
+    return out;
+  }
+
+  /// Exit status, and one line on standard error that holds the text; the device's line may stand before it.
+  void expect_refused(const std::vector<std::string>& arguments, int status, const std::string& text) {
+    const Outcome o = run(arguments);
+    EXPECT_EQ(o.status, status) << o.err;
+    EXPECT_NE(o.err.find(text), std::string::npos) << "wanted: " << text << "\ngot: " << o.err;
+    EXPECT_NE(o.err.rfind("gemel: "), std::string::npos) << o.err;
+  }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+TEST_F(Program, wrong_usage_ends_with_2_and_suggests_the_nearest) {
+  expect_refused({"trian"}, 2, "did you mean 'train'?");
+  expect_refused({"train", "--modell", "lenet"}, 2, "did you mean '--model'?");
+  expect_refused({"train", "--model", "resnet8"}, 2, "did you mean 'resnet18'?");
+  expect_refused({"train", "--epochs", "1", "--steps", "2"}, 2, "--epochs and --steps are both given");
+  expect_refused({"train", "--graph-passes", "magic"}, 2, "'magic' is unknown; accepted: all, none");
+  expect_refused({"train", "--input", "3x32"}, 2, "--input: '3x32' is not accepted");
+  expect_refused({"train", "--resume", "auto"}, 2, "needs --checkpoint-dir");
+  expect_refused({"ops", "sofmax"}, 2, "did you mean 'softmax'?");
+}
+
+TEST_F(Program, help_is_no_error) {
+  for (const char* command : {"devices", "summary", "train", "eval", "infer", "ops"}) {
+    const Outcome o = run({command, "--help"});
+    EXPECT_EQ(o.status, 0) << command;
+    EXPECT_NE(o.out.find("usage: gemel"), std::string::npos) << command;
+  }
+}
+
+TEST_F(Program, an_unknown_platform_lists_those_found) {
+  expect_refused(training({"--platform", "nonesuch"}), 1, "platform: 'nonesuch' is not found; accepted: an index or a part of a name of 0 ");
+}
+
+TEST_F(Program, both_front_ends_give_the_same_losses_bit_for_bit) {
+  ASSERT_EQ(run(training({"--log-dir", in_folder("eager")})).status, 0);
+  ASSERT_EQ(run(training({"--log-dir", in_folder("graph"), "--frontend", "graph", "--graph-passes", "none"})).status, 0);
+  const auto eager = losses("eager");
+  EXPECT_EQ(eager.size(), 5u);
+  EXPECT_EQ(eager, losses("graph"));
+}
+
+TEST_F(Program, the_log_tells_a_run_from_start_to_end) {
+  ASSERT_EQ(run(training({"--epochs", "2", "--log-dir", in_folder("log")})).status, 0);
+  const auto all = events("log");
+  EXPECT_EQ(all.front()["event"], "start");
+  EXPECT_EQ(all.back()["event"], "end");
+  EXPECT_EQ(all.back()["status"], "ok");
+  int epochs = 0;
+  for (const Json& e : all) {
+    if (e["event"] != "epoch") continue;
+    EXPECT_EQ(e["epoch"], ++epochs);
+    for (const char* key : {"seconds", "train_loss", "train_accuracy", "val_loss", "val_accuracy", "samples_per_s", "device_busy", "peak_device_bytes"})
+      EXPECT_TRUE(e.contains(key)) << key;
+  }
+  EXPECT_EQ(epochs, 2);
+  EXPECT_TRUE(std::filesystem::exists(folder() / "log" / "summary.json"));
+}
+
+TEST_F(Program, a_killed_run_resumes_bit_for_bit) {
+  for (const std::string frontend : {"eager", "graph"}) {
+    const std::vector<std::string> length{"--epochs", "3", "--frontend", frontend, "--optimizer", "adam"};
+    const auto with = [&](std::vector<std::string> more) {
+      more.insert(more.end(), length.begin(), length.end());
+      return training(more);
+    };
+    const std::string saved = in_folder(frontend + "-whole.safetensors"), resumed = in_folder(frontend + "-resumed.safetensors");
+    ASSERT_EQ(run(with({"--save", saved})).status, 0);
+    const std::string checkpoints = in_folder(frontend + "-checkpoints");
+    const pid_t child = start(with({"--checkpoint-dir", checkpoints, "--checkpoint-every", "2"}));
+    // Killed without warning as soon as there is something to go on from.
+    while (!std::filesystem::exists(std::filesystem::path(checkpoints) / "checkpoint-2.safetensors") && ::waitpid(child, nullptr, WNOHANG) == 0)
+      std::this_thread::yield();
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    const Outcome o = run(with({"--checkpoint-dir", checkpoints, "--checkpoint-every", "2", "--resume", "auto", "--save", resumed}));
+    ASSERT_EQ(o.status, 0) << o.err;
+    EXPECT_NE(o.err.find("going on after step"), std::string::npos);
+    EXPECT_TRUE(text_of(saved) == text_of(resumed)) << frontend;
+  }
+}
+
+TEST_F(Program, an_interrupt_saves_and_ends_with_1) {
+  const std::string checkpoints = in_folder("checkpoints"), log = in_folder("log");
+  const pid_t child = start({"train", "--model", "lenet", "--epochs", "1000", "--limit", "64", "--checkpoint-dir", checkpoints, "--log-dir", log});
+  while (text_of(folder() / "log" / "run.jsonl").find("\"step\"") == std::string::npos && ::waitpid(child, nullptr, WNOHANG) == 0) std::this_thread::yield();
+  ::kill(child, SIGINT);
+  const Outcome o = finish(child);
+  EXPECT_EQ(o.status, 1) << o.err;
+  EXPECT_EQ(events("log").back()["status"], "interrupted");
+  EXPECT_FALSE(std::filesystem::is_empty(checkpoints));
+}
+
+TEST_F(Program, a_memory_limit_is_told_with_the_largest_tensors) {
+  expect_refused(training({"--memory-limit", "300000"}), 1, "out of memory on ");
+  expect_refused(training({"--memory-limit", "300000"}), 1, "; largest: ");
+}
+
+TEST_F(Program, a_model_that_does_not_fit_the_input_names_the_layer) {
+  expect_refused({"train", "--model", "lenet", "--input", "3x40x40", "--steps", "1"}, 1, "fc1: ");
+}
+
+TEST_F(Program, weights_with_wrong_keys_name_all_of_them) {
+  ASSERT_EQ(run(training({"--steps", "1", "--save", in_folder("w.safetensors")})).status, 0);
+  expect_refused({"train", "--model", "alexnet", "--weights", in_folder("w.safetensors"), "--steps", "1"}, 1, "features.0.weight");
+  std::ofstream(in_folder("short.safetensors")) << "abc";
+  expect_refused({"eval", "--model", "lenet", "--weights", in_folder("short.safetensors"), "--dataset", "synthetic"}, 1, "short.safetensors");
+}
+
+TEST_F(Program, a_loss_that_is_not_a_number_names_step_and_operator) {
+  expect_refused(training({"--lr", "1e30", "--optimizer", "sgd", "--epochs", "3"}), 1, "train: the loss of step ");
+  expect_refused(training({"--lr", "1e30", "--optimizer", "sgd", "--epochs", "3", "--detect-anomaly"}), 1, "the first operator that made a NaN: ");
+}
+
+TEST_F(Program, trained_weights_evaluate_and_infer_alike) {
+  ASSERT_EQ(run(training({"--save", in_folder("w.safetensors")})).status, 0);
+  const Outcome eval = run({"eval", "--model", "lenet", "--weights", in_folder("w.safetensors"), "--dataset", "synthetic", "--limit", "20"});
+  EXPECT_EQ(eval.status, 0) << eval.err;
+  EXPECT_NE(eval.out.find("samples 20\n"), std::string::npos) << eval.out;
+  const std::vector<float> pixels(5 * 3 * 32 * 32, 0.25f);
+  datasets::write_npy(in_folder("x.npy"), f32({5, 3, 32, 32}), std::as_bytes(std::span(pixels)));
+  for (const char* frontend : {"eager", "graph"}) {
+    const Outcome o = run({"infer", "--model", "lenet", "--weights", in_folder("w.safetensors"), "--input", in_folder("x.npy"), "--output",
+                           in_folder(std::string(frontend) + ".npy"), "--batch-size", "2", "--frontend", frontend, "--graph-passes", "none"});
+    ASSERT_EQ(o.status, 0) << o.err;
+  }
+  EXPECT_EQ(datasets::NpyFile(in_folder("eager.npy")).shape(), (Shape{5, 10}));
+  EXPECT_EQ(text_of(in_folder("eager.npy")), text_of(in_folder("graph.npy")));
+}
+
+TEST_F(Program, summary_counts_what_is_known) {
+  const Outcome o = run({"summary", "--model", "resnet18", "--json"});
+  ASSERT_EQ(o.status, 0) << o.err;
+  const Json json = Json::parse(o.out);
+  EXPECT_EQ(json["parameters"], 11689512);  // torchvision's count
+  EXPECT_GT(json["training_bytes"], json["parameter_bytes"]);
+}
+
+TEST_F(Program, devices_lists_platforms_as_json) {
+  const Outcome o = run({"devices", "--json"});
+  ASSERT_EQ(o.status, 0) << o.err;
+  EXPECT_FALSE(Json::parse(o.out)["platforms"].empty());
+}
+
+}  // namespace
+}  // namespace gemel::testing
