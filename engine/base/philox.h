@@ -23,6 +23,29 @@ constexpr PhiloxCounter philox(PhiloxCounter c, PhiloxKey k) {
 /// 24 random bits as a float in [0, 1).
 constexpr float unit_float(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
 
+/// Where a random operator's draws come from; int64 [4] on the device. `fold` tells a loop's trips apart, 0 outside loops.
+struct DrawState {
+  std::int64_t seed, step, first_sample, fold;
+};
+
+/// Four random words: numbers 4 block .. 4 block + 3 of the batch's sample `sample`. They depend on the sample's place in the
+/// epoch, not in the batch, so that any split of a batch draws the same.
+constexpr PhiloxCounter draw(const DrawState& state, std::uint32_t stream, std::int64_t sample, std::int64_t block) {
+  const auto low = [](std::int64_t v) { return static_cast<std::uint32_t>(static_cast<std::uint64_t>(v)); };
+  const auto high = [](std::int64_t v) { return static_cast<std::uint32_t>(static_cast<std::uint64_t>(v) >> 32); };
+  return philox({low(block), low(state.first_sample + sample), low(state.step), stream},
+                {low(state.seed) ^ high(state.fold), high(state.seed) ^ low(state.fold)});
+}
+
+/// The fold of a loop's trip (from 1) within a loop of fold `fold`.
+/// Source: G. L. Steele et al., Fast splittable pseudorandom number generators, OOPSLA 2014 (SplitMix64).
+constexpr std::uint64_t fold_hash(std::uint64_t fold, std::uint64_t trip) {
+  std::uint64_t x = fold + trip * 0x9E3779B97F4A7C15u;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  return x ^ (x >> 31);
+}
+
 /// FNV-1a, to name streams by text.
 constexpr std::uint32_t stream_hash(const char* text, std::uint32_t hash = 2166136261u) {
   for (; *text; ++text) hash = (hash ^ static_cast<std::uint8_t>(*text)) * 16777619u;

@@ -102,6 +102,10 @@ std::span<const OpDef* const> catalog() {
       &cross_entropy_def(),
       &cross_entropy_backward_def(),
       // random
+      &dropout_def(),
+      &random_uniform_def(),
+      &random_normal_def(),
+      &fold_in_def(),
       // update
       &sgd_update_def(),
       &momentum_update_def(),

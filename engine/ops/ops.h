@@ -294,6 +294,10 @@ const OpDef& log_softmax_def();
 const OpDef& cross_entropy_def();
 const OpDef& cross_entropy_backward_def();
 // random
+const OpDef& dropout_def();
+const OpDef& random_uniform_def();
+const OpDef& random_normal_def();
+const OpDef& fold_in_def();
 // update
 const OpDef& sgd_update_def();
 const OpDef& momentum_update_def();
