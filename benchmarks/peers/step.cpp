@@ -15,6 +15,7 @@
 #include "engine/safetensors.h"
 #include "frontends/models/models.h"
 #include "frontends/nn/state_dict.h"
+#include "opencl/device.h"
 
 namespace {
 
