@@ -17,6 +17,12 @@ namespace {
   throw InternalError(fmt::format("graph: after {}, instruction {} ({}): {}", after, i, step.op->name, what));
 }
 
+bool fits(const Program& program, const Program::Use& u) {
+  const auto& slot = program.slots[at(u.slot)];
+  if (slot.external) return u.offset + u.spec.elements() <= slot.external->elements;
+  return u.offset * static_cast<std::int64_t>(size_of(u.spec.dtype)) + u.spec.bytes() <= slot.bytes;
+}
+
 void verify_specs(const Program::Instruction& step, std::size_t i, const std::string& after) {
   Specs in;
   for (const auto& u : step.inputs) in.push_back(u.spec);
@@ -70,17 +76,21 @@ void verify(const Program& program, const std::string& after) {
     const auto& step = program.code[i];
     for (const auto& u : step.inputs) {
       if (!defined[at(u.slot)]) broken(after, i, step, fmt::format("slot {} is used before it is made", u.slot));
-      if (!program.slots[at(u.slot)].external && u.offset * static_cast<std::int64_t>(size_of(u.spec.dtype)) + u.spec.bytes() > program.slots[at(u.slot)].bytes)
+      if (!fits(program, u))
         broken(after, i, step, fmt::format("slot {} of {} bytes is used as {}", u.slot, program.slots[at(u.slot)].bytes, to_string(u.spec)));
     }
     verify_specs(step, i, after);
     for (const auto& u : step.outputs) {
+      if (u.offset != 0 || program.slots[at(u.slot)].bytes != u.spec.bytes())
+        broken(after, i, step, fmt::format("slot {} of {} bytes is made as {}", u.slot, program.slots[at(u.slot)].bytes, to_string(u.spec)));
       if (defined[at(u.slot)]) broken(after, i, step, fmt::format("slot {} is made twice", u.slot));
       defined[at(u.slot)] = true;
     }
   }
-  for (const auto& u : program.outputs)
+  for (const auto& u : program.outputs) {
     if (!defined[at(u.slot)]) throw InternalError(fmt::format("graph: after {}, output slot {} is never made", after, u.slot));
+    if (!fits(program, u)) throw InternalError(fmt::format("graph: after {}, output slot {} is used as {}", after, u.slot, to_string(u.spec)));
+  }
 }
 
 std::string to_string(const Program& program) {

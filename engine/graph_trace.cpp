@@ -112,9 +112,11 @@ void GraphTrace::swap_versions() {
 GraphTrace::InForce::InForce(GraphTrace& graph) : graph_(graph), scope_(graph.session_, graph) {
   graph_.swap_versions();
   std::swap(graph_.session_.random(), graph_.random_);
+  graph_.in_force_ = true;
 }
 
 GraphTrace::InForce::~InForce() {
+  graph_.in_force_ = false;
   graph_.swap_versions();
   std::swap(graph_.session_.random(), graph_.random_);
   // A body's draws are followed by others of the same step: these are not the same.

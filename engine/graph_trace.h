@@ -41,7 +41,7 @@ class GraphTrace : public Trace {
   /// The program with these outputs, moved out.
   Program finish(const Values& outputs);
 
-  /// Puts the trace in force. Versions and the random state, as the graph sees them, are the graph's own: outside of it
+  /// Puts the trace in force; not while it is. Versions and the random state, as the graph sees them, are the graph's own: outside of it
   /// nothing was written and nothing drawn.
   class InForce {
    public:
@@ -54,6 +54,19 @@ class GraphTrace : public Trace {
     GraphTrace& graph_;
     TraceScope scope_;
   };
+  bool in_force() const { return in_force_; }
+
+  /// Shows versions as they are outside for its lifetime, so that the program can run while the graph is in force.
+  class SteppedOut {
+   public:
+    explicit SteppedOut(GraphTrace& graph) : graph_(graph) { graph_.swap_versions_if_in_force(); }
+    ~SteppedOut() { graph_.swap_versions_if_in_force(); }
+    SteppedOut(const SteppedOut&) = delete;
+    SteppedOut& operator=(const SteppedOut&) = delete;
+
+   private:
+    GraphTrace& graph_;
+  };
 
  private:
   int define(const Value& v, std::string name = "");
@@ -63,6 +76,9 @@ class GraphTrace : public Trace {
   void check_writes(const OpDef& op, const Values& in) const;
   bool has_history(const Value& v) const;
   void swap_versions();
+  void swap_versions_if_in_force() {
+    if (in_force_) swap_versions();
+  }
 
   struct Foreign {
     int slot;
@@ -80,6 +96,7 @@ class GraphTrace : public Trace {
   std::set<const Node*> arguments_;
   std::set<const Storage*> argument_storages_;
   std::vector<int> after_;
+  bool in_force_ = false;
   Random random_;
 };
 

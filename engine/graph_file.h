@@ -1,0 +1,27 @@
+// Programs in files: the structure as JSON that a person can read, variables and constants as safetensors beside it, and a
+// drawing for Graphviz.
+#pragma once
+#include <filesystem>
+#include <string>
+
+#include "engine/program.h"
+
+namespace gemel {
+
+/// The structure: slots with their names, instructions with operator, attributes, scope, inputs and outputs with their specs.
+/// One line an instruction.
+/// @throws UsageError for an operator that was made for this program (a fused one): accepted are the catalog's
+std::string to_json(const Program& program);
+
+/// Writes `path` (JSON) and, beside it, `path` with the extension .safetensors: variables and constants under their names.
+/// Waits for the device. @throws UsageError as to_json  @throws DataError where a file cannot be written
+void save_graph(const Program& program, const std::filesystem::path& path);
+
+/// Reads both files; variables are new tensors in the session. The program is verified.
+/// @throws DataError naming the file and what is wrong with it
+Program load_graph(Session& session, const std::filesystem::path& path);
+
+/// Graphviz: one box an instruction, a cluster a scope, edges labelled with specs.
+std::string to_dot(const Program& program);
+
+}  // namespace gemel

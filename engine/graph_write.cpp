@@ -1,0 +1,123 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "engine/base/error.h"
+#include "engine/base/file.h"
+#include "engine/base/span.h"
+#include "engine/graph_file.h"
+#include "engine/graph_json.h"
+#include "engine/ops/catalog.h"
+#include "engine/safetensors.h"
+#include "engine/session.h"
+
+namespace gemel {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json json_of(const Program& program);
+
+Json json_of(const Program::Use& u) {
+  Json out{{"slot", u.slot}, {"spec", to_string(u.spec)}};
+  if (u.offset) out["offset"] = u.offset;
+  if (u.version) out["version"] = u.version;
+  if (u.tracked) out["tracked"] = true;
+  return out;
+}
+
+Json json_of(const std::vector<Program::Use>& uses) {
+  Json out = Json::array();
+  for (const auto& u : uses) out.push_back(json_of(u));
+  return out;
+}
+
+/// {"type": value}: JSON alone does not tell 1 from 1.0, and has no infinity.
+Json json_of(const Attributes::Item& item) {
+  struct Write {
+    Json operator()(std::int64_t v) const { return v; }
+    Json operator()(double v) const { return std::isfinite(v) ? Json(v) : Json(fmt::format("{}", v)); }
+    Json operator()(bool v) const { return v; }
+    Json operator()(const std::string& v) const { return v; }
+    Json operator()(const std::vector<std::int64_t>& v) const { return v; }
+    Json operator()(const Shape& v) const { return std::vector<std::int64_t>(v.begin(), v.end()); }
+    Json operator()(DType v) const { return std::string(to_string(v)); }
+    Json operator()(const std::shared_ptr<const Program>& v) const { return json_of(*v); }
+  };
+  return Json{{std::string(to_string(type_of(item))), std::visit(Write{}, item)}};
+}
+
+Json json_of(const Program::Instruction& step, std::size_t i) {
+  if (step.owner || find_op(step.op->name) != step.op)
+    throw UsageError(fmt::format("graph file: instruction {}, {}, was made for this program; accepted: operators of the catalog, as before the passes", i, step.op->name));
+  Json out{{"op", step.op->name}};
+  if (!step.scope.empty()) out["scope"] = step.scope;
+  for (const auto& [name, item] : step.attributes.entries()) out["attributes"][name] = json_of(item);
+  out["inputs"] = json_of(step.inputs);
+  out["outputs"] = json_of(step.outputs);
+  if (!step.after.empty()) out["after"] = step.after;
+  return out;
+}
+
+Json slots_of(const Program& program) {
+  Json out = Json::array();
+  for (std::size_t s = 0; s < program.slots.size(); ++s) {
+    Json slot{{"bytes", program.slots[s].bytes}};
+    if (!program.slots[s].name.empty()) slot["name"] = program.slots[s].name;
+    if (program.slots[s].external) slot["tensor"] = tensor_name(program, s);
+    out.push_back(std::move(slot));
+  }
+  return out;
+}
+
+Json json_of(const Program& program) {
+  Json out{{"slots", slots_of(program)}, {"inputs", json_of(program.inputs)}, {"outputs", json_of(program.outputs)}};
+  out["code"] = Json::array();
+  for (std::size_t i = 0; i < program.code.size(); ++i) out["code"].push_back(json_of(program.code[i], i));
+  return out;
+}
+
+std::string lines(const Json& array) {
+  std::string out;
+  for (const Json& element : array) out += (out.empty() ? "\n  " : ",\n  ") + element.dump();
+  return "[" + out + "]";
+}
+
+/// The spec of a slot's whole memory: that of its uses where they agree on all of it, else one axis.
+Spec whole_spec(const Program& program, std::size_t slot) {
+  const std::int64_t elements = program.slots[slot].external->elements;
+  Spec out{Shape{elements}, DType::float32};
+  const auto look = [&](const std::vector<Program::Use>& uses) {
+    for (const auto& u : uses)
+      if (at(u.slot) == slot) out = u.offset == 0 && u.spec.elements() == elements ? u.spec : Spec{Shape{elements}, u.spec.dtype};
+  };
+  look(program.outputs);
+  for (auto step = program.code.rbegin(); step != program.code.rend(); ++step) look(step->inputs);
+  return out;
+}
+
+}  // namespace
+
+std::string to_json(const Program& program) {
+  const Json json = json_of(program);
+  return fmt::format("{{\"format\": \"{}\", \"version\": {},\n\"slots\": {},\n\"inputs\": {},\n\"outputs\": {},\n\"code\": {}}}\n", kGraphFormat, kGraphVersion,
+                     lines(json["slots"]), lines(json["inputs"]), lines(json["outputs"]), lines(json["code"]));
+}
+
+void save_graph(const Program& program, const std::filesystem::path& path) {
+  const std::string text = to_json(program);
+  std::vector<std::vector<std::byte>> contents;
+  std::vector<NamedTensor> tensors;
+  for (std::size_t s = 0; s < program.slots.size(); ++s)
+    if (const auto& external = program.slots[s].external) {
+      const Spec spec = whole_spec(program, s);
+      contents.push_back(read_bytes(Value(spec, external)));
+      tensors.push_back({tensor_name(program, s), spec, {}});
+    }
+  for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].data = contents[i];
+  write_safetensors(std::filesystem::path(path).replace_extension(".safetensors"), tensors);
+  write_file_atomically(path, [&](FileWriter& file) { file.write(text); });
+}
+
+}  // namespace gemel

@@ -1,0 +1,26 @@
+// Pruning: the part of a program that some of its values and instructions need.
+#pragma once
+#include <cstddef>
+#include <vector>
+
+#include "engine/program.h"
+
+namespace gemel {
+
+/// What is asked of a program.
+struct Wanted {
+  std::vector<Program::Use> values;  // become the outputs
+  std::vector<int> instructions;     // to be run for what they do
+};
+
+struct Pruned {
+  Program program;                  // slots renumbered; `after` is honoured by the order and then empty
+  std::vector<std::size_t> inputs;  // which inputs of the whole program these are
+};
+
+/// Keeps what the wanted values and instructions are computed from, and what `after` says must run before. A write to a
+/// variable (external memory) runs only if it is asked for, or comes before something asked for by `after`; a write to a value
+/// that the program makes belongs to that value.
+Pruned prune(const Program& program, const Wanted& wanted);
+
+}  // namespace gemel

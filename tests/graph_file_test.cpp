@@ -1,0 +1,131 @@
+#include "engine/graph_file.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "engine/base/error.h"
+#include "engine/control.h"
+#include "engine/executor.h"
+#include "engine/ops/ops.h"
+#include "frontends/graph/graph.h"
+#include "tests/temporary_folder.h"
+
+namespace gemel {
+namespace {
+
+using List = std::vector<double>;
+
+/// y = a while loop over tanh(x w) and a branch, with a variable, a constant and scopes.
+Program example(Session& session) {
+  graph::Graph graph(session, "saved");
+  const auto building = graph.as_default();
+  const Value x = graph.placeholder(f32({2, 2}), "x");
+  const Value w = graph.variable(session.tensor(f32({2, 2}), List{0.5, -1, 2, 0.25}), "w");
+  const Value three = session.tensor(i64({}), List{3}), one = session.tensor(i64({}), List{1});
+  const NameScope scope(session, "recurrent");
+  const Value y = while_loop([&](const Values& c) { return less(c[0], three); },
+                             [&](const Values& c) -> Values { return {c[0] + one, tanh(matmul(c[1], w))}; },
+                             {full(session, i64({}), 0), x}, 5)[1];
+  const Value z = cond(less(sum(y), full(session, f32({}), 1e30)), [&]() -> Values { return {sum(y, {-1})}; }, [&]() -> Values { return {sum(x, {0})}; })[0];
+  return graph.part({z, graph.gradients(z, {w})[0]}).program;
+}
+
+Values run(Session& session, const Program& program) {
+  return Executor(session, std::make_shared<const Program>(program)).run({session.tensor(f32({2, 2}), List{1, 2, 3, 4})});
+}
+
+std::string contents(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  std::ostringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+
+TEST(GraphFile, a_loaded_graph_computes_the_same_and_saves_as_the_same) {
+  const testing::TemporaryFolder folder;
+  const auto session = Session::reference(), other = Session::reference();
+  const Program saved = example(*session);
+  save_graph(saved, folder.path() / "a.json");
+  const Program loaded = load_graph(*other, folder.path() / "a.json");
+  EXPECT_EQ(to_json(loaded), to_json(saved));
+  const Values expected = run(*session, saved), got = run(*other, loaded);
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(read(got[i]), read(expected[i]));
+}
+
+TEST(GraphFile, the_listing_and_the_drawing_name_what_a_reader_looks_for) {
+  const auto session = Session::reference();
+  const Program program = example(*session);
+  for (const std::string& text : {to_json(program), to_dot(program)})
+    for (const char* part : {"while", "conditional", "float32 [2, 2]", "recurrent", "w"}) EXPECT_NE(text.find(part), std::string::npos) << part;
+  EXPECT_EQ(to_dot(program).rfind("digraph program {", 0), 0u);
+}
+
+TEST(GraphFile, an_operator_made_for_a_program_is_not_saved) {
+  const auto session = Session::reference();
+  Program program = capture(*session, {f32({2})}, [](const Values& v) -> Values { return {exp(v[0])}; });
+  const auto own = std::make_shared<OpDef>(exp_def());
+  program.code[0].owner = own;
+  program.code[0].op = own.get();
+  EXPECT_THROW(to_json(program), UsageError);
+}
+
+/// What load_graph says of the file after a change of its text.
+std::string after_change(const std::string& from, const std::string& to) {
+  const testing::TemporaryFolder folder;
+  const auto session = Session::reference();
+  const auto path = folder.path() / "b.json";
+  save_graph(example(*session), path);
+  std::string text = contents(path);
+  const std::size_t found = text.find(from);
+  EXPECT_NE(found, std::string::npos) << from;
+  if (found != std::string::npos) text.replace(found, from.size(), to);
+  std::ofstream(path) << text;
+  try {
+    load_graph(*session, path);
+  } catch (const DataError& e) {
+    return e.what();
+  }
+  return "loaded";
+}
+
+struct Change {
+  const char *from, *to, *message;
+};
+class HostileGraphFile : public ::testing::TestWithParam<Change> {};
+
+TEST_P(HostileGraphFile, is_refused_with_what_is_wrong) {
+  const auto [from, to, message] = GetParam();
+  EXPECT_NE(after_change(from, to).find(message), std::string::npos) << after_change(from, to);
+}
+INSTANTIATE_TEST_SUITE_P(
+    changes, HostileGraphFile,
+    ::testing::Values(Change{"gemel-graph", "other", "'format' is not gemel-graph"}, Change{"\"version\": 1", "\"version\": 2", "'version' is not 1"},
+                      Change{"\"op\":\"less\"", "\"op\":\"lesser\"", "there is no operator 'lesser'"},
+                      Change{"\"op\":\"less\"", "\"op\":\"exp\"", "2 inputs; accepted: 1"},
+                      Change{"\"op\":\"less\"", "\"op\":\"reshape\"", "only shapes another use"},
+                      Change{"{\"slot\":0,", "{\"slot\":100000,", "'slot' is 100000"}, Change{"{\"slot\":0,", "{\"slot\":-1,", "'slot' is -1"},
+                      Change{"float32 [2, 2]", "float32 [2, 3]", "load_graph"}, Change{"float32 [2, 2]", "float32 [4611686018427387904, 4]", "too large"},
+                      Change{"float32 [2, 2]", "float9 [2, 2]", "'float9' is no element type"},
+                      Change{"{\"bytes\":16", "{\"bytes\":4", "of 4 bytes"}, Change{"\"tensor\":\"w\"", "\"tensor\":\"v\"", "tensor 'v' is not in"},
+                      Change{"\"max_trips\":{\"integer\":5}", "\"max_trips\":{\"real\":5}", "'integer' is missing"},
+                      Change{"\"max_trips\":{\"integer\":5}", "\"most_trips\":{\"integer\":5}", "'max_trips' is missing"},
+                      Change{"\"carried\":{\"integer\":2}", "\"carried\":{\"integer\":-2}", "carried is -2"},
+                      Change{"\"code\":", "\"code\"", "parse"}));
+
+TEST(GraphFile, a_file_that_ends_early_is_refused) {
+  const testing::TemporaryFolder folder;
+  const auto session = Session::reference();
+  const auto path = folder.path() / "c.json";
+  save_graph(example(*session), path);
+  const std::string text = contents(path);
+  for (std::size_t bytes = 0; bytes < text.size() - 1; bytes += 97) {
+    std::ofstream(path) << text.substr(0, bytes);
+    EXPECT_THROW(load_graph(*session, path), DataError) << bytes;
+  }
+  EXPECT_THROW(load_graph(*session, folder.path() / "missing.json"), DataError);
+}
+
+}  // namespace
+}  // namespace gemel

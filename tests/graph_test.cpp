@@ -1,0 +1,219 @@
+#include "frontends/graph/graph.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "engine/base/error.h"
+#include "engine/control.h"
+#include "engine/ops/ops.h"
+#include "frontends/graph/runner.h"
+#include "tests/test_device.h"
+
+namespace gemel::graph {
+namespace {
+
+using List = std::vector<double>;
+
+Value numbers(Session& session, const List& v) {
+  return session.tensor({Shape{static_cast<std::int64_t>(v.size())}, DType::float32}, v);
+}
+
+template <class E>
+std::string refusal(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const E& e) {
+    return e.what();
+  }
+  return "nothing thrown";
+}
+
+/// A counter that `increment` raises by x, and its square read after that was added.
+struct Counter {
+  std::unique_ptr<Session> session = Session::reference();
+  Graph graph{*session, "counting"};
+  Value x, count, before, after;
+  Operation increment;
+  Counter() {
+    const auto building = graph.as_default();
+    x = graph.placeholder(f32({1}), "x");
+    count = graph.variable(numbers(*session, {1}), "count", Trainable::no);
+    before = square(count);
+    increment = graph.assign(count, count + x, "increment");
+    after = square(count);
+  }
+  Value fed(double v) { return numbers(*session, {v}); }
+};
+
+TEST(Graph, a_fetch_runs_only_what_it_needs) {
+  Counter c;
+  Runner runner(c.graph);
+  EXPECT_EQ(read(runner.run({}, {c.after})[0]), List{1}) << "reading a variable runs no assignment to it, and needs no feed";
+  EXPECT_EQ(read(c.count), List{1});
+  const Values both = runner.run({{c.x, c.fed(2)}}, {c.increment, c.before, c.after, c.count});
+  EXPECT_FALSE(both[0]);
+  EXPECT_EQ(read(both[1]), List{1});
+  EXPECT_EQ(read(both[2]), List{9});
+  EXPECT_EQ(read(both[3]), List{3});
+  EXPECT_EQ(read(c.count), List{3});
+}
+
+TEST(Graph, control_dependencies_run_before_and_only_where_needed) {
+  Counter c;
+  Value waits, free;
+  {
+    const auto building = c.graph.as_default();
+    {
+      const auto after = c.graph.control_dependencies({c.increment});
+      waits = c.count * 10.0;
+    }
+    free = c.count * 10.0;
+  }
+  Runner runner(c.graph);
+  EXPECT_EQ(read(runner.run({}, {free})[0]), List{10});
+  EXPECT_EQ(read(runner.run({{c.x, c.fed(4)}}, {waits})[0]), List{50});
+  EXPECT_EQ(read(c.count), List{5});
+}
+
+TEST(Graph, plans_are_kept_for_each_set_of_fetches) {
+  Counter c;
+  Runner runner(c.graph);
+  for (int i = 0; i < 3; ++i) runner.run({}, {c.before});
+  runner.run({{c.x, c.fed(1)}}, {c.increment});
+  EXPECT_EQ(runner.plans().size(), 2u);
+  EXPECT_EQ(runner.runs(), 4);
+}
+
+TEST(Graph, a_loss_fetched_with_its_update_is_the_one_before_it) {
+  Counter c;
+  Runner runner(c.graph);
+  const auto building = c.graph.as_default();
+  const Value w = c.graph.variable(numbers(*c.session, {3}), "w");
+  const Value loss = sum(w * w * c.x);
+  const Operation step = c.graph.group("step", [&] { assign(w, w - c.graph.gradients(loss, {w})[0]); });
+  EXPECT_EQ(read(runner.run({{c.x, c.fed(0.25)}}, {loss, step})[0]), List{2.25});
+  EXPECT_EQ(read(w), List{1.5});
+}
+
+TEST(Graph, a_run_step_equals_the_same_step_computed_at_once) {
+  const auto session = Session::reference();
+  const List start{0.5, -1}, x{1, 2, 3, 4};
+  Value w = leaf(numbers(*session, start));
+  for (int i = 0; i < 5; ++i) {
+    const Value g = gradient({sum(square(reshape(session->tensor(f32({2, 2}), x), Shape{2, 2}) * w))}, {w})[0];
+    w = leaf((w - g * 0.01).detached());
+  }
+  Graph graph(*session);
+  const auto building = graph.as_default();
+  const Value fed = graph.placeholder(f32({2, 2}), "x"), v = graph.variable(numbers(*session, start), "v");
+  const Value g = graph.gradients(sum(square(fed * v)), {v})[0];
+  const Operation step = graph.assign(v, v - g * 0.01, "step");
+  Runner runner(graph);
+  for (int i = 0; i < 5; ++i) runner.run({{fed, session->tensor(f32({2, 2}), x)}}, {step});
+  EXPECT_EQ(read(v), read(w));
+}
+
+TEST(Graph, names_have_scopes_and_are_found) {
+  const auto session = Session::reference();
+  Graph graph(*session, "named");
+  const auto building = graph.as_default();
+  Value w, y;
+  {
+    const NameScope scope(*session, "dense");
+    w = graph.variable(numbers(*session, {1, 2}), "w");
+    y = graph.named(w * 2.0, "y");
+    graph.assign(w, y, "double");
+  }
+  EXPECT_EQ(graph.value("dense.y").storage(), y.storage());
+  EXPECT_EQ(graph.operation("dense.double").name, "dense.double");
+  EXPECT_EQ(graph.variables().parameters()[0].name, "dense.w");
+  EXPECT_EQ(graph.program().code.back().scope, "dense");
+  EXPECT_EQ(refusal<UsageError>([&] { graph.value("z"); }), "graph: no value 'z' in 'named'; accepted: dense.w, dense.y, random_state");
+  EXPECT_EQ(refusal<UsageError>([&] { graph.operation("z"); }), "graph: no operation 'z' in 'named'; accepted: dense.double");
+  EXPECT_EQ(refusal<UsageError>([&] { graph.named(y, "dense.y"); }), "graph: the name 'dense.y' is taken in 'named'; accepted: a new name");
+}
+
+TEST(Graph, an_initial_value_of_the_graph_is_computed_at_once) {
+  const auto session = Session::reference();
+  Graph graph(*session);
+  const auto building = graph.as_default();
+  const Value w = graph.variable(full(*session, f32({2}), 3) * 2.0, "w");
+  EXPECT_EQ(read(w), (List{6, 6}));
+  EXPECT_TRUE(w.wants_gradient());
+}
+
+TEST(Graph, refuses_feeds_that_do_not_fit) {
+  Counter c;
+  Runner runner(c.graph);
+  EXPECT_EQ(refusal<UsageError>([&] { runner.run({}, {c.increment}); }),
+            "run: placeholder 'x' float32 [1] is not fed; accepted: a value for each placeholder that the fetches need");
+  EXPECT_EQ(refusal<ShapeError>([&] { runner.run({{c.x, numbers(*c.session, {1, 2})}}, {c.increment}); }),
+            "run: placeholder 'x' is fed float32 [2]; accepted: float32 [1]");
+  EXPECT_EQ(refusal<UsageError>([&] { runner.run({{c.count, c.fed(1)}}, {c.increment}); }),
+            "run: what is fed is no placeholder of 'counting'; accepted: random_state, x");
+  EXPECT_EQ(refusal<UsageError>([&] { runner.run({{c.x, c.fed(1)}, {c.x, c.fed(1)}}, {c.increment}); }),
+            "run: placeholder 'x' is fed twice; accepted: once");
+  EXPECT_EQ(refusal<UsageError>([&] { runner.run({{c.x, c.before}}, {c.increment}); }),
+            "run: placeholder 'x' is fed a name in the graph 'counting'; accepted: a computed value");
+  EXPECT_EQ(read(c.count), List{1});
+}
+
+TEST(Graph, refuses_what_is_of_another_graph) {
+  Counter c;
+  Graph other(*c.session, "other");
+  Runner runner(other);
+  EXPECT_EQ(refusal<UsageError>([&] { runner.run({}, {c.before}); }),
+            "graph: the value float32 [1] of 'counting' is not of the graph 'other'; accepted: values and operations of this graph");
+  EXPECT_EQ(refusal<UsageError>([&] { runner.run({}, {c.increment}); }),
+            "graph: the operation 'increment' is not of the graph 'other'; accepted: values and operations of this graph");
+  const auto building = other.as_default();
+  EXPECT_EQ(refusal<UsageError>([&] { square(c.before); }),
+            "square: a value float32 [1] of the graph 'counting' is used in the graph 'other'; accepted: values of this graph, or computed ones");
+}
+
+TEST(Graph, a_symbolic_value_used_outside_names_its_graph) {
+  Counter c;
+  EXPECT_EQ(refusal<UsageError>([&] { square(c.before); }),
+            "square: input 0 float32 [1] is a name in the graph 'counting', not a computed tensor; accepted here: values of the eager front end");
+  EXPECT_NE(refusal<UsageError>([&] { read(c.before); }).find("a name in the graph 'counting'"), std::string::npos);
+}
+
+TEST(Graph, holds_loops_and_branches) {
+  const auto session = Session::reference();
+  Graph graph(*session);
+  const auto building = graph.as_default();
+  const Value n = graph.placeholder(i64({}), "n"), w = graph.variable(numbers(*session, {2}), "w");
+  const Value one = full(*session, i64({}), 1);
+  const Value y = while_loop([&](const Values& c) { return less(c[0], n); },
+                             [&](const Values& c) -> Values { return {c[0] + one, c[1] * w}; },
+                             {full(*session, i64({}), 0), w}, 10)[1];
+  const Value dw = graph.gradients(sum(y), {w})[0];
+  Runner runner(graph);
+  for (int trips : {0, 1, 3}) {
+    const Value fed = session->tensor(i64({}), List{static_cast<double>(trips)});
+    const Values found = runner.run({{n, fed}}, {y, dw});
+    EXPECT_EQ(read(found[0])[0], std::pow(2, trips + 1));
+    EXPECT_EQ(read(found[1])[0], (trips + 1) * std::pow(2, trips));
+  }
+}
+
+TEST(DeviceGraph, trains_on_the_device) {
+  Session session(testing::test_device());
+  Graph graph(session);
+  const auto building = graph.as_default();
+  const Value x = graph.placeholder(f32({4, 1}), "x"), y = graph.placeholder(f32({4, 1}), "y");
+  const Value w = graph.variable(full(session, f32({1, 1}), 0), "w"), b = graph.variable(full(session, f32({1}), 0), "b");
+  const Value loss = mean(square(matmul(x, w) + b - y));
+  const Values g = graph.gradients(loss, {w, b});
+  const Operation train = graph.group("train", [&] { assign(w, w - g[0] * 0.1), assign(b, b - g[1] * 0.1); });
+  Runner runner(graph);
+  const Value xs = session.tensor(f32({4, 1}), List{0, 1, 2, 3}), ys = session.tensor(f32({4, 1}), List{1, 3, 5, 7});
+  double last = 0;
+  for (int i = 0; i < 200; ++i) last = read(runner.run({{x, xs}, {y, ys}}, {loss, train})[0])[0];
+  EXPECT_LT(last, 1e-4);
+  EXPECT_NEAR(read(w)[0], 2, 0.01);
+}
+
+}  // namespace
+}  // namespace gemel::graph
