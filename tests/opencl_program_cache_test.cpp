@@ -32,7 +32,8 @@ class Folder {
   std::vector<fs::path> files() const {
     std::vector<fs::path> out;
     if (fs::exists(path_))
-      for (const auto& entry : fs::directory_iterator(path_)) out.push_back(entry.path());
+      for (const auto& entry : fs::directory_iterator(path_))
+        if (entry.is_regular_file()) out.push_back(entry.path());
     return out;
   }
 

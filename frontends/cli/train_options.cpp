@@ -65,7 +65,7 @@ void read_optimizer(const po::variables_map& v, TrainOptions& o) {
   o.optimizer_name = v["optimizer"].as<std::string>();
   check_choice("--optimizer", o.optimizer_name, strings(optim::names()));
   o.rate = v["lr"].as<double>();
-  check_range("--lr", o.rate, 0, 1e6);
+  check_range("--lr", o.rate, 0, 1e30);
   o.clip_norm = v["clip-norm"].as<double>();
   check_range("--clip-norm", o.clip_norm, 0, 1e30);
   for (const char* name : {"weight-decay", "momentum"})
