@@ -22,11 +22,12 @@
 #define BLOCK 64
 typedef WIDE(T, 16) lanes16;
 
-T join_lanes(lanes16 v) {
-  const WIDE(T, 8) a = JOIN(v.lo, v.hi);
-  const WIDE(T, 4) b = JOIN(a.lo, a.hi);
-  const WIDE(T, 2) c = JOIN(b.lo, b.hi);
-  return JOIN(c.x, c.y);
+T join_lanes(const lanes16 v) {
+  T parts[LANES];
+  vstore16(v, 0, parts);
+  for (int left = LANES / 2; left > 0; left /= 2)
+    for (int k = 0; k < left; ++k) parts[k] = JOIN(parts[k], parts[k + left]);
+  return parts[0];
 }
 
 T join_row(__global const T* x, const long n) {
