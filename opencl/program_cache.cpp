@@ -135,7 +135,8 @@ ProgramHandle build_program(cl_context context, cl_device_id device, const Progr
   cl_int code = CL_SUCCESS;
   ProgramHandle program(clCreateProgramWithSource(context, 1, &text, nullptr, &code));
   check(code, "clCreateProgramWithSource", title);
-  code = clBuildProgram(program.get(), 1, &device, options.c_str(), nullptr, nullptr);
+  // Without -w some drivers print the number of warnings on the user's terminal.
+  code = clBuildProgram(program.get(), 1, &device, (options + " -w").c_str(), nullptr, nullptr);
   if (code != CL_SUCCESS)
     throw DeviceError(fmt::format("clBuildProgram: {}; program {} with options '{}'; build log:\n{}", code_name(code), title, options,
                                   build_log(program.get(), device)));
