@@ -96,6 +96,8 @@ std::span<const OpDef* const> catalog() {
       &batch_norm_def(),
       &batch_norm_inference_def(),
       &batch_norm_backward_def(),
+      &layer_norm_def(),
+      &layer_norm_backward_def(),
       // softmax, loss
       &softmax_def(),
       &log_softmax_def(),

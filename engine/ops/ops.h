@@ -288,6 +288,8 @@ const OpDef& adaptive_avg_pool2d_gradient_def();
 const OpDef& batch_norm_def();
 const OpDef& batch_norm_inference_def();
 const OpDef& batch_norm_backward_def();
+const OpDef& layer_norm_def();
+const OpDef& layer_norm_backward_def();
 // softmax, loss
 const OpDef& softmax_def();
 const OpDef& log_softmax_def();
