@@ -24,7 +24,7 @@ const Value& Backward::gradient(int o) const {
 Value Backward::fresh(const Node::Saved& saved, const char* what, int i) const {
   const auto who = [&] { return node_->op->name + ": " + what + " " + std::to_string(i); };
   if (!saved.value) throw InternalError(who() + " was not kept; declare it in gradient_reads");
-  const std::uint64_t now = saved.value.storage()->version;
+  const std::uint64_t now = version_of(saved.value);
   if (now != saved.version)
     throw UsageError(who() + " is needed for the gradient but was changed in place after it was saved (version " +
                      std::to_string(now) + ", saved at " + std::to_string(saved.version) +

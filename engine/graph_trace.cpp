@@ -11,7 +11,7 @@ namespace gemel {
 
 GraphTrace::GraphTrace(Session& session, Outside outside, std::string name)
     : session_(session), outside_(outside), name_(std::make_shared<const std::string>(std::move(name))),
-      first_node_(session.nodes_made()), random_(session.random()) {}
+      first_node_(session.nodes_made()), enclosing_(session.trace()), random_(session.random()) {}
 
 Value GraphTrace::input(const Spec& spec, std::string name) {
   Value v(spec, std::make_shared<Storage>(session_, spec.elements()));
@@ -67,7 +67,6 @@ Program::Use GraphTrace::use_bound(const Value& v, const std::string& who) {
     throw UsageError(fmt::format("{}: a value {} of the graph '{}' is used in the graph '{}'; accepted: values of this graph, or computed ones",
                                  who, to_string(v.spec()), storage->graph ? *storage->graph : "", *name_));
   program_.slots[at(define(v))].external = storage;
-  bound_.emplace_back(storage, storage->version);
   return use(v, who);
 }
 
@@ -83,13 +82,13 @@ Program::Use GraphTrace::use_passed(const Value& v) {
   }
   const bool tracked = has_history(v);
   if (tracked) program_.captured[it->second.captured] = v;
-  return {it->second.slot, v.spec(), 0, v.storage()->version, tracked};
+  return {it->second.slot, v.spec(), 0, version(v.storage()), tracked};
 }
 
 Program::Use GraphTrace::use(const Value& v, const std::string& who) {
   const auto it = slot_of_.find(v.storage());
   if (it == slot_of_.end()) return outside_ == Outside::passed ? use_passed(v) : use_bound(v, who);
-  return {it->second, v.spec(), v.offset(), v.storage()->version, has_history(v)};
+  return {it->second, v.spec(), v.offset(), version(v.storage()), has_history(v)};
 }
 
 void GraphTrace::name_slot(const Value& value, const std::string& name) {
@@ -105,19 +104,19 @@ bool GraphTrace::has_history(const Value& v) const {  // a leaf made inside the 
   return v.node() && (v.node()->op || v.node()->order <= first_node_ || arguments_.count(v.node().get()));
 }
 
-void GraphTrace::swap_versions() {
-  for (auto& [storage, version] : bound_) std::swap(storage->version, version);
+std::uint64_t& GraphTrace::version(const std::shared_ptr<Storage>& storage) {
+  if (!storage->memory) return storage->version;
+  if (outside_ == Outside::passed) return enclosing_.version(storage);
+  return versions_.try_emplace(storage, storage->version).first->second;
 }
 
 GraphTrace::InForce::InForce(GraphTrace& graph) : graph_(graph), scope_(graph.session_, graph) {
-  graph_.swap_versions();
   std::swap(graph_.session_.random(), graph_.random_);
   graph_.in_force_ = true;
 }
 
 GraphTrace::InForce::~InForce() {
   graph_.in_force_ = false;
-  graph_.swap_versions();
   std::swap(graph_.session_.random(), graph_.random_);
   // A body's draws are followed by others of the same step: these are not the same.
   if (graph_.outside_ == Outside::passed) graph_.session_.random().continue_ordinals(graph_.random_);

@@ -24,6 +24,8 @@ class GraphTrace : public Trace {
   Value input(const Spec& spec, std::string name = "");
   void run(const OpDef& op, const Attributes& attributes, Values& inputs, Values& outputs) override;
   bool differentiates_by_replay() const override { return outside_ == Outside::passed; }
+  /// Writes are counted as the program makes them: neither its runs nor what others write in between make a history stale.
+  std::uint64_t& version(const std::shared_ptr<Storage>& storage) override;
   /// How the program refers to a value; one from outside becomes known by it.
   /// @param who  for the message  @throws UsageError a value of another graph
   Program::Use use(const Value& value, const std::string& who);
@@ -41,8 +43,8 @@ class GraphTrace : public Trace {
   /// The program with these outputs, moved out.
   Program finish(const Values& outputs);
 
-  /// Puts the trace in force; not while it is. Versions and the random state, as the graph sees them, are the graph's own: outside of it
-  /// nothing was written and nothing drawn.
+  /// Puts the trace in force; not while it is. Versions and the random state are the graph's own:
+  /// outside of it nothing was written and nothing drawn.
   class InForce {
    public:
     explicit InForce(GraphTrace& graph);
@@ -56,18 +58,6 @@ class GraphTrace : public Trace {
   };
   bool in_force() const { return in_force_; }
 
-  /// Shows versions as they are outside for its lifetime, so that the program can run while the graph is in force.
-  class SteppedOut {
-   public:
-    explicit SteppedOut(GraphTrace& graph) : graph_(graph) { graph_.swap_versions_if_in_force(); }
-    ~SteppedOut() { graph_.swap_versions_if_in_force(); }
-    SteppedOut(const SteppedOut&) = delete;
-    SteppedOut& operator=(const SteppedOut&) = delete;
-
-   private:
-    GraphTrace& graph_;
-  };
-
  private:
   int define(const Value& v, std::string name = "");
   Program::Use use_bound(const Value& v, const std::string& who);
@@ -75,10 +65,6 @@ class GraphTrace : public Trace {
   void check_draw(const OpDef& op, const Program::Instruction& step, const Values& in) const;
   void check_writes(const OpDef& op, const Values& in) const;
   bool has_history(const Value& v) const;
-  void swap_versions();
-  void swap_versions_if_in_force() {
-    if (in_force_) swap_versions();
-  }
 
   struct Foreign {
     int slot;
@@ -92,7 +78,8 @@ class GraphTrace : public Trace {
   std::map<std::shared_ptr<Storage>, int> slot_of_;  // holds the storage, so its address stays its own
   std::map<Range, Foreign> foreign_;                 // a parameter may be one of many in a slab
   std::uint64_t first_node_;
-  std::vector<std::pair<std::shared_ptr<Storage>, std::uint64_t>> bound_;  // and its version on the other side
+  std::map<std::shared_ptr<Storage>, std::uint64_t> versions_;  // of memory from outside, where this program may write it
+  Trace& enclosing_;                                            // in force when a body was begun
   std::set<const Node*> arguments_;
   std::set<const Storage*> argument_storages_;
   std::vector<int> after_;

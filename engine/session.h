@@ -164,6 +164,8 @@ std::vector<std::byte> read_bytes(const Value& value);
 std::vector<double> read(const Value& value);
 /// Starts a read without waiting for what is enqueued. The call that it returns waits and gives the numbers.
 std::function<std::vector<double>()> read_later(const Value& value);
+/// How often the storage was written, as the trace in force counts it.
+inline std::uint64_t version_of(const Value& value) { return value.session().trace().version(value.storage()); }
 /// Overwrites the contents and bumps the version.
 void write(const Value& value, std::span<const std::byte> bytes);
 

@@ -29,12 +29,13 @@ std::shared_ptr<Node> record(Session& session, const OpDef& op, const Attributes
   node->order = session.next_node();
   node->scope = session.scope();
   const Reads reads = reads_of(op, in);
+  Trace& trace = session.trace();
   node->inputs.reserve(in.size());
   node->outputs.reserve(out.size());
   for (std::size_t i = 0; i < in.size(); ++i)
-    node->inputs.push_back({bit(reads.inputs, i) ? in[i] : in[i].without_storage(), in[i].storage()->version});
+    node->inputs.push_back({bit(reads.inputs, i) ? in[i] : in[i].without_storage(), trace.version(in[i].storage())});
   for (std::size_t o = 0; o < out.size(); ++o)
-    node->outputs.push_back({bit(reads.outputs, o) ? out[o] : out[o].without_storage(), out[o].storage()->version});
+    node->outputs.push_back({bit(reads.outputs, o) ? out[o] : out[o].without_storage(), trace.version(out[o].storage())});
   return node;
 }
 
@@ -68,7 +69,7 @@ Values apply_unprefixed(Session& session, const OpDef& op, Values& in, Attribute
   }
   const auto node = record(session, op, attributes, in, out);  // before it runs: what a node keeps cannot be reused
   if (!op.views) session.trace().run(op, attributes, in, out);
-  for (int w : op.writes) ++in[at(w)].storage()->version;
+  for (int w : op.writes) ++session.trace().version(in[at(w)].storage());
   if (node)
     for (std::size_t o = 0; o < out.size(); ++o) out[o] = out[o].with_node(node, static_cast<int>(o));
   return out;

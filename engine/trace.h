@@ -1,5 +1,6 @@
 // The seam: `apply`. An interpreter is what happens behind it.
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -19,6 +20,8 @@ class Trace {
   virtual void run(const OpDef& op, const Attributes& attributes, Values& inputs, Values& outputs) = 0;
   /// Whether gradients are taken by applying the recorded operators again, which knows nothing of custom gradients.
   virtual bool differentiates_by_replay() const { return false; }
+  /// How often a storage was written, as histories that are recorded here count it.
+  virtual std::uint64_t& version(const std::shared_ptr<Storage>& storage) { return storage->version; }
 };
 
 /// Waits for a read that is under way, and gives its bytes.

@@ -24,7 +24,8 @@ class Memory {
   virtual ~Memory() = default;
 };
 
-/// Counted apart from nodes. `version` grows by one at every write, so (storage, version) names one content.
+/// Counted apart from nodes. `version` grows by one at every write, so (storage, version) names one content. A graph counts the
+/// writes that it records by itself, see Trace::version.
 /// Without memory it is symbolic: a name in the graph that is being captured.
 struct Storage {
   explicit Storage(Session& in_session, std::int64_t size) : session(in_session), elements(size) {}

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
+#include <span>
 
 #include "engine/base/error.h"
 #include "engine/control.h"
@@ -18,6 +20,9 @@ using List = std::vector<double>;
 Value numbers(Session& session, const List& v) {
   return session.tensor({Shape{static_cast<std::int64_t>(v.size())}, DType::float32}, v);
 }
+
+/// From the host, as loading weights does.
+void overwrite(const Value& to, const std::array<float, 2>& numbers) { write(to, std::as_bytes(std::span(numbers))); }
 
 template <class E>
 std::string refusal(const std::function<void()>& f) {
@@ -195,6 +200,66 @@ TEST(Graph, holds_loops_and_branches) {
     const Values found = runner.run({{n, fed}}, {y, dw});
     EXPECT_EQ(read(found[0])[0], std::pow(2, trips + 1));
     EXPECT_EQ(read(found[1])[0], (trips + 1) * std::pow(2, trips));
+  }
+}
+
+TEST(Graph, a_graph_grows_between_runs) {
+  const auto session = Session::reference();
+  Graph graph(*session);
+  const auto numbers_of = [&](const List& v) { return numbers(*session, v); };
+  const Value x = graph.placeholder(f32({2}), "x");
+  const Value w = graph.variable(numbers_of({0.5, -1}), "w"), b = graph.variable(numbers_of({2, 3}), "b"), c = graph.variable(numbers_of({1, 4}), "c");
+  Value loss;
+  Operation step;
+  {
+    const auto building = graph.as_default();
+    loss = sum(square(x * w + b) * c);
+    step = graph.assign(w, w - graph.gradients(loss, {w})[0] * 0.01, "step");
+  }
+  Runner runner(graph);
+  const Value fed = numbers_of({1, 2});
+  for (int i = 0; i < 3; ++i) runner.run({{x, fed}}, {step});
+  overwrite(c, {3, 0.5});
+
+  const auto building = graph.as_default();
+  const Values g = graph.gradients(loss, {b, c});
+  const Value norm = graph.named(sum(square(g[0])), "norm");
+  const auto expect_true_to_the_variables = [&] {
+    const List wv = read(w), bv = read(b), cv = read(c);
+    const Values found = runner.run({{x, fed}}, {g[0], g[1], norm});
+    double norm_now = 0;
+    for (std::size_t i = 0; i < 2; ++i) {
+      const double residual = read(fed)[i] * wv[i] + bv[i], db = 2 * residual * cv[i];
+      EXPECT_DOUBLE_EQ(read(found[0])[i], db);
+      EXPECT_DOUBLE_EQ(read(found[1])[i], residual * residual);
+      norm_now += db * db;
+    }
+    EXPECT_DOUBLE_EQ(read(found[2])[0], norm_now);
+  };
+  expect_true_to_the_variables();
+  // Written and run while the graph is being built, then grown once more.
+  overwrite(c, {-1, 0.25});
+  for (int i = 0; i < 2; ++i) runner.run({{x, fed}}, {step});
+  expect_true_to_the_variables();
+  const Value again = graph.gradients(loss, {w})[0];
+  const List wv = read(w);
+  const Value dw = runner.run({{x, fed}}, {again})[0];
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_DOUBLE_EQ(read(dw)[i], 2 * read(fed)[i] * (read(fed)[i] * wv[i] + read(b)[i]) * read(c)[i]);
+}
+
+TEST(Graph, a_write_between_use_and_gradient_is_refused_also_after_runs) {
+  const auto session = Session::reference();
+  Graph graph(*session);
+  const auto building = graph.as_default();
+  const Value v = graph.variable(numbers(*session, {2}), "v"), w = graph.variable(numbers(*session, {3}), "w");
+  const Value loss = sum(v * w);
+  const Operation step = graph.assign(v, v * 2.0, "step");
+  Runner runner(graph);
+  const auto refused = [&] { return refusal<UsageError>([&] { graph.gradients(loss, {w}); }); };
+  EXPECT_NE(refused().find("was changed in place after it was saved"), std::string::npos) << refused();
+  for (int i = 0; i < 3; ++i) {
+    runner.run({}, {step});
+    EXPECT_NE(refused().find("was changed in place after it was saved"), std::string::npos) << refused();
   }
 }
 

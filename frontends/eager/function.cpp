@@ -56,14 +56,14 @@ class CustomGradient {
         node.outputs[o].value = outputs[o];
         return saved_.push_back({Kind::output, static_cast<int>(o), {}});
       }
-    saved_.push_back({Kind::other, 0, {value, value.storage()->version}});
+    saved_.push_back({Kind::other, 0, {value, version_of(value)}});
   }
 
   Value look_up(const Saved& saved, const Backward& b) const {
     if (saved.kind == Kind::input) return b.input(saved.index);
     if (saved.kind == Kind::output) return b.output(saved.index);
     const Value& value = saved.other.value;
-    if (value.storage()->version != saved.other.version)
+    if (version_of(value) != saved.other.version)
       throw UsageError(fmt::format("{}: a saved tensor {} was changed in place; accepted: save a copy", function_.name,
                                    gemel::to_string(value.spec())));
     return value;
@@ -94,8 +94,8 @@ std::shared_ptr<Node> make_node(const std::string& name, Session& session, const
   node->owned = std::move(record);
   node->order = session.next_node();
   node->scope = session.scope();
-  for (const Value& v : inputs) node->inputs.push_back({v.without_storage(), v.storage()->version});
-  for (const Value& v : outputs) node->outputs.push_back({v.without_storage(), v.storage()->version});
+  for (const Value& v : inputs) node->inputs.push_back({v.without_storage(), version_of(v)});
+  for (const Value& v : outputs) node->outputs.push_back({v.without_storage(), version_of(v)});
   return node;
 }
 

@@ -34,7 +34,7 @@ Tensor Tensor::overwrite(const char* op, Value contents) const {
   const int output = contents.output();
   assign(x, std::move(contents));
   if (x.session().gradients_enabled()) x = x.with_node(node, output);
-  state_->version = x.storage()->version;
+  state_->version = version_of(x);
   return *this;
 }
 

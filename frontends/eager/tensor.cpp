@@ -15,7 +15,7 @@ namespace gemel::eager {
 
 Tensor::Tensor(Value value) {
   if (!value) return;
-  const std::uint64_t version = value.storage()->version;
+  const std::uint64_t version = version_of(value);
   state_ = std::make_shared<State>(State{std::move(value), version, false, {}});
 }
 
@@ -26,7 +26,7 @@ const Value& Tensor::value() const {
 
 namespace {
 void check_described(const Value& value, std::uint64_t version) {
-  if (value.node() && value.node()->op && value.storage()->version != version)
+  if (value.node() && value.node()->op && version_of(value) != version)
     throw UsageError(fmt::format("tensor: {} was changed in place through a view or another handle, so its history no longer "
                                  "describes it; accepted: changes through this tensor itself, or its detach()",
                                  to_string(value.spec())));

@@ -87,7 +87,6 @@ Values Runner::run(const std::vector<Feed>& feeds, const std::vector<Fetch>& fet
                                    program.slots[at(use.slot)].name, to_string(use.spec)));
     }
   }
-  const GraphTrace::SteppedOut stepped_out(graph_.trace());
   Values results = plan.executor->run(inputs);
   ++runs_;
   Values out;
