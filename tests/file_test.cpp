@@ -109,5 +109,31 @@ TEST(File, a_folder_that_does_not_exist_is_named) {
             "write: cannot write " + folder.path().string() + ": Is a directory");
 }
 
+TEST(File, what_a_killed_writer_left_is_removed_and_a_living_ones_file_is_not) {
+  const TemporaryFolder folder;
+  write_text(folder / ".gemel-1.tmp", "half a file");
+  write_text(folder / "notes.tmp", "of somebody else");
+  write_file_atomically(folder / "a", [&](FileWriter& outer) {
+    outer.write("a");
+    write_file_atomically(folder / "b", [](FileWriter& out) { out.write("b"); });
+    EXPECT_EQ(files_in(folder.path()), 3u) << "b, the notes and what becomes a";
+  });
+  EXPECT_EQ(read_text(folder / "a"), "a");
+  EXPECT_EQ(files_in(folder.path()), 3u);
+  EXPECT_TRUE(fs::exists(folder / "notes.tmp"));
+}
+
+TEST(File, that_a_file_can_be_written_is_found_beforehand) {
+  const TemporaryFolder folder;
+  write_text(folder / "a", "old");
+  check_can_write(folder / "a");
+  check_can_write(folder / "b");
+  EXPECT_EQ(read_text(folder / "a"), "old");
+  EXPECT_EQ(files_in(folder.path()), 1u);
+  EXPECT_EQ(message_of<DataError>([&] { check_can_write(folder / "none/a"); }),
+            "write: cannot create a file for " + (folder / "none/a").string() + ": No such file or directory");
+  EXPECT_EQ(message_of<DataError>([&] { check_can_write(folder.path()); }), "write: cannot write " + folder.path().string() + ": Is a directory");
+}
+
 }  // namespace
 }  // namespace gemel

@@ -1,6 +1,7 @@
 #include "engine/base/file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -55,14 +56,37 @@ class Temporary {
   fs::path path_;
 };
 
+constexpr std::string_view kTemporaryBegin = ".gemel-", kTemporaryEnd = ".tmp";
+
+fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
+
+/// Removes what writers that were killed left in a folder. A living writer holds a lock on its temporary file.
+void remove_abandoned(const fs::path& folder) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(kTemporaryBegin) || !name.ends_with(kTemporaryEnd)) continue;
+    const Descriptor file(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (file.get() >= 0 && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(entry.path().c_str());
+  }
+}
+
+/// Locks a new file, unless another process took it for an abandoned one just before.
+bool lock_new(int descriptor) {
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) return errno != EWOULDBLOCK;  // a file system without locks
+  struct stat status {};
+  return ::fstat(descriptor, &status) != 0 || status.st_nlink > 0;
+}
+
 std::pair<Descriptor, Temporary> create_beside(const fs::path& path) {
-  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  const fs::path folder = folder_of(path);
+  remove_abandoned(folder);
   std::random_device entropy;
   for (;;) {
-    const fs::path name = folder / (".gemel-" + std::to_string(entropy()) + std::to_string(entropy()) + ".tmp");
-    const int opened = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (opened >= 0) return {Descriptor(opened), Temporary(name)};
-    if (errno != EEXIST) fail("write", "create a file for", path, errno);
+    const fs::path name = folder / (std::string(kTemporaryBegin) + std::to_string(entropy()) + std::to_string(entropy()) + std::string(kTemporaryEnd));
+    Descriptor opened(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (opened.get() < 0 && errno != EEXIST) fail("write", "create a file for", path, errno);
+    if (opened.get() >= 0 && lock_new(opened.get())) return {std::move(opened), Temporary(name)};
   }
 }
 
@@ -76,8 +100,7 @@ void write_in_place(const fs::path& path, const std::function<void(FileWriter&)>
 
 /// The rename itself reaches the disk with its folder. Folders that cannot be flushed are left to the system.
 void flush_folder(const fs::path& path) {
-  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Descriptor opened(::open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (opened.get() >= 0) ::fsync(opened.get());
 }
 
@@ -134,6 +157,15 @@ void FileWriter::write(std::span<const std::byte> bytes) {
   }
 }
 
+void check_can_write(const fs::path& path) {
+  const fs::path target = follow_links(path);
+  struct stat status {};
+  const bool exists = ::stat(target.c_str(), &status) == 0;
+  if (exists && S_ISDIR(status.st_mode)) fail("write", "write", path, EISDIR);
+  if (exists && !S_ISREG(status.st_mode)) return;
+  create_beside(target);
+}
+
 void write_file_atomically(const fs::path& path, const std::function<void(FileWriter&)>& fill) {
   const fs::path target = follow_links(path);
   struct stat status {};
@@ -146,6 +178,7 @@ void write_file_atomically(const fs::path& path, const std::function<void(FileWr
   FileWriter writer(file.get(), path);
   fill(writer);
   if (::fsync(file.get()) != 0) fail("write", "write", path, errno);
+  const Descriptor lock(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));  // goes on until the file has its name
   if (const int error = file.close()) fail("write", "write", path, error);
   if (::rename(temporary.path().c_str(), target.c_str()) != 0) fail("write", "rename a file to", path, errno);
   temporary.keep();

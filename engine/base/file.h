@@ -53,8 +53,13 @@ class FileWriter {
 
 /// Writes a file so that the path holds either what it held before or all of the new content: into a temporary file in
 /// the same folder, flushed to the disk, then renamed. A symbolic link is followed; what is no regular file (a pipe, a
-/// device) is written in place. Where `fill` throws, the temporary file is removed and the exception goes on.
+/// device) is written in place. Where `fill` throws, the temporary file is removed and the exception goes on. What a killed
+/// writer left in the folder is removed by the next one.
 /// @throws DataError naming the path and the system's reason
 void write_file_atomically(const std::filesystem::path& path, const std::function<void(FileWriter&)>& fill);
+
+/// Finds early, before hours of work, that a file could not be written at its end. Nothing is left behind.
+/// @throws DataError as write_file_atomically does where the folder is missing or closed
+void check_can_write(const std::filesystem::path& path);
 
 }  // namespace gemel
