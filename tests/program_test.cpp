@@ -1,98 +1,10 @@
 // The gemel program from outside, as users and scripts call it: status, messages, files, resuming, both front ends.
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <sstream>
-#include <thread>
+#include "tests/program.h"
 
 #include "datasets/npy.h"
-#include "tests/temporary_folder.h"
 
 namespace gemel::testing {
 namespace {
-
-using Json = nlohmann::json;
-
-struct Outcome {
-  int status = -1;
-  std::string out, err;
-};
-
-std::string text_of(const std::filesystem::path& path) {
-  std::ifstream in(path);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-class Program : public ::testing::Test {
- protected:
-  std::filesystem::path folder() const { return folder_.path(); }
-  std::string in_folder(const std::string& name) const { return (folder() / name).string(); }
-
-  pid_t start(const std::vector<std::string>& arguments) {
-    const pid_t child = ::fork();
-    if (child != 0) return child;
-    std::vector<char*> argv;
-    std::string program = std::string(GEMEL_BINARY_DIR) + "/gemel";
-    argv.push_back(program.data());
-    auto copies = arguments;
-    for (std::string& a : copies) argv.push_back(a.data());
-    argv.push_back(nullptr);
-    ::dup2(::open(in_folder("out").c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0644), STDOUT_FILENO);
-    ::dup2(::open(in_folder("err").c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0644), STDERR_FILENO);
-    ::execv(program.c_str(), argv.data());
-    ::_exit(127);
-  }
-
-  Outcome finish(pid_t child) {
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), text_of(folder() / "out"), text_of(folder() / "err")};
-  }
-
-  Outcome run(const std::vector<std::string>& arguments) { return finish(start(arguments)); }
-
-  /// A small training run; more arguments follow.
-  std::vector<std::string> training(const std::vector<std::string>& more) const {
-    std::vector<std::string> out{"train", "--model", "lenet", "--batch-size", "8", "--limit", "40", "--dropout", "0"};
-    out.insert(out.end(), more.begin(), more.end());
-    return out;
-  }
-
-  std::vector<Json> events(const std::string& log) const {
-    std::vector<Json> out;
-    std::ifstream in(folder() / log / "run.jsonl");
-    for (std::string line; std::getline(in, line);) out.push_back(Json::parse(line));
-    return out;
-  }
-
-  std::vector<double> losses(const std::string& log) const {
-    std::vector<double> out;
-    for (const Json& e : events(log))
-      if (e["event"] == "step") out.push_back(e["loss"]);
-    return out;
-  }
-
-  /// Exit status, and one line on standard error that holds the text; the device's line may stand before it.
-  void expect_refused(const std::vector<std::string>& arguments, int status, const std::string& text) {
-    const Outcome o = run(arguments);
-    EXPECT_EQ(o.status, status) << o.err;
-    EXPECT_NE(o.err.find(text), std::string::npos) << "wanted: " << text << "\ngot: " << o.err;
-    EXPECT_NE(o.err.rfind("gemel: "), std::string::npos) << o.err;
-  }
-
- private:
-  TemporaryFolder folder_;
-};
 
 TEST_F(Program, wrong_usage_ends_with_2_and_suggests_the_nearest) {
   expect_refused({"trian"}, 2, "did you mean 'train'?");
@@ -142,33 +54,10 @@ TEST_F(Program, the_log_tells_a_run_from_start_to_end) {
   EXPECT_TRUE(std::filesystem::exists(folder() / "log" / "summary.json"));
 }
 
-TEST_F(Program, a_killed_run_resumes_bit_for_bit) {
-  for (const std::string frontend : {"eager", "graph"}) {
-    const std::vector<std::string> length{"--epochs", "3", "--frontend", frontend, "--optimizer", "adam"};
-    const auto with = [&](std::vector<std::string> more) {
-      more.insert(more.end(), length.begin(), length.end());
-      return training(more);
-    };
-    const std::string saved = in_folder(frontend + "-whole.safetensors"), resumed = in_folder(frontend + "-resumed.safetensors");
-    ASSERT_EQ(run(with({"--save", saved})).status, 0);
-    const std::string checkpoints = in_folder(frontend + "-checkpoints");
-    const pid_t child = start(with({"--checkpoint-dir", checkpoints, "--checkpoint-every", "2"}));
-    // Killed without warning as soon as there is something to go on from.
-    while (!std::filesystem::exists(std::filesystem::path(checkpoints) / "checkpoint-2.safetensors") && ::waitpid(child, nullptr, WNOHANG) == 0)
-      std::this_thread::yield();
-    ::kill(child, SIGKILL);
-    ::waitpid(child, nullptr, 0);
-    const Outcome o = run(with({"--checkpoint-dir", checkpoints, "--checkpoint-every", "2", "--resume", "auto", "--save", resumed}));
-    ASSERT_EQ(o.status, 0) << o.err;
-    EXPECT_NE(o.err.find("going on after step"), std::string::npos);
-    EXPECT_TRUE(text_of(saved) == text_of(resumed)) << frontend;
-  }
-}
-
 TEST_F(Program, an_interrupt_saves_and_ends_with_1) {
   const std::string checkpoints = in_folder("checkpoints"), log = in_folder("log");
   const pid_t child = start({"train", "--model", "lenet", "--epochs", "1000", "--limit", "64", "--checkpoint-dir", checkpoints, "--log-dir", log});
-  while (text_of(folder() / "log" / "run.jsonl").find("\"step\"") == std::string::npos && ::waitpid(child, nullptr, WNOHANG) == 0) std::this_thread::yield();
+  while (read_text(folder() / "log" / "run.jsonl").find("\"step\"") == std::string::npos && ::waitpid(child, nullptr, WNOHANG) == 0) std::this_thread::yield();
   ::kill(child, SIGINT);
   const Outcome o = finish(child);
   EXPECT_EQ(o.status, 1) << o.err;
@@ -210,7 +99,7 @@ TEST_F(Program, trained_weights_evaluate_and_infer_alike) {
     ASSERT_EQ(o.status, 0) << o.err;
   }
   EXPECT_EQ(datasets::NpyFile(in_folder("eager.npy")).shape(), (Shape{5, 10}));
-  EXPECT_EQ(text_of(in_folder("eager.npy")), text_of(in_folder("graph.npy")));
+  EXPECT_EQ(read_text(in_folder("eager.npy")), read_text(in_folder("graph.npy")));
 }
 
 TEST_F(Program, summary_counts_what_is_known) {

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <iostream>
 #include <numeric>
+#include <typeinfo>
 
 #include "engine/base/error.h"
 
@@ -33,6 +34,18 @@ std::vector<std::string> names_of(const po::options_description& options) {
   std::vector<std::string> out;
   for (const auto& o : options.options()) out.push_back("--" + o->long_name());
   return out;
+}
+
+std::string kind_of(const po::option_description& option) {
+  const auto* typed = dynamic_cast<const po::typed_value_base*>(option.semantic().get());
+  if (!typed || typed->value_type() == typeid(std::string)) return "";
+  return typed->value_type() == typeid(double) ? "a number: " : "a whole number: ";
+}
+
+/// What an option takes, in the words of the help.
+std::string accepted_by(const po::options_description& options, const std::string& name) {
+  const auto* option = options.find_nothrow(name.substr(std::min(name.find_first_not_of('-'), name.size())), false);
+  return option ? fmt::format("; accepted: {}{}", kind_of(*option), option->description()) : "";
 }
 
 std::string without_value(const std::string& option) { return option.substr(0, option.find('=')); }
@@ -72,6 +85,8 @@ po::variables_map parse(const std::string& command, const std::string& about, co
     const std::string near = nearest(given, names_of(all));
     throw UsageError(fmt::format("{}: option '{}' is unknown{}; `gemel {} --help` lists them", command, given,
                                  near.empty() ? "" : ", did you mean '" + near + "'?", command));
+  } catch (const po::error_with_option_name& e) {
+    throw UsageError(fmt::format("{}: {}{}", command, e.what(), accepted_by(all, e.get_option_name())));
   } catch (const po::error& e) {
     throw UsageError(fmt::format("{}: {}; `gemel {} --help` lists the options", command, e.what(), command));
   }

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
+#include <cstring>
 
 #include "engine/base/error.h"
 #include "engine/base/file.h"
@@ -15,6 +17,7 @@ namespace gemel::cli {
 namespace {
 
 constexpr std::string_view kModel = "model.", kOptimizer = "optimizer.", kIdentity = "identity.";
+constexpr const char* kChecksum = "checksum";
 constexpr int kKept = 2;
 
 /// Step number in `checkpoint-STEP.safetensors`.
@@ -55,6 +58,35 @@ std::int64_t integer_in(const SafetensorsFile& file, const std::string& key) {
   return value;
 }
 
+/// Follows every byte, eight at a time in the manner of FNV-1a.
+std::uint64_t hash_of(std::span<const std::byte> bytes, std::uint64_t hash = 14695981039346656037ull) {
+  while (!bytes.empty()) {
+    std::uint64_t word = std::uint64_t{bytes.size()} << 56;  // a short end is told from one with zeros behind it
+    const std::size_t taken = std::min(bytes.size(), sizeof word);
+    std::memcpy(&word, bytes.data(), taken);
+    hash = std::rotl((hash ^ word) * 1099511628211ull, 29);
+    bytes = bytes.subspan(taken);
+  }
+  return hash;
+}
+
+/// Of names and contents, in whatever order the file has them.
+std::string checksum_of(std::span<const NamedTensor> tensors) {
+  std::uint64_t sum = 0;
+  for (const NamedTensor& t : tensors) sum += hash_of(t.data, hash_of(std::as_bytes(std::span(t.name))));
+  return fmt::format("{:016x}", sum);
+}
+
+/// @throws DataError where the file is not one that train wrote, or not all of it is as it was written
+SafetensorsFile open_whole(const std::filesystem::path& path) {
+  SafetensorsFile file(path);
+  for (const char* key : {"step", "epoch", "batch", "correct", "samples", "optimizer_steps"}) integer_in(file, key);
+  const auto it = file.metadata().find(kChecksum);
+  if (it == file.metadata().end() || it->second != checksum_of(file.tensors()))
+    throw DataError(fmt::format("checkpoint: {}: its contents do not match its checksum; accepted: a file as it was written", path.string()));
+  return file;
+}
+
 std::vector<NamedTensor> with_prefix(const SafetensorsFile& file, std::string_view prefix) {
   std::vector<NamedTensor> out;
   for (const NamedTensor& t : file.tensors())
@@ -66,16 +98,18 @@ std::vector<NamedTensor> with_prefix(const SafetensorsFile& file, std::string_vi
 
 std::string build_identity() {
   const MappedFile program("/proc/self/exe");
-  std::uint64_t hash = 14695981039346656037ull;  // FNV-1a
-  for (std::byte b : program.bytes()) hash = (hash ^ static_cast<std::uint8_t>(b)) * 1099511628211ull;
-  return fmt::format("{:016x}", hash);
+  return fmt::format("{:016x}", hash_of(program.bytes()));
+}
+
+void prepare_checkpoints(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw DataError(fmt::format("checkpoint: cannot make the folder {}: {}", folder.string(), error.message()));
+  check_can_write(folder / "checkpoint");
 }
 
 void save_checkpoint(const std::filesystem::path& folder, const nn::Module& model, const optim::Optimizer& optimizer,
                      const RunState& state, const RunIdentity& identity) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) throw DataError(fmt::format("checkpoint: cannot make the folder {}: {}", folder.string(), error.message()));
   const auto entries = nn::state_dict(model);
   std::vector<std::vector<std::byte>> slots;
   slots.reserve(optimizer.state().size());
@@ -85,18 +119,21 @@ void save_checkpoint(const std::filesystem::path& folder, const nn::Module& mode
     slots.push_back(read_bytes(s.value));
     tensors.push_back({std::string(kOptimizer) + s.name, s.value.spec(), slots.back()});
   }
-  write_safetensors(folder / fmt::format("checkpoint-{}.safetensors", state.step), tensors, metadata_of(state, optimizer, identity));
+  FileMetadata metadata = metadata_of(state, optimizer, identity);
+  metadata[kChecksum] = checksum_of(tensors);
+  write_safetensors(folder / fmt::format("checkpoint-{}.safetensors", state.step), tensors, metadata);
   const auto all = checkpoints_in(folder);
+  std::error_code error;
   for (std::size_t i = kKept; i < all.size(); ++i) std::filesystem::remove(all[i], error);
 }
 
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder) {
   for (const auto& file : checkpoints_in(folder)) {
     try {
-      const SafetensorsFile opened(file);
+      open_whole(file);
       return file;
     } catch (const DataError& e) {
-      fmt::print(stderr, "checkpoint: passed over: {}\n", e.what());
+      fmt::print(stderr, "resume: passed over: {}\n", e.what());
     }
   }
   return std::nullopt;
@@ -104,14 +141,18 @@ std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::pa
 
 Restored load_checkpoint(const std::filesystem::path& path, nn::Module& model, optim::Optimizer& optimizer, Session& session,
                          const RunIdentity& identity) {
-  const SafetensorsFile file(path);
+  const SafetensorsFile file = open_whole(path);
   Restored out;
   out.state = {integer_in(file, "step"), integer_in(file, "epoch"), integer_in(file, "batch"), 0, integer_in(file, "correct"), integer_in(file, "samples")};
   if (const auto it = file.metadata().find("loss_sum"); it != file.metadata().end()) out.state.loss_sum = std::strtod(it->second.c_str(), nullptr);
-  nn::load_state_dict(model, session, with_prefix(file, kModel));
-  std::vector<NamedValue> slots;
-  for (const NamedTensor& t : with_prefix(file, kOptimizer)) slots.push_back({t.name, session.tensor(t.spec, t.data)});
-  optimizer.load_state(slots, integer_in(file, "optimizer_steps"));
+  try {
+    nn::load_state_dict(model, session, with_prefix(file, kModel));
+    std::vector<NamedValue> slots;
+    for (const NamedTensor& t : with_prefix(file, kOptimizer)) slots.push_back({t.name, session.tensor(t.spec, t.data)});
+    optimizer.load_state(slots, integer_in(file, "optimizer_steps"));
+  } catch (const DataError& e) {
+    throw DataError(path.string() + ": " + e.what());
+  }
   for (const auto& [name, now] : identity) {
     const auto it = file.metadata().find(std::string(kIdentity) + name);
     const std::string then = it == file.metadata().end() ? "unknown" : it->second;

@@ -27,12 +27,15 @@ using RunIdentity = std::map<std::string, std::string>;
 /// A hash of the running program's own file: any rebuild that changes it may change a bit.
 std::string build_identity();
 
+/// Makes the folder. @throws DataError where that fails, or nothing can be written in it
+void prepare_checkpoints(const std::filesystem::path& folder);
+
 /// Writes `checkpoint-STEP.safetensors` into the folder and keeps the two newest.
 /// @throws DataError where it cannot be written; older checkpoints stay
 void save_checkpoint(const std::filesystem::path& folder, const nn::Module& model, const optim::Optimizer& optimizer,
                      const RunState& state, const RunIdentity& identity);
 
-/// The newest checkpoint of a folder that is whole, if there is one.
+/// The newest checkpoint of a folder that is whole, by its checksum too, if there is one. Tells of those passed over.
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder);
 
 struct Restored {

@@ -35,7 +35,7 @@ void add_common_options(po::options_description& options) {
       ("memory-limit", po::value<std::int64_t>()->default_value(0), "bytes that may be held on the device; 0: what is free")
       ("gemm", po::value<std::string>()->default_value("auto"), "GEMM provider: auto, clblast or native")
       ("graph-passes", po::value<std::string>()->default_value("all"), pass_help().c_str())
-      ("seed", po::value<std::uint64_t>()->default_value(1), "seed of initialisation, shuffling and dropout")
+      ("seed", po::value<std::int64_t>()->default_value(1), "seed of initialisation, shuffling and dropout")
       ("log-dir", po::value<std::string>()->default_value(""), "folder for run.jsonl, TensorBoard files and summary.json")
       ("profile", po::value<std::string>()->default_value(""), "write a Chrome trace of every kernel to this file");
 }
@@ -51,7 +51,8 @@ CommonOptions common_options(const po::variables_map& v) {
   check_range("--memory-limit", static_cast<double>(o.device.memory_limit), 0, 1e18);
   o.passes_text = v["graph-passes"].as<std::string>();
   o.passes = parse_passes(o.passes_text);
-  o.seed = v["seed"].as<std::uint64_t>();
+  check_range("--seed", static_cast<double>(v["seed"].as<std::int64_t>()), 0, 9223372036854775807.0);
+  o.seed = static_cast<std::uint64_t>(v["seed"].as<std::int64_t>());
   o.log_dir = v["log-dir"].as<std::string>();
   o.profile = v["profile"].as<std::string>();
   return o;

@@ -5,6 +5,7 @@
 
 #include "datasets/npy.h"
 #include "engine/base/error.h"
+#include "engine/base/file.h"
 #include "engine/ops/ops.h"
 #include "frontends/cli/command.h"
 #include "frontends/cli/common_options.h"
@@ -45,6 +46,7 @@ int infer(const Arguments& arguments) {
   check_range("--batch-size", static_cast<double>(batch_size), 1, 1e9);
   const datasets::NpyFile input(v["input"].as<std::string>());
   check_input(input);
+  check_can_write(v["output"].as<std::string>());
   const auto device = open_device(common);
   Session session(*device, common.seed);
   const auto model = load_model(v, session, 0, input.shape()[1]);

@@ -3,9 +3,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstdio>
 #include <exception>
+#include <new>
+#include <string_view>
+#include <system_error>
 
 #include "engine/base/error.h"
+#include "engine/base/file.h"
 #include "frontends/cli/arguments.h"
 #include "frontends/cli/command.h"
 
@@ -25,10 +31,35 @@ constexpr std::array kCommands{
     Command{"ops", "the operator reference", ops},
 };
 
+/// One line, whatever a file's contents brought into the message. Nothing is thrown where standard error is closed or full.
+void print_error(std::string_view what) {
+  std::string line = "gemel: ";
+  for (const char c : what) {
+    if (c == '\n') line += "\\n";
+    else if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') line += fmt::format("\\x{:02x}", c);
+    else line += c;
+  }
+  line += '\n';
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
 void print_usage(std::FILE* to) {
   fmt::print(to, "usage: gemel COMMAND [options]\n\n");
   for (const Command& c : kCommands) fmt::print(to, "  {:<9} {}\n", c.name, c.about);
   fmt::print(to, "\n`gemel COMMAND --help` lists a command's options.\n");
+}
+
+/// Runs a command and sees that what it printed has arrived. @throws DataError where it has not
+int run_and_print(const Command& command, const Arguments& arguments) {
+  const auto fail = [](int error) { throw DataError("write: cannot write standard output: " + system_message(error)); };
+  try {
+    const int status = command.run(arguments);
+    if (std::fflush(stdout) != 0) fail(errno);
+    return status;
+  } catch (const std::system_error& e) {
+    if (std::ferror(stdout)) fail(e.code().value());
+    throw;
+  }
 }
 
 int run(const std::string& name, const Arguments& rest) {
@@ -41,7 +72,7 @@ int run(const std::string& name, const Arguments& rest) {
     return 0;
   }
   for (const Command& c : kCommands)
-    if (name == c.name) return c.run(rest);
+    if (name == c.name) return run_and_print(c, rest);
   std::vector<std::string> names;
   for (const Command& c : kCommands) names.emplace_back(c.name);
   const std::string near = nearest(name, names);
@@ -63,10 +94,13 @@ int main(int count, char** values) {
   } catch (const cli::HelpWanted&) {
     return 0;
   } catch (const UsageError& e) {
-    fmt::print(stderr, "gemel: {}\n", e.what());
+    cli::print_error(e.what());
     return 2;
+  } catch (const std::bad_alloc&) {
+    cli::print_error("out of memory on the host: more was asked for than this computer has; accepted: a smaller --batch-size, --input or --classes");
+    return 1;
   } catch (const std::exception& e) {
-    fmt::print(stderr, "gemel: {}\n", e.what());
+    cli::print_error(e.what());
     return 1;
   }
 }

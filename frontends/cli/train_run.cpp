@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "engine/base/error.h"
+#include "engine/base/file.h"
 #include "frontends/cli/interrupt.h"
 #include "frontends/models/models.h"
 #include "frontends/nn/state_dict.h"
@@ -37,6 +38,12 @@ nlohmann::ordered_json json_of(const opencl::DeviceProfile& p) {
 TrainRun::TrainRun(TrainOptions options, std::vector<std::string> arguments)
     : options_(std::move(options)), arguments_(std::move(arguments)), log_(options_.common.log_dir) {}
 TrainRun::~TrainRun() = default;
+
+void TrainRun::check_outputs() const {
+  for (const std::string& file : {options_.save, options_.common.profile})
+    if (!file.empty()) check_can_write(file);
+  if (!options_.checkpoint_dir.empty()) prepare_checkpoints(options_.checkpoint_dir);
+}
 
 void TrainRun::load_data() {
   data_ = datasets::open_dataset(options_.dataset);
@@ -75,19 +82,25 @@ RunIdentity TrainRun::identity() const {
   return {{"device", p.name}, {"platform", p.platform}, {"driver", p.driver}, {"threads", std::to_string(p.compute_units)},
           {"build", build_identity()}, {"model", options_.model}, {"optimizer", options_.optimizer_name},
           {"frontend", options_.frontend == Frontend::graph ? "graph" : "eager"}, {"batch size", std::to_string(options_.batch_size)},
-          {"seed", std::to_string(options_.common.seed)}, {"graph passes", options_.common.passes_text}};
+          {"seed", std::to_string(options_.common.seed)},
+          {"data set", options_.dataset.name}, {"samples", std::to_string(data_.train->size())}, {"graph passes", options_.common.passes_text}};
 }
 
 void TrainRun::resume() {
   if (options_.resume.empty()) return;
   const auto file = options_.resume == "auto" ? newest_checkpoint(options_.checkpoint_dir) : std::optional(std::filesystem::path(options_.resume));
   if (!file) {
+    log_.go_on_after(0, 0);
     fmt::print(stderr, "resume: no checkpoint in {}, starting from the beginning\n", options_.checkpoint_dir);
     return;
   }
   const Restored restored = load_checkpoint(*file, *model_, *optimizer_, *session_, identity());
   for (const std::string& line : restored.differences) fmt::print(stderr, "resume: warning: {}; results may differ in the last bits\n", line);
   state_ = restored.state;
+  if (state_.batch > loader_->batches())
+    throw DataError(fmt::format("resume: {} stands at batch {} of its epoch; accepted: up to {}, what this data set has at this batch size",
+                                file->string(), state_.batch, loader_->batches()));
+  log_.go_on_after(state_.step, state_.epoch);
   resumed_from_ = file->string();
   fmt::print(stderr, "resume: going on after step {} from {}\n", state_.step, file->string());
 }
@@ -112,6 +125,7 @@ void TrainRun::log_start() {
 int TrainRun::run() {
   const InterruptGuard interrupts;
   try {
+    check_outputs();
     load_data();
     opencl::DeviceOptions device = options_.common.device;
     device.profiling = true;
@@ -191,14 +205,16 @@ void TrainRun::settle(std::size_t leave) {
     pending_.pop_front();
     const double loss = p.result.loss()[0];
     check_error_word(p.error_word->get(), p.step);
-    if (!std::isfinite(loss)) {
-      std::string what = fmt::format("train: the loss of step {} is {}", p.step, loss);
-      if (anomaly_ && anomaly_->first()) what += "; the first operator that made a NaN: " + *anomaly_->first();
-      else if (!anomaly_) what += "; --detect-anomaly names the operator that made it";
-      throw Error(what);
-    }
+    if (!std::isfinite(loss)) fail_on_loss(fmt::format("loss of step {}", p.step), loss);
     report(p, loss, static_cast<std::int64_t>(p.result.correct()[0]));
   }
+}
+
+void TrainRun::fail_on_loss(const std::string& which, double loss) const {
+  std::string what = fmt::format("train: the {} is {}", which, loss);
+  if (anomaly_ && anomaly_->first()) what += "; the first operator that made a NaN: " + *anomaly_->first();
+  else if (!anomaly_) what += "; --detect-anomaly names the operator that made it";
+  throw Error(what);
 }
 
 void TrainRun::report(const Pending& p, double loss, std::int64_t correct) {
@@ -248,6 +264,7 @@ void TrainRun::end_epoch(double seconds) {
   if (data_.validation && options_.eval_every && (state_.epoch + 1) % options_.eval_every == 0) {
     const Totals v = validate();
     const double n = static_cast<double>(std::max<std::int64_t>(1, v.samples));
+    if (!std::isfinite(v.loss)) fail_on_loss(fmt::format("validation loss after step {}", state_.step), v.loss / n);
     line["val_loss"] = v.loss / n;
     line["val_accuracy"] = static_cast<double>(v.correct) / n;
     text += fmt::format(", validation loss {:.4f}, accuracy {:.4f}", v.loss / n, static_cast<double>(v.correct) / n);

@@ -37,6 +37,7 @@ class TrainRun {
   };
   enum class Ended { epoch, run, interrupted };
 
+  void check_outputs() const;
   void load_data();
   void build_model();
   void resume();
@@ -45,6 +46,7 @@ class TrainRun {
   void train_batch(const datasets::Batch& batch);
   void settle(std::size_t leave);
   void report(const Pending& p, double loss, std::int64_t correct);
+  [[noreturn]] void fail_on_loss(const std::string& which, double loss) const;
   Totals validate();
   void end_epoch(double seconds);
   void save_state();

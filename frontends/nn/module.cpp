@@ -41,8 +41,9 @@ std::vector<float> drawn(const Parameter& p, std::uint64_t seed, std::uint64_t s
 }
 
 Value initial_value(Session& session, const Parameter& p, const std::string& path) {
-  const std::vector<float> numbers = drawn(p, session.seed(), stream_of(path));
-  return session.tensor(p.spec, bytes_of(std::span<const float>(numbers)));
+  const Value out = session.empty(p.spec, path);  // what does not fit is refused before the host draws as much
+  session.interpreter().write(out, std::as_bytes(std::span<const float>(drawn(p, session.seed(), stream_of(path)))));
+  return out;
 }
 
 Value initial_value(Session& session, const Buffer& b) {

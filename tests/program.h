@@ -1,0 +1,121 @@
+// The gemel program run from outside, as users and scripts call it.
+#pragma once
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/temporary_folder.h"
+
+namespace gemel::testing {
+
+using Json = nlohmann::json;
+
+struct Outcome {
+  int status = -1;  // 128 and the signal's number where one ended it
+  std::string out, err;
+};
+
+inline std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> out;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) out.push_back(line);
+  return out;
+}
+
+class Program : public ::testing::Test {
+ protected:
+  std::filesystem::path folder() const { return folder_.path(); }
+  std::string in_folder(const std::string& name) const { return (folder() / name).string(); }
+
+  /// Starts the program. @param prepare  runs in the new process before: limits, environment
+  pid_t start(const std::vector<std::string>& arguments, const std::function<void()>& prepare = {}) {
+    const pid_t child = ::fork();
+    if (child != 0) return child;
+    for (const auto& [name, descriptor] : {std::pair{"out", STDOUT_FILENO}, {"err", STDERR_FILENO}})
+      ::dup2(::open(in_folder(name).c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0644), descriptor);
+    if (prepare) prepare();
+    std::vector<char*> argv;
+    std::string program = std::string(GEMEL_BINARY_DIR) + "/gemel";
+    argv.push_back(program.data());
+    auto copies = arguments;
+    for (std::string& a : copies) argv.push_back(a.data());
+    argv.push_back(nullptr);
+    ::execv(program.c_str(), argv.data());
+    ::_exit(127);
+  }
+
+  Outcome finish(pid_t child) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read_text(folder() / "out"), read_text(folder() / "err")};
+  }
+
+  Outcome run(const std::vector<std::string>& arguments, const std::function<void()>& prepare = {}) {
+    return finish(start(arguments, prepare));
+  }
+
+  /// Kills a program without warning as soon as the moment has come.
+  void kill_when(pid_t child, const std::function<bool()>& moment) {
+    int status = 0;
+    while (!moment()) {
+      ASSERT_EQ(::waitpid(child, &status, WNOHANG), 0) << "it ended before: " << read_text(folder() / "err");
+      std::this_thread::yield();
+    }
+    ::kill(child, SIGKILL);
+    ::waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "it ended before: " << read_text(folder() / "err");
+  }
+
+  /// A small training run; more arguments follow.
+  std::vector<std::string> training(const std::vector<std::string>& more) const {
+    std::vector<std::string> out{"train", "--model", "lenet", "--batch-size", "8", "--limit", "40", "--dropout", "0"};
+    out.insert(out.end(), more.begin(), more.end());
+    return out;
+  }
+
+  std::vector<Json> events(const std::string& log) const {
+    std::vector<Json> out;
+    std::ifstream in(folder() / log / "run.jsonl");
+    for (std::string line; std::getline(in, line);) out.push_back(Json::parse(line));
+    return out;
+  }
+
+  std::vector<double> losses(const std::string& log) const {
+    std::vector<double> out;
+    for (const Json& e : events(log))
+      if (e["event"] == "step") out.push_back(e["loss"]);
+    return out;
+  }
+
+  /// Exit status, and one line on standard error that says why and holds the text. Before it stands only what tells how far it came.
+  void expect_refused(const std::vector<std::string>& arguments, int status, const std::string& text, const std::function<void()>& prepare = {}) {
+    const Outcome o = run(arguments, prepare);
+    EXPECT_EQ(o.status, status) << o.err;
+    const auto lines = lines_of(o.err);
+    ASSERT_FALSE(lines.empty()) << "nothing was said; wanted: " << text;
+    EXPECT_EQ(lines.back().rfind("gemel: ", 0), 0u) << o.err;
+    EXPECT_NE(lines.back().find(text), std::string::npos) << "wanted: " << text << "\ngot: " << o.err;
+    for (std::size_t i = 0; i + 1 < lines.size(); ++i) {
+      bool known = false;
+      for (const char* begin : {"device: ", "model: ", "resume: ", "epoch "}) known = known || lines[i].rfind(begin, 0) == 0;
+      EXPECT_TRUE(known) << o.err;
+    }
+  }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+}  // namespace gemel::testing

@@ -1,0 +1,189 @@
+// What the gemel program does with bad input: one line that names it, and the right status.
+#include <stdlib.h>
+
+#include <cstring>
+#include <map>
+#include <optional>
+
+#include "datasets/npy.h"
+#include "engine/safetensors.h"
+#include "tests/program.h"
+
+namespace gemel::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+class Refusals : public Program {
+ protected:
+  /// A safetensors file with this header and 36 bytes of data, whatever the header says. @param length  of it, as the file gives it
+  std::string weights_with(const std::string& header, std::optional<std::uint64_t> length = {}) const {
+    const std::uint64_t given = length.value_or(header.size());
+    std::string text(8, '\0');
+    std::memcpy(text.data(), &given, 8);
+    write_text(folder() / "hostile.safetensors", text + header + std::string(36, '\0'));
+    return in_folder("hostile.safetensors");
+  }
+
+  /// images.npy and labels.npy in a folder of that name.
+  std::string arrays(const std::string& name, std::int64_t images, const std::vector<std::int64_t>& labels) const {
+    fs::create_directories(folder() / name);
+    const std::vector<float> pixels(static_cast<std::size_t>(images) * 3 * 32 * 32, 0.5f);
+    datasets::write_npy(folder() / name / "images.npy", f32({images, 3, 32, 32}), std::as_bytes(std::span(pixels)));
+    datasets::write_npy(folder() / name / "labels.npy", i64({static_cast<std::int64_t>(labels.size())}), std::as_bytes(std::span(labels)));
+    return in_folder(name);
+  }
+  static Words on(const std::string& dataset, const std::string& path) {
+    return {"train", "--model", "lenet", "--steps", "1", "--batch-size", "2", "--dataset", dataset, "--data", path};
+  }
+};
+
+TEST_F(Refusals, every_command_names_an_option_that_it_does_not_know) {
+  for (const std::string command : {"devices", "summary", "train", "eval", "infer", "ops"})
+    expect_refused({command, "--nonsense"}, 2, "gemel: " + command + ": option '--nonsense' is unknown");
+}
+
+TEST_F(Refusals, a_missing_value_or_one_of_another_type_tells_what_is_accepted) {
+  expect_refused({"train", "--lr"}, 2, "gemel: train: the required argument for option '--lr' is missing; accepted: a number: learning rate");
+  expect_refused({"train", "--lr", "fast"}, 2, "gemel: train: the argument ('fast') for option '--lr' is invalid; accepted: a number: learning rate");
+  expect_refused({"train", "--steps", "1.5"}, 2, "option '--steps' is invalid; accepted: a whole number: updates");
+  expect_refused({"train", "--steps", "99999999999999999999"}, 2, "option '--steps' is invalid; accepted: a whole number: updates");
+  expect_refused({"train", "--seed", "x"}, 2, "option '--seed' is invalid; accepted: a whole number");
+  expect_refused({"train", "--limit", "1", "--limit", "2"}, 2, "option '--limit' cannot be specified more than once");
+  expect_refused({"summary"}, 2, "gemel: summary: the option '--model' is required but missing; accepted: model: lenet, alexnet");
+  expect_refused({"eval", "--model", "lenet"}, 2, "the option '--weights' is required but missing; accepted: safetensors file");
+  expect_refused({"infer", "--batch-size", "many"}, 2, "option '--batch-size' is invalid; accepted: a whole number: samples at a time");
+  expect_refused({"summary", "lenet"}, 2, "too many positional options");
+}
+
+TEST_F(Refusals, a_number_out_of_range_tells_the_range) {
+  const std::map<std::string, std::string> outside{
+      {"--epochs", "0"},     {"--steps", "-1"},      {"--batch-size", "0"}, {"--lr", "nan"},        {"--weight-decay", "-1"},
+      {"--momentum", "1.5"}, {"--clip-norm", "inf"}, {"--limit", "-1"},     {"--eval-every", "-1"}, {"--checkpoint-every", "-1"},
+      {"--seed", "-1"},      {"--threads", "9999"},  {"--classes", "-1"},   {"--dropout", "1.1"},   {"--memory-limit", "-1"}};
+  for (const auto& [option, value] : outside)
+    expect_refused({"train", option, value}, 2, "gemel: " + option + ": " + value + " is out of range; accepted: ");
+  expect_refused({"summary", "--model", "lenet", "--batch-size", "0"}, 2, "--batch-size: 0 is out of range; accepted: 1 to ");
+  expect_refused({"eval", "--model", "lenet", "--weights", "w", "--batch-size", "0"}, 2, "--batch-size: 0 is out of range; accepted: 1 to ");
+}
+
+TEST_F(Refusals, a_word_that_is_no_choice_tells_the_choices) {
+  for (const char* option : {"--model", "--dataset", "--optimizer", "--lr-schedule", "--shuffle", "--augment", "--normalize", "--frontend", "--gemm"})
+    expect_refused({"train", option, "zzz"}, 2, std::string("gemel: ") + option + ": 'zzz' is not accepted; accepted: ");
+  expect_refused({"train", "--input", "3x-1x2"}, 2, "--input: '3x-1x2' is not accepted; accepted: 3 extents such as 3x32x32");
+}
+
+TEST_F(Refusals, without_an_opencl_platform_it_says_how_to_get_one) {
+  const auto none = [this] {
+    fs::create_directory(folder() / "empty");
+    ::setenv("OCL_ICD_VENDORS", (in_folder("empty") + "/").c_str(), 1);
+    ::unsetenv("OCL_ICD_FILENAMES");
+  };
+  expect_refused(training({}), 1, "gemel: platform: no OpenCL platform is found; accepted: any OpenCL driver, for instance the package pocl-opencl-icd", none);
+  const Outcome o = run({"devices"}, none);
+  EXPECT_EQ(o.status, 0) << "an empty list is an answer: " << o.err;
+  EXPECT_NE(o.out.find("no OpenCL platform is installed"), std::string::npos) << o.out;
+}
+
+TEST_F(Refusals, a_model_larger_than_the_memory_names_the_tensor) {
+  expect_refused(training({"--classes", "100000000000"}), 1, "bytes asked for fc3.weight float32 [84, 100000000000]");
+}
+
+TEST_F(Refusals, a_data_set_that_does_not_fit_names_file_and_record) {
+  expect_refused(on("npy", in_folder("none")), 1, "none/images.npy: No such file or directory");
+  expect_refused(on("npy", arrays("short", 3, {0, 1})), 1, "short/labels.npy has 2 labels; " + in_folder("short") + "/images.npy has 3 pictures");
+  expect_refused(on("npy", arrays("below", 3, {0, 1, -1})), 1, "below/labels.npy: record 2 (from 0) has label -1; accepted: ");
+  expect_refused(on("npy", arrays("above", 3, {0, std::int64_t{1} << 40, 1})), 1, "above/labels.npy: record 1 (from 0) has label 1099511627776; accepted: ");
+  const std::string cut = arrays("cut", 3, {0, 1, 2});
+  fs::resize_file(fs::path(cut) / "images.npy", 1000);
+  expect_refused(on("npy", cut), 1, "cut/images.npy: the file has ");
+  fs::remove(fs::path(cut) / "labels.npy");
+  write_text(fs::path(cut) / "images.npy", "\x93NUMPY\x01");
+  expect_refused(on("npy", cut), 1, "cut/images.npy: ");
+  expect_refused(on("npy", ""), 2, "no data path was given");
+  expect_refused({"train", "--model", "lenet", "--dataset", "npy", "--data", arrays("fits", 3, {0, 1, 2}), "--input", "3x16x16"}, 2, "the pictures are [3, 32, 32]");
+
+  fs::create_directory(folder() / "cifar");
+  expect_refused(on("cifar10", in_folder("cifar")), 1, "cifar/data_batch_1.bin is missing; expected: a file of 30730000 bytes");
+  write_text(folder() / "cifar" / "data_batch_1.bin", std::string(3073, '\0'));
+  expect_refused(on("cifar10", in_folder("cifar")), 1, "cifar/data_batch_1.bin has 3073 bytes; expected: 30730000");
+  write_text(folder() / "wrong.tar.gz", "this is no archive");
+  expect_refused(on("cifar10", in_folder("wrong.tar.gz")), 1, "wrong.tar.gz: no gzip file of 18 bytes");
+  expect_refused(on("cifar10", in_folder("none.tar.gz")), 1, "none.tar.gz does not exist");
+}
+
+TEST_F(Refusals, hostile_weight_files_are_refused_in_one_line) {
+  const std::string bias = R"("conv1.bias":{"dtype":"F32","shape":[6],"data_offsets":)";
+  const std::vector<std::pair<std::string, std::string>> files{
+      {"{this is no JSON}", "the header is no valid JSON"},
+      {"[]", "the header does not start with '{'"},
+      {"{" + bias + "[0,24]}," + bias + "[0,24]}}", "tensor 'conv1.bias' stands twice"},
+      {"{" + bias + R"([0,24]},"conv2.bias":{"dtype":"F32","shape":[6],"data_offsets":[12,36]}})", "overlaps"},
+      {"{" + bias + "[-24,0]}}", "the negative number -24"},
+      {"{" + bias + "[24,0]}}", "which run backwards"},
+      {"{" + bias + "[8,32]}}", "leaves a hole"},
+      {"{" + bias + "[0,28]}}", "has 28 bytes at data_offsets [0, 28]; float32 [6] needs 24"},
+      {"{" + bias + "[0,18446744073709551615]}}", "tensor 'conv1.bias'"},
+      {R"({"conv1.bias":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", "whose size overflows"},
+      {R"({"two\nlines\u001b[31m":{"dtype":"F7","shape":[],"data_offsets":[0,0]}})", R"(tensor 'two\nlines\x1b[31m' has dtype F7)"},
+      {R"({"a":)" + std::string(100'000, '['), "tensor 'a' has an array where none belongs"},
+  };
+  const auto refused = [this](const std::string& weights, const std::string& why) {
+    expect_refused({"eval", "--model", "lenet", "--limit", "4", "--weights", weights}, 1, why);
+  };
+  for (const auto& [header, why] : files) refused(weights_with(header), why);
+  refused(weights_with("{}", std::uint64_t{1} << 63), "the header's length is given as 9223372036854775808 bytes");
+  refused(weights_with("{}", 5000), "the file is truncated");
+  const std::vector<float> pixels(3 * 32 * 32, 0.5f);
+  datasets::write_npy(folder() / "x.npy", f32({1, 3, 32, 32}), std::as_bytes(std::span(pixels)));
+  expect_refused({"infer", "--model", "lenet", "--input", in_folder("x.npy"), "--output", in_folder("y.npy"), "--weights",
+                  weights_with(files[2].first)}, 1, "stands twice");
+  EXPECT_FALSE(fs::exists(folder() / "y.npy"));
+}
+
+TEST_F(Refusals, every_key_that_does_not_fit_is_named) {
+  ASSERT_EQ(run(training({"--steps", "1", "--save", in_folder("w.safetensors")})).status, 0);
+  const SafetensorsFile file(folder() / "w.safetensors");
+  std::vector<NamedTensor> tensors(file.tensors().begin(), file.tensors().end());
+  for (NamedTensor& t : tensors) {
+    if (t.name == "fc1.weight") t.name = "fc9.weight";
+    if (t.name == "conv1.bias") t.spec.shape = Shape{2, 3};
+  }
+  write_safetensors(folder() / "v.safetensors", tensors);
+  for (const Words& command : {Words{"eval", "--limit", "4"}, Words{"train", "--limit", "4"}}) {
+    Words arguments = command;
+    arguments.insert(arguments.end(), {"--model", "lenet", "--weights", in_folder("v.safetensors")});
+    expect_refused(arguments, 1,
+                   "v.safetensors: state dict: 3 names do not fit; missing: fc1.weight; unexpected: fc9.weight; of another shape or type: "
+                   "conv1.bias is float32 [2, 3], accepted: float32 [6]");
+  }
+}
+
+TEST_F(Refusals, an_input_too_small_for_the_model_names_the_layer) {
+  expect_refused({"train", "--model", "lenet", "--input", "3x12x12", "--limit", "4"}, 1, "gemel: conv2: conv2d: the window ");
+  expect_refused({"summary", "--model", "inception_v3", "--input", "3x32x32", "--batch-size", "2"}, 1, "gemel: Mixed_6a: max_pool2d: the window ");
+}
+
+TEST_F(Refusals, a_validation_loss_that_is_not_a_number_ends_the_run) {
+  expect_refused({"train", "--model", "lenet", "--limit", "8", "--lr", "1e25", "--checkpoint-dir", in_folder("c")}, 1, "gemel: train: the validation loss after step 1 is ");
+  EXPECT_TRUE(fs::is_empty(folder() / "c")) << "weights that are no numbers are no checkpoint";
+}
+
+TEST_F(Refusals, files_that_cannot_be_written_are_found_before_the_work) {
+  for (const char* option : {"--save", "--profile"}) {
+    expect_refused(training({option, in_folder("none/file")}), 1, "gemel: write: cannot create a file for " + in_folder("none/file") + ": No such file or directory");
+    EXPECT_EQ(read_text(folder() / "err").find("epoch"), std::string::npos) << "nothing was trained before";
+  }
+  write_text(folder() / "file", "");
+  expect_refused(training({"--checkpoint-dir", in_folder("file/c")}), 1, "gemel: checkpoint: cannot make the folder " + in_folder("file/c") + ": Not a directory");
+  expect_refused(training({"--log-dir", in_folder("file/log")}), 1, "gemel: log: cannot make the folder " + in_folder("file/log") + ": Not a directory");
+}
+
+TEST_F(Refusals, arguments_that_are_no_text_do_not_break_the_log) {
+  ASSERT_EQ(run(training({"--steps", "1", "--log-dir", in_folder("log"), "--save", in_folder("\xff\xfe.safetensors")})).status, 0);
+  EXPECT_EQ(events("log").back()["status"], "ok");
+}
+
+}  // namespace
+}  // namespace gemel::testing

@@ -1,0 +1,234 @@
+// Runs that end in the middle - killed, or on a full disk - and what the next one finds: whole checkpoints, one log, the same bits.
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <set>
+
+#include "datasets/npy.h"
+#include "engine/safetensors.h"
+#include "tests/program.h"
+
+namespace gemel::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// So that a file that may not grow is an error, as on a full disk, and no signal.
+void refuse_growing() { ::signal(SIGXFSZ, SIG_IGN); }
+
+class Resume : public Program {
+ protected:
+  /// 15 steps in 3 epochs, with a checkpoint after each.
+  std::vector<std::string> with_checkpoints(const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> out = training({"--epochs", "3", "--checkpoint-dir", in_folder("c"), "--checkpoint-every", "1", "--log-dir", in_folder("log")});
+    out.insert(out.end(), more.begin(), more.end());
+    return out;
+  }
+  /// Steps of the checkpoints that lie in the folder.
+  std::set<int> checkpoints() const {
+    std::set<int> out;
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(folder() / "c", error)) {
+      const std::string name = entry.path().filename().string();
+      if (name.rfind("checkpoint-", 0) == 0) out.insert(std::stoi(name.substr(11)));
+    }
+    return out;
+  }
+  std::size_t temporaries() const {
+    std::size_t count = 0;
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(folder() / "c", error)) count += entry.path().extension() == ".tmp";
+    return count;
+  }
+  std::string checkpoint(int step) const { return in_folder("c/checkpoint-" + std::to_string(step) + ".safetensors"); }
+
+  /// The log of 15 steps and 3 epochs that were told once each, in order.
+  void expect_a_whole_log() const {
+    std::vector<int> steps, epochs;
+    for (const Json& e : events("log")) {
+      if (e["event"] == "step") steps.push_back(e["step"]);
+      if (e["event"] == "epoch") epochs.push_back(e["epoch"]);
+    }
+    std::vector<int> all(15);
+    for (int i = 0; i < 15; ++i) all[static_cast<std::size_t>(i)] = i + 1;
+    EXPECT_EQ(steps, all);
+    EXPECT_EQ(epochs, (std::vector<int>{1, 2, 3}));
+  }
+};
+
+class ResumeInBothFrontEnds : public Resume, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(ResumeInBothFrontEnds, a_run_killed_at_any_moment_gives_the_same_bits_and_one_log) {
+  const std::string frontend = GetParam();
+  ASSERT_EQ(run(training({"--epochs", "3", "--frontend", frontend, "--save", in_folder("whole.safetensors")})).status, 0);
+  const auto arguments = with_checkpoints({"--frontend", frontend, "--resume", "auto", "--save", in_folder("resumed.safetensors")});
+  const auto newest = [&] { return checkpoints().empty() ? 0 : *checkpoints().rbegin(); };
+  // Before the first checkpoint; between two; in the middle of writing one, twice.
+  kill_when(start(arguments), [&] { return read_text(folder() / "log" / "run.jsonl").find("\"step\"") != std::string::npos; });
+  kill_when(start(arguments), [&] { return newest() >= 3; });
+  kill_when(start(arguments), [&] { return newest() >= 6 && temporaries() > 0; });
+  std::ofstream(in_folder("c/.gemel-12345.tmp")) << "left by a writer that was killed";
+  kill_when(start(arguments), [&] { return newest() >= 9 && temporaries() > 0; });
+  std::ofstream(in_folder("c/.gemel-12345.tmp")) << "left by a writer that was killed";
+  const Outcome last = run(arguments);
+  ASSERT_EQ(last.status, 0) << last.err;
+  EXPECT_NE(last.err.find("resume: going on after step"), std::string::npos) << last.err;
+  EXPECT_TRUE(read_text(folder() / "whole.safetensors") == read_text(folder() / "resumed.safetensors")) << "the weights differ";
+  EXPECT_EQ(checkpoints(), (std::set<int>{14, 15}));
+  EXPECT_EQ(temporaries(), 0u);
+  expect_a_whole_log();
+}
+
+INSTANTIATE_TEST_SUITE_P(, ResumeInBothFrontEnds, ::testing::Values("eager", "graph"), [](const auto& p) { return std::string(p.param); });
+
+TEST_F(Resume, a_checkpoint_that_is_not_whole_is_passed_over) {
+  ASSERT_EQ(run(with_checkpoints()).status, 0);
+  const std::string good = read_text(checkpoint(15));
+  const auto expect_going_on_after_14 = [&](const std::string& reason) {
+    const Outcome o = run(with_checkpoints({"--resume", "auto"}));
+    ASSERT_EQ(o.status, 0) << o.err;
+    EXPECT_NE(o.err.find("resume: passed over: "), std::string::npos) << o.err;
+    EXPECT_NE(o.err.find(reason), std::string::npos) << o.err;
+    EXPECT_NE(o.err.find("going on after step 14 "), std::string::npos) << o.err;
+    EXPECT_TRUE(read_text(checkpoint(15)) == good) << "it is written anew, the same";
+  };
+  write_text(checkpoint(15), good.substr(0, good.size() - 100));
+  expect_going_on_after_14("it is truncated");
+  std::string flipped = good;
+  flipped[flipped.size() / 2] = static_cast<char>(flipped[flipped.size() / 2] ^ 4);
+  write_text(checkpoint(15), flipped);
+  expect_going_on_after_14("its contents do not match its checksum");
+  expect_refused(with_checkpoints({"--resume", checkpoint(14) + "x"}), 1, "No such file or directory");
+  write_text(checkpoint(15), flipped);
+  expect_refused(with_checkpoints({"--resume", checkpoint(15)}), 1, "its contents do not match its checksum");
+  const std::vector<float> number{1};
+  const NamedTensor alien{"model.conv1.bias", f32({1}), std::as_bytes(std::span(number))};
+  write_safetensors(checkpoint(15), std::span(&alien, 1));
+  expect_going_on_after_14("has no whole number 'step' in its metadata");
+}
+
+TEST_F(Resume, without_a_checkpoint_it_starts_from_the_beginning) {
+  const Outcome o = run(with_checkpoints({"--resume", "auto"}));
+  ASSERT_EQ(o.status, 0) << o.err;
+  EXPECT_NE(o.err.find("resume: no checkpoint in " + in_folder("c") + ", starting from the beginning"), std::string::npos) << o.err;
+  expect_a_whole_log();
+}
+
+TEST_F(Resume, a_checkpoint_of_something_else_is_refused_by_name) {
+  ASSERT_EQ(run(with_checkpoints()).status, 0);
+  expect_refused(with_checkpoints({"--resume", "auto", "--optimizer", "sgd"}), 1, "checkpoint-15.safetensors: optimizer state: it does not fit");
+  const std::string middle = checkpoint(14);
+  expect_refused({"train", "--model", "lenet", "--batch-size", "8", "--limit", "24", "--resume", middle}, 1, "stands at batch 4 of its epoch; accepted: up to 3");
+  expect_refused({"train", "--model", "alexnet", "--input", "3x64x64", "--limit", "8", "--resume", middle}, 1, "checkpoint-14.safetensors: state dict: ");
+}
+
+/// A disk that fills while a run goes on: from the end of the first epoch (by then every kernel is compiled) no file grows over a limit.
+class FullDisk : public Resume {
+ protected:
+  static constexpr const char* kEpochs = "40";
+
+  Outcome run_into(rlim_t limit, const std::vector<std::string>& arguments, const std::function<bool()>& moment) {
+    fs::remove(folder() / "err");  // an earlier run's words are no sign of this one
+    const pid_t child = start(arguments, refuse_growing);
+    while (!moment() && ::waitpid(child, nullptr, WNOHANG) == 0) std::this_thread::yield();
+    const rlimit full{limit, limit};
+    EXPECT_EQ(::prlimit(child, RLIMIT_FSIZE, &full, nullptr), 0);
+    return finish(child);
+  }
+  Outcome run_into(rlim_t limit, const std::vector<std::string>& arguments) {
+    return run_into(limit, arguments, [this] { return read_text(folder() / "log" / "run.jsonl").find("\"epoch\":2") != std::string::npos; });
+  }
+  void expect_last_line(const Outcome& o, const std::string& text) {
+    EXPECT_EQ(o.status, 1) << o.err;
+    const auto lines = lines_of(o.err);
+    EXPECT_EQ(lines.back().rfind("gemel: write: cannot write ", 0), 0u) << o.err;
+    EXPECT_NE(lines.back().find(text), std::string::npos) << o.err;
+    EXPECT_NE(lines.back().find(": File too large"), std::string::npos) << o.err;
+  }
+};
+
+TEST_F(FullDisk, keeps_the_last_checkpoint_whole) {
+  const std::vector<std::string> length{"--epochs", kEpochs};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), length.begin(), length.end());
+    return training(more);
+  };
+  ASSERT_EQ(run(with({"--save", in_folder("whole.safetensors")})).status, 0);
+  const std::vector<std::string> kept{"--checkpoint-dir", in_folder("c"), "--checkpoint-every", "1", "--log-dir", in_folder("log")};
+  expect_last_line(run_into(100'000, with(kept)), in_folder("c/checkpoint-"));
+  EXPECT_EQ(events("log").back()["status"], "failed");
+  EXPECT_EQ(temporaries(), 0u);
+  ASSERT_EQ(checkpoints().size(), 2u);
+  auto again = kept;
+  again.insert(again.end(), {"--resume", "auto", "--save", in_folder("resumed.safetensors")});
+  const int last = *checkpoints().rbegin();
+  const Outcome o = run(with(again));
+  ASSERT_EQ(o.status, 0) << o.err;
+  EXPECT_NE(o.err.find("resume: going on after step " + std::to_string(last) + " "), std::string::npos) << o.err;
+  EXPECT_TRUE(read_text(folder() / "whole.safetensors") == read_text(folder() / "resumed.safetensors"));
+}
+
+TEST_F(FullDisk, is_named_with_the_file_that_was_written) {
+  const std::vector<std::string> logged = training({"--epochs", kEpochs, "--log-dir", in_folder("log")});
+  auto saved = logged;
+  saved.insert(saved.end(), {"--save", in_folder("w.safetensors")});
+  write_text(folder() / "w.safetensors", "as it was");
+  expect_last_line(run_into(100'000, saved), in_folder("w.safetensors"));
+  EXPECT_EQ(read_text(folder() / "w.safetensors"), "as it was");
+  constexpr rlim_t kSmall = 4000;  // the log comes there in the sixth epoch, what is said on standard error later
+  fs::remove_all(folder() / "log");
+  expect_last_line(run_into(kSmall, logged), in_folder("log/run.jsonl"));
+  fs::remove_all(folder() / "log");
+  fs::create_directory(folder() / "log");
+  fs::create_symlink("/dev/null", folder() / "log" / "run.jsonl");
+  const auto second_epoch = [this] { return read_text(folder() / "err").find("epoch 2") != std::string::npos; };
+  expect_last_line(run_into(kSmall, logged, second_epoch), in_folder("log/events.out.tfevents."));
+}
+
+TEST_F(FullDisk, is_told_of_outputs_too) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "this system has no /dev/full";
+  ASSERT_EQ(run(training({"--steps", "1", "--save", in_folder("w.safetensors")})).status, 0);
+  const std::vector<float> pixels(2 * 3 * 32 * 32, 0.5f);
+  datasets::write_npy(folder() / "x.npy", f32({2, 3, 32, 32}), std::as_bytes(std::span(pixels)));
+  expect_refused({"infer", "--model", "lenet", "--weights", in_folder("w.safetensors"), "--input", in_folder("x.npy"), "--output", "/dev/full"}, 1,
+                 "gemel: write: cannot write /dev/full: No space left on device");
+  expect_refused({"ops"}, 1, "gemel: write: cannot write standard output: No space left on device",
+                 [] { ::dup2(::open("/dev/full", O_WRONLY), STDOUT_FILENO); });
+}
+
+TEST_F(Resume, an_interrupted_run_goes_on_to_the_same_bits) {
+  const std::vector<std::string> arguments = training({"--epochs", "40", "--checkpoint-dir", in_folder("c"), "--log-dir", in_folder("log"), "--resume", "auto"});
+  const pid_t child = start(arguments);
+  while (read_text(folder() / "log" / "run.jsonl").find("\"epoch\":2") == std::string::npos && ::waitpid(child, nullptr, WNOHANG) == 0) std::this_thread::yield();
+  ::kill(child, SIGTERM);
+  const Outcome interrupted = finish(child);
+  EXPECT_EQ(interrupted.status, 1) << interrupted.err;
+  EXPECT_EQ(events("log").back()["status"], "interrupted");
+  auto again = arguments;
+  again.insert(again.end(), {"--save", in_folder("resumed.safetensors")});
+  ASSERT_EQ(run(again).status, 0);
+  ASSERT_EQ(run(training({"--epochs", "40", "--save", in_folder("whole.safetensors")})).status, 0);
+  EXPECT_TRUE(read_text(folder() / "whole.safetensors") == read_text(folder() / "resumed.safetensors"));
+}
+
+TEST_F(Resume, an_interrupt_without_a_folder_says_that_nothing_was_saved) {
+  const pid_t child = start(training({"--epochs", "1000", "--log-dir", in_folder("log")}));
+  while (read_text(folder() / "log" / "run.jsonl").find("\"step\"") == std::string::npos && ::waitpid(child, nullptr, WNOHANG) == 0) std::this_thread::yield();
+  ::kill(child, SIGINT);
+  const Outcome o = finish(child);
+  EXPECT_EQ(o.status, 1);
+  EXPECT_NE(o.err.find(": nothing was saved, there is no --checkpoint-dir"), std::string::npos) << o.err;
+}
+
+TEST_F(Resume, a_torn_line_of_the_log_is_dropped_and_a_finished_run_stays) {
+  ASSERT_EQ(run(training({"--log-dir", in_folder("log")})).status, 0);
+  const auto before = events("log");
+  std::ofstream(folder() / "log" / "run.jsonl", std::ios::app) << "{\"event\":\"st";
+  ASSERT_EQ(run(with_checkpoints({"--resume", "auto"})).status, 0);
+  const auto after = events("log");
+  ASSERT_GT(after.size(), before.size());
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), after.begin()));
+}
+
+}  // namespace
+}  // namespace gemel::testing
