@@ -1,8 +1,9 @@
 // One training step's loss and gradients for given weights and data, for comparison with another framework.
 //   gemel_step MODEL CLASSES FOLDER...
 // Each folder holds weights.safetensors, images.npy (float32 [N, C, H, W]) and labels.npy (int64 [N]); the program adds
-// loss.txt and gradients.safetensors, under torchvision's names and in its layouts. Batch normalisation is in training
-// mode, dropout off. The device is chosen by GEMEL_PLATFORM and GEMEL_DEVICE.
+// loss.txt and gradients.safetensors, under torchvision's names and in its layouts, and activations.safetensors: the
+// outputs of the ReLUs in their order ("0", "1", ...; images as [N, H, W, C]), which tell the side of every kink.
+// Batch normalisation is in training mode, dropout off. The device is chosen by GEMEL_PLATFORM and GEMEL_DEVICE.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -26,13 +27,27 @@ Value load(Session& session, const std::filesystem::path& path, DType dtype) {
   return session.tensor({file.shape(), dtype}, file.data());
 }
 
+void save_numbered(const std::filesystem::path& path, const Values& values) {
+  std::vector<std::vector<std::byte>> bytes;
+  for (const Value& v : values) bytes.push_back(read_bytes(v));
+  std::vector<NamedTensor> tensors;
+  for (std::size_t i = 0; i < values.size(); ++i) tensors.push_back({std::to_string(i), values[i].spec(), bytes[i]});
+  write_safetensors(path, tensors);
+}
+
 void step(Session& session, const std::string& model_name, std::int64_t classes, const std::filesystem::path& folder) {
   const Value images = load(session, folder / "images.npy", DType::float32);
   const Value labels = load(session, folder / "labels.npy", DType::int64);
   auto model = models::make(model_name, {.classes = classes, .dropout = 0.0, .channels = images.shape()[1]});
   nn::load_weights(*model, session, folder / "weights.safetensors");
   model->train();
+  Values activations;
+  session.interpreter().observe([&](const OpDef& op, std::span<const Value>, std::span<const Value> outputs) {
+    if (&op == &relu_def()) activations.push_back(outputs[0]);
+  });
   const Value loss = cross_entropy((*model)(transpose(images, {0, 2, 3, 1})), labels);
+  session.interpreter().observe(nullptr);
+  save_numbered(folder / "activations.safetensors", activations);
   const auto parameters = model->parameters();
   const Values gradients = gradient({loss}, values_of(parameters.parameters()));
   write_file_atomically(folder / "loss.txt", [&](FileWriter& out) { out.write(fmt::format("{:.9g}\n", read(loss)[0])); });
