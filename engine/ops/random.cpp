@@ -85,12 +85,13 @@ void fold_in_reference(const HostCall& c) {
 using Arguments = std::vector<opencl::Argument>;
 struct Blocking {
   std::int64_t rows, columns, group;  // samples and Philox blocks of one work-item; work-items of a group
+  const char* options;
 };
 Blocking for_cpu(std::int64_t blocks) {
   const std::int64_t columns = std::clamp<std::int64_t>(blocks, 1, kChunkBlocks);
-  return {ceil_div(kChunkBlocks, columns), columns, 1};
+  return {ceil_div(kChunkBlocks, columns), columns, 1, "-DLANES=8"};
 }
-Blocking for_gpu(std::int64_t) { return {1, 1, kGroup}; }
+Blocking for_gpu(std::int64_t) { return {1, 1, kGroup, "-DLANES=1"}; }
 
 /// Kernel arguments: the tensors, the sizes, the stream, then the operator's own numbers.
 template <Arguments (*numbers)(const Attributes&), Blocking (*blocking)(std::int64_t)>
@@ -103,7 +104,7 @@ void launch(Launch& l) {
   arguments.emplace_back(l.out(0));
   for (std::int64_t v : {samples, count, b.rows, b.columns, l.attributes().integer("stream")}) arguments.emplace_back(v);
   for (const opencl::Argument& a : numbers(l.attributes())) arguments.push_back(a);
-  l.device().run(l.device().kernel("random.cl", l.problem().op.name),
+  l.device().run(l.device().kernel("random.cl", l.problem().op.name, b.options),
                  opencl::range2({round_up(ceil_div(blocks, b.columns), b.group), ceil_div(samples, b.rows)}, {b.group, 1}), arguments);
 }
 
@@ -114,7 +115,7 @@ std::vector<Variant> variants() {
            [](const Problem&, const opencl::DeviceProfile&) { return 1; }, nullptr, launch<numbers, for_gpu>}};
 }
 
-Arguments dropout_numbers(const Attributes& a) { return {threshold_of(a), static_cast<float>(scale_of(a))}; }
+Arguments dropout_numbers(const Attributes& a) { return {static_cast<float>(threshold_of(a)), static_cast<float>(scale_of(a))}; }
 Arguments uniform_numbers(const Attributes& a) {
   return {static_cast<float>(a.real("low")), static_cast<float>(a.real("high") - a.real("low"))};
 }
@@ -227,7 +228,7 @@ const OpDef& fold_in_def() {
       .cost = per_element<1>,
       .reference = fold_in_reference,
       .variants = {{"item", "one work-item", never_declines, nullptr, nullptr,
-                    [](Launch& l) { l.run("random.cl", "fold_in", opencl::range1(1, 1), {l.in(0), l.in(1), l.out(0)}); }}},
+                    [](Launch& l) { l.run("random.cl", "fold_in", opencl::range1(1, 1), {l.in(0), l.in(1), l.out(0)}, "-DLANES=1"); }}},
       .samples = [] { return std::vector<Sample>{{{i64({4}), i64({})}, {}, {kState, integers(0, 9)}}}; },
       .rejected = [] {
         return std::vector<Rejected>{{{i64({4}), i32({})}, {}, "fold_in: count is int32 []; accepted: int64 []"},

@@ -3,77 +3,82 @@
 //   uniform  low + range u              normal  mean + deviation sqrt(-2 log u1) {cos, sin}(2 pi u2), by pairs, u1 in (0, 1]
 //   dropout  y = x scale where 24 random bits are not below `threshold`, else 0
 // Mapping: each work-item does row_block samples by column_block Philox blocks: thousands on a CPU, one on a GPU.
+// Options: LANES, the blocks computed side by side: 8, a block a vector lane, or 1. It divides column_block where a row has
+// several column blocks.
 
-#include "loops.clh"
 #include "philox.clh"
 
-#define ROWS(r) (long r = get_global_id(1) * row_block, last_row = min(r + row_block, samples); r < last_row; ++r)
+#if LANES == 8
+typedef float8 floats;
+#define FLOATS(words) convert_float8(as_int8(words))
+/// The numbers of blocks i..l, one block's four after another.
+#define QUADS(v, i, j, k, l)                                                                                               \
+  (float16)(v[0].s##i, v[1].s##i, v[2].s##i, v[3].s##i, v[0].s##j, v[1].s##j, v[2].s##j, v[3].s##j, v[0].s##k, v[1].s##k, \
+            v[2].s##k, v[3].s##k, v[0].s##l, v[1].s##l, v[2].s##l, v[3].s##l)
+#define EACH_VECTOR(f, v) f(16, 0, QUADS(v, 0, 1, 2, 3)) f(16, 16, QUADS(v, 4, 5, 6, 7))
+#else
+typedef float floats;
+#define FLOATS(words) convert_float(as_int(words))
+#define EACH_VECTOR(f, v) f(4, 0, (float4)(v[0], v[1], v[2], v[3]))
+#endif
 
-// x and y may be the same memory.
-__kernel void dropout(__global const float* x, __global const long* state, __global float* y, const long samples, const long n,
-                      const long row_block, const long column_block, const long stream, const int threshold, const float scale) {
-  const long whole = n / 4, begin = get_global_id(0) * column_block;
-  const long end = min(begin + column_block, (n + 3) / 4), end_whole = min(end, whole);
-  for ROWS(r) {
-    __global const float* from = x + r * n;
-    __global float* to = y + r * n;
-    uint words[4];
-    INDEPENDENT
-    for (long b = begin; b < end_whole; ++b) {
-      uint bits[4];
-      draw(state, (uint)stream, r, b, bits);
-      to[4 * b] = (bits[0] >> 8) < (uint)threshold ? 0.0f : from[4 * b] * scale;
-      to[4 * b + 1] = (bits[1] >> 8) < (uint)threshold ? 0.0f : from[4 * b + 1] * scale;
-      to[4 * b + 2] = (bits[2] >> 8) < (uint)threshold ? 0.0f : from[4 * b + 2] * scale;
-      to[4 * b + 3] = (bits[3] >> 8) < (uint)threshold ? 0.0f : from[4 * b + 3] * scale;
-    }
-    if (whole < begin || whole >= end) continue;
-    draw(state, (uint)stream, r, whole, words);
-    for (long i = 4 * whole; i < n; ++i) to[i] = (words[i - 4 * whole] >> 8) < (uint)threshold ? 0.0f : from[i] * scale;
-  }
+/// The upper 24 bits as whole numbers, which floats hold exactly.
+#define UPPER(bits) FLOATS((bits) >> 8)
+
+/// The factor of each number: 0 or `scale`.
+void to_factors(const words bits[4], float threshold, float scale, floats v[4]) {
+  for (int k = 0; k < 4; ++k) v[k] = UPPER(bits[k]) < (floats)threshold ? (floats)0 : (floats)scale;
 }
 
-void to_uniform(const uint bits[4], float low, float range, float v[4]) {
-  for (int k = 0; k < 4; ++k) v[k] = low + range * unit_float(bits[k]);
+void to_uniform(const words bits[4], float low, float range, floats v[4]) {
+  for (int k = 0; k < 4; ++k) v[k] = low + range * (UPPER(bits[k]) * 0x1p-24f);
 }
 
-void to_normal(const uint bits[4], float mean, float deviation, float v[4]) {
+void to_normal(const words bits[4], float mean, float deviation, floats v[4]) {
   for (int k = 0; k < 4; k += 2) {
-    const float radius = sqrt(-2 * log(((bits[k] >> 8) + 1) * 0x1p-24f)) * deviation, turn = 2 * unit_float(bits[k + 1]);
+    const floats radius = sqrt(-2 * log((UPPER(bits[k]) + 1) * 0x1p-24f)) * deviation, turn = UPPER(bits[k + 1]) * 0x1p-23f;
     v[k] = mean + radius * cospi(turn);
     v[k + 1] = mean + radius * sinpi(turn);
   }
 }
 
-#define RANDOM_KERNEL(name, convert)                                                                                          \
-  __kernel void name(__global const long* state, __global float* y, const long samples, const long n, const long row_block,   \
-                     const long column_block, const long stream, const float first, const float second) {                     \
-    const long whole = n / 4, begin = get_global_id(0) * column_block;                                                        \
-    const long end = min(begin + column_block, (n + 3) / 4), end_whole = min(end, whole);                                     \
-    for ROWS(r) {                                                                                                             \
-      __global float* to = y + r * n;                                                                                         \
-      INDEPENDENT                                                                                                             \
-      for (long b = begin; b < end_whole; ++b) {                                                                              \
-        uint bits[4];                                                                                                         \
-        float v[4];                                                                                                           \
-        draw(state, (uint)stream, r, b, bits);                                                                                \
-        convert(bits, first, second, v);                                                                                      \
-        to[4 * b] = v[0];                                                                                                     \
-        to[4 * b + 1] = v[1];                                                                                                 \
-        to[4 * b + 2] = v[2];                                                                                                 \
-        to[4 * b + 3] = v[3];                                                                                                 \
-      }                                                                                                                       \
-      if (whole < begin || whole >= end) continue;                                                                            \
-      uint bits[4];                                                                                                           \
-      float v[4];                                                                                                             \
-      draw(state, (uint)stream, r, whole, bits);                                                                              \
-      convert(bits, first, second, v);                                                                                        \
-      for (long i = 4 * whole; i < n; ++i) to[i] = v[i - 4 * whole];                                                          \
-    }                                                                                                                         \
+/// What is stored, of the input at its place and the number made. A dropped infinity is 0.
+#define MADE(input, v) v
+#define SCALED(input, v) ((v) == 0 ? (v) : (input) * (v))
+
+#define STORE_MADE(width, at, v) vstore##width(v, 0, to + at);
+#define STORE_SCALED(width, at, v) \
+  { const float##width factors = v; vstore##width(SCALED(vload##width(0, from + at), factors), 0, to + at); }
+#define SPILL(width, at, v) vstore##width(v, 0, rest + at);
+
+#define SIZES const long samples, const long n, const long row_block, const long column_block, const long stream
+#define RANDOM_KERNEL(name, input, from_base, convert, result, store)                                                   \
+  __kernel void name(input __global const long* state, __global float* y, SIZES, const float first, const float second) { \
+    const long begin = get_global_id(0) * column_block, end = min(begin + column_block, (n + 3) / 4);                   \
+    for (long r = get_global_id(1) * row_block, last = min(r + row_block, samples); r < last; ++r)                      \
+      for (long b = begin; b < end; b += LANES) {                                                                       \
+        __global const float* from = from_base + r * n + 4 * b;                                                         \
+        __global float* to = y + r * n + 4 * b;                                                                         \
+        words bits[4];                                                                                                  \
+        floats v[4];                                                                                                    \
+        draw(state, (uint)stream, r, b, bits);                                                                          \
+        convert(bits, first, second, v);                                                                                \
+        const long left = n - 4 * b;                                                                                    \
+        if (left >= 4 * LANES) {                                                                                        \
+          EACH_VECTOR(store, v)                                                                                         \
+        } else {                                                                                                        \
+          float rest[4 * LANES];                                                                                        \
+          EACH_VECTOR(SPILL, v)                                                                                         \
+          for (long i = 0; i < left; ++i) to[i] = result(from[i], rest[i]);                                             \
+        }                                                                                                               \
+      }                                                                                                                 \
   }
 
-RANDOM_KERNEL(random_uniform, to_uniform)
-RANDOM_KERNEL(random_normal, to_normal)
+#define INPUT_X __global const float* x,
+// x and y may be the same memory.
+RANDOM_KERNEL(dropout, INPUT_X, x, to_factors, SCALED, STORE_SCALED)
+RANDOM_KERNEL(random_uniform, , y, to_uniform, MADE, STORE_MADE)
+RANDOM_KERNEL(random_normal, , y, to_normal, MADE, STORE_MADE)
 
 __kernel void fold_in(__global const long* state, __global const long* count, __global long* y) {
   y[0] = state[0];
