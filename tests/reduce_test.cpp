@@ -8,6 +8,7 @@
 #include "engine/base/span.h"
 #include "engine/ops/ops.h"
 #include "engine/session.h"
+#include "tests/op_harness.h"
 #include "tests/test_device.h"
 
 namespace gemel::testing {
@@ -20,12 +21,6 @@ std::vector<double> positive_numbers(std::int64_t n) {
   return x;
 }
 
-double largest_relative_error(const std::vector<double>& got, const std::vector<double>& expected) {
-  double worst = 0;
-  for (std::size_t i = 0; i < got.size(); ++i) worst = std::max(worst, std::fabs(got[i] - expected[i]) / expected[i]);
-  return worst;
-}
-
 // Blocks of 64 terms and their sums: rounding adds up over less than 2 x 64 + 16 steps, by chance, so far below 144 units.
 constexpr double kLongSum = 1e-6;
 
@@ -36,9 +31,9 @@ TEST(Reduce, sum_of_a_million_numbers_to_one_is_exact_to_float) {
   for (double v : x) expected += v;
   const Value on_device = test_session().tensor({shape}, std::span<const double>(x));
   const std::vector<double> got = read(sum(on_device));
-  EXPECT_LE(largest_relative_error(got, {expected}), kLongSum);
+  EXPECT_LE(relative_error(got, {expected}), kLongSum);
   EXPECT_EQ(read(sum(on_device)), got) << "the same order at every run";
-  EXPECT_LE(largest_relative_error(read(mean(on_device)), {expected / static_cast<double>(x.size())}), kLongSum);
+  EXPECT_LE(relative_error(read(mean(on_device)), {expected / static_cast<double>(x.size())}), kLongSum);
 }
 
 TEST(Reduce, sum_of_long_columns_is_exact_to_float) {
@@ -47,7 +42,7 @@ TEST(Reduce, sum_of_long_columns_is_exact_to_float) {
   std::vector<double> expected(at(columns), 0.0);
   for (std::size_t i = 0; i < x.size(); ++i) expected[i % at(columns)] += x[i];
   const Value on_device = test_session().tensor({{rows, columns}}, std::span<const double>(x));
-  EXPECT_LE(largest_relative_error(read(sum(on_device, {0})), expected), kLongSum);
+  EXPECT_LE(relative_error(read(sum(on_device, {0})), expected), kLongSum);
 }
 
 TEST(Reduce, max_and_argmax_let_nan_through) {

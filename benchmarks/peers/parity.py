@@ -28,7 +28,8 @@ import torchvision
 import kinks
 import tensors
 
-SIZES = {"lenet": 32, "alexnet": 224, "vgg16": 224, "resnet18": 224, "resnet50": 224}
+SIZES = {"lenet": 32, "alexnet": 224, "vgg16": 224, "vgg19": 224, "resnet18": 224, "resnet50": 224, "resnet152": 224,
+         "mobilenet_v2": 224, "efficientnet_b4": 380, "inception_v3": 299}
 results = []
 
 
@@ -49,7 +50,8 @@ class LeNet(torch.nn.Module):
 
 def make(name, classes, seed=1):
     torch.manual_seed(seed)
-    model = LeNet(classes) if name == "lenet" else getattr(torchvision.models, name)(num_classes=classes)
+    options = {"init_weights": True} if name == "inception_v3" else {}
+    model = LeNet(classes) if name == "lenet" else getattr(torchvision.models, name)(num_classes=classes, **options)
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
@@ -119,8 +121,9 @@ class Reference:
     def __init__(self, model, x, y):
         self.model, self.x, self.y = copy.deepcopy(model), x, y
         self.loss, self.first, sides = gradients(model, x, y)
-        _, self.last, sides_last = gradients(model, x.to(memory_format=torch.channels_last), y)
+        loss_last, self.last, sides_last = gradients(model, x.to(memory_format=torch.channels_last), y)
         self.sides = sides
+        self.own_loss = abs(loss_last / self.loss - 1)
         errors = [self.errors(self.first, sides), self.errors(self.last, sides_last)]
         self.own_error = {k: max(e[k] for e in errors) for k in self.first}
 
@@ -149,7 +152,7 @@ def steps(name, size, batch, optimizer_name, rate, step_program, folder, count=2
     """PyTorch trains; before each step its state goes to Gemel, which gives loss and gradients for it."""
     model = make(name, 10).train()
     optimizer = optimizer_for(optimizer_name, model.parameters(), rate)
-    worst_loss = worst_spread = worst_error = 0.0
+    worst_loss = own_loss = worst_spread = worst_error = 0.0
     beyond = flipped = compared = 0
     for i in range(count):
         x, y = torch.randn(batch, 3, size, size), torch.randint(0, 10, (batch,))
@@ -166,6 +169,7 @@ def steps(name, size, batch, optimizer_name, rate, step_program, folder, count=2
         shutil.rmtree(here)
         flipped += kinks.flips(sides, expected.sides)
         worst_loss = max(worst_loss, abs(float(ours_loss) - expected.loss) / max(abs(expected.loss), 1e-30))
+        own_loss = max(own_loss, expected.own_loss)
         for k, (spread, error) in expected.compare(ours, sides).items():
             compared += 1
             worst_spread = max(worst_spread, spread)
@@ -175,7 +179,7 @@ def steps(name, size, batch, optimizer_name, rate, step_program, folder, count=2
         optimizer.zero_grad()
         torch.nn.functional.cross_entropy(model(x), y).backward()
         optimizer.step()
-    report(f"{count} steps of {name} from PyTorch's state, loss", worst_loss, 1e-5)
+    report(f"{count} steps of {name} from PyTorch's state, loss (PyTorch's own between layouts {own_loss:.2g})", worst_loss, 1e-5)
     print(f"      {name}: {compared - beyond} of {compared} gradients within twice PyTorch's spread between layouts (worst {worst_spread:.3g}); "
           f"{flipped} ReLU outputs on another side than PyTorch's")
     report(f"{count} steps of {name}, the {beyond} others' error over PyTorch's own", worst_error, 2.0)
@@ -214,7 +218,7 @@ def free(name, size, batch, optimizer_name, rate, gemel, folder, count=20):
 
 
 def strict(name, gemel, folder):
-    size = 32 if name == "lenet" else 64
+    size = SIZES[name] if name in ("lenet", "inception_v3") else 64
     run(gemel, "train", "--model", name, "--steps", 1, "--batch-size", 2, "--input", f"3x{size}x{size}", "--save", f"{folder}/s.safetensors")
     make(name, 10).load_state_dict({k: torch.from_numpy(v) for k, v in tensors.load(f"{folder}/s.safetensors").items()}, strict=True)
     report(f"strict loading of {name}", 0, 0)
@@ -234,7 +238,9 @@ def main():
             for name in models:
                 with tempfile.TemporaryDirectory() as folder:
                     (outputs if check == "outputs" else strict)(name, gemel, folder)
-        rows = {"steps": [("lenet", 32, 8, "momentum", 1e-3), ("resnet18", 64, 8, "adam", 1e-5), ("resnet50", 64, 8, "adam", 1e-5),
+        rows = {"steps": [("lenet", 32, 8, "momentum", 1e-3), ("resnet18", 64, 8, "adam", 1e-5),
+                          # At 64x64 the last layers normalise over 32 values: PyTorch's layouts differ by 2e-5 there.
+                          ("resnet50", 128, 8, "adam", 1e-5),
                           ("vgg16", 32, 4, "momentum", 1e-3), ("alexnet", 64, 8, "momentum", 1e-3)],
                 "free": [("resnet18", 64, 8, "adam", 1e-5), ("resnet18", 64, 8, "adamw", 1e-5), ("vgg16", 32, 4, "momentum", 1e-3),
                          ("alexnet", 64, 8, "momentum", 1e-3)]}.get(check, [])
