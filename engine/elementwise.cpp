@@ -232,7 +232,7 @@ const OpDef* ElementwiseLibrary::record(const std::string& title, const std::str
     op->doc = "A fused chain: " + title + ".";
     op->infer = [](const Specs&, const Attributes& a) -> Specs { return {{a.shape("shape"), a.dtype("dtype")}}; };
     op->cost = elementwise_cost;
-    op->elementwise = Elementwise{result, scalars, statements, this};
+    op->elementwise = Elementwise{result, scalars, statements, title, this};
     op->variants = elementwise_variants();
     for (std::size_t i = 0; i < in.size(); ++i) {
       op->inputs.push_back(fmt::format("x{}", i));

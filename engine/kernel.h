@@ -3,6 +3,7 @@
 #include <initializer_list>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "engine/op.h"
 #include "opencl/device.h"
@@ -26,6 +27,11 @@ class Launch {
   const opencl::Region& workspace() const { return workspace_; }
   opencl::Device& device() const { return device_; }
   const opencl::DeviceProfile& profile() const { return device_.profile(); }
+
+  /// What a fused record appends to the product: the text for its last kernel, "" where there is nothing.
+  std::string_view epilogue_text() const { return problem_.op.epilogue ? std::string_view(problem_.op.epilogue->text) : ""; }
+  /// That kernel's further arguments. @param first  element of the output where what the kernel writes begins
+  std::vector<opencl::Argument> epilogue_arguments(std::int64_t first = 0) const;
 
   /// Enqueues a kernel of an embedded file.
   void run(std::string_view file, std::string_view kernel, const opencl::Range& range,

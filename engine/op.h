@@ -72,7 +72,15 @@ struct Elementwise {
   std::string body;                    // OpenCL C expression of x0, x1, ... and the scalars by name
   std::vector<std::string> scalars{};  // real attributes that the body names; they become float arguments
   std::string statements{};            // C statements before the body (fused chains)
+  std::string title{};                 // of a fused chain: "multiply+add+relu"
   const ElementwiseLibrary* library = nullptr;  // where its kernels are built; null: with the catalog's
+};
+
+/// What a fused record computes on each element of a product before it is stored. Its inputs follow the product's.
+struct Epilogue {
+  const OpDef* product;
+  std::string text;                    // for kernels (opencl/kernels/epilogue.clh)
+  std::vector<std::string> scalars{};  // real attributes that become float arguments after the inputs
 };
 
 struct AttributeDef {
@@ -120,6 +128,8 @@ struct OpDef {
   std::optional<int> views = {};                  // output 0 is this input's storage under another shape; nothing runs
   std::vector<int> auxiliary = {};                // outputs that exist for the gradient only
   std::optional<Elementwise> elementwise = {};
+  bool takes_epilogue = false;                    // a product: each variant also computes `epilogue`, or declines it
+  std::optional<Epilogue> epilogue = {};          // of a record that epilogue fusion made
   std::vector<Variant> variants = {};
   /// Runs captured programs (conditional, while): in place of variants and reference, in every interpreter.
   void (*execute)(Interpreter&, const Attributes&, std::span<const Value>, std::span<const Value>) = nullptr;

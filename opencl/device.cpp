@@ -80,11 +80,11 @@ class ClDevice : public Device {
   const DeviceProfile& profile() const override { return profile_; }
   Allocator& memory() override { return *allocator_; }
 
-  Kernel& kernel(std::string_view file, std::string_view name, std::string_view options) override {
-    return find(file, options, name, [&] { return embedded_source(file); });
+  Kernel& kernel(std::string_view file, std::string_view name, std::string_view options, std::string_view preface) override {
+    return find(file, {options, preface}, name, [&] { return std::string(preface) + embedded_source(file); });
   }
   Kernel& generated_kernel(std::string_view title, const std::function<std::string()>& source, std::string_view name) override {
-    return find(title, "", name, source);
+    return find(title, {}, name, source);
   }
   bool builds(const std::string& source) override {
     try {
@@ -260,16 +260,21 @@ class ClDevice : public Device {
     if (code != CL_SUCCESS) check(code, "clSetKernelArg", fmt::format("argument {} of {}", i, kernel.name));
   }
 
+  /// What tells programs of one title apart.
+  struct Build {
+    std::string_view options, preface;
+  };
+
   template <class Source>
-  Kernel& find(std::string_view title, std::string_view options, std::string_view name, const Source& source) {
+  Kernel& find(std::string_view title, const Build& build, std::string_view name, const Source& source) {
     const std::lock_guard lock(mutex_);
-    key_.assign(title).append("\n").append(options).append("\n");
+    key_.assign(title).append("\n").append(build.options).append("\n").append(build.preface).append("\n");
     const std::size_t program_key = key_.size();
     key_.append(name);
     if (const auto it = kernels_.find(key_); it != kernels_.end()) return it->second;
     const std::string program_name = key_.substr(0, program_key);
     ProgramHandle& program = programs_[program_name];
-    if (!program) program = build_program(context(), device_, cache_, std::string(title), source(), std::string(options));
+    if (!program) program = build_program(context(), device_, cache_, std::string(title), source(), std::string(build.options));
     cl_int code = CL_SUCCESS;
     Kernel made{KernelHandle(clCreateKernel(program.get(), std::string(name).c_str(), &code)), std::string(name)};
     check(code, "clCreateKernel", fmt::format("{} of {}", name, title));

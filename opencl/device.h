@@ -52,6 +52,12 @@ using Argument = std::variant<Region, std::int32_t, std::int64_t, float, LocalBy
 
 class Kernel;  // one kernel of one program; lives as long as its device
 
+/// What kernels compute on the elements of their output before they are done with them (kernels/epilogue.clh). Empty: nothing.
+struct Epilogue {
+  std::string_view text;                     // comes before the kernel's source
+  std::span<const Argument> arguments = {};  // come after the kernel's own; not needed to choose a kernel
+};
+
 /// What the profiler is told of one piece of work on the queue; times in nanoseconds of the device's clock.
 struct Work {
   std::string name;
@@ -77,7 +83,8 @@ class Device {
   virtual Allocator& memory() = 0;
 
   /// A kernel of an embedded source, built on first use: `kernel("softmax.cl", "softmax_rows", "-DTILE=16")`.
-  virtual Kernel& kernel(std::string_view file, std::string_view name, std::string_view options = {}) = 0;
+  /// @param preface  text that comes before the source
+  virtual Kernel& kernel(std::string_view file, std::string_view name, std::string_view options = {}, std::string_view preface = {}) = 0;
   /// A kernel of generated source. `title` names the program, here and in messages; `source` is asked once for each title.
   virtual Kernel& generated_kernel(std::string_view title, const std::function<std::string()>& source,
                                    std::string_view name) = 0;
@@ -88,6 +95,10 @@ class Device {
   virtual void run(Kernel& kernel, const Range& range, std::span<const Argument> arguments) = 0;
   void run(Kernel& kernel, const Range& range, std::initializer_list<Argument> arguments) {
     run(kernel, range, std::span(arguments.begin(), arguments.size()));
+  }
+  void run(Kernel& kernel, const Range& range, std::vector<Argument> arguments, std::span<const Argument> more) {
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    run(kernel, range, arguments);
   }
   virtual void copy(const Region& from, const Region& to) = 0;
   /// Fills with a repeated 1-, 2-, 4- or 8-byte pattern.

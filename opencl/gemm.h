@@ -15,6 +15,7 @@ struct GemmProblem {
   Transposed a = Transposed::no, b = Transposed::no;
   std::int64_t stride_a = 0, stride_b = 0, stride_c = 0;
   float alpha = 1, beta = 0;  // beta 0 does not read C
+  Epilogue epilogue = {};     // computed on C [batch, m, n], whose columns are its columns
 };
 
 struct GemmProvider {

@@ -13,6 +13,7 @@ namespace {
 
 const char* declines(const GemmProblem& p, const DeviceProfile& d) {
   if (d.gemm == GemmChoice::native) return "the native provider was asked for";
+  if (!p.epilogue.text.empty()) return "it computes no epilogue";
   if (p.m == 0 || p.n == 0 || p.k == 0 || p.batch == 0) return "an extent is 0";
   return nullptr;
 }

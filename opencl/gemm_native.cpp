@@ -16,6 +16,7 @@ constexpr std::int64_t kKBlock = 256;     // of the inner axis: a slice of B, 25
 constexpr std::int64_t kRowTiles = 8;     // of a group: its slice of A, 96 x 256 floats, stays in the second
 constexpr std::int64_t kColumnTiles = 16; // of a group: A is read once for so many
 constexpr std::int64_t kRowsInPlace = 128; // fewer rows than this do not pay for packing B
+constexpr std::int64_t kEmulatedLoop = 1 << 14; // llvmpipe cuts a work-item off after 65 535 iterations of all its loops
 
 /// The register tile: accumulators and a row of B fill the vector registers (32 of 16 lanes, or 16 of 8). Fewer rows
 /// where that computes less in vain; never more rows than the matrix has.
@@ -49,11 +50,14 @@ std::int64_t packed_bytes(const GemmProblem& p, const Tile& tile) {
 }
 
 /// Enough groups for every unit; beyond that as many tiles in each as its caches take.
-void divide(const GemmProblem& p, const Tile& tile, int units, std::int64_t& row_tiles, std::int64_t& column_tiles) {
-  const std::int64_t rows = ceil_div(p.m, tile.rows), columns = ceil_div(p.n, tile.columns), wanted = units > 1 ? 4 * units : 1;
+void divide(const GemmProblem& p, const Tile& tile, const DeviceProfile& d, std::int64_t& row_tiles, std::int64_t& column_tiles) {
+  const std::int64_t rows = ceil_div(p.m, tile.rows), columns = ceil_div(p.n, tile.columns), units = d.compute_units;
+  const std::int64_t wanted = units > 1 ? 4 * units : 1, steps = p.k + tile.rows * tile.columns;
   row_tiles = std::min(rows, kRowTiles);
   column_tiles = std::min(columns, kColumnTiles);
-  while (ceil_div(rows, row_tiles) * ceil_div(columns, column_tiles) * p.batch < wanted && row_tiles * column_tiles > 1)
+  const auto too_few = [&] { return ceil_div(rows, row_tiles) * ceil_div(columns, column_tiles) * p.batch < wanted; };
+  const auto too_long = [&] { return d.is_emulator && row_tiles * column_tiles * steps > kEmulatedLoop; };
+  while ((too_few() || too_long()) && row_tiles * column_tiles > 1)
     (column_tiles >= row_tiles ? column_tiles : row_tiles) = ceil_div(std::max(column_tiles, row_tiles), 2);
 }
 
@@ -67,27 +71,30 @@ void run_tiles(Device& device, const GemmProblem& p, const Region& a, const Regi
                              fmt::format("-DNR={} -DK_BLOCK={}", tile.columns, kKBlock)),
                range3({panels, ceil_div(p.k, kKBlock), p.stride_b ? p.batch : 1}, {1, 1, 1}), {b, workspace, p.n, p.k, p.stride_b});
   std::int64_t row_tiles = 1, column_tiles = 1;
-  divide(p, tile, device.profile().compute_units, row_tiles, column_tiles);
+  divide(p, tile, device.profile(), row_tiles, column_tiles);
   const std::int64_t stride_b = packed && p.stride_b ? panels * panel : p.stride_b;
-  device.run(device.kernel("gemm.cl", "gemm_tiles", options),
+  device.run(device.kernel("gemm.cl", "gemm_tiles", options, p.epilogue.text),
              range3({ceil_div(p.m, row_tiles * tile.rows), ceil_div(p.n, column_tiles * tile.columns), p.batch}, {1, 1, 1}),
              {a, packed ? workspace : b, c, p.m, p.n, p.k, ta ? p.m : p.k, panel, packed ? tile.columns : p.n, row_tiles, column_tiles,
-              p.stride_a, stride_b, p.stride_c, p.alpha, p.beta});
+              p.stride_a, stride_b, p.stride_c, p.alpha, p.beta},
+             p.epilogue.arguments);
 }
 
 void run_dots(Device& device, const GemmProblem& p, const Region& a, const Region& b, const Region& c) {
-  device.run(device.kernel("gemm_plain.cl", "gemm_dots"), range3({ceil_div(p.m, 4), ceil_div(p.n, 4), p.batch}, {1, 1, 1}),
-             {a, b, c, p.m, p.n, p.k, p.stride_a, p.stride_b, p.stride_c, p.alpha, p.beta});
+  device.run(device.kernel("gemm_plain.cl", "gemm_dots", "", p.epilogue.text),
+             range3({ceil_div(p.m, 4), ceil_div(p.n, 4), p.batch}, {1, 1, 1}),
+             {a, b, c, p.m, p.n, p.k, p.stride_a, p.stride_b, p.stride_c, p.alpha, p.beta}, p.epilogue.arguments);
 }
 
 void run_columns(Device& device, const GemmProblem& p, const Region& a, const Region& b, const Region& c) {
   constexpr std::int64_t kGroup = 32;
   const bool ta = p.a == Transposed::yes, tb = p.b == Transposed::yes;
   const std::int64_t one = 1;
-  device.run(device.kernel("gemm_plain.cl", "gemm_columns"),
+  device.run(device.kernel("gemm_plain.cl", "gemm_columns", "", p.epilogue.text),
              range3({round_up(p.n, kGroup), ceil_div(p.m, 8), p.batch}, {kGroup, 1, 1}),
              {a, b, c, p.m, p.n, p.k, ta ? one : p.k, ta ? p.m : one, tb ? p.k : one, tb ? one : p.n, p.stride_a, p.stride_b, p.stride_c,
-              p.alpha, p.beta});
+              p.alpha, p.beta},
+             p.epilogue.arguments);
 }
 
 const char* declines(const GemmProblem&, const DeviceProfile&) { return nullptr; }

@@ -250,6 +250,7 @@ const OpDef& conv2d_def() {
       .reference = convolution::reference<Direction::forward>,
       .gradient = convolution::gradient<Direction::forward>,
       .gradient_reads = {inputs(1), inputs(0)},
+      .takes_epilogue = true,
       .variants = convolution::variants(Direction::forward),
       .samples = convolution::samples<Direction::forward>,
       .rejected = convolution::forward_rejected};
@@ -268,6 +269,7 @@ const OpDef& conv2d_input_gradient_def() {
       .reference = convolution::reference<Direction::input>,
       .gradient = convolution::gradient<Direction::input>,
       .gradient_reads = {inputs(1), inputs(0)},
+      .takes_epilogue = true,
       .variants = convolution::variants(Direction::input),
       .samples = convolution::samples<Direction::input>,
       .rejected = convolution::input_rejected};

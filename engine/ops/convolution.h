@@ -43,6 +43,9 @@ Geometry geometry_of(const Problem& p) {
 std::vector<opencl::Argument> arguments_of(std::initializer_list<opencl::Argument> first, const Geometry& g);
 void run(const Launch& launch, std::string_view file, std::string_view kernel, const opencl::Range& range,
          const std::vector<opencl::Argument>& arguments, std::string_view options = {});
+/// The same for the kernel that stores the result of a product: with what a fused record appends.
+void run_last(const Launch& launch, std::string_view file, std::string_view kernel, const opencl::Range& range,
+              const std::vector<opencl::Argument>& arguments, std::string_view options = {});
 
 /// The variants of each direction, by family. The direct ones take any problem.
 Variant direct_variant(Direction direction);

@@ -30,19 +30,15 @@ std::int64_t parts_of(const Geometry& g, const opencl::DeviceProfile& d) {
   return std::max<std::int64_t>(1, std::min(g.n * g.p, wanted / std::max<std::int64_t>(items, 1)));
 }
 
-void run_items(const Launch& l, const char* kernel, std::int64_t elements, std::int64_t width, const std::vector<opencl::Argument>& arguments) {
-  run(l, kFile, kernel, opencl::range1(round_up(elements / width, kLocal), kLocal), arguments, fmt::format("-DWIDTH={}", width));
-}
+opencl::Range range_of(std::int64_t elements, std::int64_t width) { return opencl::range1(round_up(elements / width, kLocal), kLocal); }
+std::string options_for(std::int64_t width) { return fmt::format("-DWIDTH={}", width); }
 
-void forward_launch(Launch& l) {
-  const Geometry g = geometry_of<Direction::forward>(l.problem());
-  run_items(l, "depthwise_forward", l.out_spec(0).elements(), width_of(g.c, l.profile()), arguments_of({l.in(0), l.in(1), l.out(0)}, g));
-}
-
-void input_launch(Launch& l) {
-  const Geometry g = geometry_of<Direction::input>(l.problem());
-  run_items(l, "depthwise_input_gradient", l.out_spec(0).elements(), width_of(g.c, l.profile()),
-            arguments_of({l.in(0), l.in(1), l.out(0)}, g));
+template <Direction d>
+void product_launch(Launch& l) {
+  const Geometry g = geometry_of<d>(l.problem());
+  const std::int64_t width = width_of(g.c, l.profile());
+  run_last(l, kFile, d == Direction::forward ? "depthwise_forward" : "depthwise_input_gradient",
+           range_of(l.out_spec(0).elements(), width), arguments_of({l.in(0), l.in(1), l.out(0)}, g), options_for(width));
 }
 
 std::int64_t partial_bytes(const Problem& p, const opencl::DeviceProfile& d) {
@@ -55,8 +51,8 @@ void weights_launch(Launch& l) {
   if (elements == 0) return;
   auto arguments = arguments_of({l.in(0), l.in(1), l.workspace()}, g);
   arguments.emplace_back(parts);
-  run_items(l, "depthwise_weight_gradient", parts * elements, width, arguments);
-  run_items(l, "depthwise_total", elements * width, width, {l.workspace(), l.out(0), elements, parts});
+  run(l, kFile, "depthwise_weight_gradient", range_of(parts * elements, width), arguments, options_for(width));
+  run(l, kFile, "depthwise_total", range_of(elements, 1), {l.workspace(), l.out(0), elements, parts}, options_for(width));
 }
 
 int rank(const Problem&, const opencl::DeviceProfile&) { return 10; }
@@ -65,8 +61,8 @@ int rank(const Problem&, const opencl::DeviceProfile&) { return 10; }
 
 Variant depthwise_variant(Direction d) {
   constexpr const char* doc = "each channel with its own filter, a work-item some channels of a pixel";
-  if (d == Direction::forward) return {"depthwise", doc, declines<Direction::forward>, rank, nullptr, forward_launch};
-  if (d == Direction::input) return {"depthwise", doc, declines<Direction::input>, rank, nullptr, input_launch};
+  if (d == Direction::forward) return {"depthwise", doc, declines<Direction::forward>, rank, nullptr, product_launch<Direction::forward>};
+  if (d == Direction::input) return {"depthwise", doc, declines<Direction::input>, rank, nullptr, product_launch<Direction::input>};
   return {"depthwise", doc, declines<Direction::weights>, rank, partial_bytes, weights_launch};
 }
 

@@ -17,6 +17,11 @@ void run(const Launch& l, std::string_view file, std::string_view kernel, const 
   l.device().run(l.device().kernel(file, kernel, options), range, arguments);
 }
 
+void run_last(const Launch& l, std::string_view file, std::string_view kernel, const opencl::Range& range,
+              const std::vector<opencl::Argument>& arguments, std::string_view options) {
+  l.device().run(l.device().kernel(file, kernel, options, l.epilogue_text()), range, arguments, l.epilogue_arguments());
+}
+
 namespace {
 
 constexpr std::int64_t kLocal = 64;
@@ -27,7 +32,7 @@ void launch(Launch& l) {
   const Geometry g = geometry_of<d>(l.problem());
   auto arguments = arguments_of({l.in(0), l.in(1), l.out(0)}, g);
   arguments.emplace_back(narrow<std::int32_t>(g.groups));
-  run(l, "convolution.cl", kKernels[static_cast<int>(d)], opencl::range1(round_up(l.out_spec(0).elements(), kLocal), kLocal), arguments);
+  run_last(l, "convolution.cl", kKernels[static_cast<int>(d)], opencl::range1(round_up(l.out_spec(0).elements(), kLocal), kLocal), arguments);
 }
 
 }  // namespace

@@ -61,13 +61,25 @@ Plan plan_of(Direction d, const Geometry& g, const opencl::DeviceProfile& profil
   return plan;
 }
 
+/// An epilogue is the last product's to compute, and no reason to take a slower one.
+template <Direction d>
+const char* declines_epilogue(const Problem& p, const Geometry& g, const opencl::DeviceProfile& profile) {
+  if (!p.op.epilogue) return nullptr;
+  if (d == Direction::input && !g.is_matrix_product()) return "its images are added up from products";
+  const opencl::GemmProblem product = gemm_of(d, g, std::min(plan_of(d, g, profile).rows, g.pixels()), false);
+  opencl::GemmProblem fused = product;
+  fused.epilogue = {p.op.epilogue->text};
+  return opencl::choose_gemm(product, profile).name == opencl::choose_gemm(fused, profile).name ? nullptr
+                                                                                               : "its GEMM provider takes no epilogue";
+}
+
 template <Direction d>
 const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
   const Geometry g = geometry_of<d>(p);
   if (g.groups != 1) return "it has several groups";
   if (g.pixels() == 0 || g.c == 0 || g.k == 0) return "an extent is 0";
   if (plan_of(d, g, profile).workspace_bytes > profile.max_allocation_bytes) return "the workspace exceeds the largest allocation";
-  return nullptr;
+  return declines_epilogue<d>(p, g, profile);
 }
 
 template <Direction d>
@@ -122,7 +134,9 @@ void run_block(const Launch& l, const Geometry& g, const Plan& plan, const Block
   const opencl::Region columns =
       is_product ? part(x, b.begin * g.c, b.rows * g.c) : part(l.workspace(), 0, b.rows * g.depth());
   const opencl::Region scratch{l.workspace().block, l.workspace().offset + plan.column_bytes, plan.workspace_bytes - plan.column_bytes};
-  const opencl::GemmProblem problem = gemm_of(d, g, b.rows, b.begin > 0);
+  const auto epilogue = l.epilogue_arguments(b.begin * (d == Direction::forward ? g.k : g.c));
+  opencl::GemmProblem problem = gemm_of(d, g, b.rows, b.begin > 0);
+  problem.epilogue = {l.epilogue_text(), epilogue};
   const opencl::GemmProvider& gemm = opencl::choose_gemm(problem, l.profile());
   if (d != Direction::input && !is_product) im2col(l, g, x, columns, b);
   switch (d) {

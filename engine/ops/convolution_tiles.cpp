@@ -56,10 +56,14 @@ Split split_of(const Geometry& g, const opencl::DeviceProfile& d) {
   return {blocks, round_up(ceil_div(g.c, shares), t.rows)};
 }
 
-/// Steps of the innermost loop of one work-item.
-std::int64_t steps_of(Direction d, const Geometry& g, const opencl::DeviceProfile& profile) {
-  if (d == Direction::weights) return g.pixels() * g.taps() * split_of(g, profile).channels / tile_for(profile).rows;
-  return d == Direction::forward ? g.q * g.depth() : g.w * g.taps() * g.k;
+/// Steps of the innermost loops of one work-item.
+template <Direction d>
+std::int64_t steps_of(const Problem& p, const opencl::DeviceProfile& profile) {
+  const Geometry g = geometry_of<d>(p);
+  const Tile t = tile_for(profile);
+  if (d == Direction::weights) return g.pixels() * g.taps() * split_of(g, profile).channels / t.rows;
+  const std::int64_t finishing = p.op.epilogue ? t.rows * t.columns : 0;
+  return d == Direction::forward ? g.q * (g.depth() + finishing) : g.w * (g.taps() * g.k + finishing);
 }
 
 template <Direction d>
@@ -68,7 +72,7 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
   if (g.groups != 1) return "it has several groups";
   if (g.pixels() == 0 || g.c == 0 || g.k == 0) return "an extent is 0";
   if (d == Direction::weights && g.k < tile_for(profile).columns) return "it has fewer filters than a register tile";
-  if (profile.is_emulator && steps_of(d, g, profile) > kEmulatedLoop) return "its loops are too long for an emulator";
+  if (profile.is_emulator && steps_of<d>(p, profile) > kEmulatedLoop) return "its loops are too long for an emulator";
   return nullptr;
 }
 
@@ -145,7 +149,7 @@ void forward_launch(Launch& l) {
   const std::int64_t blocks = panel_count(Direction::forward, g, t), units = (along_images ? ceil_div(g.n, t.rows) : g.n) * g.p;
   auto arguments = arguments_of({l.in(0), l.workspace(), l.out(0)}, g);
   arguments.insert(arguments.end(), {blocks, units, std::int32_t{l.workspace().bytes <= kCachedBytes}, std::int32_t{along_images}});
-  run(l, kFile, "tiles_forward", opencl::range1(blocks * units, 1), arguments, options_for(t));
+  run_last(l, kFile, "tiles_forward", opencl::range1(blocks * units, 1), arguments, options_for(t));
 }
 
 void input_launch(Launch& l) {
@@ -157,7 +161,7 @@ void input_launch(Launch& l) {
   const std::int64_t blocks = panel_count(Direction::input, g, t), units = ceil_div(g.n, t.rows) * g.h;
   auto arguments = arguments_of({l.in(0), l.workspace(), l.out(0)}, g);
   arguments.insert(arguments.end(), {blocks, units, std::int32_t{l.workspace().bytes <= kCachedBytes}});
-  run(l, kFile, "tiles_input_gradient", opencl::range1(blocks * units, 1), arguments, options_for(t));
+  run_last(l, kFile, "tiles_input_gradient", opencl::range1(blocks * units, 1), arguments, options_for(t));
 }
 
 void weights_launch(Launch& l) {

@@ -44,10 +44,12 @@ Specs infer(const Specs& in, const Attributes& t) {
 opencl::GemmProblem gemm_of(const Problem& p) {
   const Sides s = sides(p.inputs[0].shape, p.inputs[1].shape, p.attributes);
   const std::int64_t batch = (s.batch_a.empty() ? s.batch_b : s.batch_a).elements();
+  const std::string_view epilogue = p.op.epilogue ? std::string_view(p.op.epilogue->text) : "";
   return {.m = s.m, .n = s.n, .k = s.k, .batch = batch,
           .a = s.ta ? opencl::Transposed::yes : opencl::Transposed::no,
           .b = s.tb ? opencl::Transposed::yes : opencl::Transposed::no,
-          .stride_a = s.batch_a.empty() ? 0 : s.m * s.k, .stride_b = s.batch_b.empty() ? 0 : s.k * s.n, .stride_c = s.m * s.n};
+          .stride_a = s.batch_a.empty() ? 0 : s.m * s.k, .stride_b = s.batch_b.empty() ? 0 : s.k * s.n, .stride_c = s.m * s.n,
+          .epilogue = {epilogue}};
 }
 
 Cost cost(const Problem& p) {
@@ -102,7 +104,12 @@ Variant variant() {
           [](const Problem& q, const opencl::DeviceProfile& d) { return p.declines(gemm_of(q), d); },
           [](const Problem& q, const opencl::DeviceProfile& d) { return p.rank(gemm_of(q), d); },
           [](const Problem& q, const opencl::DeviceProfile& d) { return p.workspace_bytes(gemm_of(q), d); },
-          [](Launch& l) { p.run(l.device(), gemm_of(l.problem()), l.in(0), l.in(1), l.out(0), l.workspace()); }};
+          [](Launch& l) {
+            const auto more = l.epilogue_arguments();
+            opencl::GemmProblem gemm = gemm_of(l.problem());
+            gemm.epilogue.arguments = more;
+            p.run(l.device(), gemm, l.in(0), l.in(1), l.out(0), l.workspace());
+          }};
 }
 
 std::vector<Sample> samples() {
@@ -143,6 +150,7 @@ const OpDef& matmul_def() {
       .reference = reference,
       .gradient = gradient,
       .gradient_reads = {inputs(1), inputs(0)},
+      .takes_epilogue = true,
       .variants = {variant<0>(), variant<1>()},
       .samples = samples,
       .rejected = rejected};

@@ -11,27 +11,13 @@
 #include "engine/base/span.h"
 #include "engine/elementwise.h"
 #include "engine/passes/passes.h"
+#include "engine/passes/usage.h"
 #include "engine/session.h"
 
 namespace gemel {
 namespace {
 
 constexpr std::size_t kMostInputs = 6;  // of one kernel: its forms double with each
-
-struct Usage {
-  int uses = 0;
-  bool output = false;
-};
-
-std::vector<Usage> usage_of(const Program& program) {
-  std::vector<Usage> out(program.slots.size());
-  for (const auto& step : program.code)
-    for (const auto& u : step.inputs) ++out[at(u.slot)].uses;
-  for (const auto& u : program.outputs) out[at(u.slot)].output = true;
-  for (const auto& u : program.inputs) out[at(u.slot)].output = true;
-  for (std::size_t s = 0; s < program.slots.size(); ++s) out[s].output = out[s].output || program.slots[s].external;
-  return out;
-}
 
 /// A group of instructions that become one: statements over the group's own inputs x0, x1, ...
 struct Chain {
@@ -96,9 +82,7 @@ bool fusible(const Program::Instruction& step) {
 
 class Fusion {
  public:
-  explicit Fusion(Program& program) : program_(program), usage_(usage_of(program)), maker_(program.slots.size(), -1), joins_(program.code.size(), -1) {
-    for (std::size_t i = 0; i < program.code.size(); ++i)
-      for (const auto& u : program.code[i].outputs) maker_[at(u.slot)] = static_cast<int>(i);
+  explicit Fusion(Program& program) : program_(program), usage_(usage_of(program)), maker_(makers_of(program)), joins_(program.code.size(), -1) {
     for (std::size_t i = 0; i < program.code.size(); ++i) join_producers(i);
   }
 
@@ -139,13 +123,9 @@ class Fusion {
     return distinct.size();
   }
 
-  bool written_between(const std::vector<std::size_t>& members, std::size_t end) const {
-    for (std::size_t i = members.front() + 1; i < end; ++i)
-      for (int w : program_.code[i].op->writes)
-        for (std::size_t m : members)
-          for (const auto& u : program_.code[m].inputs)
-            if (u.slot == program_.code[i].inputs[at(w)].slot) return true;
-    return false;
+  bool any_written_between(const std::vector<std::size_t>& members, std::size_t end) const {
+    return std::any_of(members.begin(), members.end(),
+                       [&](std::size_t m) { return written_between(program_, members.front(), end, program_.code[m]); });
   }
 
   void join_producers(std::size_t i) {
@@ -153,12 +133,12 @@ class Fusion {
     if (!fusible(step)) return;
     for (const auto& u : step.inputs) {
       const int made = maker_[at(u.slot)];
-      if (made < 0 || usage_[at(u.slot)].uses != 1 || usage_[at(u.slot)].output) continue;
+      if (made < 0 || usage_[at(u.slot)].uses != 1 || usage_[at(u.slot)].lasts) continue;
       const auto& producer = program_.code[at(made)];
       if (!fusible(producer) || producer.outputs[0].spec.shape != step.outputs[0].spec.shape || u.spec != producer.outputs[0].spec || u.offset != 0) continue;
       joins_[at(made)] = static_cast<int>(i);
       const auto members = members_of(i);
-      if (inputs_of(members) > kMostInputs || written_between(members, i)) joins_[at(made)] = -1;
+      if (inputs_of(members) > kMostInputs || any_written_between(members, i)) joins_[at(made)] = -1;
     }
   }
 

@@ -43,5 +43,6 @@ Program merge_common_subexpressions(Session& session, Program program);
 Program fold_constants(Session& session, Program program);
 Program simplify(Session& session, Program program);
 Program fuse_elementwise(Session& session, Program program);
+Program fuse_epilogues(Session& session, Program program);
 
 }  // namespace gemel

@@ -3,10 +3,13 @@
 // Layout: x [n, h, w, c], weights [r, s, c / groups, k], y [n, p, q, k]; sh sw stride, ph pw padding, dh dw dilation.
 // Mapping: one work-item an element of the result, the innermost axis first. Long sums are added in blocks (a tap, a row,
 // an image), so that rounding errors stay small.
+// Options: an epilogue, of y and dx.
 
 #include "convolution.clh"
+#include "epilogue.clh"
 
-__kernel void conv_forward(__global const float* x, __global const float* weights, __global float* y, GEOMETRY, const int groups) {
+__kernel void conv_forward(__global const float* x, __global const float* weights, __global float* y, GEOMETRY, const int groups
+                           EPILOGUE_PARAMETERS) {
   const long i = get_global_id(0);
   if (i >= (long)n * p * q * k) return;
   const int filter = i % k, qi = i / k % q, pi = i / k / q % p;
@@ -24,10 +27,11 @@ __kernel void conv_forward(__global const float* x, __global const float* weight
       for (int ci = 0; ci < cg; ++ci) part += from[ci] * by[(long)ci * k];
       total += part;
     }
-  y[i] = total;
+  y[i] = EPILOGUE(total, i, filter);
 }
 
-__kernel void conv_input_gradient(__global const float* dy, __global const float* weights, __global float* dx, GEOMETRY, const int groups) {
+__kernel void conv_input_gradient(__global const float* dy, __global const float* weights, __global float* dx, GEOMETRY, const int groups
+                                  EPILOGUE_PARAMETERS) {
   const long i = get_global_id(0);
   if (i >= (long)n * h * w * c) return;
   const int channel = i % c, wi = i / c % w, hi = i / c / w % h;
@@ -45,7 +49,7 @@ __kernel void conv_input_gradient(__global const float* dy, __global const float
       for (int ki = 0; ki < kg; ++ki) part += from[ki] * by[ki];
       total += part;
     }
-  dx[i] = total;
+  dx[i] = EPILOGUE(total, i, channel);
 }
 
 __kernel void conv_weight_gradient(__global const float* dy, __global const float* x, __global float* dweights, GEOMETRY, const int groups) {

@@ -2,12 +2,13 @@
 // Layout: x [n, h, w, c], weights [r, s, c], y [n, p, q, c]; sh sw stride, ph pw padding, dh dw dilation.
 // Mapping: one work-item WIDTH neighbouring channels of a pixel; of the weights' gradient, of a tap and of one of `parts`
 // ranges of output rows [n p], whose sums depthwise_total adds.
-// Options: WIDTH, 16, 8 or 1; it divides c.
+// Options: WIDTH, 16, 8 or 1; it divides c. An epilogue, of y and dx.
 
 #include "width.clh"
 #include "convolution.clh"
+#include "epilogue.clh"
 
-__kernel void depthwise_forward(__global const float* x, __global const float* weights, __global float* y, GEOMETRY) {
+__kernel void depthwise_forward(__global const float* x, __global const float* weights, __global float* y, GEOMETRY EPILOGUE_PARAMETERS) {
   const long i = get_global_id(0);
   const int blocks = c / WIDTH;
   if (i >= (long)n * p * q * blocks) return;
@@ -24,9 +25,11 @@ __kernel void depthwise_forward(__global const float* x, __global const float* w
     }
   }
   STORE(total, y + i * WIDTH);
+  FINISH(y, i * WIDTH, WIDTH, 1, channel, WIDTH)
 }
 
-__kernel void depthwise_input_gradient(__global const float* dy, __global const float* weights, __global float* dx, GEOMETRY) {
+__kernel void depthwise_input_gradient(__global const float* dy, __global const float* weights, __global float* dx, GEOMETRY
+                                       EPILOGUE_PARAMETERS) {
   const long i = get_global_id(0);
   const int blocks = c / WIDTH;
   if (i >= (long)n * h * w * blocks) return;
@@ -43,6 +46,7 @@ __kernel void depthwise_input_gradient(__global const float* dy, __global const 
     }
   }
   STORE(total, dx + i * WIDTH);
+  FINISH(dx, i * WIDTH, WIDTH, 1, channel, WIDTH)
 }
 
 __kernel void depthwise_weight_gradient(__global const float* dy, __global const float* x, __global float* partial, GEOMETRY,

@@ -6,9 +6,10 @@
 // all of them, so the inner loop has no border, and taps in the padding cost nothing.
 // Weight gradient: a tile is MR input channels times NR filters of one tap, summed over a block of pixels at a time.
 // Mapping: one work-item a group.
-// Options: MR (6 or 8), NR (16 or 32).
+// Options: MR (6 or 8), NR (16 or 32); an epilogue, of what is stored by pixels.
 
 #include "convolution.clh"
+#include "epilogue.clh"
 
 #define ROWS_6(X) X(0) X(1) X(2) X(3) X(4) X(5)
 #define ROWS_8(X) ROWS_6(X) X(6) X(7)
@@ -90,7 +91,7 @@ void pack_panels(__global const float* weights, __global float* panels, const in
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void tiles_forward(__global const float* x, __global const float* panels, __global float* y, GEOMETRY, const long blocks,
-                   const long units, const int panels_first, const int along_images) {
+                   const long units, const int panels_first, const int along_images EPILOGUE_PARAMETERS) {
   GROUP
   const int pi = unit % p, lanes = min(NR, k - block * NR);
   const long image = unit / p * (along_images ? MR : 1);
@@ -113,12 +114,13 @@ void tiles_forward(__global const float* x, __global const float* panels, __glob
     __global float* to = y + ((image * p + pi) * q + qi) * k + block * NR;
 #define STORE_PIXEL(i) if (i < count) store_lanes(to + i * row_to, 0, lanes, 0, VECTORS(i));
     ROWS(STORE_PIXEL)
+    FINISH(y, to - y, row_to, count, block * NR, lanes)
   }
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void tiles_input_gradient(__global const float* dy, __global const float* panels, __global float* dx, GEOMETRY, const long blocks,
-                          const long units, const int panels_first) {
+                          const long units, const int panels_first EPILOGUE_PARAMETERS) {
   GROUP
   const int hi = unit % h, lanes = min(NR, c - block * NR);
   const long image = unit / h * MR, row_from = (long)p * q * k, row_to = (long)h * w * c;
@@ -139,6 +141,7 @@ void tiles_input_gradient(__global const float* dy, __global const float* panels
     }
     __global float* to = dx + ((image * h + hi) * w + wi) * c + block * NR;
     ROWS(STORE_PIXEL)
+    FINISH(dx, to - dx, row_to, count, block * NR, lanes)
   }
 }
 

@@ -5,7 +5,9 @@
 // in vector registers while k runs through K_BLOCK: a slice of B [K_BLOCK, NR] stays in the first cache, the group's
 // slice of A in the second. A last tile that would hang over the edge is moved back over its neighbour, and stores only
 // what is its own.
-// Options: MR (1, 2, 4, 6, 8 or 12), NR (16 or 32), K_BLOCK.
+// Options: MR (1, 2, 4, 6, 8 or 12), NR (16 or 32), K_BLOCK; an epilogue.
+
+#include "epilogue.clh"
 
 #define ROWS_1(X) X(0)
 #define ROWS_2(X) X(0) X(1)
@@ -65,7 +67,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void gemm_tiles(__global const float* restrict a_of_batch, __global const float* restrict b_of_batch,
                 __global float* restrict c_of_batch, const long m, const long n, const long k, const long lda,
                 const long b_panel, const long b_step, const long row_tiles, const long column_tiles, const long stride_a,
-                const long stride_b, const long stride_c, const float alpha, const float beta) {
+                const long stride_b, const long stride_c, const float alpha, const float beta EPILOGUE_PARAMETERS) {
   const long batch = get_group_id(2);
   const long row_begin = get_group_id(0) * row_tiles * MR, row_end = min(row_begin + row_tiles * MR, m);
   const long column_begin = get_group_id(1) * column_tiles * NR, column_end = min(column_begin + column_tiles * NR, n);
@@ -94,6 +96,7 @@ void gemm_tiles(__global const float* restrict a_of_batch, __global const float*
         }
         __global float* to = c_all + moved_row * n + moved_column;
         ROWS(STORE)
+        if (k0 + K_BLOCK >= k) { FINISH(c_of_batch, batch * stride_c + row * n + column, n, MR - skip_rows, column, end - begin) }
       }
     }
     k0 += K_BLOCK;

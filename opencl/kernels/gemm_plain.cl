@@ -1,12 +1,15 @@
 // The forms of GEMM that pack nothing: C = alpha op(A) op(B) + beta C, C [m, n] row-major.
 // gemm_dots: few rows of A [m, k] by rows of B [n, k], vectors along k, one work-item a group; for CPUs.
 // gemm_columns: any layout, one work-item a column; for devices whose lanes are work-items.
+// Options: an epilogue.
+
+#include "epilogue.clh"
 
 /// Few rows by rows of B [n, k]: dot products along k, which is contiguous in both. Items: one a tile of 4 x 4 and matrix.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void gemm_dots(__global const float* restrict a_of_batch, __global const float* restrict b_of_batch,
                __global float* restrict c_of_batch, const long m, const long n, const long k, const long stride_a,
-               const long stride_b, const long stride_c, const float alpha, const float beta) {
+               const long stride_b, const long stride_c, const float alpha, const float beta EPILOGUE_PARAMETERS) {
   const long batch = get_group_id(2), row = get_group_id(0) * 4, column = get_group_id(1) * 4;
   __global const float* a[4];
   __global const float* b[4];
@@ -34,13 +37,14 @@ void gemm_dots(__global const float* restrict a_of_batch, __global const float* 
       __global float* to = c_of_batch + batch * stride_c + (row + i) * n + column + j;
       *to = alpha * value + (beta != 0 ? beta * *to : 0);
     }
+  FINISH(c_of_batch, batch * stride_c + row * n + column, n, min(4L, m - row), column, min(4L, n - column))
 }
 
 /// The simple form, for devices whose lanes are work-items. Items: one a column, eight rows and matrix.
 __kernel void gemm_columns(__global const float* restrict a_of_batch, __global const float* restrict b_of_batch,
                            __global float* restrict c_of_batch, const long m, const long n, const long k, const long a_row,
                            const long a_step, const long b_column, const long b_step, const long stride_a,
-                           const long stride_b, const long stride_c, const float alpha, const float beta) {
+                           const long stride_b, const long stride_c, const float alpha, const float beta EPILOGUE_PARAMETERS) {
   const long column = get_global_id(0), row = get_global_id(1) * 8, batch = get_global_id(2);
   if (column >= n) return;
   __global const float* a = a_of_batch + batch * stride_a;
@@ -55,6 +59,9 @@ __kernel void gemm_columns(__global const float* restrict a_of_batch, __global c
     const float x = b[i * b_step];
     for (int r = 0; r < 8; ++r) sums[r] = fma(a[rows[r] + i * a_step], x, sums[r]);
   }
-  __global float* to = c_of_batch + batch * stride_c + row * n + column;
-  for (int r = 0; r < 8 && row + r < m; ++r) to[r * n] = alpha * sums[r] + (beta != 0 ? beta * to[r * n] : 0);
+  for (int r = 0; r < 8 && row + r < m; ++r) {
+    const long i = batch * stride_c + (row + r) * n + column;
+    const float value = alpha * sums[r] + (beta != 0 ? beta * c_of_batch[i] : 0);
+    c_of_batch[i] = EPILOGUE(value, i, column);
+  }
 }

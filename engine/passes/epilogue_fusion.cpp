@@ -1,0 +1,107 @@
+// Epilogue fusion: the elementwise operator, or the fused chain, that follows a product (convolution, matrix product) is
+// computed on each tile of the product as soon as it is stored. The product must have no other user, and moves to where
+// the elementwise operator was; what else that reads has the product's shape, or is one value a column or for all.
+// It is done only where dispatch computes the fused record by the variant that it takes for the product alone.
+#include <algorithm>
+
+#include "engine/base/span.h"
+#include "engine/dispatch.h"
+#include "engine/epilogue.h"
+#include "engine/passes/passes.h"
+#include "engine/passes/usage.h"
+#include "engine/session.h"
+
+namespace gemel {
+namespace {
+
+Specs specs_of(const std::vector<Program::Use>& uses) {
+  Specs out;
+  for (const auto& u : uses) out.push_back(u.spec);
+  return out;
+}
+
+std::string_view choice_for(const Program::Instruction& step, const opencl::DeviceProfile& profile) {
+  const Specs in = specs_of(step.inputs), out = specs_of(step.outputs);
+  return choose({*step.op, step.attributes, in, out}, profile).name;
+}
+
+/// The columns of both are the same, so that flat indices and columns mean the same element.
+bool same_matrix(const Spec& a, const Spec& b) {
+  return a.dtype == DType::float32 && b.dtype == DType::float32 && a.elements() == b.elements() && a.elements() > 0 &&
+         a.shape.rank() > 0 && b.shape.rank() > 0 && a.shape.back() == b.shape.back();
+}
+
+class EpilogueFusion {
+ public:
+  EpilogueFusion(Program& program, const opencl::DeviceProfile& profile)
+      : program_(program), profile_(profile), usage_(usage_of(program)), maker_(makers_of(program)), absorbed_(program.code.size(), false) {}
+
+  Program run() {
+    for (std::size_t i = 0; i < program_.code.size(); ++i)
+      if (const auto& step = program_.code[i]; step.op->elementwise && step.outputs.size() == 1 && step.op->writes.empty()) absorb(i);
+    std::vector<Program::Instruction> code;
+    for (std::size_t i = 0; i < program_.code.size(); ++i)
+      if (!absorbed_[i]) code.push_back(std::move(program_.code[i]));
+    program_.code = std::move(code);
+    return std::move(program_);
+  }
+
+ private:
+  /// Of several products, the last one computed moves least.
+  void absorb(std::size_t consumer) {
+    const auto& inputs = program_.code[consumer].inputs;
+    std::vector<std::pair<int, std::size_t>> products;  // instruction, input of the consumer
+    for (std::size_t k = 0; k < inputs.size(); ++k)
+      if (is_free_product(inputs[k], consumer)) products.emplace_back(maker_[at(inputs[k].slot)], k);
+    std::sort(products.rbegin(), products.rend());
+    for (const auto& [product, k] : products) {
+      auto fused = fusion_of(program_.code[at(product)], program_.code[consumer], k);
+      if (!fused) continue;
+      program_.code[consumer] = std::move(*fused);
+      absorbed_[at(product)] = true;
+      return;
+    }
+  }
+
+  bool is_free_product(const Program::Use& use, std::size_t consumer) const {
+    const int made = maker_[at(use.slot)];
+    if (made < 0 || usage_[at(use.slot)].uses != 1 || usage_[at(use.slot)].lasts || use.offset != 0) return false;
+    const auto& product = program_.code[at(made)];
+    return product.op->takes_epilogue && same_matrix(product.outputs[0].spec, program_.code[consumer].outputs[0].spec) &&
+           use.spec.elements() == product.outputs[0].spec.elements() && !written_between(program_, at(made), consumer, product);
+  }
+
+  std::optional<Program::Instruction> fusion_of(const Program::Instruction& product, const Program::Instruction& elementwise, std::size_t k) const {
+    std::vector<Reach> reach;
+    Program::Instruction fused{nullptr, product.attributes, product.inputs, product.outputs, product.scope, {}, nullptr};
+    for (std::size_t i = 0; i < elementwise.inputs.size(); ++i) {
+      const auto& use = elementwise.inputs[i];
+      const auto found = i == k ? Reach::product : reach_of(use.spec.shape, elementwise.outputs[0].spec.shape);
+      if (!found) return std::nullopt;
+      reach.push_back(*found);
+      if (i != k) fused.inputs.push_back(use);
+    }
+    for (const std::string& s : elementwise.op->elementwise->scalars) fused.attributes.set(s, elementwise.attributes.real(s));
+    fused.outputs[0].slot = elementwise.outputs[0].slot;
+    const auto record = epilogue_record(*product.op, *elementwise.op, specs_of(elementwise.inputs), reach);
+    fused.op = record.get();
+    fused.owner = record;
+    if (choice_for(fused, profile_) != choice_for(product, profile_)) return std::nullopt;
+    return fused;
+  }
+
+  Program& program_;
+  const opencl::DeviceProfile& profile_;
+  std::vector<Usage> usage_;
+  std::vector<int> maker_;
+  std::vector<bool> absorbed_;  // [instruction]
+};
+
+}  // namespace
+
+Program fuse_epilogues(Session& session, Program program) {
+  if (!session.has_device()) return program;  // the reference computes records one by one
+  return EpilogueFusion(program, session.device().profile()).run();
+}
+
+}  // namespace gemel

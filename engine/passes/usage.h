@@ -1,0 +1,22 @@
+// Who uses what in a program: what the fusion passes ask before they leave a slot out.
+#pragma once
+#include <vector>
+
+#include "engine/program.h"
+
+namespace gemel {
+
+struct Usage {
+  int uses = 0;         // as an input of instructions
+  bool lasts = false;   // it is an input or an output of the program, or memory from outside
+};
+/// [slot]
+std::vector<Usage> usage_of(const Program& program);
+
+/// [slot] the instruction that makes it, or -1.
+std::vector<int> makers_of(const Program& program);
+
+/// Whether an instruction after `begin` and before `end` writes what `reader` reads.
+bool written_between(const Program& program, std::size_t begin, std::size_t end, const Program::Instruction& reader);
+
+}  // namespace gemel
