@@ -175,8 +175,8 @@ void expect_right(const Product& p, const Following& f) {
 }
 
 TEST(KernelsEpilogue, matrix_products_are_followed_right_around_tile_edges) {
-  for (const std::int64_t n : {1, 3, 31, 32, 33, 65})
-    for (const std::int64_t m : {1, 7, 8, 9}) expect_right(matrices(m, 5, n, n == 31, m == 7), kBoth);
+  for (const std::int64_t n : {1, 3, 31, 32, 33, 65}) expect_right(matrices(9, 5, n), kBoth);
+  for (const std::int64_t m : {1, 7, 8, 9}) expect_right(matrices(m, 5, 33, m == 9, m == 7), kBoth);
   expect_right(matrices(25, 33, 33), kBias);
   expect_right(matrices(9, 33, 33), kResidual);
 }
@@ -214,10 +214,10 @@ TEST(KernelsEpilogue, depthwise_and_grouped_convolutions_are_followed_right) {
 }
 
 TEST(KernelsEpilogue, all_that_follows_is_computed_as_its_operators_say) {
-  for (const Following& f : activations()) {
-    expect_right(matrices(9, 17, 33), f);
-    expect_right(convolved({2, 3, 5, 3}, 3, 33), f);
-  }
+  for (const Following& f : activations()) expect_right(matrices(9, 17, 33), f);
+  for (const char* name : {"relu6", "relu_gradient", "silu"})
+    for (const Following& f : activations())
+      if (f.name == std::string_view(name)) expect_right(convolved({2, 3, 5, 3}, 3, 33), f);
 }
 
 TEST(Epilogue, a_product_in_several_blocks_reads_each_residual_at_its_place) {
@@ -327,7 +327,8 @@ TEST(DeviceEpilogueFusion, declines_where_the_chosen_product_takes_none) {
   options.gemm = opencl::GemmChoice::clblast;
   const auto device = opencl::Device::open(options);
   Session session(*device);
-  EXPECT_EQ(optimised(session, {f32({9, 20}), f32({20, 33}), f32({33})}, [](const Values& v) -> Values { return {matmul(v[0], v[1]) + v[2]}; }),
+  const Specs specs{f32({9, 20}), f32({20, 33}), f32({33})};
+  EXPECT_EQ(names_of(optimise(session, capture(session, specs, [](const Values& v) -> Values { return {matmul(v[0], v[1]) + v[2]}; }), parse_passes("all"))),
             (Names{"matmul", "add"}));
 }
 

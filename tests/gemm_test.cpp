@@ -187,6 +187,38 @@ TEST(KernelsGemm, native_forms_read_and_write_only_their_own) {
         }
 }
 
+/// C of a form, with a bias for each column and a residual added where asked.
+std::vector<float> product_of(const GemmProblem& p, NativeForm form, const Operand& bias, const Operand& residual) {
+  Device& device = testing::test_device();
+  const Operand a(device, values(p.batch * p.m * p.k, 1)), b(device, values(p.batch * p.k * p.n, 2)), on_c(device, p.batch * p.m * p.n);
+  const Operand workspace(device, ceil_div(native_workspace_bytes(p, device.profile(), form), 4));
+  const std::vector<Argument> arguments{bias.region(), residual.region()};
+  GemmProblem q = p;
+  if (!p.epilogue.text.empty()) q.epilogue.arguments = arguments;
+  run_native(device, q, a.region(), b.region(), on_c.region(), workspace.region(), form);
+  std::vector<float> c(at(p.batch * p.m * p.n));
+  device.read(on_c.region(), std::as_writable_bytes(std::span(c)));
+  return c;
+}
+
+TEST(KernelsGemm, native_forms_compute_an_epilogue_once_on_each_element) {
+  Device& device = testing::test_device();
+  for (const NativeForm form : kForms)
+    for (const auto& [m, n, k] : {std::array{1, 1, 3}, std::array{13, 33, 17}, std::array{26, 40, 600}}) {
+      auto p = problem(m, n, k, Transposed::no, Transposed::yes);
+      p.batch = 2;
+      p.stride_a = m * k, p.stride_b = k * n, p.stride_c = m * n;
+      const auto bias = values(n, 3), residual = values(p.batch * m * n, 4);
+      const Operand on_bias(device, bias), on_residual(device, residual);
+      auto expected = product_of(p, form, on_bias, on_residual);
+      for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = expected[i] + bias[i % at(n)] + residual[i];
+      p.epilogue.text =
+          "#define EPILOGUE_PARAMETERS , __global const float* bias, __global const float* residual\n"
+          "#define EPILOGUE(v, i, c) ((v) + bias[c] + residual[i])\n";
+      EXPECT_EQ(product_of(p, form, on_bias, on_residual), expected) << static_cast<int>(form);
+    }
+}
+
 TEST(KernelsGemm, empty_inner_axis_leaves_beta_times_the_old_values) {
   for (const NativeForm form : kForms)
     for (const float beta : {0.f, 3.f}) {

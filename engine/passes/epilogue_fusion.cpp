@@ -1,5 +1,5 @@
 // Epilogue fusion: the elementwise operator, or the fused chain, that follows a product (convolution, matrix product) is
-// computed on each tile of the product as soon as it is stored. The product must have no other user, and moves to where
+// computed by the product's kernel, on each part of its output as soon as it is made. The product must have no other user, and moves to where
 // the elementwise operator was; what else that reads has the product's shape, or is one value a column or for all.
 // It is done only where dispatch computes the fused record by the variant that it takes for the product alone.
 #include <algorithm>

@@ -89,6 +89,13 @@ void pack_panels(__global const float* weights, __global float* panels, const in
   const int block = panels_first ? group % blocks : group / units; \
   const long unit = panels_first ? group / blocks : group % units;
 
+/// The epilogue waits for all tiles of a row of pixels: what it reads is then a stream, which memory delivers ahead.
+/// @param image_step, first  elements of an image, and those before the row in it
+#define FINISH_IMAGES(to, image, images, image_step, first, pixels, channels) \
+  for (int i = 0; i < (images); ++i) { \
+    FINISH(to, (image + i) * (image_step) + (first) + block * NR, channels, pixels, block * NR, lanes) \
+  }
+
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void tiles_forward(__global const float* x, __global const float* panels, __global float* y, GEOMETRY, const long blocks,
                    const long units, const int panels_first, const int along_images EPILOGUE_PARAMETERS) {
@@ -114,8 +121,8 @@ void tiles_forward(__global const float* x, __global const float* panels, __glob
     __global float* to = y + ((image * p + pi) * q + qi) * k + block * NR;
 #define STORE_PIXEL(i) if (i < count) store_lanes(to + i * row_to, 0, lanes, 0, VECTORS(i));
     ROWS(STORE_PIXEL)
-    FINISH(y, to - y, row_to, count, block * NR, lanes)
   }
+  FINISH_IMAGES(y, image, along_images ? min((long)MR, n - image) : 1, (long)p * q * k, (long)pi * q * k, q, k)
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
@@ -141,8 +148,8 @@ void tiles_input_gradient(__global const float* dy, __global const float* panels
     }
     __global float* to = dx + ((image * h + hi) * w + wi) * c + block * NR;
     ROWS(STORE_PIXEL)
-    FINISH(dx, to - dx, row_to, count, block * NR, lanes)
   }
+  FINISH_IMAGES(dx, image, count, (long)h * w * c, (long)hi * w * c, w, c)
 }
 
 /// A block of pixels is `lines` lines: of the pixels of a row of one image, or of the same pixel of all images.

@@ -96,9 +96,10 @@ void gemm_tiles(__global const float* restrict a_of_batch, __global const float*
         }
         __global float* to = c_all + moved_row * n + moved_column;
         ROWS(STORE)
-        if (k0 + K_BLOCK >= k) { FINISH(c_of_batch, batch * stride_c + row * n + column, n, MR - skip_rows, column, end - begin) }
       }
     }
     k0 += K_BLOCK;
   } while (k0 < k);
+  // Of the whole group at once: what the epilogue reads is then a stream, which memory delivers ahead.
+  FINISH(c_of_batch, batch * stride_c + row_begin * n + column_begin, n, row_end - row_begin, column_begin, column_end - column_begin)
 }
