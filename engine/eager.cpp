@@ -1,6 +1,6 @@
 #include "engine/eager.h"
 
-#include <array>
+#include <optional>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
@@ -30,20 +30,53 @@ Specs specs_of(std::span<const Value> values) {
 }
 }  // namespace
 
-void EagerInterpreter::compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> in,
-                                   std::span<const Value> out) {
-  if (op.execute) return op.execute(*this, attributes, in, out);
-  const Specs in_specs = specs_of(in), out_specs = specs_of(out);
-  const Problem problem{op, attributes, in_specs, out_specs};
-  if (device_.profile().profiling && op.cost) {
-    const Cost cost = op.cost(problem);
-    device_.announce(op.name, cost.flops, cost.bytes);
+/// A problem with its variant and its cost. The operator and its attributes belong to somebody else.
+struct EagerInterpreter::Decided : Prepared {
+  Decided(const OpDef& o, const Attributes& a, Specs in, Specs out, const opencl::DeviceProfile& profile)
+      : op(o), attributes(a), inputs(std::move(in)), outputs(std::move(out)), variant(choose(problem(), profile)) {
+    if (profile.profiling && op.cost) cost = op.cost(problem());
   }
-  launch(device_, choose(problem, device_.profile()), problem, regions_of(in), regions_of(out));
+  Problem problem() const { return {op, attributes, inputs, outputs}; }
+  const OpDef& op;
+  const Attributes& attributes;
+  Specs inputs, outputs;
+  const Variant& variant;
+  std::optional<Cost> cost;
+};
+
+void EagerInterpreter::launch_decided(const Decided& decided, std::span<const Value> in, std::span<const Value> out) {
+  if (decided.cost) device_.announce(decided.op.name, decided.cost->flops, decided.cost->bytes);
+  launch(device_, decided.variant, decided.problem(), regions_of(in), regions_of(out));
+}
+
+void EagerInterpreter::compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> in,
+                                   std::span<const Value> out, const Prepared* prepared) {
+  if (op.execute) return op.execute(*this, attributes, in, out);
+  if (prepared) return launch_decided(static_cast<const Decided&>(*prepared), in, out);
+  launch_decided(Decided(op, attributes, specs_of(in), specs_of(out), device_.profile()), in, out);
+}
+
+std::unique_ptr<const Prepared> EagerInterpreter::prepare(const OpDef& op, const Attributes& attributes, Specs in, Specs out) const {
+  if (op.execute) return nullptr;
+  return std::make_unique<Decided>(op, attributes, std::move(in), std::move(out), device_.profile());
 }
 
 std::unique_ptr<Memory> EagerInterpreter::allocate(const Spec& spec, std::string_view what) {
   return std::make_unique<DeviceMemory>(device_.memory().allocate(spec.bytes(), std::string(what) + " " + to_string(spec)));
+}
+
+std::optional<ArenaLimits> EagerInterpreter::arena_limits() const {
+  if (device_.memory().exact()) return std::nullopt;  // for a memory checker each slot has a buffer of its own
+  return ArenaLimits{device_.profile().base_alignment_bytes, device_.profile().max_allocation_bytes};
+}
+
+std::unique_ptr<Memory> EagerInterpreter::allocate_bytes(std::int64_t bytes, std::string_view what) {
+  return std::make_unique<DeviceMemory>(device_.memory().allocate(bytes, what));
+}
+
+std::unique_ptr<Memory> EagerInterpreter::part_of(const Memory& slab, std::int64_t offset, std::int64_t bytes) const {
+  const opencl::Region& whole = static_cast<const DeviceMemory&>(slab).region();
+  return std::make_unique<DeviceMemory>(opencl::Region{whole.block, whole.offset + offset, bytes});
 }
 
 void EagerInterpreter::write(const Value& to, std::span<const std::byte> from) {

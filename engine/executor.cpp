@@ -1,40 +1,24 @@
 #include "engine/executor.h"
 
-#include <cstdlib>
-#include <cstring>
 #include <optional>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
-#include "engine/device_storage.h"
 #include "engine/session.h"
-#include "opencl/device.h"
 
 namespace gemel {
 
-/// One instruction's operands, ready for the interpreter.
+/// One instruction's operands and its kernel, ready for the interpreter.
 struct Executor::Bound {
   Values in, out;
+  std::unique_ptr<const Prepared> prepared;
 };
 
-namespace {
-
-/// For a memory checker each slot has a buffer of its own.
-bool exact_buffers() {
-  const char* mode = std::getenv("GEMEL_ALLOCATOR");
-  return mode && std::strcmp(mode, "exact") == 0;
-}
-
-}  // namespace
-
-Executor::Executor(Session& session, std::shared_ptr<const Program> program) : session_(session), program_(std::move(program)) {
-  if (session.has_device() && !exact_buffers()) {
-    const auto& profile = session.device().profile();
-    plan_ = plan_memory(*program_, profile.base_alignment_bytes, profile.max_allocation_bytes);
-    for (std::int64_t bytes : plan_.slab_bytes)
-      slabs_.push_back(std::make_shared<DeviceMemory>(session.device().memory().allocate(bytes, "graph arena")));
-  }
+Executor::Executor(Session& session, std::shared_ptr<const Program> program, std::unique_ptr<Arena> own)
+    : session_(session), program_(std::move(program)), own_(std::move(own)), arena_(own_ ? *own_ : session.arena()) {
+  if (const auto limits = session.interpreter().arena_limits()) plan_ = plan_memory(*program_, limits->alignment, limits->largest_slab);
   bind();
+  settle();
 }
 
 Executor::~Executor() = default;
@@ -44,39 +28,54 @@ void Executor::bind() {
   storages_.resize(slots.size());
   patches_.resize(slots.size());
   made_.resize(slots.size());
-  std::vector<bool> given(slots.size(), false);
-  for (const auto& u : program_->inputs) given[at(u.slot)] = true;
+  std::vector<bool> given(slots.size(), false), is_input(slots.size(), false);
+  for (const auto& u : program_->inputs) given[at(u.slot)] = is_input[at(u.slot)] = true;
   for (const auto& u : program_->outputs) given[at(u.slot)] = !slots[at(u.slot)].external;
+  const auto specs_of = [](const std::vector<Program::Use>& uses) {
+    Specs out;
+    for (const auto& u : uses) out.push_back(u.spec);
+    return out;
+  };
   for (std::size_t i = 0; i < program_->code.size(); ++i) {
     const auto& step = program_->code[i];
     Bound bound;
     const auto take = [&](const std::vector<Program::Use>& uses, Values& to, bool output) {
       for (std::size_t k = 0; k < uses.size(); ++k) {
-        to.push_back(given[at(uses[k].slot)] ? Value(uses[k].spec, nullptr, uses[k].offset) : place(uses[k]));
-        if (given[at(uses[k].slot)]) patches_[at(uses[k].slot)].push_back({i, k, output});
+        const bool later = given[at(uses[k].slot)];
+        to.push_back(later ? Value(uses[k].spec, nullptr, uses[k].offset) : place(uses[k]));
+        if (later) patches_[at(uses[k].slot)].push_back({i, k, output});
+        if (later && output && !is_input[at(uses[k].slot)]) results_.push_back(uses[k]);
       }
     };
     take(step.inputs, bound.in, false);
     take(step.outputs, bound.out, true);
+    bound.prepared = session_.interpreter().prepare(*step.op, step.attributes, specs_of(step.inputs), specs_of(step.outputs));
     bound_.push_back(std::move(bound));
   }
 }
 
 Value Executor::place(const Program::Use& use) {
   auto& storage = storages_[at(use.slot)];
-  const auto& slot = program_->slots[at(use.slot)];
-  if (!storage && slot.external) storage = slot.external;
+  if (!storage) storage = program_->slots[at(use.slot)].external;
   if (!storage) {
     storage = std::make_shared<Storage>(session_, use.spec.elements());
-    const auto& p = plan_.places.empty() ? MemoryPlan::Place{} : plan_.places[at(use.slot)];
-    if (p.slab >= 0) {
-      const auto& slab = static_cast<const DeviceMemory&>(*slabs_[at(p.slab)]).region();
-      storage->memory = std::make_shared<DeviceMemory>(opencl::Region{slab.block, slab.offset + p.offset, slot.bytes});
-    } else {
-      storage->memory = session_.interpreter().allocate(use.spec, "graph");
-    }
+    const bool in_arena = !plan_.places.empty() && plan_.places[at(use.slot)].slab >= 0;
+    if (!in_arena) storage->memory = session_.interpreter().allocate(use.spec, "graph");
   }
   return {use.spec, storage, use.offset};
+}
+
+/// Gives the slots of the arena their memory: another plan may have made it grow since the last run.
+void Executor::settle() {
+  if (plan_.slab_bytes.empty()) return;
+  arena_.require(session_.interpreter(), plan_.slab_bytes);
+  if (generation_ == arena_.generation()) return;
+  generation_ = arena_.generation();
+  for (std::size_t s = 0; s < storages_.size(); ++s) {
+    const MemoryPlan::Place& p = plan_.places[s];
+    if (!storages_[s] || p.slab < 0) continue;
+    storages_[s]->memory = session_.interpreter().part_of(arena_.slab(p.slab), p.offset, program_->slots[s].bytes);
+  }
 }
 
 void Executor::fill_in(int slot, const Value& value) {
@@ -88,14 +87,10 @@ void Executor::fill_in(int slot, const Value& value) {
 }
 
 void Executor::allocate_outputs() {
-  std::vector<bool> is_input(program_->slots.size(), false);
-  for (const auto& u : program_->inputs) is_input[at(u.slot)] = true;
-  for (const auto& step : program_->code)
-    for (const auto& u : step.outputs)
-      if (!storages_[at(u.slot)] && !is_input[at(u.slot)]) {
-        made_[at(u.slot)] = session_.empty(u.spec, step.op->name);
-        fill_in(u.slot, made_[at(u.slot)]);
-      }
+  for (const auto& u : results_) {
+    made_[at(u.slot)] = session_.empty(u.spec, "graph result");
+    fill_in(u.slot, made_[at(u.slot)]);
+  }
 }
 
 void Executor::execute() {
@@ -104,17 +99,39 @@ void Executor::execute() {
     const auto& step = program_->code[i];
     std::optional<PathScope> path;
     if (interpreter.observed()) path.emplace(session_, std::make_shared<const std::string>(step.scope));
-    interpreter.compute(*step.op, step.attributes, bound_[i].in, bound_[i].out);
+    interpreter.compute(*step.op, step.attributes, bound_[i].in, bound_[i].out, bound_[i].prepared.get());
     for (int w : step.op->writes) ++bound_[i].in[at(w)].storage()->version;  // an eager tensor saved before is stale now
   }
 }
 
-Values Executor::run(const Values& inputs) {
+void Executor::check(const Values& inputs) const {
   if (inputs.size() != program_->inputs.size())
     throw ShapeError("graph: " + std::to_string(inputs.size()) + " inputs given; accepted: " + std::to_string(program_->inputs.size()));
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].spec() != program_->inputs[i].spec)
       throw ShapeError("graph: input " + std::to_string(i) + " is " + to_string(inputs[i].spec()) + "; accepted: " + to_string(program_->inputs[i].spec));
+    if (!inputs[i].storage()->memory)
+      throw UsageError("graph: input " + std::to_string(i) + " is symbolic, of a graph that is being captured; accepted: a tensor with contents");
+  }
+}
+
+/// Lets go of inputs and results: the arena alone stays between runs.
+void Executor::release() {
+  for (std::size_t s = 0; s < made_.size(); ++s)
+    if (made_[s]) {
+      made_[s] = Value();
+      fill_in(static_cast<int>(s), Value());
+    }
+}
+
+Values Executor::run(const Values& inputs) {
+  check(inputs);
+  struct Release {
+    Executor& executor;
+    ~Release() { executor.release(); }
+  } const release{*this};
+  settle();
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
     made_[at(program_->inputs[i].slot)] = inputs[i].detached();
     fill_in(program_->inputs[i].slot, inputs[i]);
   }
@@ -134,11 +151,6 @@ Values Executor::run(const Values& inputs) {
     }
     handed_out[at(u.slot)] = true;
   }
-  for (std::size_t s = 0; s < made_.size(); ++s)
-    if (made_[s]) {  // let go: the arena alone stays between runs
-      made_[s] = Value();
-      fill_in(static_cast<int>(s), Value());
-    }
   return out;
 }
 
@@ -151,7 +163,7 @@ Executor& ExecutorCache::find(Session& session, const std::shared_ptr<const Prog
   if (const auto it = entries_.find(program.get()); it != entries_.end() && !it->second.program.expired()) return *it->second.executor;
   std::erase_if(entries_, [](const auto& entry) { return entry.second.program.expired(); });
   const std::shared_ptr<const Program> not_kept(std::shared_ptr<const Program>(), program.get());
-  return *entries_.emplace(program.get(), Entry{program, std::make_unique<Executor>(session, not_kept)}).first->second.executor;
+  return *entries_.emplace(program.get(), Entry{program, std::make_unique<Executor>(session, not_kept, std::make_unique<Arena>())}).first->second.executor;
 }
 
 }  // namespace gemel

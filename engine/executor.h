@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/arena.h"
 #include "engine/plan.h"
 #include "engine/program.h"
 #include "engine/trace.h"
@@ -14,14 +15,16 @@ namespace gemel {
 
 class Executor {
  public:
-  /// @param interpreter  computes the instructions: eager's device, or the host reference
-  Executor(Session& session, std::shared_ptr<const Program> program);
+  /// Plans memory, chooses every instruction's kernel. The session must outlive it.
+  /// @param own  an arena for this plan alone: of a program that runs while another does (a loop's body). Null: the session's
+  Executor(Session& session, std::shared_ptr<const Program> program, std::unique_ptr<Arena> own = nullptr);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
   /// Runs with these inputs; results are in memory of their own.
   /// @throws ShapeError inputs that differ from the program's in number or spec
+  /// @throws UsageError an input from a graph that is being captured
   Values run(const Values& inputs);
   /// The same, results copied into memory that is there.
   void run(std::span<const Value> inputs, std::span<const Value> outputs);
@@ -36,6 +39,9 @@ class Executor {
     bool output;
   };
   void bind();
+  void settle();
+  void check(const Values& inputs) const;
+  void release();
   Value place(const Program::Use& use);
   void fill_in(int slot, const Value& value);
   void allocate_outputs();
@@ -43,11 +49,14 @@ class Executor {
   Session& session_;
   std::shared_ptr<const Program> program_;
   MemoryPlan plan_;
-  std::vector<std::shared_ptr<Memory>> slabs_;
+  std::unique_ptr<Arena> own_;
+  Arena& arena_;
+  std::uint64_t generation_ = 0;                      // of the arena when the slots were placed in it
   std::vector<std::shared_ptr<Storage>> storages_;    // [slot]: arena and external; null for inputs and outputs
   std::vector<std::vector<Patch>> patches_;           // [slot]: where a value given at run time goes
   std::vector<Bound> bound_;                          // [instruction]
-  std::vector<Value> made_;                           // [slot]: outputs of the run under way
+  std::vector<Program::Use> results_;                 // slots that get memory of their own at each run, by their first use
+  std::vector<Value> made_;                           // [slot]: inputs and results of the run under way
 };
 
 /// Executors by program. It does not keep the programs: an executor goes once its program has gone.

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "engine/arena.h"
 #include "engine/base/error.h"
 #include "engine/base/philox.h"
 #include "engine/base/span.h"
@@ -38,6 +39,7 @@ std::int64_t Random::next_stream(std::string_view scope) {
 Session::Session(std::unique_ptr<Interpreter> interpreter, opencl::Device* device, std::uint64_t seed)
     : interpreter_(std::move(interpreter)), device_(device), trace_(interpreter_.get()), seed_(seed) {
   scope_ = std::make_shared<const std::string>();
+  arena_ = std::make_unique<Arena>();
   executors_ = std::make_unique<ExecutorCache>();
   manual_seed(seed);
 }

@@ -43,6 +43,7 @@ class Random {
 
 class Executor;
 class ExecutorCache;
+class Arena;
 
 class Session {
  public:
@@ -81,6 +82,8 @@ class Session {
 
   /// The executor of a program that other programs run (a branch, a loop's body): kept as long as the program is.
   Executor& executor(const std::shared_ptr<const Program>& program);
+  /// Where plans run that no other plan runs.
+  Arena& arena() { return *arena_; }
 
   bool gradients_enabled() const { return gradients_enabled_; }
   std::uint64_t next_node() { return ++nodes_; }
@@ -102,7 +105,8 @@ class Session {
   Random random_;
   bool gradients_enabled_ = true;
   std::shared_ptr<const std::string> scope_;
-  std::unique_ptr<ExecutorCache> executors_;
+  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<ExecutorCache> executors_;  // their plans may lie in the arena
 };
 
 /// Puts a trace in force for its lifetime.

@@ -129,6 +129,9 @@ Values apply(const OpDef& op, Values in, Attributes attributes) {
   return apply(session, op, std::move(in), std::move(attributes));
 }
 
+std::unique_ptr<Memory> Interpreter::allocate_bytes(std::int64_t, std::string_view) { throw InternalError("this interpreter has no arena"); }
+std::unique_ptr<Memory> Interpreter::part_of(const Memory&, std::int64_t, std::int64_t) const { throw InternalError("this interpreter has no arena"); }
+
 void Interpreter::run(const OpDef& op, const Attributes& attributes, Values& in, Values& out) {
   for (std::size_t i = 0; i < in.size(); ++i)
     if (!in[i].storage()->memory)

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,21 +28,40 @@ class Trace {
 /// Waits for a read that is under way, and gives its bytes.
 using PendingBytes = std::function<std::vector<std::byte>()>;
 
+/// What stays the same each time one operator computes one problem: the variant chosen and all that follows from it.
+struct Prepared {
+  virtual ~Prepared() = default;
+};
+
+/// What a plan's arena has to keep to.
+struct ArenaLimits {
+  std::int64_t alignment, largest_slab;  // in bytes
+};
+
 /// A trace that computes: eager on a device, reference on the host.
 class Interpreter : public Trace {
  public:
   /// Allocates the outputs, taking over an input's memory where the record allows it and nobody else holds it; computes.
   void run(const OpDef& op, const Attributes& attributes, Values& inputs, Values& outputs) final;
   /// Computes one operator, then tells the observer. All inputs and outputs have memory.
-  void compute(const OpDef& op, const Attributes& attributes, std::span<const Value> inputs, std::span<const Value> outputs) {
-    compute_now(op, attributes, inputs, outputs);
+  /// @param prepared  of this operator, these attributes (the same object) and these specs, or null
+  void compute(const OpDef& op, const Attributes& attributes, std::span<const Value> inputs, std::span<const Value> outputs,
+               const Prepared* prepared = nullptr) {
+    compute_now(op, attributes, inputs, outputs, prepared);
     if (observer_) observer_(op, inputs, outputs);
   }
+  /// For problems that are computed again and again. Null: there is nothing to prepare.
+  virtual std::unique_ptr<const Prepared> prepare(const OpDef&, const Attributes&, Specs /*inputs*/, Specs /*outputs*/) const { return nullptr; }
   /// Sees every operator after it was computed (on a device: enqueued), from either front end.
   using Observer = std::function<void(const OpDef&, std::span<const Value> inputs, std::span<const Value> outputs)>;
   void observe(Observer observer) { observer_ = std::move(observer); }
   bool observed() const { return static_cast<bool>(observer_); }
   virtual std::unique_ptr<Memory> allocate(const Spec& spec, std::string_view what) = 0;
+  /// Null where tensors do not share memory: each slot of a plan has its own.
+  virtual std::optional<ArenaLimits> arena_limits() const { return std::nullopt; }
+  /// Memory for an arena, and a range of it, which must not outlive it. @throws InternalError without arena_limits
+  virtual std::unique_ptr<Memory> allocate_bytes(std::int64_t bytes, std::string_view what);
+  virtual std::unique_ptr<Memory> part_of(const Memory& slab, std::int64_t offset, std::int64_t bytes) const;
   /// Copies host bytes in the tensor's own element type.
   virtual void write(const Value& to, std::span<const std::byte> from) = 0;
   /// The same from memory that the transfer may keep alive instead of copying it.
@@ -54,7 +74,7 @@ class Interpreter : public Trace {
 
  protected:
   virtual void compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> inputs,
-                           std::span<const Value> outputs) = 0;
+                           std::span<const Value> outputs, const Prepared* prepared) = 0;
 
  private:
   Observer observer_;

@@ -54,6 +54,8 @@ class CachingAllocator : public Allocator {
     return {shared_from_this(), raw, bytes};
   }
 
+  bool exact() const override { return exact_; }
+
   MemoryStatistics statistics() const override {
     const std::lock_guard lock(mutex_);
     return statistics_;

@@ -58,6 +58,8 @@ class Allocator : public std::enable_shared_from_this<Allocator> {
   /// @throws DeviceError with what was asked, what is held, and the largest buffers by name
   virtual Buffer allocate(std::int64_t bytes, std::string_view what) = 0;
   virtual MemoryStatistics statistics() const = 0;
+  /// Whether this is exact mode.
+  virtual bool exact() const = 0;
   virtual void reset_peak() = 0;
   /// Gives cached blocks back to the device.
   virtual void trim() = 0;

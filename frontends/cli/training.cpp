@@ -61,6 +61,6 @@ StepResult Training::evaluate(const datasets::Batch& batch) {
   return {read_later(out[0]), read_later(out[1])};
 }
 
-std::int64_t Training::arena_bytes() const { return train_graph_.arena_bytes() + evaluation_graph_.arena_bytes(); }
+std::int64_t Training::arena_bytes() const { return std::max(train_graph_.arena_bytes(), evaluation_graph_.arena_bytes()); }
 
 }  // namespace gemel::cli

@@ -25,9 +25,9 @@ Values Compiled::operator()(const Values& inputs) {
 }
 
 std::int64_t Compiled::arena_bytes() const {
-  std::int64_t total = 0;
-  for (const auto& [signature, plan] : plans_) total += plan.executor->plan().arena_bytes;
-  return total;
+  std::int64_t most = 0;
+  for (const auto& [signature, plan] : plans_) most = std::max(most, plan.executor->plan().arena_bytes);
+  return most;
 }
 
 Compiled compile(Session& session, Function function, PassNames passes) {

@@ -28,7 +28,7 @@ class Compiled {
     std::vector<PassReport> passes;
   };
   const std::map<std::string, Plan>& plans() const { return plans_; }
-  /// Bytes of all plans' arenas.
+  /// Bytes of the largest plan: the session's arena is shared by all.
   std::int64_t arena_bytes() const;
 
  private:
