@@ -110,6 +110,26 @@ TEST(Optim, rmsprop_with_momentum) {
               }));
 }
 
+TEST(Optim, rmsprop_without_momentum_keeps_no_velocity) {
+  const auto session = Session::reference();
+  expect_near(trained(*session, maker("rmsprop", {})), expected([] {
+                return [s = 0.0](double p, double g, int) mutable {
+                  s = 0.99 * s + 0.01 * g * g;
+                  return p - kRate * g / (std::sqrt(s) + 1e-8);
+                };
+              }));
+  const auto slots_with = [&](double momentum) {
+    ParameterSet set;
+    set.add_parameter("w", leaf(session->tensor(f32({1}), Reals{2})));
+    const auto optimizer = make("rmsprop", all_in_one(set), {.momentum = momentum});
+    std::vector<std::string> names;
+    for (const NamedValue& slot : optimizer->state()) names.push_back(slot.name);
+    return names;
+  };
+  EXPECT_EQ(slots_with(0), std::vector<std::string>{"variance.w"});
+  EXPECT_EQ(slots_with(0.9), (std::vector<std::string>{"variance.w", "velocity.w"}));
+}
+
 TEST(Optim, groups_have_rates_and_decays_of_their_own) {
   const auto session = Session::reference();
   ParameterSet set;

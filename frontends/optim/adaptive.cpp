@@ -27,11 +27,14 @@ void Adam::update(Update u) const {
 }
 
 Rmsprop::Rmsprop(std::vector<Group> groups, const RmspropOptions& options)
-    : Optimizer(std::move(groups), options.weight_decay, {"variance", "velocity"}), options_(options) {}
+    : Optimizer(std::move(groups), options.weight_decay,
+                options.momentum != 0 ? std::vector<std::string>{"variance", "velocity"} : std::vector<std::string>{"variance"}),
+      options_(options) {}
 
 void Rmsprop::update(Update u) const {
-  rmsprop_update(u.parameter, u.slots[0], u.slots[1], std::move(u.gradient), u.hyper, options_.alpha, options_.eps,
-                 options_.momentum, u.weight_decay);
+  const Value velocity = options_.momentum != 0 ? u.slots[1] : Value();
+  rmsprop_update(u.parameter, u.slots[0], velocity, std::move(u.gradient), u.hyper, options_.alpha, options_.eps, options_.momentum,
+                 u.weight_decay);
 }
 
 namespace {

@@ -114,7 +114,7 @@ class Adam : public Optimizer {
 struct RmspropOptions {
   double alpha = 0.99, eps = 1e-8, momentum = 0, weight_decay = 0;
 };
-/// s = alpha s + (1 - alpha) g^2, v = m v + g / (sqrt(s) + eps), p -= rate v.
+/// s = alpha s + (1 - alpha) g^2, p -= rate g / (sqrt(s) + eps); with momentum m: v = m v + g / (sqrt(s) + eps), p -= rate v.
 class Rmsprop : public Optimizer {
  public:
   Rmsprop(std::vector<Group> groups, const RmspropOptions& options = {});
