@@ -290,7 +290,10 @@ TEST(Layers, dropout_acts_in_training_only) {
   EXPECT_NEAR(kept, 500, 4 * std::sqrt(250.0));  // four deviations of the count
   half.eval();
   EXPECT_EQ(half(x).storage(), x.storage());
-  EXPECT_THROW(Dropout(1.0), UsageError);
+  Dropout all(1);
+  EXPECT_EQ(read(all(x)), std::vector<double>(1000, 0.0));
+  EXPECT_THROW(Dropout(1.01), UsageError);
+  EXPECT_THROW(Dropout(-0.01), UsageError);
 }
 
 TEST(Layers, pooling_shrinks_images) {

@@ -25,7 +25,7 @@ std::string AvgPool2d::describe() const { return window_text("AvgPool2d", window
 std::string AdaptiveAvgPool2d::describe() const { return fmt::format("AdaptiveAvgPool2d({}x{})", extents_[0], extents_[1]); }
 
 Dropout::Dropout(double rate) : rate_(rate) {
-  if (!(rate >= 0 && rate < 1)) throw UsageError(fmt::format("Dropout: rate {} is out of range; accepted: 0 or more, below 1", rate));
+  if (!(rate >= 0 && rate <= 1)) throw UsageError(fmt::format("Dropout: rate {} is out of range; accepted: 0 to 1", rate));
 }
 
 std::string Dropout::describe() const { return fmt::format("Dropout({})", rate_); }

@@ -87,7 +87,7 @@ class AdaptiveAvgPool2d : public Module {
 /// Zeroes a share `rate` of its input in training; draws from the stream of its path.
 class Dropout : public Module {
  public:
-  /// @throws UsageError for a rate outside [0, 1)
+  /// @throws UsageError for a rate outside 0..1
   explicit Dropout(double rate = 0.5);
   std::string describe() const override;
   double rate() const { return rate_; }
