@@ -6,6 +6,8 @@
 namespace gemel::opencl {
 
 enum class DeviceKind { cpu, gpu, accelerator };
+/// "cpu", "gpu", "accelerator"
+std::string to_string(DeviceKind kind);
 enum class GemmChoice { automatic, clblast, native };
 
 struct DeviceProfile {

@@ -144,6 +144,10 @@ bool better(const FoundDevice& a, const FoundDevice& b) {
 
 }  // namespace
 
+std::string to_string(DeviceKind kind) {
+  return kind == DeviceKind::cpu ? "cpu" : kind == DeviceKind::gpu ? "gpu" : "accelerator";
+}
+
 double DeviceProfile::estimated_gflops() const {
   // A GPU's unit runs far more lanes than its vector type has; 64 is the least that any of them runs.
   const double lanes = kind == DeviceKind::gpu ? 64 : simd_width;

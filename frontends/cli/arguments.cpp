@@ -6,29 +6,13 @@
 #include <algorithm>
 #include <charconv>
 #include <iostream>
-#include <numeric>
 #include <typeinfo>
 
+#include "engine/base/edit_distance.h"
 #include "engine/base/error.h"
 
 namespace gemel::cli {
 namespace {
-
-/// Levenshtein's distance.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
 
 std::vector<std::string> names_of(const po::options_description& options) {
   std::vector<std::string> out;
@@ -56,7 +40,7 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
   std::string best;
   std::size_t least = std::max<std::size_t>(3, word.size() / 2);
   for (const std::string& c : candidates)
-    if (const std::size_t d = distance(word, c); d < least) {
+    if (const std::size_t d = edit_distance(word, c); d < least) {
       least = d;
       best = c;
     }

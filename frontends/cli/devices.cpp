@@ -9,10 +9,6 @@
 namespace gemel::cli {
 namespace {
 
-const char* type_name(opencl::DeviceKind kind) {
-  return kind == opencl::DeviceKind::gpu ? "gpu" : kind == opencl::DeviceKind::cpu ? "cpu" : "accelerator";
-}
-
 nlohmann::ordered_json json_of(const std::vector<opencl::PlatformInfo>& platforms) {
   auto out = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < platforms.size(); ++i) {
@@ -20,7 +16,7 @@ nlohmann::ordered_json json_of(const std::vector<opencl::PlatformInfo>& platform
     auto devices = nlohmann::ordered_json::array();
     for (std::size_t d = 0; d < p.devices.size(); ++d) {
       const auto& f = p.devices[d];
-      devices.push_back({{"index", d}, {"name", f.name}, {"type", type_name(f.kind)}, {"compute_units", f.compute_units},
+      devices.push_back({{"index", d}, {"name", f.name}, {"type", to_string(f.kind)}, {"compute_units", f.compute_units},
                          {"global_bytes", f.global_bytes}, {"max_allocation_bytes", f.max_allocation_bytes}, {"version", f.version},
                          {"driver", f.driver}, {"usable", p.problems[d].empty()}, {"problem", p.problems[d]}});
     }
@@ -38,7 +34,7 @@ void print(const std::vector<opencl::PlatformInfo>& platforms) {
     for (std::size_t d = 0; d < p.devices.size(); ++d) {
       const auto& f = p.devices[d];
       fmt::print("  device {}: {}\n    {}, {} compute units, {:.1f} GiB, largest buffer {:.1f} GiB, {}, driver {}\n    {}\n", d, f.name,
-                 type_name(f.kind), f.compute_units, static_cast<double>(f.global_bytes) / (1 << 30),
+                 to_string(f.kind), f.compute_units, static_cast<double>(f.global_bytes) / (1 << 30),
                  static_cast<double>(f.max_allocation_bytes) / (1 << 30), f.version, f.driver,
                  p.problems[d].empty() ? "can be used" : "cannot be used: " + p.problems[d]);
     }

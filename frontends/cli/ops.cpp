@@ -8,28 +8,23 @@
 namespace gemel::cli {
 namespace {
 
-std::string joined(const std::vector<std::string>& names) {
-  std::string out;
-  for (const std::string& n : names) out += (out.empty() ? "" : ", ") + n;
-  return out;
-}
-
 std::string gradient_text(const OpDef& op) {
   if (!op.gradient) return "none";
-  const auto list = [](std::uint32_t mask, const std::vector<std::string>& names, std::string& out) {
+  std::vector<std::string> kept;
+  const auto keep = [&kept](std::uint32_t mask, const std::vector<std::string>& names) {
     for (std::size_t i = 0; i < names.size() && i < 32; ++i)
-      if ((mask >> i) & 1u) out += (out.empty() ? "" : ", ") + names[i];
+      if ((mask >> i) & 1u) kept.push_back(names[i]);
   };
   Reads all;
   for (const Reads& r : op.gradient_reads) all = all | r;
-  std::string reads;
-  list(all.inputs, op.inputs, reads);
-  list(all.outputs, op.outputs, reads);
-  return reads.empty() ? "keeps nothing" : "keeps " + reads;
+  keep(all.inputs, op.inputs);
+  keep(all.outputs, op.outputs);
+  return kept.empty() ? "keeps nothing" : fmt::format("keeps {}", fmt::join(kept, ", "));
 }
 
 void print(const OpDef& op) {
-  fmt::print("{}({}) -> {}\n  {}\n", op.name, joined(op.inputs), op.outputs.empty() ? "nothing" : joined(op.outputs), op.doc);
+  const std::string outputs = op.outputs.empty() ? "nothing" : fmt::format("{}", fmt::join(op.outputs, ", "));
+  fmt::print("{}({}) -> {}\n  {}\n", op.name, fmt::join(op.inputs, ", "), outputs, op.doc);
   for (const AttributeDef& a : op.attributes) fmt::print("  {}: {}, {}\n", a.name, to_string(a.type), a.doc);
   for (int w : op.writes) fmt::print("  writes {} in place\n", op.inputs[static_cast<std::size_t>(w)]);
   if (op.draws) fmt::print("  draws from {}\n", op.inputs[static_cast<std::size_t>(*op.draws)]);

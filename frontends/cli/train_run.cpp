@@ -29,7 +29,7 @@ void check_error_word(std::span<const std::byte> bytes, std::int64_t step) {
 
 nlohmann::ordered_json json_of(const opencl::DeviceProfile& p) {
   return {{"platform", p.platform}, {"name", p.name}, {"version", p.version}, {"driver", p.driver},
-          {"type", p.is_cpu() ? "cpu" : p.kind == opencl::DeviceKind::gpu ? "gpu" : "accelerator"},
+          {"type", to_string(p.kind)},
           {"compute_units", p.compute_units}, {"global_bytes", p.global_bytes}};
 }
 

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <string>
 
+#include "engine/base/edit_distance.h"
 #include "engine/base/error.h"
 #include "frontends/models/zoo.h"
 #include "frontends/nn/layers.h"
@@ -30,21 +30,6 @@ constexpr std::array<Entry, 10> kModels{{{"lenet", lenet, {1, 3}},
                                          {"mobilenet_v2", mobilenet_v2, {3, 3}},
                                          {"efficientnet_b4", efficientnet_b4, {3, 3}},
                                          {"inception_v3", inception_v3, {3, 3}}}};
-
-/// Letters to insert, delete or replace. Source: V. I. Levenshtein, 1966.
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), 0u);
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] != b[j]);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, replaced});
-    }
-  }
-  return row.back();
-}
 
 [[noreturn]] void refuse_name(std::string_view name) {
   const auto known = names();
