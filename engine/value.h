@@ -33,6 +33,7 @@ struct Storage {
   std::shared_ptr<Memory> memory;  // shared only while an output takes over an input's
   std::int64_t elements = 0;
   std::uint64_t version = 0;
+  std::uint64_t recorded = 0;  // version of the last write in place with a history: handles from before do not know of it
   std::shared_ptr<const std::string> graph;  // what the graph is called in which it is a name; null once computed
 };
 

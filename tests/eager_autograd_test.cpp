@@ -147,6 +147,11 @@ TEST_P(EagerAutograd, a_history_that_no_longer_describes_its_tensor_is_refused) 
   const Tensor x = wanting({1, 2}), y = x * 2;
   y.view({2, 1}).add_(1);
   expect_error<UsageError>([&] { y.sum(); }, "was changed in place through a view or another handle");
+  const Tensor base = zeros(session, {2}), apart = base.detach();
+  base.view({2, 1}).add_(x.view({2, 1}));
+  expect_error<UsageError>([&] { base.sum(); }, "was changed in place through a view or another handle");
+  EXPECT_EQ(apart.sum().item(), 3) << "a detached tensor never had a history";
+  EXPECT_EQ(base.detach().sum().item(), 3);
 }
 
 TEST_P(EagerAutograd, detached_tensors_share_memory_and_stop_gradients) {

@@ -35,6 +35,7 @@ Tensor Tensor::overwrite(const char* op, Value contents) const {
   assign(x, std::move(contents));
   if (x.session().gradients_enabled()) x = x.with_node(node, output);
   state_->version = version_of(x);
+  if (node && x.node() == node) x.storage()->recorded = state_->version;
   return *this;
 }
 

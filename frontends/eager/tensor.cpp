@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 #include "engine/base/error.h"
@@ -25,8 +26,13 @@ const Value& Tensor::value() const {
 }
 
 namespace {
+/// The version of a tensor that is to have no history whatever happens to its memory.
+constexpr std::uint64_t kWhatever = std::numeric_limits<std::uint64_t>::max();
+
 void check_described(const Value& value, std::uint64_t version) {
-  if (value.node() && value.node()->op && version_of(value) != version)
+  if (!value.storage()) return;
+  const bool has_history = value.node() && value.node()->op;
+  if (has_history ? version_of(value) != version : value.storage()->recorded > version)
     throw UsageError(fmt::format("tensor: {} was changed in place through a view or another handle, so its history no longer "
                                  "describes it; accepted: changes through this tensor itself, or its detach()",
                                  to_string(value.spec())));
@@ -217,7 +223,11 @@ void HookHandle::remove() {
   if (node && hook) std::erase_if(node->hooks, [&](const auto& entry) { return entry.second == hook; });
 }
 
-Tensor Tensor::detach() const { return value().detached(); }
+Tensor Tensor::detach() const {
+  Tensor out = value().detached();
+  out.state_->version = kWhatever;
+  return out;
+}
 Tensor Tensor::clone() const { return gemel::copy(*this); }
 
 Values values_of(const Tensors& tensors) { return {tensors.begin(), tensors.end()}; }

@@ -50,6 +50,7 @@ class Tensor {
   Tensor() = default;
   Tensor(Value value);
   /// @throws UsageError where its history no longer describes its contents, changed in place through a view
+  /// or another handle. A detach() may be used on: it has no history whatever happens to its memory
   operator Value() const&;
   operator Value() &&;
   bool defined() const { return state_ != nullptr; }
@@ -134,7 +135,8 @@ class Tensor {
   /// A differentiable copy in memory of its own.
   Tensor clone() const;
 
-  // ---- in place: the memory is written, and every view of it sees that. Recorded for gradients as PyTorch does.
+  // ---- in place: the memory is written, and every view of it sees that. Recorded for gradients as PyTorch does;
+  // but a constant (zero_, fill_) leaves a tensor without history.
   /// @throws UsageError for a leaf that requires grad, or a view of one, outside a NoGrad scope; or another element type
   Tensor copy_(const Tensor& source) const;
   Tensor fill_(double value) const;
