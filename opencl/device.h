@@ -26,9 +26,14 @@ struct PlatformInfo {
 /// @return every platform in the loader's order; empty where there is no OpenCL at all
 std::vector<PlatformInfo> platforms();
 
+/// What an environment variable holds; empty where it is not set.
+std::string from_environment(const char* name);
+
 struct DeviceOptions {
-  std::string platform;               // index, or a part of the name in any case ("pocl" finds PoCL); empty: the best
-  std::string device;                 // index in the platform, "cpu" or "gpu"; empty: the best
+  /// Index, or a part of the name in any case ("pocl" finds PoCL); empty: the best.
+  std::string platform = from_environment("GEMEL_PLATFORM");
+  /// Index in the platform, "cpu" or "gpu"; empty: the best.
+  std::string device = from_environment("GEMEL_DEVICE");
   int threads = 0;                    // of a CPU device; 0: all
   std::int64_t memory_limit = 0;      // bytes; 0: the least of device memory, the cgroup's limit and, where shared, what is free
   GemmChoice gemm = GemmChoice::automatic;

@@ -144,6 +144,11 @@ bool better(const FoundDevice& a, const FoundDevice& b) {
 
 }  // namespace
 
+std::string from_environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
 std::string to_string(DeviceKind kind) {
   return kind == DeviceKind::cpu ? "cpu" : kind == DeviceKind::gpu ? "gpu" : "accelerator";
 }

@@ -323,7 +323,7 @@ TEST(DeviceEpilogueFusion, joins_gradients_of_activations_in_a_training_step) {
 }
 
 TEST(DeviceEpilogueFusion, declines_where_the_chosen_product_takes_none) {
-  auto options = test_device_options();
+  opencl::DeviceOptions options;
   options.gemm = opencl::GemmChoice::clblast;
   const auto device = opencl::Device::open(options);
   Session session(*device);

@@ -12,7 +12,7 @@ namespace {
 
 /// A device of its own, so that its statistics are the test's.
 std::unique_ptr<Device> fresh_device(std::int64_t limit = 0) {
-  DeviceOptions options = testing::test_device_options();
+  DeviceOptions options;
   options.memory_limit = limit;
   return Device::open(options);
 }

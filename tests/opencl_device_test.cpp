@@ -181,7 +181,7 @@ TEST(DeviceQueue, later_read_sees_what_was_enqueued_before_it) {
 }
 
 TEST(DeviceQueue, error_word_starts_at_zero_and_keeps_what_a_kernel_sets) {
-  const auto device = Device::open(testing::test_device_options());
+  const auto device = Device::open({});
   EXPECT_EQ(read<std::int32_t>(*device, device->error_word()), std::vector<std::int32_t>(4));
   device->run(test_kernel(*device, "index3"), range1(4), {device->error_word()});
   EXPECT_EQ(read<std::int32_t>(*device, device->error_word()), (std::vector<std::int32_t>{0, 1, 2, 3}));
@@ -230,7 +230,7 @@ TEST(DevicePrograms, kernel_is_made_once) {
 }
 
 TEST(DeviceProfiling, work_is_told_in_order_with_its_charges) {
-  DeviceOptions options = testing::test_device_options();
+  DeviceOptions options;
   options.profiling = true;
   const auto device = Device::open(options);
   EXPECT_TRUE(device->profile().profiling);
@@ -297,7 +297,7 @@ TEST(DeviceSelection, unknown_platform_lists_those_found) {
 }
 
 TEST(DeviceSelection, unknown_device_is_refused) {
-  DeviceOptions options = testing::test_device_options();
+  DeviceOptions options;
   for (const char* wanted : {"99", "toaster"}) {
     options.device = wanted;
     const std::string text = message([&] { Device::open(options); });
@@ -306,7 +306,7 @@ TEST(DeviceSelection, unknown_device_is_refused) {
 }
 
 TEST(DeviceSelection, threads_beyond_the_device_are_refused_once_the_driver_runs) {
-  DeviceOptions options = testing::test_device_options();
+  DeviceOptions options;
   const DeviceProfile& profile = testing::test_device().profile();
   if (!profile.is_cpu()) GTEST_SKIP() << "not a CPU";
   options.threads = profile.compute_units + 1;
@@ -314,7 +314,7 @@ TEST(DeviceSelection, threads_beyond_the_device_are_refused_once_the_driver_runs
 }
 
 TEST(DeviceSelection, fewer_threads_make_a_smaller_device) {
-  DeviceOptions options = testing::test_device_options();
+  DeviceOptions options;
   const DeviceProfile& profile = testing::test_device().profile();
   if (profile.platform != "Portable Computing Language" || profile.compute_units < 2) GTEST_SKIP() << "needs a device that divides";
   options.threads = 1;

@@ -1,12 +1,9 @@
-// The device that tests run on: GEMEL_PLATFORM and GEMEL_DEVICE choose it, as the options of the same names do.
+// The device that tests run on: GEMEL_PLATFORM and GEMEL_DEVICE choose it, as they do for every program.
 #pragma once
 #include "engine/session.h"
 #include "opencl/device.h"
 
 namespace gemel::testing {
-
-/// What GEMEL_PLATFORM and GEMEL_DEVICE say, for tests that open a device of their own.
-opencl::DeviceOptions test_device_options();
 
 /// One device for the whole test process.
 opencl::Device& test_device();

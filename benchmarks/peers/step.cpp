@@ -67,10 +67,7 @@ int main(int count, char** values) {
     return 2;
   }
   try {
-    opencl::DeviceOptions options;
-    if (const char* platform = std::getenv("GEMEL_PLATFORM")) options.platform = platform;
-    if (const char* device = std::getenv("GEMEL_DEVICE")) options.device = device;
-    const auto device = opencl::Device::open(options);
+    const auto device = opencl::Device::open({});
     Session session(*device);
     for (int i = 3; i < count; ++i) step(session, values[1], std::strtoll(values[2], nullptr, 10), values[i]);
     return 0;

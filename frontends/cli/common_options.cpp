@@ -2,17 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
 
 #include "engine/base/error.h"
 
 namespace gemel::cli {
 namespace {
-
-std::string from_environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
 
 std::string pass_help() {
   std::string text = "graph passes that run: all, none, or some of";
@@ -28,9 +22,10 @@ opencl::GemmChoice gemm_choice(const std::string& text) {
 }  // namespace
 
 void add_common_options(po::options_description& options) {
+  const opencl::DeviceOptions defaults;
   options.add_options()
-      ("platform", po::value<std::string>()->default_value(from_environment("GEMEL_PLATFORM"), ""), "OpenCL platform: an index or a part of its name (also GEMEL_PLATFORM)")
-      ("device", po::value<std::string>()->default_value(from_environment("GEMEL_DEVICE"), ""), "device in it: an index, cpu or gpu (also GEMEL_DEVICE)")
+      ("platform", po::value<std::string>()->default_value(defaults.platform, ""), "OpenCL platform: an index or a part of its name (also GEMEL_PLATFORM)")
+      ("device", po::value<std::string>()->default_value(defaults.device, ""), "device in it: an index, cpu or gpu (also GEMEL_DEVICE)")
       ("threads", po::value<int>()->default_value(0), "threads of a CPU device; 0: all")
       ("memory-limit", po::value<std::int64_t>()->default_value(0), "bytes that may be held on the device; 0: what is free")
       ("gemm", po::value<std::string>()->default_value("auto"), "GEMM provider: auto, clblast or native")
