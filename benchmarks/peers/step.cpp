@@ -15,6 +15,7 @@
 #include "engine/ops/ops.h"
 #include "engine/safetensors.h"
 #include "frontends/models/models.h"
+#include "frontends/nn/loss.h"
 #include "frontends/nn/state_dict.h"
 #include "opencl/device.h"
 
@@ -45,7 +46,7 @@ void step(Session& session, const std::string& model_name, std::int64_t classes,
   session.interpreter().observe([&](const OpDef& op, std::span<const Value>, std::span<const Value> outputs) {
     if (&op == &relu_def()) activations.push_back(outputs[0]);
   });
-  const Value loss = cross_entropy((*model)(transpose(images, {0, 2, 3, 1})), labels);
+  const Value loss = nn::classification_loss(*model, (*model)(transpose(images, {0, 2, 3, 1})), labels);
   session.interpreter().observe(nullptr);
   save_numbered(folder / "activations.safetensors", activations);
   const auto parameters = model->parameters();

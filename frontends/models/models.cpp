@@ -18,23 +18,30 @@ struct Entry {
   std::string_view name;
   std::unique_ptr<nn::Module> (*make)(const Options&);
   std::array<std::int64_t, 2> channels;
+  std::int64_t size;  // height and width of the pictures that it was made for
 };
 
-constexpr std::array<Entry, 10> kModels{{{"lenet", lenet, {1, 3}},
-                                         {"alexnet", alexnet, {3, 3}},
-                                         {"vgg16", vgg16, {3, 3}},
-                                         {"vgg19", vgg19, {3, 3}},
-                                         {"resnet18", resnet18, {3, 3}},
-                                         {"resnet50", resnet50, {3, 3}},
-                                         {"resnet152", resnet152, {3, 3}},
-                                         {"mobilenet_v2", mobilenet_v2, {3, 3}},
-                                         {"efficientnet_b4", efficientnet_b4, {3, 3}},
-                                         {"inception_v3", inception_v3, {3, 3}}}};
+constexpr std::array<Entry, 10> kModels{{{"lenet", lenet, {1, 3}, 32},
+                                         {"alexnet", alexnet, {3, 3}, 224},
+                                         {"vgg16", vgg16, {3, 3}, 224},
+                                         {"vgg19", vgg19, {3, 3}, 224},
+                                         {"resnet18", resnet18, {3, 3}, 224},
+                                         {"resnet50", resnet50, {3, 3}, 224},
+                                         {"resnet152", resnet152, {3, 3}, 224},
+                                         {"mobilenet_v2", mobilenet_v2, {3, 3}, 224},
+                                         {"efficientnet_b4", efficientnet_b4, {3, 3}, 224},
+                                         {"inception_v3", inception_v3, {3, 3}, 299}}};
 
 [[noreturn]] void refuse_name(std::string_view name) {
   const auto known = names();
   const auto nearest = *std::ranges::min_element(known, {}, [name](std::string_view n) { return edit_distance(name, n); });
   throw UsageError(fmt::format("model: {} is unknown; did you mean {}? accepted: {}", name, nearest, fmt::join(known, ", ")));
+}
+
+const Entry& entry_of(std::string_view name) {
+  const auto* entry = std::ranges::find(kModels, name, &Entry::name);
+  if (entry == kModels.end()) refuse_name(name);
+  return *entry;
 }
 
 }  // namespace
@@ -45,14 +52,18 @@ std::vector<std::string_view> names() {
   return out;
 }
 
+Shape usual_input(std::string_view name) {
+  const Entry& entry = entry_of(name);
+  return {entry.channels[1], entry.size, entry.size};
+}
+
 std::unique_ptr<nn::Module> make(std::string_view name, const Options& options) {
-  const auto* entry = std::ranges::find(kModels, name, &Entry::name);
-  if (entry == kModels.end()) refuse_name(name);
+  const Entry& entry = entry_of(name);
   if (options.classes < 1) throw UsageError(fmt::format("{}: {} classes given; accepted: 1 or more", name, options.classes));
-  if (std::ranges::find(entry->channels, options.channels) == entry->channels.end())
+  if (std::ranges::find(entry.channels, options.channels) == entry.channels.end())
     throw UsageError(fmt::format("{}: {} input channels given; accepted: {}", name, options.channels,
-                                 entry->channels[0] == entry->channels[1] ? "3" : "1 or 3"));
-  return entry->make(options);
+                                 entry.channels[0] == entry.channels[1] ? "3" : "1 or 3"));
+  return entry.make(options);
 }
 
 std::unique_ptr<nn::Module> make(std::string_view name, const Options& options, Session& session) {

@@ -19,6 +19,9 @@ struct Options {
 
 /// All names that `make` knows.
 std::vector<std::string_view> names();
+/// [C, H, W] of the pictures that a model is usually given: 3x32x32 to lenet, 3x299x299 to inception_v3, 3x224x224 to the others.
+/// @throws UsageError for an unknown name
+Shape usual_input(std::string_view name);
 /// A model without memory: sizes and names are known, `materialise` or a loaded state gives it contents.
 /// @throws UsageError for an unknown name (with the nearest one), no classes, or channels that the model does not take
 std::unique_ptr<nn::Module> make(std::string_view name, const Options& options = {});
