@@ -31,15 +31,15 @@ void check_size(const std::string& file, std::int64_t bytes) {
     throw DataError(fmt::format("cifar10: {} has {} bytes; expected: {}", file, bytes, Cifar10Dataset::kFileBytes));
 }
 
-void check_labels(const std::string& file, std::span<const std::byte> bytes) {
+void check_labels(const std::string& file, std::span<const std::byte> bytes, std::int64_t classes) {
   for (std::int64_t i = 0; i < Cifar10Dataset::kRecordsPerFile; ++i) {
     const int label = static_cast<int>(bytes[static_cast<std::size_t>(i * Cifar10Dataset::kRecordBytes)]);
-    if (label > 9)
-      throw DataError(fmt::format("cifar10: {}: record {} (from 0) has label {}; accepted: 0..9", file, i, label));
+    if (label >= classes)
+      throw DataError(fmt::format("cifar10: {}: record {} (from 0) has label {}; accepted: 0..{}", file, i, label, classes - 1));
   }
 }
 
-Files read_folder(const fs::path& data) {
+Files read_folder(const fs::path& data, std::int64_t classes) {
   const fs::path inner = data / "cifar-10-batches-bin";
   std::error_code error;
   const fs::path folder = !fs::exists(data / kFiles[0], error) && fs::is_directory(inner, error) ? inner : data;
@@ -52,13 +52,13 @@ Files read_folder(const fs::path& data) {
     auto file = std::make_shared<const MappedFile>(path);
     const std::span<const std::byte> bytes = file->bytes();
     check_size(path.string(), static_cast<std::int64_t>(bytes.size()));
-    check_labels(path.string(), bytes);
+    check_labels(path.string(), bytes, classes);
     files[i] = {bytes, std::move(file)};
   }
   return files;
 }
 
-Files read_archive(const fs::path& path) {
+Files read_archive(const fs::path& path, std::int64_t classes) {
   TarReader archive(path, kMaxArchiveBytes);
   Files files;
   while (const auto member = archive.next()) {
@@ -71,7 +71,7 @@ Files read_archive(const fs::path& path) {
     check_size(name, member->bytes);
     auto content = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(member->bytes));
     archive.read(*content);
-    check_labels(name, *content);
+    check_labels(name, *content, classes);
     file = {*content, content};
   }
   for (std::size_t i = 0; i < kFiles.size(); ++i)
@@ -83,7 +83,8 @@ Files read_archive(const fs::path& path) {
 
 }  // namespace
 
-Cifar10Dataset::Cifar10Dataset(std::vector<Cifar10File> files, Normalize normalize) : files_(std::move(files)) {
+Cifar10Dataset::Cifar10Dataset(std::vector<Cifar10File> files, std::int64_t classes, Normalize normalize)
+    : classes_(classes), files_(std::move(files)) {
   for (std::size_t c = 0; c < values_.size(); ++c)
     for (std::size_t byte = 0; byte < 256; ++byte) {
       const float pixel = static_cast<float>(byte) / 255.0f;
@@ -101,18 +102,20 @@ void Cifar10Dataset::copy(std::int64_t i, const Placement& placement, std::span<
       shape_, placement, pixel, [&](std::int64_t c) { return values_[static_cast<std::size_t>(c)][0]; }, out);
 }
 
-Splits open_cifar10(const fs::path& data, Normalize normalize) {
+Splits open_cifar10(const fs::path& data, std::int64_t classes, Normalize normalize) {
   std::error_code error;
   if (!fs::exists(data, error))
     throw DataError(
         fmt::format("cifar10: {} does not exist; accepted: a folder with {} and the other files, or the "
                     "official .tar.gz",
                     data.string(), kFiles[0]));
-  Files files = fs::is_directory(data, error) ? read_folder(data) : read_archive(data);
+  if (classes == 0) classes = Cifar10Dataset::kClasses;
+  const std::int64_t labels = std::min(classes, Cifar10Dataset::kClasses);
+  Files files = fs::is_directory(data, error) ? read_folder(data, labels) : read_archive(data, labels);
   Cifar10File test = std::move(files.back());
   std::vector<Cifar10File> train(std::make_move_iterator(files.begin()), std::make_move_iterator(files.end() - 1));
-  return {std::make_unique<Cifar10Dataset>(std::move(train), normalize),
-          std::make_unique<Cifar10Dataset>(std::vector{std::move(test)}, normalize)};
+  return {std::make_unique<Cifar10Dataset>(std::move(train), classes, normalize),
+          std::make_unique<Cifar10Dataset>(std::vector{std::move(test)}, classes, normalize)};
 }
 
 }  // namespace gemel::datasets

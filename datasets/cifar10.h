@@ -23,13 +23,15 @@ class Cifar10Dataset final : public Dataset {
  public:
   static constexpr std::int64_t kRecordBytes = 3073, kRecordsPerFile = 10000;
   static constexpr std::int64_t kFileBytes = kRecordBytes * kRecordsPerFile;
+  static constexpr std::int64_t kClasses = 10;
 
-  /// @param files  checked: each of kFileBytes, labels 0..9
-  Cifar10Dataset(std::vector<Cifar10File> files, Normalize normalize);
+  /// @param files    checked: each of kFileBytes, labels 0..9
+  /// @param classes  more than the labels that the files have
+  Cifar10Dataset(std::vector<Cifar10File> files, std::int64_t classes, Normalize normalize);
 
   std::string_view name() const override { return "cifar10"; }
   std::int64_t size() const override { return static_cast<std::int64_t>(files_.size()) * kRecordsPerFile; }
-  std::int64_t classes() const override { return 10; }
+  std::int64_t classes() const override { return classes_; }
   const Shape& shape() const override { return shape_; }
   std::int64_t label(std::int64_t i) const override { return static_cast<std::int64_t>(*record(i)); }
   void copy(std::int64_t i, const Placement& placement, std::span<float> out) const override;
@@ -40,6 +42,7 @@ class Cifar10Dataset final : public Dataset {
   }
 
   Shape shape_{3, 32, 32};
+  std::int64_t classes_;
   std::vector<Cifar10File> files_;
   /// What each byte of each channel becomes.
   std::array<std::array<float, 256>, 3> values_;
@@ -47,7 +50,8 @@ class Cifar10Dataset final : public Dataset {
 
 /// Opens data_batch_1..5.bin (train) and test_batch.bin (validation).
 /// @param data  the folder that holds them, or holds cifar-10-batches-bin with them; or the official .tar.gz
-/// @throws DataError naming the file, its size and the size expected; or file, record and value of a label over 9
-Splits open_cifar10(const std::filesystem::path& data, Normalize normalize);
+/// @param classes  how many the labels must be below; 0: 10
+/// @throws DataError naming the file, its size and the size expected; or file, record and value of a label out of range
+Splits open_cifar10(const std::filesystem::path& data, std::int64_t classes, Normalize normalize);
 
 }  // namespace gemel::datasets

@@ -37,7 +37,7 @@ struct Opener {
 };
 constexpr std::array<Opener, 3> kOpeners{
     {{"synthetic", false, open_synthetic},
-     {"cifar10", true, [](const DatasetOptions& o) { return open_cifar10(o.data, o.normalize); }},
+     {"cifar10", true, [](const DatasetOptions& o) { return open_cifar10(o.data, o.classes, o.normalize); }},
      {"npy", true, [](const DatasetOptions& o) { return open_npy(o.data, o.classes, o.normalize); }}}};
 constexpr auto kNames = [] {
   std::array<std::string_view, kOpeners.size()> names;
@@ -84,9 +84,6 @@ Splits open_dataset(const DatasetOptions& options) {
   if (!options.input.empty() && options.input != train.shape())
     throw UsageError(fmt::format("{}: input {} was asked for; the pictures are {}", options.name,
                                  to_string(options.input), to_string(train.shape())));
-  if (options.classes && options.classes < train.classes())
-    throw UsageError(fmt::format("{}: {} classes were asked for; the data set has {}", options.name, options.classes,
-                                 train.classes()));
   for (std::unique_ptr<Dataset>* split : {&splits.train, &splits.validation})
     if (*split && options.limit && options.limit < (*split)->size())
       *split = std::make_unique<Prefix>(std::move(*split), options.limit);
