@@ -53,7 +53,20 @@ TEST_P(TorchvisionModel, takes_images_of_several_sizes) {
     EXPECT_EQ(layers.at(0).path, "");
     EXPECT_EQ(layers.at(0).output, f32({2, 7}));
   }
-  EXPECT_FALSE(model->own_parameters().size());
+  EXPECT_THROW(model->parameters(), UsageError) << "a summary leaves no memory behind";
+}
+
+TEST(Models, take_their_usual_input) {
+  for (const std::string_view name : names()) {
+    const auto model = make(name);
+    model->eval();
+    const Shape input = usual_input(name);
+    EXPECT_EQ(nn::summarise(*model, f32({1, input[1], input[2], input[0]})).at(0).output, f32({1, 1000})) << name;
+  }
+  EXPECT_EQ(usual_input("lenet"), (Shape{3, 32, 32}));
+  EXPECT_EQ(usual_input("resnet50"), (Shape{3, 224, 224}));
+  EXPECT_EQ(usual_input("inception_v3"), (Shape{3, 299, 299}));
+  EXPECT_THROW(usual_input("resnet"), UsageError);
 }
 
 TEST(Models, resnets_names_are_torchvisions) {

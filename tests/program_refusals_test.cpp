@@ -64,6 +64,11 @@ TEST_F(Refusals, a_number_out_of_range_tells_the_range) {
       {"--seed", "-1"},      {"--threads", "9999"},  {"--classes", "-1"},   {"--dropout", "1.1"},   {"--memory-limit", "-1"}};
   for (const auto& [option, value] : outside)
     expect_refused({"train", option, value}, 2, "gemel: " + option + ": " + value + " is out of range; accepted: ");
+  for (const Words& command : {Words{"train"}, Words{"eval", "--model", "lenet", "--weights", "w"}, Words{"summary", "--model", "lenet"}}) {
+    Words arguments = command;
+    arguments.insert(arguments.end(), {"--classes", "1000001"});
+    expect_refused(arguments, 2, "gemel: --classes: 1000001 is out of range; accepted: " + std::string(command[0] == "summary" ? "1" : "0") + " to 1000000");
+  }
   expect_refused({"summary", "--model", "lenet", "--batch-size", "0"}, 2, "--batch-size: 0 is out of range; accepted: 1 to ");
   expect_refused({"eval", "--model", "lenet", "--weights", "w", "--batch-size", "0"}, 2, "--batch-size: 0 is out of range; accepted: 1 to ");
 }
@@ -87,7 +92,7 @@ TEST_F(Refusals, without_an_opencl_platform_it_says_how_to_get_one) {
 }
 
 TEST_F(Refusals, a_model_larger_than_the_memory_names_the_tensor) {
-  expect_refused(training({"--classes", "100000000000"}), 1, "bytes asked for fc3.weight float32 [84, 100000000000]");
+  expect_refused(training({"--classes", "100000", "--memory-limit", "10000000"}), 1, "bytes asked for fc3.weight float32 [84, 100000]");
 }
 
 TEST_F(Refusals, a_data_set_that_does_not_fit_names_file_and_record) {
@@ -102,6 +107,12 @@ TEST_F(Refusals, a_data_set_that_does_not_fit_names_file_and_record) {
   write_text(fs::path(cut) / "images.npy", "\x93NUMPY\x01");
   expect_refused(on("npy", cut), 1, "cut/images.npy: ");
   expect_refused(on("npy", ""), 2, "no data path was given");
+  const Words fewer{"--classes", "2"};
+  Words train = on("npy", arrays("three", 3, {0, 1, 2})), eval{"eval", "--model", "lenet", "--weights", "none", "--dataset", "npy", "--data", in_folder("three")};
+  for (Words* command : {&train, &eval}) {
+    command->insert(command->end(), fewer.begin(), fewer.end());
+    expect_refused(*command, 1, "three/labels.npy: record 2 (from 0) has label 2; accepted: 0..1");
+  }
   expect_refused({"train", "--model", "lenet", "--dataset", "npy", "--data", arrays("fits", 3, {0, 1, 2}), "--input", "3x16x16"}, 2, "the pictures are [3, 32, 32]");
 
   fs::create_directory(folder() / "cifar");

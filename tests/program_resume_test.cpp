@@ -117,9 +117,65 @@ TEST_F(Resume, without_a_checkpoint_it_starts_from_the_beginning) {
 TEST_F(Resume, a_checkpoint_of_something_else_is_refused_by_name) {
   ASSERT_EQ(run(with_checkpoints()).status, 0);
   expect_refused(with_checkpoints({"--resume", "auto", "--optimizer", "sgd"}), 1, "checkpoint-15.safetensors: optimizer state: it does not fit");
-  const std::string middle = checkpoint(14);
-  expect_refused({"train", "--model", "lenet", "--batch-size", "8", "--limit", "24", "--resume", middle}, 1, "stands at batch 4 of its epoch; accepted: up to 3");
-  expect_refused({"train", "--model", "alexnet", "--input", "3x64x64", "--limit", "8", "--resume", middle}, 1, "checkpoint-14.safetensors: state dict: ");
+  const auto expect_other = [this](const std::vector<std::string>& more, const std::string& text) {
+    std::vector<std::string> arguments{"train", "--model", "lenet", "--dropout", "0", "--resume", checkpoint(14)};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    expect_refused(arguments, 1, "checkpoint-14.safetensors: resume: " + text);
+  };
+  const std::string middle = " in the middle of an epoch, whose samples would be left out or met twice; accepted: '";
+  expect_other({"--batch-size", "8", "--limit", "24"}, "samples was '40', is now '24'" + middle + "40'");
+  expect_other({"--batch-size", "4", "--limit", "40"}, "batch size was '8', is now '4'" + middle + "8'");
+  expect_other({"--batch-size", "8", "--limit", "40", "--seed", "2"}, "seed was '1', is now '2'" + middle + "1'");
+  expect_other({"--batch-size", "8", "--limit", "40", "--shuffle", "off"}, "shuffle was 'on', is now 'off'" + middle + "on'");
+  expect_other({"--batch-size", "8", "--limit", "40", "--classes", "11"}, "classes was '10', is now '11'; accepted: the model that the checkpoint is of");
+  expect_refused({"train", "--model", "alexnet", "--input", "3x64x64", "--limit", "8", "--resume", checkpoint(14)}, 1,
+                 "checkpoint-14.safetensors: resume: model was 'lenet', is now 'alexnet'");
+}
+
+TEST_F(Resume, other_settings_are_told_and_taken_between_epochs) {
+  ASSERT_EQ(run(training({"--checkpoint-dir", in_folder("c")})).status, 0);  // one epoch of 5 steps
+  const Outcome o = run({"train", "--model", "lenet", "--dropout", "0", "--batch-size", "4", "--limit", "40", "--resume", checkpoint(5), "--log-dir",
+                         in_folder("log"), "--epochs", "2", "--lr", "0.01", "--weight-decay", "0.1", "--lr-schedule", "cosine"});
+  ASSERT_EQ(o.status, 0) << o.err;
+  for (const char* line : {"batch size was '8', is now '4'; the run goes on with the new one", "learning rate was '0.001', is now '0.01'; the run goes on",
+                           "weight decay was '0', is now '0.1'; the run goes on",
+                           "learning rate schedule was 'constant', is now 'cosine over 2 epochs'; the run goes on"})
+    EXPECT_NE(o.err.find(std::string("resume: warning: ") + line), std::string::npos) << line << "\n" << o.err;
+  EXPECT_EQ(std::ranges::count(lines_of(o.err), 0, [](const std::string& l) { return l.rfind("resume: warning: ", 0); }), 4) << o.err;
+  const auto all = events("log");
+  EXPECT_EQ(all.front()["resumed_from"], checkpoint(5));
+  EXPECT_EQ(all[1]["step"], 6);
+  EXPECT_EQ(all[1]["epoch"], 2);
+  EXPECT_EQ(all[1]["lr"], 0.005) << "half way of the cosine";
+  EXPECT_EQ(losses("log").size(), 10u) << "the second epoch has ten batches of four";
+  const Outcome eager_to_graph = run(training({"--resume", checkpoint(5), "--epochs", "2", "--frontend", "graph"}));
+  EXPECT_NE(eager_to_graph.err.find("front end was 'eager', is now 'graph'; results may differ in the last bits"), std::string::npos) << eager_to_graph.err;
+}
+
+TEST_F(Resume, a_fresh_run_in_an_old_folder_keeps_what_it_writes) {
+  ASSERT_EQ(run(with_checkpoints()).status, 0);
+  EXPECT_EQ(checkpoints(), (std::set<int>{14, 15}));
+  const auto fresh = [this](const char* steps) {
+    return training({"--steps", steps, "--checkpoint-dir", in_folder("c"), "--checkpoint-every", "1"});
+  };
+  ASSERT_EQ(run(fresh("1")).status, 0);
+  EXPECT_EQ(checkpoints(), (std::set<int>{1, 15}));
+  auto on = fresh("3");
+  on.insert(on.end(), {"--resume", "auto"});
+  const Outcome o = run(on);
+  ASSERT_EQ(o.status, 0) << o.err;
+  EXPECT_NE(o.err.find("going on after step 1 "), std::string::npos) << o.err;
+  EXPECT_EQ(checkpoints(), (std::set<int>{2, 3}));
+}
+
+TEST_F(Resume, samples_a_second_are_those_of_this_process) {
+  ASSERT_EQ(run(training({"--steps", "4", "--checkpoint-dir", in_folder("c")})).status, 0);
+  ASSERT_EQ(run(training({"--steps", "5", "--resume", checkpoint(4), "--log-dir", in_folder("log")})).status, 0);
+  for (const Json& e : events("log")) {
+    if (e["event"] != "epoch") continue;
+    const double samples = e["samples_per_s"].get<double>() * e["seconds"].get<double>();
+    EXPECT_NEAR(samples, 8, 1e-6) << "one batch of eight; the tolerance is rounding";
+  }
 }
 
 /// A disk that fills while a run goes on: from the end of the first epoch (by then every kernel is compiled) no file grows over a limit.

@@ -2,6 +2,7 @@
 #include "tests/program.h"
 
 #include "datasets/npy.h"
+#include "frontends/models/models.h"
 
 namespace gemel::testing {
 namespace {
@@ -108,6 +109,28 @@ TEST_F(Program, summary_counts_what_is_known) {
   const Json json = Json::parse(o.out);
   EXPECT_EQ(json["parameters"], 11689512);  // torchvision's count
   EXPECT_GT(json["training_bytes"], json["parameter_bytes"]);
+}
+
+TEST_F(Program, summary_takes_every_model_with_its_defaults) {
+  for (const std::string_view name : models::names()) {
+    const Outcome o = run({"summary", "--model", std::string(name), "--json"});
+    ASSERT_EQ(o.status, 0) << name << ": " << o.err;
+    const Json json = Json::parse(o.out);
+    EXPECT_EQ(json["layers"][0]["output"], (Json{1, 1000})) << name;
+    EXPECT_NE(json["training_bytes"].is_number(), json.contains("no_training")) << name << " has a plan or the reason why not";
+  }
+}
+
+TEST_F(Program, summary_tells_why_a_batch_of_one_cannot_train) {
+  for (const char* model : {"resnet18", "mobilenet_v2"}) {
+    const Outcome one = run({"summary", "--model", model, "--input", "3x32x32"});
+    EXPECT_EQ(one.status, 0) << one.err;
+    EXPECT_NE(one.out.find("planned for training nothing, it cannot train on this input: "), std::string::npos) << one.out;
+    const Outcome two = run({"summary", "--model", model, "--input", "3x32x32", "--batch-size", "2"});
+    EXPECT_NE(two.out.find(" MiB: parameters and statistics, and an arena of "), std::string::npos) << two.out;
+  }
+  const Json inception = Json::parse(run({"summary", "--model", "inception_v3", "--json"}).out);
+  EXPECT_EQ(inception["parameters"], 27161264) << "the auxiliary classifier counts";
 }
 
 TEST_F(Program, devices_lists_platforms_as_json) {

@@ -87,6 +87,12 @@ void check_range(const std::string& option, double value, double low, double hig
   if (!(value >= low && value <= high)) throw UsageError(fmt::format("{}: {} is out of range; accepted: {} to {}", option, value, low, high));
 }
 
+std::int64_t whole_number(const po::variables_map& values, const std::string& name, double low, double high) {
+  const auto value = values[name].as<std::int64_t>();
+  check_range("--" + name, static_cast<double>(value), low, high);
+  return value;
+}
+
 std::vector<std::int64_t> parse_extents(const std::string& option, const std::string& text, std::size_t count) {
   std::vector<std::int64_t> out;
   const char *at = text.data(), *end = text.data() + text.size();

@@ -28,6 +28,9 @@ void check_choice(const std::string& option, const std::string& given, const std
 /// @throws UsageError unless low <= value <= high
 void check_range(const std::string& option, double value, double low, double high);
 
+/// The value of a whole-number option. @throws UsageError unless low <= value <= high
+std::int64_t whole_number(const po::variables_map& values, const std::string& name, double low, double high);
+
 /// "3x32x32" as extents. @throws UsageError
 std::vector<std::int64_t> parse_extents(const std::string& option, const std::string& text, std::size_t count);
 

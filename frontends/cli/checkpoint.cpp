@@ -3,22 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <charconv>
-#include <cstring>
+#include <cstdlib>
+#include <functional>
+#include <system_error>
+#include <tuple>
+#include <utility>
 
 #include "engine/base/error.h"
 #include "engine/base/file.h"
-#include "engine/base/span.h"
 #include "engine/safetensors.h"
+#include "frontends/cli/hash.h"
 #include "frontends/nn/state_dict.h"
 
 namespace gemel::cli {
 namespace {
 
-constexpr std::string_view kModel = "model.", kOptimizer = "optimizer.", kIdentity = "identity.";
+constexpr std::string_view kModel = "model.", kOptimizer = "optimizer.";
 constexpr const char* kChecksum = "checksum";
-constexpr int kKept = 2;
 
 /// Step number in `checkpoint-STEP.safetensors`.
 std::optional<std::int64_t> step_of(const std::filesystem::path& file) {
@@ -31,21 +33,31 @@ std::optional<std::int64_t> step_of(const std::filesystem::path& file) {
   return error == std::errc() && rest == end ? std::optional(step) : std::nullopt;
 }
 
-/// Newest first.
+/// The one written last first, whatever its step: a run that starts afresh in an old folder counts from 1 again.
 std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> out;
+  std::vector<std::tuple<std::filesystem::file_time_type, std::int64_t, std::filesystem::path>> found;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error))
-    if (step_of(entry.path())) out.push_back(entry.path());
-  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return *step_of(a) > *step_of(b); });
+    if (const auto step = step_of(entry.path())) found.emplace_back(entry.last_write_time(error), *step, entry.path());
+  std::ranges::sort(found, std::greater());
+  std::vector<std::filesystem::path> out;
+  for (auto& [time, step, path] : found) out.push_back(std::move(path));
   return out;
+}
+
+/// Keeps the file just written, whatever the clock says, and one more.
+void remove_older(const std::filesystem::path& folder, const std::filesystem::path& written) {
+  auto others = checkpoints_in(folder);
+  std::erase(others, written);
+  std::error_code error;
+  for (std::size_t i = 1; i < others.size(); ++i) std::filesystem::remove(others[i], error);
 }
 
 FileMetadata metadata_of(const RunState& s, const optim::Optimizer& optimizer, const RunIdentity& identity) {
   FileMetadata out{{"step", std::to_string(s.step)},       {"epoch", std::to_string(s.epoch)},     {"batch", std::to_string(s.batch)},
                    {"loss_sum", fmt::format("{:a}", s.loss_sum)}, {"correct", std::to_string(s.correct)}, {"samples", std::to_string(s.samples)},
                    {"optimizer_steps", std::to_string(optimizer.steps())}};
-  for (const auto& [name, value] : identity) out[std::string(kIdentity) + name] = value;
+  for (const IdentityPart& part : identity) out[metadata_key(part)] = part.value;
   return out;
 }
 
@@ -56,18 +68,6 @@ std::int64_t integer_in(const SafetensorsFile& file, const std::string& key) {
       std::from_chars(it->second.data(), it->second.data() + it->second.size(), value).ptr != it->second.data() + it->second.size())
     throw DataError(fmt::format("checkpoint: {} has no whole number '{}' in its metadata; accepted: files that train wrote", file.path().string(), key));
   return value;
-}
-
-/// Follows every byte, eight at a time in the manner of FNV-1a.
-std::uint64_t hash_of(std::span<const std::byte> bytes, std::uint64_t hash = 14695981039346656037ull) {
-  while (!bytes.empty()) {
-    std::uint64_t word = std::uint64_t{bytes.size()} << 56;  // a short end is told from one with zeros behind it
-    const std::size_t taken = std::min(bytes.size(), sizeof word);
-    std::memcpy(&word, bytes.data(), taken);
-    hash = std::rotl((hash ^ word) * 1099511628211ull, 29);
-    bytes = bytes.subspan(taken);
-  }
-  return hash;
 }
 
 /// Of names and contents, in whatever order the file has them.
@@ -96,11 +96,6 @@ std::vector<NamedTensor> with_prefix(const SafetensorsFile& file, std::string_vi
 
 }  // namespace
 
-std::string build_identity() {
-  const MappedFile program("/proc/self/exe");
-  return fmt::format("{:016x}", hash_of(program.bytes()));
-}
-
 void prepare_checkpoints(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -121,10 +116,9 @@ void save_checkpoint(const std::filesystem::path& folder, const nn::Module& mode
   }
   FileMetadata metadata = metadata_of(state, optimizer, identity);
   metadata[kChecksum] = checksum_of(tensors);
-  write_safetensors(folder / fmt::format("checkpoint-{}.safetensors", state.step), tensors, metadata);
-  const auto all = checkpoints_in(folder);
-  std::error_code error;
-  for (std::size_t i = kKept; i < all.size(); ++i) std::filesystem::remove(all[i], error);
+  const auto path = folder / fmt::format("checkpoint-{}.safetensors", state.step);
+  write_safetensors(path, tensors, metadata);
+  remove_older(folder, path);
 }
 
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder) {
@@ -146,17 +140,13 @@ Restored load_checkpoint(const std::filesystem::path& path, nn::Module& model, o
   out.state = {integer_in(file, "step"), integer_in(file, "epoch"), integer_in(file, "batch"), 0, integer_in(file, "correct"), integer_in(file, "samples")};
   if (const auto it = file.metadata().find("loss_sum"); it != file.metadata().end()) out.state.loss_sum = std::strtod(it->second.c_str(), nullptr);
   try {
+    out.warnings = differences_from(file.metadata(), identity, out.state.batch > 0);
     nn::load_state_dict(model, session, with_prefix(file, kModel));
     std::vector<NamedValue> slots;
     for (const NamedTensor& t : with_prefix(file, kOptimizer)) slots.push_back({t.name, session.tensor(t.spec, t.data)});
     optimizer.load_state(slots, integer_in(file, "optimizer_steps"));
   } catch (const DataError& e) {
     throw DataError(path.string() + ": " + e.what());
-  }
-  for (const auto& [name, now] : identity) {
-    const auto it = file.metadata().find(std::string(kIdentity) + name);
-    const std::string then = it == file.metadata().end() ? "unknown" : it->second;
-    if (then != now) out.differences.push_back(fmt::format("{} was '{}', is now '{}'", name, then, now));
   }
   return out;
 }

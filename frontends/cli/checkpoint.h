@@ -2,12 +2,12 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/session.h"
+#include "frontends/cli/run_identity.h"
 #include "frontends/nn/module.h"
 #include "frontends/optim/optimizer.h"
 
@@ -21,28 +21,23 @@ struct RunState {
   std::int64_t correct = 0, samples = 0;
 };
 
-/// What must be the same for bit-for-bit results (device, driver, threads, build, seed, batch size...), by name.
-using RunIdentity = std::map<std::string, std::string>;
-
-/// A hash of the running program's own file: any rebuild that changes it may change a bit.
-std::string build_identity();
-
 /// Makes the folder. @throws DataError where that fails, or nothing can be written in it
 void prepare_checkpoints(const std::filesystem::path& folder);
 
-/// Writes `checkpoint-STEP.safetensors` into the folder and keeps the two newest.
+/// Writes `checkpoint-STEP.safetensors` into the folder and keeps it and the one that was written last before it.
 /// @throws DataError where it cannot be written; older checkpoints stay
 void save_checkpoint(const std::filesystem::path& folder, const nn::Module& model, const optim::Optimizer& optimizer,
                      const RunState& state, const RunIdentity& identity);
 
-/// The newest checkpoint of a folder that is whole, by its checksum too, if there is one. Tells of those passed over.
+/// The checkpoint of a folder that was written last and is whole, by its checksum too, if there is one. Tells of those passed over.
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder);
 
 struct Restored {
   RunState state;
-  std::vector<std::string> differences;  // one line for each part of the identity that differs
+  std::vector<std::string> warnings;  // see differences_from
 };
-/// Gives model and optimizer the saved contents. @throws DataError naming what is missing, unknown or of another shape
+/// Gives model and optimizer the saved contents.
+/// @throws DataError naming what is missing, unknown or of another shape; or what makes this another run, see differences_from
 Restored load_checkpoint(const std::filesystem::path& file, nn::Module& model, optim::Optimizer& optimizer, Session& session,
                          const RunIdentity& identity);
 

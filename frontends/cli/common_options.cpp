@@ -9,9 +9,9 @@ namespace gemel::cli {
 namespace {
 
 std::string pass_help() {
-  std::string text = "graph passes that run: all, none, or some of";
-  for (const Pass& p : passes()) text += fmt::format("{} {}", &p == passes().data() ? "" : ",", p.name);
-  return text;
+  std::vector<std::string_view> names;
+  for (const Pass& p : passes()) names.push_back(p.name);
+  return fmt::format("graph passes that run: all, none, or some of {}", fmt::join(names, ", "));
 }
 
 opencl::GemmChoice gemm_choice(const std::string& text) {
@@ -29,6 +29,7 @@ void add_common_options(po::options_description& options) {
       ("threads", po::value<int>()->default_value(0), "threads of a CPU device; 0: all")
       ("memory-limit", po::value<std::int64_t>()->default_value(0), "bytes that may be held on the device; 0: what is free")
       ("gemm", po::value<std::string>()->default_value("auto"), "GEMM provider: auto, clblast or native")
+      ("frontend", po::value<std::string>()->default_value("eager"), "eager or graph")
       ("graph-passes", po::value<std::string>()->default_value("all"), pass_help().c_str())
       ("seed", po::value<std::int64_t>()->default_value(1), "seed of initialisation, shuffling and dropout")
       ("log-dir", po::value<std::string>()->default_value(""), "folder for run.jsonl, TensorBoard files and summary.json")
@@ -40,27 +41,22 @@ CommonOptions common_options(const po::variables_map& v) {
   o.device.platform = v["platform"].as<std::string>();
   o.device.device = v["device"].as<std::string>();
   o.device.threads = v["threads"].as<int>();
-  o.device.memory_limit = v["memory-limit"].as<std::int64_t>();
+  o.device.memory_limit = whole_number(v, "memory-limit", 0, 1e18);
   o.device.gemm = gemm_choice(v["gemm"].as<std::string>());
   check_range("--threads", o.device.threads, 0, 4096);
-  check_range("--memory-limit", static_cast<double>(o.device.memory_limit), 0, 1e18);
+  const auto frontend = v["frontend"].as<std::string>();
+  check_choice("--frontend", frontend, {"eager", "graph"});
+  o.frontend = frontend == "graph" ? Frontend::graph : Frontend::eager;
   o.passes_text = v["graph-passes"].as<std::string>();
   o.passes = parse_passes(o.passes_text);
-  check_range("--seed", static_cast<double>(v["seed"].as<std::int64_t>()), 0, 9223372036854775807.0);
-  o.seed = static_cast<std::uint64_t>(v["seed"].as<std::int64_t>());
+  o.seed = static_cast<std::uint64_t>(whole_number(v, "seed", 0, 9223372036854775807.0));
   o.log_dir = v["log-dir"].as<std::string>();
   o.profile = v["profile"].as<std::string>();
   return o;
 }
 
-std::string describe(const opencl::DeviceProfile& p) {
-  return fmt::format("{} ({}, {} unit{})", p.name, p.platform, p.compute_units, p.compute_units == 1 ? "" : "s");
-}
-
-std::unique_ptr<opencl::Device> open_device(const CommonOptions& options) {
-  auto device = opencl::Device::open(options.device);
-  fmt::print(stderr, "device: {}\n", describe(device->profile()));
-  return device;
+void say_device(const opencl::DeviceProfile& p) {
+  fmt::print(stderr, "device: {} ({}, {} unit{})\n", p.name, p.platform, p.compute_units, p.compute_units == 1 ? "" : "s");
 }
 
 }  // namespace gemel::cli

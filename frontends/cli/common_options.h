@@ -1,6 +1,6 @@
 // The options that every computing command takes.
 #pragma once
-#include <memory>
+#include <cstdint>
 #include <string>
 
 #include "engine/passes/passes.h"
@@ -9,10 +9,13 @@
 
 namespace gemel::cli {
 
+enum class Frontend { eager, graph };
+
 struct CommonOptions {
   opencl::DeviceOptions device;
   PassNames passes;
   std::string passes_text;
+  Frontend frontend = Frontend::eager;
   std::uint64_t seed = 1;
   std::string log_dir, profile;
 };
@@ -22,9 +25,7 @@ void add_common_options(po::options_description& options);
 /// @throws UsageError for values out of range
 CommonOptions common_options(const po::variables_map& values);
 
-/// Opens the device and says which on standard error.
-std::unique_ptr<opencl::Device> open_device(const CommonOptions& options);
-/// "AMD EPYC (Portable Computing Language, 2 units)"
-std::string describe(const opencl::DeviceProfile& profile);
+/// Names the device on standard error: "device: AMD EPYC (Portable Computing Language, 2 units)".
+void say_device(const opencl::DeviceProfile& profile);
 
 }  // namespace gemel::cli

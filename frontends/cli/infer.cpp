@@ -1,15 +1,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "datasets/npy.h"
 #include "engine/base/error.h"
 #include "engine/base/file.h"
 #include "engine/ops/ops.h"
 #include "frontends/cli/command.h"
-#include "frontends/cli/common_options.h"
-#include "frontends/cli/loaded_model.h"
+#include "frontends/cli/model_options.h"
+#include "frontends/cli/run_scope.h"
 #include "frontends/graph/compile.h"
 
 namespace gemel::cli {
@@ -28,47 +27,54 @@ void check_input(const datasets::NpyFile& file) {
     throw DataError(fmt::format("infer: {} holds {} {}; accepted: float32 [N, C, H, W]", file.path().string(), to_string(file.type()), to_string(file.shape())));
 }
 
+void write_outputs(RunScope& run, nn::Module& model, const datasets::NpyFile& input, std::int64_t batch_size, const std::string& path) {
+  Session& session = run.session();
+  const auto forward = [&](const Values& in) -> Values {
+    const GradientMode no_gradients(session, GradientMode::Mode::off);
+    return {model(in[0])};
+  };
+  graph::Compiled compiled(session, forward, run.options().passes);
+  const auto output_of = [&](std::int64_t begin, std::int64_t count) {
+    const Values in{images_of(session, input, begin, count)};
+    return (run.options().frontend == Frontend::graph ? compiled(in) : forward(in))[0];
+  };
+  const std::int64_t n = input.shape()[0];
+  // The first batch (of none, where there is no sample) tells the shape of the output.
+  const Value first = output_of(0, std::min(batch_size, n));
+  Shape shape{n};
+  for (int k = 1; k < first.shape().rank(); ++k) shape.push_back(first.shape()[k]);
+  datasets::write_npy(path, {shape, DType::float32}, [&](FileWriter& out) {
+    out.write(read_bytes(first));
+    for (std::int64_t begin = batch_size; begin < n; begin += batch_size) {
+      run.check_interrupt();
+      out.write(read_bytes(output_of(begin, std::min(batch_size, n - begin))));
+    }
+  });
+}
+
 }  // namespace
 
 int infer(const Arguments& arguments) {
   po::options_description options("options", 110);
-  add_model_options(options);
+  add_loaded_model_options(options);
   options.add_options()("input", po::value<std::string>()->required(), "x.npy: float32 [N, C, H, W]")
       ("output", po::value<std::string>()->required(), "y.npy: the model's output, float32")
-      ("batch-size", po::value<std::int64_t>()->default_value(64), "samples at a time")
-      ("frontend", po::value<std::string>()->default_value("eager"), "eager or graph");
+      ("batch-size", po::value<std::int64_t>()->default_value(64), "samples at a time");
   add_common_options(options);
   const auto v = parse("infer", "Runs a model on an array of inputs.", options, arguments);
-  const CommonOptions common = common_options(v);
-  const auto frontend = v["frontend"].as<std::string>();
-  check_choice("--frontend", frontend, {"eager", "graph"});
-  const auto batch_size = v["batch-size"].as<std::int64_t>();
-  check_range("--batch-size", static_cast<double>(batch_size), 1, 1e9);
-  const datasets::NpyFile input(v["input"].as<std::string>());
-  check_input(input);
-  check_can_write(v["output"].as<std::string>());
-  const auto device = open_device(common);
-  Session session(*device, common.seed);
-  const auto model = load_model(v, session, 0, input.shape()[1]);
-  const auto forward = [&](const Values& in) -> Values {
-    const GradientMode no_gradients(session, GradientMode::Mode::off);
-    return {(*model)(in[0])};
-  };
-  graph::Compiled compiled(session, forward, common.passes);
-  const auto run = [&](std::int64_t begin, std::int64_t count) {
-    const Values in{images_of(session, input, begin, count)};
-    return (frontend == "graph" ? compiled(in) : forward(in))[0];
-  };
-  const std::int64_t n = input.shape()[0];
-  // The first batch (of none, where there is no sample) tells the shape of the output.
-  const Value first = run(0, std::min(batch_size, n));
-  Shape shape{n};
-  for (int k = 1; k < first.shape().rank(); ++k) shape.push_back(first.shape()[k]);
-  datasets::write_npy(v["output"].as<std::string>(), {shape, DType::float32}, [&](FileWriter& out) {
-    out.write(read_bytes(first));
-    for (std::int64_t begin = batch_size; begin < n; begin += batch_size) out.write(read_bytes(run(begin, std::min(batch_size, n - begin))));
+  const std::string name = model_name(v);
+  const auto batch_size = whole_number(v, "batch-size", 1, 1e9);
+  RunScope run(common_options(v), "infer", arguments);
+  return run.carry_out([&] {
+    const datasets::NpyFile input(v["input"].as<std::string>());
+    check_input(input);
+    check_can_write(v["output"].as<std::string>());
+    run.open_device();
+    const auto model = load_model(v, run.session(), 0, input.shape()[1]);
+    run.log_start(name, *model);
+    write_outputs(run, *model, input, batch_size, v["output"].as<std::string>());
+    run.summary()["samples"] = input.shape()[0];
   });
-  return 0;
 }
 
 }  // namespace gemel::cli

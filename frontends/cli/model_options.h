@@ -1,16 +1,27 @@
-// A model with the weights of a file, as eval and infer take it.
+// The options that name a model, and models with the weights of a file, as eval and infer take them.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <string>
 
+#include "engine/session.h"
 #include "frontends/cli/arguments.h"
 #include "frontends/nn/module.h"
 
 namespace gemel::cli {
 
+/// For the help of --model: "model: lenet, alexnet, ...".
+std::string model_help();
+/// --model. @throws UsageError for a name that is not known
+std::string model_name(const po::variables_map& values);
+/// --classes. @param least  1, or 0 where 0 leaves it to the data or the weights  @throws UsageError
+std::int64_t class_count(const po::variables_map& values, std::int64_t least);
+
 /// --model, --weights, --classes
-void add_model_options(po::options_description& options);
+void add_loaded_model_options(po::options_description& options);
+/// The model in evaluation mode.
 /// @param data_classes  used where --classes is not given; 0: the weight file's
+/// @throws DataError naming every key of the file that does not fit
 std::unique_ptr<nn::Module> load_model(const po::variables_map& values, Session& session, std::int64_t data_classes, std::int64_t channels);
 
 }  // namespace gemel::cli

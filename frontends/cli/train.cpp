@@ -3,10 +3,6 @@
 
 namespace gemel::cli {
 
-int train(const Arguments& arguments) {
-  Arguments shown{"gemel", "train"};
-  shown.insert(shown.end(), arguments.begin(), arguments.end());
-  return TrainRun(parse_train_options(arguments), std::move(shown)).run();
-}
+int train(const Arguments& arguments) { return TrainRun(parse_train_options(arguments), arguments).run(); }
 
 }  // namespace gemel::cli

@@ -1,35 +1,30 @@
 #include "frontends/cli/train_options.h"
 
-#include <cmath>
-#include <limits>
+#include <fmt/format.h>
 
 #include "engine/base/error.h"
-#include "frontends/models/models.h"
+#include "frontends/cli/dataset_options.h"
+#include "frontends/cli/model_options.h"
 
 namespace gemel::cli {
 namespace {
 
-std::vector<std::string> strings(const auto& names) { return {names.begin(), names.end()}; }
+constexpr double kMany = 1e12;  // steps or epochs
 
-std::string joined(const std::vector<std::string>& names) {
-  std::string out;
-  for (const auto& n : names) out += (out.empty() ? "" : ", ") + n;
-  return out;
-}
+std::vector<std::string> strings(const auto& names) { return {names.begin(), names.end()}; }
 
 po::options_description described() {
   po::options_description options("options", 110);
   options.add_options()
-      ("model", po::value<std::string>()->default_value("resnet18"), ("model: " + joined(strings(models::names()))).c_str())
+      ("model", po::value<std::string>()->default_value("resnet18"), model_help().c_str())
       ("classes", po::value<std::int64_t>()->default_value(0), "size of the last layer; 0: the data set's classes")
-      ("dropout", po::value<double>(), "rate of every dropout of the model")
-      ("frontend", po::value<std::string>()->default_value("eager"), "eager or graph");
+      ("dropout", po::value<double>(), "rate of every dropout of the model");
   add_dataset_options(options);
   options.add_options()
       ("epochs", po::value<std::int64_t>(), "passes over the data (default 1)")
       ("steps", po::value<std::int64_t>(), "updates, over as many epochs as it takes; not with --epochs")
       ("batch-size", po::value<std::int64_t>()->default_value(64), "samples of a step")
-      ("optimizer", po::value<std::string>()->default_value("adam"), ("optimizer: " + joined(strings(optim::names()))).c_str())
+      ("optimizer", po::value<std::string>()->default_value("adam"), fmt::format("optimizer: {}", fmt::join(optim::names(), ", ")).c_str())
       ("lr", po::value<double>()->default_value(1e-3, "0.001"), "learning rate")
       ("weight-decay", po::value<double>(), "weight decay (default 0.01 for adamw, else 0)")
       ("momentum", po::value<double>(), "momentum (default 0.9 for momentum and nesterov)")
@@ -49,16 +44,10 @@ po::options_description described() {
   return options;
 }
 
-std::int64_t positive(const po::variables_map& v, const char* name, std::int64_t least = 1) {
-  const auto value = v[name].as<std::int64_t>();
-  check_range(std::string("--") + name, static_cast<double>(value), static_cast<double>(least), 1e12);
-  return value;
-}
-
 void read_length(const po::variables_map& v, TrainOptions& o) {
   if (v.count("epochs") && v.count("steps")) throw UsageError("train: --epochs and --steps are both given; accepted: one of them");
-  if (v.count("epochs")) o.epochs = positive(v, "epochs");
-  if (v.count("steps")) o.steps = positive(v, "steps");
+  if (v.count("epochs")) o.epochs = whole_number(v, "epochs", 1, kMany);
+  if (v.count("steps")) o.steps = whole_number(v, "steps", 1, kMany);
 }
 
 void read_optimizer(const po::variables_map& v, TrainOptions& o) {
@@ -81,49 +70,21 @@ void read_optimizer(const po::variables_map& v, TrainOptions& o) {
 
 }  // namespace
 
-void add_dataset_options(po::options_description& options) {
-  options.add_options()
-      ("dataset", po::value<std::string>()->default_value("synthetic"), ("data set: " + joined(strings(datasets::dataset_names()))).c_str())
-      ("data", po::value<std::string>()->default_value(""), "its folder, or for cifar10 the official .tar.gz")
-      ("input", po::value<std::string>()->default_value(""), "CxHxW of its pictures, such as 3x32x32")
-      ("normalize", po::value<std::string>()->default_value("none"), "none, or standard: by CIFAR-10's mean and deviation")
-      ("limit", po::value<std::int64_t>()->default_value(0), "use only the first so many samples of each split; 0: all");
-}
-
-datasets::DatasetOptions dataset_options(const po::variables_map& v, std::uint64_t seed) {
-  datasets::DatasetOptions o;
-  o.name = v["dataset"].as<std::string>();
-  check_choice("--dataset", o.name, strings(datasets::dataset_names()));
-  o.data = v["data"].as<std::string>();
-  if (const auto input = v["input"].as<std::string>(); !input.empty()) o.input = Shape(parse_extents("--input", input, 3));
-  const auto normalize = v["normalize"].as<std::string>();
-  check_choice("--normalize", normalize, {"none", "standard"});
-  o.normalize = normalize == "standard" ? datasets::Normalize::standard : datasets::Normalize::none;
-  o.limit = positive(v, "limit", 0);
-  o.seed = seed;
-  return o;
-}
-
 TrainOptions parse_train_options(const std::vector<std::string>& arguments) {
   const auto v = parse("train", "Trains a model and reports loss and accuracy.", described(), arguments);
   TrainOptions o;
   o.common = common_options(v);
   o.dataset = dataset_options(v, o.common.seed);
-  o.model = v["model"].as<std::string>();
-  check_choice("--model", o.model, strings(models::names()));
-  o.classes = positive(v, "classes", 0);
+  o.model = model_name(v);
   if (v.count("dropout")) {
     o.dropout = v["dropout"].as<double>();
     check_range("--dropout", *o.dropout, 0, 1);
   }
-  const auto frontend = v["frontend"].as<std::string>();
-  check_choice("--frontend", frontend, {"eager", "graph"});
-  o.frontend = frontend == "graph" ? Frontend::graph : Frontend::eager;
   read_length(v, o);
   read_optimizer(v, o);
-  o.batch_size = positive(v, "batch-size");
-  o.checkpoint_every = positive(v, "checkpoint-every", 0);
-  o.eval_every = positive(v, "eval-every", 0);
+  o.batch_size = whole_number(v, "batch-size", 1, 1e9);
+  o.checkpoint_every = whole_number(v, "checkpoint-every", 0, kMany);
+  o.eval_every = whole_number(v, "eval-every", 0, kMany);
   const auto shuffle = v["shuffle"].as<std::string>(), augment = v["augment"].as<std::string>();
   check_choice("--shuffle", shuffle, {"on", "off"});
   check_choice("--augment", augment, {"none", "standard"});

@@ -3,11 +3,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "datasets/dataset.h"
 #include "datasets/loader.h"
 #include "frontends/cli/common_options.h"
-#include "frontends/cli/training.h"
 #include "frontends/optim/optimizer.h"
 #include "frontends/optim/schedule.h"
 
@@ -17,8 +17,6 @@ struct TrainOptions {
   CommonOptions common;
   datasets::DatasetOptions dataset;
   std::string model, optimizer_name, weights, save, checkpoint_dir, resume;
-  std::int64_t classes = 0;  // 0: the data set's
-  Frontend frontend = Frontend::eager;
   std::int64_t epochs = 1, steps = 0;  // steps 0: measured in epochs
   std::int64_t batch_size = 64, checkpoint_every = 0, eval_every = 1;
   double rate = 1e-3, clip_norm = 0;
@@ -32,9 +30,5 @@ struct TrainOptions {
 
 /// @throws UsageError
 TrainOptions parse_train_options(const std::vector<std::string>& arguments);
-
-/// Options that name a data set, for train and eval.
-void add_dataset_options(po::options_description& options);
-datasets::DatasetOptions dataset_options(const po::variables_map& values, std::uint64_t seed);
 
 }  // namespace gemel::cli

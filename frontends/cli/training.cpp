@@ -1,18 +1,53 @@
 #include "frontends/cli/training.h"
 
+#include <fmt/format.h>
+
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <span>
+#include <utility>
+
 #include "engine/autograd.h"
-#include "engine/base/span.h"
+#include "engine/base/error.h"
 #include "engine/ops/ops.h"
+#include "frontends/nn/loss.h"
+#include "frontends/optim/schedule.h"
 
 namespace gemel::cli {
 namespace {
 
-/// int64: how many rows have their largest logit at the label.
-Value count_correct(const Value& logits, const Value& labels) {
-  return sum(cast(equal(argmax(logits.detached(), 1), labels), DType::int64));
+/// What kernels leave in the device's error word where an index was out of range.
+struct ErrorWord {
+  std::int32_t code, value, bound, unused;
+};
+
+template <class T>
+std::vector<T> numbers_of(std::span<const std::byte> bytes) {
+  std::vector<T> out(bytes.size() / sizeof(T));
+  std::memcpy(out.data(), bytes.data(), out.size() * sizeof(T));
+  return out;
 }
 
+Value guesses_of(const Value& logits) { return argmax(logits.detached(), 1); }
+
 }  // namespace
+
+std::int64_t StepResult::correct() const {
+  return std::inner_product(labels.begin(), labels.end(), guesses.begin(), std::int64_t{0}, std::plus<>(), std::equal_to<>());
+}
+
+PendingStep::PendingStep(opencl::Device& device, const Value& loss, const Value& guesses, datasets::BatchBytes labels, std::string what)
+    : loss_(read_later(loss)), guesses_(read_later(guesses)), error_word_(device.read_later(device.error_word())),
+      labels_(std::move(labels)), what_(std::move(what)) {}
+
+StepResult PendingStep::get() {
+  const ErrorWord word = numbers_of<ErrorWord>(error_word_->get()).at(0);
+  if (word.code != 0)
+    throw DataError(fmt::format("{}: an index or label {} is out of range; accepted: 0..{}", what_, word.value, word.bound - 1));
+  const std::vector<double> guesses = guesses_();
+  return {loss_()[0], numbers_of<std::int64_t>(*labels_), {guesses.begin(), guesses.end()}};
+}
 
 Training::Training(Session& session, nn::Module& model, optim::Optimizer* optimizer, Frontend frontend, PassNames passes, double clip_norm)
     : session_(session), model_(model), optimizer_(optimizer), frontend_(frontend), clip_norm_(clip_norm),
@@ -23,17 +58,17 @@ Training::Training(Session& session, nn::Module& model, optim::Optimizer* optimi
 Values Training::train_step(const Values& in) {
   session_.random().begin(in[2]);
   const Value logits = model_(in[0]);
-  const Value loss = cross_entropy(logits, in[1]);
+  const Value loss = nn::classification_loss(model_, logits, in[1]);
   Values gradients = gradient({loss}, values_of(optimizer_->parameters()));
   if (clip_norm_ > 0) gradients = optim::clip_grad_norm(std::move(gradients), clip_norm_).gradients;
   optimizer_->apply_updates(std::move(gradients), Values(in.begin() + 3, in.end()));
-  return {loss.detached(), count_correct(logits, in[1])};
+  return {loss.detached(), guesses_of(logits)};
 }
 
 Values Training::evaluation_step(const Values& in) {
   const GradientMode no_gradients(session_, GradientMode::Mode::off);
   const Value logits = model_(in[0]);
-  return {cross_entropy(logits, in[1]), count_correct(logits, in[1])};
+  return {cross_entropy(logits, in[1]), guesses_of(logits)};
 }
 
 Values Training::run(graph::Compiled& compiled, Values (Training::*step)(const Values&), Values in) {
@@ -44,7 +79,7 @@ Values Training::to_device(const datasets::Batch& batch) {
   return {session_.tensor({batch.shape, DType::float32}, batch.images), session_.tensor({Shape{batch.size()}, DType::int64}, batch.labels)};
 }
 
-StepResult Training::train(const datasets::Batch& batch, double rate, std::int64_t step) {
+PendingStep Training::train(const datasets::Batch& batch, double rate, std::int64_t step) {
   model_.train();
   Values in = to_device(batch);
   const std::int64_t state[4] = {static_cast<std::int64_t>(session_.seed()), step, batch.first_position, 0};
@@ -52,13 +87,13 @@ StepResult Training::train(const datasets::Batch& batch, double rate, std::int64
   for (Value& hyper : optimizer_->hyper(rate)) in.push_back(std::move(hyper));
   const Values out = run(train_graph_, &Training::train_step, std::move(in));
   optimizer_->advance();
-  return {read_later(out[0]), read_later(out[1])};
+  return {session_.device(), out[0], out[1], batch.labels, fmt::format("step {}", step)};
 }
 
-StepResult Training::evaluate(const datasets::Batch& batch) {
+PendingStep Training::evaluate(const datasets::Batch& batch) {
   model_.eval();
   const Values out = run(evaluation_graph_, &Training::evaluation_step, to_device(batch));
-  return {read_later(out[0]), read_later(out[1])};
+  return {session_.device(), out[0], out[1], batch.labels, fmt::format("batch {}", batch.index + 1)};
 }
 
 std::int64_t Training::arena_bytes() const { return std::max(train_graph_.arena_bytes(), evaluation_graph_.arena_bytes()); }

@@ -1,23 +1,41 @@
 // One training step and one evaluation step of a classifier, the same function for both front ends.
 #pragma once
+#include <cstdint>
+#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
+#include <vector>
 
 #include "datasets/loader.h"
 #include "engine/session.h"
+#include "frontends/cli/common_options.h"
 #include "frontends/graph/compile.h"
 #include "frontends/nn/module.h"
 #include "frontends/optim/optimizer.h"
-#include "frontends/optim/schedule.h"
+#include "opencl/device.h"
 
 namespace gemel::cli {
 
-enum class Frontend { eager, graph };
-
-/// What a step gives, read when it is asked for.
 struct StepResult {
-  std::function<std::vector<double>()> loss, correct;
+  double loss = 0;                            // the mean over the batch
+  std::vector<std::int64_t> labels, guesses;  // of each sample; a guess is the class with the largest logit
+  std::int64_t correct() const;
+};
+
+/// A step's results on their way to the host.
+class PendingStep {
+ public:
+  /// Enqueues the reads. @param what  names the step in errors: "step 3"
+  PendingStep(opencl::Device& device, const Value& loss, const Value& guesses, datasets::BatchBytes labels, std::string what);
+  /// Waits for this step and for nothing that was enqueued after it.
+  /// @throws DataError where a kernel met a label or an index out of range
+  StepResult get();
+
+ private:
+  std::function<std::vector<double>()> loss_, guesses_;
+  std::unique_ptr<opencl::PendingRead> error_word_;
+  datasets::BatchBytes labels_;
+  std::string what_;
 };
 
 class Training {
@@ -26,9 +44,9 @@ class Training {
   Training(Session& session, nn::Module& model, optim::Optimizer* optimizer, Frontend frontend, PassNames passes, double clip_norm);
 
   /// Enqueues forward, backward and update. @param step  number of the step, from 1: names the random draws
-  StepResult train(const datasets::Batch& batch, double rate, std::int64_t step);
+  PendingStep train(const datasets::Batch& batch, double rate, std::int64_t step);
   /// Enqueues a forward pass in evaluation mode.
-  StepResult evaluate(const datasets::Batch& batch);
+  PendingStep evaluate(const datasets::Batch& batch);
 
   /// Bytes of the planned arenas; 0 for the eager front end.
   std::int64_t arena_bytes() const;

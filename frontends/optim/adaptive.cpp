@@ -1,6 +1,7 @@
 // Adam, AdamW and RMSprop; the optimizers by name.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
@@ -68,6 +69,12 @@ constexpr std::array<Named, 6> kOptimizers{{
      }},
 }};
 
+const Named& named(std::string_view name) {
+  const auto* found = std::ranges::find(kOptimizers, name, &Named::name);
+  if (found == kOptimizers.end()) throw UsageError(fmt::format("optimizer: {} is unknown; accepted: {}", name, fmt::join(names(), ", ")));
+  return *found;
+}
+
 }  // namespace
 
 std::vector<std::string_view> names() {
@@ -76,15 +83,17 @@ std::vector<std::string_view> names() {
   return out;
 }
 
+Settings with_defaults(std::string_view name, const Settings& settings) {
+  const Named& o = named(name);
+  if (settings.momentum && !o.momentum)
+    throw UsageError(fmt::format("optimizer: {} takes no momentum, {} given; accepted with sgd, momentum, nesterov and rmsprop", name,
+                                 *settings.momentum));
+  return {settings.momentum ? settings.momentum : o.momentum, settings.weight_decay.value_or(o.weight_decay)};
+}
+
 std::unique_ptr<Optimizer> make(std::string_view name, std::vector<Group> groups, const Settings& settings) {
-  for (const Named& o : kOptimizers) {
-    if (o.name != name) continue;
-    if (settings.momentum && !o.momentum)
-      throw UsageError(fmt::format("optimizer: {} takes no momentum, {} given; accepted with sgd, momentum, nesterov and rmsprop", name,
-                                   *settings.momentum));
-    return o.make(std::move(groups), settings.momentum.value_or(o.momentum.value_or(0)), settings.weight_decay.value_or(o.weight_decay));
-  }
-  throw UsageError(fmt::format("optimizer: {} is unknown; accepted: {}", name, fmt::join(names(), ", ")));
+  const Settings all = with_defaults(name, settings);
+  return named(name).make(std::move(groups), all.momentum.value_or(0), *all.weight_decay);
 }
 
 }  // namespace gemel::optim

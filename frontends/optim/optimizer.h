@@ -132,6 +132,9 @@ std::vector<std::string_view> names();
 struct Settings {
   std::optional<double> momentum{}, weight_decay{};
 };
+/// The settings of an optimizer with its defaults where none are given; no momentum where it takes none.
+/// @throws as `make`
+Settings with_defaults(std::string_view name, const Settings& settings);
 /// @throws UsageError for an unknown name, or a momentum given to an optimizer that has none
 std::unique_ptr<Optimizer> make(std::string_view name, std::vector<Group> groups, const Settings& settings = {});
 

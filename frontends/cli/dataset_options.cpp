@@ -1,0 +1,35 @@
+#include "frontends/cli/dataset_options.h"
+
+#include <fmt/format.h>
+
+#include "frontends/cli/model_options.h"
+
+namespace gemel::cli {
+
+void add_dataset_options(po::options_description& options) {
+  const std::string names = fmt::format("data set: {}", fmt::join(datasets::dataset_names(), ", "));
+  options.add_options()
+      ("dataset", po::value<std::string>()->default_value("synthetic"), names.c_str())
+      ("data", po::value<std::string>()->default_value(""), "its folder, or for cifar10 the official .tar.gz")
+      ("input", po::value<std::string>()->default_value(""), "CxHxW of its pictures, such as 3x32x32")
+      ("normalize", po::value<std::string>()->default_value("none"), "none, or standard: by CIFAR-10's mean and deviation")
+      ("limit", po::value<std::int64_t>()->default_value(0), "use only the first so many samples of each split; 0: all");
+}
+
+datasets::DatasetOptions dataset_options(const po::variables_map& v, std::uint64_t seed) {
+  datasets::DatasetOptions o;
+  o.name = v["dataset"].as<std::string>();
+  const auto names = datasets::dataset_names();
+  check_choice("--dataset", o.name, {names.begin(), names.end()});
+  o.data = v["data"].as<std::string>();
+  if (const auto input = v["input"].as<std::string>(); !input.empty()) o.input = Shape(parse_extents("--input", input, 3));
+  o.classes = class_count(v, 0);
+  const auto normalize = v["normalize"].as<std::string>();
+  check_choice("--normalize", normalize, {"none", "standard"});
+  o.normalize = normalize == "standard" ? datasets::Normalize::standard : datasets::Normalize::none;
+  o.limit = whole_number(v, "limit", 0, 1e12);
+  o.seed = seed;
+  return o;
+}
+
+}  // namespace gemel::cli

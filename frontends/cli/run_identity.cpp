@@ -1,0 +1,83 @@
+#include "frontends/cli/run_identity.h"
+
+#include <fmt/format.h>
+
+#include "engine/base/error.h"
+#include "engine/base/file.h"
+#include "frontends/cli/hash.h"
+
+namespace gemel::cli {
+namespace {
+
+/// Any rebuild that changes the program may change a bit.
+std::string build_identity() { return fmt::format("{:016x}", hash_of(MappedFile("/proc/self/exe").bytes())); }
+
+std::string number(double value) { return fmt::format("{}", value); }
+const char* on_off(bool value) { return value ? "on" : "off"; }
+
+/// With what it is measured by: a cosine ends at 0 where the run ends.
+std::string schedule_text(const TrainOptions& o) {
+  const auto name = optim::schedule_names()[static_cast<std::size_t>(o.schedule)];
+  if (o.schedule != optim::Schedule::cosine) return std::string(name);
+  return o.steps ? fmt::format("{} over {} steps", name, o.steps) : fmt::format("{} over {} epochs", name, o.epochs);
+}
+
+const char* gemm_text(opencl::GemmChoice choice) {
+  return choice == opencl::GemmChoice::clblast ? "clblast" : choice == opencl::GemmChoice::native ? "native" : "auto";
+}
+
+const char* consequence(Bearing bearing) {
+  return bearing == Bearing::last_bits ? "results may differ in the last bits" : "the run goes on with the new one";
+}
+
+}  // namespace
+
+RunIdentity identity_of(const TrainOptions& o, const datasets::Dataset& data, const opencl::DeviceProfile& profile) {
+  const optim::Settings optimizer = optim::with_defaults(o.optimizer_name, o.optimizer);
+  return {{"model", o.model, Bearing::model},
+          {"classes", std::to_string(data.classes()), Bearing::model},
+          {"data set", o.dataset.name, Bearing::sample_order},
+          {"samples", std::to_string(data.size()), Bearing::sample_order},
+          {"batch size", std::to_string(o.batch_size), Bearing::sample_order},
+          {"seed", std::to_string(o.common.seed), Bearing::sample_order},
+          {"shuffle", on_off(o.shuffle == datasets::Shuffle::on), Bearing::sample_order},
+          {"input", to_string(data.shape()), Bearing::setting},
+          {"augment", o.augment == datasets::Augment::standard ? "standard" : "none", Bearing::setting},
+          {"normalize", o.dataset.normalize == datasets::Normalize::standard ? "standard" : "none", Bearing::setting},
+          {"optimizer", o.optimizer_name, Bearing::setting},
+          {"learning rate", number(o.rate), Bearing::setting},
+          {"learning rate schedule", schedule_text(o), Bearing::setting},
+          {"momentum", number(optimizer.momentum.value_or(0)), Bearing::setting},
+          {"weight decay", number(*optimizer.weight_decay), Bearing::setting},
+          {"largest gradient norm", o.clip_norm > 0 ? number(o.clip_norm) : "none", Bearing::setting},
+          {"dropout", o.dropout ? number(*o.dropout) : "the model's", Bearing::setting},
+          {"frozen backbone", on_off(o.freeze_backbone), Bearing::setting},
+          {"device", profile.name, Bearing::last_bits},
+          {"platform", profile.platform, Bearing::last_bits},
+          {"driver", profile.driver, Bearing::last_bits},
+          {"threads", std::to_string(profile.compute_units), Bearing::last_bits},
+          {"build", build_identity(), Bearing::last_bits},
+          {"front end", o.common.frontend == Frontend::graph ? "graph" : "eager", Bearing::last_bits},
+          {"graph passes", o.common.passes_text, Bearing::last_bits},
+          {"GEMM provider", gemm_text(o.common.device.gemm), Bearing::last_bits}};
+}
+
+std::string metadata_key(const IdentityPart& part) { return "identity." + part.name; }
+
+std::vector<std::string> differences_from(const FileMetadata& checkpoint, const RunIdentity& now, bool middle_of_epoch) {
+  std::vector<std::string> out;
+  for (const IdentityPart& part : now) {
+    const auto it = checkpoint.find(metadata_key(part));
+    if (it != checkpoint.end() && it->second == part.value) continue;
+    const std::string was = it == checkpoint.end() ? "unknown" : it->second;
+    const std::string change = fmt::format("{} was '{}', is now '{}'", part.name, was, part.value);
+    if (it != checkpoint.end() && part.bearing == Bearing::model)
+      throw DataError(fmt::format("resume: {}; accepted: the model that the checkpoint is of", change));
+    if (it != checkpoint.end() && part.bearing == Bearing::sample_order && middle_of_epoch)
+      throw DataError(fmt::format("resume: {} in the middle of an epoch, whose samples would be left out or met twice; accepted: '{}'", change, was));
+    out.push_back(fmt::format("{}; {}", change, consequence(part.bearing)));
+  }
+  return out;
+}
+
+}  // namespace gemel::cli

@@ -1,0 +1,65 @@
+// What train, eval and infer have around their work: a device whose kernels are timed, a session on it, and the record of the run,
+// which is written in whatever way the run ends.
+#pragma once
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/session.h"
+#include "frontends/cli/common_options.h"
+#include "frontends/cli/kernel_times.h"
+#include "frontends/cli/run_log.h"
+#include "frontends/nn/module.h"
+
+namespace gemel::cli {
+
+/// Thrown where a run that was interrupted stops, after it has saved what it saves.
+struct Interrupted {};
+
+class RunScope {
+ public:
+  /// Opens the log. @param command  "train"  @param arguments  as the command got them
+  /// @throws DataError where the folder or a file of the log cannot be made
+  RunScope(CommonOptions options, const char* command, const std::vector<std::string>& arguments);
+
+  /// Runs the body and then writes, however it ended, the trace, the log's last line and summary.json.
+  /// @return exit status: 0 done, 1 interrupted
+  /// @throws what the body threw; then the record says "failed". DataError where the record of a good run cannot be written
+  int carry_out(const std::function<void()>& body);
+
+  /// Opens the device, says which, and makes a session on it.
+  void open_device();
+  /// Writes the log's first line. @param more  of its members
+  void log_start(const std::string& model_name, const nn::Module& model, const nlohmann::ordered_json& more = {});
+  /// Between two batches: takes the times of finished kernels. @throws Interrupted after Ctrl-C
+  void check_interrupt();
+
+  const CommonOptions& options() const { return options_; }
+  RunLog& log() { return log_; }
+  /// What summary.json says beside status, seconds and device.
+  nlohmann::ordered_json& summary() { return summary_; }
+  /// The next three from `open_device` on.
+  opencl::Device& device() { return *device_; }
+  Session& session() { return *session_; }
+  KernelTimes& times() { return *times_; }
+
+ private:
+  void end(std::string status);
+  CommonOptions options_;
+  std::vector<std::string> argv_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  RunLog log_;
+  std::unique_ptr<opencl::Device> device_;
+  std::unique_ptr<Session> session_;
+  std::optional<KernelTimes> times_;
+  nlohmann::ordered_json summary_ = nlohmann::ordered_json::object();
+};
+
+/// For the log: what the device is.
+nlohmann::ordered_json json_of(const opencl::DeviceProfile& profile);
+
+}  // namespace gemel::cli
