@@ -1,7 +1,6 @@
 // The gemel program from outside, as users and scripts call it: status, messages, files, resuming, both front ends.
 #include "tests/program.h"
 
-#include "datasets/npy.h"
 #include "frontends/models/models.h"
 
 namespace gemel::testing {
@@ -85,22 +84,6 @@ TEST_F(Program, weights_with_wrong_keys_name_all_of_them) {
 TEST_F(Program, a_loss_that_is_not_a_number_names_step_and_operator) {
   expect_refused(training({"--lr", "1e30", "--optimizer", "sgd", "--epochs", "3"}), 1, "train: the loss of step ");
   expect_refused(training({"--lr", "1e30", "--optimizer", "sgd", "--epochs", "3", "--detect-anomaly"}), 1, "the first operator that made a NaN: ");
-}
-
-TEST_F(Program, trained_weights_evaluate_and_infer_alike) {
-  ASSERT_EQ(run(training({"--save", in_folder("w.safetensors")})).status, 0);
-  const Outcome eval = run({"eval", "--model", "lenet", "--weights", in_folder("w.safetensors"), "--dataset", "synthetic", "--limit", "20"});
-  EXPECT_EQ(eval.status, 0) << eval.err;
-  EXPECT_NE(eval.out.find("samples 20\n"), std::string::npos) << eval.out;
-  const std::vector<float> pixels(5 * 3 * 32 * 32, 0.25f);
-  datasets::write_npy(in_folder("x.npy"), f32({5, 3, 32, 32}), std::as_bytes(std::span(pixels)));
-  for (const char* frontend : {"eager", "graph"}) {
-    const Outcome o = run({"infer", "--model", "lenet", "--weights", in_folder("w.safetensors"), "--input", in_folder("x.npy"), "--output",
-                           in_folder(std::string(frontend) + ".npy"), "--batch-size", "2", "--frontend", frontend, "--graph-passes", "none"});
-    ASSERT_EQ(o.status, 0) << o.err;
-  }
-  EXPECT_EQ(datasets::NpyFile(in_folder("eager.npy")).shape(), (Shape{5, 10}));
-  EXPECT_EQ(read_text(in_folder("eager.npy")), read_text(in_folder("graph.npy")));
 }
 
 TEST_F(Program, summary_counts_what_is_known) {

@@ -1,0 +1,150 @@
+// Options of `gemel train` by what they do to losses, rates and weights.
+#include <cmath>
+#include <numbers>
+
+#include "engine/safetensors.h"
+#include "engine/session.h"
+#include "frontends/models/models.h"
+#include "frontends/nn/state_dict.h"
+#include "tests/program.h"
+
+namespace gemel::testing {
+namespace {
+
+using Words = std::vector<std::string>;
+using Weights = std::map<std::string, std::vector<float>>;
+
+class Options : public Program {
+ protected:
+  /// The float32 weights after a run with these options.
+  Weights weights_after(Words arguments) {
+    arguments.insert(arguments.end(), {"--save", in_folder("w.safetensors")});
+    const Outcome o = run(arguments);
+    EXPECT_EQ(o.status, 0) << o.err;
+    const SafetensorsFile file(folder() / "w.safetensors");
+    Weights out;
+    for (const NamedTensor& t : file.tensors())
+      if (t.spec.dtype == DType::float32) std::memcpy((out[t.name] = std::vector<float>(t.data.size() / 4)).data(), t.data.data(), t.data.size());
+    return out;
+  }
+  static std::vector<std::string> changed(const Weights& before, const Weights& after) {
+    std::vector<std::string> out;
+    for (const auto& [name, numbers] : before)
+      if (after.at(name) != numbers) out.push_back(name);
+    return out;
+  }
+  std::vector<double> rates(const std::string& log) const {
+    std::vector<double> out;
+    for (const Json& e : events(log))
+      if (e["event"] == "step") out.push_back(e["lr"]);
+    return out;
+  }
+};
+
+TEST_F(Options, a_frozen_backbone_trains_the_last_layer_only) {
+  const Weights before = weights_after(training({"--steps", "1", "--lr", "0"}));
+  EXPECT_EQ(changed(before, weights_after(training({"--steps", "1"}))).size(), before.size());
+  EXPECT_EQ(changed(before, weights_after(training({"--steps", "2", "--freeze-backbone"}))), (Words{"fc3.bias", "fc3.weight"}));
+}
+
+TEST_F(Options, inceptions_auxiliary_classifier_trains_too) {
+  const Weights after = weights_after({"train", "--model", "inception_v3", "--input", "3x299x299", "--batch-size", "2", "--limit", "2", "--eval-every", "0", "--freeze-backbone"});
+  const auto session = Session::reference(1);
+  const auto model = models::make("inception_v3", {.classes = 10}, *session);
+  Weights before;
+  for (const auto& e : nn::state_dict(*model))
+    if (e.spec.dtype == DType::float32) std::memcpy((before[e.name] = std::vector<float>(e.bytes.size() / 4)).data(), e.bytes.data(), e.bytes.size());
+  EXPECT_EQ(changed(before, after), (Words{"AuxLogits.fc.bias", "AuxLogits.fc.weight", "fc.bias", "fc.weight"}));
+}
+
+TEST_F(Options, a_clipped_gradient_has_the_norm_asked_for) {
+  const Weights before = weights_after(training({"--steps", "1", "--lr", "0"}));
+  const auto step_length = [&](const char* norm) {
+    const Weights after = weights_after(training({"--steps", "1", "--optimizer", "sgd", "--lr", "1", "--clip-norm", norm}));
+    double sum = 0;
+    for (const auto& [name, numbers] : before)
+      for (std::size_t i = 0; i < numbers.size(); ++i) sum += std::pow(double{after.at(name)[i]} - double{numbers[i]}, 2);
+    return std::sqrt(sum);
+  };
+  EXPECT_NEAR(step_length("0.01"), 0.01, 1e-5) << "float32 weights of size 0.1 round each of 62 006 differences by up to 4e-9";
+  const double free = step_length("0");
+  EXPECT_GT(free, 0.02) << "or it clips nothing";
+  EXPECT_DOUBLE_EQ(step_length("1000"), free);
+}
+
+TEST_F(Options, schedules_give_each_steps_rate) {
+  const Words short_epochs{"train", "--model", "lenet", "--limit", "2", "--batch-size", "2", "--lr", "0.5", "--optimizer", "sgd", "--clip-norm", "0.01", "--eval-every", "0"};
+  const auto rates_of = [&](const std::string& name, const Words& more) {
+    Words arguments = short_epochs;
+    arguments.insert(arguments.end(), {"--lr-schedule", name, "--log-dir", in_folder(name)});
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome o = run(arguments);
+    EXPECT_EQ(o.status, 0) << o.err;
+    return rates(name);
+  };
+  EXPECT_EQ(rates_of("constant", {"--steps", "3"}), std::vector<double>(3, 0.5));
+  const auto stepped = rates_of("step", {"--epochs", "31"});
+  ASSERT_EQ(stepped.size(), 31u);
+  EXPECT_EQ(stepped[29], 0.5);
+  EXPECT_DOUBLE_EQ(stepped[30], 0.05);
+  const auto cosine = rates_of("cosine", {"--steps", "4"});
+  ASSERT_EQ(cosine.size(), 4u);
+  for (int i = 0; i < 4; ++i) EXPECT_DOUBLE_EQ(cosine[static_cast<std::size_t>(i)], 0.25 * (1 + std::cos(std::numbers::pi * i / 4)));
+}
+
+TEST_F(Options, classes_reach_the_synthetic_data) {
+  const Outcome o = run(training({"--steps", "1", "--classes", "5", "--save", in_folder("w.safetensors")}));
+  ASSERT_EQ(o.status, 0) << o.err;
+  EXPECT_NE(o.err.find("40 samples, 5 classes"), std::string::npos) << o.err;
+  EXPECT_EQ(run({"eval", "--model", "lenet", "--classes", "5", "--limit", "8", "--weights", in_folder("w.safetensors")}).status, 0);
+  expect_refused({"eval", "--model", "lenet", "--limit", "8", "--weights", in_folder("w.safetensors")}, 1, "fc3.bias is float32 [5], accepted: float32 [10]");
+}
+
+TEST_F(Options, dropout_of_everything_is_accepted) {
+  const Outcome o = run({"train", "--model", "alexnet", "--input", "3x64x64", "--batch-size", "2", "--limit", "2", "--eval-every", "0", "--dropout", "1", "--log-dir",
+                         in_folder("log")});
+  ASSERT_EQ(o.status, 0) << o.err;
+  // Behind the last dropout all pictures look alike: the last layer sees its own bias only, so that the loss is near ln 10.
+  EXPECT_NEAR(losses("log").at(0), std::log(10.0), 0.1) << "the bias is uniform within 1 / sqrt(4096)";
+}
+
+TEST_F(Options, an_operator_is_described_by_name) {
+  const Outcome o = run({"ops", "softmax"});
+  EXPECT_EQ(o.status, 0) << o.err;
+  for (const char* text : {"softmax(x) -> y\n", "  axis: integer, ", "  gradient: keeps y\n", "  variant "})
+    EXPECT_NE(o.out.find(text), std::string::npos) << text << "\n" << o.out;
+}
+
+/// A model with batch normalisation and dropout, on augmented pictures: six steps in two epochs.
+class Deterministic : public Options {
+ protected:
+  Words with(const Words& more) const {
+    Words out{"train", "--model", "mobilenet_v2", "--limit", "24", "--batch-size", "8", "--augment", "standard", "--eval-every", "0"};
+    out.insert(out.end(), more.begin(), more.end());
+    return out;
+  }
+};
+
+TEST_F(Deterministic, eager_graph_and_resumed_runs_give_the_same_bytes) {
+  const auto bytes_after = [this](const Words& more) {
+    Words arguments = with(more);
+    arguments.insert(arguments.end(), {"--save", in_folder("w.safetensors")});
+    const Outcome o = run(arguments);
+    EXPECT_EQ(o.status, 0) << o.err;
+    return read_text(folder() / "w.safetensors");
+  };
+  const std::string whole = bytes_after({"--epochs", "2"});
+  EXPECT_TRUE(whole == bytes_after({"--epochs", "2", "--frontend", "graph", "--graph-passes", "none"})) << "the front ends differ";
+  EXPECT_FALSE(whole == bytes_after({"--epochs", "2", "--seed", "2"})) << "or the comparison sees nothing";
+  for (const std::string frontend : {"eager", "graph"}) {
+    const Words options{"--frontend", frontend, "--graph-passes", "none", "--checkpoint-dir", in_folder(frontend)};
+    Words first = options, second = options;
+    first.insert(first.end(), {"--steps", "4"});  // in the middle of the second epoch
+    ASSERT_EQ(run(with(first)).status, 0);
+    second.insert(second.end(), {"--epochs", "2", "--resume", in_folder(frontend + "/checkpoint-4.safetensors")});
+    EXPECT_TRUE(whole == bytes_after(second)) << "resumed, " << frontend;
+  }
+}
+
+}  // namespace
+}  // namespace gemel::testing
