@@ -62,12 +62,12 @@ void each_element(const Geometry& g, F f) {
 }
 
 Specs infer(const Specs& in, const Attributes& a) {
-  check_floating("avg_pool2d", "x", in[0]);
+  check_float32("avg_pool2d", "x", in[0]);
   const Geometry g = pooling::checked_geometry("avg_pool2d", in[0], a);
   return {{{g.n, g.p, g.q, g.c}, in[0].dtype}};
 }
 Specs gradient_infer(const Specs& in, const Attributes& a) {
-  check_floating("avg_pool2d_gradient", "dy", in[0]);
+  check_float32("avg_pool2d_gradient", "dy", in[0]);
   const Spec x{a.shape("shape"), in[0].dtype};
   const Geometry g = pooling::checked_geometry("avg_pool2d_gradient", x, a);
   check_shape("avg_pool2d_gradient", "dy", in[0], {g.n, g.p, g.q, g.c});
@@ -107,13 +107,13 @@ void gradient_launch(Launch& l) {
 // ---- adaptive_avg_pool2d and its gradient
 void check_extents(const char* op, const Shape& x, const std::vector<std::int64_t>& extents) {
   if (extents.size() != 2 || extents[0] < 1 || extents[1] < 1)
-    throw ShapeError(fmt::format("{}: extents are {}; accepted: two numbers of at least 1", op, to_string(Shape(extents))));
+    throw ShapeError(fmt::format("{}: extents are {}; accepted: two numbers of at least 1", op, to_string(Attributes::Item(extents))));
   if (x[1] < 1 || x[2] < 1)
     throw ShapeError(fmt::format("{}: x is {}; accepted: images of at least 1 x 1", op, to_string(x)));
 }
 
 Specs adaptive_infer(const Specs& in, const Attributes& a) {
-  check_floating("adaptive_avg_pool2d", "x", in[0]);
+  check_float32("adaptive_avg_pool2d", "x", in[0]);
   check_rank("adaptive_avg_pool2d", "x", in[0], 4);
   const Shape& x = in[0].shape;
   const auto& extents = a.integers("extents");
@@ -122,7 +122,7 @@ Specs adaptive_infer(const Specs& in, const Attributes& a) {
 }
 Specs adaptive_gradient_infer(const Specs& in, const Attributes& a) {
   const char* op = "adaptive_avg_pool2d_gradient";
-  check_floating(op, "dy", in[0]);
+  check_float32(op, "dy", in[0]);
   check_rank(op, "dy", in[0], 4);
   const Spec x{a.shape("shape"), in[0].dtype};
   check_rank(op, "x", x, 4);
@@ -225,6 +225,8 @@ const OpDef& avg_pool2d_def() {
       },
       .rejected = [] {
         return std::vector<Rejected>{
+            {{{Shape{1, 4, 4, 3}, DType::bfloat16}}, attributes_of({}), "avg_pool2d: x is bfloat16 [1, 4, 4, 3]; accepted: float32"},
+            {{f32({1, 4, 4, 3})}, attributes_of({.padding = {-2, 0}}), "avg_pool2d: padding is [-2, 0]; accepted: two numbers of at least 0"},
             {{f32({1, 4, 4, 3})}, attributes_of({.padding = {0, 2}}),
              "avg_pool2d: padding is [0, 2] for a kernel of 2 x 2; accepted: at most half the kernel"},
             {{f32({1, 4, 4, 3})}, attributes_of({.kernel = {5, 2}}),
@@ -281,6 +283,8 @@ const OpDef& adaptive_avg_pool2d_def() {
       .rejected = [] {
         return std::vector<Rejected>{{{f32({1, 4, 4, 3})}, {{"extents", Axes{0, 1}}},
                                       "adaptive_avg_pool2d: extents are [0, 1]; accepted: two numbers of at least 1"},
+                                     {{f32({1, 4, 4, 3})}, {{"extents", Axes{-1, 1}}},
+                                      "adaptive_avg_pool2d: extents are [-1, 1]; accepted: two numbers of at least 1"},
                                      {{f32({1, 0, 4, 3})}, {{"extents", Axes{1, 1}}},
                                       "adaptive_avg_pool2d: x is [1, 0, 4, 3]; accepted: images of at least 1 x 1"}};
       }};

@@ -9,16 +9,24 @@
 
 namespace gemel {
 
-void check_floating(const char* op, const char* name, const Spec& spec) {
-  if (!is_floating(spec.dtype)) throw ShapeError(fmt::format("{}: {} is {}; accepted: a floating type", op, name, to_string(spec)));
+namespace {
+void check_type(const char* op, const char* name, const Spec& spec, std::initializer_list<DType> types, const char* accepted) {
+  if (std::find(types.begin(), types.end(), spec.dtype) == types.end())
+    throw ShapeError(fmt::format("{}: {} is {}; accepted: {}", op, name, to_string(spec), accepted));
 }
+}  // namespace
 
 void check_float32(const char* op, const char* name, const Spec& spec) {
-  if (spec.dtype != DType::float32) throw ShapeError(fmt::format("{}: {} is {}; accepted: float32", op, name, to_string(spec)));
+  check_type(op, name, spec, {DType::float32}, "float32");
 }
-
+void check_number(const char* op, const char* name, const Spec& spec) {
+  check_type(op, name, spec, {DType::float32, DType::int32, DType::int64}, "float32, int32 or int64");
+}
+void check_computes(const char* op, const char* name, const Spec& spec) {
+  check_type(op, name, spec, {DType::float32, DType::int32, DType::int64, DType::boolean}, "float32, int32, int64 or bool");
+}
 void check_integer(const char* op, const char* name, const Spec& spec) {
-  if (!is_integer(spec.dtype)) throw ShapeError(fmt::format("{}: {} is {}; accepted: int32 or int64", op, name, to_string(spec)));
+  check_type(op, name, spec, {DType::int32, DType::int64}, "int32 or int64");
 }
 
 void check_same_dtype(const char* op, const Spec& a, const Spec& b) {

@@ -11,10 +11,13 @@
 
 namespace gemel {
 
-/// @throws ShapeError `op: NAME is int32 [2]; accepted: a floating type`
-void check_floating(const char* op, const char* name, const Spec& spec);
-/// Kernels that take float32 alone. @throws ShapeError `op: NAME is float16 [2]; accepted: float32`
+// Operators that compute accept the types that their kernels compute with; those that only move elements take any type.
+/// @throws ShapeError `op: NAME is bfloat16 [2]; accepted: float32`
 void check_float32(const char* op, const char* name, const Spec& spec);
+/// float32, int32 or int64
+void check_number(const char* op, const char* name, const Spec& spec);
+/// float32, int32, int64 or bool
+void check_computes(const char* op, const char* name, const Spec& spec);
 void check_integer(const char* op, const char* name, const Spec& spec);
 void check_same_dtype(const char* op, const Spec& a, const Spec& b);
 void check_rank(const char* op, const char* name, const Spec& spec, int rank);

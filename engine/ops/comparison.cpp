@@ -19,6 +19,7 @@ void compared(const HostCall& c) {
 Specs where_infer(const Specs& in, const Attributes&) {
   check_takes<Takes::booleans>("where", "condition", in[0]);
   check_same_dtype("where", in[1], in[2]);
+  check_takes<Takes::anything>("where", "a", in[1]);
   return {{broadcast_shapes("where", in[0].shape, broadcast_shapes("where", in[1].shape, in[2].shape)), in[1].dtype}};
 }
 
@@ -102,7 +103,9 @@ const OpDef& where_def() {
     d.rejected = [] {
       return std::vector<Rejected>{
           {{f32({2}), f32({2}), f32({2})}, {}, "where: condition is float32 [2]; accepted: bool"},
-          {{b8({2}), f32({2}), i32({2})}, {}, "where: float32 [2] and int32 [2] differ in element type; accepted: equal types, cast one"}};
+          {{b8({2}), f32({2}), i32({2})}, {}, "where: float32 [2] and int32 [2] differ in element type; accepted: equal types, cast one"},
+          {{b8({2}), {Shape{2}, DType::float16}, {Shape{2}, DType::float16}}, {},
+           "where: a is float16 [2]; accepted: float32, int32, int64 or bool"}};
     };
     return d;
   }();

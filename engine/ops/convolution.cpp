@@ -48,7 +48,7 @@ void check_options(const char* op, const Attributes& a) {
   for (const auto& [name, least] : {std::pair{"stride", 1}, {"padding", 0}, {"dilation", 1}}) {
     const auto& v = a.integers(name);
     if (v.size() != 2 || v[0] < least || v[1] < least)
-      throw ShapeError(fmt::format("{}: {} is {}; accepted: two numbers of at least {}", op, name, to_string(Shape(v)), least));
+      throw ShapeError(fmt::format("{}: {} is {}; accepted: two numbers of at least {}", op, name, to_string(Attributes::Item(v)), least));
   }
   if (a.integer("groups") < 1)
     throw ShapeError(fmt::format("{}: groups is {}; accepted: at least 1", op, a.integer("groups")));
@@ -84,7 +84,7 @@ Geometry checked_geometry(const char* op, const Spec& x, const Spec& w, const At
 template <Direction d>
 Specs infer(const Specs& in, const Attributes& a) {
   constexpr const char* op = name_of(d);
-  check_floating(op, d == forward ? "x" : "dy", in[0]);
+  check_float32(op, d == forward ? "x" : "dy", in[0]);
   check_same_dtype(op, in[0], in[1]);
   const Spec given{d == forward ? in[0].shape : a.shape("shape"), in[0].dtype};
   const Geometry g = d == Direction::weights ? checked_geometry(op, in[1], given, a) : checked_geometry(op, given, in[1], a);
@@ -197,9 +197,12 @@ std::vector<Sample> samples() {
 
 std::vector<Rejected> forward_rejected() {
   const Spec x = f32({1, 4, 4, 3});
-  return {{{i32({1, 4, 4, 3}), i32({3, 3, 3, 8})}, attributes_of({}), "conv2d: x is int32 [1, 4, 4, 3]; accepted: a floating type"},
+  return {{{i32({1, 4, 4, 3}), i32({3, 3, 3, 8})}, attributes_of({}), "conv2d: x is int32 [1, 4, 4, 3]; accepted: float32"},
+          {{{Shape{1, 4, 4, 3}, DType::bfloat16}, {Shape{3, 3, 3, 8}, DType::bfloat16}}, attributes_of({}),
+           "conv2d: x is bfloat16 [1, 4, 4, 3]; accepted: float32"},
           {{f32({4, 4, 3}), f32({3, 3, 3, 8})}, attributes_of({}), "conv2d: x is [4, 4, 3], of rank 3; accepted: rank 4"},
           {{x, f32({3, 3, 3, 8})}, attributes_of({.stride = {0, 1}}), "conv2d: stride is [0, 1]; accepted: two numbers of at least 1"},
+          {{x, f32({3, 3, 3, 8})}, attributes_of({.padding = {-1, 0}}), "conv2d: padding is [-1, 0]; accepted: two numbers of at least 0"},
           {{x, f32({3, 3, 3, 8})}, attributes_of({.groups = 0}), "conv2d: groups is 0; accepted: at least 1"},
           {{x, f32({3, 3, 3, 8})}, attributes_of({.groups = 2}),
            "conv2d: 3 channels of x [1, 4, 4, 3] and 8 filters of w [3, 3, 3, 8] are not divisible by 2 groups; accepted: a divisor of both"},

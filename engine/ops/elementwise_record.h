@@ -18,7 +18,7 @@ struct Literal {
 };
 
 /// Element types that an operator takes, and what it gives: the same type, or bool.
-enum class Takes { floating, numbers, booleans, anything };
+enum class Takes { float32, numbers, booleans, anything };
 enum class Gives { same, boolean };
 
 /// What tells one elementwise operator from another.
@@ -32,17 +32,17 @@ struct ElementwiseParts {
 
 /// Types, and how its samples' inputs are filled.
 struct Kind {
-  Takes takes = Takes::floating;
+  Takes takes = Takes::float32;
   Gives gives = Gives::same;
   Fill a = {}, b = {};
 };
 
-/// @throws ShapeError `op: NAME is bool [2]; accepted: a number type`
+/// @throws ShapeError `op: NAME is bool [2]; accepted: float32, int32 or int64`
 template <Takes takes>
 void check_takes(const char* op, const char* name, const Spec& spec) {
-  if constexpr (takes == Takes::floating) check_floating(op, name, spec);
-  if (takes == Takes::numbers && spec.dtype == DType::boolean)
-    throw ShapeError(std::string(op) + ": " + name + " is " + to_string(spec) + "; accepted: a number type");
+  if constexpr (takes == Takes::float32) check_float32(op, name, spec);
+  if constexpr (takes == Takes::numbers) check_number(op, name, spec);
+  if constexpr (takes == Takes::anything) check_computes(op, name, spec);
   if (takes == Takes::booleans && spec.dtype != DType::boolean)
     throw ShapeError(std::string(op) + ": " + name + " is " + to_string(spec) + "; accepted: bool");
 }
@@ -66,18 +66,27 @@ Specs binary_infer(const Specs& in, const Attributes&) {
   return {{broadcast_shapes(name.text, in[0].shape, in[1].shape), kind.gives == Gives::boolean ? DType::boolean : in[0].dtype}};
 }
 
-/// A type that the operator refuses, and the words after "op: x is ...".
+/// Types that the operator refuses, and the words after "op: x is ...".
 template <Takes takes>
-constexpr DType kRefused = takes == Takes::floating ? DType::int32 : takes == Takes::numbers ? DType::boolean : DType::float32;
+std::vector<Spec> refused() {
+  const auto of = [](DType dtype) { return Spec{Shape{2}, dtype}; };
+  if (takes == Takes::float32) return {of(DType::int32), of(DType::bfloat16)};
+  if (takes == Takes::numbers) return {of(DType::boolean), of(DType::float16), of(DType::bfloat16)};
+  if (takes == Takes::booleans) return {of(DType::float32)};
+  return {of(DType::float16), of(DType::bfloat16)};
+}
 template <Takes takes>
-constexpr const char* kAccepted = takes == Takes::floating  ? "a floating type"
-                                  : takes == Takes::numbers ? "a number type"
-                                                            : "bool";
+constexpr const char* kAccepted = takes == Takes::float32    ? "float32"
+                                  : takes == Takes::numbers  ? "float32, int32 or int64"
+                                  : takes == Takes::booleans ? "bool"
+                                                             : "float32, int32, int64 or bool";
 
 template <Literal name, Takes takes>
 std::vector<Rejected> unary_rejected() {
-  const Spec bad{Shape{2}, kRefused<takes>};
-  return {{{bad}, {}, std::string(name.text) + ": x is " + to_string(bad) + "; accepted: " + kAccepted<takes>}};
+  std::vector<Rejected> out;
+  for (const Spec& bad : refused<takes>())
+    out.push_back({{bad}, {}, std::string(name.text) + ": x is " + to_string(bad) + "; accepted: " + kAccepted<takes>});
+  return out;
 }
 
 template <Literal name, Takes takes>
@@ -87,8 +96,7 @@ std::vector<Rejected> binary_rejected() {
   std::vector<Rejected> out{
       {{of({2, 3}), of({2})}, {}, op + ": [2, 3] and [2] do not broadcast; accepted: equal extents or 1, from the last axis"},
       {{f32({2}), i32({2})}, {}, op + ": float32 [2] and int32 [2] differ in element type; accepted: equal types, cast one"}};
-  const Spec bad{Shape{2}, kRefused<takes>};
-  if (takes != Takes::anything) out.push_back({{bad, bad}, {}, op + ": a is " + to_string(bad) + "; accepted: " + kAccepted<takes>});
+  for (const Spec& bad : refused<takes>()) out.push_back({{bad, bad}, {}, op + ": a is " + to_string(bad) + "; accepted: " + kAccepted<takes>});
   return out;
 }
 
@@ -110,7 +118,7 @@ OpDef unary_record(const ElementwiseParts& parts) {
   OpDef def = elementwise_record(name.text, {"x"}, parts);
   def.infer = unary_infer<name, kind>;
   if (kind.gives == Gives::same) def.may_reuse = {{0, 0}};
-  if (kind.takes != Takes::anything) def.rejected = unary_rejected<name, kind.takes>;
+  def.rejected = unary_rejected<name, kind.takes>;
   def.samples = [] {
     std::vector<Sample> out;
     for (const Shape& s : {Shape{3, 5}, Shape{}, Shape{65, 33}, Shape{0}}) out.push_back({{taken<kind.takes>(s)}, {}, {kind.a}});

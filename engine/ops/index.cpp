@@ -91,7 +91,7 @@ void gather_items_launch(Launch& l) {
 }
 
 Specs scatter_add_infer(const Specs& in, const Attributes& a) {
-  if (in[0].dtype == DType::boolean) throw ShapeError(fmt::format("scatter_add: x is {}; accepted: a number type", to_string(in[0])));
+  check_number("scatter_add", "x", in[0]);
   check_same_dtype("scatter_add", in[0], in[2]);
   check_shape("scatter_add", "updates", in[2], gathered_shape("scatter_add", in[0], in[1], a));
   return {in[0]};
@@ -231,7 +231,9 @@ const OpDef& scatter_add_def() {
         return std::vector<Rejected>{
             {{f32({3, 2}), i32({4}), f32({4, 3})}, along(0), "scatter_add: updates is [4, 3]; accepted: [4, 2]"},
             {{f32({3, 2}), i32({4}), i32({4, 2})}, along(0), "scatter_add: float32 [3, 2] and int32 [4, 2] differ in element type; accepted: equal types, cast one"},
-            {{b8({3}), i32({4}), b8({4})}, along(0), "scatter_add: x is bool [3]; accepted: a number type"}};
+            {{b8({3}), i32({4}), b8({4})}, along(0), "scatter_add: x is bool [3]; accepted: float32, int32 or int64"},
+            {{{Shape{3}, DType::bfloat16}, i32({4}), {Shape{4}, DType::bfloat16}}, along(0),
+             "scatter_add: x is bfloat16 [3]; accepted: float32, int32 or int64"}};
       }};
   return def;
 }

@@ -23,7 +23,7 @@ Sides sides(const Shape& a, const Shape& b, const Attributes& t) {
 }
 
 Specs infer(const Specs& in, const Attributes& t) {
-  check_floating("matmul", "a", in[0]);
+  check_float32("matmul", "a", in[0]);
   check_same_dtype("matmul", in[0], in[1]);
   for (int i : {0, 1})
     if (in[at(i)].shape.rank() < 2)
@@ -132,7 +132,8 @@ std::vector<Rejected> rejected() {
   return {{{f32({2, 3}), f32({2, 3})}, plain,
            "matmul: a [2, 3] by b [2, 3] do not fit: 3 columns meet 2 rows; accepted: equal inner extents"},
           {{f32({3}), f32({3, 2})}, plain, "matmul: a is [3]; accepted: two axes or more"},
-          {{i32({2, 2}), i32({2, 2})}, plain, "matmul: a is int32 [2, 2]; accepted: a floating type"},
+          {{i32({2, 2}), i32({2, 2})}, plain, "matmul: a is int32 [2, 2]; accepted: float32"},
+          {{{Shape{2, 2}, DType::float16}, {Shape{2, 2}, DType::float16}}, plain, "matmul: a is float16 [2, 2]; accepted: float32"},
           {{f32({2, 3, 4}), f32({3, 4, 5})}, plain,
            "matmul: leading axes of a [2, 3, 4] and b [3, 4, 5] differ; accepted: equal, or none on one side"}};
 }

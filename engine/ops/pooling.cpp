@@ -22,7 +22,7 @@ std::int64_t output_extent(std::int64_t in, const Window& v, std::size_t axis) {
 void check_pair(const char* op, const Attributes& a, const char* name, std::int64_t least) {
   const auto& v = a.integers(name);
   if (v.size() != 2 || v[0] < least || v[1] < least)
-    throw ShapeError(fmt::format("{}: {} is {}; accepted: two numbers of at least {}", op, name, to_string(Shape(v)), least));
+    throw ShapeError(fmt::format("{}: {} is {}; accepted: two numbers of at least {}", op, name, to_string(Attributes::Item(v)), least));
 }
 
 }  // namespace

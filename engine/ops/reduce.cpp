@@ -105,10 +105,12 @@ std::vector<Sample> samples() {
 template <Literal name, Takes takes>
 std::vector<Rejected> rejected() {
   const std::string op = name.text;
-  const Spec bad{Shape{2}, kRefused<takes>};
-  return {{{f32({3, 5})}, over({2}, false), op + ": axis 2 is out of range for x [3, 5]; accepted: -2..1"},
-          {{f32({3, 5})}, over({0, -2}, false), op + ": an axis is given twice; accepted: each axis of x [3, 5] once"},
-          {{bad}, over({}, false), op + ": x is " + to_string(bad) + "; accepted: " + kAccepted<takes>}};
+  std::vector<Rejected> out{
+      {{f32({3, 5})}, over({2}, false), op + ": axis 2 is out of range for x [3, 5]; accepted: -2..1"},
+      {{f32({3, 5})}, over({0, -2}, false), op + ": an axis is given twice; accepted: each axis of x [3, 5] once"}};
+  for (const Spec& bad : refused<takes>())
+    out.push_back({{bad}, over({}, false), op + ": x is " + to_string(bad) + "; accepted: " + kAccepted<takes>});
+  return out;
 }
 
 OpDef reduction(const char* name, const char* doc) {
@@ -179,13 +181,13 @@ const OpDef& sum_def() {
 const OpDef& mean_def() {
   static const OpDef def = [] {
     OpDef d = reduction("mean", "Mean over axes.");
-    d.infer = infer<"mean", Takes::floating>;
+    d.infer = infer<"mean", Takes::float32>;
     d.reference = mean_reference;
     d.gradient = mean_gradient;
     d.gradient_reads = {nothing};
     d.variants = reduce_variants<Reduction::mean>();
-    d.samples = samples<Takes::floating, Fill{}>;
-    d.rejected = rejected<"mean", Takes::floating>;
+    d.samples = samples<Takes::float32, Fill{}>;
+    d.rejected = rejected<"mean", Takes::float32>;
     return d;
   }();
   return def;
@@ -229,7 +231,7 @@ const OpDef& argmax_def() {
       .rejected = [] {
         return std::vector<Rejected>{
             {{f32({3, 0})}, {{"axis", std::int64_t{1}}}, "argmax: x [3, 0] has no elements along axis 1; accepted: at least one"},
-            {{b8({3})}, {{"axis", std::int64_t{0}}}, "argmax: x is bool [3]; accepted: a number type"}};
+            {{b8({3})}, {{"axis", std::int64_t{0}}}, "argmax: x is bool [3]; accepted: float32, int32 or int64"}};
       }};
   return def;
 }
