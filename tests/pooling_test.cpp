@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "engine/autograd.h"
+#include "engine/base/span.h"
 #include "engine/ops/ops.h"
 #include "engine/session.h"
 #include "tests/test_device.h"
@@ -21,6 +22,25 @@ TEST(Pooling, first_of_equal_maxima_takes_the_gradient) {
   const Value x = leaf(tensor(session, {1, 2, 4, 1}, {1, 3, 0, 0, 3, 3, 0, 0}));
   const Values dx = gradient({max_pool2d(x, {})}, {x});
   EXPECT_EQ(read(dx[0]), (std::vector<double>{0, 1, 1, 0, 0, 0, 0, 0}));
+}
+
+TEST(Pooling, the_first_tap_inside_the_image_wins_where_all_are_minus_infinity) {
+  const double low = -std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  const auto reference = Session::reference();
+  Session device(test_device());
+  for (Session* session : {reference.get(), &device})
+    for (std::int64_t channels : {1, 16}) {
+      const auto x_of = [&](const std::vector<double>& image) {
+        std::vector<double> x;
+        for (double v : image) x.insert(x.end(), at(channels), v);
+        return leaf(tensor(*session, {1, 2, 2, channels}, x));
+      };
+      const Value x = x_of({low, low, low, low}), y = max_pool2d(x, {.kernel = {3, 3}, .stride = {3, 3}, .padding = {1, 1}});
+      EXPECT_EQ(read(y)[0], low);
+      EXPECT_EQ(read(sum(gradient({y}, {x})[0], {3})), (std::vector<double>{static_cast<double>(channels), 0, 0, 0}));
+      const Value mixed = x_of({low, nan, 5, low});
+      EXPECT_EQ(read(sum(gradient({max_pool2d(mixed, {})}, {mixed})[0], {3})), (std::vector<double>{0, static_cast<double>(channels), 0, 0}));
+    }
 }
 
 TEST(Pooling, max_keeps_what_is_not_a_number) {

@@ -54,7 +54,7 @@ Window window_of(const Backward& b) { return geometry_of(Shape{0, 0, 0, 0}, b.at
 
 // ---- max_pool2d
 Specs forward_infer(const Specs& in, const Attributes& a) {
-  check_floating("max_pool2d", "x", in[0]);
+  check_float32("max_pool2d", "x", in[0]);
   const Shape y = pooled(pooling::checked_geometry("max_pool2d", in[0], a));
   return {{y, in[0].dtype}, {y, DType::int32}};
 }
@@ -69,7 +69,7 @@ void forward_reference(const HostCall& call) {
   pooling::each_tap(g, [&](std::int64_t tap, std::int64_t from, std::int64_t to) {
     for (std::int64_t c = 0; c < g.c; ++c) {
       const double v = x[at(from * g.c + c)];
-      if (!(v > y[at(to * g.c + c)]) && !std::isnan(v)) continue;
+      if (!(v > y[at(to * g.c + c)]) && !std::isnan(v) && tap_out[at(to * g.c + c)] >= 0) continue;  // the first one, if all are -infinity
       y[at(to * g.c + c)] = v;
       tap_out[at(to * g.c + c)] = tap;
     }
@@ -85,7 +85,7 @@ void forward_launch(Launch& l) {
 // ---- max_pool2d_gradient
 Specs gradient_infer(const Specs& in, const Attributes& a) {
   const char* op = "max_pool2d_gradient";
-  check_floating(op, "dy", in[0]);
+  check_float32(op, "dy", in[0]);
   const Spec x{a.shape("shape"), in[0].dtype};
   const Shape y = pooled(pooling::checked_geometry(op, x, a));
   check_shape(op, "dy", in[0], y);
@@ -113,7 +113,7 @@ void gradient_launch(Launch& l) {
 
 // ---- max_pool2d_pick
 Specs pick_infer(const Specs& in, const Attributes& a) {
-  check_floating("max_pool2d_pick", "x", in[0]);
+  check_float32("max_pool2d_pick", "x", in[0]);
   const Shape y = pooled(pooling::checked_geometry("max_pool2d_pick", in[0], a));
   check_taps("max_pool2d_pick", in[1], y);
   return {{y, in[0].dtype}};
@@ -167,10 +167,12 @@ std::vector<Sample> tap_samples() {
 
 std::vector<Rejected> forward_rejected() {
   const Spec x = f32({1, 4, 4, 3});
-  return {{{i32({1, 4, 4, 3})}, attributes_of({}), "max_pool2d: x is int32 [1, 4, 4, 3]; accepted: a floating type"},
+  return {{{i32({1, 4, 4, 3})}, attributes_of({}), "max_pool2d: x is int32 [1, 4, 4, 3]; accepted: float32"},
+          {{{Shape{1, 4, 4, 3}, DType::float16}}, attributes_of({}), "max_pool2d: x is float16 [1, 4, 4, 3]; accepted: float32"},
           {{f32({4, 4, 3})}, attributes_of({}), "max_pool2d: x is [4, 4, 3], of rank 3; accepted: rank 4"},
           {{x}, attributes_of({.kernel = {0, 2}}), "max_pool2d: kernel is [0, 2]; accepted: two numbers of at least 1"},
           {{x}, attributes_of({.stride = {2, 0}}), "max_pool2d: stride is [2, 0]; accepted: two numbers of at least 1"},
+          {{x}, attributes_of({.padding = {0, -1}}), "max_pool2d: padding is [0, -1]; accepted: two numbers of at least 0"},
           {{x}, attributes_of({.padding = {2, 1}}),
            "max_pool2d: padding is [2, 1] for a kernel of 2 x 2; accepted: at most half the kernel"},
           {{x}, attributes_of({.kernel = {5, 2}}),
@@ -182,7 +184,7 @@ std::vector<Rejected> forward_rejected() {
 const OpDef& max_pool2d_def() {
   static const OpDef def{
       .name = "max_pool2d",
-      .doc = "Maximum of each window, the first among equals; tap tells where in the window it is.",
+      .doc = "Maximum of each window, the first among equals, NaN where one is; tap tells where in the window it is.",
       .inputs = {"x"},
       .outputs = {"y", "tap"},
       .attributes = attribute_defs(),

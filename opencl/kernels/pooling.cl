@@ -20,7 +20,7 @@
 __kernel void max_pool(__global const float* x, __global float* y, __global int* tap, GEOMETRY, const long items) {
   POSITION(p, q)
   real best = -INFINITY;
-  whole at = -1;
+  whole at = -1;  // the first tap inside the image wins where all are -INFINITY
   for (int ri = 0; ri < r; ++ri) {
     const int hi = row * sh - ph + ri * dh;
     if (hi < 0 || hi >= h) continue;
@@ -28,7 +28,7 @@ __kernel void max_pool(__global const float* x, __global float* y, __global int*
       const int wi = column * sw - pw + si * dw;
       if (wi < 0 || wi >= w) continue;
       const real v = LOAD(x + ((image * h + hi) * w + wi) * c + channel);
-      const whole wins = (v > best) | (v != v);
+      const whole wins = (v > best) | (v != v) | (at < 0);
       best = select(best, v, wins);
       at = select(at, (whole)(ri * s + si), wins);
     }
