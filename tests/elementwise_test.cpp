@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "engine/autograd.h"
 #include "engine/ops/ops.h"
@@ -38,6 +39,19 @@ TEST_P(Elementwise, nan_passes_through_relu_clamp_and_maximum) {
     EXPECT_TRUE(std::isnan(read(best)[0]));
     EXPECT_TRUE(std::isnan(read(best)[1]));
     EXPECT_FALSE(std::isnan(read(best)[2]));
+  }
+}
+
+TEST_P(Elementwise, gelu_keeps_its_digits_where_it_is_small) {
+  const std::vector<double> at{-5.5, -4, -2, 0, 3};
+  const Value x = leaf(vector(at)), y = gelu(x);
+  const std::vector<double> got = read(y), slope = read(gradient({y}, {x})[0]);
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    const double phi = 0.5 * std::erfc(-at[i] / std::numbers::sqrt2);
+    const double expected = at[i] * phi, steep = phi + at[i] * std::exp(-at[i] * at[i] / 2) / std::sqrt(2 * std::numbers::pi);
+    // OpenCL grants erfc 16 units in the last place, and exp(-15) is that much less exact than its argument: 2e-6 together.
+    EXPECT_LE(std::fabs(got[i] - expected), 2e-6 * std::fabs(expected)) << at[i];
+    EXPECT_LE(std::fabs(slope[i] - steep), 4e-6 * std::fabs(steep)) << at[i];
   }
 }
 

@@ -26,7 +26,7 @@ void derivative_of_reals(const HostCall& c) {
 
 template <Literal name>
 Specs derivative_infer(const Specs& in, const Attributes&) {
-  check_floating(name.text, "dy", in[0]);
+  check_float32(name.text, "dy", in[0]);
   check_same_dtype(name.text, in[0], in[1]);
   check_shape(name.text, "dy", in[0], in[1].shape);
   return {in[0]};
@@ -46,7 +46,7 @@ OpDef derivative_record(const ElementwiseParts& parts) {
   def.rejected = [] {
     const std::string op = name.text;
     return std::vector<Rejected>{{{f32({2}), f32({3})}, {}, op + ": dy is [2]; accepted: [3]"},
-                                 {{i32({2}), i32({2})}, {}, op + ": dy is int32 [2]; accepted: a floating type"}};
+                                 {{i32({2}), i32({2})}, {}, op + ": dy is int32 [2]; accepted: float32"}};
   };
   return def;
 }
@@ -56,7 +56,7 @@ OpDef bounded_record(OpDef def) {
   def.attributes = {{"low", Type::real, "least value"}, {"high", Type::real, "greatest value"}};
   def.elementwise->scalars = {"low", "high"};
   def.infer = [](const Specs& in, const Attributes& a) -> Specs {
-    check_floating("clamp", "x", in.back());
+    check_float32("clamp", "x", in.back());
     if (in.size() == 2) check_shape("clamp_gradient", "dy", in[0], in[1].shape);
     if (!(a.real("low") <= a.real("high")))
       throw ShapeError(fmt::format("clamp: low is {}, high is {}; accepted: low up to high", a.real("low"), a.real("high")));
@@ -172,7 +172,7 @@ const OpDef& hard_swish_gradient_def() {
 const OpDef& gelu_def() {
   static const OpDef def = unary_record<"gelu">(
       {.doc = "x Phi(x), exact, where Phi is the normal distribution function.",
-       .body = "0.5f * x0 * (1.0f + erf(x0 * M_SQRT1_2_F))",
+       .body = "0.5f * x0 * erfc(-x0 * M_SQRT1_2_F)",
        .reference = of_reals<[](double x) { return 0.5 * x * std::erfc(-x / std::numbers::sqrt2); }>,
        .gradient = [](const Backward& b) -> Values { return {gelu_gradient(b.gradient(0), b.input(0))}; },
        .reads = {inputs(0)}});
@@ -183,7 +183,7 @@ const OpDef& gelu_gradient_def() {
   // f' = Phi(x) + x phi(x),  f'' = phi(x) (2 - x x),  where phi(x) = exp(-x x / 2) / sqrt(2 pi)
   static const OpDef def = derivative_record<"gelu_gradient", Fill{}>(
       {.doc = "dy times the derivative of gelu at u.",
-       .body = "x0 * (0.5f * (1.0f + erf(x1 * M_SQRT1_2_F)) + x1 * 0.3989422804f * exp(-0.5f * x1 * x1))",
+       .body = "x0 * (0.5f * erfc(-x1 * M_SQRT1_2_F) + x1 * 0.3989422804f * exp(-0.5f * x1 * x1))",
        .reference = derivative_of_reals<[](double dy, double u) {
          return dy * (0.5 * std::erfc(-u / std::numbers::sqrt2) + u * kInvSqrt2Pi * std::exp(-0.5 * u * u));
        }>,
@@ -220,7 +220,7 @@ const OpDef& clamp_def() {
     };
     d.rejected = [] {
       return std::vector<Rejected>{{{f32({2})}, {{"low", 2.0}, {"high", 1.5}}, "clamp: low is 2, high is 1.5; accepted: low up to high"},
-                                   {{i32({2})}, {{"low", 0.0}, {"high", 1.0}}, "clamp: x is int32 [2]; accepted: a floating type"}};
+                                   {{i32({2})}, {{"low", 0.0}, {"high", 1.0}}, "clamp: x is int32 [2]; accepted: float32"}};
     };
     return d;
   }();
