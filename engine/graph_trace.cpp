@@ -57,7 +57,7 @@ int GraphTrace::define(const Value& v, std::string name) {
   const int slot = static_cast<int>(program_.slots.size());
   slot_of_[v.storage()] = slot;
   if (!v.storage()->memory) v.storage()->graph = name_;
-  program_.slots.push_back({v.spec().bytes(), nullptr, std::move(name)});
+  program_.slots.push_back({v.spec().bytes(), nullptr, std::move(name), v.spec()});
   return slot;
 }
 
@@ -71,18 +71,17 @@ Program::Use GraphTrace::use_bound(const Value& v, const std::string& who) {
 }
 
 Program::Use GraphTrace::use_passed(const Value& v) {
-  const Range range{v.storage(), v.offset(), v.elements()};
-  auto it = foreign_.find(range);
-  if (it == foreign_.end()) {
-    const int slot = static_cast<int>(program_.slots.size());
-    program_.slots.push_back({v.spec().bytes(), nullptr, ""});
-    program_.inputs.push_back({slot, v.spec()});
-    it = foreign_.emplace(range, Foreign{slot, program_.captured.size()}).first;
-    program_.captured.push_back(v.detached());
-  }
   const bool tracked = has_history(v);
-  if (tracked) program_.captured[it->second.captured] = v;
-  return {it->second.slot, v.spec(), 0, version(v.storage()), tracked};
+  const Value given = tracked ? v : v.detached();
+  const auto [it, is_new] = foreign_.try_emplace(
+      Foreign{given.storage(), given.offset(), {given.shape().begin(), given.shape().end()}, given.dtype(), given.node().get(), given.output()},
+      static_cast<int>(program_.slots.size()));
+  if (is_new) {
+    program_.slots.push_back({v.spec().bytes(), nullptr, "", v.spec()});
+    program_.inputs.push_back({it->second, v.spec()});
+    program_.captured.push_back(given);
+  }
+  return {it->second, v.spec(), 0, version(v.storage()), tracked};
 }
 
 Program::Use GraphTrace::use(const Value& v, const std::string& who) {

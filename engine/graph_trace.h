@@ -66,17 +66,14 @@ class GraphTrace : public Trace {
   void check_writes(const OpDef& op, const Values& in) const;
   bool has_history(const Value& v) const;
 
-  struct Foreign {
-    int slot;
-    std::size_t captured;
-  };
-  using Range = std::tuple<std::shared_ptr<Storage>, std::int64_t, std::int64_t>;  // storage, offset, elements
+  /// A tensor and a history: storage, offset, spec, node and which of its outputs. One storage may hold many of each.
+  using Foreign = std::tuple<std::shared_ptr<Storage>, std::int64_t, std::vector<std::int64_t>, DType, const Node*, int>;
   Session& session_;
   Outside outside_;
   std::shared_ptr<const std::string> name_;
   Program program_;
   std::map<std::shared_ptr<Storage>, int> slot_of_;  // holds the storage, so its address stays its own
-  std::map<Range, Foreign> foreign_;                 // a parameter may be one of many in a slab
+  std::map<Foreign, int> foreign_;                   // slots of values from outside that are passed
   std::uint64_t first_node_;
   std::map<std::shared_ptr<Storage>, std::uint64_t> versions_;  // of memory from outside, where this program may write it
   Trace& enclosing_;                                            // in force when a body was begun

@@ -32,6 +32,7 @@ struct Program {
     std::int64_t bytes = 0;             // on the device
     std::shared_ptr<Storage> external;  // memory bound for good (parameters, statistics, constants), or null
     std::string name;                   // of a placeholder or a variable; "" for the others
+    Spec spec{};                        // of the value by which it became known
   };
   std::vector<Slot> slots;
   std::vector<Use> inputs, outputs;

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+
 #include "engine/autograd.h"
 #include "engine/base/error.h"
 #include "engine/executor.h"
@@ -104,6 +107,65 @@ TEST(Control, a_body_may_use_parts_of_one_slab) {
   EXPECT_EQ(read(g[1]), (std::vector<double>{1, 2}));
 }
 
+TEST(Control, a_value_and_its_reshape_are_two_values_of_a_body) {
+  expect_right([](const Values& v) {
+    const Value x = v[0] * v[1], flat = reshape(x, {6});
+    return weighted(cond(full(v[0].session(), b8({}), 1), [&]() -> Values { return {reshape(flat, {2, 3}) * x}; },
+                         [&]() -> Values { return {x}; })[0]);
+  }, {f32({2, 3}), f32({2, 3})});
+}
+
+TEST(Control, two_leaves_over_one_storage_get_their_own_gradients) {
+  const auto session = Session::reference();
+  const Value x = session->tensor(f32({2}), std::vector<double>{1, 2});
+  const Value a = leaf(x), b = leaf(x);
+  const Values y = cond(full(*session, b8({}), 1), [&]() -> Values { return {a * b * b}; }, [&]() -> Values { return {a}; });
+  const Values g = gradient({sum(y[0])}, {a, b});
+  EXPECT_EQ(read(g[0]), (std::vector<double>{1, 4}));  // b b
+  EXPECT_EQ(read(g[1]), (std::vector<double>{2, 8}));  // 2 a b
+}
+
+/// The last four of `trips` draws, of 8 numbers each, oldest first.
+Values four_draws(Session& s, const std::function<Value(const Value&)>& draw, std::int64_t trips) {
+  const Value nothing = full(s, f32({8}), 0), yes = full(s, b8({}), 1);
+  return while_loop([&](const Values&) { return yes; }, [&](const Values& c) -> Values { return {c[1], c[2], c[3], draw(c[3])}; },
+                    {nothing, nothing, nothing, nothing}, trips);
+}
+
+TEST(Control, every_trip_draws_from_another_state) {
+  const auto session = Session::reference();
+  const auto uniform = [&](const Value&) { return random_uniform(*session, Shape{8}, 0, 1); };
+  const auto nested = [&](const Value& last) {  // the second of two trips of an inner loop
+    return while_loop([&](const Values&) { return full(*session, b8({}), 1); }, [&](const Values&) -> Values { return {uniform(last)}; }, {last}, 2)[0];
+  };
+  for (const std::function<Value(const Value&)>& draw : {std::function<Value(const Value&)>(uniform), std::function<Value(const Value&)>(nested)}) {
+    session->begin_random_step(3);
+    const Values seen = four_draws(*session, draw, 4);
+    std::set<std::vector<double>> different{read(uniform({}))};  // nor does what follows the loop draw the same
+    for (const Value& v : seen) different.insert(read(v));
+    EXPECT_EQ(different.size(), 5u);
+    session->begin_random_step(3);
+    const Values again = four_draws(*session, draw, 4);
+    for (std::size_t i = 0; i < seen.size(); ++i) EXPECT_EQ(read(again[i]), read(seen[i]));
+  }
+}
+
+/// Dropout of what is carried, twice: y / x is the product of two masks, 0 or 4.
+Value dropped_twice(const Value& x) {
+  const Value yes = full(x.session(), b8({}), 1);
+  return while_loop([&](const Values&) { return yes; }, [](const Values& c) -> Values { return {dropout(c[0], 0.5)}; }, {x}, 2)[0];
+}
+
+TEST(Control, the_gradient_of_a_loop_draws_the_masks_of_its_trips_again) {
+  const auto session = Session::reference();
+  const Value x = leaf(full(*session, f32({256}), 1));
+  const Value y = dropped_twice(x);
+  const std::vector<double> kept = read(y);
+  EXPECT_EQ(read(gradient({sum(y)}, {x})[0]), kept);
+  // A quarter of 256 is kept by two masks, a half by one that is drawn twice: 64 +- 7 and 128 +- 8.
+  EXPECT_LT(std::count(kept.begin(), kept.end(), 4.0), 96);
+}
+
 TEST(Control, integer_values_pass_through_without_a_gradient) {
   const auto session = Session::reference();
   const Value x = leaf(session->tensor(f32({2}), std::vector<double>{1, 2}));
@@ -165,6 +227,25 @@ TEST(DeviceControl, gradients_match_the_reference_and_graph_equals_eager_bit_for
       const Values graph = executor.run(v);
       for (std::size_t i = 0; i < eager.size(); ++i) EXPECT_EQ(read_bytes(graph[i]), read_bytes(eager[i])) << "run " << run << ", result " << i;
     }
+  }
+}
+
+TEST(DeviceControl, draws_in_a_loop_are_those_of_the_eager_loop_and_of_the_reference) {
+  Session device(test_device());
+  const auto reference = Session::reference();
+  const auto state_in = [](Session& s) { return s.tensor(i64({4}), std::vector<double>{7, 11, 0, 0}); };
+  const auto step = [](const Values& in) -> Values {
+    in[0].session().random().begin(in[1]);
+    const Value x = leaf(in[0]), y = dropped_twice(x);
+    return {y.detached(), gradient({sum(y)}, {x})[0]};
+  };
+  const auto given = [&](Session& s) -> Values { return {full(s, f32({64}), 1), state_in(s)}; };
+  const Values eager = step(given(device)), exact = step(given(*reference));
+  Executor executor(device, std::make_shared<Program>(capture(device, {f32({64}), i64({4})}, step)));
+  const Values graph = executor.run(given(device));
+  for (std::size_t i = 0; i < eager.size(); ++i) {
+    EXPECT_EQ(read_bytes(graph[i]), read_bytes(eager[i]));
+    EXPECT_EQ(read(eager[i]), read(exact[i]));
   }
 }
 

@@ -265,6 +265,8 @@ Values while_loop(const std::function<Value(const Values&)>& condition, const st
   const Specs specs = specs_of(carried);
   const Part decide = capture_part(session, specs, {}, [&](const Values& v) -> Values { return {condition(v)}; });
   const Part run = capture_part(session, join(Specs{i64({})}, specs), {}, [&](const Values& v) {
+    Random& random = session.random();
+    random.derive([outside = random, trip = v[0]]() mutable { return fold_in(outside.state(), trip); });
     return body(cut(v, 1, v.size()));
   });
   const auto k = static_cast<std::int64_t>(carried.size()), p = static_cast<std::int64_t>(decide.operands.size());
