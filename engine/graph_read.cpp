@@ -86,7 +86,7 @@ class Reader {
 
   Program read(const Json& json) {
     for (const Json& slot : array(json, "slots")) {
-      program.slots.push_back({integer(field(slot, "bytes"), "bytes", 0, INT64_MAX), nullptr, slot.contains("name") ? text(slot["name"], "name") : ""});
+      program.slots.push_back({integer(field(slot, "bytes"), "bytes", 0, INT64_MAX), nullptr, slot.contains("name") ? text(slot["name"], "name") : "", {}});
       tensors.push_back(slot.contains("tensor") ? text(slot["tensor"], "tensor") : "");
     }
     types_.resize(program.slots.size());
@@ -214,6 +214,7 @@ void bind_tensors(Session& session, Program& program, const std::vector<std::str
     check(program.outputs);
     program.slots[s].external = session.tensor(tensor->spec, tensor->data).storage();
     program.slots[s].bytes = tensor->spec.bytes();
+    program.slots[s].spec = tensor->spec;
   }
 }
 

@@ -84,17 +84,9 @@ std::string lines(const Json& array) {
   return "[" + out + "]";
 }
 
-/// The spec of a slot's whole memory: that of its uses where they agree on all of it, else one axis.
-Spec whole_spec(const Program& program, std::size_t slot) {
-  const std::int64_t elements = program.slots[slot].external->elements;
-  Spec out{Shape{elements}, DType::float32};
-  const auto look = [&](const std::vector<Program::Use>& uses) {
-    for (const auto& u : uses)
-      if (at(u.slot) == slot) out = u.offset == 0 && u.spec.elements() == elements ? u.spec : Spec{Shape{elements}, u.spec.dtype};
-  };
-  look(program.outputs);
-  for (auto step = program.code.rbegin(); step != program.code.rend(); ++step) look(step->inputs);
-  return out;
+/// The spec of a slot's whole memory: that of the value by which it became known, or one axis where this is a part.
+Spec whole_spec(const Program::Slot& slot) {
+  return slot.spec.elements() == slot.external->elements ? slot.spec : Spec{Shape{slot.external->elements}, slot.spec.dtype};
 }
 
 }  // namespace
@@ -111,7 +103,7 @@ void save_graph(const Program& program, const std::filesystem::path& path) {
   std::vector<NamedTensor> tensors;
   for (std::size_t s = 0; s < program.slots.size(); ++s)
     if (const auto& external = program.slots[s].external) {
-      const Spec spec = whole_spec(program, s);
+      const Spec spec = whole_spec(program.slots[s]);
       contents.push_back(read_bytes(Value(spec, external)));
       tensors.push_back({tensor_name(program, s), spec, {}});
     }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -9,6 +10,7 @@
 #include "engine/control.h"
 #include "engine/executor.h"
 #include "engine/ops/ops.h"
+#include "engine/safetensors.h"
 #include "frontends/graph/graph.h"
 #include "tests/temporary_folder.h"
 
@@ -52,6 +54,21 @@ TEST(GraphFile, a_loaded_graph_computes_the_same_and_saves_as_the_same) {
   EXPECT_EQ(to_json(loaded), to_json(saved));
   const Values expected = run(*session, saved), got = run(*other, loaded);
   for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(read(got[i]), read(expected[i]));
+}
+
+TEST(GraphFile, a_variable_that_nothing_uses_keeps_its_spec) {
+  const testing::TemporaryFolder folder;
+  const auto session = Session::reference();
+  graph::Graph graph(*session, "saved");
+  graph.variable(session->tensor(i64({2, 3}), List{1, 2, 3, 4, 5, 1e15}), "steps");
+  save_graph(graph.program(), folder.path() / "a.json");
+  const SafetensorsFile file(folder.path() / "a.safetensors");
+  ASSERT_TRUE(file.find("steps"));
+  EXPECT_EQ(file.find("steps")->spec, i64({2, 3}));
+  const Program loaded = load_graph(*session, folder.path() / "a.json");
+  const auto slot = std::find_if(loaded.slots.begin(), loaded.slots.end(), [](const auto& s) { return s.name == "steps"; });
+  ASSERT_NE(slot, loaded.slots.end());
+  EXPECT_EQ(read(Value(slot->spec, slot->external)), (List{1, 2, 3, 4, 5, 1e15}));
 }
 
 TEST(GraphFile, the_listing_and_the_drawing_name_what_a_reader_looks_for) {
