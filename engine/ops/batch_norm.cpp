@@ -162,6 +162,8 @@ Values inference_gradient(const Backward& b) {
   Values out(5);
   const Value& dy = b.gradient(0);
   const Axes axes = leading_axes(dy.shape());
+  if (b.wants(2)) out[2] = sum(dy, axes);
+  if (!b.wants(0) && !b.wants(1) && !b.wants(3) && !b.wants(4)) return out;  // beta's gradient keeps no statistics
   const Value inverse = rsqrt(b.input(4) + b.attributes().real("eps"));
   if (b.wants(0)) out[0] = dy * (b.input(1) * inverse);
   if (b.wants(1) || b.wants(4)) {
@@ -169,7 +171,6 @@ Values inference_gradient(const Backward& b) {
     if (b.wants(1)) out[1] = weighted * inverse;
     if (b.wants(4)) out[4] = weighted * b.input(1) * (inverse * inverse * inverse * -0.5);
   }
-  if (b.wants(2)) out[2] = sum(dy, axes);
   if (b.wants(3)) out[3] = negate(sum(dy, axes) * (b.input(1) * inverse));
   return out;
 }
