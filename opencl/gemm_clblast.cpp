@@ -4,6 +4,9 @@
 #include <clblast.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "opencl/gemm_providers.h"
@@ -11,14 +14,27 @@
 namespace gemel::opencl {
 namespace {
 
+constexpr std::int64_t kWidestTile = 128;
+
+/// CLBlast pads and transposes into a temporary buffer; its tiles are 128 wide at most.
+std::int64_t padded_elements(const GemmProblem& p) {
+  const std::int64_t m = round_up(p.m, kWidestTile), n = round_up(p.n, kWidestTile), k = round_up(p.k, kWidestTile);
+  return m * k + k * n + m * n;
+}
+
+/// Its kernels take offsets, strides and leading dimensions as int.
+bool counts_in_int(const GemmProblem& p) {
+  const std::int64_t most = std::max({padded_elements(p), p.batch * p.stride_a, p.batch * p.stride_b, p.batch * p.stride_c});
+  return most <= std::numeric_limits<std::int32_t>::max();
+}
+
 const char* declines(const GemmProblem& p, const DeviceProfile& d) {
   if (d.gemm == GemmChoice::native) return "the native provider was asked for";
   if (!p.epilogue.text.empty()) return "it computes no epilogue";
   if (p.m == 0 || p.n == 0 || p.k == 0 || p.batch == 0) return "an extent is 0";
+  if (!counts_in_int(p)) return "its 32-bit offsets do not reach every element";
   return nullptr;
 }
-
-constexpr std::int64_t kWidestTile = 128;
 
 bool batched(const GemmProblem& p) { return p.batch > 1 && p.stride_a && p.stride_b; }
 
@@ -35,41 +51,37 @@ void require(clblast::StatusCode code) {
   if (code != clblast::StatusCode::kSuccess) throw DeviceError(fmt::format("clblast::Gemm: status {}", static_cast<int>(code)));
 }
 
-/// CLBlast pads and transposes into a temporary buffer; its tiles are 128 wide at most.
 std::int64_t workspace_bytes(const GemmProblem& p, const DeviceProfile&) {
   if (batched(p)) return 0;  // its batched form takes no buffer of ours
-  const std::int64_t m = round_up(p.m, kWidestTile), n = round_up(p.n, kWidestTile), k = round_up(p.k, kWidestTile);
-  return 4 * (m * k + k * n + m * n);
+  return 4 * padded_elements(p);
 }
 
 void run(Device& device, const GemmProblem& p, const Region& a, const Region& b, const Region& c, const Region& workspace) {
   const auto lda = lead(p.a, p.m, p.k), ldb = lead(p.b, p.k, p.n), ldc = at(p.n);
-  const auto elements = [](const Region& r, std::int64_t more) { return at(r.offset / 4 + more); };
   const auto enqueue = [&](const auto& call) {
     device.native([&](void* queue, void** event) {
       auto q = static_cast<cl_command_queue>(queue);
       require(call(&q, reinterpret_cast<cl_event*>(event)));
     }, "clblast");
   };
-  const cl_mem ma = a.block->memory.get(), mb = b.block->memory.get(), mc = c.block->memory.get();
   if (batched(p)) {
     enqueue([&](cl_command_queue* q, cl_event* e) {
-      return clblast::GemmStridedBatched<float>(clblast::Layout::kRowMajor, flag(p.a), flag(p.b), at(p.m), at(p.n), at(p.k), p.alpha, ma,
-                                                elements(a, 0), lda, at(p.stride_a), mb, elements(b, 0), ldb, at(p.stride_b), p.beta, mc,
-                                                elements(c, 0), ldc, at(p.stride_c), at(p.batch), q, e);
+      return clblast::GemmStridedBatched<float>(clblast::Layout::kRowMajor, flag(p.a), flag(p.b), at(p.m), at(p.n), at(p.k), p.alpha,
+                                                memory_of(a), 0, lda, at(p.stride_a), memory_of(b), 0, ldb, at(p.stride_b), p.beta,
+                                                memory_of(c), 0, ldc, at(p.stride_c), at(p.batch), q, e);
     });
     return;
   }
   for (std::int64_t g = 0; g < p.batch; ++g)
     enqueue([&](cl_command_queue* q, cl_event* e) {
+      const std::size_t in_a = at(g * p.stride_a), in_b = at(g * p.stride_b), in_c = at(g * p.stride_c);
       std::size_t needed = 0;
       require(clblast::GemmTempBufferSize<float>(clblast::Layout::kRowMajor, flag(p.a), flag(p.b), at(p.m), at(p.n), at(p.k),
-                                                 elements(a, g * p.stride_a), lda, elements(b, g * p.stride_b), ldb,
-                                                 elements(c, g * p.stride_c), ldc, q, needed));
+                                                 in_a, lda, in_b, ldb, in_c, ldc, q, needed));
       const bool fits = needed > 0 && workspace.block && at(workspace.bytes) >= needed;
-      return clblast::Gemm<float>(clblast::Layout::kRowMajor, flag(p.a), flag(p.b), at(p.m), at(p.n), at(p.k), p.alpha, ma,
-                                  elements(a, g * p.stride_a), lda, mb, elements(b, g * p.stride_b), ldb, p.beta, mc,
-                                  elements(c, g * p.stride_c), ldc, q, e, fits ? memory_of(workspace) : nullptr);
+      return clblast::Gemm<float>(clblast::Layout::kRowMajor, flag(p.a), flag(p.b), at(p.m), at(p.n), at(p.k), p.alpha,
+                                  memory_of(a), in_a, lda, memory_of(b), in_b, ldb, p.beta, memory_of(c), in_c, ldc, q, e,
+                                  fits ? memory_of(workspace) : nullptr);
     });
 }
 

@@ -112,6 +112,19 @@ bool takes(NativeForm form, const GemmProblem& p) {
 constexpr Transposed kBoth[] = {Transposed::no, Transposed::yes};
 constexpr NativeForm kForms[] = {NativeForm::tiles, NativeForm::dots, NativeForm::columns};
 
+TEST(Gemm, clblast_declines_what_its_32_bit_offsets_do_not_reach) {
+  DeviceProfile profile;
+  const GemmProvider clblast = clblast_gemm();
+  GemmProblem p = problem(1 << 15, 64, 1 << 15);
+  EXPECT_EQ(clblast.declines(p, profile), nullptr);
+  p.m = 1 << 16;
+  EXPECT_STREQ(clblast.declines(p, profile), "its 32-bit offsets do not reach every element");
+  p = problem(1 << 10, 1 << 10, 8);
+  p.batch = 1 << 11;
+  p.stride_c = 1 << 20;
+  EXPECT_STREQ(clblast.declines(p, profile), "its 32-bit offsets do not reach every element");
+}
+
 TEST(DeviceGemm, every_provider_agrees_with_the_definition_around_tile_edges) {
   for (const GemmProvider& provider : gemm_providers())
     for (std::size_t i = 0; i < 10; ++i)
