@@ -1,5 +1,9 @@
 #include "engine/eager.h"
 
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
 #include <optional>
 
 #include "engine/base/error.h"
@@ -27,6 +31,17 @@ Specs specs_of(std::span<const Value> values) {
   out.reserve(values.size());
   for (const Value& v : values) out.push_back(v.spec());
   return out;
+}
+
+/// Kernels leave an index that was out of range in the error word, which comes with every value that the host reads.
+/// @throws DataError if there is one; clears the word, so that it is told once
+void check_error_word(opencl::Device& device, std::span<const std::byte> bytes) {
+  std::array<std::int32_t, 4> word{};
+  std::memcpy(word.data(), bytes.data(), sizeof word);
+  if (word[0] == 0) return;
+  const std::byte zero{};
+  device.fill(device.error_word(), std::span(&zero, 1));
+  throw DataError(fmt::format("an index or label {} is out of range; accepted: 0..{}", word[1], word[2] - 1));
 }
 }  // namespace
 
@@ -86,12 +101,16 @@ void EagerInterpreter::write(const Value& to, std::shared_ptr<const std::vector<
   if (!from->empty()) device_.write(region_of(to), std::move(from));
 }
 void EagerInterpreter::read(const Value& from, std::span<std::byte> to) {
-  if (!to.empty()) device_.read(region_of(from), to);
+  if (to.empty()) return;
+  const auto word = device_.read_later(device_.error_word());
+  device_.read(region_of(from), to);
+  check_error_word(device_, word->get());
 }
 PendingBytes EagerInterpreter::read_later(const Value& from) {
-  std::shared_ptr<opencl::PendingRead> pending = device_.read_later(region_of(from));
-  return [pending] {
+  std::shared_ptr<opencl::PendingRead> pending = device_.read_later(region_of(from)), word = device_.read_later(device_.error_word());
+  return [&device = device_, pending, word] {
     const auto bytes = pending->get();
+    check_error_word(device, word->get());
     return std::vector<std::byte>(bytes.begin(), bytes.end());
   };
 }

@@ -162,7 +162,8 @@ class GradientMode {
   bool before_;
 };
 
-/// Contents in the element type's own bytes. Waits for the device. @throws UsageError for a symbolic value
+/// Contents in the element type's own bytes. Waits for the device.
+/// @throws UsageError for a symbolic value  @throws DataError where a kernel met an index or label out of range since the last read
 std::vector<std::byte> read_bytes(const Value& value);
 /// Contents as numbers (the reference session gives its doubles unrounded).
 std::vector<double> read(const Value& value);

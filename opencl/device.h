@@ -119,7 +119,8 @@ class Device {
   virtual void flush() = 0;
   virtual void finish() = 0;
 
-  /// Four int32 that kernels set when an index is out of range: {code, value, bound, 0}; code 0 is "no error".
+  /// Four int32 that kernels set when an index is out of range: {code, value, bound, 0}; code 0 is "no error". Whoever reads
+  /// values to the host looks here too.
   virtual Region error_word() = 0;
 
   /// Lets another library enqueue on this device's queue. @param enqueue  gets the cl_command_queue and a place for a cl_event

@@ -77,7 +77,7 @@ TEST_P(TrainingInBothFrontEnds, a_step_moves_the_auxiliary_classifier) {
 }
 
 TEST_P(TrainingInBothFrontEnds, a_label_out_of_range_is_told_by_training_and_evaluation) {
-  const auto device = opencl::Device::open({});  // of its own: its error word stays set
+  const auto device = opencl::Device::open({});  // of its own: what is told here concerns no other test
   Session session(*device);
   WithAuxiliary model(2, 3);
   model.materialise(session);

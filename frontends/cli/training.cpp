@@ -17,11 +17,6 @@
 namespace gemel::cli {
 namespace {
 
-/// What kernels leave in the device's error word where an index was out of range.
-struct ErrorWord {
-  std::int32_t code, value, bound, unused;
-};
-
 template <class T>
 std::vector<T> numbers_of(std::span<const std::byte> bytes) {
   std::vector<T> out(bytes.size() / sizeof(T));
@@ -37,16 +32,16 @@ std::int64_t StepResult::correct() const {
   return std::inner_product(labels.begin(), labels.end(), guesses.begin(), std::int64_t{0}, std::plus<>(), std::equal_to<>());
 }
 
-PendingStep::PendingStep(opencl::Device& device, const Value& loss, const Value& guesses, datasets::BatchBytes labels, std::string what)
-    : loss_(read_later(loss)), guesses_(read_later(guesses)), error_word_(device.read_later(device.error_word())),
-      labels_(std::move(labels)), what_(std::move(what)) {}
+PendingStep::PendingStep(const Value& loss, const Value& guesses, datasets::BatchBytes labels, std::string what)
+    : loss_(read_later(loss)), guesses_(read_later(guesses)), labels_(std::move(labels)), what_(std::move(what)) {}
 
 StepResult PendingStep::get() {
-  const ErrorWord word = numbers_of<ErrorWord>(error_word_->get()).at(0);
-  if (word.code != 0)
-    throw DataError(fmt::format("{}: an index or label {} is out of range; accepted: 0..{}", what_, word.value, word.bound - 1));
-  const std::vector<double> guesses = guesses_();
-  return {loss_()[0], numbers_of<std::int64_t>(*labels_), {guesses.begin(), guesses.end()}};
+  try {
+    const std::vector<double> guesses = guesses_();
+    return {loss_()[0], numbers_of<std::int64_t>(*labels_), {guesses.begin(), guesses.end()}};
+  } catch (const DataError& e) {
+    throw DataError(fmt::format("{}: {}", what_, e.what()));
+  }
 }
 
 Training::Training(Session& session, nn::Module& model, optim::Optimizer* optimizer, Frontend frontend, PassNames passes, double clip_norm)
@@ -87,13 +82,13 @@ PendingStep Training::train(const datasets::Batch& batch, double rate, std::int6
   for (Value& hyper : optimizer_->hyper(rate)) in.push_back(std::move(hyper));
   const Values out = run(train_graph_, &Training::train_step, std::move(in));
   optimizer_->advance();
-  return {session_.device(), out[0], out[1], batch.labels, fmt::format("step {}", step)};
+  return {out[0], out[1], batch.labels, fmt::format("step {}", step)};
 }
 
 PendingStep Training::evaluate(const datasets::Batch& batch) {
   model_.eval();
   const Values out = run(evaluation_graph_, &Training::evaluation_step, to_device(batch));
-  return {session_.device(), out[0], out[1], batch.labels, fmt::format("batch {}", batch.index + 1)};
+  return {out[0], out[1], batch.labels, fmt::format("batch {}", batch.index + 1)};
 }
 
 std::int64_t Training::arena_bytes() const { return std::max(train_graph_.arena_bytes(), evaluation_graph_.arena_bytes()); }

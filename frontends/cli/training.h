@@ -2,7 +2,6 @@
 #pragma once
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,7 +11,6 @@
 #include "frontends/graph/compile.h"
 #include "frontends/nn/module.h"
 #include "frontends/optim/optimizer.h"
-#include "opencl/device.h"
 
 namespace gemel::cli {
 
@@ -26,14 +24,13 @@ struct StepResult {
 class PendingStep {
  public:
   /// Enqueues the reads. @param what  names the step in errors: "step 3"
-  PendingStep(opencl::Device& device, const Value& loss, const Value& guesses, datasets::BatchBytes labels, std::string what);
+  PendingStep(const Value& loss, const Value& guesses, datasets::BatchBytes labels, std::string what);
   /// Waits for this step and for nothing that was enqueued after it.
   /// @throws DataError where a kernel met a label or an index out of range
   StepResult get();
 
  private:
   std::function<std::vector<double>()> loss_, guesses_;
-  std::unique_ptr<opencl::PendingRead> error_word_;
   datasets::BatchBytes labels_;
   std::string what_;
 };
