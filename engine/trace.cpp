@@ -39,21 +39,24 @@ std::shared_ptr<Node> record(Session& session, const OpDef& op, const Attributes
   return node;
 }
 
-Specs specs_of(const OpDef& op, const Values& in) {
+Specs checked_specs(const Session& session, const OpDef& op, const Values& in) {
   Specs specs;
   specs.reserve(in.size());
   for (std::size_t i = 0; i < in.size(); ++i) {
     if (!in[i]) throw UsageError(op.name + ": input " + std::to_string(i) + " is empty");
+    if (&in[i].session() != &session)
+      throw UsageError(op.name + ": input " + std::to_string(i) + " " + to_string(in[i].spec()) +
+                       " belongs to another session; accepted: tensors of one session");
     specs.push_back(in[i].spec());
   }
   return specs;
 }
 
 Values apply_unprefixed(Session& session, const OpDef& op, Values& in, Attributes& attributes) {
-  const Specs specs = specs_of(op, in);
+  const Specs specs = checked_specs(session, op, in);
   Specs inferred = op.infer(specs, attributes);
   for (int w : op.writes)
-    if (in[at(w)].wants_gradient())
+    if (session.gradients_enabled() && in[at(w)].wants_gradient())
       throw UsageError(op.name + ": input " + std::to_string(w) +
                        " is written in place but wants a gradient; accepted: a detached tensor, or a no-gradient scope");
   Values out;
