@@ -1,4 +1,4 @@
-// Arithmetic on extents that come from a file and may be anything.
+// Arithmetic on extents that may be anything.
 #pragma once
 #include <cstddef>
 #include <cstdint>

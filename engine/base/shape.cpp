@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/base/checked.h"
 #include "engine/base/error.h"
 
 namespace gemel {
@@ -19,9 +20,9 @@ void Shape::push_back(std::int64_t extent) {
 std::int64_t Shape::dim(int axis) const { return (*this)[checked_axis("shape", "shape", *this, axis)]; }
 
 std::int64_t Shape::product(int from, int to) const {
-  std::int64_t n = 1;
-  for (int i = from; i < to; ++i) n *= (*this)[i];
-  return n;
+  const auto n = checked_bytes(span().subspan(static_cast<std::size_t>(from), static_cast<std::size_t>(to - from)), 1);
+  if (!n) throw ShapeError("shape: " + to_string(*this) + " has more elements than 63 bits count; accepted: fewer");
+  return *n;
 }
 
 bool Shape::operator==(const Shape& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }

@@ -31,7 +31,7 @@ class Shape {
   const std::int64_t* begin() const { return dims_.data(); }
   const std::int64_t* end() const { return dims_.data() + rank_; }
   std::span<const std::int64_t> span() const { return {begin(), end()}; }
-  /// Product of the extents of axes [from, to).
+  /// Product of the extents of axes [from, to). @throws ShapeError where that of the extents but 0 does not fit in 63 bits
   std::int64_t product(int from, int to) const;
   std::int64_t elements() const { return product(0, rank_); }
   bool operator==(const Shape& other) const;

@@ -14,7 +14,8 @@ struct Spec {
   DType dtype = DType::float32;
 
   std::int64_t elements() const { return shape.elements(); }
-  std::int64_t bytes() const { return elements() * static_cast<std::int64_t>(size_of(dtype)); }
+  /// @throws ShapeError where they do not fit in 63 bits
+  std::int64_t bytes() const;
   bool operator==(const Spec&) const = default;
 };
 using Specs = std::vector<Spec>;
