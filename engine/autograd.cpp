@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <unordered_map>
+#include <utility>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
@@ -50,10 +52,54 @@ struct Visit {
   std::vector<bool> hooked;
   bool needed = false;
 };
-using Visits = std::map<std::uint64_t, Visit, std::greater<>>;  // latest node first
+
+/// Visits to come, the latest node first, and how many of their gradients lie in each storage.
+class Visits {
+ public:
+  using Map = std::map<std::uint64_t, Visit, std::greater<>>;
+  Map& map() { return map_; }
+  Visit& at_node(const Node& node) { return map_.at(node.order); }
+
+  /// Adds a contribution to the gradient of a node's output.
+  void accumulate(const Value& edge, Value more) {
+    Value& sum = at_node(*edge.node()).gradients[at(edge.output())];
+    leave(sum);
+    sum = sum ? add(std::move(sum), std::move(more)) : std::move(more);
+    enter(sum);
+  }
+  void replace(Value& gradient, Value by) {
+    leave(gradient);
+    gradient = std::move(by);
+    enter(gradient);
+  }
+  Value take(Value& gradient) {
+    leave(gradient);
+    return std::exchange(gradient, {});
+  }
+  Visit take_latest() {
+    Visit visit = std::move(map_.begin()->second);
+    map_.erase(map_.begin());
+    for (const Value& g : visit.gradients) leave(g);
+    return visit;
+  }
+  bool holds(const Value& gradient) const { return held_.count(gradient.storage().get()) != 0; }
+
+ private:
+  void enter(const Value& g) {
+    if (g) ++held_[g.storage().get()];
+  }
+  void leave(const Value& g) {
+    if (!g) return;
+    const auto it = held_.find(g.storage().get());
+    if (--it->second == 0) held_.erase(it);
+  }
+  Map map_;
+  std::unordered_map<const Storage*, int> held_;
+};
 
 Visits reach(const Values& outputs) {
-  Visits visits;
+  Visits reached;
+  auto& visits = reached.map();
   std::vector<std::shared_ptr<Node>> open;
   for (const Value& v : outputs)
     if (v.node()) open.push_back(v.node());
@@ -71,18 +117,19 @@ Visits reach(const Values& outputs) {
       if (s.value.node()) open.push_back(s.value.node());
     it->second.node = std::move(node);
   }
-  return visits;
+  return reached;
 }
 
-/// Hooks see a gradient once, when all its contributions have arrived.
-void complete(Visit& visit, std::size_t output) {
+/// Hooks see a gradient once, when all its contributions have arrived. @param put  (gradient, what replaces it)
+template <class Put>
+void complete(Visit& visit, std::size_t output, Put put) {
   if (visit.hooked[output] || !visit.gradients[output]) return;
   visit.hooked[output] = true;
   const auto hooks = visit.node->hooks;  // a hook may remove itself
   for (const auto& [o, hook] : hooks)
     if (at(o) == output) {
       Value replaced = (*hook)(visit.gradients[output]);
-      if (replaced) visit.gradients[output] = std::move(replaced);
+      if (replaced) put(visit.gradients[output], std::move(replaced));
     }
 }
 
@@ -122,14 +169,17 @@ class Targets {
   };
   static Key key(const Value& v) { return {v.node()->order, v.output()}; }
   void settle(const Key& key, const Target& target, Visits& visits) {
-    const auto visit = visits.find(key.first);
-    if (visit == visits.end()) return;
-    complete(visit->second, at(key.second));
+    const auto found = visits.map().find(key.first);
+    if (found == visits.map().end()) return;
+    Visit& visit = found->second;
+    complete(visit, at(key.second), [&](Value& gradient, Value by) { visits.replace(gradient, std::move(by)); });
+    Value& gradient = visit.gradients[at(key.second)];
+    if (!gradient) return;
+    const Value arrived = visit.node->op ? gradient : visits.take(gradient);  // nobody visits a leaf
     for (std::size_t i : target.indices) {
-      Value g = visit->second.gradients[at(key.second)];
-      if (!g) continue;
-      // Two results never share a storage, nor one with a seed: each may be written in place.
-      if (!taken_.insert(g.storage().get()).second) g = copy(g);
+      Value g = arrived;
+      // A result may be written in place: it shares no storage with another, with a seed, or with what a visit will read.
+      if (visits.holds(g) || !taken_.insert(g.storage().get()).second) g = copy(g);
       taken_.insert(g.storage().get());
       results[i] = std::move(g);
       if (ready_) ready_(i, results[i]);
@@ -139,8 +189,6 @@ class Targets {
   std::set<const Storage*> taken_;
   const GradientReady& ready_;
 };
-
-void accumulate(Value& sum, Value more) { sum = sum ? add(std::move(sum), std::move(more)) : std::move(more); }
 
 void check_found(const Node& node, const Values& found) {
   if (found.size() != node.inputs.size())
@@ -156,9 +204,9 @@ void step_back(Visit visit, Visits& visits, Targets& targets, Session& session, 
   Node& node = *visit.node;
   std::vector<bool> wants;
   bool arrived = false;
-  for (const auto& s : node.inputs) wants.push_back(s.value.node() && visits.at(s.value.node()->order).needed);
+  for (const auto& s : node.inputs) wants.push_back(s.value.node() && visits.at_node(*s.value.node()).needed);
   for (std::size_t o = 0; o < visit.gradients.size(); ++o) {
-    complete(visit, o);
+    complete(visit, o, [](Value& gradient, Value by) { gradient = std::move(by); });
     arrived = arrived || visit.gradients[o];
   }
   Values found(node.inputs.size());
@@ -168,12 +216,10 @@ void step_back(Visit visit, Visits& visits, Targets& targets, Session& session, 
     found = node.rule ? node.rule(call) : node.op->gradient(call);
     check_found(node, found);
   }
-  for (std::size_t i = 0; i < wants.size(); ++i) {
-    if (!wants[i]) continue;
-    const Value& edge = node.inputs[i].value;
-    if (found[i]) accumulate(visits.at(edge.node()->order).gradients[at(edge.output())], std::move(found[i]));
-    targets.paid(edge, visits);
-  }
+  for (std::size_t i = 0; i < wants.size(); ++i)
+    if (wants[i] && found[i]) visits.accumulate(node.inputs[i].value, std::move(found[i]));
+  for (std::size_t i = 0; i < wants.size(); ++i)  // once all have their place: a result handed out shares none
+    if (wants[i]) targets.paid(node.inputs[i].value, visits);
   if (tape != Tape::release) return;
   for (auto& s : node.outputs) s.value = s.value.without_storage();
   std::vector<Node::Saved> gone;
@@ -183,13 +229,13 @@ void step_back(Visit visit, Visits& visits, Targets& targets, Session& session, 
 }
 
 void mark_needed(Visits& visits, Targets& targets) {
-  for (auto it = visits.rbegin(); it != visits.rend(); ++it) {  // oldest first: does it lead to a target?
+  for (auto it = visits.map().rbegin(); it != visits.map().rend(); ++it) {  // oldest first: does it lead to a target?
     it->second.needed = targets.any_of(it->first);
     for (const auto& s : it->second.node->inputs)
-      if (s.value.node() && visits.at(s.value.node()->order).needed) it->second.needed = true;
+      if (s.value.node() && visits.at_node(*s.value.node()).needed) it->second.needed = true;
     if (!it->second.needed) continue;
     for (const auto& s : it->second.node->inputs)
-      if (s.value.node() && visits.at(s.value.node()->order).needed) targets.owe(s.value);
+      if (s.value.node() && visits.at_node(*s.value.node()).needed) targets.owe(s.value);
   }
 }
 
@@ -201,8 +247,7 @@ void plant(const Values& outputs, Values& seeds, Visits& visits, Session& sessio
     if (seed.shape() != outputs[o].shape())
       throw ShapeError("gradient: output gradient " + std::to_string(o) + " is " + to_string(seed.shape()) + ", the output " +
                        to_string(outputs[o].shape()));
-    accumulate(visits.at(outputs[o].node()->order).gradients[at(outputs[o].output())],
-               tape == Tape::extend ? seed : seed.detached());
+    visits.accumulate(outputs[o], tape == Tape::extend ? seed : seed.detached());
   }
 }
 
@@ -219,9 +264,8 @@ Values gradient(const Values& outputs, const Values& inputs, Values seeds, Tape 
   mark_needed(visits, targets);
   plant(outputs, seeds, visits, session, tape);
   targets.settle_unowed(visits);
-  while (!visits.empty()) {
-    Visit visit = std::move(visits.begin()->second);
-    visits.erase(visits.begin());
+  while (!visits.map().empty()) {
+    Visit visit = visits.take_latest();
     if (visit.needed && visit.node->op) step_back(std::move(visit), visits, targets, session, tape);
   }
   return std::move(targets.results);
@@ -229,8 +273,8 @@ Values gradient(const Values& outputs, const Values& inputs, Values seeds, Tape 
 
 std::vector<std::shared_ptr<Node>> leaves_of(const Values& outputs) {
   std::vector<std::shared_ptr<Node>> leaves;
-  const Visits visits = reach(outputs);
-  for (auto it = visits.rbegin(); it != visits.rend(); ++it)
+  Visits visits = reach(outputs);
+  for (auto it = visits.map().rbegin(); it != visits.map().rend(); ++it)
     if (!it->second.node->op) leaves.push_back(it->second.node);
   return leaves;
 }

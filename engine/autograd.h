@@ -40,12 +40,12 @@ class Backward {
 /// What becomes of the history: let it go; keep it for another pass; keep it and record this pass too.
 enum class Tape { release, retain, extend };
 
-/// Called as soon as the gradient of inputs[index] is complete.
+/// Called as soon as the gradient of inputs[index] is complete; it may be written in place.
 using GradientReady = std::function<void(std::size_t index, Value& gradient)>;
 
 /// Gradients of sum(outputs * output_gradients) with respect to inputs.
-/// @param output_gradients  ones where missing
-/// @return an empty value where no gradient flows; results never share memory with each other
+/// @param output_gradients  one for each output (empty: none flows from it); where the list is empty, ones for all
+/// @return an empty value where no gradient flows; results share memory with nothing and may be written in place
 /// @throws UsageError an input that wants no gradient, a history already released, a saved tensor changed in place
 Values gradient(const Values& outputs, const Values& inputs, Values output_gradients = {}, Tape tape = Tape::release,
                 const GradientReady& ready = {});
