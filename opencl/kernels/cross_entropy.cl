@@ -7,43 +7,55 @@
 // Options: LABEL, the labels' type; SOFT where they are shares.
 
 #define GROUP 64
-#define OUT_OF_RANGE 1
 #include "group.clh"
+#include "index.clh"
 #include "rows.clh"
 
 #ifdef SOFT
 bool usable(__global const LABEL* labels, long r, long n) { return true; }
-void report(__global const LABEL* labels, long r, long n, __global int* error) {}
+void check_label(__global const LABEL* labels, long r, long n, __global int* error) {}
 float share(__global const LABEL* labels, long r, long n, long j) { return labels[r * n + j]; }
-float target_mass(__global const LABEL* labels, long r, long n, float keep, float rest, long lane, long lanes) {
+/// sum_j t[r, j], by one work-item and as a lane's part of it.
+float row_mass(__global const LABEL* labels, long r, long n, float keep, float rest) { return keep * row_sum(labels + r * n, n, 0) + rest * n; }
+float lane_mass(__global const LABEL* labels, long r, long n, float keep, float rest, long lane) {
   float total = 0;
-  for (long j = lane; j < n; j += lanes) total += keep * labels[r * n + j] + rest;
+  for (long j = lane; j < n; j += GROUP) total += keep * labels[r * n + j] + rest;
   return total;
 }
-float target_dot(__global const LABEL* labels, __global const float* x, long r, long n, float top, float keep, float rest, long lane, long lanes) {
+/// sum_j labels[r, j] (x[j] - top)
+float row_labels(__global const LABEL* labels, __global const float* x, long r, long n, float top) { return row_dot(labels + r * n, x, n, top); }
+float lane_labels(__global const LABEL* labels, __global const float* x, long r, long n, float top, long lane) {
   float total = 0;
-  for (long j = lane; j < n; j += lanes) total += (keep * labels[r * n + j] + rest) * (x[j] - top);
+  for (long j = lane; j < n; j += GROUP) total += labels[r * n + j] * (x[j] - top);
   return total;
 }
 #else
-bool usable(__global const LABEL* labels, long r, long n) { return labels[r] >= 0 && labels[r] < n; }
-void report(__global const LABEL* labels, long r, long n, __global int* error) {
-  if (!usable(labels, r, n) && atomic_cmpxchg(error, 0, OUT_OF_RANGE) == 0) {
-    error[1] = convert_int_sat(labels[r]);
-    error[2] = convert_int_sat(n);
-  }
+bool usable(__global const LABEL* labels, long r, long n) { return in_range(labels[r], n); }
+void check_label(__global const LABEL* labels, long r, long n, __global int* error) {
+  if (!usable(labels, r, n)) report(labels[r], n, error);
 }
 float share(__global const LABEL* labels, long r, long n, long j) { return labels[r] == j ? 1.0f : 0.0f; }
-float target_mass(__global const LABEL* labels, long r, long n, float keep, float rest, long lane, long lanes) {
-  return lane == 0 ? 1.0f : 0.0f;
+float row_mass(__global const LABEL* labels, long r, long n, float keep, float rest) { return 1.0f; }
+float lane_mass(__global const LABEL* labels, long r, long n, float keep, float rest, long lane) { return lane == 0 ? 1.0f : 0.0f; }
+float row_labels(__global const LABEL* labels, __global const float* x, long r, long n, float top) {
+  return usable(labels, r, n) ? x[labels[r]] - top : 0.0f;
 }
-float target_dot(__global const LABEL* labels, __global const float* x, long r, long n, float top, float keep, float rest, long lane, long lanes) {
-  float total = 0;
-  if (rest > 0)
-    for (long j = lane; j < n; j += lanes) total += x[j] - top;
-  return rest * total + (lane == 0 && usable(labels, r, n) ? keep * (x[labels[r]] - top) : 0.0f);
+float lane_labels(__global const LABEL* labels, __global const float* x, long r, long n, float top, long lane) {
+  return lane == 0 ? row_labels(labels, x, r, n, top) : 0.0f;
 }
 #endif
+
+/// sum_j t[r, j] (x[j] - top)
+float row_targets(__global const LABEL* labels, __global const float* x, long r, long n, float top, float keep, float rest) {
+  const float smooth = rest > 0 ? rest * row_sum(x, n, top) : 0.0f;
+  return keep * row_labels(labels, x, r, n, top) + smooth;
+}
+float lane_targets(__global const LABEL* labels, __global const float* x, long r, long n, float top, float keep, float rest, long lane) {
+  float total = 0;
+  if (rest > 0)
+    for (long j = lane; j < n; j += GROUP) total += x[j] - top;
+  return keep * lane_labels(labels, x, r, n, top, lane) + rest * total;
+}
 
 __kernel void cross_entropy_rows(__global const float* x, __global const LABEL* labels, __global float* losses, __global int* error,
                                  const long rows, const long n, const float keep, const float rest, const long chunk) {
@@ -51,10 +63,10 @@ __kernel void cross_entropy_rows(__global const float* x, __global const LABEL* 
   for (long r = first; r < last; ++r) {
     __global const float* row = x + r * n;
     const float top = row_max(row, n);
-    const float loss = target_mass(labels, r, n, keep, rest, 0, 1) * log(row_exp_sum(row, n, top)) -
-                       target_dot(labels, row, r, n, top, keep, rest, 0, 1);
+    const float loss = row_mass(labels, r, n, keep, rest) * log(row_exp_sum(row, n, top)) -
+                       row_targets(labels, row, r, n, top, keep, rest);
     losses[r] = usable(labels, r, n) ? loss : 0.0f;
-    report(labels, r, n, error);
+    check_label(labels, r, n, error);
   }
 }
 
@@ -70,11 +82,11 @@ void cross_entropy_group(__global const float* x, __global const LABEL* labels, 
   top = group_max(shared, top);
   for (long j = me; j < n; j += GROUP) total += exp(row[j] - top);
   total = group_sum(shared, total);
-  const float mass = group_sum(shared, target_mass(labels, r, n, keep, rest, me, GROUP));
-  const float dot = group_sum(shared, target_dot(labels, row, r, n, top, keep, rest, me, GROUP));
+  const float mass = group_sum(shared, lane_mass(labels, r, n, keep, rest, me));
+  const float dot = group_sum(shared, lane_targets(labels, row, r, n, top, keep, rest, me));
   if (me > 0) return;
   losses[r] = usable(labels, r, n) ? mass * log(total) - dot : 0.0f;
-  report(labels, r, n, error);
+  check_label(labels, r, n, error);
 }
 
 /// One group: the mean of the rows' losses, each item adding every 64th in blocks.
@@ -101,7 +113,7 @@ __kernel void cross_entropy_backward_rows(__global const float* d, __global cons
     __global float* to = dx + r * n;
     const float step = usable(labels, r, n) ? d[0] / rows : 0.0f;
     const float total = row_exponentials(from, to, n, row_max(from, n));
-    const float scale = target_mass(labels, r, n, keep, rest, 0, 1) / total;
+    const float scale = row_mass(labels, r, n, keep, rest) / total;
     for (long j = 0; j < n; ++j) to[j] = (to[j] * scale - (keep * share(labels, r, n, j) + rest)) * step;
   }
 }
@@ -120,7 +132,7 @@ void cross_entropy_backward_group(__global const float* d, __global const float*
   top = group_max(shared, top);
   for (long j = me; j < n; j += GROUP) total += exp(from[j] - top);
   total = group_sum(shared, total);
-  const float scale = group_sum(shared, target_mass(labels, r, n, keep, rest, me, GROUP)) / total;
+  const float scale = group_sum(shared, lane_mass(labels, r, n, keep, rest, me)) / total;
   for (long j = me; j < n; j += GROUP)
     to[j] = (exp(from[j] - top) * scale - (keep * share(labels, r, n, j) + rest)) * step;
 }

@@ -23,7 +23,7 @@ __kernel void layer_norm_rows(__global const float* x, __global const float* res
   for (long r = first; r < last; ++r) {
     __global const float* from = x + r * n;
     __global float* to = y + r * n;
-    const float mean = row_sum(from, n) / n;
+    const float mean = row_sum(from, n, 0) / n;
     const float inverse = 1 / sqrt(row_squares(from, n, mean) / n + eps);
     mean_out[r] = mean;
     inverse_out[r] = inverse;
