@@ -11,7 +11,7 @@ namespace gemel {
 /// The variants of every elementwise record: contiguous chunks for CPUs, one item an element for GPUs, any broadcast.
 std::vector<Variant> elementwise_variants();
 
-/// One FLOP an element; reads the inputs, writes the outputs once.
+/// One FLOP an element for each member of a chain; reads the inputs, writes the outputs once.
 Cost elementwise_cost(const Problem& problem);
 
 /// Records made for one program by fusion. Equal structures are one record; all kernels are built as one program.

@@ -44,7 +44,7 @@ Cost cost(const Problem& p) {
   const OpDef& product = *p.op.epilogue->product;
   const auto own = product.inputs.size();
   Cost out = product.cost({product, p.attributes, p.inputs.first(own), p.outputs});
-  out.flops += p.outputs[0].elements();
+  out.flops += p.op.epilogue->flops * p.outputs[0].elements();
   for (const Spec& s : p.inputs.subspan(own)) out.bytes += s.bytes();
   return out;
 }
@@ -71,7 +71,7 @@ std::shared_ptr<const OpDef> epilogue_record(const OpDef& product, const OpDef& 
   op->attributes = product.attributes;
   op->infer = product.infer;  // no product looks beyond its own inputs
   op->cost = cost;
-  op->epilogue = Epilogue{&product, text_of(e, inputs, reach), e.scalars};
+  op->epilogue = Epilogue{&product, text_of(e, inputs, reach), e.scalars, e.flops};
   for (const std::string& s : op->epilogue->scalars) op->attributes.push_back({s.c_str(), Type::real, "of the elementwise operator"});
   op->variants = product.variants;
   return op;

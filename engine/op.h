@@ -73,6 +73,7 @@ struct Elementwise {
   std::vector<std::string> scalars{};  // real attributes that the body names; they become float arguments
   std::string statements{};            // C statements before the body (fused chains)
   std::string title{};                 // of a fused chain: "multiply+add+relu"
+  int flops = 1;                       // an element: one for each member of a chain
   const ElementwiseLibrary* library = nullptr;  // where its kernels are built; null: with the catalog's
 };
 
@@ -81,6 +82,7 @@ struct Epilogue {
   const OpDef* product;
   std::string text;                    // for kernels (opencl/kernels/epilogue.clh)
   std::vector<std::string> scalars{};  // real attributes that become float arguments after the inputs
+  int flops = 1;                       // an element
 };
 
 struct AttributeDef {
@@ -126,7 +128,6 @@ struct OpDef {
   std::optional<int> draws = {};                  // the input that is the random state
   std::vector<Reuse> may_reuse = {};
   std::optional<int> views = {};                  // output 0 is this input's storage under another shape; nothing runs
-  std::vector<int> auxiliary = {};                // outputs that exist for the gradient only
   std::optional<Elementwise> elementwise = {};
   bool takes_epilogue = false;                    // a product: each variant also computes `epilogue`, or declines it
   std::optional<Epilogue> epilogue = {};          // of a record that epilogue fusion made
