@@ -8,6 +8,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
+#include "engine/ops/common.h"
 #include "engine/ops/ops.h"
 #include "engine/session.h"
 
@@ -64,7 +65,7 @@ class Visits {
   void accumulate(const Value& edge, Value more) {
     Value& sum = at_node(*edge.node()).gradients[at(edge.output())];
     leave(sum);
-    sum = sum ? add(std::move(sum), std::move(more)) : std::move(more);
+    gemel::accumulate(sum, std::move(more));
     enter(sum);
   }
   void replace(Value& gradient, Value by) {

@@ -50,12 +50,6 @@ Values replay(Session& session, const Program& program, const Values& inputs) {
     return reshape(u.tracked ? v : v.detached(), u.spec.shape);
   };
   for (std::size_t i = 0; i < program.inputs.size(); ++i) value[program.inputs[i].slot] = inputs.at(i);
-  for (std::size_t s = 0; s < program.slots.size(); ++s)
-    if (const auto& external = program.slots[s].external) {
-      for (const auto& step : program.code)
-        for (const auto& u : step.inputs)
-          if (u.slot == static_cast<int>(s)) value[u.slot] = Value(u.spec, external, u.offset);
-    }
   for (const auto& step : program.code) {
     const PathScope path(session, std::make_shared<const std::string>(step.scope));
     Values in;

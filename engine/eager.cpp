@@ -26,12 +26,6 @@ std::vector<opencl::Region> regions_of(std::span<const Value> values) {
   for (const Value& v : values) out.push_back(region_of(v));
   return out;
 }
-Specs specs_of(std::span<const Value> values) {
-  Specs out;
-  out.reserve(values.size());
-  for (const Value& v : values) out.push_back(v.spec());
-  return out;
-}
 
 /// Kernels leave an index that was out of range in the error word, which comes with every value that the host reads.
 /// @throws DataError if there is one; clears the word, so that it is told once

@@ -9,6 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "engine/kernel.h"
+#include "engine/ops/common.h"
 
 namespace gemel {
 namespace {
@@ -62,8 +63,9 @@ std::string item_kernel(const OpDef& op, const Specs& in, DType out, const std::
   for (std::size_t i = 0; i < in.size(); ++i) strides += fmt::format(", const long r{}", i);
   return fmt::format(
       "__kernel void {}({}, const long rows, const long columns{}) {{\n"
-      "  const long c = get_global_id(0), r = get_global_id(1);\n"
-      "  if (c < columns) {}\n}}\n",
+      "  const long c = get_global_id(0);\n"
+      "  if (c < columns)\n"
+      "    for (long r = get_global_id(1); r < rows; r += get_global_size(1)) {}\n}}\n",
       pattern_name(op.name, "item", constant), parameters(op, in, out), strides,
       statement(op, in, out, "r * columns + c", [&](std::size_t i) { return fmt::format("r * r{}{}", i, constant[i] ? "" : " + c"); }));
 }
@@ -144,8 +146,6 @@ Folded folded(const Problem& p) { return fold(Specs(p.inputs.begin(), p.inputs.e
 const char* unless_folds(const Problem& p, const opencl::DeviceProfile&) {
   return folded(p).possible ? nullptr : "the broadcast does not fold into rows and columns";
 }
-int better_on_cpu(const Problem&, const opencl::DeviceProfile& profile) { return profile.is_cpu() ? 2 : 0; }
-int better_than_general(const Problem&, const opencl::DeviceProfile&) { return 1; }
 
 void launch_chunks(Launch& l) {
   const Folded f = folded(l.problem());
@@ -165,7 +165,7 @@ void launch_items(Launch& l) {
   for (std::int64_t stride : f.row_stride) arguments.emplace_back(stride);
   const std::int64_t group = f.columns >= kGroup ? kGroup : 32;
   l.device().run(folded_kernel(l, "item", item_kernel, f),
-                 opencl::range2({round_up(f.columns, group), f.rows}, {group, 1}), arguments);
+                 opencl::range2({round_up(f.columns, group), std::min(f.rows, opencl::kMostGroups)}, {group, 1}), arguments);
 }
 
 void launch_general(Launch& l) {
@@ -232,7 +232,8 @@ const OpDef* ElementwiseLibrary::record(const std::string& title, const std::str
     op->doc = "A fused chain: " + title + ".";
     op->infer = [](const Specs&, const Attributes& a) -> Specs { return {{a.shape("shape"), a.dtype("dtype")}}; };
     op->cost = elementwise_cost;
-    op->elementwise = Elementwise{result, scalars, statements, title, this};
+    const int members = 1 + static_cast<int>(std::count(title.begin(), title.end(), '+'));
+    op->elementwise = Elementwise{result, scalars, statements, title, members, this};
     op->variants = elementwise_variants();
     for (std::size_t i = 0; i < in.size(); ++i) {
       op->inputs.push_back(fmt::format("x{}", i));
@@ -264,14 +265,14 @@ std::string ElementwiseLibrary::title() const {
 }
 
 Cost elementwise_cost(const Problem& p) {
-  Cost cost{p.outputs[0].elements(), p.outputs[0].bytes()};
+  Cost cost{p.op.elementwise->flops * p.outputs[0].elements(), p.outputs[0].bytes()};
   for (const Spec& s : p.inputs) cost.bytes += s.bytes();
   return cost;
 }
 
 std::vector<Variant> elementwise_variants() {
-  return {{"chunks", "a block of rows and columns for each work-item", unless_folds, better_on_cpu, nullptr, launch_chunks},
-          {"items", "one work-item an element of rows and columns", unless_folds, better_than_general, nullptr, launch_items},
+  return {{"chunks", "a block of rows and columns for each work-item", unless_folds, rank_on_cpu, nullptr, launch_chunks},
+          {"items", "one work-item an element of rows and columns", unless_folds, rank_anywhere, nullptr, launch_items},
           {"general", "one work-item an element, any broadcast", never_declines, nullptr, nullptr, launch_general}};
 }
 

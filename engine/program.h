@@ -48,7 +48,8 @@ enum class Outside { bound, passed };
 Program capture(Session& session, const Specs& inputs, const std::function<Values(const Values&)>& body,
                 Outside outside = Outside::bound);
 
-/// Applies a program again, operator by operator, under the trace in force: with histories, so it differentiates.
+/// Applies a body's program (Outside::passed) again, operator by operator, under the trace in force: with histories, so it
+/// differentiates.
 Values replay(Session& session, const Program& program, const Values& inputs);
 
 /// Checks that every use is defined before it, slots and specs agree with `infer`, and writes go where they may.

@@ -82,6 +82,13 @@ std::string prefixed(const Session& session, const Error& e) { return *session.s
 
 }  // namespace
 
+Specs specs_of(std::span<const Value> values) {
+  Specs out;
+  out.reserve(values.size());
+  for (const Value& v : values) out.push_back(v.spec());
+  return out;
+}
+
 Value leaf(const Value& value) {
   auto node = std::make_shared<Node>();
   node->order = value.session().next_node();

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -98,6 +99,8 @@ struct Node {
   Node& operator=(const Node&) = delete;
   ~Node();  // takes long chains apart in a loop
 };
+
+Specs specs_of(std::span<const Value> values);
 
 /// A tensor with the same storage that wants a gradient and has no history.
 Value leaf(const Value& value);

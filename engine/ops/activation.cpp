@@ -16,10 +16,6 @@ constexpr Kind kKinked{.takes = Takes::numbers, .a = off_zero()};
 constexpr double kInvSqrt2Pi = std::numbers::inv_sqrtpi / std::numbers::sqrt2;
 
 template <auto f>
-void of_reals(const HostCall& c) {
-  map_as<double>(c, [](double x) { return f(x); });
-}
-template <auto f>
 void derivative_of_reals(const HostCall& c) {
   map_as<double, double>(c, [](double dy, double u) { return f(dy, u); });
 }

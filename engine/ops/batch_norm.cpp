@@ -98,8 +98,6 @@ void backward_reference(const HostCall& c) {
 
 // ---- gradients
 
-void accumulate(Value& sum, Value more) { sum = sum ? add(std::move(sum), std::move(more)) : std::move(more); }
-
 Values backward(Value dy, Value x, Value gamma, Value mean, Value inverse) {
   return apply(batch_norm_backward_def(), list(std::move(dy), std::move(x), std::move(gamma), std::move(mean), std::move(inverse)));
 }
@@ -223,7 +221,7 @@ using Bytes = std::int64_t (*)(const Problem&, const opencl::DeviceProfile&);
 std::vector<Variant> variants(Bytes tile_bytes, void (*tile)(Launch&), Bytes rows_bytes, void (*rows)(Launch&)) {
   return {{"tiles", "a group of 32 channels by 8 rows", never_declines, rank_with_local_memory, tile_bytes, tile},
           {"rows", "a span of rows for each work-item, loops along the channels", never_declines,
-           [](const Problem&, const opencl::DeviceProfile&) { return 1; }, rows_bytes, rows}};
+           rank_anywhere, rows_bytes, rows}};
 }
 
 // ---- samples
@@ -256,7 +254,6 @@ const OpDef& batch_norm_def() {
       .gradient_reads = {inputs(0, 1) | outputs(1, 2), inputs(0, 1) | outputs(1, 2), inputs(0, 1) | outputs(1, 2), nothing},
       .writes = {3, 4},
       .may_reuse = {{0, 0}},
-      .auxiliary = {1, 2},
       .variants = variants(forward_bytes<Mapping::tile>, launch_forward<Mapping::tile>, forward_bytes<Mapping::rows>, launch_forward<Mapping::rows>),
       .samples = [] {
         std::vector<Sample> out;

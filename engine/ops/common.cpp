@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "engine/base/error.h"
+#include "engine/ops/ops.h"
 
 namespace gemel {
 
@@ -46,6 +47,9 @@ void check_shape(const char* op, const char* name, const Spec& spec, const Shape
 
 int rank_on_cpu(const Problem&, const opencl::DeviceProfile& profile) { return profile.is_cpu() ? 2 : 0; }
 int rank_with_local_memory(const Problem&, const opencl::DeviceProfile& profile) { return profile.has_real_local_memory ? 2 : 0; }
+int rank_anywhere(const Problem&, const opencl::DeviceProfile&) { return 1; }
+
+void accumulate(Value& sum, Value more) { sum = sum ? add(std::move(sum), std::move(more)) : std::move(more); }
 
 std::vector<std::int64_t> normalised_axes(const char* op, const Shape& shape, const std::vector<std::int64_t>& axes) {
   std::vector<std::int64_t> out;

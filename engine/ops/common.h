@@ -23,9 +23,17 @@ void check_same_dtype(const char* op, const Spec& a, const Spec& b);
 void check_rank(const char* op, const char* name, const Spec& spec, int rank);
 void check_shape(const char* op, const char* name, const Spec& spec, const Shape& expected);
 
+/// Iterations of one loop that an emulator runs: it may silently cut a work-item off after 65 535 of all its loops.
+constexpr std::int64_t kEmulatedLoop = 1 << 14;
+
 /// Ranks of a variant made for CPUs, and of one made for devices with scratch memory of their own: 2 there, else 0.
 int rank_on_cpu(const Problem&, const opencl::DeviceProfile& profile);
 int rank_with_local_memory(const Problem&, const opencl::DeviceProfile& profile);
+/// 1: of the variant that is taken where none is made for the device.
+int rank_anywhere(const Problem&, const opencl::DeviceProfile&);
+
+/// Contributions to a gradient, of which the first may be missing.
+void accumulate(Value& sum, Value more);
 
 /// Inputs and outputs read and written once, `flops` an output element.
 template <int flops>

@@ -24,12 +24,6 @@ std::size_t counted(const char* op, const Attributes& a, const char* name, std::
   return at(n);
 }
 
-Specs specs_of(std::span<const Value> values) {
-  Specs out;
-  for (const Value& v : values) out.push_back(v.spec());
-  return out;
-}
-
 Values or_zeros(Session& session, Values values, const Specs& like) {
   for (std::size_t i = 0; i < like.size(); ++i)
     if (!values[i]) values[i] = full(session, like[i], 0);

@@ -15,7 +15,6 @@ namespace gemel::control {
 using Shared = std::shared_ptr<const Program>;
 using Body = std::function<Values(const Values&)>;
 
-Specs specs_of(std::span<const Value> values);
 Specs outputs_of(const Program& program);
 template <class T>
 std::vector<T> cut(const std::vector<T>& v, std::size_t from, std::size_t to) {

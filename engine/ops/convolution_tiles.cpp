@@ -14,7 +14,6 @@ constexpr const char* kFile = "convolution_tiles.cl";
 constexpr std::int64_t kWorthwhileFlops = 1 << 15;
 constexpr std::int64_t kPackChunk = 64;         // inner channels that one group packs
 constexpr std::int64_t kCachedBytes = 1 << 19;  // panels up to this stay in a core's second cache
-constexpr std::int64_t kEmulatedLoop = 1 << 14;  // llvmpipe cuts a work-item off after 65 535 iterations of all its loops
 constexpr std::int64_t kGroupsAUnit = 4;        // where the filters alone are too few, groups share the input channels
 constexpr std::int64_t kBlockPixels = 256;      // summed in registers before the weights' gradient is touched
 

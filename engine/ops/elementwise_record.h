@@ -100,6 +100,12 @@ std::vector<Rejected> binary_rejected() {
   return out;
 }
 
+/// The reference of a function of one real.
+template <auto f>
+void of_reals(const HostCall& c) {
+  map_as<double>(c, [](double x) { return f(x); });
+}
+
 inline OpDef elementwise_record(const char* name, std::vector<std::string> inputs, const ElementwiseParts& parts) {
   return {.name = name,
           .doc = parts.doc,

@@ -126,10 +126,13 @@ void scatter_add(const Launch& l, std::int64_t column_block, std::int64_t items,
   if (r.count == 0) return;
   const std::int64_t column_blocks = ceil_div(r.inner, column_block);
   const std::int64_t row_blocks = std::clamp<std::int64_t>(items / (column_blocks * r.outer), 1, r.n);
-  const std::int64_t row_block = ceil_div(r.n, row_blocks);
-  l.run("scatter_add.cl", "scatter_add", opencl::range2({round_up(column_blocks * ceil_div(r.n, row_block), group), r.outer}, {group, 1}),
-        {l.in(1), l.in(2), y, l.device().error_word(), r.n, r.count, r.inner, row_block, column_block},
-        "-DT=" + std::string(opencl_name(l.in_spec(0).dtype)) + index_option(l.in_spec(1)));
+  const std::int64_t row_block = ceil_div(r.n, row_blocks), all = column_blocks * ceil_div(r.n, row_block) * r.outer;
+  const std::int64_t part = l.profile().is_emulator ? std::max<std::int64_t>(1, kEmulatedLoop / (column_block + 1)) : r.count;
+  for (std::int64_t begin = 0; begin < r.count; begin += part)
+    l.run("scatter_add.cl", "scatter_add", opencl::range1(round_up(all, group), group),
+          {l.in(1), l.in(2), y, l.device().error_word(), r.outer, r.n, r.count, r.inner, row_block, column_block, begin,
+           std::min(begin + part, r.count)},
+          "-DT=" + std::string(opencl_name(l.in_spec(0).dtype)) + index_option(l.in_spec(1)));
 }
 
 Specs one_hot_infer(const Specs& in, const Attributes& a) {
@@ -159,18 +162,15 @@ void one_hot_launch(Launch& l) {
         "-DT=" + std::string(opencl_name(l.out_spec(0).dtype)) + index_option(l.in_spec(0)));
 }
 
-int rank_on_cpu(const Problem&, const opencl::DeviceProfile& d) { return d.is_cpu() ? 2 : 0; }
-int rank_elsewhere(const Problem&, const opencl::DeviceProfile&) { return 1; }
-
 std::vector<Variant> gather_variants() {
   return {{"rows", "a block of rows for each work-item", never_declines, rank_on_cpu, nullptr, gather_rows_launch},
-          {"items", "one work-item an element", never_declines, rank_elsewhere, nullptr, gather_items_launch}};
+          {"items", "one work-item an element", never_declines, rank_anywhere, nullptr, gather_items_launch}};
 }
 
 std::vector<Variant> scatter_add_variants() {
   return {{"column_blocks", "a block of columns for each work-item", never_declines, rank_on_cpu, nullptr,
            [](Launch& l) { scatter_add(l, kColumns, 8 * l.profile().compute_units, 1); }},
-          {"columns", "a column, or a part of it, for each work-item", never_declines, rank_elsewhere, nullptr,
+          {"columns", "a column, or a part of it, for each work-item", never_declines, rank_anywhere, nullptr,
            [](Launch& l) { scatter_add(l, 1, 64 * l.profile().compute_units, kGroup); }}};
 }
 

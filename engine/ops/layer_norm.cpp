@@ -92,7 +92,6 @@ void backward_reference(const HostCall& c) {
 
 // ---- gradients
 
-void accumulate(Value& sum, Value more) { sum = sum ? add(std::move(sum), std::move(more)) : std::move(more); }
 Value row_sums(Value x) { return sum(std::move(x), {1}, Keep::yes); }
 
 /// The saved statistics are outputs: whoever differentiates the backward record sends gradients to them as well.
@@ -219,10 +218,9 @@ const OpDef& layer_norm_def() {
       .gradient = gradient,
       .gradient_reads = {inputs(0, 1) | outputs(1, 2)},
       .may_reuse = {{0, 0}},
-      .auxiliary = {1, 2},
       .variants = {{"group_a_row", "a work-group a row, through local memory", never_declines, rank_with_local_memory, nullptr, launch_group},
                    {"rows", "a run of rows for each work-item, eight lanes wide", never_declines,
-                    [](const Problem&, const opencl::DeviceProfile&) { return 1; }, nullptr, launch_rows}},
+                    rank_anywhere, nullptr, launch_rows}},
       .samples = [] {
         std::vector<Sample> out;
         for (const auto& [x, gamma] : sizes())
@@ -253,7 +251,7 @@ const OpDef& layer_norm_backward_def() {
       .variants = {{"group_a_row", "a work-group a row, and tiles for the sums over rows", never_declines, rank_with_local_memory,
                     backward_bytes<Mapping::tile>, launch_backward<Mapping::tile>},
                    {"rows", "a span of rows for each work-item, eight lanes wide", never_declines,
-                    [](const Problem&, const opencl::DeviceProfile&) { return 1; }, backward_bytes<Mapping::rows>, launch_backward<Mapping::rows>}},
+                    rank_anywhere, backward_bytes<Mapping::rows>, launch_backward<Mapping::rows>}},
       .samples = [] {
         std::vector<Sample> out;
         for (const auto& [x, gamma] : sizes()) {

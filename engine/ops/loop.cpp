@@ -221,7 +221,6 @@ const OpDef& while_def() {
       .cost = no_cost,
       .gradient = while_gradient,
       .gradient_reads = {all_inputs | outputs(0)},
-      .auxiliary = {0},
       .execute = while_execute,
       .samples = while_samples,
       .rejected = while_rejected};

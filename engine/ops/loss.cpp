@@ -159,6 +159,11 @@ void launch_backward_group(Launch& l) {
         {l.in(0), l.in(1), l.in(2), l.out(0), s.rows, s.n, s.keep, s.rest}, options_of(l.in_spec(2)));
 }
 
+template <int logits>
+const char* unless_short_rows(const Problem& p, const opencl::DeviceProfile& profile) {
+  return profile.is_emulator && p.inputs[logits].shape[1] > kEmulatedLoop ? "its loops are too long for an emulator" : nullptr;
+}
+
 std::int64_t row_losses_bytes(const Problem& p, const opencl::DeviceProfile&) {
   return p.inputs[0].shape[0] * static_cast<std::int64_t>(sizeof(float));
 }
@@ -192,8 +197,7 @@ const OpDef& cross_entropy_def() {
       .gradient = gradient,
       .gradient_reads = {inputs(0, 1), inputs(0)},
       .variants = {{"group_a_row", "a work-group a row, through local memory", never_declines, rank_with_local_memory, row_losses_bytes, launch_group},
-                   {"rows", "a run of rows for each work-item, eight lanes wide", never_declines,
-                    [](const Problem&, const opencl::DeviceProfile&) { return 1; }, row_losses_bytes, launch_rows}},
+                   {"rows", "a run of rows for each work-item, eight lanes wide", unless_short_rows<0>, rank_anywhere, row_losses_bytes, launch_rows}},
       .samples = [] { return samples({}); },
       .rejected = [] {
         const Attributes a{{"smoothing", 0.0}};
@@ -220,8 +224,7 @@ const OpDef& cross_entropy_backward_def() {
       .gradient = backward_gradient,
       .gradient_reads = {inputs(1, 2), inputs(0, 1, 2), inputs(0, 1)},
       .variants = {{"group_a_row", "a work-group a row, through local memory", never_declines, rank_with_local_memory, nullptr, launch_backward_group},
-                   {"rows", "a run of rows for each work-item, eight lanes wide", never_declines,
-                    [](const Problem&, const opencl::DeviceProfile&) { return 1; }, nullptr, launch_backward_rows}},
+                   {"rows", "a run of rows for each work-item, eight lanes wide", unless_short_rows<1>, rank_anywhere, nullptr, launch_backward_rows}},
       .samples = [] { return samples({f32({})}); },
       .rejected = [] {
         return std::vector<Rejected>{{{f32({3}), f32({3, 5}), i64({3})}, {{"smoothing", 0.0}}, "cross_entropy_backward: dy is [3]; accepted: []"}};

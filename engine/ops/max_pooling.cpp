@@ -1,4 +1,4 @@
-// Max pooling. The winning tap of each window is an auxiliary output, so that the gradient looks at nothing else:
+// Max pooling. The winning tap of each window is an output too, so that the gradient looks at nothing else:
 //   y[n,p,q,c] = x at the window's tap[n,p,q,c]     dx = sum of the dy whose tap points here     ddy = g at the tap
 // Legend: x [N, H, W, C], y and tap [N, P, Q, C]; a tap is row * S + column in its window.
 #include <fmt/format.h>
@@ -197,7 +197,6 @@ const OpDef& max_pool2d_def() {
         return {scattered(b.gradient(0), b.output(1), b.input_shape(0), window_of(b))};
       },
       .gradient_reads = {outputs(1)},
-      .auxiliary = {1},
       .variants = pooling::variants(forward_launch<16>, forward_launch<1>),
       .samples = [] {
         std::vector<Sample> out;

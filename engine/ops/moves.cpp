@@ -118,8 +118,16 @@ const char* unless_rows(const Moves& moves) {
 }
 
 const char* unless_tiles(const Moves& moves) {
-  for (const Move& m : moves.boxes)
-    if (any_element(m) && !crossed_axis(folded(m))) return "the two sides are not contiguous along different axes";
+  for (const Move& m : moves.boxes) {
+    if (!any_element(m)) continue;
+    const Move f = folded(m);
+    const auto crossed = crossed_axis(f);
+    if (!crossed) return "the two sides are not contiguous along different axes";
+    std::int64_t matrices = 1;  // around the two axes that change places
+    for (std::size_t k = 0; k + 1 < f.axes.size(); ++k)
+      if (k != *crossed) matrices *= f.axes[k].extent;
+    if (std::max(matrices, ceil_div(f.axes[*crossed].extent, kSide)) > opencl::kMostGroups) return "it has too many tiles for a launch";
+  }
   return nullptr;
 }
 

@@ -6,6 +6,7 @@
 
 #include "engine/kernel.h"
 #include "engine/op.h"
+#include "engine/ops/common.h"
 
 namespace gemel {
 
@@ -59,7 +60,7 @@ std::vector<Variant> move_variants() {
            [](const Problem&, const DeviceProfile& d) { return d.has_real_local_memory ? 2 : 0; }, nullptr,
            [](Launch& l) { launch_tiles_local(l, moves_of(l.problem())); }},
           {"items", "one work-item an element, any strides", never_declines,
-           [](const Problem&, const DeviceProfile&) { return 1; }, nullptr,
+           rank_anywhere, nullptr,
            [](Launch& l) { launch_items(l, moves_of(l.problem())); }}};
 }
 

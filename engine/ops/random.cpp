@@ -98,7 +98,8 @@ template <Arguments (*numbers)(const Attributes&), Blocking (*blocking)(std::int
 void launch(Launch& l) {
   const auto [samples, count] = samples_of(l.out_shape(0));
   const std::int64_t blocks = ceil_div(count, 4);
-  const Blocking b = blocking(blocks);
+  Blocking b = blocking(blocks);
+  b.rows = std::max(b.rows, ceil_div(samples, opencl::kMostGroups));
   Arguments arguments;
   for (std::size_t i = 0; i < l.problem().inputs.size(); ++i) arguments.emplace_back(l.in(static_cast<int>(i)));
   arguments.emplace_back(l.out(0));
@@ -112,7 +113,7 @@ template <Arguments (*numbers)(const Attributes&)>
 std::vector<Variant> variants() {
   return {{"chunks", "a run of samples and blocks for each work-item", never_declines, rank_on_cpu, nullptr, launch<numbers, for_cpu>},
           {"items", "one work-item a block of four numbers", never_declines,
-           [](const Problem&, const opencl::DeviceProfile&) { return 1; }, nullptr, launch<numbers, for_gpu>}};
+           rank_anywhere, nullptr, launch<numbers, for_gpu>}};
 }
 
 Arguments dropout_numbers(const Attributes& a) { return {static_cast<float>(threshold_of(a)), static_cast<float>(scale_of(a))}; }

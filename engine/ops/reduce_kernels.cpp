@@ -87,7 +87,7 @@ void launch_rows(Launch& l) {
 template <Reduction reduction>
 void launch_groups(Launch& l) {
   in_passes<reduction, cut_groups>(l, [&](const opencl::Region& x, const opencl::Region& y, const Runs& r, const Cut& c, const opencl::Argument& scale) {
-    l.run("reduce.cl", "reduce_groups", opencl::range2({c.slices * kGroup, r.outer}, {kGroup, 1}),
+    l.run("reduce.cl", "reduce_groups", opencl::range1(c.slices * r.outer * kGroup, kGroup),
           {x, y, r.reduced, c.slices, c.length, scale}, options_for<reduction>(l));
   });
 }
@@ -103,8 +103,8 @@ void launch_columns(Launch& l) {
 template <Reduction reduction>
 void launch_column_items(Launch& l) {
   in_passes<reduction, cut_column_items>(l, [&](const opencl::Region& x, const opencl::Region& y, const Runs& r, const Cut& c, const opencl::Argument& scale) {
-    l.run("reduce.cl", "reduce_column_items", opencl::range3({round_up(r.inner, kGroup), c.slices, r.outer}, {kGroup, 1, 1}),
-          {x, y, r.reduced, r.inner, c.slices, c.length, scale}, options_for<reduction>(l));
+    l.run("reduce.cl", "reduce_column_items", opencl::range1(round_up(r.inner * c.slices * r.outer, kGroup), kGroup),
+          {x, y, r.outer, r.reduced, r.inner, c.slices, c.length, scale}, options_for<reduction>(l));
   });
 }
 

@@ -57,6 +57,11 @@ const char* unless_last_axis(const Problem& p, const opencl::DeviceProfile&) {
   return rows_of(p.inputs[0].shape, p.attributes).inner == 1 ? nullptr : "the axis is not the innermost";
 }
 
+const char* unless_short_rows(const Problem& p, const opencl::DeviceProfile& profile) {
+  if (profile.is_emulator && rows_of(p.inputs[0].shape, p.attributes).n > kEmulatedLoop) return "its loops are too long for an emulator";
+  return unless_last_axis(p, profile);
+}
+
 std::int32_t logarithm(const Launch& l) { return l.problem().op.name == kLogSoftmax; }
 
 void launch_rows(Launch& l) {
@@ -76,10 +81,9 @@ void launch_any(Launch& l) {
 }
 
 std::vector<Variant> variants() {
-  return {{"rows", "a run of rows for each work-item, eight lanes wide", unless_last_axis, rank_on_cpu, nullptr, launch_rows},
+  return {{"rows", "a run of rows for each work-item, eight lanes wide", unless_short_rows, rank_on_cpu, nullptr, launch_rows},
           {"group_a_row", "a work-group a row, through local memory", unless_last_axis, rank_with_local_memory, nullptr, launch_group},
-          {"any_axis", "one work-item a row along any axis", never_declines,
-           [](const Problem&, const opencl::DeviceProfile&) { return 1; }, nullptr, launch_any}};
+          {"any_axis", "one work-item a row along any axis", never_declines, rank_anywhere, nullptr, launch_any}};
 }
 
 std::vector<Sample> samples() {

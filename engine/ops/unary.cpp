@@ -12,11 +12,6 @@ namespace {
 constexpr Kind kPositive{.a = uniform(0.2, 3)};
 constexpr Kind kSigned{.takes = Takes::numbers, .a = off_zero()};
 
-template <auto f>
-void of_reals(const HostCall& c) {
-  map_as<double>(c, [](double x) { return f(x); });
-}
-
 }  // namespace
 
 const OpDef& negate_def() {

@@ -55,7 +55,7 @@ template <Arguments (*numbers)(const Attributes&)>
 std::vector<Variant> variants() {
   return {{"chunks", "a run of elements for each work-item", never_declines, rank_on_cpu, nullptr,
            [](Launch& l) { run(l, kChunkElements, 1, numbers(l.attributes())); }},
-          {"items", "one work-item an element", never_declines, [](const Problem&, const opencl::DeviceProfile&) { return 1; }, nullptr,
+          {"items", "one work-item an element", never_declines, rank_anywhere, nullptr,
            [](Launch& l) { run(l, 1, kGroup, numbers(l.attributes())); }}};
 }
 

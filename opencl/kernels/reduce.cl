@@ -62,7 +62,7 @@ __kernel void reduce_rows(__global const T* x, __global T* y, const long outer, 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void reduce_groups(__global const T* x, __global T* y, const long reduced, const long slices, const long length, const T scale) {
   __local T shared[GROUP];
-  const long s = get_group_id(0), o = get_group_id(1);
+  const long series = get_group_id(0), s = series % slices, o = series / slices;
   const int me = get_local_id(0);
   __global const T* row = x + o * reduced;
   const long begin = s * length, end = min(begin + length, reduced);
@@ -74,7 +74,7 @@ void reduce_groups(__global const T* x, __global T* y, const long reduced, const
     if (me < part) shared[me] = JOIN(shared[me], shared[me + part]);
     barrier(CLK_LOCAL_MEM_FENCE);
   }
-  if (me == 0) y[o * slices + s] = shared[0] * scale;
+  if (me == 0) y[series] = shared[0] * scale;
 }
 
 T join_column(__global const T* x, const long n, const long stride) {
@@ -114,12 +114,13 @@ __kernel void reduce_columns(__global const T* x, __global T* y, const long redu
     for (long k = c; k < inner; ++k) to[k] = join_column(from + k, n, inner) * scale;
 }
 
-__kernel void reduce_column_items(__global const T* x, __global T* y, const long reduced, const long inner, const long slices,
-                                  const long length, const T scale) {
-  const long c = get_global_id(0), s = get_global_id(1), o = get_global_id(2);
-  if (c >= inner) return;
+__kernel void reduce_column_items(__global const T* x, __global T* y, const long outer, const long reduced, const long inner,
+                                  const long slices, const long length, const T scale) {
+  const long i = get_global_id(0);
+  if (i >= outer * slices * inner) return;
+  const long c = i % inner, s = i / inner % slices, o = i / inner / slices;
   const long begin = s * length, n = min(length, reduced - begin);
-  y[(o * slices + s) * inner + c] = join_column(x + (o * reduced + begin) * inner + c, n, inner) * scale;
+  y[i] = join_column(x + (o * reduced + begin) * inner + c, n, inner) * scale;
 }
 
 #define AXES(p) const long p##d0, const long p##s0, const long p##d1, const long p##s1, const long p##d2, const long p##s2, \
