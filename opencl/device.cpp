@@ -37,10 +37,8 @@ class ClPendingRead : public PendingRead {
  public:
   ClPendingRead(cl_command_queue queue, const Region& from) : bytes_(at(from.bytes)) {
     if (bytes_.empty()) return;
-    cl_event event = nullptr;
-    check(clEnqueueReadBuffer(queue, from.block->memory.get(), CL_FALSE, at(from.offset), bytes_.size(), bytes_.data(), 0, nullptr, &event),
+    check(clEnqueueReadBuffer(queue, from.block->memory.get(), CL_FALSE, at(from.offset), bytes_.size(), bytes_.data(), 0, nullptr, event_.place()),
           "clEnqueueReadBuffer", from.block->what);
-    event_ = EventHandle(event);
   }
   ~ClPendingRead() override { wait(); }
   std::span<const std::byte> get() override {
@@ -86,15 +84,6 @@ class ClDevice : public Device {
   Kernel& generated_kernel(std::string_view title, const std::function<std::string()>& source, std::string_view name) override {
     return find(title, {}, name, source);
   }
-  bool builds(const std::string& source) override {
-    try {
-      build_program(context(), device_, ProgramCache(std::nullopt, profile_), "probe", source, "");
-      return true;
-    } catch (const Error&) {
-      return false;
-    }
-  }
-
   void run(Kernel& kernel, const Range& range, std::span<const Argument> arguments) override {
     std::size_t global[3] = {1, 1, 1}, local[3] = {1, 1, 1};
     for (std::size_t d = 0; d < at(range.dimensions); ++d) {
@@ -136,10 +125,10 @@ class ClDevice : public Device {
     if (from->empty()) return;
     const std::lock_guard lock(mutex_);
     forget_finished();
-    cl_event event = nullptr;
-    check(clEnqueueWriteBuffer(queue_.get(), to.block->memory.get(), CL_FALSE, at(to.offset), from->size(), from->data(), 0, nullptr, &event),
+    EventHandle event;
+    check(clEnqueueWriteBuffer(queue_.get(), to.block->memory.get(), CL_FALSE, at(to.offset), from->size(), from->data(), 0, nullptr, event.place()),
           "clEnqueueWriteBuffer");
-    staged_.emplace_back(EventHandle(event), std::move(from));
+    staged_.emplace_back(std::move(event), std::move(from));
   }
   void read(const Region& from, std::span<std::byte> to) override {
     require_room("read", std::ssize(to), from.bytes);
@@ -151,10 +140,9 @@ class ClDevice : public Device {
   }
   std::unique_ptr<PendingRead> read_later(const Region& from) override {
     auto pending = std::make_unique<ClPendingRead>(queue_.get(), from);
-    flush();
+    check(clFlush(queue_.get()), "clFlush");
     return pending;
   }
-  void flush() override { check(clFlush(queue_.get()), "clFlush"); }
   void finish() override {
     check(clFinish(queue_.get()), "clFinish");
     const std::lock_guard lock(mutex_);
@@ -177,37 +165,35 @@ class ClDevice : public Device {
       Timed t = std::move(timed_.front());
       timed_.pop_front();
       if (!t.event) continue;  // enqueueing failed
-      const EventHandle before(t.before), event(t.event);
-      t.work.begin_ns = before ? profiled(before, CL_PROFILING_COMMAND_END) : profiled(event, CL_PROFILING_COMMAND_START);
-      t.work.end_ns = profiled(event, CL_PROFILING_COMMAND_END);
+      t.work.begin_ns = t.before ? profiled(t.before, CL_PROFILING_COMMAND_END) : profiled(t.event, CL_PROFILING_COMMAND_START);
+      t.work.end_ns = profiled(t.event, CL_PROFILING_COMMAND_END);
       out.push_back(std::move(t.work));
     }
     return out;
   }
   void native(const std::function<void(void* queue, void** event)>& enqueue, std::string_view name) override {
     const std::lock_guard lock(mutex_);
-    cl_event before = nullptr, event = nullptr;
+    EventHandle before, last;
     // The event is of the last kernel only, so a marker tells when the first could begin.
-    if (profile_.profiling) check(clEnqueueMarkerWithWaitList(queue_.get(), 0, nullptr, &before), "clEnqueueMarkerWithWaitList");
-    EventHandle marker(before);
-    enqueue(queue_.get(), reinterpret_cast<void**>(&event));
-    EventHandle last(event);
-    if (!profile_.profiling || !event) return;
-    *event_for(std::string(name)) = last.detach();
-    timed_.back().before = marker.detach();
+    if (profile_.profiling) check(clEnqueueMarkerWithWaitList(queue_.get(), 0, nullptr, before.place()), "clEnqueueMarkerWithWaitList");
+    enqueue(queue_.get(), reinterpret_cast<void**>(last.place()));
+    if (!profile_.profiling || !last) return;
+    Timed& timed = time_next(std::string(name));
+    timed.before = std::move(before);
+    timed.event = std::move(last);
   }
 
  private:
   struct Timed {
     Work work;
-    cl_event before = nullptr;  // ends where the work may begin, if it is more than one kernel
-    cl_event event = nullptr;
+    EventHandle before{};  // ends where the work may begin, if it is more than one kernel
+    EventHandle event{};
   };
 
-  static bool is_finished(cl_event event) {
+  static bool is_finished(const EventHandle& event) {
     if (!event) return true;
     cl_int status = CL_COMPLETE;
-    check(clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr), "clGetEventInfo");
+    check(clGetEventInfo(event.get(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr), "clGetEventInfo");
     return status <= CL_COMPLETE;
   }
 
@@ -235,12 +221,13 @@ class ClDevice : public Device {
   }
 
   /// Where the driver is to put the event of the next work: nowhere unless work is timed.
-  cl_event* event_for(const std::string& name) {
-    if (!profile_.profiling) return nullptr;
+  cl_event* event_for(const std::string& name) { return profile_.profiling ? time_next(name).event.place() : nullptr; }
+
+  Timed& time_next(const std::string& name) {
     Work work = std::exchange(next_, Work{});
     work.name = work.name.empty() ? name : work.name == name ? name : work.name + "/" + name;
-    timed_.push_back({std::move(work), nullptr, nullptr});
-    return &timed_.back().event;
+    timed_.push_back({std::move(work)});
+    return timed_.back();
   }
 
   void set(Kernel& kernel, cl_uint i, const Argument& argument) {
@@ -254,7 +241,6 @@ class ClDevice : public Device {
       cl_int operator()(std::int32_t v) const { return clSetKernelArg(kernel, i, sizeof v, &v); }
       cl_int operator()(std::int64_t v) const { return clSetKernelArg(kernel, i, sizeof v, &v); }
       cl_int operator()(float v) const { return clSetKernelArg(kernel, i, sizeof v, &v); }
-      cl_int operator()(LocalBytes v) const { return clSetKernelArg(kernel, i, at(v.bytes), nullptr); }
     };
     const cl_int code = std::visit(Set{kernel.handle.get(), i}, argument);
     if (code != CL_SUCCESS) check(code, "clSetKernelArg", fmt::format("argument {} of {}", i, kernel.name));

@@ -40,6 +40,8 @@ struct DeviceOptions {
   bool profiling = false;             // time every kernel
 };
 
+/// Groups along the second and the third dimension that every driver takes: NVIDIA's refuses more.
+inline constexpr std::int64_t kMostGroups = 65535;
 /// Up to three dimensions of work-items. A local extent of 0 leaves it to the driver.
 struct Range {
   std::array<std::int64_t, 3> global{1, 1, 1}, local{0, 0, 0};
@@ -51,9 +53,8 @@ inline Range range2(std::array<std::int64_t, 2> global, std::array<std::int64_t,
 }
 inline Range range3(std::array<std::int64_t, 3> global, std::array<std::int64_t, 3> local = {0, 0, 0}) { return {global, local, 3}; }
 
-struct LocalBytes { std::int64_t bytes; };  // a __local argument
 /// int32 passes as `int`, int64 as `long`, float as `float`.
-using Argument = std::variant<Region, std::int32_t, std::int64_t, float, LocalBytes>;
+using Argument = std::variant<Region, std::int32_t, std::int64_t, float>;
 
 class Kernel;  // one kernel of one program; lives as long as its device
 
@@ -93,8 +94,6 @@ class Device {
   /// A kernel of generated source. `title` names the program, here and in messages; `source` is asked once for each title.
   virtual Kernel& generated_kernel(std::string_view title, const std::function<std::string()>& source,
                                    std::string_view name) = 0;
-  /// True where the source builds here; for optional features. Never throws.
-  virtual bool builds(const std::string& source) = 0;
 
   /// Enqueues. An empty range (any global extent 0) does nothing.
   virtual void run(Kernel& kernel, const Range& range, std::span<const Argument> arguments) = 0;
@@ -115,8 +114,6 @@ class Device {
   /// Waits.
   virtual void read(const Region& from, std::span<std::byte> to) = 0;
   virtual std::unique_ptr<PendingRead> read_later(const Region& from) = 0;
-  /// Sends what is enqueued to the device without waiting.
-  virtual void flush() = 0;
   virtual void finish() = 0;
 
   /// Four int32 that kernels set when an index is out of range: {code, value, bound, 0}; code 0 is "no error". Whoever reads

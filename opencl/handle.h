@@ -31,7 +31,8 @@ class Handle {
     if (object_) release(object_);
   }
   T get() const { return object_; }
-  T detach() { return std::exchange(object_, nullptr); }
+  /// Where an OpenCL call puts the object that it makes, which this then owns. Only while empty.
+  T* place() { return &object_; }
   explicit operator bool() const { return object_ != nullptr; }
 
  private:

@@ -19,13 +19,9 @@ struct DeviceProfile {
   int simd_width = 1;                 // float lanes of a vector register
   bool has_real_local_memory = false; // scratch memory of its own, not main memory under another name
   bool shares_host_memory = false;
-  bool has_fp16 = false;
-  bool has_native_kernels = false;
-  std::int64_t local_bytes = 0;
   std::int64_t global_bytes = 0;
   std::int64_t max_allocation_bytes = 0;
   std::int64_t max_group_size = 1;
-  std::int64_t max_argument_bytes = 1024;
   std::int64_t base_alignment_bytes = 128;  // of a sub-buffer's origin
   GemmChoice gemm = GemmChoice::automatic;  // what the user asked for
   bool profiling = false;                   // every kernel is timed

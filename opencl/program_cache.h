@@ -41,4 +41,8 @@ std::string embedded_source(std::string_view file);
 ProgramHandle build_program(cl_context context, cl_device_id device, const ProgramCache& cache, const std::string& title,
                             const std::string& source, const std::string& options);
 
+/// Where PoCL keeps its own cache: for each process of an MPI run a folder of its own, as PoCL is not careful where several
+/// processes build the same program at once.
+std::filesystem::path pocl_cache_folder(const std::filesystem::path& cache);
+
 }  // namespace gemel::opencl

@@ -52,15 +52,10 @@ DeviceProfile profile_of(cl_platform_id platform, cl_device_id device) {
   p.shares_host_memory = device_info<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY);
   p.simd_width = static_cast<int>(std::max<cl_uint>(1, device_info<cl_uint>(device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT)));
   if (p.is_cpu() && !p.is_emulator) p.simd_width = std::max(p.simd_width, host_simd_width());
-  p.local_bytes = static_cast<std::int64_t>(device_info<cl_ulong>(device, CL_DEVICE_LOCAL_MEM_SIZE));
   p.has_real_local_memory = device_info<cl_device_local_mem_type>(device, CL_DEVICE_LOCAL_MEM_TYPE) == CL_LOCAL && !p.is_cpu();
-  const std::string extensions = device_text(device, CL_DEVICE_EXTENSIONS);
-  p.has_fp16 = extensions.find("cl_khr_fp16") != std::string::npos;
-  p.has_native_kernels = device_info<cl_device_exec_capabilities>(device, CL_DEVICE_EXECUTION_CAPABILITIES) & CL_EXEC_NATIVE_KERNEL;
   p.global_bytes = static_cast<std::int64_t>(device_info<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_SIZE));
   p.max_allocation_bytes = static_cast<std::int64_t>(device_info<cl_ulong>(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE));
   p.max_group_size = static_cast<std::int64_t>(device_info<std::size_t>(device, CL_DEVICE_MAX_WORK_GROUP_SIZE));
-  p.max_argument_bytes = static_cast<std::int64_t>(device_info<std::size_t>(device, CL_DEVICE_MAX_PARAMETER_SIZE));
   p.base_alignment_bytes = std::max<std::int64_t>(64, device_info<cl_uint>(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8);
   return p;
 }
@@ -163,8 +158,9 @@ void prepare_environment(int threads) {
   setenv("RUSTICL_ENABLE", "llvmpipe", 0);
   if (const auto cache = ProgramCache::default_folder()) {
     std::error_code error;
-    std::filesystem::create_directories(*cache / "pocl", error);
-    if (!error) setenv("POCL_CACHE_DIR", (*cache / "pocl").c_str(), 0);
+    const std::filesystem::path folder = pocl_cache_folder(*cache);
+    std::filesystem::create_directories(folder, error);
+    if (!error) setenv("POCL_CACHE_DIR", folder.c_str(), 0);
   }
   if (threads <= 0) return;
   const std::string text = std::to_string(threads);
