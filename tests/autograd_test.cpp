@@ -33,7 +33,7 @@ TEST(Autograd, a_gradient_handed_out_may_be_overwritten_while_the_pass_goes_on) 
 
 TEST(Autograd, a_gradient_shared_through_a_view_may_be_overwritten) {
   const auto found = gradients_overwritten(
-      [](const Values& v) { return std::pair{reshape(v[0], {2, 1}) + reshape(v[1] * v[1], {2, 1}), v}; }, {{1, 2}, {3, 4}});
+      [](const Values& v) { return std::pair{reshape(v[0], Shape{2, 1}) + reshape(v[1] * v[1], Shape{2, 1}), v}; }, {{1, 2}, {3, 4}});
   EXPECT_EQ(found, (std::vector<List>{{1, 1}, {6, 8}}));
 }
 

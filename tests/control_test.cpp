@@ -109,8 +109,8 @@ TEST(Control, a_body_may_use_parts_of_one_slab) {
 
 TEST(Control, a_value_and_its_reshape_are_two_values_of_a_body) {
   expect_right([](const Values& v) {
-    const Value x = v[0] * v[1], flat = reshape(x, {6});
-    return weighted(cond(full(v[0].session(), b8({}), 1), [&]() -> Values { return {reshape(flat, {2, 3}) * x}; },
+    const Value x = v[0] * v[1], flat = reshape(x, Shape{6});
+    return weighted(cond(full(v[0].session(), b8({}), 1), [&]() -> Values { return {reshape(flat, Shape{2, 3}) * x}; },
                          [&]() -> Values { return {x}; })[0]);
   }, {f32({2, 3}), f32({2, 3})});
 }

@@ -49,8 +49,8 @@ std::vector<Case> differentiable_cases() {
   return out;
 }
 
-INSTANTIATE_TEST_SUITE_P(all, WantsCase, ::testing::ValuesIn(differentiable_cases()),
-                         [](const ::testing::TestParamInfo<Case>& info) { return info.param.name(); });
+std::string case_name(const ::testing::TestParamInfo<Case>& info) { return info.param.name(); }
+INSTANTIATE_TEST_SUITE_P(all, WantsCase, ::testing::ValuesIn(differentiable_cases()), case_name);
 
 }  // namespace
 }  // namespace gemel::testing
