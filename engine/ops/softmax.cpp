@@ -57,9 +57,16 @@ const char* unless_last_axis(const Problem& p, const opencl::DeviceProfile&) {
   return rows_of(p.inputs[0].shape, p.attributes).inner == 1 ? nullptr : "the axis is not the innermost";
 }
 
+const char* unless_loops_are_long(const Problem& p, const opencl::DeviceProfile& profile) {
+  const bool cut = profile.is_emulator && rows_of(p.inputs[0].shape, p.attributes).n > kEmulatedLoop;
+  return cut ? "its loops are too long for an emulator" : nullptr;
+}
 const char* unless_short_rows(const Problem& p, const opencl::DeviceProfile& profile) {
-  if (profile.is_emulator && rows_of(p.inputs[0].shape, p.attributes).n > kEmulatedLoop) return "its loops are too long for an emulator";
-  return unless_last_axis(p, profile);
+  const char* why = unless_last_axis(p, profile);
+  return why ? why : unless_loops_are_long(p, profile);
+}
+int rank_of_groups(const Problem& p, const opencl::DeviceProfile& profile) {
+  return unless_last_axis(p, profile) ? 0 : rank_with_local_memory(p, profile);
 }
 
 std::int32_t logarithm(const Launch& l) { return l.problem().op.name == kLogSoftmax; }
@@ -72,7 +79,7 @@ void launch_rows(Launch& l) {
 }
 void launch_group(Launch& l) {
   const Rows r = rows_of(l.in_shape(0), l.attributes());
-  l.run("softmax.cl", "softmax_group", opencl::range1(r.n ? r.outer * 64 : 0, 64), {l.in(0), l.out(0), r.n, logarithm(l)});
+  l.run("softmax.cl", "softmax_group", opencl::range1(r.n ? r.outer * r.inner * 64 : 0, 64), {l.in(0), l.out(0), r.n, r.inner, logarithm(l)});
 }
 void launch_any(Launch& l) {
   const Rows r = rows_of(l.in_shape(0), l.attributes());
@@ -82,8 +89,8 @@ void launch_any(Launch& l) {
 
 std::vector<Variant> variants() {
   return {{"rows", "a run of rows for each work-item, eight lanes wide", unless_short_rows, rank_on_cpu, nullptr, launch_rows},
-          {"group_a_row", "a work-group a row, through local memory", unless_last_axis, rank_with_local_memory, nullptr, launch_group},
-          {"any_axis", "one work-item a row along any axis", never_declines, rank_anywhere, nullptr, launch_any}};
+          {"any_axis", "one work-item a row along any axis", unless_loops_are_long, rank_anywhere, nullptr, launch_any},
+          {"group_a_row", "a work-group a row along any axis, through local memory", never_declines, rank_of_groups, nullptr, launch_group}};
 }
 
 std::vector<Sample> samples() {

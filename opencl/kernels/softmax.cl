@@ -1,7 +1,7 @@
 // Softmax:   y[i] = exp(x[i] - max x) / sum_j exp(x[j] - max x);   with `logarithm`, the logarithm of it.
 // Layout: x as [outer, n, inner], normalised along n.
-// softmax_rows: inner = 1, each work-item does `chunk` rows, eight lanes wide.   softmax_group: inner = 1, a group of 64
-// items for each row.   softmax_any: one work-item for each (outer, inner).
+// softmax_rows: inner = 1, each work-item does `chunk` rows, eight lanes wide.   softmax_group: a group of 64 items for each
+// (outer, inner).   softmax_any: one work-item for each (outer, inner).
 
 #define GROUP 64
 #include "group.clh"
@@ -24,19 +24,19 @@ __kernel void softmax_rows(__global const float* x, __global float* y, const lon
 }
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void softmax_group(__global const float* x, __global float* y, const long n, const int logarithm) {
+void softmax_group(__global const float* x, __global float* y, const long n, const long inner, const int logarithm) {
   __local float shared[GROUP];
-  const long base = get_group_id(0) * n;
+  const long base = (get_group_id(0) / inner) * n * inner + get_group_id(0) % inner;
   const int me = get_local_id(0);
   float top = -INFINITY, total = 0;
-  for (long j = me; j < n; j += GROUP) top = fmax(top, x[base + j]);
+  for (long j = me; j < n; j += GROUP) top = fmax(top, x[base + j * inner]);
   top = group_max(shared, top);
-  for (long j = me; j < n; j += GROUP) total += exp(x[base + j] - top);
+  for (long j = me; j < n; j += GROUP) total += exp(x[base + j * inner] - top);
   total = group_sum(shared, total);
   const float scale = 1 / total, shift = log(total);
   for (long j = me; j < n; j += GROUP) {
-    const float d = x[base + j] - top;
-    y[base + j] = logarithm ? d - shift : exp(d) * scale;
+    const float d = x[base + j * inner] - top;
+    y[base + j * inner] = logarithm ? d - shift : exp(d) * scale;
   }
 }
 
