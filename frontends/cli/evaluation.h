@@ -1,5 +1,6 @@
 // Loss and counts of a classifier over a whole data set.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <functional>
 
