@@ -156,6 +156,11 @@ class ClDevice : public Device {
   }
   std::vector<Work> take_work() override {
     finish();
+    {  // some drivers mark an event a moment after the queue has drained
+      const std::lock_guard lock(mutex_);
+      for (const Timed& t : timed_)
+        if (cl_event event = t.event.get()) check(clWaitForEvents(1, &event), "clWaitForEvents");
+    }
     return take_finished_work();
   }
   std::vector<Work> take_finished_work() override {
