@@ -7,11 +7,14 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "tests/message_of.h"
 #include "tests/tar_archive.h"
 #include "tests/temporary_folder.h"
 
 namespace gemel::datasets {
 namespace {
+
+using testing::message_of;
 
 namespace fs = std::filesystem;
 using namespace gemel::testing;

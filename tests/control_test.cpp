@@ -10,6 +10,7 @@
 #include "engine/executor.h"
 #include "engine/ops/ops.h"
 #include "tests/finite_differences.h"
+#include "tests/message_of.h"
 #include "tests/op_harness.h"
 #include "tests/test_device.h"
 
@@ -175,29 +176,19 @@ TEST(Control, integer_values_pass_through_without_a_gradient) {
   EXPECT_EQ(read(gradient({sum(y[0])}, {x})[0]), (std::vector<double>{2, 4}));
 }
 
-template <class E>
-std::string refusal(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const E& e) {
-    return e.what();
-  }
-  return "nothing thrown";
-}
-
 TEST(Control, refusals_say_what_is_accepted) {
   const auto session = Session::reference();
   const Value x = session->tensor(f32({2}), std::vector<double>{1, 2}), yes = full(*session, b8({}), 1);
-  EXPECT_EQ(refusal<UsageError>([&] {
+  EXPECT_EQ(message_of<UsageError>([&] {
     cond(yes, [&]() -> Values { assign(x, x * 2.0); return {x}; }, [&]() -> Values { return {x}; });
   }), "assign: writes a value from outside this body; accepted: a pure body, which its gradient can run again");
-  EXPECT_EQ(refusal<ShapeError>([&] { cond(yes, [&]() -> Values { return {x}; }, [&]() -> Values { return {sum(x)}; }); }),
+  EXPECT_EQ(message_of<ShapeError>([&] { cond(yes, [&]() -> Values { return {x}; }, [&]() -> Values { return {sum(x)}; }); }),
             "conditional: value 0 is float32 [2] from then, float32 [] from otherwise; accepted: equal specs");
-  EXPECT_EQ(refusal<ShapeError>([&] { while_loop([&](const Values& c) { return c[0]; }, [](const Values& c) { return c; }, {x}, 3); }),
+  EXPECT_EQ(message_of<ShapeError>([&] { while_loop([&](const Values& c) { return c[0]; }, [](const Values& c) { return c; }, {x}, 3); }),
             "while: the condition returns float32 [2]; accepted: one bool []");
-  EXPECT_EQ(refusal<ShapeError>([&] { while_loop([&](const Values&) { return yes; }, [](const Values& c) -> Values { return {sum(c[0])}; }, {x}, 3); }),
+  EXPECT_EQ(message_of<ShapeError>([&] { while_loop([&](const Values&) { return yes; }, [](const Values& c) -> Values { return {sum(c[0])}; }, {x}, 3); }),
             "while: the body returns float32 [] for carried value 0; accepted: float32 [2]");
-  EXPECT_EQ(refusal<UsageError>([&] {
+  EXPECT_EQ(message_of<UsageError>([&] {
     while_loop([&](const Values& c) { read(c[0]); return yes; }, [](const Values& c) { return c; }, {x}, 3);
   }), "read: the value float32 [2] is symbolic, a name in the graph 'graph'; run the graph and fetch it, or use cond and while_loop to decide by it");
   EXPECT_EQ(read(x), (std::vector<double>{1, 2}));

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "tests/temporary_folder.h"
+#include "tests/message_of.h"
 
 namespace gemel::datasets {
 namespace {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 
 namespace gemel {

@@ -12,11 +12,13 @@
 #include "engine/ops/ops.h"
 #include "engine/safetensors.h"
 #include "frontends/graph/graph.h"
+#include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 
 namespace gemel {
 namespace {
 
+using testing::message_of;
 using List = std::vector<double>;
 
 /// y = a while loop over tanh(x w) and a branch, with a variable, a constant and scopes.
@@ -99,12 +101,7 @@ std::string after_change(const std::string& from, const std::string& to) {
   EXPECT_NE(found, std::string::npos) << from;
   if (found != std::string::npos) text.replace(found, from.size(), to);
   std::ofstream(path) << text;
-  try {
-    load_graph(*session, path);
-  } catch (const DataError& e) {
-    return e.what();
-  }
-  return "loaded";
+  return message_of<DataError>([&] { load_graph(*session, path); });
 }
 
 struct Change {

@@ -10,11 +10,13 @@
 #include "engine/control.h"
 #include "engine/ops/ops.h"
 #include "frontends/graph/runner.h"
+#include "tests/message_of.h"
 #include "tests/test_device.h"
 
 namespace gemel::graph {
 namespace {
 
+using testing::message_of;
 using List = std::vector<double>;
 
 Value numbers(Session& session, const List& v) {
@@ -23,16 +25,6 @@ Value numbers(Session& session, const List& v) {
 
 /// From the host, as loading weights does.
 void overwrite(const Value& to, const std::array<float, 2>& numbers) { write(to, std::as_bytes(std::span(numbers))); }
-
-template <class E>
-std::string refusal(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const E& e) {
-    return e.what();
-  }
-  return "nothing thrown";
-}
 
 /// A counter that `increment` raises by x, and its square read after that was added.
 struct Counter {
@@ -134,9 +126,9 @@ TEST(Graph, names_have_scopes_and_are_found) {
   EXPECT_EQ(graph.operation("dense.double").name, "dense.double");
   EXPECT_EQ(graph.variables().parameters()[0].name, "dense.w");
   EXPECT_EQ(graph.program().code.back().scope, "dense");
-  EXPECT_EQ(refusal<UsageError>([&] { graph.value("z"); }), "graph: no value 'z' in 'named'; accepted: dense.w, dense.y, random_state");
-  EXPECT_EQ(refusal<UsageError>([&] { graph.operation("z"); }), "graph: no operation 'z' in 'named'; accepted: dense.double");
-  EXPECT_EQ(refusal<UsageError>([&] { graph.named(y, "dense.y"); }), "graph: the name 'dense.y' is taken in 'named'; accepted: a new name");
+  EXPECT_EQ(message_of<UsageError>([&] { graph.value("z"); }), "graph: no value 'z' in 'named'; accepted: dense.w, dense.y, random_state");
+  EXPECT_EQ(message_of<UsageError>([&] { graph.operation("z"); }), "graph: no operation 'z' in 'named'; accepted: dense.double");
+  EXPECT_EQ(message_of<UsageError>([&] { graph.named(y, "dense.y"); }), "graph: the name 'dense.y' is taken in 'named'; accepted: a new name");
 }
 
 TEST(Graph, an_initial_value_of_the_graph_is_computed_at_once) {
@@ -151,15 +143,15 @@ TEST(Graph, an_initial_value_of_the_graph_is_computed_at_once) {
 TEST(Graph, refuses_feeds_that_do_not_fit) {
   Counter c;
   Runner runner(c.graph);
-  EXPECT_EQ(refusal<UsageError>([&] { runner.run({}, {c.increment}); }),
+  EXPECT_EQ(message_of<UsageError>([&] { runner.run({}, {c.increment}); }),
             "run: placeholder 'x' float32 [1] is not fed; accepted: a value for each placeholder that the fetches need");
-  EXPECT_EQ(refusal<ShapeError>([&] { runner.run({{c.x, numbers(*c.session, {1, 2})}}, {c.increment}); }),
+  EXPECT_EQ(message_of<ShapeError>([&] { runner.run({{c.x, numbers(*c.session, {1, 2})}}, {c.increment}); }),
             "run: placeholder 'x' is fed float32 [2]; accepted: float32 [1]");
-  EXPECT_EQ(refusal<UsageError>([&] { runner.run({{c.count, c.fed(1)}}, {c.increment}); }),
+  EXPECT_EQ(message_of<UsageError>([&] { runner.run({{c.count, c.fed(1)}}, {c.increment}); }),
             "run: what is fed is no placeholder of 'counting'; accepted: random_state, x");
-  EXPECT_EQ(refusal<UsageError>([&] { runner.run({{c.x, c.fed(1)}, {c.x, c.fed(1)}}, {c.increment}); }),
+  EXPECT_EQ(message_of<UsageError>([&] { runner.run({{c.x, c.fed(1)}, {c.x, c.fed(1)}}, {c.increment}); }),
             "run: placeholder 'x' is fed twice; accepted: once");
-  EXPECT_EQ(refusal<UsageError>([&] { runner.run({{c.x, c.before}}, {c.increment}); }),
+  EXPECT_EQ(message_of<UsageError>([&] { runner.run({{c.x, c.before}}, {c.increment}); }),
             "run: placeholder 'x' is fed a name in the graph 'counting'; accepted: a computed value");
   EXPECT_EQ(read(c.count), List{1});
 }
@@ -168,20 +160,20 @@ TEST(Graph, refuses_what_is_of_another_graph) {
   Counter c;
   Graph other(*c.session, "other");
   Runner runner(other);
-  EXPECT_EQ(refusal<UsageError>([&] { runner.run({}, {c.before}); }),
+  EXPECT_EQ(message_of<UsageError>([&] { runner.run({}, {c.before}); }),
             "graph: the value float32 [1] of 'counting' is not of the graph 'other'; accepted: values and operations of this graph");
-  EXPECT_EQ(refusal<UsageError>([&] { runner.run({}, {c.increment}); }),
+  EXPECT_EQ(message_of<UsageError>([&] { runner.run({}, {c.increment}); }),
             "graph: the operation 'increment' is not of the graph 'other'; accepted: values and operations of this graph");
   const auto building = other.as_default();
-  EXPECT_EQ(refusal<UsageError>([&] { square(c.before); }),
+  EXPECT_EQ(message_of<UsageError>([&] { square(c.before); }),
             "square: a value float32 [1] of the graph 'counting' is used in the graph 'other'; accepted: values of this graph, or computed ones");
 }
 
 TEST(Graph, a_symbolic_value_used_outside_names_its_graph) {
   Counter c;
-  EXPECT_EQ(refusal<UsageError>([&] { square(c.before); }),
+  EXPECT_EQ(message_of<UsageError>([&] { square(c.before); }),
             "square: input 0 float32 [1] is a name in the graph 'counting', not a computed tensor; accepted here: values of the eager front end");
-  EXPECT_NE(refusal<UsageError>([&] { read(c.before); }).find("a name in the graph 'counting'"), std::string::npos);
+  EXPECT_NE(message_of<UsageError>([&] { read(c.before); }).find("a name in the graph 'counting'"), std::string::npos);
 }
 
 TEST(Graph, holds_loops_and_branches) {
@@ -255,7 +247,7 @@ TEST(Graph, a_write_between_use_and_gradient_is_refused_also_after_runs) {
   const Value loss = sum(v * w);
   const Operation step = graph.assign(v, v * 2.0, "step");
   Runner runner(graph);
-  const auto refused = [&] { return refusal<UsageError>([&] { graph.gradients(loss, {w}); }); };
+  const auto refused = [&] { return message_of<UsageError>([&] { graph.gradients(loss, {w}); }); };
   EXPECT_NE(refused().find("was changed in place after it was saved"), std::string::npos) << refused();
   for (int i = 0; i < 3; ++i) {
     runner.run({}, {step});

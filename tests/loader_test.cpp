@@ -11,7 +11,7 @@
 
 #include "datasets/place.h"
 #include "engine/base/error.h"
-#include "tests/temporary_folder.h"
+#include "tests/message_of.h"
 
 namespace gemel::datasets {
 namespace {

@@ -11,9 +11,12 @@
 #include "frontends/nn/containers.h"
 #include "frontends/nn/functions.h"
 #include "frontends/nn/layers.h"
+#include "tests/message_of.h"
 
 namespace gemel::nn {
 namespace {
+
+using testing::message_of;
 
 constexpr double kExact = 1e-12;  // a few operations in double
 
@@ -25,16 +28,6 @@ std::vector<double> counting(std::int64_t n, double step = 0.1) {
 
 Value numbers(Session& session, const Spec& spec) {
   return session.tensor(spec, std::span<const double>(counting(spec.elements())));
-}
-
-template <class M>
-std::string message_of(M&& call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
 }
 
 /// conv (3 -> 2), bn, then a head: small, and with every kind of state.
@@ -78,7 +71,7 @@ TEST(Modules, parameters_and_buffers_come_in_pytorchs_order_under_their_paths) {
 TEST(Modules, an_unmaterialised_module_says_what_to_do) {
   const auto session = Session::reference();
   Linear linear(2, 3);
-  EXPECT_EQ(message_of([&] { linear(numbers(*session, f32({4, 2}))); }),
+  EXPECT_EQ(message_of<Error>([&] { linear(numbers(*session, f32({4, 2}))); }),
             "weight: the module has no memory yet; materialise it in a session first");
 }
 
@@ -87,7 +80,7 @@ TEST(Modules, an_error_names_the_path_of_its_layer) {
   Sequential outer;
   outer.emplace<Sequential>().emplace<Linear>(4, 3);
   outer.materialise(*session);
-  EXPECT_EQ(message_of([&] { outer(numbers(*session, f32({2, 5}))); }).substr(0, 13), "0.0: matmul: ");
+  EXPECT_EQ(message_of<Error>([&] { outer(numbers(*session, f32({2, 5}))); }).substr(0, 13), "0.0: matmul: ");
 }
 
 TEST(Modules, names_are_unique_and_hold_no_dots) {
@@ -95,7 +88,7 @@ TEST(Modules, names_are_unique_and_hold_no_dots) {
   modules.insert("a", std::make_unique<Identity>());
   EXPECT_THROW(modules.insert("a", std::make_unique<Identity>()), UsageError);
   EXPECT_THROW(modules.insert("a.b", std::make_unique<Identity>()), UsageError);
-  EXPECT_EQ(message_of([&] { modules["b"]; }), "ModuleDict: it has no b; accepted: a");
+  EXPECT_EQ(message_of<Error>([&] { modules["b"]; }), "ModuleDict: it has no b; accepted: a");
   EXPECT_THROW(modules(Session::reference()->tensor(f32({1}), std::span<const double>(counting(1)))), UsageError);
 }
 
@@ -216,7 +209,7 @@ TEST(Layers, a_pointwise_convolution_is_a_linear_layer_with_its_bias) {
 }
 
 TEST(Layers, groups_that_do_not_divide_are_refused) {
-  EXPECT_EQ(message_of([] { Conv2d(6, 8, square_kernel(1, 1, 0, Bias::no, 4)); }),
+  EXPECT_EQ(message_of<Error>([] { Conv2d(6, 8, square_kernel(1, 1, 0, Bias::no, 4)); }),
             "Conv2d: 4 groups given for 6 input and 8 output channels; accepted: a divisor of both");
 }
 

@@ -8,6 +8,7 @@
 #include "datasets/dataset.h"
 #include "engine/base/error.h"
 #include "engine/base/span.h"
+#include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 
 namespace gemel::datasets {

@@ -6,10 +6,13 @@
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
+#include "tests/message_of.h"
 #include "tests/test_device.h"
 
 namespace gemel::opencl {
 namespace {
+
+using testing::message_of;
 
 const char* const kSource = R"(
 __kernel void affine(__global const float* x, __global float* y, const int n, const long shift, const float scale) {
@@ -45,15 +48,6 @@ Buffer upload(Device& device, const std::vector<T>& values) {
   Buffer buffer = device.memory().allocate(std::ssize(values) * static_cast<std::int64_t>(sizeof(T)), "test data");
   device.write(whole(buffer), std::as_bytes(std::span(values)));
   return buffer;
-}
-
-std::string message(const auto& action) {
-  try {
-    action();
-    return "";
-  } catch (const Error& error) {
-    return error.what();
-  }
 }
 
 template <class E>
@@ -124,7 +118,7 @@ TEST(DeviceQueue, groups_that_do_not_divide_the_range_are_a_fault) {
 
 TEST(DeviceQueue, wrong_argument_is_named_with_its_kernel) {
   Device& device = testing::test_device();
-  const std::string text = message([&] { device.run(test_kernel(device, "index3"), range1(1), {1, 2}); });
+  const std::string text = message_of<Error>([&] { device.run(test_kernel(device, "index3"), range1(1), {1, 2}); });
   EXPECT_NE(text.find("clSetKernelArg: CL_INVALID_ARG_"), std::string::npos) << text;
   EXPECT_NE(text.find("index3"), std::string::npos) << text;
 }
@@ -205,7 +199,7 @@ TEST(DeviceQueue, threads_may_run_the_same_kernel) {
 
 TEST(DevicePrograms, build_failure_shows_the_log_and_the_title) {
   Device& device = testing::test_device();
-  const std::string text = message([&] {
+  const std::string text = message_of<Error>([&] {
     device.generated_kernel("broken program", [] { return std::string("__kernel void f(__global int* x) { *x = undeclared_name; }"); }, "f");
   });
   for (const char* part : {"CL_BUILD_PROGRAM_FAILURE", "broken program", "undeclared_name"})
@@ -214,8 +208,8 @@ TEST(DevicePrograms, build_failure_shows_the_log_and_the_title) {
 
 TEST(DevicePrograms, missing_kernel_or_file_is_named) {
   Device& device = testing::test_device();
-  EXPECT_NE(message([&] { test_kernel(device, "no_such_kernel"); }).find("no_such_kernel"), std::string::npos);
-  EXPECT_NE(message([&] { device.kernel("no_such_file.cl", "f"); }).find("no_such_file.cl"), std::string::npos);
+  EXPECT_NE(message_of<Error>([&] { test_kernel(device, "no_such_kernel"); }).find("no_such_kernel"), std::string::npos);
+  EXPECT_NE(message_of<Error>([&] { device.kernel("no_such_file.cl", "f"); }).find("no_such_file.cl"), std::string::npos);
 }
 
 TEST(DevicePrograms, kernel_is_made_once) {
@@ -283,7 +277,7 @@ TEST(DeviceSelection, part_of_a_name_is_found_in_any_case) {
 TEST(DeviceSelection, unknown_platform_lists_those_found) {
   DeviceOptions options;
   options.platform = "no such platform";
-  const std::string text = message([&] { Device::open(options); });
+  const std::string text = message_of<Error>([&] { Device::open(options); });
   EXPECT_TRUE(throws<DeviceError>([&] { Device::open(options); }));
   EXPECT_NE(text.find("'no such platform'"), std::string::npos) << text;
   EXPECT_NE(text.find(testing::test_device().profile().platform), std::string::npos) << text;
@@ -295,7 +289,7 @@ TEST(DeviceSelection, unknown_device_is_refused) {
   DeviceOptions options;
   for (const char* wanted : {"99", "toaster"}) {
     options.device = wanted;
-    const std::string text = message([&] { Device::open(options); });
+    const std::string text = message_of<Error>([&] { Device::open(options); });
     EXPECT_NE(text.find(wanted), std::string::npos) << text;
   }
 }
@@ -305,7 +299,7 @@ TEST(DeviceSelection, threads_beyond_the_device_are_refused_once_the_driver_runs
   const DeviceProfile& profile = testing::test_device().profile();
   if (!profile.is_cpu()) GTEST_SKIP() << "not a CPU";
   options.threads = profile.compute_units + 1;
-  EXPECT_NE(message([&] { Device::open(options); }).find("threads"), std::string::npos);
+  EXPECT_NE(message_of<Error>([&] { Device::open(options); }).find("threads"), std::string::npos);
 }
 
 TEST(DeviceSelection, fewer_threads_make_a_smaller_device) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
+#include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 
 namespace gemel {

@@ -5,12 +5,14 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "tests/message_of.h"
 #include "tests/tar_archive.h"
 #include "tests/temporary_folder.h"
 
 namespace gemel::datasets {
 namespace {
 
+using testing::message_of;
 using namespace gemel::testing;
 
 constexpr std::int64_t kLimit = 1 << 20;

@@ -1,11 +1,11 @@
 // A folder of a test's own, and files in it.
 #pragma once
-#include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -42,21 +42,6 @@ inline void write_text(const std::filesystem::path& path, std::string_view conte
 inline std::string read_text(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
-}
-
-/// The message of the exception of type E that `run` throws; a failure and "" where it throws none.
-template <class E, class Run>
-std::string message_of(Run&& run) {
-  try {
-    run();
-  } catch (const E& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << "another exception was thrown: " << error.what();
-    return "";
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
 }
 
 }  // namespace gemel::testing

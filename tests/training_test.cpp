@@ -11,11 +11,13 @@
 #include "frontends/nn/functions.h"
 #include "frontends/nn/layers.h"
 #include "frontends/nn/loss.h"
-#include "tests/temporary_folder.h"
+#include "tests/message_of.h"
 #include "tests/test_device.h"
 
 namespace gemel::cli {
 namespace {
+
+using testing::message_of;
 
 /// A linear classifier of whole pictures, and in training a second one with a weight of its own.
 class WithAuxiliary : public nn::Module {
@@ -85,8 +87,8 @@ TEST_P(TrainingInBothFrontEnds, a_label_out_of_range_is_told_by_training_and_eva
   Training training(session, model, optimizer.get(), GetParam(), {}, 0);
   EXPECT_EQ(training.evaluate(batch_of({1, 2, 3, 5}, {0, 2})).get().labels.size(), 2u);
   PendingStep evaluated = training.evaluate(batch_of({1, 2, 3, 5}, {0, 3})), trained = training.train(batch_of({1, 2}, {7}), 0.1, 4);
-  EXPECT_EQ(testing::message_of<DataError>([&] { evaluated.get(); }), "batch 1: an index or label 3 is out of range; accepted: 0..2");
-  EXPECT_NE(testing::message_of<DataError>([&] { trained.get(); }).find("step 4: an index or label "), std::string::npos);
+  EXPECT_EQ(message_of<DataError>([&] { evaluated.get(); }), "batch 1: an index or label 3 is out of range; accepted: 0..2");
+  EXPECT_NE(message_of<DataError>([&] { trained.get(); }).find("step 4: an index or label "), std::string::npos);
 }
 
 TEST(Evaluation, counts_precision_recall_and_f1_of_two_classes) {
