@@ -54,8 +54,9 @@ struct EagerInterpreter::Decided : Prepared {
 };
 
 void EagerInterpreter::launch_decided(const Decided& decided, std::span<const Value> in, std::span<const Value> out) {
-  if (decided.cost) device_.announce(decided.op.name, decided.cost->flops, decided.cost->bytes);
-  launch(device_, decided.variant, decided.problem(), regions_of(in), regions_of(out));
+  const auto enqueue = [&] { launch(device_, decided.variant, decided.problem(), regions_of(in), regions_of(out)); };
+  if (decided.cost) device_.charge(decided.op.name, decided.cost->flops, decided.cost->bytes, enqueue);
+  else enqueue();
 }
 
 void EagerInterpreter::compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> in,

@@ -21,7 +21,7 @@ struct MemoryPlan {
 /// Places slots by decreasing size at the lowest offset that is free while they live. An output takes over an input's
 /// place where the record allows it and the input dies there.
 /// @param alignment  of every offset  @param max_slab_bytes  the device's largest allocation
-/// @throws DeviceError if one slot alone is larger than a slab may be
+/// @throws MemoryError if one slot alone is larger than a slab may be
 MemoryPlan plan_memory(const Program& program, std::int64_t alignment, std::int64_t max_slab_bytes);
 
 }  // namespace gemel

@@ -128,6 +128,8 @@ Values apply(Session& session, const OpDef& op, Values in, Attributes attributes
     return apply_unprefixed(session, op, in, attributes);
   } catch (const ShapeError& e) {
     throw ShapeError(prefixed(session, e));
+  } catch (const MemoryError& e) {
+    throw MemoryError(prefixed(session, e));
   } catch (const DeviceError& e) {
     throw DeviceError(prefixed(session, e));
   }

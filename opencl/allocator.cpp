@@ -126,7 +126,7 @@ class CachingAllocator : public Allocator {
     std::string list;
     for (std::size_t i = 0; i < std::min<std::size_t>(5, largest.size()); ++i)
       list += fmt::format("{}{} ({} bytes)", i ? ", " : "", largest[i]->what, largest[i]->size);
-    throw DeviceError(fmt::format("out of memory on {}: {} bytes asked for {}, {} held, limit {}: {}; largest: {}", device_, asked, what,
+    throw MemoryError(fmt::format("out of memory on {}: {} bytes asked for {}, {} held, limit {}: {}; largest: {}", device_, asked, what,
                                   statistics_.in_use, statistics_.limit, why, list.empty() ? "none" : list));
   }
 

@@ -55,7 +55,7 @@ class Allocator : public std::enable_shared_from_this<Allocator> {
  public:
   virtual ~Allocator() = default;
   /// @param what  names the tensor in an out-of-memory report, e.g. "conv2d float32 [64, 56, 56, 64]"
-  /// @throws DeviceError with what was asked, what is held, and the largest buffers by name
+  /// @throws MemoryError with what was asked, what is held, and the largest buffers by name
   virtual Buffer allocate(std::int64_t bytes, std::string_view what) = 0;
   virtual MemoryStatistics statistics() const = 0;
   /// Whether this is exact mode.

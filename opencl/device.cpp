@@ -150,9 +150,18 @@ class ClDevice : public Device {
   }
   Region error_word() override { return whole(error_); }
 
-  void announce(std::string_view name, std::int64_t flops, std::int64_t bytes) override {
+  void charge(std::string_view name, std::int64_t flops, std::int64_t bytes, const std::function<void()>& enqueue) override {
+    {
+      const std::lock_guard lock(mutex_);
+      charged_ = name;
+      enqueued_ = 0;
+    }
+    enqueue();
     const std::lock_guard lock(mutex_);
-    next_ = {std::string(name), flops, bytes, 0, 0};
+    charged_.clear();
+    if (enqueued_ == 0) return;
+    timed_.back().work.flops = flops;
+    timed_.back().work.bytes = bytes;
   }
   std::vector<Work> take_work() override {
     finish();
@@ -229,9 +238,8 @@ class ClDevice : public Device {
   cl_event* event_for(const std::string& name) { return profile_.profiling ? time_next(name).event.place() : nullptr; }
 
   Timed& time_next(const std::string& name) {
-    Work work = std::exchange(next_, Work{});
-    work.name = work.name.empty() ? name : work.name == name ? name : work.name + "/" + name;
-    timed_.push_back({std::move(work)});
+    ++enqueued_;
+    timed_.push_back({Work{charged_.empty() || charged_ == name ? name : charged_ + "/" + name}});
     return timed_.back();
   }
 
@@ -295,7 +303,8 @@ class ClDevice : public Device {
   std::string key_;
   std::deque<std::pair<EventHandle, std::shared_ptr<const std::vector<std::byte>>>> staged_;
   std::deque<Timed> timed_;
-  Work next_;
+  std::string charged_;      // the name that what is enqueued now bears
+  std::int64_t enqueued_ = 0;  // pieces of work under it
 };
 
 }  // namespace

@@ -123,8 +123,9 @@ class Device {
   /// Lets another library enqueue on this device's queue. @param enqueue  gets the cl_command_queue and a place for a cl_event
   virtual void native(const std::function<void(void* queue, void** event)>& enqueue, std::string_view name) = 0;
 
-  /// With profiling: FLOPs and bytes that the next enqueued work is charged with, and its name.
-  virtual void announce(std::string_view name, std::int64_t flops, std::int64_t bytes) = 0;
+  /// Runs `enqueue`. With profiling, all that it enqueues bears this name, and the last of it, which does the work that the
+  /// others prepare, is charged with the FLOPs and bytes.
+  virtual void charge(std::string_view name, std::int64_t flops, std::int64_t bytes, const std::function<void()>& enqueue) = 0;
   /// With profiling: all work finished since the last call, in queue order. Waits for it.
   virtual std::vector<Work> take_work() = 0;
   /// The same for what happens to be finished, without waiting.

@@ -225,15 +225,20 @@ TEST(DeviceProfiling, work_is_told_in_order_with_its_charges) {
   EXPECT_TRUE(device->profile().profiling);
   device->take_work();
   const Buffer y = upload(*device, std::vector<std::int32_t>(24));
-  device->announce("layer1: index", 24, 96);
-  device->run(test_kernel(*device, "index3"), range3({2, 3, 4}), {whole(y)});
+  device->charge("layer1: index", 24, 96, [&] {
+    device->fill(whole(y), std::as_bytes(std::span("x", 1)));
+    device->run(test_kernel(*device, "index3"), range3({2, 3, 4}), {whole(y)});
+  });
+  device->charge("nothing", 7, 7, [] {});
   device->fill(whole(y), std::as_bytes(std::span("x", 1)));
   const auto work = device->take_work();
-  ASSERT_EQ(work.size(), 2u);
-  EXPECT_NE(work[0].name.find("layer1: index"), std::string::npos) << work[0].name;
-  EXPECT_EQ(work[0].flops, 24);
-  EXPECT_EQ(work[0].bytes, 96);
-  EXPECT_EQ(work[1].flops, 0);
+  ASSERT_EQ(work.size(), 3u);
+  for (int i : {0, 1}) EXPECT_EQ(work[i].name.rfind("layer1: index/", 0), 0u) << work[i].name;
+  EXPECT_EQ(work[0].flops, 0) << "what prepares";
+  EXPECT_EQ(work[1].flops, 24);
+  EXPECT_EQ(work[1].bytes, 96);
+  EXPECT_EQ(work[2].flops, 0);
+  EXPECT_EQ(work[2].name, "fill");
   for (const Work& w : work) EXPECT_GE(w.end_ns, w.begin_ns);
   EXPECT_GE(work[1].begin_ns, work[0].begin_ns);
   EXPECT_TRUE(device->take_work().empty());

@@ -9,7 +9,7 @@ steps    20 steps, PyTorch's state loaded before each: losses within 1e-5, every
 free     20 steps running free: losses within 1e-3, at rates where PyTorch's float32 stays within 1e-4 of its float64
 strict   a file saved by Gemel loads back with strict=True
 
-Needs python3-torch and python3-torchvision (any version with the models), and a build of Gemel with its peers
+Needs python3-torch and python3-torchvision (any version with the models), and a build of Gemel with -DGEMEL_BENCHMARKS=ON
 (`gemel`, `gemel_step`). Prints a line a check and a summary in JSON; exit status 1 where a check fails.
 """
 import argparse

@@ -23,6 +23,12 @@ class DeviceError : public Error {
   using Error::Error;
 };
 
+/// A device's memory does not suffice.
+class MemoryError : public DeviceError {
+ public:
+  using DeviceError::DeviceError;
+};
+
 /// Communication between processes.
 class CommError : public Error {
  public:

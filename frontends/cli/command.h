@@ -12,6 +12,7 @@ int summary(const Arguments& arguments);
 int train(const Arguments& arguments);
 int eval(const Arguments& arguments);
 int infer(const Arguments& arguments);
+int bench(const Arguments& arguments);
 int ops(const Arguments& arguments);
 
 }  // namespace gemel::cli

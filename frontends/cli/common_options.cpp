@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-
 #include "engine/base/error.h"
 
 namespace gemel::cli {
@@ -29,7 +28,6 @@ void add_common_options(po::options_description& options) {
       ("threads", po::value<int>()->default_value(0), "threads of a CPU device; 0: all")
       ("memory-limit", po::value<std::int64_t>()->default_value(0), "bytes that may be held on the device; 0: what is free")
       ("gemm", po::value<std::string>()->default_value("auto"), "GEMM provider: auto, clblast or native")
-      ("frontend", po::value<std::string>()->default_value("eager"), "eager or graph")
       ("graph-passes", po::value<std::string>()->default_value("all"), pass_help().c_str())
       ("seed", po::value<std::int64_t>()->default_value(1), "seed of initialisation, shuffling and dropout")
       ("log-dir", po::value<std::string>()->default_value(""), "folder for run.jsonl, TensorBoard files and summary.json")
@@ -44,9 +42,6 @@ CommonOptions common_options(const po::variables_map& v) {
   o.device.memory_limit = whole_number(v, "memory-limit", 0, 1e18);
   o.device.gemm = gemm_choice(v["gemm"].as<std::string>());
   check_range("--threads", o.device.threads, 0, 4096);
-  const auto frontend = v["frontend"].as<std::string>();
-  check_choice("--frontend", frontend, {"eager", "graph"});
-  o.frontend = frontend == "graph" ? Frontend::graph : Frontend::eager;
   o.passes_text = v["graph-passes"].as<std::string>();
   o.passes = parse_passes(o.passes_text);
   o.seed = static_cast<std::uint64_t>(whole_number(v, "seed", 0, 9223372036854775807.0));
@@ -54,6 +49,19 @@ CommonOptions common_options(const po::variables_map& v) {
   o.profile = v["profile"].as<std::string>();
   return o;
 }
+
+void add_frontend_option(po::options_description& options) {
+  options.add_options()("frontend", po::value<std::string>()->default_value("eager"), "eager or graph");
+}
+
+Frontend frontend_option(const po::variables_map& v) { return parse_frontend(v["frontend"].as<std::string>()); }
+
+Frontend parse_frontend(const std::string& name) {
+  check_choice("--frontend", name, {"eager", "graph"});
+  return name == "graph" ? Frontend::graph : Frontend::eager;
+}
+
+const char* to_string(Frontend frontend) { return frontend == Frontend::graph ? "graph" : "eager"; }
 
 void say_device(const opencl::DeviceProfile& p) {
   fmt::print(stderr, "device: {} ({}, {} unit{})\n", p.name, p.platform, p.compute_units, p.compute_units == 1 ? "" : "s");

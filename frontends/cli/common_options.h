@@ -15,13 +15,19 @@ struct CommonOptions {
   opencl::DeviceOptions device;
   PassNames passes;
   std::string passes_text;
-  Frontend frontend = Frontend::eager;
   std::uint64_t seed = 1;
   std::string log_dir, profile;
 };
 
 /// Adds them to a command's options.
 void add_common_options(po::options_description& options);
+/// Adds --frontend, eager unless told otherwise.
+void add_frontend_option(po::options_description& options);
+/// --frontend. @throws UsageError
+Frontend frontend_option(const po::variables_map& values);
+/// @throws UsageError where it is neither "eager" nor "graph"
+Frontend parse_frontend(const std::string& name);
+const char* to_string(Frontend frontend);
 /// @throws UsageError for values out of range
 CommonOptions common_options(const po::variables_map& values);
 

@@ -26,11 +26,13 @@ int eval(const Arguments& arguments) {
   add_loaded_model_options(options);
   options.add_options()("batch-size", po::value<std::int64_t>()->default_value(64), "samples at a time");
   add_dataset_options(options);
+  add_frontend_option(options);
   add_common_options(options);
   const auto v = parse("eval", "Loss and accuracy of a weight file on a data set's validation split (its only one, where it has one).", options, arguments);
   const std::string name = model_name(v);
   const auto batch_size = whole_number(v, "batch-size", 1, 1e9);
   const CommonOptions common = common_options(v);
+  const Frontend frontend = frontend_option(v);
   const datasets::DatasetOptions dataset = dataset_options(v, common.seed);
   RunScope run(common, "eval", arguments);
   return run.carry_out([&] {
@@ -39,7 +41,7 @@ int eval(const Arguments& arguments) {
     run.open_device();
     const auto model = load_model(v, run.session(), split.classes(), split.shape()[0]);
     run.log_start(name, *model);
-    Training training(run.session(), *model, nullptr, run.options().frontend, run.options().passes, 0);
+    Training training(run.session(), *model, nullptr, frontend, run.options().passes, 0);
     const Totals totals = evaluate(training, split, batch_size, [&run] { run.check_interrupt(); });
     report(run.log(), totals, split.classes() == 2);
     run.summary().update({{"samples", totals.samples}, {"loss", totals.mean_loss()}, {"accuracy", totals.accuracy()}});

@@ -27,7 +27,8 @@ void check_input(const datasets::NpyFile& file) {
     throw DataError(fmt::format("infer: {} holds {} {}; accepted: float32 [N, C, H, W]", file.path().string(), to_string(file.type()), to_string(file.shape())));
 }
 
-void write_outputs(RunScope& run, nn::Module& model, const datasets::NpyFile& input, std::int64_t batch_size, const std::string& path) {
+void write_outputs(RunScope& run, nn::Module& model, Frontend frontend, const datasets::NpyFile& input, std::int64_t batch_size,
+                   const std::string& path) {
   Session& session = run.session();
   const auto forward = [&](const Values& in) -> Values {
     const GradientMode no_gradients(session, GradientMode::Mode::off);
@@ -36,7 +37,7 @@ void write_outputs(RunScope& run, nn::Module& model, const datasets::NpyFile& in
   graph::Compiled compiled(session, forward, run.options().passes);
   const auto output_of = [&](std::int64_t begin, std::int64_t count) {
     const Values in{images_of(session, input, begin, count)};
-    return (run.options().frontend == Frontend::graph ? compiled(in) : forward(in))[0];
+    return (frontend == Frontend::graph ? compiled(in) : forward(in))[0];
   };
   const std::int64_t n = input.shape()[0];
   // The first batch (of none, where there is no sample) tells the shape of the output.
@@ -60,10 +61,12 @@ int infer(const Arguments& arguments) {
   options.add_options()("input", po::value<std::string>()->required(), "x.npy: float32 [N, C, H, W]")
       ("output", po::value<std::string>()->required(), "y.npy: the model's output, float32")
       ("batch-size", po::value<std::int64_t>()->default_value(64), "samples at a time");
+  add_frontend_option(options);
   add_common_options(options);
   const auto v = parse("infer", "Runs a model on an array of inputs.", options, arguments);
   const std::string name = model_name(v);
   const auto batch_size = whole_number(v, "batch-size", 1, 1e9);
+  const Frontend frontend = frontend_option(v);
   RunScope run(common_options(v), "infer", arguments);
   return run.carry_out([&] {
     const datasets::NpyFile input(v["input"].as<std::string>());
@@ -72,7 +75,7 @@ int infer(const Arguments& arguments) {
     run.open_device();
     const auto model = load_model(v, run.session(), 0, input.shape()[1]);
     run.log_start(name, *model);
-    write_outputs(run, *model, input, batch_size, v["output"].as<std::string>());
+    write_outputs(run, *model, frontend, input, batch_size, v["output"].as<std::string>());
     run.summary()["samples"] = input.shape()[0];
   });
 }

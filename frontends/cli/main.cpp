@@ -28,6 +28,7 @@ constexpr std::array kCommands{
     Command{"train", "trains a model", train},
     Command{"eval", "loss and accuracy of a weight file on a data set", eval},
     Command{"infer", "runs a model on an array of inputs", infer},
+    Command{"bench", "measures training and inference, case by case", bench},
     Command{"ops", "the operator reference", ops},
 };
 

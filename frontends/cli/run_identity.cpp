@@ -57,7 +57,7 @@ RunIdentity identity_of(const TrainOptions& o, const datasets::Dataset& data, co
           {"driver", profile.driver, Bearing::last_bits},
           {"threads", std::to_string(profile.compute_units), Bearing::last_bits},
           {"build", build_identity(), Bearing::last_bits},
-          {"front end", o.common.frontend == Frontend::graph ? "graph" : "eager", Bearing::last_bits},
+          {"front end", to_string(o.frontend), Bearing::last_bits},
           {"graph passes", o.common.passes_text, Bearing::last_bits},
           {"GEMM provider", gemm_text(o.common.device.gemm), Bearing::last_bits}};
 }

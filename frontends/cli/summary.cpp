@@ -3,63 +3,17 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "engine/autograd.h"
 #include "engine/base/error.h"
-#include "engine/ops/ops.h"
-#include "engine/plan.h"
 #include "frontends/cli/arguments.h"
 #include "frontends/cli/command.h"
 #include "frontends/cli/model_options.h"
+#include "frontends/cli/planned_step.h"
+#include "frontends/cli/units.h"
 #include "frontends/models/models.h"
-#include "frontends/nn/loss.h"
 #include "frontends/nn/summary.h"
 
 namespace gemel::cli {
 namespace {
-
-/// Parameters and buffers of a model, as places that symbolic tensors can be put in.
-struct Places {
-  Specs specs;
-  std::vector<nn::Parameter*> parameters;
-  std::vector<nn::Buffer*> buffers;
-};
-Places places_of(nn::Module& model) {
-  Places out;
-  model.visit([&](const std::string&, nn::Module& m) {
-    for (const auto& p : m.own_parameters()) out.parameters.push_back(p.get());
-    for (const auto& b : m.own_buffers()) out.buffers.push_back(b.get());
-  });
-  for (const auto* p : out.parameters) out.specs.push_back(p->spec);
-  for (const auto* b : out.buffers) out.specs.push_back(b->spec);
-  return out;
-}
-
-/// Bytes of the arena of one training step (forward, cross-entropy, backward, update), planned without any memory.
-std::int64_t planned_arena(nn::Module& model, const Spec& input) {
-  const auto session = Session::reference();
-  const Places places = places_of(model);
-  Specs specs{input, {Shape{input.shape[0]}, DType::int64}, i64({4}), f32({1})};
-  const std::size_t first = specs.size();
-  specs.insert(specs.end(), places.specs.begin(), places.specs.end());
-  model.train();
-  const Program program = capture(*session, specs, [&](const Values& in) -> Values {
-    Values wanting;
-    for (std::size_t i = 0; i < places.parameters.size(); ++i) {
-      places.parameters[i]->bind(in[first + i]);
-      wanting.push_back(places.parameters[i]->value);
-    }
-    for (std::size_t i = 0; i < places.buffers.size(); ++i) places.buffers[i]->value = in[first + places.parameters.size() + i];
-    session->random().begin(in[2]);
-    const Value logits = model(in[0]);
-    const Value loss = nn::classification_loss(model, logits, in[1]);
-    const Values gradients = gradient({loss}, wanting);
-    for (std::size_t i = 0; i < wanting.size(); ++i)
-      if (gradients[i]) sgd_update(wanting[i], gradients[i], in[3], 0);
-    return {loss.detached()};
-  });
-  constexpr std::int64_t kAlignment = 128, kNoLimit = std::int64_t{1} << 50;
-  return plan_memory(program, kAlignment, kNoLimit).arena_bytes;
-}
 
 struct Totals {
   std::int64_t parameters = 0, parameter_bytes = 0, flops = 0, activation_bytes = 0;
@@ -70,20 +24,18 @@ struct Totals {
 Totals totals_of(nn::Module& model, const std::vector<nn::LayerSummary>& layers, const Spec& input) {
   Totals t;
   t.parameters = model.parameter_elements();  // also of layers that run in training only
+  t.parameter_bytes = state_bytes(model);
   for (const auto& l : layers) {
     t.flops += l.flops;
     t.activation_bytes += l.activation_bytes;
   }
-  for (const Spec& s : places_of(model).specs) t.parameter_bytes += s.bytes();
   try {
-    t.arena_bytes = planned_arena(model, input);
+    t.arena_bytes = plan_step(model, input, Work::train).arena_bytes;
   } catch (const ShapeError& e) {
     t.no_training = e.what();
   }
   return t;
 }
-
-double mebibytes(std::int64_t bytes) { return static_cast<double>(bytes) / 1048576.0; }
 
 void print(const std::vector<nn::LayerSummary>& layers, const Totals& t) {
   std::size_t path = 5, about = 5;

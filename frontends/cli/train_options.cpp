@@ -40,6 +40,7 @@ po::options_description described() {
       ("resume", po::value<std::string>()->default_value(""), "auto, or a checkpoint file to go on from")
       ("eval-every", po::value<std::int64_t>()->default_value(1), "epochs from one validation to the next; 0: never")
       ("detect-anomaly", po::bool_switch(), "look at every result, and name the first operator that makes a NaN (slow)");
+  add_frontend_option(options);
   add_common_options(options);
   return options;
 }
@@ -74,6 +75,7 @@ TrainOptions parse_train_options(const std::vector<std::string>& arguments) {
   const auto v = parse("train", "Trains a model and reports loss and accuracy.", described(), arguments);
   TrainOptions o;
   o.common = common_options(v);
+  o.frontend = frontend_option(v);
   o.dataset = dataset_options(v, o.common.seed);
   o.model = model_name(v);
   if (v.count("dropout")) {

@@ -15,6 +15,7 @@ namespace gemel::cli {
 
 struct TrainOptions {
   CommonOptions common;
+  Frontend frontend = Frontend::eager;
   datasets::DatasetOptions dataset;
   std::string model, optimizer_name, weights, save, checkpoint_dir, resume;
   std::int64_t epochs = 1, steps = 0;  // steps 0: measured in epochs

@@ -8,6 +8,7 @@
 #include "engine/base/error.h"
 #include "engine/base/file.h"
 #include "frontends/cli/interrupt.h"
+#include "frontends/cli/units.h"
 #include "frontends/models/models.h"
 #include "frontends/nn/state_dict.h"
 
@@ -17,8 +18,6 @@ namespace {
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
-
-double mebibytes(std::int64_t bytes) { return static_cast<double>(bytes) / 1048576.0; }
 
 }  // namespace
 
@@ -64,7 +63,7 @@ void TrainRun::build_model() {
   model_->materialise(session);
   if (options_.freeze_backbone) model_->freeze_backbone();
   optimizer_ = optim::make(options_.optimizer_name, optim::all_in_one(model_->parameters()), options_.optimizer);
-  training_ = std::make_unique<Training>(session, *model_, optimizer_.get(), options_.common.frontend, options_.common.passes, options_.clip_norm);
+  training_ = std::make_unique<Training>(session, *model_, optimizer_.get(), options_.frontend, options_.common.passes, options_.clip_norm);
 }
 
 void TrainRun::resume() {
@@ -87,7 +86,7 @@ void TrainRun::log_start() {
   scope_.log_start(options_.model, *model_, resumed_from_ ? nlohmann::ordered_json{{"resumed_from", *resumed_from_}} : nlohmann::ordered_json());
   scope_.summary()["steps"] = state_.step;
   fmt::print(stderr, "model: {}, {} parameters; data: {} samples, {} classes; {} front end\n", options_.model, model_->parameter_elements(),
-             data_.train->size(), data_.train->classes(), options_.common.frontend == Frontend::graph ? "graph" : "eager");
+             data_.train->size(), data_.train->classes(), to_string(options_.frontend));
 }
 
 bool TrainRun::done() const { return options_.steps ? state_.step >= options_.steps : state_.epoch >= options_.epochs; }

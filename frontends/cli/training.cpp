@@ -44,6 +44,11 @@ StepResult PendingStep::get() {
   }
 }
 
+DeviceBatch Training::to_device(const datasets::Batch& batch) {
+  return {session_.tensor({batch.shape, DType::float32}, batch.images), session_.tensor({Shape{batch.size()}, DType::int64}, batch.labels),
+          batch.labels, batch.index, batch.first_position};
+}
+
 Training::Training(Session& session, nn::Module& model, optim::Optimizer* optimizer, Frontend frontend, PassNames passes, double clip_norm)
     : session_(session), model_(model), optimizer_(optimizer), frontend_(frontend), clip_norm_(clip_norm),
       train_graph_(session, [this](const Values& in) { return train_step(in); }, passes),
@@ -70,25 +75,21 @@ Values Training::run(graph::Compiled& compiled, Values (Training::*step)(const V
   return frontend_ == Frontend::graph ? compiled(in) : (this->*step)(in);
 }
 
-Values Training::to_device(const datasets::Batch& batch) {
-  return {session_.tensor({batch.shape, DType::float32}, batch.images), session_.tensor({Shape{batch.size()}, DType::int64}, batch.labels)};
-}
-
-PendingStep Training::train(const datasets::Batch& batch, double rate, std::int64_t step) {
+PendingStep Training::train(const DeviceBatch& batch, double rate, std::int64_t step) {
   model_.train();
-  Values in = to_device(batch);
+  Values in{batch.images, batch.labels};
   const std::int64_t state[4] = {static_cast<std::int64_t>(session_.seed()), step, batch.first_position, 0};
   in.push_back(session_.tensor(i64({4}), std::as_bytes(std::span(state))));
   for (Value& hyper : optimizer_->hyper(rate)) in.push_back(std::move(hyper));
   const Values out = run(train_graph_, &Training::train_step, std::move(in));
   optimizer_->advance();
-  return {out[0], out[1], batch.labels, fmt::format("step {}", step)};
+  return {out[0], out[1], batch.host_labels, fmt::format("step {}", step)};
 }
 
-PendingStep Training::evaluate(const datasets::Batch& batch) {
+PendingStep Training::evaluate(const DeviceBatch& batch) {
   model_.eval();
-  const Values out = run(evaluation_graph_, &Training::evaluation_step, to_device(batch));
-  return {out[0], out[1], batch.labels, fmt::format("batch {}", batch.index + 1)};
+  const Values out = run(evaluation_graph_, &Training::evaluation_step, {batch.images, batch.labels});
+  return {out[0], out[1], batch.host_labels, fmt::format("batch {}", batch.index + 1)};
 }
 
 std::int64_t Training::arena_bytes() const { return std::max(train_graph_.arena_bytes(), evaluation_graph_.arena_bytes()); }

@@ -35,15 +35,26 @@ class PendingStep {
   std::string what_;
 };
 
+/// A batch whose pictures and labels lie on the device.
+struct DeviceBatch {
+  Value images, labels;
+  datasets::BatchBytes host_labels;
+  std::int64_t index = 0, first_position = 0;  // as in datasets::Batch
+};
+
 class Training {
  public:
   /// @param optimizer  null for evaluation only  @param clip_norm  0: none
   Training(Session& session, nn::Module& model, optim::Optimizer* optimizer, Frontend frontend, PassNames passes, double clip_norm);
 
+  /// Enqueues the transfers.
+  DeviceBatch to_device(const datasets::Batch& batch);
   /// Enqueues forward, backward and update. @param step  number of the step, from 1: names the random draws
-  PendingStep train(const datasets::Batch& batch, double rate, std::int64_t step);
+  PendingStep train(const DeviceBatch& batch, double rate, std::int64_t step);
+  PendingStep train(const datasets::Batch& batch, double rate, std::int64_t step) { return train(to_device(batch), rate, step); }
   /// Enqueues a forward pass in evaluation mode.
-  PendingStep evaluate(const datasets::Batch& batch);
+  PendingStep evaluate(const DeviceBatch& batch);
+  PendingStep evaluate(const datasets::Batch& batch) { return evaluate(to_device(batch)); }
 
   /// Bytes of the planned arenas; 0 for the eager front end.
   std::int64_t arena_bytes() const;
@@ -52,7 +63,6 @@ class Training {
   Values train_step(const Values& in);
   Values evaluation_step(const Values& in);
   Values run(graph::Compiled& compiled, Values (Training::*step)(const Values&), Values in);
-  Values to_device(const datasets::Batch& batch);
   Session& session_;
   nn::Module& model_;
   optim::Optimizer* optimizer_;

@@ -1,0 +1,163 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "engine/base/error.h"
+#include "engine/base/file.h"
+#include "frontends/cli/bench_case.h"
+#include "frontends/cli/command.h"
+#include "frontends/cli/commit.h"
+#include "frontends/cli/model_options.h"
+#include "frontends/cli/units.h"
+#include "frontends/models/models.h"
+
+namespace gemel::cli {
+namespace {
+
+constexpr double kMilli = 1e3;  // milliseconds in a second
+
+std::vector<std::string> words_of(const std::string& list) {
+  std::vector<std::string> out;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    out.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return out;
+}
+
+std::int64_t batch_size_of(const std::string& word) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc() || end != word.data() + word.size() || value < 1 || value > 1'000'000)
+    throw UsageError(fmt::format("--batch-size: '{}' is not accepted; accepted: whole numbers from 1 to 1000000, such as 1,8,16", word));
+  return value;
+}
+
+/// Every model with every input, batch size and front end, in that order.
+std::vector<BenchCase> cases_of(const po::variables_map& v) {
+  const auto text = [&](const char* option) { return v[option].as<std::string>(); };
+  check_choice("bench", text("work"), {"train", "infer"});
+  const Work work = text("work") == "train" ? Work::train : Work::infer;
+  const auto known = models::names();
+  const std::int64_t classes = class_count(v, 1);
+  std::vector<BenchCase> cases;
+  for (const std::string& model : words_of(text("model"))) {
+    check_choice("--model", model, {known.begin(), known.end()});
+    std::vector<Shape> inputs;
+    if (text("input").empty()) inputs.push_back(models::usual_input(model));
+    else
+      for (const std::string& input : words_of(text("input"))) inputs.emplace_back(parse_extents("--input", input, 3));
+    for (const Shape& input : inputs)
+      for (const std::string& batch : words_of(text("batch-size")))
+        for (const std::string& frontend : words_of(text("frontend")))
+          cases.push_back({.work = work, .model = model, .classes = classes, .batch_size = batch_size_of(batch), .input = input,
+                           .frontend = parse_frontend(frontend)});
+  }
+  return cases;
+}
+
+nlohmann::ordered_json json_of(const BenchCase& c, const BenchResult& r) {
+  const Spread s = spread_of(r.seconds);
+  const double runs = static_cast<double>(r.seconds.size());
+  nlohmann::ordered_json out{{"name", c.name()}, {"run_name", c.name()}, {"run_type", "iteration"}, {"iterations", r.seconds.size()},
+                             {"real_time", kMilli * s.mean}, {"median", kMilli * s.median}, {"min", kMilli * s.min}, {"max", kMilli * s.max},
+                             {"stddev", kMilli * s.stddev}, {"time_unit", "ms"}};
+  out.update({{"items_per_second", static_cast<double>(c.batch_size) / s.mean}, {"flops_per_second", static_cast<double>(c.planned.flops) / s.mean},
+              {"peak_bytes", r.peak_bytes}, {"device_busy", std::min(1.0, r.busy_seconds / (runs * s.mean))},
+              {"planned_bytes", r.arena_bytes}, {"first_time", kMilli * r.first_seconds}});
+  return out;
+}
+
+void print_head(std::size_t width) {
+  fmt::print("{:<{}} {:>10} {:>10} {:>10} {:>10} {:>10} {:>9} {:>9} {:>5}\n", "case", width, "median ms", "min", "max", "stddev", "samples/s",
+             "GFLOP/s", "peak MiB", "busy");
+}
+
+void print(const nlohmann::ordered_json& j, std::size_t width) {
+  const auto number = [&](const char* key) { return j[key].get<double>(); };
+  fmt::print("{:<{}} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.1f} {:>9.1f} {:>9.1f} {:>4.0f}%\n", j["name"].get<std::string>(), width,
+             number("median"), number("min"), number("max"), number("stddev"), number("items_per_second"), 1e-9 * number("flops_per_second"),
+             mebibytes(j["peak_bytes"].get<std::int64_t>()), 100 * number("device_busy"));
+  std::fflush(stdout);  // a case may take minutes
+}
+
+/// Every case, and after each the file, so that an interrupt or a kill loses none that is done.
+class BenchReport {
+ public:
+  BenchReport(RunScope& run, std::string file) : run_(run), file_(std::move(file)) {
+    context_ = {{"library", "gemel"}, {"version", GEMEL_VERSION}, {"commit", commit()}, {"graph_passes", run.options().passes_text}};
+  }
+  void add(nlohmann::ordered_json line) {
+    if (!context_.contains("device")) {
+      context_["device"] = cli::json_of(run_.device().profile());
+      context_["driver"] = run_.device().profile().driver;
+    }
+    nlohmann::ordered_json event{{"event", "bench"}};
+    event.update(line);
+    run_.log().event(event);
+    lines_.push_back(std::move(line));
+    if (file_.empty()) return;
+    const nlohmann::ordered_json all{{"context", context_}, {"benchmarks", lines_}};
+    write_file_atomically(file_, [&](FileWriter& out) { out.write(all.dump(1) + "\n"); });
+  }
+  const nlohmann::ordered_json& lines() const { return lines_; }
+
+ private:
+  RunScope& run_;
+  std::string file_;
+  nlohmann::ordered_json context_, lines_ = nlohmann::ordered_json::array();
+};
+
+nlohmann::ordered_json measured(RunScope& run, const BenchCase& c, std::int64_t warmup, std::int64_t runs, std::size_t width) {
+  try {
+    const auto line = json_of(c, run_case(run, c, warmup, runs));
+    print(line, width);
+    return line;
+  } catch (const MemoryError& e) {
+    const std::int64_t needed = c.bytes_needed(), limit = run.device().memory().statistics().limit;
+    fmt::print("{:<{}} does not fit: about {:.1f} MiB are needed, {:.1f} MiB may be held\n", c.name(), width, mebibytes(needed), mebibytes(limit));
+    return {{"name", c.name()}, {"run_name", c.name()}, {"run_type", "iteration"}, {"error_occurred", true}, {"error_message", e.what()},
+            {"bytes_needed", needed}, {"bytes_limit", limit}};
+  }
+}
+
+}  // namespace
+
+int bench(const Arguments& arguments) {
+  po::options_description options("options", 110);
+  options.add_options()
+      ("work", po::value<std::string>()->required(), "train (forward, cross-entropy, backward, momentum update) or infer; may stand first, without --work")
+      ("model", po::value<std::string>()->default_value("resnet18"), fmt::format("one or several, separated by commas; {}", model_help()).c_str())
+      ("batch-size", po::value<std::string>()->default_value("16"), "one or several, such as 1,8,16")
+      ("input", po::value<std::string>()->default_value(""), "one or several CxHxW (default: the model's usual, 3x224x224 for most)")
+      ("frontend", po::value<std::string>()->default_value("eager,graph"), "eager, graph, or both")
+      ("classes", po::value<std::int64_t>()->default_value(1000), "size of the last layer")
+      ("runs", po::value<std::int64_t>()->default_value(100), "steps measured")
+      ("warmup", po::value<std::int64_t>()->default_value(5), "steps before them")
+      ("json", po::value<std::string>()->default_value(""), "write the results to this file, as Google Benchmark does");
+  add_common_options(options);
+  po::positional_options_description positional;
+  positional.add("work", 1);
+  const auto v = parse("bench", "Measures training or inference: every model with every input, batch size and front end.", options, arguments, positional);
+  auto cases = cases_of(v);
+  const auto runs = whole_number(v, "runs", 1, 1e6), warmup = whole_number(v, "warmup", 1, 1e6);
+  const auto file = v["json"].as<std::string>();
+  RunScope run(common_options(v), "bench", arguments);
+  return run.carry_out([&] {
+    if (!file.empty()) check_can_write(file);
+    for (BenchCase& c : cases) c.plan();
+    run.open_device();
+    std::size_t width = 4;
+    for (const BenchCase& c : cases) width = std::max(width, c.name().size());
+    print_head(width);
+    BenchReport report(run, file);
+    for (const BenchCase& c : cases) report.add(measured(run, c, warmup, runs, width));
+    run.summary()["cases"] = report.lines();
+  });
+}
+
+}  // namespace gemel::cli

@@ -1,0 +1,111 @@
+#include "frontends/cli/bench_case.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "datasets/dataset.h"
+#include "datasets/loader.h"
+#include "frontends/cli/training.h"
+#include "frontends/graph/compile.h"
+#include "frontends/models/models.h"
+#include "frontends/optim/optimizer.h"
+
+namespace gemel::cli {
+namespace {
+
+constexpr double kRate = 1e-4;  // small: nothing grows without bound in some hundred steps on one batch
+
+datasets::Batch batch_of(const BenchCase& c, std::uint64_t seed) {
+  const datasets::Splits data =
+      datasets::open_dataset({.name = "synthetic", .data = {}, .input = c.input, .classes = c.classes, .seed = seed, .limit = c.batch_size});
+  datasets::LoaderOptions options;
+  options.batch_size = c.batch_size;
+  options.shuffle = datasets::Shuffle::off;
+  options.workers = 0;
+  datasets::Loader loader(*data.train, options);
+  loader.start(0);
+  return *loader.next();
+}
+
+double seconds_of(const std::function<void()>& step) {
+  const auto begin = std::chrono::steady_clock::now();
+  step();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+void measure(RunScope& run, std::int64_t warmup, std::int64_t runs, const std::function<void()>& step, BenchResult& result) {
+  result.first_seconds = seconds_of(step);
+  for (std::int64_t i = 1; i < warmup; ++i) {
+    run.check_interrupt();
+    step();
+  }
+  run.times().take_busy_seconds();
+  for (std::int64_t i = 0; i < runs; ++i) {
+    run.check_interrupt();
+    result.seconds.push_back(seconds_of(step));
+  }
+  result.busy_seconds = run.times().take_busy_seconds();
+}
+
+}  // namespace
+
+std::string BenchCase::name() const {
+  return fmt::format("{}/{}/{}/{}/{}", work == Work::train ? "train" : "infer", model, batch_size, fmt::join(input, "x"), to_string(frontend));
+}
+
+void BenchCase::plan() {
+  const auto made = models::make(model, {.classes = classes, .channels = input[0]});
+  state_bytes = cli::state_bytes(*made) + (work == Work::train ? 4 * made->parameter_elements() : 0);
+  planned = plan_step(*made, f32({batch_size, input[1], input[2], input[0]}), work);
+}
+
+Spread spread_of(std::vector<double> v) {
+  std::sort(v.begin(), v.end());
+  const std::size_t n = v.size();
+  Spread s{std::reduce(v.begin(), v.end()) / static_cast<double>(n), n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2, v.front(), v.back()};
+  double squares = 0;
+  for (const double x : v) squares += (x - s.mean) * (x - s.mean);
+  s.stddev = n > 1 ? std::sqrt(squares / static_cast<double>(n - 1)) : 0;
+  return s;
+}
+
+BenchResult run_case(RunScope& run, const BenchCase& c, std::int64_t warmup, std::int64_t runs) {
+  opencl::Allocator& memory = run.device().memory();
+  memory.trim();
+  memory.reset_peak();
+  const std::int64_t before = memory.statistics().in_use;
+  Session session(run.device(), run.options().seed);
+  const auto model = models::make(c.model, {.classes = c.classes, .channels = c.input[0]}, session);
+  const auto optimizer = optim::make("momentum", optim::all_in_one(model->parameters()));
+  Training training(session, *model, optimizer.get(), c.frontend, run.options().passes, 0);
+  const DeviceBatch batch = training.to_device(batch_of(c, run.options().seed));
+  const auto forward = [&](const Values& in) -> Values {
+    const GradientMode no_gradients(session, GradientMode::Mode::off);
+    return {(*model)(in[0])};
+  };
+  graph::Compiled compiled(session, forward, run.options().passes);
+  BenchResult result;
+  if (c.work == Work::train) {
+    std::int64_t step = 0;
+    measure(run, warmup, runs, [&] { training.train(batch, kRate, ++step).get(); }, result);
+    result.arena_bytes = training.arena_bytes();
+  } else {
+    model->eval();
+    const auto infer = [&] {
+      const Values out = c.frontend == Frontend::graph ? compiled({batch.images}) : forward({batch.images});
+      run.device().finish();
+    };
+    measure(run, warmup, runs, infer, result);
+    result.arena_bytes = compiled.arena_bytes();
+  }
+  result.peak_bytes = memory.statistics().peak_in_use - before;
+  return result;
+}
+
+}  // namespace gemel::cli

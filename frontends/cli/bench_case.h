@@ -1,0 +1,50 @@
+// One case of `gemel bench`: a model, a batch, a front end, measured step by step.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/base/shape.h"
+#include "frontends/cli/common_options.h"
+#include "frontends/cli/planned_step.h"
+#include "frontends/cli/run_scope.h"
+
+namespace gemel::cli {
+
+struct BenchCase {
+  Work work = Work::train;
+  std::string model;
+  std::int64_t classes = 1000, batch_size = 1;
+  Shape input;  // [C, H, W]
+  Frontend frontend = Frontend::graph;
+  PlannedStep planned;  // by `plan`
+  std::int64_t state_bytes = 0;
+
+  /// Finds what a step takes. @throws ShapeError where the model refuses the input
+  void plan();
+  /// Bytes that it needs at least: parameters, statistics, momentum, and activations as planned without any pass.
+  std::int64_t bytes_needed() const { return state_bytes + planned.arena_bytes; }
+  /// "train/resnet18/16/3x224x224/graph"
+  std::string name() const;
+};
+
+/// Of a few numbers.
+struct Spread {
+  double mean = 0, median = 0, min = 0, max = 0, stddev = 0;  // the deviation of a sample: over n - 1
+};
+/// @param values  at least one
+Spread spread_of(std::vector<double> values);
+
+struct BenchResult {
+  std::vector<double> seconds;    // of each measured step, from its first enqueue to the host's knowing that it is done
+  double first_seconds = 0;       // of the first step of all, which captures, plans and builds kernels
+  double busy_seconds = 0;        // of the device, in the measured steps together
+  std::int64_t peak_bytes = 0;    // held on the device at once by this case
+  std::int64_t arena_bytes = 0;   // of that planned; 0 for the eager front end
+};
+
+/// Warms up, then measures. Every step works on the same batch, which lies on the device.
+/// @param warmup  steps before, the first of all among them  @param runs  steps measured, at least one
+/// @throws MemoryError where it does not fit  @throws Interrupted between two steps
+BenchResult run_case(RunScope& run, const BenchCase& which, std::int64_t warmup, std::int64_t runs);
+}  // namespace gemel::cli

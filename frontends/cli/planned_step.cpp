@@ -1,0 +1,92 @@
+#include "frontends/cli/planned_step.h"
+
+#include <vector>
+
+#include "engine/autograd.h"
+#include "engine/ops/ops.h"
+#include "engine/plan.h"
+#include "engine/session.h"
+#include "frontends/nn/loss.h"
+
+namespace gemel::cli {
+namespace {
+
+/// Parameters and buffers of a model, as places that symbolic tensors can be put in.
+struct Places {
+  Specs specs;
+  std::vector<nn::Parameter*> parameters;
+  std::vector<nn::Buffer*> buffers;
+
+  explicit Places(nn::Module& model) {
+    model.visit([&](const std::string&, nn::Module& m) {
+      for (const auto& p : m.own_parameters()) parameters.push_back(p.get());
+      for (const auto& b : m.own_buffers()) buffers.push_back(b.get());
+    });
+    for (const auto* p : parameters) specs.push_back(p->spec);
+    for (const auto* b : buffers) specs.push_back(b->spec);
+  }
+  /// @return the parameters, wanting gradients
+  Values fill(std::span<const Value> values) {
+    Values wanting;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      parameters[i]->bind(values[i]);
+      wanting.push_back(parameters[i]->value);
+    }
+    for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i]->value = values[parameters.size() + i];
+    return wanting;
+  }
+};
+
+std::int64_t flops_of(const Program& program) {
+  std::int64_t sum = 0;
+  for (const Program::Instruction& i : program.code) {
+    if (!i.op->cost) continue;
+    Specs in, out;
+    for (const auto& use : i.inputs) in.push_back(use.spec);
+    for (const auto& use : i.outputs) out.push_back(use.spec);
+    sum += i.op->cost({*i.op, i.attributes, in, out}).flops;
+  }
+  return sum;
+}
+
+}  // namespace
+
+Program capture_step(Session& session, nn::Module& model, const Spec& input, Work work) {
+  Places places(model);
+  Specs specs{input, {Shape{input.shape[0]}, DType::int64}, i64({4}), f32({1})};
+  const std::size_t first = specs.size();
+  specs.insert(specs.end(), places.specs.begin(), places.specs.end());
+  const auto train = [&](const Values& in) -> Values {
+    model.train();
+    const Values wanting = places.fill(std::span(in).subspan(first));
+    session.random().begin(in[2]);
+    const Value logits = model(in[0]);
+    const Value loss = nn::classification_loss(model, logits, in[1]);
+    const Values gradients = gradient({loss}, wanting);
+    for (std::size_t i = 0; i < wanting.size(); ++i)
+      if (gradients[i]) sgd_update(wanting[i], gradients[i], in[3], 0);
+    return {loss.detached()};
+  };
+  const auto infer = [&](const Values& in) -> Values {
+    model.eval();
+    places.fill(std::span(in).subspan(first));
+    const GradientMode no_gradients(session, GradientMode::Mode::off);
+    return {model(in[0])};
+  };
+  return work == Work::train ? capture(session, specs, train) : capture(session, specs, infer);
+}
+
+PlannedStep plan_step(nn::Module& model, const Spec& input, Work work) {
+  const auto session = Session::reference();
+  const Program program = capture_step(*session, model, input, work);
+  constexpr std::int64_t kAlignment = 128, kNoLimit = std::int64_t{1} << 50;
+  return {flops_of(program), plan_memory(program, kAlignment, kNoLimit).arena_bytes};
+}
+
+std::int64_t state_bytes(nn::Module& model) {
+  std::int64_t sum = 0;
+  for (const Spec& s : Places(model).specs) sum += s.bytes();
+  return sum;
+}
+
+}  // namespace gemel::cli

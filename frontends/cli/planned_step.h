@@ -1,0 +1,30 @@
+// What one step of a model takes, found by capturing and planning it: nothing is computed and no tensor has memory.
+#pragma once
+#include <cstdint>
+
+#include "engine/base/spec.h"
+#include "engine/program.h"
+#include "frontends/nn/module.h"
+
+namespace gemel::cli {
+
+/// train: forward, cross-entropy, backward, update. infer: a forward pass in evaluation mode.
+enum class Work { train, infer };
+
+/// The step as captured, before any pass. The model is of no further use: it holds names in place of parameters.
+/// @param input  [N, H, W, C]
+/// @throws ShapeError where a layer refuses what reaches it
+Program capture_step(Session& session, nn::Module& model, const Spec& input, Work work);
+
+struct PlannedStep {
+  std::int64_t flops = 0;        // of all operators, as their records count them
+  std::int64_t arena_bytes = 0;  // of activations, gradients and scratch results that live at once
+};
+
+/// Of such a program.
+PlannedStep plan_step(nn::Module& model, const Spec& input, Work work);
+
+/// Bytes of parameters and statistics.
+std::int64_t state_bytes(nn::Module& model);
+
+}  // namespace gemel::cli
