@@ -102,6 +102,18 @@ TEST(File, a_link_is_followed_and_the_mode_is_kept) {
   EXPECT_EQ(status.st_mode & 07777, 0640u);
 }
 
+TEST(File, a_link_to_what_is_not_there_yet_makes_it) {
+  const TemporaryFolder folder;
+  fs::create_symlink("a", folder / "link");
+  fs::create_symlink(folder / "link", folder / "link to link");
+  write_file_atomically(folder / "link to link", [](FileWriter& out) { out.write("new"); });
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  EXPECT_EQ(read_text(folder / "a"), "new");
+  fs::create_symlink("ring", folder / "ring");
+  EXPECT_EQ(message_of<DataError>([&] { write_file_atomically(folder / "ring", [](FileWriter& out) { out.write("new"); }); }),
+            "write: cannot follow the link " + (folder / "ring").string() + ": Too many levels of symbolic links");
+}
+
 TEST(File, a_folder_that_does_not_exist_is_named) {
   const TemporaryFolder folder;
   EXPECT_EQ(message_of<DataError>([&] { write_file_atomically(folder / "none/a", [](FileWriter&) {}); }),

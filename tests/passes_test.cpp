@@ -125,6 +125,7 @@ TEST(Passes, dead_code_goes_and_writes_stay) {
 TEST(Passes, names_are_checked) {
   EXPECT_TRUE(parse_passes("none").empty());
   EXPECT_EQ(parse_passes("all").size(), passes().size());
+  for (const char* nameless : {"", "dead-code,", ","}) EXPECT_THROW(parse_passes(nameless), UsageError) << nameless;
   const std::string text = message_of<UsageError>([] { parse_passes("dead-code,magic"); });
   EXPECT_NE(text.find("'magic' is unknown; accepted: all, none, simplification"), std::string::npos) << text;
 }

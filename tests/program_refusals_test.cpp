@@ -76,7 +76,9 @@ TEST_F(Refusals, a_number_out_of_range_tells_the_range) {
 TEST_F(Refusals, a_word_that_is_no_choice_tells_the_choices) {
   for (const char* option : {"--model", "--dataset", "--optimizer", "--lr-schedule", "--shuffle", "--augment", "--normalize", "--frontend", "--gemm"})
     expect_refused({"train", option, "zzz"}, 2, std::string("gemel: ") + option + ": 'zzz' is not accepted; accepted: ");
-  expect_refused({"train", "--input", "3x-1x2"}, 2, "--input: '3x-1x2' is not accepted; accepted: 3 extents such as 3x32x32");
+  expect_refused({"train", "--graph-passes", "dead-code,"}, 2, "graph passes: '' is unknown; accepted: all, none, ");
+  expect_refused({"train", "--freeze-backbone=1"}, 2, "; accepted: train the last layer only");
+  expect_refused({"train", "--input", "3x-1x2"}, 2, "--input: '3x-1x2' is not accepted; accepted: 3 extents from 1 to 65536, such as 3x32x32");
 }
 
 TEST_F(Refusals, without_an_opencl_platform_it_says_how_to_get_one) {
@@ -89,6 +91,14 @@ TEST_F(Refusals, without_an_opencl_platform_it_says_how_to_get_one) {
   const Outcome o = run({"devices"}, none);
   EXPECT_EQ(o.status, 0) << "an empty list is an answer: " << o.err;
   EXPECT_NE(o.out.find("no OpenCL platform is installed"), std::string::npos) << o.out;
+}
+
+TEST_F(Refusals, what_would_end_a_run_or_take_from_it_is_told_before_it) {
+  expect_refused({"train", "--batch-size", "8", "--limit", "17"}, 1, "train: the last batch of an epoch, 1 of 17 samples: layer4.0.bn1: batch_norm: ");
+  EXPECT_EQ(run({"train", "--batch-size", "8", "--limit", "17", "--steps", "2"}).status, 0) << "it ends before";
+  expect_refused(training({"--data", in_folder("x")}), 2, "is given with --dataset synthetic, which reads no files; accepted: --dataset cifar10 or npy");
+  expect_refused(training({"--save", in_folder("x"), "--profile", in_folder("./x")}), 2, "is given for --save too; accepted: another file");
+  EXPECT_FALSE(fs::exists(folder() / "x"));
 }
 
 TEST_F(Refusals, a_model_larger_than_the_memory_names_the_tensor) {

@@ -125,7 +125,8 @@ TEST_F(Resume, without_a_checkpoint_it_starts_from_the_beginning) {
 
 TEST_F(Resume, a_checkpoint_of_something_else_is_refused_by_name) {
   ASSERT_EQ(run(with_checkpoints()).status, 0);
-  expect_refused(with_checkpoints({"--resume", "auto", "--optimizer", "sgd"}), 1, "checkpoint-15.safetensors: optimizer state: it does not fit");
+  expect_refused(with_checkpoints({"--resume", "auto", "--optimizer", "sgd"}), 1,
+                 "checkpoint-15.safetensors: resume: optimizer was 'adam', is now 'sgd'; accepted: 'adam', which the checkpoint is of");
   const auto expect_other = [this](const std::vector<std::string>& more, const std::string& text) {
     std::vector<std::string> arguments{"train", "--model", "lenet", "--dropout", "0", "--resume", checkpoint(14)};
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -136,7 +137,7 @@ TEST_F(Resume, a_checkpoint_of_something_else_is_refused_by_name) {
   expect_other({"--batch-size", "4", "--limit", "40"}, "batch size was '8', is now '4'" + middle + "8'");
   expect_other({"--batch-size", "8", "--limit", "40", "--seed", "2"}, "seed was '1', is now '2'" + middle + "1'");
   expect_other({"--batch-size", "8", "--limit", "40", "--shuffle", "off"}, "shuffle was 'on', is now 'off'" + middle + "on'");
-  expect_other({"--batch-size", "8", "--limit", "40", "--classes", "11"}, "classes was '10', is now '11'; accepted: the model that the checkpoint is of");
+  expect_other({"--batch-size", "8", "--limit", "40", "--classes", "11"}, "classes was '10', is now '11'; accepted: '10'");
   expect_refused({"train", "--model", "alexnet", "--input", "3x64x64", "--limit", "8", "--resume", checkpoint(14)}, 1,
                  "checkpoint-14.safetensors: resume: model was 'lenet', is now 'alexnet'");
 }

@@ -54,15 +54,32 @@ TEST_F(Program, the_log_tells_a_run_from_start_to_end) {
   EXPECT_TRUE(std::filesystem::exists(folder() / "log" / "summary.json"));
 }
 
-TEST_F(Program, an_interrupt_saves_and_ends_with_1) {
-  const std::string checkpoints = in_folder("checkpoints"), log = in_folder("log");
-  const pid_t child = start({"train", "--model", "lenet", "--epochs", "1000", "--limit", "64", "--checkpoint-dir", checkpoints, "--log-dir", log});
-  while (read_text(folder() / "log" / "run.jsonl").find("\"step\"") == std::string::npos && ::waitpid(child, nullptr, WNOHANG) == 0) std::this_thread::yield();
-  ::kill(child, SIGINT);
-  const Outcome o = finish(child);
-  EXPECT_EQ(o.status, 1) << o.err;
-  EXPECT_EQ(events("log").back()["status"], "interrupted");
-  EXPECT_FALSE(std::filesystem::is_empty(checkpoints));
+TEST_F(Program, an_interrupt_or_a_lost_terminal_saves_and_ends_with_1) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const std::string name = std::to_string(signal), checkpoints = in_folder("checkpoints" + name), log = in_folder("log" + name);
+    const pid_t child = start({"train", "--model", "lenet", "--epochs", "1000", "--limit", "64", "--checkpoint-dir", checkpoints, "--log-dir", log});
+    while (read_text(std::filesystem::path(log) / "run.jsonl").find("\"step\"") == std::string::npos && ::waitpid(child, nullptr, WNOHANG) == 0) std::this_thread::yield();
+    ::kill(child, signal);
+    const Outcome o = finish(child);
+    EXPECT_EQ(o.status, 1) << o.err;
+    EXPECT_EQ(events("log" + name).back()["status"], "interrupted");
+    EXPECT_FALSE(std::filesystem::is_empty(checkpoints));
+    EXPECT_NE(o.err.find(": saved in " + checkpoints), std::string::npos) << o.err;
+  }
+}
+
+TEST_F(Program, nobody_listening_ends_no_run) {
+  const auto to_a_closed_pipe = [] {
+    int ends[2];
+    if (::pipe(ends) == 0) ::dup2(ends[1], STDERR_FILENO), ::close(ends[0]), ::close(ends[1]);
+  };
+  const auto to_a_full_disk = [] { ::dup2(::open("/dev/full", O_WRONLY), STDERR_FILENO); };
+  int i = 0;
+  for (const std::function<void()>& prepare : {std::function<void()>(to_a_closed_pipe), std::function<void()>(to_a_full_disk)}) {
+    const std::string weights = in_folder("w" + std::to_string(i++));
+    EXPECT_EQ(run(training({"--save", weights}), prepare).status, 0);
+    EXPECT_TRUE(std::filesystem::exists(weights));
+  }
 }
 
 TEST_F(Program, a_memory_limit_is_told_with_the_largest_tensors) {

@@ -106,11 +106,15 @@ void flush_folder(const fs::path& path) {
 
 /// The file that a chain of symbolic links ends at, whether it exists or not.
 fs::path follow_links(const fs::path& path) {
-  std::error_code error;
-  if (!fs::is_symlink(path, error)) return path;
-  const fs::path target = fs::weakly_canonical(path, error);
-  if (error) fail("write", "follow the link", path, error.value());
-  return target;
+  fs::path at = path;
+  for (int links = 0; links < 40; ++links) {  // as many as the system follows
+    std::error_code error;
+    if (!fs::is_symlink(at, error)) return at;
+    const fs::path target = fs::read_symlink(at, error);
+    if (error) fail("write", "follow the link", path, error.value());
+    at = at.parent_path() / target;  // the target itself where it is absolute
+  }
+  fail("write", "follow the link", path, ELOOP);
 }
 
 }  // namespace

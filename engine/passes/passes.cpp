@@ -29,9 +29,10 @@ PassNames parse_passes(std::string_view text) {
     for (const Pass& p : passes()) out.emplace_back(p.name);
     return out;
   }
-  while (!text.empty()) {
+  for (bool more = true; more;) {
     const std::string_view name = text.substr(0, text.find(','));
-    text.remove_prefix(std::min(text.size(), name.size() + 1));
+    more = name.size() < text.size();
+    text.remove_prefix(name.size() + more);
     if (std::none_of(passes().begin(), passes().end(), [&](const Pass& p) { return p.name == name; })) {
       std::string known;
       for (const Pass& p : passes()) known += fmt::format(", {}", p.name);

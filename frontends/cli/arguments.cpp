@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <iostream>
 #include <typeinfo>
 
@@ -14,6 +15,8 @@
 namespace gemel::cli {
 namespace {
 
+constexpr std::int64_t kMostExtent = 65536;
+
 std::vector<std::string> names_of(const po::options_description& options) {
   std::vector<std::string> out;
   for (const auto& o : options.options()) out.push_back("--" + o->long_name());
@@ -22,7 +25,7 @@ std::vector<std::string> names_of(const po::options_description& options) {
 
 std::string kind_of(const po::option_description& option) {
   const auto* typed = dynamic_cast<const po::typed_value_base*>(option.semantic().get());
-  if (!typed || typed->value_type() == typeid(std::string)) return "";
+  if (!typed || typed->value_type() == typeid(std::string) || typed->value_type() == typeid(bool)) return "";
   return typed->value_type() == typeid(double) ? "a number: " : "a whole number: ";
 }
 
@@ -84,7 +87,9 @@ void check_choice(const std::string& option, const std::string& given, const std
 }
 
 void check_range(const std::string& option, double value, double low, double high) {
-  if (!(value >= low && value <= high)) throw UsageError(fmt::format("{}: {} is out of range; accepted: {} to {}", option, value, low, high));
+  if (value >= low && value <= high) return;
+  const auto text = [](double v) { return v == std::floor(v) && std::abs(v) < 1e19 ? fmt::format("{:.0f}", v) : fmt::format("{}", v); };
+  throw UsageError(fmt::format("{}: {} is out of range; accepted: {} to {}", option, text(value), text(low), text(high)));
 }
 
 std::int64_t whole_number(const po::variables_map& values, const std::string& name, double low, double high) {
@@ -99,12 +104,12 @@ std::vector<std::int64_t> parse_extents(const std::string& option, const std::st
   while (at < end) {
     std::int64_t value = 0;
     const auto [next, error] = std::from_chars(at, end, value);
-    if (error != std::errc() || value < 1 || value > 65536 || (next < end && *next != 'x')) break;
+    if (error != std::errc() || value < 1 || value > kMostExtent || (next < end && *next != 'x')) break;
     out.push_back(value);
     at = next < end ? next + 1 : next;
   }
   if (at != end || text.empty() || text.back() == 'x' || out.size() != count)
-    throw UsageError(fmt::format("{}: '{}' is not accepted; accepted: {} extents such as 3x32x32", option, text, count));
+    throw UsageError(fmt::format("{}: '{}' is not accepted; accepted: {} extents from 1 to {}, such as 3x32x32", option, text, count, kMostExtent));
   return out;
 }
 

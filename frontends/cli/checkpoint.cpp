@@ -14,6 +14,7 @@
 #include "engine/base/file.h"
 #include "engine/safetensors.h"
 #include "frontends/cli/hash.h"
+#include "frontends/cli/say.h"
 #include "frontends/nn/state_dict.h"
 
 namespace gemel::cli {
@@ -127,7 +128,7 @@ std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::pa
       open_whole(file);
       return file;
     } catch (const DataError& e) {
-      fmt::print(stderr, "resume: passed over: {}\n", e.what());
+      say("resume: passed over: {}\n", e.what());
     }
   }
   return std::nullopt;

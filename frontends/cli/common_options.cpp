@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/base/error.h"
+#include "frontends/cli/say.h"
 
 namespace gemel::cli {
 namespace {
@@ -64,7 +65,7 @@ Frontend parse_frontend(const std::string& name) {
 const char* to_string(Frontend frontend) { return frontend == Frontend::graph ? "graph" : "eager"; }
 
 void say_device(const opencl::DeviceProfile& p) {
-  fmt::print(stderr, "device: {} ({}, {} unit{})\n", p.name, p.platform, p.compute_units, p.compute_units == 1 ? "" : "s");
+  say("device: {} ({}, {} unit{})\n", p.name, p.platform, p.compute_units, p.compute_units == 1 ? "" : "s");
 }
 
 }  // namespace gemel::cli

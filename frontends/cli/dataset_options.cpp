@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/base/error.h"
 #include "frontends/cli/model_options.h"
 
 namespace gemel::cli {
@@ -22,6 +23,9 @@ datasets::DatasetOptions dataset_options(const po::variables_map& v, std::uint64
   const auto names = datasets::dataset_names();
   check_choice("--dataset", o.name, {names.begin(), names.end()});
   o.data = v["data"].as<std::string>();
+  if (o.name == "synthetic" && !o.data.empty())
+    throw UsageError(fmt::format("--data: '{}' is given with --dataset synthetic, which reads no files; accepted: --dataset {} with it",
+                                 o.data.string(), fmt::join(names.begin() + 1, names.end(), " or ")));
   if (const auto input = v["input"].as<std::string>(); !input.empty()) o.input = Shape(parse_extents("--input", input, 3));
   o.classes = class_count(v, 0);
   const auto normalize = v["normalize"].as<std::string>();

@@ -5,6 +5,7 @@
 namespace gemel::cli {
 namespace {
 
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 volatile std::sig_atomic_t noted = 0;  // a signal handler can reach nothing else
 
 void note(int signal) {
@@ -16,12 +17,14 @@ void note(int signal) {
 
 InterruptGuard::InterruptGuard() {
   noted = 0;
-  std::signal(SIGINT, note);
-  std::signal(SIGTERM, note);
+  for (const int signal : kSignals)
+    if (std::signal(signal, note) == SIG_IGN) std::signal(signal, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
 }
 InterruptGuard::~InterruptGuard() {
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
+  for (const int signal : kSignals)
+    if (std::signal(signal, SIG_DFL) == SIG_IGN) std::signal(signal, SIG_IGN);
+  std::signal(SIGPIPE, SIG_DFL);
 }
 bool InterruptGuard::interrupted() { return noted != 0; }
 

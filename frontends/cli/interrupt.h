@@ -1,9 +1,11 @@
-// Ctrl-C and TERM: noted, so that the step under way is finished and saved. A second one ends the process at once.
+// Ctrl-C, TERM and the loss of the terminal: noted, so that the step under way is finished and saved. A second one ends the
+// process at once.
 #pragma once
 
 namespace gemel::cli {
 
-/// Notes signals for its lifetime.
+/// Notes signals for its lifetime. A signal that the process was started to ignore (nohup) stays ignored; so does, meanwhile, a
+/// closed pipe, of which the writer learns by an error.
 class InterruptGuard {
  public:
   InterruptGuard();

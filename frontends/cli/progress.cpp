@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "frontends/cli/say.h"
+
 namespace gemel::cli {
 
 std::string duration_text(double seconds) {
@@ -14,11 +16,11 @@ std::string duration_text(double seconds) {
   return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
 }
 
-Progress::Progress(std::string label, std::int64_t total)
-    : label_(std::move(label)), total_(total), terminal_(isatty(STDERR_FILENO) != 0), begin_(Clock::now()) {}
+Progress::Progress(std::string label, std::int64_t total, std::int64_t later)
+    : label_(std::move(label)), total_(total), later_(later), terminal_(isatty(STDERR_FILENO) != 0), begin_(Clock::now()) {}
 
 Progress::~Progress() {
-  if (terminal_ && first_done_ >= 0) fmt::print(stderr, "\r\033[K");
+  if (terminal_ && first_done_ >= 0) say("\r\033[K");
 }
 
 void Progress::show(std::int64_t done, double loss, double rate) {
@@ -27,15 +29,15 @@ void Progress::show(std::int64_t done, double loss, double rate) {
   const std::chrono::duration<double> since = now - shown_, elapsed = now - begin_;
   if (done < total_ && since.count() < (terminal_ ? 0.1 : 10)) return;
   shown_ = now;
-  const double left = elapsed.count() / static_cast<double>(std::max<std::int64_t>(1, done - first_done_)) * static_cast<double>(total_ - done);
+  const double left = elapsed.count() / static_cast<double>(std::max<std::int64_t>(1, done - first_done_)) * static_cast<double>(total_ - done + later_);
   const std::string numbers = fmt::format("{}/{}  loss {:.4f}  {:.1f} samples/s  {} left", done, total_, loss, rate, duration_text(left));
   if (!terminal_) {
-    fmt::print(stderr, "{}  {}\n", label_, numbers);
+    say("{}  {}\n", label_, numbers);
     return;
   }
   constexpr std::int64_t width = 24;
   const auto filled = std::clamp<std::int64_t>(done * width / std::max<std::int64_t>(1, total_), 0, width);
-  fmt::print(stderr, "\r{} [{}{}] {}\033[K", label_, std::string(static_cast<std::size_t>(filled), '='),
+  say("\r{} [{}{}] {}\033[K", label_, std::string(static_cast<std::size_t>(filled), '='),
              std::string(static_cast<std::size_t>(width - filled), ' '), numbers);
   std::fflush(stderr);
 }

@@ -8,8 +8,8 @@ namespace gemel::cli {
 
 class Progress {
  public:
-  /// @param label  stands before the bar, e.g. "epoch 1/3"
-  Progress(std::string label, std::int64_t total);
+  /// @param label  stands before the bar, e.g. "epoch 1/3"  @param later  steps of the run after these `total`
+  Progress(std::string label, std::int64_t total, std::int64_t later = 0);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -19,7 +19,7 @@ class Progress {
  private:
   using Clock = std::chrono::steady_clock;
   std::string label_;
-  std::int64_t total_;
+  std::int64_t total_, later_;
   bool terminal_;
   Clock::time_point begin_, shown_;
   std::int64_t first_done_ = -1;

@@ -34,8 +34,8 @@ const char* consequence(Bearing bearing) {
 
 RunIdentity identity_of(const TrainOptions& o, const datasets::Dataset& data, const opencl::DeviceProfile& profile) {
   const optim::Settings optimizer = optim::with_defaults(o.optimizer_name, o.optimizer);
-  return {{"model", o.model, Bearing::model},
-          {"classes", std::to_string(data.classes()), Bearing::model},
+  return {{"model", o.model, Bearing::state},
+          {"classes", std::to_string(data.classes()), Bearing::state},
           {"data set", o.dataset.name, Bearing::sample_order},
           {"samples", std::to_string(data.size()), Bearing::sample_order},
           {"batch size", std::to_string(o.batch_size), Bearing::sample_order},
@@ -44,7 +44,7 @@ RunIdentity identity_of(const TrainOptions& o, const datasets::Dataset& data, co
           {"input", to_string(data.shape()), Bearing::setting},
           {"augment", o.augment == datasets::Augment::standard ? "standard" : "none", Bearing::setting},
           {"normalize", o.dataset.normalize == datasets::Normalize::standard ? "standard" : "none", Bearing::setting},
-          {"optimizer", o.optimizer_name, Bearing::setting},
+          {"optimizer", o.optimizer_name, Bearing::state},
           {"learning rate", number(o.rate), Bearing::setting},
           {"learning rate schedule", schedule_text(o), Bearing::setting},
           {"momentum", number(optimizer.momentum.value_or(0)), Bearing::setting},
@@ -71,8 +71,8 @@ std::vector<std::string> differences_from(const FileMetadata& checkpoint, const 
     if (it != checkpoint.end() && it->second == part.value) continue;
     const std::string was = it == checkpoint.end() ? "unknown" : it->second;
     const std::string change = fmt::format("{} was '{}', is now '{}'", part.name, was, part.value);
-    if (it != checkpoint.end() && part.bearing == Bearing::model)
-      throw DataError(fmt::format("resume: {}; accepted: the model that the checkpoint is of", change));
+    if (it != checkpoint.end() && part.bearing == Bearing::state)
+      throw DataError(fmt::format("resume: {}; accepted: '{}', which the checkpoint is of", change, was));
     if (it != checkpoint.end() && part.bearing == Bearing::sample_order && middle_of_epoch)
       throw DataError(fmt::format("resume: {} in the middle of an epoch, whose samples would be left out or met twice; accepted: '{}'", change, was));
     out.push_back(fmt::format("{}; {}", change, consequence(part.bearing)));

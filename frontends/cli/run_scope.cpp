@@ -5,6 +5,7 @@
 
 #include "engine/base/file.h"
 #include "frontends/cli/interrupt.h"
+#include "frontends/cli/say.h"
 
 namespace gemel::cli {
 
@@ -58,7 +59,9 @@ void RunScope::log_start(const std::string& model_name, const nn::Module& model,
 
 void RunScope::check_interrupt() {
   times_->collect();
-  if (InterruptGuard::interrupted()) throw Interrupted();
+  if (!InterruptGuard::interrupted()) return;
+  say("interrupted\n");
+  throw Interrupted();
 }
 
 /// Every part is attempted: a trace that cannot be written takes nothing from the log.

@@ -8,6 +8,8 @@
 #include "engine/base/error.h"
 #include "engine/base/file.h"
 #include "frontends/cli/interrupt.h"
+#include "frontends/cli/planned_step.h"
+#include "frontends/cli/say.h"
 #include "frontends/cli/units.h"
 #include "frontends/models/models.h"
 #include "frontends/nn/state_dict.h"
@@ -28,6 +30,7 @@ int TrainRun::run() {
   return scope_.carry_out([this] {
     check_outputs();
     load_data();
+    check_last_batch();
     scope_.open_device();
     build_model();
     identity_ = identity_of(options_, *data_.train, scope_.device().profile());
@@ -41,7 +44,24 @@ int TrainRun::run() {
 
 void TrainRun::check_outputs() const {
   if (!options_.save.empty()) check_can_write(options_.save);
+  const std::string& profile = options_.common.profile;
+  if (!profile.empty() && std::filesystem::weakly_canonical(profile) == std::filesystem::weakly_canonical(options_.save))
+    throw UsageError(fmt::format("--profile: '{}' is given for --save too; accepted: another file", profile));
   if (!options_.checkpoint_dir.empty()) prepare_checkpoints(options_.checkpoint_dir);
+}
+
+/// Batch normalisation, for one, takes more than one value a channel: better told now than at the end of an epoch.
+void TrainRun::check_last_batch() const {
+  const std::int64_t samples = data_.train->size(), rest = samples % options_.batch_size;
+  if (rest == 0 || rest == samples || (options_.steps && options_.steps < loader_->batches())) return;
+  const Shape& picture = data_.train->shape();
+  const auto model = models::make(options_.model, {.classes = data_.train->classes(), .channels = picture[0]});
+  const auto host = Session::reference();
+  try {
+    capture_step(*host, *model, f32({rest, picture[1], picture[2], picture[0]}), Work::train);
+  } catch (const ShapeError& e) {
+    throw ShapeError(fmt::format("train: the last batch of an epoch, {} of {} samples: {}; accepted: another --batch-size or --limit", rest, samples, e.what()));
+  }
 }
 
 void TrainRun::load_data() {
@@ -59,7 +79,7 @@ void TrainRun::build_model() {
   model_ = models::make(options_.model, {.classes = data_.train->classes(), .dropout = options_.dropout, .channels = data_.train->shape()[0]});
   if (!options_.weights.empty())
     for (const std::string& name : nn::load_weights(*model_, session, options_.weights, nn::Mismatch::keep_output_layers))
-      fmt::print(stderr, "weights: {} starts afresh, its shape differs from the file's\n", name);
+      say("weights: {} starts afresh, its shape differs from the file's\n", name);
   model_->materialise(session);
   if (options_.freeze_backbone) model_->freeze_backbone();
   optimizer_ = optim::make(options_.optimizer_name, optim::all_in_one(model_->parameters()), options_.optimizer);
@@ -71,21 +91,21 @@ void TrainRun::resume() {
   const auto file = options_.resume == "auto" ? newest_checkpoint(options_.checkpoint_dir) : std::optional(std::filesystem::path(options_.resume));
   if (!file) {
     scope_.log().go_on_after(0, 0);
-    fmt::print(stderr, "resume: no checkpoint in {}, starting from the beginning\n", options_.checkpoint_dir);
+    say("resume: no checkpoint in {}, starting from the beginning\n", options_.checkpoint_dir);
     return;
   }
   const Restored restored = load_checkpoint(*file, *model_, *optimizer_, scope_.session(), identity_);
-  for (const std::string& line : restored.warnings) fmt::print(stderr, "resume: warning: {}\n", line);
+  for (const std::string& line : restored.warnings) say("resume: warning: {}\n", line);
   state_ = restored.state;
   scope_.log().go_on_after(state_.step, state_.epoch);
   resumed_from_ = file->string();
-  fmt::print(stderr, "resume: going on after step {} from {}\n", state_.step, file->string());
+  say("resume: going on after step {} from {}{}\n", state_.step, file->string(), options_.weights.empty() ? "" : ", whose weights stand in place of --weights");
 }
 
 void TrainRun::log_start() {
   scope_.log_start(options_.model, *model_, resumed_from_ ? nlohmann::ordered_json{{"resumed_from", *resumed_from_}} : nlohmann::ordered_json());
   scope_.summary()["steps"] = state_.step;
-  fmt::print(stderr, "model: {}, {} parameters; data: {} samples, {} classes; {} front end\n", options_.model, model_->parameter_elements(),
+  say("model: {}, {} parameters; data: {} samples, {} classes; {} front end\n", options_.model, model_->parameter_elements(),
              data_.train->size(), data_.train->classes(), to_string(options_.frontend));
 }
 
@@ -107,17 +127,20 @@ void TrainRun::train_epoch() {
   if (whole || !InterruptGuard::interrupted()) end_epoch(seconds_since(begin), state_.samples - samples_before);
   if (whole) state_ = {state_.step, state_.epoch + 1, 0, 0, 0, 0};
   const bool interrupted = InterruptGuard::interrupted();
-  if (!options_.checkpoint_dir.empty())
-    save_state();
-  else if (interrupted)
-    fmt::print(stderr, "interrupted after step {}: nothing was saved, there is no --checkpoint-dir\n", state_.step);
+  if (!options_.checkpoint_dir.empty()) save_state();
+  if (interrupted)
+    say("interrupted after step {}: {}\n", state_.step,
+        options_.checkpoint_dir.empty() ? "nothing was saved, there is no --checkpoint-dir" : "saved in " + options_.checkpoint_dir);
   if (interrupted) throw Interrupted();
 }
 
 /// From where the run stands to the end of the epoch, or of the run, or to an interrupt.
 void TrainRun::train_batches() {
   const std::string of = options_.steps ? "" : fmt::format("/{}", options_.epochs);
-  progress_.emplace(fmt::format("epoch {}{}", state_.epoch + 1, of), loader_->batches());
+  const std::int64_t here = options_.steps ? std::min(loader_->batches(), state_.batch + options_.steps - state_.step) : loader_->batches();
+  const std::int64_t later = options_.steps ? options_.steps - state_.step - (here - state_.batch)
+                                            : (options_.epochs - state_.epoch - 1) * loader_->batches();
+  progress_.emplace(fmt::format("epoch {}{}", state_.epoch + 1, of), here, later);
   loader_->start(state_.epoch, state_.batch);
   while (auto batch = loader_->next()) {
     train_batch(*batch);
@@ -193,7 +216,7 @@ void TrainRun::end_epoch(double seconds, std::int64_t samples) {
   line.update({{"samples_per_s", speed}, {"device_busy", busy}, {"peak_device_bytes", peak}});
   scope_.log().event(line);
   scope_.log().scalar("train/accuracy", accuracy, state_.step);
-  fmt::print(stderr, "epoch {}: {:.1f} s, loss {:.4f}, accuracy {:.4f}{}; {:.1f} samples/s, device busy {:.0f} %, peak {:.1f} MiB{}\n",
+  say("epoch {}: {:.1f} s, loss {:.4f}, accuracy {:.4f}{}; {:.1f} samples/s, device busy {:.0f} %, peak {:.1f} MiB{}\n",
              state_.epoch + 1, seconds, loss, accuracy, validation, speed, 100 * busy, mebibytes(peak),
              planned ? fmt::format(", of that planned {:.1f} MiB", mebibytes(planned)) : "");
   scope_.summary()["last_epoch"] = std::move(line);

@@ -33,6 +33,7 @@ class TrainRun {
   };
 
   void check_outputs() const;
+  void check_last_batch() const;
   void load_data();
   void build_model();
   void resume();

@@ -1,0 +1,18 @@
+// What a person is told of a run, on standard error.
+#pragma once
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <string>
+#include <utility>
+
+namespace gemel::cli {
+
+/// A terminal that has gone, a closed pipe or a full disk takes the words and not the run.
+template <class... Arguments>
+void say(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  const std::string text = fmt::format(format, std::forward<Arguments>(arguments)...);
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+}  // namespace gemel::cli
