@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <vector>
 
@@ -112,6 +113,16 @@ TEST(File, a_link_to_what_is_not_there_yet_makes_it) {
   fs::create_symlink("ring", folder / "ring");
   EXPECT_EQ(message_of<DataError>([&] { write_file_atomically(folder / "ring", [](FileWriter& out) { out.write("new"); }); }),
             "write: cannot follow the link " + (folder / "ring").string() + ": Too many levels of symbolic links");
+}
+
+TEST(File, a_pipe_is_written_by_the_name_that_the_system_gives_it) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  write_file_atomically("/dev/fd/" + std::to_string(ends[1]), [](FileWriter& out) { out.write("new"); });
+  char got[4] = {};
+  EXPECT_EQ(::read(ends[0], got, 3), 3);
+  EXPECT_STREQ(got, "new");
+  for (const int end : ends) ::close(end);
 }
 
 TEST(File, a_folder_that_does_not_exist_is_named) {

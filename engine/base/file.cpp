@@ -106,6 +106,8 @@ void flush_folder(const fs::path& path) {
 
 /// The file that a chain of symbolic links ends at, whether it exists or not.
 fs::path follow_links(const fs::path& path) {
+  std::error_code none;
+  if (const auto status = fs::status(path, none); fs::exists(status) && !fs::is_regular_file(status)) return path;  // "pipe:[7]" is no path
   fs::path at = path;
   for (int links = 0; links < 40; ++links) {  // as many as the system follows
     std::error_code error;
