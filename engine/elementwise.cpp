@@ -42,32 +42,48 @@ std::string statement(const OpDef& op, const Specs& in, DType out, const std::st
   return text + fmt::format("{}y[{}] = ({})({}); }}", op.elementwise->statements, to, type_name(out), op.elementwise->body);
 }
 
-/// Rows of a folded problem: a block of rows by a block of columns for each work-item, innermost loop over columns.
+/// What the kernels of a folded problem have in common: their last parameters, and where row `all` (of all layers), row r of layer l,
+/// begins in each input.
+struct Rows {
+  std::string parameters, begins, statement;
+};
+Rows rows_of(const OpDef& op, const Specs& in, DType out, const std::vector<bool>& constant) {
+  Rows text;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    text.parameters += fmt::format(", const long l{0}, const long r{0}", i);
+    text.begins += fmt::format("const long b{0} = l * l{0} + r * r{0}; ", i);
+  }
+  text.statement = statement(op, in, out, "all * columns + c", [&](std::size_t i) { return fmt::format("b{}{}", i, constant[i] ? "" : " + c"); });
+  return text;
+}
+
+/// A block of rows by a block of columns for each work-item, innermost loop over columns.
 std::string chunk_kernel(const OpDef& op, const Specs& in, DType out, const std::vector<bool>& constant) {
-  std::string strides;
-  for (std::size_t i = 0; i < in.size(); ++i) strides += fmt::format(", const long r{}", i);
+  const Rows text = rows_of(op, in, out, constant);
   return fmt::format(
-      "__kernel void {}({}, const long rows, const long columns, const long row_block, const long column_block{}) {{\n"
+      "__kernel void {}({}, const long layers, const long rows, const long columns, const long row_block, const long column_block{}) {{\n"
       "  const long c0 = get_global_id(0) * column_block, c1 = min(c0 + column_block, columns);\n"
-      "  const long first = get_global_id(1) * row_block, last = min(first + row_block, rows);\n"
-      "  for (long r = first; r < last; ++r) {{\n"
+      "  const long first = get_global_id(1) * row_block, last = min(first + row_block, layers * rows);\n"
+      "  long l = first / rows, r = first % rows;\n"
+      "  for (long all = first; all < last; ++all) {{\n"
+      "    {}\n"
       "    GEMEL_INDEPENDENT\n"
       "    for (long c = c0; c < c1; ++c) {}\n"
+      "    if (++r == rows) {{ r = 0; ++l; }}\n"
       "  }}\n}}\n",
-      pattern_name(op.name, "chunk", constant), parameters(op, in, out), strides,
-      statement(op, in, out, "r * columns + c", [&](std::size_t i) { return fmt::format("r * r{}{}", i, constant[i] ? "" : " + c"); }));
+      pattern_name(op.name, "chunk", constant), parameters(op, in, out), text.parameters, text.begins, text.statement);
 }
 
 std::string item_kernel(const OpDef& op, const Specs& in, DType out, const std::vector<bool>& constant) {
-  std::string strides;
-  for (std::size_t i = 0; i < in.size(); ++i) strides += fmt::format(", const long r{}", i);
+  const Rows text = rows_of(op, in, out, constant);
   return fmt::format(
-      "__kernel void {}({}, const long rows, const long columns{}) {{\n"
+      "__kernel void {}({}, const long layers, const long rows, const long columns{}) {{\n"
       "  const long c = get_global_id(0);\n"
       "  if (c < columns)\n"
-      "    for (long r = get_global_id(1); r < rows; r += get_global_size(1)) {}\n}}\n",
-      pattern_name(op.name, "item", constant), parameters(op, in, out), strides,
-      statement(op, in, out, "r * columns + c", [&](std::size_t i) { return fmt::format("r * r{}{}", i, constant[i] ? "" : " + c"); }));
+      "    for (long all = get_global_id(1); all < layers * rows; all += get_global_size(1)) {{\n"
+      "      const long l = all / rows, r = all % rows;\n"
+      "      {}{}\n    }}\n}}\n",
+      pattern_name(op.name, "item", constant), parameters(op, in, out), text.parameters, text.begins, text.statement);
 }
 
 /// Any broadcast of up to eight axes: each item takes its index apart.
@@ -144,7 +160,14 @@ std::vector<opencl::Argument> leading_arguments(const Launch& l) {
 Folded folded(const Problem& p) { return fold(Specs(p.inputs.begin(), p.inputs.end()), p.outputs[0].shape); }
 
 const char* unless_folds(const Problem& p, const opencl::DeviceProfile&) {
-  return folded(p).possible ? nullptr : "the broadcast does not fold into rows and columns";
+  return folded(p).possible ? nullptr : "the broadcast does not fold into layers, rows and columns";
+}
+
+void add_strides(std::vector<opencl::Argument>& arguments, const Folded& f) {
+  for (std::size_t i = 0; i < f.row_stride.size(); ++i) {
+    arguments.emplace_back(f.layer_stride[i]);
+    arguments.emplace_back(f.row_stride[i]);
+  }
 }
 
 void launch_chunks(Launch& l) {
@@ -152,20 +175,20 @@ void launch_chunks(Launch& l) {
   auto arguments = leading_arguments(l);
   const std::int64_t column_block = f.columns > 2 * kChunkElements ? kChunkElements : f.columns;
   const std::int64_t row_block = std::max<std::int64_t>(1, kChunkElements / std::max<std::int64_t>(1, f.columns));
-  for (std::int64_t v : {f.rows, f.columns, row_block, column_block}) arguments.emplace_back(v);
-  for (std::int64_t stride : f.row_stride) arguments.emplace_back(stride);
+  for (std::int64_t v : {f.layers, f.rows, f.columns, row_block, column_block}) arguments.emplace_back(v);
+  add_strides(arguments, f);
   l.device().run(folded_kernel(l, "chunk", chunk_kernel, f),
-                 opencl::range2({f.columns ? ceil_div(f.columns, column_block) : 0, ceil_div(f.rows, row_block)}, {1, 1}), arguments);
+                 opencl::range2({f.columns ? ceil_div(f.columns, column_block) : 0, ceil_div(f.layers * f.rows, row_block)}, {1, 1}), arguments);
 }
 
 void launch_items(Launch& l) {
   const Folded f = folded(l.problem());
   auto arguments = leading_arguments(l);
-  for (std::int64_t v : {f.rows, f.columns}) arguments.emplace_back(v);
-  for (std::int64_t stride : f.row_stride) arguments.emplace_back(stride);
+  for (std::int64_t v : {f.layers, f.rows, f.columns}) arguments.emplace_back(v);
+  add_strides(arguments, f);
   const std::int64_t group = f.columns >= kGroup ? kGroup : 32;
   l.device().run(folded_kernel(l, "item", item_kernel, f),
-                 opencl::range2({round_up(f.columns, group), std::min(f.rows, opencl::kMostGroups)}, {group, 1}), arguments);
+                 opencl::range2({round_up(f.columns, group), std::min(f.layers * f.rows, opencl::kMostGroups)}, {group, 1}), arguments);
 }
 
 void launch_general(Launch& l) {
@@ -207,16 +230,17 @@ Folded fold(const Specs& inputs, const Shape& output) {
       axes.push_back(std::move(axis));
   }
   Folded f;
-  f.possible = axes.size() <= 2;
+  f.possible = axes.size() <= 3;
   if (!f.possible) return f;
-  const Axis unit{1, std::vector<bool>(inputs.size(), true)};
-  const Axis& columns = axes.empty() ? unit : axes.back();
-  const Axis& rows = axes.size() == 2 ? axes.front() : unit;
-  f.rows = rows.extent;
-  f.columns = columns.extent;
+  axes.insert(axes.begin(), 3 - axes.size(), Axis{1, std::vector<bool>(inputs.size(), true)});
+  f.layers = axes[0].extent;
+  f.rows = axes[1].extent;
+  f.columns = axes[2].extent;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    f.column_constant.push_back(columns.repeats[i]);
-    f.row_stride.push_back(rows.repeats[i] ? 0 : columns.repeats[i] ? 1 : f.columns);
+    const std::int64_t row = axes[2].repeats[i] ? 1 : f.columns, layer = axes[1].repeats[i] ? row : row * f.rows;
+    f.column_constant.push_back(axes[2].repeats[i]);
+    f.row_stride.push_back(axes[1].repeats[i] ? 0 : row);
+    f.layer_stride.push_back(axes[0].repeats[i] ? 0 : layer);
   }
   return f;
 }

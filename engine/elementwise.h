@@ -37,12 +37,12 @@ class ElementwiseLibrary {
   mutable std::string title_;  // made when the first kernel is asked for
 };
 
-/// Rows x columns, into which the broadcast of a problem's inputs folds. The output is dense.
+/// Layers x rows x columns, into which the broadcast of a problem's inputs folds. The output is dense.
 struct Folded {
-  std::int64_t rows = 1, columns = 1;
-  std::vector<std::int64_t> row_stride;  // [input], in elements
-  std::vector<bool> column_constant;     // [input]: one value a row
-  bool possible = true;                  // false where no two axes suffice
+  std::int64_t layers = 1, rows = 1, columns = 1;
+  std::vector<std::int64_t> layer_stride, row_stride;  // [input], in elements; 0 where it repeats
+  std::vector<bool> column_constant;                   // [input]: one value a row
+  bool possible = true;                                // false where no three axes suffice
 };
 Folded fold(const Specs& inputs, const Shape& output);
 
