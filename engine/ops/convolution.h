@@ -50,6 +50,7 @@ void run_last(const Launch& launch, std::string_view file, std::string_view kern
 /// The variants of each direction, by family. The direct ones take any problem.
 Variant direct_variant(Direction direction);
 Variant depthwise_variant(Direction direction);
+Variant depthwise_rows_variant(Direction direction);
 Variant gemm_variant(Direction direction);
 Variant tiles_variant(Direction direction);
 

@@ -1,0 +1,102 @@
+// Depthwise convolution by rows that stay in the first cache: the fast way on CPUs. kernels/convolution_depthwise_rows.cl explains it.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/ops/common.h"
+#include "engine/ops/convolution.h"
+
+namespace gemel::convolution {
+namespace {
+
+constexpr const char* kFile = "convolution_depthwise_rows.cl";
+constexpr std::int64_t kWindow = 12288;       // floats of the source rows that a work-item keeps, as in the kernel
+constexpr std::int64_t kMostTaps = 8;         // rows of a window
+constexpr std::int64_t kRows = 8;             // of a group: enough that the rows at its edges, which its neighbour reads too, are few
+constexpr std::int64_t kGroupsAUnit = 8;      // so that no unit waits long for the last
+
+std::int64_t width_of(const Geometry& g) { return g.c % 16 == 0 ? 16 : 8; }
+
+/// Places of one source row: what all columns of the result read of it.
+template <Direction d>
+std::int64_t places_of(const Geometry& g) {
+  return d == Direction::input ? g.w + (g.s - 1) * g.dilation[1] : (g.q - 1) * g.stride[1] + (g.s - 1) * g.dilation[1] + 1;
+}
+
+/// How the work is shared out: rows of one image, and channels, of a group.
+struct Shares {
+  std::int64_t rows, row_groups, channels, channel_groups;
+};
+template <Direction d>
+Shares shares_of(const Geometry& g, const opencl::DeviceProfile& profile) {
+  const std::int64_t image_rows = d == Direction::input ? g.h : g.p, width = width_of(g), wanted = kGroupsAUnit * profile.compute_units;
+  Shares s{};
+  if (d == Direction::weights) {  // partial sums, of which there should be few
+    s.rows = std::max(kRows, ceil_div(g.n * g.p, wanted));
+    s.row_groups = ceil_div(g.n * g.p, s.rows);
+  } else {
+    s.rows = std::min(kRows, image_rows);
+    s.row_groups = g.n * ceil_div(image_rows, s.rows);
+  }
+  const std::int64_t blocks = g.c / width, parts = std::clamp<std::int64_t>(ceil_div(wanted, s.row_groups), 1, blocks);
+  s.channels = ceil_div(blocks, parts) * width;
+  s.channel_groups = ceil_div(g.c, s.channels);
+  return s;
+}
+
+template <Direction d>
+const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
+  const Geometry g = geometry_of<d>(p);
+  if (!g.is_depthwise()) return "it is not one filter for each channel";
+  if (g.c % 8 != 0) return "the channels are no multiple of 8";
+  if (g.pixels() == 0 || g.n * g.h * g.w == 0) return "an extent is 0";
+  if (g.dilation[0] != 1) return "the rows of its window are apart";
+  if (g.r > kMostTaps || g.r * places_of<d>(g) * width_of(g) > kWindow || g.q * width_of(g) > kWindow) return "its window is too large";
+  const Shares s = shares_of<d>(g, profile);
+  if (profile.is_emulator && s.rows * g.taps() * std::max(g.w, g.q) * s.channels / width_of(g) > kEmulatedLoop) return "its loops are too long for an emulator";
+  return nullptr;
+}
+
+int rank(const Problem&, const opencl::DeviceProfile& profile) {
+  return profile.has_real_local_memory || profile.is_emulator || !profile.is_cpu() ? -2 : 12;  // the other has 10
+}
+
+std::vector<opencl::Argument> arguments_for(std::initializer_list<opencl::Argument> first, const Geometry& g, const Shares& s) {
+  auto arguments = arguments_of(first, g);
+  arguments.insert(arguments.end(), {narrow<std::int32_t>(s.rows), narrow<std::int32_t>(s.channels)});
+  return arguments;
+}
+opencl::Range range_of(const Shares& s) { return opencl::range2({s.channel_groups, s.row_groups}, {1, 1}); }
+std::string options_for(const Geometry& g) { return fmt::format("-DWIDTH={}", width_of(g)); }
+
+template <Direction d>
+void product_launch(Launch& l) {
+  const Geometry g = geometry_of<d>(l.problem());
+  const Shares s = shares_of<d>(g, l.profile());
+  run_last(l, kFile, d == Direction::forward ? "depthwise_rows_forward" : "depthwise_rows_input_gradient", range_of(s),
+           arguments_for({l.in(0), l.in(1), l.out(0)}, g, s), options_for(g));
+}
+
+std::int64_t partial_bytes(const Problem& p, const opencl::DeviceProfile& profile) {
+  return shares_of<Direction::weights>(geometry_of<Direction::weights>(p), profile).row_groups * p.outputs[0].bytes();
+}
+
+void weights_launch(Launch& l) {
+  const Geometry g = geometry_of<Direction::weights>(l.problem());
+  const Shares s = shares_of<Direction::weights>(g, l.profile());
+  run(l, kFile, "depthwise_rows_weight_gradient", range_of(s), arguments_for({l.in(0), l.in(1), l.workspace()}, g, s), options_for(g));
+  const std::int64_t elements = l.out_spec(0).elements();
+  run(l, "convolution_depthwise.cl", "depthwise_total", opencl::range1(round_up(elements, 16), 16), {l.workspace(), l.out(0), elements, s.row_groups},
+      "-DWIDTH=1");
+}
+
+}  // namespace
+
+Variant depthwise_rows_variant(Direction d) {
+  constexpr const char* doc = "each channel with its own filter, rows of some channels at a time; for CPUs";
+  if (d == Direction::forward) return {"depthwise_rows", doc, declines<Direction::forward>, rank, nullptr, product_launch<Direction::forward>};
+  if (d == Direction::input) return {"depthwise_rows", doc, declines<Direction::input>, rank, nullptr, product_launch<Direction::input>};
+  return {"depthwise_rows", doc, declines<Direction::weights>, rank, partial_bytes, weights_launch};
+}
+
+}  // namespace gemel::convolution
