@@ -81,5 +81,13 @@ TEST(Convolution, depthwise_in_several_groups_gives_the_direct_result) {
   expect_like_direct(conv2d_weight_gradient_def(), {y, x}, a);
 }
 
+// 7 396 tiles of 4x4: more than are transformed at a time.
+TEST(Convolution, winograd_in_several_chunks_gives_the_direct_result) {
+  const Spec x = f32({1, 344, 343, 16}), w = f32({3, 3, 16, 8}), y = f32({1, 344, 343, 8});
+  expect_like_direct(conv2d_def(), {x, w}, padded());
+  expect_like_direct(conv2d_input_gradient_def(), {f32({1, 344, 343, 16}), f32({3, 3, 8, 16})}, padded(&y.shape));
+  expect_like_direct(conv2d_weight_gradient_def(), {y, x}, padded(&w.shape));
+}
+
 }  // namespace
 }  // namespace gemel::testing

@@ -195,12 +195,14 @@ TEST(KernelsEpilogue, convolutions_are_followed_right_around_tile_edges) {
     for (const std::int64_t k : {1, 3, 31, 32, 33, 65}) expect_right(convolved(x, 3, k), kBoth);
   expect_right(convolved({2, 5, 6, 4}, 1, 33), kBias);
   expect_right(convolved({2, 7, 6, 3}, 3, 33, 2), kResidual);
+  expect_right(convolved({1, 5, 6, 8}, 3, 40), kBoth);  // tiles of 4x4 that reach over the edges
 }
 
 TEST(KernelsEpilogue, input_gradients_are_followed_right_around_tile_edges) {
   for (const std::int64_t c : {1, 3, 31, 32, 33, 65}) expect_right(transposed(convolved({9, 2, 3, c}, 3, 4)), kBoth);
   expect_right(transposed(convolved({7, 3, 3, 5}, 1, 33)), kResidual);
   expect_right(transposed(convolved({8, 4, 5, 33}, 3, 6, 2)), kBias);
+  expect_right(transposed(convolved({1, 5, 3, 40}, 3, 8)), kBoth);
 }
 
 TEST(KernelsEpilogue, depthwise_and_grouped_convolutions_are_followed_right) {

@@ -176,6 +176,8 @@ std::vector<Case> cases() {
           {f32({1, 4, 5, 8}), f32({2, 3, 1, 8}), {.padding = {1, 0}, .dilation = {1, 2}, .groups = 8}},
           {f32({2, 9, 9, 8}), f32({5, 5, 1, 8}), {.padding = {2, 2}, .groups = 8}},
           {f32({1, 18, 17, 16}), f32({3, 3, 1, 16}), {.stride = {2, 2}, .padding = {1, 1}, .groups = 16}},
+          {f32({1, 5, 6, 8}), f32({3, 3, 8, 40}), {.padding = {1, 1}}},
+          {f32({1, 5, 7, 16}), f32({3, 3, 16, 16}), {.padding = {0, 3}}},
           {f32({3, 3, 5, 16}), f32({1, 1, 16, 33})},
           {f32({1, 5, 5, 8}), f32({1, 1, 8, 65}), {.stride = {2, 2}}},
           {f32({1, 15, 13, 3}), f32({7, 7, 3, 8}), {.stride = {2, 2}, .padding = {3, 3}}},
@@ -238,7 +240,7 @@ std::vector<AttributeDef> attributes(const char* shape_doc = nullptr) {
 }
 
 std::vector<Variant> variants(Direction d) {
-  return {depthwise_rows_variant(d), depthwise_variant(d), tiles_variant(d), gemm_variant(d), direct_variant(d)};
+  return {depthwise_rows_variant(d), depthwise_variant(d), winograd_variant(d), tiles_variant(d), gemm_variant(d), direct_variant(d)};
 }
 
 }  // namespace

@@ -53,5 +53,6 @@ Variant depthwise_variant(Direction direction);
 Variant depthwise_rows_variant(Direction direction);
 Variant gemm_variant(Direction direction);
 Variant tiles_variant(Direction direction);
+Variant winograd_variant(Direction direction);
 
 }  // namespace gemel::convolution

@@ -10,52 +10,7 @@
 
 #include "convolution.clh"
 #include "epilogue.clh"
-
-#define ROWS_6(X) X(0) X(1) X(2) X(3) X(4) X(5)
-#define ROWS_8(X) ROWS_6(X) X(6) X(7)
-#define JOIN(a, b) a##b
-#define CALL(a, b) JOIN(a, b)
-#define ROWS(X) CALL(ROWS_, MR)(X)
-
-#if NR == 32
-#define DECLARE(i) float16 lo##i = 0, hi##i = 0;
-#define LOAD_PANEL const float16 plo = vload16(0, panel), phi = vload16(1, panel);
-#define UPDATE(i) { const float16 v = (float16)(from[offset##i]); lo##i = fma(v, plo, lo##i); hi##i = fma(v, phi, hi##i); }
-#define VECTORS(i) lo##i, hi##i
-#define VECTOR_PARAMETERS float16 lo, float16 hi
-#define EACH_VECTOR(f) f(0, lo) f(16, hi)
-#else
-#define DECLARE(i) float16 lo##i = 0;
-#define LOAD_PANEL const float16 plo = vload16(0, panel);
-#define UPDATE(i) lo##i = fma((float16)(from[offset##i]), plo, lo##i);
-#define VECTORS(i) lo##i
-#define VECTOR_PARAMETERS float16 lo
-#define EACH_VECTOR(f) f(0, lo)
-#endif
-
-/// Where row i of a tile reads, from where row 0 does; rows beyond `count` repeat the last and are not stored.
-#define OFFSET(i) const long offset##i = min(i, count - 1) * row_from;
-/// Adds `length` outer products of a column of MR values and a row of the panel.
-#define RUN(length, from_step, panel_step) \
-  for (int j = 0; j < (length); ++j) { \
-    LOAD_PANEL \
-    ROWS(UPDATE) \
-    from += from_step; \
-    panel += panel_step; \
-  }
-
-/// Lanes [begin, end) of a row; with `add`, to what is there.
-inline void store_lanes(__global float* to, int begin, int end, int add, VECTOR_PARAMETERS) {
-  if (begin == 0 && end == NR) {
-#define PUT(at, v) vstore16(add ? v + vload16(0, to + at) : v, 0, to + at);
-    EACH_VECTOR(PUT)
-    return;
-  }
-  float lanes[NR];
-#define SPILL(at, v) vstore16(v, 0, lanes + at);
-  EACH_VECTOR(SPILL)
-  for (int j = begin; j < end; ++j) to[j] = add ? to[j] + lanes[j] : lanes[j];
-}
+#include "register_tile.clh"
 
 /// Taps [first, last) of a window that begins at `begin` lie inside an image of `extent`.
 inline int first_tap(int begin, int dilation) { return begin >= 0 ? 0 : (dilation - 1 - begin) / dilation; }
