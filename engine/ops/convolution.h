@@ -46,6 +46,8 @@ void run(const Launch& launch, std::string_view file, std::string_view kernel, c
 /// The same for the kernel that stores the result of a product: with what a fused record appends.
 void run_last(const Launch& launch, std::string_view file, std::string_view kernel, const opencl::Range& range,
               const std::vector<opencl::Argument>& arguments, std::string_view options = {});
+/// Adds the parts of a sum that lie one after another in the workspace, into the output.
+void add_parts(const Launch& launch, std::int64_t parts);
 
 /// The variants of each direction, by family. The direct ones take any problem.
 Variant direct_variant(Direction direction);
@@ -53,6 +55,7 @@ Variant depthwise_variant(Direction direction);
 Variant depthwise_rows_variant(Direction direction);
 Variant gemm_variant(Direction direction);
 Variant tiles_variant(Direction direction);
+Variant weight_tiles_variant();
 Variant winograd_variant(Direction direction);
 
 }  // namespace gemel::convolution

@@ -85,9 +85,7 @@ void weights_launch(Launch& l) {
   const Geometry g = geometry_of<Direction::weights>(l.problem());
   const Shares s = shares_of<Direction::weights>(g, l.profile());
   run(l, kFile, "depthwise_rows_weight_gradient", range_of(s), arguments_for({l.in(0), l.in(1), l.workspace()}, g, s), options_for(g));
-  const std::int64_t elements = l.out_spec(0).elements();
-  run(l, "convolution_depthwise.cl", "depthwise_total", opencl::range1(round_up(elements, 16), 16), {l.workspace(), l.out(0), elements, s.row_groups},
-      "-DWIDTH=1");
+  add_parts(l, s.row_groups);
 }
 
 }  // namespace

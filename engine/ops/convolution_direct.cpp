@@ -22,6 +22,11 @@ void run_last(const Launch& l, std::string_view file, std::string_view kernel, c
   l.device().run(l.device().kernel(file, kernel, options, l.epilogue_text()), range, arguments, l.epilogue_arguments());
 }
 
+void add_parts(const Launch& l, std::int64_t parts) {
+  const std::int64_t elements = l.out_spec(0).elements();
+  l.run("parts.cl", "add_parts", opencl::range1(round_up(elements, 16), 16), {l.workspace(), l.out(0), elements, parts});
+}
+
 namespace {
 
 constexpr std::int64_t kLocal = 64;

@@ -14,8 +14,6 @@ constexpr const char* kFile = "convolution_tiles.cl";
 constexpr std::int64_t kWorthwhileFlops = 1 << 15;
 constexpr std::int64_t kPackChunk = 64;         // inner channels that one group packs
 constexpr std::int64_t kCachedBytes = 1 << 19;  // panels up to this stay in a core's second cache
-constexpr std::int64_t kGroupsAUnit = 4;        // where the filters alone are too few, groups share the input channels
-constexpr std::int64_t kBlockPixels = 256;      // summed in registers before the weights' gradient is touched
 
 /// The register tile: accumulators and a panel's row fill the vector registers (32 of 16 lanes, or 16 of 8).
 struct Tile {
@@ -44,23 +42,11 @@ Geometry cropped(Geometry g, std::int64_t& first_tap) {
   return g;
 }
 
-/// Groups that the sum over pixels is spread over: filters by shares of the input channels.
-struct Split {
-  std::int64_t blocks, channels;
-};
-Split split_of(const Geometry& g, const opencl::DeviceProfile& d) {
-  const Tile t = tile_for(d);
-  const std::int64_t blocks = ceil_div(g.k, t.columns);
-  const std::int64_t shares = std::min(ceil_div(g.c, t.rows), ceil_div(kGroupsAUnit * d.compute_units, blocks));
-  return {blocks, round_up(ceil_div(g.c, shares), t.rows)};
-}
-
 /// Steps of the innermost loops of one work-item.
 template <Direction d>
 std::int64_t steps_of(const Problem& p, const opencl::DeviceProfile& profile) {
   const Geometry g = geometry_of<d>(p);
   const Tile t = tile_for(profile);
-  if (d == Direction::weights) return g.pixels() * g.taps() * split_of(g, profile).channels / t.rows;
   const std::int64_t finishing = p.op.epilogue ? t.rows * t.columns : 0;
   return d == Direction::forward ? g.q * (g.depth() + finishing) : g.w * (g.taps() * g.k + finishing);
 }
@@ -70,7 +56,6 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
   const Geometry g = geometry_of<d>(p);
   if (g.groups != 1) return "it has several groups";
   if (g.pixels() == 0 || g.c == 0 || g.k == 0) return "an extent is 0";
-  if (d == Direction::weights && g.k < tile_for(profile).columns) return "it has fewer filters than a register tile";
   if (profile.is_emulator && steps_of<d>(p, profile) > kEmulatedLoop) return "its loops are too long for an emulator";
   return nullptr;
 }
@@ -163,17 +148,6 @@ void input_launch(Launch& l) {
   run_last(l, kFile, "tiles_input_gradient", opencl::range1(blocks * units, 1), arguments, options_for(t));
 }
 
-void weights_launch(Launch& l) {
-  const Geometry g = geometry_of<Direction::weights>(l.problem());
-  const Tile t = tile_for(l.profile());
-  const auto [blocks, channels] = split_of(g, l.profile());
-  const bool along_images = g.q < 16 && g.n > g.q;  // the longer inner loop
-  auto arguments = arguments_of({l.in(0), l.in(1), l.out(0)}, g);
-  arguments.insert(arguments.end(), {narrow<std::int32_t>(channels), std::max<std::int64_t>(1, kBlockPixels / (along_images ? g.n : g.q)),
-                                     std::int32_t{along_images}});
-  run(l, kFile, "tiles_weight_gradient", opencl::range2({blocks, ceil_div(g.c, channels)}, {1, 1}), arguments, options_for(t));
-}
-
 double share_of(std::int64_t extent, std::int64_t unit) { return static_cast<double>(extent) / static_cast<double>(round_up(extent, unit)); }
 
 }  // namespace
@@ -195,12 +169,7 @@ Variant tiles_variant(Direction d) {
               return rank_of(g, f, share_of(g.n, tile_for(f).rows), 0.5);
             },
             workspace_bytes<Direction::input>, input_launch};
-  return {"tiles", doc, declines<Direction::weights>,
-          [](const Problem& p, const DeviceProfile& f) {
-            const Geometry g = geometry_of<Direction::weights>(p);
-            return rank_of(g, f, share_of(g.c, tile_for(f).rows), 0.25);
-          },
-          nullptr, weights_launch};
+  return weight_tiles_variant();
 }
 
 }  // namespace gemel::convolution

@@ -1,7 +1,7 @@
 // Depthwise convolution, one filter a channel, and its gradients.
 // Layout: x [n, h, w, c], weights [r, s, c], y [n, p, q, c]; sh sw stride, ph pw padding, dh dw dilation.
 // Mapping: one work-item WIDTH neighbouring channels of a pixel; of the weights' gradient, of a tap and of one of `parts`
-// ranges of output rows [n p], whose sums depthwise_total adds.
+// ranges of output rows [n p], whose sums parts.cl adds.
 // Options: WIDTH, 16, 8 or 1; it divides c. An epilogue, of y and dx.
 
 #include "width.clh"
@@ -70,12 +70,4 @@ __kernel void depthwise_weight_gradient(__global const float* dy, __global const
     total += of_row;
   }
   STORE(total, partial + i * WIDTH);
-}
-
-__kernel void depthwise_total(__global const float* partial, __global float* dweights, const long elements, const long parts) {
-  const long i = get_global_id(0);
-  if (i >= elements) return;
-  float total = 0;
-  for (long part = 0; part < parts; ++part) total += partial[part * elements + i];
-  dweights[i] = total;
 }

@@ -4,7 +4,6 @@
 // zeros. A tile is MR output pixels times NR channels of accumulators in vector registers. Its MR pixels either lie at the
 // same place of MR images, or side by side in one image; in both cases the same taps of the window lie inside the image for
 // all of them, so the inner loop has no border, and taps in the padding cost nothing.
-// Weight gradient: a tile is MR input channels times NR filters of one tap, summed over a block of pixels at a time.
 // Mapping: one work-item a group.
 // Options: MR (6 or 8), NR (16 or 32); an epilogue, of what is stored by pixels.
 
@@ -105,40 +104,4 @@ void tiles_input_gradient(__global const float* dy, __global const float* panels
     ROWS(STORE_PIXEL)
   }
   FINISH_IMAGES(dx, image, count, (long)h * w * c, (long)hi * w * c, w, c)
-}
-
-/// A block of pixels is `lines` lines: of the pixels of a row of one image, or of the same pixel of all images.
-/// A group sums `channels` input channels by NR filters, over all taps. The last panel of filters is moved back to end at k.
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void tiles_weight_gradient(__global const float* dy, __global const float* x, __global float* dweights, GEOMETRY, const int channels,
-                           const long lines, const int along_images) {
-  const int filter = min((int)get_group_id(0) * NR, k - NR), skipped = get_group_id(0) * NR - filter;
-  const int c_begin = get_group_id(1) * channels, c_end = min(c_begin + channels, c);
-  const long all_lines = along_images ? (long)p * q : (long)n * p;
-  const long from_step = along_images ? (long)h * w * c : sw * c, panel_step = along_images ? (long)p * q * k : k;
-  const long row_from = 1;
-  for (long begin = 0; begin < all_lines; begin += lines)
-    for (int tap = 0; tap < r * s; ++tap)
-      for (int channel = c_begin; channel < c_end; channel += MR) {
-        const int count = min(MR, c_end - channel), ri = tap / s, si = tap % s;
-        ROWS(OFFSET)
-        ROWS(DECLARE)
-        for (long line = begin; line < min(begin + lines, all_lines); ++line) {
-          const long image = along_images ? 0 : line / p;
-          const int pi = along_images ? line / q : line % p, hi = pi * sh - ph + ri * dh, shift = si * dw - pw;
-          // Columns whose tap lies inside the image; of a pixel of all images, that column if it does.
-          int q0 = shift >= 0 ? 0 : (sw - 1 - shift) / sw, q1 = shift >= w ? 0 : min(q, (w - shift + sw - 1) / sw);
-          if (along_images) {
-            q0 = max(q0, (int)(line % q));
-            q1 = min(q1, (int)(line % q) + 1);
-          }
-          if (hi < 0 || hi >= h || q0 >= q1) continue;
-          __global const float* from = x + ((image * h + hi) * w + q0 * sw + shift) * c + channel;
-          __global const float* panel = dy + ((image * p + pi) * q + q0) * k + filter;
-          RUN(along_images ? n : q1 - q0, from_step, panel_step)
-        }
-        __global float* to = dweights + ((long)tap * c + channel) * k + filter;
-#define STORE_CHANNEL(i) if (i < count) store_lanes(to + (long)i * k, skipped, NR, begin > 0, VECTORS(i));
-        ROWS(STORE_CHANNEL)
-      }
 }

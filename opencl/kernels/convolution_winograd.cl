@@ -158,7 +158,7 @@ inline void keep(float* to, VECTOR_PARAMETERS) {
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void winograd_product(__global const float* v, __global const float* u, __global float* y, const int height, const int width, const int c,
                       const int inner, const int tile_rows, const int tile_columns, const long first, const int tiles EPILOGUE_PARAMETERS) {
-  float products[POINTS * TILES * NR];
+  float products[POINTS * TILES * NR] __attribute__((aligned(64)));
   const int begin = get_group_id(0) * TILES, own = min(TILES, tiles - begin), panel_index = get_group_id(1);
   const long row_from = inner;
   for (int point = 0; point < POINTS; ++point)
