@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kFile = "convolution_tiles.cl";
 constexpr std::int64_t kWorthwhileFlops = 1 << 15;
-constexpr std::int64_t kPackChunk = 64;         // inner channels that one group packs
+constexpr std::int64_t kPackChunk = 16;         // inner channels that one group packs
 constexpr std::int64_t kCachedBytes = 1 << 19;  // panels up to this stay in a core's second cache
 
 /// The register tile: accumulators and a panel's row fill the vector registers (32 of 16 lanes, or 16 of 8).
@@ -79,14 +79,14 @@ std::int64_t workspace_bytes(const Problem& p, const opencl::DeviceProfile& prof
   return panel_bytes(d, cropped(geometry_of<d>(p), first_tap), tile_for(profile));
 }
 
-std::string options_for(const Tile& t) { return fmt::format("-DMR={} -DNR={}", t.rows, t.columns); }
+std::string options_for(const Tile& t) { return fmt::format("-DMR={} -DNR={} -DWIDTH=16", t.rows, t.columns); }
 
 /// Packs the weights of the window's part into the workspace.
 void pack(const Launch& l, Direction d, const Geometry& whole, const Geometry& part, std::int64_t first_tap, const Tile& t) {
   const auto number = [](std::int64_t v) { return opencl::Argument(narrow<std::int32_t>(v)); };
   const bool transposed = d == Direction::input;
   l.run(kFile, "pack_panels",
-        opencl::range3({panel_count(d, part, t), part.taps(), ceil_div(transposed ? part.k : part.c, kPackChunk)}, {1, 1, 1}),
+        opencl::range2({part.taps(), ceil_div(transposed ? part.k : part.c, kPackChunk)}, {1, 1}),
         {l.in(1), l.workspace(), number(part.r), number(part.s), number(whole.s), number(first_tap), number(part.c), number(part.k),
          number(transposed), number(kPackChunk)},
         options_for(t));

@@ -81,7 +81,7 @@ int rank(const Problem& p, const opencl::DeviceProfile& profile) {
   const Geometry g = geometry_of<d>(p);
   const Extents e = extents_of(d, g);
   const std::int64_t direct = 9 * g.pixels() * g.c * g.k;
-  const std::int64_t own = kPoints * (e.tiles() * (g.c * g.k + 10 * (g.c + g.k)) + 4 * g.c * g.k);
+  const std::int64_t own = kPoints * (e.tiles() * (g.c * g.k + 10 * (g.c + g.k)) + 12 * g.c * g.k);
   return own < direct ? 9 : 3;  // tiles have 8
 }
 
@@ -108,7 +108,7 @@ void product_launch(Launch& l) {
   const Sizes s = sizes_for(e, l.profile());
   const Plan plan = plan_for(d, e, s, l.profile());
   const opencl::Region v = plan.v(l.workspace()), u = plan.u(l.workspace());
-  l.run(kFile, "winograd_weights", opencl::range2({plan.panels, e.inner / s.width}, {1, 1}),
+  l.run(kFile, "winograd_weights", opencl::range1(e.inner / s.width, 1),
         {l.in(1), u, number(e.inner), number(e.outer), number(d == Direction::input)}, s.options());
   for (std::int64_t first = 0; first < e.tiles(); first += plan.chunk) {
     const std::int64_t tiles = std::min(plan.chunk, e.tiles() - first);

@@ -5,11 +5,13 @@
 // same place of MR images, or side by side in one image; in both cases the same taps of the window lie inside the image for
 // all of them, so the inner loop has no border, and taps in the padding cost nothing.
 // Mapping: one work-item a group.
-// Options: MR (6 or 8), NR (16 or 32); an epilogue, of what is stored by pixels.
+// Options: MR (6 or 8), NR (16 or 32), WIDTH 16; an epilogue, of what is stored by pixels.
 
+#include "width.clh"
 #include "convolution.clh"
 #include "epilogue.clh"
 #include "register_tile.clh"
+#include "transpose_block.clh"
 
 /// Taps [first, last) of a window that begins at `begin` lie inside an image of `extent`.
 inline int first_tap(int begin, int dilation) { return begin >= 0 ? 0 : (dilation - 1 - begin) / dilation; }
@@ -18,22 +20,43 @@ inline int last_tap(int begin, int taps, int dilation, int extent) {
 }
 
 /// panels[b][t][i][j] = weights[tap, i, b NR + j], for the taps of a part of the window; [tap, b NR + j, i] where `transposed`.
+/// A group packs `chunk` inner channels of one tap: it reads along the rows of the weights, which memory delivers ahead.
 /// @param width  of the whole window  @param first  its tap where the part begins  @param c, k  the weights' last extents
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void pack_panels(__global const float* weights, __global float* panels, const int r, const int s, const int width, const int first,
                  const int c, const int k, const int transposed, const int chunk) {
-  const int block = get_group_id(0), t = get_group_id(1);
-  const int inner = transposed ? k : c, outer = transposed ? c : k;
-  const int begin = get_group_id(2) * chunk, end = min(begin + chunk, inner), used = min(NR, outer - block * NR);
-  __global const float* from = weights + (long)(first + t / s * width + t % s) * c * k + (long)block * NR * (transposed ? k : 1);
-  __global float* to = panels + ((long)block * r * s + t) * inner * NR;
-  for (int i = begin; i < end; ++i) {
-    if (transposed)
-      for (int j = 0; j < used; ++j) to[(long)i * NR + j] = from[(long)j * k + i];
-    else
-      for (int j = 0; j < used; ++j) to[(long)i * NR + j] = from[(long)i * k + j];
-    for (int j = used; j < NR; ++j) to[(long)i * NR + j] = 0;
+  const int t = get_group_id(0), inner = transposed ? k : c, outer = transposed ? c : k;
+  const int begin = get_group_id(1) * chunk, end = min(begin + chunk, inner);
+  const long panel_step = (long)r * s * inner * NR;
+  __global const float* from = weights + (long)(first + t / s * width + t % s) * c * k;
+  __global float* to = panels + (long)t * inner * NR;
+  if (transposed) {
+    for (int o = 0; o < outer + NR - 1 - (outer - 1) % NR; o += WIDTH)
+      for (int i = begin; i < end; i += WIDTH) {
+        real rows[WIDTH];
+        if (o + WIDTH <= outer && i + WIDTH <= inner) {
+          for (int j = 0; j < WIDTH; ++j) rows[j] = LOAD(from + (long)(o + j) * inner + i);
+        } else {
+          float lanes[WIDTH];
+          for (int j = 0; j < WIDTH; ++j) {
+            for (int lane = 0; lane < WIDTH; ++lane) lanes[lane] = o + j < outer && i + lane < inner ? from[(long)(o + j) * inner + i + lane] : 0;
+            rows[j] = LOAD(lanes);
+          }
+        }
+        transpose_block(rows);
+        for (int j = 0; j < min(WIDTH, end - i); ++j) STORE(rows[j], to + o / NR * panel_step + (long)(i + j) * NR + o % NR);
+      }
+    return;
   }
+  for (int i = begin; i < end; ++i)
+    for (int o = 0; o < outer; o += NR) {
+      __global const float* row = from + (long)i * outer + o;
+      __global float* panel = to + o / NR * panel_step + (long)i * NR;
+      if (o + NR <= outer)
+        for (int j = 0; j < NR; j += WIDTH) STORE(LOAD(row + j), panel + j);
+      else
+        for (int j = 0; j < NR; ++j) panel[j] = o + j < outer ? row[j] : 0;
+    }
 }
 
 /// Which panel and which unit (a row of pixels, of one image or of MR) a group works on; the one that changes slowest is

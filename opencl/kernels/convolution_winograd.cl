@@ -86,24 +86,29 @@ inline void gather_window(const real* m, real* to, int step) {  // G^T, 6 to 3
   const long image = (tile) / (tile_rows * tile_columns); \
   const int top = (tile) / tile_columns % tile_rows * 4, left = (tile) % tile_columns * 4;
 
-/// u of a panel and WIDTH inner channels. Transposed: weights [3, 3, outer, inner], turned around.
+inline void put_window(const real* taps, int step, __global float* u, long point_step) {
+  real window[POINTS];
+  for (int t = 0; t < 9; ++t) window[t / 3 * 6 + t % 3] = taps[t * step];
+  BOTH(spread_window, window, 3, 6)
+  for (int point = 0; point < POINTS; ++point) STORE(window[point], u + point * point_step);
+}
+
+/// u of WIDTH inner channels. Transposed: weights [3, 3, outer, inner], turned around.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void winograd_weights(__global const float* weights, __global float* u, const int inner, const int outer, const int transposed) {
-  const int panel = get_group_id(0), first = get_group_id(1) * WIDTH;
-  for (int lane = 0; lane < NR; lane += WIDTH) {
-    const int o = panel * NR + lane;
-    real taps[9][WIDTH];  // of each inner channel, those of WIDTH outer ones
-    for (int t = 0; t < 9; ++t) {
-      __global const float* from = transposed ? weights + ((long)(8 - t) * outer + o) * inner + first : weights + ((long)t * inner + first) * outer + o;
-      for (int i = 0; i < WIDTH; ++i) taps[t][i] = o < outer ? LOAD(from + (long)i * (transposed ? inner : outer)) : (real)0;
-      if (transposed) transpose_block(taps[t]);
+  const int first = get_group_id(0) * WIDTH;
+  const long point_step = (long)inner * NR;
+  real taps[9 * WIDTH];
+  for (int o = 0; o < (outer + NR - 1) / NR * NR; o += WIDTH) {
+    __global float* to = u + (o / NR * POINTS * (long)inner + first) * NR + o % NR;
+    for (int t = 0; t < 9 && transposed; ++t) {
+      for (int j = 0; j < WIDTH; ++j) taps[t * WIDTH + j] = o < outer ? LOAD(weights + ((long)(8 - t) * outer + o + j) * inner + first) : (real)0;
+      transpose_block(taps + t * WIDTH);
     }
     for (int i = 0; i < WIDTH; ++i) {
-      real window[POINTS];
-      for (int t = 0; t < 9; ++t) window[t / 3 * 6 + t % 3] = taps[t][i];
-      BOTH(spread_window, window, 3, 6)
-      __global float* to = u + ((long)panel * POINTS * inner + first + i) * NR + lane;
-      for (int point = 0; point < POINTS; ++point) STORE(window[point], to + (long)point * inner * NR);
+      for (int t = 0; t < 9 && !transposed; ++t)
+        taps[t * WIDTH + i] = o < outer ? LOAD(weights + ((long)t * inner + first + i) * outer + o) : (real)0;
+      put_window(taps + i, WIDTH, to + (long)i * NR, point_step);
     }
   }
 }
