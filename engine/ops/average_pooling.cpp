@@ -89,19 +89,19 @@ void gradient_reference(const HostCall& call) {
                [&](std::size_t to, std::size_t from, double count) { dx[to] += dy[from] / count; });
 }
 
-void run(const Launch& l, const char* kernel, int width, const Shape& x) {
+void run(const Launch& l, const char* kernel, bool vectors, const Shape& x) {
   const Geometry g = geometry_of(x, l.attributes());
   auto arguments = pooling::arguments_of({l.in(0), l.out(0)}, g);
   arguments.emplace_back(std::int32_t{g.window.count_padding});
-  pooling::run(l, kernel, width, l.out_shape(0), std::move(arguments));
+  pooling::run(l, kernel, vectors, l.out_shape(0), std::move(arguments));
 }
-template <int width>
+template <bool vectors>
 void launch(Launch& l) {
-  run(l, "avg_pool", width, l.in_shape(0));
+  run(l, "avg_pool", vectors, l.in_shape(0));
 }
-template <int width>
+template <bool vectors>
 void gradient_launch(Launch& l) {
-  run(l, "avg_pool_gradient", width, l.out_shape(0));
+  run(l, "avg_pool_gradient", vectors, l.out_shape(0));
 }
 
 // ---- adaptive_avg_pool2d and its gradient
@@ -160,18 +160,18 @@ void adaptive_gradient_reference(const HostCall& call) {
                         [&](std::size_t to, std::size_t from, double count) { dx[to] += dy[from] / count; });
 }
 
-void adaptive_run(const Launch& l, const char* kernel, int width, const Shape& x, const Shape& y) {
+void adaptive_run(const Launch& l, const char* kernel, bool vectors, const Shape& x, const Shape& y) {
   std::vector<opencl::Argument> arguments{l.in(0), l.out(0)};
   for (std::int64_t v : {x[1], x[2], x[3], y[1], y[2]}) arguments.emplace_back(narrow<std::int32_t>(v));
-  pooling::run(l, kernel, width, l.out_shape(0), std::move(arguments));
+  pooling::run(l, kernel, vectors, l.out_shape(0), std::move(arguments));
 }
-template <int width>
+template <bool vectors>
 void adaptive_launch(Launch& l) {
-  adaptive_run(l, "adaptive_pool", width, l.in_shape(0), l.out_shape(0));
+  adaptive_run(l, "adaptive_pool", vectors, l.in_shape(0), l.out_shape(0));
 }
-template <int width>
+template <bool vectors>
 void adaptive_gradient_launch(Launch& l) {
-  adaptive_run(l, "adaptive_pool_gradient", width, l.out_shape(0), l.in_shape(0));
+  adaptive_run(l, "adaptive_pool_gradient", vectors, l.out_shape(0), l.in_shape(0));
 }
 
 // ---- samples
@@ -217,7 +217,7 @@ const OpDef& avg_pool2d_def() {
       .reference = reference,
       .gradient = [](const Backward& b) -> Values { return {spread(b.gradient(0), b.attributes(), b.input_shape(0))}; },
       .gradient_reads = {nothing},
-      .variants = pooling::variants(launch<16>, launch<1>),
+      .variants = pooling::variants(launch<true>, launch<false>),
       .samples = [] {
         std::vector<Sample> out;
         for (const auto& [x, v] : cases()) out.push_back({{x}, attributes_of(v)});
@@ -250,7 +250,7 @@ const OpDef& avg_pool2d_gradient_def() {
         return {avg_pool2d(b.gradient(0), v)};
       },
       .gradient_reads = {nothing},
-      .variants = pooling::variants(gradient_launch<16>, gradient_launch<1>),
+      .variants = pooling::variants(gradient_launch<true>, gradient_launch<false>),
       .samples = [] {
         std::vector<Sample> out;
         for (const auto& [x, v] : cases()) out.push_back({infer({x}, attributes_of(v)), with_shape(attributes_of(v), x.shape)});
@@ -274,7 +274,7 @@ const OpDef& adaptive_avg_pool2d_def() {
       .reference = adaptive_reference,
       .gradient = [](const Backward& b) -> Values { return {adaptive_spread(b.gradient(0), b.input_shape(0))}; },
       .gradient_reads = {nothing},
-      .variants = pooling::variants(adaptive_launch<16>, adaptive_launch<1>),
+      .variants = pooling::variants(adaptive_launch<true>, adaptive_launch<false>),
       .samples = [] {
         std::vector<Sample> out;
         for (const auto& [x, y] : adaptive_cases()) out.push_back({{{x}}, {{"extents", Axes{y[1], y[2]}}}});
@@ -305,7 +305,7 @@ const OpDef& adaptive_avg_pool2d_gradient_def() {
         return {adaptive_avg_pool2d(b.gradient(0), {b.input_shape(0)[1], b.input_shape(0)[2]})};
       },
       .gradient_reads = {nothing},
-      .variants = pooling::variants(adaptive_gradient_launch<16>, adaptive_gradient_launch<1>),
+      .variants = pooling::variants(adaptive_gradient_launch<true>, adaptive_gradient_launch<false>),
       .samples = [] {
         std::vector<Sample> out;
         for (const auto& [x, y] : adaptive_cases()) out.push_back({{{y}}, {{"shape", x}}});

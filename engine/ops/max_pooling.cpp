@@ -76,9 +76,9 @@ void forward_reference(const HostCall& call) {
   });
 }
 
-template <int width>
+template <bool vectors>
 void forward_launch(Launch& l) {
-  pooling::run(l, "max_pool", width, l.out_shape(0),
+  pooling::run(l, "max_pool", vectors, l.out_shape(0),
                pooling::arguments_of({l.in(0), l.out(0), l.out(1)}, geometry_of(l.in_shape(0), l.attributes())));
 }
 
@@ -105,9 +105,9 @@ void gradient_reference(const HostCall& call) {
   });
 }
 
-template <int width>
+template <bool vectors>
 void gradient_launch(Launch& l) {
-  pooling::run(l, "max_pool_gradient", width, l.out_shape(0),
+  pooling::run(l, "max_pool_gradient", vectors, l.out_shape(0),
                pooling::arguments_of({l.in(0), l.in(1), l.out(0)}, geometry_of(l.out_shape(0), l.attributes())));
 }
 
@@ -131,9 +131,9 @@ void pick_reference(const HostCall& call) {
   });
 }
 
-template <int width>
+template <bool vectors>
 void pick_launch(Launch& l) {
-  pooling::run(l, "max_pool_pick", width, l.out_shape(0),
+  pooling::run(l, "max_pool_pick", vectors, l.out_shape(0),
                pooling::arguments_of({l.in(0), l.in(1), l.out(0)}, geometry_of(l.in_shape(0), l.attributes())));
 }
 
@@ -197,7 +197,7 @@ const OpDef& max_pool2d_def() {
         return {scattered(b.gradient(0), b.output(1), b.input_shape(0), window_of(b))};
       },
       .gradient_reads = {outputs(1)},
-      .variants = pooling::variants(forward_launch<16>, forward_launch<1>),
+      .variants = pooling::variants(forward_launch<true>, forward_launch<false>),
       .samples = [] {
         std::vector<Sample> out;
         for (const auto& [x, v] : cases()) out.push_back({{x}, attributes_of(v), {distinct()}});
@@ -219,7 +219,7 @@ const OpDef& max_pool2d_gradient_def() {
       .reference = gradient_reference,
       .gradient = [](const Backward& b) -> Values { return {picked(b.gradient(0), b.input(1), window_of(b)), {}}; },
       .gradient_reads = {inputs(1), nothing},
-      .variants = pooling::variants(gradient_launch<16>, gradient_launch<1>),
+      .variants = pooling::variants(gradient_launch<true>, gradient_launch<false>),
       .samples = tap_samples<true>,
       .rejected = [] {
         return std::vector<Rejected>{{{f32({1, 2, 2, 3}), f32({1, 2, 2, 3})}, attributes_of({}, {1, 4, 4, 3}),
@@ -243,7 +243,7 @@ const OpDef& max_pool2d_pick_def() {
         return {scattered(b.gradient(0), b.input(1), b.input_shape(0), window_of(b)), {}};
       },
       .gradient_reads = {inputs(1), nothing},
-      .variants = pooling::variants(pick_launch<16>, pick_launch<1>),
+      .variants = pooling::variants(pick_launch<true>, pick_launch<false>),
       .samples = tap_samples<false>,
       .rejected = [] {
         return std::vector<Rejected>{{{f32({1, 4, 4, 3}), i32({1, 2, 2, 1})}, attributes_of({}),

@@ -9,6 +9,7 @@ namespace gemel::pooling {
 namespace {
 
 constexpr std::int64_t kLocal = 16;
+constexpr std::int64_t kSpan = 16;  // vectors that a work-item of a CPU makes: where they lie is then found by counting, not dividing
 
 /// In ceil mode a last, partial window counts if it starts inside the image or the padding before it.
 std::int64_t output_extent(std::int64_t in, const Window& v, std::size_t axis) {
@@ -64,20 +65,21 @@ std::vector<AttributeDef> window_attributes() {
           {"ceil_mode", Type::boolean, "a last, partial window counts"}};
 }
 
-std::vector<Variant> variants(void (*sixteen)(Launch&), void (*one)(Launch&)) {
+std::vector<Variant> variants(void (*vectors)(Launch&), void (*one)(Launch&)) {
   const auto declines = [](const Problem& p, const opencl::DeviceProfile&) {
-    return p.outputs[0].shape[3] % 16 ? "the channels are not a multiple of 16" : nullptr;
+    return p.outputs[0].shape[3] % 8 ? "the channels are not a multiple of 8" : nullptr;
   };
   const auto rank = [](const Problem&, const opencl::DeviceProfile& d) { return d.has_real_local_memory ? -1 : 1; };
-  return {{"sixteen_channels", "one work-item 16 channels of a pixel", declines, rank, nullptr, sixteen},
-          {"one_channel", "one work-item an element", never_declines, nullptr, nullptr, one}};
+  return {{"vectors", "vectors of 16 or 8 channels", declines, rank, nullptr, vectors},
+          {"one_channel", "one channel at a time", never_declines, nullptr, nullptr, one}};
 }
 
-void run(const Launch& l, const char* kernel, int width, const Shape& out, std::vector<opencl::Argument> arguments) {
-  const std::int64_t items = out.elements() / width;
+void run(const Launch& l, const char* kernel, bool vectors, const Shape& out, std::vector<opencl::Argument> arguments) {
+  const std::int64_t width = !vectors ? 1 : out[3] % 16 == 0 ? 16 : 8, items = out.elements() / width;
+  const std::int64_t span = l.profile().is_cpu() && !l.profile().is_emulator ? kSpan : 1;
   arguments.emplace_back(items);
-  l.device().run(l.device().kernel("pooling.cl", kernel, fmt::format("-DWIDTH={}", width)),
-                 opencl::range1(round_up(items, kLocal), kLocal), arguments);
+  l.device().run(l.device().kernel("pooling.cl", kernel, fmt::format("-DWIDTH={} -DSPAN={}", width, span)),
+                 opencl::range1(round_up(ceil_div(items, span), kLocal), kLocal), arguments);
 }
 
 std::vector<opencl::Argument> arguments_of(std::initializer_list<opencl::Argument> first, const Geometry& g) {

@@ -1,8 +1,8 @@
 // Pooling over windows of r x s taps, and the gradients.
 // Layout: x [n, h, w, c], y [n, p, q, c]; sh sw stride, ph pw padding, dh dw dilation. tap: row * s + column in the window.
-// Mapping: one work-item WIDTH channels of one pixel of the result. Gradients gather: an input pixel asks the windows that
-// cover it, so nothing is added by two items.
-// Options: WIDTH, 16 or 1.
+// Mapping: one work-item SPAN vectors of the result, of WIDTH channels of one pixel each. Gradients gather: an input pixel
+// asks the windows that cover it, so nothing is added by two items.
+// Options: WIDTH, 16, 8 or 1; SPAN.
 
 #include "width.clh"
 
@@ -10,63 +10,78 @@
   const int n, const int h, const int w, const int c, const int p, const int q, const int r, const int s, \
   const int sh, const int sw, const int ph, const int pw, const int dh, const int dw
 
-/// Work-item i as channel, column, row and image of a result of `height` x `width` pixels.
-#define POSITION(height, width) \
-  const long i = get_global_id(0); \
-  if (i >= items) return; \
-  const int blocks = c / WIDTH, channel = i % blocks * WIDTH, column = i / blocks % (width), row = i / blocks / (width) % (height); \
-  const long image = i / blocks / (width) / (height);
+/// For each vector i of this work-item: its channel, column, row and image in a result of `height` x `width` pixels.
+#define EACH_VECTOR(height, width) \
+  const int blocks = c / WIDTH; \
+  long i = get_global_id(0) * SPAN; \
+  const long end = min(i + SPAN, items); \
+  int channel = i % blocks * WIDTH, column = i / blocks % (width), row = i / blocks / (width) % (height); \
+  long image = i / blocks / (width) / (height); \
+  for (; i < end; ++i, next_vector(&channel, &column, &row, &image, c, width, height))
+
+inline void next_vector(int* channel, int* column, int* row, long* image, int c, int width, int height) {
+  if ((*channel += WIDTH) < c) return;
+  *channel = 0;
+  if (++*column < width) return;
+  *column = 0;
+  if (++*row < height) return;
+  *row = 0;
+  ++*image;
+}
 
 __kernel void max_pool(__global const float* x, __global float* y, __global int* tap, GEOMETRY, const long items) {
-  POSITION(p, q)
-  real best = -INFINITY;
-  whole at = -1;  // the first tap inside the image wins where all are -INFINITY
-  for (int ri = 0; ri < r; ++ri) {
-    const int hi = row * sh - ph + ri * dh;
-    if (hi < 0 || hi >= h) continue;
-    for (int si = 0; si < s; ++si) {
-      const int wi = column * sw - pw + si * dw;
-      if (wi < 0 || wi >= w) continue;
-      const real v = LOAD(x + ((image * h + hi) * w + wi) * c + channel);
-      const whole wins = (v > best) | (v != v) | (at < 0);
-      best = select(best, v, wins);
-      at = select(at, (whole)(ri * s + si), wins);
+  EACH_VECTOR(p, q) {
+    real best = -INFINITY;
+    whole at = -1;  // the first tap inside the image wins where all are -INFINITY
+    for (int ri = 0; ri < r; ++ri) {
+      const int hi = row * sh - ph + ri * dh;
+      if (hi < 0 || hi >= h) continue;
+      for (int si = 0; si < s; ++si) {
+        const int wi = column * sw - pw + si * dw;
+        if (wi < 0 || wi >= w) continue;
+        const real v = LOAD(x + ((image * h + hi) * w + wi) * c + channel);
+        const whole wins = (v > best) | (v != v) | (at < 0);
+        best = select(best, v, wins);
+        at = select(at, (whole)(ri * s + si), wins);
+      }
     }
+    STORE(best, y + i * WIDTH);
+    STORE(at, tap + i * WIDTH);
   }
-  STORE(best, y + i * WIDTH);
-  STORE(at, tap + i * WIDTH);
 }
 
 __kernel void max_pool_gradient(__global const float* dy, __global const int* tap, __global float* dx, GEOMETRY, const long items) {
-  POSITION(h, w)
-  real total = 0;
-  for (int ri = 0; ri < r; ++ri) {
-    const int from_row = row + ph - ri * dh;
-    if (from_row < 0 || from_row % sh || from_row / sh >= p) continue;
-    for (int si = 0; si < s; ++si) {
-      const int from_column = column + pw - si * dw;
-      if (from_column < 0 || from_column % sw || from_column / sw >= q) continue;
-      const long from = ((image * p + from_row / sh) * q + from_column / sw) * c + channel;
-      total += select((real)(0), LOAD(dy + from), LOAD(tap + from) == (whole)(ri * s + si));
+  EACH_VECTOR(h, w) {
+    real total = 0;
+    for (int ri = 0; ri < r; ++ri) {
+      const int from_row = row + ph - ri * dh;
+      if (from_row < 0 || from_row % sh || from_row / sh >= p) continue;
+      for (int si = 0; si < s; ++si) {
+        const int from_column = column + pw - si * dw;
+        if (from_column < 0 || from_column % sw || from_column / sw >= q) continue;
+        const long from = ((image * p + from_row / sh) * q + from_column / sw) * c + channel;
+        total += select((real)(0), LOAD(dy + from), LOAD(tap + from) == (whole)(ri * s + si));
+      }
     }
+    STORE(total, dx + i * WIDTH);
   }
-  STORE(total, dx + i * WIDTH);
 }
 
 __kernel void max_pool_pick(__global const float* x, __global const int* tap, __global float* y, GEOMETRY, const long items) {
-  POSITION(p, q)
-  const whole at = LOAD(tap + i * WIDTH);
-  real picked = 0;
-  for (int ri = 0; ri < r; ++ri) {
-    const int hi = row * sh - ph + ri * dh;
-    if (hi < 0 || hi >= h) continue;
-    for (int si = 0; si < s; ++si) {
-      const int wi = column * sw - pw + si * dw;
-      if (wi < 0 || wi >= w) continue;
-      picked = select(picked, LOAD(x + ((image * h + hi) * w + wi) * c + channel), at == (whole)(ri * s + si));
+  EACH_VECTOR(p, q) {
+    const whole at = LOAD(tap + i * WIDTH);
+    real picked = 0;
+    for (int ri = 0; ri < r; ++ri) {
+      const int hi = row * sh - ph + ri * dh;
+      if (hi < 0 || hi >= h) continue;
+      for (int si = 0; si < s; ++si) {
+        const int wi = column * sw - pw + si * dw;
+        if (wi < 0 || wi >= w) continue;
+        picked = select(picked, LOAD(x + ((image * h + hi) * w + wi) * c + channel), at == (whole)(ri * s + si));
+      }
     }
+    STORE(picked, y + i * WIDTH);
   }
-  STORE(picked, y + i * WIDTH);
 }
 
 /// Elements that a window's sum is divided by, along one axis.
@@ -76,60 +91,64 @@ inline int count_along(int begin, int window, int extent, int padding, int count
 }
 
 __kernel void avg_pool(__global const float* x, __global float* y, GEOMETRY, const int count_padding, const long items) {
-  POSITION(p, q)
-  const int h0 = row * sh - ph, w0 = column * sw - pw;
-  real total = 0;
-  for (int hi = max(h0, 0); hi < min(h0 + r, h); ++hi)
-    for (int wi = max(w0, 0); wi < min(w0 + s, w); ++wi) total += LOAD(x + ((image * h + hi) * w + wi) * c + channel);
-  const int count = count_along(h0, r, h, ph, count_padding) * count_along(w0, s, w, pw, count_padding);
-  STORE(total / (float)count, y + i * WIDTH);
+  EACH_VECTOR(p, q) {
+    const int h0 = row * sh - ph, w0 = column * sw - pw;
+    real total = 0;
+    for (int hi = max(h0, 0); hi < min(h0 + r, h); ++hi)
+      for (int wi = max(w0, 0); wi < min(w0 + s, w); ++wi) total += LOAD(x + ((image * h + hi) * w + wi) * c + channel);
+    const int count = count_along(h0, r, h, ph, count_padding) * count_along(w0, s, w, pw, count_padding);
+    STORE(total / (float)count, y + i * WIDTH);
+  }
 }
 
 __kernel void avg_pool_gradient(__global const float* dy, __global float* dx, GEOMETRY, const int count_padding, const long items) {
-  POSITION(h, w)
-  real total = 0;
-  for (int ri = 0; ri < r; ++ri) {
-    const int from_row = row + ph - ri;
-    if (from_row < 0 || from_row % sh || from_row / sh >= p) continue;
-    const int rows = count_along(from_row - ph, r, h, ph, count_padding);
-    for (int si = 0; si < s; ++si) {
-      const int from_column = column + pw - si;
-      if (from_column < 0 || from_column % sw || from_column / sw >= q) continue;
-      const int count = rows * count_along(from_column - pw, s, w, pw, count_padding);
-      total += LOAD(dy + ((image * p + from_row / sh) * q + from_column / sw) * c + channel) / (float)count;
+  EACH_VECTOR(h, w) {
+    real total = 0;
+    for (int ri = 0; ri < r; ++ri) {
+      const int from_row = row + ph - ri;
+      if (from_row < 0 || from_row % sh || from_row / sh >= p) continue;
+      const int rows = count_along(from_row - ph, r, h, ph, count_padding);
+      for (int si = 0; si < s; ++si) {
+        const int from_column = column + pw - si;
+        if (from_column < 0 || from_column % sw || from_column / sw >= q) continue;
+        const int count = rows * count_along(from_column - pw, s, w, pw, count_padding);
+        total += LOAD(dy + ((image * p + from_row / sh) * q + from_column / sw) * c + channel) / (float)count;
+      }
     }
+    STORE(total, dx + i * WIDTH);
   }
-  STORE(total, dx + i * WIDTH);
 }
 
 /// Window j of `to` that split `extent` evenly: [begin, end).
-inline int even_begin(int j, int extent, int to) { return (long)j * extent / to; }
-inline int even_end(int j, int extent, int to) { return ((long)(j + 1) * extent + to - 1) / to; }
+inline int even_begin(int j, int extent, int to) { return extent == 1 || to == 1 ? 0 : (long)j * extent / to; }
+inline int even_end(int j, int extent, int to) { return extent == 1 || to == 1 ? extent : ((long)(j + 1) * extent + to - 1) / to; }
 
 __kernel void adaptive_pool(__global const float* x, __global float* y, const int h, const int w, const int c, const int p, const int q,
                             const long items) {
-  POSITION(p, q)
-  const int h0 = even_begin(row, h, p), h1 = even_end(row, h, p), w0 = even_begin(column, w, q), w1 = even_end(column, w, q);
-  real total = 0;
-  for (int hi = h0; hi < h1; ++hi) {
-    real of_row = 0;
-    for (int wi = w0; wi < w1; ++wi) of_row += LOAD(x + ((image * h + hi) * w + wi) * c + channel);
-    total += of_row;
+  EACH_VECTOR(p, q) {
+    const int h0 = even_begin(row, h, p), h1 = even_end(row, h, p), w0 = even_begin(column, w, q), w1 = even_end(column, w, q);
+    real total = 0;
+    for (int hi = h0; hi < h1; ++hi) {
+      real of_row = 0;
+      for (int wi = w0; wi < w1; ++wi) of_row += LOAD(x + ((image * h + hi) * w + wi) * c + channel);
+      total += of_row;
+    }
+    STORE(total / (float)((h1 - h0) * (w1 - w0)), y + i * WIDTH);
   }
-  STORE(total / (float)((h1 - h0) * (w1 - w0)), y + i * WIDTH);
 }
 
 /// Seen from the image, the windows over a pixel are an even split the other way round.
 __kernel void adaptive_pool_gradient(__global const float* dy, __global float* dx, const int h, const int w, const int c, const int p,
                                      const int q, const long items) {
-  POSITION(h, w)
-  real total = 0;
-  for (int pi = even_begin(row, p, h); pi < even_end(row, p, h); ++pi) {
-    const int rows = even_end(pi, h, p) - even_begin(pi, h, p);
-    for (int qi = even_begin(column, q, w); qi < even_end(column, q, w); ++qi) {
-      const int count = rows * (even_end(qi, w, q) - even_begin(qi, w, q));
-      total += LOAD(dy + ((image * p + pi) * q + qi) * c + channel) / (float)count;
+  EACH_VECTOR(h, w) {
+    real total = 0;
+    for (int pi = even_begin(row, p, h); pi < even_end(row, p, h); ++pi) {
+      const int rows = even_end(pi, h, p) - even_begin(pi, h, p);
+      for (int qi = even_begin(column, q, w); qi < even_end(column, q, w); ++qi) {
+        const int count = rows * (even_end(qi, w, q) - even_begin(qi, w, q));
+        total += LOAD(dy + ((image * p + pi) * q + qi) * c + channel) / (float)count;
+      }
     }
+    STORE(total, dx + i * WIDTH);
   }
-  STORE(total, dx + i * WIDTH);
 }
