@@ -60,11 +60,11 @@ const Variant& choose(const Problem& problem, const opencl::DeviceProfile& profi
 
 void launch(opencl::Device& device, const Variant& variant, const Problem& problem, std::span<const opencl::Region> in,
             std::span<const opencl::Region> out) {
-  opencl::Buffer workspace;
+  opencl::Scratch workspace;
   if (variant.workspace_bytes)
     if (const std::int64_t bytes = variant.workspace_bytes(problem, device.profile()); bytes > 0)
-      workspace = device.memory().allocate(bytes, problem.op.name + " workspace");
-  Launch call(device, problem, in, out, workspace ? opencl::whole(workspace) : opencl::Region{});
+      workspace = device.memory().scratch(bytes, problem.op.name + " workspace");
+  Launch call(device, problem, in, out, workspace.region);
   variant.launch(call);
 }
 

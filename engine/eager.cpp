@@ -95,6 +95,9 @@ void EagerInterpreter::write(const Value& to, std::span<const std::byte> from) {
 void EagerInterpreter::write(const Value& to, std::shared_ptr<const std::vector<std::byte>> from) {
   if (!from->empty()) device_.write(region_of(to), std::move(from));
 }
+void EagerInterpreter::write(const Value& to, const std::function<void(std::span<std::byte>)>& make) {
+  if (to.spec().elements() > 0) device_.write(region_of(to), make);
+}
 void EagerInterpreter::read(const Value& from, std::span<std::byte> to) {
   if (to.empty()) return;
   const auto word = device_.read_later(device_.error_word());

@@ -18,6 +18,7 @@ class EagerInterpreter : public Interpreter {
   std::unique_ptr<Memory> part_of(const Memory& slab, std::int64_t offset, std::int64_t bytes) const override;
   void write(const Value& to, std::span<const std::byte> from) override;
   void write(const Value& to, std::shared_ptr<const std::vector<std::byte>> from) override;
+  void write(const Value& to, const std::function<void(std::span<std::byte>)>& make) override;
   void read(const Value& from, std::span<std::byte> to) override;
   PendingBytes read_later(const Value& from) override;
   void copy(const Value& from, const Value& to) override;

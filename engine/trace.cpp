@@ -141,6 +141,11 @@ Values apply(const OpDef& op, Values in, Attributes attributes) {
   return apply(session, op, std::move(in), std::move(attributes));
 }
 
+void Interpreter::write(const Value& to, const std::function<void(std::span<std::byte>)>& make) {
+  std::vector<std::byte> bytes(at(to.spec().bytes()));
+  make(bytes);
+  write(to, std::span<const std::byte>(bytes));
+}
 std::unique_ptr<Memory> Interpreter::allocate_bytes(std::int64_t, std::string_view) { throw InternalError("this interpreter has no arena"); }
 std::unique_ptr<Memory> Interpreter::part_of(const Memory&, std::int64_t, std::int64_t) const { throw InternalError("this interpreter has no arena"); }
 

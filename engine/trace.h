@@ -66,6 +66,8 @@ class Interpreter : public Trace {
   virtual void write(const Value& to, std::span<const std::byte> from) = 0;
   /// The same from memory that the transfer may keep alive instead of copying it.
   virtual void write(const Value& to, std::shared_ptr<const std::vector<std::byte>> from) { write(to, std::span(*from)); }
+  /// The same with bytes that `make` fills in, in the tensor's own memory where the host reaches it.
+  virtual void write(const Value& to, const std::function<void(std::span<std::byte>)>& make);
   virtual void read(const Value& from, std::span<std::byte> to) = 0;
   /// Starts a read; the bytes come when asked for.
   virtual PendingBytes read_later(const Value& from) = 0;

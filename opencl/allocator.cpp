@@ -54,6 +54,35 @@ class CachingAllocator : public Allocator {
     return {shared_from_this(), raw, bytes};
   }
 
+  Scratch scratch(std::int64_t bytes, std::string_view what) override {
+    if (exact_) {
+      Buffer own = allocate(bytes, what);
+      const Region region = whole(own);
+      return {region, std::move(own), {}};
+    }
+    lease_.lock();
+    std::shared_ptr<void> hold(this, [this](void*) {
+      {
+        const std::lock_guard lock(mutex_);
+        leased_ = false;
+      }
+      lease_.unlock();
+    });
+    const std::lock_guard lock(mutex_);
+    if (!scratch_ || scratch_->size < bytes) {
+      drop_scratch();
+      const std::int64_t size = size_for(bytes);
+      scratch_ = take_cached(size);
+      if (!scratch_) scratch_ = make(size, bytes, what);
+      scratch_->what = "scratch memory";
+      statistics_.in_use += scratch_->size;
+      statistics_.peak_in_use = std::max(statistics_.peak_in_use, statistics_.in_use);
+    }
+    if (scratch_->parts.size() > kPartsKept) scratch_->parts.clear();
+    leased_ = true;
+    return {{scratch_.get(), 0, bytes}, {}, std::move(hold)};
+  }
+
   bool exact() const override { return exact_; }
 
   MemoryStatistics statistics() const override {
@@ -98,10 +127,17 @@ class CachingAllocator : public Allocator {
 
   /// Work that is enqueued may hold on to released buffers, so the memory is free only when it is done.
   void drop_cached() {
+    if (!leased_) drop_scratch();
     if (statistics_.cached == 0) return;
     cache_.clear();
     statistics_.cached = 0;
     clFinish(queue_.get());
+  }
+
+  void drop_scratch() {
+    if (!scratch_) return;
+    statistics_.in_use -= scratch_->size;
+    scratch_.reset();
   }
 
   std::unique_ptr<Block> make(std::int64_t size, std::int64_t asked, std::string_view what) {
@@ -122,6 +158,7 @@ class CachingAllocator : public Allocator {
 
   [[noreturn]] void refuse(std::int64_t asked, std::string_view what, const std::string& why) const {
     std::vector<const Block*> largest(live_.begin(), live_.end());
+    if (scratch_) largest.push_back(scratch_.get());
     std::stable_sort(largest.begin(), largest.end(), [](const Block* a, const Block* b) { return a->size > b->size; });
     std::string list;
     for (std::size_t i = 0; i < std::min<std::size_t>(5, largest.size()); ++i)
@@ -139,6 +176,9 @@ class CachingAllocator : public Allocator {
   std::map<std::int64_t, std::vector<std::unique_ptr<Block>>> cache_;
   std::set<Block*> live_;
   MemoryStatistics statistics_;
+  std::mutex lease_;  // of the scratch memory, taken before mutex_
+  std::unique_ptr<Block> scratch_;
+  bool leased_ = false;
 };
 
 }  // namespace

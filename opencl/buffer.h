@@ -39,6 +39,13 @@ struct Region {
 
 inline Region whole(const Buffer& buffer) { return {buffer.block(), 0, buffer.bytes()}; }
 
+/// A lease of the allocator's scratch memory.
+struct Scratch {
+  Region region;
+  Buffer own;                  // in exact mode: a buffer of just the size
+  std::shared_ptr<void> hold;  // others wait until it is let go, when all kernels are enqueued
+};
+
 struct MemoryStatistics {
   std::int64_t limit = 0;         // bytes that may be held
   std::int64_t in_use = 0;        // bytes in live buffers
@@ -57,6 +64,9 @@ class Allocator : public std::enable_shared_from_this<Allocator> {
   /// @param what  names the tensor in an out-of-memory report, e.g. "conv2d float32 [64, 56, 56, 64]"
   /// @throws MemoryError with what was asked, what is held, and the largest buffers by name
   virtual Buffer allocate(std::int64_t bytes, std::string_view what) = 0;
+  /// Memory for one operator's kernels between its first and its last, of which nothing is kept: all share one buffer, the
+  /// largest asked for, since the queue runs them in order. Who has a lease enqueues alone. @throws MemoryError like allocate
+  virtual Scratch scratch(std::int64_t bytes, std::string_view what) = 0;
   virtual MemoryStatistics statistics() const = 0;
   /// Whether this is exact mode.
   virtual bool exact() const = 0;

@@ -130,6 +130,26 @@ class ClDevice : public Device {
           "clEnqueueWriteBuffer");
     staged_.emplace_back(std::move(event), std::move(from));
   }
+  void write(const Region& to, const std::function<void(std::span<std::byte>)>& make) override {
+    if (to.bytes == 0) return;
+    if (!profile_.shares_host_memory) {
+      auto bytes = std::make_shared<std::vector<std::byte>>(at(to.bytes));
+      make(*bytes);
+      return write(to, std::shared_ptr<const std::vector<std::byte>>(std::move(bytes)));
+    }
+    cl_int code = CL_SUCCESS;
+    void* mapped = clEnqueueMapBuffer(queue_.get(), to.block->memory.get(), CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION, at(to.offset), at(to.bytes), 0,
+                                      nullptr, nullptr, &code);
+    check(code, "clEnqueueMapBuffer", to.block->what);
+    const auto unmap = [&] { return clEnqueueUnmapMemObject(queue_.get(), to.block->memory.get(), mapped, 0, nullptr, nullptr); };
+    try {
+      make({static_cast<std::byte*>(mapped), at(to.bytes)});
+    } catch (...) {
+      unmap();
+      throw;
+    }
+    check(unmap(), "clEnqueueUnmapMemObject", to.block->what);
+  }
   void read(const Region& from, std::span<std::byte> to) override {
     require_room("read", std::ssize(to), from.bytes);
     if (to.empty()) return;

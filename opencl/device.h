@@ -111,6 +111,8 @@ class Device {
   virtual void write(const Region& to, std::span<const std::byte> from) = 0;
   /// Enqueues a transfer from memory that `from` keeps alive.
   virtual void write(const Region& to, std::shared_ptr<const std::vector<std::byte>> from) = 0;
+  /// Has `make` fill in the bytes: in the device's own memory where the host shares it, after all that was enqueued before.
+  virtual void write(const Region& to, const std::function<void(std::span<std::byte>)>& make) = 0;
   /// Waits.
   virtual void read(const Region& from, std::span<std::byte> to) = 0;
   virtual std::unique_ptr<PendingRead> read_later(const Region& from) = 0;

@@ -148,6 +148,31 @@ TEST(DeviceAllocator, exact_mode_never_hands_out_a_block_again) {
   EXPECT_EQ(memory.statistics().cached, 0);
 }
 
+TEST(DeviceAllocator, scratch_memory_is_one_buffer_of_the_largest_size_asked_for) {
+  const CachingMode mode;
+  const auto device = fresh_device(10'000'000);
+  Allocator& memory = device->memory();
+  const std::int64_t before = memory.statistics().in_use;
+  Block* block = memory.scratch(3'000'000, "first").region.block;
+  {
+    const Scratch smaller = memory.scratch(1000, "second");
+    EXPECT_EQ(smaller.region.block, block);
+    EXPECT_EQ(smaller.region.bytes, 1000);
+  }
+  EXPECT_EQ(memory.scratch(6'000'000, "third").region.bytes, 6'000'000);
+  EXPECT_GE(memory.statistics().in_use - before, 6'000'000);
+  EXPECT_LT(memory.statistics().in_use - before, 7'000'000) << "the outgrown one is held too";
+  const Buffer all = memory.allocate(9'000'000, "what needs its room");
+  EXPECT_LT(memory.statistics().in_use - before, 9'500'000) << "it is held still";
+}
+
+TEST(DeviceAllocator, scratch_memory_in_use_is_not_given_up) {
+  const CachingMode mode;
+  const auto device = fresh_device(10'000'000);
+  const Scratch held = device->memory().scratch(6'000'000, "held");
+  EXPECT_NE(refusal(device->memory(), 9'000'000, "too much").find("scratch memory"), std::string::npos);
+}
+
 TEST(DeviceAllocator, buffers_may_outlive_their_device) {
   Buffer buffer;
   {

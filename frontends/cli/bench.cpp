@@ -68,7 +68,7 @@ nlohmann::ordered_json json_of(const BenchCase& c, const BenchResult& r) {
                              {"stddev", kMilli * s.stddev}, {"time_unit", "ms"}};
   out.update({{"items_per_second", static_cast<double>(c.batch_size) / s.mean}, {"flops_per_second", static_cast<double>(c.planned.flops) / s.mean},
               {"peak_bytes", r.peak_bytes}, {"device_busy", std::min(1.0, r.busy_seconds / (runs * s.mean))},
-              {"planned_bytes", r.arena_bytes}, {"first_time", kMilli * r.first_seconds}});
+              {"planned_bytes", r.arena_bytes}, {"resident_bytes", r.resident_bytes}, {"first_time", kMilli * r.first_seconds}});
   return out;
 }
 

@@ -11,6 +11,7 @@
 
 #include "datasets/dataset.h"
 #include "datasets/loader.h"
+#include "frontends/cli/resident_peak.h"
 #include "frontends/cli/training.h"
 #include "frontends/graph/compile.h"
 #include "frontends/models/models.h"
@@ -80,9 +81,10 @@ BenchResult run_case(RunScope& run, const BenchCase& c, std::int64_t warmup, std
   memory.trim();
   memory.reset_peak();
   const std::int64_t before = memory.statistics().in_use;
+  const ResidentPeak resident;
   Session session(run.device(), run.options().seed);
   const auto model = models::make(c.model, {.classes = c.classes, .channels = c.input[0]}, session);
-  const auto optimizer = optim::make("momentum", optim::all_in_one(model->parameters()));
+  const auto optimizer = c.work == Work::train ? optim::make("momentum", optim::all_in_one(model->parameters())) : nullptr;
   Training training(session, *model, optimizer.get(), c.frontend, run.options().passes, 0);
   const DeviceBatch batch = training.to_device(batch_of(c, run.options().seed));
   const auto forward = [&](const Values& in) -> Values {
@@ -105,6 +107,7 @@ BenchResult run_case(RunScope& run, const BenchCase& c, std::int64_t warmup, std
     result.arena_bytes = compiled.arena_bytes();
   }
   result.peak_bytes = memory.statistics().peak_in_use - before;
+  result.resident_bytes = resident.bytes();
   return result;
 }
 

@@ -41,6 +41,7 @@ struct BenchResult {
   double busy_seconds = 0;        // of the device, in the measured steps together
   std::int64_t peak_bytes = 0;    // held on the device at once by this case
   std::int64_t arena_bytes = 0;   // of that planned; 0 for the eager front end
+  std::int64_t resident_bytes = 0;  // of the process: at its peak, less before the model was built; 0 where nothing counts it
 };
 
 /// Warms up, then measures. Every step works on the same batch, which lies on the device.

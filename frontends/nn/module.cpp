@@ -22,8 +22,7 @@ std::uint64_t stream_of(const std::string& path) {
 constexpr std::size_t kChunk = std::size_t{1} << 20;  // numbers drawn from one stream
 
 /// Chunks have streams of their own, so that threads may share the work and the numbers depend on no thread count.
-std::vector<float> drawn(const Parameter& p, std::uint64_t seed, std::uint64_t stream) {
-  std::vector<float> numbers(at(p.spec.elements()));
+void draw(std::span<float> numbers, const Parameter& p, std::uint64_t seed, std::uint64_t stream) {
   const std::size_t chunks = (numbers.size() + kChunk - 1) / kChunk;
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
@@ -36,13 +35,13 @@ std::vector<float> drawn(const Parameter& p, std::uint64_t seed, std::uint64_t s
   std::vector<std::jthread> others;
   for (std::size_t t = 1; t < threads; ++t) others.emplace_back(work);
   work();
-  others.clear();
-  return numbers;
 }
 
 Value initial_value(Session& session, const Parameter& p, const std::string& path) {
-  const Value out = session.empty(p.spec, path);  // what does not fit is refused before the host draws as much
-  session.interpreter().write(out, std::as_bytes(std::span<const float>(drawn(p, session.seed(), stream_of(path)))));
+  const Value out = session.empty(p.spec, path);
+  session.interpreter().write(out, [&](std::span<std::byte> bytes) {
+    draw({reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)}, p, session.seed(), stream_of(path));
+  });
   return out;
 }
 
