@@ -11,6 +11,7 @@
 #include <chrono>
 #include <map>
 
+#include "benchmarks/benchmark_main.h"
 #include "engine/base/error.h"
 #include "engine/device_storage.h"
 #include "engine/dispatch.h"
@@ -148,13 +149,4 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace
 }  // namespace gemel
 
-int main(int count, char** values) {
-  try {
-    return gemel::run({values + 1, values + count});
-  } catch (const gemel::cli::HelpWanted&) {
-    return 0;
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "gemel_kernels: {}\n", e.what());
-    return 1;
-  }
-}
+int main(int count, char** values) { return gemel::benchmark_main("gemel_kernels", gemel::run, count, values); }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/benchmark_main.h"
 #include "datasets/loader.h"
 #include "frontends/cli/dataset_options.h"
 
@@ -53,13 +54,4 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace
 }  // namespace gemel
 
-int main(int count, char** values) {
-  try {
-    return gemel::run({values + 1, values + count});
-  } catch (const gemel::cli::HelpWanted&) {
-    return 0;
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "gemel_loader: {}\n", e.what());
-    return 1;
-  }
-}
+int main(int count, char** values) { return gemel::benchmark_main("gemel_loader", gemel::run, count, values); }

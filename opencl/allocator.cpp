@@ -127,8 +127,9 @@ class CachingAllocator : public Allocator {
 
   /// Work that is enqueued may hold on to released buffers, so the memory is free only when it is done.
   void drop_cached() {
-    if (!leased_) drop_scratch();
-    if (statistics_.cached == 0) return;
+    const bool drops_scratch = scratch_ && !leased_;
+    if (statistics_.cached == 0 && !drops_scratch) return;
+    if (drops_scratch) drop_scratch();
     cache_.clear();
     statistics_.cached = 0;
     clFinish(queue_.get());
