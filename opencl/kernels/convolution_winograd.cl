@@ -154,10 +154,13 @@ void winograd_tiles(__global const float* dy, __global float* d, const int p, co
   }
 }
 
-inline void keep(float* to, VECTOR_PARAMETERS) {
-#define KEEP_VECTOR(at, v) vstore16(v, 0, to + at);
+inline void keep(float* to, int add, VECTOR_PARAMETERS) {
+#define KEEP_VECTOR(at, v) vstore16(add ? v + vload16(0, to + at) : v, 0, to + at);
   EACH_VECTOR(KEEP_VECTOR)
 }
+
+// Channels that are summed in registers: one run over 512 has more than twice the rounding error of runs over 64.
+#define CHANNELS 64
 
 /// y [n, height, width, c] of a panel's channels at TILES tiles: for each point the product of v and u.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
@@ -167,21 +170,22 @@ void winograd_product(__global const float* v, __global const float* u, __global
   const int begin = get_group_id(0) * TILES, own = min(TILES, tiles - begin), panel_index = get_group_id(1);
   const long row_from = inner;
   for (int point = 0; point < POINTS; ++point)
-    for (int t = 0; t < own; t += MR) {
-      const int count = min(MR, own - t);
-      __global const float* from = v + ((long)point * tiles + begin + t) * inner;
-      __global const float* panel = u + ((long)panel_index * POINTS + point) * inner * NR;
-      ROWS(OFFSET)
-      ROWS(DECLARE)
-      RUN(inner, 1, NR)
-#define KEEP_ROW(i) if (i < count) keep(products + (point * TILES + t + i) * NR, VECTORS(i));
-      ROWS(KEEP_ROW)
-    }
-  const int channel = panel_index * NR, lanes = min(NR, c - channel);
+    for (int t = 0; t < own; t += MR)
+      for (int channel = 0; channel < inner; channel += CHANNELS) {
+        const int count = min(MR, own - t);
+        __global const float* from = v + ((long)point * tiles + begin + t) * inner + channel;
+        __global const float* panel = u + (((long)panel_index * POINTS + point) * inner + channel) * NR;
+        ROWS(OFFSET)
+        ROWS(DECLARE)
+        RUN(min(CHANNELS, inner - channel), 1, NR)
+#define KEEP_ROW(i) if (i < count) keep(products + (point * TILES + t + i) * NR, channel > 0, VECTORS(i));
+        ROWS(KEEP_ROW)
+      }
+  const int filter = panel_index * NR, lanes = min(NR, c - filter);
   for (int t = 0; t < own; ++t) {
     PLACE(first + begin + t)
     const int rows = min(4, height - top), columns = min(4, width - left);
-    const long at = ((image * height + top) * width + left) * c + channel;
+    const long at = ((image * height + top) * width + left) * c + filter;
     for (int lane = 0; lane < lanes; lane += WIDTH) {
       real values[POINTS];
       for (int point = 0; point < POINTS; ++point) values[point] = LOAD(products + (point * TILES + t) * NR + lane);
@@ -190,7 +194,7 @@ void winograd_product(__global const float* v, __global const float* u, __global
         for (int j = 0; j < columns; ++j) STORE(values[i * 6 + j], y + at + ((long)i * width + j) * c + lane);
     }
     for (int i = 0; i < rows; ++i) {
-      FINISH(y, at + (long)i * width * c, c, columns, channel, lanes)
+      FINISH(y, at + (long)i * width * c, c, columns, filter, lanes)
     }
   }
 }
