@@ -1,5 +1,5 @@
-// Gemel's own GEMM. On CPUs: tiles of registers, one work-item a group (kernels/gemm.cl explains the layout); where
-// lanes are work-items, one item a column.
+// Gemel's own GEMM. On CPUs: tiles of registers, one work-item a group (kernels/gemm.cl explains the layout), or forms that
+// read B once where rows are few; where lanes are work-items, one item a column.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,78 +12,113 @@
 namespace gemel::opencl {
 namespace {
 
-constexpr std::int64_t kKBlock = 256;     // of the inner axis: a slice of B, 256 x 32 floats, stays in the first cache
-constexpr std::int64_t kRowTiles = 8;     // of a group: its slice of A, 96 x 256 floats, stays in the second
-constexpr std::int64_t kColumnTiles = 16; // of a group: A is read once for so many
-constexpr std::int64_t kRowsInPlace = 128; // fewer rows than this do not pay for packing B
+constexpr std::int64_t kKBlock = 256;      // of the inner axis: a slice of B, 256 x 32 floats, stays in the first cache
+constexpr std::int64_t kRowsOfGroup = 288; // its block of A, 288 x 256 floats, stays in the second cache
+constexpr std::int64_t kFinished = 1 << 16; // elements of C that an epilogue finds in the second cache
+constexpr std::int64_t kFewRows = 8;       // B is larger than all that is computed from it: memory is the limit
 constexpr std::int64_t kEmulatedLoop = 1 << 14; // llvmpipe cuts a work-item off after 65 535 iterations of all its loops
 
-/// The register tile: accumulators and a row of B fill the vector registers (32 of 16 lanes, or 16 of 8). Fewer rows
-/// where that computes less in vain; never more rows than the matrix has.
-struct Tile {
-  std::int64_t rows, columns;
+/// How tiles are computed. Accumulators and a row of B fill the vector registers (32 of 16 lanes, or 16 of 8).
+struct Tiling {
+  std::int64_t width, rows, columns;       // a vector; a tile
+  bool packs_a, packs_b;                   // into the group's own memory
+  std::int64_t k_block, row_tiles = 1, column_tiles = 1;  // of a group
 };
-Tile tile_for(const GemmProblem& p, const DeviceProfile& d) {
-  const bool wide = d.simd_width >= 16;
+
+/// Fewer rows where that computes less in vain; never more rows than the matrix has.
+std::int64_t rows_of_tile(const GemmProblem& p, bool wide) {
   static constexpr std::int64_t wide_rows[] = {12, 8, 4, 2, 1}, narrow_rows[] = {6, 4, 2, 1};
-  Tile best{1, wide ? 32 : 16};
+  std::int64_t best = 1;
   double least = std::numeric_limits<double>::infinity();
   for (const std::int64_t rows : wide ? std::span<const std::int64_t>(wide_rows) : std::span<const std::int64_t>(narrow_rows)) {
     const double cost = static_cast<double>(ceil_div(p.m, rows)) * (static_cast<double>(rows) + 1.5);  // loading B costs as 1.5 rows
     if (rows > p.m || cost >= least) continue;
-    best.rows = rows;
+    best = rows;
     least = cost;
   }
   return best;
 }
 
-/// Dot products spare the packing of B, which pays for few rows; for more of them where B is larger than the caches.
-bool dots_fit(const GemmProblem& p) {
-  constexpr std::int64_t kRows = 32, kRowsOfLargeB = 64, kLargeB = 1 << 21, kShortestSum = 256;
-  return p.b == Transposed::yes && p.a == Transposed::no && p.k >= kShortestSum && p.m <= (p.n * p.k >= kLargeB ? kRowsOfLargeB : kRows);
+/// The division into groups that ends first: groups are dealt to the units in equal shares, so they have to be of equal size,
+/// and not one more than fits the units. What a group packs is of use to all its tiles, so large groups pack less.
+void divide(const GemmProblem& p, const DeviceProfile& d, Tiling& t) {
+  const std::int64_t rows = ceil_div(p.m, t.rows), columns = ceil_div(p.n, t.columns), units = d.compute_units;
+  // For a step of k, in cycles: a tile; what brings its rows, and its columns, into the group's caches.
+  const std::int64_t tile = 2 * t.rows + 2, bring_rows = t.packs_a ? 10 : 5, bring_columns = p.b == Transposed::yes ? 30 : 8;
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (std::int64_t row_tiles = std::min(rows, std::max<std::int64_t>(kRowsOfGroup / t.rows, 1)); row_tiles > 0; --row_tiles)
+    for (std::int64_t parts = 1; parts <= columns; parts = parts < 32 ? parts + 1 : 2 * parts) {
+      const std::int64_t column_tiles = ceil_div(columns, parts), groups = ceil_div(rows, row_tiles) * ceil_div(columns, column_tiles) * p.batch;
+      const std::int64_t steps = row_tiles * column_tiles * (t.k_block + t.rows * t.columns) + t.k_block * (row_tiles + 2 * column_tiles);
+      if (d.is_emulator && steps * ceil_div(p.k, t.k_block) > kEmulatedLoop && row_tiles * column_tiles > 1) continue;
+      if (!p.epilogue.text.empty() && row_tiles * t.rows * column_tiles * t.columns > kFinished && row_tiles * column_tiles > 1) continue;
+      const std::int64_t group = tile * row_tiles * column_tiles + bring_rows * row_tiles + bring_columns * column_tiles;
+      const std::int64_t cost = ceil_div(groups, units) * group;
+      if (cost >= least) continue;
+      least = cost, t.row_tiles = row_tiles, t.column_tiles = column_tiles;
+    }
 }
 
-bool packs(const GemmProblem& p, const Tile& tile) { return p.b == Transposed::yes || p.n < tile.columns || p.m >= kRowsInPlace; }
-
-std::int64_t packed_bytes(const GemmProblem& p, const Tile& tile) {
-  return 4 * (p.stride_b ? p.batch : 1) * round_up(p.n, tile.columns) * p.k;
+Tiling tiling_for(const GemmProblem& p, const DeviceProfile& d) {
+  const bool wide = d.simd_width >= 16;
+  Tiling t{.width = wide ? 16 : 8, .rows = rows_of_tile(p, wide), .columns = wide ? 32 : 16};
+  // Rows of A that lie far apart compete for the same lines of the first cache; packing pays where it serves many products.
+  t.packs_a = p.a == Transposed::no && t.rows > 4 && p.k >= 128 && p.n >= 8 * t.columns && !d.is_emulator;
+  t.packs_b = p.b == Transposed::yes || p.n < t.columns;
+  t.k_block = std::max<std::int64_t>(round_up(ceil_div(p.k, std::max<std::int64_t>(ceil_div(p.k, kKBlock), 1)), t.width), t.width);
+  divide(p, d, t);
+  return t;
 }
 
-/// Enough groups for every unit; beyond that as many tiles in each as its caches take.
-void divide(const GemmProblem& p, const Tile& tile, const DeviceProfile& d, std::int64_t& row_tiles, std::int64_t& column_tiles) {
-  const std::int64_t rows = ceil_div(p.m, tile.rows), columns = ceil_div(p.n, tile.columns), units = d.compute_units;
-  const std::int64_t wanted = units > 1 ? 4 * units : 1, steps = p.k + tile.rows * tile.columns;
-  row_tiles = std::min(rows, kRowTiles);
-  column_tiles = std::min(columns, kColumnTiles);
-  const auto too_few = [&] { return ceil_div(rows, row_tiles) * ceil_div(columns, column_tiles) * p.batch < wanted; };
-  const auto too_long = [&] { return d.is_emulator && row_tiles * column_tiles * steps > kEmulatedLoop; };
-  while ((too_few() || too_long()) && row_tiles * column_tiles > 1)
-    (column_tiles >= row_tiles ? column_tiles : row_tiles) = ceil_div(std::max(column_tiles, row_tiles), 2);
-}
-
-void run_tiles(Device& device, const GemmProblem& p, const Region& a, const Region& b, const Region& c, const Region& workspace) {
-  const Tile tile = tile_for(p, device.profile());
-  const bool ta = p.a == Transposed::yes, tb = p.b == Transposed::yes, packed = packs(p, tile);
-  const std::string options = fmt::format("-DMR={} -DNR={} -DK_BLOCK={}{}", tile.rows, tile.columns, kKBlock, ta ? " -DA_TRANSPOSED" : "");
-  const std::int64_t panels = ceil_div(p.n, tile.columns), panel = packed ? p.k * tile.columns : tile.columns;
-  if (packed)
-    device.run(device.kernel("gemm_pack.cl", tb ? "pack_transposed" : "pack_rows",
-                             fmt::format("-DNR={} -DK_BLOCK={}", tile.columns, kKBlock)),
-               range3({panels, ceil_div(p.k, kKBlock), p.stride_b ? p.batch : 1}, {1, 1, 1}), {b, workspace, p.n, p.k, p.stride_b});
-  std::int64_t row_tiles = 1, column_tiles = 1;
-  divide(p, tile, device.profile(), row_tiles, column_tiles);
-  const std::int64_t stride_b = packed && p.stride_b ? panels * panel : p.stride_b;
+void run_tiles(Device& device, const GemmProblem& p, const Region& a, const Region& b, const Region& c) {
+  const Tiling t = tiling_for(p, device.profile());
+  const bool ta = p.a == Transposed::yes, tb = p.b == Transposed::yes;
+  std::string options = fmt::format("-DMR={} -DNR={} -DWIDTH={} -DK_BLOCK={}", t.rows, t.columns, t.width, kKBlock);
+  if (ta) options += " -DA_TRANSPOSED";
+  if (t.packs_a) options += fmt::format(" -DPACK_A={}", kRowsOfGroup);
+  if (!t.packs_a && !device.profile().is_emulator) options += " -DAHEAD";
+  if (t.packs_b) options += " -DPACK_B";
+  if (tb) options += " -DB_TRANSPOSED";
   device.run(device.kernel("gemm.cl", "gemm_tiles", options, p.epilogue.text),
-             range3({ceil_div(p.m, row_tiles * tile.rows), ceil_div(p.n, column_tiles * tile.columns), p.batch}, {1, 1, 1}),
-             {a, packed ? workspace : b, c, p.m, p.n, p.k, ta ? p.m : p.k, panel, packed ? tile.columns : p.n, row_tiles, column_tiles,
-              p.stride_a, stride_b, p.stride_c, p.alpha, p.beta},
+             range3({ceil_div(p.m, t.row_tiles * t.rows), ceil_div(p.n, t.column_tiles * t.columns), p.batch}, {1, 1, 1}),
+             {a, b, c, p.m, p.n, p.k, ta ? p.m : p.k, tb ? p.k : p.n, t.row_tiles, t.column_tiles, t.k_block, p.stride_a, p.stride_b,
+              p.stride_c, p.alpha, p.beta},
              p.epilogue.arguments);
 }
 
-void run_dots(Device& device, const GemmProblem& p, const Region& a, const Region& b, const Region& c) {
-  device.run(device.kernel("gemm_plain.cl", "gemm_dots", "", p.epilogue.text),
-             range3({ceil_div(p.m, 4), ceil_div(p.n, 4), p.batch}, {1, 1, 1}),
-             {a, b, c, p.m, p.n, p.k, p.stride_a, p.stride_b, p.stride_c, p.alpha, p.beta}, p.epilogue.arguments);
+/// Dot products pack nothing, which pays for few rows; for more of them where B is larger than the caches.
+bool dots_fit(const GemmProblem& p) {
+  constexpr std::int64_t kRows = 32, kRowsOfLargeB = 64, kLargeB = 1 << 21, kShortestSum = 256;
+  return p.b == Transposed::yes && p.k >= kShortestSum && p.m <= (p.n * p.k >= kLargeB ? kRowsOfLargeB : kRows);
+}
+
+/// Whether A has to be turned before; one row lies the same both ways.
+bool turns(const GemmProblem& p) { return p.a == Transposed::yes && p.m > 1; }
+
+void run_dots(Device& device, const GemmProblem& p, const Region& a, const Region& b, const Region& c, const Region& workspace) {
+  const bool wide = device.profile().simd_width >= 16;
+  const std::int64_t rows = p.m <= 2 ? 2 : 4, columns = rows == 2 ? (wide ? 8 : 6) : (wide ? 6 : 3);  // sums fill the vector registers
+  const std::string options = fmt::format("-DWIDTH={} -DROWS={} -DCOLUMNS={}", wide ? 16 : 8, rows, columns);
+  if (turns(p))
+    device.run(device.kernel("gemm_plain.cl", "gemm_turn", options), range2({p.m, p.stride_a ? p.batch : 1}, {1, 1}),
+               {a, workspace, p.m, p.k, p.stride_a});
+  device.run(device.kernel("gemm_plain.cl", "gemm_dots", options, p.epilogue.text),
+             range3({ceil_div(p.m, rows), ceil_div(p.n, columns), p.batch}, {1, 1, 1}),
+             {turns(p) ? workspace : a, b, c, p.m, p.n, p.k, turns(p) && p.stride_a ? p.m * p.k : p.stride_a, p.stride_b, p.stride_c, p.alpha,
+              p.beta},
+             p.epilogue.arguments);
+}
+
+void run_few_rows(Device& device, const GemmProblem& p, const Region& a, const Region& b, const Region& c) {
+  constexpr std::int64_t kLeast = 64, kCached = 1 << 22;
+  // From memory, long rows keep its pages open; from a cache, short ones keep the sums in the first.
+  const std::int64_t one = 1, chunk = p.n * p.k > kCached ? 1024 : 256, wanted = ceil_div(p.n, device.profile().compute_units);
+  const std::int64_t columns = std::clamp(round_up(ceil_div(wanted, ceil_div(wanted, chunk)), 16), kLeast, chunk);
+  const bool ta = p.a == Transposed::yes;
+  device.run(device.kernel("gemm_plain.cl", "gemm_few_rows", fmt::format("-DROWS={} -DCHUNK={}", p.m, chunk), p.epilogue.text),
+             range2({ceil_div(p.n, columns), p.batch}, {1, 1}),
+             {a, b, c, p.n, p.k, ta ? one : p.k, ta ? p.m : one, columns, p.stride_a, p.stride_b, p.stride_c, p.alpha, p.beta},
+             p.epilogue.arguments);
 }
 
 void run_columns(Device& device, const GemmProblem& p, const Region& a, const Region& b, const Region& c) {
@@ -105,7 +140,7 @@ int rank(const GemmProblem&, const DeviceProfile& d) {
 }
 
 std::int64_t workspace_bytes(const GemmProblem& p, const DeviceProfile& d) {
-  return native_workspace_bytes(p, d, native_form(p, d));
+  return native_workspace_bytes(p, native_form(p, d));
 }
 
 void run(Device& device, const GemmProblem& p, const Region& a, const Region& b, const Region& c, const Region& workspace) {
@@ -116,22 +151,29 @@ void run(Device& device, const GemmProblem& p, const Region& a, const Region& b,
 
 NativeForm native_form(const GemmProblem& p, const DeviceProfile& d) {
   if (!d.is_cpu() || d.simd_width < 8) return NativeForm::columns;
-  return dots_fit(p) ? NativeForm::dots : NativeForm::tiles;
+  if (dots_fit(p) && takes(NativeForm::dots, p, d)) return NativeForm::dots;
+  return takes(NativeForm::few_rows, p, d) ? NativeForm::few_rows : NativeForm::tiles;
 }
 
-std::int64_t native_workspace_bytes(const GemmProblem& p, const DeviceProfile& d, NativeForm form) {
-  if (form != NativeForm::tiles || p.m == 0) return 0;
-  const Tile tile = tile_for(p, d);
-  return packs(p, tile) ? packed_bytes(p, tile) : 0;
+bool takes(NativeForm form, const GemmProblem& p, const DeviceProfile& d) {
+  if (form == NativeForm::dots) return p.b == Transposed::yes && !(turns(p) && d.is_emulator);
+  return form != NativeForm::few_rows || (p.b == Transposed::no && p.m <= kFewRows && !d.is_emulator);
+}
+
+std::int64_t native_workspace_bytes(const GemmProblem& p, NativeForm form) {
+  return form == NativeForm::dots && turns(p) ? 4 * (p.stride_a ? p.batch : 1) * p.m * p.k : 0;
 }
 
 void run_native(Device& device, const GemmProblem& p, const Region& a, const Region& b, const Region& c, const Region& workspace,
                 NativeForm form) {
   if (p.m == 0 || p.n == 0 || p.batch == 0) return;
-  if (form == NativeForm::columns) return run_columns(device, p, a, b, c);
-  if (form == NativeForm::tiles) return run_tiles(device, p, a, b, c, workspace);
-  if (p.a == Transposed::yes || p.b == Transposed::no) throw InternalError("gemm: the form by dot products takes A [m, k] and B [n, k]");
-  run_dots(device, p, a, b, c);
+  if (!takes(form, p, device.profile())) throw InternalError("gemm: this form does not take B as it lies, or so many rows, on this device");
+  switch (form) {
+    case NativeForm::tiles: return run_tiles(device, p, a, b, c);
+    case NativeForm::dots: return run_dots(device, p, a, b, c, workspace);
+    case NativeForm::few_rows: return run_few_rows(device, p, a, b, c);
+    case NativeForm::columns: return run_columns(device, p, a, b, c);
+  }
 }
 
 GemmProvider native_gemm() { return {"native", declines, rank, workspace_bytes, run}; }

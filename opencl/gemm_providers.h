@@ -7,11 +7,13 @@ namespace gemel::opencl {
 GemmProvider clblast_gemm();
 GemmProvider native_gemm();
 
-/// The forms of the native provider. Every device can run each of them; `dots` takes A [m, k] and B [n, k] only.
-enum class NativeForm { tiles, dots, columns };
+/// The forms of the native provider.
+enum class NativeForm { tiles, dots, few_rows, columns };
+/// `dots` takes B [n, k] only, `few_rows` B [k, n] and at most 8 rows; their loops are too long for some emulators.
+bool takes(NativeForm form, const GemmProblem& problem, const DeviceProfile& profile);
 /// The form that is fast for the problem on the device.
 NativeForm native_form(const GemmProblem& problem, const DeviceProfile& profile);
-std::int64_t native_workspace_bytes(const GemmProblem& problem, const DeviceProfile& profile, NativeForm form);
+std::int64_t native_workspace_bytes(const GemmProblem& problem, NativeForm form);
 void run_native(Device& device, const GemmProblem& problem, const Region& a, const Region& b, const Region& c,
                 const Region& workspace, NativeForm form);
 

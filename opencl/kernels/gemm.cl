@@ -1,13 +1,17 @@
 // GEMM: C = alpha op(A) op(B) + beta C, C [m, n] row-major, shaped for CPUs.
-// Layout: A is read where it lies: row r of a tile is a[r * lda] (A [m, k]) or a[r] (A [k, m], -DA_TRANSPOSED). B is read
-// where it lies too ([k, n], n >= NR), or from panels of NR columns, [n / NR][k][NR], padded with zeros.
 // Mapping: one work-item a group. A group computes `row_tiles` x `column_tiles` tiles of MR x NR, whose accumulators stay
-// in vector registers while k runs through K_BLOCK: a slice of B [K_BLOCK, NR] stays in the first cache, the group's
-// slice of A in the second. A last tile that would hang over the edge is moved back over its neighbour, and stores only
-// what is its own.
-// Options: MR (1, 2, 4, 6, 8 or 12), NR (16 or 32), K_BLOCK; an epilogue.
+// in vector registers while k runs through a block: a slice of B [K_BLOCK, NR] stays in the first cache, the group's
+// block of A in the second. Each group packs for itself, so that what it packs never leaves its caches.
+// Layout: A [m, k], or [k, m] with A_TRANSPOSED, is read where it lies; A [m, k] also (PACK_A) from tiles [k][MR]. B [k, n] is
+// read where it lies (n >= NR), or (PACK_B) from a slice [k][NR], padded with zeros; B [n, k], with B_TRANSPOSED, always so.
+// A last tile that would hang over the edge is moved back over its neighbour, and stores only what is its own.
+// Options: MR (1, 2, 4, 6, 8 or 12), NR (32 or 16) and WIDTH (16 or 8) of half of it; K_BLOCK; A_TRANSPOSED; PACK_A, the rows
+// that a group has at most; AHEAD: A in place is asked for a tile ahead; PACK_B; B_TRANSPOSED; an epilogue.
 
+#include "width.clh"
 #include "epilogue.clh"
+#include "prefetch.clh"
+#include "transpose_block.clh"
 
 #define ROWS_1(X) X(0)
 #define ROWS_2(X) X(0) X(1)
@@ -15,46 +19,53 @@
 #define ROWS_6(X) ROWS_4(X) X(4) X(5)
 #define ROWS_8(X) ROWS_6(X) X(6) X(7)
 #define ROWS_12(X) ROWS_8(X) X(8) X(9) X(10) X(11)
-#define JOIN(a, b) a##b
-#define CALL(a, b) JOIN(a, b)
 #define ROWS(X) CALL(ROWS_, MR)(X)
 
 #ifdef A_TRANSPOSED
+#define A_TILE(row, k0) (a_all + (k0) * lda + (row))
+#else
+#define A_TILE(row, k0) (a_all + (row) * lda + (k0))
+#endif
+#ifdef PACK_A
+#define A_ELEMENT(r) a[r]
+#define A_STEP MR
+#elif defined(A_TRANSPOSED)
 #define A_ELEMENT(r) a[r]
 #define A_STEP lda
-#define A_TILE(row, k0) (a_all + (k0) * lda + (row))
 #else
 #define A_ELEMENT(r) a[(r) * lda]
 #define A_STEP 1
-#define A_TILE(row, k0) (a_all + (row) * lda + (k0))
 #endif
 
-// A row of NR floats: one or two vectors of 16.
-#if NR == 32
-#define DECLARE(r) float16 lo##r = 0, hi##r = 0;
-#define LOAD_B const float16 blo = vload16(0, b), bhi = vload16(1, b);
-#define UPDATE(r) { const float16 x = (float16)(A_ELEMENT(r)); lo##r = fma(x, blo, lo##r); hi##r = fma(x, bhi, hi##r); }
-#define STORE(r) if (r >= skip_rows) { store(to + r * n, begin, end, first, alpha, beta, lo##r); \
-                                       store(to + r * n + 16, begin - 16, end - 16, first, alpha, beta, hi##r); }
+#ifdef PACK_B
+#define B_STEP NR
 #else
-#define DECLARE(r) float16 lo##r = 0;
-#define LOAD_B const float16 blo = vload16(0, b);
-#define UPDATE(r) lo##r = fma((float16)(A_ELEMENT(r)), blo, lo##r);
-#define STORE(r) if (r >= skip_rows) store(to + r * n, begin, end, first, alpha, beta, lo##r);
+#define B_STEP ldb
 #endif
 
-/// Stores columns [begin, end) of 16: adds to what earlier blocks of k left, or scales what was there before the first.
-inline void store(__global float* to, int begin, int end, int first, float alpha, float beta, float16 sum) {
-  if (begin <= 0 && end >= 16) {
-    float16 value = alpha * sum;
-    if (!first) value += vload16(0, to);
-    else if (beta != 0) value += beta * vload16(0, to);
-    vstore16(value, 0, to);
+#define DECLARE(r) real lo##r = 0, hi##r = 0;
+#define UPDATE(r) { const real x = (real)(A_ELEMENT(r)); lo##r = fma(x, blo, lo##r); hi##r = fma(x, bhi, hi##r); }
+#define STEP \
+  const real blo = LOAD(b), bhi = LOAD(b + WIDTH); \
+  ROWS(UPDATE) \
+  a += A_STEP; \
+  b += B_STEP;
+#define LINE 16  // floats
+#define STORE_ROW(r) if (r >= skip_rows) { store(to + r * n, begin, end, first, alpha, beta, lo##r); \
+                                           store(to + r * n + WIDTH, begin - WIDTH, end - WIDTH, first, alpha, beta, hi##r); }
+
+/// Stores columns [begin, end) of WIDTH: adds to what earlier blocks of k left, or scales what was there before the first.
+inline void store(__global float* to, int begin, int end, int first, float alpha, float beta, real sum) {
+  if (begin <= 0 && end >= WIDTH) {
+    real value = alpha * sum;
+    if (!first) value += LOAD(to);
+    else if (beta != 0) value += beta * LOAD(to);
+    STORE(value, to);
     return;
   }
-  float values[16];
-  vstore16(alpha * sum, 0, values);
-  for (int j = max(begin, 0); j < min(end, 16); ++j) {
+  float values[WIDTH];
+  STORE(alpha * sum, values);
+  for (int j = max(begin, 0); j < min(end, WIDTH); ++j) {
     float value = values[j];
     if (!first) value += to[j];
     else if (beta != 0) value += beta * to[j];
@@ -62,43 +73,116 @@ inline void store(__global float* to, int begin, int end, int first, float alpha
   }
 }
 
-/// b_panel: elements from one column tile of B to the next; b_step: from one k to the next.
+/// `rows` rows of `length` elements, `step` apart, as columns [length][to_step]; of WIDTH columns those beyond `rows` become 0.
+/// Writes WIDTH elements at each step, in ascending order: what follows a narrower column is written over by the next.
+inline void pack_turned(__global const float* from, long step, int rows, int length, float* to, int to_step) {
+  int i = 0;
+  for (; i + WIDTH <= length; i += WIDTH) {
+    real block[WIDTH];
+    for (int r = 0; r < WIDTH; ++r) block[r] = r < rows ? LOAD(from + r * step + i) : (real)0;
+    transpose_block(block);
+    for (int r = 0; r < WIDTH; ++r) STORE(block[r], to + (i + r) * to_step);
+  }
+  for (; i < length; ++i)
+    for (int r = 0; r < WIDTH; ++r) to[i * to_step + r] = r < rows ? from[r * step + i] : 0;
+}
+
+#ifdef PACK_A
+/// Rows [begin, end) of A as tiles [length][MR], one after the other; the last tile as it is computed.
+inline void pack_a(__global const float* a, long lda, long begin, long end, long m, int length, float* to) {
+  for (long row = begin; row < end; row += MR) pack_turned(a + min(row, m - MR) * lda, lda, MR, length, to + (row - begin) * length, MR);
+}
+#endif
+
+#ifdef PACK_B
+/// Columns [0, used) of B from `from` on.
+inline void pack_b(__global const float* from, long ldb, int used, int length, float* to) {
+#ifdef B_TRANSPOSED
+  pack_turned(from, ldb, min(used, WIDTH), length, to, NR);
+  pack_turned(from + WIDTH * ldb, ldb, used - WIDTH, length, to + WIDTH, NR);
+#else
+  if (used == NR) {
+    for (int i = 0; i < length; ++i) {
+      STORE(LOAD(from + i * ldb), to + i * NR);
+      STORE(LOAD(from + i * ldb + WIDTH), to + i * NR + WIDTH);
+    }
+    return;
+  }
+  for (int i = 0; i < length; ++i)
+    for (int j = 0; j < NR; ++j) to[i * NR + j] = j < used ? from[i * ldb + j] : 0;
+#endif
+}
+#endif
+
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void gemm_tiles(__global const float* restrict a_of_batch, __global const float* restrict b_of_batch,
-                __global float* restrict c_of_batch, const long m, const long n, const long k, const long lda,
-                const long b_panel, const long b_step, const long row_tiles, const long column_tiles, const long stride_a,
-                const long stride_b, const long stride_c, const float alpha, const float beta EPILOGUE_PARAMETERS) {
+                __global float* restrict c_of_batch, const long m, const long n, const long k, const long lda, const long ldb,
+                const long row_tiles, const long column_tiles, const long k_block, const long stride_a, const long stride_b,
+                const long stride_c, const float alpha, const float beta EPILOGUE_PARAMETERS) {
   const long batch = get_group_id(2);
   const long row_begin = get_group_id(0) * row_tiles * MR, row_end = min(row_begin + row_tiles * MR, m);
   const long column_begin = get_group_id(1) * column_tiles * NR, column_end = min(column_begin + column_tiles * NR, n);
   __global const float* a_all = a_of_batch + batch * stride_a;
   __global const float* b_all = b_of_batch + batch * stride_b;
   __global float* c_all = c_of_batch + batch * stride_c;
+#ifdef PACK_A
+  float a_block[PACK_A * K_BLOCK + WIDTH] __attribute__((aligned(64)));
+#endif
+#ifdef PACK_B
+  float b_slice[K_BLOCK * NR] __attribute__((aligned(64)));
+#endif
   long k0 = 0;
   do {  // once also for k = 0: C = beta C
-    const long length = min((long)K_BLOCK, k - k0);
-    const int first = k0 == 0;
+    const int length = (int)min(k_block, k - k0), first = k0 == 0;
+#ifdef PACK_A
+    pack_a(A_TILE(0, k0), lda, row_begin, row_end, m, length, a_block);
+#endif
     for (long column = column_begin; column < column_end; column += NR) {
-      const long moved_column = b_step == NR ? column : min(column, n - NR);
+#ifdef PACK_B
+      const long moved_column = column;
+#ifdef B_TRANSPOSED
+      pack_b(b_all + column * ldb + k0, ldb, (int)min((long)NR, n - column), length, b_slice);
+#else
+      pack_b(b_all + k0 * ldb + column, ldb, (int)min((long)NR, n - column), length, b_slice);
+#endif
+#else
+      const long moved_column = min(column, n - NR);
+#endif
       const int begin = (int)(column - moved_column), end = (int)min((long)NR, n - moved_column);
-      __global const float* b_slice = b_all + column / NR * b_panel - (column - moved_column) + k0 * b_step;
       for (long row = row_begin; row < row_end; row += MR) {
         const long moved_row = min(row, m - MR);
         const int skip_rows = (int)(row - moved_row);
+#ifdef PACK_A
+        const float* a = a_block + (row - row_begin) * length;
+#else
         __global const float* a = A_TILE(moved_row, k0);
-        __global const float* b = b_slice;
+#endif
+#ifdef PACK_B
+        const float* b = b_slice;
+#else
+        __global const float* b = b_all + k0 * ldb + moved_column;
+#endif
         ROWS(DECLARE)
-        for (long i = 0; i < length; ++i) {
-          LOAD_B
-          ROWS(UPDATE)
-          a += A_STEP;
-          b += b_step;
+        int i = 0;
+#ifdef AHEAD
+        if (column == column_begin) {  // memory does not follow so many rows by itself
+          __global const float* next = A_TILE(min(moved_row + MR, m - MR), k0);
+          for (; i + LINE <= length; i += LINE) {
+#ifdef A_TRANSPOSED
+            for (int j = 0; j < LINE; ++j) PREFETCH(next + (i + j) * lda);
+#else
+            for (int r = 0; r < MR; ++r) PREFETCH(next + r * lda + i);
+#endif
+            for (int j = 0; j < LINE; ++j) { STEP }
+          }
         }
+#endif
+        for (; i < length; ++i) { STEP }
         __global float* to = c_all + moved_row * n + moved_column;
-        ROWS(STORE)
+        ROWS(STORE_ROW)
       }
     }
-    k0 += K_BLOCK;
+    k0 += k_block;
   } while (k0 < k);
   // Of the whole group at once: what the epilogue reads is then a stream, which memory delivers ahead.
   FINISH(c_of_batch, batch * stride_c + row_begin * n + column_begin, n, row_end - row_begin, column_begin, column_end - column_begin)

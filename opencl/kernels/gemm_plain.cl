@@ -1,44 +1,106 @@
 // The forms of GEMM that pack nothing: C = alpha op(A) op(B) + beta C, C [m, n] row-major.
 // gemm_dots: few rows of A [m, k] by rows of B [n, k], vectors along k, one work-item a group; for CPUs.
+// gemm_few_rows: at most 8 rows by B [k, n], which is read once, as it lies; one work-item a group; for CPUs.
 // gemm_columns: any layout, one work-item a column; for devices whose lanes are work-items.
-// Options: an epilogue.
+// Options: WIDTH (16 or 8), ROWS and COLUMNS of the tile of gemm_dots; ROWS and CHUNK, the columns of a group, of gemm_few_rows; an epilogue.
 
 #include "epilogue.clh"
 
-/// Few rows by rows of B [n, k]: dot products along k, which is contiguous in both. Items: one a tile of 4 x 4 and matrix.
+#ifdef COLUMNS
+#include "width.clh"
+
+inline float sum_of(real v) {
+#if WIDTH == 16
+  const float8 eight = v.lo + v.hi;
+#else
+  const float8 eight = v;
+#endif
+  const float4 four = eight.lo + eight.hi;
+  return (four.x + four.z) + (four.y + four.w);
+}
+
+/// Dot products along k, which is contiguous in both. Items: one a tile of ROWS x COLUMNS and matrix.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void gemm_dots(__global const float* restrict a_of_batch, __global const float* restrict b_of_batch,
                __global float* restrict c_of_batch, const long m, const long n, const long k, const long stride_a,
                const long stride_b, const long stride_c, const float alpha, const float beta EPILOGUE_PARAMETERS) {
-  const long batch = get_group_id(2), row = get_group_id(0) * 4, column = get_group_id(1) * 4;
-  __global const float* a[4];
-  __global const float* b[4];
-  for (int i = 0; i < 4; ++i) {  // over the edge: the last one again, not stored
-    a[i] = a_of_batch + batch * stride_a + min(row + i, m - 1) * k;
-    b[i] = b_of_batch + batch * stride_b + min(column + i, n - 1) * k;
-  }
-  float16 sums[4][4];
-  for (int i = 0; i < 4; ++i)
-    for (int j = 0; j < 4; ++j) sums[i][j] = 0;
+  const long batch = get_group_id(2), row = get_group_id(0) * ROWS, column = get_group_id(1) * COLUMNS;
+  __global const float* a[ROWS];
+  __global const float* b[COLUMNS];
+  // Over the edge: the last one again, not stored.
+  for (int i = 0; i < ROWS; ++i) a[i] = a_of_batch + batch * stride_a + min(row + i, m - 1) * k;
+  for (int j = 0; j < COLUMNS; ++j) b[j] = b_of_batch + batch * stride_b + min(column + j, n - 1) * k;
+  real sums[ROWS][COLUMNS];
+  for (int i = 0; i < ROWS; ++i)
+    for (int j = 0; j < COLUMNS; ++j) sums[i][j] = 0;
   long at = 0;
-  for (; at + 16 <= k; at += 16) {
-    const float16 b0 = vload16(0, b[0] + at), b1 = vload16(0, b[1] + at), b2 = vload16(0, b[2] + at), b3 = vload16(0, b[3] + at);
-#define DOT_ROW(i) { const float16 x = vload16(0, a[i] + at); sums[i][0] = fma(x, b0, sums[i][0]); \
-    sums[i][1] = fma(x, b1, sums[i][1]); sums[i][2] = fma(x, b2, sums[i][2]); sums[i][3] = fma(x, b3, sums[i][3]); }
-    DOT_ROW(0) DOT_ROW(1) DOT_ROW(2) DOT_ROW(3)
-  }
-  for (int i = 0; i < 4; ++i)
-    for (int j = 0; j < 4; ++j) {
+  for (; at + WIDTH <= k; at += WIDTH)
+    __attribute__((opencl_unroll_hint)) for (int j = 0; j < COLUMNS; ++j) {
+      const real y = LOAD(b[j] + at);
+      __attribute__((opencl_unroll_hint)) for (int i = 0; i < ROWS; ++i) sums[i][j] = fma(LOAD(a[i] + at), y, sums[i][j]);
+    }
+  for (int i = 0; i < ROWS; ++i)
+    for (int j = 0; j < COLUMNS; ++j) {
       if (row + i >= m || column + j >= n) continue;
-      float parts[16], value = 0;
-      vstore16(sums[i][j], 0, parts);
-      for (int part = 0; part < 16; ++part) value += parts[part];
+      float value = sum_of(sums[i][j]);
       for (long rest = at; rest < k; ++rest) value = fma(a[i][rest], b[j][rest], value);
       __global float* to = c_of_batch + batch * stride_c + (row + i) * n + column + j;
       *to = alpha * value + (beta != 0 ? beta * *to : 0);
     }
-  FINISH(c_of_batch, batch * stride_c + row * n + column, n, min(4L, m - row), column, min(4L, n - column))
+  FINISH(c_of_batch, batch * stride_c + row * n + column, n, min((long)ROWS, m - row), column, min((long)COLUMNS, n - column))
 }
+
+/// A [k, m] as [m, k], for gemm_dots. Items: one a row and matrix.
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void gemm_turn(__global const float* restrict a, __global float* restrict to, const long m, const long k, const long stride_a) {
+  const long row = get_group_id(0), batch = get_group_id(1);
+  for (long i = 0; i < k; ++i) to[(batch * m + row) * k + i] = a[batch * stride_a + i * m + row];
+}
+#endif
+
+#ifdef CHUNK
+#define T 8
+/// T rows of B at a time: as many streams, each of `columns` (at most CHUNK) neighbours. Items: one a chunk and matrix.
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void gemm_few_rows(__global const float* restrict a_of_batch, __global const float* restrict b_of_batch,
+                   __global float* restrict c_of_batch, const long n, const long k, const long a_row, const long a_step,
+                   const long columns, const long stride_a, const long stride_b, const long stride_c, const float alpha,
+                   const float beta EPILOGUE_PARAMETERS) {
+  const long column = get_group_id(0) * columns, batch = get_group_id(1);
+  const int used = (int)min(columns, n - column), whole = used / 16 * 16;
+  __global const float* a = a_of_batch + batch * stride_a;
+  __global const float* b = b_of_batch + batch * stride_b + column;
+  float sums[ROWS * CHUNK] __attribute__((aligned(64)));
+  for (int j = 0; j < ROWS * CHUNK; ++j) sums[j] = 0;
+  long i = 0;
+  for (; i + T <= k; i += T, b += T * n) {
+    float x[ROWS * T];
+    for (int r = 0; r < ROWS; ++r)
+      for (int t = 0; t < T; ++t) x[r * T + t] = a[r * a_row + (i + t) * a_step];
+    for (int j = 0; j < whole; j += 16) {
+      float16 y[T];
+      __attribute__((opencl_unroll_hint)) for (int t = 0; t < T; ++t) y[t] = vload16(0, b + t * n + j);
+      __attribute__((opencl_unroll_hint)) for (int r = 0; r < ROWS; ++r) {
+        float16 sum = vload16(0, sums + r * CHUNK + j);
+        __attribute__((opencl_unroll_hint)) for (int t = 0; t < T; ++t) sum = fma((float16)(x[r * T + t]), y[t], sum);
+        vstore16(sum, 0, sums + r * CHUNK + j);
+      }
+    }
+    for (int j = whole; j < used; ++j)
+      for (int r = 0; r < ROWS; ++r)
+        for (int t = 0; t < T; ++t) sums[r * CHUNK + j] = fma(x[r * T + t], b[t * n + j], sums[r * CHUNK + j]);
+  }
+  for (; i < k; ++i, b += n)
+    for (int r = 0; r < ROWS; ++r) {
+      const float x = a[r * a_row + i * a_step];
+      for (int j = 0; j < used; ++j) sums[r * CHUNK + j] = fma(x, b[j], sums[r * CHUNK + j]);
+    }
+  __global float* to = c_of_batch + batch * stride_c + column;
+  for (int r = 0; r < ROWS; ++r)
+    for (int j = 0; j < used; ++j) to[r * n + j] = alpha * sums[r * CHUNK + j] + (beta != 0 ? beta * to[r * n + j] : 0);
+  FINISH(c_of_batch, batch * stride_c + column, n, ROWS, column, used)
+}
+#endif
 
 /// The simple form, for devices whose lanes are work-items. Items: one a column, eight rows and matrix.
 __kernel void gemm_columns(__global const float* restrict a_of_batch, __global const float* restrict b_of_batch,

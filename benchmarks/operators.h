@@ -1,0 +1,52 @@
+// Operators by themselves on the device, and the roofline that they are held against.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/program.h"
+#include "engine/session.h"
+#include "opencl/device.h"
+
+namespace gemel {
+
+/// One problem, and how often a program has it.
+struct OperatorCase {
+  const OpDef* op;
+  Attributes attributes;
+  Specs in, out;
+  std::int64_t count = 1;
+
+  Problem problem() const { return {*op, attributes, in, out}; }
+};
+
+/// The distinct problems of a program in the order in which they come; views and control flow have none.
+std::vector<OperatorCase> distinct_operators(const Program& program);
+
+/// A case with memory for it: floats in [-1, 1), indices of 0.
+class OperatorRun {
+ public:
+  OperatorRun(Session& session, const OperatorCase& c);
+  void enqueue(const Variant& variant);
+
+ private:
+  Session& session_;
+  const OperatorCase& case_;
+  Values values_;
+  std::vector<opencl::Region> in_, out_;
+};
+
+/// The shortest of `runs` calls after a first that does not count; each call waits until the device has finished.
+double best_seconds(opencl::Device& device, int runs, const std::function<void()>& enqueue);
+
+struct Roofline {
+  double flops, bytes;  // a second
+
+  /// The least time that a cost can take.
+  double seconds(const Cost& c) const;
+};
+
+/// Independent chains of fused multiply-adds in registers; and a sum of one array into another, both larger than any cache.
+Roofline measure_roofline(Session& session);
+
+}  // namespace gemel
