@@ -8,15 +8,19 @@
 #include <fmt/format.h>
 
 #include "benchmarks/benchmark_main.h"
-#include "benchmarks/operators.h"
+#include "benchmarks/roofline.h"
 #include "engine/dispatch.h"
 #include "frontends/cli/common_options.h"
 #include "frontends/cli/model_options.h"
+#include "frontends/cli/operator_run.h"
 #include "frontends/cli/planned_step.h"
 #include "frontends/models/models.h"
 
 namespace gemel {
 namespace {
+
+using cli::OperatorCase;
+using cli::OperatorRun;
 
 void measure(Session& session, const OperatorCase& c, bool all_variants, int runs, const Roofline& roofline) {
   opencl::Device& device = session.device();
@@ -25,7 +29,7 @@ void measure(Session& session, const OperatorCase& c, bool all_variants, int run
   const Variant& chosen = choose(problem, device.profile());
   for (const Variant& v : problem.op.variants) {
     if (&v != &chosen && (!all_variants || v.declines(problem, device.profile()))) continue;
-    const double seconds = best_seconds(device, runs, [&] { operator_run.enqueue(v); });
+    const double seconds = cli::best_seconds(device, runs, [&] { operator_run.enqueue(v); });
     const Cost cost = problem.op.cost ? problem.op.cost(problem) : Cost{};
     fmt::print("{:>9.3f} ms {:>8.1f} GFLOP/s {:>7.1f} GB/s {:>4.0f} % {:>4} x {:>9.2f} ms  {}/{}{} {}\n", 1e3 * seconds,
                1e-9 * static_cast<double>(cost.flops) / seconds, 1e-9 * static_cast<double>(cost.bytes) / seconds, 100 * roofline.seconds(cost) / seconds,
@@ -62,7 +66,7 @@ int run(const std::vector<std::string>& arguments) {
   const Roofline roofline = measure_roofline(session);
   fmt::print("peak {:.1f} GFLOP/s, memory {:.1f} GB/s\n", 1e-9 * roofline.flops, 1e-9 * roofline.bytes);
   const auto op = v["op"].as<std::string>();
-  for (const OperatorCase& c : distinct_operators(program))
+  for (const OperatorCase& c : cli::distinct_operators(program))
     if (op.empty() || op == c.op->name) measure(session, c, v["variants"].as<std::string>() == "all", v["runs"].as<int>(), roofline);
   return 0;
 }

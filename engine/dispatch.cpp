@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -9,6 +10,7 @@
 
 #include "engine/base/error.h"
 #include "engine/kernel.h"
+#include "opencl/tuning.h"
 
 namespace gemel {
 namespace {
@@ -22,10 +24,10 @@ bool verbose() {
 }
 
 /// Prints a choice the first time it is made.
-void explain(const Problem& problem, const opencl::DeviceProfile& profile, const Variant& chosen) {
+void explain(const Problem& problem, const opencl::DeviceProfile& profile, const Variant& chosen, const char* why_chosen) {
   static std::mutex mutex;
   static std::set<std::string> seen;
-  std::string text = fmt::format("dispatch: {} {} -> {}", problem.op.name, to_string(problem), chosen.name);
+  std::string text = fmt::format("dispatch: {} {} -> {} ({})", problem.op.name, to_string(problem), chosen.name, why_chosen);
   for (const Variant& v : problem.op.variants)
     if (const char* why = v.declines(problem, profile)) text += fmt::format("; {} declines: {}", v.name, why);
   const std::lock_guard lock(mutex);
@@ -43,7 +45,30 @@ std::string to_string(const Problem& problem) {
   return attributes.empty() ? out : out + " " + attributes;
 }
 
+std::string tuning_key(const Problem& problem) {
+  if (!problem.op.epilogue) return problem.op.name + " " + to_string(problem);
+  const Epilogue& e = *problem.op.epilogue;  // computed by whichever variant computes the product
+  Attributes own;
+  for (const auto& [name, value] : problem.attributes.entries())
+    if (std::find(e.scalars.begin(), e.scalars.end(), name) == e.scalars.end()) own.set(name, value);
+  return e.product->name + " " + to_string(Problem{*e.product, own, problem.inputs.first(e.product->inputs.size()), problem.outputs});
+}
+
+/// The variant that was measured to be the fastest; null where none was, or where it does not take the problem.
+const Variant* tuned(const Problem& problem, const opencl::DeviceProfile& profile) {
+  if (!profile.tuning || profile.tuning->variants().empty() || problem.op.variants.size() < 2) return nullptr;
+  const std::string* name = profile.tuning->variant_for(tuning_key(problem));
+  if (!name) return nullptr;
+  for (const Variant& v : problem.op.variants)
+    if (v.name == *name && !v.declines(problem, profile)) return &v;
+  return nullptr;
+}
+
 const Variant& choose(const Problem& problem, const opencl::DeviceProfile& profile) {
+  if (const Variant* best = tuned(problem, profile)) {
+    if (verbose()) explain(problem, profile, *best, "tuned");
+    return *best;
+  }
   const Variant* best = nullptr;
   int best_rank = 0;
   for (const Variant& v : problem.op.variants) {
@@ -54,7 +79,7 @@ const Variant& choose(const Problem& problem, const opencl::DeviceProfile& profi
     best_rank = rank;
   }
   if (!best) throw InternalError(fmt::format("{}: no variant takes {}", problem.op.name, to_string(problem)));
-  if (verbose()) explain(problem, profile, *best);
+  if (verbose()) explain(problem, profile, *best, "ranked");
   return *best;
 }
 

@@ -1,4 +1,5 @@
-// Dispatch: which variant computes a problem. A pure function of operator, specs, attributes and device profile.
+// Dispatch: which variant computes a problem. A pure function of operator, specs, attributes, and the device profile with its
+// tuning table.
 #pragma once
 #include <span>
 #include <string>
@@ -9,14 +10,17 @@
 
 namespace gemel {
 
-/// The best ranked variant that supports the problem; the first among equals. GEMEL_VERBOSE=dispatch prints each new
-/// choice with each refusal and its reason.
+/// The variant that the device's tuning table names, else the best ranked one that supports the problem; the first among
+/// equals. GEMEL_VERBOSE=dispatch prints each new choice, why, and each refusal with its reason.
 /// @throws InternalError if all decline: the last variant of a record always can
 const Variant& choose(const Problem& problem, const opencl::DeviceProfile& profile);
 
 /// Enqueues one variant. @param in, out  device memory of the problem's inputs and outputs
 void launch(opencl::Device& device, const Variant& variant, const Problem& problem, std::span<const opencl::Region> in,
             std::span<const opencl::Region> out);
+
+/// What a tuning table calls the problem; a product with an epilogue is that product.
+std::string tuning_key(const Problem& problem);
 
 /// "float32 [2, 3], float32 [3] axis=1"
 std::string to_string(const Problem& problem);

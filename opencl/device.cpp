@@ -10,6 +10,7 @@
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "opencl/block.h"
+#include "opencl/gemm_providers.h"
 #include "opencl/memory_limit.h"
 #include "opencl/program_cache.h"
 #include "opencl/selection.h"
@@ -62,6 +63,9 @@ class ClDevice : public Device {
     profile_.gemm = options.gemm;
     profile_.profiling = options.profiling;
     if (options.threads > 0 && profile_.is_cpu()) restrict_threads(options.threads);
+    auto tuning = std::make_shared<TuningTable>(read_tuning(profile_));
+    for (const auto& [kernel, parameters] : tuning->clblast) use_clblast_parameters(device_, kernel, parameters);
+    profile_.tuning = std::move(tuning);
     cl_int code = CL_SUCCESS;
     const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, reinterpret_cast<cl_context_properties>(found.platform), 0};
     context_->handle = ContextHandle(clCreateContext(properties, 1, &device_, nullptr, nullptr, &code));

@@ -2,8 +2,10 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "opencl/device.h"
+#include "opencl/tuning.h"
 
 namespace gemel::opencl {
 
@@ -27,6 +29,13 @@ struct GemmProvider {
   std::int64_t (*workspace_bytes)(const GemmProblem&, const DeviceProfile&);
   void (*run)(Device&, const GemmProblem&, const Region& a, const Region& b, const Region& c, const Region& workspace);
 };
+
+/// The kernels of CLBlast's GEMM that have parameters.
+std::span<const std::string_view> clblast_kernels();
+/// Has CLBlast's own tuner measure one of them: some minutes on a GPU, far more on a CPU.
+/// @param size  of the matrices' sides  @param fraction  one in so many of its parameters is tried, at least 1
+/// @throws DeviceError where the tuner fails
+ClblastParameters tune_clblast(Device& device, std::string_view kernel, std::int64_t size, double fraction);
 
 /// CLBlast first, then Gemel's own (which never declines).
 std::span<const GemmProvider> gemm_providers();

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <unordered_map>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
@@ -47,8 +48,8 @@ clblast::Transpose flag(Transposed t) { return t == Transposed::yes ? clblast::T
 
 std::size_t lead(Transposed t, std::int64_t rows, std::int64_t columns) { return at(t == Transposed::yes ? rows : columns); }
 
-void require(clblast::StatusCode code) {
-  if (code != clblast::StatusCode::kSuccess) throw DeviceError(fmt::format("clblast::Gemm: status {}", static_cast<int>(code)));
+void require(clblast::StatusCode code, const std::string& what = "Gemm") {
+  if (code != clblast::StatusCode::kSuccess) throw DeviceError(fmt::format("clblast::{}: status {}", what, static_cast<int>(code)));
 }
 
 std::int64_t workspace_bytes(const GemmProblem& p, const DeviceProfile&) {
@@ -85,7 +86,37 @@ void run(Device& device, const GemmProblem& p, const Region& a, const Region& b,
     });
 }
 
+using Found = std::unordered_map<std::string, std::size_t>;
+
 }  // namespace
+
+void use_clblast_parameters(cl_device_id device, const std::string& kernel, const ClblastParameters& parameters) {
+  require(clblast::OverrideParameters(device, kernel, clblast::Precision::kSingle, Found(parameters.begin(), parameters.end())),
+          "OverrideParameters of " + kernel);
+}
+
+std::span<const std::string_view> clblast_kernels() {
+  static constexpr std::string_view names[] = {"Copy", "Pad", "Transpose", "Padtranspose", "Xgemm", "XgemmDirect"};
+  return names;
+}
+
+ClblastParameters tune_clblast(Device& device, std::string_view kernel, std::int64_t size, double fraction) {
+  const std::size_t n = at(size);
+  const auto tuner = [&](cl_command_queue* q, Found& best) {
+    if (kernel == "Copy") return clblast::TuneCopy<float>(q, n, n, fraction, best);
+    if (kernel == "Pad") return clblast::TunePad<float>(q, n, n, fraction, best);
+    if (kernel == "Transpose") return clblast::TuneTranspose<float>(q, n, n, fraction, best);
+    if (kernel == "Padtranspose") return clblast::TunePadtranspose<float>(q, n, n, fraction, best);
+    if (kernel == "Xgemm") return clblast::TuneXgemm<float>(q, n, n, n, fraction, best);
+    return clblast::TuneXgemmDirect<float>(q, n, n, n, fraction, best);
+  };
+  Found best;
+  device.native([&](void* queue, void**) {
+    auto q = static_cast<cl_command_queue>(queue);
+    require(tuner(&q, best), fmt::format("Tune{}", kernel));
+  }, "clblast tuner");
+  return {best.begin(), best.end()};
+}
 
 GemmProvider clblast_gemm() {
   return {"clblast", declines, rank, workspace_bytes, run};

@@ -67,6 +67,11 @@ Tiling tiling_for(const GemmProblem& p, const DeviceProfile& d) {
   t.packs_b = p.b == Transposed::yes || p.n < t.columns;
   t.k_block = std::max<std::int64_t>(round_up(ceil_div(p.k, std::max<std::int64_t>(ceil_div(p.k, kKBlock), 1)), t.width), t.width);
   divide(p, d, t);
+  if (getenv("RT")) t.row_tiles = atoi(getenv("RT"));  // TEMP
+  if (getenv("CT")) t.column_tiles = atoi(getenv("CT"));  // TEMP
+  if (getenv("PB")) t.packs_b = atoi(getenv("PB"));  // TEMP
+  static int shown = 0;  // TEMP
+  if (getenv("SHOW") && !shown++) fprintf(stderr, "rows %ld tiles %ld x %ld, kb %ld, pa %d pb %d\n", t.rows, t.row_tiles, t.column_tiles, t.k_block, t.packs_a, t.packs_b);  // TEMP
   return t;
 }
 

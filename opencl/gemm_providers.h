@@ -1,11 +1,16 @@
 // Private to opencl/: the GEMM providers.
 #pragma once
 #include "opencl/gemm.h"
+#include "opencl/handle.h"
+#include "opencl/tuning.h"
 
 namespace gemel::opencl {
 
 GemmProvider clblast_gemm();
 GemmProvider native_gemm();
+
+/// For all that CLBlast computes on the device from now on. @throws DeviceError for a kernel or parameters that it does not know
+void use_clblast_parameters(cl_device_id device, const std::string& kernel, const ClblastParameters& parameters);
 
 /// The forms of the native provider.
 enum class NativeForm { tiles, dots, few_rows, columns };

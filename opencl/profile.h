@@ -1,9 +1,12 @@
 // DeviceProfile: facts about a device, from which kernel variants decide. Facts only, never who made it.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace gemel::opencl {
+
+class TuningTable;
 
 enum class DeviceKind { cpu, gpu, accelerator };
 /// "cpu", "gpu", "accelerator"
@@ -25,6 +28,7 @@ struct DeviceProfile {
   std::int64_t base_alignment_bytes = 128;  // of a sub-buffer's origin
   GemmChoice gemm = GemmChoice::automatic;  // what the user asked for
   bool profiling = false;                   // every kernel is timed
+  std::shared_ptr<const TuningTable> tuning = {};  // what measurements chose (opencl/tuning.h); null: nothing
 
   bool is_cpu() const { return kind == DeviceKind::cpu; }
   /// Rough single-precision rate, only to rank devices: units x lanes x clock x 2.

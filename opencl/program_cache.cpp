@@ -11,21 +11,13 @@
 #include <thread>
 
 #include "engine/base/error.h"
+#include "engine/base/hash.h"
 #include "opencl/sources.h"
 
 namespace gemel::opencl {
 namespace {
 
 constexpr char kMagic[8] = {'g', 'e', 'm', 'e', 'l', 'b', 'i', '1'};
-
-std::uint64_t fnv(const void* data, std::size_t bytes, std::uint64_t hash = 14695981039346656037ull) {
-  const auto* p = static_cast<const unsigned char*>(data);
-  for (std::size_t i = 0; i < bytes; ++i) hash = (hash ^ p[i]) * 1099511628211ull;
-  return hash;
-}
-std::uint64_t fnv(const std::string& text, std::uint64_t hash = 14695981039346656037ull) {
-  return fnv(text.data(), text.size() + 1, hash);
-}
 
 struct Header {
   char magic[8];
@@ -87,8 +79,8 @@ ProgramCache::ProgramCache(std::optional<std::filesystem::path> folder, const De
     : folder_(std::move(folder)), device_(fmt::format("{}|{}|{}|{}|{}", p.platform, p.name, p.vendor, p.version, p.driver)) {}
 
 std::filesystem::path ProgramCache::file_for(const std::string& source, const std::string& options) const {
-  const std::uint64_t first = fnv(device_, fnv(options, fnv(source)));
-  return *folder_ / fmt::format("{:016x}{:016x}.bin", first, fnv(source, fnv(options, first)));
+  const std::uint64_t first = hash_of(device_, hash_of(options, hash_of(source)));
+  return *folder_ / fmt::format("{:016x}{:016x}.bin", first, hash_of(source, hash_of(options, first)));
 }
 
 std::vector<unsigned char> ProgramCache::load(const std::string& source, const std::string& options) const {
@@ -101,7 +93,7 @@ std::vector<unsigned char> ProgramCache::load(const std::string& source, const s
   if (error || std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.bytes != size - sizeof header) return {};
   std::vector<unsigned char> binary(header.bytes);
   if (!in.read(reinterpret_cast<char*>(binary.data()), static_cast<std::streamsize>(binary.size()))) return {};
-  return fnv(binary.data(), binary.size()) == header.checksum ? binary : std::vector<unsigned char>{};
+  return hash_of(std::as_bytes(std::span(binary))) == header.checksum ? binary : std::vector<unsigned char>{};
 }
 
 void ProgramCache::store(const std::string& source, const std::string& options, const std::vector<unsigned char>& binary) const {
@@ -111,7 +103,7 @@ void ProgramCache::store(const std::string& source, const std::string& options, 
   const auto file = file_for(source, options);
   auto beside = file;
   beside += fmt::format(".{}.{:x}.tmp", ::getpid(), std::hash<std::thread::id>()(std::this_thread::get_id()));
-  Header header{{}, binary.size(), fnv(binary.data(), binary.size())};
+  Header header{{}, binary.size(), hash_of(std::as_bytes(std::span(binary)))};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
   std::ofstream out(beside, std::ios::binary);
   out.write(reinterpret_cast<const char*>(&header), sizeof header);

@@ -54,7 +54,8 @@ TEST_F(Bench, a_case_has_the_members_that_scripts_read) {
     EXPECT_GT(b["device_busy"], 0);
     EXPECT_LE(b["device_busy"], 1);
     EXPECT_GT(b["peak_bytes"], b["planned_bytes"]);
-    EXPECT_GT(b["planned_bytes"], 0);
+    EXPECT_GT(b["least_planned_bytes"], 0);
+    EXPECT_GE(b["planned_bytes"], b["least_planned_bytes"]);
     EXPECT_TRUE(b.contains("resident_bytes"));
   }
   // Two multiplications and additions a weight and use: 2 (28^2 6 75 + 10^2 16 150 + 400 120 + 120 84 + 84 10) FLOPs and small change.

@@ -17,16 +17,20 @@
 #include <set>
 
 #include "benchmarks/benchmark_main.h"
-#include "benchmarks/operators.h"
+#include "benchmarks/roofline.h"
 #include "engine/dispatch.h"
 #include "engine/ops/convolution.h"
 #include "engine/ops/ops.h"
 #include "frontends/cli/common_options.h"
+#include "frontends/cli/operator_run.h"
 #include "frontends/cli/planned_step.h"
 #include "frontends/models/models.h"
 
 namespace gemel {
 namespace {
+
+using cli::OperatorCase;
+using cli::OperatorRun;
 
 using dnnl::memory;
 using Call = std::function<void()>;
@@ -124,7 +128,7 @@ std::vector<OperatorCase> convolutions(const std::string& model, std::int64_t ba
   const auto host = Session::reference();
   const auto network = models::make(model, {});
   std::vector<OperatorCase> out;
-  for (OperatorCase& c : distinct_operators(cli::capture_step(*host, *network, f32({batch, 224, 224, 3}), cli::Work::train)))
+  for (OperatorCase& c : cli::distinct_operators(cli::capture_step(*host, *network, f32({batch, 224, 224, 3}), cli::Work::train)))
     if (c.op == &conv2d_def() || c.op == &conv2d_input_gradient_def() || c.op == &conv2d_weight_gradient_def()) out.push_back(std::move(c));
   return out;
 }

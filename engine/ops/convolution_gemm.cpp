@@ -83,8 +83,13 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
 }
 
 template <Direction d>
-int rank(const Problem& p, const opencl::DeviceProfile&) {
-  return geometry_of<d>(p).flops() < kWorthwhileFlops ? -1 : 5;
+int rank(const Problem& p, const opencl::DeviceProfile& profile) {
+  const Geometry g = geometry_of<d>(p);
+  if (g.flops() < kWorthwhileFlops) return -1;
+  // The weight gradient of a window of one pixel: one product over all pixels, where it has tiles for every unit.
+  constexpr std::int64_t kTile = 12 * 32;
+  const bool one_product = d == Direction::weights && g.is_matrix_product() && g.c * g.k >= 4 * kTile * profile.compute_units;
+  return one_product && profile.is_cpu() && !profile.is_emulator ? 9 : 5;  // tiles have 8
 }
 
 template <Direction d>

@@ -113,4 +113,14 @@ std::vector<std::int64_t> parse_extents(const std::string& option, const std::st
   return out;
 }
 
+std::vector<std::string> words_of(const std::string& list) {
+  std::vector<std::string> out;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    out.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return out;
+}
+
 }  // namespace gemel::cli

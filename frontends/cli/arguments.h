@@ -28,6 +28,8 @@ void check_choice(const std::string& option, const std::string& given, const std
 /// @throws UsageError unless low <= value <= high
 void check_range(const std::string& option, double value, double low, double high);
 
+/// "a,b" as its parts.
+std::vector<std::string> words_of(const std::string& list);
 /// The value of a whole-number option. @throws UsageError unless low <= value <= high
 std::int64_t whole_number(const po::variables_map& values, const std::string& name, double low, double high);
 

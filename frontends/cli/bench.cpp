@@ -19,16 +19,6 @@ namespace {
 
 constexpr double kMilli = 1e3;  // milliseconds in a second
 
-std::vector<std::string> words_of(const std::string& list) {
-  std::vector<std::string> out;
-  for (std::size_t begin = 0; begin <= list.size();) {
-    const std::size_t end = std::min(list.find(',', begin), list.size());
-    out.push_back(list.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return out;
-}
-
 std::int64_t batch_size_of(const std::string& word) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
@@ -68,7 +58,7 @@ nlohmann::ordered_json json_of(const BenchCase& c, const BenchResult& r) {
                              {"stddev", kMilli * s.stddev}, {"time_unit", "ms"}};
   out.update({{"items_per_second", static_cast<double>(c.batch_size) / s.mean}, {"flops_per_second", static_cast<double>(c.planned.flops) / s.mean},
               {"peak_bytes", r.peak_bytes}, {"device_busy", std::min(1.0, r.busy_seconds / (runs * s.mean))},
-              {"planned_bytes", r.arena_bytes}, {"resident_bytes", r.resident_bytes}, {"first_time", kMilli * r.first_seconds}});
+              {"planned_bytes", r.arena.bytes}, {"least_planned_bytes", r.arena.least}, {"resident_bytes", r.resident_bytes}, {"first_time", kMilli * r.first_seconds}});
   return out;
 }
 

@@ -96,7 +96,7 @@ BenchResult run_case(RunScope& run, const BenchCase& c, std::int64_t warmup, std
   if (c.work == Work::train) {
     std::int64_t step = 0;
     measure(run, warmup, runs, [&] { training.train(batch, kRate, ++step).get(); }, result);
-    result.arena_bytes = training.arena_bytes();
+    result.arena = training.arena();
   } else {
     model->eval();
     const auto infer = [&] {
@@ -104,7 +104,7 @@ BenchResult run_case(RunScope& run, const BenchCase& c, std::int64_t warmup, std
       run.device().finish();
     };
     measure(run, warmup, runs, infer, result);
-    result.arena_bytes = compiled.arena_bytes();
+    result.arena = compiled.arena();
   }
   result.peak_bytes = memory.statistics().peak_in_use - before;
   result.resident_bytes = resident.bytes();

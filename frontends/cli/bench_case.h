@@ -8,6 +8,7 @@
 #include "frontends/cli/common_options.h"
 #include "frontends/cli/planned_step.h"
 #include "frontends/cli/run_scope.h"
+#include "frontends/graph/compile.h"
 
 namespace gemel::cli {
 
@@ -40,7 +41,7 @@ struct BenchResult {
   double first_seconds = 0;       // of the first step of all, which captures, plans and builds kernels
   double busy_seconds = 0;        // of the device, in the measured steps together
   std::int64_t peak_bytes = 0;    // held on the device at once by this case
-  std::int64_t arena_bytes = 0;   // of that planned; 0 for the eager front end
+  graph::ArenaUse arena;          // of that planned; 0 for the eager front end
   std::int64_t resident_bytes = 0;  // of the process: at its peak, less before the model was built; 0 where nothing counts it
 };
 

@@ -12,8 +12,8 @@
 
 #include "engine/base/error.h"
 #include "engine/base/file.h"
+#include "engine/base/hash.h"
 #include "engine/safetensors.h"
-#include "frontends/cli/hash.h"
 #include "frontends/cli/say.h"
 #include "frontends/nn/state_dict.h"
 

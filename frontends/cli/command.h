@@ -13,6 +13,7 @@ int train(const Arguments& arguments);
 int eval(const Arguments& arguments);
 int infer(const Arguments& arguments);
 int bench(const Arguments& arguments);
+int tune(const Arguments& arguments);
 int ops(const Arguments& arguments);
 
 }  // namespace gemel::cli

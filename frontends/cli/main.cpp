@@ -29,6 +29,7 @@ constexpr std::array kCommands{
     Command{"eval", "loss and accuracy of a weight file on a data set", eval},
     Command{"infer", "runs a model on an array of inputs", infer},
     Command{"bench", "measures training and inference, case by case", bench},
+    Command{"tune", "measures kernel variants on this device and keeps the best", tune},
     Command{"ops", "the operator reference", ops},
 };
 

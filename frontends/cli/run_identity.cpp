@@ -4,7 +4,8 @@
 
 #include "engine/base/error.h"
 #include "engine/base/file.h"
-#include "frontends/cli/hash.h"
+#include "engine/base/hash.h"
+#include "opencl/tuning.h"
 
 namespace gemel::cli {
 namespace {
@@ -56,6 +57,7 @@ RunIdentity identity_of(const TrainOptions& o, const datasets::Dataset& data, co
           {"platform", profile.platform, Bearing::last_bits},
           {"driver", profile.driver, Bearing::last_bits},
           {"threads", std::to_string(profile.compute_units), Bearing::last_bits},
+          {"tuning", profile.tuning && !profile.tuning->empty() ? fmt::format("{:016x}", hash_of(profile.tuning->text())) : "none", Bearing::last_bits},
           {"build", build_identity(), Bearing::last_bits},
           {"front end", to_string(o.frontend), Bearing::last_bits},
           {"graph passes", o.common.passes_text, Bearing::last_bits},

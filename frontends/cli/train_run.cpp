@@ -212,7 +212,7 @@ void TrainRun::end_epoch(double seconds, std::int64_t samples) {
   nlohmann::ordered_json line{{"event", "epoch"}, {"epoch", state_.epoch + 1}, {"seconds", seconds}, {"train_loss", loss}, {"train_accuracy", accuracy}};
   std::string validation;
   if (data_.validation && options_.eval_every && (state_.epoch + 1) % options_.eval_every == 0) validation = validate(line);
-  const std::int64_t peak = scope_.device().memory().statistics().peak_in_use, planned = training_->arena_bytes();
+  const std::int64_t peak = scope_.device().memory().statistics().peak_in_use, planned = training_->arena().bytes;
   line.update({{"samples_per_s", speed}, {"device_busy", busy}, {"peak_device_bytes", peak}});
   scope_.log().event(line);
   scope_.log().scalar("train/accuracy", accuracy, state_.step);

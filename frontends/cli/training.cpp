@@ -92,6 +92,9 @@ PendingStep Training::evaluate(const DeviceBatch& batch) {
   return {out[0], out[1], batch.host_labels, fmt::format("batch {}", batch.index + 1)};
 }
 
-std::int64_t Training::arena_bytes() const { return std::max(train_graph_.arena_bytes(), evaluation_graph_.arena_bytes()); }
+graph::ArenaUse Training::arena() const {
+  const graph::ArenaUse train = train_graph_.arena(), evaluation = evaluation_graph_.arena();
+  return train.bytes >= evaluation.bytes ? train : evaluation;
+}
 
 }  // namespace gemel::cli

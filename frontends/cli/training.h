@@ -56,8 +56,8 @@ class Training {
   PendingStep evaluate(const DeviceBatch& batch);
   PendingStep evaluate(const datasets::Batch& batch) { return evaluate(to_device(batch)); }
 
-  /// Bytes of the planned arenas; 0 for the eager front end.
-  std::int64_t arena_bytes() const;
+  /// Of the larger of both graphs; 0 for the eager front end.
+  graph::ArenaUse arena() const;
 
  private:
   Values train_step(const Values& in);

@@ -24,9 +24,10 @@ Values Compiled::operator()(const Values& inputs) {
   return it->second.executor->run(inputs);
 }
 
-std::int64_t Compiled::arena_bytes() const {
-  std::int64_t most = 0;
-  for (const auto& [signature, plan] : plans_) most = std::max(most, plan.executor->plan().arena_bytes);
+ArenaUse Compiled::arena() const {
+  ArenaUse most;
+  for (const auto& [signature, plan] : plans_)
+    if (const MemoryPlan& p = plan.executor->plan(); p.arena_bytes > most.bytes) most = {p.arena_bytes, p.lower_bound};
   return most;
 }
 

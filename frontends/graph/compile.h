@@ -17,6 +17,11 @@ using Function = std::function<Values(const Values&)>;
 /// Calling it captures the function when these input specs are new (the last, smaller batch is a second plan), then replays the
 /// plan. Parameters and statistics that the function uses are bound; every update of them is kept, whatever is fetched.
 /// What must vary between calls (rates, random state, data) is an input.
+/// Bytes of a planned arena, and the least that any plan of the same program takes.
+struct ArenaUse {
+  std::int64_t bytes = 0, least = 0;
+};
+
 class Compiled {
  public:
   Compiled(Session& session, Function function, PassNames passes);
@@ -28,8 +33,8 @@ class Compiled {
     std::vector<PassReport> passes;
   };
   const std::map<std::string, Plan>& plans() const { return plans_; }
-  /// Bytes of the largest plan: the session's arena is shared by all.
-  std::int64_t arena_bytes() const;
+  /// Of the largest plan: the session's arena is shared by all.
+  ArenaUse arena() const;
 
  private:
   Plan make(const Specs& specs);

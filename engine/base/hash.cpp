@@ -1,10 +1,10 @@
-#include "frontends/cli/hash.h"
+#include "engine/base/hash.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
-namespace gemel::cli {
+namespace gemel {
 
 std::uint64_t hash_of(std::span<const std::byte> bytes, std::uint64_t hash) {
   while (!bytes.empty()) {
@@ -17,4 +17,4 @@ std::uint64_t hash_of(std::span<const std::byte> bytes, std::uint64_t hash) {
   return hash;
 }
 
-}  // namespace gemel::cli
+}  // namespace gemel

@@ -1,4 +1,4 @@
-// Operators by themselves on the device, and the roofline that they are held against.
+// Operators by themselves on the device.
 #pragma once
 #include <functional>
 #include <string>
@@ -8,7 +8,7 @@
 #include "engine/session.h"
 #include "opencl/device.h"
 
-namespace gemel {
+namespace gemel::cli {
 
 /// One problem, and how often a program has it.
 struct OperatorCase {
@@ -39,14 +39,4 @@ class OperatorRun {
 /// The shortest of `runs` calls after a first that does not count; each call waits until the device has finished.
 double best_seconds(opencl::Device& device, int runs, const std::function<void()>& enqueue);
 
-struct Roofline {
-  double flops, bytes;  // a second
-
-  /// The least time that a cost can take.
-  double seconds(const Cost& c) const;
-};
-
-/// Independent chains of fused multiply-adds in registers; and a sum of one array into another, both larger than any cache.
-Roofline measure_roofline(Session& session);
-
-}  // namespace gemel
+}  // namespace gemel::cli

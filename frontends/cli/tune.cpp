@@ -1,0 +1,117 @@
+// gemel tune: measures every variant of every operator that models have on this device, and keeps the names of those that are
+// faster than dispatch's own choice.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "engine/dispatch.h"
+#include "frontends/cli/bench_case.h"
+#include "frontends/cli/command.h"
+#include "frontends/cli/model_options.h"
+#include "frontends/cli/operator_run.h"
+#include "frontends/cli/say.h"
+#include "frontends/models/models.h"
+#include "opencl/gemm.h"
+#include "opencl/tuning.h"
+
+namespace gemel::cli {
+namespace {
+
+constexpr double kClearly = 0.97;   // of the time of dispatch's own choice: less is not noise
+constexpr double kHopeless = 3;     // times the best so far, at the first count: not measured any further
+constexpr std::int64_t kClblastSize = 1024;
+
+/// The operators of the models' steps that more than one variant takes.
+std::vector<OperatorCase> cases_of(const po::variables_map& v, const opencl::DeviceProfile& profile) {
+  const auto session = Session::reference();
+  std::map<std::string, OperatorCase> cases;
+  for (const std::string& name : words_of(v["model"].as<std::string>())) {
+    const auto known = models::names();
+    check_choice("--model", name, {known.begin(), known.end()});
+    const Shape chw = v["input"].as<std::string>().empty() ? models::usual_input(name) : Shape(parse_extents("--input", v["input"].as<std::string>(), 3));
+    const auto batch = whole_number(v, "batch-size", 1, 1e6);
+    for (const Work work : {Work::train, Work::infer}) {
+      const auto model = models::make(name, {.channels = chw[0]});
+      for (OperatorCase& c : distinct_operators(capture_step(*session, *model, f32({batch, chw[1], chw[2], chw[0]}), work))) {
+        const Problem p = c.problem();
+        const auto taking = std::count_if(p.op.variants.begin(), p.op.variants.end(), [&](const Variant& x) { return !x.declines(p, profile); });
+        if (taking > 1) cases.try_emplace(tuning_key(p), std::move(c));
+      }
+    }
+  }
+  std::vector<OperatorCase> out;
+  for (auto& [key, c] : cases) out.push_back(std::move(c));
+  return out;
+}
+
+/// Measures one operator and notes the best. @return whether the table changed
+bool tune_case(Session& session, const OperatorCase& c, int runs, opencl::TuningTable& table) {
+  opencl::DeviceProfile untuned = session.device().profile();
+  untuned.tuning = nullptr;
+  const Problem problem = c.problem();
+  const std::string key = tuning_key(problem);
+  const Variant& usual = choose(problem, untuned);
+  OperatorRun run(session, c);
+  const auto seconds_of = [&](const Variant& v, int count) { return best_seconds(session.device(), count, [&] { run.enqueue(v); }); };
+  const double usual_seconds = seconds_of(usual, runs);
+  const Variant* best = &usual;
+  double least = usual_seconds;
+  for (const Variant& v : problem.op.variants) {
+    if (&v == &usual || v.declines(problem, untuned) || seconds_of(v, 1) > kHopeless * least) continue;
+    if (const double seconds = seconds_of(v, runs); seconds < least) least = seconds, best = &v;
+  }
+  const bool clearly = best != &usual && least < kClearly * usual_seconds;
+  say("{:<24} {:>9.3f} ms  {} {}\n", clearly ? fmt::format("{} -> {}", usual.name, best->name) : usual.name, 1e3 * usual_seconds,
+      clearly ? fmt::format("-> {:.3f} ms ", 1e3 * least) : std::string(), key);
+  const std::string* before = table.variant_for(key);
+  const std::string after = clearly ? best->name : "";
+  if ((before ? *before : "") == after) return false;
+  table.set(key, after);
+  return true;
+}
+
+}  // namespace
+
+int tune(const Arguments& arguments) {
+  po::options_description options("options", 110);
+  options.add_options()
+      ("model", po::value<std::string>()->default_value("resnet18,resnet50,vgg16,mobilenet_v2"),
+       fmt::format("one or several, whose operators are measured; {}", model_help()).c_str())
+      ("batch-size", po::value<std::int64_t>()->default_value(16), "pictures at a time")
+      ("input", po::value<std::string>()->default_value(""), "CxHxW (default: the model's usual, 3x224x224 for most)")
+      ("runs", po::value<std::int64_t>()->default_value(5), "the best of so many counts")
+      ("clblast", po::bool_switch(), "have CLBlast's own tuners measure its GEMM too: minutes on a GPU, far more on a CPU")
+      ("clblast-fraction", po::value<double>()->default_value(64), "one in so many of its parameters is tried")
+      ("forget", po::bool_switch(), "delete this device's table");
+  add_common_options(options);
+  const auto v = parse("tune", "Measures kernel variants on this device and keeps the best; train, eval, infer and bench then choose them.", options, arguments);
+  check_range("--clblast-fraction", v["clblast-fraction"].as<double>(), 1, 1e6);
+  const auto runs = static_cast<int>(whole_number(v, "runs", 1, 1e6));
+  RunScope scope(common_options(v), "tune", arguments);
+  return scope.carry_out([&] {
+    scope.open_device();
+    const opencl::DeviceProfile& profile = scope.device().profile();
+    opencl::TuningTable table = v["forget"].as<bool>() ? opencl::TuningTable() : opencl::read_tuning(profile);
+    say("table: {}\n", opencl::write_tuning(profile, table).string());
+    if (v["forget"].as<bool>()) return;
+    for (const std::string_view kernel : opencl::clblast_kernels()) {
+      if (!v["clblast"].as<bool>()) break;
+      scope.check_interrupt();
+      say("clblast {}\n", kernel);
+      table.clblast[std::string(kernel)] = opencl::tune_clblast(scope.device(), kernel, kClblastSize, v["clblast-fraction"].as<double>());
+      opencl::write_tuning(profile, table);
+    }
+    std::int64_t changes = 0;
+    const auto cases = cases_of(v, profile);
+    for (const OperatorCase& c : cases) {
+      scope.check_interrupt();
+      if (!tune_case(scope.session(), c, runs, table)) continue;
+      ++changes;
+      opencl::write_tuning(profile, table);  // after each, so that an interrupt loses none
+    }
+    say("{} operators measured, {} entries changed, {} in the table\n", cases.size(), changes, table.variants().size());
+  });
+}
+
+}  // namespace gemel::cli

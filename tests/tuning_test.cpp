@@ -1,0 +1,119 @@
+// The tuning table: its text, what dispatch makes of it, and `gemel tune`.
+#include "engine/base/error.h"
+#include "engine/dispatch.h"
+#include "engine/elementwise.h"
+#include "engine/epilogue.h"
+#include "engine/ops/ops.h"
+#include "opencl/tuning.h"
+#include "tests/message_of.h"
+#include "tests/program.h"
+
+namespace gemel::testing {
+namespace {
+
+using opencl::DeviceProfile;
+using opencl::TuningTable;
+
+TEST(TuningTable, comes_back_from_its_text) {
+  TuningTable table;
+  table.set("conv2d float32 [1]", "gemm");
+  table.set("matmul float32 [2]", "native");
+  table.clblast["Xgemm"] = {{"MWG", 64}, {"NWG", 32}};
+  const TuningTable read = TuningTable::parse(table.text(), "t.json");
+  EXPECT_EQ(read.variants(), table.variants());
+  EXPECT_EQ(read.clblast, table.clblast);
+  EXPECT_EQ(read.text(), table.text());
+  table.set("matmul float32 [2]", "");
+  EXPECT_EQ(table.variant_for("matmul float32 [2]"), nullptr);
+}
+
+TEST(TuningTable, of_another_text_is_refused) {
+  for (const char* text : {"", "{", "[]", "{}", R"({"variants": {"a": 1}, "clblast": {}})", R"({"variants": {}, "clblast": {"Xgemm": {"MWG": "x"}}})"}) {
+    const std::string message = message_of<DataError>([&] { TuningTable::parse(text, "t.json"); });
+    EXPECT_EQ(message.rfind("t.json: not a tuning table (", 0), 0u) << text << ": " << message;
+  }
+}
+
+/// A 3x3 convolution, which many variants take, on a CPU that has a table.
+struct Convolution3x3 {
+  Specs in{f32({1, 8, 8, 16}), f32({3, 3, 16, 16})}, out{f32({1, 8, 8, 16})};
+  Attributes attributes{{"stride", std::vector<std::int64_t>{1, 1}}, {"padding", std::vector<std::int64_t>{1, 1}},
+                        {"dilation", std::vector<std::int64_t>{1, 1}}, {"groups", std::int64_t{1}}};
+  Problem problem() const { return {conv2d_def(), attributes, in, out}; }
+
+  std::string chosen(const std::string& tuned) const {
+    DeviceProfile profile{.simd_width = 16, .max_allocation_bytes = std::int64_t{1} << 30};
+    TuningTable table;
+    table.set(tuning_key(problem()), tuned);
+    profile.tuning = std::make_shared<TuningTable>(table);
+    return choose(problem(), profile).name;
+  }
+};
+
+TEST(Tuning, dispatch_takes_the_variant_that_the_table_names) {
+  const Convolution3x3 c;
+  const std::string usual = c.chosen("");
+  for (const char* name : {"direct", "gemm", "tiles", "winograd"}) EXPECT_EQ(c.chosen(name), name);
+  EXPECT_EQ(c.chosen("depthwise"), usual) << "it declines the problem";
+  EXPECT_EQ(c.chosen("of a later version"), usual);
+}
+
+TEST(Tuning, a_product_with_an_epilogue_is_looked_up_as_the_product) {
+  const Convolution3x3 c;
+  const auto record = epilogue_record(conv2d_def(), relu_def(), {c.out[0]}, {Reach::product});
+  const Problem fused{*record, c.attributes, c.in, c.out};
+  EXPECT_EQ(tuning_key(fused), tuning_key(c.problem()));
+  EXPECT_NE(record->name, conv2d_def().name);
+}
+
+class Tune : public Program {
+ protected:
+  Outcome gemel(std::vector<std::string> words) {
+    return run(words, [this] {
+      ::setenv("GEMEL_CACHE_DIR", in_folder("cache").c_str(), 1);
+      ::setenv("GEMEL_VERBOSE", "dispatch", 1);
+    });
+  }
+  /// The table's file, as the command says it.
+  std::filesystem::path forget() {
+    const Outcome o = gemel({"tune", "--forget"});
+    EXPECT_EQ(o.status, 0) << o.err;
+    const std::string word = "table: ";
+    for (const std::string& line : lines_of(o.err))
+      if (line.rfind(word, 0) == 0) return line.substr(word.size());
+    return {};
+  }
+};
+
+TEST_F(Tune, measures_each_operator_and_writes_a_table) {
+  const Outcome o = gemel({"tune", "--model", "lenet", "--batch-size", "2", "--runs", "1"});
+  ASSERT_EQ(o.status, 0) << o.err;
+  int convolutions = 0;
+  for (const std::string& line : lines_of(o.err)) convolutions += line.find(" ms ") != std::string::npos && line.find("conv2d float32") != std::string::npos;
+  EXPECT_EQ(convolutions, 2) << o.err;
+  EXPECT_NE(o.err.find(" operators measured, "), std::string::npos) << o.err;
+}
+
+TEST_F(Tune, later_runs_choose_as_the_table_says) {
+  const std::filesystem::path file = forget();
+  ASSERT_TRUE(std::filesystem::exists(file));
+  TuningTable table;
+  table.set("conv2d float32 [2, 32, 32, 3], float32 [5, 5, 3, 6] stride=[1, 1], padding=[0, 0], dilation=[1, 1], groups=1", "direct");
+  std::ofstream(file) << table.text();
+  const Outcome o = gemel({"bench", "infer", "--model", "lenet", "--batch-size", "2", "--runs", "1", "--warmup", "1", "--frontend", "graph"});
+  ASSERT_EQ(o.status, 0) << o.err;
+  EXPECT_NE(o.err.find("-> direct (tuned)"), std::string::npos) << o.err;
+  EXPECT_NE(o.err.find(" (ranked)"), std::string::npos) << "the others";
+}
+
+TEST_F(Tune, a_damaged_table_is_named) {
+  const std::filesystem::path file = forget();
+  std::ofstream(file) << "{";
+  const Outcome o = gemel({"bench", "infer", "--model", "lenet", "--runs", "1"});
+  EXPECT_EQ(o.status, 1);
+  EXPECT_NE(o.err.find(file.string() + ": not a tuning table"), std::string::npos) << o.err;
+  EXPECT_NE(o.err.find("gemel tune"), std::string::npos) << o.err;
+}
+
+}  // namespace
+}  // namespace gemel::testing
