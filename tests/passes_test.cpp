@@ -66,6 +66,28 @@ TEST(Passes, simplification_keeps_what_only_looks_neutral) {
   EXPECT_EQ(std::count(kept.begin(), kept.end(), "divide"), 1);
 }
 
+TEST(Passes, normalisation_by_running_statistics_joins_its_neighbours) {
+  Session& session = test_session();
+  const Specs channels(4, f32({8}));
+  Values parameters = made(session, channels);
+  parameters[3] = square(parameters[3]);  // a variance
+  const auto body = [&](const Values& in) -> Values {
+    const Value x = conv2d(in[0], in[1], {.padding = {1, 1}});
+    return {relu(batch_norm_inference(x, parameters[0], parameters[1], parameters[2], parameters[3], 1e-3) + in[2])};
+  };
+  const Specs specs{f32({2, 6, 6, 8}), f32({3, 3, 8, 8}), f32({2, 6, 6, 8})};
+  const Program folded = optimised(specs, body, {"batch-norm-folding"});
+  EXPECT_EQ(operators_of(folded), (Names{"conv2d", "full", "add", "rsqrt", "multiply", "subtract", "multiply", "add", "add", "relu"}));
+  const Program all = optimised(specs, body, parse_passes("all"));
+  EXPECT_EQ(all.code.size(), 2u) << "one number a channel, and a convolution that does the rest: " << to_string(all);
+  const Values in = made(session, specs);
+  const auto expected = read(Executor(session, std::make_shared<Program>(optimised(specs, body, {}))).run(in)[0]);
+  for (const Program& p : {folded, all}) {
+    const auto found = read(Executor(session, std::make_shared<Program>(p)).run(in)[0]);
+    for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-5 * std::max(1.0, std::abs(expected[i]))) << i;
+  }
+}
+
 TEST(Passes, constants_are_folded_and_state_is_not) {
   Session& session = test_session();
   const Value parameter = full(session, f32({3}), 2);
