@@ -10,18 +10,11 @@ namespace gemel::convolution {
 namespace {
 
 constexpr const char* kFile = "convolution_depthwise_rows.cl";
-constexpr std::int64_t kWindow = 12288;       // floats of the source rows that a work-item keeps, as in the kernel
-constexpr std::int64_t kMostTaps = 8;         // rows of a window
-constexpr std::int64_t kRows = 8;             // of a group: enough that the rows at its edges, which its neighbour reads too, are few
+constexpr std::int64_t kMostTaps = 8;         // of a window, along each axis
+constexpr std::int64_t kRows = 8, kMostRows = 28;  // of a group: rows at its edges are read by its neighbour too
 constexpr std::int64_t kGroupsAUnit = 8;      // so that no unit waits long for the last
 
 std::int64_t width_of(const Geometry& g) { return g.c % 16 == 0 ? 16 : 8; }
-
-/// Places of one source row: what all columns of the result read of it.
-template <Direction d>
-std::int64_t places_of(const Geometry& g) {
-  return d == Direction::input ? g.w + (g.s - 1) * g.dilation[1] : (g.q - 1) * g.stride[1] + (g.s - 1) * g.dilation[1] + 1;
-}
 
 /// How the work is shared out: rows of one image, and channels, of a group.
 struct Shares {
@@ -35,7 +28,7 @@ Shares shares_of(const Geometry& g, const opencl::DeviceProfile& profile) {
     s.rows = std::max(kRows, ceil_div(g.n * g.p, wanted));
     s.row_groups = ceil_div(g.n * g.p, s.rows);
   } else {
-    s.rows = std::min(kRows, image_rows);
+    s.rows = std::min(std::clamp(ceil_div(g.n * image_rows, wanted), kRows, kMostRows), image_rows);
     s.row_groups = g.n * ceil_div(image_rows, s.rows);
   }
   const std::int64_t blocks = g.c / width, parts = std::clamp<std::int64_t>(ceil_div(wanted, s.row_groups), 1, blocks);
@@ -51,7 +44,7 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
   if (g.c % 8 != 0) return "the channels are no multiple of 8";
   if (g.pixels() == 0 || g.n * g.h * g.w == 0) return "an extent is 0";
   if (g.dilation[0] != 1) return "the rows of its window are apart";
-  if (g.r > kMostTaps || g.r * places_of<d>(g) * width_of(g) > kWindow || g.q * width_of(g) > kWindow) return "its window is too large";
+  if (g.r > kMostTaps || g.s > kMostTaps) return "its window is too large";
   const Shares s = shares_of<d>(g, profile);
   if (profile.is_emulator && s.rows * g.taps() * std::max(g.w, g.q) * s.channels / width_of(g) > kEmulatedLoop) return "its loops are too long for an emulator";
   return nullptr;
@@ -67,14 +60,16 @@ std::vector<opencl::Argument> arguments_for(std::initializer_list<opencl::Argume
   return arguments;
 }
 opencl::Range range_of(const Shares& s) { return opencl::range2({s.channel_groups, s.row_groups}, {1, 1}); }
-std::string options_for(const Geometry& g) { return fmt::format("-DWIDTH={}", width_of(g)); }
+std::string options_for(const Geometry& g, const opencl::DeviceProfile& profile) {
+  return fmt::format("-DWIDTH={}{}", width_of(g), profile.is_emulator ? "" : " -DAHEAD");
+}
 
 template <Direction d>
 void product_launch(Launch& l) {
   const Geometry g = geometry_of<d>(l.problem());
   const Shares s = shares_of<d>(g, l.profile());
   run_last(l, kFile, d == Direction::forward ? "depthwise_rows_forward" : "depthwise_rows_input_gradient", range_of(s),
-           arguments_for({l.in(0), l.in(1), l.out(0)}, g, s), options_for(g));
+           arguments_for({l.in(0), l.in(1), l.out(0)}, g, s), options_for(g, l.profile()));
 }
 
 std::int64_t partial_bytes(const Problem& p, const opencl::DeviceProfile& profile) {
@@ -84,7 +79,7 @@ std::int64_t partial_bytes(const Problem& p, const opencl::DeviceProfile& profil
 void weights_launch(Launch& l) {
   const Geometry g = geometry_of<Direction::weights>(l.problem());
   const Shares s = shares_of<Direction::weights>(g, l.profile());
-  run(l, kFile, "depthwise_rows_weight_gradient", range_of(s), arguments_for({l.in(0), l.in(1), l.workspace()}, g, s), options_for(g));
+  run(l, kFile, "depthwise_rows_weight_gradient", range_of(s), arguments_for({l.in(0), l.in(1), l.workspace()}, g, s), options_for(g, l.profile()));
   add_parts(l, s.row_groups);
 }
 
