@@ -56,6 +56,7 @@ Variant depthwise_rows_variant(Direction direction);
 Variant gemm_variant(Direction direction);
 Variant tiles_variant(Direction direction);
 Variant weight_tiles_variant();
+Variant weight_rows_variant();
 Variant winograd_variant(Direction direction);
 
 }  // namespace gemel::convolution

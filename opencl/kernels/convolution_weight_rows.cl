@@ -1,0 +1,48 @@
+// Weight gradient of a convolution of few channels and one group, shaped for CPUs: dw [depth, k] = patches^T dy, depth = r s c.
+// Layout: x [n, h, w, c], dy [n, p, q, k]; sh sw stride, ph pw padding, dh dw dilation.
+// For each row of dy the r rows of x that it meets are laid out with their padding; they stay in the first cache. An element of the
+// patches is then at the same distance from its pixel's place for every pixel of the row: a register tile reads it where it lies.
+// partial [part, depth, k]: what each share of the rows of dy adds.
+// Mapping: one work-item a group; it takes a share of all n p rows.
+// Options: MR (4, 6 or 8), NR (16 or 32), WINDOW: floats of the rows laid out.
+
+#include "convolution.clh"
+#include "register_tile.clh"
+
+/// Row `row` of an image [h, w, c], with zeros for the padding, to `places` pixels; all zeros where it lies outside.
+inline void lay_row(__global const float* image, int row, int h, int w, int c, int before, int places, float* to) {
+  const int inside = row >= 0 && row < h, used = inside ? clamp(places - before, 0, w) * c : 0;
+  __global const float* from = image + (long)row * w * c;
+  const int skipped = max(0, -before) * c, begin = max(0, before) * c;
+  for (int j = 0; j < begin; ++j) to[j] = 0;
+  int end = begin;
+  for (int j = skipped; j < used; ++j) to[end++] = from[j];
+  for (int j = end; j < places * c; ++j) to[j] = 0;
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void rows_weight_gradient(__global const float* dy, __global const float* x, __global float* partial, GEOMETRY, const int rows) {
+  float window[WINDOW] __attribute__((aligned(64)));
+  const int depth = r * s * c, places = (q - 1) * sw + (s - 1) * dw + 1, step = sw * c;
+  const long begin = get_group_id(0) * (long)rows, end = min(begin + rows, (long)n * p);
+  __global float* sums = partial + get_group_id(0) * (long)depth * k;
+  for (long row = begin; row < end; ++row) {
+    for (int ri = 0; ri < r; ++ri)
+      lay_row(x + row / p * h * w * c, row % p * sh + ri * dh - ph, h, w, c, pw, places, window + ri * places * c);
+    for (int d = 0; d < depth; d += MR) {
+      const int count = min(MR, depth - d);
+#define PLACE(i) const int depth##i = d + min(i, count - 1), offset##i = (depth##i / c / s * places + depth##i / c % s * dw) * c + depth##i % c;
+      ROWS(PLACE)
+      for (int f = 0; f < k; f += NR) {
+        const int column = min(f, k - NR), lanes = min(NR, k - f);  // a last panel that would hang over is moved back
+        const float* from = window;
+        __global const float* panel = dy + row * q * k + column;
+        ROWS(DECLARE)
+        RUN(q, step, k)
+        __global float* to = sums + (long)d * k + column;
+#define STORE_ROW(i) if (i < count) store_lanes(to + (long)i * k, NR - lanes, NR, row > begin, VECTORS(i));
+        ROWS(STORE_ROW)
+      }
+    }
+  }
+}
