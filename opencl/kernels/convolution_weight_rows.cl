@@ -9,14 +9,12 @@
 #include "convolution.clh"
 #include "register_tile.clh"
 
-/// Row `row` of an image [h, w, c], with zeros for the padding, to `places` pixels; all zeros where it lies outside.
+/// Row `row` of an image [h, w, c] after `before` pixels of padding, to `places` pixels; zeros elsewhere, and for a row outside.
 inline void lay_row(__global const float* image, int row, int h, int w, int c, int before, int places, float* to) {
-  const int inside = row >= 0 && row < h, used = inside ? clamp(places - before, 0, w) * c : 0;
+  const int inside = row >= 0 && row < h, begin = min(before, places) * c, end = inside ? begin + min(w, max(places - before, 0)) * c : begin;
   __global const float* from = image + (long)row * w * c;
-  const int skipped = max(0, -before) * c, begin = max(0, before) * c;
   for (int j = 0; j < begin; ++j) to[j] = 0;
-  int end = begin;
-  for (int j = skipped; j < used; ++j) to[end++] = from[j];
+  for (int j = begin; j < end; ++j) to[j] = from[j - begin];
   for (int j = end; j < places * c; ++j) to[j] = 0;
 }
 
