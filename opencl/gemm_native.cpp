@@ -45,18 +45,23 @@ void divide(const GemmProblem& p, const DeviceProfile& d, Tiling& t) {
   const std::int64_t rows = ceil_div(p.m, t.rows), columns = ceil_div(p.n, t.columns), units = d.compute_units;
   // For a step of k, in cycles: a tile; what brings its rows, and its columns, into the group's caches.
   const std::int64_t tile = 2 * t.rows + 2, bring_rows = t.packs_a ? 10 : 5, bring_columns = p.b == Transposed::yes ? 30 : 8;
+  const std::int64_t most_rows = std::max<std::int64_t>(kRowsOfGroup / t.rows, 1), stride = std::max<std::int64_t>(units / 4, 1);
+  constexpr int kTried = 12;  // numbers of groups along each axis
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  for (std::int64_t row_tiles = std::min(rows, std::max<std::int64_t>(kRowsOfGroup / t.rows, 1)); row_tiles > 0; --row_tiles)
-    for (std::int64_t parts = 1; parts <= columns; parts = parts < 32 ? parts + 1 : 2 * parts) {
-      const std::int64_t column_tiles = ceil_div(columns, parts), groups = ceil_div(rows, row_tiles) * ceil_div(columns, column_tiles) * p.batch;
+  for (int i = 0; i < kTried; ++i) {
+    const std::int64_t row_tiles = ceil_div(rows, std::min(ceil_div(rows, most_rows) + i * stride, rows));
+    const std::int64_t finished = p.epilogue.text.empty() ? columns : std::max<std::int64_t>(kFinished / (row_tiles * t.rows * t.columns), 1);
+    for (int j = 0; j < kTried; ++j) {
+      const std::int64_t column_tiles = ceil_div(columns, std::min(ceil_div(columns, finished) + j * stride, columns));
+      const std::int64_t groups = ceil_div(rows, row_tiles) * ceil_div(columns, column_tiles) * p.batch;
       const std::int64_t steps = row_tiles * column_tiles * (t.k_block + t.rows * t.columns) + t.k_block * (row_tiles + 2 * column_tiles);
-      if (d.is_emulator && steps * ceil_div(p.k, t.k_block) > kEmulatedLoop && row_tiles * column_tiles > 1) continue;
-      if (!p.epilogue.text.empty() && row_tiles * t.rows * column_tiles * t.columns > kFinished && row_tiles * column_tiles > 1) continue;
+      if (d.is_emulator && steps * ceil_div(p.k, t.k_block) > kEmulatedLoop) continue;
       const std::int64_t group = tile * row_tiles * column_tiles + bring_rows * row_tiles + bring_columns * column_tiles;
       const std::int64_t cost = ceil_div(groups, units) * group;
       if (cost >= least) continue;
       least = cost, t.row_tiles = row_tiles, t.column_tiles = column_tiles;
     }
+  }
 }
 
 Tiling tiling_for(const GemmProblem& p, const DeviceProfile& d) {
@@ -67,11 +72,6 @@ Tiling tiling_for(const GemmProblem& p, const DeviceProfile& d) {
   t.packs_b = p.b == Transposed::yes || p.n < t.columns;
   t.k_block = std::max<std::int64_t>(round_up(ceil_div(p.k, std::max<std::int64_t>(ceil_div(p.k, kKBlock), 1)), t.width), t.width);
   divide(p, d, t);
-  if (getenv("RT")) t.row_tiles = atoi(getenv("RT"));  // TEMP
-  if (getenv("CT")) t.column_tiles = atoi(getenv("CT"));  // TEMP
-  if (getenv("PB")) t.packs_b = atoi(getenv("PB"));  // TEMP
-  static int shown = 0;  // TEMP
-  if (getenv("SHOW") && !shown++) fprintf(stderr, "rows %ld tiles %ld x %ld, kb %ld, pa %d pb %d\n", t.rows, t.row_tiles, t.column_tiles, t.k_block, t.packs_a, t.packs_b);  // TEMP
   return t;
 }
 
