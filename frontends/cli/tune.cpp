@@ -27,8 +27,6 @@ std::vector<OperatorCase> cases_of(const po::variables_map& v, const opencl::Dev
   const auto session = Session::reference();
   std::map<std::string, OperatorCase> cases;
   for (const std::string& name : words_of(v["model"].as<std::string>())) {
-    const auto known = models::names();
-    check_choice("--model", name, {known.begin(), known.end()});
     const Shape chw = v["input"].as<std::string>().empty() ? models::usual_input(name) : Shape(parse_extents("--input", v["input"].as<std::string>(), 3));
     const auto batch = whole_number(v, "batch-size", 1, 1e6);
     for (const Work work : {Work::train, Work::infer}) {
@@ -88,6 +86,8 @@ int tune(const Arguments& arguments) {
   const auto v = parse("tune", "Measures kernel variants on this device and keeps the best; train, eval, infer and bench then choose them.", options, arguments);
   check_range("--clblast-fraction", v["clblast-fraction"].as<double>(), 1, 1e6);
   const auto runs = static_cast<int>(whole_number(v, "runs", 1, 1e6));
+  const auto known = models::names();
+  for (const std::string& name : words_of(v["model"].as<std::string>())) check_choice("--model", name, {known.begin(), known.end()});
   RunScope scope(common_options(v), "tune", arguments);
   return scope.carry_out([&] {
     scope.open_device();
