@@ -54,6 +54,8 @@ std::string tuning_key(const Problem& problem) {
   return e.product->name + " " + to_string(Problem{*e.product, own, problem.inputs.first(e.product->inputs.size()), problem.outputs});
 }
 
+namespace {
+
 /// The variant that was measured to be the fastest; null where none was, or where it does not take the problem.
 const Variant* tuned(const Problem& problem, const opencl::DeviceProfile& profile) {
   if (!profile.tuning || profile.tuning->variants().empty() || problem.op.variants.size() < 2) return nullptr;
@@ -63,6 +65,8 @@ const Variant* tuned(const Problem& problem, const opencl::DeviceProfile& profil
     if (v.name == *name && !v.declines(problem, profile)) return &v;
   return nullptr;
 }
+
+}  // namespace
 
 const Variant& choose(const Problem& problem, const opencl::DeviceProfile& profile) {
   if (const Variant* best = tuned(problem, profile)) {

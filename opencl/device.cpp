@@ -63,7 +63,7 @@ class ClDevice : public Device {
     profile_.gemm = options.gemm;
     profile_.profiling = options.profiling;
     if (options.threads > 0 && profile_.is_cpu()) restrict_threads(options.threads);
-    auto tuning = std::make_shared<TuningTable>(read_tuning(profile_));
+    auto tuning = std::make_shared<TuningTable>(options.tuned ? read_tuning(profile_) : TuningTable());
     for (const auto& [kernel, parameters] : tuning->clblast) use_clblast_parameters(device_, kernel, parameters);
     profile_.tuning = std::move(tuning);
     cl_int code = CL_SUCCESS;

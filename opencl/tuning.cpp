@@ -44,7 +44,7 @@ TuningTable TuningTable::parse(const std::string& text, const std::filesystem::p
     json.at("clblast").get_to(table.clblast);
     return table;
   } catch (const Json::exception& e) {
-    throw DataError(fmt::format("{}: not a tuning table ({}); delete it, or write it anew with `gemel tune`", path.string(), e.what()));
+    throw DataError(fmt::format("{}: not a tuning table ({}); delete it, or let `gemel tune --forget` empty it", path.string(), e.what()));
   }
 }
 

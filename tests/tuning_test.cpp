@@ -106,13 +106,15 @@ TEST_F(Tune, later_runs_choose_as_the_table_says) {
   EXPECT_NE(o.err.find(" (ranked)"), std::string::npos) << "the others";
 }
 
-TEST_F(Tune, a_damaged_table_is_named) {
+TEST_F(Tune, a_damaged_table_is_named_and_can_be_forgotten) {
   const std::filesystem::path file = forget();
   std::ofstream(file) << "{";
   const Outcome o = gemel({"bench", "infer", "--model", "lenet", "--runs", "1"});
   EXPECT_EQ(o.status, 1);
   EXPECT_NE(o.err.find(file.string() + ": not a tuning table"), std::string::npos) << o.err;
-  EXPECT_NE(o.err.find("gemel tune"), std::string::npos) << o.err;
+  EXPECT_NE(o.err.find("gemel tune --forget"), std::string::npos) << o.err;
+  EXPECT_EQ(forget(), file);
+  EXPECT_EQ(gemel({"bench", "infer", "--model", "lenet", "--batch-size", "1", "--runs", "1", "--warmup", "1"}).status, 0);
 }
 
 }  // namespace

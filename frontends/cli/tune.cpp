@@ -88,13 +88,16 @@ int tune(const Arguments& arguments) {
   const auto runs = static_cast<int>(whole_number(v, "runs", 1, 1e6));
   const auto known = models::names();
   for (const std::string& name : words_of(v["model"].as<std::string>())) check_choice("--model", name, {known.begin(), known.end()});
-  RunScope scope(common_options(v), "tune", arguments);
+  const bool forget = v["forget"].as<bool>();
+  CommonOptions common = common_options(v);
+  common.device.tuned = !forget;  // a table that no device opens with can be forgotten too
+  RunScope scope(std::move(common), "tune", arguments);
   return scope.carry_out([&] {
     scope.open_device();
     const opencl::DeviceProfile& profile = scope.device().profile();
-    opencl::TuningTable table = v["forget"].as<bool>() ? opencl::TuningTable() : opencl::read_tuning(profile);
+    opencl::TuningTable table = forget ? opencl::TuningTable() : opencl::read_tuning(profile);
     say("table: {}\n", opencl::write_tuning(profile, table).string());
-    if (v["forget"].as<bool>()) return;
+    if (forget) return;
     for (const std::string_view kernel : opencl::clblast_kernels()) {
       if (!v["clblast"].as<bool>()) break;
       scope.check_interrupt();
