@@ -11,6 +11,7 @@
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "opencl/block.h"
+#include "opencl/large_pages.h"
 
 namespace gemel::opencl {
 namespace {
@@ -32,7 +33,8 @@ bool exact_mode() {
 class CachingAllocator : public Allocator {
  public:
   CachingAllocator(std::shared_ptr<Context> context, cl_command_queue queue, const DeviceProfile& profile, std::int64_t limit)
-      : context_(std::move(context)), max_allocation_(profile.max_allocation_bytes), device_(profile.name), exact_(exact_mode()) {
+      : context_(std::move(context)), max_allocation_(profile.max_allocation_bytes), device_(profile.name), exact_(exact_mode()),
+        large_pages_(!exact_ && profile.is_cpu() && profile.shares_host_memory && !profile.is_emulator) {
     check(clRetainCommandQueue(queue), "clRetainCommandQueue");
     queue_ = QueueHandle(queue);
     statistics_.limit = limit;
@@ -148,7 +150,8 @@ class CachingAllocator : public Allocator {
     for (bool last_try : {false, true}) {
       cl_int code = CL_SUCCESS;
       auto block = std::make_unique<Block>();
-      block->memory = MemoryHandle(clCreateBuffer(context_->handle.get(), CL_MEM_READ_WRITE, at(size), nullptr, &code));
+      block->memory = large_pages_ ? buffer_in_large_pages(context_->handle.get(), size, &code)
+                                   : MemoryHandle(clCreateBuffer(context_->handle.get(), CL_MEM_READ_WRITE, at(size), nullptr, &code));
       block->size = size;
       if (code == CL_SUCCESS) return block;
       if (last_try) refuse(asked, what, "clCreateBuffer: " + code_name(code));
@@ -172,7 +175,7 @@ class CachingAllocator : public Allocator {
   QueueHandle queue_;
   std::int64_t max_allocation_;
   std::string device_;
-  bool exact_;
+  bool exact_, large_pages_;
   mutable std::mutex mutex_;
   std::map<std::int64_t, std::vector<std::unique_ptr<Block>>> cache_;
   std::set<Block*> live_;

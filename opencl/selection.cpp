@@ -49,6 +49,7 @@ DeviceProfile profile_of(cl_platform_id platform, cl_device_id device) {
   p.is_emulator = contains(p.name, "llvmpipe") || contains(p.platform, "oclgrind") || contains(p.name, "oclgrind");
   p.compute_units = static_cast<int>(std::max<cl_uint>(1, device_info<cl_uint>(device, CL_DEVICE_MAX_COMPUTE_UNITS)));
   p.clock_mhz = static_cast<int>(device_info<cl_uint>(device, CL_DEVICE_MAX_CLOCK_FREQUENCY));
+  p.cache_bytes = static_cast<std::int64_t>(device_info<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE));
   p.shares_host_memory = device_info<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY);
   p.simd_width = static_cast<int>(std::max<cl_uint>(1, device_info<cl_uint>(device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT)));
   if (p.is_cpu() && !p.is_emulator) p.simd_width = std::max(p.simd_width, host_simd_width());

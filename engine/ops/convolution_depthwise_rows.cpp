@@ -11,10 +11,12 @@ namespace {
 
 constexpr const char* kFile = "convolution_depthwise_rows.cl";
 constexpr std::int64_t kMostTaps = 8;         // of a window, along each axis
+constexpr std::int64_t kPixels[] = {8, 7, 14};  // 8 unless another fits a row better; 14 are two to each pixel that is read
 constexpr std::int64_t kRows = 8, kMostRows = 28;  // of a group: rows at its edges are read by its neighbour too
+constexpr std::int64_t kLeastChannels = 128;  // of a group that has not all: pieces of a pixel that are long enough to be read as streams
 constexpr std::int64_t kGroupsAUnit = 8;      // so that no unit waits long for the last
 
-std::int64_t width_of(const Geometry& g) { return g.c % 16 == 0 ? 16 : 8; }
+std::int64_t width_of(const Geometry& g, const opencl::DeviceProfile& profile) { return g.c % 16 == 0 && profile.simd_width >= 16 ? 16 : 8; }
 
 /// How the work is shared out: rows of one image, and channels, of a group.
 struct Shares {
@@ -22,17 +24,19 @@ struct Shares {
 };
 template <Direction d>
 Shares shares_of(const Geometry& g, const opencl::DeviceProfile& profile) {
-  const std::int64_t image_rows = d == Direction::input ? g.h : g.p, width = width_of(g), wanted = kGroupsAUnit * profile.compute_units;
+  const std::int64_t image_rows = d == Direction::input ? g.h : g.p, width = width_of(g, profile), wanted = kGroupsAUnit * profile.compute_units;
+  const std::int64_t blocks = g.c / width;
   Shares s{};
-  if (d == Direction::weights) {  // partial sums, of which there should be few
-    s.rows = std::max(kRows, ceil_div(g.n * g.p, wanted));
+  if (d == Direction::weights) {  // channels first: groups of rows each have partial sums, which should be few
+    s.channel_groups = std::clamp<std::int64_t>(g.c / kLeastChannels, 1, wanted);
+    s.rows = std::max(kRows, ceil_div(g.n * g.p, ceil_div(wanted, s.channel_groups)));
     s.row_groups = ceil_div(g.n * g.p, s.rows);
   } else {
     s.rows = std::min(std::clamp(ceil_div(g.n * image_rows, wanted), kRows, kMostRows), image_rows);
     s.row_groups = g.n * ceil_div(image_rows, s.rows);
+    s.channel_groups = std::clamp<std::int64_t>(ceil_div(wanted, s.row_groups), 1, blocks);
   }
-  const std::int64_t blocks = g.c / width, parts = std::clamp<std::int64_t>(ceil_div(wanted, s.row_groups), 1, blocks);
-  s.channels = ceil_div(blocks, parts) * width;
+  s.channels = ceil_div(blocks, s.channel_groups) * width;
   s.channel_groups = ceil_div(g.c, s.channels);
   return s;
 }
@@ -45,8 +49,9 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
   if (g.pixels() == 0 || g.n * g.h * g.w == 0) return "an extent is 0";
   if (g.dilation[0] != 1) return "the rows of its window are apart";
   if (g.r > kMostTaps || g.s > kMostTaps) return "its window is too large";
+  if (g.stride[1] > kMostTaps || (g.s - 1) * g.dilation[1] > kPixels[0]) return "its taps are too far apart";
   const Shares s = shares_of<d>(g, profile);
-  if (profile.is_emulator && s.rows * g.taps() * std::max(g.w, g.q) * s.channels / width_of(g) > kEmulatedLoop) return "its loops are too long for an emulator";
+  if (profile.is_emulator && s.rows * g.taps() * std::max(g.w, g.q) * s.channels / width_of(g, profile) > kEmulatedLoop) return "its loops are too long for an emulator";
   return nullptr;
 }
 
@@ -60,8 +65,25 @@ std::vector<opencl::Argument> arguments_for(std::initializer_list<opencl::Argume
   return arguments;
 }
 opencl::Range range_of(const Shares& s) { return opencl::range2({s.channel_groups, s.row_groups}, {1, 1}); }
-std::string options_for(const Geometry& g, const opencl::DeviceProfile& profile) {
-  return fmt::format("-DWIDTH={}{}", width_of(g), profile.is_emulator ? "" : " -DAHEAD");
+
+/// Pixels of a row, of `columns`, that are worked on at once: as few as possible beyond its end.
+std::int64_t pixels_of(std::int64_t columns, std::int64_t spread) {
+  std::int64_t best = 0;
+  for (std::int64_t pixels : kPixels)
+    if (pixels % spread == 0 && (best == 0 || round_up(columns, pixels) < round_up(columns, best))) best = pixels;
+  return best ? best : spread;
+}
+
+template <Direction d>
+std::string options_for(const Launch& l, const Geometry& g) {
+  const bool turned = d == Direction::input;
+  const std::int64_t step = turned ? 1 : g.stride[1], spread = turned ? g.stride[1] : 1;
+  const std::int64_t left = turned ? (g.s - 1) * g.dilation[1] - g.padding[1] : 0;
+  const std::int64_t bytes = l.in_spec(0).bytes() + l.out_spec(0).bytes(), cache = l.profile().cache_bytes;
+  const bool around = l.epilogue_text().empty() && cache > 0 && bytes > cache;
+  return fmt::format("-DWIDTH={} -DPIXELS={} -DTAPS={} -DSTEP={} -DSPREAD={} -DSHIFT={} -DDILATION={}{}{}", width_of(g, l.profile()),
+                     pixels_of(turned ? g.w : g.q, spread), g.s, step, spread, (left % spread + spread) % spread, g.dilation[1],
+                     l.profile().is_emulator ? "" : " -DAHEAD", around ? " -DAROUND" : "");
 }
 
 template <Direction d>
@@ -69,7 +91,7 @@ void product_launch(Launch& l) {
   const Geometry g = geometry_of<d>(l.problem());
   const Shares s = shares_of<d>(g, l.profile());
   run_last(l, kFile, d == Direction::forward ? "depthwise_rows_forward" : "depthwise_rows_input_gradient", range_of(s),
-           arguments_for({l.in(0), l.in(1), l.out(0)}, g, s), options_for(g, l.profile()));
+           arguments_for({l.in(0), l.in(1), l.out(0)}, g, s), options_for<d>(l, g));
 }
 
 std::int64_t partial_bytes(const Problem& p, const opencl::DeviceProfile& profile) {
@@ -79,7 +101,7 @@ std::int64_t partial_bytes(const Problem& p, const opencl::DeviceProfile& profil
 void weights_launch(Launch& l) {
   const Geometry g = geometry_of<Direction::weights>(l.problem());
   const Shares s = shares_of<Direction::weights>(g, l.profile());
-  run(l, kFile, "depthwise_rows_weight_gradient", range_of(s), arguments_for({l.in(0), l.in(1), l.workspace()}, g, s), options_for(g, l.profile()));
+  run(l, kFile, "depthwise_rows_weight_gradient", range_of(s), arguments_for({l.in(0), l.in(1), l.workspace()}, g, s), options_for<Direction::weights>(l, g));
   add_parts(l, s.row_groups);
 }
 

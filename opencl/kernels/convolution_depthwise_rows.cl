@@ -1,107 +1,91 @@
 // Depthwise convolution, one filter a channel, and its gradients, shaped for CPUs.
-// Layout: x [n, h, w, c], weights [r, s, c], y [n, p, q, c]; sh sw stride, ph pw padding, dw dilation along a row.
+// Layout: x [n, h, w, c], weights [r, s, c], y [n, p, q, c]; sh sw stride, ph pw padding.
 // Mapping: one work-item a group. It takes `rows` rows of one image (of y, dx; of dy for the weights) and a share of the channels.
 // Rows are read in the order in which they lie, PIXELS pixels at a time and WIDTH channels of these: of the rows that a window reads
 // all but the last are in the core's caches, and that one is a stream.
-// The input gradient is the same product with dy in place of x: spread by the stride, with the window turned around. Its columns fall
-// into phases that read the same taps.
-// Options: WIDTH, 16 or 8; it divides c; AHEAD: the row that is a stream is asked for ahead; an epilogue, of y and dx.
+// With i a pixel of such a block, s a tap of a row of the window and j a pixel of the source, both counted from where the block's
+// first ones lie, the three directions are one relation, known when the kernel is compiled:
+//   i * STEP + s * DILATION - SHIFT = j * SPREAD
+// Of a forward product SPREAD and SHIFT are 1 and 0. Of the input gradient, which is the same product with dy in place of x, spread by the
+// stride, and the window turned around, STEP is 1. So every value is loaded once and meets all that it belongs to in registers.
+// Options: WIDTH, 16 or 8, it divides c; PIXELS, a multiple of SPREAD; TAPS, of a row of the window; STEP, SPREAD, SHIFT, DILATION;
+// AHEAD: the row that is a stream is asked for ahead; AROUND: the result goes around the caches; an epilogue, of y and dx.
 
 #include "width.clh"
 #include "convolution.clh"
 #include "epilogue.clh"
 #include "prefetch.clh"
+#include "stores.clh"
 
-#define PIXELS 8  // of a row, worked on at once
-#define EACH_PIXEL(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
-#define TAPS 64
+#define UNROLL __attribute__((opencl_unroll_hint))
+#define MOST_ROWS 8                                                          // of a window
+#define REACH (((PIXELS - 1) * STEP + (TAPS - 1) * DILATION - SHIFT) / SPREAD + 1)  // source pixels that a block reads
 
-/// The taps that meet the source rows of one row.
+/// Rows of the source that row o of the product reads: where their first elements lie, and the rows of the window that meet them.
 typedef struct {
-  int count, least, most;          // of `column`
-  int column[TAPS];                // that pixel 0 reads; it may lie in the padding
-  long source[TAPS], weight[TAPS]; // where pixel 0 reads, from the source's beginning; the tap's place in the weights
-} Taps;
+  int count;
+  long source[MOST_ROWS];
+  int window[MOST_ROWS];
+} Rows;
 
-/// Of row o: column q reads the source rows (o * step_y + ri - top) / spread_y at the columns (q * step_x + si * dw - left) / spread_x,
-/// where these are whole; pixel i is column phase + i * spread_x.
-inline void find_taps(Taps* taps, long image, int height, int width, int c, int r, int s, int dw, int o, int step_y, int spread_y, int spread_x,
-                      int top, int left, int turned, int phase) {
-  int count = 0;
-  taps->least = width;
-  taps->most = -width;
+inline Rows rows_read(long image, int height, int width, int c, int r, int o, int step, int spread, int top) {
+  Rows rows;
+  rows.count = 0;
   for (int ri = 0; ri < r; ++ri) {
-    const int u = o * step_y + ri - top;
-    if (u < 0 || u % spread_y || u / spread_y >= height) continue;
-    for (int si = 0; si < s; ++si) {
-      const int v = phase + si * dw - left;
-      if (v % spread_x) continue;
-      const int column = v / spread_x;
-      taps->column[count] = column;
-      taps->source[count] = ((image * height + u / spread_y) * width + column) * c;
-      taps->weight[count] = (long)(turned ? r * s - 1 - ri * s - si : ri * s + si) * c;
-      taps->least = min(taps->least, column);
-      taps->most = max(taps->most, column);
-      ++count;
-    }
+    const int u = o * step + ri - top;
+    if (u < 0 || u % spread || u / spread >= height) continue;
+    rows.source[rows.count] = (image * height + u / spread) * width * c;
+    rows.window[rows.count++] = ri;
   }
-  taps->count = count;
+  return rows;
 }
 
-/// Pixels [begin, end) read no padding; those before and after are few.
-#define INSIDE(pixels) \
-  const int room = width - 1 - taps.most; \
-  const int begin = clamp((step_x - 1 - taps.least) / step_x, 0, pixels), end = room < 0 ? begin : clamp(room / step_x + 1, begin, pixels);
-/// Runs `body` with each of the others as i, and the taps that it meets as met[0 .. count).
-#define AT_THE_EDGES(pixels, body) \
-  for (int j = 0; j < pixels - (end - begin); ++j) { \
-    const int i = j < begin ? j : end + j - begin; \
-    int met[TAPS], count = 0; \
-    for (int k = 0; k < taps.count; ++k) \
-      if (taps.column[k] + i * step_x >= 0 && taps.column[k] + i * step_x < width) met[count++] = k; \
-    for (int channel = c0; channel < c1; channel += WIDTH) { body } \
-  }
-/// The part of the newest source row that the next pixels read.
+/// Asks for what the next block reads for the first time, of the row whose first element is row[0].
 #ifdef AHEAD
-#define ASK_AHEAD(x) \
-  for (int i = 0; i < PIXELS * step_x; ++i) PREFETCH(x + newest + ((long)(first + PIXELS) * step_x + taps.most + i) * c + channel);
+#define ASK_AHEAD(row, from, count) \
+  for (int j = 0; j < (count); ++j) PREFETCH(row + min((from) + j, width - 1) * (long)c + channel);
 #else
-#define ASK_AHEAD(x)
+#define ASK_AHEAD(row, from, count)
 #endif
-#define NEWEST const long newest = taps.count ? taps.source[taps.count - 1] - (long)taps.column[taps.count - 1] * c : 0;
 
-/// Row o of `image` of the product, for the channels [c0, c1), to `to`: columns phase, phase + spread_x, ...
+/// Source pixel j of a block, 0 outside the image.
+#define INSIDE(j) LOAD(from + (j) * (long)c)
+#define AT_THE_EDGE(j) (column + (j) >= 0 && column + (j) < width ? LOAD(from + (j) * (long)c) : (real)0)
+/// Every pair of a source pixel and a tap that belongs to a pixel of the block, as MEET(at, j, s, value).
+#define EACH_MEETING(READ) \
+  UNROLL for (int j = 0; j < REACH; ++j) { \
+    const real value = READ(j); \
+    UNROLL for (int s = 0; s < TAPS; ++s) { \
+      const int reach = j * SPREAD - s * DILATION + SHIFT, at = reach / STEP; \
+      if (reach >= 0 && reach % STEP == 0 && at < PIXELS) MEET(at, s, value) \
+    } \
+  }
+
+/// Row o of `image` of the product, for the channels [c0, c1), to `to`.
+/// @param turned  the window is read backwards
 inline void product_row(__global const float* x, __global const float* weights, __global float* to, long image, int height, int width, int c,
-                        int r, int s, int dw, int columns, int o, int step_y, int step_x, int spread_y, int spread_x, int top, int left,
-                        int turned, int phase, int c0, int c1) {
-  Taps taps;
-  find_taps(&taps, image, height, width, c, r, s, dw, o, step_y, spread_y, spread_x, top, left, turned, phase);
-  const int pixels = (columns - phase + spread_x - 1) / spread_x;
-  const long pixel = (long)step_x * c, out_pixel = (long)spread_x * c;
-  to += phase * (long)c;
-  INSIDE(pixels)
-  AT_THE_EDGES(pixels, {
-    real sum = 0;
-    for (int k = 0; k < count; ++k) sum = fma(LOAD(x + taps.source[met[k]] + i * pixel + channel), LOAD(weights + taps.weight[met[k]] + channel), sum);
-    STORE(sum, to + i * out_pixel + channel);
-  })
-  NEWEST
-  for (int first = begin; first < end; first += PIXELS) {
-    // The last pixel over and over where fewer are left.
-#define PLACE(i) const int at##i = min(i, end - 1 - first);
-    EACH_PIXEL(PLACE)
+                        int r, int columns, int o, int step, int spread, int top, int left, int turned, int c0, int c1) {
+  const Rows rows = rows_read(image, height, width, c, r, o, step, spread, top);
+  for (int first = 0; first < columns; first += PIXELS) {
+    const int column = (first * STEP - left + SHIFT) / SPREAD, count = min(PIXELS, columns - first);
+    const int inside = column >= 0 && column + REACH <= width;
     for (int channel = c0; channel < c1; channel += WIDTH) {
-      ASK_AHEAD(x)
-#define BEGIN(i) real sum##i = 0;
-      EACH_PIXEL(BEGIN)
-      for (int k = 0; k < taps.count; ++k) {
-        const real weight = LOAD(weights + taps.weight[k] + channel);
-        __global const float* from = x + first * pixel + taps.source[k] + channel;
-#define ADD(i) sum##i = fma(LOAD(from + at##i * pixel), weight, sum##i);
-        EACH_PIXEL(ADD)
+      for (int k = max(0, rows.count - step); k < rows.count; ++k) { ASK_AHEAD(x + rows.source[k], column + REACH, PIXELS * STEP / SPREAD) }
+      real sum[PIXELS];
+      UNROLL for (int i = 0; i < PIXELS; ++i) sum[i] = 0;
+      for (int k = 0; k < rows.count; ++k) {
+        __global const float* from = x + rows.source[k] + column * (long)c + channel;
+        __global const float* tap = weights + (turned ? (r - rows.window[k]) * TAPS - 1 : rows.window[k] * TAPS) * (long)c + channel;
+        const long tap_step = turned ? -c : c;
+        real weight[TAPS];
+        UNROLL for (int s = 0; s < TAPS; ++s) weight[s] = LOAD(tap + s * tap_step);
+#define MEET(i, s, value) sum[i] = fma(value, weight[s], sum[i]);
+        if (inside) { EACH_MEETING(INSIDE) } else { EACH_MEETING(AT_THE_EDGE) }
+#undef MEET
       }
-#define PUT(i) STORE(sum##i, to + (first + at##i) * out_pixel + channel);
-      EACH_PIXEL(PUT)
+      __global float* out = to + first * (long)c + channel;
+      UNROLL for (int i = 0; i < PIXELS; ++i)
+        if (i < count) STORE_RESULT(sum[i], out + i * (long)c);
     }
   }
 }
@@ -113,75 +97,70 @@ inline void product_row(__global const float* x, __global const float* weights, 
   const int begin = get_group_id(1) % ranges * rows, end = min(begin + rows, all_rows); \
   const int c0 = get_group_id(0) * channels, c1 = min(c0 + channels, c);
 
+#if SPREAD == 1
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void depthwise_rows_forward(__global const float* x, __global const float* weights, __global float* y, GEOMETRY, const int rows,
                             const int channels EPILOGUE_PARAMETERS) {
   SHARE(p)
   for (int o = begin; o < end; ++o) {
     const long at = (image * p + o) * q * c;
-    product_row(x, weights, y + at, image, h, w, c, r, s, dw, q, o, sh, sw, 1, 1, ph, pw, 0, 0, c0, c1);
+    product_row(x, weights, y + at, image, h, w, c, r, q, o, sh, 1, ph, pw, 0, c0, c1);
     FINISH(y, at + c0, c, q, c0, c1 - c0)
   }
 }
 
+/// Adds what row o of dy, whose first element is dy[0], adds to the gradient [r, TAPS, c].
+inline void weight_gradient_row(__global const float* dy, __global const float* x, __global float* sums, long image, int height, int width, int c,
+                                int r, int columns, int o, int step, int top, int left, int c0, int c1) {
+  const Rows rows = rows_read(image, height, width, c, r, o, step, 1, top);
+  for (int first = 0; first < columns; first += PIXELS) {
+    const int column = first * STEP - left, count = min(PIXELS, columns - first);
+    const int inside = column >= 0 && column + REACH <= width;
+    for (int channel = c0; channel < c1; channel += WIDTH) {
+      for (int k = max(0, rows.count - step); k < rows.count; ++k) { ASK_AHEAD(x + rows.source[k], column + REACH, PIXELS * STEP) }
+      __global const float* slope = dy + first * (long)c + channel;
+#ifdef AHEAD
+      for (int i = 0; i < PIXELS; ++i) PREFETCH(slope + (PIXELS + i) * (long)c);
+#endif
+      real d[PIXELS];
+      UNROLL for (int i = 0; i < PIXELS; ++i) d[i] = i < count ? LOAD(slope + i * (long)c) : (real)0;
+      for (int k = 0; k < rows.count; ++k) {
+        __global const float* from = x + rows.source[k] + column * (long)c + channel;
+        __global float* to = sums + rows.window[k] * TAPS * (long)c + channel;
+        real part[TAPS];
+        UNROLL for (int s = 0; s < TAPS; ++s) part[s] = 0;
+#define MEET(i, s, value) part[s] = fma(value, d[i], part[s]);
+        if (inside) { EACH_MEETING(INSIDE) } else { EACH_MEETING(AT_THE_EDGE) }
+#undef MEET
+        UNROLL for (int s = 0; s < TAPS; ++s) STORE(LOAD(to + s * (long)c) + part[s], to + s * (long)c);
+      }
+    }
+  }
+}
+
+/// partial[part] = the gradient [r, TAPS, c] from rows [part * rows, part * rows + rows) of all n * p rows of dy.
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void depthwise_rows_weight_gradient(__global const float* dy, __global const float* x, __global float* partial, GEOMETRY, const int rows,
+                                    const int channels) {
+  const long begin = get_group_id(1) * (long)rows, end = min(begin + rows, (long)n * p);
+  const int c0 = get_group_id(0) * channels, c1 = min(c0 + channels, c);
+  __global float* sums = partial + get_group_id(1) * (long)r * TAPS * c;
+  for (int tap = 0; tap < r * TAPS; ++tap)
+    for (int channel = c0; channel < c1; channel += WIDTH) STORE((real)0, sums + (long)tap * c + channel);
+  for (long row = begin; row < end; ++row)
+    weight_gradient_row(dy + row * q * c, x, sums, row / p, h, w, c, r, q, row % p, sh, ph, pw, c0, c1);
+}
+#endif
+
+#if STEP == 1
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void depthwise_rows_input_gradient(__global const float* dy, __global const float* weights, __global float* dx, GEOMETRY, const int rows,
                                    const int channels EPILOGUE_PARAMETERS) {
   SHARE(h)
   for (int o = begin; o < end; ++o) {
     const long at = (image * h + o) * w * c;
-    for (int phase = 0; phase < min(sw, w); ++phase)
-      product_row(dy, weights, dx + at, image, p, q, c, r, s, dw, w, o, 1, 1, sh, sw, r - 1 - ph, (s - 1) * dw - pw, 1, phase, c0, c1);
+    product_row(dy, weights, dx + at, image, p, q, c, r, w, o, 1, sh, r - 1 - ph, (TAPS - 1) * DILATION - pw, 1, c0, c1);
     FINISH(dx, at + c0, c, w, c0, c1 - c0)
   }
 }
-
-/// Adds what row o of dy, whose first element is dy[0], adds to the gradient [r, s, c].
-inline void weight_gradient_row(__global const float* dy, __global const float* x, __global float* sums, long image, int height, int width, int c,
-                                int r, int s, int dw, int pixels, int o, int step_y, int step_x, int top, int left, int c0, int c1) {
-  Taps taps;
-  find_taps(&taps, image, height, width, c, r, s, dw, o, step_y, 1, 1, top, left, 0, 0);
-  const long pixel = (long)step_x * c;
-  INSIDE(pixels)
-  AT_THE_EDGES(pixels, {
-    const real d = LOAD(dy + (long)i * c + channel);
-    for (int k = 0; k < count; ++k) {
-      __global float* sum = sums + taps.weight[met[k]] + channel;
-      STORE(fma(LOAD(x + taps.source[met[k]] + i * pixel + channel), d, LOAD(sum)), sum);
-    }
-  })
-  NEWEST
-  for (int first = begin; first < end; first += PIXELS) {
-    const int used = min(PIXELS, end - first);
-    EACH_PIXEL(PLACE)
-    for (int channel = c0; channel < c1; channel += WIDTH) {
-      ASK_AHEAD(x)
-#ifdef AHEAD
-      for (int i = 0; i < PIXELS; ++i) PREFETCH(dy + (long)(first + PIXELS + i) * c + channel);
 #endif
-#define TAKE(i) const real d##i = i < used ? LOAD(dy + (long)(first + at##i) * c + channel) : (real)0;
-      EACH_PIXEL(TAKE)
-      for (int k = 0; k < taps.count; ++k) {
-        __global const float* from = x + first * pixel + taps.source[k] + channel;
-#define TIMES(i) LOAD(from + at##i * pixel)
-        const real even = fma(TIMES(0), d0, fma(TIMES(2), d2, fma(TIMES(4), d4, TIMES(6) * d6)));
-        const real odd = fma(TIMES(1), d1, fma(TIMES(3), d3, fma(TIMES(5), d5, TIMES(7) * d7)));
-        __global float* sum = sums + taps.weight[k] + channel;
-        STORE(LOAD(sum) + (even + odd), sum);
-      }
-    }
-  }
-}
-
-/// partial[part] = the gradient [r, s, c] from rows [part * rows, part * rows + rows) of all n * p rows of dy.
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void depthwise_rows_weight_gradient(__global const float* dy, __global const float* x, __global float* partial, GEOMETRY, const int rows,
-                                    const int channels) {
-  const long begin = get_group_id(1) * (long)rows, end = min(begin + rows, (long)n * p);
-  const int c0 = get_group_id(0) * channels, c1 = min(c0 + channels, c);
-  __global float* sums = partial + get_group_id(1) * (long)r * s * c;
-  for (int tap = 0; tap < r * s; ++tap)
-    for (int channel = c0; channel < c1; channel += WIDTH) STORE((real)0, sums + (long)tap * c + channel);
-  for (long row = begin; row < end; ++row)
-    weight_gradient_row(dy + row * q * c, x, sums, row / p, h, w, c, r, s, dw, q, row % p, sh, sw, ph, pw, c0, c1);
-}

@@ -1,0 +1,15 @@
+// Private to opencl/: buffers of devices that compute in the host's memory, in large pages.
+#pragma once
+#include <cstdint>
+
+#include "opencl/handle.h"
+
+namespace gemel::opencl {
+
+/// A buffer of `bytes` in memory of the host for which the operating system is asked to use pages of 2 MiB: a driver that allocates
+/// by itself gets small ones, whose ends stop the CPU's prefetching and whose addresses overflow its tables of translations.
+/// Whole large pages only, so that no more of the memory becomes resident than is used. Small buffers are left to the driver.
+/// @param code  as clCreateBuffer's
+MemoryHandle buffer_in_large_pages(cl_context context, std::int64_t bytes, cl_int* code);
+
+}  // namespace gemel::opencl
