@@ -34,12 +34,12 @@ std::string parameters(const OpDef& op, const Specs& in, DType out) {
   return text;
 }
 
-/// y[...] = body, with each x_i loaded from where `index(i)` says.
+/// `to` = body, with each x_i loaded from where `index(i)` says.
 template <class Index>
 std::string statement(const OpDef& op, const Specs& in, DType out, const std::string& to, Index index) {
   std::string text = "{ ";
   for (std::size_t i = 0; i < in.size(); ++i) text += fmt::format("const {} x{} = a{}[{}]; ", type_name(in[i].dtype), i, i, index(i));
-  return text + fmt::format("{}y[{}] = ({})({}); }}", op.elementwise->statements, to, type_name(out), op.elementwise->body);
+  return text + fmt::format("{}{} = ({})({}); }}", op.elementwise->statements, to, type_name(out), op.elementwise->body);
 }
 
 /// What the kernels of a folded problem have in common: their last parameters, and where row `all` (of all layers), row r of layer l,
@@ -47,35 +47,47 @@ std::string statement(const OpDef& op, const Specs& in, DType out, const std::st
 struct Rows {
   std::string parameters, begins, statement;
 };
-Rows rows_of(const OpDef& op, const Specs& in, DType out, const std::vector<bool>& constant) {
+Rows rows_of(const OpDef& op, const Specs& in, DType out, const std::string& to, const std::vector<bool>& constant) {
   Rows text;
   for (std::size_t i = 0; i < in.size(); ++i) {
     text.parameters += fmt::format(", const long l{0}, const long r{0}", i);
     text.begins += fmt::format("const long b{0} = l * l{0} + r * r{0}; ", i);
   }
-  text.statement = statement(op, in, out, "all * columns + c", [&](std::size_t i) { return fmt::format("b{}{}", i, constant[i] ? "" : " + c"); });
+  text.statement = statement(op, in, out, to, [&](std::size_t i) { return fmt::format("b{}{}", i, constant[i] ? "" : " + c"); });
   return text;
 }
 
-/// A block of rows by a block of columns for each work-item, innermost loop over columns.
+/// A block of rows by a block of columns for each work-item, innermost loop over columns. With `around` a line at a time, which is
+/// then stored around the caches.
 std::string chunk_kernel(const OpDef& op, const Specs& in, DType out, const std::vector<bool>& constant) {
-  const Rows text = rows_of(op, in, out, constant);
+  const Rows text = rows_of(op, in, out, "y[all * columns + c]", constant);
+  std::string lines;
+  if (out == DType::float32)
+    lines = fmt::format(
+        "    for (long begin = c0; around && begin < c1; begin += LINE) {{\n"
+        "      const int count = min((long)LINE, c1 - begin);\n"
+        "      float line[LINE];\n"
+        "      INDEPENDENT\n"
+        "      for (int j = 0; j < count; ++j) {{ const long c = begin + j; {} }}\n"
+        "      store_around(line, y + all * columns + begin, count);\n"
+        "    }}\n",
+        rows_of(op, in, out, "line[j]", constant).statement);
   return fmt::format(
-      "__kernel void {}({}, const long layers, const long rows, const long columns, const long row_block, const long column_block{}) {{\n"
+      "__kernel void {}({}, const long layers, const long rows, const long columns, const long row_block, const long column_block, const int around{}) {{\n"
       "  const long c0 = get_global_id(0) * column_block, c1 = min(c0 + column_block, columns);\n"
       "  const long first = get_global_id(1) * row_block, last = min(first + row_block, layers * rows);\n"
       "  long l = first / rows, r = first % rows;\n"
       "  for (long all = first; all < last; ++all) {{\n"
-      "    {}\n"
-      "    GEMEL_INDEPENDENT\n"
-      "    for (long c = c0; c < c1; ++c) {}\n"
+      "    {}\n{}"
+      "    INDEPENDENT\n"
+      "    for (long c = c0; c < (around ? c0 : c1); ++c) {}\n"
       "    if (++r == rows) {{ r = 0; ++l; }}\n"
       "  }}\n}}\n",
-      pattern_name(op.name, "chunk", constant), parameters(op, in, out), text.parameters, text.begins, text.statement);
+      pattern_name(op.name, "chunk", constant), parameters(op, in, out), text.parameters, text.begins, lines, text.statement);
 }
 
 std::string item_kernel(const OpDef& op, const Specs& in, DType out, const std::vector<bool>& constant) {
-  const Rows text = rows_of(op, in, out, constant);
+  const Rows text = rows_of(op, in, out, "y[all * columns + c]", constant);
   return fmt::format(
       "__kernel void {}({}, const long layers, const long rows, const long columns{}) {{\n"
       "  const long c = get_global_id(0);\n"
@@ -103,7 +115,7 @@ std::string general_kernel(const OpDef& op, const Specs& in, DType out) {
       "__kernel void {}_general({}, const long n{}) {{\n  const long i = get_global_id(0);\n  if (i >= n) return;\n"
       "  long rest = i;{}\n{}  {}\n}}\n",
       op.name, parameters(op, in, out), extents, offsets, steps,
-      statement(op, in, out, "i", [](std::size_t k) { return fmt::format("o{}", k); }));
+      statement(op, in, out, "y[i]", [](std::size_t k) { return fmt::format("o{}", k); }));
 }
 
 Specs scalars_of(std::span<const Spec> in) {
@@ -114,9 +126,7 @@ Specs scalars_of(std::span<const Spec> in) {
 
 using Form = std::string (*)(const OpDef&, const Specs& in, DType out, const std::vector<bool>& constant);
 
-constexpr const char* kPrelude =
-    "#ifdef __clang__\n#define GEMEL_INDEPENDENT _Pragma(\"clang loop vectorize(assume_safety)\")\n#else\n"
-    "#define GEMEL_INDEPENDENT\n#endif\n";
+constexpr const char* kPrelude = "#include \"stores.clh\"\n#include \"exponential.clh\"\n";
 
 /// An operator's kernels of one form, for every set of inputs that hold one value a row: one program, built when first used.
 /// Small programs: a whole family at once would cost the first step some seconds.
@@ -176,6 +186,7 @@ void launch_chunks(Launch& l) {
   const std::int64_t column_block = f.columns > 2 * kChunkElements ? kChunkElements : f.columns;
   const std::int64_t row_block = std::max<std::int64_t>(1, kChunkElements / std::max<std::int64_t>(1, f.columns));
   for (std::int64_t v : {f.layers, f.rows, f.columns, row_block, column_block}) arguments.emplace_back(v);
+  arguments.emplace_back(std::int32_t{l.out_spec(0).dtype == DType::float32 && l.leaves_the_caches()});
   add_strides(arguments, f);
   l.device().run(folded_kernel(l, "chunk", chunk_kernel, f),
                  opencl::range2({f.columns ? ceil_div(f.columns, column_block) : 0, ceil_div(f.layers * f.rows, row_block)}, {1, 1}), arguments);
@@ -205,7 +216,7 @@ void launch_general(Launch& l) {
   }
   const OpDef& op = l.problem().op;
   opencl::Kernel& kernel =
-      kernel_of(l, "general", op.name + "_general", [&](const Specs& in, DType out) { return general_kernel(op, in, out); });
+      kernel_of(l, "general", op.name + "_general", [&](const Specs& in, DType out) { return kPrelude + general_kernel(op, in, out); });
   l.device().run(kernel, opencl::range1(round_up(n, kGroup), kGroup), arguments);
 }
 

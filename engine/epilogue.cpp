@@ -35,7 +35,7 @@ std::string text_of(const Elementwise& e, const Specs& inputs, const std::vector
     further += fmt::format(", const float epilogue_s{}", s);
     passed += fmt::format(", epilogue_s{}", s);
   }
-  return fmt::format("float epilogue({}, const long i, const long c{}) {{\n{}  {}return (float)({});\n}}\n", product, parameters, loads,
+  return fmt::format("#include \"exponential.clh\"\nfloat epilogue({}, const long i, const long c{}) {{\n{}  {}return (float)({});\n}}\n", product, parameters, loads,
                      e.statements, e.body) +
          fmt::format("#define EPILOGUE_PARAMETERS {}\n#define EPILOGUE(v, i, c) epilogue(v, epilogue_first + (i), c{})\n", further, passed);
 }
@@ -71,6 +71,7 @@ std::shared_ptr<const OpDef> epilogue_record(const OpDef& product, const OpDef& 
   op->attributes = product.attributes;
   op->infer = product.infer;  // no product looks beyond its own inputs
   op->cost = cost;
+  op->writes = product.writes;
   op->epilogue = Epilogue{&product, text_of(e, inputs, reach), e.scalars, e.flops};
   for (const std::string& s : op->epilogue->scalars) op->attributes.push_back({s.c_str(), Type::real, "of the elementwise operator"});
   op->variants = product.variants;

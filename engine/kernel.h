@@ -28,6 +28,9 @@ class Launch {
   opencl::Device& device() const { return device_; }
   const opencl::DeviceProfile& profile() const { return device_.profile(); }
 
+  /// Whether output 0 is larger than the device's caches, so that it has left them before anyone reads it, and replaces no input.
+  bool leaves_the_caches() const;
+
   /// What a fused record appends to the product: the text for its last kernel, "" where there is nothing.
   std::string_view epilogue_text() const { return problem_.op.epilogue ? std::string_view(problem_.op.epilogue->text) : ""; }
   /// That kernel's further arguments. @param first  element of the output where what the kernel writes begins

@@ -113,20 +113,22 @@ void ProgramCache::store(const std::string& source, const std::string& options, 
   if (!out || error) std::filesystem::remove(beside, error);
 }
 
-std::string embedded_source(std::string_view file) {
-  for (const KernelSource& s : kernel_sources()) {
-    if (s.file != file) continue;
-    std::istringstream in{std::string(s.text)};
-    std::string out;
-    for (std::string line; std::getline(in, line);) {
-      const auto quote = line.find('"');
-      if (line.rfind("#include", 0) == 0 && quote != std::string::npos)
-        out += embedded_source(line.substr(quote + 1, line.find('"', quote + 1) - quote - 1));
-      else
-        out += line + "\n";
-    }
-    return out;
+std::string with_includes(std::string_view text) {
+  std::istringstream in{std::string(text)};
+  std::string out;
+  for (std::string line; std::getline(in, line);) {
+    const auto quote = line.find('"');
+    if (line.rfind("#include", 0) == 0 && quote != std::string::npos)
+      out += embedded_source(line.substr(quote + 1, line.find('"', quote + 1) - quote - 1));
+    else
+      out += line + "\n";
   }
+  return out;
+}
+
+std::string embedded_source(std::string_view file) {
+  for (const KernelSource& s : kernel_sources())
+    if (s.file == file) return with_includes(s.text);
   throw InternalError(fmt::format("kernels: no embedded source is called {}", file));
 }
 

@@ -34,7 +34,9 @@ class ProgramCache {
   std::string device_;
 };
 
-/// An embedded source with its #include lines replaced by the embedded files they name. @throws InternalError if missing
+/// A source with its #include lines replaced by the embedded files that they name. @throws InternalError if one is missing
+std::string with_includes(std::string_view text);
+/// An embedded file's, likewise.
 std::string embedded_source(std::string_view file);
 
 /// Builds, from the cache where it holds the program. @throws DeviceError with the build log

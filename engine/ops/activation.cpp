@@ -115,18 +115,20 @@ const OpDef& relu6_gradient_def() {
 const OpDef& silu_def() {
   static const OpDef def = unary_record<"silu">(
       {.doc = "x sigmoid(x), also called swish.",
-       .body = "x0 / (1.0f + exp(-x0))",
+       .body = "x0 / (1.0f + exponential(-x0))",
        .reference = of_reals<[](double x) { return x / (1 + std::exp(-x)); }>,
        .gradient = [](const Backward& b) -> Values { return {silu_gradient(b.gradient(0), b.input(0))}; },
        .reads = {inputs(0)}});
   return def;
 }
 
+#define SILU_E "exponential(fmin(-x1, 87.0f))"
 const OpDef& silu_gradient_def() {
   // f' = s (1 + x (1 - s)),  f'' = s (1 - s) (2 + x (1 - 2 s)),  where s = sigmoid(x)
   static const OpDef def = derivative_record<"silu_gradient", Fill{}>(
       {.doc = "dy times the derivative of silu at u.",
-       .body = "x0 / (1.0f + exp(-x1)) * (1.0f + x1 / (1.0f + exp(x1)))",
+       // With e = exp(-u): 1 - s would lose what is left of it where u is large, e s does not. Compilers compute e once.
+       .body = "x0 / (1.0f + " SILU_E ") * (1.0f + x1 * (" SILU_E " / (1.0f + " SILU_E ")))",
        .reference = derivative_of_reals<[](double dy, double u) { return dy / (1 + std::exp(-u)) * (1 + u / (1 + std::exp(u))); }>,
        .gradient = [](const Backward& b) -> Values {
          const Value g = b.gradient(0), x = b.input(1);
@@ -179,7 +181,7 @@ const OpDef& gelu_gradient_def() {
   // f' = Phi(x) + x phi(x),  f'' = phi(x) (2 - x x),  where phi(x) = exp(-x x / 2) / sqrt(2 pi)
   static const OpDef def = derivative_record<"gelu_gradient", Fill{}>(
       {.doc = "dy times the derivative of gelu at u.",
-       .body = "x0 * (0.5f * erfc(-x1 * M_SQRT1_2_F) + x1 * 0.3989422804f * exp(-0.5f * x1 * x1))",
+       .body = "x0 * (0.5f * erfc(-x1 * M_SQRT1_2_F) + x1 * 0.3989422804f * exponential(-0.5f * x1 * x1))",
        .reference = derivative_of_reals<[](double dy, double u) {
          return dy * (0.5 * std::erfc(-u / std::numbers::sqrt2) + u * kInvSqrt2Pi * std::exp(-0.5 * u * u));
        }>,

@@ -13,7 +13,7 @@
 namespace gemel {
 namespace {
 
-constexpr const char* kFile = "batch_norm.cl";
+constexpr const char *kFile = "batch_norm.cl", *kPassFile = "batch_norm_pass.cl";
 
 Axes leading_axes(const Shape& x) {
   Axes axes(at(x.rank() - 1));
@@ -189,7 +189,7 @@ void launch_forward(Launch& l) {
   l.run(kFile, "batch_norm_statistics", channel_range(s.channels),
         {memory.parts(l.workspace()), l.in(1), l.in(3), l.in(4), l.out(1), l.out(2), scale, s.rows, s.channels, s.spans, s.span_rows,
          static_cast<float>(l.attributes().real("momentum")), static_cast<float>(l.attributes().real("eps"))});
-  run_over_rows(l, kFile, "batch_norm_apply", mapping, columns, {l.in(0), l.out(1), scale, l.in(2), l.out(0)});
+  run_over_rows(l, kPassFile, "batch_norm_apply", mapping, columns, {l.in(0), l.out(1), scale, l.in(2), l.out(0)});
 }
 
 std::int64_t scale_bytes(const Problem& p, const opencl::DeviceProfile&) { return p.inputs[1].bytes(); }
@@ -198,7 +198,7 @@ void launch_inference(Launch& l) {
   const Columns columns = columns_of(l.in_shape(0));
   l.run(kFile, "batch_norm_running_scale", channel_range(columns.channels),
         {l.in(1), l.in(4), l.workspace(), columns.channels, static_cast<float>(l.attributes().real("eps"))});
-  run_over_rows(l, kFile, "batch_norm_apply", mapping, columns, {l.in(0), l.in(3), l.workspace(), l.in(2), l.out(0)});
+  run_over_rows(l, kPassFile, "batch_norm_apply", mapping, columns, {l.in(0), l.in(3), l.workspace(), l.in(2), l.out(0)});
 }
 
 template <Mapping mapping>
@@ -214,7 +214,7 @@ void launch_backward(Launch& l) {
   run_spans(l, kFile, "batch_norm_sums", mapping, s, memory, {l.in(0), l.in(1), l.in(3)});
   l.run(kFile, "batch_norm_totals", channel_range(s.channels),
         {memory.parts(l.workspace()), l.in(2), l.in(4), l.out(1), l.out(2), line, s.rows, s.channels, s.spans});
-  run_over_rows(l, kFile, "batch_norm_slope", mapping, columns, {l.in(0), l.in(1), l.in(3), line, l.out(0)});
+  run_over_rows(l, kPassFile, "batch_norm_slope", mapping, columns, {l.in(0), l.in(1), l.in(3), line, l.out(0)});
 }
 
 using Bytes = std::int64_t (*)(const Problem&, const opencl::DeviceProfile&);
@@ -254,6 +254,7 @@ const OpDef& batch_norm_def() {
       .gradient_reads = {inputs(0, 1) | outputs(1, 2), inputs(0, 1) | outputs(1, 2), inputs(0, 1) | outputs(1, 2), nothing},
       .writes = {3, 4},
       .may_reuse = {{0, 0}},
+      .takes_epilogue = true,
       .variants = variants(forward_bytes<Mapping::tile>, launch_forward<Mapping::tile>, forward_bytes<Mapping::rows>, launch_forward<Mapping::rows>),
       .samples = [] {
         std::vector<Sample> out;
@@ -284,6 +285,7 @@ const OpDef& batch_norm_inference_def() {
       .gradient = inference_gradient,
       .gradient_reads = {inputs(1, 4), inputs(0, 3, 4), nothing, inputs(1, 4), inputs(0, 1, 3, 4)},
       .may_reuse = {{0, 0}},
+      .takes_epilogue = true,
       .variants = variants(scale_bytes, launch_inference<Mapping::tile>, scale_bytes, launch_inference<Mapping::rows>),
       .samples = [] {
         std::vector<Sample> out;

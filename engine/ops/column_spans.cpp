@@ -60,7 +60,9 @@ void run_over_rows(Launch& l, const char* file, const std::string& name, Mapping
   const bool tile = mapping == Mapping::tile;
   const std::int64_t run_rows = tile ? std::max(kTileRows, ceil_div(rows, opencl::kMostGroups)) : ceil_div(kRunElements, std::max<std::int64_t>(1, channels));
   for (std::int64_t v : {rows, channels, run_rows}) arguments.emplace_back(v);
-  l.device().run(l.device().kernel(file, name + (tile ? "_tile" : "_rows")),
+  if (!tile) arguments.emplace_back(std::int32_t{l.leaves_the_caches()});
+  for (opencl::Argument& argument : l.epilogue_arguments()) arguments.push_back(std::move(argument));
+  l.device().run(l.device().kernel(file, name + (tile ? "_tile" : "_rows"), {}, l.epilogue_text()),
                  tile ? tile_range(channels, ceil_div(rows, run_rows)) : opencl::range1(channels ? ceil_div(rows, run_rows) : 0, 1), arguments);
 }
 

@@ -47,7 +47,7 @@ class SpanMemory {
 /// Enqueues the reduction FILE's NAME_rows or NAME_tile; `first` are its leading arguments.
 void run_spans(Launch& l, const char* file, const std::string& name, Mapping mapping, const Spans& spans, const SpanMemory& memory,
                std::vector<opencl::Argument> first);
-/// Enqueues an elementwise pass FILE's NAME_rows or NAME_tile over runs of rows.
+/// Enqueues an elementwise pass FILE's NAME_rows or NAME_tile over runs of rows, with what a fused record appends.
 void run_over_rows(Launch& l, const char* file, const std::string& name, Mapping mapping, const Columns& columns,
                    std::vector<opencl::Argument> first);
 /// One work-item a channel.

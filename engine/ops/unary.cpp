@@ -44,7 +44,7 @@ const OpDef& sign_def() {
 
 const OpDef& exp_def() {
   static const OpDef def = unary_record<"exp">({.doc = "e to the power of x.",
-                                                .body = "exp(x0)",
+                                                .body = "exponential(x0)",
                                                 .reference = of_reals<[](double x) { return std::exp(x); }>,
                                                 .gradient = [](const Backward& b) -> Values { return {b.gradient(0) * b.output(0)}; },
                                                 .reads = {outputs(0)}});
@@ -146,7 +146,7 @@ const OpDef& tanh_def() {
 const OpDef& sigmoid_def() {
   static const OpDef def = unary_record<"sigmoid">(
       {.doc = "1 / (1 + exp(-x)).",
-       .body = "1.0f / (1.0f + exp(-x0))",
+       .body = "1.0f / (1.0f + exponential(-x0))",
        .reference = of_reals<[](double x) { return 1 / (1 + std::exp(-x)); }>,
        .gradient = [](const Backward& b) -> Values { return {b.gradient(0) * (b.output(0) - square(b.output(0)))}; },
        .reads = {outputs(0)}});

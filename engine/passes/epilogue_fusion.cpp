@@ -1,6 +1,7 @@
-// Epilogue fusion: the elementwise operator, or the fused chain, that follows a product (convolution, matrix product) is
-// computed by the product's kernel, on each part of its output as soon as it is made. The product must have no other user, and moves to where
-// the elementwise operator was; what else that reads has the product's shape, or is one value a column or for all.
+// Epilogue fusion: the elementwise operator, or the fused chain, that follows a product (convolution, matrix product, batch
+// normalisation) is computed by the product's kernel, on each part of its output as soon as it is made. That output must have no other user,
+// and the product moves to where the elementwise operator was; what else that reads has the product's shape, or is one value a column or
+// for all.
 // It is done only where dispatch computes the fused record by the variant that it takes for the product alone.
 #include <algorithm>
 
@@ -67,8 +68,20 @@ class EpilogueFusion {
     const int made = maker_[at(use.slot)];
     if (made < 0 || usage_[at(use.slot)].uses != 1 || usage_[at(use.slot)].lasts || use.offset != 0) return false;
     const auto& product = program_.code[at(made)];
-    return product.op->takes_epilogue && same_matrix(product.outputs[0].spec, program_.code[consumer].outputs[0].spec) &&
-           use.spec.elements() == product.outputs[0].spec.elements() && !written_between(program_, at(made), consumer, product);
+    return product.op->takes_epilogue && use.slot == product.outputs[0].slot && same_matrix(product.outputs[0].spec, program_.code[consumer].outputs[0].spec) &&
+           use.spec.elements() == product.outputs[0].spec.elements() && may_move(at(made), consumer);
+  }
+
+  /// Nothing between reads what the product makes or writes, or writes what it reads.
+  bool may_move(std::size_t product, std::size_t to) const {
+    const auto& moved = program_.code[product];
+    std::vector<int> made;
+    for (const auto& u : moved.outputs) made.push_back(u.slot);
+    for (int w : moved.op->writes) made.push_back(moved.inputs[at(w)].slot);
+    for (std::size_t i = product + 1; i < to; ++i)
+      for (const auto& u : program_.code[i].inputs)
+        if (std::find(made.begin(), made.end(), u.slot) != made.end()) return false;
+    return !written_between(program_, product, to, moved);
   }
 
   std::optional<Program::Instruction> fusion_of(const Program::Instruction& product, const Program::Instruction& elementwise, std::size_t k) const {

@@ -5,6 +5,7 @@
 // (or its two sums) in `parts` [2, spans, C]; spans are then combined in order, by one work-item a channel.
 // Squared deviations come from the mean of a small block of rows, and blocks are merged by Chan's formula: no digits are
 // lost where the mean is far from 0. Values are counted from their span's first row.
+// y and dx are computed in batch_norm_pass.cl.
 // Source: T. F. Chan et al., Updating formulae ..., COMPSTAT 1982, eq. 2.1.
 // Mapping: _rows: a span or a run of rows for each work-item, loops along the contiguous channels (CPUs).
 //          _tile: a group of WIDTH channels x LANES rows (GPUs).
@@ -125,27 +126,6 @@ __kernel void batch_norm_running_scale(__global const float* gamma, __global con
   if (c < C) scale[c] = gamma[c] / sqrt(running_var[c] + eps);
 }
 
-// x and y may be the same memory.
-__kernel void batch_norm_apply_rows(__global const float* x, __global const float* restrict mean, __global const float* restrict scale,
-                                    __global const float* restrict beta, __global float* y, const long rows, const long C,
-                                    const long run_rows) {
-  const long first = get_global_id(0) * run_rows, last = min(first + run_rows, rows);
-  for (long r = first; r < last; ++r) {
-    INDEPENDENT
-    for (long c = 0; c < C; ++c) y[r * C + c] = (x[r * C + c] - mean[c]) * scale[c] + beta[c];
-  }
-}
-
-__kernel TILE_GROUP void batch_norm_apply_tile(__global const float* x, __global const float* mean, __global const float* scale,
-                                               __global const float* beta, __global float* y, const long rows, const long C,
-                                               const long run_rows) {
-  const long c = get_global_id(0);
-  if (c >= C) return;
-  const long first = get_group_id(1) * run_rows, last = min(first + run_rows, rows);
-  const float m = mean[c], s = scale[c], b = beta[c];
-  for (long r = first + get_local_id(1); r < last; r += LANES) y[r * C + c] = (x[r * C + c] - m) * s + b;
-}
-
 // ---- backward: parts are sum dy and sum dy (x - mean)
 
 __kernel void batch_norm_sums_rows(__global const float* restrict dy, __global const float* restrict x, __global const float* restrict mean,
@@ -230,27 +210,4 @@ __kernel void batch_norm_totals(__global const float* parts, __global const floa
   line[c] = plain / rows;
   line[C + c] = weighted * inverse[c] * inverse[c] / rows;
   line[2 * C + c] = gamma[c] * inverse[c];
-}
-
-// dy and dx may be the same memory.
-__kernel void batch_norm_slope_rows(__global const float* dy, __global const float* restrict x, __global const float* restrict mean,
-                                    __global const float* restrict line, __global float* dx, const long rows, const long C,
-                                    const long run_rows) {
-  const long first = get_global_id(0) * run_rows, last = min(first + run_rows, rows);
-  for (long r = first; r < last; ++r) {
-    INDEPENDENT
-    for (long c = 0; c < C; ++c)
-      dx[r * C + c] = line[2 * C + c] * (dy[r * C + c] - line[c] - (x[r * C + c] - mean[c]) * line[C + c]);
-  }
-}
-
-__kernel TILE_GROUP void batch_norm_slope_tile(__global const float* dy, __global const float* restrict x, __global const float* mean,
-                                               __global const float* line, __global float* dx, const long rows, const long C,
-                                               const long run_rows) {
-  const long c = get_global_id(0);
-  if (c >= C) return;
-  const long first = get_group_id(1) * run_rows, last = min(first + run_rows, rows);
-  const float m = mean[c], shift = line[c], slope = line[C + c], scale = line[2 * C + c];
-  for (long r = first + get_local_id(1); r < last; r += LANES)
-    dx[r * C + c] = scale * (dy[r * C + c] - shift - (x[r * C + c] - m) * slope);
 }

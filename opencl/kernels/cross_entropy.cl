@@ -1,5 +1,5 @@
 // Cross-entropy of softmax(x) against targets t, a mean over rows:
-//   loss = 1/N sum_r sum_j t[r, j] (log sum_k exp(x[r, k] - top_r) - (x[r, j] - top_r)),   top_r = max x[r, :]
+//   loss = 1/N sum_r sum_j t[r, j] (log sum_k exponential(x[r, k] - top_r) - (x[r, j] - top_r)),   top_r = max x[r, :]
 //   dx[r, j] = (p[r, j] sum_k t[r, k] - t[r, j]) d / N,   p = softmax(x)
 // Targets: t[r, j] = keep * label + rest with keep = 1 - smoothing and rest = smoothing / C; a label is a class for each row,
 // or with SOFT a row of shares. A class out of range makes the row's loss and gradient 0 and sets the error word.
@@ -80,7 +80,7 @@ void cross_entropy_group(__global const float* x, __global const LABEL* labels, 
   float top = -INFINITY, total = 0;
   for (long j = me; j < n; j += GROUP) top = fmax(top, row[j]);
   top = group_max(shared, top);
-  for (long j = me; j < n; j += GROUP) total += exp(row[j] - top);
+  for (long j = me; j < n; j += GROUP) total += exponential(row[j] - top);
   total = group_sum(shared, total);
   const float mass = group_sum(shared, lane_mass(labels, r, n, keep, rest, me));
   const float dot = group_sum(shared, lane_targets(labels, row, r, n, top, keep, rest, me));
@@ -130,9 +130,9 @@ void cross_entropy_backward_group(__global const float* d, __global const float*
   float top = -INFINITY, total = 0;
   for (long j = me; j < n; j += GROUP) top = fmax(top, from[j]);
   top = group_max(shared, top);
-  for (long j = me; j < n; j += GROUP) total += exp(from[j] - top);
+  for (long j = me; j < n; j += GROUP) total += exponential(from[j] - top);
   total = group_sum(shared, total);
   const float scale = group_sum(shared, lane_mass(labels, r, n, keep, rest, me)) / total;
   for (long j = me; j < n; j += GROUP)
-    to[j] = (exp(from[j] - top) * scale - (keep * share(labels, r, n, j) + rest)) * step;
+    to[j] = (exponential(from[j] - top) * scale - (keep * share(labels, r, n, j) + rest)) * step;
 }

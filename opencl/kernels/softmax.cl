@@ -1,4 +1,4 @@
-// Softmax:   y[i] = exp(x[i] - max x) / sum_j exp(x[j] - max x);   with `logarithm`, the logarithm of it.
+// Softmax:   y[i] = exponential(x[i] - max x) / sum_j exponential(x[j] - max x);   with `logarithm`, the logarithm of it.
 // Layout: x as [outer, n, inner], normalised along n.
 // softmax_rows: inner = 1, each work-item does `chunk` rows, eight lanes wide.   softmax_group: a group of 64 items for each
 // (outer, inner).   softmax_any: one work-item for each (outer, inner).
@@ -31,12 +31,12 @@ void softmax_group(__global const float* x, __global float* y, const long n, con
   float top = -INFINITY, total = 0;
   for (long j = me; j < n; j += GROUP) top = fmax(top, x[base + j * inner]);
   top = group_max(shared, top);
-  for (long j = me; j < n; j += GROUP) total += exp(x[base + j * inner] - top);
+  for (long j = me; j < n; j += GROUP) total += exponential(x[base + j * inner] - top);
   total = group_sum(shared, total);
   const float scale = 1 / total, shift = log(total);
   for (long j = me; j < n; j += GROUP) {
     const float d = x[base + j * inner] - top;
-    y[base + j * inner] = logarithm ? d - shift : exp(d) * scale;
+    y[base + j * inner] = logarithm ? d - shift : exponential(d) * scale;
   }
 }
 
@@ -49,12 +49,12 @@ __kernel void softmax_any(__global const float* x, __global float* y, const long
   for (long begin = 0; begin < n; begin += ROW_BLOCK) {
     const long end = min(begin + ROW_BLOCK, n);
     float part = 0;
-    for (long j = begin; j < end; ++j) part += exp(x[base + j * inner] - top);
+    for (long j = begin; j < end; ++j) part += exponential(x[base + j * inner] - top);
     total += part;
   }
   const float scale = 1 / total, shift = log(total);
   for (long j = 0; j < n; ++j) {
     const float d = x[base + j * inner] - top;
-    y[base + j * inner] = logarithm ? d - shift : exp(d) * scale;
+    y[base + j * inner] = logarithm ? d - shift : exponential(d) * scale;
   }
 }
