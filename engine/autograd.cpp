@@ -15,9 +15,8 @@
 namespace gemel {
 
 Backward::Backward(std::shared_ptr<Node> node, Values gradients, std::vector<bool> wants, Session& session,
-                   bool differentiable)
-    : node_(std::move(node)), gradients_(std::move(gradients)), wants_(std::move(wants)), session_(session),
-      differentiable_(differentiable) {}
+                   Tape tape)
+    : node_(std::move(node)), gradients_(std::move(gradients)), wants_(std::move(wants)), session_(session), tape_(tape) {}
 
 const Value& Backward::gradient(int o) const {
   if (!has_gradient(o)) throw InternalError(node_->op->name + ": no gradient arrived for output " + std::to_string(o));
@@ -37,12 +36,12 @@ Value Backward::fresh(const Node::Saved& saved, const char* what, int i) const {
 
 Value Backward::input(int i) const {
   Value v = fresh(node_->inputs[at(i)], "input", i);
-  return differentiable_ ? v : v.detached();
+  return tape_ == Tape::extend ? v : v.detached();
 }
 
 Value Backward::output(int i) const {
   Value v = fresh(node_->outputs[at(i)], "output", i);
-  return differentiable_ ? v.with_node(node_, i) : v.detached();
+  return tape_ == Tape::extend ? v.with_node(node_, i) : v.detached();
 }
 
 namespace {
@@ -213,7 +212,7 @@ void step_back(Visit visit, Visits& visits, Targets& targets, Session& session, 
   Values found(node.inputs.size());
   if (arrived) {
     const PathScope path(session, node.scope);
-    const Backward call(visit.node, std::move(visit.gradients), wants, session, tape == Tape::extend);
+    const Backward call(visit.node, std::move(visit.gradients), wants, session, tape);
     found = node.rule ? node.rule(call) : node.op->gradient(call);
     check_found(node, found);
   }

@@ -9,10 +9,13 @@
 
 namespace gemel {
 
+/// What becomes of the history: let it go; keep it for another pass; keep it and record this pass too.
+enum class Tape { release, retain, extend };
+
 /// A gradient rule's view of one node.
 class Backward {
  public:
-  Backward(std::shared_ptr<Node> node, Values gradients, std::vector<bool> wants, Session& session, bool differentiable);
+  Backward(std::shared_ptr<Node> node, Values gradients, std::vector<bool> wants, Session& session, Tape tape);
   bool wants(int input) const { return wants_[static_cast<std::size_t>(input)]; }
   bool has_gradient(int output) const { return static_cast<bool>(gradients_[static_cast<std::size_t>(output)]); }
   /// @throws InternalError if none arrived
@@ -27,6 +30,8 @@ class Backward {
   int output_count() const { return static_cast<int>(node_->outputs.size()); }
   const Attributes& attributes() const { return node_->attributes; }
   Session& session() const { return session_; }
+  /// Of the pass that is under way.
+  Tape tape() const { return tape_; }
 
  private:
   Value fresh(const Node::Saved& saved, const char* what, int i) const;
@@ -34,11 +39,8 @@ class Backward {
   Values gradients_;
   std::vector<bool> wants_;
   Session& session_;
-  bool differentiable_;
+  Tape tape_;
 };
-
-/// What becomes of the history: let it go; keep it for another pass; keep it and record this pass too.
-enum class Tape { release, retain, extend };
 
 /// Called as soon as the gradient of inputs[index] is complete; it may be written in place.
 using GradientReady = std::function<void(std::size_t index, Value& gradient)>;

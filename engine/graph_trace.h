@@ -33,8 +33,8 @@ class GraphTrace : public Trace {
   void name_slot(const Value& value, const std::string& name);
   /// Whether the program makes or knows the value.
   bool knows(const Value& value) const { return slot_of_.count(value.storage()) != 0; }
-  /// Instructions (by index) that all that are recorded from now on run after; returns those in force before.
-  std::vector<int> run_after(std::vector<int> instructions);
+  std::size_t instructions() const override { return program_.code.size(); }
+  std::vector<int> run_after(std::vector<int> instructions) override;
 
   const Program& program() const { return program_; }
   const std::string& name() const { return *name_; }

@@ -25,7 +25,7 @@ struct Program {
     Attributes attributes;
     std::vector<Use> inputs, outputs;
     std::string scope;               // path of the module that applied it
-    std::vector<int> after;          // instructions (by index at capture) that must run before, beyond what data says
+    std::vector<int> after;          // instructions (by index) that must run before, beyond what data says; until passes have run
     std::shared_ptr<const void> owner;   // keeps a record made for this program alive (fusion, custom functions)
   };
   struct Slot {

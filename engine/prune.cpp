@@ -47,11 +47,13 @@ Pruned prune(const Program& program, const Wanted& wanted) {
       out.program.inputs.push_back(program.inputs[i]);
       out.inputs.push_back(i);
     }
+  std::vector<int> moved(program.code.size(), -1);
   for (std::size_t i = 0; i < program.code.size(); ++i)
     if (needed.instructions[i]) {
+      moved[i] = static_cast<int>(out.program.code.size());
       out.program.code.push_back(program.code[i]);
       auto& step = out.program.code.back();
-      step.after.clear();
+      for (int& before : step.after) before = moved[at(before)];
       renumber(step.inputs);
       renumber(step.outputs);
     }

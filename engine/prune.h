@@ -14,7 +14,7 @@ struct Wanted {
 };
 
 struct Pruned {
-  Program program;                  // slots renumbered; `after` is honoured by the order and then empty
+  Program program;                  // slots and instructions renumbered
   std::vector<std::size_t> inputs;  // which inputs of the whole program these are
 };
 

@@ -23,19 +23,13 @@ std::shared_ptr<Node> record(Session& session, const OpDef& op, const Attributes
                              const Values& out) {
   if (!op.gradient || !session.gradients_enabled()) return nullptr;
   if (std::none_of(in.begin(), in.end(), [](const Value& v) { return v.wants_gradient(); })) return nullptr;
-  auto node = std::make_shared<Node>();
-  node->op = &op;
+  auto node = new_node(session, op, in, out);
   node->attributes = attributes;
-  node->order = session.next_node();
-  node->scope = session.scope();
   const Reads reads = reads_of(op, in);
-  Trace& trace = session.trace();
-  node->inputs.reserve(in.size());
-  node->outputs.reserve(out.size());
   for (std::size_t i = 0; i < in.size(); ++i)
-    node->inputs.push_back({bit(reads.inputs, i) ? in[i] : in[i].without_storage(), trace.version(in[i].storage())});
+    if (bit(reads.inputs, i)) node->inputs[i].value = in[i];
   for (std::size_t o = 0; o < out.size(); ++o)
-    node->outputs.push_back({bit(reads.outputs, o) ? out[o] : out[o].without_storage(), trace.version(out[o].storage())});
+    if (bit(reads.outputs, o)) node->outputs[o].value = out[o];
   return node;
 }
 
@@ -87,6 +81,19 @@ Specs specs_of(std::span<const Value> values) {
   out.reserve(values.size());
   for (const Value& v : values) out.push_back(v.spec());
   return out;
+}
+
+std::shared_ptr<Node> new_node(Session& session, const OpDef& op, const Values& in, const Values& out) {
+  auto node = std::make_shared<Node>();
+  node->op = &op;
+  node->order = session.next_node();
+  node->scope = session.scope();
+  Trace& trace = session.trace();
+  node->inputs.reserve(in.size());
+  node->outputs.reserve(out.size());
+  for (const Value& v : in) node->inputs.push_back({v.without_storage(), trace.version(v.storage())});
+  for (const Value& v : out) node->outputs.push_back({v.without_storage(), trace.version(v.storage())});
+  return node;
 }
 
 Value leaf(const Value& value) {

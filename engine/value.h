@@ -102,6 +102,9 @@ struct Node {
 
 Specs specs_of(std::span<const Value> values);
 
+/// The history of one application, for the module that is running: its edges, with nothing kept for its gradient.
+std::shared_ptr<Node> new_node(Session& session, const OpDef& op, const Values& inputs, const Values& outputs);
+
 /// A tensor with the same storage that wants a gradient and has no history.
 Value leaf(const Value& value);
 

@@ -1,5 +1,6 @@
 // Common subexpressions: equal operators with equal attributes on equal contents. (slot, version) names one content, so an
-// expression over a parameter before its update is not the one after it. Draws and writes are never merged.
+// expression over a parameter before its update is not the one after it. Draws and writes are never merged. Nor is what has to
+// run after another instruction with what need not: a recomputation would be undone, and its memory with it.
 #include <map>
 
 #include "engine/base/span.h"
@@ -12,6 +13,7 @@ std::string key_of(const Program::Instruction& step) {
   std::string key = step.op->name + "{" + to_string(step.attributes) + "}";
   for (const auto& u : step.inputs)
     key += "|" + std::to_string(u.slot) + "." + std::to_string(u.version) + "+" + std::to_string(u.offset) + ":" + to_string(u.spec) + (u.tracked ? "t" : "");
+  for (int before : step.after) key += ">" + std::to_string(before);
   return key;
 }
 

@@ -55,6 +55,7 @@ Program optimise(Session& session, Program program, const PassNames& names, std:
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
     if (report) report->push_back({std::string(pass.name), before, program.code.size(), took.count()});
   }
+  for (auto& step : program.code) step.after.clear();  // the order honours it, and the indices are of what was captured
   return program;
 }
 

@@ -37,6 +37,7 @@ std::vector<BenchCase> cases_of(const po::variables_map& v) {
   std::vector<BenchCase> cases;
   for (const std::string& model : words_of(text("model"))) {
     check_choice("--model", model, {known.begin(), known.end()});
+    const models::Recompute recompute = recompute_option(v, model);
     std::vector<Shape> inputs;
     if (text("input").empty()) inputs.push_back(models::usual_input(model));
     else
@@ -45,7 +46,7 @@ std::vector<BenchCase> cases_of(const po::variables_map& v) {
       for (const std::string& batch : words_of(text("batch-size")))
         for (const std::string& frontend : words_of(text("frontend")))
           cases.push_back({.work = work, .model = model, .classes = classes, .batch_size = batch_size_of(batch), .input = input,
-                           .frontend = parse_frontend(frontend)});
+                           .frontend = parse_frontend(frontend), .recompute = recompute});
   }
   return cases;
 }
@@ -129,6 +130,7 @@ int bench(const Arguments& arguments) {
       ("runs", po::value<std::int64_t>()->default_value(100), "steps measured")
       ("warmup", po::value<std::int64_t>()->default_value(5), "steps before them")
       ("json", po::value<std::string>()->default_value(""), "write the results to this file, as Google Benchmark does");
+  add_recompute_option(options);
   add_common_options(options);
   po::positional_options_description positional;
   positional.add("work", 1);

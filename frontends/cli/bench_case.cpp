@@ -57,11 +57,12 @@ void measure(RunScope& run, std::int64_t warmup, std::int64_t runs, const std::f
 }  // namespace
 
 std::string BenchCase::name() const {
-  return fmt::format("{}/{}/{}/{}/{}", work == Work::train ? "train" : "infer", model, batch_size, fmt::join(input, "x"), to_string(frontend));
+  return fmt::format("{}/{}/{}/{}/{}{}", work == Work::train ? "train" : "infer", model, batch_size, fmt::join(input, "x"), to_string(frontend),
+                     recompute == models::Recompute::blocks ? "/recompute" : "");
 }
 
 void BenchCase::plan() {
-  const auto made = models::make(model, {.classes = classes, .channels = input[0]});
+  const auto made = models::make(model, {.classes = classes, .channels = input[0], .recompute = recompute});
   state_bytes = cli::state_bytes(*made) + (work == Work::train ? 4 * made->parameter_elements() : 0);
   planned = plan_step(*made, f32({batch_size, input[1], input[2], input[0]}), work);
 }
@@ -83,7 +84,7 @@ BenchResult run_case(RunScope& run, const BenchCase& c, std::int64_t warmup, std
   const std::int64_t before = memory.statistics().in_use;
   const ResidentPeak resident;
   Session session(run.device(), run.options().seed);
-  const auto model = models::make(c.model, {.classes = c.classes, .channels = c.input[0]}, session);
+  const auto model = models::make(c.model, {.classes = c.classes, .channels = c.input[0], .recompute = c.recompute}, session);
   const auto optimizer = c.work == Work::train ? optim::make("momentum", optim::all_in_one(model->parameters())) : nullptr;
   Training training(session, *model, optimizer.get(), c.frontend, run.options().passes, 0);
   const DeviceBatch batch = training.to_device(batch_of(c, run.options().seed));

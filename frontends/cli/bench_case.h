@@ -9,6 +9,7 @@
 #include "frontends/cli/planned_step.h"
 #include "frontends/cli/run_scope.h"
 #include "frontends/graph/compile.h"
+#include "frontends/models/models.h"
 
 namespace gemel::cli {
 
@@ -18,6 +19,7 @@ struct BenchCase {
   std::int64_t classes = 1000, batch_size = 1;
   Shape input;  // [C, H, W]
   Frontend frontend = Frontend::graph;
+  models::Recompute recompute = models::Recompute::none;
   PlannedStep planned;  // by `plan`
   std::int64_t state_bytes = 0;
 
@@ -25,7 +27,7 @@ struct BenchCase {
   void plan();
   /// Bytes that it needs at least: parameters, statistics, momentum, and activations as planned without any pass.
   std::int64_t bytes_needed() const { return state_bytes + planned.arena_bytes; }
-  /// "train/resnet18/16/3x224x224/graph"
+  /// "train/resnet18/16/3x224x224/graph", and "/recompute" where blocks are computed again
   std::string name() const;
 };
 

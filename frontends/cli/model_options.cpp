@@ -1,10 +1,13 @@
 #include "frontends/cli/model_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include "datasets/dataset.h"
+#include "engine/base/error.h"
 #include "engine/safetensors.h"
-#include "frontends/models/models.h"
 #include "frontends/nn/state_dict.h"
 
 namespace gemel::cli {
@@ -19,6 +22,21 @@ std::string model_name(const po::variables_map& v) {
 
 std::int64_t class_count(const po::variables_map& v, std::int64_t least) {
   return whole_number(v, "classes", static_cast<double>(least), datasets::kMaxClasses);
+}
+
+void add_recompute_option(po::options_description& options) {
+  options.add_options()
+      ("recompute", po::value<std::string>()->default_value("none"), "none, or blocks: the backward pass computes the model's repeated blocks again; less memory, more time, the same results");
+}
+
+models::Recompute recompute_option(const po::variables_map& v, const std::string& model) {
+  const auto given = v["recompute"].as<std::string>();
+  check_choice("--recompute", given, {"none", "blocks"});
+  if (given == "none") return models::Recompute::none;
+  const auto able = models::names_with_blocks();
+  if (std::ranges::find(able, model) == able.end())
+    throw UsageError(fmt::format("--recompute: {} has no repeated blocks; accepted: none, or another model: {}", model, fmt::join(able, ", ")));
+  return models::Recompute::blocks;
 }
 
 void add_loaded_model_options(po::options_description& options) {

@@ -6,6 +6,7 @@
 
 #include "engine/session.h"
 #include "frontends/cli/arguments.h"
+#include "frontends/models/models.h"
 #include "frontends/nn/module.h"
 
 namespace gemel::cli {
@@ -16,6 +17,11 @@ std::string model_help();
 std::string model_name(const po::variables_map& values);
 /// --classes. @param least  1, or 0 where 0 leaves it to the data or the weights  @throws UsageError
 std::int64_t class_count(const po::variables_map& values, std::int64_t least);
+
+/// Adds --recompute, none unless told otherwise.
+void add_recompute_option(po::options_description& options);
+/// --recompute for this model. @throws UsageError where it is neither "none" nor "blocks", or the model has no repeated blocks
+models::Recompute recompute_option(const po::variables_map& values, const std::string& model);
 
 /// --model, --weights, --classes
 void add_loaded_model_options(po::options_description& options);

@@ -40,6 +40,7 @@ po::options_description described() {
       ("resume", po::value<std::string>()->default_value(""), "auto, or a checkpoint file to go on from")
       ("eval-every", po::value<std::int64_t>()->default_value(1), "epochs from one validation to the next; 0: never")
       ("detect-anomaly", po::bool_switch(), "look at every result, and name the first operator that makes a NaN (slow)");
+  add_recompute_option(options);
   add_frontend_option(options);
   add_common_options(options);
   return options;
@@ -78,6 +79,7 @@ TrainOptions parse_train_options(const std::vector<std::string>& arguments) {
   o.frontend = frontend_option(v);
   o.dataset = dataset_options(v, o.common.seed);
   o.model = model_name(v);
+  o.recompute = recompute_option(v, o.model);
   if (v.count("dropout")) {
     o.dropout = v["dropout"].as<double>();
     check_range("--dropout", *o.dropout, 0, 1);

@@ -8,6 +8,7 @@
 #include "datasets/dataset.h"
 #include "datasets/loader.h"
 #include "frontends/cli/common_options.h"
+#include "frontends/models/models.h"
 #include "frontends/optim/optimizer.h"
 #include "frontends/optim/schedule.h"
 
@@ -24,6 +25,7 @@ struct TrainOptions {
   optim::Settings optimizer;
   optim::Schedule schedule = optim::Schedule::constant;
   std::optional<double> dropout;
+  models::Recompute recompute = models::Recompute::none;
   datasets::Shuffle shuffle = datasets::Shuffle::on;
   datasets::Augment augment = datasets::Augment::none;
   bool freeze_backbone = false, detect_anomaly = false;

@@ -76,7 +76,8 @@ void TrainRun::load_data() {
 
 void TrainRun::build_model() {
   Session& session = scope_.session();
-  model_ = models::make(options_.model, {.classes = data_.train->classes(), .dropout = options_.dropout, .channels = data_.train->shape()[0]});
+  model_ = models::make(options_.model, {.classes = data_.train->classes(), .dropout = options_.dropout, .channels = data_.train->shape()[0],
+                                           .recompute = options_.recompute});
   if (!options_.weights.empty())
     for (const std::string& name : nn::load_weights(*model_, session, options_.weights, nn::Mismatch::keep_output_layers))
       say("weights: {} starts afresh, its shape differs from the file's\n", name);

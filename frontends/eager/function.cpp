@@ -85,17 +85,12 @@ class CustomGradient {
 
 namespace {
 
-std::shared_ptr<Node> make_node(const std::string& name, Session& session, const Values& inputs, const Values& outputs) {
+std::shared_ptr<Node> named_node(const std::string& name, Session& session, const Values& inputs, const Values& outputs) {
   auto record = std::make_shared<OpDef>();
   record->name = name;
   record->doc = "A custom function.";
-  auto node = std::make_shared<Node>();
-  node->op = record.get();
+  auto node = new_node(session, *record, inputs, outputs);
   node->owned = std::move(record);
-  node->order = session.next_node();
-  node->scope = session.scope();
-  for (const Value& v : inputs) node->inputs.push_back({v.without_storage(), version_of(v)});
-  for (const Value& v : outputs) node->outputs.push_back({v.without_storage(), version_of(v)});
   return node;
 }
 
@@ -127,7 +122,7 @@ Tensors Function::operator()(const Tensors& tensors) const {
   if (session.trace().differentiates_by_replay())
     throw UsageError(name + ": a custom function cannot be differentiated in the body of a conditional or a loop; accepted: "
                      "operators, or inputs that do not require grad");
-  const auto node = make_node(name, session, inputs, outputs);
+  const auto node = named_node(name, session, inputs, outputs);
   node->rule = CustomGradient(*this, std::move(context), *node, inputs, outputs);
   for (std::size_t o = 0; o < outputs.size(); ++o)
     if (is_floating(outputs[o].dtype())) outputs[o] = outputs[o].with_node(node, static_cast<int>(o));

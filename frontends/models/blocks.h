@@ -8,6 +8,9 @@
 
 namespace gemel::models {
 
+/// A block of the kind that its model is a sequence of.
+class RepeatedBlock : public nn::Module {};
+
 /// torchvision's Conv2dNormActivation: a convolution without bias, batch normalisation and an activation, padded to keep the
 /// size at stride 1.
 template <class Act>

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/ops/ops.h"
+#include "frontends/models/blocks.h"
 #include "frontends/models/zoo.h"
 #include "frontends/nn/functions.h"
 #include "frontends/nn/layers.h"
@@ -34,7 +35,7 @@ class BasicConv : public nn::Module {
 };
 
 /// Branches side by side, joined along the channels.
-class Mixed : public nn::Module {
+class Mixed : public RepeatedBlock {
  public:
   std::string describe() const override { return "Inception"; }
 

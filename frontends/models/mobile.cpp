@@ -48,7 +48,7 @@ class Mobile : public nn::Module {
   nn::Flatten flatten_;
 };
 
-class InvertedResidual : public nn::Module {
+class InvertedResidual : public RepeatedBlock {
  public:
   InvertedResidual(std::int64_t in, std::int64_t out, std::int64_t stride, std::int64_t expansion)
       : shortcut_(stride == 1 && in == out), conv_(add<nn::Sequential>("conv")) {
@@ -114,7 +114,7 @@ std::int64_t scaled_channels(std::int64_t channels, double factor) {
   return static_cast<double>(rounded) < 0.9 * exact ? rounded + 8 : rounded;
 }
 
-class MBConv : public nn::Module {
+class MBConv : public RepeatedBlock {
  public:
   MBConv(std::int64_t in, std::int64_t out, std::int64_t stride, const Stage& stage, double drop)
       : shortcut_(stride == 1 && in == out), block_(add<nn::Sequential>("block")) {

@@ -8,6 +8,7 @@
 
 #include "engine/base/edit_distance.h"
 #include "engine/base/error.h"
+#include "frontends/models/blocks.h"
 #include "frontends/models/zoo.h"
 #include "frontends/nn/layers.h"
 
@@ -44,11 +45,27 @@ const Entry& entry_of(std::string_view name) {
   return *entry;
 }
 
+std::int64_t each_block(nn::Module& model, nn::Recompute recompute) {
+  std::int64_t blocks = 0;
+  model.visit_all<RepeatedBlock>([&](RepeatedBlock& block) {
+    block.set_recompute(recompute);
+    ++blocks;
+  });
+  return blocks;
+}
+
 }  // namespace
 
 std::vector<std::string_view> names() {
   std::vector<std::string_view> out;
   for (const Entry& e : kModels) out.push_back(e.name);
+  return out;
+}
+
+std::vector<std::string_view> names_with_blocks() {
+  std::vector<std::string_view> out;
+  for (const Entry& e : kModels)
+    if (each_block(*e.make({}), nn::Recompute::no) > 0) out.push_back(e.name);
   return out;
 }
 
@@ -63,7 +80,10 @@ std::unique_ptr<nn::Module> make(std::string_view name, const Options& options) 
   if (std::ranges::find(entry.channels, options.channels) == entry.channels.end())
     throw UsageError(fmt::format("{}: {} input channels given; accepted: {}", name, options.channels,
                                  entry.channels[0] == entry.channels[1] ? "3" : "1 or 3"));
-  return entry.make(options);
+  auto model = entry.make(options);
+  if (options.recompute == Recompute::blocks && each_block(*model, nn::Recompute::yes) == 0)
+    throw UsageError(fmt::format("{}: it has no repeated blocks to compute again; accepted: {}", name, fmt::join(names_with_blocks(), ", ")));
+  return model;
 }
 
 std::unique_ptr<nn::Module> make(std::string_view name, const Options& options, Session& session) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "engine/ops/ops.h"
+#include "frontends/models/blocks.h"
 #include "frontends/models/zoo.h"
 #include "frontends/nn/functions.h"
 #include "frontends/nn/layers.h"
@@ -21,7 +22,7 @@ nn::ConvolutionOptions plain_kernel(std::int64_t kernel, std::int64_t stride = 1
 }
 
 /// y = relu(branch(x) + shortcut(x)), the shortcut a 1 x 1 convolution where the shape changes.
-class Block : public nn::Module {
+class Block : public RepeatedBlock {
  public:
   std::string describe() const override { return kind_; }
 

@@ -91,8 +91,8 @@ Value Module::operator()(Value x) {
   if (!x) throw UsageError(describe() + ": the input is empty; accepted: a tensor");
   const Scope scope(x.session(), *this);
   for (const auto& [id, hook] : pre_hooks_) hook(*this, x);
-  if (hooks_.empty()) return forward(std::move(x));
-  Value y = forward(x);  // the hooks see the input, so it is not given away
+  if (hooks_.empty()) return compute(std::move(x));
+  Value y = compute(x);  // the hooks see the input, so it is not given away
   for (const auto& [id, hook] : hooks_) hook(*this, x, y);
   return y;
 }

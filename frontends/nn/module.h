@@ -45,6 +45,9 @@ struct Buffer {
   const Value& tensor() const;
 };
 
+/// Whether a module is computed again in the backward pass.
+enum class Recompute { no, yes };
+
 class Module {
  public:
   Module() = default;
@@ -106,6 +109,12 @@ class Module {
   /// Trains the output layers only.
   void freeze_backbone();
 
+  // ---- memory for time
+  /// Keeps nothing but the module's input for the backward pass, which computes it again: the same draws, parameters and modes,
+  /// the same bits; statistics move once. Its own hooks run once, those of modules within it each time.
+  void set_recompute(Recompute recompute) { recompute_ = recompute; }
+  Recompute recompute() const { return recompute_; }
+
   // ---- hooks; under capture they run once, when the module is traced
   using PreHook = std::function<void(Module&, Value& x)>;                  // may replace the input
   using Hook = std::function<void(Module&, const Value& x, Value& y)>;     // may replace the output
@@ -143,6 +152,10 @@ class Module {
   }
 
  private:
+  struct Circumstances;
+  class Under;
+  Value compute(Value x) { return recompute_ == Recompute::yes ? forward_twice(std::move(x)) : forward(std::move(x)); }
+  Value forward_twice(Value x);
   void adopt_any(std::string name, std::unique_ptr<Module> child);
   void check_free(const std::string& name) const;
   void set_training(bool training);
@@ -156,6 +169,8 @@ class Module {
   std::vector<std::pair<HookId, PreHook>> pre_hooks_;
   std::vector<std::pair<HookId, Hook>> hooks_;
   HookId last_hook_ = 0;
+  Recompute recompute_ = Recompute::no;
+  const std::shared_ptr<Module*> itself_ = std::make_shared<Module*>(this);  // by it a backward pass sees whether the module is still there
 };
 
 /// "layer1" and "conv1" is "layer1.conv1"; an empty path adds nothing.
