@@ -38,6 +38,8 @@ std::vector<BenchCase> cases_of(const po::variables_map& v) {
   for (const std::string& model : words_of(text("model"))) {
     check_choice("--model", model, {known.begin(), known.end()});
     const models::Recompute recompute = recompute_option(v, model);
+    if (work == Work::infer && recompute != models::Recompute::none)
+      throw UsageError("bench: --recompute blocks is given with infer, which has no backward pass; accepted: train");
     std::vector<Shape> inputs;
     if (text("input").empty()) inputs.push_back(models::usual_input(model));
     else
