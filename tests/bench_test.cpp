@@ -41,6 +41,18 @@ TEST_F(Bench, every_model_input_batch_and_front_end_is_a_case) {
   for (const char* key : {"device", "driver", "commit"}) EXPECT_TRUE(all["context"].contains(key)) << key;
 }
 
+TEST_F(Bench, a_case_of_recomputed_blocks_says_so_and_plans_less) {
+  const auto planned = [this](const std::string& recompute, const std::string& name) {
+    const Outcome o = run({"bench", "train", "--model", "resnet18", "--input", "3x64x64", "--batch-size", "32", "--frontend", "graph", "--runs", "1",
+                           "--warmup", "1", "--recompute", recompute, "--json", in_folder("b.json")});
+    EXPECT_EQ(o.status, 0) << o.err;
+    const Json b = Json::parse(read_text(folder() / "b.json"))["benchmarks"][0];
+    EXPECT_EQ(b["name"], name);
+    return b["planned_bytes"].get<std::int64_t>();
+  };
+  EXPECT_LT(planned("blocks", "train/resnet18/32/3x64x64/graph/recompute"), planned("none", "train/resnet18/32/3x64x64/graph"));
+}
+
 TEST_F(Bench, a_case_has_the_members_that_scripts_read) {
   for (const char* work : {"train", "infer"}) {
     const Json all = results({work, "--batch-size", "8", "--frontend", "graph"});

@@ -47,6 +47,32 @@ TEST_F(Options, a_frozen_backbone_trains_the_last_layer_only) {
   EXPECT_EQ(changed(before, weights_after(training({"--steps", "2", "--freeze-backbone"}))), (Words{"fc3.bias", "fc3.weight"}));
 }
 
+TEST_F(Options, recomputed_blocks_give_the_same_weights_also_where_a_run_goes_on_with_them) {
+  for (const char* frontend : {"eager", "graph"}) {
+    const auto resnet = [&](const Words& more) {
+      Words arguments{"train", "--limit", "8", "--batch-size", "4", "--steps", "2", "--eval-every", "0", "--frontend", frontend};
+      arguments.insert(arguments.end(), more.begin(), more.end());
+      return arguments;
+    };
+    const Weights kept = weights_after(resnet({"--checkpoint-dir", in_folder("c"), "--checkpoint-every", "1"}));
+    EXPECT_EQ(weights_after(resnet({"--recompute", "blocks"})), kept) << frontend;
+    const Words on = resnet({"--recompute", "blocks", "--resume", in_folder("c/checkpoint-1.safetensors")});
+    EXPECT_EQ(weights_after(on), kept) << frontend;
+    const Outcome o = run(on);
+    EXPECT_NE(o.err.find("resume: going on after step 1"), std::string::npos) << o.err;
+    EXPECT_EQ(o.err.find("resume: warning"), std::string::npos) << o.err;
+  }
+}
+
+TEST_F(Options, recomputed_blocks_need_less_memory) {
+  const auto arena_bytes = [&](const char* recompute) {
+    const Outcome o = run({"summary", "--model", "resnet50", "--input", "3x224x224", "--batch-size", "8", "--json", "--recompute", recompute});
+    EXPECT_EQ(o.status, 0) << o.err;
+    return Json::parse(o.out)["arena_bytes"].get<std::int64_t>();
+  };
+  EXPECT_LT(arena_bytes("blocks"), arena_bytes("none") / 2);
+}
+
 TEST_F(Options, inceptions_auxiliary_classifier_trains_too) {
   const Weights after = weights_after({"train", "--model", "inception_v3", "--input", "3x299x299", "--batch-size", "2", "--limit", "2", "--eval-every", "0", "--freeze-backbone"});
   const auto session = Session::reference(1);

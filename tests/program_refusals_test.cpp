@@ -74,9 +74,16 @@ TEST_F(Refusals, a_number_out_of_range_tells_the_range) {
 }
 
 TEST_F(Refusals, a_word_that_is_no_choice_tells_the_choices) {
-  for (const char* option : {"--model", "--dataset", "--optimizer", "--lr-schedule", "--shuffle", "--augment", "--normalize", "--frontend", "--gemm"})
+  for (const char* option : {"--model", "--dataset", "--optimizer", "--lr-schedule", "--shuffle", "--augment", "--normalize", "--frontend", "--gemm", "--recompute"})
     expect_refused({"train", option, "zzz"}, 2, std::string("gemel: ") + option + ": 'zzz' is not accepted; accepted: ");
   expect_refused({"train", "--graph-passes", "dead-code,"}, 2, "graph passes: '' is unknown; accepted: all, none, ");
+  const std::string no_blocks = "gemel: --recompute: lenet has no repeated blocks; accepted: none, or another model: resnet18, resnet50, ";
+  for (const Words& command : {Words{"train"}, Words{"bench", "train"}, Words{"summary"}}) {
+    Words arguments = command;
+    arguments.insert(arguments.end(), {"--model", "lenet", "--recompute", "blocks"});
+    expect_refused(arguments, 2, no_blocks);
+  }
+  expect_refused({"bench", "infer", "--recompute", "blocks"}, 2, "gemel: bench: --recompute blocks is given with infer, which has no backward pass; accepted: train");
   expect_refused({"train", "--freeze-backbone=1"}, 2, "; accepted: train the last layer only");
   expect_refused({"train", "--input", "3x-1x2"}, 2, "--input: '3x-1x2' is not accepted; accepted: 3 extents from 1 to 65536, such as 3x32x32");
 }
