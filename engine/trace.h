@@ -21,9 +21,9 @@ class Trace {
   virtual void run(const OpDef& op, const Attributes& attributes, Values& inputs, Values& outputs) = 0;
   /// Whether gradients are taken by applying the recorded operators again, which knows nothing of custom gradients.
   virtual bool differentiates_by_replay() const { return false; }
-  /// Where applications become instructions: how many there are, and a list of those (by index) that all to come shall run after,
-  /// which gives back the one in force before.
+  /// Where applications become instructions: how many there are so far.
   virtual std::size_t instructions() const { return 0; }
+  /// All that come from now on run after these (by index). @return what was in force before
   virtual std::vector<int> run_after(std::vector<int> /*instructions*/) { return {}; }
   /// How often a storage was written, as histories that are recorded here count it.
   virtual std::uint64_t& version(const std::shared_ptr<Storage>& storage) { return storage->version; }

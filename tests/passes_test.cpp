@@ -210,5 +210,21 @@ TEST(Passes, a_chain_is_not_fused_over_a_write_of_what_it_reads) {
   EXPECT_NEAR(read(executor.run({full(session, f32({5}), 0.5)})[0])[0], std::tanh(0.5), 1e-6);
 }
 
+TEST(Passes, what_must_run_after_something_is_neither_merged_with_what_ran_before_nor_waited_for) {
+  const auto operators = [](bool later) {
+    const auto body = [later](const Values& in) -> Values {
+      const Value before = matmul(in[0], in[0]), total = in[0] + in[1];
+      Trace& trace = in[0].session().trace();
+      if (later) trace.run_after({static_cast<int>(trace.instructions()) - 1});
+      const Value again = matmul(in[0], in[0]);
+      trace.run_after({});
+      return {before, again, tanh(total)};
+    };
+    return operators_of(optimised({f32({3, 3}), f32({3, 3})}, body, parse_passes("all"))).size();
+  };
+  EXPECT_EQ(operators(false), 2u) << "one product, and a chain";
+  EXPECT_EQ(operators(true), 4u) << "two products, and two kernels: the sum's inputs do not live on while the product is made again";
+}
+
 }  // namespace
 }  // namespace gemel::testing

@@ -1,6 +1,6 @@
 // Elementwise fusion: a chain of elementwise operators becomes one kernel, which keeps what lies between in registers.
 // A producer joins its consumer where nobody else uses what it makes, both have the same shape, and nothing in between
-// writes what it reads. Operators of one structure share one kernel whatever their numbers, and all kernels of a program
+// writes what it reads or recomputes. Operators of one structure share one kernel whatever their numbers, and all kernels of a program
 // are built together. Multiplications and additions that meet in one kernel may contract: the last bit may differ.
 #include <fmt/format.h>
 
@@ -128,6 +128,12 @@ class Fusion {
                        [&](std::size_t m) { return written_between(program_, members.front(), end, program_.code[m]); });
   }
 
+  /// A producer that waited for a whole recomputation would keep its inputs all that time, in place of its one result.
+  bool recomputed_between(std::size_t begin, std::size_t end) const {
+    return std::any_of(program_.code.begin() + static_cast<std::ptrdiff_t>(begin), program_.code.begin() + static_cast<std::ptrdiff_t>(end),
+                       [&](const Program::Instruction& step) { return step.after != program_.code[begin].after; });
+  }
+
   void join_producers(std::size_t i) {
     const auto& step = program_.code[i];
     if (!fusible(step)) return;
@@ -135,7 +141,7 @@ class Fusion {
       const int made = maker_[at(u.slot)];
       if (made < 0 || usage_[at(u.slot)].uses != 1 || usage_[at(u.slot)].lasts) continue;
       const auto& producer = program_.code[at(made)];
-      if (!fusible(producer) || producer.outputs[0].spec.shape != step.outputs[0].spec.shape || u.spec != producer.outputs[0].spec || u.offset != 0) continue;
+      if (!fusible(producer) || producer.outputs[0].spec.shape != step.outputs[0].spec.shape || u.spec != producer.outputs[0].spec || u.offset != 0 || recomputed_between(at(made), i)) continue;
       joins_[at(made)] = static_cast<int>(i);
       const auto members = members_of(i);
       if (inputs_of(members) > kMostInputs || any_written_between(members, i)) joins_[at(made)] = -1;
