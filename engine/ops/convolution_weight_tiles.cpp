@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kFile = "convolution_weight_tiles.cl";
 constexpr std::int64_t kWorthwhileFlops = 1 << 15;
-constexpr std::int64_t kGroupsAUnit = 4;   // so that no unit waits long for the last
+constexpr std::int64_t kGroupsAUnit = 8;   // so that no unit waits long for the last
 constexpr std::int64_t kNarrowFilters = 48;  // up to these, half a panel too many would be much
 
 /// The register tile, and the most that a group holds packed: pixels, rows and columns of dw.
@@ -35,12 +35,17 @@ struct Shares {
 };
 Shares shares_of(const Geometry& g, const opencl::DeviceProfile& profile) {
   const Tile t = tile_for(g, profile);
-  const auto even = [](std::int64_t whole, std::int64_t most, std::int64_t unit) { return round_up(ceil_div(whole, ceil_div(whole, most)), unit); };
-  Shares s{.depth = even(g.depth(), t.depth, t.mr), .filters = even(g.k, t.filters, t.nr), .groups = 0, .parts = 0, .pixels = 0, .block = 0};
+  const auto even = [](std::int64_t whole, std::int64_t shares, std::int64_t unit) { return round_up(ceil_div(whole, shares), unit); };
+  const std::int64_t filters = ceil_div(g.k, t.filters), units = profile.compute_units;
+  std::int64_t depths = ceil_div(g.depth(), t.depth);
+  // Few groups, all of one size: a round in which some units have none costs as much as a full one.
+  if (const std::int64_t groups = depths * filters; groups > units && groups < kGroupsAUnit * units)
+    depths = std::max(depths, round_up(groups, units) / filters);
+  Shares s{.depth = even(g.depth(), depths, t.mr), .filters = even(g.k, filters, t.nr), .groups = 0, .parts = 0, .pixels = 0, .block = 0};
   s.groups = ceil_div(g.depth(), s.depth) * ceil_div(g.k, s.filters);
-  const std::int64_t wanted = std::clamp<std::int64_t>(kGroupsAUnit * profile.compute_units / s.groups, 1, ceil_div(g.pixels(), t.block));
+  const std::int64_t wanted = std::clamp<std::int64_t>(kGroupsAUnit / 2 * units / s.groups, 1, ceil_div(g.pixels(), t.block));
   s.pixels = ceil_div(g.pixels(), wanted);
-  s.block = even(s.pixels, t.block, 1);
+  s.block = even(s.pixels, ceil_div(s.pixels, t.block), 1);
   s.parts = ceil_div(g.pixels(), s.pixels);
   return s;
 }
