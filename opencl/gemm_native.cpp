@@ -16,6 +16,8 @@ constexpr std::int64_t kKBlock = 256;      // of the inner axis: a slice of B, 2
 constexpr std::int64_t kRowsOfGroup = 288; // its block of A, 288 x 256 floats, stays in the second cache
 constexpr std::int64_t kFinished = 1 << 16; // elements of C that an epilogue finds in the second cache
 constexpr std::int64_t kFewRows = 8;       // B is larger than all that is computed from it: memory is the limit
+constexpr std::int64_t kFewerRows = 4;     // even where B lies in a cache
+constexpr std::int64_t kCached = 1 << 22;  // elements of B that the last cache holds
 constexpr std::int64_t kEmulatedLoop = 1 << 14; // llvmpipe cuts a work-item off after 65 535 iterations of all its loops
 
 /// How tiles are computed. Accumulators and a row of B fill the vector registers (32 of 16 lanes, or 16 of 8).
@@ -115,7 +117,7 @@ void run_dots(Device& device, const GemmProblem& p, const Region& a, const Regio
 }
 
 void run_few_rows(Device& device, const GemmProblem& p, const Region& a, const Region& b, const Region& c) {
-  constexpr std::int64_t kLeast = 64, kCached = 1 << 22;
+  constexpr std::int64_t kLeast = 64;
   // From memory, long rows keep its pages open; from a cache, short ones keep the sums in the first.
   const std::int64_t one = 1, chunk = p.n * p.k > kCached ? 1024 : 256, wanted = ceil_div(p.n, device.profile().compute_units);
   const std::int64_t columns = std::clamp(round_up(ceil_div(wanted, ceil_div(wanted, chunk)), 16), kLeast, chunk);
@@ -157,7 +159,8 @@ void run(Device& device, const GemmProblem& p, const Region& a, const Region& b,
 NativeForm native_form(const GemmProblem& p, const DeviceProfile& d) {
   if (!d.is_cpu() || d.simd_width < 8) return NativeForm::columns;
   if (dots_fit(p) && takes(NativeForm::dots, p, d)) return NativeForm::dots;
-  return takes(NativeForm::few_rows, p, d) ? NativeForm::few_rows : NativeForm::tiles;
+  const bool waits = p.m <= kFewerRows || p.n * p.k > kCached;
+  return waits && takes(NativeForm::few_rows, p, d) ? NativeForm::few_rows : NativeForm::tiles;
 }
 
 bool takes(NativeForm form, const GemmProblem& p, const DeviceProfile& d) {
