@@ -25,16 +25,18 @@ struct Statistics {
 };
 Statistics run(Session& session, const Variant& variant, const Shape& shape, const std::vector<double>& x) {
   const Spec image{shape, DType::float32}, channel = f32({shape.back()});
-  const Specs in{image, channel, channel, channel, channel}, out{image, channel, channel};
+  const Specs in{image, channel, channel, channel, channel, i64({})}, out{image, channel, channel};
   const Attributes attributes{{"momentum", 0.25}, {"eps", 0.0}};
   const Value values = session.tensor(image, std::span<const double>(x));
   std::vector<Value> given{values}, made;
   for (double v : {1.0, 0.0, 0.0, 1.0}) given.push_back(full(session, channel, v));
+  given.push_back(full(session, i64({}), 6));
   for (const Spec& spec : out) made.push_back(session.empty(spec));
   std::vector<opencl::Region> in_regions, out_regions;
   for (const Value& v : given) in_regions.push_back(region_of(v));
   for (const Value& v : made) out_regions.push_back(region_of(v));
   launch(session.device(), variant, {batch_norm_def(), attributes, in, out}, in_regions, out_regions);
+  EXPECT_EQ(read(given[5]), std::vector<double>{7});
   return {read(made[1]), read(made[2]), read(given[3]), read(given[4])};
 }
 

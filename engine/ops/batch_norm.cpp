@@ -2,6 +2,7 @@
 // Legend: x [..., C], n rows of C channels; inverse = 1 / sqrt(variance + eps); xhat = (x - mean) inverse.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -34,6 +35,7 @@ void check_channels(const char* op, const Specs& in, std::size_t x, std::size_t 
 
 Specs infer(const Specs& in, const Attributes&) {
   check_channels("batch_norm", in, 0, 1, {"gamma", "beta", "running_mean", "running_var"});
+  if (in[5] != i64({})) throw ShapeError("batch_norm: batches is " + to_string(in[5]) + "; accepted: int64 []");
   if (columns_of(in[0].shape).rows < 2)
     throw ShapeError(fmt::format("batch_norm: x is {}, fewer than 2 values a channel, which have no unbiased variance; accepted: 2 or more, "
                                  "or inference with the running statistics", to_string(in[0].shape)));
@@ -57,6 +59,7 @@ void reference(const HostCall& c) {
   const auto [rows, channels] = columns_of(c.in_shape(0));
   const double momentum = c.attributes().real("momentum"), eps = c.attributes().real("eps"), n = static_cast<double>(rows);
   const auto running_mean = c.written<double>(3), running_var = c.written<double>(4);
+  ++c.written<std::int64_t>(5)[0];
   for (std::size_t j = 0; j < at(channels); ++j) {
     const auto x = [&](std::int64_t r) { return c.real(0)[at(r * channels) + j]; };
     double mean = 0, m2 = 0;
@@ -104,7 +107,7 @@ Values backward(Value dy, Value x, Value gamma, Value mean, Value inverse) {
 
 /// The saved statistics are outputs: whoever differentiates the backward record sends gradients to them as well.
 Values gradient(const Backward& b) {
-  Values out(5);
+  Values out(6);
   const Value x = b.input(0), mean = b.output(1), inverse = b.output(2);
   if (b.has_gradient(0)) {
     Values fused = backward(b.gradient(0), x, b.input(1), mean, inverse);
@@ -186,8 +189,8 @@ void launch_forward(Launch& l) {
   const SpanMemory memory(s, l.profile(), mapping, 1);
   const opencl::Region scale = memory.lines(l.workspace());
   run_spans(l, kFile, "batch_norm_moments", mapping, s, memory, {l.in(0)});
-  l.run(kFile, "batch_norm_statistics", channel_range(s.channels),
-        {memory.parts(l.workspace()), l.in(1), l.in(3), l.in(4), l.out(1), l.out(2), scale, s.rows, s.channels, s.spans, s.span_rows,
+  l.run(kFile, "batch_norm_statistics", channel_range(std::max<std::int64_t>(1, s.channels)),  // the batch counts also where there are none
+        {memory.parts(l.workspace()), l.in(1), l.in(3), l.in(4), l.in(5), l.out(1), l.out(2), scale, s.rows, s.channels, s.spans, s.span_rows,
          static_cast<float>(l.attributes().real("momentum")), static_cast<float>(l.attributes().real("eps"))});
   run_over_rows(l, kPassFile, "batch_norm_apply", mapping, columns, {l.in(0), l.out(1), scale, l.in(2), l.out(0)});
 }
@@ -236,6 +239,10 @@ Specs x_and(const Shape& x, std::size_t channels) {
   out[0] = {x, DType::float32};
   return out;
 }
+Specs with_batches(Specs in) {
+  in.push_back(i64({}));
+  return in;
+}
 const Fill kPositive = uniform(0.3, 2);
 
 }  // namespace
@@ -243,8 +250,8 @@ const Fill kPositive = uniform(0.3, 2);
 const OpDef& batch_norm_def() {
   static const OpDef def{
       .name = "batch_norm",
-      .doc = "Normalises each channel by the batch's mean and variance, and moves the running statistics.",
-      .inputs = {"x", "gamma", "beta", "running_mean", "running_var"},
+      .doc = "Normalises each channel by the batch's mean and variance, moves the running statistics, and counts the batch.",
+      .inputs = {"x", "gamma", "beta", "running_mean", "running_var", "batches"},
       .outputs = {"y", "mean", "inverse"},
       .attributes = {{"momentum", Type::real, "share of the batch in the running statistics"}, {"eps", Type::real, "added to the variance"}},
       .infer = infer,
@@ -252,23 +259,24 @@ const OpDef& batch_norm_def() {
       .reference = reference,
       .gradient = gradient,
       .gradient_reads = {inputs(0, 1) | outputs(1, 2), inputs(0, 1) | outputs(1, 2), inputs(0, 1) | outputs(1, 2), nothing},
-      .writes = {3, 4},
+      .writes = {3, 4, 5},
       .may_reuse = {{0, 0}},
       .takes_epilogue = true,
       .variants = variants(forward_bytes<Mapping::tile>, launch_forward<Mapping::tile>, forward_bytes<Mapping::rows>, launch_forward<Mapping::rows>),
       .samples = [] {
         std::vector<Sample> out;
-        for (const Shape& x : shapes()) out.push_back({x_and(x, 4), {{"momentum", 0.1}, {"eps", 1e-5}}, {Fill{}, Fill{}, Fill{}, Fill{}, kPositive}});
+        for (const Shape& x : shapes()) out.push_back({with_batches(x_and(x, 4)), {{"momentum", 0.1}, {"eps", 1e-5}}, {Fill{}, Fill{}, Fill{}, Fill{}, kPositive, integers(0, 9)}});
         return out;
       },
       .rejected = [] {
         const Attributes a{{"momentum", 0.1}, {"eps", 1e-5}};
         return std::vector<Rejected>{
-            {x_and({1, 4}, 4), a, "batch_norm: x is [1, 4], fewer than 2 values a channel, which have no unbiased variance; accepted: 2 or "
+            {with_batches(x_and({1, 4}, 4)), a, "batch_norm: x is [1, 4], fewer than 2 values a channel, which have no unbiased variance; accepted: 2 or "
                                   "more, or inference with the running statistics"},
-            {x_and({4}, 4), a, "batch_norm: x is [4], of rank 1; accepted: rank 2 or more"},
-            {{f32({2, 4}), f32({4}), f32({4}), f32({3}), f32({4})}, a, "batch_norm: running_mean is [3]; accepted: [4]"},
-            {{i32({2, 4}), f32({4}), f32({4}), f32({4}), f32({4})}, a, "batch_norm: x is int32 [2, 4]; accepted: float32"}};
+            {with_batches(x_and({4}, 4)), a, "batch_norm: x is [4], of rank 1; accepted: rank 2 or more"},
+            {x_and({2, 4}, 5), a, "batch_norm: batches is float32 [4]; accepted: int64 []"},
+            {{f32({2, 4}), f32({4}), f32({4}), f32({3}), f32({4}), i64({})}, a, "batch_norm: running_mean is [3]; accepted: [4]"},
+            {{i32({2, 4}), f32({4}), f32({4}), f32({4}), f32({4}), i64({})}, a, "batch_norm: x is int32 [2, 4]; accepted: float32"}};
       }};
   return def;
 }
@@ -327,9 +335,9 @@ const OpDef& batch_norm_backward_def() {
   return def;
 }
 
-Value batch_norm(Value x, Value gamma, Value beta, Value running_mean, Value running_var, double momentum, double eps) {
+Value batch_norm(Value x, Value gamma, Value beta, const RunningStatistics& running, double momentum, double eps) {
   return apply(batch_norm_def(),
-               list(std::move(x), std::move(gamma), std::move(beta), running_mean.detached(), running_var.detached()),
+               list(std::move(x), std::move(gamma), std::move(beta), running.mean.detached(), running.var.detached(), running.batches.detached()),
                {{"momentum", momentum}, {"eps", eps}})[0];
 }
 

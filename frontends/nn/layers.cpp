@@ -82,9 +82,7 @@ Value BatchNorm2d::forward(Value x) {
   if (!training() || !weight_.trainable)
     return batch_norm_inference(std::move(x), weight_.tensor(), bias_.tensor(), running_mean_.tensor(), running_var_.tensor(),
                                 options_.eps);
-  const Value& count = num_batches_tracked_.tensor();
-  assign(count, count + 1.0);  // an operator, so that a captured step counts at every replay
-  return batch_norm(std::move(x), weight_.tensor(), bias_.tensor(), running_mean_.tensor(), running_var_.tensor(),
+  return batch_norm(std::move(x), weight_.tensor(), bias_.tensor(), {running_mean_.tensor(), running_var_.tensor(), num_batches_tracked_.tensor()},
                     options_.momentum, options_.eps);
 }
 

@@ -104,10 +104,11 @@ __kernel TILE_GROUP void batch_norm_moments_tile(__global const float* restrict 
 }
 
 __kernel void batch_norm_statistics(__global const float* parts, __global const float* gamma, __global float* running_mean,
-                                    __global float* running_var, __global float* mean_out, __global float* inverse_out,
+                                    __global float* running_var, __global long* batches, __global float* mean_out, __global float* inverse_out,
                                     __global float* scale, const long rows, const long C, const long spans, const long span_rows,
                                     const float momentum, const float eps) {
   const long c = get_global_id(0);
+  if (c == 0) ++*batches;
   if (c >= C) return;
   float mean = parts[c], m2 = parts[spans * C + c], seen = min(span_rows, rows);
   for (long s = 1; s < spans; ++s)
