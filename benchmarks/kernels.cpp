@@ -3,7 +3,7 @@
 //   gemel_kernels train|infer --model resnet50 --batch-size 8 [--input 3x224x224] [--op conv2d] [--variants all] [--runs 10]
 //
 // A line: the best time of the variant that dispatch chooses (or of all that support the problem), its rate, and its share of the
-// bound max(FLOPs / peak, bytes / bandwidth), which the operator's record gives for the problem. `count` is how often the step has it;
+// bound max(FLOPs / peak, bytes / bandwidth, bytes read / bandwidth of reading alone), which the operator's record gives for the problem. `count` is how often the step has it;
 // the last column is its time in the whole step.
 #include <fmt/format.h>
 
@@ -32,7 +32,7 @@ void measure(Session& session, const OperatorCase& c, bool all_variants, int run
     const double seconds = cli::best_seconds(device, runs, [&] { operator_run.enqueue(v); });
     const Cost cost = problem.op.cost ? problem.op.cost(problem) : Cost{};
     fmt::print("{:>9.3f} ms {:>8.1f} GFLOP/s {:>7.1f} GB/s {:>4.0f} % {:>4} x {:>9.2f} ms  {}/{}{} {}\n", 1e3 * seconds,
-               1e-9 * static_cast<double>(cost.flops) / seconds, 1e-9 * static_cast<double>(cost.bytes) / seconds, 100 * roofline.seconds(cost) / seconds,
+               1e-9 * static_cast<double>(cost.flops) / seconds, 1e-9 * static_cast<double>(cost.bytes) / seconds, 100 * roofline.seconds(problem) / seconds,
                c.count, 1e3 * seconds * static_cast<double>(c.count), problem.op.name, v.name, &v == &chosen ? "*" : "", to_string(problem));
     std::fflush(stdout);
   }
@@ -64,7 +64,7 @@ int run(const std::vector<std::string>& arguments) {
   cli::say_device(device->profile());
   Session session(*device);
   const Roofline roofline = measure_roofline(session);
-  fmt::print("peak {:.1f} GFLOP/s, memory {:.1f} GB/s\n", 1e-9 * roofline.flops, 1e-9 * roofline.bytes);
+  fmt::print("{}\n", to_string(roofline));
   const auto op = v["op"].as<std::string>();
   for (const OperatorCase& c : cli::distinct_operators(program))
     if (op.empty() || op == c.op->name) measure(session, c, v["variants"].as<std::string>() == "all", v["runs"].as<int>(), roofline);

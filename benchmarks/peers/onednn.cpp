@@ -204,7 +204,7 @@ Result compare(Session& session, const OperatorCase& c, std::int64_t pairs, bool
   }
   const Cost cost = problem.op.cost(problem);
   const double own_time = median(own_times);
-  Result r{median(ratios), roofline.seconds(cost) / own_time, 0, fmt::format("{} {}", chosen.name, to_string(problem))};
+  Result r{median(ratios), roofline.seconds(problem) / own_time, 0, fmt::format("{} {}", chosen.name, to_string(problem))};
   fmt::print("{:>9.3f} ms {:>6.1f} GFLOP/s {:>4.0f} %   oneDNN {:>9.3f} ms   ratio {:.2f} ({:.2f}..{:.2f})", 1e3 * own_time,
              1e-9 * static_cast<double>(cost.flops) / own_time, 100 * r.share, 1e3 * median(peer_times), r.ratio, *std::min_element(ratios.begin(), ratios.end()),
              *std::max_element(ratios.begin(), ratios.end()));
@@ -248,7 +248,7 @@ int run(const std::vector<std::string>& arguments) {
   cli::say_device(device->profile());
   Session session(*device);
   const Roofline roofline = measure_roofline(session);
-  fmt::print("peak {:.1f} GFLOP/s, memory {:.1f} GB/s; oneDNN {}.{}.{}\n", 1e-9 * roofline.flops, 1e-9 * roofline.bytes, dnnl::version()->major,
+  fmt::print("{}; oneDNN {}.{}.{}\n", to_string(roofline), dnnl::version()->major,
              dnnl::version()->minor, dnnl::version()->patch);
   const std::vector<Group> groups = what == "gemm" ? matrix_products() : layers(cli::whole_number(v, "batch-size", 1, 1e6));
   std::vector<std::string> names;
