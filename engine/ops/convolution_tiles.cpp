@@ -1,4 +1,4 @@
-// Convolution of one group in register tiles, without a matrix of patches: the fast way on CPUs.
+// Convolution in register tiles, without a matrix of patches: the fast way on CPUs.
 // kernels/convolution_tiles.cl explains the layout.
 #include <fmt/format.h>
 
@@ -48,13 +48,13 @@ std::int64_t steps_of(const Problem& p, const opencl::DeviceProfile& profile) {
   const Geometry g = geometry_of<d>(p);
   const Tile t = tile_for(profile);
   const std::int64_t finishing = p.op.epilogue ? t.rows * t.columns : 0;
-  return d == Direction::forward ? g.q * (g.depth() + finishing) : g.w * (g.taps() * g.k + finishing);
+  return d == Direction::forward ? g.q * (g.depth() + finishing) : g.w * (g.taps() * g.group_filters() + finishing);
 }
 
 template <Direction d>
 const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
   const Geometry g = geometry_of<d>(p);
-  if (g.groups != 1) return "it has several groups";
+  if (g.is_depthwise() && g.c > 1) return "it is one filter for each channel";
   if (g.pixels() == 0 || g.c == 0 || g.k == 0) return "an extent is 0";
   if (profile.is_emulator && steps_of<d>(p, profile) > kEmulatedLoop) return "its loops are too long for an emulator";
   return nullptr;
@@ -67,10 +67,10 @@ int rank_of(const Geometry& g, const opencl::DeviceProfile& profile, double full
   return full_share < least ? 4 : 8;  // gemm has 5
 }
 
-std::int64_t panel_count(Direction d, const Geometry& g, const Tile& t) { return ceil_div(d == Direction::forward ? g.k : g.c, t.columns); }
+std::int64_t panel_count(Direction d, const Geometry& g, const Tile& t) { return ceil_div(d == Direction::forward ? g.group_filters() : g.group_channels(), t.columns); }
 
 std::int64_t panel_bytes(Direction d, const Geometry& g, const Tile& t) {
-  return 4 * panel_count(d, g, t) * t.columns * g.taps() * (d == Direction::forward ? g.c : g.k);
+  return 4 * g.groups * panel_count(d, g, t) * t.columns * g.taps() * (d == Direction::forward ? g.group_channels() : g.group_filters());
 }
 
 template <Direction d>
@@ -86,8 +86,8 @@ void pack(const Launch& l, Direction d, const Geometry& whole, const Geometry& p
   const auto number = [](std::int64_t v) { return opencl::Argument(narrow<std::int32_t>(v)); };
   const bool transposed = d == Direction::input;
   l.run(kFile, "pack_panels",
-        opencl::range2({part.taps(), ceil_div(transposed ? part.k : part.c, kPackChunk)}, {1, 1}),
-        {l.in(1), l.workspace(), number(part.r), number(part.s), number(whole.s), number(first_tap), number(part.c), number(part.k),
+        opencl::range3({part.taps(), ceil_div(transposed ? part.group_filters() : part.group_channels(), kPackChunk), part.groups}, {1, 1, 1}),
+        {l.in(1), l.workspace(), number(part.r), number(part.s), number(whole.s), number(first_tap), number(part.group_channels()), number(part.group_filters()),
          number(transposed), number(kPackChunk)},
         options_for(t));
 }
@@ -133,7 +133,7 @@ void forward_launch(Launch& l) {
   const std::int64_t blocks = panel_count(Direction::forward, g, t), units = (along_images ? ceil_div(g.n, t.rows) : g.n) * g.p;
   auto arguments = arguments_of({l.in(0), l.workspace(), l.out(0)}, g);
   arguments.insert(arguments.end(), {blocks, units, std::int32_t{l.workspace().bytes <= kCachedBytes}, std::int32_t{along_images}});
-  run_last(l, kFile, "tiles_forward", opencl::range1(blocks * units, 1), arguments, options_for(t));
+  run_last(l, kFile, "tiles_forward", opencl::range2({blocks * units, g.groups}, {1, 1}), arguments, options_for(t));
 }
 
 void input_launch(Launch& l) {
@@ -145,7 +145,7 @@ void input_launch(Launch& l) {
   const std::int64_t blocks = panel_count(Direction::input, g, t), units = ceil_div(g.n, t.rows) * g.h;
   auto arguments = arguments_of({l.in(0), l.workspace(), l.out(0)}, g);
   arguments.insert(arguments.end(), {blocks, units, std::int32_t{l.workspace().bytes <= kCachedBytes}});
-  run_last(l, kFile, "tiles_input_gradient", opencl::range1(blocks * units, 1), arguments, options_for(t));
+  run_last(l, kFile, "tiles_input_gradient", opencl::range2({blocks * units, g.groups}, {1, 1}), arguments, options_for(t));
 }
 
 double share_of(std::int64_t extent, std::int64_t unit) { return static_cast<double>(extent) / static_cast<double>(round_up(extent, unit)); }

@@ -1,4 +1,4 @@
-// The weight gradient of a convolution of one group as a product of packed tiles: the fast way on CPUs.
+// The weight gradient of a convolution as a product of packed tiles: the fast way on CPUs.
 // kernels/convolution_weight_tiles.cl explains it.
 #include <fmt/format.h>
 
@@ -23,7 +23,7 @@ struct Tile {
 };
 Tile tile_for(const Geometry& g, const opencl::DeviceProfile& f) {
   Tile t = f.simd_width >= 16 ? Tile{8, 32, 128, 256, 256} : Tile{4, 16, 128, 128, 128};
-  if (g.k <= kNarrowFilters && round_up(g.k, 16) % 32) t.nr = 16;
+  if (g.group_filters() <= kNarrowFilters && round_up(g.group_filters(), 16) % 32) t.nr = 16;
   if (f.is_emulator) t.block = t.depth = 16, t.filters = t.nr;  // they have little private memory
   return t;
 }
@@ -36,14 +36,14 @@ struct Shares {
 Shares shares_of(const Geometry& g, const opencl::DeviceProfile& profile) {
   const Tile t = tile_for(g, profile);
   const auto even = [](std::int64_t whole, std::int64_t shares, std::int64_t unit) { return round_up(ceil_div(whole, shares), unit); };
-  const std::int64_t filters = ceil_div(g.k, t.filters), units = profile.compute_units;
+  const std::int64_t filters = ceil_div(g.group_filters(), t.filters), units = profile.compute_units;
   std::int64_t depths = ceil_div(g.depth(), t.depth);
   // Few groups, all of one size: a round in which some units have none costs as much as a full one.
-  if (const std::int64_t groups = depths * filters; groups > units && groups < kGroupsAUnit * units)
-    depths = std::max(depths, round_up(groups, units) / filters);
-  Shares s{.depth = even(g.depth(), depths, t.mr), .filters = even(g.k, filters, t.nr), .groups = 0, .parts = 0, .pixels = 0, .block = 0};
-  s.groups = ceil_div(g.depth(), s.depth) * ceil_div(g.k, s.filters);
-  const std::int64_t wanted = std::clamp<std::int64_t>(kGroupsAUnit / 2 * units / s.groups, 1, ceil_div(g.pixels(), t.block));
+  if (const std::int64_t groups = depths * filters * g.groups; groups > units && groups < kGroupsAUnit * units)
+    depths = std::max(depths, round_up(groups, units) / (filters * g.groups));
+  Shares s{.depth = even(g.depth(), depths, t.mr), .filters = even(g.group_filters(), filters, t.nr), .groups = 0, .parts = 0, .pixels = 0, .block = 0};
+  s.groups = ceil_div(g.depth(), s.depth) * ceil_div(g.group_filters(), s.filters);
+  const std::int64_t wanted = std::clamp<std::int64_t>(kGroupsAUnit / 2 * units / (s.groups * g.groups), 1, ceil_div(g.pixels(), t.block));
   s.pixels = ceil_div(g.pixels(), wanted);
   s.block = even(s.pixels, ceil_div(s.pixels, t.block), 1);
   s.parts = ceil_div(g.pixels(), s.pixels);
@@ -52,7 +52,7 @@ Shares shares_of(const Geometry& g, const opencl::DeviceProfile& profile) {
 
 const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
   const Geometry g = geometry_of<Direction::weights>(p);
-  if (g.groups != 1) return "it has several groups";
+  if (g.is_depthwise() && g.c > 1) return "it is one filter for each channel";
   if (g.pixels() == 0 || g.c == 0 || g.k == 0) return "an extent is 0";
   const Shares s = shares_of(g, profile);
   if (profile.is_emulator && s.pixels * s.depth > kEmulatedLoop) return "its loops are too long for an emulator";
@@ -74,7 +74,7 @@ void launch(Launch& l) {
   const Shares s = shares_of(g, l.profile());
   auto arguments = arguments_of({l.in(0), l.in(1), s.parts == 1 ? l.out(0) : l.workspace()}, g);
   arguments.insert(arguments.end(), {narrow<std::int32_t>(s.depth), narrow<std::int32_t>(s.filters), s.pixels, narrow<std::int32_t>(s.block)});
-  run(l, kFile, "tiles_weight_gradient", opencl::range2({s.groups, s.parts}, {1, 1}), arguments, tile_for(g, l.profile()).options());
+  run(l, kFile, "tiles_weight_gradient", opencl::range3({s.groups, s.parts, g.groups}, {1, 1, 1}), arguments, tile_for(g, l.profile()).options());
   if (s.parts > 1) add_parts(l, s.parts);
 }
 

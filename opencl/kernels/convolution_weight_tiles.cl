@@ -1,9 +1,10 @@
-// Weight gradient of a convolution of one group, shaped for CPUs: dw [depth, k] = patches^T dy, depth = r s c, summed over all pixels.
-// Layout: x [n, h, w, c], dy [n, p, q, k]; sh sw stride, ph pw padding, dh dw dilation.
+// Weight gradient of a convolution, shaped for CPUs: of each of its groups dw [depth, k] = patches^T dy, depth = r s c, summed over all
+// pixels; c and k are a group's channels and filters.
+// Layout: x [n, h, w, groups c], dy [n, p, q, groups k], dw [depth, groups k]; sh sw stride, ph pw padding, dh dw dilation.
 // A group sums up to DEPTH rows and FILTERS columns of dw over its part of the pixels, up to BLOCK of them at a time: their patches and
 // their rows of dy are packed into tiles [BLOCK][MR] and panels [BLOCK][NR], which stay in its core's caches; then each pair
 // is one register tile.
-// partial [part, depth, k]: what the parts of the pixels add, dw itself where there is one.
+// partial [part, depth, groups k]: what the parts of the pixels add, dw itself where there is one.
 // Mapping: one work-item a group.
 // Options: MR (4 or 8), NR (16 or 32), BLOCK, DEPTH, FILTERS.
 
@@ -23,15 +24,15 @@ typedef CALL(float, MR) column;  // of a tile
 
 /// Elements [0, length) of one pixel's patch from tap (ri, si), channel `channel` on; 0 in the padding.
 /// Where a column never spans two taps, column i goes to to + i * step; else `step` is MR.
-/// @param image  the pixel's  @param top, left  where its window begins
-inline void take_patch(__global const float* image, float* to, int step, int length, int top, int left, int h, int w, int c, int s,
+/// @param image  the pixel's  @param top, left  where its window begins  @param pixel  elements from one pixel to the next
+inline void take_patch(__global const float* image, float* to, int step, int length, int top, int left, int h, int w, int c, int pixel, int s,
                        int dh, int dw, int ri, int si, int channel) {
-  const int whole = dw == 1 && left >= 0 && left + s <= w;  // a row of the window is one run
+  const int whole = dw == 1 && c == pixel && left >= 0 && left + s <= w;  // a row of the window is one run
   for (int at = 0; at < length;) {
     const int row = top + ri * dh, place = left + si * dw;
     const int run = min(length - at, (whole ? s - si : 1) * c - channel);
     const int inside = row >= 0 && row < h && place >= 0 && place < w;
-    __global const float* from = image + ((long)row * w + place) * c + channel;
+    __global const float* from = image + ((long)row * w + place) * pixel + channel;
     int j = 0;
     if (step != MR)
       for (; j < run; j += MR) CALL(vstore, MR)(inside ? CALL(vload, MR)(0, from + j) : (column)0, 0, to + (at + j) / MR * step);
@@ -53,14 +54,17 @@ void tiles_weight_gradient(__global const float* dy, __global const float* x, __
                            const int block) {
   // Aligned: no load of a vector then straddles two lines of the cache.
   float tiles[DEPTH / MR * TILE] ALIGNED, panels[FILTERS / NR * PANEL] ALIGNED, patch[DEPTH] ALIGNED;
-  const int depth = r * s * c, ranges = (depth + depth_share - 1) / depth_share;
+  const int groups = get_num_groups(2), channels = c / groups, filters = k / groups;
+  x += get_group_id(2) * channels;
+  dy += get_group_id(2) * filters;
+  const int depth = r * s * channels, ranges = (depth + depth_share - 1) / depth_share;
   const int d0 = get_group_id(0) % ranges * depth_share, d_count = min(depth_share, depth - d0);
-  const int k0 = get_group_id(0) / ranges * filter_share, k_count = min(filter_share, k - k0);
+  const int k0 = get_group_id(0) / ranges * filter_share, k_count = min(filter_share, filters - k0);
   const long first = get_group_id(1) * pixel_share, last = min(first + pixel_share, (long)n * p * q);
-  const int ri = d0 / c / s, si = d0 / c % s, channel = d0 % c;
-  const int columns = c % MR == 0;  // of a tile: never of two taps
+  const int ri = d0 / channels / s, si = d0 / channels % s, channel = d0 % channels;
+  const int columns = channels % MR == 0;  // of a tile: never of two taps
   const long row_from = 1;
-  __global float* sums = partial + (get_group_id(1) * (long)depth + d0) * k + k0;
+  __global float* sums = partial + (get_group_id(1) * (long)depth + d0) * k + get_group_id(2) * filters + k0;
   for (int j = d_count; j < DEPTH; ++j) patch[j] = 0;
   long image = first / q / p;
   int pi = first / q % p, qi = first % q;
@@ -68,7 +72,7 @@ void tiles_weight_gradient(__global const float* dy, __global const float* x, __
     const int pixels = min((long)block, last - begin);
     for (int m = 0; m < pixels; ++m) {
       float* to = columns ? tiles + m * MR : patch;
-      take_patch(x + image * h * w * c, to, columns ? TILE : MR, d_count, pi * sh - ph, qi * sw - pw, h, w, c, s, dh, dw, ri, si, channel);
+      take_patch(x + image * h * w * c, to, columns ? TILE : MR, d_count, pi * sh - ph, qi * sw - pw, h, w, channels, c, s, dh, dw, ri, si, channel);
       for (int d = 0; d < d_count && !columns; d += MR) CALL(vstore, MR)(CALL(vload, MR)(0, patch + d), 0, tiles + d / MR * TILE + m * MR);
       __global const float* from = dy + (begin + m) * k + k0;
       for (int f = 0; f < k_count; f += NR) {
