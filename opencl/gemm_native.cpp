@@ -83,7 +83,7 @@ void run_tiles(Device& device, const GemmProblem& p, const Region& a, const Regi
   std::string options = fmt::format("-DMR={} -DNR={} -DWIDTH={} -DK_BLOCK={}", t.rows, t.columns, t.width, kKBlock);
   if (ta) options += " -DA_TRANSPOSED";
   if (t.packs_a) options += fmt::format(" -DPACK_A={}", kRowsOfGroup);
-  if (!t.packs_a && !device.profile().is_emulator) options += " -DAHEAD";
+  if (!device.profile().is_emulator) options += " -DAHEAD";
   if (t.packs_b) options += " -DPACK_B";
   if (tb) options += " -DB_TRANSPOSED";
   device.run(device.kernel("gemm.cl", "gemm_tiles", options, p.epilogue.text),

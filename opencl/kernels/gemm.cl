@@ -6,7 +6,7 @@
 // read where it lies (n >= NR), or (PACK_B) from a slice [k][NR], padded with zeros; B [n, k], with B_TRANSPOSED, always so.
 // A last tile that would hang over the edge is moved back over its neighbour, and stores only what is its own.
 // Options: MR (1, 2, 4, 6, 8 or 12), NR (32 or 16) and WIDTH (16 or 8) of half of it; K_BLOCK; A_TRANSPOSED; PACK_A, the rows
-// that a group has at most; AHEAD: A in place is asked for a tile ahead; PACK_B; B_TRANSPOSED; an epilogue.
+// that a group has at most; AHEAD: C is asked for before its tile is computed, A in place and B a tile ahead; PACK_B; B_TRANSPOSED; an epilogue.
 
 #include "width.clh"
 #include "epilogue.clh"
@@ -41,6 +41,27 @@
 #define B_STEP NR
 #else
 #define B_STEP ldb
+#endif
+
+// Of the next tile, what LINE steps of k read.
+#ifdef A_TRANSPOSED
+#define ASK_FOR_A(next) for (int j = 0; j < LINE; ++j) PREFETCH((next) + (i + j) * lda);
+#else
+#define ASK_FOR_A(next) for (int r = 0; r < MR; ++r) PREFETCH((next) + r * lda + i);
+#endif
+#define ASK_FOR_B(column) \
+  for (int j = 0; j < LINE; ++j) \
+    for (int lane = 0; lane < NR; lane += LINE) PREFETCH(b_all + (k0 + i + j) * ldb + (column) + lane);
+// What is packed is read by rows, which memory delivers ahead.
+#ifdef PACK_A
+#define ASKS_FOR_A 0
+#else
+#define ASKS_FOR_A 1
+#endif
+#ifdef PACK_B
+#define ASKS_FOR_B 0
+#else
+#define ASKS_FOR_B 1
 #endif
 
 #define DECLARE(r) real lo##r = 0, hi##r = 0;
@@ -164,21 +185,21 @@ void gemm_tiles(__global const float* restrict a_of_batch, __global const float*
 #endif
         ROWS(DECLARE)
         int i = 0;
+        __global float* to = c_all + moved_row * n + moved_column;
 #ifdef AHEAD
-        if (column == column_begin) {  // memory does not follow so many rows by itself
-          __global const float* next = A_TILE(min(moved_row + MR, m - MR), k0);
-          for (; i + LINE <= length; i += LINE) {
-#ifdef A_TRANSPOSED
-            for (int j = 0; j < LINE; ++j) PREFETCH(next + (i + j) * lda);
-#else
-            for (int r = 0; r < MR; ++r) PREFETCH(next + r * lda + i);
+        for (int r = 0; r < MR; ++r)
+          for (int j = 0; j < NR; j += LINE) PREFETCH(to + r * n + j);
 #endif
+#ifdef AHEAD
+        const int next_a = ASKS_FOR_A && column == column_begin, next_b = ASKS_FOR_B && row + MR >= row_end && column + NR < column_end;
+        if (next_a || next_b)  // memory does not follow so many rows by itself
+          for (; i + LINE <= length; i += LINE) {
+            if (next_a) ASK_FOR_A(A_TILE(min(moved_row + MR, m - MR), k0))
+            if (next_b) ASK_FOR_B(min(column + NR, n - NR))
             for (int j = 0; j < LINE; ++j) { STEP }
           }
-        }
 #endif
         for (; i < length; ++i) { STEP }
-        __global float* to = c_all + moved_row * n + moved_column;
         ROWS(STORE_ROW)
       }
     }
