@@ -62,6 +62,7 @@ class ClDevice : public Device {
       : profile_(std::move(found.profile)), device_(found.device), cache_(ProgramCache::folder_for(profile_), profile_) {
     profile_.gemm = options.gemm;
     profile_.profiling = options.profiling;
+    if (options.cache_bytes >= 0) profile_.cache_bytes = options.cache_bytes;
     if (options.threads > 0 && profile_.is_cpu()) restrict_threads(options.threads);
     auto tuning = std::make_shared<TuningTable>(options.tuned ? read_tuning(profile_) : TuningTable());
     for (const auto& [kernel, parameters] : tuning->clblast) use_clblast_parameters(device_, kernel, parameters);

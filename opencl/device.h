@@ -38,6 +38,7 @@ struct DeviceOptions {
   std::int64_t memory_limit = 0;      // bytes; 0: the least of device memory, the cgroup's limit and, where shared, what is free
   GemmChoice gemm = GemmChoice::automatic;
   bool profiling = false;             // time every kernel
+  std::int64_t cache_bytes = -1;      // of the last cache before main memory; -1: as the device says
   bool tuned = true;                  // choose as the tuning table of the device says
 };
 

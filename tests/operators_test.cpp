@@ -61,23 +61,33 @@ Result run_variant(Session& session, const OpDef& op, const Sample& s, const Var
   return r;
 }
 
+void expect_equal(const OpDef& op, const Result& got, const Result& expected, const char* variant) {
+  for (std::size_t o = 0; o < got.outputs.size(); ++o)
+    EXPECT_LE(relative_error(got.outputs[o], expected.outputs[o]), kForward) << variant << ", output " << o;
+  for (std::size_t w = 0; w < got.written.size(); ++w)
+    EXPECT_LE(relative_error(got.written[w], expected.written[w]), kForward) << variant << ", written input " << op.writes[w];
+}
+
 TEST_P(KernelsCase, every_variant_matches_the_reference) {
   const Sample s = sample();
   if (op().variants.empty()) return;
-  Session& session = test_session();
   const Result expected = expected_of(op(), s);
   const Specs out_specs = op().infer(s.inputs, s.attributes);
   int ran = 0;
   for (const Variant& variant : op().variants) {
     if (variant.declines({op(), s.attributes, s.inputs, out_specs}, test_device().profile())) continue;
     ++ran;
-    const Result got = run_variant(session, op(), s, variant);
-    for (std::size_t o = 0; o < got.outputs.size(); ++o)
-      EXPECT_LE(relative_error(got.outputs[o], expected.outputs[o]), kForward) << variant.name << ", output " << o;
-    for (std::size_t w = 0; w < got.written.size(); ++w)
-      EXPECT_LE(relative_error(got.written[w], expected.written[w]), kForward) << variant.name << ", written input " << op().writes[w];
+    expect_equal(op(), run_variant(test_session(), op(), s, variant), expected, variant.name);
   }
   EXPECT_GE(ran, 1) << "no variant takes the sample";
+}
+
+TEST_P(OperatorsCase, results_that_go_around_the_caches_match_the_reference) {
+  const Sample s = sample();
+  if (op().variants.empty()) return;
+  const Specs out_specs = op().infer(s.inputs, s.attributes);
+  const Variant& chosen = choose({op(), s.attributes, s.inputs, out_specs}, cacheless_session().device().profile());
+  expect_equal(op(), run_variant(cacheless_session(), op(), s, chosen), expected_of(op(), s), chosen.name);
 }
 
 TEST_P(OperatorsCase, device_gradient_matches_the_reference) {

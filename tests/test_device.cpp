@@ -15,4 +15,10 @@ Session& test_session() {
   return *session;
 }
 
+Session& cacheless_session() {
+  static opencl::Device* const device = opencl::Device::open({.cache_bytes = 1}).release();
+  static Session* const session = std::make_unique<Session>(*device).release();
+  return *session;
+}
+
 }  // namespace gemel::testing

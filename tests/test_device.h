@@ -9,5 +9,7 @@ namespace gemel::testing {
 opencl::Device& test_device();
 /// One session on it, for tests that leave no state in it.
 Session& test_session();
+/// One on the same device as if its caches held next to nothing: results go around them.
+Session& cacheless_session();
 
 }  // namespace gemel::testing
