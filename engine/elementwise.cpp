@@ -272,7 +272,7 @@ const OpDef* ElementwiseLibrary::record(const std::string& title, const std::str
     op->variants = elementwise_variants();
     for (std::size_t i = 0; i < in.size(); ++i) {
       op->inputs.push_back(fmt::format("x{}", i));
-      if (in[i] == out) op->may_reuse.push_back({0, static_cast<int>(i)});
+      if (in[i].dtype == out.dtype) op->may_reuse.push_back({0, static_cast<int>(i)});
     }
     entries_.push_back({key, scalars_of(in), out.dtype, {}, false, std::move(op)});
     it = std::prev(entries_.end());

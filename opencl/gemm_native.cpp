@@ -17,8 +17,9 @@ constexpr std::int64_t kRowsOfGroup = 288; // its block of A, 288 x 256 floats, 
 constexpr std::int64_t kFinished = 1 << 16; // elements of C that an epilogue finds in the second cache
 constexpr std::int64_t kFewRows = 8;       // B is larger than all that is computed from it: memory is the limit
 constexpr std::int64_t kFewerRows = 4;     // even where B lies in a cache
-constexpr std::int64_t kCached = 1 << 22;  // elements of B that the last cache holds
-constexpr std::int64_t kEmulatedLoop = 1 << 14; // llvmpipe cuts a work-item off after 65 535 iterations of all its loops
+
+/// Whether the last cache holds B beside what else is at work in it.
+bool holds_b(const DeviceProfile& d, const GemmProblem& p) { return 2 * 4 * p.n * p.k <= d.cache_bytes; }
 
 /// How tiles are computed. Accumulators and a row of B fill the vector registers (32 of 16 lanes, or 16 of 8).
 struct Tiling {
@@ -119,7 +120,7 @@ void run_dots(Device& device, const GemmProblem& p, const Region& a, const Regio
 void run_few_rows(Device& device, const GemmProblem& p, const Region& a, const Region& b, const Region& c) {
   constexpr std::int64_t kLeast = 64;
   // From memory, long rows keep its pages open; from a cache, short ones keep the sums in the first.
-  const std::int64_t one = 1, chunk = p.n * p.k > kCached ? 1024 : 256, wanted = ceil_div(p.n, device.profile().compute_units);
+  const std::int64_t one = 1, chunk = holds_b(device.profile(), p) ? 256 : 1024, wanted = ceil_div(p.n, device.profile().compute_units);
   const std::int64_t columns = std::clamp(round_up(ceil_div(wanted, ceil_div(wanted, chunk)), 16), kLeast, chunk);
   const bool ta = p.a == Transposed::yes;
   device.run(device.kernel("gemm_plain.cl", "gemm_few_rows", fmt::format("-DROWS={} -DCHUNK={}", p.m, chunk), p.epilogue.text),
@@ -133,8 +134,8 @@ void run_columns(Device& device, const GemmProblem& p, const Region& a, const Re
   const bool ta = p.a == Transposed::yes, tb = p.b == Transposed::yes;
   const std::int64_t one = 1;
   device.run(device.kernel("gemm_plain.cl", "gemm_columns", "", p.epilogue.text),
-             range3({round_up(p.n, kGroup), ceil_div(p.m, 8), p.batch}, {kGroup, 1, 1}),
-             {a, b, c, p.m, p.n, p.k, ta ? one : p.k, ta ? p.m : one, tb ? p.k : one, tb ? one : p.n, p.stride_a, p.stride_b, p.stride_c,
+             range3({round_up(p.n, kGroup), std::min(ceil_div(p.m, 8), kMostGroups), std::min(p.batch, kMostGroups)}, {kGroup, 1, 1}),
+             {a, b, c, p.m, p.n, p.k, p.batch, ta ? one : p.k, ta ? p.m : one, tb ? p.k : one, tb ? one : p.n, p.stride_a, p.stride_b, p.stride_c,
               p.alpha, p.beta},
              p.epilogue.arguments);
 }
@@ -159,7 +160,7 @@ void run(Device& device, const GemmProblem& p, const Region& a, const Region& b,
 NativeForm native_form(const GemmProblem& p, const DeviceProfile& d) {
   if (!d.is_cpu() || d.simd_width < 8) return NativeForm::columns;
   if (dots_fit(p) && takes(NativeForm::dots, p, d)) return NativeForm::dots;
-  const bool waits = p.m <= kFewerRows || p.n * p.k > kCached;
+  const bool waits = p.m <= kFewerRows || !holds_b(d, p);
   return waits && takes(NativeForm::few_rows, p, d) ? NativeForm::few_rows : NativeForm::tiles;
 }
 

@@ -13,6 +13,9 @@ enum class DeviceKind { cpu, gpu, accelerator };
 std::string to_string(DeviceKind kind);
 enum class GemmChoice { automatic, clblast, native };
 
+/// Iterations of one loop that an emulator runs: it may silently cut a work-item off after 65 535 of all its loops.
+inline constexpr std::int64_t kEmulatedLoop = 1 << 14;
+
 struct DeviceProfile {
   std::string platform, name, vendor, version, driver;
   DeviceKind kind = DeviceKind::cpu;

@@ -45,6 +45,7 @@ void check_shape(const char* op, const char* name, const Spec& spec, const Shape
     throw ShapeError(fmt::format("{}: {} is {}; accepted: {}", op, name, to_string(spec.shape), to_string(expected)));
 }
 
+bool runs_vectors(const opencl::DeviceProfile& profile) { return profile.is_cpu() && !profile.is_emulator; }
 int rank_on_cpu(const Problem&, const opencl::DeviceProfile& profile) { return profile.is_cpu() ? 2 : 0; }
 int rank_with_local_memory(const Problem&, const opencl::DeviceProfile& profile) { return profile.has_real_local_memory ? 2 : 0; }
 int rank_anywhere(const Problem&, const opencl::DeviceProfile&) { return 1; }

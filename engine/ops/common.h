@@ -23,9 +23,10 @@ void check_same_dtype(const char* op, const Spec& a, const Spec& b);
 void check_rank(const char* op, const char* name, const Spec& spec, int rank);
 void check_shape(const char* op, const char* name, const Spec& spec, const Shape& expected);
 
-/// Iterations of one loop that an emulator runs: it may silently cut a work-item off after 65 535 of all its loops.
-constexpr std::int64_t kEmulatedLoop = 1 << 14;
+using opencl::kEmulatedLoop;
 
+/// Whether the device runs a work-item's vectors as its own, as CPUs do: not a GPU, nor an emulator of one.
+bool runs_vectors(const opencl::DeviceProfile& profile);
 /// Ranks of a variant made for CPUs, and of one made for devices with scratch memory of their own: 2 there, else 0.
 int rank_on_cpu(const Problem&, const opencl::DeviceProfile& profile);
 int rank_with_local_memory(const Problem&, const opencl::DeviceProfile& profile);

@@ -1,4 +1,4 @@
-// Depthwise convolution by rows that stay in the first cache: the fast way on CPUs. kernels/convolution_depthwise_rows.cl explains it.
+// Depthwise convolution by rows of which the newest is a stream: the fast way on CPUs. kernels/convolution_depthwise_rows.cl explains it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -56,7 +56,7 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
 }
 
 int rank(const Problem&, const opencl::DeviceProfile& profile) {
-  return profile.has_real_local_memory || profile.is_emulator || !profile.is_cpu() ? -2 : 12;  // the other has 10
+  return runs_vectors(profile) ? 12 : -2;  // the other has 10
 }
 
 std::vector<opencl::Argument> arguments_for(std::initializer_list<opencl::Argument> first, const Geometry& g, const Shares& s) {

@@ -12,6 +12,7 @@ namespace {
 
 constexpr const char* kFile = "convolution_tiles.cl";
 constexpr std::int64_t kWorthwhileFlops = 1 << 15;
+constexpr double kLeastShare = 0.5;             // of a tile's rows that have work: with less a matrix product is faster
 constexpr std::int64_t kPackChunk = 16;         // inner channels that one group packs
 constexpr std::int64_t kCachedBytes = 1 << 19;  // panels up to this stay in a core's second cache
 
@@ -60,11 +61,11 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
   return nullptr;
 }
 
-/// @param full_share  the part of the tile's rows that have work  @param least  below it a matrix product is faster
-int rank_of(const Geometry& g, const opencl::DeviceProfile& profile, double full_share, double least) {
-  if (profile.has_real_local_memory || profile.is_emulator || !profile.is_cpu()) return -2;
+/// @param full_share  the part of the tile's rows that have work
+int rank_of(const Geometry& g, const opencl::DeviceProfile& profile, double full_share) {
+  if (!runs_vectors(profile)) return -2;
   if (g.flops() < kWorthwhileFlops) return -1;
-  return full_share < least ? 4 : 8;  // gemm has 5
+  return full_share < kLeastShare ? 4 : 8;  // gemm has 5
 }
 
 std::int64_t panel_count(Direction d, const Geometry& g, const Tile& t) { return ceil_div(d == Direction::forward ? g.group_filters() : g.group_channels(), t.columns); }
@@ -79,7 +80,7 @@ std::int64_t workspace_bytes(const Problem& p, const opencl::DeviceProfile& prof
   return panel_bytes(d, cropped(geometry_of<d>(p), first_tap), tile_for(profile));
 }
 
-std::string options_for(const Tile& t) { return fmt::format("-DMR={} -DNR={} -DWIDTH=16", t.rows, t.columns); }
+std::string options_for(const Tile& t) { return fmt::format("-DMR={} -DNR={}", t.rows, t.columns); }
 
 /// Packs the weights of the window's part into the workspace.
 void pack(const Launch& l, Direction d, const Geometry& whole, const Geometry& part, std::int64_t first_tap, const Tile& t) {
@@ -159,14 +160,14 @@ Variant tiles_variant(Direction d) {
     return {"tiles", doc, declines<Direction::forward>,
             [](const Problem& p, const DeviceProfile& f) {
               const Geometry g = geometry_of<Direction::forward>(p);
-              return rank_of(g, f, arrangement_of(g, tile_for(f)).full_share, 0.5);
+              return rank_of(g, f, arrangement_of(g, tile_for(f)).full_share);
             },
             workspace_bytes<Direction::forward>, forward_launch};
   if (d == Direction::input)
     return {"tiles", doc, declines<Direction::input>,
             [](const Problem& p, const DeviceProfile& f) {
               const Geometry g = geometry_of<Direction::input>(p);
-              return rank_of(g, f, share_of(g.n, tile_for(f).rows), 0.5);
+              return rank_of(g, f, share_of(g.n, tile_for(f).rows));
             },
             workspace_bytes<Direction::input>, input_launch};
   return weight_tiles_variant();

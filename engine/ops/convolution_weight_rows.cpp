@@ -32,7 +32,7 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
 }
 
 int rank(const Problem& p, const opencl::DeviceProfile& profile) {
-  if (profile.has_real_local_memory || profile.is_emulator || !profile.is_cpu()) return -2;
+  if (!runs_vectors(profile)) return -2;
   const Geometry g = geometry_of<Direction::weights>(p);
   return g.c * g.stride[1] <= kMostStep && g.q >= kShortestRow && g.taps() > 1 ? 9 : 3;  // tiles have 8
 }

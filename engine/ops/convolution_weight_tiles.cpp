@@ -60,7 +60,7 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
 }
 
 int rank(const Problem& p, const opencl::DeviceProfile& profile) {
-  if (profile.has_real_local_memory || profile.is_emulator || !profile.is_cpu()) return -2;
+  if (!runs_vectors(profile)) return -2;
   return geometry_of<Direction::weights>(p).flops() < kWorthwhileFlops ? -1 : 8;  // gemm has 5
 }
 

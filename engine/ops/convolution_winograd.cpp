@@ -69,7 +69,7 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
   if (g.n == 0 || g.c == 0 || g.k == 0) return "an extent is 0";
   if (g.c % 8 || g.k % 8) return "its channels are no multiples of 8";
   const Extents e = extents_of(d, g);
-  const std::int64_t steps = d == Direction::weights ? std::min(e.tiles(), kChunkFloats) * e.inner : kPoints * e.inner * sizes_for(e, profile).tiles;
+  const std::int64_t steps = d == Direction::weights ? plan_for(d, e, sizes_for(e, profile), profile).chunk * e.inner : kPoints * e.inner * sizes_for(e, profile).tiles;
   if (profile.is_emulator && steps > kEmulatedLoop) return "its loops are too long for an emulator";
   return nullptr;
 }
@@ -77,7 +77,7 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
 /// Whether the transforms cost less than the products that they save; in multiplications.
 template <Direction d>
 int rank(const Problem& p, const opencl::DeviceProfile& profile) {
-  if (profile.has_real_local_memory || profile.is_emulator || !profile.is_cpu()) return -2;
+  if (!runs_vectors(profile)) return -2;
   const Geometry g = geometry_of<d>(p);
   const Extents e = extents_of(d, g);
   const std::int64_t direct = 9 * g.pixels() * g.c * g.k;

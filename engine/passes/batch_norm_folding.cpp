@@ -29,14 +29,14 @@ class BatchNormFolding {
     const Use scale = append(multiply_def(), {}, {gamma, inverse}, gamma.spec, step);
     const Use centred = append(subtract_def(), {}, {x, mean}, x.spec, step);
     const Use scaled = append(multiply_def(), {}, {centred, scale}, x.spec, step);
-    code_.push_back({&add_def(), {}, {scaled, beta}, step.outputs, step.scope, {}, nullptr});
+    code_.push_back({&add_def(), {}, {scaled, beta}, step.outputs, step.scope, step.after, nullptr});
   }
 
   /// An instruction whose result is a slot of its own.
   Use append(const OpDef& op, Attributes attributes, std::vector<Use> inputs, const Spec& out, const Program::Instruction& step) {
     program_.slots.push_back({out.bytes(), nullptr, "", out});
     const Use result{static_cast<int>(program_.slots.size()) - 1, out};
-    code_.push_back({&op, std::move(attributes), std::move(inputs), {result}, step.scope, {}, nullptr});
+    code_.push_back({&op, std::move(attributes), std::move(inputs), {result}, step.scope, step.after, nullptr});
     return result;
   }
 

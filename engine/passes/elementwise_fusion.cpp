@@ -128,12 +128,6 @@ class Fusion {
                        [&](std::size_t m) { return written_between(program_, members.front(), end, program_.code[m]); });
   }
 
-  /// A producer that waited for a whole recomputation would keep its inputs all that time, in place of its one result.
-  bool recomputed_between(std::size_t begin, std::size_t end) const {
-    return std::any_of(program_.code.begin() + static_cast<std::ptrdiff_t>(begin), program_.code.begin() + static_cast<std::ptrdiff_t>(end),
-                       [&](const Program::Instruction& step) { return step.after != program_.code[begin].after; });
-  }
-
   void join_producers(std::size_t i) {
     const auto& step = program_.code[i];
     if (!fusible(step)) return;
@@ -141,7 +135,9 @@ class Fusion {
       const int made = maker_[at(u.slot)];
       if (made < 0 || usage_[at(u.slot)].uses != 1 || usage_[at(u.slot)].lasts) continue;
       const auto& producer = program_.code[at(made)];
-      if (!fusible(producer) || producer.outputs[0].spec.shape != step.outputs[0].spec.shape || u.spec != producer.outputs[0].spec || u.offset != 0 || recomputed_between(at(made), i)) continue;
+      if (!fusible(producer) || producer.outputs[0].spec.shape != step.outputs[0].spec.shape || u.spec != producer.outputs[0].spec || u.offset != 0 ||
+          recomputed_between(program_, at(made), i))
+        continue;
       joins_[at(made)] = static_cast<int>(i);
       const auto members = members_of(i);
       if (inputs_of(members) > kMostInputs || any_written_between(members, i)) joins_[at(made)] = -1;
@@ -159,7 +155,7 @@ class Fusion {
     chain.attributes.set("shape", out.shape);
     chain.attributes.set("dtype", out.dtype);
     return {library->record(chain.title, chain.statements, chain.result, chain.scalars, in, out), chain.attributes, chain.inputs, last.outputs,
-            last.scope, {}, library};
+            last.scope, last.after, library};
   }
 
   Program& program_;

@@ -81,12 +81,12 @@ class EpilogueFusion {
     for (std::size_t i = product + 1; i < to; ++i)
       for (const auto& u : program_.code[i].inputs)
         if (std::find(made.begin(), made.end(), u.slot) != made.end()) return false;
-    return !written_between(program_, product, to, moved);
+    return !written_between(program_, product, to, moved) && !recomputed_between(program_, product, to);
   }
 
   std::optional<Program::Instruction> fusion_of(const Program::Instruction& product, const Program::Instruction& elementwise, std::size_t k) const {
     std::vector<Reach> reach;
-    Program::Instruction fused{nullptr, product.attributes, product.inputs, product.outputs, product.scope, {}, nullptr};
+    Program::Instruction fused{nullptr, product.attributes, product.inputs, product.outputs, product.scope, product.after, nullptr};
     for (std::size_t i = 0; i < elementwise.inputs.size(); ++i) {
       const auto& use = elementwise.inputs[i];
       const auto found = i == k ? Reach::product : reach_of(use.spec.shape, elementwise.outputs[0].spec.shape);

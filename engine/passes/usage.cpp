@@ -29,4 +29,11 @@ bool written_between(const Program& program, std::size_t begin, std::size_t end,
   return false;
 }
 
+bool recomputed_between(const Program& program, std::size_t begin, std::size_t end) {
+  const auto& after = program.code[begin].after;
+  for (std::size_t i = begin; i < end; ++i)
+    if (program.code[i].after != after) return true;
+  return false;
+}
+
 }  // namespace gemel

@@ -19,4 +19,7 @@ std::vector<int> makers_of(const Program& program);
 /// Whether an instruction after `begin` and before `end` writes what `reader` reads.
 bool written_between(const Program& program, std::size_t begin, std::size_t end, const Program::Instruction& reader);
 
+/// Whether a recomputation lies in between: a producer moved over it would keep its inputs all that time, in place of its one result.
+bool recomputed_between(const Program& program, std::size_t begin, std::size_t end);
+
 }  // namespace gemel

@@ -4,7 +4,7 @@
 // patches is then at the same distance from its pixel's place for every pixel of the row: a register tile reads it where it lies.
 // partial [part, depth, k]: what each share of the rows of dy adds.
 // Mapping: one work-item a group; it takes a share of all n p rows.
-// Options: MR (4, 6 or 8), NR (16 or 32), WINDOW: floats of the rows laid out.
+// Options: MR (4 or 8), NR (16 or 32), WINDOW: floats of the rows laid out.
 
 #include "convolution.clh"
 #include "register_tile.clh"
