@@ -12,6 +12,7 @@
 #include "engine/control.h"
 #include "engine/ops/ops.h"
 #include "engine/plan.h"
+#include "engine/trace.h"
 #include "frontends/graph/compile.h"
 #include "frontends/graph/graph.h"
 #include "frontends/graph/runner.h"
@@ -280,8 +281,28 @@ TEST_F(RecomputeCentring, a_hook_sees_a_parameters_gradient_once) {
 }
 
 TEST_F(RecomputeCentring, what_wants_no_gradient_runs_once_and_keeps_nothing) {
-  const GradientMode off(*session, GradientMode::Mode::off);
-  EXPECT_FALSE(module(x).wants_gradient());
+  struct Run {
+    std::vector<std::string> operators;
+    List state;
+    bool wants_gradient;
+  };
+  const auto run = [&](Recompute recompute, GradientMode::Mode mode) {
+    Centring fresh;
+    fresh.materialise(*session);
+    fresh.set_recompute(recompute);
+    const GradientMode chosen(*session, mode);
+    std::vector<std::string> operators;
+    session->interpreter().observe([&](const OpDef& op, std::span<const Value>, std::span<const Value>) { operators.push_back(op.name); });
+    const Value y = fresh(x);
+    session->interpreter().observe({});
+    return Run{operators, read(fresh.own_buffers()[0]->value), y.wants_gradient()};
+  };
+  const Run plain = run(Recompute::no, GradientMode::Mode::off), again = run(Recompute::yes, GradientMode::Mode::off);
+  EXPECT_FALSE(again.wants_gradient);
+  EXPECT_FALSE(plain.operators.empty());
+  EXPECT_EQ(again.operators, plain.operators) << "nothing runs twice, and no copy of the state is made";
+  EXPECT_EQ(again.state, plain.state) << "it moved once";
+  EXPECT_GT(run(Recompute::yes, GradientMode::Mode::on).operators.size(), plain.operators.size()) << "a copy of the state, where a gradient is wanted";
 }
 
 TEST(Recompute, differentiates_again) {
@@ -374,7 +395,8 @@ TEST(Recompute, models_of_repeated_blocks_are_known) {
     EXPECT_EQ(found, count) << name;
   }
   EXPECT_EQ(message_of<UsageError>([] { models::make("vgg16", {.recompute = models::Recompute::blocks}); }),
-            "vgg16: it has no repeated blocks to compute again; accepted: resnet18, resnet50, resnet152, mobilenet_v2, efficientnet_b4, inception_v3");
+            "vgg16: it has no repeated blocks to compute again; accepted: recompute none, or another model: "
+            "resnet18, resnet50, resnet152, mobilenet_v2, efficientnet_b4, inception_v3");
 }
 
 }  // namespace

@@ -3,10 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-
 #include "datasets/dataset.h"
-#include "engine/base/error.h"
 #include "engine/safetensors.h"
 #include "frontends/nn/state_dict.h"
 
@@ -32,11 +29,9 @@ void add_recompute_option(po::options_description& options) {
 models::Recompute recompute_option(const po::variables_map& v, const std::string& model) {
   const auto given = v["recompute"].as<std::string>();
   check_choice("--recompute", given, {"none", "blocks"});
-  if (given == "none") return models::Recompute::none;
-  const auto able = models::names_with_blocks();
-  if (std::ranges::find(able, model) == able.end())
-    throw UsageError(fmt::format("--recompute: {} has no repeated blocks; accepted: none, or another model: {}", model, fmt::join(able, ", ")));
-  return models::Recompute::blocks;
+  const auto recompute = given == "blocks" ? models::Recompute::blocks : models::Recompute::none;
+  models::check_recompute(model, recompute);
+  return recompute;
 }
 
 void add_loaded_model_options(po::options_description& options) {

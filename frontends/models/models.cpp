@@ -45,15 +45,6 @@ const Entry& entry_of(std::string_view name) {
   return *entry;
 }
 
-std::int64_t each_block(nn::Module& model, nn::Recompute recompute) {
-  std::int64_t blocks = 0;
-  model.visit_all<RepeatedBlock>([&](RepeatedBlock& block) {
-    block.set_recompute(recompute);
-    ++blocks;
-  });
-  return blocks;
-}
-
 }  // namespace
 
 std::vector<std::string_view> names() {
@@ -62,11 +53,22 @@ std::vector<std::string_view> names() {
   return out;
 }
 
+bool has_blocks(std::string_view name) {
+  bool found = false;
+  entry_of(name).make({})->visit_all<RepeatedBlock>([&](const RepeatedBlock&) { found = true; });
+  return found;
+}
+
 std::vector<std::string_view> names_with_blocks() {
-  std::vector<std::string_view> out;
-  for (const Entry& e : kModels)
-    if (each_block(*e.make({}), nn::Recompute::no) > 0) out.push_back(e.name);
+  std::vector<std::string_view> out = names();
+  std::erase_if(out, [](std::string_view name) { return !has_blocks(name); });
   return out;
+}
+
+void check_recompute(std::string_view name, Recompute recompute) {
+  if (recompute == Recompute::none || has_blocks(name)) return;
+  throw UsageError(fmt::format("{}: it has no repeated blocks to compute again; accepted: recompute none, or another model: {}", name,
+                               fmt::join(names_with_blocks(), ", ")));
 }
 
 Shape usual_input(std::string_view name) {
@@ -80,9 +82,10 @@ std::unique_ptr<nn::Module> make(std::string_view name, const Options& options) 
   if (std::ranges::find(entry.channels, options.channels) == entry.channels.end())
     throw UsageError(fmt::format("{}: {} input channels given; accepted: {}", name, options.channels,
                                  entry.channels[0] == entry.channels[1] ? "3" : "1 or 3"));
+  check_recompute(name, options.recompute);
   auto model = entry.make(options);
-  if (options.recompute == Recompute::blocks && each_block(*model, nn::Recompute::yes) == 0)
-    throw UsageError(fmt::format("{}: it has no repeated blocks to compute again; accepted: {}", name, fmt::join(names_with_blocks(), ", ")));
+  if (options.recompute == Recompute::blocks)
+    model->visit_all<RepeatedBlock>([](RepeatedBlock& block) { block.set_recompute(nn::Recompute::yes); });
   return model;
 }
 

@@ -23,8 +23,12 @@ struct Options {
 
 /// All names that `make` knows.
 std::vector<std::string_view> names();
-/// Those that are sequences of blocks, as Recompute::blocks needs.
+/// Whether a model is a sequence of blocks, as Recompute::blocks needs. @throws UsageError for an unknown name
+bool has_blocks(std::string_view name);
+/// Those that are.
 std::vector<std::string_view> names_with_blocks();
+/// @throws UsageError where blocks are to be computed again and the model has none
+void check_recompute(std::string_view name, Recompute recompute);
 /// [C, H, W] of the pictures that a model is usually given: 3x32x32 to lenet, 3x299x299 to inception_v3, 3x224x224 to the others.
 /// @throws UsageError for an unknown name
 Shape usual_input(std::string_view name);
