@@ -1,4 +1,7 @@
 // The tuning table: its text, what dispatch makes of it, and `gemel tune`.
+#include <algorithm>
+#include <map>
+
 #include "engine/base/error.h"
 #include "engine/dispatch.h"
 #include "engine/elementwise.h"
@@ -78,27 +81,66 @@ class Tune : public Program {
   std::filesystem::path forget() {
     const Outcome o = gemel({"tune", "--forget"});
     EXPECT_EQ(o.status, 0) << o.err;
+    return table_of(o);
+  }
+  static std::filesystem::path table_of(const Outcome& o) {
     const std::string word = "table: ";
     for (const std::string& line : lines_of(o.err))
       if (line.rfind(word, 0) == 0) return line.substr(word.size());
     return {};
   }
+  /// The operators of the lines that tell of a measurement.
+  static std::vector<std::string> measured(const Outcome& o, const std::string& op) {
+    std::vector<std::string> keys;
+    for (const std::string& line : lines_of(o.err))
+      if (const auto at = line.find(op + " float32"); line.find(" ms ") != std::string::npos && at != std::string::npos) keys.push_back(line.substr(at));
+    return keys;
+  }
 };
 
+constexpr const char* kFirstConvolution =
+    "conv2d float32 [2, 32, 32, 3], float32 [5, 5, 3, 6] stride=[1, 1], padding=[0, 0], dilation=[1, 1], groups=1";
+
 TEST_F(Tune, measures_each_operator_and_writes_a_table) {
+  const std::filesystem::path file = forget();
+  TuningTable before;
+  before.set("conv2d of another model", "gemm");
+  before.set(kFirstConvolution, "of an earlier version");
+  std::ofstream(file) << before.text();
   const Outcome o = gemel({"tune", "--model", "lenet", "--batch-size", "2", "--runs", "1"});
   ASSERT_EQ(o.status, 0) << o.err;
-  int convolutions = 0;
-  for (const std::string& line : lines_of(o.err)) convolutions += line.find(" ms ") != std::string::npos && line.find("conv2d float32") != std::string::npos;
-  EXPECT_EQ(convolutions, 2) << o.err;
+  EXPECT_EQ(measured(o, "conv2d").size(), 2u) << o.err;
   EXPECT_NE(o.err.find(" operators measured, "), std::string::npos) << o.err;
+
+  ASSERT_EQ(table_of(o), file);
+  const std::map<std::string, std::string> after = TuningTable::parse(read_text(file), file.string()).variants();
+  EXPECT_NE(o.err.find(" entries changed, " + std::to_string(after.size()) + " in the table"), std::string::npos) << o.err;
+  EXPECT_EQ(after.count("conv2d of another model"), 1u) << "what was not measured stays";
+  for (const auto& [key, variant] : after) {
+    if (key == "conv2d of another model") continue;
+    const auto lines = lines_of(o.err);
+    EXPECT_TRUE(std::ranges::any_of(lines, [&](const std::string& line) {
+      return line.find(" -> " + variant + " ") != std::string::npos && line.ends_with(" " + key);
+    })) << key << " -> " << variant << " is said nowhere: " << o.err;
+  }
+}
+
+TEST_F(Tune, measures_several_batch_sizes_and_inputs_in_one_go) {
+  const Outcome o = gemel({"tune", "--model", "lenet", "--batch-size", "1,2", "--input", "1x32x32,3x32x32", "--classes", "7", "--runs", "1"});
+  ASSERT_EQ(o.status, 0) << o.err;
+  const std::vector<std::string> convolutions = measured(o, "conv2d"), products = measured(o, "matmul");
+  for (const char* operands : {"[1, 32, 32, 1], float32 [5, 5, 1, 6]", "[2, 32, 32, 1], float32 [5, 5, 1, 6]", "[1, 32, 32, 3], float32 [5, 5, 3, 6]",
+                               "[2, 32, 32, 3], float32 [5, 5, 3, 6]"})
+    EXPECT_EQ(std::ranges::count_if(convolutions, [&](const std::string& key) { return key.find(operands) != std::string::npos; }), 1) << operands << o.err;
+  EXPECT_TRUE(std::ranges::any_of(products, [](const std::string& key) { return key.find("[84, 7]") != std::string::npos; })) << "--classes: " << o.err;
+  EXPECT_NE(gemel({"tune", "--model", "lenet", "--batch-size", "1,,2"}).err.find("--batch-size: '' is not accepted"), std::string::npos);
 }
 
 TEST_F(Tune, later_runs_choose_as_the_table_says) {
   const std::filesystem::path file = forget();
   ASSERT_TRUE(std::filesystem::exists(file));
   TuningTable table;
-  table.set("conv2d float32 [2, 32, 32, 3], float32 [5, 5, 3, 6] stride=[1, 1], padding=[0, 0], dilation=[1, 1], groups=1", "direct");
+  table.set(kFirstConvolution, "direct");
   std::ofstream(file) << table.text();
   const Outcome o = gemel({"bench", "infer", "--model", "lenet", "--batch-size", "2", "--runs", "1", "--warmup", "1", "--frontend", "graph"});
   ASSERT_EQ(o.status, 0) << o.err;

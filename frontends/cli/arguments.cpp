@@ -98,6 +98,17 @@ std::int64_t whole_number(const po::variables_map& values, const std::string& na
   return value;
 }
 
+std::vector<std::int64_t> whole_numbers(const po::variables_map& values, const std::string& name, std::int64_t low, std::int64_t high) {
+  std::vector<std::int64_t> out;
+  for (const std::string& word : words_of(values[name].as<std::string>())) {
+    const char* end = word.data() + word.size();
+    const auto [next, error] = std::from_chars(word.data(), end, out.emplace_back());
+    if (error != std::errc() || next != end || out.back() < low || out.back() > high)
+      throw UsageError(fmt::format("--{}: '{}' is not accepted; accepted: whole numbers from {} to {}, such as 1,8,16", name, word, low, high));
+  }
+  return out;
+}
+
 std::vector<std::int64_t> parse_extents(const std::string& option, const std::string& text, std::size_t count) {
   std::vector<std::int64_t> out;
   const char *at = text.data(), *end = text.data() + text.size();

@@ -1,6 +1,7 @@
 // Command lines: options by name, with help, ranges and the nearest valid name for a wrong one.
 #pragma once
 #include <boost/program_options.hpp>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -32,6 +33,8 @@ void check_range(const std::string& option, double value, double low, double hig
 std::vector<std::string> words_of(const std::string& list);
 /// The value of a whole-number option. @throws UsageError unless low <= value <= high
 std::int64_t whole_number(const po::variables_map& values, const std::string& name, double low, double high);
+/// The values of an option that takes one or several, such as "1,8,16". @throws UsageError unless each is one of low..high
+std::vector<std::int64_t> whole_numbers(const po::variables_map& values, const std::string& name, std::int64_t low, std::int64_t high);
 
 /// "3x32x32" as extents. @throws UsageError
 std::vector<std::int64_t> parse_extents(const std::string& option, const std::string& text, std::size_t count);

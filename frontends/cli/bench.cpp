@@ -1,8 +1,6 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
@@ -19,14 +17,6 @@ namespace {
 
 constexpr double kMilli = 1e3;  // milliseconds in a second
 
-std::int64_t batch_size_of(const std::string& word) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (error != std::errc() || end != word.data() + word.size() || value < 1 || value > 1'000'000)
-    throw UsageError(fmt::format("--batch-size: '{}' is not accepted; accepted: whole numbers from 1 to 1000000, such as 1,8,16", word));
-  return value;
-}
-
 /// Every model with every input, batch size and front end, in that order.
 std::vector<BenchCase> cases_of(const po::variables_map& v) {
   const auto text = [&](const char* option) { return v[option].as<std::string>(); };
@@ -40,14 +30,10 @@ std::vector<BenchCase> cases_of(const po::variables_map& v) {
     const models::Recompute recompute = recompute_option(v, model);
     if (work == Work::infer && recompute != models::Recompute::none)
       throw UsageError("bench: --recompute blocks is given with infer, which has no backward pass; accepted: train");
-    std::vector<Shape> inputs;
-    if (text("input").empty()) inputs.push_back(models::usual_input(model));
-    else
-      for (const std::string& input : words_of(text("input"))) inputs.emplace_back(parse_extents("--input", input, 3));
-    for (const Shape& input : inputs)
-      for (const std::string& batch : words_of(text("batch-size")))
+    for (const Shape& input : inputs_of(v, model))
+      for (const std::int64_t batch : whole_numbers(v, "batch-size", 1, 1'000'000))
         for (const std::string& frontend : words_of(text("frontend")))
-          cases.push_back({.work = work, .model = model, .classes = classes, .batch_size = batch_size_of(batch), .input = input,
+          cases.push_back({.work = work, .model = model, .classes = classes, .batch_size = batch, .input = input,
                            .frontend = parse_frontend(frontend), .recompute = recompute});
   }
   return cases;
@@ -61,7 +47,8 @@ nlohmann::ordered_json json_of(const BenchCase& c, const BenchResult& r) {
                              {"stddev", kMilli * s.stddev}, {"time_unit", "ms"}};
   out.update({{"items_per_second", static_cast<double>(c.batch_size) / s.mean}, {"flops_per_second", static_cast<double>(c.planned.flops) / s.mean},
               {"peak_bytes", r.peak_bytes}, {"device_busy", std::min(1.0, r.busy_seconds / (runs * s.mean))},
-              {"planned_bytes", r.arena.bytes}, {"least_planned_bytes", r.arena.least}, {"resident_bytes", r.resident_bytes}, {"first_time", kMilli * r.first_seconds}});
+              {"planned_bytes", r.arena.bytes}, {"least_planned_bytes", r.arena.least}, {"resident_bytes", r.resident_bytes},
+              {"first_time", kMilli * r.first_seconds}});
   return out;
 }
 

@@ -17,13 +17,27 @@ std::string model_name(const po::variables_map& v) {
   return v["model"].as<std::string>();
 }
 
+Shape input_of(const po::variables_map& v, const std::string& model) {
+  const auto given = v["input"].as<std::string>();
+  return given.empty() ? models::usual_input(model) : Shape(parse_extents("--input", given, 3));
+}
+
+std::vector<Shape> inputs_of(const po::variables_map& v, const std::string& model) {
+  const auto given = v["input"].as<std::string>();
+  if (given.empty()) return {models::usual_input(model)};
+  std::vector<Shape> out;
+  for (const std::string& input : words_of(given)) out.emplace_back(parse_extents("--input", input, 3));
+  return out;
+}
+
 std::int64_t class_count(const po::variables_map& v, std::int64_t least) {
   return whole_number(v, "classes", static_cast<double>(least), datasets::kMaxClasses);
 }
 
 void add_recompute_option(po::options_description& options) {
   options.add_options()
-      ("recompute", po::value<std::string>()->default_value("none"), "none, or blocks: the backward pass computes the model's repeated blocks again; less memory, more time, the same results");
+      ("recompute", po::value<std::string>()->default_value("none"),
+       "none, or blocks: the backward pass computes the model's repeated blocks again; less memory, more time, the same results");
 }
 
 models::Recompute recompute_option(const po::variables_map& v, const std::string& model) {

@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "engine/base/shape.h"
 #include "engine/session.h"
 #include "frontends/cli/arguments.h"
 #include "frontends/models/models.h"
@@ -15,6 +17,10 @@ namespace gemel::cli {
 std::string model_help();
 /// --model. @throws UsageError for a name that is not known
 std::string model_name(const po::variables_map& values);
+/// --input as [C, H, W]; where it is empty, what the model is usually given. @throws UsageError
+Shape input_of(const po::variables_map& values, const std::string& model);
+/// The same where --input takes one or several, separated by commas.
+std::vector<Shape> inputs_of(const po::variables_map& values, const std::string& model);
 /// --classes. @param least  1, or 0 where 0 leaves it to the data or the weights  @throws UsageError
 std::int64_t class_count(const po::variables_map& values, std::int64_t least);
 

@@ -22,21 +22,24 @@ constexpr double kClearly = 0.97;   // of the time of dispatch's own choice: les
 constexpr double kHopeless = 3;     // times the best so far, at the first count: not measured any further
 constexpr std::int64_t kClblastSize = 1024;
 
-/// The operators of the models' steps that more than one variant takes.
+/// Whether more than one variant takes a problem.
+bool has_a_choice(const OperatorCase& c, const opencl::DeviceProfile& profile) {
+  const Problem p = c.problem();
+  return std::ranges::count_if(p.op.variants, [&](const Variant& v) { return !v.declines(p, profile); }) > 1;
+}
+
+/// The operators of the models' steps that have a choice, for every input and batch size.
 std::vector<OperatorCase> cases_of(const po::variables_map& v, const opencl::DeviceProfile& profile) {
   const auto session = Session::reference();
   std::map<std::string, OperatorCase> cases;
   for (const std::string& name : words_of(v["model"].as<std::string>())) {
-    const Shape chw = v["input"].as<std::string>().empty() ? models::usual_input(name) : Shape(parse_extents("--input", v["input"].as<std::string>(), 3));
-    const auto batch = whole_number(v, "batch-size", 1, 1e6);
-    for (const Work work : {Work::train, Work::infer}) {
-      const auto model = models::make(name, {.channels = chw[0]});
-      for (OperatorCase& c : distinct_operators(capture_step(*session, *model, f32({batch, chw[1], chw[2], chw[0]}), work))) {
-        const Problem p = c.problem();
-        const auto taking = std::count_if(p.op.variants.begin(), p.op.variants.end(), [&](const Variant& x) { return !x.declines(p, profile); });
-        if (taking > 1) cases.try_emplace(tuning_key(p), std::move(c));
-      }
-    }
+    for (const Shape& chw : inputs_of(v, name))
+      for (const std::int64_t batch : whole_numbers(v, "batch-size", 1, 1'000'000))
+        for (const Work work : {Work::train, Work::infer}) {
+          const auto model = models::make(name, {.classes = class_count(v, 1), .channels = chw[0]});
+          for (OperatorCase& c : distinct_operators(capture_step(*session, *model, f32({batch, chw[1], chw[2], chw[0]}), work)))
+            if (has_a_choice(c, profile)) cases.try_emplace(tuning_key(c.problem()), std::move(c));
+        }
   }
   std::vector<OperatorCase> out;
   for (auto& [key, c] : cases) out.push_back(std::move(c));
@@ -76,18 +79,27 @@ int tune(const Arguments& arguments) {
   options.add_options()
       ("model", po::value<std::string>()->default_value("resnet18,resnet50,vgg16,mobilenet_v2"),
        fmt::format("one or several, whose operators are measured; {}", model_help()).c_str())
-      ("batch-size", po::value<std::int64_t>()->default_value(16), "pictures at a time")
-      ("input", po::value<std::string>()->default_value(""), "CxHxW (default: the model's usual, 3x224x224 for most)")
+      ("batch-size", po::value<std::string>()->default_value("16"), "one or several, such as 1,8,16")
+      ("classes", po::value<std::int64_t>()->default_value(1000), "size of the last layer")
+      ("input", po::value<std::string>()->default_value(""), "one or several CxHxW (default: the model's usual, 3x224x224 for most)")
       ("runs", po::value<std::int64_t>()->default_value(5), "the best of so many counts")
       ("clblast", po::bool_switch(), "have CLBlast's own tuners measure its GEMM too: minutes on a GPU, far more on a CPU")
       ("clblast-fraction", po::value<double>()->default_value(64), "one in so many of its parameters is tried")
       ("forget", po::bool_switch(), "delete this device's table");
   add_common_options(options);
-  const auto v = parse("tune", "Measures kernel variants on this device and keeps the best; train, eval, infer and bench then choose them.", options, arguments);
+  const auto v = parse("tune",
+                       "Measures kernel variants on this device and keeps the best. train, eval, infer and bench then choose them wherever an\n"
+                       "operator has exactly the shapes that were measured: with these models at these batch sizes, inputs and classes.",
+                       options, arguments);
   check_range("--clblast-fraction", v["clblast-fraction"].as<double>(), 1, 1e6);
   const auto runs = static_cast<int>(whole_number(v, "runs", 1, 1e6));
   const auto known = models::names();
-  for (const std::string& name : words_of(v["model"].as<std::string>())) check_choice("--model", name, {known.begin(), known.end()});
+  for (const std::string& name : words_of(v["model"].as<std::string>())) {
+    check_choice("--model", name, {known.begin(), known.end()});
+    inputs_of(v, name);
+  }
+  class_count(v, 1);
+  whole_numbers(v, "batch-size", 1, 1'000'000);
   const bool forget = v["forget"].as<bool>();
   CommonOptions common = common_options(v);
   common.device.tuned = !forget;  // a table that no device opens with can be forgotten too
