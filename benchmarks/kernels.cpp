@@ -3,9 +3,13 @@
 //   gemel_kernels train|infer --model resnet50 --batch-size 8 [--input 3x224x224] [--op conv2d] [--variants all] [--runs 10]
 //
 // A line: the best time of the variant that dispatch chooses (or of all that support the problem), its rate, and its share of the
-// bound max(FLOPs / peak, bytes / bandwidth, bytes read / bandwidth of reading alone), which the operator's record gives for the problem. `count` is how often the step has it;
-// the last column is its time in the whole step.
+// bound max(FLOPs / peak, bytes / bandwidth, bytes read / bandwidth of reading alone), which the operator's record gives for the
+// problem. `count` is how often the step has it; the last column is its time in the whole step.
 #include <fmt/format.h>
+
+#include <set>
+#include <string>
+#include <vector>
 
 #include "benchmarks/benchmark_main.h"
 #include "benchmarks/roofline.h"
@@ -38,6 +42,13 @@ void measure(Session& session, const OperatorCase& c, bool all_variants, int run
   }
 }
 
+/// Each operator once, in the order of the alphabet.
+std::vector<std::string> names_of(const std::vector<OperatorCase>& cases) {
+  std::set<std::string> names;
+  for (const OperatorCase& c : cases) names.emplace(c.op->name);
+  return {names.begin(), names.end()};
+}
+
 int run(const std::vector<std::string>& arguments) {
   namespace po = cli::po;
   po::options_description options("options", 110);
@@ -45,29 +56,33 @@ int run(const std::vector<std::string>& arguments) {
       ("work", po::value<std::string>()->required(), "train or infer")
       ("model", po::value<std::string>()->default_value("resnet50"), cli::model_help().c_str())
       ("batch-size", po::value<std::int64_t>()->default_value(8), "pictures at a time")
-      ("input", po::value<std::string>()->default_value("3x224x224"), "CxHxW")
+      ("input", po::value<std::string>()->default_value(""), "CxHxW (default: the model's usual, 3x224x224 for most)")
       ("op", po::value<std::string>()->default_value(""), "only this operator")
       ("variants", po::value<std::string>()->default_value("chosen"), "chosen or all")
-      ("runs", po::value<int>()->default_value(10), "the best of so many counts");
+      ("runs", po::value<std::int64_t>()->default_value(10), "the best of so many counts");
   cli::add_common_options(options);
   po::positional_options_description positional;
   positional.add("work", 1);
   const auto v = cli::parse("kernels", "Each distinct operator of a model's step against the roofline.", options, arguments, positional);
   cli::check_choice("kernels", v["work"].as<std::string>(), {"train", "infer"});
   cli::check_choice("--variants", v["variants"].as<std::string>(), {"chosen", "all"});
-  const Shape input(cli::parse_extents("--input", v["input"].as<std::string>(), 3));
-  const auto model = models::make(cli::model_name(v), {.channels = input[0]});
+  const auto runs = static_cast<int>(cli::whole_number(v, "runs", 1, 1e6));
+  const std::string name = cli::model_name(v);
+  const Shape input = cli::input_of(v, name);
+  const auto model = models::make(name, {.channels = input[0]});
   const auto host = Session::reference();
   const Program program = cli::capture_step(*host, *model, f32({cli::whole_number(v, "batch-size", 1, 1e6), input[1], input[2], input[0]}),
                                             v["work"].as<std::string>() == "train" ? cli::Work::train : cli::Work::infer);
+  const std::vector<OperatorCase> cases = cli::distinct_operators(program);
+  const auto op = v["op"].as<std::string>();
+  if (!op.empty()) cli::check_choice("--op", op, names_of(cases));
   const auto device = opencl::Device::open(cli::common_options(v).device);
   cli::say_device(device->profile());
   Session session(*device);
   const Roofline roofline = measure_roofline(session);
   fmt::print("{}\n", to_string(roofline));
-  const auto op = v["op"].as<std::string>();
-  for (const OperatorCase& c : cli::distinct_operators(program))
-    if (op.empty() || op == c.op->name) measure(session, c, v["variants"].as<std::string>() == "all", v["runs"].as<int>(), roofline);
+  for (const OperatorCase& c : cases)
+    if (op.empty() || op == c.op->name) measure(session, c, v["variants"].as<std::string>() == "all", runs, roofline);
   return 0;
 }
 

@@ -5,13 +5,13 @@
 // A run is an epoch, made by the thread that asks: no worker helps. `train` makes batches ahead of the step in a thread of its own.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <string>
 #include <vector>
 
 #include "benchmarks/benchmark_main.h"
 #include "datasets/loader.h"
+#include "frontends/cli/bench_case.h"
 #include "frontends/cli/dataset_options.h"
 
 namespace gemel {
@@ -45,9 +45,9 @@ int run(const std::vector<std::string>& arguments) {
   std::vector<double> rates;
   epoch_seconds(loader, 0);  // reads the files
   for (std::int64_t i = 1; i <= runs; ++i) rates.push_back(static_cast<double>(data->size()) / epoch_seconds(loader, i));
-  std::sort(rates.begin(), rates.end());
+  const cli::Spread rate = cli::spread_of(rates);
   fmt::print("{}, {} pictures, augment {}: {:.0f} pictures/s ({:.0f}..{:.0f}, {} epochs)\n", data->name(), data->size(), augment,
-             rates[rates.size() / 2], rates.front(), rates.back(), runs);
+             rate.median, rate.min, rate.max, runs);
   return 0;
 }
 

@@ -9,18 +9,24 @@
 // A ratio is oneDNN's time over Gemel's, the median of the pairs, with the least and the greatest.
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
-#include <map>
+#include <functional>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "benchmarks/benchmark_main.h"
 #include "benchmarks/roofline.h"
 #include "engine/dispatch.h"
 #include "engine/ops/convolution.h"
 #include "engine/ops/ops.h"
+#include "frontends/cli/bench_case.h"
 #include "frontends/cli/common_options.h"
 #include "frontends/cli/operator_run.h"
 #include "frontends/cli/planned_step.h"
@@ -104,7 +110,8 @@ Peer convolution_peer(const OperatorCase& c) {
   constexpr auto algorithm = dnnl::algorithm::convolution_auto;
   const dnnl::convolution_forward::primitive_desc forward(Peer::engine(), dnnl::prop_kind::forward_training, algorithm, x, w, y, stride, dilation, near, far);
   if (direction == Direction::forward)
-    return {dnnl::convolution_forward(forward), {{DNNL_ARG_SRC, forward.src_desc()}, {DNNL_ARG_WEIGHTS, forward.weights_desc()}, {DNNL_ARG_DST, forward.dst_desc()}}};
+    return {dnnl::convolution_forward(forward),
+            {{DNNL_ARG_SRC, forward.src_desc()}, {DNNL_ARG_WEIGHTS, forward.weights_desc()}, {DNNL_ARG_DST, forward.dst_desc()}}};
   if (direction == Direction::input) {
     const dnnl::convolution_backward_data::primitive_desc p(Peer::engine(), algorithm, x, w, y, stride, dilation, near, far, forward);
     return {dnnl::convolution_backward_data(p),
@@ -180,11 +187,6 @@ double seconds(const Call& call, double span = 0.03) {
   return passed / calls;
 }
 
-double median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  return v[v.size() / 2];
-}
-
 struct Result {
   double ratio = 0, share = 0, over_clblast = 0;
   std::string name;
@@ -203,11 +205,11 @@ Result compare(Session& session, const OperatorCase& c, std::int64_t pairs, bool
     ratios.push_back(peer_times.back() / own_times.back());
   }
   const Cost cost = problem.op.cost(problem);
-  const double own_time = median(own_times);
-  Result r{median(ratios), roofline.seconds(problem) / own_time, 0, fmt::format("{} {}", chosen.name, to_string(problem))};
+  const double own_time = cli::spread_of(own_times).median;
+  const cli::Spread ratio = cli::spread_of(ratios);
+  Result r{ratio.median, roofline.seconds(problem) / own_time, 0, fmt::format("{} {}", chosen.name, to_string(problem))};
   fmt::print("{:>9.3f} ms {:>6.1f} GFLOP/s {:>4.0f} %   oneDNN {:>9.3f} ms   ratio {:.2f} ({:.2f}..{:.2f})", 1e3 * own_time,
-             1e-9 * static_cast<double>(cost.flops) / own_time, 100 * r.share, 1e3 * median(peer_times), r.ratio, *std::min_element(ratios.begin(), ratios.end()),
-             *std::max_element(ratios.begin(), ratios.end()));
+             1e-9 * static_cast<double>(cost.flops) / own_time, 100 * r.share, 1e3 * cli::spread_of(peer_times).median, r.ratio, ratio.min, ratio.max);
   for (const Variant& v : problem.op.variants)
     if (clblast && std::string_view(v.name) == "clblast" && !v.declines(problem, device.profile())) {
       r.over_clblast = seconds([&] { own.enqueue(v), device.finish(); }, 0) / own_time;
@@ -248,8 +250,7 @@ int run(const std::vector<std::string>& arguments) {
   cli::say_device(device->profile());
   Session session(*device);
   const Roofline roofline = measure_roofline(session);
-  fmt::print("{}; oneDNN {}.{}.{}\n", to_string(roofline), dnnl::version()->major,
-             dnnl::version()->minor, dnnl::version()->patch);
+  fmt::print("{}; oneDNN {}.{}.{}\n", to_string(roofline), dnnl::version()->major, dnnl::version()->minor, dnnl::version()->patch);
   const std::vector<Group> groups = what == "gemm" ? matrix_products() : layers(cli::whole_number(v, "batch-size", 1, 1e6));
   std::vector<std::string> names;
   for (const Group& g : groups) names.push_back(g.name);

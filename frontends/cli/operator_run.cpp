@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <map>
 
 #include "engine/device_storage.h"
@@ -41,7 +42,7 @@ OperatorRun::OperatorRun(Session& session, const OperatorCase& c) : session_(ses
 void OperatorRun::enqueue(const Variant& variant) { launch(session_.device(), variant, case_.problem(), in_, out_); }
 
 double best_seconds(opencl::Device& device, int runs, const std::function<void()>& enqueue) {
-  double best = 1e30;
+  double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i <= runs; ++i) {  // the first builds
     const auto begin = std::chrono::steady_clock::now();
     enqueue();
