@@ -58,7 +58,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void reading(__global co
   const double fma = cli::best_seconds(device, 5, [&] { device.run(peak, opencl::range1(groups, 1), {region_of(y), 0.5f, kSteps}); });
   const double memory = cli::best_seconds(device, 5, [&] { device.run(stream, opencl::range1(kElements / kChunk, 1), {region_of(x), region_of(y), kChunk}); });
   const double reads = cli::best_seconds(device, 5, [&] { device.run(reading, opencl::range1(groups, 1), {region_of(x), region_of(y), share}); });
-  return {2.0 * 16 * 20 * static_cast<double>(kSteps * groups) / fma, 12.0 * static_cast<double>(kElements) / memory, 4.0 * static_cast<double>(share * groups) / reads};
+  return {2.0 * 16 * 20 * static_cast<double>(kSteps * groups) / fma, 12.0 * static_cast<double>(kElements) / memory,
+          4.0 * static_cast<double>(share * groups) / reads};
 }
 
 }  // namespace gemel

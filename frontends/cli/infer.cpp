@@ -24,7 +24,8 @@ Value images_of(Session& session, const datasets::NpyFile& file, std::int64_t be
 
 void check_input(const datasets::NpyFile& file) {
   if (file.type() != datasets::NpyType::float32 || file.shape().rank() != 4)
-    throw DataError(fmt::format("infer: {} holds {} {}; accepted: float32 [N, C, H, W]", file.path().string(), to_string(file.type()), to_string(file.shape())));
+    throw DataError(fmt::format("infer: {} holds {} {}; accepted: float32 [N, C, H, W]",
+                                file.path().string(), to_string(file.type()), to_string(file.shape())));
 }
 
 void write_outputs(RunScope& run, nn::Module& model, Frontend frontend, const datasets::NpyFile& input, std::int64_t batch_size,

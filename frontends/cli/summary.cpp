@@ -80,11 +80,11 @@ int summary(const Arguments& arguments) {
       ("classes", po::value<std::int64_t>()->default_value(1000), "size of the last layer")
       ("json", po::bool_switch(), "machine-readable output");
   add_recompute_option(options);
-  const auto v = parse("summary", "A table of a model's layers in evaluation, and its memory in training, found without computing anything.", options, arguments);
+  const auto v = parse("summary", "A table of a model's layers in evaluation, and its memory in training, found without computing anything.",
+                       options, arguments);
   const std::string name = model_name(v);
   const auto batch_size = whole_number(v, "batch-size", 1, 1e6), classes = class_count(v, 1);
-  const auto text = v["input"].as<std::string>();
-  const Shape input = text.empty() ? models::usual_input(name) : Shape(parse_extents("--input", text, 3));
+  const Shape input = input_of(v, name);
   const Spec spec = f32({batch_size, input[1], input[2], input[0]});
   const auto model = models::make(name, {.classes = classes, .channels = input[0], .recompute = recompute_option(v, name)});
   model->eval();

@@ -60,7 +60,8 @@ void TrainRun::check_last_batch() const {
   try {
     capture_step(*host, *model, f32({rest, picture[1], picture[2], picture[0]}), Work::train);
   } catch (const ShapeError& e) {
-    throw ShapeError(fmt::format("train: the last batch of an epoch, {} of {} samples: {}; accepted: another --batch-size or --limit", rest, samples, e.what()));
+    throw ShapeError(fmt::format("train: the last batch of an epoch, {} of {} samples: {}; accepted: another --batch-size or --limit",
+                                 rest, samples, e.what()));
   }
 }
 
