@@ -70,7 +70,7 @@ TEST(Convolution, weight_gradient_in_several_blocks_gives_the_direct_result) {
   expect_like_direct(conv2d_weight_gradient_def(), {kY, kX}, padded(&kW.shape));
 }
 
-// Several groups along the rows and along the channels; rows 5 apart share a place of the window's ring.
+// Several groups along the rows and along the channels.
 TEST(Convolution, depthwise_in_several_groups_gives_the_direct_result) {
   const Spec x = f32({2, 37, 35, 240}), w = f32({5, 5, 1, 240}), y = f32({2, 19, 18, 240});
   Attributes a{{"stride", Axes{2, 2}}, {"padding", Axes{2, 2}}, {"dilation", Axes{1, 1}}, {"groups", 240}};

@@ -139,8 +139,8 @@ TEST(DeviceGemm, every_native_form_agrees_with_the_definition_around_tile_edges)
           for (const Transposed tb : kBoth) {
             const auto p = problem(kStraddling[j], kStraddling[i], kStraddling[(7 * i + j) % 10], ta, tb);
             if (takes(form, p, testing::test_device().profile())) {
-            ASSERT_EQ(check_product(p, form), "") << static_cast<int>(form);
-          }
+              ASSERT_EQ(check_product(p, form), "") << static_cast<int>(form);
+            }
           }
 }
 

@@ -122,13 +122,14 @@ const OpDef& silu_def() {
   return def;
 }
 
-#define SILU_E "exponential(fmin(-x1, 87.0f))"
 const OpDef& silu_gradient_def() {
   // f' = s (1 + x (1 - s)),  f'' = s (1 - s) (2 + x (1 - 2 s)),  where s = sigmoid(x)
   static const OpDef def = derivative_record<"silu_gradient", Fill{}>(
       {.doc = "dy times the derivative of silu at u.",
        // With e = exp(-u): 1 - s would lose what is left of it where u is large, e s does not. Compilers compute e once.
-       .body = "x0 / (1.0f + " SILU_E ") * (1.0f + x1 * (" SILU_E " / (1.0f + " SILU_E ")))",
+       // exp overflows float above 88.7, and e / (1 + e) would be NaN; at 87 it does not yet, and e / (1 + e) is 1 already.
+       .body = "x0 / (1.0f + exponential(fmin(-x1, 87.0f))) * "
+               "(1.0f + x1 * (exponential(fmin(-x1, 87.0f)) / (1.0f + exponential(fmin(-x1, 87.0f)))))",
        .reference = derivative_of_reals<[](double dy, double u) { return dy / (1 + std::exp(-u)) * (1 + u / (1 + std::exp(u))); }>,
        .gradient = [](const Backward& b) -> Values {
          const Value g = b.gradient(0), x = b.input(1);

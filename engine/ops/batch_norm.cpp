@@ -22,7 +22,8 @@ Axes leading_axes(const Shape& x) {
   return axes;
 }
 
-/// Input `first` is x or something like it, and the inputs after `per_channel` have one number a channel.
+/// @param x            index of the input that is x, or is like it
+/// @param per_channel  index of the first of the inputs called `names`, which have one number a channel
 void check_channels(const char* op, const Specs& in, std::size_t x, std::size_t per_channel, std::initializer_list<const char*> names) {
   check_float32(op, "x", in[x]);
   if (in[x].shape.rank() < 2)
