@@ -62,6 +62,8 @@ TuningTable read_tuning(const DeviceProfile& profile) {
   return TuningTable::parse({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, *path);
 }
 
+std::string tuning_name(const DeviceProfile& p) { return p.tuning && !p.tuning->empty() ? fmt::format("{:016x}", hash_of(p.tuning->text())) : "none"; }
+
 std::filesystem::path write_tuning(const DeviceProfile& profile, const TuningTable& table) {
   const auto path = tuning_file(profile);
   if (!path) throw DataError("tuning table: there is no folder for it; GEMEL_CACHE_DIR or HOME names one");

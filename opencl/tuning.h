@@ -32,6 +32,9 @@ class TuningTable {
   std::map<std::string, std::string> variants_;
 };
 
+/// Names the table by which choices are made on the device: a hash of it, or "none".
+std::string tuning_name(const DeviceProfile& profile);
+
 /// The file of a device, driver and number of units, beside the cache of programs. None where there is no cache.
 std::optional<std::filesystem::path> tuning_file(const DeviceProfile& profile);
 /// An empty table where there is no file. @throws DataError where it is damaged

@@ -169,7 +169,7 @@ TEST_F(Resume, a_fresh_run_in_an_old_folder_keeps_what_it_writes) {
     return training({"--steps", steps, "--checkpoint-dir", in_folder("c"), "--checkpoint-every", "1"});
   };
   ASSERT_EQ(run(fresh("1")).status, 0);
-  EXPECT_EQ(checkpoints(), (std::set<int>{1, 15}));
+  EXPECT_EQ(checkpoints(), (std::set<int>{1, 14, 15})) << "another run's checkpoints stay";
   auto on = fresh("3");
   on.insert(on.end(), {"--resume", "auto"});
   const Outcome o = run(on);
@@ -278,6 +278,25 @@ TEST_F(Resume, an_interrupted_run_goes_on_to_the_same_bits) {
   EXPECT_LT(resumed_after(resumed), 200) << "or nothing was left to do";
   ASSERT_EQ(run(training({"--epochs", "40", "--save", in_folder("whole.safetensors")})).status, 0);
   EXPECT_TRUE(read_text(folder() / "whole.safetensors") == read_text(folder() / "resumed.safetensors"));
+}
+
+TEST_F(Resume, an_interrupt_in_the_validation_is_obeyed_and_the_epoch_ends_when_resumed) {
+  const std::vector<std::string> arguments{"train", "--model", "resnet18", "--input", "3x64x64", "--batch-size", "8", "--epochs", "1", "--limit", "96",
+                                           "--checkpoint-dir", in_folder("c"), "--log-dir", in_folder("log"), "--resume", "auto"};
+  const auto count = [this](const char* event) {
+    const auto all = events("log");
+    return std::count_if(all.begin(), all.end(), [&](const Json& e) { return e["event"] == event; });
+  };
+  const pid_t child = start(arguments);
+  while (read_text(folder() / "log" / "run.jsonl").find("\"step\":12") == std::string::npos && ::waitpid(child, nullptr, WNOHANG) == 0) std::this_thread::yield();
+  ::kill(child, SIGINT);
+  const Outcome o = finish(child);
+  EXPECT_EQ(o.status, 1);
+  EXPECT_NE(o.err.find("interrupted after step 12: saved in "), std::string::npos) << o.err;
+  EXPECT_EQ(count("epoch"), 0) << "the validation was not finished";
+  ASSERT_EQ(run(arguments).status, 0);
+  EXPECT_EQ(count("epoch"), 1);
+  EXPECT_EQ(count("step"), 12) << "nothing was trained again";
 }
 
 TEST_F(Resume, an_interrupt_without_a_folder_says_that_nothing_was_saved) {

@@ -37,7 +37,7 @@ PassNames parse_passes(std::string_view text) {
     if (std::none_of(passes().begin(), passes().end(), [&](const Pass& p) { return p.name == name; })) {
       std::string known;
       for (const Pass& p : passes()) known += fmt::format(", {}", p.name);
-      throw UsageError(fmt::format("graph passes: '{}' is unknown; accepted: all, none{}", name, known));
+      throw UsageError(fmt::format("graph passes: '{}' is unknown; accepted: all, none, or some of {}", name, known.substr(2)));
     }
     out.emplace_back(name);
   }

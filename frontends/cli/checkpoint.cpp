@@ -34,22 +34,10 @@ std::optional<std::int64_t> step_of(const std::filesystem::path& file) {
   return error == std::errc() && rest == end ? std::optional(step) : std::nullopt;
 }
 
-/// The one written last first, whatever its step: a run that starts afresh in an old folder counts from 1 again.
-std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& folder) {
-  std::vector<std::tuple<std::filesystem::file_time_type, std::int64_t, std::filesystem::path>> found;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
-    if (const auto step = step_of(entry.path())) found.emplace_back(entry.last_write_time(error), *step, entry.path());
-  std::ranges::sort(found, std::greater());
-  std::vector<std::filesystem::path> out;
-  for (auto& [time, step, path] : found) out.push_back(std::move(path));
-  return out;
-}
-
 /// Keeps the file just written, whatever the clock says, and one more.
-void remove_older(const std::filesystem::path& folder, const std::filesystem::path& written) {
-  auto others = checkpoints_in(folder);
-  std::erase(others, written);
+void remove_older(const CheckpointFolder& folder, const std::filesystem::path& written) {
+  auto others = checkpoints_in(folder.path);
+  std::erase_if(others, [&](const auto& file) { return file == written || std::ranges::find(folder.of_others, file) != folder.of_others.end(); });
   std::error_code error;
   for (std::size_t i = 1; i < others.size(); ++i) std::filesystem::remove(others[i], error);
 }
@@ -97,6 +85,17 @@ std::vector<NamedTensor> with_prefix(const SafetensorsFile& file, std::string_vi
 
 }  // namespace
 
+std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& folder) {
+  std::vector<std::tuple<std::filesystem::file_time_type, std::int64_t, std::filesystem::path>> found;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
+    if (const auto step = step_of(entry.path())) found.emplace_back(entry.last_write_time(error), *step, entry.path());
+  std::ranges::sort(found, std::greater());
+  std::vector<std::filesystem::path> out;
+  for (auto& [time, step, path] : found) out.push_back(std::move(path));
+  return out;
+}
+
 void prepare_checkpoints(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -104,7 +103,7 @@ void prepare_checkpoints(const std::filesystem::path& folder) {
   check_can_write(folder / "checkpoint");
 }
 
-void save_checkpoint(const std::filesystem::path& folder, const nn::Module& model, const optim::Optimizer& optimizer,
+void save_checkpoint(const CheckpointFolder& folder, const nn::Module& model, const optim::Optimizer& optimizer,
                      const RunState& state, const RunIdentity& identity) {
   const auto entries = nn::state_dict(model);
   std::vector<std::vector<std::byte>> slots;
@@ -117,7 +116,7 @@ void save_checkpoint(const std::filesystem::path& folder, const nn::Module& mode
   }
   FileMetadata metadata = metadata_of(state, optimizer, identity);
   metadata[kChecksum] = checksum_of(tensors);
-  const auto path = folder / fmt::format("checkpoint-{}.safetensors", state.step);
+  const auto path = folder.path / fmt::format("checkpoint-{}.safetensors", state.step);
   write_safetensors(path, tensors, metadata);
   remove_older(folder, path);
 }

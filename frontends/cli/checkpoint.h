@@ -21,12 +21,19 @@ struct RunState {
   std::int64_t correct = 0, samples = 0;
 };
 
+/// Where a run puts its checkpoints.
+struct CheckpointFolder {
+  std::filesystem::path path;
+  std::vector<std::filesystem::path> of_others;  // that lay there when a run began afresh: they stay
+};
 /// Makes the folder. @throws DataError where that fails, or nothing can be written in it
 void prepare_checkpoints(const std::filesystem::path& folder);
+/// The folder's checkpoints, the one written last first, whatever its step: a run that starts afresh in an old folder counts from 1 again.
+std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& folder);
 
-/// Writes `checkpoint-STEP.safetensors` into the folder and keeps it and the one that was written last before it.
+/// Writes `checkpoint-STEP.safetensors` into the folder and keeps it and the one that the run wrote last before it.
 /// @throws DataError where it cannot be written; older checkpoints stay
-void save_checkpoint(const std::filesystem::path& folder, const nn::Module& model, const optim::Optimizer& optimizer,
+void save_checkpoint(const CheckpointFolder& folder, const nn::Module& model, const optim::Optimizer& optimizer,
                      const RunState& state, const RunIdentity& identity);
 
 /// The checkpoint of a folder that was written last and is whole, by its checksum too, if there is one. Tells of those passed over.

@@ -45,7 +45,7 @@ CommonOptions common_options(const po::variables_map& v) {
   check_range("--threads", o.device.threads, 0, 4096);
   o.passes_text = v["graph-passes"].as<std::string>();
   o.passes = parse_passes(o.passes_text);
-  o.seed = static_cast<std::uint64_t>(whole_number(v, "seed", 0, 9223372036854775807.0));
+  o.seed = static_cast<std::uint64_t>(whole_number(v, "seed", 0, 1e15));
   o.log_dir = v["log-dir"].as<std::string>();
   o.profile = v["profile"].as<std::string>();
   return o;

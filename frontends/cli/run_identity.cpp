@@ -57,7 +57,7 @@ RunIdentity identity_of(const TrainOptions& o, const datasets::Dataset& data, co
           {"platform", profile.platform, Bearing::last_bits},
           {"driver", profile.driver, Bearing::last_bits},
           {"threads", std::to_string(profile.compute_units), Bearing::last_bits},
-          {"tuning", profile.tuning && !profile.tuning->empty() ? fmt::format("{:016x}", hash_of(profile.tuning->text())) : "none", Bearing::last_bits},
+          {"tuning", opencl::tuning_name(profile), Bearing::last_bits},
           {"build", build_identity(), Bearing::last_bits},
           {"front end", to_string(o.frontend), Bearing::last_bits},
           {"graph passes", o.common.passes_text, Bearing::last_bits},

@@ -6,12 +6,13 @@
 #include "engine/base/file.h"
 #include "frontends/cli/interrupt.h"
 #include "frontends/cli/say.h"
+#include "opencl/tuning.h"
 
 namespace gemel::cli {
 
 nlohmann::ordered_json json_of(const opencl::DeviceProfile& p) {
   return {{"platform", p.platform}, {"name", p.name}, {"version", p.version}, {"driver", p.driver}, {"type", to_string(p.kind)},
-          {"compute_units", p.compute_units}, {"global_bytes", p.global_bytes}};
+          {"compute_units", p.compute_units}, {"global_bytes", p.global_bytes}, {"tuning", opencl::tuning_name(p)}};
 }
 
 RunScope::RunScope(CommonOptions options, const char* command, const std::vector<std::string>& arguments)

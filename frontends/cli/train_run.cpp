@@ -42,12 +42,15 @@ int TrainRun::run() {
   });
 }
 
-void TrainRun::check_outputs() const {
+void TrainRun::check_outputs() {
   if (!options_.save.empty()) check_can_write(options_.save);
   const std::string& profile = options_.common.profile;
   if (!profile.empty() && std::filesystem::weakly_canonical(profile) == std::filesystem::weakly_canonical(options_.save))
     throw UsageError(fmt::format("--profile: '{}' is given for --save too; accepted: another file", profile));
-  if (!options_.checkpoint_dir.empty()) prepare_checkpoints(options_.checkpoint_dir);
+  if (options_.checkpoint_dir.empty()) return;
+  prepare_checkpoints(options_.checkpoint_dir);
+  checkpoints_.path = options_.checkpoint_dir;
+  if (options_.resume != "auto") checkpoints_.of_others = checkpoints_in(checkpoints_.path);
 }
 
 /// Batch normalisation, for one, takes more than one value a channel: better told now than at the end of an epoch.
@@ -125,8 +128,14 @@ void TrainRun::train_epoch() {
   const std::int64_t samples_before = state_.samples;  // where the run goes on in the middle of an epoch
   scope_.times().take_busy_seconds();
   train_batches();
-  const bool whole = state_.batch == loader_->batches();
-  if (whole || !InterruptGuard::interrupted()) end_epoch(seconds_since(begin), state_.samples - samples_before);
+  bool whole = state_.batch == loader_->batches();
+  if (whole || !InterruptGuard::interrupted()) {
+    try {
+      end_epoch(seconds_since(begin), state_.samples - samples_before);
+    } catch (const Interrupted&) {  // in the validation: what is saved stands before it
+      whole = false;
+    }
+  }
   if (whole) state_ = {state_.step, state_.epoch + 1, 0, 0, 0, 0};
   const bool interrupted = InterruptGuard::interrupted();
   if (!options_.checkpoint_dir.empty()) save_state();
@@ -196,7 +205,10 @@ void TrainRun::report(const Pending& p, const StepResult& result) {
 
 /// Adds to the epoch's line. @return what a person is told of it
 std::string TrainRun::validate(nlohmann::ordered_json& line) {
-  const Totals v = evaluate(*training_, *data_.validation, options_.batch_size, [this] { scope_.times().collect(); });
+  const Totals v = evaluate(*training_, *data_.validation, options_.batch_size, [this] {
+    scope_.times().collect();
+    if (InterruptGuard::interrupted()) throw Interrupted();
+  });
   if (!std::isfinite(v.loss)) fail_on_loss(fmt::format("validation loss after step {}", state_.step), v.mean_loss());
   line["val_loss"] = v.mean_loss();
   line["val_accuracy"] = v.accuracy();
@@ -226,7 +238,7 @@ void TrainRun::end_epoch(double seconds, std::int64_t samples) {
 
 void TrainRun::save_state() {
   settle(0);
-  save_checkpoint(options_.checkpoint_dir, *model_, *optimizer_, state_, identity_);
+  save_checkpoint(checkpoints_, *model_, *optimizer_, state_, identity_);
 }
 
 }  // namespace gemel::cli

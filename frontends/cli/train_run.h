@@ -32,7 +32,7 @@ class TrainRun {
     double rate;
   };
 
-  void check_outputs() const;
+  void check_outputs();
   void check_last_batch() const;
   void load_data();
   void build_model();
@@ -61,6 +61,7 @@ class TrainRun {
   std::optional<Progress> progress_;
   std::optional<std::string> resumed_from_;
   RunIdentity identity_;
+  CheckpointFolder checkpoints_;
   RunState state_;
   std::deque<Pending> pending_;
   Clock::time_point last_report_ = Clock::now();
