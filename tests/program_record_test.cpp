@@ -83,8 +83,8 @@ TEST_F(Record, is_whole_after_a_failed_run) {
   expect_record("failed");
 }
 
-TEST_F(Record, is_whole_after_an_interrupt_and_a_whole_epoch_is_closed) {
-  // One batch an epoch: every interrupt comes at an epoch's last.
+TEST_F(Record, is_whole_after_an_interrupt_and_lacks_no_epoch_but_the_last) {
+  // One batch an epoch: every interrupt comes at an epoch's last batch, or in the validation that follows it and is then cut short.
   const pid_t child = start(recorded({"train", "--model", "lenet", "--limit", "8", "--batch-size", "8", "--epochs", "100000", "--checkpoint-dir", in_folder("c")}));
   while (read_text(folder() / "log" / "run.jsonl").find("\"step\"") == std::string::npos && ::waitpid(child, nullptr, WNOHANG) == 0) std::this_thread::yield();
   ::kill(child, SIGINT);
@@ -96,7 +96,8 @@ TEST_F(Record, is_whole_after_an_interrupt_and_a_whole_epoch_is_closed) {
       ++epochs;
       EXPECT_TRUE(e.contains("val_loss"));
     }
-  EXPECT_EQ(epochs, losses("log").size());
+  EXPECT_GE(epochs + 1, losses("log").size());
+  EXPECT_LE(epochs, losses("log").size());
 }
 
 TEST_F(Record, is_kept_of_evaluation_and_inference) {
