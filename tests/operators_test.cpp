@@ -84,7 +84,7 @@ TEST_P(KernelsCase, every_variant_matches_the_reference) {
 
 TEST_P(OperatorsCase, results_that_go_around_the_caches_match_the_reference) {
   const Sample s = sample();
-  if (op().variants.empty()) return;
+  if (op().variants.empty() || test_device().profile().is_emulator) return;  // an emulator has no caches to go around
   const Specs out_specs = op().infer(s.inputs, s.attributes);
   const Variant& chosen = choose({op(), s.attributes, s.inputs, out_specs}, cacheless_session().device().profile());
   expect_equal(op(), run_variant(cacheless_session(), op(), s, chosen), expected_of(op(), s), chosen.name);
