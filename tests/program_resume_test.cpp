@@ -281,7 +281,7 @@ TEST_F(Resume, an_interrupted_run_goes_on_to_the_same_bits) {
 }
 
 TEST_F(Resume, an_interrupt_in_the_validation_is_obeyed_and_the_epoch_ends_when_resumed) {
-  const std::vector<std::string> arguments{"train", "--model", "resnet18", "--input", "3x64x64", "--batch-size", "8", "--epochs", "1", "--limit", "96",
+  const std::vector<std::string> arguments{"train", "--model", "resnet18", "--input", "3x128x128", "--batch-size", "8", "--epochs", "1", "--limit", "96",
                                            "--checkpoint-dir", in_folder("c"), "--log-dir", in_folder("log"), "--resume", "auto"};
   const auto count = [this](const char* event) {
     const auto all = events("log");
