@@ -16,7 +16,6 @@ constexpr std::int64_t kKBlock = 256;      // of the inner axis: a slice of B, 2
 constexpr std::int64_t kRowsOfGroup = 288; // its block of A, 288 x 256 floats, stays in the second cache
 constexpr std::int64_t kFinished = 1 << 16; // elements of C that an epilogue finds in the second cache
 constexpr std::int64_t kFewRows = 8;       // B is larger than all that is computed from it: memory is the limit
-constexpr std::int64_t kFewerRows = 4;     // even where B lies in a cache
 
 /// Whether the last cache holds B beside what else is at work in it.
 bool holds_b(const DeviceProfile& d, const GemmProblem& p) { return 2 * 4 * p.n * p.k <= d.cache_bytes; }
@@ -120,7 +119,7 @@ void run_dots(Device& device, const GemmProblem& p, const Region& a, const Regio
 void run_few_rows(Device& device, const GemmProblem& p, const Region& a, const Region& b, const Region& c) {
   constexpr std::int64_t kLeast = 64;
   // From memory, long rows keep its pages open; from a cache, short ones keep the sums in the first.
-  const std::int64_t one = 1, chunk = holds_b(device.profile(), p) ? 256 : 1024, wanted = ceil_div(p.n, device.profile().compute_units);
+  const std::int64_t one = 1, chunk = holds_b(device.profile(), p) ? 512 : 2048, wanted = ceil_div(p.n, device.profile().compute_units);
   const std::int64_t columns = std::clamp(round_up(ceil_div(wanted, ceil_div(wanted, chunk)), 16), kLeast, chunk);
   const bool ta = p.a == Transposed::yes;
   device.run(device.kernel("gemm_plain.cl", "gemm_few_rows", fmt::format("-DROWS={} -DCHUNK={}", p.m, chunk), p.epilogue.text),
@@ -160,8 +159,9 @@ void run(Device& device, const GemmProblem& p, const Region& a, const Region& b,
 NativeForm native_form(const GemmProblem& p, const DeviceProfile& d) {
   if (!d.is_cpu() || d.simd_width < 8) return NativeForm::columns;
   if (dots_fit(p) && takes(NativeForm::dots, p, d)) return NativeForm::dots;
-  const bool waits = p.m <= kFewerRows || !holds_b(d, p);
-  return waits && takes(NativeForm::few_rows, p, d) ? NativeForm::few_rows : NativeForm::tiles;
+  // From a cache, a whole tile of many rows is faster.
+  const bool whole_tile = p.m > 4 && rows_of_tile(p, d.simd_width >= 16) == p.m;
+  return !(whole_tile && holds_b(d, p)) && takes(NativeForm::few_rows, p, d) ? NativeForm::few_rows : NativeForm::tiles;
 }
 
 bool takes(NativeForm form, const GemmProblem& p, const DeviceProfile& d) {

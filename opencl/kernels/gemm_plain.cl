@@ -60,6 +60,7 @@ void gemm_turn(__global const float* restrict a, __global float* restrict to, co
 
 #ifdef CHUNK
 #define T 8
+#define ROOM (CHUNK + 16)  // so that rows of sums begin in different sets of the first cache
 /// T rows of B at a time: as many streams, each of `columns` (at most CHUNK) neighbours. Items: one a chunk and matrix.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void gemm_few_rows(__global const float* restrict a_of_batch, __global const float* restrict b_of_batch,
@@ -70,8 +71,8 @@ void gemm_few_rows(__global const float* restrict a_of_batch, __global const flo
   const int used = (int)min(columns, n - column), whole = used / 16 * 16;
   __global const float* a = a_of_batch + batch * stride_a;
   __global const float* b = b_of_batch + batch * stride_b + column;
-  float sums[ROWS * CHUNK] __attribute__((aligned(64)));
-  for (int j = 0; j < ROWS * CHUNK; ++j) sums[j] = 0;
+  float sums[ROWS * ROOM] __attribute__((aligned(64)));
+  for (int j = 0; j < ROWS * ROOM; ++j) sums[j] = 0;
   long i = 0;
   for (; i + T <= k; i += T, b += T * n) {
     float x[ROWS * T];
@@ -81,23 +82,23 @@ void gemm_few_rows(__global const float* restrict a_of_batch, __global const flo
       float16 y[T];
       __attribute__((opencl_unroll_hint)) for (int t = 0; t < T; ++t) y[t] = vload16(0, b + t * n + j);
       __attribute__((opencl_unroll_hint)) for (int r = 0; r < ROWS; ++r) {
-        float16 sum = vload16(0, sums + r * CHUNK + j);
+        float16 sum = vload16(0, sums + r * ROOM + j);
         __attribute__((opencl_unroll_hint)) for (int t = 0; t < T; ++t) sum = fma((float16)(x[r * T + t]), y[t], sum);
-        vstore16(sum, 0, sums + r * CHUNK + j);
+        vstore16(sum, 0, sums + r * ROOM + j);
       }
     }
     for (int j = whole; j < used; ++j)
       for (int r = 0; r < ROWS; ++r)
-        for (int t = 0; t < T; ++t) sums[r * CHUNK + j] = fma(x[r * T + t], b[t * n + j], sums[r * CHUNK + j]);
+        for (int t = 0; t < T; ++t) sums[r * ROOM + j] = fma(x[r * T + t], b[t * n + j], sums[r * ROOM + j]);
   }
   for (; i < k; ++i, b += n)
     for (int r = 0; r < ROWS; ++r) {
       const float x = a[r * a_row + i * a_step];
-      for (int j = 0; j < used; ++j) sums[r * CHUNK + j] = fma(x, b[j], sums[r * CHUNK + j]);
+      for (int j = 0; j < used; ++j) sums[r * ROOM + j] = fma(x, b[j], sums[r * ROOM + j]);
     }
   __global float* to = c_of_batch + batch * stride_c + column;
   for (int r = 0; r < ROWS; ++r)
-    for (int j = 0; j < used; ++j) to[r * n + j] = alpha * sums[r * CHUNK + j] + (beta != 0 ? beta * to[r * n + j] : 0);
+    for (int j = 0; j < used; ++j) to[r * n + j] = alpha * sums[r * ROOM + j] + (beta != 0 ? beta * to[r * n + j] : 0);
   FINISH(c_of_batch, batch * stride_c + column, n, ROWS, column, used)
 }
 #endif
