@@ -44,6 +44,9 @@ Sizes sizes_for(const Extents& e, const opencl::DeviceProfile& f) {
   return s;
 }
 
+/// Floats from one point's values to the next one's: SLAB of the kernels, which says why.
+std::int64_t slab(std::int64_t floats) { return round_up(floats, 1024) + 16; }
+
 /// Tiles are worked on a chunk at a time; the workspace holds v, then u or m, then d.
 struct Plan {
   std::int64_t panels, chunk, v_bytes, u_bytes, d_bytes;
@@ -54,11 +57,13 @@ struct Plan {
   opencl::Region d(const opencl::Region& w) const { return {w.block, w.offset + v_bytes + u_bytes, d_bytes}; }
 };
 Plan plan_for(Direction direction, const Extents& e, const Sizes& s, const opencl::DeviceProfile& profile) {
-  const std::int64_t panels = ceil_div(e.outer, s.nr), outer = panels * s.nr, read = direction == Direction::weights ? outer : 0;
+  const bool gradient = direction == Direction::weights;
+  const std::int64_t panels = ceil_div(e.outer, s.nr), outer = panels * s.nr, read = gradient ? outer : 0;
   const std::int64_t fitting = std::max<std::int64_t>(kChunkFloats / (kPoints * (e.inner + read)), 1);
   const std::int64_t chunk = std::min(e.tiles(), round_up(fitting, kBlock));
-  const auto bytes = [&](std::int64_t rows, std::int64_t columns) { return round_up(4 * kPoints * rows * columns, profile.base_alignment_bytes); };
-  return {panels, chunk, bytes(chunk, e.inner), bytes(e.inner, outer), bytes(chunk, read)};
+  const auto bytes = [&](std::int64_t slabs, std::int64_t floats) { return round_up(4 * slabs * slab(floats), profile.base_alignment_bytes); };
+  return {panels, chunk, bytes(kPoints, chunk * e.inner), gradient ? bytes(kPoints, e.inner * outer) : bytes(kPoints * panels, e.inner * s.nr),
+          gradient ? bytes(kPoints, chunk * outer) : 0};
 }
 
 template <Direction d>

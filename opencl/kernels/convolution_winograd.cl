@@ -7,6 +7,7 @@
 // Tiles are counted through image, row of tiles, column of tiles; a launch works on `tiles` of them from tile `first` on.
 //   u [panel, point, inner, NR]  the weights      v [point, tile, c]       the patches
 //   d [point, panel, tile, NR]   the tiles of dy  m [point, c, panel, NR]  the gradient of the weights, as a sum over tiles
+// The 36 slabs of a point are written at the same time, so each begins in a set of the caches of its own (SLAB).
 // A panel is NR output channels; those beyond the last are 0. All channel counts are multiples of WIDTH.
 // Mapping: one work-item a group.
 // Options: WIDTH, 16 or 8; TILES, of a group of a product; MR, NR; an epilogue, of y and dx.
@@ -17,6 +18,7 @@
 #include "transpose_block.clh"
 
 #define POINTS 36
+#define SLAB(floats) (((long)(floats) + 1023) / 1024 * 1024 + 16)  // from a point's floats to the next one's; as convolution_winograd.cpp's
 #define ALPHA 0.625f
 #define BETA 1.5f
 #define ALPHA2 (ALPHA * ALPHA)
@@ -76,10 +78,13 @@ inline void gather_window(const real* m, real* to, int step) {  // G^T, 6 to 3
   to[2 * step] = fma(a_sum, ALPHA2, fma(b_sum, BETA2, m[5 * step]));
 }
 
+/// A loop whose indices are to be constants: those into 6x6 arrays, so that the values stay in registers.
+#define UNROLLED __attribute__((opencl_unroll_hint)) for
+
 /// Both dimensions of a 6x6 array, in place: columns, then rows. The smaller side fills its first rows and columns.
 #define BOTH(transform, values, columns, rows) \
-  for (int j = 0; j < (columns); ++j) transform(values + j, values + j, 6); \
-  for (int i = 0; i < (rows); ++i) transform(values + i * 6, values + i * 6, 1);
+  UNROLLED (int j = 0; j < (columns); ++j) transform(values + j, values + j, 6); \
+  UNROLLED (int i = 0; i < (rows); ++i) transform(values + i * 6, values + i * 6, 1);
 
 /// A tile's image, and its first row and column in the output.
 #define PLACE(tile) \
@@ -88,28 +93,32 @@ inline void gather_window(const real* m, real* to, int step) {  // G^T, 6 to 3
 
 inline void put_window(const real* taps, int step, __global float* u, long point_step) {
   real window[POINTS];
-  for (int t = 0; t < 9; ++t) window[t / 3 * 6 + t % 3] = taps[t * step];
+  UNROLLED (int t = 0; t < 9; ++t) window[t / 3 * 6 + t % 3] = taps[t * step];
   BOTH(spread_window, window, 3, 6)
-  for (int point = 0; point < POINTS; ++point) STORE(window[point], u + point * point_step);
+  UNROLLED (int point = 0; point < POINTS; ++point) STORE(window[point], u + point * point_step);
 }
 
 /// u of WIDTH inner channels. Transposed: weights [3, 3, outer, inner], turned around.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void winograd_weights(__global const float* weights, __global float* u, const int inner, const int outer, const int transposed) {
   const int first = get_group_id(0) * WIDTH;
-  const long point_step = (long)inner * NR;
-  real taps[9 * WIDTH];
-  for (int o = 0; o < (outer + NR - 1) / NR * NR; o += WIDTH) {
-    __global float* to = u + (o / NR * POINTS * (long)inner + first) * NR + o % NR;
-    for (int t = 0; t < 9 && transposed; ++t) {
-      for (int j = 0; j < WIDTH; ++j) taps[t * WIDTH + j] = o < outer ? LOAD(weights + ((long)(8 - t) * outer + o + j) * inner + first) : (real)0;
-      transpose_block(taps + t * WIDTH);
-    }
-    for (int i = 0; i < WIDTH; ++i) {
-      for (int t = 0; t < 9 && !transposed; ++t)
-        taps[t * WIDTH + i] = o < outer ? LOAD(weights + ((long)t * inner + first + i) * outer + o) : (real)0;
-      put_window(taps + i, WIDTH, to + (long)i * NR, point_step);
-    }
+  const long point_step = SLAB(inner * NR);
+  real taps[9 * NR];
+  for (int panel = 0; panel < outer; panel += NR) {
+    __global float* to = u + panel / NR * POINTS * point_step + first * NR;
+    for (int t = 0; t < 9 && transposed; ++t)
+      for (int lane = 0; lane < NR; lane += WIDTH) {
+        real* block = taps + t * NR + lane;  // row j: WIDTH inner channels of output channel j, and the other way round after it
+        for (int j = 0; j < WIDTH; ++j)
+          block[j] = panel + lane < outer ? LOAD(weights + ((long)(8 - t) * outer + panel + lane + j) * inner + first) : (real)0;
+        transpose_block(block);
+      }
+    for (int i = 0; i < WIDTH; ++i, to += NR)
+      for (int lane = 0; lane < NR; lane += WIDTH) {
+        for (int t = 0; t < 9 && !transposed; ++t)
+          taps[t * NR + lane + i] = panel + lane < outer ? LOAD(weights + ((long)t * inner + first + i) * outer + panel + lane) : (real)0;
+        put_window(taps + lane + i, NR, to + lane, point_step);
+      }
   }
 }
 
@@ -123,14 +132,14 @@ void winograd_patches(__global const float* x, __global float* v, const int heig
   __global float* to = v + get_group_id(0) * (long)c;
   for (int channel = 0; channel < c; channel += WIDTH) {
     real patch[POINTS];
-    for (int i = 0; i < 6; ++i)
-      for (int j = 0; j < 6; ++j) {
+    UNROLLED (int i = 0; i < 6; ++i)
+      UNROLLED (int j = 0; j < 6; ++j) {
         const int row = top + i - top_padding, column = left + j - left_padding;
         const int inside = row >= 0 && row < height && column >= 0 && column < width;
         patch[i * 6 + j] = inside ? LOAD(from + ((long)row * width + column) * c + channel) : (real)0;
       }
     BOTH(spread_patch, patch, 6, 6)
-    for (int point = 0; point < POINTS; ++point) STORE(patch[point], to + (long)point * tiles * c + channel);
+    UNROLLED (int point = 0; point < POINTS; ++point) STORE(patch[point], to + point * SLAB((long)tiles * c) + channel);
   }
 }
 
@@ -143,14 +152,14 @@ void winograd_tiles(__global const float* dy, __global float* d, const int p, co
   __global const float* from = dy + ((image * p + top) * q + left) * k;
   for (int filter = 0; filter < panels * NR; filter += WIDTH) {
     real values[POINTS];
-    for (int i = 0; i < 4; ++i)
-      for (int j = 0; j < 4; ++j) {
+    UNROLLED (int i = 0; i < 4; ++i)
+      UNROLLED (int j = 0; j < 4; ++j) {
         const int inside = top + i < p && left + j < q && filter < k;
         values[i * 6 + j] = inside ? LOAD(from + ((long)i * q + j) * k + filter) : (real)0;
       }
     BOTH(spread_tile, values, 4, 6)
     __global float* to = d + ((long)(filter / NR) * tiles + get_group_id(0)) * NR + filter % NR;
-    for (int point = 0; point < POINTS; ++point) STORE(values[point], to + (long)point * panels * tiles * NR);
+    UNROLLED (int point = 0; point < POINTS; ++point) STORE(values[point], to + point * SLAB((long)panels * tiles * NR));
   }
 }
 
@@ -173,8 +182,8 @@ void winograd_product(__global const float* v, __global const float* u, __global
     for (int t = 0; t < own; t += MR)
       for (int channel = 0; channel < inner; channel += CHANNELS) {
         const int count = min(MR, own - t);
-        __global const float* from = v + ((long)point * tiles + begin + t) * inner + channel;
-        __global const float* panel = u + (((long)panel_index * POINTS + point) * inner + channel) * NR;
+        __global const float* from = v + point * SLAB((long)tiles * inner) + (long)(begin + t) * inner + channel;
+        __global const float* panel = u + (panel_index * POINTS + point) * SLAB(inner * NR) + channel * NR;
         ROWS(OFFSET)
         ROWS(DECLARE)
         RUN(min(CHANNELS, inner - channel), 1, NR)
@@ -188,7 +197,7 @@ void winograd_product(__global const float* v, __global const float* u, __global
     const long at = ((image * height + top) * width + left) * c + filter;
     for (int lane = 0; lane < lanes; lane += WIDTH) {
       real values[POINTS];
-      for (int point = 0; point < POINTS; ++point) values[point] = LOAD(products + (point * TILES + t) * NR + lane);
+      UNROLLED (int point = 0; point < POINTS; ++point) values[point] = LOAD(products + (point * TILES + t) * NR + lane);
       BOTH(gather_tile, values, 6, 4)
       for (int i = 0; i < rows; ++i)
         for (int j = 0; j < columns; ++j) STORE(values[i * 6 + j], y + at + ((long)i * width + j) * c + lane);
@@ -208,9 +217,9 @@ void winograd_sums(__global const float* v, __global const float* d, __global fl
   for (int begin = 0; begin < tiles; begin += block)
     for (int channel = 0; channel < c; channel += MR) {
       const int count = min(MR, c - channel);
-      __global const float* from = v + ((long)point * tiles + begin) * c + channel;
-      __global const float* panel = d + (((long)point * panels + panel_index) * tiles + begin) * NR;
-      __global float* to = m + (((long)point * c + channel) * panels + panel_index) * NR;
+      __global const float* from = v + point * SLAB((long)tiles * c) + (long)begin * c + channel;
+      __global const float* panel = d + point * SLAB((long)panels * tiles * NR) + ((long)panel_index * tiles + begin) * NR;
+      __global float* to = m + point * SLAB((long)c * panels * NR) + ((long)channel * panels + panel_index) * NR;
       ROWS(OFFSET)
       ROWS(DECLARE)
       RUN(min(block, tiles - begin), c, NR)
@@ -225,8 +234,8 @@ void winograd_windows(__global const float* m, __global float* dw, const int c, 
   const int channel = get_group_id(0);
   for (int filter = 0; filter < k; filter += WIDTH) {
     real values[POINTS];
-    for (int point = 0; point < POINTS; ++point) values[point] = LOAD(m + ((long)point * c + channel) * panels * NR + filter);
+    UNROLLED (int point = 0; point < POINTS; ++point) values[point] = LOAD(m + point * SLAB((long)c * panels * NR) + (long)channel * panels * NR + filter);
     BOTH(gather_window, values, 6, 3)
-    for (int t = 0; t < 9; ++t) STORE(values[t / 3 * 6 + t % 3], dw + ((long)t * c + channel) * k + filter);
+    UNROLLED (int t = 0; t < 9; ++t) STORE(values[t / 3 * 6 + t % 3], dw + ((long)t * c + channel) * k + filter);
   }
 }
