@@ -13,6 +13,7 @@ namespace {
 constexpr const char* kFile = "convolution_tiles.cl";
 constexpr std::int64_t kWorthwhileFlops = 1 << 15;
 constexpr double kLeastShare = 0.5;             // of a tile's rows that have work: with less a matrix product is faster
+constexpr std::int64_t kManyChannels = 128;     // a matrix of patches costs little beside their product
 constexpr std::int64_t kPackChunk = 16;         // inner channels that one group packs
 constexpr std::int64_t kCachedBytes = 1 << 19;  // panels up to this stay in a core's second cache
 
@@ -61,11 +62,10 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
   return nullptr;
 }
 
-/// @param full_share  the part of the tile's rows that have work
-int rank_of(const Geometry& g, const opencl::DeviceProfile& profile, double full_share) {
+int rank_of(const Geometry& g, const opencl::DeviceProfile& profile, bool beats_gemm) {
   if (!runs_vectors(profile)) return -2;
   if (g.flops() < kWorthwhileFlops) return -1;
-  return full_share < kLeastShare ? 4 : 8;  // gemm has 5
+  return beats_gemm ? 8 : 4;  // gemm has 5
 }
 
 std::int64_t panel_count(Direction d, const Geometry& g, const Tile& t) { return ceil_div(d == Direction::forward ? g.group_filters() : g.group_channels(), t.columns); }
@@ -124,6 +124,14 @@ Arrangement arrangement_of(const Geometry& g, const Tile& t) {
   return by_images <= by_rows ? Arrangement{true, share(by_images)} : Arrangement{false, share(by_rows)};
 }
 
+/// Tiles of many images leave no row without work, and share what they pack. A row of one image does not divide so well: a matrix
+/// product is faster where its matrix is there already, or takes little time beside so many channels.
+bool forward_beats_gemm(const Geometry& g, const Tile& t) {
+  const Arrangement a = arrangement_of(g, t);
+  const bool matrix = g.groups == 1 && (g.is_matrix_product() || g.c >= kManyChannels);
+  return a.full_share >= kLeastShare && (a.along_images || !matrix);
+}
+
 void forward_launch(Launch& l) {
   const Geometry whole = geometry_of<Direction::forward>(l.problem());
   const Tile t = tile_for(l.profile());
@@ -160,14 +168,14 @@ Variant tiles_variant(Direction d) {
     return {"tiles", doc, declines<Direction::forward>,
             [](const Problem& p, const DeviceProfile& f) {
               const Geometry g = geometry_of<Direction::forward>(p);
-              return rank_of(g, f, arrangement_of(g, tile_for(f)).full_share);
+              return rank_of(g, f, forward_beats_gemm(g, tile_for(f)));
             },
             workspace_bytes<Direction::forward>, forward_launch};
   if (d == Direction::input)
     return {"tiles", doc, declines<Direction::input>,
             [](const Problem& p, const DeviceProfile& f) {
               const Geometry g = geometry_of<Direction::input>(p);
-              return rank_of(g, f, share_of(g.n, tile_for(f).rows));
+              return rank_of(g, f, share_of(g.n, tile_for(f).rows) >= kLeastShare);
             },
             workspace_bytes<Direction::input>, input_launch};
   return weight_tiles_variant();
