@@ -27,14 +27,15 @@ struct Tiling {
   std::int64_t k_block, row_tiles = 1, column_tiles = 1;  // of a group
 };
 
-/// The height that computes least in vain; never more rows than the matrix has. Loading B costs as 1.5 rows; above 12 of them
+/// The height that computes least in vain, and never more rows than the matrix has. Loading B costs as 1.5 rows; above 12 of them
 /// hardly a register is left, which costs half a row more (measured).
 std::int64_t rows_of_tile(const GemmProblem& p, bool wide) {
+  static constexpr std::int64_t wide_rows[] = {14, 12, 8, 7, 4, 2, 1}, narrow_rows[] = {6, 4, 2, 1};  // each is a program to compile
   std::int64_t best = 1;
   double least = std::numeric_limits<double>::infinity();
-  for (std::int64_t rows = std::min<std::int64_t>(p.m, wide ? 14 : 6); rows > 0; --rows) {
+  for (const std::int64_t rows : wide ? std::span<const std::int64_t>(wide_rows) : std::span<const std::int64_t>(narrow_rows)) {
     const double cost = static_cast<double>(ceil_div(p.m, rows)) * (static_cast<double>(rows) + (rows > 12 ? 2 : 1.5));
-    if (cost >= least) continue;
+    if (rows > p.m || cost >= least) continue;
     best = rows;
     least = cost;
   }

@@ -14,6 +14,7 @@ constexpr const char* kFile = "convolution_winograd.cl";
 constexpr std::int64_t kPoints = 36;
 constexpr std::int64_t kTile = 4;                   // outputs of a tile along each axis
 constexpr std::int64_t kChunkFloats = 1 << 22;      // of transformed tiles at a time: they stay in the last cache
+constexpr std::int64_t kSliceFloats = 1 << 22;      // of transformed weights at a time, likewise
 constexpr std::int64_t kBlock = 128;                // tiles that are summed in registers
 
 /// The convolution that a direction asks for, seen as y = x * w.
@@ -47,9 +48,10 @@ Sizes sizes_for(const Extents& e, const opencl::DeviceProfile& f) {
 /// Floats from one point's values to the next one's: SLAB of the kernels, which says why.
 std::int64_t slab(std::int64_t floats) { return round_up(floats, 1024) + 16; }
 
-/// Tiles are worked on a chunk at a time; the workspace holds v, then u or m, then d.
+/// Tiles are worked on a chunk at a time, or if they are few the weights a slice of panels at a time: what is transformed stays in
+/// the last cache. The workspace holds v, then u or m, then d.
 struct Plan {
-  std::int64_t panels, chunk, v_bytes, u_bytes, d_bytes;
+  std::int64_t panels, slice, chunk, v_bytes, u_bytes, d_bytes;
 
   std::int64_t bytes() const { return v_bytes + u_bytes + d_bytes; }
   opencl::Region v(const opencl::Region& w) const { return {w.block, w.offset, v_bytes}; }
@@ -62,7 +64,12 @@ Plan plan_for(Direction direction, const Extents& e, const Sizes& s, const openc
   const std::int64_t fitting = std::max<std::int64_t>(kChunkFloats / (kPoints * (e.inner + read)), 1);
   const std::int64_t chunk = std::min(e.tiles(), round_up(fitting, kBlock));
   const auto bytes = [&](std::int64_t slabs, std::int64_t floats) { return round_up(4 * slabs * slab(floats), profile.base_alignment_bytes); };
-  return {panels, chunk, bytes(kPoints, chunk * e.inner), gradient ? bytes(kPoints, e.inner * outer) : bytes(kPoints * panels, e.inner * s.nr),
+  std::int64_t slice = panels;
+  if (!gradient && chunk == e.tiles()) {
+    const std::int64_t fit = std::max<std::int64_t>(kSliceFloats / (kPoints * slab(e.inner * s.nr)), 1);
+    slice = std::min(panels, round_up(ceil_div(panels, ceil_div(panels, fit)), profile.compute_units));
+  }
+  return {panels, slice, chunk, bytes(kPoints, chunk * e.inner), gradient ? bytes(kPoints, e.inner * outer) : bytes(kPoints * slice, e.inner * s.nr),
           gradient ? bytes(kPoints, chunk * outer) : 0};
 }
 
@@ -113,15 +120,18 @@ void product_launch(Launch& l) {
   const Sizes s = sizes_for(e, l.profile());
   const Plan plan = plan_for(d, e, s, l.profile());
   const opencl::Region v = plan.v(l.workspace()), u = plan.u(l.workspace());
-  l.run(kFile, "winograd_weights", opencl::range1(e.inner / s.width, 1),
-        {l.in(1), u, number(e.inner), number(e.outer), number(d == Direction::input)}, s.options());
-  for (std::int64_t first = 0; first < e.tiles(); first += plan.chunk) {
-    const std::int64_t tiles = std::min(plan.chunk, e.tiles() - first);
-    patches(l, l.in(0), v, e, first, tiles, s.options());
-    run_last(l, kFile, "winograd_product", opencl::range2({ceil_div(tiles, s.tiles), plan.panels}, {1, 1}),
-             {v, u, l.out(0), number(e.out_height), number(e.out_width), number(e.outer), number(e.inner),
-              number(e.tile_rows()), number(e.tile_columns()), first, number(tiles)},
-             s.options());
+  for (std::int64_t panel = 0; panel < plan.panels; panel += plan.slice) {
+    const std::int64_t panels = std::min(plan.slice, plan.panels - panel);
+    l.run(kFile, "winograd_weights", opencl::range1(e.inner / s.width, 1),
+          {l.in(1), u, number(e.inner), number(e.outer), number(panel), number(panels), number(d == Direction::input)}, s.options());
+    for (std::int64_t first = 0; first < e.tiles(); first += plan.chunk) {
+      const std::int64_t tiles = std::min(plan.chunk, e.tiles() - first);
+      if (panel == 0) patches(l, l.in(0), v, e, first, tiles, s.options());  // there is one slice, or one chunk
+      run_last(l, kFile, "winograd_product", opencl::range2({ceil_div(tiles, s.tiles), panels}, {1, 1}),
+               {v, u, l.out(0), number(e.out_height), number(e.out_width), number(e.outer), number(e.inner),
+                number(e.tile_rows()), number(e.tile_columns()), first, number(tiles), number(panel)},
+               s.options());
+    }
   }
 }
 

@@ -8,7 +8,7 @@
 //   u [panel, point, inner, NR]  the weights      v [point, tile, c]       the patches
 //   d [point, panel, tile, NR]   the tiles of dy  m [point, c, panel, NR]  the gradient of the weights, as a sum over tiles
 // The 36 slabs of a point are written at the same time, so each begins in a set of the caches of its own (SLAB).
-// A panel is NR output channels; those beyond the last are 0. All channel counts are multiples of WIDTH.
+// A panel is NR output channels; those beyond the last are 0. u holds `panels` of them, from panel `first_panel` on. All channel counts are multiples of WIDTH.
 // Mapping: one work-item a group.
 // Options: WIDTH, 16 or 8; TILES, of a group of a product; MR, NR; an epilogue, of y and dx.
 
@@ -100,12 +100,14 @@ inline void put_window(const real* taps, int step, __global float* u, long point
 
 /// u of WIDTH inner channels. Transposed: weights [3, 3, outer, inner], turned around.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void winograd_weights(__global const float* weights, __global float* u, const int inner, const int outer, const int transposed) {
+void winograd_weights(__global const float* weights, __global float* u, const int inner, const int outer, const int first_panel,
+                      const int panels, const int transposed) {
   const int first = get_group_id(0) * WIDTH;
   const long point_step = SLAB(inner * NR);
   real taps[9 * NR];
-  for (int panel = 0; panel < outer; panel += NR) {
-    __global float* to = u + panel / NR * POINTS * point_step + first * NR;
+  for (int p = 0; p < panels; ++p) {
+    const int panel = (first_panel + p) * NR;
+    __global float* to = u + p * POINTS * point_step + first * NR;
     for (int t = 0; t < 9 && transposed; ++t)
       for (int lane = 0; lane < NR; lane += WIDTH) {
         real* block = taps + t * NR + lane;  // row j: WIDTH inner channels of output channel j, and the other way round after it
@@ -174,7 +176,8 @@ inline void keep(float* to, int add, VECTOR_PARAMETERS) {
 /// y [n, height, width, c] of a panel's channels at TILES tiles: for each point the product of v and u.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void winograd_product(__global const float* v, __global const float* u, __global float* y, const int height, const int width, const int c,
-                      const int inner, const int tile_rows, const int tile_columns, const long first, const int tiles EPILOGUE_PARAMETERS) {
+                      const int inner, const int tile_rows, const int tile_columns, const long first, const int tiles,
+                      const int first_panel EPILOGUE_PARAMETERS) {
   float products[POINTS * TILES * NR] __attribute__((aligned(64)));
   const int begin = get_group_id(0) * TILES, own = min(TILES, tiles - begin), panel_index = get_group_id(1);
   const long row_from = inner;
@@ -190,7 +193,7 @@ void winograd_product(__global const float* v, __global const float* u, __global
 #define KEEP_ROW(i) if (i < count) keep(products + (point * TILES + t + i) * NR, channel > 0, VECTORS(i));
         ROWS(KEEP_ROW)
       }
-  const int filter = panel_index * NR, lanes = min(NR, c - filter);
+  const int filter = (first_panel + panel_index) * NR, lanes = min(NR, c - filter);
   for (int t = 0; t < own; ++t) {
     PLACE(first + begin + t)
     const int rows = min(4, height - top), columns = min(4, width - left);

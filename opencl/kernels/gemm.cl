@@ -5,7 +5,7 @@
 // Layout: A [m, k], or [k, m] with A_TRANSPOSED, is read where it lies; A [m, k] also (PACK_A) from tiles [k][MR]. B [k, n] is
 // read where it lies (n >= NR), or (PACK_B) from a slice [k][NR], padded with zeros; B [n, k], with B_TRANSPOSED, always so.
 // A last tile that would hang over the edge is moved back over its neighbour, and stores only what is its own.
-// Options: MR (1 to 14), NR (32 or 16) and WIDTH (16 or 8) of half of it; K_BLOCK; A_TRANSPOSED; PACK_A, the rows
+// Options: MR (1, 2, 4, 6, 7, 8, 12 or 14), NR (32 or 16) and WIDTH (16 or 8) of half of it; K_BLOCK; A_TRANSPOSED; PACK_A, the rows
 // that a group has at most; AHEAD: C is asked for before its tile is computed, A in place and B a tile ahead; PACK_B; B_TRANSPOSED; an epilogue.
 
 #include "width.clh"
@@ -15,18 +15,12 @@
 
 #define ROWS_1(X) X(0)
 #define ROWS_2(X) ROWS_1(X) X(1)
-#define ROWS_3(X) ROWS_2(X) X(2)
-#define ROWS_4(X) ROWS_3(X) X(3)
-#define ROWS_5(X) ROWS_4(X) X(4)
-#define ROWS_6(X) ROWS_5(X) X(5)
+#define ROWS_4(X) ROWS_2(X) X(2) X(3)
+#define ROWS_6(X) ROWS_4(X) X(4) X(5)
 #define ROWS_7(X) ROWS_6(X) X(6)
 #define ROWS_8(X) ROWS_7(X) X(7)
-#define ROWS_9(X) ROWS_8(X) X(8)
-#define ROWS_10(X) ROWS_9(X) X(9)
-#define ROWS_11(X) ROWS_10(X) X(10)
-#define ROWS_12(X) ROWS_11(X) X(11)
-#define ROWS_13(X) ROWS_12(X) X(12)
-#define ROWS_14(X) ROWS_13(X) X(13)
+#define ROWS_12(X) ROWS_8(X) X(8) X(9) X(10) X(11)
+#define ROWS_14(X) ROWS_12(X) X(12) X(13)
 #define ROWS(X) CALL(ROWS_, MR)(X)
 
 #ifdef A_TRANSPOSED
