@@ -82,6 +82,11 @@ std::int64_t workspace_bytes(const Problem& p, const opencl::DeviceProfile& prof
 
 std::string options_for(const Tile& t) { return fmt::format("-DMR={} -DNR={}", t.rows, t.columns); }
 
+/// Of the kernels that store a result: without an epilogue nothing reads it again before it has left the caches.
+std::string result_options(const Launch& l, const Tile& t) {
+  return options_for(t) + (l.epilogue_text().empty() && l.leaves_the_caches() ? " -DAROUND" : "");
+}
+
 /// Packs the weights of the window's part into the workspace.
 void pack(const Launch& l, Direction d, const Geometry& whole, const Geometry& part, std::int64_t first_tap, const Tile& t) {
   const auto number = [](std::int64_t v) { return opencl::Argument(narrow<std::int32_t>(v)); };
@@ -142,7 +147,7 @@ void forward_launch(Launch& l) {
   const std::int64_t blocks = panel_count(Direction::forward, g, t), units = (along_images ? ceil_div(g.n, t.rows) : g.n) * g.p;
   auto arguments = arguments_of({l.in(0), l.workspace(), l.out(0)}, g);
   arguments.insert(arguments.end(), {blocks, units, std::int32_t{l.workspace().bytes <= kCachedBytes}, std::int32_t{along_images}});
-  run_last(l, kFile, "tiles_forward", opencl::range2({blocks * units, g.groups}, {1, 1}), arguments, options_for(t));
+  run_last(l, kFile, "tiles_forward", opencl::range2({blocks * units, g.groups}, {1, 1}), arguments, result_options(l, t));
 }
 
 void input_launch(Launch& l) {
@@ -154,7 +159,7 @@ void input_launch(Launch& l) {
   const std::int64_t blocks = panel_count(Direction::input, g, t), units = ceil_div(g.n, t.rows) * g.h;
   auto arguments = arguments_of({l.in(0), l.workspace(), l.out(0)}, g);
   arguments.insert(arguments.end(), {blocks, units, std::int32_t{l.workspace().bytes <= kCachedBytes}});
-  run_last(l, kFile, "tiles_input_gradient", opencl::range2({blocks * units, g.groups}, {1, 1}), arguments, options_for(t));
+  run_last(l, kFile, "tiles_input_gradient", opencl::range2({blocks * units, g.groups}, {1, 1}), arguments, result_options(l, t));
 }
 
 double share_of(std::int64_t extent, std::int64_t unit) { return static_cast<double>(extent) / static_cast<double>(round_up(extent, unit)); }

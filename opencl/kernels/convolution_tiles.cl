@@ -5,7 +5,7 @@
 // same place of MR images, or side by side in one image; in both cases the same taps of the window lie inside the image for
 // all of them, so the inner loop has no border, and taps in the padding cost nothing.
 // Mapping: one work-item a work-group; get_global_id(1) counts the convolution's groups.
-// Options: MR (6 or 8), NR (16 or 32); an epilogue, of what is stored by pixels.
+// Options: MR (6 or 8), NR (16 or 32); AROUND: y or dx goes around the caches; an epilogue, of what is stored by pixels.
 
 #define WIDTH 16
 #include "width.clh"
