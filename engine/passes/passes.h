@@ -43,6 +43,7 @@ Program merge_common_subexpressions(Session& session, Program program);
 Program fold_constants(Session& session, Program program);
 Program simplify(Session& session, Program program);
 Program fold_batch_norm(Session& session, Program program);
+Program rematerialise(Session& session, Program program);
 Program fuse_elementwise(Session& session, Program program);
 Program fuse_epilogues(Session& session, Program program);
 
