@@ -70,6 +70,13 @@ TEST(Convolution, weight_gradient_in_several_blocks_gives_the_direct_result) {
   expect_like_direct(conv2d_weight_gradient_def(), {kY, kX}, padded(&kW.shape));
 }
 
+// Few pixels and many channels: the transformed weights take several slices, the last a shorter one.
+TEST(Convolution, weights_in_several_slices_give_the_direct_result) {
+  const Spec x = f32({1, 4, 4, 512}), w = f32({3, 3, 512, 544}), y = f32({1, 4, 4, 544});
+  expect_like_direct(conv2d_def(), {x, w}, padded());
+  expect_like_direct(conv2d_input_gradient_def(), {y, w}, padded(&x.shape));
+}
+
 // Several groups along the rows and along the channels.
 TEST(Convolution, depthwise_in_several_groups_gives_the_direct_result) {
   const Spec x = f32({2, 37, 35, 240}), w = f32({5, 5, 1, 240}), y = f32({2, 19, 18, 240});

@@ -62,10 +62,12 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
   return nullptr;
 }
 
-int rank_of(const Geometry& g, const opencl::DeviceProfile& profile, bool beats_gemm) {
+constexpr int kBeatsGemm = 8, kBelowGemm = 4;  // gemm has 5
+
+/// @param among_many  the rank of what is worth the launches
+int rank_of(const Geometry& g, const opencl::DeviceProfile& profile, int among_many) {
   if (!runs_vectors(profile)) return -2;
-  if (g.flops() < kWorthwhileFlops) return -1;
-  return beats_gemm ? 8 : 4;  // gemm has 5
+  return g.flops() < kWorthwhileFlops ? -1 : among_many;
 }
 
 std::int64_t panel_count(Direction d, const Geometry& g, const Tile& t) { return ceil_div(d == Direction::forward ? g.group_filters() : g.group_channels(), t.columns); }
@@ -173,14 +175,14 @@ Variant tiles_variant(Direction d) {
     return {"tiles", doc, declines<Direction::forward>,
             [](const Problem& p, const DeviceProfile& f) {
               const Geometry g = geometry_of<Direction::forward>(p);
-              return rank_of(g, f, forward_beats_gemm(g, tile_for(f)));
+              return rank_of(g, f, forward_beats_gemm(g, tile_for(f)) ? kBeatsGemm : kBelowGemm);
             },
             workspace_bytes<Direction::forward>, forward_launch};
   if (d == Direction::input)
     return {"tiles", doc, declines<Direction::input>,
             [](const Problem& p, const DeviceProfile& f) {
               const Geometry g = geometry_of<Direction::input>(p);
-              return rank_of(g, f, share_of(g.n, tile_for(f).rows) >= kLeastShare);
+              return rank_of(g, f, share_of(g.n, tile_for(f).rows) >= kLeastShare ? kBeatsGemm : kBelowGemm);
             },
             workspace_bytes<Direction::input>, input_launch};
   return weight_tiles_variant();

@@ -58,17 +58,20 @@ struct Plan {
   opencl::Region u(const opencl::Region& w) const { return {w.block, w.offset + v_bytes, u_bytes}; }
   opencl::Region d(const opencl::Region& w) const { return {w.block, w.offset + v_bytes + u_bytes, d_bytes}; }
 };
+/// Equal slices that fit, and have work for each unit.
+std::int64_t slice_for(const Extents& e, const Sizes& s, std::int64_t panels, const opencl::DeviceProfile& profile) {
+  const std::int64_t fit = std::max<std::int64_t>(kSliceFloats / (kPoints * slab(e.inner * s.nr)), 1);
+  const std::int64_t least = ceil_div(profile.compute_units, ceil_div(e.tiles(), s.tiles));
+  return std::min(panels, round_up(ceil_div(panels, ceil_div(panels, fit)), least));
+}
+
 Plan plan_for(Direction direction, const Extents& e, const Sizes& s, const opencl::DeviceProfile& profile) {
   const bool gradient = direction == Direction::weights;
   const std::int64_t panels = ceil_div(e.outer, s.nr), outer = panels * s.nr, read = gradient ? outer : 0;
   const std::int64_t fitting = std::max<std::int64_t>(kChunkFloats / (kPoints * (e.inner + read)), 1);
   const std::int64_t chunk = std::min(e.tiles(), round_up(fitting, kBlock));
   const auto bytes = [&](std::int64_t slabs, std::int64_t floats) { return round_up(4 * slabs * slab(floats), profile.base_alignment_bytes); };
-  std::int64_t slice = panels;
-  if (!gradient && chunk == e.tiles()) {
-    const std::int64_t fit = std::max<std::int64_t>(kSliceFloats / (kPoints * slab(e.inner * s.nr)), 1);
-    slice = std::min(panels, round_up(ceil_div(panels, ceil_div(panels, fit)), profile.compute_units));
-  }
+  const std::int64_t slice = gradient || chunk < e.tiles() ? panels : slice_for(e, s, panels, profile);
   return {panels, slice, chunk, bytes(kPoints, chunk * e.inner), gradient ? bytes(kPoints, e.inner * outer) : bytes(kPoints * slice, e.inner * s.nr),
           gradient ? bytes(kPoints, chunk * outer) : 0};
 }

@@ -77,7 +77,7 @@ void append(Chain& chain, const Program::Instruction& step, std::map<int, std::s
 }
 
 bool fusible(const Program::Instruction& step) {
-  return step.op->elementwise && step.op->elementwise->statements.empty() && step.outputs.size() == 1 && step.op->writes.empty();
+  return is_elementwise(step) && step.op->elementwise->statements.empty();
 }
 
 class Fusion {

@@ -39,7 +39,7 @@ class EpilogueFusion {
 
   Program run() {
     for (std::size_t i = 0; i < program_.code.size(); ++i)
-      if (const auto& step = program_.code[i]; step.op->elementwise && step.outputs.size() == 1 && step.op->writes.empty()) absorb(i);
+      if (is_elementwise(program_.code[i])) absorb(i);
     std::vector<Program::Instruction> code;
     for (std::size_t i = 0; i < program_.code.size(); ++i)
       if (!absorbed_[i]) code.push_back(std::move(program_.code[i]));

@@ -17,7 +17,7 @@ std::span<const Pass> passes() {
       Pass{"constant-folding", "computes once what never varies", Rounding::exact, fold_constants},
       Pass{"common-subexpressions", "computes equal applications to equal contents once", Rounding::exact, merge_common_subexpressions},
       Pass{"dead-code", "drops what no result and no state depends on", Rounding::exact, eliminate_dead_code},
-      Pass{"rematerialisation", "computes a normalisation's result again where the backward pass reads it", Rounding::may_differ, rematerialise},
+      Pass{"rematerialisation", "computes normalisations again for late readers, in place of storing them", Rounding::may_differ, rematerialise},
       Pass{"elementwise-fusion", "computes chains of elementwise operators in one kernel", Rounding::may_differ, fuse_elementwise},
       Pass{"epilogue-fusion", "computes what follows a product elementwise in the product's kernel", Rounding::may_differ, fuse_epilogues},
   };

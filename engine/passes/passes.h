@@ -1,4 +1,4 @@
-// Graph passes: each takes a program and gives one that computes the same with less. One file a pass.
+// Graph passes: each takes a program and gives one that computes the same with less work or memory. One file a pass.
 #pragma once
 #include <memory>
 #include <span>

@@ -1,6 +1,7 @@
-// Rematerialisation: a normalisation's result, or an activation of it, that would wait for the backward pass, only to be read
-// elementwise there, is computed again from the normalisation's input and statistics, which wait there anyway. By elementwise operators,
-// which fuse with the reader: it reads the input in the result's place, and a result that the forward pass fuses away is never stored.
+// Rematerialisation: a normalisation's result, or an activation of it, that would wait for a late reader, mostly in the backward pass,
+// only to be read elementwise there, is computed again from the normalisation's input and statistics, which wait anyway. By elementwise
+// operators, which join the reader where there is room: it then reads the input in the result's place, and a result that the forward pass
+// fuses away is never stored.
 #include <algorithm>
 #include <iterator>
 
@@ -8,11 +9,10 @@
 #include "engine/ops/ops.h"
 #include "engine/passes/passes.h"
 #include "engine/passes/usage.h"
+#include "engine/session.h"
 
 namespace gemel {
 namespace {
-
-bool is_elementwise(const Program::Instruction& step) { return step.op->elementwise && step.op->writes.empty() && step.outputs.size() == 1; }
 
 class Rematerialisation {
  public:
@@ -41,9 +41,10 @@ class Rematerialisation {
   int normalisation_under(std::size_t i) const {
     const Program::Instruction& step = program_.code[i];
     if (step.op == &batch_norm_def()) return static_cast<int>(i);
-    if (!is_elementwise(step) || step.inputs.size() != 1 || step.inputs[0].offset != 0 || step.inputs[0].spec != step.outputs[0].spec) return -1;
+    if (!is_elementwise(step) || step.inputs.size() != 1) return -1;
     const int made = makers_[at(step.inputs[0].slot)];
-    return made < 0 || program_.code[at(made)].outputs[0].slot != step.inputs[0].slot ? -1 : normalisation_under(at(made));
+    return made < 0 || !reads_all(step.inputs[0], program_.code[at(made)].outputs[0]) || step.inputs[0].spec != step.outputs[0].spec
+               ? -1 : normalisation_under(at(made));
   }
 
   /// Gives the late readers of what `made` computes, those that other than elementwise work separates from it, results of their own.
@@ -52,10 +53,10 @@ class Rematerialisation {
     const std::vector<std::size_t>&readers = readers_[at(y.slot)], &readers_of_x = readers_[at(program_.code[norm].inputs[0].slot)];
     auto late = std::upper_bound(readers.begin(), readers.end(), other_work_after(made));
     if (usage_[at(y.slot)].lasts || late == readers.begin() || late == readers.end() || readers_of_x.back() < readers.back()) return;
-    const auto reads_all_of_it = [&](const Use& u) { return u.slot != y.slot || (u.offset == 0 && u.spec == y.spec); };
+    const auto other_or_all = [&](const Use& u) { return u.slot != y.slot || reads_all(u, y); };
     for (auto i = late; i != readers.end(); ++i) {
       const auto& inputs = program_.code[*i].inputs;
-      if (!is_elementwise(program_.code[*i]) || !std::all_of(inputs.begin(), inputs.end(), reads_all_of_it)) return;
+      if (!is_elementwise(program_.code[*i]) || !std::all_of(inputs.begin(), inputs.end(), other_or_all)) return;
     }
     if (written_between(program_, norm, readers.back(), program_.code[norm])) return;
     while (late != readers.end()) {  // those that other work separates from one another: each its own
@@ -65,6 +66,11 @@ class Rematerialisation {
         for (Use& u : program_.code[*late].inputs)
           if (u.slot == y.slot) u = again;
     }
+  }
+
+  /// As it was made: nothing was written there since.
+  static bool reads_all(const Use& use, const Use& made) {
+    return use.slot == made.slot && use.offset == 0 && use.spec == made.spec && use.version == made.version;
   }
 
   std::size_t other_work_after(std::size_t i) const {
@@ -77,14 +83,15 @@ class Rematerialisation {
     const Program::Instruction& step = program_.code[made];
     if (step.op != &batch_norm_def()) return append(reader, *step.op, step.attributes, {compute_again(at(makers_[at(step.inputs[0].slot)]), reader)});
     const Use &x = step.inputs[0], &gamma = step.inputs[1], &beta = step.inputs[2], &mean = step.outputs[1], &inverse = step.outputs[2];
-    const Use normalised = append(reader, multiply_def(), {}, {append(reader, subtract_def(), {}, {x, mean}), inverse});
-    return append(reader, add_def(), {}, {append(reader, multiply_def(), {}, {normalised, gamma}), beta});
+    const Use scale = append(reader, multiply_def(), {}, {gamma, inverse}), centred = append(reader, subtract_def(), {}, {x, mean});
+    return append(reader, add_def(), {}, {append(reader, multiply_def(), {}, {centred, scale}), beta});  // rounded as in its kernel
   }
 
   /// An instruction before `reader`, whose result is like its first input. @return the result
   Use append(std::size_t reader, const OpDef& op, const Attributes& attributes, std::vector<Use> inputs) {
     const Spec out = inputs[0].spec;
     program_.slots.push_back({out.bytes(), nullptr, "", out});
+    makers_.push_back(-1);
     const Use result{static_cast<int>(program_.slots.size()) - 1, out};
     before_[reader].push_back({&op, attributes, std::move(inputs), {result}, program_.code[reader].scope, program_.code[reader].after, nullptr});
     return result;
@@ -99,6 +106,9 @@ class Rematerialisation {
 
 }  // namespace
 
-Program rematerialise(Session&, Program program) { return Rematerialisation(program).run(); }
+Program rematerialise(Session& session, Program program) {
+  if (!session.has_device()) return program;  // the reference computes records one by one: nothing joins
+  return Rematerialisation(program).run();
+}
 
 }  // namespace gemel

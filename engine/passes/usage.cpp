@@ -4,6 +4,8 @@
 
 namespace gemel {
 
+bool is_elementwise(const Program::Instruction& step) { return step.op->elementwise && step.outputs.size() == 1 && step.op->writes.empty(); }
+
 std::vector<Usage> usage_of(const Program& program) {
   std::vector<Usage> out(program.slots.size());
   for (const auto& step : program.code)

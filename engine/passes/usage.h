@@ -6,6 +6,9 @@
 
 namespace gemel {
 
+/// One result, each element of it from those at its place; writes nothing.
+bool is_elementwise(const Program::Instruction& step);
+
 struct Usage {
   int uses = 0;         // as an input of instructions
   bool lasts = false;   // it is an input or an output of the program, or memory from outside

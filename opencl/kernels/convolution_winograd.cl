@@ -7,7 +7,7 @@
 // Tiles are counted through image, row of tiles, column of tiles; a launch works on `tiles` of them from tile `first` on.
 //   u [panel, point, inner, NR]  the weights      v [point, tile, c]       the patches
 //   d [point, panel, tile, NR]   the tiles of dy  m [point, c, panel, NR]  the gradient of the weights, as a sum over tiles
-// The 36 slabs of a point are written at the same time, so each begins in a set of the caches of its own (SLAB).
+// The 36 slabs, one a point, are written at the same time, so each begins in a set of the caches of its own (SLAB).
 // A panel is NR output channels; those beyond the last are 0. u holds `panels` of them, from panel `first_panel` on. All channel counts are multiples of WIDTH.
 // Mapping: one work-item a group.
 // Options: WIDTH, 16 or 8; TILES, of a group of a product; MR, NR; an epilogue, of y and dx.
