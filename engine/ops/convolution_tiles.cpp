@@ -64,10 +64,10 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
 
 constexpr int kBeatsGemm = 8, kBelowGemm = 4;  // gemm has 5
 
-/// @param among_many  the rank of what is worth the launches
-int rank_of(const Geometry& g, const opencl::DeviceProfile& profile, int among_many) {
+/// @param worthwhile  the rank where there is work enough for its launches
+int rank_of(const Geometry& g, const opencl::DeviceProfile& profile, int worthwhile) {
   if (!runs_vectors(profile)) return -2;
-  return g.flops() < kWorthwhileFlops ? -1 : among_many;
+  return g.flops() < kWorthwhileFlops ? -1 : worthwhile;
 }
 
 std::int64_t panel_count(Direction d, const Geometry& g, const Tile& t) { return ceil_div(d == Direction::forward ? g.group_filters() : g.group_channels(), t.columns); }

@@ -58,6 +58,7 @@ struct Plan {
   opencl::Region u(const opencl::Region& w) const { return {w.block, w.offset + v_bytes, u_bytes}; }
   opencl::Region d(const opencl::Region& w) const { return {w.block, w.offset + v_bytes + u_bytes, d_bytes}; }
 };
+
 /// Equal slices that fit, and have work for each unit.
 std::int64_t slice_for(const Extents& e, const Sizes& s, std::int64_t panels, const opencl::DeviceProfile& profile) {
   const std::int64_t fit = std::max<std::int64_t>(kSliceFloats / (kPoints * slab(e.inner * s.nr)), 1);
