@@ -12,8 +12,8 @@
 namespace gemel::opencl {
 namespace {
 
-constexpr std::int64_t kKBlock = 256;      // of the inner axis: a slice of B, 256 x 32 floats, stays in the first cache
-constexpr std::int64_t kRowsOfGroup = 288; // its block of A, 288 x 256 floats, stays in the second cache
+constexpr std::int64_t kKBlock = 384;      // of the inner axis: C is read and written again for each
+constexpr std::int64_t kRowsOfGroup = 288; // a group's block of A, 288 x 384 floats, stays in the second cache
 constexpr std::int64_t kFinished = 1 << 16; // elements of C that an epilogue finds in the second cache
 constexpr std::int64_t kFewRows = 8;       // B is larger than all that is computed from it: memory is the limit
 
@@ -42,12 +42,13 @@ std::int64_t rows_of_tile(const GemmProblem& p, bool wide) {
   return best;
 }
 
-/// The division into groups that ends first: groups are dealt to the units in equal shares, so they have to be of equal size,
-/// and not one more than fits the units. What a group packs is of use to all its tiles, so large groups pack less.
+/// The division into groups that ends first. Groups are dealt to the units in equal shares of neighbours along the rows; the first
+/// unit gets the odd one more, and rarely the small ones at the end. What a group packs is of use to all its tiles, so large groups
+/// pack less.
 void divide(const GemmProblem& p, const DeviceProfile& d, Tiling& t) {
   const std::int64_t rows = ceil_div(p.m, t.rows), columns = ceil_div(p.n, t.columns), units = d.compute_units;
   // For a step of k, in cycles: a tile; what brings its rows, and its columns, into the group's caches.
-  const std::int64_t tile = 2 * t.rows + 2, bring_rows = t.packs_a ? 10 : 5, bring_columns = p.b == Transposed::yes ? 30 : 8;
+  const std::int64_t tile = 2 * t.rows + 2, bring_rows = t.packs_a ? 20 : 5, bring_columns = p.b == Transposed::yes ? 30 : 8;
   const std::int64_t most_rows = std::max<std::int64_t>(kRowsOfGroup / t.rows, 1), stride = std::max<std::int64_t>(units / 4, 1);
   constexpr int kTried = 12;  // numbers of groups along each axis
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
@@ -56,11 +57,11 @@ void divide(const GemmProblem& p, const DeviceProfile& d, Tiling& t) {
     const std::int64_t finished = p.epilogue.text.empty() ? columns : std::max<std::int64_t>(kFinished / (row_tiles * t.rows * t.columns), 1);
     for (int j = 0; j < kTried; ++j) {
       const std::int64_t column_tiles = ceil_div(columns, std::min(ceil_div(columns, finished) + j * stride, columns));
-      const std::int64_t groups = ceil_div(rows, row_tiles) * ceil_div(columns, column_tiles) * p.batch;
+      const std::int64_t row_groups = ceil_div(rows, row_tiles), groups = row_groups * ceil_div(columns, column_tiles) * p.batch;
       const std::int64_t steps = row_tiles * column_tiles * (t.k_block + t.rows * t.columns) + t.k_block * (row_tiles + 2 * column_tiles);
       if (d.is_emulator && steps * ceil_div(p.k, t.k_block) > kEmulatedLoop) continue;
-      const std::int64_t group = tile * row_tiles * column_tiles + bring_rows * row_tiles + bring_columns * column_tiles;
-      const std::int64_t cost = ceil_div(groups, units) * group;
+      const std::int64_t share = ceil_div(groups, units), share_rows = share / row_groups * rows + share % row_groups * row_tiles;
+      const std::int64_t cost = share_rows * (tile * column_tiles + bring_rows) + share * bring_columns * column_tiles;
       if (cost >= least) continue;
       least = cost, t.row_tiles = row_tiles, t.column_tiles = column_tiles;
     }

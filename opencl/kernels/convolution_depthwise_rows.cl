@@ -17,8 +17,7 @@
 #include "prefetch.clh"
 #include "stores.clh"
 
-#define UNROLL __attribute__((opencl_unroll_hint))
-#define MOST_ROWS 8                                                          // of a window
+#define MOST_ROWS 8  // of a window
 #define REACH (((PIXELS - 1) * STEP + (TAPS - 1) * DILATION - SHIFT) / SPREAD + 1)  // source pixels that a block reads
 
 /// Rows of the source that row o of the product reads: where their first elements lie, and the rows of the window that meet them.
@@ -53,9 +52,9 @@ inline Rows rows_read(long image, int height, int width, int c, int r, int o, in
 #define AT_THE_EDGE(j) (column + (j) >= 0 && column + (j) < width ? LOAD(from + (j) * (long)c) : (real)0)
 /// Every pair of a source pixel and a tap that belongs to a pixel of the block, as MEET(at, j, s, value).
 #define EACH_MEETING(READ) \
-  UNROLL for (int j = 0; j < REACH; ++j) { \
+  UNROLLED (int j = 0; j < REACH; ++j) { \
     const real value = READ(j); \
-    UNROLL for (int s = 0; s < TAPS; ++s) { \
+    UNROLLED (int s = 0; s < TAPS; ++s) { \
       const int reach = j * SPREAD - s * DILATION + SHIFT, at = reach / STEP; \
       if (reach >= 0 && reach % STEP == 0 && at < PIXELS) MEET(at, s, value) \
     } \
@@ -72,19 +71,19 @@ inline void product_row(__global const float* x, __global const float* weights, 
     for (int channel = c0; channel < c1; channel += WIDTH) {
       for (int k = max(0, rows.count - step); k < rows.count; ++k) { ASK_AHEAD(x + rows.source[k], column + REACH, PIXELS * STEP / SPREAD) }
       real sum[PIXELS];
-      UNROLL for (int i = 0; i < PIXELS; ++i) sum[i] = 0;
+      UNROLLED (int i = 0; i < PIXELS; ++i) sum[i] = 0;
       for (int k = 0; k < rows.count; ++k) {
         __global const float* from = x + rows.source[k] + column * (long)c + channel;
         __global const float* tap = weights + (turned ? (r - rows.window[k]) * TAPS - 1 : rows.window[k] * TAPS) * (long)c + channel;
         const long tap_step = turned ? -c : c;
         real weight[TAPS];
-        UNROLL for (int s = 0; s < TAPS; ++s) weight[s] = LOAD(tap + s * tap_step);
+        UNROLLED (int s = 0; s < TAPS; ++s) weight[s] = LOAD(tap + s * tap_step);
 #define MEET(i, s, value) sum[i] = fma(value, weight[s], sum[i]);
         if (inside) { EACH_MEETING(INSIDE) } else { EACH_MEETING(AT_THE_EDGE) }
 #undef MEET
       }
       __global float* out = to + first * (long)c + channel;
-      UNROLL for (int i = 0; i < PIXELS; ++i)
+      UNROLLED (int i = 0; i < PIXELS; ++i)
         if (i < count) STORE_RESULT(sum[i], out + i * (long)c);
     }
   }
@@ -123,16 +122,16 @@ inline void weight_gradient_row(__global const float* dy, __global const float* 
       for (int i = 0; i < PIXELS; ++i) PREFETCH(slope + (PIXELS + i) * (long)c);
 #endif
       real d[PIXELS];
-      UNROLL for (int i = 0; i < PIXELS; ++i) d[i] = i < count ? LOAD(slope + i * (long)c) : (real)0;
+      UNROLLED (int i = 0; i < PIXELS; ++i) d[i] = i < count ? LOAD(slope + i * (long)c) : (real)0;
       for (int k = 0; k < rows.count; ++k) {
         __global const float* from = x + rows.source[k] + column * (long)c + channel;
         __global float* to = sums + rows.window[k] * TAPS * (long)c + channel;
         real part[TAPS];
-        UNROLL for (int s = 0; s < TAPS; ++s) part[s] = 0;
+        UNROLLED (int s = 0; s < TAPS; ++s) part[s] = 0;
 #define MEET(i, s, value) part[s] = fma(value, d[i], part[s]);
         if (inside) { EACH_MEETING(INSIDE) } else { EACH_MEETING(AT_THE_EDGE) }
 #undef MEET
-        UNROLL for (int s = 0; s < TAPS; ++s) STORE(LOAD(to + s * (long)c) + part[s], to + s * (long)c);
+        UNROLLED (int s = 0; s < TAPS; ++s) STORE(LOAD(to + s * (long)c) + part[s], to + s * (long)c);
       }
     }
   }

@@ -34,18 +34,16 @@ void pack_panels(__global const float* weights, __global float* panels, const in
   if (transposed) {
     for (int o = 0; o < outer + NR - 1 - (outer - 1) % NR; o += WIDTH)
       for (int i = begin; i < end; i += WIDTH) {
-        real rows[WIDTH];
-        if (o + WIDTH <= outer && i + WIDTH <= inner) {
-          for (int j = 0; j < WIDTH; ++j) rows[j] = LOAD(from + (long)(o + j) * row_step + i);
-        } else {
-          float lanes[WIDTH];
-          for (int j = 0; j < WIDTH; ++j) {
-            for (int lane = 0; lane < WIDTH; ++lane) lanes[lane] = o + j < outer && i + lane < inner ? from[(long)(o + j) * row_step + i + lane] : 0;
-            rows[j] = LOAD(lanes);
-          }
+        __global float* column = to + o / NR * panel_step + (long)i * NR + o % NR;
+        if (o + WIDTH <= outer && i + WIDTH <= end) {
+          real rows[WIDTH];
+          UNROLLED (int j = 0; j < WIDTH; ++j) rows[j] = LOAD(from + (long)(o + j) * row_step + i);
+          transpose_block(rows);
+          UNROLLED (int j = 0; j < WIDTH; ++j) STORE(rows[j], column + j * NR);
+          continue;
         }
-        transpose_block(rows);
-        for (int j = 0; j < min(WIDTH, end - i); ++j) STORE(rows[j], to + o / NR * panel_step + (long)(i + j) * NR + o % NR);
+        for (int j = 0; j < min(WIDTH, end - i); ++j)
+          for (int lane = 0; lane < WIDTH; ++lane) column[j * NR + lane] = o + lane < outer ? from[(long)(o + lane) * row_step + i + j] : 0;
       }
     return;
   }

@@ -78,9 +78,6 @@ inline void gather_window(const real* m, real* to, int step) {  // G^T, 6 to 3
   to[2 * step] = fma(a_sum, ALPHA2, fma(b_sum, BETA2, m[5 * step]));
 }
 
-/// A loop whose indices are to be constants: those into 6x6 arrays, so that the values stay in registers.
-#define UNROLLED __attribute__((opencl_unroll_hint)) for
-
 /// Both dimensions of a 6x6 array, in place: columns, then rows. The smaller side fills its first rows and columns.
 #define BOTH(transform, values, columns, rows) \
   UNROLLED (int j = 0; j < (columns); ++j) transform(values + j, values + j, 6); \
@@ -111,7 +108,7 @@ void winograd_weights(__global const float* weights, __global float* u, const in
     for (int t = 0; t < 9 && transposed; ++t)
       for (int lane = 0; lane < NR; lane += WIDTH) {
         real* block = taps + t * NR + lane;  // row j: WIDTH inner channels of output channel j, and the other way round after it
-        for (int j = 0; j < WIDTH; ++j)
+        UNROLLED (int j = 0; j < WIDTH; ++j)
           block[j] = panel + lane < outer ? LOAD(weights + ((long)(8 - t) * outer + panel + lane + j) * inner + first) : (real)0;
         transpose_block(block);
       }

@@ -1,12 +1,12 @@
 // GEMM: C = alpha op(A) op(B) + beta C, C [m, n] row-major, shaped for CPUs.
 // Mapping: one work-item a group. A group computes `row_tiles` x `column_tiles` tiles of MR x NR, whose accumulators stay
-// in vector registers while k runs through a block: a slice of B [K_BLOCK, NR] stays in the first cache, the group's
+// in vector registers while k runs through a block: a slice of B [K_BLOCK, NR] stays in the first two caches, the group's
 // block of A in the second. Each group packs for itself, so that what it packs never leaves its caches.
 // Layout: A [m, k], or [k, m] with A_TRANSPOSED, is read where it lies; A [m, k] also (PACK_A) from tiles [k][MR]. B [k, n] is
 // read where it lies (n >= NR), or (PACK_B) from a slice [k][NR], padded with zeros; B [n, k], with B_TRANSPOSED, always so.
 // A last tile that would hang over the edge is moved back over its neighbour, and stores only what is its own.
 // Options: MR (1, 2, 4, 6, 7, 8, 12 or 14), NR (32 or 16) and WIDTH (16 or 8) of half of it; K_BLOCK; A_TRANSPOSED; PACK_A, the rows
-// that a group has at most; AHEAD: C is asked for before its tile is computed, A in place and B a tile ahead; PACK_B; B_TRANSPOSED; an epilogue.
+// that a group has at most; AHEAD: C is asked for while its tile is computed, A in place and B a tile ahead; PACK_B; B_TRANSPOSED; an epilogue.
 
 #include "width.clh"
 #include "epilogue.clh"
@@ -45,15 +45,14 @@
 #define B_STEP ldb
 #endif
 
-// Of the next tile, what LINE steps of k read.
+// Lines are asked for one step of k after the other: many at once would keep what the step itself loads waiting.
+#define LINE 16  // floats; at least MR
+#define ASK_FOR_LANES(p) for (int lane = 0; lane < NR; lane += LINE) PREFETCH((p) + lane);
 #ifdef A_TRANSPOSED
-#define ASK_FOR_A(next) for (int j = 0; j < LINE; ++j) PREFETCH((next) + (i + j) * lda);
+#define ASK_FOR_A(next) PREFETCH((next) + (i + j) * lda);
 #else
-#define ASK_FOR_A(next) for (int r = 0; r < MR; ++r) PREFETCH((next) + r * lda + i);
+#define ASK_FOR_A(next) if (j < MR) PREFETCH((next) + j * lda + i);
 #endif
-#define ASK_FOR_B(column) \
-  for (int j = 0; j < LINE; ++j) \
-    for (int lane = 0; lane < NR; lane += LINE) PREFETCH(b_all + (k0 + i + j) * ldb + (column) + lane);
 // What is packed is read by rows, which memory delivers ahead.
 #ifdef PACK_A
 #define ASKS_FOR_A 0
@@ -73,7 +72,6 @@
   ROWS(UPDATE) \
   a += A_STEP; \
   b += B_STEP;
-#define LINE 16  // floats
 #define STORE_ROW(r) if (r >= skip_rows) { store(to + r * n, begin, end, first, alpha, beta, lo##r); \
                                            store(to + r * n + WIDTH, begin - WIDTH, end - WIDTH, first, alpha, beta, hi##r); }
 
@@ -102,9 +100,9 @@ inline void pack_turned(__global const float* from, long step, int rows, int len
   int i = 0;
   for (; i + WIDTH <= length; i += WIDTH) {
     real block[WIDTH];
-    for (int r = 0; r < WIDTH; ++r) block[r] = r < rows ? LOAD(from + r * step + i) : (real)0;
+    UNROLLED (int r = 0; r < WIDTH; ++r) block[r] = r < rows ? LOAD(from + r * step + i) : (real)0;
     transpose_block(block);
-    for (int r = 0; r < WIDTH; ++r) STORE(block[r], to + (i + r) * to_step);
+    UNROLLED (int r = 0; r < WIDTH; ++r) STORE(block[r], to + (i + r) * to_step);
   }
   for (; i < length; ++i)
     for (int r = 0; r < WIDTH; ++r) to[i * to_step + r] = r < rows ? from[r * step + i] : 0;
@@ -188,17 +186,14 @@ void gemm_tiles(__global const float* restrict a_of_batch, __global const float*
         ROWS(DECLARE)
         int i = 0;
         __global float* to = c_all + moved_row * n + moved_column;
-#ifdef AHEAD
-        for (int r = 0; r < MR; ++r)
-          for (int j = 0; j < NR; j += LINE) PREFETCH(to + r * n + j);
-#endif
-#ifdef AHEAD
+#ifdef AHEAD  // memory does not follow so many rows by itself
         const int next_a = ASKS_FOR_A && column == column_begin, next_b = ASKS_FOR_B && row + MR >= row_end && column + NR < column_end;
-        if (next_a || next_b)  // memory does not follow so many rows by itself
-          for (; i + LINE <= length; i += LINE) {
+        for (; i + LINE <= length && (i == 0 || next_a || next_b); i += LINE)
+          for (int j = 0; j < LINE; ++j) {
+            if (i == 0 && j < MR) ASK_FOR_LANES(to + j * n)
             if (next_a) ASK_FOR_A(A_TILE(min(moved_row + MR, m - MR), k0))
-            if (next_b) ASK_FOR_B(min(column + NR, n - NR))
-            for (int j = 0; j < LINE; ++j) { STEP }
+            if (next_b) ASK_FOR_LANES(b_all + (k0 + i + j) * ldb + min(column + NR, n - NR))
+            STEP
           }
 #endif
         for (; i < length; ++i) { STEP }

@@ -5,6 +5,7 @@
 // Options: WIDTH (16 or 8), ROWS and COLUMNS of the tile of gemm_dots; ROWS and CHUNK, the columns of a group, of gemm_few_rows; an epilogue.
 
 #include "epilogue.clh"
+#include "loops.clh"
 
 #ifdef COLUMNS
 #include "width.clh"
@@ -35,9 +36,9 @@ void gemm_dots(__global const float* restrict a_of_batch, __global const float* 
     for (int j = 0; j < COLUMNS; ++j) sums[i][j] = 0;
   long at = 0;
   for (; at + WIDTH <= k; at += WIDTH)
-    __attribute__((opencl_unroll_hint)) for (int j = 0; j < COLUMNS; ++j) {
+    UNROLLED (int j = 0; j < COLUMNS; ++j) {
       const real y = LOAD(b[j] + at);
-      __attribute__((opencl_unroll_hint)) for (int i = 0; i < ROWS; ++i) sums[i][j] = fma(LOAD(a[i] + at), y, sums[i][j]);
+      UNROLLED (int i = 0; i < ROWS; ++i) sums[i][j] = fma(LOAD(a[i] + at), y, sums[i][j]);
     }
   for (int i = 0; i < ROWS; ++i)
     for (int j = 0; j < COLUMNS; ++j) {
@@ -81,10 +82,10 @@ void gemm_few_rows(__global const float* restrict a_of_batch, __global const flo
       for (int t = 0; t < T; ++t) x[r * T + t] = a[r * a_row + (i + t) * a_step];
     for (int j = 0; j < whole; j += 16) {
       float16 y[T];
-      __attribute__((opencl_unroll_hint)) for (int t = 0; t < T; ++t) y[t] = vload16(0, b + t * n + j);
-      __attribute__((opencl_unroll_hint)) for (int r = 0; r < ROWS; ++r) {
+      UNROLLED (int t = 0; t < T; ++t) y[t] = vload16(0, b + t * n + j);
+      UNROLLED (int r = 0; r < ROWS; ++r) {
         float16 sum = vload16(0, sums + r * ROOM + j);
-        __attribute__((opencl_unroll_hint)) for (int t = 0; t < T; ++t) sum = fma((float16)(x[r * T + t]), y[t], sum);
+        UNROLLED (int t = 0; t < T; ++t) sum = fma((float16)(x[r * T + t]), y[t], sum);
         vstore16(sum, 0, sums + r * ROOM + j);
       }
     }
