@@ -11,6 +11,7 @@
 #include "width.clh"
 #include "convolution.clh"
 #include "epilogue.clh"
+#include "prefetch.clh"
 #include "register_tile.clh"
 #include "transpose_block.clh"
 
@@ -66,6 +67,15 @@ void pack_panels(__global const float* weights, __global float* panels, const in
   const long unit = panels_first ? group / blocks : group % units; \
   const int groups = get_num_groups(1), part = get_group_id(1), channels = c / groups, filters = k / groups;
 
+/// Stores a tile's pixel, and asks for the place of the same one of the next tile, `next` elements further on: memory does not
+/// follow so many rows by itself.
+#ifdef AROUND
+#define ASK(at)
+#else
+#define ASK(at) for (int lane = 0; lane < NR; lane += WIDTH) PREFETCH(at + lane);
+#endif
+#define STORE_PIXEL(i) if (i < count) { ASK(to + i * row_to + next) store_lanes(to + i * row_to, 0, lanes, 0, VECTORS(i)); }
+
 /// The epilogue waits for all tiles of a row of pixels: what it reads is then a stream, which memory delivers ahead.
 /// @param image_step, first  elements of an image, and those before the row in it
 #define FINISH_IMAGES(to, image, images, image_step, first, pixels, step) \
@@ -96,7 +106,7 @@ void tiles_forward(__global const float* x, __global const float* panels, __glob
         RUN(taps * channels, 1, NR)
       }
     __global float* to = y + ((image * p + pi) * q + qi) * k + column_to;
-#define STORE_PIXEL(i) if (i < count) store_lanes(to + i * row_to, 0, lanes, 0, VECTORS(i));
+    const long next = (along_images ? 1 : count) * (long)k;
     ROWS(STORE_PIXEL)
   }
   FINISH_IMAGES(y, image, along_images ? min((long)MR, n - image) : 1, (long)p * q * k, (long)pi * q * k, q, k)
@@ -124,6 +134,7 @@ void tiles_input_gradient(__global const float* dy, __global const float* panels
       }
     }
     __global float* to = dx + ((image * h + hi) * w + wi) * c + column_to;
+    const long next = c;
     ROWS(STORE_PIXEL)
   }
   FINISH_IMAGES(dx, image, count, (long)h * w * c, (long)hi * w * c, w, c)

@@ -9,11 +9,14 @@
 // Options: MR (4 or 8), NR (16 or 32), BLOCK, DEPTH, FILTERS.
 
 #include "convolution.clh"
+#include "prefetch.clh"
 #include "register_tile.clh"
 
 // One line of cache beyond a tile and a panel: the places of one pixel would otherwise meet in one set of the cache.
 #define TILE (BLOCK * MR + 16)
 #define PANEL (BLOCK * NR + 16)
+
+#define PIXELS_AHEAD 2  // what their packing reads is asked for: a piece of each pixel is no stream that memory delivers ahead
 
 #define ALIGNED __attribute__((aligned(64)))
 
@@ -24,9 +27,10 @@ typedef CALL(float, MR) column;  // of a tile
 
 /// Elements [0, length) of one pixel's patch from tap (ri, si), channel `channel` on; 0 in the padding.
 /// Where a column never spans two taps, column i goes to to + i * step; else `step` is MR.
+/// @param ahead  from what a pixel reads to what a later one will, which is asked for
 /// @param image  the pixel's  @param top, left  where its window begins  @param pixel  elements from one pixel to the next
 inline void take_patch(__global const float* image, float* to, int step, int length, int top, int left, int h, int w, int c, int pixel, int s,
-                       int dh, int dw, int ri, int si, int channel) {
+                       int dh, int dw, int ri, int si, int channel, int ahead) {
   const int whole = dw == 1 && c == pixel && left >= 0 && left + s <= w;  // a row of the window is one run
   for (int at = 0; at < length;) {
     const int row = top + ri * dh, place = left + si * dw;
@@ -35,7 +39,10 @@ inline void take_patch(__global const float* image, float* to, int step, int len
     __global const float* from = image + ((long)row * w + place) * pixel + channel;
     int j = 0;
     if (step != MR)
-      for (; j < run; j += MR) CALL(vstore, MR)(inside ? CALL(vload, MR)(0, from + j) : (column)0, 0, to + (at + j) / MR * step);
+      for (; j < run; j += MR) {
+        if (j % 16 == 0) PREFETCH(from + j + ahead);
+        CALL(vstore, MR)(inside ? CALL(vload, MR)(0, from + j) : (column)0, 0, to + (at + j) / MR * step);
+      }
     else if (inside)
       for (; j + 8 <= run; j += 8) vstore8(vload8(0, from + j), 0, to + at + j);
     for (; j < run; ++j) to[at + j] = inside ? from[j] : 0;
@@ -72,13 +79,17 @@ void tiles_weight_gradient(__global const float* dy, __global const float* x, __
     const int pixels = min((long)block, last - begin);
     for (int m = 0; m < pixels; ++m) {
       float* to = columns ? tiles + m * MR : patch;
-      take_patch(x + image * h * w * c, to, columns ? TILE : MR, d_count, pi * sh - ph, qi * sw - pw, h, w, channels, c, s, dh, dw, ri, si, channel);
+      take_patch(x + image * h * w * c, to, columns ? TILE : MR, d_count, pi * sh - ph, qi * sw - pw, h, w, channels, c, s, dh, dw, ri, si, channel,
+                 PIXELS_AHEAD * sw * c);
       for (int d = 0; d < d_count && !columns; d += MR) CALL(vstore, MR)(CALL(vload, MR)(0, patch + d), 0, tiles + d / MR * TILE + m * MR);
       __global const float* from = dy + (begin + m) * k + k0;
       for (int f = 0; f < k_count; f += NR) {
         float* to = panels + f / NR * PANEL + m * NR;
         if (k_count - f >= NR)
-          for (int j = 0; j < NR; j += 16) vstore16(vload16(0, from + f + j), 0, to + j);
+          for (int j = 0; j < NR; j += 16) {
+            PREFETCH(from + f + j + PIXELS_AHEAD * k);
+            vstore16(vload16(0, from + f + j), 0, to + j);
+          }
         else
           for (int j = 0; j < NR; ++j) to[j] = j < k_count - f ? from[f + j] : 0;
       }
@@ -96,7 +107,7 @@ void tiles_weight_gradient(__global const float* dy, __global const float* x, __
         ROWS(DECLARE)
         RUN(pixels, MR, NR)
         __global float* to = sums + (long)d * k + f;
-#define STORE_ROW(i) if (i < count) store_lanes(to + (long)i * k, 0, lanes, begin > first, VECTORS(i));
+#define STORE_ROW(i) if (i < count) { PREFETCH(to + (long)(MR + i) * k); store_lanes(to + (long)i * k, 0, lanes, begin > first, VECTORS(i)); }
         ROWS(STORE_ROW)
       }
   }
