@@ -28,7 +28,8 @@ class Launch {
   opencl::Device& device() const { return device_; }
   const opencl::DeviceProfile& profile() const { return device_.profile(); }
 
-  /// Whether output 0 is larger than the device's caches, so that it has left them before anyone reads it, and replaces no input.
+  /// Whether output 0 replaces no input and is, with all inputs, larger than the device's caches: what was stored first has then left
+  /// them before anyone reads it.
   bool leaves_the_caches() const;
 
   /// What a fused record appends to the product: the text for its last kernel, "" where there is nothing.
