@@ -10,6 +10,7 @@
 
 #include "width.clh"
 #include "epilogue.clh"
+#include "loops.clh"
 #include "prefetch.clh"
 #include "transpose_block.clh"
 
@@ -28,21 +29,31 @@
 #else
 #define A_TILE(row, k0) (a_all + (row) * lda + (k0))
 #endif
+// Where a tile's values lie. What is packed was read by rows, which memory delivers ahead; what lies in place is asked for.
 #ifdef PACK_A
+#define A_POINTER const float*
 #define A_ELEMENT(r) a[r]
 #define A_STEP MR
-#elif defined(A_TRANSPOSED)
+#define ASKS_FOR_A 0
+#else
+#define A_POINTER __global const float*
+#ifdef A_TRANSPOSED
 #define A_ELEMENT(r) a[r]
 #define A_STEP lda
 #else
 #define A_ELEMENT(r) a[(r) * lda]
 #define A_STEP 1
 #endif
-
+#define ASKS_FOR_A 1
+#endif
 #ifdef PACK_B
+#define B_POINTER const float*
 #define B_STEP NR
+#define ASKS_FOR_B 0
 #else
+#define B_POINTER __global const float*
 #define B_STEP ldb
+#define ASKS_FOR_B 1
 #endif
 
 // Lines are asked for one step of k after the other: many at once would keep what the step itself loads waiting.
@@ -53,17 +64,6 @@
 #else
 #define ASK_FOR_A(next) if (j < MR) PREFETCH((next) + j * lda + i);
 #endif
-// What is packed is read by rows, which memory delivers ahead.
-#ifdef PACK_A
-#define ASKS_FOR_A 0
-#else
-#define ASKS_FOR_A 1
-#endif
-#ifdef PACK_B
-#define ASKS_FOR_B 0
-#else
-#define ASKS_FOR_B 1
-#endif
 
 #define DECLARE(r) real lo##r = 0, hi##r = 0;
 #define UPDATE(r) { const real x = (real)(A_ELEMENT(r)); lo##r = fma(x, blo, lo##r); hi##r = fma(x, bhi, hi##r); }
@@ -72,26 +72,52 @@
   ROWS(UPDATE) \
   a += A_STEP; \
   b += B_STEP;
-#define STORE_ROW(r) if (r >= skip_rows) { store(to + r * n, begin, end, first, alpha, beta, lo##r); \
-                                           store(to + r * n + WIDTH, begin - WIDTH, end - WIDTH, first, alpha, beta, hi##r); }
+#define STORE_ROW(r) store(to + r * n, first, alpha, beta, lo##r); store(to + r * n + WIDTH, first, alpha, beta, hi##r);
+#define SPILL_ROW(r) STORE(lo##r, values + r * NR); STORE(hi##r, values + r * NR + WIDTH);
 
-/// Stores columns [begin, end) of WIDTH: adds to what earlier blocks of k left, or scales what was there before the first.
-inline void store(__global float* to, int begin, int end, int first, float alpha, float beta, real sum) {
-  if (begin <= 0 && end >= WIDTH) {
-    real value = alpha * sum;
-    if (!first) value += LOAD(to);
-    else if (beta != 0) value += beta * LOAD(to);
-    STORE(value, to);
+/// Adds to what earlier blocks of k left, or scales what was there before the first.
+inline void store(__global float* to, int first, float alpha, float beta, real sum) {
+  real value = alpha * sum;
+  if (!first) value += LOAD(to);
+  else if (beta != 0) value += beta * LOAD(to);
+  STORE(value, to);
+}
+
+/// Rows [skip, MR) of the columns [begin, end) of a tile.
+inline void store_part(__global float* to, long n, int skip, int begin, int end, int first, float alpha, float beta, const float* values) {
+  for (int r = skip; r < MR; ++r)
+    for (int j = begin; j < end; ++j) {
+      float value = alpha * values[r * NR + j];
+      if (!first) value += to[r * n + j];
+      else if (beta != 0) value += beta * to[r * n + j];
+      to[r * n + j] = value;
+    }
+}
+
+/// Computes a tile from where its first row and column read, and stores it at `to`, but for rows [0, skip) and columns outside
+/// [begin, end).
+/// @param next_a, next_b  where the next tile's will read, which is asked for meanwhile; 0: nowhere
+OUT_OF_LINE void tile(A_POINTER a, long lda, B_POINTER b, long ldb, int length, __global const float* next_a, __global const float* next_b,
+                      __global float* to, long n, int skip, int begin, int end, int first, float alpha, float beta) {
+  ROWS(DECLARE)
+  int i = 0;
+#ifdef AHEAD  // memory does not follow so many rows by itself
+  for (; i + LINE <= length && (i == 0 || next_a || next_b); i += LINE)
+    for (int j = 0; j < LINE; ++j) {
+      if (i == 0 && j < MR) ASK_FOR_LANES(to + j * n)
+      if (next_a) ASK_FOR_A(next_a)
+      if (next_b) ASK_FOR_LANES(next_b + (i + j) * ldb)
+      STEP
+    }
+#endif
+  for (; i < length; ++i) { STEP }
+  if (skip == 0 && begin == 0 && end == NR) {
+    ROWS(STORE_ROW)
     return;
   }
-  float values[WIDTH];
-  STORE(alpha * sum, values);
-  for (int j = max(begin, 0); j < min(end, WIDTH); ++j) {
-    float value = values[j];
-    if (!first) value += to[j];
-    else if (beta != 0) value += beta * to[j];
-    to[j] = value;
-  }
+  float values[MR * NR];
+  ROWS(SPILL_ROW)
+  store_part(to, n, skip, begin, end, first, alpha, beta, values);
 }
 
 /// `rows` rows of `length` elements, `step` apart, as columns [length][to_step]; of WIDTH columns those beyond `rows` become 0.
@@ -172,32 +198,19 @@ void gemm_tiles(__global const float* restrict a_of_batch, __global const float*
       const int begin = (int)(column - moved_column), end = (int)min((long)NR, n - moved_column);
       for (long row = row_begin; row < row_end; row += MR) {
         const long moved_row = min(row, m - MR);
-        const int skip_rows = (int)(row - moved_row);
 #ifdef PACK_A
-        const float* a = a_block + (row - row_begin) * length;
+        A_POINTER a = a_block + (row - row_begin) * length;
 #else
-        __global const float* a = A_TILE(moved_row, k0);
+        A_POINTER a = A_TILE(moved_row, k0);
 #endif
 #ifdef PACK_B
-        const float* b = b_slice;
+        B_POINTER b = b_slice;
 #else
-        __global const float* b = b_all + k0 * ldb + moved_column;
+        B_POINTER b = b_all + k0 * ldb + moved_column;
 #endif
-        ROWS(DECLARE)
-        int i = 0;
-        __global float* to = c_all + moved_row * n + moved_column;
-#ifdef AHEAD  // memory does not follow so many rows by itself
-        const int next_a = ASKS_FOR_A && column == column_begin, next_b = ASKS_FOR_B && row + MR >= row_end && column + NR < column_end;
-        for (; i + LINE <= length && (i == 0 || next_a || next_b); i += LINE)
-          for (int j = 0; j < LINE; ++j) {
-            if (i == 0 && j < MR) ASK_FOR_LANES(to + j * n)
-            if (next_a) ASK_FOR_A(A_TILE(min(moved_row + MR, m - MR), k0))
-            if (next_b) ASK_FOR_LANES(b_all + (k0 + i + j) * ldb + min(column + NR, n - NR))
-            STEP
-          }
-#endif
-        for (; i < length; ++i) { STEP }
-        ROWS(STORE_ROW)
+        const int ask_a = ASKS_FOR_A && column == column_begin, ask_b = ASKS_FOR_B && row + MR >= row_end && column + NR < column_end;
+        tile(a, lda, b, ldb, length, ask_a ? A_TILE(min(moved_row + MR, m - MR), k0) : 0, ask_b ? b_all + k0 * ldb + min(column + NR, n - NR) : 0,
+             c_all + moved_row * n + moved_column, n, (int)(row - moved_row), begin, end, first, alpha, beta);
       }
     }
     k0 += k_block;
