@@ -13,7 +13,7 @@ namespace gemel::opencl {
 namespace {
 
 constexpr std::int64_t kKBlock = 384;      // of the inner axis: C is read and written again for each
-constexpr std::int64_t kRowsOfGroup = 288; // a group's block of A, 288 x 384 floats, stays in the second cache
+constexpr std::int64_t kRowsOfGroup = 288; // a group's block of A, 288 x 384 floats, stays in a second cache of 1 MiB
 constexpr std::int64_t kFinished = 1 << 16; // elements of C that an epilogue finds in the second cache
 constexpr std::int64_t kFewRows = 8;       // B is larger than all that is computed from it: memory is the limit
 
@@ -42,12 +42,11 @@ std::int64_t rows_of_tile(const GemmProblem& p, bool wide) {
   return best;
 }
 
-/// The division into groups that ends first. Groups are dealt to the units in equal shares of neighbours along the rows; the first
-/// unit gets the odd one more, and rarely the small ones at the end. What a group packs is of use to all its tiles, so large groups
-/// pack less.
+/// The division into groups that ends first. PoCL deals neighbours along the rows, each time what is left over the units: the first
+/// share is the longest, and is what is weighed here. What a group packs is of use to all its tiles, so large groups pack less.
 void divide(const GemmProblem& p, const DeviceProfile& d, Tiling& t) {
   const std::int64_t rows = ceil_div(p.m, t.rows), columns = ceil_div(p.n, t.columns), units = d.compute_units;
-  // For a step of k, in cycles: a tile; what brings its rows, and its columns, into the group's caches.
+  // For a step of k, in cycles (measured): a tile; what brings its rows, and its columns, into the group's caches.
   const std::int64_t tile = 2 * t.rows + 2, bring_rows = t.packs_a ? 20 : 5, bring_columns = p.b == Transposed::yes ? 30 : 8;
   const std::int64_t most_rows = std::max<std::int64_t>(kRowsOfGroup / t.rows, 1), stride = std::max<std::int64_t>(units / 4, 1);
   constexpr int kTried = 12;  // numbers of groups along each axis

@@ -146,7 +146,7 @@ TEST(DeviceGemm, every_native_form_agrees_with_the_definition_around_tile_edges)
 
 TEST(DeviceGemm, inner_axis_longer_than_a_block_is_summed_whole) {
   for (const NativeForm form : kForms)
-    for (const std::int64_t k : {255, 256, 257, 700})
+    for (const std::int64_t k : {383, 384, 385, 800})
       for (const Transposed ta : kBoth)
         for (const Transposed tb : kBoth) {
           for (const std::int64_t m : {5, 29}) {
@@ -157,6 +157,19 @@ TEST(DeviceGemm, inner_axis_longer_than_a_block_is_summed_whole) {
               ASSERT_EQ(check_product(p, form), "");
             }
           }
+        }
+}
+
+TEST(DeviceGemm, wide_products_pack_both_sides_over_several_groups_and_blocks) {
+  if (testing::test_device().profile().is_emulator) GTEST_SKIP() << "an emulator packs nothing, and takes a minute";
+  for (const std::int64_t m : {29, 301})
+    for (const std::int64_t n : {300, 321})
+      for (const std::int64_t k : {400, 780})
+        for (const Transposed tb : kBoth) {
+          auto p = problem(m, n, k, Transposed::no, tb);
+          p.alpha = -1.5f;
+          p.beta = 0.25f;
+          ASSERT_EQ(check_product(p, NativeForm::tiles), "") << m << " " << n << " " << k;
         }
 }
 

@@ -84,7 +84,7 @@ std::int64_t workspace_bytes(const Problem& p, const opencl::DeviceProfile& prof
 
 std::string options_for(const Tile& t) { return fmt::format("-DMR={} -DNR={}", t.rows, t.columns); }
 
-/// Of the kernels that store a result: without an epilogue nothing reads it again before it has left the caches.
+/// Of the kernels that store a result: without an epilogue nothing reads it before what was stored first has left the caches.
 std::string result_options(const Launch& l, const Tile& t) {
   return options_for(t) + (l.epilogue_text().empty() && l.leaves_the_caches() ? " -DAROUND" : "");
 }

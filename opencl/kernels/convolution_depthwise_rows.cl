@@ -14,6 +14,7 @@
 #include "width.clh"
 #include "convolution.clh"
 #include "epilogue.clh"
+#include "loops.clh"
 #include "prefetch.clh"
 #include "stores.clh"
 

@@ -11,6 +11,7 @@
 #include "width.clh"
 #include "convolution.clh"
 #include "epilogue.clh"
+#include "loops.clh"
 #include "prefetch.clh"
 #include "register_tile.clh"
 #include "transpose_block.clh"
@@ -72,7 +73,7 @@ void pack_panels(__global const float* weights, __global float* panels, const in
 #ifdef AROUND
 #define ASK(at)
 #else
-#define ASK(at) for (int lane = 0; lane < NR; lane += WIDTH) PREFETCH(at + lane);
+#define ASK(at) ASK_FOR_LINES(at, NR)
 #endif
 #define STORE_PIXEL(i) if (i < count) { ASK(to + i * row_to + next) store_lanes(to + i * row_to, 0, lanes, 0, VECTORS(i)); }
 

@@ -16,7 +16,7 @@
 #define TILE (BLOCK * MR + 16)
 #define PANEL (BLOCK * NR + 16)
 
-#define PIXELS_AHEAD 2  // what their packing reads is asked for: a piece of each pixel is no stream that memory delivers ahead
+#define PIXELS_AHEAD 2  // what the packing of whole columns and panels will read is asked for: a piece of each pixel is no stream that memory delivers ahead
 
 #define ALIGNED __attribute__((aligned(64)))
 
@@ -107,7 +107,7 @@ void tiles_weight_gradient(__global const float* dy, __global const float* x, __
         ROWS(DECLARE)
         RUN(pixels, MR, NR)
         __global float* to = sums + (long)d * k + f;
-#define STORE_ROW(i) if (i < count) { PREFETCH(to + (long)(MR + i) * k); store_lanes(to + (long)i * k, 0, lanes, begin > first, VECTORS(i)); }
+#define STORE_ROW(i) if (i < count) { ASK_FOR_LINES(to + (long)(MR + i) * k, NR) store_lanes(to + (long)i * k, 0, lanes, begin > first, VECTORS(i)); }
         ROWS(STORE_ROW)
       }
   }

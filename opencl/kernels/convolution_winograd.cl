@@ -14,6 +14,7 @@
 
 #include "width.clh"
 #include "epilogue.clh"
+#include "loops.clh"
 #include "register_tile.clh"
 #include "transpose_block.clh"
 

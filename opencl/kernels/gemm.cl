@@ -1,7 +1,7 @@
 // GEMM: C = alpha op(A) op(B) + beta C, C [m, n] row-major, shaped for CPUs.
 // Mapping: one work-item a group. A group computes `row_tiles` x `column_tiles` tiles of MR x NR, whose accumulators stay
-// in vector registers while k runs through a block: a slice of B [K_BLOCK, NR] stays in the first two caches, the group's
-// block of A in the second. Each group packs for itself, so that what it packs never leaves its caches.
+// in vector registers while k runs through a block: a slice of B [K_BLOCK, NR] and the group's block of A stay
+// in the second cache. Each group packs for itself, so that what it packs never leaves its caches.
 // Layout: A [m, k], or [k, m] with A_TRANSPOSED, is read where it lies; A [m, k] also (PACK_A) from tiles [k][MR]. B [k, n] is
 // read where it lies (n >= NR), or (PACK_B) from a slice [k][NR], padded with zeros; B [n, k], with B_TRANSPOSED, always so.
 // A last tile that would hang over the edge is moved back over its neighbour, and stores only what is its own.
@@ -35,15 +35,15 @@
 #define A_ELEMENT(r) a[r]
 #define A_STEP MR
 #define ASKS_FOR_A 0
-#else
+#elif defined(A_TRANSPOSED)
 #define A_POINTER __global const float*
-#ifdef A_TRANSPOSED
 #define A_ELEMENT(r) a[r]
 #define A_STEP lda
+#define ASKS_FOR_A 1
 #else
+#define A_POINTER __global const float*
 #define A_ELEMENT(r) a[(r) * lda]
 #define A_STEP 1
-#endif
 #define ASKS_FOR_A 1
 #endif
 #ifdef PACK_B
@@ -57,8 +57,6 @@
 #endif
 
 // Lines are asked for one step of k after the other: many at once would keep what the step itself loads waiting.
-#define LINE 16  // floats; at least MR
-#define ASK_FOR_LANES(p) for (int lane = 0; lane < NR; lane += LINE) PREFETCH((p) + lane);
 #ifdef A_TRANSPOSED
 #define ASK_FOR_A(next) PREFETCH((next) + (i + j) * lda);
 #else
@@ -95,18 +93,19 @@ inline void store_part(__global float* to, long n, int skip, int begin, int end,
 }
 
 /// Computes a tile from where its first row and column read, and stores it at `to`, but for rows [0, skip) and columns outside
-/// [begin, end).
+/// [begin, end), which belong to a neighbour that this tile was moved over.
+/// @param length  steps of this block of k  @param first  whether it is the first block
 /// @param next_a, next_b  where the next tile's will read, which is asked for meanwhile; 0: nowhere
 OUT_OF_LINE void tile(A_POINTER a, long lda, B_POINTER b, long ldb, int length, __global const float* next_a, __global const float* next_b,
                       __global float* to, long n, int skip, int begin, int end, int first, float alpha, float beta) {
   ROWS(DECLARE)
   int i = 0;
 #ifdef AHEAD  // memory does not follow so many rows by itself
-  for (; i + LINE <= length && (i == 0 || next_a || next_b); i += LINE)
-    for (int j = 0; j < LINE; ++j) {
-      if (i == 0 && j < MR) ASK_FOR_LANES(to + j * n)
+  for (; i + FLOATS_OF_LINE <= length && (i == 0 || next_a || next_b); i += FLOATS_OF_LINE)
+    for (int j = 0; j < FLOATS_OF_LINE; ++j) {  // MR is less
+      if (i == 0 && j < MR) ASK_FOR_LINES(to + j * n, NR)
       if (next_a) ASK_FOR_A(next_a)
-      if (next_b) ASK_FOR_LANES(next_b + (i + j) * ldb)
+      if (next_b) ASK_FOR_LINES(next_b + (i + j) * ldb, NR)
       STEP
     }
 #endif
