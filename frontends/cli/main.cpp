@@ -88,9 +88,9 @@ int run(const std::string& name, const Arguments& rest) {
 /// glibc keeps freed blocks for itself, ever larger ones the more of them it has seen: 18 MiB beside resnet50 at batch 1.
 void give_back_large_blocks() {
 #ifdef __GLIBC__
-  constexpr int kLarge = 4 << 20;  // bytes
+  constexpr int kLarge = 4 << 20, kKept = 1 << 20;  // bytes: of a block, and at the end of the heap
   mallopt(M_MMAP_THRESHOLD, kLarge);
-  mallopt(M_TRIM_THRESHOLD, 2 * kLarge);  // as glibc itself keeps them; it would stay at 128 KiB
+  mallopt(M_TRIM_THRESHOLD, kKept);
 #endif
 }
 
