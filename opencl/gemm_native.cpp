@@ -15,6 +15,7 @@ namespace {
 constexpr std::int64_t kKBlock = 384;      // of the inner axis: C is read and written again for each
 constexpr std::int64_t kRowsOfGroup = 288; // a group's block of A, 288 x 384 floats, stays in a second cache of 1 MiB
 constexpr std::int64_t kFinished = 1 << 16; // elements of C that an epilogue finds in the second cache
+constexpr std::int64_t kCompactB = 1 << 16; // elements of B that lie close enough together for the second cache
 constexpr std::int64_t kFewRows = 8;       // B is larger than all that is computed from it: memory is the limit
 
 /// Whether the last cache holds B beside what else is at work in it.
@@ -70,9 +71,11 @@ void divide(const GemmProblem& p, const DeviceProfile& d, Tiling& t) {
 Tiling tiling_for(const GemmProblem& p, const DeviceProfile& d) {
   const bool wide = d.simd_width >= 16;
   Tiling t{.width = wide ? 16 : 8, .rows = rows_of_tile(p, wide), .columns = wide ? 32 : 16};
-  // Rows of A that lie far apart compete for the same lines of the first cache; packing pays where it serves many products.
-  t.packs_a = p.a == Transposed::no && t.rows > 4 && p.k >= 128 && p.n >= 8 * t.columns && !d.is_emulator;
-  t.packs_b = p.b == Transposed::yes || p.n < t.columns;
+  // Rows that lie far apart compete for the same lines of the caches; packing pays where it serves many products. To turn A costs more
+  // than to copy it.
+  const bool turns_a = p.a == Transposed::no;
+  t.packs_a = t.rows > 4 && p.k >= 128 && p.n >= (turns_a ? 8 : 2) * t.columns && !d.is_emulator;
+  t.packs_b = p.b == Transposed::yes || p.n < t.columns || (p.n * p.k > kCompactB && p.m >= 4 * t.rows && !d.is_emulator);
   t.k_block = std::max<std::int64_t>(round_up(ceil_div(p.k, std::max<std::int64_t>(ceil_div(p.k, kKBlock), 1)), t.width), t.width);
   divide(p, d, t);
   return t;
@@ -84,7 +87,6 @@ void run_tiles(Device& device, const GemmProblem& p, const Region& a, const Regi
   std::string options = fmt::format("-DMR={} -DNR={} -DWIDTH={} -DK_BLOCK={}", t.rows, t.columns, t.width, kKBlock);
   if (ta) options += " -DA_TRANSPOSED";
   if (t.packs_a) options += fmt::format(" -DPACK_A={}", kRowsOfGroup);
-  if (!device.profile().is_emulator) options += " -DAHEAD";
   if (t.packs_b) options += " -DPACK_B";
   if (tb) options += " -DB_TRANSPOSED";
   device.run(device.kernel("gemm.cl", "gemm_tiles", options, p.epilogue.text),

@@ -38,6 +38,9 @@ DeviceKind kind_of(cl_device_type type) {
   return type & CL_DEVICE_TYPE_CPU ? DeviceKind::cpu : DeviceKind::accelerator;
 }
 
+// A virtual machine is told of its whole host's last cache. No core has more of one to itself; what is beyond is its neighbours'.
+constexpr std::int64_t kCacheOfUnit = 16 << 20;
+
 DeviceProfile profile_of(cl_platform_id platform, cl_device_id device) {
   DeviceProfile p;
   p.platform = platform_text(platform, CL_PLATFORM_NAME);
@@ -49,7 +52,7 @@ DeviceProfile profile_of(cl_platform_id platform, cl_device_id device) {
   p.is_emulator = contains(p.name, "llvmpipe") || contains(p.platform, "oclgrind") || contains(p.name, "oclgrind");
   p.compute_units = static_cast<int>(std::max<cl_uint>(1, device_info<cl_uint>(device, CL_DEVICE_MAX_COMPUTE_UNITS)));
   p.clock_mhz = static_cast<int>(device_info<cl_uint>(device, CL_DEVICE_MAX_CLOCK_FREQUENCY));
-  p.cache_bytes = static_cast<std::int64_t>(device_info<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE));
+  p.cache_bytes = std::min(static_cast<std::int64_t>(device_info<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE)), p.compute_units * kCacheOfUnit);
   p.shares_host_memory = device_info<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY);
   p.simd_width = static_cast<int>(std::max<cl_uint>(1, device_info<cl_uint>(device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT)));
   if (p.is_cpu() && !p.is_emulator) p.simd_width = std::max(p.simd_width, host_simd_width());

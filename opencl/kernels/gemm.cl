@@ -2,11 +2,11 @@
 // Mapping: one work-item a group. A group computes `row_tiles` x `column_tiles` tiles of MR x NR, whose accumulators stay
 // in vector registers while k runs through a block: a slice of B [K_BLOCK, NR] and the group's block of A stay
 // in the second cache. Each group packs for itself, so that what it packs never leaves its caches.
-// Layout: A [m, k], or [k, m] with A_TRANSPOSED, is read where it lies; A [m, k] also (PACK_A) from tiles [k][MR]. B [k, n] is
-// read where it lies (n >= NR), or (PACK_B) from a slice [k][NR], padded with zeros; B [n, k], with B_TRANSPOSED, always so.
+// Layout: A [m, k], or [k, m] with A_TRANSPOSED, is read where it lies, or (PACK_A) from tiles [k][MR]. B [k, n] is read where it
+// lies (n >= NR), or (PACK_B) from a slice [k][NR], padded with zeros; B [n, k], with B_TRANSPOSED, always so.
 // A last tile that would hang over the edge is moved back over its neighbour, and stores only what is its own.
 // Options: MR (1, 2, 4, 6, 7, 8, 12 or 14), NR (32 or 16) and WIDTH (16 or 8) of half of it; K_BLOCK; A_TRANSPOSED; PACK_A, the rows
-// that a group has at most; AHEAD: C is asked for while its tile is computed, A in place and B a tile ahead; PACK_B; B_TRANSPOSED; an epilogue.
+// that a group has at most; PACK_B; B_TRANSPOSED; an epilogue.
 
 #include "width.clh"
 #include "epilogue.clh"
@@ -29,7 +29,8 @@
 #else
 #define A_TILE(row, k0) (a_all + (row) * lda + (k0))
 #endif
-// Where a tile's values lie. What is packed was read by rows, which memory delivers ahead; what lies in place is asked for.
+// Where a tile's values lie. What is turned when packed is read along its rows, which memory delivers ahead; the rest is asked for a
+// tile ahead.
 #ifdef PACK_A
 #define A_POINTER const float*
 #define A_ELEMENT(r) a[r]
@@ -49,10 +50,13 @@
 #ifdef PACK_B
 #define B_POINTER const float*
 #define B_STEP NR
-#define ASKS_FOR_B 0
 #else
 #define B_POINTER __global const float*
 #define B_STEP ldb
+#endif
+#ifdef B_TRANSPOSED
+#define ASKS_FOR_B 0
+#else
 #define ASKS_FOR_B 1
 #endif
 
@@ -100,7 +104,7 @@ OUT_OF_LINE void tile(A_POINTER a, long lda, B_POINTER b, long ldb, int length, 
                       __global float* to, long n, int skip, int begin, int end, int first, float alpha, float beta) {
   ROWS(DECLARE)
   int i = 0;
-#ifdef AHEAD  // memory does not follow so many rows by itself
+  // C, and what the next tile reads, are asked for meanwhile: memory does not follow so many rows by itself.
   for (; i + FLOATS_OF_LINE <= length && (i == 0 || next_a || next_b); i += FLOATS_OF_LINE)
     for (int j = 0; j < FLOATS_OF_LINE; ++j) {  // MR is less
       if (i == 0 && j < MR) ASK_FOR_LINES(to + j * n, NR)
@@ -108,7 +112,6 @@ OUT_OF_LINE void tile(A_POINTER a, long lda, B_POINTER b, long ldb, int length, 
       if (next_b) ASK_FOR_LINES(next_b + (i + j) * ldb, NR)
       STEP
     }
-#endif
   for (; i < length; ++i) { STEP }
   if (skip == 0 && begin == 0 && end == NR) {
     ROWS(STORE_ROW)
@@ -136,7 +139,18 @@ inline void pack_turned(__global const float* from, long step, int rows, int len
 #ifdef PACK_A
 /// Rows [begin, end) of A as tiles [length][MR], one after the other; the last tile as it is computed.
 inline void pack_a(__global const float* a, long lda, long begin, long end, long m, int length, float* to) {
+#ifdef A_TRANSPOSED
+  enum { STEPS = 8 };  // of k, whose lines stay in the first cache until every tile has taken its part of them
+  for (int i0 = 0; i0 < length; i0 += STEPS)
+    for (long row = begin; row < end; row += MR)
+      for (int i = i0; i < min(i0 + STEPS, length); ++i) {
+        __global const float* from = a + i * lda + min(row, m - MR);
+        PREFETCH(from + STEPS * lda);
+        UNROLLED (int r = 0; r < MR; ++r) to[(row - begin) * length + i * MR + r] = from[r];
+      }
+#else
   for (long row = begin; row < end; row += MR) pack_turned(a + min(row, m - MR) * lda, lda, MR, length, to + (row - begin) * length, MR);
+#endif
 }
 #endif
 
