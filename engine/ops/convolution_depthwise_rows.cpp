@@ -80,9 +80,9 @@ std::string options_for(const Launch& l, const Geometry& g) {
   const std::int64_t step = turned ? 1 : g.stride[1], spread = turned ? g.stride[1] : 1;
   const std::int64_t left = turned ? (g.s - 1) * g.dilation[1] - g.padding[1] : 0;
   const bool around = l.epilogue_text().empty() && l.leaves_the_caches();
-  return fmt::format("-DWIDTH={} -DPIXELS={} -DTAPS={} -DSTEP={} -DSPREAD={} -DSHIFT={} -DDILATION={}{}{}", width_of(g, l.profile()),
+  return fmt::format("-DWIDTH={} -DPIXELS={} -DTAPS={} -DSTEP={} -DSPREAD={} -DSHIFT={} -DDILATION={}{}", width_of(g, l.profile()),
                      pixels_of(turned ? g.w : g.q, spread), g.s, step, spread, (left % spread + spread) % spread, g.dilation[1],
-                     l.profile().is_emulator ? "" : " -DAHEAD", around ? " -DAROUND" : "");
+                     around ? " -DAROUND" : "");
 }
 
 template <Direction d>

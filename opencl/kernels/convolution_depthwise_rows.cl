@@ -9,7 +9,7 @@
 // Of a forward product SPREAD and SHIFT are 1 and 0. Of the input gradient, which is the same product with dy in place of x, spread by the
 // stride, and the window turned around, STEP is 1. So every value is loaded once and meets all that it belongs to in registers.
 // Options: WIDTH, 16 or 8, it divides c; PIXELS, a multiple of SPREAD; TAPS, of a row of the window; STEP, SPREAD, SHIFT, DILATION;
-// AHEAD: the row that is a stream is asked for ahead; AROUND: the result goes around the caches; an epilogue, of y and dx.
+// AROUND: the result goes around the caches; an epilogue, of y and dx.
 
 #include "width.clh"
 #include "convolution.clh"
@@ -41,12 +41,8 @@ inline Rows rows_read(long image, int height, int width, int c, int r, int o, in
 }
 
 /// Asks for what the next block reads for the first time, of the row whose first element is row[0].
-#ifdef AHEAD
 #define ASK_AHEAD(row, from, count) \
   for (int j = 0; j < (count); ++j) PREFETCH(row + min((from) + j, width - 1) * (long)c + channel);
-#else
-#define ASK_AHEAD(row, from, count)
-#endif
 
 /// Source pixel j of a block, 0 outside the image.
 #define INSIDE(j) LOAD(from + (j) * (long)c)
@@ -119,9 +115,7 @@ inline void weight_gradient_row(__global const float* dy, __global const float* 
     for (int channel = c0; channel < c1; channel += WIDTH) {
       for (int k = max(0, rows.count - step); k < rows.count; ++k) { ASK_AHEAD(x + rows.source[k], column + REACH, PIXELS * STEP) }
       __global const float* slope = dy + first * (long)c + channel;
-#ifdef AHEAD
       for (int i = 0; i < PIXELS; ++i) PREFETCH(slope + (PIXELS + i) * (long)c);
-#endif
       real d[PIXELS];
       UNROLLED (int i = 0; i < PIXELS; ++i) d[i] = i < count ? LOAD(slope + i * (long)c) : (real)0;
       for (int k = 0; k < rows.count; ++k) {

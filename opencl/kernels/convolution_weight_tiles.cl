@@ -16,7 +16,8 @@
 #define TILE (BLOCK * MR + 16)
 #define PANEL (BLOCK * NR + 16)
 
-#define PIXELS_AHEAD 2  // what the packing of whole columns and panels will read is asked for: a piece of each pixel is no stream that memory delivers ahead
+// What the packing of whole columns and panels will read is asked for: a piece of each pixel is no stream that memory delivers ahead.
+#define PIXELS_AHEAD 2
 
 #define ALIGNED __attribute__((aligned(64)))
 

@@ -77,23 +77,15 @@
 #define STORE_ROW(r) store(to + r * n, first, alpha, beta, lo##r); store(to + r * n + WIDTH, first, alpha, beta, hi##r);
 #define SPILL_ROW(r) STORE(lo##r, values + r * NR); STORE(hi##r, values + r * NR + WIDTH);
 
-/// Adds to what earlier blocks of k left, or scales what was there before the first.
-inline void store(__global float* to, int first, float alpha, float beta, real sum) {
-  real value = alpha * sum;
-  if (!first) value += LOAD(to);
-  else if (beta != 0) value += beta * LOAD(to);
-  STORE(value, to);
-}
+/// What becomes of a sum: it is added to what earlier blocks of k left, or to what was there before the first, scaled.
+#define RESULT(sum, old) (first ? beta != 0 ? alpha * (sum) + beta * (old) : alpha * (sum) : alpha * (sum) + (old))
+
+inline void store(__global float* to, int first, float alpha, float beta, real sum) { STORE(RESULT(sum, LOAD(to)), to); }
 
 /// Rows [skip, MR) of the columns [begin, end) of a tile.
 inline void store_part(__global float* to, long n, int skip, int begin, int end, int first, float alpha, float beta, const float* values) {
   for (int r = skip; r < MR; ++r)
-    for (int j = begin; j < end; ++j) {
-      float value = alpha * values[r * NR + j];
-      if (!first) value += to[r * n + j];
-      else if (beta != 0) value += beta * to[r * n + j];
-      to[r * n + j] = value;
-    }
+    for (int j = begin; j < end; ++j) to[r * n + j] = RESULT(values[r * NR + j], to[r * n + j]);
 }
 
 /// Computes a tile from where its first row and column read, and stores it at `to`, but for rows [0, skip) and columns outside
