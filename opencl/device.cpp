@@ -84,7 +84,8 @@ class ClDevice : public Device {
   Allocator& memory() override { return *allocator_; }
 
   Kernel& kernel(std::string_view file, std::string_view name, std::string_view options, std::string_view preface) override {
-    return find(file, {options, preface}, name, [&] { return (profile_.is_emulator ? "#define EMULATOR\n" : "") + with_includes(preface) + embedded_source(file); });
+    const std::string_view told = profile_.is_emulator ? "#define EMULATOR\n" : "";
+    return find(file, {options, preface}, name, [&] { return fmt::format("{}{}{}", told, with_includes(preface), embedded_source(file)); });
   }
   Kernel& generated_kernel(std::string_view title, const std::function<std::string()>& source, std::string_view name) override {
     return find(title, {}, name, [&] { return with_includes(source()); });

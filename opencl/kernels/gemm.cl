@@ -96,6 +96,7 @@ OUT_OF_LINE void tile(A_POINTER a, long lda, B_POINTER b, long ldb, int length, 
                       __global float* to, long n, int skip, int begin, int end, int first, float alpha, float beta) {
   ROWS(DECLARE)
   int i = 0;
+#ifndef EMULATOR
   // C, and what the next tile reads, are asked for meanwhile: memory does not follow so many rows by itself.
   for (; i + FLOATS_OF_LINE <= length && (i == 0 || next_a || next_b); i += FLOATS_OF_LINE)
     for (int j = 0; j < FLOATS_OF_LINE; ++j) {  // MR is less
@@ -104,6 +105,7 @@ OUT_OF_LINE void tile(A_POINTER a, long lda, B_POINTER b, long ldb, int length, 
       if (next_b) ASK_FOR_LINES(next_b + (i + j) * ldb, NR)
       STEP
     }
+#endif
   for (; i < length; ++i) { STEP }
   if (skip == 0 && begin == 0 && end == NR) {
     ROWS(STORE_ROW)
