@@ -14,8 +14,8 @@ constexpr const char* kFile = "convolution_winograd.cl";
 constexpr std::int64_t kPoints = 36;
 constexpr std::int64_t kTile = 4;                   // outputs of a tile along each axis
 constexpr std::int64_t kChunkFloats = 1 << 22;      // of transformed tiles at a time: they stay in the last cache
-constexpr std::int64_t kSliceFloats = 1 << 22;      // of transformed weights at a time, likewise
 constexpr std::int64_t kBlock = 128;                // tiles that are summed in registers
+constexpr std::int64_t kGroupsAUnit = 8;            // so that no unit waits long for the last
 
 /// The convolution that a direction asks for, seen as y = x * w.
 struct Extents {
@@ -32,49 +32,47 @@ Extents extents_of(Direction d, const Geometry& g) {
   return {g.n, g.h, g.w, g.c, g.p, g.q, g.k, g.padding[0], g.padding[1]};
 }
 
-/// The register tile, as that of convolution_tiles, and the tiles that share a group's weights.
+/// The register tile, as that of convolution_tiles, and the tiles and channels that a group works on at a time: with products of these
+/// and weights of those, 36 times each, half a second cache is full.
 struct Sizes {
-  std::int64_t mr, nr, tiles, width;
+  std::int64_t mr, nr, tiles, channels, width;
 
-  std::string options() const { return fmt::format("-DWIDTH={} -DMR={} -DNR={} -DTILES={}", width, mr, nr, tiles); }
+  std::string options() const { return fmt::format("-DWIDTH={} -DMR={} -DNR={} -DTILES={} -DCHANNELS={}", width, mr, nr, tiles, channels); }
 };
 Sizes sizes_for(const Extents& e, const opencl::DeviceProfile& f) {
-  Sizes s = f.simd_width >= 16 ? Sizes{8, 32, 32, 16} : Sizes{6, 16, 24, 16};
-  if (f.is_emulator) s.tiles = s.mr;  // they have little private memory
+  Sizes s = f.simd_width >= 16 ? Sizes{8, 32, 64, 64, 16} : Sizes{6, 16, 48, 64, 16};
   if (e.inner % 16 || e.outer % 16) s.width = 8;
+  if (f.is_emulator) s.tiles = s.mr, s.channels = s.width;  // they have little private memory
   return s;
 }
 
 /// Floats from one point's values to the next one's: SLAB of the kernels, which says why.
 std::int64_t slab(std::int64_t floats) { return round_up(floats, 1024) + 16; }
 
-/// Tiles are worked on a chunk at a time, or if they are few the weights a slice of panels at a time: what is transformed stays in
-/// the last cache. The workspace holds v, then u or m, then d.
+/// Tiles are worked on a chunk at a time, so that what is transformed stays in the last cache. The workspace holds v, for the weights'
+/// gradient then m, then d.
 struct Plan {
-  std::int64_t panels, slice, chunk, v_bytes, u_bytes, d_bytes;
+  std::int64_t panels, chunk, v_bytes, m_bytes, d_bytes;
 
-  std::int64_t bytes() const { return v_bytes + u_bytes + d_bytes; }
+  std::int64_t bytes() const { return v_bytes + m_bytes + d_bytes; }
   opencl::Region v(const opencl::Region& w) const { return {w.block, w.offset, v_bytes}; }
-  opencl::Region u(const opencl::Region& w) const { return {w.block, w.offset + v_bytes, u_bytes}; }
-  opencl::Region d(const opencl::Region& w) const { return {w.block, w.offset + v_bytes + u_bytes, d_bytes}; }
+  opencl::Region m(const opencl::Region& w) const { return {w.block, w.offset + v_bytes, m_bytes}; }
+  opencl::Region d(const opencl::Region& w) const { return {w.block, w.offset + v_bytes + m_bytes, d_bytes}; }
 };
-
-/// Equal slices that fit, and have work for each unit.
-std::int64_t slice_for(const Extents& e, const Sizes& s, std::int64_t panels, const opencl::DeviceProfile& profile) {
-  const std::int64_t fit = std::max<std::int64_t>(kSliceFloats / (kPoints * slab(e.inner * s.nr)), 1);
-  const std::int64_t least = ceil_div(profile.compute_units, ceil_div(e.tiles(), s.tiles));
-  return std::min(panels, round_up(ceil_div(panels, ceil_div(panels, fit)), least));
-}
 
 Plan plan_for(Direction direction, const Extents& e, const Sizes& s, const opencl::DeviceProfile& profile) {
   const bool gradient = direction == Direction::weights;
   const std::int64_t panels = ceil_div(e.outer, s.nr), outer = panels * s.nr, read = gradient ? outer : 0;
   const std::int64_t fitting = std::max<std::int64_t>(kChunkFloats / (kPoints * (e.inner + read)), 1);
   const std::int64_t chunk = std::min(e.tiles(), round_up(fitting, kBlock));
-  const auto bytes = [&](std::int64_t slabs, std::int64_t floats) { return round_up(4 * slabs * slab(floats), profile.base_alignment_bytes); };
-  const std::int64_t slice = gradient || chunk < e.tiles() ? panels : slice_for(e, s, panels, profile);
-  return {panels, slice, chunk, bytes(kPoints, chunk * e.inner), gradient ? bytes(kPoints, e.inner * outer) : bytes(kPoints * slice, e.inner * s.nr),
-          gradient ? bytes(kPoints, chunk * outer) : 0};
+  const auto bytes = [&](std::int64_t floats) { return round_up(4 * kPoints * slab(floats), profile.base_alignment_bytes); };
+  return {panels, chunk, bytes(chunk * e.inner), gradient ? bytes(e.inner * outer) : 0, gradient ? bytes(chunk * outer) : 0};
+}
+
+/// Tiles of one group of a product. A group that needs one run of channels only keeps its weights for as many as leave work to share.
+std::int64_t share_for(const Extents& e, const Sizes& s, std::int64_t panels, std::int64_t tiles, const opencl::DeviceProfile& profile) {
+  if (e.inner > s.channels || profile.is_emulator) return s.tiles;
+  return s.tiles * std::max<std::int64_t>(ceil_div(tiles, s.tiles) * panels / (kGroupsAUnit * profile.compute_units), 1);
 }
 
 template <Direction d>
@@ -123,19 +121,14 @@ void product_launch(Launch& l) {
   const Extents e = extents_of(d, geometry_of<d>(l.problem()));
   const Sizes s = sizes_for(e, l.profile());
   const Plan plan = plan_for(d, e, s, l.profile());
-  const opencl::Region v = plan.v(l.workspace()), u = plan.u(l.workspace());
-  for (std::int64_t panel = 0; panel < plan.panels; panel += plan.slice) {
-    const std::int64_t panels = std::min(plan.slice, plan.panels - panel);
-    l.run(kFile, "winograd_weights", opencl::range1(e.inner / s.width, 1),
-          {l.in(1), u, number(e.inner), number(e.outer), number(panel), number(panels), number(d == Direction::input)}, s.options());
-    for (std::int64_t first = 0; first < e.tiles(); first += plan.chunk) {
-      const std::int64_t tiles = std::min(plan.chunk, e.tiles() - first);
-      if (panel == 0) patches(l, l.in(0), v, e, first, tiles, s.options());  // there is one slice, or one chunk
-      run_last(l, kFile, "winograd_product", opencl::range2({ceil_div(tiles, s.tiles), panels}, {1, 1}),
-               {v, u, l.out(0), number(e.out_height), number(e.out_width), number(e.outer), number(e.inner),
-                number(e.tile_rows()), number(e.tile_columns()), first, number(tiles), number(panel)},
-               s.options());
-    }
+  const opencl::Region v = plan.v(l.workspace());
+  for (std::int64_t first = 0; first < e.tiles(); first += plan.chunk) {
+    const std::int64_t tiles = std::min(plan.chunk, e.tiles() - first), share = share_for(e, s, plan.panels, tiles, l.profile());
+    patches(l, l.in(0), v, e, first, tiles, s.options());
+    run_last(l, kFile, "winograd_product", opencl::range2({ceil_div(tiles, share), plan.panels}, {1, 1}),
+             {v, l.in(1), l.out(0), number(e.out_height), number(e.out_width), number(e.outer), number(e.inner), number(e.tile_rows()),
+              number(e.tile_columns()), first, number(tiles), number(share), number(d == Direction::input)},
+             s.options());
   }
 }
 
@@ -143,7 +136,7 @@ void weights_launch(Launch& l) {
   const Extents e = extents_of(Direction::weights, geometry_of<Direction::weights>(l.problem()));
   const Sizes s = sizes_for(e, l.profile());
   const Plan plan = plan_for(Direction::weights, e, s, l.profile());
-  const opencl::Region v = plan.v(l.workspace()), m = plan.u(l.workspace()), dy = plan.d(l.workspace());
+  const opencl::Region v = plan.v(l.workspace()), m = plan.m(l.workspace()), dy = plan.d(l.workspace());
   for (std::int64_t first = 0; first < e.tiles(); first += plan.chunk) {
     const std::int64_t tiles = std::min(plan.chunk, e.tiles() - first);
     patches(l, l.in(1), v, e, first, tiles, s.options());

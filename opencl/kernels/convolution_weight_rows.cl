@@ -20,7 +20,7 @@ inline void lay_row(__global const float* image, int row, int h, int w, int c, i
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void rows_weight_gradient(__global const float* dy, __global const float* x, __global float* partial, GEOMETRY, const int rows) {
-  float window[WINDOW] __attribute__((aligned(64)));
+  float window[WINDOW] ALIGNED;
   const int depth = r * s * c, places = (q - 1) * sw + (s - 1) * dw + 1, step = sw * c;
   const long begin = get_group_id(0) * (long)rows, end = min(begin + rows, (long)n * p);
   __global float* sums = partial + get_group_id(0) * (long)depth * k;

@@ -19,8 +19,6 @@
 // What the packing of whole columns and panels will read is asked for: a piece of each pixel is no stream that memory delivers ahead.
 #define PIXELS_AHEAD 2
 
-#define ALIGNED __attribute__((aligned(64)))
-
 #define JOIN(a, b) a##b
 #define CALL(a, b) JOIN(a, b)
 
@@ -60,7 +58,6 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void tiles_weight_gradient(__global const float* dy, __global const float* x, __global float* partial, GEOMETRY, const int depth_share,
                            const int filter_share, const long pixel_share,
                            const int block) {
-  // Aligned: no load of a vector then straddles two lines of the cache.
   float tiles[DEPTH / MR * TILE] ALIGNED, panels[FILTERS / NR * PANEL] ALIGNED, patch[DEPTH] ALIGNED;
   const int groups = get_num_groups(2), channels = c / groups, filters = k / groups;
   x += get_group_id(2) * channels;

@@ -5,21 +5,26 @@
 // infinity. Lavin's are 0, +-1, +-2; these keep the rounding error at a third of that, and are exact in binary.
 // The input gradient is the same convolution of dy, with the window turned around and its channels exchanged.
 // Tiles are counted through image, row of tiles, column of tiles; a launch works on `tiles` of them from tile `first` on.
-//   u [panel, point, inner, NR]  the weights      v [point, tile, c]       the patches
-//   d [point, panel, tile, NR]   the tiles of dy  m [point, c, panel, NR]  the gradient of the weights, as a sum over tiles
+//   v [point, tile, c]          the patches
+//   d [point, panel, tile, NR]  the tiles of dy  m [point, c, panel, NR]  the gradient of the weights, as a sum over tiles
 // The 36 slabs, one a point, are written at the same time, so each begins in a set of the caches of its own (SLAB).
-// A panel is NR output channels; those beyond the last are 0. u holds `panels` of them, from panel `first_panel` on. All channel counts are multiples of WIDTH.
+// A panel is NR output channels; those beyond the last are 0. All channel counts are multiples of WIDTH.
 // Mapping: one work-item a group.
-// Options: WIDTH, 16 or 8; TILES, of a group of a product; MR, NR; an epilogue, of y and dx.
+// Options: WIDTH, 16 or 8; of a product: TILES and CHANNELS, multiples of MR and WIDTH, that a group works on at a time; MR, NR; an
+// epilogue, of y and dx.
 
 #include "width.clh"
 #include "epilogue.clh"
 #include "loops.clh"
+#include "prefetch.clh"
 #include "register_tile.clh"
 #include "transpose_block.clh"
 
 #define POINTS 36
 #define SLAB(floats) (((long)(floats) + 1023) / 1024 * 1024 + 16)  // from a point's floats to the next one's; as convolution_winograd.cpp's
+// The same of a group's own u and products.
+#define U_SLAB (CHANNELS * NR + 16)
+#define PRODUCTS_SLAB (TILES * NR + 16)
 #define ALPHA 0.625f
 #define BETA 1.5f
 #define ALPHA2 (ALPHA * ALPHA)
@@ -89,39 +94,6 @@ inline void gather_window(const real* m, real* to, int step) {  // G^T, 6 to 3
   const long image = (tile) / (tile_rows * tile_columns); \
   const int top = (tile) / tile_columns % tile_rows * 4, left = (tile) % tile_columns * 4;
 
-inline void put_window(const real* taps, int step, __global float* u, long point_step) {
-  real window[POINTS];
-  UNROLLED (int t = 0; t < 9; ++t) window[t / 3 * 6 + t % 3] = taps[t * step];
-  BOTH(spread_window, window, 3, 6)
-  UNROLLED (int point = 0; point < POINTS; ++point) STORE(window[point], u + point * point_step);
-}
-
-/// u of WIDTH inner channels. Transposed: weights [3, 3, outer, inner], turned around.
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void winograd_weights(__global const float* weights, __global float* u, const int inner, const int outer, const int first_panel,
-                      const int panels, const int transposed) {
-  const int first = get_group_id(0) * WIDTH;
-  const long point_step = SLAB(inner * NR);
-  real taps[9 * NR];
-  for (int p = 0; p < panels; ++p) {
-    const int panel = (first_panel + p) * NR;
-    __global float* to = u + p * POINTS * point_step + first * NR;
-    for (int t = 0; t < 9 && transposed; ++t)
-      for (int lane = 0; lane < NR; lane += WIDTH) {
-        real* block = taps + t * NR + lane;  // row j: WIDTH inner channels of output channel j, and the other way round after it
-        UNROLLED (int j = 0; j < WIDTH; ++j)
-          block[j] = panel + lane < outer ? LOAD(weights + ((long)(8 - t) * outer + panel + lane + j) * inner + first) : (real)0;
-        transpose_block(block);
-      }
-    for (int i = 0; i < WIDTH; ++i, to += NR)
-      for (int lane = 0; lane < NR; lane += WIDTH) {
-        for (int t = 0; t < 9 && !transposed; ++t)
-          taps[t * NR + lane + i] = panel + lane < outer ? LOAD(weights + ((long)t * inner + first + i) * outer + panel + lane) : (real)0;
-        put_window(taps + lane + i, NR, to + lane, point_step);
-      }
-  }
-}
-
 /// v of one tile, from x [n, height, width, c]; the output's element 0 reads the input from -top_padding, -left_padding on.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void winograd_patches(__global const float* x, __global float* v, const int height, const int width, const int c, const int top_padding,
@@ -168,43 +140,86 @@ inline void keep(float* to, int add, VECTOR_PARAMETERS) {
   EACH_VECTOR(KEEP_VECTOR)
 }
 
-// Channels that are summed in registers: one run over 512 has more than twice the rounding error of runs over 64.
-#define CHANNELS 64
+inline void put_window(const real* taps, float* u) {
+  real window[POINTS];
+  UNROLLED (int t = 0; t < 9; ++t) window[t / 3 * 6 + t % 3] = taps[t * NR];
+  BOTH(spread_window, window, 3, 6)
+  UNROLLED (int point = 0; point < POINTS; ++point) STORE(window[point], u + point * U_SLAB);
+}
 
-/// y [n, height, width, c] of a panel's channels at TILES tiles: for each point the product of v and u.
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void winograd_product(__global const float* v, __global const float* u, __global float* y, const int height, const int width, const int c,
-                      const int inner, const int tile_rows, const int tile_columns, const long first, const int tiles,
-                      const int first_panel EPILOGUE_PARAMETERS) {
-  float products[POINTS * TILES * NR] __attribute__((aligned(64)));
-  const int begin = get_group_id(0) * TILES, own = min(TILES, tiles - begin), panel_index = get_group_id(1);
-  const long row_from = inner;
-  for (int point = 0; point < POINTS; ++point)
-    for (int t = 0; t < own; t += MR)
-      for (int channel = 0; channel < inner; channel += CHANNELS) {
-        const int count = min(MR, own - t);
-        __global const float* from = v + point * SLAB((long)tiles * inner) + (long)(begin + t) * inner + channel;
-        __global const float* panel = u + (panel_index * POINTS + point) * SLAB(inner * NR) + channel * NR;
-        ROWS(OFFSET)
-        ROWS(DECLARE)
-        RUN(min(CHANNELS, inner - channel), 1, NR)
-#define KEEP_ROW(i) if (i < count) keep(products + (point * TILES + t + i) * NR, channel > 0, VECTORS(i));
-        ROWS(KEEP_ROW)
+/// The weights [3, 3, inner, outer] of inner channels [begin, end) and NR outer ones from `filter` on, as u [point, channel, NR].
+/// Transposed: weights [3, 3, outer, inner], turned around.
+inline void spread_weights(__global const float* weights, float* u, int inner, int outer, int filter, int begin, int end, int transposed) {
+  enum { AHEAD = 4 };  // channels; rows lie too far apart for memory to follow by itself
+  real taps[9 * NR];
+  for (int first = begin; first < end; first += WIDTH) {
+    for (int t = 0; t < 9 && transposed; ++t)
+      for (int lane = 0; lane < NR; lane += WIDTH) {
+        real* block = taps + t * NR + lane;  // row j: WIDTH inner channels of output channel j, and the other way round after it
+        UNROLLED (int j = 0; j < WIDTH; ++j) {
+          __global const float* from = weights + ((long)(8 - t) * outer + filter + lane + j) * inner + first;
+          PREFETCH(from + WIDTH);
+          block[j] = filter + lane < outer ? LOAD(from) : (real)0;
+        }
+        transpose_block(block);
       }
-  const int filter = (first_panel + panel_index) * NR, lanes = min(NR, c - filter);
-  for (int t = 0; t < own; ++t) {
-    PLACE(first + begin + t)
-    const int rows = min(4, height - top), columns = min(4, width - left);
-    const long at = ((image * height + top) * width + left) * c + filter;
-    for (int lane = 0; lane < lanes; lane += WIDTH) {
-      real values[POINTS];
-      UNROLLED (int point = 0; point < POINTS; ++point) values[point] = LOAD(products + (point * TILES + t) * NR + lane);
-      BOTH(gather_tile, values, 6, 4)
-      for (int i = 0; i < rows; ++i)
-        for (int j = 0; j < columns; ++j) STORE(values[i * 6 + j], y + at + ((long)i * width + j) * c + lane);
+    for (int i = 0; i < WIDTH; ++i, u += NR)
+      for (int lane = 0; lane < NR; lane += WIDTH) {
+        for (int t = 0; t < 9 && !transposed; ++t) {
+          __global const float* from = weights + ((long)t * inner + first + i) * outer + filter + lane;
+          PREFETCH(from + (long)AHEAD * outer);
+          taps[t * NR + lane + i] = filter + lane < outer ? LOAD(from) : (real)0;
+        }
+        put_window(taps + lane + i, u + lane);
+      }
+  }
+}
+
+/// y [n, height, width, c] of a panel's channels at `share` tiles: for each point the product of v and u. The group transforms the
+/// weights itself, a run of CHANNELS at a time, which is all that its second cache has to hold of them; they are used for TILES tiles, and
+/// if one run is all, for the whole share. Runs are short also for accuracy: sums over 512 channels in registers have more than
+/// twice the rounding error of sums over 64.
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void winograd_product(__global const float* v, __global const float* weights, __global float* y, const int height, const int width, const int c,
+                      const int inner, const int tile_rows, const int tile_columns, const long first, const int tiles, const int share,
+                      const int transposed EPILOGUE_PARAMETERS) {
+  float u[POINTS * U_SLAB] ALIGNED, products[POINTS * PRODUCTS_SLAB] ALIGNED;
+  const int filter = get_group_id(1) * NR, lanes = min(NR, c - filter);
+  const int group_begin = get_group_id(0) * share, group_end = min(group_begin + share, tiles);
+  const long row_from = inner, slab = SLAB((long)tiles * inner);
+  for (int begin = group_begin; begin < group_end; begin += TILES) {
+    const int own = min(TILES, group_end - begin);
+    for (int channel = 0; channel < inner; channel += CHANNELS) {
+      const int end = min(channel + CHANNELS, inner);
+      if (begin == group_begin || inner > CHANNELS) spread_weights(weights, u, inner, c, filter, channel, end, transposed);
+      for (int point = 0; point < POINTS; ++point)
+        for (int t = 0; t < own; t += MR) {
+          const int count = min(MR, own - t);
+          __global const float* from = v + point * slab + (long)(begin + t) * inner + channel;
+          __global const float* next = t + MR < own ? from + MR * row_from : from + slab - t * row_from;
+          for (int i = 0; i < MR; ++i) ASK_FOR_LINES(next + i * row_from, CHANNELS)
+          const float* panel = u + point * U_SLAB;
+          ROWS(OFFSET)
+          ROWS(DECLARE)
+          RUN(end - channel, 1, NR)
+#define KEEP_ROW(i) if (i < count) keep(products + point * PRODUCTS_SLAB + (t + i) * NR, channel > 0, VECTORS(i));
+          ROWS(KEEP_ROW)
+        }
     }
-    for (int i = 0; i < rows; ++i) {
-      FINISH(y, at + (long)i * width * c, c, columns, filter, lanes)
+    for (int t = 0; t < own; ++t) {
+      PLACE(first + begin + t)
+      const int rows = min(4, height - top), columns = min(4, width - left);
+      const long at = ((image * height + top) * width + left) * c + filter;
+      for (int lane = 0; lane < lanes; lane += WIDTH) {
+        real values[POINTS];
+        UNROLLED (int point = 0; point < POINTS; ++point) values[point] = LOAD(products + point * PRODUCTS_SLAB + t * NR + lane);
+        BOTH(gather_tile, values, 6, 4)
+        for (int i = 0; i < rows; ++i)
+          for (int j = 0; j < columns; ++j) STORE(values[i * 6 + j], y + at + ((long)i * width + j) * c + lane);
+      }
+      for (int i = 0; i < rows; ++i) {
+        FINISH(y, at + (long)i * width * c, c, columns, filter, lanes)
+      }
     }
   }
 }

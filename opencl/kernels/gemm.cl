@@ -180,10 +180,10 @@ void gemm_tiles(__global const float* restrict a_of_batch, __global const float*
   __global const float* b_all = b_of_batch + batch * stride_b;
   __global float* c_all = c_of_batch + batch * stride_c;
 #ifdef PACK_A
-  float a_block[PACK_A * K_BLOCK + WIDTH] __attribute__((aligned(64)));
+  float a_block[PACK_A * K_BLOCK + WIDTH] ALIGNED;
 #endif
 #ifdef PACK_B
-  float b_slice[K_BLOCK * NR] __attribute__((aligned(64)));
+  float b_slice[K_BLOCK * NR] ALIGNED;
 #endif
   long k0 = 0;
   do {  // once also for k = 0: C = beta C

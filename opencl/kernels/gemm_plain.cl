@@ -72,7 +72,7 @@ void gemm_few_rows(__global const float* restrict a_of_batch, __global const flo
   const int used = (int)min(columns, n - column), whole = used / 16 * 16;
   __global const float* a = a_of_batch + batch * stride_a;
   __global const float* b = b_of_batch + batch * stride_b + column;
-  float sums[ROWS * ROOM] __attribute__((aligned(64)));
+  float sums[ROWS * ROOM] ALIGNED;
   for (int r = 0; r < ROWS; ++r)
     for (int j = 0; j < used; ++j) sums[r * ROOM + j] = 0;
   long i = 0;
