@@ -21,6 +21,8 @@ constexpr std::int64_t kFewRows = 8;       // B is larger than all that is compu
 /// Whether the last cache holds B beside what else is at work in it.
 bool holds_b(const DeviceProfile& d, const GemmProblem& p) { return 2 * 4 * p.n * p.k <= d.cache_bytes; }
 
+bool is_wide(const DeviceProfile& d) { return d.simd_width >= 16; }
+
 /// How tiles are computed. Accumulators and a row of B fill the vector registers (32 of 16 lanes, or 16 of 8).
 struct Tiling {
   std::int64_t width, rows, columns;       // a vector; a tile
@@ -30,11 +32,12 @@ struct Tiling {
 
 /// The height that computes least in vain, and never more rows than the matrix has. Loading B costs as 1.5 rows; above 12 of them
 /// hardly a register is left, which costs half a row more (measured).
-std::int64_t rows_of_tile(const GemmProblem& p, bool wide) {
-  static constexpr std::int64_t wide_rows[] = {14, 12, 8, 7, 4, 2, 1}, narrow_rows[] = {6, 4, 2, 1};  // each is a program to compile
+std::int64_t rows_of_tile(const GemmProblem& p, const DeviceProfile& d) {
+  using Heights = std::span<const std::int64_t>;  // each is a program to compile, at which emulators are slow
+  static constexpr std::int64_t wide[] = {14, 12, 8, 7, 4, 2, 1}, narrow[] = {6, 4, 2, 1}, emulated[] = {4, 1};
   std::int64_t best = 1;
   double least = std::numeric_limits<double>::infinity();
-  for (const std::int64_t rows : wide ? std::span<const std::int64_t>(wide_rows) : std::span<const std::int64_t>(narrow_rows)) {
+  for (const std::int64_t rows : d.is_emulator ? Heights(emulated) : is_wide(d) ? Heights(wide) : Heights(narrow)) {
     const double cost = static_cast<double>(ceil_div(p.m, rows)) * (static_cast<double>(rows) + (rows > 12 ? 2 : 1.5));
     if (rows > p.m || cost >= least) continue;
     best = rows;
@@ -69,13 +72,14 @@ void divide(const GemmProblem& p, const DeviceProfile& d, Tiling& t) {
 }
 
 Tiling tiling_for(const GemmProblem& p, const DeviceProfile& d) {
-  const bool wide = d.simd_width >= 16;
-  Tiling t{.width = wide ? 16 : 8, .rows = rows_of_tile(p, wide), .columns = wide ? 32 : 16};
-  // Rows that lie far apart compete for the same lines of the caches; packing pays where it serves many products. To turn A costs more
-  // than to copy it.
+  const std::int64_t width = is_wide(d) ? 16 : 8;
+  Tiling t{.width = width, .rows = rows_of_tile(p, d), .columns = 2 * width};
+  // Rows that lie far apart compete for the same lines of the caches; those of a B of two slices do not. Packing pays where it serves many
+  // products. To turn A costs more than to copy it.
   const bool turns_a = p.a == Transposed::no;
   t.packs_a = t.rows > 4 && p.k >= 128 && p.n >= (turns_a ? 8 : 2) * t.columns && !d.is_emulator;
-  t.packs_b = p.b == Transposed::yes || p.n < t.columns || (p.n * p.k > kCompactB && p.m >= 4 * t.rows && !d.is_emulator);
+  const bool far_apart = p.n > 2 * t.columns && p.n * p.k > kCompactB;
+  t.packs_b = p.b == Transposed::yes || p.n < t.columns || (far_apart && p.m >= 4 * t.rows && !d.is_emulator);
   t.k_block = std::max<std::int64_t>(round_up(ceil_div(p.k, std::max<std::int64_t>(ceil_div(p.k, kKBlock), 1)), t.width), t.width);
   divide(p, d, t);
   return t;
@@ -106,7 +110,7 @@ bool dots_fit(const GemmProblem& p) {
 bool turns(const GemmProblem& p) { return p.a == Transposed::yes && p.m > 1; }
 
 void run_dots(Device& device, const GemmProblem& p, const Region& a, const Region& b, const Region& c, const Region& workspace) {
-  const bool wide = device.profile().simd_width >= 16;
+  const bool wide = is_wide(device.profile());
   const std::int64_t rows = p.m <= 2 ? 2 : 4, columns = rows == 2 ? (wide ? 8 : 6) : (wide ? 6 : 3);  // sums fill the vector registers
   const std::string options = fmt::format("-DWIDTH={} -DROWS={} -DCOLUMNS={}", wide ? 16 : 8, rows, columns);
   if (turns(p))
@@ -163,7 +167,7 @@ NativeForm native_form(const GemmProblem& p, const DeviceProfile& d) {
   if (!d.is_cpu() || d.simd_width < 8) return NativeForm::columns;
   if (dots_fit(p) && takes(NativeForm::dots, p, d)) return NativeForm::dots;
   // From a cache, a whole tile of many rows is faster.
-  const bool whole_tile = p.m > 4 && rows_of_tile(p, d.simd_width >= 16) == p.m;
+  const bool whole_tile = p.m > 4 && rows_of_tile(p, d) == p.m;
   return !(whole_tile && holds_b(d, p)) && takes(NativeForm::few_rows, p, d) ? NativeForm::few_rows : NativeForm::tiles;
 }
 
