@@ -238,7 +238,10 @@ void winograd_sums(__global const float* v, __global const float* d, __global fl
       __global float* to = m + point * SLAB((long)c * panels * NR) + ((long)channel * panels + panel_index) * NR;
       ROWS(OFFSET)
       ROWS(DECLARE)
-      RUN(min(block, tiles - begin), c, NR)
+      for (int j = 0; j < min(block, tiles - begin); ++j) {
+        PREFETCH(from + MR);  // what the next channels read: too many rows for memory to follow by itself
+        OUTER_PRODUCT(c, NR)
+      }
 #define ADD_ROW(i) if (i < count) store_lanes(to + (long)i * panels * NR, 0, NR, first > 0 || begin > 0, VECTORS(i));
       ROWS(ADD_ROW)
     }
