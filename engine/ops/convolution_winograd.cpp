@@ -95,7 +95,8 @@ int rank(const Problem& p, const opencl::DeviceProfile& profile) {
   const Geometry g = geometry_of<d>(p);
   const Extents e = extents_of(d, g);
   const std::int64_t direct = 9 * g.pixels() * g.c * g.k;
-  const std::int64_t own = kPoints * (e.tiles() * (g.c * g.k + 10 * (g.c + g.k)) + 12 * g.c * g.k);
+  const std::int64_t weights = d == Direction::weights ? 50 : 12;  // their gradient lies in memory, 4 times as large, before it is transformed
+  const std::int64_t own = kPoints * (e.tiles() * (g.c * g.k + 10 * (g.c + g.k)) + weights * g.c * g.k);
   return own < direct ? 9 : 3;  // tiles have 8
 }
 
