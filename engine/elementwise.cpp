@@ -64,9 +64,9 @@ std::string chunk_kernel(const OpDef& op, const Specs& in, DType out, const std:
   std::string lines;
   if (out == DType::float32)
     lines = fmt::format(
-        "    for (long begin = c0; around && begin < c1; begin += LINE) {{\n"
-        "      const int count = min((long)LINE, c1 - begin);\n"
-        "      float line[LINE];\n"
+        "    for (long begin = c0; around && begin < c1; begin += STRIP) {{\n"
+        "      const int count = min((long)STRIP, c1 - begin);\n"
+        "      float line[STRIP];\n"
         "      INDEPENDENT\n"
         "      for (int j = 0; j < count; ++j) {{ const long c = begin + j; {} }}\n"
         "      store_around(line, y + all * columns + begin, count);\n"

@@ -35,8 +35,8 @@ std::string text_of(const Elementwise& e, const Specs& inputs, const std::vector
     further += fmt::format(", const float epilogue_s{}", s);
     passed += fmt::format(", epilogue_s{}", s);
   }
-  return fmt::format("#include \"exponential.clh\"\nfloat epilogue({}, const long i, const long c{}) {{\n{}  {}return (float)({});\n}}\n", product, parameters, loads,
-                     e.statements, e.body) +
+  return fmt::format("#include \"exponential.clh\"\nfloat epilogue({}, const long i, const long c{}) {{\n{}  {}return (float)({});\n}}\n", product,
+                     parameters, loads, e.statements, e.body) +
          fmt::format("#define EPILOGUE_PARAMETERS {}\n#define EPILOGUE(v, i, c) epilogue(v, epilogue_first + (i), c{})\n", further, passed);
 }
 

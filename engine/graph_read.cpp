@@ -191,7 +191,8 @@ class Reader {
     for (const auto& u : program.inputs) {
       if (seen[at(u.slot)] || !tensors[at(u.slot)].empty()) refuse(fmt::format("slot {} is an input twice, or a tensor too", u.slot));
       seen[at(u.slot)] = true;
-      if (u.offset != 0 || u.spec.bytes() != program.slots[at(u.slot)].bytes) refuse(fmt::format("input slot {} of {} bytes is {}", u.slot, program.slots[at(u.slot)].bytes, to_string(u.spec)));
+      if (u.offset != 0 || u.spec.bytes() != program.slots[at(u.slot)].bytes)
+        refuse(fmt::format("input slot {} of {} bytes is {}", u.slot, program.slots[at(u.slot)].bytes, to_string(u.spec)));
     }
   }
 
@@ -208,7 +209,8 @@ void bind_tensors(Session& session, Program& program, const std::vector<std::str
     if (!tensor) refuse(fmt::format("tensor '{}' is not in {}", names[s], path.string()));
     const auto check = [&](const std::vector<Program::Use>& uses) {
       for (const auto& u : uses)
-        if (at(u.slot) == s && u.spec.dtype != tensor->spec.dtype) refuse(fmt::format("tensor '{}' is {}, used as {}", names[s], to_string(tensor->spec), to_string(u.spec)));
+        if (at(u.slot) == s && u.spec.dtype != tensor->spec.dtype)
+          refuse(fmt::format("tensor '{}' is {}, used as {}", names[s], to_string(tensor->spec), to_string(u.spec)));
     };
     for (const auto& step : program.code) check(step.inputs);
     check(program.outputs);

@@ -50,7 +50,8 @@ Json json_of(const Attributes::Item& item) {
 
 Json json_of(const Program::Instruction& step, std::size_t i) {
   if (step.owner || find_op(step.op->name) != step.op)
-    throw UsageError(fmt::format("graph file: instruction {}, {}, was made for this program; accepted: operators of the catalog, as before the passes", i, step.op->name));
+    throw UsageError(fmt::format("graph file: instruction {}, {}, was made for this program; accepted: operators of the catalog, as before the passes", i,
+                                 step.op->name));
   Json out{{"op", step.op->name}};
   if (!step.scope.empty()) out["scope"] = step.scope;
   for (const auto& [name, item] : step.attributes.entries()) out["attributes"][name] = json_of(item);

@@ -160,7 +160,8 @@ void Interpreter::run(const OpDef& op, const Attributes& attributes, Values& in,
   for (std::size_t i = 0; i < in.size(); ++i)
     if (!in[i].storage()->memory)
       throw UsageError(op.name + ": input " + std::to_string(i) + " " + to_string(in[i].spec()) +
-                       " is a name in the graph '" + (in[i].storage()->graph ? *in[i].storage()->graph : "") + "', not a computed tensor; accepted here: values of the eager front end");
+                       " is a name in the graph '" + (in[i].storage()->graph ? *in[i].storage()->graph : "") +
+                       "', not a computed tensor; accepted here: values of the eager front end");
   for (std::size_t o = 0; o < out.size(); ++o) {
     Storage& made = *out[o].storage();
     for (const Reuse& r : op.may_reuse) {

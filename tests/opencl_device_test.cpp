@@ -279,6 +279,12 @@ TEST(DeviceSelection, part_of_a_name_is_found_in_any_case) {
   EXPECT_EQ(Device::open(options)->profile().platform, testing::test_device().profile().platform);
 }
 
+// A virtual machine is told of its whole host's.
+TEST(DeviceSelection, the_last_cache_counts_as_no_more_than_16_MiB_a_unit) {
+  const DeviceProfile& profile = testing::test_device().profile();
+  EXPECT_LE(profile.cache_bytes, profile.compute_units * (std::int64_t{16} << 20));
+}
+
 TEST(DeviceSelection, unknown_platform_lists_those_found) {
   DeviceOptions options;
   options.platform = "no such platform";

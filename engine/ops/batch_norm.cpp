@@ -266,7 +266,8 @@ const OpDef& batch_norm_def() {
       .variants = variants(forward_bytes<Mapping::tile>, launch_forward<Mapping::tile>, forward_bytes<Mapping::rows>, launch_forward<Mapping::rows>),
       .samples = [] {
         std::vector<Sample> out;
-        for (const Shape& x : shapes()) out.push_back({with_batches(x_and(x, 4)), {{"momentum", 0.1}, {"eps", 1e-5}}, {Fill{}, Fill{}, Fill{}, Fill{}, kPositive, integers(0, 9)}});
+        for (const Shape& x : shapes())
+          out.push_back({with_batches(x_and(x, 4)), {{"momentum", 0.1}, {"eps", 1e-5}}, {Fill{}, Fill{}, Fill{}, Fill{}, kPositive, integers(0, 9)}});
         return out;
       },
       .rejected = [] {

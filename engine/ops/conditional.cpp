@@ -28,7 +28,8 @@ Specs conditional_infer(const Specs& in, const Attributes& a) {
     throw ShapeError(fmt::format("conditional: then returns {} values, otherwise {}; accepted: as many", first.size(), second.size()));
   for (std::size_t o = 0; o < first.size(); ++o)
     if (first[o] != second[o])
-      throw ShapeError(fmt::format("conditional: value {} is {} from then, {} from otherwise; accepted: equal specs", o, to_string(first[o]), to_string(second[o])));
+      throw ShapeError(fmt::format("conditional: value {} is {} from then, {} from otherwise; accepted: equal specs", o, to_string(first[o]),
+                                   to_string(second[o])));
   return first;
 }
 
@@ -80,7 +81,8 @@ Values conditional_gradient(const Backward& b) {
     return out;
   };
   const Part then = capture_part(session, {}, join(first.inputs, arrived), [&](const Values& v) { return join(gradient_of(first, v), zeros_of(second)); });
-  const Part otherwise = capture_part(session, {}, join(second.inputs, arrived), [&](const Values& v) { return join(zeros_of(first), gradient_of(second, v)); });
+  const Part otherwise =
+      capture_part(session, {}, join(second.inputs, arrived), [&](const Values& v) { return join(zeros_of(first), gradient_of(second, v)); });
   Values found(at(b.input_count()));
   if (first.wanted.empty() && second.wanted.empty()) return found;
   const Values chosen = choose(b.input(0), then, otherwise);

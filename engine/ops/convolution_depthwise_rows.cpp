@@ -51,7 +51,8 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
   if (g.r > kMostTaps || g.s > kMostTaps) return "its window is too large";
   if (g.stride[1] > kMostTaps || (g.s - 1) * g.dilation[1] > kPixels[0]) return "its taps are too far apart";
   const Shares s = shares_of<d>(g, profile);
-  if (profile.is_emulator && s.rows * g.taps() * std::max(g.w, g.q) * s.channels / width_of(g, profile) > kEmulatedLoop) return "its loops are too long for an emulator";
+  if (profile.is_emulator && s.rows * g.taps() * std::max(g.w, g.q) * s.channels / width_of(g, profile) > kEmulatedLoop)
+    return "its loops are too long for an emulator";
   return nullptr;
 }
 

@@ -70,7 +70,9 @@ int rank_of(const Geometry& g, const opencl::DeviceProfile& profile, int worthwh
   return g.flops() < kWorthwhileFlops ? -1 : worthwhile;
 }
 
-std::int64_t panel_count(Direction d, const Geometry& g, const Tile& t) { return ceil_div(d == Direction::forward ? g.group_filters() : g.group_channels(), t.columns); }
+std::int64_t panel_count(Direction d, const Geometry& g, const Tile& t) {
+  return ceil_div(d == Direction::forward ? g.group_filters() : g.group_channels(), t.columns);
+}
 
 std::int64_t panel_bytes(Direction d, const Geometry& g, const Tile& t) {
   return 4 * g.groups * panel_count(d, g, t) * t.columns * g.taps() * (d == Direction::forward ? g.group_channels() : g.group_filters());
@@ -95,8 +97,8 @@ void pack(const Launch& l, Direction d, const Geometry& whole, const Geometry& p
   const bool transposed = d == Direction::input;
   l.run(kFile, "pack_panels",
         opencl::range3({part.taps(), ceil_div(transposed ? part.group_filters() : part.group_channels(), kPackChunk), part.groups}, {1, 1, 1}),
-        {l.in(1), l.workspace(), number(part.r), number(part.s), number(whole.s), number(first_tap), number(part.group_channels()), number(part.group_filters()),
-         number(transposed), number(kPackChunk)},
+        {l.in(1), l.workspace(), number(part.r), number(part.s), number(whole.s), number(first_tap), number(part.group_channels()),
+         number(part.group_filters()), number(transposed), number(kPackChunk)},
         options_for(t));
 }
 

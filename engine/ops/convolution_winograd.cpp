@@ -83,7 +83,8 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
   if (g.n == 0 || g.c == 0 || g.k == 0) return "an extent is 0";
   if (g.c % 8 || g.k % 8) return "its channels are no multiples of 8";
   const Extents e = extents_of(d, g);
-  const std::int64_t steps = d == Direction::weights ? plan_for(d, e, sizes_for(e, profile), profile).chunk * e.inner : kPoints * e.inner * sizes_for(e, profile).tiles;
+  const Sizes s = sizes_for(e, profile);
+  const std::int64_t steps = d == Direction::weights ? plan_for(d, e, s, profile).chunk * e.inner : kPoints * e.inner * s.tiles;
   if (profile.is_emulator && steps > kEmulatedLoop) return "its loops are too long for an emulator";
   return nullptr;
 }

@@ -90,7 +90,8 @@ Specs scan_infer(const Specs& in, const Attributes& a) {
   if (kept < 0) throw ShapeError(fmt::format("scan: rows_kept is {}; accepted: 0 or more", kept));
   Specs arguments = join(Specs{i64({})}, cut(in, 1, 1 + k));
   for (std::size_t r = 1 + k; r < 1 + k + s; ++r) {
-    if (in[r].shape.empty() || in[r].shape[0] != kept) throw ShapeError(fmt::format("scan: rows {} are {}; accepted: {} rows", r - 1 - k, to_string(in[r]), kept));
+    if (in[r].shape.empty() || in[r].shape[0] != kept)
+      throw ShapeError(fmt::format("scan: rows {} are {}; accepted: {} rows", r - 1 - k, to_string(in[r]), kept));
     arguments.push_back({Shape(in[r].shape.span().subspan(1)), in[r].dtype});
   }
   check_takes("scan", "body", *a.program("body"), join(arguments, cut(in, 1 + k + s, in.size())));

@@ -14,9 +14,9 @@
 /// to[i] = value(i, c) for all elements i of rows [first, last), in channel c.
 #define EACH_ELEMENT(to, value) \
   for (long r = first; r < last; ++r) { \
-    for (long begin = 0; around && begin < C; begin += LINE) { \
-      const int count = min((long)LINE, C - begin); \
-      float line_[LINE]; \
+    for (long begin = 0; around && begin < C; begin += STRIP) { \
+      const int count = min((long)STRIP, C - begin); \
+      float line_[STRIP]; \
       INDEPENDENT \
       for (int j = 0; j < count; ++j) line_[j] = value(r * C + begin + j, begin + j); \
       store_around(line_, to + r * C + begin, count); \
