@@ -140,6 +140,7 @@ inline void keep(float* to, int add, VECTOR_PARAMETERS) {
   EACH_VECTOR(KEEP_VECTOR)
 }
 
+/// u of WIDTH output channels and one inner channel, whose taps lie NR apart.
 inline void put_window(const real* taps, float* u) {
   real window[POINTS];
   UNROLLED (int t = 0; t < 9; ++t) window[t / 3 * 6 + t % 3] = taps[t * NR];
