@@ -13,7 +13,7 @@ namespace gemel::opencl {
 namespace {
 
 constexpr std::int64_t kKBlock = 384;      // of the inner axis: C is read and written again for each
-constexpr std::int64_t kRowsOfGroup = 288; // a group's block of A, 288 x 384 floats, stays in a second cache of 1 MiB
+constexpr std::int64_t kRowsOfMiB = 288;   // a group's block of A, 288 x 384 floats, stays in a second cache of 1 MiB
 constexpr std::int64_t kFinished = 1 << 16; // elements of C that an epilogue finds in the second cache
 constexpr std::int64_t kCompactB = 1 << 16; // elements of B that lie close enough together for the second cache
 constexpr std::int64_t kFewRows = 8;       // B is larger than all that is computed from it: memory is the limit
@@ -22,6 +22,11 @@ constexpr std::int64_t kFewRows = 8;       // B is larger than all that is compu
 bool holds_b(const DeviceProfile& d, const GemmProblem& p) { return 2 * 4 * p.n * p.k <= d.cache_bytes; }
 
 bool is_wide(const DeviceProfile& d) { return d.simd_width >= 16; }
+
+/// The most rows of a group: more of them read B less often, as far as the second cache holds them.
+std::int64_t rows_of_group(const DeviceProfile& d) {
+  return d.unit_cache_bytes == 0 ? kRowsOfMiB : std::clamp(kRowsOfMiB * d.unit_cache_bytes >> 20, kRowsOfMiB / 2, 2 * kRowsOfMiB);
+}
 
 /// How tiles are computed. Accumulators and a row of B fill the vector registers (32 of 16 lanes, or 16 of 8).
 struct Tiling {
@@ -52,7 +57,7 @@ void divide(const GemmProblem& p, const DeviceProfile& d, Tiling& t) {
   const std::int64_t rows = ceil_div(p.m, t.rows), columns = ceil_div(p.n, t.columns), units = d.compute_units;
   // For a step of k, in cycles (measured): a tile; what brings its rows, and its columns, into the group's caches.
   const std::int64_t tile = 2 * t.rows + 2, bring_rows = t.packs_a ? 20 : 5, bring_columns = p.b == Transposed::yes ? 30 : 8;
-  const std::int64_t most_rows = std::max<std::int64_t>(kRowsOfGroup / t.rows, 1), stride = std::max<std::int64_t>(units / 4, 1);
+  const std::int64_t most_rows = std::max<std::int64_t>(rows_of_group(d) / t.rows, 1), stride = std::max<std::int64_t>(units / 4, 1);
   constexpr int kTried = 12;  // numbers of groups along each axis
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (int i = 0; i < kTried; ++i) {
@@ -90,7 +95,7 @@ void run_tiles(Device& device, const GemmProblem& p, const Region& a, const Regi
   const bool ta = p.a == Transposed::yes, tb = p.b == Transposed::yes;
   std::string options = fmt::format("-DMR={} -DNR={} -DWIDTH={} -DK_BLOCK={}", t.rows, t.columns, t.width, kKBlock);
   if (ta) options += " -DA_TRANSPOSED";
-  if (t.packs_a) options += fmt::format(" -DPACK_A={}", kRowsOfGroup);
+  if (t.packs_a) options += fmt::format(" -DPACK_A={}", rows_of_group(device.profile()));
   if (t.packs_b) options += " -DPACK_B";
   if (tb) options += " -DB_TRANSPOSED";
   device.run(device.kernel("gemm.cl", "gemm_tiles", options, p.epilogue.text),

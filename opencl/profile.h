@@ -26,6 +26,7 @@ struct DeviceProfile {
   bool has_real_local_memory = false; // scratch memory of its own, not main memory under another name
   bool shares_host_memory = false;
   std::int64_t cache_bytes = 0;             // the last cache before main memory, what this device's units use of it; 0: unknown
+  std::int64_t unit_cache_bytes = 0;        // the second cache, which each core of a CPU has to itself; 0: unknown
   std::int64_t global_bytes = 0;
   std::int64_t max_allocation_bytes = 0;
   std::int64_t max_group_size = 1;

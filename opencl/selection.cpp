@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -53,6 +55,7 @@ DeviceProfile profile_of(cl_platform_id platform, cl_device_id device) {
   p.compute_units = static_cast<int>(std::max<cl_uint>(1, device_info<cl_uint>(device, CL_DEVICE_MAX_COMPUTE_UNITS)));
   p.clock_mhz = static_cast<int>(device_info<cl_uint>(device, CL_DEVICE_MAX_CLOCK_FREQUENCY));
   p.cache_bytes = std::min(static_cast<std::int64_t>(device_info<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE)), p.compute_units * kCacheOfUnit);
+  if (p.is_cpu()) p.unit_cache_bytes = std::max(sysconf(_SC_LEVEL2_CACHE_SIZE), 0L);
   p.shares_host_memory = device_info<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY);
   p.simd_width = static_cast<int>(std::max<cl_uint>(1, device_info<cl_uint>(device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT)));
   if (p.is_cpu() && !p.is_emulator) p.simd_width = std::max(p.simd_width, host_simd_width());
@@ -141,6 +144,16 @@ bool better(const FoundDevice& a, const FoundDevice& b) {
   return key(a) > key(b);
 }
 
+/// Whether this process may run on every processor of the machine, and on how many: 0 if not on all.
+int all_processors() {
+  const long online = sysconf(_SC_NPROCESSORS_ONLN);
+  cpu_set_t allowed;
+  if (online > CPU_SETSIZE || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 0;
+  for (long i = 0; i < online; ++i)
+    if (!CPU_ISSET(i, &allowed)) return 0;
+  return static_cast<int>(online);
+}
+
 }  // namespace
 
 std::string from_environment(const char* name) {
@@ -166,6 +179,9 @@ void prepare_environment(int threads) {
     std::filesystem::create_directories(folder, error);
     if (!error) setenv("POCL_CACHE_DIR", folder.c_str(), 0);
   }
+  // A thread on each processor stays there: two that share one for a while make the whole kernel last twice as long. Not where
+  // the processors are shared out among processes: PoCL would put the threads of each on the first ones.
+  if (const int all = all_processors(); all > 0 && (threads <= 0 || threads == all)) setenv("POCL_AFFINITY", "1", 0);
   if (threads <= 0) return;
   const std::string text = std::to_string(threads);
   setenv("POCL_MAX_PTHREAD_COUNT", text.c_str(), 1);  // PoCL before 4.0

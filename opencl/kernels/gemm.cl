@@ -67,9 +67,19 @@
 #define ASK_FOR_A(next) if (j < MR) PREFETCH((next) + j * lda + i);
 #endif
 
+// What the rows of a tile, and of B, read a few steps on comes from the second cache to the first: so many loads leave no time to wait for it.
+#ifdef PACK_A
+#define FETCH_A PREFETCH(a + 32 * A_STEP);
+#else
+#define FETCH_A
+#endif
+#define FETCH_B ASK_FOR_LINES(b + 8 * B_STEP, NR)
+
 #define DECLARE(r) real lo##r = 0, hi##r = 0;
 #define UPDATE(r) { const real x = (real)(A_ELEMENT(r)); lo##r = fma(x, blo, lo##r); hi##r = fma(x, bhi, hi##r); }
 #define STEP \
+  FETCH_A \
+  FETCH_B \
   const real blo = LOAD(b), bhi = LOAD(b + WIDTH); \
   ROWS(UPDATE) \
   a += A_STEP; \
