@@ -180,8 +180,12 @@ void prepare_environment(int threads) {
     if (!error) setenv("POCL_CACHE_DIR", folder.c_str(), 0);
   }
   // A thread on each processor stays there: two that share one for a while make the whole kernel last twice as long. Not where
-  // the processors are shared out among processes: PoCL would put the threads of each on the first ones.
-  if (const int all = all_processors(); all > 0 && (threads <= 0 || threads == all)) setenv("POCL_AFFINITY", "1", 0);
+  // the processors are shared out among processes, or threads are counted: PoCL puts thread i on processor i, and ends the
+  // program where there is none.
+  const int all = all_processors();
+  const bool is_counted = threads > 0 ? threads != all : std::getenv("POCL_MAX_PTHREAD_COUNT") || std::getenv("POCL_CPU_MAX_CU_COUNT");
+  if (all > 0 && !is_counted) setenv("POCL_AFFINITY", "1", 0);
+  if (threads > all) setenv("POCL_AFFINITY", "0", 1);  // also what a process that started this one asked for
   if (threads <= 0) return;
   const std::string text = std::to_string(threads);
   setenv("POCL_MAX_PTHREAD_COUNT", text.c_str(), 1);  // PoCL before 4.0

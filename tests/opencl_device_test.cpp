@@ -310,6 +310,21 @@ TEST(DeviceSelection, unknown_device_is_refused) {
   }
 }
 
+TEST(DeviceSelection, a_thread_on_each_processor_stays_there) {
+  const DeviceProfile& profile = testing::test_device().profile();
+  const std::int64_t all = sysconf(_SC_NPROCESSORS_ONLN);
+  if (profile.platform != "Portable Computing Language" || from_environment("POCL_AFFINITY") != "1" || profile.compute_units != all)
+    GTEST_SKIP() << "needs PoCL on all processors";
+  testing::test_device().finish();
+  std::set<std::string> kept;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream status(thread.path() / "status");
+    for (std::string line; std::getline(status, line);)
+      if (const std::string key = "Cpus_allowed_list:\t"; line.starts_with(key)) kept.insert(line.substr(key.size()));
+  }
+  for (std::int64_t i = 0; i < all; ++i) EXPECT_TRUE(kept.contains(std::to_string(i))) << i;
+}
+
 TEST(DeviceSelection, threads_beyond_the_device_are_refused_once_the_driver_runs) {
   DeviceOptions options;
   const DeviceProfile& profile = testing::test_device().profile();
@@ -331,21 +346,6 @@ TEST(DeviceSelection, fewer_threads_make_a_smaller_device) {
     device->run(test_kernel(*device, "index3"), range1(1), {whole(survivor)});
     EXPECT_EQ(read<std::int32_t>(*device, whole(survivor))[0], 0);
   }
-}
-
-TEST(DeviceSelection, a_thread_on_each_processor_stays_there) {
-  const DeviceProfile& profile = testing::test_device().profile();
-  const std::int64_t all = sysconf(_SC_NPROCESSORS_ONLN);
-  if (profile.platform != "Portable Computing Language" || from_environment("POCL_AFFINITY") != "1" || profile.compute_units != all)
-    GTEST_SKIP() << "needs PoCL on all processors";
-  testing::test_device().finish();
-  std::set<std::string> kept;
-  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
-    std::ifstream status(thread.path() / "status");
-    for (std::string line; std::getline(status, line);)
-      if (const std::string key = "Cpus_allowed_list:\t"; line.starts_with(key)) kept.insert(line.substr(key.size()));
-  }
-  for (std::int64_t i = 0; i < all; ++i) EXPECT_TRUE(kept.contains(std::to_string(i))) << i;
 }
 
 }  // namespace
