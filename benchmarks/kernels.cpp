@@ -60,11 +60,11 @@ int run(const std::vector<std::string>& arguments) {
       ("op", po::value<std::string>()->default_value(""), "only this operator")
       ("variants", po::value<std::string>()->default_value("chosen"), "chosen or all")
       ("runs", po::value<std::int64_t>()->default_value(10), "the best of so many counts");
-  cli::add_common_options(options);
+  cli::add_device_options(options);
   po::positional_options_description positional;
   positional.add("work", 1);
-  const auto v = cli::parse("kernels", "Each distinct operator of a model's step against the roofline.", options, arguments, positional);
-  cli::check_choice("kernels", v["work"].as<std::string>(), {"train", "infer"});
+  const auto v = cli::parse("gemel_kernels", "Each distinct operator of a model's step against the roofline.", options, arguments, positional);
+  cli::check_choice("gemel_kernels", v["work"].as<std::string>(), {"train", "infer"});
   cli::check_choice("--variants", v["variants"].as<std::string>(), {"chosen", "all"});
   const auto runs = static_cast<int>(cli::whole_number(v, "runs", 1, 1e6));
   const std::string name = cli::model_name(v);
@@ -76,7 +76,7 @@ int run(const std::vector<std::string>& arguments) {
   const std::vector<OperatorCase> cases = cli::distinct_operators(program);
   const auto op = v["op"].as<std::string>();
   if (!op.empty()) cli::check_choice("--op", op, names_of(cases));
-  const auto device = opencl::Device::open(cli::common_options(v).device);
+  const auto device = opencl::Device::open(cli::device_options(v));
   cli::say_device(device->profile());
   Session session(*device);
   const Roofline roofline = measure_roofline(session);

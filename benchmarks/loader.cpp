@@ -34,7 +34,7 @@ int run(const std::vector<std::string>& arguments) {
       ("batch-size", po::value<std::int64_t>()->default_value(64), "pictures at a time")
       ("augment", po::value<std::string>()->default_value("standard"), "none, or standard: pad 4, crop, flip")
       ("runs", po::value<std::int64_t>()->default_value(5), "epochs; the median counts");
-  const auto v = cli::parse("loader", "Pictures a second that one core delivers.", options, arguments);
+  const auto v = cli::parse("gemel_loader", "Pictures a second that one core delivers.", options, arguments);
   const auto augment = v["augment"].as<std::string>();
   cli::check_choice("--augment", augment, {"none", "standard"});
   const std::int64_t runs = cli::whole_number(v, "runs", 1, 1e6);

@@ -1,5 +1,6 @@
 #include "engine/arena.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "engine/trace.h"

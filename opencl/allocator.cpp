@@ -107,7 +107,7 @@ class CachingAllocator : public Allocator {
     return exact_ || size > max_allocation_ || statistics_.in_use + size > statistics_.limit ? least : size;
   }
 
-  void release(Block* block, std::int64_t) noexcept override {
+  void release(Block* block) noexcept override {
     const std::lock_guard lock(mutex_);
     live_.erase(block);
     statistics_.in_use -= block->size;
@@ -131,9 +131,9 @@ class CachingAllocator : public Allocator {
   void drop_cached() {
     const bool drops_scratch = scratch_ && !leased_;
     if (statistics_.cached == 0 && !drops_scratch) return;
-    if (drops_scratch) drop_scratch();
     cache_.clear();
     statistics_.cached = 0;
+    if (drops_scratch) return drop_scratch();
     clFinish(queue_.get());
   }
 
@@ -141,6 +141,7 @@ class CachingAllocator : public Allocator {
     if (!scratch_) return;
     statistics_.in_use -= scratch_->size;
     scratch_.reset();
+    clFinish(queue_.get());
   }
 
   std::unique_ptr<Block> make(std::int64_t size, std::int64_t asked, std::string_view what) {
@@ -217,7 +218,7 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
   return *this;
 }
 Buffer::~Buffer() {
-  if (block_) allocator_->release(block_, bytes_);
+  if (block_) allocator_->release(block_);
 }
 
 }  // namespace gemel::opencl

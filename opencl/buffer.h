@@ -76,7 +76,7 @@ class Allocator : public std::enable_shared_from_this<Allocator> {
 
  private:
   friend class Buffer;
-  virtual void release(Block* block, std::int64_t bytes) noexcept = 0;
+  virtual void release(Block* block) noexcept = 0;
 };
 
 }  // namespace gemel::opencl

@@ -62,8 +62,9 @@ class ClDevice : public Device {
       : profile_(std::move(found.profile)), device_(found.device), cache_(ProgramCache::folder_for(profile_), profile_) {
     profile_.gemm = options.gemm;
     profile_.profiling = options.profiling;
-    if (options.cache_bytes >= 0) profile_.cache_bytes = options.cache_bytes;
     if (options.threads > 0 && profile_.is_cpu()) restrict_threads(options.threads);
+    if (options.cache_bytes >= 0) profile_.cache_bytes = options.cache_bytes;
+    if (options.simd_width > 0) profile_.simd_width = options.simd_width;
     auto tuning = std::make_shared<TuningTable>(options.tuned ? read_tuning(profile_) : TuningTable());
     for (const auto& [kernel, parameters] : tuning->clblast) use_clblast_parameters(device_, kernel, parameters);
     profile_.tuning = std::move(tuning);
@@ -258,6 +259,7 @@ class ClDevice : public Device {
     context_->part = part_of(device_, threads);
     device_ = context_->part.get();
     profile_.compute_units = threads;
+    profile_.cache_bytes = std::min(profile_.cache_bytes, threads * kCacheOfUnit);
   }
 
   /// Where the driver is to put the event of the next work: nowhere unless work is timed.

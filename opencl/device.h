@@ -39,6 +39,7 @@ struct DeviceOptions {
   GemmChoice gemm = GemmChoice::automatic;
   bool profiling = false;             // time every kernel
   std::int64_t cache_bytes = -1;      // of the last cache before main memory; -1: as the device says
+  int simd_width = 0;                 // float lanes that kernels are made for; 0: as many as the device has
   bool tuned = true;                  // choose as the tuning table of the device says
 };
 

@@ -20,6 +20,11 @@ struct GemmProblem {
   Epilogue epilogue = {};     // computed on C [batch, m, n], whose columns are its columns
 };
 
+/// Where the matrices lie, and what a provider asked for as its workspace.
+struct GemmOperands {
+  Region a, b, c, workspace;
+};
+
 struct GemmProvider {
   const char* name;
   /// nullptr where it can compute the problem right, else why not.
@@ -27,17 +32,17 @@ struct GemmProvider {
   /// Larger is preferred.
   int (*rank)(const GemmProblem&, const DeviceProfile&);
   std::int64_t (*workspace_bytes)(const GemmProblem&, const DeviceProfile&);
-  void (*run)(Device&, const GemmProblem&, const Region& a, const Region& b, const Region& c, const Region& workspace);
+  void (*run)(Device&, const GemmProblem&, const GemmOperands&);
 };
 
 /// The kernels of CLBlast's GEMM that have parameters.
 std::span<const std::string_view> clblast_kernels();
-/// Has CLBlast's own tuner measure one of them: some minutes on a GPU, far more on a CPU.
-/// @param size  of the matrices' sides  @param fraction  one in so many of its parameters is tried, at least 1
+/// Has CLBlast's own tuner measure one of them, and CLBlast use the best on this device from now on.
+/// @param size  of the matrices' sides  @param one_in  one in so many of its parameters is tried, at least 1
 /// @throws DeviceError where the tuner fails
-ClblastParameters tune_clblast(Device& device, std::string_view kernel, std::int64_t size, double fraction);
+ClblastParameters tune_clblast(Device& device, std::string_view kernel, std::int64_t size, double one_in);
 
-/// CLBlast first, then Gemel's own (which never declines).
+/// CLBlast first, then Gemel's own, which declines only what CLBlast was asked for and takes.
 std::span<const GemmProvider> gemm_providers();
 /// The best ranked provider that takes the problem, after the user's choice in the profile. A pure function.
 const GemmProvider& choose_gemm(const GemmProblem& problem, const DeviceProfile& profile);

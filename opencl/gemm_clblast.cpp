@@ -57,7 +57,8 @@ std::int64_t workspace_bytes(const GemmProblem& p, const DeviceProfile&) {
   return 4 * padded_elements(p);
 }
 
-void run(Device& device, const GemmProblem& p, const Region& a, const Region& b, const Region& c, const Region& workspace) {
+void run(Device& device, const GemmProblem& p, const GemmOperands& operands) {
+  const auto& [a, b, c, workspace] = operands;
   const auto lda = lead(p.a, p.m, p.k), ldb = lead(p.b, p.k, p.n), ldc = at(p.n);
   const auto enqueue = [&](const auto& call) {
     device.native([&](void* queue, void** event) {
@@ -100,9 +101,11 @@ std::span<const std::string_view> clblast_kernels() {
   return names;
 }
 
-ClblastParameters tune_clblast(Device& device, std::string_view kernel, std::int64_t size, double fraction) {
+ClblastParameters tune_clblast(Device& device, std::string_view kernel, std::int64_t size, double one_in) {
   const std::size_t n = at(size);
-  const auto tuner = [&](cl_command_queue* q, Found& best) {
+  Found best;
+  const auto tuner = [&](cl_command_queue* q, double fraction) {
+    best.clear();
     if (kernel == "Copy") return clblast::TuneCopy<float>(q, n, n, fraction, best);
     if (kernel == "Pad") return clblast::TunePad<float>(q, n, n, fraction, best);
     if (kernel == "Transpose") return clblast::TuneTranspose<float>(q, n, n, fraction, best);
@@ -110,10 +113,18 @@ ClblastParameters tune_clblast(Device& device, std::string_view kernel, std::int
     if (kernel == "Xgemm") return clblast::TuneXgemm<float>(q, n, n, n, fraction, best);
     return clblast::TuneXgemmDirect<float>(q, n, n, n, fraction, best);
   };
-  Found best;
   device.native([&](void* queue, void**) {
     auto q = static_cast<cl_command_queue>(queue);
-    require(tuner(&q, best), fmt::format("Tune{}", kernel));
+    // It takes a share of all, and fails where that is less than one: then more are tried.
+    auto status = tuner(&q, 1 / one_in);
+    while (status == clblast::StatusCode::kUnexpectedError && one_in > 1) {
+      one_in = std::max(one_in / 4, 1.0);
+      status = tuner(&q, 1 / one_in);
+    }
+    require(status, fmt::format("Tune{}", kernel));
+    cl_device_id tuned = nullptr;
+    check(clGetCommandQueueInfo(q, CL_QUEUE_DEVICE, sizeof tuned, &tuned, nullptr), "clGetCommandQueueInfo");
+    use_clblast_parameters(tuned, std::string(kernel), {best.begin(), best.end()});
   }, "clblast tuner");
   return {best.begin(), best.end()};
 }

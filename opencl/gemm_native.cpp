@@ -21,8 +21,6 @@ constexpr std::int64_t kFewRows = 8;       // B is larger than all that is compu
 /// Whether the last cache holds B beside what else is at work in it.
 bool holds_b(const DeviceProfile& d, const GemmProblem& p) { return 2 * 4 * p.n * p.k <= d.cache_bytes; }
 
-bool is_wide(const DeviceProfile& d) { return d.simd_width >= 16; }
-
 /// The most rows of a group: more of them read B less often, as far as the second cache holds them.
 std::int64_t rows_of_group(const DeviceProfile& d) {
   return d.unit_cache_bytes == 0 ? kRowsOfMiB : std::clamp(kRowsOfMiB * d.unit_cache_bytes >> 20, kRowsOfMiB / 2, 2 * kRowsOfMiB);
@@ -42,7 +40,7 @@ std::int64_t rows_of_tile(const GemmProblem& p, const DeviceProfile& d) {
   static constexpr std::int64_t wide[] = {14, 12, 8, 7, 4, 2, 1}, narrow[] = {6, 4, 2, 1}, emulated[] = {4, 1};
   std::int64_t best = 1;
   double least = std::numeric_limits<double>::infinity();
-  for (const std::int64_t rows : d.is_emulator ? Heights(emulated) : is_wide(d) ? Heights(wide) : Heights(narrow)) {
+  for (const std::int64_t rows : d.is_emulator ? Heights(emulated) : d.has_wide_vectors() ? Heights(wide) : Heights(narrow)) {
     const double cost = static_cast<double>(ceil_div(p.m, rows)) * (static_cast<double>(rows) + (rows > 12 ? 2 : 1.5));
     if (rows > p.m || cost >= least) continue;
     best = rows;
@@ -77,7 +75,7 @@ void divide(const GemmProblem& p, const DeviceProfile& d, Tiling& t) {
 }
 
 Tiling tiling_for(const GemmProblem& p, const DeviceProfile& d) {
-  const std::int64_t width = is_wide(d) ? 16 : 8;
+  const std::int64_t width = d.has_wide_vectors() ? 16 : 8;
   Tiling t{.width = width, .rows = rows_of_tile(p, d), .columns = 2 * width};
   // Rows that lie far apart compete for the same lines of the caches; those of a B of two slices do not. Packing pays where it serves many
   // products. To turn A costs more than to copy it.
@@ -90,7 +88,7 @@ Tiling tiling_for(const GemmProblem& p, const DeviceProfile& d) {
   return t;
 }
 
-void run_tiles(Device& device, const GemmProblem& p, const Region& a, const Region& b, const Region& c) {
+void run_tiles(Device& device, const GemmProblem& p, const GemmOperands& o) {
   const Tiling t = tiling_for(p, device.profile());
   const bool ta = p.a == Transposed::yes, tb = p.b == Transposed::yes;
   std::string options = fmt::format("-DMR={} -DNR={} -DWIDTH={} -DK_BLOCK={}", t.rows, t.columns, t.width, kKBlock);
@@ -100,7 +98,7 @@ void run_tiles(Device& device, const GemmProblem& p, const Region& a, const Regi
   if (tb) options += " -DB_TRANSPOSED";
   device.run(device.kernel("gemm.cl", "gemm_tiles", options, p.epilogue.text),
              range3({ceil_div(p.m, t.row_tiles * t.rows), ceil_div(p.n, t.column_tiles * t.columns), p.batch}, {1, 1, 1}),
-             {a, b, c, p.m, p.n, p.k, ta ? p.m : p.k, tb ? p.k : p.n, t.row_tiles, t.column_tiles, t.k_block, p.stride_a, p.stride_b,
+             {o.a, o.b, o.c, p.m, p.n, p.k, ta ? p.m : p.k, tb ? p.k : p.n, t.row_tiles, t.column_tiles, t.k_block, p.stride_a, p.stride_b,
               p.stride_c, p.alpha, p.beta},
              p.epilogue.arguments);
 }
@@ -114,21 +112,21 @@ bool dots_fit(const GemmProblem& p) {
 /// Whether A has to be turned before; one row lies the same both ways.
 bool turns(const GemmProblem& p) { return p.a == Transposed::yes && p.m > 1; }
 
-void run_dots(Device& device, const GemmProblem& p, const Region& a, const Region& b, const Region& c, const Region& workspace) {
-  const bool wide = is_wide(device.profile());
+void run_dots(Device& device, const GemmProblem& p, const GemmOperands& o) {
+  const bool wide = device.profile().has_wide_vectors();
   const std::int64_t rows = p.m <= 2 ? 2 : 4, columns = rows == 2 ? (wide ? 8 : 6) : (wide ? 6 : 3);  // sums fill the vector registers
   const std::string options = fmt::format("-DWIDTH={} -DROWS={} -DCOLUMNS={}", wide ? 16 : 8, rows, columns);
   if (turns(p))
     device.run(device.kernel("gemm_plain.cl", "gemm_turn", options), range2({p.m, p.stride_a ? p.batch : 1}, {1, 1}),
-               {a, workspace, p.m, p.k, p.stride_a});
+               {o.a, o.workspace, p.m, p.k, p.stride_a});
   device.run(device.kernel("gemm_plain.cl", "gemm_dots", options, p.epilogue.text),
              range3({ceil_div(p.m, rows), ceil_div(p.n, columns), p.batch}, {1, 1, 1}),
-             {turns(p) ? workspace : a, b, c, p.m, p.n, p.k, turns(p) && p.stride_a ? p.m * p.k : p.stride_a, p.stride_b, p.stride_c, p.alpha,
+             {turns(p) ? o.workspace : o.a, o.b, o.c, p.m, p.n, p.k, turns(p) && p.stride_a ? p.m * p.k : p.stride_a, p.stride_b, p.stride_c, p.alpha,
               p.beta},
              p.epilogue.arguments);
 }
 
-void run_few_rows(Device& device, const GemmProblem& p, const Region& a, const Region& b, const Region& c) {
+void run_few_rows(Device& device, const GemmProblem& p, const GemmOperands& o) {
   constexpr std::int64_t kLeast = 64;
   // From memory, long rows keep its pages open; from a cache, short ones keep the sums in the first.
   const std::int64_t one = 1, chunk = holds_b(device.profile(), p) ? 512 : 2048, wanted = ceil_div(p.n, device.profile().compute_units);
@@ -136,22 +134,24 @@ void run_few_rows(Device& device, const GemmProblem& p, const Region& a, const R
   const bool ta = p.a == Transposed::yes;
   device.run(device.kernel("gemm_plain.cl", "gemm_few_rows", fmt::format("-DROWS={} -DCHUNK={}", p.m, chunk), p.epilogue.text),
              range2({ceil_div(p.n, columns), p.batch}, {1, 1}),
-             {a, b, c, p.n, p.k, ta ? one : p.k, ta ? p.m : one, columns, p.stride_a, p.stride_b, p.stride_c, p.alpha, p.beta},
+             {o.a, o.b, o.c, p.n, p.k, ta ? one : p.k, ta ? p.m : one, columns, p.stride_a, p.stride_b, p.stride_c, p.alpha, p.beta},
              p.epilogue.arguments);
 }
 
-void run_columns(Device& device, const GemmProblem& p, const Region& a, const Region& b, const Region& c) {
+void run_columns(Device& device, const GemmProblem& p, const GemmOperands& o) {
   constexpr std::int64_t kGroup = 32;
   const bool ta = p.a == Transposed::yes, tb = p.b == Transposed::yes;
   const std::int64_t one = 1;
   device.run(device.kernel("gemm_plain.cl", "gemm_columns", "", p.epilogue.text),
              range3({round_up(p.n, kGroup), std::min(ceil_div(p.m, 8), kMostGroups), std::min(p.batch, kMostGroups)}, {kGroup, 1, 1}),
-             {a, b, c, p.m, p.n, p.k, p.batch, ta ? one : p.k, ta ? p.m : one, tb ? p.k : one, tb ? one : p.n, p.stride_a, p.stride_b, p.stride_c,
+             {o.a, o.b, o.c, p.m, p.n, p.k, p.batch, ta ? one : p.k, ta ? p.m : one, tb ? p.k : one, tb ? one : p.n, p.stride_a, p.stride_b, p.stride_c,
               p.alpha, p.beta},
              p.epilogue.arguments);
 }
 
-const char* declines(const GemmProblem&, const DeviceProfile&) { return nullptr; }
+const char* declines(const GemmProblem& p, const DeviceProfile& d) {
+  return d.gemm == GemmChoice::clblast && !clblast_gemm().declines(p, d) ? "CLBlast was asked for" : nullptr;
+}
 
 int rank(const GemmProblem&, const DeviceProfile& d) {
   if (d.gemm == GemmChoice::native) return 100;
@@ -162,8 +162,8 @@ std::int64_t workspace_bytes(const GemmProblem& p, const DeviceProfile& d) {
   return native_workspace_bytes(p, native_form(p, d));
 }
 
-void run(Device& device, const GemmProblem& p, const Region& a, const Region& b, const Region& c, const Region& workspace) {
-  run_native(device, p, a, b, c, workspace, native_form(p, device.profile()));
+void run(Device& device, const GemmProblem& p, const GemmOperands& operands) {
+  run_native(device, p, operands, native_form(p, device.profile()));
 }
 
 }  // namespace
@@ -185,15 +185,14 @@ std::int64_t native_workspace_bytes(const GemmProblem& p, NativeForm form) {
   return form == NativeForm::dots && turns(p) ? 4 * (p.stride_a ? p.batch : 1) * p.m * p.k : 0;
 }
 
-void run_native(Device& device, const GemmProblem& p, const Region& a, const Region& b, const Region& c, const Region& workspace,
-                NativeForm form) {
+void run_native(Device& device, const GemmProblem& p, const GemmOperands& operands, NativeForm form) {
   if (p.m == 0 || p.n == 0 || p.batch == 0) return;
   if (!takes(form, p, device.profile())) throw InternalError("gemm: this form does not take B as it lies, or so many rows, on this device");
   switch (form) {
-    case NativeForm::tiles: return run_tiles(device, p, a, b, c);
-    case NativeForm::dots: return run_dots(device, p, a, b, c, workspace);
-    case NativeForm::few_rows: return run_few_rows(device, p, a, b, c);
-    case NativeForm::columns: return run_columns(device, p, a, b, c);
+    case NativeForm::tiles: return run_tiles(device, p, operands);
+    case NativeForm::dots: return run_dots(device, p, operands);
+    case NativeForm::few_rows: return run_few_rows(device, p, operands);
+    case NativeForm::columns: return run_columns(device, p, operands);
   }
 }
 

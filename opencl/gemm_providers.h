@@ -19,7 +19,6 @@ bool takes(NativeForm form, const GemmProblem& problem, const DeviceProfile& pro
 /// The form that is fast for the problem on the device.
 NativeForm native_form(const GemmProblem& problem, const DeviceProfile& profile);
 std::int64_t native_workspace_bytes(const GemmProblem& problem, NativeForm form);
-void run_native(Device& device, const GemmProblem& problem, const Region& a, const Region& b, const Region& c,
-                const Region& workspace, NativeForm form);
+void run_native(Device& device, const GemmProblem& problem, const GemmOperands& operands, NativeForm form);
 
 }  // namespace gemel::opencl

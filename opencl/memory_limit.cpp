@@ -1,7 +1,6 @@
 #include "opencl/memory_limit.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <string>
@@ -17,8 +16,8 @@ std::int64_t number_in(const std::filesystem::path& file) {
   return in >> value && value > 0 ? value : kNoLimit;  // "max" reads as no number: no limit
 }
 
-std::int64_t available_host_bytes() {
-  std::ifstream in("/proc/meminfo");
+std::int64_t available_host_bytes(const std::filesystem::path& root) {
+  std::ifstream in(root / "proc/meminfo");
   for (std::string key; in >> key;) {
     std::int64_t kilobytes = 0;
     if (key == "MemAvailable:" && in >> kilobytes) return kilobytes * 1024;
@@ -35,25 +34,26 @@ std::int64_t least_upwards(const std::filesystem::path& root, std::filesystem::p
 }
 
 /// Lines of /proc/self/cgroup: "0::/path" is version 2, "7:memory:/path" version 1.
-std::int64_t control_group_limit() {
-  std::int64_t limit = std::min(number_in("/sys/fs/cgroup/memory.max"), number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes"));
-  std::ifstream in("/proc/self/cgroup");
+std::int64_t control_group_limit(const std::filesystem::path& root) {
+  const std::filesystem::path second_version = root / "sys/fs/cgroup", first_version = second_version / "memory";
+  std::int64_t limit = std::min(number_in(second_version / "memory.max"), number_in(first_version / "memory.limit_in_bytes"));
+  std::ifstream in(root / "proc/self/cgroup");
   for (std::string line; std::getline(in, line);) {
     const auto first = line.find(':'), second = line.find(':', first + 1);
     if (second == std::string::npos || second + 2 > line.size()) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1), group = line.substr(second + 2);
-    if (controllers.empty()) limit = std::min(limit, least_upwards("/sys/fs/cgroup", group, "memory.max"));
-    if (controllers == "memory") limit = std::min(limit, least_upwards("/sys/fs/cgroup/memory", group, "memory.limit_in_bytes"));
+    if (controllers.empty()) limit = std::min(limit, least_upwards(second_version, group, "memory.max"));
+    if (controllers == "memory") limit = std::min(limit, least_upwards(first_version, group, "memory.limit_in_bytes"));
   }
   return limit;
 }
 
 }  // namespace
 
-std::int64_t default_memory_limit(const DeviceProfile& p) {
+std::int64_t default_memory_limit(const DeviceProfile& p, const std::filesystem::path& root) {
   const std::int64_t device = p.global_bytes > 0 ? p.global_bytes : kNoLimit;
   if (!p.shares_host_memory && !p.is_cpu()) return device;
-  return std::min({device, control_group_limit(), available_host_bytes()});
+  return std::min({device, control_group_limit(root), available_host_bytes(root)});
 }
 
 }  // namespace gemel::opencl

@@ -1,6 +1,7 @@
 // Private to opencl/: how much device memory may be held.
 #pragma once
 #include <cstdint>
+#include <filesystem>
 
 #include "opencl/profile.h"
 
@@ -8,6 +9,7 @@ namespace gemel::opencl {
 
 /// Bytes: the least of the device's memory and, where it is the host's, of the control groups' limits and what is free.
 /// PoCL, for one, grants more than the machine has, and the process is killed later.
-std::int64_t default_memory_limit(const DeviceProfile& profile);
+/// @param root  where proc and sys lie
+std::int64_t default_memory_limit(const DeviceProfile& profile, const std::filesystem::path& root = "/");
 
 }  // namespace gemel::opencl

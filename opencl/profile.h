@@ -16,6 +16,9 @@ enum class GemmChoice { automatic, clblast, native };
 /// Iterations of one loop that an emulator runs: it may silently cut a work-item off after 65 535 of all its loops.
 inline constexpr std::int64_t kEmulatedLoop = 1 << 14;
 
+/// A virtual machine is told of its whole host's last cache. No core has more of one to itself; what is beyond is its neighbours'.
+inline constexpr std::int64_t kCacheOfUnit = 16 << 20;
+
 struct DeviceProfile {
   std::string platform, name, vendor, version, driver;
   DeviceKind kind = DeviceKind::cpu;
@@ -25,7 +28,7 @@ struct DeviceProfile {
   int simd_width = 1;                 // float lanes of a vector register
   bool has_real_local_memory = false; // scratch memory of its own, not main memory under another name
   bool shares_host_memory = false;
-  std::int64_t cache_bytes = 0;             // the last cache before main memory, what this device's units use of it; 0: unknown
+  std::int64_t cache_bytes = 0;             // the last cache before main memory, at most kCacheOfUnit a unit; 0: unknown
   std::int64_t unit_cache_bytes = 0;        // the second cache, which each core of a CPU has to itself; 0: unknown
   std::int64_t global_bytes = 0;
   std::int64_t max_allocation_bytes = 0;
@@ -36,6 +39,8 @@ struct DeviceProfile {
   std::shared_ptr<const TuningTable> tuning = {};  // what measurements chose (opencl/tuning.h); null: nothing
 
   bool is_cpu() const { return kind == DeviceKind::cpu; }
+  /// Registers of 16 lanes, of which there are 32; else tiles are made for 16 of 8.
+  bool has_wide_vectors() const { return simd_width >= 16; }
   /// Rough single-precision rate, only to rank devices: units x lanes x clock x 2.
   double estimated_gflops() const;
 };

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <tuple>
 
 #include "engine/base/error.h"
 #include "opencl/program_cache.h"
@@ -39,9 +40,6 @@ DeviceKind kind_of(cl_device_type type) {
   if (type & CL_DEVICE_TYPE_GPU) return DeviceKind::gpu;
   return type & CL_DEVICE_TYPE_CPU ? DeviceKind::cpu : DeviceKind::accelerator;
 }
-
-// A virtual machine is told of its whole host's last cache. No core has more of one to itself; what is beyond is its neighbours'.
-constexpr std::int64_t kCacheOfUnit = 16 << 20;
 
 DeviceProfile profile_of(cl_platform_id platform, cl_device_id device) {
   DeviceProfile p;

@@ -57,7 +57,8 @@ TEST_F(Bench, a_case_of_recomputed_blocks_says_so_and_plans_less) {
 }
 
 TEST_F(Bench, a_batch_is_as_large_as_was_asked) {
-  const auto peak = [this](const char* size) { return results({"infer", "--batch-size", size, "--frontend", "eager"})["benchmarks"][0]["peak_bytes"].get<double>(); };
+  const auto peak = [this](const char* size) { return results({"infer", "--batch-size", size, "--frontend",
+      "eager"})["benchmarks"][0]["peak_bytes"].get<double>(); };
   EXPECT_GT(peak("6000"), 2.5 * peak("2000")) << "three times the pictures";
 }
 

@@ -23,8 +23,8 @@ std::vector<double> drawn(std::int64_t elements) {
 }
 
 /// The result of one variant on inputs drawn for these specs.
-std::vector<double> run_variant(const OpDef& op, const Variant& variant, const Specs& in, const Attributes& attributes) {
-  Session session(test_device());
+std::vector<double> run_variant(opencl::Device& device, const OpDef& op, const Variant& variant, const Specs& in, const Attributes& attributes) {
+  Session session(device);
   const Specs out_specs = op.infer(in, attributes);
   const Value out = session.empty(out_specs[0]);
   Values values;
@@ -39,16 +39,26 @@ std::vector<double> run_variant(const OpDef& op, const Variant& variant, const S
   return read(out);
 }
 
-void expect_like_direct(const OpDef& op, const Specs& in, const Attributes& attributes) {
+/// @param others  the variants that take it on a CPU, besides the direct one
+void expect_like_direct(const OpDef& op, const Specs& in, const Attributes& attributes, const std::vector<std::string>& others) {
   if (test_device().profile().is_emulator) GTEST_SKIP() << "half a minute on an emulator";
   // 576 terms, or 8 192 pixels added in blocks, of float32 products: a few 1e-7 of the largest element.
-  const auto expected = run_variant(op, op.variants.back(), in, attributes);
+  const auto expected = run_variant(test_device(), op, op.variants.back(), in, attributes);
   const Specs out = op.infer(in, attributes);
-  for (const Variant& v : op.variants) {
-    if (v.declines({op, attributes, in, out}, test_device().profile())) continue;
-    EXPECT_LE(relative_error(run_variant(op, v, in, attributes), expected), 1e-5) << v.name;
+  for (opencl::Device* device : {&test_device(), &narrow_device()}) {
+    std::vector<std::string> compared;
+    for (const Variant& v : op.variants) {
+      if (&v == &op.variants.back() || v.declines({op, attributes, in, out}, device->profile())) continue;
+      EXPECT_LE(relative_error(run_variant(*device, op, v, in, attributes), expected), 1e-5) << v.name;
+      compared.push_back(v.name);
+    }
+    if (device->profile().is_cpu()) {
+      EXPECT_EQ(compared, others);
+    }
   }
 }
+
+const std::vector<std::string> kDense{"winograd", "tiles", "gemm"}, kDepthwise{"depthwise_rows", "depthwise"};
 
 // 8 192 rows of 576 columns take 18 MiB: a second block begins inside the last image.
 const Spec kX = f32({2, 64, 64, 64}), kW = f32({3, 3, 64, 32}), kY = f32({2, 64, 64, 32});
@@ -59,50 +69,43 @@ Attributes padded(const Shape* shape = nullptr) {
 }
 
 TEST(Convolution, forward_in_several_blocks_gives_the_direct_result) {
-  expect_like_direct(conv2d_def(), {kX, kW}, padded());
+  expect_like_direct(conv2d_def(), {kX, kW}, padded(), kDense);
 }
 
 TEST(Convolution, input_gradient_in_several_blocks_gives_the_direct_result) {
-  expect_like_direct(conv2d_input_gradient_def(), {kY, kW}, padded(&kX.shape));
+  expect_like_direct(conv2d_input_gradient_def(), {kY, kW}, padded(&kX.shape), kDense);
 }
 
 TEST(Convolution, weight_gradient_in_several_blocks_gives_the_direct_result) {
-  expect_like_direct(conv2d_weight_gradient_def(), {kY, kX}, padded(&kW.shape));
-}
-
-// Few pixels and many channels: the transformed weights take several slices, the last a shorter one.
-TEST(Convolution, weights_in_several_slices_give_the_direct_result) {
-  const Spec x = f32({1, 4, 4, 512}), w = f32({3, 3, 512, 544}), y = f32({1, 4, 4, 544});
-  expect_like_direct(conv2d_def(), {x, w}, padded());
-  expect_like_direct(conv2d_input_gradient_def(), {y, w}, padded(&x.shape));
+  expect_like_direct(conv2d_weight_gradient_def(), {kY, kX}, padded(&kW.shape), kDense);
 }
 
 // Several groups along the rows and along the channels.
 TEST(Convolution, depthwise_in_several_groups_gives_the_direct_result) {
   const Spec x = f32({2, 37, 35, 240}), w = f32({5, 5, 1, 240}), y = f32({2, 19, 18, 240});
   Attributes a{{"stride", Axes{2, 2}}, {"padding", Axes{2, 2}}, {"dilation", Axes{1, 1}}, {"groups", 240}};
-  expect_like_direct(conv2d_def(), {x, w}, a);
+  expect_like_direct(conv2d_def(), {x, w}, a, kDepthwise);
   a.set("shape", x.shape);
-  expect_like_direct(conv2d_input_gradient_def(), {y, w}, a);
+  expect_like_direct(conv2d_input_gradient_def(), {y, w}, a, kDepthwise);
   a.set("shape", w.shape);
-  expect_like_direct(conv2d_weight_gradient_def(), {y, x}, a);
+  expect_like_direct(conv2d_weight_gradient_def(), {y, x}, a, kDepthwise);
 }
 
 // 7 396 tiles of 4x4: more than are transformed at a time.
 TEST(Convolution, winograd_in_several_chunks_gives_the_direct_result) {
   const Spec x = f32({1, 344, 343, 16}), w = f32({3, 3, 16, 8}), y = f32({1, 344, 343, 8});
-  expect_like_direct(conv2d_def(), {x, w}, padded());
-  expect_like_direct(conv2d_input_gradient_def(), {f32({1, 344, 343, 16}), f32({3, 3, 8, 16})}, padded(&y.shape));
-  expect_like_direct(conv2d_weight_gradient_def(), {y, x}, padded(&w.shape));
+  expect_like_direct(conv2d_def(), {x, w}, padded(), kDense);
+  expect_like_direct(conv2d_input_gradient_def(), {f32({1, 344, 343, 16}), f32({3, 3, 8, 16})}, padded(&y.shape), kDense);
+  expect_like_direct(conv2d_weight_gradient_def(), {y, x}, padded(&w.shape), kDense);
 }
 
 // 136 channels are summed in two whole runs and a part; 81 tiles of 4x4 fill a group and a part, whose last register tile is a part too,
 // and so do 40 filters.
 TEST(Convolution, winograd_in_several_runs_of_channels_gives_the_direct_result) {
   const Spec x = f32({1, 34, 35, 136}), w = f32({3, 3, 136, 40}), y = f32({1, 34, 35, 40});
-  expect_like_direct(conv2d_def(), {x, w}, padded());
-  expect_like_direct(conv2d_input_gradient_def(), {f32({1, 34, 35, 136}), f32({3, 3, 40, 136})}, padded(&y.shape));
-  expect_like_direct(conv2d_weight_gradient_def(), {y, x}, padded(&w.shape));
+  expect_like_direct(conv2d_def(), {x, w}, padded(), kDense);
+  expect_like_direct(conv2d_input_gradient_def(), {f32({1, 34, 35, 136}), f32({3, 3, 40, 136})}, padded(&y.shape), kDense);
+  expect_like_direct(conv2d_weight_gradient_def(), {y, x}, padded(&w.shape), kDense);
 }
 
 }  // namespace

@@ -171,7 +171,7 @@ TEST(DeviceProgramCache, binary_that_the_driver_refuses_is_built_again) {
   const auto device = Device::open({});
   if (device->profile().platform == "rusticl") GTEST_SKIP() << "its driver ends the process on a binary that is not its own";
   const std::string source = "__kernel void answer(__global int* y) { *y = 42; }";
-  ProgramCache(folder.path(), device->profile()).store(source, "", Binary(200, 3));
+  ProgramCache(folder.path(), device->profile()).store(with_includes(source), "", Binary(200, 3));
   EXPECT_EQ(answer(*device), 42);
 }
 

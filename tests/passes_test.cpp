@@ -192,7 +192,8 @@ TEST(Passes, random_expressions_keep_their_values) {
     for (int run : {1, 2}) {
       const Values graph = executor.run(in);
       for (std::size_t o = 0; o < eager.size(); ++o)
-        EXPECT_LE(relative_error(read(graph[o]), read(eager[o])), kFused) << "seed " << seed << ", result " << o << ", run " << run << "\n" << to_string(*program);
+        EXPECT_LE(relative_error(read(graph[o]), read(eager[o])), kFused) << "seed " << seed << ", result " << o << ", run " << run << "\n"
+            << to_string(*program);
     }
   }
   EXPECT_GE(fused, 12) << "chains were fused";

@@ -74,7 +74,8 @@ TEST_F(Options, recomputed_blocks_need_less_memory) {
 }
 
 TEST_F(Options, inceptions_auxiliary_classifier_trains_too) {
-  const Weights after = weights_after({"train", "--model", "inception_v3", "--input", "3x299x299", "--batch-size", "2", "--limit", "2", "--eval-every", "0", "--freeze-backbone"});
+  const Weights after = weights_after({"train", "--model", "inception_v3", "--input", "3x299x299", "--batch-size", "2", "--limit", "2",
+      "--eval-every", "0", "--freeze-backbone"});
   const auto session = Session::reference(1);
   const auto model = models::make("inception_v3", {.classes = 10}, *session);
   Weights before;
@@ -99,7 +100,8 @@ TEST_F(Options, a_clipped_gradient_has_the_norm_asked_for) {
 }
 
 TEST_F(Options, schedules_give_each_steps_rate) {
-  const Words short_epochs{"train", "--model", "lenet", "--limit", "2", "--batch-size", "2", "--lr", "0.5", "--optimizer", "sgd", "--clip-norm", "0.01", "--eval-every", "0"};
+  const Words short_epochs{"train", "--model", "lenet", "--limit", "2", "--batch-size", "2", "--lr", "0.5", "--optimizer", "sgd", "--clip-norm",
+      "0.01", "--eval-every", "0"};
   const auto rates_of = [&](const std::string& name, const Words& more) {
     Words arguments = short_epochs;
     arguments.insert(arguments.end(), {"--lr-schedule", name, "--log-dir", in_folder(name)});
@@ -127,7 +129,8 @@ TEST_F(Options, classes_reach_the_synthetic_data) {
 }
 
 TEST_F(Options, dropout_of_everything_is_accepted) {
-  const Outcome o = run({"train", "--model", "alexnet", "--input", "3x64x64", "--batch-size", "2", "--limit", "2", "--eval-every", "0", "--dropout", "1", "--log-dir",
+  const Outcome o = run({"train", "--model", "alexnet", "--input", "3x64x64", "--batch-size", "2", "--limit", "2", "--eval-every", "0", "--dropout",
+      "1", "--log-dir",
                          in_folder("log")});
   ASSERT_EQ(o.status, 0) << o.err;
   // Behind the last dropout all pictures look alike: the last layer sees its own bias only, so that the loss is near ln 10.

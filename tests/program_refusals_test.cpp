@@ -74,7 +74,8 @@ TEST_F(Refusals, a_number_out_of_range_tells_the_range) {
 }
 
 TEST_F(Refusals, a_word_that_is_no_choice_tells_the_choices) {
-  for (const char* option : {"--model", "--dataset", "--optimizer", "--lr-schedule", "--shuffle", "--augment", "--normalize", "--frontend", "--gemm", "--recompute"})
+  for (const char* option : {"--model", "--dataset", "--optimizer", "--lr-schedule", "--shuffle", "--augment", "--normalize", "--frontend", "--gemm",
+      "--recompute"})
     expect_refused({"train", option, "zzz"}, 2, std::string("gemel: ") + option + ": 'zzz' is not accepted; accepted: ");
   expect_refused({"train", "--graph-passes", "dead-code,"}, 2, "graph passes: '' is unknown; accepted: all, none, ");
   const std::string no_blocks = "gemel: lenet: it has no repeated blocks to compute again; accepted: recompute none, or another model: resnet18, resnet50, ";
@@ -83,7 +84,8 @@ TEST_F(Refusals, a_word_that_is_no_choice_tells_the_choices) {
     arguments.insert(arguments.end(), {"--model", "lenet", "--recompute", "blocks"});
     expect_refused(arguments, 2, no_blocks);
   }
-  expect_refused({"bench", "infer", "--recompute", "blocks"}, 2, "gemel: bench: --recompute blocks is given with infer, which has no backward pass; accepted: train");
+  expect_refused({"bench", "infer", "--recompute", "blocks"}, 2,
+      "gemel: bench: --recompute blocks is given with infer, which has no backward pass; accepted: train");
   expect_refused({"train", "--freeze-backbone=1"}, 2, "; accepted: train the last layer only");
   expect_refused({"train", "--input", "3x-1x2"}, 2, "--input: '3x-1x2' is not accepted; accepted: 3 extents from 1 to 65536, such as 3x32x32");
 }
@@ -125,12 +127,14 @@ TEST_F(Refusals, a_data_set_that_does_not_fit_names_file_and_record) {
   expect_refused(on("npy", cut), 1, "cut/images.npy: ");
   expect_refused(on("npy", ""), 2, "no data path was given");
   const Words fewer{"--classes", "2"};
-  Words train = on("npy", arrays("three", 3, {0, 1, 2})), eval{"eval", "--model", "lenet", "--weights", "none", "--dataset", "npy", "--data", in_folder("three")};
+  Words train = on("npy", arrays("three", 3, {0, 1, 2})), eval{"eval", "--model", "lenet", "--weights", "none", "--dataset", "npy", "--data",
+      in_folder("three")};
   for (Words* command : {&train, &eval}) {
     command->insert(command->end(), fewer.begin(), fewer.end());
     expect_refused(*command, 1, "three/labels.npy: record 2 (from 0) has label 2; accepted: 0..1");
   }
-  expect_refused({"train", "--model", "lenet", "--dataset", "npy", "--data", arrays("fits", 3, {0, 1, 2}), "--input", "3x16x16"}, 2, "the pictures are [3, 32, 32]");
+  expect_refused({"train", "--model", "lenet", "--dataset", "npy", "--data", arrays("fits", 3, {0, 1, 2}), "--input", "3x16x16"}, 2,
+      "the pictures are [3, 32, 32]");
 
   fs::create_directory(folder() / "cifar");
   expect_refused(on("cifar10", in_folder("cifar")), 1, "cifar/data_batch_1.bin is missing; expected: a file of 30730000 bytes");
@@ -194,17 +198,20 @@ TEST_F(Refusals, an_input_too_small_for_the_model_names_the_layer) {
 }
 
 TEST_F(Refusals, a_validation_loss_that_is_not_a_number_ends_the_run) {
-  expect_refused({"train", "--model", "lenet", "--limit", "8", "--lr", "1e25", "--checkpoint-dir", in_folder("c")}, 1, "gemel: train: the validation loss after step 1 is ");
+  expect_refused({"train", "--model", "lenet", "--limit", "8", "--lr", "1e25", "--checkpoint-dir", in_folder("c")}, 1,
+      "gemel: train: the validation loss after step 1 is ");
   EXPECT_TRUE(fs::is_empty(folder() / "c")) << "weights that are no numbers are no checkpoint";
 }
 
 TEST_F(Refusals, files_that_cannot_be_written_are_found_before_the_work) {
   for (const char* option : {"--save", "--profile"}) {
-    expect_refused(training({option, in_folder("none/file")}), 1, "gemel: write: cannot create a file for " + in_folder("none/file") + ": No such file or directory");
+    expect_refused(training({option, in_folder("none/file")}), 1,
+        "gemel: write: cannot create a file for " + in_folder("none/file") + ": No such file or directory");
     EXPECT_EQ(read_text(folder() / "err").find("epoch"), std::string::npos) << "nothing was trained before";
   }
   write_text(folder() / "file", "");
-  expect_refused(training({"--checkpoint-dir", in_folder("file/c")}), 1, "gemel: checkpoint: cannot make the folder " + in_folder("file/c") + ": Not a directory");
+  expect_refused(training({"--checkpoint-dir", in_folder("file/c")}), 1,
+      "gemel: checkpoint: cannot make the folder " + in_folder("file/c") + ": Not a directory");
   expect_refused(training({"--log-dir", in_folder("file/log")}), 1, "gemel: log: cannot make the folder " + in_folder("file/log") + ": Not a directory");
 }
 

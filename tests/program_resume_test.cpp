@@ -263,9 +263,11 @@ TEST_F(FullDisk, is_told_of_outputs_too) {
 }
 
 TEST_F(Resume, an_interrupted_run_goes_on_to_the_same_bits) {
-  const std::vector<std::string> arguments = training({"--epochs", "40", "--checkpoint-dir", in_folder("c"), "--log-dir", in_folder("log"), "--resume", "auto"});
+  const std::vector<std::string> arguments = training({"--epochs", "40", "--checkpoint-dir", in_folder("c"), "--log-dir", in_folder("log"),
+      "--resume", "auto"});
   const pid_t child = start(arguments);
-  while (read_text(folder() / "log" / "run.jsonl").find("\"epoch\":2") == std::string::npos && ::waitpid(child, nullptr, WNOHANG) == 0) std::this_thread::yield();
+  while (read_text(folder() / "log" / "run.jsonl").find("\"epoch\":2") == std::string::npos && ::waitpid(child, nullptr,
+      WNOHANG) == 0) std::this_thread::yield();
   ::kill(child, SIGTERM);
   const Outcome interrupted = finish(child);
   EXPECT_EQ(interrupted.status, 1) << interrupted.err;
@@ -288,7 +290,8 @@ TEST_F(Resume, an_interrupt_in_the_validation_is_obeyed_and_the_epoch_ends_when_
     return std::count_if(all.begin(), all.end(), [&](const Json& e) { return e["event"] == event; });
   };
   const pid_t child = start(arguments);
-  while (read_text(folder() / "log" / "run.jsonl").find("\"step\":12") == std::string::npos && ::waitpid(child, nullptr, WNOHANG) == 0) std::this_thread::yield();
+  while (read_text(folder() / "log" / "run.jsonl").find("\"step\":12") == std::string::npos && ::waitpid(child, nullptr,
+      WNOHANG) == 0) std::this_thread::yield();
   ::kill(child, SIGINT);
   const Outcome o = finish(child);
   EXPECT_EQ(o.status, 1);

@@ -58,7 +58,8 @@ TEST_F(Program, an_interrupt_or_a_lost_terminal_saves_and_ends_with_1) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const std::string name = std::to_string(signal), checkpoints = in_folder("checkpoints" + name), log = in_folder("log" + name);
     const pid_t child = start({"train", "--model", "lenet", "--epochs", "1000", "--limit", "64", "--checkpoint-dir", checkpoints, "--log-dir", log});
-    while (read_text(std::filesystem::path(log) / "run.jsonl").find("\"step\"") == std::string::npos && ::waitpid(child, nullptr, WNOHANG) == 0) std::this_thread::yield();
+    while (read_text(std::filesystem::path(log) / "run.jsonl").find("\"step\"") == std::string::npos && ::waitpid(child, nullptr,
+        WNOHANG) == 0) std::this_thread::yield();
     ::kill(child, signal);
     const Outcome o = finish(child);
     EXPECT_EQ(o.status, 1) << o.err;

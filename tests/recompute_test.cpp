@@ -354,7 +354,8 @@ TEST(Recompute, an_input_changed_before_the_second_run_is_refused) {
   const Value x = leaf(waves(*session, {2}));
   const Value y = recomputed([](const Values& in, const Values&) -> Values { return {exp(in[0])}; }, {x}, {})[0];
   assign(x, waves(*session, {2}, 2));
-  EXPECT_NE(message_of<UsageError>([&] { gradient({y}, {x}); }).find("recomputed: input 0 is needed for the gradient but was changed in place"), std::string::npos);
+  EXPECT_NE(message_of<UsageError>([&] { gradient({y}, {x}); }).find("recomputed: input 0 is needed for the gradient but was changed in place"),
+      std::string::npos);
 }
 
 TEST(Recompute, a_module_that_is_gone_is_named) {
@@ -391,7 +392,8 @@ TEST(Recompute, models_of_repeated_blocks_are_known) {
   const std::map<std::string_view, int> blocks{{"resnet18", 8}, {"resnet50", 16}, {"mobilenet_v2", 17}, {"efficientnet_b4", 32}, {"inception_v3", 11}};
   for (const auto& [name, count] : blocks) {
     int found = 0;
-    models::make(name, {.recompute = models::Recompute::blocks})->visit([&](const std::string&, const nn::Module& m) { found += m.recompute() == Recompute::yes; });
+    models::make(name, {.recompute = models::Recompute::blocks})->visit([&](const std::string&,
+        const nn::Module& m) { found += m.recompute() == Recompute::yes; });
     EXPECT_EQ(found, count) << name;
   }
   EXPECT_EQ(message_of<UsageError>([] { models::make("vgg16", {.recompute = models::Recompute::blocks}); }),

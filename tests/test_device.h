@@ -11,5 +11,7 @@ opencl::Device& test_device();
 Session& test_session();
 /// One on the same device as if its caches held next to nothing: results go around them.
 Session& cacheless_session();
+/// The same device as if its vectors had eight lanes, as those of most CPUs have.
+opencl::Device& narrow_device();
 
 }  // namespace gemel::testing

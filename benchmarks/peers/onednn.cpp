@@ -240,13 +240,17 @@ int run(const std::vector<std::string>& arguments) {
       ("only", po::value<std::string>()->default_value(""), "only this group: cube, resnet50, bert or few rows; forward, input gradient or weight gradient")
       ("pairs", po::value<std::int64_t>()->default_value(5), "measurements of each in turn")
       ("clblast", po::bool_switch(), "CLBlast's time for each matrix product too: minutes");
-  cli::add_common_options(options);
+  cli::add_device_options(options);
   po::positional_options_description positional;
   positional.add("what", 1);
-  const auto v = cli::parse("onednn", "Matrix products and convolutions against oneDNN's.", options, arguments, positional);
+  const auto v = cli::parse("gemel_onednn", "Matrix products and convolutions against oneDNN's.", options, arguments, positional);
   const auto what = v["what"].as<std::string>(), only = v["only"].as<std::string>();
-  cli::check_choice("onednn", what, {"gemm", "convolution"});
-  const auto device = opencl::Device::open(cli::common_options(v).device);
+  cli::check_choice("gemel_onednn", what, {"gemm", "convolution"});
+  const opencl::DeviceOptions device_options = cli::device_options(v);
+  if (const std::string threads = fmt::format("{}", device_options.threads); device_options.threads > 0
+      && opencl::from_environment("OMP_NUM_THREADS") != threads)
+    throw UsageError(fmt::format("--threads: oneDNN has those of the environment; accepted: with OMP_NUM_THREADS={} too", threads));
+  const auto device = opencl::Device::open(device_options);
   cli::say_device(device->profile());
   Session session(*device);
   const Roofline roofline = measure_roofline(session);

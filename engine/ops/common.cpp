@@ -45,6 +45,12 @@ void check_shape(const char* op, const char* name, const Spec& spec, const Shape
     throw ShapeError(fmt::format("{}: {} is {}; accepted: {}", op, name, to_string(spec.shape), to_string(expected)));
 }
 
+void check_pair(const char* op, const Attributes& a, const char* name, std::int64_t least) {
+  const auto& v = a.integers(name);
+  if (v.size() != 2 || v[0] < least || v[1] < least)
+    throw ShapeError(fmt::format("{}: {} is {}; accepted: two numbers of at least {}", op, name, to_string(Attributes::Item(v)), least));
+}
+
 bool runs_vectors(const opencl::DeviceProfile& profile) { return profile.is_cpu() && !profile.is_emulator; }
 int rank_on_cpu(const Problem&, const opencl::DeviceProfile& profile) { return profile.is_cpu() ? 2 : 0; }
 int rank_with_local_memory(const Problem&, const opencl::DeviceProfile& profile) { return profile.has_real_local_memory ? 2 : 0; }

@@ -22,6 +22,8 @@ void check_integer(const char* op, const char* name, const Spec& spec);
 void check_same_dtype(const char* op, const Spec& a, const Spec& b);
 void check_rank(const char* op, const char* name, const Spec& spec, int rank);
 void check_shape(const char* op, const char* name, const Spec& spec, const Shape& expected);
+/// An attribute of two numbers, one for each axis of an image. @throws ShapeError where they are not two of at least `least`
+void check_pair(const char* op, const Attributes& attributes, const char* name, std::int64_t least);
 
 using opencl::kEmulatedLoop;
 

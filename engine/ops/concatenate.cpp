@@ -150,7 +150,8 @@ const OpDef& concatenate_def() {
         return std::vector<Rejected>{
             {{f32({2, 3}), f32({2, 4})}, {{"axis", std::int64_t{0}}}, "concatenate: [2, 3] and [2, 4] do not join along axis 0; accepted: other extents equal"},
             {{f32({2}), f32({2, 4})}, {{"axis", std::int64_t{0}}}, "concatenate: [2] and [2, 4] do not join along axis 0; accepted: other extents equal"},
-            {{f32({2}), i32({2})}, {{"axis", std::int64_t{0}}}, "concatenate: float32 [2] and int32 [2] differ in element type; accepted: equal types, cast one"},
+            {{f32({2}), i32({2})}, {{"axis", std::int64_t{0}}},
+                "concatenate: float32 [2] and int32 [2] differ in element type; accepted: equal types, cast one"},
             {{f32({2})}, {{"axis", std::int64_t{1}}}, "concatenate: axis 1 is out of range for x [2]; accepted: -1..0"},
             {{}, {{"axis", std::int64_t{0}}}, "concatenate: no tensors are given; accepted: one or more"}};
       }};

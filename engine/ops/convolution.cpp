@@ -45,11 +45,7 @@ constexpr const char* kNames[] = {"conv2d", "conv2d_input_gradient", "conv2d_wei
 constexpr const char* name_of(Direction d) { return kNames[static_cast<int>(d)]; }
 
 void check_options(const char* op, const Attributes& a) {
-  for (const auto& [name, least] : {std::pair{"stride", 1}, {"padding", 0}, {"dilation", 1}}) {
-    const auto& v = a.integers(name);
-    if (v.size() != 2 || v[0] < least || v[1] < least)
-      throw ShapeError(fmt::format("{}: {} is {}; accepted: two numbers of at least {}", op, name, to_string(Attributes::Item(v)), least));
-  }
+  for (const auto& [name, least] : {std::pair{"stride", 1}, {"padding", 0}, {"dilation", 1}}) check_pair(op, a, name, least);
   if (a.integer("groups") < 1)
     throw ShapeError(fmt::format("{}: groups is {}; accepted: at least 1", op, a.integer("groups")));
 }

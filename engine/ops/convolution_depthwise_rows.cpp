@@ -16,7 +16,7 @@ constexpr std::int64_t kRows = 8, kMostRows = 28;  // of a group: rows at its ed
 constexpr std::int64_t kLeastChannels = 128;  // of a group that has not all: pieces of a pixel that are long enough to be read as streams
 constexpr std::int64_t kGroupsAUnit = 8;      // so that no unit waits long for the last
 
-std::int64_t width_of(const Geometry& g, const opencl::DeviceProfile& profile) { return g.c % 16 == 0 && profile.simd_width >= 16 ? 16 : 8; }
+std::int64_t width_of(const Geometry& g, const opencl::DeviceProfile& profile) { return g.c % 16 == 0 && profile.has_wide_vectors() ? 16 : 8; }
 
 /// How the work is shared out: rows of one image, and channels, of a group.
 struct Shares {
@@ -57,7 +57,7 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
 }
 
 int rank(const Problem&, const opencl::DeviceProfile& profile) {
-  return runs_vectors(profile) ? 12 : -2;  // the other has 10
+  return runs_vectors(profile) ? Rank::depthwise_rows : Rank::for_others;
 }
 
 std::vector<opencl::Argument> arguments_for(std::initializer_list<opencl::Argument> first, const Geometry& g, const Shares& s) {

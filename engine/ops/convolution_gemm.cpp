@@ -85,11 +85,11 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
 template <Direction d>
 int rank(const Problem& p, const opencl::DeviceProfile& profile) {
   const Geometry g = geometry_of<d>(p);
-  if (g.flops() < kWorthwhileFlops) return -1;
-  // The weight gradient of a window of one pixel: one product over all pixels, where it has tiles for every unit.
+  if (g.flops() < kWorthwhileFlops) return Rank::too_small;
+  // The weight gradient of a window of one pixel: a product over many pixels, where it has tiles for every unit.
   constexpr std::int64_t kTile = 12 * 32;
   const bool one_product = d == Direction::weights && g.is_matrix_product() && g.c * g.k >= 4 * kTile * profile.compute_units;
-  return one_product && profile.is_cpu() && !profile.is_emulator ? 9 : 5;  // tiles have 8
+  return one_product && runs_vectors(profile) ? Rank::beats_tiles : Rank::gemm;
 }
 
 template <Direction d>
@@ -145,9 +145,9 @@ void run_block(const Launch& l, const Geometry& g, const Plan& plan, const Block
   const opencl::GemmProvider& gemm = opencl::choose_gemm(problem, l.profile());
   if (d != Direction::input && !is_product) im2col(l, g, x, columns, b);
   switch (d) {
-    case Direction::forward: gemm.run(l.device(), problem, columns, l.in(1), y, scratch); break;
-    case Direction::input: gemm.run(l.device(), problem, y, l.in(1), columns, scratch); break;
-    case Direction::weights: gemm.run(l.device(), problem, columns, y, l.out(0), scratch); break;
+    case Direction::forward: gemm.run(l.device(), problem, {columns, l.in(1), y, scratch}); break;
+    case Direction::input: gemm.run(l.device(), problem, {y, l.in(1), columns, scratch}); break;
+    case Direction::weights: gemm.run(l.device(), problem, {columns, y, l.out(0), scratch}); break;
   }
   if (d == Direction::input && !is_product) col2im(l, g, columns, x, b);
 }

@@ -11,7 +11,6 @@ namespace gemel::convolution {
 namespace {
 
 constexpr const char* kFile = "convolution_tiles.cl";
-constexpr std::int64_t kWorthwhileFlops = 1 << 15;
 constexpr double kLeastShare = 0.5;             // of a tile's rows that have work: with less a matrix product is faster
 constexpr std::int64_t kManyChannels = 128;     // a matrix of patches costs little beside their product
 constexpr std::int64_t kPackChunk = 16;         // inner channels that one group packs
@@ -21,7 +20,7 @@ constexpr std::int64_t kCachedBytes = 1 << 19;  // panels up to this stay in a c
 struct Tile {
   std::int64_t rows, columns;
 };
-Tile tile_for(const opencl::DeviceProfile& d) { return d.simd_width >= 16 ? Tile{8, 32} : Tile{6, 16}; }
+Tile tile_for(const opencl::DeviceProfile& d) { return d.has_wide_vectors() ? Tile{8, 32} : Tile{6, 16}; }
 
 /// The part of the window that meets the image at any output pixel: of a 3 x 3 window over 1 x 1 images only the centre.
 Geometry cropped(Geometry g, std::int64_t& first_tap) {
@@ -62,12 +61,10 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
   return nullptr;
 }
 
-constexpr int kBeatsGemm = 8, kBelowGemm = 4;  // gemm has 5
-
 /// @param worthwhile  the rank where there is work enough for its launches
 int rank_of(const Geometry& g, const opencl::DeviceProfile& profile, int worthwhile) {
-  if (!runs_vectors(profile)) return -2;
-  return g.flops() < kWorthwhileFlops ? -1 : worthwhile;
+  if (!runs_vectors(profile)) return Rank::for_others;
+  return g.flops() < kWorthTiles ? Rank::too_small : worthwhile;
 }
 
 std::int64_t panel_count(Direction d, const Geometry& g, const Tile& t) {
@@ -177,14 +174,14 @@ Variant tiles_variant(Direction d) {
     return {"tiles", doc, declines<Direction::forward>,
             [](const Problem& p, const DeviceProfile& f) {
               const Geometry g = geometry_of<Direction::forward>(p);
-              return rank_of(g, f, forward_beats_gemm(g, tile_for(f)) ? kBeatsGemm : kBelowGemm);
+              return rank_of(g, f, forward_beats_gemm(g, tile_for(f)) ? Rank::tiles : Rank::below_gemm);
             },
             workspace_bytes<Direction::forward>, forward_launch};
   if (d == Direction::input)
     return {"tiles", doc, declines<Direction::input>,
             [](const Problem& p, const DeviceProfile& f) {
               const Geometry g = geometry_of<Direction::input>(p);
-              return rank_of(g, f, share_of(g.n, tile_for(f).rows) >= kLeastShare ? kBeatsGemm : kBelowGemm);
+              return rank_of(g, f, share_of(g.n, tile_for(f).rows) >= kLeastShare ? Rank::tiles : Rank::below_gemm);
             },
             workspace_bytes<Direction::input>, input_launch};
   return weight_tiles_variant();

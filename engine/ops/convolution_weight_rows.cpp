@@ -17,7 +17,7 @@ constexpr std::int64_t kShortestRow = 28;  // sums are added to memory once a ro
 constexpr std::int64_t kGroupsAUnit = 4;   // so that no unit waits long for the last
 
 std::int64_t places_of(const Geometry& g) { return (g.q - 1) * g.stride[1] + (g.s - 1) * g.dilation[1] + 1; }
-std::int64_t panel_of(const opencl::DeviceProfile& profile) { return profile.simd_width >= 16 ? 32 : 16; }
+std::int64_t panel_of(const opencl::DeviceProfile& profile) { return profile.has_wide_vectors() ? 32 : 16; }
 std::int64_t rows_of(const Geometry& g, const opencl::DeviceProfile& profile) { return ceil_div(g.n * g.p, kGroupsAUnit * profile.compute_units); }
 std::int64_t parts_of(const Geometry& g, const opencl::DeviceProfile& profile) { return ceil_div(g.n * g.p, rows_of(g, profile)); }
 
@@ -32,9 +32,9 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
 }
 
 int rank(const Problem& p, const opencl::DeviceProfile& profile) {
-  if (!runs_vectors(profile)) return -2;
+  if (!runs_vectors(profile)) return Rank::for_others;
   const Geometry g = geometry_of<Direction::weights>(p);
-  return g.c * g.stride[1] <= kMostStep && g.q >= kShortestRow && g.taps() > 1 ? 9 : 3;  // tiles have 8
+  return g.c * g.stride[1] <= kMostStep && g.q >= kShortestRow && g.taps() > 1 ? Rank::beats_tiles : Rank::passed_over;
 }
 
 std::int64_t workspace_bytes(const Problem& p, const opencl::DeviceProfile& profile) {
@@ -46,7 +46,7 @@ void launch(Launch& l) {
   const std::int64_t parts = parts_of(g, l.profile());
   auto arguments = arguments_of({l.in(0), l.in(1), l.workspace()}, g);
   arguments.push_back(narrow<std::int32_t>(rows_of(g, l.profile())));
-  const bool wide = l.profile().simd_width >= 16;
+  const bool wide = l.profile().has_wide_vectors();
   run(l, kFile, "rows_weight_gradient", opencl::range1(parts, 1), arguments,
       fmt::format("-DMR={} -DNR={} -DWINDOW={}", wide ? 8 : 4, panel_of(l.profile()), kWindow));
   add_parts(l, parts);

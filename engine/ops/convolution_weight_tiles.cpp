@@ -11,7 +11,6 @@ namespace gemel::convolution {
 namespace {
 
 constexpr const char* kFile = "convolution_weight_tiles.cl";
-constexpr std::int64_t kWorthwhileFlops = 1 << 15;
 constexpr std::int64_t kGroupsAUnit = 8;   // so that no unit waits long for the last
 constexpr std::int64_t kNarrowFilters = 48;  // up to these, half a panel too many would be much
 
@@ -22,7 +21,7 @@ struct Tile {
   std::string options() const { return fmt::format("-DMR={} -DNR={} -DBLOCK={} -DDEPTH={} -DFILTERS={}", mr, nr, block, depth, filters); }
 };
 Tile tile_for(const Geometry& g, const opencl::DeviceProfile& f) {
-  Tile t = f.simd_width >= 16 ? Tile{8, 32, 128, 256, 256} : Tile{4, 16, 128, 128, 128};
+  Tile t = f.has_wide_vectors() ? Tile{8, 32, 128, 256, 256} : Tile{4, 16, 128, 128, 128};
   if (g.group_filters() <= kNarrowFilters && round_up(g.group_filters(), 16) % 32) t.nr = 16;
   if (f.is_emulator) t.block = t.depth = 16, t.filters = t.nr;  // they have little private memory
   return t;
@@ -60,8 +59,8 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
 }
 
 int rank(const Problem& p, const opencl::DeviceProfile& profile) {
-  if (!runs_vectors(profile)) return -2;
-  return geometry_of<Direction::weights>(p).flops() < kWorthwhileFlops ? -1 : 8;  // gemm has 5
+  if (!runs_vectors(profile)) return Rank::for_others;
+  return geometry_of<Direction::weights>(p).flops() < kWorthTiles ? Rank::too_small : Rank::tiles;
 }
 
 std::int64_t workspace_bytes(const Problem& p, const opencl::DeviceProfile& profile) {

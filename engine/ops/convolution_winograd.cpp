@@ -40,7 +40,7 @@ struct Sizes {
   std::string options() const { return fmt::format("-DWIDTH={} -DMR={} -DNR={} -DTILES={} -DCHANNELS={}", width, mr, nr, tiles, channels); }
 };
 Sizes sizes_for(const Extents& e, const opencl::DeviceProfile& f) {
-  Sizes s = f.simd_width >= 16 ? Sizes{8, 32, 64, 64, 16} : Sizes{6, 16, 48, 64, 16};
+  Sizes s = f.has_wide_vectors() ? Sizes{8, 32, 64, 64, 16} : Sizes{6, 16, 48, 64, 16};
   if (e.inner % 16 || e.outer % 16) s.width = 8;
   if (f.is_emulator) s.tiles = s.mr, s.channels = s.width;  // they have little private memory
   return s;
@@ -92,13 +92,13 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
 /// Whether the transforms cost less than the products that they save; in multiplications.
 template <Direction d>
 int rank(const Problem& p, const opencl::DeviceProfile& profile) {
-  if (!runs_vectors(profile)) return -2;
+  if (!runs_vectors(profile)) return Rank::for_others;
   const Geometry g = geometry_of<d>(p);
   const Extents e = extents_of(d, g);
   const std::int64_t direct = 9 * g.pixels() * g.c * g.k;
   const std::int64_t weights = d == Direction::weights ? 50 : 12;  // their gradient lies in memory, 4 times as large, before it is transformed
   const std::int64_t own = kPoints * (e.tiles() * (g.c * g.k + 10 * (g.c + g.k)) + weights * g.c * g.k);
-  return own < direct ? 9 : 3;  // tiles have 8
+  return own < direct ? Rank::beats_tiles : Rank::passed_over;
 }
 
 template <Direction d>

@@ -230,7 +230,8 @@ const OpDef& scatter_add_def() {
       .rejected = [] {
         return std::vector<Rejected>{
             {{f32({3, 2}), i32({4}), f32({4, 3})}, along(0), "scatter_add: updates is [4, 3]; accepted: [4, 2]"},
-            {{f32({3, 2}), i32({4}), i32({4, 2})}, along(0), "scatter_add: float32 [3, 2] and int32 [4, 2] differ in element type; accepted: equal types, cast one"},
+            {{f32({3, 2}), i32({4}), i32({4, 2})}, along(0),
+                "scatter_add: float32 [3, 2] and int32 [4, 2] differ in element type; accepted: equal types, cast one"},
             {{b8({3}), i32({4}), b8({4})}, along(0), "scatter_add: x is bool [3]; accepted: float32, int32 or int64"},
             {{{Shape{3}, DType::bfloat16}, i32({4}), {Shape{4}, DType::bfloat16}}, along(0),
              "scatter_add: x is bfloat16 [3]; accepted: float32, int32 or int64"}};

@@ -3,6 +3,7 @@
 // xhat = (x - mean) inverse.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "engine/base/error.h"

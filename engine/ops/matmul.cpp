@@ -108,7 +108,7 @@ Variant variant() {
             const auto more = l.epilogue_arguments();
             opencl::GemmProblem gemm = gemm_of(l.problem());
             gemm.epilogue.arguments = more;
-            p.run(l.device(), gemm, l.in(0), l.in(1), l.out(0), l.workspace());
+            p.run(l.device(), gemm, {l.in(0), l.in(1), l.out(0), l.workspace()});
           }};
 }
 

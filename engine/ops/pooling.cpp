@@ -20,12 +20,6 @@ std::int64_t output_extent(std::int64_t in, const Window& v, std::size_t axis) {
   return v.ceil_mode && (out - 1) * stride >= in + v.padding[axis] ? out - 1 : out;
 }
 
-void check_pair(const char* op, const Attributes& a, const char* name, std::int64_t least) {
-  const auto& v = a.integers(name);
-  if (v.size() != 2 || v[0] < least || v[1] < least)
-    throw ShapeError(fmt::format("{}: {} is {}; accepted: two numbers of at least {}", op, name, to_string(Attributes::Item(v)), least));
-}
-
 }  // namespace
 
 std::vector<std::int64_t> list_of(const Pair& pair) { return {pair[0], pair[1]}; }
@@ -76,7 +70,7 @@ std::vector<Variant> variants(void (*vectors)(Launch&), void (*one)(Launch&)) {
 
 void run(const Launch& l, const char* kernel, bool vectors, const Shape& out, std::vector<opencl::Argument> arguments) {
   const std::int64_t width = !vectors ? 1 : out[3] % 16 == 0 ? 16 : 8, items = out.elements() / width;
-  const std::int64_t span = l.profile().is_cpu() && !l.profile().is_emulator ? kSpan : 1;
+  const std::int64_t span = runs_vectors(l.profile()) ? kSpan : 1;
   arguments.emplace_back(items);
   l.device().run(l.device().kernel("pooling.cl", kernel, fmt::format("-DWIDTH={} -DSPAN={}", width, span)),
                  opencl::range1(round_up(ceil_div(items, span), kLocal), kLocal), arguments);

@@ -1,4 +1,5 @@
 // Softmax:   y[i] = exp(x[i] - max x) / sum_j exp(x[j] - max x), and its logarithm.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 

@@ -89,6 +89,8 @@ class EpilogueFusion {
     Program::Instruction fused{nullptr, product.attributes, product.inputs, product.outputs, product.scope, product.after, nullptr};
     for (std::size_t i = 0; i < elementwise.inputs.size(); ++i) {
       const auto& use = elementwise.inputs[i];
+      const auto is_this = [&](const Program::Use& made) { return made.slot == use.slot; };
+      if (i != k && std::ranges::any_of(product.outputs, is_this)) return std::nullopt;
       const auto found = i == k ? Reach::product : reach_of(use.spec.shape, elementwise.outputs[0].spec.shape);
       if (!found) return std::nullopt;
       reach.push_back(*found);

@@ -37,6 +37,9 @@ std::string accepted_by(const po::options_description& options, const std::strin
 
 std::string without_value(const std::string& option) { return option.substr(0, option.find('=')); }
 
+/// How a command is called: gemel's own by its name after it, a program of its own ("gemel_kernels") by its name.
+std::string call_of(const std::string& command) { return command.starts_with("gemel_") ? command : "gemel " + command; }
+
 }  // namespace
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
@@ -62,7 +65,7 @@ po::variables_map parse(const std::string& command, const std::string& about, co
     const int style = (unix_style & ~allow_guessing);
     po::store(po::command_line_parser(arguments).options(all).positional(positional).style(style).run(), values);
     if (values.count("help")) {
-      std::cout << "usage: gemel " << command << " [options]\n" << about << "\n\n" << all;
+      std::cout << "usage: " << call_of(command) << " [options]\n" << about << "\n\n" << all;
       throw HelpWanted();
     }
     po::notify(values);
@@ -70,12 +73,12 @@ po::variables_map parse(const std::string& command, const std::string& about, co
   } catch (const po::unknown_option& e) {
     const std::string given = without_value(e.get_option_name());
     const std::string near = nearest(given, names_of(all));
-    throw UsageError(fmt::format("{}: option '{}' is unknown{}; `gemel {} --help` lists them", command, given,
-                                 near.empty() ? "" : ", did you mean '" + near + "'?", command));
+    throw UsageError(fmt::format("{}: option '{}' is unknown{}; `{} --help` lists them", command, given,
+                                 near.empty() ? "" : ", did you mean '" + near + "'?", call_of(command)));
   } catch (const po::error_with_option_name& e) {
     throw UsageError(fmt::format("{}: {}{}", command, e.what(), accepted_by(all, e.get_option_name())));
   } catch (const po::error& e) {
-    throw UsageError(fmt::format("{}: {}; `gemel {} --help` lists the options", command, e.what(), command));
+    throw UsageError(fmt::format("{}: {}; `{} --help` lists the options", command, e.what(), call_of(command)));
   }
 }
 

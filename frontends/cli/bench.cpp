@@ -22,11 +22,9 @@ std::vector<BenchCase> cases_of(const po::variables_map& v) {
   const auto text = [&](const char* option) { return v[option].as<std::string>(); };
   check_choice("bench", text("work"), {"train", "infer"});
   const Work work = text("work") == "train" ? Work::train : Work::infer;
-  const auto known = models::names();
   const std::int64_t classes = class_count(v, 1);
   std::vector<BenchCase> cases;
-  for (const std::string& model : words_of(text("model"))) {
-    check_choice("--model", model, {known.begin(), known.end()});
+  for (const std::string& model : model_names(v)) {
     const models::Recompute recompute = recompute_option(v, model);
     if (work == Work::infer && recompute != models::Recompute::none)
       throw UsageError("bench: --recompute blocks is given with infer, which has no backward pass; accepted: train");

@@ -21,14 +21,31 @@ opencl::GemmChoice gemm_choice(const std::string& text) {
 
 }  // namespace
 
-void add_common_options(po::options_description& options) {
+void add_device_options(po::options_description& options) {
   const opencl::DeviceOptions defaults;
   options.add_options()
       ("platform", po::value<std::string>()->default_value(defaults.platform, ""), "OpenCL platform: an index or a part of its name (also GEMEL_PLATFORM)")
       ("device", po::value<std::string>()->default_value(defaults.device, ""), "device in it: an index, cpu or gpu (also GEMEL_DEVICE)")
       ("threads", po::value<int>()->default_value(0), "threads of a CPU device; 0: all")
-      ("memory-limit", po::value<std::int64_t>()->default_value(0), "bytes that may be held on the device; 0: what is free")
-      ("gemm", po::value<std::string>()->default_value("auto"), "GEMM provider: auto, clblast or native")
+      ("memory-limit", po::value<std::int64_t>()->default_value(0),
+          "bytes that may be held on the device; 0: the least of what it has, what a container allows and, where shared, what is free")
+      ("gemm", po::value<std::string>()->default_value("auto"), "GEMM provider: auto, clblast or native");
+}
+
+opencl::DeviceOptions device_options(const po::variables_map& v) {
+  opencl::DeviceOptions o;
+  o.platform = v["platform"].as<std::string>();
+  o.device = v["device"].as<std::string>();
+  o.threads = v["threads"].as<int>();
+  o.memory_limit = whole_number(v, "memory-limit", 0, 1e18);
+  o.gemm = gemm_choice(v["gemm"].as<std::string>());
+  check_range("--threads", o.threads, 0, 4096);
+  return o;
+}
+
+void add_common_options(po::options_description& options) {
+  add_device_options(options);
+  options.add_options()
       ("graph-passes", po::value<std::string>()->default_value("all"), pass_help().c_str())
       ("seed", po::value<std::int64_t>()->default_value(1), "seed of initialisation, shuffling and dropout")
       ("log-dir", po::value<std::string>()->default_value(""), "folder for run.jsonl, TensorBoard files and summary.json")
@@ -37,12 +54,7 @@ void add_common_options(po::options_description& options) {
 
 CommonOptions common_options(const po::variables_map& v) {
   CommonOptions o;
-  o.device.platform = v["platform"].as<std::string>();
-  o.device.device = v["device"].as<std::string>();
-  o.device.threads = v["threads"].as<int>();
-  o.device.memory_limit = whole_number(v, "memory-limit", 0, 1e18);
-  o.device.gemm = gemm_choice(v["gemm"].as<std::string>());
-  check_range("--threads", o.device.threads, 0, 4096);
+  o.device = device_options(v);
   o.passes_text = v["graph-passes"].as<std::string>();
   o.passes = parse_passes(o.passes_text);
   o.seed = static_cast<std::uint64_t>(whole_number(v, "seed", 0, 1e15));

@@ -19,7 +19,11 @@ struct CommonOptions {
   std::string log_dir, profile;
 };
 
-/// Adds them to a command's options.
+/// Adds those that choose a device: all that programs need which record no run.
+void add_device_options(po::options_description& options);
+/// @throws UsageError for values out of range
+opencl::DeviceOptions device_options(const po::variables_map& values);
+/// Adds all of them to a command's options.
 void add_common_options(po::options_description& options);
 /// Adds --frontend, eager unless told otherwise.
 void add_frontend_option(po::options_description& options);

@@ -17,6 +17,13 @@ std::string model_name(const po::variables_map& v) {
   return v["model"].as<std::string>();
 }
 
+std::vector<std::string> model_names(const po::variables_map& v) {
+  const auto known = models::names();
+  const std::vector<std::string> names = words_of(v["model"].as<std::string>());
+  for (const std::string& name : names) check_choice("--model", name, {known.begin(), known.end()});
+  return names;
+}
+
 Shape input_of(const po::variables_map& v, const std::string& model) {
   const auto given = v["input"].as<std::string>();
   return given.empty() ? models::usual_input(model) : Shape(parse_extents("--input", given, 3));

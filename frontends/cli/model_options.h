@@ -17,6 +17,8 @@ namespace gemel::cli {
 std::string model_help();
 /// --model. @throws UsageError for a name that is not known
 std::string model_name(const po::variables_map& values);
+/// The same where --model names several, separated by commas.
+std::vector<std::string> model_names(const po::variables_map& values);
 /// --input as [C, H, W]; where it is empty, what the model is usually given. @throws UsageError
 Shape input_of(const po::variables_map& values, const std::string& model);
 /// The same where --input takes one or several, separated by commas.

@@ -1,4 +1,4 @@
-// What train, eval and infer have around their work: a device whose kernels are timed, a session on it, and the record of the run,
+// What every computing command has around its work: a device whose kernels are timed, a session on it, and the record of the run,
 // which is written in whatever way the run ends.
 #pragma once
 #include <chrono>

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "engine/base/error.h"
 #include "engine/dispatch.h"
 #include "frontends/cli/bench_case.h"
 #include "frontends/cli/command.h"
@@ -32,7 +33,7 @@ bool has_a_choice(const OperatorCase& c, const opencl::DeviceProfile& profile) {
 std::vector<OperatorCase> cases_of(const po::variables_map& v, const opencl::DeviceProfile& profile) {
   const auto session = Session::reference();
   std::map<std::string, OperatorCase> cases;
-  for (const std::string& name : words_of(v["model"].as<std::string>())) {
+  for (const std::string& name : model_names(v)) {
     for (const Shape& chw : inputs_of(v, name))
       for (const std::int64_t batch : whole_numbers(v, "batch-size", 1, 1'000'000))
         for (const Work work : {Work::train, Work::infer}) {
@@ -85,7 +86,7 @@ int tune(const Arguments& arguments) {
       ("runs", po::value<std::int64_t>()->default_value(5), "the best of so many counts")
       ("clblast", po::bool_switch(), "have CLBlast's own tuners measure its GEMM too: minutes on a GPU, far more on a CPU")
       ("clblast-fraction", po::value<double>()->default_value(64), "one in so many of its parameters is tried")
-      ("forget", po::bool_switch(), "delete this device's table");
+      ("forget", po::bool_switch(), "empty this device's table");
   add_common_options(options);
   const auto v = parse("tune",
                        "Measures kernel variants on this device and keeps the best. train, eval, infer and bench then choose them wherever an\n"
@@ -93,15 +94,12 @@ int tune(const Arguments& arguments) {
                        options, arguments);
   check_range("--clblast-fraction", v["clblast-fraction"].as<double>(), 1, 1e6);
   const auto runs = static_cast<int>(whole_number(v, "runs", 1, 1e6));
-  const auto known = models::names();
-  for (const std::string& name : words_of(v["model"].as<std::string>())) {
-    check_choice("--model", name, {known.begin(), known.end()});
-    inputs_of(v, name);
-  }
+  for (const std::string& name : model_names(v)) inputs_of(v, name);
   class_count(v, 1);
   whole_numbers(v, "batch-size", 1, 1'000'000);
   const bool forget = v["forget"].as<bool>();
   CommonOptions common = common_options(v);
+  if (common.device.gemm != opencl::GemmChoice::automatic) throw UsageError("--gemm: every provider is measured; accepted: auto");
   common.device.tuned = !forget;  // a table that no device opens with can be forgotten too
   RunScope scope(std::move(common), "tune", arguments);
   return scope.carry_out([&] {

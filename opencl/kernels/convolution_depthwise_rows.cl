@@ -21,6 +21,11 @@
 #define MOST_ROWS 8  // of a window
 #define REACH (((PIXELS - 1) * STEP + (TAPS - 1) * DILATION - SHIFT) / SPREAD + 1)  // source pixels that a block reads
 
+/// What is read, [n, height, width, c], and how windows of `r` rows lie in it.
+typedef struct {
+  int height, width, c, r, step, spread, top, left;
+} Source;
+
 /// Rows of the source that row o of the product reads: where their first elements lie, and the rows of the window that meet them.
 typedef struct {
   int count;
@@ -28,25 +33,26 @@ typedef struct {
   int window[MOST_ROWS];
 } Rows;
 
-inline Rows rows_read(long image, int height, int width, int c, int r, int o, int step, int spread, int top) {
+inline Rows rows_read(Source of, long image, int o) {
   Rows rows;
   rows.count = 0;
-  for (int ri = 0; ri < r; ++ri) {
-    const int u = o * step + ri - top;
-    if (u < 0 || u % spread || u / spread >= height) continue;
-    rows.source[rows.count] = (image * height + u / spread) * width * c;
+  for (int ri = 0; ri < of.r; ++ri) {
+    const int u = o * of.step + ri - of.top;
+    if (u < 0 || u % of.spread || u / of.spread >= of.height) continue;
+    rows.source[rows.count] = (image * of.height + u / of.spread) * of.width * of.c;
     rows.window[rows.count++] = ri;
   }
   return rows;
 }
 
-/// Asks for what the next block reads for the first time, of the row whose first element is row[0].
+/// Asks for what the next block reads for the first time, of the row whose first element is row[0]; after the row's last block, of the row
+/// that the product's next row reads in its place.
 #define ASK_AHEAD(row, from, count) \
-  for (int j = 0; j < (count); ++j) PREFETCH(row + min((from) + j, width - 1) * (long)c + channel);
+  for (int j = (from); j < (from) + (count); ++j) PREFETCH(row + (j < of.width ? j : j + (of.step - 1) * of.width) * (long)of.c + channel);
 
 /// Source pixel j of a block, 0 outside the image.
-#define INSIDE(j) LOAD(from + (j) * (long)c)
-#define AT_THE_EDGE(j) (column + (j) >= 0 && column + (j) < width ? LOAD(from + (j) * (long)c) : (real)0)
+#define INSIDE(j) LOAD(from + (j) * (long)of.c)
+#define AT_THE_EDGE(j) (column + (j) >= 0 && column + (j) < of.width ? LOAD(from + (j) * (long)of.c) : (real)0)
 /// Every pair of a source pixel and a tap that belongs to a pixel of the block, as MEET(at, j, s, value).
 #define EACH_MEETING(READ) \
   UNROLLED (int j = 0; j < REACH; ++j) { \
@@ -59,19 +65,20 @@ inline Rows rows_read(long image, int height, int width, int c, int r, int o, in
 
 /// Row o of `image` of the product, for the channels [c0, c1), to `to`.
 /// @param turned  the window is read backwards
-inline void product_row(__global const float* x, __global const float* weights, __global float* to, long image, int height, int width, int c,
-                        int r, int columns, int o, int step, int spread, int top, int left, int turned, int c0, int c1) {
-  const Rows rows = rows_read(image, height, width, c, r, o, step, spread, top);
+inline void product_row(__global const float* x, Source of, __global const float* weights, __global float* to, long image, int o, int columns,
+                        int turned, int c0, int c1) {
+  const Rows rows = rows_read(of, image, o);
+  const long c = of.c;
   for (int first = 0; first < columns; first += PIXELS) {
-    const int column = (first * STEP - left + SHIFT) / SPREAD, count = min(PIXELS, columns - first);
-    const int inside = column >= 0 && column + REACH <= width;
+    const int column = (first * STEP - of.left + SHIFT) / SPREAD, count = min(PIXELS, columns - first);
+    const int inside = column >= 0 && column + REACH <= of.width;
     for (int channel = c0; channel < c1; channel += WIDTH) {
-      for (int k = max(0, rows.count - step); k < rows.count; ++k) { ASK_AHEAD(x + rows.source[k], column + REACH, PIXELS * STEP / SPREAD) }
+      for (int k = max(0, rows.count - of.step); k < rows.count; ++k) { ASK_AHEAD(x + rows.source[k], column + REACH, PIXELS * STEP / SPREAD) }
       real sum[PIXELS];
       UNROLLED (int i = 0; i < PIXELS; ++i) sum[i] = 0;
       for (int k = 0; k < rows.count; ++k) {
-        __global const float* from = x + rows.source[k] + column * (long)c + channel;
-        __global const float* tap = weights + (turned ? (r - rows.window[k]) * TAPS - 1 : rows.window[k] * TAPS) * (long)c + channel;
+        __global const float* from = x + rows.source[k] + column * c + channel;
+        __global const float* tap = weights + (turned ? (of.r - rows.window[k]) * TAPS - 1 : rows.window[k] * TAPS) * c + channel;
         const long tap_step = turned ? -c : c;
         real weight[TAPS];
         UNROLLED (int s = 0; s < TAPS; ++s) weight[s] = LOAD(tap + s * tap_step);
@@ -79,9 +86,9 @@ inline void product_row(__global const float* x, __global const float* weights, 
         if (inside) { EACH_MEETING(INSIDE) } else { EACH_MEETING(AT_THE_EDGE) }
 #undef MEET
       }
-      __global float* out = to + first * (long)c + channel;
+      __global float* out = to + first * c + channel;
       UNROLLED (int i = 0; i < PIXELS; ++i)
-        if (i < count) STORE_RESULT(sum[i], out + i * (long)c);
+        if (i < count) STORE_RESULT(sum[i], out + i * c);
     }
   }
 }
@@ -98,35 +105,37 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void depthwise_rows_forward(__global const float* x, __global const float* weights, __global float* y, GEOMETRY, const int rows,
                             const int channels EPILOGUE_PARAMETERS) {
   SHARE(p)
+  const Source of = {h, w, c, r, sh, 1, ph, pw};
   for (int o = begin; o < end; ++o) {
     const long at = (image * p + o) * q * c;
-    product_row(x, weights, y + at, image, h, w, c, r, q, o, sh, 1, ph, pw, 0, c0, c1);
+    product_row(x, of, weights, y + at, image, o, q, 0, c0, c1);
     FINISH(y, at + c0, c, q, c0, c1 - c0)
   }
 }
 
 /// Adds what row o of dy, whose first element is dy[0], adds to the gradient [r, TAPS, c].
-inline void weight_gradient_row(__global const float* dy, __global const float* x, __global float* sums, long image, int height, int width, int c,
-                                int r, int columns, int o, int step, int top, int left, int c0, int c1) {
-  const Rows rows = rows_read(image, height, width, c, r, o, step, 1, top);
+inline void weight_gradient_row(__global const float* dy, __global const float* x, Source of, __global float* sums, long image, int o, int columns,
+                                int c0, int c1) {
+  const Rows rows = rows_read(of, image, o);
+  const long c = of.c;
   for (int first = 0; first < columns; first += PIXELS) {
-    const int column = first * STEP - left, count = min(PIXELS, columns - first);
-    const int inside = column >= 0 && column + REACH <= width;
+    const int column = first * STEP - of.left, count = min(PIXELS, columns - first);
+    const int inside = column >= 0 && column + REACH <= of.width;
     for (int channel = c0; channel < c1; channel += WIDTH) {
-      for (int k = max(0, rows.count - step); k < rows.count; ++k) { ASK_AHEAD(x + rows.source[k], column + REACH, PIXELS * STEP) }
-      __global const float* slope = dy + first * (long)c + channel;
-      for (int i = 0; i < PIXELS; ++i) PREFETCH(slope + (PIXELS + i) * (long)c);
+      for (int k = max(0, rows.count - of.step); k < rows.count; ++k) { ASK_AHEAD(x + rows.source[k], column + REACH, PIXELS * STEP) }
+      __global const float* slope = dy + first * c + channel;
+      for (int i = 0; i < PIXELS; ++i) PREFETCH(slope + (PIXELS + i) * c);
       real d[PIXELS];
-      UNROLLED (int i = 0; i < PIXELS; ++i) d[i] = i < count ? LOAD(slope + i * (long)c) : (real)0;
+      UNROLLED (int i = 0; i < PIXELS; ++i) d[i] = i < count ? LOAD(slope + i * c) : (real)0;
       for (int k = 0; k < rows.count; ++k) {
-        __global const float* from = x + rows.source[k] + column * (long)c + channel;
-        __global float* to = sums + rows.window[k] * TAPS * (long)c + channel;
+        __global const float* from = x + rows.source[k] + column * c + channel;
+        __global float* to = sums + rows.window[k] * TAPS * c + channel;
         real part[TAPS];
         UNROLLED (int s = 0; s < TAPS; ++s) part[s] = 0;
 #define MEET(i, s, value) part[s] = fma(value, d[i], part[s]);
         if (inside) { EACH_MEETING(INSIDE) } else { EACH_MEETING(AT_THE_EDGE) }
 #undef MEET
-        UNROLLED (int s = 0; s < TAPS; ++s) STORE(LOAD(to + s * (long)c) + part[s], to + s * (long)c);
+        UNROLLED (int s = 0; s < TAPS; ++s) STORE(LOAD(to + s * c) + part[s], to + s * c);
       }
     }
   }
@@ -138,11 +147,12 @@ void depthwise_rows_weight_gradient(__global const float* dy, __global const flo
                                     const int channels) {
   const long begin = get_group_id(1) * (long)rows, end = min(begin + rows, (long)n * p);
   const int c0 = get_group_id(0) * channels, c1 = min(c0 + channels, c);
+  const Source of = {h, w, c, r, sh, 1, ph, pw};
   __global float* sums = partial + get_group_id(1) * (long)r * TAPS * c;
   for (int tap = 0; tap < r * TAPS; ++tap)
     for (int channel = c0; channel < c1; channel += WIDTH) STORE((real)0, sums + (long)tap * c + channel);
   for (long row = begin; row < end; ++row)
-    weight_gradient_row(dy + row * q * c, x, sums, row / p, h, w, c, r, q, row % p, sh, ph, pw, c0, c1);
+    weight_gradient_row(dy + row * q * c, x, of, sums, row / p, row % p, q, c0, c1);
 }
 #endif
 
@@ -151,9 +161,10 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void depthwise_rows_input_gradient(__global const float* dy, __global const float* weights, __global float* dx, GEOMETRY, const int rows,
                                    const int channels EPILOGUE_PARAMETERS) {
   SHARE(h)
+  const Source of = {p, q, c, r, 1, sh, r - 1 - ph, (TAPS - 1) * DILATION - pw};
   for (int o = begin; o < end; ++o) {
     const long at = (image * h + o) * w * c;
-    product_row(dy, weights, dx + at, image, p, q, c, r, w, o, 1, sh, r - 1 - ph, (TAPS - 1) * DILATION - pw, 1, c0, c1);
+    product_row(dy, of, weights, dx + at, image, o, w, 1, c0, c1);
     FINISH(dx, at + c0, c, w, c0, c1 - c0)
   }
 }

@@ -29,6 +29,11 @@
 #else
 #define A_TILE(row, k0) (a_all + (row) * lda + (k0))
 #endif
+#ifdef B_TRANSPOSED
+#define B_TILE(column, k0) (b_all + (column) * ldb + (k0))
+#else
+#define B_TILE(column, k0) (b_all + (k0) * ldb + (column))
+#endif
 // Where a tile's values lie. What is turned when packed is read along its rows, which memory delivers ahead; the rest is asked for a
 // tile ahead.
 #ifdef PACK_A
@@ -204,11 +209,7 @@ void gemm_tiles(__global const float* restrict a_of_batch, __global const float*
     for (long column = column_begin; column < column_end; column += NR) {
 #ifdef PACK_B
       const long moved_column = column;
-#ifdef B_TRANSPOSED
-      pack_b(b_all + column * ldb + k0, ldb, (int)min((long)NR, n - column), length, b_slice);
-#else
-      pack_b(b_all + k0 * ldb + column, ldb, (int)min((long)NR, n - column), length, b_slice);
-#endif
+      pack_b(B_TILE(column, k0), ldb, (int)min((long)NR, n - column), length, b_slice);
 #else
       const long moved_column = min(column, n - NR);
 #endif
@@ -223,10 +224,10 @@ void gemm_tiles(__global const float* restrict a_of_batch, __global const float*
 #ifdef PACK_B
         B_POINTER b = b_slice;
 #else
-        B_POINTER b = b_all + k0 * ldb + moved_column;
+        B_POINTER b = B_TILE(moved_column, k0);
 #endif
         const int ask_a = ASKS_FOR_A && column == column_begin, ask_b = ASKS_FOR_B && row + MR >= row_end && column + NR < column_end;
-        tile(a, lda, b, ldb, length, ask_a ? A_TILE(min(moved_row + MR, m - MR), k0) : 0, ask_b ? b_all + k0 * ldb + min(column + NR, n - NR) : 0,
+        tile(a, lda, b, ldb, length, ask_a ? A_TILE(min(moved_row + MR, m - MR), k0) : 0, ask_b ? B_TILE(min(column + NR, n - NR), k0) : 0,
              c_all + moved_row * n + moved_column, n, (int)(row - moved_row), begin, end, first, alpha, beta);
       }
     }

@@ -1,0 +1,61 @@
+// How much device memory may be held, on machines that are folders.
+#include "opencl/memory_limit.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/temporary_folder.h"
+
+namespace gemel::opencl {
+namespace {
+
+constexpr std::int64_t kDevice = std::int64_t{8} << 30;
+
+class MemoryLimit : public ::testing::Test {
+ protected:
+  void write(const std::string& file, const std::string& text) {
+    const std::filesystem::path path = root_.path() / file;
+    std::filesystem::create_directories(path.parent_path());
+    testing::write_text(path, text);
+  }
+  std::int64_t limit(bool on_host = true) const {
+    DeviceProfile profile;
+    profile.kind = on_host ? DeviceKind::cpu : DeviceKind::gpu;
+    profile.global_bytes = kDevice;
+    return default_memory_limit(profile, root_.path());
+  }
+
+ private:
+  testing::TemporaryFolder root_;
+};
+
+TEST_F(MemoryLimit, is_the_devices_where_nothing_else_is_known) { EXPECT_EQ(limit(), kDevice); }
+
+TEST_F(MemoryLimit, is_what_the_host_has_free_where_the_device_is_the_host) {
+  write("proc/meminfo", "MemTotal:       16000000 kB\nMemFree:  12 kB\nMemAvailable:    2000000 kB\n");
+  EXPECT_EQ(limit(), 2000000 * std::int64_t{1024});
+  EXPECT_EQ(limit(false), kDevice);
+}
+
+TEST_F(MemoryLimit, is_the_least_of_the_groups_up_to_the_root) {
+  write("proc/self/cgroup", "0::/outer/inner\n");
+  write("sys/fs/cgroup/outer/inner/memory.max", "max\n");
+  EXPECT_EQ(limit(), kDevice);
+  write("sys/fs/cgroup/outer/memory.max", "1000000\n");
+  EXPECT_EQ(limit(), 1000000);
+  write("sys/fs/cgroup/memory.max", "900000\n");
+  EXPECT_EQ(limit(), 900000);
+  write("sys/fs/cgroup/outer/inner/memory.max", "800000\n");
+  EXPECT_EQ(limit(), 800000);
+}
+
+TEST_F(MemoryLimit, is_that_of_the_first_versions_memory_group) {
+  write("proc/self/cgroup", "3:cpu:/other\n7:memory:/mine\n");
+  write("sys/fs/cgroup/memory/other/memory.limit_in_bytes", "1000\n");
+  write("sys/fs/cgroup/memory/mine/memory.limit_in_bytes", "700000\n");
+  EXPECT_EQ(limit(), 700000);
+}
+
+}  // namespace
+}  // namespace gemel::opencl
