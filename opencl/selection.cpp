@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -142,16 +141,6 @@ bool better(const FoundDevice& a, const FoundDevice& b) {
   return key(a) > key(b);
 }
 
-/// Whether this process may run on every processor of the machine, and on how many: 0 if not on all.
-int all_processors() {
-  const long online = sysconf(_SC_NPROCESSORS_ONLN);
-  cpu_set_t allowed;
-  if (online > CPU_SETSIZE || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 0;
-  for (long i = 0; i < online; ++i)
-    if (!CPU_ISSET(i, &allowed)) return 0;
-  return static_cast<int>(online);
-}
-
 }  // namespace
 
 std::string from_environment(const char* name) {
@@ -177,13 +166,6 @@ void prepare_environment(int threads) {
     std::filesystem::create_directories(folder, error);
     if (!error) setenv("POCL_CACHE_DIR", folder.c_str(), 0);
   }
-  // A thread on each processor stays there: two that share one for a while make the whole kernel last twice as long. Not where
-  // the processors are shared out among processes, or threads are counted: PoCL puts thread i on processor i, and ends the
-  // program where there is none.
-  const int all = all_processors();
-  const bool is_counted = threads > 0 ? threads != all : std::getenv("POCL_MAX_PTHREAD_COUNT") || std::getenv("POCL_CPU_MAX_CU_COUNT");
-  if (all > 0 && !is_counted) setenv("POCL_AFFINITY", "1", 0);
-  if (threads > all) setenv("POCL_AFFINITY", "0", 1);  // also what a process that started this one asked for
   if (threads <= 0) return;
   const std::string text = std::to_string(threads);
   setenv("POCL_MAX_PTHREAD_COUNT", text.c_str(), 1);  // PoCL before 4.0

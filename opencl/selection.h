@@ -14,8 +14,8 @@ struct FoundDevice {
 /// @throws DeviceError no platform, unknown platform or device: lists those found
 FoundDevice select_device(const std::string& platform, const std::string& device);
 
-/// Sets what drivers read from the environment when they start: emulated platforms on, threads of a CPU device and where they
-/// run, PoCL's cache beside ours.
+/// Sets what drivers read from the environment when they start: emulated platforms on, threads of a CPU device, PoCL's
+/// cache beside ours.
 /// Only the first call before OpenCL is touched has an effect on drivers.
 void prepare_environment(int threads);
 

@@ -1,12 +1,7 @@
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cctype>
-#include <filesystem>
-#include <fstream>
 #include <numeric>
-#include <set>
-#include <string>
 #include <thread>
 
 #include "engine/base/error.h"
@@ -308,21 +303,6 @@ TEST(DeviceSelection, unknown_device_is_refused) {
     const std::string text = message_of<Error>([&] { Device::open(options); });
     EXPECT_NE(text.find(wanted), std::string::npos) << text;
   }
-}
-
-TEST(DeviceSelection, a_thread_on_each_processor_stays_there) {
-  const DeviceProfile& profile = testing::test_device().profile();
-  const std::int64_t all = sysconf(_SC_NPROCESSORS_ONLN);
-  if (profile.platform != "Portable Computing Language" || from_environment("POCL_AFFINITY") != "1" || profile.compute_units != all)
-    GTEST_SKIP() << "needs PoCL on all processors";
-  testing::test_device().finish();
-  std::set<std::string> kept;
-  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
-    std::ifstream status(thread.path() / "status");
-    for (std::string line; std::getline(status, line);)
-      if (const std::string key = "Cpus_allowed_list:\t"; line.starts_with(key)) kept.insert(line.substr(key.size()));
-  }
-  for (std::int64_t i = 0; i < all; ++i) EXPECT_TRUE(kept.contains(std::to_string(i))) << i;
 }
 
 TEST(DeviceSelection, threads_beyond_the_device_are_refused_once_the_driver_runs) {
