@@ -80,15 +80,28 @@ TEST(Convolution, weight_gradient_in_several_blocks_gives_the_direct_result) {
   expect_like_direct(conv2d_weight_gradient_def(), {kY, kX}, padded(&kW.shape), kDense);
 }
 
-// Several groups along the rows and along the channels.
-TEST(Convolution, depthwise_in_several_groups_gives_the_direct_result) {
-  const Spec x = f32({2, 37, 35, 240}), w = f32({5, 5, 1, 240}), y = f32({2, 19, 18, 240});
-  Attributes a{{"stride", Axes{2, 2}}, {"padding", Axes{2, 2}}, {"dilation", Axes{1, 1}}, {"groups", 240}};
+/// All three directions of a 5x5 depthwise convolution of x.
+void expect_depthwise_like_direct(const Spec& x, std::int64_t stride) {
+  const std::int64_t channels = x.shape[3];
+  const Spec w = f32({5, 5, 1, channels});
+  Attributes a{{"stride", Axes{stride, stride}}, {"padding", Axes{2, 2}}, {"dilation", Axes{1, 1}}, {"groups", channels}};
+  const Spec y = conv2d_def().infer({x, w}, a)[0];
   expect_like_direct(conv2d_def(), {x, w}, a, kDepthwise);
   a.set("shape", x.shape);
   expect_like_direct(conv2d_input_gradient_def(), {y, w}, a, kDepthwise);
   a.set("shape", w.shape);
   expect_like_direct(conv2d_weight_gradient_def(), {y, x}, a, kDepthwise);
+}
+
+// Several groups along the rows and along the channels.
+TEST(Convolution, depthwise_in_several_groups_gives_the_direct_result) {
+  expect_depthwise_like_direct(f32({2, 37, 35, 240}), 2);
+}
+
+// A row of 13 pixels, or of 27, fits 14 at a time best; so many channels are not asked for ahead.
+TEST(Convolution, depthwise_of_short_rows_and_many_channels_gives_the_direct_result) {
+  expect_depthwise_like_direct(f32({2, 9, 13, 528}), 1);
+  expect_depthwise_like_direct(f32({1, 9, 27, 528}), 2);
 }
 
 // 7 396 tiles of 4x4: more than are transformed at a time.

@@ -11,7 +11,9 @@ namespace {
 
 constexpr const char* kFile = "convolution_depthwise_rows.cl";
 constexpr std::int64_t kMostTaps = 8;         // of a window, along each axis
-constexpr std::int64_t kPixels[] = {8, 7, 14};  // 8 unless another fits a row better; 14 are two to each pixel that is read
+constexpr std::int64_t kPixels[] = {8, 14, 7};  // 8 unless another fits a row better
+constexpr std::int64_t kMostOfEight = 8;        // pixels at once where vectors have 8 lanes: more sums leave no registers for the taps
+constexpr std::int64_t kStreamed = 512;         // channels: pixels so long are streams that CPUs follow by themselves
 constexpr std::int64_t kRows = 8, kMostRows = 28;  // of a group: rows at its edges are read by its neighbour too
 constexpr std::int64_t kLeastChannels = 128;  // of a group that has not all: pieces of a pixel that are long enough to be read as streams
 constexpr std::int64_t kGroupsAUnit = 8;      // so that no unit waits long for the last
@@ -68,10 +70,12 @@ std::vector<opencl::Argument> arguments_for(std::initializer_list<opencl::Argume
 opencl::Range range_of(const Shares& s) { return opencl::range2({s.channel_groups, s.row_groups}, {1, 1}); }
 
 /// Pixels of a row, of `columns`, that are worked on at once: as few as possible beyond its end.
-std::int64_t pixels_of(std::int64_t columns, std::int64_t spread) {
+std::int64_t pixels_of(std::int64_t columns, std::int64_t spread, std::int64_t width) {
   std::int64_t best = 0;
-  for (std::int64_t pixels : kPixels)
-    if (pixels % spread == 0 && (best == 0 || round_up(columns, pixels) < round_up(columns, best))) best = pixels;
+  for (std::int64_t pixels : kPixels) {
+    if (pixels % spread != 0 || (width == 8 && pixels > kMostOfEight)) continue;
+    if (best == 0 || round_up(columns, pixels) < round_up(columns, best)) best = pixels;
+  }
   return best ? best : spread;
 }
 
@@ -79,11 +83,11 @@ template <Direction d>
 std::string options_for(const Launch& l, const Geometry& g) {
   const bool turned = d == Direction::input;
   const std::int64_t step = turned ? 1 : g.stride[1], spread = turned ? g.stride[1] : 1;
-  const std::int64_t left = turned ? (g.s - 1) * g.dilation[1] - g.padding[1] : 0;
+  const std::int64_t width = width_of(g, l.profile()), left = turned ? (g.s - 1) * g.dilation[1] - g.padding[1] : 0;
   const bool around = l.epilogue_text().empty() && l.leaves_the_caches();
-  return fmt::format("-DWIDTH={} -DPIXELS={} -DTAPS={} -DSTEP={} -DSPREAD={} -DSHIFT={} -DDILATION={}{}", width_of(g, l.profile()),
-                     pixels_of(turned ? g.w : g.q, spread), g.s, step, spread, (left % spread + spread) % spread, g.dilation[1],
-                     around ? " -DAROUND" : "");
+  return fmt::format("-DWIDTH={} -DPIXELS={} -DTAPS={} -DSTEP={} -DSPREAD={} -DSHIFT={} -DDILATION={}{}{}", width,
+                     pixels_of(turned ? g.w : g.q, spread, width), g.s, step, spread, (left % spread + spread) % spread, g.dilation[1],
+                     g.c < kStreamed ? " -DASKS" : "", around ? " -DAROUND" : "");
 }
 
 template <Direction d>

@@ -9,7 +9,7 @@
 // Of a forward product SPREAD and SHIFT are 1 and 0. Of the input gradient, which is the same product with dy in place of x, spread by the
 // stride, and the window turned around, STEP is 1. So every value is loaded once and meets all that it belongs to in registers.
 // Options: WIDTH, 16 or 8, it divides c; PIXELS, a multiple of SPREAD; TAPS, of a row of the window; STEP, SPREAD, SHIFT, DILATION;
-// AROUND: the result goes around the caches; an epilogue, of y and dx.
+// ASKS: what is read next is asked for; AROUND: the result goes around the caches; an epilogue, of y and dx.
 
 #include "width.clh"
 #include "convolution.clh"
@@ -47,8 +47,12 @@ inline Rows rows_read(Source of, long image, int o) {
 
 /// Asks for what the next block reads for the first time, of the row whose first element is row[0]; after the row's last block, of the row
 /// that the product's next row reads in its place.
+#ifdef ASKS
 #define ASK_AHEAD(row, from, count) \
   for (int j = (from); j < (from) + (count); ++j) PREFETCH(row + (j < of.width ? j : j + (of.step - 1) * of.width) * (long)of.c + channel);
+#else
+#define ASK_AHEAD(row, from, count)
+#endif
 
 /// Source pixel j of a block, 0 outside the image.
 #define INSIDE(j) LOAD(from + (j) * (long)of.c)
@@ -124,7 +128,9 @@ inline void weight_gradient_row(__global const float* dy, __global const float* 
     for (int channel = c0; channel < c1; channel += WIDTH) {
       for (int k = max(0, rows.count - of.step); k < rows.count; ++k) { ASK_AHEAD(x + rows.source[k], column + REACH, PIXELS * STEP) }
       __global const float* slope = dy + first * c + channel;
+#ifdef ASKS
       for (int i = 0; i < PIXELS; ++i) PREFETCH(slope + (PIXELS + i) * c);
+#endif
       real d[PIXELS];
       UNROLLED (int i = 0; i < PIXELS; ++i) d[i] = i < count ? LOAD(slope + i * c) : (real)0;
       for (int k = 0; k < rows.count; ++k) {

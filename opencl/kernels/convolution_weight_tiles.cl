@@ -40,10 +40,10 @@ inline void take_patch(__global const float* image, float* to, int step, int len
     if (step != MR)
       for (; j < run; j += MR) {
         if (j % 16 == 0) PREFETCH(from + j + ahead);
-        CALL(vstore, MR)(inside ? CALL(vload, MR)(0, from + j) : (column)0, 0, to + (at + j) / MR * step);
+        store_vector(inside ? CALL(vload, MR)(0, from + j) : (column)0, to + (at + j) / MR * step);
       }
     else if (inside)
-      for (; j + 8 <= run; j += 8) vstore8(vload8(0, from + j), 0, to + at + j);
+      for (; j + 8 <= run; j += 8) store_vector(vload8(0, from + j), to + at + j);
     for (; j < run; ++j) to[at + j] = inside ? from[j] : 0;
     at += run;
     channel = 0;
@@ -79,14 +79,14 @@ void tiles_weight_gradient(__global const float* dy, __global const float* x, __
       float* to = columns ? tiles + m * MR : patch;
       take_patch(x + image * h * w * c, to, columns ? TILE : MR, d_count, pi * sh - ph, qi * sw - pw, h, w, channels, c, s, dh, dw, ri, si, channel,
                  PIXELS_AHEAD * sw * c);
-      for (int d = 0; d < d_count && !columns; d += MR) CALL(vstore, MR)(CALL(vload, MR)(0, patch + d), 0, tiles + d / MR * TILE + m * MR);
+      for (int d = 0; d < d_count && !columns; d += MR) store_vector(CALL(vload, MR)(0, patch + d), tiles + d / MR * TILE + m * MR);
       __global const float* from = dy + (begin + m) * k + k0;
       for (int f = 0; f < k_count; f += NR) {
         float* to = panels + f / NR * PANEL + m * NR;
         if (k_count - f >= NR)
           for (int j = 0; j < NR; j += 16) {
             PREFETCH(from + f + j + PIXELS_AHEAD * k);
-            vstore16(vload16(0, from + f + j), 0, to + j);
+            store_vector(vload16(0, from + f + j), to + j);
           }
         else
           for (int j = 0; j < NR; ++j) to[j] = j < k_count - f ? from[f + j] : 0;

@@ -136,7 +136,7 @@ void winograd_tiles(__global const float* dy, __global float* d, const int p, co
 }
 
 inline void keep(float* to, int add, VECTOR_PARAMETERS) {
-#define KEEP_VECTOR(at, v) vstore16(add ? v + vload16(0, to + at) : v, 0, to + at);
+#define KEEP_VECTOR(at, v) store_vector(add ? v + vload16(0, to + at) : v, to + at);
   EACH_VECTOR(KEEP_VECTOR)
 }
 

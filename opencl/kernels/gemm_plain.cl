@@ -6,6 +6,10 @@
 
 #include "epilogue.clh"
 #include "loops.clh"
+#include "prefetch.clh"
+#include "vectors.clh"
+
+#define AHEAD 96  // floats that each stream of B is asked for before they are read: memory delivers more than it does by itself
 
 #ifdef COLUMNS
 #include "width.clh"
@@ -37,6 +41,7 @@ void gemm_dots(__global const float* restrict a_of_batch, __global const float* 
   long at = 0;
   for (; at + WIDTH <= k; at += WIDTH)
     UNROLLED (int j = 0; j < COLUMNS; ++j) {
+      PREFETCH(b[j] + at + AHEAD);
       const real y = LOAD(b[j] + at);
       UNROLLED (int i = 0; i < ROWS; ++i) sums[i][j] = fma(LOAD(a[i] + at), y, sums[i][j]);
     }
@@ -82,11 +87,14 @@ void gemm_few_rows(__global const float* restrict a_of_batch, __global const flo
       for (int t = 0; t < T; ++t) x[r * T + t] = a[r * a_row + (i + t) * a_step];
     for (int j = 0; j < whole; j += 16) {
       float16 y[T];
-      UNROLLED (int t = 0; t < T; ++t) y[t] = vload16(0, b + t * n + j);
+      UNROLLED (int t = 0; t < T; ++t) {
+        PREFETCH(b + t * n + j + AHEAD);
+        y[t] = vload16(0, b + t * n + j);
+      }
       UNROLLED (int r = 0; r < ROWS; ++r) {
         float16 sum = vload16(0, sums + r * ROOM + j);
         UNROLLED (int t = 0; t < T; ++t) sum = fma((float16)(x[r * T + t]), y[t], sum);
-        vstore16(sum, 0, sums + r * ROOM + j);
+        store_vector(sum, sums + r * ROOM + j);
       }
     }
     for (int j = whole; j < used; ++j)
