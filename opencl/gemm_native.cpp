@@ -80,7 +80,7 @@ Tiling tiling_for(const GemmProblem& p, const DeviceProfile& d) {
   // Rows that lie far apart compete for the same lines of the caches; those of a B of two slices do not. Packing pays where it serves many
   // products. To turn A costs more than to copy it.
   const bool turns_a = p.a == Transposed::no;
-  t.packs_a = t.rows > 4 && p.k >= 128 && p.n >= (turns_a ? 8 : 2) * t.columns && !d.is_emulator;
+  t.packs_a = t.rows > 4 && p.k >= 128 && p.n >= (turns_a ? 8 : 3) * t.columns && !d.is_emulator;
   const bool far_apart = p.n > 2 * t.columns && p.n * p.k > kCompactB;
   t.packs_b = p.b == Transposed::yes || p.n < t.columns || (far_apart && p.m >= 4 * t.rows && !d.is_emulator);
   t.k_block = std::max<std::int64_t>(round_up(ceil_div(p.k, std::max<std::int64_t>(ceil_div(p.k, kKBlock), 1)), t.width), t.width);
