@@ -16,6 +16,7 @@ constexpr std::int64_t kKBlock = 384;      // of the inner axis: C is read and w
 constexpr std::int64_t kRowsOfMiB = 288;   // a group's block of A, 288 x 384 floats, stays in a second cache of 1 MiB
 constexpr std::int64_t kFinished = 1 << 16; // elements of C that an epilogue finds in the second cache
 constexpr std::int64_t kCompactB = 1 << 16; // elements of B that lie close enough together for the second cache
+constexpr std::int64_t kCompactA = 64;      // rows of a transposed A: so few lie as close together as when packed
 constexpr std::int64_t kFewRows = 8;       // B is larger than all that is computed from it: memory is the limit
 
 /// Whether the last cache holds B beside what else is at work in it.
@@ -80,7 +81,7 @@ Tiling tiling_for(const GemmProblem& p, const DeviceProfile& d) {
   // Rows that lie far apart compete for the same lines of the caches; those of a B of two slices do not. Packing pays where it serves many
   // products. To turn A costs more than to copy it.
   const bool turns_a = p.a == Transposed::no;
-  t.packs_a = t.rows > 4 && p.k >= 128 && p.n >= (turns_a ? 8 : 3) * t.columns && !d.is_emulator;
+  t.packs_a = t.rows > 4 && p.k >= 128 && p.n >= (turns_a ? 8 : 2) * t.columns && (turns_a || p.m > kCompactA) && !d.is_emulator;
   const bool far_apart = p.n > 2 * t.columns && p.n * p.k > kCompactB;
   t.packs_b = p.b == Transposed::yes || p.n < t.columns || (far_apart && p.m >= 4 * t.rows && !d.is_emulator);
   t.k_block = std::max<std::int64_t>(round_up(ceil_div(p.k, std::max<std::int64_t>(ceil_div(p.k, kKBlock), 1)), t.width), t.width);

@@ -18,6 +18,8 @@ constexpr std::int64_t kLocal = 64;
 constexpr std::int64_t kColumnBytes = 16 << 20;       // of one block of columns where it comes from a shared cache
 constexpr std::int64_t kWideColumnBytes = 128 << 20;  // and where only large products fill the device
 constexpr std::int64_t kWeightRows = 16384;           // longest sum of the weights' gradient before it is added to the rest
+constexpr std::int64_t kShortestPart = 1024;          // pixels of a part of the weights' gradient, whose sums are added to the others'
+constexpr std::int64_t kPartElements = 1 << 15;       // of dw: a larger one has work enough without parts
 constexpr std::int64_t kWorthwhileFlops = 1 << 17;    // below this, one simple kernel is faster than several launches
 
 opencl::GemmProblem gemm_of(Direction d, const Geometry& g, std::int64_t rows, bool accumulate) {
@@ -31,14 +33,36 @@ opencl::GemmProblem gemm_of(Direction d, const Geometry& g, std::int64_t rows, b
   throw InternalError("convolution: unknown direction");
 }
 
+/// Parts of one length into which all pixels are cut for a small dw, as many for each unit, so that none reads another's pixels. 1: none.
+std::int64_t parts_of(Direction d, const Geometry& g, const opencl::DeviceProfile& profile) {
+  if (d != Direction::weights || !g.is_matrix_product() || !runs_vectors(profile) || g.c * g.k > kPartElements) return 1;
+  const std::int64_t step = 2 * profile.compute_units;  // a unit that is held up leaves its second to another
+  for (std::int64_t parts = round_up(ceil_div(g.pixels(), kWeightRows), step); g.pixels() / parts >= kShortestPart; parts += step)
+    if (g.pixels() % parts == 0) return parts;
+  return 1;
+}
+
+opencl::GemmProblem gemm_of_parts(const Geometry& g, std::int64_t parts) {
+  opencl::GemmProblem problem = gemm_of(Direction::weights, g, g.pixels() / parts, false);
+  problem.batch = parts;
+  problem.stride_a = problem.k * g.c, problem.stride_b = problem.k * g.k, problem.stride_c = g.c * g.k;
+  return problem;
+}
+
 struct Plan {
+  std::int64_t parts = 1;         // of all pixels, whose sums are first in the workspace
   std::int64_t rows = 0;          // of a block; the last may have fewer
-  std::int64_t column_bytes = 0;  // first in the workspace; 0 where x is the matrix
+  std::int64_t first_bytes = 0;   // columns, first in the workspace; 0 where x is the matrix
   std::int64_t workspace_bytes = 0;
 };
 
 Plan plan_of(Direction d, const Geometry& g, const opencl::DeviceProfile& profile) {
   const std::int64_t unit = std::max<std::int64_t>(profile.base_alignment_bytes / 4, 1);  // rows whose offset is aligned at any width
+  if (const std::int64_t parts = parts_of(d, g, profile); parts > 1) {
+    const opencl::GemmProblem problem = gemm_of_parts(g, parts);
+    const std::int64_t part_bytes = round_up(4 * parts * problem.stride_c, profile.base_alignment_bytes);
+    return {.parts = parts, .first_bytes = part_bytes, .workspace_bytes = part_bytes + opencl::choose_gemm(problem, profile).workspace_bytes(problem, profile)};
+  }
   std::int64_t rows = round_up(g.pixels(), unit);
   if (d == Direction::weights) rows = std::min(rows, round_up(kWeightRows, unit));
   Plan plan;
@@ -46,7 +70,7 @@ Plan plan_of(Direction d, const Geometry& g, const opencl::DeviceProfile& profil
     const std::int64_t wanted = profile.has_real_local_memory ? kWideColumnBytes : kColumnBytes;
     const std::int64_t room = std::min(wanted, profile.max_allocation_bytes / 4);
     rows = std::max(unit, std::min(rows, room / (4 * g.depth()) / unit * unit));
-    plan.column_bytes = round_up(4 * rows * g.depth(), profile.base_alignment_bytes);
+    plan.first_bytes = round_up(4 * rows * g.depth(), profile.base_alignment_bytes);
   }
   plan.rows = rows;
   std::int64_t gemm_bytes = 0;
@@ -57,7 +81,7 @@ Plan plan_of(Direction d, const Geometry& g, const opencl::DeviceProfile& profil
       gemm_bytes = std::max(gemm_bytes, opencl::choose_gemm(problem, profile).workspace_bytes(problem, profile));
     }
   }
-  plan.workspace_bytes = plan.column_bytes + gemm_bytes;
+  plan.workspace_bytes = plan.first_bytes + gemm_bytes;
   return plan;
 }
 
@@ -131,6 +155,10 @@ void col2im(const Launch& l, const Geometry& g, const opencl::Region& columns, c
   run_columns(l, "col2im", g, {columns, dx}, {b.begin, b.rows, first, images}, images * g.h * g.w * g.c);
 }
 
+opencl::Region scratch_of(const Launch& l, const Plan& plan) {
+  return {l.workspace().block, l.workspace().offset + plan.first_bytes, plan.workspace_bytes - plan.first_bytes};
+}
+
 template <Direction d>
 void run_block(const Launch& l, const Geometry& g, const Plan& plan, const Block& b) {
   const bool is_product = g.is_matrix_product();
@@ -138,7 +166,7 @@ void run_block(const Launch& l, const Geometry& g, const Plan& plan, const Block
   const opencl::Region y = part(d == Direction::forward ? l.out(0) : l.in(0), b.begin * g.k, b.rows * g.k);
   const opencl::Region columns =
       is_product ? part(x, b.begin * g.c, b.rows * g.c) : part(l.workspace(), 0, b.rows * g.depth());
-  const opencl::Region scratch{l.workspace().block, l.workspace().offset + plan.column_bytes, plan.workspace_bytes - plan.column_bytes};
+  const opencl::Region scratch = scratch_of(l, plan);
   const auto epilogue = l.epilogue_arguments(b.begin * (d == Direction::forward ? g.k : g.c));
   opencl::GemmProblem problem = gemm_of(d, g, b.rows, b.begin > 0);
   problem.epilogue = {l.epilogue_text(), epilogue};
@@ -152,10 +180,18 @@ void run_block(const Launch& l, const Geometry& g, const Plan& plan, const Block
   if (d == Direction::input && !is_product) col2im(l, g, columns, x, b);
 }
 
+void run_parts(const Launch& l, const Geometry& g, const Plan& plan) {
+  const opencl::GemmProblem problem = gemm_of_parts(g, plan.parts);
+  opencl::choose_gemm(problem, l.profile()).run(l.device(), problem, {l.in(1), l.in(0), part(l.workspace(), 0, plan.parts * problem.stride_c),
+      scratch_of(l, plan)});
+  add_parts(l, plan.parts);
+}
+
 template <Direction d>
 void launch(Launch& l) {
   const Geometry g = geometry_of<d>(l.problem());
   const Plan plan = plan_of(d, g, l.profile());
+  if (plan.parts > 1) return run_parts(l, g, plan);
   for (std::int64_t begin = 0; begin < g.pixels(); begin += plan.rows)
     run_block<d>(l, g, plan, {begin, std::min(plan.rows, g.pixels() - begin)});
 }
