@@ -50,9 +50,9 @@ opencl::GemmProblem gemm_of_parts(const Geometry& g, std::int64_t parts) {
 }
 
 struct Plan {
-  std::int64_t parts = 1;         // of all pixels, whose sums are first in the workspace
+  std::int64_t parts = 1;         // of all pixels; 1: blocks of rows one after the other
   std::int64_t rows = 0;          // of a block; the last may have fewer
-  std::int64_t first_bytes = 0;   // columns, first in the workspace; 0 where x is the matrix
+  std::int64_t first_bytes = 0;   // of columns, or of the sums of parts, first in the workspace; 0 where x is the matrix
   std::int64_t workspace_bytes = 0;
 };
 
