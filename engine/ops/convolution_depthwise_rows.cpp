@@ -85,9 +85,11 @@ std::string options_for(const Launch& l, const Geometry& g) {
   const std::int64_t step = turned ? 1 : g.stride[1], spread = turned ? g.stride[1] : 1;
   const std::int64_t width = width_of(g, l.profile()), left = turned ? (g.s - 1) * g.dilation[1] - g.padding[1] : 0;
   const bool around = l.epilogue_text().empty() && l.leaves_the_caches();
+  // Of blocks that step over pixels, and of lines whose halves are read one by one, more would be asked for than it gains.
+  const bool asks = g.c < kStreamed && step == 1 && width == 16;
   return fmt::format("-DWIDTH={} -DPIXELS={} -DTAPS={} -DSTEP={} -DSPREAD={} -DSHIFT={} -DDILATION={}{}{}", width,
                      pixels_of(turned ? g.w : g.q, spread, width), g.s, step, spread, (left % spread + spread) % spread, g.dilation[1],
-                     g.c < kStreamed ? " -DASKS" : "", around ? " -DAROUND" : "");
+                     asks ? " -DASKS" : "", around ? " -DAROUND" : "");
 }
 
 template <Direction d>
