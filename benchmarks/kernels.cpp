@@ -7,6 +7,7 @@
 // problem. `count` is how often the step has it; the last column is its time in the whole step.
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <set>
 #include <string>
 #include <vector>

@@ -14,8 +14,8 @@ struct Roofline {
   double seconds(const Problem& problem) const;
 };
 
-/// Independent chains of fused multiply-adds in registers; a sum of one array into another, and the sum of an array, all larger than
-/// any cache. A core that only reads waits for its few outstanding lines, and reaches less than one that also writes.
+/// Independent chains of fused multiply-adds in registers; a sum of one array into another, and the sum of an array, all larger
+/// than the caches that a few cores use. A core that only reads waits for its few outstanding lines, and reaches less than one that also writes.
 Roofline measure_roofline(Session& session);
 /// "peak 233.0 GFLOP/s, memory 56.0 GB/s, reading alone 36.0 GB/s"
 std::string to_string(const Roofline& roofline);

@@ -18,7 +18,9 @@ namespace {
 bool verbose() {
   static const bool value = [] {
     const char* text = std::getenv("GEMEL_VERBOSE");
-    return text && std::strstr(text, "dispatch");
+    if (text && *text && std::strcmp(text, "dispatch") != 0)
+      throw DeviceError(fmt::format("GEMEL_VERBOSE: '{}' is unknown; accepted: dispatch", text));
+    return text && *text;
   }();
   return value;
 }

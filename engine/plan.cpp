@@ -1,7 +1,6 @@
 #include "engine/plan.h"
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 
 #include "engine/base/error.h"

@@ -103,6 +103,9 @@ bool platform_matches(const FoundPlatform& platform, const std::string& wanted) 
   return contains("pocl", wanted) && contains(platform.name, "Portable Computing Language");
 }
 
+/// PoCL offers no device where it cannot write its cache.
+bool lacks_cache(const FoundPlatform& p) { return p.devices.empty() && platform_matches(p, "pocl"); }
+
 std::string listed(const std::vector<FoundPlatform>& platforms) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < platforms.size(); ++i)
@@ -194,7 +197,8 @@ FoundDevice select_device(const std::string& platform, const std::string& device
     throw DeviceError(fmt::format("device: '{}' is unknown; accepted: an index, cpu or gpu", device));
   std::vector<FoundDevice> usable;
   std::string refused;
-  for (const FoundPlatform& p : wanted_platforms(all, platform))
+  for (const FoundPlatform& p : wanted_platforms(all, platform)) {
+    if (lacks_cache(p)) refused += "; " + p.name + " offers none where its cache cannot be written: GEMEL_CACHE_DIR may name a folder that can";
     for (std::size_t i = 0; i < p.devices.size(); ++i) {
       FoundDevice d{p.id, p.devices[i], profile_of(p.id, p.devices[i])};
       if (!device_matches(d, static_cast<int>(i), device)) continue;
@@ -203,6 +207,7 @@ FoundDevice select_device(const std::string& platform, const std::string& device
       else
         usable.push_back(std::move(d));
     }
+  }
   // An index alone means: in the platform of the device that would be taken without it.
   if (platform.empty() && is_index(device)) {
     const cl_platform_id best = select_device("", "").platform;
@@ -211,7 +216,11 @@ FoundDevice select_device(const std::string& platform, const std::string& device
   if (usable.empty())
     throw DeviceError(fmt::format("device: none{}{} is found; accepted: a device of {}{}", device.empty() ? "" : " that is '" + device + "'",
                                   platform.empty() ? "" : " on platform '" + platform + "'", listed(all), refused));
-  return *std::min_element(usable.begin(), usable.end(), better);
+  const FoundDevice& best = *std::min_element(usable.begin(), usable.end(), better);
+  if (best.profile.is_emulator && platform.empty() && !refused.empty())  // hundreds of times slower: taken only where it is asked for
+    throw DeviceError(fmt::format("device: only {}, an emulator, can be used; accepted: another, or --platform {} for this one{}", best.profile.name,
+                                  best.profile.platform, refused));
+  return best;
 }
 
 }  // namespace gemel::opencl

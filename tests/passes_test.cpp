@@ -123,6 +123,18 @@ TEST(Passes, an_expression_before_a_write_is_not_the_one_after) {
   EXPECT_EQ(read(out[1])[0], 1);
 }
 
+TEST(Passes, a_broadcast_of_what_is_written_is_no_constant) {
+  Session& session = test_session();
+  const auto body = [&](const Values& in) -> Values {
+    const Value one = full(session, f32({1}), 1);
+    assign(one, in[0]);
+    return {multiply(in[1], broadcast_to(one, {2}))};
+  };
+  Executor executor(session, std::make_shared<Program>(optimised({f32({1}), f32({2})}, body, parse_passes("all"))));
+  const Values out = executor.run({full(session, f32({1}), 3), full(session, f32({2}), 2)});
+  EXPECT_EQ(read(out[0])[0], 6);
+}
+
 TEST(Passes, draws_are_neither_merged_nor_folded) {
   Session& session = test_session();
   session.begin_random_step(1);

@@ -34,7 +34,6 @@ struct Geometry {
 struct Rank {
   static constexpr int for_others = -2;      // made for devices of another kind
   static constexpr int too_small = -1;       // so little work that the direct one's single launch is faster
-  static constexpr int direct = 0;
   static constexpr int passed_over = 3;      // one of those below is faster here
   static constexpr int below_gemm = 4, gemm = 5, tiles = 8;
   static constexpr int beats_tiles = 9;      // where it is the fastest of all that are not depthwise
@@ -43,7 +42,7 @@ struct Rank {
 /// Floating-point operations below which tiles do not pay.
 inline constexpr std::int64_t kWorthTiles = 1 << 15;
 
-/// Output extent along one axis; 0 or less where the window does not fit.
+/// Output extent along one axis; 0 where the window does not fit.
 std::int64_t output_extent(std::int64_t in, std::int64_t window, std::int64_t stride, std::int64_t padding, std::int64_t dilation);
 Geometry geometry_of(const Shape& x, const Shape& w, const Attributes& attributes);
 Geometry geometry_of(Direction direction, std::span<const Spec> inputs, std::span<const Spec> outputs, const Attributes& attributes);

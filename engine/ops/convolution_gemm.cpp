@@ -1,7 +1,7 @@
 // Convolution through GEMM, for one group. The patches under the windows form a matrix [N P Q, R S C] ("columns"):
 //   y = columns w        dx = columns-to-image(dy w^T)        dw = columns^T dy
 // It is made in blocks of rows, so that the workspace stays bounded. Where the window is a single tap at every pixel, x
-// itself is that matrix.
+// itself is that matrix; a small dw is then a batch of products, each over a part of the pixels, whose sums are added.
 #include <fmt/format.h>
 
 #include <algorithm>

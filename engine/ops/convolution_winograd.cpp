@@ -84,7 +84,9 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
   if (g.c % 8 || g.k % 8) return "its channels are no multiples of 8";
   const Extents e = extents_of(d, g);
   const Sizes s = sizes_for(e, profile);
-  const std::int64_t steps = d == Direction::weights ? plan_for(d, e, s, profile).chunk * e.inner : kPoints * e.inner * s.tiles;
+  const Plan plan = plan_for(d, e, s, profile);
+  if (plan.bytes() > profile.max_allocation_bytes) return "its workspace exceeds the largest allocation";
+  const std::int64_t steps = d == Direction::weights ? plan.chunk * e.inner : kPoints * e.inner * s.tiles;
   if (profile.is_emulator && steps > kEmulatedLoop) return "its loops are too long for an emulator";
   return nullptr;
 }

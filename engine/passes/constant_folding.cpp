@@ -1,5 +1,5 @@
 // Constant folding: what depends on nothing that varies is computed once, by the device's own kernel, so that no bit changes.
-// Bound tensors that some instruction writes (parameters in training) vary; draws vary; large constants are left to be
+// Bound tensors vary: they outlive the program and may be written outside it; draws vary; large constants are left to be
 // computed, because memory that is held for good costs more than filling it again.
 #include "engine/base/span.h"
 #include "engine/passes/passes.h"

@@ -20,11 +20,12 @@ class Facts {
   }
   const Program::Instruction* maker(const Program::Use& u) const { return maker_[at(u.slot)]; }
   bool written(int slot) const { return written_[at(slot)]; }
-  /// Every element has this value.
+  /// Every element has this value, of u and of what it is broadcast from.
   bool is_constant(const Program::Use& u, double value) const {
     const auto* step = maker(u);
-    if (step && step->op->name == "broadcast_to") step = maker(step->inputs[0]);
-    return step && step->op->name == "full" && step->attributes.real("value") == value && !written(u.slot);
+    if (!step || written(u.slot)) return false;
+    if (step->op->name == "broadcast_to") return is_constant(step->inputs[0], value);
+    return step->op->name == "full" && step->attributes.real("value") == value;
   }
 
  private:

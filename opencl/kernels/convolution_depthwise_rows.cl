@@ -9,7 +9,7 @@
 // Of a forward product SPREAD and SHIFT are 1 and 0. Of the input gradient, which is the same product with dy in place of x, spread by the
 // stride, and the window turned around, STEP is 1. So every value is loaded once and meets all that it belongs to in registers.
 // Options: WIDTH, 16 or 8, it divides c; PIXELS, a multiple of SPREAD; TAPS, of a row of the window; STEP, SPREAD, SHIFT, DILATION;
-// ASKS: what is read next is asked for; AROUND: the result goes around the caches; an epilogue, of y and dx.
+// ASKS, where STEP is 1: what is read next is asked for; AROUND: the result goes around the caches; an epilogue, of y and dx.
 
 #include "width.clh"
 #include "convolution.clh"
@@ -77,7 +77,7 @@ inline void product_row(__global const float* x, Source of, __global const float
     const int column = (first * STEP - of.left + SHIFT) / SPREAD, count = min(PIXELS, columns - first);
     const int inside = column >= 0 && column + REACH <= of.width;
     for (int channel = c0; channel < c1; channel += WIDTH) {
-      for (int k = max(0, rows.count - of.step); k < rows.count; ++k) { ASK_AHEAD(x + rows.source[k], column + REACH, PIXELS * STEP / SPREAD) }
+      for (int k = max(0, rows.count - of.step); k < rows.count; ++k) { ASK_AHEAD(x + rows.source[k], column + REACH, PIXELS / SPREAD) }
       real sum[PIXELS];
       UNROLLED (int i = 0; i < PIXELS; ++i) sum[i] = 0;
       for (int k = 0; k < rows.count; ++k) {
@@ -126,7 +126,7 @@ inline void weight_gradient_row(__global const float* dy, __global const float* 
     const int column = first * STEP - of.left, count = min(PIXELS, columns - first);
     const int inside = column >= 0 && column + REACH <= of.width;
     for (int channel = c0; channel < c1; channel += WIDTH) {
-      for (int k = max(0, rows.count - of.step); k < rows.count; ++k) { ASK_AHEAD(x + rows.source[k], column + REACH, PIXELS * STEP) }
+      for (int k = max(0, rows.count - of.step); k < rows.count; ++k) { ASK_AHEAD(x + rows.source[k], column + REACH, PIXELS) }
       __global const float* slope = dy + first * c + channel;
 #ifdef ASKS
       for (int i = 0; i < PIXELS; ++i) PREFETCH(slope + (PIXELS + i) * c);
