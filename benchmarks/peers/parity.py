@@ -160,7 +160,8 @@ def steps(name, size, batch, optimizer_name, rate, step_program, folder, count=2
     """PyTorch trains; before each step its state goes to Gemel, which gives loss and gradients for it."""
     model = make(name, 10).train()
     optimizer = optimizer_for(optimizer_name, model.parameters(), rate)
-    worst_loss = own_loss = worst_spread = worst_error = 0.0
+    worst_loss = own_loss = worst_spread = 0.0
+    worst = (0.0, "none")  # the largest error over PyTorch's own, and which gradient has it
     beyond = flipped = compared = 0
     for i in range(count):
         x, y = torch.randn(batch, 3, size, size), torch.randint(0, 10, (batch,))
@@ -183,7 +184,7 @@ def steps(name, size, batch, optimizer_name, rate, step_program, folder, count=2
             worst_spread = max(worst_spread, spread)
             if spread > 2:
                 beyond += 1
-                worst_error = max(worst_error, error)
+                worst = max(worst, (error, f"{k} in step {i + 1}"))
         optimizer.zero_grad()
         loss_of(model, x, y).backward()
         optimizer.step()
@@ -191,7 +192,7 @@ def steps(name, size, batch, optimizer_name, rate, step_program, folder, count=2
     report(f"{count} steps of {name} from PyTorch's state, loss (PyTorch's own between layouts {own_loss:.2g})", worst_loss, 1e-5)
     print(f"      {name}: {compared - beyond} of {compared} gradients within twice PyTorch's spread between layouts (worst {worst_spread:.3g}); "
           f"{flipped} ReLU outputs on another side than PyTorch's")
-    report(f"{count} steps of {name}, the {beyond} others' error over PyTorch's own", worst_error, 2.0)
+    report(f"{count} steps of {name}, the {beyond} others' error over PyTorch's own, largest at {worst[1]}", worst[0], 2.0)
 
 
 def train_in_torch(model, x, y, optimizer_name, rate, batch):
