@@ -256,6 +256,8 @@ class ClDevice : public Device {
       throw DeviceError(fmt::format("device: {} threads are asked for, {} runs {}; accepted: 1..{}", threads, profile_.name,
                                     profile_.compute_units, profile_.compute_units));
     if (threads == profile_.compute_units) return;
+    if (device_info<cl_uint>(device_, CL_DEVICE_PARTITION_MAX_SUB_DEVICES) == 0)
+      throw DeviceError(fmt::format("device: {} threads are asked for, {} cannot be divided; accepted: {}", threads, profile_.name, profile_.compute_units));
     context_->part = part_of(device_, threads);
     device_ = context_->part.get();
     profile_.compute_units = threads;

@@ -260,6 +260,8 @@ TEST_F(FullDisk, is_told_of_outputs_too) {
                  "gemel: write: cannot write /dev/full: No space left on device");
   expect_refused({"ops"}, 1, "gemel: write: cannot write standard output: No space left on device",
                  [] { ::dup2(::open("/dev/full", O_WRONLY), STDOUT_FILENO); });
+  expect_refused({"bench", "infer", "--model", "lenet", "--frontend", "graph", "--runs", "1"}, 1, "gemel: write: cannot write standard output",
+                 [] { ::dup2(::open("/dev/full", O_WRONLY), STDOUT_FILENO); });
 }
 
 TEST_F(Resume, an_interrupted_run_goes_on_to_the_same_bits) {

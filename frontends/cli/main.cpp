@@ -61,6 +61,7 @@ int run_and_print(const Command& command, const Arguments& arguments) {
   try {
     const int status = command.run(arguments);
     if (std::fflush(stdout) != 0) fail(errno);
+    if (std::ferror(stdout)) throw DataError("write: cannot write standard output: a part of it is lost");  // a flush before this one failed
     return status;
   } catch (const std::system_error& e) {
     if (std::ferror(stdout)) fail(e.code().value());
