@@ -1,12 +1,36 @@
-"""What the comparing programs share: cases, runs of `gemel bench`, and ratios."""
+"""What the comparing programs share: options, cases, runs of `gemel bench`, and ratios."""
+import argparse
 import json
 import math
 import os
+import re
 import statistics
 import subprocess
 import sys
 
 GEMEL = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "build", "gemel")
+
+
+def count(text):
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is not accepted; accepted: a whole number from 1")
+    return int(text)
+
+
+def case_list(text):
+    for case in text.split(","):
+        if not re.fullmatch(r"\w+:[1-9]\d*:[1-9]\d*x[1-9]\d*x[1-9]\d*", case):
+            raise argparse.ArgumentTypeError(f"'{case}' is not accepted; accepted: MODEL:BATCH:CxHxW, such as resnet18:16:3x224x224")
+    return text
+
+
+def add_options(parser, default_cases, runs_help):
+    parser.add_argument("--cases", type=case_list, default=default_cases, help="MODEL:BATCH:CxHxW, separated by commas")
+    parser.add_argument("--pairs", type=count, default=5)
+    parser.add_argument("--runs", type=count, default=3, help=runs_help)
+    parser.add_argument("--threads", type=count, default=os.cpu_count())
+    parser.add_argument("--gemel", default=GEMEL, help="the program of a build")
+    parser.add_argument("--json", help="write all times to this file")
 
 
 def parsed(work, text):
@@ -17,6 +41,8 @@ def parsed(work, text):
 
 def bench(program, case, frontend, runs, threads, passes="all"):
     """One run of `gemel bench` on one case: its entry of the report."""
+    if not os.access(program, os.X_OK):
+        sys.exit(f"--gemel: {program} is no program; accepted: gemel of a build")
     command = [program, "bench", case["work"], "--model", case["model"], "--batch-size", str(case["batch"]), "--input", case["input"],
                "--frontend", frontend, "--graph-passes", passes, "--runs", str(runs), "--warmup", "2", "--threads", str(threads), "--json", "/dev/stdout"]
     done = subprocess.run(command, capture_output=True, text=True)
