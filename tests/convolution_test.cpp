@@ -1,13 +1,17 @@
 // Convolution where the generated samples are too small to go: several blocks of rows, and long sums.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <random>
+#include <string_view>
 
 #include "engine/base/span.h"
 #include "engine/device_storage.h"
 #include "engine/dispatch.h"
 #include "engine/ops/ops.h"
+#include "engine/reference.h"
 #include "engine/session.h"
 #include "tests/op_harness.h"
 #include "tests/test_device.h"
@@ -128,6 +132,34 @@ TEST(Convolution, winograd_in_several_runs_of_channels_gives_the_direct_result) 
   expect_like_direct(conv2d_def(), {x, w}, padded(), kDense);
   expect_like_direct(conv2d_input_gradient_def(), {f32({1, 34, 35, 136}), f32({3, 3, 40, 136})}, padded(&y.shape), kDense);
   expect_like_direct(conv2d_weight_gradient_def(), {y, x}, padded(&w.shape), kDense);
+}
+
+/// Root of the mean square of the differences, over that of `expected`, in roundings of float32.
+double roundings(const std::vector<double>& got, const std::vector<double>& expected) {
+  double error = 0, size = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    error += (got[i] - expected[i]) * (got[i] - expected[i]);
+    size += expected[i] * expected[i];
+  }
+  return std::sqrt(error / size) * 0x1p24;
+}
+
+// Its transforms enlarge the rounding of what registers sum, so their sums are short; with sums over 64 channels this is 13.4, and gradients
+// over many pixels are further from float64's than they need be.
+TEST(Convolution, winograd_rounds_as_little_as_short_sums_allow) {
+  if (test_device().profile().is_emulator) GTEST_SKIP() << "half a minute on an emulator";
+  const OpDef& op = conv2d_def();
+  const Attributes attributes = padded();
+  const Specs in{f32({1, 32, 32, 256}), f32({3, 3, 256, 32})};
+  const auto reference = Session::reference();
+  Values values;
+  for (const Spec& s : in) values.push_back(reference->tensor(s, std::span<const double>(drawn(s.elements()))));
+  const Value exact = reference->empty(op.infer(in, attributes)[0]);
+  op.reference(HostCall(op, attributes, values, {&exact, 1}));
+  const auto winograd = std::ranges::find(op.variants, std::string_view("winograd"), &Variant::name);
+  ASSERT_NE(winograd, op.variants.end());
+  for (opencl::Device* device : {&test_device(), &narrow_device()})
+    EXPECT_LE(roundings(run_variant(*device, op, *winograd, in, attributes), read(exact)), 12);
 }
 
 }  // namespace
