@@ -38,7 +38,7 @@ TEST_F(Bench, every_model_input_batch_and_front_end_is_a_case) {
   EXPECT_EQ(names, (std::vector<std::string>{"train/lenet/1/3x32x32/eager", "train/lenet/1/3x32x32/graph", "train/lenet/4/3x32x32/eager",
                                              "train/lenet/4/3x32x32/graph"}));
   ASSERT_EQ(table.size(), 5u) << "a head and a line a case";
-  for (const char* key : {"device", "driver", "commit"}) EXPECT_TRUE(all["context"].contains(key)) << key;
+  for (const char* key : {"date", "argv", "device", "driver", "commit"}) EXPECT_TRUE(all["context"].contains(key)) << key;
 }
 
 TEST_F(Bench, a_case_of_recomputed_blocks_says_so_and_plans_less) {
@@ -84,6 +84,14 @@ TEST_F(Bench, a_case_has_the_members_that_scripts_read) {
   const double flops = infer["flops_per_second"].get<double>() * 1e-3 * infer["real_time"].get<double>();
   EXPECT_GT(flops, 2.0 * (784 * 450 + 100 * 2400 + 48000 + 10080 + 840));
   EXPECT_LT(flops, 2.1 * (784 * 450 + 100 * 2400 + 48000 + 10080 + 840));
+}
+
+TEST_F(Bench, no_case_that_fits_is_a_failure_with_its_record) {
+  const Outcome o = run({"bench", "train", "--model", "lenet", "--batch-size", "512,256", "--frontend", "eager", "--memory-limit", "4000000", "--json",
+                         in_folder("b.json")});
+  EXPECT_EQ(o.status, 1);
+  EXPECT_NE(o.err.find("gemel: bench: no case fits into the memory"), std::string::npos) << o.err;
+  EXPECT_EQ(Json::parse(read_text(folder() / "b.json"))["benchmarks"].size(), 2u);
 }
 
 TEST_F(Bench, a_case_that_does_not_fit_is_told_and_the_others_go_on) {

@@ -258,8 +258,9 @@ TEST_F(FullDisk, is_told_of_outputs_too) {
   datasets::write_npy(folder() / "x.npy", f32({2, 3, 32, 32}), std::as_bytes(std::span(pixels)));
   expect_refused({"infer", "--model", "lenet", "--weights", in_folder("w.safetensors"), "--input", in_folder("x.npy"), "--output", "/dev/full"}, 1,
                  "gemel: write: cannot write /dev/full: No space left on device");
-  expect_refused({"ops"}, 1, "gemel: write: cannot write standard output: No space left on device",
-                 [] { ::dup2(::open("/dev/full", O_WRONLY), STDOUT_FILENO); });
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{{"ops"}, {"train", "--help"}, {"--help"}})
+    expect_refused(words, 1, "gemel: write: cannot write standard output: No space left on device",
+                   [] { ::dup2(::open("/dev/full", O_WRONLY), STDOUT_FILENO); });
   expect_refused({"bench", "infer", "--model", "lenet", "--frontend", "graph", "--runs", "1"}, 1, "gemel: write: cannot write standard output",
                  [] { ::dup2(::open("/dev/full", O_WRONLY), STDOUT_FILENO); });
 }
@@ -310,6 +311,7 @@ TEST_F(Resume, an_interrupt_without_a_folder_says_that_nothing_was_saved) {
   ::kill(child, SIGINT);
   const Outcome o = finish(child);
   EXPECT_EQ(o.status, 1);
+  EXPECT_NE(o.err.find("gemel: interrupted: the step under way is finished first"), std::string::npos) << o.err;
   EXPECT_NE(o.err.find(": nothing was saved, there is no --checkpoint-dir"), std::string::npos) << o.err;
 }
 

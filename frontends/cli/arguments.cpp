@@ -1,12 +1,12 @@
 #include "frontends/cli/arguments.h"
 
 #include <fmt/format.h>
+#include <fmt/ostream.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <iostream>
 #include <typeinfo>
 
 #include "engine/base/edit_distance.h"
@@ -65,7 +65,7 @@ po::variables_map parse(const std::string& command, const std::string& about, co
     const int style = (unix_style & ~allow_guessing);
     po::store(po::command_line_parser(arguments).options(all).positional(positional).style(style).run(), values);
     if (values.count("help")) {
-      std::cout << "usage: " << call_of(command) << " [options]\n" << about << "\n\n" << all;
+      fmt::print("usage: {} [options]\n{}\n\n{}", call_of(command), about, fmt::streamed(all));
       throw HelpWanted();
     }
     po::notify(values);

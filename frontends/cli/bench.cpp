@@ -1,6 +1,8 @@
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
@@ -67,7 +69,8 @@ void print(const nlohmann::ordered_json& j, std::size_t width) {
 class BenchReport {
  public:
   BenchReport(RunScope& run, std::string file) : run_(run), file_(std::move(file)) {
-    context_ = {{"library", "gemel"}, {"version", GEMEL_VERSION}, {"commit", commit()}, {"graph_passes", run.options().passes_text}};
+    context_ = {{"date", fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)))}, {"argv", run.argv()}, {"library", "gemel"},
+                {"version", GEMEL_VERSION}, {"commit", commit()}, {"graph_passes", run.options().passes_text}};
   }
   void add(nlohmann::ordered_json line) {
     if (!context_.contains("device")) {
@@ -136,6 +139,8 @@ int bench(const Arguments& arguments) {
     BenchReport report(run, file);
     for (const BenchCase& c : cases) report.add(measured(run, c, warmup, runs, width));
     run.summary()["cases"] = report.lines();
+    if (std::ranges::all_of(report.lines(), [](const auto& line) { return line.contains("error_occurred"); }))
+      throw MemoryError("bench: no case fits into the memory; accepted: a larger --memory-limit, a smaller --batch-size, --input or --model");
   });
 }
 

@@ -55,20 +55,6 @@ void print_usage(std::FILE* to) {
   fmt::print(to, "\n`gemel COMMAND --help` lists a command's options.\n");
 }
 
-/// Runs a command and sees that what it printed has arrived. @throws DataError where it has not
-int run_and_print(const Command& command, const Arguments& arguments) {
-  const auto fail = [](int error) { throw DataError("write: cannot write standard output: " + system_message(error)); };
-  try {
-    const int status = command.run(arguments);
-    if (std::fflush(stdout) != 0) fail(errno);
-    if (std::ferror(stdout)) throw DataError("write: cannot write standard output: a part of it is lost");  // a flush before this one failed
-    return status;
-  } catch (const std::system_error& e) {
-    if (std::ferror(stdout)) fail(e.code().value());
-    throw;
-  }
-}
-
 int run(const std::string& name, const Arguments& rest) {
   if (name == "--help" || name == "-h" || name == "help") {
     print_usage(stdout);
@@ -79,11 +65,28 @@ int run(const std::string& name, const Arguments& rest) {
     return 0;
   }
   for (const Command& c : kCommands)
-    if (name == c.name) return run_and_print(c, rest);
+    if (name == c.name) return c.run(rest);
   std::vector<std::string> names;
   for (const Command& c : kCommands) names.emplace_back(c.name);
   const std::string near = nearest(name, names);
   throw UsageError(fmt::format("command '{}' is unknown{}; `gemel --help` lists them", name, near.empty() ? "" : ", did you mean '" + near + "'?"));
+}
+
+/// Runs what was asked for and sees that what it printed has arrived. @throws DataError where it has not
+int run_and_print(const std::string& name, const Arguments& rest) {
+  const auto fail = [](int error) { throw DataError("write: cannot write standard output: " + system_message(error)); };
+  int status = 0;
+  try {
+    status = run(name, rest);
+  } catch (const HelpWanted&) {
+    // It is printed.
+  } catch (const std::system_error& e) {
+    if (std::ferror(stdout)) fail(e.code().value());
+    throw;
+  }
+  if (std::fflush(stdout) != 0) fail(errno);
+  if (std::ferror(stdout)) throw DataError("write: cannot write standard output: a part of it is lost");  // a flush before this one failed
+  return status;
 }
 
 /// glibc keeps freed blocks for itself, ever larger ones the more of them it has seen: 18 MiB beside resnet50 at batch 1.
@@ -107,9 +110,7 @@ int main(int count, char** values) {
     return 2;
   }
   try {
-    return cli::run(arguments[0], {arguments.begin() + 1, arguments.end()});
-  } catch (const cli::HelpWanted&) {
-    return 0;
+    return cli::run_and_print(arguments[0], {arguments.begin() + 1, arguments.end()});
   } catch (const UsageError& e) {
     cli::print_error(e.what());
     return 2;

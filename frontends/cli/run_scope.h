@@ -39,6 +39,8 @@ class RunScope {
   void check_interrupt();
 
   const CommonOptions& options() const { return options_; }
+  /// The command line: "gemel", "train", ...
+  const std::vector<std::string>& argv() const { return argv_; }
   RunLog& log() { return log_; }
   /// What summary.json says beside status, seconds and device.
   nlohmann::ordered_json& summary() { return summary_; }
