@@ -22,12 +22,15 @@ import subprocess
 import sys
 import tempfile
 
-import numpy as np
-import torch
-import torchvision
+try:
+    import numpy as np
+    import torch
+    import torchvision
 
-import kinks
-import tensors
+    import kinks
+    import tensors
+except ImportError as missing:
+    sys.exit(f"parity: {missing}; `compare train --install FOLDER` puts PyTorch and numpy there, and FOLDER/bin/python runs this")
 
 SIZES = {"lenet": 32, "alexnet": 224, "vgg16": 224, "vgg19": 224, "resnet18": 224, "resnet50": 224, "resnet152": 224,
          "mobilenet_v2": 224, "efficientnet_b4": 380, "inception_v3": 299}
