@@ -117,6 +117,11 @@ TEST(Convolution, depthwise_of_short_rows_and_many_channels_gives_the_direct_res
   expect_depthwise_like_direct(f32({1, 9, 27, 528}), 2);
 }
 
+// Four groups of channels a unit: none has partial sums.
+TEST(Convolution, depthwise_of_enough_channels_for_all_units_gives_the_direct_result) {
+  expect_depthwise_like_direct(f32({2, 9, 7, 512 * test_device().profile().compute_units}), 1);
+}
+
 // 7 396 tiles of 4x4: more than are transformed at a time.
 TEST(Convolution, winograd_in_several_chunks_gives_the_direct_result) {
   const Spec x = f32({1, 344, 343, 16}), w = f32({3, 3, 16, 8}), y = f32({1, 344, 343, 8});

@@ -17,6 +17,7 @@ constexpr std::int64_t kStreamed = 512;         // channels: pixels so long are 
 constexpr std::int64_t kRows = 8, kMostRows = 28;  // of a group: rows at its edges are read by its neighbour too
 constexpr std::int64_t kLeastChannels = 128;  // of a group that has not all: pieces of a pixel that are long enough to be read as streams
 constexpr std::int64_t kGroupsAUnit = 8;      // so that no unit waits long for the last
+constexpr std::int64_t kEqualGroupsAUnit = 4, kLeastOfEqual = 96;  // groups, and their channels, that are enough where all are the same work
 
 std::int64_t width_of(const Geometry& g, const opencl::DeviceProfile& profile) { return g.c % 16 == 0 && profile.has_wide_vectors() ? 16 : 8; }
 
@@ -32,6 +33,11 @@ Shares shares_of(const Geometry& g, const opencl::DeviceProfile& profile) {
   if (d == Direction::weights) {  // channels first: groups of rows each have partial sums, which should be few
     s.channel_groups = std::clamp<std::int64_t>(g.c / kLeastChannels, 1, wanted);
     s.rows = std::max(kRows, ceil_div(g.n * g.p, ceil_div(wanted, s.channel_groups)));
+    const std::int64_t equal = round_up(s.channel_groups, profile.compute_units);
+    if (equal >= kEqualGroupsAUnit * profile.compute_units && g.c / equal >= kLeastOfEqual) {  // then nothing is left to add
+      s.channel_groups = equal;
+      s.rows = g.n * g.p;
+    }
     s.row_groups = ceil_div(g.n * g.p, s.rows);
   } else {
     s.rows = std::min(std::clamp(ceil_div(g.n * image_rows, wanted), kRows, kMostRows), image_rows);
@@ -101,14 +107,16 @@ void product_launch(Launch& l) {
 }
 
 std::int64_t partial_bytes(const Problem& p, const opencl::DeviceProfile& profile) {
-  return shares_of<Direction::weights>(geometry_of<Direction::weights>(p), profile).row_groups * p.outputs[0].bytes();
+  const std::int64_t parts = shares_of<Direction::weights>(geometry_of<Direction::weights>(p), profile).row_groups;
+  return parts > 1 ? parts * p.outputs[0].bytes() : 0;
 }
 
 void weights_launch(Launch& l) {
   const Geometry g = geometry_of<Direction::weights>(l.problem());
   const Shares s = shares_of<Direction::weights>(g, l.profile());
-  run(l, kFile, "depthwise_rows_weight_gradient", range_of(s), arguments_for({l.in(0), l.in(1), l.workspace()}, g, s), options_for<Direction::weights>(l, g));
-  add_parts(l, s.row_groups);
+  const opencl::Region sums = s.row_groups > 1 ? l.workspace() : l.out(0);
+  run(l, kFile, "depthwise_rows_weight_gradient", range_of(s), arguments_for({l.in(0), l.in(1), sums}, g, s), options_for<Direction::weights>(l, g));
+  if (s.row_groups > 1) add_parts(l, s.row_groups);
 }
 
 }  // namespace
