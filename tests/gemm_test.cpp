@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "engine/base/span.h"
@@ -313,6 +314,37 @@ TEST(Gemm, clblast_is_tuned_with_one_set_of_parameters_at_least_and_computes_wit
   if (testing::test_device().profile().is_emulator) GTEST_SKIP() << "it would measure the emulator";
   EXPECT_FALSE(tune_clblast(testing::test_device(), "Copy", 64, 256).empty());
   EXPECT_EQ(check_product(problem(20, 30, 40), clblast_gemm()), "");
+}
+
+/// Root of the mean square of what C = A B differs from its definition, over that of C, in roundings of float32.
+double roundings(const GemmProblem& p, const std::vector<float>& a, const std::vector<float>& b, const std::vector<float>& c) {
+  double error = 0, size = 0;
+  for (std::int64_t i = 0; i < p.m; ++i)
+    for (std::int64_t j = 0; j < p.n; ++j) {
+      double exact = 0;
+      for (std::int64_t l = 0; l < p.k; ++l)
+        exact += static_cast<double>(a[at(i * p.k + l)]) * static_cast<double>(b[at(p.b == Transposed::yes ? j * p.k + l : l * p.n + j)]);
+      const double off = static_cast<double>(c[at(i * p.n + j)]) - exact;
+      error += off * off;
+      size += exact * exact;
+    }
+  return std::sqrt(error / size) * 0x1p24;
+}
+
+// Of a linear layer behind a ReLU, all of A is positive. One sum of all terms is twice as far off, even where each lane has its own.
+TEST(Gemm, long_sums_on_a_cpu_are_sums_of_short_ones) {
+  Device& device = testing::test_device();
+  if (!device.profile().is_cpu() || device.profile().is_emulator) GTEST_SKIP() << "for CPUs";
+  constexpr std::pair<NativeForm, double> most_of[] = {{NativeForm::tiles, 8}, {NativeForm::dots, 5}, {NativeForm::few_rows, 24}};
+  for (const auto& [form, most] : most_of) {
+    const auto p = problem(4, 40, 25088, Transposed::no, b_for(form));
+    auto a = values(p.m * p.k, 1), b = values(p.k * p.n, 2), c = values(p.m * p.n, 3);
+    for (float& v : a) v = std::abs(v);
+    const Operand on_a(device, a), on_b(device, b), on_c(device, c);
+    run_native(device, p, {on_a.region(), on_b.region(), on_c.region(), {}}, form);
+    device.read(on_c.region(), std::as_writable_bytes(std::span(c)));
+    EXPECT_LE(roundings(p, a, b, c), most) << static_cast<int>(form);
+  }
 }
 
 }  // namespace
