@@ -1,4 +1,4 @@
-// GEMM behind one interface, C = alpha op(A) op(B) + beta C, all matrices row-major, with several providers.
+// GEMM behind one interface, C = op(A) op(B), all matrices row-major, with several providers.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -16,8 +16,8 @@ struct GemmProblem {
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
   Transposed a = Transposed::no, b = Transposed::no;
   std::int64_t stride_a = 0, stride_b = 0, stride_c = 0;
-  float alpha = 1, beta = 0;  // beta 0 does not read C
-  Epilogue epilogue = {};     // computed on C [batch, m, n], whose columns are its columns
+  bool adds = false;       // to what C holds, which is not read otherwise
+  Epilogue epilogue = {};  // computed on C [batch, m, n], whose columns are its columns
 };
 
 /// Where the matrices lie, and what a provider asked for as its workspace.

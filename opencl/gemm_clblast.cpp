@@ -59,6 +59,7 @@ std::int64_t workspace_bytes(const GemmProblem& p, const DeviceProfile&) {
 
 void run(Device& device, const GemmProblem& p, const GemmOperands& operands) {
   const auto& [a, b, c, workspace] = operands;
+  const float alpha = 1, beta = p.adds ? 1 : 0;
   const auto lda = lead(p.a, p.m, p.k), ldb = lead(p.b, p.k, p.n), ldc = at(p.n);
   const auto enqueue = [&](const auto& call) {
     device.native([&](void* queue, void** event) {
@@ -68,8 +69,8 @@ void run(Device& device, const GemmProblem& p, const GemmOperands& operands) {
   };
   if (batched(p)) {
     enqueue([&](cl_command_queue* q, cl_event* e) {
-      return clblast::GemmStridedBatched<float>(clblast::Layout::kRowMajor, flag(p.a), flag(p.b), at(p.m), at(p.n), at(p.k), p.alpha,
-                                                memory_of(a), 0, lda, at(p.stride_a), memory_of(b), 0, ldb, at(p.stride_b), p.beta,
+      return clblast::GemmStridedBatched<float>(clblast::Layout::kRowMajor, flag(p.a), flag(p.b), at(p.m), at(p.n), at(p.k), alpha,
+                                                memory_of(a), 0, lda, at(p.stride_a), memory_of(b), 0, ldb, at(p.stride_b), beta,
                                                 memory_of(c), 0, ldc, at(p.stride_c), at(p.batch), q, e);
     });
     return;
@@ -81,8 +82,8 @@ void run(Device& device, const GemmProblem& p, const GemmOperands& operands) {
       require(clblast::GemmTempBufferSize<float>(clblast::Layout::kRowMajor, flag(p.a), flag(p.b), at(p.m), at(p.n), at(p.k),
                                                  in_a, lda, in_b, ldb, in_c, ldc, q, needed));
       const bool fits = needed > 0 && workspace.block && at(workspace.bytes) >= needed;
-      return clblast::Gemm<float>(clblast::Layout::kRowMajor, flag(p.a), flag(p.b), at(p.m), at(p.n), at(p.k), p.alpha,
-                                  memory_of(a), in_a, lda, memory_of(b), in_b, ldb, p.beta, memory_of(c), in_c, ldc, q, e,
+      return clblast::Gemm<float>(clblast::Layout::kRowMajor, flag(p.a), flag(p.b), at(p.m), at(p.n), at(p.k), alpha,
+                                  memory_of(a), in_a, lda, memory_of(b), in_b, ldb, beta, memory_of(c), in_c, ldc, q, e,
                                   fits ? memory_of(workspace) : nullptr);
     });
 }

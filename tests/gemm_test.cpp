@@ -63,8 +63,8 @@ std::string difference(const GemmProblem& p, const std::vector<float>& a, const 
           magnitude += std::abs(x * y);
         }
         const std::int64_t at_c = g * p.stride_c + i * p.n + j;
-        const double old = p.beta == 0 ? 0 : static_cast<double>(p.beta) * static_cast<double>(before[at(at_c)]);
-        const double wanted = p.alpha * sum + old, bound = unit * (std::abs(p.alpha) * magnitude + std::abs(old));
+        const double old = p.adds ? static_cast<double>(before[at(at_c)]) : 0;
+        const double wanted = sum + old, bound = unit * (magnitude + std::abs(old));
         if (!(std::abs(c[at(at_c)] - wanted) <= bound))
           return "m " + std::to_string(p.m) + " n " + std::to_string(p.n) + " k " + std::to_string(p.k) + " batch " + std::to_string(g) +
                  (p.a == Transposed::yes ? " A'" : " A") + (p.b == Transposed::yes ? "B'" : "B") + ": element [" + std::to_string(i) + ", " +
@@ -78,7 +78,7 @@ std::string difference(const GemmProblem& p, const std::vector<float>& a, const 
 std::string check_product(Device& device, const GemmProblem& p, std::int64_t workspace_bytes, const Run& run) {
   const auto a = values(elements(p.m * p.k, p.stride_a, p.batch), 1), b = values(elements(p.k * p.n, p.stride_b, p.batch), 2);
   auto c = values(elements(p.m * p.n, p.stride_c, p.batch), 3);
-  if (p.beta == 0) std::fill(c.begin(), c.end(), std::numeric_limits<float>::quiet_NaN());  // must not be read
+  if (!p.adds) std::fill(c.begin(), c.end(), std::numeric_limits<float>::quiet_NaN());  // must not be read
   c.insert(c.end(), kGuard, kSentinel);
   const auto before = c;
   const Operand on_a(device, a), on_b(device, b), on_c(device, c), workspace(device, ceil_div(workspace_bytes, 4));
@@ -165,8 +165,7 @@ TEST(DeviceGemm, inner_axis_longer_than_a_block_is_summed_whole) {
         for (const Transposed tb : kBoth) {
           for (const std::int64_t m : {5, 29}) {
             auto p = problem(m, 45, k, ta, tb);
-            p.alpha = 0.5f;
-            p.beta = -2;
+            p.adds = m == 5;
             if (takes(form, p, testing::test_device().profile())) {
               ASSERT_EQ(check_product(p, form), "");
             }
@@ -182,21 +181,18 @@ TEST(DeviceGemm, wide_products_pack_both_sides_over_several_groups_and_blocks) {
         for (const Transposed ta : kBoth)
           for (const Transposed tb : kBoth) {
             auto p = problem(m, n, k, ta, tb);
-            p.alpha = -1.5f;
-            p.beta = 0.25f;
+            p.adds = n == 300;
             ASSERT_EQ(check_product(p, NativeForm::tiles), "") << m << " " << n << " " << k;
           }
 }
 
-TEST(DeviceGemm, alpha_and_beta_scale_product_and_old_values) {
+TEST(DeviceGemm, products_are_added_to_what_is_there_where_asked) {
   for (const GemmProvider& provider : gemm_providers())
-    for (const float alpha : {0.f, 1.f, -1.5f})
-      for (const float beta : {0.f, 1.f, 0.25f}) {
-        auto p = problem(37, 50, 21);
-        p.alpha = alpha;
-        p.beta = beta;
-        ASSERT_EQ(check_product(p, provider), "") << provider.name;
-      }
+    for (const bool adds : {false, true}) {
+      auto p = problem(37, 50, 21);
+      p.adds = adds;
+      ASSERT_EQ(check_product(p, provider), "") << provider.name;
+    }
 }
 
 TEST(DeviceGemm, batches_keep_to_their_strides_and_a_stride_of_0_repeats) {
@@ -209,7 +205,7 @@ TEST(DeviceGemm, batches_keep_to_their_strides_and_a_stride_of_0_repeats) {
           p.stride_a = repeated == 1 ? 0 : p.m * p.k;
           p.stride_b = repeated == 2 ? 0 : p.k * p.n;
           p.stride_c = p.m * p.n;
-          p.beta = 1;
+          p.adds = true;
           ASSERT_EQ(check_product(p, provider), "") << provider.name;
         }
 }
@@ -221,7 +217,7 @@ TEST(KernelsGemm, native_forms_read_and_write_only_their_own) {
       for (const Transposed ta : kBoth)
         for (const Transposed tb : kBoth) {
           auto p = problem(m, n, k, ta, tb);
-          p.beta = m == 3 ? 1.f : 0.f;
+          p.adds = m == 3;
           if (takes(form, p, testing::test_device().profile())) {
             ASSERT_EQ(check_product(p, form), "") << static_cast<int>(form);
           }
@@ -261,11 +257,11 @@ TEST(KernelsGemm, native_forms_compute_an_epilogue_once_on_each_element) {
     }
 }
 
-TEST(KernelsGemm, empty_inner_axis_leaves_beta_times_the_old_values) {
+TEST(KernelsGemm, empty_inner_axis_is_a_sum_of_nothing) {
   for (const NativeForm form : kForms)
-    for (const float beta : {0.f, 3.f}) {
+    for (const bool adds : {false, true}) {
       auto p = problem(form == NativeForm::few_rows ? 7 : 14, 40, 0, Transposed::no, b_for(form));
-      p.beta = beta;
+      p.adds = adds;
       if (takes(form, p, testing::test_device().profile())) {
         EXPECT_EQ(check_product(p, form), "");
       }

@@ -22,13 +22,12 @@ constexpr std::int64_t kShortestPart = 1024;          // pixels of a part of the
 constexpr std::int64_t kPartElements = 1 << 15;       // of dw: a larger one has work enough without parts
 constexpr std::int64_t kWorthwhileFlops = 1 << 17;    // below this, one simple kernel is faster than several launches
 
-opencl::GemmProblem gemm_of(Direction d, const Geometry& g, std::int64_t rows, bool accumulate) {
+opencl::GemmProblem gemm_of(Direction d, const Geometry& g, std::int64_t rows) {
   using opencl::Transposed;
   switch (d) {
     case Direction::forward: return {.m = rows, .n = g.k, .k = g.depth()};
     case Direction::input: return {.m = rows, .n = g.depth(), .k = g.k, .b = Transposed::yes};
-    case Direction::weights:
-      return {.m = g.depth(), .n = g.k, .k = rows, .a = Transposed::yes, .beta = accumulate ? 1.0f : 0.0f};
+    case Direction::weights: return {.m = g.depth(), .n = g.k, .k = rows, .a = Transposed::yes};
   }
   throw InternalError("convolution: unknown direction");
 }
@@ -43,7 +42,7 @@ std::int64_t parts_of(Direction d, const Geometry& g, const opencl::DeviceProfil
 }
 
 opencl::GemmProblem gemm_of_parts(const Geometry& g, std::int64_t parts) {
-  opencl::GemmProblem problem = gemm_of(Direction::weights, g, g.pixels() / parts, false);
+  opencl::GemmProblem problem = gemm_of(Direction::weights, g, g.pixels() / parts);
   problem.batch = parts;
   problem.stride_a = problem.k * g.c, problem.stride_b = problem.k * g.k, problem.stride_c = g.c * g.k;
   return problem;
@@ -76,10 +75,8 @@ Plan plan_of(Direction d, const Geometry& g, const opencl::DeviceProfile& profil
   std::int64_t gemm_bytes = 0;
   for (std::int64_t block : {std::min(rows, g.pixels()), g.pixels() % rows}) {
     if (block == 0) continue;
-    for (bool accumulate : {false, true}) {
-      const opencl::GemmProblem problem = gemm_of(d, g, block, accumulate);
-      gemm_bytes = std::max(gemm_bytes, opencl::choose_gemm(problem, profile).workspace_bytes(problem, profile));
-    }
+    const opencl::GemmProblem problem = gemm_of(d, g, block);
+    gemm_bytes = std::max(gemm_bytes, opencl::choose_gemm(problem, profile).workspace_bytes(problem, profile));
   }
   plan.workspace_bytes = plan.first_bytes + gemm_bytes;
   return plan;
@@ -90,7 +87,7 @@ template <Direction d>
 const char* declines_epilogue(const Problem& p, const Geometry& g, const opencl::DeviceProfile& profile) {
   if (!p.op.epilogue) return nullptr;
   if (d == Direction::input && !g.is_matrix_product()) return "its images are added up from products";
-  const opencl::GemmProblem product = gemm_of(d, g, std::min(plan_of(d, g, profile).rows, g.pixels()), false);
+  const opencl::GemmProblem product = gemm_of(d, g, std::min(plan_of(d, g, profile).rows, g.pixels()));
   opencl::GemmProblem fused = product;
   fused.epilogue = {p.op.epilogue->text};
   return opencl::choose_gemm(product, profile).name == opencl::choose_gemm(fused, profile).name ? nullptr
@@ -168,7 +165,8 @@ void run_block(const Launch& l, const Geometry& g, const Plan& plan, const Block
       is_product ? part(x, b.begin * g.c, b.rows * g.c) : part(l.workspace(), 0, b.rows * g.depth());
   const opencl::Region scratch = scratch_of(l, plan);
   const auto epilogue = l.epilogue_arguments(b.begin * (d == Direction::forward ? g.k : g.c));
-  opencl::GemmProblem problem = gemm_of(d, g, b.rows, b.begin > 0);
+  opencl::GemmProblem problem = gemm_of(d, g, b.rows);
+  problem.adds = d == Direction::weights && b.begin > 0;
   problem.epilogue = {l.epilogue_text(), epilogue};
   const opencl::GemmProvider& gemm = opencl::choose_gemm(problem, l.profile());
   if (d != Direction::input && !is_product) im2col(l, g, x, columns, b);

@@ -1,4 +1,4 @@
-// The forms of GEMM that pack nothing: C = alpha op(A) op(B) + beta C, C [m, n] row-major.
+// The forms of GEMM that pack nothing: C = op(A) op(B), or C += op(A) op(B) where it adds; C [m, n] row-major.
 // gemm_dots: few rows of A [m, k] by rows of B [n, k], vectors along k, one work-item a group; for CPUs.
 // gemm_few_rows: at most 8 rows by B [k, n], which is read once, as it lies; one work-item a group; for CPUs.
 // gemm_columns: any layout, one work-item a column; for devices whose lanes are work-items.
@@ -29,7 +29,7 @@ inline float sum_of(real v) {
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void gemm_dots(__global const float* restrict a_of_batch, __global const float* restrict b_of_batch,
                __global float* restrict c_of_batch, const long m, const long n, const long k, const long stride_a,
-               const long stride_b, const long stride_c, const float alpha, const float beta EPILOGUE_PARAMETERS) {
+               const long stride_b, const long stride_c, const int adds EPILOGUE_PARAMETERS) {
   const long batch = get_group_id(2), row = get_group_id(0) * ROWS, column = get_group_id(1) * COLUMNS;
   __global const float* a[ROWS];
   __global const float* b[COLUMNS];
@@ -60,7 +60,7 @@ void gemm_dots(__global const float* restrict a_of_batch, __global const float* 
       float value = sum_of(totals[i][j]);
       for (long rest = at; rest < k; ++rest) value = fma(a[i][rest], b[j][rest], value);
       __global float* to = c_of_batch + batch * stride_c + (row + i) * n + column + j;
-      *to = alpha * value + (beta != 0 ? beta * *to : 0);
+      *to = adds ? value + *to : value;
     }
   FINISH(c_of_batch, batch * stride_c + row * n + column, n, min((long)ROWS, m - row), column, min((long)COLUMNS, n - column))
 }
@@ -80,8 +80,8 @@ void gemm_turn(__global const float* restrict a, __global float* restrict to, co
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void gemm_few_rows(__global const float* restrict a_of_batch, __global const float* restrict b_of_batch,
                    __global float* restrict c_of_batch, const long n, const long k, const long a_row, const long a_step,
-                   const long columns, const long stride_a, const long stride_b, const long stride_c, const float alpha,
-                   const float beta EPILOGUE_PARAMETERS) {
+                   const long columns, const long stride_a, const long stride_b, const long stride_c,
+                   const int adds EPILOGUE_PARAMETERS) {
   const long column = get_group_id(0) * columns, batch = get_group_id(1);
   const int used = (int)min(columns, n - column), whole = used / 16 * 16;
   __global const float* a = a_of_batch + batch * stride_a;
@@ -117,7 +117,7 @@ void gemm_few_rows(__global const float* restrict a_of_batch, __global const flo
     }
   __global float* to = c_of_batch + batch * stride_c + column;
   for (int r = 0; r < ROWS; ++r)
-    for (int j = 0; j < used; ++j) to[r * n + j] = alpha * sums[r * ROOM + j] + (beta != 0 ? beta * to[r * n + j] : 0);
+    for (int j = 0; j < used; ++j) to[r * n + j] = adds ? sums[r * ROOM + j] + to[r * n + j] : sums[r * ROOM + j];
   FINISH(c_of_batch, batch * stride_c + column, n, ROWS, column, used)
 }
 #endif
@@ -127,7 +127,7 @@ void gemm_few_rows(__global const float* restrict a_of_batch, __global const flo
 __kernel void gemm_columns(__global const float* restrict a_of_batch, __global const float* restrict b_of_batch,
                            __global float* restrict c_of_batch, const long m, const long n, const long k, const long batches, const long a_row,
                            const long a_step, const long b_column, const long b_step, const long stride_a,
-                           const long stride_b, const long stride_c, const float alpha, const float beta EPILOGUE_PARAMETERS) {
+                           const long stride_b, const long stride_c, const int adds EPILOGUE_PARAMETERS) {
   const long column = get_global_id(0);
   if (column >= n) return;
   for (long batch = get_global_id(2); batch < batches; batch += get_global_size(2))
@@ -146,7 +146,7 @@ __kernel void gemm_columns(__global const float* restrict a_of_batch, __global c
       }
       for (int r = 0; r < 8 && row + r < m; ++r) {
         const long i = batch * stride_c + (row + r) * n + column;
-        const float value = alpha * sums[r] + (beta != 0 ? beta * c_of_batch[i] : 0);
+        const float value = adds ? sums[r] + c_of_batch[i] : sums[r];
         c_of_batch[i] = EPILOGUE(value, i, column);
       }
     }
