@@ -1,4 +1,4 @@
-// GEMM behind one interface, C = op(A) op(B), all matrices row-major, with several providers.
+// GEMM behind one interface, C = op(A) op(B) or C += op(A) op(B), all matrices row-major, with several providers.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -16,7 +16,7 @@ struct GemmProblem {
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
   Transposed a = Transposed::no, b = Transposed::no;
   std::int64_t stride_a = 0, stride_b = 0, stride_c = 0;
-  bool adds = false;       // to what C holds, which is not read otherwise
+  bool accumulate = false;  // C += op(A) op(B); otherwise C is not read
   Epilogue epilogue = {};  // computed on C [batch, m, n], whose columns are its columns
 };
 

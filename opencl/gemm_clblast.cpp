@@ -59,7 +59,7 @@ std::int64_t workspace_bytes(const GemmProblem& p, const DeviceProfile&) {
 
 void run(Device& device, const GemmProblem& p, const GemmOperands& operands) {
   const auto& [a, b, c, workspace] = operands;
-  const float alpha = 1, beta = p.adds ? 1 : 0;
+  const float alpha = 1, beta = p.accumulate ? 1 : 0;
   const auto lda = lead(p.a, p.m, p.k), ldb = lead(p.b, p.k, p.n), ldc = at(p.n);
   const auto enqueue = [&](const auto& call) {
     device.native([&](void* queue, void** event) {

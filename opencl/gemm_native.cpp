@@ -100,7 +100,7 @@ void run_tiles(Device& device, const GemmProblem& p, const GemmOperands& o) {
   device.run(device.kernel("gemm.cl", "gemm_tiles", options, p.epilogue.text),
              range3({ceil_div(p.m, t.row_tiles * t.rows), ceil_div(p.n, t.column_tiles * t.columns), p.batch}, {1, 1, 1}),
              {o.a, o.b, o.c, p.m, p.n, p.k, ta ? p.m : p.k, tb ? p.k : p.n, t.row_tiles, t.column_tiles, t.k_block, p.stride_a, p.stride_b,
-              p.stride_c, std::int32_t{p.adds}},
+              p.stride_c, std::int32_t{p.accumulate}},
              p.epilogue.arguments);
 }
 
@@ -122,7 +122,8 @@ void run_dots(Device& device, const GemmProblem& p, const GemmOperands& o) {
                {o.a, o.workspace, p.m, p.k, p.stride_a});
   device.run(device.kernel("gemm_plain.cl", "gemm_dots", options, p.epilogue.text),
              range3({ceil_div(p.m, rows), ceil_div(p.n, columns), p.batch}, {1, 1, 1}),
-             {turns(p) ? o.workspace : o.a, o.b, o.c, p.m, p.n, p.k, turns(p) && p.stride_a ? p.m * p.k : p.stride_a, p.stride_b, p.stride_c, std::int32_t{p.adds}},
+             {turns(p) ? o.workspace : o.a, o.b, o.c, p.m, p.n, p.k, turns(p) && p.stride_a ? p.m * p.k : p.stride_a, p.stride_b, p.stride_c,
+              std::int32_t{p.accumulate}},
              p.epilogue.arguments);
 }
 
@@ -134,7 +135,7 @@ void run_few_rows(Device& device, const GemmProblem& p, const GemmOperands& o) {
   const bool ta = p.a == Transposed::yes;
   device.run(device.kernel("gemm_plain.cl", "gemm_few_rows", fmt::format("-DROWS={} -DCHUNK={}", p.m, chunk), p.epilogue.text),
              range2({ceil_div(p.n, columns), p.batch}, {1, 1}),
-             {o.a, o.b, o.c, p.n, p.k, ta ? one : p.k, ta ? p.m : one, columns, p.stride_a, p.stride_b, p.stride_c, std::int32_t{p.adds}},
+             {o.a, o.b, o.c, p.n, p.k, ta ? one : p.k, ta ? p.m : one, columns, p.stride_a, p.stride_b, p.stride_c, std::int32_t{p.accumulate}},
              p.epilogue.arguments);
 }
 
@@ -145,7 +146,7 @@ void run_columns(Device& device, const GemmProblem& p, const GemmOperands& o) {
   device.run(device.kernel("gemm_plain.cl", "gemm_columns", "", p.epilogue.text),
              range3({round_up(p.n, kGroup), std::min(ceil_div(p.m, 8), kMostGroups), std::min(p.batch, kMostGroups)}, {kGroup, 1, 1}),
              {o.a, o.b, o.c, p.m, p.n, p.k, p.batch, ta ? one : p.k, ta ? p.m : one, tb ? p.k : one, tb ? one : p.n, p.stride_a, p.stride_b, p.stride_c,
-              std::int32_t{p.adds}},
+              std::int32_t{p.accumulate}},
              p.epilogue.arguments);
 }
 

@@ -117,9 +117,19 @@ TEST(Convolution, depthwise_of_short_rows_and_many_channels_gives_the_direct_res
   expect_depthwise_like_direct(f32({1, 9, 27, 528}), 2);
 }
 
-// Four groups of channels a unit: none has partial sums.
+// Four groups of channels a unit: the weight gradient of none has partial sums.
 TEST(Convolution, depthwise_of_enough_channels_for_all_units_gives_the_direct_result) {
-  expect_depthwise_like_direct(f32({2, 9, 7, 512 * test_device().profile().compute_units}), 1);
+  const opencl::DeviceProfile& profile = test_device().profile();
+  if (profile.compute_units > 16) GTEST_SKIP() << "it would take more than 8192 channels";
+  const std::int64_t channels = 512 * profile.compute_units;
+  const Spec x = f32({2, 9, 7, channels}), w = f32({5, 5, 1, channels});
+  expect_depthwise_like_direct(x, 1);
+  const OpDef& op = conv2d_weight_gradient_def();
+  const Attributes a{{"stride", Axes{1, 1}}, {"padding", Axes{2, 2}}, {"dilation", Axes{1, 1}}, {"groups", channels}, {"shape", w.shape}};
+  const Specs in{x, x}, out{w};
+  const auto rows = std::ranges::find(op.variants, std::string_view("depthwise_rows"), &Variant::name);
+  ASSERT_NE(rows, op.variants.end());
+  EXPECT_EQ(rows->workspace_bytes({op, a, in, out}, profile), 0);
 }
 
 // 7 396 tiles of 4x4: more than are transformed at a time.
@@ -139,18 +149,7 @@ TEST(Convolution, winograd_in_several_runs_of_channels_gives_the_direct_result) 
   expect_like_direct(conv2d_weight_gradient_def(), {y, x}, padded(&w.shape), kDense);
 }
 
-/// Root of the mean square of the differences, over that of `expected`, in roundings of float32.
-double roundings(const std::vector<double>& got, const std::vector<double>& expected) {
-  double error = 0, size = 0;
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    error += (got[i] - expected[i]) * (got[i] - expected[i]);
-    size += expected[i] * expected[i];
-  }
-  return std::sqrt(error / size) * 0x1p24;
-}
-
-// Its transforms enlarge the rounding of what registers sum, so their sums are short; with sums over 64 channels this is 13.4, and gradients
-// over many pixels are further from float64's than they need be.
+// Its transforms enlarge the rounding of what registers sum, so their sums are short; with sums over 32 channels this is 11.0, over 64 it was 13.4.
 TEST(Convolution, winograd_rounds_as_little_as_short_sums_allow) {
   if (test_device().profile().is_emulator) GTEST_SKIP() << "half a minute on an emulator";
   const OpDef& op = conv2d_def();
@@ -163,8 +162,10 @@ TEST(Convolution, winograd_rounds_as_little_as_short_sums_allow) {
   op.reference(HostCall(op, attributes, values, {&exact, 1}));
   const auto winograd = std::ranges::find(op.variants, std::string_view("winograd"), &Variant::name);
   ASSERT_NE(winograd, op.variants.end());
-  for (opencl::Device* device : {&test_device(), &narrow_device()})
+  for (opencl::Device* device : {&test_device(), &narrow_device()}) {
+    if (winograd->declines({op, attributes, in, op.infer(in, attributes)}, device->profile())) continue;
     EXPECT_LE(roundings(run_variant(*device, op, *winograd, in, attributes), read(exact)), 12);
+  }
 }
 
 }  // namespace

@@ -152,4 +152,14 @@ double relative_error(const std::vector<double>& got, const std::vector<double>&
   return worst / largest;
 }
 
+double roundings(const std::vector<double>& got, const std::vector<double>& expected) {
+  if (got.size() != expected.size()) return INFINITY;
+  double error = 0, size = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    error += (got[i] - expected[i]) * (got[i] - expected[i]);
+    size += expected[i] * expected[i];
+  }
+  return std::sqrt(error / size) * 0x1p24;
+}
+
 }  // namespace gemel::testing

@@ -43,4 +43,7 @@ Numbers hessian_vector(Session& session, const OpDef& op, const Sample& sample, 
 /// Largest difference over the largest magnitude of `expected` (at least `floor`).
 double relative_error(const std::vector<double>& got, const std::vector<double>& expected, double floor = 1e-3);
 
+/// Root of the mean square of the differences, over that of `expected`, in roundings of float32 (2^-24).
+double roundings(const std::vector<double>& got, const std::vector<double>& expected);
+
 }  // namespace gemel::testing

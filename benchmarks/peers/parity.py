@@ -26,11 +26,11 @@ try:
     import numpy as np
     import torch
     import torchvision
-
-    import kinks
-    import tensors
 except ImportError as missing:
-    sys.exit(f"parity: {missing}; `compare train --install FOLDER` puts PyTorch and numpy there, and FOLDER/bin/python runs this")
+    sys.exit(f"parity: {missing}; run it with a Python that has them: `python3 -m venv FOLDER`, `FOLDER/bin/pip install torch torchvision numpy`")
+
+import kinks
+import tensors
 
 SIZES = {"lenet": 32, "alexnet": 224, "vgg16": 224, "vgg19": 224, "resnet18": 224, "resnet50": 224, "resnet152": 224,
          "mobilenet_v2": 224, "efficientnet_b4": 380, "inception_v3": 299}

@@ -17,7 +17,7 @@ constexpr std::int64_t kStreamed = 512;         // channels: pixels so long are 
 constexpr std::int64_t kRows = 8, kMostRows = 28;  // of a group: rows at its edges are read by its neighbour too
 constexpr std::int64_t kLeastChannels = 128;  // of a group that has not all: pieces of a pixel that are long enough to be read as streams
 constexpr std::int64_t kGroupsAUnit = 8;      // so that no unit waits long for the last
-constexpr std::int64_t kEqualGroupsAUnit = 4, kLeastOfEqual = 96;  // groups, and their channels, that are enough where all are the same work
+constexpr std::int64_t kEqualGroupsAUnit = 4, kLeastOfEqual = 96;  // groups, and their channels, that are enough where each unit has as many
 
 std::int64_t width_of(const Geometry& g, const opencl::DeviceProfile& profile) { return g.c % 16 == 0 && profile.has_wide_vectors() ? 16 : 8; }
 
@@ -33,10 +33,10 @@ Shares shares_of(const Geometry& g, const opencl::DeviceProfile& profile) {
   if (d == Direction::weights) {  // channels first: groups of rows each have partial sums, which should be few
     s.channel_groups = std::clamp<std::int64_t>(g.c / kLeastChannels, 1, wanted);
     s.rows = std::max(kRows, ceil_div(g.n * g.p, ceil_div(wanted, s.channel_groups)));
-    const std::int64_t equal = round_up(s.channel_groups, profile.compute_units);
-    if (equal >= kEqualGroupsAUnit * profile.compute_units && g.c / equal >= kLeastOfEqual) {  // then nothing is left to add
+    const std::int64_t equal = round_up(s.channel_groups, profile.compute_units), own = ceil_div(blocks, equal) * width;
+    if (equal >= kEqualGroupsAUnit * profile.compute_units && own >= kLeastOfEqual && ceil_div(g.c, own) == equal) {
       s.channel_groups = equal;
-      s.rows = g.n * g.p;
+      s.rows = g.n * g.p;  // then nothing is left to add
     }
     s.row_groups = ceil_div(g.n * g.p, s.rows);
   } else {

@@ -166,7 +166,7 @@ void run_block(const Launch& l, const Geometry& g, const Plan& plan, const Block
   const opencl::Region scratch = scratch_of(l, plan);
   const auto epilogue = l.epilogue_arguments(b.begin * (d == Direction::forward ? g.k : g.c));
   opencl::GemmProblem problem = gemm_of(d, g, b.rows);
-  problem.adds = d == Direction::weights && b.begin > 0;
+  problem.accumulate = d == Direction::weights && b.begin > 0;
   problem.epilogue = {l.epilogue_text(), epilogue};
   const opencl::GemmProvider& gemm = opencl::choose_gemm(problem, l.profile());
   if (d != Direction::input && !is_product) im2col(l, g, x, columns, b);

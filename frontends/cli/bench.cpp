@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <ranges>
 
 #include "engine/base/error.h"
 #include "engine/base/file.h"
@@ -139,8 +140,12 @@ int bench(const Arguments& arguments) {
     BenchReport report(run, file);
     for (const BenchCase& c : cases) report.add(measured(run, c, warmup, runs, width));
     run.summary()["cases"] = report.lines();
-    if (std::ranges::all_of(report.lines(), [](const auto& line) { return line.contains("error_occurred"); }))
-      throw MemoryError("bench: no case fits into the memory; accepted: a larger --memory-limit, a smaller --batch-size, --input or --model");
+    if (std::ranges::all_of(report.lines(), [](const auto& line) { return line.contains("error_occurred"); })) {
+      const auto needed = [](const auto& line) { return line["bytes_needed"].template get<std::int64_t>(); };
+      throw MemoryError(fmt::format("bench: no case fits: {} bytes may be held, the smallest needs about {}; accepted: a larger --memory-limit, a smaller "
+                                    "--batch-size, --input or --model",
+                                    run.device().memory().statistics().limit, std::ranges::min(report.lines() | std::views::transform(needed))));
+    }
   });
 }
 

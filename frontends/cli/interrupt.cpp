@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 
 namespace gemel::cli {
@@ -10,12 +11,17 @@ namespace {
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 volatile std::sig_atomic_t noted = 0;  // a signal handler can reach nothing else
 
-constexpr char kAnswer[] = "\ngemel: interrupted: the step under way is finished first, and the kernels of a first step take a while; again ends it at once\n";
+constexpr char kAnswer[] = "\ngemel: interrupted: the step under way is finished first (compiling the kernels of a first one takes a while); again ends it at once\n";
 
 void note(int signal) {
+  const int error = errno;
+  if (noted) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
   noted = 1;
-  std::signal(signal, SIG_DFL);
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kAnswer, sizeof kAnswer - 1);  // an answer that nobody hears changes nothing
+  errno = error;
 }
 
 }  // namespace

@@ -3,21 +3,19 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <new>
 #include <string_view>
-#include <system_error>
 
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
 
 #include "engine/base/error.h"
-#include "engine/base/file.h"
 #include "frontends/cli/arguments.h"
 #include "frontends/cli/command.h"
+#include "frontends/cli/run_and_print.h"
 
 namespace gemel::cli {
 namespace {
@@ -72,23 +70,6 @@ int run(const std::string& name, const Arguments& rest) {
   throw UsageError(fmt::format("command '{}' is unknown{}; `gemel --help` lists them", name, near.empty() ? "" : ", did you mean '" + near + "'?"));
 }
 
-/// Runs what was asked for and sees that what it printed has arrived. @throws DataError where it has not
-int run_and_print(const std::string& name, const Arguments& rest) {
-  const auto fail = [](int error) { throw DataError("write: cannot write standard output: " + system_message(error)); };
-  int status = 0;
-  try {
-    status = run(name, rest);
-  } catch (const HelpWanted&) {
-    // It is printed.
-  } catch (const std::system_error& e) {
-    if (std::ferror(stdout)) fail(e.code().value());
-    throw;
-  }
-  if (std::fflush(stdout) != 0) fail(errno);
-  if (std::ferror(stdout)) throw DataError("write: cannot write standard output: a part of it is lost");  // a flush before this one failed
-  return status;
-}
-
 /// glibc keeps freed blocks for itself, ever larger ones the more of them it has seen: 18 MiB beside resnet50 at batch 1.
 void give_back_large_blocks() {
 #ifdef __GLIBC__
@@ -110,7 +91,7 @@ int main(int count, char** values) {
     return 2;
   }
   try {
-    return cli::run_and_print(arguments[0], {arguments.begin() + 1, arguments.end()});
+    return cli::run_and_print([&] { return cli::run(arguments[0], {arguments.begin() + 1, arguments.end()}); });
   } catch (const UsageError& e) {
     cli::print_error(e.what());
     return 2;

@@ -1,4 +1,4 @@
-// GEMM: C = op(A) op(B), or C += op(A) op(B) where it adds; C [m, n] row-major, shaped for CPUs.
+// GEMM: C = op(A) op(B), or C += op(A) op(B) with accumulate; C [m, n] row-major, shaped for CPUs.
 // Mapping: one work-item a group. A group computes `row_tiles` x `column_tiles` tiles of MR x NR, whose accumulators stay
 // in vector registers while k runs through a block: a slice of B [K_BLOCK, NR] and the group's block of A stay
 // in the second cache. Each group packs for itself, so that what it packs never leaves its caches.
@@ -89,23 +89,23 @@
   ROWS(UPDATE) \
   a += A_STEP; \
   b += B_STEP;
-#define STORE_ROW(r) store(to + r * n, adds, lo##r); store(to + r * n + WIDTH, adds, hi##r);
+#define STORE_ROW(r) store(to + r * n, accumulate, lo##r); store(to + r * n + WIDTH, accumulate, hi##r);
 #define SPILL_ROW(r) STORE(lo##r, values + r * NR); STORE(hi##r, values + r * NR + WIDTH);
 
-inline void store(__global float* to, int adds, real sum) { STORE(adds ? sum + LOAD(to) : sum, to); }
+inline void store(__global float* to, int accumulate, real sum) { STORE(accumulate ? sum + LOAD(to) : sum, to); }
 
 /// Rows [skip, MR) of the columns [begin, end) of a tile.
-inline void store_part(__global float* to, long n, int skip, int begin, int end, int adds, const float* values) {
+inline void store_part(__global float* to, long n, int skip, int begin, int end, int accumulate, const float* values) {
   for (int r = skip; r < MR; ++r)
-    for (int j = begin; j < end; ++j) to[r * n + j] = adds ? values[r * NR + j] + to[r * n + j] : values[r * NR + j];
+    for (int j = begin; j < end; ++j) to[r * n + j] = accumulate ? values[r * NR + j] + to[r * n + j] : values[r * NR + j];
 }
 
 /// Computes a tile from where its first row and column read, and stores it at `to`, but for rows [0, skip) and columns outside
 /// [begin, end), which belong to a neighbour that this tile was moved over.
-/// @param length  steps of this block of k  @param adds  to what is there
+/// @param length  steps of this block of k  @param accumulate  adds to what is there
 /// @param next_a, next_b  where the next tile's will read, which is asked for meanwhile; 0: nowhere
 OUT_OF_LINE void tile(A_POINTER a, long lda, B_POINTER b, long ldb, int length, __global const float* next_a, __global const float* next_b,
-                      __global float* to, long n, int skip, int begin, int end, int adds) {
+                      __global float* to, long n, int skip, int begin, int end, int accumulate) {
   ROWS(DECLARE)
   int i = 0;
 #ifndef EMULATOR
@@ -125,7 +125,7 @@ OUT_OF_LINE void tile(A_POINTER a, long lda, B_POINTER b, long ldb, int length, 
   }
   float values[MR * NR];
   ROWS(SPILL_ROW)
-  store_part(to, n, skip, begin, end, adds, values);
+  store_part(to, n, skip, begin, end, accumulate, values);
 }
 
 /// `rows` rows of `length` elements, `step` apart, as columns [length][to_step]; of WIDTH columns those beyond `rows` become 0.
@@ -184,7 +184,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void gemm_tiles(__global const float* restrict a_of_batch, __global const float* restrict b_of_batch,
                 __global float* restrict c_of_batch, const long m, const long n, const long k, const long lda, const long ldb,
                 const long row_tiles, const long column_tiles, const long k_block, const long stride_a, const long stride_b,
-                const long stride_c, const int adds EPILOGUE_PARAMETERS) {
+                const long stride_c, const int accumulate EPILOGUE_PARAMETERS) {
   const long batch = get_group_id(2);
   const long row_begin = get_group_id(0) * row_tiles * MR, row_end = min(row_begin + row_tiles * MR, m);
   const long column_begin = get_group_id(1) * column_tiles * NR, column_end = min(column_begin + column_tiles * NR, n);
@@ -198,7 +198,7 @@ void gemm_tiles(__global const float* restrict a_of_batch, __global const float*
   float b_slice[K_BLOCK * NR] ALIGNED;
 #endif
   long k0 = 0;
-  do {  // once also for k = 0: C = 0
+  do {  // once also for k = 0: a sum of nothing
     const int length = (int)min(k_block, k - k0);
 #ifdef PACK_A
     pack_a(A_TILE(0, k0), lda, row_begin, row_end, m, length, a_block);
@@ -225,7 +225,7 @@ void gemm_tiles(__global const float* restrict a_of_batch, __global const float*
 #endif
         const int ask_a = ASKS_FOR_A && column == column_begin, ask_b = ASKS_FOR_B && row + MR >= row_end && column + NR < column_end;
         tile(a, lda, b, ldb, length, ask_a ? A_TILE(min(moved_row + MR, m - MR), k0) : 0, ask_b ? B_TILE(min(column + NR, n - NR), k0) : 0,
-             c_all + moved_row * n + moved_column, n, (int)(row - moved_row), begin, end, adds || k0 > 0);
+             c_all + moved_row * n + moved_column, n, (int)(row - moved_row), begin, end, accumulate || k0 > 0);
       }
     }
     k0 += k_block;

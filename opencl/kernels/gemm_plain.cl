@@ -1,4 +1,4 @@
-// The forms of GEMM that pack nothing: C = op(A) op(B), or C += op(A) op(B) where it adds; C [m, n] row-major.
+// The forms of GEMM that pack nothing: C = op(A) op(B), or C += op(A) op(B) with accumulate; C [m, n] row-major.
 // gemm_dots: few rows of A [m, k] by rows of B [n, k], vectors along k, one work-item a group; for CPUs.
 // gemm_few_rows: at most 8 rows by B [k, n], which is read once, as it lies; one work-item a group; for CPUs.
 // gemm_columns: any layout, one work-item a column; for devices whose lanes are work-items.
@@ -9,7 +9,7 @@
 #include "prefetch.clh"
 #include "vectors.clh"
 
-#define RUN 64  // terms that a lane sums at a time: one sum of 1 568, of a row of 25 088 inputs, has four times the rounding error
+#define SUMMED 64  // terms that a lane sums at a time: one sum of 1 568, of 25 088 inputs in 16 lanes, has four times the rounding error
 #define AHEAD 96  // floats that each stream of B is asked for before they are read: memory delivers more than it does by itself
 
 #ifdef COLUMNS
@@ -29,7 +29,7 @@ inline float sum_of(real v) {
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void gemm_dots(__global const float* restrict a_of_batch, __global const float* restrict b_of_batch,
                __global float* restrict c_of_batch, const long m, const long n, const long k, const long stride_a,
-               const long stride_b, const long stride_c, const int adds EPILOGUE_PARAMETERS) {
+               const long stride_b, const long stride_c, const int accumulate EPILOGUE_PARAMETERS) {
   const long batch = get_group_id(2), row = get_group_id(0) * ROWS, column = get_group_id(1) * COLUMNS;
   __global const float* a[ROWS];
   __global const float* b[COLUMNS];
@@ -41,7 +41,7 @@ void gemm_dots(__global const float* restrict a_of_batch, __global const float* 
     for (int j = 0; j < COLUMNS; ++j) totals[i][j] = 0;
   long at = 0;
   while (at + WIDTH <= k) {
-    const long end = min(at + RUN * WIDTH, k - k % WIDTH);
+    const long end = min(at + SUMMED * WIDTH, k - k % WIDTH);
     real sums[ROWS][COLUMNS];
     for (int i = 0; i < ROWS; ++i)
       for (int j = 0; j < COLUMNS; ++j) sums[i][j] = 0;
@@ -60,7 +60,7 @@ void gemm_dots(__global const float* restrict a_of_batch, __global const float* 
       float value = sum_of(totals[i][j]);
       for (long rest = at; rest < k; ++rest) value = fma(a[i][rest], b[j][rest], value);
       __global float* to = c_of_batch + batch * stride_c + (row + i) * n + column + j;
-      *to = adds ? value + *to : value;
+      *to = accumulate ? value + *to : value;
     }
   FINISH(c_of_batch, batch * stride_c + row * n + column, n, min((long)ROWS, m - row), column, min((long)COLUMNS, n - column))
 }
@@ -81,7 +81,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void gemm_few_rows(__global const float* restrict a_of_batch, __global const float* restrict b_of_batch,
                    __global float* restrict c_of_batch, const long n, const long k, const long a_row, const long a_step,
                    const long columns, const long stride_a, const long stride_b, const long stride_c,
-                   const int adds EPILOGUE_PARAMETERS) {
+                   const int accumulate EPILOGUE_PARAMETERS) {
   const long column = get_group_id(0) * columns, batch = get_group_id(1);
   const int used = (int)min(columns, n - column), whole = used / 16 * 16;
   __global const float* a = a_of_batch + batch * stride_a;
@@ -107,8 +107,11 @@ void gemm_few_rows(__global const float* restrict a_of_batch, __global const flo
       }
     }
     for (int j = whole; j < used; ++j)
-      for (int r = 0; r < ROWS; ++r)
-        for (int t = 0; t < T; ++t) sums[r * ROOM + j] = fma(x[r * T + t], b[t * n + j], sums[r * ROOM + j]);
+      for (int r = 0; r < ROWS; ++r) {
+        float sum = 0;
+        for (int t = 0; t < T; ++t) sum = fma(x[r * T + t], b[t * n + j], sum);
+        sums[r * ROOM + j] += sum;
+      }
   }
   for (; i < k; ++i, b += n)
     for (int r = 0; r < ROWS; ++r) {
@@ -117,7 +120,7 @@ void gemm_few_rows(__global const float* restrict a_of_batch, __global const flo
     }
   __global float* to = c_of_batch + batch * stride_c + column;
   for (int r = 0; r < ROWS; ++r)
-    for (int j = 0; j < used; ++j) to[r * n + j] = adds ? sums[r * ROOM + j] + to[r * n + j] : sums[r * ROOM + j];
+    for (int j = 0; j < used; ++j) to[r * n + j] = accumulate ? sums[r * ROOM + j] + to[r * n + j] : sums[r * ROOM + j];
   FINISH(c_of_batch, batch * stride_c + column, n, ROWS, column, used)
 }
 #endif
@@ -127,7 +130,7 @@ void gemm_few_rows(__global const float* restrict a_of_batch, __global const flo
 __kernel void gemm_columns(__global const float* restrict a_of_batch, __global const float* restrict b_of_batch,
                            __global float* restrict c_of_batch, const long m, const long n, const long k, const long batches, const long a_row,
                            const long a_step, const long b_column, const long b_step, const long stride_a,
-                           const long stride_b, const long stride_c, const int adds EPILOGUE_PARAMETERS) {
+                           const long stride_b, const long stride_c, const int accumulate EPILOGUE_PARAMETERS) {
   const long column = get_global_id(0);
   if (column >= n) return;
   for (long batch = get_global_id(2); batch < batches; batch += get_global_size(2))
@@ -146,7 +149,7 @@ __kernel void gemm_columns(__global const float* restrict a_of_batch, __global c
       }
       for (int r = 0; r < 8 && row + r < m; ++r) {
         const long i = batch * stride_c + (row + r) * n + column;
-        const float value = adds ? sums[r] + c_of_batch[i] : sums[r];
+        const float value = accumulate ? sums[r] + c_of_batch[i] : sums[r];
         c_of_batch[i] = EPILOGUE(value, i, column);
       }
     }
