@@ -137,10 +137,16 @@ ProgramHandle build_program(cl_context context, cl_device_id device, const Progr
   if (ProgramHandle cached = from_binary(context, device, cache.load(source, options), options)) return cached;
   const char* text = source.c_str();
   cl_int code = CL_SUCCESS;
-  ProgramHandle program(clCreateProgramWithSource(context, 1, &text, nullptr, &code));
-  check(code, "clCreateProgramWithSource", title);
-  // Without -w some drivers print the number of warnings on the user's terminal.
-  code = clBuildProgram(program.get(), 1, &device, (options + " -w").c_str(), nullptr, nullptr);
+  ProgramHandle program;
+  // LLVM removes the files that it writes when a signal comes, also one that the program notes or ignores; then a driver that compiles
+  // by it fails, and succeeds when asked again.
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    program = ProgramHandle(clCreateProgramWithSource(context, 1, &text, nullptr, &code));
+    check(code, "clCreateProgramWithSource", title);
+    // Without -w some drivers print the number of warnings on the user's terminal.
+    code = clBuildProgram(program.get(), 1, &device, (options + " -w").c_str(), nullptr, nullptr);
+    if (code == CL_SUCCESS) break;
+  }
   if (code != CL_SUCCESS)
     throw DeviceError(fmt::format("clBuildProgram: {}; program {} with options '{}'; build log:\n{}", code_name(code), title, options,
                                   build_log(program.get(), device)));

@@ -17,7 +17,8 @@ void note(int signal) {
   const int error = errno;
   if (noted) {
     std::signal(signal, SIG_DFL);
-    std::raise(signal);
+    std::raise(signal);  // is held until this handler returns
+    return;
   }
   noted = 1;
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kAnswer, sizeof kAnswer - 1);  // an answer that nobody hears changes nothing
