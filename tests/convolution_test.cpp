@@ -106,9 +106,10 @@ void expect_depthwise_like_direct(const Spec& x, std::int64_t stride) {
   expect_like_direct(conv2d_weight_gradient_def(), {y, x}, a, kDepthwise);
 }
 
-// Several groups along the rows and along the channels.
+// Several groups along the rows, and, of the smaller one's weight gradient on a device of two units, along the channels as well.
 TEST(Convolution, depthwise_in_several_groups_gives_the_direct_result) {
   expect_depthwise_like_direct(f32({2, 37, 35, 240}), 2);
+  expect_depthwise_like_direct(f32({1, 33, 33, 240}), 1);
 }
 
 // A row of 13 pixels, or of 27, fits 14 at a time best; so many channels are not asked for ahead.
@@ -117,11 +118,11 @@ TEST(Convolution, depthwise_of_short_rows_and_many_channels_gives_the_direct_res
   expect_depthwise_like_direct(f32({1, 9, 27, 528}), 2);
 }
 
-// Four groups of channels a unit: the weight gradient of none has partial sums.
+// Two groups of channels a unit: the weight gradient of none has partial sums.
 TEST(Convolution, depthwise_of_enough_channels_for_all_units_gives_the_direct_result) {
   const opencl::DeviceProfile& profile = test_device().profile();
-  if (profile.compute_units > 16) GTEST_SKIP() << "it would take more than 8192 channels";
-  const std::int64_t channels = 512 * profile.compute_units;
+  if (profile.compute_units > 32) GTEST_SKIP() << "it would take more than 8192 channels";
+  const std::int64_t channels = 256 * profile.compute_units;
   const Spec x = f32({2, 9, 7, channels}), w = f32({5, 5, 1, channels});
   expect_depthwise_like_direct(x, 1);
   const OpDef& op = conv2d_weight_gradient_def();

@@ -15,9 +15,11 @@ constexpr std::int64_t kPixels[] = {8, 14, 7};  // 8 unless another fits a row b
 constexpr std::int64_t kMostOfEight = 8;        // pixels at once where vectors have 8 lanes: more sums leave no registers for the taps
 constexpr std::int64_t kStreamed = 512;         // channels: pixels so long are streams that CPUs follow by themselves
 constexpr std::int64_t kRows = 8, kMostRows = 28;  // of a group: rows at its edges are read by its neighbour too
-constexpr std::int64_t kLeastChannels = 128;  // of a group that has not all: pieces of a pixel that are long enough to be read as streams
 constexpr std::int64_t kGroupsAUnit = 8;      // so that no unit waits long for the last
-constexpr std::int64_t kEqualGroupsAUnit = 4, kLeastOfEqual = 96;  // groups, and their channels, that are enough where each unit has as many
+// Of the weights' gradient, whose groups of rows have sums of their own, which another launch adds:
+constexpr std::int64_t kReadOverSums = 32;    // what is read is so many times as much
+constexpr std::int64_t kLeastGroupsAUnit = 2;
+constexpr std::int64_t kLeastChannels = 128;  // of a group of all rows: pieces of a pixel that are long enough to be read as streams
 
 std::int64_t width_of(const Geometry& g, const opencl::DeviceProfile& profile) { return g.c % 16 == 0 && profile.has_wide_vectors() ? 16 : 8; }
 
@@ -27,19 +29,18 @@ struct Shares {
 };
 template <Direction d>
 Shares shares_of(const Geometry& g, const opencl::DeviceProfile& profile) {
-  const std::int64_t image_rows = d == Direction::input ? g.h : g.p, width = width_of(g, profile), wanted = kGroupsAUnit * profile.compute_units;
-  const std::int64_t blocks = g.c / width;
+  const std::int64_t width = width_of(g, profile), blocks = g.c / width;
   Shares s{};
-  if (d == Direction::weights) {  // channels first: groups of rows each have partial sums, which should be few
-    s.channel_groups = std::clamp<std::int64_t>(g.c / kLeastChannels, 1, wanted);
-    s.rows = std::max(kRows, ceil_div(g.n * g.p, ceil_div(wanted, s.channel_groups)));
-    const std::int64_t equal = round_up(s.channel_groups, profile.compute_units), own = ceil_div(blocks, equal) * width;
-    if (equal >= kEqualGroupsAUnit * profile.compute_units && own >= kLeastOfEqual && ceil_div(g.c, own) == equal) {
-      s.channel_groups = equal;
-      s.rows = g.n * g.p;  // then nothing is left to add
-    }
-    s.row_groups = ceil_div(g.n * g.p, s.rows);
+  if (d == Direction::weights) {
+    const std::int64_t rows = g.n * g.p, read = g.n * (g.p * g.q + g.h * g.w), most = std::min(kGroupsAUnit * profile.compute_units, ceil_div(rows, kRows));
+    const std::int64_t least = kLeastGroupsAUnit * profile.compute_units;
+    s.row_groups = std::clamp<std::int64_t>(read / (kReadOverSums * g.taps()), 1, most);
+    if (s.row_groups < least && g.c / least >= kLeastChannels) s.row_groups = 1;
+    s.rows = ceil_div(rows, s.row_groups);
+    s.row_groups = ceil_div(rows, s.rows);
+    s.channel_groups = std::min(ceil_div(least, s.row_groups), blocks);
   } else {
+    const std::int64_t wanted = kGroupsAUnit * profile.compute_units, image_rows = d == Direction::input ? g.h : g.p;
     s.rows = std::min(std::clamp(ceil_div(g.n * image_rows, wanted), kRows, kMostRows), image_rows);
     s.row_groups = g.n * ceil_div(image_rows, s.rows);
     s.channel_groups = std::clamp<std::int64_t>(ceil_div(wanted, s.row_groups), 1, blocks);
@@ -91,8 +92,7 @@ std::string options_for(const Launch& l, const Geometry& g) {
   const std::int64_t step = turned ? 1 : g.stride[1], spread = turned ? g.stride[1] : 1;
   const std::int64_t width = width_of(g, l.profile()), left = turned ? (g.s - 1) * g.dilation[1] - g.padding[1] : 0;
   const bool around = l.epilogue_text().empty() && l.leaves_the_caches();
-  // Of blocks that step over pixels, and of lines whose halves are read one by one, more would be asked for than it gains.
-  const bool asks = g.c < kStreamed && step == 1 && width == 16;
+  const bool asks = g.c < kStreamed && width == 16 && shares_of<d>(g, l.profile()).channel_groups == 1;
   return fmt::format("-DWIDTH={} -DPIXELS={} -DTAPS={} -DSTEP={} -DSPREAD={} -DSHIFT={} -DDILATION={}{}{}", width,
                      pixels_of(turned ? g.w : g.q, spread, width), g.s, step, spread, (left % spread + spread) % spread, g.dilation[1],
                      asks ? " -DASKS" : "", around ? " -DAROUND" : "");

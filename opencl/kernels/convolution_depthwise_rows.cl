@@ -9,7 +9,7 @@
 // Of a forward product SPREAD and SHIFT are 1 and 0. Of the input gradient, which is the same product with dy in place of x, spread by the
 // stride, and the window turned around, STEP is 1. So every value is loaded once and meets all that it belongs to in registers.
 // Options: WIDTH, 16 or 8, it divides c; PIXELS, a multiple of SPREAD; TAPS, of a row of the window; STEP, SPREAD, SHIFT, DILATION;
-// ASKS, where STEP is 1: what is read next is asked for; AROUND: the result goes around the caches; an epilogue, of y and dx.
+// ASKS, where a group has all channels: what the next row reads first is asked for, in the order in which it lies; AROUND: the result goes around the caches; an epilogue, of y and dx.
 
 #include "width.clh"
 #include "convolution.clh"
@@ -45,14 +45,11 @@ inline Rows rows_read(Source of, long image, int o) {
   return rows;
 }
 
-/// Asks for what the next block reads for the first time, of the row whose first element is row[0]; after the row's last block, of the row
-/// that the product's next row reads in its place.
-#ifdef ASKS
-#define ASK_AHEAD(row, from, count) \
-  for (int j = (from); j < (from) + (count); ++j) PREFETCH(row + (j < of.width ? j : j + (of.step - 1) * of.width) * (long)of.c + channel);
-#else
-#define ASK_AHEAD(row, from, count)
-#endif
+/// Where the lines lie that the row after row o of the product reads for the first time, if it is one of the same image; those of the
+/// next image begin where these end.
+inline long next_lines(Source of, long image, int o) {
+  return (image * of.height + (o * of.step + of.r - of.top + of.spread - 1) / of.spread) * of.width * of.c;
+}
 
 /// Source pixel j of a block, 0 outside the image.
 #define INSIDE(j) LOAD(from + (j) * (long)of.c)
@@ -73,11 +70,17 @@ inline void product_row(__global const float* x, Source of, __global const float
                         int turned, int c0, int c1) {
   const Rows rows = rows_read(of, image, o);
   const long c = of.c;
+#ifdef ASKS
+  __global const float* next = x + next_lines(of, image, o);
+#endif
   for (int first = 0; first < columns; first += PIXELS) {
     const int column = (first * STEP - of.left + SHIFT) / SPREAD, count = min(PIXELS, columns - first);
     const int inside = column >= 0 && column + REACH <= of.width;
     for (int channel = c0; channel < c1; channel += WIDTH) {
-      for (int k = max(0, rows.count - of.step); k < rows.count; ++k) { ASK_AHEAD(x + rows.source[k], column + REACH, PIXELS / SPREAD) }
+#ifdef ASKS
+      ASK_SECOND(next, PIXELS * STEP / SPREAD * WIDTH)
+      next += PIXELS * STEP / SPREAD * WIDTH;
+#endif
       real sum[PIXELS];
       UNROLLED (int i = 0; i < PIXELS; ++i) sum[i] = 0;
       for (int k = 0; k < rows.count; ++k) {
@@ -122,15 +125,20 @@ inline void weight_gradient_row(__global const float* dy, __global const float* 
                                 int c0, int c1) {
   const Rows rows = rows_read(of, image, o);
   const long c = of.c;
+#ifdef ASKS
+  __global const float *next = x + next_lines(of, image, o), *next_slope = dy + columns * c;
+#endif
   for (int first = 0; first < columns; first += PIXELS) {
     const int column = first * STEP - of.left, count = min(PIXELS, columns - first);
     const int inside = column >= 0 && column + REACH <= of.width;
     for (int channel = c0; channel < c1; channel += WIDTH) {
-      for (int k = max(0, rows.count - of.step); k < rows.count; ++k) { ASK_AHEAD(x + rows.source[k], column + REACH, PIXELS) }
-      __global const float* slope = dy + first * c + channel;
 #ifdef ASKS
-      for (int i = 0; i < PIXELS; ++i) PREFETCH(slope + (PIXELS + i) * c);
+      ASK_SECOND(next, PIXELS * STEP * WIDTH)
+      ASK_SECOND(next_slope, PIXELS * WIDTH)
+      next += PIXELS * STEP * WIDTH;
+      next_slope += PIXELS * WIDTH;
 #endif
+      __global const float* slope = dy + first * c + channel;
       real d[PIXELS];
       UNROLLED (int i = 0; i < PIXELS; ++i) d[i] = i < count ? LOAD(slope + i * c) : (real)0;
       for (int k = 0; k < rows.count; ++k) {
