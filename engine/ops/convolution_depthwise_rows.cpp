@@ -91,8 +91,9 @@ std::string options_for(const Launch& l, const Geometry& g) {
   const bool turned = d == Direction::input;
   const std::int64_t step = turned ? 1 : g.stride[1], spread = turned ? g.stride[1] : 1;
   const std::int64_t width = width_of(g, l.profile()), left = turned ? (g.s - 1) * g.dilation[1] - g.padding[1] : 0;
-  const bool around = l.epilogue_text().empty() && l.leaves_the_caches();
-  const bool asks = g.c < kStreamed && width == 16 && shares_of<d>(g, l.profile()).channel_groups == 1;
+  // Halves of a line that go around the caches one by one are written alone wherever other lines come between them: up to eight times slower.
+  const bool lines = width == 16, around = lines && l.epilogue_text().empty() && l.leaves_the_caches();
+  const bool asks = lines && g.c < kStreamed && shares_of<d>(g, l.profile()).channel_groups == 1;
   return fmt::format("-DWIDTH={} -DPIXELS={} -DTAPS={} -DSTEP={} -DSPREAD={} -DSHIFT={} -DDILATION={}{}{}", width,
                      pixels_of(turned ? g.w : g.q, spread, width), g.s, step, spread, (left % spread + spread) % spread, g.dilation[1],
                      asks ? " -DASKS" : "", around ? " -DAROUND" : "");

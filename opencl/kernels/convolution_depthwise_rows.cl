@@ -9,7 +9,8 @@
 // Of a forward product SPREAD and SHIFT are 1 and 0. Of the input gradient, which is the same product with dy in place of x, spread by the
 // stride, and the window turned around, STEP is 1. So every value is loaded once and meets all that it belongs to in registers.
 // Options: WIDTH, 16 or 8, it divides c; PIXELS, a multiple of SPREAD; TAPS, of a row of the window; STEP, SPREAD, SHIFT, DILATION;
-// ASKS, where a group has all channels: what the next row reads first is asked for, in the order in which it lies; AROUND: the result goes around the caches; an epilogue, of y and dx.
+// ASKS, where a group has all channels: what the next row reads first is asked for, in the order in which it lies; AROUND: the result goes
+// around the caches; an epilogue, of y and dx.
 
 #include "width.clh"
 #include "convolution.clh"
