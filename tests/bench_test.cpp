@@ -105,6 +105,17 @@ TEST_F(Bench, a_case_that_does_not_fit_is_told_and_the_others_go_on) {
   EXPECT_NE(table.at(1).find("does not fit"), std::string::npos) << table.at(1);
 }
 
+// Blocks are rounded to 2 MiB at most: no larger limit leaves less room than a smaller one.
+TEST_F(Bench, what_a_planned_case_is_said_to_need_is_enough) {
+  const auto fits = [&](std::int64_t limit) {
+    const Json all = results({"train", "--batch-size", "64,1", "--frontend", "graph", "--memory-limit", std::to_string(limit)});
+    return std::pair(!all["benchmarks"][0].contains("error_occurred"), all["benchmarks"][0].value("bytes_needed", std::int64_t{0}));
+  };
+  const auto needed = fits(4000000).second;
+  for (const std::int64_t more : {1, 3}) EXPECT_TRUE(fits(needed + (more * 2 << 20)).first) << needed << " and " << more;
+  EXPECT_FALSE(fits(needed * 3 / 4).first) << needed;
+}
+
 TEST_F(Bench, wrong_lists_are_refused) {
   expect_refused({"bench", "trian"}, 2, "did you mean 'train'?");
   expect_refused({"bench", "train", "--batch-size", "1,,2"}, 2, "--batch-size: '' is not accepted");

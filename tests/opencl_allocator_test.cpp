@@ -101,6 +101,16 @@ TEST(DeviceAllocator, request_that_just_fits_is_not_refused_for_rounding) {
   EXPECT_EQ(device->memory().allocate(left, "all that is left").bytes(), left);
 }
 
+TEST(DeviceAllocator, large_requests_are_rounded_to_a_large_page_at_most) {
+  const CachingMode mode;
+  const auto device = fresh_device();
+  const std::int64_t before = device->memory().statistics().in_use, bytes = 143000000;
+  if (device->profile().max_allocation_bytes < 2 * bytes) GTEST_SKIP() << "the device holds no buffer so large";
+  const Buffer arena = device->memory().allocate(bytes, "arena");
+  EXPECT_GE(device->memory().statistics().in_use, before + bytes);
+  EXPECT_LE(device->memory().statistics().in_use, before + bytes + (2 << 20));
+}
+
 TEST(DeviceAllocator, refusal_names_request_limit_and_largest_buffers) {
   const auto device = fresh_device(4 << 20);
   Allocator& memory = device->memory();

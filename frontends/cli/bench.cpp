@@ -132,8 +132,8 @@ int bench(const Arguments& arguments) {
   RunScope run(common_options(v), "bench", arguments);
   return run.carry_out([&] {
     if (!file.empty()) check_can_write(file);
-    for (BenchCase& c : cases) c.plan();
     run.open_device();
+    for (BenchCase& c : cases) c.plan(run.device().profile());
     std::size_t width = 4;
     for (const BenchCase& c : cases) width = std::max(width, c.name().size());
     print_head(width);

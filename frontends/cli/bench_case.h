@@ -21,12 +21,12 @@ struct BenchCase {
   Frontend frontend = Frontend::graph;
   models::Recompute recompute = models::Recompute::none;
   PlannedStep planned;  // by `plan`
-  std::int64_t state_bytes = 0;
+  std::int64_t held_bytes = 0;  // parameters, statistics, momentum and the batch
 
-  /// Finds what a step takes. @throws ShapeError where the model refuses the input
-  void plan();
-  /// Bytes that it needs at least: parameters, statistics, momentum, and activations as planned without any pass.
-  std::int64_t bytes_needed() const { return state_bytes + planned.arena_bytes; }
+  /// Finds what a step takes on a device. @throws ShapeError where the model refuses the input
+  void plan(const opencl::DeviceProfile& device);
+  /// Bytes that it needs: what it holds, activations as planned without any pass, and the largest workspace.
+  std::int64_t bytes_needed() const { return held_bytes + planned.arena_bytes + planned.workspace_bytes; }
   /// "train/resnet18/16/3x224x224/graph", and "/recompute" where blocks are computed again
   std::string name() const;
 };

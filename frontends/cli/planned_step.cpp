@@ -1,8 +1,10 @@
 #include "frontends/cli/planned_step.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "engine/autograd.h"
+#include "engine/dispatch.h"
 #include "engine/ops/ops.h"
 #include "engine/plan.h"
 #include "engine/session.h"
@@ -37,16 +39,15 @@ struct Places {
   }
 };
 
-std::int64_t flops_of(const Program& program) {
-  std::int64_t sum = 0;
+/// Calls visit(problem) for each instruction.
+template <typename Visit>
+void each_problem(const Program& program, Visit visit) {
   for (const Program::Instruction& i : program.code) {
-    if (!i.op->cost) continue;
     Specs in, out;
     for (const auto& use : i.inputs) in.push_back(use.spec);
     for (const auto& use : i.outputs) out.push_back(use.spec);
-    sum += i.op->cost({*i.op, i.attributes, in, out}).flops;
+    visit(Problem{*i.op, i.attributes, in, out});
   }
-  return sum;
 }
 
 }  // namespace
@@ -76,11 +77,17 @@ Program capture_step(Session& session, nn::Module& model, const Spec& input, Wor
   return work == Work::train ? capture(session, specs, train) : capture(session, specs, infer);
 }
 
-PlannedStep plan_step(nn::Module& model, const Spec& input, Work work) {
+PlannedStep plan_step(nn::Module& model, const Spec& input, Work work, const opencl::DeviceProfile* device) {
   const auto session = Session::reference();
   const Program program = capture_step(*session, model, input, work);
   constexpr std::int64_t kAlignment = 128, kNoLimit = std::int64_t{1} << 50;
-  return {flops_of(program), plan_memory(program, kAlignment, kNoLimit).arena_bytes};
+  PlannedStep step{.arena_bytes = plan_memory(program, kAlignment, kNoLimit).arena_bytes};
+  each_problem(program, [&](const Problem& p) {
+    if (p.op.cost) step.flops += p.op.cost(p).flops;
+    if (!device) return;
+    if (const Variant& v = choose(p, *device); v.workspace_bytes) step.workspace_bytes = std::max(step.workspace_bytes, v.workspace_bytes(p, *device));
+  });
+  return step;
 }
 
 std::int64_t state_bytes(nn::Module& model) {

@@ -19,10 +19,12 @@ Program capture_step(Session& session, nn::Module& model, const Spec& input, Wor
 struct PlannedStep {
   std::int64_t flops = 0;        // of all operators, as their records count them
   std::int64_t arena_bytes = 0;  // of activations, gradients and scratch results that live at once
+  std::int64_t workspace_bytes = 0;  // the most that an operator takes while it runs, on the device that was named
 };
 
 /// Of such a program.
-PlannedStep plan_step(nn::Module& model, const Spec& input, Work work);
+/// @param device  whose workspaces count; nullptr: none
+PlannedStep plan_step(nn::Module& model, const Spec& input, Work work, const opencl::DeviceProfile* device = nullptr);
 
 /// Bytes of parameters and statistics.
 std::int64_t state_bytes(nn::Module& model);
