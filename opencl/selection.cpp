@@ -168,6 +168,8 @@ void prepare_environment(int threads) {
     const std::filesystem::path folder = pocl_cache_folder(*cache);
     std::filesystem::create_directories(folder, error);
     if (!error) setenv("POCL_CACHE_DIR", folder.c_str(), 0);
+    else if (const char* own = std::getenv("GEMEL_CACHE_DIR"); own && *own)  // another folder was not asked for
+      throw DeviceError(fmt::format("GEMEL_CACHE_DIR: {} cannot be made: {}; accepted: a folder that can be written", folder.string(), error.message()));
   }
   if (threads <= 0) return;
   const std::string text = std::to_string(threads);

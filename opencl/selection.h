@@ -16,7 +16,7 @@ FoundDevice select_device(const std::string& platform, const std::string& device
 
 /// Sets what drivers read from the environment when they start: emulated platforms on, threads of a CPU device, PoCL's
 /// cache beside ours.
-/// Only the first call before OpenCL is touched has an effect on drivers.
+/// Only the first call before OpenCL is touched has an effect on drivers. @throws DeviceError where the folder that GEMEL_CACHE_DIR names cannot be made
 void prepare_environment(int threads);
 
 }  // namespace gemel::opencl

@@ -39,6 +39,7 @@ TEST_F(Bench, every_model_input_batch_and_front_end_is_a_case) {
                                              "train/lenet/4/3x32x32/graph"}));
   ASSERT_EQ(table.size(), 5u) << "a head and a line a case";
   for (const char* key : {"date", "argv", "device", "driver", "commit"}) EXPECT_TRUE(all["context"].contains(key)) << key;
+  EXPECT_EQ(all["context"]["cases"], 4);
 }
 
 TEST_F(Bench, a_case_of_recomputed_blocks_says_so_and_plans_less) {

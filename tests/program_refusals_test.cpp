@@ -106,13 +106,17 @@ TEST_F(Refusals, without_an_opencl_platform_it_says_how_to_get_one) {
 TEST_F(Refusals, no_emulator_stands_in_for_a_pocl_that_cannot_write_its_cache) {
   if (test_device().profile().platform != "Portable Computing Language") GTEST_SKIP() << "PoCL is not what the tests run on";
   const auto unwritable = [] {
-    ::setenv("GEMEL_CACHE_DIR", "/proc/none", 1);
     ::setenv("HOME", "/proc/none", 1);
-    for (const char* name : {"POCL_CACHE_DIR", "XDG_CACHE_HOME", "GEMEL_PLATFORM", "GEMEL_DEVICE"}) ::unsetenv(name);
+    for (const char* name : {"GEMEL_CACHE_DIR", "POCL_CACHE_DIR", "XDG_CACHE_HOME", "GEMEL_PLATFORM", "GEMEL_DEVICE"}) ::unsetenv(name);
   };
   const char* reason = "offers none where its cache cannot be written: GEMEL_CACHE_DIR may name a folder that can";
   expect_refused(training({"--platform", "pocl"}), 1, reason, unwritable);
   expect_refused(training({"--device", "cpu"}), 1, reason, unwritable);
+}
+
+TEST_F(Refusals, a_cache_folder_that_was_asked_for_and_cannot_be_made_is_named) {
+  for (const std::vector<std::string>& words : {training({}), {"devices"}})
+    expect_refused(words, 1, "gemel: GEMEL_CACHE_DIR: /proc/none/pocl cannot be made: ", [] { ::setenv("GEMEL_CACHE_DIR", "/proc/none", 1); });
 }
 
 TEST_F(Refusals, what_would_end_a_run_or_take_from_it_is_told_before_it) {

@@ -69,9 +69,10 @@ void print(const nlohmann::ordered_json& j, std::size_t width) {
 /// Every case, and after each the file, so that an interrupt or a kill loses none that is done.
 class BenchReport {
  public:
-  BenchReport(RunScope& run, std::string file) : run_(run), file_(std::move(file)) {
+  BenchReport(RunScope& run, std::string file, std::size_t cases) : run_(run), file_(std::move(file)) {
     context_ = {{"date", fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)))}, {"argv", run.argv()}, {"library", "gemel"},
-                {"version", GEMEL_VERSION}, {"commit", commit()}, {"graph_passes", run.options().passes_text}};
+                {"version", GEMEL_VERSION}, {"commit", commit()}, {"graph_passes", run.options().passes_text},
+                {"cases", cases}};  // an interrupted run has fewer
   }
   void add(nlohmann::ordered_json line) {
     if (!context_.contains("device")) {
@@ -137,7 +138,7 @@ int bench(const Arguments& arguments) {
     std::size_t width = 4;
     for (const BenchCase& c : cases) width = std::max(width, c.name().size());
     print_head(width);
-    BenchReport report(run, file);
+    BenchReport report(run, file, cases.size());
     for (const BenchCase& c : cases) report.add(measured(run, c, warmup, runs, width));
     run.summary()["cases"] = report.lines();
     if (std::ranges::all_of(report.lines(), [](const auto& line) { return line.contains("error_occurred"); })) {

@@ -1,5 +1,8 @@
 #include "frontends/cli/run_and_print.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <system_error>
@@ -10,7 +13,19 @@
 
 namespace gemel::cli {
 
+namespace {
+
+/// The number of a closed standard stream would go to the next file that is opened, and what is printed into that file.
+void keep_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(stream, F_GETFD) == -1 && ::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) != stream)
+      throw DataError("open: cannot keep a place for a standard stream that is closed");
+}
+
+}  // namespace
+
 int run_and_print(const std::function<int()>& body) {
+  keep_standard_streams();
   const auto fail = [](int error) { throw DataError("write: cannot write standard output: " + system_message(error)); };
   int status = 0;
   try {
