@@ -2,9 +2,10 @@
 //
 //   gemel_kernels train|infer --model resnet50 --batch-size 8 [--input 3x224x224] [--op conv2d] [--variants all] [--runs 10]
 //
-// A line: the best time of the variant that dispatch chooses (or of all that support the problem), its rate, and its share of the
-// bound max(FLOPs / peak, bytes / bandwidth, bytes read / bandwidth of reading alone), which the operator's record gives for the
-// problem. `count` is how often the step has it; the last column is its time in the whole step.
+// A line: the best time of the variant that dispatch chooses (or of all that support the problem), its rate, its share of the bound
+// max(FLOPs / peak, bytes / bandwidth, bytes read / bandwidth of reading alone), which the operator's record gives for the problem, how often
+// the step has it, its time in the whole step, and the problem. The bandwidths are the memory's, and each run finds the operands as the one
+// before it left them: what fits in a cache may be beyond 100 %.
 #include <fmt/format.h>
 
 #include <cstdio>

@@ -26,13 +26,13 @@ std::string to_string(const Roofline& r) {
 Roofline measure_roofline(Session& session) {
   constexpr const char* source = R"(
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fma_peak(__global float* y, const float a, const long steps) {
-  float16 v[20];
-  for (int i = 0; i < 20; ++i) v[i] = (float16)(i + get_group_id(0));
+  lanes v[CHAINS];
+  for (int i = 0; i < CHAINS; ++i) v[i] = (lanes)(i + get_group_id(0));
   for (long s = 0; s < steps; ++s)
-    __attribute__((opencl_unroll_hint)) for (int i = 0; i < 20; ++i) v[i] = fma(v[i], (float16)a, v[i]);
-  float16 sum = 0;
-  for (int i = 0; i < 20; ++i) sum += v[i];
-  vstore16(sum, get_group_id(0), y);
+    __attribute__((opencl_unroll_hint)) for (int i = 0; i < CHAINS; ++i) v[i] = fma(v[i], (lanes)a, v[i]);
+  lanes sum = 0;
+  for (int i = 0; i < CHAINS; ++i) sum += v[i];
+  ((__global lanes*)y)[get_group_id(0)] = sum;
 }
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void stream(__global const float* restrict x, __global float* restrict y, const long chunk) {
   for (long i = get_group_id(0) * chunk; i < (get_group_id(0) + 1) * chunk; i += 16) vstore16(vload16(0, x + i) + vload16(0, y + i), 0, y + i);
@@ -53,12 +53,15 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void reading(__global co
   const std::int64_t groups = 4 * device.profile().compute_units, share = kElements / groups / 64 * 64;
   // Written before it is read: pages that were never written are all the same one, which the caches hold.
   const Value x = full(session, f32({kElements}), 1), y = full(session, f32({kElements}), 0);
-  const auto kernel = [&](const char* name) -> opencl::Kernel& { return device.generated_kernel("roofline", [&] { return std::string(source); }, name); };
+  // As many chains as registers hold beside their factor: what does not fit would be stored and loaded again.
+  const int lanes = device.profile().has_wide_vectors() ? 16 : 8, chains = lanes == 16 ? 20 : 12;
+  const std::string types = fmt::format("typedef float{} lanes;\n#define CHAINS {}\n", lanes, chains);
+  const auto kernel = [&](const char* name) -> opencl::Kernel& { return device.generated_kernel("roofline", [&] { return types + source; }, name); };
   opencl::Kernel &peak = kernel("fma_peak"), &stream = kernel("stream"), &reading = kernel("reading");
   const double fma = cli::best_seconds(device, 5, [&] { device.run(peak, opencl::range1(groups, 1), {region_of(y), 0.5f, kSteps}); });
   const double memory = cli::best_seconds(device, 5, [&] { device.run(stream, opencl::range1(kElements / kChunk, 1), {region_of(x), region_of(y), kChunk}); });
   const double reads = cli::best_seconds(device, 5, [&] { device.run(reading, opencl::range1(groups, 1), {region_of(x), region_of(y), share}); });
-  return {2.0 * 16 * 20 * static_cast<double>(kSteps * groups) / fma, 12.0 * static_cast<double>(kElements) / memory,
+  return {2.0 * lanes * chains * static_cast<double>(kSteps * groups) / fma, 12.0 * static_cast<double>(kElements) / memory,
           4.0 * static_cast<double>(share * groups) / reads};
 }
 

@@ -10,7 +10,8 @@ namespace gemel {
 struct Roofline {
   double flops, bytes, reads;  // a second; bytes that are read and written, and that are only read
 
-  /// The least time that a problem can take: by its FLOPs, by all its bytes, by those that it reads.
+  /// The least time that a problem can take whose operands lie in memory: by its FLOPs, by all its bytes, by those that it reads.
+  /// One whose operands a cache still holds may take less.
   double seconds(const Problem& problem) const;
 };
 

@@ -183,9 +183,14 @@ class ClDevice : public Device {
       charged_ = name;
       enqueued_ = 0;
     }
-    enqueue();
+    {
+      const std::shared_ptr<void> end(nullptr, [this](void*) {  // where it throws too
+        const std::lock_guard lock(mutex_);
+        charged_.clear();
+      });
+      enqueue();
+    }
     const std::lock_guard lock(mutex_);
-    charged_.clear();
     if (enqueued_ == 0) return;
     timed_.back().work.flops = flops;
     timed_.back().work.bytes = bytes;

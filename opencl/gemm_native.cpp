@@ -178,8 +178,8 @@ NativeForm native_form(const GemmProblem& p, const DeviceProfile& d) {
 }
 
 bool takes(NativeForm form, const GemmProblem& p, const DeviceProfile& d) {
-  if (form == NativeForm::dots) return p.b == Transposed::yes && !(turns(p) && d.is_emulator);
-  return form != NativeForm::few_rows || (p.b == Transposed::no && p.m <= kFewRows && !d.is_emulator);
+  if (form == NativeForm::dots) return p.b == Transposed::yes && !(turns(p) && d.is_emulator && p.m * p.n * p.k > kEmulatedLoop);
+  return form != NativeForm::few_rows || (p.b == Transposed::no && p.m <= kFewRows && !(d.is_emulator && p.m * p.n * p.k > kEmulatedLoop));
 }
 
 std::int64_t native_workspace_bytes(const GemmProblem& p, NativeForm form) {

@@ -199,10 +199,15 @@ Result compare(Session& session, const OperatorCase& c, std::int64_t pairs, bool
   const Variant& chosen = choose(problem, device.profile());
   Peer peer = c.op == &matmul_def() ? matmul_peer(c) : convolution_peer(c);
   const Call ours = [&] { own.enqueue(chosen), device.finish(); };
-  std::vector<double> own_times, peer_times, ratios;
+  const auto other = std::ranges::find_if(problem.op.variants, [&](const Variant& v) {
+    return clblast && std::string_view(v.name) == "clblast" && !v.declines(problem, device.profile());
+  });
+  const bool has_clblast = other != problem.op.variants.end();
+  std::vector<double> own_times, peer_times, ratios, over_clblast;
   for (std::int64_t i = 0; i < pairs; ++i) {
     own_times.push_back(seconds(ours)), peer_times.push_back(seconds([&] { peer(); }));
     ratios.push_back(peer_times.back() / own_times.back());
+    if (has_clblast) over_clblast.push_back(seconds([&] { own.enqueue(*other), device.finish(); }, 0) / own_times.back());
   }
   const Cost cost = problem.op.cost(problem);
   const double own_time = cli::spread_of(own_times).median;
@@ -210,11 +215,11 @@ Result compare(Session& session, const OperatorCase& c, std::int64_t pairs, bool
   Result r{ratio.median, roofline.seconds(problem) / own_time, 0, fmt::format("{} {}", chosen.name, to_string(problem))};
   fmt::print("{:>9.3f} ms {:>6.1f} GFLOP/s {:>4.0f} %   oneDNN {:>9.3f} ms   ratio {:.2f} ({:.2f}..{:.2f})", 1e3 * own_time,
              1e-9 * static_cast<double>(cost.flops) / own_time, 100 * r.share, 1e3 * cli::spread_of(peer_times).median, r.ratio, ratio.min, ratio.max);
-  for (const Variant& v : problem.op.variants)
-    if (clblast && std::string_view(v.name) == "clblast" && !v.declines(problem, device.profile())) {
-      r.over_clblast = seconds([&] { own.enqueue(v), device.finish(); }, 0) / own_time;
-      fmt::print("   CLBlast {:>5.1f} x", r.over_clblast);
-    }
+  if (has_clblast) {
+    const cli::Spread over = cli::spread_of(over_clblast);
+    r.over_clblast = over.median;
+    fmt::print("   CLBlast {:>5.1f} x ({:.1f}..{:.1f})", over.median, over.min, over.max);
+  }
   fmt::print("   {}\n", r.name);
   std::fflush(stdout);
   return r;
@@ -239,18 +244,17 @@ int run(const std::vector<std::string>& arguments) {
       ("batch-size", po::value<std::int64_t>()->default_value(8), "pictures at a time, of convolutions")
       ("only", po::value<std::string>()->default_value(""), "only this group: cube, resnet50, bert or few rows; forward, input gradient or weight gradient")
       ("pairs", po::value<std::int64_t>()->default_value(5), "measurements of each in turn")
-      ("clblast", po::bool_switch(), "CLBlast's time for each matrix product too: minutes");
+      ("clblast", po::bool_switch(), "CLBlast's time for each matrix product too, of one call in each pair: minutes");
   cli::add_device_options(options);
   po::positional_options_description positional;
   positional.add("what", 1);
   const auto v = cli::parse("gemel_onednn", "Matrix products and convolutions against oneDNN's.", options, arguments, positional);
   const auto what = v["what"].as<std::string>(), only = v["only"].as<std::string>();
   cli::check_choice("gemel_onednn", what, {"gemm", "convolution"});
-  const opencl::DeviceOptions device_options = cli::device_options(v);
-  if (const std::string threads = fmt::format("{}", device_options.threads); device_options.threads > 0
-      && opencl::from_environment("OMP_NUM_THREADS") != threads)
-    throw UsageError(fmt::format("--threads: oneDNN has those of the environment; accepted: with OMP_NUM_THREADS={} too", threads));
-  const auto device = opencl::Device::open(device_options);
+  const auto device = opencl::Device::open(cli::device_options(v));
+  const std::string units = fmt::format("{}", device->profile().compute_units), threads = opencl::from_environment("OMP_NUM_THREADS");
+  if (threads.empty() ? v["threads"].as<int>() > 0 : threads != units)
+    throw UsageError(fmt::format("OMP_NUM_THREADS: oneDNN has '{}' threads and the device {} units; accepted: OMP_NUM_THREADS={}", threads, units, units));
   cli::say_device(device->profile());
   Session session(*device);
   const Roofline roofline = measure_roofline(session);

@@ -27,7 +27,7 @@ std::int64_t width_of(std::int64_t channels, const opencl::DeviceProfile& d) {
 std::int64_t parts_of(const Geometry& g, const opencl::DeviceProfile& d) {
   const std::int64_t items = g.taps() * g.c / width_of(g.c, d);
   const std::int64_t wanted = d.compute_units * (d.has_real_local_memory ? 1024 : 2) * kLocal;
-  return std::max<std::int64_t>(1, std::min(g.n * g.p, wanted / std::max<std::int64_t>(items, 1)));
+  return std::max<std::int64_t>(1, std::min(g.n * g.p, wanted / items));
 }
 
 opencl::Range range_of(std::int64_t elements, std::int64_t width) { return opencl::range1(round_up(elements / width, kLocal), kLocal); }
@@ -48,7 +48,6 @@ std::int64_t partial_bytes(const Problem& p, const opencl::DeviceProfile& d) {
 void weights_launch(Launch& l) {
   const Geometry g = geometry_of<Direction::weights>(l.problem());
   const std::int64_t parts = parts_of(g, l.profile()), elements = l.out_spec(0).elements(), width = width_of(g.c, l.profile());
-  if (elements == 0) return;
   auto arguments = arguments_of({l.in(0), l.in(1), l.workspace()}, g);
   arguments.emplace_back(parts);
   run(l, kFile, "depthwise_weight_gradient", range_of(parts * elements, width), arguments, options_for(width));

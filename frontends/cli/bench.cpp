@@ -47,7 +47,7 @@ nlohmann::ordered_json json_of(const BenchCase& c, const BenchResult& r) {
                              {"real_time", kMilli * s.mean}, {"median", kMilli * s.median}, {"min", kMilli * s.min}, {"max", kMilli * s.max},
                              {"stddev", kMilli * s.stddev}, {"time_unit", "ms"}};
   out.update({{"items_per_second", static_cast<double>(c.batch_size) / s.mean}, {"flops_per_second", static_cast<double>(c.planned.flops) / s.mean},
-              {"peak_bytes", r.peak_bytes}, {"device_busy", std::min(1.0, r.busy_seconds / (runs * s.mean))},
+              {"peak_bytes", r.peak_bytes}, {"device_busy", r.busy_seconds / (runs * s.mean)},
               {"planned_bytes", r.arena.bytes}, {"least_planned_bytes", r.arena.least}, {"resident_bytes", r.resident_bytes},
               {"first_time", kMilli * r.first_seconds}});
   return out;

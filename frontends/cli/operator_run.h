@@ -36,7 +36,7 @@ class OperatorRun {
   std::vector<opencl::Region> in_, out_;
 };
 
-/// The shortest of `runs` calls after a first that does not count; infinite where `runs` is 0. Each call waits until the device has finished.
+/// The shortest of `runs` calls, at least one, after a first that does not count. Each call waits until the device has finished.
 double best_seconds(opencl::Device& device, int runs, const std::function<void()>& enqueue);
 
 }  // namespace gemel::cli

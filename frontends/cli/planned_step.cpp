@@ -84,7 +84,7 @@ PlannedStep plan_step(nn::Module& model, const Spec& input, Work work, const ope
   PlannedStep step{.arena_bytes = plan_memory(program, kAlignment, kNoLimit).arena_bytes};
   each_problem(program, [&](const Problem& p) {
     if (p.op.cost) step.flops += p.op.cost(p).flops;
-    if (!device) return;
+    if (!device || p.op.variants.empty()) return;
     if (const Variant& v = choose(p, *device); v.workspace_bytes) step.workspace_bytes = std::max(step.workspace_bytes, v.workspace_bytes(p, *device));
   });
   return step;

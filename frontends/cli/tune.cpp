@@ -92,6 +92,8 @@ int tune(const Arguments& arguments) {
                        "Measures kernel variants on this device and keeps the best. train, eval, infer and bench then choose them wherever an\n"
                        "operator has exactly the shapes that were measured: with these models at these batch sizes, inputs and classes.",
                        options, arguments);
+  if (!v["clblast-fraction"].defaulted() && !v["clblast"].as<bool>())
+    throw UsageError("--clblast-fraction: CLBlast's own tuners are not asked for; accepted: with --clblast");
   check_range("--clblast-fraction", v["clblast-fraction"].as<double>(), 1, 1e6);
   const auto runs = static_cast<int>(whole_number(v, "runs", 1, 1e6));
   for (const std::string& name : model_names(v)) inputs_of(v, name);

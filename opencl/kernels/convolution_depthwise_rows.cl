@@ -52,6 +52,15 @@ inline long next_lines(Source of, long image, int o) {
   return (image * of.height + (o * of.step + of.r - of.top + of.spread - 1) / of.spread) * of.width * of.c;
 }
 
+/// Asks for so many floats, and goes on to those behind them.
+#ifdef ASKS
+#define ASK_NEXT(next, floats) \
+  ASK_SECOND(next, floats) \
+  next += floats;
+#else
+#define ASK_NEXT(next, floats)
+#endif
+
 /// Source pixel j of a block, 0 outside the image.
 #define INSIDE(j) LOAD(from + (j) * (long)of.c)
 #define AT_THE_EDGE(j) (column + (j) >= 0 && column + (j) < of.width ? LOAD(from + (j) * (long)of.c) : (real)0)
@@ -71,17 +80,12 @@ inline void product_row(__global const float* x, Source of, __global const float
                         int turned, int c0, int c1) {
   const Rows rows = rows_read(of, image, o);
   const long c = of.c;
-#ifdef ASKS
   __global const float* next = x + next_lines(of, image, o);
-#endif
   for (int first = 0; first < columns; first += PIXELS) {
     const int column = (first * STEP - of.left + SHIFT) / SPREAD, count = min(PIXELS, columns - first);
     const int inside = column >= 0 && column + REACH <= of.width;
     for (int channel = c0; channel < c1; channel += WIDTH) {
-#ifdef ASKS
-      ASK_SECOND(next, PIXELS * STEP / SPREAD * WIDTH)
-      next += PIXELS * STEP / SPREAD * WIDTH;
-#endif
+      ASK_NEXT(next, PIXELS * STEP / SPREAD * WIDTH)
       real sum[PIXELS];
       UNROLLED (int i = 0; i < PIXELS; ++i) sum[i] = 0;
       for (int k = 0; k < rows.count; ++k) {
@@ -126,19 +130,13 @@ inline void weight_gradient_row(__global const float* dy, __global const float* 
                                 int c0, int c1) {
   const Rows rows = rows_read(of, image, o);
   const long c = of.c;
-#ifdef ASKS
   __global const float *next = x + next_lines(of, image, o), *next_slope = dy + columns * c;
-#endif
   for (int first = 0; first < columns; first += PIXELS) {
     const int column = first * STEP - of.left, count = min(PIXELS, columns - first);
     const int inside = column >= 0 && column + REACH <= of.width;
     for (int channel = c0; channel < c1; channel += WIDTH) {
-#ifdef ASKS
-      ASK_SECOND(next, PIXELS * STEP * WIDTH)
-      ASK_SECOND(next_slope, PIXELS * WIDTH)
-      next += PIXELS * STEP * WIDTH;
-      next_slope += PIXELS * WIDTH;
-#endif
+      ASK_NEXT(next, PIXELS * STEP * WIDTH)
+      ASK_NEXT(next_slope, PIXELS * WIDTH)
       __global const float* slope = dy + first * c + channel;
       real d[PIXELS];
       UNROLLED (int i = 0; i < PIXELS; ++i) d[i] = i < count ? LOAD(slope + i * c) : (real)0;

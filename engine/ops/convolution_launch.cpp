@@ -1,0 +1,30 @@
+// How the variants of the convolution family call their kernels.
+#include "engine/ops/common.h"
+#include "engine/ops/convolution.h"
+
+namespace gemel::convolution {
+
+std::vector<opencl::Argument> arguments_of(std::initializer_list<opencl::Argument> first, const Geometry& g) {
+  std::vector<opencl::Argument> out(first);
+  for (std::int64_t v : {g.n, g.h, g.w, g.c, g.r, g.s, g.k, g.p, g.q, g.stride[0], g.stride[1], g.padding[0], g.padding[1],
+                         g.dilation[0], g.dilation[1]})
+    out.emplace_back(narrow<std::int32_t>(v));
+  return out;
+}
+
+void run(const Launch& l, std::string_view file, std::string_view kernel, const opencl::Range& range,
+         const std::vector<opencl::Argument>& arguments, std::string_view options) {
+  l.device().run(l.device().kernel(file, kernel, options), range, arguments);
+}
+
+void run_last(const Launch& l, std::string_view file, std::string_view kernel, const opencl::Range& range,
+              const std::vector<opencl::Argument>& arguments, std::string_view options) {
+  l.device().run(l.device().kernel(file, kernel, options, l.epilogue_text()), range, arguments, l.epilogue_arguments());
+}
+
+void add_parts(const Launch& l, std::int64_t parts) {
+  const std::int64_t elements = l.out_spec(0).elements();
+  l.run("parts.cl", "add_parts", opencl::range1(round_up(elements, 16), 16), {l.workspace(), l.out(0), elements, parts});
+}
+
+}  // namespace gemel::convolution
