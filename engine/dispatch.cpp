@@ -30,8 +30,11 @@ void explain(const Problem& problem, const opencl::DeviceProfile& profile, const
   static std::mutex mutex;
   static std::set<std::string> seen;
   std::string text = fmt::format("dispatch: {} {} -> {} ({})", problem.op.name, to_string(problem), chosen.name, why_chosen);
-  for (const Variant& v : problem.op.variants)
-    if (const char* why = v.declines(problem, profile)) text += fmt::format("; {} declines: {}", v.name, why);
+  for (const Variant& v : problem.op.variants) {
+    if (&v == &chosen) continue;
+    const char* why = v.declines(problem, profile);
+    text += why ? fmt::format("; {} declines: {}", v.name, why) : fmt::format("; {} could too", v.name);
+  }
   const std::lock_guard lock(mutex);
   if (seen.insert(text).second) fmt::print(stderr, "{}\n", text);
 }

@@ -106,6 +106,12 @@ bool platform_matches(const FoundPlatform& platform, const std::string& wanted) 
 /// PoCL offers no device where it cannot write its cache.
 bool lacks_cache(const FoundPlatform& p) { return p.devices.empty() && platform_matches(p, "pocl"); }
 
+std::string cache_advice() {
+  const std::string used = from_environment("POCL_CACHE_DIR");
+  const auto ours = ProgramCache::default_folder();
+  return used.empty() || (ours && used == pocl_cache_folder(*ours)) ? "GEMEL_CACHE_DIR may name a folder that can" : "POCL_CACHE_DIR names " + used;
+}
+
 std::string listed(const std::vector<FoundPlatform>& platforms) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < platforms.size(); ++i)
@@ -200,7 +206,7 @@ FoundDevice select_device(const std::string& platform, const std::string& device
   std::vector<FoundDevice> usable;
   std::string refused;
   for (const FoundPlatform& p : wanted_platforms(all, platform)) {
-    if (lacks_cache(p)) refused += "; " + p.name + " offers none where its cache cannot be written: GEMEL_CACHE_DIR may name a folder that can";
+    if (lacks_cache(p)) refused += "; " + p.name + " offers none where its cache cannot be written: " + cache_advice();
     for (std::size_t i = 0; i < p.devices.size(); ++i) {
       FoundDevice d{p.id, p.devices[i], profile_of(p.id, p.devices[i])};
       if (!device_matches(d, static_cast<int>(i), device)) continue;

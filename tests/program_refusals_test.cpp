@@ -112,6 +112,10 @@ TEST_F(Refusals, no_emulator_stands_in_for_a_pocl_that_cannot_write_its_cache) {
   const char* reason = "offers none where its cache cannot be written: GEMEL_CACHE_DIR may name a folder that can";
   expect_refused(training({"--platform", "pocl"}), 1, reason, unwritable);
   expect_refused(training({"--device", "cpu"}), 1, reason, unwritable);
+  expect_refused(training({"--platform", "pocl"}), 1, "offers none where its cache cannot be written: POCL_CACHE_DIR names /proc/none", [&] {
+    unwritable();
+    ::setenv("POCL_CACHE_DIR", "/proc/none", 1);
+  });
 }
 
 TEST_F(Refusals, a_cache_folder_that_was_asked_for_and_cannot_be_made_is_named) {

@@ -69,6 +69,30 @@ TEST_F(Program, an_interrupt_or_a_lost_terminal_saves_and_ends_with_1) {
   }
 }
 
+// As `timeout` sends it: to the process and to its group.
+TEST_F(Program, a_signal_sent_twice_is_one_request_and_one_that_follows_later_ends_at_once) {
+  const auto started = [&](const std::string& name) {
+    const pid_t child = start({"train", "--model", "lenet", "--epochs", "100000", "--limit", "64", "--eval-every", "0", "--checkpoint-dir",
+                               in_folder("c" + name), "--log-dir", in_folder(name)});
+    while (read_text(folder() / name / "run.jsonl").find("\"step\"") == std::string::npos && ::waitpid(child, nullptr, WNOHANG) == 0)
+      std::this_thread::yield();
+    return child;
+  };
+  const pid_t twice = started("twice");
+  ::kill(twice, SIGTERM);
+  ::kill(twice, SIGINT);
+  EXPECT_EQ(finish(twice).status, 1);
+  EXPECT_EQ(events("twice").back()["status"], "interrupted");
+  const pid_t busy = start({"bench", "train", "--model", "resnet18", "--batch-size", "64", "--frontend", "eager", "--runs", "100"});
+  while (read_text(folder() / "err").find("device:") == std::string::npos && ::waitpid(busy, nullptr, WNOHANG) == 0) std::this_thread::yield();
+  ::kill(busy, SIGTERM);
+  std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  ::kill(busy, SIGTERM);
+  int status = 0;
+  ::waitpid(busy, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
+}
+
 TEST_F(Program, nobody_listening_ends_no_run) {
   const auto to_a_closed_pipe = [] {
     int ends[2];

@@ -2,24 +2,37 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <ctime>
 
 namespace gemel::cli {
 namespace {
 
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
-volatile std::sig_atomic_t noted = 0;  // a signal handler can reach nothing else
+volatile std::sig_atomic_t noted = 0;
+std::atomic<long> noted_at = 0;  // milliseconds of the first one; lock-free, as what a signal handler reaches must be
+constexpr long kSameRequest = 500;  // milliseconds: `timeout` and some terminals signal the process and then its group
+static_assert(std::atomic<long>::is_always_lock_free);
 
 constexpr char kAnswer[] = "\ngemel: interrupted: the step under way is finished first (compiling the kernels of a first one takes a while); again ends it at once\n";
 
+long milliseconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return 1000 * now.tv_sec + now.tv_nsec / 1000000;
+}
+
 void note(int signal) {
   const int error = errno;
+  if (noted && milliseconds() - noted_at < kSameRequest) return;
   if (noted) {
     std::signal(signal, SIG_DFL);
     std::raise(signal);  // is held until this handler returns
     return;
   }
+  noted_at = milliseconds();
   noted = 1;
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kAnswer, sizeof kAnswer - 1);  // an answer that nobody hears changes nothing
   errno = error;

@@ -1,5 +1,5 @@
 // Ctrl-C, TERM and the loss of the terminal: noted, and answered on standard error, so that the step under way is finished and saved.
-// A second one ends the process at once.
+// A second one, half a second later or more, ends the process at once.
 #pragma once
 
 namespace gemel::cli {
