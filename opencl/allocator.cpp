@@ -18,7 +18,6 @@ namespace {
 
 /// Sizes are rounded so that blocks are found again: eight steps to each power of two, of 512 bytes at least, and of a large page at most.
 std::int64_t rounded(std::int64_t bytes) {
-  constexpr std::int64_t kLargePage = std::int64_t{2} << 20;
   std::int64_t step = 512;
   while (step * 16 <= bytes && step < kLargePage) step *= 2;
   return std::max<std::int64_t>(512, round_up(bytes, step));

@@ -10,8 +10,6 @@
 namespace gemel::opencl {
 namespace {
 
-constexpr std::int64_t kPage = std::int64_t{1} << 21;
-
 struct Free {
   void operator()(void* memory) const { std::free(memory); }
 };
@@ -21,10 +19,10 @@ struct Free {
 MemoryHandle buffer_in_large_pages(cl_context context, std::int64_t bytes, cl_int* code) {
   const auto by_driver = [&] { return MemoryHandle(clCreateBuffer(context, CL_MEM_READ_WRITE, at(bytes), nullptr, code)); };
 #ifdef MADV_HUGEPAGE
-  if (bytes < kPage) return by_driver();
-  std::unique_ptr<void, Free> memory(std::aligned_alloc(at(kPage), at(round_up(bytes, kPage))));
+  if (bytes < kLargePage) return by_driver();
+  std::unique_ptr<void, Free> memory(std::aligned_alloc(at(kLargePage), at(round_up(bytes, kLargePage))));
   if (!memory) return by_driver();
-  madvise(memory.get(), at(bytes / kPage * kPage), MADV_HUGEPAGE);  // advice: where it is refused, pages stay small
+  madvise(memory.get(), at(bytes / kLargePage * kLargePage), MADV_HUGEPAGE);  // advice: where it is refused, pages stay small
   MemoryHandle buffer(clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, at(bytes), memory.get(), code));
   if (*code != CL_SUCCESS) return buffer;
   *code = clSetMemObjectDestructorCallback(buffer.get(), [](cl_mem, void* host) { std::free(host); }, memory.get());

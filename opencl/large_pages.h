@@ -6,6 +6,8 @@
 
 namespace gemel::opencl {
 
+inline constexpr std::int64_t kLargePage = std::int64_t{2} << 20;  // bytes
+
 /// A buffer of `bytes` in memory of the host for which the operating system is asked to use pages of 2 MiB: a driver that allocates
 /// by itself gets small ones, whose ends stop the CPU's prefetching and whose addresses overflow its tables of translations.
 /// Whole large pages only, so that no more of the memory becomes resident than is used. Small buffers are left to the driver.

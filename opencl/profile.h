@@ -1,4 +1,4 @@
-// DeviceProfile: facts about a device, from which kernel variants decide. Facts only, never who made it.
+// DeviceProfile: facts about a device, and what its user asked for, from which kernel variants decide; they never ask who made it.
 #pragma once
 #include <cstdint>
 #include <memory>

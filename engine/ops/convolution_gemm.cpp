@@ -129,7 +129,7 @@ std::int64_t width_of(std::int64_t channels, const opencl::DeviceProfile& profil
   return 1;
 }
 
-/// One block of rows of the three matrices: columns (or x), w, and y or dy.
+/// Rows of the matrix of columns (or of x), and of y or dy, that are worked on at a time.
 struct Block {
   std::int64_t begin, rows;
 };

@@ -23,13 +23,15 @@ Progress::~Progress() {
   if (terminal_ && first_done_ >= 0) say("\r\033[K");
 }
 
-void Progress::show(std::int64_t done, double loss, double rate) {
+void Progress::show(std::int64_t done, double loss, std::int64_t samples) {
   const auto now = Clock::now();
+  samples_ += samples;
   if (first_done_ < 0) first_done_ = done - 1;
   const std::chrono::duration<double> since = now - shown_, elapsed = now - begin_;
   if (done < total_ && since.count() < (terminal_ ? 0.1 : 10)) return;
   shown_ = now;
   const double left = elapsed.count() / static_cast<double>(std::max<std::int64_t>(1, done - first_done_)) * static_cast<double>(total_ - done + later_);
+  const double rate = static_cast<double>(samples_) / std::max(1e-9, elapsed.count());
   const std::string numbers = fmt::format("{}/{}  loss {:.4f}  {:.1f} samples/s  {} left", done, total_, loss, rate, duration_text(left));
   if (!terminal_) {
     say("{}  {}\n", label_, numbers);

@@ -13,8 +13,8 @@ class Progress {
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
-  /// @param done  of `total`  @param loss  the last one known  @param rate  samples a second
-  void show(std::int64_t done, double loss, double rate);
+  /// @param done  of `total`  @param loss  the last one known  @param samples  of this step; shown is their rate since the bar began
+  void show(std::int64_t done, double loss, std::int64_t samples);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -22,7 +22,7 @@ class Progress {
   std::int64_t total_, later_;
   bool terminal_;
   Clock::time_point begin_, shown_;
-  std::int64_t first_done_ = -1;
+  std::int64_t first_done_ = -1, samples_ = 0;
 };
 
 /// "1:05:09", "5:09"

@@ -200,7 +200,7 @@ void TrainRun::report(const Pending& p, const StepResult& result) {
   log.scalar("train/lr", p.rate, p.step);
   scope_.summary()["steps"] = p.step;
   scope_.times().collect();
-  progress_->show(p.batch + 1, result.loss, speed);
+  progress_->show(p.batch + 1, result.loss, samples);
 }
 
 /// Adds to the epoch's line. @return what a person is told of it
