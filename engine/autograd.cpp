@@ -1,7 +1,9 @@
 #include "engine/autograd.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -14,9 +16,8 @@
 
 namespace gemel {
 
-Backward::Backward(std::shared_ptr<Node> node, Values gradients, std::vector<bool> wants, Session& session,
-                   Tape tape)
-    : node_(std::move(node)), gradients_(std::move(gradients)), wants_(std::move(wants)), session_(session), tape_(tape) {}
+Backward::Backward(std::shared_ptr<Node> node, Values gradients, std::vector<bool> wants, Values places, Session& session, Tape tape)
+    : node_(std::move(node)), gradients_(std::move(gradients)), wants_(std::move(wants)), places_(std::move(places)), session_(session), tape_(tape) {}
 
 const Value& Backward::gradient(int o) const {
   if (!has_gradient(o)) throw InternalError(node_->op->name + ": no gradient arrived for output " + std::to_string(o));
@@ -136,16 +137,25 @@ void complete(Visit& visit, std::size_t output, Put put) {
 /// The gradients asked for: how many edges still owe a contribution, and what to do when none does.
 class Targets {
  public:
-  Targets(const Values& inputs, const Values& seeds, const GradientReady& ready) : results(inputs.size()), ready_(ready) {
+  Targets(const Values& inputs, const Values& seeds, const GradientOptions& options)
+      : results(inputs.size()), ready_(options.ready), into_(options.into) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i].node()) throw UsageError("gradient: input " + std::to_string(i) + " does not want a gradient");
-      targets_[key(inputs[i])].indices.push_back(i);
+      if (inputs[i].wants_gradient()) targets_[key(inputs[i])].indices.push_back(i);
     }
     for (const Value& s : seeds) taken_.insert(s.storage().get());
   }
   bool any_of(std::uint64_t order) const {
     const auto it = targets_.lower_bound({order, 0});
     return it != targets_.end() && it->first.first == order;
+  }
+  /// Where a contribution that is alone, the first and the last one, may be put at once.
+  Value place_for(const Value& edge, Visits& visits) const {
+    const auto it = targets_.find(key(edge));
+    if (it == targets_.end() || into_.empty() || it->second.pending != 1) return {};
+    const Visit& visit = visits.at_node(*edge.node());
+    const bool alone = !visit.node->op && visit.node->hooks.empty() && !visit.gradients[at(edge.output())];
+    return alone ? into_[it->second.indices.front()] : Value();
   }
   void owe(const Value& edge) {
     if (auto it = targets_.find(key(edge)); it != targets_.end()) ++it->second.pending;
@@ -179,7 +189,11 @@ class Targets {
     for (std::size_t i : target.indices) {
       Value g = arrived;
       // A result may be written in place: it shares no storage with another, with a seed, or with what a visit will read.
-      if (visits.holds(g) || !taken_.insert(g.storage().get()).second) g = copy(g);
+      if (!into_.empty() && into_[i]) {
+        if (g.storage() != into_[i].storage()) g = apply(copy_def(), list(g.detached()), {}, std::span(&into_[i], 1))[0];
+      } else if (visits.holds(g) || !taken_.insert(g.storage().get()).second) {
+        g = copy(g);
+      }
       taken_.insert(g.storage().get());
       results[i] = std::move(g);
       if (ready_) ready_(i, results[i]);
@@ -188,6 +202,7 @@ class Targets {
   std::map<Key, Target> targets_;
   std::set<const Storage*> taken_;
   const GradientReady& ready_;
+  const Values& into_;
 };
 
 void check_found(const Node& node, const Values& found) {
@@ -204,7 +219,10 @@ void step_back(Visit visit, Visits& visits, Targets& targets, Session& session, 
   Node& node = *visit.node;
   std::vector<bool> wants;
   bool arrived = false;
+  Values places(node.inputs.size());
   for (const auto& s : node.inputs) wants.push_back(s.value.node() && visits.at_node(*s.value.node()).needed);
+  for (std::size_t i = 0; i < places.size(); ++i)
+    if (wants[i] && tape != Tape::extend) places[i] = targets.place_for(node.inputs[i].value, visits);
   for (std::size_t o = 0; o < visit.gradients.size(); ++o) {
     complete(visit, o, [](Value& gradient, Value by) { gradient = std::move(by); });
     arrived = arrived || visit.gradients[o];
@@ -212,7 +230,7 @@ void step_back(Visit visit, Visits& visits, Targets& targets, Session& session, 
   Values found(node.inputs.size());
   if (arrived) {
     const PathScope path(session, node.scope);
-    const Backward call(visit.node, std::move(visit.gradients), wants, session, tape);
+    const Backward call(visit.node, std::move(visit.gradients), wants, std::move(places), session, tape);
     found = node.rule ? node.rule(call) : node.op->gradient(call);
     check_found(node, found);
   }
@@ -254,13 +272,20 @@ void plant(const Values& outputs, Values& seeds, Visits& visits, Session& sessio
 }  // namespace
 
 Values gradient(const Values& outputs, const Values& inputs, Values seeds, Tape tape, const GradientReady& ready) {
+  return gradient(outputs, inputs, std::move(seeds), GradientOptions{tape, ready, {}});
+}
+
+Values gradient(const Values& outputs, const Values& inputs, Values seeds, const GradientOptions& options) {
+  const Tape tape = options.tape;
   if (outputs.empty() || !outputs[0]) throw UsageError("gradient: no output given");
   if (!seeds.empty() && seeds.size() != outputs.size())
     throw UsageError("gradient: " + std::to_string(seeds.size()) + " output gradients for " + std::to_string(outputs.size()) + " outputs");
   Session& session = outputs[0].session();
   const GradientMode mode(session, tape == Tape::extend ? GradientMode::Mode::on : GradientMode::Mode::off);
   Visits visits = reach(outputs);
-  Targets targets(inputs, seeds, ready);
+  if (!options.into.empty() && options.into.size() != inputs.size())
+    throw UsageError("gradient: memory for " + std::to_string(options.into.size()) + " results for " + std::to_string(inputs.size()) + " inputs");
+  Targets targets(inputs, seeds, options);
   mark_needed(visits, targets);
   plant(outputs, seeds, visits, session, tape);
   targets.settle_unowed(visits);
@@ -269,6 +294,22 @@ Values gradient(const Values& outputs, const Values& inputs, Values seeds, Tape 
     if (visit.needed && visit.node->op) step_back(std::move(visit), visits, targets, session, tape);
   }
   return std::move(targets.results);
+}
+
+std::vector<std::size_t> gradient_order(const Values& outputs, const Values& inputs) {
+  std::map<const Node*, std::uint64_t> last;  // the earliest node that uses each: visited last
+  Visits visits = reach(outputs);
+  for (const auto& [order, visit] : visits.map())
+    for (const auto& s : visit.node->inputs)
+      if (s.value.node()) last[s.value.node().get()] = order;
+  std::vector<std::size_t> out(inputs.size());
+  std::iota(out.begin(), out.end(), std::size_t{0});
+  const auto completed_at = [&](std::size_t i) {
+    const auto it = last.find(inputs[i].node().get());
+    return it == last.end() ? 0 : it->second;
+  };
+  std::ranges::stable_sort(out, std::greater(), completed_at);
+  return out;
 }
 
 std::vector<std::shared_ptr<Node>> leaves_of(const Values& outputs) {

@@ -15,7 +15,8 @@ enum class Tape { release, retain, extend };
 /// A gradient rule's view of one node.
 class Backward {
  public:
-  Backward(std::shared_ptr<Node> node, Values gradients, std::vector<bool> wants, Session& session, Tape tape);
+  /// @param places  one an input
+  Backward(std::shared_ptr<Node> node, Values gradients, std::vector<bool> wants, Values places, Session& session, Tape tape);
   bool wants(int input) const { return wants_[static_cast<std::size_t>(input)]; }
   bool has_gradient(int output) const { return static_cast<bool>(gradients_[static_cast<std::size_t>(output)]); }
   /// @throws InternalError if none arrived
@@ -28,6 +29,8 @@ class Backward {
   const Spec& output_spec(int i) const { return node_->outputs[static_cast<std::size_t>(i)].value.spec(); }
   int input_count() const { return static_cast<int>(node_->inputs.size()); }
   int output_count() const { return static_cast<int>(node_->outputs.size()); }
+  /// Memory for the gradient of input i, for `apply` to fill; empty: it has none of its own to go to.
+  const Value& place(int i) const { return places_[static_cast<std::size_t>(i)]; }
   const Attributes& attributes() const { return node_->attributes; }
   Session& session() const { return session_; }
   /// Of the pass that is under way.
@@ -38,6 +41,7 @@ class Backward {
   std::shared_ptr<Node> node_;
   Values gradients_;
   std::vector<bool> wants_;
+  Values places_;
   Session& session_;
   Tape tape_;
 };
@@ -45,12 +49,24 @@ class Backward {
 /// Called as soon as the gradient of inputs[index] is complete; it may be written in place.
 using GradientReady = std::function<void(std::size_t index, Value& gradient)>;
 
+struct GradientOptions {
+  Tape tape = Tape::release;
+  GradientReady ready = {};
+  Values into = {};  // memory for the results, one an input (an empty value: of its own), or none at all. Not with Tape::extend
+};
+
 /// Gradients of sum(outputs * output_gradients) with respect to inputs.
 /// @param output_gradients  one for each output (empty: none flows from it); where the list is empty, ones for all
-/// @return an empty value where no gradient flows; results share memory with nothing and may be written in place
-/// @throws UsageError an input that wants no gradient, a history already released, a saved tensor changed in place
+/// @return an empty value where no gradient flows, as to a frozen leaf; results share memory with nothing but `into` and may be
+///         written in place
+/// @throws UsageError an input without history, a history already released, a saved tensor changed in place
+Values gradient(const Values& outputs, const Values& inputs, Values output_gradients, const GradientOptions& options);
 Values gradient(const Values& outputs, const Values& inputs, Values output_gradients = {}, Tape tape = Tape::release,
                 const GradientReady& ready = {});
+
+/// The order in which a backward pass from `outputs` completes the gradients of `inputs`, as indices; those that it does not reach
+/// come last. Reads histories alone, also of symbolic values.
+std::vector<std::size_t> gradient_order(const Values& outputs, const Values& inputs);
 
 /// The leaves that the outputs' histories reach, by ascending node number.
 std::vector<std::shared_ptr<Node>> leaves_of(const Values& outputs);

@@ -35,6 +35,20 @@ void verify_specs(const Program::Instruction& step, std::size_t i, const std::st
 
 }  // namespace
 
+std::vector<int> written_by(const Program& program, const Program::Instruction& step) {
+  std::vector<int> out;
+  for (int w : step.op->writes) out.push_back(step.inputs[at(w)].slot);
+  for (const auto& u : step.outputs)
+    if (program.slots[at(u.slot)].external) out.push_back(u.slot);
+  return out;
+}
+
+bool overlap(const Program& program, int a, int b) {
+  if (a == b) return true;
+  const auto &one = program.slots[at(a)].external, &other = program.slots[at(b)].external;
+  return one && other && (one == other || one->whole == other || other->whole == one);
+}
+
 Program capture(Session& session, const Specs& inputs, const std::function<Values(const Values&)>& body, Outside outside) {
   GraphTrace graph(session, outside);
   const GraphTrace::InForce in_force(graph);
@@ -77,7 +91,7 @@ void verify(const Program& program, const std::string& after) {
     for (const auto& u : step.outputs) {
       if (u.offset != 0 || program.slots[at(u.slot)].bytes != u.spec.bytes())
         broken(after, i, step, fmt::format("slot {} of {} bytes is made as {}", u.slot, program.slots[at(u.slot)].bytes, to_string(u.spec)));
-      if (defined[at(u.slot)]) broken(after, i, step, fmt::format("slot {} is made twice", u.slot));
+      if (defined[at(u.slot)] && !program.slots[at(u.slot)].external) broken(after, i, step, fmt::format("slot {} is made twice", u.slot));
       defined[at(u.slot)] = true;
     }
   }

@@ -1,6 +1,8 @@
 // Memory on a device: an owned buffer, or a range of a longer-lived one.
 #pragma once
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include "engine/value.h"
 #include "opencl/buffer.h"
@@ -10,12 +12,13 @@ namespace gemel {
 class DeviceMemory : public Memory {
  public:
   explicit DeviceMemory(opencl::Buffer buffer) : buffer_(std::move(buffer)), region_(opencl::whole(buffer_)) {}
-  /// A range whose buffer outlives this memory (a plan's arena).
-  explicit DeviceMemory(const opencl::Region& region) : region_(region) {}
+  /// A range of memory that is kept alive.
+  DeviceMemory(std::shared_ptr<const Memory> whole, const opencl::Region& region) : whole_(std::move(whole)), region_(region) {}
   const opencl::Region& region() const { return region_; }
 
  private:
   opencl::Buffer buffer_;
+  std::shared_ptr<const Memory> whole_;
   opencl::Region region_;
 };
 

@@ -84,9 +84,12 @@ std::unique_ptr<Memory> EagerInterpreter::allocate_bytes(std::int64_t bytes, std
   return std::make_unique<DeviceMemory>(device_.memory().allocate(bytes, what));
 }
 
-std::unique_ptr<Memory> EagerInterpreter::part_of(const Memory& slab, std::int64_t offset, std::int64_t bytes) const {
-  const opencl::Region& whole = static_cast<const DeviceMemory&>(slab).region();
-  return std::make_unique<DeviceMemory>(opencl::Region{whole.block, whole.offset + offset, bytes});
+void EagerInterpreter::trim() { device_.memory().trim(); }
+std::int64_t EagerInterpreter::largest_allocation() const { return device_.profile().max_allocation_bytes; }
+
+std::unique_ptr<Memory> EagerInterpreter::part_of(std::shared_ptr<const Memory> whole, std::int64_t offset, std::int64_t bytes) const {
+  const opencl::Region& region = static_cast<const DeviceMemory&>(*whole).region();
+  return std::make_unique<DeviceMemory>(std::move(whole), opencl::Region{region.block, region.offset + offset, bytes});
 }
 
 void EagerInterpreter::write(const Value& to, std::span<const std::byte> from) {

@@ -15,7 +15,9 @@ class EagerInterpreter : public Interpreter {
   std::unique_ptr<Memory> allocate(const Spec& spec, std::string_view what) override;
   std::optional<ArenaLimits> arena_limits() const override;
   std::unique_ptr<Memory> allocate_bytes(std::int64_t bytes, std::string_view what) override;
-  std::unique_ptr<Memory> part_of(const Memory& slab, std::int64_t offset, std::int64_t bytes) const override;
+  std::int64_t largest_allocation() const override;
+  void trim() override;
+  std::unique_ptr<Memory> part_of(std::shared_ptr<const Memory> whole, std::int64_t offset, std::int64_t bytes) const override;
   void write(const Value& to, std::span<const std::byte> from) override;
   void write(const Value& to, std::shared_ptr<const std::vector<std::byte>> from) override;
   void write(const Value& to, const std::function<void(std::span<std::byte>)>& make) override;

@@ -1,5 +1,6 @@
 #include "engine/executor.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "engine/base/error.h"
@@ -12,6 +13,7 @@ namespace gemel {
 struct Executor::Bound {
   Values in, out;
   std::unique_ptr<const Prepared> prepared;
+  std::vector<std::shared_ptr<Storage>> filled;  // memory from outside that it writes as an output
 };
 
 Executor::Executor(Session& session, std::shared_ptr<const Program> program, std::unique_ptr<Arena> own)
@@ -49,6 +51,8 @@ void Executor::bind() {
     };
     take(step.inputs, bound.in, false);
     take(step.outputs, bound.out, true);
+    for (const Value& v : bound.out)
+      if (v && std::ranges::any_of(step.outputs, [&](const auto& u) { return slots[at(u.slot)].external == v.storage(); })) bound.filled.push_back(v.storage());
     bound.prepared = session_.interpreter().prepare(*step.op, step.attributes, specs_of(step.inputs), specs_of(step.outputs));
     bound_.push_back(std::move(bound));
   }
@@ -74,7 +78,8 @@ void Executor::settle() {
   for (std::size_t s = 0; s < storages_.size(); ++s) {
     const MemoryPlan::Place& p = plan_.places[s];
     if (!storages_[s] || p.slab < 0) continue;
-    storages_[s]->memory = session_.interpreter().part_of(arena_.slab(p.slab), p.offset, program_->slots[s].bytes);
+    const std::shared_ptr<const Memory> lent(std::shared_ptr<const Memory>(), &arena_.slab(p.slab));  // the arena gives it back to grow
+    storages_[s]->memory = session_.interpreter().part_of(lent, p.offset, program_->slots[s].bytes);
   }
 }
 
@@ -100,7 +105,8 @@ void Executor::execute() {
     std::optional<PathScope> path;
     if (interpreter.observed()) path.emplace(session_, std::make_shared<const std::string>(step.scope));
     interpreter.compute(*step.op, step.attributes, bound_[i].in, bound_[i].out, bound_[i].prepared.get());
-    for (int w : step.op->writes) ++bound_[i].in[at(w)].storage()->version;  // an eager tensor saved before is stale now
+    for (int w : step.op->writes) count_write(*bound_[i].in[at(w)].storage());  // an eager tensor saved before is stale now
+    for (const auto& storage : bound_[i].filled) count_write(*storage);
   }
 }
 

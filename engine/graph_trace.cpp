@@ -26,10 +26,19 @@ Value GraphTrace::input(const Spec& spec, std::string name) {
 void GraphTrace::run(const OpDef& op, const Attributes& attributes, Values& in, Values& out) {
   Program::Instruction step{&op, attributes, {}, {}, *session_.scope(), after_, {}};
   for (const Value& v : in) step.inputs.push_back(use(v, op.name));
-  for (const Value& v : out) step.outputs.push_back({define(v), v.spec()});
+  for (const Value& v : out) step.outputs.push_back(made(op, v));
   check_draw(op, step, in);
   check_writes(op, in);
   program_.code.push_back(std::move(step));
+}
+
+/// How the program refers to an output: a name of its own, or memory from outside that the instruction fills.
+Program::Use GraphTrace::made(const OpDef& op, const Value& v) {
+  if (!v.storage()->memory) return {define(v), v.spec()};
+  if (outside_ == Outside::passed) throw InternalError(op.name + ": a body writes its output into memory from outside");
+  Program::Use filled = use(v, op.name);
+  ++filled.version;
+  return filled;
 }
 
 void GraphTrace::check_draw(const OpDef& op, const Program::Instruction& step, const Values& in) const {
@@ -100,13 +109,13 @@ std::vector<int> GraphTrace::run_after(std::vector<int> instructions) {
 }
 
 bool GraphTrace::has_history(const Value& v) const {  // a leaf made inside the body is a fresh start
-  return v.node() && (v.node()->op || v.node()->order <= first_node_ || arguments_.count(v.node().get()));
+  return v.wants_gradient() && (v.node()->op || v.node()->order <= first_node_ || arguments_.count(v.node().get()));
 }
 
-std::uint64_t& GraphTrace::version(const std::shared_ptr<Storage>& storage) {
-  if (!storage->memory) return storage->version;
-  if (outside_ == Outside::passed) return enclosing_.version(storage);
-  return versions_.try_emplace(storage, storage->version).first->second;
+Writes& GraphTrace::writes(const std::shared_ptr<Storage>& storage) {
+  if (!storage->memory) return storage->writes;
+  if (outside_ == Outside::passed) return enclosing_.writes(storage);
+  return writes_.try_emplace(storage, storage->writes).first->second;
 }
 
 GraphTrace::InForce::InForce(GraphTrace& graph) : graph_(graph), scope_(graph.session_, graph) {

@@ -24,8 +24,6 @@ class GraphTrace : public Trace {
   Value input(const Spec& spec, std::string name = "");
   void run(const OpDef& op, const Attributes& attributes, Values& inputs, Values& outputs) override;
   bool differentiates_by_replay() const override { return outside_ == Outside::passed; }
-  /// Writes are counted as the program makes them: neither its runs nor what others write in between make a history stale.
-  std::uint64_t& version(const std::shared_ptr<Storage>& storage) override;
   /// How the program refers to a value; one from outside becomes known by it.
   /// @param who  for the message  @throws UsageError a value of another graph
   Program::Use use(const Value& value, const std::string& who);
@@ -58,10 +56,15 @@ class GraphTrace : public Trace {
   };
   bool in_force() const { return in_force_; }
 
+ protected:
+  /// Writes are counted as the program makes them: neither its runs nor what others write in between make a history stale.
+  Writes& writes(const std::shared_ptr<Storage>& storage) override;
+
  private:
   int define(const Value& v, std::string name = "");
   Program::Use use_bound(const Value& v, const std::string& who);
   Program::Use use_passed(const Value& v);
+  Program::Use made(const OpDef& op, const Value& v);
   void check_draw(const OpDef& op, const Program::Instruction& step, const Values& in) const;
   void check_writes(const OpDef& op, const Values& in) const;
   bool has_history(const Value& v) const;
@@ -75,7 +78,7 @@ class GraphTrace : public Trace {
   std::map<std::shared_ptr<Storage>, int> slot_of_;  // holds the storage, so its address stays its own
   std::map<Foreign, int> foreign_;                   // slots of values from outside that are passed
   std::uint64_t first_node_;
-  std::map<std::shared_ptr<Storage>, std::uint64_t> versions_;  // of memory from outside, where this program may write it
+  std::map<std::shared_ptr<Storage>, Writes> writes_;  // of memory from outside, where this program may write it
   Trace& enclosing_;                                            // in force when a body was begun
   std::set<const Node*> arguments_;
   std::set<const Storage*> argument_storages_;

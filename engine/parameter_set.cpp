@@ -1,10 +1,22 @@
 #include "engine/parameter_set.h"
 
+#include <set>
 #include <utility>
 
 #include "engine/base/error.h"
 
 namespace gemel {
+
+namespace {
+/// Each tensor once, under the first of its names.
+std::vector<NamedValue> distinct(const std::vector<NamedValue>& named) {
+  std::vector<NamedValue> out;
+  std::set<const Node*> seen;
+  for (const NamedValue& n : named)
+    if (!n.value.node() || seen.insert(n.value.node().get()).second) out.push_back(n);
+  return out;
+}
+}  // namespace
 
 void ParameterSet::claim(const std::string& name, Place place) {
   if (!places_.emplace(name, place).second) throw UsageError("parameter set: " + name + " is given twice; accepted: one value a name");
@@ -23,7 +35,7 @@ void ParameterSet::add_buffer(std::string name, Value value) {
 
 std::vector<NamedValue> ParameterSet::trainable() const {
   std::vector<NamedValue> out;
-  for (const NamedValue& p : parameters_)
+  for (const NamedValue& p : distinct(parameters_))
     if (p.value.wants_gradient()) out.push_back(p);
   return out;
 }
@@ -36,13 +48,13 @@ const Value* ParameterSet::find(std::string_view name) const {
 
 std::int64_t ParameterSet::parameter_elements() const {
   std::int64_t total = 0;
-  for (const NamedValue& p : parameters_) total += p.value.elements();
+  for (const NamedValue& p : distinct(parameters_)) total += p.value.elements();
   return total;
 }
 
 std::int64_t ParameterSet::bytes() const {
   std::int64_t total = 0;
-  for (const NamedValue& p : parameters_) total += p.value.spec().bytes();
+  for (const NamedValue& p : distinct(parameters_)) total += p.value.spec().bytes();
   for (const NamedValue& b : buffers_) total += b.value.spec().bytes();
   return total;
 }

@@ -28,7 +28,7 @@ class ParameterSet {
 
   std::span<const NamedValue> parameters() const { return parameters_; }
   std::span<const NamedValue> buffers() const { return buffers_; }
-  /// The parameters that want a gradient, in order: what `gradient` is asked for and an optimizer updates.
+  /// The parameters that want a gradient, in order, one under two names once: what `gradient` is asked for and an optimizer updates.
   std::vector<NamedValue> trainable() const;
   /// The parameter or buffer of that name, or null.
   const Value* find(std::string_view name) const;

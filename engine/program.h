@@ -40,6 +40,11 @@ struct Program {
   Values captured;                // values from outside that became the last inputs (a loop's body, a branch)
 };
 
+/// Slots whose memory an instruction changes for others to see: inputs that its record writes, and outputs in memory from outside.
+std::vector<int> written_by(const Program& program, const Program::Instruction& step);
+/// Whether a write to one slot may change what the other holds: they are one, or one's memory is a range of the other's.
+bool overlap(const Program& program, int a, int b);
+
 /// What happens to concrete values from outside: bound for good, or passed as further inputs, listed in `captured`.
 enum class Outside { bound, passed };
 
@@ -52,7 +57,7 @@ Program capture(Session& session, const Specs& inputs, const std::function<Value
 /// differentiates.
 Values replay(Session& session, const Program& program, const Values& inputs);
 
-/// Checks that every use is defined before it, slots and specs agree with `infer`, and writes go where they may.
+/// Checks that every use is defined before it, slots and specs agree with `infer`, and each slot without memory is made once.
 /// @param after  names the pass that ran, for the message. @throws InternalError
 void verify(const Program& program, const std::string& after);
 

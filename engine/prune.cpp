@@ -1,6 +1,7 @@
 #include "engine/prune.h"
 
 #include <algorithm>
+#include <set>
 
 #include "engine/base/span.h"
 
@@ -8,24 +9,43 @@ namespace gemel {
 namespace {
 
 /// Marks backwards: an instruction is seen after everything that could need it.
-struct Marks {
-  std::vector<bool> slots, instructions;
-
-  Marks(const Program& program, const Wanted& wanted) : slots(program.slots.size(), false), instructions(program.code.size(), false) {
-    for (const auto& u : wanted.values) slots[at(u.slot)] = true;
+class Marks {
+ public:
+  Marks(const Program& program, const Wanted& wanted)
+      : slots(program.slots.size(), false), instructions(program.code.size(), false), program_(program) {
+    for (const auto& u : wanted.values) want(u);
     for (int i : wanted.instructions) instructions[at(i)] = true;
     for (std::size_t i = program.code.size(); i-- > 0;) {
       const auto& step = program.code[i];
-      const auto made_for = [&](const Program::Use& u) { return slots[at(u.slot)] && !program.slots[at(u.slot)].external; };
-      bool needed = instructions[i] || std::any_of(step.outputs.begin(), step.outputs.end(), made_for);
-      for (int w : step.op->writes) needed = needed || made_for(step.inputs[at(w)]);
-      if (!needed) continue;
+      if (!instructions[i] && !makes_what_is_wanted(step)) continue;
       instructions[i] = true;
-      for (const auto& u : step.inputs) slots[at(u.slot)] = true;
-      for (const auto& u : step.outputs) slots[at(u.slot)] = true;
+      for (const auto& u : step.inputs) want(u);
+      for (const auto& u : step.outputs) want(u);
       for (int before : step.after) instructions[at(before)] = true;
     }
   }
+
+  std::vector<bool> slots, instructions;
+
+ private:
+  void want(const Program::Use& u) {
+    slots[at(u.slot)] = true;
+    if (const auto& outside = program_.slots[at(u.slot)].external) outside_.insert(outside.get());
+  }
+
+  /// Memory from outside is made by who fills it as an output; whoever changes it in place is to be asked for by name.
+  bool makes_what_is_wanted(const Program::Instruction& step) const {
+    const auto is_wanted_inside = [&](const Program::Use& u) { return slots[at(u.slot)] && !program_.slots[at(u.slot)].external; };
+    const auto is_wanted = [&](const Program::Use& u) {
+      const auto& outside = program_.slots[at(u.slot)].external;
+      return outside ? outside_.contains(outside.get()) || outside_.contains(outside->whole.get()) : is_wanted_inside(u);
+    };
+    return std::ranges::any_of(step.outputs, is_wanted) ||
+           std::ranges::any_of(step.op->writes, [&](int w) { return is_wanted_inside(step.inputs[at(w)]); });
+  }
+
+  const Program& program_;
+  std::set<const Storage*> outside_;  // memory from outside that is wanted
 };
 
 }  // namespace

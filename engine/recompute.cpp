@@ -99,7 +99,7 @@ struct Recomputation {
       outputs = f(inputs, b.tape() == Tape::release ? state : copies_of(state));
       check_closed(outputs, inputs, before);
     }
-    Values seeds(outputs.size()), targets, found(inputs.size());
+    Values seeds(outputs.size()), targets, into, found(inputs.size());
     for (std::size_t o = 0; o < seeds.size(); ++o)
       if (b.has_gradient(static_cast<int>(o))) seeds[o] = b.gradient(static_cast<int>(o));
     std::vector<std::size_t> wanted;
@@ -107,8 +107,9 @@ struct Recomputation {
       if (b.wants(static_cast<int>(i))) {
         wanted.push_back(i);
         targets.push_back(inputs[i]);
+        into.push_back(b.place(static_cast<int>(i)));
       }
-    const Values gradients = gradient(outputs, targets, std::move(seeds), b.tape() == Tape::extend ? Tape::extend : Tape::release);
+    const Values gradients = gradient(outputs, targets, std::move(seeds), {b.tape() == Tape::extend ? Tape::extend : Tape::release, {}, into});
     for (std::size_t k = 0; k < wanted.size(); ++k) found[wanted[k]] = gradients[k];
     return found;
   }
@@ -131,7 +132,7 @@ Values recomputed(const Recomputable& f, const Values& inputs, const Values& sta
   rule.applied = session.trace().instructions();
   for (Value& v : outputs) v = v.detached();
   const auto node = new_node(session, recomputed_def(), inputs, outputs);
-  for (std::size_t i = 0; i < inputs.size(); ++i) node->inputs[i].value = inputs[i];
+  for (std::size_t i = 0; i < inputs.size(); ++i) node->inputs[i].value = inputs[i].wants_gradient() ? inputs[i] : inputs[i].detached();
   node->rule = std::move(rule);
   for (std::size_t o = 0; o < outputs.size(); ++o)
     if (is_floating(outputs[o].dtype())) outputs[o] = outputs[o].with_node(node, static_cast<int>(o));

@@ -2,13 +2,18 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
+#include <utility>
 
 #include "engine/host_cast.h"
 
 namespace gemel {
 
 HostMemory::HostMemory(std::int64_t elements)
-    : elements_(at(elements)), cells_(std::make_unique<std::byte[]>(at(elements) * sizeof(Cell))) {}
+    : elements_(at(elements)), own_(std::make_unique<std::byte[]>(at(elements) * sizeof(Cell))), cells_(own_.get()) {}
+
+HostMemory::HostMemory(std::shared_ptr<const Memory> whole, std::int64_t first, std::int64_t elements)
+    : elements_(at(elements)), whole_(std::move(whole)), cells_(static_cast<const HostMemory&>(*whole_).cells_ + at(first) * sizeof(Cell)) {}
 
 void ReferenceInterpreter::compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> in,
                                        std::span<const Value> out, const Prepared*) {
@@ -19,6 +24,20 @@ void ReferenceInterpreter::compute_now(const OpDef& op, const Attributes& attrib
 
 std::unique_ptr<Memory> ReferenceInterpreter::allocate(const Spec& spec, std::string_view) {
   return std::make_unique<HostMemory>(spec.elements());
+}
+
+namespace {
+constexpr std::int64_t kBytesOfElement = 4;  // of divided memory, on a device
+}  // namespace
+
+std::int64_t ReferenceInterpreter::largest_allocation() const { return std::numeric_limits<std::int64_t>::max(); }
+
+std::unique_ptr<Memory> ReferenceInterpreter::allocate_bytes(std::int64_t bytes, std::string_view) {
+  return std::make_unique<HostMemory>(bytes / kBytesOfElement);
+}
+
+std::unique_ptr<Memory> ReferenceInterpreter::part_of(std::shared_ptr<const Memory> whole, std::int64_t offset, std::int64_t bytes) const {
+  return std::make_unique<HostMemory>(std::move(whole), offset / kBytesOfElement, bytes / kBytesOfElement);
 }
 
 namespace {

@@ -20,16 +20,20 @@ namespace gemel {
 class HostMemory : public Memory {
  public:
   explicit HostMemory(std::int64_t elements);
+  /// A range of it, which keeps it alive.
+  HostMemory(std::shared_ptr<const Memory> whole, std::int64_t first, std::int64_t elements);
   template <class T>
   std::span<T> as() const {
     static_assert(sizeof(T) == 8);
-    return {reinterpret_cast<T*>(cells_.get()), elements_};
+    return {reinterpret_cast<T*>(cells_), elements_};
   }
   std::span<double> reals() const { return as<double>(); }
 
  private:
   std::size_t elements_;
-  std::unique_ptr<std::byte[]> cells_;
+  std::unique_ptr<std::byte[]> own_;
+  std::shared_ptr<const Memory> whole_;
+  std::byte* cells_;
 };
 
 /// An element of either kind, for operators that only move it.
@@ -79,6 +83,10 @@ class HostCall {
 class ReferenceInterpreter : public Interpreter {
  public:
   std::unique_ptr<Memory> allocate(const Spec& spec, std::string_view what) override;
+  std::int64_t largest_allocation() const override;
+  /// An element for every four bytes: of tensors whose elements have so many on a device.
+  std::unique_ptr<Memory> allocate_bytes(std::int64_t bytes, std::string_view what) override;
+  std::unique_ptr<Memory> part_of(std::shared_ptr<const Memory> whole, std::int64_t offset, std::int64_t bytes) const override;
   using Interpreter::write;
   void write(const Value& to, std::span<const std::byte> from) override;
   void read(const Value& from, std::span<std::byte> to) override;

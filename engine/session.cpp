@@ -153,7 +153,7 @@ void write(const Value& value, std::span<const std::byte> bytes) {
   if (static_cast<std::int64_t>(bytes.size()) != value.spec().bytes())
     throw ShapeError("write: " + std::to_string(bytes.size()) + " bytes given for " + to_string(value.spec()));
   value.session().interpreter().write(value, bytes);
-  ++value.storage()->version;
+  count_write(*value.storage());
 }
 
 }  // namespace gemel

@@ -46,7 +46,14 @@ Specs checked_specs(const Session& session, const OpDef& op, const Values& in) {
   return specs;
 }
 
-Values apply_unprefixed(Session& session, const OpDef& op, Values& in, Attributes& attributes) {
+/// Where an output goes that is not given memory of its own.
+Value given_memory(const OpDef& op, const Value& into, const Spec& spec) {
+  if (into.spec() != spec)
+    throw InternalError(op.name + ": its output is " + to_string(spec) + ", the memory given for it " + to_string(into.spec()));
+  return into.detached();
+}
+
+Values apply_unprefixed(Session& session, const OpDef& op, Values& in, Attributes& attributes, std::span<const Value> into) {
   const Specs specs = checked_specs(session, op, in);
   Specs inferred = op.infer(specs, attributes);
   for (int w : op.writes)
@@ -59,6 +66,8 @@ Values apply_unprefixed(Session& session, const OpDef& op, Values& in, Attribute
     if (op.views) {
       const Value& viewed = in[at(*op.views)];
       out.push_back(viewed.view(std::move(spec), 0));
+    } else if (out.size() < into.size() && into[out.size()]) {
+      out.push_back(given_memory(op, into[out.size()], spec));
     } else {
       const std::int64_t elements = spec.elements();
       out.emplace_back(std::move(spec), std::make_shared<Storage>(session, elements));
@@ -66,7 +75,9 @@ Values apply_unprefixed(Session& session, const OpDef& op, Values& in, Attribute
   }
   const auto node = record(session, op, attributes, in, out);  // before it runs: what a node keeps cannot be reused
   if (!op.views) session.trace().run(op, attributes, in, out);
-  for (int w : op.writes) ++session.trace().version(in[at(w)].storage());
+  for (int w : op.writes) session.trace().wrote(in[at(w)].storage());
+  for (const Value& v : into)
+    if (v) session.trace().wrote(v.storage());
   if (node)
     for (std::size_t o = 0; o < out.size(); ++o) out[o] = out[o].with_node(node, static_cast<int>(o));
   return out;
@@ -91,7 +102,7 @@ std::shared_ptr<Node> new_node(Session& session, const OpDef& op, const Values& 
   Trace& trace = session.trace();
   node->inputs.reserve(in.size());
   node->outputs.reserve(out.size());
-  for (const Value& v : in) node->inputs.push_back({v.without_storage(), trace.version(v.storage())});
+  for (const Value& v : in) node->inputs.push_back({(v.wants_gradient() ? v : v.detached()).without_storage(), trace.version(v.storage())});
   for (const Value& v : out) node->outputs.push_back({v.without_storage(), trace.version(v.storage())});
   return node;
 }
@@ -100,6 +111,11 @@ Value leaf(const Value& value) {
   auto node = std::make_shared<Node>();
   node->order = value.session().next_node();
   return value.with_node(std::move(node), 0);
+}
+
+void set_wants_gradient(const Value& leaf, bool wanted) {
+  if (!leaf.node() || leaf.node()->op) throw UsageError("set_wants_gradient: " + to_string(leaf.spec()) + " is no leaf; accepted: a leaf");
+  leaf.node()->frozen = !wanted;
 }
 
 Value Value::without_storage() const {
@@ -129,10 +145,10 @@ Node::~Node() {
   }
 }
 
-Values apply(Session& session, const OpDef& op, Values in, Attributes attributes) {
-  if (session.scope()->empty()) return apply_unprefixed(session, op, in, attributes);
+Values apply(Session& session, const OpDef& op, Values in, Attributes attributes, std::span<const Value> into) {
+  if (session.scope()->empty()) return apply_unprefixed(session, op, in, attributes, into);
   try {
-    return apply_unprefixed(session, op, in, attributes);
+    return apply_unprefixed(session, op, in, attributes, into);
   } catch (const ShapeError& e) {
     throw ShapeError(prefixed(session, e));
   } catch (const MemoryError& e) {
@@ -142,10 +158,10 @@ Values apply(Session& session, const OpDef& op, Values in, Attributes attributes
   }
 }
 
-Values apply(const OpDef& op, Values in, Attributes attributes) {
+Values apply(const OpDef& op, Values in, Attributes attributes, std::span<const Value> into) {
   if (in.empty() || !in[0]) throw UsageError(op.name + ": input 0 is empty");
   Session& session = in[0].session();
-  return apply(session, op, std::move(in), std::move(attributes));
+  return apply(session, op, std::move(in), std::move(attributes), into);
 }
 
 void Interpreter::write(const Value& to, const std::function<void(std::span<std::byte>)>& make) {
@@ -153,8 +169,6 @@ void Interpreter::write(const Value& to, const std::function<void(std::span<std:
   make(bytes);
   write(to, std::span<const std::byte>(bytes));
 }
-std::unique_ptr<Memory> Interpreter::allocate_bytes(std::int64_t, std::string_view) { throw InternalError("this interpreter has no arena"); }
-std::unique_ptr<Memory> Interpreter::part_of(const Memory&, std::int64_t, std::int64_t) const { throw InternalError("this interpreter has no arena"); }
 
 void Interpreter::run(const OpDef& op, const Attributes& attributes, Values& in, Values& out) {
   for (std::size_t i = 0; i < in.size(); ++i)

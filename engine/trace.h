@@ -25,9 +25,28 @@ class Trace {
   virtual std::size_t instructions() const { return 0; }
   /// All that come from now on run after these (by index). @return what was in force before
   virtual std::vector<int> run_after(std::vector<int> /*instructions*/) { return {}; }
-  /// How often a storage was written, as histories that are recorded here count it.
-  virtual std::uint64_t& version(const std::shared_ptr<Storage>& storage) { return storage->version; }
+  /// How often a storage's memory was written, as histories that are recorded here count it: a range of a whole also with the
+  /// whole, a whole also in its ranges.
+  std::uint64_t version(const std::shared_ptr<Storage>& storage) {
+    const Writes& w = writes(storage);
+    return w.own + (storage->whole ? writes(storage->whole).own : w.ranges);
+  }
+  /// Counts a write.
+  void wrote(const std::shared_ptr<Storage>& storage) {
+    ++writes(storage).own;
+    if (storage->whole) ++writes(storage->whole).ranges;
+  }
+
+ protected:
+  virtual Writes& writes(const std::shared_ptr<Storage>& storage) { return storage->writes; }
+  friend class GraphTrace;  // asks the trace that encloses it
 };
+
+/// Counts a write as computation counts it.
+inline void count_write(Storage& storage) {
+  ++storage.writes.own;
+  if (storage.whole) ++storage.whole->writes.ranges;
+}
 
 /// Waits for a read that is under way, and gives its bytes.
 using PendingBytes = std::function<std::vector<std::byte>()>;
@@ -63,9 +82,14 @@ class Interpreter : public Trace {
   virtual std::unique_ptr<Memory> allocate(const Spec& spec, std::string_view what) = 0;
   /// Null where tensors do not share memory: each slot of a plan has its own.
   virtual std::optional<ArenaLimits> arena_limits() const { return std::nullopt; }
-  /// Memory for an arena, and a range of it, which must not outlive it. @throws InternalError without arena_limits
-  virtual std::unique_ptr<Memory> allocate_bytes(std::int64_t bytes, std::string_view what);
-  virtual std::unique_ptr<Memory> part_of(const Memory& slab, std::int64_t offset, std::int64_t bytes) const;
+  /// The largest memory that `allocate_bytes` gives, in bytes.
+  virtual std::int64_t largest_allocation() const = 0;
+  /// Memory that is divided: an arena, a slab.
+  virtual std::unique_ptr<Memory> allocate_bytes(std::int64_t bytes, std::string_view what) = 0;
+  /// Gives back what is kept for later requests.
+  virtual void trim() {}
+  /// A range of it, which keeps it alive.
+  virtual std::unique_ptr<Memory> part_of(std::shared_ptr<const Memory> whole, std::int64_t offset, std::int64_t bytes) const = 0;
   /// Copies host bytes in the tensor's own element type.
   virtual void write(const Value& to, std::span<const std::byte> from) = 0;
   /// The same from memory that the transfer may keep alive instead of copying it.
@@ -88,9 +112,10 @@ class Interpreter : public Trace {
 
 /// Applies an operator: infers, refuses, records where a gradient is wanted, runs, bumps the versions of what it writes.
 /// @throws ShapeError what `infer` refuses, prefixed with the module's path
+/// @param into  memory for outputs, one an output or none at all; an empty value: memory of its own. Not for what a history reads
 /// @throws UsageError an input from a graph that is not being captured, or one written in place that wants a gradient
-Values apply(Session& session, const OpDef& op, Values inputs, Attributes attributes = {});
+Values apply(Session& session, const OpDef& op, Values inputs, Attributes attributes = {}, std::span<const Value> into = {});
 /// In the session of the first input.
-Values apply(const OpDef& op, Values inputs, Attributes attributes = {});
+Values apply(const OpDef& op, Values inputs, Attributes attributes = {}, std::span<const Value> into = {});
 
 }  // namespace gemel

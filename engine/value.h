@@ -15,6 +15,7 @@ namespace gemel {
 
 struct OpDef;
 struct Node;
+class ParameterSlab;
 class Session;
 class Value;
 using Values = std::vector<Value>;
@@ -25,15 +26,21 @@ class Memory {
   virtual ~Memory() = default;
 };
 
-/// Counted apart from nodes. `version` grows by one at every write, so (storage, version) names one content. A graph counts the
-/// writes that it records by itself, see Trace::version.
+/// How often a storage was written: by itself, and in ranges of it that are storages of their own.
+struct Writes {
+  std::uint64_t own = 0, ranges = 0;
+};
+
+/// Counted apart from nodes. Its version grows at every write, so (storage, version) names one content; see Trace::version, as a
+/// graph counts the writes that it records by itself.
 /// Without memory it is symbolic: a name in the graph that is being captured.
 struct Storage {
   explicit Storage(Session& in_session, std::int64_t size) : session(in_session), elements(size) {}
   Session& session;
   std::shared_ptr<Memory> memory;  // shared only while an output takes over an input's
+  std::shared_ptr<Storage> whole;  // what this one's memory is a range of, where kernels also work on the whole (a slab)
   std::int64_t elements = 0;
-  std::uint64_t version = 0;
+  Writes writes;
   std::uint64_t recorded = 0;  // version of the last write in place with a history: handles from before do not know of it
   std::shared_ptr<const std::string> graph;  // what the graph is called in which it is a name; null once computed
 };
@@ -55,7 +62,8 @@ class Value {
   Session& session() const { return storage_->session; }
   const std::shared_ptr<Node>& node() const { return node_; }
   int output() const { return output_; }
-  bool wants_gradient() const { return node_ != nullptr; }
+  /// Whether a history leads to it, or it is a leaf that is not frozen.
+  bool wants_gradient() const;
 
   /// The same tensor without history.
   Value detached() const { return {spec_, storage_, offset_}; }
@@ -93,12 +101,21 @@ struct Node {
   std::shared_ptr<const OpDef> owned;               // keeps a record alive that was made for this node
   std::shared_ptr<const std::string> scope;         // the module that applied it
   Value accumulated;                                // of a leaf: what backward passes have added up
+  bool frozen = false;                              // of a leaf: it wants no gradient for now
+  std::shared_ptr<ParameterSlab> slab;              // of a leaf: where its memory lies and its gradient has a place
+  std::size_t index_in_slab = 0;
   bool released = false;
   Node() = default;
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
   ~Node();  // takes long chains apart in a loop
 };
+
+inline bool Value::wants_gradient() const { return node_ && !node_->frozen; }
+
+/// Freezes a leaf, or lets it want a gradient again: all its handles see it. What was recorded before stays recorded.
+/// @throws UsageError for a value that is no leaf
+void set_wants_gradient(const Value& leaf, bool wanted);
 
 Specs specs_of(std::span<const Value> values);
 

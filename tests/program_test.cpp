@@ -152,7 +152,7 @@ TEST_F(Program, summary_tells_why_a_batch_of_one_cannot_train) {
     EXPECT_EQ(one.status, 0) << one.err;
     EXPECT_NE(one.out.find("planned for training nothing, it cannot train on this input: "), std::string::npos) << one.out;
     const Outcome two = run({"summary", "--model", model, "--input", "3x32x32", "--batch-size", "2"});
-    EXPECT_NE(two.out.find(" MiB: parameters and statistics, and an arena of "), std::string::npos) << two.out;
+    EXPECT_NE(two.out.find(" MiB: parameters and statistics, gradients, and an arena of "), std::string::npos) << two.out;
   }
   const Json inception = Json::parse(run({"summary", "--model", "inception_v3", "--json"}).out);
   EXPECT_EQ(inception["parameters"], 27161264) << "the auxiliary classifier counts";

@@ -151,7 +151,7 @@ constexpr int kPairs = 5;
 
 Program captured_step(Session& session, Blocks blocks) {
   Trainer trainer(session, blocks, kPairs, 4);
-  return capture(session, {f32({2, 16, 16, 4}), i64({4}), f32({1})}, [&](const Values& in) { return trainer.step(in); });
+  return capture(session, {f32({2, 16, 16, 4}), i64({4}), trainer.optimizer->hyper_specs()[0]}, [&](const Values& in) { return trainer.step(in); });
 }
 
 std::int64_t convolutions_in(const Program& program) {

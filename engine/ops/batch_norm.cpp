@@ -102,8 +102,9 @@ void backward_reference(const HostCall& c) {
 
 // ---- gradients
 
-Values backward(Value dy, Value x, Value gamma, Value mean, Value inverse) {
-  return apply(batch_norm_backward_def(), list(std::move(dy), std::move(x), std::move(gamma), std::move(mean), std::move(inverse)));
+/// @param into  memory for its outputs, or none
+Values backward(Value dy, Value x, Value gamma, Value mean, Value inverse, std::span<const Value> into = {}) {
+  return apply(batch_norm_backward_def(), list(std::move(dy), std::move(x), std::move(gamma), std::move(mean), std::move(inverse)), {}, into);
 }
 
 /// The saved statistics are outputs: whoever differentiates the backward record sends gradients to them as well.
@@ -111,7 +112,8 @@ Values gradient(const Backward& b) {
   Values out(6);
   const Value x = b.input(0), mean = b.output(1), inverse = b.output(2);
   if (b.has_gradient(0)) {
-    Values fused = backward(b.gradient(0), x, b.input(1), mean, inverse);
+    const Values into{Value(), b.place(1), b.place(2)};
+    Values fused = backward(b.gradient(0), x, b.input(1), mean, inverse, into);
     for (int i : {0, 1, 2})
       if (b.wants(i)) out[at(i)] = std::move(fused[at(i)]);
   }

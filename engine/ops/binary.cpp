@@ -16,7 +16,7 @@ Value number_like(const Value& x, double number) { return full(x.session(), {Sha
 /// Both gradients of a binary operator, each computed only where it is wanted, and summed back over what was repeated.
 template <class A, class B>
 Values pair(const Backward& b, A of_a, B of_b) {
-  return {b.wants(0) ? sum_to(of_a(), b.input_shape(0)) : Value(), b.wants(1) ? sum_to(of_b(), b.input_shape(1)) : Value()};
+  return {b.wants(0) ? sum_to(of_a(), b.input_shape(0), b.place(0)) : Value(), b.wants(1) ? sum_to(of_b(), b.input_shape(1), b.place(1)) : Value()};
 }
 
 /// g where a is ahead, half of it where both are equal, else 0.

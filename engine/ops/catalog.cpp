@@ -114,6 +114,9 @@ std::span<const OpDef* const> catalog() {
       &adam_update_def(),
       &rmsprop_update_def(),
       &rmsprop_momentum_update_def(),
+      // clip
+      &page_squares_def(),
+      &clip_pages_def(),
       // control
       &conditional_def(),
       &while_def(),

@@ -146,7 +146,7 @@ Values gradient(const Backward& b) {
   Values out(2);
   if constexpr (d == forward) {
     if (b.wants(0)) out[0] = conv2d_input_gradient(g, b.input(1), b.input_shape(0), c);
-    if (b.wants(1)) out[1] = conv2d_weight_gradient(g, b.input(0), b.input_shape(1), c);
+    if (b.wants(1)) out[1] = conv2d_weight_gradient(g, b.input(0), b.input_shape(1), c, b.place(1));
   } else if constexpr (d == Direction::input) {  // g is like x
     if (b.wants(0)) out[0] = conv2d(g, b.input(1), c);
     if (b.wants(1)) out[1] = conv2d_weight_gradient(b.input(0), g, b.input_shape(1), c);
@@ -312,8 +312,8 @@ Value conv2d_input_gradient(Value dy, Value w, const Shape& x_shape, const Convo
   return apply(conv2d_input_gradient_def(), list(std::move(dy), std::move(w)), convolution::attributes_of(c, x_shape))[0];
 }
 
-Value conv2d_weight_gradient(Value dy, Value x, const Shape& w_shape, const Convolution& c) {
-  return apply(conv2d_weight_gradient_def(), list(std::move(dy), std::move(x)), convolution::attributes_of(c, w_shape))[0];
+Value conv2d_weight_gradient(Value dy, Value x, const Shape& w_shape, const Convolution& c, const Value& into) {
+  return apply(conv2d_weight_gradient_def(), list(std::move(dy), std::move(x)), convolution::attributes_of(c, w_shape), std::span(&into, 1))[0];
 }
 
 }  // namespace gemel

@@ -100,7 +100,8 @@ Values gradient(const Backward& b) {
   Values out(3);
   const Value x = b.input(0), gamma = b.input(1), mean = b.output(1), inverse = b.output(2);
   if (b.has_gradient(0)) {
-    Values fused = apply(layer_norm_backward_def(), list(b.gradient(0), x, gamma, mean, inverse));
+    const Values into{Value(), b.place(1), b.place(2)};
+    Values fused = apply(layer_norm_backward_def(), list(b.gradient(0), x, gamma, mean, inverse), {}, into);
     for (int i : {0, 1, 2})
       if (b.wants(i)) out[at(i)] = std::move(fused[at(i)]);
   }

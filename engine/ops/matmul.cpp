@@ -87,12 +87,13 @@ Value fold_batch(Value g, const Shape& like) {
 Values gradient(const Backward& b) {
   const bool ta = b.attributes().boolean("transpose_a"), tb = b.attributes().boolean("transpose_b");
   const Value& dy = b.gradient(0);
+  const auto place = [&](int i) { return dy.shape().rank() == b.input_shape(i).rank() ? b.place(i) : Value(); };
   Values out(2);
   if (b.wants(0))
-    out[0] = fold_batch(ta ? matmul(b.input(1), dy, flag(tb), Transpose::yes) : matmul(dy, b.input(1), Transpose::no, flag(!tb)),
+    out[0] = fold_batch(ta ? matmul(b.input(1), dy, flag(tb), Transpose::yes, place(0)) : matmul(dy, b.input(1), Transpose::no, flag(!tb), place(0)),
                         b.input_shape(0));
   if (b.wants(1))
-    out[1] = fold_batch(tb ? matmul(dy, b.input(0), Transpose::yes, flag(ta)) : matmul(b.input(0), dy, flag(!ta), Transpose::no),
+    out[1] = fold_batch(tb ? matmul(dy, b.input(0), Transpose::yes, flag(ta), place(1)) : matmul(b.input(0), dy, flag(!ta), Transpose::no, place(1)),
                         b.input_shape(1));
   return out;
 }
@@ -158,9 +159,9 @@ const OpDef& matmul_def() {
   return def;
 }
 
-Value matmul(Value a, Value b, Transpose transpose_a, Transpose transpose_b) {
+Value matmul(Value a, Value b, Transpose transpose_a, Transpose transpose_b, const Value& into) {
   return apply(matmul_def(), list(std::move(a), std::move(b)),
-               {{"transpose_a", transpose_a == Transpose::yes}, {"transpose_b", transpose_b == Transpose::yes}})[0];
+               {{"transpose_a", transpose_a == Transpose::yes}, {"transpose_b", transpose_b == Transpose::yes}}, std::span(&into, 1))[0];
 }
 
 }  // namespace gemel

@@ -116,12 +116,12 @@ Value max(Value x, const Axes& axes = {}, Keep keep = Keep::no);
 /// int64 index of the first maximum along an axis, which is dropped.
 Value argmax(Value x, std::int64_t axis);
 /// Undoes a broadcast: sums x over the axes along which `shape` was repeated.
-Value sum_to(Value x, const Shape& shape);
+Value sum_to(Value x, const Shape& shape, const Value& into = {});
 
 // ---- matmul.cpp
 /// op(a) op(b). @param a [..., M, K] @param b [..., K, N] (before transposing) @return [..., M, N]; leading axes are equal,
 /// or one side has none and serves them all
-Value matmul(Value a, Value b, Transpose transpose_a = Transpose::no, Transpose transpose_b = Transpose::no);
+Value matmul(Value a, Value b, Transpose transpose_a = Transpose::no, Transpose transpose_b = Transpose::no, const Value& into = {});
 
 // ---- convolution.cpp
 struct Convolution {
@@ -133,7 +133,7 @@ Value conv2d(Value x, Value w, const Convolution& c = {});
 /// Gradient of conv2d for its input, of shape `x_shape`.
 Value conv2d_input_gradient(Value dy, Value w, const Shape& x_shape, const Convolution& c = {});
 /// Gradient of conv2d for its weights, of shape `w_shape`.
-Value conv2d_weight_gradient(Value dy, Value x, const Shape& w_shape, const Convolution& c = {});
+Value conv2d_weight_gradient(Value dy, Value x, const Shape& w_shape, const Convolution& c = {}, const Value& into = {});
 
 // ---- max_pooling.cpp, average_pooling.cpp
 struct Window {
@@ -175,19 +175,34 @@ Value random_normal(Session& session, const Shape& shape, double mean = 0, doubl
 /// Another random state for trip `count` (int64 []) of a loop.
 Value fold_in(Value state, Value count);
 
-// ---- update.cpp: in place, PyTorch's formulas. `hyper` is a float32 vector, so that a captured step can be fed anew:
-// sgd, momentum, rmsprop: {rate}; adam: {rate, 1 - beta1^t, 1 - beta2^t}
-void sgd_update(const Value& parameter, Value gradient, Value hyper, double weight_decay);
-void momentum_update(const Value& parameter, const Value& velocity, Value gradient, Value hyper, double momentum,
-                     double weight_decay, bool nesterov);
-struct Adam {
-  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+// ---- update.cpp: optimizers' updates, in place, PyTorch's formulas, over all parameters that lie in one slab
+/// What every update reads besides the optimizer's slots.
+struct Update {
+  Value parameters, gradients;  // float32 [n]: whole slabs
+  Value hyper;                  // float32 [groups, 2] {rate, weight decay}; adam's: [groups, 4], and {1 - beta1^t, 1 - beta2^t}.
+                                // Tensors, so that a captured step can be fed anew
+  Value pages;                  // int32 [pages, 2] {group, elements that count}; group -1: parameters and slots stay as they are
+};
+void sgd_update(Update u);
+void momentum_update(Update u, const Value& velocity, double momentum, bool nesterov);
+struct AdamUpdate {
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   bool decoupled = false;  // AdamW: decay shrinks the parameter instead of joining the gradient
 };
-void adam_update(const Value& parameter, const Value& mean, const Value& variance, Value gradient, Value hyper, const Adam& adam);
-/// `velocity` is looked at only where `momentum` is not 0; else it may be empty.
-void rmsprop_update(const Value& parameter, const Value& variance, const Value& velocity, Value gradient, Value hyper,
-                    double alpha, double eps, double momentum, double weight_decay);
+void adam_update(Update u, const Value& mean, const Value& variance, const AdamUpdate& adam);
+struct RmspropUpdate {
+  double alpha = 0.99, eps = 1e-8, momentum = 0;
+};
+/// `velocity` is looked at only where the momentum is not 0; else it may be empty.
+void rmsprop_update(Update u, const Value& variance, const Value& velocity, const RmspropUpdate& rmsprop);
+
+// ---- clip.cpp: the norm of gradients that lie in slabs
+/// Sums of squares of the elements that count in pages of a group. @param gradients  float32 [n] @param pages  as in Update
+/// @return float32 [256]: their sum is the squared norm
+Value page_squares(Value gradients, Value pages);
+/// gradients *= min(1, max_norm / (norm + 1e-6)) in place. @param squares  float32 [k], of all slabs @return the norm, float32 []
+/// @throws UsageError for a largest norm that is not above 0
+Value clip_pages(const Value& gradients, Value pages, Value squares, double max_norm);
 
 // ---- operators
 inline Value operator+(Value a, Value b) { return add(std::move(a), std::move(b)); }
@@ -310,6 +325,9 @@ const OpDef& momentum_update_def();
 const OpDef& adam_update_def();
 const OpDef& rmsprop_update_def();
 const OpDef& rmsprop_momentum_update_def();
+// clip
+const OpDef& page_squares_def();
+const OpDef& clip_pages_def();
 // control
 const OpDef& conditional_def();
 const OpDef& while_def();

@@ -241,13 +241,16 @@ Value mean(Value x, const Axes& axes, Keep keep) { return apply(mean_def(), list
 Value max(Value x, const Axes& axes, Keep keep) { return apply(max_def(), list(std::move(x)), over(axes, keep == Keep::yes))[0]; }
 Value argmax(Value x, std::int64_t axis) { return apply(argmax_def(), list(std::move(x)), {{"axis", axis}})[0]; }
 
-Value sum_to(Value x, const Shape& shape) {
+Value sum_to(Value x, const Shape& shape, const Value& into) {
   if (x.shape() == shape) return x;
   Axes axes;
   const int lead = x.shape().rank() - shape.rank();
   for (int k = 0; k < x.shape().rank(); ++k)
     if (k < lead || (shape[k - lead] == 1 && x.shape()[k] != 1)) axes.push_back(k);
-  return reshape(axes.empty() ? std::move(x) : sum(std::move(x), axes, Keep::yes), shape);
+  if (axes.empty()) return reshape(std::move(x), shape);
+  const Spec kept{reduced_shape(x.shape(), axes, true), x.dtype()};
+  const Value place = into ? into.view(kept, 0) : Value();
+  return reshape(apply(sum_def(), list(std::move(x)), over(axes, true), std::span(&place, 1))[0], shape);
 }
 
 }  // namespace gemel

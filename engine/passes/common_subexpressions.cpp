@@ -5,6 +5,7 @@
 
 #include "engine/base/span.h"
 #include "engine/passes/passes.h"
+#include "engine/passes/usage.h"
 
 namespace gemel {
 namespace {
@@ -27,9 +28,7 @@ Program merge_common_subexpressions(Session&, Program program) {
   std::vector<int> same(program.slots.size());
   for (std::size_t s = 0; s < same.size(); ++s) same[s] = static_cast<int>(s);
   // A value that is written later must stay apart from its twin.
-  std::vector<bool> written(program.slots.size(), false);
-  for (const auto& step : program.code)
-    for (int w : step.op->writes) written[at(step.inputs[at(w)].slot)] = true;
+  const std::vector<bool> written = written_slots(program);
   std::map<std::string, std::size_t> first;
   std::vector<Program::Instruction> kept;
   for (auto& step : program.code) {

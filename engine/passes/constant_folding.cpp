@@ -3,6 +3,7 @@
 // computed, because memory that is held for good costs more than filling it again.
 #include "engine/base/span.h"
 #include "engine/passes/passes.h"
+#include "engine/passes/usage.h"
 #include "engine/session.h"
 #include "engine/trace.h"
 
@@ -20,10 +21,8 @@ bool foldable(const Program::Instruction& step) {
 
 /// Slots written by this program, or fed to it: what may differ from run to run.
 std::vector<bool> varying_slots(const Program& program) {
-  std::vector<bool> varies(program.slots.size(), false);
+  std::vector<bool> varies = written_slots(program);
   for (const auto& u : program.inputs) varies[at(u.slot)] = true;
-  for (const auto& step : program.code)
-    for (int w : step.op->writes) varies[at(step.inputs[at(w)].slot)] = true;
   // Parameters and statistics outlive the plan and may be changed outside it.
   for (std::size_t s = 0; s < program.slots.size(); ++s) varies[s] = varies[s] || program.slots[s].external;
   return varies;

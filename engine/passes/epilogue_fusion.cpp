@@ -77,10 +77,10 @@ class EpilogueFusion {
     const auto& moved = program_.code[product];
     std::vector<int> made;
     for (const auto& u : moved.outputs) made.push_back(u.slot);
-    for (int w : moved.op->writes) made.push_back(moved.inputs[at(w)].slot);
+    for (int w : written_by(program_, moved)) made.push_back(w);
     for (std::size_t i = product + 1; i < to; ++i)
       for (const auto& u : program_.code[i].inputs)
-        if (std::find(made.begin(), made.end(), u.slot) != made.end()) return false;
+        if (std::ranges::any_of(made, [&](int slot) { return overlap(program_, slot, u.slot); })) return false;
     return !written_between(program_, product, to, moved) && !recomputed_between(program_, product, to);
   }
 

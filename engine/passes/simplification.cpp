@@ -5,6 +5,7 @@
 
 #include "engine/base/span.h"
 #include "engine/passes/passes.h"
+#include "engine/passes/usage.h"
 
 namespace gemel {
 namespace {
@@ -12,11 +13,9 @@ namespace {
 /// What the rules may ask about a program.
 class Facts {
  public:
-  explicit Facts(const Program& program) : maker_(program.slots.size(), nullptr), written_(program.slots.size(), false) {
-    for (const auto& step : program.code) {
+  explicit Facts(const Program& program) : maker_(program.slots.size(), nullptr), written_(written_slots(program)) {
+    for (const auto& step : program.code)
       for (const auto& u : step.outputs) maker_[at(u.slot)] = &step;
-      for (int w : step.op->writes) written_[at(step.inputs[at(w)].slot)] = true;
-    }
   }
   const Program::Instruction* maker(const Program::Use& u) const { return maker_[at(u.slot)]; }
   bool written(int slot) const { return written_[at(slot)]; }

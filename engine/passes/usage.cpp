@@ -1,5 +1,7 @@
 #include "engine/passes/usage.h"
 
+#include <set>
+
 #include "engine/base/span.h"
 
 namespace gemel {
@@ -23,11 +25,27 @@ std::vector<int> makers_of(const Program& program) {
   return out;
 }
 
+std::vector<bool> written_slots(const Program& program) {
+  std::vector<bool> out(program.slots.size(), false);
+  std::set<const Storage*> wholes, memory;  // from outside: written as such, and written in a range or as such
+  for (const auto& step : program.code)
+    for (int w : written_by(program, step)) {
+      out[at(w)] = true;
+      const auto& storage = program.slots[at(w)].external;
+      if (!storage) continue;
+      wholes.insert(storage.get());
+      memory.insert({storage.get(), storage->whole.get()});
+    }
+  for (std::size_t s = 0; s < out.size(); ++s)
+    if (const auto& storage = program.slots[s].external) out[s] = memory.contains(storage.get()) || (storage->whole && wholes.contains(storage->whole.get()));
+  return out;
+}
+
 bool written_between(const Program& program, std::size_t begin, std::size_t end, const Program::Instruction& reader) {
   for (std::size_t i = begin + 1; i < end; ++i)
-    for (int w : program.code[i].op->writes)
+    for (int w : written_by(program, program.code[i]))
       for (const auto& u : reader.inputs)
-        if (u.slot == program.code[i].inputs[at(w)].slot) return true;
+        if (overlap(program, u.slot, w)) return true;
   return false;
 }
 

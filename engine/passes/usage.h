@@ -19,6 +19,9 @@ std::vector<Usage> usage_of(const Program& program);
 /// [slot] the instruction that makes it, or -1.
 std::vector<int> makers_of(const Program& program);
 
+/// [slot] whether an instruction writes it, or what overlaps it.
+std::vector<bool> written_slots(const Program& program);
+
 /// Whether an instruction after `begin` and before `end` writes what `reader` reads.
 bool written_between(const Program& program, std::size_t begin, std::size_t end, const Program::Instruction& reader);
 

@@ -63,8 +63,8 @@ std::string BenchCase::name() const {
 void BenchCase::plan(const opencl::DeviceProfile& device) {
   const auto made = models::make(model, {.classes = classes, .channels = input[0], .recompute = recompute});
   const Spec pictures = f32({batch_size, input[1], input[2], input[0]});
-  const std::int64_t momentum = work == Work::train ? 4 * made->parameter_elements() : 0, labels = i64({batch_size}).bytes();
-  held_bytes = state_bytes(*made) + momentum + pictures.bytes() + labels;
+  const std::int64_t slabs = work == Work::train ? 2 * slab_bytes(*made) : 0, labels = i64({batch_size}).bytes();
+  held_bytes = state_bytes(*made) + slabs + pictures.bytes() + labels;
   planned = plan_step(*made, pictures, work, &device);
   if (recompute == models::Recompute::blocks)  // the rate is of the model's own work, done once
     planned.flops = plan_step(*models::make(model, {.classes = classes, .channels = input[0]}), pictures, work).flops;

@@ -21,7 +21,7 @@ struct BenchCase {
   Frontend frontend = Frontend::graph;
   models::Recompute recompute = models::Recompute::none;
   PlannedStep planned;  // by `plan`
-  std::int64_t held_bytes = 0;  // parameters, statistics, momentum and the batch
+  std::int64_t held_bytes = 0;  // parameters, statistics, gradients, momentum and the batch
 
   /// Finds what a step takes on a device. @throws ShapeError where the model refuses the input
   void plan(const opencl::DeviceProfile& device);

@@ -8,6 +8,7 @@
 #include "engine/ops/ops.h"
 #include "engine/plan.h"
 #include "engine/session.h"
+#include "engine/slab.h"
 #include "frontends/nn/loss.h"
 
 namespace gemel::cli {
@@ -21,7 +22,8 @@ struct Places {
 
   explicit Places(nn::Module& model) {
     model.visit([&](const std::string&, nn::Module& m) {
-      for (const auto& p : m.own_parameters()) parameters.push_back(p.get());
+      for (const auto& p : m.own_parameters())
+        if (!p->tied_to) parameters.push_back(p.get());
       for (const auto& b : m.own_buffers()) buffers.push_back(b.get());
     });
     for (const auto* p : parameters) specs.push_back(p->spec);
@@ -54,7 +56,7 @@ void each_problem(const Program& program, Visit visit) {
 
 Program capture_step(Session& session, nn::Module& model, const Spec& input, Work work) {
   Places places(model);
-  Specs specs{input, {Shape{input.shape[0]}, DType::int64}, i64({4}), f32({1})};
+  Specs specs{input, {Shape{input.shape[0]}, DType::int64}, i64({4})};
   const std::size_t first = specs.size();
   specs.insert(specs.end(), places.specs.begin(), places.specs.end());
   const auto train = [&](const Values& in) -> Values {
@@ -63,10 +65,10 @@ Program capture_step(Session& session, nn::Module& model, const Spec& input, Wor
     session.random().begin(in[2]);
     const Value logits = model(in[0]);
     const Value loss = nn::classification_loss(model, logits, in[1]);
-    const Values gradients = gradient({loss}, wanting);
-    for (std::size_t i = 0; i < wanting.size(); ++i)
-      if (gradients[i]) sgd_update(wanting[i], gradients[i], in[3], 0);
-    return {loss.detached()};
+    Values out{loss.detached()};
+    for (Value& g : gradient({loss}, wanting))
+      if (g) out.push_back(std::move(g));
+    return out;
   };
   const auto infer = [&](const Values& in) -> Values {
     model.eval();
@@ -88,6 +90,14 @@ PlannedStep plan_step(nn::Module& model, const Spec& input, Work work, const ope
     if (const Variant& v = choose(p, *device); v.workspace_bytes) step.workspace_bytes = std::max(step.workspace_bytes, v.workspace_bytes(p, *device));
   });
   return step;
+}
+
+std::int64_t slab_bytes(const nn::Module& model) {
+  std::int64_t pages = 0;
+  model.visit([&pages](const std::string&, const nn::Module& m) {
+    for (const auto& p : m.own_parameters()) pages += p->tied_to ? 0 : Slab::pages_for(p->spec);
+  });
+  return f32({pages * Slab::kPageElements}).bytes();
 }
 
 std::int64_t state_bytes(nn::Module& model) {

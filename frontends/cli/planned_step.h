@@ -8,7 +8,7 @@
 
 namespace gemel::cli {
 
-/// train: forward, cross-entropy, backward, update. infer: a forward pass in evaluation mode.
+/// train: forward, cross-entropy, backward; the gradients are outputs. infer: a forward pass in evaluation mode.
 enum class Work { train, infer };
 
 /// The step as captured, before any pass. The model is of no further use: it holds names in place of parameters.
@@ -18,7 +18,7 @@ Program capture_step(Session& session, nn::Module& model, const Spec& input, Wor
 
 struct PlannedStep {
   std::int64_t flops = 0;        // of all operators, as their records count them
-  std::int64_t arena_bytes = 0;  // of activations, gradients and scratch results that live at once
+  std::int64_t arena_bytes = 0;  // of activations, their gradients and scratch results that live at once; not of parameters' gradients
   std::int64_t workspace_bytes = 0;  // the most that an operator takes while it runs, on the device that was named
 };
 
@@ -28,5 +28,7 @@ PlannedStep plan_step(nn::Module& model, const Spec& input, Work work, const ope
 
 /// Bytes of parameters and statistics.
 std::int64_t state_bytes(nn::Module& model);
+/// Bytes of a slab for all parameters: of their gradients, or of what an optimizer keeps for each.
+std::int64_t slab_bytes(const nn::Module& model);
 
 }  // namespace gemel::cli

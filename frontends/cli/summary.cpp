@@ -16,7 +16,7 @@ namespace gemel::cli {
 namespace {
 
 struct Totals {
-  std::int64_t parameters = 0, parameter_bytes = 0, flops = 0, activation_bytes = 0;
+  std::int64_t parameters = 0, parameter_bytes = 0, gradient_bytes = 0, flops = 0, activation_bytes = 0;
   std::optional<std::int64_t> arena_bytes;
   std::string no_training;  // why there is no arena: batch normalisation, for one, takes more than one value a channel
 };
@@ -25,6 +25,7 @@ Totals totals_of(nn::Module& model, const std::vector<nn::LayerSummary>& layers,
   Totals t;
   t.parameters = model.parameter_elements();  // also of layers that run in training only
   t.parameter_bytes = state_bytes(model);
+  t.gradient_bytes = slab_bytes(model);
   for (const auto& l : layers) {
     t.flops += l.flops;
     t.activation_bytes += l.activation_bytes;
@@ -48,8 +49,8 @@ void print(const std::vector<nn::LayerSummary>& layers, const Totals& t) {
     fmt::print("{:<{}}  {:<{}}  {:<20} {:>12} {:>10.2f} {:>10.2f}\n", l.path.empty() ? "." : l.path, path, l.description, about,
                to_string(l.output.shape), l.parameters, 1e-6 * static_cast<double>(l.flops), mebibytes(l.activation_bytes));
   const std::string training =
-      t.arena_bytes ? fmt::format("{:.2f} MiB: parameters and statistics, and an arena of {:.2f} MiB (without optimizer state)",
-                                  mebibytes(t.parameter_bytes + *t.arena_bytes), mebibytes(*t.arena_bytes))
+      t.arena_bytes ? fmt::format("{:.2f} MiB: parameters and statistics, gradients, and an arena of {:.2f} MiB (without optimizer state)",
+                                  mebibytes(t.parameter_bytes + t.gradient_bytes + *t.arena_bytes), mebibytes(*t.arena_bytes))
                     : fmt::format("nothing, it cannot train on this input: {}", t.no_training);
   fmt::print("\nparameters           {} ({:.2f} MiB)\nforward              {:.3f} GFLOPs\nactivations          {:.2f} MiB forward\nplanned for training {}\n",
              t.parameters, mebibytes(t.parameter_bytes), 1e-9 * static_cast<double>(t.flops), mebibytes(t.activation_bytes), training);
@@ -60,10 +61,10 @@ nlohmann::ordered_json json_of(const std::vector<nn::LayerSummary>& layers, cons
   for (const auto& l : layers)
     rows.push_back({{"layer", l.path}, {"kind", l.description}, {"output", std::vector<std::int64_t>(l.output.shape.begin(), l.output.shape.end())},
                     {"parameters", l.parameters}, {"flops", l.flops}, {"activation_bytes", l.activation_bytes}});
-  nlohmann::ordered_json out{{"layers", rows}, {"parameters", t.parameters}, {"parameter_bytes", t.parameter_bytes}, {"flops", t.flops},
+  nlohmann::ordered_json out{{"layers", rows}, {"parameters", t.parameters}, {"parameter_bytes", t.parameter_bytes}, {"gradient_bytes", t.gradient_bytes}, {"flops", t.flops},
                              {"activation_bytes", t.activation_bytes}};
   if (t.arena_bytes)
-    out.update({{"arena_bytes", *t.arena_bytes}, {"training_bytes", t.parameter_bytes + *t.arena_bytes}});
+    out.update({{"arena_bytes", *t.arena_bytes}, {"training_bytes", t.parameter_bytes + t.gradient_bytes + *t.arena_bytes}});
   else
     out.update({{"arena_bytes", nullptr}, {"training_bytes", nullptr}, {"no_training", t.no_training}});
   return out;

@@ -59,8 +59,8 @@ Values Training::train_step(const Values& in) {
   session_.random().begin(in[2]);
   const Value logits = model_(in[0]);
   const Value loss = nn::classification_loss(model_, logits, in[1]);
-  Values gradients = gradient({loss}, values_of(optimizer_->parameters()));
-  if (clip_norm_ > 0) gradients = optim::clip_grad_norm(std::move(gradients), clip_norm_).gradients;
+  Values gradients = gradient({loss}, values_of(optimizer_->parameters()), {}, {.into = optimizer_->gradient_places()});
+  if (clip_norm_ > 0) optimizer_->clip_norm(gradients, clip_norm_);
   optimizer_->apply_updates(std::move(gradients), Values(in.begin() + 3, in.end()));
   return {loss.detached(), guesses_of(logits)};
 }

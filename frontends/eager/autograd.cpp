@@ -5,6 +5,7 @@
 #include "engine/autograd.h"
 #include "engine/base/error.h"
 #include "engine/base/span.h"
+#include "engine/slab.h"
 
 namespace gemel::eager {
 namespace {
@@ -52,10 +53,13 @@ void backward(const Tensors& tensors, const Tensors& gradients, const BackwardOp
   Values seeds = checked_seeds("backward", tensors, gradients);
   const Values outputs = values_of(tensors);
   const auto leaves = leaves_of(outputs);
-  Values inputs;
-  for (const auto& node : leaves) inputs.push_back(Value().with_node(node, 0));
-  gradient(outputs, inputs, std::move(seeds), tape_of(options.retain_graph, options.create_graph),
-           [&leaves](std::size_t i, Value& found) { add_to(leaves[i]->accumulated, std::move(found)); });
+  Values inputs, into;
+  for (const auto& node : leaves) {
+    inputs.push_back(Value().with_node(node, 0));
+    into.push_back(node->accumulated || options.create_graph ? Value() : gradient_place(inputs.back()));
+  }
+  gradient(outputs, inputs, std::move(seeds),
+           {tape_of(options.retain_graph, options.create_graph), [&leaves](std::size_t i, Value& found) { add_to(leaves[i]->accumulated, std::move(found)); }, into});
 }
 
 Tensors grad(const Tensors& outputs, const Tensors& inputs, const GradOptions& options) {

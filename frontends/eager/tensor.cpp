@@ -175,7 +175,8 @@ Tensor Tensor::requires_grad_(bool wanted) const {
   if (!is_leaf())
     throw UsageError(fmt::format("requires_grad_: {} was made by {}, only leaf tensors can be switched off; accepted: detach()",
                                  to_string(value().spec()), value().node()->op->name));
-  state_->value = wanted ? leaf(state_->value) : state_->value.detached();
+  if (value().node()) set_wants_gradient(value(), wanted);
+  else state_->value = leaf(state_->value);
   return *this;
 }
 

@@ -72,11 +72,15 @@ void walk(const std::string& path, M& module, const F& f) {
 std::string join_path(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
 
 const Value& Parameter::tensor() const {
+  if (tied_to) return tied_to->tensor();
   if (!value) refuse_unmaterialised(name);
   return value;
 }
 
-void Parameter::bind(Value tensor) { value = trainable ? leaf(tensor) : tensor.detached(); }
+void Parameter::bind(const Value& tensor) {
+  value = leaf(tensor);
+  set_wants_gradient(value, trainable);
+}
 
 const Value& Buffer::tensor() const {
   if (!value) refuse_unmaterialised(name);
@@ -122,7 +126,7 @@ std::vector<std::string> Module::output_layers() const {
 std::int64_t Module::parameter_elements() const {
   std::int64_t total = 0;
   visit([&total](const std::string&, const Module& m) {
-    for (const auto& p : m.own_parameters()) total += p->spec.elements();
+    for (const auto& p : m.own_parameters()) total += p->tied_to ? 0 : p->spec.elements();
   });
   return total;
 }
@@ -130,7 +134,7 @@ std::int64_t Module::parameter_elements() const {
 void Module::materialise(Session& session) {
   visit([&session](const std::string& path, Module& m) {
     for (const auto& p : m.parameters_)
-      if (!p->value) p->bind(initial_value(session, *p, join_path(path, p->name)));
+      if (!p->value && !p->tied_to) p->bind(initial_value(session, *p, join_path(path, p->name)));
     for (const auto& b : m.buffers_)
       if (!b->value) b->value = initial_value(session, *b);
   });
@@ -139,7 +143,7 @@ void Module::materialise(Session& session) {
 void Module::declare(Session& session) {
   visit([&session](const std::string&, Module& m) {
     for (const auto& p : m.parameters_)
-      if (!p->value) p->bind(nameless(session, p->spec));
+      if (!p->value && !p->tied_to) p->bind(nameless(session, p->spec));
     for (const auto& b : m.buffers_)
       if (!b->value) b->value = nameless(session, b->spec);
   });
@@ -173,7 +177,7 @@ void Module::set_trainable(bool trainable) {
     for (const auto& p : m.parameters_) {
       if (p->trainable == trainable) continue;
       p->trainable = trainable;
-      if (p->value) p->bind(p->value);
+      if (p->value) set_wants_gradient(p->value, trainable);
     }
   });
 }
@@ -217,6 +221,14 @@ Buffer& Module::add_buffer(std::string name, Spec spec, double initial) {
   check_free(name);
   buffers_.push_back(std::make_unique<Buffer>(Buffer{std::move(name), spec, initial}));
   return *buffers_.back();
+}
+
+void Module::tie(Parameter& alias, Parameter& owner) {
+  if (alias.spec != owner.spec)
+    throw ShapeError(alias.name + ": it is " + to_string(alias.spec) + ", tied to " + owner.name + ", which is " + to_string(owner.spec) + "; accepted: equal specs");
+  if (&owner.owner() == &alias) throw UsageError(alias.name + ": it is tied to itself; accepted: another parameter");
+  alias.tied_to = &owner;
+  alias.value = {};
 }
 
 void Module::adopt_any(std::string name, std::unique_ptr<Module> child) {

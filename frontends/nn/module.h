@@ -25,12 +25,15 @@ struct Parameter {
   FileLayout layout = FileLayout::same;
   Initialiser initialise;
   bool trainable = true;
-  Value value = {};  // a leaf where trainable
+  Value value = {};            // a leaf, frozen where it is not trainable; empty where it is tied
+  Parameter* tied_to = nullptr;  // the parameter whose tensor it is another name for
 
   /// @throws UsageError before the module is materialised
   const Value& tensor() const;
-  /// Takes over a tensor's memory, as a leaf where trainable.
-  void bind(Value tensor);
+  /// Takes over a tensor's memory, as a new leaf: only before anyone holds the parameter.
+  void bind(const Value& tensor);
+  /// The parameter that holds the tensor: itself unless it is tied.
+  Parameter& owner() { return tied_to ? tied_to->owner() : *this; }
 };
 
 /// State that no gradient flows to.
@@ -103,7 +106,8 @@ class Module {
   void train() { set_training(true); }
   void eval() { set_training(false); }
   bool training() const { return training_; }
-  /// Takes all parameters out of training; frozen batch normalisation also keeps its statistics.
+  /// Takes all parameters out of training; frozen batch normalisation also keeps its statistics. Optimizers and captured steps that
+  /// hold the parameters see it.
   void freeze() { set_trainable(false); }
   void unfreeze() { set_trainable(true); }
   /// Trains the output layers only.
@@ -138,6 +142,9 @@ class Module {
   /// @throws UsageError for a name that is taken or holds a dot
   Parameter& add_parameter(std::string name, Spec spec, FileLayout layout, Initialiser initialise);
   Buffer& add_buffer(std::string name, Spec spec, double initial);
+  /// Makes `alias` another name for `owner`'s tensor: one leaf, one update, saved under both names. Both must outlive the module's use.
+  /// @throws ShapeError where their specs differ  @throws UsageError where alias holds owner already
+  static void tie(Parameter& alias, Parameter& owner);
   /// Owns the child and names it.
   template <class M>
   M& adopt(std::string name, std::unique_ptr<M> child) {

@@ -26,14 +26,14 @@ struct Slot {
 
   Spec file() const { return {file_shape(memory.shape, layout), memory.dtype}; }
   const Value& tensor() const { return parameter ? parameter->tensor() : buffer->tensor(); }
-  const Value& value() const { return parameter ? parameter->value : buffer->value; }
+  const Value& value() const { return parameter ? parameter->owner().value : buffer->value; }
 };
 
 std::vector<Slot> slots_of(const Module& module) {
   std::vector<Slot> slots;
   module.visit([&slots](const std::string& path, const Module& m) {
     for (const auto& p : m.own_parameters())
-      slots.push_back({join_path(path, p->name), path, p->spec, p->layout, false, p.get(), nullptr});
+      slots.push_back({join_path(path, p->name), path, p->spec, p->layout, p->tied_to != nullptr, p.get(), nullptr});
     for (const auto& b : m.own_buffers())
       slots.push_back({join_path(path, b->name), path, b->spec, FileLayout::same, b->optional_in_files, nullptr, b.get()});
   });
@@ -54,7 +54,7 @@ void fill(const Slot& slot, Session& session, const NamedTensor& tensor) {
   const std::vector<std::byte> bytes = from_file_layout(slot.memory, slot.layout, data);
   if (slot.value()) return write(slot.value(), bytes);
   Value made = session.tensor(slot.memory, std::span<const std::byte>(bytes));
-  if (slot.parameter) slot.parameter->bind(std::move(made));
+  if (slot.parameter) slot.parameter->owner().bind(made);
   else slot.buffer->value = std::move(made);
 }
 

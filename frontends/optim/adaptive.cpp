@@ -11,31 +11,27 @@
 
 namespace gemel::optim {
 
-Adam::Adam(std::vector<Group> groups, const gemel::Adam& options)
-    : Optimizer(std::move(groups), options.weight_decay, {"mean", "variance"}), options_(options) {}
+Adam::Adam(std::vector<Group> groups, const AdamOptions& options)
+    : Optimizer(std::move(groups), {options.rate, options.weight_decay}, {"mean", "variance"}), options_(options) {}
 
 std::vector<float> Adam::hyper_numbers(std::size_t group, double rate, std::int64_t step) const {
   std::vector<float> numbers = Optimizer::hyper_numbers(group, rate, step);
-  for (const double beta : {options_.beta1, options_.beta2})
+  for (const double beta : {options_.update.beta1, options_.update.beta2})
     numbers.push_back(static_cast<float>(1 - std::pow(beta, static_cast<double>(step))));
   return numbers;
 }
 
-void Adam::update(Update u) const {
-  gemel::Adam options = options_;
-  options.weight_decay = u.weight_decay;
-  adam_update(u.parameter, u.slots[0], u.slots[1], std::move(u.gradient), u.hyper, options);
+void Adam::update(Update u, std::span<const Slab> slots) const {
+  adam_update(std::move(u), slots[0].whole(), slots[1].whole(), options_.update);
 }
 
 Rmsprop::Rmsprop(std::vector<Group> groups, const RmspropOptions& options)
-    : Optimizer(std::move(groups), options.weight_decay,
-                options.momentum != 0 ? std::vector<std::string>{"variance", "velocity"} : std::vector<std::string>{"variance"}),
+    : Optimizer(std::move(groups), {options.rate, options.weight_decay},
+                options.update.momentum != 0 ? std::vector<std::string>{"variance", "velocity"} : std::vector<std::string>{"variance"}),
       options_(options) {}
 
-void Rmsprop::update(Update u) const {
-  const Value velocity = options_.momentum != 0 ? u.slots[1] : Value();
-  rmsprop_update(u.parameter, u.slots[0], velocity, std::move(u.gradient), u.hyper, options_.alpha, options_.eps, options_.momentum,
-                 u.weight_decay);
+void Rmsprop::update(Update u, std::span<const Slab> slots) const {
+  rmsprop_update(std::move(u), slots[0].whole(), slots.size() > 1 ? slots[1].whole() : Value(), options_.update);
 }
 
 namespace {
@@ -59,13 +55,13 @@ constexpr std::array<Named, 6> kOptimizers{{
        return std::make_unique<Sgd>(std::move(g), SgdOptions{m, w, true});
      }},
     {"adam", std::nullopt, 0, [](std::vector<Group> g, double, double w) -> std::unique_ptr<Optimizer> {
-       return std::make_unique<Adam>(std::move(g), gemel::Adam{.weight_decay = w});
+       return std::make_unique<Adam>(std::move(g), AdamOptions{.weight_decay = w});
      }},
     {"adamw", std::nullopt, 0.01, [](std::vector<Group> g, double, double w) -> std::unique_ptr<Optimizer> {
-       return std::make_unique<Adam>(std::move(g), gemel::Adam{.weight_decay = w, .decoupled = true});
+       return std::make_unique<Adam>(std::move(g), AdamOptions{.update = {.decoupled = true}, .weight_decay = w});
      }},
     {"rmsprop", 0, 0, [](std::vector<Group> g, double m, double w) -> std::unique_ptr<Optimizer> {
-       return std::make_unique<Rmsprop>(std::move(g), RmspropOptions{.momentum = m, .weight_decay = w});
+       return std::make_unique<Rmsprop>(std::move(g), RmspropOptions{.update = {.momentum = m}, .weight_decay = w});
      }},
 }};
 

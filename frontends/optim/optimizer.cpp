@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
@@ -12,16 +13,14 @@
 namespace gemel::optim {
 namespace {
 
-Value zeros_like(const Value& parameter) {
-  Session& session = parameter.session();
-  const TraceScope computing(session, session.interpreter());  // state has memory also where it is made while capturing
-  return full(session, parameter.spec(), 0);
-}
-
 void check_once(const std::vector<NamedValue>& parameters) {
   std::set<std::string_view> seen;
-  for (const NamedValue& p : parameters)
+  std::map<const Storage*, std::string_view> memory;
+  for (const NamedValue& p : parameters) {
     if (!seen.insert(p.name).second) throw UsageError("optimizer: " + p.name + " is in two groups; accepted: each parameter once");
+    if (const auto [it, is_new] = memory.emplace(p.value.storage().get(), p.name); !is_new)
+      throw UsageError(fmt::format("optimizer: {} is the same tensor as {}; accepted: each parameter once", p.name, it->second));
+  }
 }
 
 }  // namespace
@@ -35,58 +34,126 @@ std::vector<Group> no_decay_on_vectors(const ParameterSet& parameters) {
   return groups;
 }
 
-Optimizer::Optimizer(std::vector<Group> groups, double weight_decay, std::vector<std::string> slots)
-    : groups_(std::move(groups)), weight_decay_(weight_decay) {
-  for (const Group& g : groups_) parameters_.insert(parameters_.end(), g.parameters.begin(), g.parameters.end());
-  if (parameters_.empty()) throw UsageError("optimizer: no trainable parameter given; accepted: at least one");
-  check_once(parameters_);
-  for (const NamedValue& p : parameters_) {
-    slots_.emplace_back();
-    for (const std::string& slot : slots) {
-      slots_.back().push_back(zeros_like(p.value));
-      state_.push_back({slot + "." + p.name, slots_.back().back()});
-    }
+Optimizer::Optimizer(std::vector<Group> groups, Common common, std::vector<std::string> slots)
+    : common_(common), rate_(common.rate), slot_names_(std::move(slots)) {
+  std::vector<NamedValue> all;
+  for (const Group& g : groups) all.insert(all.end(), g.parameters.begin(), g.parameters.end());
+  if (all.empty()) throw UsageError("optimizer: no trainable parameter given; accepted: at least one");
+  check_once(all);
+  // What is defined last is reached first by a backward pass.
+  const Values values = values_of(all);
+  ParameterSlab::pack(Values(values.rbegin(), values.rend()));
+  for (Group& g : groups) add_group(std::move(g));
+}
+
+void Optimizer::add_group(Group group) {
+  std::vector<NamedValue> all = parameters_;
+  all.insert(all.end(), group.parameters.begin(), group.parameters.end());
+  check_once(all);
+  const Values values = values_of(group.parameters);
+  ParameterSlab::pack(Values(values.rbegin(), values.rend()));
+  for (const NamedValue& p : group.parameters) {
+    Shard& shard = shard_of(p.value);
+    const std::size_t i = p.value.node()->index_in_slab;
+    shard.parameters[i] = std::ssize(parameters_);
+    for (std::size_t s = 0; s < slot_names_.size(); ++s) state_.push_back({slot_names_[s] + "." + p.name, shard.slots[s].part(i)});
+    parameters_.push_back(p);
+    group_of_.push_back(static_cast<std::int32_t>(groups_.size()));
   }
+  groups_.push_back(std::move(group));
+}
+
+Optimizer::Shard& Optimizer::shard_of(const Value& parameter) {
+  const auto& slab = parameter.node()->slab;
+  const auto found = std::ranges::find(shards_, slab, &Shard::slab);
+  if (found != shards_.end()) return *found;
+  Shard shard{slab, {}, std::vector<std::ptrdiff_t>(slab->size(), -1)};
+  for (const std::string& name : slot_names_) shard.slots.push_back(slab->slot(name));
+  return shards_.emplace_back(std::move(shard));
 }
 
 std::vector<float> Optimizer::hyper_numbers(std::size_t group, double rate, std::int64_t) const {
-  return {static_cast<float>(rate * groups_.at(group).rate_factor)};
+  const Group& g = groups_.at(group);
+  return {static_cast<float>(rate * g.rate_factor), static_cast<float>(g.weight_decay.value_or(common_.weight_decay))};
 }
 
 Specs Optimizer::hyper_specs() const {
-  Specs specs;
-  for (std::size_t g = 0; g < groups_.size(); ++g)
-    specs.push_back(f32({static_cast<std::int64_t>(hyper_numbers(g, 0, 1).size())}));
-  return specs;
+  return {f32({std::ssize(groups_), std::ssize(hyper_numbers(0, 0, 1))})};
 }
 
 Values Optimizer::hyper(double rate) const {
-  Values out;
-  const Specs specs = hyper_specs();
+  std::vector<float> rows;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
-    const std::vector<float> numbers = hyper_numbers(g, rate, steps_ + 1);
-    out.push_back(parameters_[0].value.session().tensor(specs[g], bytes_of(std::span<const float>(numbers))));
+    const std::vector<float> row = hyper_numbers(g, rate, steps_ + 1);
+    rows.insert(rows.end(), row.begin(), row.end());
   }
+  return {parameters_[0].value.session().tensor(hyper_specs()[0], bytes_of(std::span<const float>(rows)))};
+}
+
+Values Optimizer::gradient_places() const {
+  Values out;
+  for (const NamedValue& p : parameters_) out.push_back(gradient_place(p.value));
   return out;
 }
 
+/// Puts every gradient in its place; frozen parameters have none.
+void Optimizer::settle(Values& gradients) const {
+  if (gradients.size() != parameters_.size())
+    throw UsageError(fmt::format("optimizer: {} gradients given; accepted: {}, one a parameter", gradients.size(), parameters_.size()));
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i]) continue;
+    const Value place = gradient_place(parameters_[i].value);
+    if (!parameters_[i].value.wants_gradient()) gradients[i] = {};
+    else if (gradients[i].storage() != place.storage())
+      gradients[i] = apply(copy_def(), list(std::exchange(gradients[i], {}).detached()), {}, std::span(&place, 1))[0];
+  }
+}
+
+/// The table of a shard's pages in a step with these gradients; made anew only where it is another than the last one.
+const Value& Optimizer::pages_for(const Shard& shard, const Values& gradients) const {
+  std::vector<std::int32_t> groups;
+  for (const std::ptrdiff_t p : shard.parameters) groups.push_back(p >= 0 && gradients[at(p)] ? group_of_[at(p)] : -1);
+  if (!shard.pages || groups != shard.groups) {
+    shard.pages = shard.slab->page_table(groups);
+    shard.groups = std::move(groups);
+  }
+  return shard.pages;
+}
+
+Value Optimizer::clip_norm(Values& gradients, double max_norm) {
+  settle(gradients);
+  if (std::ranges::none_of(gradients, [](const Value& g) { return static_cast<bool>(g); })) return {};
+  Values squares;
+  for (const Shard& s : shards_) squares.push_back(page_squares(s.slab->gradients().whole(), pages_for(s, gradients)));
+  const Value all = squares.size() == 1 ? squares[0] : concatenate(squares, 0);
+  Value norm;
+  for (const Shard& s : shards_) norm = clip_pages(s.slab->gradients().whole(), pages_for(s, gradients), all, max_norm);
+  return norm;
+}
+
 void Optimizer::apply_updates(Values gradients, const Values& hyper) {
-  if (gradients.size() != parameters_.size() || hyper.size() != groups_.size())
-    throw UsageError(fmt::format("optimizer: {} gradients and {} hyperparameter tensors given; accepted: {} and {}, one a parameter "
-                                 "and one a group", gradients.size(), hyper.size(), parameters_.size(), groups_.size()));
-  std::size_t i = 0;
-  for (std::size_t g = 0; g < groups_.size(); ++g)
-    for (std::size_t k = 0; k < groups_[g].parameters.size(); ++k, ++i) {
-      if (!gradients[i]) continue;
-      const Value gradient = std::exchange(gradients[i], {});
-      update({parameters_[i].value.detached(), gradient.detached(), slots_[i].data(), hyper[g],
-              groups_[g].weight_decay.value_or(weight_decay_)});
-    }
+  if (hyper.size() != 1) throw UsageError(fmt::format("optimizer: {} hyperparameter tensors given; accepted: 1", hyper.size()));
+  settle(gradients);
+  for (const Shard& s : shards_) {
+    const Value& pages = pages_for(s, gradients);
+    if (std::ranges::all_of(s.groups, [](std::int32_t g) { return g < 0; })) continue;
+    update({s.slab->parameters().whole(), s.slab->gradients().whole(), hyper[0], pages}, s.slots);
+  }
 }
 
 void Optimizer::step(Values gradients, double rate) {
   apply_updates(std::move(gradients), hyper(rate));
   advance();
+}
+
+void Optimizer::step() {
+  Values gradients;
+  for (const NamedValue& p : parameters_) gradients.push_back(p.value.node()->accumulated);
+  step(std::move(gradients), rate_);
+}
+
+void Optimizer::zero_grad() {
+  for (const NamedValue& p : parameters_) p.value.node()->accumulated = {};
 }
 
 void Optimizer::load_state(std::span<const NamedValue> state, std::int64_t steps) {
@@ -112,16 +179,16 @@ void Optimizer::load_state(std::span<const NamedValue> state, std::int64_t steps
 }
 
 Sgd::Sgd(std::vector<Group> groups, const SgdOptions& options)
-    : Optimizer(std::move(groups), options.weight_decay,
+    : Optimizer(std::move(groups), {options.rate, options.weight_decay},
                 options.momentum != 0 ? std::vector<std::string>{"velocity"} : std::vector<std::string>{}),
       options_(options) {
   if (options.nesterov && options.momentum <= 0)
     throw UsageError(fmt::format("sgd: Nesterov's momentum is {}; accepted: above 0", options.momentum));
 }
 
-void Sgd::update(Update u) const {
-  if (options_.momentum == 0) return sgd_update(u.parameter, std::move(u.gradient), u.hyper, u.weight_decay);
-  momentum_update(u.parameter, u.slots[0], std::move(u.gradient), u.hyper, options_.momentum, u.weight_decay, options_.nesterov);
+void Sgd::update(Update u, std::span<const Slab> slots) const {
+  if (options_.momentum == 0) return sgd_update(std::move(u));
+  momentum_update(std::move(u), slots[0].whole(), options_.momentum, options_.nesterov);
 }
 
 }  // namespace gemel::optim

@@ -1,5 +1,5 @@
-// Optimizers: PyTorch's formulas over parameter groups. What varies from step to step (the rate, Adam's corrections) is a small
-// tensor a group, so that a captured step is fed anew at each replay.
+// Optimizers: PyTorch's formulas over parameter groups. An optimizer packs its parameters into slabs, so that one launch updates all of
+// them. What varies from step to step (rates, Adam's corrections) is a small tensor, so that a captured step is fed anew at each replay.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -12,6 +12,7 @@
 #include "engine/ops/ops.h"
 #include "engine/parameter_set.h"
 #include "engine/session.h"
+#include "engine/slab.h"
 
 namespace gemel::optim {
 
@@ -27,7 +28,7 @@ std::vector<Group> all_in_one(const ParameterSet& parameters);
 /// Two groups: weights of two axes or more, and normalisation parameters and biases (one axis or none), which do not decay.
 std::vector<Group> no_decay_on_vectors(const ParameterSet& parameters);
 
-/// What an optimizer does apart from its groups.
+/// What an optimizer does apart from its formula.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -37,19 +38,35 @@ class Optimizer {
   const std::vector<Group>& groups() const { return groups_; }
   /// All groups' parameters one after the other: the order of the gradients.
   const std::vector<NamedValue>& parameters() const { return parameters_; }
+  /// Further parameters, whose slots start at 0. @throws UsageError for one that is there already
+  void add_group(Group group);
 
-  /// The numbers that step `step` (from 1) of a group needs: {rate}, and what the algorithm adds.
+  /// The learning rate, which schedules move.
+  double rate() const { return rate_; }
+  void set_rate(double rate) { rate_ = rate; }
+
+  // ---- in the manner of PyTorch: gradients lie in the parameters' grad()
+  /// Updates the parameters that have a gradient and are not frozen, and counts the step.
+  void step();
+  /// Forgets the gradients of all parameters.
+  void zero_grad();
+
+  // ---- with gradients at hand, also in a captured step
+  /// Where the gradient of each parameter is best put: GradientOptions::into. What lies elsewhere is copied there.
+  Values gradient_places() const;
+  /// The numbers that a group needs in step `step` (from 1): {rate, weight decay}, and what the algorithm adds.
   virtual std::vector<float> hyper_numbers(std::size_t group, double rate, std::int64_t step) const;
-  /// Their shapes, one a group: what a captured step declares as inputs.
+  /// Their shapes: what a captured step declares as inputs.
   Specs hyper_specs() const;
   /// The tensors for the step after `steps()`.
   Values hyper(double rate) const;
-
   /// Updates parameters and slots in place, in operators: computes at once, or is captured.
-  /// @param gradients  parallel to `parameters()`; a parameter without one (an empty value) stays as it is
-  /// @param hyper      one a group
+  /// @param gradients  parallel to `parameters()`; a parameter without one (an empty value), or frozen, stays as it is
+  /// @param hyper      as `hyper_specs` says
   /// @throws UsageError for lists of other lengths
   void apply_updates(Values gradients, const Values& hyper);
+  /// Scales all gradients to a norm of at most `max_norm`: two launches a slab. @return the norm before, float32 []; empty without gradients
+  Value clip_norm(Values& gradients, double max_norm);
   /// Counts a step: what `hyper` gives next and what checkpoints keep.
   void advance() { ++steps_; }
   /// hyper, apply_updates, advance.
@@ -62,28 +79,42 @@ class Optimizer {
   void load_state(std::span<const NamedValue> state, std::int64_t steps);
 
  protected:
-  /// @param slots  names of the tensors kept for each parameter; they start at 0
-  Optimizer(std::vector<Group> groups, double weight_decay, std::vector<std::string> slots);
-  struct Update {
-    Value parameter, gradient;
-    const Value* slots;  // in the order given at construction
-    Value hyper;
-    double weight_decay;
+  struct Common {
+    double rate, weight_decay;
   };
-  virtual void update(Update u) const = 0;
+  /// @param slots  names of the tensors kept for each parameter; they start at 0
+  Optimizer(std::vector<Group> groups, Common common, std::vector<std::string> slots);
+  /// @param slots  whole slabs, in the order given at construction
+  virtual void update(Update u, std::span<const Slab> slots) const = 0;
 
  private:
+  /// A slab that holds parameters of this optimizer, and the slots beside it.
+  struct Shard {
+    std::shared_ptr<ParameterSlab> slab;
+    std::vector<Slab> slots;
+    std::vector<std::ptrdiff_t> parameters;  // [in the slab] its index here; -1: another optimizer's
+    mutable std::vector<std::int32_t> groups{};  // of which `pages` is the table
+    mutable Value pages{};
+  };
+  Shard& shard_of(const Value& parameter);
+  void settle(Values& gradients) const;
+  const Value& pages_for(const Shard& shard, const Values& gradients) const;
+
   std::vector<Group> groups_;
   std::vector<NamedValue> parameters_;
-  std::vector<NamedValue> state_;   // parameter by parameter, in the order of the slots
-  std::vector<Values> slots_;       // [parameter][slot], the same handles
-  double weight_decay_;
+  std::vector<std::int32_t> group_of_;  // [parameter]
+  std::vector<NamedValue> state_;       // parameter by parameter, in the order of the slots
+  std::vector<Shard> shards_;
+  Common common_;
+  double rate_;
+  std::vector<std::string> slot_names_;
   std::int64_t steps_ = 0;
 };
 
 struct SgdOptions {
   double momentum = 0, weight_decay = 0;
   bool nesterov = false;
+  double rate = 1e-3;
 };
 /// p -= rate g; with momentum m: v = m v + g, p -= rate v, or with Nesterov's p -= rate (g + m v).
 class Sgd : public Optimizer {
@@ -92,27 +123,32 @@ class Sgd : public Optimizer {
   Sgd(std::vector<Group> groups, const SgdOptions& options = {});
 
  protected:
-  void update(Update u) const override;
+  void update(Update u, std::span<const Slab> slots) const override;
 
  private:
   SgdOptions options_;
 };
 
+struct AdamOptions {
+  AdamUpdate update{};
+  double weight_decay = 0, rate = 1e-3;
+};
 /// Adam, and with `decoupled` AdamW. Source: D. P. Kingma, J. Ba, Adam, 2015; I. Loshchilov, F. Hutter, 2019.
 class Adam : public Optimizer {
  public:
-  Adam(std::vector<Group> groups, const gemel::Adam& options = {});
+  Adam(std::vector<Group> groups, const AdamOptions& options = {});
   std::vector<float> hyper_numbers(std::size_t group, double rate, std::int64_t step) const override;
 
  protected:
-  void update(Update u) const override;
+  void update(Update u, std::span<const Slab> slots) const override;
 
  private:
-  gemel::Adam options_;
+  AdamOptions options_;
 };
 
 struct RmspropOptions {
-  double alpha = 0.99, eps = 1e-8, momentum = 0, weight_decay = 0;
+  RmspropUpdate update{};
+  double weight_decay = 0, rate = 1e-2;
 };
 /// s = alpha s + (1 - alpha) g^2, p -= rate g / (sqrt(s) + eps); with momentum m: v = m v + g / (sqrt(s) + eps), p -= rate v.
 class Rmsprop : public Optimizer {
@@ -120,7 +156,7 @@ class Rmsprop : public Optimizer {
   Rmsprop(std::vector<Group> groups, const RmspropOptions& options = {});
 
  protected:
-  void update(Update u) const override;
+  void update(Update u, std::span<const Slab> slots) const override;
 
  private:
   RmspropOptions options_;

@@ -1,0 +1,106 @@
+#include "engine/slab.h"
+
+#include <algorithm>
+
+#include "engine/base/error.h"
+#include "engine/base/span.h"
+#include "engine/ops/ops.h"
+#include "engine/session.h"
+
+namespace gemel {
+namespace {
+
+constexpr std::int64_t kPageBytes = Slab::kPageElements * std::int64_t{sizeof(float)};
+
+std::int64_t pages_of(const Specs& specs) {
+  std::int64_t pages = 0;
+  for (const Spec& s : specs) pages += Slab::pages_for(s);
+  return pages;
+}
+
+void check_packable(const Value& v) {
+  const auto refuse = [&](const char* why) { throw UsageError("pack: the parameter " + to_string(v.spec()) + " " + why); };
+  if (!v.node() || v.node()->op) refuse("is no leaf; accepted: leaves");
+  if (v.dtype() != DType::float32) refuse("cannot be packed; accepted: float32");
+  if (!v.storage()->memory) refuse("is symbolic, a name in a graph; accepted: a computed tensor");
+  if (v.storage()->whole || v.offset() != 0 || v.storage()->elements != v.elements())
+    refuse("shares its memory with another tensor; accepted: a tensor of its own, each once");
+}
+
+}  // namespace
+
+std::int64_t Slab::pages_for(const Spec& spec) { return std::max<std::int64_t>(1, ceil_div(spec.elements(), kPageElements)); }
+
+Slab::Slab(Session& session, const Specs& specs, std::string_view what) {
+  const TraceScope computing(session, session.interpreter());  // it has memory also where it is made while capturing
+  const std::int64_t pages = pages_of(specs);
+  const auto storage = std::make_shared<Storage>(session, pages * kPageElements);
+  storage->memory = session.interpreter().allocate_bytes(pages * kPageBytes, what);
+  whole_ = Value(f32({pages * kPageElements}), storage);
+  apply(session, full_def(), {}, {{"shape", whole_.shape()}, {"dtype", DType::float32}, {"value", 0.0}}, std::span(&whole_, 1));
+  std::int64_t page = 0;
+  for (const Spec& spec : specs) {
+    auto part = std::make_shared<Storage>(session, spec.elements());
+    part->memory = session.interpreter().part_of(storage->memory, page * kPageBytes, spec.bytes());
+    part->whole = storage;
+    parts_.emplace_back(spec, std::move(part));
+    page += pages_for(spec);
+  }
+}
+
+void Slab::adopt(std::size_t i, const Value& tensor) {
+  const auto &to = parts_[i].storage(), &from = tensor.storage();
+  tensor.session().interpreter().copy(tensor.detached(), parts_[i]);
+  from->memory = to->memory;
+  from->whole = to->whole;
+  parts_[i] = tensor.detached();
+}
+
+ParameterSlab::ParameterSlab(Session& session, std::span<const Value> leaves) : parameters_(session, specs_of(leaves), "parameters") {
+  for (std::size_t i = 0; i < leaves.size(); ++i) parameters_.adopt(i, leaves[i]);
+  session.interpreter().trim();  // of what they were in
+  gradients_ = Slab(session, specs_of(leaves), "gradients");
+}
+
+void ParameterSlab::pack(std::span<const Value> leaves) {
+  Values loose;
+  for (const Value& v : leaves) {
+    if (v.node() && v.node()->slab) continue;
+    check_packable(v);
+    loose.push_back(v);
+  }
+  for (std::size_t begin = 0, end = 0; begin < loose.size(); begin = end) {
+    Session& session = loose[begin].session();
+    const std::int64_t most = session.interpreter().largest_allocation() / kPageBytes;
+    std::int64_t pages = 0;
+    for (; end < loose.size() && (end == begin || pages + Slab::pages_for(loose[end].spec()) <= most); ++end) pages += Slab::pages_for(loose[end].spec());
+    const std::span group(loose.begin() + std::ptrdiff_t(begin), loose.begin() + std::ptrdiff_t(end));
+    const std::shared_ptr<ParameterSlab> slab(new ParameterSlab(session, group));
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      group[i].node()->slab = slab;
+      group[i].node()->index_in_slab = i;
+    }
+  }
+}
+
+Slab ParameterSlab::slot(std::string_view name) const { return {parameters_.whole().session(), specs_of(parameters_.parts()), name}; }
+
+Value ParameterSlab::page_table(std::span<const std::int32_t> groups) const {
+  std::vector<std::int32_t> rows;
+  rows.reserve(at(2 * parameters_.pages()));
+  for (std::size_t i = 0; i < size(); ++i) {
+    std::int64_t left = parameters_.part(i).elements();
+    for (std::int64_t page = Slab::pages_for(parameters_.part(i).spec()); page > 0; --page, left -= Slab::kPageElements) {
+      rows.push_back(groups[i]);
+      rows.push_back(static_cast<std::int32_t>(std::clamp<std::int64_t>(left, 0, Slab::kPageElements)));
+    }
+  }
+  return parameters_.whole().session().tensor(i32({parameters_.pages(), 2}), std::as_bytes(std::span(rows)));
+}
+
+Value gradient_place(const Value& leaf) {
+  const auto& node = leaf.node();
+  return node && node->slab ? node->slab->gradients().part(node->index_in_slab) : Value();
+}
+
+}  // namespace gemel

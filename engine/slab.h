@@ -1,0 +1,62 @@
+// Slabs: many tensors in one piece of memory, so that one kernel works on all of them and a collective on any run of them.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "engine/value.h"
+
+namespace gemel {
+
+/// Tensors one after the other. Each begins a page; what is left of its last page is zero. Each is a storage over its range, with a
+/// version of its own.
+class Slab {
+ public:
+  static constexpr std::int64_t kPageElements = 1024;  // 4 096 bytes: a multiple of what any device asks of a sub-buffer's origin
+
+  Slab() = default;
+  /// Zeros. @param specs  float32  @param what  names the memory in an out-of-memory report
+  Slab(Session& session, const Specs& specs, std::string_view what);
+
+  /// float32 [pages() * kPageElements]
+  const Value& whole() const { return whole_; }
+  const Value& part(std::size_t i) const { return parts_[i]; }
+  const Values& parts() const { return parts_; }
+  std::int64_t pages() const { return whole_.elements() / kPageElements; }
+  /// The pages that a tensor takes: at least one.
+  static std::int64_t pages_for(const Spec& spec);
+  /// Moves a tensor's contents into part i, which it becomes: all its handles see the new memory.
+  void adopt(std::size_t i, const Value& tensor);
+
+ private:
+  Value whole_;
+  Values parts_;
+};
+
+/// Parameters in a slab, and their gradients in another of the same layout. A parameter's leaf knows its own and never leaves it.
+class ParameterSlab {
+ public:
+  /// Moves leaves into as few slabs as the device's largest allocation allows, in this order. Those that are in one already stay.
+  /// @throws UsageError for what is no leaf, is not float32, or shares its memory with another tensor
+  static void pack(std::span<const Value> leaves);
+
+  const Slab& parameters() const { return parameters_; }
+  const Slab& gradients() const { return gradients_; }
+  std::size_t size() const { return parameters_.parts().size(); }
+  /// Zeros in the same layout: what an optimizer keeps for each parameter.
+  Slab slot(std::string_view name) const;
+  /// What the update kernels read of each page: {group, elements that count}, int32 [pages, 2].
+  /// @param groups  of each parameter; -1: it stays as it is
+  Value page_table(std::span<const std::int32_t> groups) const;
+
+ private:
+  ParameterSlab(Session& session, std::span<const Value> leaves);
+  Slab parameters_, gradients_;
+};
+
+/// Where the gradient of a leaf is kept: its range of a slab; empty where it is in none.
+Value gradient_place(const Value& leaf);
+
+}  // namespace gemel

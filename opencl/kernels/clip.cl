@@ -1,0 +1,68 @@
+// Clipping by norm over slabs (pages.clh): sums of squares of the pages that are in a group, then gradients *= min(1, most / (norm + 1e-6)).
+// page_squares: item or group k sums the pages of the k-th of equal runs. Their sums, of all slabs, are added in order.
+// Mapping: _runs: for CPUs, a work-item a run, and `chunk` elements of the clipping; _groups: GROUP work-items a run, and one an element.
+
+#define GROUP 256
+#include "group.clh"
+#include "loops.clh"
+#include "pages.clh"
+
+float squares_of(__global const float* g, const int elements) {
+  float16 lanes = 0;
+  int i = 0;
+  for (; i + 16 <= elements; i += 16) {
+    const float16 v = vload16(0, g + i);
+    lanes += v * v;
+  }
+  const float8 half_of_them = lanes.lo + lanes.hi;
+  const float4 quarter = half_of_them.lo + half_of_them.hi;
+  float total = quarter.x + quarter.y + quarter.z + quarter.w;
+  for (; i < elements; ++i) total += g[i] * g[i];
+  return total;
+}
+
+__kernel void page_squares_runs(__global const float* restrict g, __global const int2* restrict pages, __global float* restrict squares,
+                                const long all) {
+  const long run = (all + get_global_size(0) - 1) / get_global_size(0), first = get_global_id(0) * run, last = min(first + run, all);
+  float total = 0;
+  for (long page = first; page < last; ++page)
+    if (pages[page].x >= 0) total += squares_of(g + page * PAGE, pages[page].y);
+  squares[get_global_id(0)] = total;
+}
+
+__kernel void page_squares_groups(__global const float* restrict g, __global const int2* restrict pages, __global float* restrict squares,
+                                  const long all) {
+  __local float shared[GROUP];
+  const long run = (all + get_num_groups(0) - 1) / get_num_groups(0), first = get_group_id(0) * run, last = min(first + run, all);
+  float mine = 0;
+  for (long page = first; page < last; ++page)
+    for (int i = get_local_id(0); pages[page].x >= 0 && i < pages[page].y; i += GROUP) mine += g[page * PAGE + i] * g[page * PAGE + i];
+  const float total = group_sum(shared, mine);
+  if (get_local_id(0) == 0) squares[get_group_id(0)] = total;
+}
+
+float scale_for(const float norm, const float most) { return min(1.0f, most / (norm + 1e-6f)); }
+
+__kernel void clip_pages_runs(__global float* restrict g, __global const int2* restrict pages, __global const float* restrict squares,
+                              __global float* restrict norm, const long n, const long sums, const long chunk, const float most) {
+  float total = 0;
+  for (long k = 0; k < sums; ++k) total += squares[k];
+  const float length = sqrt(total), scale = scale_for(length, most);
+  if (get_global_id(0) == 0) *norm = length;
+  for EACH_PAGE(page) {
+    const struct Run run = run_of(page, pages, chunk);
+    INDEPENDENT
+    for MINE(i, run) g[i] *= scale;
+  }
+}
+
+__kernel void clip_pages_groups(__global float* restrict g, __global const int2* restrict pages, __global const float* restrict squares,
+                                __global float* restrict norm, const long n, const long sums, const float most) {
+  __local float shared[GROUP];
+  float mine = 0;
+  for (long k = get_local_id(0); k < sums; k += GROUP) mine += squares[k];
+  const float length = sqrt(group_sum(shared, mine)), scale = scale_for(length, most);
+  const long i = get_global_id(0);
+  if (i == 0) *norm = length;
+  if (i < n && pages[i / PAGE].x >= 0 && i % PAGE < pages[i / PAGE].y) g[i] *= scale;
+}

@@ -1,0 +1,295 @@
+// Parameters that stay: one leaf each, in a slab, whatever is frozen, tied or added after an optimizer was built; in eager, compiled
+// and Graph steps.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "engine/autograd.h"
+#include "engine/base/error.h"
+#include "engine/slab.h"
+#include "frontends/eager/eager.h"
+#include "frontends/graph/compile.h"
+#include "frontends/graph/runner.h"
+#include "frontends/nn/containers.h"
+#include "frontends/nn/functions.h"
+#include "frontends/nn/layers.h"
+#include "frontends/nn/state_dict.h"
+#include "frontends/optim/optimizer.h"
+#include "tests/message_of.h"
+#include "tests/test_device.h"
+
+namespace gemel::testing {
+namespace {
+
+using Numbers = std::vector<double>;
+
+Value vector_of(Session& session, const Numbers& numbers) {
+  return session.tensor(f32({static_cast<std::int64_t>(numbers.size())}), std::span<const double>(numbers));
+}
+
+struct TwoLayers : nn::Module {
+  nn::Linear& first = add<nn::Linear>("first", 3, 4);
+  nn::Linear& second = add<nn::Linear>("second", 4, 2);
+  Value forward(Value x) override { return second(relu(first(std::move(x)))); }
+};
+
+Value input_of(Session& session) { return session.tensor(f32({2, 3}), Numbers{1, -2, 3, 0.5, 1, -1}); }
+
+/// A step of gradient descent on the sum of squares, as eager, compiled or Graph steps have it.
+struct Training {
+  Session& session;
+  TwoLayers net{};
+  std::unique_ptr<optim::Optimizer> optimizer{};
+
+  explicit Training(Session& s) : session(s) {
+    net.materialise(session);
+    optimizer = optim::make("momentum", optim::all_in_one(net.parameters()));
+  }
+  Values step(const Values& in) {
+    const Value loss = sum(square(net(in[0])));
+    optimizer->apply_updates(gradient({loss}, values_of(optimizer->parameters()), {}, {.into = optimizer->gradient_places()}), {in[1]});
+    return {loss.detached()};
+  }
+  Values inputs() { return {input_of(session), optimizer->hyper(0.01)[0]}; }
+  Numbers weights(nn::Linear& layer) { return read(layer.weight().tensor()); }
+};
+
+TEST(ParameterSlab, ranges_begin_pages_and_padding_is_zero) {
+  Session& session = test_session();
+  const Value a = leaf(vector_of(session, {1, 2, 3})), b = leaf(full(session, f32({1025}), 7)), c = leaf(full(session, f32({0}), 0));
+  const Values all{a, b, c};
+  ParameterSlab::pack(all);
+  const ParameterSlab& slab = *a.node()->slab;
+  EXPECT_EQ(b.node()->slab.get(), &slab);
+  EXPECT_EQ(slab.parameters().pages(), 4) << "one, two, and one for a tensor of no elements";
+  const Numbers whole = read(slab.parameters().whole());
+  EXPECT_EQ(Numbers(whole.begin(), whole.begin() + 4), (Numbers{1, 2, 3, 0}));
+  EXPECT_EQ(whole[1024], 7);
+  EXPECT_EQ(whole[1024 + 1024], 7);
+  EXPECT_EQ(whole[1024 + 1025], 0);
+  EXPECT_EQ(read(a), (Numbers{1, 2, 3})) << "the handles from before see the new memory";
+}
+
+TEST(ParameterSlab, a_write_to_the_whole_is_one_to_its_ranges_and_the_other_way_round) {
+  Session& session = test_session();
+  const Value a = leaf(vector_of(session, {1, 2})), b = leaf(vector_of(session, {3}));
+  ParameterSlab::pack(Values{a, b});
+  const Value whole = a.node()->slab->parameters().whole();
+  const auto of_a = version_of(a), of_b = version_of(b), of_whole = version_of(whole);
+  assign(a.detached(), vector_of(session, {5, 6}));
+  EXPECT_EQ(version_of(a), of_a + 1);
+  EXPECT_EQ(version_of(b), of_b);
+  EXPECT_EQ(version_of(whole), of_whole + 1);
+  assign(whole, full(session, whole.spec(), 1));
+  EXPECT_EQ(version_of(a), of_a + 2);
+  EXPECT_EQ(version_of(b), of_b + 1);
+}
+
+TEST(ParameterSlab, refuses_what_shares_its_memory) {
+  Session& session = test_session();
+  const Value a = leaf(vector_of(session, {1, 2}));
+  EXPECT_EQ(message_of<UsageError>([&] { ParameterSlab::pack(Values{leaf(a.detached().view(f32({1}), 1))}); }),
+            "pack: the parameter float32 [1] shares its memory with another tensor; accepted: a tensor of its own, each once");
+  EXPECT_EQ(message_of<UsageError>([&] { ParameterSlab::pack(Values{a.detached()}); }), "pack: the parameter float32 [2] is no leaf; accepted: leaves");
+}
+
+TEST(ParameterSlab, weight_gradients_are_written_into_their_ranges) {
+  Session& session = test_session();
+  Training t(session);
+  std::size_t copies = 0;
+  const auto count = [&copies](const OpDef& op, std::span<const Value>, std::span<const Value>) { copies += &op == &copy_def(); };
+  session.interpreter().observe(count);
+  t.step(t.inputs());
+  session.interpreter().observe(nullptr);
+  EXPECT_EQ(copies, 0u);
+  const Values places = t.optimizer->gradient_places();
+  const Value loss = sum(square(t.net(input_of(session))));
+  const Values found = gradient({loss}, values_of(t.optimizer->parameters()), {}, {.into = places});
+  const Value again = sum(square(t.net(input_of(session))));
+  const Values apart = gradient({again}, values_of(t.optimizer->parameters()));
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_EQ(found[i].storage(), places[i].storage());
+    EXPECT_NE(apart[i].storage(), places[i].storage());
+    EXPECT_EQ(read(found[i]), read(apart[i]));
+  }
+}
+
+TEST(ParameterSlab, one_launch_updates_all) {
+  Session& session = test_session();
+  Training t(session);
+  std::size_t updates = 0;
+  session.interpreter().observe([&](const OpDef& op, std::span<const Value>, std::span<const Value>) { updates += &op == &momentum_update_def(); });
+  t.step(t.inputs());
+  session.interpreter().observe(nullptr);
+  EXPECT_EQ(updates, 1u);
+}
+
+TEST(ParameterSlab, order_of_gradients_is_that_of_the_backward_pass) {
+  Session& session = test_session();
+  TwoLayers net;
+  net.materialise(session);
+  const ParameterSet set = net.parameters();
+  const Value loss = sum(square(net(input_of(session))));
+  std::vector<std::size_t> seen;
+  const Values parameters = values_of(set.parameters());
+  const auto order = gradient_order({loss}, parameters);
+  gradient({loss}, parameters, {}, Tape::release, [&seen](std::size_t i, Value&) { seen.push_back(i); });
+  EXPECT_EQ(set.parameters()[order[0]].name.substr(0, 6), "second");
+  EXPECT_EQ(order, seen);
+}
+
+/// Runs steps; `frozen` says in which the first layer is frozen.
+template <class Step>
+void expect_frozen_steps_keep_it(Training& t, Step step) {
+  for (const bool frozen : {false, true, false}) {
+    if (frozen) t.net.first.freeze();
+    else t.net.first.unfreeze();
+    const Numbers first = t.weights(t.net.first), second = t.weights(t.net.second), velocity = read(t.optimizer->state()[0].value);
+    step();
+    EXPECT_EQ(t.weights(t.net.first) == first, frozen);
+    EXPECT_EQ(read(t.optimizer->state()[0].value) == velocity, frozen) << "the slot of " << t.optimizer->state()[0].name;
+    EXPECT_NE(t.weights(t.net.second), second);
+  }
+}
+
+TEST(ParameterSlab, freezing_after_an_optimizer_was_built_works_in_eager) {
+  Training t(test_session());
+  expect_frozen_steps_keep_it(t, [&] { t.step(t.inputs()); });
+}
+
+TEST(ParameterSlab, freezing_works_in_a_step_captured_afterwards) {
+  Training t(test_session());
+  expect_frozen_steps_keep_it(t, [&] { graph::compile(t.session, [&](const Values& in) { return t.step(in); })(t.inputs()); });
+}
+
+TEST(ParameterSlab, freezing_works_in_a_graph) {
+  Training t(test_session());
+  expect_frozen_steps_keep_it(t, [&] {
+    graph::Graph graph(t.session, "training");
+    const auto building = graph.as_default();
+    const Value x = graph.placeholder(f32({2, 3}), "x"), hyper = graph.placeholder(t.optimizer->hyper_specs()[0], "hyper");
+    const auto train = graph.group("train", [&] { t.step({x, hyper}); });
+    const Values in = t.inputs();
+    graph::Runner(graph).run({{x, in[0]}, {hyper, in[1]}}, {train});
+  });
+}
+
+TEST(ParameterSlab, a_graphs_training_step_equals_the_eager_one_with_every_pass) {
+  const auto trained = [](bool captured) {
+    Session session(test_session().device(), 3);
+    Training t(session);
+    graph::Compiled compiled = graph::compile(session, [&](const Values& in) { return t.step(in); });
+    for (int step = 0; step < 3; ++step) captured ? compiled(t.inputs()) : t.step(t.inputs());
+    return t.weights(t.net.first);
+  };
+  const Numbers eager = trained(false), graph = trained(true);
+  for (std::size_t i = 0; i < eager.size(); ++i) EXPECT_NEAR(eager[i], graph[i], 1e-6);
+}
+
+TEST(ParameterSlab, two_passes_in_one_program_are_not_taken_for_one) {
+  Training t(test_session()), apart(test_session());
+  for (auto* from : {&t, &apart}) from->net.visit([](const std::string&, nn::Module& m) {
+    for (const auto& p : m.own_parameters()) assign(p->value.detached(), full(p->value.session(), p->spec, 0.1));
+  });
+  const auto both = [&](const Values& in) {
+    t.step(in);
+    return t.step(in);
+  };
+  const double second = read(graph::compile(t.session, both)(t.inputs())[0])[0];
+  apart.step(apart.inputs());
+  EXPECT_NEAR(read(apart.step(apart.inputs())[0])[0], second, 1e-4);
+  EXPECT_EQ(t.weights(t.net.second).size(), 8u);
+}
+
+TEST(ParameterSlab, a_group_added_later_is_updated_with_its_own_numbers) {
+  Session& session = test_session();
+  const Value a = leaf(vector_of(session, {1})), b = leaf(vector_of(session, {1}));
+  const auto sgd = optim::make("sgd", {{{{"a", a}}}});
+  sgd->step({vector_of(session, {1})}, 0.5);
+  sgd->add_group({{{"b", b}}, 2});
+  sgd->step({vector_of(session, {1}), vector_of(session, {1})}, 0.25);
+  EXPECT_EQ(read(a), Numbers{1 - 0.5 - 0.25});
+  EXPECT_EQ(read(b), Numbers{1 - 2 * 0.25});
+  EXPECT_EQ(message_of<UsageError>([&] { sgd->add_group({{{"c", a}}}); }), "optimizer: c is the same tensor as a; accepted: each parameter once");
+}
+
+TEST(ParameterSlab, two_optimizers_over_one_slab_update_their_own) {
+  Session& session = test_session();
+  const Value a = leaf(vector_of(session, {1})), b = leaf(vector_of(session, {1}));
+  ParameterSlab::pack(Values{a, b});
+  const auto of_a = optim::make("momentum", {{{{"a", a}}}}), of_b = optim::make("adam", {{{{"b", b}}}});
+  of_a->step({vector_of(session, {1})}, 0.5);
+  EXPECT_EQ(read(b), Numbers{1});
+  of_b->step({vector_of(session, {1})}, 0.5);
+  EXPECT_EQ(read(a), Numbers{0.5});
+  EXPECT_NEAR(read(b)[0], 0.5, 1e-6);
+}
+
+struct Tied : nn::Module {
+  nn::Linear& in = add<nn::Linear>("in", 3, 3, nn::Bias::no);
+  nn::Linear& out = add<nn::Linear>("out", 3, 3, nn::Bias::no);
+  Tied() { tie(out.weight(), in.weight()); }
+  Value forward(Value x) override { return out(in(std::move(x))); }
+};
+
+TEST(ParameterSlab, a_tied_tensor_is_one_leaf_one_update_and_saved_under_both_names) {
+  Session& session = test_session();
+  Tied net;
+  net.materialise(session);
+  const ParameterSet set = net.parameters();
+  EXPECT_EQ(set.parameters().size(), 2u);
+  EXPECT_EQ(set.trainable().size(), 1u);
+  EXPECT_EQ(set.parameter_elements(), 9);
+  EXPECT_EQ(net.parameter_elements(), 9);
+  assign(net.in.weight().tensor().detached(), session.tensor(f32({3, 3}), Numbers{1, 0, 0, 0, 1, 0, 0, 0, 1}));
+  const auto sgd = optim::make("sgd", optim::all_in_one(set));
+  // y = x W W: with W = 1 both uses contribute the same, in all 2 x^T 1.
+  const Value loss = sum(net(input_of(session)));
+  sgd->step(gradient({loss}, values_of(sgd->parameters()), {}, {.into = sgd->gradient_places()}), 1);
+  EXPECT_EQ(read(net.out.weight().tensor()), (Numbers{1 - 3, -3, -3, 2, 1 + 2, 2, -4, -4, 1 - 4}));
+  const auto state = nn::state_dict(net);
+  ASSERT_EQ(state.size(), 2u);
+  EXPECT_EQ(state[0].bytes, state[1].bytes);
+  EXPECT_EQ(state[1].name, "out.weight");
+
+  Tied loaded;
+  nn::load_state_dict(loaded, session, std::vector<NamedTensor>{{state[0].name, state[0].spec, state[0].bytes}});
+  EXPECT_EQ(read(loaded.out.weight().tensor()), read(net.in.weight().tensor())) << "the second name may be absent";
+}
+
+TEST(ParameterSlab, eager_optimizers_read_grad_and_zero_grad_forgets_it) {
+  Session& session = test_session();
+  const eager::Tensor w = eager::tensor(session, {2., 3.}).requires_grad_();
+  const auto sgd = optim::make("sgd", {{{{"w", w}}}});
+  sgd->set_rate(0.5);
+  for (int pass = 0; pass < 2; ++pass) (w * w).sum().backward();
+  EXPECT_EQ(read(w.grad()), (Numbers{8, 12})) << "passes add up";
+  sgd->step();
+  EXPECT_EQ(read(w), (Numbers{2 - 4, 3 - 6}));
+  sgd->zero_grad();
+  EXPECT_FALSE(w.grad().defined());
+  sgd->step();
+  EXPECT_EQ(read(w), (Numbers{-2, -3})) << "without a gradient it stays";
+  w.requires_grad_(false);
+  EXPECT_FALSE((w * w).requires_grad());
+  w.requires_grad_();
+  w.sum().backward();
+  sgd->step();
+  EXPECT_EQ(read(w), (Numbers{-2.5, -3.5})) << "the optimizer still knows it";
+}
+
+TEST(ParameterSlab, clips_by_the_norm_of_all_gradients) {
+  Session& session = test_session();
+  const Value a = leaf(vector_of(session, {0})), b = leaf(full(session, f32({2000}), 0));
+  const auto sgd = optim::make("sgd", {{{{"a", a}, {"b", b}}}});
+  Values gradients{vector_of(session, {3}), full(session, f32({2000}), 4 / std::sqrt(2000.0))};
+  const Value norm = sgd->clip_norm(gradients, 1);
+  EXPECT_NEAR(read(norm)[0], 5, 1e-5);
+  EXPECT_NEAR(read(gradients[0])[0], 0.6, 1e-6);
+  Values few{vector_of(session, {0.5}), Value()};
+  EXPECT_NEAR(read(sgd->clip_norm(few, 1))[0], 0.5, 1e-6) << "a parameter without a gradient does not count, whatever its range holds";
+  EXPECT_EQ(read(few[0])[0], 0.5);
+}
+
+}  // namespace
+}  // namespace gemel::testing
