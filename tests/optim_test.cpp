@@ -9,6 +9,7 @@
 #include "engine/session.h"
 #include "frontends/optim/optimizer.h"
 #include "frontends/optim/schedule.h"
+#include "frontends/optim/scheduler.h"
 #include "tests/message_of.h"
 
 namespace gemel::optim {
@@ -222,6 +223,25 @@ TEST(Schedules, are_functions_of_progress) {
   EXPECT_EQ(parse_schedule("cosine"), Schedule::cosine);
   EXPECT_EQ(parse_schedule("step"), Schedule::step);
   EXPECT_THROW(parse_schedule("linear"), UsageError);
+}
+
+TEST(Schedules, move_the_optimizers_rate) {
+  const auto session = Session::reference();
+  const auto sgd = make("sgd", {{{{"p", leaf(session->tensor(f32({1}), Reals{1}))}}}});
+  sgd->set_rate(0.5);
+  Scheduler warm(*sgd, linear_decay(10, 4));
+  Reals rates;
+  for (int t = 0; t <= 10; ++t, warm.step()) rates.push_back(sgd->rate());
+  const Reals wanted{0, 0.125, 0.25, 0.375, 0.5, 0.5 * 5 / 6, 0.5 * 4 / 6, 0.25, 0.5 * 2 / 6, 0.5 / 6, 0};
+  for (std::size_t t = 0; t < wanted.size(); ++t) EXPECT_NEAR(rates[t], wanted[t], 1e-15) << t;
+  warm.go_to(7);
+  EXPECT_NEAR(sgd->rate(), 0.25, 1e-15) << "a run that goes on";
+  sgd->set_rate(1);
+  Scheduler steps(*sgd, step_decay(2, 0.5));
+  for (int t = 0; t < 5; ++t) steps.step();
+  EXPECT_NEAR(sgd->rate(), 0.25, 1e-15);
+  EXPECT_EQ(testing::message_of<UsageError>([] { linear_decay(3, 4); }), "scheduler: a warm-up of 4 of 3 steps; accepted: 0..3");
+  EXPECT_THROW(cosine_decay(0), UsageError);
 }
 
 TEST(Clipping, scales_all_gradients_by_their_common_norm) {

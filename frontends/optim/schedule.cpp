@@ -4,24 +4,17 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <numbers>
 #include <utility>
 
 #include "engine/base/error.h"
+#include "frontends/optim/scheduler.h"
 
 namespace gemel::optim {
 namespace {
 
 constexpr std::array<std::string_view, 3> kSchedules{"constant", "step", "cosine"};  // as the enumeration
 constexpr std::int64_t kStepEpochs = 30;
-constexpr double kStepFactor = 0.1;
 constexpr double kNormEps = 1e-6;  // PyTorch's
-
-double cosine(double rate, const Progress& p) {
-  const double share = p.total > 0 ? std::min(1.0, static_cast<double>(p.done) / static_cast<double>(p.total)) : 1.0;
-  return rate * (1 + std::cos(std::numbers::pi * share)) / 2;
-}
 
 void check_limit(const char* op, double limit) {
   if (!(limit > 0)) throw UsageError(fmt::format("{}: limit {} given; accepted: above 0", op, limit));
@@ -39,8 +32,8 @@ Schedule parse_schedule(std::string_view name) {
 }
 
 double rate_at(Schedule schedule, double rate, const Progress& progress) {
-  if (schedule == Schedule::step) return rate * std::pow(kStepFactor, static_cast<double>(progress.epoch / kStepEpochs));
-  if (schedule == Schedule::cosine) return cosine(rate, progress);
+  if (schedule == Schedule::step) return rate * step_decay(kStepEpochs)(progress.epoch);
+  if (schedule == Schedule::cosine) return rate * cosine_decay(progress.total)(progress.done);
   return rate;
 }
 
