@@ -23,8 +23,9 @@ Specs squares_infer(const Specs& in, const Attributes&) {
 void squares_reference(const HostCall& c) {
   const auto g = c.real(0);
   const auto sums = c.out_real(0);
+  const std::size_t run = at(std::max<std::int64_t>(1, ceil_div(c.in_shape(1)[0], kSquareSums)));
   std::fill(sums.begin(), sums.end(), 0.0);
-  each_counted(c, 1, [&](std::size_t i, std::int64_t) { sums[0] += g[i] * g[i]; });
+  each_counted(c, 1, [&](std::size_t i, std::int64_t) { sums[i / at(Slab::kPageElements) / run] += g[i] * g[i]; });
 }
 
 Specs clip_infer(const Specs& in, const Attributes&) {
@@ -66,11 +67,11 @@ const OpDef& page_squares_def() {
       .reference = squares_reference,
       .variants = {{"runs", "a run of pages for each work-item", never_declines, rank_on_cpu, nullptr,
                     [](Launch& l) {
-                      l.run("clip.cl", "page_squares_runs", opencl::range1(kSquareSums, 1), {l.in(0), l.in(1), l.out(0), l.in_shape(1)[0]});
+                      l.run("clip.cl", "page_squares_runs", opencl::range1(kSquareSums, 1), {l.in(0), l.in(1), l.out(0), l.in_spec(0).elements()});
                     }},
                    {"groups", "a run of pages for each group", never_declines, rank_anywhere, nullptr,
                     [](Launch& l) {
-                      l.run("clip.cl", "page_squares_groups", opencl::range1(kSquareSums * kGroup, kGroup), {l.in(0), l.in(1), l.out(0), l.in_shape(1)[0]});
+                      l.run("clip.cl", "page_squares_groups", opencl::range1(kSquareSums * kGroup, kGroup), {l.in(0), l.in(1), l.out(0), l.in_spec(0).elements()});
                     }}},
       .samples = [] {
         return page_samples([](std::int64_t n, std::int64_t pages) { return Specs{f32({n}), i32({pages, 2})}; }, {{}}, {Fill{}, kPageFill});

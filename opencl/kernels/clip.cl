@@ -6,37 +6,24 @@
 #include "group.clh"
 #include "loops.clh"
 #include "pages.clh"
-
-float squares_of(__global const float* g, const int elements) {
-  float16 lanes = 0;
-  int i = 0;
-  for (; i + 16 <= elements; i += 16) {
-    const float16 v = vload16(0, g + i);
-    lanes += v * v;
-  }
-  const float8 half_of_them = lanes.lo + lanes.hi;
-  const float4 quarter = half_of_them.lo + half_of_them.hi;
-  float total = quarter.x + quarter.y + quarter.z + quarter.w;
-  for (; i < elements; ++i) total += g[i] * g[i];
-  return total;
-}
+#include "rows.clh"
 
 __kernel void page_squares_runs(__global const float* restrict g, __global const int2* restrict pages, __global float* restrict squares,
-                                const long all) {
-  const long run = (all + get_global_size(0) - 1) / get_global_size(0), first = get_global_id(0) * run, last = min(first + run, all);
+                                const long n) {
+  const long all = (n + PAGE - 1) / PAGE, run = (all + get_global_size(0) - 1) / get_global_size(0), first = get_global_id(0) * run, last = min(first + run, all);
   float total = 0;
   for (long page = first; page < last; ++page)
-    if (pages[page].x >= 0) total += squares_of(g + page * PAGE, pages[page].y);
+    if (pages[page].x >= 0) total += row_dot(g + page * PAGE, g + page * PAGE, min((long)pages[page].y, n - page * PAGE), 0);
   squares[get_global_id(0)] = total;
 }
 
 __kernel void page_squares_groups(__global const float* restrict g, __global const int2* restrict pages, __global float* restrict squares,
-                                  const long all) {
+                                  const long n) {
   __local float shared[GROUP];
-  const long run = (all + get_num_groups(0) - 1) / get_num_groups(0), first = get_group_id(0) * run, last = min(first + run, all);
+  const long all = (n + PAGE - 1) / PAGE, run = (all + get_num_groups(0) - 1) / get_num_groups(0), first = get_group_id(0) * run, last = min(first + run, all);
   float mine = 0;
   for (long page = first; page < last; ++page)
-    for (int i = get_local_id(0); pages[page].x >= 0 && i < pages[page].y; i += GROUP) mine += g[page * PAGE + i] * g[page * PAGE + i];
+    for (int i = get_local_id(0); pages[page].x >= 0 && i < min((long)pages[page].y, n - page * PAGE); i += GROUP) mine += g[page * PAGE + i] * g[page * PAGE + i];
   const float total = group_sum(shared, mine);
   if (get_local_id(0) == 0) squares[get_group_id(0)] = total;
 }
@@ -50,7 +37,7 @@ __kernel void clip_pages_runs(__global float* restrict g, __global const int2* r
   const float length = sqrt(total), scale = scale_for(length, most);
   if (get_global_id(0) == 0) *norm = length;
   for EACH_PAGE(page) {
-    const struct Run run = run_of(page, pages, chunk);
+    const struct Run run = run_of(page, pages, n, chunk);
     INDEPENDENT
     for MINE(i, run) g[i] *= scale;
   }

@@ -13,7 +13,7 @@
 __kernel void sgd_update(__global float* restrict p, __global const float* restrict g, __global const float* restrict hyper,
                          __global const int2* restrict pages, const long n, const long chunk) {
   for EACH_PAGE(page) {
-    const struct Run run = run_of(page, pages, chunk);
+    const struct Run run = run_of(page, pages, n, chunk);
     const float rate = hyper[2 * run.group], decay = hyper[2 * run.group + 1];
     INDEPENDENT
     for MINE(i, run) p[i] -= rate * (g[i] + decay * p[i]);
@@ -24,7 +24,7 @@ __kernel void momentum_update(__global float* restrict p, __global const float* 
                               __global const int2* restrict pages, __global float* restrict v, const long n, const long chunk,
                               const float mu, const int nesterov) {
   for EACH_PAGE(page) {
-    const struct Run run = run_of(page, pages, chunk);
+    const struct Run run = run_of(page, pages, n, chunk);
     const float rate = hyper[2 * run.group], decay = hyper[2 * run.group + 1];
     INDEPENDENT
     for MINE(i, run) {
@@ -41,7 +41,7 @@ __kernel void adam_update(__global float* restrict p, __global const float* rest
                           const long chunk, const float b1, const float rest1, const float b2, const float rest2, const float eps,
                           const int decoupled) {
   for EACH_PAGE(page) {
-    const struct Run run = run_of(page, pages, chunk);
+    const struct Run run = run_of(page, pages, n, chunk);
     __global const float* row = hyper + 4 * run.group;
     const float step = row[0] / row[2], root = 1 / sqrt(row[3]);
     const float keep = decoupled ? 1 - row[0] * row[1] : 1, decay = decoupled ? 0 : row[1];
@@ -61,7 +61,7 @@ __kernel void rmsprop_update(__global float* restrict p, __global const float* r
                              __global const int2* restrict pages, __global float* restrict v, const long n, const long chunk,
                              const float alpha, const float rest, const float eps) {
   for EACH_PAGE(page) {
-    const struct Run run = run_of(page, pages, chunk);
+    const struct Run run = run_of(page, pages, n, chunk);
     const float rate = hyper[2 * run.group], decay = hyper[2 * run.group + 1];
     INDEPENDENT
     for MINE(i, run) {
@@ -78,7 +78,7 @@ __kernel void rmsprop_momentum_update(__global float* restrict p, __global const
                                       const long n, const long chunk, const float alpha, const float rest, const float eps,
                                       const float mu) {
   for EACH_PAGE(page) {
-    const struct Run run = run_of(page, pages, chunk);
+    const struct Run run = run_of(page, pages, n, chunk);
     const float rate = hyper[2 * run.group], decay = hyper[2 * run.group + 1];
     INDEPENDENT
     for MINE(i, run) {
