@@ -106,6 +106,12 @@ void Session::begin_random_step(std::int64_t step, std::int64_t first_sample) {
   random_.begin(tensor(i64({4}), std::as_bytes(std::span(state))));
 }
 
+void Session::begin_random_step(std::int64_t step, std::span<const std::int64_t> places) {
+  std::vector<std::int64_t> state{static_cast<std::int64_t>(seed_), step, 0, 0};
+  state.insert(state.end(), places.begin(), places.end());
+  random_.begin(tensor(i64({std::ssize(state)}), std::as_bytes(std::span(state))));
+}
+
 void Session::manual_seed(std::uint64_t seed) {
   seed_ = seed;
   begin_random_step(0);

@@ -22,7 +22,8 @@ namespace gemel {
 /// Where random operators draw from: the state of the current step, and how often each module has drawn in it.
 class Random {
  public:
-  /// int64 [4]: seed, step, index of the batch's first sample in the epoch's order, fold (0 outside loops).
+  /// int64 [4]: seed, step, place of the batch's first sample in the epoch's order, fold (0 outside loops). Where the samples' places
+  /// do not follow each other: int64 [4 + samples], the places behind.
   const Value& state();
   /// Begins a step: ordinals count from 0 again.
   void begin(Value state);
@@ -77,6 +78,8 @@ class Session {
   std::uint64_t seed() const { return seed_; }
   /// Begins a random step from host numbers (eager): (seed, step, first sample).
   void begin_random_step(std::int64_t step, std::int64_t first_sample = 0);
+  /// The same for a batch of samples from anywhere in the epoch's order.
+  void begin_random_step(std::int64_t step, std::span<const std::int64_t> places);
   /// Seed of what is drawn from now on; begins step 0.
   void manual_seed(std::uint64_t seed);
 

@@ -42,7 +42,7 @@ void expect_every_variant_right(const Many& m) {
 
 TEST(DeviceLaunchLimits, more_rows_than_groups_along_a_dimension) {
   const Attributes over_last{{"axes", Axes{-1}}, {"keep", false}}, over_middle{{"axes", Axes{1}}, {"keep", false}};
-  const Attributes drawn{{"shape", Shape{kMany, 3}}, {"low", 0.0}, {"high", 1.0}, {"stream", std::int64_t{5}}};
+  const Attributes drawn{{"shape", Shape{kMany, 3}}, {"low", 0.0}, {"high", 1.0}, {"stream", std::int64_t{5}}, {"sample_axis", std::int64_t{0}}};
   for (const Many& m : {Many{add_def(), {{f32({kMany, 2}), f32({kMany, 1})}}}, Many{sum_def(), {{f32({kMany, 3})}, over_last}},
                         Many{sum_def(), {{f32({kMany, 2, 2})}, over_middle}},
                         Many{random_uniform_def(), {{i64({4})}, drawn, {integers(0, 9)}}},

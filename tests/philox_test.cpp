@@ -6,6 +6,7 @@
 
 #include "engine/base/philox.h"
 #include "engine/base/span.h"
+#include "engine/base/span.h"
 #include "engine/ops/ops.h"
 #include "tests/test_device.h"
 
@@ -24,7 +25,7 @@ Value state_of(Session& session, const DrawState& s) {
 }
 std::vector<double> uniform_from(Session& session, const DrawState& state, const Shape& shape, std::int64_t stream) {
   return read(apply(session, random_uniform_def(), {state_of(session, state)},
-                    {{"shape", shape}, {"low", 0.0}, {"high", 1.0}, {"stream", stream}})[0]);
+                    {{"shape", shape}, {"low", 0.0}, {"high", 1.0}, {"stream", stream}, {"sample_axis", std::int64_t{0}}})[0]);
 }
 
 TEST(DevicePhilox, of_zeros_draws_the_known_answer) {
@@ -56,6 +57,36 @@ TEST(DevicePhilox, parts_of_a_batch_draw_what_the_whole_draws) {
   const std::vector<double> rest = uniform_from(test_session(), {5, 2, 12, 0}, {4, 11}, 3);
   parts.insert(parts.end(), rest.begin(), rest.end());
   EXPECT_EQ(parts, whole);
+}
+
+TEST(DevicePhilox, samples_from_anywhere_draw_what_they_draw_in_the_whole_batch) {
+  Session session(test_session().device(), 5);
+  const auto drawn = [&session](const Shape& shape, int sample_axis) {  // of the state's next stream, the first of its step
+    return read(random_uniform(session, shape, 0, 1, sample_axis));
+  };
+  session.begin_random_step(2, 10);
+  const std::vector<double> whole = drawn({6, 11}, 0);
+  const std::vector<std::int64_t> places{15, 10, 12};
+  session.begin_random_step(2, places);
+  const std::vector<double> some = drawn({3, 11}, 0);
+  for (std::size_t r = 0; r < places.size(); ++r)
+    for (std::size_t i = 0; i < 11; ++i) EXPECT_EQ(some[11 * r + i], whole[11 * at(places[r] - 10) + i]);
+}
+
+TEST(DevicePhilox, the_samples_axis_may_be_any_or_none) {
+  Session session(test_session().device(), 5);
+  session.begin_random_step(1, 3);
+  const std::vector<double> first = read(random_uniform(session, {3, 5, 8}, 0, 1, 0));
+  session.begin_random_step(1, 3);
+  const std::vector<double> second = read(random_uniform(session, {5, 3, 8}, 0, 1, 1));
+  for (std::size_t t = 0; t < 5; ++t)
+    for (std::size_t s = 0; s < 3; ++s)
+      for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(second[(t * 3 + s) * 8 + i], first[(s * 5 + t) * 8 + i]);
+  const auto of_none = [&session](std::int64_t first_sample) {
+    session.begin_random_step(1, first_sample);
+    return read(random_uniform(session, {3, 5}, 0, 1, kNoSampleAxis));
+  };
+  EXPECT_EQ(of_none(3), of_none(7)) << "what belongs to no sample is the same wherever the batch lies";
 }
 
 TEST(DevicePhilox, seed_step_stream_and_fold_each_change_the_draw) {

@@ -23,17 +23,18 @@ constexpr PhiloxCounter philox(PhiloxCounter c, PhiloxKey k) {
 /// 24 random bits as a float in [0, 1).
 constexpr float unit_float(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
 
-/// Where a random operator's draws come from; int64 [4] on the device. `fold` tells a loop's trips apart, 0 outside loops.
+/// Where a random operator's draws come from; the first four numbers of the state on the device. `fold` tells a loop's trips apart, 0
+/// outside loops.
 struct DrawState {
   std::int64_t seed, step, first_sample, fold;
 };
 
-/// Four random words: numbers 4 block .. 4 block + 3 of the batch's sample `sample`. They depend on the sample's place in the
-/// epoch, not in the batch, so that any split of a batch draws the same.
-constexpr PhiloxCounter draw(const DrawState& state, std::uint32_t stream, std::int64_t sample, std::int64_t block) {
+/// Four random words: numbers 4 block .. 4 block + 3 of the sample whose place in the epoch is `place`. They do not depend on its place
+/// in the batch, so that any split of a batch draws the same.
+constexpr PhiloxCounter draw(const DrawState& state, std::uint32_t stream, std::int64_t place, std::int64_t block) {
   const auto low = [](std::int64_t v) { return static_cast<std::uint32_t>(static_cast<std::uint64_t>(v)); };
   const auto high = [](std::int64_t v) { return static_cast<std::uint32_t>(static_cast<std::uint64_t>(v) >> 32); };
-  return philox({low(block), low(state.first_sample + sample), low(state.step), stream},
+  return philox({low(block), low(place), low(state.step), stream},
                 {low(state.seed) ^ high(state.fold), high(state.seed) ^ low(state.fold)});
 }
 

@@ -168,10 +168,13 @@ Value log_softmax(Value x, int axis = -1);
 Value cross_entropy(Value logits, Value labels, double smoothing = 0);
 
 // ---- random.cpp: drawn from the session's random state; the same bits in every interpreter
+// Numbers are keyed by their sample's place in the epoch, so that shards and micro-batches draw what the whole batch does.
+// @param sample_axis  the axis that counts samples; kNoSampleAxis where the numbers belong to none of them
+constexpr int kNoSampleAxis = -1;
 /// Zeroes a share `rate` of x, scales the rest by 1 / (1 - rate).
-Value dropout(Value x, double rate);
-Value random_uniform(Session& session, const Shape& shape, double low = 0, double high = 1);
-Value random_normal(Session& session, const Shape& shape, double mean = 0, double deviation = 1);
+Value dropout(Value x, double rate, int sample_axis = 0);
+Value random_uniform(Session& session, const Shape& shape, double low = 0, double high = 1, int sample_axis = 0);
+Value random_normal(Session& session, const Shape& shape, double mean = 0, double deviation = 1, int sample_axis = 0);
 /// Another random state for trip `count` (int64 []) of a loop.
 Value fold_in(Value state, Value count);
 

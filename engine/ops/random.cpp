@@ -17,15 +17,43 @@ namespace {
 constexpr std::int64_t kChunkBlocks = 2048;  // Philox blocks of one work-item on a CPU
 constexpr std::int64_t kGroup = 64;          // work-items of a group, one a block
 
+constexpr std::int64_t kStateNumbers = 4;  // seed, step, first sample, fold; the places of samples may follow
+
 void check_state(const char* op, const Spec& state) {
-  if (state != i64({4})) throw ShapeError(fmt::format("{}: state is {}; accepted: int64 [4]", op, to_string(state)));
+  if (state.dtype != DType::int64 || state.shape.rank() != 1 || state.shape[0] < kStateNumbers)
+    throw ShapeError(fmt::format("{}: state is {}; accepted: int64 [4], or [4 + samples]", op, to_string(state)));
 }
 
-/// Random tensors are rows of samples: axis 0 counts samples, the others lie within one.
-struct Samples {
-  std::int64_t samples, numbers;
+/// A random tensor as [outer, samples, numbers]: which numbers belong to which sample.
+struct Layout {
+  std::int64_t outer, samples, numbers;
+  std::int64_t rows() const { return outer * samples; }
 };
-Samples samples_of(const Shape& shape) { return shape.empty() ? Samples{1, 1} : Samples{shape[0], shape.product(1, shape.rank())}; }
+Layout layout_of(const Shape& shape, const Attributes& a) {
+  const auto axis = a.integer("sample_axis");
+  if (axis < 0 || shape.empty()) return {1, 1, shape.elements()};
+  const int k = static_cast<int>(axis);
+  return {shape.product(0, k), shape[k], shape.product(k + 1, shape.rank())};
+}
+
+/// Whose numbers they are: nobody's, of samples that follow the first one, or of those that the state lists.
+enum class Keyed : std::int64_t { none, following, listed };
+Keyed keyed_by(const Spec& state, const Attributes& a) {
+  if (a.integer("sample_axis") < 0) return Keyed::none;
+  return state.shape[0] > kStateNumbers ? Keyed::listed : Keyed::following;
+}
+
+void check_samples(const char* op, const Shape& shape, const Spec& state, const Attributes& a) {
+  check_state(op, state);
+  const std::int64_t axis = a.integer("sample_axis");
+  if (axis < kNoSampleAxis || axis >= std::max(1, shape.rank()))
+    throw ShapeError(fmt::format("{}: the samples' axis {} is out of range for {}; accepted: 0..{}, or -1 for none", op, axis, to_string(shape),
+                                 std::max(1, shape.rank()) - 1));
+  const std::int64_t listed = state.shape[0] - kStateNumbers, samples = layout_of(shape, a).samples;
+  if (keyed_by(state, a) == Keyed::listed && listed != samples)
+    throw ShapeError(fmt::format("{}: {} has {} samples along axis {}, the random state lists {}; accepted: as many, or axis -1 for what belongs to no sample",
+                                 op, to_string(shape), samples, axis, listed));
+}
 
 // ---- on the host
 
@@ -34,14 +62,27 @@ DrawState state_of(const HostCall& c, int input) {
   return {s[0], s[1], s[2], s[3]};
 }
 
+std::int64_t place_of(const HostCall& c, int state_input, std::int64_t sample) {
+  switch (keyed_by(c.in_spec(state_input), c.attributes())) {
+    case Keyed::none: return 0;
+    case Keyed::following: return c.integer(state_input)[2] + sample;
+    case Keyed::listed: return c.integer(state_input)[at(kStateNumbers + sample)];
+  }
+  return 0;
+}
+
 /// Calls f(index of the first of up to four elements, how many, their random words).
 template <class F>
 void each_block(const HostCall& c, int state_input, F f) {
-  const auto [samples, numbers] = samples_of(c.out_shape(0));
+  const Layout layout = layout_of(c.out_shape(0), c.attributes());
   const DrawState state = state_of(c, state_input);
   const auto stream = static_cast<std::uint32_t>(c.attributes().integer("stream"));
-  for (std::int64_t s = 0; s < samples; ++s)
-    for (std::int64_t i = 0; i < numbers; i += 4) f(at(s * numbers + i), at(std::min<std::int64_t>(4, numbers - i)), draw(state, stream, s, i / 4));
+  const std::int64_t numbers = layout.numbers;
+  for (std::int64_t r = 0; r < layout.rows(); ++r) {
+    const std::int64_t place = place_of(c, state_input, r % layout.samples), before = r / layout.samples * ceil_div(numbers, 4);
+    for (std::int64_t i = 0; i < numbers; i += 4)
+      f(at(r * numbers + i), at(std::min<std::int64_t>(4, numbers - i)), draw(state, stream, place, before + i / 4));
+  }
 }
 
 /// Of 24 random bits; the same integer on host and device, so that both drop the same elements.
@@ -76,7 +117,7 @@ void normal_reference(const HostCall& c) {  // G. E. P. Box and M. E. Muller, 19
 }
 
 void fold_in_reference(const HostCall& c) {
-  std::copy_n(c.integer(0).begin(), 3, c.out_integer(0).begin());
+  std::ranges::copy(c.integer(0), c.out_integer(0).begin());
   c.out_integer(0)[3] = static_cast<std::int64_t>(fold_hash(static_cast<std::uint64_t>(c.integer(0)[3]), static_cast<std::uint64_t>(c.integer(1)[0] + 1)));
 }
 
@@ -96,17 +137,19 @@ Blocking for_gpu(std::int64_t) { return {1, 1, kGroup, "-DLANES=1"}; }
 /// Kernel arguments: the tensors, the sizes, the stream, then the operator's own numbers.
 template <Arguments (*numbers)(const Attributes&), Blocking (*blocking)(std::int64_t)>
 void launch(Launch& l) {
-  const auto [samples, count] = samples_of(l.out_shape(0));
-  const std::int64_t blocks = ceil_div(count, 4);
+  const Layout layout = layout_of(l.out_shape(0), l.attributes());
+  const std::int64_t blocks = ceil_div(layout.numbers, 4), rows = layout.rows();
   Blocking b = blocking(blocks);
-  b.rows = std::max(b.rows, ceil_div(samples, opencl::kMostGroups));
+  b.rows = std::max(b.rows, ceil_div(rows, opencl::kMostGroups));
+  const int inputs = static_cast<int>(l.problem().inputs.size());
+  const auto keyed = static_cast<std::int64_t>(keyed_by(l.in_spec(inputs - 1), l.attributes()));  // the state is the last input
   Arguments arguments;
-  for (std::size_t i = 0; i < l.problem().inputs.size(); ++i) arguments.emplace_back(l.in(static_cast<int>(i)));
+  for (int i = 0; i < inputs; ++i) arguments.emplace_back(l.in(i));
   arguments.emplace_back(l.out(0));
-  for (std::int64_t v : {samples, count, b.rows, b.columns, l.attributes().integer("stream")}) arguments.emplace_back(v);
+  for (std::int64_t v : {rows, layout.samples, layout.numbers, keyed, b.rows, b.columns, l.attributes().integer("stream")}) arguments.emplace_back(v);
   for (const opencl::Argument& a : numbers(l.attributes())) arguments.push_back(a);
   l.device().run(l.device().kernel("random.cl", l.problem().op.name, b.options),
-                 opencl::range2({round_up(ceil_div(blocks, b.columns), b.group), ceil_div(samples, b.rows)}, {b.group, 1}), arguments);
+                 opencl::range2({round_up(ceil_div(blocks, b.columns), b.group), ceil_div(rows, b.rows)}, {b.group, 1}), arguments);
 }
 
 template <Arguments (*numbers)(const Attributes&)>
@@ -126,7 +169,7 @@ Arguments normal_numbers(const Attributes& a) { return {static_cast<float>(a.rea
 
 Specs dropout_infer(const Specs& in, const Attributes& a) {
   check_float32("dropout", "x", in[0]);
-  check_state("dropout", in[1]);
+  check_samples("dropout", in[0].shape, in[1], a);
   const double rate = a.real("rate");
   if (!(rate >= 0 && rate <= 1)) throw ShapeError(fmt::format("dropout: rate {} is out of range; accepted: 0..1", rate));
   return {in[0]};
@@ -136,12 +179,27 @@ const Fill kState = integers(0, 1000);
 constexpr std::int64_t kStream = 0x8badf00d;
 const AttributeDef kShapeAttribute{"shape", Type::shape, "of the result"};
 const AttributeDef kStreamAttribute{"stream", Type::integer, "32 bits that name the draw within its step"};
+const AttributeDef kSampleAxisAttribute{"sample_axis", Type::integer, "axis that counts samples, by whose places numbers are drawn; -1: they belong to none"};
+
+/// Which axis counts samples, and how long the state is, for shape k of the generated samples.
+struct Drawn {
+  std::int64_t axis;
+  Spec state;
+};
+Drawn drawn(const Shape& shape, std::size_t k) {
+  const std::int64_t axis = shape.empty() ? 0 : static_cast<std::int64_t>(k % at(shape.rank() + 1)) - 1;
+  const bool listed = k % 2 == 0 && axis >= 0 && !shape.empty();
+  return {axis, i64({kStateNumbers + (listed ? shape[static_cast<int>(axis)] : 0)})};
+}
+const std::vector<Shape> kSampleShapes{{3, 5}, {65}, {2, 33, 7}, {}, {1, 4100}, {17, 16}, {0, 3}, {3, 0}, {5, 18}, {2, 33, 7}, {4, 3, 37}};
 
 /// Samples of a tensor made from the state alone, with two real attributes.
 std::vector<Sample> made_samples(const char* first, const char* second, double a, double b) {
   std::vector<Sample> out;
-  for (const Shape& shape : {Shape{3, 5}, {65}, {2, 33, 7}, {}, {1, 4100}, {17, 16}, {0, 3}, {3, 0}})
-    out.push_back({{i64({4})}, {{"shape", shape}, {first, a}, {second, b}, {"stream", kStream}}, {kState}});
+  for (const Shape& shape : kSampleShapes) {
+    const auto [axis, state] = drawn(shape, out.size());
+    out.push_back({{state}, {{"shape", shape}, {first, a}, {second, b}, {"stream", kStream}, {"sample_axis", axis}}, {kState}});
+  }
   return out;
 }
 
@@ -152,7 +210,7 @@ const OpDef& dropout_def() {
       .name = "dropout",
       .doc = "Zeroes a random share of x and scales the rest by 1 / (1 - rate).",
       .inputs = {"x", "state"},
-      .attributes = {{"rate", Type::real, "share that is zeroed, 0..1"}, kStreamAttribute},
+      .attributes = {{"rate", Type::real, "share that is zeroed, 0..1"}, kStreamAttribute, kSampleAxisAttribute},
       .infer = dropout_infer,
       .cost = per_element<15>,
       .reference = dropout_reference,
@@ -166,16 +224,24 @@ const OpDef& dropout_def() {
       .samples = [] {
         std::vector<Sample> out;
         double rate = 0;
-        for (const Shape& shape : {Shape{3, 5}, {65}, {2, 33, 7}, {}, {1, 4100}, {17, 16}, {0, 3}, {3, 0}})
-          out.push_back({{{shape, DType::float32}, i64({4})}, {{"rate", rate += 0.125}, {"stream", kStream}}, {Fill{}, kState}});
+        for (const Shape& shape : kSampleShapes) {
+          const auto [axis, state] = drawn(shape, out.size());
+          rate = rate < 1 ? rate + 0.125 : 0.125;
+          out.push_back({{{shape, DType::float32}, state}, {{"rate", rate}, {"stream", kStream}, {"sample_axis", axis}}, {Fill{}, kState}});
+        }
         return out;
       },
       .rejected = [] {
-        const Attributes half{{"rate", 0.5}, {"stream", std::int64_t{1}}};
+        const auto with = [](double rate, std::int64_t axis) {
+          return Attributes{{"rate", rate}, {"stream", std::int64_t{1}}, {"sample_axis", axis}};
+        };
         return std::vector<Rejected>{
-            {{f32({2}), i64({4})}, {{"rate", 1.5}, {"stream", std::int64_t{1}}}, "dropout: rate 1.5 is out of range; accepted: 0..1"},
-            {{i32({2}), i64({4})}, half, "dropout: x is int32 [2]; accepted: float32"},
-            {{f32({2}), i64({2})}, half, "dropout: state is int64 [2]; accepted: int64 [4]"}};
+            {{f32({2}), i64({4})}, with(1.5, 0), "dropout: rate 1.5 is out of range; accepted: 0..1"},
+            {{i32({2}), i64({4})}, with(0.5, 0), "dropout: x is int32 [2]; accepted: float32"},
+            {{f32({2}), i64({2})}, with(0.5, 0), "dropout: state is int64 [2]; accepted: int64 [4], or [4 + samples]"},
+            {{f32({2}), i64({4})}, with(0.5, 1), "dropout: the samples' axis 1 is out of range for [2]; accepted: 0..0, or -1 for none"},
+            {{f32({2}), i64({7})}, with(0.5, 0),
+             "dropout: [2] has 2 samples along axis 0, the random state lists 3; accepted: as many, or axis -1 for what belongs to no sample"}};
       }};
   return def;
 }
@@ -185,9 +251,9 @@ const OpDef& random_uniform_def() {
       .name = "random_uniform",
       .doc = "Uniform numbers from low (included) to high, of 24 random bits.",
       .inputs = {"state"},
-      .attributes = {kShapeAttribute, {"low", Type::real, "lower bound"}, {"high", Type::real, "upper bound"}, kStreamAttribute},
+      .attributes = {kShapeAttribute, {"low", Type::real, "lower bound"}, {"high", Type::real, "upper bound"}, kStreamAttribute, kSampleAxisAttribute},
       .infer = [](const Specs& in, const Attributes& a) -> Specs {
-        check_state("random_uniform", in[0]);
+        check_samples("random_uniform", a.shape("shape"), in[0], a);
         return {{a.shape("shape"), DType::float32}};
       },
       .cost = per_element<15>,
@@ -203,9 +269,9 @@ const OpDef& random_normal_def() {
       .name = "random_normal",
       .doc = "Normally distributed numbers.",
       .inputs = {"state"},
-      .attributes = {kShapeAttribute, {"mean", Type::real, "of the distribution"}, {"deviation", Type::real, "its standard deviation"}, kStreamAttribute},
+      .attributes = {kShapeAttribute, {"mean", Type::real, "of the distribution"}, {"deviation", Type::real, "its standard deviation"}, kStreamAttribute, kSampleAxisAttribute},
       .infer = [](const Specs& in, const Attributes& a) -> Specs {
-        check_state("random_normal", in[0]);
+        check_samples("random_normal", a.shape("shape"), in[0], a);
         return {{a.shape("shape"), DType::float32}};
       },
       .cost = per_element<30>,
@@ -229,30 +295,41 @@ const OpDef& fold_in_def() {
       .cost = per_element<1>,
       .reference = fold_in_reference,
       .variants = {{"item", "one work-item", never_declines, nullptr, nullptr,
-                    [](Launch& l) { l.run("random.cl", "fold_in", opencl::range1(1, 1), {l.in(0), l.in(1), l.out(0)}, "-DLANES=1"); }}},
-      .samples = [] { return std::vector<Sample>{{{i64({4}), i64({})}, {}, {kState, integers(0, 9)}}}; },
+                    [](Launch& l) { l.run("random.cl", "fold_in", opencl::range1(1, 1), {l.in(0), l.in(1), l.out(0), l.in_spec(0).elements()}, "-DLANES=1"); }}},
+      .samples = [] { return std::vector<Sample>{{{i64({4}), i64({})}, {}, {kState, integers(0, 9)}}, {{i64({9}), i64({})}, {}, {kState, integers(0, 9)}}}; },
       .rejected = [] {
         return std::vector<Rejected>{{{i64({4}), i32({})}, {}, "fold_in: count is int32 []; accepted: int64 []"},
-                                     {{i64({3}), i64({})}, {}, "fold_in: state is int64 [3]; accepted: int64 [4]"}};
+                                     {{i64({3}), i64({})}, {}, "fold_in: state is int64 [3]; accepted: int64 [4], or [4 + samples]"}};
       }};
   return def;
 }
 
-Value dropout(Value x, double rate) {
+Value dropout(Value x, double rate, int sample_axis) {
   if (rate == 0) return x;
   Session& session = x.session();
   const std::int64_t stream = session.random().next_stream(*session.scope());
-  return apply(session, dropout_def(), list(std::move(x), session.random().state()), {{"rate", rate}, {"stream", stream}})[0];
+  return apply(session, dropout_def(), list(std::move(x), session.random().state()), {{"rate", rate}, {"stream", stream}, {"sample_axis", std::int64_t{sample_axis}}})[0];
 }
 
-Value random_uniform(Session& session, const Shape& shape, double low, double high) {
-  return apply(session, random_uniform_def(), list(session.random().state()),
-               {{"shape", shape}, {"low", low}, {"high", high}, {"stream", session.random().next_stream(*session.scope())}})[0];
+namespace {
+Attributes draw_of(Session& session, const Shape& shape, int sample_axis) {
+  const std::int64_t axis = shape.empty() ? kNoSampleAxis : sample_axis;
+  return {{"shape", shape}, {"stream", session.random().next_stream(*session.scope())}, {"sample_axis", axis}};
+}
+}  // namespace
+
+Value random_uniform(Session& session, const Shape& shape, double low, double high, int sample_axis) {
+  Attributes attributes = draw_of(session, shape, sample_axis);
+  attributes.set("low", low);
+  attributes.set("high", high);
+  return apply(session, random_uniform_def(), list(session.random().state()), std::move(attributes))[0];
 }
 
-Value random_normal(Session& session, const Shape& shape, double mean, double deviation) {
-  return apply(session, random_normal_def(), list(session.random().state()),
-               {{"shape", shape}, {"mean", mean}, {"deviation", deviation}, {"stream", session.random().next_stream(*session.scope())}})[0];
+Value random_normal(Session& session, const Shape& shape, double mean, double deviation, int sample_axis) {
+  Attributes attributes = draw_of(session, shape, sample_axis);
+  attributes.set("mean", mean);
+  attributes.set("deviation", deviation);
+  return apply(session, random_normal_def(), list(session.random().state()), std::move(attributes))[0];
 }
 
 Value fold_in(Value state, Value count) { return apply(fold_in_def(), list(std::move(state), std::move(count)))[0]; }

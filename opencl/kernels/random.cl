@@ -1,5 +1,5 @@
-// Random numbers and dropout. Every number has its own key (see philox.clh): sample r is row r of [samples, n], and one
-// Philox block gives the four numbers 4b .. 4b + 3 of a sample.
+// Random numbers and dropout. Every number has its own key (see philox.clh). Layout [outer, samples, n]: a row r of n numbers is of sample
+// r % samples, whose rows begin Philox blocks of their own; a block gives the four numbers 4b .. 4b + 3 of a row.
 //   uniform  low + range u              normal  mean + deviation sqrt(-2 log u1) {cos, sin}(2 pi u2), by pairs, u1 in (0, 1]
 //   dropout  y = x scale where 24 random bits are not below `threshold`, else 0
 // Mapping: each work-item does row_block samples by column_block Philox blocks: thousands on a CPU, one on a GPU.
@@ -51,17 +51,21 @@ void to_normal(const words bits[4], float mean, float deviation, floats v[4]) {
   { const float##width factors = v; vstore##width(SCALED(vload##width(0, from + at), factors), 0, to + at); }
 #define SPILL(width, at, v) vstore##width(v, 0, rest + at);
 
-#define SIZES const long samples, const long n, const long row_block, const long column_block, const long stream
+/// Where a sample lies in the epoch. keyed 0: the numbers belong to no sample; 1: samples follow the first one; 2: the state lists them.
+long place_of(__global const long* state, long sample, long keyed) { return keyed == 0 ? 0 : keyed == 1 ? state[2] + sample : state[4 + sample]; }
+
+#define SIZES const long rows, const long samples, const long n, const long keyed, const long row_block, const long column_block, const long stream
 #define RANDOM_KERNEL(name, input, from_base, convert, result, store)                                                   \
   __kernel void name(input __global const long* state, __global float* y, SIZES, const float first, const float second) { \
-    const long begin = get_global_id(0) * column_block, end = min(begin + column_block, (n + 3) / 4);                   \
-    for (long r = get_global_id(1) * row_block, last = min(r + row_block, samples); r < last; ++r)                      \
+    const long blocks = (n + 3) / 4, begin = get_global_id(0) * column_block, end = min(begin + column_block, blocks);  \
+    for (long r = get_global_id(1) * row_block, last = min(r + row_block, rows); r < last; ++r) {                       \
+      const long place = place_of(state, r % samples, keyed), before = r / samples * blocks;                            \
       for (long b = begin; b < end; b += LANES) {                                                                       \
         __global const float* from = from_base + r * n + 4 * b;                                                         \
         __global float* to = y + r * n + 4 * b;                                                                         \
         words bits[4];                                                                                                  \
         floats v[4];                                                                                                    \
-        draw(state, (uint)stream, r, b, bits);                                                                          \
+        draw(state, (uint)stream, place, before + b, bits);                                                             \
         convert(bits, first, second, v);                                                                                \
         const long left = n - 4 * b;                                                                                    \
         if (left >= 4 * LANES) {                                                                                        \
@@ -72,6 +76,7 @@ void to_normal(const words bits[4], float mean, float deviation, floats v[4]) {
           for (long i = 0; i < left; ++i) to[i] = result(from[i], rest[i]);                                             \
         }                                                                                                               \
       }                                                                                                                 \
+    }                                                                                                                   \
   }
 
 #define INPUT_X __global const float* x,
@@ -80,9 +85,6 @@ RANDOM_KERNEL(dropout, INPUT_X, x, to_factors, SCALED, STORE_SCALED)
 RANDOM_KERNEL(random_uniform, , y, to_uniform, MADE, STORE_MADE)
 RANDOM_KERNEL(random_normal, , y, to_normal, MADE, STORE_MADE)
 
-__kernel void fold_in(__global const long* state, __global const long* count, __global long* y) {
-  y[0] = state[0];
-  y[1] = state[1];
-  y[2] = state[2];
-  y[3] = (long)fold_hash(state[3], count[0] + 1);
+__kernel void fold_in(__global const long* state, __global const long* count, __global long* y, const long n) {
+  for (long i = 0; i < n; ++i) y[i] = i == 3 ? (long)fold_hash(state[3], count[0] + 1) : state[i];
 }
