@@ -150,9 +150,8 @@ Batch Loader::make(std::int64_t index) const {
     const std::int64_t label = dataset_.label(i);
     std::memcpy(labels->data() + at(j) * sizeof label, &label, sizeof label);
   }
-  return {.shape = {count, sample[1], sample[2], sample[0]},
-          .images = std::move(images),
-          .labels = std::move(labels),
+  return {.tensors = {{"images", f32({count, sample[1], sample[2], sample[0]}), std::move(images)}, {"labels", i64({count}), std::move(labels)}},
+          .samples = count,
           .epoch = epoch_,
           .index = index,
           .first_position = options_.rank + first * options_.ranks,

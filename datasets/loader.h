@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "datasets/batch.h"
 #include "datasets/dataset.h"
 
 namespace gemel::datasets {
@@ -32,25 +33,8 @@ struct LoaderOptions {
   int prefetch = 4;
 };
 
-/// The memory of a batch: shared, so that a copy to a device may keep it alive.
-using BatchBytes = std::shared_ptr<const std::vector<std::byte>>;
-
-/// Samples of one step. Random draws are keyed by the sample's position in the epoch's order over all ranks: sample j
-/// of the batch stands at first_position + j * position_step.
-struct Batch {
-  /// [N, H, W, C]
-  Shape shape;
-  /// float32, of that shape
-  BatchBytes images;
-  /// int64 [N]
-  BatchBytes labels;
-  std::int64_t epoch = 0;
-  /// Number of the batch in its epoch, from 0.
-  std::int64_t index = 0;
-  std::int64_t first_position = 0, position_step = 1;
-
-  std::int64_t size() const { return shape[0]; }
-};
+/// Every sample once, in the data set's order: for evaluation.
+inline LoaderOptions in_file_order(std::int64_t batch_size) { return {.batch_size = batch_size, .shuffle = Shuffle::off}; }
 
 /// The samples 0..size-1 in the order of that seed (Fisher-Yates over Philox).
 /// @param size  0..2^32-1
@@ -62,29 +46,30 @@ Placement augmentation(std::uint64_t seed, std::int64_t epoch, std::int64_t samp
 
 /// Delivers an epoch's batches in order, as PyTorch's DistributedSampler shares them: permutation(seed + epoch), padded
 /// by wrapping around to a multiple of the ranks, every ranks-th sample from `rank` on.
-class Loader {
+/// A batch has "images", float32 [N, H, W, C], and "labels", int64 [N].
+class Loader : public BatchSource {
  public:
   /// @param dataset  must outlive the loader
   /// @throws UsageError for options out of range
   Loader(const Dataset& dataset, const LoaderOptions& options);
-  ~Loader();
+  ~Loader() override;
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
   const LoaderOptions& options() const { return options_; }
   /// Samples of this rank in an epoch, padding included: the same on every rank.
-  std::int64_t samples() const { return samples_; }
+  std::int64_t samples() const override { return samples_; }
   /// Batches of an epoch.
-  std::int64_t batches() const;
+  std::int64_t batches() const override;
 
   /// Begins an epoch at any of its batches; what was being made before is dropped.
   /// @param first_batch  0..batches()
   /// @throws UsageError if out of range
-  void start(std::int64_t epoch, std::int64_t first_batch = 0);
+  void start(std::int64_t epoch, std::int64_t first_batch = 0) override;
   /// The next batch, or nothing at the end of the epoch. What a worker threw while making this batch is thrown here,
   /// and ends the epoch.
   /// @throws UsageError before start
-  std::optional<Batch> next();
+  std::optional<Batch> next() override;
 
  private:
   struct Slot {

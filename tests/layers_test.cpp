@@ -22,7 +22,7 @@ struct Layer {
 
 const std::vector<Layer>& layers() {
   static const std::vector<std::string_view> all = {"engine/base", "opencl",       "engine", "datasets", "parallel",
-                                                    "frontends",   "frontends/cli", "tests",  "benchmarks"};
+                                                    "frontends",   "frontends/train", "frontends/cli", "tests", "benchmarks"};
   static const std::vector<Layer> table = {
       {"engine/base", {}},
       {"opencl", {"engine/base"}},
@@ -30,6 +30,7 @@ const std::vector<Layer>& layers() {
       {"datasets", {"engine/base"}},
       {"parallel", {"engine/base", "engine"}},
       {"frontends", {"engine/base", "engine"}},
+      {"frontends/train", {"engine/base", "engine", "datasets", "frontends"}},
       {"frontends/cli", all},
       {"tests", all},
       {"benchmarks", all},
@@ -162,6 +163,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"frontends/nn/linear.h", "#include \"frontends/cli/train.h\"", false},
                     Case{"frontends/nn/linear.h", "#include \"engine/value.h\"", true},
                     Case{"parallel/ddp/reducer.h", "#include \"frontends/nn/module.h\"", false},
+                    Case{"frontends/train/step.h", "#include \"datasets/batch.h\"", true},
+                    Case{"frontends/train/step.h", "#include \"frontends/cli/progress.h\"", false},
+                    Case{"frontends/nn/linear.h", "#include \"frontends/train/step.h\"", false},
                     Case{"datasets/loader.h", "#include \"engine/base/shape.h\"", true},
                     Case{"datasets/loader.h", "#include \"engine/value.h\"", false},
                     Case{"frontends/cli/train.cpp", "#include \"parallel/ddp/reducer.h\"", true}));

@@ -44,12 +44,13 @@ class Counting final : public Dataset {
 };
 
 std::vector<std::int64_t> labels_of(const Batch& batch) {
-  std::vector<std::int64_t> labels(static_cast<std::size_t>(batch.size()));
-  std::memcpy(labels.data(), batch.labels->data(), batch.labels->size());
+  std::vector<std::int64_t> labels(static_cast<std::size_t>(batch.samples));
+  std::memcpy(labels.data(), batch["labels"].bytes->data(), batch["labels"].bytes->size());
   return labels;
 }
 std::span<const float> pixels_of(const Batch& batch) {
-  return {reinterpret_cast<const float*>(batch.images->data()), batch.images->size() / sizeof(float)};
+  const auto& bytes = *batch["images"].bytes;
+  return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 std::vector<Batch> epoch_of(Loader& loader, std::int64_t epoch, std::int64_t first = 0) {
   loader.start(epoch, first);
@@ -63,11 +64,11 @@ std::vector<std::int64_t> order_of(Loader& loader, std::int64_t epoch) {
   return order;
 }
 void expect_equal(const Batch& a, const Batch& b) {
-  EXPECT_EQ(a.shape, b.shape);
+  EXPECT_EQ(a["images"].spec, b["images"].spec);
   EXPECT_EQ(a.index, b.index);
   EXPECT_EQ(a.first_position, b.first_position);
-  EXPECT_EQ(*a.images, *b.images);
-  EXPECT_EQ(*a.labels, *b.labels);
+  EXPECT_EQ(*a["images"].bytes, *b["images"].bytes);
+  EXPECT_EQ(*a["labels"].bytes, *b["labels"].bytes);
 }
 
 TEST(Loader, without_shuffling_samples_come_in_order_and_the_last_batch_is_smaller) {
@@ -76,8 +77,8 @@ TEST(Loader, without_shuffling_samples_come_in_order_and_the_last_batch_is_small
   EXPECT_EQ(loader.batches(), 3);
   const std::vector<Batch> batches = epoch_of(loader, 0);
   ASSERT_EQ(batches.size(), 3u);
-  EXPECT_EQ(batches[0].shape, (Shape{4, 6, 5, 2}));
-  EXPECT_EQ(batches[2].shape, (Shape{2, 6, 5, 2}));
+  EXPECT_EQ(batches[0]["images"].spec, f32({4, 6, 5, 2}));
+  EXPECT_EQ(batches[2]["images"].spec, f32({2, 6, 5, 2}));
   EXPECT_EQ(labels_of(batches[1]), (std::vector<std::int64_t>{4, 5, 6, 7}));
   EXPECT_EQ(labels_of(batches[2]), (std::vector<std::int64_t>{8, 9}));
   EXPECT_EQ(batches[2].first_position, 8);

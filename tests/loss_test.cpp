@@ -46,7 +46,7 @@ TEST(CrossEntropy, a_label_out_of_range_counts_nothing_and_is_told_by_the_next_r
   for (double bad : {-1.0, 2.0}) {
     const Value labels = numbers(session, i64({3}), {0, bad, 1});
     const Specs in{logits.spec(), labels.spec()}, out{f32({})};
-    const Attributes attributes{{"smoothing", 0.0}};
+    const Attributes attributes{{"smoothing", 0.0}, {"mean", true}};
     const Problem problem{cross_entropy_def(), attributes, in, out};
     for (const Variant& variant : cross_entropy_def().variants) {
       const Value loss = session.empty(out[0]);

@@ -1,5 +1,5 @@
-// What `gemel train` and `gemel eval` compute of a batch: the losses of auxiliary classifiers join, and a label out of range is told.
-#include "frontends/cli/training.h"
+// The training layer: losses of auxiliary classifiers join, micro-batches add up to the batch, a label out of range is told.
+#include "frontends/train/step.h"
 
 #include <gtest/gtest.h>
 
@@ -7,14 +7,13 @@
 
 #include "engine/base/error.h"
 #include "engine/ops/ops.h"
-#include "frontends/cli/evaluation.h"
 #include "frontends/nn/functions.h"
 #include "frontends/nn/layers.h"
 #include "frontends/nn/loss.h"
 #include "tests/message_of.h"
 #include "tests/test_device.h"
 
-namespace gemel::cli {
+namespace gemel::train {
 namespace {
 
 using testing::message_of;
@@ -45,7 +44,7 @@ datasets::Batch batch_of(const std::vector<float>& pixels, const std::vector<std
     return std::make_shared<const std::vector<std::byte>>(view.begin(), view.end());
   };
   const auto n = static_cast<std::int64_t>(labels.size());
-  return {.shape = {n, 1, 1, static_cast<std::int64_t>(pixels.size()) / n}, .images = bytes(pixels), .labels = bytes(labels)};
+  return {.tensors = {{"images", f32({n, 1, 1, static_cast<std::int64_t>(pixels.size()) / n}), bytes(pixels)}, {"labels", i64({n}), bytes(labels)}}, .samples = n};
 }
 
 TEST(Loss, of_auxiliary_outputs_joins_with_its_weight_in_training_only) {
@@ -69,13 +68,68 @@ TEST_P(TrainingInBothFrontEnds, a_step_moves_the_auxiliary_classifier) {
   WithAuxiliary model(2, 3);
   model.materialise(session);
   const auto optimizer = optim::make("sgd", optim::all_in_one(model.parameters()));
-  Training training(session, model, optimizer.get(), GetParam(), {}, 0);
+  ClassificationTask task(model, 3);
+  Step training(session, task, optimizer.get(), {GetParam(), {}});
   const auto weight = [&] { return read(*model.parameters().find("second.weight")); };
   const auto before = weight();
-  const StepResult step = training.train(batch_of({1, 2, 3, 5}, {0, 2}), 0.1, 1).get();
+  const Sums sums = training.train(batch_of({1, 2, 3, 5}, {0, 2}), 0.1, 1).get();
   EXPECT_NE(weight(), before);
-  EXPECT_EQ(step.labels, (std::vector<std::int64_t>{0, 2}));
-  EXPECT_EQ(step.guesses.size(), 2u);
+  EXPECT_EQ(sums.samples, 2);
+  EXPECT_EQ(sums.weight, 2);
+}
+
+TEST_P(TrainingInBothFrontEnds, micro_batches_add_up_to_the_batch) {
+  const std::vector<float> pixels{1, 2, 3, 5, -1, 0.5f, 2, -2, 0.25f, 1};
+  const std::vector<std::int64_t> labels{0, 2, 1, 1, 2};
+  const auto trained = [&](std::int64_t accumulate) {
+    Session session(testing::test_device());
+    WithAuxiliary model(2, 3);
+    model.materialise(session);
+    const auto optimizer = optim::make("momentum", optim::all_in_one(model.parameters()));
+    ClassificationTask task(model, 3);
+    Step step(session, task, optimizer.get(), {GetParam(), {}, accumulate});
+    std::vector<std::size_t> parts;
+    Sums sums;
+    for (int s = 1; s <= 3; ++s) sums += step.train(batch_of(pixels, labels), 0.1, s).get();
+    std::vector<double> out{sums.mean_loss(), static_cast<double>(sums.samples), task.metrics(sums)[0].value};
+    for (const NamedValue& p : model.parameters().parameters())
+      for (double v : read(p.value)) out.push_back(v);
+    return out;
+  };
+  const auto whole = trained(1);
+  for (std::int64_t parts : {2, 3, 5, 9}) {
+    const auto cut = trained(parts);
+    for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(cut[i], whole[i], 1e-6) << parts << " micro-batches, number " << i;  // sums in another order
+  }
+}
+
+TEST_P(TrainingInBothFrontEnds, hooks_stand_between_gradients_and_update) {
+  Session session(testing::test_device());
+  WithAuxiliary model(2, 3);
+  model.materialise(session);
+  const auto optimizer = optim::make("sgd", optim::all_in_one(model.parameters()));
+  ClassificationTask task(model, 3);
+  Step step(session, task, optimizer.get(), {GetParam(), {}});
+  step.before_update([](Values& gradients) {
+    for (Value& g : gradients)
+      if (g) g = g * 0.0;
+  });
+  const auto before = read(*model.parameters().find("main.weight"));
+  step.train(batch_of({1, 2, 3, 5}, {0, 2}), 0.1, 1).get();
+  EXPECT_EQ(read(*model.parameters().find("main.weight")), before);
+}
+
+TEST(PackParameters, lies_in_the_order_of_the_backward_pass) {
+  Session session(testing::test_device());
+  WithAuxiliary model(2, 3);
+  model.materialise(session);
+  ClassificationTask task(model, 3);
+  pack_parameters(session, task, {f32({2, 1, 1, 2}), i64({2})});
+  const auto index = [&](const char* name) { return model.parameters().find(name)->node()->index_in_slab; };
+  // The main classifier runs last, so its gradients come first; a bias before the weight of its layer.
+  EXPECT_EQ(index("main.bias"), 0u);
+  EXPECT_EQ(index("main.weight"), 1u);
+  EXPECT_EQ(index("second.bias"), 2u);
 }
 
 TEST_P(TrainingInBothFrontEnds, a_label_out_of_range_is_told_by_training_and_evaluation) {
@@ -84,25 +138,32 @@ TEST_P(TrainingInBothFrontEnds, a_label_out_of_range_is_told_by_training_and_eva
   WithAuxiliary model(2, 3);
   model.materialise(session);
   const auto optimizer = optim::make("sgd", optim::all_in_one(model.parameters()));
-  Training training(session, model, optimizer.get(), GetParam(), {}, 0);
-  EXPECT_EQ(training.evaluate(batch_of({1, 2, 3, 5}, {0, 2})).get().labels.size(), 2u);
-  PendingStep evaluated = training.evaluate(batch_of({1, 2, 3, 5}, {0, 3})), trained = training.train(batch_of({1, 2}, {7}), 0.1, 4);
+  ClassificationTask task(model, 3);
+  Step training(session, task, optimizer.get(), {GetParam(), {}});
+  EXPECT_EQ(training.evaluate(batch_of({1, 2, 3, 5}, {0, 2})).get().samples, 2);
+  Pending evaluated = training.evaluate(batch_of({1, 2, 3, 5}, {0, 3})), trained = training.train(batch_of({1, 2}, {7}), 0.1, 4);
   EXPECT_EQ(message_of<DataError>([&] { evaluated.get(); }), "batch 1: an index or label 3 is out of range; accepted: 0..2");
   EXPECT_NE(message_of<DataError>([&] { trained.get(); }).find("step 4: an index or label "), std::string::npos);
 }
 
-TEST(Evaluation, counts_precision_recall_and_f1_of_two_classes) {
-  Totals totals;
-  totals.add({0.5, {1, 1, 1, 0}, {1, 1, 0, 1}});
-  totals.add({2.0, {0}, {0}});
-  EXPECT_EQ(totals.samples, 5);
-  EXPECT_EQ(totals.correct, 3);
-  EXPECT_DOUBLE_EQ(totals.mean_loss(), (4 * 0.5 + 2) / 5);
-  EXPECT_DOUBLE_EQ(totals.precision(), 2.0 / 3);
-  EXPECT_DOUBLE_EQ(totals.recall(), 2.0 / 3);
-  EXPECT_DOUBLE_EQ(totals.f1(), 2.0 / 3);
-  EXPECT_EQ(Totals().precision(), 0) << "nothing was counted";
+TEST(Metrics, of_two_classes_are_accuracy_precision_recall_and_f1) {
+  WithAuxiliary model(2, 2);
+  const ClassificationTask task(model, 2);
+  const auto counted = [&](const std::vector<std::int64_t>& labels, const std::vector<double>& guesses, double loss) {
+    const datasets::Batch batch = batch_of(std::vector<float>(labels.size()), labels);
+    return Sums{batch.samples, loss, task.weight(batch), task.count(batch, std::vector<std::vector<double>>{guesses})};
+  };
+  Sums sums;
+  sums += counted({1, 1, 1, 0}, {1, 1, 0, 1}, 2);
+  sums += counted({0}, {0}, 2);
+  EXPECT_EQ(sums.samples, 5);
+  EXPECT_DOUBLE_EQ(sums.mean_loss(), 4.0 / 5);
+  const auto metrics = task.metrics(sums);
+  ASSERT_EQ(metrics.size(), 4u);
+  EXPECT_DOUBLE_EQ(metrics[0].value, 3.0 / 5);
+  for (std::size_t i : {1, 2, 3}) EXPECT_DOUBLE_EQ(metrics[i].value, 2.0 / 3) << metrics[i].name;
+  EXPECT_EQ(task.metrics(Sums())[1].value, 0) << "nothing was counted";
 }
 
 }  // namespace
-}  // namespace gemel::cli
+}  // namespace gemel::train

@@ -17,6 +17,9 @@ constexpr const char* kBackward = "cross_entropy_backward";
 constexpr std::int64_t kChunkElements = 4096;  // of one work-item on a CPU
 constexpr std::int64_t kGroup = 64;            // GROUP in the kernels
 
+/// What the rows' losses are divided by.
+double divisor_of(const Attributes& a, std::int64_t rows) { return a.boolean("mean") ? static_cast<double>(rows) : 1; }
+
 void check(const char* op, const Spec& logits, const Spec& labels, const Attributes& a) {
   check_float32(op, "logits", logits);
   check_rank(op, "logits", logits, 2);
@@ -73,12 +76,12 @@ void reference(const HostCall& c) {
     const HostRow row = host_row(c, 0, 1, r);
     for (std::size_t j = 0; j < n; ++j) loss += row.target[j] * (std::log(row.total) - (c.real(0)[r * n + j] - row.top));
   }
-  c.out_real(0)[0] = loss / static_cast<double>(rows);
+  c.out_real(0)[0] = loss / divisor_of(c.attributes(), c.in_shape(0)[0]);
 }
 
 void backward_reference(const HostCall& c) {
   const auto rows = at(c.in_shape(1)[0]), n = at(c.in_shape(1)[1]);
-  const double step = c.real(0)[0] / static_cast<double>(rows);
+  const double step = c.real(0)[0] / divisor_of(c.attributes(), c.in_shape(1)[0]);
   for (std::size_t r = 0; r < rows; ++r) {
     const HostRow row = host_row(c, 1, 2, r);
     for (std::size_t j = 0; j < n; ++j)
@@ -91,7 +94,7 @@ Value backward(Value dy, Value logits, Value labels, const Attributes& a) {
 }
 
 Values gradient(const Backward& b) {
-  const double rows = static_cast<double>(b.input_shape(0)[0]), smoothing = b.attributes().real("smoothing");
+  const double rows = divisor_of(b.attributes(), b.input_shape(0)[0]), smoothing = b.attributes().real("smoothing");
   Values out(2);
   if (b.wants(0)) out[0] = backward(b.gradient(0), b.input(0), b.input(1), b.attributes());
   if (b.wants(1)) out[1] = log_softmax(b.input(0)) * (b.gradient(0) * (-(1 - smoothing) / rows));
@@ -102,7 +105,7 @@ Values gradient(const Backward& b) {
 ///   d dy = sum u (p mass - t) / N,   dx = p (u - sum_j p u) mass dy / N,   d label = (sum_j p u - u) (1 - smoothing) dy / N
 Values backward_gradient(const Backward& b) {
   const Value& u = b.gradient(0);
-  const double rows = static_cast<double>(b.input_shape(1)[0]), smoothing = b.attributes().real("smoothing");
+  const double rows = divisor_of(b.attributes(), b.input_shape(1)[0]), smoothing = b.attributes().real("smoothing");
   Values out(3);
   if (b.wants(0)) out[0] = sum(u * backward(full(b.session(), f32({}), 1), b.input(1), b.input(2), b.attributes()));
   if (!b.wants(1) && !b.wants(2)) return out;
@@ -118,45 +121,45 @@ Values backward_gradient(const Backward& b) {
 /// What all kernels of the file take last.
 struct Sizes {
   std::int64_t rows, n, chunk;
-  float keep, rest;
+  float keep, rest, divisor;
 };
 Sizes sizes_of(const Launch& l, int logits) {
   const Shape& shape = l.in_shape(logits);
   const double smoothing = l.attributes().real("smoothing");
   return {shape[0], shape[1], ceil_div(kChunkElements, shape[1]), static_cast<float>(1 - smoothing),
-          static_cast<float>(smoothing / static_cast<double>(shape[1]))};
+          static_cast<float>(smoothing / static_cast<double>(shape[1])), static_cast<float>(divisor_of(l.attributes(), shape[0]))};
 }
 
 std::string options_of(const Spec& labels) {
   return "-DLABEL=" + std::string(opencl_name(labels.dtype)) + (is_floating(labels.dtype) ? " -DSOFT" : "");
 }
 
-void launch_mean(const Launch& l, const std::string& options) {
-  l.run("cross_entropy.cl", "cross_entropy_mean", opencl::range1(kGroup, kGroup), {l.workspace(), l.out(0), l.in_shape(0)[0]}, options);
+void launch_total(const Launch& l, const Sizes& s, const std::string& options) {
+  l.run("cross_entropy.cl", "cross_entropy_total", opencl::range1(kGroup, kGroup), {l.workspace(), l.out(0), s.rows, s.divisor}, options);
 }
 void launch_rows(Launch& l) {
   const Sizes s = sizes_of(l, 0);
   const std::string options = options_of(l.in_spec(1));
   l.run("cross_entropy.cl", "cross_entropy_rows", opencl::range1(ceil_div(s.rows, s.chunk), 1),
         {l.in(0), l.in(1), l.workspace(), l.device().error_word(), s.rows, s.n, s.keep, s.rest, s.chunk}, options);
-  launch_mean(l, options);
+  launch_total(l, s, options);
 }
 void launch_group(Launch& l) {
   const Sizes s = sizes_of(l, 0);
   const std::string options = options_of(l.in_spec(1));
   l.run("cross_entropy.cl", "cross_entropy_group", opencl::range1(s.rows * kGroup, kGroup),
         {l.in(0), l.in(1), l.workspace(), l.device().error_word(), s.n, s.keep, s.rest}, options);
-  launch_mean(l, options);
+  launch_total(l, s, options);
 }
 void launch_backward_rows(Launch& l) {
   const Sizes s = sizes_of(l, 1);
   l.run("cross_entropy.cl", "cross_entropy_backward_rows", opencl::range1(ceil_div(s.rows, s.chunk), 1),
-        {l.in(0), l.in(1), l.in(2), l.out(0), s.rows, s.n, s.keep, s.rest, s.chunk}, options_of(l.in_spec(2)));
+        {l.in(0), l.in(1), l.in(2), l.out(0), s.rows, s.n, s.keep, s.rest, s.divisor, s.chunk}, options_of(l.in_spec(2)));
 }
 void launch_backward_group(Launch& l) {
   const Sizes s = sizes_of(l, 1);
   l.run("cross_entropy.cl", "cross_entropy_backward_group", opencl::range1(s.rows * kGroup, kGroup),
-        {l.in(0), l.in(1), l.in(2), l.out(0), s.rows, s.n, s.keep, s.rest}, options_of(l.in_spec(2)));
+        {l.in(0), l.in(1), l.in(2), l.out(0), s.rows, s.n, s.keep, s.rest, s.divisor}, options_of(l.in_spec(2)));
 }
 
 template <int logits>
@@ -170,8 +173,10 @@ std::int64_t row_losses_bytes(const Problem& p, const opencl::DeviceProfile&) {
 
 /// Samples of (logits, labels), with `before` in front of them.
 std::vector<Sample> samples(const Specs& before) {
+  bool mean = false;
   const auto sample = [&](Spec logits, Spec labels, double smoothing) {
-    Sample s{before, {{"smoothing", smoothing}}, std::vector<Fill>(before.size() + 1)};
+    mean = !mean;
+    Sample s{before, {{"smoothing", smoothing}, {"mean", mean}}, std::vector<Fill>(before.size() + 1)};
     s.fills.push_back(is_floating(labels.dtype) ? uniform(0, 1) : integers(0, static_cast<int>(logits.shape[1])));
     s.inputs.insert(s.inputs.end(), {std::move(logits), std::move(labels)});
     return s;
@@ -181,6 +186,7 @@ std::vector<Sample> samples(const Specs& before) {
           sample(f32({16, 8}), f32({16, 8}), 0.1), sample(f32({300, 5}), i32({300}), 0)};
 }
 
+const AttributeDef kMean{"mean", Type::boolean, "the mean over rows, or their sum"};
 const AttributeDef kSmoothing{"smoothing", Type::real, "share of the uniform distribution mixed into the targets, 0..1"};
 
 }  // namespace
@@ -188,9 +194,9 @@ const AttributeDef kSmoothing{"smoothing", Type::real, "share of the uniform dis
 const OpDef& cross_entropy_def() {
   static const OpDef def{
       .name = kForward,
-      .doc = "Mean over rows of the cross-entropy of softmax(logits) against labels: a class for each row, or a row of shares.",
+      .doc = "Mean over rows, or sum, of the cross-entropy of softmax(logits) against labels: a class for each row, or a row of shares.",
       .inputs = {"logits", "labels"},
-      .attributes = {kSmoothing},
+      .attributes = {kSmoothing, kMean},
       .infer = infer,
       .cost = [](const Problem& p) { return Cost{5 * p.inputs[0].elements(), p.inputs[0].bytes() + p.inputs[1].bytes()}; },
       .reference = reference,
@@ -200,13 +206,13 @@ const OpDef& cross_entropy_def() {
                    {"rows", "a run of rows for each work-item, eight lanes wide", unless_short_rows<0>, rank_anywhere, row_losses_bytes, launch_rows}},
       .samples = [] { return samples({}); },
       .rejected = [] {
-        const Attributes a{{"smoothing", 0.0}};
+        const Attributes a{{"smoothing", 0.0}, {"mean", true}};
         return std::vector<Rejected>{
             {{f32({3, 5}), i64({4})}, a, "cross_entropy: labels is int64 [4]; accepted: int32 or int64 [3], or float32 [3, 5]"},
             {{f32({3, 5}), b8({3})}, a, "cross_entropy: labels is bool [3]; accepted: int32 or int64 [3], or float32 [3, 5]"},
             {{f32({0, 5}), i64({0})}, a, "cross_entropy: logits is [0, 5]; accepted: at least one row and one class"},
             {{f32({5}), i64({5})}, a, "cross_entropy: logits is [5], of rank 1; accepted: rank 2"},
-            {{f32({3, 5}), i64({3})}, {{"smoothing", 1.5}}, "cross_entropy: smoothing 1.5 is out of range; accepted: 0..1"}};
+            {{f32({3, 5}), i64({3})}, {{"smoothing", 1.5}, {"mean", true}}, "cross_entropy: smoothing 1.5 is out of range; accepted: 0..1"}};
       }};
   return def;
 }
@@ -217,7 +223,7 @@ const OpDef& cross_entropy_backward_def() {
       .doc = "The gradient of cross_entropy for its logits.",
       .inputs = {"dy", "logits", "labels"},
       .outputs = {"dx"},
-      .attributes = {kSmoothing},
+      .attributes = {kSmoothing, kMean},
       .infer = backward_infer,
       .cost = per_element<7>,
       .reference = backward_reference,
@@ -227,13 +233,13 @@ const OpDef& cross_entropy_backward_def() {
                    {"rows", "a run of rows for each work-item, eight lanes wide", unless_short_rows<1>, rank_anywhere, nullptr, launch_backward_rows}},
       .samples = [] { return samples({f32({})}); },
       .rejected = [] {
-        return std::vector<Rejected>{{{f32({3}), f32({3, 5}), i64({3})}, {{"smoothing", 0.0}}, "cross_entropy_backward: dy is [3]; accepted: []"}};
+        return std::vector<Rejected>{{{f32({3}), f32({3, 5}), i64({3})}, {{"smoothing", 0.0}, {"mean", true}}, "cross_entropy_backward: dy is [3]; accepted: []"}};
       }};
   return def;
 }
 
-Value cross_entropy(Value logits, Value labels, double smoothing) {
-  return apply(cross_entropy_def(), list(std::move(logits), std::move(labels)), {{"smoothing", smoothing}})[0];
+Value cross_entropy(Value logits, Value labels, double smoothing, LossReduction reduction) {
+  return apply(cross_entropy_def(), list(std::move(logits), std::move(labels)), {{"smoothing", smoothing}, {"mean", reduction == LossReduction::mean}})[0];
 }
 
 }  // namespace gemel

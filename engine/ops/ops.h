@@ -163,9 +163,11 @@ Value layer_norm(Value x, Value gamma, Value beta, double eps = 1e-5);
 /// y[i] = exp(x[i] - max x) / sum_j exp(x[j] - max x) along an axis.
 Value softmax(Value x, int axis = -1);
 Value log_softmax(Value x, int axis = -1);
-/// Mean over rows of the cross-entropy of softmax(logits).
+/// What becomes of the rows' losses.
+enum class LossReduction { mean, sum };
+/// Cross-entropy of softmax(logits).
 /// @param logits [N, C] @param labels int32 or int64 [N], or float [N, C] probabilities @param smoothing mixes in 1 / C
-Value cross_entropy(Value logits, Value labels, double smoothing = 0);
+Value cross_entropy(Value logits, Value labels, double smoothing = 0, LossReduction reduction = LossReduction::mean);
 
 // ---- random.cpp: drawn from the session's random state; the same bits in every interpreter
 // Numbers are keyed by their sample's place in the epoch, so that shards and micro-batches draw what the whole batch does.

@@ -12,10 +12,10 @@
 #include "datasets/loader.h"
 #include "datasets/synthetic.h"
 #include "frontends/cli/resident_peak.h"
-#include "frontends/cli/training.h"
 #include "frontends/graph/compile.h"
 #include "frontends/models/models.h"
 #include "frontends/optim/optimizer.h"
+#include "frontends/train/step.h"
 
 namespace gemel::cli {
 namespace {
@@ -56,7 +56,7 @@ void measure(RunScope& run, std::int64_t warmup, std::int64_t runs, const std::f
 }  // namespace
 
 std::string BenchCase::name() const {
-  return fmt::format("{}/{}/{}/{}/{}{}", work == Work::train ? "train" : "infer", model, batch_size, fmt::join(input, "x"), to_string(frontend),
+  return fmt::format("{}/{}/{}/{}/{}{}", work == Work::train ? "train" : "infer", model, batch_size, fmt::join(input, "x"), train::to_string(frontend),
                      recompute == models::Recompute::blocks ? "/recompute" : "");
 }
 
@@ -88,9 +88,12 @@ BenchResult run_case(RunScope& run, const BenchCase& c, std::int64_t warmup, std
   const ResidentPeak resident;
   Session session(run.device(), run.options().seed);
   const auto model = models::make(c.model, {.classes = c.classes, .channels = c.input[0], .recompute = c.recompute}, session);
+  train::ClassificationTask task(*model, c.classes);
+  if (c.work == Work::train)
+    train::pack_parameters(session, task, {f32({c.batch_size, c.input[1], c.input[2], c.input[0]}), i64({c.batch_size})});
   const auto optimizer = c.work == Work::train ? optim::make("momentum", optim::all_in_one(model->parameters())) : nullptr;
-  Training training(session, *model, optimizer.get(), c.frontend, run.options().passes, 0);
-  const DeviceBatch batch = training.to_device(batch_of(c, run.options().seed));
+  train::Step training(session, task, optimizer.get(), {c.frontend, run.options().passes});
+  const train::DeviceBatch batch = training.to_device(batch_of(c, run.options().seed));
   const auto forward = [&](const Values& in) -> Values {
     const GradientMode no_gradients(session, GradientMode::Mode::off);
     return {(*model)(in[0])};
@@ -104,7 +107,7 @@ BenchResult run_case(RunScope& run, const BenchCase& c, std::int64_t warmup, std
   } else {
     model->eval();
     const auto infer = [&] {
-      const Values out = c.frontend == Frontend::graph ? compiled({batch.images}) : forward({batch.images});
+      const Values out = c.frontend == Frontend::graph ? compiled({batch.tensors[0]}) : forward({batch.tensors[0]});
       run.device().finish();
     };
     measure(run, warmup, runs, infer, result);

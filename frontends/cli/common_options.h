@@ -5,11 +5,12 @@
 
 #include "engine/passes/passes.h"
 #include "frontends/cli/arguments.h"
+#include "frontends/train/step.h"
 #include "opencl/device.h"
 
 namespace gemel::cli {
 
-enum class Frontend { eager, graph };
+using train::Frontend;
 
 struct CommonOptions {
   opencl::DeviceOptions device;
@@ -31,7 +32,6 @@ void add_frontend_option(po::options_description& options);
 Frontend frontend_option(const po::variables_map& values);
 /// @throws UsageError where it is neither "eager" nor "graph"
 Frontend parse_frontend(const std::string& name);
-const char* to_string(Frontend frontend);
 /// @throws UsageError for values out of range
 CommonOptions common_options(const po::variables_map& values);
 

@@ -1,22 +1,27 @@
 #include <fmt/format.h>
 
+#include "datasets/loader.h"
 #include "frontends/cli/command.h"
 #include "frontends/cli/dataset_options.h"
-#include "frontends/cli/evaluation.h"
 #include "frontends/cli/model_options.h"
 #include "frontends/cli/run_scope.h"
+#include "frontends/train/evaluation.h"
 
 namespace gemel::cli {
 namespace {
 
-void report(RunLog& log, const Totals& t, bool binary) {
-  nlohmann::ordered_json result{{"event", "eval"}, {"samples", t.samples}, {"loss", t.mean_loss()}, {"accuracy", t.accuracy()}};
-  fmt::print("samples {}\nloss {:.6f}\naccuracy {:.6f}\n", t.samples, t.mean_loss(), t.accuracy());
-  if (binary) {
-    fmt::print("precision {:.6f}\nrecall {:.6f}\nf1 {:.6f}\n", t.precision(), t.recall(), t.f1());
-    result.update({{"precision", t.precision()}, {"recall", t.recall()}, {"f1", t.f1()}});
+/// @return what is told, for summary.json
+nlohmann::ordered_json report(train::RunLog& log, const train::Task& task, const train::Sums& sums) {
+  nlohmann::ordered_json result{{"samples", sums.samples}, {"loss", sums.mean_loss()}};
+  fmt::print("samples {}\nloss {:.6f}\n", sums.samples, sums.mean_loss());
+  for (const train::Metric& m : task.metrics(sums)) {
+    fmt::print("{} {:.6f}\n", m.name, m.value);
+    result[m.name] = m.value;
   }
-  log.event(result);
+  nlohmann::ordered_json line{{"event", "eval"}};
+  line.update(result);
+  log.event(line);
+  return result;
 }
 
 }  // namespace
@@ -41,10 +46,10 @@ int eval(const Arguments& arguments) {
     run.open_device();
     const auto model = load_model(v, run.session(), split.classes(), split.shape()[0]);
     run.log_start(name, *model);
-    Training training(run.session(), *model, nullptr, frontend, run.options().passes, 0);
-    const Totals totals = evaluate(training, split, batch_size, [&run] { run.check_interrupt(); });
-    report(run.log(), totals, split.classes() == 2);
-    run.summary().update({{"samples", totals.samples}, {"loss", totals.mean_loss()}, {"accuracy", totals.accuracy()}});
+    train::ClassificationTask task(*model, split.classes());
+    train::Step step(run.session(), task, nullptr, {frontend, run.options().passes});
+    datasets::Loader loader(split, datasets::in_file_order(batch_size));
+    run.summary().update(report(run.log(), task, train::evaluate(step, loader, [&run] { run.check_interrupt(); })));
   });
 }
 

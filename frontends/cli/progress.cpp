@@ -16,14 +16,14 @@ std::string duration_text(double seconds) {
   return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
 }
 
-Progress::Progress(std::string label, std::int64_t total, std::int64_t later)
+ProgressBar::ProgressBar(std::string label, std::int64_t total, std::int64_t later)
     : label_(std::move(label)), total_(total), later_(later), terminal_(isatty(STDERR_FILENO) != 0), begin_(Clock::now()) {}
 
-Progress::~Progress() {
+ProgressBar::~ProgressBar() {
   if (terminal_ && first_done_ >= 0) say("\r\033[K");
 }
 
-void Progress::show(std::int64_t done, double loss, std::int64_t samples) {
+void ProgressBar::show(std::int64_t done, double loss, std::int64_t samples) {
   const auto now = Clock::now();
   samples_ += samples;
   if (first_done_ < 0) first_done_ = done - 1;

@@ -6,13 +6,13 @@
 
 namespace gemel::cli {
 
-class Progress {
+class ProgressBar {
  public:
   /// @param label  stands before the bar, e.g. "epoch 1/3"  @param later  steps of the run after these `total`
-  Progress(std::string label, std::int64_t total, std::int64_t later = 0);
-  ~Progress();
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
+  ProgressBar(std::string label, std::int64_t total, std::int64_t later = 0);
+  ~ProgressBar();
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
   /// @param done  of `total`  @param loss  the last one known  @param samples  of this step; shown is their rate since the bar began
   void show(std::int64_t done, double loss, std::int64_t samples);
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "engine/base/error.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "opencl/tuning.h"
@@ -27,19 +26,17 @@ const char* gemm_text(opencl::GemmChoice choice) {
   return choice == opencl::GemmChoice::clblast ? "clblast" : choice == opencl::GemmChoice::native ? "native" : "auto";
 }
 
-const char* consequence(Bearing bearing) {
-  return bearing == Bearing::last_bits ? "results may differ in the last bits" : "the run goes on with the new one";
-}
-
 }  // namespace
 
-RunIdentity identity_of(const TrainOptions& o, const datasets::Dataset& data, const opencl::DeviceProfile& profile) {
+train::RunIdentity identity_of(const TrainOptions& o, const datasets::Dataset& data, const opencl::DeviceProfile& profile) {
+  using train::Bearing;
   const optim::Settings optimizer = optim::with_defaults(o.optimizer_name, o.optimizer);
   return {{"model", o.model, Bearing::state},
           {"classes", std::to_string(data.classes()), Bearing::state},
           {"data set", o.dataset.name, Bearing::sample_order},
           {"samples", std::to_string(data.size()), Bearing::sample_order},
           {"batch size", std::to_string(o.batch_size), Bearing::sample_order},
+          {"micro-batches", std::to_string(o.accumulate), Bearing::setting},
           {"seed", std::to_string(o.common.seed), Bearing::sample_order},
           {"shuffle", on_off(o.shuffle == datasets::Shuffle::on), Bearing::sample_order},
           {"input", to_string(data.shape()), Bearing::setting},
@@ -62,24 +59,6 @@ RunIdentity identity_of(const TrainOptions& o, const datasets::Dataset& data, co
           {"front end", to_string(o.frontend), Bearing::last_bits},
           {"graph passes", o.common.passes_text, Bearing::last_bits},
           {"GEMM provider", gemm_text(o.common.device.gemm), Bearing::last_bits}};
-}
-
-std::string metadata_key(const IdentityPart& part) { return "identity." + part.name; }
-
-std::vector<std::string> differences_from(const FileMetadata& checkpoint, const RunIdentity& now, bool middle_of_epoch) {
-  std::vector<std::string> out;
-  for (const IdentityPart& part : now) {
-    const auto it = checkpoint.find(metadata_key(part));
-    if (it != checkpoint.end() && it->second == part.value) continue;
-    const std::string was = it == checkpoint.end() ? "unknown" : it->second;
-    const std::string change = fmt::format("{} was '{}', is now '{}'", part.name, was, part.value);
-    if (it != checkpoint.end() && part.bearing == Bearing::state)
-      throw DataError(fmt::format("resume: {}; accepted: '{}', which the checkpoint is of", change, was));
-    if (it != checkpoint.end() && part.bearing == Bearing::sample_order && middle_of_epoch)
-      throw DataError(fmt::format("resume: {} in the middle of an epoch, whose samples would be left out or met twice; accepted: '{}'", change, was));
-    out.push_back(fmt::format("{}; {}", change, consequence(part.bearing)));
-  }
-  return out;
 }
 
 }  // namespace gemel::cli

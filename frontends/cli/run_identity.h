@@ -1,34 +1,13 @@
-// What makes a run that goes on from a checkpoint the same run, and what a difference means.
+// What `gemel train` is told apart by from other runs.
 #pragma once
-#include <string>
-#include <vector>
-
 #include "datasets/dataset.h"
-#include "engine/safetensors.h"
 #include "frontends/cli/train_options.h"
+#include "frontends/train/run_identity.h"
 #include "opencl/profile.h"
 
 namespace gemel::cli {
 
-/// What follows from a difference: results that differ in the last bits; training by another setting from here on; samples left
-/// out or met twice, where the run stands in the middle of an epoch; weights or optimizer state of other names or shapes.
-enum class Bearing { last_bits, setting, sample_order, state };
-
-struct IdentityPart {
-  std::string name, value;
-  Bearing bearing;
-};
-using RunIdentity = std::vector<IdentityPart>;
-
 /// Device, driver and build, and every option that the course of a run depends on.
-RunIdentity identity_of(const TrainOptions& options, const datasets::Dataset& data, const opencl::DeviceProfile& profile);
-
-/// Where a checkpoint keeps a part.
-std::string metadata_key(const IdentityPart& part);
-
-/// One line for each part that is not as the checkpoint has it, with what follows from it.
-/// @param middle_of_epoch  whether the checkpoint was made before the end of an epoch
-/// @throws DataError where the run cannot be gone on with: another model or optimizer, or another order of samples in the middle of an epoch
-std::vector<std::string> differences_from(const FileMetadata& checkpoint, const RunIdentity& now, bool middle_of_epoch);
+train::RunIdentity identity_of(const TrainOptions& options, const datasets::Dataset& data, const opencl::DeviceProfile& profile);
 
 }  // namespace gemel::cli

@@ -12,7 +12,7 @@
 #include "engine/session.h"
 #include "frontends/cli/common_options.h"
 #include "frontends/cli/kernel_times.h"
-#include "frontends/cli/run_log.h"
+#include "frontends/train/run_log.h"
 #include "frontends/nn/module.h"
 
 namespace gemel::cli {
@@ -41,7 +41,7 @@ class RunScope {
   const CommonOptions& options() const { return options_; }
   /// The command line: "gemel", "train", ...
   const std::vector<std::string>& argv() const { return argv_; }
-  RunLog& log() { return log_; }
+  train::RunLog& log() { return log_; }
   /// What summary.json says beside status, seconds and device.
   nlohmann::ordered_json& summary() { return summary_; }
   /// The next three from `open_device` on.
@@ -54,7 +54,7 @@ class RunScope {
   CommonOptions options_;
   std::vector<std::string> argv_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  RunLog log_;
+  train::RunLog log_;
   std::unique_ptr<opencl::Device> device_;
   std::unique_ptr<Session> session_;
   std::optional<KernelTimes> times_;

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "engine/base/error.h"
 #include "engine/base/file.h"
 #include "frontends/cli/interrupt.h"
 #include "frontends/cli/planned_step.h"
+#include "frontends/cli/run_identity.h"
 #include "frontends/cli/say.h"
 #include "frontends/cli/units.h"
 #include "frontends/models/models.h"
@@ -17,8 +17,11 @@
 namespace gemel::cli {
 namespace {
 
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+/// ", accuracy 0.9312"
+std::string text_of(const std::vector<train::Metric>& metrics) {
+  std::string out;
+  for (const train::Metric& m : metrics) out += fmt::format(", {} {:.4f}", m.name, m.value);
+  return out;
 }
 
 }  // namespace
@@ -33,24 +36,24 @@ int TrainRun::run() {
     check_last_batch();
     scope_.open_device();
     build_model();
-    identity_ = identity_of(options_, *data_.train, scope_.device().profile());
-    if (options_.detect_anomaly) anomaly_.emplace(scope_.session());
+    make_trainer();
     resume();
     log_start();
-    while (!done()) train_epoch();
+    if (trainer_->run() == train::Trainer::End::interrupted) {
+      cli::say("interrupted after step {}: {}\n", trainer_->state().step,
+               options_.checkpoint_dir.empty() ? "nothing was saved, there is no --checkpoint-dir" : "saved in " + options_.checkpoint_dir);
+      throw Interrupted();
+    }
     if (!options_.save.empty()) nn::save_weights(*model_, options_.save);
   });
 }
 
-void TrainRun::check_outputs() {
+void TrainRun::check_outputs() const {
   if (!options_.save.empty()) check_can_write(options_.save);
   const std::string& profile = options_.common.profile;
   if (!profile.empty() && std::filesystem::weakly_canonical(profile) == std::filesystem::weakly_canonical(options_.save))
     throw UsageError(fmt::format("--profile: '{}' is given for --save too; accepted: another file", profile));
-  if (options_.checkpoint_dir.empty()) return;
-  prepare_checkpoints(options_.checkpoint_dir);
-  checkpoints_.path = options_.checkpoint_dir;
-  if (options_.resume != "auto") checkpoints_.of_others = checkpoints_in(checkpoints_.path);
+  if (!options_.checkpoint_dir.empty()) train::prepare_checkpoints(options_.checkpoint_dir);
 }
 
 /// Batch normalisation, for one, takes more than one value a channel: better told now than at the end of an epoch.
@@ -76,169 +79,88 @@ void TrainRun::load_data() {
   loader.augment = options_.augment;
   loader.seed = options_.common.seed;
   loader_ = std::make_unique<datasets::Loader>(*data_.train, loader);
+  if (data_.validation) validation_ = std::make_unique<datasets::Loader>(*data_.validation, datasets::in_file_order(options_.batch_size));
 }
 
 void TrainRun::build_model() {
   Session& session = scope_.session();
-  model_ = models::make(options_.model, {.classes = data_.train->classes(), .dropout = options_.dropout, .channels = data_.train->shape()[0],
-                                           .recompute = options_.recompute});
+  const Shape& picture = data_.train->shape();
+  model_ = models::make(options_.model, {.classes = data_.train->classes(), .dropout = options_.dropout, .channels = picture[0],
+                                         .recompute = options_.recompute});
   if (!options_.weights.empty())
     for (const std::string& name : nn::load_weights(*model_, session, options_.weights, nn::Mismatch::keep_output_layers))
-      say("weights: {} starts afresh, its shape differs from the file's\n", name);
+      cli::say("weights: {} starts afresh, its shape differs from the file's\n", name);
   model_->materialise(session);
   if (options_.freeze_backbone) model_->freeze_backbone();
+  task_.emplace(*model_, data_.train->classes());
+  const std::int64_t batch = std::min(options_.batch_size, data_.train->size());
+  train::pack_parameters(session, *task_, {f32({batch, picture[1], picture[2], picture[0]}), i64({batch})});
   optimizer_ = optim::make(options_.optimizer_name, optim::all_in_one(model_->parameters()), options_.optimizer);
-  training_ = std::make_unique<Training>(session, *model_, optimizer_.get(), options_.frontend, options_.common.passes, options_.clip_norm);
+}
+
+void TrainRun::make_trainer() {
+  if (options_.detect_anomaly) anomaly_.emplace(scope_.session());
+  const train::TrainerOptions options{.epochs = options_.epochs,
+                                      .steps = options_.steps,
+                                      .eval_every = options_.eval_every,
+                                      .rate = options_.rate,
+                                      .clip_norm = options_.clip_norm,
+                                      .schedule = options_.schedule,
+                                      .checkpoint_dir = options_.checkpoint_dir,
+                                      .checkpoint_every = options_.checkpoint_every,
+                                      .step = {options_.frontend, options_.common.passes, options_.accumulate}};
+  trainer_.emplace(train::Run{scope_.session(), *task_, *optimizer_, *loader_, validation_.get(), &scope_.log(), this}, options,
+                   identity_of(options_, *data_.train, scope_.device().profile()));
 }
 
 void TrainRun::resume() {
   if (options_.resume.empty()) return;
-  const auto file = options_.resume == "auto" ? newest_checkpoint(options_.checkpoint_dir) : std::optional(std::filesystem::path(options_.resume));
-  if (!file) {
-    scope_.log().go_on_after(0, 0);
-    say("resume: no checkpoint in {}, starting from the beginning\n", options_.checkpoint_dir);
-    return;
-  }
-  const Restored restored = load_checkpoint(*file, *model_, *optimizer_, scope_.session(), identity_);
-  for (const std::string& line : restored.warnings) say("resume: warning: {}\n", line);
-  state_ = restored.state;
-  scope_.log().go_on_after(state_.step, state_.epoch);
+  const auto file = trainer_->resume(options_.resume);
+  if (!file) return;
   resumed_from_ = file->string();
-  say("resume: going on after step {} from {}{}\n", state_.step, file->string(), options_.weights.empty() ? "" : ", whose weights stand in place of --weights");
+  cli::say("resume: going on after step {} from {}{}\n", trainer_->state().step, *resumed_from_,
+           options_.weights.empty() ? "" : ", whose weights stand in place of --weights");
 }
 
 void TrainRun::log_start() {
   scope_.log_start(options_.model, *model_, resumed_from_ ? nlohmann::ordered_json{{"resumed_from", *resumed_from_}} : nlohmann::ordered_json());
-  scope_.summary()["steps"] = state_.step;
-  say("model: {}, {} parameters; data: {} samples, {} classes; {} front end\n", options_.model, model_->parameter_elements(),
-             data_.train->size(), data_.train->classes(), to_string(options_.frontend));
+  scope_.summary()["steps"] = trainer_->state().step;
+  cli::say("model: {}, {} parameters; data: {} samples, {} classes; {} front end\n", options_.model, model_->parameter_elements(),
+           data_.train->size(), data_.train->classes(), train::to_string(options_.frontend));
 }
 
-bool TrainRun::done() const { return options_.steps ? state_.step >= options_.steps : state_.epoch >= options_.epochs; }
+// ---- what the trainer tells
 
-double TrainRun::rate_now() const {
-  const optim::Progress progress = options_.steps ? optim::Progress{state_.epoch, state_.step, options_.steps}
-                                                  : optim::Progress{state_.epoch, state_.epoch, options_.epochs};
-  return optim::rate_at(options_.schedule, options_.rate, progress);
-}
+void TrainRun::say(const std::string& line) { cli::say("{}\n", line); }
 
-/// An epoch, or the part of it that an interrupt or the last step leaves.
-void TrainRun::train_epoch() {
-  const auto begin = last_report_ = Clock::now();
-  const std::int64_t samples_before = state_.samples;  // where the run goes on in the middle of an epoch
+void TrainRun::epoch_begins(std::int64_t epoch, std::int64_t here, std::int64_t later) {
   scope_.times().take_busy_seconds();
-  train_batches();
-  bool whole = state_.batch == loader_->batches();
-  if (whole || !InterruptGuard::interrupted()) {
-    try {
-      end_epoch(seconds_since(begin), state_.samples - samples_before);
-    } catch (const Interrupted&) {  // in the validation: what is saved stands before it
-      whole = false;
-    }
-  }
-  if (whole) state_ = {state_.step, state_.epoch + 1, 0, 0, 0, 0};
-  const bool interrupted = InterruptGuard::interrupted();
-  if (!options_.checkpoint_dir.empty()) save_state();
-  if (interrupted)
-    say("interrupted after step {}: {}\n", state_.step,
-        options_.checkpoint_dir.empty() ? "nothing was saved, there is no --checkpoint-dir" : "saved in " + options_.checkpoint_dir);
-  if (interrupted) throw Interrupted();
+  progress_.emplace(fmt::format("epoch {}{}", epoch, options_.steps ? "" : fmt::format("/{}", options_.epochs)), here, later);
 }
 
-/// From where the run stands to the end of the epoch, or of the run, or to an interrupt.
-void TrainRun::train_batches() {
-  const std::string of = options_.steps ? "" : fmt::format("/{}", options_.epochs);
-  const std::int64_t here = options_.steps ? std::min(loader_->batches(), state_.batch + options_.steps - state_.step) : loader_->batches();
-  const std::int64_t later = options_.steps ? options_.steps - state_.step - (here - state_.batch)
-                                            : (options_.epochs - state_.epoch - 1) * loader_->batches();
-  progress_.emplace(fmt::format("epoch {}{}", state_.epoch + 1, of), here, later);
-  loader_->start(state_.epoch, state_.batch);
-  while (auto batch = loader_->next()) {
-    train_batch(*batch);
-    if (InterruptGuard::interrupted() || state_.step == options_.steps || state_.batch == loader_->batches()) break;
-    if (options_.checkpoint_every && state_.step % options_.checkpoint_every == 0) save_state();
-  }
-  settle(0);
-  progress_.reset();
-}
-
-void TrainRun::train_batch(const datasets::Batch& batch) {
-  const double rate = rate_now();
-  ++state_.step;
-  pending_.push_back({training_->train(batch, rate, state_.step), state_.step, batch.index, rate});
-  state_.batch = batch.index + 1;
-  settle(1);  // the step just enqueued is not waited for
-}
-
-void TrainRun::settle(std::size_t leave) {
-  while (pending_.size() > leave) {
-    Pending p = std::move(pending_.front());
-    pending_.pop_front();
-    const StepResult result = p.result.get();
-    if (!std::isfinite(result.loss)) fail_on_loss(fmt::format("loss of step {}", p.step), result.loss);
-    report(p, result);
-  }
-}
-
-void TrainRun::fail_on_loss(const std::string& which, double loss) const {
-  std::string what = fmt::format("train: the {} is {}", which, loss);
-  if (anomaly_ && anomaly_->first()) what += "; the first operator that made a NaN: " + *anomaly_->first();
-  else if (!anomaly_) what += "; --detect-anomaly names the operator that made it";
-  throw Error(what);
-}
-
-void TrainRun::report(const Pending& p, const StepResult& result) {
-  const auto samples = static_cast<std::int64_t>(result.labels.size());
-  state_.loss_sum += result.loss * static_cast<double>(samples);
-  state_.correct += result.correct();
-  state_.samples += samples;
-  const double speed = static_cast<double>(samples) / std::max(1e-9, seconds_since(last_report_));
-  last_report_ = Clock::now();
-  RunLog& log = scope_.log();
-  log.event({{"event", "step"}, {"step", p.step}, {"epoch", state_.epoch + 1}, {"loss", result.loss}, {"lr", p.rate}, {"samples_per_s", speed}});
-  log.scalar("train/loss", result.loss, p.step);
-  log.scalar("train/lr", p.rate, p.step);
-  scope_.summary()["steps"] = p.step;
+void TrainRun::step_done(const train::StepReport& r) {
+  scope_.summary()["steps"] = r.step;
   scope_.times().collect();
-  progress_->show(p.batch + 1, result.loss, samples);
+  if (progress_) progress_->show(r.batch + 1, r.loss, r.samples);
 }
 
-/// Adds to the epoch's line. @return what a person is told of it
-std::string TrainRun::validate(nlohmann::ordered_json& line) {
-  const Totals v = evaluate(*training_, *data_.validation, options_.batch_size, [this] {
-    scope_.times().collect();
-    if (InterruptGuard::interrupted()) throw Interrupted();
-  });
-  if (!std::isfinite(v.loss)) fail_on_loss(fmt::format("validation loss after step {}", state_.step), v.mean_loss());
-  line["val_loss"] = v.mean_loss();
-  line["val_accuracy"] = v.accuracy();
-  scope_.log().scalar("validation/loss", v.mean_loss(), state_.step);
-  scope_.log().scalar("validation/accuracy", v.accuracy(), state_.step);
-  return fmt::format(", validation loss {:.4f}, accuracy {:.4f}", v.mean_loss(), v.accuracy());
-}
-
-/// @param seconds, samples  what this process spent and trained; the means are over the whole epoch
-void TrainRun::end_epoch(double seconds, std::int64_t samples) {
-  const double busy = std::min(1.0, scope_.times().take_busy_seconds() / std::max(seconds, 1e-9));
-  const double all = static_cast<double>(std::max<std::int64_t>(1, state_.samples));
-  const double loss = state_.loss_sum / all, accuracy = static_cast<double>(state_.correct) / all;
-  const double speed = static_cast<double>(samples) / std::max(seconds, 1e-9);
-  nlohmann::ordered_json line{{"event", "epoch"}, {"epoch", state_.epoch + 1}, {"seconds", seconds}, {"train_loss", loss}, {"train_accuracy", accuracy}};
-  std::string validation;
-  if (data_.validation && options_.eval_every && (state_.epoch + 1) % options_.eval_every == 0) validation = validate(line);
-  const std::int64_t peak = scope_.device().memory().statistics().peak_in_use, planned = training_->arena().bytes;
-  line.update({{"samples_per_s", speed}, {"device_busy", busy}, {"peak_device_bytes", peak}});
-  scope_.log().event(line);
-  scope_.log().scalar("train/accuracy", accuracy, state_.step);
-  say("epoch {}: {:.1f} s, loss {:.4f}, accuracy {:.4f}{}; {:.1f} samples/s, device busy {:.0f} %, peak {:.1f} MiB{}\n",
-             state_.epoch + 1, seconds, loss, accuracy, validation, speed, 100 * busy, mebibytes(peak),
+void TrainRun::epoch_done(const train::EpochReport& r, nlohmann::ordered_json& line) {
+  const double busy = std::min(1.0, scope_.times().take_busy_seconds() / std::max(r.seconds, 1e-9));
+  const std::int64_t peak = scope_.device().memory().statistics().peak_in_use, planned = trainer_->step().arena().bytes;
+  line.update({{"device_busy", busy}, {"peak_device_bytes", peak}});
+  const std::string validation = r.validation_loss ? fmt::format(", validation loss {:.4f}{}", *r.validation_loss, text_of(r.validation_metrics)) : "";
+  fmt::print("epoch {}: {:.1f} s, loss {:.4f}{}{}; {:.1f} samples/s, device busy {:.0f} %, peak {:.1f} MiB{}\n", r.epoch, r.seconds, r.loss,
+             text_of(r.metrics), validation, r.samples_per_s, 100 * busy, mebibytes(peak),
              planned ? fmt::format(", of that planned {:.1f} MiB", mebibytes(planned)) : "");
-  scope_.summary()["last_epoch"] = std::move(line);
+  std::fflush(stdout);
+  scope_.summary()["last_epoch"] = line;
 }
 
-void TrainRun::save_state() {
-  settle(0);
-  save_checkpoint(checkpoints_, *model_, *optimizer_, state_, identity_);
+std::string TrainRun::why_not_finite() {
+  if (!anomaly_) return "; --detect-anomaly names the operator that made it";
+  return anomaly_->first() ? "; the first operator that made a NaN: " + *anomaly_->first() : "";
 }
+
+bool TrainRun::interrupted() { return InterruptGuard::interrupted(); }
 
 }  // namespace gemel::cli

@@ -1,4 +1,4 @@
-// Cross-entropy of softmax(x) against targets t, a mean over rows:
+// Cross-entropy of softmax(x) against targets t, over rows a mean (N the number of rows) or a sum (N 1, `divisor`):
 //   loss = 1/N sum_r sum_j t[r, j] (log sum_k exponential(x[r, k] - top_r) - (x[r, j] - top_r)),   top_r = max x[r, :]
 //   dx[r, j] = (p[r, j] sum_k t[r, k] - t[r, j]) d / N,   p = softmax(x)
 // Targets: t[r, j] = keep * label + rest with keep = 1 - smoothing and rest = smoothing / C; a label is a class for each row,
@@ -89,9 +89,9 @@ void cross_entropy_group(__global const float* x, __global const LABEL* labels, 
   check_label(labels, r, n, error);
 }
 
-/// One group: the mean of the rows' losses, each item adding every 64th in blocks.
+/// One group: the sum of the rows' losses over `divisor`, each item adding every 64th in blocks.
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void cross_entropy_mean(__global const float* losses, __global float* y, const long rows) {
+void cross_entropy_total(__global const float* losses, __global float* y, const long rows, const float divisor) {
   __local float shared[GROUP];
   float total = 0;
   for (long begin = get_local_id(0); begin < rows; begin += ROW_BLOCK * GROUP) {
@@ -101,17 +101,17 @@ void cross_entropy_mean(__global const float* losses, __global float* y, const l
     total += part;
   }
   total = group_sum(shared, total);
-  if (get_local_id(0) == 0) y[0] = total / rows;
+  if (get_local_id(0) == 0) y[0] = total / divisor;
 }
 
 __kernel void cross_entropy_backward_rows(__global const float* d, __global const float* x, __global const LABEL* labels,
                                           __global float* dx, const long rows, const long n, const float keep, const float rest,
-                                          const long chunk) {
+                                          const float divisor, const long chunk) {
   const long first = get_global_id(0) * chunk, last = min(first + chunk, rows);
   for (long r = first; r < last; ++r) {
     __global const float* from = x + r * n;
     __global float* to = dx + r * n;
-    const float step = usable(labels, r, n) ? d[0] / rows : 0.0f;
+    const float step = usable(labels, r, n) ? d[0] / divisor : 0.0f;
     const float total = row_exponentials(from, to, n, row_max(from, n));
     const float scale = row_mass(labels, r, n, keep, rest) / total;
     for (long j = 0; j < n; ++j) to[j] = (to[j] * scale - (keep * share(labels, r, n, j) + rest)) * step;
@@ -120,13 +120,14 @@ __kernel void cross_entropy_backward_rows(__global const float* d, __global cons
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void cross_entropy_backward_group(__global const float* d, __global const float* x, __global const LABEL* labels,
-                                  __global float* dx, const long rows, const long n, const float keep, const float rest) {
+                                  __global float* dx, const long rows, const long n, const float keep, const float rest,
+                                  const float divisor) {
   __local float shared[GROUP];
   const long r = get_group_id(0);
   const int me = get_local_id(0);
   __global const float* from = x + r * n;
   __global float* to = dx + r * n;
-  const float step = usable(labels, r, n) ? d[0] / rows : 0.0f;
+  const float step = usable(labels, r, n) ? d[0] / divisor : 0.0f;
   float top = -INFINITY, total = 0;
   for (long j = me; j < n; j += GROUP) top = fmax(top, from[j]);
   top = group_max(shared, top);

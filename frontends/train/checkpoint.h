@@ -2,23 +2,24 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/session.h"
-#include "frontends/cli/run_identity.h"
+#include "frontends/train/run_identity.h"
+#include "frontends/train/task.h"
 #include "frontends/nn/module.h"
 #include "frontends/optim/optimizer.h"
 
-namespace gemel::cli {
+namespace gemel::train {
 
 /// Where a run stands.
 struct RunState {
   std::int64_t step = 0;             // steps done
   std::int64_t epoch = 0, batch = 0; // the next batch to train
-  double loss_sum = 0;               // of this epoch's samples so far
-  std::int64_t correct = 0, samples = 0;
+  Sums sums;                         // of this epoch's batches so far
 };
 
 /// Where a run puts its checkpoints.
@@ -36,8 +37,9 @@ std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& f
 void save_checkpoint(const CheckpointFolder& folder, const nn::Module& model, const optim::Optimizer& optimizer,
                      const RunState& state, const RunIdentity& identity);
 
-/// The checkpoint of a folder that was written last and is whole, by its checksum too, if there is one. Tells of those passed over.
-std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder);
+/// The checkpoint of a folder that was written last and is whole, by its checksum too, if there is one.
+/// @param tell  is told of those passed over, and why
+std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder, const std::function<void(const std::string&)>& tell);
 
 struct Restored {
   RunState state;
@@ -48,4 +50,4 @@ struct Restored {
 Restored load_checkpoint(const std::filesystem::path& file, nn::Module& model, optim::Optimizer& optimizer, Session& session,
                          const RunIdentity& identity);
 
-}  // namespace gemel::cli
+}  // namespace gemel::train

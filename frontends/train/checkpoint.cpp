@@ -1,6 +1,7 @@
-#include "frontends/cli/checkpoint.h"
+#include "frontends/train/checkpoint.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -14,10 +15,9 @@
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "engine/safetensors.h"
-#include "frontends/cli/say.h"
 #include "frontends/nn/state_dict.h"
 
-namespace gemel::cli {
+namespace gemel::train {
 namespace {
 
 constexpr std::string_view kModel = "model.", kOptimizer = "optimizer.";
@@ -42,9 +42,19 @@ void remove_older(const CheckpointFolder& folder, const std::filesystem::path& w
   for (std::size_t i = 1; i < others.size(); ++i) std::filesystem::remove(others[i], error);
 }
 
+/// Comes back to the bit.
+std::string exact_text(double number) { return fmt::format("{:a}", number); }
+
 FileMetadata metadata_of(const RunState& s, const optim::Optimizer& optimizer, const RunIdentity& identity) {
-  FileMetadata out{{"step", std::to_string(s.step)},       {"epoch", std::to_string(s.epoch)},     {"batch", std::to_string(s.batch)},
-                   {"loss_sum", fmt::format("{:a}", s.loss_sum)}, {"correct", std::to_string(s.correct)}, {"samples", std::to_string(s.samples)},
+  std::vector<std::string> counts;
+  for (double c : s.sums.counts) counts.push_back(exact_text(c));
+  FileMetadata out{{"step", std::to_string(s.step)},
+                   {"epoch", std::to_string(s.epoch)},
+                   {"batch", std::to_string(s.batch)},
+                   {"samples", std::to_string(s.sums.samples)},
+                   {"loss_sum", exact_text(s.sums.loss)},
+                   {"weight", exact_text(s.sums.weight)},
+                   {"counts", fmt::format("{}", fmt::join(counts, " "))},
                    {"optimizer_steps", std::to_string(optimizer.steps())}};
   for (const IdentityPart& part : identity) out[metadata_key(part)] = part.value;
   return out;
@@ -59,6 +69,24 @@ std::int64_t integer_in(const SafetensorsFile& file, const std::string& key) {
   return value;
 }
 
+/// Numbers with spaces between them.
+std::vector<double> numbers_in(const SafetensorsFile& file, const std::string& key) {
+  const auto it = file.metadata().find(key);
+  if (it == file.metadata().end()) throw DataError(fmt::format("checkpoint: {} has no '{}' in its metadata; accepted: files that train wrote", file.path().string(), key));
+  std::vector<double> out;
+  for (const char *at = it->second.c_str(), *const end = at + it->second.size(); at < end;) {
+    char* behind = nullptr;
+    out.push_back(std::strtod(at, &behind));
+    if (behind == at) throw DataError(fmt::format("checkpoint: {} has '{}' for '{}' in its metadata; accepted: numbers", file.path().string(), it->second, key));
+    at = behind + (behind < end);
+  }
+  return out;
+}
+double number_in(const SafetensorsFile& file, const std::string& key) {
+  const std::vector<double> numbers = numbers_in(file, key);
+  return numbers.empty() ? 0 : numbers[0];
+}
+
 /// Of names and contents, in whatever order the file has them.
 std::string checksum_of(std::span<const NamedTensor> tensors) {
   std::uint64_t sum = 0;
@@ -69,7 +97,8 @@ std::string checksum_of(std::span<const NamedTensor> tensors) {
 /// @throws DataError where the file is not one that train wrote, or not all of it is as it was written
 SafetensorsFile open_whole(const std::filesystem::path& path) {
   SafetensorsFile file(path);
-  for (const char* key : {"step", "epoch", "batch", "correct", "samples", "optimizer_steps"}) integer_in(file, key);
+  for (const char* key : {"step", "epoch", "batch", "samples", "optimizer_steps"}) integer_in(file, key);
+  for (const char* key : {"loss_sum", "weight", "counts"}) numbers_in(file, key);
   const auto it = file.metadata().find(kChecksum);
   if (it == file.metadata().end() || it->second != checksum_of(file.tensors()))
     throw DataError(fmt::format("checkpoint: {}: its contents do not match its checksum; accepted: a file as it was written", path.string()));
@@ -121,13 +150,13 @@ void save_checkpoint(const CheckpointFolder& folder, const nn::Module& model, co
   remove_older(folder, path);
 }
 
-std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder) {
+std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder, const std::function<void(const std::string&)>& tell) {
   for (const auto& file : checkpoints_in(folder)) {
     try {
       open_whole(file);
       return file;
     } catch (const DataError& e) {
-      say("resume: passed over: {}\n", e.what());
+      tell(fmt::format("resume: passed over: {}", e.what()));
     }
   }
   return std::nullopt;
@@ -137,8 +166,8 @@ Restored load_checkpoint(const std::filesystem::path& path, nn::Module& model, o
                          const RunIdentity& identity) {
   const SafetensorsFile file = open_whole(path);
   Restored out;
-  out.state = {integer_in(file, "step"), integer_in(file, "epoch"), integer_in(file, "batch"), 0, integer_in(file, "correct"), integer_in(file, "samples")};
-  if (const auto it = file.metadata().find("loss_sum"); it != file.metadata().end()) out.state.loss_sum = std::strtod(it->second.c_str(), nullptr);
+  out.state = {integer_in(file, "step"), integer_in(file, "epoch"), integer_in(file, "batch"),
+               {integer_in(file, "samples"), number_in(file, "loss_sum"), number_in(file, "weight"), numbers_in(file, "counts")}};
   try {
     out.warnings = differences_from(file.metadata(), identity, out.state.batch > 0);
     nn::load_state_dict(model, session, with_prefix(file, kModel));
@@ -151,4 +180,4 @@ Restored load_checkpoint(const std::filesystem::path& path, nn::Module& model, o
   return out;
 }
 
-}  // namespace gemel::cli
+}  // namespace gemel::train

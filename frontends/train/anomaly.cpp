@@ -1,9 +1,9 @@
-#include "frontends/cli/anomaly.h"
+#include "frontends/train/anomaly.h"
 
 #include <algorithm>
 #include <cmath>
 
-namespace gemel::cli {
+namespace gemel::train {
 namespace {
 
 bool has_nan(std::span<const Value> values) {
@@ -35,4 +35,4 @@ AnomalyDetector::AnomalyDetector(Session& session) : session_(session) {
 
 AnomalyDetector::~AnomalyDetector() { session_.interpreter().observe({}); }
 
-}  // namespace gemel::cli
+}  // namespace gemel::train

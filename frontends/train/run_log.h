@@ -8,7 +8,7 @@
 
 #include "engine/tensorboard.h"
 
-namespace gemel::cli {
+namespace gemel::train {
 
 class RunLog {
  public:
@@ -36,4 +36,4 @@ class RunLog {
   std::unique_ptr<TensorBoardWriter> tensorboard_;
 };
 
-}  // namespace gemel::cli
+}  // namespace gemel::train

@@ -1,4 +1,4 @@
-#include "frontends/cli/run_log.h"
+#include "frontends/train/run_log.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 #include "engine/base/error.h"
 #include "engine/base/file.h"
 
-namespace gemel::cli {
+namespace gemel::train {
 namespace {
 
 /// Paths may hold any bytes, JSON only UTF-8.
@@ -94,4 +94,4 @@ void RunLog::summarise(const nlohmann::ordered_json& summary) {
   write_file_atomically(folder_ / "summary.json", [&](FileWriter& out) { out.write(text_of(summary, 2) + "\n"); });
 }
 
-}  // namespace gemel::cli
+}  // namespace gemel::train

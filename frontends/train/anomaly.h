@@ -5,7 +5,7 @@
 
 #include "engine/session.h"
 
-namespace gemel::cli {
+namespace gemel::train {
 
 class AnomalyDetector {
  public:
@@ -22,4 +22,4 @@ class AnomalyDetector {
   std::optional<std::string> first_;
 };
 
-}  // namespace gemel::cli
+}  // namespace gemel::train

@@ -1,0 +1,53 @@
+// Batches as data sets deliver them: named tensors on the host, of any type.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/spec.h"
+
+namespace gemel::datasets {
+
+/// The memory of a tensor of a batch: shared, so that a copy to a device may keep it alive.
+using BatchBytes = std::shared_ptr<const std::vector<std::byte>>;
+
+struct HostTensor {
+  std::string name;
+  Spec spec;         // axis 0 counts the batch's samples
+  BatchBytes bytes;  // in the element type's own
+};
+
+/// Samples of one step. Random draws are keyed by the sample's position in the epoch's order over all ranks: sample j
+/// of the batch stands at first_position + j * position_step.
+struct Batch {
+  std::vector<HostTensor> tensors;
+  std::int64_t samples = 0;
+  std::int64_t epoch = 0;
+  std::int64_t index = 0;  // of the batch in its epoch, from 0
+  std::int64_t first_position = 0, position_step = 1;
+
+  /// @throws UsageError where there is none: names those there are
+  const HostTensor& operator[](std::string_view name) const;
+  /// Samples begin..begin+count-1, copied. @throws UsageError where these are not all the batch's
+  Batch part(std::int64_t begin, std::int64_t count) const;
+};
+
+/// Delivers epochs batch by batch, in an order that depends on nothing but its making.
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+  /// Batches of an epoch; the last one may be smaller.
+  virtual std::int64_t batches() const = 0;
+  /// Samples of an epoch.
+  virtual std::int64_t samples() const = 0;
+  /// Begins an epoch at any of its batches. @param first_batch  0..batches()
+  virtual void start(std::int64_t epoch, std::int64_t first_batch = 0) = 0;
+  /// The next batch, or nothing at the end of the epoch.
+  virtual std::optional<Batch> next() = 0;
+};
+
+}  // namespace gemel::datasets

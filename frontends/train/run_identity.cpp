@@ -1,0 +1,34 @@
+#include "frontends/train/run_identity.h"
+
+#include <fmt/format.h>
+
+#include "engine/base/error.h"
+
+namespace gemel::train {
+namespace {
+
+const char* consequence(Bearing bearing) {
+  return bearing == Bearing::last_bits ? "results may differ in the last bits" : "the run goes on with the new one";
+}
+
+}  // namespace
+
+std::string metadata_key(const IdentityPart& part) { return "identity." + part.name; }
+
+std::vector<std::string> differences_from(const FileMetadata& checkpoint, const RunIdentity& now, bool middle_of_epoch) {
+  std::vector<std::string> out;
+  for (const IdentityPart& part : now) {
+    const auto it = checkpoint.find(metadata_key(part));
+    if (it != checkpoint.end() && it->second == part.value) continue;
+    const std::string was = it == checkpoint.end() ? "unknown" : it->second;
+    const std::string change = fmt::format("{} was '{}', is now '{}'", part.name, was, part.value);
+    if (it != checkpoint.end() && part.bearing == Bearing::state)
+      throw DataError(fmt::format("resume: {}; accepted: '{}', which the checkpoint is of", change, was));
+    if (it != checkpoint.end() && part.bearing == Bearing::sample_order && middle_of_epoch)
+      throw DataError(fmt::format("resume: {} in the middle of an epoch, whose samples would be left out or met twice; accepted: '{}'", change, was));
+    out.push_back(fmt::format("{}; {}", change, consequence(part.bearing)));
+  }
+  return out;
+}
+
+}  // namespace gemel::train

@@ -1,0 +1,203 @@
+#include "frontends/train/step.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "engine/autograd.h"
+#include "engine/base/error.h"
+#include "engine/base/span.h"
+#include "engine/ops/ops.h"
+#include "engine/program.h"
+#include "engine/slab.h"
+
+namespace gemel::train {
+
+const char* to_string(Frontend frontend) { return frontend == Frontend::eager ? "eager" : "graph"; }
+
+Sums Pending::get() {
+  Sums sums;
+  try {
+    for (Part& part : parts_) {
+      std::vector<std::vector<double>> outputs;
+      for (const Read& read : part.outputs) outputs.push_back(read());
+      sums += {part.batch.samples, part.loss()[0], task_->weight(part.batch), task_->count(part.batch, outputs)};
+    }
+  } catch (const DataError& e) {
+    throw DataError(fmt::format("{}: {}", what_, e.what()));
+  }
+  return sums;
+}
+
+void pack_parameters(Session& session, Task& task, const Specs& inputs) {
+  const std::vector<std::string> names = task.inputs();
+  const Values parameters = values_of(task.module().parameters().trainable());
+  Specs specs = inputs;
+  specs.push_back(i64({4}));
+  std::vector<std::size_t> order;
+  task.module().train();
+  try {
+    capture(session, specs, [&](const Values& in) -> Values {
+      session.random().begin(in.back());
+      const Outcome outcome = task.forward(Inputs(names, std::span(in).first(names.size())));
+      order = gradient_order({outcome.loss}, parameters);
+      return {outcome.loss.detached()};
+    });
+  } catch (const UsageError&) {  // it reads a value on its way
+    return;
+  }
+  Values ordered;
+  for (std::size_t i : order) ordered.push_back(parameters[i]);
+  ParameterSlab::pack(ordered);
+}
+
+graph::Compiled Step::compiled(Function function) {
+  return {session_, [this, function](const Values& in) { return (this->*function)(in); }, options_.passes};
+}
+
+Step::Step(Session& session, Task& task, optim::Optimizer* optimizer, StepOptions options)
+    : session_(session), task_(task), optimizer_(optimizer), options_(std::move(options)), names_(task.inputs()),
+      whole_(compiled(&Step::whole_step)), first_(compiled(&Step::first_part)), further_(compiled(&Step::further_part)),
+      update_(compiled(&Step::update)), evaluation_(compiled(&Step::evaluation)) {
+  if (options_.accumulate < 1) throw UsageError(fmt::format("step: {} micro-batches; accepted: one or more", options_.accumulate));
+}
+
+Values Step::run(graph::Compiled& compiled, Function function, const Values& in) {
+  return options_.frontend == Frontend::graph ? compiled(in) : (this->*function)(in);
+}
+
+// Inputs of what follows: the task's tensors; random state; 1 / the weight of the whole step; the optimizer's numbers.
+
+Outcome Step::forward(const Values& in) { return task_.forward(Inputs(names_, std::span(in).first(names_.size()))); }
+
+namespace {
+Values results_of(const Outcome& outcome) {
+  Values out{outcome.loss.detached()};
+  for (const Value& v : outcome.outputs) out.push_back(v.detached());
+  return out;
+}
+}  // namespace
+
+Values Step::gradients_of(const Outcome& outcome, const Value& scale, Values into) {
+  Values gradients = gradient({outcome.loss}, values_of(optimizer_->parameters()), {scale}, {.into = std::move(into)});
+  reached_.resize(gradients.size());
+  for (std::size_t i = 0; i < gradients.size(); ++i) reached_[i] = static_cast<bool>(gradients[i]);
+  return gradients;
+}
+
+void Step::apply(Values gradients, const Value& hyper) {
+  for (const Hook& hook : hooks_) hook(gradients);
+  optimizer_->apply_updates(std::move(gradients), {hyper});
+}
+
+Values Step::whole_step(const Values& in) {
+  const std::size_t n = names_.size();
+  session_.random().begin(in[n]);
+  const Outcome outcome = forward(in);
+  apply(gradients_of(outcome, in[n + 1], optimizer_->gradient_places()), in[n + 2]);
+  return results_of(outcome);
+}
+
+Values Step::first_part(const Values& in) {
+  session_.random().begin(in[names_.size()]);
+  const Outcome outcome = forward(in);
+  gradients_of(outcome, in[names_.size() + 1], optimizer_->gradient_places());
+  return results_of(outcome);
+}
+
+Values Step::further_part(const Values& in) {
+  session_.random().begin(in[names_.size()]);
+  const Outcome outcome = forward(in);
+  Values gradients = gradients_of(outcome, in[names_.size() + 1], {});
+  const Values places = optimizer_->gradient_places();
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    if (gradients[i]) gemel::apply(add_def(), list(places[i], std::move(gradients[i])), {}, std::span(&places[i], 1));
+  return results_of(outcome);
+}
+
+Values Step::update(const Values& in) {
+  Values gradients = optimizer_->gradient_places();
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    if (!reached_[i]) gradients[i] = {};
+  apply(std::move(gradients), in[0]);
+  return {};
+}
+
+Values Step::evaluation(const Values& in) {
+  const GradientMode no_gradients(session_, GradientMode::Mode::off);
+  return results_of(forward(in));
+}
+
+DeviceBatch Step::to_device(const datasets::Batch& batch) {
+  DeviceBatch out{{}, batch};
+  for (const std::string& name : names_) out.tensors.push_back(session_.tensor(batch[name].spec, batch[name].bytes));
+  return out;
+}
+
+Values Step::inputs_of(const DeviceBatch& batch, double weight, std::int64_t step) {
+  Values in = batch.tensors;
+  const std::int64_t state[4] = {static_cast<std::int64_t>(session_.seed()), step, batch.host.first_position, 0};
+  in.push_back(session_.tensor(i64({4}), std::as_bytes(std::span(state))));
+  const float scale[1] = {weight > 0 ? static_cast<float>(1 / weight) : 0};
+  in.push_back(session_.tensor(f32({}), std::as_bytes(std::span(scale))));
+  return in;
+}
+
+void Step::add(Pending& pending, const DeviceBatch& batch, const Values& results) {
+  Pending::Part part{batch.host, read_later(results[0]), {}};
+  for (const Value& v : std::span(results).subspan(1)) part.outputs.push_back(read_later(v));
+  pending.parts_.push_back(std::move(part));
+}
+
+Pending Step::train(const DeviceBatch& batch, double rate, std::int64_t step) {
+  if (options_.accumulate != 1) throw UsageError("step: a batch on the device is not cut into micro-batches; accepted: a batch on the host");
+  task_.module().train();
+  Pending pending;
+  pending.task_ = &task_;
+  pending.what_ = fmt::format("step {}", step);
+  Values in = inputs_of(batch, task_.weight(batch.host), step);
+  in.push_back(optimizer_->hyper(rate)[0]);
+  add(pending, batch, run(whole_, &Step::whole_step, in));
+  optimizer_->advance();
+  return pending;
+}
+
+Pending Step::train(const datasets::Batch& batch, double rate, std::int64_t step) {
+  const std::int64_t parts = std::min(options_.accumulate, batch.samples);
+  if (options_.accumulate == 1) return train(to_device(batch), rate, step);
+  task_.module().train();
+  Pending pending;
+  pending.task_ = &task_;
+  pending.what_ = fmt::format("step {}", step);
+  const double weight = task_.weight(batch);
+  for (std::int64_t k = 0, begin = 0; k < parts; ++k) {
+    const std::int64_t count = batch.samples / parts + (k < batch.samples % parts);
+    const DeviceBatch part = to_device(batch.part(begin, count));
+    const Values in = inputs_of(part, weight, step);
+    add(pending, part, k == 0 ? run(first_, &Step::first_part, in) : run(further_, &Step::further_part, in));
+    begin += count;
+  }
+  run(update_, &Step::update, optimizer_->hyper(rate));
+  optimizer_->advance();
+  return pending;
+}
+
+Pending Step::evaluate(const DeviceBatch& batch) {
+  task_.module().eval();
+  Pending pending;
+  pending.task_ = &task_;
+  pending.what_ = fmt::format("batch {}", batch.host.index + 1);
+  add(pending, batch, run(evaluation_, &Step::evaluation, batch.tensors));
+  return pending;
+}
+
+graph::ArenaUse Step::arena() const {
+  graph::ArenaUse most;
+  for (const graph::Compiled* c : {&whole_, &first_, &further_, &update_, &evaluation_})
+    if (const graph::ArenaUse use = c->arena(); use.bytes > most.bytes) most = use;
+  return most;
+}
+
+}  // namespace gemel::train

@@ -1,0 +1,109 @@
+// Step: gradients of a batch, whole or in micro-batches, then hooks, then the update; and a step of evaluation. The same functions serve
+// both front ends: the graph one captures them once for each signature of the batch.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "datasets/batch.h"
+#include "engine/session.h"
+#include "frontends/graph/compile.h"
+#include "frontends/optim/optimizer.h"
+#include "frontends/train/task.h"
+
+namespace gemel::train {
+
+enum class Frontend { eager, graph };
+/// "eager", "graph"
+const char* to_string(Frontend frontend);
+
+/// A step's results on their way to the host.
+class Pending {
+ public:
+  /// Waits for this step and for nothing that was enqueued after it.
+  /// @throws DataError where a kernel met a label or an index out of range
+  Sums get();
+
+ private:
+  friend class Step;
+  using Read = std::function<std::vector<double>()>;
+  struct Part {
+    datasets::Batch batch;
+    Read loss;
+    std::vector<Read> outputs;
+  };
+  const Task* task_ = nullptr;
+  std::string what_;  // names the step in errors: "step 3"
+  std::vector<Part> parts_;
+};
+
+/// A batch whose tensors lie on the device.
+struct DeviceBatch {
+  Values tensors;        // as the task names them
+  datasets::Batch host;  // the same; the bytes are shared
+};
+
+struct StepOptions {
+  Frontend frontend = Frontend::eager;
+  PassNames passes = parse_passes("all");
+  std::int64_t accumulate = 1;  // micro-batches of a training step; the first ones larger by one sample where it does not divide
+};
+
+/// Packs the task's trainable parameters into slabs in the order in which a backward pass completes their gradients, found by tracing a
+/// forward pass; to be called before an optimizer packs them. A model that cannot be traced is left to the optimizer.
+/// @param inputs  specs of a batch's tensors, as the task names them
+void pack_parameters(Session& session, Task& task, const Specs& inputs);
+
+class Step {
+ public:
+  /// @param optimizer  null for evaluation only. Task and optimizer must outlive the step
+  Step(Session& session, Task& task, optim::Optimizer* optimizer, StepOptions options = {});
+  Step(const Step&) = delete;
+  Step& operator=(const Step&) = delete;
+
+  /// Called between the gradients, which are complete and lie in the optimizer's places, and the update; in operators, as the graph front
+  /// end captures them. To be set before the first step.
+  using Hook = std::function<void(Values& gradients)>;
+  void before_update(Hook hook) { hooks_.push_back(std::move(hook)); }
+
+  /// Enqueues the transfers.
+  DeviceBatch to_device(const datasets::Batch& batch);
+  /// Enqueues a training step. @param step  from 1: names the random draws
+  Pending train(const datasets::Batch& batch, double rate, std::int64_t step);
+  /// The same on the device's batch, in one piece. @throws UsageError with micro-batches
+  Pending train(const DeviceBatch& batch, double rate, std::int64_t step);
+  /// Enqueues a forward pass in evaluation mode.
+  Pending evaluate(const DeviceBatch& batch);
+  Pending evaluate(const datasets::Batch& batch) { return evaluate(to_device(batch)); }
+
+  const Task& task() const { return task_; }
+  /// Of the largest plan; 0 for the eager front end.
+  graph::ArenaUse arena() const;
+
+ private:
+  using Function = Values (Step::*)(const Values&);
+  graph::Compiled compiled(Function function);
+  Values run(graph::Compiled& compiled, Function function, const Values& in);
+  Outcome forward(const Values& in);
+  Values whole_step(const Values& in);
+  Values first_part(const Values& in);
+  Values further_part(const Values& in);
+  Values update(const Values& in);
+  Values evaluation(const Values& in);
+  Values gradients_of(const Outcome& outcome, const Value& scale, Values into);
+  void apply(Values gradients, const Value& hyper);
+  Values inputs_of(const DeviceBatch& batch, double weight, std::int64_t step);
+  void add(Pending& pending, const DeviceBatch& batch, const Values& results);
+
+  Session& session_;
+  Task& task_;
+  optim::Optimizer* optimizer_;
+  StepOptions options_;
+  std::vector<std::string> names_;  // of the task's inputs
+  std::vector<Hook> hooks_;
+  std::vector<bool> reached_;       // [parameter] whether a micro-batch gave it a gradient
+  graph::Compiled whole_, first_, further_, update_, evaluation_;
+};
+
+}  // namespace gemel::train

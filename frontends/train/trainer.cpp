@@ -1,0 +1,168 @@
+#include "frontends/train/trainer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/base/error.h"
+#include "frontends/train/evaluation.h"
+
+namespace gemel::train {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// Thrown through an evaluation that is interrupted.
+struct CutShort {};
+
+}  // namespace
+
+Trainer::Trainer(const Run& run, TrainerOptions options, RunIdentity identity)
+    : run_(run), options_(std::move(options)), identity_(std::move(identity)), step_(run.session, run.task, &run.optimizer, options_.step) {
+  if (!run_.reporter) run_.reporter = &silent_;
+  if (options_.clip_norm > 0)
+    step_.before_update([this](Values& gradients) { run_.optimizer.clip_norm(gradients, options_.clip_norm); });
+  if (options_.checkpoint_dir.empty()) return;
+  prepare_checkpoints(options_.checkpoint_dir);
+  checkpoints_ = {options_.checkpoint_dir, checkpoints_in(options_.checkpoint_dir)};
+}
+
+std::optional<std::filesystem::path> Trainer::resume(const std::string& from) {
+  if (from == "auto") checkpoints_.of_others.clear();
+  const auto tell = [this](const std::string& line) { run_.reporter->say(line); };
+  const auto file = from == "auto" ? newest_checkpoint(options_.checkpoint_dir, tell) : std::optional(std::filesystem::path(from));
+  if (!file) {
+    if (run_.log) run_.log->go_on_after(0, 0);
+    tell(fmt::format("resume: no checkpoint in {}, starting from the beginning", options_.checkpoint_dir.string()));
+    return std::nullopt;
+  }
+  const Restored restored = load_checkpoint(*file, run_.task.module(), run_.optimizer, run_.session, identity_);
+  for (const std::string& line : restored.warnings) tell("resume: warning: " + line);
+  state_ = restored.state;
+  if (run_.log) run_.log->go_on_after(state_.step, state_.epoch);
+  return file;
+}
+
+bool Trainer::done() const { return options_.steps ? state_.step >= options_.steps : state_.epoch >= options_.epochs; }
+
+double Trainer::rate_now() const {
+  const optim::Progress progress = options_.steps ? optim::Progress{state_.epoch, state_.step, options_.steps}
+                                                  : optim::Progress{state_.epoch, state_.epoch, options_.epochs};
+  return optim::rate_at(options_.schedule, options_.rate, progress);
+}
+
+Trainer::End Trainer::run() {
+  while (!done())
+    if (train_epoch() == End::interrupted) return End::interrupted;
+  return End::done;
+}
+
+/// An epoch, or the part of it that an interrupt or the last step leaves.
+Trainer::End Trainer::train_epoch() {
+  const auto begin = last_report_ = Clock::now();
+  const std::int64_t samples_before = state_.sums.samples;  // where the run goes on in the middle of an epoch
+  train_batches();
+  bool whole = epoch_is_whole();
+  if (whole || !run_.reporter->interrupted()) whole = end_epoch(seconds_since(begin), state_.sums.samples - samples_before) && whole;
+  if (whole) state_ = {state_.step, state_.epoch + 1, 0, {}};
+  const bool interrupted = run_.reporter->interrupted();
+  if (!options_.checkpoint_dir.empty()) save();
+  return interrupted ? End::interrupted : End::done;
+}
+
+/// From where the run stands to the end of the epoch, or of the run, or to an interrupt.
+void Trainer::train_batches() {
+  const std::int64_t batches = run_.data.batches();
+  const std::int64_t here = options_.steps ? std::min(batches, state_.batch + options_.steps - state_.step) : batches;
+  const std::int64_t later = options_.steps ? options_.steps - state_.step - (here - state_.batch) : (options_.epochs - state_.epoch - 1) * batches;
+  run_.reporter->epoch_begins(state_.epoch + 1, here, later);
+  run_.data.start(state_.epoch, state_.batch);
+  while (auto batch = run_.data.next()) {
+    train_batch(*batch);
+    if (run_.reporter->interrupted() || state_.step == options_.steps || epoch_is_whole()) break;
+    if (options_.checkpoint_every && state_.step % options_.checkpoint_every == 0) save();
+  }
+  settle(0);
+  run_.reporter->epoch_trained();
+}
+
+void Trainer::train_batch(const datasets::Batch& batch) {
+  const double rate = rate_now();
+  ++state_.step;
+  ahead_.push_back({step_.train(batch, rate, state_.step), state_.step, batch.index, rate});
+  state_.batch = batch.index + 1;
+  settle(1);  // the step just enqueued is not waited for
+}
+
+void Trainer::settle(std::size_t leave) {
+  while (ahead_.size() > leave) {
+    Ahead ahead = std::move(ahead_.front());
+    ahead_.pop_front();
+    const Sums sums = ahead.result.get();
+    if (!std::isfinite(sums.loss)) fail_on_loss(fmt::format("loss of step {}", ahead.step), sums.mean_loss());
+    report(ahead, sums);
+  }
+}
+
+void Trainer::fail_on_loss(const std::string& which, double loss) const {
+  throw Error(fmt::format("train: the {} is {}{}", which, loss, run_.reporter->why_not_finite()));
+}
+
+void Trainer::report(const Ahead& ahead, const Sums& sums) {
+  state_.sums += sums;
+  const double speed = static_cast<double>(sums.samples) / std::max(1e-9, seconds_since(last_report_)), loss = sums.mean_loss();
+  last_report_ = Clock::now();
+  if (run_.log) {
+    run_.log->event({{"event", "step"}, {"step", ahead.step}, {"epoch", state_.epoch + 1}, {"loss", loss}, {"lr", ahead.rate}, {"samples_per_s", speed}});
+    run_.log->scalar("train/loss", loss, ahead.step);
+    run_.log->scalar("train/lr", ahead.rate, ahead.step);
+  }
+  run_.reporter->step_done({ahead.step, state_.epoch + 1, ahead.batch, loss, ahead.rate, sums.samples, speed});
+}
+
+/// @return whether it came to its end
+bool Trainer::validate(EpochReport& report) {
+  Sums sums;
+  try {
+    sums = evaluate(step_, *run_.validation, [this] {
+      run_.reporter->batch_evaluated();
+      if (run_.reporter->interrupted()) throw CutShort();
+    });
+  } catch (const CutShort&) {
+    return false;
+  }
+  if (!std::isfinite(sums.loss)) fail_on_loss(fmt::format("validation loss after step {}", state_.step), sums.mean_loss());
+  report.validation_loss = sums.mean_loss();
+  report.validation_metrics = run_.task.metrics(sums);
+  return true;
+}
+
+/// @param seconds, samples  what this process spent and trained; the means are over the whole epoch
+/// @return whether nothing interrupted it: what is saved then stands before its validation
+bool Trainer::end_epoch(double seconds, std::int64_t samples) {
+  EpochReport report{state_.epoch + 1, seconds, static_cast<double>(samples) / std::max(seconds, 1e-9), state_.sums.mean_loss(),
+                     run_.task.metrics(state_.sums), {}, {}};
+  if (run_.validation && options_.eval_every && report.epoch % options_.eval_every == 0 && !validate(report)) return false;
+  nlohmann::ordered_json line{{"event", "epoch"}, {"epoch", report.epoch}, {"seconds", seconds}, {"train_loss", report.loss}};
+  for (const Metric& m : report.metrics) line["train_" + m.name] = m.value;
+  if (report.validation_loss) line["val_loss"] = *report.validation_loss;
+  for (const Metric& m : report.validation_metrics) line["val_" + m.name] = m.value;
+  line["samples_per_s"] = report.samples_per_s;
+  run_.reporter->epoch_done(report, line);
+  if (!run_.log) return true;
+  run_.log->event(line);
+  for (const Metric& m : report.metrics) run_.log->scalar(("train/" + m.name).c_str(), m.value, state_.step);
+  if (report.validation_loss) run_.log->scalar("validation/loss", *report.validation_loss, state_.step);
+  for (const Metric& m : report.validation_metrics) run_.log->scalar(("validation/" + m.name).c_str(), m.value, state_.step);
+  return true;
+}
+
+void Trainer::save() {
+  settle(0);
+  save_checkpoint(checkpoints_, run_.task.module(), run_.optimizer, state_, identity_);
+}
+
+}  // namespace gemel::train

@@ -1,0 +1,124 @@
+// Trainer: a run of training from its first step, or from a checkpoint, to its end: epochs, validation, checkpoints, records.
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "datasets/batch.h"
+#include "frontends/optim/optimizer.h"
+#include "frontends/optim/schedule.h"
+#include "frontends/train/checkpoint.h"
+#include "frontends/train/run_log.h"
+#include "frontends/train/step.h"
+
+namespace gemel::train {
+
+struct TrainerOptions {
+  std::int64_t epochs = 1, steps = 0;  // steps 0: the run is measured in epochs
+  std::int64_t eval_every = 1;         // epochs from one validation to the next; 0: never
+  double rate = 1e-3, clip_norm = 0;   // clip_norm 0: no limit
+  optim::Schedule schedule = optim::Schedule::constant;
+  std::filesystem::path checkpoint_dir{};  // empty: no checkpoints
+  std::int64_t checkpoint_every = 0;       // steps; 0: at the end of epochs only
+  StepOptions step{};
+};
+
+struct StepReport {
+  std::int64_t step, epoch, batch;  // from 1; of the epoch, from 0
+  double loss, rate;                // the mean loss
+  std::int64_t samples;
+  double samples_per_s;
+};
+
+struct EpochReport {
+  std::int64_t epoch;  // from 1
+  double seconds, samples_per_s;  // of what this process trained
+  double loss;                    // the mean over the whole epoch
+  std::vector<Metric> metrics;
+  std::optional<double> validation_loss;
+  std::vector<Metric> validation_metrics;
+};
+
+/// Is told how a run goes, and may end it. By default it says nothing.
+class Reporter {
+ public:
+  virtual ~Reporter() = default;
+  virtual void say(const std::string& /*line*/) {}
+  /// @param here  batches that this call trains of the epoch  @param later  batches of the run after them
+  virtual void epoch_begins(std::int64_t /*epoch*/, std::int64_t /*here*/, std::int64_t /*later*/) {}
+  virtual void step_done(const StepReport&) {}
+  /// After the epoch's last batch, before validation.
+  virtual void epoch_trained() {}
+  virtual void batch_evaluated() {}
+  /// @param line  of the record: may be added to
+  virtual void epoch_done(const EpochReport&, nlohmann::ordered_json& /*line*/) {}
+  /// What is appended to the error of a loss that is not finite.
+  virtual std::string why_not_finite() { return {}; }
+  /// Asked after every batch. Where it is true the run saves a checkpoint and ends.
+  virtual bool interrupted() { return false; }
+};
+
+/// What a run is made of; all of it must outlive the trainer.
+struct Run {
+  Session& session;
+  Task& task;
+  optim::Optimizer& optimizer;
+  datasets::BatchSource& data;
+  datasets::BatchSource* validation = nullptr;
+  RunLog* log = nullptr;
+  Reporter* reporter = nullptr;
+};
+
+class Trainer {
+ public:
+  /// @throws DataError where the folder of checkpoints cannot be written
+  Trainer(const Run& run, TrainerOptions options, RunIdentity identity = {});
+
+  /// Goes on from a checkpoint: a file, or with "auto" the folder's newest one that is whole.
+  /// @return the file, or nothing where "auto" found none
+  /// @throws DataError where it does not fit, see load_checkpoint
+  std::optional<std::filesystem::path> resume(const std::string& from = "auto");
+  enum class End { done, interrupted };
+  /// @throws Error where a loss is not finite: names the step
+  End run();
+
+  const RunState& state() const { return state_; }
+  const Step& step() const { return step_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Ahead {
+    Pending result;
+    std::int64_t step, batch;
+    double rate;
+  };
+  bool done() const;
+  bool epoch_is_whole() const { return state_.batch == run_.data.batches(); }
+  End train_epoch();
+  void train_batches();
+  void train_batch(const datasets::Batch& batch);
+  void settle(std::size_t leave);
+  void report(const Ahead& ahead, const Sums& sums);
+  bool validate(EpochReport& report);
+  bool end_epoch(double seconds, std::int64_t samples);
+  [[noreturn]] void fail_on_loss(const std::string& which, double loss) const;
+  void save();
+  double rate_now() const;
+
+  Run run_;
+  Reporter silent_;
+  TrainerOptions options_;
+  RunIdentity identity_;
+  Step step_;
+  CheckpointFolder checkpoints_;
+  RunState state_;
+  std::deque<Ahead> ahead_;
+  Clock::time_point last_report_ = Clock::now();
+};
+
+}  // namespace gemel::train
