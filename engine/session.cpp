@@ -6,7 +6,7 @@
 #include "engine/base/error.h"
 #include "engine/base/philox.h"
 #include "engine/base/span.h"
-#include "engine/eager.h"
+#include "engine/device_interpreter.h"
 #include "engine/executor.h"
 #include "engine/host_cast.h"
 #include "engine/reference.h"
@@ -45,7 +45,7 @@ Session::Session(std::unique_ptr<Interpreter> interpreter, opencl::Device* devic
 }
 
 Session::Session(opencl::Device& device, std::uint64_t seed)
-    : Session(std::make_unique<EagerInterpreter>(device), &device, seed) {}
+    : Session(std::make_unique<DeviceInterpreter>(device), &device, seed) {}
 
 std::unique_ptr<Session> Session::reference(std::uint64_t seed) {
   return std::unique_ptr<Session>(new Session(std::make_unique<ReferenceInterpreter>(), nullptr, seed));

@@ -1,4 +1,4 @@
-// The eager interpreter: enqueues each operator on the device as it is applied.
+// The interpreter of a device: enqueues each operator as it is computed, for the eager front end and for graphs alike.
 #pragma once
 #include "engine/trace.h"
 
@@ -8,9 +8,9 @@ class Device;
 
 namespace gemel {
 
-class EagerInterpreter : public Interpreter {
+class DeviceInterpreter : public Interpreter {
  public:
-  explicit EagerInterpreter(opencl::Device& device) : device_(device) {}
+  explicit DeviceInterpreter(opencl::Device& device) : device_(device) {}
   std::unique_ptr<const Prepared> prepare(const OpDef& op, const Attributes& attributes, Specs inputs, Specs outputs) const override;
   std::unique_ptr<Memory> allocate(const Spec& spec, std::string_view what) override;
   std::optional<ArenaLimits> arena_limits() const override;

@@ -1,4 +1,4 @@
-#include "engine/eager.h"
+#include "engine/device_interpreter.h"
 
 #include <fmt/format.h>
 
@@ -40,7 +40,7 @@ void check_error_word(opencl::Device& device, std::span<const std::byte> bytes) 
 }  // namespace
 
 /// A problem with its variant and its cost. The operator and its attributes belong to somebody else.
-struct EagerInterpreter::Decided : Prepared {
+struct DeviceInterpreter::Decided : Prepared {
   Decided(const OpDef& o, const Attributes& a, Specs in, Specs out, const opencl::DeviceProfile& profile)
       : op(o), attributes(a), inputs(std::move(in)), outputs(std::move(out)), variant(choose(problem(), profile)) {
     if (profile.profiling && op.cost) cost = op.cost(problem());
@@ -53,58 +53,58 @@ struct EagerInterpreter::Decided : Prepared {
   std::optional<Cost> cost;
 };
 
-void EagerInterpreter::launch_decided(const Decided& decided, std::span<const Value> in, std::span<const Value> out) {
+void DeviceInterpreter::launch_decided(const Decided& decided, std::span<const Value> in, std::span<const Value> out) {
   const auto enqueue = [&] { launch(device_, decided.variant, decided.problem(), regions_of(in), regions_of(out)); };
   if (decided.cost) device_.charge(decided.op.name, decided.cost->flops, decided.cost->bytes, enqueue);
   else enqueue();
 }
 
-void EagerInterpreter::compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> in,
+void DeviceInterpreter::compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> in,
                                    std::span<const Value> out, const Prepared* prepared) {
   if (op.execute) return op.execute(*this, attributes, in, out);
   if (prepared) return launch_decided(static_cast<const Decided&>(*prepared), in, out);
   launch_decided(Decided(op, attributes, specs_of(in), specs_of(out), device_.profile()), in, out);
 }
 
-std::unique_ptr<const Prepared> EagerInterpreter::prepare(const OpDef& op, const Attributes& attributes, Specs in, Specs out) const {
+std::unique_ptr<const Prepared> DeviceInterpreter::prepare(const OpDef& op, const Attributes& attributes, Specs in, Specs out) const {
   if (op.execute) return nullptr;
   return std::make_unique<Decided>(op, attributes, std::move(in), std::move(out), device_.profile());
 }
 
-std::unique_ptr<Memory> EagerInterpreter::allocate(const Spec& spec, std::string_view what) {
+std::unique_ptr<Memory> DeviceInterpreter::allocate(const Spec& spec, std::string_view what) {
   return std::make_unique<DeviceMemory>(device_.memory().allocate(spec.bytes(), std::string(what) + " " + to_string(spec)));
 }
 
-std::optional<ArenaLimits> EagerInterpreter::arena_limits() const {
+std::optional<ArenaLimits> DeviceInterpreter::arena_limits() const {
   if (device_.memory().exact()) return std::nullopt;  // for a memory checker each slot has a buffer of its own
   return ArenaLimits{device_.profile().base_alignment_bytes, device_.profile().max_allocation_bytes};
 }
 
-std::unique_ptr<Memory> EagerInterpreter::allocate_bytes(std::int64_t bytes, std::string_view what) {
+std::unique_ptr<Memory> DeviceInterpreter::allocate_bytes(std::int64_t bytes, std::string_view what) {
   return std::make_unique<DeviceMemory>(device_.memory().allocate(bytes, what));
 }
 
-std::unique_ptr<Memory> EagerInterpreter::part_of(const Memory& slab, std::int64_t offset, std::int64_t bytes) const {
+std::unique_ptr<Memory> DeviceInterpreter::part_of(const Memory& slab, std::int64_t offset, std::int64_t bytes) const {
   const opencl::Region& whole = static_cast<const DeviceMemory&>(slab).region();
   return std::make_unique<DeviceMemory>(opencl::Region{whole.block, whole.offset + offset, bytes});
 }
 
-void EagerInterpreter::write(const Value& to, std::span<const std::byte> from) {
+void DeviceInterpreter::write(const Value& to, std::span<const std::byte> from) {
   if (!from.empty()) device_.write(region_of(to), from);
 }
-void EagerInterpreter::write(const Value& to, std::shared_ptr<const std::vector<std::byte>> from) {
+void DeviceInterpreter::write(const Value& to, std::shared_ptr<const std::vector<std::byte>> from) {
   if (!from->empty()) device_.write(region_of(to), std::move(from));
 }
-void EagerInterpreter::write(const Value& to, const std::function<void(std::span<std::byte>)>& make) {
+void DeviceInterpreter::write(const Value& to, const std::function<void(std::span<std::byte>)>& make) {
   if (to.spec().elements() > 0) device_.write(region_of(to), make);
 }
-void EagerInterpreter::read(const Value& from, std::span<std::byte> to) {
+void DeviceInterpreter::read(const Value& from, std::span<std::byte> to) {
   if (to.empty()) return;
   const auto word = device_.read_later(device_.error_word());
   device_.read(region_of(from), to);
   check_error_word(device_, word->get());
 }
-PendingBytes EagerInterpreter::read_later(const Value& from) {
+PendingBytes DeviceInterpreter::read_later(const Value& from) {
   std::shared_ptr<opencl::PendingRead> pending = device_.read_later(region_of(from)), word = device_.read_later(device_.error_word());
   return [&device = device_, pending, word] {
     const auto bytes = pending->get();
@@ -112,7 +112,7 @@ PendingBytes EagerInterpreter::read_later(const Value& from) {
     return std::vector<std::byte>(bytes.begin(), bytes.end());
   };
 }
-void EagerInterpreter::copy(const Value& from, const Value& to) {
+void DeviceInterpreter::copy(const Value& from, const Value& to) {
   if (from.elements()) device_.copy(region_of(from), region_of(to));
 }
 
