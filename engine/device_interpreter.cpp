@@ -4,12 +4,10 @@
 
 #include <array>
 #include <cstring>
-#include <optional>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "engine/device_storage.h"
-#include "engine/dispatch.h"
 #include "opencl/device.h"
 
 namespace gemel {
@@ -20,13 +18,6 @@ opencl::Region region_of(const Value& value) {
 }
 
 namespace {
-std::vector<opencl::Region> regions_of(std::span<const Value> values) {
-  std::vector<opencl::Region> out;
-  out.reserve(values.size());
-  for (const Value& v : values) out.push_back(region_of(v));
-  return out;
-}
-
 /// Kernels leave an index that was out of range in the error word, which comes with every value that the host reads.
 /// @throws DataError if there is one; clears the word, so that it is told once
 void check_error_word(opencl::Device& device, std::span<const std::byte> bytes) {
@@ -39,49 +30,30 @@ void check_error_word(opencl::Device& device, std::span<const std::byte> bytes) 
 }
 }  // namespace
 
-/// A problem with its variant and its cost. The operator and its attributes belong to somebody else.
-struct DeviceInterpreter::Decided : Prepared {
-  Decided(const OpDef& o, const Attributes& a, Specs in, Specs out, const opencl::DeviceProfile& profile)
-      : op(o), attributes(a), inputs(std::move(in)), outputs(std::move(out)), variant(choose(problem(), profile)) {
-    if (profile.profiling && op.cost) cost = op.cost(problem());
-  }
-  Problem problem() const { return {op, attributes, inputs, outputs}; }
-  const OpDef& op;
-  const Attributes& attributes;
-  Specs inputs, outputs;
-  const Variant& variant;
-  std::optional<Cost> cost;
-};
-
-void DeviceInterpreter::launch_decided(const Decided& decided, std::span<const Value> in, std::span<const Value> out) {
-  const auto enqueue = [&] { launch(device_, decided.variant, decided.problem(), regions_of(in), regions_of(out)); };
-  if (decided.cost) device_.charge(decided.op.name, decided.cost->flops, decided.cost->bytes, enqueue);
-  else enqueue();
-}
-
 void DeviceInterpreter::compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> in,
-                                   std::span<const Value> out, const Prepared* prepared) {
+                                    std::span<const Value> out, Prepared* prepared) {
   if (op.execute) return op.execute(*this, attributes, in, out);
-  if (prepared) return launch_decided(static_cast<const Decided&>(*prepared), in, out);
-  launch_decided(Decided(op, attributes, specs_of(in), specs_of(out), device_.profile()), in, out);
+  if (!prepared) prepared = launches_.find(op, attributes, in, out);
+  if (prepared) static_cast<PreparedLaunch&>(*prepared).run(in, out);
+  else PreparedLaunch(*device_, op, attributes, specs_of(in), specs_of(out)).run(in, out);
 }
 
-std::unique_ptr<const Prepared> DeviceInterpreter::prepare(const OpDef& op, const Attributes& attributes, Specs in, Specs out) const {
+std::unique_ptr<Prepared> DeviceInterpreter::prepare(const OpDef& op, const Attributes& attributes, Specs in, Specs out) const {
   if (op.execute) return nullptr;
-  return std::make_unique<Decided>(op, attributes, std::move(in), std::move(out), device_.profile());
+  return std::make_unique<PreparedLaunch>(*device_, op, attributes, std::move(in), std::move(out));
 }
 
 std::unique_ptr<Memory> DeviceInterpreter::allocate(const Spec& spec, std::string_view what) {
-  return std::make_unique<DeviceMemory>(device_.memory().allocate(spec.bytes(), std::string(what) + " " + to_string(spec)));
+  return std::make_unique<DeviceMemory>(device_->memory().allocate(spec.bytes(), std::string(what) + " " + to_string(spec)));
 }
 
 std::optional<ArenaLimits> DeviceInterpreter::arena_limits() const {
-  if (device_.memory().exact()) return std::nullopt;  // for a memory checker each slot has a buffer of its own
-  return ArenaLimits{device_.profile().base_alignment_bytes, device_.profile().max_allocation_bytes};
+  if (device_->memory().exact()) return std::nullopt;  // for a memory checker each slot has a buffer of its own
+  return ArenaLimits{device_->profile().base_alignment_bytes, device_->profile().max_allocation_bytes};
 }
 
 std::unique_ptr<Memory> DeviceInterpreter::allocate_bytes(std::int64_t bytes, std::string_view what) {
-  return std::make_unique<DeviceMemory>(device_.memory().allocate(bytes, what));
+  return std::make_unique<DeviceMemory>(device_->memory().allocate(bytes, what));
 }
 
 std::unique_ptr<Memory> DeviceInterpreter::part_of(const Memory& slab, std::int64_t offset, std::int64_t bytes) const {
@@ -90,30 +62,30 @@ std::unique_ptr<Memory> DeviceInterpreter::part_of(const Memory& slab, std::int6
 }
 
 void DeviceInterpreter::write(const Value& to, std::span<const std::byte> from) {
-  if (!from.empty()) device_.write(region_of(to), from);
+  if (!from.empty()) device_->write(region_of(to), from);
 }
 void DeviceInterpreter::write(const Value& to, std::shared_ptr<const std::vector<std::byte>> from) {
-  if (!from->empty()) device_.write(region_of(to), std::move(from));
+  if (!from->empty()) device_->write(region_of(to), std::move(from));
 }
 void DeviceInterpreter::write(const Value& to, const std::function<void(std::span<std::byte>)>& make) {
-  if (to.spec().elements() > 0) device_.write(region_of(to), make);
+  if (to.spec().elements() > 0) device_->write(region_of(to), make);
 }
 void DeviceInterpreter::read(const Value& from, std::span<std::byte> to) {
   if (to.empty()) return;
-  const auto word = device_.read_later(device_.error_word());
-  device_.read(region_of(from), to);
-  check_error_word(device_, word->get());
+  const auto word = device_->read_later(device_->error_word());
+  device_->read(region_of(from), to);
+  check_error_word(*device_, word->get());
 }
 PendingBytes DeviceInterpreter::read_later(const Value& from) {
-  std::shared_ptr<opencl::PendingRead> pending = device_.read_later(region_of(from)), word = device_.read_later(device_.error_word());
-  return [&device = device_, pending, word] {
+  std::shared_ptr<opencl::PendingRead> pending = device_->read_later(region_of(from)), word = device_->read_later(device_->error_word());
+  return [&device = *device_, pending, word] {
     const auto bytes = pending->get();
     check_error_word(device, word->get());
     return std::vector<std::byte>(bytes.begin(), bytes.end());
   };
 }
 void DeviceInterpreter::copy(const Value& from, const Value& to) {
-  if (from.elements()) device_.copy(region_of(from), region_of(to));
+  if (from.elements()) device_->copy(region_of(from), region_of(to));
 }
 
 }  // namespace gemel

@@ -11,7 +11,7 @@ namespace gemel {
 /// One instruction's operands and its kernel, ready for the interpreter.
 struct Executor::Bound {
   Values in, out;
-  std::unique_ptr<const Prepared> prepared;
+  std::unique_ptr<Prepared> prepared;
 };
 
 Executor::Executor(Session& session, std::shared_ptr<const Program> program, std::unique_ptr<Arena> own)
@@ -125,6 +125,7 @@ void Executor::release() {
 }
 
 Values Executor::run(const Values& inputs) {
+  session_.check_thread();
   check(inputs);
   struct Release {
     Executor& executor;

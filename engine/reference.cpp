@@ -11,7 +11,7 @@ HostMemory::HostMemory(std::int64_t elements)
     : elements_(at(elements)), cells_(std::make_unique<std::byte[]>(at(elements) * sizeof(Cell))) {}
 
 void ReferenceInterpreter::compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> in,
-                                       std::span<const Value> out, const Prepared*) {
+                                       std::span<const Value> out, Prepared*) {
   if (op.execute) return op.execute(*this, attributes, in, out);
   if (!op.reference) throw InternalError(op.name + ": the record has no reference");
   op.reference(HostCall(op, attributes, in, out));

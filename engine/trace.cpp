@@ -130,6 +130,7 @@ Node::~Node() {
 }
 
 Values apply(Session& session, const OpDef& op, Values in, Attributes attributes) {
+  session.check_thread();
   if (session.scope()->empty()) return apply_unprefixed(session, op, in, attributes);
   try {
     return apply_unprefixed(session, op, in, attributes);
@@ -155,6 +156,11 @@ void Interpreter::write(const Value& to, const std::function<void(std::span<std:
 }
 std::unique_ptr<Memory> Interpreter::allocate_bytes(std::int64_t, std::string_view) { throw InternalError("this interpreter has no arena"); }
 std::unique_ptr<Memory> Interpreter::part_of(const Memory&, std::int64_t, std::int64_t) const { throw InternalError("this interpreter has no arena"); }
+
+std::shared_ptr<void> Interpreter::observe(Observer observer) {
+  const auto it = observers_.insert(observers_.end(), std::move(observer));
+  return {nullptr, [this, it](void*) { observers_.erase(it); }};
+}
 
 void Interpreter::run(const OpDef& op, const Attributes& attributes, Values& in, Values& out) {
   for (std::size_t i = 0; i < in.size(); ++i)

@@ -14,11 +14,13 @@ namespace gemel::opencl {
 struct Block {
   MemoryHandle memory;
   std::int64_t size = 0;
+  std::int64_t asked = 0;  // bytes of `size` that its holder asked for
   std::string what;  // names the tensor that holds it now
   std::map<std::pair<std::int64_t, std::int64_t>, MemoryHandle> parts;  // sub-buffers by (offset, bytes)
 };
 
-/// The memory object of a region; sub-buffers are made once and kept with their block.
+/// The memory object of a region: the block's own for all that its holder asked for (or nothing of it), else a sub-buffer, made once
+/// and kept with its block.
 cl_mem memory_of(const Region& region);
 
 /// Keeps context and queue alive, so that buffers may outlive their device.

@@ -45,7 +45,7 @@ void RunScope::open_device() {
   device.profiling = true;
   device_ = opencl::Device::open(device);
   say_device(device_->profile());
-  session_ = std::make_unique<Session>(*device_, options_.seed);
+  session_ = std::make_unique<Session>(device_, options_.seed);
   times_.emplace(*device_, options_.profile);
 }
 
