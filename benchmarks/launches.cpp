@@ -3,9 +3,10 @@
 //
 //   gemel_launches [--operators 1000] [--pairs 20]
 //
-// A line a front end: the median of its time over that of the bare loop which ran before it, and the time of one operator. Each time goes from
-// the first enqueue to the end of the last kernel.
+// A line a front end: the median of its time over that of the bare loop which ran before it, each from the first enqueue to the end of the last
+// kernel; the time of one operator; and what the thread that enqueues spends on one, here and in the bare loop.
 #include <fmt/format.h>
+#include <time.h>
 
 #include <chrono>
 #include <functional>
@@ -85,12 +86,24 @@ Value chain(Value x, const Value& y, int operators) {
   return x;
 }
 
-double seconds_of(opencl::Device& device, const std::function<void()>& enqueue) {
+struct Seconds {
+  double all, thread;  // to the end of the last kernel; of the thread that enqueues, until it has
+};
+
+double thread_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+Seconds seconds_of(opencl::Device& device, const std::function<void()>& enqueue) {
   device.finish();
+  const double thread_begin = thread_seconds();
   const auto begin = std::chrono::steady_clock::now();
   enqueue();
+  const double thread = thread_seconds() - thread_begin;
   device.finish();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return {std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), thread};
 }
 
 int run(const std::vector<std::string>& arguments) {
@@ -114,16 +127,19 @@ int run(const std::vector<std::string>& arguments) {
       {"eager without history", [&] { result = chain(x, y, operators); }},
       {"eager with history", [&] { result = chain(parameter, y, operators); }}};
   for (const auto& [name, enqueue] : ways) {
-    std::vector<double> ratios, times;
+    std::vector<double> ratios, times, threads, bare_threads;
     for (std::int64_t i = -3; i < pairs; ++i) {
-      const double alone = seconds_of(device, [&] { bare.enqueue(operators); }), with = seconds_of(device, enqueue);
+      const Seconds alone = seconds_of(device, [&] { bare.enqueue(operators); }), with = seconds_of(device, enqueue);
       result = Value();
       if (i < 0) continue;
-      ratios.push_back(with / alone);
-      times.push_back(1e6 * with / operators);
+      ratios.push_back(with.all / alone.all);
+      times.push_back(1e6 * with.all / operators);
+      threads.push_back(1e6 * with.thread / operators);
+      bare_threads.push_back(1e6 * alone.thread / operators);
     }
     const cli::Spread ratio = cli::spread_of(ratios);
-    fmt::print("{:<22} {:.2f} of the bare loop ({:.2f}..{:.2f}), {:.2f} us an operator\n", name, ratio.median, ratio.min, ratio.max, cli::spread_of(times).median);
+    fmt::print("{:<22} {:.2f} of the bare loop ({:.2f}..{:.2f}), {:.2f} us an operator, the thread {:.2f} (bare {:.2f})\n", name, ratio.median,
+               ratio.min, ratio.max, cli::spread_of(times).median, cli::spread_of(threads).median, cli::spread_of(bare_threads).median);
   }
   return 0;
 }

@@ -59,7 +59,8 @@ class ClDevice : public Device {
   ClDevice(FoundDevice found, std::optional<int> part, const DeviceOptions& options)
       : profile_(std::move(found.profile)), device_(found.device), cache_(ProgramCache::folder_for(profile_), profile_) {
     profile_.gemm = options.gemm;
-    profile_.profiling = options.profiling;
+    profile_.profiling = timing_ = options.profiling == Profiling::all;
+    can_sample_ = options.profiling == Profiling::sampled;
     if (part) take_part(*part, std::max(options.threads, 1));
     else if (options.threads > 0 && profile_.is_cpu() && options.threads != profile_.compute_units) take_part(0, options.threads);
     if (options.cache_bytes >= 0) profile_.cache_bytes = options.cache_bytes;
@@ -71,7 +72,7 @@ class ClDevice : public Device {
     const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, reinterpret_cast<cl_context_properties>(found.platform), 0};
     context_->handle = ContextHandle(clCreateContext(properties, 1, &device_, nullptr, nullptr, &code));
     check(code, "clCreateContext", profile_.name);
-    queue_ = QueueHandle(clCreateCommandQueue(context(), device_, options.profiling ? CL_QUEUE_PROFILING_ENABLE : 0, &code));
+    queue_ = QueueHandle(clCreateCommandQueue(context(), device_, options.profiling == Profiling::off ? 0 : CL_QUEUE_PROFILING_ENABLE, &code));
     check(code, "clCreateCommandQueue", profile_.name);
     allocator_ = make_allocator(context_, queue_.get(), profile_, options.memory_limit > 0 ? options.memory_limit : default_memory_limit(profile_));
     error_ = allocator_->allocate(4 * sizeof(std::int32_t), "error word");
@@ -181,6 +182,10 @@ class ClDevice : public Device {
     timed_.back().work.flops = flops;
     timed_.back().work.bytes = bytes;
   }
+  void time_work(Timing timing) override {
+    const std::lock_guard lock(mutex_);
+    if (can_sample_) timing_ = timing == Timing::on;
+  }
   std::vector<Work> take_work() override {
     finish();
     {  // some drivers mark an event a moment after the queue has drained
@@ -207,9 +212,9 @@ class ClDevice : public Device {
     const std::lock_guard lock(mutex_);
     EventHandle before, last;
     // The event is of the last kernel only, so a marker tells when the first could begin.
-    if (profile_.profiling) check(clEnqueueMarkerWithWaitList(queue_.get(), 0, nullptr, before.place()), "clEnqueueMarkerWithWaitList");
+    if (timing_) check(clEnqueueMarkerWithWaitList(queue_.get(), 0, nullptr, before.place()), "clEnqueueMarkerWithWaitList");
     enqueue(queue_.get(), reinterpret_cast<void**>(last.place()));
-    if (!profile_.profiling || !last) return;
+    if (!timing_ || !last) return;
     Timed& timed = time_next(std::string(name));
     timed.before = std::move(before);
     timed.event = std::move(last);
@@ -258,7 +263,7 @@ class ClDevice : public Device {
   }
 
   /// Where the driver is to put the event of the next work: nowhere unless work is timed.
-  cl_event* event_for(const std::string& name) { return profile_.profiling ? time_next(name).event.place() : nullptr; }
+  cl_event* event_for(const std::string& name) { return timing_ ? time_next(name).event.place() : nullptr; }
 
   Timed& time_next(const std::string& name) {
     ++enqueued_;
@@ -366,6 +371,7 @@ class ClDevice : public Device {
   std::unordered_map<std::string, Kernel> kernels_;
   std::string key_;
   std::deque<std::pair<EventHandle, std::shared_ptr<const std::vector<std::byte>>>> staged_;
+  bool timing_ = false, can_sample_ = false;
   std::deque<Timed> timed_;
   std::string charged_;      // the name that what is enqueued now bears
   std::int64_t enqueued_ = 0;  // pieces of work under it

@@ -30,6 +30,9 @@ std::vector<PlatformInfo> platforms();
 /// What an environment variable holds; empty where it is not set.
 std::string from_environment(const char* name);
 
+/// Which work is timed: none, what is enqueued while Device::time_work says so, or all, under names and with its costs.
+enum class Profiling { off, sampled, all };
+
 struct DeviceOptions {
   /// Index, or a part of the name in any case ("pocl" finds PoCL); empty: the best.
   std::string platform = from_environment("GEMEL_PLATFORM");
@@ -39,7 +42,7 @@ struct DeviceOptions {
   int threads = 0;                    // of a CPU device or a part of one; 0: all
   std::int64_t memory_limit = 0;      // bytes; 0: the least of device memory, the cgroup's limit and, where shared, what is free
   GemmChoice gemm = GemmChoice::automatic;
-  bool profiling = false;             // time every kernel
+  Profiling profiling = Profiling::off;
   std::int64_t cache_bytes = -1;      // of the last cache before main memory; -1: as the device says
   int simd_width = 0;                 // float lanes that kernels are made for; 0: as many as the device has
   bool tuned = true;                  // choose as the tuning table of the device says
@@ -141,7 +144,10 @@ class Device {
   /// Runs `enqueue`. With profiling, all that it enqueues bears this name, and the last of it, which does the work that the
   /// others prepare, is charged with the FLOPs and bytes.
   virtual void charge(std::string_view name, std::int64_t flops, std::int64_t bytes, const std::function<void()>& enqueue) = 0;
-  /// With profiling: all work finished since the last call, in queue order. Waits for it.
+  enum class Timing { off, on };
+  /// With sampled profiling: whether what is enqueued from now on is timed. Without effect otherwise.
+  virtual void time_work(Timing timing) = 0;
+  /// All timed work finished since the last call, in queue order. Waits for it.
   virtual std::vector<Work> take_work() = 0;
   /// The same for what happens to be finished, without waiting.
   virtual std::vector<Work> take_finished_work() = 0;

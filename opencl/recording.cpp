@@ -56,6 +56,7 @@ class Recorder final : public Device {
   void read(const Region&, std::span<std::byte>) override { refuse("read"); }
   std::unique_ptr<PendingRead> read_later(const Region&) override { refuse("read_later"); }
   void finish() override { refuse("finish"); }
+  void time_work(Timing) override { refuse("time_work"); }
   void charge(std::string_view, std::int64_t, std::int64_t, const std::function<void()>&) override { refuse("charge"); }
   std::vector<Work> take_work() override { refuse("take_work"); }
   std::vector<Work> take_finished_work() override { refuse("take_finished_work"); }

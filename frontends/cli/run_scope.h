@@ -35,7 +35,7 @@ class RunScope {
   void open_device();
   /// Writes the log's first line. @param more  of its members
   void log_start(const std::string& model_name, const nn::Module& model, const nlohmann::ordered_json& more = {});
-  /// Between two batches: takes the times of finished kernels. @throws Interrupted after Ctrl-C
+  /// Between two batches: takes the times of finished kernels, and decides whether the next is timed. @throws Interrupted after Ctrl-C
   void check_interrupt();
 
   const CommonOptions& options() const { return options_; }

@@ -164,6 +164,7 @@ void TrainRun::train_batches() {
 
 void TrainRun::train_batch(const datasets::Batch& batch) {
   const double rate = rate_now();
+  scope_.times().begin_step();
   ++state_.step;
   pending_.push_back({training_->train(batch, rate, state_.step), state_.step, batch.index, rate});
   state_.batch = batch.index + 1;
