@@ -32,8 +32,9 @@ constexpr std::int64_t kInts = 64, kBytes = kInts * 4;
 class LaunchRecording : public ::testing::Test {
  protected:
   Buffer filled(std::int32_t value) {
+    const std::vector<std::int32_t> values(kInts, value);
     Buffer buffer = device.memory().allocate(kBytes, "a test");
-    device.fill(whole(buffer), std::as_bytes(std::span(&value, 1)));
+    device.write(whole(buffer), std::as_bytes(std::span(values)));
     return buffer;
   }
   std::vector<std::int32_t> ints(const Region& region) {
