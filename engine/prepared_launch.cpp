@@ -96,12 +96,18 @@ void PreparedLaunch::launch_on(opencl::Device& device, std::span<const opencl::R
   variant_.launch(call);
 }
 
+/// The one that fits the operands; null where the launch cannot be recorded.
+const opencl::Recording* PreparedLaunch::recording() {
+  for (const auto& made : recordings_)
+    if (made->fits(operands_)) return made.get();
+  if (!recordable_) return nullptr;
+  auto made = opencl::Recording::make(device_, operands_, [this](opencl::Device& stand_in, std::span<const opencl::Region> operands) { launch_on(stand_in, operands); });
+  recordable_ = made != nullptr;
+  return made ? recordings_.emplace_back(std::move(made)).get() : nullptr;
+}
+
 void PreparedLaunch::enqueue() {
-  if (recordable_ && (!recording_ || !recording_->fits(operands_))) {
-    recording_ = opencl::Recording::make(device_, operands_, [this](opencl::Device& stand_in, std::span<const opencl::Region> operands) { launch_on(stand_in, operands); });
-    recordable_ = recording_ != nullptr;
-  }
-  if (recording_) device_.replay(*recording_, operands_);
+  if (const opencl::Recording* recorded = recording()) device_.replay(*recorded, operands_);
   else launch_on(device_, operands_);
 }
 

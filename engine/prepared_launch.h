@@ -27,6 +27,7 @@ class PreparedLaunch : public Prepared {
   Problem problem() const { return {op_, attributes_, inputs_, outputs_}; }
   void launch_on(opencl::Device& device, std::span<const opencl::Region> operands) const;
   void enqueue();
+  const opencl::Recording* recording();
   opencl::Device& device_;
   const OpDef& op_;
   Attributes attributes_;
@@ -36,7 +37,7 @@ class PreparedLaunch : public Prepared {
   std::int64_t workspace_bytes_ = 0;
   std::string workspace_name_;
   std::vector<opencl::Region> operands_;  // inputs, outputs, workspace; of the run under way
-  std::unique_ptr<const opencl::Recording> recording_;
+  std::vector<std::unique_ptr<const opencl::Recording>> recordings_;  // one for each way in which operands coincided
   bool recordable_ = true;
 };
 
