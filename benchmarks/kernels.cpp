@@ -80,7 +80,7 @@ int run(const std::vector<std::string>& arguments) {
   if (!op.empty()) cli::check_choice("--op", op, names_of(cases));
   const auto device = opencl::Device::open(cli::device_options(v));
   cli::say_device(device->profile());
-  Session session(*device);
+  Session session(device);
   const Roofline roofline = measure_roofline(session);
   fmt::print("{}\n", to_string(roofline));
   for (const OperatorCase& c : cases)

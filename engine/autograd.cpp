@@ -281,6 +281,9 @@ Values gradient(const Values& outputs, const Values& inputs, Values seeds, const
   if (!seeds.empty() && seeds.size() != outputs.size())
     throw UsageError("gradient: " + std::to_string(seeds.size()) + " output gradients for " + std::to_string(outputs.size()) + " outputs");
   Session& session = outputs[0].session();
+  for (const Values* values : {&outputs, &inputs})  // nodes are numbered in one session
+    if (std::ranges::any_of(*values, [&](const Value& v) { return v && &v.session() != &session; }))
+      throw UsageError("gradient: a tensor belongs to another session; accepted: outputs and inputs of one session");
   const GradientMode mode(session, tape == Tape::extend ? GradientMode::Mode::on : GradientMode::Mode::off);
   Visits visits = reach(outputs);
   if (!options.into.empty() && options.into.size() != inputs.size())

@@ -16,7 +16,7 @@ HostMemory::HostMemory(std::shared_ptr<const Memory> whole, std::int64_t first, 
     : elements_(at(elements)), whole_(std::move(whole)), cells_(static_cast<const HostMemory&>(*whole_).cells_ + at(first) * sizeof(Cell)) {}
 
 void ReferenceInterpreter::compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> in,
-                                       std::span<const Value> out, const Prepared*) {
+                                       std::span<const Value> out, Prepared*) {
   if (op.execute) return op.execute(*this, attributes, in, out);
   if (!op.reference) throw InternalError(op.name + ": the record has no reference");
   op.reference(HostCall(op, attributes, in, out));

@@ -95,7 +95,7 @@ class ReferenceInterpreter : public Interpreter {
 
  protected:
   void compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> inputs,
-                   std::span<const Value> outputs, const Prepared*) override;
+                   std::span<const Value> outputs, Prepared*) override;
 };
 
 /// Calls f(linear index, index in each operand) for every element of `shape`, in row-major order.

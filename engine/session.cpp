@@ -6,7 +6,7 @@
 #include "engine/base/error.h"
 #include "engine/base/philox.h"
 #include "engine/base/span.h"
-#include "engine/eager.h"
+#include "engine/device_interpreter.h"
 #include "engine/executor.h"
 #include "engine/host_cast.h"
 #include "engine/reference.h"
@@ -36,16 +36,16 @@ std::int64_t Random::next_stream(std::string_view scope) {
   return static_cast<std::int64_t>(stream_hash(name.c_str()));
 }
 
-Session::Session(std::unique_ptr<Interpreter> interpreter, opencl::Device* device, std::uint64_t seed)
-    : interpreter_(std::move(interpreter)), device_(device), trace_(interpreter_.get()), seed_(seed) {
+Session::Session(std::unique_ptr<Interpreter> interpreter, std::shared_ptr<opencl::Device> device, std::uint64_t seed)
+    : device_(std::move(device)), interpreter_(std::move(interpreter)), trace_(interpreter_.get()), seed_(seed) {
   scope_ = std::make_shared<const std::string>();
   arena_ = std::make_unique<Arena>();
   executors_ = std::make_unique<ExecutorCache>();
   manual_seed(seed);
 }
 
-Session::Session(opencl::Device& device, std::uint64_t seed)
-    : Session(std::make_unique<EagerInterpreter>(device), &device, seed) {}
+Session::Session(std::shared_ptr<opencl::Device> device, std::uint64_t seed)
+    : Session(std::make_unique<DeviceInterpreter>(device), device, seed) {}
 
 std::unique_ptr<Session> Session::reference(std::uint64_t seed) {
   return std::unique_ptr<Session>(new Session(std::make_unique<ReferenceInterpreter>(), nullptr, seed));
@@ -56,6 +56,11 @@ Session::~Session() = default;
 opencl::Device& Session::device() {
   if (!device_) throw UsageError("session: the reference session has no device");
   return *device_;
+}
+
+void Session::check_thread() const {
+  if (std::this_thread::get_id() != thread_)
+    throw UsageError("session: used in a thread that did not make it; accepted: a session of its own for each thread");
 }
 
 Executor& Session::executor(const std::shared_ptr<const Program>& program) { return executors_->find(*this, program); }

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "engine/trace.h"
@@ -48,8 +49,8 @@ class Arena;
 
 class Session {
  public:
-  /// Eager computation on a device, which must outlive the session.
-  explicit Session(opencl::Device& device, std::uint64_t seed = 1);
+  /// Computation on a device, which the session keeps alive. The thread that makes a session is the one that applies operators in it.
+  explicit Session(std::shared_ptr<opencl::Device> device, std::uint64_t seed = 1);
   /// Computation in double on the host: slow, exact, the measure of everything else.
   static std::unique_ptr<Session> reference(std::uint64_t seed = 1);
   Session(const Session&) = delete;
@@ -64,6 +65,8 @@ class Session {
   /// @throws UsageError in the reference session
   opencl::Device& device();
   bool has_device() const { return device_ != nullptr; }
+  /// @throws UsageError in another thread than the one that made the session
+  void check_thread() const;
 
   /// A tensor with these contents, in its own element type.
   Value tensor(const Spec& spec, std::span<const std::byte> bytes);
@@ -99,9 +102,10 @@ class Session {
   friend class NameScope;
   friend class PathScope;
   friend class GradientMode;
-  Session(std::unique_ptr<Interpreter> interpreter, opencl::Device* device, std::uint64_t seed);
+  Session(std::unique_ptr<Interpreter> interpreter, std::shared_ptr<opencl::Device> device, std::uint64_t seed);
+  std::shared_ptr<opencl::Device> device_;
   std::unique_ptr<Interpreter> interpreter_;
-  opencl::Device* device_ = nullptr;
+  std::thread::id thread_ = std::this_thread::get_id();
   Trace* trace_ = nullptr;
   std::uint64_t nodes_ = 0;
   std::uint64_t seed_ = 1;

@@ -146,6 +146,7 @@ Node::~Node() {
 }
 
 Values apply(Session& session, const OpDef& op, Values in, Attributes attributes, std::span<const Value> into) {
+  session.check_thread();
   if (session.scope()->empty()) return apply_unprefixed(session, op, in, attributes, into);
   try {
     return apply_unprefixed(session, op, in, attributes, into);
@@ -168,6 +169,11 @@ void Interpreter::write(const Value& to, const std::function<void(std::span<std:
   std::vector<std::byte> bytes(at(to.spec().bytes()));
   make(bytes);
   write(to, std::span<const std::byte>(bytes));
+}
+
+std::shared_ptr<void> Interpreter::observe(Observer observer) {
+  const auto it = observers_.insert(observers_.end(), std::move(observer));
+  return {nullptr, [this, it](void*) { observers_.erase(it); }};
 }
 
 void Interpreter::run(const OpDef& op, const Attributes& attributes, Values& in, Values& out) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -51,7 +52,7 @@ inline void count_write(Storage& storage) {
 /// Waits for a read that is under way, and gives its bytes.
 using PendingBytes = std::function<std::vector<std::byte>()>;
 
-/// What stays the same each time one operator computes one problem: the variant chosen and all that follows from it.
+/// What stays the same each time one operator computes one problem: the variant chosen and all that it enqueues.
 struct Prepared {
   virtual ~Prepared() = default;
 };
@@ -61,24 +62,25 @@ struct ArenaLimits {
   std::int64_t alignment, largest_slab;  // in bytes
 };
 
-/// A trace that computes: eager on a device, reference on the host.
+/// A trace that computes: on a device, or in double on the host (reference).
 class Interpreter : public Trace {
  public:
   /// Allocates the outputs, taking over an input's memory where the record allows it and nobody else holds it; computes.
   void run(const OpDef& op, const Attributes& attributes, Values& inputs, Values& outputs) final;
-  /// Computes one operator, then tells the observer. All inputs and outputs have memory.
+  /// Computes one operator, then tells the observers. All inputs and outputs have memory.
   /// @param prepared  of this operator, these attributes (the same object) and these specs, or null
   void compute(const OpDef& op, const Attributes& attributes, std::span<const Value> inputs, std::span<const Value> outputs,
-               const Prepared* prepared = nullptr) {
+               Prepared* prepared = nullptr) {
     compute_now(op, attributes, inputs, outputs, prepared);
-    if (observer_) observer_(op, inputs, outputs);
+    for (const Observer& observer : observers_) observer(op, inputs, outputs);
   }
   /// For problems that are computed again and again. Null: there is nothing to prepare.
-  virtual std::unique_ptr<const Prepared> prepare(const OpDef&, const Attributes&, Specs /*inputs*/, Specs /*outputs*/) const { return nullptr; }
+  virtual std::unique_ptr<Prepared> prepare(const OpDef&, const Attributes&, Specs /*inputs*/, Specs /*outputs*/) const { return nullptr; }
   /// Sees every operator after it was computed (on a device: enqueued), from either front end.
   using Observer = std::function<void(const OpDef&, std::span<const Value> inputs, std::span<const Value> outputs)>;
-  void observe(Observer observer) { observer_ = std::move(observer); }
-  bool observed() const { return static_cast<bool>(observer_); }
+  /// @return while it is held, the observer is told. It must not outlive the interpreter
+  [[nodiscard]] std::shared_ptr<void> observe(Observer observer);
+  bool observed() const { return !observers_.empty(); }
   virtual std::unique_ptr<Memory> allocate(const Spec& spec, std::string_view what) = 0;
   /// Null where tensors do not share memory: each slot of a plan has its own.
   virtual std::optional<ArenaLimits> arena_limits() const { return std::nullopt; }
@@ -104,16 +106,17 @@ class Interpreter : public Trace {
 
  protected:
   virtual void compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> inputs,
-                           std::span<const Value> outputs, const Prepared* prepared) = 0;
+                           std::span<const Value> outputs, Prepared* prepared) = 0;
 
  private:
-  Observer observer_;
+  std::list<Observer> observers_;  // in the order in which they came
 };
 
 /// Applies an operator: infers, refuses, records where a gradient is wanted, runs, bumps the versions of what it writes.
 /// @throws ShapeError what `infer` refuses, prefixed with the module's path
 /// @param into  memory for outputs, one an output or none at all; an empty value: memory of its own. Not for what a history reads
-/// @throws UsageError an input from a graph that is not being captured, or one written in place that wants a gradient
+/// @throws UsageError an input from a graph that is not being captured, or one written in place that wants a gradient; another
+/// thread than the session's
 Values apply(Session& session, const OpDef& op, Values inputs, Attributes attributes = {}, std::span<const Value> into = {});
 /// In the session of the first input.
 Values apply(const OpDef& op, Values inputs, Attributes attributes = {}, std::span<const Value> into = {});

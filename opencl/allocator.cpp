@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -49,6 +50,7 @@ class CachingAllocator : public Allocator {
     std::unique_ptr<Block> block = exact_ ? nullptr : take_cached(size);
     if (!block) block = make(size, bytes, what);
     block->what = what;
+    block->asked = bytes;
     statistics_.in_use += block->size;
     statistics_.peak_in_use = std::max(statistics_.peak_in_use, statistics_.in_use);
     Block* raw = block.release();
@@ -81,6 +83,7 @@ class CachingAllocator : public Allocator {
       statistics_.peak_in_use = std::max(statistics_.peak_in_use, statistics_.in_use);
     }
     if (scratch_->parts.size() > kPartsKept) scratch_->parts.clear();
+    scratch_->asked = bytes;
     leased_ = true;
     return {{scratch_.get(), 0, bytes}, {}, std::move(hold)};
   }
@@ -195,7 +198,7 @@ std::shared_ptr<Allocator> make_allocator(std::shared_ptr<Context> context, cl_c
 cl_mem memory_of(const Region& region) {
   if (!region.block) return nullptr;  // an argument that is not there
   Block& block = *region.block;
-  if (region.offset == 0 || region.bytes == 0) return block.memory.get();
+  if (region.bytes == 0 || (region.offset == 0 && region.bytes == block.asked)) return block.memory.get();
   MemoryHandle& part = block.parts[{region.offset, region.bytes}];
   if (!part) {
     const cl_buffer_region range{at(region.offset), at(region.bytes)};

@@ -11,27 +11,24 @@
 #include "engine/base/span.h"
 #include "opencl/block.h"
 #include "opencl/gemm_providers.h"
+#include "opencl/kernel.h"
 #include "opencl/memory_limit.h"
 #include "opencl/program_cache.h"
+#include "opencl/recording.h"
 #include "opencl/selection.h"
 
 namespace gemel::opencl {
 
-class Kernel {
- public:
-  KernelHandle handle;
-  std::string name;
-};
-
 namespace {
 
-/// A part of a CPU device, where its driver was started with more threads than are wanted.
-DeviceHandle part_of(cl_device_id device, int threads) {
-  const cl_device_partition_property wanted[] = {CL_DEVICE_PARTITION_BY_COUNTS, threads, CL_DEVICE_PARTITION_BY_COUNTS_LIST_END, 0};
-  cl_device_id part = nullptr;
+/// The parts of a CPU device, of so many threads each.
+std::vector<DeviceHandle> equal_parts(cl_device_id device, int threads) {
+  const cl_device_partition_property wanted[] = {CL_DEVICE_PARTITION_EQUALLY, threads, 0};
   cl_uint count = 0;
-  check(clCreateSubDevices(device, wanted, 1, &part, &count), "clCreateSubDevices", fmt::format("{} threads", threads));
-  return DeviceHandle(part);
+  check(clCreateSubDevices(device, wanted, 0, nullptr, &count), "clCreateSubDevices", fmt::format("{} threads", threads));
+  std::vector<cl_device_id> parts(count);
+  check(clCreateSubDevices(device, wanted, count, parts.data(), nullptr), "clCreateSubDevices", fmt::format("{} threads", threads));
+  return {parts.begin(), parts.end()};
 }
 
 class ClPendingRead : public PendingRead {
@@ -58,11 +55,14 @@ class ClPendingRead : public PendingRead {
 
 class ClDevice : public Device {
  public:
-  ClDevice(FoundDevice found, const DeviceOptions& options)
+  /// @param part  of the device's equal parts; none: as many threads as are wanted
+  ClDevice(FoundDevice found, std::optional<int> part, const DeviceOptions& options)
       : profile_(std::move(found.profile)), device_(found.device), cache_(ProgramCache::folder_for(profile_), profile_) {
     profile_.gemm = options.gemm;
-    profile_.profiling = options.profiling;
-    if (options.threads > 0 && profile_.is_cpu()) restrict_threads(options.threads);
+    profile_.profiling = timing_ = options.profiling == Profiling::all;
+    can_sample_ = options.profiling == Profiling::sampled;
+    if (part) take_part(*part, std::max(options.threads, 1));
+    else if (options.threads > 0 && profile_.is_cpu() && options.threads != profile_.compute_units) take_part(0, options.threads);
     if (options.cache_bytes >= 0) profile_.cache_bytes = options.cache_bytes;
     if (options.simd_width > 0) profile_.simd_width = options.simd_width;
     auto tuning = std::make_shared<TuningTable>(options.tuned ? read_tuning(profile_) : TuningTable());
@@ -72,7 +72,7 @@ class ClDevice : public Device {
     const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, reinterpret_cast<cl_context_properties>(found.platform), 0};
     context_->handle = ContextHandle(clCreateContext(properties, 1, &device_, nullptr, nullptr, &code));
     check(code, "clCreateContext", profile_.name);
-    queue_ = QueueHandle(clCreateCommandQueue(context(), device_, options.profiling ? CL_QUEUE_PROFILING_ENABLE : 0, &code));
+    queue_ = QueueHandle(clCreateCommandQueue(context(), device_, options.profiling == Profiling::off ? 0 : CL_QUEUE_PROFILING_ENABLE, &code));
     check(code, "clCreateCommandQueue", profile_.name);
     allocator_ = make_allocator(context_, queue_.get(), profile_, options.memory_limit > 0 ? options.memory_limit : default_memory_limit(profile_));
     error_ = allocator_->allocate(4 * sizeof(std::int32_t), "error word");
@@ -92,37 +92,24 @@ class ClDevice : public Device {
     return find(title, {}, name, [&] { return with_includes(source()); });
   }
   void run(Kernel& kernel, const Range& range, std::span<const Argument> arguments) override {
-    std::size_t global[3] = {1, 1, 1}, local[3] = {1, 1, 1};
-    for (std::size_t d = 0; d < at(range.dimensions); ++d) {
-      if (range.global[d] <= 0) return;  // PoCL divides by zero
-      global[d] = at(range.global[d]);
-      local[d] = at(range.local[d]);
-      if (range.local[0] > 0 && (local[d] == 0 || global[d] % local[d] != 0))
-        throw InternalError(fmt::format("{}: {} items do not divide into groups of {}", kernel.name, global[d], local[d]));
-    }
+    if (is_empty(range)) return;  // PoCL divides by zero
     const std::lock_guard lock(mutex_);  // a kernel's arguments are its state until it is enqueued
-    for (std::size_t i = 0; i < arguments.size(); ++i) set(kernel, narrow<cl_uint>(i), arguments[i]);
-    check(clEnqueueNDRangeKernel(queue_.get(), kernel.handle.get(), narrow<cl_uint>(range.dimensions), nullptr, global,
-                                 range.local[0] > 0 ? local : nullptr, 0, nullptr, event_for(kernel.name)),
-          "clEnqueueNDRangeKernel", kernel.name);
+    for (std::size_t i = 0; i < arguments.size(); ++i)
+      std::visit([&](const auto& value) { set(kernel, narrow<cl_uint>(i), value); }, arguments[i]);
+    enqueue(kernel, range);
+  }
+  void replay(const Recording& recording, std::span<const Region> operands) override {
+    const std::lock_guard lock(mutex_);
+    for (const Recording::Entry& entry : recording.entries()) std::visit(Again{*this, operands}, entry);
   }
 
   void copy(const Region& from, const Region& to) override {
-    require_room("copy", from.bytes, to.bytes);
-    if (from.bytes == 0) return;
     const std::lock_guard lock(mutex_);
-    check(clEnqueueCopyBuffer(queue_.get(), from.block->memory.get(), to.block->memory.get(), at(from.offset), at(to.offset),
-                              at(from.bytes), 0, nullptr, event_for("copy")),
-          "clEnqueueCopyBuffer");
+    enqueue_copy(from, to);
   }
   void fill(const Region& to, std::span<const std::byte> pattern) override {
-    if (to.bytes % std::ssize(pattern) != 0)
-      throw InternalError(fmt::format("fill: {} bytes are no multiple of a pattern of {}", to.bytes, pattern.size()));
-    if (to.bytes == 0) return;
     const std::lock_guard lock(mutex_);
-    check(clEnqueueFillBuffer(queue_.get(), to.block->memory.get(), pattern.data(), pattern.size(), at(to.offset), at(to.bytes), 0,
-                              nullptr, event_for("fill")),
-          "clEnqueueFillBuffer");
+    enqueue_fill(to, pattern);
   }
   void write(const Region& to, std::span<const std::byte> from) override {
     write(to, std::make_shared<const std::vector<std::byte>>(from.begin(), from.end()));
@@ -195,6 +182,10 @@ class ClDevice : public Device {
     timed_.back().work.flops = flops;
     timed_.back().work.bytes = bytes;
   }
+  void time_work(Timing timing) override {
+    const std::lock_guard lock(mutex_);
+    if (can_sample_) timing_ = timing == Timing::on;
+  }
   std::vector<Work> take_work() override {
     finish();
     {  // some drivers mark an event a moment after the queue has drained
@@ -221,9 +212,9 @@ class ClDevice : public Device {
     const std::lock_guard lock(mutex_);
     EventHandle before, last;
     // The event is of the last kernel only, so a marker tells when the first could begin.
-    if (profile_.profiling) check(clEnqueueMarkerWithWaitList(queue_.get(), 0, nullptr, before.place()), "clEnqueueMarkerWithWaitList");
+    if (timing_) check(clEnqueueMarkerWithWaitList(queue_.get(), 0, nullptr, before.place()), "clEnqueueMarkerWithWaitList");
     enqueue(queue_.get(), reinterpret_cast<void**>(last.place()));
-    if (!profile_.profiling || !last) return;
+    if (!timing_ || !last) return;
     Timed& timed = time_next(std::string(name));
     timed.before = std::move(before);
     timed.event = std::move(last);
@@ -255,22 +246,24 @@ class ClDevice : public Device {
 
   cl_context context() const { return context_->handle.get(); }
 
-  /// Takes a part of a device whose driver runs more threads than are wanted.
-  void restrict_threads(int threads) {
+  /// Takes one of the equal parts of a CPU device.
+  void take_part(int index, int threads) {
     if (threads > profile_.compute_units)
       throw DeviceError(fmt::format("device: {} threads are asked for, {} runs {}; accepted: 1..{}", threads, profile_.name,
                                     profile_.compute_units, profile_.compute_units));
-    if (threads == profile_.compute_units) return;
-    if (device_info<cl_uint>(device_, CL_DEVICE_PARTITION_MAX_SUB_DEVICES) == 0)
-      throw DeviceError(fmt::format("device: {} threads are asked for, {} cannot be divided; accepted: {}", threads, profile_.name, profile_.compute_units));
-    context_->part = part_of(device_, threads);
+    if (!profile_.is_cpu() || device_info<cl_uint>(device_, CL_DEVICE_PARTITION_MAX_SUB_DEVICES) == 0)
+      throw DeviceError(fmt::format("device: a part of {} threads is asked for, {} cannot be divided; accepted: all {}", threads, profile_.name, profile_.compute_units));
+    auto parts = equal_parts(device_, threads);
+    if (at(index) >= parts.size())
+      throw DeviceError(fmt::format("device: part {} is asked for, {} has {} of {} threads; accepted: 0..{}", index, profile_.name, parts.size(), threads, parts.size() - 1));
+    context_->part = std::move(parts[at(index)]);
     device_ = context_->part.get();
     profile_.compute_units = threads;
     profile_.cache_bytes = std::min(profile_.cache_bytes, threads * kCacheOfUnit);
   }
 
   /// Where the driver is to put the event of the next work: nowhere unless work is timed.
-  cl_event* event_for(const std::string& name) { return profile_.profiling ? time_next(name).event.place() : nullptr; }
+  cl_event* event_for(const std::string& name) { return timing_ ? time_next(name).event.place() : nullptr; }
 
   Timed& time_next(const std::string& name) {
     ++enqueued_;
@@ -278,19 +271,60 @@ class ClDevice : public Device {
     return timed_.back();
   }
 
-  void set(Kernel& kernel, cl_uint i, const Argument& argument) {
-    struct Set {
-      cl_kernel kernel;
-      cl_uint i;
-      cl_int operator()(const Region& r) const {
-        cl_mem memory = memory_of(r);
-        return clSetKernelArg(kernel, i, sizeof memory, &memory);
-      }
-      cl_int operator()(std::int32_t v) const { return clSetKernelArg(kernel, i, sizeof v, &v); }
-      cl_int operator()(std::int64_t v) const { return clSetKernelArg(kernel, i, sizeof v, &v); }
-      cl_int operator()(float v) const { return clSetKernelArg(kernel, i, sizeof v, &v); }
-    };
-    const cl_int code = std::visit(Set{kernel.handle.get(), i}, argument);
+  /// Enqueues what was recorded, with these operands.
+  struct Again {
+    ClDevice& device;
+    std::span<const Region> operands;
+    Region in_operands(const Recording::Place& place) const { return place.in(operands); }
+    template <class T>
+    T in_operands(T number) const {
+      return number;
+    }
+    void operator()(const Recording::Run& r) const {
+      cl_uint i = 0;
+      for (const Recording::Argument& argument : r.arguments)
+        std::visit([&](const auto& value) { device.set(*r.kernel, i++, in_operands(value)); }, argument);
+      device.enqueue(*r.kernel, r.range);
+    }
+    void operator()(const Recording::Copy& c) const { device.enqueue_copy(c.from.in(operands), c.to.in(operands)); }
+    void operator()(const Recording::Fill& f) const { device.enqueue_fill(f.to.in(operands), f.pattern); }
+  };
+
+  void enqueue(const Kernel& kernel, const Range& range) {
+    std::size_t global[3] = {1, 1, 1}, local[3] = {1, 1, 1};
+    for (std::size_t d = 0; d < static_cast<std::size_t>(range.dimensions); ++d) {
+      global[d] = static_cast<std::size_t>(range.global[d]);
+      local[d] = static_cast<std::size_t>(range.local[d]);
+      if (range.local[0] > 0 && (local[d] == 0 || global[d] % local[d] != 0))
+        throw InternalError(fmt::format("{}: {} items do not divide into groups of {}", kernel.name, global[d], local[d]));
+    }
+    const cl_int code = clEnqueueNDRangeKernel(queue_.get(), kernel.handle.get(), static_cast<cl_uint>(range.dimensions), nullptr, global,
+                                               range.local[0] > 0 ? local : nullptr, 0, nullptr, event_for(kernel.name));
+    if (code != CL_SUCCESS) check(code, "clEnqueueNDRangeKernel", kernel.name);
+  }
+  void enqueue_copy(const Region& from, const Region& to) {
+    require_room("copy", from.bytes, to.bytes);
+    if (from.bytes == 0) return;
+    check(clEnqueueCopyBuffer(queue_.get(), from.block->memory.get(), to.block->memory.get(), at(from.offset), at(to.offset),
+                              at(from.bytes), 0, nullptr, event_for("copy")),
+          "clEnqueueCopyBuffer");
+  }
+  void enqueue_fill(const Region& to, std::span<const std::byte> pattern) {
+    if (to.bytes % std::ssize(pattern) != 0)
+      throw InternalError(fmt::format("fill: {} bytes are no multiple of a pattern of {}", to.bytes, pattern.size()));
+    if (to.bytes == 0) return;
+    check(clEnqueueFillBuffer(queue_.get(), to.block->memory.get(), pattern.data(), pattern.size(), at(to.offset), at(to.bytes), 0,
+                              nullptr, event_for("fill")),
+          "clEnqueueFillBuffer");
+  }
+
+  void set(const Kernel& kernel, cl_uint i, const Region& region) {
+    const cl_mem memory = memory_of(region);
+    set(kernel, i, memory);
+  }
+  template <class T>
+  void set(const Kernel& kernel, cl_uint i, const T& value) {
+    const cl_int code = clSetKernelArg(kernel.handle.get(), i, sizeof value, &value);
     if (code != CL_SUCCESS) check(code, "clSetKernelArg", fmt::format("argument {} of {}", i, kernel.name));
   }
 
@@ -337,6 +371,7 @@ class ClDevice : public Device {
   std::unordered_map<std::string, Kernel> kernels_;
   std::string key_;
   std::deque<std::pair<EventHandle, std::shared_ptr<const std::vector<std::byte>>>> staged_;
+  bool timing_ = false, can_sample_ = false;
   std::deque<Timed> timed_;
   std::string charged_;      // the name that what is enqueued now bears
   std::int64_t enqueued_ = 0;  // pieces of work under it
@@ -344,9 +379,10 @@ class ClDevice : public Device {
 
 }  // namespace
 
-std::unique_ptr<Device> Device::open(const DeviceOptions& options) {
-  prepare_environment(options.threads);
-  return std::make_unique<ClDevice>(select_device(options.platform, options.device), options);
+std::shared_ptr<Device> Device::open(const DeviceOptions& options) {
+  const WantedDevice wanted = wanted_device(options.device);
+  prepare_environment(wanted.part ? 0 : options.threads);
+  return std::make_shared<ClDevice>(select_device(options.platform, wanted.device), wanted.part, options);
 }
 
 }  // namespace gemel::opencl

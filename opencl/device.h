@@ -1,5 +1,6 @@
 // Device: one OpenCL device with its context, in-order queue, memory and programs. No type of the OpenCL headers shows.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -29,15 +30,19 @@ std::vector<PlatformInfo> platforms();
 /// What an environment variable holds; empty where it is not set.
 std::string from_environment(const char* name);
 
+/// Which work is timed: none, what is enqueued while Device::time_work says so, or all, under names and with its costs.
+enum class Profiling { off, sampled, all };
+
 struct DeviceOptions {
   /// Index, or a part of the name in any case ("pocl" finds PoCL); empty: the best.
   std::string platform = from_environment("GEMEL_PLATFORM");
-  /// Index in the platform, "cpu" or "gpu"; empty: the best.
+  /// Index in the platform, "cpu" or "gpu"; empty: the best. "0.1": of the CPU device 0 the second of equal parts, of `threads` units each
+  /// (0: of one).
   std::string device = from_environment("GEMEL_DEVICE");
-  int threads = 0;                    // of a CPU device; 0: all
+  int threads = 0;                    // of a CPU device or a part of one; 0: all
   std::int64_t memory_limit = 0;      // bytes; 0: the least of device memory, the cgroup's limit and, where shared, what is free
   GemmChoice gemm = GemmChoice::automatic;
-  bool profiling = false;             // time every kernel
+  Profiling profiling = Profiling::off;
   std::int64_t cache_bytes = -1;      // of the last cache before main memory; -1: as the device says
   int simd_width = 0;                 // float lanes that kernels are made for; 0: as many as the device has
   bool tuned = true;                  // choose as the tuning table of the device says
@@ -56,10 +61,16 @@ inline Range range2(std::array<std::int64_t, 2> global, std::array<std::int64_t,
 }
 inline Range range3(std::array<std::int64_t, 3> global, std::array<std::int64_t, 3> local = {0, 0, 0}) { return {global, local, 3}; }
 
+/// Whether it has no work-items.
+inline bool is_empty(const Range& range) {
+  return std::any_of(range.global.begin(), range.global.begin() + range.dimensions, [](std::int64_t extent) { return extent <= 0; });
+}
+
 /// int32 passes as `int`, int64 as `long`, float as `float`.
 using Argument = std::variant<Region, std::int32_t, std::int64_t, float>;
 
 class Kernel;  // one kernel of one program; lives as long as its device
+class Recording;
 
 /// What kernels compute on the elements of their output before they are done with them (kernels/epilogue.clh). Empty: nothing.
 struct Epilogue {
@@ -85,7 +96,7 @@ class PendingRead {
 class Device {
  public:
   /// @throws DeviceError no platform; unknown platform or device (lists those found)
-  static std::unique_ptr<Device> open(const DeviceOptions& options);
+  static std::shared_ptr<Device> open(const DeviceOptions& options);
   virtual ~Device() = default;
 
   virtual const DeviceProfile& profile() const = 0;
@@ -107,6 +118,8 @@ class Device {
     arguments.insert(arguments.end(), more.begin(), more.end());
     run(kernel, range, arguments);
   }
+  /// Enqueues what was recorded on this device. @param operands  for which it fits (Recording::fits)
+  virtual void replay(const Recording& recording, std::span<const Region> operands) = 0;
   virtual void copy(const Region& from, const Region& to) = 0;
   /// Fills with a repeated 1-, 2-, 4- or 8-byte pattern.
   virtual void fill(const Region& to, std::span<const std::byte> pattern) = 0;
@@ -131,7 +144,10 @@ class Device {
   /// Runs `enqueue`. With profiling, all that it enqueues bears this name, and the last of it, which does the work that the
   /// others prepare, is charged with the FLOPs and bytes.
   virtual void charge(std::string_view name, std::int64_t flops, std::int64_t bytes, const std::function<void()>& enqueue) = 0;
-  /// With profiling: all work finished since the last call, in queue order. Waits for it.
+  enum class Timing { off, on };
+  /// With sampled profiling: whether what is enqueued from now on is timed. Without effect otherwise.
+  virtual void time_work(Timing timing) = 0;
+  /// All timed work finished since the last call, in queue order. Waits for it.
   virtual std::vector<Work> take_work() = 0;
   /// The same for what happens to be finished, without waiting.
   virtual std::vector<Work> take_finished_work() = 0;

@@ -35,7 +35,7 @@ struct DeviceProfile {
   std::int64_t max_group_size = 1;
   std::int64_t base_alignment_bytes = 128;  // of a sub-buffer's origin
   GemmChoice gemm = GemmChoice::automatic;  // what the user asked for
-  bool profiling = false;                   // every kernel is timed
+  bool profiling = false;                   // all work is timed and told with its costs
   std::shared_ptr<const TuningTable> tuning = {};  // what measurements chose (opencl/tuning.h); null: nothing
 
   bool is_cpu() const { return kind == DeviceKind::cpu; }

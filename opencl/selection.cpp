@@ -197,12 +197,18 @@ std::vector<PlatformInfo> platforms() {
   return out;
 }
 
+WantedDevice wanted_device(const std::string& text) {
+  const std::size_t point = text.find('.');
+  if (point == std::string::npos || !is_index(text.substr(0, point)) || !is_index(text.substr(point + 1))) return {text, std::nullopt};
+  return {text.substr(0, point), std::stoi(text.substr(point + 1))};
+}
+
 FoundDevice select_device(const std::string& platform, const std::string& device) {
   const auto all = found_platforms();
   if (all.empty())
     throw DeviceError("platform: no OpenCL platform is found; accepted: any OpenCL driver, for instance the package pocl-opencl-icd");
   if (!device.empty() && !is_index(device) && lower(device) != "cpu" && lower(device) != "gpu")
-    throw DeviceError(fmt::format("device: '{}' is unknown; accepted: an index, cpu or gpu", device));
+    throw DeviceError(fmt::format("device: '{}' is unknown; accepted: an index, one of its parts (0.1), cpu or gpu", device));
   std::vector<FoundDevice> usable;
   std::string refused;
   for (const FoundPlatform& p : wanted_platforms(all, platform)) {

@@ -1,5 +1,8 @@
 // Private to opencl/: finding a platform and a device by index or name.
 #pragma once
+#include <optional>
+#include <string>
+
 #include "opencl/device.h"
 #include "opencl/handle.h"
 
@@ -10,6 +13,13 @@ struct FoundDevice {
   cl_device_id device = nullptr;
   DeviceProfile profile;
 };
+
+struct WantedDevice {
+  std::string device;
+  std::optional<int> part;
+};
+/// "0.1": the second part of the device 0.
+WantedDevice wanted_device(const std::string& text);
 
 /// @throws DeviceError no platform, unknown platform or device: lists those found
 FoundDevice select_device(const std::string& platform, const std::string& device);

@@ -222,7 +222,7 @@ TEST(DeviceControl, gradients_match_the_reference_and_graph_equals_eager_bit_for
 }
 
 TEST(DeviceControl, draws_in_a_loop_are_those_of_the_eager_loop_and_of_the_reference) {
-  Session device(test_device());
+  Session device(shared_test_device());
   const auto reference = Session::reference();
   const auto state_in = [](Session& s) { return s.tensor(i64({4}), std::vector<double>{7, 11, 0, 0}); };
   const auto step = [](const Values& in) -> Values {

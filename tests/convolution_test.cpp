@@ -27,7 +27,7 @@ std::vector<double> drawn(std::int64_t elements) {
 }
 
 /// The result of one variant on inputs drawn for these specs.
-std::vector<double> run_variant(opencl::Device& device, const OpDef& op, const Variant& variant, const Specs& in, const Attributes& attributes) {
+std::vector<double> run_variant(const std::shared_ptr<opencl::Device>& device, const OpDef& op, const Variant& variant, const Specs& in, const Attributes& attributes) {
   Session session(device);
   const Specs out_specs = op.infer(in, attributes);
   const Value out = session.empty(out_specs[0]);
@@ -47,13 +47,13 @@ std::vector<double> run_variant(opencl::Device& device, const OpDef& op, const V
 void expect_like_direct(const OpDef& op, const Specs& in, const Attributes& attributes, const std::vector<std::string>& others) {
   if (test_device().profile().is_emulator) GTEST_SKIP() << "half a minute on an emulator";
   // 576 terms, or 8 192 pixels added in blocks, of float32 products: a few 1e-7 of the largest element.
-  const auto expected = run_variant(test_device(), op, op.variants.back(), in, attributes);
+  const auto expected = run_variant(shared_test_device(), op, op.variants.back(), in, attributes);
   const Specs out = op.infer(in, attributes);
-  for (opencl::Device* device : {&test_device(), &narrow_device()}) {
+  for (const auto& device : {shared_test_device(), shared_narrow_device()}) {
     std::vector<std::string> compared;
     for (const Variant& v : op.variants) {
       if (&v == &op.variants.back() || v.declines({op, attributes, in, out}, device->profile())) continue;
-      EXPECT_LE(relative_error(run_variant(*device, op, v, in, attributes), expected), 1e-5) << v.name;
+      EXPECT_LE(relative_error(run_variant(device, op, v, in, attributes), expected), 1e-5) << v.name;
       compared.push_back(v.name);
     }
     if (device->profile().is_cpu()) {
@@ -163,10 +163,10 @@ TEST(Convolution, winograd_rounds_as_little_as_short_sums_allow) {
   op.reference(HostCall(op, attributes, values, {&exact, 1}));
   const auto winograd = std::ranges::find(op.variants, std::string_view("winograd"), &Variant::name);
   ASSERT_NE(winograd, op.variants.end());
-  for (opencl::Device* device : {&test_device(), &narrow_device()}) {
+  for (const auto& device : {shared_test_device(), shared_narrow_device()}) {
     if (!device->profile().is_cpu()) GTEST_SKIP() << "for CPUs";
     ASSERT_STREQ(winograd->declines({op, attributes, in, op.infer(in, attributes)}, device->profile()), nullptr);
-    EXPECT_LE(roundings(run_variant(*device, op, *winograd, in, attributes), read(exact)), 12);
+    EXPECT_LE(roundings(run_variant(device, op, *winograd, in, attributes), read(exact)), 12);
   }
 }
 

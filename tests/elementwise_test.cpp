@@ -24,7 +24,7 @@ class Elementwise : public ::testing::TestWithParam<Where> {
     if (GetParam() == Where::reference)
       session = Session::reference();
     else
-      session = std::make_unique<Session>(test_device());
+      session = std::make_unique<Session>(shared_test_device());
   }
   Value vector(const std::vector<double>& x) {
     return session->tensor({Shape{static_cast<std::int64_t>(x.size())}, DType::float32}, std::span<const double>(x));

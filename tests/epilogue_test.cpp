@@ -299,7 +299,7 @@ TEST(DeviceEpilogueFusion, joins_a_sum_of_two_products_with_the_later_one) {
 }
 
 TEST(DeviceEpilogueFusion, moves_no_product_past_a_write_of_what_it_reads) {
-  Session session(test_device());
+  Session session(shared_test_device());
   const Value w = session.tensor(f32({5, 33}), std::span<const double>(drawn(5 * 33, 1)));
   const auto program = optimise(session, capture(session, {f32({9, 5})}, [&](const Values& v) -> Values {
     const Value y = matmul(v[0], w);
@@ -328,7 +328,7 @@ TEST(DeviceEpilogueFusion, declines_where_the_chosen_product_takes_none) {
   opencl::DeviceOptions options;
   options.gemm = opencl::GemmChoice::clblast;
   const auto device = opencl::Device::open(options);
-  Session session(*device);
+  Session session(device);
   const Specs specs{f32({9, 20}), f32({20, 33}), f32({33})};
   EXPECT_EQ(names_of(optimise(session, capture(session, specs, [](const Values& v) -> Values { return {matmul(v[0], v[1]) + v[2]}; }), parse_passes("all"))),
             (Names{"matmul", "add"}));

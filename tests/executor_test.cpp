@@ -28,7 +28,7 @@ std::vector<double> run(Session& session, Executor& executor, std::int64_t colum
 
 TEST(Executor, plans_of_one_session_share_an_arena_that_grows) {
   if (!test_session().interpreter().arena_limits()) GTEST_SKIP() << "each tensor has a buffer of its own";
-  Session session(test_device());
+  Session session(shared_test_device());
   const auto small = plan_for(session, 8);
   const std::int64_t before = session.arena().bytes();
   EXPECT_EQ(before, small->plan().arena_bytes);

@@ -256,7 +256,7 @@ TEST(Graph, a_write_between_use_and_gradient_is_refused_also_after_runs) {
 }
 
 TEST(DeviceGraph, trains_on_the_device) {
-  Session session(testing::test_device());
+  Session session(testing::shared_test_device());
   Graph graph(session);
   const auto building = graph.as_default();
   const Value x = graph.placeholder(f32({4, 1}), "x"), y = graph.placeholder(f32({4, 1}), "y");

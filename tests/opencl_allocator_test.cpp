@@ -11,7 +11,7 @@ namespace gemel::opencl {
 namespace {
 
 /// A device of its own, so that its statistics are the test's.
-std::unique_ptr<Device> fresh_device(std::int64_t limit = 0) {
+std::shared_ptr<Device> fresh_device(std::int64_t limit = 0) {
   DeviceOptions options;
   options.memory_limit = limit;
   return Device::open(options);

@@ -220,7 +220,7 @@ TEST(DevicePrograms, kernel_is_made_once) {
 
 TEST(DeviceProfiling, work_is_told_in_order_with_its_charges) {
   DeviceOptions options;
-  options.profiling = true;
+  options.profiling = Profiling::all;
   const auto device = Device::open(options);
   EXPECT_TRUE(device->profile().profiling);
   device->take_work();
@@ -242,6 +242,28 @@ TEST(DeviceProfiling, work_is_told_in_order_with_its_charges) {
   for (const Work& w : work) EXPECT_GE(w.end_ns, w.begin_ns);
   EXPECT_GE(work[1].begin_ns, work[0].begin_ns);
   EXPECT_TRUE(device->take_work().empty());
+}
+
+TEST(DeviceProfiling, sampled_it_tells_of_what_was_enqueued_while_it_was_on) {
+  const auto device = Device::open({.profiling = Profiling::sampled});
+  EXPECT_FALSE(device->profile().profiling);
+  const Buffer y = upload(*device, std::vector<std::int32_t>(24));
+  const auto fill = [&] { device->fill(whole(y), std::as_bytes(std::span("x", 1))); };
+  fill();
+  EXPECT_TRUE(device->take_work().empty());
+  device->time_work(Device::Timing::on);
+  fill();
+  device->time_work(Device::Timing::off);
+  fill();
+  EXPECT_EQ(device->take_work().size(), 1u);
+}
+
+TEST(DeviceProfiling, a_device_that_was_not_asked_to_times_nothing) {
+  Device& device = testing::test_device();
+  device.time_work(Device::Timing::on);
+  const Buffer y = upload(device, std::vector<std::int32_t>(24));
+  device.fill(whole(y), std::as_bytes(std::span("x", 1)));
+  EXPECT_TRUE(device.take_work().empty());
 }
 
 TEST(DeviceProfile, facts_are_plausible) {

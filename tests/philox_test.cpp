@@ -98,7 +98,7 @@ TEST(DevicePhilox, seed_step_stream_and_fold_each_change_the_draw) {
 }
 
 TEST(Random, normal_numbers_have_their_moments) {
-  Session session(test_device(), 3);
+  Session session(shared_test_device(), 3);
   constexpr std::int64_t n = 40000;
   const std::vector<double> x = read(random_normal(session, {4, n / 4}, 1, 2));
   double mean = 0, square = 0, fourth = 0;
@@ -112,7 +112,7 @@ TEST(Random, normal_numbers_have_their_moments) {
 }
 
 TEST(Dropout, keeps_its_share_and_its_scale) {
-  Session session(test_device(), 4);
+  Session session(shared_test_device(), 4);
   constexpr std::int64_t n = 30000;
   const std::vector<double> y = read(dropout(full(session, f32({3, n / 3}), 2), 0.25));
   std::int64_t zeros = 0;
@@ -126,7 +126,7 @@ TEST(Dropout, keeps_its_share_and_its_scale) {
 }
 
 TEST(Dropout, draws_anew_at_each_call_and_again_the_same_in_the_same_step) {
-  Session session(test_device(), 4);
+  Session session(shared_test_device(), 4);
   const auto twice = [&](std::int64_t step) {
     session.begin_random_step(step);
     const Value ones = full(session, f32({2, 50}), 1);
@@ -139,7 +139,7 @@ TEST(Dropout, draws_anew_at_each_call_and_again_the_same_in_the_same_step) {
 }
 
 TEST(Dropout, of_rate_0_is_the_input_and_of_rate_1_is_0) {
-  Session session(test_device());
+  Session session(shared_test_device());
   const Value x = full(session, f32({9}), 5);
   EXPECT_EQ(dropout(x, 0).storage(), x.storage());
   EXPECT_EQ(read(dropout(x, 1)), std::vector<double>(9, 0.0));

@@ -18,7 +18,7 @@ Value tensor(Session& session, const Shape& shape, const std::vector<double>& nu
 }
 
 TEST(Pooling, first_of_equal_maxima_takes_the_gradient) {
-  Session session(test_device());
+  Session session(shared_test_device());
   const Value x = leaf(tensor(session, {1, 2, 4, 1}, {1, 3, 0, 0, 3, 3, 0, 0}));
   const Values dx = gradient({max_pool2d(x, {})}, {x});
   EXPECT_EQ(read(dx[0]), (std::vector<double>{0, 1, 1, 0, 0, 0, 0, 0}));
@@ -27,7 +27,7 @@ TEST(Pooling, first_of_equal_maxima_takes_the_gradient) {
 TEST(Pooling, the_first_tap_inside_the_image_wins_where_all_are_minus_infinity) {
   const double low = -std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   const auto reference = Session::reference();
-  Session device(test_device());
+  Session device(shared_test_device());
   for (Session* session : {reference.get(), &device})
     for (std::int64_t channels : {1, 16}) {
       const auto x_of = [&](const std::vector<double>& image) {
@@ -44,7 +44,7 @@ TEST(Pooling, the_first_tap_inside_the_image_wins_where_all_are_minus_infinity) 
 }
 
 TEST(Pooling, max_keeps_what_is_not_a_number) {
-  Session session(test_device());
+  Session session(shared_test_device());
   const Value x = tensor(session, {1, 1, 2, 1}, {std::numeric_limits<double>::quiet_NaN(), 5});
   EXPECT_TRUE(std::isnan(read(max_pool2d(x, {.kernel = {1, 2}}))[0]));
 }

@@ -8,7 +8,7 @@ using namespace gemel::eager;
 
 int main() {
   const auto device = gemel::opencl::Device::open({});
-  gemel::Session session(*device);
+  gemel::Session session(device);
   const Tensor x = tensor(session, {{0.}, {1.}, {2.}, {3.}}), y = tensor(session, {{1.}, {3.}, {5.}, {7.}});
   const Tensor w = zeros(session, {1, 1}, {.requires_grad = true}), b = zeros(session, {1}, {.requires_grad = true});
   Tensor loss;

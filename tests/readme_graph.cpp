@@ -7,7 +7,7 @@
 
 int main() {
   const auto device = gemel::opencl::Device::open({});
-  gemel::Session session(*device);
+  gemel::Session session(device);
   const gemel::Value x_data = session.tensor(gemel::f32({4, 1}), std::vector<double>{0, 1, 2, 3});
   const gemel::Value y_data = session.tensor(gemel::f32({4, 1}), std::vector<double>{1, 3, 5, 7});
 

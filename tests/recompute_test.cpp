@@ -112,7 +112,7 @@ using Place = std::tuple<Where, How>;
 
 /// Losses, then parameters (as their gradients left them), momenta and statistics.
 std::vector<List> trained(const Place& place, Blocks blocks) {
-  const auto session = std::get<0>(place) == Where::reference ? Session::reference(3) : std::make_unique<Session>(testing::test_device(), 3);
+  const auto session = std::get<0>(place) == Where::reference ? Session::reference(3) : std::make_unique<Session>(testing::shared_test_device(), 3);
   Trainer trainer(*session, blocks);
   graph::Compiled compiled(*session, [&](const Values& in) { return trainer.step(in); }, parse_passes("all"));
   std::vector<List> out;
@@ -197,7 +197,7 @@ TEST(Recompute, plans_a_smaller_arena) {
 }
 
 TEST(Recompute, an_eager_step_holds_less) {
-  Session session(testing::test_device());
+  Session session(testing::shared_test_device());
   const auto peak = [&](Blocks blocks) {
     Trainer trainer(session, blocks, kPairs, 4);
     const Values in = trainer.inputs(1, {8, 32, 32, 4});
@@ -292,9 +292,8 @@ TEST_F(RecomputeCentring, what_wants_no_gradient_runs_once_and_keeps_nothing) {
     fresh.set_recompute(recompute);
     const GradientMode chosen(*session, mode);
     std::vector<std::string> operators;
-    session->interpreter().observe([&](const OpDef& op, std::span<const Value>, std::span<const Value>) { operators.push_back(op.name); });
+    const auto watched = session->interpreter().observe([&](const OpDef& op, std::span<const Value>, std::span<const Value>) { operators.push_back(op.name); });
     const Value y = fresh(x);
-    session->interpreter().observe({});
     return Run{operators, read(fresh.own_buffers()[0]->value), y.wants_gradient()};
   };
   const Run plain = run(Recompute::no, GradientMode::Mode::off), again = run(Recompute::yes, GradientMode::Mode::off);

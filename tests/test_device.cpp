@@ -1,6 +1,7 @@
 #include "tests/test_device.h"
 
 #include <memory>
+#include <utility>
 
 #include "opencl/gemm_providers.h"
 
@@ -17,33 +18,41 @@ void shrink_clblast_tiles(opencl::Device& device) {
   }, "clblast");
 }
 
-opencl::Device* opened() {
+/// Never destroyed: at the end of the process some drivers are gone before a static of ours.
+template <class T>
+T& kept(T made) {
+  return *std::make_unique<T>(std::move(made)).release();
+}
+
+std::shared_ptr<opencl::Device> opened() {
   auto device = opencl::Device::open({});
   shrink_clblast_tiles(*device);
-  return device.release();
+  return device;
 }
 
 }  // namespace
 
-opencl::Device& test_device() {
-  // Never destroyed: at the end of the process some drivers are gone before a static of ours.
-  static opencl::Device* const device = opened();
-  return *device;
+const std::shared_ptr<opencl::Device>& shared_test_device() {
+  static const auto& device = kept(opened());
+  return device;
 }
 
-opencl::Device& narrow_device() {
-  static opencl::Device* const device = opencl::Device::open({.simd_width = 8}).release();
-  return *device;
+opencl::Device& test_device() { return *shared_test_device(); }
+
+const std::shared_ptr<opencl::Device>& shared_narrow_device() {
+  static const auto& device = kept(opencl::Device::open({.simd_width = 8}));
+  return device;
 }
+
+opencl::Device& narrow_device() { return *shared_narrow_device(); }
 
 Session& test_session() {
-  static Session* const session = std::make_unique<Session>(test_device()).release();
+  static const auto& session = kept(std::make_unique<Session>(shared_test_device()));
   return *session;
 }
 
 Session& cacheless_session() {
-  static opencl::Device* const device = opencl::Device::open({.cache_bytes = 1}).release();
-  static Session* const session = std::make_unique<Session>(*device).release();
+  static const auto& session = kept(std::make_unique<Session>(opencl::Device::open({.cache_bytes = 1})));
   return *session;
 }
 

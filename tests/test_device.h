@@ -1,5 +1,7 @@
 // The device that tests run on: GEMEL_PLATFORM and GEMEL_DEVICE choose it, as they do for every program.
 #pragma once
+#include <memory>
+
 #include "engine/session.h"
 #include "opencl/device.h"
 
@@ -7,11 +9,14 @@ namespace gemel::testing {
 
 /// One device for the whole test process.
 opencl::Device& test_device();
+/// The same, for sessions.
+const std::shared_ptr<opencl::Device>& shared_test_device();
 /// One session on it, for tests that leave no state in it.
 Session& test_session();
 /// One on the same device as if its caches held next to nothing: results go around them.
 Session& cacheless_session();
 /// The same device as if its vectors had eight lanes, as those of most CPUs have.
 opencl::Device& narrow_device();
+const std::shared_ptr<opencl::Device>& shared_narrow_device();
 
 }  // namespace gemel::testing

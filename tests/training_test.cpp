@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(, TrainingInBothFrontEnds, ::testing::Values(Frontend::
                          [](const auto& i) { return i.param == Frontend::eager ? "eager" : "graph"; });
 
 TEST_P(TrainingInBothFrontEnds, a_step_moves_the_auxiliary_classifier) {
-  Session session(testing::test_device());
+  Session session(testing::shared_test_device());
   WithAuxiliary model(2, 3);
   model.materialise(session);
   const auto optimizer = optim::make("sgd", optim::all_in_one(model.parameters()));
@@ -134,7 +134,7 @@ TEST(PackParameters, lies_in_the_order_of_the_backward_pass) {
 
 TEST_P(TrainingInBothFrontEnds, a_label_out_of_range_is_told_by_training_and_evaluation) {
   const auto device = opencl::Device::open({});  // of its own: what is told here concerns no other test
-  Session session(*device);
+  Session session(device);
   WithAuxiliary model(2, 3);
   model.materialise(session);
   const auto optimizer = optim::make("sgd", optim::all_in_one(model.parameters()));

@@ -256,7 +256,7 @@ int run(const std::vector<std::string>& arguments) {
   if (threads.empty() ? v["threads"].as<int>() > 0 : threads != units)
     throw UsageError(fmt::format("OMP_NUM_THREADS: oneDNN has '{}' threads and the device {} units; accepted: OMP_NUM_THREADS={}", threads, units, units));
   cli::say_device(device->profile());
-  Session session(*device);
+  Session session(device);
   const Roofline roofline = measure_roofline(session);
   fmt::print("{}; oneDNN {}.{}.{}\n", to_string(roofline), dnnl::version()->major, dnnl::version()->minor, dnnl::version()->patch);
   const std::vector<Group> groups = what == "gemm" ? matrix_products() : layers(cli::whole_number(v, "batch-size", 1, 1e6));

@@ -43,11 +43,11 @@ void step(Session& session, const std::string& model_name, std::int64_t classes,
   nn::load_weights(*model, session, folder / "weights.safetensors");
   model->train();
   Values activations;
-  session.interpreter().observe([&](const OpDef& op, std::span<const Value>, std::span<const Value> outputs) {
+  std::shared_ptr<void> watched = session.interpreter().observe([&](const OpDef& op, std::span<const Value>, std::span<const Value> outputs) {
     if (&op == &relu_def()) activations.push_back(outputs[0]);
   });
   const Value loss = nn::classification_loss(*model, (*model)(transpose(images, {0, 2, 3, 1})), labels);
-  session.interpreter().observe(nullptr);
+  watched.reset();
   save_numbered(folder / "activations.safetensors", activations);
   const auto parameters = model->parameters();
   const Values gradients = gradient({loss}, values_of(parameters.parameters()));
@@ -69,7 +69,7 @@ int main(int count, char** values) {
   }
   try {
     const auto device = opencl::Device::open({});
-    Session session(*device);
+    Session session(device);
     for (int i = 3; i < count; ++i) step(session, values[1], std::strtoll(values[2], nullptr, 10), values[i]);
     return 0;
   } catch (const std::exception& e) {

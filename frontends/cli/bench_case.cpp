@@ -86,7 +86,7 @@ BenchResult run_case(RunScope& run, const BenchCase& c, std::int64_t warmup, std
   memory.reset_peak();
   const std::int64_t before = memory.statistics().in_use;
   const ResidentPeak resident;
-  Session session(run.device(), run.options().seed);
+  Session session(run.shared_device(), run.options().seed);
   const auto model = models::make(c.model, {.classes = c.classes, .channels = c.input[0], .recompute = c.recompute}, session);
   train::ClassificationTask task(*model, c.classes);
   if (c.work == Work::train)

@@ -25,7 +25,7 @@ void add_device_options(po::options_description& options) {
   const opencl::DeviceOptions defaults;
   options.add_options()
       ("platform", po::value<std::string>()->default_value(defaults.platform, ""), "OpenCL platform: an index or a part of its name (also GEMEL_PLATFORM)")
-      ("device", po::value<std::string>()->default_value(defaults.device, ""), "device in it: an index, cpu or gpu (also GEMEL_DEVICE)")
+      ("device", po::value<std::string>()->default_value(defaults.device, ""), "device in it: an index, a part of a CPU (0.1), cpu or gpu (also GEMEL_DEVICE)")
       ("threads", po::value<int>()->default_value(0), "threads of a CPU device; 0: all")
       ("memory-limit", po::value<std::int64_t>()->default_value(0),
           "bytes that may be held on the device; 0: the least of what it has, what a container allows and, where shared, what is free")

@@ -6,6 +6,11 @@
 #include "engine/base/file.h"
 
 namespace gemel::cli {
+namespace {
+
+constexpr std::int64_t kStepsASample = 16;  // timing costs some per cent of a step of small kernels
+
+}  // namespace
 
 void KernelTimes::add(std::vector<opencl::Work> works) {
   for (opencl::Work& w : works) {
@@ -17,9 +22,19 @@ void KernelTimes::add(std::vector<opencl::Work> works) {
 
 void KernelTimes::collect() { add(device_.take_finished_work()); }
 
+void KernelTimes::begin_step() {
+  collect();
+  const bool timed = !trace_.empty() || steps_ % kStepsASample == 0;
+  ++steps_;
+  timed_ += timed;
+  device_.time_work(timed ? opencl::Device::Timing::on : opencl::Device::Timing::off);
+}
+
 double KernelTimes::take_busy_seconds() {
   collect();
-  return 1e-9 * static_cast<double>(std::exchange(busy_ns_, 0));
+  device_.time_work(opencl::Device::Timing::off);
+  const auto steps = static_cast<double>(std::exchange(steps_, 0)), timed = static_cast<double>(std::exchange(timed_, 0));
+  return 1e-9 * static_cast<double>(std::exchange(busy_ns_, 0)) * (timed > 0 ? steps / timed : 1);
 }
 
 void KernelTimes::write_trace() {

@@ -42,10 +42,10 @@ int RunScope::carry_out(const std::function<void()>& body) {
 
 void RunScope::open_device() {
   opencl::DeviceOptions device = options_.device;
-  device.profiling = true;
+  device.profiling = options_.profile.empty() ? opencl::Profiling::sampled : opencl::Profiling::all;
   device_ = opencl::Device::open(device);
   say_device(device_->profile());
-  session_ = std::make_unique<Session>(*device_, options_.seed);
+  session_ = std::make_unique<Session>(device_, options_.seed);
   times_.emplace(*device_, options_.profile);
 }
 
@@ -59,7 +59,7 @@ void RunScope::log_start(const std::string& model_name, const nn::Module& model,
 }
 
 void RunScope::check_interrupt() {
-  times_->collect();
+  times_->begin_step();
   if (!InterruptGuard::interrupted()) return;
   say("interrupted\n");
   throw Interrupted();

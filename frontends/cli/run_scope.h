@@ -35,7 +35,7 @@ class RunScope {
   void open_device();
   /// Writes the log's first line. @param more  of its members
   void log_start(const std::string& model_name, const nn::Module& model, const nlohmann::ordered_json& more = {});
-  /// Between two batches: takes the times of finished kernels. @throws Interrupted after Ctrl-C
+  /// Between two batches: takes the times of finished kernels, and decides whether the next is timed. @throws Interrupted after Ctrl-C
   void check_interrupt();
 
   const CommonOptions& options() const { return options_; }
@@ -44,8 +44,9 @@ class RunScope {
   train::RunLog& log() { return log_; }
   /// What summary.json says beside status, seconds and device.
   nlohmann::ordered_json& summary() { return summary_; }
-  /// The next three from `open_device` on.
+  /// The next four from `open_device` on.
   opencl::Device& device() { return *device_; }
+  const std::shared_ptr<opencl::Device>& shared_device() { return device_; }
   Session& session() { return *session_; }
   KernelTimes& times() { return *times_; }
 
@@ -55,7 +56,7 @@ class RunScope {
   std::vector<std::string> argv_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   train::RunLog log_;
-  std::unique_ptr<opencl::Device> device_;
+  std::shared_ptr<opencl::Device> device_;
   std::unique_ptr<Session> session_;
   std::optional<KernelTimes> times_;
   nlohmann::ordered_json summary_ = nlohmann::ordered_json::object();

@@ -144,8 +144,13 @@ void TrainRun::step_done(const train::StepReport& r) {
   if (progress_) progress_->show(r.batch + 1, r.loss, r.samples);
 }
 
+void TrainRun::epoch_trained() {
+  busy_seconds_ = scope_.times().take_busy_seconds();
+  progress_.reset();
+}
+
 void TrainRun::epoch_done(const train::EpochReport& r, nlohmann::ordered_json& line) {
-  const double busy = std::min(1.0, scope_.times().take_busy_seconds() / std::max(r.seconds, 1e-9));
+  const double busy = std::min(1.0, busy_seconds_ / std::max(r.seconds, 1e-9));
   const std::int64_t peak = scope_.device().memory().statistics().peak_in_use, planned = trainer_->step().arena().bytes;
   line.update({{"device_busy", busy}, {"peak_device_bytes", peak}});
   const std::string validation = r.validation_loss ? fmt::format(", validation loss {:.4f}{}", *r.validation_loss, text_of(r.validation_metrics)) : "";

@@ -33,7 +33,8 @@ class TrainRun : private train::Reporter {
   void say(const std::string& line) override;
   void epoch_begins(std::int64_t epoch, std::int64_t here, std::int64_t later) override;
   void step_done(const train::StepReport& report) override;
-  void epoch_trained() override { progress_.reset(); }
+  void step_begins() override { scope_.times().begin_step(); }
+  void epoch_trained() override;
   void batch_evaluated() override { scope_.times().collect(); }
   void epoch_done(const train::EpochReport& report, nlohmann::ordered_json& line) override;
   std::string why_not_finite() override;
@@ -50,6 +51,7 @@ class TrainRun : private train::Reporter {
   std::optional<train::Trainer> trainer_;
   std::optional<ProgressBar> progress_;
   std::optional<std::string> resumed_from_;
+  double busy_seconds_ = 0;  // of the epoch's training
 };
 
 }  // namespace gemel::cli

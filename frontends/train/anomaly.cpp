@@ -24,7 +24,7 @@ Values results_of(const OpDef& op, std::span<const Value> in, std::span<const Va
 }  // namespace
 
 AnomalyDetector::AnomalyDetector(Session& session) : session_(session) {
-  session.interpreter().observe([this](const OpDef& op, std::span<const Value> in, std::span<const Value> out) {
+  observation_ = session.interpreter().observe([this](const OpDef& op, std::span<const Value> in, std::span<const Value> out) {
     if (first_) return;
     const Values results = results_of(op, in, out);
     if (!has_nan(results)) return;
@@ -32,7 +32,5 @@ AnomalyDetector::AnomalyDetector(Session& session) : session_(session) {
     first_ = (scope.empty() ? "" : scope + ": ") + op.name + (results.empty() ? "" : " " + to_string(results[0].spec()));
   });
 }
-
-AnomalyDetector::~AnomalyDetector() { session_.interpreter().observe({}); }
 
 }  // namespace gemel::train

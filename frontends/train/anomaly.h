@@ -1,5 +1,6 @@
 // --detect-anomaly: looks at every result and remembers the first operator that made a NaN out of none.
 #pragma once
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -11,7 +12,6 @@ class AnomalyDetector {
  public:
   /// Watches a session from now on; it waits for every result, so runs are slow.
   explicit AnomalyDetector(Session& session);
-  ~AnomalyDetector();
   AnomalyDetector(const AnomalyDetector&) = delete;
   AnomalyDetector& operator=(const AnomalyDetector&) = delete;
   /// "layer1.0.conv1: conv2d float32 [64, 8, 8, 64]"
@@ -20,6 +20,7 @@ class AnomalyDetector {
  private:
   Session& session_;
   std::optional<std::string> first_;
+  std::shared_ptr<void> observation_;
 };
 
 }  // namespace gemel::train

@@ -91,6 +91,7 @@ void Trainer::train_batches() {
 
 void Trainer::train_batch(const datasets::Batch& batch) {
   const double rate = rate_now();
+  run_.reporter->step_begins();
   ++state_.step;
   ahead_.push_back({step_.train(batch, rate, state_.step), state_.step, batch.index, rate});
   state_.batch = batch.index + 1;

@@ -51,6 +51,8 @@ class Reporter {
   virtual void say(const std::string& /*line*/) {}
   /// @param here  batches that this call trains of the epoch  @param later  batches of the run after them
   virtual void epoch_begins(std::int64_t /*epoch*/, std::int64_t /*here*/, std::int64_t /*later*/) {}
+  /// Before a step is enqueued.
+  virtual void step_begins() {}
   virtual void step_done(const StepReport&) {}
   /// After the epoch's last batch, before validation.
   virtual void epoch_trained() {}

@@ -20,7 +20,7 @@ void print(const gemel::Value& value) {
 
 int main() {
   const auto device = gemel::opencl::Device::open({});
-  gemel::Session session(*device);
+  gemel::Session session(device);
   const std::vector<double> numbers{1, 2, 3, 4};
   const gemel::Value x = session.tensor({.shape = {2, 2}}, std::span(numbers));
   print(matmul(x, x));

@@ -1,17 +1,16 @@
-// The eager interpreter: enqueues each operator on the device as it is applied.
+// The interpreter of a device: enqueues each operator as it is computed, for the eager front end and for graphs alike.
 #pragma once
-#include "engine/trace.h"
+#include <memory>
 
-namespace gemel::opencl {
-class Device;
-}
+#include "engine/prepared_launch.h"
+#include "engine/trace.h"
 
 namespace gemel {
 
-class EagerInterpreter : public Interpreter {
+class DeviceInterpreter : public Interpreter {
  public:
-  explicit EagerInterpreter(opencl::Device& device) : device_(device) {}
-  std::unique_ptr<const Prepared> prepare(const OpDef& op, const Attributes& attributes, Specs inputs, Specs outputs) const override;
+  explicit DeviceInterpreter(std::shared_ptr<opencl::Device> device) : device_(std::move(device)), launches_(*device_) {}
+  std::unique_ptr<Prepared> prepare(const OpDef& op, const Attributes& attributes, Specs inputs, Specs outputs) const override;
   std::unique_ptr<Memory> allocate(const Spec& spec, std::string_view what) override;
   std::optional<ArenaLimits> arena_limits() const override;
   std::unique_ptr<Memory> allocate_bytes(std::int64_t bytes, std::string_view what) override;
@@ -27,12 +26,11 @@ class EagerInterpreter : public Interpreter {
 
  protected:
   void compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> inputs,
-                   std::span<const Value> outputs, const Prepared* prepared) override;
+                   std::span<const Value> outputs, Prepared* prepared) override;
 
  private:
-  struct Decided;
-  void launch_decided(const Decided& decided, std::span<const Value> inputs, std::span<const Value> outputs);
-  opencl::Device& device_;
+  std::shared_ptr<opencl::Device> device_;
+  LaunchCache launches_;
 };
 
 }  // namespace gemel

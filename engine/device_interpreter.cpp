@@ -1,0 +1,94 @@
+#include "engine/device_interpreter.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+
+#include "engine/base/error.h"
+#include "engine/base/span.h"
+#include "engine/device_storage.h"
+#include "opencl/device.h"
+
+namespace gemel {
+
+opencl::Region region_of(const Value& value) {
+  const opencl::Region& whole = static_cast<const DeviceMemory&>(*value.storage()->memory).region();
+  return {whole.block, whole.offset + value.offset() * static_cast<std::int64_t>(size_of(value.dtype())), value.spec().bytes()};
+}
+
+namespace {
+/// Kernels leave an index that was out of range in the error word, which comes with every value that the host reads.
+/// @throws DataError if there is one; clears the word, so that it is told once
+void check_error_word(opencl::Device& device, std::span<const std::byte> bytes) {
+  std::array<std::int32_t, 4> word{};
+  std::memcpy(word.data(), bytes.data(), sizeof word);
+  if (word[0] == 0) return;
+  const std::byte zero{};
+  device.fill(device.error_word(), std::span(&zero, 1));
+  throw DataError(fmt::format("an index or label {} is out of range; accepted: 0..{}", word[1], word[2] - 1));
+}
+}  // namespace
+
+void DeviceInterpreter::compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> in,
+                                    std::span<const Value> out, Prepared* prepared) {
+  if (op.execute) return op.execute(*this, attributes, in, out);
+  if (!prepared) prepared = launches_.find(op, attributes, in, out);
+  if (prepared) static_cast<PreparedLaunch&>(*prepared).run(in, out);
+  else PreparedLaunch(*device_, op, attributes, specs_of(in), specs_of(out)).run(in, out);
+}
+
+std::unique_ptr<Prepared> DeviceInterpreter::prepare(const OpDef& op, const Attributes& attributes, Specs in, Specs out) const {
+  if (op.execute) return nullptr;
+  return std::make_unique<PreparedLaunch>(*device_, op, attributes, std::move(in), std::move(out));
+}
+
+std::unique_ptr<Memory> DeviceInterpreter::allocate(const Spec& spec, std::string_view what) {
+  return std::make_unique<DeviceMemory>(device_->memory().allocate(spec.bytes(), std::string(what) + " " + to_string(spec)));
+}
+
+std::optional<ArenaLimits> DeviceInterpreter::arena_limits() const {
+  if (device_->memory().exact()) return std::nullopt;  // for a memory checker each slot has a buffer of its own
+  return ArenaLimits{device_->profile().base_alignment_bytes, device_->profile().max_allocation_bytes};
+}
+
+std::unique_ptr<Memory> DeviceInterpreter::allocate_bytes(std::int64_t bytes, std::string_view what) {
+  return std::make_unique<DeviceMemory>(device_->memory().allocate(bytes, what));
+}
+
+std::int64_t DeviceInterpreter::largest_allocation() const { return device_->profile().max_allocation_bytes; }
+void DeviceInterpreter::trim() { device_->memory().trim(); }
+
+std::unique_ptr<Memory> DeviceInterpreter::part_of(std::shared_ptr<const Memory> whole, std::int64_t offset, std::int64_t bytes) const {
+  const opencl::Region& region = static_cast<const DeviceMemory&>(*whole).region();
+  return std::make_unique<DeviceMemory>(std::move(whole), opencl::Region{region.block, region.offset + offset, bytes});
+}
+
+void DeviceInterpreter::write(const Value& to, std::span<const std::byte> from) {
+  if (!from.empty()) device_->write(region_of(to), from);
+}
+void DeviceInterpreter::write(const Value& to, std::shared_ptr<const std::vector<std::byte>> from) {
+  if (!from->empty()) device_->write(region_of(to), std::move(from));
+}
+void DeviceInterpreter::write(const Value& to, const std::function<void(std::span<std::byte>)>& make) {
+  if (to.spec().elements() > 0) device_->write(region_of(to), make);
+}
+void DeviceInterpreter::read(const Value& from, std::span<std::byte> to) {
+  if (to.empty()) return;
+  const auto word = device_->read_later(device_->error_word());
+  device_->read(region_of(from), to);
+  check_error_word(*device_, word->get());
+}
+PendingBytes DeviceInterpreter::read_later(const Value& from) {
+  std::shared_ptr<opencl::PendingRead> pending = device_->read_later(region_of(from)), word = device_->read_later(device_->error_word());
+  return [&device = *device_, pending, word] {
+    const auto bytes = pending->get();
+    check_error_word(device, word->get());
+    return std::vector<std::byte>(bytes.begin(), bytes.end());
+  };
+}
+void DeviceInterpreter::copy(const Value& from, const Value& to) {
+  if (from.elements()) device_->copy(region_of(from), region_of(to));
+}
+
+}  // namespace gemel

@@ -1,0 +1,124 @@
+#include "engine/prepared_launch.h"
+
+#include <algorithm>
+#include <functional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "engine/device_storage.h"
+#include "engine/dispatch.h"
+#include "engine/kernel.h"
+#include "engine/ops/catalog.h"
+
+namespace gemel {
+namespace {
+
+constexpr std::size_t kLaunchesKept = 4096;  // beyond, all are forgotten: shapes change without end
+
+/// One operand's memory; its bytes are known beforehand.
+opencl::Region region_at(const Value& value, std::int64_t bytes) {
+  const opencl::Region& whole = static_cast<const DeviceMemory&>(*value.storage()->memory).region();
+  return {whole.block, whole.offset + value.offset() * static_cast<std::int64_t>(size_of(value.dtype())), bytes};
+}
+
+class Hash {
+ public:
+  void add(std::size_t value) { sum_ = (sum_ ^ value) * 0x9E3779B97F4A7C15u; sum_ ^= sum_ >> 29; }
+  void add(std::span<const std::int64_t> values) {
+    add(values.size());
+    for (const std::int64_t v : values) add(static_cast<std::size_t>(v));
+  }
+  void add(const Spec& spec) {
+    add(static_cast<std::size_t>(spec.dtype));
+    add(spec.shape.span());
+  }
+  void add(const Attributes::Item& item) {
+    std::visit([this](const auto& value) {
+      using T = std::decay_t<decltype(value)>;
+      if constexpr (std::is_same_v<T, Shape>) add(value.span());
+      else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) add(std::span(value));
+      else add(std::hash<T>()(value));
+    }, item);
+  }
+  std::size_t sum() const { return sum_; }
+
+ private:
+  std::size_t sum_ = 0;
+};
+
+std::size_t hash_of(const OpDef& op, const Attributes& attributes, std::span<const Value> in) {
+  Hash hash;
+  hash.add(std::hash<const OpDef*>()(&op));
+  for (const auto& [name, item] : attributes.entries()) hash.add(item);
+  for (const Value& v : in) hash.add(v.spec());
+  return hash.sum();
+}
+
+bool in_catalog(const OpDef& op) { return find_op(op.name) == &op; }
+
+}  // namespace
+
+PreparedLaunch::PreparedLaunch(opencl::Device& device, const OpDef& op, Attributes attributes, Specs in, Specs out)
+    : device_(device), op_(op), attributes_(std::move(attributes)), inputs_(std::move(in)), outputs_(std::move(out)),
+      variant_(choose(problem(), device.profile())) {
+  const opencl::DeviceProfile& profile = device.profile();
+  if (profile.profiling && op.cost) cost_ = op.cost(problem());
+  if (variant_.workspace_bytes) workspace_bytes_ = variant_.workspace_bytes(problem(), profile);
+  workspace_name_ = op.name + " workspace";
+  for (const Specs* specs : {&inputs_, &outputs_})
+    for (const Spec& spec : *specs) operands_.push_back({nullptr, 0, spec.bytes()});
+  operands_.emplace_back();
+}
+
+bool PreparedLaunch::computes(const OpDef& op, const Attributes& attributes, std::span<const Value> in) const {
+  return &op == &op_ && attributes == attributes_ &&
+         std::ranges::equal(in, inputs_, {}, [](const Value& v) -> const Spec& { return v.spec(); });
+}
+
+void PreparedLaunch::run(std::span<const Value> in, std::span<const Value> out) {
+  auto operand = operands_.begin();
+  for (const auto values : {in, out})
+    for (const Value& v : values) {
+      *operand = region_at(v, operand->bytes);
+      ++operand;
+    }
+  opencl::Scratch workspace;
+  if (workspace_bytes_ > 0) workspace = device_.memory().scratch(workspace_bytes_, workspace_name_);
+  operands_.back() = workspace.region;
+  if (cost_) device_.charge(op_.name, cost_->flops, cost_->bytes, [this] { enqueue(); });
+  else enqueue();
+}
+
+void PreparedLaunch::launch_on(opencl::Device& device, std::span<const opencl::Region> operands) const {
+  const Problem problem = this->problem();
+  Launch call(device, problem, operands.first(inputs_.size()), operands.subspan(inputs_.size(), outputs_.size()), operands.back());
+  variant_.launch(call);
+}
+
+/// The one that fits the operands; null where the launch cannot be recorded.
+const opencl::Recording* PreparedLaunch::recording() {
+  for (const auto& made : recordings_)
+    if (made->fits(operands_)) return made.get();
+  if (!recordable_) return nullptr;
+  auto made = opencl::Recording::make(device_, operands_, [this](opencl::Device& stand_in, std::span<const opencl::Region> operands) { launch_on(stand_in, operands); });
+  recordable_ = made != nullptr;
+  return made ? recordings_.emplace_back(std::move(made)).get() : nullptr;
+}
+
+void PreparedLaunch::enqueue() {
+  if (const opencl::Recording* recorded = recording()) device_.replay(*recorded, operands_);
+  else launch_on(device_, operands_);
+}
+
+PreparedLaunch* LaunchCache::find(const OpDef& op, const Attributes& attributes, std::span<const Value> in, std::span<const Value> out) {
+  const std::size_t hash = hash_of(op, attributes, in);
+  const auto [first, last] = launches_.equal_range(hash);
+  const auto it = std::find_if(first, last, [&](const auto& entry) { return entry.second.computes(op, attributes, in); });
+  if (it != last) return &it->second;
+  if (!in_catalog(op)) return nullptr;
+  if (launches_.size() >= kLaunchesKept) launches_.clear();
+  return &launches_.emplace(std::piecewise_construct, std::tuple(hash), std::forward_as_tuple(device_, op, attributes, specs_of(in), specs_of(out)))->second;
+}
+
+}  // namespace gemel

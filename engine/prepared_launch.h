@@ -1,0 +1,56 @@
+// PreparedLaunch: one operator on operands of known specs: its variant, and what that enqueues, recorded at its first run.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/trace.h"
+#include "opencl/recording.h"
+
+namespace gemel {
+
+class PreparedLaunch : public Prepared {
+ public:
+  /// Chooses the variant. The operator must outlive this.
+  PreparedLaunch(opencl::Device& device, const OpDef& op, Attributes attributes, Specs inputs, Specs outputs);
+  /// Enqueues it. @param in, out  with memory, of the specs given
+  void run(std::span<const Value> in, std::span<const Value> out);
+  /// Whether it is of this operator with these attributes, on inputs of these specs.
+  bool computes(const OpDef& op, const Attributes& attributes, std::span<const Value> in) const;
+
+ private:
+  Problem problem() const { return {op_, attributes_, inputs_, outputs_}; }
+  void launch_on(opencl::Device& device, std::span<const opencl::Region> operands) const;
+  void enqueue();
+  const opencl::Recording* recording();
+  opencl::Device& device_;
+  const OpDef& op_;
+  Attributes attributes_;
+  Specs inputs_, outputs_;
+  const Variant& variant_;
+  std::optional<Cost> cost_;  // with profiling
+  std::int64_t workspace_bytes_ = 0;
+  std::string workspace_name_;
+  std::vector<opencl::Region> operands_;  // inputs, outputs, workspace; of the run under way
+  std::vector<std::unique_ptr<const opencl::Recording>> recordings_;  // one for each way in which operands coincided
+  bool recordable_ = true;
+};
+
+/// Launches of the catalog's operators, for who applies them one by one.
+class LaunchCache {
+ public:
+  explicit LaunchCache(opencl::Device& device) : device_(device) {}
+  /// @return null where the operator is none of the catalog's: another may come to lie at its address
+  PreparedLaunch* find(const OpDef& op, const Attributes& attributes, std::span<const Value> in, std::span<const Value> out);
+
+ private:
+  opencl::Device& device_;
+  std::unordered_multimap<std::size_t, PreparedLaunch> launches_;  // by hash of operator, attributes and inputs
+};
+
+}  // namespace gemel
