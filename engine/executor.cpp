@@ -11,7 +11,7 @@ namespace gemel {
 /// One instruction's operands and its kernel, ready for the interpreter.
 struct Executor::Bound {
   Values in, out;
-  std::unique_ptr<Prepared> prepared;
+  std::shared_ptr<Prepared> prepared;
 };
 
 Executor::Executor(Session& session, std::shared_ptr<const Program> program, std::unique_ptr<Arena> own)
