@@ -33,14 +33,14 @@ void check_error_word(opencl::Device& device, std::span<const std::byte> bytes) 
 void DeviceInterpreter::compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> in,
                                     std::span<const Value> out, Prepared* prepared) {
   if (op.execute) return op.execute(*this, attributes, in, out);
-  if (!prepared) prepared = launches_.find(op, attributes, in, out);
-  if (prepared) static_cast<PreparedLaunch&>(*prepared).run(in, out);
-  else PreparedLaunch(*device_, op, attributes, specs_of(in), specs_of(out)).run(in, out);
+  if (prepared) return static_cast<PreparedLaunch&>(*prepared).run(in, out);
+  if (PreparedLaunch* kept = launches_.find(op, attributes, in)) return kept->run(in, out);
+  launches_.make(op, attributes, specs_of(in), specs_of(out))->run(in, out);
 }
 
-std::unique_ptr<Prepared> DeviceInterpreter::prepare(const OpDef& op, const Attributes& attributes, Specs in, Specs out) const {
+std::shared_ptr<Prepared> DeviceInterpreter::prepare(const OpDef& op, const Attributes& attributes, const Specs& in, const Specs& out) {
   if (op.execute) return nullptr;
-  return std::make_unique<PreparedLaunch>(*device_, op, attributes, std::move(in), std::move(out));
+  return launches_.make(op, attributes, in, out);
 }
 
 std::unique_ptr<Memory> DeviceInterpreter::allocate(const Spec& spec, std::string_view what) {

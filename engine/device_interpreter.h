@@ -10,7 +10,7 @@ namespace gemel {
 class DeviceInterpreter : public Interpreter {
  public:
   explicit DeviceInterpreter(std::shared_ptr<opencl::Device> device) : device_(std::move(device)), launches_(*device_) {}
-  std::unique_ptr<Prepared> prepare(const OpDef& op, const Attributes& attributes, Specs inputs, Specs outputs) const override;
+  std::shared_ptr<Prepared> prepare(const OpDef& op, const Attributes& attributes, const Specs& inputs, const Specs& outputs) override;
   std::unique_ptr<Memory> allocate(const Spec& spec, std::string_view what) override;
   std::optional<ArenaLimits> arena_limits() const override;
   std::unique_ptr<Memory> allocate_bytes(std::int64_t bytes, std::string_view what) override;

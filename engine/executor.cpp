@@ -12,7 +12,7 @@ namespace gemel {
 /// One instruction's operands and its kernel, ready for the interpreter.
 struct Executor::Bound {
   Values in, out;
-  std::unique_ptr<Prepared> prepared;
+  std::shared_ptr<Prepared> prepared;
   std::vector<std::shared_ptr<Storage>> filled;  // memory from outside that it writes as an output
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -47,11 +46,15 @@ class Hash {
   std::size_t sum_ = 0;
 };
 
-std::size_t hash_of(const OpDef& op, const Attributes& attributes, std::span<const Value> in) {
+const Spec& spec_of(const Spec& spec) { return spec; }
+const Spec& spec_of(const Value& value) { return value.spec(); }
+
+template <class Operands>
+std::size_t hash_of(const OpDef& op, const Attributes& attributes, const Operands& in) {
   Hash hash;
   hash.add(std::hash<const OpDef*>()(&op));
   for (const auto& [name, item] : attributes.entries()) hash.add(item);
-  for (const Value& v : in) hash.add(v.spec());
+  for (const auto& operand : in) hash.add(spec_of(operand));
   return hash.sum();
 }
 
@@ -71,9 +74,9 @@ PreparedLaunch::PreparedLaunch(opencl::Device& device, const OpDef& op, Attribut
   operands_.emplace_back();
 }
 
-bool PreparedLaunch::computes(const OpDef& op, const Attributes& attributes, std::span<const Value> in) const {
-  return &op == &op_ && attributes == attributes_ &&
-         std::ranges::equal(in, inputs_, {}, [](const Value& v) -> const Spec& { return v.spec(); });
+template <class Operands>
+bool PreparedLaunch::computes(const OpDef& op, const Attributes& attributes, const Operands& in) const {
+  return &op == &op_ && attributes == attributes_ && std::ranges::equal(in, inputs_, {}, [](const auto& operand) -> const Spec& { return spec_of(operand); });
 }
 
 void PreparedLaunch::run(std::span<const Value> in, std::span<const Value> out) {
@@ -101,7 +104,8 @@ const opencl::Recording* PreparedLaunch::recording() {
   for (const auto& made : recordings_)
     if (made->fits(operands_)) return made.get();
   if (!recordable_) return nullptr;
-  auto made = opencl::Recording::make(device_, operands_, [this](opencl::Device& stand_in, std::span<const opencl::Region> operands) { launch_on(stand_in, operands); });
+  const auto record = [this](opencl::Device& stand_in, std::span<const opencl::Region> operands) { launch_on(stand_in, operands); };
+  auto made = opencl::Recording::make(device_, operands_, record);
   recordable_ = made != nullptr;
   return made ? recordings_.emplace_back(std::move(made)).get() : nullptr;
 }
@@ -111,14 +115,21 @@ void PreparedLaunch::enqueue() {
   else launch_on(device_, operands_);
 }
 
-PreparedLaunch* LaunchCache::find(const OpDef& op, const Attributes& attributes, std::span<const Value> in, std::span<const Value> out) {
+PreparedLaunch* LaunchCache::find(const OpDef& op, const Attributes& attributes, std::span<const Value> in) const {
+  const auto [first, last] = launches_.equal_range(hash_of(op, attributes, in));
+  const auto it = std::find_if(first, last, [&](const auto& kept) { return kept.second->computes(op, attributes, in); });
+  return it == last ? nullptr : it->second.get();
+}
+
+std::shared_ptr<PreparedLaunch> LaunchCache::make(const OpDef& op, const Attributes& attributes, const Specs& in, const Specs& out) {
   const std::size_t hash = hash_of(op, attributes, in);
   const auto [first, last] = launches_.equal_range(hash);
-  const auto it = std::find_if(first, last, [&](const auto& entry) { return entry.second.computes(op, attributes, in); });
-  if (it != last) return &it->second;
-  if (!in_catalog(op)) return nullptr;
+  const auto it = std::find_if(first, last, [&](const auto& kept) { return kept.second->computes(op, attributes, in); });
+  if (it != last) return it->second;
+  auto made = std::make_shared<PreparedLaunch>(device_, op, attributes, in, out);
+  if (!in_catalog(op)) return made;
   if (launches_.size() >= kLaunchesKept) launches_.clear();
-  return &launches_.emplace(std::piecewise_construct, std::tuple(hash), std::forward_as_tuple(device_, op, attributes, specs_of(in), specs_of(out)))->second;
+  return launches_.emplace(hash, std::move(made))->second;
 }
 
 }  // namespace gemel

@@ -21,7 +21,8 @@ class PreparedLaunch : public Prepared {
   /// Enqueues it. @param in, out  with memory, of the specs given
   void run(std::span<const Value> in, std::span<const Value> out);
   /// Whether it is of this operator with these attributes, on inputs of these specs.
-  bool computes(const OpDef& op, const Attributes& attributes, std::span<const Value> in) const;
+  template <class Operands>
+  bool computes(const OpDef& op, const Attributes& attributes, const Operands& in) const;
 
  private:
   Problem problem() const { return {op_, attributes_, inputs_, outputs_}; }
@@ -41,16 +42,18 @@ class PreparedLaunch : public Prepared {
   bool recordable_ = true;
 };
 
-/// Launches of the catalog's operators, for who applies them one by one.
+/// Launches by operator, attributes and specs: an operator that is applied again and again, or stands at many places of a graph, has one.
 class LaunchCache {
  public:
   explicit LaunchCache(opencl::Device& device) : device_(device) {}
-  /// @return null where the operator is none of the catalog's: another may come to lie at its address
-  PreparedLaunch* find(const OpDef& op, const Attributes& attributes, std::span<const Value> in, std::span<const Value> out);
+  /// @return null where there is none
+  PreparedLaunch* find(const OpDef& op, const Attributes& attributes, std::span<const Value> in) const;
+  /// The one that is there, or a new one, which is kept where the operator is one of the catalog's: another may come to lie at any other's address.
+  std::shared_ptr<PreparedLaunch> make(const OpDef& op, const Attributes& attributes, const Specs& in, const Specs& out);
 
  private:
   opencl::Device& device_;
-  std::unordered_multimap<std::size_t, PreparedLaunch> launches_;  // by hash of operator, attributes and inputs
+  std::unordered_multimap<std::size_t, std::shared_ptr<PreparedLaunch>> launches_;  // by hash of operator, attributes and inputs
 };
 
 }  // namespace gemel

@@ -74,8 +74,8 @@ class Interpreter : public Trace {
     compute_now(op, attributes, inputs, outputs, prepared);
     for (const Observer& observer : observers_) observer(op, inputs, outputs);
   }
-  /// For problems that are computed again and again. Null: there is nothing to prepare.
-  virtual std::unique_ptr<Prepared> prepare(const OpDef&, const Attributes&, Specs /*inputs*/, Specs /*outputs*/) const { return nullptr; }
+  /// For problems that are computed again and again; the same problem's may be shared. Null: there is nothing to prepare.
+  virtual std::shared_ptr<Prepared> prepare(const OpDef&, const Attributes&, const Specs& /*inputs*/, const Specs& /*outputs*/) { return nullptr; }
   /// Sees every operator after it was computed (on a device: enqueued), from either front end.
   using Observer = std::function<void(const OpDef&, std::span<const Value> inputs, std::span<const Value> outputs)>;
   /// @return while it is held, the observer is told. It must not outlive the interpreter

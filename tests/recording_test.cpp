@@ -130,6 +130,16 @@ TEST(EagerLaunches, results_are_the_same_however_often_an_operator_is_applied) {
   }
 }
 
+TEST(EagerLaunches, the_same_problem_is_prepared_once_wherever_it_stands) {
+  Interpreter& interpreter = test_session().interpreter();
+  const Specs pair{f32({2, 3}), f32({2, 3})}, other{f32({3, 2}), f32({3, 2})};
+  const auto prepared = interpreter.prepare(add_def(), {}, pair, {pair[0]});
+  EXPECT_NE(prepared, nullptr);
+  EXPECT_EQ(interpreter.prepare(add_def(), {}, pair, {pair[0]}), prepared);
+  EXPECT_NE(interpreter.prepare(add_def(), {}, other, {other[0]}), prepared);
+  EXPECT_NE(interpreter.prepare(multiply_def(), {}, pair, {pair[0]}), prepared);
+}
+
 TEST(EagerLaunches, attributes_and_shapes_tell_launches_apart) {
   Session& session = test_session();
   const Value x = session.tensor(f32({2, 3}), std::vector<double>{1, 2, 3, 4, 5, 6});
