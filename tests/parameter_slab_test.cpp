@@ -98,9 +98,9 @@ TEST(ParameterSlab, weight_gradients_are_written_into_their_ranges) {
   Training t(session);
   std::size_t copies = 0;
   const auto count = [&copies](const OpDef& op, std::span<const Value>, std::span<const Value>) { copies += &op == &copy_def(); };
-  session.interpreter().observe(count);
+  auto observation = session.interpreter().observe(count);
   t.step(t.inputs());
-  session.interpreter().observe(nullptr);
+  observation.reset();
   EXPECT_EQ(copies, 0u);
   const Values places = t.optimizer->gradient_places();
   const Value loss = sum(square(t.net(input_of(session))));
@@ -118,9 +118,9 @@ TEST(ParameterSlab, one_launch_updates_all) {
   Session& session = test_session();
   Training t(session);
   std::size_t updates = 0;
-  session.interpreter().observe([&](const OpDef& op, std::span<const Value>, std::span<const Value>) { updates += &op == &momentum_update_def(); });
+  const auto observation = session.interpreter().observe(
+      [&](const OpDef& op, std::span<const Value>, std::span<const Value>) { updates += &op == &momentum_update_def(); });
   t.step(t.inputs());
-  session.interpreter().observe(nullptr);
   EXPECT_EQ(updates, 1u);
 }
 
@@ -176,7 +176,7 @@ TEST(ParameterSlab, freezing_works_in_a_graph) {
 
 TEST(ParameterSlab, a_graphs_training_step_equals_the_eager_one_with_every_pass) {
   const auto trained = [](bool captured) {
-    Session session(test_session().device(), 3);
+    Session session(shared_test_device(), 3);
     Training t(session);
     graph::Compiled compiled = graph::compile(session, [&](const Values& in) { return t.step(in); });
     for (int step = 0; step < 3; ++step) captured ? compiled(t.inputs()) : t.step(t.inputs());

@@ -60,7 +60,7 @@ TEST(DevicePhilox, parts_of_a_batch_draw_what_the_whole_draws) {
 }
 
 TEST(DevicePhilox, samples_from_anywhere_draw_what_they_draw_in_the_whole_batch) {
-  Session session(test_session().device(), 5);
+  Session session(shared_test_device(), 5);
   const auto drawn = [&session](const Shape& shape, int sample_axis) {  // of the state's next stream, the first of its step
     return read(random_uniform(session, shape, 0, 1, sample_axis));
   };
@@ -74,7 +74,7 @@ TEST(DevicePhilox, samples_from_anywhere_draw_what_they_draw_in_the_whole_batch)
 }
 
 TEST(DevicePhilox, the_samples_axis_may_be_any_or_none) {
-  Session session(test_session().device(), 5);
+  Session session(shared_test_device(), 5);
   session.begin_random_step(1, 3);
   const std::vector<double> first = read(random_uniform(session, {3, 5, 8}, 0, 1, 0));
   session.begin_random_step(1, 3);

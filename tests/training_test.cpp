@@ -82,7 +82,7 @@ TEST_P(TrainingInBothFrontEnds, micro_batches_add_up_to_the_batch) {
   const std::vector<float> pixels{1, 2, 3, 5, -1, 0.5f, 2, -2, 0.25f, 1};
   const std::vector<std::int64_t> labels{0, 2, 1, 1, 2};
   const auto trained = [&](std::int64_t accumulate) {
-    Session session(testing::test_device());
+    Session session(testing::shared_test_device());
     WithAuxiliary model(2, 3);
     model.materialise(session);
     const auto optimizer = optim::make("momentum", optim::all_in_one(model.parameters()));
@@ -104,7 +104,7 @@ TEST_P(TrainingInBothFrontEnds, micro_batches_add_up_to_the_batch) {
 }
 
 TEST_P(TrainingInBothFrontEnds, hooks_stand_between_gradients_and_update) {
-  Session session(testing::test_device());
+  Session session(testing::shared_test_device());
   WithAuxiliary model(2, 3);
   model.materialise(session);
   const auto optimizer = optim::make("sgd", optim::all_in_one(model.parameters()));
@@ -120,7 +120,7 @@ TEST_P(TrainingInBothFrontEnds, hooks_stand_between_gradients_and_update) {
 }
 
 TEST(PackParameters, lies_in_the_order_of_the_backward_pass) {
-  Session session(testing::test_device());
+  Session session(testing::shared_test_device());
   WithAuxiliary model(2, 3);
   model.materialise(session);
   ClassificationTask task(model, 3);
