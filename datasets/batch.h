@@ -4,8 +4,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "engine/base/spec.h"
@@ -20,6 +23,15 @@ struct HostTensor {
   Spec spec;         // axis 0 counts the batch's samples
   BatchBytes bytes;  // in the element type's own
 };
+
+/// A tensor of int64, int32 or float elements, copied. @param shape  as many elements as given
+template <class T>
+HostTensor host_tensor(std::string name, const Shape& shape, std::span<const T> elements) {
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, std::int32_t> || std::is_same_v<T, std::int64_t>);
+  constexpr DType dtype = std::is_same_v<T, float> ? DType::float32 : std::is_same_v<T, std::int32_t> ? DType::int32 : DType::int64;
+  const auto bytes = std::as_bytes(elements);
+  return {std::move(name), {shape, dtype}, std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end())};
+}
 
 /// Samples of one step. Random draws are keyed by the sample's position in the epoch's order over all ranks: sample j
 /// of the batch stands at first_position + j * position_step.

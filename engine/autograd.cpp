@@ -286,6 +286,12 @@ Values gradient(const Values& outputs, const Values& inputs, Values seeds, const
       throw UsageError("gradient: a tensor belongs to another session; accepted: outputs and inputs of one session");
   const GradientMode mode(session, tape == Tape::extend ? GradientMode::Mode::on : GradientMode::Mode::off);
   Visits visits = reach(outputs);
+  for (const Value& v : inputs)
+    if (session.capturing() && v.node() && !v.node()->op)
+      session.trace().assume([leaf = std::weak_ptr(v.node()), frozen = v.node()->frozen] {
+        const auto node = leaf.lock();
+        return node && node->frozen == frozen;
+      });
   if (!options.into.empty() && options.into.size() != inputs.size())
     throw UsageError("gradient: memory for " + std::to_string(options.into.size()) + " results for " + std::to_string(inputs.size()) + " inputs");
   Targets targets(inputs, seeds, options);

@@ -1,6 +1,7 @@
 // Programs: captured, applied again, checked, listed.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "engine/base/error.h"
@@ -34,6 +35,10 @@ void verify_specs(const Program::Instruction& step, std::size_t i, const std::st
 }
 
 }  // namespace
+
+bool still_holds(const Program& program) {
+  return std::ranges::all_of(program.assumptions, [](const auto& assumption) { return assumption(); });
+}
 
 std::vector<int> written_by(const Program& program, const Program::Instruction& step) {
   std::vector<int> out;

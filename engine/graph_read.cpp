@@ -13,8 +13,10 @@
 #include "engine/graph_file.h"
 #include "engine/graph_json.h"
 #include "engine/ops/catalog.h"
+#include "engine/ops/ops.h"
 #include "engine/safetensors.h"
 #include "engine/session.h"
+#include "engine/slab.h"
 
 namespace gemel {
 namespace {
@@ -88,6 +90,10 @@ class Reader {
     for (const Json& slot : array(json, "slots")) {
       program.slots.push_back({integer(field(slot, "bytes"), "bytes", 0, INT64_MAX), nullptr, slot.contains("name") ? text(slot["name"], "name") : "", {}});
       tensors.push_back(slot.contains("tensor") ? text(slot["tensor"], "tensor") : "");
+      memory.push_back({slot.contains("zeros") && slot["zeros"] == true, -1, 0});
+      if (!slot.contains("slab")) continue;
+      memory.back().slab = integer(slot["slab"], "slab", 0, INT64_MAX);
+      memory.back().page = integer(field(slot, "page"), "page", 0, INT64_MAX / (2 * Slab::kPageElements));
     }
     types_.resize(program.slots.size());
     program.inputs = uses(array(json, "inputs"));
@@ -105,6 +111,12 @@ class Reader {
 
   Program program;
   std::vector<std::string> tensors;  // [slot]
+  /// Memory from outside that begins as zeros, or is a range of another slot's.
+  struct Outside {
+    bool zeros;
+    std::int64_t slab, page;
+  };
+  std::vector<Outside> memory;  // [slot]
 
  private:
   std::vector<Program::Use> uses(const Json& json) {
@@ -149,8 +161,8 @@ class Reader {
   std::shared_ptr<const Program> body(const Json& json) const {
     Reader reader(depth_ + 1);
     auto out = std::make_shared<Program>(reader.read(json));
-    for (const std::string& tensor : reader.tensors)
-      if (!tensor.empty()) refuse("a program in a program has tensors of its own");
+    for (std::size_t s = 0; s < reader.tensors.size(); ++s)
+      if (!reader.tensors[s].empty() || reader.memory[s].zeros) refuse("a program in a program has tensors of its own");
     verify(*out, "loading");
     return out;
   }
@@ -189,7 +201,7 @@ class Reader {
   void check_inputs() const {
     std::vector<bool> seen(program.slots.size(), false);
     for (const auto& u : program.inputs) {
-      if (seen[at(u.slot)] || !tensors[at(u.slot)].empty()) refuse(fmt::format("slot {} is an input twice, or a tensor too", u.slot));
+      if (seen[at(u.slot)] || !tensors[at(u.slot)].empty() || memory[at(u.slot)].zeros) refuse(fmt::format("slot {} is an input twice, or a tensor too", u.slot));
       seen[at(u.slot)] = true;
       if (u.offset != 0 || u.spec.bytes() != program.slots[at(u.slot)].bytes)
         refuse(fmt::format("input slot {} of {} bytes is {}", u.slot, program.slots[at(u.slot)].bytes, to_string(u.spec)));
@@ -220,6 +232,47 @@ void bind_tensors(Session& session, Program& program, const std::vector<std::str
   }
 }
 
+/// The spec by which a slot's memory is used first, as one axis.
+Spec flat_spec(const Program& program, std::size_t s) {
+  const std::int64_t elements = program.slots[s].bytes / std::int64_t{sizeof(float)};
+  const auto check = [&](const std::vector<Program::Use>& uses) {
+    for (const auto& u : uses)
+      if (at(u.slot) == s && u.spec.dtype != DType::float32) refuse(fmt::format("slot {} begins as zeros and is used as {}", s, to_string(u.spec)));
+  };
+  for (const auto& step : program.code) check(step.inputs), check(step.outputs);
+  return f32({elements});
+}
+
+void make_zeros(Session& session, Program& program, const std::vector<Reader::Outside>& memory) {
+  for (std::size_t s = 0; s < memory.size(); ++s) {
+    if (!memory[s].zeros || memory[s].slab >= 0) continue;
+    const Spec spec = flat_spec(program, s);
+    program.slots[s].external = full(session, spec, 0).storage();
+    program.slots[s].spec = spec;
+  }
+}
+
+/// Moves ranges into the slabs that they are of.
+void join_slabs(Session& session, Program& program, const std::vector<Reader::Outside>& memory) {
+  for (std::size_t s = 0; s < memory.size(); ++s) {
+    const auto [zeros, slab, page] = memory[s];
+    if (slab < 0) continue;
+    if (at(slab) >= memory.size() || memory[at(slab)].slab >= 0 || !program.slots[at(slab)].external) refuse(fmt::format("slot {} is a range of {}, which is no slab", s, slab));
+    const auto& whole = program.slots[at(slab)].external;
+    auto& slot = program.slots[s];
+    const std::int64_t first = page * Slab::kPageElements, elements = slot.bytes / std::int64_t{sizeof(float)};
+    if (elements > whole->elements || first > whole->elements - elements) refuse(fmt::format("slot {} lies outside of slot {}", s, slab));
+    const Spec flat = flat_spec(program, s);
+    const auto part = std::make_shared<Storage>(session, elements);
+    part->memory = session.interpreter().part_of(whole->memory, first * std::int64_t{sizeof(float)}, flat.bytes());
+    part->whole = whole;
+    part->first = first;
+    if (slot.external) session.interpreter().copy(Value(flat, slot.external), Value(flat, part));
+    else slot.spec = flat;
+    slot.external = part;
+  }
+}
+
 }  // namespace
 
 Program load_graph(Session& session, const std::filesystem::path& path) {
@@ -232,6 +285,8 @@ Program load_graph(Session& session, const std::filesystem::path& path) {
     Reader reader(0);
     Program program = reader.read(json);
     bind_tensors(session, program, reader.tensors, std::filesystem::path(path).replace_extension(".safetensors"));
+    make_zeros(session, program, reader.memory);
+    join_slabs(session, program, reader.memory);
     verify(program, "loading");
     return program;
   } catch (const DeviceError&) {

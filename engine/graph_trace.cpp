@@ -108,6 +108,11 @@ std::vector<int> GraphTrace::run_after(std::vector<int> instructions) {
   return instructions;
 }
 
+void GraphTrace::assume(std::function<bool()> still_holds) {
+  if (outside_ == Outside::passed) return enclosing_.assume(std::move(still_holds));
+  program_.assumptions.push_back(std::move(still_holds));
+}
+
 bool GraphTrace::has_history(const Value& v) const {  // a leaf made inside the body is a fresh start
   return v.wants_gradient() && (v.node()->op || v.node()->order <= first_node_ || arguments_.count(v.node().get()));
 }

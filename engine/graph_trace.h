@@ -33,6 +33,7 @@ class GraphTrace : public Trace {
   bool knows(const Value& value) const { return slot_of_.count(value.storage()) != 0; }
   std::size_t instructions() const override { return program_.code.size(); }
   std::vector<int> run_after(std::vector<int> instructions) override;
+  void assume(std::function<bool()> still_holds) override;
 
   const Program& program() const { return program_; }
   const std::string& name() const { return *name_; }

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -11,6 +12,7 @@
 #include "engine/ops/catalog.h"
 #include "engine/safetensors.h"
 #include "engine/session.h"
+#include "engine/slab.h"
 
 namespace gemel {
 namespace {
@@ -61,12 +63,38 @@ Json json_of(const Program::Instruction& step, std::size_t i) {
   return out;
 }
 
+/// The slot of the slab that slot s is a range of; -1 where the program does not know it.
+int slab_of(const Program& program, std::size_t s) {
+  const auto& external = program.slots[s].external;
+  if (!external || !external->whole) return -1;
+  for (std::size_t w = 0; w < program.slots.size(); ++w)
+    if (program.slots[w].external == external->whole) return static_cast<int>(w);
+  return -1;
+}
+
+/// Whether the contents of memory from outside are saved: not of a range that is only filled (a gradient), nor of a slab whose pages
+/// all belong to ranges that the program knows.
+bool is_saved(const Program& program, std::size_t s) {
+  const auto is_s = [s](const auto& u) { return at(u.slot) == s; };
+  if (slab_of(program, s) >= 0)
+    return std::ranges::any_of(program.outputs, is_s) ||
+           std::ranges::any_of(program.code, [&](const auto& step) { return std::ranges::any_of(step.inputs, is_s); });
+  std::int64_t pages = 0;
+  for (std::size_t r = 0; r < program.slots.size(); ++r)
+    if (slab_of(program, r) == static_cast<int>(s)) pages += Slab::pages_for(program.slots[r].spec);
+  return pages * Slab::kPageElements < program.slots[s].external->elements;
+}
+
 Json slots_of(const Program& program) {
   Json out = Json::array();
   for (std::size_t s = 0; s < program.slots.size(); ++s) {
     Json slot{{"bytes", program.slots[s].bytes}};
     if (!program.slots[s].name.empty()) slot["name"] = program.slots[s].name;
-    if (program.slots[s].external) slot["tensor"] = tensor_name(program, s);
+    if (const auto& external = program.slots[s].external) {
+      if (is_saved(program, s)) slot["tensor"] = tensor_name(program, s);
+      else slot["zeros"] = true;
+      if (const int slab = slab_of(program, s); slab >= 0) slot.update({{"slab", slab}, {"page", external->first / Slab::kPageElements}});
+    }
     out.push_back(std::move(slot));
   }
   return out;
@@ -103,7 +131,7 @@ void save_graph(const Program& program, const std::filesystem::path& path) {
   std::vector<std::vector<std::byte>> contents;
   std::vector<NamedTensor> tensors;
   for (std::size_t s = 0; s < program.slots.size(); ++s)
-    if (const auto& external = program.slots[s].external) {
+    if (const auto& external = program.slots[s].external; external && is_saved(program, s)) {
       const Spec spec = whole_spec(program.slots[s]);
       contents.push_back(read_bytes(Value(spec, external)));
       tensors.push_back({tensor_name(program, s), spec, {}});

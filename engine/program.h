@@ -38,7 +38,11 @@ struct Program {
   std::vector<Use> inputs, outputs;
   std::vector<Instruction> code;  // in program order; a write is ordered against reads of the same slot by it
   Values captured;                // values from outside that became the last inputs (a loop's body, a branch)
+  std::vector<std::function<bool()>> assumptions;  // see Trace::assume
 };
+
+/// Whether what the capture took for granted is still so.
+bool still_holds(const Program& program);
 
 /// Slots whose memory an instruction changes for others to see: inputs that its record writes, and outputs in memory from outside.
 std::vector<int> written_by(const Program& program, const Program::Instruction& step);

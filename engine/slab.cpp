@@ -43,6 +43,7 @@ Slab::Slab(Session& session, const Specs& specs, std::string_view what) {
     auto part = std::make_shared<Storage>(session, spec.elements());
     part->memory = session.interpreter().part_of(storage->memory, page * kPageBytes, spec.bytes());
     part->whole = storage;
+    part->first = page * kPageElements;
     parts_.emplace_back(spec, std::move(part));
     page += pages_for(spec);
   }
@@ -53,6 +54,7 @@ void Slab::adopt(std::size_t i, const Value& tensor) {
   tensor.session().interpreter().copy(tensor.detached(), parts_[i]);
   from->memory = to->memory;
   from->whole = to->whole;
+  from->first = to->first;
   parts_[i] = tensor.detached();
 }
 

@@ -26,6 +26,8 @@ class Trace {
   virtual std::size_t instructions() const { return 0; }
   /// All that come from now on run after these (by index). @return what was in force before
   virtual std::vector<int> run_after(std::vector<int> /*instructions*/) { return {}; }
+  /// What is captured holds only as long as this does: a mode that was looked at, a leaf that was or was not frozen.
+  virtual void assume(std::function<bool()> /*still_holds*/) {}
   /// How often a storage's memory was written, as histories that are recorded here count it: a range of a whole also with the
   /// whole, a whole also in its ranges.
   std::uint64_t version(const std::shared_ptr<Storage>& storage) {

@@ -39,6 +39,7 @@ struct Storage {
   Session& session;
   std::shared_ptr<Memory> memory;  // shared only while an output takes over an input's
   std::shared_ptr<Storage> whole;  // what this one's memory is a range of, where kernels also work on the whole (a slab)
+  std::int64_t first = 0;          // the element of the whole that it begins with
   std::int64_t elements = 0;
   Writes writes;
   std::uint64_t recorded = 0;  // version of the last write in place with a history: handles from before do not know of it

@@ -39,7 +39,7 @@ const std::vector<Layer>& layers() {
 }
 
 /// The engine's files that may include opencl/: what runs kernels or holds their memory. Nothing else knows of devices.
-constexpr std::string_view kDeviceFiles[] = {"engine/dispatch", "engine/eager", "engine/device_storage", "engine/kernel", "engine/ops/"};
+constexpr std::string_view kDeviceFiles[] = {"engine/dispatch", "engine/device_", "engine/kernel", "engine/prepared_launch", "engine/ops/"};
 
 /// Headers of other projects that only some files may include.
 struct Vendor {

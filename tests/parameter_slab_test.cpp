@@ -6,6 +6,8 @@
 
 #include "engine/autograd.h"
 #include "engine/base/error.h"
+#include "engine/executor.h"
+#include "engine/graph_file.h"
 #include "engine/slab.h"
 #include "frontends/eager/eager.h"
 #include "frontends/graph/compile.h"
@@ -16,6 +18,7 @@
 #include "frontends/nn/state_dict.h"
 #include "frontends/optim/optimizer.h"
 #include "tests/message_of.h"
+#include "tests/temporary_folder.h"
 #include "tests/test_device.h"
 
 namespace gemel::testing {
@@ -162,6 +165,27 @@ TEST(ParameterSlab, freezing_works_in_a_step_captured_afterwards) {
   expect_frozen_steps_keep_it(t, [&] { graph::compile(t.session, [&](const Values& in) { return t.step(in); })(t.inputs()); });
 }
 
+TEST(ParameterSlab, freezing_after_compile_is_seen) {
+  Training t(test_session());
+  graph::Compiled step = graph::compile(t.session, [&](const Values& in) { return t.step(in); });
+  expect_frozen_steps_keep_it(t, [&] { step(t.inputs()); });
+  EXPECT_EQ(step.plans().size(), 2u) << "thawed, the first plan serves again";
+}
+
+TEST(ParameterSlab, changing_mode_after_compile_is_seen) {
+  Session& session = test_session();
+  nn::BatchNorm2d norm(2);
+  norm.materialise(session);
+  graph::Compiled forward = graph::compile(session, [&](const Values& in) -> Values { return {norm(in[0]).detached()}; });
+  const Value x = session.tensor(f32({2, 1, 1, 2}), Numbers{1, 2, 3, 4});
+  const Numbers by_batch = read(forward({x})[0]);
+  norm.eval();
+  EXPECT_NE(read(forward({x})[0]), by_batch);
+  norm.train();
+  EXPECT_EQ(read(forward({x})[0]), by_batch);
+  EXPECT_EQ(forward.plans().size(), 2u);
+}
+
 TEST(ParameterSlab, freezing_works_in_a_graph) {
   Training t(test_session());
   expect_frozen_steps_keep_it(t, [&] {
@@ -172,6 +196,26 @@ TEST(ParameterSlab, freezing_works_in_a_graph) {
     const Values in = t.inputs();
     graph::Runner(graph).run({{x, in[0]}, {hyper, in[1]}}, {train});
   });
+}
+
+TEST(ParameterSlab, a_saved_training_step_goes_on_in_its_slabs) {
+  const TemporaryFolder folder;
+  Training t(test_session());
+  const Values in = t.inputs();
+  const auto program = std::make_shared<const Program>(capture(t.session, {in[0].spec(), in[1].spec()}, [&](const Values& x) { return t.step(x); }));
+  Executor executor(t.session, program);
+  executor.run(in);  // weights and velocity have moved
+  save_graph(*program, folder.path() / "step.json");
+  Session other(shared_test_device());
+  Executor loaded(other, std::make_shared<const Program>(load_graph(other, folder.path() / "step.json")));
+  const Values same{input_of(other), other.tensor(in[1].spec(), std::span<const double>(read(in[1])))};
+  Numbers before;
+  for (int step = 0; step < 3; ++step) {
+    const Numbers loss = read(executor.run(in)[0]);
+    EXPECT_EQ(read(loaded.run(same)[0]), loss) << step;
+    EXPECT_NE(loss, before);
+    before = loss;
+  }
 }
 
 TEST(ParameterSlab, a_graphs_training_step_equals_the_eager_one_with_every_pass) {

@@ -1,5 +1,7 @@
 #include "frontends/graph/compile.h"
 
+#include <algorithm>
+
 namespace gemel::graph {
 
 Compiled::Compiled(Session& session, Function function, PassNames passes)
@@ -19,8 +21,9 @@ Values Compiled::operator()(const Values& inputs) {
     specs.push_back(v.spec());
     signature += to_string(v.spec()) + ";";
   }
-  auto it = plans_.find(signature);
-  if (it == plans_.end()) it = plans_.emplace(signature, make(specs)).first;
+  const auto [begin, end] = plans_.equal_range(signature);
+  auto it = std::find_if(begin, end, [](const auto& entry) { return still_holds(entry.second.executor->program()); });
+  if (it == end) it = plans_.emplace(signature, make(specs));
   return it->second.executor->run(inputs);
 }
 

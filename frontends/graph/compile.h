@@ -14,8 +14,8 @@ namespace gemel::graph {
 
 using Function = std::function<Values(const Values&)>;
 
-/// Calling it captures the function when these input specs are new (the last, smaller batch is a second plan), then replays the
-/// plan. Parameters and statistics that the function uses are bound; every update of them is kept, whatever is fetched.
+/// Calling it captures the function when these input specs are new (the last, smaller batch is a second plan), or when a module that
+/// it runs changed its mode, or a leaf was frozen, since; then it replays the plan. Parameters and statistics that the function uses are bound; every update of them is kept, whatever is fetched.
 /// What must vary between calls (rates, random state, data) is an input.
 /// Bytes of a planned arena, and the least that any plan of the same program takes.
 struct ArenaUse {
@@ -27,12 +27,12 @@ class Compiled {
   Compiled(Session& session, Function function, PassNames passes);
   Values operator()(const Values& inputs);
 
-  /// Plans made so far, by input signature.
+  /// Plans made so far, by input signature: one for each set of modes.
   struct Plan {
     std::unique_ptr<Executor> executor;
     std::vector<PassReport> passes;
   };
-  const std::map<std::string, Plan>& plans() const { return plans_; }
+  const std::multimap<std::string, Plan>& plans() const { return plans_; }
   /// Of the largest plan: the session's arena is shared by all.
   ArenaUse arena() const;
 
@@ -41,7 +41,7 @@ class Compiled {
   Session& session_;
   Function function_;
   PassNames passes_;
-  std::map<std::string, Plan> plans_;
+  std::multimap<std::string, Plan> plans_;
 };
 
 /// All passes unless told otherwise.

@@ -94,6 +94,11 @@ Module::Scope::Scope(Session& session, const Module& module) {
 Value Module::operator()(Value x) {
   if (!x) throw UsageError(describe() + ": the input is empty; accepted: a tensor");
   const Scope scope(x.session(), *this);
+  if (x.session().capturing())
+    x.session().trace().assume([self = std::weak_ptr(itself_), modes = modes()] {
+      const auto module = self.lock();
+      return module && (*module)->modes() == modes;
+    });
   for (const auto& [id, hook] : pre_hooks_) hook(*this, x);
   if (hooks_.empty()) return compute(std::move(x));
   Value y = compute(x);  // the hooks see the input, so it is not given away
@@ -166,6 +171,13 @@ ParameterSet Module::parameters() const {
     for (const auto& b : m.buffers_) set.add_buffer(join_path(path, b->name), b->tensor());
   });
   return set;
+}
+
+/// All that a forward pass may depend on besides its input and state: training, and which parameters are.
+std::vector<bool> Module::modes() const {
+  std::vector<bool> out{training_};
+  for (const auto& p : parameters_) out.push_back(p->trainable);
+  return out;
 }
 
 void Module::set_training(bool training) {

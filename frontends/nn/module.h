@@ -167,6 +167,7 @@ class Module {
   void check_free(const std::string& name) const;
   void set_training(bool training);
   void set_trainable(bool trainable);
+  std::vector<bool> modes() const;
 
   std::string name_;
   bool training_ = true;
