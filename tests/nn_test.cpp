@@ -101,6 +101,31 @@ TEST(Modules, find_follows_paths) {
   EXPECT_EQ(model.find("body")->find("0")->describe(), "Conv2d(3, 2, kernel 3)");
 }
 
+TEST(Modules, backward_hooks_see_and_replace_their_own_gradients) {
+  const auto session = Session::reference();
+  Linear linear(1, 1, Bias::no);
+  linear.materialise(*session);
+  assign(linear.weight().tensor().detached(), full(*session, f32({1, 1}), 3));
+  const Value x = leaf(full(*session, f32({1, 1}), 5));
+  double before = 0, after = 0;
+  linear.add_backward_pre_hook([&](Module&, Value& gradient) {
+    before = read(gradient)[0];
+    gradient = gradient * 2.0;
+  });
+  const auto last = linear.add_backward_hook([&](Module&, Value& gradient) {
+    after = read(gradient)[0];
+    gradient = gradient + 1.0;
+  });
+  const auto gradients = [&] { return gradient({sum(linear(x)) + sum(x) * 10.0}, {x, linear.weight().tensor()}); };
+  const Values hooked = gradients();
+  EXPECT_EQ(before, 1);
+  EXPECT_EQ(after, 2 * 3) << "of the module alone, not of what else uses its input";
+  EXPECT_EQ(read(hooked[0])[0], 2 * 3 + 1 + 10);
+  EXPECT_EQ(read(hooked[1])[0], 2 * 5);
+  linear.remove_hook(last);
+  EXPECT_EQ(read(gradients()[0])[0], 2 * 3 + 10);
+}
+
 TEST(Modules, hooks_see_and_replace_what_passes) {
   const auto session = Session::reference();
   Identity identity;

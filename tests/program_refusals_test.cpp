@@ -62,9 +62,11 @@ TEST_F(Refusals, a_number_out_of_range_tells_the_range) {
   const std::map<std::string, std::string> outside{
       {"--epochs", "0"},     {"--steps", "-1"},      {"--batch-size", "0"}, {"--lr", "nan"},        {"--weight-decay", "-1"},
       {"--momentum", "1.5"}, {"--clip-norm", "inf"}, {"--limit", "-1"},     {"--eval-every", "-1"}, {"--checkpoint-every", "-1"},
-      {"--seed", "-1"},      {"--threads", "9999"},  {"--classes", "-1"},   {"--dropout", "1.1"},   {"--memory-limit", "-1"}};
+      {"--seed", "-1"},      {"--threads", "9999"},  {"--classes", "-1"},   {"--dropout", "1.1"},   {"--memory-limit", "-1"}, {"--accumulate", "0"}};
   for (const auto& [option, value] : outside)
     expect_refused({"train", option, value}, 2, "gemel: " + option + ": " + value + " is out of range; accepted: ");
+  for (const char* text : {"8X", "G", "1.5G", "8GB"})
+    expect_refused({"train", "--memory-limit", text}, 2, std::string("gemel: --memory-limit: '") + text + "' is not accepted; accepted: bytes, such as ");
   for (const Words& command : {Words{"train"}, Words{"eval", "--model", "lenet", "--weights", "w"}, Words{"summary", "--model", "lenet"}}) {
     Words arguments = command;
     arguments.insert(arguments.end(), {"--classes", "1000001"});

@@ -109,6 +109,7 @@ TEST_F(Program, nobody_listening_ends_no_run) {
 
 TEST_F(Program, a_memory_limit_is_told_with_the_largest_tensors) {
   expect_refused(training({"--memory-limit", "300000"}), 1, "out of memory on ");
+  expect_refused(training({"--memory-limit", "300k"}), 1, ", limit 307200: ");
   expect_refused(training({"--memory-limit", "300000"}), 1, "; largest: ");
 }
 

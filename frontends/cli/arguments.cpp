@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <typeinfo>
@@ -99,6 +100,21 @@ std::int64_t whole_number(const po::variables_map& values, const std::string& na
   const auto value = values[name].as<std::int64_t>();
   check_range("--" + name, static_cast<double>(value), low, high);
   return value;
+}
+
+std::int64_t byte_count(const po::variables_map& values, const std::string& name) {
+  constexpr std::string_view units = "KMGT";
+  constexpr double most = 1e18;
+  const auto text = values[name].as<std::string>();
+  const char* end = text.data() + text.size();
+  std::int64_t value = 0;
+  const auto [next, error] = std::from_chars(text.data(), end, value);
+  const std::size_t unit = next < end ? units.find(static_cast<char>(std::toupper(static_cast<unsigned char>(*next)))) : std::string_view::npos;
+  if (error != std::errc() || next + (unit != std::string_view::npos) != end)
+    throw UsageError(fmt::format("--{}: '{}' is not accepted; accepted: bytes, such as 1000000, 512M or 8G", name, text));
+  const int shift = unit == std::string_view::npos ? 0 : 10 * (static_cast<int>(unit) + 1);
+  check_range("--" + name, std::ldexp(static_cast<double>(value), shift), 0, most);
+  return value << shift;
 }
 
 std::vector<std::int64_t> whole_numbers(const po::variables_map& values, const std::string& name, std::int64_t low, std::int64_t high) {

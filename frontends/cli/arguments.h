@@ -33,6 +33,8 @@ void check_range(const std::string& option, double value, double low, double hig
 std::vector<std::string> words_of(const std::string& list);
 /// The value of a whole-number option. @throws UsageError unless low <= value <= high
 std::int64_t whole_number(const po::variables_map& values, const std::string& name, double low, double high);
+/// An option's bytes: a whole number, or one with K, M, G or T behind it, powers of 1024. @throws UsageError
+std::int64_t byte_count(const po::variables_map& values, const std::string& name);
 /// The values of an option that takes one or several, such as "1,8,16". @throws UsageError unless each is one of low..high
 std::vector<std::int64_t> whole_numbers(const po::variables_map& values, const std::string& name, std::int64_t low, std::int64_t high);
 

@@ -27,8 +27,8 @@ void add_device_options(po::options_description& options) {
       ("platform", po::value<std::string>()->default_value(defaults.platform, ""), "OpenCL platform: an index or a part of its name (also GEMEL_PLATFORM)")
       ("device", po::value<std::string>()->default_value(defaults.device, ""), "device in it: an index, a part of a CPU (0.1), cpu or gpu (also GEMEL_DEVICE)")
       ("threads", po::value<int>()->default_value(0), "threads of a CPU device; 0: all")
-      ("memory-limit", po::value<std::int64_t>()->default_value(0),
-          "bytes that may be held on the device; 0: the least of what it has, what a container allows and, where shared, what is free")
+      ("memory-limit", po::value<std::string>()->default_value("0"),
+          "bytes that may be held on the device (8G, 512M too); 0: the least of what it has, what a container allows and, where shared, what is free")
       ("gemm", po::value<std::string>()->default_value("auto"), "GEMM provider: auto, clblast or native");
 }
 
@@ -37,7 +37,7 @@ opencl::DeviceOptions device_options(const po::variables_map& v) {
   o.platform = v["platform"].as<std::string>();
   o.device = v["device"].as<std::string>();
   o.threads = v["threads"].as<int>();
-  o.memory_limit = whole_number(v, "memory-limit", 0, 1e18);
+  o.memory_limit = byte_count(v, "memory-limit");
   o.gemm = gemm_choice(v["gemm"].as<std::string>());
   check_range("--threads", o.threads, 0, 4096);
   return o;

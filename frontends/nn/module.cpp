@@ -100,9 +100,24 @@ Value Module::operator()(Value x) {
       return module && (*module)->modes() == modes;
     });
   for (const auto& [id, hook] : pre_hooks_) hook(*this, x);
-  if (hooks_.empty()) return compute(std::move(x));
+  x = watched(std::move(x), backward_hooks_);
+  if (hooks_.empty()) return watched(compute(std::move(x)), backward_pre_hooks_);
   Value y = compute(x);  // the hooks see the input, so it is not given away
   for (const auto& [id, hook] : hooks_) hook(*this, x, y);
+  return watched(std::move(y), backward_pre_hooks_);
+}
+
+/// The same tensor with a history of its own, whose gradient is this module's alone: the hooks see it on its way back.
+Value Module::watched(Value x, const std::vector<std::pair<HookId, BackwardHook>>& hooks) {
+  if (hooks.empty() || !x.wants_gradient()) return x;
+  Value y = apply(reshape_def(), list(x), {{"shape", x.shape()}})[0];
+  if (!y.node()) return x;  // nothing is recorded here
+  for (const auto& [id, hook] : hooks)
+    y.node()->hooks.emplace_back(0, std::make_shared<const GradientHook>([self = std::weak_ptr(itself_), hook](const Value& gradient) -> Value {
+      Value changed = gradient;
+      if (const auto module = self.lock()) hook(**module, changed);
+      return changed.storage() == gradient.storage() ? Value() : changed;
+    }));
   return y;
 }
 
@@ -209,7 +224,19 @@ Module::HookId Module::add_forward_hook(Hook hook) {
   return last_hook_;
 }
 
+Module::HookId Module::add_backward_pre_hook(BackwardHook hook) {
+  backward_pre_hooks_.emplace_back(++last_hook_, std::move(hook));
+  return last_hook_;
+}
+
+Module::HookId Module::add_backward_hook(BackwardHook hook) {
+  backward_hooks_.emplace_back(++last_hook_, std::move(hook));
+  return last_hook_;
+}
+
 void Module::remove_hook(HookId id) {
+  erase_hook(backward_pre_hooks_, id);
+  erase_hook(backward_hooks_, id);
   erase_hook(pre_hooks_, id);
   erase_hook(hooks_, id);
 }

@@ -125,6 +125,10 @@ class Module {
   using HookId = std::uint64_t;
   HookId add_forward_pre_hook(PreHook hook);
   HookId add_forward_hook(Hook hook);
+  /// Sees the gradient of the module's output before its backward pass, or that of its input after it, once complete; may replace it.
+  using BackwardHook = std::function<void(Module&, Value& gradient)>;
+  HookId add_backward_pre_hook(BackwardHook hook);
+  HookId add_backward_hook(BackwardHook hook);
   void remove_hook(HookId id);
 
  protected:
@@ -163,6 +167,7 @@ class Module {
   class Under;
   Value compute(Value x) { return recompute_ == Recompute::yes ? forward_twice(std::move(x)) : forward(std::move(x)); }
   Value forward_twice(Value x);
+  Value watched(Value x, const std::vector<std::pair<HookId, BackwardHook>>& hooks);
   void adopt_any(std::string name, std::unique_ptr<Module> child);
   void check_free(const std::string& name) const;
   void set_training(bool training);
@@ -176,6 +181,7 @@ class Module {
   std::vector<std::unique_ptr<Module>> children_;
   std::vector<std::pair<HookId, PreHook>> pre_hooks_;
   std::vector<std::pair<HookId, Hook>> hooks_;
+  std::vector<std::pair<HookId, BackwardHook>> backward_pre_hooks_, backward_hooks_;
   HookId last_hook_ = 0;
   Recompute recompute_ = Recompute::no;
   const std::shared_ptr<Module*> itself_ = std::make_shared<Module*>(this);  // by it a backward pass sees whether the module is still there
