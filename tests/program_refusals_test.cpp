@@ -62,7 +62,7 @@ TEST_F(Refusals, a_number_out_of_range_tells_the_range) {
   const std::map<std::string, std::string> outside{
       {"--epochs", "0"},     {"--steps", "-1"},      {"--batch-size", "0"}, {"--lr", "nan"},        {"--weight-decay", "-1"},
       {"--momentum", "1.5"}, {"--clip-norm", "inf"}, {"--limit", "-1"},     {"--eval-every", "-1"}, {"--checkpoint-every", "-1"},
-      {"--seed", "-1"},      {"--threads", "9999"},  {"--classes", "-1"},   {"--dropout", "1.1"},   {"--memory-limit", "-1"}, {"--accumulate", "0"}};
+      {"--seed", "-1"},      {"--threads", "9999"},  {"--classes", "-1"},   {"--dropout", "1.1"},   {"--memory-limit", "-1"}, {"--accumulate", "0"}, {"--workers", "-1"}};
   for (const auto& [option, value] : outside)
     expect_refused({"train", option, value}, 2, "gemel: " + option + ": " + value + " is out of range; accepted: ");
   for (const char* text : {"8X", "G", "1.5G", "8GB"})
@@ -126,6 +126,8 @@ TEST_F(Refusals, a_cache_folder_that_was_asked_for_and_cannot_be_made_is_named) 
 }
 
 TEST_F(Refusals, what_would_end_a_run_or_take_from_it_is_told_before_it) {
+  expect_refused({"train", "--batch-size", "8", "--limit", "13", "--accumulate", "4"}, 1,
+                 "train: the last batch of an epoch, 5 of 13 samples in 4 micro-batches, the least of 1: layer4.0.bn1: batch_norm: ");
   expect_refused({"train", "--batch-size", "8", "--limit", "17"}, 1, "train: the last batch of an epoch, 1 of 17 samples: layer4.0.bn1: batch_norm: ");
   EXPECT_EQ(run({"train", "--batch-size", "8", "--limit", "17", "--steps", "2"}).status, 0) << "it ends before";
   expect_refused(training({"--data", in_folder("x")}), 2, "is given with --dataset synthetic, which reads no files; accepted: --dataset cifar10 or npy");

@@ -306,6 +306,30 @@ TEST_F(Resume, an_interrupt_in_the_validation_is_obeyed_and_the_epoch_ends_when_
   EXPECT_EQ(count("step"), 12) << "nothing was trained again";
 }
 
+TEST_F(Resume, takes_checkpoints_that_counted_correct_samples_alone_and_leaves_those_that_it_passes_over) {
+  const auto steps = [this](const char* count) { return training({"--steps", count, "--checkpoint-dir", in_folder("c"), "--resume", "auto"}); };
+  const auto rewrite = [this](const char* name, const std::function<void(FileMetadata&)>& change) {
+    const fs::path path = folder() / "c" / name;
+    const SafetensorsFile file(path);
+    FileMetadata metadata = file.metadata();
+    change(metadata);
+    write_safetensors(path, file.tensors(), metadata);
+  };
+  ASSERT_EQ(run(steps("3")).status, 0);
+  rewrite("checkpoint-3.safetensors", [](FileMetadata& m) {
+    m.erase("weight"), m.erase("counts");
+    m["correct"] = "7";
+  });
+  const Outcome older = run(steps("4"));
+  EXPECT_EQ(older.status, 0) << older.err;
+  EXPECT_NE(older.err.find("going on after step 3"), std::string::npos) << older.err;
+  for (const char* name : {"checkpoint-3.safetensors", "checkpoint-4.safetensors"}) rewrite(name, [](FileMetadata& m) { m.erase("loss_sum"); });
+  const Outcome none = run(steps("2"));
+  EXPECT_NE(none.err.find("passed over"), std::string::npos) << none.err;
+  EXPECT_NE(none.err.find("starting from the beginning"), std::string::npos) << none.err;
+  for (const char* name : {"checkpoint-3.safetensors", "checkpoint-4.safetensors"}) EXPECT_TRUE(fs::exists(folder() / "c" / name)) << name;
+}
+
 TEST_F(Resume, an_interrupt_without_a_folder_says_that_nothing_was_saved) {
   const pid_t child = start(training({"--epochs", "1000", "--log-dir", in_folder("log")}));
   while (read_text(folder() / "log" / "run.jsonl").find("\"step\"") == std::string::npos && ::waitpid(child, nullptr, WNOHANG) == 0) std::this_thread::yield();

@@ -81,13 +81,13 @@ TEST_P(TrainingInBothFrontEnds, a_step_moves_the_auxiliary_classifier) {
 TEST_P(TrainingInBothFrontEnds, micro_batches_add_up_to_the_batch) {
   const std::vector<float> pixels{1, 2, 3, 5, -1, 0.5f, 2, -2, 0.25f, 1};
   const std::vector<std::int64_t> labels{0, 2, 1, 1, 2};
-  const auto trained = [&](std::int64_t accumulate) {
+  const auto trained = [&](std::int64_t accumulate, const char* passes = "none") {
     Session session(testing::shared_test_device());
     WithAuxiliary model(2, 3);
     model.materialise(session);
     const auto optimizer = optim::make("momentum", optim::all_in_one(model.parameters()));
     ClassificationTask task(model, 3);
-    Step step(session, task, optimizer.get(), {GetParam(), {}, accumulate});
+    Step step(session, task, optimizer.get(), {GetParam(), parse_passes(passes), accumulate});
     std::vector<std::size_t> parts;
     Sums sums;
     for (int s = 1; s <= 3; ++s) sums += step.train(batch_of(pixels, labels), 0.1, s).get();
@@ -97,10 +97,11 @@ TEST_P(TrainingInBothFrontEnds, micro_batches_add_up_to_the_batch) {
     return out;
   };
   const auto whole = trained(1);
-  for (std::int64_t parts : {2, 3, 5, 9}) {
-    const auto cut = trained(parts);
-    for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(cut[i], whole[i], 1e-6) << parts << " micro-batches, number " << i;  // sums in another order
-  }
+  for (const char* passes : {"none", "all"})
+    for (std::int64_t parts : {2, 3, 5, 9}) {
+      const auto cut = trained(parts, passes);
+      for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(cut[i], whole[i], 1e-6) << parts << " micro-batches, number " << i;  // sums in another order
+    }
 }
 
 TEST_P(TrainingInBothFrontEnds, hooks_stand_between_gradients_and_update) {

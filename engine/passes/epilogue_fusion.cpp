@@ -48,9 +48,12 @@ class EpilogueFusion {
   }
 
  private:
-  /// Of several products, the last one computed moves least.
+  /// Of several products, the last one computed moves least. A product may store parts of its result before the last one, so what
+  /// is filled must not be read.
   void absorb(std::size_t consumer) {
     const auto& inputs = program_.code[consumer].inputs;
+    const int made = program_.code[consumer].outputs[0].slot;
+    if (std::ranges::any_of(inputs, [&](const auto& u) { return overlap(program_, u.slot, made); })) return;
     std::vector<std::pair<int, std::size_t>> products;  // instruction, input of the consumer
     for (std::size_t k = 0; k < inputs.size(); ++k)
       if (is_free_product(inputs[k], consumer)) products.emplace_back(maker_[at(inputs[k].slot)], k);

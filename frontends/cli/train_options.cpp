@@ -25,6 +25,7 @@ po::options_description described() {
       ("steps", po::value<std::int64_t>(), "updates, over as many epochs as it takes; not with --epochs")
       ("batch-size", po::value<std::int64_t>()->default_value(64), "samples of a step")
       ("accumulate", po::value<std::int64_t>()->default_value(1), "micro-batches of a step, whose gradients are added before its update")
+      ("workers", po::value<std::int64_t>()->default_value(1), "threads that make batches ahead; 0: none, the training waits for each")
       ("optimizer", po::value<std::string>()->default_value("adam"), fmt::format("optimizer: {}", fmt::join(optim::names(), ", ")).c_str())
       ("lr", po::value<double>()->default_value(1e-3, "0.001"), "learning rate")
       ("weight-decay", po::value<double>(), "weight decay (default 0.01 for adamw, else 0)")
@@ -89,6 +90,7 @@ TrainOptions parse_train_options(const std::vector<std::string>& arguments) {
   read_optimizer(v, o);
   o.batch_size = whole_number(v, "batch-size", 1, 1e9);
   o.accumulate = whole_number(v, "accumulate", 1, 1e9);
+  o.workers = whole_number(v, "workers", 0, 256);
   o.checkpoint_every = whole_number(v, "checkpoint-every", 0, kMany);
   o.eval_every = whole_number(v, "eval-every", 0, kMany);
   const auto shuffle = v["shuffle"].as<std::string>(), augment = v["augment"].as<std::string>();

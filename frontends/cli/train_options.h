@@ -20,7 +20,7 @@ struct TrainOptions {
   datasets::DatasetOptions dataset;
   std::string model, optimizer_name, weights, save, checkpoint_dir, resume;
   std::int64_t epochs = 1, steps = 0;  // steps 0: measured in epochs
-  std::int64_t batch_size = 64, accumulate = 1, checkpoint_every = 0, eval_every = 1;
+  std::int64_t batch_size = 64, accumulate = 1, workers = 1, checkpoint_every = 0, eval_every = 1;
   double rate = 1e-3, clip_norm = 0;
   optim::Settings optimizer;
   optim::Schedule schedule = optim::Schedule::constant;

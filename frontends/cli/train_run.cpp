@@ -59,15 +59,23 @@ void TrainRun::check_outputs() const {
 /// Batch normalisation, for one, takes more than one value a channel: better told now than at the end of an epoch.
 void TrainRun::check_last_batch() const {
   const std::int64_t samples = data_.train->size(), rest = samples % options_.batch_size;
-  if (rest == 0 || rest == samples || (options_.steps && options_.steps < loader_->batches())) return;
+  const bool cut = options_.accumulate > 1;
+  if (cut) check_batch(std::min(options_.batch_size, samples), "the batch");
+  if (rest == 0 || (rest == samples && !cut) || (options_.steps && options_.steps < loader_->batches())) return;
+  check_batch(rest, "the last batch of an epoch");
+}
+
+/// @param samples  of a batch, whose smallest micro-batch is tried
+void TrainRun::check_batch(std::int64_t samples, const char* which) const {
+  const std::int64_t parts = std::min(options_.accumulate, samples), least = samples / parts;
   const Shape& picture = data_.train->shape();
   const auto model = models::make(options_.model, {.classes = data_.train->classes(), .channels = picture[0]});
   const auto host = Session::reference();
   try {
-    capture_step(*host, *model, f32({rest, picture[1], picture[2], picture[0]}), Work::train);
+    capture_step(*host, *model, f32({least, picture[1], picture[2], picture[0]}), Work::train);
   } catch (const ShapeError& e) {
-    throw ShapeError(fmt::format("train: the last batch of an epoch, {} of {} samples: {}; accepted: another --batch-size or --limit",
-                                 rest, samples, e.what()));
+    throw ShapeError(fmt::format("train: {}, {} of {} samples{}: {}; accepted: another --batch-size or --limit", which, samples, data_.train->size(),
+                                 parts > 1 ? fmt::format(" in {} micro-batches, the least of {}", parts, least) : "", e.what()));
   }
 }
 
@@ -78,6 +86,7 @@ void TrainRun::load_data() {
   loader.shuffle = options_.shuffle;
   loader.augment = options_.augment;
   loader.seed = options_.common.seed;
+  loader.workers = static_cast<int>(options_.workers);
   loader_ = std::make_unique<datasets::Loader>(*data_.train, loader);
   if (data_.validation) validation_ = std::make_unique<datasets::Loader>(*data_.validation, datasets::in_file_order(options_.batch_size));
 }

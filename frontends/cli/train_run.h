@@ -24,6 +24,7 @@ class TrainRun : private train::Reporter {
  private:
   void check_outputs() const;
   void check_last_batch() const;
+  void check_batch(std::int64_t samples, const char* which) const;
   void load_data();
   void build_model();
   void make_trainer();

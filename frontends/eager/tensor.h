@@ -109,7 +109,8 @@ class Tensor {
   bool is_leaf() const { return !value().node() || !value().node()->op; }
   /// @throws UsageError for integers and booleans, and for switching off what an operator made
   Tensor requires_grad_(bool wanted = true) const;
-  /// Of a leaf, or where retain_grad() was called: the gradients of all backward passes, added up; else undefined.
+  /// Of a leaf, or where retain_grad() was called: the gradients of all backward passes, added up; else undefined. That of a parameter
+  /// which an optimizer holds has its place in a slab: after zero_grad() the next pass writes there, also under a handle that is kept.
   Tensor grad() const;
   /// Forgets the gradient; the next pass starts afresh.
   void zero_grad() const;

@@ -87,6 +87,16 @@ double number_in(const SafetensorsFile& file, const std::string& key) {
   return numbers.empty() ? 0 : numbers[0];
 }
 
+/// Whether it was written when all that was counted were a classifier's correct samples.
+bool is_of_classifier_alone(const SafetensorsFile& file) { return file.metadata().contains("correct") && !file.metadata().contains("counts"); }
+
+Sums sums_in(const SafetensorsFile& file) {
+  const std::int64_t samples = integer_in(file, "samples");
+  if (is_of_classifier_alone(file))
+    return {samples, number_in(file, "loss_sum"), static_cast<double>(samples), {static_cast<double>(integer_in(file, "correct"))}};
+  return {samples, number_in(file, "loss_sum"), number_in(file, "weight"), numbers_in(file, "counts")};
+}
+
 /// Of names and contents, in whatever order the file has them.
 std::string checksum_of(std::span<const NamedTensor> tensors) {
   std::uint64_t sum = 0;
@@ -98,7 +108,7 @@ std::string checksum_of(std::span<const NamedTensor> tensors) {
 SafetensorsFile open_whole(const std::filesystem::path& path) {
   SafetensorsFile file(path);
   for (const char* key : {"step", "epoch", "batch", "samples", "optimizer_steps"}) integer_in(file, key);
-  for (const char* key : {"loss_sum", "weight", "counts"}) numbers_in(file, key);
+  sums_in(file);
   const auto it = file.metadata().find(kChecksum);
   if (it == file.metadata().end() || it->second != checksum_of(file.tensors()))
     throw DataError(fmt::format("checkpoint: {}: its contents do not match its checksum; accepted: a file as it was written", path.string()));
@@ -166,8 +176,7 @@ Restored load_checkpoint(const std::filesystem::path& path, nn::Module& model, o
                          const RunIdentity& identity) {
   const SafetensorsFile file = open_whole(path);
   Restored out;
-  out.state = {integer_in(file, "step"), integer_in(file, "epoch"), integer_in(file, "batch"),
-               {integer_in(file, "samples"), number_in(file, "loss_sum"), number_in(file, "weight"), numbers_in(file, "counts")}};
+  out.state = {integer_in(file, "step"), integer_in(file, "epoch"), integer_in(file, "batch"), sums_in(file)};
   try {
     out.warnings = differences_from(file.metadata(), identity, out.state.batch > 0);
     nn::load_state_dict(model, session, with_prefix(file, kModel));

@@ -82,8 +82,6 @@ Values results_of(const Outcome& outcome) {
 
 Values Step::gradients_of(const Outcome& outcome, const Value& scale, Values into) {
   Values gradients = gradient({outcome.loss}, values_of(optimizer_->parameters()), {scale}, {.into = std::move(into)});
-  reached_.resize(gradients.size());
-  for (std::size_t i = 0; i < gradients.size(); ++i) reached_[i] = static_cast<bool>(gradients[i]);
   return gradients;
 }
 
@@ -103,7 +101,9 @@ Values Step::whole_step(const Values& in) {
 Values Step::first_part(const Values& in) {
   session_.random().begin(in[names_.size()]);
   const Outcome outcome = forward(in);
-  gradients_of(outcome, in[names_.size() + 1], optimizer_->gradient_places());
+  const Values gradients = gradients_of(outcome, in[names_.size() + 1], optimizer_->gradient_places());
+  reached_.resize(gradients.size());
+  for (std::size_t i = 0; i < gradients.size(); ++i) reached_[i] = static_cast<bool>(gradients[i]);
   return results_of(outcome);
 }
 
@@ -112,8 +112,12 @@ Values Step::further_part(const Values& in) {
   const Outcome outcome = forward(in);
   Values gradients = gradients_of(outcome, in[names_.size() + 1], {});
   const Values places = optimizer_->gradient_places();
-  for (std::size_t i = 0; i < gradients.size(); ++i)
-    if (gradients[i]) gemel::apply(add_def(), list(places[i], std::move(gradients[i])), {}, std::span(&places[i], 1));
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i]) continue;
+    Values operands = reached_[i] ? list(places[i], std::move(gradients[i])) : list(std::move(gradients[i]));
+    gemel::apply(reached_[i] ? add_def() : copy_def(), std::move(operands), {}, std::span(&places[i], 1));
+    reached_[i] = true;
+  }
   return results_of(outcome);
 }
 
@@ -138,8 +142,10 @@ DeviceBatch Step::to_device(const datasets::Batch& batch) {
 
 Values Step::inputs_of(const DeviceBatch& batch, double weight, std::int64_t step) {
   Values in = batch.tensors;
-  const std::int64_t state[4] = {static_cast<std::int64_t>(session_.seed()), step, batch.host.first_position, 0};
-  in.push_back(session_.tensor(i64({4}), std::as_bytes(std::span(state))));
+  std::vector<std::int64_t> state{static_cast<std::int64_t>(session_.seed()), step, batch.host.first_position, 0};
+  if (batch.host.position_step != 1)  // its samples do not follow each other: their places are listed
+    for (std::int64_t j = 0; j < batch.host.samples; ++j) state.push_back(batch.host.first_position + j * batch.host.position_step);
+  in.push_back(session_.tensor(i64({std::ssize(state)}), std::as_bytes(std::span(state))));
   const float scale[1] = {weight > 0 ? static_cast<float>(1 / weight) : 0};
   in.push_back(session_.tensor(f32({}), std::as_bytes(std::span(scale))));
   return in;

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
+#include "engine/host_cast.h"
 #include "engine/ops/ops.h"
 #include "frontends/nn/loss.h"
 
@@ -45,10 +45,12 @@ Outcome ClassificationTask::forward(const Inputs& batch) {
 
 std::vector<double> ClassificationTask::count(const datasets::Batch& batch, std::span<const std::vector<double>> outputs) const {
   std::vector<double> counts(kCounts, 0);
-  const auto& bytes = *batch["labels"].bytes;
+  const datasets::HostTensor& labels = batch["labels"];
+  if (!is_integer(labels.spec.dtype) || labels.spec.shape != Shape{batch.samples})
+    throw UsageError(fmt::format("classification: labels is {}; accepted: int32 or int64 [{}]", to_string(labels.spec), batch.samples));
+  const std::vector<double> classes = numbers_from_bytes(labels.spec.dtype, *labels.bytes);
   for (std::size_t i = 0; i < outputs[0].size(); ++i) {
-    std::int64_t label = 0;
-    std::memcpy(&label, bytes.data() + i * sizeof label, sizeof label);
+    const auto label = static_cast<std::int64_t>(classes[i]);
     const auto guess = static_cast<std::int64_t>(outputs[0][i]);
     counts[kCorrect] += guess == label;
     if (label == 0 || label == 1) ++counts[kBinary + at(2 * label) + (guess == 1)];

@@ -31,7 +31,6 @@ Trainer::Trainer(const Run& run, TrainerOptions options, RunIdentity identity)
 }
 
 std::optional<std::filesystem::path> Trainer::resume(const std::string& from) {
-  if (from == "auto") checkpoints_.of_others.clear();
   const auto tell = [this](const std::string& line) { run_.reporter->say(line); };
   const auto file = from == "auto" ? newest_checkpoint(options_.checkpoint_dir, tell) : std::optional(std::filesystem::path(from));
   if (!file) {
@@ -42,6 +41,7 @@ std::optional<std::filesystem::path> Trainer::resume(const std::string& from) {
   const Restored restored = load_checkpoint(*file, run_.task.module(), run_.optimizer, run_.session, identity_);
   for (const std::string& line : restored.warnings) tell("resume: warning: " + line);
   state_ = restored.state;
+  if (from == "auto") checkpoints_.of_others.clear();  // they are this run's own
   if (run_.log) run_.log->go_on_after(state_.step, state_.epoch);
   return file;
 }
