@@ -41,8 +41,13 @@ Specs infer(const Specs& in, const Attributes& t) {
   return {{out, in[0].dtype}};
 }
 
+/// Where b has no leading axes and a's rows follow each other, a's leading axes are more rows: one product, not a batch.
 opencl::GemmProblem gemm_of(const Problem& p) {
-  const Sides s = sides(p.inputs[0].shape, p.inputs[1].shape, p.attributes);
+  Sides s = sides(p.inputs[0].shape, p.inputs[1].shape, p.attributes);
+  if (s.batch_b.empty() && !s.ta) {
+    s.m *= s.batch_a.elements();
+    s.batch_a = {};
+  }
   const std::int64_t batch = (s.batch_a.empty() ? s.batch_b : s.batch_a).elements();
   const std::string_view epilogue = p.op.epilogue ? std::string_view(p.op.epilogue->text) : "";
   return {.m = s.m, .n = s.n, .k = s.k, .batch = batch,
@@ -76,6 +81,13 @@ void reference(const HostCall& c) {
 
 Transpose flag(bool yes) { return yes ? Transpose::yes : Transpose::no; }
 
+/// [..., M, N] as [... * M, N].
+Value rows_of(const Value& v) {
+  const Shape& s = v.shape();
+  const std::int64_t n = s[s.rank() - 1];
+  return reshape(v, Shape{Shape(s.span().first(at(s.rank() - 1))).elements(), n});
+}
+
 /// Sums the leading axes of a product away where the operand had none.
 Value fold_batch(Value g, const Shape& like) {
   if (g.shape().rank() == like.rank()) return g;
@@ -86,15 +98,18 @@ Value fold_batch(Value g, const Shape& like) {
 
 Values gradient(const Backward& b) {
   const bool ta = b.attributes().boolean("transpose_a"), tb = b.attributes().boolean("transpose_b");
-  const Value& dy = b.gradient(0);
+  Value a = b.wants(1) ? b.input(0) : Value(), dy = b.gradient(0);
   const auto place = [&](int i) { return dy.shape().rank() == b.input_shape(i).rank() ? b.place(i) : Value(); };
   Values out(2);
   if (b.wants(0))
     out[0] = fold_batch(ta ? matmul(b.input(1), dy, flag(tb), Transpose::yes, place(0)) : matmul(dy, b.input(1), Transpose::no, flag(!tb), place(0)),
                         b.input_shape(0));
-  if (b.wants(1))
-    out[1] = fold_batch(tb ? matmul(dy, b.input(0), Transpose::yes, flag(ta), place(1)) : matmul(b.input(0), dy, flag(!ta), Transpose::no, place(1)),
-                        b.input_shape(1));
+  if (!b.wants(1)) return out;
+  if (!ta && b.input_shape(1).rank() == 2) {  // the sum over a's leading axes is part of the product
+    a = rows_of(a);
+    dy = rows_of(dy);
+  }
+  out[1] = fold_batch(tb ? matmul(dy, a, Transpose::yes, flag(ta), place(1)) : matmul(a, dy, flag(!ta), Transpose::no, place(1)), b.input_shape(1));
   return out;
 }
 
