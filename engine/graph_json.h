@@ -1,8 +1,11 @@
 // What the writer and the reader of graph files share.
 #pragma once
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "engine/graph_file.h"
 #include "engine/program.h"
 
 namespace gemel {
@@ -15,6 +18,21 @@ inline std::string tensor_name(const Program& program, std::size_t slot) {
   const std::string& name = program.slots[slot].name;
   return name.empty() ? "constant." + std::to_string(slot) : name;
 }
+
+/// A file's structure, before its memory is there.
+struct ParsedGraph {
+  SavedGraph saved;
+  std::vector<std::string> tensors;  // [slot] in the safetensors file; "" where it has none
+  /// Memory from outside that begins as zeros, or is a range of another slot's.
+  struct Outside {
+    bool zeros;
+    std::int64_t slab, page;
+  };
+  std::vector<Outside> memory;  // [slot]
+};
+
+/// @throws DataError for what is wrong in it
+ParsedGraph parse_graph(std::string_view json);
 
 /// Programs in programs, at most so deep: a file that nests deeper is refused, not followed.
 inline constexpr int kMostNesting = 32;

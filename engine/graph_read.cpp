@@ -2,20 +2,15 @@
 // declared types, specs that are inferred, uses that lie in their slots) is checked here or by verify.
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cmath>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "engine/base/checked.h"
 #include "engine/base/error.h"
-#include "engine/base/file.h"
 #include "engine/base/span.h"
-#include "engine/graph_file.h"
 #include "engine/graph_json.h"
 #include "engine/ops/catalog.h"
-#include "engine/ops/ops.h"
-#include "engine/safetensors.h"
-#include "engine/session.h"
 #include "engine/slab.h"
 
 namespace gemel {
@@ -72,11 +67,34 @@ DType dtype_of(const std::string& name) {
   return *dtype;
 }
 
+/// "2", "?" or "4*?"
+std::int64_t extent_of(std::string_view written) {
+  std::int64_t factor = 1, unit = 1;
+  if (written.ends_with('?')) {
+    unit = kOpenExtent;
+    written.remove_suffix(1);
+    if (written.empty()) return unit;
+    if (!written.ends_with('*')) refuse(fmt::format("'{}?' is no extent", written));
+    written.remove_suffix(1);
+  }
+  const auto [end, error] = std::from_chars(written.data(), written.data() + written.size(), factor);
+  if (error != std::errc() || end != written.data() + written.size() || factor < 0 || factor > INT64_MAX / unit)
+    refuse(fmt::format("the extent '{}' is no number, negative or too large", written));
+  return factor * unit;
+}
+
 /// "float32 [2, 3]"
-Spec spec_of(const std::string& written) {
-  const std::size_t space = written.find(' ');
-  if (space == std::string::npos) refuse(fmt::format("'{}' is no spec", written));
-  return {shape_of(integers(Json::parse(written.substr(space + 1)), "spec")), dtype_of(written.substr(0, space))};
+Spec spec_of(std::string_view written) {
+  const std::size_t space = written.find(" [");
+  if (space == std::string_view::npos || !written.ends_with(']')) refuse(fmt::format("'{}' is no spec", written));
+  std::string_view extents = written.substr(space + 2, written.size() - space - 3);
+  std::vector<std::int64_t> shape;
+  while (!extents.empty()) {
+    const std::size_t comma = std::min(extents.find(", "), extents.size());
+    shape.push_back(extent_of(extents.substr(0, comma)));
+    extents.remove_prefix(std::min(comma + 2, extents.size()));
+  }
+  return {shape_of(shape), dtype_of(std::string(written.substr(0, space)))};
 }
 
 /// Reads one program; a slot has one element type throughout.
@@ -86,43 +104,69 @@ class Reader {
     if (depth > kMostNesting) refuse(fmt::format("programs nest deeper than {}", kMostNesting));
   }
 
-  Program read(const Json& json) {
+  ParsedGraph read(const Json& json) {
     for (const Json& slot : array(json, "slots")) {
-      program.slots.push_back({integer(field(slot, "bytes"), "bytes", 0, INT64_MAX), nullptr, slot.contains("name") ? text(slot["name"], "name") : "", {}});
-      tensors.push_back(slot.contains("tensor") ? text(slot["tensor"], "tensor") : "");
-      memory.push_back({slot.contains("zeros") && slot["zeros"] == true, -1, 0});
+      program_.slots.push_back({integer(field(slot, "bytes"), "bytes", 0, INT64_MAX), nullptr, slot.contains("name") ? text(slot["name"], "name") : "", {}});
+      tensors_.push_back(slot.contains("tensor") ? text(slot["tensor"], "tensor") : "");
+      memory_.push_back({slot.contains("zeros") && slot["zeros"] == true, -1, 0});
       if (!slot.contains("slab")) continue;
-      memory.back().slab = integer(slot["slab"], "slab", 0, INT64_MAX);
-      memory.back().page = integer(field(slot, "page"), "page", 0, INT64_MAX / (2 * Slab::kPageElements));
+      memory_.back().slab = integer(slot["slab"], "slab", 0, INT64_MAX);
+      memory_.back().page = integer(field(slot, "page"), "page", 0, INT64_MAX / (2 * Slab::kPageElements));
     }
-    types_.resize(program.slots.size());
-    program.inputs = uses(array(json, "inputs"));
+    types_.resize(program_.slots.size());
+    program_.inputs = uses(array(json, "inputs"));
     for (const Json& step : array(json, "code")) {
       try {
-        program.code.push_back(instruction(step));
+        program_.code.push_back(instruction(step));
       } catch (const Error& e) {
-        refuse(fmt::format("instruction {}: {}", program.code.size(), e.what()));
+        refuse(fmt::format("instruction {}: {}", program_.code.size(), e.what()));
       }
     }
-    program.outputs = uses(array(json, "outputs"));
+    program_.outputs = uses(array(json, "outputs"));
     check_inputs();
-    return std::move(program);
+    if (json.contains("names")) read_names(json["names"]);
+    return {{std::move(program_), std::move(names_)}, std::move(tensors_), std::move(memory_)};
   }
 
-  Program program;
-  std::vector<std::string> tensors;  // [slot]
-  /// Memory from outside that begins as zeros, or is a range of another slot's.
-  struct Outside {
-    bool zeros;
-    std::int64_t slab, page;
-  };
-  std::vector<Outside> memory;  // [slot]
-
  private:
+  /// Members of an object, by name.
+  template <class F>
+  static void each(const Json& object, const char* name, F f) {
+    const Json& members = field(object, name);
+    if (!members.is_object()) refuse(fmt::format("'{}' is no object", name));
+    for (const auto& [key, member] : members.items()) f(key, member);
+  }
+
+  void read_names(const Json& json) {
+    names_.graph = text(field(json, "graph"), "graph");
+    each(json, "values", [&](const std::string& name, const Json& use) { names_.values.emplace(name, uses(Json::array({use}))[0]); });
+    each(json, "operations", [&](const std::string& name, const Json& list) {
+      for (std::int64_t i : integers(list, "operations")) {
+        if (i < 0 || at(i) >= program_.code.size()) refuse(fmt::format("operation '{}' runs instruction {}, which is not there", name, i));
+        names_.operations[name].push_back(static_cast<int>(i));
+      }
+    });
+    for (auto [key, list] : {std::pair("parameters", &names_.parameters), std::pair("buffers", &names_.buffers)})
+      for (const Json& name : array(json, key)) {
+        list->push_back(text(name, key));
+        const auto value = names_.values.find(list->back());
+        if (value == names_.values.end() || (tensors_[at(value->second.slot)].empty() && !memory_[at(value->second.slot)].zeros))
+          refuse(fmt::format("the variable '{}' has no contents", list->back()));
+      }
+    each(json, "settings", [&](const std::string& name, const Json& settings) {
+      for (const auto& [key, item] : settings.items())
+        for (const auto& [type, v] : item.items()) {
+          if (type == to_string(Type::integer)) names_.settings[name].set(key, integer(v, key.c_str(), INT64_MIN, INT64_MAX));
+          else if (type == to_string(Type::real)) names_.settings[name].set(key, real(v, key.c_str()));
+          else refuse(fmt::format("the setting '{}' of '{}' is a {}; accepted: integer, real", key, name, type));
+        }
+    });
+  }
+
   std::vector<Program::Use> uses(const Json& json) {
     std::vector<Program::Use> out;
     for (const Json& u : json) {
-      const int slot = static_cast<int>(integer(field(u, "slot"), "slot", 0, static_cast<std::int64_t>(program.slots.size()) - 1));
+      const int slot = static_cast<int>(integer(field(u, "slot"), "slot", 0, static_cast<std::int64_t>(program_.slots.size()) - 1));
       const Spec spec = spec_of(text(field(u, "spec"), "spec"));
       const std::int64_t offset = optional_integer(u, "offset");
       if (offset > INT64_MAX / 16 || spec.bytes() > INT64_MAX / 16) refuse("an offset or a spec is too large");
@@ -159,10 +203,10 @@ class Reader {
   }
 
   std::shared_ptr<const Program> body(const Json& json) const {
-    Reader reader(depth_ + 1);
-    auto out = std::make_shared<Program>(reader.read(json));
-    for (std::size_t s = 0; s < reader.tensors.size(); ++s)
-      if (!reader.tensors[s].empty() || reader.memory[s].zeros) refuse("a program in a program has tensors of its own");
+    ParsedGraph parsed = Reader(depth_ + 1).read(json);
+    auto out = std::make_shared<Program>(std::move(parsed.saved.program));
+    for (std::size_t s = 0; s < parsed.tensors.size(); ++s)
+      if (!parsed.tensors[s].empty() || parsed.memory[s].zeros) refuse("a program in a program has tensors of its own");
     verify(*out, "loading");
     return out;
   }
@@ -189,7 +233,7 @@ class Reader {
       for (const AttributeDef& def : op->attributes) out.attributes.set(def.name, attribute(def, field(given, def.name)));
       if (json.contains("after"))
         for (std::int64_t before : integers(json["after"], "after")) {
-          if (before < 0 || at(before) >= program.code.size()) refuse(fmt::format("runs after instruction {}; accepted: an earlier one", before));
+          if (before < 0 || at(before) >= program_.code.size()) refuse(fmt::format("runs after instruction {}; accepted: an earlier one", before));
           out.after.push_back(static_cast<int>(before));
         }
       return out;
@@ -199,101 +243,30 @@ class Reader {
   }
 
   void check_inputs() const {
-    std::vector<bool> seen(program.slots.size(), false);
-    for (const auto& u : program.inputs) {
-      if (seen[at(u.slot)] || !tensors[at(u.slot)].empty() || memory[at(u.slot)].zeros) refuse(fmt::format("slot {} is an input twice, or a tensor too", u.slot));
+    std::vector<bool> seen(program_.slots.size(), false);
+    for (const auto& u : program_.inputs) {
+      if (seen[at(u.slot)] || !tensors_[at(u.slot)].empty() || memory_[at(u.slot)].zeros) refuse(fmt::format("slot {} is an input twice, or a tensor too", u.slot));
       seen[at(u.slot)] = true;
-      if (u.offset != 0 || u.spec.bytes() != program.slots[at(u.slot)].bytes)
-        refuse(fmt::format("input slot {} of {} bytes is {}", u.slot, program.slots[at(u.slot)].bytes, to_string(u.spec)));
+      if (u.offset != 0 || u.spec.bytes() != program_.slots[at(u.slot)].bytes)
+        refuse(fmt::format("input slot {} of {} bytes is {}", u.slot, program_.slots[at(u.slot)].bytes, to_string(u.spec)));
     }
   }
 
   int depth_;
+  Program program_;
+  GraphNames names_;
+  std::vector<std::string> tensors_;               // [slot]
+  std::vector<ParsedGraph::Outside> memory_;       // [slot]
   std::vector<std::optional<DType>> types_;  // [slot]
 };
 
-void bind_tensors(Session& session, Program& program, const std::vector<std::string>& names, const std::filesystem::path& path) {
-  std::optional<SafetensorsFile> file;
-  for (std::size_t s = 0; s < names.size(); ++s) {
-    if (names[s].empty()) continue;
-    if (!file) file.emplace(path);
-    const NamedTensor* tensor = file->find(names[s]);
-    if (!tensor) refuse(fmt::format("tensor '{}' is not in {}", names[s], path.string()));
-    const auto check = [&](const std::vector<Program::Use>& uses) {
-      for (const auto& u : uses)
-        if (at(u.slot) == s && u.spec.dtype != tensor->spec.dtype)
-          refuse(fmt::format("tensor '{}' is {}, used as {}", names[s], to_string(tensor->spec), to_string(u.spec)));
-    };
-    for (const auto& step : program.code) check(step.inputs);
-    check(program.outputs);
-    program.slots[s].external = session.tensor(tensor->spec, tensor->data).storage();
-    program.slots[s].bytes = tensor->spec.bytes();
-    program.slots[s].spec = tensor->spec;
-  }
-}
-
-/// The spec by which a slot's memory is used first, as one axis.
-Spec flat_spec(const Program& program, std::size_t s) {
-  const std::int64_t elements = program.slots[s].bytes / std::int64_t{sizeof(float)};
-  const auto check = [&](const std::vector<Program::Use>& uses) {
-    for (const auto& u : uses)
-      if (at(u.slot) == s && u.spec.dtype != DType::float32) refuse(fmt::format("slot {} begins as zeros and is used as {}", s, to_string(u.spec)));
-  };
-  for (const auto& step : program.code) check(step.inputs), check(step.outputs);
-  return f32({elements});
-}
-
-void make_zeros(Session& session, Program& program, const std::vector<Reader::Outside>& memory) {
-  for (std::size_t s = 0; s < memory.size(); ++s) {
-    if (!memory[s].zeros || memory[s].slab >= 0) continue;
-    const Spec spec = flat_spec(program, s);
-    program.slots[s].external = full(session, spec, 0).storage();
-    program.slots[s].spec = spec;
-  }
-}
-
-/// Moves ranges into the slabs that they are of.
-void join_slabs(Session& session, Program& program, const std::vector<Reader::Outside>& memory) {
-  for (std::size_t s = 0; s < memory.size(); ++s) {
-    const auto [zeros, slab, page] = memory[s];
-    if (slab < 0) continue;
-    if (at(slab) >= memory.size() || memory[at(slab)].slab >= 0 || !program.slots[at(slab)].external) refuse(fmt::format("slot {} is a range of {}, which is no slab", s, slab));
-    const auto& whole = program.slots[at(slab)].external;
-    auto& slot = program.slots[s];
-    const std::int64_t first = page * Slab::kPageElements, elements = slot.bytes / std::int64_t{sizeof(float)};
-    if (elements > whole->elements || first > whole->elements - elements) refuse(fmt::format("slot {} lies outside of slot {}", s, slab));
-    const Spec flat = flat_spec(program, s);
-    const auto part = std::make_shared<Storage>(session, elements);
-    part->memory = session.interpreter().part_of(whole->memory, first * std::int64_t{sizeof(float)}, flat.bytes());
-    part->whole = whole;
-    part->first = first;
-    if (slot.external) session.interpreter().copy(Value(flat, slot.external), Value(flat, part));
-    else slot.spec = flat;
-    slot.external = part;
-  }
-}
-
 }  // namespace
 
-Program load_graph(Session& session, const std::filesystem::path& path) {
-  const MappedFile file(path);
-  try {
-    const auto* begin = reinterpret_cast<const char*>(file.bytes().data());
-    const Json json = Json::parse(begin, begin + file.bytes().size());
-    if (field(json, "format") != kGraphFormat) refuse(fmt::format("'format' is not {}", kGraphFormat));
-    if (field(json, "version") != kGraphVersion) refuse(fmt::format("'version' is not {}", kGraphVersion));
-    Reader reader(0);
-    Program program = reader.read(json);
-    bind_tensors(session, program, reader.tensors, std::filesystem::path(path).replace_extension(".safetensors"));
-    make_zeros(session, program, reader.memory);
-    join_slabs(session, program, reader.memory);
-    verify(program, "loading");
-    return program;
-  } catch (const DeviceError&) {
-    throw;
-  } catch (const std::exception& e) {  // the parser's, a refusal, or what verify found
-    throw DataError(fmt::format("load_graph: {}: {}", path.string(), e.what()));
-  }
+ParsedGraph parse_graph(std::string_view text) {
+  const Json json = Json::parse(text);
+  if (field(json, "format") != kGraphFormat) refuse(fmt::format("'format' is not {}", kGraphFormat));
+  if (field(json, "version") != kGraphVersion) refuse(fmt::format("'version' is not {}", kGraphVersion));
+  return Reader(0).read(json);
 }
 
 }  // namespace gemel

@@ -107,6 +107,16 @@ Json json_of(const Program& program) {
   return out;
 }
 
+Json json_of(const GraphNames& names) {
+  Json out{{"graph", names.graph}, {"values", Json::object()}, {"operations", Json::object()}, {"parameters", names.parameters},
+           {"buffers", names.buffers}, {"settings", Json::object()}};
+  for (const auto& [name, use] : names.values) out["values"][name] = json_of(use);
+  for (const auto& [name, instructions] : names.operations) out["operations"][name] = instructions;
+  for (const auto& [name, settings] : names.settings)
+    for (const auto& [key, item] : settings.entries()) out["settings"][name][key] = json_of(item);
+  return out;
+}
+
 std::string lines(const Json& array) {
   std::string out;
   for (const Json& element : array) out += (out.empty() ? "\n  " : ",\n  ") + element.dump();
@@ -120,14 +130,15 @@ Spec whole_spec(const Program::Slot& slot) {
 
 }  // namespace
 
-std::string to_json(const Program& program) {
+std::string to_json(const Program& program, const GraphNames& names) {
   const Json json = json_of(program);
-  return fmt::format("{{\"format\": \"{}\", \"version\": {},\n\"slots\": {},\n\"inputs\": {},\n\"outputs\": {},\n\"code\": {}}}\n", kGraphFormat, kGraphVersion,
-                     lines(json["slots"]), lines(json["inputs"]), lines(json["outputs"]), lines(json["code"]));
+  const std::string named = names.values.empty() ? "" : ",\n\"names\": " + json_of(names).dump();
+  return fmt::format("{{\"format\": \"{}\", \"version\": {},\n\"slots\": {},\n\"inputs\": {},\n\"outputs\": {},\n\"code\": {}{}}}\n", kGraphFormat, kGraphVersion,
+                     lines(json["slots"]), lines(json["inputs"]), lines(json["outputs"]), lines(json["code"]), named);
 }
 
-void save_graph(const Program& program, const std::filesystem::path& path) {
-  const std::string text = to_json(program);
+void save_graph(const Program& program, const std::filesystem::path& path, const GraphNames& names) {
+  const std::string text = to_json(program, names);
   std::vector<std::vector<std::byte>> contents;
   std::vector<NamedTensor> tensors;
   for (std::size_t s = 0; s < program.slots.size(); ++s)

@@ -1,8 +1,11 @@
 #include "engine/prune.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
+#include "engine/base/error.h"
 #include "engine/base/span.h"
 
 namespace gemel {
@@ -48,9 +51,35 @@ class Marks {
   std::set<const Storage*> outside_;  // memory from outside that is wanted
 };
 
+/// The program with further inputs, which are read in place of what is computed. Memory from outside is still written.
+Program with_inputs(Program program, Wanted& wanted) {
+  for (const auto& given : wanted.given) {
+    if (given.offset != 0 || given.spec.bytes() != program.slots[at(given.slot)].bytes)
+      throw UsageError(fmt::format("graph: the value {} is a part of another; accepted: whole values to be fed", to_string(given.spec)));
+    const int slot = static_cast<int>(program.slots.size());
+    const bool outside = program.slots[at(given.slot)].external != nullptr;
+    program.slots.push_back({given.spec.bytes(), nullptr, program.slots[at(given.slot)].name, given.spec});
+    program.inputs.push_back({slot, given.spec});
+    const auto replace = [&](Program::Use& u) {
+      if (u.slot == given.slot && u.version == given.version) u.slot = slot, u.version = 0;
+    };
+    for (auto& step : program.code)
+      for (std::size_t i = 0; i < step.inputs.size(); ++i) {
+        const bool writes = std::ranges::find(step.op->writes, static_cast<int>(i)) != step.op->writes.end();
+        if (!writes) replace(step.inputs[i]);
+        else if (!outside && step.inputs[i].slot == given.slot)
+          throw UsageError(fmt::format("graph: the value {} is changed in place by {}; accepted: values that stay as they are to be fed", to_string(given.spec), step.op->name));
+      }
+    for (auto& u : wanted.values) replace(u);
+  }
+  return program;
+}
+
 }  // namespace
 
-Pruned prune(const Program& program, const Wanted& wanted) {
+Pruned prune(const Program& whole, Wanted wanted) {
+  const Program given = wanted.given.empty() ? Program() : with_inputs(whole, wanted);
+  const Program& program = wanted.given.empty() ? whole : given;
   const Marks needed(program, wanted);
   Pruned out;
   std::vector<int> renumbered(program.slots.size(), -1);

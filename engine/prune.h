@@ -11,6 +11,7 @@ namespace gemel {
 struct Wanted {
   std::vector<Program::Use> values;  // become the outputs
   std::vector<int> instructions;     // to be run for what they do
+  std::vector<Program::Use> given = {};  // not computed: further inputs, after the program's own
 };
 
 struct Pruned {
@@ -21,6 +22,7 @@ struct Pruned {
 /// Keeps what the wanted values and instructions are computed from, and what `after` says must run before. A write to a
 /// variable (external memory) runs only if it is asked for, or comes before something asked for by `after`; a write to a value
 /// that the program makes belongs to that value.
-Pruned prune(const Program& program, const Wanted& wanted);
+/// @throws UsageError where what is given is a part of another value, or changed in place after it is computed
+Pruned prune(const Program& program, Wanted wanted);
 
 }  // namespace gemel

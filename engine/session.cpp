@@ -93,10 +93,22 @@ Value Session::tensor(const Spec& spec, std::shared_ptr<const std::vector<std::b
   return out;
 }
 
-Value Session::tensor(const Spec& spec, std::span<const double> values) {
-  if (static_cast<std::int64_t>(values.size()) != spec.elements())
-    throw ShapeError("tensor: " + std::to_string(values.size()) + " numbers given for " + to_string(spec) +
+namespace {
+void check_count(const Spec& spec, std::size_t given) {
+  if (static_cast<std::int64_t>(given) != spec.elements())
+    throw ShapeError("tensor: " + std::to_string(given) + " numbers given for " + to_string(spec) +
                      "; accepted: " + std::to_string(spec.elements()));
+}
+}  // namespace
+
+Value Session::tensor(const Spec& spec, std::span<const float> values) {
+  if (spec.dtype != DType::float32) return tensor(spec, std::span<const double>(std::vector<double>(values.begin(), values.end())));
+  check_count(spec, values.size());
+  return tensor(spec, std::as_bytes(values));
+}
+
+Value Session::tensor(const Spec& spec, std::span<const double> values) {
+  check_count(spec, values.size());
   if (!has_device() && is_floating(spec.dtype)) {
     Value out = empty(spec);
     const auto cells = static_cast<HostMemory&>(*out.storage()->memory).reals();
@@ -150,6 +162,15 @@ std::vector<double> read(const Value& value) {
     return {cells.begin(), cells.end()};
   }
   return numbers_from_bytes(value.dtype(), read_bytes(value));
+}
+
+std::vector<float> read_floats(const Value& value) {
+  concrete(value, "read");
+  if (value.dtype() != DType::float32)
+    throw UsageError("read_floats: the tensor is " + to_string(value.spec()) + "; accepted: float32, or read() for numbers of any type");
+  std::vector<float> out(at(value.elements()));
+  value.session().interpreter().read(value, std::as_writable_bytes(std::span(out)));
+  return out;
 }
 
 std::function<std::vector<double>()> read_later(const Value& value) {

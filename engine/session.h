@@ -74,6 +74,8 @@ class Session {
   Value tensor(const Spec& spec, std::shared_ptr<const std::vector<std::byte>> bytes);
   /// The same from numbers, rounded to the element type (kept in double by the reference session).
   Value tensor(const Spec& spec, std::span<const double> values);
+  /// The same from an array of float32, as it lies where the tensor is of that type.
+  Value tensor(const Spec& spec, std::span<const float> values);
   /// A tensor with memory and no defined contents.
   Value empty(const Spec& spec, std::string_view what = "tensor");
 
@@ -174,6 +176,8 @@ class GradientMode {
 std::vector<std::byte> read_bytes(const Value& value);
 /// Contents as numbers (the reference session gives its doubles unrounded).
 std::vector<double> read(const Value& value);
+/// Contents of a float32 tensor, without a detour through double. @throws UsageError for another element type
+std::vector<float> read_floats(const Value& value);
 /// Starts a read without waiting for what is enqueued. The call that it returns waits and gives the numbers.
 std::function<std::vector<double>()> read_later(const Value& value);
 /// How often the storage was written, as the trace in force counts it.

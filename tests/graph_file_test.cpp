@@ -52,7 +52,7 @@ TEST(GraphFile, a_loaded_graph_computes_the_same_and_saves_as_the_same) {
   const auto session = Session::reference(), other = Session::reference();
   const Program saved = example(*session);
   save_graph(saved, folder.path() / "a.json");
-  const Program loaded = load_graph(*other, folder.path() / "a.json");
+  const Program loaded = load_graph(*other, folder.path() / "a.json").program;
   EXPECT_EQ(to_json(loaded), to_json(saved));
   const Values expected = run(*session, saved), got = run(*other, loaded);
   for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(read(got[i]), read(expected[i]));
@@ -67,7 +67,7 @@ TEST(GraphFile, a_variable_that_nothing_uses_keeps_its_spec) {
   const SafetensorsFile file(folder.path() / "a.safetensors");
   ASSERT_TRUE(file.find("steps"));
   EXPECT_EQ(file.find("steps")->spec, i64({2, 3}));
-  const Program loaded = load_graph(*session, folder.path() / "a.json");
+  const Program loaded = load_graph(*session, folder.path() / "a.json").program;
   const auto slot = std::find_if(loaded.slots.begin(), loaded.slots.end(), [](const auto& s) { return s.name == "steps"; });
   ASSERT_NE(slot, loaded.slots.end());
   EXPECT_EQ(read(Value(slot->spec, slot->external)), (List{1, 2, 3, 4, 5, 1e15}));

@@ -163,7 +163,7 @@ TEST(Optim, what_varies_between_steps_is_a_small_tensor) {
   const auto session = Session::reference();
   const auto adam = make("adam", {{{{"p", leaf(session->tensor(f32({1}), Reals{1}))}}, 2.0}});
   EXPECT_EQ(adam->hyper_specs(), (Specs{f32({1, 4})}));
-  const std::vector<float> numbers = adam->hyper_numbers(0, kRate, 3);
+  const std::vector<float> numbers = adam->hyperparameters()->numbers(0, kRate, 3);
   EXPECT_EQ(numbers, (std::vector<float>{0.2f, 0, static_cast<float>(1 - std::pow(0.9, 3)), static_cast<float>(1 - std::pow(0.999, 3))}));
   adam->advance();
   adam->advance();

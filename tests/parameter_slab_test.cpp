@@ -207,7 +207,7 @@ TEST(ParameterSlab, a_saved_training_step_goes_on_in_its_slabs) {
   executor.run(in);  // weights and velocity have moved
   save_graph(*program, folder.path() / "step.json");
   Session other(shared_test_device());
-  Executor loaded(other, std::make_shared<const Program>(load_graph(other, folder.path() / "step.json")));
+  Executor loaded(other, std::make_shared<const Program>(load_graph(other, folder.path() / "step.json").program));
   const Values same{input_of(other), other.tensor(in[1].spec(), std::span<const double>(read(in[1])))};
   Numbers before;
   for (int step = 0; step < 3; ++step) {

@@ -27,9 +27,16 @@ std::int64_t Shape::product(int from, int to) const {
 
 bool Shape::operator==(const Shape& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
 
+namespace {
+std::string written(std::int64_t extent) {
+  if (extent == 0 || extent % kOpenExtent != 0) return std::to_string(extent);
+  return extent == kOpenExtent ? "?" : std::to_string(extent / kOpenExtent) + "*?";
+}
+}  // namespace
+
 std::string to_string(const Shape& shape) {
   std::string out = "[";
-  for (int i = 0; i < shape.rank(); ++i) out += (i ? ", " : "") + std::to_string(shape[i]);
+  for (int i = 0; i < shape.rank(); ++i) out += (i ? ", " : "") + written(shape[i]);
   return out + "]";
 }
 

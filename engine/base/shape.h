@@ -41,7 +41,10 @@ class Shape {
   int rank_ = 0;
 };
 
-/// "[2, 3]"
+/// Stands for an extent that is left open while a graph is built: a prime, so that shapes show how they depend on it.
+inline constexpr std::int64_t kOpenExtent = 1'000'003;
+
+/// "[2, 3]"; the open extent and multiples of it are "?" and "4*?".
 std::string to_string(const Shape& shape);
 
 /// Axis in 0..rank-1 for one in -rank..rank-1.

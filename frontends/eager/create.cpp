@@ -49,12 +49,13 @@ Tensor tensor(Session& session, const Nested& numbers, const TensorOptions& opti
 }
 
 Tensor from_host(Session& session, std::span<const float> data, const Shape& shape, const TensorOptions& options) {
-  return from_numbers(session, std::vector<double>(data.begin(), data.end()), shape, DType::float32, options);
+  return made(session.tensor({shape, options.dtype.value_or(DType::float32)}, data), options);
 }
 Tensor from_host(Session& session, std::span<const double> data, const Shape& shape, const TensorOptions& options) {
   return from_numbers(session, data, shape, DType::float32, options);
 }
 Tensor from_host(Session& session, std::span<const std::int32_t> data, const Shape& shape, const TensorOptions& options) {
+  if (options.dtype.value_or(DType::int32) == DType::int32) return made(session.tensor({shape, DType::int32}, bytes_of(data)), options);
   return from_numbers(session, std::vector<double>(data.begin(), data.end()), shape, DType::int32, options);
 }
 Tensor from_host(Session& session, std::span<const std::int64_t> data, const Shape& shape, const TensorOptions& options) {

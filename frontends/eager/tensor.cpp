@@ -69,6 +69,8 @@ std::vector<T> Tensor::to_vector() const {
     }
     return out;
   }
+  if constexpr (std::is_same_v<T, float>)
+    if (dtype() == DType::float32) return read_floats(value());
   const std::vector<double> numbers = read(value());
   std::transform(numbers.begin(), numbers.end(), out.begin(), [](double x) { return static_cast<T>(x); });
   return out;

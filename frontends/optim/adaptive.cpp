@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <utility>
 
 #include "engine/base/error.h"
@@ -12,21 +11,15 @@
 namespace gemel::optim {
 
 Adam::Adam(std::vector<Group> groups, const AdamOptions& options)
-    : Optimizer(std::move(groups), {options.rate, options.weight_decay}, {"mean", "variance"}), options_(options) {}
-
-std::vector<float> Adam::hyper_numbers(std::size_t group, double rate, std::int64_t step) const {
-  std::vector<float> numbers = Optimizer::hyper_numbers(group, rate, step);
-  for (const double beta : {options_.update.beta1, options_.update.beta2})
-    numbers.push_back(static_cast<float>(1 - std::pow(beta, static_cast<double>(step))));
-  return numbers;
-}
+    : Optimizer(std::move(groups), {.rate = options.rate, .weight_decay = options.weight_decay, .betas = {options.update.beta1, options.update.beta2}},
+                {"mean", "variance"}), options_(options) {}
 
 void Adam::update(Update u, std::span<const Slab> slots) const {
   adam_update(std::move(u), slots[0].whole(), slots[1].whole(), options_.update);
 }
 
 Rmsprop::Rmsprop(std::vector<Group> groups, const RmspropOptions& options)
-    : Optimizer(std::move(groups), {options.rate, options.weight_decay},
+    : Optimizer(std::move(groups), {.rate = options.rate, .weight_decay = options.weight_decay},
                 options.update.momentum != 0 ? std::vector<std::string>{"variance", "velocity"} : std::vector<std::string>{"variance"}),
       options_(options) {}
 

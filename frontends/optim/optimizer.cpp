@@ -34,8 +34,8 @@ std::vector<Group> no_decay_on_vectors(const ParameterSet& parameters) {
   return groups;
 }
 
-Optimizer::Optimizer(std::vector<Group> groups, Common common, std::vector<std::string> slots)
-    : common_(common), rate_(common.rate), slot_names_(std::move(slots)) {
+Optimizer::Optimizer(std::vector<Group> groups, Hyperparameters common, std::vector<std::string> slots)
+    : hyper_(std::make_shared<Hyperparameters>(std::move(common))), slot_names_(std::move(slots)) {
   std::vector<NamedValue> all;
   for (const Group& g : groups) all.insert(all.end(), g.parameters.begin(), g.parameters.end());
   if (all.empty()) throw UsageError("optimizer: no trainable parameter given; accepted: at least one");
@@ -60,6 +60,7 @@ void Optimizer::add_group(Group group) {
     parameters_.push_back(p);
     group_of_.push_back(static_cast<std::int32_t>(groups_.size()));
   }
+  hyper_->groups.push_back({group.rate_factor, group.weight_decay});
   groups_.push_back(std::move(group));
 }
 
@@ -72,23 +73,7 @@ Optimizer::Shard& Optimizer::shard_of(const Value& parameter) {
   return shards_.emplace_back(std::move(shard));
 }
 
-std::vector<float> Optimizer::hyper_numbers(std::size_t group, double rate, std::int64_t) const {
-  const Group& g = groups_.at(group);
-  return {static_cast<float>(rate * g.rate_factor), static_cast<float>(g.weight_decay.value_or(common_.weight_decay))};
-}
-
-Specs Optimizer::hyper_specs() const {
-  return {f32({std::ssize(groups_), std::ssize(hyper_numbers(0, 0, 1))})};
-}
-
-Values Optimizer::hyper(double rate) const {
-  std::vector<float> rows;
-  for (std::size_t g = 0; g < groups_.size(); ++g) {
-    const std::vector<float> row = hyper_numbers(g, rate, steps_ + 1);
-    rows.insert(rows.end(), row.begin(), row.end());
-  }
-  return {parameters_[0].value.session().tensor(hyper_specs()[0], bytes_of(std::span<const float>(rows)))};
-}
+Values Optimizer::hyper(double rate) const { return {hyper_->tensor(parameters_[0].value.session(), rate)}; }
 
 Values Optimizer::gradient_places() const {
   Values out;
@@ -149,7 +134,7 @@ void Optimizer::step(Values gradients, double rate) {
 void Optimizer::step() {
   Values gradients;
   for (const NamedValue& p : parameters_) gradients.push_back(p.value.node()->accumulated);
-  step(std::move(gradients), rate_);
+  step(std::move(gradients), rate());
 }
 
 void Optimizer::zero_grad() {
@@ -175,11 +160,11 @@ void Optimizer::load_state(std::span<const NamedValue> state, std::int64_t steps
   for (const auto& [name, value] : given) wrong += fmt::format("; {} is unknown", name);
   if (!wrong.empty()) throw DataError("optimizer state: it does not fit" + wrong);
   for (const auto& [slot, contents] : copies) assign(*slot, *contents);
-  steps_ = steps;
+  hyper_->steps = steps;
 }
 
 Sgd::Sgd(std::vector<Group> groups, const SgdOptions& options)
-    : Optimizer(std::move(groups), {options.rate, options.weight_decay},
+    : Optimizer(std::move(groups), {.rate = options.rate, .weight_decay = options.weight_decay},
                 options.momentum != 0 ? std::vector<std::string>{"velocity"} : std::vector<std::string>{}),
       options_(options) {
   if (options.nesterov && options.momentum <= 0)

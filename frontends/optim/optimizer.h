@@ -13,6 +13,7 @@
 #include "engine/parameter_set.h"
 #include "engine/session.h"
 #include "engine/slab.h"
+#include "frontends/optim/hyperparameters.h"
 
 namespace gemel::optim {
 
@@ -42,8 +43,8 @@ class Optimizer {
   void add_group(Group group);
 
   /// The learning rate, which schedules move.
-  double rate() const { return rate_; }
-  void set_rate(double rate) { rate_ = rate; }
+  double rate() const { return hyper_->rate; }
+  void set_rate(double rate) { hyper_->rate = rate; }
 
   // ---- in the manner of PyTorch: gradients lie in the parameters' grad()
   /// Updates the parameters that have a gradient and are not frozen, and counts the step.
@@ -54,10 +55,10 @@ class Optimizer {
   // ---- with gradients at hand, also in a captured step
   /// Where the gradient of each parameter is best put: GradientOptions::into. What lies elsewhere is copied there.
   Values gradient_places() const;
-  /// The numbers that a group needs in step `step` (from 1): {rate, weight decay}, and what the algorithm adds.
-  virtual std::vector<float> hyper_numbers(std::size_t group, double rate, std::int64_t step) const;
+  /// Rates, decays and the count of steps, shared with whoever else runs its updates.
+  const std::shared_ptr<Hyperparameters>& hyperparameters() const { return hyper_; }
   /// Their shapes: what a captured step declares as inputs.
-  Specs hyper_specs() const;
+  Specs hyper_specs() const { return {hyper_->spec()}; }
   /// The tensors for the step after `steps()`.
   Values hyper(double rate) const;
   /// Updates parameters and slots in place, in operators: computes at once, or is captured.
@@ -68,22 +69,19 @@ class Optimizer {
   /// Scales all gradients to a norm of at most `max_norm`: two launches a slab. @return the norm before, float32 []; empty without gradients
   Value clip_norm(Values& gradients, double max_norm);
   /// Counts a step: what `hyper` gives next and what checkpoints keep.
-  void advance() { ++steps_; }
+  void advance() { ++hyper_->steps; }
   /// hyper, apply_updates, advance.
   void step(Values gradients, double rate);
 
-  std::int64_t steps() const { return steps_; }
+  std::int64_t steps() const { return hyper_->steps; }
   /// The slots by name, such as "velocity.fc.weight"; with `steps()` all that a checkpoint needs.
   const std::vector<NamedValue>& state() const { return state_; }
   /// Copies the slots' contents. @throws DataError naming every slot that is missing, unknown or of another shape
   void load_state(std::span<const NamedValue> state, std::int64_t steps);
 
  protected:
-  struct Common {
-    double rate, weight_decay;
-  };
-  /// @param slots  names of the tensors kept for each parameter; they start at 0
-  Optimizer(std::vector<Group> groups, Common common, std::vector<std::string> slots);
+  /// @param common  of all groups; `groups` fills in theirs  @param slots  names of the tensors kept for each parameter; they start at 0
+  Optimizer(std::vector<Group> groups, Hyperparameters common, std::vector<std::string> slots);
   /// @param slots  whole slabs, in the order given at construction
   virtual void update(Update u, std::span<const Slab> slots) const = 0;
 
@@ -105,10 +103,8 @@ class Optimizer {
   std::vector<std::int32_t> group_of_;  // [parameter]
   std::vector<NamedValue> state_;       // parameter by parameter, in the order of the slots
   std::vector<Shard> shards_;
-  Common common_;
-  double rate_;
+  std::shared_ptr<Hyperparameters> hyper_;
   std::vector<std::string> slot_names_;
-  std::int64_t steps_ = 0;
 };
 
 struct SgdOptions {
@@ -137,7 +133,6 @@ struct AdamOptions {
 class Adam : public Optimizer {
  public:
   Adam(std::vector<Group> groups, const AdamOptions& options = {});
-  std::vector<float> hyper_numbers(std::size_t group, double rate, std::int64_t step) const override;
 
  protected:
   void update(Update u, std::span<const Slab> slots) const override;

@@ -1,0 +1,100 @@
+// Loading graph files: the memory of variables, constants and slabs.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/base/error.h"
+#include "engine/base/file.h"
+#include "engine/base/span.h"
+#include "engine/graph_json.h"
+#include "engine/ops/ops.h"
+#include "engine/safetensors.h"
+#include "engine/session.h"
+#include "engine/slab.h"
+
+namespace gemel {
+namespace {
+
+[[noreturn]] void refuse(const std::string& what) { throw DataError(what); }
+
+void bind_tensors(Session& session, Program& program, const std::vector<std::string>& names, const std::filesystem::path& path) {
+  std::optional<SafetensorsFile> file;
+  for (std::size_t s = 0; s < names.size(); ++s) {
+    if (names[s].empty()) continue;
+    if (!file) file.emplace(path);
+    const NamedTensor* tensor = file->find(names[s]);
+    if (!tensor) refuse(fmt::format("tensor '{}' is not in {}", names[s], path.string()));
+    const auto check = [&](const std::vector<Program::Use>& uses) {
+      for (const auto& u : uses)
+        if (at(u.slot) == s && u.spec.dtype != tensor->spec.dtype)
+          refuse(fmt::format("tensor '{}' is {}, used as {}", names[s], to_string(tensor->spec), to_string(u.spec)));
+    };
+    for (const auto& step : program.code) check(step.inputs);
+    check(program.outputs);
+    program.slots[s].external = session.tensor(tensor->spec, tensor->data).storage();
+    program.slots[s].bytes = tensor->spec.bytes();
+    program.slots[s].spec = tensor->spec;
+  }
+}
+
+/// The spec by which a slot's memory is used first, as one axis.
+Spec flat_spec(const Program& program, std::size_t s) {
+  const std::int64_t elements = program.slots[s].bytes / std::int64_t{sizeof(float)};
+  const auto check = [&](const std::vector<Program::Use>& uses) {
+    for (const auto& u : uses)
+      if (at(u.slot) == s && u.spec.dtype != DType::float32) refuse(fmt::format("slot {} begins as zeros and is used as {}", s, to_string(u.spec)));
+  };
+  for (const auto& step : program.code) check(step.inputs), check(step.outputs);
+  return f32({elements});
+}
+
+void make_zeros(Session& session, Program& program, const std::vector<ParsedGraph::Outside>& memory) {
+  for (std::size_t s = 0; s < memory.size(); ++s) {
+    if (!memory[s].zeros || memory[s].slab >= 0) continue;
+    const Spec spec = flat_spec(program, s);
+    program.slots[s].external = full(session, spec, 0).storage();
+    program.slots[s].spec = spec;
+  }
+}
+
+/// Moves ranges into the slabs that they are of.
+void join_slabs(Session& session, Program& program, const std::vector<ParsedGraph::Outside>& memory) {
+  for (std::size_t s = 0; s < memory.size(); ++s) {
+    const auto [zeros, slab, page] = memory[s];
+    if (slab < 0) continue;
+    if (at(slab) >= memory.size() || memory[at(slab)].slab >= 0 || !program.slots[at(slab)].external) refuse(fmt::format("slot {} is a range of {}, which is no slab", s, slab));
+    const auto& whole = program.slots[at(slab)].external;
+    auto& slot = program.slots[s];
+    const std::int64_t first = page * Slab::kPageElements, elements = slot.bytes / std::int64_t{sizeof(float)};
+    if (elements > whole->elements || first > whole->elements - elements) refuse(fmt::format("slot {} lies outside of slot {}", s, slab));
+    const Spec flat = flat_spec(program, s);
+    const auto part = std::make_shared<Storage>(session, elements);
+    part->memory = session.interpreter().part_of(whole->memory, first * std::int64_t{sizeof(float)}, flat.bytes());
+    part->whole = whole;
+    part->first = first;
+    if (slot.external) session.interpreter().copy(Value(flat, slot.external), Value(flat, part));
+    else slot.spec = flat;
+    slot.external = part;
+  }
+}
+
+}  // namespace
+
+SavedGraph load_graph(Session& session, const std::filesystem::path& path) {
+  const MappedFile file(path);
+  try {
+    ParsedGraph parsed = parse_graph({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+    Program& program = parsed.saved.program;
+    bind_tensors(session, program, parsed.tensors, std::filesystem::path(path).replace_extension(".safetensors"));
+    make_zeros(session, program, parsed.memory);
+    join_slabs(session, program, parsed.memory);
+    verify(program, "loading");
+    return std::move(parsed.saved);
+  } catch (const DeviceError&) {
+    throw;
+  } catch (const std::exception& e) {  // the parser's, a refusal, or what verify found
+    throw DataError(fmt::format("load_graph: {}: {}", path.string(), e.what()));
+  }
+}
+
+}  // namespace gemel
