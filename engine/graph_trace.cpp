@@ -114,7 +114,7 @@ void GraphTrace::assume(std::function<bool()> still_holds) {
 }
 
 bool GraphTrace::has_history(const Value& v) const {  // a leaf made inside the body is a fresh start
-  return v.wants_gradient() && (v.node()->op || v.node()->order <= first_node_ || arguments_.count(v.node().get()));
+  return v.wants_gradient() && (outside_ == Outside::bound || v.node()->op || v.node()->order <= first_node_ || arguments_.count(v.node().get()));
 }
 
 Writes& GraphTrace::writes(const std::shared_ptr<Storage>& storage) {

@@ -38,7 +38,7 @@ class GraphTrace : public Trace {
   const Program& program() const { return program_; }
   const std::string& name() const { return *name_; }
   /// Where draws take their state from while the graph is in force.
-  Random& random() { return random_; }
+  Random& random() { return in_force_ ? session_.random() : random_; }
   /// The program with these outputs, moved out.
   Program finish(const Values& outputs);
 

@@ -72,12 +72,12 @@ int slab_of(const Program& program, std::size_t s) {
   return -1;
 }
 
-/// Whether the contents of memory from outside are saved: not of a range that is only filled (a gradient), nor of a slab whose pages
+/// Whether the contents of memory from outside are saved: not of a range without a name that is only filled (a gradient), nor of a slab whose pages
 /// all belong to ranges that the program knows.
 bool is_saved(const Program& program, std::size_t s) {
   const auto is_s = [s](const auto& u) { return at(u.slot) == s; };
   if (slab_of(program, s) >= 0)
-    return std::ranges::any_of(program.outputs, is_s) ||
+    return !program.slots[s].name.empty() || std::ranges::any_of(program.outputs, is_s) ||
            std::ranges::any_of(program.code, [&](const auto& step) { return std::ranges::any_of(step.inputs, is_s); });
   std::int64_t pages = 0;
   for (std::size_t r = 0; r < program.slots.size(); ++r)

@@ -61,7 +61,7 @@ Program with_inputs(Program program, Wanted& wanted) {
     program.slots.push_back({given.spec.bytes(), nullptr, program.slots[at(given.slot)].name, given.spec});
     program.inputs.push_back({slot, given.spec});
     const auto replace = [&](Program::Use& u) {
-      if (u.slot == given.slot && u.version == given.version) u.slot = slot, u.version = 0;
+      if (u.slot == given.slot && (outside || u.version == given.version)) u.slot = slot, u.version = 0;
     };
     for (auto& step : program.code)
       for (std::size_t i = 0; i < step.inputs.size(); ++i) {

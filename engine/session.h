@@ -34,6 +34,10 @@ class Random {
   bool is_state(const Value& value) const { return state_ && value.storage() == state_.storage(); }
   /// Ordinals go on where the other's are.
   void continue_ordinals(const Random& other) { ordinals_ = other.ordinals_; }
+  /// Draws so far, by the path of the module that made them.
+  const std::map<std::string, std::int64_t, std::less<>>& ordinals() const { return ordinals_; }
+  /// The module's next draw comes after so many.
+  void continue_after(const std::string& scope, std::int64_t draws) { ordinals_[scope] = draws; }
   /// Names the next draw of the module in `scope`: a hash of its path and an ordinal in it.
   std::int64_t next_stream(std::string_view scope);
 

@@ -79,7 +79,7 @@ TEST(Graph, plans_are_kept_for_each_set_of_fetches) {
   for (int i = 0; i < 3; ++i) runner.run({}, {c.before});
   runner.run({{c.x, c.fed(1)}}, {c.increment});
   EXPECT_EQ(runner.plans().size(), 2u);
-  EXPECT_EQ(runner.runs(), 4);
+  EXPECT_EQ(c.graph.runs(), 4);
 }
 
 TEST(Graph, a_loss_fetched_with_its_update_is_the_one_before_it) {
@@ -147,8 +147,8 @@ TEST(Graph, refuses_feeds_that_do_not_fit) {
             "run: placeholder 'x' float32 [1] is not fed; accepted: a value for each placeholder that the fetches need");
   EXPECT_EQ(message_of<ShapeError>([&] { runner.run({{c.x, numbers(*c.session, {1, 2})}}, {c.increment}); }),
             "run: placeholder 'x' is fed float32 [2]; accepted: float32 [1]");
-  EXPECT_EQ(message_of<UsageError>([&] { runner.run({{c.count, c.fed(1)}}, {c.increment}); }),
-            "run: what is fed is no placeholder of 'counting'; accepted: random_state, x");
+  EXPECT_EQ(message_of<UsageError>([&] { runner.run({{c.fed(1), c.fed(1)}}, {c.increment}); }),
+            "run: what is fed is no value of 'counting'; accepted: its values, the placeholders random_state, x among them");
   EXPECT_EQ(message_of<UsageError>([&] { runner.run({{c.x, c.fed(1)}, {c.x, c.fed(1)}}, {c.increment}); }),
             "run: placeholder 'x' is fed twice; accepted: once");
   EXPECT_EQ(message_of<UsageError>([&] { runner.run({{c.x, c.before}}, {c.increment}); }),

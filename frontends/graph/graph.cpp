@@ -40,7 +40,16 @@ Value Graph::placeholder(const Spec& spec, const std::string& name) {
   return v;
 }
 
-Value Graph::constant(const Spec& spec, std::span<const double> numbers) { return session_.tensor(spec, numbers); }
+Value Graph::constant(const Spec& spec, std::span<const double> numbers, const std::string& name) { return named_constant(session_.tensor(spec, numbers), name); }
+Value Graph::constant(const Spec& spec, std::span<const float> numbers, const std::string& name) { return named_constant(session_.tensor(spec, numbers), name); }
+
+Value Graph::named_constant(const Value& value, const std::string& name) {
+  std::string path = scoped(name.empty() ? "constant" : name);
+  for (int i = 1; name.empty() && names_.contains(path); ++i) path = scoped(fmt::format("constant_{}", i));
+  claim(path, value);
+  trace_.name_slot(value, path);
+  return value;
+}
 
 Value Graph::variable(const Value& initial, const std::string& name, Trainable trainable) {
   const std::string path = scoped(name);
@@ -52,13 +61,26 @@ Value Graph::variable(const Value& initial, const std::string& name, Trainable t
     kept = Runner(*this).run({}, {initial})[0];
   }
   if (trainable == Trainable::yes) kept = leaf(kept);
-  claim(path, kept);
-  if (trainable == Trainable::yes)
-    variables_.add_parameter(path, kept);
-  else
-    variables_.add_buffer(path, kept);
-  trace_.name_slot(kept, path);
+  keep(path, kept);
   return kept;
+}
+
+/// A leaf is a parameter; one tensor may have two names.
+void Graph::keep(const std::string& path, const Value& variable) {
+  const bool is_new = !trace_.knows(variable);
+  claim(path, variable);
+  if (variable.node()) variables_.add_parameter(path, variable);
+  else variables_.add_buffer(path, variable);
+  if (is_new || trace_.program().slots[at(trace_.use(variable, path).slot)].name.empty()) trace_.name_slot(variable, path);
+}
+
+void Graph::add(const ParameterSet& parameters) {
+  for (const auto& list : {parameters.parameters(), parameters.buffers()})
+    for (const auto& [name, value] : list) {
+      const std::string path = scoped(name);
+      const Value* known = variables_.find(path);
+      if (!known || known->storage() != value.storage()) keep(path, value);
+    }
 }
 
 Value Graph::named(const Value& value, const std::string& name) {
@@ -86,6 +108,29 @@ Values Graph::gradients(const Value& loss, const Values& variables) {
   return gradient({loss}, variables, {}, Tape::retain);
 }
 
+Operation Graph::minimize(const Value& loss, optim::Optimizer& optimizer, const std::string& name) {
+  const Building building(*this);
+  ParameterSet state;
+  for (const auto& [path, value] : optimizer.parameters()) state.add_parameter(path, value);
+  add(state);
+  for (const auto& [slot, value] : optimizer.state()) keep(scoped(name + "." + slot), value);
+  const Value hyper = placeholder(optimizer.hyperparameters()->spec(), name + ".hyperparameters");
+  const std::size_t input = program().inputs.size() - 1;
+  Operation step = group(name, [&] {
+    Values gradients = gradient({loss}, values_of(optimizer.parameters()), {}, {.tape = Tape::retain, .into = optimizer.gradient_places()});
+    optimizer.apply_updates(std::move(gradients), {hyper});
+  });
+  trainings_.emplace(step.name, Training{input, optimizer.hyperparameters()});
+  return step;
+}
+
+optim::Hyperparameters& Graph::hyperparameters(std::string_view operation) const {
+  if (const auto it = trainings_.find(operation); it != trainings_.end()) return *it->second.hyperparameters;
+  std::string known;
+  for (const auto& [n, training] : trainings_) known += (known.empty() ? "" : ", ") + n;
+  throw UsageError(fmt::format("graph: no operation '{}' of minimize in '{}'; accepted: {}", operation, name(), known.empty() ? "none is there" : known));
+}
+
 namespace {
 
 [[noreturn]] void foreign(const Graph& graph, const std::string& what) {
@@ -104,8 +149,9 @@ void check_ours(Graph& graph, const Fetch& fetch) {
 
 }  // namespace
 
-Pruned Graph::part(const std::vector<Fetch>& fetches) {
+Pruned Graph::part(const std::vector<Fetch>& fetches, std::vector<Program::Use> given) {
   Wanted wanted;
+  wanted.given = std::move(given);
   for (const Fetch& fetch : fetches) {
     check_ours(*this, fetch);
     if (const auto* value = std::get_if<Value>(&fetch))
@@ -113,7 +159,7 @@ Pruned Graph::part(const std::vector<Fetch>& fetches) {
     else
       for (int i : std::get<Operation>(fetch).instructions) wanted.instructions.push_back(i);
   }
-  return prune(program(), wanted);
+  return prune(program(), std::move(wanted));
 }
 
 Graph::ControlDependencies::ControlDependencies(Graph& graph, const std::vector<Fetch>& before) : trace_(graph.trace_) {

@@ -1,7 +1,10 @@
 // Graph: built node by node, in the manner of TensorFlow 1: placeholders, variables, named values and operations, scopes,
-// control dependencies, gradients. A Runner then runs what is asked of it. Shapes are static.
+// control dependencies, gradients, training. A Runner then runs what is asked of it. Shapes are static, but for one extent, the batch's,
+// that placeholders may leave open.
 #pragma once
+#include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,9 +13,11 @@
 #include <vector>
 
 #include "engine/autograd.h"
+#include "engine/graph_file.h"
 #include "engine/graph_trace.h"
 #include "engine/parameter_set.h"
 #include "engine/prune.h"
+#include "frontends/optim/optimizer.h"
 
 namespace gemel::graph {
 
@@ -28,9 +33,16 @@ struct Operation {
 using Fetch = std::variant<Value, Operation>;
 enum class Trainable { no, yes };
 
+/// An extent of a placeholder that is known only when it is fed: placeholder(f32({kOpen, 784}), "x"). All that are open are the same.
+inline constexpr std::int64_t kOpen = kOpenExtent;
+
 class Graph {
  public:
   explicit Graph(Session& session, std::string name = "graph");
+  /// Reads what `save` wrote: names, variables, the count of runs, rates and steps of training. A Runner goes on where the saved one
+  /// stopped, and further nodes and gradients may be added.
+  /// @throws DataError naming the file and what is wrong with it
+  static std::unique_ptr<Graph> load(Session& session, const std::filesystem::path& path);
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
@@ -47,13 +59,17 @@ class Graph {
   // Names are prefixed by the session's scope: in NameScope(session, "dense"), "w" is "dense.w".
   // @throws UsageError for a name that is taken
 
-  /// A value that every run which needs it must be fed.
+  /// A value that every run which needs it must be fed. One extent may be kOpen.
   Value placeholder(const Spec& spec, const std::string& name);
-  /// A value that never changes. @throws ShapeError another number of elements
-  Value constant(const Spec& spec, std::span<const double> numbers);
+  /// A value that never changes; without a name it is called "constant", "constant_1" and so on.
+  /// @throws ShapeError another number of elements
+  Value constant(const Spec& spec, std::span<const double> numbers, const std::string& name = "");
+  Value constant(const Spec& spec, std::span<const float> numbers, const std::string& name = "");
   /// State that lasts from run to run, in memory of its own.
   /// @param initial  computed, or a value of this graph that needs no placeholder: it is computed at once
   Value variable(const Value& initial, const std::string& name, Trainable trainable = Trainable::yes);
+  /// Makes parameters and buffers that are there, a module's, variables of the graph under their names. Those that are variables already stay.
+  void add(const ParameterSet& parameters);
   /// The same value, to be found by its name.
   Value named(const Value& value, const std::string& name);
   /// All that `build` adds, as one operation.
@@ -62,6 +78,12 @@ class Graph {
   Operation assign(const Value& variable, const Value& value, const std::string& name);
   /// Gradients of sum(loss); an empty value where none flows. May be asked for again.
   Values gradients(const Value& loss, const Values& variables);
+
+  /// The operation that makes the loss smaller: gradients, and the optimizer's update of its parameters, which become variables as its
+  /// slots do ("NAME.velocity.w"). Each run of it takes the optimizer's rate and counts a step of it. The optimizer may go before the graph.
+  Operation minimize(const Value& loss, optim::Optimizer& optimizer, const std::string& name = "minimize");
+  /// Of an operation that `minimize` made: the rate, which may be set, and the steps taken.
+  optim::Hyperparameters& hyperparameters(std::string_view operation = "minimize") const;
 
   /// While it lives, all that is added runs after these.
   class ControlDependencies {
@@ -82,24 +104,48 @@ class Graph {
   const Operation& operation(std::string_view name) const;
   const ParameterSet& variables() const { return variables_; }
 
+  /// Writes the graph as far as it was built, with all that it needs to go on: PATH (JSON, one line an instruction) and the variables
+  /// beside it (.safetensors). Waits for the device. @throws UsageError for custom functions  @throws DataError as save_graph
+  void save(const std::filesystem::path& path);
+  /// Writes the variables under their names, with the counts of runs and steps, as a safetensors file.
+  void save_variables(const std::filesystem::path& path);
+  /// Reads them back. @throws DataError naming every variable that is missing, unknown or of another spec; nothing is written then
+  void restore_variables(const std::filesystem::path& path);
+  /// Runs of all runners so far: what draws differ by.
+  std::int64_t runs() const { return runs_; }
+  void count_run() { ++runs_; }
+
   /// All that was added up to now, as it was added.
   const Program& program() const { return trace_.program(); }
   /// What these need, placeholders as inputs, values as outputs: to be saved, or run by an Executor.
-  Pruned part(const std::vector<Fetch>& fetches);
+  /// @param given  values that are not computed, but come as further inputs
+  Pruned part(const std::vector<Fetch>& fetches, std::vector<Program::Use> given = {});
   const std::string& name() const { return trace_.name(); }
   Session& session() const { return session_; }
   /// The placeholder, int64 [4], that draws take their state from. A Runner feeds it.
   const Value& random_state() const { return random_state_; }
+  /// The placeholders that take hyperparameters, by the names of their operations. A Runner feeds them.
+  struct Training {
+    std::size_t input;  // of the program
+    std::shared_ptr<optim::Hyperparameters> hyperparameters;
+  };
+  const std::map<std::string, Training, std::less<>>& trainings() const { return trainings_; }
   GraphTrace& trace() { return trace_; }
 
  private:
+  class Loader;
   std::string scoped(const std::string& name) const;
   void claim(const std::string& name, Fetch fetch);
+  Value named_constant(const Value& value, const std::string& name);
+  void keep(const std::string& path, const Value& variable);
+  std::map<std::string, std::int64_t*> counts();
   Session& session_;
   GraphTrace trace_;
   Value random_state_;
   ParameterSet variables_;
   std::map<std::string, Fetch, std::less<>> names_;
+  std::map<std::string, Training, std::less<>> trainings_;
+  std::int64_t runs_ = 0;
 };
 
 }  // namespace gemel::graph

@@ -7,6 +7,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
+#include "engine/open_extent.h"
 
 namespace gemel::graph {
 namespace {
@@ -33,62 +34,110 @@ std::string placeholders_of(const Graph& graph) {
   return out;
 }
 
-}  // namespace
-
-Runner::Runner(Graph& graph, PassNames passes) : graph_(graph), passes_(std::move(passes)) {}
-
-const Runner::Plan& Runner::plan_for(const std::vector<Fetch>& fetches) {
-  const std::string key = signature(graph_, fetches);
-  if (const auto it = plans_.find(key); it != plans_.end()) return it->second;
-  Pruned part = graph_.part(fetches);
-  Plan plan;
-  plan.inputs = std::move(part.inputs);
-  Program program = optimise(graph_.session(), std::move(part.program), passes_, &plan.passes);
-  plan.executor = std::make_unique<Executor>(graph_.session(), std::make_shared<const Program>(std::move(program)));
-  return plans_.emplace(key, std::move(plan)).first->second;
+/// The input that a use is a name of; the number of inputs where it is none.
+std::size_t input_of(const Program& program, const Program::Use& use) {
+  return static_cast<std::size_t>(std::ranges::find(program.inputs, use.slot, &Program::Use::slot) - program.inputs.begin());
 }
 
-std::map<std::size_t, Value> Runner::checked(const std::vector<Feed>& feeds) const {
-  const Program& program = graph_.program();
-  std::map<std::size_t, Value> out;
-  for (const auto& [placeholder, value] : feeds) {
-    const bool known = placeholder && graph_.trace().knows(placeholder);
-    const int slot = known ? graph_.trace().use(placeholder, "feed").slot : -1;
-    const auto it = std::find_if(program.inputs.begin(), program.inputs.end(), [&](const auto& u) { return u.slot == slot; });
-    if (it == program.inputs.end())
-      throw UsageError(fmt::format("run: what is fed is no placeholder of '{}'; accepted: {}", graph_.name(), placeholders_of(graph_)));
-    const std::string& name = program.slots[at(slot)].name;
-    if (!value) throw UsageError(fmt::format("run: placeholder '{}' is fed an empty value; accepted: {}", name, to_string(it->spec)));
-    if (value.spec() != it->spec)
-      throw ShapeError(fmt::format("run: placeholder '{}' is fed {}; accepted: {}", name, to_string(value.spec()), to_string(it->spec)));
-    if (!value.storage()->memory)
-      throw UsageError(fmt::format("run: placeholder '{}' is fed a name in the graph '{}'; accepted: a computed value", name,
-                                   value.storage()->graph ? *value.storage()->graph : ""));
-    if (!out.emplace(static_cast<std::size_t>(it - program.inputs.begin()), value).second)
-      throw UsageError(fmt::format("run: placeholder '{}' is fed twice; accepted: once", name));
+}  // namespace
+
+Runner::Runner(Graph& graph, PassNames passes, std::size_t most_plans) : graph_(graph), passes_(std::move(passes)), most_plans_(most_plans) {
+  if (most_plans == 0) throw UsageError("runner: 0 plans may be kept; accepted: at least 1");
+}
+
+Runner::Plan& Runner::plan_for(const std::vector<Fetch>& fetches, const Fed& fed) {
+  std::string key = signature(graph_, fetches);
+  for (const auto& u : fed.uses) key += fmt::format("fed {}.{};", u.slot, u.version);
+  if (fed.extent) key += fmt::format("extent {}", *fed.extent);
+  if (const auto it = plans_.find(key); it != plans_.end()) {
+    check_inputs(it->second, fed);
+    return it->second;
   }
-  return out;
+  Pruned part = graph_.part(fetches, fed.uses);
+  Plan plan;
+  plan.inputs = std::move(part.inputs);
+  plan.placeholders = graph_.program().inputs.size();
+  check_inputs(plan, fed);
+  if (is_open(part.program)) {
+    if (!fed.extent) throw UsageError("run: the fetches depend on the open extent, which no feed gives; accepted: a placeholder with it among the feeds");
+    part.program = with_extent(part.program, *fed.extent);
+  }
+  Program program = optimise(graph_.session(), std::move(part.program), passes_, &plan.passes);
+  plan.executor = std::make_unique<Executor>(graph_.session(), std::make_shared<const Program>(std::move(program)));
+  if (plans_.size() == most_plans_) plans_.erase(std::ranges::min_element(plans_, {}, [](const auto& entry) { return entry.second.last_used; }));
+  return plans_.emplace(std::move(key), std::move(plan)).first->second;
+}
+
+void Runner::check_feed(const Program::Use& use, const std::string& what, const Value& value, Fed& fed) const {
+  if (!value) throw UsageError(fmt::format("run: {} is fed an empty value; accepted: {}", what, to_string(use.spec)));
+  const std::optional<std::int64_t> extent = is_open(use.spec) ? extent_between(use.spec, value.spec()) : std::nullopt;
+  if (value.spec() != use.spec && !extent) throw ShapeError(fmt::format("run: {} is fed {}; accepted: {}", what, to_string(value.spec()), to_string(use.spec)));
+  if (extent && fed.extent.value_or(*extent) != *extent)
+    throw ShapeError(fmt::format("run: {} is fed {}, another feed has {} for ?; accepted: one extent for all", what, to_string(value.spec()), *fed.extent));
+  if (extent) fed.extent = extent;
+  if (!value.storage()->memory)
+    throw UsageError(fmt::format("run: {} is fed a name in the graph '{}'; accepted: a computed value", what, value.storage()->graph ? *value.storage()->graph : ""));
+}
+
+Runner::Fed Runner::looked_up(const std::vector<Feed>& feeds) const {
+  const Program& program = graph_.program();
+  Fed fed;
+  for (const auto& [fed_value, value] : feeds) {
+    if (!fed_value || !graph_.trace().knows(fed_value))
+      throw UsageError(fmt::format("run: what is fed is no value of '{}'; accepted: its values, the placeholders {} among them", graph_.name(), placeholders_of(graph_)));
+    const Program::Use use = graph_.trace().use(fed_value, "feed");
+    const std::size_t input = input_of(program, use);
+    const std::string& name = program.slots[at(use.slot)].name;
+    if (input < program.inputs.size()) {
+      const std::string what = fmt::format("placeholder '{}'", name);
+      check_feed(program.inputs[input], what, value, fed);
+      if (!fed.placeholders.emplace(input, value).second) throw UsageError(fmt::format("run: {} is fed twice; accepted: once", what));
+      continue;
+    }
+    const std::string what = name.empty() ? fmt::format("the value {}", to_string(use.spec)) : fmt::format("'{}'", name);
+    check_feed(use, what, value, fed);
+    if (std::ranges::any_of(fed.uses, [&](const auto& u) { return u.slot == use.slot && u.version == use.version; }))
+      throw UsageError(fmt::format("run: {} is fed twice; accepted: once", what));
+    fed.uses.push_back(use);
+    fed.values.push_back(value);
+  }
+  return fed;
+}
+
+optim::Hyperparameters* Runner::hyperparameters_for(std::size_t input) const {
+  for (const auto& [name, training] : graph_.trainings())
+    if (training.input == input) return training.hyperparameters.get();
+  return nullptr;
+}
+
+void Runner::check_inputs(const Plan& plan, const Fed& fed) const {
+  const Program& program = graph_.program();
+  for (std::size_t i : plan.inputs)
+    if (i != 0 && i < plan.placeholders && !fed.placeholders.contains(i) && !hyperparameters_for(i))
+      throw UsageError(fmt::format("run: placeholder '{}' {} is not fed; accepted: a value for each placeholder that the fetches need",
+                                   program.slots[at(program.inputs[i].slot)].name, to_string(program.inputs[i].spec)));
+}
+
+/// What is fed, else the random state or hyperparameters.
+Value Runner::input(std::size_t input, const Plan& plan, const Fed& fed) const {
+  Session& session = graph_.session();
+  if (input >= plan.placeholders) return fed.values[input - plan.placeholders];
+  if (const auto it = fed.placeholders.find(input); it != fed.placeholders.end()) return it->second;
+  if (const auto* h = hyperparameters_for(input)) return h->tensor(session, h->rate);
+  const std::array state{static_cast<std::int64_t>(session.seed()), graph_.runs(), std::int64_t{0}, std::int64_t{0}};
+  return session.tensor(i64({4}), std::as_bytes(std::span(state)));
 }
 
 Values Runner::run(const std::vector<Feed>& feeds, const std::vector<Fetch>& fetches) {
-  const auto fed = checked(feeds);
-  const Plan& plan = plan_for(fetches);
-  const Program& program = graph_.program();
+  const Fed fed = looked_up(feeds);
+  Plan& plan = plan_for(fetches, fed);
+  plan.last_used = ++uses_;
   Values inputs;
-  for (std::size_t i : plan.inputs) {
-    const auto& use = program.inputs[i];
-    if (const auto it = fed.find(i); it != fed.end()) {
-      inputs.push_back(it->second);
-    } else if (i == 0) {  // the random state, a graph's first input
-      const std::array state{static_cast<std::int64_t>(graph_.session().seed()), runs_, std::int64_t{0}, std::int64_t{0}};
-      inputs.push_back(graph_.session().tensor(i64({4}), std::as_bytes(std::span(state))));
-    } else {
-      throw UsageError(fmt::format("run: placeholder '{}' {} is not fed; accepted: a value for each placeholder that the fetches need",
-                                   program.slots[at(use.slot)].name, to_string(use.spec)));
-    }
-  }
+  for (std::size_t i : plan.inputs) inputs.push_back(input(i, plan, fed));
   Values results = plan.executor->run(inputs);
-  ++runs_;
+  graph_.count_run();
+  for (std::size_t i : plan.inputs)
+    if (auto* h = i < plan.placeholders && !fed.placeholders.contains(i) ? hyperparameters_for(i) : nullptr) ++h->steps;
   Values out;
   std::size_t next = 0;
   for (const Fetch& fetch : fetches) out.push_back(std::holds_alternative<Value>(fetch) ? std::move(results[next++]) : Value());

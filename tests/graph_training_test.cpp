@@ -1,0 +1,305 @@
+// What a user of TensorFlow 1 does with a graph besides building it: feeds anything, leaves the batch open, minimises, saves and goes on.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "engine/base/error.h"
+#include "engine/ops/ops.h"
+#include "frontends/graph/runner.h"
+#include "frontends/nn/layers.h"
+#include "frontends/nn/functions.h"
+#include "tests/message_of.h"
+#include "tests/temporary_folder.h"
+#include "tests/test_device.h"
+
+namespace gemel::graph {
+namespace {
+
+using testing::message_of;
+using List = std::vector<double>;
+
+List ramp(std::int64_t count, double step = 0.125) {
+  List out;
+  for (std::int64_t i = 0; i < count; ++i) out.push_back(step * static_cast<double>((i * 7) % 11) - 0.5);
+  return out;
+}
+
+/// Batch normalisation keeps statistics, dropout draws.
+struct Net : nn::Module {
+  nn::Linear& first = add<nn::Linear>("first", 3, 6);
+  nn::BatchNorm2d& norm = add<nn::BatchNorm2d>("norm", 6);
+  nn::Dropout& dropout = add<nn::Dropout>("dropout", 0.25);
+  nn::Linear& last = add<nn::Linear>("last", 6, 4);
+  Value forward(Value x) override {
+    const std::int64_t batch = x.shape()[0];
+    Value y = reshape(norm(reshape(first(std::move(x)), Shape{batch, 1, 1, 6})), Shape{batch, 6});
+    return last(dropout(relu(std::move(y))));
+  }
+};
+
+/// A graph that trains a Net: placeholders x and labels, the values loss and logits, the operation train.
+struct Trained {
+  explicit Trained(Session& in_session, std::int64_t batch, std::string_view optimizer_name = "adam") : session(in_session), graph(in_session, "trained") {
+    net.materialise(session);
+    optimizer = optim::make(optimizer_name, optim::all_in_one(net.parameters()));
+    optimizer->set_rate(0.05);
+    const auto building = graph.as_default();
+    graph.add(net.parameters());
+    const Value x = graph.placeholder(f32({batch, 3}), "x"), labels = graph.placeholder(i64({batch}), "labels");
+    const Value logits = graph.named(net(x), "logits");
+    graph.minimize(graph.named(cross_entropy(logits, labels), "loss"), *optimizer, "train");
+  }
+  Session& session;
+  Net net;
+  std::unique_ptr<optim::Optimizer> optimizer;
+  Graph graph;
+};
+
+std::vector<Feed> batch_of(const Graph& graph, std::int64_t size) {
+  List labels;
+  for (std::int64_t i = 0; i < size; ++i) labels.push_back(static_cast<double>((i * 5) % 4));
+  return {{graph.value("x"), graph.session().tensor(f32({size, 3}), ramp(3 * size))}, {graph.value("labels"), graph.session().tensor(i64({size}), labels)}};
+}
+
+/// The loss of so many further steps.
+std::vector<List> train(Graph& graph, int steps, std::int64_t batch) {
+  Runner runner(graph);
+  std::vector<List> out;
+  for (int i = 0; i < steps; ++i) out.push_back(read(runner.run(batch_of(graph, batch), {graph.value("loss"), graph.operation("train")})[0]));
+  return out;
+}
+
+/// Parameters, statistics, slots, by name.
+std::map<std::string, List> contents(const Graph& graph) {
+  std::map<std::string, List> out;
+  for (const auto& list : {graph.variables().parameters(), graph.variables().buffers()})
+    for (const auto& [name, value] : list) out[name] = read(value);
+  return out;
+}
+
+TEST(DeviceGraphTraining, minimize_equals_the_same_steps_computed_at_once) {
+  for (const char* name : {"sgd", "nesterov", "adamw", "rmsprop"}) {
+    Session in_graph(testing::shared_test_device()), at_once(testing::shared_test_device());
+    Trained trained(in_graph, 5, name);
+    const std::vector<List> losses = train(trained.graph, 4, 5);
+    Net net;
+    net.materialise(at_once);
+    const auto optimizer = optim::make(name, optim::all_in_one(net.parameters()));
+    optimizer->set_rate(0.05);
+    const auto feeds = batch_of(trained.graph, 5);
+    const Value x = at_once.tensor(f32({5, 3}), ramp(15)), labels = at_once.tensor(i64({5}), read(feeds[1].second));
+    for (int step = 0; step < 4; ++step) {
+      at_once.begin_random_step(step);
+      const Value loss = cross_entropy(net(x), labels);
+      EXPECT_EQ(read(loss), losses[std::size_t(step)]) << name << " step " << step;
+      optimizer->step(gradient({loss}, values_of(optimizer->parameters())), 0.05);
+    }
+    EXPECT_EQ(optimizer->steps(), trained.optimizer->steps());
+    const ParameterSet parameters = net.parameters();
+    for (const auto& [parameter, value] : parameters.parameters()) EXPECT_EQ(read(value), read(trained.graph.value(parameter))) << name << " " << parameter;
+    for (const auto& [slot, value] : optimizer->state()) EXPECT_EQ(read(value), read(trained.graph.value("train." + slot))) << name << " " << slot;
+  }
+}
+
+TEST(DeviceGraphTraining, a_saved_graph_goes_on_as_the_one_that_stayed) {
+  const testing::TemporaryFolder folder;
+  Session session(testing::shared_test_device()), other(testing::shared_test_device());
+  Trained trained(session, 5);
+  train(trained.graph, 3, 5);
+  trained.graph.save(folder.path() / "trained.json");
+  const auto loaded = Graph::load(other, folder.path() / "trained.json");
+  EXPECT_EQ(loaded->name(), "trained");
+  EXPECT_EQ(loaded->hyperparameters("train").steps, 3);
+  EXPECT_EQ(loaded->hyperparameters("train").rate, 0.05);
+  EXPECT_EQ(contents(*loaded), contents(trained.graph));
+  EXPECT_EQ(train(*loaded, 3, 5), train(trained.graph, 3, 5)) << "draws, corrections and slots go on";
+  EXPECT_EQ(contents(*loaded), contents(trained.graph));
+  loaded->save(folder.path() / "again.json");
+  Graph::load(other, folder.path() / "again.json")->save(folder.path() / "third.json");
+  const auto text = [&](const char* name) { return testing::read_text(folder.path() / name); };
+  EXPECT_EQ(text("again.json"), text("third.json"));
+  EXPECT_EQ(text("again.safetensors"), text("third.safetensors"));
+}
+
+TEST(DeviceGraphTraining, a_loaded_graph_has_histories_and_grows) {
+  const testing::TemporaryFolder folder;
+  Session session(testing::shared_test_device()), other(testing::shared_test_device());
+  Net net;
+  net.materialise(session);
+  Graph graph(session, "scores");
+  {
+    const auto building = graph.as_default();
+    graph.add(net.parameters());
+    graph.named(net(graph.placeholder(f32({5, 3}), "x")), "scores");
+  }
+  graph.save(folder.path() / "a.json");
+  const auto loaded = Graph::load(other, folder.path() / "a.json");
+  std::vector<Values> found;
+  for (Graph* g : {&graph, loaded.get()}) {
+    const auto building = g->as_default();
+    const Values slopes = g->gradients(sum(square(g->value("scores"))), {g->value("first.weight"), g->value("norm.bias")});
+    found.push_back(Runner(*g).run({{g->value("x"), g->session().tensor(f32({5, 3}), ramp(15))}}, {slopes[0], slopes[1], dropout(g->value("scores"), 0.5)}));
+  }
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(read(found[0][i]), read(found[1][i])) << i;
+  set_wants_gradient(loaded->value("first.weight"), false);
+  loaded->save(folder.path() / "frozen.json");
+  const auto frozen = Graph::load(other, folder.path() / "frozen.json");
+  EXPECT_FALSE(frozen->value("first.weight").wants_gradient());
+  EXPECT_TRUE(frozen->value("last.weight").wants_gradient());
+}
+
+TEST(DeviceGraphTraining, variables_are_saved_and_restored_by_name) {
+  const testing::TemporaryFolder folder;
+  Session session(testing::shared_test_device());
+  Trained trained(session, 5);
+  train(trained.graph, 2, 5);
+  trained.graph.save_variables(folder.path() / "two.safetensors");
+  const auto after_two = contents(trained.graph);
+  const auto losses = train(trained.graph, 3, 5);
+  EXPECT_NE(contents(trained.graph), after_two);
+  trained.graph.restore_variables(folder.path() / "two.safetensors");
+  EXPECT_EQ(contents(trained.graph), after_two);
+  EXPECT_EQ(trained.optimizer->steps(), 2);
+  EXPECT_EQ(train(trained.graph, 3, 5), losses);
+
+  Graph another(session, "another");
+  another.variable(full(session, f32({2, 3}), 0), "first.bias");
+  const std::string refused = message_of<DataError>([&] { another.restore_variables(folder.path() / "two.safetensors"); });
+  for (const char* part : {"does not fit the graph 'another'", "first.bias is float32 [6], accepted: float32 [2, 3]", "last.weight is unknown", "train.steps is unknown"})
+    EXPECT_NE(refused.find(part), std::string::npos) << refused;
+}
+
+TEST(DeviceGraphTraining, the_rate_is_set_between_runs) {
+  Session session(testing::shared_test_device());
+  Trained trained(session, 5, "sgd");
+  Runner runner(trained.graph);
+  const List before = read(trained.graph.value("last.bias"));
+  trained.graph.hyperparameters("train").rate = 0;
+  runner.run(batch_of(trained.graph, 5), {trained.graph.operation("train")});
+  EXPECT_EQ(read(trained.graph.value("last.bias")), before);
+  trained.optimizer->set_rate(0.5);
+  runner.run(batch_of(trained.graph, 5), {trained.graph.operation("train")});
+  EXPECT_NE(read(trained.graph.value("last.bias")), before);
+  EXPECT_EQ(runner.plans().size(), 1u);
+  EXPECT_EQ(message_of<UsageError>([&] { trained.graph.hyperparameters("other"); }),
+            "graph: no operation 'other' of minimize in 'trained'; accepted: train");
+}
+
+TEST(DeviceGraphTraining, an_open_batch_trains_as_the_one_that_is_known) {
+  const testing::TemporaryFolder folder;
+  Session open_session(testing::shared_test_device()), session(testing::shared_test_device());
+  Trained open(open_session, kOpen);
+  EXPECT_EQ(to_string(open.graph.value("logits").spec()), "float32 [?, 4]");
+  Trained known(session, 6);
+  EXPECT_EQ(train(open.graph, 3, 6), train(known.graph, 3, 6));
+  EXPECT_EQ(contents(open.graph), contents(known.graph));
+  Runner runner(open.graph, parse_passes("all"), 2);
+  const auto logits = [&](std::int64_t batch) { return runner.run({batch_of(open.graph, batch)[0]}, {open.graph.value("logits")})[0].shape(); };
+  for (const std::int64_t batch : {4, 7, 4}) EXPECT_EQ(logits(batch), (Shape{batch, 4}));
+  EXPECT_EQ(runner.plans().size(), 2u);
+  logits(9);
+  EXPECT_EQ(runner.plans().size(), 2u) << "the plan for 7 was used longest ago";
+  const std::string forgotten = "extent 7";
+  for (const auto& [key, plan] : runner.plans()) EXPECT_EQ(key.find(forgotten), std::string::npos) << key;
+
+  open.graph.save(folder.path() / "open.json");
+  Session other(testing::shared_test_device());
+  const auto loaded = Graph::load(other, folder.path() / "open.json");
+  EXPECT_EQ(train(*loaded, 2, 5), train(open.graph, 2, 5));
+}
+
+TEST(GraphTraining, an_open_extent_that_cannot_be_followed_is_refused) {
+  const auto session = Session::reference();
+  Graph graph(*session, "open");
+  const auto building = graph.as_default();
+  const Value x = graph.placeholder(f32({kOpen, 2}), "x"), y = graph.placeholder(f32({2, kOpen}), "y");
+  const Value product = matmul(y, x), halves = sum(x) * (2.0 / static_cast<double>(x.shape()[0])), average = mean(square(x));
+  const Value slope = gradient({average}, {leaf(x)})[0];
+  EXPECT_FALSE(slope) << "a leaf of its own";
+  Runner runner(graph);
+  const auto fed = [&](std::int64_t rows, std::int64_t columns) { return session->tensor(f32({rows, columns}), ramp(rows * columns)); };
+  EXPECT_EQ(runner.run({{x, fed(3, 2)}, {y, fed(2, 3)}}, {product})[0].shape(), (Shape{2, 2}));
+  EXPECT_EQ(message_of<ShapeError>([&] { runner.run({{x, fed(3, 2)}, {y, fed(2, 4)}}, {product}); }),
+            "run: placeholder 'y' is fed float32 [2, 4], another feed has 3 for ?; accepted: one extent for all");
+  EXPECT_EQ(message_of<ShapeError>([&] { runner.run({{x, fed(3, 3)}}, {average}); }), "run: placeholder 'x' is fed float32 [3, 3]; accepted: float32 [?, 2]");
+  EXPECT_NE(message_of<UsageError>([&] { runner.run({{x, fed(3, 2)}}, {halves}); }).find("depends on the open extent; accepted: what divides by it itself, as mean does"),
+            std::string::npos);
+  EXPECT_EQ(message_of<UsageError>([&] { runner.run({}, {average}); }),
+            "run: placeholder 'x' float32 [?, 2] is not fed; accepted: a value for each placeholder that the fetches need");
+}
+
+TEST(GraphTraining, the_gradient_of_a_mean_follows_the_open_extent) {
+  const auto session = Session::reference();
+  Graph graph(*session);
+  const auto building = graph.as_default();
+  const Value x = graph.placeholder(f32({kOpen, 2}), "x"), w = graph.variable(session->tensor(f32({2}), List{1, 1}), "w");
+  const Value g = graph.gradients(mean(x * w), {w})[0];
+  Runner runner(graph);
+  for (const std::int64_t rows : {1, 3, 8}) EXPECT_EQ(read(runner.run({{x, session->tensor(f32({rows, 2}), List(std::size_t(2 * rows), 3))}}, {g})[0]), (List{1.5, 1.5})) << rows;
+}
+
+TEST(GraphTraining, any_value_may_be_fed) {
+  const auto session = Session::reference();
+  Graph graph(*session, "fed");
+  const auto building = graph.as_default();
+  const auto numbers = [&](List v) { return session->tensor(f32({std::ssize(v)}), v); };
+  const Value x = graph.placeholder(f32({2}), "x"), w = graph.variable(numbers({2, 3}), "w", Trainable::no), c = graph.constant(f32({2}), List{10, 20});
+  const Value hidden = graph.named(x * w, "hidden"), y = square(hidden) + c;
+  const Operation twice = graph.assign(w, w * 2.0, "twice");
+  const Value after = w * 1.0;
+  Runner runner(graph);
+  const auto run = [&](const std::vector<Feed>& feeds, const Value& fetch) { return read(runner.run(feeds, {fetch})[0]); };
+  EXPECT_EQ(run({{x, numbers({1, 1})}}, y), (List{14, 29}));
+  EXPECT_EQ(run({{hidden, numbers({5, 6})}}, y), (List{35, 56})) << "x is not needed then";
+  EXPECT_EQ(run({{x, numbers({1, 1})}, {c, numbers({0, 0})}}, y), (List{4, 9}));
+  EXPECT_EQ(run({{x, numbers({1, 1})}, {w, numbers({1, 1})}}, hidden), (List{1, 1})) << "a variable that is fed is not read";
+  EXPECT_EQ(run({{w, numbers({1, 1})}}, after), (List{1, 1}));
+  EXPECT_EQ(run({{hidden, numbers({5, 6})}}, hidden), (List{5, 6}));
+  EXPECT_EQ(read(w), (List{2, 3}));
+  runner.run({{w, numbers({7, 7})}}, {twice});
+  EXPECT_EQ(read(w), (List{14, 14})) << "but written";
+  EXPECT_EQ(message_of<ShapeError>([&] { run({{hidden, numbers({1})}}, y); }), "run: the value float32 [2] is fed float32 [1]; accepted: float32 [2]");
+}
+
+TEST(GraphTraining, constants_have_names) {
+  const testing::TemporaryFolder folder;
+  const auto session = Session::reference(), other = Session::reference();
+  Graph graph(*session);
+  const std::vector<float> floats{1, 2, 3};
+  const Value a = graph.constant(f32({3}), floats), b = graph.constant(f32({1}), List{4}), c = graph.constant(f32({1}), List{5}, "five");
+  EXPECT_EQ(graph.value("constant").storage(), a.storage());
+  EXPECT_EQ(graph.value("constant_1").storage(), b.storage());
+  EXPECT_EQ(graph.value("five").storage(), c.storage());
+  graph.save(folder.path() / "a.json");
+  const auto loaded = Graph::load(*other, folder.path() / "a.json");
+  EXPECT_EQ(read(loaded->value("five")), List{5});
+  EXPECT_EQ(read(loaded->value("constant")), (List{1, 2, 3}));
+}
+
+TEST(GraphTraining, hostile_names_are_refused) {
+  const testing::TemporaryFolder folder;
+  const auto session = Session::reference();
+  Graph graph(*session, "saved");
+  {
+    const auto building = graph.as_default();
+    const Value w = graph.variable(session->tensor(f32({2}), List{1, 2}), "w");
+    graph.assign(w, w * 2.0, "double");
+  }
+  const auto path = folder.path() / "a.json";
+  graph.save(path);
+  const std::string text = testing::read_text(path);
+  const auto refused = [&](const std::string& from, const std::string& to) {
+    std::string changed = text;
+    EXPECT_NE(changed.find(from), std::string::npos) << from;
+    changed.replace(changed.find(from), from.size(), to);
+    testing::write_text(path, changed);
+    return message_of<DataError>([&] { Graph::load(*session, path); });
+  };
+  EXPECT_NE(refused("\"double\":[", "\"double\":[99,").find("runs instruction 99"), std::string::npos);
+  EXPECT_NE(refused("\"parameters\":[\"w\"]", "\"parameters\":[\"v\"]").find("the variable 'v' has no contents"), std::string::npos);
+  EXPECT_NE(refused("\"runs\":{\"runs\":{\"integer\":0}}", "\"runs\":{\"ran\":{\"integer\":0}}").find("the setting 'runs' is missing"), std::string::npos);
+  EXPECT_NE(refused("\"runs\":{\"runs\":{\"integer\":0}}", "\"training.double\":{\"rate\":{\"real\":1}}").find("double takes no hyperparameters"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace gemel::graph
