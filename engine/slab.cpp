@@ -38,6 +38,7 @@ Slab::Slab(Session& session, const Specs& specs, std::string_view what) {
   storage->memory = session.interpreter().allocate_bytes(pages * kPageBytes, what);
   whole_ = Value(f32({pages * kPageElements}), storage);
   apply(session, full_def(), {}, {{"shape", whole_.shape()}, {"dtype", DType::float32}, {"value", 0.0}}, std::span(&whole_, 1));
+  storage->writes = {};  // nobody has seen it: a tensor that becomes a part of it keeps its version
   std::int64_t page = 0;
   for (const Spec& spec : specs) {
     auto part = std::make_shared<Storage>(session, spec.elements());

@@ -169,6 +169,22 @@ TEST(DeviceGraphTraining, variables_are_saved_and_restored_by_name) {
     EXPECT_NE(refused.find(part), std::string::npos) << refused;
 }
 
+TEST(DeviceGraphTraining, an_optimizer_may_come_after_the_forward_pass) {
+  Session session(testing::shared_test_device());
+  Net net;
+  net.materialise(session);
+  Graph graph(session, "late");
+  const auto building = graph.as_default();
+  const Value x = graph.placeholder(f32({5, 3}), "x"), labels = graph.placeholder(i64({5}), "labels");
+  const Value loss = graph.named(cross_entropy(net(x), labels), "loss");
+  const auto optimizer = optim::make("adam", optim::all_in_one(net.parameters()));
+  optimizer->set_rate(0.05);
+  graph.minimize(loss, *optimizer, "train");
+  Session another(testing::shared_test_device());
+  Trained early(another, 5);
+  EXPECT_EQ(train(graph, 3, 5), train(early.graph, 3, 5));
+}
+
 TEST(DeviceGraphTraining, the_rate_is_set_between_runs) {
   Session session(testing::shared_test_device());
   Trained trained(session, 5, "sgd");

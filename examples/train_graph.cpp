@@ -1,0 +1,60 @@
+// A classifier of one's own in a Graph: trains, evaluates, checkpoints, logs, and goes on where it stopped.
+//   train_graph FILE FOLDER EPOCHS     each line of FILE: x y label (0 or 1); FOLDER gets graph.json, graph.safetensors, run.jsonl
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include "engine/ops/ops.h"
+#include "frontends/graph/runner.h"
+#include "frontends/nn/layers.h"
+#include "frontends/train/run_log.h"
+#include "opencl/device.h"
+
+using namespace gemel;
+using graph::Graph, graph::kOpen;
+
+/// Two layers, whose last batch may be smaller than the others.
+std::unique_ptr<Graph> classifier(Session& session) {
+  auto made = std::make_unique<Graph>(session, "classifier");
+  const auto building = made->as_default();
+  nn::Linear hidden(2, 32), out(32, 2);
+  for (nn::Linear* layer : {&hidden, &out}) {
+    const NameScope scope(session, layer == &hidden ? "hidden" : "out");
+    layer->materialise(session);
+    made->add(layer->parameters());
+  }
+  const Value points = made->placeholder(f32({kOpen, 2}), "points"), labels = made->placeholder(i64({kOpen}), "labels");
+  const Value scores = out(relu(hidden(points)));
+  const Value loss = made->named(cross_entropy(scores, labels), "loss");
+  made->named(mean(cast(equal(argmax(scores, 1), labels), DType::float32)), "accuracy");
+  optim::Adam adam({{made->variables().trainable()}}, {.rate = 0.01});
+  made->minimize(loss, adam, "train");
+  return made;
+}
+
+int main(int, char** arguments) {
+  const std::filesystem::path folder = arguments[2], checkpoint = folder / "graph.json";
+  std::vector<float> points;
+  std::vector<std::int64_t> labels;
+  std::ifstream file(arguments[1]);
+  float x = 0, y = 0;
+  for (std::int64_t label = 0; file >> x >> y >> label; labels.push_back(label)) points.insert(points.end(), {x, y});
+  const std::int64_t samples = std::ssize(labels), batches = (samples + 15) / 16;
+
+  Session session(opencl::Device::open({}));
+  train::RunLog log(folder.string());
+  const auto graph = std::filesystem::exists(checkpoint) ? Graph::load(session, checkpoint) : classifier(session);
+  graph::Runner runner(*graph);
+  const auto feeds = [&](std::int64_t first, std::int64_t count) -> std::vector<graph::Feed> {
+    return {{graph->value("points"), session.tensor(f32({count, 2}), std::span(&points[2 * first], 2ul * count))},
+            {graph->value("labels"), session.tensor(i64({count}), std::as_bytes(std::span(&labels[first], 1ul * count)))}};
+  };
+  for (std::int64_t epoch = graph->hyperparameters("train").steps / batches; epoch < std::stoll(arguments[3]); ++epoch) {
+    for (std::int64_t first = 0; first < samples; first += 16) runner.run(feeds(first, std::min<std::int64_t>(16, samples - first)), {graph->operation("train")});
+    const Values found = runner.run(feeds(0, samples), {graph->value("loss"), graph->value("accuracy")});
+    log.event({{"event", "epoch"}, {"epoch", epoch + 1}, {"loss", read(found[0])[0]}, {"accuracy", read(found[1])[0]}});
+    graph->save(checkpoint);
+  }
+  for (const char* name : {"loss", "accuracy"}) std::cout << name << ' ' << read(runner.run(feeds(0, samples), {graph->value(name)})[0])[0] << '\n';
+}
