@@ -210,9 +210,9 @@ void check_found(const Node& node, const Values& found) {
     throw InternalError(node.op->name + ": gradient returned " + std::to_string(found.size()) + " values for " +
                         std::to_string(node.inputs.size()) + " inputs");
   for (std::size_t i = 0; i < found.size(); ++i)
-    if (found[i] && found[i].shape() != node.inputs[i].value.shape())
-      throw InternalError(node.op->name + ": gradient " + std::to_string(i) + " is " + to_string(found[i].shape()) +
-                          ", input is " + to_string(node.inputs[i].value.shape()));
+    if (found[i] && found[i].spec() != node.inputs[i].value.spec())
+      throw InternalError(node.op->name + ": gradient " + std::to_string(i) + " is " + to_string(found[i].spec()) +
+                          ", input is " + to_string(node.inputs[i].value.spec()));
 }
 
 void step_back(Visit visit, Visits& visits, Targets& targets, Session& session, Tape tape) {

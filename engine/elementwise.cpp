@@ -23,13 +23,11 @@ std::string pattern_name(const std::string& op, const char* form, const std::vec
   return name;
 }
 
-std::string type_name(DType dtype) { return std::string(opencl_name(dtype)); }
-
 /// "__global const float* a0, ..., __global float* y, float s, ..." : what every form begins with.
 std::string parameters(const OpDef& op, const Specs& in, DType out) {
   std::string text;
-  for (std::size_t i = 0; i < in.size(); ++i) text += fmt::format("__global const {}* a{}, ", type_name(in[i].dtype), i);
-  text += fmt::format("__global {}* y", type_name(out));
+  for (std::size_t i = 0; i < in.size(); ++i) text += fmt::format("__global const {}* a{}, ", opencl_stored_name(in[i].dtype), i);
+  text += fmt::format("__global {}* y", opencl_stored_name(out));
   for (const std::string& s : op.elementwise->scalars) text += fmt::format(", const float {}", s);
   return text;
 }
@@ -38,8 +36,10 @@ std::string parameters(const OpDef& op, const Specs& in, DType out) {
 template <class Index>
 std::string statement(const OpDef& op, const Specs& in, DType out, const std::string& to, Index index) {
   std::string text = "{ ";
-  for (std::size_t i = 0; i < in.size(); ++i) text += fmt::format("const {} x{} = a{}[{}]; ", type_name(in[i].dtype), i, i, index(i));
-  return text + fmt::format("{}{} = ({})({}); }}", op.elementwise->statements, to, type_name(out), op.elementwise->body);
+  for (std::size_t i = 0; i < in.size(); ++i)
+    text += fmt::format("const {} x{} = {}; ", opencl_name(in[i].dtype), i, widened(in[i].dtype, fmt::format("a{}[{}]", i, index(i))));
+  const std::string result = narrowed(out, fmt::format("({})({})", opencl_name(out), op.elementwise->body));
+  return text + fmt::format("{}{} = {}; }}", op.elementwise->statements, to, result);
 }
 
 /// What the kernels of a folded problem have in common: their last parameters, and where row `all` (of all layers), row r of layer l,
@@ -126,7 +126,7 @@ Specs scalars_of(std::span<const Spec> in) {
 
 using Form = std::string (*)(const OpDef&, const Specs& in, DType out, const std::vector<bool>& constant);
 
-constexpr const char* kPrelude = "#include \"stores.clh\"\n#include \"exponential.clh\"\n";
+constexpr const char* kPrelude = "#include \"stores.clh\"\n#include \"exponential.clh\"\n#include \"two_bytes.clh\"\n";
 
 /// An operator's kernels of one form, for every set of inputs that hold one value a row: one program, built when first used.
 /// Small programs: a whole family at once would cost the first step some seconds.
@@ -147,8 +147,8 @@ opencl::Kernel& kernel_of(const Launch& l, const char* form, const std::string& 
   const Specs signature = scalars_of(l.problem().inputs);
   const DType out = l.out_spec(0).dtype;
   std::string title = l.problem().op.name + "_" + form;
-  for (const Spec& s : signature) title += "_" + type_name(s.dtype);
-  title += "_" + type_name(out);
+  for (const Spec& s : signature) title += fmt::format("_{}", to_string(s.dtype));
+  title += fmt::format("_{}", to_string(out));
   return l.device().generated_kernel(title, [&] { return source(signature, out); }, name);
 }
 
@@ -222,6 +222,14 @@ void launch_general(Launch& l) {
 
 }  // namespace
 
+std::string widened(DType dtype, const std::string& element) {
+  return is_two_bytes(dtype) ? fmt::format("float_from_{}({})", to_string(dtype), element) : element;
+}
+std::string narrowed(DType dtype, const std::string& result) {
+  return is_two_bytes(dtype) ? fmt::format("{}_from_float({})", to_string(dtype), result) : result;
+}
+std::string rounded(DType dtype, const std::string& result) { return widened(dtype, narrowed(dtype, result)); }
+
 Folded fold(const Specs& inputs, const Shape& output) {
   // Neighbouring axes merge where every input either walks both densely or repeats over both.
   struct Axis {
@@ -258,8 +266,8 @@ Folded fold(const Specs& inputs, const Shape& output) {
 
 const OpDef* ElementwiseLibrary::record(const std::string& title, const std::string& statements, const std::string& result,
                                         const std::vector<std::string>& scalars, const Specs& in, const Spec& out) {
-  std::string key = statements + result + "->" + type_name(out.dtype);
-  for (const Spec& s : in) key += "," + type_name(s.dtype);
+  std::string key = fmt::format("{}{}->{}", statements, result, to_string(out.dtype));
+  for (const Spec& s : in) key += fmt::format(",{}", to_string(s.dtype));
   auto it = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.key == key; });
   if (it == entries_.end()) {
     auto op = std::make_unique<OpDef>();

@@ -37,6 +37,11 @@ class ElementwiseLibrary {
   mutable std::string title_;  // made when the first kernel is asked for
 };
 
+/// OpenCL C (two_bytes.clh): a loaded element in the type of computation; a result as it is stored; a result as it would be loaded again.
+std::string widened(DType dtype, const std::string& element);
+std::string narrowed(DType dtype, const std::string& result);
+std::string rounded(DType dtype, const std::string& result);
+
 /// Layers x rows x columns, into which the broadcast of a problem's inputs folds. The output is dense.
 struct Folded {
   std::int64_t layers = 1, rows = 1, columns = 1;

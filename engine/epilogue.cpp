@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/base/span.h"
+#include "engine/elementwise.h"
 #include "engine/kernel.h"
 
 namespace gemel {
@@ -24,9 +25,9 @@ std::string text_of(const Elementwise& e, const Specs& inputs, const std::vector
       product = fmt::format("const float x{}", k);
       continue;
     }
-    const auto type = opencl_name(inputs[k].dtype);
+    const auto type = opencl_stored_name(inputs[k].dtype);
     parameters += fmt::format(", __global const {}* a{}", type, k);
-    loads += fmt::format("  const {0} x{1} = a{1}[{2}];\n", type, k, index_of(reach[k]));
+    loads += fmt::format("  const {} x{} = {};\n", opencl_name(inputs[k].dtype), k, widened(inputs[k].dtype, fmt::format("a{}[{}]", k, index_of(reach[k]))));
     further += fmt::format(", __global const {}* epilogue_a{}", type, k);
     passed += fmt::format(", epilogue_a{}", k);
   }
@@ -35,7 +36,7 @@ std::string text_of(const Elementwise& e, const Specs& inputs, const std::vector
     further += fmt::format(", const float epilogue_s{}", s);
     passed += fmt::format(", epilogue_s{}", s);
   }
-  return fmt::format("#include \"exponential.clh\"\nfloat epilogue({}, const long i, const long c{}) {{\n{}  {}return (float)({});\n}}\n", product,
+  return fmt::format("#include \"exponential.clh\"\n#include \"two_bytes.clh\"\nfloat epilogue({}, const long i, const long c{}) {{\n{}  {}return (float)({});\n}}\n", product,
                      parameters, loads, e.statements, e.body) +
          fmt::format("#define EPILOGUE_PARAMETERS {}\n#define EPILOGUE(v, i, c) epilogue(v, epilogue_first + (i), c{})\n", further, passed);
 }

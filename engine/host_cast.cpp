@@ -63,6 +63,13 @@ std::uint16_t half_from_float(float value) {
   return static_cast<std::uint16_t>(sign | (((unit + 25) << 10) + places - 1024));
 }
 
+double rounded_to(DType dtype, double value) {
+  const auto single = static_cast<float>(value);
+  if (dtype == DType::float16) return float_from_half(half_from_float(single));
+  if (dtype == DType::bfloat16) return float_from_bfloat16(bfloat16_from_float(single));
+  return single;
+}
+
 std::vector<std::byte> bytes_from_numbers(DType dtype, std::span<const double> values) {
   switch (dtype) {
     case DType::float32: return pack<float>(values, [](double v) { return static_cast<float>(v); });

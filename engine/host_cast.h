@@ -12,6 +12,9 @@ namespace gemel {
 std::vector<std::byte> bytes_from_numbers(DType dtype, std::span<const double> values);
 std::vector<double> numbers_from_bytes(DType dtype, std::span<const std::byte> bytes);
 
+/// The nearest number that a floating type holds.
+double rounded_to(DType dtype, double value);
+
 /// bfloat16 and IEEE half precision, as bits.
 float float_from_bfloat16(std::uint16_t bits);
 std::uint16_t bfloat16_from_float(float value);

@@ -15,11 +15,21 @@ HostMemory::HostMemory(std::int64_t elements)
 HostMemory::HostMemory(std::shared_ptr<const Memory> whole, std::int64_t first, std::int64_t elements)
     : elements_(at(elements)), whole_(std::move(whole)), cells_(static_cast<const HostMemory&>(*whole_).cells_ + at(first) * sizeof(Cell)) {}
 
+namespace {
+template <class T>
+std::span<T> cells(const Value& v) {
+  return static_cast<const HostMemory&>(*v.storage()->memory).as<T>().subspan(at(v.offset()), at(v.elements()));
+}
+}  // namespace
+
 void ReferenceInterpreter::compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> in,
                                        std::span<const Value> out, Prepared*) {
   if (op.execute) return op.execute(*this, attributes, in, out);
   if (!op.reference) throw InternalError(op.name + ": the record has no reference");
   op.reference(HostCall(op, attributes, in, out));
+  for (const Value& y : out)
+    if (is_two_bytes(y.dtype()))
+      for (double& x : cells<double>(y)) x = rounded_to(y.dtype(), x);
 }
 
 std::unique_ptr<Memory> ReferenceInterpreter::allocate(const Spec& spec, std::string_view) {
@@ -39,13 +49,6 @@ std::unique_ptr<Memory> ReferenceInterpreter::allocate_bytes(std::int64_t bytes,
 std::unique_ptr<Memory> ReferenceInterpreter::part_of(std::shared_ptr<const Memory> whole, std::int64_t offset, std::int64_t bytes) const {
   return std::make_unique<HostMemory>(std::move(whole), offset / kBytesOfElement, bytes / kBytesOfElement);
 }
-
-namespace {
-template <class T>
-std::span<T> cells(const Value& v) {
-  return static_cast<const HostMemory&>(*v.storage()->memory).as<T>().subspan(at(v.offset()), at(v.elements()));
-}
-}  // namespace
 
 void ReferenceInterpreter::write(const Value& to, std::span<const std::byte> from) {
   if (to.dtype() == DType::int64) {  // the one type that a double cannot hold

@@ -1,4 +1,5 @@
-// The reference interpreter: every operator's plain definition, in double on the host.
+// The reference interpreter: every operator's plain definition, in double on the host. Results of float16 and bfloat16 are rounded to
+// what the type holds, since their rounding is what a computation in them is about; those of float32 are not.
 #pragma once
 #include <array>
 #include <cstddef>

@@ -113,6 +113,8 @@ Value Session::tensor(const Spec& spec, std::span<const double> values) {
     Value out = empty(spec);
     const auto cells = static_cast<HostMemory&>(*out.storage()->memory).reals();
     std::copy(values.begin(), values.end(), cells.begin());
+    if (is_two_bytes(spec.dtype))
+      for (double& x : cells) x = rounded_to(spec.dtype, x);
     return out;
   }
   return tensor(spec, std::span<const std::byte>(bytes_from_numbers(spec.dtype, values)));

@@ -23,6 +23,7 @@ std::shared_ptr<Node> record(Session& session, const OpDef& op, const Attributes
                              const Values& out) {
   if (!op.gradient || !session.gradients_enabled()) return nullptr;
   if (std::none_of(in.begin(), in.end(), [](const Value& v) { return v.wants_gradient(); })) return nullptr;
+  if (std::none_of(out.begin(), out.end(), [](const Value& v) { return is_floating(v.dtype()); })) return nullptr;
   auto node = new_node(session, op, in, out);
   node->attributes = attributes;
   const Reads reads = reads_of(op, in);

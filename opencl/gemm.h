@@ -1,4 +1,4 @@
-// GEMM behind one interface, C = op(A) op(B) or C += op(A) op(B), all matrices row-major, with several providers.
+// GEMM, C = op(A) op(B) or C += op(A) op(B), all matrices row-major, in several forms: CLBlast's and Gemel's own.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -20,16 +20,18 @@ struct GemmProblem {
   Epilogue epilogue = {};  // computed on C [batch, m, n], whose columns are its columns
 };
 
-/// Where the matrices lie, and what a provider asked for as its workspace.
+/// Where the matrices lie, and what a form asked for as its workspace.
 struct GemmOperands {
   Region a, b, c, workspace;
 };
 
-struct GemmProvider {
+/// One way to compute it: a variant of `matmul`, by which the convolutions' products are chosen too.
+struct GemmForm {
   const char* name;
+  const char* doc;
   /// nullptr where it can compute the problem right, else why not.
   const char* (*declines)(const GemmProblem&, const DeviceProfile&);
-  /// Larger is preferred.
+  /// How fast it is expected to be on the device, larger being faster.
   int (*rank)(const GemmProblem&, const DeviceProfile&);
   std::int64_t (*workspace_bytes)(const GemmProblem&, const DeviceProfile&);
   void (*run)(Device&, const GemmProblem&, const GemmOperands&);
@@ -42,9 +44,7 @@ std::span<const std::string_view> clblast_kernels();
 /// @throws DeviceError where the tuner fails
 ClblastParameters tune_clblast(Device& device, std::string_view kernel, std::int64_t size, double one_in);
 
-/// CLBlast first, then Gemel's own, which declines only what CLBlast was asked for and takes.
-std::span<const GemmProvider> gemm_providers();
-/// The best ranked provider that takes the problem, after the user's choice in the profile. A pure function.
-const GemmProvider& choose_gemm(const GemmProblem& problem, const DeviceProfile& profile);
+/// CLBlast's first; the last takes all but what CLBlast was asked for and takes.
+std::span<const GemmForm> gemm_forms();
 
 }  // namespace gemel::opencl

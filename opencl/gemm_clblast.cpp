@@ -30,7 +30,7 @@ bool counts_in_int(const GemmProblem& p) {
 }
 
 const char* declines(const GemmProblem& p, const DeviceProfile& d) {
-  if (d.gemm == GemmChoice::native) return "the native provider was asked for";
+  if (d.gemm == GemmChoice::native) return "Gemel's own were asked for";
   if (!p.epilogue.text.empty()) return "it computes no epilogue";
   if (p.m == 0 || p.n == 0 || p.k == 0 || p.batch == 0) return "an extent is 0";
   if (!counts_in_int(p)) return "its 32-bit offsets do not reach every element";
@@ -39,10 +39,7 @@ const char* declines(const GemmProblem& p, const DeviceProfile& d) {
 
 bool batched(const GemmProblem& p) { return p.batch > 1 && p.stride_a && p.stride_b; }
 
-int rank(const GemmProblem&, const DeviceProfile& d) {
-  if (d.gemm == GemmChoice::clblast) return 100;
-  return d.is_cpu() ? 10 : 60;
-}
+int rank(const GemmProblem&, const DeviceProfile& d) { return d.is_cpu() ? 10 : 60; }
 
 clblast::Transpose flag(Transposed t) { return t == Transposed::yes ? clblast::Transpose::kYes : clblast::Transpose::kNo; }
 
@@ -130,8 +127,6 @@ ClblastParameters tune_clblast(Device& device, std::string_view kernel, std::int
   return {best.begin(), best.end()};
 }
 
-GemmProvider clblast_gemm() {
-  return {"clblast", declines, rank, workspace_bytes, run};
-}
+GemmForm clblast_gemm() { return {"clblast", "CLBlast's GEMM", declines, rank, workspace_bytes, run}; }
 
 }  // namespace gemel::opencl

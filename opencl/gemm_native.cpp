@@ -19,6 +19,8 @@ constexpr std::int64_t kCompactB = 1 << 16; // elements of B that lie close enou
 constexpr std::int64_t kCompactA = 64;      // rows of a transposed A: so few lie as close together as when packed
 constexpr std::int64_t kFewRows = 8;       // B is larger than all that is computed from it: memory is the limit
 
+bool is_empty(const GemmProblem& p) { return p.m == 0 || p.n == 0 || p.batch == 0; }
+
 /// Whether the last cache holds B beside what else is at work in it.
 bool holds_b(const DeviceProfile& d, const GemmProblem& p) { return 2 * 4 * p.n * p.k <= d.cache_bytes; }
 
@@ -34,18 +36,27 @@ struct Tiling {
   std::int64_t k_block, row_tiles = 1, column_tiles = 1;  // of a group
 };
 
-/// The height that computes least in vain, and never more rows than the matrix has. Loading B costs as 1.5 rows; above 12 of them
-/// hardly a register is left, which costs half a row more (measured).
-std::int64_t rows_of_tile(const GemmProblem& p, const DeviceProfile& d) {
-  using Heights = std::span<const std::int64_t>;  // each is a program to compile, at which emulators are slow
+/// The heights that the device's registers hold. Each is a program to compile, at which emulators are slow.
+std::span<const std::int64_t> heights_of(const DeviceProfile& d) {
   static constexpr std::int64_t wide[] = {14, 12, 8, 7, 4, 2, 1}, narrow[] = {6, 4, 2, 1}, emulated[] = {4, 1};
+  using Heights = std::span<const std::int64_t>;
+  return d.is_emulator ? Heights(emulated) : d.has_wide_vectors() ? Heights(wide) : Heights(narrow);
+}
+
+/// What all tiles of a height cost, in rows: what hangs over the edge is computed in vain, and loading B costs as 1.5 rows; above 12 of
+/// them hardly a register is left, which costs half a row more (measured).
+double cost_of(const GemmProblem& p, std::int64_t rows) {
+  return static_cast<double>(ceil_div(p.m, rows)) * (static_cast<double>(rows) + (rows > 12 ? 2 : 1.5));
+}
+
+/// The height that costs least, and never more rows than the matrix has.
+std::int64_t cheapest_height(const GemmProblem& p, const DeviceProfile& d) {
   std::int64_t best = 1;
   double least = std::numeric_limits<double>::infinity();
-  for (const std::int64_t rows : d.is_emulator ? Heights(emulated) : d.has_wide_vectors() ? Heights(wide) : Heights(narrow)) {
-    const double cost = static_cast<double>(ceil_div(p.m, rows)) * (static_cast<double>(rows) + (rows > 12 ? 2 : 1.5));
-    if (rows > p.m || cost >= least) continue;
+  for (const std::int64_t rows : heights_of(d)) {
+    if (rows > p.m || cost_of(p, rows) >= least) continue;
     best = rows;
-    least = cost;
+    least = cost_of(p, rows);
   }
   return best;
 }
@@ -75,9 +86,9 @@ void divide(const GemmProblem& p, const DeviceProfile& d, Tiling& t) {
   }
 }
 
-Tiling tiling_for(const GemmProblem& p, const DeviceProfile& d) {
+Tiling tiling_for(const GemmProblem& p, const DeviceProfile& d, std::int64_t rows) {
   const std::int64_t width = d.has_wide_vectors() ? 16 : 8;
-  Tiling t{.width = width, .rows = rows_of_tile(p, d), .columns = 2 * width};
+  Tiling t{.width = width, .rows = rows, .columns = 2 * width};
   // Rows that lie far apart compete for the same lines of the caches; those of a B of two slices do not. Packing pays where it serves many
   // products. To turn A costs more than to copy it.
   const bool turns_a = p.a == Transposed::no;
@@ -89,8 +100,10 @@ Tiling tiling_for(const GemmProblem& p, const DeviceProfile& d) {
   return t;
 }
 
+template <std::int64_t rows>
 void run_tiles(Device& device, const GemmProblem& p, const GemmOperands& o) {
-  const Tiling t = tiling_for(p, device.profile());
+  if (is_empty(p)) return;
+  const Tiling t = tiling_for(p, device.profile(), rows);
   const bool ta = p.a == Transposed::yes, tb = p.b == Transposed::yes;
   std::string options = fmt::format("-DMR={} -DNR={} -DWIDTH={} -DK_BLOCK={}", t.rows, t.columns, t.width, kKBlock);
   if (ta) options += " -DA_TRANSPOSED";
@@ -114,6 +127,7 @@ bool dots_fit(const GemmProblem& p) {
 bool turns(const GemmProblem& p) { return p.a == Transposed::yes && p.m > 1; }
 
 void run_dots(Device& device, const GemmProblem& p, const GemmOperands& o) {
+  if (is_empty(p)) return;
   const bool wide = device.profile().has_wide_vectors();
   const std::int64_t rows = p.m <= 2 ? 2 : 4, columns = rows == 2 ? (wide ? 8 : 6) : (wide ? 6 : 3);  // sums fill the vector registers
   const std::string options = fmt::format("-DWIDTH={} -DROWS={} -DCOLUMNS={}", wide ? 16 : 8, rows, columns);
@@ -128,6 +142,7 @@ void run_dots(Device& device, const GemmProblem& p, const GemmOperands& o) {
 }
 
 void run_few_rows(Device& device, const GemmProblem& p, const GemmOperands& o) {
+  if (is_empty(p)) return;
   constexpr std::int64_t kLeast = 64;
   // From memory, long rows keep its pages open; from a cache, short ones keep the sums in the first.
   const std::int64_t one = 1, chunk = holds_b(device.profile(), p) ? 512 : 2048, wanted = ceil_div(p.n, device.profile().compute_units);
@@ -140,6 +155,7 @@ void run_few_rows(Device& device, const GemmProblem& p, const GemmOperands& o) {
 }
 
 void run_columns(Device& device, const GemmProblem& p, const GemmOperands& o) {
+  if (is_empty(p)) return;
   constexpr std::int64_t kGroup = 32;
   const bool ta = p.a == Transposed::yes, tb = p.b == Transposed::yes;
   const std::int64_t one = 1;
@@ -150,53 +166,67 @@ void run_columns(Device& device, const GemmProblem& p, const GemmOperands& o) {
              p.epilogue.arguments);
 }
 
-const char* declines(const GemmProblem& p, const DeviceProfile& d) {
-  return d.gemm == GemmChoice::clblast && !clblast_gemm().declines(p, d) ? "CLBlast was asked for" : nullptr;
+constexpr const char* kClblastAsked = "CLBlast was asked for";
+bool clblast_asked(const GemmProblem& p, const DeviceProfile& d) { return d.gemm == GemmChoice::clblast && !clblast_gemm().declines(p, d); }
+
+/// Forms whose lanes are those of a work-item's vectors.
+const char* unless_vectors(const GemmProblem& p, const DeviceProfile& d) {
+  return clblast_asked(p, d) ? kClblastAsked : !d.is_cpu() ? "it is for CPUs" : nullptr;
+}
+bool has_vectors(const DeviceProfile& d) { return d.is_cpu() && d.simd_width >= 8; }
+
+template <std::int64_t rows>
+const char* unless_tiles(const GemmProblem& p, const DeviceProfile& d) {
+  if (const char* why = unless_vectors(p, d)) return why;
+  if (std::ranges::find(heights_of(d), rows) == heights_of(d).end()) return "no tile of the device's registers has this height";
+  return rows > std::max<std::int64_t>(p.m, 1) ? "the product has fewer rows" : nullptr;
 }
 
-int rank(const GemmProblem&, const DeviceProfile& d) {
-  if (d.gemm == GemmChoice::native) return 100;
-  return d.is_cpu() ? 60 : 10;
+template <std::int64_t rows>
+int rank_of_tiles(const GemmProblem& p, const DeviceProfile& d) {
+  if (!has_vectors(d)) return 1;
+  if (p.m == 0) return 60;
+  return static_cast<int>(40 + 20 * cost_of(p, cheapest_height(p, d)) / cost_of(p, rows));
 }
 
-std::int64_t workspace_bytes(const GemmProblem& p, const DeviceProfile& d) {
-  return native_workspace_bytes(p, native_form(p, d));
+const char* unless_dots(const GemmProblem& p, const DeviceProfile& d) {
+  if (const char* why = unless_vectors(p, d)) return why;
+  if (p.b == Transposed::no) return "B is not transposed";
+  return turns(p) && d.is_emulator && p.m * p.n * p.k > kEmulatedLoop ? "its loops are too long for an emulator" : nullptr;
+}
+int rank_of_dots(const GemmProblem& p, const DeviceProfile& d) { return !has_vectors(d) ? 1 : dots_fit(p) ? 64 : 20; }
+std::int64_t bytes_of_dots(const GemmProblem& p, const DeviceProfile&) { return turns(p) ? 4 * (p.stride_a ? p.batch : 1) * p.m * p.k : 0; }
+
+const char* unless_few_rows(const GemmProblem& p, const DeviceProfile& d) {
+  if (const char* why = unless_vectors(p, d)) return why;
+  if (p.b == Transposed::yes) return "B is transposed";
+  if (p.m > kFewRows) return "the product has more than 8 rows";
+  return d.is_emulator && p.m * p.n * p.k > kEmulatedLoop ? "its loops are too long for an emulator" : nullptr;
+}
+int rank_of_few_rows(const GemmProblem& p, const DeviceProfile& d) {
+  // From a cache, a whole tile of many rows is faster.
+  const bool whole_tile = p.m > 4 && cheapest_height(p, d) == p.m;
+  return !has_vectors(d) ? 1 : whole_tile && holds_b(d, p) ? 39 : 62;
 }
 
-void run(Device& device, const GemmProblem& p, const GemmOperands& operands) {
-  run_native(device, p, operands, native_form(p, device.profile()));
+const char* unless_columns(const GemmProblem& p, const DeviceProfile& d) { return clblast_asked(p, d) ? kClblastAsked : nullptr; }
+int rank_of_columns(const GemmProblem&, const DeviceProfile& d) { return has_vectors(d) ? 0 : d.is_cpu() ? 60 : 10; }
+
+std::int64_t no_bytes(const GemmProblem&, const DeviceProfile&) { return 0; }
+
+template <std::int64_t rows>
+GemmForm tiles(const char* name) {
+  return {name, "tiles of so many rows by two vectors in registers; for CPUs", unless_tiles<rows>, rank_of_tiles<rows>, no_bytes, run_tiles<rows>};
 }
 
 }  // namespace
 
-NativeForm native_form(const GemmProblem& p, const DeviceProfile& d) {
-  if (!d.is_cpu() || d.simd_width < 8) return NativeForm::columns;
-  if (dots_fit(p) && takes(NativeForm::dots, p, d)) return NativeForm::dots;
-  // From a cache, a whole tile of many rows is faster.
-  const bool whole_tile = p.m > 4 && rows_of_tile(p, d) == p.m;
-  return !(whole_tile && holds_b(d, p)) && takes(NativeForm::few_rows, p, d) ? NativeForm::few_rows : NativeForm::tiles;
+std::vector<GemmForm> native_gemm() {
+  return {tiles<14>("tiles_14"), tiles<12>("tiles_12"), tiles<8>("tiles_8"), tiles<7>("tiles_7"), tiles<6>("tiles_6"), tiles<4>("tiles_4"),
+          tiles<2>("tiles_2"), tiles<1>("tiles_1"),
+          {"dots", "dot products of rows of A and of a transposed B; for CPUs", unless_dots, rank_of_dots, bytes_of_dots, run_dots},
+          {"few_rows", "at most 8 rows, B read once as it lies; for CPUs", unless_few_rows, rank_of_few_rows, no_bytes, run_few_rows},
+          {"columns", "one work-item a column", unless_columns, rank_of_columns, no_bytes, run_columns}};
 }
-
-bool takes(NativeForm form, const GemmProblem& p, const DeviceProfile& d) {
-  if (form == NativeForm::dots) return p.b == Transposed::yes && !(turns(p) && d.is_emulator && p.m * p.n * p.k > kEmulatedLoop);
-  return form != NativeForm::few_rows || (p.b == Transposed::no && p.m <= kFewRows && !(d.is_emulator && p.m * p.n * p.k > kEmulatedLoop));
-}
-
-std::int64_t native_workspace_bytes(const GemmProblem& p, NativeForm form) {
-  return form == NativeForm::dots && turns(p) ? 4 * (p.stride_a ? p.batch : 1) * p.m * p.k : 0;
-}
-
-void run_native(Device& device, const GemmProblem& p, const GemmOperands& operands, NativeForm form) {
-  if (p.m == 0 || p.n == 0 || p.batch == 0) return;
-  if (!takes(form, p, device.profile())) throw InternalError("gemm: this form does not take B as it lies, or so many rows, on this device");
-  switch (form) {
-    case NativeForm::tiles: return run_tiles(device, p, operands);
-    case NativeForm::dots: return run_dots(device, p, operands);
-    case NativeForm::few_rows: return run_few_rows(device, p, operands);
-    case NativeForm::columns: return run_columns(device, p, operands);
-  }
-}
-
-GemmProvider native_gemm() { return {"native", declines, rank, workspace_bytes, run}; }
 
 }  // namespace gemel::opencl

@@ -1,14 +1,16 @@
-// GEMM providers against the definition in double.
+// The forms of GEMM against the definition in double.
 #include "opencl/gemm.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
 #include <vector>
 
 #include "engine/base/span.h"
+#include "engine/ops/matmul.h"
 #include "opencl/gemm_providers.h"
 #include "tests/op_harness.h"
 #include "tests/test_device.h"
@@ -90,29 +92,33 @@ std::string check_product(Device& device, const GemmProblem& p, std::int64_t wor
   return difference(p, a, b, before, c);
 }
 
-std::string check_product(const GemmProblem& p, const GemmProvider& provider) {
-  const DeviceProfile& profile = testing::test_device().profile();
-  if (const char* why = provider.declines(p, profile)) return std::string("it declines: ") + why;
-  return check_product(testing::test_device(), p, provider.workspace_bytes(p, profile), provider.run);
+std::string check_product(const GemmProblem& p, const GemmForm& form, Device& device = testing::test_device()) {
+  if (const char* why = form.declines(p, device.profile())) return std::string("it declines: ") + why;
+  return check_product(device, p, form.workspace_bytes(p, device.profile()), form.run);
 }
 
-std::string check_product(const GemmProblem& p, NativeForm form, Device& device = testing::test_device()) {
-  return check_product(device, p, native_workspace_bytes(p, form),
-                       [form](Device& d, const GemmProblem& q, const GemmOperands& operands) { run_native(d, q, operands, form); });
+bool takes(const GemmForm& form, const GemmProblem& p, Device& device = testing::test_device()) { return !form.declines(p, device.profile()); }
+
+/// Gemel's own.
+std::span<const GemmForm> own_forms() { return gemm_forms().subspan(1); }
+const GemmForm& form_named(std::string_view name) {
+  return *std::ranges::find_if(gemm_forms(), [&](const GemmForm& f) { return f.name == name; });
 }
+
+/// The form that dispatch takes.
+const GemmForm& chosen(const GemmProblem& p, const DeviceProfile& profile) { return product_form(p, profile); }
 
 GemmProblem problem(std::int64_t m, std::int64_t n, std::int64_t k, Transposed a = Transposed::no, Transposed b = Transposed::no) {
   return {.m = m, .n = n, .k = k, .a = a, .b = b};
 }
 
 constexpr Transposed kBoth[] = {Transposed::no, Transposed::yes};
-constexpr NativeForm kForms[] = {NativeForm::tiles, NativeForm::dots, NativeForm::few_rows, NativeForm::columns};
 /// B as the form takes it.
-Transposed b_for(NativeForm form) { return form == NativeForm::few_rows ? Transposed::no : Transposed::yes; }
+Transposed b_for(const GemmForm& form) { return form.name == std::string_view("few_rows") ? Transposed::no : Transposed::yes; }
 
 TEST(Gemm, clblast_declines_what_its_32_bit_offsets_do_not_reach) {
   DeviceProfile profile;
-  const GemmProvider clblast = clblast_gemm();
+  const GemmForm clblast = clblast_gemm();
   GemmProblem p = problem(1 << 15, 64, 1 << 15);
   EXPECT_EQ(clblast.declines(p, profile), nullptr);
   p.m = 1 << 16;
@@ -123,24 +129,15 @@ TEST(Gemm, clblast_declines_what_its_32_bit_offsets_do_not_reach) {
   EXPECT_STREQ(clblast.declines(p, profile), "its 32-bit offsets do not reach every element");
 }
 
-TEST(DeviceGemm, every_provider_agrees_with_the_definition_around_tile_edges) {
-  for (const GemmProvider& provider : gemm_providers())
-    for (std::size_t i = 0; i < 10; ++i)
-      for (std::size_t j = 0; j < 10; ++j)
-        for (const Transposed ta : kBoth)
-          for (const Transposed tb : kBoth)
-            ASSERT_EQ(check_product(problem(kStraddling[i], kStraddling[j], kStraddling[(i + 3 * j) % 10], ta, tb), provider), "") << provider.name;
-}
-
-TEST(DeviceGemm, every_native_form_agrees_with_the_definition_around_tile_edges) {
-  for (const NativeForm form : kForms)
+TEST(DeviceGemm, every_form_agrees_with_the_definition_around_tile_edges) {
+  for (const GemmForm& form : gemm_forms())
     for (std::size_t i = 0; i < 10; ++i)
       for (std::size_t j = 0; j < 10; ++j)
         for (const Transposed ta : kBoth)
           for (const Transposed tb : kBoth) {
             const auto p = problem(kStraddling[j], kStraddling[i], kStraddling[(7 * i + j) % 10], ta, tb);
-            if (takes(form, p, testing::test_device().profile())) {
-              ASSERT_EQ(check_product(p, form), "") << static_cast<int>(form);
+            if (takes(form, p)) {
+              ASSERT_EQ(check_product(p, form), "") << form.name;
             }
           }
 }
@@ -148,27 +145,27 @@ TEST(DeviceGemm, every_native_form_agrees_with_the_definition_around_tile_edges)
 TEST(Gemm, native_forms_for_eight_lanes_agree_with_the_definition) {
   if (!testing::test_device().profile().has_wide_vectors()) GTEST_SKIP() << "the other tests do this here";
   Device& device = testing::narrow_device();
-  for (const NativeForm form : {NativeForm::tiles, NativeForm::dots, NativeForm::few_rows})
+  for (const GemmForm& form : own_forms().first(own_forms().size() - 1))
     for (const auto& [m, n, k] : {std::array{1, 7, 17}, std::array{2, 33, 20}, std::array{4, 15, 400}, std::array{6, 17, 9}, std::array{29, 300, 400},
                                 std::array{3, 20, 1041}})
       for (const Transposed ta : kBoth)
         for (const Transposed tb : kBoth) {
           const auto p = problem(m, n, k, ta, tb);
-          if (takes(form, p, device.profile())) {
-            ASSERT_EQ(check_product(p, form, device), "") << static_cast<int>(form);
+          if (takes(form, p, device)) {
+            ASSERT_EQ(check_product(p, form, device), "") << form.name;
           }
         }
 }
 
 TEST(DeviceGemm, inner_axis_longer_than_a_block_is_summed_whole) {
-  for (const NativeForm form : kForms)
+  for (const GemmForm& form : own_forms())
     for (const std::int64_t k : {383, 384, 385, 800, 1041})
       for (const Transposed ta : kBoth)
         for (const Transposed tb : kBoth) {
           for (const std::int64_t m : {5, 29}) {
             auto p = problem(m, 45, k, ta, tb);
             p.accumulate = m == 5;
-            if (takes(form, p, testing::test_device().profile())) {
+            if (takes(form, p)) {
               ASSERT_EQ(check_product(p, form), "");
             }
           }
@@ -184,21 +181,24 @@ TEST(DeviceGemm, wide_products_pack_both_sides_over_several_groups_and_blocks) {
           for (const Transposed tb : kBoth) {
             auto p = problem(m, n, k, ta, tb);
             p.accumulate = n == 300;
-            ASSERT_EQ(check_product(p, NativeForm::tiles), "") << m << " " << n << " " << k;
+            for (const char* height : {"tiles_14", "tiles_8", "tiles_6", "tiles_4"})
+              if (takes(form_named(height), p)) {
+                ASSERT_EQ(check_product(p, form_named(height)), "") << height << " " << m << " " << n << " " << k;
+              }
           }
 }
 
 TEST(DeviceGemm, products_are_added_to_what_is_there_where_asked) {
-  for (const GemmProvider& provider : gemm_providers())
+  for (const GemmForm& form : gemm_forms())
     for (const bool accumulate : {false, true}) {
       auto p = problem(37, 50, 21);
       p.accumulate = accumulate;
-      ASSERT_EQ(check_product(p, provider), "") << provider.name;
+      ASSERT_EQ(check_product(p, form), "") << form.name;
     }
 }
 
 TEST(DeviceGemm, batches_keep_to_their_strides_and_a_stride_of_0_repeats) {
-  for (const GemmProvider& provider : gemm_providers())
+  for (const GemmForm& form : gemm_forms())
     for (const Transposed ta : kBoth)
       for (const Transposed tb : kBoth)
         for (const int repeated : {0, 1, 2}) {
@@ -208,12 +208,12 @@ TEST(DeviceGemm, batches_keep_to_their_strides_and_a_stride_of_0_repeats) {
           p.stride_b = repeated == 2 ? 0 : p.k * p.n;
           p.stride_c = p.m * p.n;
           p.accumulate = true;
-          ASSERT_EQ(check_product(p, provider), "") << provider.name;
+          ASSERT_EQ(check_product(p, form), "") << form.name;
         }
 }
 
 TEST(KernelsGemm, native_forms_read_and_write_only_their_own) {
-  for (const NativeForm form : kForms) {
+  for (const GemmForm& form : own_forms()) {
     int ran = 0;
     for (const auto& [m, n, k] : {std::array{1, 1, 1}, std::array{13, 33, 17}, std::array{17, 40, 5}, std::array{50, 20, 16}, std::array{3, 35, 20},
                                 std::array{2, 1100, 9}})
@@ -221,23 +221,23 @@ TEST(KernelsGemm, native_forms_read_and_write_only_their_own) {
         for (const Transposed tb : kBoth) {
           auto p = problem(m, n, k, ta, tb);
           p.accumulate = m == 3;
-          if (!takes(form, p, testing::test_device().profile())) continue;
-          ASSERT_EQ(check_product(p, form), "") << static_cast<int>(form);
+          if (!takes(form, p)) continue;
+          ASSERT_EQ(check_product(p, form), "") << form.name;
           ++ran;
         }
-    EXPECT_GT(ran, 0) << static_cast<int>(form);
+    EXPECT_GT(ran, 0) << form.name;
   }
 }
 
 /// C of a form, with a bias for each column and a residual added where asked.
-std::vector<float> product_of(const GemmProblem& p, NativeForm form, const Operand& bias, const Operand& residual) {
+std::vector<float> product_of(const GemmProblem& p, const GemmForm& form, const Operand& bias, const Operand& residual) {
   Device& device = testing::test_device();
   const Operand a(device, values(p.batch * p.m * p.k, 1)), b(device, values(p.batch * p.k * p.n, 2)), on_c(device, p.batch * p.m * p.n);
-  const Operand workspace(device, ceil_div(native_workspace_bytes(p, form), 4));
+  const Operand workspace(device, ceil_div(form.workspace_bytes(p, device.profile()), 4));
   const std::vector<Argument> arguments{bias.region(), residual.region()};
   GemmProblem q = p;
   if (!p.epilogue.text.empty()) q.epilogue.arguments = arguments;
-  run_native(device, q, {a.region(), b.region(), on_c.region(), workspace.region()}, form);
+  form.run(device, q, {a.region(), b.region(), on_c.region(), workspace.region()});
   std::vector<float> c(at(p.batch * p.m * p.n));
   device.read(on_c.region(), std::as_writable_bytes(std::span(c)));
   return c;
@@ -245,10 +245,10 @@ std::vector<float> product_of(const GemmProblem& p, NativeForm form, const Opera
 
 TEST(KernelsGemm, native_forms_compute_an_epilogue_once_on_each_element) {
   Device& device = testing::test_device();
-  for (const NativeForm form : kForms)
+  for (const GemmForm& form : own_forms())
     for (const auto& [m, n, k] : {std::array{1, 1, 3}, std::array{7, 33, 17}, std::array{13, 33, 17}, std::array{9, 40, 400}}) {
       auto p = problem(m, n, k, Transposed::no, b_for(form));
-      if (!takes(form, p, testing::test_device().profile())) continue;
+      if (!takes(form, p)) continue;
       p.batch = 2;
       p.stride_a = m * k, p.stride_b = k * n, p.stride_c = m * n;
       const auto bias = values(n, 3), residual = values(p.batch * m * n, 4);
@@ -258,16 +258,16 @@ TEST(KernelsGemm, native_forms_compute_an_epilogue_once_on_each_element) {
       p.epilogue.text =
           "#define EPILOGUE_PARAMETERS , __global const float* bias, __global const float* residual\n"
           "#define EPILOGUE(v, i, c) ((v) + bias[c] + residual[i])\n";
-      EXPECT_EQ(product_of(p, form, on_bias, on_residual), expected) << static_cast<int>(form);
+      EXPECT_EQ(product_of(p, form, on_bias, on_residual), expected) << form.name;
     }
 }
 
 TEST(KernelsGemm, empty_inner_axis_is_a_sum_of_nothing) {
-  for (const NativeForm form : kForms)
+  for (const GemmForm& form : own_forms())
     for (const bool accumulate : {false, true}) {
-      auto p = problem(form == NativeForm::few_rows ? 7 : 14, 40, 0, Transposed::no, b_for(form));
+      auto p = problem(b_for(form) == Transposed::no ? 7 : 14, 40, 0, Transposed::no, b_for(form));
       p.accumulate = accumulate;
-      if (takes(form, p, testing::test_device().profile())) {
+      if (takes(form, p)) {
         EXPECT_EQ(check_product(p, form), "");
       }
     }
@@ -275,39 +275,46 @@ TEST(KernelsGemm, empty_inner_axis_is_a_sum_of_nothing) {
 
 TEST(KernelsGemm, empty_results_do_nothing) {
   for (const auto& [m, n] : {std::pair{0, 5}, std::pair{5, 0}})
-    for (const NativeForm form : kForms) EXPECT_EQ(check_product(problem(m, n, 3, Transposed::no, b_for(form)), form), "");
+    for (const GemmForm& form : own_forms())
+      if (const auto p = problem(m, n, 3, Transposed::no, b_for(form)); takes(form, p)) {
+        EXPECT_EQ(check_product(p, form), "") << form.name;
+      }
 }
 
 TEST(DeviceGemm, same_product_twice_gives_the_same_bits) {
   Device& device = testing::test_device();
   const auto p = problem(70, 90, 600);
-  const GemmProvider& provider = choose_gemm(p, device.profile());
-  const Operand a(device, values(p.m * p.k, 1)), b(device, values(p.k * p.n, 2)), workspace(device, provider.workspace_bytes(p, device.profile()) / 4);
+  const GemmForm& form = chosen(p, device.profile());
+  const Operand a(device, values(p.m * p.k, 1)), b(device, values(p.k * p.n, 2)), workspace(device, form.workspace_bytes(p, device.profile()) / 4);
   std::vector<float> first(at(p.m * p.n)), second(first);
   for (auto* result : {&first, &second}) {
     const Operand c(device, p.m * p.n);
-    provider.run(device, p, {a.region(), b.region(), c.region(), workspace.region()});
+    form.run(device, p, {a.region(), b.region(), c.region(), workspace.region()});
     device.read(c.region(), std::as_writable_bytes(std::span(*result)));
   }
   EXPECT_EQ(first, second);
 }
 
-TEST(Gemm, provider_is_chosen_by_device_and_by_the_users_wish) {
+TEST(Gemm, form_is_chosen_by_device_by_extents_and_by_the_users_wish) {
   DeviceProfile profile;
   const auto p = problem(64, 64, 64);
   profile.kind = DeviceKind::cpu;
-  EXPECT_STREQ(choose_gemm(p, profile).name, "native");
+  profile.simd_width = 16;
+  EXPECT_STREQ(chosen(p, profile).name, "tiles_8") << "eight of them are 64 rows";
+  EXPECT_STREQ(chosen(problem(70, 64, 64), profile).name, "tiles_14");
+  EXPECT_STREQ(chosen(problem(3, 64, 64), profile).name, "few_rows");
+  EXPECT_STREQ(chosen(problem(3, 64, 512, Transposed::no, Transposed::yes), profile).name, "dots");
   profile.gemm = GemmChoice::clblast;
-  EXPECT_STREQ(choose_gemm(p, profile).name, "clblast");
+  EXPECT_STREQ(chosen(p, profile).name, "clblast");
   profile.kind = DeviceKind::gpu;
   profile.gemm = GemmChoice::automatic;
-  EXPECT_STREQ(choose_gemm(p, profile).name, "clblast");
+  EXPECT_STREQ(chosen(p, profile).name, "clblast");
   profile.gemm = GemmChoice::native;
-  EXPECT_STREQ(choose_gemm(p, profile).name, "native");
+  EXPECT_STREQ(chosen(p, profile).name, "columns");
   profile.gemm = GemmChoice::clblast;
-  EXPECT_STREQ(choose_gemm(problem(64, 64, 0), profile).name, "native") << "CLBlast takes no empty extent";
-  // So that a table of measurements cannot name it either.
-  EXPECT_STREQ(native_gemm().declines(p, profile), "CLBlast was asked for");
+  EXPECT_STREQ(chosen(problem(64, 64, 0), profile).name, "columns") << "CLBlast takes no empty extent";
+  // So that a table of measurements cannot name them either.
+  for (const GemmForm& form : own_forms()) EXPECT_STREQ(form.declines(p, profile), "CLBlast was asked for");
 }
 
 // Of 100 or so sets, one in 256 is none: more are tried.
@@ -331,17 +338,18 @@ std::vector<double> exact_product(const GemmProblem& p, const std::vector<float>
 // Of a linear layer behind a ReLU, all of A is positive. One sum of all terms is more than twice as far off, even where each lane has its own.
 TEST(Gemm, long_sums_on_a_cpu_are_sums_of_short_ones) {
   if (!testing::test_device().profile().is_cpu() || testing::test_device().profile().is_emulator) GTEST_SKIP() << "for CPUs";
-  constexpr std::pair<NativeForm, double> most_of[] = {{NativeForm::tiles, 8}, {NativeForm::dots, 6}, {NativeForm::few_rows, 20}};
+  constexpr std::pair<const char*, double> most_of[] = {{"tiles_4", 8}, {"dots", 6}, {"few_rows", 20}};
   for (Device* device : {&testing::test_device(), &testing::narrow_device()})
-    for (const auto& [form, most] : most_of)
+    for (const auto& [name, most] : most_of)
       for (const std::int64_t n : {10, 40}) {
+        const GemmForm& form = form_named(name);
         const auto p = problem(4, n, 25088, Transposed::no, b_for(form));
         auto a = values(p.m * p.k, 1), b = values(p.k * p.n, 2), c = values(p.m * p.n, 3);
         for (float& v : a) v = std::abs(v);
         const Operand on_a(*device, a), on_b(*device, b), on_c(*device, c);
-        run_native(*device, p, {on_a.region(), on_b.region(), on_c.region(), {}}, form);
+        form.run(*device, p, {on_a.region(), on_b.region(), on_c.region(), {}});
         device->read(on_c.region(), std::as_writable_bytes(std::span(c)));
-        EXPECT_LE(testing::roundings({c.begin(), c.end()}, exact_product(p, a, b)), most) << static_cast<int>(form) << " " << n;
+        EXPECT_LE(testing::roundings({c.begin(), c.end()}, exact_product(p, a, b)), most) << form.name << " " << n;
       }
 }
 

@@ -7,6 +7,7 @@
 
 #include "engine/base/philox.h"
 #include "engine/base/span.h"
+#include "engine/host_cast.h"
 #include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 
@@ -37,7 +38,7 @@ std::vector<double> filled(const Spec& spec, const Fill& fill, std::mt19937& ran
   }
   if (spec.dtype == DType::boolean)
     for (double& x : out) x = x > 0 ? 1 : 0;
-  for (double& x : out) x = is_floating(spec.dtype) ? double{static_cast<float>(x)} : std::trunc(x);
+  for (double& x : out) x = is_floating(spec.dtype) ? rounded_to(spec.dtype, x) : std::trunc(x);
   return out;
 }
 
@@ -72,6 +73,8 @@ Numbers numbers_for(const OpDef& op, const Sample& sample) {
 
 bool differentiable(const OpDef& op, const Sample& sample, std::size_t i) {
   if (!op.gradient || !is_floating(sample.inputs[i].dtype)) return false;
+  const Specs made = op.infer(sample.inputs, sample.attributes);
+  if (std::ranges::none_of(made, [](const Spec& s) { return is_floating(s.dtype); })) return false;
   return std::find(op.writes.begin(), op.writes.end(), static_cast<int>(i)) == op.writes.end();
 }
 
@@ -102,8 +105,8 @@ Value objective(const Values& outputs) {
   Value total;
   for (const Value& y : outputs) {
     if (!is_floating(y.dtype()) || !y.wants_gradient()) continue;
-    const Value w = weights_like(y);
-    const Value part = sum(w * y + (w * 0.3) * (y * y));
+    const Value wide = cast(y, DType::float32), w = weights_like(wide);
+    const Value part = sum(w * wide + (w * 0.3) * (wide * wide));
     total = total ? total + part : part;
   }
   return total;
@@ -140,14 +143,24 @@ Numbers hessian_vector(Session& session, const OpDef& op, const Sample& sample, 
   return out;
 }
 
+double coarsest_roundoff(const OpDef& op, const Sample& sample) {
+  Specs specs = op.infer(sample.inputs, sample.attributes);
+  specs.insert(specs.end(), sample.inputs.begin(), sample.inputs.end());
+  double coarsest = 0;
+  for (const Spec& s : specs) coarsest = std::max(coarsest, unit_roundoff(s.dtype));
+  return coarsest;
+}
+
+bool in_two_bytes(const OpDef& op, const Sample& sample) { return coarsest_roundoff(op, sample) > unit_roundoff(DType::float32); }
+
 double relative_error(const std::vector<double>& got, const std::vector<double>& expected, double floor) {
   if (got.size() != expected.size()) return INFINITY;
   double worst = 0, largest = floor;
   for (std::size_t i = 0; i < got.size(); ++i) {
     if (std::isnan(got[i]) != std::isnan(expected[i])) return INFINITY;
+    if (std::isfinite(expected[i])) largest = std::max(largest, std::fabs(expected[i]));
     if (got[i] == expected[i] || std::isnan(got[i])) continue;
     worst = std::max(worst, std::fabs(got[i] - expected[i]));
-    largest = std::max(largest, std::fabs(expected[i]));
   }
   return worst / largest;
 }
@@ -159,7 +172,7 @@ double roundings(const std::vector<double>& got, const std::vector<double>& expe
     error += (got[i] - expected[i]) * (got[i] - expected[i]);
     size += expected[i] * expected[i];
   }
-  return std::sqrt(error / size) * 0x1p24;
+  return error == 0 ? 0 : std::sqrt(error / size) * 0x1p24;
 }
 
 }  // namespace gemel::testing

@@ -21,7 +21,7 @@ std::vector<Case> all_cases();
 
 using Numbers = std::vector<std::vector<double>>;  // [input]
 
-/// Numbers for a sample's inputs, the same at every call; float32 ones are rounded so that device and host see the same.
+/// Numbers for a sample's inputs, the same at every call; floating ones are rounded so that device and host see the same.
 Numbers numbers_for(const OpDef& op, const Sample& sample);
 /// Directions of the same shapes, standard normal, for floating inputs that may want a gradient; else empty.
 Numbers directions_for(const OpDef& op, const Sample& sample, unsigned seed);
@@ -31,6 +31,10 @@ enum class Wanting { no, yes };
 Values inputs_in(Session& session, const OpDef& op, const Sample& sample, const Numbers& numbers, Wanting wanting);
 /// Whether the operator's gradient reaches input i.
 bool differentiable(const OpDef& op, const Sample& sample, std::size_t i);
+/// The largest roundoff among the types of inputs and outputs.
+double coarsest_roundoff(const OpDef& op, const Sample& sample);
+/// Whether an input or output is float16 or bfloat16: results are rounded so coarsely that differences of neighbouring points say nothing.
+bool in_two_bytes(const OpDef& op, const Sample& sample);
 bool any_differentiable(const OpDef& op, const Sample& sample);
 
 /// A scalar whose gradient depends on every floating output: sum(w y + 0.3 w y y) with fixed weights w.

@@ -22,7 +22,7 @@ void derivative_of_reals(const HostCall& c) {
 
 template <Literal name>
 Specs derivative_infer(const Specs& in, const Attributes&) {
-  check_float32(name.text, "dy", in[0]);
+  check_floating(name.text, "dy", in[0]);
   check_same_dtype(name.text, in[0], in[1]);
   check_shape(name.text, "dy", in[0], in[1].shape);
   return {in[0]};
@@ -37,12 +37,12 @@ OpDef derivative_record(const ElementwiseParts& parts) {
   def.samples = [] {
     std::vector<Sample> out;
     for (const Shape& s : {Shape{3, 5}, Shape{}, Shape{65, 33}, Shape{0}}) out.push_back({{{s}, {s}}, {}, {Fill{}, fill}});
-    return out;
+    return also_in_two_bytes(std::move(out), 1);
   };
   def.rejected = [] {
     const std::string op = name.text;
     return std::vector<Rejected>{{{f32({2}), f32({3})}, {}, op + ": dy is [2]; accepted: [3]"},
-                                 {{i32({2}), i32({2})}, {}, op + ": dy is int32 [2]; accepted: float32"}};
+                                 {{i32({2}), i32({2})}, {}, op + ": dy is int32 [2]; accepted: float32, float16 or bfloat16"}};
   };
   return def;
 }
@@ -52,8 +52,11 @@ OpDef bounded_record(OpDef def) {
   def.attributes = {{"low", Type::real, "least value"}, {"high", Type::real, "greatest value"}};
   def.elementwise->scalars = {"low", "high"};
   def.infer = [](const Specs& in, const Attributes& a) -> Specs {
-    check_float32("clamp", "x", in.back());
-    if (in.size() == 2) check_shape("clamp_gradient", "dy", in[0], in[1].shape);
+    check_floating("clamp", "x", in.back());
+    if (in.size() == 2) {
+      check_same_dtype("clamp_gradient", in[0], in[1]);
+      check_shape("clamp_gradient", "dy", in[0], in[1].shape);
+    }
     if (!(a.real("low") <= a.real("high")))
       throw ShapeError(fmt::format("clamp: low is {}, high is {}; accepted: low up to high", a.real("low"), a.real("high")));
     return {in[0]};
@@ -215,11 +218,11 @@ const OpDef& clamp_def() {
       std::vector<Sample> out;
       for (const Shape& s : {Shape{3, 5}, Shape{}, Shape{65, 33}, Shape{0}})
         out.push_back({{{s}}, {{"low", -1.0}, {"high", 0.5}}, {distinct()}});
-      return out;
+      return also_in_two_bytes(std::move(out), 1);
     };
     d.rejected = [] {
       return std::vector<Rejected>{{{f32({2})}, {{"low", 2.0}, {"high", 1.5}}, "clamp: low is 2, high is 1.5; accepted: low up to high"},
-                                   {{i32({2})}, {{"low", 0.0}, {"high", 1.0}}, "clamp: x is int32 [2]; accepted: float32"}};
+                                   {{i32({2})}, {{"low", 0.0}, {"high", 1.0}}, "clamp: x is int32 [2]; accepted: float32, float16 or bfloat16"}};
     };
     return d;
   }();
@@ -247,7 +250,7 @@ const OpDef& clamp_gradient_def() {
       std::vector<Sample> out;
       for (const Shape& s : {Shape{3, 5}, Shape{65, 33}, Shape{0}})
         out.push_back({{{s}, {s}}, {{"low", -1.0}, {"high", 0.5}}, {Fill{}, distinct()}});
-      return out;
+      return also_in_two_bytes(std::move(out), 1);
     };
     d.rejected = [] {
       return std::vector<Rejected>{

@@ -1,4 +1,4 @@
-// Changes of element type, and what is told of elements as bool. None has a gradient: only floating types carry one.
+// Changes of element type, and what is told of elements as bool. A cast between floating types has a gradient.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -9,13 +9,10 @@
 namespace gemel {
 namespace {
 
-bool castable(DType dtype) { return dtype == DType::float32 || dtype == DType::int32 || dtype == DType::int64; }
-
 Specs cast_infer(const Specs& in, const Attributes& a) {
   const DType to = a.dtype("dtype");
-  if (!castable(in[0].dtype) && in[0].dtype != DType::boolean)
-    throw ShapeError(fmt::format("cast: x is {}; accepted: float32, int32, int64 or bool", to_string(in[0])));
-  if (!castable(to)) throw ShapeError(fmt::format("cast: dtype is {}; accepted: float32, int32 or int64", to_string(to)));
+  if (to == DType::boolean)
+    throw ShapeError(fmt::format("cast: dtype is {}; accepted: float32, float16, bfloat16, int32 or int64", to_string(to)));
   return {{in[0].shape, to}};
 }
 
@@ -26,7 +23,7 @@ void cast_reference(const HostCall& c) {
   const DType to = c.out_spec(0).dtype;
   const bool from_real = is_floating(c.in_spec(0).dtype);
   if (is_floating(to) && from_real)
-    map_as<double>(c, [](double x) { return double{static_cast<float>(x)}; });
+    map_as<double>(c, [](double x) { return x; });
   else if (is_floating(to))
     map_as<std::int64_t>(c, [](std::int64_t x) { return double{static_cast<float>(x)}; });
   else if (from_real)
@@ -37,8 +34,8 @@ void cast_reference(const HostCall& c) {
 
 std::vector<Sample> cast_samples() {
   std::vector<Sample> out;
-  for (DType from : {DType::float32, DType::int32, DType::int64, DType::boolean})
-    for (DType to : {DType::float32, DType::int32, DType::int64})
+  for (DType from : {DType::float32, DType::float16, DType::bfloat16, DType::int32, DType::int64, DType::boolean})
+    for (DType to : {DType::float32, DType::float16, DType::bfloat16, DType::int32, DType::int64})
       if (from != to) out.push_back({{{Shape{3, 17}, from}}, {{"dtype", to}}, {uniform(-9, 9)}});
   out.push_back({{f32({0})}, {{"dtype", DType::int32}}});
   return out;
@@ -49,14 +46,17 @@ std::vector<Sample> cast_samples() {
 const OpDef& cast_def() {
   static const OpDef def = [] {
     OpDef d = elementwise_record("cast", {"x"},
-                                 {.doc = "x in another number type; floating to integer truncates.", .body = "x0", .reference = cast_reference});
-    d.attributes = {{"dtype", Type::dtype, "of the result: float32, int32 or int64"}};
+                                 {.doc = "x in another number type, to the nearest; floating to integer truncates.",
+                                  .body = "x0",
+                                  .reference = cast_reference,
+                                  .gradient = [](const Backward& b) -> Values { return {cast(b.gradient(0), b.input_spec(0).dtype)}; },
+                                  .reads = {nothing}});
+    d.attributes = {{"dtype", Type::dtype, "of the result: float32, float16, bfloat16, int32 or int64"}};
     d.infer = cast_infer;
     d.samples = cast_samples;
     d.rejected = [] {
       return std::vector<Rejected>{
-          {{f32({2})}, {{"dtype", DType::boolean}}, "cast: dtype is bool; accepted: float32, int32 or int64"},
-          {{{Shape{2}, DType::float16}}, {{"dtype", DType::int32}}, "cast: x is float16 [2]; accepted: float32, int32, int64 or bool"}};
+          {{f32({2})}, {{"dtype", DType::boolean}}, "cast: dtype is bool; accepted: float32, float16, bfloat16, int32 or int64"}};
     };
     return d;
   }();

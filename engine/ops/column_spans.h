@@ -44,12 +44,17 @@ class SpanMemory {
   std::array<std::int64_t, 4> begin_{};  // in bytes
 };
 
-/// Enqueues the reduction FILE's NAME_rows or NAME_tile; `first` are its leading arguments.
-void run_spans(Launch& l, const char* file, const std::string& name, Mapping mapping, const Spans& spans, const SpanMemory& memory,
-               std::vector<opencl::Argument> first);
-/// Enqueues an elementwise pass FILE's NAME_rows or NAME_tile over runs of rows, with what a fused record appends.
-void run_over_rows(Launch& l, const char* file, const std::string& name, Mapping mapping, const Columns& columns,
-                   std::vector<opencl::Argument> first);
+/// Kernels NAME_rows and NAME_tile of a file.
+struct ColumnKernel {
+  const char* file;
+  std::string name;
+  Mapping mapping;
+  std::string options = {};
+};
+/// Enqueues a reduction; `first` are its leading arguments.
+void run_spans(Launch& l, const ColumnKernel& kernel, const Spans& spans, const SpanMemory& memory, std::vector<opencl::Argument> first);
+/// Enqueues an elementwise pass over runs of rows, with what a fused record appends.
+void run_over_rows(Launch& l, const ColumnKernel& kernel, const Columns& columns, std::vector<opencl::Argument> first);
 /// One work-item a channel.
 opencl::Range channel_range(std::int64_t channels);
 

@@ -10,21 +10,24 @@
 
 namespace gemel {
 
-namespace {
 void check_type(const char* op, const char* name, const Spec& spec, std::initializer_list<DType> types, const char* accepted) {
   if (std::find(types.begin(), types.end(), spec.dtype) == types.end())
     throw ShapeError(fmt::format("{}: {} is {}; accepted: {}", op, name, to_string(spec), accepted));
 }
-}  // namespace
 
 void check_float32(const char* op, const char* name, const Spec& spec) {
   check_type(op, name, spec, {DType::float32}, "float32");
 }
+void check_floating(const char* op, const char* name, const Spec& spec) {
+  check_type(op, name, spec, {DType::float32, DType::float16, DType::bfloat16}, "float32, float16 or bfloat16");
+}
 void check_number(const char* op, const char* name, const Spec& spec) {
-  check_type(op, name, spec, {DType::float32, DType::int32, DType::int64}, "float32, int32 or int64");
+  check_type(op, name, spec, {DType::float32, DType::float16, DType::bfloat16, DType::int32, DType::int64},
+             "float32, float16, bfloat16, int32 or int64");
 }
 void check_computes(const char* op, const char* name, const Spec& spec) {
-  check_type(op, name, spec, {DType::float32, DType::int32, DType::int64, DType::boolean}, "float32, int32, int64 or bool");
+  check_type(op, name, spec, {DType::float32, DType::float16, DType::bfloat16, DType::int32, DType::int64, DType::boolean},
+             "float32, float16, bfloat16, int32, int64 or bool");
 }
 void check_integer(const char* op, const char* name, const Spec& spec) {
   check_type(op, name, spec, {DType::int32, DType::int64}, "int32 or int64");
@@ -55,6 +58,26 @@ bool runs_vectors(const opencl::DeviceProfile& profile) { return profile.is_cpu(
 int rank_on_cpu(const Problem&, const opencl::DeviceProfile& profile) { return profile.is_cpu() ? 2 : 0; }
 int rank_with_local_memory(const Problem&, const opencl::DeviceProfile& profile) { return profile.has_real_local_memory ? 2 : 0; }
 int rank_anywhere(const Problem&, const opencl::DeviceProfile&) { return 1; }
+
+std::string type_options(DType dtype) {
+  const std::string options = fmt::format("-DT={}", opencl_name(dtype));
+  return is_two_bytes(dtype) ? fmt::format("{} -DSTORED_AS={}", options, to_string(dtype)) : options;
+}
+
+std::vector<Sample> also_in_two_bytes(std::vector<Sample> samples, std::size_t count, Reads changed) {
+  const std::size_t given = samples.size();
+  for (std::size_t s = 0, found = 0; s < given && found < count; ++s) {
+    if (std::ranges::none_of(samples[s].inputs, [](const Spec& spec) { return spec.dtype == DType::float32; })) continue;
+    ++found;
+    for (DType dtype : {DType::float16, DType::bfloat16}) {
+      Sample sample = samples[s];
+      for (std::size_t i = 0; i < sample.inputs.size(); ++i)
+        if (sample.inputs[i].dtype == DType::float32 && ((changed.inputs >> i) & 1u)) sample.inputs[i].dtype = dtype;
+      samples.push_back(std::move(sample));
+    }
+  }
+  return samples;
+}
 
 void accumulate(Value& sum, Value more) { sum = sum ? add(std::move(sum), std::move(more)) : std::move(more); }
 

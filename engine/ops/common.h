@@ -12,11 +12,14 @@
 namespace gemel {
 
 // Operators that compute accept the types that their kernels compute with; those that only move elements take any type.
-/// @throws ShapeError `op: NAME is bfloat16 [2]; accepted: float32`
+/// @throws ShapeError `op: NAME is bfloat16 [2]; accepted: float32`, the last words being `accepted`
+void check_type(const char* op, const char* name, const Spec& spec, std::initializer_list<DType> types, const char* accepted);
 void check_float32(const char* op, const char* name, const Spec& spec);
-/// float32, int32 or int64
+/// float32, float16 or bfloat16
+void check_floating(const char* op, const char* name, const Spec& spec);
+/// float32, float16, bfloat16, int32 or int64
 void check_number(const char* op, const char* name, const Spec& spec);
-/// float32, int32, int64 or bool
+/// float32, float16, bfloat16, int32, int64 or bool
 void check_computes(const char* op, const char* name, const Spec& spec);
 void check_integer(const char* op, const char* name, const Spec& spec);
 void check_same_dtype(const char* op, const Spec& a, const Spec& b);
@@ -29,6 +32,10 @@ using opencl::kEmulatedLoop;
 
 /// Whether the device runs a work-item's vectors as its own, as CPUs do: not a GPU, nor an emulator of one.
 bool runs_vectors(const opencl::DeviceProfile& profile);
+/// The options of a kernel that includes types.clh.
+std::string type_options(DType dtype);
+/// The samples, and the first `count` of them whose inputs are float32 again in float16 and in bfloat16. @param changed  the inputs that change
+std::vector<Sample> also_in_two_bytes(std::vector<Sample> samples, std::size_t count = 3, Reads changed = all_inputs);
 /// Ranks of a variant made for CPUs, and of one made for devices with scratch memory of their own: 2 there, else 0.
 int rank_on_cpu(const Problem&, const opencl::DeviceProfile& profile);
 int rank_with_local_memory(const Problem&, const opencl::DeviceProfile& profile);

@@ -95,17 +95,16 @@ const OpDef& where_def() {
     d.infer = where_infer;
     d.may_reuse = {{0, 1}, {0, 2}};
     d.samples = [] {
-      return std::vector<Sample>{{{b8({3, 5}), f32({3, 5}), f32({3, 5})}},      {{b8({65}), f32({}), f32({65})}},
+      std::vector<Sample> out{{{b8({3, 5}), f32({3, 5}), f32({3, 5})}},      {{b8({65}), f32({}), f32({65})}},
                                  {{b8({33, 17}), f32({33, 17}), f32({})}},      {{b8({33, 1}), f32({33, 17}), f32({17})}},
                                  {{b8({2, 1, 3}), f32({4, 1}), f32({2, 4, 3})}}, {{b8({0}), f32({0}), f32({})}},
                                  {{b8({16}), i64({16}), i64({})}, {}, {Fill{}, integers(-9, 9)}}};
+      return also_in_two_bytes(std::move(out));
     };
     d.rejected = [] {
       return std::vector<Rejected>{
           {{f32({2}), f32({2}), f32({2})}, {}, "where: condition is float32 [2]; accepted: bool"},
-          {{b8({2}), f32({2}), i32({2})}, {}, "where: float32 [2] and int32 [2] differ in element type; accepted: equal types, cast one"},
-          {{b8({2}), {Shape{2}, DType::float16}, {Shape{2}, DType::float16}}, {},
-           "where: a is float16 [2]; accepted: float32, int32, int64 or bool"}};
+          {{b8({2}), f32({2}), i32({2})}, {}, "where: float32 [2] and int32 [2] differ in element type; accepted: equal types, cast one"}};
     };
     return d;
   }();

@@ -9,7 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/ops/common.h"
 #include "engine/ops/convolution.h"
-#include "opencl/gemm.h"
+#include "engine/ops/matmul.h"
 
 namespace gemel::convolution {
 namespace {
@@ -60,7 +60,7 @@ Plan plan_of(Direction d, const Geometry& g, const opencl::DeviceProfile& profil
   if (const std::int64_t parts = parts_of(d, g, profile); parts > 1) {
     const opencl::GemmProblem problem = gemm_of_parts(g, parts);
     const std::int64_t part_bytes = round_up(4 * parts * problem.stride_c, profile.base_alignment_bytes);
-    return {.parts = parts, .first_bytes = part_bytes, .workspace_bytes = part_bytes + opencl::choose_gemm(problem, profile).workspace_bytes(problem, profile)};
+    return {.parts = parts, .first_bytes = part_bytes, .workspace_bytes = part_bytes + product_form(problem, profile).workspace_bytes(problem, profile)};
   }
   std::int64_t rows = round_up(g.pixels(), unit);
   if (d == Direction::weights) rows = std::min(rows, round_up(kWeightRows, unit));
@@ -76,7 +76,7 @@ Plan plan_of(Direction d, const Geometry& g, const opencl::DeviceProfile& profil
   for (std::int64_t block : {std::min(rows, g.pixels()), g.pixels() % rows}) {
     if (block == 0) continue;
     const opencl::GemmProblem problem = gemm_of(d, g, block);
-    gemm_bytes = std::max(gemm_bytes, opencl::choose_gemm(problem, profile).workspace_bytes(problem, profile));
+    gemm_bytes = std::max(gemm_bytes, product_form(problem, profile).workspace_bytes(problem, profile));
   }
   plan.workspace_bytes = plan.first_bytes + gemm_bytes;
   return plan;
@@ -90,8 +90,7 @@ const char* declines_epilogue(const Problem& p, const Geometry& g, const opencl:
   const opencl::GemmProblem product = gemm_of(d, g, std::min(plan_of(d, g, profile).rows, g.pixels()));
   opencl::GemmProblem fused = product;
   fused.epilogue = {p.op.epilogue->text};
-  return opencl::choose_gemm(product, profile).name == opencl::choose_gemm(fused, profile).name ? nullptr
-                                                                                               : "its GEMM provider takes no epilogue";
+  return product_form(product, profile).declines(fused, profile) ? "its product takes no epilogue" : nullptr;
 }
 
 template <Direction d>
@@ -168,7 +167,7 @@ void run_block(const Launch& l, const Geometry& g, const Plan& plan, const Block
   opencl::GemmProblem problem = gemm_of(d, g, b.rows);
   problem.accumulate = d == Direction::weights && b.begin > 0;
   problem.epilogue = {l.epilogue_text(), epilogue};
-  const opencl::GemmProvider& gemm = opencl::choose_gemm(problem, l.profile());
+  const opencl::GemmForm& gemm = product_form(problem, l.profile());
   if (d != Direction::input && !is_product) im2col(l, g, x, columns, b);
   switch (d) {
     case Direction::forward: gemm.run(l.device(), problem, {columns, l.in(1), y, scratch}); break;
@@ -180,7 +179,7 @@ void run_block(const Launch& l, const Geometry& g, const Plan& plan, const Block
 
 void run_parts(const Launch& l, const Geometry& g, const Plan& plan) {
   const opencl::GemmProblem problem = gemm_of_parts(g, plan.parts);
-  opencl::choose_gemm(problem, l.profile()).run(l.device(), problem, {l.in(1), l.in(0), part(l.workspace(), 0, plan.parts * problem.stride_c),
+  product_form(problem, l.profile()).run(l.device(), problem, {l.in(1), l.in(0), part(l.workspace(), 0, plan.parts * problem.stride_c),
       scratch_of(l, plan)});
   add_parts(l, plan.parts);
 }

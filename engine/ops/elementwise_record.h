@@ -18,7 +18,7 @@ struct Literal {
 };
 
 /// Element types that an operator takes, and what it gives: the same type, or bool.
-enum class Takes { float32, numbers, booleans, anything };
+enum class Takes { floating, numbers, booleans, anything };
 enum class Gives { same, boolean };
 
 /// What tells one elementwise operator from another.
@@ -32,15 +32,15 @@ struct ElementwiseParts {
 
 /// Types, and how its samples' inputs are filled.
 struct Kind {
-  Takes takes = Takes::float32;
+  Takes takes = Takes::floating;
   Gives gives = Gives::same;
   Fill a = {}, b = {};
 };
 
-/// @throws ShapeError `op: NAME is bool [2]; accepted: float32, int32 or int64`
+/// @throws ShapeError `op: NAME is bool [2]; accepted: float32, float16, bfloat16, int32 or int64`
 template <Takes takes>
 void check_takes(const char* op, const char* name, const Spec& spec) {
-  if constexpr (takes == Takes::float32) check_float32(op, name, spec);
+  if constexpr (takes == Takes::floating) check_floating(op, name, spec);
   if constexpr (takes == Takes::numbers) check_number(op, name, spec);
   if constexpr (takes == Takes::anything) check_computes(op, name, spec);
   if (takes == Takes::booleans && spec.dtype != DType::boolean)
@@ -70,16 +70,16 @@ Specs binary_infer(const Specs& in, const Attributes&) {
 template <Takes takes>
 std::vector<Spec> refused() {
   const auto of = [](DType dtype) { return Spec{Shape{2}, dtype}; };
-  if (takes == Takes::float32) return {of(DType::int32), of(DType::bfloat16)};
-  if (takes == Takes::numbers) return {of(DType::boolean), of(DType::float16), of(DType::bfloat16)};
-  if (takes == Takes::booleans) return {of(DType::float32)};
-  return {of(DType::float16), of(DType::bfloat16)};
+  if (takes == Takes::floating) return {of(DType::int32), of(DType::boolean)};
+  if (takes == Takes::numbers) return {of(DType::boolean)};
+  if (takes == Takes::booleans) return {of(DType::float32), of(DType::bfloat16)};
+  return {};
 }
 template <Takes takes>
-constexpr const char* kAccepted = takes == Takes::float32    ? "float32"
-                                  : takes == Takes::numbers  ? "float32, int32 or int64"
+constexpr const char* kAccepted = takes == Takes::floating   ? "float32, float16 or bfloat16"
+                                  : takes == Takes::numbers  ? "float32, float16, bfloat16, int32 or int64"
                                   : takes == Takes::booleans ? "bool"
-                                                             : "float32, int32, int64 or bool";
+                                                             : "float32, float16, bfloat16, int32, int64 or bool";
 
 template <Literal name, Takes takes>
 std::vector<Rejected> unary_rejected() {
@@ -129,7 +129,7 @@ OpDef unary_record(const ElementwiseParts& parts) {
     std::vector<Sample> out;
     for (const Shape& s : {Shape{3, 5}, Shape{}, Shape{65, 33}, Shape{0}}) out.push_back({{taken<kind.takes>(s)}, {}, {kind.a}});
     if (kind.takes == Takes::numbers || kind.takes == Takes::anything) out.push_back({{i32({17})}, {}, {integers(-9, 9)}});
-    return out;
+    return also_in_two_bytes(std::move(out));
   };
   return def;
 }
@@ -151,7 +151,7 @@ OpDef binary_record(const ElementwiseParts& parts) {
       out.push_back({{i64({16}), i64({16})}, {}, {integers(-3, 3)}});
     }
     if (kind.takes == Takes::anything) out.push_back({{b8({16}), b8({16})}});
-    return out;
+    return also_in_two_bytes(std::move(out), 4);
   };
   return def;
 }

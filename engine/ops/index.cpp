@@ -64,7 +64,10 @@ void gather_reference(const HostCall& c) {
 }
 
 Values gather_gradient(const Backward& b) {
-  return {scatter_add(full(b.session(), b.input_spec(0), 0), b.input(1), b.gradient(0), b.attributes().integer("axis")), Value()};
+  const Spec& x = b.input_spec(0);
+  const DType sums = is_two_bytes(x.dtype) ? DType::float32 : x.dtype;
+  const Value zeros = full(b.session(), {x.shape, sums}, 0);
+  return {cast(scatter_add(zeros, b.input(1), cast(b.gradient(0), sums), b.attributes().integer("axis")), x.dtype), Value()};
 }
 
 std::string index_option(const Spec& indices) { return " -DINDEX=" + std::string(opencl_name(indices.dtype)); }
@@ -91,7 +94,8 @@ void gather_items_launch(Launch& l) {
 }
 
 Specs scatter_add_infer(const Specs& in, const Attributes& a) {
-  check_number("scatter_add", "x", in[0]);
+  // Not float16 or bfloat16, where each addition would round.
+  check_type("scatter_add", "x", in[0], {DType::float32, DType::int32, DType::int64}, "float32, int32 or int64");
   check_same_dtype("scatter_add", in[0], in[2]);
   check_shape("scatter_add", "updates", in[2], gathered_shape("scatter_add", in[0], in[1], a));
   return {in[0]};
@@ -139,8 +143,6 @@ Specs one_hot_infer(const Specs& in, const Attributes& a) {
   check_integer("one_hot", "indices", in[0]);
   const DType dtype = a.dtype("dtype");
   if (a.integer("classes") < 0) throw ShapeError(fmt::format("one_hot: classes is {}; accepted: 0 or more", a.integer("classes")));
-  if (dtype == DType::float16 || dtype == DType::bfloat16)
-    throw ShapeError(fmt::format("one_hot: dtype is {}; accepted: float32, int32, int64 or bool", to_string(dtype)));
   Shape shape = in[0].shape;
   shape.push_back(a.integer("classes"));
   return {{shape, dtype}};
@@ -159,7 +161,7 @@ void one_hot_launch(Launch& l) {
   const std::int64_t count = l.in_spec(0).elements(), classes = l.attributes().integer("classes");
   l.run("gather.cl", "one_hot", opencl::range1(round_up(count * classes, kGroup), kGroup),
         {l.in(0), l.out(0), l.device().error_word(), count, classes},
-        "-DT=" + std::string(opencl_name(l.out_spec(0).dtype)) + index_option(l.in_spec(0)));
+        type_options(l.out_spec(0).dtype) + index_option(l.in_spec(0)));
 }
 
 std::vector<Variant> gather_variants() {
@@ -191,13 +193,13 @@ const OpDef& gather_def() {
       .gradient_reads = {inputs(1), nothing},
       .variants = gather_variants(),
       .samples = [] {
-        return std::vector<Sample>{{{f32({7, 5}), i64({4})}, along(0), {Fill{}, integers(0, 7)}},
+        return also_in_two_bytes({{{f32({7, 5}), i64({4})}, along(0), {Fill{}, integers(0, 7)}},
                                    {{f32({33, 17}), i32({3, 65})}, along(0), {Fill{}, integers(0, 33)}},
                                    {{f32({2, 5, 3}), i32({2, 4})}, along(1), {Fill{}, integers(0, 5)}},
                                    {{f32({3, 16}), i64({})}, along(-1), {Fill{}, integers(0, 16)}},
                                    {{f32({3, 2}), i32({0})}, along(0), {Fill{}, integers(0, 3)}},
                                    {{i64({6}), i64({9})}, along(0), {integers(-9, 9), integers(0, 6)}},
-                                   {{b8({6, 2}), i32({9})}, along(0), {Fill{}, integers(0, 6)}}};
+                                   {{b8({6, 2}), i32({9})}, along(0), {Fill{}, integers(0, 6)}}});
       },
       .rejected = [] {
         return std::vector<Rejected>{{{f32({3, 2}), f32({4})}, along(0), "gather: indices is float32 [4]; accepted: int32 or int64"},
@@ -252,13 +254,13 @@ const OpDef& one_hot_def() {
       .samples = [] {
         const auto into = [](std::int64_t classes, DType dtype) { return Attributes{{"classes", classes}, {"dtype", dtype}}; };
         return std::vector<Sample>{{{i32({17})}, into(10, DType::float32), {integers(0, 10)}}, {{i64({3, 5})}, into(65, DType::int64), {integers(0, 65)}},
+                                   {{i64({7})}, into(3, DType::float16), {integers(0, 3)}},    {{i64({7})}, into(3, DType::bfloat16), {integers(0, 3)}},
                                    {{i32({})}, into(1, DType::boolean), {integers(0, 1)}},     {{i64({0})}, into(4, DType::int32), {integers(0, 4)}}};
       },
       .rejected = [] {
         return std::vector<Rejected>{
             {{f32({3})}, {{"classes", std::int64_t{2}}, {"dtype", DType::float32}}, "one_hot: indices is float32 [3]; accepted: int32 or int64"},
-            {{i32({3})}, {{"classes", std::int64_t{-1}}, {"dtype", DType::float32}}, "one_hot: classes is -1; accepted: 0 or more"},
-            {{i32({3})}, {{"classes", std::int64_t{2}}, {"dtype", DType::float16}}, "one_hot: dtype is float16; accepted: float32, int32, int64 or bool"}};
+            {{i32({3})}, {{"classes", std::int64_t{-1}}, {"dtype", DType::float32}}, "one_hot: classes is -1; accepted: 0 or more"}};
       }};
   return def;
 }

@@ -27,8 +27,8 @@ Columns rows_of(const Shape& x, const Shape& gamma) {
 Shape leading(const Shape& x, const Shape& gamma) { return Shape(x.span().first(at(x.rank() - gamma.rank()))); }
 
 void check(const char* op, const Spec& x, const Spec& gamma) {
-  check_float32(op, "x", x);
-  check_float32(op, "gamma", gamma);
+  check_floating(op, "x", x);
+  check_same_dtype(op, x, gamma);
   const int lead = x.shape.rank() - gamma.shape.rank();
   if (gamma.shape.empty() || lead < 0 || Shape(x.shape.span().last(at(gamma.shape.rank()))) != gamma.shape || gamma.elements() == 0)
     throw ShapeError(fmt::format("{}: gamma is {}; accepted: the last axes of x {}, of one element or more", op, to_string(gamma.shape),
@@ -37,7 +37,7 @@ void check(const char* op, const Spec& x, const Spec& gamma) {
 
 Specs infer(const Specs& in, const Attributes&) {
   check("layer_norm", in[0], in[1]);
-  check_float32("layer_norm", "beta", in[2]);
+  check_same_dtype("layer_norm", in[0], in[2]);
   check_shape("layer_norm", "beta", in[2], in[1].shape);
   const Spec statistic{leading(in[0].shape, in[1].shape), DType::float32};
   return {in[0], statistic, statistic};
@@ -46,7 +46,7 @@ Specs infer(const Specs& in, const Attributes&) {
 Specs backward_infer(const Specs& in, const Attributes&) {
   constexpr const char* op = "layer_norm_backward";
   check(op, in[1], in[2]);
-  check_float32(op, "dy", in[0]);
+  check_same_dtype(op, in[1], in[0]);
   check_shape(op, "dy", in[0], in[1].shape);
   for (std::size_t i : {3u, 4u}) {
     check_float32(op, i == 3 ? "mean" : "inverse", in[i]);
@@ -95,6 +95,9 @@ void backward_reference(const HostCall& c) {
 
 Value row_sums(Value x) { return sum(std::move(x), {1}, Keep::yes); }
 
+/// In float32, in which the statistics are.
+Value as_rows(const Value& x, const Shape& shape) { return cast(reshape(x, shape), DType::float32); }
+
 /// The saved statistics are outputs: whoever differentiates the backward record sends gradients to them as well.
 Values gradient(const Backward& b) {
   Values out(3);
@@ -110,10 +113,10 @@ Values gradient(const Backward& b) {
   const Shape flat{rows, width}, column{rows, 1};
   const double one = 1 / static_cast<double>(width);
   if (b.has_gradient(1))
-    accumulate(out[0], reshape(broadcast_to(reshape(b.gradient(1) * one, column), flat), x.shape()));
+    accumulate(out[0], cast(reshape(broadcast_to(reshape(b.gradient(1) * one, column), flat), x.shape()), x.dtype()));
   if (b.has_gradient(2)) {
     const Value slope = reshape(b.gradient(2) * inverse * inverse * inverse * -one, column);
-    accumulate(out[0], reshape((reshape(x, flat) - reshape(mean, column)) * slope, x.shape()));
+    accumulate(out[0], cast(reshape((as_rows(x, flat) - reshape(mean, column)) * slope, x.shape()), x.dtype()));
   }
   return out;
 }
@@ -126,13 +129,13 @@ Values backward_gradient(const Backward& g) {
   const auto [rows, width] = rows_of(g.input_shape(1), g.input_shape(2));
   const Shape flat{rows, width}, column{rows, 1}, row{width};
   const double one = 1 / static_cast<double>(width);
-  const Value inverse = reshape(g.input(4), column), gamma = reshape(g.input(2), row);
-  const Value centred = reshape(g.input(1), flat) - reshape(g.input(3), column), xhat = centred * inverse;
+  const Value inverse = reshape(g.input(4), column), gamma = as_rows(g.input(2), row);
+  const Value centred = as_rows(g.input(1), flat) - reshape(g.input(3), column), xhat = centred * inverse;
   const bool beyond_dy = g.wants(1) || g.wants(2) || g.wants(3) || g.wants(4);
-  const Value dy = beyond_dy ? reshape(g.input(0), flat) : Value();
+  const Value dy = beyond_dy ? as_rows(g.input(0), flat) : Value();
   Value d_dy, d_gamma, h, d_inverse;
   if (g.has_gradient(0)) {
-    const Value u = reshape(g.gradient(0), flat), v1 = row_sums(u) * one, v2 = row_sums(u * xhat) * one;
+    const Value u = as_rows(g.gradient(0), flat), v1 = row_sums(u) * one, v2 = row_sums(u * xhat) * one;
     const Value w = (u - v1 - xhat * v2) * inverse;
     if (g.wants(0)) d_dy = w * gamma;
     if (g.wants(2)) d_gamma = sum(dy * w, {0});
@@ -143,18 +146,19 @@ Values backward_gradient(const Backward& g) {
     }
   }
   if (g.has_gradient(1)) {
-    const Value a = reshape(g.gradient(1), row);
+    const Value a = as_rows(g.gradient(1), row);
     if (g.wants(0)) accumulate(d_dy, xhat * a);
     if (beyond_dy) accumulate(h, dy * a);
   }
-  if (g.has_gradient(2) && g.wants(0)) accumulate(d_dy, broadcast_to(reshape(g.gradient(2), row), flat));
+  if (g.has_gradient(2) && g.wants(0)) accumulate(d_dy, broadcast_to(as_rows(g.gradient(2), row), flat));
   if (g.wants(4) && h) accumulate(d_inverse, row_sums(h * centred));
   Values out(5);
-  if (d_dy) out[0] = reshape(d_dy, g.input_shape(0));
-  if (g.wants(1) && h) out[1] = reshape(h * inverse, g.input_shape(1));
-  if (d_gamma) out[2] = reshape(d_gamma, g.input_shape(2));
-  if (g.wants(3) && h) out[3] = reshape(negate(row_sums(h) * inverse), g.input_shape(3));
-  if (d_inverse) out[4] = reshape(d_inverse, g.input_shape(4));
+  const auto like = [&](Value found, int i) { return cast(reshape(std::move(found), g.input_shape(i)), g.input_spec(i).dtype); };
+  if (d_dy) out[0] = like(d_dy, 0);
+  if (g.wants(1) && h) out[1] = like(h * inverse, 1);
+  if (d_gamma) out[2] = like(d_gamma, 2);
+  if (g.wants(3) && h) out[3] = like(negate(row_sums(h) * inverse), 3);
+  if (d_inverse) out[4] = like(d_inverse, 4);
   return out;
 }
 
@@ -164,12 +168,14 @@ void launch_rows(Launch& l) {
   const auto [rows, width] = rows_of(l.in_shape(0), l.in_shape(1));
   const std::int64_t chunk = ceil_div(kChunkElements, width);
   l.run(kFile, "layer_norm_rows", opencl::range1(ceil_div(rows, chunk), 1),
-        {l.in(0), l.in(1), l.in(2), l.out(0), l.out(1), l.out(2), rows, width, static_cast<float>(l.attributes().real("eps")), chunk});
+        {l.in(0), l.in(1), l.in(2), l.out(0), l.out(1), l.out(2), rows, width, static_cast<float>(l.attributes().real("eps")), chunk},
+        type_options(l.in_spec(0).dtype));
 }
 void launch_group(Launch& l) {
   const auto [rows, width] = rows_of(l.in_shape(0), l.in_shape(1));
   l.run(kFile, "layer_norm_group", opencl::range1(rows * kGroup, kGroup),
-        {l.in(0), l.in(1), l.in(2), l.out(0), l.out(1), l.out(2), width, static_cast<float>(l.attributes().real("eps"))});
+        {l.in(0), l.in(1), l.in(2), l.out(0), l.out(1), l.out(2), width, static_cast<float>(l.attributes().real("eps"))},
+        type_options(l.in_spec(0).dtype));
 }
 
 SpanMemory memory_of(const Spans& s, const opencl::DeviceProfile& profile, Mapping mapping) { return SpanMemory(s, profile, mapping, 1); }
@@ -182,15 +188,16 @@ void launch_backward(Launch& l) {
   const Columns size = rows_of(l.in_shape(1), l.in_shape(2));
   const Spans s = spans_of(size, l.profile(), mapping);
   const SpanMemory memory = memory_of(s, l.profile(), mapping);
+  const std::string options = type_options(l.in_spec(1).dtype);
   if (mapping == Mapping::tile) {
     l.run(kFile, "layer_norm_slope_group", opencl::range1(size.rows * kGroup, kGroup),
-          {l.in(0), l.in(1), l.in(2), l.in(3), l.in(4), l.out(0), size.channels});
-    run_spans(l, kFile, "layer_norm_sums", mapping, s, memory, {l.in(0), l.in(1), l.in(3), l.in(4)});
+          {l.in(0), l.in(1), l.in(2), l.in(3), l.in(4), l.out(0), size.channels}, options);
+    run_spans(l, {kFile, "layer_norm_sums", mapping, options}, s, memory, {l.in(0), l.in(1), l.in(3), l.in(4)});
   } else {
-    run_spans(l, kFile, "layer_norm_backward", mapping, s, memory, {l.in(0), l.in(1), l.in(2), l.in(3), l.in(4), l.out(0)});
+    run_spans(l, {kFile, "layer_norm_backward", mapping, options}, s, memory, {l.in(0), l.in(1), l.in(2), l.in(3), l.in(4), l.out(0)});
   }
   l.run(kFile, "layer_norm_totals", channel_range(s.channels),
-        {s.spans ? memory.parts(l.workspace()) : l.workspace(), l.out(1), l.out(2), s.channels, s.spans});
+        {s.spans ? memory.parts(l.workspace()) : l.workspace(), l.out(1), l.out(2), s.channels, s.spans}, options);
 }
 
 // ---- samples
@@ -227,14 +234,16 @@ const OpDef& layer_norm_def() {
         std::vector<Sample> out;
         for (const auto& [x, gamma] : sizes())
           out.push_back({{{x, DType::float32}, {gamma, DType::float32}, {gamma, DType::float32}}, {{"eps", 1e-5}}});
-        return out;
+        return also_in_two_bytes(std::move(out));
       },
       .rejected = [] {
         const Attributes a{{"eps", 1e-5}};
         return std::vector<Rejected>{
             {{f32({2, 4}), f32({3}), f32({3})}, a, "layer_norm: gamma is [3]; accepted: the last axes of x [2, 4], of one element or more"},
             {{f32({2, 4}), f32({4}), f32({2, 4})}, a, "layer_norm: beta is [2, 4]; accepted: [4]"},
-            {{i32({2, 4}), f32({4}), f32({4})}, a, "layer_norm: x is int32 [2, 4]; accepted: float32"}};
+            {{f32({2, 4}), {Shape{4}, DType::bfloat16}, f32({4})}, a,
+             "layer_norm: float32 [2, 4] and bfloat16 [4] differ in element type; accepted: equal types, cast one"},
+            {{i32({2, 4}), f32({4}), f32({4})}, a, "layer_norm: x is int32 [2, 4]; accepted: float32, float16 or bfloat16"}};
       }};
   return def;
 }
@@ -260,7 +269,7 @@ const OpDef& layer_norm_backward_def() {
           const Spec wide{x, DType::float32}, statistic{leading(x, gamma), DType::float32};
           out.push_back({{wide, wide, {gamma, DType::float32}, statistic, statistic}, {}, {Fill{}, Fill{}, Fill{}, Fill{}, kPositive}});
         }
-        return out;
+        return also_in_two_bytes(std::move(out), 3, inputs(0, 1, 2));
       },
       .rejected = [] {
         return std::vector<Rejected>{{{f32({2, 4}), f32({2, 4}), f32({4}), f32({4}), f32({2})}, {}, "layer_norm_backward: mean is [4]; accepted: [2]"}};

@@ -1,10 +1,13 @@
 // Matrix products.
 #include <fmt/format.h>
 
+#include <array>
+
 #include "engine/base/error.h"
+#include "engine/dispatch.h"
 #include "engine/ops/common.h"
+#include "engine/ops/matmul.h"
 #include "engine/ops/ops.h"
-#include "opencl/gemm.h"
 
 namespace gemel {
 namespace {
@@ -23,7 +26,7 @@ Sides sides(const Shape& a, const Shape& b, const Attributes& t) {
 }
 
 Specs infer(const Specs& in, const Attributes& t) {
-  check_float32("matmul", "a", in[0]);
+  check_floating("matmul", "a", in[0]);
   check_same_dtype("matmul", in[0], in[1]);
   for (int i : {0, 1})
     if (in[at(i)].shape.rank() < 2)
@@ -113,19 +116,64 @@ Values gradient(const Backward& b) {
   return out;
 }
 
-template <int provider>
+/// Where operands of two bytes lie in float32 while the product is computed, and the provider's own workspace after them. Empty sections
+/// for float32. A product costs k times what widening its operands does.
+class Widened {
+ public:
+  Widened(const Problem& p, const opencl::DeviceProfile& profile) {
+    const std::array<const Spec*, 3> matrices{&p.inputs[0], &p.inputs[1], &p.outputs[0]};
+    for (std::size_t i = 0; i < matrices.size(); ++i)
+      begin_[i + 1] = begin_[i] + (is_two_bytes(matrices[i]->dtype) ? round_up(Spec{matrices[i]->shape, DType::float32}.bytes(), profile.base_alignment_bytes) : 0);
+  }
+  std::int64_t bytes() const { return begin_[3]; }
+  opencl::Region matrix(const opencl::Region& workspace, std::size_t i) const {
+    return {workspace.block, workspace.offset + begin_[i], begin_[i + 1] - begin_[i]};
+  }
+  opencl::Region rest(const opencl::Region& workspace) const { return {workspace.block, workspace.offset + begin_[3], workspace.bytes - begin_[3]}; }
+
+ private:
+  std::array<std::int64_t, 4> begin_{};  // in bytes: a, b, y, what follows
+};
+
+template <std::size_t form>
+std::int64_t workspace_bytes(const Problem& p, const opencl::DeviceProfile& d) {
+  return Widened(p, d).bytes() + opencl::gemm_forms()[form].workspace_bytes(gemm_of(p), d);
+}
+
+/// Elements from one type to another, by either kernel of convert.cl.
+void convert(const Launch& l, const char* kernel, const opencl::Region& from, const opencl::Region& to, std::int64_t n) {
+  constexpr std::int64_t kRun = 4096, kGroup = 64;  // of a work-item on a CPU
+  const std::int64_t run = l.profile().is_cpu() ? kRun : 1, group = l.profile().is_cpu() ? 1 : kGroup;
+  l.run("convert.cl", kernel, opencl::range1(round_up(ceil_div(n, run), group), group), {from, to, n, run}, type_options(l.in_spec(0).dtype));
+}
+
+template <std::size_t form>
+void launch(Launch& l) {
+  const opencl::GemmForm& p = opencl::gemm_forms()[form];
+  const auto more = l.epilogue_arguments();
+  opencl::GemmProblem gemm = gemm_of(l.problem());
+  gemm.epilogue.arguments = more;
+  if (!is_two_bytes(l.in_spec(0).dtype)) return p.run(l.device(), gemm, {l.in(0), l.in(1), l.out(0), l.workspace()});
+  const Widened widened(l.problem(), l.profile());
+  const auto matrix = [&](std::size_t i) { return widened.matrix(l.workspace(), i); };
+  if (l.out_spec(0).elements() == 0) return;
+  for (int i : {0, 1}) convert(l, "widen", l.in(i), matrix(at(i)), l.in_spec(i).elements());
+  p.run(l.device(), gemm, {matrix(0), matrix(1), matrix(2), widened.rest(l.workspace())});
+  convert(l, "narrow", matrix(2), l.out(0), l.out_spec(0).elements());
+}
+
+template <std::size_t form>
 Variant variant() {
-  static const opencl::GemmProvider& p = opencl::gemm_providers()[provider];
-  return {p.name, "GEMM provider",
-          [](const Problem& q, const opencl::DeviceProfile& d) { return p.declines(gemm_of(q), d); },
-          [](const Problem& q, const opencl::DeviceProfile& d) { return p.rank(gemm_of(q), d); },
-          [](const Problem& q, const opencl::DeviceProfile& d) { return p.workspace_bytes(gemm_of(q), d); },
-          [](Launch& l) {
-            const auto more = l.epilogue_arguments();
-            opencl::GemmProblem gemm = gemm_of(l.problem());
-            gemm.epilogue.arguments = more;
-            p.run(l.device(), gemm, {l.in(0), l.in(1), l.out(0), l.workspace()});
-          }};
+  static const opencl::GemmForm& p = opencl::gemm_forms()[form];
+  return {p.name, p.doc, [](const Problem& q, const opencl::DeviceProfile& d) { return p.declines(gemm_of(q), d); },
+          [](const Problem& q, const opencl::DeviceProfile& d) { return p.rank(gemm_of(q), d); }, workspace_bytes<form>, launch<form>};
+}
+
+constexpr std::size_t kForms = 12;
+template <std::size_t... form>
+std::vector<Variant> variants_of(std::index_sequence<form...>) {
+  if (opencl::gemm_forms().size() != kForms) throw InternalError("matmul: a form of GEMM has no variant");
+  return {variant<form>()...};
 }
 
 std::vector<Sample> samples() {
@@ -140,7 +188,7 @@ std::vector<Sample> samples() {
   out.push_back({{f32({3, 4}), f32({2, 4, 5})}, flags(false, false)});
   out.push_back({{f32({3, 0}), f32({0, 5})}, flags(false, false)});
   out.push_back({{f32({0, 4}), f32({4, 5})}, flags(false, false)});
-  return out;
+  return also_in_two_bytes(std::move(out), 4 + 7 + 2);
 }
 
 std::vector<Rejected> rejected() {
@@ -148,8 +196,7 @@ std::vector<Rejected> rejected() {
   return {{{f32({2, 3}), f32({2, 3})}, plain,
            "matmul: a [2, 3] by b [2, 3] do not fit: 3 columns meet 2 rows; accepted: equal inner extents"},
           {{f32({3}), f32({3, 2})}, plain, "matmul: a is [3]; accepted: two axes or more"},
-          {{i32({2, 2}), i32({2, 2})}, plain, "matmul: a is int32 [2, 2]; accepted: float32"},
-          {{{Shape{2, 2}, DType::float16}, {Shape{2, 2}, DType::float16}}, plain, "matmul: a is float16 [2, 2]; accepted: float32"},
+          {{i32({2, 2}), i32({2, 2})}, plain, "matmul: a is int32 [2, 2]; accepted: float32, float16 or bfloat16"},
           {{f32({2, 3, 4}), f32({3, 4, 5})}, plain,
            "matmul: leading axes of a [2, 3, 4] and b [3, 4, 5] differ; accepted: equal, or none on one side"}};
 }
@@ -168,10 +215,22 @@ const OpDef& matmul_def() {
       .gradient = gradient,
       .gradient_reads = {inputs(1), inputs(0)},
       .takes_epilogue = true,
-      .variants = {variant<0>(), variant<1>()},
+      .variants = variants_of(std::make_index_sequence<kForms>()),
       .samples = samples,
       .rejected = rejected};
   return def;
+}
+
+const opencl::GemmForm& product_form(const opencl::GemmProblem& g, const opencl::DeviceProfile& profile) {
+  const bool ta = g.a == opencl::Transposed::yes, tb = g.b == opencl::Transposed::yes;
+  const auto matrix = [&](std::int64_t rows, std::int64_t columns, std::int64_t stride) {
+    return g.batch > 1 && stride ? f32({g.batch, rows, columns}) : f32({rows, columns});
+  };
+  const Specs in{ta ? matrix(g.k, g.m, g.stride_a) : matrix(g.m, g.k, g.stride_a), tb ? matrix(g.n, g.k, g.stride_b) : matrix(g.k, g.n, g.stride_b)};
+  const Attributes attributes{{"transpose_a", ta}, {"transpose_b", tb}};
+  const Specs out = infer(in, attributes);
+  const Variant& chosen = choose({matmul_def(), attributes, in, out}, profile);
+  return opencl::gemm_forms()[at(&chosen - matmul_def().variants.data())];
 }
 
 Value matmul(Value a, Value b, Transpose transpose_a, Transpose transpose_b, const Value& into) {

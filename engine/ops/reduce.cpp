@@ -99,7 +99,7 @@ std::vector<Sample> samples() {
                           {{f32({1100, 17})}, over({0}, false)},   {{f32({2, 2500})}, over({1}, false)}};
   for (Sample& s : out) s.fills = {fill};
   if (takes == Takes::numbers) out.push_back({{i64({7, 2})}, over({1}, false), {integers(-9, 9)}});
-  return out;
+  return also_in_two_bytes(std::move(out), 10);
 }
 
 template <Literal name, Takes takes>
@@ -154,7 +154,7 @@ void argmax_cells(const HostCall& c) {
 void argmax_launch(Launch& l) {
   const Runs r = argmax_runs(l.in_shape(0), l.attributes());
   l.run("argmax.cl", "argmax", opencl::range1(round_up(r.outer * r.inner, 16), 16), {l.in(0), l.out(0), r.outer, r.reduced, r.inner},
-        "-DT=" + std::string(opencl_name(l.in_spec(0).dtype)));
+        type_options(l.in_spec(0).dtype));
 }
 
 }  // namespace
@@ -181,13 +181,13 @@ const OpDef& sum_def() {
 const OpDef& mean_def() {
   static const OpDef def = [] {
     OpDef d = reduction("mean", "Mean over axes.");
-    d.infer = infer<"mean", Takes::float32>;
+    d.infer = infer<"mean", Takes::floating>;
     d.reference = mean_reference;
     d.gradient = mean_gradient;
     d.gradient_reads = {nothing};
     d.variants = reduce_variants<Reduction::mean>();
-    d.samples = samples<Takes::float32, Fill{}>;
-    d.rejected = rejected<"mean", Takes::float32>;
+    d.samples = samples<Takes::floating, Fill{}>;
+    d.rejected = rejected<"mean", Takes::floating>;
     return d;
   }();
   return def;
@@ -224,14 +224,14 @@ const OpDef& argmax_def() {
       .variants = {{"items", "one work-item an output element", never_declines, nullptr, nullptr, argmax_launch}},
       .samples = [] {
         const auto along = [](std::int64_t axis) { return Attributes{{"axis", axis}}; };
-        return std::vector<Sample>{{{f32({3, 10})}, along(-1)},  {{f32({17, 65})}, along(0)}, {{f32({2, 5, 3})}, along(1)},
+        return also_in_two_bytes({{{f32({3, 10})}, along(-1)},  {{f32({17, 65})}, along(0)}, {{f32({2, 5, 3})}, along(1)},
                                    {{f32({4, 1})}, along(1)},    {{f32({0, 3})}, along(1)},
-                                   {{i32({5, 33})}, along(1), {integers(-3, 3)}}};
+                                   {{i32({5, 33})}, along(1), {integers(-3, 3)}}});
       },
       .rejected = [] {
         return std::vector<Rejected>{
             {{f32({3, 0})}, {{"axis", std::int64_t{1}}}, "argmax: x [3, 0] has no elements along axis 1; accepted: at least one"},
-            {{b8({3})}, {{"axis", std::int64_t{0}}}, "argmax: x is bool [3]; accepted: float32, int32 or int64"}};
+            {{b8({3})}, {{"axis", std::int64_t{0}}}, "argmax: x is bool [3]; accepted: float32, float16, bfloat16, int32 or int64"}};
       }};
   return def;
 }

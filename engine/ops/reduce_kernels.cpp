@@ -42,13 +42,23 @@ template <CutOf cut_of>
 std::int64_t partial_bytes(const Problem& p, const DeviceProfile& d) {
   const Runs r = runs_of(p);
   const Cut c = cut_of(r, d);
-  return c.slices == 1 ? 0 : c.slices * p.outputs[0].bytes();
+  const std::int64_t bytes_of_sum = p.inputs[0].dtype == DType::int64 ? 8 : 4;
+  return c.slices == 1 ? 0 : c.slices * p.outputs[0].elements() * bytes_of_sum;
 }
 
 template <Reduction reduction>
 std::string options_for(const Launch& l) {
-  return "-DT=" + std::string(opencl_name(l.in_spec(0).dtype)) + (reduction == Reduction::maximum ? " -DMAXIMUM" : "");
+  return type_options(l.in_spec(0).dtype) + (reduction == Reduction::maximum ? " -DMAXIMUM" : "");
 }
+
+/// One pass over `runs` of x.
+struct Pass {
+  opencl::Region x, y;
+  Runs runs;
+  Cut cut;
+  opencl::Argument scale;
+  std::string options;
+};
 
 opencl::Argument number(DType dtype, double value) {
   if (dtype == DType::int32) return static_cast<std::int32_t>(value);
@@ -62,49 +72,55 @@ opencl::Argument scale_of(const Launch& l) {
   return number(l.in_spec(0).dtype, reduction == Reduction::mean ? 1 / count : 1);
 }
 
-/// Runs `pass(from, to, runs, cut, scale)` once, or twice through the workspace.
-template <Reduction reduction, CutOf cut_of, class Pass>
-void in_passes(const Launch& l, Pass pass) {
+/// Runs a pass, or two through the workspace, where sums are not rounded to two bytes.
+template <Reduction reduction, CutOf cut_of, class Run>
+void in_passes(const Launch& l, Run run) {
   Runs r = runs_of(l.problem());
   if (l.out_spec(0).elements() == 0) return;
   const Cut c = cut_of(r, l.profile());
   const opencl::Argument scale = scale_of<reduction>(l);
-  if (c.slices == 1) return pass(l.in(0), l.out(0), r, c, scale);
-  pass(l.in(0), l.workspace(), r, c, number(l.in_spec(0).dtype, 1));
+  const std::string options = options_for<reduction>(l);
+  if (c.slices == 1) return run(Pass{l.in(0), l.out(0), r, c, scale, options});
+  const bool two_bytes = is_two_bytes(l.in_spec(0).dtype);
+  run(Pass{l.in(0), l.workspace(), r, c, number(l.in_spec(0).dtype, 1), options + (two_bytes ? " -DTO_SLICES" : "")});
   r.reduced = c.slices;
-  pass(l.workspace(), l.out(0), r, Cut{1, r.reduced}, scale);
+  run(Pass{l.workspace(), l.out(0), r, Cut{1, r.reduced}, scale, options + (two_bytes ? " -DFROM_SLICES" : "")});
 }
 
 template <Reduction reduction>
 void launch_rows(Launch& l) {
-  in_passes<reduction, cut_rows>(l, [&](const opencl::Region& x, const opencl::Region& y, const Runs& r, const Cut& c, const opencl::Argument& scale) {
+  in_passes<reduction, cut_rows>(l, [&](const Pass& p) {
+    const auto& [x, y, r, c, scale, options] = p;
     const std::int64_t row_block = std::max<std::int64_t>(1, kRowElements / c.length);
     l.run("reduce.cl", "reduce_rows", opencl::range2({c.slices, ceil_div(r.outer, row_block)}, {1, 1}),
-          {x, y, r.outer, r.reduced, c.slices, c.length, row_block, scale}, options_for<reduction>(l));
+          {x, y, r.outer, r.reduced, c.slices, c.length, row_block, scale}, options);
   });
 }
 
 template <Reduction reduction>
 void launch_groups(Launch& l) {
-  in_passes<reduction, cut_groups>(l, [&](const opencl::Region& x, const opencl::Region& y, const Runs& r, const Cut& c, const opencl::Argument& scale) {
+  in_passes<reduction, cut_groups>(l, [&](const Pass& p) {
+    const auto& [x, y, r, c, scale, options] = p;
     l.run("reduce.cl", "reduce_groups", opencl::range1(c.slices * r.outer * kGroup, kGroup),
-          {x, y, r.reduced, c.slices, c.length, scale}, options_for<reduction>(l));
+          {x, y, r.reduced, c.slices, c.length, scale}, options);
   });
 }
 
 template <Reduction reduction>
 void launch_columns(Launch& l) {
-  in_passes<reduction, cut_columns>(l, [&](const opencl::Region& x, const opencl::Region& y, const Runs& r, const Cut& c, const opencl::Argument& scale) {
+  in_passes<reduction, cut_columns>(l, [&](const Pass& p) {
+    const auto& [x, y, r, c, scale, options] = p;
     l.run("reduce.cl", "reduce_columns", opencl::range3({ceil_div(r.inner, kLanes), c.slices, r.outer}, {1, 1, 1}),
-          {x, y, r.reduced, r.inner, c.slices, c.length, scale}, options_for<reduction>(l));
+          {x, y, r.reduced, r.inner, c.slices, c.length, scale}, options);
   });
 }
 
 template <Reduction reduction>
 void launch_column_items(Launch& l) {
-  in_passes<reduction, cut_column_items>(l, [&](const opencl::Region& x, const opencl::Region& y, const Runs& r, const Cut& c, const opencl::Argument& scale) {
+  in_passes<reduction, cut_column_items>(l, [&](const Pass& p) {
+    const auto& [x, y, r, c, scale, options] = p;
     l.run("reduce.cl", "reduce_column_items", opencl::range1(round_up(r.inner * c.slices * r.outer, kGroup), kGroup),
-          {x, y, r.outer, r.reduced, r.inner, c.slices, c.length, scale}, options_for<reduction>(l));
+          {x, y, r.outer, r.reduced, r.inner, c.slices, c.length, scale}, options);
   });
 }
 

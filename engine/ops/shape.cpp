@@ -105,12 +105,12 @@ const OpDef& transpose_def() {
       .variants = move_variants<transpose_moves>(),
       .samples = [] {
         const auto order = [](Axes axes) { return Attributes{{"order", std::move(axes)}}; };
-        return std::vector<Sample>{{{f32({3, 5})}, order({1, 0})},        {{f32({33, 65})}, order({1, 0})},
+        return also_in_two_bytes({{{f32({3, 5})}, order({1, 0})},        {{f32({33, 65})}, order({1, 0})},
                                    {{f32({2, 17, 16, 3})}, order({0, 3, 1, 2})}, {{f32({2, 5, 4, 33})}, order({0, 2, 1, 3})},
                                    {{f32({3, 4, 5, 6})}, order({3, 1, 2, 0})},   {{f32({2, 3, 4, 2, 3})}, order({4, 2, 0, 3, 1})},
                                    {{f32({7, 1, 4})}, order({1, 0, 2})},  {{f32({0, 4})}, order({1, 0})},
                                    {{f32({})}, order({})},                {{i64({15, 4})}, order({1, 0}), {integers(-9, 9)}},
-                                   {{b8({4, 15})}, order({1, 0})}};
+                                   {{b8({4, 15})}, order({1, 0})}}, 2);
       },
       .rejected = [] {
         return std::vector<Rejected>{{{f32({2, 3})}, {{"order", Axes{1, 1}}},
@@ -131,8 +131,8 @@ const OpDef& reshape_def() {
       .gradient_reads = {nothing},
       .views = 0,
       .samples = [] {
-        return std::vector<Sample>{{{f32({2, 6})}, {{"shape", Shape{3, 4}}}}, {{f32({1, 1})}, {{"shape", Shape{}}}},
-                                   {{f32({0, 3})}, {{"shape", Shape{3, 0}}}}};
+        return also_in_two_bytes({{{f32({2, 6})}, {{"shape", Shape{3, 4}}}}, {{f32({1, 1})}, {{"shape", Shape{}}}},
+                                  {{f32({0, 3})}, {{"shape", Shape{3, 0}}}}}, 1);
       },
       .rejected = [] {
         return std::vector<Rejected>{{{f32({2, 3})}, {{"shape", Shape{4}}},
@@ -155,11 +155,11 @@ const OpDef& broadcast_to_def() {
       .elementwise = Elementwise{"x0"},
       .variants = elementwise_variants(),
       .samples = [] {
-        return std::vector<Sample>{{{f32({3, 1})}, {{"shape", Shape{3, 5}}}},
+        return also_in_two_bytes({{{f32({3, 1})}, {{"shape", Shape{3, 5}}}},
                                    {{f32({5})}, {{"shape", Shape{3, 5}}}},
                                    {{f32({})}, {{"shape", Shape{33, 65}}}},
                                    {{f32({3, 1, 4, 1})}, {{"shape", Shape{2, 3, 5, 4, 3}}}},
-                                   {{f32({1, 4})}, {{"shape", Shape{0, 4}}}}};
+                                   {{f32({1, 4})}, {{"shape", Shape{0, 4}}}}});
       },
       .rejected = [] {
         return std::vector<Rejected>{

@@ -24,7 +24,7 @@ Rows rows_of(const Shape& shape, const Attributes& a) {
 
 template <const char* const& name>
 Specs infer(const Specs& in, const Attributes& a) {
-  check_float32(name, "x", in[0]);
+  check_floating(name, "x", in[0]);
   checked_axis(name, "x", in[0].shape, a.integer("axis"));
   return {in[0]};
 }
@@ -76,16 +76,18 @@ void launch_rows(Launch& l) {
   const Rows r = rows_of(l.in_shape(0), l.attributes());
   if (r.n == 0) return;
   const std::int64_t chunk = ceil_div(kChunkElements, r.n);
-  l.run("softmax.cl", "softmax_rows", opencl::range1(ceil_div(r.outer, chunk), 1), {l.in(0), l.out(0), r.outer, r.n, chunk, logarithm(l)});
+  l.run("softmax.cl", "softmax_rows", opencl::range1(ceil_div(r.outer, chunk), 1), {l.in(0), l.out(0), r.outer, r.n, chunk, logarithm(l)},
+        type_options(l.in_spec(0).dtype));
 }
 void launch_group(Launch& l) {
   const Rows r = rows_of(l.in_shape(0), l.attributes());
-  l.run("softmax.cl", "softmax_group", opencl::range1(r.n ? r.outer * r.inner * 64 : 0, 64), {l.in(0), l.out(0), r.n, r.inner, logarithm(l)});
+  l.run("softmax.cl", "softmax_group", opencl::range1(r.n ? r.outer * r.inner * 64 : 0, 64), {l.in(0), l.out(0), r.n, r.inner, logarithm(l)},
+        type_options(l.in_spec(0).dtype));
 }
 void launch_any(Launch& l) {
   const Rows r = rows_of(l.in_shape(0), l.attributes());
   l.run("softmax.cl", "softmax_any", opencl::range1(r.n ? round_up(r.outer * r.inner, 16) : 0, 16),
-        {l.in(0), l.out(0), r.outer, r.n, r.inner, logarithm(l)});
+        {l.in(0), l.out(0), r.outer, r.n, r.inner, logarithm(l)}, type_options(l.in_spec(0).dtype));
 }
 
 std::vector<Variant> variants() {
@@ -95,16 +97,16 @@ std::vector<Variant> variants() {
 }
 
 std::vector<Sample> samples() {
-  return {{{f32({3, 10})}, {{"axis", -1}}}, {{f32({17, 65})}, {{"axis", 1}}}, {{f32({4, 5, 6})}, {{"axis", 1}}},
-          {{f32({2, 1})}, {{"axis", 1}}},   {{f32({0, 4})}, {{"axis", 1}}},   {{f32({33, 64})}, {{"axis", 0}}},
-          {{f32({2, 1000})}, {{"axis", -1}}}, {{f32({3, 0})}, {{"axis", 1}}}};
+  return also_in_two_bytes({{{f32({3, 10})}, {{"axis", -1}}}, {{f32({17, 65})}, {{"axis", 1}}}, {{f32({4, 5, 6})}, {{"axis", 1}}},
+                            {{f32({2, 1})}, {{"axis", 1}}},   {{f32({0, 4})}, {{"axis", 1}}},   {{f32({33, 64})}, {{"axis", 0}}},
+                            {{f32({2, 1000})}, {{"axis", -1}}}, {{f32({3, 0})}, {{"axis", 1}}}});
 }
 
 template <const char* const& name>
 std::vector<Rejected> rejected() {
   const std::string op = name;
   return {{{f32({32, 10})}, {{"axis", 3}}, op + ": axis 3 is out of range for x [32, 10]; accepted: -2..1"},
-          {{i32({4})}, {{"axis", 0}}, op + ": x is int32 [4]; accepted: float32"}};
+          {{i32({4})}, {{"axis", 0}}, op + ": x is int32 [4]; accepted: float32, float16 or bfloat16"}};
 }
 
 }  // namespace

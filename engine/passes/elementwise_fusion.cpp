@@ -69,8 +69,9 @@ void append(Chain& chain, const Program::Instruction& step, std::map<int, std::s
     names[s] = name;
   }
   const std::string temporary = fmt::format("t{}", chain.temporaries++);
-  const std::string type(opencl_name(step.outputs[0].spec.dtype));
-  chain.statements += fmt::format("const {} {} = ({})({}); ", type, temporary, type, renamed(step.op->elementwise->body, names));
+  const DType dtype = step.outputs[0].spec.dtype;
+  const std::string result = fmt::format("({})({})", opencl_name(dtype), renamed(step.op->elementwise->body, names));
+  chain.statements += fmt::format("const {} {} = {}; ", opencl_name(dtype), temporary, rounded(dtype, result));
   chain.result = temporary;
   chain.title += (chain.title.empty() ? "" : "+") + step.op->name;
   made[step.outputs[0].slot] = temporary;

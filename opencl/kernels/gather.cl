@@ -1,9 +1,10 @@
 // Gather:   y[o, k, i] = x[o, indices[k], i]      and one-hot rows:   y[k, c] = (indices[k] == c)
 // Layout: x [outer, n, inner], indices [count], y [outer, count, inner]. An index out of range gives zeros.
 // gather_rows:  one work-item a block of rows.   gather_items, one_hot:  one work-item an element of y.
-// Options: T, the element type (for gather any of its size); INDEX, int or long.
+// Options: T, for gather any type of the size of an element, for one_hot those of types.clh; INDEX, int or long.
 
 #include "index.clh"
+#include "types.clh"
 
 __kernel void gather_rows(__global const T* restrict x, __global const INDEX* indices, __global T* restrict y, __global int* error,
                           const long rows, const long n, const long count, const long inner, const long row_block) {
@@ -32,10 +33,10 @@ __kernel void gather_items(__global const T* x, __global const INDEX* indices, _
   y[at] = usable ? x[(r / count * n + index) * inner + i] : 0;
 }
 
-__kernel void one_hot(__global const INDEX* indices, __global T* y, __global int* error, const long count, const long classes) {
+__kernel void one_hot(__global const INDEX* indices, __global STORED* y, __global int* error, const long count, const long classes) {
   const long at = get_global_id(0);
   if (at >= count * classes) return;
   const long index = indices[at / classes], c = at % classes;
   if (c == 0 && !in_range(index, classes)) report(index, classes, error);
-  y[at] = index == c;
+  STORE((T)(index == c), y + at);
 }

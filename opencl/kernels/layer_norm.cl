@@ -4,6 +4,7 @@
 //   dgamma = sum_rows dy (x - mean) inverse,   dbeta = sum_rows dy
 // Sums over rows are split into spans of rows, whose two numbers a column go to `parts` [2, spans, n] and are then added in
 // order by one work-item a column.
+// Options: those of types.clh, for all but mean, inverse and parts, which are float.
 // Mapping: _rows: each work-item does a run or a span of rows (CPUs); _group: 64 items a row, _tile: WIDTH columns x LANES
 // rows for the sums over rows (GPUs).
 
@@ -16,45 +17,45 @@
 #include "rows.clh"
 
 // x and y may be the same memory.
-__kernel void layer_norm_rows(__global const float* x, __global const float* restrict gamma, __global const float* restrict beta,
-                              __global float* y, __global float* restrict mean_out, __global float* restrict inverse_out,
+__kernel void layer_norm_rows(__global const STORED* x, __global const STORED* restrict gamma, __global const STORED* restrict beta,
+                              __global STORED* y, __global float* restrict mean_out, __global float* restrict inverse_out,
                               const long rows, const long n, const float eps, const long chunk) {
   const long first = get_global_id(0) * chunk, last = min(first + chunk, rows);
   for (long r = first; r < last; ++r) {
-    __global const float* from = x + r * n;
-    __global float* to = y + r * n;
+    __global const STORED* from = x + r * n;
+    __global STORED* to = y + r * n;
     const float mean = row_sum(from, n, 0) / n;
     const float inverse = 1 / sqrt(row_squares(from, n, mean) / n + eps);
     mean_out[r] = mean;
     inverse_out[r] = inverse;
     INDEPENDENT
-    for (long j = 0; j < n; ++j) to[j] = (from[j] - mean) * inverse * gamma[j] + beta[j];
+    for (long j = 0; j < n; ++j) STORE((LOAD(from + j) - mean) * inverse * LOAD(gamma + j) + LOAD(beta + j), to + j);
   }
 }
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void layer_norm_group(__global const float* x, __global const float* gamma, __global const float* beta, __global float* y,
+void layer_norm_group(__global const STORED* x, __global const STORED* gamma, __global const STORED* beta, __global STORED* y,
                       __global float* mean_out, __global float* inverse_out, const long n, const float eps) {
   __local float shared[GROUP];
   const long r = get_group_id(0);
   const int me = get_local_id(0);
-  __global const float* from = x + r * n;
+  __global const STORED* from = x + r * n;
   float total = 0, squares = 0;
-  for (long j = me; j < n; j += GROUP) total += from[j];
+  for (long j = me; j < n; j += GROUP) total += LOAD(from + j);
   const float mean = group_sum(shared, total) / n;
-  for (long j = me; j < n; j += GROUP) squares += (from[j] - mean) * (from[j] - mean);
+  for (long j = me; j < n; j += GROUP) squares += (LOAD(from + j) - mean) * (LOAD(from + j) - mean);
   const float inverse = 1 / sqrt(group_sum(shared, squares) / n + eps);
   if (me == 0) {
     mean_out[r] = mean;
     inverse_out[r] = inverse;
   }
-  for (long j = me; j < n; j += GROUP) y[r * n + j] = (from[j] - mean) * inverse * gamma[j] + beta[j];
+  for (long j = me; j < n; j += GROUP) STORE((LOAD(from + j) - mean) * inverse * LOAD(gamma + j) + LOAD(beta + j), y + r * n + j);
 }
 
 /// dx of the span's rows, and the span's sums over them, added up in blocks.
-__kernel void layer_norm_backward_rows(__global const float* restrict dy, __global const float* restrict x,
-                                       __global const float* restrict gamma, __global const float* restrict means,
-                                       __global const float* restrict inverses, __global float* restrict dx,
+__kernel void layer_norm_backward_rows(__global const STORED* restrict dy, __global const STORED* restrict x,
+                                       __global const STORED* restrict gamma, __global const float* restrict means,
+                                       __global const float* restrict inverses, __global STORED* restrict dx,
                                        __global float* restrict parts, __global float* restrict scratch, const long rows, const long n,
                                        const long spans, const long span_rows, const long block_rows) {
   const long span = get_global_id(0);
@@ -74,8 +75,8 @@ __kernel void layer_norm_backward_rows(__global const float* restrict dy, __glob
       const float slope = sums.y * inverse * inverse;
       INDEPENDENT
       for (long j = 0; j < n; ++j) {
-        const float d = dy[row + j], centred = x[row + j] - mean;
-        dx[row + j] = inverse * (d * gamma[j] - sums.x - centred * slope);
+        const float d = LOAD(dy + row + j), centred = LOAD(x + row + j) - mean;
+        STORE(inverse * (d * LOAD(gamma + j) - sums.x - centred * slope), dx + row + j);
         block_dgamma[j] += d * centred * inverse;
         block_dbeta[j] += d;
       }
@@ -89,26 +90,26 @@ __kernel void layer_norm_backward_rows(__global const float* restrict dy, __glob
 }
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void layer_norm_slope_group(__global const float* dy, __global const float* x, __global const float* gamma, __global const float* means,
-                            __global const float* inverses, __global float* dx, const long n) {
+void layer_norm_slope_group(__global const STORED* dy, __global const STORED* x, __global const STORED* gamma, __global const float* means,
+                            __global const float* inverses, __global STORED* dx, const long n) {
   __local float shared[GROUP];
   const long r = get_group_id(0), row = r * n;
   const int me = get_local_id(0);
   const float mean = means[r], inverse = inverses[r];
   float plain = 0, weighted = 0;
   for (long j = me; j < n; j += GROUP) {
-    const float g = dy[row + j] * gamma[j];
+    const float g = LOAD(dy + row + j) * LOAD(gamma + j);
     plain += g;
-    weighted += g * (x[row + j] - mean);
+    weighted += g * (LOAD(x + row + j) - mean);
   }
   plain = group_sum(shared, plain) / n;
   const float slope = group_sum(shared, weighted) / n * inverse * inverse;
   for (long j = me; j < n; j += GROUP)
-    dx[row + j] = inverse * (dy[row + j] * gamma[j] - plain - (x[row + j] - mean) * slope);
+    STORE(inverse * (LOAD(dy + row + j) * LOAD(gamma + j) - plain - (LOAD(x + row + j) - mean) * slope), dx + row + j);
 }
 
 __kernel __attribute__((reqd_work_group_size(WIDTH, LANES, 1)))
-void layer_norm_sums_tile(__global const float* dy, __global const float* x, __global const float* means, __global const float* inverses,
+void layer_norm_sums_tile(__global const STORED* dy, __global const STORED* x, __global const float* means, __global const float* inverses,
                           __global float* parts, const long rows, const long n, const long spans, const long span_rows) {
   __local float dgammas[LANES][WIDTH], dbetas[LANES][WIDTH];
   const int column = get_local_id(0), lane = get_local_id(1);
@@ -120,8 +121,8 @@ void layer_norm_sums_tile(__global const float* dy, __global const float* x, __g
     for (int k = 0; k < UNROLL; ++k) {
       const long row = r + k * LANES;
       const bool inside = row < last;
-      const float d = inside ? dy[row * n + j] : 0.0f;
-      block_dgamma += inside ? d * (x[row * n + j] - means[row]) * inverses[row] : 0.0f;
+      const float d = inside ? LOAD(dy + row * n + j) : 0.0f;
+      block_dgamma += inside ? d * (LOAD(x + row * n + j) - means[row]) * inverses[row] : 0.0f;
       block_dbeta += d;
     }
     dgamma += block_dgamma;
@@ -143,7 +144,7 @@ void layer_norm_sums_tile(__global const float* dy, __global const float* x, __g
   }
 }
 
-__kernel void layer_norm_totals(__global const float* parts, __global float* dgamma, __global float* dbeta, const long n, const long spans) {
+__kernel void layer_norm_totals(__global const float* parts, __global STORED* dgamma, __global STORED* dbeta, const long n, const long spans) {
   const long j = get_global_id(0);
   if (j >= n) return;
   float first = 0, second = 0;
@@ -151,6 +152,6 @@ __kernel void layer_norm_totals(__global const float* parts, __global float* dga
     first += parts[s * n + j];
     second += parts[(spans + s) * n + j];
   }
-  dgamma[j] = first;
-  dbeta[j] = second;
+  STORE(first, dgamma + j);
+  STORE(second, dbeta + j);
 }
