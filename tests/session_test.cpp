@@ -3,12 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <thread>
 
 #include "engine/autograd.h"
 #include "engine/base/error.h"
 #include "engine/ops/ops.h"
+#include "frontends/models/models.h"
+#include "frontends/optim/optimizer.h"
 #include "tests/message_of.h"
 #include "tests/test_device.h"
 
@@ -23,20 +27,36 @@ List ramp(std::int64_t n, double scale) {
   return out;
 }
 
-/// The losses of a few steps of a small classifier, whose weights depend on `scale`.
-List losses(Session& session, double scale, int steps) {
-  const Value x = session.tensor(f32({8, 6, 6, 2}), ramp(8 * 6 * 6 * 2, 1)), labels = session.tensor(i64({8}), List{0, 1, 2, 0, 1, 2, 0, 1});
-  Values w{leaf(session.tensor(f32({3, 3, 2, 4}), ramp(3 * 3 * 2 * 4, scale))), leaf(session.tensor(f32({6 * 6 * 4, 3}), ramp(6 * 6 * 4 * 3, scale)))};
+/// The losses of a few steps of a lenet.
+List losses(Session& session, std::uint64_t seed, int steps) {
+  session.manual_seed(seed);
+  const auto net = models::make("lenet", {.classes = 10, .channels = 1}, session);
+  const auto optimizer = optim::make("momentum", optim::all_in_one(net->parameters()));
+  const Value x = session.tensor(f32({8, 32, 32, 1}), ramp(8 * 32 * 32, 1)), labels = session.tensor(i64({8}), List{0, 1, 2, 3, 4, 5, 6, 7});
   List out;
   for (int s = 0; s < steps; ++s) {
-    const Value hidden = relu(conv2d(x, w[0], {.padding = {1, 1}}));
-    const Value loss = cross_entropy(matmul(reshape(hidden, Shape{8, 6 * 6 * 4}), w[1]), labels);
-    const Values g = gradient({loss}, w);
-    const GradientMode off(session, GradientMode::Mode::off);
-    for (std::size_t i = 0; i < w.size(); ++i) assign(w[i], w[i] - g[i] * 0.1);
+    const Value loss = cross_entropy((*net)(x), labels);
+    optimizer->apply_updates(gradient({loss}, values_of(optimizer->parameters())), optimizer->hyper(0.05));
+    optimizer->advance();
     out.push_back(read(loss)[0]);
   }
   return out;
+}
+
+/// What two trainings give, each in a session and a thread of its own, is what each gives alone.
+void expect_equal_side_by_side(const std::function<List()>& one, const std::function<List()>& two) {
+  const List first = one(), second = two();
+  EXPECT_LT(first.back(), first.front());
+  EXPECT_LT(second.back(), second.front());
+  EXPECT_NE(first, second);
+  for (int again = 0; again < 3; ++again) {
+    List beside_first, beside_second;
+    std::thread a([&] { beside_first = one(); }), b([&] { beside_second = two(); });
+    a.join();
+    b.join();
+    EXPECT_EQ(beside_first, first);
+    EXPECT_EQ(beside_second, second);
+  }
 }
 
 TEST(SessionOnADevice, keeps_its_device_alive) {
@@ -83,22 +103,29 @@ bool divides(const opencl::DeviceProfile& profile) { return profile.platform == 
 
 TEST(SessionsSideBySide, on_two_parts_of_a_device_train_as_each_does_alone) {
   if (!divides(test_device().profile())) GTEST_SKIP() << "needs a device that divides";
-  const auto train = [](const char* part, double scale) {
-    Session session(opencl::Device::open({.device = part}));
-    EXPECT_EQ(session.device().profile().compute_units, 1);
-    return losses(session, scale, 5);
+  const auto train = [](const char* part, std::uint64_t seed) {
+    return [=] {
+      Session session(opencl::Device::open({.device = part}));
+      EXPECT_EQ(session.device().profile().compute_units, 1);
+      return losses(session, seed, 5);
+    };
   };
-  const List first = train("0.0", 0.1), second = train("0.1", 0.2);
-  EXPECT_LT(first.back(), first.front());
-  EXPECT_NE(first, second);
-  for (int again = 0; again < 3; ++again) {
-    List beside_first, beside_second;
-    std::thread one([&] { beside_first = train("0.0", 0.1); }), two([&] { beside_second = train("0.1", 0.2); });
-    one.join();
-    two.join();
-    EXPECT_EQ(beside_first, first);
-    EXPECT_EQ(beside_second, second);
-  }
+  expect_equal_side_by_side(train("0.0", 1), train("0.1", 2));
+}
+
+bool has_platform(std::string_view name) {
+  return std::ranges::any_of(opencl::platforms(), [&](const opencl::PlatformInfo& p) { return p.name.find(name) != std::string::npos && !p.devices.empty(); });
+}
+
+TEST(SessionsSideBySide, on_drivers_of_two_makers_train_as_each_does_alone) {
+  if (test_device().profile().platform != "Portable Computing Language" || !has_platform("rusticl")) GTEST_SKIP() << "needs PoCL and rusticl";
+  const auto train = [](const char* platform, std::uint64_t seed) {
+    return [=] {
+      Session session(opencl::Device::open({.platform = platform, .device = ""}));
+      return losses(session, seed, 3);
+    };
+  };
+  expect_equal_side_by_side(train("portable", 1), train("rusticl", 2));
 }
 
 TEST(SessionsSideBySide, a_part_beyond_the_last_is_refused) {
