@@ -264,8 +264,8 @@ Folded fold(const Specs& inputs, const Shape& output) {
   return f;
 }
 
-const OpDef* ElementwiseLibrary::record(const std::string& title, const std::string& statements, const std::string& result,
-                                        const std::vector<std::string>& scalars, const Specs& in, const Spec& out) {
+const OpDef* ElementwiseLibrary::record(const ChainText& chain, const Specs& in, const Spec& out) {
+  const auto& [title, statements, result, scalars] = chain;
   std::string key = fmt::format("{}{}->{}", statements, result, to_string(out.dtype));
   for (const Spec& s : in) key += fmt::format(",{}", to_string(s.dtype));
   auto it = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.key == key; });

@@ -14,12 +14,18 @@ std::vector<Variant> elementwise_variants();
 /// One FLOP an element for each member of a chain; reads the inputs, writes the outputs once.
 Cost elementwise_cost(const Problem& problem);
 
+/// A fused chain in C text over x0, x1, ...: `statements`, and the name of the last value.
+struct ChainText {
+  std::string title;  // "multiply+add+relu"
+  std::string statements, result;
+  std::vector<std::string> scalars;
+};
+
 /// Records made for one program by fusion. Equal structures are one record; all kernels are built as one program.
 class ElementwiseLibrary {
  public:
-  /// @param statements, result  C text over x0, x1, ...; the record lives as long as the library
-  const OpDef* record(const std::string& title, const std::string& statements, const std::string& result,
-                      const std::vector<std::string>& scalars, const Specs& in, const Spec& out);
+  /// It lives as long as the library.
+  const OpDef* record(const ChainText& chain, const Specs& in, const Spec& out);
   /// Names the program: a hash of all its sources.
   std::string title() const;
   std::string source() const;

@@ -342,7 +342,7 @@ class ClDevice : public Device {
     if (const auto it = kernels_.find(key_); it != kernels_.end()) return it->second;
     const std::string program_name = key_.substr(0, program_key);
     ProgramHandle& program = programs_[program_name];
-    if (!program) program = build_program(context(), device_, cache_, std::string(title), source(), std::string(build.options));
+    if (!program) program = build_program(context(), device_, cache_, {std::string(title), source(), std::string(build.options)});
     cl_int code = CL_SUCCESS;
     Kernel made{KernelHandle(clCreateKernel(program.get(), std::string(name).c_str(), &code)), std::string(name)};
     check(code, "clCreateKernel", fmt::format("{} of {}", name, title));

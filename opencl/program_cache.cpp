@@ -132,16 +132,16 @@ std::string embedded_source(std::string_view file) {
   throw InternalError(fmt::format("kernels: no embedded source is called {}", file));
 }
 
-ProgramHandle build_program(cl_context context, cl_device_id device, const ProgramCache& cache, const std::string& title,
-                            const std::string& source, const std::string& options) {
+ProgramHandle build_program(cl_context context, cl_device_id device, const ProgramCache& cache, const ProgramText& text) {
+  const auto& [title, source, options] = text;
   if (ProgramHandle cached = from_binary(context, device, cache.load(source, options), options)) return cached;
-  const char* text = source.c_str();
+  const char* source_text = source.c_str();
   cl_int code = CL_SUCCESS;
   ProgramHandle program;
   // LLVM removes the files that it writes when a signal comes, also one that the program notes or ignores; then a driver that compiles
   // by it fails, and succeeds when asked again.
   for (int attempt = 0; attempt < 2; ++attempt) {
-    program = ProgramHandle(clCreateProgramWithSource(context, 1, &text, nullptr, &code));
+    program = ProgramHandle(clCreateProgramWithSource(context, 1, &source_text, nullptr, &code));
     check(code, "clCreateProgramWithSource", title);
     // Without -w some drivers print the number of warnings on the user's terminal.
     code = clBuildProgram(program.get(), 1, &device, (options + " -w").c_str(), nullptr, nullptr);

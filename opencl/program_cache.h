@@ -40,8 +40,11 @@ std::string with_includes(std::string_view text);
 std::string embedded_source(std::string_view file);
 
 /// Builds, from the cache where it holds the program. @throws DeviceError with the build log
-ProgramHandle build_program(cl_context context, cl_device_id device, const ProgramCache& cache, const std::string& title,
-                            const std::string& source, const std::string& options);
+struct ProgramText {
+  std::string title;  // in messages
+  std::string source, options;
+};
+ProgramHandle build_program(cl_context context, cl_device_id device, const ProgramCache& cache, const ProgramText& text);
 
 /// Where PoCL keeps its own cache: for each process of an MPI run a folder of its own, as PoCL is not careful where several
 /// processes build the same program at once.

@@ -75,7 +75,7 @@ TEST(BatchNorm, the_same_input_gives_the_same_bits) {
 TEST(BatchNorm, leaves_the_running_statistics_alone_in_inference) {
   Session& session = test_session();
   const Value mean = full(session, f32({2}), 3), variance = full(session, f32({2}), 4), one = full(session, f32({2}), 1);
-  const Value y = batch_norm_inference(full(session, f32({1, 2}), 5), one, one, mean, variance, 0);
+  const Value y = batch_norm_inference(full(session, f32({1, 2}), 5), {one, one}, mean, variance, 0);
   EXPECT_EQ(read(y), (std::vector<double>{2, 2}));
   EXPECT_EQ(version_of(mean), 0u);
   EXPECT_EQ(read(mean), (std::vector<double>{3, 3}));

@@ -73,7 +73,7 @@ TEST(Passes, normalisation_by_running_statistics_joins_its_neighbours) {
   parameters[3] = square(parameters[3]);  // a variance
   const auto body = [&](const Values& in) -> Values {
     const Value x = conv2d(in[0], in[1], {.padding = {1, 1}});
-    return {relu(batch_norm_inference(x, parameters[0], parameters[1], parameters[2], parameters[3], 1e-3) + in[2])};
+    return {relu(batch_norm_inference(x, {parameters[0], parameters[1]}, parameters[2], parameters[3], 1e-3) + in[2])};
   };
   const Specs specs{f32({2, 6, 6, 8}), f32({3, 3, 8, 8}), f32({2, 6, 6, 8})};
   const Program folded = optimised(specs, body, {"batch-norm-folding"});

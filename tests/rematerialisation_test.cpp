@@ -42,7 +42,7 @@ class Rematerialisation : public ::testing::Test {
 
   Values step(const Values& in, const After& after) const {
     const Value made = conv2d(in[0], parameters_[0], {.padding = {1, 1}});
-    const Value normal = batch_norm(made, parameters_[1], parameters_[2], {mean_, var_, batches_});
+    const Value normal = batch_norm(made, {parameters_[1], parameters_[2]}, {mean_, var_, batches_});
     const Value loss = sum(square(conv2d(after(normal), parameters_[3], {.padding = {1, 1}})));
     Values out = gradient({loss}, parameters_);
     out.push_back(loss);

@@ -122,7 +122,11 @@ Peer convolution_peer(const OperatorCase& c) {
           {{DNNL_ARG_SRC, p.src_desc()}, {DNNL_ARG_DIFF_WEIGHTS, p.diff_weights_desc()}, {DNNL_ARG_DIFF_DST, p.diff_dst_desc()}}};
 }
 
-OperatorCase matrix_product(const Shape& batch, std::int64_t m, std::int64_t n, std::int64_t k, bool ta, bool tb) {
+struct Extents {
+  std::int64_t m, n, k;
+};
+OperatorCase matrix_product(const Shape& batch, const Extents& extents_of_one, bool ta, bool tb) {
+  const auto [m, n, k] = extents_of_one;
   const auto joined = [&](std::int64_t rows, std::int64_t columns) {
     std::vector<std::int64_t> extents(batch.begin(), batch.end());
     extents.insert(extents.end(), {rows, columns});
@@ -149,7 +153,7 @@ std::vector<Group> matrix_products() {
   std::vector<Group> groups{{"cube", {}}, {"resnet50", {}}, {"bert", {}}, {"few rows", {}}};
   const auto add = [&](int group, const Shape& batch, std::int64_t m, std::int64_t n, std::int64_t k) {
     for (const bool ta : {false, true})
-      for (const bool tb : {false, true}) groups[static_cast<std::size_t>(group)].cases.push_back(matrix_product(batch, m, n, k, ta, tb));
+      for (const bool tb : {false, true}) groups[static_cast<std::size_t>(group)].cases.push_back(matrix_product(batch, {m, n, k}, ta, tb));
   };
   for (const std::int64_t n : {1024, 2048}) add(0, {}, n, n, n);
   std::set<std::array<std::int64_t, 3>> known;  // layers that differ in their stride alone are the same product

@@ -102,18 +102,13 @@ void backward_reference(const HostCall& c) {
 
 // ---- gradients
 
-/// @param into  memory for its outputs, or none
-Values backward(Value dy, Value x, Value gamma, Value mean, Value inverse, std::span<const Value> into = {}) {
-  return apply(batch_norm_backward_def(), list(std::move(dy), std::move(x), std::move(gamma), std::move(mean), std::move(inverse)), {}, into);
-}
-
 /// The saved statistics are outputs: whoever differentiates the backward record sends gradients to them as well.
 Values gradient(const Backward& b) {
   Values out(6);
   const Value x = b.input(0), mean = b.output(1), inverse = b.output(2);
   if (b.has_gradient(0)) {
     const Values into{Value(), b.place(1), b.place(2)};
-    Values fused = backward(b.gradient(0), x, b.input(1), mean, inverse, into);
+    Values fused = apply(batch_norm_backward_def(), list(b.gradient(0), x, b.input(1), mean, inverse), {}, into);
     for (int i : {0, 1, 2})
       if (b.wants(i)) out[at(i)] = std::move(fused[at(i)]);
   }
@@ -136,7 +131,7 @@ Values backward_gradient(const Backward& g) {
   const Value x = g.input(1), gamma = g.input(2), mean = g.input(3), inverse = g.input(4);
   const Value centred = x - mean, xhat = centred * inverse;
   Values of_u;  // the backward record applied to u: k (u - ...), U2, U1
-  if (g.has_gradient(0)) of_u = backward(g.gradient(0), x, gamma, mean, inverse);
+  if (g.has_gradient(0)) of_u = apply(batch_norm_backward_def(), list(g.gradient(0), x, gamma, mean, inverse));
   if (g.wants(0)) {
     if (g.has_gradient(0)) out[0] = of_u[0];
     if (g.has_gradient(1)) accumulate(out[0], xhat * g.gradient(1));
@@ -339,15 +334,15 @@ const OpDef& batch_norm_backward_def() {
   return def;
 }
 
-Value batch_norm(Value x, Value gamma, Value beta, const RunningStatistics& running, double momentum, double eps) {
+Value batch_norm(Value x, const Scaling& scaling, const RunningStatistics& running, double momentum, double eps) {
   return apply(batch_norm_def(),
-               list(std::move(x), std::move(gamma), std::move(beta), running.mean.detached(), running.var.detached(), running.batches.detached()),
+               list(std::move(x), scaling.gamma, scaling.beta, running.mean.detached(), running.var.detached(), running.batches.detached()),
                {{"momentum", momentum}, {"eps", eps}})[0];
 }
 
-Value batch_norm_inference(Value x, Value gamma, Value beta, Value running_mean, Value running_var, double eps) {
+Value batch_norm_inference(Value x, const Scaling& scaling, Value running_mean, Value running_var, double eps) {
   return apply(batch_norm_inference_def(),
-               list(std::move(x), std::move(gamma), std::move(beta), std::move(running_mean), std::move(running_var)), {{"eps", eps}})[0];
+               list(std::move(x), scaling.gamma, scaling.beta, std::move(running_mean), std::move(running_var)), {{"eps", eps}})[0];
 }
 
 }  // namespace gemel

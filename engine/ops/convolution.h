@@ -53,11 +53,14 @@ Geometry geometry_of(const Problem& p) {
 
 /// Regions followed by the geometry as the kernels' GEOMETRY: n h w c r s k p q, stride, padding, dilation (all int).
 std::vector<opencl::Argument> arguments_of(std::initializer_list<opencl::Argument> first, const Geometry& g);
-void run(const Launch& launch, std::string_view file, std::string_view kernel, const opencl::Range& range,
-         const std::vector<opencl::Argument>& arguments, std::string_view options = {});
+/// A kernel of a file, built with options.
+struct KernelName {
+  std::string_view file, kernel;
+  std::string options = {};
+};
+void run(const Launch& launch, const KernelName& name, const opencl::Range& range, const std::vector<opencl::Argument>& arguments);
 /// The same for the kernel that stores the result of a product: with what a fused record appends.
-void run_last(const Launch& launch, std::string_view file, std::string_view kernel, const opencl::Range& range,
-              const std::vector<opencl::Argument>& arguments, std::string_view options = {});
+void run_last(const Launch& launch, const KernelName& name, const opencl::Range& range, const std::vector<opencl::Argument>& arguments);
 /// Adds the parts of a sum that lie one after another in the workspace, into the output.
 void add_parts(const Launch& launch, std::int64_t parts);
 

@@ -37,8 +37,8 @@ template <Direction d>
 void product_launch(Launch& l) {
   const Geometry g = geometry_of<d>(l.problem());
   const std::int64_t width = width_of(g.c, l.profile());
-  run_last(l, kFile, d == Direction::forward ? "depthwise_forward" : "depthwise_input_gradient",
-           range_of(l.out_spec(0).elements(), width), arguments_of({l.in(0), l.in(1), l.out(0)}, g), options_for(width));
+  run_last(l, {kFile, d == Direction::forward ? "depthwise_forward" : "depthwise_input_gradient", options_for(width)},
+           range_of(l.out_spec(0).elements(), width), arguments_of({l.in(0), l.in(1), l.out(0)}, g));
 }
 
 std::int64_t partial_bytes(const Problem& p, const opencl::DeviceProfile& d) {
@@ -50,7 +50,7 @@ void weights_launch(Launch& l) {
   const std::int64_t parts = parts_of(g, l.profile()), elements = l.out_spec(0).elements(), width = width_of(g.c, l.profile());
   auto arguments = arguments_of({l.in(0), l.in(1), l.workspace()}, g);
   arguments.emplace_back(parts);
-  run(l, kFile, "depthwise_weight_gradient", range_of(parts * elements, width), arguments, options_for(width));
+  run(l, {kFile, "depthwise_weight_gradient", options_for(width)}, range_of(parts * elements, width), arguments);
   add_parts(l, parts);
 }
 

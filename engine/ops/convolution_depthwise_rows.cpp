@@ -103,8 +103,8 @@ template <Direction d>
 void product_launch(Launch& l) {
   const Geometry g = geometry_of<d>(l.problem());
   const Shares s = shares_of<d>(g, l.profile());
-  run_last(l, kFile, d == Direction::forward ? "depthwise_rows_forward" : "depthwise_rows_input_gradient", range_of(s),
-           arguments_for({l.in(0), l.in(1), l.out(0)}, g, s), options_for<d>(l, g));
+  run_last(l, {kFile, d == Direction::forward ? "depthwise_rows_forward" : "depthwise_rows_input_gradient", options_for<d>(l, g)}, range_of(s),
+           arguments_for({l.in(0), l.in(1), l.out(0)}, g, s));
 }
 
 std::int64_t partial_bytes(const Problem& p, const opencl::DeviceProfile& profile) {
@@ -116,7 +116,7 @@ void weights_launch(Launch& l) {
   const Geometry g = geometry_of<Direction::weights>(l.problem());
   const Shares s = shares_of<Direction::weights>(g, l.profile());
   const opencl::Region sums = s.row_groups > 1 ? l.workspace() : l.out(0);
-  run(l, kFile, "depthwise_rows_weight_gradient", range_of(s), arguments_for({l.in(0), l.in(1), sums}, g, s), options_for<Direction::weights>(l, g));
+  run(l, {kFile, "depthwise_rows_weight_gradient", options_for<Direction::weights>(l, g)}, range_of(s), arguments_for({l.in(0), l.in(1), sums}, g, s));
   if (s.row_groups > 1) add_parts(l, s.row_groups);
 }
 

@@ -133,22 +133,23 @@ struct Block {
   std::int64_t begin, rows;
 };
 
-void run_columns(const Launch& l, const char* kernel, const Geometry& g, std::initializer_list<opencl::Argument> regions,
-                 std::initializer_list<std::int64_t> more, std::int64_t elements) {
+/// @param elements  that the kernel writes
+void run_columns(const Launch& l, const char* kernel, const Geometry& g, const std::vector<opencl::Argument>& arguments, std::int64_t elements) {
   const std::int64_t width = width_of(g.c, l.profile());
-  auto arguments = arguments_of(regions, g);
-  for (std::int64_t v : more) arguments.emplace_back(v);
-  run(l, "convolution_columns.cl", kernel, opencl::range1(round_up(elements / width, kLocal), kLocal), arguments,
-      fmt::format("-DWIDTH={}", width));
+  run(l, {"convolution_columns.cl", kernel, fmt::format("-DWIDTH={}", width)}, opencl::range1(round_up(elements / width, kLocal), kLocal), arguments);
 }
 
 void im2col(const Launch& l, const Geometry& g, const opencl::Region& x, const opencl::Region& columns, const Block& b) {
-  run_columns(l, "im2col", g, {x, columns}, {b.begin, b.rows}, b.rows * g.depth());
+  auto arguments = arguments_of({x, columns}, g);
+  arguments.insert(arguments.end(), {b.begin, b.rows});
+  run_columns(l, "im2col", g, arguments, b.rows * g.depth());
 }
 
 void col2im(const Launch& l, const Geometry& g, const opencl::Region& columns, const opencl::Region& dx, const Block& b) {
   const std::int64_t per_image = g.p * g.q, first = b.begin / per_image, images = ceil_div(b.begin + b.rows, per_image) - first;
-  run_columns(l, "col2im", g, {columns, dx}, {b.begin, b.rows, first, images}, images * g.h * g.w * g.c);
+  auto arguments = arguments_of({columns, dx}, g);
+  arguments.insert(arguments.end(), {b.begin, b.rows, first, images});
+  run_columns(l, "col2im", g, arguments, images * g.h * g.w * g.c);
 }
 
 opencl::Region scratch_of(const Launch& l, const Plan& plan) {

@@ -12,14 +12,12 @@ std::vector<opencl::Argument> arguments_of(std::initializer_list<opencl::Argumen
   return out;
 }
 
-void run(const Launch& l, std::string_view file, std::string_view kernel, const opencl::Range& range,
-         const std::vector<opencl::Argument>& arguments, std::string_view options) {
-  l.device().run(l.device().kernel(file, kernel, options), range, arguments);
+void run(const Launch& l, const KernelName& name, const opencl::Range& range, const std::vector<opencl::Argument>& arguments) {
+  l.device().run(l.device().kernel(name.file, name.kernel, name.options), range, arguments);
 }
 
-void run_last(const Launch& l, std::string_view file, std::string_view kernel, const opencl::Range& range,
-              const std::vector<opencl::Argument>& arguments, std::string_view options) {
-  l.device().run(l.device().kernel(file, kernel, options, l.epilogue_text()), range, arguments, l.epilogue_arguments());
+void run_last(const Launch& l, const KernelName& name, const opencl::Range& range, const std::vector<opencl::Argument>& arguments) {
+  l.device().run(l.device().kernel(name.file, name.kernel, name.options, l.epilogue_text()), range, arguments, l.epilogue_arguments());
 }
 
 void add_parts(const Launch& l, std::int64_t parts) {

@@ -88,8 +88,20 @@ std::string result_options(const Launch& l, const Tile& t) {
   return options_for(t) + (l.epilogue_text().empty() && l.leaves_the_caches() ? " -DAROUND" : "");
 }
 
+/// A part of the window: the taps that meet the image.
+struct Part {
+  Geometry geometry;
+  std::int64_t first_tap = 0;  // of the whole window
+};
+Part part_of(const Geometry& whole) {
+  Part p;
+  p.geometry = cropped(whole, p.first_tap);
+  return p;
+}
+
 /// Packs the weights of the window's part into the workspace.
-void pack(const Launch& l, Direction d, const Geometry& whole, const Geometry& part, std::int64_t first_tap, const Tile& t) {
+void pack(const Launch& l, Direction d, const Geometry& whole, const Part& cropped_part, const Tile& t) {
+  const auto& [part, first_tap] = cropped_part;
   const auto number = [](std::int64_t v) { return opencl::Argument(narrow<std::int32_t>(v)); };
   const bool transposed = d == Direction::input;
   l.run(kFile, "pack_panels",
@@ -141,26 +153,26 @@ bool forward_beats_gemm(const Geometry& g, const Tile& t) {
 void forward_launch(Launch& l) {
   const Geometry whole = geometry_of<Direction::forward>(l.problem());
   const Tile t = tile_for(l.profile());
-  std::int64_t first_tap = 0;
-  const Geometry g = cropped(whole, first_tap);
-  pack(l, Direction::forward, whole, g, first_tap, t);
+  const Part part = part_of(whole);
+  const Geometry& g = part.geometry;
+  pack(l, Direction::forward, whole, part, t);
   const bool along_images = arrangement_of(g, t).along_images;
   const std::int64_t blocks = panel_count(Direction::forward, g, t), units = (along_images ? ceil_div(g.n, t.rows) : g.n) * g.p;
   auto arguments = arguments_of({l.in(0), l.workspace(), l.out(0)}, g);
   arguments.insert(arguments.end(), {blocks, units, std::int32_t{l.workspace().bytes <= kCachedBytes}, std::int32_t{along_images}});
-  run_last(l, kFile, "tiles_forward", opencl::range2({blocks * units, g.groups}, {1, 1}), arguments, result_options(l, t));
+  run_last(l, {kFile, "tiles_forward", result_options(l, t)}, opencl::range2({blocks * units, g.groups}, {1, 1}), arguments);
 }
 
 void input_launch(Launch& l) {
   const Geometry whole = geometry_of<Direction::input>(l.problem());
   const Tile t = tile_for(l.profile());
-  std::int64_t first_tap = 0;
-  const Geometry g = cropped(whole, first_tap);
-  pack(l, Direction::input, whole, g, first_tap, t);
+  const Part part = part_of(whole);
+  const Geometry& g = part.geometry;
+  pack(l, Direction::input, whole, part, t);
   const std::int64_t blocks = panel_count(Direction::input, g, t), units = ceil_div(g.n, t.rows) * g.h;
   auto arguments = arguments_of({l.in(0), l.workspace(), l.out(0)}, g);
   arguments.insert(arguments.end(), {blocks, units, std::int32_t{l.workspace().bytes <= kCachedBytes}});
-  run_last(l, kFile, "tiles_input_gradient", opencl::range2({blocks * units, g.groups}, {1, 1}), arguments, result_options(l, t));
+  run_last(l, {kFile, "tiles_input_gradient", result_options(l, t)}, opencl::range2({blocks * units, g.groups}, {1, 1}), arguments);
 }
 
 double share_of(std::int64_t extent, std::int64_t unit) { return static_cast<double>(extent) / static_cast<double>(round_up(extent, unit)); }

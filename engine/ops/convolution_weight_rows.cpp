@@ -47,8 +47,8 @@ void launch(Launch& l) {
   auto arguments = arguments_of({l.in(0), l.in(1), l.workspace()}, g);
   arguments.push_back(narrow<std::int32_t>(rows_of(g, l.profile())));
   const bool wide = l.profile().has_wide_vectors();
-  run(l, kFile, "rows_weight_gradient", opencl::range1(parts, 1), arguments,
-      fmt::format("-DMR={} -DNR={} -DWINDOW={}", wide ? 8 : 4, panel_of(l.profile()), kWindow));
+  run(l, {kFile, "rows_weight_gradient", fmt::format("-DMR={} -DNR={} -DWINDOW={}", wide ? 8 : 4, panel_of(l.profile()), kWindow)},
+      opencl::range1(parts, 1), arguments);
   add_parts(l, parts);
 }
 

@@ -73,7 +73,7 @@ void launch(Launch& l) {
   const Shares s = shares_of(g, l.profile());
   auto arguments = arguments_of({l.in(0), l.in(1), s.parts == 1 ? l.out(0) : l.workspace()}, g);
   arguments.insert(arguments.end(), {narrow<std::int32_t>(s.depth), narrow<std::int32_t>(s.filters), s.pixels, narrow<std::int32_t>(s.block)});
-  run(l, kFile, "tiles_weight_gradient", opencl::range3({s.groups, s.parts, g.groups}, {1, 1, 1}), arguments, tile_for(g, l.profile()).options());
+  run(l, {kFile, "tiles_weight_gradient", tile_for(g, l.profile()).options()}, opencl::range3({s.groups, s.parts, g.groups}, {1, 1, 1}), arguments);
   if (s.parts > 1) add_parts(l, s.parts);
 }
 

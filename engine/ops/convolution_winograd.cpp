@@ -111,11 +111,16 @@ std::int64_t workspace_bytes(const Problem& p, const opencl::DeviceProfile& prof
 
 opencl::Argument number(std::int64_t v) { return narrow<std::int32_t>(v); }
 
-void patches(const Launch& l, const opencl::Region& x, const opencl::Region& v, const Extents& e, std::int64_t first, std::int64_t tiles,
-             const std::string& options) {
-  l.run(kFile, "winograd_patches", opencl::range1(tiles, 1),
-        {x, v, number(e.height), number(e.width), number(e.inner), number(e.top), number(e.left), number(e.tile_rows()),
-         number(e.tile_columns()), first, number(tiles)},
+/// Neighbours in the order of images, rows and columns.
+struct Tiles {
+  std::int64_t first, count;
+};
+
+/// Patches of x, transformed, to v.
+void patches(const Launch& l, std::array<opencl::Region, 2> x_and_v, const Extents& e, const Tiles& tiles, const std::string& options) {
+  l.run(kFile, "winograd_patches", opencl::range1(tiles.count, 1),
+        {x_and_v[0], x_and_v[1], number(e.height), number(e.width), number(e.inner), number(e.top), number(e.left), number(e.tile_rows()),
+         number(e.tile_columns()), tiles.first, number(tiles.count)},
         options);
 }
 
@@ -128,11 +133,10 @@ void product_launch(Launch& l) {
   const opencl::Region v = plan.v(l.workspace());
   for (std::int64_t first = 0; first < e.tiles(); first += plan.chunk) {
     const std::int64_t tiles = std::min(plan.chunk, e.tiles() - first), share = share_for(e, s, plan.panels, tiles, l.profile());
-    patches(l, l.in(0), v, e, first, tiles, s.options());
-    run_last(l, kFile, "winograd_product", opencl::range2({ceil_div(tiles, share), plan.panels}, {1, 1}),
+    patches(l, {l.in(0), v}, e, {first, tiles}, s.options());
+    run_last(l, {kFile, "winograd_product", s.options()}, opencl::range2({ceil_div(tiles, share), plan.panels}, {1, 1}),
              {v, l.in(1), l.out(0), number(e.out_height), number(e.out_width), number(e.outer), number(e.inner), number(e.tile_rows()),
-              number(e.tile_columns()), first, number(tiles), number(share), number(d == Direction::input)},
-             s.options());
+              number(e.tile_columns()), first, number(tiles), number(share), number(d == Direction::input)});
   }
 }
 
@@ -143,7 +147,7 @@ void weights_launch(Launch& l) {
   const opencl::Region v = plan.v(l.workspace()), m = plan.m(l.workspace()), dy = plan.d(l.workspace());
   for (std::int64_t first = 0; first < e.tiles(); first += plan.chunk) {
     const std::int64_t tiles = std::min(plan.chunk, e.tiles() - first);
-    patches(l, l.in(1), v, e, first, tiles, s.options());
+    patches(l, {l.in(1), v}, e, {first, tiles}, s.options());
     l.run(kFile, "winograd_tiles", opencl::range1(tiles, 1),
           {l.in(0), dy, number(e.out_height), number(e.out_width), number(e.outer), number(plan.panels), number(e.tile_rows()),
            number(e.tile_columns()), first, number(tiles)},

@@ -63,8 +63,13 @@ void each_box(Launch& l, const Moves& moves, F f) {
     if (any_element(m)) f(folded(m));
 }
 
-void run(Launch& l, const char* kernel, const Move& m, const opencl::Range& range, std::initializer_list<std::int64_t> numbers,
-         const std::vector<Move::Axis>& outer) {
+/// What a kernel of move.cl gets beside the regions: its own numbers, and the axes around those it knows.
+struct MoveArguments {
+  std::vector<std::int64_t> numbers;
+  const std::vector<Move::Axis>& outer;
+};
+void run(Launch& l, const char* kernel, const Move& m, const opencl::Range& range, const MoveArguments& more) {
+  const auto& [numbers, outer] = more;
   std::vector<opencl::Argument> arguments{l.in(m.input), l.out(m.output), m.from, m.to};
   for (std::int64_t v : numbers) arguments.emplace_back(v);
   for (int k = 0; k < Shape::kMaxRank - 1; ++k) {  // innermost first
@@ -83,7 +88,7 @@ void launch_crossed(Launch& l, const Moves& moves, const char* kernel, std::int6
     m.axes.erase(m.axes.begin() + static_cast<std::ptrdiff_t>(crossed));
     const Split s = split_off(m.axes);
     run(l, kernel, m, opencl::range3({ceil_div(s.column.extent, side) * items, ceil_div(row.extent, side) * items, s.rows}, {items, items, 1}),
-        {row.extent, s.column.extent, s.column.from_stride, row.to_stride}, s.outer);
+        {{row.extent, s.column.extent, s.column.from_stride, row.to_stride}, s.outer});
   });
 }
 
@@ -137,7 +142,7 @@ void launch_rows(Launch& l, const Moves& moves) {
     const std::int64_t columns = s.column.extent, column_block = columns > 2 * kBlock ? kBlock : columns;
     const std::int64_t row_block = std::max<std::int64_t>(1, kBlock / columns);
     run(l, "move_rows", m, opencl::range2({ceil_div(columns, column_block), ceil_div(s.rows, row_block)}, {1, 1}),
-        {s.rows, columns, row_block, column_block}, s.outer);
+        {{s.rows, columns, row_block, column_block}, s.outer});
   });
 }
 
@@ -145,7 +150,7 @@ void launch_items(Launch& l, const Moves& moves) {
   each_box(l, moves, [&](const Move& m) {
     const Split s = split_off(m.axes);
     run(l, "move_items", m, opencl::range1(round_up(s.rows * s.column.extent, kGroup), kGroup),
-        {s.rows, s.column.extent, s.column.from_stride, s.column.to_stride}, s.outer);
+        {{s.rows, s.column.extent, s.column.from_stride, s.column.to_stride}, s.outer});
   });
 }
 

@@ -147,15 +147,19 @@ Value avg_pool2d(Value x, const Window& window);
 Value adaptive_avg_pool2d(Value x, const Pair& extents);
 
 // ---- batch_norm.cpp, layer_norm.cpp
+/// What a normalisation multiplies by and adds.
+struct Scaling {
+  const Value &gamma, &beta;
+};
 /// Of batch_norm, moved in place: mean and variance [C], and the batches seen, int64 [].
 struct RunningStatistics {
   const Value &mean, &var, &batches;
 };
 /// Normalises each channel (last axis) by the batch's mean and biased variance, and moves the running statistics:
 /// running += momentum (batch - running), with the unbiased variance; batches += 1.
-Value batch_norm(Value x, Value gamma, Value beta, const RunningStatistics& running, double momentum = 0.1, double eps = 1e-5);
-/// The same with the running statistics, unchanged.
-Value batch_norm_inference(Value x, Value gamma, Value beta, Value running_mean, Value running_var, double eps = 1e-5);
+Value batch_norm(Value x, const Scaling& scaling, const RunningStatistics& running, double momentum = 0.1, double eps = 1e-5);
+/// The same with the running mean and variance [C], unchanged.
+Value batch_norm_inference(Value x, const Scaling& scaling, Value running_mean, Value running_var, double eps = 1e-5);
 /// Normalises over the last axes, as many as gamma has.
 Value layer_norm(Value x, Value gamma, Value beta, double eps = 1e-5);
 

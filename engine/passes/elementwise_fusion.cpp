@@ -22,10 +22,8 @@ constexpr std::size_t kMostInputs = 6;  // of one kernel: its forms double with 
 /// A group of instructions that become one: statements over the group's own inputs x0, x1, ...
 struct Chain {
   std::vector<Program::Use> inputs;
-  std::string statements, result;  // C text; `result` names the last value
-  Attributes attributes;           // the scalars, renamed s0, s1, ...
-  std::vector<std::string> scalars;
-  std::string title;               // "multiply+add+relu"
+  ChainText text;
+  Attributes attributes;  // the scalars, renamed s0, s1, ...
   int temporaries = 0;
 };
 
@@ -63,17 +61,17 @@ void append(Chain& chain, const Program::Instruction& step, std::map<int, std::s
     names[fmt::format("x{}", i)] = it != made.end() ? it->second : input_name(chain, step.inputs[i]);
   }
   for (const std::string& s : step.op->elementwise->scalars) {
-    const std::string name = fmt::format("s{}", chain.scalars.size());
+    const std::string name = fmt::format("s{}", chain.text.scalars.size());
     chain.attributes.set(name, step.attributes.real(s));
-    chain.scalars.push_back(name);
+    chain.text.scalars.push_back(name);
     names[s] = name;
   }
   const std::string temporary = fmt::format("t{}", chain.temporaries++);
   const DType dtype = step.outputs[0].spec.dtype;
   const std::string result = fmt::format("({})({})", opencl_name(dtype), renamed(step.op->elementwise->body, names));
-  chain.statements += fmt::format("const {} {} = {}; ", opencl_name(dtype), temporary, rounded(dtype, result));
-  chain.result = temporary;
-  chain.title += (chain.title.empty() ? "" : "+") + step.op->name;
+  chain.text.statements += fmt::format("const {} {} = {}; ", opencl_name(dtype), temporary, rounded(dtype, result));
+  chain.text.result = temporary;
+  chain.text.title += (chain.text.title.empty() ? "" : "+") + step.op->name;
   made[step.outputs[0].slot] = temporary;
 }
 
@@ -155,7 +153,7 @@ class Fusion {
     for (const auto& u : chain.inputs) in.push_back(u.spec);
     chain.attributes.set("shape", out.shape);
     chain.attributes.set("dtype", out.dtype);
-    return {library->record(chain.title, chain.statements, chain.result, chain.scalars, in, out), chain.attributes, chain.inputs, last.outputs,
+    return {library->record(chain.text, in, out), chain.attributes, chain.inputs, last.outputs,
             last.scope, last.after, library};
   }
 

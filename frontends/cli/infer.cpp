@@ -28,8 +28,13 @@ void check_input(const datasets::NpyFile& file) {
                                 file.path().string(), to_string(file.type()), to_string(file.shape())));
 }
 
-void write_outputs(RunScope& run, nn::Module& model, Frontend frontend, const datasets::NpyFile& input, std::int64_t batch_size,
-                   const std::string& path) {
+struct Inputs {
+  const datasets::NpyFile& file;
+  std::int64_t batch_size;
+};
+
+void write_outputs(RunScope& run, nn::Module& model, Frontend frontend, const Inputs& inputs, const std::string& path) {
+  const auto& [input, batch_size] = inputs;
   Session& session = run.session();
   const auto forward = [&](const Values& in) -> Values {
     const GradientMode no_gradients(session, GradientMode::Mode::off);
@@ -76,7 +81,7 @@ int infer(const Arguments& arguments) {
     run.open_device();
     const auto model = load_model(v, run.session(), 0, input.shape()[1]);
     run.log_start(name, *model);
-    write_outputs(run, *model, frontend, input, batch_size, v["output"].as<std::string>());
+    write_outputs(run, *model, frontend, {input, batch_size}, v["output"].as<std::string>());
     run.summary()["samples"] = input.shape()[0];
   });
 }

@@ -80,9 +80,9 @@ std::string BatchNorm2d::describe() const { return fmt::format("BatchNorm2d({})"
 
 Value BatchNorm2d::forward(Value x) {
   if (!training() || !weight_.trainable)
-    return batch_norm_inference(std::move(x), weight_.tensor(), bias_.tensor(), running_mean_.tensor(), running_var_.tensor(),
+    return batch_norm_inference(std::move(x), {weight_.tensor(), bias_.tensor()}, running_mean_.tensor(), running_var_.tensor(),
                                 options_.eps);
-  return batch_norm(std::move(x), weight_.tensor(), bias_.tensor(), {running_mean_.tensor(), running_var_.tensor(), num_batches_tracked_.tensor()},
+  return batch_norm(std::move(x), {weight_.tensor(), bias_.tensor()}, {running_mean_.tensor(), running_var_.tensor(), num_batches_tracked_.tensor()},
                     options_.momentum, options_.eps);
 }
 
