@@ -2,13 +2,17 @@
 //
 //   gemel_onednn gemm [--pairs 5] [--clblast]
 //   gemel_onednn convolution [--pairs 5] [--batch-size 8]
+//   gemel_onednn pointwise [--pairs 9] [--batch-size 8]
 //
 // gemm: cubes, every matrix product of ResNet-50 and BERT-base (128 tokens) at batch 8, and few rows; in all transpositions, on the
 // same plain layouts; packing is part of each call on both sides. convolution: the distinct layers of ResNet-50 and VGG16, forward
-// and both gradients; oneDNN computes in its own blocked layouts, and reordering into them does not count.
+// and both gradients; oneDNN computes in its own blocked layouts, and reordering into them does not count. pointwise: the 1x1
+// convolutions of ResNet-50 and their gradients, against matrix products of the same extents; what either reads and writes is out of
+// the caches before each call, as in a step.
 // A ratio is oneDNN's time over Gemel's, the median of the pairs, with the least and the greatest.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
@@ -17,6 +21,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -144,6 +149,17 @@ std::vector<OperatorCase> convolutions(const std::string& model, std::int64_t ba
   return out;
 }
 
+/// The matrix product that a 1x1 convolution or a gradient of it is.
+OperatorCase product_of(const OperatorCase& c) {
+  using convolution::Direction;
+  const convolution::Geometry g = convolution::geometry_of(direction_of(c), c.in, c.out, c.attributes);
+  switch (direction_of(c)) {
+    case Direction::forward: return matrix_product({}, {g.pixels(), g.k, g.c}, false, false);
+    case Direction::input: return matrix_product({}, {g.pixels(), g.c, g.k}, false, true);
+    default: return matrix_product({}, {g.c, g.k, g.pixels()}, true, false);
+  }
+}
+
 struct Group {
   std::string name;
   std::vector<OperatorCase> cases;
@@ -176,6 +192,42 @@ std::vector<Group> layers(std::int64_t batch) {
   return groups;
 }
 
+std::vector<Group> pointwise_layers(std::int64_t batch) {
+  std::vector<Group> groups{{"forward", {}}, {"input gradient", {}}, {"weight gradient", {}}};
+  for (OperatorCase& c : convolutions("resnet50", batch)) {
+    const Shape& window = direction_of(c) == convolution::Direction::weights ? c.out[0].shape : c.in[1].shape;
+    if (window[0] == 1) groups[static_cast<std::size_t>(direction_of(c))].cases.push_back(std::move(c));
+  }
+  return groups;
+}
+
+/// Writes more than all caches hold, from as many threads as compute.
+void empty_caches(const opencl::DeviceProfile& profile) {
+  static std::vector<std::vector<char>> memory(static_cast<std::size_t>(profile.compute_units));
+  const auto bytes = static_cast<std::size_t>(2 * std::max<std::int64_t>(profile.cache_bytes, 16 << 20) / profile.compute_units + (8 << 20));
+  std::vector<std::thread> threads;
+  for (auto& part : memory)
+    threads.emplace_back([&part, bytes] {
+      const char last = part.empty() ? 0 : part[0];
+      part.assign(bytes, static_cast<char>(last + 1));
+    });
+  for (std::thread& t : threads) t.join();
+}
+
+/// Seconds of one call with nothing in the caches, the median of three.
+double cold_seconds(const Call& call, const opencl::DeviceProfile& profile) {
+  using Clock = std::chrono::steady_clock;
+  std::vector<double> times;
+  call();  // threads that have slept are awake
+  for (int i = 0; i < 3; ++i) {
+    empty_caches(profile);
+    const auto begin = Clock::now();
+    call();
+    times.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+  }
+  return cli::spread_of(times).median;
+}
+
 /// Seconds of one call, measured for `span` seconds after as long without counting: the threads of the one before it, which wait
 /// in a loop for more work, have gone to sleep by then.
 double seconds(const Call& call, double span = 0.03) {
@@ -196,12 +248,18 @@ struct Result {
   std::string name;
 };
 
-Result compare(Session& session, const OperatorCase& c, std::int64_t pairs, bool clblast, const Roofline& roofline) {
+struct Measuring {
+  std::int64_t pairs;
+  bool clblast, cold;
+};
+
+Result compare(Session& session, const OperatorCase& c, const Measuring& how, const Roofline& roofline) {
+  const auto [pairs, clblast, cold] = how;
   opencl::Device& device = session.device();
   OperatorRun own(session, c);
   const Problem problem = c.problem();
   const Variant& chosen = choose(problem, device.profile());
-  Peer peer = c.op == &matmul_def() ? matmul_peer(c) : convolution_peer(c);
+  Peer peer = c.op == &matmul_def() ? matmul_peer(c) : cold ? matmul_peer(product_of(c)) : convolution_peer(c);
   const Call ours = [&] { own.enqueue(chosen), device.finish(); };
   const auto other = std::ranges::find_if(problem.op.variants, [&](const Variant& v) {
     return clblast && std::string_view(v.name) == "clblast" && !v.declines(problem, device.profile());
@@ -209,7 +267,8 @@ Result compare(Session& session, const OperatorCase& c, std::int64_t pairs, bool
   const bool has_clblast = other != problem.op.variants.end();
   std::vector<double> own_times, peer_times, ratios, over_clblast;
   for (std::int64_t i = 0; i < pairs; ++i) {
-    own_times.push_back(seconds(ours)), peer_times.push_back(seconds([&] { peer(); }));
+    const auto measure = [&, is_cold = cold](const Call& call) { return is_cold ? cold_seconds(call, device.profile()) : seconds(call); };
+    own_times.push_back(measure(ours)), peer_times.push_back(measure([&] { peer(); }));
     ratios.push_back(peer_times.back() / own_times.back());
     if (has_clblast) over_clblast.push_back(seconds([&] { own.enqueue(*other), device.finish(); }, 0) / own_times.back());
   }
@@ -244,7 +303,7 @@ int run(const std::vector<std::string>& arguments) {
   namespace po = cli::po;
   po::options_description options("options", 110);
   options.add_options()
-      ("what", po::value<std::string>()->required(), "gemm or convolution")
+      ("what", po::value<std::string>()->required(), "gemm, convolution or pointwise")
       ("batch-size", po::value<std::int64_t>()->default_value(8), "pictures at a time, of convolutions")
       ("only", po::value<std::string>()->default_value(""), "only this group: cube, resnet50, bert or few rows; forward, input gradient or weight gradient")
       ("pairs", po::value<std::int64_t>()->default_value(5), "measurements of each in turn")
@@ -254,7 +313,7 @@ int run(const std::vector<std::string>& arguments) {
   positional.add("what", 1);
   const auto v = cli::parse("gemel_onednn", "Matrix products and convolutions against oneDNN's.", options, arguments, positional);
   const auto what = v["what"].as<std::string>(), only = v["only"].as<std::string>();
-  cli::check_choice("gemel_onednn", what, {"gemm", "convolution"});
+  cli::check_choice("gemel_onednn", what, {"gemm", "convolution", "pointwise"});
   const auto device = opencl::Device::open(cli::device_options(v));
   const std::string units = fmt::format("{}", device->profile().compute_units), threads = opencl::from_environment("OMP_NUM_THREADS");
   if (threads.empty() ? v["threads"].as<int>() > 0 : threads != units)
@@ -263,7 +322,9 @@ int run(const std::vector<std::string>& arguments) {
   Session session(device);
   const Roofline roofline = measure_roofline(session);
   fmt::print("{}; oneDNN {}.{}.{}\n", to_string(roofline), dnnl::version()->major, dnnl::version()->minor, dnnl::version()->patch);
-  const std::vector<Group> groups = what == "gemm" ? matrix_products() : layers(cli::whole_number(v, "batch-size", 1, 1e6));
+  const std::int64_t batch = cli::whole_number(v, "batch-size", 1, 1e6);
+  const std::vector<Group> groups = what == "gemm" ? matrix_products() : what == "pointwise" ? pointwise_layers(batch) : layers(batch);
+  const Measuring how{cli::whole_number(v, "pairs", 1, 1e6), v["clblast"].as<bool>(), what == "pointwise"};
   std::vector<std::string> names;
   for (const Group& g : groups) names.push_back(g.name);
   if (!only.empty()) cli::check_choice("--only", only, names);
@@ -271,7 +332,7 @@ int run(const std::vector<std::string>& arguments) {
   for (const Group& g : groups) {
     if (!only.empty() && g.name != only) continue;
     std::vector<Result> results;
-    for (const OperatorCase& c : g.cases) results.push_back(compare(session, c, cli::whole_number(v, "pairs", 1, 1e6), v["clblast"].as<bool>(), roofline));
+    for (const OperatorCase& c : g.cases) results.push_back(compare(session, c, how, roofline));
     summaries += fmt::format("{}: oneDNN's time over Gemel's: {}\n", g.name, summary(results, &Result::ratio));
     summaries += fmt::format("{}: share of the roofline: {}\n", g.name, summary(results, &Result::share));
     if (v["clblast"].as<bool>()) summaries += fmt::format("{}: CLBlast's time over Gemel's: {}\n", g.name, summary(results, &Result::over_clblast));
