@@ -132,9 +132,9 @@ void run_dots(Device& device, const GemmProblem& p, const GemmOperands& o) {
   const std::int64_t rows = p.m <= 2 ? 2 : 4, columns = rows == 2 ? (wide ? 8 : 6) : (wide ? 6 : 3);  // sums fill the vector registers
   const std::string options = fmt::format("-DWIDTH={} -DROWS={} -DCOLUMNS={}", wide ? 16 : 8, rows, columns);
   if (turns(p))
-    device.run(device.kernel("gemm_plain.cl", "gemm_turn", options), range2({p.m, p.stride_a ? p.batch : 1}, {1, 1}),
+    device.run(device.kernel("gemm_dots.cl", "gemm_turn", options), range2({p.m, p.stride_a ? p.batch : 1}, {1, 1}),
                {o.a, o.workspace, p.m, p.k, p.stride_a});
-  device.run(device.kernel("gemm_plain.cl", "gemm_dots", options, p.epilogue.text),
+  device.run(device.kernel("gemm_dots.cl", "gemm_dots", options, p.epilogue.text),
              range3({ceil_div(p.m, rows), ceil_div(p.n, columns), p.batch}, {1, 1, 1}),
              {turns(p) ? o.workspace : o.a, o.b, o.c, p.m, p.n, p.k, turns(p) && p.stride_a ? p.m * p.k : p.stride_a, p.stride_b, p.stride_c,
               std::int32_t{p.accumulate}},
@@ -148,7 +148,7 @@ void run_few_rows(Device& device, const GemmProblem& p, const GemmOperands& o) {
   const std::int64_t one = 1, chunk = holds_b(device.profile(), p) ? 512 : 2048, wanted = ceil_div(p.n, device.profile().compute_units);
   const std::int64_t columns = std::clamp(round_up(ceil_div(wanted, ceil_div(wanted, chunk)), 16), kLeast, chunk);
   const bool ta = p.a == Transposed::yes;
-  device.run(device.kernel("gemm_plain.cl", "gemm_few_rows", fmt::format("-DROWS={} -DCHUNK={}", p.m, chunk), p.epilogue.text),
+  device.run(device.kernel("gemm_few_rows.cl", "gemm_few_rows", fmt::format("-DROWS={} -DCHUNK={}", p.m, chunk), p.epilogue.text),
              range2({ceil_div(p.n, columns), p.batch}, {1, 1}),
              {o.a, o.b, o.c, p.n, p.k, ta ? one : p.k, ta ? p.m : one, columns, p.stride_a, p.stride_b, p.stride_c, std::int32_t{p.accumulate}},
              p.epilogue.arguments);
@@ -159,7 +159,7 @@ void run_columns(Device& device, const GemmProblem& p, const GemmOperands& o) {
   constexpr std::int64_t kGroup = 32;
   const bool ta = p.a == Transposed::yes, tb = p.b == Transposed::yes;
   const std::int64_t one = 1;
-  device.run(device.kernel("gemm_plain.cl", "gemm_columns", "", p.epilogue.text),
+  device.run(device.kernel("gemm_columns.cl", "gemm_columns", "", p.epilogue.text),
              range3({round_up(p.n, kGroup), std::min(ceil_div(p.m, 8), kMostGroups), std::min(p.batch, kMostGroups)}, {kGroup, 1, 1}),
              {o.a, o.b, o.c, p.m, p.n, p.k, p.batch, ta ? one : p.k, ta ? p.m : one, tb ? p.k : one, tb ? one : p.n, p.stride_a, p.stride_b, p.stride_c,
               std::int32_t{p.accumulate}},

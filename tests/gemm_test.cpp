@@ -193,7 +193,9 @@ TEST(DeviceGemm, products_are_added_to_what_is_there_where_asked) {
     for (const bool accumulate : {false, true}) {
       auto p = problem(37, 50, 21);
       p.accumulate = accumulate;
-      ASSERT_EQ(check_product(p, form), "") << form.name;
+      if (takes(form, p)) {
+        ASSERT_EQ(check_product(p, form), "") << form.name;
+      }
     }
 }
 
@@ -208,11 +210,15 @@ TEST(DeviceGemm, batches_keep_to_their_strides_and_a_stride_of_0_repeats) {
           p.stride_b = repeated == 2 ? 0 : p.k * p.n;
           p.stride_c = p.m * p.n;
           p.accumulate = true;
-          ASSERT_EQ(check_product(p, form), "") << form.name;
+          if (takes(form, p)) {
+            ASSERT_EQ(check_product(p, form), "") << form.name;
+          }
         }
 }
 
 TEST(KernelsGemm, native_forms_read_and_write_only_their_own) {
+  const std::int64_t heights = testing::test_device().profile().is_emulator ? 2 : testing::test_device().profile().has_wide_vectors() ? 7 : 4;
+  std::int64_t forms = 0;
   for (const GemmForm& form : own_forms()) {
     int ran = 0;
     for (const auto& [m, n, k] : {std::array{1, 1, 1}, std::array{13, 33, 17}, std::array{17, 40, 5}, std::array{50, 20, 16}, std::array{3, 35, 20},
@@ -225,8 +231,9 @@ TEST(KernelsGemm, native_forms_read_and_write_only_their_own) {
           ASSERT_EQ(check_product(p, form), "") << form.name;
           ++ran;
         }
-    EXPECT_GT(ran, 0) << form.name;
+    forms += ran > 0;
   }
+  EXPECT_EQ(forms, testing::test_device().profile().is_cpu() ? heights + 3 : 1);
 }
 
 /// C of a form, with a bias for each column and a residual added where asked.

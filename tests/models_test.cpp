@@ -159,7 +159,7 @@ TEST(Models, dropout_is_overridden_everywhere) {
 
 TEST(Models, an_unknown_name_is_refused_with_the_nearest) {
   const std::string text = message_of<UsageError>([] { make("resnet5"); });
-  EXPECT_TRUE(text.starts_with("model: resnet5 is unknown; did you mean resnet50? accepted: lenet, alexnet, ")) << text;
+  EXPECT_TRUE(text.starts_with("model: resnet5 is unknown; did you mean resnet50? accepted: lenet, perceptron, alexnet, ")) << text;
   EXPECT_THROW(make("resnet18", {.channels = 1}), UsageError);
   EXPECT_THROW(make("lenet", {.channels = 2}), UsageError);
   EXPECT_THROW(make("lenet", {.classes = 0}), UsageError);

@@ -133,7 +133,7 @@ Numbers hessian_vector(Session& session, const OpDef& op, const Sample& sample, 
     if (!in[i].wants_gradient()) continue;
     const Value& gi = g[w++];
     if (!gi || !gi.wants_gradient()) continue;
-    const Value part = sum(gi * session.tensor(in[i].spec(), std::span<const double>(direction[i])));
+    const Value part = cast(sum(gi * session.tensor(in[i].spec(), std::span<const double>(direction[i]))), DType::float32);
     dot = dot ? dot + part : part;
   }
   const Values second = dot ? gradient({dot}, wanting) : Values(wanting.size());

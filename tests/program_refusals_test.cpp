@@ -52,7 +52,7 @@ TEST_F(Refusals, a_missing_value_or_one_of_another_type_tells_what_is_accepted) 
   expect_refused({"train", "--steps", "99999999999999999999"}, 2, "option '--steps' is invalid; accepted: a whole number: updates");
   expect_refused({"train", "--seed", "x"}, 2, "option '--seed' is invalid; accepted: a whole number");
   expect_refused({"train", "--limit", "1", "--limit", "2"}, 2, "option '--limit' cannot be specified more than once");
-  expect_refused({"summary"}, 2, "gemel: summary: the option '--model' is required but missing; accepted: model: lenet, alexnet");
+  expect_refused({"summary"}, 2, "gemel: summary: the option '--model' is required but missing; accepted: model: lenet, perceptron, alexnet");
   expect_refused({"eval", "--model", "lenet"}, 2, "the option '--weights' is required but missing; accepted: safetensors file");
   expect_refused({"infer", "--batch-size", "many"}, 2, "option '--batch-size' is invalid; accepted: a whole number: samples at a time");
   expect_refused({"summary", "lenet"}, 2, "too many positional options");

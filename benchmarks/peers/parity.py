@@ -30,6 +30,7 @@ except ImportError as missing:
     sys.exit(f"parity: {missing}; run it with a Python that has them: `python3 -m venv FOLDER`, `FOLDER/bin/pip install torch torchvision numpy`")
 
 import kinks
+import peer_models
 import tensors
 
 SIZES = {"lenet": 32, "alexnet": 224, "vgg16": 224, "vgg19": 224, "resnet18": 224, "resnet50": 224, "resnet152": 224,
@@ -37,25 +38,9 @@ SIZES = {"lenet": 32, "alexnet": 224, "vgg16": 224, "vgg19": 224, "resnet18": 22
 results = []
 
 
-class LeNet(torch.nn.Module):
-    """The lenet of the command line's specification, in PyTorch."""
-
-    def __init__(self, num_classes=10):
-        super().__init__()
-        self.conv1, self.conv2 = torch.nn.Conv2d(3, 6, 5), torch.nn.Conv2d(6, 16, 5)
-        self.fc1, self.fc2, self.fc3 = torch.nn.Linear(400, 120), torch.nn.Linear(120, 84), torch.nn.Linear(84, num_classes)
-        self.relu, self.pool = torch.nn.ReLU(), torch.nn.MaxPool2d(2)
-
-    def forward(self, x):
-        x = self.pool(self.relu(self.conv1(x)))
-        x = self.pool(self.relu(self.conv2(x))).flatten(1)
-        return self.fc3(self.relu(self.fc2(self.relu(self.fc1(x)))))
-
-
 def make(name, classes, seed=1):
     torch.manual_seed(seed)
-    options = {"init_weights": True} if name == "inception_v3" else {}
-    model = LeNet(classes) if name == "lenet" else getattr(torchvision.models, name)(num_classes=classes, **options)
+    model = peer_models.make(name, 3, classes)
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0

@@ -78,8 +78,8 @@ void forward_reference(const HostCall& call) {
 
 template <bool vectors>
 void forward_launch(Launch& l) {
-  pooling::run(l, "max_pool", vectors, l.out_shape(0),
-               pooling::arguments_of({l.in(0), l.out(0), l.out(1)}, geometry_of(l.in_shape(0), l.attributes())));
+  const Geometry g = geometry_of(l.in_shape(0), l.attributes());
+  pooling::run(l, {"max_pool", vectors, l.out_shape(0), &g}, pooling::arguments_of({l.in(0), l.out(0), l.out(1)}, g));
 }
 
 // ---- max_pool2d_gradient
@@ -107,8 +107,8 @@ void gradient_reference(const HostCall& call) {
 
 template <bool vectors>
 void gradient_launch(Launch& l) {
-  pooling::run(l, "max_pool_gradient", vectors, l.out_shape(0),
-               pooling::arguments_of({l.in(0), l.in(1), l.out(0)}, geometry_of(l.out_shape(0), l.attributes())));
+  const Geometry g = geometry_of(l.out_shape(0), l.attributes());
+  pooling::run(l, {"max_pool_gradient", vectors, l.out_shape(0), &g}, pooling::arguments_of({l.in(0), l.in(1), l.out(0)}, g));
 }
 
 // ---- max_pool2d_pick
@@ -133,8 +133,8 @@ void pick_reference(const HostCall& call) {
 
 template <bool vectors>
 void pick_launch(Launch& l) {
-  pooling::run(l, "max_pool_pick", vectors, l.out_shape(0),
-               pooling::arguments_of({l.in(0), l.in(1), l.out(0)}, geometry_of(l.in_shape(0), l.attributes())));
+  const Geometry g = geometry_of(l.in_shape(0), l.attributes());
+  pooling::run(l, {"max_pool_pick", vectors, l.out_shape(0), &g}, pooling::arguments_of({l.in(0), l.in(1), l.out(0)}, g));
 }
 
 // ---- samples

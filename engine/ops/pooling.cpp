@@ -68,7 +68,23 @@ std::vector<Variant> variants(void (*vectors)(Launch&), void (*one)(Launch&)) {
           {"one_channel", "one channel at a time", never_declines, nullptr, nullptr, one}};
 }
 
-void run(const Launch& l, const char* kernel, bool vectors, const Shape& out, std::vector<opencl::Argument> arguments) {
+namespace {
+std::string constants_of(const Geometry& g) {
+  const Window& v = g.window;
+  return fmt::format(" -DFIXED_H={} -DFIXED_W={} -DFIXED_C={} -DFIXED_P={} -DFIXED_Q={} -DFIXED_R={} -DFIXED_S={} -DFIXED_SH={} -DFIXED_SW={} "
+                     "-DFIXED_PH={} -DFIXED_PW={} -DFIXED_DH={} -DFIXED_DW={}",
+                     g.h, g.w, g.c, g.p, g.q, v.kernel[0], v.kernel[1], v.stride[0], v.stride[1], v.padding[0], v.padding[1], v.dilation[0], v.dilation[1]);
+}
+
+}  // namespace
+
+void run(const Launch& l, const Call& call, std::vector<opencl::Argument> arguments) {
+  const auto& [kernel, vectors, out, fixed] = call;
+  if (fixed && !vectors && runs_vectors(l.profile())) {
+    arguments.emplace_back(out.elements());
+    l.device().run(l.device().kernel("pooling.cl", kernel, "-DWIDTH=1" + constants_of(*fixed)), opencl::range1(out.product(0, 2), 1), arguments);
+    return;
+  }
   const std::int64_t width = !vectors ? 1 : out[3] % 16 == 0 ? 16 : 8, items = out.elements() / width;
   const std::int64_t span = runs_vectors(l.profile()) ? kSpan : 1;
   arguments.emplace_back(items);

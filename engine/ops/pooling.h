@@ -37,8 +37,14 @@ void each_tap(const Geometry& g, F f) {
 /// The variants of a pooling operator: its launch with vectors of channels, where they divide, and with one.
 std::vector<Variant> variants(void (*vectors)(Launch&), void (*one)(Launch&));
 
-/// Enqueues a kernel of pooling.cl over the pixels of `out`, by vectors of its channels or one by one.
-void run(const Launch& launch, const char* kernel, bool vectors, const Shape& out, std::vector<opencl::Argument> arguments);
+/// A kernel of pooling.cl over the pixels of `out`, by vectors of its channels or one by one.
+struct Call {
+  const char* kernel;
+  bool vectors;
+  const Shape& out;
+  const Geometry* fixed = nullptr;  // constants of the kernel where a CPU takes one channel at a time
+};
+void run(const Launch& launch, const Call& call, std::vector<opencl::Argument> arguments);
 /// Regions followed by n h w c p q, kernel, stride, padding, dilation (all int).
 std::vector<opencl::Argument> arguments_of(std::initializer_list<opencl::Argument> first, const Geometry& g);
 

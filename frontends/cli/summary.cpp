@@ -76,7 +76,7 @@ int summary(const Arguments& arguments) {
   po::options_description options("options", 110);
   options.add_options()
       ("model", po::value<std::string>()->required(), model_help().c_str())
-      ("input", po::value<std::string>()->default_value(""), "CxHxW of a picture (default 3x224x224; lenet 3x32x32, inception_v3 3x299x299)")
+      ("input", po::value<std::string>()->default_value(""), "CxHxW of a picture (default 3x224x224; lenet 3x32x32, perceptron 3x16x16, inception_v3 3x299x299)")
       ("batch-size", po::value<std::int64_t>()->default_value(1), "pictures at a time")
       ("classes", po::value<std::int64_t>()->default_value(1000), "size of the last layer")
       ("json", po::bool_switch(), "machine-readable output");

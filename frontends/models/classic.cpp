@@ -1,4 +1,4 @@
-// LeNet, AlexNet and VGG: convolutions, then linear layers.
+// LeNet, AlexNet and VGG: convolutions, then linear layers; and a perceptron, of linear layers alone.
 // Sources: Y. LeCun et al., Gradient-based learning applied to document recognition, 1998 (here with ReLU and max pooling);
 // A. Krizhevsky, One weird trick for parallelizing convolutional neural networks, 2014; K. Simonyan, A. Zisserman, Very deep
 // convolutional networks for large-scale image recognition, 2015.
@@ -38,6 +38,21 @@ class LeNet : public nn::Module {
 
  private:
   Conv2d &conv1_, &conv2_;
+  Linear &fc1_, &fc2_, &fc3_;
+  nn::Flatten flatten_;
+};
+
+/// Three linear layers, 256 wide, on pictures of 16 x 16: a step of few and small kernels.
+class Perceptron : public nn::Module {
+ public:
+  explicit Perceptron(const Options& o)
+      : fc1_(add<Linear>("fc1", 16 * 16 * o.channels, 256)), fc2_(add<Linear>("fc2", 256, 256)), fc3_(add<Linear>("fc3", 256, o.classes)) {}
+  std::string describe() const override { return "Perceptron"; }
+
+ protected:
+  Value forward(Value x) override { return fc3_(relu(fc2_(relu(fc1_(flatten_(std::move(x))))))); }
+
+ private:
   Linear &fc1_, &fc2_, &fc3_;
   nn::Flatten flatten_;
 };
@@ -101,6 +116,7 @@ std::unique_ptr<nn::Module> vgg(std::string kind, std::span<const std::int64_t> 
 
 }  // namespace
 
+std::unique_ptr<nn::Module> perceptron(const Options& options) { return std::make_unique<Perceptron>(options); }
 std::unique_ptr<nn::Module> lenet(const Options& options) { return std::make_unique<LeNet>(options); }
 
 std::unique_ptr<nn::Module> alexnet(const Options& o) {

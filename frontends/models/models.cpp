@@ -22,7 +22,8 @@ struct Entry {
   std::int64_t size;  // height and width of the pictures that it was made for
 };
 
-constexpr std::array<Entry, 10> kModels{{{"lenet", lenet, {1, 3}, 32},
+constexpr std::array<Entry, 11> kModels{{{"lenet", lenet, {1, 3}, 32},
+                                         {"perceptron", perceptron, {1, 3}, 16},
                                          {"alexnet", alexnet, {3, 3}, 224},
                                          {"vgg16", vgg16, {3, 3}, 224},
                                          {"vgg19", vgg19, {3, 3}, 224},

@@ -8,6 +8,7 @@
 
 namespace gemel::models {
 
+std::unique_ptr<nn::Module> perceptron(const Options& options);
 std::unique_ptr<nn::Module> lenet(const Options& options);
 std::unique_ptr<nn::Module> alexnet(const Options& options);
 std::unique_ptr<nn::Module> vgg16(const Options& options);

@@ -142,7 +142,6 @@ inline void pack_turned(__global const float* from, long step, int rows, int len
     for (int r = 0; r < WIDTH; ++r) to[i * to_step + r] = r < rows ? from[r * step + i] : 0;
 }
 
-#ifdef PACK_A
 /// Rows [begin, end) of A as tiles [length][MR], one after the other; the last tile as it is computed.
 inline void pack_a(__global const float* a, long lda, long begin, long end, long m, int length, float* to) {
 #ifdef A_TRANSPOSED
@@ -158,9 +157,7 @@ inline void pack_a(__global const float* a, long lda, long begin, long end, long
   for (long row = begin; row < end; row += MR) pack_turned(a + min(row, m - MR) * lda, lda, MR, length, to + (row - begin) * length, MR);
 #endif
 }
-#endif
 
-#ifdef PACK_B
 /// Columns [0, used) of B from `from` on.
 inline void pack_b(__global const float* from, long ldb, int used, int length, float* to) {
 #ifdef B_TRANSPOSED
@@ -178,7 +175,6 @@ inline void pack_b(__global const float* from, long ldb, int used, int length, f
     for (int j = 0; j < NR; ++j) to[i * NR + j] = j < used ? from[i * ldb + j] : 0;
 #endif
 }
-#endif
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void gemm_tiles(__global const float* restrict a_of_batch, __global const float* restrict b_of_batch,

@@ -1,16 +1,38 @@
 // Pooling over windows of r x s taps, and the gradients.
 // Layout: x [n, h, w, c], y [n, p, q, c]; sh sw stride, ph pw padding, dh dw dilation. tap: row * s + column in the window.
-// Mapping: one work-item SPAN vectors of the result, of WIDTH channels of one pixel each. Gradients gather: an input pixel
+// Mapping: one work-item SPAN vectors of the result, of WIDTH channels of one pixel each; or, with the geometry FIXED, one row of the
+// result, as a loop that the compiler makes vectors of: for CPUs, where channels are too few. Gradients gather: an input pixel
 // asks the windows that cover it, so nothing is added by two items.
-// Options: WIDTH, 16, 8 or 1; SPAN.
+// Options: WIDTH, 16, 8 or 1; SPAN; or WIDTH 1 and FIXED_H, FIXED_W, ... of the geometry.
 
+#include "loops.clh"
 #include "width.clh"
 
+#ifdef FIXED_H
+enum { h = FIXED_H, w = FIXED_W, c = FIXED_C, p = FIXED_P, q = FIXED_Q, r = FIXED_R, s = FIXED_S, sh = FIXED_SH, sw = FIXED_SW,
+       ph = FIXED_PH, pw = FIXED_PW, dh = FIXED_DH, dw = FIXED_DW };
+#define GEOMETRY \
+  const int n, const int h_, const int w_, const int c_, const int p_, const int q_, const int r_, const int s_, \
+  const int sh_, const int sw_, const int ph_, const int pw_, const int dh_, const int dw_
+#else
 #define GEOMETRY \
   const int n, const int h, const int w, const int c, const int p, const int q, const int r, const int s, \
   const int sh, const int sw, const int ph, const int pw, const int dh, const int dw
+#endif
 
-/// For each vector i of this work-item: its channel, column, row and image in a result of `height` x `width` pixels.
+/// For each vector of this work-item, in a result of `height` x `width` pixels: PLACE declares its number i, and its channel, column, row
+/// and image.
+#ifdef FIXED_H
+#define EACH_VECTOR(height, width) \
+  const long line = get_global_id(0), image = line / (height), first = line * (width) * c; \
+  const int row = line % (height), elements = first < items ? (width) * c : 0; \
+  INDEPENDENT \
+  for (int j = 0; j < elements; ++j)
+#define PLACE const int column = j / c, channel = j % c; const long i = first + j;
+#define EACH_TAP UNROLLED
+#else
+#define PLACE
+#define EACH_TAP for
 #define EACH_VECTOR(height, width) \
   const int blocks = c / WIDTH; \
   long i = get_global_id(0) * SPAN; \
@@ -18,6 +40,7 @@
   int channel = i % blocks * WIDTH, column = i / blocks % (width), row = i / blocks / (width) % (height); \
   long image = i / blocks / (width) / (height); \
   for (; i < end; ++i, next_vector(&channel, &column, &row, &image, c, width, height))
+#endif
 
 inline void next_vector(int* channel, int* column, int* row, long* image, int c, int width, int height) {
   if ((*channel += WIDTH) < c) return;
@@ -31,12 +54,13 @@ inline void next_vector(int* channel, int* column, int* row, long* image, int c,
 
 __kernel void max_pool(__global const float* x, __global float* y, __global int* tap, GEOMETRY, const long items) {
   EACH_VECTOR(p, q) {
+    PLACE
     real best = -INFINITY;
     whole at = -1;  // the first tap inside the image wins where all are -INFINITY
-    for (int ri = 0; ri < r; ++ri) {
+    EACH_TAP (int ri = 0; ri < r; ++ri) {
       const int hi = row * sh - ph + ri * dh;
       if (hi < 0 || hi >= h) continue;
-      for (int si = 0; si < s; ++si) {
+      EACH_TAP (int si = 0; si < s; ++si) {
         const int wi = column * sw - pw + si * dw;
         if (wi < 0 || wi >= w) continue;
         const real v = LOAD(x + ((image * h + hi) * w + wi) * c + channel);
@@ -52,11 +76,12 @@ __kernel void max_pool(__global const float* x, __global float* y, __global int*
 
 __kernel void max_pool_gradient(__global const float* dy, __global const int* tap, __global float* dx, GEOMETRY, const long items) {
   EACH_VECTOR(h, w) {
+    PLACE
     real total = 0;
-    for (int ri = 0; ri < r; ++ri) {
+    EACH_TAP (int ri = 0; ri < r; ++ri) {
       const int from_row = row + ph - ri * dh;
       if (from_row < 0 || from_row % sh || from_row / sh >= p) continue;
-      for (int si = 0; si < s; ++si) {
+      EACH_TAP (int si = 0; si < s; ++si) {
         const int from_column = column + pw - si * dw;
         if (from_column < 0 || from_column % sw || from_column / sw >= q) continue;
         const long from = ((image * p + from_row / sh) * q + from_column / sw) * c + channel;
@@ -69,12 +94,13 @@ __kernel void max_pool_gradient(__global const float* dy, __global const int* ta
 
 __kernel void max_pool_pick(__global const float* x, __global const int* tap, __global float* y, GEOMETRY, const long items) {
   EACH_VECTOR(p, q) {
+    PLACE
     const whole at = LOAD(tap + i * WIDTH);
     real picked = 0;
-    for (int ri = 0; ri < r; ++ri) {
+    EACH_TAP (int ri = 0; ri < r; ++ri) {
       const int hi = row * sh - ph + ri * dh;
       if (hi < 0 || hi >= h) continue;
-      for (int si = 0; si < s; ++si) {
+      EACH_TAP (int si = 0; si < s; ++si) {
         const int wi = column * sw - pw + si * dw;
         if (wi < 0 || wi >= w) continue;
         picked = select(picked, LOAD(x + ((image * h + hi) * w + wi) * c + channel), at == (whole)(ri * s + si));
@@ -92,6 +118,7 @@ inline int count_along(int begin, int window, int extent, int padding, int count
 
 __kernel void avg_pool(__global const float* x, __global float* y, GEOMETRY, const int count_padding, const long items) {
   EACH_VECTOR(p, q) {
+    PLACE
     const int h0 = row * sh - ph, w0 = column * sw - pw;
     real total = 0;
     for (int hi = max(h0, 0); hi < min(h0 + r, h); ++hi)
@@ -103,12 +130,13 @@ __kernel void avg_pool(__global const float* x, __global float* y, GEOMETRY, con
 
 __kernel void avg_pool_gradient(__global const float* dy, __global float* dx, GEOMETRY, const int count_padding, const long items) {
   EACH_VECTOR(h, w) {
+    PLACE
     real total = 0;
-    for (int ri = 0; ri < r; ++ri) {
+    EACH_TAP (int ri = 0; ri < r; ++ri) {
       const int from_row = row + ph - ri;
       if (from_row < 0 || from_row % sh || from_row / sh >= p) continue;
       const int rows = count_along(from_row - ph, r, h, ph, count_padding);
-      for (int si = 0; si < s; ++si) {
+      EACH_TAP (int si = 0; si < s; ++si) {
         const int from_column = column + pw - si;
         if (from_column < 0 || from_column % sw || from_column / sw >= q) continue;
         const int count = rows * count_along(from_column - pw, s, w, pw, count_padding);
@@ -126,6 +154,7 @@ inline int even_end(int j, int extent, int to) { return extent == 1 || to == 1 ?
 __kernel void adaptive_pool(__global const float* x, __global float* y, const int h, const int w, const int c, const int p, const int q,
                             const long items) {
   EACH_VECTOR(p, q) {
+    PLACE
     const int h0 = even_begin(row, h, p), h1 = even_end(row, h, p), w0 = even_begin(column, w, q), w1 = even_end(column, w, q);
     real total = 0;
     for (int hi = h0; hi < h1; ++hi) {
@@ -141,6 +170,7 @@ __kernel void adaptive_pool(__global const float* x, __global float* y, const in
 __kernel void adaptive_pool_gradient(__global const float* dy, __global float* dx, const int h, const int w, const int c, const int p,
                                      const int q, const long items) {
   EACH_VECTOR(h, w) {
+    PLACE
     real total = 0;
     for (int pi = even_begin(row, p, h); pi < even_end(row, p, h); ++pi) {
       const int rows = even_end(pi, h, p) - even_begin(pi, h, p);

@@ -1,0 +1,68 @@
+// GEMM of few rows by dot products: C = A B^T, or C += A B^T with accumulate; C [m, n] row-major; for CPUs.
+// Layout: A [m, k] and B [n, k], vectors along k; gemm_turn brings an A [k, m] into this layout.
+// Options: WIDTH (16 or 8), ROWS and COLUMNS of a tile; an epilogue.
+
+#include "epilogue.clh"
+#include "loops.clh"
+#include "prefetch.clh"
+#include "width.clh"
+
+#define SUMMED 64  // terms that a lane sums at a time: one sum of 1 568, of 25 088 inputs in 16 lanes, has four times the rounding error
+#define AHEAD 96  // floats that each stream of B is asked for before they are read: memory delivers more than it does by itself
+
+inline float sum_of(real v) {
+#if WIDTH == 16
+  const float8 eight = v.lo + v.hi;
+#else
+  const float8 eight = v;
+#endif
+  const float4 four = eight.lo + eight.hi;
+  return (four.x + four.z) + (four.y + four.w);
+}
+
+/// Dot products along k, which is contiguous in both. Items: one a tile of ROWS x COLUMNS and matrix.
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void gemm_dots(__global const float* restrict a_of_batch, __global const float* restrict b_of_batch,
+               __global float* restrict c_of_batch, const long m, const long n, const long k, const long stride_a,
+               const long stride_b, const long stride_c, const int accumulate EPILOGUE_PARAMETERS) {
+  const long batch = get_group_id(2), row = get_group_id(0) * ROWS, column = get_group_id(1) * COLUMNS;
+  __global const float* a[ROWS];
+  __global const float* b[COLUMNS];
+  // Over the edge: the last one again, not stored.
+  for (int i = 0; i < ROWS; ++i) a[i] = a_of_batch + batch * stride_a + min(row + i, m - 1) * k;
+  for (int j = 0; j < COLUMNS; ++j) b[j] = b_of_batch + batch * stride_b + min(column + j, n - 1) * k;
+  real totals[ROWS][COLUMNS];
+  for (int i = 0; i < ROWS; ++i)
+    for (int j = 0; j < COLUMNS; ++j) totals[i][j] = 0;
+  long at = 0;
+  while (at + WIDTH <= k) {
+    const long end = min(at + SUMMED * WIDTH, k - k % WIDTH);
+    real sums[ROWS][COLUMNS];
+    for (int i = 0; i < ROWS; ++i)
+      for (int j = 0; j < COLUMNS; ++j) sums[i][j] = 0;
+    for (; at < end; at += WIDTH)
+      UNROLLED (int j = 0; j < COLUMNS; ++j) {
+        PREFETCH(b[j] + at + AHEAD);
+        const real y = LOAD(b[j] + at);
+        UNROLLED (int i = 0; i < ROWS; ++i) sums[i][j] = fma(LOAD(a[i] + at), y, sums[i][j]);
+      }
+    for (int i = 0; i < ROWS; ++i)
+      for (int j = 0; j < COLUMNS; ++j) totals[i][j] += sums[i][j];
+  }
+  for (int i = 0; i < ROWS; ++i)
+    for (int j = 0; j < COLUMNS; ++j) {
+      if (row + i >= m || column + j >= n) continue;
+      float value = sum_of(totals[i][j]);
+      for (long rest = at; rest < k; ++rest) value = fma(a[i][rest], b[j][rest], value);
+      __global float* to = c_of_batch + batch * stride_c + (row + i) * n + column + j;
+      *to = accumulate ? value + *to : value;
+    }
+  FINISH(c_of_batch, batch * stride_c + row * n + column, n, min((long)ROWS, m - row), column, min((long)COLUMNS, n - column))
+}
+
+/// A [k, m] as [m, k], for gemm_dots. Items: one a row and matrix.
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void gemm_turn(__global const float* restrict a, __global float* restrict to, const long m, const long k, const long stride_a) {
+  const long row = get_group_id(0), batch = get_group_id(1);
+  for (long i = 0; i < k; ++i) to[(batch * m + row) * k + i] = a[batch * stride_a + i * m + row];
+}
