@@ -2,12 +2,12 @@
 
 #include <cstring>
 
-#include "engine/arena.h"
 #include "engine/base/error.h"
 #include "engine/base/philox.h"
 #include "engine/base/span.h"
 #include "engine/device_interpreter.h"
-#include "engine/executor.h"
+#include "engine/graph/arena.h"
+#include "engine/graph/executor.h"
 #include "engine/host_cast.h"
 #include "engine/reference.h"
 

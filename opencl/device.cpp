@@ -186,7 +186,7 @@ class ClDevice : public Device {
     const std::lock_guard lock(mutex_);
     if (can_sample_) timing_ = timing == Timing::on;
   }
-  std::vector<Work> take_work() override {
+  std::vector<TimedWork> take_work() override {
     finish();
     {  // some drivers mark an event a moment after the queue has drained
       const std::lock_guard lock(mutex_);
@@ -195,8 +195,8 @@ class ClDevice : public Device {
     }
     return take_finished_work();
   }
-  std::vector<Work> take_finished_work() override {
-    std::vector<Work> out;
+  std::vector<TimedWork> take_finished_work() override {
+    std::vector<TimedWork> out;
     const std::lock_guard lock(mutex_);
     while (!timed_.empty() && is_finished(timed_.front().event)) {
       Timed t = std::move(timed_.front());
@@ -222,7 +222,7 @@ class ClDevice : public Device {
 
  private:
   struct Timed {
-    Work work;
+    TimedWork work;
     EventHandle before{};  // ends where the work may begin, if it is more than one kernel
     EventHandle event{};
   };
@@ -267,7 +267,7 @@ class ClDevice : public Device {
 
   Timed& time_next(const std::string& name) {
     ++enqueued_;
-    timed_.push_back({Work{charged_.empty() || charged_ == name ? name : charged_ + "/" + name}});
+    timed_.push_back({TimedWork{charged_.empty() || charged_ == name ? name : charged_ + "/" + name}});
     return timed_.back();
   }
 

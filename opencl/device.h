@@ -73,13 +73,13 @@ class Kernel;  // one kernel of one program; lives as long as its device
 class Recording;
 
 /// What kernels compute on the elements of their output before they are done with them (kernels/epilogue.clh). Empty: nothing.
-struct Epilogue {
+struct EpilogueCode {
   std::string_view text;                     // comes before the kernel's source
   std::span<const Argument> arguments = {};  // come after the kernel's own; not needed to choose a kernel
 };
 
 /// What the profiler is told of one piece of work on the queue; times in nanoseconds of the device's clock.
-struct Work {
+struct TimedWork {
   std::string name;
   std::int64_t flops = 0, bytes = 0;
   std::int64_t begin_ns = 0, end_ns = 0;
@@ -148,9 +148,9 @@ class Device {
   /// With sampled profiling: whether what is enqueued from now on is timed. Without effect otherwise.
   virtual void time_work(Timing timing) = 0;
   /// All timed work finished since the last call, in queue order. Waits for it.
-  virtual std::vector<Work> take_work() = 0;
+  virtual std::vector<TimedWork> take_work() = 0;
   /// The same for what happens to be finished, without waiting.
-  virtual std::vector<Work> take_finished_work() = 0;
+  virtual std::vector<TimedWork> take_finished_work() = 0;
 };
 
 }  // namespace gemel::opencl

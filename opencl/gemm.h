@@ -4,20 +4,19 @@
 #include <span>
 #include <string_view>
 
+#include "engine/base/transpose.h"
 #include "opencl/device.h"
 #include "opencl/tuning.h"
 
 namespace gemel::opencl {
 
-enum class Transposed { no, yes };
-
 /// op(A) is [m, k], op(B) [k, n], C [m, n]; `batch` of them at fixed strides (in elements; 0 repeats the same matrix).
 struct GemmProblem {
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
-  Transposed a = Transposed::no, b = Transposed::no;
+  Transpose a = Transpose::no, b = Transpose::no;
   std::int64_t stride_a = 0, stride_b = 0, stride_c = 0;
   bool accumulate = false;  // C += op(A) op(B); otherwise C is not read
-  Epilogue epilogue = {};  // computed on C [batch, m, n], whose columns are its columns
+  EpilogueCode epilogue = {};  // computed on C [batch, m, n], whose columns are its columns
 };
 
 /// Where the matrices lie, and what a form asked for as its workspace.

@@ -41,9 +41,9 @@ bool batched(const GemmProblem& p) { return p.batch > 1 && p.stride_a && p.strid
 
 int rank(const GemmProblem&, const DeviceProfile& d) { return d.is_cpu() ? 10 : 60; }
 
-clblast::Transpose flag(Transposed t) { return t == Transposed::yes ? clblast::Transpose::kYes : clblast::Transpose::kNo; }
+clblast::Transpose flag(Transpose t) { return t == Transpose::yes ? clblast::Transpose::kYes : clblast::Transpose::kNo; }
 
-std::size_t lead(Transposed t, std::int64_t rows, std::int64_t columns) { return at(t == Transposed::yes ? rows : columns); }
+std::size_t lead(Transpose t, std::int64_t rows, std::int64_t columns) { return at(t == Transpose::yes ? rows : columns); }
 
 void require(clblast::StatusCode code, const std::string& what = "Gemm") {
   if (code != clblast::StatusCode::kSuccess) throw DeviceError(fmt::format("clblast::{}: status {}", what, static_cast<int>(code)));

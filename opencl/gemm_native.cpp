@@ -66,7 +66,7 @@ std::int64_t cheapest_height(const GemmProblem& p, const DeviceProfile& d) {
 void divide(const GemmProblem& p, const DeviceProfile& d, Tiling& t) {
   const std::int64_t rows = ceil_div(p.m, t.rows), columns = ceil_div(p.n, t.columns), units = d.compute_units;
   // For a step of k, in cycles (measured): a tile; what brings its rows, and its columns, into the group's caches.
-  const std::int64_t tile = 2 * t.rows + 2, bring_rows = t.packs_a ? 20 : 5, bring_columns = p.b == Transposed::yes ? 30 : 8;
+  const std::int64_t tile = 2 * t.rows + 2, bring_rows = t.packs_a ? 20 : 5, bring_columns = p.b == Transpose::yes ? 30 : 8;
   const std::int64_t most_rows = std::max<std::int64_t>(rows_of_group(d) / t.rows, 1), stride = std::max<std::int64_t>(units / 4, 1);
   constexpr int kTried = 12;  // numbers of groups along each axis
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
@@ -91,10 +91,10 @@ Tiling tiling_for(const GemmProblem& p, const DeviceProfile& d, std::int64_t row
   Tiling t{.width = width, .rows = rows, .columns = 2 * width};
   // Rows that lie far apart compete for the same lines of the caches; those of a B of two slices do not. Packing pays where it serves many
   // products. To turn A costs more than to copy it.
-  const bool turns_a = p.a == Transposed::no;
+  const bool turns_a = p.a == Transpose::no;
   t.packs_a = t.rows > 4 && p.k >= 128 && p.n >= (turns_a ? 8 : 2) * t.columns && (turns_a || p.m > kCompactA) && !d.is_emulator;
   const bool far_apart = p.n > 2 * t.columns && p.n * p.k > kCompactB;
-  t.packs_b = p.b == Transposed::yes || p.n < t.columns || (far_apart && p.m >= 4 * t.rows && !d.is_emulator);
+  t.packs_b = p.b == Transpose::yes || p.n < t.columns || (far_apart && p.m >= 4 * t.rows && !d.is_emulator);
   t.k_block = std::max<std::int64_t>(round_up(ceil_div(p.k, std::max<std::int64_t>(ceil_div(p.k, kKBlock), 1)), t.width), t.width);
   divide(p, d, t);
   return t;
@@ -104,7 +104,7 @@ template <std::int64_t rows>
 void run_tiles(Device& device, const GemmProblem& p, const GemmOperands& o) {
   if (is_empty(p)) return;
   const Tiling t = tiling_for(p, device.profile(), rows);
-  const bool ta = p.a == Transposed::yes, tb = p.b == Transposed::yes;
+  const bool ta = p.a == Transpose::yes, tb = p.b == Transpose::yes;
   std::string options = fmt::format("-DMR={} -DNR={} -DWIDTH={} -DK_BLOCK={}", t.rows, t.columns, t.width, kKBlock);
   if (ta) options += " -DA_TRANSPOSED";
   if (t.packs_a) options += fmt::format(" -DPACK_A={}", rows_of_group(device.profile()));
@@ -120,11 +120,11 @@ void run_tiles(Device& device, const GemmProblem& p, const GemmOperands& o) {
 /// Dot products pack nothing, which pays for few rows; for more of them where B is larger than the caches.
 bool dots_fit(const GemmProblem& p) {
   constexpr std::int64_t kRows = 32, kRowsOfLargeB = 64, kLargeB = 1 << 21, kShortestSum = 256;
-  return p.b == Transposed::yes && p.k >= kShortestSum && p.m <= (p.n * p.k >= kLargeB ? kRowsOfLargeB : kRows);
+  return p.b == Transpose::yes && p.k >= kShortestSum && p.m <= (p.n * p.k >= kLargeB ? kRowsOfLargeB : kRows);
 }
 
 /// Whether A has to be turned before; one row lies the same both ways.
-bool turns(const GemmProblem& p) { return p.a == Transposed::yes && p.m > 1; }
+bool turns(const GemmProblem& p) { return p.a == Transpose::yes && p.m > 1; }
 
 void run_dots(Device& device, const GemmProblem& p, const GemmOperands& o) {
   if (is_empty(p)) return;
@@ -147,7 +147,7 @@ void run_few_rows(Device& device, const GemmProblem& p, const GemmOperands& o) {
   // From memory, long rows keep its pages open; from a cache, short ones keep the sums in the first.
   const std::int64_t one = 1, chunk = holds_b(device.profile(), p) ? 512 : 2048, wanted = ceil_div(p.n, device.profile().compute_units);
   const std::int64_t columns = std::clamp(round_up(ceil_div(wanted, ceil_div(wanted, chunk)), 16), kLeast, chunk);
-  const bool ta = p.a == Transposed::yes;
+  const bool ta = p.a == Transpose::yes;
   device.run(device.kernel("gemm_few_rows.cl", "gemm_few_rows", fmt::format("-DROWS={} -DCHUNK={}", p.m, chunk), p.epilogue.text),
              range2({ceil_div(p.n, columns), p.batch}, {1, 1}),
              {o.a, o.b, o.c, p.n, p.k, ta ? one : p.k, ta ? p.m : one, columns, p.stride_a, p.stride_b, p.stride_c, std::int32_t{p.accumulate}},
@@ -157,7 +157,7 @@ void run_few_rows(Device& device, const GemmProblem& p, const GemmOperands& o) {
 void run_columns(Device& device, const GemmProblem& p, const GemmOperands& o) {
   if (is_empty(p)) return;
   constexpr std::int64_t kGroup = 32;
-  const bool ta = p.a == Transposed::yes, tb = p.b == Transposed::yes;
+  const bool ta = p.a == Transpose::yes, tb = p.b == Transpose::yes;
   const std::int64_t one = 1;
   device.run(device.kernel("gemm_columns.cl", "gemm_columns", "", p.epilogue.text),
              range3({round_up(p.n, kGroup), std::min(ceil_div(p.m, 8), kMostGroups), std::min(p.batch, kMostGroups)}, {kGroup, 1, 1}),
@@ -191,7 +191,7 @@ int rank_of_tiles(const GemmProblem& p, const DeviceProfile& d) {
 
 const char* unless_dots(const GemmProblem& p, const DeviceProfile& d) {
   if (const char* why = unless_vectors(p, d)) return why;
-  if (p.b == Transposed::no) return "B is not transposed";
+  if (p.b == Transpose::no) return "B is not transposed";
   return turns(p) && d.is_emulator && p.m * p.n * p.k > kEmulatedLoop ? "its loops are too long for an emulator" : nullptr;
 }
 int rank_of_dots(const GemmProblem& p, const DeviceProfile& d) { return !has_vectors(d) ? 1 : dots_fit(p) ? 64 : 20; }
@@ -199,7 +199,7 @@ std::int64_t bytes_of_dots(const GemmProblem& p, const DeviceProfile&) { return 
 
 const char* unless_few_rows(const GemmProblem& p, const DeviceProfile& d) {
   if (const char* why = unless_vectors(p, d)) return why;
-  if (p.b == Transposed::yes) return "B is transposed";
+  if (p.b == Transpose::yes) return "B is transposed";
   if (p.m > kFewRows) return "the product has more than 8 rows";
   return d.is_emulator && p.m * p.n * p.k > kEmulatedLoop ? "its loops are too long for an emulator" : nullptr;
 }

@@ -58,8 +58,8 @@ class Recorder final : public Device {
   void finish() override { refuse("finish"); }
   void time_work(Timing) override { refuse("time_work"); }
   void charge(std::string_view, std::int64_t, std::int64_t, const std::function<void()>&) override { refuse("charge"); }
-  std::vector<Work> take_work() override { refuse("take_work"); }
-  std::vector<Work> take_finished_work() override { refuse("take_finished_work"); }
+  std::vector<TimedWork> take_work() override { refuse("take_work"); }
+  std::vector<TimedWork> take_finished_work() override { refuse("take_finished_work"); }
 
  private:
   [[noreturn]] static void refuse(const char* what) { throw InternalError(fmt::format("{}: a launch enqueues kernels, copies and fills, and waits for nothing", what)); }

@@ -7,7 +7,7 @@
 
 #include "engine/autograd.h"
 #include "engine/base/error.h"
-#include "engine/executor.h"
+#include "engine/graph/executor.h"
 #include "engine/ops/ops.h"
 #include "tests/finite_differences.h"
 #include "tests/message_of.h"

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "engine/base/error.h"
-#include "engine/executor.h"
-#include "engine/program.h"
+#include "engine/graph/executor.h"
+#include "engine/graph/program.h"
 #include "tests/eager_session.h"
 
 namespace gemel::eager::testing {

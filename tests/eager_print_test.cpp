@@ -4,7 +4,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "engine/program.h"
+#include "engine/graph/program.h"
 #include "frontends/eager/eager.h"
 
 namespace gemel::eager {

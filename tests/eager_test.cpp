@@ -4,7 +4,7 @@
 #include <set>
 
 #include "engine/base/error.h"
-#include "engine/program.h"
+#include "engine/graph/program.h"
 #include "frontends/nn/functions.h"
 #include "frontends/nn/layers.h"
 #include "tests/eager_session.h"

@@ -13,7 +13,7 @@
 #include "engine/base/span.h"
 #include "engine/device_storage.h"
 #include "engine/dispatch.h"
-#include "engine/executor.h"
+#include "engine/graph/executor.h"
 #include "engine/ops/ops.h"
 #include "engine/passes/passes.h"
 #include "tests/op_harness.h"

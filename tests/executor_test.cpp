@@ -1,5 +1,5 @@
 // The executor: plans that share one arena, and inputs that it cannot run on.
-#include "engine/executor.h"
+#include "engine/graph/executor.h"
 
 #include <gtest/gtest.h>
 

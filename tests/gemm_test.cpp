@@ -60,8 +60,8 @@ std::string difference(const GemmProblem& p, const std::vector<float>& a, const 
       for (std::int64_t j = 0; j < p.n; ++j) {
         double sum = 0, magnitude = 0;
         for (std::int64_t l = 0; l < p.k; ++l) {
-          const double x = a[at(g * p.stride_a + (p.a == Transposed::yes ? l * p.m + i : i * p.k + l))];
-          const double y = b[at(g * p.stride_b + (p.b == Transposed::yes ? j * p.k + l : l * p.n + j))];
+          const double x = a[at(g * p.stride_a + (p.a == Transpose::yes ? l * p.m + i : i * p.k + l))];
+          const double y = b[at(g * p.stride_b + (p.b == Transpose::yes ? j * p.k + l : l * p.n + j))];
           sum += x * y;
           magnitude += std::abs(x * y);
         }
@@ -70,7 +70,7 @@ std::string difference(const GemmProblem& p, const std::vector<float>& a, const 
         const double wanted = sum + old, bound = unit * (magnitude + std::abs(old));
         if (!(std::abs(c[at(at_c)] - wanted) <= bound))
           return "m " + std::to_string(p.m) + " n " + std::to_string(p.n) + " k " + std::to_string(p.k) + " batch " + std::to_string(g) +
-                 (p.a == Transposed::yes ? " A'" : " A") + (p.b == Transposed::yes ? "B'" : "B") + ": element [" + std::to_string(i) + ", " +
+                 (p.a == Transpose::yes ? " A'" : " A") + (p.b == Transpose::yes ? "B'" : "B") + ": element [" + std::to_string(i) + ", " +
                  std::to_string(j) + "] is " + std::to_string(c[at(at_c)]) + ", not " + std::to_string(wanted);
       }
   for (std::size_t i = c.size() - kGuard; i < c.size(); ++i)
@@ -108,13 +108,13 @@ const GemmForm& form_named(std::string_view name) {
 /// The form that dispatch takes.
 const GemmForm& chosen(const GemmProblem& p, const DeviceProfile& profile) { return product_form(p, profile); }
 
-GemmProblem problem(std::int64_t m, std::int64_t n, std::int64_t k, Transposed a = Transposed::no, Transposed b = Transposed::no) {
+GemmProblem problem(std::int64_t m, std::int64_t n, std::int64_t k, Transpose a = Transpose::no, Transpose b = Transpose::no) {
   return {.m = m, .n = n, .k = k, .a = a, .b = b};
 }
 
-constexpr Transposed kBoth[] = {Transposed::no, Transposed::yes};
+constexpr Transpose kBoth[] = {Transpose::no, Transpose::yes};
 /// B as the form takes it.
-Transposed b_for(const GemmForm& form) { return form.name == std::string_view("few_rows") ? Transposed::no : Transposed::yes; }
+Transpose b_for(const GemmForm& form) { return form.name == std::string_view("few_rows") ? Transpose::no : Transpose::yes; }
 
 TEST(Gemm, clblast_declines_what_its_32_bit_offsets_do_not_reach) {
   DeviceProfile profile;
@@ -133,8 +133,8 @@ TEST(DeviceGemm, every_form_agrees_with_the_definition_around_tile_edges) {
   for (const GemmForm& form : gemm_forms())
     for (std::size_t i = 0; i < 10; ++i)
       for (std::size_t j = 0; j < 10; ++j)
-        for (const Transposed ta : kBoth)
-          for (const Transposed tb : kBoth) {
+        for (const Transpose ta : kBoth)
+          for (const Transpose tb : kBoth) {
             const auto p = problem(kStraddling[j], kStraddling[i], kStraddling[(7 * i + j) % 10], ta, tb);
             if (takes(form, p)) {
               ASSERT_EQ(check_product(p, form), "") << form.name;
@@ -148,8 +148,8 @@ TEST(Gemm, native_forms_for_eight_lanes_agree_with_the_definition) {
   for (const GemmForm& form : own_forms().first(own_forms().size() - 1))
     for (const auto& [m, n, k] : {std::array{1, 7, 17}, std::array{2, 33, 20}, std::array{4, 15, 400}, std::array{6, 17, 9}, std::array{29, 300, 400},
                                 std::array{3, 20, 1041}})
-      for (const Transposed ta : kBoth)
-        for (const Transposed tb : kBoth) {
+      for (const Transpose ta : kBoth)
+        for (const Transpose tb : kBoth) {
           const auto p = problem(m, n, k, ta, tb);
           if (takes(form, p, device)) {
             ASSERT_EQ(check_product(p, form, device), "") << form.name;
@@ -160,8 +160,8 @@ TEST(Gemm, native_forms_for_eight_lanes_agree_with_the_definition) {
 TEST(DeviceGemm, inner_axis_longer_than_a_block_is_summed_whole) {
   for (const GemmForm& form : own_forms())
     for (const std::int64_t k : {383, 384, 385, 800, 1041})
-      for (const Transposed ta : kBoth)
-        for (const Transposed tb : kBoth) {
+      for (const Transpose ta : kBoth)
+        for (const Transpose tb : kBoth) {
           for (const std::int64_t m : {5, 29}) {
             auto p = problem(m, 45, k, ta, tb);
             p.accumulate = m == 5;
@@ -177,8 +177,8 @@ TEST(DeviceGemm, wide_products_pack_both_sides_over_several_groups_and_blocks) {
   for (const std::int64_t m : {29, 301})
     for (const std::int64_t n : {300, 321})
       for (const std::int64_t k : {400, 780})
-        for (const Transposed ta : kBoth)
-          for (const Transposed tb : kBoth) {
+        for (const Transpose ta : kBoth)
+          for (const Transpose tb : kBoth) {
             auto p = problem(m, n, k, ta, tb);
             p.accumulate = n == 300;
             for (const char* height : {"tiles_14", "tiles_8", "tiles_6", "tiles_4"})
@@ -201,8 +201,8 @@ TEST(DeviceGemm, products_are_added_to_what_is_there_where_asked) {
 
 TEST(DeviceGemm, batches_keep_to_their_strides_and_a_stride_of_0_repeats) {
   for (const GemmForm& form : gemm_forms())
-    for (const Transposed ta : kBoth)
-      for (const Transposed tb : kBoth)
+    for (const Transpose ta : kBoth)
+      for (const Transpose tb : kBoth)
         for (const int repeated : {0, 1, 2}) {
           auto p = problem(19, 35, 26, ta, tb);
           p.batch = 5;
@@ -223,8 +223,8 @@ TEST(KernelsGemm, native_forms_read_and_write_only_their_own) {
     int ran = 0;
     for (const auto& [m, n, k] : {std::array{1, 1, 1}, std::array{13, 33, 17}, std::array{17, 40, 5}, std::array{50, 20, 16}, std::array{3, 35, 20},
                                 std::array{2, 1100, 9}})
-      for (const Transposed ta : kBoth)
-        for (const Transposed tb : kBoth) {
+      for (const Transpose ta : kBoth)
+        for (const Transpose tb : kBoth) {
           auto p = problem(m, n, k, ta, tb);
           p.accumulate = m == 3;
           if (!takes(form, p)) continue;
@@ -254,7 +254,7 @@ TEST(KernelsGemm, native_forms_compute_an_epilogue_once_on_each_element) {
   Device& device = testing::test_device();
   for (const GemmForm& form : own_forms())
     for (const auto& [m, n, k] : {std::array{1, 1, 3}, std::array{7, 33, 17}, std::array{13, 33, 17}, std::array{9, 40, 400}}) {
-      auto p = problem(m, n, k, Transposed::no, b_for(form));
+      auto p = problem(m, n, k, Transpose::no, b_for(form));
       if (!takes(form, p)) continue;
       p.batch = 2;
       p.stride_a = m * k, p.stride_b = k * n, p.stride_c = m * n;
@@ -272,7 +272,7 @@ TEST(KernelsGemm, native_forms_compute_an_epilogue_once_on_each_element) {
 TEST(KernelsGemm, empty_inner_axis_is_a_sum_of_nothing) {
   for (const GemmForm& form : own_forms())
     for (const bool accumulate : {false, true}) {
-      auto p = problem(b_for(form) == Transposed::no ? 7 : 14, 40, 0, Transposed::no, b_for(form));
+      auto p = problem(b_for(form) == Transpose::no ? 7 : 14, 40, 0, Transpose::no, b_for(form));
       p.accumulate = accumulate;
       if (takes(form, p)) {
         EXPECT_EQ(check_product(p, form), "");
@@ -283,7 +283,7 @@ TEST(KernelsGemm, empty_inner_axis_is_a_sum_of_nothing) {
 TEST(KernelsGemm, empty_results_do_nothing) {
   for (const auto& [m, n] : {std::pair{0, 5}, std::pair{5, 0}})
     for (const GemmForm& form : own_forms())
-      if (const auto p = problem(m, n, 3, Transposed::no, b_for(form)); takes(form, p)) {
+      if (const auto p = problem(m, n, 3, Transpose::no, b_for(form)); takes(form, p)) {
         EXPECT_EQ(check_product(p, form), "") << form.name;
       }
 }
@@ -310,7 +310,7 @@ TEST(Gemm, form_is_chosen_by_device_by_extents_and_by_the_users_wish) {
   EXPECT_STREQ(chosen(p, profile).name, "tiles_8") << "eight of them are 64 rows";
   EXPECT_STREQ(chosen(problem(70, 64, 64), profile).name, "tiles_14");
   EXPECT_STREQ(chosen(problem(3, 64, 64), profile).name, "few_rows");
-  EXPECT_STREQ(chosen(problem(3, 64, 512, Transposed::no, Transposed::yes), profile).name, "dots");
+  EXPECT_STREQ(chosen(problem(3, 64, 512, Transpose::no, Transpose::yes), profile).name, "dots");
   profile.gemm = GemmChoice::clblast;
   EXPECT_STREQ(chosen(p, profile).name, "clblast");
   profile.kind = DeviceKind::gpu;
@@ -337,7 +337,7 @@ std::vector<double> exact_product(const GemmProblem& p, const std::vector<float>
     for (std::int64_t j = 0; j < p.n; ++j) {
       double& sum = c.emplace_back(0);
       for (std::int64_t l = 0; l < p.k; ++l)
-        sum += static_cast<double>(a[at(i * p.k + l)]) * static_cast<double>(b[at(p.b == Transposed::yes ? j * p.k + l : l * p.n + j)]);
+        sum += static_cast<double>(a[at(i * p.k + l)]) * static_cast<double>(b[at(p.b == Transpose::yes ? j * p.k + l : l * p.n + j)]);
     }
   return c;
 }
@@ -350,7 +350,7 @@ TEST(Gemm, long_sums_on_a_cpu_are_sums_of_short_ones) {
     for (const auto& [name, most] : most_of)
       for (const std::int64_t n : {10, 40}) {
         const GemmForm& form = form_named(name);
-        const auto p = problem(4, n, 25088, Transposed::no, b_for(form));
+        const auto p = problem(4, n, 25088, Transpose::no, b_for(form));
         auto a = values(p.m * p.k, 1), b = values(p.k * p.n, 2), c = values(p.m * p.n, 3);
         for (float& v : a) v = std::abs(v);
         const Operand on_a(*device, a), on_b(*device, b), on_c(*device, c);

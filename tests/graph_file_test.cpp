@@ -1,4 +1,4 @@
-#include "engine/graph_file.h"
+#include "engine/files/graph_file.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 
 #include "engine/base/error.h"
 #include "engine/control.h"
-#include "engine/executor.h"
+#include "engine/files/safetensors.h"
+#include "engine/graph/executor.h"
 #include "engine/ops/ops.h"
-#include "engine/safetensors.h"
 #include "frontends/graph/graph.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "engine/autograd.h"
-#include "engine/executor.h"
+#include "engine/graph/executor.h"
 #include "engine/ops/ops.h"
 #include "engine/passes/passes.h"
 #include "tests/op_harness.h"

@@ -239,7 +239,7 @@ TEST(DeviceProfiling, work_is_told_in_order_with_its_charges) {
   EXPECT_EQ(work[1].bytes, 96);
   EXPECT_EQ(work[2].flops, 0);
   EXPECT_EQ(work[2].name, "fill");
-  for (const Work& w : work) EXPECT_GE(w.end_ns, w.begin_ns);
+  for (const TimedWork& w : work) EXPECT_GE(w.end_ns, w.begin_ns);
   EXPECT_GE(work[1].begin_ns, work[0].begin_ns);
   EXPECT_TRUE(device->take_work().empty());
 }

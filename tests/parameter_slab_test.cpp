@@ -6,8 +6,8 @@
 
 #include "engine/autograd.h"
 #include "engine/base/error.h"
-#include "engine/executor.h"
-#include "engine/graph_file.h"
+#include "engine/files/graph_file.h"
+#include "engine/graph/executor.h"
 #include "engine/slab.h"
 #include "frontends/eager/eager.h"
 #include "frontends/graph/compile.h"

@@ -8,7 +8,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
-#include "engine/executor.h"
+#include "engine/graph/executor.h"
 #include "engine/ops/ops.h"
 #include "tests/message_of.h"
 #include "tests/op_harness.h"

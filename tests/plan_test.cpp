@@ -1,5 +1,5 @@
 // The memory plan: nothing alive is overwritten, nothing is larger than it may be, and little is wasted.
-#include "engine/plan.h"
+#include "engine/graph/plan.h"
 
 #include <gtest/gtest.h>
 

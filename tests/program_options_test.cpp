@@ -2,7 +2,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "engine/safetensors.h"
+#include "engine/files/safetensors.h"
 #include "engine/session.h"
 #include "frontends/models/models.h"
 #include "frontends/nn/state_dict.h"

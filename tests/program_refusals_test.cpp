@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "datasets/npy.h"
-#include "engine/safetensors.h"
+#include "engine/files/safetensors.h"
 #include "tests/program.h"
 #include "tests/test_device.h"
 

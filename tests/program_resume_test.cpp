@@ -6,7 +6,7 @@
 #include <set>
 
 #include "datasets/npy.h"
-#include "engine/safetensors.h"
+#include "engine/files/safetensors.h"
 #include "tests/program.h"
 
 namespace gemel::testing {

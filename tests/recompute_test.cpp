@@ -10,8 +10,8 @@
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "engine/control.h"
+#include "engine/graph/plan.h"
 #include "engine/ops/ops.h"
-#include "engine/plan.h"
 #include "engine/trace.h"
 #include "frontends/graph/compile.h"
 #include "frontends/graph/graph.h"
@@ -391,11 +391,11 @@ TEST(Recompute, models_of_repeated_blocks_are_known) {
   const std::map<std::string_view, int> blocks{{"resnet18", 8}, {"resnet50", 16}, {"mobilenet_v2", 17}, {"efficientnet_b4", 32}, {"inception_v3", 11}};
   for (const auto& [name, count] : blocks) {
     int found = 0;
-    models::make(name, {.recompute = models::Recompute::blocks})->visit([&](const std::string&,
+    models::make(name, {.recompute = models::RecomputedParts::blocks})->visit([&](const std::string&,
         const nn::Module& m) { found += m.recompute() == Recompute::yes; });
     EXPECT_EQ(found, count) << name;
   }
-  EXPECT_EQ(message_of<UsageError>([] { models::make("vgg16", {.recompute = models::Recompute::blocks}); }),
+  EXPECT_EQ(message_of<UsageError>([] { models::make("vgg16", {.recompute = models::RecomputedParts::blocks}); }),
             "vgg16: it has no repeated blocks to compute again; accepted: recompute none, or another model: "
             "resnet18, resnet50, resnet152, mobilenet_v2, efficientnet_b4, inception_v3");
 }

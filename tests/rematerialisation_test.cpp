@@ -11,7 +11,7 @@
 #include "engine/autograd.h"
 #include "engine/base/error.h"
 #include "engine/base/span.h"
-#include "engine/executor.h"
+#include "engine/graph/executor.h"
 #include "engine/ops/ops.h"
 #include "engine/passes/passes.h"
 #include "tests/op_harness.h"

@@ -1,4 +1,4 @@
-#include "engine/tensorboard.h"
+#include "engine/files/tensorboard.h"
 
 #include <gtest/gtest.h>
 

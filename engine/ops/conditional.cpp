@@ -3,7 +3,7 @@
 
 #include "engine/base/error.h"
 #include "engine/control.h"
-#include "engine/executor.h"
+#include "engine/graph/executor.h"
 #include "engine/ops/control_parts.h"
 #include "engine/ops/ops.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/graph/program.h"
 #include "engine/ops/common.h"
-#include "engine/program.h"
 #include "engine/session.h"
 
 namespace gemel::control {

@@ -23,11 +23,10 @@ constexpr std::int64_t kPartElements = 1 << 15;       // of dw: a larger one has
 constexpr std::int64_t kWorthwhileFlops = 1 << 17;    // below this, one simple kernel is faster than several launches
 
 opencl::GemmProblem gemm_of(Direction d, const Geometry& g, std::int64_t rows) {
-  using opencl::Transposed;
   switch (d) {
     case Direction::forward: return {.m = rows, .n = g.k, .k = g.depth()};
-    case Direction::input: return {.m = rows, .n = g.depth(), .k = g.k, .b = Transposed::yes};
-    case Direction::weights: return {.m = g.depth(), .n = g.k, .k = rows, .a = Transposed::yes};
+    case Direction::input: return {.m = rows, .n = g.depth(), .k = g.k, .b = Transpose::yes};
+    case Direction::weights: return {.m = g.depth(), .n = g.k, .k = rows, .a = Transpose::yes};
   }
   throw InternalError("convolution: unknown direction");
 }

@@ -54,8 +54,8 @@ opencl::GemmProblem gemm_of(const Problem& p) {
   const std::int64_t batch = (s.batch_a.empty() ? s.batch_b : s.batch_a).elements();
   const std::string_view epilogue = p.op.epilogue ? std::string_view(p.op.epilogue->text) : "";
   return {.m = s.m, .n = s.n, .k = s.k, .batch = batch,
-          .a = s.ta ? opencl::Transposed::yes : opencl::Transposed::no,
-          .b = s.tb ? opencl::Transposed::yes : opencl::Transposed::no,
+          .a = s.ta ? Transpose::yes : Transpose::no,
+          .b = s.tb ? Transpose::yes : Transpose::no,
           .stride_a = s.batch_a.empty() ? 0 : s.m * s.k, .stride_b = s.batch_b.empty() ? 0 : s.k * s.n, .stride_c = s.m * s.n,
           .epilogue = {epilogue}};
 }
@@ -222,7 +222,7 @@ const OpDef& matmul_def() {
 }
 
 const opencl::GemmForm& product_form(const opencl::GemmProblem& g, const opencl::DeviceProfile& profile) {
-  const bool ta = g.a == opencl::Transposed::yes, tb = g.b == opencl::Transposed::yes;
+  const bool ta = g.a == Transpose::yes, tb = g.b == Transpose::yes;
   const auto matrix = [&](std::int64_t rows, std::int64_t columns, std::int64_t stride) {
     return g.batch > 1 && stride ? f32({g.batch, rows, columns}) : f32({rows, columns});
   };

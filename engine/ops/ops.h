@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/transpose.h"
 #include "engine/op.h"
 #include "engine/value.h"
 
 namespace gemel {
 
 enum class Keep { no, yes };
-enum class Transpose { no, yes };
 using Axes = std::vector<std::int64_t>;
 using Pair = std::array<std::int64_t, 2>;  // along H, along W
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <vector>
 
-#include "engine/program.h"
+#include "engine/graph/program.h"
 
 namespace gemel {
 

@@ -28,8 +28,8 @@ std::vector<BenchCase> cases_of(const po::variables_map& v) {
   const std::int64_t classes = class_count(v, 1);
   std::vector<BenchCase> cases;
   for (const std::string& model : model_names(v)) {
-    const models::Recompute recompute = recompute_option(v, model);
-    if (work == Work::infer && recompute != models::Recompute::none)
+    const models::RecomputedParts recompute = recompute_option(v, model);
+    if (work == Work::infer && recompute != models::RecomputedParts::none)
       throw UsageError("bench: --recompute blocks is given with infer, which has no backward pass; accepted: train");
     for (const Shape& input : inputs_of(v, model))
       for (const std::int64_t batch : whole_numbers(v, "batch-size", 1, 1'000'000))

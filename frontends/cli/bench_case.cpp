@@ -57,7 +57,7 @@ void measure(RunScope& run, std::int64_t warmup, std::int64_t runs, const std::f
 
 std::string BenchCase::name() const {
   return fmt::format("{}/{}/{}/{}/{}{}", work == Work::train ? "train" : "infer", model, batch_size, fmt::join(input, "x"), train::to_string(frontend),
-                     recompute == models::Recompute::blocks ? "/recompute" : "");
+                     recompute == models::RecomputedParts::blocks ? "/recompute" : "");
 }
 
 void BenchCase::plan(const opencl::DeviceProfile& device) {
@@ -66,7 +66,7 @@ void BenchCase::plan(const opencl::DeviceProfile& device) {
   const std::int64_t slabs = work == Work::train ? 2 * slab_bytes(*made) : 0, labels = i64({batch_size}).bytes();
   held_bytes = state_bytes(*made) + slabs + pictures.bytes() + labels;
   planned = plan_step(*made, pictures, work, &device);
-  if (recompute == models::Recompute::blocks)  // the rate is of the model's own work, done once
+  if (recompute == models::RecomputedParts::blocks)  // the rate is of the model's own work, done once
     planned.flops = plan_step(*models::make(model, {.classes = classes, .channels = input[0]}), pictures, work).flops;
 }
 

@@ -19,7 +19,7 @@ struct BenchCase {
   std::int64_t classes = 1000, batch_size = 1;
   Shape input;  // [C, H, W]
   Frontend frontend = Frontend::graph;
-  models::Recompute recompute = models::Recompute::none;
+  models::RecomputedParts recompute = models::RecomputedParts::none;
   PlannedStep planned;  // by `plan`
   std::int64_t held_bytes = 0;  // parameters, statistics, gradients, momentum and the batch
 

@@ -12,8 +12,8 @@ constexpr std::int64_t kStepsASample = 16;  // timing costs some per cent of a s
 
 }  // namespace
 
-void KernelTimes::add(std::vector<opencl::Work> works) {
-  for (opencl::Work& w : works) {
+void KernelTimes::add(std::vector<opencl::TimedWork> works) {
+  for (opencl::TimedWork& w : works) {
     busy_ns_ += std::max<std::int64_t>(0, w.end_ns - std::max(w.begin_ns, busy_until_ns_));  // never twice
     busy_until_ns_ = std::max(busy_until_ns_, w.end_ns);
     if (!trace_.empty()) kept_.push_back(std::move(w));
@@ -43,7 +43,7 @@ void KernelTimes::write_trace() {
   write_file_atomically(trace_, [&](FileWriter& out) {
     const std::int64_t zero = kept_.empty() ? 0 : kept_.front().begin_ns;
     std::string text = "{\"traceEvents\":[";
-    for (const opencl::Work& w : kept_) {
+    for (const opencl::TimedWork& w : kept_) {
       const nlohmann::ordered_json event{{"name", w.name}, {"cat", "kernel"}, {"ph", "X"},
                                          {"ts", 1e-3 * static_cast<double>(w.begin_ns - zero)},
                                          {"dur", 1e-3 * static_cast<double>(w.end_ns - w.begin_ns)}, {"pid", 0}, {"tid", 0},

@@ -22,12 +22,12 @@ class KernelTimes {
   void write_trace();
 
  private:
-  void add(std::vector<opencl::Work> works);
+  void add(std::vector<opencl::TimedWork> works);
   opencl::Device& device_;
   std::string trace_;
   std::int64_t busy_ns_ = 0, busy_until_ns_ = 0;
   std::int64_t steps_ = 0, timed_ = 0;  // since the busy time was taken
-  std::vector<opencl::Work> kept_;
+  std::vector<opencl::TimedWork> kept_;
 };
 
 }  // namespace gemel::cli

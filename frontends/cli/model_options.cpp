@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "datasets/dataset.h"
-#include "engine/safetensors.h"
+#include "engine/files/safetensors.h"
 #include "frontends/nn/state_dict.h"
 
 namespace gemel::cli {
@@ -47,10 +47,10 @@ void add_recompute_option(po::options_description& options) {
        "none, or blocks: the backward pass computes the model's repeated blocks again; less memory, more time, the same results");
 }
 
-models::Recompute recompute_option(const po::variables_map& v, const std::string& model) {
+models::RecomputedParts recompute_option(const po::variables_map& v, const std::string& model) {
   const auto given = v["recompute"].as<std::string>();
   check_choice("--recompute", given, {"none", "blocks"});
-  const auto recompute = given == "blocks" ? models::Recompute::blocks : models::Recompute::none;
+  const auto recompute = given == "blocks" ? models::RecomputedParts::blocks : models::RecomputedParts::none;
   models::check_recompute(model, recompute);
   return recompute;
 }

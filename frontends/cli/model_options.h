@@ -29,7 +29,7 @@ std::int64_t class_count(const po::variables_map& values, std::int64_t least);
 /// Adds --recompute, none unless told otherwise.
 void add_recompute_option(po::options_description& options);
 /// --recompute for this model. @throws UsageError where it is neither "none" nor "blocks", or the model has no repeated blocks
-models::Recompute recompute_option(const po::variables_map& values, const std::string& model);
+models::RecomputedParts recompute_option(const po::variables_map& values, const std::string& model);
 
 /// --model, --weights, --classes
 void add_loaded_model_options(po::options_description& options);

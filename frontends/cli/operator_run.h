@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/program.h"
+#include "engine/graph/program.h"
 #include "engine/session.h"
 #include "opencl/device.h"
 

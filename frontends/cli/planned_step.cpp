@@ -5,8 +5,8 @@
 
 #include "engine/autograd.h"
 #include "engine/dispatch.h"
+#include "engine/graph/plan.h"
 #include "engine/ops/ops.h"
-#include "engine/plan.h"
 #include "engine/session.h"
 #include "engine/slab.h"
 #include "frontends/nn/loss.h"

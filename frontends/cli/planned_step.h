@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "engine/base/spec.h"
-#include "engine/program.h"
+#include "engine/graph/program.h"
 #include "frontends/nn/module.h"
 
 namespace gemel::cli {

@@ -25,7 +25,7 @@ struct TrainOptions {
   optim::Settings optimizer;
   optim::Schedule schedule = optim::Schedule::constant;
   std::optional<double> dropout;
-  models::Recompute recompute = models::Recompute::none;
+  models::RecomputedParts recompute = models::RecomputedParts::none;
   datasets::Shuffle shuffle = datasets::Shuffle::on;
   datasets::Augment augment = datasets::Augment::none;
   bool freeze_backbone = false, detect_anomaly = false;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/executor.h"
+#include "engine/graph/executor.h"
 #include "engine/passes/passes.h"
 #include "engine/session.h"
 

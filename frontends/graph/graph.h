@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "engine/autograd.h"
-#include "engine/graph_file.h"
-#include "engine/graph_trace.h"
+#include "engine/files/graph_file.h"
+#include "engine/graph/graph_trace.h"
+#include "engine/graph/prune.h"
 #include "engine/parameter_set.h"
-#include "engine/prune.h"
 #include "frontends/optim/optimizer.h"
 
 namespace gemel::graph {

@@ -7,7 +7,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
-#include "engine/open_extent.h"
+#include "engine/graph/open_extent.h"
 
 namespace gemel::graph {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
+#include "engine/files/safetensors.h"
 #include "engine/ops/ops.h"
-#include "engine/safetensors.h"
 #include "frontends/graph/graph.h"
 
 namespace gemel::graph {

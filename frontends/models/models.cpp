@@ -66,8 +66,8 @@ std::vector<std::string_view> names_with_blocks() {
   return out;
 }
 
-void check_recompute(std::string_view name, Recompute recompute) {
-  if (recompute == Recompute::none || has_blocks(name)) return;
+void check_recompute(std::string_view name, RecomputedParts recompute) {
+  if (recompute == RecomputedParts::none || has_blocks(name)) return;
   throw UsageError(fmt::format("{}: it has no repeated blocks to compute again; accepted: recompute none, or another model: {}", name,
                                fmt::join(names_with_blocks(), ", ")));
 }
@@ -85,7 +85,7 @@ std::unique_ptr<nn::Module> make(std::string_view name, const Options& options) 
                                  entry.channels[0] == entry.channels[1] ? "3" : "1 or 3"));
   check_recompute(name, options.recompute);
   auto model = entry.make(options);
-  if (options.recompute == Recompute::blocks)
+  if (options.recompute == RecomputedParts::blocks)
     model->visit_all<RepeatedBlock>([](RepeatedBlock& block) { block.set_recompute(nn::Recompute::yes); });
   return model;
 }

@@ -12,28 +12,28 @@
 namespace gemel::models {
 
 /// What the backward pass computes again instead of keeping it: nothing, or each of the blocks that the model is a sequence of.
-enum class Recompute { none, blocks };
+enum class RecomputedParts { none, blocks };
 
 struct Options {
   std::int64_t classes = 1000;
   std::optional<double> dropout{};  // in place of every dropout's own rate
   std::int64_t channels = 3;        // of the input; torchvision's models take 3, lenet 1 or 3
-  Recompute recompute = Recompute::none;
+  RecomputedParts recompute = RecomputedParts::none;
 };
 
 /// All names that `make` knows.
 std::vector<std::string_view> names();
-/// Whether a model is a sequence of blocks, as Recompute::blocks needs. @throws UsageError for an unknown name
+/// Whether a model is a sequence of blocks, as RecomputedParts::blocks needs. @throws UsageError for an unknown name
 bool has_blocks(std::string_view name);
 /// Those that are.
 std::vector<std::string_view> names_with_blocks();
 /// @throws UsageError where blocks are to be computed again and the model has none
-void check_recompute(std::string_view name, Recompute recompute);
+void check_recompute(std::string_view name, RecomputedParts recompute);
 /// [C, H, W] of the pictures that a model is usually given: 3x32x32 to lenet, 3x299x299 to inception_v3, 3x224x224 to the others.
 /// @throws UsageError for an unknown name
 Shape usual_input(std::string_view name);
 /// A model without memory: sizes and names are known, `materialise` or a loaded state gives it contents.
-/// @throws UsageError for an unknown name (with the nearest one), no classes, channels that the model does not take, or Recompute::blocks without any
+/// @throws UsageError for an unknown name (with the nearest one), no classes, channels that the model does not take, or RecomputedParts::blocks without any
 std::unique_ptr<nn::Module> make(std::string_view name, const Options& options = {});
 /// The same with memory and initial contents in a session.
 std::unique_ptr<nn::Module> make(std::string_view name, const Options& options, Session& session);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine/base/spec.h"
-#include "engine/safetensors.h"
+#include "engine/files/safetensors.h"
 #include "frontends/nn/module.h"
 
 namespace gemel::nn {

@@ -14,7 +14,7 @@
 #include "engine/base/error.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
-#include "engine/safetensors.h"
+#include "engine/files/safetensors.h"
 #include "frontends/nn/state_dict.h"
 
 namespace gemel::train {

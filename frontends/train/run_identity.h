@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/safetensors.h"
+#include "engine/files/safetensors.h"
 #include "engine/session.h"
 
 namespace gemel::train {

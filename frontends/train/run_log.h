@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "engine/tensorboard.h"
+#include "engine/files/tensorboard.h"
 
 namespace gemel::train {
 

@@ -9,8 +9,8 @@
 #include "engine/autograd.h"
 #include "engine/base/error.h"
 #include "engine/base/span.h"
+#include "engine/graph/program.h"
 #include "engine/ops/ops.h"
-#include "engine/program.h"
 #include "engine/slab.h"
 
 namespace gemel::train {

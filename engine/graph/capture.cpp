@@ -6,9 +6,9 @@
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
-#include "engine/graph_trace.h"
+#include "engine/graph/graph_trace.h"
+#include "engine/graph/program.h"
 #include "engine/ops/ops.h"
-#include "engine/program.h"
 #include "engine/session.h"
 
 namespace gemel {

@@ -1,4 +1,4 @@
-#include "engine/prune.h"
+#include "engine/graph/prune.h"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/program.h"
+#include "engine/graph/program.h"
 
 namespace gemel {
 

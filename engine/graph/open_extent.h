@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "engine/program.h"
+#include "engine/graph/program.h"
 
 namespace gemel {
 

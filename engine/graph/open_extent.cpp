@@ -1,4 +1,4 @@
-#include "engine/open_extent.h"
+#include "engine/graph/open_extent.h"
 
 #include <fmt/format.h>
 

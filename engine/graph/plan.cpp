@@ -1,4 +1,4 @@
-#include "engine/plan.h"
+#include "engine/graph/plan.h"
 
 #include <algorithm>
 #include <set>

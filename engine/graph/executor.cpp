@@ -1,4 +1,4 @@
-#include "engine/executor.h"
+#include "engine/graph/executor.h"
 
 #include <algorithm>
 #include <optional>

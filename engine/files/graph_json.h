@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/graph_file.h"
-#include "engine/program.h"
+#include "engine/files/graph_file.h"
+#include "engine/graph/program.h"
 
 namespace gemel {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/program.h"
+#include "engine/graph/program.h"
 
 namespace gemel {
 

@@ -9,7 +9,7 @@
 #include "engine/base/checked.h"
 #include "engine/base/error.h"
 #include "engine/base/span.h"
-#include "engine/graph_json.h"
+#include "engine/files/graph_json.h"
 #include "engine/ops/catalog.h"
 #include "engine/slab.h"
 

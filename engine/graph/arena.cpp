@@ -1,4 +1,4 @@
-#include "engine/arena.h"
+#include "engine/graph/arena.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "engine/graph_trace.h"
+#include "engine/graph/graph_trace.h"
 
 #include <fmt/format.h>
 

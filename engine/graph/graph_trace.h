@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/program.h"
+#include "engine/graph/program.h"
 #include "engine/session.h"
 
 namespace gemel {

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "engine/program.h"
+#include "engine/graph/program.h"
 
 namespace gemel {
 

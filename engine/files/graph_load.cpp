@@ -6,9 +6,9 @@
 #include "engine/base/error.h"
 #include "engine/base/file.h"
 #include "engine/base/span.h"
-#include "engine/graph_json.h"
+#include "engine/files/graph_json.h"
+#include "engine/files/safetensors.h"
 #include "engine/ops/ops.h"
-#include "engine/safetensors.h"
 #include "engine/session.h"
 #include "engine/slab.h"
 

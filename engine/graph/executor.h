@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "engine/arena.h"
-#include "engine/plan.h"
-#include "engine/program.h"
+#include "engine/graph/arena.h"
+#include "engine/graph/plan.h"
+#include "engine/graph/program.h"
 #include "engine/trace.h"
 
 namespace gemel {
