@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "engine/autograd.h"
 #include "engine/base/philox.h"
 #include "engine/base/span.h"
 #include "engine/device_storage.h"
@@ -79,6 +80,40 @@ TEST(BatchNorm, leaves_the_running_statistics_alone_in_inference) {
   EXPECT_EQ(read(y), (std::vector<double>{2, 2}));
   EXPECT_EQ(version_of(mean), 0u);
   EXPECT_EQ(read(mean), (std::vector<double>{3, 3}));
+}
+
+/// y, and the gradients of a sum of y with weights for the two parts of x and for gamma.
+struct Normalised {
+  std::vector<double> y;
+  std::vector<std::vector<double>> gradients;
+};
+
+TEST(BatchNorm, of_a_batch_in_parts_is_the_application_of_their_merged_moments) {
+  const auto session = Session::reference();
+  const auto numbers = [&](const Shape& shape, double offset) {
+    const auto x = draws(shape.elements(), offset);
+    return session->tensor({shape, DType::float32}, std::span<const double>(x));
+  };
+  const Value first = leaf(numbers({2, 3}, 1)), second = leaf(numbers({3, 3}, -2)), gamma = leaf(numbers({3}, 0.5)), beta = numbers({3}, 0);
+  const Value weights = numbers({5, 3}, -0.5);
+  const double eps = 1e-5;
+  const auto results = [&](const Value& y) {
+    Normalised out{read(y), {}};
+    for (const Value& g : gradient({sum(y * weights)}, {first, second, gamma})) out.gradients.push_back(read(g));
+    return out;
+  };
+  const Value mean = full(*session, f32({3}), 0), variance = full(*session, f32({3}), 1), batches = full(*session, i64({}), 0);
+  const Normalised whole = results(batch_norm(concatenate({first, second}, 0), {gamma, beta}, {mean, variance, batches}, 0.1, eps));
+
+  const Moments a = channel_moments(first), b = channel_moments(second);
+  const Value merged = (a.mean * 2.0 + b.mean * 3.0) / 5.0;
+  const Value squares = a.squares + b.squares + square(b.mean - a.mean) * (2.0 * 3.0 / 5.0);
+  const auto apply_to = [&](const Value& x) { return batch_norm_inference(x, {gamma, beta}, merged, squares / 5.0, eps); };
+  const Normalised parts = results(concatenate({apply_to(first), apply_to(second)}, 0));
+
+  for (std::size_t i = 0; i < whole.y.size(); ++i) EXPECT_NEAR(parts.y[i], whole.y[i], 1e-12);
+  for (std::size_t k = 0; k < whole.gradients.size(); ++k)
+    for (std::size_t i = 0; i < whole.gradients[k].size(); ++i) EXPECT_NEAR(parts.gradients[k][i], whole.gradients[k][i], 1e-11) << k;
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ OpDef derivative_record(const ElementwiseParts& parts) {
   def.samples = [] {
     std::vector<Sample> out;
     for (const Shape& s : {Shape{3, 5}, Shape{}, Shape{65, 33}, Shape{0}}) out.push_back({{{s}, {s}}, {}, {Fill{}, fill}});
-    return also_in_two_bytes(std::move(out), 1);
+    return also_in_two_bytes(std::move(out), {2});
   };
   def.rejected = [] {
     const std::string op = name.text;
@@ -218,7 +218,7 @@ const OpDef& clamp_def() {
       std::vector<Sample> out;
       for (const Shape& s : {Shape{3, 5}, Shape{}, Shape{65, 33}, Shape{0}})
         out.push_back({{{s}}, {{"low", -1.0}, {"high", 0.5}}, {distinct()}});
-      return also_in_two_bytes(std::move(out), 1);
+      return also_in_two_bytes(std::move(out), {2});
     };
     d.rejected = [] {
       return std::vector<Rejected>{{{f32({2})}, {{"low", 2.0}, {"high", 1.5}}, "clamp: low is 2, high is 1.5; accepted: low up to high"},
@@ -250,7 +250,7 @@ const OpDef& clamp_gradient_def() {
       std::vector<Sample> out;
       for (const Shape& s : {Shape{3, 5}, Shape{65, 33}, Shape{0}})
         out.push_back({{{s}, {s}}, {{"low", -1.0}, {"high", 0.5}}, {Fill{}, distinct()}});
-      return also_in_two_bytes(std::move(out), 1);
+      return also_in_two_bytes(std::move(out), {1});
     };
     d.rejected = [] {
       return std::vector<Rejected>{

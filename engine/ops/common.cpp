@@ -64,18 +64,14 @@ std::string type_options(DType dtype) {
   return is_two_bytes(dtype) ? fmt::format("{} -DSTORED_AS={}", options, to_string(dtype)) : options;
 }
 
-std::vector<Sample> also_in_two_bytes(std::vector<Sample> samples, std::size_t count, Reads changed) {
-  const std::size_t given = samples.size();
-  for (std::size_t s = 0, found = 0; s < given && found < count; ++s) {
-    if (std::ranges::none_of(samples[s].inputs, [](const Spec& spec) { return spec.dtype == DType::float32; })) continue;
-    ++found;
+std::vector<Sample> also_in_two_bytes(std::vector<Sample> samples, std::initializer_list<std::size_t> which, Reads changed) {
+  for (std::size_t s : which)
     for (DType dtype : {DType::float16, DType::bfloat16}) {
-      Sample sample = samples[s];
+      Sample sample = samples.at(s);
       for (std::size_t i = 0; i < sample.inputs.size(); ++i)
         if (sample.inputs[i].dtype == DType::float32 && ((changed.inputs >> i) & 1u)) sample.inputs[i].dtype = dtype;
       samples.push_back(std::move(sample));
     }
-  }
   return samples;
 }
 

@@ -34,8 +34,8 @@ using opencl::kEmulatedLoop;
 bool runs_vectors(const opencl::DeviceProfile& profile);
 /// The options of a kernel that includes types.clh.
 std::string type_options(DType dtype);
-/// The samples, and the first `count` of them whose inputs are float32 again in float16 and in bfloat16. @param changed  the inputs that change
-std::vector<Sample> also_in_two_bytes(std::vector<Sample> samples, std::size_t count = 3, Reads changed = all_inputs);
+/// The samples, and those numbered `which` again in float16 and in bfloat16. @param changed  the inputs that change, where they are float32
+std::vector<Sample> also_in_two_bytes(std::vector<Sample> samples, std::initializer_list<std::size_t> which, Reads changed = all_inputs);
 /// Ranks of a variant made for CPUs, and of one made for devices with scratch memory of their own: 2 there, else 0.
 int rank_on_cpu(const Problem&, const opencl::DeviceProfile& profile);
 int rank_with_local_memory(const Problem&, const opencl::DeviceProfile& profile);

@@ -129,7 +129,8 @@ OpDef unary_record(const ElementwiseParts& parts) {
     std::vector<Sample> out;
     for (const Shape& s : {Shape{3, 5}, Shape{}, Shape{65, 33}, Shape{0}}) out.push_back({{taken<kind.takes>(s)}, {}, {kind.a}});
     if (kind.takes == Takes::numbers || kind.takes == Takes::anything) out.push_back({{i32({17})}, {}, {integers(-9, 9)}});
-    return also_in_two_bytes(std::move(out));
+    if (kind.takes == Takes::booleans) return out;
+    return also_in_two_bytes(std::move(out), {2});
   };
   return def;
 }
@@ -151,7 +152,8 @@ OpDef binary_record(const ElementwiseParts& parts) {
       out.push_back({{i64({16}), i64({16})}, {}, {integers(-3, 3)}});
     }
     if (kind.takes == Takes::anything) out.push_back({{b8({16}), b8({16})}});
-    return also_in_two_bytes(std::move(out), 4);
+    if (kind.takes == Takes::booleans) return out;
+    return also_in_two_bytes(std::move(out), {3, 6});
   };
   return def;
 }

@@ -199,7 +199,7 @@ const OpDef& gather_def() {
                                    {{f32({3, 16}), i64({})}, along(-1), {Fill{}, integers(0, 16)}},
                                    {{f32({3, 2}), i32({0})}, along(0), {Fill{}, integers(0, 3)}},
                                    {{i64({6}), i64({9})}, along(0), {integers(-9, 9), integers(0, 6)}},
-                                   {{b8({6, 2}), i32({9})}, along(0), {Fill{}, integers(0, 6)}}});
+                                   {{b8({6, 2}), i32({9})}, along(0), {Fill{}, integers(0, 6)}}}, {1, 2});
       },
       .rejected = [] {
         return std::vector<Rejected>{{{f32({3, 2}), f32({4})}, along(0), "gather: indices is float32 [4]; accepted: int32 or int64"},

@@ -234,7 +234,7 @@ const OpDef& layer_norm_def() {
         std::vector<Sample> out;
         for (const auto& [x, gamma] : sizes())
           out.push_back({{{x, DType::float32}, {gamma, DType::float32}, {gamma, DType::float32}}, {{"eps", 1e-5}}});
-        return also_in_two_bytes(std::move(out));
+        return also_in_two_bytes(std::move(out), {1, 3});
       },
       .rejected = [] {
         const Attributes a{{"eps", 1e-5}};
@@ -269,7 +269,7 @@ const OpDef& layer_norm_backward_def() {
           const Spec wide{x, DType::float32}, statistic{leading(x, gamma), DType::float32};
           out.push_back({{wide, wide, {gamma, DType::float32}, statistic, statistic}, {}, {Fill{}, Fill{}, Fill{}, Fill{}, kPositive}});
         }
-        return also_in_two_bytes(std::move(out), 3, inputs(0, 1, 2));
+        return also_in_two_bytes(std::move(out), {1, 3}, inputs(0, 1, 2));
       },
       .rejected = [] {
         return std::vector<Rejected>{{{f32({2, 4}), f32({2, 4}), f32({4}), f32({4}), f32({2})}, {}, "layer_norm_backward: mean is [4]; accepted: [2]"}};

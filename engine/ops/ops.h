@@ -146,7 +146,7 @@ Value avg_pool2d(Value x, const Window& window);
 /// Mean over windows that split H x W evenly into `extents`, as PyTorch cuts them.
 Value adaptive_avg_pool2d(Value x, const Pair& extents);
 
-// ---- batch_norm.cpp, layer_norm.cpp
+// ---- batch_norm.cpp, moments.cpp, layer_norm.cpp
 /// What a normalisation multiplies by and adds.
 struct Scaling {
   const Value &gamma, &beta;
@@ -160,6 +160,12 @@ struct RunningStatistics {
 Value batch_norm(Value x, const Scaling& scaling, const RunningStatistics& running, double momentum = 0.1, double eps = 1e-5);
 /// The same with the running mean and variance [C], unchanged.
 Value batch_norm_inference(Value x, const Scaling& scaling, Value running_mean, Value running_var, double eps = 1e-5);
+/// Of each channel [C] of x [..., C]: its mean, and the sum of its squared deviations from it. Those of parts of a batch can be merged, and
+/// batch_norm_inference then applies them, with gradients for x by both ways.
+struct Moments {
+  Value mean, squares;
+};
+Moments channel_moments(Value x);
 /// Normalises over the last axes, as many as gamma has.
 Value layer_norm(Value x, Value gamma, Value beta, double eps = 1e-5);
 
@@ -315,6 +321,7 @@ const OpDef& adaptive_avg_pool2d_gradient_def();
 // normalisation
 const OpDef& batch_norm_def();
 const OpDef& batch_norm_inference_def();
+const OpDef& channel_moments_def();
 const OpDef& batch_norm_backward_def();
 const OpDef& layer_norm_def();
 const OpDef& layer_norm_backward_def();

@@ -110,7 +110,7 @@ const OpDef& transpose_def() {
                                    {{f32({3, 4, 5, 6})}, order({3, 1, 2, 0})},   {{f32({2, 3, 4, 2, 3})}, order({4, 2, 0, 3, 1})},
                                    {{f32({7, 1, 4})}, order({1, 0, 2})},  {{f32({0, 4})}, order({1, 0})},
                                    {{f32({})}, order({})},                {{i64({15, 4})}, order({1, 0}), {integers(-9, 9)}},
-                                   {{b8({4, 15})}, order({1, 0})}}, 2);
+                                   {{b8({4, 15})}, order({1, 0})}}, {1});
       },
       .rejected = [] {
         return std::vector<Rejected>{{{f32({2, 3})}, {{"order", Axes{1, 1}}},
@@ -132,7 +132,7 @@ const OpDef& reshape_def() {
       .views = 0,
       .samples = [] {
         return also_in_two_bytes({{{f32({2, 6})}, {{"shape", Shape{3, 4}}}}, {{f32({1, 1})}, {{"shape", Shape{}}}},
-                                  {{f32({0, 3})}, {{"shape", Shape{3, 0}}}}}, 1);
+                                  {{f32({0, 3})}, {{"shape", Shape{3, 0}}}}}, {0});
       },
       .rejected = [] {
         return std::vector<Rejected>{{{f32({2, 3})}, {{"shape", Shape{4}}},
@@ -159,7 +159,7 @@ const OpDef& broadcast_to_def() {
                                    {{f32({5})}, {{"shape", Shape{3, 5}}}},
                                    {{f32({})}, {{"shape", Shape{33, 65}}}},
                                    {{f32({3, 1, 4, 1})}, {{"shape", Shape{2, 3, 5, 4, 3}}}},
-                                   {{f32({1, 4})}, {{"shape", Shape{0, 4}}}}});
+                                   {{f32({1, 4})}, {{"shape", Shape{0, 4}}}}}, {0, 3});
       },
       .rejected = [] {
         return std::vector<Rejected>{

@@ -192,7 +192,7 @@ const OpDef& slice_def() {
         return also_in_two_bytes({{{f32({5, 7})}, cut({1, 0}, {4, 7}, {1, 1})},      {{f32({5, 33})}, cut({0, -17}, {5, -1}, {1, 1})},
                                    {{f32({5, 7})}, cut({0, 1}, {5, 7}, {2, 3})},      {{f32({2, 3, 4, 5})}, cut({0, 1, 1, 2}, {2, 3, 3, 5}, {1, 1, 1, 1})},
                                    {{f32({4})}, cut({3}, {2}, {1})},                  {{f32({65})}, cut({0}, {65}, {64})},
-                                   {{i32({6, 2})}, cut({2, 0}, {6, 1}, {1, 1}), {integers(-9, 9)}}, {{f32({})}, cut({}, {}, {})}}, 1);
+                                   {{i32({6, 2})}, cut({2, 0}, {6, 1}, {1, 1}), {integers(-9, 9)}}, {{f32({})}, cut({}, {}, {})}}, {0});
       },
       .rejected = [] {
         return std::vector<Rejected>{
@@ -221,7 +221,7 @@ const OpDef& slice_gradient_def() {
       .variants = move_variants<slice_gradient_moves>(),
       .samples = [] {
         return also_in_two_bytes({{{f32({3, 5})}, put({5, 7}, {1, 0}, {1, 1})}, {{f32({3, 2})}, put({5, 7}, {0, 2}, {2, 3})},
-                                   {{f32({0, 3})}, put({4, 3}, {4, 0}, {1, 1})}, {{f32({2, 1, 16})}, put({2, 3, 33}, {0, 2, 17}, {1, 1, 1})}}, 1);
+                                   {{f32({0, 3})}, put({4, 3}, {4, 0}, {1, 1})}, {{f32({2, 1, 16})}, put({2, 3, 33}, {0, 2, 17}, {1, 1, 1})}}, {0});
       },
       .rejected = [] {
         return std::vector<Rejected>{{{f32({3})}, put({4}, {0}, {2}),
@@ -246,7 +246,7 @@ const OpDef& pad_def() {
       .samples = [] {
         return also_in_two_bytes({{{f32({3, 5})}, around({1, 2}, {0, 3}, 0.0)},       {{f32({2, 15, 17, 3})}, around({0, 1, 1, 0}, {0, 1, 1, 0}, -1.5)},
                                    {{f32({0, 2})}, around({2, 0}, {1, 1}, 4.0)},       {{f32({3, 1})}, around({0, 0}, {0, 0}, 1.0)},
-                                   {{i64({5})}, around({1}, {1}, 7.0), {integers(-9, 9)}}, {{b8({5})}, around({0}, {3}, 1.0)}}, 1);
+                                   {{i64({5})}, around({1}, {1}, 7.0), {integers(-9, 9)}}, {{b8({5})}, around({0}, {3}, 1.0)}}, {0});
       },
       .rejected = [] {
         return std::vector<Rejected>{{{f32({3})}, around({-1}, {0}, 0.0), "pad: before is -1 for axis 0; accepted: 0 or more"},

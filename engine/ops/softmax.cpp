@@ -99,7 +99,7 @@ std::vector<Variant> variants() {
 std::vector<Sample> samples() {
   return also_in_two_bytes({{{f32({3, 10})}, {{"axis", -1}}}, {{f32({17, 65})}, {{"axis", 1}}}, {{f32({4, 5, 6})}, {{"axis", 1}}},
                             {{f32({2, 1})}, {{"axis", 1}}},   {{f32({0, 4})}, {{"axis", 1}}},   {{f32({33, 64})}, {{"axis", 0}}},
-                            {{f32({2, 1000})}, {{"axis", -1}}}, {{f32({3, 0})}, {{"axis", 1}}}});
+                            {{f32({2, 1000})}, {{"axis", -1}}}, {{f32({3, 0})}, {{"axis", 1}}}}, {1, 2});
 }
 
 template <const char* const& name>

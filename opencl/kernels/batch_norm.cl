@@ -121,6 +121,17 @@ __kernel void batch_norm_statistics(__global const float* parts, __global const 
   running_var[c] += momentum * (m2 / (rows - 1) - running_var[c]);
 }
 
+__kernel void batch_norm_merged_moments(__global const float* parts, __global float* mean_out, __global float* squares_out, const long rows,
+                                        const long C, const long spans, const long span_rows) {
+  const long c = get_global_id(0);
+  if (c >= C) return;
+  float mean = 0, m2 = 0, seen = 0;
+  for (long s = 0; s < spans; ++s)
+    merge(&mean, &m2, &seen, parts[s * C + c], parts[(spans + s) * C + c], min(span_rows, rows - s * span_rows));
+  mean_out[c] = mean;
+  squares_out[c] = m2;
+}
+
 __kernel void batch_norm_running_scale(__global const float* gamma, __global const float* running_var, __global float* scale,
                                        const long C, const float eps) {
   const long c = get_global_id(0);

@@ -1,4 +1,4 @@
-// Batch-norm folding: normalisation by the running statistics becomes (x - mean) * scale + beta, with scale = gamma / sqrt(var + eps)
+// Batch-norm decomposition: normalisation by the running statistics becomes (x - mean) * scale + beta, with scale = gamma / sqrt(var + eps)
 // one value a channel. As elementwise operators they join what follows them, and then the product before them.
 #include "engine/ops/ops.h"
 #include "engine/passes/passes.h"
@@ -6,13 +6,13 @@
 namespace gemel {
 namespace {
 
-class BatchNormFolding {
+class BatchNormDecomposition {
  public:
-  explicit BatchNormFolding(Program& program) : program_(program) {}
+  explicit BatchNormDecomposition(Program& program) : program_(program) {}
 
   Program run() {
     for (Program::Instruction& step : program_.code) {
-      if (step.op == &batch_norm_inference_def()) fold(step);
+      if (step.op == &batch_norm_inference_def()) decompose(step);
       else code_.push_back(std::move(step));
     }
     program_.code = std::move(code_);
@@ -22,7 +22,7 @@ class BatchNormFolding {
  private:
   using Use = Program::Use;
 
-  void fold(const Program::Instruction& step) {
+  void decompose(const Program::Instruction& step) {
     const Use &x = step.inputs[0], &gamma = step.inputs[1], &beta = step.inputs[2], &mean = step.inputs[3], &variance = step.inputs[4];
     const Use eps = append(full_def(), {{"shape", Shape{}}, {"dtype", DType::float32}, {"value", step.attributes.real("eps")}}, {}, {}, step);
     const Use inverse = append(rsqrt_def(), {}, {append(add_def(), {}, {variance, eps}, variance.spec, step)}, variance.spec, step);
@@ -46,6 +46,6 @@ class BatchNormFolding {
 
 }  // namespace
 
-Program fold_batch_norm(Session&, Program program) { return BatchNormFolding(program).run(); }
+Program decompose_batch_norm(Session&, Program program) { return BatchNormDecomposition(program).run(); }
 
 }  // namespace gemel
