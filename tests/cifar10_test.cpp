@@ -1,3 +1,4 @@
+// CIFAR-10's binary files, whole and damaged.
 #include "datasets/cifar10.h"
 
 #include <gtest/gtest.h>

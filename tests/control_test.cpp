@@ -1,3 +1,4 @@
+// Conditions and loops, with gradients, in every interpreter.
 #include "engine/control.h"
 
 #include <gtest/gtest.h>

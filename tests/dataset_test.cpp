@@ -1,3 +1,4 @@
+// Synthetic pictures, and how data sets are opened.
 #include "datasets/dataset.h"
 
 #include <gtest/gtest.h>

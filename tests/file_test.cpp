@@ -1,3 +1,4 @@
+// Files that are mapped, and files that are written atomically.
 #include "engine/base/file.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Graph files: what comes back is what was saved; damaged ones are refused.
 #include "engine/files/graph_file.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// The graph front end: placeholders, variables, names and runs.
 #include "frontends/graph/graph.h"
 
 #include <gtest/gtest.h>

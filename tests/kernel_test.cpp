@@ -1,3 +1,4 @@
+// What a launch is told: whether its result leaves the caches.
 #include "engine/kernel.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// The loader: order, shards, workers and errors.
 #include "datasets/loader.h"
 
 #include <gtest/gtest.h>

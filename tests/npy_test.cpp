@@ -1,3 +1,4 @@
+// Arrays in NumPy's format, read and written.
 #include "datasets/npy.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// The allocators of device memory: reuse, limits and exact sizes.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

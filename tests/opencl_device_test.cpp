@@ -1,3 +1,4 @@
+// Devices: choice, transfers, kernels and their times.
 #include <gtest/gtest.h>
 
 #include <cctype>

@@ -1,3 +1,4 @@
+// The cache of compiled programs: hits, damaged files and folders that cannot be written.
 #include "opencl/program_cache.h"
 
 #include <gtest/gtest.h>

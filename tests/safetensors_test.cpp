@@ -1,3 +1,4 @@
+// Safetensors files: round trips, every element type, and damaged ones.
 #include "engine/files/safetensors.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tar archives, plain and compressed, whole and damaged.
 #include "datasets/tar.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// TensorBoard event files: records and their checksums.
 #include "engine/files/tensorboard.h"
 
 #include <gtest/gtest.h>

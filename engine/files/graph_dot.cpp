@@ -1,3 +1,4 @@
+// A program as a drawing in Graphviz's language.
 #include <fmt/format.h>
 
 #include <map>

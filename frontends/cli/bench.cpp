@@ -1,3 +1,4 @@
+// gemel bench: time, memory and use of the device of training or inference, case by case.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// gemel devices: every OpenCL platform and device.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

@@ -1,3 +1,4 @@
+// gemel eval: loss and accuracy of saved weights on a data set.
 #include <fmt/format.h>
 
 #include "datasets/loader.h"

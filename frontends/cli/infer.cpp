@@ -1,3 +1,4 @@
+// gemel infer: a model's outputs for an array of pictures.
 #include <fmt/format.h>
 
 #include <algorithm>

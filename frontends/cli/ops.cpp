@@ -1,3 +1,4 @@
+// gemel ops: the reference of the operators, from their records.
 #include <fmt/format.h>
 
 #include "engine/base/error.h"

@@ -1,3 +1,4 @@
+// gemel summary: layers, shapes, parameters, FLOPs and memory of a model, computed from shapes alone.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

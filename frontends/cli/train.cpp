@@ -1,3 +1,4 @@
+// gemel train: its options, and what comes before and after the run.
 #include "frontends/cli/command.h"
 #include "frontends/cli/train_run.h"
 
