@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +19,16 @@ namespace {
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
+}
+
+/// The machine's processors, where this process may run on every one of them; else 0.
+int undivided_processors() {
+#ifdef __linux__
+  const auto processors = static_cast<int>(sysconf(_SC_NPROCESSORS_CONF));
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_COUNT(&allowed) == processors) return processors;
+#endif
+  return 0;
 }
 
 bool contains(const std::string& text, const std::string& part) { return lower(text).find(lower(part)) != std::string::npos; }
@@ -177,6 +188,8 @@ void prepare_environment(int threads) {
     else if (const char* own = std::getenv("GEMEL_CACHE_DIR"); own && *own)  // another folder was not asked for
       throw DeviceError(fmt::format("GEMEL_CACHE_DIR: {} cannot be made: {}; accepted: a folder that can be written", folder.string(), error.message()));
   }
+  // A worker of PoCL that is woken where another one runs waits behind it: no scheduler moves it within a step so short.
+  if (const int processors = undivided_processors(); processors > 0 && (threads <= 0 || threads == processors)) setenv("POCL_AFFINITY", "1", 0);
   if (threads <= 0) return;
   const std::string text = std::to_string(threads);
   setenv("POCL_MAX_PTHREAD_COUNT", text.c_str(), 1);  // PoCL before 4.0
