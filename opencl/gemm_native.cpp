@@ -17,6 +17,7 @@ constexpr std::int64_t kRowsOfMiB = 288;   // a group's block of A, 288 x 384 fl
 constexpr std::int64_t kFinished = 1 << 16; // elements of C that an epilogue finds in the second cache
 constexpr std::int64_t kCompactB = 1 << 16; // elements of B that lie close enough together for the second cache
 constexpr std::int64_t kCompactA = 64;      // rows of a transposed A: so few lie as close together as when packed
+constexpr std::int64_t kFewTiles = 8;       // so few along the rows read B where it lies faster than it is packed (measured)
 constexpr std::int64_t kFewRows = 8;       // B is larger than all that is computed from it: memory is the limit
 
 bool is_empty(const GemmProblem& p) { return p.m == 0 || p.n == 0 || p.batch == 0; }
@@ -94,7 +95,7 @@ Tiling tiling_for(const GemmProblem& p, const DeviceProfile& d, std::int64_t row
   const bool turns_a = p.a == Transpose::no;
   t.packs_a = t.rows > 4 && p.k >= 128 && p.n >= (turns_a ? 8 : 2) * t.columns && (turns_a || p.m > kCompactA) && !d.is_emulator;
   const bool far_apart = p.n > 2 * t.columns && p.n * p.k > kCompactB;
-  t.packs_b = p.b == Transpose::yes || p.n < t.columns || (far_apart && p.m >= 4 * t.rows && !d.is_emulator);
+  t.packs_b = p.b == Transpose::yes || p.n < t.columns || (far_apart && p.m > kFewTiles * t.rows && !d.is_emulator);
   t.k_block = std::max<std::int64_t>(round_up(ceil_div(p.k, std::max<std::int64_t>(ceil_div(p.k, kKBlock), 1)), t.width), t.width);
   divide(p, d, t);
   return t;

@@ -84,6 +84,16 @@ TEST(Convolution, weight_gradient_in_several_blocks_gives_the_direct_result) {
   expect_like_direct(conv2d_weight_gradient_def(), {kY, kX}, padded(&kW.shape), kDense);
 }
 
+// Tiles that hang over the end of a row, two chunks of filters that overlap, bands that end inside an image.
+TEST(Convolution, forward_to_few_filters_along_rows_gives_the_direct_result) {
+  const Attributes plain{{"stride", Axes{1, 1}}, {"padding", Axes{0, 0}}, {"dilation", Axes{1, 1}}, {"groups", 1}};
+  const Attributes spread{{"stride", Axes{2, 3}}, {"padding", Axes{2, 4}}, {"dilation", Axes{1, 2}}, {"groups", 1}};
+  for (const std::int64_t filters : {6, 27}) {
+    expect_like_direct(conv2d_def(), {f32({5, 32, 32, 3}), f32({5, 5, 3, filters})}, plain, {"rows", "tiles", "gemm"});
+    expect_like_direct(conv2d_def(), {f32({3, 33, 95, 2}), f32({5, 3, 2, filters})}, spread, {"rows", "tiles", "gemm"});
+  }
+}
+
 // Sums of parts of the pixels, each of them a product of a batch: of the first, two a unit; of the second, which no such number divides, none.
 TEST(Convolution, weight_gradient_of_single_taps_in_parts_gives_the_direct_result) {
   const Spec w = f32({1, 1, 64, 40});

@@ -166,7 +166,7 @@ struct Group {
 };
 
 std::vector<Group> matrix_products() {
-  std::vector<Group> groups{{"cube", {}}, {"resnet50", {}}, {"bert", {}}, {"few rows", {}}};
+  std::vector<Group> groups{{"cube", {}}, {"resnet50", {}}, {"bert", {}}, {"few rows", {}}, {"small batch", {}}};
   const auto add = [&](int group, const Shape& batch, std::int64_t m, std::int64_t n, std::int64_t k) {
     for (const bool ta : {false, true})
       for (const bool tb : {false, true}) groups[static_cast<std::size_t>(group)].cases.push_back(matrix_product(batch, {m, n, k}, ta, tb));
@@ -182,6 +182,8 @@ std::vector<Group> matrix_products() {
   for (const auto& [n, k] : {std::pair{768, 768}, std::pair{3072, 768}, std::pair{768, 3072}}) add(2, {}, 1024, n, k);
   add(2, {8, 12}, 128, 128, 64), add(2, {8, 12}, 128, 64, 128);
   for (const std::int64_t m : {1, 2, 4, 8}) add(3, {}, m, 4096, 4096);
+  for (const std::int64_t m : {16, 32, 64})
+    for (const auto& [n, k] : {std::pair{120, 400}, std::pair{256, 256}, std::pair{1000, 256}, std::pair{1000, 512}}) add(4, {}, m, n, k);
   return groups;
 }
 
@@ -305,7 +307,7 @@ int run(const std::vector<std::string>& arguments) {
   options.add_options()
       ("what", po::value<std::string>()->required(), "gemm, convolution or pointwise")
       ("batch-size", po::value<std::int64_t>()->default_value(8), "pictures at a time, of convolutions")
-      ("only", po::value<std::string>()->default_value(""), "only this group: cube, resnet50, bert or few rows; forward, input gradient or weight gradient")
+      ("only", po::value<std::string>()->default_value(""), "only this group: cube, resnet50, bert, few rows or small batch; forward, input gradient or weight gradient")
       ("pairs", po::value<std::int64_t>()->default_value(5), "measurements of each in turn")
       ("clblast", po::bool_switch(), "CLBlast's time for each matrix product too, of one call in each pair: minutes");
   cli::add_device_options(options);

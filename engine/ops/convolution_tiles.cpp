@@ -13,14 +13,21 @@ namespace {
 constexpr const char* kFile = "convolution_tiles.cl";
 constexpr double kLeastShare = 0.5;             // of a tile's rows that have work: with less a matrix product is faster
 constexpr std::int64_t kManyChannels = 128;     // a matrix of patches costs little beside their product
+constexpr std::int64_t kFewChannels = 48;       // up to these, half a panel too many would be much
 constexpr std::int64_t kPackChunk = 16;         // inner channels that one group packs
 constexpr std::int64_t kCachedBytes = 1 << 19;  // panels up to this stay in a core's second cache
 
-/// The register tile: accumulators and a panel's row fill the vector registers (32 of 16 lanes, or 16 of 8).
+/// The register tile: accumulators and a panel's row fill the vector registers (32 of 16 lanes, or 16 of 8). Of few output channels one
+/// vector is enough, where the second would have little to do.
 struct Tile {
   std::int64_t rows, columns;
 };
-Tile tile_for(const opencl::DeviceProfile& d) { return d.has_wide_vectors() ? Tile{8, 32} : Tile{6, 16}; }
+std::int64_t output_channels(Direction d, const Geometry& g) { return d == Direction::forward ? g.group_filters() : g.group_channels(); }
+Tile tile_for(Direction d, const Geometry& g, const opencl::DeviceProfile& profile) {
+  if (!profile.has_wide_vectors()) return {6, 16};
+  const std::int64_t channels = output_channels(d, g);
+  return {8, channels <= kFewChannels && round_up(channels, 16) % 32 ? 16 : 32};
+}
 
 /// The part of the window that meets the image at any output pixel: of a 3 x 3 window over 1 x 1 images only the centre.
 Geometry cropped(Geometry g, std::int64_t& first_tap) {
@@ -47,7 +54,7 @@ Geometry cropped(Geometry g, std::int64_t& first_tap) {
 template <Direction d>
 std::int64_t steps_of(const Problem& p, const opencl::DeviceProfile& profile) {
   const Geometry g = geometry_of<d>(p);
-  const Tile t = tile_for(profile);
+  const Tile t = tile_for(d, g, profile);
   const std::int64_t finishing = p.op.epilogue ? t.rows * t.columns : 0;
   return d == Direction::forward ? g.q * (g.depth() + finishing) : g.w * (g.taps() * g.group_filters() + finishing);
 }
@@ -68,7 +75,7 @@ int rank_of(const Geometry& g, const opencl::DeviceProfile& profile, int worthwh
 }
 
 std::int64_t panel_count(Direction d, const Geometry& g, const Tile& t) {
-  return ceil_div(d == Direction::forward ? g.group_filters() : g.group_channels(), t.columns);
+  return ceil_div(output_channels(d, g), t.columns);
 }
 
 std::int64_t panel_bytes(Direction d, const Geometry& g, const Tile& t) {
@@ -78,7 +85,8 @@ std::int64_t panel_bytes(Direction d, const Geometry& g, const Tile& t) {
 template <Direction d>
 std::int64_t workspace_bytes(const Problem& p, const opencl::DeviceProfile& profile) {
   std::int64_t first_tap = 0;
-  return panel_bytes(d, cropped(geometry_of<d>(p), first_tap), tile_for(profile));
+  const Geometry g = cropped(geometry_of<d>(p), first_tap);
+  return panel_bytes(d, g, tile_for(d, g, profile));
 }
 
 std::string options_for(const Tile& t) { return fmt::format("-DMR={} -DNR={}", t.rows, t.columns); }
@@ -152,7 +160,7 @@ bool forward_beats_gemm(const Geometry& g, const Tile& t) {
 
 void forward_launch(Launch& l) {
   const Geometry whole = geometry_of<Direction::forward>(l.problem());
-  const Tile t = tile_for(l.profile());
+  const Tile t = tile_for(Direction::forward, whole, l.profile());
   const Part part = part_of(whole);
   const Geometry& g = part.geometry;
   pack(l, Direction::forward, whole, part, t);
@@ -165,7 +173,7 @@ void forward_launch(Launch& l) {
 
 void input_launch(Launch& l) {
   const Geometry whole = geometry_of<Direction::input>(l.problem());
-  const Tile t = tile_for(l.profile());
+  const Tile t = tile_for(Direction::input, whole, l.profile());
   const Part part = part_of(whole);
   const Geometry& g = part.geometry;
   pack(l, Direction::input, whole, part, t);
@@ -186,14 +194,14 @@ Variant tiles_variant(Direction d) {
     return {"tiles", doc, declines<Direction::forward>,
             [](const Problem& p, const DeviceProfile& f) {
               const Geometry g = geometry_of<Direction::forward>(p);
-              return rank_of(g, f, forward_beats_gemm(g, tile_for(f)) ? Rank::tiles : Rank::below_gemm);
+              return rank_of(g, f, forward_beats_gemm(g, tile_for(Direction::forward, g, f)) ? Rank::tiles : Rank::below_gemm);
             },
             workspace_bytes<Direction::forward>, forward_launch};
   if (d == Direction::input)
     return {"tiles", doc, declines<Direction::input>,
             [](const Problem& p, const DeviceProfile& f) {
               const Geometry g = geometry_of<Direction::input>(p);
-              return rank_of(g, f, share_of(g.n, tile_for(f).rows) >= kLeastShare ? Rank::tiles : Rank::below_gemm);
+              return rank_of(g, f, share_of(g.n, tile_for(Direction::input, g, f).rows) >= kLeastShare ? Rank::tiles : Rank::below_gemm);
             },
             workspace_bytes<Direction::input>, input_launch};
   return weight_tiles_variant();

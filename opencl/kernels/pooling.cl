@@ -25,10 +25,11 @@ enum { h = FIXED_H, w = FIXED_W, c = FIXED_C, p = FIXED_P, q = FIXED_Q, r = FIXE
 #ifdef FIXED_H
 #define EACH_VECTOR(height, width) \
   const long line = get_global_id(0), image = line / (height), first = line * (width) * c; \
-  const int row = line % (height), elements = first < items ? (width) * c : 0; \
-  INDEPENDENT \
-  for (int j = 0; j < elements; ++j)
-#define PLACE const int column = j / c, channel = j % c; const long i = first + j;
+  const int row = line % (height), columns = first < items ? (width) : 0; \
+  for (int column = 0; column < columns; ++column) \
+    INDEPENDENT \
+    for (int channel = 0; channel < c; ++channel)
+#define PLACE const long i = first + column * c + channel;
 #define EACH_TAP UNROLLED
 #else
 #define PLACE
