@@ -16,8 +16,8 @@
 
 namespace gemel {
 
-Backward::Backward(std::shared_ptr<Node> node, Values gradients, std::vector<bool> wants, Values places, Session& session, Tape tape)
-    : node_(std::move(node)), gradients_(std::move(gradients)), wants_(std::move(wants)), places_(std::move(places)), session_(session), tape_(tape) {}
+Backward::Backward(std::shared_ptr<Node> node, Values gradients, Wanted wanted, Session& session, Tape tape)
+    : node_(std::move(node)), gradients_(std::move(gradients)), wanted_(std::move(wanted)), session_(session), tape_(tape) {}
 
 const Value& Backward::gradient(int o) const {
   if (!has_gradient(o)) throw InternalError(node_->op->name + ": no gradient arrived for output " + std::to_string(o));
@@ -230,7 +230,7 @@ void step_back(Visit visit, Visits& visits, Targets& targets, Session& session, 
   Values found(node.inputs.size());
   if (arrived) {
     const PathScope path(session, node.scope);
-    const Backward call(visit.node, std::move(visit.gradients), wants, std::move(places), session, tape);
+    const Backward call(visit.node, std::move(visit.gradients), {wants, std::move(places)}, session, tape);
     found = node.rule ? node.rule(call) : node.op->gradient(call);
     check_found(node, found);
   }

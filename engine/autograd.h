@@ -15,9 +15,13 @@ enum class Tape { release, retain, extend };
 /// A gradient rule's view of one node.
 class Backward {
  public:
-  /// @param places  one an input
-  Backward(std::shared_ptr<Node> node, Values gradients, std::vector<bool> wants, Values places, Session& session, Tape tape);
-  bool wants(int input) const { return wants_[static_cast<std::size_t>(input)]; }
+  /// Of each input: whether its gradient is wanted, and memory for it or an empty value.
+  struct Wanted {
+    std::vector<bool> inputs;
+    Values places;
+  };
+  Backward(std::shared_ptr<Node> node, Values gradients, Wanted wanted, Session& session, Tape tape);
+  bool wants(int input) const { return wanted_.inputs[static_cast<std::size_t>(input)]; }
   bool has_gradient(int output) const { return static_cast<bool>(gradients_[static_cast<std::size_t>(output)]); }
   /// @throws InternalError if none arrived
   const Value& gradient(int output) const;
@@ -30,7 +34,7 @@ class Backward {
   int input_count() const { return static_cast<int>(node_->inputs.size()); }
   int output_count() const { return static_cast<int>(node_->outputs.size()); }
   /// Memory for the gradient of input i, for `apply` to fill; empty: it has none of its own to go to.
-  const Value& place(int i) const { return places_[static_cast<std::size_t>(i)]; }
+  const Value& place(int i) const { return wanted_.places[static_cast<std::size_t>(i)]; }
   const Attributes& attributes() const { return node_->attributes; }
   Session& session() const { return session_; }
   /// Of the pass that is under way.
@@ -40,8 +44,7 @@ class Backward {
   Value fresh(const Node::Saved& saved, const char* what, int i) const;
   std::shared_ptr<Node> node_;
   Values gradients_;
-  std::vector<bool> wants_;
-  Values places_;
+  Wanted wanted_;
   Session& session_;
   Tape tape_;
 };

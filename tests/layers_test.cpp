@@ -1,10 +1,13 @@
 // Who may include whom. Reads the #include lines of the whole source tree, so that a layer cannot be skipped unseen.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -124,6 +127,40 @@ TEST(Layers, no_file_includes_what_its_layer_forbids) {
     }
   }
   EXPECT_GT(files, 10) << "the scan saw hardly any source in " << root;
+}
+
+/// The headers from a file to the first one of opencl/ that it sees through others, or none.
+std::vector<std::string> way_to_opencl(const std::string& file, std::set<std::string>& seen) {
+  if (file.starts_with("opencl/")) return {file};
+  std::ifstream text(fs::path(GEMEL_SOURCE_DIR) / file);
+  for (std::string line; std::getline(text, line);) {
+    const auto include = parse_include(line);
+    if (!include || !include->quoted || !seen.insert(include->header).second) continue;
+    auto way = way_to_opencl(include->header, seen);
+    if (way.empty()) continue;
+    way.insert(way.begin(), file);
+    return way;
+  }
+  return {};
+}
+
+TEST(Layers, nothing_above_the_engine_sees_opencl_through_its_headers) {
+  const fs::path root = GEMEL_SOURCE_DIR;
+  int files = 0;
+  for (const char* folder : {"datasets", "parallel", "frontends"}) {
+    if (!fs::exists(root / folder)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+      const std::string file = fs::relative(entry.path(), root).generic_string();
+      if (!entry.is_regular_file() || file.starts_with("frontends/cli/") || (!file.ends_with(".h") && !file.ends_with(".cpp"))) continue;
+      ++files;
+      std::set<std::string> seen;
+      const auto way = way_to_opencl(file, seen);
+      EXPECT_TRUE(way.empty()) << fmt::format("{}", fmt::join(way, " > "));
+    }
+  }
+  EXPECT_GT(files, 50);
+  std::set<std::string> seen;
+  EXPECT_FALSE(way_to_opencl("engine/device_storage.h", seen).empty());
 }
 
 TEST(Layers, forbidden_includes_are_named_with_file_and_line) {

@@ -1,10 +1,12 @@
-// What every source file keeps to: an opening comment, and no nested #if in a kernel.
+// What every source file keeps to: an opening comment, no nested #if in a kernel, no function of more than five parameters.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace gemel {
@@ -47,6 +49,74 @@ std::size_t first_nested_if(const std::vector<std::string>& lines) {
     if ((word == "if" || word == "ifdef" || word == "ifndef") && ++depth > 1) return i + 1;
   }
   return 0;
+}
+
+/// The text without comments and the contents of literals.
+std::string code_of(const std::vector<std::string>& lines) {
+  std::string out;
+  for (const std::string& line : lines) {
+    char quote = 0;
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      if (quote) {
+        if (line[i] == '\\') ++i;
+        else if (line[i] == quote) quote = 0;
+        continue;
+      }
+      if (line.compare(i, 2, "//") == 0) break;
+      // Between digits it separates them.
+      if (line[i] == '"' || (line[i] == '\'' && (i == 0 || !std::isalnum(static_cast<unsigned char>(line[i - 1]))))) quote = line[i];
+      else out += line[i];
+    }
+    out += '\n';
+  }
+  return out;
+}
+
+/// Parameters in a list: its commas that stand in no brackets of their own, and one.
+int parameters_in(std::string_view list) {
+  if (list.find_first_not_of(" \n") == std::string_view::npos) return 0;
+  int depth = 0, count = 1;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const bool arrow = list[i] == '>' && i > 0 && list[i - 1] == '-';
+    if (std::string_view("(<[{").find(list[i]) != std::string_view::npos) ++depth;
+    if (std::string_view(")>]}").find(list[i]) != std::string_view::npos && !arrow) --depth;
+    if (list[i] == ',' && depth == 0) ++count;
+  }
+  return count;
+}
+
+/// The names of the functions defined in a text that have more than `most` parameters.
+std::vector<std::string> functions_above(const std::string& code, int most) {
+  std::vector<std::string> out;
+  std::vector<std::size_t> open;
+  for (std::size_t i = 0; i < code.size(); ++i) {
+    if (code[i] == '(') open.push_back(i);
+    if (code[i] != ')' || open.empty()) continue;
+    const std::size_t begin = open.back();
+    open.pop_back();
+    std::size_t next = code.find_first_not_of(" \n", i + 1);
+    for (const std::string_view word : {"const", "noexcept", "override"})
+      if (next != std::string::npos && code.compare(next, word.size(), word) == 0) next = code.find_first_not_of(" \n", next + word.size());
+    if (next == std::string::npos || (code[next] != '{' && code.compare(next, 2, ": ") != 0 && code.compare(next, 2, "->") != 0)) continue;
+    std::size_t name = begin;
+    while (name > 0 && (std::isalnum(static_cast<unsigned char>(code[name - 1])) || code[name - 1] == '_')) --name;
+    const std::string word = code.substr(name, begin - name);
+    if (code[next] == ':' && (word.empty() || !std::isupper(static_cast<unsigned char>(word[0])))) continue;  // no constructor
+    if (parameters_in(std::string_view(code).substr(begin + 1, i - begin - 1)) > most) out.push_back(word);
+  }
+  return out;
+}
+
+TEST(Sources, functions_of_many_parameters_are_found) {
+  EXPECT_TRUE(functions_above("int f(int a, std::map<int, int> b, int c, int d, int e) { return g(a, b, c, d, e, 1); }", 5).empty());
+  EXPECT_EQ(functions_above("int f(int a, int b,\n int c, int d, int e, int f) const {", 5), std::vector<std::string>{"f"});
+  EXPECT_EQ(functions_above("Made(int a, int b, int c, int d, int e, int f) : a_(a) {", 5), std::vector<std::string>{"Made"});
+}
+
+TEST(Sources, no_function_has_more_than_five_parameters) {
+  for (const char* folder : {"engine", "opencl", "frontends", "datasets", "tests", "benchmarks", "examples"})
+    for (const Source& s : sources(folder, {".h", ".cpp"}))
+      for (const std::string& name : functions_above(code_of(s.lines), 5)) ADD_FAILURE() << s.path << ": " << name;
 }
 
 TEST(Sources, a_nested_if_is_found) {

@@ -31,13 +31,13 @@ Tile tile_for(Direction d, const Geometry& g, const opencl::DeviceProfile& profi
 
 /// The part of the window that meets the image at any output pixel: of a 3 x 3 window over 1 x 1 images only the centre.
 Geometry cropped(Geometry g, std::int64_t& first_tap) {
-  const auto used = [](std::int64_t tap, std::int64_t out, std::int64_t in, std::int64_t stride, std::int64_t padding, std::int64_t dilation) {
+  const auto used = [&](std::int64_t tap, std::int64_t out, std::int64_t in, std::size_t axis) {
     for (std::int64_t i = 0; i < out; ++i)
-      if (const std::int64_t at = i * stride + tap * dilation - padding; at >= 0 && at < in) return true;
+      if (const std::int64_t at = i * g.stride[axis] + tap * g.dilation[axis] - g.padding[axis]; at >= 0 && at < in) return true;
     return false;
   };
-  const auto rows = [&](std::int64_t tap) { return used(tap, g.p, g.h, g.stride[0], g.padding[0], g.dilation[0]); };
-  const auto columns = [&](std::int64_t tap) { return used(tap, g.q, g.w, g.stride[1], g.padding[1], g.dilation[1]); };
+  const auto rows = [&](std::int64_t tap) { return used(tap, g.p, g.h, 0); };
+  const auto columns = [&](std::int64_t tap) { return used(tap, g.q, g.w, 1); };
   std::int64_t r0 = 0, r1 = g.r, s0 = 0, s1 = g.s;
   while (r0 + 1 < r1 && !rows(r0)) ++r0;
   while (r0 + 1 < r1 && !rows(r1 - 1)) --r1;

@@ -41,9 +41,12 @@ class Mixed : public RepeatedBlock {
 
  protected:
   using Branch = std::vector<BasicConv*>;
-  BasicConv* conv(std::string name, std::int64_t in, std::int64_t out, const Pair& kernel, const Pair& padding = {0, 0},
-                  std::int64_t stride = 1) {
-    return &add<BasicConv>(std::move(name), in, out, kernel, padding, stride);
+  BasicConv* conv(std::string name, std::int64_t in, std::int64_t out, const Pair& kernel, const Pair& padding = {0, 0}) {
+    return &add<BasicConv>(std::move(name), in, out, kernel, padding, 1);
+  }
+  /// 3 x 3 in steps of 2.
+  BasicConv* halving(std::string name, std::int64_t in, std::int64_t out) {
+    return &add<BasicConv>(std::move(name), in, out, Pair{3, 3}, Pair{0, 0}, 2);
   }
   static Value run(const Branch& branch, Value x) {
     for (BasicConv* layer : branch) x = (*layer)(std::move(x));
@@ -74,9 +77,9 @@ class InceptionA : public Mixed {
 class InceptionB : public Mixed {
  public:
   explicit InceptionB(std::int64_t in)
-      : three_{conv("branch3x3", in, 384, {3, 3}, {0, 0}, 2)},
+      : three_{halving("branch3x3", in, 384)},
         double_{conv("branch3x3dbl_1", in, 64, {1, 1}), conv("branch3x3dbl_2", 64, 96, {3, 3}, {1, 1}),
-                conv("branch3x3dbl_3", 96, 96, {3, 3}, {0, 0}, 2)} {}
+                halving("branch3x3dbl_3", 96, 96)} {}
 
  protected:
   Value forward(Value x) override { return concatenate(list(run(three_, x), run(double_, x), halved(x)), kChannelAxis); }
@@ -108,9 +111,9 @@ class InceptionC : public Mixed {
 class InceptionD : public Mixed {
  public:
   explicit InceptionD(std::int64_t in)
-      : three_{conv("branch3x3_1", in, 192, {1, 1}), conv("branch3x3_2", 192, 320, {3, 3}, {0, 0}, 2)},
+      : three_{conv("branch3x3_1", in, 192, {1, 1}), halving("branch3x3_2", 192, 320)},
         seven_{conv("branch7x7x3_1", in, 192, {1, 1}), conv("branch7x7x3_2", 192, 192, {1, 7}, {0, 3}),
-               conv("branch7x7x3_3", 192, 192, {7, 1}, {3, 0}), conv("branch7x7x3_4", 192, 192, {3, 3}, {0, 0}, 2)} {}
+               conv("branch7x7x3_3", 192, 192, {7, 1}, {3, 0}), halving("branch7x7x3_4", 192, 192)} {}
 
  protected:
   Value forward(Value x) override { return concatenate(list(run(three_, x), run(seven_, x), halved(x)), kChannelAxis); }
