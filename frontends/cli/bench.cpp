@@ -27,6 +27,8 @@ std::vector<BenchCase> cases_of(const po::variables_map& v) {
   check_choice("bench", text("work"), {"train", "infer"});
   const Work work = text("work") == "train" ? Work::train : Work::infer;
   const std::int64_t classes = class_count(v, 1);
+  const bool freeze_norm = v["freeze-norm"].as<bool>();
+  if (freeze_norm && work == Work::infer) throw UsageError("bench: --freeze-norm is given with infer, which uses running statistics anyhow; accepted: train");
   std::vector<BenchCase> cases;
   for (const std::string& model : model_names(v)) {
     const models::RecomputedParts recompute = recompute_option(v, model);
@@ -36,7 +38,7 @@ std::vector<BenchCase> cases_of(const po::variables_map& v) {
       for (const std::int64_t batch : whole_numbers(v, "batch-size", 1, 1'000'000))
         for (const std::string& frontend : words_of(text("frontend")))
           cases.push_back({.work = work, .model = model, .classes = classes, .batch_size = batch, .input = input,
-                           .frontend = parse_frontend(frontend), .recompute = recompute});
+                           .frontend = parse_frontend(frontend), .recompute = recompute, .freeze_norm = freeze_norm});
   }
   return cases;
 }
@@ -77,7 +79,7 @@ class BenchReport {
   }
   void add(nlohmann::ordered_json line) {
     if (!context_.contains("device")) {
-      context_["device"] = cli::json_of(run_.device().profile());
+      context_["device"] = train::json_of(facts_of(run_.session()));
       context_["driver"] = run_.device().profile().driver;
     }
     nlohmann::ordered_json event{{"event", "bench"}};
@@ -122,6 +124,7 @@ int bench(const Arguments& arguments) {
       ("classes", po::value<std::int64_t>()->default_value(1000), "size of the last layer")
       ("runs", po::value<std::int64_t>()->default_value(100), "steps measured")
       ("warmup", po::value<std::int64_t>()->default_value(5), "steps before them")
+      ("freeze-norm", po::bool_switch(), "normalisation uses running statistics in training too")
       ("json", po::value<std::string>()->default_value(""), "write the results to this file, as Google Benchmark does");
   add_recompute_option(options);
   add_common_options(options);

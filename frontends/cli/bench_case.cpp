@@ -56,18 +56,24 @@ void measure(RunScope& run, std::int64_t warmup, std::int64_t runs, const std::f
 }  // namespace
 
 std::string BenchCase::name() const {
-  return fmt::format("{}/{}/{}/{}/{}{}", work == Work::train ? "train" : "infer", model, batch_size, fmt::join(input, "x"), train::to_string(frontend),
-                     recompute == models::RecomputedParts::blocks ? "/recompute" : "");
+  return fmt::format("{}/{}/{}/{}/{}{}{}", work == Work::train ? "train" : "infer", model, batch_size, fmt::join(input, "x"), train::to_string(frontend),
+                     recompute == models::RecomputedParts::blocks ? "/recompute" : "", freeze_norm ? "/freeze-norm" : "");
+}
+
+std::unique_ptr<nn::Module> BenchCase::make_model(models::RecomputedParts parts) const {
+  auto made = models::make(model, {.classes = classes, .channels = input[0], .recompute = parts});
+  if (freeze_norm) made->freeze_norm();
+  return made;
 }
 
 void BenchCase::plan(const opencl::DeviceProfile& device) {
-  const auto made = models::make(model, {.classes = classes, .channels = input[0], .recompute = recompute});
+  const auto made = make_model(recompute);
   const Spec pictures = f32({batch_size, input[1], input[2], input[0]});
   const std::int64_t slabs = work == Work::train ? 2 * slab_bytes(*made) : 0, labels = i64({batch_size}).bytes();
   held_bytes = state_bytes(*made) + slabs + pictures.bytes() + labels;
   planned = plan_step(*made, pictures, work, &device);
   if (recompute == models::RecomputedParts::blocks)  // the rate is of the model's own work, done once
-    planned.flops = plan_step(*models::make(model, {.classes = classes, .channels = input[0]}), pictures, work).flops;
+    planned.flops = plan_step(*make_model(models::RecomputedParts::none), pictures, work).flops;
 }
 
 Spread spread_of(std::vector<double> v) {
@@ -87,7 +93,8 @@ BenchResult run_case(RunScope& run, const BenchCase& c, std::int64_t warmup, std
   const std::int64_t before = memory.statistics().in_use;
   const ResidentPeak resident;
   Session session(run.shared_device(), run.options().seed);
-  const auto model = models::make(c.model, {.classes = c.classes, .channels = c.input[0], .recompute = c.recompute}, session);
+  const auto model = c.make_model(c.recompute);
+  model->materialise(session);
   train::ClassificationTask task(*model, c.classes);
   if (c.work == Work::train)
     train::pack_parameters(session, task, {f32({c.batch_size, c.input[1], c.input[2], c.input[0]}), i64({c.batch_size})});

@@ -36,6 +36,7 @@ po::options_description described() {
       ("augment", po::value<std::string>()->default_value("none"), "none, or standard: pad 4, crop, flip")
       ("weights", po::value<std::string>()->default_value(""), "safetensors file to start from")
       ("freeze-backbone", po::bool_switch(), "train the last layer only")
+      ("freeze-norm", po::bool_switch(), "normalisation uses running statistics in training too")
       ("save", po::value<std::string>()->default_value(""), "write the trained weights to this safetensors file")
       ("checkpoint-dir", po::value<std::string>()->default_value(""), "folder for checkpoints: at each epoch's end and on interrupt")
       ("checkpoint-every", po::value<std::int64_t>()->default_value(0), "and every so many steps")
@@ -103,6 +104,7 @@ TrainOptions parse_train_options(const std::vector<std::string>& arguments) {
   o.checkpoint_dir = v["checkpoint-dir"].as<std::string>();
   o.resume = v["resume"].as<std::string>();
   o.freeze_backbone = v["freeze-backbone"].as<bool>();
+  o.freeze_norm = v["freeze-norm"].as<bool>();
   o.detect_anomaly = v["detect-anomaly"].as<bool>();
   if ((o.resume == "auto" || o.checkpoint_every > 0) && o.checkpoint_dir.empty())
     throw UsageError(std::string("train: ") + (o.resume == "auto" ? "--resume auto" : "--checkpoint-every") + " needs --checkpoint-dir");
