@@ -111,9 +111,7 @@ nlohmann::ordered_json measured(RunScope& run, const BenchCase& c, std::int64_t 
   }
 }
 
-}  // namespace
-
-int bench(const Arguments& arguments) {
+po::options_description described() {
   po::options_description options("options", 110);
   options.add_options()
       ("work", po::value<std::string>()->required(), "train (forward, cross-entropy, backward, momentum update) or infer; may stand first, without --work")
@@ -128,9 +126,15 @@ int bench(const Arguments& arguments) {
       ("json", po::value<std::string>()->default_value(""), "write the results to this file, as Google Benchmark does");
   add_recompute_option(options);
   add_common_options(options);
+  return options;
+}
+
+}  // namespace
+
+int bench(const Arguments& arguments) {
   po::positional_options_description positional;
   positional.add("work", 1);
-  const auto v = parse("bench", "Measures training or inference: every model with every input, batch size and front end.", options, arguments, positional);
+  const auto v = parse("bench", "Measures training or inference: every model with every input, batch size and front end.", described(), arguments, positional);
   auto cases = cases_of(v);
   const auto runs = whole_number(v, "runs", 1, 1e6), warmup = whole_number(v, "warmup", 1, 1e6);
   const auto file = v["json"].as<std::string>();
