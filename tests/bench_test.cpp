@@ -57,6 +57,19 @@ TEST_F(Bench, a_case_of_recomputed_blocks_says_so_and_plans_less) {
   EXPECT_NEAR(flops[0], flops[1], 1e-9 * flops[1]) << "work that is done twice counts once";
 }
 
+TEST_F(Bench, a_case_of_frozen_normalisation_says_so_and_takes_a_single_value_a_channel) {
+  const auto resnet = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"bench", "train", "--model", "resnet18", "--input", "3x32x32", "--batch-size", "1", "--runs", "1", "--warmup", "1", "--json", in_folder("b.json")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  };
+  expect_refused(resnet({}), 1, "batch_norm");
+  const Outcome o = run(resnet({"--freeze-norm"}));
+  ASSERT_EQ(o.status, 0) << o.err;
+  EXPECT_EQ(Json::parse(read_text(folder() / "b.json"))["benchmarks"][0]["name"], "train/resnet18/1/3x32x32/eager/freeze-norm");
+  expect_refused({"bench", "infer", "--freeze-norm"}, 2, "accepted: train");
+}
+
 TEST_F(Bench, a_batch_is_as_large_as_was_asked) {
   const auto peak = [this](const char* size) { return results({"infer", "--batch-size", size, "--frontend",
       "eager"})["benchmarks"][0]["peak_bytes"].get<double>(); };

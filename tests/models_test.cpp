@@ -52,7 +52,7 @@ TEST_P(TorchvisionModel, takes_images_of_several_sizes) {
   // In training Inception's auxiliary classifier convolves 5 x 5 means: 299 is the least size, as in torchvision.
   const bool inception = std::string_view(GetParam().name) == "inception_v3";
   for (const std::int64_t size : inception ? std::vector<std::int64_t>{299, 330} : std::vector<std::int64_t>{64, 97, 224}) {
-    const auto layers = nn::summarise(*model, f32({2, size, size, 3}));
+    const auto layers = nn::summarise(*model, {f32({2, size, size, 3})});
     EXPECT_EQ(layers.at(0).path, "");
     EXPECT_EQ(layers.at(0).output, f32({2, 7}));
   }
@@ -64,7 +64,7 @@ TEST(Models, take_their_usual_input) {
     const auto model = make(name);
     model->eval();
     const Shape input = usual_input(name);
-    EXPECT_EQ(nn::summarise(*model, f32({1, input[1], input[2], input[0]})).at(0).output, f32({1, 1000})) << name;
+    EXPECT_EQ(nn::summarise(*model, {f32({1, input[1], input[2], input[0]})}).at(0).output, f32({1, 1000})) << name;
   }
   EXPECT_EQ(usual_input("lenet"), (Shape{3, 32, 32}));
   EXPECT_EQ(usual_input("resnet50"), (Shape{3, 224, 224}));
@@ -119,13 +119,13 @@ TEST(Models, efficientnets_blocks_drop_more_with_depth) {
 
 TEST(Models, inception_gives_its_auxiliary_logits_in_training_only) {
   auto model = make("inception_v3", {.classes = 7});
-  nn::summarise(*model, f32({2, 299, 299, 3}));
+  nn::summarise(*model, {f32({2, 299, 299, 3})});
   const Values auxiliary = model->take_auxiliary();
   ASSERT_EQ(auxiliary.size(), 1u);
   EXPECT_EQ(auxiliary[0].spec(), f32({2, 7}));
   EXPECT_TRUE(model->take_auxiliary().empty());
   model->eval();
-  EXPECT_EQ(nn::summarise(*model, f32({2, 75, 75, 3})).at(0).output, f32({2, 7}));
+  EXPECT_EQ(nn::summarise(*model, {f32({2, 75, 75, 3})}).at(0).output, f32({2, 7}));
   EXPECT_TRUE(model->take_auxiliary().empty());
   EXPECT_EQ(model->output_layers(), (std::vector<std::string>{"fc", "AuxLogits.fc"}));
 }
@@ -138,7 +138,7 @@ TEST(Models, bottlenecks_stride_in_their_3x3_convolution) {
 }
 
 TEST(Models, resnet50_costs_what_is_published) {
-  const auto layers = nn::summarise(*make("resnet50"), f32({1, 224, 224, 3}));
+  const auto layers = nn::summarise(*make("resnet50"), {f32({1, 224, 224, 3})});
   double convolutions = 0;
   for (const auto& layer : layers)
     if (layer.description.rfind("Conv2d", 0) == 0) convolutions += static_cast<double>(layer.flops);
@@ -222,7 +222,7 @@ TEST(Summary, gives_shapes_parameters_and_leaves_no_trace) {
   model.emplace<nn::Linear>(4, 3);
   model.emplace<nn::ReLU>();
   for (int again = 0; again < 2; ++again) {
-    const auto layers = nn::summarise(model, f32({5, 4}));
+    const auto layers = nn::summarise(model, {f32({5, 4})});
     ASSERT_EQ(layers.size(), 3u);
     EXPECT_EQ(layers[1].path, "0");
     EXPECT_EQ(layers[1].description, "Linear(4, 3)");
@@ -232,7 +232,7 @@ TEST(Summary, gives_shapes_parameters_and_leaves_no_trace) {
     EXPECT_EQ(layers[2].activation_bytes, 4 * 5 * 3);
   }
   EXPECT_THROW(model.parameters(), UsageError);
-  EXPECT_THROW(nn::summarise(model, f32({5, 6})), ShapeError);
+  EXPECT_THROW(nn::summarise(model, {f32({5, 6})}), ShapeError);
 }
 
 }  // namespace

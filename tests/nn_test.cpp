@@ -108,11 +108,11 @@ TEST(Modules, backward_hooks_see_and_replace_their_own_gradients) {
   assign(linear.weight().tensor().detached(), full(*session, f32({1, 1}), 3));
   const Value x = leaf(full(*session, f32({1, 1}), 5));
   double before = 0, after = 0;
-  linear.add_backward_pre_hook([&](Module&, Value& gradient) {
+  linear.add_backward_pre_hook([&](Module&, Value& gradient, std::size_t) {
     before = read(gradient)[0];
     gradient = gradient * 2.0;
   });
-  const auto last = linear.add_backward_hook([&](Module&, Value& gradient) {
+  const auto last = linear.add_backward_hook([&](Module&, Value& gradient, std::size_t) {
     after = read(gradient)[0];
     gradient = gradient + 1.0;
   });
@@ -129,8 +129,8 @@ TEST(Modules, backward_hooks_see_and_replace_their_own_gradients) {
 TEST(Modules, hooks_see_and_replace_what_passes) {
   const auto session = Session::reference();
   Identity identity;
-  const auto pre = identity.add_forward_pre_hook([](Module&, Value& x) { x = x + 1.0; });
-  identity.add_forward_hook([](Module&, const Value& x, Value& y) { y = x * y; });
+  const auto pre = identity.add_forward_pre_hook([](Module&, Values& x) { x[0] = x[0] + 1.0; });
+  identity.add_forward_hook([](Module&, const Values& x, Values& y) { y[0] = x[0] * y[0]; });
   const Value x = session->tensor(f32({2}), std::vector<double>{1, 2});
   EXPECT_EQ(read(identity(x)), (std::vector<double>{4, 9}));
   identity.remove_hook(pre);

@@ -1,4 +1,5 @@
 // Options of `gemel train` by what they do to losses, rates and weights.
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -45,6 +46,27 @@ TEST_F(Options, a_frozen_backbone_trains_the_last_layer_only) {
   const Weights before = weights_after(training({"--steps", "1", "--lr", "0"}));
   EXPECT_EQ(changed(before, weights_after(training({"--steps", "1"}))).size(), before.size());
   EXPECT_EQ(changed(before, weights_after(training({"--steps", "2", "--freeze-backbone"}))), (Words{"fc3.bias", "fc3.weight"}));
+}
+
+TEST_F(Options, frozen_normalisation_trains_by_running_statistics_and_is_part_of_what_a_run_is) {
+  for (const char* frontend : {"eager", "graph"}) {
+    // Of 5 samples one is left for the last batch: too few for statistics of its own.
+    const auto resnet = [&](const Words& more) {
+      Words arguments{"train", "--limit", "5", "--batch-size", "4", "--eval-every", "0", "--frontend", frontend};
+      arguments.insert(arguments.end(), more.begin(), more.end());
+      return arguments;
+    };
+    const std::string folder = in_folder(frontend);
+    const Weights whole = weights_after(resnet({"--freeze-norm", "--checkpoint-dir", folder, "--checkpoint-every", "1"}));
+    const auto all = [&whole](const char* name, float number) { return std::ranges::all_of(whole.at(name), [number](float x) { return x == number; }); };
+    EXPECT_TRUE(all("bn1.running_mean", 0)) << frontend;
+    EXPECT_TRUE(all("bn1.running_var", 1)) << frontend;
+    EXPECT_FALSE(all("bn1.weight", 1)) << frontend;
+    EXPECT_FALSE(all("bn1.bias", 0)) << frontend;
+    EXPECT_EQ(weights_after(resnet({"--freeze-norm", "--resume", folder + "/checkpoint-1.safetensors"})), whole) << frontend;
+  }
+  const Outcome other = run({"train", "--limit", "8", "--batch-size", "4", "--eval-every", "0", "--epochs", "2", "--resume", in_folder("eager/checkpoint-2.safetensors")});
+  EXPECT_NE(other.err.find("frozen normalisation was 'on', is now 'off'"), std::string::npos) << other.err;
 }
 
 TEST_F(Options, recomputed_blocks_give_the_same_weights_also_where_a_run_goes_on_with_them) {

@@ -10,13 +10,12 @@
 #include <filesystem>
 
 #include "datasets/npy.h"
-#include "engine/autograd.h"
 #include "engine/base/error.h"
 #include "engine/files/safetensors.h"
 #include "engine/ops/ops.h"
 #include "frontends/models/models.h"
-#include "frontends/nn/loss.h"
 #include "frontends/nn/state_dict.h"
+#include "frontends/train/step.h"
 #include "opencl/device.h"
 
 namespace {
@@ -46,12 +45,14 @@ void step(Session& session, const std::string& model_name, std::int64_t classes,
   std::shared_ptr<void> watched = session.interpreter().observe([&](const OpDef& op, std::span<const Value>, std::span<const Value> outputs) {
     if (&op == &relu_def()) activations.push_back(outputs[0]);
   });
-  const Value loss = nn::classification_loss(*model, (*model)(transpose(images, {0, 2, 3, 1})), labels);
+  const auto parameters = model->parameters();
+  const auto samples = static_cast<double>(labels.elements());
+  const Values in{transpose(images, {0, 2, 3, 1}), labels, session.tensor(i64({4}), std::vector<double>(4)), full(session, f32({}), 1 / samples)};
+  train::ClassificationTask task(*model, classes);
+  const auto [outcome, gradients] = train::differentiate(session, task, in, values_of(parameters.parameters()));
   watched.reset();
   save_numbered(folder / "activations.safetensors", activations);
-  const auto parameters = model->parameters();
-  const Values gradients = gradient({loss}, values_of(parameters.parameters()));
-  write_file_atomically(folder / "loss.txt", [&](FileWriter& out) { out.write(fmt::format("{:.9g}\n", read(loss)[0])); });
+  write_file_atomically(folder / "loss.txt", [&](FileWriter& out) { out.write(fmt::format("{:.9g}\n", read(outcome.loss)[0] / samples)); });
   // The gradients go out through the module's own parameters, so that names and layouts are those of its state.
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     const Value& parameter = parameters.parameters()[i].value;

@@ -27,6 +27,8 @@ std::vector<BenchCase> cases_of(const po::variables_map& v) {
   check_choice("bench", text("work"), {"train", "infer"});
   const Work work = text("work") == "train" ? Work::train : Work::infer;
   const std::int64_t classes = class_count(v, 1);
+  const bool freeze_norm = v["freeze-norm"].as<bool>();
+  if (freeze_norm && work == Work::infer) throw UsageError("bench: --freeze-norm is given with infer, which uses running statistics anyhow; accepted: train");
   std::vector<BenchCase> cases;
   for (const std::string& model : model_names(v)) {
     const models::RecomputedParts recompute = recompute_option(v, model);
@@ -36,7 +38,7 @@ std::vector<BenchCase> cases_of(const po::variables_map& v) {
       for (const std::int64_t batch : whole_numbers(v, "batch-size", 1, 1'000'000))
         for (const std::string& frontend : words_of(text("frontend")))
           cases.push_back({.work = work, .model = model, .classes = classes, .batch_size = batch, .input = input,
-                           .frontend = parse_frontend(frontend), .recompute = recompute});
+                           .frontend = parse_frontend(frontend), .recompute = recompute, .freeze_norm = freeze_norm});
   }
   return cases;
 }
@@ -77,7 +79,7 @@ class BenchReport {
   }
   void add(nlohmann::ordered_json line) {
     if (!context_.contains("device")) {
-      context_["device"] = cli::json_of(run_.device().profile());
+      context_["device"] = train::json_of(facts_of(run_.session()));
       context_["driver"] = run_.device().profile().driver;
     }
     nlohmann::ordered_json event{{"event", "bench"}};
@@ -109,9 +111,7 @@ nlohmann::ordered_json measured(RunScope& run, const BenchCase& c, std::int64_t 
   }
 }
 
-}  // namespace
-
-int bench(const Arguments& arguments) {
+po::options_description described() {
   po::options_description options("options", 110);
   options.add_options()
       ("work", po::value<std::string>()->required(), "train (forward, cross-entropy, backward, momentum update) or infer; may stand first, without --work")
@@ -122,12 +122,19 @@ int bench(const Arguments& arguments) {
       ("classes", po::value<std::int64_t>()->default_value(1000), "size of the last layer")
       ("runs", po::value<std::int64_t>()->default_value(100), "steps measured")
       ("warmup", po::value<std::int64_t>()->default_value(5), "steps before them")
+      ("freeze-norm", po::bool_switch(), "normalisation uses running statistics in training too")
       ("json", po::value<std::string>()->default_value(""), "write the results to this file, as Google Benchmark does");
   add_recompute_option(options);
   add_common_options(options);
+  return options;
+}
+
+}  // namespace
+
+int bench(const Arguments& arguments) {
   po::positional_options_description positional;
   positional.add("work", 1);
-  const auto v = parse("bench", "Measures training or inference: every model with every input, batch size and front end.", options, arguments, positional);
+  const auto v = parse("bench", "Measures training or inference: every model with every input, batch size and front end.", described(), arguments, positional);
   auto cases = cases_of(v);
   const auto runs = whole_number(v, "runs", 1, 1e6), warmup = whole_number(v, "warmup", 1, 1e6);
   const auto file = v["json"].as<std::string>();

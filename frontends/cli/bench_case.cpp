@@ -12,9 +12,9 @@
 #include "datasets/loader.h"
 #include "datasets/synthetic.h"
 #include "frontends/cli/resident_peak.h"
-#include "frontends/graph/compile.h"
 #include "frontends/models/models.h"
 #include "frontends/optim/optimizer.h"
+#include "frontends/train/inference.h"
 #include "frontends/train/step.h"
 
 namespace gemel::cli {
@@ -39,35 +39,76 @@ double seconds_of(const std::function<void()>& step) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-void measure(RunScope& run, std::int64_t warmup, std::int64_t runs, const std::function<void()>& step, BenchResult& result) {
-  result.first_seconds = seconds_of(step);
-  for (std::int64_t i = 1; i < warmup; ++i) {
-    run.check_interrupt();
-    step();
+/// Runs steps on one batch, which lies on the device, and takes their times.
+class Meter {
+ public:
+  Meter(RunScope& run, std::int64_t warmup, std::int64_t runs) : run_(run), warmup_(warmup), runs_(runs) {}
+
+  void train(const BenchCase& c, Session& session, nn::Module& model) {
+    train::ClassificationTask task(model, c.classes);
+    train::pack_parameters(session, task, {f32({c.batch_size, c.input[1], c.input[2], c.input[0]}), i64({c.batch_size})});
+    const auto optimizer = optim::make("momentum", optim::all_in_one(model.parameters()));
+    train::Step training(session, task, optimizer.get(), {c.frontend, run_.options().passes});
+    const train::DeviceBatch batch = training.to_device(batch_of(c, session.seed()));
+    std::int64_t step = 0;
+    measure([&] { training.train(batch, kRate, ++step).get(); });
+    result_.arena = training.arena();
   }
-  run.times().take_busy_seconds();
-  for (std::int64_t i = 0; i < runs; ++i) {
-    run.check_interrupt();
-    result.seconds.push_back(seconds_of(step));
+
+  void infer(const BenchCase& c, Session& session, nn::Module& model) {
+    train::Inference inference(session, model, c.frontend, run_.options().passes);
+    const datasets::HostTensor pictures = batch_of(c, session.seed())["images"];
+    const Values in{session.tensor(pictures.spec, *pictures.bytes)};
+    measure([&] {
+      const Values out = inference(in);
+      run_.device().finish();
+    });
+    result_.arena = inference.arena();
   }
-  result.busy_seconds = run.times().take_busy_seconds();
-}
+
+  BenchResult& result() { return result_; }
+
+ private:
+  void measure(const std::function<void()>& step) {
+    result_.first_seconds = seconds_of(step);
+    for (std::int64_t i = 1; i < warmup_; ++i) {
+      run_.check_interrupt();
+      step();
+    }
+    run_.times().take_busy_seconds();
+    for (std::int64_t i = 0; i < runs_; ++i) {
+      run_.check_interrupt();
+      result_.seconds.push_back(seconds_of(step));
+    }
+    result_.busy_seconds = run_.times().take_busy_seconds();
+  }
+
+  RunScope& run_;
+  std::int64_t warmup_, runs_;
+  BenchResult result_;
+};
 
 }  // namespace
 
 std::string BenchCase::name() const {
-  return fmt::format("{}/{}/{}/{}/{}{}", work == Work::train ? "train" : "infer", model, batch_size, fmt::join(input, "x"), train::to_string(frontend),
-                     recompute == models::RecomputedParts::blocks ? "/recompute" : "");
+  return fmt::format("{}/{}/{}/{}/{}{}{}", work == Work::train ? "train" : "infer", model, batch_size, fmt::join(input, "x"), train::to_string(frontend),
+                     recompute == models::RecomputedParts::blocks ? "/recompute" : "", freeze_norm ? "/freeze-norm" : "");
+}
+
+std::unique_ptr<nn::Module> BenchCase::make_model(models::RecomputedParts parts) const {
+  auto made = models::make(model, {.classes = classes, .channels = input[0], .recompute = parts});
+  if (freeze_norm) made->freeze_norm();
+  return made;
 }
 
 void BenchCase::plan(const opencl::DeviceProfile& device) {
-  const auto made = models::make(model, {.classes = classes, .channels = input[0], .recompute = recompute});
+  const auto made = make_model(recompute);
   const Spec pictures = f32({batch_size, input[1], input[2], input[0]});
   const std::int64_t slabs = work == Work::train ? 2 * slab_bytes(*made) : 0, labels = i64({batch_size}).bytes();
   held_bytes = state_bytes(*made) + slabs + pictures.bytes() + labels;
   planned = plan_step(*made, pictures, work, &device);
   if (recompute == models::RecomputedParts::blocks)  // the rate is of the model's own work, done once
-    planned.flops = plan_step(*models::make(model, {.classes = classes, .channels = input[0]}), pictures, work).flops;
+    planned.flops = plan_step(*make_model(models::RecomputedParts::none), pictures, work).flops;
 }
 
 Spread spread_of(std::vector<double> v) {
@@ -87,35 +128,16 @@ BenchResult run_case(RunScope& run, const BenchCase& c, std::int64_t warmup, std
   const std::int64_t before = memory.statistics().in_use;
   const ResidentPeak resident;
   Session session(run.shared_device(), run.options().seed);
-  const auto model = models::make(c.model, {.classes = c.classes, .channels = c.input[0], .recompute = c.recompute}, session);
-  train::ClassificationTask task(*model, c.classes);
+  const auto model = c.make_model(c.recompute);
+  model->materialise(session);
+  Meter meter(run, warmup, runs);
   if (c.work == Work::train)
-    train::pack_parameters(session, task, {f32({c.batch_size, c.input[1], c.input[2], c.input[0]}), i64({c.batch_size})});
-  const auto optimizer = c.work == Work::train ? optim::make("momentum", optim::all_in_one(model->parameters())) : nullptr;
-  train::Step training(session, task, optimizer.get(), {c.frontend, run.options().passes});
-  const train::DeviceBatch batch = training.to_device(batch_of(c, run.options().seed));
-  const auto forward = [&](const Values& in) -> Values {
-    const GradientMode no_gradients(session, GradientMode::Mode::off);
-    return {(*model)(in[0])};
-  };
-  graph::Compiled compiled(session, forward, run.options().passes);
-  BenchResult result;
-  if (c.work == Work::train) {
-    std::int64_t step = 0;
-    measure(run, warmup, runs, [&] { training.train(batch, kRate, ++step).get(); }, result);
-    result.arena = training.arena();
-  } else {
-    model->eval();
-    const auto infer = [&] {
-      const Values out = c.frontend == Frontend::graph ? compiled({batch.tensors[0]}) : forward({batch.tensors[0]});
-      run.device().finish();
-    };
-    measure(run, warmup, runs, infer, result);
-    result.arena = compiled.arena();
-  }
-  result.peak_bytes = memory.statistics().peak_in_use - before;
-  result.resident_bytes = resident.bytes();
-  return result;
+    meter.train(c, session, *model);
+  else
+    meter.infer(c, session, *model);
+  meter.result().peak_bytes = memory.statistics().peak_in_use - before;
+  meter.result().resident_bytes = resident.bytes();
+  return meter.result();
 }
 
 }  // namespace gemel::cli

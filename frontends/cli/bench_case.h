@@ -1,6 +1,7 @@
 // One case of `gemel bench`: a model, a batch, a front end, measured step by step.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct BenchCase {
   Shape input;  // [C, H, W]
   Frontend frontend = Frontend::graph;
   models::RecomputedParts recompute = models::RecomputedParts::none;
+  bool freeze_norm = false;
   PlannedStep planned;  // by `plan`
   std::int64_t held_bytes = 0;  // parameters, statistics, gradients, momentum and the batch
 
@@ -27,7 +29,9 @@ struct BenchCase {
   void plan(const opencl::DeviceProfile& device);
   /// Bytes that it needs: what it holds, activations as planned without any pass, and the largest workspace.
   std::int64_t bytes_needed() const { return held_bytes + planned.arena_bytes + planned.workspace_bytes; }
-  /// "train/resnet18/16/3x224x224/graph", and "/recompute" where blocks are computed again
+  /// The model as it is measured, without memory. @param parts  computed again in the backward pass
+  std::unique_ptr<nn::Module> make_model(models::RecomputedParts parts) const;
+  /// "train/resnet18/16/3x224x224/graph", "/recompute" where blocks are computed again, "/freeze-norm" where normalisation is frozen
   std::string name() const;
 };
 

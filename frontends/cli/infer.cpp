@@ -10,7 +10,7 @@
 #include "frontends/cli/command.h"
 #include "frontends/cli/model_options.h"
 #include "frontends/cli/run_scope.h"
-#include "frontends/graph/compile.h"
+#include "frontends/train/inference.h"
 
 namespace gemel::cli {
 namespace {
@@ -36,16 +36,8 @@ struct Inputs {
 
 void write_outputs(RunScope& run, nn::Module& model, Frontend frontend, const Inputs& inputs, const std::string& path) {
   const auto& [input, batch_size] = inputs;
-  Session& session = run.session();
-  const auto forward = [&](const Values& in) -> Values {
-    const GradientMode no_gradients(session, GradientMode::Mode::off);
-    return {model(in[0])};
-  };
-  graph::Compiled compiled(session, forward, run.options().passes);
-  const auto output_of = [&](std::int64_t begin, std::int64_t count) {
-    const Values in{images_of(session, input, begin, count)};
-    return (frontend == Frontend::graph ? compiled(in) : forward(in))[0];
-  };
+  train::Inference inference(run.session(), model, frontend, run.options().passes);
+  const auto output_of = [&](std::int64_t begin, std::int64_t count) { return inference({images_of(run.session(), input, begin, count)})[0]; };
   const std::int64_t n = input.shape()[0];
   // The first batch (of none, where there is no sample) tells the shape of the output.
   const Value first = output_of(0, std::min(batch_size, n));

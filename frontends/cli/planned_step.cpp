@@ -9,7 +9,7 @@
 #include "engine/ops/ops.h"
 #include "engine/session.h"
 #include "engine/slab.h"
-#include "frontends/nn/loss.h"
+#include "frontends/train/step.h"
 
 namespace gemel::cli {
 namespace {
@@ -56,17 +56,16 @@ void each_problem(const Program& program, Visit visit) {
 
 Program capture_step(Session& session, nn::Module& model, const Spec& input, Work work) {
   Places places(model);
-  Specs specs{input, {Shape{input.shape[0]}, DType::int64}, i64({4})};
+  Specs specs{input, i64({input.shape[0]}), i64({4}), f32({})};  // pictures, labels, random state, 1 / the weight
   const std::size_t first = specs.size();
   specs.insert(specs.end(), places.specs.begin(), places.specs.end());
-  const auto train = [&](const Values& in) -> Values {
+  const auto training = [&](const Values& in) -> Values {
     model.train();
     const Values wanting = places.fill(std::span(in).subspan(first));
-    session.random().begin(in[2]);
-    const Value logits = model(in[0]);
-    const Value loss = nn::classification_loss(model, logits, in[1]);
-    Values out{loss.detached()};
-    for (Value& g : gradient({loss}, wanting))
+    train::ClassificationTask task(model, 1);  // how many there are is asked when they are counted
+    train::Differentiated step = train::differentiate(session, task, std::span(in).first(first), wanting);
+    Values out = step.results();
+    for (Value& g : step.gradients)
       if (g) out.push_back(std::move(g));
     return out;
   };
@@ -76,7 +75,7 @@ Program capture_step(Session& session, nn::Module& model, const Spec& input, Wor
     const GradientMode no_gradients(session, GradientMode::Mode::off);
     return {model(in[0])};
   };
-  return work == Work::train ? capture(session, specs, train) : capture(session, specs, infer);
+  return work == Work::train ? capture(session, specs, training) : capture(session, specs, infer);
 }
 
 PlannedStep plan_step(nn::Module& model, const Spec& input, Work work, const opencl::DeviceProfile* device) {

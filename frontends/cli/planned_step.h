@@ -8,7 +8,7 @@
 
 namespace gemel::cli {
 
-/// train: forward, cross-entropy, backward; the gradients are outputs. infer: a forward pass in evaluation mode.
+/// train: what a training step does before its update; the gradients are outputs. infer: a forward pass in evaluation mode.
 enum class Work { train, infer };
 
 /// The step as captured, before any pass. The model is of no further use: it holds names in place of parameters.

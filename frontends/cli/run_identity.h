@@ -3,11 +3,10 @@
 #include "datasets/dataset.h"
 #include "frontends/cli/train_options.h"
 #include "frontends/train/run_identity.h"
-#include "opencl/profile.h"
 
 namespace gemel::cli {
 
-/// Device, driver and build, and every option that the course of a run depends on.
-train::RunIdentity identity_of(const TrainOptions& options, const datasets::Dataset& data, const opencl::DeviceProfile& profile);
+/// Model, data, optimizer, and what else the course of a run depends on besides the trainer's own options.
+train::RunIdentity identity_of(const TrainOptions& options, const datasets::Dataset& data);
 
 }  // namespace gemel::cli

@@ -6,18 +6,21 @@
 #include "engine/base/file.h"
 #include "frontends/cli/interrupt.h"
 #include "frontends/cli/say.h"
-#include "opencl/tuning.h"
 
 namespace gemel::cli {
+namespace {
 
-nlohmann::ordered_json json_of(const opencl::DeviceProfile& p) {
-  return {{"platform", p.platform}, {"name", p.name}, {"version", p.version}, {"driver", p.driver}, {"type", to_string(p.kind)},
-          {"compute_units", p.compute_units}, {"global_bytes", p.global_bytes}, {"tuning", opencl::tuning_name(p)}};
+std::vector<std::string> command_line(const char* command, const std::vector<std::string>& arguments) {
+  std::vector<std::string> words{"gemel", command};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return words;
 }
 
+}  // namespace
+
 RunScope::RunScope(CommonOptions options, const char* command, const std::vector<std::string>& arguments)
-    : options_(std::move(options)), argv_{"gemel", command}, log_(options_.log_dir) {
-  argv_.insert(argv_.end(), arguments.begin(), arguments.end());
+    : options_(std::move(options)), argv_(command_line(command, arguments)), log_(options_.log_dir, {{"argv", argv_}}) {
+  log_.begin();
 }
 
 int RunScope::carry_out(const std::function<void()>& body) {
@@ -49,11 +52,12 @@ void RunScope::open_device() {
   times_.emplace(*device_, options_.profile);
 }
 
-void RunScope::log_start(const std::string& model_name, const nn::Module& model, const nlohmann::ordered_json& more) {
-  nlohmann::ordered_json line{{"event", "start"}, {"argv", argv_}, {"version", GEMEL_VERSION}, {"device", json_of(device_->profile())},
-                              {"model", model_name}, {"parameters", model.parameter_elements()}, {"ranks", 1}};
-  if (!more.is_null()) line.update(more);
-  log_.event(line);
+void RunScope::log_start(const std::string& model_name, const nn::Module& model) {
+  log_.start(*session_, model_name, model);
+  summarise(model_name, model);
+}
+
+void RunScope::summarise(const std::string& model_name, const nn::Module& model) {
   summary_["model"] = model_name;
   summary_["parameters"] = model.parameter_elements();
 }
@@ -76,14 +80,14 @@ void RunScope::end(std::string status) {
       status = "failed";
     }
   };
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  const double seconds = log_.seconds();
   attempt([&] {
     if (times_) times_->write_trace();
   });
-  attempt([&] { log_.event({{"event", "end"}, {"seconds", seconds}, {"status", status}}); });
+  attempt([&] { log_.end(status); });
   attempt([&] {
     nlohmann::ordered_json all{{"status", status}, {"seconds", seconds}};
-    if (device_) all["device"] = json_of(device_->profile());
+    if (session_) all["device"] = train::json_of(facts_of(*session_));
     all.update(summary_);
     log_.summarise(all);
   });

@@ -1,7 +1,6 @@
 // What every computing command has around its work: a device whose kernels are timed, a session on it, and the record of the run,
 // which is written in whatever way the run ends.
 #pragma once
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -33,8 +32,10 @@ class RunScope {
 
   /// Opens the device, says which, and makes a session on it.
   void open_device();
-  /// Writes the log's first line. @param more  of its members
-  void log_start(const std::string& model_name, const nn::Module& model, const nlohmann::ordered_json& more = {});
+  /// For commands that do not train: writes the log's first line.
+  void log_start(const std::string& model_name, const nn::Module& model);
+  /// Puts the model into summary.json.
+  void summarise(const std::string& model_name, const nn::Module& model);
   /// Between two batches: takes the times of finished kernels, and decides whether the next is timed. @throws Interrupted after Ctrl-C
   void check_interrupt();
 
@@ -54,15 +55,11 @@ class RunScope {
   void end(std::string status);
   CommonOptions options_;
   std::vector<std::string> argv_;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   train::RunLog log_;
   std::shared_ptr<opencl::Device> device_;
   std::unique_ptr<Session> session_;
   std::optional<KernelTimes> times_;
   nlohmann::ordered_json summary_ = nlohmann::ordered_json::object();
 };
-
-/// For the log: what the device is.
-nlohmann::ordered_json json_of(const opencl::DeviceProfile& profile);
 
 }  // namespace gemel::cli

@@ -90,7 +90,7 @@ int summary(const Arguments& arguments) {
   const Spec spec = f32({batch_size, input[1], input[2], input[0]});
   const auto model = models::make(name, {.classes = classes, .channels = input[0], .recompute = recompute_option(v, name)});
   model->eval();
-  const auto layers = nn::summarise(*model, spec);
+  const auto layers = nn::summarise(*model, {spec});
   const Totals totals = totals_of(*model, layers, spec);
   if (v["json"].as<bool>())
     fmt::print("{}\n", json_of(layers, totals).dump(2));

@@ -36,6 +36,7 @@ po::options_description described() {
       ("augment", po::value<std::string>()->default_value("none"), "none, or standard: pad 4, crop, flip")
       ("weights", po::value<std::string>()->default_value(""), "safetensors file to start from")
       ("freeze-backbone", po::bool_switch(), "train the last layer only")
+      ("freeze-norm", po::bool_switch(), "normalisation uses running statistics in training too")
       ("save", po::value<std::string>()->default_value(""), "write the trained weights to this safetensors file")
       ("checkpoint-dir", po::value<std::string>()->default_value(""), "folder for checkpoints: at each epoch's end and on interrupt")
       ("checkpoint-every", po::value<std::int64_t>()->default_value(0), "and every so many steps")
@@ -72,6 +73,37 @@ void read_optimizer(const po::variables_map& v, TrainOptions& o) {
   o.schedule = optim::parse_schedule(schedule);
 }
 
+void read_batches(const po::variables_map& v, TrainOptions& o) {
+  o.batch_size = whole_number(v, "batch-size", 1, 1e9);
+  o.accumulate = whole_number(v, "accumulate", 1, 1e9);
+  o.workers = whole_number(v, "workers", 0, 256);
+  const auto shuffle = v["shuffle"].as<std::string>(), augment = v["augment"].as<std::string>();
+  check_choice("--shuffle", shuffle, {"on", "off"});
+  check_choice("--augment", augment, {"none", "standard"});
+  o.shuffle = shuffle == "on" ? datasets::Shuffle::on : datasets::Shuffle::off;
+  o.augment = augment == "standard" ? datasets::Augment::standard : datasets::Augment::none;
+}
+
+void read_model(const po::variables_map& v, TrainOptions& o) {
+  o.model = model_name(v);
+  o.recompute = recompute_option(v, o.model);
+  o.weights = v["weights"].as<std::string>();
+  o.save = v["save"].as<std::string>();
+  o.freeze_backbone = v["freeze-backbone"].as<bool>();
+  o.freeze_norm = v["freeze-norm"].as<bool>();
+  if (!v.count("dropout")) return;
+  o.dropout = v["dropout"].as<double>();
+  check_range("--dropout", *o.dropout, 0, 1);
+}
+
+void read_checkpoints(const po::variables_map& v, TrainOptions& o) {
+  o.checkpoint_every = whole_number(v, "checkpoint-every", 0, kMany);
+  o.checkpoint_dir = v["checkpoint-dir"].as<std::string>();
+  o.resume = v["resume"].as<std::string>();
+  if ((o.resume == "auto" || o.checkpoint_every > 0) && o.checkpoint_dir.empty())
+    throw UsageError(std::string("train: ") + (o.resume == "auto" ? "--resume auto" : "--checkpoint-every") + " needs --checkpoint-dir");
+}
+
 }  // namespace
 
 TrainOptions parse_train_options(const std::vector<std::string>& arguments) {
@@ -80,32 +112,13 @@ TrainOptions parse_train_options(const std::vector<std::string>& arguments) {
   o.common = common_options(v);
   o.frontend = frontend_option(v);
   o.dataset = dataset_options(v, o.common.seed);
-  o.model = model_name(v);
-  o.recompute = recompute_option(v, o.model);
-  if (v.count("dropout")) {
-    o.dropout = v["dropout"].as<double>();
-    check_range("--dropout", *o.dropout, 0, 1);
-  }
+  read_model(v, o);
   read_length(v, o);
   read_optimizer(v, o);
-  o.batch_size = whole_number(v, "batch-size", 1, 1e9);
-  o.accumulate = whole_number(v, "accumulate", 1, 1e9);
-  o.workers = whole_number(v, "workers", 0, 256);
-  o.checkpoint_every = whole_number(v, "checkpoint-every", 0, kMany);
+  read_batches(v, o);
+  read_checkpoints(v, o);
   o.eval_every = whole_number(v, "eval-every", 0, kMany);
-  const auto shuffle = v["shuffle"].as<std::string>(), augment = v["augment"].as<std::string>();
-  check_choice("--shuffle", shuffle, {"on", "off"});
-  check_choice("--augment", augment, {"none", "standard"});
-  o.shuffle = shuffle == "on" ? datasets::Shuffle::on : datasets::Shuffle::off;
-  o.augment = augment == "standard" ? datasets::Augment::standard : datasets::Augment::none;
-  o.weights = v["weights"].as<std::string>();
-  o.save = v["save"].as<std::string>();
-  o.checkpoint_dir = v["checkpoint-dir"].as<std::string>();
-  o.resume = v["resume"].as<std::string>();
-  o.freeze_backbone = v["freeze-backbone"].as<bool>();
   o.detect_anomaly = v["detect-anomaly"].as<bool>();
-  if ((o.resume == "auto" || o.checkpoint_every > 0) && o.checkpoint_dir.empty())
-    throw UsageError(std::string("train: ") + (o.resume == "auto" ? "--resume auto" : "--checkpoint-every") + " needs --checkpoint-dir");
   return o;
 }
 

@@ -28,7 +28,7 @@ struct TrainOptions {
   models::RecomputedParts recompute = models::RecomputedParts::none;
   datasets::Shuffle shuffle = datasets::Shuffle::on;
   datasets::Augment augment = datasets::Augment::none;
-  bool freeze_backbone = false, detect_anomaly = false;
+  bool freeze_backbone = false, freeze_norm = false, detect_anomaly = false;
 };
 
 /// @throws UsageError

@@ -38,7 +38,7 @@ int TrainRun::run() {
     build_model();
     make_trainer();
     resume();
-    log_start();
+    tell_start();
     if (trainer_->run() == train::Trainer::End::interrupted) {
       cli::say("interrupted after step {}: {}\n", trainer_->state().step,
                options_.checkpoint_dir.empty() ? "nothing was saved, there is no --checkpoint-dir" : "saved in " + options_.checkpoint_dir);
@@ -70,6 +70,7 @@ void TrainRun::check_batch(std::int64_t samples, const char* which) const {
   const std::int64_t parts = std::min(options_.accumulate, samples), least = samples / parts;
   const Shape& picture = data_.train->shape();
   const auto model = models::make(options_.model, {.classes = data_.train->classes(), .channels = picture[0]});
+  if (options_.freeze_norm) model->freeze_norm();
   const auto host = Session::reference();
   try {
     capture_step(*host, *model, f32({least, picture[1], picture[2], picture[0]}), Work::train);
@@ -101,6 +102,7 @@ void TrainRun::build_model() {
       cli::say("weights: {} starts afresh, its shape differs from the file's\n", name);
   model_->materialise(session);
   if (options_.freeze_backbone) model_->freeze_backbone();
+  if (options_.freeze_norm) model_->freeze_norm();
   task_.emplace(*model_, data_.train->classes());
   const std::int64_t batch = std::min(options_.batch_size, data_.train->size());
   train::pack_parameters(session, *task_, {f32({batch, picture[1], picture[2], picture[0]}), i64({batch})});
@@ -117,22 +119,22 @@ void TrainRun::make_trainer() {
                                       .schedule = options_.schedule,
                                       .checkpoint_dir = options_.checkpoint_dir,
                                       .checkpoint_every = options_.checkpoint_every,
+                                      .model_name = options_.model,
                                       .step = {options_.frontend, options_.common.passes, options_.accumulate}};
   trainer_.emplace(train::Run{scope_.session(), *task_, *optimizer_, *loader_, validation_.get(), &scope_.log(), this}, options,
-                   identity_of(options_, *data_.train, scope_.device().profile()));
+                   identity_of(options_, *data_.train));
 }
 
 void TrainRun::resume() {
   if (options_.resume.empty()) return;
   const auto file = trainer_->resume(options_.resume);
   if (!file) return;
-  resumed_from_ = file->string();
-  cli::say("resume: going on after step {} from {}{}\n", trainer_->state().step, *resumed_from_,
+  cli::say("resume: going on after step {} from {}{}\n", trainer_->state().step, file->string(),
            options_.weights.empty() ? "" : ", whose weights stand in place of --weights");
 }
 
-void TrainRun::log_start() {
-  scope_.log_start(options_.model, *model_, resumed_from_ ? nlohmann::ordered_json{{"resumed_from", *resumed_from_}} : nlohmann::ordered_json());
+void TrainRun::tell_start() {
+  scope_.summarise(options_.model, *model_);
   scope_.summary()["steps"] = trainer_->state().step;
   cli::say("model: {}, {} parameters; data: {} samples, {} classes; {} front end\n", options_.model, model_->parameter_elements(),
            data_.train->size(), data_.train->classes(), train::to_string(options_.frontend));

@@ -29,7 +29,7 @@ class TrainRun : private train::Reporter {
   void build_model();
   void make_trainer();
   void resume();
-  void log_start();
+  void tell_start();
 
   void say(const std::string& line) override;
   void epoch_begins(std::int64_t epoch, std::int64_t here, std::int64_t later) override;
@@ -51,7 +51,6 @@ class TrainRun : private train::Reporter {
   std::optional<train::AnomalyDetector> anomaly_;
   std::optional<train::Trainer> trainer_;
   std::optional<ProgressBar> progress_;
-  std::optional<std::string> resumed_from_;
   double busy_seconds_ = 0;  // of the epoch's training
 };
 

@@ -86,9 +86,18 @@ bool tune_case(Session& session, const OperatorCase& c, int runs, opencl::Tuning
   return true;
 }
 
-}  // namespace
+void tune_cases(RunScope& scope, const std::vector<OperatorCase>& cases, int runs, opencl::TuningTable& table) {
+  std::int64_t changes = 0;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    scope.check_interrupt();
+    if (!tune_case(scope.session(), cases[i], runs, table, fmt::format("{}/{}", i + 1, cases.size()))) continue;
+    ++changes;
+    opencl::write_tuning(scope.device().profile(), table);  // after each, so that an interrupt loses none
+  }
+  say("{} operators measured, {} entries changed, {} in the table\n", cases.size(), changes, table.variants().size());
+}
 
-int tune(const Arguments& arguments) {
+po::options_description described() {
   po::options_description options("options", 110);
   options.add_options()
       ("model", po::value<std::string>()->default_value("resnet18,resnet50,vgg16,mobilenet_v2"),
@@ -101,10 +110,16 @@ int tune(const Arguments& arguments) {
       ("clblast-fraction", po::value<double>()->default_value(64), "one in so many of its parameters is tried")
       ("forget", po::bool_switch(), "empty this device's table");
   add_common_options(options);
+  return options;
+}
+
+}  // namespace
+
+int tune(const Arguments& arguments) {
   const auto v = parse("tune",
                        "Measures kernel variants on this device and keeps the best. train, eval, infer and bench then choose them wherever an\n"
                        "operator has exactly the shapes that were measured: with these models at these batch sizes, inputs and classes.",
-                       options, arguments);
+                       described(), arguments);
   if (!v["clblast-fraction"].defaulted() && !v["clblast"].as<bool>())
     throw UsageError("--clblast-fraction: CLBlast's own tuners are not asked for; accepted: with --clblast");
   check_range("--clblast-fraction", v["clblast-fraction"].as<double>(), 1, 1e6);
@@ -130,15 +145,7 @@ int tune(const Arguments& arguments) {
       table.clblast[std::string(kernel)] = opencl::tune_clblast(scope.device(), kernel, kClblastSize, v["clblast-fraction"].as<double>());
       opencl::write_tuning(profile, table);
     }
-    std::int64_t changes = 0;
-    const auto cases = cases_of(v, profile);
-    for (std::size_t i = 0; i < cases.size(); ++i) {
-      scope.check_interrupt();
-      if (!tune_case(scope.session(), cases[i], runs, table, fmt::format("{}/{}", i + 1, cases.size()))) continue;
-      ++changes;
-      opencl::write_tuning(profile, table);  // after each, so that an interrupt loses none
-    }
-    say("{} operators measured, {} entries changed, {} in the table\n", cases.size(), changes, table.variants().size());
+    tune_cases(scope, cases_of(v, profile), runs, table);
   });
 }
 

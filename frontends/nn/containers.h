@@ -25,13 +25,13 @@ class ModuleList : public Module {
   }
 };
 
-/// Runs its children one after the other.
+/// Runs its children one after the other, each on what the one before gave.
 class Sequential : public ModuleList {
  public:
   std::string describe() const override { return "Sequential"; }
 
  protected:
-  Value forward(Value x) override {
+  Values forward_values(Values x) override {
     for (const auto& child : children()) x = (*child)(std::move(x));
     return x;
   }

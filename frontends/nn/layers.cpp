@@ -79,7 +79,7 @@ BatchNorm2d::BatchNorm2d(std::int64_t features, const BatchNormOptions& options)
 std::string BatchNorm2d::describe() const { return fmt::format("BatchNorm2d({})", weight_.spec.shape[0]); }
 
 Value BatchNorm2d::forward(Value x) {
-  if (!training() || !weight_.trainable)
+  if (!training() || norm_frozen() || !weight_.trainable)
     return batch_norm_inference(std::move(x), {weight_.tensor(), bias_.tensor()}, running_mean_.tensor(), running_var_.tensor(),
                                 options_.eps);
   return batch_norm(std::move(x), {weight_.tensor(), bias_.tensor()}, {running_mean_.tensor(), running_var_.tensor(), num_batches_tracked_.tensor()},

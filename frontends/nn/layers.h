@@ -60,7 +60,7 @@ struct BatchNormOptions {
 };
 
 /// Training: by the batch's statistics, which move the running ones, and one more in `num_batches_tracked`.
-/// Evaluation, or frozen: by the running statistics, unchanged.
+/// Evaluation, or frozen (its parameters, or normalisation as a whole): by the running statistics, unchanged.
 class BatchNorm2d : public Module {
  public:
   explicit BatchNorm2d(std::int64_t features, const BatchNormOptions& options = {});

@@ -92,36 +92,53 @@ Module::Scope::Scope(Session& session, const Module& module) {
 }
 
 Value Module::operator()(Value x) {
-  if (!x) throw UsageError(describe() + ": the input is empty; accepted: a tensor");
-  const Scope scope(x.session(), *this);
-  if (x.session().capturing())
-    x.session().trace().assume([self = std::weak_ptr(itself_), modes = modes()] {
+  Values y = (*this)(list(std::move(x)));
+  if (y.size() != 1) throw UsageError(describe() + ": it gives " + std::to_string(y.size()) + " tensors; accepted: a call with a list of tensors");
+  return std::move(y[0]);
+}
+
+Values Module::operator()(Values x) {
+  if (x.empty() || !x[0]) throw UsageError(describe() + ": the input is empty; accepted: a tensor");
+  Session& session = x[0].session();
+  const Scope scope(session, *this);
+  if (session.capturing())
+    session.trace().assume([self = std::weak_ptr(itself_), modes = modes()] {
       const auto module = self.lock();
       return module && (*module)->modes() == modes;
     });
   for (const auto& [id, hook] : pre_hooks_) hook(*this, x);
-  x = watched(std::move(x), backward_hooks_);
-  if (hooks_.empty()) return watched(compute(std::move(x)), backward_pre_hooks_);
-  Value y = compute(x);  // the hooks see the input, so it is not given away
+  watch(x, backward_hooks_);
+  Values y = compute(hooks_.empty() ? std::move(x) : x);  // where hooks see the inputs, they are not given away
   for (const auto& [id, hook] : hooks_) hook(*this, x, y);
-  return watched(std::move(y), backward_pre_hooks_);
+  watch(y, backward_pre_hooks_);
+  return y;
+}
+
+void Module::watch(Values& values, const std::vector<std::pair<HookId, BackwardHook>>& hooks) {
+  if (hooks.empty()) return;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (values[i] && values[i].wants_gradient()) values[i] = watched(std::move(values[i]), i, hooks);
 }
 
 /// The same tensor with a history of its own, whose gradient is this module's alone: the hooks see it on its way back.
-Value Module::watched(Value x, const std::vector<std::pair<HookId, BackwardHook>>& hooks) {
-  if (hooks.empty() || !x.wants_gradient()) return x;
+Value Module::watched(Value x, std::size_t which, const std::vector<std::pair<HookId, BackwardHook>>& hooks) {
   Value y = apply(reshape_def(), list(x), {{"shape", x.shape()}})[0];
   if (!y.node()) return x;  // nothing is recorded here
   for (const auto& [id, hook] : hooks)
-    y.node()->hooks.emplace_back(0, std::make_shared<const GradientHook>([self = std::weak_ptr(itself_), hook](const Value& gradient) -> Value {
+    y.node()->hooks.emplace_back(0, std::make_shared<const GradientHook>([self = std::weak_ptr(itself_), hook, which](const Value& gradient) -> Value {
       Value changed = gradient;
-      if (const auto module = self.lock()) hook(**module, changed);
+      if (const auto module = self.lock()) hook(**module, changed, which);
       return changed.storage() == gradient.storage() ? Value() : changed;
     }));
   return y;
 }
 
 Value Module::forward(Value) { throw UsageError(describe() + ": it has no forward of its own; call its children"); }
+
+Values Module::forward_values(Values x) {
+  if (x.size() != 1) throw UsageError(describe() + ": " + std::to_string(x.size()) + " tensors are given; accepted: one");
+  return list(forward(std::move(x[0])));
+}
 
 Module* Module::find(std::string_view path) {
   if (path.empty()) return this;
@@ -188,15 +205,19 @@ ParameterSet Module::parameters() const {
   return set;
 }
 
-/// All that a forward pass may depend on besides its input and state: training, and which parameters are.
+/// All that a forward pass may depend on besides its inputs and state: training, frozen normalisation, and which parameters train.
 std::vector<bool> Module::modes() const {
-  std::vector<bool> out{training_};
+  std::vector<bool> out{mode_.training, mode_.norm_frozen};
   for (const auto& p : parameters_) out.push_back(p->trainable);
   return out;
 }
 
 void Module::set_training(bool training) {
-  visit([training](const std::string&, Module& m) { m.training_ = training; });
+  visit([training](const std::string&, Module& m) { m.mode_.training = training; });
+}
+
+void Module::set_norm_frozen(bool frozen) {
+  visit([frozen](const std::string&, Module& m) { m.mode_.norm_frozen = frozen; });
 }
 
 void Module::set_trainable(bool trainable) {

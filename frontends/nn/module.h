@@ -59,8 +59,10 @@ class Module {
   virtual ~Module() = default;
 
   /// Runs the layer under its name: pre-hooks, forward, hooks. Images are [N, H, W, C].
-  /// @throws ShapeError prefixed with the path of the layer that refuses
+  /// @throws ShapeError prefixed with the path of the layer that refuses  @throws UsageError where it gives more than one tensor
   Value operator()(Value x);
+  /// The same with several inputs or outputs, in the module's own order. An input behind the first may be empty: it is left out.
+  Values operator()(Values x);
   /// The layer's kind and sizes: "Linear(512, 10)".
   virtual std::string describe() const { return "Module"; }
 
@@ -105,7 +107,11 @@ class Module {
   // ---- modes, for the whole tree
   void train() { set_training(true); }
   void eval() { set_training(false); }
-  bool training() const { return training_; }
+  bool training() const { return mode_.training; }
+  /// Normalisation uses its running statistics in training too, and leaves them as they are; its scales and shifts still train.
+  void freeze_norm() { set_norm_frozen(true); }
+  void unfreeze_norm() { set_norm_frozen(false); }
+  bool norm_frozen() const { return mode_.norm_frozen; }
   /// Takes all parameters out of training; frozen batch normalisation also keeps its statistics. Optimizers and captured steps that
   /// hold the parameters see it.
   void freeze() { set_trainable(false); }
@@ -114,27 +120,31 @@ class Module {
   void freeze_backbone();
 
   // ---- memory for time
-  /// Keeps nothing but the module's input for the backward pass, which computes it again: the same draws, parameters and modes,
+  /// Keeps nothing but the module's inputs for the backward pass, which computes it again: the same draws, parameters and modes,
   /// the same bits; statistics move once. Its own hooks run once, those of modules within it each time.
   void set_recompute(Recompute recompute) { recompute_ = recompute; }
   Recompute recompute() const { return recompute_; }
 
   // ---- hooks; under capture they run once, when the module is traced
-  using PreHook = std::function<void(Module&, Value& x)>;                  // may replace the input
-  using Hook = std::function<void(Module&, const Value& x, Value& y)>;     // may replace the output
+  using PreHook = std::function<void(Module&, Values& x)>;                  // may replace the inputs
+  using Hook = std::function<void(Module&, const Values& x, Values& y)>;    // may replace the outputs
   using HookId = std::uint64_t;
   HookId add_forward_pre_hook(PreHook hook);
   HookId add_forward_hook(Hook hook);
-  /// Sees the gradient of the module's output before its backward pass, or that of its input after it, once complete; may replace it.
-  using BackwardHook = std::function<void(Module&, Value& gradient)>;
+  /// Sees the gradient of each of the module's outputs before its backward pass, or of its inputs after it, once complete; may replace
+  /// it. @param which  output or input, from 0
+  using BackwardHook = std::function<void(Module&, Value& gradient, std::size_t which)>;
   HookId add_backward_pre_hook(BackwardHook hook);
   HookId add_backward_hook(BackwardHook hook);
   void remove_hook(HookId id);
 
  protected:
+  /// A module computes by one of these two: of one tensor, or of several.
   /// @throws UsageError where a module has no computation of its own
   virtual Value forward(Value x);
-  /// The module's name on the session's path, for modules called with other arguments than one tensor.
+  /// @throws UsageError for other than one tensor, unless it is overridden
+  virtual Values forward_values(Values x);
+  /// The module's name on the session's path, for modules called with other arguments than tensors.
   class Scope {
    public:
     Scope(Session& session, const Module& module);
@@ -165,17 +175,22 @@ class Module {
  private:
   struct Circumstances;
   class Under;
-  Value compute(Value x) { return recompute_ == Recompute::yes ? forward_twice(std::move(x)) : forward(std::move(x)); }
-  Value forward_twice(Value x);
-  Value watched(Value x, const std::vector<std::pair<HookId, BackwardHook>>& hooks);
+  struct Mode {
+    bool training = true, norm_frozen = false;
+  };
+  Values compute(Values x) { return recompute_ == Recompute::yes ? forward_twice(std::move(x)) : forward_values(std::move(x)); }
+  Values forward_twice(Values x);
+  void watch(Values& values, const std::vector<std::pair<HookId, BackwardHook>>& hooks);
+  Value watched(Value x, std::size_t which, const std::vector<std::pair<HookId, BackwardHook>>& hooks);
   void adopt_any(std::string name, std::unique_ptr<Module> child);
   void check_free(const std::string& name) const;
   void set_training(bool training);
+  void set_norm_frozen(bool frozen);
   void set_trainable(bool trainable);
   std::vector<bool> modes() const;
 
   std::string name_;
-  bool training_ = true;
+  Mode mode_;
   std::vector<std::unique_ptr<Parameter>> parameters_;  // addresses stay: layers keep references
   std::vector<std::unique_ptr<Buffer>> buffers_;
   std::vector<std::unique_ptr<Module>> children_;

@@ -1,4 +1,4 @@
-// Modules of which only the input is kept for the backward pass.
+// Modules of which only the inputs are kept for the backward pass.
 #include "engine/recompute.h"
 
 #include "engine/base/error.h"
@@ -6,15 +6,16 @@
 
 namespace gemel::nn {
 
-/// What the forward pass of a tree depends on besides its input.
+/// What the forward pass of a tree depends on besides its inputs.
 struct Module::Circumstances {
   Values parameters, buffers;
-  std::vector<bool> trainable, training;
+  std::vector<bool> trainable;
+  std::vector<Mode> modes;
 
   static Circumstances of(const Module& module) {
     Circumstances c;
     module.visit([&c](const std::string&, const Module& m) {
-      c.training.push_back(m.training_);
+      c.modes.push_back(m.mode_);
       for (const auto& p : m.parameters_) {
         c.parameters.push_back(p->tensor());
         c.trainable.push_back(p->trainable);
@@ -26,7 +27,7 @@ struct Module::Circumstances {
   void restore(Module& module) const {
     std::size_t m_index = 0, p_index = 0, b_index = 0;
     module.visit([&](const std::string&, Module& m) {
-      m.training_ = training[m_index++];
+      m.mode_ = modes[m_index++];
       for (const auto& p : m.parameters_) {
         p->trainable = trainable[p_index];
         p->value = parameters[p_index++];
@@ -49,25 +50,34 @@ class Module::Under {
   Circumstances before_;
 };
 
-Value Module::forward_twice(Value x) {
+Values Module::forward_twice(Values x) {
   Circumstances now = Circumstances::of(*this);
   const Values state = std::move(now.buffers);
   Values inputs = std::move(now.parameters);
-  inputs.push_back(std::move(x));
-  const auto run = [weak = std::weak_ptr<Module*>(itself_), now = std::move(now), kind = describe()](const Values& in, const Values& buffers) -> Values {
+  const std::size_t parameters = inputs.size();
+  std::vector<bool> given;
+  for (Value& v : x) {
+    given.push_back(static_cast<bool>(v));
+    if (v) inputs.push_back(std::move(v));
+  }
+  const auto run = [weak = std::weak_ptr<Module*>(itself_), now = std::move(now), given, parameters, kind = describe()](const Values& in, const Values& buffers) -> Values {
     const auto alive = weak.lock();
     if (!alive) throw UsageError(kind + ": it is gone before the backward pass that computes it again; accepted: a module that lives until then");
     Module& module = **alive;
     Circumstances then = now;
-    then.parameters.assign(in.begin(), in.end() - 1);
+    auto next = in.begin() + static_cast<std::ptrdiff_t>(parameters);
+    then.parameters.assign(in.begin(), next);
     then.buffers = buffers;
+    Values again(given.size());
+    for (std::size_t i = 0; i < given.size(); ++i)
+      if (given[i]) again[i] = *next++;
     const Under as_then(module, then);
-    Value y = module.forward(in.back());
+    Values y = module.forward_values(std::move(again));
     if (!module.take_auxiliary().empty())
       throw UsageError(kind + ": it has auxiliary outputs, which cannot be computed again with the main one; accepted: the modules within it");
-    return {std::move(y)};
+    return y;
   };
-  return recomputed(run, inputs, state)[0];
+  return recomputed(run, inputs, state);
 }
 
 }  // namespace gemel::nn

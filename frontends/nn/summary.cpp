@@ -47,14 +47,14 @@ class LayerHooks {
     module.visit([&](const std::string& path, Module& m) {
       std::int64_t own = 0;
       for (const auto& p : m.own_parameters()) own += p->spec.elements();
-      const auto enter = [&layers, &trace, path, own](Module& running, Value&) {
+      const auto enter = [&layers, &trace, path, own](Module& running, Values&) {
         std::size_t index = 0;
         while (index < layers.size() && layers[index].path != path) ++index;
         if (index == layers.size()) layers.push_back({path, running.describe(), {}, own});
         trace.enter(index);
       };
-      const auto leave = [&layers, &trace](Module&, const Value&, Value& y) {
-        layers[trace.current()].output = y.spec();
+      const auto leave = [&layers, &trace](Module&, const Values&, Values& y) {
+        layers[trace.current()].output = y[0].spec();
         trace.leave();
       };
       hooks_.emplace_back(&m, m.add_forward_pre_hook(enter));
@@ -85,7 +85,7 @@ class Declared {
 
 }  // namespace
 
-std::vector<LayerSummary> summarise(Module& module, const Spec& input) {
+std::vector<LayerSummary> summarise(Module& module, const Specs& inputs) {
   const std::unique_ptr<Session> session = Session::reference();
   const Declared names(module, *session);
   Layers layers;
@@ -93,7 +93,9 @@ std::vector<LayerSummary> summarise(Module& module, const Spec& input) {
   const LayerHooks hooks(module, layers, trace);
   const TraceScope counting(*session, trace);
   const GradientMode forward_only(*session, GradientMode::Mode::off);
-  module({input, std::make_shared<Storage>(*session, input.elements())});
+  Values x;
+  for (const Spec& s : inputs) x.emplace_back(s, std::make_shared<Storage>(*session, s.elements()));
+  module(std::move(x));
   return layers;
 }
 

@@ -18,6 +18,10 @@ struct IdentityPart {
 };
 using RunIdentity = std::vector<IdentityPart>;
 
+struct TrainerOptions;
+/// What every run of a trainer is told apart by: device, driver, build, and the options that the course of a run depends on.
+RunIdentity identity_of(Session& session, const TrainerOptions& options);
+
 /// Where a checkpoint keeps a part.
 std::string metadata_key(const IdentityPart& part);
 

@@ -22,7 +22,12 @@ std::string text_of(const nlohmann::ordered_json& json, int indent = -1) {
 
 }  // namespace
 
-RunLog::RunLog(const std::string& folder) : folder_(folder) {
+nlohmann::ordered_json json_of(const DeviceFacts& f) {
+  return {{"platform", f.platform}, {"name", f.name}, {"version", f.version}, {"driver", f.driver}, {"type", f.type},
+          {"compute_units", f.compute_units}, {"global_bytes", f.global_bytes}, {"tuning", f.tuning}};
+}
+
+RunLog::RunLog(const std::string& folder, nlohmann::ordered_json about) : folder_(folder), about_(std::move(about)) {
   if (folder.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
@@ -78,6 +83,25 @@ void RunLog::mend() {
   if (whole != text.size() && ::truncate(file().c_str(), static_cast<off_t>(whole)) != 0)
     throw DataError(fmt::format("log: cannot mend {}: {}", file().string(), system_message(errno)));
 }
+
+void RunLog::begin() {
+  if (running_++ == 0) begin_ = std::chrono::steady_clock::now();
+}
+
+void RunLog::start(Session& session, const std::string& model_name, const nn::Module& model, const std::filesystem::path& resumed_from) {
+  nlohmann::ordered_json line{{"event", "start"}};
+  line.update(about_);
+  line.update({{"version", GEMEL_VERSION}, {"device", json_of(facts_of(session))}, {"model", model_name},
+               {"parameters", model.parameter_elements()}, {"ranks", 1}});
+  if (!resumed_from.empty()) line["resumed_from"] = resumed_from.string();
+  event(line);
+}
+
+void RunLog::end(const std::string& status) {
+  if (--running_ == 0) event({{"event", "end"}, {"seconds", seconds()}, {"status", status}});
+}
+
+double RunLog::seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
 
 void RunLog::event(const nlohmann::ordered_json& line) {
   if (!active()) return;

@@ -1,21 +1,36 @@
 // A run on record: run.jsonl, TensorBoard scalars, summary.json. Without a folder nothing is written.
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "engine/device_facts.h"
 #include "engine/files/tensorboard.h"
+#include "frontends/nn/module.h"
 
 namespace gemel::train {
+
+nlohmann::ordered_json json_of(const DeviceFacts& facts);
 
 class RunLog {
  public:
   /// Opens DIR/run.jsonl for appending: a resumed run goes on in the same file. Empty: no log.
+  /// @param about  what the program adds to a run's first line: {"argv": [..]}
   /// @throws DataError where the folder or a file cannot be made
-  explicit RunLog(const std::string& folder);
+  explicit RunLog(const std::string& folder, nlohmann::ordered_json about = nlohmann::ordered_json::object());
   ~RunLog();
+  /// Begins a run. Runs may lie within each other, as training lies in a program that writes more when it is done: they are one on
+  /// record, which ends with the outermost.
+  void begin();
+  /// The run's first line. @param resumed_from  the checkpoint; empty: it starts afresh
+  void start(Session& session, const std::string& model_name, const nn::Module& model, const std::filesystem::path& resumed_from = {});
+  /// Ends what began last; the outermost writes the run's last line. @param status  "ok", "interrupted", "failed"
+  void end(const std::string& status);
+  /// Since the outermost run began.
+  double seconds() const;
   /// A run that did not end well is gone on with, in its own log: what stands there of later steps and epochs is dropped, for
   /// they are done again. @throws DataError where it cannot be written; the log then stays as it was
   void go_on_after(std::int64_t step, std::int64_t epochs);
@@ -32,6 +47,9 @@ class RunLog {
   void mend();
   void open();
   std::filesystem::path folder_;
+  nlohmann::ordered_json about_;
+  int running_ = 0;  // runs that lie within each other
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   int descriptor_ = -1;
   std::unique_ptr<TensorBoardWriter> tensorboard_;
 };

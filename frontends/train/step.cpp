@@ -31,6 +31,21 @@ Sums Pending::get() {
   return sums;
 }
 
+Values Differentiated::results() const {
+  Values out{outcome.loss.detached()};
+  for (const Value& v : outcome.outputs) out.push_back(v.detached());
+  return out;
+}
+
+Differentiated differentiate(Session& session, Task& task, std::span<const Value> in, const Values& parameters, Values into) {
+  const std::vector<std::string> names = task.inputs();
+  const std::size_t n = names.size();
+  session.random().begin(in[n]);
+  Differentiated out{task.forward(Inputs(names, in.first(n))), {}};
+  out.gradients = gradient({out.outcome.loss}, parameters, {in[n + 1]}, {.into = std::move(into)});
+  return out;
+}
+
 void pack_parameters(Session& session, Task& task, const Specs& inputs) {
   const std::vector<std::string> names = task.inputs();
   const Values parameters = values_of(task.module().parameters().trainable());
@@ -70,19 +85,8 @@ Values Step::run(graph::Compiled& compiled, Function function, const Values& in)
 
 // Inputs of what follows: the task's tensors; random state; 1 / the weight of the whole step; the optimizer's numbers.
 
-Outcome Step::forward(const Values& in) { return task_.forward(Inputs(names_, std::span(in).first(names_.size()))); }
-
-namespace {
-Values results_of(const Outcome& outcome) {
-  Values out{outcome.loss.detached()};
-  for (const Value& v : outcome.outputs) out.push_back(v.detached());
-  return out;
-}
-}  // namespace
-
-Values Step::gradients_of(const Outcome& outcome, const Value& scale, Values into) {
-  Values gradients = gradient({outcome.loss}, values_of(optimizer_->parameters()), {scale}, {.into = std::move(into)});
-  return gradients;
+Differentiated Step::differentiated(const Values& in, Values into) {
+  return differentiate(session_, task_, in, values_of(optimizer_->parameters()), std::move(into));
 }
 
 void Step::apply(Values gradients, const Value& hyper) {
@@ -91,26 +95,22 @@ void Step::apply(Values gradients, const Value& hyper) {
 }
 
 Values Step::whole_step(const Values& in) {
-  const std::size_t n = names_.size();
-  session_.random().begin(in[n]);
-  const Outcome outcome = forward(in);
-  apply(gradients_of(outcome, in[n + 1], optimizer_->gradient_places()), in[n + 2]);
-  return results_of(outcome);
+  Differentiated all = differentiated(in, optimizer_->gradient_places());
+  Values results = all.results();
+  apply(std::move(all.gradients), in[names_.size() + 2]);
+  return results;
 }
 
 Values Step::first_part(const Values& in) {
-  session_.random().begin(in[names_.size()]);
-  const Outcome outcome = forward(in);
-  const Values gradients = gradients_of(outcome, in[names_.size() + 1], optimizer_->gradient_places());
-  reached_.resize(gradients.size());
-  for (std::size_t i = 0; i < gradients.size(); ++i) reached_[i] = static_cast<bool>(gradients[i]);
-  return results_of(outcome);
+  const Differentiated part = differentiated(in, optimizer_->gradient_places());
+  reached_.resize(part.gradients.size());
+  for (std::size_t i = 0; i < reached_.size(); ++i) reached_[i] = static_cast<bool>(part.gradients[i]);
+  return part.results();
 }
 
 Values Step::further_part(const Values& in) {
-  session_.random().begin(in[names_.size()]);
-  const Outcome outcome = forward(in);
-  Values gradients = gradients_of(outcome, in[names_.size() + 1], {});
+  Differentiated part = differentiated(in, {});
+  Values& gradients = part.gradients;
   const Values places = optimizer_->gradient_places();
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i]) continue;
@@ -118,7 +118,7 @@ Values Step::further_part(const Values& in) {
     gemel::apply(reached_[i] ? add_def() : copy_def(), std::move(operands), {}, std::span(&places[i], 1));
     reached_[i] = true;
   }
-  return results_of(outcome);
+  return part.results();
 }
 
 Values Step::update(const Values& in) {
@@ -131,7 +131,7 @@ Values Step::update(const Values& in) {
 
 Values Step::evaluation(const Values& in) {
   const GradientMode no_gradients(session_, GradientMode::Mode::off);
-  return results_of(forward(in));
+  return Differentiated{task_.forward(Inputs(names_, in)), {}}.results();
 }
 
 DeviceBatch Step::to_device(const datasets::Batch& batch) {

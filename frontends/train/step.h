@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,20 @@ struct StepOptions {
   std::int64_t accumulate = 1;  // micro-batches of a training step; the first ones larger by one sample where it does not divide
 };
 
+/// What a forward and a backward pass give.
+struct Differentiated {
+  Outcome outcome;
+  Values gradients;  // one a parameter; empty where none reaches it
+
+  /// The summed loss and what `count` looks at, without history.
+  Values results() const;
+};
+
+/// The forward and backward pass that every training step begins with, in operators.
+/// @param in    the batch's tensors as the task names them, the random state, 1 / the weight of the whole step
+/// @param into  where gradients are to be written; none: in tensors of their own
+Differentiated differentiate(Session& session, Task& task, std::span<const Value> in, const Values& parameters, Values into = {});
+
 /// Packs the task's trainable parameters into slabs in the order in which a backward pass completes their gradients, found by tracing a
 /// forward pass; to be called before an optimizer packs them. A model that cannot be traced is left to the optimizer.
 /// @param inputs  specs of a batch's tensors, as the task names them
@@ -85,13 +100,12 @@ class Step {
   using Function = Values (Step::*)(const Values&);
   graph::Compiled compiled(Function function);
   Values run(graph::Compiled& compiled, Function function, const Values& in);
-  Outcome forward(const Values& in);
   Values whole_step(const Values& in);
   Values first_part(const Values& in);
   Values further_part(const Values& in);
   Values update(const Values& in);
   Values evaluation(const Values& in);
-  Values gradients_of(const Outcome& outcome, const Value& scale, Values into);
+  Differentiated differentiated(const Values& in, Values into);
   void apply(Values gradients, const Value& hyper);
   Values inputs_of(const DeviceBatch& batch, double weight, std::int64_t step);
   void add(Pending& pending, const DeviceBatch& batch, const Values& results);

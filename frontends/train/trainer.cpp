@@ -22,6 +22,7 @@ struct CutShort {};
 
 Trainer::Trainer(const Run& run, TrainerOptions options, RunIdentity identity)
     : run_(run), options_(std::move(options)), identity_(std::move(identity)), step_(run.session, run.task, &run.optimizer, options_.step) {
+  for (const IdentityPart& part : identity_of(run_.session, options_)) identity_.push_back(part);
   if (!run_.reporter) run_.reporter = &silent_;
   if (options_.clip_norm > 0)
     step_.before_update([this](Values& gradients) { run_.optimizer.clip_norm(gradients, options_.clip_norm); });
@@ -41,6 +42,7 @@ std::optional<std::filesystem::path> Trainer::resume(const std::string& from) {
   const Restored restored = load_checkpoint(*file, run_.task.module(), run_.optimizer, run_.session, identity_);
   for (const std::string& line : restored.warnings) tell("resume: warning: " + line);
   state_ = restored.state;
+  resumed_from_ = *file;
   if (from == "auto") checkpoints_.of_others.clear();  // they are this run's own
   if (run_.log) run_.log->go_on_after(state_.step, state_.epoch);
   return file;
@@ -55,6 +57,27 @@ double Trainer::rate_now() const {
 }
 
 Trainer::End Trainer::run() {
+  if (!run_.log) return train_epochs();
+  RunLog& log = *run_.log;
+  log.begin();
+  End end;
+  try {
+    nn::Module& model = run_.task.module();
+    log.start(run_.session, options_.model_name.empty() ? model.describe() : options_.model_name, model, resumed_from_);
+    end = train_epochs();
+  } catch (...) {
+    try {
+      log.end("failed");
+    } catch (...) {
+      // The error that ended the run matters more than a record on a full disk.
+    }
+    throw;
+  }
+  log.end(end == End::done ? "ok" : "interrupted");
+  return end;
+}
+
+Trainer::End Trainer::train_epochs() {
   while (!done())
     if (train_epoch() == End::interrupted) return End::interrupted;
   return End::done;

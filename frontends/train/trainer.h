@@ -25,6 +25,7 @@ struct TrainerOptions {
   optim::Schedule schedule = optim::Schedule::constant;
   std::filesystem::path checkpoint_dir{};  // empty: no checkpoints
   std::int64_t checkpoint_every = 0;       // steps; 0: at the end of epochs only
+  std::string model_name{};                // on record; empty: what the module says of itself
   StepOptions step{};
 };
 
@@ -79,6 +80,7 @@ struct Run {
 class Trainer {
  public:
   /// @throws DataError where the folder of checkpoints cannot be written
+  /// @param identity  what the run is told apart by besides its options and its device, see identity_of
   Trainer(const Run& run, TrainerOptions options, RunIdentity identity = {});
 
   /// Goes on from a checkpoint: a file, or with "auto" the folder's newest one that is whole.
@@ -86,6 +88,7 @@ class Trainer {
   /// @throws DataError where it does not fit, see load_checkpoint
   std::optional<std::filesystem::path> resume(const std::string& from = "auto");
   enum class End { done, interrupted };
+  /// Trains to the end, on record where there is a log: its first line, steps, epochs and last line, however it ends.
   /// @throws Error where a loss is not finite: names the step
   End run();
 
@@ -99,6 +102,7 @@ class Trainer {
     std::int64_t step, batch;
     double rate;
   };
+  End train_epochs();
   bool done() const;
   bool epoch_is_whole() const { return state_.batch == run_.data.batches(); }
   End train_epoch();
@@ -119,6 +123,7 @@ class Trainer {
   Step step_;
   CheckpointFolder checkpoints_;
   RunState state_;
+  std::filesystem::path resumed_from_;  // empty: from the beginning
   std::deque<Ahead> ahead_;
   Clock::time_point last_report_ = Clock::now();
 };
