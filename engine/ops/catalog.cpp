@@ -22,6 +22,7 @@ std::span<const OpDef* const> catalog() {
       &pad_def(),
       // index
       &gather_def(),
+      &gather_gradient_def(),
       &scatter_add_def(),
       &one_hot_def(),
       // binary, comparison

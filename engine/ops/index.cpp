@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
+#include "engine/host_cast.h"
 #include "engine/ops/common.h"
 #include "engine/ops/ops.h"
 
@@ -65,9 +66,8 @@ void gather_reference(const HostCall& c) {
 
 Values gather_gradient(const Backward& b) {
   const Spec& x = b.input_spec(0);
-  const DType sums = is_two_bytes(x.dtype) ? DType::float32 : x.dtype;
-  const Value zeros = full(b.session(), {x.shape, sums}, 0);
-  return {cast(scatter_add(zeros, b.input(1), cast(b.gradient(0), sums), b.attributes().integer("axis")), x.dtype), Value()};
+  const Value place = x.dtype == DType::float32 ? b.place(0) : Value();  // sums of two-byte numbers are rounded once, at the end
+  return {cast(gather_gradient(cast(b.gradient(0), DType::float32), b.input(1), x.shape, b.attributes().integer("axis"), place), x.dtype), Value()};
 }
 
 std::string index_option(const Spec& indices) { return " -DINDEX=" + std::string(opencl_name(indices.dtype)); }
@@ -120,23 +120,56 @@ Values scatter_add_gradient(const Backward& b) {
           b.wants(2) ? gather(b.gradient(0), b.input(1), b.attributes().integer("axis")) : Value()};
 }
 
-/// Adds in y, which holds x already where it has taken over its memory.
-/// @param column_block  columns of one work-item @param items  how many work-items would fill the device
-void scatter_add(const Launch& l, std::int64_t column_block, std::int64_t items, std::int64_t group) {
+/// What one work-item of scatter_add.cl owns.
+struct Share {
+  std::int64_t columns;  // of one work-item
+  std::int64_t items;    // that would fill the device
+  std::int64_t group;    // work-items of a work-group
+};
+
+/// Adds the updates, an input, to the output at the indices, input 1.
+void add_updates(const Launch& l, int updates, const Share& share) {
+  const Rows r = rows_of("scatter_add", l.out_shape(0), l.in_shape(1), l.attributes());
+  if (r.count == 0) return;
+  const std::int64_t column_blocks = ceil_div(r.inner, share.columns);
+  const std::int64_t row_blocks = std::clamp<std::int64_t>(share.items / (column_blocks * r.outer), 1, r.n);
+  const std::int64_t row_block = ceil_div(r.n, row_blocks), all = column_blocks * ceil_div(r.n, row_block) * r.outer;
+  const std::int64_t part = l.profile().is_emulator ? std::max<std::int64_t>(1, kEmulatedLoop / (share.columns + 1)) : r.count;
+  for (std::int64_t begin = 0; begin < r.count; begin += part)
+    l.run("scatter_add.cl", "scatter_add", opencl::range1(round_up(all, share.group), share.group),
+          {l.in(1), l.in(updates), l.out(0), l.device().error_word(), r.outer, r.n, r.count, r.inner, row_block, share.columns, begin,
+           std::min(begin + part, r.count)},
+          "-DT=" + std::string(opencl_name(l.out_spec(0).dtype)) + index_option(l.in_spec(1)));
+}
+
+/// y holds x already where it has taken over its memory.
+void scatter_add_launch(const Launch& l, const Share& share) {
   if (l.out_spec(0).elements() == 0) return;
   const opencl::Region &x = l.in(0), &y = l.out(0);
   if (x.block != y.block || x.offset != y.offset) l.device().copy(x, y);
-  const Rows r = rows_of("scatter_add", l.in_shape(0), l.in_shape(1), l.attributes());
-  if (r.count == 0) return;
-  const std::int64_t column_blocks = ceil_div(r.inner, column_block);
-  const std::int64_t row_blocks = std::clamp<std::int64_t>(items / (column_blocks * r.outer), 1, r.n);
-  const std::int64_t row_block = ceil_div(r.n, row_blocks), all = column_blocks * ceil_div(r.n, row_block) * r.outer;
-  const std::int64_t part = l.profile().is_emulator ? std::max<std::int64_t>(1, kEmulatedLoop / (column_block + 1)) : r.count;
-  for (std::int64_t begin = 0; begin < r.count; begin += part)
-    l.run("scatter_add.cl", "scatter_add", opencl::range1(round_up(all, group), group),
-          {l.in(1), l.in(2), y, l.device().error_word(), r.outer, r.n, r.count, r.inner, row_block, column_block, begin,
-           std::min(begin + part, r.count)},
-          "-DT=" + std::string(opencl_name(l.in_spec(0).dtype)) + index_option(l.in_spec(1)));
+  add_updates(l, 2, share);
+}
+
+Specs gather_gradient_infer(const Specs& in, const Attributes& a) {
+  check_float32("gather_gradient", "dy", in[0]);
+  const Spec x{a.shape("shape"), in[0].dtype};
+  check_shape("gather_gradient", "dy", in[0], gathered_shape("gather_gradient", x, in[1], a));
+  return {x};
+}
+
+void gather_gradient_reference(const HostCall& c) {
+  const auto dy = c.in<double>(0);
+  const auto dx = c.out<double>(0);
+  std::fill(dx.begin(), dx.end(), 0.0);
+  each_gathered("gather_gradient", rows_of("gather_gradient", c.out_shape(0), c.in_shape(1), c.attributes()), c.integer(1),
+                [&](std::size_t to, std::size_t from) { dx[to] += dy[from]; });
+}
+
+void gather_gradient_launch(const Launch& l, const Share& share) {
+  if (l.out_spec(0).elements() == 0) return;
+  const double zero = 0;
+  l.device().fill(l.out(0), bytes_from_numbers(DType::float32, std::span(&zero, 1)));
+  add_updates(l, 0, share);
 }
 
 Specs one_hot_infer(const Specs& in, const Attributes& a) {
@@ -169,14 +202,16 @@ std::vector<Variant> gather_variants() {
           {"items", "one work-item an element", never_declines, rank_anywhere, nullptr, gather_items_launch}};
 }
 
-std::vector<Variant> scatter_add_variants() {
+template <void (*launch)(const Launch&, const Share&)>
+std::vector<Variant> adding_variants() {
   return {{"column_blocks", "a block of columns for each work-item", never_declines, rank_on_cpu, nullptr,
-           [](Launch& l) { scatter_add(l, kColumns, 8 * l.profile().compute_units, 1); }},
+           [](Launch& l) { launch(l, {kColumns, 8 * l.profile().compute_units, 1}); }},
           {"columns", "a column, or a part of it, for each work-item", never_declines, rank_anywhere, nullptr,
-           [](Launch& l) { scatter_add(l, 1, 64 * l.profile().compute_units, kGroup); }}};
+           [](Launch& l) { launch(l, {1, 64 * l.profile().compute_units, kGroup}); }}};
 }
 
 Attributes along(std::int64_t axis) { return {{"axis", axis}}; }
+Attributes along(std::int64_t axis, const Shape& shape) { return {{"axis", axis}, {"shape", shape}}; }
 
 }  // namespace
 
@@ -208,6 +243,33 @@ const OpDef& gather_def() {
   return def;
 }
 
+const OpDef& gather_gradient_def() {
+  static const OpDef def{
+      .name = "gather_gradient",
+      .doc = "Zeros, with dy added at the indices of an axis, in the order of dy: the gradient of gather.",
+      .inputs = {"dy", "indices"},
+      .attributes = {{"axis", Type::integer, "indexed axis of the result, -rank..rank-1"}, {"shape", Type::shape, "of the result"}},
+      .infer = gather_gradient_infer,
+      .cost = [](const Problem& p) { return Cost{p.inputs[0].elements(), p.outputs[0].bytes() + 3 * p.inputs[0].bytes() + p.inputs[1].bytes()}; },
+      .reference = gather_gradient_reference,
+      .gradient = [](const Backward& b) -> Values { return {gather(b.gradient(0), b.input(1), b.attributes().integer("axis")), Value()}; },
+      .gradient_reads = {inputs(1), nothing},
+      .variants = adding_variants<gather_gradient_launch>(),
+      .samples = [] {
+        return std::vector<Sample>{{{f32({4, 5}), i64({4})}, along(0, {7, 5}), {Fill{}, integers(0, 7)}},
+                                   {{f32({3, 65, 17}), i32({3, 65})}, along(0, {33, 17}), {Fill{}, integers(0, 33)}},
+                                   {{f32({33, 65}), i32({33})}, along(-2, {5, 65}), {Fill{}, integers(0, 5)}},
+                                   {{f32({2, 2, 4, 3}), i32({2, 4})}, along(1, {2, 5, 3}), {Fill{}, integers(0, 5)}},
+                                   {{f32({16}), i64({16})}, along(0, {1}), {Fill{}, integers(0, 1)}},
+                                   {{f32({0, 2}), i32({0})}, along(0, {3, 2}), {Fill{}, integers(0, 3)}}};
+      },
+      .rejected = [] {
+        return std::vector<Rejected>{{{f32({4, 3}), i32({4})}, along(0, {3, 2}), "gather_gradient: dy is [4, 3]; accepted: [4, 2]"},
+                                     {{{Shape{4}, DType::bfloat16}, i32({4})}, along(0, {3}), "gather_gradient: dy is bfloat16 [4]; accepted: float32"}};
+      }};
+  return def;
+}
+
 const OpDef& scatter_add_def() {
   static const OpDef def{
       .name = "scatter_add",
@@ -220,7 +282,7 @@ const OpDef& scatter_add_def() {
       .gradient = scatter_add_gradient,
       .gradient_reads = {nothing, nothing, inputs(1)},
       .may_reuse = {{0, 0}},
-      .variants = scatter_add_variants(),
+      .variants = adding_variants<scatter_add_launch>(),
       .samples = [] {
         return std::vector<Sample>{{{f32({7, 5}), i64({4}), f32({4, 5})}, along(0), {Fill{}, integers(0, 7), Fill{}}},
                                    {{f32({5, 65}), i32({33}), f32({33, 65})}, along(0), {Fill{}, integers(0, 5), Fill{}}},
@@ -267,6 +329,9 @@ const OpDef& one_hot_def() {
 
 Value gather(Value x, Value indices, std::int64_t axis) {
   return apply(gather_def(), list(std::move(x), std::move(indices)), along(axis))[0];
+}
+Value gather_gradient(Value dy, Value indices, const Shape& shape, std::int64_t axis, const Value& into) {
+  return apply(gather_gradient_def(), list(std::move(dy), std::move(indices)), along(axis, shape), std::span(&into, 1))[0];
 }
 Value scatter_add(Value x, Value indices, Value updates, std::int64_t axis) {
   return apply(scatter_add_def(), list(std::move(x), std::move(indices), std::move(updates)), along(axis))[0];

@@ -45,6 +45,9 @@ Value slice_gradient(Value dy, const Shape& shape, const Axes& starts, const Axe
 Value pad(Value x, const Axes& before, const Axes& after, double value = 0);
 /// y[..., i..., ...] = x[..., indices[i...], ...]: the axis is replaced by the axes of `indices` (int32 or int64).
 Value gather(Value x, Value indices, std::int64_t axis = 0);
+/// Gradient of gather, of the indexed tensor's `shape`: zeros, with dy added where gather read. Deterministic.
+/// @param into  memory for it, or empty
+Value gather_gradient(Value dy, Value indices, const Shape& shape, std::int64_t axis = 0, const Value& into = {});
 /// x with updates[..., i..., ...] added at x[..., indices[i...], ...]; the inverse of gather. Deterministic.
 Value scatter_add(Value x, Value indices, Value updates, std::int64_t axis = 0);
 /// A new last axis with 1 at the index, 0 elsewhere.
@@ -248,6 +251,7 @@ const OpDef& slice_gradient_def();
 const OpDef& pad_def();
 // index
 const OpDef& gather_def();
+const OpDef& gather_gradient_def();
 const OpDef& scatter_add_def();
 const OpDef& one_hot_def();
 // binary, comparison

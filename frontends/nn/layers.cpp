@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "engine/base/error.h"
+#include "engine/base/span.h"
 
 namespace gemel::nn {
 namespace {
@@ -18,6 +21,23 @@ Shape convolution_shape(std::int64_t in, std::int64_t out, const ConvolutionOpti
     throw ShapeError(fmt::format("Conv2d: {} groups given for {} input and {} output channels; accepted: a divisor of both",
                                  groups, in, out));
   return {o.kernel[0], o.kernel[1], in / groups, out};
+}
+
+/// @param padding_idx  from the end where it is negative
+std::optional<std::int64_t> counted_from_front(std::optional<std::int64_t> padding_idx, std::int64_t rows) {
+  if (!padding_idx) return {};
+  if (*padding_idx < -rows || *padding_idx >= rows)
+    throw UsageError(fmt::format("Embedding: padding_idx is {} for {} rows; accepted: {}..{}", *padding_idx, rows, -rows, rows - 1));
+  return *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
+}
+
+/// Rows of normal numbers, and zeros for the padding.
+Initialiser rows_but(std::optional<std::int64_t> padding_idx, std::int64_t width) {
+  if (!padding_idx) return normal(1);
+  return [start = normal(1), padding = *padding_idx, width](PhiloxStream& stream, std::span<float> numbers) {
+    start(stream, numbers);
+    std::ranges::fill(numbers.subspan(at(padding * width), at(width)), 0.0f);
+  };
 }
 
 }  // namespace
@@ -95,13 +115,23 @@ std::string LayerNorm::describe() const { return fmt::format("LayerNorm({})", we
 
 Value LayerNorm::forward(Value x) { return layer_norm(std::move(x), weight_.tensor(), bias_.tensor(), eps_); }
 
-Embedding::Embedding(std::int64_t entries, std::int64_t width)
-    : weight_(add_parameter("weight", floats({entries, width}), FileLayout::same, normal(1))) {}
+Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, std::optional<std::int64_t> padding_idx)
+    : padding_idx_(counted_from_front(padding_idx, num_embeddings)),
+      weight_(add_parameter("weight", floats({num_embeddings, embedding_dim}), FileLayout::same, rows_but(padding_idx_, embedding_dim))) {}
 
 std::string Embedding::describe() const {
-  return fmt::format("Embedding({}, {})", weight_.spec.shape[0], weight_.spec.shape[1]);
+  const std::string padding = padding_idx_ ? fmt::format(", padding_idx {}", *padding_idx_) : "";
+  return fmt::format("Embedding({}, {}{})", weight_.spec.shape[0], weight_.spec.shape[1], padding);
 }
 
-Value Embedding::forward(Value indices) { return embedding(weight_.tensor(), std::move(indices)); }
+Value Embedding::forward(Value indices) {
+  if (!padding_idx_) return embedding(weight_.tensor(), std::move(indices));
+  Shape one_each = indices.shape();
+  one_each.push_back(1);
+  Value rows = embedding(weight_.tensor(), indices);
+  const Value padding = full(indices.session(), {Shape{}, indices.dtype()}, static_cast<double>(*padding_idx_));
+  const Value constant = rows.detached();  // what is taken of it gives its row no gradient
+  return where(reshape(equal(std::move(indices), padding), one_each), constant, std::move(rows));
+}
 
 }  // namespace gemel::nn

@@ -1,6 +1,7 @@
 // Layers with parameters. Names, state and defaults are PyTorch's. Images are [N, H, W, C].
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "engine/ops/ops.h"
@@ -91,10 +92,12 @@ class LayerNorm : public Module {
   Parameter &weight_, &bias_;
 };
 
-/// Rows of weight [entries, width] by int32 or int64 indices [...]: [..., width].
+/// Rows of weight [num_embeddings, embedding_dim] by int32 or int64 indices [...]: [..., embedding_dim].
 class Embedding : public Module {
  public:
-  Embedding(std::int64_t entries, std::int64_t width);
+  /// @param padding_idx  its row starts at zero and gets no gradient here; -num_embeddings..num_embeddings-1
+  /// @throws UsageError for padding_idx out of range
+  Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, std::optional<std::int64_t> padding_idx = {});
   std::string describe() const override;
   Parameter& weight() { return weight_; }
 
@@ -102,6 +105,7 @@ class Embedding : public Module {
   Value forward(Value indices) override;
 
  private:
+  std::optional<std::int64_t> padding_idx_;  // 0..num_embeddings-1
   Parameter& weight_;
 };
 
