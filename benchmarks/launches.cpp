@@ -42,7 +42,7 @@ class BareLoop {
     for (const Value& v : values_) operands_.push_back(region_of(v));
     const Variant& variant = choose(problem, device_.profile());
     recording_ = opencl::Recording::make(device_, operands_, [&](opencl::Device& stand_in, std::span<const opencl::Region> operands) {
-      Launch call(stand_in, problem, operands.first(2), operands.subspan(2), {});
+      Launch call({stand_in, {}}, problem, operands.first(2), operands.subspan(2), {});
       variant.launch(call);
     });
     run_ = &std::get<opencl::Recording::Run>(recording_->entries()[0]);

@@ -23,8 +23,8 @@ const T& get(const Attributes& attributes, std::string_view name) {
 }  // namespace
 
 std::string_view to_string(Type type) {
-  constexpr std::array<std::string_view, 8> names{"integer",  "real",  "boolean", "text",
-                                                  "integers", "shape", "dtype",   "program"};
+  constexpr std::array<std::string_view, 9> names{"integer",  "real",  "boolean", "text",
+                                                  "integers", "shape", "dtype",   "program", "state"};
   return names[at(static_cast<int>(type))];
 }
 
@@ -40,6 +40,7 @@ DType Attributes::dtype(std::string_view name) const { return get<DType>(*this, 
 const std::shared_ptr<const Program>& Attributes::program(std::string_view name) const {
   return get<std::shared_ptr<const Program>>(*this, name);
 }
+const std::shared_ptr<State>& Attributes::state(std::string_view name) const { return get<std::shared_ptr<State>>(*this, name); }
 
 const Attributes::Item* Attributes::find(std::string_view name) const {
   for (const Entry& e : entries_)
@@ -66,6 +67,7 @@ std::string to_string(const Attributes::Item& item) {
     std::string operator()(const Shape& v) const { return to_string(v); }
     std::string operator()(DType v) const { return std::string(to_string(v)); }
     std::string operator()(const std::shared_ptr<const Program>&) const { return "<program>"; }
+    std::string operator()(const std::shared_ptr<State>&) const { return "<state>"; }
   };
   return std::visit(Print{}, item);
 }

@@ -16,15 +16,24 @@ namespace gemel {
 
 struct Program;
 
+/// What an operator's `execute` works with beyond its inputs: a communicator, whom to tell. Attributes hold it by identity; no file does.
+class State {
+ public:
+  State() = default;
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  virtual ~State() = default;
+};
+
 /// The types an attribute can have, in the order of Attributes::Item.
-enum class Type { integer, real, boolean, text, integers, shape, dtype, program };
+enum class Type { integer, real, boolean, text, integers, shape, dtype, program, state };
 std::string_view to_string(Type type);
 
 class Attributes {
  public:
   /// A captured program is an attribute like any other.
   using Item = std::variant<std::int64_t, double, bool, std::string, std::vector<std::int64_t>, Shape, DType,
-                            std::shared_ptr<const Program>>;
+                            std::shared_ptr<const Program>, std::shared_ptr<State>>;
   using Entry = std::pair<std::string, Item>;
 
   Attributes() = default;
@@ -39,6 +48,7 @@ class Attributes {
   const Shape& shape(std::string_view name) const;
   DType dtype(std::string_view name) const;
   const std::shared_ptr<const Program>& program(std::string_view name) const;
+  const std::shared_ptr<State>& state(std::string_view name) const;
 
   bool has(std::string_view name) const { return find(name) != nullptr; }
   const Item* find(std::string_view name) const;

@@ -10,6 +10,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
+#include "engine/gradient_complete.h"
 #include "engine/ops/common.h"
 #include "engine/ops/ops.h"
 #include "engine/session.h"
@@ -138,7 +139,8 @@ void complete(Visit& visit, std::size_t output, Put put) {
 class Targets {
  public:
   Targets(const Values& inputs, const Values& seeds, const GradientOptions& options)
-      : results(inputs.size()), ready_(options.ready), into_(options.into) {
+      : results(inputs.size()), options_(options), into_(options.into) {
+    if (options.ready) observer_ = std::make_shared<GradientObserver>(options.ready);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i].node()) throw UsageError("gradient: input " + std::to_string(i) + " does not want a gradient");
       if (inputs[i].wants_gradient()) targets_[key(inputs[i])].indices.push_back(i);
@@ -195,14 +197,16 @@ class Targets {
         g = copy(g);
       }
       taken_.insert(g.storage().get());
-      results[i] = std::move(g);
-      if (ready_) ready_(i, results[i]);
+      if (observer_) gradient_complete(g, observer_, i);
+      if (options_.take) options_.take(i, g);
+      else results[i] = std::move(g);
     }
   }
   std::map<Key, Target> targets_;
   std::set<const Storage*> taken_;
-  const GradientReady& ready_;
+  const GradientOptions& options_;
   const Values& into_;
+  std::shared_ptr<GradientObserver> observer_;
 };
 
 void check_found(const Node& node, const Values& found) {
@@ -271,8 +275,8 @@ void plant(const Values& outputs, Values& seeds, Visits& visits, Session& sessio
 
 }  // namespace
 
-Values gradient(const Values& outputs, const Values& inputs, Values seeds, Tape tape, const GradientReady& ready) {
-  return gradient(outputs, inputs, std::move(seeds), GradientOptions{tape, ready, {}});
+Values gradient(const Values& outputs, const Values& inputs, Values seeds, Tape tape) {
+  return gradient(outputs, inputs, std::move(seeds), GradientOptions{.tape = tape});
 }
 
 Values gradient(const Values& outputs, const Values& inputs, Values seeds, const GradientOptions& options) {
@@ -294,6 +298,8 @@ Values gradient(const Values& outputs, const Values& inputs, Values seeds, const
       });
   if (!options.into.empty() && options.into.size() != inputs.size())
     throw UsageError("gradient: memory for " + std::to_string(options.into.size()) + " results for " + std::to_string(inputs.size()) + " inputs");
+  if (options.ready && tape == Tape::extend)
+    throw UsageError("gradient: whom to tell of complete gradients is given with Tape::extend, where their histories go on; accepted: release or retain");
   Targets targets(inputs, seeds, options);
   mark_needed(visits, targets);
   plant(outputs, seeds, visits, session, tape);

@@ -49,12 +49,13 @@ class Backward {
   Tape tape_;
 };
 
-/// Called as soon as the gradient of inputs[index] is complete; it may be written in place.
-using GradientReady = std::function<void(std::size_t index, Value& gradient)>;
+/// Told that the gradient of inputs[index] is complete; it may be written in place.
+using GradientReady = std::function<void(std::size_t index, const Value& gradient)>;
 
 struct GradientOptions {
   Tape tape = Tape::release;
-  GradientReady ready = {};
+  GradientReady take = {};   // gets each result as soon as it is there, which is not returned then
+  GradientReady ready = {};  // told as soon as what computes a result is enqueued; of a captured pass at every replay. Not with Tape::extend
   Values into = {};  // memory for the results, one an input (an empty value: of its own), or none at all. Not with Tape::extend
 };
 
@@ -62,10 +63,9 @@ struct GradientOptions {
 /// @param output_gradients  one for each output (empty: none flows from it); where the list is empty, ones for all
 /// @return an empty value where no gradient flows, as to a frozen leaf; results share memory with nothing but `into` and may be
 ///         written in place
-/// @throws UsageError an input without history, a history already released, a saved tensor changed in place
+/// @throws UsageError an input without history, a history already released, a saved tensor changed in place, `ready` with Tape::extend
 Values gradient(const Values& outputs, const Values& inputs, Values output_gradients, const GradientOptions& options);
-Values gradient(const Values& outputs, const Values& inputs, Values output_gradients = {}, Tape tape = Tape::release,
-                const GradientReady& ready = {});
+Values gradient(const Values& outputs, const Values& inputs, Values output_gradients = {}, Tape tape = Tape::release);
 
 /// The order in which a backward pass from `outputs` completes the gradients of `inputs`, as indices; those that it does not reach
 /// come last. Reads histories alone, also of symbolic values.

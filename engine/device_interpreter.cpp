@@ -8,6 +8,7 @@
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "engine/device_storage.h"
+#include "engine/session.h"
 #include "opencl/device.h"
 
 namespace gemel {
@@ -17,18 +18,28 @@ opencl::Region region_of(const Value& value) {
   return {whole.block, whole.offset + value.offset() * static_cast<std::int64_t>(size_of(value.dtype())), value.spec().bytes()};
 }
 
-namespace {
+DeviceInterpreter::DeviceInterpreter(std::shared_ptr<opencl::Device> device)
+    : device_(std::move(device)), error_(device_->memory().allocate(4 * sizeof(std::int32_t), "error word")),
+      target_{*device_, opencl::whole(error_)}, launches_(target_) {
+  const std::byte zero{};
+  device_->fill(target_.error_word, std::span(&zero, 1));
+}
+
 /// Kernels leave an index that was out of range in the error word, which comes with every value that the host reads.
 /// @throws DataError if there is one; clears the word, so that it is told once
-void check_error_word(opencl::Device& device, std::span<const std::byte> bytes) {
+void DeviceInterpreter::check_error_word(std::span<const std::byte> bytes) {
   std::array<std::int32_t, 4> word{};
   std::memcpy(word.data(), bytes.data(), sizeof word);
   if (word[0] == 0) return;
   const std::byte zero{};
-  device.fill(device.error_word(), std::span(&zero, 1));
+  device_->fill(target_.error_word, std::span(&zero, 1));
   throw DataError(fmt::format("an index or label {} is out of range; accepted: 0..{}", word[1], word[2] - 1));
 }
-}  // namespace
+
+const LaunchTarget& launch_target(Session& session) {
+  session.device();  // refuses where there is none
+  return static_cast<DeviceInterpreter&>(session.interpreter()).launch_target();
+}
 
 void DeviceInterpreter::compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> in,
                                     std::span<const Value> out, Prepared* prepared) {
@@ -75,15 +86,15 @@ void DeviceInterpreter::write(const Value& to, const std::function<void(std::spa
 }
 void DeviceInterpreter::read(const Value& from, std::span<std::byte> to) {
   if (to.empty()) return;
-  const auto word = device_->read_later(device_->error_word());
+  const auto word = device_->read_later(target_.error_word);
   device_->read(region_of(from), to);
-  check_error_word(*device_, word->get());
+  check_error_word(word->get());
 }
 PendingBytes DeviceInterpreter::read_later(const Value& from) {
-  std::shared_ptr<opencl::PendingRead> pending = device_->read_later(region_of(from)), word = device_->read_later(device_->error_word());
-  return [&device = *device_, pending, word] {
+  std::shared_ptr<opencl::PendingRead> pending = device_->read_later(region_of(from)), word = device_->read_later(target_.error_word);
+  return [this, pending, word] {
     const auto bytes = pending->get();
-    check_error_word(device, word->get());
+    check_error_word(word->get());
     return std::vector<std::byte>(bytes.begin(), bytes.end());
   };
 }

@@ -9,7 +9,8 @@ namespace gemel {
 
 class DeviceInterpreter : public Interpreter {
  public:
-  explicit DeviceInterpreter(std::shared_ptr<opencl::Device> device) : device_(std::move(device)), launches_(*device_) {}
+  explicit DeviceInterpreter(std::shared_ptr<opencl::Device> device);
+  const LaunchTarget& launch_target() const { return target_; }
   std::shared_ptr<Prepared> prepare(const OpDef& op, const Attributes& attributes, const Specs& inputs, const Specs& outputs) override;
   std::unique_ptr<Memory> allocate(const Spec& spec, std::string_view what) override;
   std::optional<ArenaLimits> arena_limits() const override;
@@ -29,8 +30,14 @@ class DeviceInterpreter : public Interpreter {
                    std::span<const Value> outputs, Prepared* prepared) override;
 
  private:
+  void check_error_word(std::span<const std::byte> bytes);
   std::shared_ptr<opencl::Device> device_;
+  opencl::Buffer error_;
+  LaunchTarget target_;
   LaunchCache launches_;
 };
+
+/// Where the session's kernels are enqueued. @throws UsageError in the reference session
+const LaunchTarget& launch_target(Session& session);
 
 }  // namespace gemel

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "engine/base/error.h"
-#include "engine/kernel.h"
+#include "engine/device_interpreter.h"
 #include "opencl/tuning.h"
 
 namespace gemel {
@@ -92,13 +92,15 @@ const Variant& choose(const Problem& problem, const opencl::DeviceProfile& profi
   return *best;
 }
 
-void launch(opencl::Device& device, const Variant& variant, const Problem& problem, std::span<const opencl::Region> in,
+void launch(Session& session, const Variant& variant, const Problem& problem, std::span<const opencl::Region> in,
             std::span<const opencl::Region> out) {
+  const LaunchTarget& target = launch_target(session);
+  opencl::Device& device = target.device;
   opencl::Scratch workspace;
   if (variant.workspace_bytes)
     if (const std::int64_t bytes = variant.workspace_bytes(problem, device.profile()); bytes > 0)
       workspace = device.memory().scratch(bytes, problem.op.name + " workspace");
-  Launch call(device, problem, in, out, workspace.region);
+  Launch call(target, problem, in, out, workspace.region);
   variant.launch(call);
 }
 

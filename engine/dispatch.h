@@ -10,13 +10,15 @@
 
 namespace gemel {
 
+class Session;
+
 /// The variant that the device's tuning table names, else the best ranked one that supports the problem; the first among
 /// equals. GEMEL_VERBOSE=dispatch prints each new choice, why, and each refusal with its reason.
 /// @throws InternalError if all decline: the last variant of a record always can
 const Variant& choose(const Problem& problem, const opencl::DeviceProfile& profile);
 
 /// Enqueues one variant. @param in, out  device memory of the problem's inputs and outputs
-void launch(opencl::Device& device, const Variant& variant, const Problem& problem, std::span<const opencl::Region> in,
+void launch(Session& session, const Variant& variant, const Problem& problem, std::span<const opencl::Region> in,
             std::span<const opencl::Region> out);
 
 /// What a tuning table calls the problem; a product with an epilogue is that product.

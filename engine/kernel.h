@@ -10,11 +10,18 @@
 
 namespace gemel {
 
+/// Where kernels are enqueued, and where they leave an index that was out of range: four int32 {code, value, bound, 0}, code 0 for
+/// "no error".
+struct LaunchTarget {
+  opencl::Device& device;
+  opencl::Region error_word;
+};
+
 class Launch {
  public:
-  Launch(opencl::Device& device, const Problem& problem, std::span<const opencl::Region> inputs,
+  Launch(const LaunchTarget& target, const Problem& problem, std::span<const opencl::Region> inputs,
          std::span<const opencl::Region> outputs, const opencl::Region& workspace)
-      : device_(device), problem_(problem), inputs_(inputs), outputs_(outputs), workspace_(workspace) {}
+      : target_(target), problem_(problem), inputs_(inputs), outputs_(outputs), workspace_(workspace) {}
 
   const Problem& problem() const { return problem_; }
   const Attributes& attributes() const { return problem_.attributes; }
@@ -25,8 +32,9 @@ class Launch {
   const opencl::Region& in(int i) const { return inputs_[static_cast<std::size_t>(i)]; }
   const opencl::Region& out(int o) const { return outputs_[static_cast<std::size_t>(o)]; }
   const opencl::Region& workspace() const { return workspace_; }
-  opencl::Device& device() const { return device_; }
-  const opencl::DeviceProfile& profile() const { return device_.profile(); }
+  opencl::Device& device() const { return target_.device; }
+  const opencl::Region& error_word() const { return target_.error_word; }
+  const opencl::DeviceProfile& profile() const { return device().profile(); }
 
   /// Whether output 0 replaces no input and is, with all inputs, larger than the device's caches: what was stored first has then left
   /// them before anyone reads it.
@@ -40,11 +48,11 @@ class Launch {
   /// Enqueues a kernel of an embedded file.
   void run(std::string_view file, std::string_view kernel, const opencl::Range& range,
            std::initializer_list<opencl::Argument> arguments, std::string_view options = {}) const {
-    device_.run(device_.kernel(file, kernel, options), range, arguments);
+    device().run(device().kernel(file, kernel, options), range, arguments);
   }
 
  private:
-  opencl::Device& device_;
+  LaunchTarget target_;
   const Problem& problem_;
   std::span<const opencl::Region> inputs_, outputs_;
   opencl::Region workspace_;

@@ -132,7 +132,7 @@ struct OpDef {
   bool takes_epilogue = false;                    // a product: each variant also computes `epilogue`, or declines it
   std::optional<Epilogue> epilogue = {};          // of a record that epilogue fusion made
   std::vector<Variant> variants = {};
-  /// Runs captured programs (conditional, while): in place of variants and reference, in every interpreter.
+  /// Runs captured programs (conditional, while) or works with a State: in place of variants and reference, in every interpreter.
   void (*execute)(Interpreter&, const Attributes&, std::span<const Value>, std::span<const Value>) = nullptr;
   std::vector<Sample> (*samples)() = nullptr;
   std::vector<Rejected> (*rejected)() = nullptr;

@@ -7,7 +7,6 @@
 
 #include "engine/device_storage.h"
 #include "engine/dispatch.h"
-#include "engine/kernel.h"
 #include "engine/ops/catalog.h"
 
 namespace gemel {
@@ -62,10 +61,10 @@ bool in_catalog(const OpDef& op) { return find_op(op.name) == &op; }
 
 }  // namespace
 
-PreparedLaunch::PreparedLaunch(opencl::Device& device, const OpDef& op, Attributes attributes, Specs in, Specs out)
-    : device_(device), op_(op), attributes_(std::move(attributes)), inputs_(std::move(in)), outputs_(std::move(out)),
-      variant_(choose(problem(), device.profile())) {
-  const opencl::DeviceProfile& profile = device.profile();
+PreparedLaunch::PreparedLaunch(const LaunchTarget& target, const OpDef& op, Attributes attributes, Specs in, Specs out)
+    : target_(target), op_(op), attributes_(std::move(attributes)), inputs_(std::move(in)), outputs_(std::move(out)),
+      variant_(choose(problem(), target.device.profile())) {
+  const opencl::DeviceProfile& profile = target.device.profile();
   if (profile.profiling && op.cost) cost_ = op.cost(problem());
   if (variant_.workspace_bytes) workspace_bytes_ = variant_.workspace_bytes(problem(), profile);
   workspace_name_ = op.name + " workspace";
@@ -87,15 +86,15 @@ void PreparedLaunch::run(std::span<const Value> in, std::span<const Value> out) 
       ++operand;
     }
   opencl::Scratch workspace;
-  if (workspace_bytes_ > 0) workspace = device_.memory().scratch(workspace_bytes_, workspace_name_);
+  if (workspace_bytes_ > 0) workspace = target_.device.memory().scratch(workspace_bytes_, workspace_name_);
   operands_.back() = workspace.region;
-  if (cost_) device_.charge(op_.name, cost_->flops, cost_->bytes, [this] { enqueue(); });
+  if (cost_) target_.device.charge(op_.name, cost_->flops, cost_->bytes, [this] { enqueue(); });
   else enqueue();
 }
 
 void PreparedLaunch::launch_on(opencl::Device& device, std::span<const opencl::Region> operands) const {
   const Problem problem = this->problem();
-  Launch call(device, problem, operands.first(inputs_.size()), operands.subspan(inputs_.size(), outputs_.size()), operands.back());
+  Launch call({device, target_.error_word}, problem, operands.first(inputs_.size()), operands.subspan(inputs_.size(), outputs_.size()), operands.back());
   variant_.launch(call);
 }
 
@@ -105,14 +104,14 @@ const opencl::Recording* PreparedLaunch::recording() {
     if (made->fits(operands_)) return made.get();
   if (!recordable_) return nullptr;
   const auto record = [this](opencl::Device& stand_in, std::span<const opencl::Region> operands) { launch_on(stand_in, operands); };
-  auto made = opencl::Recording::make(device_, operands_, record);
+  auto made = opencl::Recording::make(target_.device, operands_, record);
   recordable_ = made != nullptr;
   return made ? recordings_.emplace_back(std::move(made)).get() : nullptr;
 }
 
 void PreparedLaunch::enqueue() {
-  if (const opencl::Recording* recorded = recording()) device_.replay(*recorded, operands_);
-  else launch_on(device_, operands_);
+  if (const opencl::Recording* recorded = recording()) target_.device.replay(*recorded, operands_);
+  else launch_on(target_.device, operands_);
 }
 
 PreparedLaunch* LaunchCache::find(const OpDef& op, const Attributes& attributes, std::span<const Value> in) const {
@@ -126,7 +125,7 @@ std::shared_ptr<PreparedLaunch> LaunchCache::make(const OpDef& op, const Attribu
   const auto [first, last] = launches_.equal_range(hash);
   const auto it = std::find_if(first, last, [&](const auto& kept) { return kept.second->computes(op, attributes, in); });
   if (it != last) return it->second;
-  auto made = std::make_shared<PreparedLaunch>(device_, op, attributes, in, out);
+  auto made = std::make_shared<PreparedLaunch>(target_, op, attributes, in, out);
   if (!in_catalog(op)) return made;
   if (launches_.size() >= kLaunchesKept) launches_.clear();
   return launches_.emplace(hash, std::move(made))->second;

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/kernel.h"
 #include "engine/trace.h"
 #include "opencl/recording.h"
 
@@ -17,7 +18,7 @@ namespace gemel {
 class PreparedLaunch : public Prepared {
  public:
   /// Chooses the variant. The operator must outlive this.
-  PreparedLaunch(opencl::Device& device, const OpDef& op, Attributes attributes, Specs inputs, Specs outputs);
+  PreparedLaunch(const LaunchTarget& target, const OpDef& op, Attributes attributes, Specs inputs, Specs outputs);
   /// Enqueues it. @param in, out  with memory, of the specs given
   void run(std::span<const Value> in, std::span<const Value> out);
   /// Whether it is of this operator with these attributes, on inputs of these specs.
@@ -29,7 +30,7 @@ class PreparedLaunch : public Prepared {
   void launch_on(opencl::Device& device, std::span<const opencl::Region> operands) const;
   void enqueue();
   const opencl::Recording* recording();
-  opencl::Device& device_;
+  LaunchTarget target_;
   const OpDef& op_;
   Attributes attributes_;
   Specs inputs_, outputs_;
@@ -45,14 +46,14 @@ class PreparedLaunch : public Prepared {
 /// Launches by operator, attributes and specs: an operator that is applied again and again, or stands at many places of a graph, has one.
 class LaunchCache {
  public:
-  explicit LaunchCache(opencl::Device& device) : device_(device) {}
+  explicit LaunchCache(const LaunchTarget& target) : target_(target) {}
   /// @return null where there is none
   PreparedLaunch* find(const OpDef& op, const Attributes& attributes, std::span<const Value> in) const;
   /// The one that is there, or a new one, which is kept where the operator is one of the catalog's: another may come to lie at any other's address.
   std::shared_ptr<PreparedLaunch> make(const OpDef& op, const Attributes& attributes, const Specs& in, const Specs& out);
 
  private:
-  opencl::Device& device_;
+  LaunchTarget target_;
   std::unordered_multimap<std::size_t, std::shared_ptr<PreparedLaunch>> launches_;  // by hash of operator, attributes and inputs
 };
 

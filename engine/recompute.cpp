@@ -109,7 +109,7 @@ struct Recomputation {
         targets.push_back(inputs[i]);
         into.push_back(b.place(static_cast<int>(i)));
       }
-    const Values gradients = gradient(outputs, targets, std::move(seeds), {b.tape() == Tape::extend ? Tape::extend : Tape::release, {}, into});
+    const Values gradients = gradient(outputs, targets, std::move(seeds), {.tape = b.tape() == Tape::extend ? Tape::extend : Tape::release, .into = into});
     for (std::size_t k = 0; k < wanted.size(); ++k) found[wanted[k]] = gradients[k];
     return found;
   }

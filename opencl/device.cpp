@@ -75,9 +75,6 @@ class ClDevice : public Device {
     queue_ = QueueHandle(clCreateCommandQueue(context(), device_, options.profiling == Profiling::off ? 0 : CL_QUEUE_PROFILING_ENABLE, &code));
     check(code, "clCreateCommandQueue", profile_.name);
     allocator_ = make_allocator(context_, queue_.get(), profile_, options.memory_limit > 0 ? options.memory_limit : default_memory_limit(profile_));
-    error_ = allocator_->allocate(4 * sizeof(std::int32_t), "error word");
-    const std::byte zero{};
-    fill(whole(error_), std::span(&zero, 1));
   }
   ~ClDevice() override { clFinish(queue_.get()); }
 
@@ -162,7 +159,6 @@ class ClDevice : public Device {
     const std::lock_guard lock(mutex_);
     forget_finished();
   }
-  Region error_word() override { return whole(error_); }
 
   void charge(std::string_view name, std::int64_t flops, std::int64_t bytes, const std::function<void()>& enqueue) override {
     {
@@ -313,9 +309,18 @@ class ClDevice : public Device {
     if (to.bytes % std::ssize(pattern) != 0)
       throw InternalError(fmt::format("fill: {} bytes are no multiple of a pattern of {}", to.bytes, pattern.size()));
     if (to.bytes == 0) return;
+    if (profile_.is_emulator) return write_repeated(to, pattern);
     check(clEnqueueFillBuffer(queue_.get(), to.block->memory.get(), pattern.data(), pattern.size(), at(to.offset), at(to.bytes), 0,
                               nullptr, event_for("fill")),
           "clEnqueueFillBuffer");
+  }
+
+  /// oclgrind counts what a fill has written as never written.
+  void write_repeated(const Region& to, std::span<const std::byte> pattern) {
+    std::vector<std::byte> bytes(at(to.bytes));
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = pattern[i % pattern.size()];
+    check(clEnqueueWriteBuffer(queue_.get(), to.block->memory.get(), CL_TRUE, at(to.offset), bytes.size(), bytes.data(), 0, nullptr, event_for("fill")),
+          "clEnqueueWriteBuffer");
   }
 
   void set(const Kernel& kernel, cl_uint i, const Region& region) {
@@ -365,7 +370,6 @@ class ClDevice : public Device {
   std::shared_ptr<Context> context_ = std::make_shared<Context>();
   QueueHandle queue_;
   std::shared_ptr<Allocator> allocator_;
-  Buffer error_;
   ProgramCache cache_;
   std::unordered_map<std::string, ProgramHandle> programs_;
   std::unordered_map<std::string, Kernel> kernels_;

@@ -134,10 +134,6 @@ class Device {
   virtual std::unique_ptr<PendingRead> read_later(const Region& from) = 0;
   virtual void finish() = 0;
 
-  /// Four int32 that kernels set when an index is out of range: {code, value, bound, 0}; code 0 is "no error". Whoever reads
-  /// values to the host looks here too.
-  virtual Region error_word() = 0;
-
   /// Lets another library enqueue on this device's queue. @param enqueue  gets the cl_command_queue and a place for a cl_event
   virtual void native(const std::function<void(void* queue, void** event)>& enqueue, std::string_view name) = 0;
 

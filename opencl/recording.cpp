@@ -27,7 +27,6 @@ class Recorder final : public Device {
 
   const DeviceProfile& profile() const override { return device_.profile(); }
   Allocator& memory() override { return device_.memory(); }
-  Region error_word() override { return device_.error_word(); }
   Kernel& kernel(std::string_view file, std::string_view name, std::string_view options, std::string_view preface) override {
     return device_.kernel(file, name, options, preface);
   }

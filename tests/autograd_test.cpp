@@ -18,10 +18,10 @@ std::vector<List> gradients_overwritten(const std::function<std::pair<Value, Val
   for (const List& n : numbers) leaves.push_back(leaf(session->tensor(f32({2}), n)));
   const auto [y, targets] = f(leaves);
   std::vector<List> found(targets.size());
-  gradient({sum(y)}, targets, {}, Tape::release, [&](std::size_t i, Value& g) {
+  gradient({sum(y)}, targets, {}, {.take = [&](std::size_t i, const Value& g) {
     found[i] = read(g);
     assign(g, full(*session, g.spec(), -99));
-  });
+  }});
   return found;
 }
 

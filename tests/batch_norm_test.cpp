@@ -36,7 +36,7 @@ Statistics run(Session& session, const Variant& variant, const Shape& shape, con
   std::vector<opencl::Region> in_regions, out_regions;
   for (const Value& v : given) in_regions.push_back(region_of(v));
   for (const Value& v : made) out_regions.push_back(region_of(v));
-  launch(session.device(), variant, {batch_norm_def(), attributes, in, out}, in_regions, out_regions);
+  launch(session, variant, {batch_norm_def(), attributes, in, out}, in_regions, out_regions);
   EXPECT_EQ(read(given[5]), std::vector<double>{7});
   return {read(made[1]), read(made[2]), read(given[3]), read(given[4])};
 }

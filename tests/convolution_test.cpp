@@ -39,7 +39,7 @@ std::vector<double> run_variant(const std::shared_ptr<opencl::Device>& device, c
     regions.push_back(region_of(values.back()));
   }
   const std::array out_regions{region_of(out)};
-  launch(session.device(), variant, {op, attributes, in, out_specs}, regions, out_regions);
+  launch(session, variant, {op, attributes, in, out_specs}, regions, out_regions);
   return read(out);
 }
 

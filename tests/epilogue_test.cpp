@@ -141,7 +141,7 @@ List run_variant(const Variant& variant, const Fused& call, const Product& p, co
   }
   const Value out = session.tensor(out_specs[0], std::vector<std::byte>(at(out_specs[0].bytes()), std::byte{0xFF}));
   const std::array regions{region_of(out)};
-  launch(session.device(), variant, {op, call.attributes, in_specs, out_specs}, in, regions);
+  launch(session, variant, {op, call.attributes, in_specs, out_specs}, in, regions);
   return read(out);
 }
 

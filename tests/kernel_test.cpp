@@ -20,7 +20,7 @@ bool leaves(std::int64_t cache_bytes, bool same_inputs, bool in_place) {
   const auto memory = device->memory().allocate(4096, "a test");
   const Region x{memory.block(), 0, 1024}, y{memory.block(), 1024, 1024}, z{memory.block(), 2048, 1024};
   const Region inputs[]{x, same_inputs ? x : y}, outputs[]{in_place ? x : z};
-  return Launch(*device, problem, inputs, outputs, {}).leaves_the_caches();
+  return Launch({*device, {}}, problem, inputs, outputs, {}).leaves_the_caches();
 }
 
 TEST(DeviceLaunch, a_result_leaves_the_caches_where_it_and_the_inputs_exceed_them) {

@@ -35,7 +35,7 @@ void expect_every_variant_right(const Many& m) {
     const Value y = session.tensor(specs[0], std::vector<double>(at(specs[0].elements()), 7.0));
     std::vector<opencl::Region> regions;
     for (const Value& v : in) regions.push_back(region_of(v));
-    launch(session.device(), variant, problem, regions, std::array{region_of(y)});
+    launch(session, variant, problem, regions, std::array{region_of(y)});
     EXPECT_LE(relative_error(read(y), read(expected[0])), kClose) << m.op.name << ", " << variant.name;
   }
 }

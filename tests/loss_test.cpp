@@ -50,7 +50,7 @@ TEST(CrossEntropy, a_label_out_of_range_counts_nothing_and_is_told_by_the_next_r
     const Problem problem{cross_entropy_def(), attributes, in, out};
     for (const Variant& variant : cross_entropy_def().variants) {
       const Value loss = session.empty(out[0]);
-      launch(session.device(), variant, problem, std::array{region_of(logits), region_of(labels)}, std::array{region_of(loss)});
+      launch(session, variant, problem, std::array{region_of(logits), region_of(labels)}, std::array{region_of(loss)});
       EXPECT_EQ(refusal(loss), fmt::format("an index or label {} is out of range; accepted: 0..1", bad)) << variant.name;
       EXPECT_NEAR(read(loss)[0], 2 * std::log(2.0) / 3, 1e-6) << variant.name;
     }

@@ -176,13 +176,6 @@ TEST(DeviceQueue, later_read_sees_what_was_enqueued_before_it) {
   EXPECT_EQ(reinterpret_cast<const std::int32_t*>(bytes.data())[1], 2);
 }
 
-TEST(DeviceQueue, error_word_starts_at_zero_and_keeps_what_a_kernel_sets) {
-  const auto device = Device::open({});
-  EXPECT_EQ(read<std::int32_t>(*device, device->error_word()), std::vector<std::int32_t>(4));
-  device->run(test_kernel(*device, "index3"), range1(4), {device->error_word()});
-  EXPECT_EQ(read<std::int32_t>(*device, device->error_word()), (std::vector<std::int32_t>{0, 1, 2, 3}));
-}
-
 TEST(DeviceQueue, threads_may_run_the_same_kernel) {
   Device& device = testing::test_device();
   const Buffer x = upload<float>(device, {1});

@@ -59,7 +59,7 @@ Result run_variant(Session& session, const OpDef& op, const Sample& s, const Var
   for (const Spec& spec : out_specs) out.push_back(poisoned(session, spec));
   for (const Value& v : in) in_regions.push_back(region_of(v));
   for (const Value& v : out) out_regions.push_back(region_of(v));
-  launch(session.device(), variant, {op, s.attributes, s.inputs, out_specs}, in_regions, out_regions);
+  launch(session, variant, {op, s.attributes, s.inputs, out_specs}, in_regions, out_regions);
   Result r;
   for (const Value& v : out) r.outputs.push_back(read(v));
   for (int w : op.writes) r.written.push_back(read(in[at(w)]));

@@ -136,7 +136,7 @@ TEST(ParameterSlab, order_of_gradients_is_that_of_the_backward_pass) {
   std::vector<std::size_t> seen;
   const Values parameters = values_of(set.parameters());
   const auto order = gradient_order({loss}, parameters);
-  gradient({loss}, parameters, {}, Tape::release, [&seen](std::size_t i, Value&) { seen.push_back(i); });
+  gradient({loss}, parameters, {}, {.ready = [&seen](std::size_t i, const Value&) { seen.push_back(i); }});
   EXPECT_EQ(set.parameters()[order[0]].name.substr(0, 6), "second");
   EXPECT_EQ(order, seen);
 }

@@ -26,7 +26,7 @@ struct SavedGraph {
 
 /// The structure: slots with their names, instructions with operator, attributes, scope, inputs and outputs with their specs.
 /// One line an instruction.
-/// @throws UsageError for an operator that was made for this program (a fused one): accepted are the catalog's
+/// @throws UsageError for an operator that is not in the catalog (a fused one, one with a State): accepted are the catalog's
 std::string to_json(const Program& program, const GraphNames& names = {});
 
 /// Writes `path` (JSON) and, beside it, `path` with the extension .safetensors: variables and constants under their names.

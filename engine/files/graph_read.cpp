@@ -190,6 +190,7 @@ class Reader {
       case Type::shape: return shape_of(integers(v, def.name));
       case Type::dtype: return dtype_of(text(v, def.name));
       case Type::program: return body(v);
+      case Type::state: refuse(fmt::format("'{}' is state of a process", def.name));
     }
     refuse(fmt::format("'{}' is of an unknown type", def.name));
   }

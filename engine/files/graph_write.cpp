@@ -47,13 +47,14 @@ Json json_of(const Attributes::Item& item) {
     Json operator()(const Shape& v) const { return std::vector<std::int64_t>(v.begin(), v.end()); }
     Json operator()(DType v) const { return std::string(to_string(v)); }
     Json operator()(const std::shared_ptr<const Program>& v) const { return json_of(*v); }
+    Json operator()(const std::shared_ptr<State>&) const { throw InternalError("graph file: an operator of the catalog has a State"); }
   };
   return Json{{std::string(to_string(type_of(item))), std::visit(Write{}, item)}};
 }
 
 Json json_of(const Program::Instruction& step, std::size_t i) {
   if (step.owner || find_op(step.op->name) != step.op)
-    throw UsageError(fmt::format("graph file: instruction {}, {}, was made for this program; accepted: operators of the catalog, as before the passes", i,
+    throw UsageError(fmt::format("graph file: instruction {}, {}, is not in the catalog; accepted: operators of the catalog, as before the passes", i,
                                  step.op->name));
   Json out{{"op", step.op->name}};
   if (!step.scope.empty()) out["scope"] = step.scope;

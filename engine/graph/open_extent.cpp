@@ -44,6 +44,7 @@ class Substitution {
   std::shared_ptr<const Program> operator()(const std::shared_ptr<const Program>& program) const {
     return std::make_shared<const Program>((*this)(*program));
   }
+  std::shared_ptr<State> operator()(const std::shared_ptr<State>& state) const { return state; }
 
   Program operator()(Program program) const {
     for (std::size_t s = 0; s < program.slots.size(); ++s) {

@@ -16,6 +16,8 @@ class Marks {
  public:
   Marks(const Program& program, const Wanted& wanted)
       : slots(program.slots.size(), false), instructions(program.code.size(), false), program_(program) {
+    for (const auto& step : program.code)
+      for (const auto& u : step.outputs) filled_.insert(program.slots[at(u.slot)].external.get());
     for (const auto& u : wanted.values) want(u);
     for (int i : wanted.instructions) instructions[at(i)] = true;
     for (std::size_t i = program.code.size(); i-- > 0;) {
@@ -36,19 +38,24 @@ class Marks {
     if (const auto& outside = program_.slots[at(u.slot)].external) outside_.insert(outside.get());
   }
 
-  /// Memory from outside is made by who fills it as an output; whoever changes it in place is to be asked for by name.
+  /// Memory from outside is made by who fills it as an output; whoever changes in place what is only read otherwise is to be asked
+  /// for by name.
   bool makes_what_is_wanted(const Program::Instruction& step) const {
-    const auto is_wanted_inside = [&](const Program::Use& u) { return slots[at(u.slot)] && !program_.slots[at(u.slot)].external; };
     const auto is_wanted = [&](const Program::Use& u) {
       const auto& outside = program_.slots[at(u.slot)].external;
-      return outside ? outside_.contains(outside.get()) || outside_.contains(outside->whole.get()) : is_wanted_inside(u);
+      return outside ? outside_.contains(outside.get()) || outside_.contains(outside->whole.get()) : slots[at(u.slot)];
+    };
+    const auto is_made = [&](const Program::Use& u) {
+      const auto& outside = program_.slots[at(u.slot)].external;
+      return !outside || filled_.contains(outside.get());
     };
     return std::ranges::any_of(step.outputs, is_wanted) ||
-           std::ranges::any_of(step.op->writes, [&](int w) { return is_wanted_inside(step.inputs[at(w)]); });
+           std::ranges::any_of(step.op->writes, [&](int w) { return is_made(step.inputs[at(w)]) && is_wanted(step.inputs[at(w)]); });
   }
 
   const Program& program_;
   std::set<const Storage*> outside_;  // memory from outside that is wanted
+  std::set<const Storage*> filled_;   // memory from outside that is an output
 };
 
 /// The program with further inputs, which are read in place of what is computed. Memory from outside is still written.

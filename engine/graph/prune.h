@@ -21,7 +21,7 @@ struct Pruned {
 
 /// Keeps what the wanted values and instructions are computed from, and what `after` says must run before. A write to a
 /// variable (external memory) runs only if it is asked for, or comes before something asked for by `after`; a write to a value
-/// that the program makes belongs to that value.
+/// that the program makes, also in external memory, belongs to that value.
 /// @throws UsageError where what is given is a part of another value, or changed in place after it is computed
 Pruned prune(const Program& program, Wanted wanted);
 

@@ -141,14 +141,14 @@ void launch_rows(Launch& l) {
   const Sizes s = sizes_of(l, 0);
   const std::string options = options_of(l.in_spec(1));
   l.run("cross_entropy.cl", "cross_entropy_rows", opencl::range1(ceil_div(s.rows, s.chunk), 1),
-        {l.in(0), l.in(1), l.workspace(), l.device().error_word(), s.rows, s.n, s.keep, s.rest, s.chunk}, options);
+        {l.in(0), l.in(1), l.workspace(), l.error_word(), s.rows, s.n, s.keep, s.rest, s.chunk}, options);
   launch_total(l, s, options);
 }
 void launch_group(Launch& l) {
   const Sizes s = sizes_of(l, 0);
   const std::string options = options_of(l.in_spec(1));
   l.run("cross_entropy.cl", "cross_entropy_group", opencl::range1(s.rows * kGroup, kGroup),
-        {l.in(0), l.in(1), l.workspace(), l.device().error_word(), s.n, s.keep, s.rest}, options);
+        {l.in(0), l.in(1), l.workspace(), l.error_word(), s.n, s.keep, s.rest}, options);
   launch_total(l, s, options);
 }
 void launch_backward_rows(Launch& l) {

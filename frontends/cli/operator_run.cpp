@@ -39,7 +39,7 @@ OperatorRun::OperatorRun(Session& session, const OperatorCase& c) : session_(ses
   for (const Spec& s : c.out) out_.push_back(region_of(values_.emplace_back(session.empty(s))));
 }
 
-void OperatorRun::enqueue(const Variant& variant) { launch(session_.device(), variant, case_.problem(), in_, out_); }
+void OperatorRun::enqueue(const Variant& variant) { launch(session_, variant, case_.problem(), in_, out_); }
 
 double best_seconds(opencl::Device& device, int runs, const std::function<void()>& enqueue) {
   double best = std::numeric_limits<double>::infinity();

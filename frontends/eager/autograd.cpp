@@ -59,7 +59,9 @@ void backward(const Tensors& tensors, const Tensors& gradients, const BackwardOp
     into.push_back(node->accumulated || options.create_graph ? Value() : gradient_place(inputs.back()));
   }
   gradient(outputs, inputs, std::move(seeds),
-           {tape_of(options.retain_graph, options.create_graph), [&leaves](std::size_t i, Value& found) { add_to(leaves[i]->accumulated, std::move(found)); }, into});
+           {.tape = tape_of(options.retain_graph, options.create_graph),
+            .take = [&leaves](std::size_t i, const Value& found) { add_to(leaves[i]->accumulated, found); },
+            .into = into});
 }
 
 Tensors grad(const Tensors& outputs, const Tensors& inputs, const GradOptions& options) {
