@@ -84,8 +84,9 @@ __kernel void sgd_rows_update(__global float* restrict p, __global const INDEX* 
   const struct Block b = block_of(count, width, row_block, column_block);
   const float rate = hyper[2 * group];
   for (long j = b.first; j < b.last; ++j) {
-    if (!in_range(rows[j], n)) continue;
-    __global float* to = p + rows[j] * width;
+    const long row = rows[j];
+    if (!in_range(row, n)) continue;
+    __global float* to = p + row * width;
     __global const float* g = sums + j * width;
     INDEPENDENT
     for (long i = b.left; i < b.right; ++i) to[i] -= rate * g[i];
@@ -100,8 +101,9 @@ __kernel void adam_rows_update(__global float* restrict p, __global const INDEX*
   __global const float* numbers = hyper + 4 * group;
   const float step = numbers[0] * sqrt(numbers[3]) / numbers[2];
   for (long j = b.first; j < b.last; ++j) {
-    if (!in_range(rows[j], n)) continue;
-    const long at = rows[j] * width;
+    const long row = rows[j];
+    if (!in_range(row, n)) continue;
+    const long at = row * width;
     INDEPENDENT
     for (long i = b.left; i < b.right; ++i) {
       const float g = sums[j * width + i];
