@@ -25,6 +25,11 @@ const Value& Backward::gradient(int o) const {
   return gradients_[at(o)];
 }
 
+bool Backward::by_rows(int i) const {
+  const auto& from = node_->inputs[at(i)].value.node();
+  return wants(i) && tape_ != Tape::extend && !from->op && from->gradient_form == GradientForm::rows;
+}
+
 Value Backward::fresh(const Node::Saved& saved, const char* what, int i) const {
   const auto who = [&] { return node_->op->name + ": " + what + " " + std::to_string(i); };
   if (!saved.value) throw InternalError(who() + " was not kept; declare it in gradient_reads");
@@ -47,6 +52,17 @@ Value Backward::output(int i) const {
 }
 
 namespace {
+
+/// What a gradient's numbers lie in.
+const Storage* numbers_of(const Value& gradient) {
+  const RowValues* rows = row_values(gradient);
+  return rows ? rows->values.storage().get() : gradient.storage().get();
+}
+
+Value copy_of(const Value& gradient) {
+  const RowValues* rows = row_values(gradient);
+  return rows ? table_of({rows->indices, copy(rows->values)}, gradient.spec()) : copy(gradient);
+}
 
 struct Visit {
   std::shared_ptr<Node> node;
@@ -84,15 +100,15 @@ class Visits {
     for (const Value& g : visit.gradients) leave(g);
     return visit;
   }
-  bool holds(const Value& gradient) const { return held_.count(gradient.storage().get()) != 0; }
+  bool holds(const Value& gradient) const { return held_.count(numbers_of(gradient)) != 0; }
 
  private:
   void enter(const Value& g) {
-    if (g) ++held_[g.storage().get()];
+    if (g) ++held_[numbers_of(g)];
   }
   void leave(const Value& g) {
     if (!g) return;
-    const auto it = held_.find(g.storage().get());
+    const auto it = held_.find(numbers_of(g));
     if (--it->second == 0) held_.erase(it);
   }
   Map map_;
@@ -192,11 +208,12 @@ class Targets {
       Value g = arrived;
       // A result may be written in place: it shares no storage with another, with a seed, or with what a visit will read.
       if (!into_.empty() && into_[i]) {
+        if (row_values(g)) g = to_dense(g, into_[i]);
         if (g.storage() != into_[i].storage()) g = apply(copy_def(), list(g.detached()), {}, std::span(&into_[i], 1))[0];
-      } else if (visits.holds(g) || !taken_.insert(g.storage().get()).second) {
-        g = copy(g);
+      } else if (visits.holds(g) || !taken_.insert(numbers_of(g)).second) {
+        g = copy_of(g);
       }
-      taken_.insert(g.storage().get());
+      taken_.insert(numbers_of(g));
       if (observer_) gradient_complete(g, observer_, i);
       if (options_.take) options_.take(i, g);
       else results[i] = std::move(g);

@@ -35,6 +35,8 @@ class Backward {
   int output_count() const { return static_cast<int>(node_->outputs.size()); }
   /// Memory for the gradient of input i, for `apply` to fill; empty: it has none of its own to go to.
   const Value& place(int i) const { return wanted_.places[static_cast<std::size_t>(i)]; }
+  /// Whether the gradient of input i may be rows (engine/rows.h): it is a leaf that asks for them, and nobody differentiates again.
+  bool by_rows(int i) const;
   const Attributes& attributes() const { return node_->attributes; }
   Session& session() const { return session_; }
   /// Of the pass that is under way.
@@ -61,8 +63,8 @@ struct GradientOptions {
 
 /// Gradients of sum(outputs * output_gradients) with respect to inputs.
 /// @param output_gradients  one for each output (empty: none flows from it); where the list is empty, ones for all
-/// @return an empty value where no gradient flows, as to a frozen leaf; results share memory with nothing but `into` and may be
-///         written in place
+/// @return an empty value where no gradient flows, as to a frozen leaf; rows (engine/rows.h) where a leaf asks for them. Results share
+///         memory with nothing but `into` and may be written in place
 /// @throws UsageError an input without history, a history already released, a saved tensor changed in place, `ready` with Tape::extend
 Values gradient(const Values& outputs, const Values& inputs, Values output_gradients, const GradientOptions& options);
 Values gradient(const Values& outputs, const Values& inputs, Values output_gradients = {}, Tape tape = Tape::release);

@@ -4,12 +4,16 @@
 
 #include "engine/base/span.h"
 #include "engine/ops/common.h"
+#include "engine/rows.h"
 
 namespace gemel {
 namespace {
 
+/// @param in  the gradient, or its values and indices where it is rows of a table
 void execute(Interpreter&, const Attributes& a, std::span<const Value> in, std::span<const Value>) {
-  static_cast<const GradientObserver&>(*a.state("observer")).ready(at(a.integer("index")), in[0]);
+  const auto& observer = static_cast<const GradientObserver&>(*a.state("observer"));
+  const bool by_rows = in.size() == 2;
+  observer.ready(at(a.integer("index")), by_rows ? table_of({in[1], in[0]}, f32({a.integer("rows"), in[0].shape()[1]})) : in[0]);
 }
 
 }  // namespace
@@ -18,9 +22,11 @@ const OpDef& gradient_complete_def() {
   static const OpDef def{
       .name = "gradient_complete",
       .doc = "Tells an observer that a gradient is complete.",
-      .inputs = {"gradient"},
+      .inputs = {"gradient", "indices..."},
       .outputs = {},
-      .attributes = {{"observer", Type::state, "whom to tell"}, {"index", Type::integer, "which of the gradients that were asked for"}},
+      .attributes = {{"observer", Type::state, "whom to tell"},
+                     {"index", Type::integer, "which of the gradients that were asked for"},
+                     {"rows", Type::integer, "of the table, where the gradient is the values of some of its rows"}},
       .infer = [](const Specs&, const Attributes&) { return Specs{}; },
       .cost = [](const Problem&) { return Cost{}; },
       .writes = {0},
@@ -29,7 +35,9 @@ const OpDef& gradient_complete_def() {
 }
 
 void gradient_complete(const Value& gradient, std::shared_ptr<GradientObserver> observer, std::size_t index) {
-  apply(gradient_complete_def(), list(gradient), {{"observer", std::shared_ptr<State>(std::move(observer))}, {"index", static_cast<std::int64_t>(index)}});
+  const RowValues* rows = row_values(gradient);
+  apply(gradient_complete_def(), rows ? list(rows->values, rows->indices) : list(gradient),
+        {{"observer", std::shared_ptr<State>(std::move(observer))}, {"index", static_cast<std::int64_t>(index)}, {"rows", rows ? gradient.shape()[0] : 0}});
 }
 
 }  // namespace gemel

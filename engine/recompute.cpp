@@ -58,6 +58,7 @@ Values begun_anew(const Backward& b) {
       out.push_back(apply(reshape_def(), list(v), {{"shape", v.shape()}})[0]);  // the pass is recorded, its history goes on
     else
       out.push_back(b.wants(i) ? leaf(v) : v);
+    if (b.by_rows(i)) set_gradient_form(out.back(), GradientForm::rows);
   }
   return out;
 }

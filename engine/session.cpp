@@ -10,6 +10,7 @@
 #include "engine/graph/executor.h"
 #include "engine/host_cast.h"
 #include "engine/reference.h"
+#include "engine/rows.h"
 
 namespace gemel {
 
@@ -143,6 +144,7 @@ NameScope::NameScope(Session& session, std::string_view name)
 namespace {
 const Storage& concrete(const Value& value, const char* what) {
   if (!value) throw UsageError(std::string(what) + ": an empty value");
+  refuse_rows(std::string(what) + ": the value", value);
   if (!value.storage()->memory)
     throw UsageError(std::string(what) + ": the value " + to_string(value.spec()) + " is symbolic, a name in the graph '" +
                      (value.storage()->graph ? *value.storage()->graph : "") + "'; run the graph and fetch it, or use cond and while_loop to decide by it");

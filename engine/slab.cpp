@@ -27,6 +27,8 @@ void check_packable(const Value& v) {
     refuse("shares its memory with another tensor; accepted: a tensor of its own, each once");
 }
 
+bool alone(const Value& leaf) { return leaf.node()->gradient_form == GradientForm::rows; }
+
 }  // namespace
 
 std::int64_t Slab::pages_for(const Spec& spec) { return std::max<std::int64_t>(1, ceil_div(spec.elements(), kPageElements)); }
@@ -62,7 +64,12 @@ void Slab::adopt(std::size_t i, const Value& tensor) {
 ParameterSlab::ParameterSlab(Session& session, std::span<const Value> leaves) : parameters_(session, specs_of(leaves), "parameters") {
   for (std::size_t i = 0; i < leaves.size(); ++i) parameters_.adopt(i, leaves[i]);
   session.interpreter().trim();  // of what they were in
-  gradients_ = Slab(session, specs_of(leaves), "gradients");
+  if (!alone(leaves[0])) gradients();
+}
+
+const Slab& ParameterSlab::gradients() {
+  if (!gradients_.whole()) gradients_ = Slab(parameters_.whole().session(), specs_of(parameters_.parts()), "gradients");
+  return gradients_;
 }
 
 void ParameterSlab::pack(std::span<const Value> leaves) {
@@ -76,7 +83,8 @@ void ParameterSlab::pack(std::span<const Value> leaves) {
     Session& session = loose[begin].session();
     const std::int64_t most = session.interpreter().largest_allocation() / kPageBytes;
     std::int64_t pages = 0;
-    for (; end < loose.size() && (end == begin || pages + Slab::pages_for(loose[end].spec()) <= most); ++end) pages += Slab::pages_for(loose[end].spec());
+    const auto joins = [&](const Value& v) { return !alone(v) && !alone(loose[begin]) && pages + Slab::pages_for(v.spec()) <= most; };
+    for (; end < loose.size() && (end == begin || joins(loose[end])); ++end) pages += Slab::pages_for(loose[end].spec());
     const std::span group(loose.begin() + std::ptrdiff_t(begin), loose.begin() + std::ptrdiff_t(end));
     const std::shared_ptr<ParameterSlab> slab(new ParameterSlab(session, group));
     for (std::size_t i = 0; i < group.size(); ++i) {
@@ -102,8 +110,9 @@ Value ParameterSlab::page_table(std::span<const std::int32_t> groups) const {
 }
 
 Value gradient_place(const Value& leaf) {
-  const auto& node = leaf.node();
-  return node && node->slab ? node->slab->gradients().part(node->index_in_slab) : Value();
+  return leaf.node() && leaf.node()->slab && !alone(leaf) ? dense_gradient_place(leaf) : Value();
 }
+
+Value dense_gradient_place(const Value& leaf) { return leaf.node()->slab->gradients().part(leaf.node()->index_in_slab); }
 
 }  // namespace gemel

@@ -38,12 +38,14 @@ class Slab {
 /// Parameters in a slab, and their gradients in another of the same layout. A parameter's leaf knows its own and never leaves it.
 class ParameterSlab {
  public:
-  /// Moves leaves into as few slabs as the device's largest allocation allows, in this order. Those that are in one already stay.
+  /// Moves leaves into as few slabs as the device's largest allocation allows, in this order. Those that are in one already stay. A leaf whose
+  /// gradient is rows has a slab to itself, so that no launch over the others walks through its table.
   /// @throws UsageError for what is no leaf, is not float32, or shares its memory with another tensor
   static void pack(std::span<const Value> leaves);
 
   const Slab& parameters() const { return parameters_; }
-  const Slab& gradients() const { return gradients_; }
+  /// Where a parameter's gradient is rows, memory for a dense one is made when it is first asked for.
+  const Slab& gradients();
   std::size_t size() const { return parameters_.parts().size(); }
   /// Zeros in the same layout: what an optimizer keeps for each parameter.
   Slab slot(std::string_view name) const;
@@ -56,7 +58,9 @@ class ParameterSlab {
   Slab parameters_, gradients_;
 };
 
-/// Where the gradient of a leaf is kept: its range of a slab; empty where it is in none.
+/// Where the gradient of a leaf is kept: its range of a slab; empty where it is in none, or asks for rows.
 Value gradient_place(const Value& leaf);
+/// The same of any leaf in a slab, for a gradient that is dense although rows were asked for.
+Value dense_gradient_place(const Value& leaf);
 
 }  // namespace gemel

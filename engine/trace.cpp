@@ -4,6 +4,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
+#include "engine/rows.h"
 #include "engine/session.h"
 
 namespace gemel {
@@ -39,6 +40,7 @@ Specs checked_specs(const Session& session, const OpDef& op, const Values& in) {
   specs.reserve(in.size());
   for (std::size_t i = 0; i < in.size(); ++i) {
     if (!in[i]) throw UsageError(op.name + ": input " + std::to_string(i) + " is empty");
+    refuse_rows(op.name + ": input " + std::to_string(i), in[i]);
     if (&in[i].session() != &session)
       throw UsageError(op.name + ": input " + std::to_string(i) + " " + to_string(in[i].spec()) +
                        " belongs to another session; accepted: tensors of one session");
@@ -117,6 +119,14 @@ Value leaf(const Value& value) {
 void set_wants_gradient(const Value& leaf, bool wanted) {
   if (!leaf.node() || leaf.node()->op) throw UsageError("set_wants_gradient: " + to_string(leaf.spec()) + " is no leaf; accepted: a leaf");
   leaf.node()->frozen = !wanted;
+}
+
+void set_gradient_form(const Value& leaf, GradientForm form) {
+  const auto refuse = [&](const char* why) { throw UsageError("set_gradient_form: " + to_string(leaf.spec()) + " " + why); };
+  if (!leaf.node() || leaf.node()->op) refuse("is no leaf; accepted: a leaf");
+  if (form == GradientForm::rows && (leaf.dtype() != DType::float32 || leaf.shape().rank() != 2)) refuse("is no table; accepted for rows: float32 [rows, width]");
+  if (leaf.node()->slab) refuse("is in a slab already; accepted: a leaf before an optimizer holds it");
+  leaf.node()->gradient_form = form;
 }
 
 Value Value::without_storage() const {

@@ -16,6 +16,7 @@ namespace gemel {
 struct OpDef;
 struct Node;
 class ParameterSlab;
+struct RowValues;
 class Session;
 class Value;
 using Values = std::vector<Value>;
@@ -44,6 +45,7 @@ struct Storage {
   Writes writes;
   std::uint64_t recorded = 0;  // version of the last write in place with a history: handles from before do not know of it
   std::shared_ptr<const std::string> graph;  // what the graph is called in which it is a name; null once computed
+  std::shared_ptr<const RowValues> rows;     // in place of memory: the rows of a table whose other rows are zero (engine/rows.h)
 };
 
 /// A spec, a storage with an offset into it (in elements), and a history (null: no gradient wanted).
@@ -82,6 +84,15 @@ class Value {
   int output_ = 0;
 };
 
+/// Rows of a table.
+struct RowValues {
+  Value indices;  // int32 or int64 [n]; a row that is named several times is the sum of what is given for it
+  Value values;   // float32 [n, width]
+};
+
+/// What the gradient of a leaf is made as. `rows`: of those rows alone that were looked up, as long as it is used in nothing but lookups.
+enum class GradientForm { dense, rows };
+
 /// Seen by a gradient on its way; may replace it.
 using GradientHook = std::function<Value(const Value&)>;
 class Backward;
@@ -103,6 +114,7 @@ struct Node {
   std::shared_ptr<const std::string> scope;         // the module that applied it
   Value accumulated;                                // of a leaf: what backward passes have added up
   bool frozen = false;                              // of a leaf: it wants no gradient for now
+  GradientForm gradient_form = GradientForm::dense; // of a leaf
   std::shared_ptr<ParameterSlab> slab;              // of a leaf: where its memory lies and its gradient has a place
   std::size_t index_in_slab = 0;
   bool released = false;
@@ -117,6 +129,8 @@ inline bool Value::wants_gradient() const { return node_ && !node_->frozen; }
 /// Freezes a leaf, or lets it want a gradient again: all its handles see it. What was recorded before stays recorded.
 /// @throws UsageError for a value that is no leaf
 void set_wants_gradient(const Value& leaf, bool wanted);
+/// @throws UsageError for a value that is no leaf, or for rows of what is not float32 [rows, width]
+void set_gradient_form(const Value& leaf, GradientForm form);
 
 Specs specs_of(std::span<const Value> values);
 

@@ -11,6 +11,7 @@
 #include "engine/graph/executor.h"
 #include "engine/graph/prune.h"
 #include "engine/ops/ops.h"
+#include "engine/rows.h"
 #include "engine/session.h"
 #include "engine/slab.h"
 #include "tests/message_of.h"
@@ -87,6 +88,29 @@ TEST(GradientComplete, is_part_of_what_a_pruned_graph_makes_of_a_slab) {
   told = 0;
   Executor(session, std::make_shared<const Program>(one.program)).run({});
   EXPECT_EQ(told, 1) << "the other gradient is not asked for";
+}
+
+TEST(GradientComplete, of_rows_is_told_as_rows_in_eager_and_captured_passes) {
+  Session& session = test_session();
+  const Value table = leaf(session.tensor(f32({5, 2}), Numbers(10, 1)));
+  set_gradient_form(table, GradientForm::rows);
+  const Value indices = session.tensor({Shape{3}, DType::int64}, Numbers{4, 0, 4});
+  Numbers dense;
+  const auto pass = [&](const Values&) {
+    const Value y = gather(table, indices, 0);
+    return Values{to_dense(gradient({sum(y * y)}, {table}, {}, {.ready = [&dense](std::size_t, const Value& g) {
+      ASSERT_TRUE(row_values(g));
+      dense = read(to_dense(g));
+    }})[0])};
+  };
+  const Numbers expected{2, 2, 0, 0, 0, 0, 0, 0, 4, 4};
+  EXPECT_EQ(read(pass({})[0]), expected);
+  EXPECT_EQ(dense, expected);
+  dense.clear();
+  Executor executor(session, std::make_shared<const Program>(capture(session, {}, pass)));
+  EXPECT_TRUE(dense.empty());
+  executor.run({});
+  EXPECT_EQ(dense, expected);
 }
 
 TEST(GradientComplete, the_reference_session_tells_too) {

@@ -6,6 +6,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
+#include "engine/rows.h"
 
 namespace gemel {
 
@@ -72,6 +73,7 @@ int GraphTrace::define(const Value& v, std::string name) {
 
 Program::Use GraphTrace::use_bound(const Value& v, const std::string& who) {
   const auto& storage = v.storage();
+  refuse_rows(who + ": the value", v);
   if (!storage->memory)
     throw UsageError(fmt::format("{}: a value {} of the graph '{}' is used in the graph '{}'; accepted: values of this graph, or computed ones",
                                  who, to_string(v.spec()), storage->graph ? *storage->graph : "", *name_));

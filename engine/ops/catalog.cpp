@@ -116,6 +116,10 @@ std::span<const OpDef* const> catalog() {
       &adam_update_def(),
       &rmsprop_update_def(),
       &rmsprop_momentum_update_def(),
+      // rows
+      &sum_rows_def(),
+      &sgd_rows_update_def(),
+      &adam_rows_update_def(),
       // clip
       &page_squares_def(),
       &clip_pages_def(),

@@ -75,8 +75,6 @@ std::vector<Sample> also_in_two_bytes(std::vector<Sample> samples, std::initiali
   return samples;
 }
 
-void accumulate(Value& sum, Value more) { sum = sum ? add(std::move(sum), std::move(more)) : std::move(more); }
-
 std::vector<std::int64_t> normalised_axes(const char* op, const Shape& shape, const std::vector<std::int64_t>& axes) {
   std::vector<std::int64_t> out;
   if (axes.empty()) {

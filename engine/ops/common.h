@@ -8,6 +8,7 @@
 #include "engine/kernel.h"
 #include "engine/op.h"
 #include "engine/reference.h"
+#include "engine/rows.h"
 
 namespace gemel {
 
@@ -41,9 +42,6 @@ int rank_on_cpu(const Problem&, const opencl::DeviceProfile& profile);
 int rank_with_local_memory(const Problem&, const opencl::DeviceProfile& profile);
 /// 1: of the variant that is taken where none is made for the device.
 int rank_anywhere(const Problem&, const opencl::DeviceProfile&);
-
-/// Contributions to a gradient, of which the first may be missing.
-void accumulate(Value& sum, Value more);
 
 /// Inputs and outputs read and written once, `flops` an output element.
 template <int flops>

@@ -66,6 +66,10 @@ void gather_reference(const HostCall& c) {
 
 Values gather_gradient(const Backward& b) {
   const Spec& x = b.input_spec(0);
+  if (b.by_rows(0) && checked_axis("gather", "x", x.shape, b.attributes().integer("axis")) == 0) {
+    const std::int64_t count = b.input_shape(1).elements();
+    return {table_of({reshape(b.input(1), Shape{count}), reshape(b.gradient(0), Shape{count, x.shape[1]})}, x), Value()};
+  }
   const Value place = x.dtype == DType::float32 ? b.place(0) : Value();  // sums of two-byte numbers are rounded once, at the end
   return {cast(gather_gradient(cast(b.gradient(0), DType::float32), b.input(1), x.shape, b.attributes().integer("axis"), place), x.dtype), Value()};
 }

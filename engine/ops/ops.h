@@ -214,6 +214,21 @@ struct RmspropUpdate {
 /// `velocity` is looked at only where the momentum is not 0; else it may be empty.
 void rmsprop_update(Update u, const Value& variance, const Value& velocity, const RmspropUpdate& rmsprop);
 
+// ---- rows.cpp: of rows that are given with their indices, and updates of those rows of a table alone
+/// Each row once, in ascending order, with the sum of what was given for it, added in the order given. Where a row comes up again the index
+/// is -1 and the values are 0, so that shapes do not depend on contents.
+RowValues sum_rows(RowValues rows);
+/// What an update of some rows of a table reads besides the optimizer's slots, which are tables too.
+struct RowUpdate {
+  Value parameters;  // float32 [rows, width]
+  RowValues sums;    // as sum_rows gives them
+  Value hyper;       // as in Update, without weight decay
+  std::int64_t group = 0;
+};
+void sgd_rows_update(RowUpdate u);
+/// The moments of other rows stay as they are. Source: torch.optim.SparseAdam, 1.13
+void adam_rows_update(RowUpdate u, const Value& mean, const Value& variance, const AdamUpdate& adam);
+
 // ---- clip.cpp: the norm of gradients that lie in slabs
 /// Sums of squares of the elements that count in pages of a group. @param gradients  float32 [n] @param pages  as in Update
 /// @return float32 [256]: their sum is the squared norm
@@ -345,6 +360,10 @@ const OpDef& momentum_update_def();
 const OpDef& adam_update_def();
 const OpDef& rmsprop_update_def();
 const OpDef& rmsprop_momentum_update_def();
+// rows
+const OpDef& sum_rows_def();
+const OpDef& sgd_rows_update_def();
+const OpDef& adam_rows_update_def();
 // clip
 const OpDef& page_squares_def();
 const OpDef& clip_pages_def();

@@ -5,6 +5,7 @@
 #include "engine/autograd.h"
 #include "engine/base/error.h"
 #include "engine/base/span.h"
+#include "engine/rows.h"
 #include "engine/slab.h"
 
 namespace gemel::eager {
@@ -40,9 +41,12 @@ Tape tape_of(bool retain_graph, bool create_graph) {
 }  // namespace
 
 void add_to(Value& sum, Value more) {
-  if (!sum) {
-    sum = std::move(more);
-  } else if (sum.wants_gradient() || more.wants_gradient()) {
+  if (!sum || row_values(sum)) {
+    accumulate(sum, std::move(more));
+    return;
+  }
+  more = to_dense(std::move(more));
+  if (sum.wants_gradient() || more.wants_gradient()) {
     sum = gemel::add(sum, std::move(more));
   } else {
     assign(sum, gemel::add(sum, std::move(more)));

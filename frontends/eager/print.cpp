@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/base/span.h"
+#include "engine/rows.h"
 #include "frontends/eager/tensor.h"
 
 namespace gemel::eager {
@@ -142,6 +143,7 @@ std::vector<std::string> suffixes(const Value& x) {
 std::string to_string(const Tensor& tensor) {
   if (!tensor.defined()) return "tensor(undefined)";
   const Value& x = tensor.value();
+  if (row_values(x)) return "tensor(<rows of " + gemel::to_string(x.spec()) + ">)";
   if (!x.storage()->memory) return "tensor(<symbolic " + gemel::to_string(x.spec()) + ">)";
   const std::vector<double> numbers = read(x);
   std::string out = "tensor(" + (numbers.empty() ? "[]" : Printer(x.shape(), x.dtype(), numbers).text());

@@ -10,6 +10,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
+#include "engine/rows.h"
 #include "frontends/eager/autograd.h"
 
 namespace gemel::eager {
@@ -186,6 +187,20 @@ Tensor Tensor::grad() const {
   if (state_->retains) return state_->retained;
   return requires_grad() && is_leaf() ? Tensor(value().node()->accumulated) : Tensor();
 }
+
+bool Tensor::is_sparse() const { return row_values(value()) != nullptr; }
+
+namespace {
+const RowValues& checked_rows(const char* op, const Value& value) {
+  const RowValues* rows = row_values(value);
+  if (!rows) throw UsageError(fmt::format("{}: {} is dense; accepted: a gradient of rows, see is_sparse()", op, to_string(value.spec())));
+  return *rows;
+}
+}  // namespace
+
+Tensor Tensor::indices() const { return checked_rows("indices", value()).indices; }
+Tensor Tensor::values() const { return checked_rows("values", value()).values; }
+Tensor Tensor::to_dense() const { return gemel::to_dense(*this); }
 
 void Tensor::zero_grad() const {
   if (requires_grad() && is_leaf()) value().node()->accumulated = {};

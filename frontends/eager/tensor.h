@@ -112,6 +112,13 @@ class Tensor {
   /// Of a leaf, or where retain_grad() was called: the gradients of all backward passes, added up; else undefined. That of a parameter
   /// which an optimizer holds has its place in a slab: after zero_grad() the next pass writes there, also under a handle that is kept.
   Tensor grad() const;
+  /// Whether it is rows of a table whose other rows are zero, as the gradient of an embedding may be: no operator takes it.
+  bool is_sparse() const;
+  /// Of those rows, with repetitions: int32 or int64 [n], and float32 [n, width]. @throws UsageError for a dense tensor
+  Tensor indices() const;
+  Tensor values() const;
+  /// The whole table; what is dense stays as it is.
+  Tensor to_dense() const;
   /// Forgets the gradient; the next pass starts afresh.
   void zero_grad() const;
   /// Has backward passes keep the gradient of a tensor that is no leaf.

@@ -115,13 +115,16 @@ std::string LayerNorm::describe() const { return fmt::format("LayerNorm({})", we
 
 Value LayerNorm::forward(Value x) { return layer_norm(std::move(x), weight_.tensor(), bias_.tensor(), eps_); }
 
-Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, std::optional<std::int64_t> padding_idx)
+Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, std::optional<std::int64_t> padding_idx, GradientForm gradient)
     : padding_idx_(counted_from_front(padding_idx, num_embeddings)),
-      weight_(add_parameter("weight", floats({num_embeddings, embedding_dim}), FileLayout::same, rows_but(padding_idx_, embedding_dim))) {}
+      weight_(add_parameter("weight", floats({num_embeddings, embedding_dim}), FileLayout::same, rows_but(padding_idx_, embedding_dim))) {
+  weight_.gradient_form = gradient;
+}
 
 std::string Embedding::describe() const {
   const std::string padding = padding_idx_ ? fmt::format(", padding_idx {}", *padding_idx_) : "";
-  return fmt::format("Embedding({}, {}{})", weight_.spec.shape[0], weight_.spec.shape[1], padding);
+  const char* gradient = weight_.gradient_form == GradientForm::rows ? ", gradient of rows" : "";
+  return fmt::format("Embedding({}, {}{}{})", weight_.spec.shape[0], weight_.spec.shape[1], padding, gradient);
 }
 
 Value Embedding::forward(Value indices) {

@@ -96,8 +96,10 @@ class LayerNorm : public Module {
 class Embedding : public Module {
  public:
   /// @param padding_idx  its row starts at zero and gets no gradient here; -num_embeddings..num_embeddings-1
+  /// @param gradient     rows: of the looked up ones alone, and optimizers move no others (PyTorch's sparse=True)
   /// @throws UsageError for padding_idx out of range
-  Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, std::optional<std::int64_t> padding_idx = {});
+  Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, std::optional<std::int64_t> padding_idx = {},
+            GradientForm gradient = GradientForm::dense);
   std::string describe() const override;
   Parameter& weight() { return weight_; }
 

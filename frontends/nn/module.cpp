@@ -80,6 +80,7 @@ const Value& Parameter::tensor() const {
 void Parameter::bind(const Value& tensor) {
   value = leaf(tensor);
   set_wants_gradient(value, trainable);
+  set_gradient_form(value, gradient_form);
 }
 
 const Value& Buffer::tensor() const {

@@ -25,6 +25,7 @@ struct Parameter {
   FileLayout layout = FileLayout::same;
   Initialiser initialise;
   bool trainable = true;
+  GradientForm gradient_form = GradientForm::dense;
   Value value = {};            // a leaf, frozen where it is not trainable; empty where it is tied
   Parameter* tied_to = nullptr;  // the parameter whose tensor it is another name for
 

@@ -18,6 +18,12 @@ void Adam::update(Update u, std::span<const Slab> slots) const {
   adam_update(std::move(u), slots[0].whole(), slots[1].whole(), options_.update);
 }
 
+bool Adam::update_rows(RowUpdate u, std::span<const Value> slots) const {
+  if (options_.update.decoupled) return false;
+  adam_rows_update(std::move(u), slots[0], slots[1], options_.update);
+  return true;
+}
+
 Rmsprop::Rmsprop(std::vector<Group> groups, const RmspropOptions& options)
     : Optimizer(std::move(groups), {.rate = options.rate, .weight_decay = options.weight_decay},
                 options.update.momentum != 0 ? std::vector<std::string>{"variance", "velocity"} : std::vector<std::string>{"variance"}),

@@ -9,6 +9,8 @@
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
+#include "engine/rows.h"
+#include "frontends/optim/norm.h"
 
 namespace gemel::optim {
 namespace {
@@ -81,49 +83,78 @@ Values Optimizer::gradient_places() const {
   return out;
 }
 
-/// Puts every gradient in its place; frozen parameters have none.
+/// Puts every dense gradient in its place; frozen parameters have none.
 void Optimizer::settle(Values& gradients) const {
   if (gradients.size() != parameters_.size())
     throw UsageError(fmt::format("optimizer: {} gradients given; accepted: {}, one a parameter", gradients.size(), parameters_.size()));
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i]) continue;
-    const Value place = gradient_place(parameters_[i].value);
     if (!parameters_[i].value.wants_gradient()) gradients[i] = {};
-    else if (gradients[i].storage() != place.storage())
+    if (!gradients[i] || row_values(gradients[i])) continue;
+    if (const Value place = dense_gradient_place(parameters_[i].value); gradients[i].storage() != place.storage())
       gradients[i] = apply(copy_def(), list(std::exchange(gradients[i], {}).detached()), {}, std::span(&place, 1))[0];
   }
 }
 
-/// The table of a shard's pages in a step with these gradients; made anew only where it is another than the last one.
-const Value& Optimizer::pages_for(const Shard& shard, const Values& gradients) const {
+/// The table of a shard's pages in a step with these gradients, made anew only where it is another than the last one; null where no parameter in
+/// it has a dense gradient.
+const Value* Optimizer::pages_for(const Shard& shard, const Values& gradients) const {
   std::vector<std::int32_t> groups;
-  for (const std::ptrdiff_t p : shard.parameters) groups.push_back(p >= 0 && gradients[at(p)] ? group_of_[at(p)] : -1);
+  const auto is_dense = [&](std::ptrdiff_t p) { return p >= 0 && gradients[at(p)] && !row_values(gradients[at(p)]); };
+  for (const std::ptrdiff_t p : shard.parameters) groups.push_back(is_dense(p) ? group_of_[at(p)] : -1);
+  if (std::ranges::all_of(groups, [](std::int32_t g) { return g < 0; })) return nullptr;
   if (!shard.pages || groups != shard.groups) {
     shard.pages = shard.slab->page_table(groups);
     shard.groups = std::move(groups);
   }
-  return shard.pages;
+  return &shard.pages;
+}
+
+void Optimizer::check_no_decay(std::size_t parameter) const {
+  const double decay = hyper_->groups[at(group_of_[parameter])].weight_decay.value_or(hyper_->weight_decay);
+  if (decay != 0)
+    throw UsageError(fmt::format("{}: weight decay {} given for {}, whose gradient is rows; accepted: 0, as of a group of its own", name(), decay,
+                                 parameters_[parameter].name));
+}
+
+void Optimizer::update_met_rows(const Values& gradients, const Value& hyper) const {
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    if (row_values(gradients[i])) check_no_decay(i);
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const RowValues* rows = row_values(gradients[i]);
+    if (!rows) continue;
+    const Values slots = values_of(std::span(state_).subspan(i * slot_names_.size(), slot_names_.size()));
+    if (!update_rows({parameters_[i].value, sum_rows(*rows), hyper, group_of_[i]}, slots))
+      throw UsageError(fmt::format("{}: the gradient of {} is rows; accepted: a dense one, as to_dense gives, or sgd without momentum or adam", name(),
+                                   parameters_[i].name));
+  }
 }
 
 Value Optimizer::clip_norm(Values& gradients, double max_norm) {
+  if (!(max_norm > 0)) throw UsageError(fmt::format("clip_norm: max_norm {} given; accepted: above 0", max_norm));
   settle(gradients);
-  if (std::ranges::none_of(gradients, [](const Value& g) { return static_cast<bool>(g); })) return {};
   Values squares;
-  for (const Shard& s : shards_) squares.push_back(page_squares(s.slab->gradients().whole(), pages_for(s, gradients)));
+  for (const Shard& s : shards_)
+    if (const Value* pages = pages_for(s, gradients)) squares.push_back(page_squares(s.slab->gradients().whole(), *pages));
+  for (const Value& g : gradients)
+    if (row_values(g)) squares.push_back(reshape(squared_norm(g), Shape{1}));
+  if (squares.empty()) return {};
   const Value all = squares.size() == 1 ? squares[0] : concatenate(squares, 0);
   Value norm;
-  for (const Shard& s : shards_) norm = clip_pages(s.slab->gradients().whole(), pages_for(s, gradients), all, max_norm);
+  for (const Shard& s : shards_)
+    if (const Value* pages = pages_for(s, gradients)) norm = clip_pages(s.slab->gradients().whole(), *pages, all, max_norm);
+  if (!norm) norm = sqrt(sum(all));
+  for (Value& g : gradients)
+    if (row_values(g)) g = scaled(std::move(g), clip_factor(norm, max_norm));
   return norm;
 }
 
 void Optimizer::apply_updates(Values gradients, const Values& hyper) {
   if (hyper.size() != 1) throw UsageError(fmt::format("optimizer: {} hyperparameter tensors given; accepted: 1", hyper.size()));
   settle(gradients);
-  for (const Shard& s : shards_) {
-    const Value& pages = pages_for(s, gradients);
-    if (std::ranges::all_of(s.groups, [](std::int32_t g) { return g < 0; })) continue;
-    update({s.slab->parameters().whole(), s.slab->gradients().whole(), hyper[0], pages}, s.slots);
-  }
+  update_met_rows(gradients, hyper[0]);  // first: it may refuse, and then nothing is written
+  for (const Shard& s : shards_)
+    if (const Value* pages = pages_for(s, gradients)) update({s.slab->parameters().whole(), s.slab->gradients().whole(), hyper[0], *pages}, s.slots);
 }
 
 void Optimizer::step(Values gradients, double rate) {
@@ -174,6 +205,12 @@ Sgd::Sgd(std::vector<Group> groups, const SgdOptions& options)
 void Sgd::update(Update u, std::span<const Slab> slots) const {
   if (options_.momentum == 0) return sgd_update(std::move(u));
   momentum_update(std::move(u), slots[0].whole(), options_.momentum, options_.nesterov);
+}
+
+bool Sgd::update_rows(RowUpdate u, std::span<const Value>) const {
+  if (options_.momentum != 0) return false;
+  sgd_rows_update(std::move(u));
+  return true;
 }
 
 }  // namespace gemel::optim

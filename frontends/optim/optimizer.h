@@ -53,7 +53,8 @@ class Optimizer {
   void zero_grad();
 
   // ---- with gradients at hand, also in a captured step
-  /// Where the gradient of each parameter is best put: GradientOptions::into. What lies elsewhere is copied there.
+  /// Where the gradient of each parameter is best put: GradientOptions::into; empty where it is to be rows. What is dense and lies elsewhere is
+  /// copied there.
   Values gradient_places() const;
   /// Rates, decays and the count of steps, shared with whoever else runs its updates.
   const std::shared_ptr<Hyperparameters>& hyperparameters() const { return hyper_; }
@@ -62,11 +63,12 @@ class Optimizer {
   /// The tensors for the step after `steps()`.
   Values hyper(double rate) const;
   /// Updates parameters and slots in place, in operators: computes at once, or is captured.
-  /// @param gradients  parallel to `parameters()`; a parameter without one (an empty value), or frozen, stays as it is
+  /// @param gradients  parallel to `parameters()`; a parameter without one (an empty value), or frozen, stays as it is. Where it is rows
+  ///                   (engine/rows.h), the others and their slots stay as they are
   /// @param hyper      as `hyper_specs` says
-  /// @throws UsageError for lists of other lengths
+  /// @throws UsageError for lists of other lengths; for rows where the optimizer has no update of rows, or the weights decay
   void apply_updates(Values gradients, const Values& hyper);
-  /// Scales all gradients to a norm of at most `max_norm`: two launches a slab. @return the norm before, float32 []; empty without gradients
+  /// Scales all gradients to a norm of at most `max_norm`: two launches a slab, a few for each that is rows. @return the norm before, float32 []; empty without gradients
   Value clip_norm(Values& gradients, double max_norm);
   /// Counts a step: what `hyper` gives next and what checkpoints keep.
   void advance() { ++hyper_->steps; }
@@ -84,6 +86,11 @@ class Optimizer {
   Optimizer(std::vector<Group> groups, Hyperparameters common, std::vector<std::string> slots);
   /// @param slots  whole slabs, in the order given at construction
   virtual void update(Update u, std::span<const Slab> slots) const = 0;
+  /// Moves the rows of a table that were met. @param slots  the table's, in the order given at construction
+  /// @return whether there is such an update; if not, nothing is written
+  virtual bool update_rows(RowUpdate, std::span<const Value> /*slots*/) const { return false; }
+  /// What errors call it.
+  virtual std::string_view name() const = 0;
 
  private:
   /// A slab that holds parameters of this optimizer, and the slots beside it.
@@ -96,7 +103,9 @@ class Optimizer {
   };
   Shard& shard_of(const Value& parameter);
   void settle(Values& gradients) const;
-  const Value& pages_for(const Shard& shard, const Values& gradients) const;
+  void check_no_decay(std::size_t parameter) const;
+  void update_met_rows(const Values& gradients, const Value& hyper) const;
+  const Value* pages_for(const Shard& shard, const Values& gradients) const;
 
   std::vector<Group> groups_;
   std::vector<NamedValue> parameters_;
@@ -112,7 +121,7 @@ struct SgdOptions {
   bool nesterov = false;
   double rate = 1e-3;
 };
-/// p -= rate g; with momentum m: v = m v + g, p -= rate v, or with Nesterov's p -= rate (g + m v).
+/// p -= rate g; with momentum m: v = m v + g, p -= rate v, or with Nesterov's p -= rate (g + m v). Gradients of rows without momentum only.
 class Sgd : public Optimizer {
  public:
   /// @throws UsageError for Nesterov without momentum
@@ -120,6 +129,8 @@ class Sgd : public Optimizer {
 
  protected:
   void update(Update u, std::span<const Slab> slots) const override;
+  bool update_rows(RowUpdate u, std::span<const Value> slots) const override;
+  std::string_view name() const override { return options_.momentum == 0 ? "sgd" : "sgd with momentum"; }
 
  private:
   SgdOptions options_;
@@ -129,13 +140,16 @@ struct AdamOptions {
   AdamUpdate update{};
   double weight_decay = 0, rate = 1e-3;
 };
-/// Adam, and with `decoupled` AdamW. Source: D. P. Kingma, J. Ba, Adam, 2015; I. Loshchilov, F. Hutter, 2019.
+/// Adam, and with `decoupled` AdamW. Where a gradient is rows, Adam is lazy, as torch.optim.SparseAdam: the moments of rows that are not met
+/// stay. Source: D. P. Kingma, J. Ba, Adam, 2015; I. Loshchilov, F. Hutter, 2019.
 class Adam : public Optimizer {
  public:
   Adam(std::vector<Group> groups, const AdamOptions& options = {});
 
  protected:
   void update(Update u, std::span<const Slab> slots) const override;
+  bool update_rows(RowUpdate u, std::span<const Value> slots) const override;
+  std::string_view name() const override { return options_.update.decoupled ? "adamw" : "adam"; }
 
  private:
   AdamOptions options_;
@@ -152,6 +166,7 @@ class Rmsprop : public Optimizer {
 
  protected:
   void update(Update u, std::span<const Slab> slots) const override;
+  std::string_view name() const override { return "rmsprop"; }
 
  private:
   RmspropOptions options_;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "frontends/optim/norm.h"
 #include "frontends/optim/scheduler.h"
 
 namespace gemel::optim {
@@ -14,7 +15,6 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kSchedules{"constant", "step", "cosine"};  // as the enumeration
 constexpr std::int64_t kStepEpochs = 30;
-constexpr double kNormEps = 1e-6;  // PyTorch's
 
 void check_limit(const char* op, double limit) {
   if (!(limit > 0)) throw UsageError(fmt::format("{}: limit {} given; accepted: above 0", op, limit));
@@ -42,15 +42,14 @@ Clipped clip_grad_norm(Values gradients, double max_norm) {
   Value squares;
   for (const Value& g : gradients) {
     if (!g) continue;
-    Value one = sum(square(g));
+    Value one = squared_norm(g);
     squares = squares ? add(std::move(squares), std::move(one)) : std::move(one);
   }
   if (!squares) return {std::move(gradients), {}};
   const Value norm = sqrt(std::move(squares));
-  const Value one = full(norm.session(), norm.spec(), 1);
-  const Value coefficient = minimum(one, full(norm.session(), norm.spec(), max_norm) / (norm + kNormEps));
+  const Value factor = clip_factor(norm, max_norm);
   for (Value& g : gradients)
-    if (g) g = multiply(std::move(g), coefficient);
+    if (g) g = scaled(std::move(g), factor);
   return {std::move(gradients), norm};
 }
 

@@ -11,6 +11,7 @@
 #include "engine/base/span.h"
 #include "engine/graph/program.h"
 #include "engine/ops/ops.h"
+#include "engine/rows.h"
 #include "engine/slab.h"
 
 namespace gemel::train {
@@ -77,6 +78,8 @@ Step::Step(Session& session, Task& task, optim::Optimizer* optimizer, StepOption
       whole_(compiled(&Step::whole_step)), first_(compiled(&Step::first_part)), further_(compiled(&Step::further_part)),
       update_(compiled(&Step::update)), evaluation_(compiled(&Step::evaluation)) {
   if (options_.accumulate < 1) throw UsageError(fmt::format("step: {} micro-batches; accepted: one or more", options_.accumulate));
+  for (std::size_t i = 0; optimizer_ && i < optimizer_->parameters().size(); ++i)
+    if (optimizer_->parameters()[i].value.node()->gradient_form == GradientForm::rows) by_rows_.push_back(i);
 }
 
 Values Step::run(graph::Compiled& compiled, Function function, const Values& in) {
@@ -102,29 +105,42 @@ Values Step::whole_step(const Values& in) {
 }
 
 Values Step::first_part(const Values& in) {
-  const Differentiated part = differentiated(in, optimizer_->gradient_places());
-  reached_.resize(part.gradients.size());
-  for (std::size_t i = 0; i < reached_.size(); ++i) reached_[i] = static_cast<bool>(part.gradients[i]);
-  return part.results();
+  reached_.assign(optimizer_->parameters().size(), false);
+  return gathered(differentiated(in, optimizer_->gradient_places()));
 }
 
-Values Step::further_part(const Values& in) {
-  Differentiated part = differentiated(in, {});
-  Values& gradients = part.gradients;
-  const Values places = optimizer_->gradient_places();
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    if (!gradients[i]) continue;
-    Values operands = reached_[i] ? list(places[i], std::move(gradients[i])) : list(std::move(gradients[i]));
-    gemel::apply(reached_[i] ? add_def() : copy_def(), std::move(operands), {}, std::span(&places[i], 1));
+Values Step::further_part(const Values& in) { return gathered(differentiated(in, {})); }
+
+/// Adds a micro-batch's dense gradients to those before it, in their places. @return its results, then indices and values of each gradient
+/// that may be rows: none where it is not
+Values Step::gathered(Differentiated part) {
+  for (std::size_t i = 0; i < part.gradients.size(); ++i) {
+    Value& g = part.gradients[i];
+    if (!g || row_values(g)) continue;
+    const Value place = dense_gradient_place(optimizer_->parameters()[i].value);
+    if (reached_[i]) gemel::apply(add_def(), list(place, std::move(g)), {}, std::span(&place, 1));
+    else if (g.storage() != place.storage()) gemel::apply(copy_def(), list(std::move(g)), {}, std::span(&place, 1));
     reached_[i] = true;
   }
-  return part.results();
+  Values out = part.results();
+  for (const std::size_t i : by_rows_) {
+    const RowValues* rows = row_values(part.gradients[i]);
+    const std::int64_t width = optimizer_->parameters()[i].value.shape()[1];
+    out.push_back(rows ? rows->indices : full(session_, i64({0}), 0));
+    out.push_back(rows ? rows->values : full(session_, f32({0, width}), 0));
+  }
+  return out;
 }
 
+/// @param in  the optimizer's numbers, then the rows of each micro-batch
 Values Step::update(const Values& in) {
-  Values gradients = optimizer_->gradient_places();
+  Values gradients(optimizer_->parameters().size());
   for (std::size_t i = 0; i < gradients.size(); ++i)
-    if (!reached_[i]) gradients[i] = {};
+    if (reached_[i]) gradients[i] = dense_gradient_place(optimizer_->parameters()[i].value);
+  for (std::size_t next = 1, k = 0; next < in.size(); next += 2, ++k) {
+    const std::size_t i = by_rows_[k % by_rows_.size()];
+    if (in[next].elements() > 0) accumulate(gradients[i], table_of({in[next], in[next + 1]}, optimizer_->parameters()[i].value.spec()));
+  }
   apply(std::move(gradients), in[0]);
   return {};
 }
@@ -178,14 +194,19 @@ Pending Step::train(const datasets::Batch& batch, double rate, std::int64_t step
   pending.task_ = &task_;
   pending.what_ = fmt::format("step {}", step);
   const double weight = task_.weight(batch);
+  Values last = optimizer_->hyper(rate);  // what the update reads
   for (std::int64_t k = 0, begin = 0; k < parts; ++k) {
     const std::int64_t count = batch.samples / parts + (k < batch.samples % parts);
     const DeviceBatch part = to_device(batch.part(begin, count));
     const Values in = inputs_of(part, weight, step);
-    add(pending, part, k == 0 ? run(first_, &Step::first_part, in) : run(further_, &Step::further_part, in));
+    Values results = k == 0 ? run(first_, &Step::first_part, in) : run(further_, &Step::further_part, in);
+    const auto rows = results.end() - std::ssize(by_rows_) * 2;
+    last.insert(last.end(), rows, results.end());
+    results.erase(rows, results.end());
+    add(pending, part, results);
     begin += count;
   }
-  run(update_, &Step::update, optimizer_->hyper(rate));
+  run(update_, &Step::update, last);
   optimizer_->advance();
   return pending;
 }

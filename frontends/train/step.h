@@ -77,7 +77,7 @@ class Step {
   Step(const Step&) = delete;
   Step& operator=(const Step&) = delete;
 
-  /// Called between the gradients, which are complete and lie in the optimizer's places, and the update; in operators, as the graph front
+  /// Called between the gradients, which are complete and lie in the optimizer's places or are rows (engine/rows.h), and the update; in operators, as the graph front
   /// end captures them. To be set before the first step.
   using Hook = std::function<void(Values& gradients)>;
   void before_update(Hook hook) { hooks_.push_back(std::move(hook)); }
@@ -106,6 +106,7 @@ class Step {
   Values update(const Values& in);
   Values evaluation(const Values& in);
   Differentiated differentiated(const Values& in, Values into);
+  Values gathered(Differentiated part);
   void apply(Values gradients, const Value& hyper);
   Values inputs_of(const DeviceBatch& batch, double weight, std::int64_t step);
   void add(Pending& pending, const DeviceBatch& batch, const Values& results);
@@ -116,7 +117,8 @@ class Step {
   StepOptions options_;
   std::vector<std::string> names_;  // of the task's inputs
   std::vector<Hook> hooks_;
-  std::vector<bool> reached_;       // [parameter] whether a micro-batch gave it a gradient
+  std::vector<std::size_t> by_rows_;  // parameters whose gradients may be rows
+  std::vector<bool> reached_;         // [parameter] whether a micro-batch gave it a dense gradient
   graph::Compiled whole_, first_, further_, update_, evaluation_;
 };
 
