@@ -37,7 +37,7 @@ class CachingAllocator : public Allocator {
  public:
   CachingAllocator(std::shared_ptr<Context> context, cl_command_queue queue, const DeviceProfile& profile, std::int64_t limit)
       : context_(std::move(context)), max_allocation_(profile.max_allocation_bytes), device_(profile.name), exact_(exact_mode()),
-        large_pages_(!exact_ && profile.is_cpu() && profile.shares_host_memory && !profile.is_emulator) {
+        alignment_(profile.base_alignment_bytes), on_host_(!exact_ && profile.is_cpu() && profile.shares_host_memory && !profile.is_emulator) {
     check(clRetainCommandQueue(queue), "clRetainCommandQueue");
     queue_ = QueueHandle(queue);
     statistics_.limit = limit;
@@ -175,7 +175,7 @@ class CachingAllocator : public Allocator {
     for (bool last_try : {false, true}) {
       cl_int code = CL_SUCCESS;
       auto block = std::make_unique<Block>();
-      if (large_pages_) code = allocate_in_large_pages(context_->handle.get(), size, *block);
+      if (on_host_) code = allocate_on_host(context_->handle.get(), size, alignment_, *block);
       else block->memory = MemoryHandle(clCreateBuffer(context_->handle.get(), CL_MEM_READ_WRITE, at(size), nullptr, &code));
       block->size = size;
       if (code == CL_SUCCESS) return block;
@@ -200,7 +200,9 @@ class CachingAllocator : public Allocator {
   QueueHandle queue_;
   std::int64_t max_allocation_;
   std::string device_;
-  bool exact_, large_pages_;
+  bool exact_;
+  std::int64_t alignment_;
+  bool on_host_;
   mutable std::mutex mutex_;
   std::map<std::int64_t, std::vector<std::unique_ptr<Block>>> cache_;
   std::set<Block*> live_;

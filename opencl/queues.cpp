@@ -1,5 +1,9 @@
 #include "opencl/queues.h"
 
+#include <algorithm>
+#include <future>
+#include <memory>
+
 #include "engine/base/error.h"
 
 namespace gemel::opencl {
@@ -11,20 +15,31 @@ void Queues::Shared::check() const {
 class Queues::State : public Event::State {
  public:
   State(EventHandle event, std::shared_ptr<const Shared> shared) : shared_(std::move(shared)), event_(std::move(event)) {}
-  bool done() const override {
-    cl_int status = CL_COMPLETE;
-    check(clGetEventInfo(event_.get(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr), "clGetEventInfo");
-    return status <= CL_COMPLETE;
-  }
+  bool done() const override { return status() <= CL_COMPLETE; }
+  /// By a callback: clWaitForEvents may take a lock that a thread holds which waits for the same queue.
   void wait() const override {
-    const cl_event event = event_.get();
-    check(clWaitForEvents(1, &event), "clWaitForEvents");
+    if (!done()) {
+      auto promise = std::make_unique<std::promise<void>>();
+      const auto told = promise->get_future();
+      check(clSetEventCallback(event_.get(), CL_COMPLETE, &State::tell, promise.get()), "clSetEventCallback");
+      static_cast<void>(promise.release());  // to the callback
+      if (!done()) told.wait();  // oclgrind tells nobody who comes too late
+    }
+    check(std::min(status(), CL_SUCCESS), "event");
     shared_->check();
   }
   cl_event get() const { return event_.get(); }
   bool is_of(const Shared& shared) const { return shared_.get() == &shared; }
 
  private:
+  cl_int status() const {
+    cl_int value = CL_COMPLETE;
+    check(clGetEventInfo(event_.get(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof value, &value, nullptr), "clGetEventInfo");
+    return value;
+  }
+  static void CL_CALLBACK tell(cl_event, cl_int, void* promise) {
+    std::unique_ptr<std::promise<void>>(static_cast<std::promise<void>*>(promise))->set_value();
+  }
   std::shared_ptr<const Shared> shared_;  // keeps the context: released after the event
   EventHandle event_;
 };

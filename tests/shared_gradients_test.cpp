@@ -98,10 +98,9 @@ Bytes after_a_doubled_step() {
   return read_bytes(t.slab().parameters().whole());
 }
 
-TEST(DeviceSharedGradients, changed_by_another_thread_before_a_fence_are_what_the_update_uses) {
-  const Bytes expected = after_a_doubled_step();
-  const SharedPages pages(kBytes);
-  Training t(memory_of(pages));
+/// Parameters after a step in which another thread doubles the gradients between their computation and the update.
+/// @param bytes  where that thread finds them; none: in its view
+Bytes after_a_step_doubled_beside(Training& t, std::span<std::byte> bytes = {}) {
   const Values in = t.inputs(), gradients = t.gradients(in[0]);
   const Event computed = mark(t.session);
   Fence fence = make_fence(t.session);
@@ -109,14 +108,27 @@ TEST(DeviceSharedGradients, changed_by_another_thread_before_a_fence_are_what_th
   t.optimizer->apply_updates(gradients, {in[1]});
   std::thread reducer([&, whole = t.slab().gradients().whole(), fence = std::move(fence)]() mutable {
     HostView view = map(whole, Access::read_write, computed);
-    view.ready().wait();
-    double_all(pages.seen());
+    const auto seen = view.bytes();
+    double_all(bytes.empty() ? seen : bytes);
     view.release().wait();
     fence.complete();
   });
   const Bytes parameters = read_bytes(t.slab().parameters().whole());
   reducer.join();
-  EXPECT_EQ(parameters, expected);
+  return parameters;
+}
+
+TEST(DeviceSharedGradients, changed_by_another_thread_before_a_fence_are_what_the_update_uses) {
+  const Bytes expected = after_a_doubled_step();
+  const SharedPages pages(kBytes);
+  Training shared(memory_of(pages));
+  EXPECT_EQ(after_a_step_doubled_beside(shared, pages.seen()), expected);
+}
+
+TEST(DeviceSharedGradients, in_memory_of_the_devices_own_are_changed_in_a_view) {
+  const Bytes expected = after_a_doubled_step();
+  Training own;
+  EXPECT_EQ(after_a_step_doubled_beside(own), expected);
 }
 
 TEST(DeviceSharedGradients, in_memory_that_does_not_fit_are_refused) {
