@@ -4,6 +4,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
+#include "engine/device_access.h"
 #include "engine/ops/ops.h"
 #include "engine/session.h"
 
@@ -33,11 +34,12 @@ bool alone(const Value& leaf) { return leaf.node()->gradient_form == GradientFor
 
 std::int64_t Slab::pages_for(const Spec& spec) { return std::max<std::int64_t>(1, ceil_div(spec.elements(), kPageElements)); }
 
-Slab::Slab(Session& session, const Specs& specs, std::string_view what) {
+Slab::Slab(Session& session, const Specs& specs, std::string_view what, const HostMemorySource& source) {
   const TraceScope computing(session, session.interpreter());  // it has memory also where it is made while capturing
   const std::int64_t pages = pages_of(specs);
   const auto storage = std::make_shared<Storage>(session, pages * kPageElements);
-  storage->memory = session.interpreter().allocate_bytes(pages * kPageBytes, what);
+  if (source) storage->memory = memory_over(session, source(pages * kPageBytes), pages * kPageBytes, what);
+  else storage->memory = session.interpreter().allocate_bytes(pages * kPageBytes, what);
   whole_ = Value(f32({pages * kPageElements}), storage);
   apply(session, full_def(), {}, {{"shape", whole_.shape()}, {"dtype", DType::float32}, {"value", 0.0}}, std::span(&whole_, 1));
   storage->writes = {};  // nobody has seen it: a tensor that becomes a part of it keeps its version
@@ -61,18 +63,20 @@ void Slab::adopt(std::size_t i, const Value& tensor) {
   parts_[i] = tensor.detached();
 }
 
-ParameterSlab::ParameterSlab(Session& session, std::span<const Value> leaves) : parameters_(session, specs_of(leaves), "parameters") {
+ParameterSlab::ParameterSlab(Session& session, std::span<const Value> leaves, const HostMemorySource& gradients)
+    : parameters_(session, specs_of(leaves), "parameters"), gradient_memory_(gradients) {
+  if (gradient_memory_ && !alone(leaves[0])) this->gradients();  // before a leaf moves: the memory may be refused
   for (std::size_t i = 0; i < leaves.size(); ++i) parameters_.adopt(i, leaves[i]);
   session.interpreter().trim();  // of what they were in
-  if (!alone(leaves[0])) gradients();
+  if (!alone(leaves[0])) this->gradients();
 }
 
 const Slab& ParameterSlab::gradients() {
-  if (!gradients_.whole()) gradients_ = Slab(parameters_.whole().session(), specs_of(parameters_.parts()), "gradients");
+  if (!gradients_.whole()) gradients_ = Slab(parameters_.whole().session(), specs_of(parameters_.parts()), "gradients", gradient_memory_);
   return gradients_;
 }
 
-void ParameterSlab::pack(std::span<const Value> leaves) {
+void ParameterSlab::pack(std::span<const Value> leaves, const HostMemorySource& gradients) {
   Values loose;
   for (const Value& v : leaves) {
     if (v.node() && v.node()->slab) continue;
@@ -86,7 +90,7 @@ void ParameterSlab::pack(std::span<const Value> leaves) {
     const auto joins = [&](const Value& v) { return !alone(v) && !alone(loose[begin]) && pages + Slab::pages_for(v.spec()) <= most; };
     for (; end < loose.size() && (end == begin || joins(loose[end])); ++end) pages += Slab::pages_for(loose[end].spec());
     const std::span group(loose.begin() + std::ptrdiff_t(begin), loose.begin() + std::ptrdiff_t(end));
-    const std::shared_ptr<ParameterSlab> slab(new ParameterSlab(session, group));
+    const std::shared_ptr<ParameterSlab> slab(new ParameterSlab(session, group, gradients));
     for (std::size_t i = 0; i < group.size(); ++i) {
       group[i].node()->slab = slab;
       group[i].node()->index_in_slab = i;

@@ -1,14 +1,19 @@
 // Slabs: many tensors in one piece of memory, so that one kernel works on all of them and a collective on any run of them.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "engine/base/host_view.h"
 #include "engine/value.h"
 
 namespace gemel {
+
+/// Gives so many bytes of the host's memory or more, each time others. Empty: a device allocates by itself.
+using HostMemorySource = std::function<HostBytes(std::int64_t bytes)>;
 
 /// Tensors one after the other. Each begins a page; what is left of its last page is zero. Each is a storage over its range, with a
 /// version of its own.
@@ -18,7 +23,8 @@ class Slab {
 
   Slab() = default;
   /// Zeros. @param specs  float32  @param what  names the memory in an out-of-memory report
-  Slab(Session& session, const Specs& specs, std::string_view what);
+  /// @param source  of memory that a device is to compute in: other mappings of it see the contents
+  Slab(Session& session, const Specs& specs, std::string_view what, const HostMemorySource& source = {});
 
   /// float32 [pages() * kPageElements]
   const Value& whole() const { return whole_; }
@@ -38,10 +44,12 @@ class Slab {
 /// Parameters in a slab, and their gradients in another of the same layout. A parameter's leaf knows its own and never leaves it.
 class ParameterSlab {
  public:
-  /// Moves leaves into as few slabs as the device's largest allocation allows, in this order. Those that are in one already stay. A leaf whose
-  /// gradient is rows has a slab to itself, so that no launch over the others walks through its table.
-  /// @throws UsageError for what is no leaf, is not float32, or shares its memory with another tensor
-  static void pack(std::span<const Value> leaves);
+  /// Moves leaves into as few slabs as the device's largest allocation allows, in this order. Those that are in one already stay. A leaf
+  /// whose gradient is rows has a slab to itself, so that no launch over the others walks through its table.
+  /// @param gradients  where their gradients are to lie, asked once for each slab
+  /// @throws UsageError for what is no leaf, is not float32, or shares its memory with another tensor; for given memory that does not
+  /// begin a page or is too small
+  static void pack(std::span<const Value> leaves, const HostMemorySource& gradients = {});
 
   const Slab& parameters() const { return parameters_; }
   /// Where a parameter's gradient is rows, memory for a dense one is made when it is first asked for.
@@ -54,8 +62,9 @@ class ParameterSlab {
   Value page_table(std::span<const std::int32_t> groups) const;
 
  private:
-  ParameterSlab(Session& session, std::span<const Value> leaves);
+  ParameterSlab(Session& session, std::span<const Value> leaves, const HostMemorySource& gradients);
   Slab parameters_, gradients_;
+  HostMemorySource gradient_memory_;
 };
 
 /// Where the gradient of a leaf is kept: its range of a slab; empty where it is in none, or asks for rows.

@@ -13,6 +13,7 @@
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "opencl/block.h"
+#include "opencl/host_memory.h"
 #include "opencl/large_pages.h"
 
 namespace gemel::opencl {
@@ -36,7 +37,7 @@ class CachingAllocator : public Allocator {
  public:
   CachingAllocator(std::shared_ptr<Context> context, cl_command_queue queue, const DeviceProfile& profile, std::int64_t limit)
       : context_(std::move(context)), max_allocation_(profile.max_allocation_bytes), device_(profile.name), exact_(exact_mode()),
-        large_pages_(!exact_ && profile.is_cpu() && profile.shares_host_memory && !profile.is_emulator) {
+        alignment_(profile.base_alignment_bytes), on_host_(!exact_ && profile.is_cpu() && profile.shares_host_memory && !profile.is_emulator) {
     check(clRetainCommandQueue(queue), "clRetainCommandQueue");
     queue_ = QueueHandle(queue);
     statistics_.limit = limit;
@@ -50,13 +51,17 @@ class CachingAllocator : public Allocator {
     // In exact mode freed blocks wait for `trim`: a checker would take a new buffer at the same address for a freed one.
     std::unique_ptr<Block> block = exact_ ? nullptr : take_cached(size);
     if (!block) block = make(size, bytes, what);
-    block->what = what;
-    block->asked = bytes;
-    statistics_.in_use += block->size;
-    statistics_.peak_in_use = std::max(statistics_.peak_in_use, statistics_.in_use);
-    Block* raw = block.release();
-    live_.insert(raw);
-    return {shared_from_this(), raw, bytes};
+    return held(std::move(block), bytes, what);
+  }
+
+  Buffer adopt(const HostBytes& memory, std::int64_t bytes, std::string_view what) override {
+    check_takes(memory, bytes, what);
+    const std::lock_guard lock(mutex_);
+    make_room(bytes, bytes, what);
+    auto block = std::make_unique<Block>();
+    block->size = bytes;
+    check(create_over(context_->handle.get(), memory, bytes, *block), "clCreateBuffer", std::string(what));
+    return held(std::move(block), bytes, what);
   }
 
   Scratch scratch(std::int64_t bytes, std::string_view what) override {
@@ -111,11 +116,21 @@ class CachingAllocator : public Allocator {
     return exact_ || size > max_allocation_ || statistics_.in_use + size > statistics_.limit ? least : size;
   }
 
+  Buffer held(std::unique_ptr<Block> block, std::int64_t bytes, std::string_view what) {
+    block->what = what;
+    block->asked = bytes;
+    statistics_.in_use += block->size;
+    statistics_.peak_in_use = std::max(statistics_.peak_in_use, statistics_.in_use);
+    live_.insert(block.get());
+    return {shared_from_this(), block.release(), bytes};
+  }
+
   void release(Block* block) noexcept override {
     const std::lock_guard lock(mutex_);
     live_.erase(block);
     statistics_.in_use -= block->size;
     std::unique_ptr<Block> owned(block);
+    if (owned->is_the_callers) return;
     if (owned->parts.size() > kPartsKept) owned->parts.clear();
     statistics_.cached += owned->size;
     cache_[owned->size].push_back(std::move(owned));
@@ -148,15 +163,20 @@ class CachingAllocator : public Allocator {
     clFinish(queue_.get());
   }
 
-  std::unique_ptr<Block> make(std::int64_t size, std::int64_t asked, std::string_view what) {
+  /// Frees what is cached where the limit asks for it.
+  void make_room(std::int64_t size, std::int64_t asked, std::string_view what) {
     if (statistics_.in_use + statistics_.cached + size > statistics_.limit) drop_cached();
     if (statistics_.in_use + size > statistics_.limit) refuse(asked, what, "the memory limit is reached");
     if (size > max_allocation_) refuse(asked, what, fmt::format("the device's largest buffer is {} bytes", max_allocation_));
+  }
+
+  std::unique_ptr<Block> make(std::int64_t size, std::int64_t asked, std::string_view what) {
+    make_room(size, asked, what);
     for (bool last_try : {false, true}) {
       cl_int code = CL_SUCCESS;
       auto block = std::make_unique<Block>();
-      block->memory = large_pages_ ? buffer_in_large_pages(context_->handle.get(), size, &code)
-                                   : MemoryHandle(clCreateBuffer(context_->handle.get(), CL_MEM_READ_WRITE, at(size), nullptr, &code));
+      if (on_host_) code = allocate_on_host(context_->handle.get(), size, alignment_, *block);
+      else block->memory = MemoryHandle(clCreateBuffer(context_->handle.get(), CL_MEM_READ_WRITE, at(size), nullptr, &code));
       block->size = size;
       if (code == CL_SUCCESS) return block;
       if (last_try) refuse(asked, what, "clCreateBuffer: " + code_name(code));
@@ -180,7 +200,9 @@ class CachingAllocator : public Allocator {
   QueueHandle queue_;
   std::int64_t max_allocation_;
   std::string device_;
-  bool exact_, large_pages_;
+  bool exact_;
+  std::int64_t alignment_;
+  bool on_host_;
   mutable std::mutex mutex_;
   std::map<std::int64_t, std::vector<std::unique_ptr<Block>>> cache_;
   std::set<Block*> live_;

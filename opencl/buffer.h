@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/base/host_view.h"
+
 namespace gemel::opencl {
 
 class Allocator;
@@ -64,6 +66,9 @@ class Allocator : public std::enable_shared_from_this<Allocator> {
   /// @param what  names the tensor in an out-of-memory report, e.g. "conv2d float32 [64, 56, 56, 64]"
   /// @throws MemoryError with what was asked, what is held, and the largest buffers by name
   virtual Buffer allocate(std::int64_t bytes, std::string_view what) = 0;
+  /// A block in memory that the caller gives: counted as in use, let go of instead of kept when the buffer is destroyed and all that is
+  /// enqueued with it is done. @throws UsageError where it does not begin a page or is too small  @throws MemoryError like allocate
+  virtual Buffer adopt(const HostBytes& memory, std::int64_t bytes, std::string_view what) = 0;
   /// Memory for one operator's kernels between its first and its last, of which nothing is kept: all share one buffer, the
   /// largest asked for, since the queue runs them in order. Who has a lease enqueues alone. @throws MemoryError like allocate
   virtual Scratch scratch(std::int64_t bytes, std::string_view what) = 0;

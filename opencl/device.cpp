@@ -11,9 +11,12 @@
 #include "engine/base/span.h"
 #include "opencl/block.h"
 #include "opencl/gemm_providers.h"
+#include "opencl/host_views.h"
 #include "opencl/kernel.h"
 #include "opencl/memory_limit.h"
+#include "opencl/pending_read.h"
 #include "opencl/program_cache.h"
+#include "opencl/queues.h"
 #include "opencl/recording.h"
 #include "opencl/selection.h"
 
@@ -30,28 +33,6 @@ std::vector<DeviceHandle> equal_parts(cl_device_id device, int threads) {
   check(clCreateSubDevices(device, wanted, count, parts.data(), nullptr), "clCreateSubDevices", fmt::format("{} threads", threads));
   return {parts.begin(), parts.end()};
 }
-
-class ClPendingRead : public PendingRead {
- public:
-  ClPendingRead(cl_command_queue queue, const Region& from) : bytes_(at(from.bytes)) {
-    if (bytes_.empty()) return;
-    check(clEnqueueReadBuffer(queue, from.block->memory.get(), CL_FALSE, at(from.offset), bytes_.size(), bytes_.data(), 0, nullptr, event_.place()),
-          "clEnqueueReadBuffer", from.block->what);
-  }
-  ~ClPendingRead() override { wait(); }
-  std::span<const std::byte> get() override {
-    check(wait(), "clWaitForEvents");
-    return bytes_;
-  }
-
- private:
-  cl_int wait() {
-    cl_event event = event_.get();
-    return event ? clWaitForEvents(1, &event) : CL_SUCCESS;
-  }
-  std::vector<std::byte> bytes_;
-  EventHandle event_;
-};
 
 class ClDevice : public Device {
  public:
@@ -74,6 +55,8 @@ class ClDevice : public Device {
     check(code, "clCreateContext", profile_.name);
     queue_ = QueueHandle(clCreateCommandQueue(context(), device_, options.profiling == Profiling::off ? 0 : CL_QUEUE_PROFILING_ENABLE, &code));
     check(code, "clCreateCommandQueue", profile_.name);
+    queues_.emplace(context_, device_, queue_.get());
+    views_.emplace(*this, *queues_);
     allocator_ = make_allocator(context_, queue_.get(), profile_, options.memory_limit > 0 ? options.memory_limit : default_memory_limit(profile_));
   }
   ~ClDevice() override { clFinish(queue_.get()); }
@@ -146,19 +129,20 @@ class ClDevice : public Device {
     if (to.empty()) return;
     check(clEnqueueReadBuffer(queue_.get(), from.block->memory.get(), CL_TRUE, at(from.offset), to.size(), to.data(), 0, nullptr, nullptr),
           "clEnqueueReadBuffer", from.block->what);
+    queues_->check_fences();
     const std::lock_guard lock(mutex_);
     forget_finished();
   }
-  std::unique_ptr<PendingRead> read_later(const Region& from) override {
-    auto pending = std::make_unique<ClPendingRead>(queue_.get(), from);
-    check(clFlush(queue_.get()), "clFlush");
-    return pending;
-  }
+  std::unique_ptr<PendingRead> read_later(const Region& from) override { return opencl::read_later(*queues_, from); }
   void finish() override {
     check(clFinish(queue_.get()), "clFinish");
     const std::lock_guard lock(mutex_);
     forget_finished();
   }
+  Event mark(Queue queue) override { return queues_->mark(queue); }
+  void wait_for(Queue queue, const Event& event) override { queues_->wait_for(queue, event); }
+  Fence make_fence() override { return queues_->make_fence(); }
+  HostView map(const Region& region, Access access, const Event& after) override { return views_->map(region, access, after); }
 
   void charge(std::string_view name, std::int64_t flops, std::int64_t bytes, const std::function<void()>& enqueue) override {
     {
@@ -369,6 +353,8 @@ class ClDevice : public Device {
   cl_device_id device_;
   std::shared_ptr<Context> context_ = std::make_shared<Context>();
   QueueHandle queue_;
+  std::optional<Queues> queues_;
+  std::optional<HostViews> views_;
   std::shared_ptr<Allocator> allocator_;
   ProgramCache cache_;
   std::unordered_map<std::string, ProgramHandle> programs_;

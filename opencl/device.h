@@ -1,4 +1,4 @@
-// Device: one OpenCL device with its context, in-order queue, memory and programs. No type of the OpenCL headers shows.
+// Device: one OpenCL device with its context, in-order queues, memory and programs. No type of the OpenCL headers shows.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -13,6 +13,8 @@
 #include <variant>
 #include <vector>
 
+#include "engine/base/event.h"
+#include "engine/base/host_view.h"
 #include "opencl/buffer.h"
 #include "opencl/profile.h"
 
@@ -93,6 +95,9 @@ class PendingRead {
   virtual std::span<const std::byte> get() = 0;
 };
 
+/// Both run in order, each by itself. Kernels, copies, fills, reads and writes are enqueued on the first; maps on the second.
+enum class Queue { compute, transfer };
+
 class Device {
  public:
   /// @throws DeviceError no platform; unknown platform or device (lists those found)
@@ -133,6 +138,17 @@ class Device {
   virtual void read(const Region& from, std::span<std::byte> to) = 0;
   virtual std::unique_ptr<PendingRead> read_later(const Region& from) = 0;
   virtual void finish() = 0;
+
+  /// Happens when all that is enqueued on the queue so far is done.
+  virtual Event mark(Queue queue) = 0;
+  /// What is enqueued on the queue from now on starts after the event. The host does not wait, but an emulator may run a queue in the
+  /// thread that marks it: then another thread has to complete a fence. @throws UsageError for an event of another device
+  virtual void wait_for(Queue queue, const Event& event) = 0;
+  /// Whoever is to complete it must not wait for the device's compute queue, nor allocate, which may wait for that.
+  virtual Fence make_fence() = 0;
+  /// A view of the host's. Where the host shares the memory nothing is copied, and nothing waits for kernels that are not before `after`.
+  /// @param after  when the device is done with the region  @throws UsageError for an event of another device
+  virtual HostView map(const Region& region, Access access, const Event& after) = 0;
 
   /// Lets another library enqueue on this device's queue. @param enqueue  gets the cl_command_queue and a place for a cl_event
   virtual void native(const std::function<void(void* queue, void** event)>& enqueue, std::string_view name) = 0;

@@ -55,6 +55,10 @@ class Recorder final : public Device {
   void read(const Region&, std::span<std::byte>) override { refuse("read"); }
   std::unique_ptr<PendingRead> read_later(const Region&) override { refuse("read_later"); }
   void finish() override { refuse("finish"); }
+  Event mark(Queue) override { refuse("mark"); }
+  void wait_for(Queue, const Event&) override { refuse("wait_for"); }
+  Fence make_fence() override { refuse("make_fence"); }
+  HostView map(const Region&, Access, const Event&) override { refuse("map"); }
   void time_work(Timing) override { refuse("time_work"); }
   void charge(std::string_view, std::int64_t, std::int64_t, const std::function<void()>&) override { refuse("charge"); }
   std::vector<TimedWork> take_work() override { refuse("take_work"); }

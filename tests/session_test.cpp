@@ -14,6 +14,7 @@
 #include "frontends/models/models.h"
 #include "frontends/optim/optimizer.h"
 #include "tests/message_of.h"
+#include "tests/shared_pages.h"
 #include "tests/test_device.h"
 
 namespace gemel::testing {
@@ -76,6 +77,41 @@ TEST(SessionThreads, another_thread_is_told_that_a_session_is_not_its_own) {
   std::string text;
   std::thread([&] { text = message_of<UsageError>([&] { exp(x); }); }).join();
   EXPECT_EQ(text, "session: used in a thread that did not make it; accepted: a session of its own for each thread");
+}
+
+constexpr std::size_t kOwnNumbers = 8192;
+
+/// Rounds of a thread that has memory of its own on a device: what it writes, a copy, and what it sees of that, each in two ways.
+void transfer(opencl::Device& device, int rounds) {
+  const SharedPages pages(kOwnNumbers * 4);
+  const opencl::Buffer from = device.memory().adopt(pages.given(), kOwnNumbers * 4, "given");
+  for (int round = 1; round <= rounds; ++round) {
+    const opencl::Buffer to = device.memory().allocate(kOwnNumbers * 4, "of another thread");
+    const std::vector<std::int32_t> expected(kOwnNumbers, round);
+    const auto written = std::as_bytes(std::span(expected));
+    if (round % 2) {
+      device.write(opencl::whole(from), written);
+    } else {
+      HostView view = device.map(opencl::whole(from), Access::write, device.mark(opencl::Queue::compute));
+      std::ranges::copy(written, view.bytes().begin());
+      device.wait_for(opencl::Queue::compute, view.release());
+    }
+    device.copy(opencl::whole(from), opencl::whole(to));
+    const HostView view = device.map(opencl::whole(to), Access::read, device.mark(opencl::Queue::compute));
+    ASSERT_TRUE(std::ranges::equal(view.bytes(), written)) << round;
+    std::vector<std::byte> read(written.size());
+    device.read(opencl::whole(from), read);
+    ASSERT_TRUE(std::ranges::equal(read, written)) << round;
+  }
+}
+
+TEST(SessionThreads, one_that_computes_and_one_that_transfers_and_maps_disturb_nothing) {
+  Session session(shared_test_device());
+  const List alone = losses(session, 1, 5);
+  std::thread other([&] { transfer(session.device(), 50); });
+  const List beside = losses(session, 1, 5);
+  other.join();
+  EXPECT_EQ(beside, alone);
 }
 
 TEST(SessionObservers, are_all_told_in_their_order_for_as_long_as_they_are_held) {
