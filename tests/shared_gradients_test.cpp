@@ -41,7 +41,7 @@ struct Training {
     ParameterSlab::pack(values_of(net.parameters().trainable()), gradients);
     optimizer = optim::make("momentum", optim::all_in_one(net.parameters()));
   }
-  const ParameterSlab& slab() { return *optimizer->parameters()[0].value.node()->slab; }
+  ParameterSlab& slab() { return *optimizer->parameters()[0].value.node()->slab; }
   Values inputs() { return {session.tensor(f32({2, 3}), Numbers{1, -2, 3, 0.5, 1, -1}), optimizer->hyper(0.01)[0]}; }
   Values gradients(const Value& x) {
     return gradient({sum(square(net(x)))}, values_of(optimizer->parameters()), {}, {.into = optimizer->gradient_places()});
