@@ -301,10 +301,12 @@ class ClDevice : public Device {
 
   /// oclgrind counts what a fill has written as never written.
   void write_repeated(const Region& to, std::span<const std::byte> pattern) {
-    std::vector<std::byte> bytes(at(to.bytes));
-    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = pattern[i % pattern.size()];
-    check(clEnqueueWriteBuffer(queue_.get(), to.block->memory.get(), CL_TRUE, at(to.offset), bytes.size(), bytes.data(), 0, nullptr, event_for("fill")),
+    auto bytes = std::make_shared<std::vector<std::byte>>(at(to.bytes));
+    for (std::size_t i = 0; i < bytes->size(); ++i) (*bytes)[i] = pattern[i % pattern.size()];
+    EventHandle event;
+    check(clEnqueueWriteBuffer(queue_.get(), to.block->memory.get(), CL_FALSE, at(to.offset), bytes->size(), bytes->data(), 0, nullptr, event.place()),
           "clEnqueueWriteBuffer");
+    staged_.emplace_back(std::move(event), std::move(bytes));
   }
 
   void set(const Kernel& kernel, cl_uint i, const Region& region) {

@@ -7,6 +7,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
+#include "tests/fences.h"
 #include "tests/message_of.h"
 #include "tests/shared_pages.h"
 #include "tests/test_device.h"
@@ -54,6 +55,7 @@ TEST(DeviceEvents, an_empty_event_has_happened) {
 
 TEST(DeviceEvents, a_mark_happens_when_what_was_enqueued_before_it_is_done) {
   const auto device = Device::open({});
+  if (testing::blocks_behind_fences(*device)) GTEST_SKIP() << testing::kBlocks;
   if (runs_in_the_callers_thread(*device)) GTEST_SKIP() << "it would wait in `mark`";
   for (const Queue queue : {Queue::compute, Queue::transfer}) {
     Fence fence = device->make_fence();
@@ -69,6 +71,7 @@ TEST(DeviceEvents, a_mark_happens_when_what_was_enqueued_before_it_is_done) {
 
 TEST(DeviceEvents, one_queue_waits_for_the_other) {
   const auto device = Device::open({});
+  if (testing::blocks_behind_fences(*device)) GTEST_SKIP() << testing::kBlocks;
   if (runs_in_the_callers_thread(*device)) GTEST_SKIP() << "it would wait in `mark`";
   Fence fence = device->make_fence();
   device->wait_for(Queue::transfer, fence.event());
@@ -82,6 +85,7 @@ TEST(DeviceEvents, one_queue_waits_for_the_other) {
 
 TEST(DeviceEvents, work_behind_a_fence_reads_what_the_host_wrote_before_it_was_complete) {
   const auto device = Device::open({});
+  if (testing::blocks_behind_fences(*device)) GTEST_SKIP() << testing::kBlocks;
   const testing::SharedPages pages(kCount * 4);
   const Buffer from = device->memory().adopt(pages.given(), kCount * 4, "given"), to = buffer_of(*device, 0);
   const Event ours = device->mark(Queue::compute);
@@ -103,6 +107,7 @@ TEST(DeviceEvents, work_behind_a_fence_reads_what_the_host_wrote_before_it_was_c
 
 TEST(DeviceEvents, a_fence_destroyed_before_it_is_complete_lets_its_work_run_and_is_told) {
   const auto device = Device::open({});
+  if (testing::blocks_behind_fences(*device)) GTEST_SKIP() << testing::kBlocks;
   const Buffer buffer = buffer_of(*device, 1);
   {
     const Fence fence = device->make_fence();
@@ -118,6 +123,7 @@ TEST(DeviceEvents, a_fence_destroyed_before_it_is_complete_lets_its_work_run_and
 
 TEST(DeviceEvents, a_fence_moved_from_holds_nothing) {
   const auto device = Device::open({});
+  if (testing::blocks_behind_fences(*device)) GTEST_SKIP() << testing::kBlocks;
   const Buffer buffer = buffer_of(*device, 1);
   Fence last = device->make_fence();
   {
@@ -141,6 +147,7 @@ TEST(DeviceEvents, an_event_of_another_device_is_refused) {
 // A batch is on its way while the step before it computes.
 TEST(DeviceEvents, neither_writes_nor_reads_that_come_later_wait_for_the_queue) {
   const auto device = Device::open({});
+  if (testing::blocks_behind_fences(*device)) GTEST_SKIP() << testing::kBlocks;
   const Buffer buffer = buffer_of(*device, 1);
   Fence fence = device->make_fence();
   device->wait_for(Queue::compute, fence.event());
