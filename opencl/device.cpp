@@ -301,6 +301,7 @@ class ClDevice : public Device {
 
   /// oclgrind counts what a fill has written as never written.
   void write_repeated(const Region& to, std::span<const std::byte> pattern) {
+    forget_finished();
     auto bytes = std::make_shared<std::vector<std::byte>>(at(to.bytes));
     for (std::size_t i = 0; i < bytes->size(); ++i) (*bytes)[i] = pattern[i % pattern.size()];
     EventHandle event;

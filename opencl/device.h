@@ -144,7 +144,8 @@ class Device {
   /// What is enqueued on the queue from now on starts after the event. The host does not wait, but an emulator may run a queue in the
   /// thread that marks it: then another thread has to complete a fence. @throws UsageError for an event of another device
   virtual void wait_for(Queue queue, const Event& event) = 0;
-  /// Whoever is to complete it must not wait for the device's compute queue, nor allocate, which may wait for that.
+  /// Whoever is to complete it must not wait for the device's compute queue, nor allocate, which may wait for that. Mesa 22.3's
+  /// rusticl may block a thread that enqueues behind it, so that there another thread has to complete it.
   virtual Fence make_fence() = 0;
   /// A view of the host's. Where the host shares the memory nothing is copied, and nothing waits for kernels that are not before `after`.
   /// @param after  when the device is done with the region  @throws UsageError for an event of another device
