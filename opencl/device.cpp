@@ -307,6 +307,10 @@ class ClDevice : public Device {
     EventHandle event;
     check(clEnqueueWriteBuffer(queue_.get(), to.block->memory.get(), CL_FALSE, at(to.offset), bytes->size(), bytes->data(), 0, nullptr, event.place()),
           "clEnqueueWriteBuffer");
+    if (timing_) {
+      check(clRetainEvent(event.get()), "clRetainEvent");
+      time_next("fill").event = EventHandle(event.get());
+    }
     staged_.emplace_back(std::move(event), std::move(bytes));
   }
 
