@@ -45,7 +45,7 @@ TEST_F(Bench, every_model_input_batch_and_front_end_is_a_case) {
 TEST_F(Bench, a_case_of_recomputed_blocks_says_so_and_plans_less) {
   std::vector<double> flops;
   const auto planned = [&](const std::string& recompute, const std::string& name) {
-    const Outcome o = run({"bench", "train", "--model", "resnet18", "--input", "3x64x64", "--batch-size", "8", "--frontend", "graph", "--runs", "1",
+    const Outcome o = run({"bench", "train", "--model", "resnet18", "--input", "3x32x32", "--batch-size", "4", "--frontend", "graph", "--runs", "1",
                            "--warmup", "1", "--recompute", recompute, "--json", in_folder("b.json")});
     EXPECT_EQ(o.status, 0) << o.err;
     const Json b = Json::parse(read_text(folder() / "b.json"))["benchmarks"][0];
@@ -53,7 +53,7 @@ TEST_F(Bench, a_case_of_recomputed_blocks_says_so_and_plans_less) {
     flops.push_back(b["flops_per_second"].get<double>() * 1e-3 * b["real_time"].get<double>());
     return b["planned_bytes"].get<std::int64_t>();
   };
-  EXPECT_LT(planned("blocks", "train/resnet18/8/3x64x64/graph/recompute"), planned("none", "train/resnet18/8/3x64x64/graph"));
+  EXPECT_LT(planned("blocks", "train/resnet18/4/3x32x32/graph/recompute"), planned("none", "train/resnet18/4/3x32x32/graph"));
   EXPECT_NEAR(flops[0], flops[1], 1e-9 * flops[1]) << "work that is done twice counts once";
 }
 

@@ -45,7 +45,7 @@ std::vector<double> run_variant(const std::shared_ptr<opencl::Device>& device, c
 
 /// @param others  the variants that take it on a CPU, besides the direct one
 void expect_like_direct(const OpDef& op, const Specs& in, const Attributes& attributes, const std::vector<std::string>& others) {
-  if (test_device().profile().is_emulator) GTEST_SKIP() << "half a minute on an emulator";
+  if (!does_long_work()) GTEST_SKIP() << "half a minute on an emulator";
   // 576 terms, or 8 192 pixels added in blocks, of float32 products: a few 1e-7 of the largest element.
   const auto expected = run_variant(shared_test_device(), op, op.variants.back(), in, attributes);
   const Specs out = op.infer(in, attributes);
@@ -162,7 +162,7 @@ TEST(Convolution, winograd_in_several_runs_of_channels_gives_the_direct_result) 
 
 // Its transforms enlarge the rounding of what registers sum, so their sums are short: 11 roundings with sums over 32 channels, 13.4 over 64.
 TEST(Convolution, winograd_rounds_as_little_as_short_sums_allow) {
-  if (test_device().profile().is_emulator) GTEST_SKIP() << "half a minute on an emulator";
+  if (!does_long_work()) GTEST_SKIP() << "half a minute on an emulator";
   const OpDef& op = conv2d_def();
   const Attributes attributes = padded();
   const Specs in{f32({1, 32, 32, 256}), f32({3, 3, 256, 32})};

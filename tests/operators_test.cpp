@@ -28,6 +28,9 @@ double backward_error(DType dtype) { return allowed(dtype, kBackward, 4); }
 
 class KernelsCase : public ::testing::TestWithParam<Case> {
  protected:
+  void SetUp() override {
+    if (!does_long_work() && in_two_bytes(op(), sample())) GTEST_SKIP() << "two bytes on an emulator: with --full";
+  }
   const OpDef& op() const { return *GetParam().op; }
   Sample sample() const { return op().samples()[at(GetParam().sample)]; }
 };
@@ -75,11 +78,14 @@ void expect_equal(const OpDef& op, const Sample& s, const Result& got, const Res
         << variant << ", written input " << op.writes[w];
 }
 
+constexpr std::int64_t kEmulatedFlops = 60'000;
+
 TEST_P(KernelsCase, every_variant_matches_the_reference) {
   const Sample s = sample();
   if (op().variants.empty()) GTEST_SKIP() << "it has no kernels";
-  const Result expected = expected_of(op(), s);
   const Specs out_specs = op().infer(s.inputs, s.attributes);
+  if (!does_long_work() && op().cost({op(), s.attributes, s.inputs, out_specs}).flops > kEmulatedFlops) GTEST_SKIP() << "seconds on an emulator: with --full";
+  const Result expected = expected_of(op(), s);
   int ran = 0;
   for (const Variant& variant : op().variants) {
     if (variant.declines({op(), s.attributes, s.inputs, out_specs}, test_device().profile())) continue;

@@ -1,5 +1,6 @@
 #include "tests/test_device.h"
 
+#include <cstdlib>
 #include <memory>
 #include <utility>
 
@@ -50,6 +51,8 @@ Session& test_session() {
   static const auto& session = kept(std::make_unique<Session>(shared_test_device()));
   return *session;
 }
+
+bool does_long_work() { return !test_device().profile().is_emulator || std::getenv("GEMEL_TEST_FULL"); }
 
 Session& cacheless_session() {
   static const auto& session = kept(std::make_unique<Session>(opencl::Device::open({.cache_bytes = 1})));

@@ -13,6 +13,8 @@ opencl::Device& test_device();
 const std::shared_ptr<opencl::Device>& shared_test_device();
 /// One session on it, for tests that leave no state in it.
 Session& test_session();
+/// Whether to do what takes an emulator minutes: on any other device, and on an emulator with `./gemel test --full`.
+bool does_long_work();
 /// One on the same device as if its caches held next to nothing: results go around them.
 Session& cacheless_session();
 /// The same device as if its vectors had eight lanes, as those of most CPUs have.
