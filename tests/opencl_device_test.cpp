@@ -1,12 +1,16 @@
 // Devices: choice, transfers, kernels and their times.
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
+#include <atomic>
 #include <cctype>
+#include <cstring>
 #include <numeric>
 #include <thread>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
+#include "opencl/selection.h"
 #include "tests/message_of.h"
 #include "tests/test_device.h"
 
@@ -314,7 +318,7 @@ TEST(DeviceSelection, unknown_platform_lists_those_found) {
 
 TEST(DeviceSelection, unknown_device_is_refused) {
   DeviceOptions options;
-  for (const char* wanted : {"99", "toaster"}) {
+  for (const char* wanted : {"99", "toaster", "99999999999", "0.99999999999"}) {
     options.device = wanted;
     const std::string text = message_of<Error>([&] { Device::open(options); });
     EXPECT_NE(text.find(wanted), std::string::npos) << text;
@@ -327,6 +331,19 @@ TEST(DeviceSelection, threads_beyond_the_device_are_refused_once_the_driver_runs
   if (!profile.is_cpu()) GTEST_SKIP() << "not a CPU";
   options.threads = profile.compute_units + 1;
   EXPECT_NE(message_of<Error>([&] { Device::open(options); }).find("threads"), std::string::npos);
+}
+
+TEST(DeviceSelection, the_environment_is_written_only_where_it_differs) {
+  static char ours[] = "POCL_CPU_MAX_CU_COUNT=1";  // getenv tells whether this is still the text that the environment holds
+  const char* const name = "POCL_CPU_MAX_CU_COUNT";
+  const std::string before = from_environment(name);
+  ::putenv(ours);
+  prepare_environment(1);
+  EXPECT_EQ(std::getenv(name), ours + std::strlen(name) + 1);
+  prepare_environment(2);
+  EXPECT_EQ(from_environment(name), "2");
+  if (before.empty()) ::unsetenv(name);
+  else ::setenv(name, before.c_str(), 1);
 }
 
 TEST(DeviceSelection, fewer_threads_make_a_smaller_device) {
