@@ -19,6 +19,7 @@
 #include "opencl/queues.h"
 #include "opencl/recording.h"
 #include "opencl/selection.h"
+#include "opencl/work_times.h"
 
 namespace gemel::opencl {
 
@@ -145,22 +146,7 @@ class ClDevice : public Device {
   HostView map(const Region& region, Access access, const Event& after) override { return views_->map(region, access, after); }
 
   void charge(std::string_view name, std::int64_t flops, std::int64_t bytes, const std::function<void()>& enqueue) override {
-    {
-      const std::lock_guard lock(mutex_);
-      charged_ = name;
-      enqueued_ = 0;
-    }
-    {
-      const std::shared_ptr<void> end(nullptr, [this](void*) {  // where it throws too
-        const std::lock_guard lock(mutex_);
-        charged_.clear();
-      });
-      enqueue();
-    }
-    const std::lock_guard lock(mutex_);
-    if (enqueued_ == 0) return;
-    timed_.back().work.flops = flops;
-    timed_.back().work.bytes = bytes;
+    times_.charge(name, flops, bytes, enqueue);
   }
   void time_work(Timing timing) override {
     const std::lock_guard lock(mutex_);
@@ -168,26 +154,10 @@ class ClDevice : public Device {
   }
   std::vector<TimedWork> take_work() override {
     finish();
-    {  // some drivers mark an event a moment after the queue has drained
-      const std::lock_guard lock(mutex_);
-      for (const Timed& t : timed_)
-        if (cl_event event = t.event.get()) check(clWaitForEvents(1, &event), "clWaitForEvents");
-    }
-    return take_finished_work();
+    times_.wait();  // some drivers mark an event a moment after the queue has drained
+    return times_.take_finished();
   }
-  std::vector<TimedWork> take_finished_work() override {
-    std::vector<TimedWork> out;
-    const std::lock_guard lock(mutex_);
-    while (!timed_.empty() && is_finished(timed_.front().event)) {
-      Timed t = std::move(timed_.front());
-      timed_.pop_front();
-      if (!t.event) continue;  // enqueueing failed
-      t.work.begin_ns = t.before ? profiled(t.before, CL_PROFILING_COMMAND_END) : profiled(t.event, CL_PROFILING_COMMAND_START);
-      t.work.end_ns = profiled(t.event, CL_PROFILING_COMMAND_END);
-      out.push_back(std::move(t.work));
-    }
-    return out;
-  }
+  std::vector<TimedWork> take_finished_work() override { return times_.take_finished(); }
   void native(const std::function<void(void* queue, void** event)>& enqueue, std::string_view name) override {
     const std::lock_guard lock(mutex_);
     EventHandle before, last;
@@ -195,31 +165,12 @@ class ClDevice : public Device {
     if (timing_) check(clEnqueueMarkerWithWaitList(queue_.get(), 0, nullptr, before.place()), "clEnqueueMarkerWithWaitList");
     enqueue(queue_.get(), reinterpret_cast<void**>(last.place()));
     if (!timing_ || !last) return;
-    Timed& timed = time_next(std::string(name));
+    Timed& timed = times_.next(std::string(name));
     timed.before = std::move(before);
     timed.event = std::move(last);
   }
 
  private:
-  struct Timed {
-    TimedWork work;
-    EventHandle before{};  // ends where the work may begin, if it is more than one kernel
-    EventHandle event{};
-  };
-
-  static bool is_finished(const EventHandle& event) {
-    if (!event) return true;
-    cl_int status = CL_COMPLETE;
-    check(clGetEventInfo(event.get(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr), "clGetEventInfo");
-    return status <= CL_COMPLETE;
-  }
-
-  static std::int64_t profiled(const EventHandle& event, cl_profiling_info what) {
-    cl_ulong value = 0;
-    check(clGetEventProfilingInfo(event.get(), what, sizeof value, &value, nullptr), "clGetEventProfilingInfo");
-    return static_cast<std::int64_t>(value);
-  }
-
   static void require_room(const char* what, std::int64_t bytes, std::int64_t room) {
     if (bytes > room) throw InternalError(fmt::format("{}: {} bytes do not fit in a region of {}", what, bytes, room));
   }
@@ -243,13 +194,7 @@ class ClDevice : public Device {
   }
 
   /// Where the driver is to put the event of the next work: nowhere unless work is timed.
-  cl_event* event_for(const std::string& name) { return timing_ ? time_next(name).event.place() : nullptr; }
-
-  Timed& time_next(const std::string& name) {
-    ++enqueued_;
-    timed_.push_back({TimedWork{charged_.empty() || charged_ == name ? name : charged_ + "/" + name}});
-    return timed_.back();
-  }
+  cl_event* event_for(const std::string& name) { return timing_ ? times_.next(name).event.place() : nullptr; }
 
   /// Enqueues what was recorded, with these operands.
   struct Again {
@@ -309,7 +254,7 @@ class ClDevice : public Device {
           "clEnqueueWriteBuffer");
     if (timing_) {
       check(clRetainEvent(event.get()), "clRetainEvent");
-      time_next("fill").event = EventHandle(event.get());
+      times_.next("fill").event = EventHandle(event.get());
     }
     staged_.emplace_back(std::move(event), std::move(bytes));
   }
@@ -369,9 +314,7 @@ class ClDevice : public Device {
   std::string key_;
   std::deque<std::pair<EventHandle, std::shared_ptr<const std::vector<std::byte>>>> staged_;
   bool timing_ = false, can_sample_ = false;
-  std::deque<Timed> timed_;
-  std::string charged_;      // the name that what is enqueued now bears
-  std::int64_t enqueued_ = 0;  // pieces of work under it
+  WorkTimes times_{mutex_};
 };
 
 }  // namespace

@@ -154,13 +154,14 @@ class Device {
   /// Lets another library enqueue on this device's queue. @param enqueue  gets the cl_command_queue and a place for a cl_event
   virtual void native(const std::function<void(void* queue, void** event)>& enqueue, std::string_view name) = 0;
 
-  /// Runs `enqueue`. With profiling, all that it enqueues bears this name, and the last of it, which does the work that the
-  /// others prepare, is charged with the FLOPs and bytes.
+  /// Runs `enqueue`. With profiling, all that its thread enqueues in it bears this name, and the last of it, which does the work that the
+  /// others prepare, is charged with the FLOPs and bytes. Several threads may charge at once.
   virtual void charge(std::string_view name, std::int64_t flops, std::int64_t bytes, const std::function<void()>& enqueue) = 0;
   enum class Timing { off, on };
   /// With sampled profiling: whether what is enqueued from now on is timed. Without effect otherwise.
   virtual void time_work(Timing timing) = 0;
-  /// All timed work finished since the last call, in queue order. Waits for it.
+  /// All timed work finished since the last call, in queue order. Waits for it. Work within a call of `charge` that is not over, and what
+  /// follows it, comes with a later call.
   virtual std::vector<TimedWork> take_work() = 0;
   /// The same for what happens to be finished, without waiting.
   virtual std::vector<TimedWork> take_finished_work() = 0;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <mutex>
 #include <tuple>
 
 #include "engine/base/error.h"
@@ -29,6 +30,11 @@ int undivided_processors() {
   if (sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_COUNT(&allowed) == processors) return processors;
 #endif
   return 0;
+}
+
+/// Writes only what differs: a driver may be reading the environment in another thread.
+void set_variable(const char* name, const std::string& value) {
+  if (from_environment(name) != value) setenv(name, value.c_str(), 1);
 }
 
 bool contains(const std::string& text, const std::string& part) { return lower(text).find(lower(part)) != std::string::npos; }
@@ -179,6 +185,8 @@ double DeviceProfile::estimated_gflops() const {
 }
 
 void prepare_environment(int threads) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
   setenv("RUSTICL_ENABLE", "llvmpipe", 0);
   if (const auto cache = ProgramCache::default_folder()) {
     std::error_code error;
@@ -192,8 +200,8 @@ void prepare_environment(int threads) {
   if (const int processors = undivided_processors(); processors > 0 && (threads <= 0 || threads == processors)) setenv("POCL_AFFINITY", "1", 0);
   if (threads <= 0) return;
   const std::string text = std::to_string(threads);
-  setenv("POCL_MAX_PTHREAD_COUNT", text.c_str(), 1);  // PoCL before 4.0
-  setenv("POCL_CPU_MAX_CU_COUNT", text.c_str(), 1);   // and since
+  set_variable("POCL_MAX_PTHREAD_COUNT", text);  // PoCL before 4.0
+  set_variable("POCL_CPU_MAX_CU_COUNT", text);   // and since
 }
 
 std::vector<PlatformInfo> platforms() {

@@ -26,7 +26,8 @@ FoundDevice select_device(const std::string& platform, const std::string& device
 
 /// Sets what drivers read from the environment when they start: emulated platforms on, threads of a CPU device, PoCL's
 /// cache beside ours, and its workers on a processor each where all of them are this process's (POCL_AFFINITY=0 leaves them to the scheduler).
-/// Only the first call before OpenCL is touched has an effect on drivers. @throws DeviceError where the folder that GEMEL_CACHE_DIR names cannot be made
+/// Only the first call before OpenCL is touched has an effect on drivers. Several threads may call it at once; it writes only what differs.
+/// @throws DeviceError where the folder that GEMEL_CACHE_DIR names cannot be made
 void prepare_environment(int threads);
 
 }  // namespace gemel::opencl

@@ -1,12 +1,16 @@
 // Devices: choice, transfers, kernels and their times.
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
+#include <atomic>
 #include <cctype>
+#include <cstring>
 #include <numeric>
 #include <thread>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
+#include "opencl/selection.h"
 #include "tests/message_of.h"
 #include "tests/test_device.h"
 
@@ -238,6 +242,57 @@ TEST(DeviceProfiling, work_is_told_in_order_with_its_charges) {
   EXPECT_TRUE(device->take_work().empty());
 }
 
+TEST(DeviceProfiling, threads_charge_while_another_takes_the_work) {
+  const auto device = Device::open({.profiling = Profiling::all});
+  const Buffer y = upload(*device, std::vector<std::int32_t>(24));
+  const auto fill = [&] { device->fill(whole(y), std::as_bytes(std::span("x", 1))); };
+  constexpr int kCharges = 50, kThreads = 2;
+  std::vector<TimedWork> work;
+  const auto keep = [&](std::vector<TimedWork> taken) { work.insert(work.end(), taken.begin(), taken.end()); };
+  device->take_work();
+  device->charge("outer", 1, 1, [&] {  // what another thread does meanwhile is not this one's
+    fill();
+    std::thread([&] {
+      device->charge("inner", 2, 2, fill);
+      device->finish();
+      keep(device->take_finished_work());
+    }).join();
+    EXPECT_TRUE(work.empty()) << "the charge is not over";
+  });
+  keep(device->take_work());
+  ASSERT_EQ(work.size(), 2u);
+  EXPECT_EQ(work[0].name, "outer/fill");
+  EXPECT_EQ(work[0].flops, 1);
+  EXPECT_EQ(work[1].name, "inner/fill");
+  EXPECT_EQ(work[1].flops, 2);
+
+  work.clear();
+  std::atomic<int> charging = kThreads;
+  std::vector<std::thread> threads;
+  for (int t = 1; t <= kThreads; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kCharges; ++i) device->charge(std::to_string(t), t, t, [&] { fill(), fill(); });
+      --charging;
+    });
+  while (charging > 0) keep(device->take_finished_work());
+  for (std::thread& t : threads) t.join();
+  keep(device->take_work());
+  ASSERT_EQ(work.size(), 2u * kThreads * kCharges);
+  for (int t = 1; t <= kThreads; ++t) {
+    std::vector<std::int64_t> flops;
+    for (const TimedWork& w : work)
+      if (w.name == std::to_string(t) + "/fill") flops.push_back(w.flops);
+    ASSERT_EQ(flops.size(), 2u * kCharges);
+    for (std::size_t i = 0; i < flops.size(); ++i) EXPECT_EQ(flops[i], i % 2 ? t : 0) << "the last of a charge bears its cost";
+  }
+}
+
+TEST(DeviceProfiling, a_charge_within_a_charge_is_a_fault_and_leaves_none_open) {
+  const auto device = Device::open({.profiling = Profiling::all});
+  EXPECT_TRUE(throws<InternalError>([&] { device->charge("outer", 1, 1, [&] { device->charge("inner", 1, 1, [] {}); }); }));
+  device->charge("next", 1, 1, [] {});
+}
+
 TEST(DeviceProfiling, sampled_it_tells_of_what_was_enqueued_while_it_was_on) {
   const auto device = Device::open({.profiling = Profiling::sampled});
   EXPECT_FALSE(device->profile().profiling);
@@ -314,7 +369,7 @@ TEST(DeviceSelection, unknown_platform_lists_those_found) {
 
 TEST(DeviceSelection, unknown_device_is_refused) {
   DeviceOptions options;
-  for (const char* wanted : {"99", "toaster"}) {
+  for (const char* wanted : {"99", "toaster", "99999999999", "0.99999999999"}) {
     options.device = wanted;
     const std::string text = message_of<Error>([&] { Device::open(options); });
     EXPECT_NE(text.find(wanted), std::string::npos) << text;
@@ -327,6 +382,19 @@ TEST(DeviceSelection, threads_beyond_the_device_are_refused_once_the_driver_runs
   if (!profile.is_cpu()) GTEST_SKIP() << "not a CPU";
   options.threads = profile.compute_units + 1;
   EXPECT_NE(message_of<Error>([&] { Device::open(options); }).find("threads"), std::string::npos);
+}
+
+TEST(DeviceSelection, the_environment_is_written_only_where_it_differs) {
+  static char ours[] = "POCL_CPU_MAX_CU_COUNT=1";  // getenv tells whether this is still the text that the environment holds
+  const char* const name = "POCL_CPU_MAX_CU_COUNT";
+  const std::string before = from_environment(name);
+  ::putenv(ours);
+  prepare_environment(1);
+  EXPECT_EQ(std::getenv(name), ours + std::strlen(name) + 1);
+  prepare_environment(2);
+  EXPECT_EQ(from_environment(name), "2");
+  if (before.empty()) ::unsetenv(name);
+  else ::setenv(name, before.c_str(), 1);
 }
 
 TEST(DeviceSelection, fewer_threads_make_a_smaller_device) {

@@ -37,8 +37,16 @@ class Record : public Program {
     const Json trace = Json::parse(read_text(folder() / "trace.json"));
     std::map<std::string, std::int64_t> flops;
     double last = 0;
+    using Track = std::pair<int, int>;
+    std::map<int, std::string> processes;
+    std::map<Track, std::string> tracks;
     for (const Json& e : trace["traceEvents"]) {
+      if (e["ph"] == "M") {
+        (e["name"] == "process_name" ? processes[e["pid"]] : tracks[{e["pid"], e["tid"]}]) = e["args"]["name"];
+        continue;
+      }
       EXPECT_EQ(e["ph"], "X");
+      EXPECT_TRUE(tracks.contains({e["pid"], e["tid"]})) << "it lies on a track that was named before";
       EXPECT_GE(e["ts"], last) << "one queue, in order";
       EXPECT_GE(e["dur"], 0);
       EXPECT_GE(e["args"]["bytes"], 0);
@@ -46,6 +54,8 @@ class Record : public Program {
       const std::string name = e["name"];  // "conv2d/pack_panels": the operator and the kernel
       flops[name.substr(0, name.find('/'))] += e["args"]["flops"].get<std::int64_t>();
     }
+    EXPECT_EQ(processes, (std::map<int, std::string>{{0, "rank 0"}}));
+    EXPECT_EQ(tracks, (std::map<Track, std::string>{{{0, 0}, "compute queue"}}));
     ASSERT_TRUE(flops.contains("conv2d")) << trace["traceEvents"].size() << " events";
     EXPECT_GT(flops["conv2d"], 0);
   }

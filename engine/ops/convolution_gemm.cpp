@@ -54,6 +54,15 @@ struct Plan {
   std::int64_t workspace_bytes = 0;
 };
 
+/// The products of a plan: of all parts at once, or of a whole block and of the last.
+std::vector<opencl::GemmProblem> products_of(Direction d, const Geometry& g, const Plan& plan) {
+  if (plan.parts > 1) return {gemm_of_parts(g, plan.parts)};
+  std::vector<opencl::GemmProblem> out;
+  for (std::int64_t block : {std::min(plan.rows, g.pixels()), g.pixels() % plan.rows})
+    if (block > 0) out.push_back(gemm_of(d, g, block));
+  return out;
+}
+
 Plan plan_of(Direction d, const Geometry& g, const opencl::DeviceProfile& profile) {
   const std::int64_t unit = std::max<std::int64_t>(profile.base_alignment_bytes / 4, 1);  // rows whose offset is aligned at any width
   if (const std::int64_t parts = parts_of(d, g, profile); parts > 1) {
@@ -72,11 +81,8 @@ Plan plan_of(Direction d, const Geometry& g, const opencl::DeviceProfile& profil
   }
   plan.rows = rows;
   std::int64_t gemm_bytes = 0;
-  for (std::int64_t block : {std::min(rows, g.pixels()), g.pixels() % rows}) {
-    if (block == 0) continue;
-    const opencl::GemmProblem problem = gemm_of(d, g, block);
+  for (const opencl::GemmProblem& problem : products_of(d, g, plan))
     gemm_bytes = std::max(gemm_bytes, product_form(problem, profile).workspace_bytes(problem, profile));
-  }
   plan.workspace_bytes = plan.first_bytes + gemm_bytes;
   return plan;
 }
@@ -198,6 +204,12 @@ Variant variant() {
   return {"gemm", "a matrix product with the patches under the windows, in blocks", declines<d>, rank<d>, workspace_bytes<d>, launch<d>};
 }
 
+template <Direction d>
+std::vector<opencl::GemmProblem> products_of(const Problem& p, const opencl::DeviceProfile& profile) {
+  const Geometry g = geometry_of<d>(p);
+  return products_of(d, g, plan_of(d, g, profile));
+}
+
 }  // namespace
 
 Variant gemm_variant(Direction d) {
@@ -207,3 +219,16 @@ Variant gemm_variant(Direction d) {
 }
 
 }  // namespace gemel::convolution
+
+namespace gemel {
+
+std::vector<opencl::GemmProblem> products_of(const Problem& p, const opencl::DeviceProfile& profile) {
+  using convolution::Direction;
+  const OpDef* op = p.op.epilogue ? p.op.epilogue->product : &p.op;
+  if (op == &conv2d_def()) return convolution::products_of<Direction::forward>(p, profile);
+  if (op == &conv2d_input_gradient_def()) return convolution::products_of<Direction::input>(p, profile);
+  if (op == &conv2d_weight_gradient_def()) return convolution::products_of<Direction::weights>(p, profile);
+  throw InternalError(fmt::format("products_of: {} is no convolution", p.op.name));
+}
+
+}  // namespace gemel

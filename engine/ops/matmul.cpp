@@ -221,15 +221,20 @@ const OpDef& matmul_def() {
   return def;
 }
 
-const opencl::GemmForm& product_form(const opencl::GemmProblem& g, const opencl::DeviceProfile& profile) {
+MatmulCase matmul_of(const opencl::GemmProblem& g) {
   const bool ta = g.a == Transpose::yes, tb = g.b == Transpose::yes;
   const auto matrix = [&](std::int64_t rows, std::int64_t columns, std::int64_t stride) {
     return g.batch > 1 && stride ? f32({g.batch, rows, columns}) : f32({rows, columns});
   };
-  const Specs in{ta ? matrix(g.k, g.m, g.stride_a) : matrix(g.m, g.k, g.stride_a), tb ? matrix(g.n, g.k, g.stride_b) : matrix(g.k, g.n, g.stride_b)};
-  const Attributes attributes{{"transpose_a", ta}, {"transpose_b", tb}};
-  const Specs out = infer(in, attributes);
-  const Variant& chosen = choose({matmul_def(), attributes, in, out}, profile);
+  Specs in{ta ? matrix(g.k, g.m, g.stride_a) : matrix(g.m, g.k, g.stride_a), tb ? matrix(g.n, g.k, g.stride_b) : matrix(g.k, g.n, g.stride_b)};
+  Attributes attributes{{"transpose_a", ta}, {"transpose_b", tb}};
+  Specs out = infer(in, attributes);
+  return {std::move(attributes), std::move(in), std::move(out)};
+}
+
+const opencl::GemmForm& product_form(const opencl::GemmProblem& g, const opencl::DeviceProfile& profile) {
+  const MatmulCase product = matmul_of(g);
+  const Variant& chosen = choose({matmul_def(), product.attributes, product.in, product.out}, profile);
   return opencl::gemm_forms()[at(&chosen - matmul_def().variants.data())];
 }
 

@@ -1,10 +1,25 @@
 // Products within other operators: they are computed as a matmul of the same extents would be.
 #pragma once
+#include <vector>
+
+#include "engine/op.h"
 #include "opencl/gemm.h"
 
 namespace gemel {
 
+/// What a matmul consists of.
+struct MatmulCase {
+  Attributes attributes;
+  Specs in, out;
+};
+/// The matmul of a product's extents.
+MatmulCase matmul_of(const opencl::GemmProblem& problem);
+
 /// What dispatch chooses for the matmul of these extents on the device, measured or ranked; its epilogue is not looked at.
 const opencl::GemmForm& product_form(const opencl::GemmProblem& problem, const opencl::DeviceProfile& profile);
+
+/// The products by which the variant "gemm" of a convolution or its gradients computes a problem.
+/// @throws InternalError for another operator
+std::vector<opencl::GemmProblem> products_of(const Problem& problem, const opencl::DeviceProfile& profile);
 
 }  // namespace gemel

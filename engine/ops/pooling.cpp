@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::int64_t kLocal = 16;
 constexpr std::int64_t kSpan = 16;  // vectors that a work-item of a CPU makes: where they lie is then found by counting, not dividing
+constexpr std::int64_t kUnrolledTaps = 25;  // of a window whose taps are each compiled by themselves
 
 /// In ceil mode a last, partial window counts if it starts inside the image or the padding before it.
 std::int64_t output_extent(std::int64_t in, const Window& v, std::size_t axis) {
@@ -69,18 +70,26 @@ std::vector<Variant> variants(void (*vectors)(Launch&), void (*one)(Launch&)) {
 }
 
 namespace {
+
+/// Whether windows lie side by side along an axis: none overlaps another or leaves the image, and there is none after the last that would begin
+/// in it. Then no tap needs a check.
+bool tiles(const Window& v, std::size_t axis, std::int64_t in, std::int64_t out) {
+  const std::int64_t stride = v.stride[axis], span = v.dilation[axis] * (v.kernel[axis] - 1);
+  return v.padding[axis] == 0 && span < stride && (out - 1) * stride + span < in && (in - 1) / stride < out;
+}
+
+/// No extent of the images is among them: images of all sizes share a few programs.
 std::string constants_of(const Geometry& g) {
   const Window& v = g.window;
-  return fmt::format(" -DFIXED_H={} -DFIXED_W={} -DFIXED_C={} -DFIXED_P={} -DFIXED_Q={} -DFIXED_R={} -DFIXED_S={} -DFIXED_SH={} -DFIXED_SW={} "
-                     "-DFIXED_PH={} -DFIXED_PW={} -DFIXED_DH={} -DFIXED_DW={}",
-                     g.h, g.w, g.c, g.p, g.q, v.kernel[0], v.kernel[1], v.stride[0], v.stride[1], v.padding[0], v.padding[1], v.dilation[0], v.dilation[1]);
+  return fmt::format(" -DFIXED_C={} -DFIXED_R={} -DFIXED_S={} -DFIXED_SH={} -DFIXED_SW={} -DFIXED_PH={} -DFIXED_PW={} -DFIXED_DH={} -DFIXED_DW={} -DTILED_H={:d} -DTILED_W={:d}", g.c,
+                     v.kernel[0], v.kernel[1], v.stride[0], v.stride[1], v.padding[0], v.padding[1], v.dilation[0], v.dilation[1], tiles(v, 0, g.h, g.p), tiles(v, 1, g.w, g.q));
 }
 
 }  // namespace
 
 void run(const Launch& l, const Call& call, std::vector<opencl::Argument> arguments) {
   const auto& [kernel, vectors, out, fixed] = call;
-  if (fixed && !vectors && runs_vectors(l.profile())) {
+  if (fixed && !vectors && fixed->taps() <= kUnrolledTaps && runs_vectors(l.profile())) {
     arguments.emplace_back(out.elements());
     l.device().run(l.device().kernel("pooling.cl", kernel, "-DWIDTH=1" + constants_of(*fixed)), opencl::range1(out.product(0, 2), 1), arguments);
     return;

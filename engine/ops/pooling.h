@@ -42,7 +42,7 @@ struct Call {
   const char* kernel;
   bool vectors;
   const Shape& out;
-  const Geometry* fixed = nullptr;  // constants of the kernel where a CPU takes one channel at a time
+  const Geometry* fixed = nullptr;  // its channels and small window: constants of the kernel where a CPU takes one channel at a time
 };
 void run(const Launch& launch, const Call& call, std::vector<opencl::Argument> arguments);
 /// Regions followed by n h w c p q, kernel, stride, padding, dilation (all int).

@@ -74,7 +74,6 @@ Frontend parse_frontend(const std::string& name) {
   return name == "graph" ? Frontend::graph : Frontend::eager;
 }
 
-
 void say_device(const opencl::DeviceProfile& p) {
   say("device: {} ({}, {} unit{})\n", p.name, p.platform, p.compute_units, p.compute_units == 1 ? "" : "s");
 }

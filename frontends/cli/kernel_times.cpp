@@ -1,5 +1,7 @@
 #include "frontends/cli/kernel_times.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -9,6 +11,14 @@ namespace gemel::cli {
 namespace {
 
 constexpr std::int64_t kStepsASample = 16;  // timing costs some per cent of a step of small kernels
+constexpr int kRank = 0, kQueue = 0;         // a trace is of one rank, whose compute queue is timed
+
+/// Names a track, the queue of a rank, for programs that show traces.
+std::string track_names(int rank, int queue, const char* queue_name) {
+  const nlohmann::ordered_json process{{"name", "process_name"}, {"ph", "M"}, {"pid", rank}, {"args", {{"name", fmt::format("rank {}", rank)}}}};
+  const nlohmann::ordered_json thread{{"name", "thread_name"}, {"ph", "M"}, {"pid", rank}, {"tid", queue}, {"args", {{"name", queue_name}}}};
+  return "\n" + process.dump() + ",\n" + thread.dump();
+}
 
 }  // namespace
 
@@ -42,13 +52,13 @@ void KernelTimes::write_trace() {
   add(device_.take_work());
   write_file_atomically(trace_, [&](FileWriter& out) {
     const std::int64_t zero = kept_.empty() ? 0 : kept_.front().begin_ns;
-    std::string text = "{\"traceEvents\":[";
+    std::string text = "{\"traceEvents\":[" + track_names(kRank, kQueue, "compute queue");
     for (const opencl::TimedWork& w : kept_) {
       const nlohmann::ordered_json event{{"name", w.name}, {"cat", "kernel"}, {"ph", "X"},
                                          {"ts", 1e-3 * static_cast<double>(w.begin_ns - zero)},
-                                         {"dur", 1e-3 * static_cast<double>(w.end_ns - w.begin_ns)}, {"pid", 0}, {"tid", 0},
+                                         {"dur", 1e-3 * static_cast<double>(w.end_ns - w.begin_ns)}, {"pid", kRank}, {"tid", kQueue},
                                          {"args", {{"flops", w.flops}, {"bytes", w.bytes}}}};
-      text += (&w == kept_.data() ? "\n" : ",\n") + event.dump();
+      text += ",\n" + event.dump();
       if (text.size() > (1u << 20)) {
         out.write(text);
         text.clear();

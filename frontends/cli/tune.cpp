@@ -1,5 +1,5 @@
-// gemel tune: measures every variant of every operator that models have on this device, and keeps the names of those that are
-// faster than dispatch's own choice.
+// gemel tune: measures every variant of every operator that models have on this device, and of the products within their convolutions, and
+// keeps the names of those that are faster than dispatch's own choice.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +8,8 @@
 
 #include "engine/base/error.h"
 #include "engine/dispatch.h"
+#include "engine/ops/matmul.h"
+#include "engine/ops/ops.h"
 #include "frontends/cli/bench_case.h"
 #include "frontends/cli/command.h"
 #include "frontends/cli/model_options.h"
@@ -19,6 +21,8 @@
 
 namespace gemel::cli {
 namespace {
+
+using namespace std::string_view_literals;
 
 constexpr double kClearly = 0.97;   // of the time of dispatch's own choice: less is not noise
 constexpr double kHopeless = 3;     // times the best so far, at the first count: not measured any further
@@ -45,6 +49,26 @@ std::vector<OperatorCase> cases_of(const po::variables_map& v, const opencl::Dev
         }
   }
   return cases;
+}
+
+/// The products within the convolutions among the cases that are computed through one, by dispatch's own choice or the table's. A product
+/// that is a case itself is left out.
+std::vector<OperatorCase> products_within(const std::vector<OperatorCase>& cases, opencl::DeviceProfile profile, const opencl::TuningTable& table) {
+  std::vector<OperatorCase> products;
+  std::set<std::string> known;
+  for (const OperatorCase& c : cases) known.insert(tuning_key(c.problem()));
+  for (const auto& choices : {std::shared_ptr<const opencl::TuningTable>(), std::make_shared<const opencl::TuningTable>(table)}) {
+    profile.tuning = choices;
+    for (const OperatorCase& c : cases) {
+      if (choose(c.problem(), profile).name != "gemm"sv) continue;
+      for (const opencl::GemmProblem& product : products_of(c.problem(), profile)) {
+        auto [attributes, in, out] = matmul_of(product);
+        OperatorCase matmul{&matmul_def(), std::move(attributes), std::move(in), std::move(out)};
+        if (has_a_choice(matmul, profile) && known.insert(tuning_key(matmul.problem())).second) products.push_back(std::move(matmul));
+      }
+    }
+  }
+  return products;
 }
 
 /// Seconds of two variants, the medians of so many calls of each in turn.
@@ -86,15 +110,23 @@ bool tune_case(Session& session, const OperatorCase& c, int runs, opencl::Tuning
   return true;
 }
 
+/// The products within convolutions come last, when it is known which convolutions have them.
 void tune_cases(RunScope& scope, const std::vector<OperatorCase>& cases, int runs, opencl::TuningTable& table) {
+  const opencl::DeviceProfile& profile = scope.device().profile();
+  std::size_t measured = 0;
   std::int64_t changes = 0;
-  for (std::size_t i = 0; i < cases.size(); ++i) {
-    scope.check_interrupt();
-    if (!tune_case(scope.session(), cases[i], runs, table, fmt::format("{}/{}", i + 1, cases.size()))) continue;
-    ++changes;
-    opencl::write_tuning(scope.device().profile(), table);  // after each, so that an interrupt loses none
-  }
-  say("{} operators measured, {} entries changed, {} in the table\n", cases.size(), changes, table.variants().size());
+  const auto tune_each = [&](const std::vector<OperatorCase>& some) {
+    const std::size_t all = measured + some.size();
+    for (const OperatorCase& c : some) {
+      scope.check_interrupt();
+      if (!tune_case(scope.session(), c, runs, table, fmt::format("{}/{}", ++measured, all))) continue;
+      ++changes;
+      opencl::write_tuning(profile, table);  // after each, so that an interrupt loses none
+    }
+  };
+  tune_each(cases);
+  tune_each(products_within(cases, profile, table));
+  say("{} operators measured, {} entries changed, {} in the table\n", measured, changes, table.variants().size());
 }
 
 po::options_description described() {

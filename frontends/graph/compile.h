@@ -14,14 +14,14 @@ namespace gemel::graph {
 
 using Function = std::function<Values(const Values&)>;
 
-/// Calling it captures the function when these input specs are new (the last, smaller batch is a second plan), or when a module that
-/// it runs changed its mode, or a leaf was frozen, since; then it replays the plan. Parameters and statistics that the function uses are bound; every update of them is kept, whatever is fetched.
-/// What must vary between calls (rates, random state, data) is an input.
 /// Bytes of a planned arena, and the least that any plan of the same program takes.
 struct ArenaUse {
   std::int64_t bytes = 0, least = 0;
 };
 
+/// Calling it captures the function when these input specs are new (the last, smaller batch is a second plan), or when a module that
+/// it runs changed its mode, or a leaf was frozen, since; then it replays the plan. Parameters and statistics that the function uses
+/// are bound; every update of them is kept, whatever is fetched. What must vary between calls (rates, random state, data) is an input.
 class Compiled {
  public:
   Compiled(Session& session, Function function, PassNames passes);

@@ -17,7 +17,7 @@ enum class RecomputedParts { none, blocks };
 struct Options {
   std::int64_t classes = 1000;
   std::optional<double> dropout{};  // in place of every dropout's own rate
-  std::int64_t channels = 3;        // of the input; torchvision's models take 3, lenet 1 or 3
+  std::int64_t channels = 3;        // of the input; torchvision's models take 3, lenet and perceptron 1 or 3
   RecomputedParts recompute = RecomputedParts::none;
 };
 
@@ -29,7 +29,7 @@ bool has_blocks(std::string_view name);
 std::vector<std::string_view> names_with_blocks();
 /// @throws UsageError where blocks are to be computed again and the model has none
 void check_recompute(std::string_view name, RecomputedParts recompute);
-/// [C, H, W] of the pictures that a model is usually given: 3x32x32 to lenet, 3x299x299 to inception_v3, 3x224x224 to the others.
+/// [C, H, W] of the pictures that a model is usually given: 3x32x32 to lenet, 3x16x16 to perceptron, 3x299x299 to inception_v3, 3x224x224 to the others.
 /// @throws UsageError for an unknown name
 Shape usual_input(std::string_view name);
 /// A model without memory: sizes and names are known, `materialise` or a loaded state gives it contents.

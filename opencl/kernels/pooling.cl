@@ -1,20 +1,22 @@
 // Pooling over windows of r x s taps, and the gradients.
 // Layout: x [n, h, w, c], y [n, p, q, c]; sh sw stride, ph pw padding, dh dw dilation. tap: row * s + column in the window.
-// Mapping: one work-item SPAN vectors of the result, of WIDTH channels of one pixel each; or, with the geometry FIXED, one row of the
-// result, as a loop that the compiler makes vectors of: for CPUs, where channels are too few. Gradients gather: an input pixel
-// asks the windows that cover it, so nothing is added by two items.
-// Options: WIDTH, 16, 8 or 1; SPAN; or WIDTH 1 and FIXED_H, FIXED_W, ... of the geometry.
+// Mapping: one work-item SPAN vectors of the result, of WIDTH channels of one pixel each; or, with the channels and a small window FIXED,
+// one row of the result, as a loop that the compiler makes vectors of: for CPUs, where channels are too few. Gradients gather: an input
+// pixel asks the windows that cover it, so nothing is added by two items.
+// Options: WIDTH, 16, 8 or 1; SPAN; or WIDTH 1 and FIXED_C, FIXED_R, ... of the channels and the window, whatever the images' extents, and
+// TILED_H, TILED_W: 1 where windows lie side by side within the image, so that nothing along that axis is outside.
 
 #include "loops.clh"
 #include "width.clh"
 
-#ifdef FIXED_H
-enum { h = FIXED_H, w = FIXED_W, c = FIXED_C, p = FIXED_P, q = FIXED_Q, r = FIXED_R, s = FIXED_S, sh = FIXED_SH, sw = FIXED_SW,
-       ph = FIXED_PH, pw = FIXED_PW, dh = FIXED_DH, dw = FIXED_DW };
+#ifdef FIXED_C
+enum { c = FIXED_C, r = FIXED_R, s = FIXED_S, sh = FIXED_SH, sw = FIXED_SW, ph = FIXED_PH, pw = FIXED_PW, dh = FIXED_DH, dw = FIXED_DW };
 #define GEOMETRY \
-  const int n, const int h_, const int w_, const int c_, const int p_, const int q_, const int r_, const int s_, \
+  const int n, const int h, const int w, const int c_, const int p, const int q, const int r_, const int s_, \
   const int sh_, const int sw_, const int ph_, const int pw_, const int dh_, const int dw_
 #else
+#define TILED_H 0
+#define TILED_W 0
 #define GEOMETRY \
   const int n, const int h, const int w, const int c, const int p, const int q, const int r, const int s, \
   const int sh, const int sw, const int ph, const int pw, const int dh, const int dw
@@ -22,7 +24,7 @@ enum { h = FIXED_H, w = FIXED_W, c = FIXED_C, p = FIXED_P, q = FIXED_Q, r = FIXE
 
 /// For each vector of this work-item, in a result of `height` x `width` pixels: PLACE declares its number i, and its channel, column, row
 /// and image.
-#ifdef FIXED_H
+#ifdef FIXED_C
 #define EACH_VECTOR(height, width) \
   const long line = get_global_id(0), image = line / (height), first = line * (width) * c; \
   const int row = line % (height), columns = first < items ? (width) : 0; \
@@ -43,6 +45,8 @@ enum { h = FIXED_H, w = FIXED_W, c = FIXED_C, p = FIXED_P, q = FIXED_Q, r = FIXE
   for (; i < end; ++i, next_vector(&channel, &column, &row, &image, c, width, height))
 #endif
 
+#define OUTSIDE(tiled, i, extent) (!(tiled) && ((i) < 0 || (i) >= (extent)))
+
 inline void next_vector(int* channel, int* column, int* row, long* image, int c, int width, int height) {
   if ((*channel += WIDTH) < c) return;
   *channel = 0;
@@ -60,10 +64,10 @@ __kernel void max_pool(__global const float* x, __global float* y, __global int*
     whole at = -1;  // the first tap inside the image wins where all are -INFINITY
     EACH_TAP (int ri = 0; ri < r; ++ri) {
       const int hi = row * sh - ph + ri * dh;
-      if (hi < 0 || hi >= h) continue;
+      if (OUTSIDE(TILED_H, hi, h)) continue;
       EACH_TAP (int si = 0; si < s; ++si) {
         const int wi = column * sw - pw + si * dw;
-        if (wi < 0 || wi >= w) continue;
+        if (OUTSIDE(TILED_W, wi, w)) continue;
         const real v = LOAD(x + ((image * h + hi) * w + wi) * c + channel);
         const whole wins = (v > best) | (v != v) | (at < 0);
         best = select(best, v, wins);
@@ -81,10 +85,10 @@ __kernel void max_pool_gradient(__global const float* dy, __global const int* ta
     real total = 0;
     EACH_TAP (int ri = 0; ri < r; ++ri) {
       const int from_row = row + ph - ri * dh;
-      if (from_row < 0 || from_row % sh || from_row / sh >= p) continue;
+      if (from_row % sh || OUTSIDE(TILED_H, from_row / sh, p)) continue;
       EACH_TAP (int si = 0; si < s; ++si) {
         const int from_column = column + pw - si * dw;
-        if (from_column < 0 || from_column % sw || from_column / sw >= q) continue;
+        if (from_column % sw || OUTSIDE(TILED_W, from_column / sw, q)) continue;
         const long from = ((image * p + from_row / sh) * q + from_column / sw) * c + channel;
         total += select((real)(0), LOAD(dy + from), LOAD(tap + from) == (whole)(ri * s + si));
       }
@@ -100,10 +104,10 @@ __kernel void max_pool_pick(__global const float* x, __global const int* tap, __
     real picked = 0;
     EACH_TAP (int ri = 0; ri < r; ++ri) {
       const int hi = row * sh - ph + ri * dh;
-      if (hi < 0 || hi >= h) continue;
+      if (OUTSIDE(TILED_H, hi, h)) continue;
       EACH_TAP (int si = 0; si < s; ++si) {
         const int wi = column * sw - pw + si * dw;
-        if (wi < 0 || wi >= w) continue;
+        if (OUTSIDE(TILED_W, wi, w)) continue;
         picked = select(picked, LOAD(x + ((image * h + hi) * w + wi) * c + channel), at == (whole)(ri * s + si));
       }
     }
@@ -135,11 +139,11 @@ __kernel void avg_pool_gradient(__global const float* dy, __global float* dx, GE
     real total = 0;
     EACH_TAP (int ri = 0; ri < r; ++ri) {
       const int from_row = row + ph - ri;
-      if (from_row < 0 || from_row % sh || from_row / sh >= p) continue;
+      if (from_row % sh || OUTSIDE(TILED_H, from_row / sh, p)) continue;
       const int rows = count_along(from_row - ph, r, h, ph, count_padding);
       EACH_TAP (int si = 0; si < s; ++si) {
         const int from_column = column + pw - si;
-        if (from_column < 0 || from_column % sw || from_column / sw >= q) continue;
+        if (from_column % sw || OUTSIDE(TILED_W, from_column / sw, q)) continue;
         const int count = rows * count_along(from_column - pw, s, w, pw, count_padding);
         total += LOAD(dy + ((image * p + from_row / sh) * q + from_column / sw) * c + channel) / (float)count;
       }
