@@ -11,6 +11,7 @@
 #include "engine/graph/executor.h"
 #include "engine/graph/prune.h"
 #include "engine/ops/ops.h"
+#include "engine/passes/passes.h"
 #include "engine/rows.h"
 #include "engine/session.h"
 #include "engine/slab.h"
@@ -58,6 +59,17 @@ TEST(GradientComplete, of_a_captured_pass_is_told_at_every_replay_and_not_while_
     std::ranges::sort(told);
     EXPECT_EQ(told, (Told{{0, kOfA}, {1, kOfB}}));
   }
+}
+
+TEST(GradientComplete, of_what_nothing_else_reads_is_told_after_all_passes_too) {
+  Session& session = test_session();
+  Told told;
+  const Case c(session);
+  const GradientOptions options{.ready = [&](std::size_t i, const Value& g) { told.emplace_back(i, read(g)); }};
+  const Program captured = capture(session, {}, [&](const Values&) -> Values { return {c.pass(options)[0]}; });
+  Executor(session, std::make_shared<const Program>(optimise(session, captured, parse_passes("all")))).run({});
+  std::ranges::sort(told);
+  EXPECT_EQ(told, (Told{{0, kOfA}, {1, kOfB}}));
 }
 
 TEST(GradientComplete, what_is_written_in_place_is_what_the_pass_gives) {
