@@ -317,6 +317,8 @@ Values gradient(const Values& outputs, const Values& inputs, Values seeds, const
     throw UsageError("gradient: memory for " + std::to_string(options.into.size()) + " results for " + std::to_string(inputs.size()) + " inputs");
   if (options.ready && tape == Tape::extend)
     throw UsageError("gradient: whom to tell of complete gradients is given with Tape::extend, where their histories go on; accepted: release or retain");
+  if (tape == Tape::extend && std::ranges::any_of(options.into, [](const Value& v) { return bool(v); }))
+    throw UsageError("gradient: memory for results is given with Tape::extend, where their histories go on; accepted: release or retain");
   Targets targets(inputs, seeds, options);
   mark_needed(visits, targets);
   plant(outputs, seeds, visits, session, tape);
