@@ -309,9 +309,9 @@ Values gradient(const Values& outputs, const Values& inputs, Values seeds, const
   Visits visits = reach(outputs);
   for (const Value& v : inputs)
     if (session.capturing() && v.node() && !v.node()->op)
-      session.trace().assume([leaf = std::weak_ptr(v.node()), frozen = v.node()->frozen] {
+      session.trace().assume([leaf = std::weak_ptr(v.node()), frozen = v.node()->frozen, own = v.node()->order > session.trace().nodes_before()] {
         const auto node = leaf.lock();
-        return node && node->frozen == frozen;
+        return node ? node->frozen == frozen : own;  // a leaf of the capture's own may go with it
       });
   if (!options.into.empty() && options.into.size() != inputs.size())
     throw UsageError("gradient: memory for " + std::to_string(options.into.size()) + " results for " + std::to_string(inputs.size()) + " inputs");

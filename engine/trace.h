@@ -28,6 +28,8 @@ class Trace {
   virtual std::vector<int> run_after(std::vector<int> /*instructions*/) { return {}; }
   /// What is captured holds only as long as this does: a mode that was looked at, a leaf that was or was not frozen.
   virtual void assume(std::function<bool()> /*still_holds*/) {}
+  /// How many nodes there were when the capture in force began (of a body: the one around it); 0 where nothing is captured.
+  virtual std::uint64_t nodes_before() const { return 0; }
   /// How often a storage's memory was written, as histories that are recorded here count it: a range of a whole also with the
   /// whole, a whole also in its ranges.
   std::uint64_t version(const std::shared_ptr<Storage>& storage) {
