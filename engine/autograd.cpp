@@ -309,14 +309,16 @@ Values gradient(const Values& outputs, const Values& inputs, Values seeds, const
   Visits visits = reach(outputs);
   for (const Value& v : inputs)
     if (session.capturing() && v.node() && !v.node()->op)
-      session.trace().assume([leaf = std::weak_ptr(v.node()), frozen = v.node()->frozen] {
+      session.trace().assume([leaf = std::weak_ptr(v.node()), frozen = v.node()->frozen, own = v.node()->order > session.trace().nodes_before()] {
         const auto node = leaf.lock();
-        return node && node->frozen == frozen;
+        return node ? node->frozen == frozen : own;  // a leaf of the capture's own may go with it
       });
   if (!options.into.empty() && options.into.size() != inputs.size())
     throw UsageError("gradient: memory for " + std::to_string(options.into.size()) + " results for " + std::to_string(inputs.size()) + " inputs");
   if (options.ready && tape == Tape::extend)
     throw UsageError("gradient: whom to tell of complete gradients is given with Tape::extend, where their histories go on; accepted: release or retain");
+  if (tape == Tape::extend && std::ranges::any_of(options.into, [](const Value& v) { return bool(v); }))
+    throw UsageError("gradient: memory for results is given with Tape::extend, where their histories go on; accepted: release or retain");
   Targets targets(inputs, seeds, options);
   mark_needed(visits, targets);
   plant(outputs, seeds, visits, session, tape);

@@ -183,8 +183,13 @@ void Interpreter::write(const Value& to, const std::function<void(std::span<std:
 }
 
 std::shared_ptr<void> Interpreter::observe(Observer observer) {
-  const auto it = observers_.insert(observers_.end(), std::move(observer));
-  return {nullptr, [this, it](void*) { observers_.erase(it); }};
+  auto held = std::make_shared<Observer>(std::move(observer));
+  observers_.push_back(held);
+  return held;
+}
+
+bool Interpreter::observed() const {
+  return std::ranges::any_of(observers_, [](const auto& observer) { return !observer.expired(); });
 }
 
 void Interpreter::run(const OpDef& op, const Attributes& attributes, Values& in, Values& out) {

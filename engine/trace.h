@@ -28,6 +28,8 @@ class Trace {
   virtual std::vector<int> run_after(std::vector<int> /*instructions*/) { return {}; }
   /// What is captured holds only as long as this does: a mode that was looked at, a leaf that was or was not frozen.
   virtual void assume(std::function<bool()> /*still_holds*/) {}
+  /// How many nodes there were when the capture in force began (of a body: the one around it); 0 where nothing is captured.
+  virtual std::uint64_t nodes_before() const { return 0; }
   /// How often a storage's memory was written, as histories that are recorded here count it: a range of a whole also with the
   /// whole, a whole also in its ranges.
   std::uint64_t version(const std::shared_ptr<Storage>& storage) {
@@ -74,15 +76,22 @@ class Interpreter : public Trace {
   void compute(const OpDef& op, const Attributes& attributes, std::span<const Value> inputs, std::span<const Value> outputs,
                Prepared* prepared = nullptr) {
     compute_now(op, attributes, inputs, outputs, prepared);
-    for (const Observer& observer : observers_) observer(op, inputs, outputs);
+    for (auto it = observers_.begin(); it != observers_.end();) {
+      if (const auto observer = it->lock()) {  // held while it is told: it may let go of itself
+        (*observer)(op, inputs, outputs);
+        ++it;
+      } else {
+        it = observers_.erase(it);
+      }
+    }
   }
   /// For problems that are computed again and again; the same problem's may be shared. Null: there is nothing to prepare.
   virtual std::shared_ptr<Prepared> prepare(const OpDef&, const Attributes&, const Specs& /*inputs*/, const Specs& /*outputs*/) { return nullptr; }
   /// Sees every operator after it was computed (on a device: enqueued), from either front end.
   using Observer = std::function<void(const OpDef&, std::span<const Value> inputs, std::span<const Value> outputs)>;
-  /// @return while it is held, the observer is told. It must not outlive the interpreter
+  /// @return while it is held, the observer is told. An observer may let go of it, and of others', while it is told
   [[nodiscard]] std::shared_ptr<void> observe(Observer observer);
-  bool observed() const { return !observers_.empty(); }
+  bool observed() const;
   virtual std::unique_ptr<Memory> allocate(const Spec& spec, std::string_view what) = 0;
   /// Null where tensors do not share memory: each slot of a plan has its own.
   virtual std::optional<ArenaLimits> arena_limits() const { return std::nullopt; }
@@ -111,7 +120,7 @@ class Interpreter : public Trace {
                            std::span<const Value> outputs, Prepared* prepared) = 0;
 
  private:
-  std::list<Observer> observers_;  // in the order in which they came
+  std::list<std::weak_ptr<const Observer>> observers_;  // in the order in which they came
 };
 
 /// Applies an operator: infers, refuses, records where a gradient is wanted, runs, bumps the versions of what it writes.

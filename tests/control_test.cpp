@@ -10,6 +10,7 @@
 #include "engine/base/error.h"
 #include "engine/graph/executor.h"
 #include "engine/ops/ops.h"
+#include "frontends/graph/compile.h"
 #include "tests/finite_differences.h"
 #include "tests/message_of.h"
 #include "tests/op_harness.h"
@@ -166,6 +167,36 @@ TEST(Control, the_gradient_of_a_loop_draws_the_masks_of_its_trips_again) {
   EXPECT_EQ(read(gradient({sum(y)}, {x})[0]), kept);
   // A quarter of 256 is kept by two masks, a half by one that is drawn twice: 64 +- 7 and 128 +- 8.
   EXPECT_LT(std::count(kept.begin(), kept.end(), 4.0), 96);
+}
+
+TEST(Control, a_compiled_gradient_is_captured_once_whatever_leaves_it_makes) {
+  const auto session = Session::reference();
+  const Value w = leaf(full(*session, f32({3, 3}), 0.2)), x = full(*session, f32({2, 3}), 0.1);
+  const Value yes = full(*session, b8({}), 1);
+  const auto expect_once = [&](const graph::Function& f) {
+    graph::Compiled compiled = graph::compile(*session, f);
+    const std::vector<double> first = read(compiled({x})[0]);
+    EXPECT_EQ(read(compiled({x})[0]), first);
+    EXPECT_EQ(compiled.plans().size(), 1u);
+  };
+  expect_once([&](const Values& in) { return gradient({sum(loop(in[0], w, 7)[1])}, {w}); });
+  expect_once([&](const Values& in) {
+    return gradient({sum(cond(yes, [&]() -> Values { return {matmul(in[0], w)}; }, [&]() -> Values { return {in[0]}; })[0])}, {w});
+  });
+  expect_once([](const Values& in) {
+    const Value own = leaf(in[0]);
+    return gradient({sum(square(own))}, {own});
+  });
+}
+
+TEST(Control, a_compiled_gradient_is_captured_anew_where_its_leaf_is_another) {
+  const auto session = Session::reference();
+  Value w = leaf(full(*session, f32({2}), 3));
+  graph::Compiled gradients = graph::compile(*session, [&](const Values& in) { return gradient({sum(square(in[0] * w))}, {w}); });
+  const Value x = full(*session, f32({2}), 1);
+  EXPECT_EQ(read(gradients({x})[0]), (std::vector<double>{6, 6}));
+  w = leaf(full(*session, f32({2}), 5));
+  EXPECT_EQ(read(gradients({x})[0]), (std::vector<double>{10, 10}));
 }
 
 TEST(Control, integer_values_pass_through_without_a_gradient) {

@@ -49,5 +49,13 @@ TEST(Executor, a_symbolic_input_is_refused) {
             "graph: input 0 is symbolic, of a graph that is being captured; accepted: a tensor with contents");
 }
 
+TEST(Executor, an_input_of_another_session_or_an_empty_one_is_refused) {
+  const auto plan = plan_for(test_session(), 8);
+  const auto reference = Session::reference();
+  EXPECT_EQ(message_of<UsageError>([&] { plan->run({full(*reference, f32({33, 8}), 1)}); }),
+            "graph: input 0 float32 [33, 8] belongs to another session; accepted: tensors of the graph's session");
+  EXPECT_EQ(message_of<UsageError>([&] { plan->run({Value()}); }), "graph: input 0 is empty; accepted: float32 [33, 8]");
+}
+
 }  // namespace
 }  // namespace gemel::testing

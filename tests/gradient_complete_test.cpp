@@ -11,6 +11,7 @@
 #include "engine/graph/executor.h"
 #include "engine/graph/prune.h"
 #include "engine/ops/ops.h"
+#include "engine/passes/passes.h"
 #include "engine/rows.h"
 #include "engine/session.h"
 #include "engine/slab.h"
@@ -58,6 +59,17 @@ TEST(GradientComplete, of_a_captured_pass_is_told_at_every_replay_and_not_while_
     std::ranges::sort(told);
     EXPECT_EQ(told, (Told{{0, kOfA}, {1, kOfB}}));
   }
+}
+
+TEST(GradientComplete, of_what_nothing_else_reads_is_told_after_all_passes_too) {
+  Session& session = test_session();
+  Told told;
+  const Case c(session);
+  const GradientOptions options{.ready = [&](std::size_t i, const Value& g) { told.emplace_back(i, read(g)); }};
+  const Program captured = capture(session, {}, [&](const Values&) -> Values { return {c.pass(options)[0]}; });
+  Executor(session, std::make_shared<const Program>(optimise(session, captured, parse_passes("all")))).run({});
+  std::ranges::sort(told);
+  EXPECT_EQ(told, (Told{{0, kOfA}, {1, kOfB}}));
 }
 
 TEST(GradientComplete, what_is_written_in_place_is_what_the_pass_gives) {
@@ -136,6 +148,9 @@ TEST(GradientComplete, is_refused_where_histories_go_on_and_in_a_graph_file) {
   const GradientReady nobody = [](std::size_t, const Value&) {};
   EXPECT_EQ(message_of<UsageError>([&] { c.pass({.tape = Tape::extend, .ready = nobody}); }),
             "gradient: whom to tell of complete gradients is given with Tape::extend, where their histories go on; accepted: release or retain");
+  EXPECT_EQ(message_of<UsageError>([&] { c.pass({.tape = Tape::extend, .into = {Value(), numbers(session, {0, 0})}}); }),
+            "gradient: memory for results is given with Tape::extend, where their histories go on; accepted: release or retain");
+  EXPECT_EQ(read(c.pass({.tape = Tape::extend, .into = Values(2)})[0]), kOfA) << "memory of its own for each";
   const Program captured = capture(session, {}, [&](const Values&) { return c.pass({.ready = nobody}); });
   EXPECT_NE(message_of<UsageError>([&] { to_json(captured); }).find("gradient_complete, is not in the catalog"), std::string::npos);
 }

@@ -154,6 +154,9 @@ TEST(Graph, refuses_feeds_that_do_not_fit) {
             "run: placeholder 'x' is fed twice; accepted: once");
   EXPECT_EQ(message_of<UsageError>([&] { runner.run({{c.x, c.before}}, {c.increment}); }),
             "run: placeholder 'x' is fed a name in the graph 'counting'; accepted: a computed value");
+  const auto other = Session::reference();
+  EXPECT_EQ(message_of<UsageError>([&] { runner.run({{c.x, numbers(*other, {1})}}, {c.increment}); }),
+            "run: placeholder 'x' is fed float32 [1] of another session; accepted: tensors of the graph's session");
   EXPECT_EQ(read(c.count), List{1});
 }
 

@@ -121,6 +121,7 @@ std::vector<List> trained(const Place& place, Blocks blocks) {
     out.push_back(read(std::get<1>(place) == How::graph ? compiled(in)[0] : trainer.step(in)[0]));
     trainer.optimizer->advance();
   }
+  EXPECT_EQ(compiled.plans().size(), std::get<1>(place) == How::graph ? 1u : 0u) << "captured once for all steps";
   const ParameterSet set = trainer.model->parameters();
   EXPECT_EQ(read(*set.find("1.0.bn.num_batches_tracked")), List{3}) << "the statistics move once a step";
   for (const NamedValue& p : set.parameters()) out.push_back(read(p.value));

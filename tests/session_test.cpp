@@ -128,6 +128,31 @@ TEST(SessionObservers, are_all_told_in_their_order_for_as_long_as_they_are_held)
   EXPECT_TRUE(session->interpreter().observed());
 }
 
+TEST(SessionObservers, may_let_go_of_themselves_and_of_others_while_they_are_told) {
+  const auto session = Session::reference();
+  const Value x = full(*session, f32({2}), 1);
+  std::string told;
+  std::shared_ptr<void> first, second, third;
+  const auto observer = [&](char name, std::function<void()> then) {
+    return session->interpreter().observe([&told, name, then = std::move(then)](const OpDef& op, std::span<const Value>, std::span<const Value>) {
+      then();
+      told += name + op.name + " ";
+    });
+  };
+  first = observer('1', [&] { first.reset(); });
+  second = observer('2', [&] { third.reset(); });
+  third = observer('3', [] {});
+  const auto fourth = observer('4', [&] {
+    if (!second) return;
+    second.reset();
+    negate(x);  // tells those that are left, from within
+  });
+  exp(x);
+  EXPECT_EQ(told, "1exp 2exp 4negate 4exp ");
+  exp(x);
+  EXPECT_EQ(told, "1exp 2exp 4negate 4exp 4exp ");
+}
+
 TEST(SessionGradients, asked_in_another_session_are_refused) {
   const auto a = Session::reference(), b = Session::reference();
   const Value x = leaf(full(*a, f32({2}), 1)), other = leaf(full(*b, f32({2}), 1));

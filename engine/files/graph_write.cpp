@@ -1,9 +1,9 @@
 // Graphs to files: the program as JSON, its constants and variables as tensors.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <unordered_map>
 
 #include "engine/base/error.h"
 #include "engine/base/file.h"
@@ -65,37 +65,47 @@ Json json_of(const Program::Instruction& step, std::size_t i) {
   return out;
 }
 
-/// The slot of the slab that slot s is a range of; -1 where the program does not know it.
-int slab_of(const Program& program, std::size_t s) {
-  const auto& external = program.slots[s].external;
-  if (!external || !external->whole) return -1;
-  for (std::size_t w = 0; w < program.slots.size(); ++w)
-    if (program.slots[w].external == external->whole) return static_cast<int>(w);
-  return -1;
-}
+/// What the file says of a program's memory from outside, by slot.
+struct FromOutside {
+  std::vector<int> slab;    // the slot of the slab that it is a range of; -1 where the program does not know it
+  std::vector<bool> saved;  // its contents: not of a range without a name that is only filled (a gradient), nor of a slab whose pages all
+                            // belong to ranges that the program knows
+};
 
-/// Whether the contents of memory from outside are saved: not of a range without a name that is only filled (a gradient), nor of a slab whose pages
-/// all belong to ranges that the program knows.
-bool is_saved(const Program& program, std::size_t s) {
-  const auto is_s = [s](const auto& u) { return at(u.slot) == s; };
-  if (slab_of(program, s) >= 0)
-    return !program.slots[s].name.empty() || std::ranges::any_of(program.outputs, is_s) ||
-           std::ranges::any_of(program.code, [&](const auto& step) { return std::ranges::any_of(step.inputs, is_s); });
-  std::int64_t pages = 0;
-  for (std::size_t r = 0; r < program.slots.size(); ++r)
-    if (slab_of(program, r) == static_cast<int>(s)) pages += Slab::pages_for(program.slots[r].spec);
-  return pages * Slab::kPageElements < program.slots[s].external->elements;
+FromOutside outside_of(const Program& program) {
+  const auto& slots = program.slots;
+  std::unordered_map<const Storage*, int> slot_of;
+  for (std::size_t s = 0; s < slots.size(); ++s)
+    if (slots[s].external) slot_of.try_emplace(slots[s].external.get(), static_cast<int>(s));
+  std::vector<bool> read(slots.size(), false);
+  for (const auto& u : program.outputs) read[at(u.slot)] = true;
+  for (const auto& step : program.code)
+    for (const auto& u : step.inputs) read[at(u.slot)] = true;
+  FromOutside out{std::vector<int>(slots.size(), -1), std::vector<bool>(slots.size(), false)};
+  std::vector<std::int64_t> known_pages(slots.size(), 0);
+  for (std::size_t s = 0; s < slots.size(); ++s) {
+    if (!slots[s].external) continue;
+    const auto slab = slot_of.find(slots[s].external->whole.get());
+    if (slab == slot_of.end()) continue;
+    out.slab[s] = slab->second;
+    known_pages[at(slab->second)] += Slab::pages_for(slots[s].spec);
+  }
+  for (std::size_t s = 0; s < slots.size(); ++s)
+    if (const auto& external = slots[s].external)
+      out.saved[s] = out.slab[s] >= 0 ? !slots[s].name.empty() || read[s] : known_pages[s] * Slab::kPageElements < external->elements;
+  return out;
 }
 
 Json slots_of(const Program& program) {
+  const FromOutside outside = outside_of(program);
   Json out = Json::array();
   for (std::size_t s = 0; s < program.slots.size(); ++s) {
     Json slot{{"bytes", program.slots[s].bytes}};
     if (!program.slots[s].name.empty()) slot["name"] = program.slots[s].name;
     if (const auto& external = program.slots[s].external) {
-      if (is_saved(program, s)) slot["tensor"] = tensor_name(program, s);
+      if (outside.saved[s]) slot["tensor"] = tensor_name(program, s);
       else slot["zeros"] = true;
-      if (const int slab = slab_of(program, s); slab >= 0) slot.update({{"slab", slab}, {"page", external->first / Slab::kPageElements}});
+      if (const int slab = outside.slab[s]; slab >= 0) slot.update({{"slab", slab}, {"page", external->first / Slab::kPageElements}});
     }
     out.push_back(std::move(slot));
   }
@@ -143,8 +153,9 @@ void save_graph(const Program& program, const std::filesystem::path& path, const
   const std::string text = to_json(program, names);
   std::vector<std::vector<std::byte>> contents;
   std::vector<NamedTensor> tensors;
+  const std::vector<bool> saved = outside_of(program).saved;
   for (std::size_t s = 0; s < program.slots.size(); ++s)
-    if (const auto& external = program.slots[s].external; external && is_saved(program, s)) {
+    if (const auto& external = program.slots[s].external; external && saved[s]) {
       const Spec spec = whole_spec(program.slots[s]);
       contents.push_back(read_bytes(Value(spec, external)));
       tensors.push_back({tensor_name(program, s), spec, {}});

@@ -114,6 +114,10 @@ void Executor::check(const Values& inputs) const {
   if (inputs.size() != program_->inputs.size())
     throw ShapeError("graph: " + std::to_string(inputs.size()) + " inputs given; accepted: " + std::to_string(program_->inputs.size()));
   for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i]) throw UsageError("graph: input " + std::to_string(i) + " is empty; accepted: " + to_string(program_->inputs[i].spec));
+    if (&inputs[i].session() != &session_)
+      throw UsageError("graph: input " + std::to_string(i) + " " + to_string(inputs[i].spec()) +
+                       " belongs to another session; accepted: tensors of the graph's session");
     if (inputs[i].spec() != program_->inputs[i].spec)
       throw ShapeError("graph: input " + std::to_string(i) + " is " + to_string(inputs[i].spec()) + "; accepted: " + to_string(program_->inputs[i].spec));
     if (!inputs[i].storage()->memory)

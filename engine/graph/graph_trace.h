@@ -34,6 +34,7 @@ class GraphTrace : public Trace {
   std::size_t instructions() const override { return program_.code.size(); }
   std::vector<int> run_after(std::vector<int> instructions) override;
   void assume(std::function<bool()> still_holds) override;
+  std::uint64_t nodes_before() const override { return outside_ == Outside::passed ? enclosing_.nodes_before() : first_node_; }
 
   const Program& program() const { return program_; }
   const std::string& name() const { return *name_; }

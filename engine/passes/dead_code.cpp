@@ -1,8 +1,18 @@
-// Dead code: instructions that no output and no write to lasting memory depends on.
+// Dead code: instructions that no output, no write to lasting memory and no State outside the program depends on.
+#include <algorithm>
+
 #include "engine/base/span.h"
 #include "engine/passes/passes.h"
 
 namespace gemel {
+namespace {
+
+/// Whether it does something that the program does not see: tells somebody, sends.
+bool works_with_state(const Program::Instruction& step) {
+  return std::ranges::any_of(step.attributes.entries(), [](const auto& entry) { return type_of(entry.second) == Type::state; });
+}
+
+}  // namespace
 
 Program eliminate_dead_code(Session&, Program program) {
   std::vector<bool> needed(program.slots.size(), false);
@@ -12,7 +22,7 @@ Program eliminate_dead_code(Session&, Program program) {
   for (const auto& u : program.inputs) needed[at(u.slot)] = true;  // so may what was fed
   std::vector<Program::Instruction> kept;
   for (auto step = program.code.rbegin(); step != program.code.rend(); ++step) {
-    bool live = false;
+    bool live = works_with_state(*step);
     for (const auto& u : step->outputs) live = live || needed[at(u.slot)];
     for (int w : step->op->writes) live = live || needed[at(step->inputs[at(w)].slot)];
     if (!live) continue;

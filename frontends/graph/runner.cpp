@@ -70,6 +70,8 @@ Runner::Plan& Runner::plan_for(const std::vector<Fetch>& fetches, const Fed& fed
 
 void Runner::check_feed(const Program::Use& use, const std::string& what, const Value& value, Fed& fed) const {
   if (!value) throw UsageError(fmt::format("run: {} is fed an empty value; accepted: {}", what, to_string(use.spec)));
+  if (&value.session() != &graph_.session())
+    throw UsageError(fmt::format("run: {} is fed {} of another session; accepted: tensors of the graph's session", what, to_string(value.spec())));
   const std::optional<std::int64_t> extent = is_open(use.spec) ? extent_between(use.spec, value.spec()) : std::nullopt;
   if (value.spec() != use.spec && !extent) throw ShapeError(fmt::format("run: {} is fed {}; accepted: {}", what, to_string(value.spec()), to_string(use.spec)));
   if (extent && fed.extent.value_or(*extent) != *extent)
