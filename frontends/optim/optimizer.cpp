@@ -10,7 +10,7 @@
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "engine/rows.h"
-#include "frontends/optim/norm.h"
+#include "frontends/optim/clip.h"
 
 namespace gemel::optim {
 namespace {
@@ -131,22 +131,17 @@ void Optimizer::update_met_rows(const Values& gradients, const Value& hyper) con
 }
 
 Value Optimizer::clip_norm(Values& gradients, double max_norm) {
-  if (!(max_norm > 0)) throw UsageError(fmt::format("clip_norm: max_norm {} given; accepted: above 0", max_norm));
   settle(gradients);
-  Values squares;
+  std::vector<SlabGradients> slabs;
   for (const Shard& s : shards_)
-    if (const Value* pages = pages_for(s, gradients)) squares.push_back(page_squares(s.slab->gradients().whole(), *pages));
-  for (const Value& g : gradients)
-    if (row_values(g)) squares.push_back(reshape(squared_norm(g), Shape{1}));
-  if (squares.empty()) return {};
-  const Value all = squares.size() == 1 ? squares[0] : concatenate(squares, 0);
-  Value norm;
-  for (const Shard& s : shards_)
-    if (const Value* pages = pages_for(s, gradients)) norm = clip_pages(s.slab->gradients().whole(), *pages, all, max_norm);
-  if (!norm) norm = sqrt(sum(all));
-  for (Value& g : gradients)
-    if (row_values(g)) g = scaled(std::move(g), clip_factor(norm, max_norm));
-  return norm;
+    if (const Value* pages = pages_for(s, gradients)) slabs.push_back({s.slab->gradients().whole(), *pages});
+  Values rows(gradients.size());
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    if (row_values(gradients[i])) rows[i] = gradients[i];
+  Clipped clipped = clip_grad_norm(std::move(rows), max_norm, slabs);
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    if (clipped.gradients[i]) gradients[i] = std::move(clipped.gradients[i]);
+  return clipped.norm;
 }
 
 void Optimizer::apply_updates(Values gradients, const Values& hyper) {
