@@ -219,6 +219,26 @@ TEST(Frozen, in_a_loaded_graph_a_parameter_stays_and_its_count_goes_on) {
   EXPECT_EQ(loaded->hyperparameters("train").parameter_steps(), (std::vector<std::int64_t>{1, 1, 2, 2}));
 }
 
+TEST(Frozen, a_refused_minimize_leaves_the_graph_as_it_was) {
+  Session session(shared_test_device());
+  RowModel model(GradientForm::rows);
+  model.materialise(session);
+  const auto momentum = optim::make("momentum", optim::all_in_one(model.parameters())), sgd = optim::make("sgd", optim::all_in_one(model.parameters()));
+  graph::Graph graph(session, "rows");
+  const auto building = graph.as_default();
+  const Value words = graph.placeholder(i64({5}), "words");
+  const Value loss = graph.named(sum(square(model(words))), "loss");
+  const std::string program = to_string(graph.program());
+  const std::string said = message_of<UsageError>([&] { graph.minimize(loss, *momentum, "train"); });
+  EXPECT_TRUE(said.starts_with("sgd with momentum: the gradient of table.weight is rows")) << said;
+  EXPECT_EQ(to_string(graph.program()), program);
+  EXPECT_EQ(graph.variables().parameters().size(), 0u);
+  const auto train = graph.minimize(loss, *sgd, "train");
+  const Numbers table = read(*model.parameters().find("table.weight"));
+  graph::Runner(graph).run({{words, words_of(session, kRowSteps[0])}}, {train});
+  EXPECT_NE(read(*model.parameters().find("table.weight")), table);
+}
+
 /// PyTorch's Adam on one number: a step of its own for each gradient. Source: torch/optim/adam.py, 1.13, _single_tensor_adam
 struct Adam {
   double p, m = 0, v = 0;

@@ -110,7 +110,17 @@ Values Graph::gradients(const Value& loss, const Values& variables) {
 
 Operation Graph::minimize(const Value& loss, optim::Optimizer& optimizer, const std::string& name) {
   const Building building(*this);
-  return add_training(loss, optimizer, name);
+  GraphTrace::Mark before = trace_.mark();
+  auto names = names_;
+  auto variables = variables_;
+  try {
+    return add_training(loss, optimizer, name);
+  } catch (...) {
+    trace_.back_to(std::move(before));
+    names_ = std::move(names);
+    variables_ = std::move(variables);
+    throw;
+  }
 }
 
 Operation Graph::add_training(const Value& loss, optim::Optimizer& optimizer, const std::string& name) {

@@ -82,7 +82,7 @@ class Graph {
   /// The operation that makes the loss smaller: gradients, and the optimizer's update of its parameters, which become variables as its
   /// slots do ("NAME.velocity.w"). Each run of it takes the optimizer's rate and counts a step of it. The optimizer may go before the graph.
   /// A parameter that is frozen later stays as it is until it is thawed. One that is frozen now has no gradient in the graph: once it is thawed,
-  /// running the operation is refused.
+  /// running the operation is refused. Where this throws, the graph is as before.
   Operation minimize(const Value& loss, optim::Optimizer& optimizer, const std::string& name = "minimize");
   /// Of an operation that `minimize` made: the rate, which may be set, and the steps taken.
   optim::Hyperparameters& hyperparameters(std::string_view operation = "minimize") const;
