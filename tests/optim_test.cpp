@@ -7,6 +7,7 @@
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "engine/session.h"
+#include "frontends/optim/clip.h"
 #include "frontends/optim/optimizer.h"
 #include "frontends/optim/schedule.h"
 #include "frontends/optim/scheduler.h"

@@ -7,7 +7,7 @@
 #include "engine/rows.h"
 #include "frontends/graph/graph.h"
 #include "frontends/graph/runner.h"
-#include "frontends/optim/schedule.h"
+#include "frontends/optim/clip.h"
 #include "tests/message_of.h"
 #include "tests/row_training.h"
 

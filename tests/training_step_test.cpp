@@ -11,7 +11,7 @@
 #include "frontends/nn/functions.h"
 #include "frontends/nn/layers.h"
 #include "frontends/optim/optimizer.h"
-#include "frontends/optim/schedule.h"
+#include "frontends/optim/clip.h"
 
 namespace gemel {
 namespace {

@@ -58,6 +58,13 @@ void GraphTrace::check_writes(const OpDef& op, const Values& in) const {
       throw UsageError(op.name + ": writes a value from outside this body; accepted: a pure body, which its gradient can run again");
 }
 
+void GraphTrace::back_to(Mark mark) {
+  program_ = std::move(mark.program);
+  slot_of_ = std::move(mark.slot_of);
+  writes_ = std::move(mark.writes);
+  random() = std::move(mark.random);
+}
+
 Program GraphTrace::finish(const Values& outputs) {
   for (const Value& v : outputs) program_.outputs.push_back(use(v, "output"));
   return std::move(program_);

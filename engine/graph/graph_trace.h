@@ -40,6 +40,16 @@ class GraphTrace : public Trace {
   const std::string& name() const { return *name_; }
   /// Where draws take their state from while the graph is in force.
   Random& random() { return in_force_ ? session_.random() : random_; }
+  /// All that was recorded, to go back to where what follows is refused.
+  struct Mark {
+    Program program;
+    std::map<std::shared_ptr<Storage>, int> slot_of;
+    std::map<std::shared_ptr<Storage>, Writes> writes;
+    Random random;
+  };
+  Mark mark() { return {program_, slot_of_, writes_, random()}; }
+  /// Only where values are bound, not passed.
+  void back_to(Mark mark);
   /// The program with these outputs, moved out.
   Program finish(const Values& outputs);
 

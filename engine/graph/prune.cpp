@@ -22,8 +22,8 @@ class Marks {
     for (int i : wanted.instructions) instructions[at(i)] = true;
     for (std::size_t i = program.code.size(); i-- > 0;) {
       const auto& step = program.code[i];
-      if (!instructions[i] && !makes_what_is_wanted(step)) continue;
-      instructions[i] = true;
+      instructions[i] = (instructions[i] || makes_what_is_wanted(step)) && std::ranges::find(wanted.without, static_cast<int>(i)) == wanted.without.end();
+      if (!instructions[i]) continue;
       for (const auto& u : step.inputs) want(u);
       for (const auto& u : step.outputs) want(u);
       for (int before : step.after) instructions[at(before)] = true;
@@ -110,6 +110,7 @@ Pruned prune(const Program& whole, Wanted wanted) {
       out.program.code.push_back(program.code[i]);
       auto& step = out.program.code.back();
       for (int& before : step.after) before = moved[at(before)];
+      std::erase(step.after, -1);  // of those that are not run
       renumber(step.inputs);
       renumber(step.outputs);
     }

@@ -110,18 +110,44 @@ Values Graph::gradients(const Value& loss, const Values& variables) {
 
 Operation Graph::minimize(const Value& loss, optim::Optimizer& optimizer, const std::string& name) {
   const Building building(*this);
+  GraphTrace::Mark before = trace_.mark();
+  auto names = names_;
+  auto variables = variables_;
+  try {
+    return add_training(loss, optimizer, name);
+  } catch (...) {
+    trace_.back_to(std::move(before));
+    names_ = std::move(names);
+    variables_ = std::move(variables);
+    throw;
+  }
+}
+
+Operation Graph::add_training(const Value& loss, optim::Optimizer& optimizer, const std::string& name) {
+  Training training{0, optimizer.hyperparameters(), {}, {}};
   ParameterSet state;
-  for (const auto& [path, value] : optimizer.parameters()) state.add_parameter(path, value);
+  for (const auto& [path, value] : optimizer.parameters()) {
+    state.add_parameter(path, value);
+    training.names.push_back(scoped(path));
+  }
   add(state);
   for (const auto& [slot, value] : optimizer.state()) keep(scoped(name + "." + slot), value);
-  const Value hyper = placeholder(optimizer.hyperparameters()->spec(), name + ".hyperparameters");
-  const std::size_t input = program().inputs.size() - 1;
+  const Value hyper = placeholder(optimizer.hyper_specs()[0], name + ".hyperparameters");
+  training.input = program().inputs.size() - 1;
   Operation step = group(name, [&] {
     Values gradients = gradient({loss}, values_of(optimizer.parameters()), {}, {.tape = Tape::retain, .into = optimizer.gradient_places()});
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+      training.gradients.push_back(!optimizer.parameters()[i].value.wants_gradient() ? Gradient::frozen : gradients[i] ? Gradient::given : Gradient::none);
     optimizer.apply_updates(std::move(gradients), {hyper});
   });
-  trainings_.emplace(step.name, Training{input, optimizer.hyperparameters()});
+  trainings_.emplace(step.name, std::move(training));
   return step;
+}
+
+void Graph::Training::count() const {
+  std::vector<bool> has_gradient;
+  for (const Gradient g : gradients) has_gradient.push_back(g == Gradient::given);
+  hyperparameters->count(has_gradient);
 }
 
 optim::Hyperparameters& Graph::hyperparameters(std::string_view operation) const {
@@ -149,9 +175,8 @@ void check_ours(Graph& graph, const Fetch& fetch) {
 
 }  // namespace
 
-Pruned Graph::part(const std::vector<Fetch>& fetches, std::vector<Program::Use> given) {
-  Wanted wanted;
-  wanted.given = std::move(given);
+Pruned Graph::part(const std::vector<Fetch>& fetches, std::vector<Program::Use> given, std::vector<int> without) {
+  Wanted wanted{.values = {}, .instructions = {}, .given = std::move(given), .without = std::move(without)};
   for (const Fetch& fetch : fetches) {
     check_ours(*this, fetch);
     if (const auto* value = std::get_if<Value>(&fetch))

@@ -81,6 +81,8 @@ class Graph {
 
   /// The operation that makes the loss smaller: gradients, and the optimizer's update of its parameters, which become variables as its
   /// slots do ("NAME.velocity.w"). Each run of it takes the optimizer's rate and counts a step of it. The optimizer may go before the graph.
+  /// A parameter that is frozen later stays as it is until it is thawed. One that is frozen now has no gradient in the graph: once it is thawed,
+  /// running the operation is refused. Where this throws, the graph is as before.
   Operation minimize(const Value& loss, optim::Optimizer& optimizer, const std::string& name = "minimize");
   /// Of an operation that `minimize` made: the rate, which may be set, and the steps taken.
   optim::Hyperparameters& hyperparameters(std::string_view operation = "minimize") const;
@@ -118,16 +120,24 @@ class Graph {
   /// All that was added up to now, as it was added.
   const Program& program() const { return trace_.program(); }
   /// What these need, placeholders as inputs, values as outputs: to be saved, or run by an Executor.
-  /// @param given  values that are not computed, but come as further inputs
-  Pruned part(const std::vector<Fetch>& fetches, std::vector<Program::Use> given = {});
+  /// @param given    values that are not computed, but come as further inputs
+  /// @param without  instructions that are not run
+  Pruned part(const std::vector<Fetch>& fetches, std::vector<Program::Use> given = {}, std::vector<int> without = {});
   const std::string& name() const { return trace_.name(); }
   Session& session() const { return session_; }
   /// The placeholder, int64 [4], that draws take their state from. A Runner feeds it.
   const Value& random_state() const { return random_state_; }
+  /// What a training operation has of a parameter's gradient: also none where the parameter was frozen, or where the loss does not depend on it.
+  enum class Gradient { none, given, frozen };
   /// The placeholders that take hyperparameters, by the names of their operations. A Runner feeds them.
   struct Training {
     std::size_t input;  // of the program
     std::shared_ptr<optim::Hyperparameters> hyperparameters;
+    std::vector<std::string> names;   // [row of the hyperparameters] of the parameter
+    std::vector<Gradient> gradients;  // [row]
+
+    /// Counts a step.
+    void count() const;
   };
   const std::map<std::string, Training, std::less<>>& trainings() const { return trainings_; }
   GraphTrace& trace() { return trace_; }
@@ -136,6 +146,7 @@ class Graph {
   class Loader;
   std::string scoped(const std::string& name) const;
   void claim(const std::string& name, Fetch fetch);
+  Operation add_training(const Value& loss, optim::Optimizer& optimizer, const std::string& name);
   Value named_constant(const Value& value, const std::string& name);
   void keep(const std::string& path, const Value& variable);
   std::map<std::string, std::int64_t*> counts();

@@ -8,6 +8,7 @@
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "engine/graph/open_extent.h"
+#include "frontends/graph/frozen.h"
 
 namespace gemel::graph {
 namespace {
@@ -46,18 +47,19 @@ Runner::Runner(Graph& graph, PassNames passes, std::size_t most_plans) : graph_(
 }
 
 Runner::Plan& Runner::plan_for(const std::vector<Fetch>& fetches, const Fed& fed) {
-  std::string key = signature(graph_, fetches);
+  std::string key = signature(graph_, fetches) + frozen_signature(graph_);
   for (const auto& u : fed.uses) key += fmt::format("fed {}.{};", u.slot, u.version);
   if (fed.extent) key += fmt::format("extent {}", *fed.extent);
   if (const auto it = plans_.find(key); it != plans_.end()) {
     check_inputs(it->second, fed);
     return it->second;
   }
-  Pruned part = graph_.part(fetches, fed.uses);
+  Pruned part = graph_.part(fetches, fed.uses, updates_of_frozen(graph_));
   Plan plan;
   plan.inputs = std::move(part.inputs);
   plan.placeholders = graph_.program().inputs.size();
   check_inputs(plan, fed);
+  skip_frozen(graph_, part.program);
   if (is_open(part.program)) {
     if (!fed.extent) throw UsageError("run: the fetches depend on the open extent, which no feed gives; accepted: a placeholder with it among the feeds");
     part.program = with_extent(part.program, *fed.extent);
@@ -106,16 +108,18 @@ Runner::Fed Runner::looked_up(const std::vector<Feed>& feeds) const {
   return fed;
 }
 
-optim::Hyperparameters* Runner::hyperparameters_for(std::size_t input) const {
-  for (const auto& [name, training] : graph_.trainings())
-    if (training.input == input) return training.hyperparameters.get();
-  return nullptr;
+const std::pair<const std::string, Graph::Training>* Runner::training_for(std::size_t input) const {
+  const auto found = std::ranges::find_if(graph_.trainings(), [&](const auto& t) { return t.second.input == input; });
+  return found == graph_.trainings().end() ? nullptr : &*found;
 }
 
 void Runner::check_inputs(const Plan& plan, const Fed& fed) const {
   const Program& program = graph_.program();
   for (std::size_t i : plan.inputs)
-    if (i != 0 && i < plan.placeholders && !fed.placeholders.contains(i) && !hyperparameters_for(i))
+    if (i < plan.placeholders)
+      if (const auto* t = training_for(i)) check_not_thawed(t->first, t->second);
+  for (std::size_t i : plan.inputs)
+    if (i != 0 && i < plan.placeholders && !fed.placeholders.contains(i) && !training_for(i))
       throw UsageError(fmt::format("run: placeholder '{}' {} is not fed; accepted: a value for each placeholder that the fetches need",
                                    program.slots[at(program.inputs[i].slot)].name, to_string(program.inputs[i].spec)));
 }
@@ -125,7 +129,7 @@ Value Runner::input(std::size_t input, const Plan& plan, const Fed& fed) const {
   Session& session = graph_.session();
   if (input >= plan.placeholders) return fed.values[input - plan.placeholders];
   if (const auto it = fed.placeholders.find(input); it != fed.placeholders.end()) return it->second;
-  if (const auto* h = hyperparameters_for(input)) return h->tensor(session, h->rate);
+  if (const auto* t = training_for(input)) return t->second.hyperparameters->tensor(session, t->second.hyperparameters->rate);
   const std::array state{static_cast<std::int64_t>(session.seed()), graph_.runs(), std::int64_t{0}, std::int64_t{0}};
   return session.tensor(i64({4}), std::as_bytes(std::span(state)));
 }
@@ -139,7 +143,7 @@ Values Runner::run(const std::vector<Feed>& feeds, const std::vector<Fetch>& fet
   Values results = plan.executor->run(inputs);
   graph_.count_run();
   for (std::size_t i : plan.inputs)
-    if (auto* h = i < plan.placeholders && !fed.placeholders.contains(i) ? hyperparameters_for(i) : nullptr) ++h->steps;
+    if (const auto* t = i < plan.placeholders && !fed.placeholders.contains(i) ? training_for(i) : nullptr) t->second.count();
   Values out;
   std::size_t next = 0;
   for (const Fetch& fetch : fetches) out.push_back(std::holds_alternative<Value>(fetch) ? std::move(results[next++]) : Value());

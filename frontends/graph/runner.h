@@ -29,7 +29,8 @@ class Runner {
   /// @param feeds    what the fetches need at least. Any value may be fed: it is then not computed, and a variable not read
   /// @param fetches  values and operations
   /// @return one a fetch, in memory of its own; an empty value for an operation
-  /// @throws UsageError a placeholder that is needed and not fed, a feed or a fetch of another graph
+  /// @throws UsageError a placeholder that is needed and not fed, a feed or a fetch of another graph; a parameter that was thawed after
+  /// `minimize`
   /// @throws ShapeError a feed of another spec, or feeds with different open extents
   Values run(const std::vector<Feed>& feeds, const std::vector<Fetch>& fetches);
 
@@ -55,8 +56,8 @@ class Runner {
   void check_feed(const Program::Use& use, const std::string& what, const Value& value, Fed& fed) const;
   void check_inputs(const Plan& plan, const Fed& fed) const;
   Plan& plan_for(const std::vector<Fetch>& fetches, const Fed& fed);
-  /// The numbers of an update, where this input takes them.
-  optim::Hyperparameters* hyperparameters_for(std::size_t input) const;
+  /// The training operation that takes the numbers of its update by this input, with its name; null where none does.
+  const std::pair<const std::string, Graph::Training>* training_for(std::size_t input) const;
   Value input(std::size_t input, const Plan& plan, const Fed& fed) const;
   Graph& graph_;
   PassNames passes_;

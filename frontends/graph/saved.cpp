@@ -15,12 +15,23 @@
 namespace gemel::graph {
 namespace {
 
-Attributes settings_of(const optim::Hyperparameters& h) {
+/// Settings of a training operation for each parameter, each with its name behind it.
+constexpr const char *kRow = "row", *kGroup = "group", *kSteps = "steps", *kGradient = "gradient";
+
+Attributes settings_of(const Graph::Training& training) {
+  const optim::Hyperparameters& h = *training.hyperparameters;
   Attributes out{{"rate", h.rate}, {"weight_decay", h.weight_decay}, {"steps", h.steps}};
   for (std::size_t i = 0; i < h.betas.size(); ++i) out.set(fmt::format("beta.{}", i), h.betas[i]);
   for (std::size_t g = 0; g < h.groups.size(); ++g) {
     out.set(fmt::format("rate_factor.{}", g), h.groups[g].rate_factor);
     if (h.groups[g].weight_decay) out.set(fmt::format("weight_decay.{}", g), *h.groups[g].weight_decay);
+  }
+  for (std::size_t i = 0; i < training.names.size(); ++i) {
+    const std::string of = "." + training.names[i];
+    out.set(kRow + of, static_cast<std::int64_t>(i));
+    out.set(kGroup + of, static_cast<std::int64_t>(h.rows[i].group));
+    out.set(kSteps + of, h.rows[i].steps);
+    out.set(kGradient + of, static_cast<std::int64_t>(training.gradients[i]));
   }
   return out;
 }
@@ -37,8 +48,15 @@ std::int64_t integer(const Attributes& settings, const std::string& name) {
   return std::get<std::int64_t>(*found);
 }
 
+std::size_t index(const Attributes& settings, const std::string& name, std::size_t count) {
+  const std::int64_t i = integer(settings, name);
+  if (i < 0 || at(i) >= count) throw DataError(fmt::format("the setting '{}' is {}; accepted: 0..{}", name, i, std::int64_t(count) - 1));
+  return at(i);
+}
+
 optim::Hyperparameters hyperparameters_of(const Attributes& settings) {
-  optim::Hyperparameters out{.rate = real(settings, "rate"), .weight_decay = real(settings, "weight_decay"), .betas = {}, .groups = {}, .steps = integer(settings, "steps")};
+  optim::Hyperparameters out{.rate = real(settings, "rate"), .weight_decay = real(settings, "weight_decay"), .betas = {}, .groups = {},
+                             .steps = integer(settings, "steps"), .rows = {}};
   for (std::size_t i = 0; settings.has(fmt::format("beta.{}", i)); ++i) out.betas.push_back(real(settings, fmt::format("beta.{}", i)));
   for (std::size_t g = 0; settings.has(fmt::format("rate_factor.{}", g)); ++g) {
     out.groups.push_back({.rate_factor = real(settings, fmt::format("rate_factor.{}", g))});
@@ -47,8 +65,37 @@ optim::Hyperparameters hyperparameters_of(const Attributes& settings) {
   return out;
 }
 
+/// @param variables  the graph's parameters
+Graph::Training training_of(const Attributes& settings, std::size_t input, const ParameterSet& variables) {
+  const auto h = std::make_shared<optim::Hyperparameters>(hyperparameters_of(settings));
+  std::vector<std::string> names;
+  const std::string before = std::string(kRow) + ".";
+  for (const auto& [key, setting] : settings.entries())
+    if (key.starts_with(before)) names.push_back(key.substr(before.size()));
+  const std::size_t count = names.size();
+  if (count == 0) {  // a file in which hyperparameters have a row a group, and all parameters one count
+    for (std::size_t g = 0; g < h->groups.size(); ++g) h->rows.push_back({{}, g, h->steps});
+    return {input, h, {}, std::vector(h->rows.size(), Graph::Gradient::given)};
+  }
+  Graph::Training out{input, h, std::vector<std::string>(count), std::vector<Graph::Gradient>(count)};
+  h->rows.resize(count);
+  for (const std::string& name : names) {
+    const Value* parameter = variables.find(name);
+    if (!parameter) throw DataError(fmt::format("the trained parameter '{}' is missing", name));
+    const std::size_t i = index(settings, before + name, count);
+    out.names[i] = name;
+    out.gradients[i] = static_cast<Graph::Gradient>(index(settings, kGradient + ("." + name), 3));
+    h->rows[i] = {*parameter, index(settings, kGroup + ("." + name), h->groups.size()), integer(settings, kSteps + ("." + name))};
+  }
+  for (const auto& row : h->rows)
+    if (!row.parameter) throw DataError("two trained parameters have one row");
+  return out;
+}
+
 /// The keys of settings that are not an operation's.
 constexpr const char *kRuns = "runs", *kDraws = "draws", *kFrozen = "frozen";
+/// Of a training operation, behind its name: the steps of each parameter, saved where they are not the same for all.
+constexpr const char* kParameterSteps = ".parameter_steps";
 
 }  // namespace
 
@@ -65,7 +112,7 @@ void Graph::save(const std::filesystem::path& path) {
   for (const auto& [name, value] : variables_.buffers()) out.buffers.push_back(name);
   out.settings[kRuns].set(kRuns, runs_);
   for (const auto& [scope, count] : trace_.random().ordinals()) out.settings[kDraws].set(scope, count);
-  for (const auto& [name, training] : trainings_) out.settings["training." + name] = settings_of(*training.hyperparameters);
+  for (const auto& [name, training] : trainings_) out.settings["training." + name] = settings_of(training);
   save_graph(program(), path, out);
 }
 
@@ -154,8 +201,7 @@ class Graph::Loader {
       const auto named = names.values.find(operation + ".hyperparameters");
       const auto input = named == names.values.end() ? inputs.end() : std::ranges::find(inputs, named->second.slot, &Program::Use::slot);
       if (input == inputs.end()) throw DataError(fmt::format("{} takes no hyperparameters", operation));
-      graph_.trainings_.emplace(operation, Training{static_cast<std::size_t>(input - inputs.begin()),
-                                                    std::make_shared<optim::Hyperparameters>(hyperparameters_of(settings))});
+      graph_.trainings_.emplace(operation, training_of(settings, static_cast<std::size_t>(input - inputs.begin()), graph_.variables_));
     }
   }
 
@@ -206,6 +252,11 @@ void Graph::save_variables(const std::filesystem::path& path) {
   for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].data = contents[i];
   const auto counted = counts();
   for (const auto& [name, count] : counted) tensors.push_back({name, i64({}), std::as_bytes(std::span(count, 1))});
+  std::map<std::string, std::vector<std::int64_t>> steps;
+  for (const auto& [name, training] : trainings_)
+    if (const auto of_each = training.hyperparameters->parameter_steps(); std::ranges::any_of(of_each, [&](std::int64_t n) { return n != training.hyperparameters->steps; }))
+      steps.emplace(name + kParameterSteps, of_each);
+  for (const auto& [name, of_each] : steps) tensors.push_back({name, i64({std::ssize(of_each)}), std::as_bytes(std::span(of_each))});
   write_safetensors(path, tensors);
 }
 
@@ -224,11 +275,20 @@ void Graph::restore_variables(const std::filesystem::path& path) {
   const auto counted = counts();
   std::vector<std::pair<const NamedTensor*, std::int64_t*>> numbers;
   for (const auto& [name, count] : counted) numbers.emplace_back(find(name, i64({})), count);
+  std::map<std::string, optim::Hyperparameters*> by_steps;  // of each parameter: they may be absent
+  for (const auto& [name, training] : trainings_) by_steps.emplace(name + kParameterSteps, training.hyperparameters.get());
+  for (const auto& [name, h] : by_steps)
+    if (file.find(name)) find(name, i64({std::ssize(h->rows)}));
   for (const NamedTensor& t : file.tensors())
-    if (!variables_.find(t.name) && !counted.contains(t.name)) wrong += fmt::format("; {} is unknown", t.name);
+    if (!variables_.find(t.name) && !counted.contains(t.name) && !by_steps.contains(t.name)) wrong += fmt::format("; {} is unknown", t.name);
   if (!wrong.empty()) throw DataError(fmt::format("restore_variables: {} does not fit the graph '{}'{}", path.string(), name(), wrong));
   for (const auto& [tensor, value] : writes) write(value, tensor->data);
   for (const auto& [tensor, count] : numbers) std::memcpy(count, tensor->data.data(), sizeof *count);
+  for (const auto& [name, h] : by_steps) {
+    std::vector<std::int64_t> of_each(h->rows.size(), h->steps);
+    if (const NamedTensor* found = file.find(name)) std::memcpy(of_each.data(), found->data.data(), found->data.size());
+    for (std::size_t i = 0; i < of_each.size(); ++i) h->rows[i].steps = of_each[i];
+  }
 }
 
 }  // namespace gemel::graph

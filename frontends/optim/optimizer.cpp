@@ -10,7 +10,7 @@
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "engine/rows.h"
-#include "frontends/optim/norm.h"
+#include "frontends/optim/clip.h"
 
 namespace gemel::optim {
 namespace {
@@ -54,25 +54,39 @@ void Optimizer::add_group(Group group) {
   check_once(all);
   const Values values = values_of(group.parameters);
   ParameterSlab::pack(Values(values.rbegin(), values.rend()));
+  make_shards(values);
   for (const NamedValue& p : group.parameters) {
-    Shard& shard = shard_of(p.value);
+    Shard& shard = *shard_of(p.value);
     const std::size_t i = p.value.node()->index_in_slab;
     shard.parameters[i] = std::ssize(parameters_);
     for (std::size_t s = 0; s < slot_names_.size(); ++s) state_.push_back({slot_names_[s] + "." + p.name, shard.slots[s].part(i)});
     parameters_.push_back(p);
-    group_of_.push_back(static_cast<std::int32_t>(groups_.size()));
+    hyper_->rows.push_back({p.value, groups_.size()});
   }
   hyper_->groups.push_back({group.rate_factor, group.weight_decay});
   groups_.push_back(std::move(group));
 }
 
-Optimizer::Shard& Optimizer::shard_of(const Value& parameter) {
-  const auto& slab = parameter.node()->slab;
-  const auto found = std::ranges::find(shards_, slab, &Shard::slab);
-  if (found != shards_.end()) return *found;
-  Shard shard{slab, {}, std::vector<std::ptrdiff_t>(slab->size(), -1)};
-  for (const std::string& name : slot_names_) shard.slots.push_back(slab->slot(name));
-  return shards_.emplace_back(std::move(shard));
+Optimizer::Shard* Optimizer::shard_of(const Value& parameter) {
+  const auto found = std::ranges::find(shards_, parameter.node()->slab, &Shard::slab);
+  return found == shards_.end() ? nullptr : &*found;
+}
+
+/// For all of them or, where memory is short, for none.
+void Optimizer::make_shards(const Values& parameters) {
+  const std::size_t before = shards_.size();
+  try {
+    for (const Value& p : parameters) {
+      if (shard_of(p)) continue;
+      const auto& slab = p.node()->slab;
+      Shard shard{slab, {}, std::vector<std::ptrdiff_t>(slab->size(), -1)};
+      for (const std::string& name : slot_names_) shard.slots.push_back(slab->slot(name));
+      shards_.push_back(std::move(shard));
+    }
+  } catch (...) {
+    shards_.erase(shards_.begin() + std::ptrdiff_t(before), shards_.end());
+    throw;
+  }
 }
 
 Values Optimizer::hyper(double rate) const { return {hyper_->tensor(parameters_[0].value.session(), rate)}; }
@@ -87,6 +101,7 @@ Values Optimizer::gradient_places() const {
 void Optimizer::settle(Values& gradients) const {
   if (gradients.size() != parameters_.size())
     throw UsageError(fmt::format("optimizer: {} gradients given; accepted: {}, one a parameter", gradients.size(), parameters_.size()));
+  assume_as_frozen(parameters_[0].value.session());
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i]) continue;
     if (!parameters_[i].value.wants_gradient()) gradients[i] = {};
@@ -96,22 +111,22 @@ void Optimizer::settle(Values& gradients) const {
   }
 }
 
-/// The table of a shard's pages in a step with these gradients, made anew only where it is another than the last one; null where no parameter in
-/// it has a dense gradient.
+/// The table of a shard's pages in a step with these gradients, each with its parameter's row of hyperparameters; made anew only where it is
+/// another than the last one, null where no parameter in it has a dense gradient.
 const Value* Optimizer::pages_for(const Shard& shard, const Values& gradients) const {
-  std::vector<std::int32_t> groups;
+  std::vector<std::int32_t> rows;
   const auto is_dense = [&](std::ptrdiff_t p) { return p >= 0 && gradients[at(p)] && !row_values(gradients[at(p)]); };
-  for (const std::ptrdiff_t p : shard.parameters) groups.push_back(is_dense(p) ? group_of_[at(p)] : -1);
-  if (std::ranges::all_of(groups, [](std::int32_t g) { return g < 0; })) return nullptr;
-  if (!shard.pages || groups != shard.groups) {
-    shard.pages = shard.slab->page_table(groups);
-    shard.groups = std::move(groups);
+  for (const std::ptrdiff_t p : shard.parameters) rows.push_back(is_dense(p) ? static_cast<std::int32_t>(p) : -1);
+  if (std::ranges::all_of(rows, [](std::int32_t r) { return r < 0; })) return nullptr;
+  if (!shard.pages || rows != shard.rows) {
+    shard.pages = shard.slab->page_table(rows);
+    shard.rows = std::move(rows);
   }
   return &shard.pages;
 }
 
 void Optimizer::check_no_decay(std::size_t parameter) const {
-  const double decay = hyper_->groups[at(group_of_[parameter])].weight_decay.value_or(hyper_->weight_decay);
+  const double decay = hyper_->groups[hyper_->rows[parameter].group].weight_decay.value_or(hyper_->weight_decay);
   if (decay != 0)
     throw UsageError(fmt::format("{}: weight decay {} given for {}, whose gradient is rows; accepted: 0, as of a group of its own", name(), decay,
                                  parameters_[parameter].name));
@@ -124,29 +139,24 @@ void Optimizer::update_met_rows(const Values& gradients, const Value& hyper) con
     const RowValues* rows = row_values(gradients[i]);
     if (!rows) continue;
     const Values slots = values_of(std::span(state_).subspan(i * slot_names_.size(), slot_names_.size()));
-    if (!update_rows({parameters_[i].value, sum_rows(*rows), hyper, group_of_[i]}, slots))
+    if (!update_rows({parameters_[i].value, sum_rows(*rows), hyper, static_cast<std::int64_t>(i)}, slots))
       throw UsageError(fmt::format("{}: the gradient of {} is rows; accepted: a dense one, as to_dense gives, or sgd without momentum or adam", name(),
                                    parameters_[i].name));
   }
 }
 
 Value Optimizer::clip_norm(Values& gradients, double max_norm) {
-  if (!(max_norm > 0)) throw UsageError(fmt::format("clip_norm: max_norm {} given; accepted: above 0", max_norm));
   settle(gradients);
-  Values squares;
+  std::vector<SlabGradients> slabs;
   for (const Shard& s : shards_)
-    if (const Value* pages = pages_for(s, gradients)) squares.push_back(page_squares(s.slab->gradients().whole(), *pages));
-  for (const Value& g : gradients)
-    if (row_values(g)) squares.push_back(reshape(squared_norm(g), Shape{1}));
-  if (squares.empty()) return {};
-  const Value all = squares.size() == 1 ? squares[0] : concatenate(squares, 0);
-  Value norm;
-  for (const Shard& s : shards_)
-    if (const Value* pages = pages_for(s, gradients)) norm = clip_pages(s.slab->gradients().whole(), *pages, all, max_norm);
-  if (!norm) norm = sqrt(sum(all));
-  for (Value& g : gradients)
-    if (row_values(g)) g = scaled(std::move(g), clip_factor(norm, max_norm));
-  return norm;
+    if (const Value* pages = pages_for(s, gradients)) slabs.push_back({s.slab->gradients().whole(), *pages});
+  Values rows(gradients.size());
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    if (row_values(gradients[i])) rows[i] = gradients[i];
+  Clipped clipped = clip_grad_norm(std::move(rows), max_norm, slabs);
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    if (clipped.gradients[i]) gradients[i] = std::move(clipped.gradients[i]);
+  return clipped.norm;
 }
 
 void Optimizer::apply_updates(Values gradients, const Values& hyper) {
@@ -155,6 +165,22 @@ void Optimizer::apply_updates(Values gradients, const Values& hyper) {
   update_met_rows(gradients, hyper[0]);  // first: it may refuse, and then nothing is written
   for (const Shard& s : shards_)
     if (const Value* pages = pages_for(s, gradients)) update({s.slab->parameters().whole(), s.slab->gradients().whole(), hyper[0], *pages}, s.slots);
+  std::vector<bool>& had = had_gradient_[hyper_->frozen()];
+  had.clear();
+  for (const Value& g : gradients) had.push_back(static_cast<bool>(g));
+}
+
+void Optimizer::advance() {
+  const auto found = had_gradient_.find(hyper_->frozen());
+  hyper_->count(found == had_gradient_.end() ? std::vector<bool>(parameters_.size(), true) : found->second);
+}
+
+void Optimizer::assume_as_frozen(Session& session) const {
+  if (!session.capturing()) return;
+  session.trace().assume([hyper = std::weak_ptr(hyper_), frozen = hyper_->frozen()] {
+    const auto now = hyper.lock();
+    return !now || now->frozen() == frozen;
+  });
 }
 
 void Optimizer::step(Values gradients, double rate) {
@@ -172,7 +198,7 @@ void Optimizer::zero_grad() {
   for (const NamedValue& p : parameters_) p.value.node()->accumulated = {};
 }
 
-void Optimizer::load_state(std::span<const NamedValue> state, std::int64_t steps) {
+void Optimizer::load_state(std::span<const NamedValue> state, std::int64_t steps, std::span<const std::int64_t> parameter_steps) {
   std::map<std::string_view, const Value*> given;
   for (const NamedValue& s : state) given[s.name] = &s.value;
   std::vector<std::pair<const Value*, const Value*>> copies;  // slot, its new contents
@@ -189,9 +215,12 @@ void Optimizer::load_state(std::span<const NamedValue> state, std::int64_t steps
     given.erase(it);
   }
   for (const auto& [name, value] : given) wrong += fmt::format("; {} is unknown", name);
+  if (!parameter_steps.empty() && parameter_steps.size() != parameters_.size())
+    wrong += fmt::format("; {} counts of steps are given, accepted: {}", parameter_steps.size(), parameters_.size());
   if (!wrong.empty()) throw DataError("optimizer state: it does not fit" + wrong);
   for (const auto& [slot, contents] : copies) assign(*slot, *contents);
   hyper_->steps = steps;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) hyper_->rows[i].steps = parameter_steps.empty() ? steps : parameter_steps[i];
 }
 
 Sgd::Sgd(std::vector<Group> groups, const SgdOptions& options)

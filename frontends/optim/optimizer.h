@@ -2,6 +2,7 @@
 // them. What varies from step to step (rates, Adam's corrections) is a small tensor, so that a captured step is fed anew at each replay.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -39,7 +40,8 @@ class Optimizer {
   const std::vector<Group>& groups() const { return groups_; }
   /// All groups' parameters one after the other: the order of the gradients.
   const std::vector<NamedValue>& parameters() const { return parameters_; }
-  /// Further parameters, whose slots start at 0. @throws UsageError for one that is there already
+  /// Further parameters, whose slots and counts of steps start at 0. @throws UsageError for one that is there already; where it throws, nothing
+  /// is added
   void add_group(Group group);
 
   /// The learning rate, which schedules move.
@@ -70,16 +72,22 @@ class Optimizer {
   void apply_updates(Values gradients, const Values& hyper);
   /// Scales all gradients to a norm of at most `max_norm`: two launches a slab, a few for each that is rows. @return the norm before, float32 []; empty without gradients
   Value clip_norm(Values& gradients, double max_norm);
-  /// Counts a step: what `hyper` gives next and what checkpoints keep.
-  void advance() { ++hyper_->steps; }
+  /// Counts a step: what `hyper` gives next and what checkpoints keep. For a parameter it counts where that had a gradient in the last update
+  /// with the same ones frozen, computed at once or captured; without any update, where it is not frozen.
+  void advance();
+  /// Lets a capture under way hold only while the same parameters are there and the same ones frozen.
+  void assume_as_frozen(Session& session) const;
   /// hyper, apply_updates, advance.
   void step(Values gradients, double rate);
 
   std::int64_t steps() const { return hyper_->steps; }
-  /// The slots by name, such as "velocity.fc.weight"; with `steps()` all that a checkpoint needs.
+  /// [parameter] the steps that moved it: fewer than `steps()` where it was added later, was frozen or had no gradient.
+  std::vector<std::int64_t> parameter_steps() const { return hyper_->parameter_steps(); }
+  /// The slots by name, such as "velocity.fc.weight"; with `steps()` and `parameter_steps()` all that a checkpoint needs.
   const std::vector<NamedValue>& state() const { return state_; }
-  /// Copies the slots' contents. @throws DataError naming every slot that is missing, unknown or of another shape
-  void load_state(std::span<const NamedValue> state, std::int64_t steps);
+  /// Copies the slots' contents. @param parameter_steps  none: every step moved every parameter
+  /// @throws DataError naming every slot that is missing, unknown or of another shape; for counts that are not one a parameter
+  void load_state(std::span<const NamedValue> state, std::int64_t steps, std::span<const std::int64_t> parameter_steps = {});
 
  protected:
   /// @param common  of all groups; `groups` fills in theirs  @param slots  names of the tensors kept for each parameter; they start at 0
@@ -98,10 +106,11 @@ class Optimizer {
     std::shared_ptr<ParameterSlab> slab;
     std::vector<Slab> slots;
     std::vector<std::ptrdiff_t> parameters;  // [in the slab] its index here; -1: another optimizer's
-    mutable std::vector<std::int32_t> groups{};  // of which `pages` is the table
+    mutable std::vector<std::int32_t> rows{};  // of which `pages` is the table
     mutable Value pages{};
   };
-  Shard& shard_of(const Value& parameter);
+  Shard* shard_of(const Value& parameter);
+  void make_shards(const Values& parameters);
   void settle(Values& gradients) const;
   void check_no_decay(std::size_t parameter) const;
   void update_met_rows(const Values& gradients, const Value& hyper) const;
@@ -109,10 +118,10 @@ class Optimizer {
 
   std::vector<Group> groups_;
   std::vector<NamedValue> parameters_;
-  std::vector<std::int32_t> group_of_;  // [parameter]
   std::vector<NamedValue> state_;       // parameter by parameter, in the order of the slots
   std::vector<Shard> shards_;
   std::shared_ptr<Hyperparameters> hyper_;
+  std::map<std::vector<bool>, std::vector<bool>> had_gradient_;  // [which are frozen] the parameters that the last such update moved
   std::vector<std::string> slot_names_;
 };
 

@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::string_view kModel = "model.", kOptimizer = "optimizer.";
 constexpr const char* kChecksum = "checksum";
+constexpr const char* kParameterSteps = "parameter_steps";  // where they are not the same for all
 
 /// Step number in `checkpoint-STEP.safetensors`.
 std::optional<std::int64_t> step_of(const std::filesystem::path& file) {
@@ -56,6 +57,8 @@ FileMetadata metadata_of(const RunState& s, const optim::Optimizer& optimizer, c
                    {"weight", exact_text(s.sums.weight)},
                    {"counts", fmt::format("{}", fmt::join(counts, " "))},
                    {"optimizer_steps", std::to_string(optimizer.steps())}};
+  const std::vector<std::int64_t> steps = optimizer.parameter_steps();
+  if (std::ranges::any_of(steps, [&](std::int64_t n) { return n != optimizer.steps(); })) out[kParameterSteps] = fmt::format("{}", fmt::join(steps, " "));
   for (const IdentityPart& part : identity) out[metadata_key(part)] = part.value;
   return out;
 }
@@ -85,6 +88,13 @@ std::vector<double> numbers_in(const SafetensorsFile& file, const std::string& k
 double number_in(const SafetensorsFile& file, const std::string& key) {
   const std::vector<double> numbers = numbers_in(file, key);
   return numbers.empty() ? 0 : numbers[0];
+}
+
+std::vector<std::int64_t> parameter_steps_in(const SafetensorsFile& file) {
+  std::vector<std::int64_t> out;
+  if (!file.metadata().contains(kParameterSteps)) return out;
+  for (const double n : numbers_in(file, kParameterSteps)) out.push_back(static_cast<std::int64_t>(n));
+  return out;
 }
 
 /// Whether it was written when all that was counted were a classifier's correct samples.
@@ -182,7 +192,7 @@ Restored load_checkpoint(const std::filesystem::path& path, nn::Module& model, o
     nn::load_state_dict(model, session, with_prefix(file, kModel));
     std::vector<NamedValue> slots;
     for (const NamedTensor& t : with_prefix(file, kOptimizer)) slots.push_back({t.name, session.tensor(t.spec, t.data)});
-    optimizer.load_state(slots, integer_in(file, "optimizer_steps"));
+    optimizer.load_state(slots, integer_in(file, "optimizer_steps"), parameter_steps_in(file));
   } catch (const DataError& e) {
     throw DataError(path.string() + ": " + e.what());
   }

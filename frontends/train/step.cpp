@@ -78,8 +78,6 @@ Step::Step(Session& session, Task& task, optim::Optimizer* optimizer, StepOption
       whole_(compiled(&Step::whole_step)), first_(compiled(&Step::first_part)), further_(compiled(&Step::further_part)),
       update_(compiled(&Step::update)), evaluation_(compiled(&Step::evaluation)) {
   if (options_.accumulate < 1) throw UsageError(fmt::format("step: {} micro-batches; accepted: one or more", options_.accumulate));
-  for (std::size_t i = 0; optimizer_ && i < optimizer_->parameters().size(); ++i)
-    if (optimizer_->parameters()[i].value.node()->gradient_form == GradientForm::rows) by_rows_.push_back(i);
 }
 
 Values Step::run(graph::Compiled& compiled, Function function, const Values& in) {
@@ -89,7 +87,19 @@ Values Step::run(graph::Compiled& compiled, Function function, const Values& in)
 // Inputs of what follows: the task's tensors; random state; 1 / the weight of the whole step; the optimizer's numbers.
 
 Differentiated Step::differentiated(const Values& in, Values into) {
+  optimizer_->assume_as_frozen(session_);
   return differentiate(session_, task_, in, values_of(optimizer_->parameters()), std::move(into));
+}
+
+/// As the micro-batches give them that are computed, or were captured, with the parameters that are frozen now.
+std::vector<bool>& Step::reached() { return reached_[optimizer_->hyperparameters()->frozen()]; }
+
+/// The parameters whose gradients may be rows.
+std::vector<std::size_t> Step::by_rows() const {
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i < optimizer_->parameters().size(); ++i)
+    if (optimizer_->parameters()[i].value.node()->gradient_form == GradientForm::rows) out.push_back(i);
+  return out;
 }
 
 void Step::apply(Values gradients, const Value& hyper) {
@@ -105,7 +115,7 @@ Values Step::whole_step(const Values& in) {
 }
 
 Values Step::first_part(const Values& in) {
-  reached_.assign(optimizer_->parameters().size(), false);
+  reached().assign(optimizer_->parameters().size(), false);
   return gathered(differentiated(in, optimizer_->gradient_places()));
 }
 
@@ -114,16 +124,17 @@ Values Step::further_part(const Values& in) { return gathered(differentiated(in,
 /// Adds a micro-batch's dense gradients to those before it, in their places. @return its results, then indices and values of each gradient
 /// that may be rows: none where it is not
 Values Step::gathered(Differentiated part) {
+  std::vector<bool>& reached = this->reached();
   for (std::size_t i = 0; i < part.gradients.size(); ++i) {
     Value& g = part.gradients[i];
     if (!g || row_values(g)) continue;
     const Value place = dense_gradient_place(optimizer_->parameters()[i].value);
-    if (reached_[i]) gemel::apply(add_def(), list(place, std::move(g)), {}, std::span(&place, 1));
+    if (reached[i]) gemel::apply(add_def(), list(place, std::move(g)), {}, std::span(&place, 1));
     else if (g.storage() != place.storage()) gemel::apply(copy_def(), list(std::move(g)), {}, std::span(&place, 1));
-    reached_[i] = true;
+    reached[i] = true;
   }
   Values out = part.results();
-  for (const std::size_t i : by_rows_) {
+  for (const std::size_t i : by_rows()) {
     const RowValues* rows = row_values(part.gradients[i]);
     const std::int64_t width = optimizer_->parameters()[i].value.shape()[1];
     out.push_back(rows ? rows->indices : full(session_, i64({0}), 0));
@@ -134,11 +145,13 @@ Values Step::gathered(Differentiated part) {
 
 /// @param in  the optimizer's numbers, then the rows of each micro-batch
 Values Step::update(const Values& in) {
+  const std::vector<bool>& reached = this->reached();
+  const std::vector<std::size_t> by_rows = this->by_rows();
   Values gradients(optimizer_->parameters().size());
   for (std::size_t i = 0; i < gradients.size(); ++i)
-    if (reached_[i]) gradients[i] = dense_gradient_place(optimizer_->parameters()[i].value);
+    if (reached[i]) gradients[i] = dense_gradient_place(optimizer_->parameters()[i].value);
   for (std::size_t next = 1, k = 0; next < in.size(); next += 2, ++k) {
-    const std::size_t i = by_rows_[k % by_rows_.size()];
+    const std::size_t i = by_rows[k % by_rows.size()];
     if (in[next].elements() > 0) accumulate(gradients[i], table_of({in[next], in[next + 1]}, optimizer_->parameters()[i].value.spec()));
   }
   apply(std::move(gradients), in[0]);
@@ -200,7 +213,7 @@ Pending Step::train(const datasets::Batch& batch, double rate, std::int64_t step
     const DeviceBatch part = to_device(batch.part(begin, count));
     const Values in = inputs_of(part, weight, step);
     Values results = k == 0 ? run(first_, &Step::first_part, in) : run(further_, &Step::further_part, in);
-    const auto rows = results.end() - std::ssize(by_rows_) * 2;
+    const auto rows = results.end() - std::ssize(by_rows()) * 2;
     last.insert(last.end(), rows, results.end());
     results.erase(rows, results.end());
     add(pending, part, results);

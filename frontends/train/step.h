@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -108,6 +109,8 @@ class Step {
   Differentiated differentiated(const Values& in, Values into);
   Values gathered(Differentiated part);
   void apply(Values gradients, const Value& hyper);
+  std::vector<bool>& reached();
+  std::vector<std::size_t> by_rows() const;
   Values inputs_of(const DeviceBatch& batch, double weight, std::int64_t step);
   void add(Pending& pending, const DeviceBatch& batch, const Values& results);
 
@@ -117,8 +120,7 @@ class Step {
   StepOptions options_;
   std::vector<std::string> names_;  // of the task's inputs
   std::vector<Hook> hooks_;
-  std::vector<std::size_t> by_rows_;  // parameters whose gradients may be rows
-  std::vector<bool> reached_;         // [parameter] whether a micro-batch gave it a dense gradient
+  std::map<std::vector<bool>, std::vector<bool>> reached_;  // [which are frozen] the parameters that micro-batches give a dense gradient
   graph::Compiled whole_, first_, further_, update_, evaluation_;
 };
 
