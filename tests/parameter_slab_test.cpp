@@ -322,6 +322,31 @@ TEST(ParameterSlab, eager_optimizers_read_grad_and_zero_grad_forgets_it) {
   EXPECT_EQ(read(w), (Numbers{-2.5, -3.5})) << "the optimizer still knows it";
 }
 
+TEST(ParameterSlab, a_modules_zero_grad_forgets_the_gradients_of_all_its_parameters) {
+  Session& session = test_session();
+  Tied net;
+  net.materialise(session);
+  const eager::Tensor shared = net.in.weight().tensor();
+  const auto pass = [&] {
+    eager::Tensor(sum(net(input_of(session)))).backward();
+    return read(shared.grad());
+  };
+  const Numbers once = pass();
+  EXPECT_NE(pass(), once) << "passes add up";
+  net.freeze();
+  net.zero_grad();
+  net.unfreeze();
+  EXPECT_FALSE(shared.grad().defined());
+  EXPECT_EQ(pass(), once);
+  const auto sgd = optim::make("sgd", optim::all_in_one(net.parameters()));
+  net.zero_grad();
+  EXPECT_EQ(pass(), once) << "in its place in a slab";
+  net.zero_grad();
+  sgd->step();
+  net.zero_grad();
+  EXPECT_EQ(pass(), once) << "the step without gradients changed nothing";
+}
+
 TEST(ParameterSlab, clips_by_the_norm_of_all_gradients) {
   Session& session = test_session();
   const Value a = leaf(vector_of(session, {0})), b = leaf(full(session, f32({2000}), 0));
