@@ -96,6 +96,35 @@ TEST(ParameterSlab, refuses_what_shares_its_memory) {
   EXPECT_EQ(message_of<UsageError>([&] { ParameterSlab::pack(Values{a.detached()}); }), "pack: the parameter float32 [2] is no leaf; accepted: leaves");
 }
 
+TEST(ParameterSlab, leaves_serve_on_where_there_was_no_room_for_gradients) {
+  opencl::DeviceOptions options;
+  options.memory_limit = 6 << 20;
+  Session session(opencl::Device::open(options));
+  std::vector<NamedValue> named;
+  for (int i = 0; i < 512; ++i) named.push_back({std::to_string(i), leaf(vector_of(session, {1}))});  // a page each: 2 MiB
+  const Values leaves = values_of(named);
+  Value ballast = session.empty(f32({3 << 18}));
+  EXPECT_THROW(ParameterSlab::pack(leaves), DeviceError);
+  EXPECT_EQ(read(leaves[511]), Numbers{1});
+  ballast = {};
+  const auto sgd = optim::make("sgd", {{named}});
+  sgd->step(Values(512, vector_of(session, {2})), 0.25);
+  EXPECT_EQ(read(leaves[0]), Numbers{0.5});
+  EXPECT_EQ(read(leaves[511]), Numbers{0.5});
+}
+
+TEST(ParameterSlab, packs_in_the_order_of_a_backward_pass) {
+  Session& session = test_session();
+  const Value a = leaf(vector_of(session, {1})), b = leaf(vector_of(session, {2})), unused = leaf(vector_of(session, {3}));
+  pack_in_backward_order({a * b * b}, {unused, b, a});  // b's gradient is complete once both of its uses are passed
+  const auto index = [](const Value& v) { return v.node()->index_in_slab; };
+  EXPECT_EQ(a.node()->slab, unused.node()->slab);
+  EXPECT_EQ(index(unused), 2u);
+  EXPECT_EQ(index(b), 0u) << "of two that are complete at once the first named comes first";
+  pack_in_backward_order({a * b}, {a, b});
+  EXPECT_EQ(index(b), 0u) << "what lies in a slab stays";
+}
+
 TEST(ParameterSlab, weight_gradients_are_written_into_their_ranges) {
   Session& session = test_session();
   Training t(session);
