@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/autograd.h"
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "engine/device_access.h"
@@ -68,7 +69,6 @@ ParameterSlab::ParameterSlab(Session& session, std::span<const Value> leaves, co
   if (gradient_memory_ && !alone(leaves[0])) this->gradients();  // before a leaf moves: the memory may be refused
   for (std::size_t i = 0; i < leaves.size(); ++i) parameters_.adopt(i, leaves[i]);
   session.interpreter().trim();  // of what they were in
-  if (!alone(leaves[0])) this->gradients();
 }
 
 const Slab& ParameterSlab::gradients() {
@@ -95,7 +95,14 @@ void ParameterSlab::pack(std::span<const Value> leaves, const HostMemorySource& 
       group[i].node()->slab = slab;
       group[i].node()->index_in_slab = i;
     }
+    if (!alone(group[0])) slab->gradients();  // once the leaves know their slab: where there is no room they stay in it and are good to use
   }
+}
+
+void pack_in_backward_order(const Values& outputs, const Values& leaves) {
+  Values ordered;
+  for (const std::size_t i : gradient_order(outputs, leaves)) ordered.push_back(leaves[i]);
+  ParameterSlab::pack(ordered);
 }
 
 Slab ParameterSlab::slot(std::string_view name) const { return {parameters_.whole().session(), specs_of(parameters_.parts()), name}; }

@@ -48,7 +48,7 @@ class ParameterSlab {
   /// whose gradient is rows has a slab to itself, so that no launch over the others walks through its table.
   /// @param gradients  where their gradients are to lie, asked once for each slab
   /// @throws UsageError for what is no leaf, is not float32, or shares its memory with another tensor; for given memory that does not
-  /// begin a page or is too small
+  /// begin a page or is too small  @throws DeviceError where there is no room; the leaves are then good to use and to pack again
   static void pack(std::span<const Value> leaves, const HostMemorySource& gradients = {});
 
   const Slab& parameters() const { return parameters_; }
@@ -66,6 +66,10 @@ class ParameterSlab {
   Slab parameters_, gradients_;
   HostMemorySource gradient_memory_;
 };
+
+/// Packs leaves in the order in which a backward pass from `outputs` completes their gradients, so that those that are ready early lie
+/// together; to be called before an optimizer packs them in the reverse of theirs. Leaves that it does not reach come last.
+void pack_in_backward_order(const Values& outputs, const Values& leaves);
 
 /// Where the gradient of a leaf is kept: its range of a slab; empty where it is in none, or asks for rows.
 Value gradient_place(const Value& leaf);

@@ -6,17 +6,17 @@
 #include <iostream>
 
 #include "engine/ops/ops.h"
+#include "engine/slab.h"
 #include "frontends/graph/runner.h"
 #include "frontends/nn/layers.h"
 #include "frontends/train/run_log.h"
 #include "opencl/device.h"
 
 using namespace gemel;
-using graph::Graph, graph::kOpen;
 
 /// Two layers, whose last batch may be smaller than the others.
-std::unique_ptr<Graph> classifier(Session& session) {
-  auto made = std::make_unique<Graph>(session, "classifier");
+std::unique_ptr<graph::Graph> classifier(Session& session) {
+  auto made = std::make_unique<graph::Graph>(session, "classifier");
   const auto building = made->as_default();
   nn::Linear hidden(2, 32), out(32, 2);
   for (nn::Linear* layer : {&hidden, &out}) {
@@ -24,27 +24,27 @@ std::unique_ptr<Graph> classifier(Session& session) {
     layer->materialise(session);
     made->add(layer->parameters());
   }
-  const Value points = made->placeholder(f32({kOpen, 2}), "points"), labels = made->placeholder(i64({kOpen}), "labels");
-  const Value scores = out(relu(hidden(points)));
-  const Value loss = made->named(cross_entropy(scores, labels), "loss");
+  const Value points = made->placeholder(f32({graph::kOpen, 2}), "points"), labels = made->placeholder(i64({graph::kOpen}), "labels");
+  const Value scores = out(relu(hidden(points))), loss = made->named(cross_entropy(scores, labels), "loss");
   made->named(mean(cast(equal(argmax(scores, 1), labels), DType::float32)), "accuracy");
+  pack_in_backward_order({loss}, values_of(made->variables().trainable()));  // gradients that are ready early lie together
   optim::Adam adam({{made->variables().trainable()}}, {.rate = 0.01});
   made->minimize(loss, adam, "train");
   return made;
 }
 
-int main(int, char** arguments) {
+int main(int count, char** arguments) {
+  if (count != 4) return std::cerr << "usage: train_graph FILE FOLDER EPOCHS\n", 2;
   const std::filesystem::path folder = arguments[2], checkpoint = folder / "graph.json";
   std::vector<float> points;
   std::vector<std::int64_t> labels;
   std::ifstream file(arguments[1]);
-  float x = 0, y = 0;
-  for (std::int64_t label = 0; file >> x >> y >> label; labels.push_back(label)) points.insert(points.end(), {x, y});
+  for (float x = 0, y = 0, label = 0; file >> x >> y >> label; labels.push_back(std::int64_t(label))) points.insert(points.end(), {x, y});
   const std::int64_t samples = std::ssize(labels), batches = (samples + 15) / 16;
 
   Session session(opencl::Device::open({}));
   train::RunLog log(folder.string());
-  const auto graph = std::filesystem::exists(checkpoint) ? Graph::load(session, checkpoint) : classifier(session);
+  const auto graph = std::filesystem::exists(checkpoint) ? graph::Graph::load(session, checkpoint) : classifier(session);
   graph::Runner runner(*graph);
   const auto feeds = [&](std::int64_t first, std::int64_t count) -> std::vector<graph::Feed> {
     return {{graph->value("points"), session.tensor(f32({count, 2}), std::span(&points[2 * first], 2ul * count))},

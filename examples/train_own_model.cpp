@@ -23,8 +23,7 @@ struct Classifier : nn::Module {
 struct Points : datasets::BatchSource {
   explicit Points(const std::string& path) {
     std::ifstream file(path);
-    float x = 0, y = 0;
-    for (std::int64_t label = 0; file >> x >> y >> label; labels.push_back(label)) points.insert(points.end(), {x, y});
+    for (float x = 0, y = 0, label = 0; file >> x >> y >> label; labels.push_back(std::int64_t(label))) points.insert(points.end(), {x, y});
   }
   std::int64_t samples() const override { return std::ssize(labels); }
   std::int64_t batches() const override { return (samples() + 15) / 16; }
@@ -41,16 +40,17 @@ struct Points : datasets::BatchSource {
   std::int64_t batch = 0;
 };
 
-int main(int, char** arguments) {
+int main(int count, char** arguments) {
+  if (count != 4) return std::cerr << "usage: train_own_model FILE FOLDER EPOCHS\n", 2;
   Session session(opencl::Device::open({}));
   Classifier model;
   model.materialise(session);
   train::ClassificationTask task(model, 2);
+  train::pack_parameters(session, task, {f32({16, 2}), i64({16})});  // of a batch: gradients that are ready early lie together
   const auto adam = optim::make("adam", optim::all_in_one(model.parameters()));
   Points points(arguments[1]);
   train::RunLog log(arguments[2]);
-  train::Trainer trainer({session, task, *adam, points, nullptr, &log},
-                         {.epochs = std::stoll(arguments[3]), .rate = 0.01, .checkpoint_dir = arguments[2]});
+  train::Trainer trainer({session, task, *adam, points, nullptr, &log}, {.epochs = std::stoll(arguments[3]), .rate = 0.01, .checkpoint_dir = arguments[2]});
   trainer.resume();
   trainer.run();
   train::Step evaluation(session, task, nullptr);

@@ -96,6 +96,35 @@ TEST(ParameterSlab, refuses_what_shares_its_memory) {
   EXPECT_EQ(message_of<UsageError>([&] { ParameterSlab::pack(Values{a.detached()}); }), "pack: the parameter float32 [2] is no leaf; accepted: leaves");
 }
 
+TEST(ParameterSlab, leaves_serve_on_where_there_was_no_room_for_gradients) {
+  opencl::DeviceOptions options;
+  options.memory_limit = 6 << 20;
+  Session session(opencl::Device::open(options));
+  std::vector<NamedValue> named;
+  for (int i = 0; i < 512; ++i) named.push_back({std::to_string(i), leaf(vector_of(session, {1}))});  // a page each: 2 MiB
+  const Values leaves = values_of(named);
+  Value ballast = session.empty(f32({3 << 18}));
+  EXPECT_THROW(ParameterSlab::pack(leaves), DeviceError);
+  EXPECT_EQ(read(leaves[511]), Numbers{1});
+  ballast = {};
+  const auto sgd = optim::make("sgd", {{named}});
+  sgd->step(Values(512, vector_of(session, {2})), 0.25);
+  EXPECT_EQ(read(leaves[0]), Numbers{0.5});
+  EXPECT_EQ(read(leaves[511]), Numbers{0.5});
+}
+
+TEST(ParameterSlab, packs_in_the_order_of_a_backward_pass) {
+  Session& session = test_session();
+  const Value a = leaf(vector_of(session, {1})), b = leaf(vector_of(session, {2})), unused = leaf(vector_of(session, {3}));
+  pack_in_backward_order({a * b * b}, {unused, b, a});  // b's gradient is complete once both of its uses are passed
+  const auto index = [](const Value& v) { return v.node()->index_in_slab; };
+  EXPECT_EQ(a.node()->slab, unused.node()->slab);
+  EXPECT_EQ(index(unused), 2u);
+  EXPECT_EQ(index(b), 0u) << "of two that are complete at once the first named comes first";
+  pack_in_backward_order({a * b}, {a, b});
+  EXPECT_EQ(index(b), 0u) << "what lies in a slab stays";
+}
+
 TEST(ParameterSlab, weight_gradients_are_written_into_their_ranges) {
   Session& session = test_session();
   Training t(session);
@@ -320,6 +349,31 @@ TEST(ParameterSlab, eager_optimizers_read_grad_and_zero_grad_forgets_it) {
   w.sum().backward();
   sgd->step();
   EXPECT_EQ(read(w), (Numbers{-2.5, -3.5})) << "the optimizer still knows it";
+}
+
+TEST(ParameterSlab, a_modules_zero_grad_forgets_the_gradients_of_all_its_parameters) {
+  Session& session = test_session();
+  Tied net;
+  net.materialise(session);
+  const eager::Tensor shared = net.in.weight().tensor();
+  const auto pass = [&] {
+    eager::Tensor(sum(net(input_of(session)))).backward();
+    return read(shared.grad());
+  };
+  const Numbers once = pass();
+  EXPECT_NE(pass(), once) << "passes add up";
+  net.freeze();
+  net.zero_grad();
+  net.unfreeze();
+  EXPECT_FALSE(shared.grad().defined());
+  EXPECT_EQ(pass(), once);
+  const auto sgd = optim::make("sgd", optim::all_in_one(net.parameters()));
+  net.zero_grad();
+  EXPECT_EQ(pass(), once) << "in its place in a slab";
+  net.zero_grad();
+  sgd->step();
+  net.zero_grad();
+  EXPECT_EQ(pass(), once) << "the step without gradients changed nothing";
 }
 
 TEST(ParameterSlab, clips_by_the_norm_of_all_gradients) {

@@ -11,6 +11,7 @@
 #include "engine/files/graph_file.h"
 #include "engine/files/graph_json.h"
 #include "engine/files/safetensors.h"
+#include "engine/host_contents.h"
 #include "engine/ops/catalog.h"
 #include "engine/session.h"
 #include "engine/slab.h"
@@ -151,15 +152,15 @@ std::string to_json(const Program& program, const GraphNames& names) {
 
 void save_graph(const Program& program, const std::filesystem::path& path, const GraphNames& names) {
   const std::string text = to_json(program, names);
-  std::vector<std::vector<std::byte>> contents;
+  Values externals;
   std::vector<NamedTensor> tensors;
   const std::vector<bool> saved = outside_of(program).saved;
   for (std::size_t s = 0; s < program.slots.size(); ++s)
     if (const auto& external = program.slots[s].external; external && saved[s]) {
-      const Spec spec = whole_spec(program.slots[s]);
-      contents.push_back(read_bytes(Value(spec, external)));
-      tensors.push_back({tensor_name(program, s), spec, {}});
+      externals.emplace_back(whole_spec(program.slots[s]), external);
+      tensors.push_back({tensor_name(program, s), externals.back().spec(), {}});
     }
+  const HostContents contents(externals);
   for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].data = contents[i];
   write_safetensors(std::filesystem::path(path).replace_extension(".safetensors"), tensors);
   write_file_atomically(path, [&](FileWriter& file) { file.write(text); });

@@ -9,6 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "engine/files/safetensors.h"
+#include "engine/host_contents.h"
 #include "engine/ops/ops.h"
 #include "frontends/graph/graph.h"
 
@@ -242,14 +243,11 @@ std::map<std::string, std::int64_t*> Graph::counts() {
 }
 
 void Graph::save_variables(const std::filesystem::path& path) {
-  std::vector<std::vector<std::byte>> contents;
+  std::vector<NamedValue> saved;
+  for (const auto& list : {variables_.parameters(), variables_.buffers()}) saved.insert(saved.end(), list.begin(), list.end());
+  const HostContents contents(values_of(saved));
   std::vector<NamedTensor> tensors;
-  for (const auto& list : {variables_.parameters(), variables_.buffers()})
-    for (const auto& [name, value] : list) {
-      contents.push_back(read_bytes(value));
-      tensors.push_back({name, value.spec(), {}});
-    }
-  for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].data = contents[i];
+  for (std::size_t i = 0; i < saved.size(); ++i) tensors.push_back({saved[i].name, saved[i].value.spec(), contents[i]});
   const auto counted = counts();
   for (const auto& [name, count] : counted) tensors.push_back({name, i64({}), std::as_bytes(std::span(count, 1))});
   std::map<std::string, std::vector<std::int64_t>> steps;

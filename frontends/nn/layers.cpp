@@ -99,7 +99,7 @@ BatchNorm2d::BatchNorm2d(std::int64_t features, const BatchNormOptions& options)
 std::string BatchNorm2d::describe() const { return fmt::format("BatchNorm2d({})", weight_.spec.shape[0]); }
 
 Value BatchNorm2d::forward(Value x) {
-  if (!training() || norm_frozen() || !weight_.trainable)
+  if (!training() || norm_frozen() || !weight_.owner().trainable)
     return batch_norm_inference(std::move(x), {weight_.tensor(), bias_.tensor()}, running_mean_.tensor(), running_var_.tensor(),
                                 options_.eps);
   return batch_norm(std::move(x), {weight_.tensor(), bias_.tensor()}, {running_mean_.tensor(), running_var_.tensor(), num_batches_tracked_.tensor()},
@@ -135,6 +135,22 @@ Value Embedding::forward(Value indices) {
   const Value padding = full(indices.session(), {Shape{}, indices.dtype()}, static_cast<double>(*padding_idx_));
   const Value constant = rows.detached();  // what is taken of it gives its row no gradient
   return where(reshape(equal(std::move(indices), padding), one_each), constant, std::move(rows));
+}
+
+TiedLinear::TiedLinear(Embedding& table, Bias bias) : weight_(add_parameter("weight", table.weight().spec, FileLayout::same, nullptr)) {
+  tie(weight_, table.weight());
+  const std::int64_t out = weight_.spec.shape[0], in = weight_.spec.shape[1];
+  if (bias == Bias::yes)
+    bias_ = &add_parameter("bias", floats({out}), FileLayout::same, uniform_within(default_bound(static_cast<double>(in))));
+}
+
+std::string TiedLinear::describe() const {
+  return fmt::format("TiedLinear({}, {}{})", weight_.spec.shape[1], weight_.spec.shape[0], bias_ ? "" : ", no bias");
+}
+
+Value TiedLinear::forward(Value x) {
+  Value y = matmul(std::move(x), weight_.tensor(), Transpose::no, Transpose::yes);
+  return bias_ ? std::move(y) + bias_->tensor() : y;
 }
 
 }  // namespace gemel::nn

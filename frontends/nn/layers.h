@@ -111,4 +111,23 @@ class Embedding : public Module {
   Parameter& weight_;
 };
 
+/// The head of a language model: y = x W^T + b, where W is an embedding's table itself. Saved under both names, as a Linear's weight lies
+/// in files. @param x  [..., embedding_dim]; y [..., num_embeddings]
+class TiedLinear : public Module {
+ public:
+  /// @param table  must outlive the module's use
+  explicit TiedLinear(Embedding& table, Bias bias = Bias::yes);
+  std::string describe() const override;
+  Parameter& weight() { return weight_; }
+  /// Null without bias.
+  Parameter* bias() { return bias_; }
+
+ protected:
+  Value forward(Value x) override;
+
+ private:
+  Parameter& weight_;
+  Parameter* bias_ = nullptr;
+};
+
 }  // namespace gemel::nn

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <set>
 #include <span>
 #include <thread>
 
@@ -209,7 +210,7 @@ ParameterSet Module::parameters() const {
 /// All that a forward pass may depend on besides its inputs and state: training, frozen normalisation, and which parameters train.
 std::vector<bool> Module::modes() const {
   std::vector<bool> out{mode_.training, mode_.norm_frozen};
-  for (const auto& p : parameters_) out.push_back(p->trainable);
+  for (const auto& p : parameters_) out.push_back(p->owner().trainable);
   return out;
 }
 
@@ -221,14 +222,27 @@ void Module::set_norm_frozen(bool frozen) {
   visit([frozen](const std::string&, Module& m) { m.mode_.norm_frozen = frozen; });
 }
 
-void Module::set_trainable(bool trainable) {
-  visit([trainable](const std::string&, Module& m) {
-    for (const auto& p : m.parameters_) {
-      if (p->trainable == trainable) continue;
-      p->trainable = trainable;
-      if (p->value) set_wants_gradient(p->value, trainable);
-    }
+std::vector<Parameter*> Module::owners() const {
+  std::vector<Parameter*> out;
+  std::set<const Parameter*> seen;
+  visit([&](const std::string&, const Module& m) {
+    for (const auto& p : m.parameters_)
+      if (seen.insert(&p->owner()).second) out.push_back(&p->owner());
   });
+  return out;
+}
+
+void Module::set_trainable(bool trainable) {
+  for (Parameter* p : owners()) {
+    if (p->trainable == trainable) continue;
+    p->trainable = trainable;
+    if (p->value) set_wants_gradient(p->value, trainable);
+  }
+}
+
+void Module::zero_grad() {
+  for (const Parameter* p : owners())
+    if (p->value) p->value.node()->accumulated = {};
 }
 
 void Module::freeze_backbone() {

@@ -24,7 +24,7 @@ struct Parameter {
   Spec spec;         // in the engine's layout
   FileLayout layout = FileLayout::same;
   Initialiser initialise;
-  bool trainable = true;
+  bool trainable = true;       // where it is tied, the owner's counts
   GradientForm gradient_form = GradientForm::dense;
   Value value = {};            // a leaf, frozen where it is not trainable; empty where it is tied
   Parameter* tied_to = nullptr;  // the parameter whose tensor it is another name for
@@ -35,6 +35,7 @@ struct Parameter {
   void bind(const Value& tensor);
   /// The parameter that holds the tensor: itself unless it is tied.
   Parameter& owner() { return tied_to ? tied_to->owner() : *this; }
+  const Parameter& owner() const { return tied_to ? std::as_const(*tied_to).owner() : *this; }
 };
 
 /// State that no gradient flows to.
@@ -113,12 +114,16 @@ class Module {
   void freeze_norm() { set_norm_frozen(true); }
   void unfreeze_norm() { set_norm_frozen(false); }
   bool norm_frozen() const { return mode_.norm_frozen; }
-  /// Takes all parameters out of training; frozen batch normalisation also keeps its statistics. Optimizers and captured steps that
-  /// hold the parameters see it.
+  /// Takes all parameters out of training, tied ones under all their names; frozen batch normalisation also keeps its statistics.
+  /// Optimizers and captured steps that hold the parameters see it.
   void freeze() { set_trainable(false); }
   void unfreeze() { set_trainable(true); }
-  /// Trains the output layers only.
+  /// Trains the output layers only, with what is tied to them.
   void freeze_backbone();
+
+  // ---- gradients that backward() adds up
+  /// Forgets those of all parameters, frozen ones too; the next pass starts afresh.
+  void zero_grad();
 
   // ---- memory for time
   /// Keeps nothing but the module's inputs for the backward pass, which computes it again: the same draws, parameters and modes,
@@ -157,7 +162,8 @@ class Module {
   /// @throws UsageError for a name that is taken or holds a dot
   Parameter& add_parameter(std::string name, Spec spec, FileLayout layout, Initialiser initialise);
   Buffer& add_buffer(std::string name, Spec spec, double initial);
-  /// Makes `alias` another name for `owner`'s tensor: one leaf, one update, saved under both names. Both must outlive the module's use.
+  /// Makes `alias` another name for `owner`'s tensor: one leaf, one update, frozen as one, saved under both names. Both must outlive the
+  /// module's use. As the tensor is the same, a Linear's weight [in, out] is no name for an Embedding's table [out, in]: see TiedLinear.
   /// @throws ShapeError where their specs differ  @throws UsageError where alias holds owner already
   static void tie(Parameter& alias, Parameter& owner);
   /// Owns the child and names it.
@@ -189,6 +195,8 @@ class Module {
   void set_norm_frozen(bool frozen);
   void set_trainable(bool trainable);
   std::vector<bool> modes() const;
+  /// The parameters that hold the tree's tensors, each once; the owner of a tied one may lie outside the tree.
+  std::vector<Parameter*> owners() const;
 
   std::string name_;
   Mode mode_;

@@ -8,30 +8,30 @@ namespace gemel::nn {
 
 /// What the forward pass of a tree depends on besides its inputs.
 struct Module::Circumstances {
-  Values parameters, buffers;
+  Values parameters, buffers;  // tensors of the tree's owners
   std::vector<bool> trainable;
   std::vector<Mode> modes;
 
   static Circumstances of(const Module& module) {
     Circumstances c;
+    for (const Parameter* p : module.owners()) {
+      c.parameters.push_back(p->tensor());
+      c.trainable.push_back(p->trainable);
+    }
     module.visit([&c](const std::string&, const Module& m) {
       c.modes.push_back(m.mode_);
-      for (const auto& p : m.parameters_) {
-        c.parameters.push_back(p->tensor());
-        c.trainable.push_back(p->trainable);
-      }
       for (const auto& b : m.buffers_) c.buffers.push_back(b->tensor());
     });
     return c;
   }
   void restore(Module& module) const {
     std::size_t m_index = 0, p_index = 0, b_index = 0;
+    for (Parameter* p : module.owners()) {
+      p->trainable = trainable[p_index];
+      p->value = parameters[p_index++];
+    }
     module.visit([&](const std::string&, Module& m) {
       m.mode_ = modes[m_index++];
-      for (const auto& p : m.parameters_) {
-        p->trainable = trainable[p_index];
-        p->value = parameters[p_index++];
-      }
       for (const auto& b : m.buffers_) b->value = buffers[b_index++];
     });
   }

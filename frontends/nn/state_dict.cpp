@@ -9,6 +9,7 @@
 
 #include "engine/base/error.h"
 #include "engine/host_cast.h"
+#include "engine/host_contents.h"
 #include "frontends/nn/layout.h"
 
 namespace gemel::nn {
@@ -112,9 +113,13 @@ std::vector<NamedSpec> state_specs(const Module& module) {
 }
 
 std::vector<StateEntry> state_dict(const Module& module) {
+  const std::vector<Slot> slots = slots_of(module);
+  Values tensors;
+  for (const Slot& slot : slots) tensors.push_back(slot.tensor());
+  const HostContents contents(tensors);
   std::vector<StateEntry> out;
-  for (const Slot& slot : slots_of(module))
-    out.push_back({slot.name, slot.file(), to_file_layout(slot.memory, slot.layout, read_bytes(slot.tensor()))});
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    out.push_back({slots[i].name, slots[i].file(), to_file_layout(slots[i].memory, slots[i].layout, contents[i])});
   return out;
 }
 

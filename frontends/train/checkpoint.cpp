@@ -15,6 +15,7 @@
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "engine/files/safetensors.h"
+#include "engine/host_contents.h"
 #include "frontends/nn/state_dict.h"
 
 namespace gemel::train {
@@ -155,13 +156,12 @@ void prepare_checkpoints(const std::filesystem::path& folder) {
 void save_checkpoint(const CheckpointFolder& folder, const nn::Module& model, const optim::Optimizer& optimizer,
                      const RunState& state, const RunIdentity& identity) {
   const auto entries = nn::state_dict(model);
-  std::vector<std::vector<std::byte>> slots;
-  slots.reserve(optimizer.state().size());
+  const HostContents slots(values_of(optimizer.state()));
   std::vector<NamedTensor> tensors;
   for (const auto& e : entries) tensors.push_back({std::string(kModel) + e.name, e.spec, e.bytes});
-  for (const NamedValue& s : optimizer.state()) {
-    slots.push_back(read_bytes(s.value));
-    tensors.push_back({std::string(kOptimizer) + s.name, s.value.spec(), slots.back()});
+  for (std::size_t i = 0; i < optimizer.state().size(); ++i) {
+    const NamedValue& slot = optimizer.state()[i];
+    tensors.push_back({std::string(kOptimizer) + slot.name, slot.value.spec(), slots[i]});
   }
   FileMetadata metadata = metadata_of(state, optimizer, identity);
   metadata[kChecksum] = checksum_of(tensors);
