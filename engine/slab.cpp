@@ -69,6 +69,12 @@ ParameterSlab::ParameterSlab(Session& session, std::span<const Value> leaves, co
   if (gradient_memory_ && !alone(leaves[0])) this->gradients();  // before a leaf moves: the memory may be refused
   for (std::size_t i = 0; i < leaves.size(); ++i) parameters_.adopt(i, leaves[i]);
   session.interpreter().trim();  // of what they were in
+  // A device's first map may build a kernel: better now than when a file is saved, maybe to a disk that is full.
+  if (session.has_device()) {
+    HostView view = map(parameters_.whole().view(f32({1}), 0), Access::read, mark(session));
+    view.ready().wait();  // some drivers refuse to end one that has not begun
+    wait_for(session, view.release());
+  }
 }
 
 const Slab& ParameterSlab::gradients() {
@@ -107,17 +113,17 @@ void pack_in_backward_order(const Values& outputs, const Values& leaves) {
 
 Slab ParameterSlab::slot(std::string_view name) const { return {parameters_.whole().session(), specs_of(parameters_.parts()), name}; }
 
-Value ParameterSlab::page_table(std::span<const std::int32_t> groups) const {
-  std::vector<std::int32_t> rows;
-  rows.reserve(at(2 * parameters_.pages()));
+Value ParameterSlab::page_table(std::span<const std::int32_t> rows) const {
+  std::vector<std::int32_t> table;
+  table.reserve(at(2 * parameters_.pages()));
   for (std::size_t i = 0; i < size(); ++i) {
     std::int64_t left = parameters_.part(i).elements();
     for (std::int64_t page = Slab::pages_for(parameters_.part(i).spec()); page > 0; --page, left -= Slab::kPageElements) {
-      rows.push_back(groups[i]);
-      rows.push_back(static_cast<std::int32_t>(std::clamp<std::int64_t>(left, 0, Slab::kPageElements)));
+      table.push_back(rows[i]);
+      table.push_back(static_cast<std::int32_t>(std::clamp<std::int64_t>(left, 0, Slab::kPageElements)));
     }
   }
-  return parameters_.whole().session().tensor(i32({parameters_.pages(), 2}), std::as_bytes(std::span(rows)));
+  return parameters_.whole().session().tensor(i32({parameters_.pages(), 2}), std::as_bytes(std::span(table)));
 }
 
 Value gradient_place(const Value& leaf) {

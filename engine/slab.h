@@ -57,9 +57,9 @@ class ParameterSlab {
   std::size_t size() const { return parameters_.parts().size(); }
   /// Zeros in the same layout: what an optimizer keeps for each parameter.
   Slab slot(std::string_view name) const;
-  /// What the update kernels read of each page: {group, elements that count}, int32 [pages, 2].
-  /// @param groups  of each parameter; -1: it stays as it is
-  Value page_table(std::span<const std::int32_t> groups) const;
+  /// What the update kernels read of each page: {row of the hyperparameters, elements that count}, int32 [pages, 2].
+  /// @param rows  of each parameter; -1: it stays as it is
+  Value page_table(std::span<const std::int32_t> rows) const;
 
  private:
   ParameterSlab(Session& session, std::span<const Value> leaves, const HostMemorySource& gradients);

@@ -30,13 +30,12 @@ struct Geometry {
   }
 };
 
-/// Ranks of the variants: which of those that take a problem is preferred.
+/// Ranks of the variants: how fast each is on a problem and a device, in classes of speed. The direct ones have 0.
 struct Rank {
-  static constexpr int for_others = -2;      // made for devices of another kind
-  static constexpr int too_small = -1;       // so little work that the direct one's single launch is faster
-  static constexpr int passed_over = 3;      // one of those below is faster here
-  static constexpr int below_gemm = 4, gemm = 5, tiles = 8;
-  static constexpr int beats_tiles = 9;      // where it is the fastest of all that are not depthwise
+  static constexpr int for_others = -2;  // made for devices of another kind
+  static constexpr int too_small = -1;   // so little work that launching it takes longest
+  static constexpr int slow = 3;         // a shape that it serves badly: lanes, tiles or rows are left half empty
+  static constexpr int fair = 4, good = 5, fast = 8, faster = 9;
   static constexpr int depthwise = 10, depthwise_rows = 12;
 };
 /// Floating-point operations below which tiles do not pay.

@@ -114,7 +114,7 @@ int rank(const Problem& p, const opencl::DeviceProfile& profile) {
   // The weight gradient of a window of one pixel: a product over many pixels, where it has tiles for every unit.
   constexpr std::int64_t kTile = 12 * 32;
   const bool one_product = d == Direction::weights && g.is_matrix_product() && g.c * g.k >= 4 * kTile * profile.compute_units;
-  return one_product && runs_vectors(profile) ? Rank::beats_tiles : Rank::gemm;
+  return one_product && runs_vectors(profile) ? Rank::faster : Rank::good;
 }
 
 template <Direction d>

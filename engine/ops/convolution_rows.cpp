@@ -52,7 +52,7 @@ int rank(const Problem& p, const opencl::DeviceProfile& profile) {
   if (g.flops() < kWorthTiles) return Rank::too_small;
   const std::int64_t pixels = tile_for(g, profile).pixels();
   const bool full = 4 * g.q >= 3 * round_up(g.q, pixels);
-  return g.k <= kFewFilters && g.taps() > 1 && full ? Rank::beats_tiles : Rank::passed_over;
+  return g.k <= kFewFilters && g.taps() > 1 && full ? Rank::faster : Rank::slow;
 }
 
 void launch(Launch& l) {

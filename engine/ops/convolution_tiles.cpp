@@ -150,9 +150,9 @@ Arrangement arrangement_of(const Geometry& g, const Tile& t) {
   return by_images <= by_rows ? Arrangement{true, share(by_images)} : Arrangement{false, share(by_rows)};
 }
 
-/// Tiles of many images leave no row without work, and share what they pack. A row of one image does not divide so well: a matrix
-/// product is faster where its matrix is there already, or takes little time beside so many channels.
-bool forward_beats_gemm(const Geometry& g, const Tile& t) {
+/// Tiles of many images leave no row without work, and share what they pack. A row of one image does not divide so well: the matrix
+/// product does better where its matrix is there already, or takes little time beside so many channels.
+bool forward_is_fast(const Geometry& g, const Tile& t) {
   const Arrangement a = arrangement_of(g, t);
   const bool matrix = g.groups == 1 && (g.is_matrix_product() || g.c >= kManyChannels);
   return a.full_share >= kLeastShare && (a.along_images || !matrix);
@@ -194,14 +194,14 @@ Variant tiles_variant(Direction d) {
     return {"tiles", doc, declines<Direction::forward>,
             [](const Problem& p, const DeviceProfile& f) {
               const Geometry g = geometry_of<Direction::forward>(p);
-              return rank_of(g, f, forward_beats_gemm(g, tile_for(Direction::forward, g, f)) ? Rank::tiles : Rank::below_gemm);
+              return rank_of(g, f, forward_is_fast(g, tile_for(Direction::forward, g, f)) ? Rank::fast : Rank::fair);
             },
             workspace_bytes<Direction::forward>, forward_launch};
   if (d == Direction::input)
     return {"tiles", doc, declines<Direction::input>,
             [](const Problem& p, const DeviceProfile& f) {
               const Geometry g = geometry_of<Direction::input>(p);
-              return rank_of(g, f, share_of(g.n, tile_for(Direction::input, g, f).rows) >= kLeastShare ? Rank::tiles : Rank::below_gemm);
+              return rank_of(g, f, share_of(g.n, tile_for(Direction::input, g, f).rows) >= kLeastShare ? Rank::fast : Rank::fair);
             },
             workspace_bytes<Direction::input>, input_launch};
   return weight_tiles_variant();

@@ -38,7 +38,7 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
 int rank(const Problem& p, const opencl::DeviceProfile& profile) {
   if (!runs_vectors(profile)) return Rank::for_others;
   const Geometry g = geometry_of<Direction::weights>(p);
-  return g.c * g.stride[1] <= kMostStep && g.q >= kShortestRow && g.taps() > 1 ? Rank::beats_tiles : Rank::passed_over;
+  return g.c * g.stride[1] <= kMostStep && g.q >= kShortestRow && g.taps() > 1 ? Rank::faster : Rank::slow;
 }
 
 std::int64_t workspace_bytes(const Problem& p, const opencl::DeviceProfile& profile) {

@@ -60,7 +60,7 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
 
 int rank(const Problem& p, const opencl::DeviceProfile& profile) {
   if (!runs_vectors(profile)) return Rank::for_others;
-  return geometry_of<Direction::weights>(p).flops() < kWorthTiles ? Rank::too_small : Rank::tiles;
+  return geometry_of<Direction::weights>(p).flops() < kWorthTiles ? Rank::too_small : Rank::fast;
 }
 
 std::int64_t workspace_bytes(const Problem& p, const opencl::DeviceProfile& profile) {

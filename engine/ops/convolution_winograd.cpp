@@ -100,7 +100,7 @@ int rank(const Problem& p, const opencl::DeviceProfile& profile) {
   const std::int64_t direct = 9 * g.pixels() * g.c * g.k;
   const std::int64_t weights = d == Direction::weights ? 50 : 12;  // their gradient lies in memory, 4 times as large, before it is transformed
   const std::int64_t own = kPoints * (e.tiles() * (g.c * g.k + 10 * (g.c + g.k)) + weights * g.c * g.k);
-  return own < direct ? Rank::beats_tiles : Rank::passed_over;
+  return own < direct ? Rank::faster : Rank::slow;
 }
 
 template <Direction d>

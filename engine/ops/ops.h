@@ -197,9 +197,9 @@ Value fold_in(Value state, Value count);
 /// What every update reads besides the optimizer's slots.
 struct Update {
   Value parameters, gradients;  // float32 [n]: whole slabs
-  Value hyper;                  // float32 [groups, 2] {rate, weight decay}; adam's: [groups, 4], and {1 - beta1^t, 1 - beta2^t}.
+  Value hyper;                  // float32 [rows, 2] {rate, weight decay}; adam's: [rows, 4], and {1 - beta1^t, 1 - beta2^t}.
                                 // Tensors, so that a captured step can be fed anew
-  Value pages;                  // int32 [pages, 2] {group, elements that count}; group -1: parameters and slots stay as they are
+  Value pages;                  // int32 [pages, 2] {row of hyper, elements that count}; row -1: parameters and slots stay as they are
 };
 void sgd_update(Update u);
 void momentum_update(Update u, const Value& velocity, double momentum, bool nesterov);
@@ -230,7 +230,7 @@ void sgd_rows_update(RowUpdate u);
 void adam_rows_update(RowUpdate u, const Value& mean, const Value& variance, const AdamUpdate& adam);
 
 // ---- clip.cpp: the norm of gradients that lie in slabs
-/// Sums of squares of the elements that count in pages of a group. @param gradients  float32 [n] @param pages  as in Update
+/// Sums of squares of the elements that count, in pages that have a row. @param gradients  float32 [n] @param pages  as in Update
 /// @return float32 [256]: their sum is the squared norm
 Value page_squares(Value gradients, Value pages);
 /// gradients *= min(1, max_norm / (norm + 1e-6)) in place. @param squares  float32 [k], of all slabs @return the norm, float32 []

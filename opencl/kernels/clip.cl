@@ -1,4 +1,4 @@
-// Clipping by norm over slabs (pages.clh): sums of squares of the pages that are in a group, then gradients *= min(1, most / (norm + 1e-6)).
+// Clipping by norm over slabs (pages.clh): sums of squares of the pages that have a row, then gradients *= min(1, most / (norm + 1e-6)).
 // page_squares: item or group k sums the pages of the k-th of equal runs. Their sums, of all slabs, are added in order.
 // Mapping: _runs: for CPUs, a work-item a run, and `chunk` elements of the clipping; _groups: GROUP work-items a run, and one an element.
 

@@ -1,10 +1,10 @@
-// Optimizers' updates, in place; p is a slab of parameters, g of their gradients. hyper has a row a group: {rate, decay, ...}.
+// Optimizers' updates, in place; p is a slab of parameters, g of their gradients. A row of hyper is {rate, decay, ...}.
 //   sgd       g' = g + decay p;  p -= rate g'
 //   momentum  v = mu v + g';  p -= rate (nesterov ? g' + mu v : v)
 //   adam      m = b1 m + (1 - b1) g';  v = b2 v + (1 - b2) g'^2;  p -= rate / c1 * m / (sqrt(v) / sqrt(c2) + eps)
 //             with c = 1 - b^t from hyper; decoupled decay scales p by 1 - rate decay instead of joining g'
 //   rmsprop   v = alpha v + (1 - alpha) g'^2;  d = g' / (sqrt(v) + eps);  p -= rate d, or with momentum b = mu b + d;  p -= rate b
-// Layout: pages of PAGE elements; pages[] has {group, elements that count} of each, group -1 where the page stays as it is.
+// Layout: pages of PAGE elements; pages[] has {row of hyper, elements that count} of each, row -1 where the page stays as it is.
 // Mapping: each work-item updates `chunk` consecutive elements: some pages on a CPU, one element on a GPU.
 
 #include "loops.clh"
@@ -14,7 +14,7 @@ __kernel void sgd_update(__global float* restrict p, __global const float* restr
                          __global const int2* restrict pages, const long n, const long chunk) {
   for EACH_PAGE(page) {
     const struct Run run = run_of(page, pages, n, chunk);
-    const float rate = hyper[2 * run.group], decay = hyper[2 * run.group + 1];
+    const float rate = hyper[2 * run.row], decay = hyper[2 * run.row + 1];
     INDEPENDENT
     for MINE(i, run) p[i] -= rate * (g[i] + decay * p[i]);
   }
@@ -25,7 +25,7 @@ __kernel void momentum_update(__global float* restrict p, __global const float* 
                               const float mu, const int nesterov) {
   for EACH_PAGE(page) {
     const struct Run run = run_of(page, pages, n, chunk);
-    const float rate = hyper[2 * run.group], decay = hyper[2 * run.group + 1];
+    const float rate = hyper[2 * run.row], decay = hyper[2 * run.row + 1];
     INDEPENDENT
     for MINE(i, run) {
       const float slope = g[i] + decay * p[i];
@@ -42,7 +42,7 @@ __kernel void adam_update(__global float* restrict p, __global const float* rest
                           const int decoupled) {
   for EACH_PAGE(page) {
     const struct Run run = run_of(page, pages, n, chunk);
-    __global const float* row = hyper + 4 * run.group;
+    __global const float* row = hyper + 4 * run.row;
     const float step = row[0] / row[2], root = 1 / sqrt(row[3]);
     const float keep = decoupled ? 1 - row[0] * row[1] : 1, decay = decoupled ? 0 : row[1];
     INDEPENDENT
@@ -62,7 +62,7 @@ __kernel void rmsprop_update(__global float* restrict p, __global const float* r
                              const float alpha, const float rest, const float eps) {
   for EACH_PAGE(page) {
     const struct Run run = run_of(page, pages, n, chunk);
-    const float rate = hyper[2 * run.group], decay = hyper[2 * run.group + 1];
+    const float rate = hyper[2 * run.row], decay = hyper[2 * run.row + 1];
     INDEPENDENT
     for MINE(i, run) {
       const float slope = g[i] + decay * p[i];
@@ -79,7 +79,7 @@ __kernel void rmsprop_momentum_update(__global float* restrict p, __global const
                                       const float mu) {
   for EACH_PAGE(page) {
     const struct Run run = run_of(page, pages, n, chunk);
-    const float rate = hyper[2 * run.group], decay = hyper[2 * run.group + 1];
+    const float rate = hyper[2 * run.row], decay = hyper[2 * run.row + 1];
     INDEPENDENT
     for MINE(i, run) {
       const float slope = g[i] + decay * p[i];
