@@ -2,6 +2,7 @@
 // Suites named Kernels* launch kernels one by one and suit a memory checker; Operators* go through the whole seam.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "engine/base/span.h"
@@ -30,6 +31,8 @@ class KernelsCase : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     if (!does_long_work() && in_two_bytes(op(), sample())) GTEST_SKIP() << "two bytes on an emulator: with --full";
+    const auto is_half = [](const Spec& spec) { return spec.dtype == DType::float16; };
+    if (!is_full_run() && std::ranges::any_of(sample().inputs, is_half)) GTEST_SKIP() << "float16, beside bfloat16: with --full";
   }
   const OpDef& op() const { return *GetParam().op; }
   Sample sample() const { return op().samples()[at(GetParam().sample)]; }

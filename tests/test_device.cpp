@@ -52,7 +52,8 @@ Session& test_session() {
   return *session;
 }
 
-bool does_long_work() { return !test_device().profile().is_emulator || std::getenv("GEMEL_TEST_FULL"); }
+bool is_full_run() { return std::getenv("GEMEL_TEST_FULL"); }
+bool does_long_work() { return is_full_run() || !test_device().profile().is_emulator; }
 
 Session& cacheless_session() {
   static const auto& session = kept(std::make_unique<Session>(opencl::Device::open({.cache_bytes = 1})));

@@ -13,7 +13,9 @@ opencl::Device& test_device();
 const std::shared_ptr<opencl::Device>& shared_test_device();
 /// One session on it, for tests that leave no state in it.
 Session& test_session();
-/// Whether to do what takes an emulator minutes: on any other device, and on an emulator with `./gemel test --full`.
+/// `./gemel test --full`
+bool is_full_run();
+/// Whether to do what takes an emulator minutes: on any other device, and on an emulator in a full run.
 bool does_long_work();
 /// One on the same device as if its caches held next to nothing: results go around them.
 Session& cacheless_session();
