@@ -66,11 +66,10 @@ class ClDevice : public Device {
   Allocator& memory() override { return *allocator_; }
 
   Kernel& kernel(std::string_view file, std::string_view name, std::string_view options, std::string_view preface) override {
-    const std::string_view told = profile_.is_emulator ? "#define EMULATOR\n" : "";
-    return find(file, {options, preface}, name, [&] { return fmt::format("{}{}{}", told, with_includes(preface), embedded_source(file)); });
+    return find(file, {options, preface}, name, [&] { return macros_for(profile_) + with_includes(preface) + embedded_source(file); });
   }
   Kernel& generated_kernel(std::string_view title, const std::function<std::string()>& source, std::string_view name) override {
-    return find(title, {}, name, [&] { return with_includes(source()); });
+    return find(title, {}, name, [&] { return macros_for(profile_) + with_includes(source()); });
   }
   void run(Kernel& kernel, const Range& range, std::span<const Argument> arguments) override {
     if (is_empty(range)) return;  // PoCL divides by zero
@@ -283,7 +282,7 @@ class ClDevice : public Device {
     if (const auto it = kernels_.find(key_); it != kernels_.end()) return it->second;
     const std::string program_name = key_.substr(0, program_key);
     ProgramHandle& program = programs_[program_name];
-    if (!program) program = build_program(context(), device_, cache_, {std::string(title), source(), std::string(build.options)});
+    if (!program) program = build_program(context(), device_, cache_, {std::string(title), source(), std::string(build.options), profile_.parses_builtins});
     cl_int code = CL_SUCCESS;
     Kernel made{KernelHandle(clCreateKernel(program.get(), std::string(name).c_str(), &code)), std::string(name)};
     check(code, "clCreateKernel", fmt::format("{} of {}", name, title));

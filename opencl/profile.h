@@ -34,6 +34,8 @@ struct DeviceProfile {
   std::int64_t max_allocation_bytes = 0;
   std::int64_t max_group_size = 1;
   std::int64_t base_alignment_bytes = 128;  // of a sub-buffer's origin
+  bool has_fma = false;                     // fused multiply-add in hardware; else `fma` would be computed by dozens of instructions
+  bool parses_builtins = false;             // its compiler parses a header with all built-in functions before each program
   GemmChoice gemm = GemmChoice::automatic;  // what the user asked for
   bool profiling = false;                   // all work is timed and told with its costs
   std::shared_ptr<const TuningTable> tuning = {};  // what measurements chose (opencl/tuning.h); null: nothing

@@ -43,6 +43,25 @@ ProgramHandle from_binary(cl_context context, cl_device_id device, const std::ve
   return program;
 }
 
+/// @return null where it does not build; then `log` says why
+ProgramHandle from_source(cl_context context, cl_device_id device, const ProgramText& text, std::string& log) {
+  const char* source = text.source.c_str();
+  cl_int code = CL_SUCCESS;
+  ProgramHandle program(clCreateProgramWithSource(context, 1, &source, nullptr, &code));
+  check(code, "clCreateProgramWithSource", text.title);
+  // Without -w some drivers print the number of warnings on the user's terminal.
+  code = clBuildProgram(program.get(), 1, &device, (text.options + " -w").c_str(), nullptr, nullptr);
+  if (code == CL_SUCCESS) return program;
+  log = fmt::format("clBuildProgram: {}; program {} with options '{}'; build log:\n{}", code_name(code), text.title, text.options,
+                    build_log(program.get(), device));
+  return {};
+}
+
+/// The same with our own declarations of built-in functions: the macro is the guard of clang's header, which is then empty.
+ProgramText with_declarations(const ProgramText& text) {
+  return {text.title, embedded_source("builtins.clh") + text.source, text.options + " -D_OPENCL_H_"};
+}
+
 std::vector<unsigned char> binary_of(cl_program program) {
   std::size_t size = 0;
   if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, nullptr) != CL_SUCCESS || size == 0) return {};
@@ -132,25 +151,21 @@ std::string embedded_source(std::string_view file) {
   throw InternalError(fmt::format("kernels: no embedded source is called {}", file));
 }
 
+std::string macros_for(const DeviceProfile& p) {
+  return fmt::format("{}{}", p.is_emulator ? "#define EMULATOR\n" : "", p.has_fma ? "" : "#define fma mad\n");
+}
+
 ProgramHandle build_program(cl_context context, cl_device_id device, const ProgramCache& cache, const ProgramText& text) {
-  const auto& [title, source, options] = text;
-  if (ProgramHandle cached = from_binary(context, device, cache.load(source, options), options)) return cached;
-  const char* source_text = source.c_str();
-  cl_int code = CL_SUCCESS;
+  if (ProgramHandle cached = from_binary(context, device, cache.load(text.source, text.options), text.options)) return cached;
+  std::string log;
   ProgramHandle program;
+  // A program that calls what is not declared there is built by the compiler's own header.
+  if (text.declares_builtins) program = from_source(context, device, with_declarations(text), log);
   // LLVM removes the files that it writes when a signal comes, also one that the program notes or ignores; then a driver that compiles
   // by it fails, and succeeds when asked again.
-  for (int attempt = 0; attempt < 2; ++attempt) {
-    program = ProgramHandle(clCreateProgramWithSource(context, 1, &source_text, nullptr, &code));
-    check(code, "clCreateProgramWithSource", title);
-    // Without -w some drivers print the number of warnings on the user's terminal.
-    code = clBuildProgram(program.get(), 1, &device, (options + " -w").c_str(), nullptr, nullptr);
-    if (code == CL_SUCCESS) break;
-  }
-  if (code != CL_SUCCESS)
-    throw DeviceError(fmt::format("clBuildProgram: {}; program {} with options '{}'; build log:\n{}", code_name(code), title, options,
-                                  build_log(program.get(), device)));
-  if (cache.stores()) cache.store(source, options, binary_of(program.get()));
+  for (int attempt = 0; attempt < 2 && !program; ++attempt) program = from_source(context, device, text, log);
+  if (!program) throw DeviceError(log);
+  if (cache.stores()) cache.store(text.source, text.options, binary_of(program.get()));
   return program;
 }
 

@@ -39,11 +39,15 @@ std::string with_includes(std::string_view text);
 /// An embedded file's, likewise.
 std::string embedded_source(std::string_view file);
 
-/// Builds, from the cache where it holds the program. @throws DeviceError with the build log
+/// What programs are told of their device, before their source.
+std::string macros_for(const DeviceProfile& profile);
+
 struct ProgramText {
   std::string title;  // in messages
   std::string source, options;
+  bool declares_builtins = false;  // try it first with kernels/builtins.clh in place of the compiler's own header of built-in functions
 };
+/// Builds, from the cache where it holds the program. @throws DeviceError with the build log
 ProgramHandle build_program(cl_context context, cl_device_id device, const ProgramCache& cache, const ProgramText& text);
 
 /// Where PoCL keeps its own cache: for each process of an MPI run a folder of its own, as PoCL is not careful where several

@@ -171,9 +171,22 @@ TEST(DeviceProgramCache, binary_that_the_driver_refuses_is_built_again) {
   const CacheFolder folder;
   const auto device = Device::open({});
   if (device->profile().platform == "rusticl") GTEST_SKIP() << "its driver ends the process on a binary that is not its own";
-  const std::string source = "__kernel void answer(__global int* y) { *y = 42; }";
-  ProgramCache(folder.path(), device->profile()).store(with_includes(source), "", Binary(200, 3));
+  const std::string source = macros_for(device->profile()) + "__kernel void answer(__global int* y) { *y = 42; }\n";
+  const ProgramCache cache(folder.path(), device->profile());
+  cache.store(source, "", Binary(200, 3));
   EXPECT_EQ(answer(*device), 42);
+  EXPECT_EQ(cache.load(source, "") == Binary(200, 3), !ProgramCache::folder_for(device->profile())) << "where there is a cache, the program is stored anew";
+}
+
+TEST(DeviceProgramCache, kernels_may_call_what_builtins_clh_does_not_declare) {
+  const auto device = Device::open({});
+  Kernel& kernel = device->generated_kernel(
+      "gamma_of_5", [] { return std::string("__kernel void gamma_of_5(__global float* y) { *y = tgamma(5.0f); }"); }, "gamma_of_5");
+  const Buffer y = device->memory().allocate(4, "y");
+  device->run(kernel, range1(1), {whole(y)});
+  float value = 0;
+  device->read(whole(y), std::as_writable_bytes(std::span(&value, 1)));
+  EXPECT_NEAR(value, 24, 1e-4) << "4!";
 }
 
 TEST(EmbeddedSources, are_found_whole_and_without_includes) {

@@ -5,9 +5,13 @@
 #include <cctype>
 #include <filesystem>
 #include <fstream>
+#include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "engine/ops/catalog.h"
 
 namespace gemel {
 namespace {
@@ -128,6 +132,53 @@ TEST(Sources, no_kernel_nests_conditions) {
   const auto kernels = sources("opencl/kernels", {".cl", ".clh"});
   EXPECT_GE(kernels.size(), 20u);
   for (const Source& k : kernels) EXPECT_EQ(first_nested_if(k.lines), 0u) << k.path;
+}
+
+bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+
+/// The names before a bracket.
+void add_called(const std::string& code, std::set<std::string>& called) {
+  for (std::size_t end = code.find('('); end != std::string::npos; end = code.find('(', end + 1)) {
+    std::size_t begin = end;
+    while (begin > 0 && is_name(code[begin - 1])) --begin;
+    called.insert(code.substr(begin, end - begin));
+  }
+}
+
+// Of OpenCL C 1.2, section 6.12, without conversions, loads and stores of vectors, images and the native and half functions.
+constexpr const char* kBuiltins =
+    "get_work_dim get_global_size get_global_id get_local_size get_local_id get_num_groups get_group_id get_global_offset acos acosh acospi asin asinh "
+    "asinpi atan atan2 atanh atanpi atan2pi cbrt ceil copysign cos cosh cospi erfc erf exp exp2 exp10 expm1 fabs fdim floor fma fmax fmin fmod fract "
+    "frexp hypot ilogb ldexp lgamma lgamma_r log log2 log10 log1p logb mad maxmag minmag modf nan nextafter pow pown powr remainder remquo rint rootn "
+    "round rsqrt sin sincos sinh sinpi sqrt tan tanh tanpi tgamma trunc abs abs_diff add_sat hadd rhadd clamp clz mad_hi mad_sat max min mul_hi rotate "
+    "sub_sat upsample popcount mad24 mul24 degrees mix radians step smoothstep sign cross dot distance length normalize isequal isnotequal isgreater "
+    "isgreaterequal isless islessequal islessgreater isfinite isinf isnan isnormal isordered isunordered signbit any all bitselect select barrier "
+    "mem_fence async_work_group_copy atomic_add atomic_sub atomic_xchg atomic_inc atomic_dec atomic_cmpxchg atomic_min atomic_max atomic_and atomic_or "
+    "atomic_xor shuffle shuffle2 printf";
+
+TEST(Sources, built_in_functions_that_kernels_call_are_declared_in_builtins_clh) {
+  std::set<std::string> called;
+  std::string declarations;
+  for (const Source& k : sources("opencl/kernels", {".cl", ".clh"})) {
+    if (k.path.filename() == "builtins.clh") declarations = code_of(k.lines);
+    else add_called(code_of(k.lines), called);
+  }
+  for (const OpDef* op : catalog())
+    if (op->elementwise) add_called(op->elementwise->statements + " " + op->elementwise->body, called);
+  const auto is_declared = [&](const std::string& name) {
+    for (std::size_t at = declarations.find(name); at != std::string::npos; at = declarations.find(name, at + 1))
+      if (!is_name(declarations[at - 1]) && !is_name(declarations[at + name.size()])) return true;
+    return false;
+  };
+  EXPECT_FALSE(is_declared("tgamma")) << "not one that kernels call";
+  std::istringstream builtins(kBuiltins);
+  int found = 0;
+  for (std::string name; builtins >> name;) {
+    if (!called.contains(name)) continue;
+    EXPECT_TRUE(is_declared(name)) << name;
+    ++found;
+  }
+  EXPECT_GE(found, 25);
 }
 
 TEST(Sources, every_file_says_first_what_is_in_it) {

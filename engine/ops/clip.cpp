@@ -71,7 +71,9 @@ const OpDef& page_squares_def() {
                     }},
                    {"groups", "a run of pages for each group", never_declines, rank_anywhere, nullptr,
                     [](Launch& l) {
-                      l.run("clip.cl", "page_squares_groups", opencl::range1(kSquareSums * kGroup, kGroup), {l.in(0), l.in(1), l.out(0), l.in_spec(0).elements()});
+                      const std::int64_t pages = l.in_shape(1)[0], run = ceil_div(pages, kSquareSums), groups = pages > 0 ? ceil_div(pages, run) : 1;
+                      l.run("clip.cl", "page_squares_groups", opencl::range1(groups * kGroup, kGroup),
+                            {l.in(0), l.in(1), l.out(0), l.in_spec(0).elements(), kSquareSums});
                     }}},
       .samples = [] {
         return page_samples([](std::int64_t n, std::int64_t pages) { return Specs{f32({n}), i32({pages, 2})}; }, {{}}, {Fill{}, kPageFill});

@@ -18,14 +18,15 @@ __kernel void page_squares_runs(__global const float* restrict g, __global const
 }
 
 __kernel void page_squares_groups(__global const float* restrict g, __global const int2* restrict pages, __global float* restrict squares,
-                                  const long n) {
+                                  const long n, const long sums) {
   __local float shared[GROUP];
-  const long all = (n + PAGE - 1) / PAGE, run = (all + get_num_groups(0) - 1) / get_num_groups(0), first = get_group_id(0) * run, last = min(first + run, all);
+  const long all = (n + PAGE - 1) / PAGE, run = (all + sums - 1) / sums, first = get_group_id(0) * run, last = min(first + run, all);
   float mine = 0;
   for (long page = first; page < last; ++page)
     for (int i = get_local_id(0); pages[page].x >= 0 && i < min((long)pages[page].y, n - page * PAGE); i += GROUP) mine += g[page * PAGE + i] * g[page * PAGE + i];
   const float total = group_sum(shared, mine);
   if (get_local_id(0) == 0) squares[get_group_id(0)] = total;
+  for (long k = get_num_groups(0) + get_global_id(0); k < sums; k += get_global_size(0)) squares[k] = 0;  // of no pages
 }
 
 float scale_for(const float norm, const float most) { return min(1.0f, most / (norm + 1e-6f)); }
