@@ -45,12 +45,11 @@ std::vector<BenchCase> cases_of(const po::variables_map& v) {
 
 nlohmann::ordered_json json_of(const BenchCase& c, const BenchResult& r) {
   const Spread s = spread_of(r.seconds);
-  const double runs = static_cast<double>(r.seconds.size());
   nlohmann::ordered_json out{{"name", c.name()}, {"run_name", c.name()}, {"run_type", "iteration"}, {"iterations", r.seconds.size()},
                              {"real_time", kMilli * s.mean}, {"median", kMilli * s.median}, {"min", kMilli * s.min}, {"max", kMilli * s.max},
                              {"stddev", kMilli * s.stddev}, {"time_unit", "ms"}};
   out.update({{"items_per_second", static_cast<double>(c.batch_size) / s.mean}, {"flops_per_second", static_cast<double>(c.planned.flops) / s.mean},
-              {"peak_bytes", r.peak_bytes}, {"device_busy", r.busy_seconds / (runs * s.mean)},
+              {"peak_bytes", r.peak_bytes}, {"device_busy", r.busy},
               {"planned_bytes", r.arena.bytes}, {"least_planned_bytes", r.arena.least}, {"resident_bytes", r.resident_bytes},
               {"first_time", kMilli * r.first_seconds}});
   return out;

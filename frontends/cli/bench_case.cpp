@@ -72,15 +72,17 @@ class Meter {
   void measure(const std::function<void()>& step) {
     result_.first_seconds = seconds_of(step);
     for (std::int64_t i = 1; i < warmup_; ++i) {
-      run_.check_interrupt();
+      run_.begin_batch();
       step();
     }
     run_.times().take_busy_seconds();
+    std::vector<double> timed;
     for (std::int64_t i = 0; i < runs_; ++i) {
-      run_.check_interrupt();
+      const bool is_timed = run_.begin_batch();
       result_.seconds.push_back(seconds_of(step));
+      if (is_timed) timed.push_back(result_.seconds.back());
     }
-    result_.busy_seconds = run_.times().take_busy_seconds();
+    result_.busy = run_.times().take_busy_seconds() / (static_cast<double>(runs_) * spread_of(timed).mean);
   }
 
   RunScope& run_;

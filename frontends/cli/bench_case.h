@@ -45,7 +45,7 @@ Spread spread_of(std::vector<double> values);
 struct BenchResult {
   std::vector<double> seconds;    // of each measured step, from its first enqueue to the host's knowing that it is done
   double first_seconds = 0;       // of the first step of all, which captures, plans and builds kernels
-  double busy_seconds = 0;        // of the device, in the measured steps together
+  double busy = 0;                // the part of a step in which the device computes, of those that were timed
   std::int64_t peak_bytes = 0;    // held on the device at once by this case
   graph::ArenaUse arena;          // of that planned; 0 for the eager front end
   std::int64_t resident_bytes = 0;  // of the process: at its peak, less before the model was built; 0 where nothing counts it

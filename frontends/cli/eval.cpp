@@ -50,7 +50,7 @@ int eval(const Arguments& arguments) {
     train::ClassificationTask task(*model, split.classes());
     train::Step step(run.session(), task, nullptr, {frontend, run.options().passes});
     datasets::Loader loader(split, datasets::in_file_order(batch_size));
-    run.summary().update(report(run.log(), task, train::evaluate(step, loader, [&run] { run.check_interrupt(); })));
+    run.summary().update(report(run.log(), task, train::evaluate(step, loader, [&run] { run.begin_batch(); })));
   });
 }
 

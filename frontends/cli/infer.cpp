@@ -46,7 +46,7 @@ void write_outputs(RunScope& run, nn::Module& model, Frontend frontend, const In
   datasets::write_npy(path, {shape, DType::float32}, [&](FileWriter& out) {
     out.write(read_bytes(first));
     for (std::int64_t begin = batch_size; begin < n; begin += batch_size) {
-      run.check_interrupt();
+      run.begin_batch();
       out.write(read_bytes(output_of(begin, std::min(batch_size, n - begin))));
     }
   });

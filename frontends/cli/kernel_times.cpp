@@ -32,12 +32,13 @@ void KernelTimes::add(std::vector<opencl::TimedWork> works) {
 
 void KernelTimes::collect() { add(device_.take_finished_work()); }
 
-void KernelTimes::begin_step() {
+bool KernelTimes::begin_step() {
   collect();
   const bool timed = !trace_.empty() || steps_ % kStepsASample == 0;
   ++steps_;
   timed_ += timed;
   device_.time_work(timed ? opencl::Device::Timing::on : opencl::Device::Timing::off);
+  return timed;
 }
 
 double KernelTimes::take_busy_seconds() {

@@ -14,8 +14,8 @@ class KernelTimes {
   KernelTimes(opencl::Device& device, std::string trace) : device_(device), trace_(std::move(trace)) {}
   /// Takes the times of what is finished, without waiting.
   void collect();
-  /// Before a step is enqueued: decides whether it is timed.
-  void begin_step();
+  /// Before a step is enqueued. @return whether it is timed
+  bool begin_step();
   /// Device time of the steps since the last call, in seconds, as those that were timed have it. The next step is timed.
   double take_busy_seconds();
   /// Waits for all work and writes the trace. @throws DataError where it cannot be written

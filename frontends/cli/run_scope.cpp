@@ -62,11 +62,12 @@ void RunScope::summarise(const std::string& model_name, const nn::Module& model)
   summary_["parameters"] = model.parameter_elements();
 }
 
-void RunScope::check_interrupt() {
-  times_->begin_step();
-  if (!InterruptGuard::interrupted()) return;
-  say("interrupted\n");
-  throw Interrupted();
+bool RunScope::begin_batch() {
+  if (InterruptGuard::interrupted()) {
+    say("interrupted\n");
+    throw Interrupted();
+  }
+  return times_->begin_step();
 }
 
 /// Every part is attempted: a trace that cannot be written takes nothing from the log.

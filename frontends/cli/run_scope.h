@@ -36,8 +36,8 @@ class RunScope {
   void log_start(const std::string& model_name, const nn::Module& model);
   /// Puts the model into summary.json.
   void summarise(const std::string& model_name, const nn::Module& model);
-  /// Between two batches: takes the times of finished kernels, and decides whether the next is timed. @throws Interrupted after Ctrl-C
-  void check_interrupt();
+  /// Before a batch: takes the times of finished kernels. @return whether the batch's are timed  @throws Interrupted after Ctrl-C
+  bool begin_batch();
 
   const CommonOptions& options() const { return options_; }
   /// The command line: "gemel", "train", ...

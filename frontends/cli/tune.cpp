@@ -118,7 +118,7 @@ void tune_cases(RunScope& scope, const std::vector<OperatorCase>& cases, int run
   const auto tune_each = [&](const std::vector<OperatorCase>& some) {
     const std::size_t all = measured + some.size();
     for (const OperatorCase& c : some) {
-      scope.check_interrupt();
+      scope.begin_batch();
       if (!tune_case(scope.session(), c, runs, table, fmt::format("{}/{}", ++measured, all))) continue;
       ++changes;
       opencl::write_tuning(profile, table);  // after each, so that an interrupt loses none
@@ -172,7 +172,7 @@ int tune(const Arguments& arguments) {
     if (forget) return;
     for (const std::string_view kernel : opencl::clblast_kernels()) {
       if (!v["clblast"].as<bool>()) break;
-      scope.check_interrupt();
+      scope.begin_batch();
       say("clblast {}\n", kernel);
       table.clblast[std::string(kernel)] = opencl::tune_clblast(scope.device(), kernel, kClblastSize, v["clblast-fraction"].as<double>());
       opencl::write_tuning(profile, table);
