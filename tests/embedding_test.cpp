@@ -136,6 +136,22 @@ TEST(Embedding, padding_counts_from_the_end_and_is_looked_up_as_it_is) {
   EXPECT_EQ(read(table(indices(session, {2, 0}))), (Numbers{5, 6, 1, 2}));
 }
 
+TEST(Embedding, the_paddings_row_alone_begins_as_zeros_in_a_table_that_is_drawn_in_pieces) {
+  const auto session = Session::reference();
+  struct Case {
+    std::int64_t width, padding;
+  };
+  for (const auto [width, padding] : {Case{512, 0}, Case{512, 2099}, Case{510, 2056}}) {  // in the first piece, in the last, across two
+    nn::Embedding table(2100, width, padding);
+    table.materialise(*session);
+    const Numbers numbers = read(table.weight().tensor());
+    std::vector<std::int64_t> rows_of_zeros;
+    for (std::int64_t row = 0; row < 2100; ++row)
+      if (std::all_of(numbers.begin() + row * width, numbers.begin() + (row + 1) * width, [](double x) { return x == 0; })) rows_of_zeros.push_back(row);
+    EXPECT_EQ(rows_of_zeros, std::vector{padding}) << "of width " << width;
+  }
+}
+
 TEST(Embedding, refuses_padding_out_of_range) {
   EXPECT_EQ(message_of<UsageError>([] { nn::Embedding(3, 2, 3); }), "Embedding: padding_idx is 3 for 3 rows; accepted: -3..2");
   EXPECT_EQ(message_of<UsageError>([] { nn::Embedding(3, 2, -4); }), "Embedding: padding_idx is -4 for 3 rows; accepted: -3..2");

@@ -8,17 +8,17 @@
 namespace gemel::nn {
 
 Initialiser constant(double value) {
-  return [value](PhiloxStream&, std::span<float> numbers) { std::ranges::fill(numbers, static_cast<float>(value)); };
+  return [value](PhiloxStream&, std::span<float> numbers, std::int64_t) { std::ranges::fill(numbers, static_cast<float>(value)); };
 }
 
 Initialiser uniform_within(double bound) {
-  return [b = static_cast<float>(bound)](PhiloxStream& stream, std::span<float> numbers) {
+  return [b = static_cast<float>(bound)](PhiloxStream& stream, std::span<float> numbers, std::int64_t) {
     for (float& x : numbers) x = b * (2.0f * unit_float(stream.next()) - 1.0f);
   };
 }
 
 Initialiser normal(double deviation) {
-  return [d = static_cast<float>(deviation)](PhiloxStream& stream, std::span<float> numbers) {
+  return [d = static_cast<float>(deviation)](PhiloxStream& stream, std::span<float> numbers, std::int64_t) {
     for (std::size_t i = 0; i < numbers.size(); i += 2) {
       const float radius = d * std::sqrt(-2.0f * std::log(1.0f - unit_float(stream.next())));  // of (0, 1]: never log 0
       const float angle = 2.0f * std::numbers::pi_v<float> * unit_float(stream.next());

@@ -1,6 +1,7 @@
 // How parameters start. Drawn on the host, each parameter from a stream of its own, so that no order matters.
 #pragma once
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <span>
 
@@ -9,8 +10,9 @@
 
 namespace gemel::nn {
 
-/// Fills a parameter, row-major in the engine's layout.
-using Initialiser = std::function<void(PhiloxStream& stream, std::span<float> numbers)>;
+/// Fills a piece of a parameter, row-major in the engine's layout. Large ones come in several, each with a stream of its own, from
+/// threads side by side. @param first  the element at which the piece begins
+using Initialiser = std::function<void(PhiloxStream& stream, std::span<float> numbers, std::int64_t first)>;
 
 Initialiser constant(double value);
 /// Uniform in [-bound, bound).

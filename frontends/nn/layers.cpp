@@ -34,9 +34,10 @@ std::optional<std::int64_t> counted_from_front(std::optional<std::int64_t> paddi
 /// Rows of normal numbers, and zeros for the padding.
 Initialiser rows_but(std::optional<std::int64_t> padding_idx, std::int64_t width) {
   if (!padding_idx) return normal(1);
-  return [start = normal(1), padding = *padding_idx, width](PhiloxStream& stream, std::span<float> numbers) {
-    start(stream, numbers);
-    std::ranges::fill(numbers.subspan(at(padding * width), at(width)), 0.0f);
+  return [start = normal(1), begin = *padding_idx * width, width](PhiloxStream& stream, std::span<float> numbers, std::int64_t first) {
+    start(stream, numbers, first);
+    const auto within = [&](std::int64_t element) { return numbers.begin() + std::clamp<std::int64_t>(element - first, 0, std::ssize(numbers)); };
+    std::fill(within(begin), within(begin + width), 0.0f);
   };
 }
 

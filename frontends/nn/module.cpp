@@ -29,7 +29,8 @@ void draw(std::span<float> numbers, const Parameter& p, std::uint64_t seed, std:
   const auto work = [&] {
     for (std::size_t c = next++; c < chunks; c = next++) {
       PhiloxStream draws(seed, stream + c);
-      p.initialise(draws, std::span(numbers).subspan(c * kChunk, std::min(kChunk, numbers.size() - c * kChunk)));
+      const std::size_t first = c * kChunk;
+      p.initialise(draws, numbers.subspan(first, std::min(kChunk, numbers.size() - first)), static_cast<std::int64_t>(first));
     }
   };
   const std::size_t threads = std::min<std::size_t>(chunks, std::max(1u, std::thread::hardware_concurrency()));
