@@ -137,6 +137,29 @@ TEST(Modules, hooks_see_and_replace_what_passes) {
   EXPECT_EQ(read(identity(x)), (std::vector<double>{1, 4}));
 }
 
+TEST(Modules, a_hook_may_add_and_remove_hooks_while_it_runs) {
+  const auto session = Session::reference();
+  Identity identity;
+  std::string seen;
+  Module::HookId pre = 0, last = 0;
+  const std::string name(100, 'p');  // held by the hook, which reads it once it is removed
+  pre = identity.add_forward_pre_hook([&, name](Module& m, Values&) {
+    m.remove_hook(pre);
+    for (int i = 0; i < 10; ++i) m.add_forward_pre_hook([&](Module&, Values&) { seen += 'n'; });
+    seen += name[0];
+  });
+  identity.add_forward_hook([&](Module& m, const Values&, Values&) {
+    m.remove_hook(last);
+    seen += 'a';
+  });
+  last = identity.add_forward_hook([&](Module&, const Values&, Values&) { seen += 'b'; });
+  const Value x = session->tensor(f32({1}), std::vector<double>{1});
+  identity(x);
+  EXPECT_EQ(seen, "pab");
+  identity(x);
+  EXPECT_EQ(seen, "pabnnnnnnnnnna");
+}
+
 TEST(Modules, initial_values_depend_on_seed_and_path_alone) {
   const auto one = Session::reference(7), same = Session::reference(7), other = Session::reference(8);
   const auto head_in = [](Session& session, bool with_more) {

@@ -109,10 +109,11 @@ Values Module::operator()(Values x) {
       const auto module = self.lock();
       return module && (*module)->modes() == modes;
     });
-  for (const auto& [id, hook] : pre_hooks_) hook(*this, x);
+  for (const auto& [id, hook] : std::vector(pre_hooks_)) hook(*this, x);  // copies: a hook may add and remove hooks
   watch(x, backward_hooks_);
-  Values y = compute(hooks_.empty() ? std::move(x) : x);  // where hooks see the inputs, they are not given away
-  for (const auto& [id, hook] : hooks_) hook(*this, x, y);
+  const auto hooks = hooks_;
+  Values y = compute(hooks.empty() ? std::move(x) : x);  // where hooks see the inputs, they are not given away
+  for (const auto& [id, hook] : hooks) hook(*this, x, y);
   watch(y, backward_pre_hooks_);
   return y;
 }

@@ -131,7 +131,8 @@ class Module {
   void set_recompute(Recompute recompute) { recompute_ = recompute; }
   Recompute recompute() const { return recompute_; }
 
-  // ---- hooks; under capture they run once, when the module is traced
+  // ---- hooks; under capture they run once, when the module is traced. Hooks that one adds or removes while those of its kind run come
+  // and go with the next call
   using PreHook = std::function<void(Module&, Values& x)>;                  // may replace the inputs
   using Hook = std::function<void(Module&, const Values& x, Values& y)>;    // may replace the outputs
   using HookId = std::uint64_t;
