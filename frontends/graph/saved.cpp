@@ -74,10 +74,6 @@ Graph::Training training_of(const Attributes& settings, std::size_t input, const
   for (const auto& [key, setting] : settings.entries())
     if (key.starts_with(before)) names.push_back(key.substr(before.size()));
   const std::size_t count = names.size();
-  if (count == 0) {  // a file in which hyperparameters have a row a group, and all parameters one count
-    for (std::size_t g = 0; g < h->groups.size(); ++g) h->rows.push_back({{}, g, h->steps});
-    return {input, h, {}, std::vector(h->rows.size(), Graph::Gradient::given)};
-  }
   Graph::Training out{input, h, std::vector<std::string>(count), std::vector<Graph::Gradient>(count)};
   h->rows.resize(count);
   for (const std::string& name : names) {
@@ -202,7 +198,10 @@ class Graph::Loader {
       const auto named = names.values.find(operation + ".hyperparameters");
       const auto input = named == names.values.end() ? inputs.end() : std::ranges::find(inputs, named->second.slot, &Program::Use::slot);
       if (input == inputs.end()) throw DataError(fmt::format("{} takes no hyperparameters", operation));
-      graph_.trainings_.emplace(operation, training_of(settings, static_cast<std::size_t>(input - inputs.begin()), graph_.variables_));
+      Training training = training_of(settings, static_cast<std::size_t>(input - inputs.begin()), graph_.variables_);
+      if (const Spec given = training.hyperparameters->spec(); given != input->spec)
+        throw DataError(fmt::format("{} has hyperparameters {}; accepted: {}", operation, to_string(given), to_string(input->spec)));
+      graph_.trainings_.emplace(operation, std::move(training));
     }
   }
 

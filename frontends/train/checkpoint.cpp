@@ -98,14 +98,8 @@ std::vector<std::int64_t> parameter_steps_in(const SafetensorsFile& file) {
   return out;
 }
 
-/// Whether it was written when all that was counted were a classifier's correct samples.
-bool is_of_classifier_alone(const SafetensorsFile& file) { return file.metadata().contains("correct") && !file.metadata().contains("counts"); }
-
 Sums sums_in(const SafetensorsFile& file) {
-  const std::int64_t samples = integer_in(file, "samples");
-  if (is_of_classifier_alone(file))
-    return {samples, number_in(file, "loss_sum"), static_cast<double>(samples), {static_cast<double>(integer_in(file, "correct"))}};
-  return {samples, number_in(file, "loss_sum"), number_in(file, "weight"), numbers_in(file, "counts")};
+  return {integer_in(file, "samples"), number_in(file, "loss_sum"), number_in(file, "weight"), numbers_in(file, "counts")};
 }
 
 /// Of names and contents, in whatever order the file has them.
