@@ -2,8 +2,10 @@
 #include "engine/files/graph_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <csignal>
 #include <fstream>
 #include <sstream>
 
@@ -140,6 +142,79 @@ TEST(GraphFile, a_file_that_ends_early_is_refused) {
     EXPECT_THROW(load_graph(*session, path), DataError) << bytes;
   }
   EXPECT_THROW(load_graph(*session, folder.path() / "missing.json"), DataError);
+}
+
+/// No file grows further while it lives, as on a full disk.
+class FilesUpTo {
+ public:
+  explicit FilesUpTo(std::size_t bytes) : signal_(::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FilesUpTo() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    ::signal(SIGXFSZ, signal_);
+  }
+
+ private:
+  void (*signal_)(int);
+  rlimit before_{};
+};
+
+/// A graph with one variable, saved with two contents of it, in turn.
+class TwoSaves : public ::testing::Test {
+ protected:
+  TwoSaves() {
+    for (const double number : {1, 2}) {
+      save(number);
+      texts.push_back(contents(path));
+      tensors.push_back(contents(beside("a.safetensors")));
+    }
+  }
+  std::filesystem::path beside(const char* name) const { return folder.path() / name; }
+  void save(double number) {
+    graph::Graph graph(*session, "saved");
+    graph.variable(session->tensor(f32({1}), List{number}), "w");
+    graph.save(path);
+  }
+  static void write(const std::filesystem::path& to, const std::string& bytes) { std::ofstream(to, std::ios::binary) << bytes; }
+  List loaded() { return read(graph::Graph::load(*session, path)->value("w")); }
+
+  const testing::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "a.json";
+  std::unique_ptr<Session> session = Session::reference();
+  std::vector<std::string> texts, tensors;
+};
+
+TEST_F(TwoSaves, files_of_two_saves_are_refused) {
+  write(beside("a.safetensors"), tensors[0]);
+  EXPECT_EQ(message_of<DataError>([&] { loaded(); }), "load_graph: " + path.string() + ": " + beside("a.safetensors").string() +
+                                                          " is not what was saved with it; accepted: both files of one save");
+  write(path, texts[0]);
+  EXPECT_EQ(loaded(), List{1});
+}
+
+TEST_F(TwoSaves, a_save_that_is_cut_short_leaves_the_one_before_it) {
+  EXPECT_FALSE(std::filesystem::exists(beside("a.last.safetensors")));
+  write(path, texts[0]);  // the tensors are the second save's already
+  write(beside("a.last.safetensors"), tensors[0]);
+  EXPECT_EQ(loaded(), List{1});
+  ASSERT_GT(texts[0].size(), tensors[0].size());
+  {
+    const FilesUpTo limit(tensors[0].size());
+    EXPECT_THROW(save(3), DataError);
+  }
+  EXPECT_NE(contents(beside("a.safetensors")), tensors[1]);
+  EXPECT_EQ(loaded(), List{1}) << "cut short again";
+  save(4);
+  EXPECT_EQ(loaded(), List{4});
+  EXPECT_FALSE(std::filesystem::exists(beside("a.last.safetensors")));
+}
+
+TEST_F(TwoSaves, a_save_that_was_all_but_through_loads) {
+  write(beside("a.last.safetensors"), tensors[0]);
+  EXPECT_EQ(loaded(), List{2});
 }
 
 }  // namespace

@@ -30,11 +30,12 @@ struct SavedGraph {
 std::string to_json(const Program& program, const GraphNames& names = {});
 
 /// Writes `path` (JSON) and, beside it, `path` with the extension .safetensors: variables and constants under their names.
+/// Where a save is cut short, the files load as they were before it; meanwhile `path` with .last.safetensors is there too.
 /// Waits for the device. @throws UsageError as to_json  @throws DataError where a file cannot be written
 void save_graph(const Program& program, const std::filesystem::path& path, const GraphNames& names = {});
 
 /// Reads both files; variables are new tensors in the session. The program is verified.
-/// @throws DataError naming the file and what is wrong with it
+/// @throws DataError naming the file and what is wrong with it; for files of two saves
 SavedGraph load_graph(Session& session, const std::filesystem::path& path);
 
 /// Graphviz: one box an instruction, a cluster a scope, edges labelled with specs.

@@ -1,6 +1,7 @@
 // What the writer and the reader of graph files share.
 #pragma once
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,9 +20,16 @@ inline std::string tensor_name(const Program& program, std::size_t slot) {
   return name.empty() ? "constant." + std::to_string(slot) : name;
 }
 
+/// The tensors beside a graph's file; and, until a save is through, those of the save before it.
+inline std::filesystem::path tensors_beside(std::filesystem::path graph) { return graph.replace_extension(".safetensors"); }
+inline std::filesystem::path last_tensors_beside(std::filesystem::path graph) { return graph.replace_extension(".last.safetensors"); }
+/// Whether a graph's file was saved with what are its last tensors now: a save after it was cut short.
+bool is_saved_with_last_tensors(const std::filesystem::path& graph);
+
 /// A file's structure, before its memory is there.
 struct ParsedGraph {
   SavedGraph saved;
+  std::string checksum;              // of the tensors' file
   std::vector<std::string> tensors;  // [slot] in the safetensors file; "" where it has none
   /// Memory from outside that begins as zeros, or is a range of another slot's.
   struct Outside {

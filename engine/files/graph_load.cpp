@@ -1,7 +1,9 @@
 // Loading graph files: the memory of variables, constants and slabs.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "engine/base/error.h"
 #include "engine/base/file.h"
@@ -17,13 +19,33 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& what) { throw DataError(what); }
 
-void bind_tensors(Session& session, Program& program, const std::vector<std::string>& names, const std::filesystem::path& path) {
+ParsedGraph parsed_of(const MappedFile& file) {
+  return parse_graph({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+}
+
+/// A file of tensors, if they are those that the checksum is of.
+std::optional<SafetensorsFile> tensors_in(const std::filesystem::path& path, const std::string& checksum) {
+  SafetensorsFile file(path);
+  if (checksum_of(file.tensors()) != checksum) return std::nullopt;
+  return file;
+}
+
+/// The tensors that a graph's file was saved with.
+SafetensorsFile tensors_of(const std::filesystem::path& graph, const std::string& checksum) {
+  auto found = tensors_in(tensors_beside(graph), checksum);
+  if (!found && std::filesystem::exists(last_tensors_beside(graph))) found = tensors_in(last_tensors_beside(graph), checksum);
+  if (!found) refuse(fmt::format("{} is not what was saved with it; accepted: both files of one save", tensors_beside(graph).string()));
+  return std::move(*found);
+}
+
+void bind_tensors(Session& session, Program& program, const ParsedGraph& parsed, const std::filesystem::path& path) {
+  const std::vector<std::string>& names = parsed.tensors;
   std::optional<SafetensorsFile> file;
   for (std::size_t s = 0; s < names.size(); ++s) {
     if (names[s].empty()) continue;
-    if (!file) file.emplace(path);
+    if (!file) file.emplace(tensors_of(path, parsed.checksum));
     const NamedTensor* tensor = file->find(names[s]);
-    if (!tensor) refuse(fmt::format("tensor '{}' is not in {}", names[s], path.string()));
+    if (!tensor) refuse(fmt::format("tensor '{}' is not in {}", names[s], file->path().string()));
     const auto check = [&](const std::vector<Program::Use>& uses) {
       for (const auto& u : uses)
         if (at(u.slot) == s && u.spec.dtype != tensor->spec.dtype)
@@ -80,12 +102,21 @@ void join_slabs(Session& session, Program& program, const std::vector<ParsedGrap
 
 }  // namespace
 
+bool is_saved_with_last_tensors(const std::filesystem::path& graph) {
+  if (!std::filesystem::exists(last_tensors_beside(graph))) return false;
+  try {
+    return tensors_in(last_tensors_beside(graph), parsed_of(MappedFile(graph)).checksum).has_value();
+  } catch (const std::exception&) {  // one of the two is missing or damaged
+    return false;
+  }
+}
+
 SavedGraph load_graph(Session& session, const std::filesystem::path& path) {
   const MappedFile file(path);
   try {
-    ParsedGraph parsed = parse_graph({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+    ParsedGraph parsed = parsed_of(file);
     Program& program = parsed.saved.program;
-    bind_tensors(session, program, parsed.tensors, std::filesystem::path(path).replace_extension(".safetensors"));
+    bind_tensors(session, program, parsed, path);
     make_zeros(session, program, parsed.memory);
     join_slabs(session, program, parsed.memory);
     verify(program, "loading");

@@ -141,17 +141,29 @@ Spec whole_spec(const Program::Slot& slot) {
   return slot.spec.elements() == slot.external->elements ? slot.spec : Spec{Shape{slot.external->elements}, slot.spec.dtype};
 }
 
-}  // namespace
-
-std::string to_json(const Program& program, const GraphNames& names) {
+/// @param checksum  of the tensors' file; empty: there is none
+std::string text_of(const Program& program, const GraphNames& names, const std::string& checksum) {
   const Json json = json_of(program);
   const std::string named = names.values.empty() ? "" : ",\n\"names\": " + json_of(names).dump();
-  return fmt::format("{{\"format\": \"{}\", \"version\": {},\n\"slots\": {},\n\"inputs\": {},\n\"outputs\": {},\n\"code\": {}{}}}\n", kGraphFormat, kGraphVersion,
-                     lines(json["slots"]), lines(json["inputs"]), lines(json["outputs"]), lines(json["code"]), named);
+  const std::string saved = checksum.empty() ? "" : fmt::format("\"checksum\": \"{}\",\n", checksum);
+  return fmt::format("{{\"format\": \"{}\", \"version\": {},\n{}\"slots\": {},\n\"inputs\": {},\n\"outputs\": {},\n\"code\": {}{}}}\n", kGraphFormat, kGraphVersion,
+                     saved, lines(json["slots"]), lines(json["inputs"]), lines(json["outputs"]), lines(json["code"]), named);
 }
 
+/// Keeps the tensors that the graph's file was saved with until it is written anew. Where the file system has no links, a save that is cut
+/// short leaves files that loading refuses.
+void keep_last_tensors(const std::filesystem::path& graph) {
+  if (is_saved_with_last_tensors(graph)) return;
+  std::error_code none;
+  std::filesystem::remove(last_tensors_beside(graph), none);
+  std::filesystem::create_hard_link(std::filesystem::canonical(tensors_beside(graph), none), last_tensors_beside(graph), none);
+}
+
+}  // namespace
+
+std::string to_json(const Program& program, const GraphNames& names) { return text_of(program, names, ""); }
+
 void save_graph(const Program& program, const std::filesystem::path& path, const GraphNames& names) {
-  const std::string text = to_json(program, names);
   Values externals;
   std::vector<NamedTensor> tensors;
   const std::vector<bool> saved = outside_of(program).saved;
@@ -162,8 +174,12 @@ void save_graph(const Program& program, const std::filesystem::path& path, const
     }
   const HostContents contents(externals);
   for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].data = contents[i];
-  write_safetensors(std::filesystem::path(path).replace_extension(".safetensors"), tensors);
+  const std::string text = text_of(program, names, checksum_of(tensors));
+  keep_last_tensors(path);
+  write_safetensors(tensors_beside(path), tensors);
   write_file_atomically(path, [&](FileWriter& file) { file.write(text); });
+  std::error_code none;
+  std::filesystem::remove(last_tensors_beside(path), none);
 }
 
 }  // namespace gemel

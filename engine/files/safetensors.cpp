@@ -16,6 +16,7 @@
 
 #include "engine/base/checked.h"
 #include "engine/base/error.h"
+#include "engine/base/hash.h"
 
 namespace gemel {
 namespace {
@@ -254,6 +255,12 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path
 const NamedTensor* SafetensorsFile::find(std::string_view name) const {
   const auto found = by_name_.find(name);
   return found == by_name_.end() ? nullptr : &tensors_[found->second];
+}
+
+std::string checksum_of(std::span<const NamedTensor> tensors) {
+  std::uint64_t sum = 0;
+  for (const NamedTensor& t : tensors) sum += hash_of(t.data, hash_of(std::as_bytes(std::span(t.name))));
+  return fmt::format("{:016x}", sum);
 }
 
 void write_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors,

@@ -13,7 +13,6 @@
 
 #include "engine/base/error.h"
 #include "engine/base/file.h"
-#include "engine/base/hash.h"
 #include "engine/files/safetensors.h"
 #include "engine/host_contents.h"
 #include "frontends/nn/state_dict.h"
@@ -100,13 +99,6 @@ std::vector<std::int64_t> parameter_steps_in(const SafetensorsFile& file) {
 
 Sums sums_in(const SafetensorsFile& file) {
   return {integer_in(file, "samples"), number_in(file, "loss_sum"), number_in(file, "weight"), numbers_in(file, "counts")};
-}
-
-/// Of names and contents, in whatever order the file has them.
-std::string checksum_of(std::span<const NamedTensor> tensors) {
-  std::uint64_t sum = 0;
-  for (const NamedTensor& t : tensors) sum += hash_of(t.data, hash_of(std::as_bytes(std::span(t.name))));
-  return fmt::format("{:016x}", sum);
 }
 
 /// @throws DataError where the file is not one that train wrote, or not all of it is as it was written
