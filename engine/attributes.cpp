@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
+#include <bit>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
@@ -18,6 +20,11 @@ const T& get(const Attributes& attributes, std::string_view name) {
   const T* value = std::get_if<T>(item);
   if (!value) throw InternalError(fmt::format("attributes: '{}' is of type {}", name, to_string(type_of(*item))));
   return *value;
+}
+
+bool same(const Attributes::Entry& a, const Attributes::Entry& b) {
+  const double *x = std::get_if<double>(&a.second), *y = std::get_if<double>(&b.second);
+  return a.first == b.first && (x && y ? std::bit_cast<std::uint64_t>(*x) == std::bit_cast<std::uint64_t>(*y) : a.second == b.second);
 }
 
 }  // namespace
@@ -47,6 +54,8 @@ const Attributes::Item* Attributes::find(std::string_view name) const {
     if (e.first == name) return &e.second;
   return nullptr;
 }
+
+bool Attributes::operator==(const Attributes& other) const { return std::ranges::equal(entries_, other.entries_, same); }
 
 void Attributes::set(std::string_view name, Item item) {
   for (Entry& e : entries_)

@@ -54,7 +54,8 @@ class Attributes {
   const Item* find(std::string_view name) const;
   void set(std::string_view name, Item item);
   const std::vector<Entry>& entries() const { return entries_; }
-  bool operator==(const Attributes& other) const { return entries_ == other.entries_; }
+  /// Reals compare by their bits: 0.0 and -0.0 give different results, and NaN is itself.
+  bool operator==(const Attributes& other) const;
 
  private:
   std::vector<Entry> entries_;

@@ -1,6 +1,7 @@
 #include "engine/prepared_launch.h"
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <type_traits>
 #include <utility>
@@ -36,6 +37,7 @@ class Hash {
       using T = std::decay_t<decltype(value)>;
       if constexpr (std::is_same_v<T, Shape>) add(value.span());
       else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) add(std::span(value));
+      else if constexpr (std::is_same_v<T, double>) add(std::bit_cast<std::uint64_t>(value));
       else add(std::hash<T>()(value));
     }, item);
   }

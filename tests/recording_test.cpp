@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <numeric>
 
 #include "engine/ops/ops.h"
@@ -138,6 +139,18 @@ TEST(EagerLaunches, the_same_problem_is_prepared_once_wherever_it_stands) {
   EXPECT_EQ(interpreter.prepare(add_def(), {}, pair, {pair[0]}), prepared);
   EXPECT_NE(interpreter.prepare(add_def(), {}, other, {other[0]}), prepared);
   EXPECT_NE(interpreter.prepare(multiply_def(), {}, pair, {pair[0]}), prepared);
+}
+
+TEST(EagerLaunches, zeros_of_two_signs_are_two_and_nan_is_one) {
+  Session& session = test_session();
+  for (int again = 0; again < 2; ++again) {
+    EXPECT_FALSE(std::signbit(read(full(session, f32({7}), 0.0))[0]));
+    EXPECT_TRUE(std::signbit(read(full(session, f32({7}), -0.0))[0]));
+  }
+  const auto prepared = [&] {
+    return session.interpreter().prepare(full_def(), {{"shape", Shape{7}}, {"dtype", DType::float32}, {"value", std::nan("")}}, {}, {f32({7})});
+  };
+  EXPECT_EQ(prepared(), prepared());
 }
 
 TEST(EagerLaunches, attributes_and_shapes_tell_launches_apart) {
