@@ -20,9 +20,11 @@ std::int64_t pages_of(const Specs& specs) {
   return pages;
 }
 
-void check_packable(const Value& v) {
+/// @param others  that it is to be packed with
+void check_packable(const Value& v, const Values& others) {
   const auto refuse = [&](const char* why) { throw UsageError("pack: the parameter " + to_string(v.spec()) + " " + why); };
   if (!v.node() || v.node()->op) refuse("is no leaf; accepted: leaves");
+  if (!others.empty() && &others[0].session() != &v.session()) refuse("belongs to another session than the first; accepted: leaves of one session");
   if (v.dtype() != DType::float32) refuse("cannot be packed; accepted: float32");
   if (!v.storage()->memory) refuse("is symbolic, a name in a graph; accepted: a computed tensor");
   if (v.storage()->whole || v.offset() != 0 || v.storage()->elements != v.elements())
@@ -64,11 +66,10 @@ void Slab::adopt(std::size_t i, const Value& tensor) {
   parts_[i] = tensor.detached();
 }
 
+/// All that may be refused comes before a leaf moves.
 ParameterSlab::ParameterSlab(Session& session, std::span<const Value> leaves, const HostMemorySource& gradients)
     : parameters_(session, specs_of(leaves), "parameters"), gradient_memory_(gradients) {
-  if (gradient_memory_ && !alone(leaves[0])) this->gradients();  // before a leaf moves: the memory may be refused
-  for (std::size_t i = 0; i < leaves.size(); ++i) parameters_.adopt(i, leaves[i]);
-  session.interpreter().trim();  // of what they were in
+  if (gradient_memory_ && !alone(leaves[0])) this->gradients();
   // A device's first map may build a kernel: better now than when a file is saved, maybe to a disk that is full.
   if (session.has_device()) {
     HostView view = map(parameters_.whole().view(f32({1}), 0), Access::read, mark(session));
@@ -78,7 +79,9 @@ ParameterSlab::ParameterSlab(Session& session, std::span<const Value> leaves, co
 }
 
 const Slab& ParameterSlab::gradients() {
-  if (!gradients_.whole()) gradients_ = Slab(parameters_.whole().session(), specs_of(parameters_.parts()), "gradients", gradient_memory_);
+  if (gradients_.whole()) return gradients_;
+  gradients_ = Slab(parameters_.whole().session(), specs_of(parameters_.parts()), "gradients", gradient_memory_);
+  gradient_memory_ = nullptr;
   return gradients_;
 }
 
@@ -86,7 +89,7 @@ void ParameterSlab::pack(std::span<const Value> leaves, const HostMemorySource& 
   Values loose;
   for (const Value& v : leaves) {
     if (v.node() && v.node()->slab) continue;
-    check_packable(v);
+    check_packable(v, loose);
     loose.push_back(v);
   }
   for (std::size_t begin = 0, end = 0; begin < loose.size(); begin = end) {
@@ -98,9 +101,11 @@ void ParameterSlab::pack(std::span<const Value> leaves, const HostMemorySource& 
     const std::span group(loose.begin() + std::ptrdiff_t(begin), loose.begin() + std::ptrdiff_t(end));
     const std::shared_ptr<ParameterSlab> slab(new ParameterSlab(session, group, gradients));
     for (std::size_t i = 0; i < group.size(); ++i) {
+      slab->parameters_.adopt(i, group[i]);
       group[i].node()->slab = slab;
       group[i].node()->index_in_slab = i;
     }
+    session.interpreter().trim();  // of what they were in
     if (!alone(group[0])) slab->gradients();  // once the leaves know their slab: where there is no room they stay in it and are good to use
   }
 }

@@ -46,9 +46,11 @@ class ParameterSlab {
  public:
   /// Moves leaves into as few slabs as the device's largest allocation allows, in this order. Those that are in one already stay. A leaf
   /// whose gradient is rows has a slab to itself, so that no launch over the others walks through its table.
-  /// @param gradients  where their gradients are to lie, asked once for each slab
-  /// @throws UsageError for what is no leaf, is not float32, or shares its memory with another tensor; for given memory that does not
-  /// begin a page or is too small  @throws DeviceError where there is no room; the leaves are then good to use and to pack again
+  /// @param gradients  where their gradients are to lie, asked once for each slab; of a leaf whose gradient is rows it is kept, and asked
+  /// when a dense one is first asked for
+  /// @throws UsageError for what is no leaf, is not float32, is of another session than the others or shares its memory with another
+  /// tensor; for given memory that does not begin a page or is too small
+  /// @throws DeviceError where there is no room; the leaves are then good to use and to pack again
   static void pack(std::span<const Value> leaves, const HostMemorySource& gradients = {});
 
   const Slab& parameters() const { return parameters_; }
@@ -64,7 +66,7 @@ class ParameterSlab {
  private:
   ParameterSlab(Session& session, std::span<const Value> leaves, const HostMemorySource& gradients);
   Slab parameters_, gradients_;
-  HostMemorySource gradient_memory_;
+  HostMemorySource gradient_memory_;  // until they have theirs
 };
 
 /// Packs leaves in the order in which a backward pass from `outputs` completes their gradients, so that those that are ready early lie

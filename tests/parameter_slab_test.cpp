@@ -96,6 +96,14 @@ TEST(ParameterSlab, refuses_what_shares_its_memory) {
   EXPECT_EQ(message_of<UsageError>([&] { ParameterSlab::pack(Values{a.detached()}); }), "pack: the parameter float32 [2] is no leaf; accepted: leaves");
 }
 
+TEST(ParameterSlab, refuses_leaves_of_two_sessions) {
+  const auto one = Session::reference(), other = Session::reference();
+  const Values leaves{leaf(vector_of(*one, {1})), leaf(vector_of(*other, {1, 2}))};
+  EXPECT_EQ(message_of<UsageError>([&] { ParameterSlab::pack(leaves); }),
+            "pack: the parameter float32 [2] belongs to another session than the first; accepted: leaves of one session");
+  EXPECT_FALSE(leaves[0].node()->slab);
+}
+
 TEST(ParameterSlab, leaves_serve_on_where_there_was_no_room_for_gradients) {
   opencl::DeviceOptions options;
   options.memory_limit = 6 << 20;

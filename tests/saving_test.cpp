@@ -1,7 +1,11 @@
-// Saving: how often the device is read, and that files are the same however tensors lie.
+// Saving: how often the device is read, and that files are the same however tensors lie. Packing where the device refuses on the way.
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "engine/base/error.h"
 #include "engine/session.h"
+#include "engine/slab.h"
 #include "frontends/graph/graph.h"
 #include "frontends/nn/layers.h"
 #include "frontends/nn/state_dict.h"
@@ -15,16 +19,17 @@ namespace {
 
 using namespace opencl;
 
-/// A device that counts what the host asks of its memory.
+/// A device that counts what the host asks of its memory, and may refuse.
 class CountingDevice final : public Device {
  public:
-  int reads = 0, maps = 0;
+  int reads = 0, maps = 0, copies = 0;
+  int most_maps = 1'000'000, most_copies = 1'000'000;
   void read(const Region& from, std::span<std::byte> to) override {
     ++reads;
     device_.read(from, to);
   }
   HostView map(const Region& region, Access access, const Event& after) override {
-    ++maps;
+    if (++maps > most_maps) throw DeviceError("no more maps");
     return device_.map(region, access, after);
   }
 
@@ -38,7 +43,10 @@ class CountingDevice final : public Device {
   }
   void run(Kernel& kernel, const Range& range, std::span<const Argument> arguments) override { device_.run(kernel, range, arguments); }
   void replay(const Recording& recording, std::span<const Region> operands) override { device_.replay(recording, operands); }
-  void copy(const Region& from, const Region& to) override { device_.copy(from, to); }
+  void copy(const Region& from, const Region& to) override {
+    if (++copies > most_copies) throw DeviceError("no more copies");
+    device_.copy(from, to);
+  }
   void fill(const Region& to, std::span<const std::byte> pattern) override { device_.fill(to, pattern); }
   void write(const Region& to, std::span<const std::byte> from) override { device_.write(to, from); }
   void write(const Region& to, std::shared_ptr<const std::vector<std::byte>> from) override { device_.write(to, std::move(from)); }
@@ -123,6 +131,28 @@ TEST_F(DeviceSaving, a_graphs_variables_are_read_by_slabs) {
   const auto adam = optim::make("adam", optim::all_in_one(net.parameters()));
   EXPECT_EQ(asked_in([&] { graph.save_variables(path); }), std::pair(1 + kBuffers, 1));
   EXPECT_EQ(read_text(path), loose);
+}
+
+TEST_F(DeviceSaving, leaves_whose_packing_the_device_refused_are_good_to_use_and_to_pack_again) {
+  const Values leaves = values_of(net.parameters().trainable());
+  const std::string loose = saved(net);
+  const auto slabs = [&] {
+    std::set<ParameterSlab*> out;
+    for (const Value& v : leaves) out.insert(v.node()->slab.get());
+    return out;
+  };
+  device->most_maps = 0;
+  EXPECT_THROW(ParameterSlab::pack(leaves), DeviceError);
+  EXPECT_EQ(slabs(), std::set<ParameterSlab*>{nullptr});
+  device->most_maps = 1'000'000;
+  device->most_copies = device->copies + 2;
+  EXPECT_THROW(ParameterSlab::pack(leaves), DeviceError);
+  EXPECT_EQ(slabs().size(), 2u) << "two leaves are in theirs";
+  EXPECT_EQ(saved(net), loose);
+  device->most_copies = 1'000'000;
+  ParameterSlab::pack(leaves);
+  EXPECT_FALSE(slabs().contains(nullptr));
+  EXPECT_EQ(saved(net), loose);
 }
 
 }  // namespace
