@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "engine/base/error.h"
 #include "engine/ops/ops.h"
@@ -195,6 +196,22 @@ TEST_F(Training, what_differs_from_the_checkpoint_is_told) {
   trainer.resume();
   EXPECT_EQ(told.said, (std::vector<std::string>{"resume: warning: learning rate was '0.5', is now '0.25'; the run goes on with the new one",
                                                  "resume: warning: front end was 'eager', is now 'graph'; results may differ in the last bits"}));
+}
+
+TEST_F(Training, a_checkpoint_written_over_another_runs_is_the_runs_own) {
+  const TrainerOptions options{.epochs = 3, .checkpoint_dir = folder.path()};
+  Bench before, after;
+  Trainer(before.run(), options).run();
+  const auto steps = [&] {
+    std::set<std::string> out;
+    for (const auto& file : checkpoints_in(folder.path())) out.insert(file.stem().string());
+    return out;
+  };
+  ASSERT_EQ(steps(), (std::set<std::string>{"checkpoint-6", "checkpoint-9"}));
+  TrainerOptions longer = options;
+  longer.epochs = 4;
+  Trainer(after.run(), longer).run();
+  EXPECT_EQ(steps(), (std::set<std::string>{"checkpoint-12", "checkpoint-9"}));
 }
 
 TEST_P(TrainingOf, gradients_are_clipped_by_their_common_norm) {

@@ -139,8 +139,8 @@ void prepare_checkpoints(const std::filesystem::path& folder) {
   check_can_write(folder / "checkpoint");
 }
 
-void save_checkpoint(const CheckpointFolder& folder, const nn::Module& model, const optim::Optimizer& optimizer,
-                     const RunState& state, const RunIdentity& identity) {
+std::filesystem::path save_checkpoint(const CheckpointFolder& folder, const nn::Module& model, const optim::Optimizer& optimizer,
+                                      const RunState& state, const RunIdentity& identity) {
   const auto entries = nn::state_dict(model);
   const HostContents slots(values_of(optimizer.state()));
   std::vector<NamedTensor> tensors;
@@ -154,6 +154,7 @@ void save_checkpoint(const CheckpointFolder& folder, const nn::Module& model, co
   const auto path = folder.path / fmt::format("checkpoint-{}.safetensors", state.step);
   write_safetensors(path, tensors, metadata);
   remove_older(folder, path);
+  return path;
 }
 
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder, const std::function<void(const std::string&)>& tell) {

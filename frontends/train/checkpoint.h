@@ -33,9 +33,9 @@ void prepare_checkpoints(const std::filesystem::path& folder);
 std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& folder);
 
 /// Writes `checkpoint-STEP.safetensors` into the folder and keeps it and the one that the run wrote last before it.
-/// @throws DataError where it cannot be written; older checkpoints stay
-void save_checkpoint(const CheckpointFolder& folder, const nn::Module& model, const optim::Optimizer& optimizer,
-                     const RunState& state, const RunIdentity& identity);
+/// @return its path  @throws DataError where it cannot be written; older checkpoints stay
+std::filesystem::path save_checkpoint(const CheckpointFolder& folder, const nn::Module& model, const optim::Optimizer& optimizer,
+                                      const RunState& state, const RunIdentity& identity);
 
 /// The checkpoint of a folder that was written last and is whole, by its checksum too, if there is one.
 /// @param tell  is told of those passed over, and why

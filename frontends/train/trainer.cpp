@@ -186,7 +186,8 @@ bool Trainer::end_epoch(double seconds, std::int64_t samples) {
 
 void Trainer::save() {
   settle(0);
-  save_checkpoint(checkpoints_, run_.task.module(), run_.optimizer, state_, identity_);
+  const auto written = save_checkpoint(checkpoints_, run_.task.module(), run_.optimizer, state_, identity_);
+  std::erase(checkpoints_.of_others, written);  // this run's own from here on
 }
 
 }  // namespace gemel::train
