@@ -35,25 +35,26 @@ class Classifier : public nn::Module {
   nn::Linear& out_ = add<nn::Linear>("out", 3, 2);
 };
 
-/// Ten samples in batches of four, four and two.
+/// Ten samples in batches of four, four and two, unless others are asked for.
 class Points : public datasets::BatchSource {
  public:
-  std::int64_t samples() const override { return 10; }
-  std::int64_t batches() const override { return 3; }
+  std::int64_t samples() const override { return count; }
+  std::int64_t batches() const override { return (count + most - 1) / most; }
   void start(std::int64_t, std::int64_t first_batch) override { batch_ = first_batch; }
   std::optional<datasets::Batch> next() override {
     if (batch_ == batches()) return std::nullopt;
-    const std::int64_t first = 4 * batch_, count = std::min<std::int64_t>(4, samples() - first);
+    const std::int64_t first = most * batch_, size = std::min(most, count - first);
     std::vector<float> pixels;
     std::vector<std::int64_t> labels;
-    for (std::int64_t i = first; i < first + count; ++i) {
+    for (std::int64_t i = first; i < first + size; ++i) {
       for (int c = 0; c < 3; ++c) pixels.push_back(batch_ == poisoned ? std::numeric_limits<float>::quiet_NaN() : std::sin(static_cast<float>(3 * i + c)));
       labels.push_back(i % 3 == 0);
     }
-    return datasets::Batch{.tensors = {datasets::host_tensor<float>("images", {count, 1, 1, 3}, pixels), datasets::host_tensor<std::int64_t>("labels", {count}, labels)},
-                           .samples = count, .index = batch_++, .first_position = first};
+    return datasets::Batch{.tensors = {datasets::host_tensor<float>("images", {size, 1, 1, 3}, pixels), datasets::host_tensor<std::int64_t>("labels", {size}, labels)},
+                           .samples = size, .index = batch_++, .first_position = first};
   }
-  std::int64_t poisoned = -1;  // the batch that holds a NaN
+  std::int64_t count = 10, most = 4;  // samples, and of a batch
+  std::int64_t poisoned = -1;         // the batch that holds a NaN
 
  private:
   std::int64_t batch_ = 0;
@@ -196,6 +197,44 @@ TEST_F(Training, what_differs_from_the_checkpoint_is_told) {
   trainer.resume();
   EXPECT_EQ(told.said, (std::vector<std::string>{"resume: warning: learning rate was '0.5', is now '0.25'; the run goes on with the new one",
                                                  "resume: warning: front end was 'eager', is now 'graph'; results may differ in the last bits"}));
+}
+
+/// What resuming a run of other data says, line by line; the error's text where it is refused.
+std::vector<std::string> told_of(const Points& data, const TrainerOptions& options, const RunIdentity& identity = {}) {
+  Bench b;
+  b.data = data;
+  Interrupter told;
+  Trainer trainer(b.run(nullptr, &told), options, identity);
+  try {
+    trainer.resume();
+  } catch (const DataError& e) {
+    told.said.push_back(e.what());
+  }
+  return told.said;
+}
+
+TEST_F(Training, data_of_another_size_is_told_between_epochs_and_refused_in_the_middle_of_one) {
+  const TrainerOptions options{.checkpoint_dir = folder.path()};
+  Points more, smaller;
+  more.count = 11;
+  smaller.most = 2;
+  {
+    Bench b;
+    Trainer(b.run(), options, {{kBatchSize, "4", Bearing::sample_order}}).run();
+    EXPECT_EQ(told_of(smaller, options, {{kBatchSize, "2", Bearing::sample_order}}),
+              std::vector<std::string>{"resume: warning: batch size was '4', is now '2'; the run goes on with the new one"})
+        << "and not of the number of batches too";
+  }
+  Bench whole, cut;
+  Trainer(whole.run(), options).run();
+  EXPECT_EQ(told_of(more, options), std::vector<std::string>{"resume: warning: samples was '10', is now '11'; the run goes on with the new one"});
+  EXPECT_EQ(told_of(smaller, options), std::vector<std::string>{"resume: warning: number of batches was '3', is now '5'; the run goes on with the new one"});
+  Interrupter after_two;
+  after_two.after = 2;
+  EXPECT_EQ(Trainer(cut.run(nullptr, &after_two), options).run(), Trainer::End::interrupted);
+  const auto refused = told_of(smaller, options);
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_NE(refused[0].find("resume: number of batches was '3', is now '5' in the middle of an epoch"), std::string::npos) << refused[0];
 }
 
 TEST_F(Training, a_checkpoint_written_over_another_runs_is_the_runs_own) {

@@ -30,9 +30,11 @@ std::string schedule_text(const TrainerOptions& o) {
 
 }  // namespace
 
-RunIdentity identity_of(Session& session, const TrainerOptions& o) {
+RunIdentity identity_of(Session& session, const TrainerOptions& o, const datasets::BatchSource& data) {
   const DeviceFacts device = facts_of(session);
   return {{"seed", std::to_string(session.seed()), Bearing::sample_order},
+          {"samples", std::to_string(data.samples()), Bearing::sample_order},
+          {kBatches, std::to_string(data.batches()), Bearing::sample_order},
           {"micro-batches", std::to_string(o.step.accumulate), Bearing::setting},
           {"learning rate", fmt::format("{}", o.rate), Bearing::setting},
           {"learning rate schedule", schedule_text(o), Bearing::setting},

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "datasets/batch.h"
 #include "engine/files/safetensors.h"
 #include "engine/session.h"
 
@@ -19,8 +20,11 @@ struct IdentityPart {
 using RunIdentity = std::vector<IdentityPart>;
 
 struct TrainerOptions;
-/// What every run of a trainer is told apart by: device, driver, build, and the options that the course of a run depends on.
-RunIdentity identity_of(Session& session, const TrainerOptions& options);
+/// What every run of a trainer is told apart by: device, driver, build, the options that the course of a run depends on, and how many
+/// samples and batches an epoch has.
+RunIdentity identity_of(Session& session, const TrainerOptions& options, const datasets::BatchSource& data);
+/// Names of parts: a run that has the second is told apart without the first.
+inline constexpr const char *kBatches = "number of batches", *kBatchSize = "batch size";
 
 /// Where a checkpoint keeps a part.
 std::string metadata_key(const IdentityPart& part);

@@ -22,7 +22,9 @@ struct CutShort {};
 
 Trainer::Trainer(const Run& run, TrainerOptions options, RunIdentity identity)
     : run_(run), options_(std::move(options)), identity_(std::move(identity)), step_(run.session, run.task, &run.optimizer, options_.step) {
-  for (const IdentityPart& part : identity_of(run_.session, options_)) identity_.push_back(part);
+  const bool has_batch_size = std::ranges::find(identity_, kBatchSize, &IdentityPart::name) != identity_.end();
+  for (const IdentityPart& part : identity_of(run_.session, options_, run_.data))
+    if (part.name != kBatches || !has_batch_size) identity_.push_back(part);
   if (!run_.reporter) run_.reporter = &silent_;
   if (options_.clip_norm > 0)
     step_.before_update([this](Values& gradients) { run_.optimizer.clip_norm(gradients, options_.clip_norm); });

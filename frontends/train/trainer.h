@@ -80,7 +80,7 @@ struct Run {
 class Trainer {
  public:
   /// @throws DataError where the folder of checkpoints cannot be written
-  /// @param identity  what the run is told apart by besides its options and its device, see identity_of
+  /// @param identity  what the run is told apart by besides its options, its device and its data's size, see identity_of
   Trainer(const Run& run, TrainerOptions options, RunIdentity identity = {});
 
   /// Goes on from a checkpoint: a file, or with "auto" the folder's newest one that is whole.
