@@ -53,7 +53,7 @@ void RunScope::open_device() {
 }
 
 void RunScope::log_start(const std::string& model_name, const nn::Module& model) {
-  log_.start(*session_, model_name, model);
+  log_.start(*session_, model_name, model.parameter_elements());
   summarise(model_name, model);
 }
 

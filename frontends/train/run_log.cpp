@@ -88,11 +88,11 @@ void RunLog::begin() {
   if (running_++ == 0) begin_ = std::chrono::steady_clock::now();
 }
 
-void RunLog::start(Session& session, const std::string& model_name, const nn::Module& model, const std::filesystem::path& resumed_from) {
+void RunLog::start(Session& session, const std::string& model_name, std::int64_t parameters, const std::filesystem::path& resumed_from) {
   nlohmann::ordered_json line{{"event", "start"}};
   line.update(about_);
   line.update({{"version", GEMEL_VERSION}, {"device", json_of(facts_of(session))}, {"model", model_name},
-               {"parameters", model.parameter_elements()}, {"ranks", 1}});
+               {"parameters", parameters}, {"ranks", 1}});
   if (!resumed_from.empty()) line["resumed_from"] = resumed_from.string();
   event(line);
 }

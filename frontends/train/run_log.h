@@ -9,7 +9,7 @@
 
 #include "engine/device_facts.h"
 #include "engine/files/tensorboard.h"
-#include "frontends/nn/module.h"
+#include "engine/session.h"
 
 namespace gemel::train {
 
@@ -25,8 +25,8 @@ class RunLog {
   /// Begins a run. Runs may lie within each other, as training lies in a program that writes more when it is done: they are one on
   /// record, which ends with the outermost.
   void begin();
-  /// The run's first line. @param resumed_from  the checkpoint; empty: it starts afresh
-  void start(Session& session, const std::string& model_name, const nn::Module& model, const std::filesystem::path& resumed_from = {});
+  /// The run's first line. @param parameters  elements of the model's  @param resumed_from  the checkpoint; empty: it starts afresh
+  void start(Session& session, const std::string& model_name, std::int64_t parameters, const std::filesystem::path& resumed_from = {});
   /// Ends what began last; the outermost writes the run's last line. @param status  "ok", "interrupted", "failed"
   void end(const std::string& status);
   /// Since the outermost run began.

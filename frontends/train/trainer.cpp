@@ -64,8 +64,8 @@ Trainer::End Trainer::run() {
   log.begin();
   End end;
   try {
-    nn::Module& model = run_.task.module();
-    log.start(run_.session, options_.model_name.empty() ? model.describe() : options_.model_name, model, resumed_from_);
+    const nn::Module& model = run_.task.module();
+    log.start(run_.session, options_.model_name.empty() ? model.describe() : options_.model_name, model.parameter_elements(), resumed_from_);
     end = train_epochs();
   } catch (...) {
     try {
