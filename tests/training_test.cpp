@@ -120,6 +120,24 @@ TEST_P(TrainingInBothFrontEnds, hooks_stand_between_gradients_and_update) {
   EXPECT_EQ(read(*model.parameters().find("main.weight")), before);
 }
 
+TEST_P(TrainingInBothFrontEnds, a_hook_that_comes_after_a_training_step_is_refused) {
+  for (const std::int64_t accumulate : {1, 2}) {
+    Session session(testing::shared_test_device());
+    WithAuxiliary model(2, 3);
+    model.materialise(session);
+    const auto optimizer = optim::make("sgd", optim::all_in_one(model.parameters()));
+    ClassificationTask task(model, 3);
+    Step step(session, task, optimizer.get(), {.frontend = GetParam(), .accumulate = accumulate});
+    int calls = 0;
+    step.evaluate(batch_of({1, 2, 3, 5}, {0, 2})).get();
+    step.before_update([&calls](Values&) { ++calls; });
+    step.train(batch_of({1, 2, 3, 5}, {0, 2}), 0.1, 1).get();
+    EXPECT_GE(calls, 1);
+    EXPECT_EQ(message_of<UsageError>([&] { step.before_update([](Values&) {}); }),
+              "step: a hook is given after a training step; accepted: before the first one");
+  }
+}
+
 TEST(PackParameters, lies_in_the_order_of_the_backward_pass) {
   Session session(testing::shared_test_device());
   WithAuxiliary model(2, 3);

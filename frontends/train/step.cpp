@@ -80,6 +80,11 @@ Step::Step(Session& session, Task& task, optim::Optimizer* optimizer, StepOption
   if (options_.accumulate < 1) throw UsageError(fmt::format("step: {} micro-batches; accepted: one or more", options_.accumulate));
 }
 
+void Step::before_update(Hook hook) {
+  if (has_trained_) throw UsageError("step: a hook is given after a training step; accepted: before the first one");
+  hooks_.push_back(std::move(hook));
+}
+
 Values Step::run(graph::Compiled& compiled, Function function, const Values& in) {
   return options_.frontend == Frontend::graph ? compiled(in) : (this->*function)(in);
 }
@@ -189,6 +194,7 @@ void Step::add(Pending& pending, const DeviceBatch& batch, const Values& results
 Pending Step::train(const DeviceBatch& batch, double rate, std::int64_t step) {
   if (options_.accumulate != 1) throw UsageError("step: a batch on the device is not cut into micro-batches; accepted: a batch on the host");
   task_.module().train();
+  has_trained_ = true;
   Pending pending;
   pending.task_ = &task_;
   pending.what_ = fmt::format("step {}", step);
@@ -203,6 +209,7 @@ Pending Step::train(const datasets::Batch& batch, double rate, std::int64_t step
   const std::int64_t parts = std::min(options_.accumulate, batch.samples);
   if (options_.accumulate == 1) return train(to_device(batch), rate, step);
   task_.module().train();
+  has_trained_ = true;
   Pending pending;
   pending.task_ = &task_;
   pending.what_ = fmt::format("step {}", step);

@@ -79,9 +79,10 @@ class Step {
   Step& operator=(const Step&) = delete;
 
   /// Called between the gradients, which are complete and lie in the optimizer's places or are rows (engine/rows.h), and the update; in operators, as the graph front
-  /// end captures them. To be set before the first step.
+  /// end captures them.
   using Hook = std::function<void(Values& gradients)>;
-  void before_update(Hook hook) { hooks_.push_back(std::move(hook)); }
+  /// @throws UsageError after a training step, which may have been captured without the hook
+  void before_update(Hook hook);
 
   /// Enqueues the transfers.
   DeviceBatch to_device(const datasets::Batch& batch);
@@ -120,6 +121,7 @@ class Step {
   StepOptions options_;
   std::vector<std::string> names_;  // of the task's inputs
   std::vector<Hook> hooks_;
+  bool has_trained_ = false;
   std::map<std::vector<bool>, std::vector<bool>> reached_;  // [which are frozen] the parameters that micro-batches give a dense gradient
   graph::Compiled whole_, first_, further_, update_, evaluation_;
 };
