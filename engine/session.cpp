@@ -122,14 +122,17 @@ Value Session::tensor(const Spec& spec, std::span<const double> values) {
 }
 
 void Session::begin_random_step(std::int64_t step, std::int64_t first_sample) {
-  const std::int64_t state[4] = {static_cast<std::int64_t>(seed_), step, first_sample, 0};
-  random_.begin(tensor(i64({4}), std::as_bytes(std::span(state))));
+  random_.begin(random_state(*this, step, first_sample));
 }
 
 void Session::begin_random_step(std::int64_t step, std::span<const std::int64_t> places) {
-  std::vector<std::int64_t> state{static_cast<std::int64_t>(seed_), step, 0, 0};
+  random_.begin(random_state(*this, step, 0, places));
+}
+
+Value random_state(Session& session, std::int64_t step, std::int64_t first_sample, std::span<const std::int64_t> places) {
+  std::vector<std::int64_t> state{static_cast<std::int64_t>(session.seed()), step, first_sample, 0};
   state.insert(state.end(), places.begin(), places.end());
-  random_.begin(tensor(i64({std::ssize(state)}), std::as_bytes(std::span(state))));
+  return session.tensor(i64({std::ssize(state)}), std::as_bytes(std::span(state)));
 }
 
 void Session::manual_seed(std::uint64_t seed) {

@@ -122,6 +122,9 @@ class Session {
   std::unique_ptr<ExecutorCache> executors_;  // their plans may lie in the arena
 };
 
+/// A step's state for Random, of the session's seed. @param places  of the samples, where they do not follow each other
+Value random_state(Session& session, std::int64_t step, std::int64_t first_sample = 0, std::span<const std::int64_t> places = {});
+
 /// Puts a trace in force for its lifetime.
 class TraceScope {
  public:

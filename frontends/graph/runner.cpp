@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
@@ -130,8 +129,7 @@ Value Runner::input(std::size_t input, const Plan& plan, const Fed& fed) const {
   if (input >= plan.placeholders) return fed.values[input - plan.placeholders];
   if (const auto it = fed.placeholders.find(input); it != fed.placeholders.end()) return it->second;
   if (const auto* t = training_for(input)) return t->second.hyperparameters->tensor(session, t->second.hyperparameters->rate);
-  const std::array state{static_cast<std::int64_t>(session.seed()), graph_.runs(), std::int64_t{0}, std::int64_t{0}};
-  return session.tensor(i64({4}), std::as_bytes(std::span(state)));
+  return random_state(session, graph_.runs());
 }
 
 Values Runner::run(const std::vector<Feed>& feeds, const std::vector<Fetch>& fetches) {

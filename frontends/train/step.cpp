@@ -176,10 +176,10 @@ DeviceBatch Step::to_device(const datasets::Batch& batch) {
 
 Values Step::inputs_of(const DeviceBatch& batch, double weight, std::int64_t step) {
   Values in = batch.tensors;
-  std::vector<std::int64_t> state{static_cast<std::int64_t>(session_.seed()), step, batch.host.first_position, 0};
-  if (batch.host.position_step != 1)  // its samples do not follow each other: their places are listed
-    for (std::int64_t j = 0; j < batch.host.samples; ++j) state.push_back(batch.host.first_position + j * batch.host.position_step);
-  in.push_back(session_.tensor(i64({std::ssize(state)}), std::as_bytes(std::span(state))));
+  std::vector<std::int64_t> places;
+  if (batch.host.position_step != 1)  // its samples do not follow each other
+    for (std::int64_t j = 0; j < batch.host.samples; ++j) places.push_back(batch.host.first_position + j * batch.host.position_step);
+  in.push_back(random_state(session_, step, batch.host.first_position, places));
   const float scale[1] = {weight > 0 ? static_cast<float>(1 / weight) : 0};
   in.push_back(session_.tensor(f32({}), std::as_bytes(std::span(scale))));
   return in;
