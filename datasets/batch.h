@@ -44,7 +44,8 @@ struct Batch {
 
   /// @throws UsageError where there is none: names those there are
   const HostTensor& operator[](std::string_view name) const;
-  /// Samples begin..begin+count-1, copied. @throws UsageError where these are not all the batch's
+  /// Samples begin..begin+count-1, copied.
+  /// @throws UsageError where these are not all the batch's  @throws DataError where a tensor has another number of samples than the batch
   Batch part(std::int64_t begin, std::int64_t count) const;
 };
 

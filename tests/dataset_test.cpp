@@ -1,11 +1,13 @@
-// Synthetic pictures, and how data sets are opened.
+// Synthetic pictures, how data sets are opened, and parts of batches.
 #include "datasets/dataset.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "datasets/batch.h"
 #include "engine/base/error.h"
 #include "tests/message_of.h"
 
@@ -96,6 +98,30 @@ TEST(OpenDataset, wrong_options_are_usage_errors_that_say_what_is_accepted) {
             "synthetic: classes 1000001 is out of range; accepted: 1..1000000, 0 for the data set's own");
   EXPECT_EQ(message({.normalize = Normalize::standard}),
             "synthetic: normalize standard needs a data set with known statistics; accepted: none, or cifar10");
+}
+
+TEST(Batch, a_part_has_its_samples_of_every_tensor_and_their_places) {
+  const std::vector<float> pixels{0, 1, 10, 11, 20, 21};
+  const std::vector<std::int64_t> labels{0, 1, 2};
+  const Batch batch{.tensors = {host_tensor<float>("images", {3, 2}, pixels), host_tensor<std::int64_t>("labels", {3}, labels)},
+                    .samples = 3, .first_position = 7, .position_step = 2};
+  const Batch part = batch.part(1, 2);
+  EXPECT_EQ(part.samples, 2);
+  EXPECT_EQ(part.first_position, 9);
+  const HostTensor images = host_tensor<float>("images", {2, 2}, std::span(pixels).subspan(2));
+  EXPECT_EQ(part["images"].spec, images.spec);
+  EXPECT_EQ(*part["images"].bytes, *images.bytes);
+  EXPECT_EQ(*part["labels"].bytes, *host_tensor<std::int64_t>("labels", {2}, std::span(labels).subspan(1)).bytes);
+}
+
+TEST(Batch, a_part_of_tensors_with_other_samples_than_the_batchs_is_refused) {
+  const std::vector<std::int64_t> labels{0, 1, 2};
+  const auto part_with = [&](const Shape& shape) {
+    const Batch batch{.tensors = {host_tensor<std::int64_t>("labels", shape, std::span(labels).first(static_cast<std::size_t>(shape.elements())))}, .samples = 4};
+    return message_of<DataError>([&] { batch.part(0, 2); });
+  };
+  EXPECT_EQ(part_with({3}), "batch: the tensor 'labels' is int64 [3] in a batch of 4 samples; accepted: axis 0 of 4");
+  EXPECT_EQ(part_with({}), "batch: the tensor 'labels' is int64 [] in a batch of 4 samples; accepted: axis 0 of 4");
 }
 
 }  // namespace
