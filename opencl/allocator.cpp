@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <set>
 #include <vector>
 
@@ -126,14 +127,17 @@ class CachingAllocator : public Allocator {
   }
 
   void release(Block* block) noexcept override {
+    std::unique_ptr<Block> owned(block);  // where it is not kept it goes after the lock: its memory's owner may call back
     const std::lock_guard lock(mutex_);
     live_.erase(block);
     statistics_.in_use -= block->size;
-    std::unique_ptr<Block> owned(block);
-    if (owned->is_the_callers) return;
-    if (owned->parts.size() > kPartsKept) owned->parts.clear();
-    statistics_.cached += owned->size;
-    cache_[owned->size].push_back(std::move(owned));
+    if (block->is_the_callers) return;
+    if (block->parts.size() > kPartsKept) block->parts.clear();
+    try {
+      cache_[block->size].push_back(std::move(owned));
+      statistics_.cached += block->size;
+    } catch (const std::bad_alloc&) {  // the host has no room for a note of it
+    }
   }
 
   std::unique_ptr<Block> take_cached(std::int64_t size) {
