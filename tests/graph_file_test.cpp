@@ -195,6 +195,16 @@ TEST_F(TwoSaves, files_of_two_saves_are_refused) {
   EXPECT_EQ(loaded(), List{1});
 }
 
+TEST_F(TwoSaves, a_graph_loads_while_another_is_being_built) {
+  graph::Graph other(*session, "other");
+  std::unique_ptr<graph::Graph> loading;
+  {
+    const auto building = other.as_default();
+    loading = graph::Graph::load(*session, path);
+  }
+  EXPECT_EQ(read(loading->value("w")), List{2});
+}
+
 TEST_F(TwoSaves, a_save_that_is_cut_short_leaves_the_one_before_it) {
   EXPECT_FALSE(std::filesystem::exists(beside("a.last.safetensors")));
   write(path, texts[0]);  // the tensors are the second save's already

@@ -113,6 +113,7 @@ bool is_saved_with_last_tensors(const std::filesystem::path& graph) {
 
 SavedGraph load_graph(Session& session, const std::filesystem::path& path) {
   const MappedFile file(path);
+  const TraceScope computing(session, session.interpreter());  // the contents are tensors also where another graph is being captured
   try {
     ParsedGraph parsed = parsed_of(file);
     Program& program = parsed.saved.program;
