@@ -12,6 +12,7 @@ namespace {
 
 constexpr const char* kFile = "convolution_tiles.cl";
 constexpr double kLeastShare = 0.5;             // of a tile's rows that have work: with less a matrix product is faster
+constexpr double kLeastShareOfProduct = 0.85;   // the same where the product's matrix is there already
 constexpr std::int64_t kManyChannels = 128;     // a matrix of patches costs little beside their product
 constexpr std::int64_t kFewChannels = 48;       // up to these, half a panel too many would be much
 constexpr std::int64_t kPackChunk = 16;         // inner channels that one group packs
@@ -201,7 +202,8 @@ Variant tiles_variant(Direction d) {
     return {"tiles", doc, declines<Direction::input>,
             [](const Problem& p, const DeviceProfile& f) {
               const Geometry g = geometry_of<Direction::input>(p);
-              return rank_of(g, f, share_of(g.n, tile_for(Direction::input, g, f).rows) >= kLeastShare ? Rank::fast : Rank::fair);
+              const double least = g.is_matrix_product() ? kLeastShareOfProduct : kLeastShare;
+              return rank_of(g, f, share_of(g.n, tile_for(Direction::input, g, f).rows) >= least ? Rank::fast : Rank::fair);
             },
             workspace_bytes<Direction::input>, input_launch};
   return weight_tiles_variant();
