@@ -41,8 +41,10 @@ Slab::Slab(Session& session, const Specs& specs, std::string_view what, const Ho
   const TraceScope computing(session, session.interpreter());  // it has memory also where it is made while capturing
   const std::int64_t pages = pages_of(specs);
   const auto storage = std::make_shared<Storage>(session, pages * kPageElements);
-  if (source) storage->memory = memory_over(session, source(pages * kPageBytes), pages * kPageBytes, what);
-  else storage->memory = session.interpreter().allocate_bytes(pages * kPageBytes, what);
+  if (const HostBytes given = source ? source(pages * kPageBytes) : HostBytes(); given.first)
+    storage->memory = memory_over(session, given, pages * kPageBytes, what);
+  else
+    storage->memory = session.interpreter().allocate_bytes(pages * kPageBytes, what);
   whole_ = Value(f32({pages * kPageElements}), storage);
   apply(session, full_def(), {}, {{"shape", whole_.shape()}, {"dtype", DType::float32}, {"value", 0.0}}, std::span(&whole_, 1));
   storage->writes = {};  // nobody has seen it: a tensor that becomes a part of it keeps its version

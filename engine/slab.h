@@ -12,7 +12,7 @@
 
 namespace gemel {
 
-/// Gives so many bytes of the host's memory or more, each time others. Empty: a device allocates by itself.
+/// Gives so many bytes of the host's memory or more, each time others. Empty, or where it gives none: a device allocates by itself.
 using HostMemorySource = std::function<HostBytes(std::int64_t bytes)>;
 
 /// Tensors one after the other. Each begins a page; what is left of its last page is zero. Each is a storage over its range, with a

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <future>
 #include <memory>
+#include <mutex>
 
 #include "engine/base/error.h"
 
@@ -19,14 +20,20 @@ class Queues::State : public Event::State {
   /// By a callback: clWaitForEvents may take a lock that a thread holds which waits for the same queue.
   void wait() const override {
     if (!done()) {
-      auto promise = std::make_unique<std::promise<void>>();
-      const auto told = promise->get_future();
-      check(clSetEventCallback(event_.get(), CL_COMPLETE, &State::tell, promise.get()), "clSetEventCallback");
-      static_cast<void>(promise.release());  // to the callback
-      if (!done()) told.wait();  // oclgrind tells nobody who comes too late
+      const auto promise = std::make_shared<std::promise<void>>();
+      then([promise] { promise->set_value(); });
+      promise->get_future().wait();
     }
     check(std::min(status(), CL_SUCCESS), "event");
     shared_->check();
+  }
+  void then(std::function<void()> call) const override {
+    const auto listener = std::make_shared<Listener>();
+    listener->call = std::move(call);
+    auto given = std::make_unique<std::shared_ptr<Listener>>(listener);
+    check(clSetEventCallback(event_.get(), CL_COMPLETE, &State::tell, given.get()), "clSetEventCallback");
+    static_cast<void>(given.release());  // to the callback
+    if (done()) listener->tell();  // oclgrind tells nobody who comes too late
   }
   cl_event get() const { return event_.get(); }
   bool is_of(const Shared& shared) const { return shared_.get() == &shared; }
@@ -37,8 +44,14 @@ class Queues::State : public Event::State {
     check(clGetEventInfo(event_.get(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof value, &value, nullptr), "clGetEventInfo");
     return value;
   }
-  static void CL_CALLBACK tell(cl_event, cl_int, void* promise) {
-    std::unique_ptr<std::promise<void>>(static_cast<std::promise<void>*>(promise))->set_value();
+  /// Who is told of an event, by the driver or by the one who asks too late.
+  struct Listener {
+    std::function<void()> call;
+    std::once_flag once;
+    void tell() { std::call_once(once, call); }
+  };
+  static void CL_CALLBACK tell(cl_event, cl_int, void* listener) {
+    (*std::unique_ptr<std::shared_ptr<Listener>>(static_cast<std::shared_ptr<Listener>*>(listener)))->tell();
   }
   std::shared_ptr<const Shared> shared_;  // keeps the context: released after the event
   EventHandle event_;

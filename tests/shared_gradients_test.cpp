@@ -146,7 +146,8 @@ TEST(DeviceSharedGradients, in_memory_that_does_not_fit_are_refused) {
 TEST(DeviceSharedGradients, are_not_for_the_reference_session) {
   const auto session = Session::reference();
   const Value a = leaf(full(*session, f32({2}), 1));
-  EXPECT_EQ(message_of<UsageError>([&] { ParameterSlab::pack(Values{a}, [](std::int64_t) { return HostBytes(); }); }),
+  const SharedPages pages(4096);
+  EXPECT_EQ(message_of<UsageError>([&] { ParameterSlab::pack(Values{a}, [&](std::int64_t) { return pages.given(); }); }),
             "session: the reference session has no device");
 }
 

@@ -14,6 +14,7 @@ class Event {
     virtual ~State() = default;
     virtual bool done() const = 0;
     virtual void wait() const = 0;
+    virtual void then(std::function<void()> call) const = 0;
   };
 
   Event() = default;
@@ -23,6 +24,11 @@ class Event {
   /// Sleeps until it has happened. @throws DeviceError where the work failed, or a fence of its device was broken
   void wait() const {
     if (state_) state_->wait();
+  }
+  /// Calls once it has happened, maybe in a thread of the driver's: what is called returns soon and throws nothing.
+  void then(std::function<void()> call) const {
+    if (state_) state_->then(std::move(call));
+    else call();
   }
   /// What happens; null for an empty one.
   const std::shared_ptr<const State>& state() const { return state_; }
