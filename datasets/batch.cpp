@@ -22,7 +22,9 @@ Batch Batch::part(std::int64_t begin, std::int64_t count) const {
     throw UsageError(fmt::format("batch: samples {}..{} are asked for; accepted: 0..{}", begin, begin + count - 1, samples - 1));
   Batch out = *this;
   out.samples = count;
-  out.first_position = first_position + begin * position_step;
+  out.first_position = begin < samples ? position(begin) : first_position;
+  out.micro_batches.clear();
+  if (!positions.empty()) out.positions.assign(positions.begin() + begin, positions.begin() + begin + count);
   for (HostTensor& t : out.tensors) {
     if (t.spec.shape.rank() == 0 || t.spec.shape[0] != samples)
       throw DataError(fmt::format("batch: the tensor '{}' is {} in a batch of {} samples; accepted: axis 0 of {}", t.name, to_string(t.spec), samples, samples));

@@ -33,14 +33,18 @@ HostTensor host_tensor(std::string name, const Shape& shape, std::span<const T> 
   return {std::move(name), {shape, dtype}, std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end())};
 }
 
-/// Samples of one step. Random draws are keyed by the sample's position in the epoch's order over all ranks: sample j
-/// of the batch stands at first_position + j * position_step.
+/// Samples of one step, or a rank's shard of them. Random draws are keyed by the sample's position in the epoch's order, which is that of
+/// one process whatever the number of ranks.
 struct Batch {
   std::vector<HostTensor> tensors;
   std::int64_t samples = 0;
   std::int64_t epoch = 0;
   std::int64_t index = 0;  // of the batch in its epoch, from 0
-  std::int64_t first_position = 0, position_step = 1;
+  std::int64_t first_position = 0;
+  std::vector<std::int64_t> positions = {};      // of each sample, where they do not follow the first; else none
+  std::vector<std::int64_t> micro_batches = {};  // samples of each, where it is to run in several; else none
+
+  std::int64_t position(std::int64_t sample) const { return positions.empty() ? first_position + sample : positions[static_cast<std::size_t>(sample)]; }
 
   /// @throws UsageError where there is none: names those there are
   const HostTensor& operator[](std::string_view name) const;

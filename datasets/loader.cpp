@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "datasets/shard.h"
 #include "engine/base/error.h"
 #include "engine/base/philox.h"
 #include "engine/base/span.h"
@@ -49,15 +50,15 @@ Loader::Loader(const Dataset& dataset, const LoaderOptions& options) : dataset_(
   check("batch size", options.batch_size, 1, std::int64_t{1} << 31);
   check("number of ranks", options.ranks, 1, 1 << 20);
   check("rank", options.rank, 0, options.ranks - 1);
+  check("number of micro-batches", options.micro_batches, 1, std::int64_t{1} << 31);
   check("number of workers", options.workers, 0, 256);
   check("prefetch", options.prefetch, 1, 1 << 16);
   check("number of samples", dataset.size(), 1, (std::int64_t{1} << 32) - 1);
-  samples_ = ceil_div(dataset.size(), options.ranks);
 }
 
 Loader::~Loader() { stop(); }
 
-std::int64_t Loader::batches() const { return ceil_div(samples_, options_.batch_size); }
+std::int64_t Loader::batches() const { return ceil_div(dataset_.size(), options_.batch_size); }
 
 void Loader::start(std::int64_t epoch, std::int64_t first_batch) {
   check("first batch", first_batch, 0, batches());
@@ -134,28 +135,32 @@ void Loader::stop() {
 }
 
 Batch Loader::make(std::int64_t index) const {
-  const std::int64_t first = index * options_.batch_size;
-  const std::int64_t count = std::min(options_.batch_size, samples_ - first);
+  Batch out{.epoch = epoch_, .index = index};
+  const std::int64_t first = index * options_.batch_size, whole = std::min(options_.batch_size, dataset_.size() - first);
+  const std::vector<SampleRun> shard = shard_of(whole, options_.micro_batches, options_.rank, options_.ranks);
+  for (const SampleRun& run : shard) {
+    out.samples += run.count;
+    for (std::int64_t j = 0; j < run.count; ++j) out.positions.push_back(first + run.begin + j);
+    if (options_.micro_batches > 1) out.micro_batches.push_back(run.count);
+  }
   const Shape& sample = dataset_.shape();
   const std::size_t elements = at(sample.elements());
-  auto images = std::make_shared<std::vector<std::byte>>(at(count) * elements * sizeof(float));
-  auto labels = std::make_shared<std::vector<std::byte>>(at(count) * sizeof(std::int64_t));
-  const std::span<float> pixels(reinterpret_cast<float*>(images->data()), at(count) * elements);
-  for (std::int64_t j = 0; j < count; ++j) {
-    const std::int64_t position = (options_.rank + (first + j) * options_.ranks) % dataset_.size();
-    const std::int64_t i = order_.empty() ? position : order_[at(position)];
+  auto images = std::make_shared<std::vector<std::byte>>(at(out.samples) * elements * sizeof(float));
+  auto labels = std::make_shared<std::vector<std::byte>>(at(out.samples) * sizeof(std::int64_t));
+  const std::span<float> pixels(reinterpret_cast<float*>(images->data()), at(out.samples) * elements);
+  for (std::size_t j = 0; j < out.positions.size(); ++j) {
+    const std::int64_t position = out.positions[j], i = order_.empty() ? position : order_[at(position)];
     const Placement placement =
         options_.augment == Augment::standard ? augmentation(options_.seed, epoch_, i) : Placement{};
-    dataset_.copy(i, placement, pixels.subspan(at(j) * elements, elements));
+    dataset_.copy(i, placement, pixels.subspan(j * elements, elements));
     const std::int64_t label = dataset_.label(i);
-    std::memcpy(labels->data() + at(j) * sizeof label, &label, sizeof label);
+    std::memcpy(labels->data() + j * sizeof label, &label, sizeof label);
   }
-  return {.tensors = {{"images", f32({count, sample[1], sample[2], sample[0]}), std::move(images)}, {"labels", i64({count}), std::move(labels)}},
-          .samples = count,
-          .epoch = epoch_,
-          .index = index,
-          .first_position = options_.rank + first * options_.ranks,
-          .position_step = options_.ranks};
+  out.tensors = {{"images", f32({out.samples, sample[1], sample[2], sample[0]}), std::move(images)}, {"labels", i64({out.samples}), std::move(labels)}};
+  // A run of samples that follow each other is told by its first.
+  out.first_position = out.positions.empty() ? first + shard[0].begin : out.positions[0];
+  if (out.positions.empty() || out.positions.back() - out.first_position + 1 == out.samples) out.positions.clear();
+  return out;
 }
 
 }  // namespace gemel::datasets

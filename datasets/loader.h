@@ -20,13 +20,15 @@ enum class Shuffle { off, on };
 enum class Augment { none, standard };
 
 struct LoaderOptions {
-  /// Samples of one batch on this rank; an epoch's last batch may be smaller.
+  /// Samples of one batch, of all ranks together; an epoch's last batch may be smaller.
   std::int64_t batch_size = 64;
   Shuffle shuffle = Shuffle::on;
   Augment augment = Augment::none;
   std::uint64_t seed = 1;
-  /// Of `ranks` that share each epoch, the one that loads here.
+  /// Of `ranks` that share each batch, the one that loads here.
   int rank = 0, ranks = 1;
+  /// Parts that each batch runs in, one after the other; each is shared by the ranks.
+  std::int64_t micro_batches = 1;
   /// Threads that make batches; 0: `next` makes them itself.
   int workers = 1;
   /// Batches made at most ahead of the one asked for.
@@ -44,8 +46,8 @@ std::vector<std::uint32_t> permutation(std::int64_t size, std::uint64_t seed);
 /// by any thread and after resuming.
 Placement augmentation(std::uint64_t seed, std::int64_t epoch, std::int64_t sample);
 
-/// Delivers an epoch's batches in order, as PyTorch's DistributedSampler shares them: permutation(seed + epoch), padded
-/// by wrapping around to a multiple of the ranks, every ranks-th sample from `rank` on.
+/// Delivers an epoch's batches in the order of permutation(seed + epoch), of each the shard of one rank (datasets/shard.h): the ranks
+/// together train what one process does. A shard of a small last batch may be empty.
 /// A batch has "images", float32 [N, H, W, C], and "labels", int64 [N].
 class Loader : public BatchSource {
  public:
@@ -57,8 +59,8 @@ class Loader : public BatchSource {
   Loader& operator=(const Loader&) = delete;
 
   const LoaderOptions& options() const { return options_; }
-  /// Samples of this rank in an epoch, padding included: the same on every rank.
-  std::int64_t samples() const override { return samples_; }
+  /// Samples of an epoch, of all ranks together.
+  std::int64_t samples() const override { return dataset_.size(); }
   /// Batches of an epoch.
   std::int64_t batches() const override;
 
@@ -86,7 +88,6 @@ class Loader : public BatchSource {
 
   const Dataset& dataset_;
   LoaderOptions options_;
-  std::int64_t samples_ = 0;
   std::int64_t epoch_ = 0;
   bool started_ = false;
   /// Empty where samples come in the data set's order.

@@ -104,10 +104,12 @@ TEST(Batch, a_part_has_its_samples_of_every_tensor_and_their_places) {
   const std::vector<float> pixels{0, 1, 10, 11, 20, 21};
   const std::vector<std::int64_t> labels{0, 1, 2};
   const Batch batch{.tensors = {host_tensor<float>("images", {3, 2}, pixels), host_tensor<std::int64_t>("labels", {3}, labels)},
-                    .samples = 3, .first_position = 7, .position_step = 2};
+                    .samples = 3, .first_position = 7, .positions = {7, 9, 12}};
   const Batch part = batch.part(1, 2);
   EXPECT_EQ(part.samples, 2);
   EXPECT_EQ(part.first_position, 9);
+  EXPECT_EQ(part.position(0), 9);
+  EXPECT_EQ(part.position(1), 12);
   const HostTensor images = host_tensor<float>("images", {2, 2}, std::span(pixels).subspan(2));
   EXPECT_EQ(part["images"].spec, images.spec);
   EXPECT_EQ(*part["images"].bytes, *images.bytes);

@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "datasets/place.h"
+#include "datasets/shard.h"
 #include "engine/base/error.h"
+#include "engine/base/span.h"
 #include "tests/message_of.h"
 
 namespace gemel::datasets {
@@ -152,31 +154,56 @@ TEST(Loader, start_drops_what_was_being_made) {
   EXPECT_EQ(loader.next()->index, 7);
 }
 
-TEST(Loader, ranks_stride_through_one_permutation_padded_by_wrapping) {
-  const Counting data(10);
-  std::vector<std::vector<std::int64_t>> orders;
-  for (int rank = 0; rank < 4; ++rank) {
-    Loader loader(data, {.batch_size = 2, .seed = 5, .rank = rank, .ranks = 4});
-    EXPECT_EQ(loader.samples(), 3);
-    EXPECT_EQ(loader.batches(), 2);
-    orders.push_back(order_of(loader, 1));
-    const std::vector<Batch> batches = epoch_of(loader, 1);
-    EXPECT_EQ(batches[1].first_position, rank + 2 * 4);
-    EXPECT_EQ(batches[1].position_step, 4);
-  }
-  std::vector<std::uint32_t> padded = permutation(10, 5 + 1);
-  padded.push_back(padded[0]);
-  padded.push_back(padded[1]);
-  for (std::size_t rank = 0; rank < 4; ++rank)
-    for (std::size_t j = 0; j < 3; ++j) EXPECT_EQ(orders[rank][j], padded[rank + 4 * j]);
+TEST(Loader, ranks_share_each_batch_of_one_order) {
+  const Counting data(23);
+  for (const int ranks : {1, 2, 3, 5})
+    for (const std::int64_t micro_batches : {1, 3}) {
+      std::vector<std::vector<std::int64_t>> met(3);  // [batch] labels, of all ranks and micro-batches in their order
+      std::vector<std::vector<Batch>> shards;
+      for (int rank = 0; rank < ranks; ++rank) {
+        Loader loader(data, {.batch_size = 10, .seed = 5, .rank = rank, .ranks = ranks, .micro_batches = micro_batches});
+        EXPECT_EQ(loader.samples(), 23);
+        EXPECT_EQ(loader.batches(), 3);
+        shards.push_back(epoch_of(loader, 1));
+      }
+      for (std::size_t b = 0; b < 3; ++b) {
+        std::vector<std::int64_t> begun(at(ranks));
+        for (std::size_t k = 0; k < at(micro_batches); ++k)
+          for (std::size_t r = 0; r < at(ranks); ++r) {
+            const Batch& shard = shards[r][b];
+            const std::int64_t count = micro_batches == 1 ? shard.samples : shard.micro_batches.at(k);
+            const std::vector<std::int64_t> labels = labels_of(shard);
+            for (std::int64_t j = begun[r]; j < begun[r] + count; ++j) {
+              EXPECT_EQ(shard.position(j), static_cast<std::int64_t>(b) * 10 + std::ssize(met[b]));
+              met[b].push_back(labels[at(j)]);
+            }
+            begun[r] += count;
+          }
+      }
+      const std::vector<std::uint32_t> order = permutation(23, 5 + 1);
+      std::vector<std::int64_t> all;
+      for (const auto& labels : met) std::ranges::copy(labels, std::back_inserter(all));
+      EXPECT_TRUE(std::ranges::equal(all, order)) << ranks << " ranks, " << micro_batches << " micro-batches";
+    }
 }
 
-TEST(Loader, more_ranks_than_samples_wrap_more_than_once) {
+TEST(Loader, a_shard_of_a_small_batch_is_empty) {
   const Counting data(2);
-  for (int rank = 0; rank < 5; ++rank) {
-    Loader loader(data, {.shuffle = Shuffle::off, .rank = rank, .ranks = 5});
-    EXPECT_EQ(order_of(loader, 0), std::vector<std::int64_t>{rank % 2});
+  for (int rank = 0; rank < 3; ++rank) {
+    Loader loader(data, {.shuffle = Shuffle::off, .rank = rank, .ranks = 3});
+    const Batch batch = epoch_of(loader, 0).at(0);
+    EXPECT_EQ(batch.samples, rank < 2 ? 1 : 0);
+    EXPECT_EQ(batch["images"].spec, f32({batch.samples, 6, 5, 2}));
   }
+}
+
+TEST(Shard, the_first_parts_have_one_sample_more) {
+  using Runs = std::vector<SampleRun>;
+  EXPECT_EQ(shard_of(10, 1, 1, 4), (Runs{{3, 3}}));
+  EXPECT_EQ(shard_of(10, 1, 3, 4), (Runs{{8, 2}}));
+  EXPECT_EQ(shard_of(7, 2, 0, 3), (Runs{{0, 2}, {4, 1}})) << "micro-batches of four and three samples";
+  EXPECT_EQ(shard_of(7, 2, 2, 3), (Runs{{3, 1}, {6, 1}}));
+  EXPECT_EQ(shard_of(2, 3, 1, 2), (Runs{{1, 0}, {2, 0}})) << "no more micro-batches than samples";
 }
 
 TEST(Loader, the_augmentation_of_a_sample_is_the_same_on_any_rank) {

@@ -92,7 +92,8 @@ void RunLog::start(Session& session, const std::string& model_name, std::int64_t
   nlohmann::ordered_json line{{"event", "start"}};
   line.update(about_);
   line.update({{"version", GEMEL_VERSION}, {"device", json_of(facts_of(session))}, {"model", model_name},
-               {"parameters", parameters}, {"ranks", 1}});
+               {"parameters", parameters}});
+  if (!line.contains("ranks")) line["ranks"] = 1;
   if (!resumed_from.empty()) line["resumed_from"] = resumed_from.string();
   event(line);
 }

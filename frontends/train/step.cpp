@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "datasets/shard.h"
 #include "engine/autograd.h"
 #include "engine/base/error.h"
 #include "engine/base/span.h"
@@ -38,16 +39,16 @@ Values Differentiated::results() const {
   return out;
 }
 
-Differentiated differentiate(Session& session, Task& task, std::span<const Value> in, const Values& parameters, Values into) {
+Differentiated differentiate(Session& session, Task& task, std::span<const Value> in, const Values& parameters, const GradientOptions& options) {
   const std::vector<std::string> names = task.inputs();
   const std::size_t n = names.size();
   session.random().begin(in[n]);
   Differentiated out{task.forward(Inputs(names, in.first(n))), {}};
-  out.gradients = gradient({out.outcome.loss}, parameters, {in[n + 1]}, {.into = std::move(into)});
+  out.gradients = gradient({out.outcome.loss}, parameters, {in[n + 1]}, options);
   return out;
 }
 
-void pack_parameters(Session& session, Task& task, const Specs& inputs) {
+std::vector<std::size_t> backward_order(Session& session, Task& task, const Specs& inputs) {
   const std::vector<std::string> names = task.inputs();
   const Values parameters = values_of(task.module().parameters().trainable());
   Specs specs = inputs;
@@ -62,12 +63,19 @@ void pack_parameters(Session& session, Task& task, const Specs& inputs) {
       return {outcome.loss.detached()};
     });
   } catch (const UsageError&) {  // it reads a value on its way
-    return;
+    for (std::size_t i = parameters.size(); i-- > 0;) order.push_back(i);
   }
-  Values ordered;
-  for (std::size_t i : order) ordered.push_back(parameters[i]);
-  ParameterSlab::pack(ordered);
+  return order;
 }
+
+void pack_parameters(Task& task, std::span<const std::size_t> order, const HostMemorySource& gradients) {
+  const Values parameters = values_of(task.module().parameters().trainable());
+  Values ordered;
+  for (const std::size_t i : order) ordered.push_back(parameters[i]);
+  ParameterSlab::pack(ordered, gradients);
+}
+
+void pack_parameters(Session& session, Task& task, const Specs& inputs) { pack_parameters(task, backward_order(session, task, inputs)); }
 
 graph::Compiled Step::compiled(Function function) {
   return {session_, [this, function](const Values& in) { return (this->*function)(in); }, options_.passes};
@@ -91,9 +99,9 @@ Values Step::run(graph::Compiled& compiled, Function function, const Values& in)
 
 // Inputs of what follows: the task's tensors; random state; 1 / the weight of the whole step; the optimizer's numbers.
 
-Differentiated Step::differentiated(const Values& in, Values into) {
+Differentiated Step::differentiated(const Values& in, const GradientOptions& options) {
   optimizer_->assume_as_frozen(session_);
-  return differentiate(session_, task_, in, values_of(optimizer_->parameters()), std::move(into));
+  return differentiate(session_, task_, in, values_of(optimizer_->parameters()), options);
 }
 
 /// As the micro-batches give them that are computed, or were captured, with the parameters that are frozen now.
@@ -108,12 +116,15 @@ std::vector<std::size_t> Step::by_rows() const {
 }
 
 void Step::apply(Values gradients, const Value& hyper) {
+  if (options_.ranks) options_.ranks->join_gradients(gradients);
   for (const Hook& hook : hooks_) hook(gradients);
   optimizer_->apply_updates(std::move(gradients), {hyper});
 }
 
 Values Step::whole_step(const Values& in) {
-  Differentiated all = differentiated(in, optimizer_->gradient_places());
+  GradientOptions options{.into = optimizer_->gradient_places()};
+  if (options_.ranks) options.ready = options_.ranks->gradient_ready();
+  Differentiated all = differentiated(in, options);
   Values results = all.results();
   apply(std::move(all.gradients), in[names_.size() + 2]);
   return results;
@@ -121,7 +132,7 @@ Values Step::whole_step(const Values& in) {
 
 Values Step::first_part(const Values& in) {
   reached().assign(optimizer_->parameters().size(), false);
-  return gathered(differentiated(in, optimizer_->gradient_places()));
+  return gathered(differentiated(in, {.into = optimizer_->gradient_places()}));
 }
 
 Values Step::further_part(const Values& in) { return gathered(differentiated(in, {})); }
@@ -176,13 +187,23 @@ DeviceBatch Step::to_device(const datasets::Batch& batch) {
 
 Values Step::inputs_of(const DeviceBatch& batch, double weight, std::int64_t step) {
   Values in = batch.tensors;
-  std::vector<std::int64_t> places;
-  if (batch.host.position_step != 1)  // its samples do not follow each other
-    for (std::int64_t j = 0; j < batch.host.samples; ++j) places.push_back(batch.host.first_position + j * batch.host.position_step);
-  in.push_back(random_state(session_, step, batch.host.first_position, places));
+  in.push_back(random_state(session_, step, batch.host.first_position, batch.host.positions));
   const float scale[1] = {weight > 0 ? static_cast<float>(1 / weight) : 0};
   in.push_back(session_.tensor(f32({}), std::as_bytes(std::span(scale))));
   return in;
+}
+
+Pending Step::begin(std::string what) const {
+  Pending pending;
+  pending.task_ = &task_;
+  pending.what_ = std::move(what);
+  return pending;
+}
+
+/// Of a step of which this rank has no samples: the gradients that the others have are its own, too.
+void Step::update_from_others(double rate) {
+  apply(Values(optimizer_->parameters().size()), optimizer_->hyper(rate)[0]);
+  optimizer_->advance();
 }
 
 void Step::add(Pending& pending, const DeviceBatch& batch, const Values& results) {
@@ -191,35 +212,40 @@ void Step::add(Pending& pending, const DeviceBatch& batch, const Values& results
   pending.parts_.push_back(std::move(part));
 }
 
-Pending Step::train(const DeviceBatch& batch, double rate, std::int64_t step) {
+Pending Step::train(const DeviceBatch& batch, double rate, std::int64_t step, std::optional<double> weight) {
   if (options_.accumulate != 1) throw UsageError("step: a batch on the device is not cut into micro-batches; accepted: a batch on the host");
   task_.module().train();
   has_trained_ = true;
-  Pending pending;
-  pending.task_ = &task_;
-  pending.what_ = fmt::format("step {}", step);
-  Values in = inputs_of(batch, task_.weight(batch.host), step);
+  Pending pending = begin(fmt::format("step {}", step));
+  if (batch.host.samples == 0 && options_.ranks) {
+    update_from_others(rate);
+    return pending;
+  }
+  Values in = inputs_of(batch, weight.value_or(task_.weight(batch.host)), step);
   in.push_back(optimizer_->hyper(rate)[0]);
   add(pending, batch, run(whole_, &Step::whole_step, in));
   optimizer_->advance();
   return pending;
 }
 
-Pending Step::train(const datasets::Batch& batch, double rate, std::int64_t step) {
-  const std::int64_t parts = std::min(options_.accumulate, batch.samples);
-  if (options_.accumulate == 1) return train(to_device(batch), rate, step);
+Pending Step::train(const datasets::Batch& batch, double rate, std::int64_t step, std::optional<double> weight) {
+  if (options_.accumulate == 1) return train(to_device(batch), rate, step, weight);
+  std::vector<std::int64_t> counts = batch.micro_batches;
+  if (counts.empty())
+    for (const datasets::SampleRun& run : datasets::shard_of(batch.samples, options_.accumulate, 0, 1)) counts.push_back(run.count);
+  if (options_.ranks) std::erase(counts, 0);  // the shard of a small micro-batch
   task_.module().train();
   has_trained_ = true;
-  Pending pending;
-  pending.task_ = &task_;
-  pending.what_ = fmt::format("step {}", step);
-  const double weight = task_.weight(batch);
+  Pending pending = begin(fmt::format("step {}", step));
+  if (counts.empty()) {
+    update_from_others(rate);
+    return pending;
+  }
   Values last = optimizer_->hyper(rate);  // what the update reads
-  for (std::int64_t k = 0, begin = 0; k < parts; ++k) {
-    const std::int64_t count = batch.samples / parts + (k < batch.samples % parts);
+  for (std::int64_t begin = 0; const std::int64_t count : counts) {
     const DeviceBatch part = to_device(batch.part(begin, count));
-    const Values in = inputs_of(part, weight, step);
-    Values results = k == 0 ? run(first_, &Step::first_part, in) : run(further_, &Step::further_part, in);
+    const Values in = inputs_of(part, weight.value_or(task_.weight(batch)), step);
+    Values results = pending.parts_.empty() ? run(first_, &Step::first_part, in) : run(further_, &Step::further_part, in);
     const auto rows = results.end() - std::ssize(by_rows()) * 2;
     last.insert(last.end(), rows, results.end());
     results.erase(rows, results.end());
@@ -233,10 +259,8 @@ Pending Step::train(const datasets::Batch& batch, double rate, std::int64_t step
 
 Pending Step::evaluate(const DeviceBatch& batch) {
   task_.module().eval();
-  Pending pending;
-  pending.task_ = &task_;
-  pending.what_ = fmt::format("batch {}", batch.host.index + 1);
-  add(pending, batch, run(evaluation_, &Step::evaluation, batch.tensors));
+  Pending pending = begin(fmt::format("batch {}", batch.host.index + 1));
+  if (batch.host.samples > 0 || !options_.ranks) add(pending, batch, run(evaluation_, &Step::evaluation, batch.tensors));
   return pending;
 }
 

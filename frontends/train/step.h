@@ -4,14 +4,17 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "datasets/batch.h"
 #include "engine/session.h"
+#include "engine/slab.h"
 #include "frontends/graph/compile.h"
 #include "frontends/optim/optimizer.h"
+#include "frontends/train/ranks.h"
 #include "frontends/train/task.h"
 
 namespace gemel::train {
@@ -49,7 +52,8 @@ struct DeviceBatch {
 struct StepOptions {
   Frontend frontend = Frontend::eager;
   PassNames passes = parse_passes("all");
-  std::int64_t accumulate = 1;  // micro-batches of a training step; the first ones larger by one sample where it does not divide
+  std::int64_t accumulate = 1;  // micro-batches of a training step, where the batch does not say; the first ones larger by one sample where it does not divide
+  Ranks* ranks = nullptr;       // that a training step is shared with; null: it is this one's alone
 };
 
 /// What a forward and a backward pass give.
@@ -63,12 +67,16 @@ struct Differentiated {
 
 /// The forward and backward pass that every training step begins with, in operators.
 /// @param in    the batch's tensors as the task names them, the random state, 1 / the weight of the whole step
-/// @param into  where gradients are to be written; none: in tensors of their own
-Differentiated differentiate(Session& session, Task& task, std::span<const Value> in, const Values& parameters, Values into = {});
+/// @param options  where gradients are to be written, who is told of them
+Differentiated differentiate(Session& session, Task& task, std::span<const Value> in, const Values& parameters, const GradientOptions& options = {});
 
-/// Packs the task's trainable parameters into slabs in the order in which a backward pass completes their gradients, found by tracing a
-/// forward pass; to be called before an optimizer packs them. A model that cannot be traced is left to the optimizer.
+/// The order in which a backward pass completes the gradients of the task's trainable parameters, as indices, found by tracing a forward
+/// pass; the reverse of theirs for a model that cannot be traced.
 /// @param inputs  specs of a batch's tensors, as the task names them
+std::vector<std::size_t> backward_order(Session& session, Task& task, const Specs& inputs);
+/// Packs the task's trainable parameters into slabs in that order; to be called before an optimizer packs them.
+/// @param gradients  where gradients are to lie; empty: in memory of the device's own
+void pack_parameters(Task& task, std::span<const std::size_t> order, const HostMemorySource& gradients = {});
 void pack_parameters(Session& session, Task& task, const Specs& inputs);
 
 class Step {
@@ -86,10 +94,11 @@ class Step {
 
   /// Enqueues the transfers.
   DeviceBatch to_device(const datasets::Batch& batch);
-  /// Enqueues a training step. @param step  from 1: names the random draws
-  Pending train(const datasets::Batch& batch, double rate, std::int64_t step);
+  /// Enqueues a training step. @param step  from 1: names the random draws  @param weight  of the whole step, all ranks and micro-batches
+  /// together; none: the task's of this batch
+  Pending train(const datasets::Batch& batch, double rate, std::int64_t step, std::optional<double> weight = {});
   /// The same on the device's batch, in one piece. @throws UsageError with micro-batches
-  Pending train(const DeviceBatch& batch, double rate, std::int64_t step);
+  Pending train(const DeviceBatch& batch, double rate, std::int64_t step, std::optional<double> weight = {});
   /// Enqueues a forward pass in evaluation mode.
   Pending evaluate(const DeviceBatch& batch);
   Pending evaluate(const datasets::Batch& batch) { return evaluate(to_device(batch)); }
@@ -107,12 +116,14 @@ class Step {
   Values further_part(const Values& in);
   Values update(const Values& in);
   Values evaluation(const Values& in);
-  Differentiated differentiated(const Values& in, Values into);
+  Differentiated differentiated(const Values& in, const GradientOptions& options);
   Values gathered(Differentiated part);
   void apply(Values gradients, const Value& hyper);
   std::vector<bool>& reached();
   std::vector<std::size_t> by_rows() const;
   Values inputs_of(const DeviceBatch& batch, double weight, std::int64_t step);
+  Pending begin(std::string what) const;
+  void update_from_others(double rate);
   void add(Pending& pending, const DeviceBatch& batch, const Values& results);
 
   Session& session_;

@@ -15,25 +15,32 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
+StepOptions shared_by(StepOptions options, Ranks* ranks) {
+  options.ranks = ranks;
+  return options;
+}
+
 /// Thrown through an evaluation that is interrupted.
 struct CutShort {};
 
 }  // namespace
 
 Trainer::Trainer(const Run& run, TrainerOptions options, RunIdentity identity)
-    : run_(run), options_(std::move(options)), identity_(std::move(identity)), step_(run.session, run.task, &run.optimizer, options_.step) {
+    : run_(run), ranks_(run.ranks ? *run.ranks : only_), options_(std::move(options)), identity_(std::move(identity)),
+      step_(run.session, run.task, &run.optimizer, shared_by(options_.step, run.ranks)) {
   const bool has_batch_size = std::ranges::find(identity_, kBatchSize, &IdentityPart::name) != identity_.end();
   for (const IdentityPart& part : identity_of(run_.session, options_, run_.data))
     if (part.name != kBatches || !has_batch_size) identity_.push_back(part);
   if (!run_.reporter) run_.reporter = &silent_;
   if (options_.clip_norm > 0)
     step_.before_update([this](Values& gradients) { run_.optimizer.clip_norm(gradients, options_.clip_norm); });
-  if (options_.checkpoint_dir.empty()) return;
+  if (options_.checkpoint_dir.empty() || ranks_.rank() != 0) return;
   prepare_checkpoints(options_.checkpoint_dir);
   checkpoints_ = {options_.checkpoint_dir, checkpoints_in(options_.checkpoint_dir)};
 }
 
 std::optional<std::filesystem::path> Trainer::resume(const std::string& from) {
+  if (ranks_.rank() != 0) return std::nullopt;
   const auto tell = [this](const std::string& line) { run_.reporter->say(line); };
   const auto file = from == "auto" ? newest_checkpoint(options_.checkpoint_dir, tell) : std::optional(std::filesystem::path(from));
   if (!file) {
@@ -59,6 +66,7 @@ double Trainer::rate_now() const {
 }
 
 Trainer::End Trainer::run() {
+  ranks_.join_state(run_.task.module(), run_.optimizer, state_);
   if (!run_.log) return train_epochs();
   RunLog& log = *run_.log;
   log.begin();
@@ -91,34 +99,69 @@ Trainer::End Trainer::train_epoch() {
   const std::int64_t samples_before = state_.sums.samples;  // where the run goes on in the middle of an epoch
   train_batches();
   bool whole = epoch_is_whole();
-  if (whole || !run_.reporter->interrupted()) whole = end_epoch(seconds_since(begin), state_.sums.samples - samples_before) && whole;
+  if (whole || !interrupted_) whole = end_epoch(seconds_since(begin), state_.sums.samples - samples_before) && whole;
   if (whole) state_ = {state_.step, state_.epoch + 1, 0, {}};
-  const bool interrupted = run_.reporter->interrupted();
+  agree_on_interrupt();
   if (!options_.checkpoint_dir.empty()) save();
-  return interrupted ? End::interrupted : End::done;
+  return interrupted_ ? End::interrupted : End::done;
 }
 
-/// From where the run stands to the end of the epoch, or of the run, or to an interrupt.
+/// From where the run stands to the end of the epoch, or of the run, or to an interrupt. Ranks agree on a step while the one before it
+/// runs, so they look one batch ahead; alone, nothing is loaded before the step that is due is enqueued.
 void Trainer::train_batches() {
   const std::int64_t batches = run_.data.batches();
   const std::int64_t here = options_.steps ? std::min(batches, state_.batch + options_.steps - state_.step) : batches;
   const std::int64_t later = options_.steps ? options_.steps - state_.step - (here - state_.batch) : (options_.epochs - state_.epoch - 1) * batches;
   run_.reporter->epoch_begins(state_.epoch + 1, here, later);
   run_.data.start(state_.epoch, state_.batch);
-  while (auto batch = run_.data.next()) {
-    train_batch(*batch);
-    if (run_.reporter->interrupted() || state_.step == options_.steps || epoch_is_whole()) break;
+  for (auto batch = next_batch(); batch;) {
+    const Notice now = agree();
+    if (now.interrupted) break;
+    const bool last = state_.step + 1 == options_.steps || batch->index + 1 == batches;
+    std::optional<datasets::Batch> next;
+    if (!alone() && !last) next = next_batch();
+    train_batch(*batch, now.weight);
+    if (alone() && run_.reporter->interrupted()) interrupted_ = true;
+    if (last || (alone() && interrupted_)) break;
     if (options_.checkpoint_every && state_.step % options_.checkpoint_every == 0) save();
+    batch = alone() ? next_batch() : std::move(next);
   }
-  settle(0);
+  settle_all();
   run_.reporter->epoch_trained();
 }
 
-void Trainer::train_batch(const datasets::Batch& batch) {
+/// Loads a batch and begins to agree on its step.
+std::optional<datasets::Batch> Trainer::next_batch() {
+  auto batch = run_.data.next();
+  if (!batch) return batch;
+  Notice notice{run_.task.weight(*batch), run_.reporter->interrupted(), {}};
+  if (!settled_.empty()) {
+    announced_ = std::move(settled_.front());
+    settled_.pop_front();
+    notice.sums = announced_->sums;
+  }
+  ranks_.announce(std::move(notice));
+  agreed_.reset();
+  return batch;
+}
+
+Notice Trainer::agree() {
+  if (!agreed_) agreed_ = ranks_.agreed();
+  if (const auto told = std::exchange(announced_, std::nullopt)) report(told->made, *agreed_->sums);
+  interrupted_ = interrupted_ || agreed_->interrupted;
+  return *agreed_;
+}
+
+void Trainer::agree_on_interrupt() {
+  ranks_.announce({0, run_.reporter->interrupted(), {}});
+  interrupted_ = ranks_.agreed().interrupted || interrupted_;
+}
+
+void Trainer::train_batch(const datasets::Batch& batch, double weight) {
   const double rate = rate_now();
   run_.reporter->step_begins();
   ++state_.step;
-  ahead_.push_back({step_.train(batch, rate, state_.step), state_.step, batch.index, rate});
+  ahead_.push_back({{state_.step, batch.index, rate}, step_.train(batch, rate, state_.step, weight)});
   state_.batch = batch.index + 1;
   settle(1);  // the step just enqueued is not waited for
 }
@@ -127,39 +170,55 @@ void Trainer::settle(std::size_t leave) {
   while (ahead_.size() > leave) {
     Ahead ahead = std::move(ahead_.front());
     ahead_.pop_front();
-    const Sums sums = ahead.result.get();
-    if (!std::isfinite(sums.loss)) fail_on_loss(fmt::format("loss of step {}", ahead.step), sums.mean_loss());
-    report(ahead, sums);
+    Sums sums = ahead.result.get();
+    if (alone()) report(ahead.made, sums);
+    else settled_.push_back({ahead.made, std::move(sums)});
   }
+}
+
+/// Every step that was enqueued, on all ranks.
+void Trainer::settle_all() {
+  settle(0);
+  if (announced_) agree();
+  for (; !settled_.empty(); settled_.pop_front()) report(settled_.front().made, ranks_.merge(settled_.front().sums));
 }
 
 void Trainer::fail_on_loss(const std::string& which, double loss) const {
   throw Error(fmt::format("train: the {} is {}{}", which, loss, run_.reporter->why_not_finite()));
 }
 
-void Trainer::report(const Ahead& ahead, const Sums& sums) {
+void Trainer::report(const Made& made, const Sums& sums) {
+  if (!std::isfinite(sums.loss)) fail_on_loss(fmt::format("loss of step {}", made.step), sums.mean_loss());
   state_.sums += sums;
   const double speed = static_cast<double>(sums.samples) / std::max(1e-9, seconds_since(last_report_)), loss = sums.mean_loss();
   last_report_ = Clock::now();
+  const std::optional<double> exposed = ranks_.next_exposed_ms();
   if (run_.log) {
-    run_.log->event({{"event", "step"}, {"step", ahead.step}, {"epoch", state_.epoch + 1}, {"loss", loss}, {"lr", ahead.rate}, {"samples_per_s", speed}});
-    run_.log->scalar("train/loss", loss, ahead.step);
-    run_.log->scalar("train/lr", ahead.rate, ahead.step);
+    nlohmann::ordered_json line{{"event", "step"}, {"step", made.step}, {"epoch", state_.epoch + 1}, {"loss", loss}, {"lr", made.rate}, {"samples_per_s", speed}};
+    if (exposed) line["exposed_comm_ms"] = *exposed;
+    run_.log->event(line);
+    run_.log->scalar("train/loss", loss, made.step);
+    run_.log->scalar("train/lr", made.rate, made.step);
   }
-  run_.reporter->step_done({ahead.step, state_.epoch + 1, ahead.batch, loss, ahead.rate, sums.samples, speed});
+  run_.reporter->step_done({made.step, state_.epoch + 1, made.batch, loss, made.rate, sums.samples, speed});
 }
 
 /// @return whether it came to its end
 bool Trainer::validate(EpochReport& report) {
+  ranks_.join_buffers();
   Sums sums;
   try {
     sums = evaluate(step_, *run_.validation, [this] {
       run_.reporter->batch_evaluated();
-      if (run_.reporter->interrupted()) throw CutShort();
+      if (alone() && run_.reporter->interrupted()) throw CutShort();
     });
   } catch (const CutShort&) {
     return false;
   }
+  ranks_.announce({0, run_.reporter->interrupted(), std::move(sums)});
+  const Notice all = ranks_.agreed();
+  if (all.interrupted) return false;
+  sums = *all.sums;
   if (!std::isfinite(sums.loss)) fail_on_loss(fmt::format("validation loss after step {}", state_.step), sums.mean_loss());
   report.validation_loss = sums.mean_loss();
   report.validation_metrics = run_.task.metrics(sums);
@@ -187,7 +246,10 @@ bool Trainer::end_epoch(double seconds, std::int64_t samples) {
 }
 
 void Trainer::save() {
-  settle(0);
+  settle_all();
+  ranks_.join_buffers();
+  ranks_.check_same();
+  if (ranks_.rank() != 0) return;
   const auto written = save_checkpoint(checkpoints_, run_.task.module(), run_.optimizer, state_, identity_);
   std::erase(checkpoints_.of_others, written);  // this run's own from here on
 }

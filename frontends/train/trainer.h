@@ -75,6 +75,7 @@ struct Run {
   datasets::BatchSource* validation = nullptr;
   RunLog* log = nullptr;
   Reporter* reporter = nullptr;
+  Ranks* ranks = nullptr;  // that the run is shared with; data and validation are this one's shards, the log is for rank 0
 };
 
 class Trainer {
@@ -84,7 +85,8 @@ class Trainer {
   Trainer(const Run& run, TrainerOptions options, RunIdentity identity = {});
 
   /// Goes on from a checkpoint: a file, or with "auto" the folder's newest one that is whole.
-  /// @return the file, or nothing where "auto" found none
+  /// Of several ranks the first reads; the others get what it has when the run begins.
+  /// @return the file, or nothing where "auto" found none, or on another rank than 0
   /// @throws DataError where it does not fit, see load_checkpoint
   std::optional<std::filesystem::path> resume(const std::string& from = "auto");
   enum class End { done, interrupted };
@@ -97,19 +99,32 @@ class Trainer {
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Ahead {
-    Pending result;
+  struct Made {
     std::int64_t step, batch;
     double rate;
+  };
+  struct Ahead {
+    Made made;
+    Pending result;
+  };
+  /// Sums of this rank's shard of a step.
+  struct Settled {
+    Made made;
+    Sums sums;
   };
   End train_epochs();
   bool done() const;
   bool epoch_is_whole() const { return state_.batch == run_.data.batches(); }
   End train_epoch();
   void train_batches();
-  void train_batch(const datasets::Batch& batch);
+  std::optional<datasets::Batch> next_batch();
+  void train_batch(const datasets::Batch& batch, double weight);
+  Notice agree();
+  void agree_on_interrupt();
+  bool alone() const { return ranks_.size() == 1; }
   void settle(std::size_t leave);
-  void report(const Ahead& ahead, const Sums& sums);
+  void settle_all();
+  void report(const Made& made, const Sums& sums);
   bool validate(EpochReport& report);
   bool end_epoch(double seconds, std::int64_t samples);
   [[noreturn]] void fail_on_loss(const std::string& which, double loss) const;
@@ -118,13 +133,19 @@ class Trainer {
 
   Run run_;
   Reporter silent_;
+  Ranks only_;
+  Ranks& ranks_;
   TrainerOptions options_;
   RunIdentity identity_;
   Step step_;
   CheckpointFolder checkpoints_;
   RunState state_;
   std::filesystem::path resumed_from_;  // empty: from the beginning
-  std::deque<Ahead> ahead_;
+  std::deque<Ahead> ahead_;           // enqueued
+  std::deque<Settled> settled_;       // whose sums the other ranks do not know; empty where there is one
+  std::optional<Settled> announced_;  // whose sums are on their way
+  std::optional<Notice> agreed_;      // before the next step; none while it is on its way
+  bool interrupted_ = false;          // some rank was
   Clock::time_point last_report_ = Clock::now();
 };
 

@@ -1,0 +1,34 @@
+// How a batch is shared out: cut into micro-batches, each of them into shards, one a rank. The first ones have one sample more where it
+// does not divide.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace gemel::datasets {
+
+/// Samples begin..begin+count-1 of a batch.
+struct SampleRun {
+  std::int64_t begin, count;
+  friend bool operator==(const SampleRun&, const SampleRun&) = default;
+};
+
+/// Part `i` of `parts` of so many samples.
+constexpr SampleRun part_of(std::int64_t samples, std::int64_t i, std::int64_t parts) {
+  const std::int64_t least = samples / parts, larger = samples % parts;
+  return {least * i + std::min(i, larger), least + (i < larger)};
+}
+
+/// What a rank trains of a batch, one run a micro-batch; a run may be empty.
+/// @param micro_batches  of the batch; no more than it has samples
+inline std::vector<SampleRun> shard_of(std::int64_t samples, std::int64_t micro_batches, int rank, int ranks) {
+  std::vector<SampleRun> out;
+  const std::int64_t parts = std::max<std::int64_t>(1, std::min(micro_batches, samples));
+  for (std::int64_t k = 0; k < parts; ++k) {
+    const SampleRun micro = part_of(samples, k, parts), mine = part_of(micro.count, rank, ranks);
+    out.push_back({micro.begin + mine.begin, mine.count});
+  }
+  return out;
+}
+
+}  // namespace gemel::datasets

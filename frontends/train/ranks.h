@@ -1,0 +1,60 @@
+// Ranks: those that a run shares each of its batches with, as the training layer sees them. Here there is one; frontends/distributed joins several.
+#pragma once
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "engine/autograd.h"
+#include "frontends/train/task.h"
+
+namespace gemel::nn {
+class Module;
+}
+namespace gemel::optim {
+class Optimizer;
+}
+
+namespace gemel::train {
+
+struct RunState;
+
+/// What ranks tell each other before a step: added up, it is the same on all of them.
+struct Notice {
+  double weight = 0;         // of the shard of the step's batch: what summed losses are divided by
+  bool interrupted = false;  // by a signal: the step does not begin
+  std::optional<Sums> sums;  // of an earlier step
+};
+
+class Ranks {
+ public:
+  virtual ~Ranks() = default;
+  virtual int rank() const { return 0; }
+  virtual int size() const { return 1; }
+
+  // ---- gradients, in operators: at once, or captured
+  /// Who is told of each complete gradient of the parameters that are trained. Empty: nobody.
+  virtual GradientReady gradient_ready() { return {}; }
+  /// Behind it the gradients, in their places, are sums over all ranks. A parameter that another rank used has one too.
+  virtual void join_gradients(Values& /*gradients*/) {}
+
+  // ---- on the host, in the same order on every rank
+  /// Begins an exchange; the step in between goes on.
+  virtual void announce(Notice notice) { own_ = std::move(notice); }
+  /// The sum of what all ranks announced, once for each call of `announce`.
+  virtual Notice agreed() { return std::move(own_); }
+  /// Sums of all ranks.
+  virtual Sums merge(const Sums& sums) { return sums; }
+  /// Gives all ranks the buffers (running statistics) that one process would have: before they are evaluated or saved.
+  virtual void join_buffers() {}
+  /// Before a checkpoint: that all ranks hold the same. @throws CommError naming the rank that drifted, and the tensor
+  virtual void check_same() {}
+  /// Gives all ranks what rank 0 has: parameters, buffers, the optimizer's state, where the run stands.
+  virtual void join_state(nn::Module& /*module*/, optim::Optimizer& /*optimizer*/, RunState& /*state*/) {}
+  /// Milliseconds that the next of the steps joined so far waited for communication, one after the other; none: it needs none.
+  virtual std::optional<double> next_exposed_ms() { return std::nullopt; }
+
+ private:
+  Notice own_;
+};
+
+}  // namespace gemel::train
