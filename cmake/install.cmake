@@ -1,5 +1,5 @@
 # Installs the libraries, their headers under include/gemel, and a package: find_package(Gemel) gives Gemel::base,
-# Gemel::opencl, Gemel::engine, Gemel::datasets, Gemel::frontends and Gemel::train.
+# Gemel::opencl, Gemel::engine, Gemel::datasets, Gemel::frontends, Gemel::train, Gemel::parallel and Gemel::distributed.
 include(CMakePackageConfigHelpers)
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/Gemel)

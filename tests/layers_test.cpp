@@ -25,7 +25,7 @@ struct Layer {
 
 const std::vector<Layer>& layers() {
   static const std::vector<std::string_view> all = {"engine/base", "opencl",       "engine", "datasets", "parallel",
-                                                    "frontends",   "frontends/train", "frontends/cli", "tests", "benchmarks"};
+                                                    "frontends",   "frontends/train", "frontends/distributed", "frontends/cli", "tests", "benchmarks"};
   static const std::vector<Layer> table = {
       {"engine/base", {}},
       {"opencl", {"engine/base"}},
@@ -34,6 +34,7 @@ const std::vector<Layer>& layers() {
       {"parallel", {"engine/base", "engine"}},
       {"frontends", {"engine/base", "engine"}},
       {"frontends/train", {"engine/base", "engine", "datasets", "frontends"}},
+      {"frontends/distributed", {"engine/base", "engine", "datasets", "parallel", "frontends", "frontends/train"}},
       {"frontends/cli", all},
       {"tests", all},
       {"benchmarks", all},

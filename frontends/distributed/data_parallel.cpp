@@ -1,0 +1,142 @@
+#include "frontends/distributed/data_parallel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/base/error.h"
+#include "engine/base/hash.h"
+#include "engine/base/span.h"
+
+namespace gemel::distributed {
+namespace {
+
+using parallel::Collectives;
+using parallel::Elements;
+
+// What ranks tell each other as numbers: the run's place in the first ones, then sums.
+using Numbers = std::vector<double>;
+
+void put(Numbers& out, const train::Sums& sums) {
+  out.insert(out.end(), {static_cast<double>(sums.samples), sums.loss, sums.weight, static_cast<double>(sums.counts.size())});
+  out.insert(out.end(), sums.counts.begin(), sums.counts.end());
+}
+train::Sums sums_in(std::span<const double> numbers) {
+  train::Sums sums{static_cast<std::int64_t>(numbers[0]), numbers[1], numbers[2], {}};
+  const auto counts = numbers.subspan(4, static_cast<std::size_t>(numbers[3]));
+  sums.counts.assign(counts.begin(), counts.end());
+  return sums;
+}
+std::span<const double> numbers_in(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const double*>(bytes.data()), bytes.size() / sizeof(double)};
+}
+
+/// In the order of ranks, so that the sum is the same on all.
+train::Notice joined(Collectives& c, const train::Notice& mine) {
+  Numbers numbers{mine.weight, mine.interrupted ? 1.0 : 0.0};
+  if (mine.sums) put(numbers, *mine.sums);
+  train::Notice all;
+  for (const auto& bytes : c.all_gather(std::as_bytes(std::span(numbers)))) {
+    const auto theirs = numbers_in(bytes);
+    all.weight += theirs[0];
+    all.interrupted = all.interrupted || theirs[1] != 0;
+    if (theirs.size() == 2) continue;
+    if (!all.sums) all.sums.emplace();
+    *all.sums += sums_in(theirs.subspan(2));
+  }
+  return all;
+}
+
+std::vector<NamedValue> state_of(const nn::Module& module) {
+  const ParameterSet set = module.parameters();
+  std::vector<NamedValue> out(set.parameters().begin(), set.parameters().end());
+  out.insert(out.end(), set.buffers().begin(), set.buffers().end());
+  return out;
+}
+
+}  // namespace
+
+DataParallel::DataParallel(Session& session, parallel::CommunicationThread& communication, const DataParallelOptions& options)
+    : session_(session), communication_(communication), options_(options), memory_(session, communication) {}
+
+void DataParallel::pack(train::Task& task, const Specs& inputs) {
+  std::vector<Setting> model;
+  for (const NamedValue& v : state_of(task.module())) model.push_back({v.name, to_string(v.value.spec())});
+  require_same(communication_, model);
+  // Where a model does not run alike on all ranks their own orders would differ.
+  std::vector<std::size_t> order = train::backward_order(session_, task, inputs);
+  communication_.run([&](Collectives& c) { c.broadcast(std::as_writable_bytes(std::span(order))); });
+  train::pack_parameters(task, order, memory_.source());
+}
+
+void DataParallel::attach(nn::Module& module, optim::Optimizer& optimizer) {
+  module_ = &module;
+  reducer_ = std::make_shared<parallel::Reducer>(session_, communication_, optimizer.parameters(), memory_, options_.reducer);
+}
+
+void DataParallel::announce(train::Notice notice) {
+  announced_.push_back(communication_.submit([notice = std::move(notice)](Collectives& c) { return joined(c, notice); }));
+}
+
+train::Notice DataParallel::agreed() {
+  std::future<train::Notice> first = std::move(announced_.front());
+  announced_.pop_front();
+  return first.get();
+}
+
+train::Sums DataParallel::merge(const train::Sums& sums) {
+  return *communication_.run([&](Collectives& c) { return joined(c, {0, false, sums}); }).sums;
+}
+
+void DataParallel::broadcast(const Value& value) {
+  std::vector<std::byte> bytes = rank() == 0 ? read_bytes(value) : std::vector<std::byte>(at(value.spec().bytes()));
+  communication_.run([&](Collectives& c) { c.broadcast(bytes); });
+  if (rank() != 0) write(value, bytes);
+}
+
+void DataParallel::join_buffers() {
+  const ParameterSet set = module_->parameters();
+  for (const NamedValue& b : set.buffers()) {
+    if (options_.buffers == Buffers::of_rank_0 || b.value.dtype() != DType::float32) {
+      broadcast(b.value);
+      continue;
+    }
+    std::vector<std::byte> bytes = read_bytes(b.value);
+    communication_.run([&](Collectives& c) { c.all_reduce({bytes.data(), b.value.elements(), DType::float32}, parallel::Reduction::mean); });
+    write(b.value, bytes);
+  }
+}
+
+void DataParallel::check_same() {
+  const std::vector<NamedValue> state = state_of(*module_);
+  std::vector<std::uint64_t> mine;
+  for (const NamedValue& v : state) mine.push_back(hash_of(read_bytes(v.value)));
+  const auto all = communication_.run([&](Collectives& c) { return c.all_gather(std::as_bytes(std::span(mine))); });
+  for (std::size_t r = 1; r < all.size(); ++r)
+    for (std::size_t i = 0; i < state.size(); ++i)
+      if (std::memcmp(all[r].data() + i * sizeof mine[0], all[0].data() + i * sizeof mine[0], sizeof mine[0]) != 0)
+        throw CommError(fmt::format("ranks: {} is not the same on rank {} ({}) as on rank 0; accepted: the same parameters and buffers on every rank",
+                                    state[i].name, r, communication_.placement().hosts[r]));
+}
+
+void DataParallel::join_state(nn::Module& module, optim::Optimizer& optimizer, train::RunState& state) {
+  for (const NamedValue& v : state_of(module)) broadcast(v.value);
+  for (const NamedValue& v : optimizer.state()) broadcast(v.value);
+  optim::Hyperparameters& hyper = *optimizer.hyperparameters();
+  Numbers numbers{static_cast<double>(state.step), static_cast<double>(state.epoch), static_cast<double>(state.batch), static_cast<double>(hyper.steps)};
+  for (const std::int64_t steps : hyper.parameter_steps()) numbers.push_back(static_cast<double>(steps));
+  put(numbers, state.sums);
+  const auto all = communication_.run([&](Collectives& c) { return c.all_gather(std::as_bytes(std::span(numbers))); });
+  const auto first = numbers_in(all[0]);
+  hyper.steps = static_cast<std::int64_t>(first[3]);
+  for (std::size_t i = 0; i < hyper.rows.size(); ++i) hyper.rows[i].steps = static_cast<std::int64_t>(first[4 + i]);
+  state = {static_cast<std::int64_t>(first[0]), static_cast<std::int64_t>(first[1]), static_cast<std::int64_t>(first[2]), sums_in(first.subspan(4 + hyper.rows.size()))};
+}
+
+std::optional<double> DataParallel::next_exposed_ms() {
+  const auto seconds = reducer_->next_exposed_seconds();
+  return seconds ? std::optional(1e3 * *seconds) : std::nullopt;
+}
+
+}  // namespace gemel::distributed

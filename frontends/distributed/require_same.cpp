@@ -1,0 +1,64 @@
+// That ranks run the same, told by a table of those that do not.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+
+#include "engine/base/error.h"
+#include "frontends/distributed/data_parallel.h"
+
+namespace gemel::distributed {
+namespace {
+
+constexpr char kSeparator = '\0';
+
+std::string text_of(const std::vector<Setting>& settings) {
+  std::string out;
+  for (const Setting& s : settings) out += s.name + kSeparator + s.value + kSeparator;
+  return out;
+}
+
+std::vector<Setting> settings_in(std::string_view text) {
+  std::vector<Setting> out;
+  const auto next = [&text] {
+    const std::string_view field = text.substr(0, text.find(kSeparator));
+    text.remove_prefix(field.size() + 1);
+    return std::string(field);
+  };
+  while (!text.empty()) {
+    std::string name = next();
+    out.push_back({std::move(name), next()});
+  }
+  return out;
+}
+
+}  // namespace
+
+void require_same(parallel::CommunicationThread& communication, const std::vector<Setting>& settings) {
+  const std::string mine = text_of(settings);
+  const auto all = communication.run([&](parallel::Collectives& c) { return c.all_gather(std::as_bytes(std::span(mine))); });
+  std::map<std::string, std::map<std::string, std::vector<int>>> ranks_of;  // [name][value]; a rank without the name is in none
+  std::vector<std::string> order;
+  for (int r = 0; r < communication.size(); ++r) {
+    const auto& bytes = all[static_cast<std::size_t>(r)];
+    for (const Setting& s : settings_in({reinterpret_cast<const char*>(bytes.data()), bytes.size()})) {
+      if (!ranks_of.contains(s.name)) order.push_back(s.name);
+      ranks_of[s.name][s.value].push_back(r);
+    }
+  }
+  std::string wrong;
+  for (const std::string& name : order) {
+    const auto& values = ranks_of[name];
+    if (values.size() == 1 && static_cast<int>(values.begin()->second.size()) == communication.size()) continue;
+    wrong += fmt::format("\n  {}:", name);
+    std::size_t with = 0;
+    for (const auto& [value, ranks] : values) {
+      wrong += fmt::format("\n    rank{} {}: {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "), value);
+      with += ranks.size();
+    }
+    if (static_cast<int>(with) < communication.size()) wrong += fmt::format("\n    {} of {} ranks: none", communication.size() - static_cast<int>(with), communication.size());
+  }
+  if (!wrong.empty()) throw CommError("ranks: they do not run the same; accepted: on every rank the same value of" + wrong);
+}
+
+}  // namespace gemel::distributed

@@ -1,0 +1,200 @@
+#include "parallel/collectives/collectives.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+
+#include "engine/base/error.h"
+#include "engine/base/span.h"
+#include "parallel/collectives/reduce.h"
+#include "parallel/shared_group.h"
+
+namespace gemel::parallel {
+namespace {
+
+template <class T>
+std::span<std::byte> raw(T& value) {
+  return std::as_writable_bytes(std::span(&value, 1));
+}
+
+/// The first rank of each machine.
+std::vector<int> first_ranks(const Communicator& c) {
+  std::vector<int> out;
+  for (int r = 0; r < c.size(); ++r)
+    if (c.placement().local_rank[at(r)] == 0) out.push_back(r);
+  return out;
+}
+
+}  // namespace
+
+Collectives::Collectives(Communicator& communicator, std::optional<Algorithm> fixed) : communicator_(communicator), fixed_(fixed) {
+  const std::vector<int> firsts = first_ranks(communicator);
+  if (firsts.size() > 1 && communicator.local_rank() == 0) leaders_ = communicator.group(firsts);
+  if (fixed) check(*fixed);
+}
+
+std::span<std::byte> Collectives::scratch(std::int64_t bytes) {
+  if (std::ssize(scratch_) < bytes) scratch_.resize(at(bytes));
+  return scratch_;
+}
+
+void Collectives::check(Algorithm algorithm) const {
+  const Communicator& c = communicator_;
+  const bool one_machine = first_ranks(c).size() == 1;
+  const auto refuse = [&](const char* why) { throw UsageError(fmt::format("collective: {} cannot run: {}; accepted: auto, ring, tree", to_string(algorithm), why)); };
+  if (c.size() == 1) return;
+  if (algorithm == Algorithm::shared && !one_machine) refuse("the ranks are on several machines");
+  if (algorithm == Algorithm::shared && !communicator_.shared()) refuse("the ranks of this machine share no memory");
+  if (algorithm == Algorithm::hierarchical && c.local_size() > 1 && !communicator_.shared()) refuse("the ranks of this machine share no memory");
+  if (algorithm == Algorithm::carrier) {
+    float zero = 0;
+    if (!communicator_.carrier_all_reduce(elements_of({&zero, 1}), Reduction::sum)) refuse("these ranks are threads of one process, without MPI");
+  }
+}
+
+Collectives::Chosen Collectives::choice(std::int64_t bytes) const {
+  const bool one_machine = first_ranks(communicator_).size() == 1;
+  if (fixed_) return {*fixed_, "asked for"};
+  if (size() == 1) return {Algorithm::tree, "one rank"};
+  if (one_machine && communicator_.shared()) return {Algorithm::shared, "the ranks of one machine"};
+  return {limits_.at(bytes), fmt::format("fastest from {} bytes as measured", bytes)};
+}
+
+void Collectives::all_reduce(const Elements& data, Reduction reduction) { all_reduce(data, reduction, choice(data.bytes()).algorithm); }
+
+void Collectives::all_reduce(const Elements& data, Reduction reduction, Algorithm algorithm) {
+  if (data.dtype == DType::boolean) reduce_into({data.first, 0, data.dtype}, data.first, reduction);  // refuses
+  if (size() > 1) switch (algorithm) {
+    case Algorithm::ring: ring_all_reduce(data, reduction); break;
+    case Algorithm::tree: tree_all_reduce(data, reduction); break;
+    case Algorithm::shared: shared_all_reduce(data, reduction); break;
+    case Algorithm::hierarchical: hierarchical_all_reduce(data, reduction); break;
+    case Algorithm::carrier:
+      if (!communicator_.carrier_all_reduce(data, reduction)) tree_all_reduce(data, reduction);  // it has none for this type
+      break;
+  }
+  if (reduction == Reduction::mean) divide(data, size());
+}
+
+void Collectives::hierarchical_all_reduce(const Elements& data, Reduction reduction) {
+  SharedGroup* group = communicator_.shared();
+  if (group) shared_all_reduce(data, reduction);
+  if (leaders_) {
+    Collectives between(*leaders_);
+    between.set_limits(limits_);
+    const Algorithm algorithm = limits_.at(data.bytes());
+    between.all_reduce(data, reduction == Reduction::mean ? Reduction::sum : reduction, algorithm == Algorithm::ring ? algorithm : Algorithm::tree);
+  }
+  if (!group) return;
+  for (std::int64_t i = 0; i < data.bytes(); i += SharedGroup::kStageBytes) {
+    const auto bytes = at(std::min(SharedGroup::kStageBytes, data.bytes() - i));
+    std::byte* const stage = group->stage(0, group->next_half()).data();
+    if (group->rank() == 0) std::memcpy(stage, data.first + i, bytes);
+    group->barrier();
+    if (group->rank() != 0) std::memcpy(data.first + i, stage, bytes);
+  }
+}
+
+void Collectives::broadcast(std::span<std::byte> bytes, int root) {
+  // A binomial tree over ranks counted from the root, in pieces, so that one is passed on while the next arrives.
+  constexpr std::size_t kPiece = std::size_t{1} << 20;
+  const int n = size(), self = (rank() - root + n) % n;
+  const auto rank_of = [&](int number) { return (number + root) % n; };
+  std::vector<Transfer> sending;
+  for (std::size_t begin = 0; begin < bytes.size(); begin += kPiece) {
+    const std::span<std::byte> piece = bytes.subspan(begin, std::min(kPiece, bytes.size() - begin));
+    int bit = 1;
+    for (; bit < n && !(self & bit); bit *= 2) {}
+    if (self) communicator_.receive(rank_of(self - bit), piece).wait();
+    for (bit /= 2; bit > 0; bit /= 2)
+      if (self + bit < n) sending.push_back(communicator_.send(rank_of(self + bit), piece));
+  }
+  for (Transfer& t : sending) t.wait();
+}
+
+std::vector<std::vector<std::byte>> Collectives::all_gather(std::span<const std::byte> mine) {
+  return all_to_all(std::vector<std::vector<std::byte>>(at(size()), {mine.begin(), mine.end()}));
+}
+
+std::vector<std::vector<std::byte>> Collectives::all_to_all(std::span<const std::vector<std::byte>> given) {
+  const int n = size();
+  std::vector<std::int64_t> lengths(at(n)), lengths_given;
+  for (const auto& g : given) lengths_given.push_back(std::ssize(g));
+  std::vector<std::vector<std::byte>> out(at(n));
+  std::vector<Transfer> transfers;
+  const auto finish = [&] {
+    for (Transfer& t : transfers) t.wait();
+    transfers.clear();
+  };
+  for (int d = 1; d < n; ++d) transfers.push_back(communicator_.receive((rank() + n - d) % n, raw(lengths[at((rank() + n - d) % n)])));
+  for (int d = 1; d < n; ++d) transfers.push_back(communicator_.send((rank() + d) % n, raw(lengths_given[at((rank() + d) % n)])));
+  finish();
+  for (int d = 1; d < n; ++d) {
+    const int from = (rank() + n - d) % n;
+    out[at(from)].resize(at(lengths[at(from)]));
+    if (!out[at(from)].empty()) transfers.push_back(communicator_.receive(from, out[at(from)]));
+  }
+  for (int d = 1; d < n; ++d)
+    if (const int to = (rank() + d) % n; !given[at(to)].empty()) transfers.push_back(communicator_.send(to, given[at(to)]));
+  finish();
+  out[at(rank())] = given[at(rank())];
+  return out;
+}
+
+std::int64_t Collectives::piece_begin(std::int64_t count, int rank, int size) { return count / size * rank + std::min<std::int64_t>(rank, count % size); }
+
+void Collectives::barrier() {
+  SharedGroup* group = communicator_.shared();
+  if (group && group->size() == size()) return group->barrier();
+  std::byte out{}, in{};
+  for (int d = 1; d < size(); d *= 2) {
+    Transfer to = communicator_.send((rank() + d) % size(), {&out, 1});
+    communicator_.receive((rank() + size() - d) % size(), {&in, 1}).wait();
+    to.wait();
+  }
+}
+
+void Collectives::measure_limits() {
+  constexpr std::array<std::int64_t, 5> kSizes{std::int64_t{4} << 10, std::int64_t{32} << 10, std::int64_t{256} << 10, std::int64_t{1} << 20, std::int64_t{4} << 20};
+  const bool one_machine = first_ranks(communicator_).size() == 1;
+  if (size() == 1 || (one_machine && communicator_.shared())) return;  // no choice by size
+  std::vector<std::byte> memory(at(kSizes.back()));
+  const auto seconds = [&](std::int64_t bytes, Algorithm algorithm) {
+    const Elements data{memory.data(), bytes / 4, DType::float32};
+    double least = 1e9;
+    for (int i = 0; i < 4; ++i) {  // the first one warms up
+      barrier();
+      const auto begin = std::chrono::steady_clock::now();
+      all_reduce(data, Reduction::sum, algorithm);
+      if (i) least = std::min(least, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    }
+    return least;
+  };
+  std::vector<Algorithm> others{Algorithm::ring};
+  if (communicator_.shared()) others.push_back(Algorithm::hierarchical);
+  float zero = 0;
+  if (communicator_.carrier_all_reduce(elements_of({&zero, 1}), Reduction::sum)) others.push_back(Algorithm::carrier);
+  // All ranks run the same; what is faster is for rank 0 to say.
+  Limits found{{}, kSizes.back() * 2};
+  for (const std::int64_t bytes : kSizes) {
+    limits_.halving_from = bytes + 1;
+    const double doubling = seconds(bytes, Algorithm::tree);
+    limits_.halving_from = 0;
+    const double halving = seconds(bytes, Algorithm::tree);
+    if (halving < doubling) found.halving_from = std::min(found.halving_from, bytes);
+    Limits::Range best{found.ranges.empty() ? 0 : bytes, Algorithm::tree};
+    double least = std::min(doubling, halving);
+    for (const Algorithm a : others)
+      if (const double t = seconds(bytes, a); t < least) least = t, best.algorithm = a;
+    if (found.ranges.empty() || found.ranges.back().algorithm != best.algorithm) found.ranges.push_back(best);
+  }
+  std::string text = to_string(found);
+  text.resize(256, ' ');
+  broadcast(std::as_writable_bytes(std::span(text)));
+  limits_ = parse_limits(text.substr(0, text.find_last_not_of(' ') + 1));
+}
+
+}  // namespace gemel::parallel

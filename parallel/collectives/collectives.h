@@ -1,0 +1,74 @@
+// Collectives on a communicator's messages and shared memory. Every rank calls them in the same order with matching arguments.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "parallel/collectives/choice.h"
+#include "parallel/communicator.h"
+
+namespace gemel::parallel {
+
+class Collectives {
+ public:
+  /// @param fixed  the algorithm of every all-reduce; none: by size, see `set_limits`. The communicator must outlive this
+  /// @throws UsageError where the ranks cannot run it
+  explicit Collectives(Communicator& communicator, std::optional<Algorithm> fixed = {});
+
+  Communicator& communicator() const { return communicator_; }
+  int rank() const { return communicator_.rank(); }
+  int size() const { return communicator_.size(); }
+
+  /// The elements of all ranks become their reduction, on every rank the same bits.
+  /// @throws ShapeError for booleans  @throws CommError
+  void all_reduce(const Elements& data, Reduction reduction = Reduction::sum);
+  void all_reduce(const Elements& data, Reduction reduction, Algorithm algorithm);
+  /// What `all_reduce` runs for so many bytes, and why: "shared: the ranks of one machine".
+  struct Chosen {
+    Algorithm algorithm;
+    std::string why;
+  };
+  Chosen choice(std::int64_t bytes) const;
+  /// @throws UsageError where the ranks cannot run it: says why
+  void check(Algorithm algorithm) const;
+
+  void broadcast(std::span<std::byte> bytes, int root = 0);
+  /// What each rank gives, of any length: [rank].
+  std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine);
+  /// Where the piece of a rank begins in `count` elements cut for `size` ranks: the first count mod size pieces have one more.
+  static std::int64_t piece_begin(std::int64_t count, int rank, int size);
+  /// Piece r of the elements of all ranks becomes its reduction on rank r; the other pieces are undefined.
+  void reduce_scatter(const Elements& data, Reduction reduction = Reduction::sum);
+  /// @param given  [rank] what goes to it  @return [rank] what came from it
+  std::vector<std::vector<std::byte>> all_to_all(std::span<const std::vector<std::byte>> given);
+  void barrier();
+
+  /// Sizes between algorithms, the same on every rank.
+  const Limits& limits() const { return limits_; }
+  void set_limits(const Limits& limits) { limits_ = limits; }
+  /// Measures and sets them: rank 0 decides, all take them. Collective.
+  void measure_limits();
+
+ private:
+  Communicator& communicator_;
+  std::optional<Algorithm> fixed_;
+  Limits limits_;
+  std::vector<std::byte> scratch_;
+  std::unique_ptr<Communicator> leaders_;  // one rank a machine, the first; null on the others, and where there is one machine
+  friend struct Ring;
+  friend struct Tree;
+
+  std::span<std::byte> scratch(std::int64_t bytes);
+  void shared_all_reduce(const Elements& data, Reduction reduction);
+  void ring_all_reduce(const Elements& data, Reduction reduction);
+  void tree_all_reduce(const Elements& data, Reduction reduction);
+  void hierarchical_all_reduce(const Elements& data, Reduction reduction);
+};
+
+}  // namespace gemel::parallel

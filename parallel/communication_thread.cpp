@@ -1,0 +1,54 @@
+#include "parallel/communication_thread.h"
+
+namespace gemel::parallel {
+
+CommunicationThread::CommunicationThread(Make make, std::optional<Algorithm> fixed) {
+  std::promise<void> ready;
+  std::future<void> made = ready.get_future();
+  thread_ = std::jthread([this, make = std::move(make), fixed, ready = std::move(ready)]() mutable { work(make, fixed, std::move(ready)); });
+  made.get();
+}
+
+CommunicationThread::~CommunicationThread() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_one();
+}
+
+void CommunicationThread::enqueue(Job job) {
+  {
+    const std::lock_guard lock(mutex_);
+    jobs_.push_back(std::move(job));
+  }
+  changed_.notify_one();
+}
+
+void CommunicationThread::work(const Make& make, std::optional<Algorithm> fixed, std::promise<void> ready) {
+  std::optional<Collectives> collectives;
+  try {
+    communicator_ = make();
+    collectives.emplace(*communicator_, fixed);
+    if (!fixed) collectives->measure_limits();
+    ready.set_value();
+  } catch (...) {
+    collectives.reset();
+    communicator_.reset();
+    ready.set_exception(std::current_exception());
+    return;
+  }
+  for (;;) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return ending_ || !jobs_.empty(); });
+    if (jobs_.empty()) break;
+    const Job job = std::move(jobs_.front());
+    jobs_.pop_front();
+    lock.unlock();
+    job(*collectives);
+  }
+  collectives.reset();
+  communicator_.reset();  // here, in the thread that made it
+}
+
+}  // namespace gemel::parallel

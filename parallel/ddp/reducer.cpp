@@ -1,0 +1,192 @@
+#include "parallel/ddp/reducer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/base/error.h"
+#include "engine/base/span.h"
+#include "engine/device_access.h"
+#include "engine/ops/ops.h"
+#include "engine/rows.h"
+#include "parallel/collectives/two_bytes.h"
+
+namespace gemel::parallel {
+
+void execute_join(Reducer& reducer, const std::vector<std::int64_t>& unused) { reducer.finish(unused); }
+
+namespace {
+
+/// Holds the update back. Whoever fails opens it, too: the failure is told by what the host asks next, before anything is saved.
+struct Gate {
+  explicit Gate(Fence made) : fence(std::move(made)) {}
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+  ~Gate() { fence.complete(); }
+  Fence fence;
+};
+
+/// In no catalog: a State stays in its process.
+const OpDef& join_gradients_def() {
+  static const OpDef def{
+      .name = "join_gradients",
+      .doc = "What is enqueued behind it sees gradients that are sums over all ranks.",
+      .inputs = {"gradients"},
+      .outputs = {},
+      .attributes = {{"reducer", Type::state, "which sums them"}, {"unused", Type::integers, "parameters that have no gradient on this rank"},
+                     {"last", Type::boolean, "whether it is the last slab of gradients"}},
+      .infer = [](const Specs&, const Attributes&) { return Specs{}; },
+      .cost = [](const Problem&) { return Cost{}; },
+      .writes = {0},
+      .execute = [](Interpreter&, const Attributes& a, std::span<const Value>, std::span<const Value>) {
+        if (a.boolean("last")) execute_join(static_cast<Reducer&>(*a.state("reducer")), a.integers("unused"));
+      }};
+  return def;
+}
+
+}  // namespace
+
+Reducer::Reducer(Session& session, CommunicationThread& communication, std::vector<NamedValue> parameters, const GradientMemory& memory,
+                 const ReducerOptions& options)
+    : session_(session), communication_(communication), parameters_(std::move(parameters)), values_(values_of(parameters_)), options_(options),
+      slabs_(slabs_of(values_)) {
+  for (const auto& slab : slabs_) in_place_.push_back(memory.find(slab->gradients()));
+  if (computes_on_host(session)) communication_.submit([](Collectives& c) { c.communicator().wait_as({.spin_ns = 0}); });
+}
+
+const std::vector<Bucket>& Reducer::buckets() {
+  std::vector<bool> frozen;
+  for (const Value& p : values_) frozen.push_back(!p.wants_gradient());
+  if (!buckets_ || frozen != frozen_) {
+    frozen_ = std::move(frozen);
+    buckets_ = std::make_shared<const std::vector<Bucket>>(buckets_of(values_, slabs_, options_.buckets));
+    bucket_of_.assign(values_.size(), buckets_->size());
+    for (std::size_t b = 0; b < buckets_->size(); ++b)
+      for (const std::size_t p : (*buckets_)[b].parameters) bucket_of_[p] = b;
+  }
+  return *buckets_;
+}
+
+void Reducer::begin_step() {
+  if (std::exchange(under_way_, true)) return;
+  missing_.clear();
+  for (const Bucket& b : buckets()) missing_.push_back(b.parameters.size());
+  has_arrived_.assign(values_.size(), false);
+  next_ = 0;
+}
+
+GradientReady Reducer::gradient_ready() {
+  return [weak = weak_from_this()](std::size_t i, const Value& gradient) {
+    const auto self = weak.lock();
+    // What lies elsewhere is brought to its place by `join`.
+    if (!self || row_values(gradient) || gradient.storage() != dense_gradient_place(self->values_[i]).storage()) return;
+    self->begin_step();
+    self->arrived(i);
+  };
+}
+
+/// Buckets go in their order on every rank, whatever the order in which they are complete.
+void Reducer::arrived(std::size_t parameter) {
+  if (bucket_of_[parameter] == buckets_->size() || has_arrived_[parameter]) return;
+  has_arrived_[parameter] = true;
+  --missing_[bucket_of_[parameter]];
+  for (; next_ < missing_.size() && missing_[next_] == 0; ++next_) submit(next_);
+}
+
+void Reducer::submit(std::size_t bucket) {
+  communication_.submit([self = shared_from_this(), buckets = buckets_, bucket, computed = mark(session_)](Collectives& c) {
+    self->reduce(c, (*buckets)[bucket], computed);
+  });
+}
+
+void Reducer::join(Values& gradients) {
+  std::vector<std::int64_t> unused;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!values_[i].wants_gradient()) continue;
+    const Value place = dense_gradient_place(values_[i]);
+    if (!gradients[i]) {
+      unused.push_back(static_cast<std::int64_t>(i));
+      apply(session_, full_def(), {}, {{"shape", place.shape()}, {"dtype", DType::float32}, {"value", 0.0}}, std::span(&place, 1));
+    } else if (row_values(gradients[i])) {
+      gradients[i] = to_dense(gradients[i], place);
+    }
+    if (gradients[i] && gradients[i].storage() != place.storage()) apply(copy_def(), list(gradients[i]), {}, std::span(&place, 1));
+    if (gradients[i]) gradients[i] = place;
+  }
+  joining_ = !session_.capturing();
+  for (const auto& slab : slabs_)
+    apply(join_gradients_def(), list(slab->gradients().whole()), {{"reducer", std::shared_ptr<State>(shared_from_this())}, {"unused", unused}, {"last", slab == slabs_.back()}});
+  if (!std::exchange(joining_, false)) return;
+  for (const std::int64_t i : unused)
+    if (used_[at(i)]) gradients[at(i)] = dense_gradient_place(values_[at(i)]);
+}
+
+void Reducer::finish(const std::vector<std::int64_t>& unused) {
+  begin_step();
+  for (; next_ < missing_.size(); ++next_) submit(next_);
+  under_way_ = false;
+  std::vector<std::int32_t> used(values_.size(), 1);
+  for (const std::int64_t i : unused) used[at(i)] = 0;
+  const Event computed = mark(session_);
+  const auto last_gradient = std::make_shared<std::promise<Clock::time_point>>();
+  computed.then([last_gradient] { last_gradient->set_value(Clock::now()); });
+  std::shared_ptr<Gate> gate;
+  if (goes_on_behind_fences(session_)) {
+    gate = std::make_shared<Gate>(make_fence(session_));
+    wait_for(session_, gate->fence.event());
+  }
+  auto done = communication_.submit([self = shared_from_this(), used = std::move(used), last_gradient, gate](Collectives& c) mutable {
+    c.all_reduce({reinterpret_cast<std::byte*>(used.data()), std::ssize(used), DType::int32}, Reduction::max);
+    if (gate) gate->fence.complete();
+    const double waited = std::chrono::duration<double>(Clock::now() - last_gradient->get_future().get()).count();
+    const std::lock_guard lock(self->mutex_);
+    self->exposed_.push_back(std::max(0.0, waited));
+    return used;
+  });
+  if (gate && unused.empty()) return;
+  used_ = done.get();
+  if (joining_) return;
+  for (const std::int64_t i : unused)
+    if (used_[at(i)])
+      throw UsageError(fmt::format("ddp: {} has a gradient on another rank and none on this one, in a captured step; accepted: the eager front end",
+                                   parameters_[at(i)].name));
+}
+
+std::optional<double> Reducer::next_exposed_seconds() {
+  const std::lock_guard lock(mutex_);
+  if (exposed_.empty()) return std::nullopt;
+  const double out = exposed_.front();
+  exposed_.pop_front();
+  return out;
+}
+
+void Reducer::reduce(Collectives& c, const Bucket& bucket, const Event& computed) {
+  for (const SlabRange& range : bucket.ranges) reduce_range(c, range, computed);
+}
+
+void Reducer::reduce_range(Collectives& c, const SlabRange& range, const Event& computed) {
+  const Value& whole = slabs_[range.slab]->gradients().whole();
+  HostView view;
+  Elements data{nullptr, range.count, DType::float32};
+  if (in_place_[range.slab]) {
+    computed.wait();
+    data.first = in_place_[range.slab] + range.begin * std::int64_t{sizeof(float)};
+  } else {
+    view = map(whole.view(f32({range.count}), range.begin), Access::read_write, computed);
+    data.first = view.bytes().data();
+  }
+  if (options_.wire == Wire::float32) {
+    c.all_reduce(data);
+  } else {
+    wire_.resize(at(range.count) * sizeof(std::uint16_t));
+    const std::span<float> values(reinterpret_cast<float*>(data.first), at(range.count));
+    const std::span<std::uint16_t> rounded(reinterpret_cast<std::uint16_t*>(wire_.data()), at(range.count));
+    const bool half = options_.wire == Wire::float16;
+    std::ranges::transform(values, rounded.begin(), half ? narrow_float16 : narrow_bfloat16);
+    c.all_reduce({wire_.data(), range.count, half ? DType::float16 : DType::bfloat16});
+    std::ranges::transform(rounded, values.begin(), half ? widen_float16 : widen_bfloat16);
+  }
+  view.release().wait();
+}
+
+}  // namespace gemel::parallel

@@ -1,0 +1,82 @@
+// Reducer: sums gradients over ranks, bucket by bucket, while the backward pass that makes them goes on. The same in both front ends: it
+// is told of complete gradients by the engine and adds one operator, behind which the sums are there.
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/attributes.h"
+#include "engine/autograd.h"
+#include "engine/parameter_set.h"
+#include "parallel/communication_thread.h"
+#include "parallel/ddp/buckets.h"
+#include "parallel/ddp/gradient_memory.h"
+
+namespace gemel::parallel {
+
+/// What gradients are rounded to on their way; sums are float32.
+enum class Wire { float32, float16, bfloat16 };
+
+struct ReducerOptions {
+  BucketOptions buckets{};
+  Wire wire = Wire::float32;
+};
+
+class Reducer : public State, public std::enable_shared_from_this<Reducer> {
+ public:
+  /// @param parameters  in slabs, named and numbered as the optimizer has them  @param memory  where their gradients lie
+  Reducer(Session& session, CommunicationThread& communication, std::vector<NamedValue> parameters, const GradientMemory& memory,
+          const ReducerOptions& options = {});
+
+  /// For GradientOptions::ready of the backward pass whose gradients are reduced.
+  GradientReady gradient_ready();
+  /// In operators, behind that pass: gradients are in their places, and sums over all ranks. What a rank did not use counts as zeros; it is
+  /// an empty value where no rank used it.
+  /// @throws UsageError in a captured step where only another rank used a parameter
+  void join(Values& gradients);
+
+  /// Seconds that each step joined so far waited for communication after its last gradient, once each.
+  std::optional<double> next_exposed_seconds();
+  const std::vector<Bucket>& buckets();
+
+ private:
+  friend void execute_join(Reducer& reducer, const std::vector<std::int64_t>& unused);
+  using Clock = std::chrono::steady_clock;
+  void begin_step();
+  void arrived(std::size_t parameter);
+  void submit(std::size_t bucket);
+  void finish(const std::vector<std::int64_t>& unused);
+  void reduce(Collectives& collectives, const Bucket& bucket, const Event& computed);
+  void reduce_range(Collectives& collectives, const SlabRange& range, const Event& computed);
+
+  Session& session_;
+  CommunicationThread& communication_;
+  std::vector<NamedValue> parameters_;
+  Values values_;
+  ReducerOptions options_;
+  std::vector<std::shared_ptr<ParameterSlab>> slabs_;
+  std::vector<std::byte*> in_place_;  // [slab] where the host finds it; null: in a view of the device's memory
+
+  // Of the step that is under way, in the session's thread.
+  bool under_way_ = false;
+  std::vector<bool> frozen_;               // for which the buckets are
+  std::shared_ptr<const std::vector<Bucket>> buckets_;
+  std::vector<std::size_t> bucket_of_;     // [parameter]
+  std::vector<bool> has_arrived_;          // [parameter]
+  std::vector<std::size_t> missing_;       // [bucket] parameters
+  bool joining_ = false;                   // `join` computes at once
+  std::size_t next_ = 0;                   // bucket to submit
+  std::vector<std::int32_t> used_;         // [parameter] by some rank, of the last step in which this one did not use them all
+
+  std::vector<std::byte> wire_;  // of the communication thread
+  std::mutex mutex_;
+  std::deque<double> exposed_;
+};
+
+}  // namespace gemel::parallel

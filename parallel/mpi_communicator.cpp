@@ -1,0 +1,220 @@
+#include "parallel/mpi_communicator.h"
+
+#include <fmt/format.h>
+#include <mpi.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/base/span.h"
+#include "parallel/process_group.h"
+
+namespace gemel::parallel {
+namespace {
+
+constexpr std::size_t kLargest = std::size_t{1} << 30;  // bytes of one message of MPI's, whose counts are int
+
+void check(int result, const char* what) {
+  if (result == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(result, text.data(), &length);
+  throw CommError(fmt::format("MPI: {}: {}", what, std::string_view(text.data(), at(length))));
+}
+
+/// MPI between its initialisation and its end, which one thread sees.
+class Runtime {
+ public:
+  Runtime() {
+    int provided = 0;
+    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "it cannot be initialised");
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (provided < MPI_THREAD_FUNNELED) throw CommError("MPI: it does not run in a program with threads; accepted: MPI_THREAD_FUNNELED");
+  }
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+  ~Runtime() {
+    if (!abort.raised()) MPI_Finalize();  // it waits for ranks, which may be lost
+  }
+  void check_thread() const {
+    if (std::this_thread::get_id() != thread_) throw InternalError("MPI: called from another thread than the one that initialised it");
+  }
+  AbortFlag abort;
+
+ private:
+  std::thread::id thread_ = std::this_thread::get_id();
+};
+
+/// A communicator of MPI's, freed where it is not the world.
+class Handle {
+ public:
+  explicit Handle(MPI_Comm comm) : comm_(comm) {}
+  Handle(Handle&& other) noexcept : comm_(std::exchange(other.comm_, MPI_COMM_NULL)) {}
+  Handle& operator=(Handle&&) = delete;
+  ~Handle() {
+    if (comm_ != MPI_COMM_NULL && comm_ != MPI_COMM_WORLD) MPI_Comm_free(&comm_);
+  }
+  MPI_Comm get() const { return comm_; }
+
+ private:
+  MPI_Comm comm_;
+};
+
+class MpiTransfer : public Transfer::State {
+ public:
+  MpiTransfer(std::vector<MPI_Request> requests, const WaitPolicy& policy, const Runtime& runtime)
+      : requests_(std::move(requests)), policy_(policy), runtime_(runtime) {}
+  ~MpiTransfer() override {
+    // Given up by an error: MPI may still read or write the memory, which the process then gives up as well.
+    for (MPI_Request& r : requests_)
+      if (r != MPI_REQUEST_NULL) MPI_Request_free(&r);
+  }
+  bool test() override {
+    int done = 0;
+    check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE), "a message failed");
+    return done != 0;
+  }
+  void wait() override {
+    poll_until([this] { return test(); }, policy_, runtime_.abort);
+  }
+
+ private:
+  std::vector<MPI_Request> requests_;
+  const WaitPolicy& policy_;
+  const Runtime& runtime_;
+};
+
+std::optional<MPI_Datatype> mpi_type(DType dtype) {
+  switch (dtype) {
+    case DType::float32: return MPI_FLOAT;
+    case DType::int32: return MPI_INT32_T;
+    case DType::int64: return MPI_INT64_T;
+    default: return std::nullopt;
+  }
+}
+MPI_Op mpi_op(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::min: return MPI_MIN;
+    case Reduction::max: return MPI_MAX;
+    case Reduction::product: return MPI_PROD;
+    default: return MPI_SUM;
+  }
+}
+
+class MpiCommunicator : public Communicator {
+ public:
+  MpiCommunicator(int rank, Placement placement, Handle handle, std::shared_ptr<Runtime> runtime)
+      : Communicator(rank, std::move(placement)), runtime_(std::move(runtime)), handle_(std::move(handle)) {
+    if (local_size() > static_cast<int>(std::thread::hardware_concurrency())) policy_.spin_ns = 0;
+    if (local_size() == 1) return;
+    shared_ = ProcessGroup::make(*this, runtime_->abort);
+    if (shared_) shared_->policy() = policy_;
+  }
+
+  Transfer send(int to, std::span<const std::byte> bytes, int tag) override {
+    return each_part(bytes.size(), [&](std::size_t begin, int count, MPI_Request* request) {
+      return MPI_Isend(bytes.data() + begin, count, MPI_BYTE, to, tag, handle_.get(), request);
+    });
+  }
+  Transfer receive(int from, std::span<std::byte> bytes, int tag) override {
+    return each_part(bytes.size(), [&](std::size_t begin, int count, MPI_Request* request) {
+      return MPI_Irecv(bytes.data() + begin, count, MPI_BYTE, from, tag, handle_.get(), request);
+    });
+  }
+  std::unique_ptr<Communicator> group(std::span<const int> ranks) override {
+    runtime_->check_thread();
+    MPI_Group all, some;
+    check(MPI_Comm_group(handle_.get(), &all), "a group cannot be made");
+    check(MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some), "a group cannot be made");
+    MPI_Comm comm = MPI_COMM_NULL;
+    const int made = MPI_Comm_create_group(handle_.get(), some, kTags, &comm);
+    MPI_Group_free(&some);
+    MPI_Group_free(&all);
+    check(made, "a group cannot be made");
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    std::vector<std::string> hosts;
+    for (const int r : ranks) hosts.push_back(host(r));
+    const auto self = std::ranges::find(ranks, rank());
+    return std::make_unique<MpiCommunicator>(static_cast<int>(self - ranks.begin()), Placement::of(hosts), Handle(comm), runtime_);
+  }
+  SharedGroup* shared() override { return shared_.get(); }
+  bool carrier_all_reduce(const Elements& data, Reduction reduction) override {
+    runtime_->check_thread();
+    const auto type = mpi_type(data.dtype);
+    if (!type) return false;
+    constexpr std::int64_t kStep = std::int64_t{1} << 28;
+    for (std::int64_t i = 0; i < data.count; i += kStep) {
+      const Elements part = data.part(i, std::min(kStep, data.count - i));
+      check(MPI_Allreduce(MPI_IN_PLACE, part.first, static_cast<int>(part.count), *type, mpi_op(reduction), handle_.get()), "its all-reduce failed");
+    }
+    return true;
+  }
+  void wait_as(const WaitPolicy& policy) override {
+    policy_ = policy;
+    if (shared_) shared_->policy() = policy;
+  }
+  void abort(const std::string& why) override { runtime_->abort.raise(why); }
+
+ private:
+  template <class Begin>
+  Transfer each_part(std::size_t bytes, const Begin& begin_part) {
+    runtime_->check_thread();
+    std::vector<MPI_Request> requests(std::max<std::size_t>(1, (bytes + kLargest - 1) / kLargest), MPI_REQUEST_NULL);
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      const std::size_t begin = i * kLargest;
+      check(begin_part(begin, static_cast<int>(std::min(kLargest, bytes - begin)), &requests[i]), "a message cannot be begun");
+    }
+    return Transfer(std::make_unique<MpiTransfer>(std::move(requests), policy_, *runtime_));
+  }
+  std::shared_ptr<Runtime> runtime_;
+  Handle handle_;
+  WaitPolicy policy_;
+  std::unique_ptr<SharedGroup> shared_;
+};
+
+std::optional<int> number_in(const char* variable) {
+  const char* text = std::getenv(variable);
+  return text && *text ? std::optional(std::atoi(text)) : std::nullopt;
+}
+
+std::vector<std::string> host_names(int size) {
+  constexpr std::size_t kLength = 256;
+  std::array<char, kLength> mine{};
+  gethostname(mine.data(), kLength - 1);
+  std::vector<char> all(at(size) * kLength);
+  check(MPI_Allgather(mine.data(), kLength, MPI_CHAR, all.data(), kLength, MPI_CHAR, MPI_COMM_WORLD), "host names cannot be exchanged");
+  std::vector<std::string> out;
+  for (int r = 0; r < size; ++r) out.emplace_back(all.data() + at(r) * kLength);
+  return out;
+}
+
+}  // namespace
+
+std::optional<MpiLaunch> mpi_launch() {
+  struct Variables {
+    const char *rank, *size, *local_rank, *local_size;
+  };
+  constexpr Variables kKnown[] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+                                  {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+                                  {"PMIX_RANK", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_TASKS_PER_NODE"}};
+  for (const Variables& v : kKnown)
+    if (const auto rank = number_in(v.rank), size = number_in(v.size); rank && size)
+      return MpiLaunch{*rank, *size, number_in(v.local_rank).value_or(0), number_in(v.local_size).value_or(1)};
+  return std::nullopt;
+}
+
+std::unique_ptr<Communicator> mpi_communicator() {
+  const auto runtime = std::make_shared<Runtime>();
+  int rank = 0, size = 1;
+  check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "the rank is not known");
+  check(MPI_Comm_size(MPI_COMM_WORLD, &size), "the number of ranks is not known");
+  return std::make_unique<MpiCommunicator>(rank, Placement::of(host_names(size)), Handle(MPI_COMM_WORLD), runtime);
+}
+
+}  // namespace gemel::parallel

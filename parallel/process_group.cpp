@@ -1,0 +1,291 @@
+#include "parallel/process_group.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
+#include "engine/base/error.h"
+#include "engine/base/span.h"
+
+namespace gemel::parallel {
+namespace {
+
+constexpr int kMostRanks = 250;  // of a machine: the kernel passes 253 files in one message
+constexpr int kConnectMs = 10'000;
+
+[[noreturn]] void fail(const char* what) { throw CommError(fmt::format("shared memory: {}: {}", what, std::strerror(errno))); }
+
+/// A file descriptor, closed with its owner.
+class File {
+ public:
+  explicit File(int fd = -1) : fd_(fd) {}
+  File(File&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  File& operator=(File&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~File() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_;
+};
+
+/// Pages that are there: too little memory shows here, and not when they are written.
+File reserved_memory(std::int64_t bytes) {
+  File file(memfd_create("gemel", MFD_CLOEXEC));
+  if (!file || ftruncate(file.get(), bytes) != 0 || posix_fallocate(file.get(), 0, bytes) != 0) return File();
+  return file;
+}
+
+/// What a rank says first on its connection, so that no stranger is taken for it.
+struct Greeting {
+  std::array<char, 16> token{};
+  int rank = 0;
+};
+/// Where the first rank listens: an abstract address that the kernel chose, without a name in the file system.
+struct Invitation {
+  std::array<char, 16> token{}, address{};
+  std::uint32_t length = 0;  // of the address; 0: there is no listening socket
+};
+
+template <class T>
+std::span<std::byte> raw(T& value) {
+  return std::as_writable_bytes(std::span(&value, 1));
+}
+
+void wait_readable(int fd, const AbortFlag& abort, int within_ms = -1) {
+  for (int waited = 0;; waited += 20) {
+    pollfd p{fd, POLLIN, 0};
+    if (poll(&p, 1, 20) > 0) return;
+    abort.check();
+    if (within_ms >= 0 && waited >= within_ms) throw CommError("shared memory: a rank of this machine did not connect within 10 s");
+  }
+}
+
+}  // namespace
+
+/// A connection to another rank of the machine.
+class ProcessGroup::Socket {
+ public:
+  Socket(File file, const AbortFlag& abort) : file_(std::move(file)), abort_(abort) {}
+
+  void send(std::span<const std::byte> bytes, std::span<const int> files = {}) const {
+    iovec data{const_cast<std::byte*>(bytes.data()), bytes.size()};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMostRanks)> control{};
+    msghdr message{};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    if (!files.empty()) {
+      message.msg_control = control.data();
+      message.msg_controllen = CMSG_SPACE(files.size_bytes());
+      cmsghdr* header = CMSG_FIRSTHDR(&message);
+      header->cmsg_level = SOL_SOCKET;
+      header->cmsg_type = SCM_RIGHTS;
+      header->cmsg_len = CMSG_LEN(files.size_bytes());
+      std::memcpy(CMSG_DATA(header), files.data(), files.size_bytes());
+    }
+    if (sendmsg(file_.get(), &message, MSG_NOSIGNAL) != static_cast<ssize_t>(bytes.size())) fail("a rank of this machine is lost");
+  }
+  std::vector<File> receive(std::span<std::byte> bytes, int within_ms = -1) const {
+    wait_readable(file_.get(), abort_, within_ms);
+    iovec data{bytes.data(), bytes.size()};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMostRanks)> control{};
+    msghdr message{};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    const ssize_t got = recvmsg(file_.get(), &message, MSG_CMSG_CLOEXEC | MSG_WAITALL);
+    std::vector<File> files;
+    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
+      if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+      for (std::size_t i = 0; i < (header->cmsg_len - CMSG_LEN(0)) / sizeof(int); ++i) {
+        int fd = -1;
+        std::memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof fd);
+        files.emplace_back(fd);
+      }
+    }
+    if (got != static_cast<ssize_t>(bytes.size())) throw CommError("shared memory: a rank of this machine is lost");
+    return files;
+  }
+
+ private:
+  File file_;
+  const AbortFlag& abort_;
+};
+
+ProcessGroup::Segment::~Segment() {
+  for (const Mapping& m : of)
+    if (m.first) munmap(m.first, at(m.bytes));
+}
+
+namespace {
+
+/// Listens at an address of the kernel's choice; without one where that fails.
+File listening(Invitation& invitation) {
+  File file(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  socklen_t length = sizeof address;
+  if (!file || bind(file.get(), reinterpret_cast<sockaddr*>(&address), sizeof(sa_family_t)) != 0 || listen(file.get(), kMostRanks) != 0 ||
+      getsockname(file.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0 || getrandom(invitation.token.data(), invitation.token.size(), 0) < 0)
+    return File();
+  invitation.length = length - static_cast<socklen_t>(offsetof(sockaddr_un, sun_path));
+  if (invitation.length > invitation.address.size()) return File();
+  std::memcpy(invitation.address.data(), address.sun_path, invitation.length);
+  return file;
+}
+
+File connected(const Invitation& invitation) {
+  File file(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, invitation.address.data(), invitation.length);
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + invitation.length);
+  if (!file || connect(file.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) return File();
+  return file;
+}
+
+}  // namespace
+
+std::unique_ptr<SharedGroup> ProcessGroup::make(Communicator& c, const AbortFlag& abort) {
+  const std::vector<int> ranks = c.placement().beside(c.rank());
+  const int size = static_cast<int>(ranks.size()), self = c.local_rank();
+  if (size > kMostRanks) return nullptr;
+  std::vector<std::unique_ptr<Socket>> sockets;
+  Invitation invitation;
+  std::uint8_t good = 1;  // what all know in the end
+  if (self == 0) {
+    const File listener = listening(invitation);
+    if (!listener) invitation.length = 0;
+    for (int r = 1; r < size; ++r) c.send(ranks[at(r)], raw(invitation)).wait();
+    sockets.resize(at(size));
+    for (int r = 1; r < size; ++r) {  // whether they could connect, by the messages that work in any case
+      std::uint8_t theirs = 0;
+      c.receive(ranks[at(r)], raw(theirs)).wait();
+      good = good && theirs;
+    }
+    for (int left = good ? size - 1 : 0; left > 0;) {
+      wait_readable(listener.get(), abort, kConnectMs);
+      auto socket = std::make_unique<Socket>(File(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)), abort);
+      Greeting greeting;
+      socket->receive(raw(greeting), kConnectMs);
+      if (greeting.token != invitation.token || greeting.rank < 1 || greeting.rank >= size || sockets[at(greeting.rank)]) continue;  // a stranger
+      sockets[at(greeting.rank)] = std::move(socket);
+      --left;
+    }
+    for (int r = 1; r < size; ++r) c.send(ranks[at(r)], raw(good)).wait();
+  } else {
+    c.receive(ranks[0], raw(invitation)).wait();
+    File file = invitation.length ? connected(invitation) : File();
+    std::uint8_t mine = file ? 1 : 0;
+    if (file) {
+      sockets.push_back(std::make_unique<Socket>(std::move(file), abort));
+      Greeting greeting{invitation.token, self};
+      sockets[0]->send(raw(greeting));
+    }
+    c.send(ranks[0], raw(mine)).wait();
+    c.receive(ranks[0], raw(good)).wait();
+  }
+  if (!good) return nullptr;
+  std::unique_ptr<ProcessGroup> group(new ProcessGroup(self, size, abort, std::move(sockets)));
+  const auto control = group->share(control_bytes(size));
+  if (!control) return nullptr;
+  group->use(control->of[0].first);
+  return group;
+}
+
+ProcessGroup::ProcessGroup(int rank, int size, const AbortFlag& abort, std::vector<std::unique_ptr<Socket>> sockets)
+    : SharedGroup(rank, size, abort), sockets_(std::move(sockets)) {}
+
+ProcessGroup::~ProcessGroup() = default;
+
+std::shared_ptr<ProcessGroup::Segment> ProcessGroup::share(std::int64_t bytes) {
+  bytes = round_up(std::max<std::int64_t>(bytes, 1), kHostPage);
+  std::vector<File> files(at(size()));
+  std::vector<std::int64_t> lengths(at(size()));
+  lengths[at(rank())] = bytes;
+  files[at(rank())] = reserved_memory(bytes);
+  const auto whole = [&] { return std::ranges::all_of(files, [](const File& f) { return static_cast<bool>(f); }); };
+  // Every rank gives its file to the first, which gives all of them to everyone; a length of -1 where there is no file.
+  const auto length_or_none = [&](int r) { return files[at(r)] ? lengths[at(r)] : -1; };
+  if (rank() == 0) {
+    for (int r = 1; r < size(); ++r) {
+      std::vector<File> got = sockets_[at(r)]->receive(raw(lengths[at(r)]));
+      if (!got.empty()) files[at(r)] = std::move(got[0]);
+    }
+    if (!whole()) files[0] = File();
+    std::vector<int> all;
+    if (whole()) for (const File& f : files) all.push_back(f.get());
+    lengths[0] = length_or_none(0);
+    for (int r = 1; r < size(); ++r) sockets_[at(r)]->send(std::as_bytes(std::span(lengths)), all);
+  } else {
+    std::int64_t mine = length_or_none(rank());
+    const int fd = files[at(rank())].get();
+    sockets_[0]->send(raw(mine), fd >= 0 ? std::span(&fd, 1) : std::span<const int>());
+    files = sockets_[0]->receive(std::as_writable_bytes(std::span(lengths)));
+    if (std::ssize(files) != size()) {  // one of them has none
+      files.clear();
+      files.emplace_back();
+    }
+  }
+  auto segment = std::make_shared<Segment>();
+  bool mapped = whole();
+  for (int r = 0; mapped && r < size(); ++r) {
+    void* const first = mmap(nullptr, at(lengths[at(r)]), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, files[at(r)].get(), 0);
+    mapped = first != MAP_FAILED;
+    if (mapped) segment->of.push_back({static_cast<std::byte*>(first), lengths[at(r)]});
+  }
+  // One that could not map tells the others.
+  std::uint8_t good = mapped;
+  if (rank() == 0) {
+    for (int r = 1; r < size(); ++r) {
+      std::uint8_t theirs = 0;
+      sockets_[at(r)]->receive(raw(theirs));
+      good = good && theirs;
+    }
+    for (int r = 1; r < size(); ++r) sockets_[at(r)]->send(raw(good));
+  } else {
+    sockets_[0]->send(raw(good));
+    sockets_[0]->receive(raw(good));
+  }
+  if (!good) return nullptr;
+  segments_.push_back(segment);
+  return segment;
+}
+
+HostBytes ProcessGroup::allocate(std::int64_t bytes) {
+  const std::shared_ptr<Segment> segment = share(bytes);
+  if (!segment) return {};
+  const Segment::Mapping& mine = segment->of[at(rank())];
+  return {std::shared_ptr<std::byte>(segment, mine.first), mine.bytes};
+}
+
+SharedPlace ProcessGroup::place_of(const std::byte* data) const {
+  for (std::size_t i = 0; data && i < segments_.size(); ++i) {
+    const Segment::Mapping& mine = segments_[i]->of[at(rank())];
+    if (data >= mine.first && data < mine.first + mine.bytes) return {static_cast<std::int64_t>(i), data - mine.first};
+  }
+  return {};
+}
+
+std::byte* ProcessGroup::address_of(int rank, const SharedPlace& place) const {
+  return place.segment < 0 ? nullptr : segments_[at(place.segment)]->of[at(rank)].first + place.offset;
+}
+
+}  // namespace gemel::parallel

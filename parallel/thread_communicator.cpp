@@ -1,0 +1,203 @@
+#include "parallel/thread_communicator.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <tuple>
+
+#include "engine/base/error.h"
+#include "engine/base/span.h"
+#include "parallel/shared_group.h"
+
+namespace gemel::parallel {
+namespace {
+
+/// One side of a message.
+struct Offer {
+  enum class Side { send, receive } side;
+  std::byte* bytes;
+  std::size_t count;
+  bool done = false;
+  std::string error{};
+};
+
+/// Which messages may meet: those of one group from one rank to another with one tag.
+using Way = std::tuple<std::string, int, int, int>;
+
+HostBytes pages_of(std::int64_t bytes) {
+  const std::size_t whole = at(round_up(std::max<std::int64_t>(bytes, 1), kHostPage));
+  const std::shared_ptr<std::byte> first(static_cast<std::byte*>(std::aligned_alloc(at(kHostPage), whole)), std::free);
+  if (!first) throw MemoryError(fmt::format("communicator: {} bytes cannot be had", whole));
+  std::memset(first.get(), 0, whole);
+  return {first, static_cast<std::int64_t>(whole)};
+}
+
+/// What all ranks of a process share: where sends meet receives, and memory by name.
+class Exchange {
+ public:
+  /// The side that comes second copies.
+  void offer(const Way& way, const std::shared_ptr<Offer>& mine) {
+    {
+      const std::lock_guard lock(mutex_);
+      auto& waiting = waiting_[way];
+      if (waiting.empty() || waiting.front()->side == mine->side) {
+        waiting.push_back(mine);
+        return;
+      }
+      const std::shared_ptr<Offer> other = waiting.front();
+      waiting.pop_front();
+      const Offer &from = mine->side == Offer::Side::send ? *mine : *other, &to = mine->side == Offer::Side::send ? *other : *mine;
+      if (from.count != to.count) mine->error = other->error = fmt::format("receive: {} bytes are awaited, and {} were sent", to.count, from.count);
+      else if (to.count) std::memcpy(to.bytes, from.bytes, to.count);
+      mine->done = other->done = true;
+    }
+    changed_.notify_all();
+  }
+  bool test(const Offer& offer) {
+    const std::lock_guard lock(mutex_);
+    return finished(offer);
+  }
+  void wait(const Offer& offer) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return finished(offer); });
+  }
+  void abort(const std::string& why) {
+    abort_.raise(why);
+    { const std::lock_guard lock(mutex_); }  // whoever was about to sleep sleeps, and is woken
+    changed_.notify_all();
+  }
+  const AbortFlag& abort_flag() const { return abort_; }
+
+  /// Zeros that all ranks find under this name, made by whoever asks first.
+  HostBytes memory(const std::string& name, std::int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    HostBytes& memory = memory_[name];
+    if (!memory.first) memory = pages_of(bytes);
+    return memory;
+  }
+
+ private:
+  bool finished(const Offer& offer) const {
+    if (!offer.error.empty()) throw CommError(offer.error);
+    if (!offer.done) abort_.check();
+    return offer.done;
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  AbortFlag abort_;
+  std::map<Way, std::deque<std::shared_ptr<Offer>>> waiting_;
+  std::map<std::string, HostBytes> memory_;
+};
+
+class ThreadTransfer : public Transfer::State {
+ public:
+  ThreadTransfer(std::shared_ptr<Exchange> exchange, std::shared_ptr<Offer> offer) : exchange_(std::move(exchange)), offer_(std::move(offer)) {}
+  bool test() override { return exchange_->test(*offer_); }
+  void wait() override { exchange_->wait(*offer_); }
+
+ private:
+  std::shared_ptr<Exchange> exchange_;
+  std::shared_ptr<Offer> offer_;
+};
+
+/// All memory of a process is seen by its threads: a place is an address.
+class ThreadGroup : public SharedGroup {
+ public:
+  ThreadGroup(int rank, int size, std::shared_ptr<Exchange> exchange, const std::string& name)
+      : SharedGroup(rank, size, exchange->abort_flag()), exchange_(std::move(exchange)), control_(exchange_->memory(name, control_bytes(size))) {
+    use(control_.first.get());
+    if (size > static_cast<int>(std::thread::hardware_concurrency())) policy().spin_ns = 0;
+  }
+  HostBytes allocate(std::int64_t bytes) override { return pages_of(bytes); }
+
+ private:
+  SharedPlace place_of(const std::byte* data) const override { return {data ? 0 : -1, reinterpret_cast<std::intptr_t>(data)}; }
+  std::byte* address_of(int, const SharedPlace& place) const override { return reinterpret_cast<std::byte*>(place.offset); }
+  std::shared_ptr<Exchange> exchange_;
+  HostBytes control_;
+};
+
+class ThreadCommunicator : public Communicator {
+ public:
+  ThreadCommunicator(int rank, Placement placement, std::shared_ptr<Exchange> exchange, std::string name)
+      : Communicator(rank, std::move(placement)), exchange_(std::move(exchange)), name_(std::move(name)) {
+    if (local_size() > 1)
+      shared_ = std::make_unique<ThreadGroup>(local_rank(), local_size(), exchange_, fmt::format("{} on {}", name_, host(rank)));
+  }
+
+  Transfer send(int to, std::span<const std::byte> bytes, int tag) override {
+    return offer({name_, rank(), to, tag}, {Offer::Side::send, const_cast<std::byte*>(bytes.data()), bytes.size()});
+  }
+  Transfer receive(int from, std::span<std::byte> bytes, int tag) override {
+    return offer({name_, from, rank(), tag}, {Offer::Side::receive, bytes.data(), bytes.size()});
+  }
+  std::unique_ptr<Communicator> group(std::span<const int> ranks) override {
+    const std::string list = fmt::format("{}", fmt::join(ranks, ","));
+    std::vector<std::string> hosts;
+    for (const int r : ranks) hosts.push_back(host(r));
+    const auto self = std::ranges::find(ranks, rank());
+    if (self == ranks.end()) throw UsageError(fmt::format("communicator: rank {} makes a group of ranks {}", rank(), list));
+    return std::make_unique<ThreadCommunicator>(static_cast<int>(self - ranks.begin()), Placement::of(hosts), exchange_,
+                                                fmt::format("{}/{}#{}", name_, list, groups_[list]++));
+  }
+  SharedGroup* shared() override { return shared_.get(); }
+  void wait_as(const WaitPolicy& policy) override {
+    if (shared_) shared_->policy() = policy;
+  }
+  void abort(const std::string& why) override { exchange_->abort(why); }
+
+ private:
+  Transfer offer(const Way& way, Offer offer) {
+    const auto mine = std::make_shared<Offer>(std::move(offer));
+    exchange_->offer(way, mine);
+    return Transfer(std::make_unique<ThreadTransfer>(exchange_, mine));
+  }
+  std::shared_ptr<Exchange> exchange_;
+  std::string name_;
+  std::map<std::string, int> groups_;  // made so far, by their ranks
+  std::unique_ptr<SharedGroup> shared_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Communicator>> thread_communicators(int ranks, std::vector<std::string> hosts) {
+  if (ranks < 1) throw UsageError(fmt::format("communicator: {} ranks; accepted: one or more", ranks));
+  hosts.resize(at(ranks), hosts.empty() ? "localhost" : hosts.back());
+  const auto exchange = std::make_shared<Exchange>();
+  std::vector<std::unique_ptr<Communicator>> out;
+  for (int r = 0; r < ranks; ++r) out.push_back(std::make_unique<ThreadCommunicator>(r, Placement::of(hosts), exchange, "all"));
+  return out;
+}
+
+void run_ranks(int ranks, const std::function<void(Communicator&)>& work, std::vector<std::string> hosts) {
+  const auto communicators = thread_communicators(ranks, std::move(hosts));
+  std::mutex mutex;
+  std::exception_ptr first;
+  {
+    std::vector<std::jthread> threads;
+    for (const auto& c : communicators)
+      threads.emplace_back([&] {
+        try {
+          work(*c);
+        } catch (const std::exception& e) {
+          {
+            const std::lock_guard lock(mutex);
+            if (!first) first = std::current_exception();
+          }
+          c->abort(fmt::format("rank {} failed: {}", c->rank(), e.what()));
+        }
+      });
+  }
+  if (first) std::rethrow_exception(first);
+}
+
+}  // namespace gemel::parallel

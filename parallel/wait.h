@@ -1,0 +1,49 @@
+// How a rank waits: it spins for some microseconds where nothing else wants the core, then sleeps.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+
+namespace gemel::parallel {
+
+/// Ends the waits of a rank. Shared by whatever waits for it.
+class AbortFlag {
+ public:
+  /// The first text stands.
+  void raise(const std::string& why);
+  bool raised() const { return raised_.load(std::memory_order_acquire); }
+  /// @throws CommError if raised
+  void check() const;
+
+ private:
+  std::atomic<bool> raised_{false};
+  mutable std::mutex mutex_;
+  std::string why_;
+};
+
+struct WaitPolicy {
+  /// 0 where other work wants the core: a device that computes on it, or more ranks than cores.
+  std::int64_t spin_ns = 20'000;
+};
+
+/// Polls until `done` says so: spins, yields, then sleeps ever longer, at most 100 microseconds at a time.
+/// @throws CommError if aborted
+void poll_until(const std::function<bool()>& done, const WaitPolicy& policy, const AbortFlag& abort);
+
+/// A count in memory that processes may share, which others wait for. It only grows, and wraps around.
+class SharedCount {
+ public:
+  void set(std::uint32_t value);
+  std::uint32_t get() const { return count_.load(std::memory_order_acquire); }
+  /// Sleeps until the count has reached `value`. @throws CommError if aborted
+  void wait_for(std::uint32_t value, const WaitPolicy& policy, const AbortFlag& abort);
+
+ private:
+  bool reached(std::uint32_t value) const { return static_cast<std::int32_t>(get() - value) >= 0; }
+  std::atomic<std::uint32_t> count_{0}, sleepers_{0};
+  static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
+};
+
+}  // namespace gemel::parallel

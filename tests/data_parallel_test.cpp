@@ -1,0 +1,301 @@
+// Data parallel training on ranks that are threads of this process, against one process with the same batches.
+#include "frontends/distributed/data_parallel.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <thread>
+
+#include "datasets/loader.h"
+#include "engine/base/error.h"
+#include "frontends/models/models.h"
+#include "frontends/nn/functions.h"
+#include "frontends/nn/layers.h"
+#include "frontends/train/trainer.h"
+#include "opencl/device.h"
+#include "parallel/thread_communicator.h"
+#include "tests/message_of.h"
+#include "tests/temporary_folder.h"
+#include "tests/test_device.h"
+
+namespace gemel::distributed {
+namespace {
+
+using parallel::Algorithm;
+using parallel::CommunicationThread;
+using testing::message_of;
+using train::Frontend;
+using List = std::vector<double>;
+
+/// Two layers with dropout between them; the third is used where it is said so.
+class Net : public nn::Module {
+ public:
+  bool uses_third = false;
+  nn::Linear& first = add<nn::Linear>("first", 48, 24);
+  nn::Linear& second = add<nn::Linear>("second", 24, 10);
+  nn::Linear& third = add<nn::Linear>("third", 24, 10);
+
+ protected:
+  Value forward(Value x) override {
+    const Value hidden = dropout_(relu(first(flatten_(std::move(x)))));
+    return uses_third ? second(hidden) + third(hidden) : second(hidden);
+  }
+
+ private:
+  nn::Flatten flatten_;
+  nn::Dropout& dropout_ = add<nn::Dropout>("dropout", 0.5);
+};
+
+enum class Model { net, lenet };
+
+struct Job {
+  Model model = Model::net;
+  std::string optimizer = "momentum";
+  double rate = 1e-3;
+  Frontend frontend = Frontend::eager;
+  std::int64_t batch_size = 12, samples = 40, accumulate = 1, epochs = 2;
+  double clip_norm = 0;
+  bool freezes_first = false;
+  int uses_third = -1;  // the rank that does
+  parallel::ReducerOptions reducer{};
+  std::optional<Algorithm> algorithm{};
+  std::filesystem::path checkpoint_dir{};
+  std::int64_t steps = 0;
+
+  Shape input() const { return model == Model::net ? Shape{3, 4, 4} : Shape{3, 32, 32}; }
+};
+
+std::unique_ptr<nn::Module> made(const Job& job, Session& session, int rank) {
+  if (job.model == Model::lenet) return models::make("lenet", {.classes = 10}, session);
+  auto net = std::make_unique<Net>();
+  net->uses_third = job.uses_third == rank;
+  net->materialise(session);
+  if (job.freezes_first) net->first.freeze();
+  return net;
+}
+
+/// What a run came to.
+struct Course {
+  List losses;                       // of each step
+  List validation;                   // of each epoch
+  List metrics;                      // of each epoch's validation
+  std::vector<std::byte> parameters; // of rank 0, at the end
+};
+
+struct Recorder : train::Reporter {
+  Course course;
+  void step_done(const train::StepReport& r) override { course.losses.push_back(r.loss); }
+  void epoch_done(const train::EpochReport& r, nlohmann::ordered_json&) override {
+    course.validation.push_back(*r.validation_loss);
+    course.metrics.push_back(r.validation_metrics[0].value);
+  }
+};
+
+/// Each rank has a device of its own: a queue that one of them holds back holds no other.
+std::shared_ptr<opencl::Device> own_device() { return opencl::Device::open({}); }
+
+/// The whole job of one rank; alone where there is no communication.
+Course trained(const Job& job, CommunicationThread* communication) {
+  Session session(own_device(), 3);
+  const int rank = communication ? communication->rank() : 0, ranks = communication ? communication->size() : 1;
+  const datasets::Splits data = datasets::open_dataset({.input = job.input(), .limit = job.samples});
+  datasets::Loader loader(*data.train, {.batch_size = job.batch_size, .seed = 7, .rank = rank, .ranks = ranks, .micro_batches = job.accumulate, .workers = 0});
+  datasets::LoaderOptions in_order = datasets::in_file_order(job.batch_size);
+  in_order.rank = rank;
+  in_order.ranks = ranks;
+  datasets::Loader validation(*data.validation, in_order);
+  const auto model = made(job, session, rank);
+  train::ClassificationTask task(*model, 10);
+  const Shape picture = job.input();
+  const Specs inputs{f32({job.batch_size, picture[1], picture[2], picture[0]}), i64({job.batch_size})};
+  std::optional<DataParallel> shared;
+  if (communication) {
+    shared.emplace(session, *communication, DataParallelOptions{.reducer = job.reducer});
+    shared->pack(task, inputs);
+  } else {
+    train::pack_parameters(session, task, inputs);
+  }
+  const auto optimizer = optim::make(job.optimizer, optim::all_in_one(model->parameters()));
+  if (shared) shared->attach(*model, *optimizer);
+  Recorder recorder;
+  train::Run run{session, task, *optimizer, loader, &validation, nullptr, &recorder, shared ? &*shared : nullptr};
+  train::TrainerOptions options{.epochs = job.epochs, .steps = job.steps, .rate = job.rate, .clip_norm = job.clip_norm, .checkpoint_dir = job.checkpoint_dir,
+                                .step = {.frontend = job.frontend, .accumulate = job.accumulate}};
+  train::Trainer trainer(run, options);
+  if (!job.checkpoint_dir.empty()) trainer.resume();
+  trainer.run();
+  if (shared) shared->check_same();
+  const ParameterSet state = model->parameters();
+  for (const NamedValue& p : state.parameters()) {
+    const auto bytes = read_bytes(p.value);
+    recorder.course.parameters.insert(recorder.course.parameters.end(), bytes.begin(), bytes.end());
+  }
+  return recorder.course;
+}
+
+Course alone(const Job& job) { return trained(job, nullptr); }
+
+/// What rank 0 saw; all must have seen the same losses.
+Course on_ranks(int ranks, const Job& job, std::vector<std::string> hosts = {}) {
+  std::vector<Course> courses(static_cast<std::size_t>(ranks));
+  auto communicators = parallel::thread_communicators(ranks, std::move(hosts));
+  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(ranks));
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t r = 0; r < communicators.size(); ++r)
+      threads.emplace_back([&, r] {
+        try {
+          CommunicationThread communication([&] { return std::move(communicators[r]); }, job.algorithm);
+          try {
+            courses[r] = trained(job, &communication);
+          } catch (const std::exception& e) {
+            communication.abort(fmt::format("rank {} failed: {}", r, e.what()));
+            throw;
+          }
+        } catch (...) {
+          errors[r] = std::current_exception();
+        }
+      });
+  }
+  for (const auto& e : errors)
+    if (e) std::rethrow_exception(e);
+  for (const Course& c : courses) {
+    EXPECT_EQ(c.losses, courses[0].losses);
+    EXPECT_EQ(c.validation, courses[0].validation);
+    EXPECT_EQ(c.parameters, courses[0].parameters);
+  }
+  return courses[0];
+}
+
+/// Sums of float32 in another order: 1e-5 of a loss after some steps of momentum at 1e-3, ten times as much with Adam, whose first steps
+/// depend on the sign of each gradient alone.
+void expect_same_course(const Course& actual, const Course& expected, double relative = 1e-5) {
+  ASSERT_EQ(actual.losses.size(), expected.losses.size());
+  ASSERT_GT(expected.losses.size(), 0u);
+  for (std::size_t i = 0; i < expected.losses.size(); ++i) EXPECT_NEAR(actual.losses[i], expected.losses[i], relative * expected.losses[i]) << "step " << i + 1;
+  ASSERT_EQ(actual.validation.size(), expected.validation.size());
+  for (std::size_t i = 0; i < expected.validation.size(); ++i) EXPECT_NEAR(actual.validation[i], expected.validation[i], relative * expected.validation[i]);
+}
+
+class DataParallelInBothFrontEnds : public ::testing::TestWithParam<Frontend> {};
+INSTANTIATE_TEST_SUITE_P(Each, DataParallelInBothFrontEnds, ::testing::Values(Frontend::eager, Frontend::graph),
+                         [](const auto& given) { return std::string(train::to_string(given.param)); });
+
+TEST_P(DataParallelInBothFrontEnds, trains_as_one_process_on_any_number_of_ranks) {
+  const Job job{.frontend = GetParam()};
+  const Course expected = alone(job);
+  for (const int ranks : {1, 2, 3, 4}) {
+    SCOPED_TRACE(fmt::format("{} ranks", ranks));
+    const Course shared = on_ranks(ranks, job);
+    expect_same_course(shared, expected);
+    EXPECT_EQ(shared.metrics, expected.metrics);
+  }
+}
+
+TEST_P(DataParallelInBothFrontEnds, trains_convolutions_as_one_process) {
+  const Job job{.model = Model::lenet, .frontend = GetParam(), .samples = 24, .epochs = 1};
+  expect_same_course(on_ranks(2, job), alone(job));
+}
+
+TEST_P(DataParallelInBothFrontEnds, trains_as_one_process_with_shards_that_are_empty) {
+  const Job job{.frontend = GetParam(), .batch_size = 13, .samples = 28};  // batches of 13, 13 and 2
+  expect_same_course(on_ranks(3, job), alone(job));
+}
+
+TEST_P(DataParallelInBothFrontEnds, clips_and_accumulates_as_one_process) {
+  const Job job{.frontend = GetParam(), .batch_size = 7, .samples = 14, .accumulate = 3, .clip_norm = 0.1};
+  expect_same_course(on_ranks(3, job), alone(job));
+}
+
+TEST_P(DataParallelInBothFrontEnds, trains_what_is_not_frozen) {
+  const Job job{.frontend = GetParam(), .freezes_first = true};
+  expect_same_course(on_ranks(2, job), alone(job));
+}
+
+TEST_P(DataParallelInBothFrontEnds, trains_with_adam) {
+  const Job job{.optimizer = "adam", .frontend = GetParam()};
+  expect_same_course(on_ranks(2, job), alone(job), 1e-4);
+}
+
+TEST(DataParallel, a_parameter_that_one_rank_uses_is_updated_on_all) {
+  const Job job{.uses_third = 1};
+  const Course unused = on_ranks(2, {}), used = on_ranks(2, job);  // where the ranks' parameters are compared
+  EXPECT_NE(used.parameters, unused.parameters);
+  Job captured = job;
+  captured.frontend = Frontend::graph;
+  EXPECT_EQ(message_of<UsageError>([&] { on_ranks(2, captured); }),
+            "ddp: third.weight has a gradient on another rank and none on this one, in a captured step; accepted: the eager front end");
+}
+
+TEST(DataParallel, has_the_same_bits_in_both_front_ends_and_for_every_bucket_size) {
+  Job job{.algorithm = Algorithm::tree};
+  const Course expected = on_ranks(3, job);
+  for (const Frontend frontend : {Frontend::eager, Frontend::graph})
+    for (const std::int64_t bytes : {std::int64_t{1}, std::int64_t{10'000}, std::int64_t{25} << 20}) {
+      job.frontend = frontend;
+      job.reducer.buckets = {bytes, bytes};
+      const Course course = on_ranks(3, job);
+      EXPECT_EQ(course.losses, expected.losses) << train::to_string(frontend) << " " << bytes;
+      EXPECT_EQ(course.parameters, expected.parameters);
+    }
+}
+
+TEST(DataParallel, trains_as_one_process_across_machines_by_each_algorithm) {
+  Job job{.samples = 24, .epochs = 1};
+  const Course expected = alone(job);
+  for (const Algorithm a : {Algorithm::ring, Algorithm::tree, Algorithm::hierarchical}) {
+    job.algorithm = a;
+    expect_same_course(on_ranks(3, job, {"a", "a", "b"}), expected);
+  }
+}
+
+TEST(DataParallel, trains_with_gradients_that_travel_in_two_bytes) {
+  Job job{.samples = 24, .epochs = 1};
+  const Course expected = alone(job);
+  // A gradient's relative error of 2^-9 moves a weight by 2^-9 of a step of 1e-3 or less.
+  for (const parallel::Wire wire : {parallel::Wire::float16, parallel::Wire::bfloat16}) {
+    job.reducer.wire = wire;
+    const Course course = on_ranks(2, job);
+    expect_same_course(course, expected, 1e-4);
+    EXPECT_NE(course.parameters, expected.parameters);
+  }
+}
+
+TEST(DataParallel, goes_on_from_a_checkpoint_with_another_number_of_ranks) {
+  const testing::TemporaryFolder folder;
+  Job job{.samples = 36, .epochs = 0, .checkpoint_dir = folder.path(), .steps = 4};
+  const Course first = on_ranks(2, job);
+  job.steps = 6;
+  const Course rest = on_ranks(3, job);
+  Job whole = job;
+  whole.checkpoint_dir.clear();
+  const Course expected = alone(whole);
+  List losses = first.losses;
+  losses.insert(losses.end(), rest.losses.begin(), rest.losses.end());
+  ASSERT_EQ(losses.size(), expected.losses.size());
+  for (std::size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected.losses[i], 1e-5 * expected.losses[i]);
+}
+
+TEST(DataParallel, ranks_that_differ_are_listed) {
+  auto communicators = parallel::thread_communicators(3);
+  std::vector<std::string> messages(3);
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t r = 0; r < 3; ++r)
+      threads.emplace_back([&, r] {
+        CommunicationThread communication([&] { return std::move(communicators[r]); });
+        messages[r] = message_of<CommError>([&] {
+          std::vector<Setting> settings{{"seed", "1"}, {"model", r == 1 ? "vgg16" : "lenet"}};
+          if (r == 2) settings.push_back({"extra", "on"});
+          require_same(communication, settings);
+        });
+      });
+  }
+  for (const std::string& m : messages)
+    EXPECT_EQ(m, "ranks: they do not run the same; accepted: on every rank the same value of\n  model:\n    ranks 0, 2: lenet\n    rank 1: vgg16\n"
+                 "  extra:\n    rank 2: on\n    2 of 3 ranks: none");
+}
+
+}  // namespace
+}  // namespace gemel::distributed
