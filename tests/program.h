@@ -39,6 +39,8 @@ class Program : public ::testing::Test {
   std::filesystem::path folder() const { return folder_.path(); }
   std::string in_folder(const std::string& name) const { return (folder() / name).string(); }
 
+  std::vector<std::string> launcher_ = {};  // what starts it: mpirun
+
   /// Starts the program. @param prepare  runs in the new process before: limits, environment
   pid_t start(const std::vector<std::string>& arguments, const std::function<void()>& prepare = {}) {
     const pid_t child = ::fork();
@@ -48,13 +50,13 @@ class Program : public ::testing::Test {
     // Each driver that starts costs a run like these a quarter of its time.
     if (const char* platform = ::getenv("GEMEL_PLATFORM"); platform && std::string_view(platform) != "rusticl") ::unsetenv("RUSTICL_ENABLE");
     if (prepare) prepare();
+    std::vector<std::string> words = launcher_;
+    words.push_back(std::string(GEMEL_BINARY_DIR) + "/gemel");
+    words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;
-    std::string program = std::string(GEMEL_BINARY_DIR) + "/gemel";
-    argv.push_back(program.data());
-    auto copies = arguments;
-    for (std::string& a : copies) argv.push_back(a.data());
+    for (std::string& w : words) argv.push_back(w.data());
     argv.push_back(nullptr);
-    ::execv(program.c_str(), argv.data());
+    ::execvp(argv[0], argv.data());
     ::_exit(127);
   }
 

@@ -15,7 +15,9 @@
 #include "engine/base/error.h"
 #include "frontends/cli/arguments.h"
 #include "frontends/cli/command.h"
+#include "frontends/cli/job.h"
 #include "frontends/cli/run_and_print.h"
+#include "parallel/mpi_communicator.h"
 
 namespace gemel::cli {
 namespace {
@@ -92,8 +94,11 @@ int main(int count, char** values) {
   }
   try {
     return cli::run_and_print([&] { return cli::run(arguments[0], {arguments.begin() + 1, arguments.end()}); });
+  } catch (const cli::Told&) {
+    return 1;
   } catch (const UsageError& e) {
-    cli::print_error(e.what());
+    // Of the processes that mpirun started with one command line, one says what is wrong with it.
+    if (const auto launch = parallel::mpi_launch(); !launch || launch->rank == 0) cli::print_error(e.what());
     return 2;
   } catch (const std::bad_alloc&) {
     cli::print_error("out of memory on the host: more was asked for than this computer has; accepted: a smaller --batch-size, --input or --classes");

@@ -16,10 +16,16 @@ std::vector<std::string> command_line(const char* command, const std::vector<std
   return words;
 }
 
+nlohmann::ordered_json first_line(const std::vector<std::string>& argv, const nlohmann::ordered_json& about) {
+  nlohmann::ordered_json line{{"argv", argv}};
+  line.update(about);
+  return line;
+}
+
 }  // namespace
 
-RunScope::RunScope(CommonOptions options, const char* command, const std::vector<std::string>& arguments)
-    : options_(std::move(options)), argv_(command_line(command, arguments)), log_(options_.log_dir, {{"argv", argv_}}) {
+RunScope::RunScope(CommonOptions options, const char* command, const std::vector<std::string>& arguments, const nlohmann::ordered_json& about)
+    : options_(std::move(options)), argv_(command_line(command, arguments)), log_(options_.log_dir, first_line(argv_, about)) {
   log_.begin();
 }
 

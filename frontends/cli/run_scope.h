@@ -21,9 +21,10 @@ struct Interrupted {};
 
 class RunScope {
  public:
-  /// Opens the log. @param command  "train"  @param arguments  as the command got them
+  /// Opens the log. @param command  "train"  @param arguments  as the command got them  @param about  what its first line says further
   /// @throws DataError where the folder or a file of the log cannot be made
-  RunScope(CommonOptions options, const char* command, const std::vector<std::string>& arguments);
+  RunScope(CommonOptions options, const char* command, const std::vector<std::string>& arguments,
+           const nlohmann::ordered_json& about = nlohmann::ordered_json::object());
 
   /// Runs the body and then writes, however it ended, the trace, the log's last line and summary.json.
   /// @return exit status: 0 done, 1 interrupted

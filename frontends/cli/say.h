@@ -8,9 +8,16 @@
 
 namespace gemel::cli {
 
+/// Whether this process speaks: of a job of several, the first does. Errors are told in any case.
+inline bool& speaks() {
+  static bool is_first = true;
+  return is_first;
+}
+
 /// A terminal that has gone, a closed pipe or a full disk takes the words and not the run.
 template <class... Arguments>
 void say(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  if (!speaks()) return;
   const std::string text = fmt::format(format, std::forward<Arguments>(arguments)...);
   std::fwrite(text.data(), 1, text.size(), stderr);
 }

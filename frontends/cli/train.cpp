@@ -1,9 +1,14 @@
 // gemel train: its options, and what comes before and after the run.
 #include "frontends/cli/command.h"
+#include "frontends/cli/job.h"
 #include "frontends/cli/train_run.h"
 
 namespace gemel::cli {
 
-int train(const Arguments& arguments) { return TrainRun(parse_train_options(arguments), arguments).run(); }
+int train(const Arguments& arguments) {
+  const TrainOptions options = parse_train_options(arguments);
+  Job job(options.parallel);
+  return job.carry_out([&] { return TrainRun(options, arguments, job).run(); });
+}
 
 }  // namespace gemel::cli

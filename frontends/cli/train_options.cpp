@@ -44,6 +44,7 @@ po::options_description described() {
       ("eval-every", po::value<std::int64_t>()->default_value(1), "epochs from one validation to the next; 0: never")
       ("detect-anomaly", po::bool_switch(), "look at every result, and name the first operator that makes a NaN (slow)");
   add_recompute_option(options);
+  add_parallel_options(options);
   add_frontend_option(options);
   add_common_options(options);
   return options;
@@ -110,6 +111,7 @@ TrainOptions parse_train_options(const std::vector<std::string>& arguments) {
   const auto v = parse("train", "Trains a model and reports loss and accuracy.", described(), arguments);
   TrainOptions o;
   o.common = common_options(v);
+  o.parallel = parallel_options(v);
   o.frontend = frontend_option(v);
   o.dataset = dataset_options(v, o.common.seed);
   read_model(v, o);

@@ -8,6 +8,7 @@
 #include "datasets/dataset.h"
 #include "datasets/loader.h"
 #include "frontends/cli/common_options.h"
+#include "frontends/cli/parallel_options.h"
 #include "frontends/models/models.h"
 #include "frontends/optim/optimizer.h"
 #include "frontends/optim/schedule.h"
@@ -16,6 +17,7 @@ namespace gemel::cli {
 
 struct TrainOptions {
   CommonOptions common;
+  ParallelOptions parallel;
   Frontend frontend = Frontend::eager;
   datasets::DatasetOptions dataset;
   std::string model, optimizer_name, weights, save, checkpoint_dir, resume;

@@ -6,6 +6,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/file.h"
+#include "frontends/cli/commit.h"
 #include "frontends/cli/interrupt.h"
 #include "frontends/cli/planned_step.h"
 #include "frontends/cli/run_identity.h"
@@ -24,15 +25,32 @@ std::string text_of(const std::vector<train::Metric>& metrics) {
   return out;
 }
 
+/// Of a job's ranks the first writes files.
+TrainOptions options_of_rank(TrainOptions o, const Job& job) {
+  o.common.device = job.share_of(o.common.device);
+  if (job.rank() == 0) return o;
+  o.common.log_dir.clear();
+  o.common.profile.clear();
+  o.save.clear();
+  return o;
+}
+
+nlohmann::ordered_json about(const TrainOptions& o, const Job& job) {
+  nlohmann::ordered_json out = nlohmann::ordered_json::object();
+  if (!o.parallel.style.empty()) out = {{"ranks", job.size()}, {"parallel", o.parallel.style}};
+  return out;
+}
+
 }  // namespace
 
-TrainRun::TrainRun(TrainOptions options, const std::vector<std::string>& arguments)
-    : options_(std::move(options)), scope_(options_.common, "train", arguments) {}
+TrainRun::TrainRun(TrainOptions options, const std::vector<std::string>& arguments, Job& job)
+    : job_(job), options_(options_of_rank(std::move(options), job)), scope_(options_.common, "train", arguments, about(options_, job)) {}
 
 int TrainRun::run() {
   return scope_.carry_out([this] {
     check_outputs();
     load_data();
+    check_job();
     check_last_batch();
     scope_.open_device();
     build_model();
@@ -53,13 +71,28 @@ void TrainRun::check_outputs() const {
   const std::string& profile = options_.common.profile;
   if (!profile.empty() && std::filesystem::weakly_canonical(profile) == std::filesystem::weakly_canonical(options_.save))
     throw UsageError(fmt::format("--profile: '{}' is given for --save too; accepted: another file", profile));
-  if (!options_.checkpoint_dir.empty()) train::prepare_checkpoints(options_.checkpoint_dir);
+  if (!options_.checkpoint_dir.empty() && job_.rank() == 0) train::prepare_checkpoints(options_.checkpoint_dir);
+}
+
+/// That all ranks run the same, and each can have a sample.
+void TrainRun::check_job() const {
+  if (!job_.communication()) return;
+  std::vector<distributed::Setting> settings{{"version", GEMEL_VERSION}, {"commit", commit()}, {"samples", std::to_string(data_.train->size())},
+                                             {"seed", std::to_string(options_.common.seed)}, {"front end", train::to_string(options_.frontend)},
+                                             {"epochs", std::to_string(options_.epochs)}, {"steps", std::to_string(options_.steps)},
+                                             {"accumulate", std::to_string(options_.accumulate)}, {"learning rate", fmt::format("{}", options_.rate)}};
+  for (const train::IdentityPart& part : identity_of(options_, *data_.train)) settings.push_back({part.name, part.value});
+  distributed::require_same(*job_.communication(), settings);
+  if (options_.batch_size < job_.size())
+    throw UsageError(fmt::format("--batch-size: {} samples are for {} ranks; accepted: one a rank or more", options_.batch_size, job_.size()));
+  if (data_.train->size() < job_.size())
+    throw UsageError(fmt::format("train: {} ranks share {} samples; accepted: one a rank or more", job_.size(), data_.train->size()));
 }
 
 /// Batch normalisation, for one, takes more than one value a channel: better told now than at the end of an epoch.
 void TrainRun::check_last_batch() const {
   const std::int64_t samples = data_.train->size(), rest = samples % options_.batch_size;
-  const bool cut = options_.accumulate > 1;
+  const bool cut = options_.accumulate > 1 || job_.size() > 1;
   if (cut) check_batch(std::min(options_.batch_size, samples), "the batch");
   if (rest == 0 || (rest == samples && !cut) || (options_.steps && options_.steps < loader_->batches())) return;
   check_batch(rest, "the last batch of an epoch");
@@ -67,7 +100,8 @@ void TrainRun::check_last_batch() const {
 
 /// @param samples  of a batch, whose smallest micro-batch is tried
 void TrainRun::check_batch(std::int64_t samples, const char* which) const {
-  const std::int64_t parts = std::min(options_.accumulate, samples), least = samples / parts;
+  const std::int64_t parts = std::min(options_.accumulate, samples), least = samples / parts / job_.size();
+  if (least == 0 && job_.size() > 1) return;  // an empty shard
   const Shape& picture = data_.train->shape();
   const auto model = models::make(options_.model, {.classes = data_.train->classes(), .channels = picture[0]});
   if (options_.freeze_norm) model->freeze_norm();
@@ -88,8 +122,14 @@ void TrainRun::load_data() {
   loader.augment = options_.augment;
   loader.seed = options_.common.seed;
   loader.workers = static_cast<int>(options_.workers);
+  loader.rank = job_.rank();
+  loader.ranks = job_.size();
+  loader.micro_batches = options_.accumulate;
   loader_ = std::make_unique<datasets::Loader>(*data_.train, loader);
-  if (data_.validation) validation_ = std::make_unique<datasets::Loader>(*data_.validation, datasets::in_file_order(options_.batch_size));
+  datasets::LoaderOptions in_order = datasets::in_file_order(options_.batch_size);
+  in_order.rank = job_.rank();
+  in_order.ranks = job_.size();
+  if (data_.validation) validation_ = std::make_unique<datasets::Loader>(*data_.validation, in_order);
 }
 
 void TrainRun::build_model() {
@@ -105,8 +145,15 @@ void TrainRun::build_model() {
   if (options_.freeze_norm) model_->freeze_norm();
   task_.emplace(*model_, data_.train->classes());
   const std::int64_t batch = std::min(options_.batch_size, data_.train->size());
-  train::pack_parameters(session, *task_, {f32({batch, picture[1], picture[2], picture[0]}), i64({batch})});
+  const Specs inputs{f32({batch, picture[1], picture[2], picture[0]}), i64({batch})};
+  if (job_.communication()) {
+    data_parallel_.emplace(session, *job_.communication(), distributed::DataParallelOptions{.reducer = options_.parallel.reducer});
+    data_parallel_->pack(*task_, inputs);
+  } else {
+    train::pack_parameters(session, *task_, inputs);
+  }
   optimizer_ = optim::make(options_.optimizer_name, optim::all_in_one(model_->parameters()), options_.optimizer);
+  if (data_parallel_) data_parallel_->attach(*model_, *optimizer_);
 }
 
 void TrainRun::make_trainer() {
@@ -121,7 +168,8 @@ void TrainRun::make_trainer() {
                                       .checkpoint_every = options_.checkpoint_every,
                                       .model_name = options_.model,
                                       .step = {options_.frontend, options_.common.passes, options_.accumulate}};
-  trainer_.emplace(train::Run{scope_.session(), *task_, *optimizer_, *loader_, validation_.get(), &scope_.log(), this}, options,
+  trainer_.emplace(train::Run{scope_.session(), *task_, *optimizer_, *loader_, validation_.get(), job_.rank() == 0 ? &scope_.log() : nullptr, this,
+                              data_parallel_ ? &*data_parallel_ : nullptr}, options,
                    identity_of(options_, *data_.train));
 }
 
@@ -149,6 +197,11 @@ void TrainRun::epoch_begins(std::int64_t epoch, std::int64_t here, std::int64_t 
   progress_.emplace(fmt::format("epoch {}{}", epoch, options_.steps ? "" : fmt::format("/{}", options_.epochs)), here, later);
 }
 
+void TrainRun::step_begins() {
+  scope_.times().begin_step();
+  job_.progress(fmt::format("step {}", trainer_->state().step + 1));
+}
+
 void TrainRun::step_done(const train::StepReport& r) {
   scope_.summary()["steps"] = r.step;
   scope_.times().collect();
@@ -165,7 +218,7 @@ void TrainRun::epoch_done(const train::EpochReport& r, nlohmann::ordered_json& l
   const std::int64_t peak = scope_.device().memory().statistics().peak_in_use, planned = trainer_->step().arena().bytes;
   line.update({{"device_busy", busy}, {"peak_device_bytes", peak}});
   const std::string validation = r.validation_loss ? fmt::format(", validation loss {:.4f}{}", *r.validation_loss, text_of(r.validation_metrics)) : "";
-  fmt::print("epoch {}: {:.1f} s, loss {:.4f}{}{}; {:.1f} samples/s, device busy {:.0f} %, peak {:.1f} MiB{}\n", r.epoch, r.seconds, r.loss,
+  if (speaks()) fmt::print("epoch {}: {:.1f} s, loss {:.4f}{}{}; {:.1f} samples/s, device busy {:.0f} %, peak {:.1f} MiB{}\n", r.epoch, r.seconds, r.loss,
              text_of(r.metrics), validation, r.samples_per_s, 100 * busy, mebibytes(peak),
              planned ? fmt::format(", of that planned {:.1f} MiB", mebibytes(planned)) : "");
   std::fflush(stdout);

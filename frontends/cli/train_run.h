@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "datasets/loader.h"
+#include "frontends/cli/job.h"
 #include "frontends/cli/progress.h"
 #include "frontends/cli/run_scope.h"
 #include "frontends/cli/train_options.h"
+#include "frontends/distributed/data_parallel.h"
 #include "frontends/train/anomaly.h"
 #include "frontends/train/trainer.h"
 
@@ -16,13 +18,15 @@ namespace gemel::cli {
 
 class TrainRun : private train::Reporter {
  public:
-  TrainRun(TrainOptions options, const std::vector<std::string>& arguments);
+  /// @param job  must outlive the run
+  TrainRun(TrainOptions options, const std::vector<std::string>& arguments, Job& job);
   /// @return exit status: 0 done, 1 interrupted
   /// @throws Error what ends the run early; the record then says "failed"
   int run();
 
  private:
   void check_outputs() const;
+  void check_job() const;
   void check_last_batch() const;
   void check_batch(std::int64_t samples, const char* which) const;
   void load_data();
@@ -34,19 +38,21 @@ class TrainRun : private train::Reporter {
   void say(const std::string& line) override;
   void epoch_begins(std::int64_t epoch, std::int64_t here, std::int64_t later) override;
   void step_done(const train::StepReport& report) override;
-  void step_begins() override { scope_.times().begin_step(); }
+  void step_begins() override;
   void epoch_trained() override;
   void batch_evaluated() override { scope_.times().collect(); }
   void epoch_done(const train::EpochReport& report, nlohmann::ordered_json& line) override;
   std::string why_not_finite() override;
   bool interrupted() override;
 
+  Job& job_;
   TrainOptions options_;
   RunScope scope_;
   datasets::Splits data_;
   std::unique_ptr<datasets::Loader> loader_, validation_;
   std::unique_ptr<nn::Module> model_;
   std::optional<train::ClassificationTask> task_;
+  std::optional<distributed::DataParallel> data_parallel_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::optional<train::AnomalyDetector> anomaly_;
   std::optional<train::Trainer> trainer_;

@@ -1,0 +1,113 @@
+// Jobs: the gemel program on several ranks under mpirun.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+
+#include "tests/program.h"
+
+namespace gemel::testing {
+namespace {
+
+class Job : public Program {
+ protected:
+  void SetUp() override {
+    if (::access("/usr/bin/mpirun", X_OK) != 0) GTEST_SKIP() << "mpirun is not installed";
+  }
+
+  void on_ranks(int ranks) { launcher_ = {"mpirun", "--oversubscribe", "-np", std::to_string(ranks)}; }
+  pid_t start_job(const std::vector<std::string>& arguments) {
+    return start(arguments, [] {
+      for (const char* as_root : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"}) ::setenv(as_root, "1", 1);
+      ::unsetenv("POCL_CACHE_DIR");  // a cache of its own for each rank
+    });
+  }
+  static std::vector<std::string> lenet(const std::vector<std::string>& more) {
+    std::vector<std::string> all{"train", "--model", "lenet", "--limit", "40", "--batch-size", "12", "--optimizer", "momentum", "--eval-every", "0"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  std::vector<double> losses(const std::string& log) const {
+    std::vector<double> out;
+    for (const Json& e : events(log))
+      if (e["event"] == "step") out.push_back(e["loss"]);
+    return out;
+  }
+  /// Whether it is there and has not ended.
+  static bool runs(pid_t process) {
+    const std::string stat = read_text("/proc/" + std::to_string(process) + "/stat");
+    const auto name_end = stat.rfind(')');
+    return name_end != stat.npos && stat.substr(name_end + 2, 1) != "Z";
+  }
+  void expect_refused_on(int ranks, const std::vector<std::string>& arguments, const std::string& line) {
+    on_ranks(ranks);
+    const Outcome o = finish(start_job(arguments));
+    EXPECT_NE(o.status, 0);
+    EXPECT_EQ(std::ranges::count(lines_of(o.err), "gemel: " + line), 1) << o.err;
+  }
+};
+
+TEST_F(Job, of_two_ranks_trains_as_one_process_and_goes_on_with_one) {
+  launcher_.clear();
+  ASSERT_EQ(run(lenet({"--steps", "8", "--log-dir", in_folder("alone")})).status, 0);
+  on_ranks(2);
+  const std::vector<std::string> with_checkpoints{"--checkpoint-dir", in_folder("c"), "--log-dir", in_folder("job"), "--resume", "auto"};
+  auto ddp = lenet({"--steps", "5", "--parallel", "ddp"});
+  ddp.insert(ddp.end(), with_checkpoints.begin(), with_checkpoints.end());
+  const Outcome o = finish(start_job(ddp));
+  ASSERT_EQ(o.status, 0) << o.err;
+  EXPECT_EQ(std::ranges::count_if(lines_of(o.out), [](const std::string& l) { return l.starts_with("epoch 1:"); }), 1) << "one rank speaks: " << o.out;
+  const Json first = events("job").front();
+  EXPECT_EQ(first["ranks"], 2);
+  EXPECT_EQ(first["parallel"], "ddp");
+  EXPECT_TRUE(events("job")[1].contains("exposed_comm_ms"));
+  launcher_.clear();
+  auto rest = lenet({"--steps", "8"});
+  rest.insert(rest.end(), with_checkpoints.begin(), with_checkpoints.end());
+  ASSERT_EQ(run(rest).status, 0);
+  const auto alone = losses("alone"), job = losses("job");
+  ASSERT_EQ(alone.size(), 8u);
+  ASSERT_EQ(job.size(), 8u);
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_NEAR(job[i], alone[i], 1e-5 * alone[i]) << "step " << i + 1;
+}
+
+TEST_F(Job, ends_with_one_line_when_a_rank_is_killed_and_leaves_no_process) {
+  on_ranks(2);
+  const pid_t job = start_job(lenet({"--epochs", "100000", "--parallel", "ddp", "--log-dir", in_folder("killed")}));
+  while (read_text(folder() / "killed" / "run.jsonl").find("\"step\"") == std::string::npos) {
+    ASSERT_EQ(::waitpid(job, nullptr, WNOHANG), 0) << read_text(folder() / "err");
+    std::this_thread::yield();
+  }
+  std::vector<pid_t> ranks;  // the children of mpirun
+  std::ifstream children("/proc/" + std::to_string(job) + "/task/" + std::to_string(job) + "/children");
+  for (pid_t p; children >> p;) ranks.push_back(p);
+  ASSERT_EQ(ranks.size(), 2u);
+  ::kill(ranks[1], SIGKILL);
+  const Outcome o = finish(job);
+  EXPECT_NE(o.status, 0);
+  const auto lines = lines_of(o.err);
+  EXPECT_EQ(std::ranges::count_if(lines, [](const std::string& l) { return l.starts_with("gemel: rank 1 of 2 on ") && l.find(" was lost: its connection closed") != l.npos; }), 1)
+      << o.err;
+  EXPECT_EQ(events("killed").back()["status"], "failed");
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  for (const pid_t p : ranks) {
+    while (runs(p) && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    EXPECT_FALSE(runs(p)) << "a rank is left over";
+  }
+}
+
+TEST_F(Job, that_cannot_run_is_refused_in_one_line) {
+  launcher_.clear();
+  const Outcome alone = run(lenet({"--parallel", "ddp"}));
+  EXPECT_EQ(alone.status, 2);
+  EXPECT_EQ(alone.err, "gemel: --parallel ddp: mpirun did not start this process; accepted: mpirun -np 2 gemel train --parallel ddp ...\n");
+  expect_refused_on(3, {"train", "--model", "lenet", "--parallel", "ddp", "--batch-size", "2"},
+                    "--batch-size: 2 samples are for 3 ranks; accepted: one a rank or more");
+  expect_refused_on(3, {"train", "--model", "lenet", "--parallel", "ddp", "--limit", "2"}, "train: 3 ranks share 2 samples; accepted: one a rank or more");
+  expect_refused_on(2, {"train", "--parallel", "horovod"}, "--parallel: 'horovod' is not accepted; accepted: ddp");
+}
+
+}  // namespace
+}  // namespace gemel::testing
