@@ -9,6 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "engine/files/safetensors.h"
+#include "engine/graph/order.h"
 #include "engine/host_contents.h"
 #include "engine/ops/ops.h"
 #include "frontends/graph/graph.h"
@@ -116,7 +117,8 @@ void Graph::save(const std::filesystem::path& path) {
 /// Builds a saved program again, instruction by instruction, so that its values have their histories.
 class Graph::Loader {
  public:
-  Loader(Graph& graph, const SavedGraph& saved) : graph_(graph), saved_(saved), values_(saved.program.slots.size()) {}
+  Loader(Graph& graph, const SavedGraph& saved)
+      : graph_(graph), saved_(saved), overtaken_(overtaken(saved.program)), values_(saved.program.slots.size()) {}
 
   void load() {
     const Building building(graph_);
@@ -174,7 +176,11 @@ class Graph::Loader {
       into.push_back(is_outside ? outside(u) : Value());
       fills |= is_outside;
     }
-    graph_.trace_.run_after(step.after);
+    const std::size_t i = graph_.program().code.size();
+    std::vector<int> after = step.after;
+    std::erase_if(after, [i](int other) { return at(other) > i; });  // those name this one when they come
+    graph_.trace_.run_after(std::move(after));
+    const GraphTrace::AsBefore as_before(graph_.trace_, overtaken_[i]);
     Values out = apply(graph_.session_, *step.op, std::move(in), step.attributes, fills ? std::span<const Value>(into) : std::span<const Value>());
     graph_.trace_.run_after({});
     for (std::size_t o = 0; o < out.size(); ++o)
@@ -216,7 +222,8 @@ class Graph::Loader {
 
   Graph& graph_;
   const SavedGraph& saved_;
-  Values values_;  // [slot]
+  std::vector<std::vector<int>> overtaken_;  // [instruction]
+  Values values_;                            // [slot]
 };
 
 std::unique_ptr<Graph> Graph::load(Session& session, const std::filesystem::path& path) {
