@@ -401,6 +401,42 @@ TEST(GraphTraining, a_gradient_of_values_before_and_after_an_update_runs_without
   EXPECT_NE(message_of<UsageError>([&] { runner.run({}, {slope, half}); }).find("a gradient is of values before it and of values after it"), std::string::npos);
 }
 
+TEST(DeviceGraphTraining, a_group_that_the_optimizer_is_given_later_stays_as_it_is) {
+  const testing::TemporaryFolder folder;
+  Session session(testing::shared_test_device()), other(testing::shared_test_device());
+  Trained trained(session, 5), alone(other, 5);
+  const Value later = leaf(session.tensor(f32({2}), List{1, 2}));
+  train(trained.graph, 1, 5), train(alone.graph, 1, 5);
+  trained.optimizer->add_group({{{"later", later}}, 0.5});
+  EXPECT_EQ(train(trained.graph, 2, 5), train(alone.graph, 2, 5));
+  EXPECT_EQ(contents(trained.graph), contents(alone.graph));
+  EXPECT_EQ(read(later), (List{1, 2}));
+  EXPECT_EQ(trained.optimizer->parameter_steps(), (std::vector<std::int64_t>{3, 3, 3, 3, 3, 3, 0}));
+  trained.graph.save_variables(folder.path() / "v.safetensors");
+  trained.graph.restore_variables(folder.path() / "v.safetensors");
+  trained.graph.save(folder.path() / "g.json");
+  const auto loaded = Graph::load(other, folder.path() / "g.json");
+  loaded->restore_variables(folder.path() / "v.safetensors");
+  EXPECT_EQ(train(*loaded, 2, 5), train(trained.graph, 2, 5));
+}
+
+TEST(DeviceGraphTraining, a_loss_that_reaches_no_parameter_is_refused) {
+  Session session(testing::shared_test_device());
+  Net net;
+  net.materialise(session);
+  const auto adam = optim::make("adam", optim::all_in_one(net.parameters()));
+  Graph graph(session, "apart");
+  const auto building = graph.as_default();
+  const Value x = graph.placeholder(f32({5, 3}), "x");
+  EXPECT_EQ(message_of<UsageError>([&] { graph.minimize(sum(x), *adam, "train"); }),
+            "minimize: the loss float32 [] of 'train' reaches no parameter of the optimizer that is not frozen, such as first.weight; accepted: a loss computed from one");
+  const Value loss = sum(net(x));
+  net.freeze();
+  EXPECT_THROW(graph.minimize(loss, *adam, "train"), UsageError);
+  net.unfreeze();
+  graph.minimize(loss, *adam, "train");
+}
+
 TEST(GraphTraining, an_open_extent_that_cannot_be_followed_is_refused) {
   const auto session = Session::reference();
   Graph graph(*session, "open");

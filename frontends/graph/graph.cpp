@@ -157,6 +157,9 @@ Operation Graph::add_training(const Value& loss, optim::Optimizer& optimizer, co
     Values gradients = gradients_as_read(loss, values_of(optimizer.parameters()), optimizer.gradient_places());
     for (std::size_t i = 0; i < gradients.size(); ++i)
       training.gradients.push_back(!optimizer.parameters()[i].value.wants_gradient() ? Gradient::frozen : gradients[i] ? Gradient::given : Gradient::none);
+    if (std::ranges::find(training.gradients, Gradient::given) == training.gradients.end())
+      throw UsageError(fmt::format("minimize: the loss {} of '{}' reaches no parameter of the optimizer that is not frozen, such as {}; accepted: a loss computed from one",
+                                   to_string(loss.spec()), name, training.names[0]));
     optimizer.apply_updates(std::move(gradients), {hyper});
   });
   trainings_.emplace(step.name, std::move(training));
@@ -164,9 +167,21 @@ Operation Graph::add_training(const Value& loss, optim::Optimizer& optimizer, co
 }
 
 void Graph::Training::count() const {
-  std::vector<bool> has_gradient;
-  for (const Gradient g : gradients) has_gradient.push_back(g == Gradient::given);
+  std::vector<bool> has_gradient(hyperparameters->rows.size(), false);
+  for (std::size_t i = 0; i < gradients.size(); ++i) has_gradient[i] = gradients[i] == Gradient::given;
   hyperparameters->count(has_gradient);
+}
+
+Value Graph::Training::tensor(Session& session) const {
+  optim::Hyperparameters built = *hyperparameters;
+  built.rows.resize(names.size());
+  return built.tensor(session, built.rate);
+}
+
+std::vector<std::int64_t> Graph::Training::parameter_steps() const {
+  std::vector<std::int64_t> out = hyperparameters->parameter_steps();
+  out.resize(names.size());
+  return out;
 }
 
 optim::Hyperparameters& Graph::hyperparameters(std::string_view operation) const {
