@@ -16,6 +16,30 @@
 
 namespace gemel::train {
 
+namespace {
+
+/// Evaluation mode for its lifetime; then each module is in the mode that it was in.
+class Evaluating {
+ public:
+  explicit Evaluating(nn::Module& module) {
+    module.visit([this](const std::string&, nn::Module& m) { modes_.emplace_back(&m, m.training()); });
+    module.eval();
+  }
+  ~Evaluating() {
+    for (const auto& [module, training] : modes_) {  // a parent before its children
+      if (training) module->train();
+      else module->eval();
+    }
+  }
+  Evaluating(const Evaluating&) = delete;
+  Evaluating& operator=(const Evaluating&) = delete;
+
+ private:
+  std::vector<std::pair<nn::Module*, bool>> modes_;
+};
+
+}  // namespace
+
 const char* to_string(Frontend frontend) { return frontend == Frontend::eager ? "eager" : "graph"; }
 
 Sums Pending::get() {
@@ -232,7 +256,7 @@ Pending Step::train(const datasets::Batch& batch, double rate, std::int64_t step
 }
 
 Pending Step::evaluate(const DeviceBatch& batch) {
-  task_.module().eval();
+  const Evaluating evaluating(task_.module());
   Pending pending;
   pending.task_ = &task_;
   pending.what_ = fmt::format("batch {}", batch.host.index + 1);

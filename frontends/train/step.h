@@ -86,11 +86,12 @@ class Step {
 
   /// Enqueues the transfers.
   DeviceBatch to_device(const datasets::Batch& batch);
-  /// Enqueues a training step. @param step  from 1: names the random draws
+  /// Enqueues a training step. It puts the whole module into training mode, also what was in evaluation mode; what is frozen stays frozen.
+  /// @param step  from 1: names the random draws
   Pending train(const datasets::Batch& batch, double rate, std::int64_t step);
   /// The same on the device's batch, in one piece. @throws UsageError with micro-batches
   Pending train(const DeviceBatch& batch, double rate, std::int64_t step);
-  /// Enqueues a forward pass in evaluation mode.
+  /// Enqueues a forward pass in evaluation mode. Then each module is in the mode that it was in.
   Pending evaluate(const DeviceBatch& batch);
   Pending evaluate(const datasets::Batch& batch) { return evaluate(to_device(batch)); }
 
