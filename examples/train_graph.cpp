@@ -40,6 +40,7 @@ int main(int count, char** arguments) {
   std::ifstream file(arguments[1]);
   for (float x = 0, y = 0, label = 0; file >> x >> y >> label; labels.push_back(std::int64_t(label))) points.insert(points.end(), {x, y});
   const std::int64_t samples = std::ssize(labels), batches = (samples + 15) / 16;
+  if (samples == 0) return std::cerr << "train_graph: " << arguments[1] << " is missing or has no samples; accepted: lines of x y label\n", 1;
   Session session(opencl::Device::open({}));
   train::RunLog log(folder.string());
   const auto graph = from.empty() ? classifier(session) : graph::Graph::load(session, from);
@@ -52,8 +53,7 @@ int main(int count, char** arguments) {
   for (std::int64_t epoch = graph->hyperparameters("train").steps / batches; epoch < std::stoll(arguments[3]); ++epoch) {
     for (std::int64_t first = 0; first < samples; first += 16) runner.run(feeds(first, std::min<std::int64_t>(16, samples - first)), {graph->operation("train")});
     const Values found = runner.run(feeds(0, samples), {graph->value("loss"), graph->value("accuracy")});
-    graph->save(checkpoint);
-    log.event({{"event", "epoch"}, {"epoch", epoch + 1}, {"loss", read(found[0])[0]}, {"accuracy", read(found[1])[0]}});
+    graph->save(checkpoint), log.event({{"event", "epoch"}, {"epoch", epoch + 1}, {"loss", read(found[0])[0]}, {"accuracy", read(found[1])[0]}});
   }
   log.end("ok");
   for (const char* name : {"loss", "accuracy"}) std::cout << name << ' ' << read(runner.run(feeds(0, samples), {graph->value(name)})[0])[0] << '\n';

@@ -42,17 +42,17 @@ struct Points : datasets::BatchSource {
 
 int main(int count, char** arguments) {
   if (count != 4) return std::cerr << "usage: train_own_model FILE FOLDER EPOCHS\n", 2;
+  Points points(arguments[1]);
+  if (points.samples() == 0) return std::cerr << "train_own_model: " << arguments[1] << " is missing or has no samples; accepted: lines of x y label\n", 1;
   Session session(opencl::Device::open({}));
   Classifier model;
   model.materialise(session);
   train::ClassificationTask task(model, 2);
   train::pack_parameters(session, task, {f32({16, 2}), i64({16})});  // of a batch: gradients that are ready early lie together
   const auto adam = optim::make("adam", optim::all_in_one(model.parameters()));
-  Points points(arguments[1]);
   train::RunLog log(arguments[2]);
   train::Trainer trainer({session, task, *adam, points, nullptr, &log}, {.epochs = std::stoll(arguments[3]), .rate = 0.01, .checkpoint_dir = arguments[2]});
-  trainer.resume();
-  trainer.run();
+  trainer.resume(), trainer.run();
   train::Step evaluation(session, task, nullptr);
   const train::Sums sums = train::evaluate(evaluation, points);
   std::cout << "loss " << sums.mean_loss() << '\n';

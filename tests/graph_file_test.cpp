@@ -129,6 +129,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Change{"\"max_trips\":{\"integer\":5}", "\"max_trips\":{\"real\":5}", "'integer' is missing"},
                       Change{"\"max_trips\":{\"integer\":5}", "\"most_trips\":{\"integer\":5}", "'max_trips' is missing"},
                       Change{"\"carried\":{\"integer\":2}", "\"carried\":{\"integer\":-2}", "carried is -2"},
+                      Change{"\"op\":\"less\"", "\"after\":[99],\"op\":\"less\"", "runs after instruction 99; accepted: another one of "},
                       Change{"\"code\":", "\"code\"", "parse"}));
 
 TEST(GraphFile, a_file_that_ends_early_is_refused) {

@@ -224,6 +224,219 @@ TEST(DeviceGraphTraining, an_open_batch_trains_as_the_one_that_is_known) {
   EXPECT_EQ(train(*loaded, 2, 5), train(open.graph, 2, 5));
 }
 
+/// Two networks whose losses both go through the second, as in a GAN.
+struct Adversaries {
+  Session session{testing::shared_test_device()};
+  nn::Linear made{3, 2}, judged{2, 2};
+  std::unique_ptr<optim::Optimizer> maker, judge;
+  Value noise, real, ones, zeros;
+
+  Adversaries() {
+    nn::Linear* layers[] = {&made, &judged};
+    std::unique_ptr<optim::Optimizer>* optimizers[] = {&maker, &judge};
+    for (int i = 0; i < 2; ++i) {
+      const std::string name = i == 0 ? "maker" : "judge";
+      const NameScope scope(session, name);
+      layers[i]->materialise(session);
+      std::vector<NamedValue> parameters = layers[i]->parameters().trainable();
+      for (NamedValue& p : parameters) p.name = name + "." + p.name;
+      *optimizers[i] = optim::make(i == 0 ? "adam" : "nesterov", {{parameters}});
+      (*optimizers[i])->set_rate(0.0625);
+    }
+    noise = session.tensor(f32({5, 3}), ramp(15)), real = session.tensor(f32({5, 2}), ramp(10, 0.25));
+    ones = session.tensor(i64({5}), List(5, 1)), zeros = session.tensor(i64({5}), List(5, 0));
+  }
+  /// The judge's, then the maker's.
+  std::pair<Value, Value> losses(const Value& x, const Value& y) {
+    const Value fake = tanh(made(x));
+    return {cross_entropy(judged(y), ones) + cross_entropy(judged(fake), zeros), cross_entropy(judged(fake), ones)};
+  }
+  void build(Graph& graph) {
+    const auto building = graph.as_default();
+    const auto [of_judge, of_maker] = losses(graph.placeholder(f32({5, 3}), "noise"), graph.placeholder(f32({5, 2}), "real"));
+    graph.minimize(graph.named(of_judge, "of_judge"), *judge, "judge");
+    graph.minimize(graph.named(of_maker, "of_maker"), *maker, "maker");
+  }
+  void step(Graph& graph, Runner& runner, const std::vector<std::string>& operations) {
+    std::vector<Fetch> fetches;
+    for (const std::string& o : operations) fetches.emplace_back(graph.operation(o));
+    runner.run({{graph.value("noise"), graph.session().tensor(f32({5, 3}), ramp(15))}, {graph.value("real"), graph.session().tensor(f32({5, 2}), ramp(10, 0.25))}}, fetches);
+  }
+  /// The same computed at once.
+  void step(const std::vector<std::string>& operations) {
+    const auto [of_judge, of_maker] = losses(noise, real);
+    const Values by_judge = gradient({of_judge}, values_of(judge->parameters()), {}, Tape::retain);
+    const Values by_maker = gradient({of_maker}, values_of(maker->parameters()), {}, Tape::retain);
+    for (const std::string& o : operations) (o == "judge" ? *judge : *maker).step(o == "judge" ? by_judge : by_maker, 0.0625);
+  }
+  std::map<std::string, List> weights() const {
+    std::map<std::string, List> out;
+    for (const auto* optimizer : {maker.get(), judge.get()})
+      for (const auto& [name, value] : optimizer->parameters()) out[name] = read(value);
+    return out;
+  }
+};
+
+TEST(DeviceGraphTraining, two_losses_through_one_network_train_alone_and_at_once) {
+  for (const std::vector<std::string>& operations : {std::vector<std::string>{"judge"}, {"maker"}, {"judge", "maker"}, {"maker", "judge"}}) {
+    Adversaries built, at_once;
+    Graph graph(built.session, "adversaries");
+    built.build(graph);
+    Runner runner(graph);
+    for (int i = 0; i < 3; ++i) {
+      built.step(graph, runner, operations);
+      at_once.step(operations);
+      EXPECT_EQ(built.weights(), at_once.weights()) << operations.size() << " from " << operations[0] << ", step " << i;
+    }
+  }
+}
+
+TEST(DeviceGraphTraining, two_losses_through_one_network_go_on_from_a_file) {
+  const testing::TemporaryFolder folder;
+  Adversaries built;
+  Graph graph(built.session, "adversaries");
+  built.build(graph);
+  Runner runner(graph);
+  built.step(graph, runner, {"judge", "maker"});
+  graph.save(folder.path() / "a.json");
+  Session other(testing::shared_test_device());
+  const auto loaded = Graph::load(other, folder.path() / "a.json");
+  loaded->save(folder.path() / "b.json");
+  EXPECT_EQ(testing::read_text(folder.path() / "a.json"), testing::read_text(folder.path() / "b.json"));
+  Runner loaded_runner(*loaded);
+  built.step(graph, runner, {"judge", "maker"});
+  built.step(*loaded, loaded_runner, {"judge", "maker"});
+  EXPECT_EQ(contents(*loaded), contents(graph));
+}
+
+TEST(DeviceGraphTraining, one_loss_is_minimised_by_two_optimizers) {
+  Session session(testing::shared_test_device()), at_once(testing::shared_test_device());
+  struct Both {
+    nn::Linear layer{3, 4};
+    std::unique_ptr<optim::Optimizer> adam, sgd;
+    explicit Both(Session& s) {
+      layer.materialise(s);
+      adam = optim::make("adam", optim::all_in_one(layer.parameters())), sgd = optim::make("sgd", optim::all_in_one(layer.parameters()));
+      adam->set_rate(0.0625), sgd->set_rate(0.125);
+    }
+    /// It reads the weight twice, so that its gradient reads it while it adds up.
+    Value loss(const Value& x) { return sum(square(layer(x))) + sum(square(layer.weight().tensor())); }
+    List weight() { return read(layer.weight().tensor()); }
+  } built(session), wanted(at_once);
+  Graph graph(session, "two");
+  Value slope;
+  {
+    const auto building = graph.as_default();
+    const Value loss = built.loss(graph.placeholder(f32({5, 3}), "x"));
+    graph.minimize(loss, *built.adam, "warm");
+    graph.minimize(loss, *built.sgd, "main");
+    slope = graph.gradients(loss, {built.layer.weight().tensor()})[0];
+  }
+  Runner runner(graph);
+  const auto fed = [](Session& s) { return s.tensor(f32({5, 3}), ramp(15)); };
+  const auto run = [&](const std::vector<std::string>& operations) {
+    std::vector<Fetch> fetches{slope};
+    for (const std::string& o : operations) fetches.emplace_back(graph.operation(o));
+    return read(runner.run({{graph.value("x"), fed(session)}}, fetches)[0]);
+  };
+  const auto gradients = [&] { return gradient({wanted.loss(fed(at_once))}, values_of(wanted.adam->parameters())); };
+  for (const std::vector<std::string>& operations : {std::vector<std::string>{"warm"}, {"main"}, {"warm", "main"}, {"main"}}) {
+    const Values g = gradients();
+    EXPECT_EQ(run(operations), read(g[0])) << "the gradient of the loss before the updates";
+    for (const std::string& o : operations) {
+      if (o == "warm") wanted.adam->step(list(copy(g[0]), copy(g[1])), 0.0625);
+      else wanted.sgd->step(list(copy(g[0]), copy(g[1])), 0.125);
+    }
+    EXPECT_EQ(built.weight(), wanted.weight()) << operations.size() << " from " << operations[0];
+  }
+}
+
+TEST(DeviceGraphTraining, two_losses_of_one_optimizer_need_their_own_placeholders_only) {
+  Session session(testing::shared_test_device());
+  nn::Linear layer(3, 2);
+  layer.materialise(session);
+  const auto sgd = optim::make("sgd", optim::all_in_one(layer.parameters()));
+  Graph graph(session, "alternating");
+  const auto building = graph.as_default();
+  for (const std::string name : {"a", "b"}) graph.minimize(sum(square(layer(graph.placeholder(f32({5, 3}), name)))), *sgd, "by " + name);
+  Runner runner(graph);
+  const List before = read(sgd->parameters()[0].value);
+  runner.run({{graph.value("b"), session.tensor(f32({5, 3}), ramp(15))}}, {graph.operation("by b")});
+  EXPECT_NE(read(sgd->parameters()[0].value), before);
+}
+
+TEST(GraphTraining, gradients_after_an_assignment_are_of_what_the_loss_read) {
+  const auto session = Session::reference();
+  Graph graph(*session, "assigned");
+  const auto building = graph.as_default();
+  const Value w = graph.variable(session->tensor(f32({1}), List{3}), "w");
+  const Value loss = graph.named(sum(w * w), "loss");
+  const Operation half = graph.assign(w.detached(), w.detached() * 0.5, "half");
+  const Value slope = graph.gradients(loss, {w})[0];
+  const Value slope_after = graph.gradients(sum(w * w), {w})[0];
+  {
+    const auto after = graph.control_dependencies({half});
+    EXPECT_NE(message_of<UsageError>([&] { graph.gradients(loss, {w}); }).find("was changed in place after it was saved"), std::string::npos);
+  }
+  Runner runner(graph);
+  EXPECT_EQ(read(runner.run({}, {slope})[0]), List{6});
+  const Values both = runner.run({}, {slope, half, slope_after, loss});
+  EXPECT_EQ(read(both[0]), List{6});
+  EXPECT_EQ(read(both[2]), List{3});
+  EXPECT_EQ(read(both[3]), List{9});
+  EXPECT_EQ(read(w), List{1.5});
+}
+
+TEST(GraphTraining, a_gradient_of_values_before_and_after_an_update_runs_without_it_only) {
+  const auto session = Session::reference();
+  Graph graph(*session, "mixed");
+  const auto building = graph.as_default();
+  const Value w = graph.variable(session->tensor(f32({1}), List{3}), "w");
+  const Value before = w * w;
+  const Operation half = graph.assign(w.detached(), w.detached() * 0.5, "half");
+  const Value after = w.detached() * 1.0;
+  const Value slope = graph.gradients(sum(before * after), {w})[0];
+  Runner runner(graph);
+  EXPECT_EQ(read(runner.run({}, {slope})[0]), List{18});
+  EXPECT_NE(message_of<UsageError>([&] { runner.run({}, {slope, half}); }).find("a gradient is of values before it and of values after it"), std::string::npos);
+}
+
+TEST(DeviceGraphTraining, a_group_that_the_optimizer_is_given_later_stays_as_it_is) {
+  const testing::TemporaryFolder folder;
+  Session session(testing::shared_test_device()), other(testing::shared_test_device());
+  Trained trained(session, 5), alone(other, 5);
+  const Value later = leaf(session.tensor(f32({2}), List{1, 2}));
+  train(trained.graph, 1, 5), train(alone.graph, 1, 5);
+  trained.optimizer->add_group({{{"later", later}}, 0.5});
+  EXPECT_EQ(train(trained.graph, 2, 5), train(alone.graph, 2, 5));
+  EXPECT_EQ(contents(trained.graph), contents(alone.graph));
+  EXPECT_EQ(read(later), (List{1, 2}));
+  EXPECT_EQ(trained.optimizer->parameter_steps(), (std::vector<std::int64_t>{3, 3, 3, 3, 3, 3, 0}));
+  trained.graph.save_variables(folder.path() / "v.safetensors");
+  trained.graph.restore_variables(folder.path() / "v.safetensors");
+  trained.graph.save(folder.path() / "g.json");
+  const auto loaded = Graph::load(other, folder.path() / "g.json");
+  loaded->restore_variables(folder.path() / "v.safetensors");
+  EXPECT_EQ(train(*loaded, 2, 5), train(trained.graph, 2, 5));
+}
+
+TEST(DeviceGraphTraining, a_loss_that_reaches_no_parameter_is_refused) {
+  Session session(testing::shared_test_device());
+  Net net;
+  net.materialise(session);
+  const auto adam = optim::make("adam", optim::all_in_one(net.parameters()));
+  Graph graph(session, "apart");
+  const auto building = graph.as_default();
+  const Value x = graph.placeholder(f32({5, 3}), "x");
+  EXPECT_EQ(message_of<UsageError>([&] { graph.minimize(sum(x), *adam, "train"); }),
+            "minimize: the loss float32 [] of 'train' reaches no parameter of the optimizer that is not frozen, such as first.weight; accepted: a loss computed from one");
+  const Value loss = sum(net(x));
+  net.freeze();
+  EXPECT_THROW(graph.minimize(loss, *adam, "train"), UsageError);
+  net.unfreeze();
+  graph.minimize(loss, *adam, "train");
+}
+
 TEST(GraphTraining, an_open_extent_that_cannot_be_followed_is_refused) {
   const auto session = Session::reference();
   Graph graph(*session, "open");

@@ -245,6 +245,16 @@ TEST(Schedules, move_the_optimizers_rate) {
   EXPECT_THROW(cosine_decay(0), UsageError);
 }
 
+TEST(Optim, a_name_of_two_parameters_is_told_from_a_parameter_in_two_groups) {
+  const auto session = Session::reference();
+  const Value a = leaf(session->tensor(f32({2}), Reals{1, 2})), b = leaf(session->tensor(f32({1, 1}), Reals{3}));
+  const auto refused = [](std::vector<Group> groups) { return testing::message_of<UsageError>([&] { make("sgd", groups); }); };
+  EXPECT_EQ(refused({{{{"weight", a}}}, {{{"weight", a}}}}), "optimizer: weight is in two groups; accepted: each parameter once");
+  EXPECT_EQ(refused({{{{"weight", a}, {"weight", b}}}}),
+            "optimizer: two parameters are named weight, float32 [2] and float32 [1, 1], as those of two modules are; accepted: a name for each, such as "
+            "first.weight and second.weight");
+}
+
 TEST(Clipping, scales_all_gradients_by_their_common_norm) {
   const auto session = Session::reference();
   const auto two = [&] {

@@ -143,6 +143,15 @@ TEST_F(Options, schedules_give_each_steps_rate) {
   for (int i = 0; i < 4; ++i) EXPECT_DOUBLE_EQ(cosine[static_cast<std::size_t>(i)], 0.25 * (1 + std::cos(std::numbers::pi * i / 4)));
 }
 
+TEST_F(Options, synthetic_pictures_are_what_a_small_model_takes) {
+  const std::string weights = in_folder("w.safetensors");
+  const Outcome o = run({"train", "--model", "perceptron", "--limit", "8", "--save", weights});
+  EXPECT_EQ(o.status, 0) << o.err;
+  EXPECT_EQ(run({"eval", "--model", "perceptron", "--limit", "8", "--weights", weights}).status, 0);
+  expect_refused({"train", "--model", "perceptron", "--limit", "8", "--input", "3x32x32"}, 1, "3072");
+  expect_refused({"eval", "--model", "lenet", "--weights", weights, "--dataset", "cifar10"}, 2, "--data: no data path was given for --dataset cifar10");
+}
+
 TEST_F(Options, classes_reach_the_synthetic_data) {
   const Outcome o = run(training({"--steps", "1", "--classes", "5", "--save", in_folder("w.safetensors")}));
   ASSERT_EQ(o.status, 0) << o.err;

@@ -138,6 +138,26 @@ TEST_P(TrainingInBothFrontEnds, a_hook_that_comes_after_a_training_step_is_refus
   }
 }
 
+TEST_P(TrainingInBothFrontEnds, a_step_trains_the_whole_module_and_evaluation_leaves_its_modes) {
+  Session session(testing::shared_test_device());
+  WithAuxiliary model(2, 3);
+  model.materialise(session);
+  const auto optimizer = optim::make("sgd", optim::all_in_one(model.parameters()));
+  ClassificationTask task(model, 3);
+  Step step(session, task, optimizer.get(), {GetParam(), {}});
+  const auto modes = [&] { return std::pair(model.training(), model.find("second")->training()); };
+  model.find("second")->eval();
+  const Sums first = step.evaluate(batch_of({1, 2, 3, 5}, {0, 2})).get();
+  EXPECT_EQ(modes(), std::pair(true, false));
+  model.eval();
+  EXPECT_EQ(step.evaluate(batch_of({1, 2, 3, 5}, {0, 2})).get().mean_loss(), first.mean_loss());
+  EXPECT_EQ(modes(), std::pair(false, false));
+  step.train(batch_of({1, 2, 3, 5}, {0, 2}), 0.1, 1).get();
+  EXPECT_EQ(modes(), std::pair(true, true));
+  step.evaluate(batch_of({1, 2, 3, 5}, {0, 2})).get();
+  EXPECT_EQ(modes(), std::pair(true, true));
+}
+
 TEST(PackParameters, lies_in_the_order_of_the_backward_pass) {
   Session session(testing::shared_test_device());
   WithAuxiliary model(2, 3);

@@ -115,6 +115,7 @@ class Reader {
     }
     types_.resize(program_.slots.size());
     program_.inputs = uses(array(json, "inputs"));
+    instructions_ = std::ssize(array(json, "code"));
     for (const Json& step : array(json, "code")) {
       try {
         program_.code.push_back(instruction(step));
@@ -233,9 +234,10 @@ class Reader {
       if (given.size() != op->attributes.size()) refuse(fmt::format("{} attributes; accepted: {}", given.size(), op->attributes.size()));
       for (const AttributeDef& def : op->attributes) out.attributes.set(def.name, attribute(def, field(given, def.name)));
       if (json.contains("after"))
-        for (std::int64_t before : integers(json["after"], "after")) {
-          if (before < 0 || at(before) >= program_.code.size()) refuse(fmt::format("runs after instruction {}; accepted: an earlier one", before));
-          out.after.push_back(static_cast<int>(before));
+        for (std::int64_t other : integers(json["after"], "after")) {
+          if (other < 0 || other >= instructions_ || at(other) == program_.code.size())
+            refuse(fmt::format("runs after instruction {}; accepted: another one of {}", other, instructions_));
+          out.after.push_back(static_cast<int>(other));
         }
       return out;
     } catch (const Error& e) {
@@ -254,6 +256,7 @@ class Reader {
   }
 
   int depth_;
+  std::int64_t instructions_ = 0;  // of the program
   Program program_;
   GraphNames names_;
   std::vector<std::string> tensors_;               // [slot]

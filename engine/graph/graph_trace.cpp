@@ -132,6 +132,71 @@ Writes& GraphTrace::writes(const std::shared_ptr<Storage>& storage) {
   return writes_.try_emplace(storage, storage->writes).first->second;
 }
 
+namespace {
+
+/// The nodes, by age, at which a backward pass from the outputs to the inputs stops.
+std::vector<const Node*> between(const Values& outputs, const Values& inputs) {
+  std::map<std::uint64_t, const Node*> reached;
+  std::vector<const Node*> open, out;
+  const auto reach = [&](const Value& v) {
+    if (v.node() && reached.emplace(v.node()->order, v.node().get()).second) open.push_back(v.node().get());
+  };
+  std::ranges::for_each(outputs, reach);
+  while (!open.empty()) {
+    const Node* node = open.back();
+    open.pop_back();
+    for (const auto& s : node->inputs) reach(s.value);
+  }
+  std::set<const Node*> needed;
+  for (const Value& v : inputs) needed.insert(v.node().get());
+  for (const auto& [order, node] : reached) {
+    if (std::ranges::any_of(node->inputs, [&](const auto& s) { return s.value.node() && needed.contains(s.value.node().get()); })) needed.insert(node);
+    if (needed.contains(node)) out.push_back(node);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<int> GraphTrace::changes_since(const Values& outputs, const Values& inputs) {
+  std::set<int> out;
+  const auto add_last = [&](const std::shared_ptr<Storage>& storage, std::uint64_t count) {
+    for (std::size_t i = program_.code.size(); i-- > 0 && count > 0;)
+      for (int slot : written_by(program_, program_.code[i])) {
+        const auto& written = program_.slots[at(slot)].external;
+        if (count == 0 || !written || (written != storage && written->whole != storage && storage->whole != written)) continue;
+        out.insert(static_cast<int>(i));
+        --count;
+      }
+  };
+  for (const Node* node : between(outputs, inputs))
+    for (const auto* saved : {&node->inputs, &node->outputs})
+      for (const auto& s : *saved)
+        if (s.value && s.value.storage()->memory && s.version < version(s.value.storage())) add_last(s.value.storage(), version(s.value.storage()) - s.version);
+  for (int i : after_) out.erase(i);
+  return {out.begin(), out.end()};
+}
+
+GraphTrace::AsBefore::AsBefore(GraphTrace& graph, std::vector<int> changes) : graph_(graph), changes_(std::move(changes)), first_(graph.program_.code.size()) {
+  each_write([](std::uint64_t& count) { --count; });
+}
+
+GraphTrace::AsBefore::~AsBefore() {
+  each_write([](std::uint64_t& count) { ++count; });
+  for (int i : changes_)
+    for (std::size_t k = first_; k < graph_.program_.code.size(); ++k) graph_.program_.code[at(i)].after.push_back(static_cast<int>(k));
+}
+
+template <class F>
+void GraphTrace::AsBefore::each_write(F f) {
+  for (int i : changes_)
+    for (int slot : written_by(graph_.program_, graph_.program_.code[at(i)]))
+      if (const auto& storage = graph_.program_.slots[at(slot)].external) {
+        f(graph_.writes(storage).own);
+        if (storage->whole) f(graph_.writes(storage->whole).ranges);
+      }
+}
+
 GraphTrace::InForce::InForce(GraphTrace& graph) : graph_(graph), scope_(graph.session_, graph) {
   std::swap(graph_.session_.random(), graph_.random_);
   graph_.in_force_ = true;

@@ -68,6 +68,25 @@ class GraphTrace : public Trace {
   };
   bool in_force() const { return in_force_; }
 
+  /// The instructions that changed, in memory from outside, what the gradient of these outputs reads as it was before: without those that
+  /// all must run after now.
+  std::vector<int> changes_since(const Values& outputs, const Values& inputs);
+  /// While it lives, what is recorded reads memory as it was before these instructions changed it, and runs before them.
+  class AsBefore {
+   public:
+    AsBefore(GraphTrace& graph, std::vector<int> changes);
+    ~AsBefore();
+    AsBefore(const AsBefore&) = delete;
+    AsBefore& operator=(const AsBefore&) = delete;
+
+   private:
+    template <class F>
+    void each_write(F f);
+    GraphTrace& graph_;
+    std::vector<int> changes_;
+    std::size_t first_;
+  };
+
  protected:
   /// Writes are counted as the program makes them: neither its runs nor what others write in between make a history stale.
   Writes& writes(const std::shared_ptr<Storage>& storage) override;

@@ -25,7 +25,8 @@ struct Program {
     Attributes attributes;
     std::vector<Use> inputs, outputs;
     std::string scope;               // path of the module that applied it
-    std::vector<int> after;          // instructions (by index) that must run before, beyond what data says; until passes have run
+    std::vector<int> after;          // instructions (by index) that must run before, beyond what data says; until passes have run. Those that
+                                     // come later in the program do so where they are run too: in_order (engine/graph/order.h) moves them
     std::shared_ptr<const void> owner;   // keeps a record made for this program alive (fusion, custom functions)
   };
   struct Slot {

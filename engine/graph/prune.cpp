@@ -24,9 +24,10 @@ class Marks {
       const auto& step = program.code[i];
       instructions[i] = (instructions[i] || makes_what_is_wanted(step)) && std::ranges::find(wanted.without, static_cast<int>(i)) == wanted.without.end();
       if (!instructions[i]) continue;
+      for (const auto& u : step.outputs) fill(u);
       for (const auto& u : step.inputs) want(u);
-      for (const auto& u : step.outputs) want(u);
-      for (int before : step.after) instructions[at(before)] = true;
+      for (int before : step.after)
+        if (at(before) < i) instructions[at(before)] = true;
     }
   }
 
@@ -35,7 +36,17 @@ class Marks {
  private:
   void want(const Program::Use& u) {
     slots[at(u.slot)] = true;
-    if (const auto& outside = program_.slots[at(u.slot)].external) outside_.insert(outside.get());
+    if (const auto& outside = program_.slots[at(u.slot)].external) {
+      outside_.insert(outside.get());
+      std::erase_if(filled_anew_, [&](const Storage* s) { return s == outside.get() || s == outside->whole.get() || s->whole == outside; });
+    }
+  }
+
+  /// What filled the same memory before is not needed for it.
+  void fill(const Program::Use& u) {
+    const auto& outside = program_.slots[at(u.slot)].external;
+    want(u);
+    if (outside && u.spec.elements() == outside->elements) filled_anew_.insert(outside.get());
   }
 
   /// Memory from outside is made by who fills it as an output; whoever changes in place what is only read otherwise is to be asked
@@ -43,7 +54,8 @@ class Marks {
   bool makes_what_is_wanted(const Program::Instruction& step) const {
     const auto is_wanted = [&](const Program::Use& u) {
       const auto& outside = program_.slots[at(u.slot)].external;
-      return outside ? outside_.contains(outside.get()) || outside_.contains(outside->whole.get()) : slots[at(u.slot)];
+      if (!outside) return bool(slots[at(u.slot)]);
+      return (outside_.contains(outside.get()) || outside_.contains(outside->whole.get())) && !filled_anew_.contains(outside.get());
     };
     const auto is_made = [&](const Program::Use& u) {
       const auto& outside = program_.slots[at(u.slot)].external;
@@ -56,6 +68,7 @@ class Marks {
   const Program& program_;
   std::set<const Storage*> outside_;  // memory from outside that is wanted
   std::set<const Storage*> filled_;   // memory from outside that is an output
+  std::set<const Storage*> filled_anew_;  // of it what a later instruction fills before anything reads it
 };
 
 /// The program with further inputs, which are read in place of what is computed. Memory from outside is still written.
@@ -109,11 +122,13 @@ Pruned prune(const Program& whole, Wanted wanted) {
       moved[i] = static_cast<int>(out.program.code.size());
       out.program.code.push_back(program.code[i]);
       auto& step = out.program.code.back();
-      for (int& before : step.after) before = moved[at(before)];
-      std::erase(step.after, -1);  // of those that are not run
       renumber(step.inputs);
       renumber(step.outputs);
     }
+  for (auto& step : out.program.code) {
+    for (int& other : step.after) other = moved[at(other)];
+    std::erase(step.after, -1);  // of those that are not run
+  }
   out.program.outputs = wanted.values;
   renumber(out.program.inputs);
   renumber(out.program.outputs);

@@ -20,9 +20,10 @@ struct Pruned {
   std::vector<std::size_t> inputs;  // which inputs of the whole program these are
 };
 
-/// Keeps what the wanted values and instructions are computed from, and what `after` says must run before. A write to a
-/// variable (external memory) runs only if it is asked for, or comes before something asked for by `after`; a write to a value
-/// that the program makes, also in external memory, belongs to that value.
+/// Keeps what the wanted values and instructions are computed from, and what `after` says must run before; a later instruction that `after`
+/// names is not needed for it, and stays later in the program: see in_order. A write to a variable (external memory) runs only if it is
+/// asked for, or comes before something asked for by `after`; a write to a value that the program makes, also in external memory, belongs
+/// to that value, unless it is filled anew before it is read.
 /// @throws UsageError where what is given is a part of another value, or changed in place after it is computed
 Pruned prune(const Program& program, Wanted wanted);
 

@@ -8,7 +8,7 @@
 namespace gemel::cli {
 
 void add_dataset_options(po::options_description& options);
-/// Reads --classes too, which the commands describe. @throws UsageError
+/// Reads --classes and --model too, which the commands describe. @throws UsageError
 datasets::DatasetOptions dataset_options(const po::variables_map& values, std::uint64_t seed);
 
 }  // namespace gemel::cli

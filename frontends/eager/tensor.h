@@ -2,6 +2,8 @@
 // A Tensor is a shared handle: copies are the same tensor, as names are in Python, so what changes one changes all. It converts
 // to and from gemel::Value, so modules, optimizers and every function of engine/ops/ops.h take and give Tensors.
 // A Session is passed to whatever makes a tensor from nothing; results live in the session of their inputs. There is no default one.
+// A tensor must not be used after its Session has ended, not even read: keep the Session as long as its tensors, or take the numbers out
+// of them before.
 #pragma once
 #include <concepts>
 #include <cstdint>

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "engine/base/error.h"
 #include "engine/base/span.h"
+#include "engine/graph/order.h"
 #include "engine/ops/ops.h"
 #include "frontends/graph/runner.h"
 
@@ -105,7 +108,23 @@ Operation Graph::assign(const Value& variable, const Value& value, const std::st
 
 Values Graph::gradients(const Value& loss, const Values& variables) {
   const Building building(*this);
-  return gradient({loss}, variables, {}, Tape::retain);
+  return gradients_as_read(loss, variables);
+}
+
+/// Gradients of the loss as it was built, whatever was changed since.
+/// @param into  as GradientOptions::into; not where they come before a change, as something earlier reads what is put there for it
+Values Graph::gradients_as_read(const Value& loss, const Values& variables, Values into) {
+  const std::vector<int> changes = trace_.changes_since({loss}, variables);
+  for (Value& place : into) {
+    const auto is_place = [&](const Program::Use& u) {
+      const auto& read = program().slots[at(u.slot)].external;
+      return read && (read == place.storage() || read == place.storage()->whole);
+    };
+    const auto reads_place = [&](const Program::Instruction& step) { return std::ranges::any_of(step.inputs, is_place); };
+    if (place && !changes.empty() && std::ranges::any_of(program().code, reads_place)) place = {};
+  }
+  const GraphTrace::AsBefore as_before(trace_, changes);
+  return gradient({loss}, variables, {}, {.tape = Tape::retain, .into = std::move(into)});
 }
 
 Operation Graph::minimize(const Value& loss, optim::Optimizer& optimizer, const std::string& name) {
@@ -135,9 +154,12 @@ Operation Graph::add_training(const Value& loss, optim::Optimizer& optimizer, co
   const Value hyper = placeholder(optimizer.hyper_specs()[0], name + ".hyperparameters");
   training.input = program().inputs.size() - 1;
   Operation step = group(name, [&] {
-    Values gradients = gradient({loss}, values_of(optimizer.parameters()), {}, {.tape = Tape::retain, .into = optimizer.gradient_places()});
+    Values gradients = gradients_as_read(loss, values_of(optimizer.parameters()), optimizer.gradient_places());
     for (std::size_t i = 0; i < gradients.size(); ++i)
       training.gradients.push_back(!optimizer.parameters()[i].value.wants_gradient() ? Gradient::frozen : gradients[i] ? Gradient::given : Gradient::none);
+    if (std::ranges::find(training.gradients, Gradient::given) == training.gradients.end())
+      throw UsageError(fmt::format("minimize: the loss {} of '{}' reaches no parameter of the optimizer that is not frozen, such as {}; accepted: a loss computed from one",
+                                   to_string(loss.spec()), name, training.names[0]));
     optimizer.apply_updates(std::move(gradients), {hyper});
   });
   trainings_.emplace(step.name, std::move(training));
@@ -145,9 +167,21 @@ Operation Graph::add_training(const Value& loss, optim::Optimizer& optimizer, co
 }
 
 void Graph::Training::count() const {
-  std::vector<bool> has_gradient;
-  for (const Gradient g : gradients) has_gradient.push_back(g == Gradient::given);
+  std::vector<bool> has_gradient(hyperparameters->rows.size(), false);
+  for (std::size_t i = 0; i < gradients.size(); ++i) has_gradient[i] = gradients[i] == Gradient::given;
   hyperparameters->count(has_gradient);
+}
+
+Value Graph::Training::tensor(Session& session) const {
+  optim::Hyperparameters built = *hyperparameters;
+  built.rows.resize(names.size());
+  return built.tensor(session, built.rate);
+}
+
+std::vector<std::int64_t> Graph::Training::parameter_steps() const {
+  std::vector<std::int64_t> out = hyperparameters->parameter_steps();
+  out.resize(names.size());
+  return out;
 }
 
 optim::Hyperparameters& Graph::hyperparameters(std::string_view operation) const {
@@ -184,7 +218,9 @@ Pruned Graph::part(const std::vector<Fetch>& fetches, std::vector<Program::Use> 
     else
       for (int i : std::get<Operation>(fetch).instructions) wanted.instructions.push_back(i);
   }
-  return prune(program(), std::move(wanted));
+  Pruned out = prune(program(), std::move(wanted));
+  out.program = in_order(std::move(out.program));
+  return out;
 }
 
 Graph::ControlDependencies::ControlDependencies(Graph& graph, const std::vector<Fetch>& before) : trace_(graph.trace_) {

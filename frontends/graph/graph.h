@@ -76,13 +76,19 @@ class Graph {
   Operation group(const std::string& name, const std::function<void()>& build);
   /// variable = value, when it is run.
   Operation assign(const Value& variable, const Value& value, const std::string& name);
-  /// Gradients of sum(loss); an empty value where none flows. May be asked for again.
+  /// Gradients of sum(loss); an empty value where none flows. May be asked for again, also after an update or an assignment that changes what
+  /// the loss was computed from: they are those of the loss as it is, and where both are run, they come before that change.
+  /// @throws UsageError where control dependencies say that they come after it
   Values gradients(const Value& loss, const Values& variables);
 
   /// The operation that makes the loss smaller: gradients, and the optimizer's update of its parameters, which become variables as its
   /// slots do ("NAME.velocity.w"). Each run of it takes the optimizer's rate and counts a step of it. The optimizer may go before the graph.
   /// A parameter that is frozen later stays as it is until it is thawed. One that is frozen now has no gradient in the graph: once it is thawed,
-  /// running the operation is refused. Where this throws, the graph is as before.
+  /// running the operation is refused. One of a group that the optimizer is given later stays as it is. Where this throws, the graph is as
+  /// before.
+  /// Where several such operations are run at once, each has the gradients of the losses as they were before all updates, which come in the
+  /// order of their `minimize`; a loss that is built after `minimize` sees that update, where it is run.
+  /// @throws UsageError where the loss reaches none of the parameters that are not frozen
   Operation minimize(const Value& loss, optim::Optimizer& optimizer, const std::string& name = "minimize");
   /// Of an operation that `minimize` made: the rate, which may be set, and the steps taken.
   optim::Hyperparameters& hyperparameters(std::string_view operation = "minimize") const;
@@ -138,6 +144,10 @@ class Graph {
 
     /// Counts a step.
     void count() const;
+    /// The numbers of the next step, and the steps so far, of the parameters that the operation was built with: the optimizer may have been
+    /// given more.
+    Value tensor(Session& session) const;
+    std::vector<std::int64_t> parameter_steps() const;
   };
   const std::map<std::string, Training, std::less<>>& trainings() const { return trainings_; }
   GraphTrace& trace() { return trace_; }
@@ -146,6 +156,7 @@ class Graph {
   class Loader;
   std::string scoped(const std::string& name) const;
   void claim(const std::string& name, Fetch fetch);
+  Values gradients_as_read(const Value& loss, const Values& variables, Values into = {});
   Operation add_training(const Value& loss, optim::Optimizer& optimizer, const std::string& name);
   Value named_constant(const Value& value, const std::string& name);
   void keep(const std::string& path, const Value& variable);

@@ -128,7 +128,7 @@ Value Runner::input(std::size_t input, const Plan& plan, const Fed& fed) const {
   Session& session = graph_.session();
   if (input >= plan.placeholders) return fed.values[input - plan.placeholders];
   if (const auto it = fed.placeholders.find(input); it != fed.placeholders.end()) return it->second;
-  if (const auto* t = training_for(input)) return t->second.hyperparameters->tensor(session, t->second.hyperparameters->rate);
+  if (const auto* t = training_for(input)) return t->second.tensor(session);
   return random_state(session, graph_.runs());
 }
 

@@ -9,6 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "engine/files/safetensors.h"
+#include "engine/graph/order.h"
 #include "engine/host_contents.h"
 #include "engine/ops/ops.h"
 #include "frontends/graph/graph.h"
@@ -116,7 +117,8 @@ void Graph::save(const std::filesystem::path& path) {
 /// Builds a saved program again, instruction by instruction, so that its values have their histories.
 class Graph::Loader {
  public:
-  Loader(Graph& graph, const SavedGraph& saved) : graph_(graph), saved_(saved), values_(saved.program.slots.size()) {}
+  Loader(Graph& graph, const SavedGraph& saved)
+      : graph_(graph), saved_(saved), overtaken_(overtaken(saved.program)), values_(saved.program.slots.size()) {}
 
   void load() {
     const Building building(graph_);
@@ -174,7 +176,11 @@ class Graph::Loader {
       into.push_back(is_outside ? outside(u) : Value());
       fills |= is_outside;
     }
-    graph_.trace_.run_after(step.after);
+    const std::size_t i = graph_.program().code.size();
+    std::vector<int> after = step.after;
+    std::erase_if(after, [i](int other) { return at(other) > i; });  // those name this one when they come
+    graph_.trace_.run_after(std::move(after));
+    const GraphTrace::AsBefore as_before(graph_.trace_, overtaken_[i]);
     Values out = apply(graph_.session_, *step.op, std::move(in), step.attributes, fills ? std::span<const Value>(into) : std::span<const Value>());
     graph_.trace_.run_after({});
     for (std::size_t o = 0; o < out.size(); ++o)
@@ -216,7 +222,8 @@ class Graph::Loader {
 
   Graph& graph_;
   const SavedGraph& saved_;
-  Values values_;  // [slot]
+  std::vector<std::vector<int>> overtaken_;  // [instruction]
+  Values values_;                            // [slot]
 };
 
 std::unique_ptr<Graph> Graph::load(Session& session, const std::filesystem::path& path) {
@@ -251,7 +258,7 @@ void Graph::save_variables(const std::filesystem::path& path) {
   for (const auto& [name, count] : counted) tensors.push_back({name, i64({}), std::as_bytes(std::span(count, 1))});
   std::map<std::string, std::vector<std::int64_t>> steps;
   for (const auto& [name, training] : trainings_)
-    if (const auto of_each = training.hyperparameters->parameter_steps(); std::ranges::any_of(of_each, [&](std::int64_t n) { return n != training.hyperparameters->steps; }))
+    if (const auto of_each = training.parameter_steps(); std::ranges::any_of(of_each, [&](std::int64_t n) { return n != training.hyperparameters->steps; }))
       steps.emplace(name + kParameterSteps, of_each);
   for (const auto& [name, of_each] : steps) tensors.push_back({name, i64({std::ssize(of_each)}), std::as_bytes(std::span(of_each))});
   write_safetensors(path, tensors);
@@ -272,19 +279,19 @@ void Graph::restore_variables(const std::filesystem::path& path) {
   const auto counted = counts();
   std::vector<std::pair<const NamedTensor*, std::int64_t*>> numbers;
   for (const auto& [name, count] : counted) numbers.emplace_back(find(name, i64({})), count);
-  std::map<std::string, optim::Hyperparameters*> by_steps;  // of each parameter: they may be absent
-  for (const auto& [name, training] : trainings_) by_steps.emplace(name + kParameterSteps, training.hyperparameters.get());
-  for (const auto& [name, h] : by_steps)
-    if (file.find(name)) find(name, i64({std::ssize(h->rows)}));
+  std::map<std::string, const Training*> by_steps;  // of each parameter: they may be absent
+  for (const auto& [name, training] : trainings_) by_steps.emplace(name + kParameterSteps, &training);
+  for (const auto& [name, training] : by_steps)
+    if (file.find(name)) find(name, i64({std::ssize(training->names)}));
   for (const NamedTensor& t : file.tensors())
     if (!variables_.find(t.name) && !counted.contains(t.name) && !by_steps.contains(t.name)) wrong += fmt::format("; {} is unknown", t.name);
   if (!wrong.empty()) throw DataError(fmt::format("restore_variables: {} does not fit the graph '{}'{}", path.string(), name(), wrong));
   for (const auto& [tensor, value] : writes) write(value, tensor->data);
   for (const auto& [tensor, count] : numbers) std::memcpy(count, tensor->data.data(), sizeof *count);
-  for (const auto& [name, h] : by_steps) {
-    std::vector<std::int64_t> of_each(h->rows.size(), h->steps);
+  for (const auto& [name, training] : by_steps) {
+    std::vector<std::int64_t> of_each(training->names.size(), training->hyperparameters->steps);
     if (const NamedTensor* found = file.find(name)) std::memcpy(of_each.data(), found->data.data(), found->data.size());
-    for (std::size_t i = 0; i < of_each.size(); ++i) h->rows[i].steps = of_each[i];
+    for (std::size_t i = 0; i < of_each.size(); ++i) training->hyperparameters->rows[i].steps = of_each[i];
   }
 }
 

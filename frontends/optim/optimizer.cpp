@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "engine/base/error.h"
@@ -16,10 +15,15 @@ namespace gemel::optim {
 namespace {
 
 void check_once(const std::vector<NamedValue>& parameters) {
-  std::set<std::string_view> seen;
+  std::map<std::string_view, const Value*> seen;
   std::map<const Storage*, std::string_view> memory;
   for (const NamedValue& p : parameters) {
-    if (!seen.insert(p.name).second) throw UsageError("optimizer: " + p.name + " is in two groups; accepted: each parameter once");
+    if (const auto [it, is_new] = seen.emplace(p.name, &p.value); !is_new) {
+      if (it->second->storage() == p.value.storage()) throw UsageError("optimizer: " + p.name + " is in two groups; accepted: each parameter once");
+      throw UsageError(fmt::format("optimizer: two parameters are named {0}, {1} and {2}, as those of two modules are; accepted: a name for each, "
+                                   "such as first.{0} and second.{0}",
+                                   p.name, to_string(it->second->spec()), to_string(p.value.spec())));
+    }
     if (const auto [it, is_new] = memory.emplace(p.value.storage().get(), p.name); !is_new)
       throw UsageError(fmt::format("optimizer: {} is the same tensor as {}; accepted: each parameter once", p.name, it->second));
   }

@@ -17,6 +17,30 @@
 
 namespace gemel::train {
 
+namespace {
+
+/// Evaluation mode for its lifetime; then each module is in the mode that it was in.
+class Evaluating {
+ public:
+  explicit Evaluating(nn::Module& module) {
+    module.visit([this](const std::string&, nn::Module& m) { modes_.emplace_back(&m, m.training()); });
+    module.eval();
+  }
+  ~Evaluating() {
+    for (const auto& [module, training] : modes_) {  // a parent before its children
+      if (training) module->train();
+      else module->eval();
+    }
+  }
+  Evaluating(const Evaluating&) = delete;
+  Evaluating& operator=(const Evaluating&) = delete;
+
+ private:
+  std::vector<std::pair<nn::Module*, bool>> modes_;
+};
+
+}  // namespace
+
 const char* to_string(Frontend frontend) { return frontend == Frontend::eager ? "eager" : "graph"; }
 
 Sums Pending::get() {
@@ -258,7 +282,7 @@ Pending Step::train(const datasets::Batch& batch, double rate, std::int64_t step
 }
 
 Pending Step::evaluate(const DeviceBatch& batch) {
-  task_.module().eval();
+  const Evaluating evaluating(task_.module());
   Pending pending = begin(fmt::format("batch {}", batch.host.index + 1));
   if (batch.host.samples > 0 || !options_.ranks) add(pending, batch, run(evaluation_, &Step::evaluation, batch.tensors));
   return pending;

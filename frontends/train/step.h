@@ -94,12 +94,13 @@ class Step {
 
   /// Enqueues the transfers.
   DeviceBatch to_device(const datasets::Batch& batch);
-  /// Enqueues a training step. @param step  from 1: names the random draws  @param weight  of the whole step, all ranks and micro-batches
-  /// together; none: the task's of this batch
+  /// Enqueues a training step. It puts the whole module into training mode, also what was in evaluation mode; what is frozen stays frozen.
+  /// @param step  from 1: names the random draws  @param weight  of the whole step, all ranks and micro-batches together; none: the task's
+  /// of this batch
   Pending train(const datasets::Batch& batch, double rate, std::int64_t step, std::optional<double> weight = {});
   /// The same on the device's batch, in one piece. @throws UsageError with micro-batches
   Pending train(const DeviceBatch& batch, double rate, std::int64_t step, std::optional<double> weight = {});
-  /// Enqueues a forward pass in evaluation mode.
+  /// Enqueues a forward pass in evaluation mode. Then each module is in the mode that it was in.
   Pending evaluate(const DeviceBatch& batch);
   Pending evaluate(const datasets::Batch& batch) { return evaluate(to_device(batch)); }
 
