@@ -88,6 +88,7 @@ Trainer::End Trainer::run() {
 }
 
 Trainer::End Trainer::train_epochs() {
+  interrupted_ = false;
   while (!done())
     if (train_epoch() == End::interrupted) return End::interrupted;
   return End::done;
@@ -134,7 +135,7 @@ void Trainer::train_batches() {
 std::optional<datasets::Batch> Trainer::next_batch() {
   auto batch = run_.data.next();
   if (!batch) return batch;
-  Notice notice{run_.task.weight(*batch), run_.reporter->interrupted(), {}};
+  Notice notice{run_.task.weight(*batch), !alone() && run_.reporter->interrupted(), {}};  // alone it is asked after the step
   if (!settled_.empty()) {
     announced_ = std::move(settled_.front());
     settled_.pop_front();
@@ -215,7 +216,7 @@ bool Trainer::validate(EpochReport& report) {
   } catch (const CutShort&) {
     return false;
   }
-  ranks_.announce({0, run_.reporter->interrupted(), std::move(sums)});
+  ranks_.announce({0, !alone() && run_.reporter->interrupted(), std::move(sums)});
   const Notice all = ranks_.agreed();
   if (all.interrupted) return false;
   sums = *all.sums;
