@@ -178,6 +178,8 @@ void expect_same_course(const Course& actual, const Course& expected, double rel
   for (std::size_t i = 0; i < expected.validation.size(); ++i) EXPECT_NEAR(actual.validation[i], expected.validation[i], relative * expected.validation[i]);
 }
 
+constexpr const char* kFull = "with --full";
+
 class DataParallelInBothFrontEnds : public ::testing::TestWithParam<Frontend> {};
 INSTANTIATE_TEST_SUITE_P(Each, DataParallelInBothFrontEnds, ::testing::Values(Frontend::eager, Frontend::graph),
                          [](const auto& given) { return std::string(train::to_string(given.param)); });
@@ -185,7 +187,7 @@ INSTANTIATE_TEST_SUITE_P(Each, DataParallelInBothFrontEnds, ::testing::Values(Fr
 TEST_P(DataParallelInBothFrontEnds, trains_as_one_process_on_any_number_of_ranks) {
   const Job job{.frontend = GetParam()};
   const Course expected = alone(job);
-  for (const int ranks : {1, 2, 3, 4}) {
+  for (const int ranks : testing::is_full_run() ? std::vector{1, 2, 3, 4} : std::vector{1, 3}) {
     SCOPED_TRACE(fmt::format("{} ranks", ranks));
     const Course shared = on_ranks(ranks, job);
     expect_same_course(shared, expected);
@@ -214,6 +216,7 @@ TEST_P(DataParallelInBothFrontEnds, trains_what_is_not_frozen) {
 }
 
 TEST_P(DataParallelInBothFrontEnds, trains_with_adam) {
+  if (!testing::is_full_run()) GTEST_SKIP() << kFull;
   const Job job{.optimizer = "adam", .frontend = GetParam()};
   expect_same_course(on_ranks(2, job), alone(job), 1e-4);
 }
@@ -242,6 +245,7 @@ TEST(DataParallel, has_the_same_bits_in_both_front_ends_and_for_every_bucket_siz
 }
 
 TEST(DataParallel, trains_as_one_process_across_machines_by_each_algorithm) {
+  if (!testing::is_full_run()) GTEST_SKIP() << kFull;
   Job job{.samples = 24, .epochs = 1};
   const Course expected = alone(job);
   for (const Algorithm a : {Algorithm::ring, Algorithm::tree, Algorithm::hierarchical}) {
@@ -251,6 +255,7 @@ TEST(DataParallel, trains_as_one_process_across_machines_by_each_algorithm) {
 }
 
 TEST(DataParallel, trains_with_gradients_that_travel_in_two_bytes) {
+  if (!testing::is_full_run()) GTEST_SKIP() << kFull;
   Job job{.samples = 24, .epochs = 1};
   const Course expected = alone(job);
   // A gradient's relative error of 2^-9 moves a weight by 2^-9 of a step of 1e-3 or less.

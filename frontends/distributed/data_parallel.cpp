@@ -60,6 +60,15 @@ std::vector<NamedValue> state_of(const nn::Module& module) {
 DataParallel::DataParallel(Session& session, parallel::CommunicationThread& communication, const DataParallelOptions& options)
     : session_(session), communication_(communication), options_(options), memory_(session, communication) {}
 
+DataParallel::~DataParallel() {
+  try {
+    if (std::uncaught_exceptions() > exceptions_) communication_.abort(fmt::format("rank {} failed", rank()));
+    communication_.run([](Collectives&) {});
+  } catch (...) {
+    // What failed is told by whoever waited for it.
+  }
+}
+
 void DataParallel::pack(train::Task& task, const Specs& inputs) {
   std::vector<Setting> model;
   for (const NamedValue& v : state_of(task.module())) model.push_back({v.name, to_string(v.value.spec())});

@@ -2,6 +2,7 @@
 // summed, so that all make the update that one process would make of the whole batch.
 #pragma once
 #include <deque>
+#include <exception>
 #include <future>
 #include <memory>
 #include <optional>
@@ -31,6 +32,8 @@ class DataParallel : public train::Ranks {
  public:
   /// Collective, like all that follows.
   DataParallel(Session& session, parallel::CommunicationThread& communication, const DataParallelOptions& options = {});
+  /// Waits until nothing that was submitted uses the session; where an error ends the run, communication ends with it.
+  ~DataParallel() override;
 
   /// Packs the task's parameters in backward order, their gradients where the ranks of the machine see them.
   /// @throws CommError where the ranks' models differ: a table of ranks
@@ -61,6 +64,7 @@ class DataParallel : public train::Ranks {
   parallel::GradientMemory memory_;
   std::shared_ptr<parallel::Reducer> reducer_;
   nn::Module* module_ = nullptr;
+  int exceptions_ = std::uncaught_exceptions();  // under way when this was made
   std::deque<std::future<train::Notice>> announced_;
 };
 
