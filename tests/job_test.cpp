@@ -98,11 +98,29 @@ TEST_F(Job, ends_with_one_line_when_a_rank_is_killed_and_leaves_no_process) {
   }
 }
 
+TEST_F(Job, that_is_launched_stops_with_one_checkpoint_on_ctrl_c) {
+  launcher_.clear();
+  std::vector<std::string> words = lenet({"--epochs", "100000", "--parallel", "ddp", "--log-dir", in_folder("launched"), "--checkpoint-dir", in_folder("c")});
+  words.insert(words.begin(), {"launch", "--np", "2"});
+  const pid_t job = start_job(words);
+  while (read_text(folder() / "launched" / "run.jsonl").find("\"step\"") == std::string::npos) {
+    ASSERT_EQ(::waitpid(job, nullptr, WNOHANG), 0) << read_text(folder() / "err");
+    std::this_thread::yield();
+  }
+  ::kill(job, SIGINT);
+  const Outcome o = finish(job);
+  EXPECT_EQ(o.status, 1);
+  EXPECT_EQ(events("launched").back()["status"], "interrupted") << o.err;
+  EXPECT_NE(o.err.find(": saved in " + in_folder("c")), std::string::npos) << o.err;
+  EXPECT_FALSE(std::filesystem::is_empty(in_folder("c")));
+}
+
 TEST_F(Job, that_cannot_run_is_refused_in_one_line) {
   launcher_.clear();
   const Outcome alone = run(lenet({"--parallel", "ddp"}));
   EXPECT_EQ(alone.status, 2);
-  EXPECT_EQ(alone.err, "gemel: --parallel ddp: mpirun did not start this process; accepted: mpirun -np 2 gemel train --parallel ddp ...\n");
+  EXPECT_EQ(alone.err, "gemel: --parallel ddp: mpirun did not start this process; accepted: gemel launch --np 2 train --parallel ddp ...\n");
+  EXPECT_EQ(run({"launch", "train"}).err, "gemel: launch: --np is missing; accepted: gemel launch --np 2 train --parallel ddp ...\n");
   expect_refused_on(3, {"train", "--model", "lenet", "--parallel", "ddp", "--batch-size", "2"},
                     "--batch-size: 2 samples are for 3 ranks; accepted: one a rank or more");
   expect_refused_on(3, {"train", "--model", "lenet", "--parallel", "ddp", "--limit", "2"}, "train: 3 ranks share 2 samples; accepted: one a rank or more");

@@ -10,6 +10,7 @@ using Arguments = std::vector<std::string>;
 int devices(const Arguments& arguments);
 int summary(const Arguments& arguments);
 int train(const Arguments& arguments);
+int launch(const Arguments& arguments);
 int eval(const Arguments& arguments);
 int infer(const Arguments& arguments);
 int bench(const Arguments& arguments);

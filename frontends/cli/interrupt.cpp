@@ -10,7 +10,7 @@
 namespace gemel::cli {
 namespace {
 
-constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};  // the last one mpirun passes on to its processes
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};  // the last one mpirun passes on to its processes
 volatile std::sig_atomic_t noted = 0;
 std::atomic<long> noted_at = 0;  // milliseconds of the first one; lock-free, as what a signal handler reaches must be
 constexpr long kSameRequest = 500;  // milliseconds: `timeout` and some terminals signal the process and then its group
@@ -51,7 +51,7 @@ InterruptGuard::~InterruptGuard() {
     if (std::signal(signal, SIG_DFL) == SIG_IGN) std::signal(signal, SIG_IGN);
   std::signal(SIGPIPE, SIG_DFL);
 }
-/// A driver's compiler may have taken a signal for its own messages, as LLVM takes SIGUSR1: it is taken back.
+/// A driver's compiler may have taken a signal for its own messages, as LLVM takes the last two: it is taken back.
 bool InterruptGuard::interrupted() {
   if (noted) return true;
   for (const int signal : kSignals) {

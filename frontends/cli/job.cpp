@@ -31,7 +31,7 @@ Job::Job(const ParallelOptions& options) {
   if (options.style.empty()) return;
   const auto launch = parallel::mpi_launch();
   if (!launch)
-    throw UsageError(fmt::format("--parallel {}: mpirun did not start this process; accepted: mpirun -np 2 gemel train --parallel {} ...", options.style, options.style));
+    throw UsageError(fmt::format("--parallel {}: mpirun did not start this process; accepted: gemel launch --np 2 train --parallel {} ...", options.style, options.style));
   if (launch->rank != 0) speaks() = false;
   try {
     communication_ = std::make_unique<parallel::CommunicationThread>(parallel::mpi_communicator, options.collective);

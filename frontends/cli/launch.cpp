@@ -1,0 +1,89 @@
+// gemel launch: starts the ranks of a job with mpirun, and passes Ctrl-C on as the request to stop and save.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <thread>
+
+#include "engine/base/error.h"
+#include "engine/base/file.h"
+#include "frontends/cli/arguments.h"
+#include "frontends/cli/command.h"
+
+namespace gemel::cli {
+namespace {
+
+/// mpirun passes it on to the ranks, of Ctrl-C it makes their end (frontends/cli/interrupt.h).
+constexpr int kStopAndSave = SIGUSR2;
+volatile std::sig_atomic_t job = 0;  // process of mpirun, which leads a group of its own
+volatile std::sig_atomic_t asked = 0;
+
+void pass_on(int) {
+  if (job > 0) ::kill(asked ? -static_cast<pid_t>(job) : static_cast<pid_t>(job), asked ? SIGTERM : kStopAndSave);
+  asked = 1;
+}
+
+struct Launch {
+  std::int64_t ranks = 0;
+  std::string hosts;
+  Arguments command;  // of each rank
+};
+
+/// Options of the launch come before the command that it starts.
+Launch parse_launch(const Arguments& arguments) {
+  const auto command = std::ranges::find_if(arguments, [](const std::string& word) { return word == "train"; });
+  po::options_description options("options", 110);
+  options.add_options()
+      ("np", po::value<std::int64_t>(), "processes")
+      ("hosts", po::value<std::string>()->default_value(""), "machines and their processes, such as a:2,b:2 (default: this machine)");
+  const auto v = parse("launch --np N train ... --parallel ddp", "Starts the processes of a job with mpirun, with what the machine needs.", options,
+                       {arguments.begin(), command});
+  if (!v.count("np")) throw UsageError("launch: --np is missing; accepted: gemel launch --np 2 train --parallel ddp ...");
+  if (command == arguments.end()) throw UsageError("launch: there is no command to start; accepted: gemel launch --np 2 train --parallel ddp ...");
+  return {whole_number(v, "np", 1, 1 << 20), v["hosts"].as<std::string>(), {command, arguments.end()}};
+}
+
+std::vector<std::string> mpirun_words(const Launch& launch) {
+  std::vector<std::string> words{"mpirun", "-np", std::to_string(launch.ranks)};
+  if (::geteuid() == 0) words.emplace_back("--allow-run-as-root");
+  if (!launch.hosts.empty()) words.insert(words.end(), {"--host", launch.hosts});
+  else if (launch.ranks > static_cast<std::int64_t>(std::thread::hardware_concurrency())) words.insert(words.end(), {"--oversubscribe", "--bind-to", "none"});
+  words.push_back(std::filesystem::read_symlink("/proc/self/exe").string());
+  words.insert(words.end(), launch.command.begin(), launch.command.end());
+  return words;
+}
+
+[[noreturn]] void become(std::vector<std::string> words) {
+  ::setpgid(0, 0);  // the terminal's Ctrl-C is not for mpirun
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);  // a group in the background is stopped when it reads the terminal
+  std::vector<char*> argv;
+  for (std::string& w : words) argv.push_back(w.data());
+  argv.push_back(nullptr);
+  ::execvp(argv[0], argv.data());
+  ::_exit(127);
+}
+
+}  // namespace
+
+int launch(const Arguments& arguments) {
+  const std::vector<std::string> words = mpirun_words(parse_launch(arguments));
+  const pid_t child = ::fork();
+  if (child < 0) throw Error("launch: no process can be made: " + system_message(errno));
+  if (child == 0) become(words);
+  job = child;
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, pass_on);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 127) throw Error("launch: mpirun cannot be started; accepted: Open MPI, of the package openmpi-bin");
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : 1;
+}
+
+}  // namespace gemel::cli
