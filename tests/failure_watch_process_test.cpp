@@ -12,22 +12,12 @@
 #include <csignal>
 
 #include "parallel/failure_watch.h"
+#include "tests/failure_watch.h"
 
 namespace gemel::parallel {
 namespace {
 
 using namespace std::chrono_literals;
-
-constexpr auto kPatience = 30s;        // for what comes within a second, on a machine with other work
-constexpr double kNoHeartbeat = 3600;  // what is named within the patience was not named for its silence
-const std::string kClosed = "was lost: its connection closed";
-const std::string kStep = "step 12, gradient of layer4.1.conv2.weight";
-
-std::vector<std::string> host_names(int ranks) {
-  std::vector<std::string> names;
-  for (int rank = 0; rank < ranks; ++rank) names.push_back(fmt::format("node-{}", rank));
-  return names;
-}
 
 /// Ranks that are processes: each watches, says in lines what it is told, and ends in order when nobody speaks to it any more.
 class Processes {

@@ -20,6 +20,7 @@
 #include "engine/base/error.h"
 #include "parallel/watch_addresses.h"
 #include "parallel/watch_messages.h"
+#include "tests/failure_watch.h"
 #include "tests/message_of.h"
 
 namespace gemel::parallel {
@@ -28,17 +29,6 @@ namespace {
 using namespace std::chrono_literals;
 using testing::message_of;
 using Kind = WatchMessage::Kind;
-
-constexpr auto kPatience = 30s;        // for what comes within a second, on a machine with other work
-constexpr double kNoHeartbeat = 3600;  // what is named within the patience was not named for its silence
-const std::string kClosed = "was lost: its connection closed";
-const std::string kStep = "step 12, gradient of layer4.1.conv2.weight";
-
-std::vector<std::string> host_names(int ranks) {
-  std::vector<std::string> names;
-  for (int rank = 0; rank < ranks; ++rank) names.push_back(fmt::format("node-{}", rank));
-  return names;
-}
 
 /// What the callbacks of a rank were told.
 class Told {

@@ -59,16 +59,25 @@ TEST(Loss, of_auxiliary_outputs_joins_with_its_weight_in_training_only) {
   EXPECT_DOUBLE_EQ(read(nn::classification_loss(model, model(x), labels))[0], alone("main"));
 }
 
+/// What a step of training that model needs.
+struct Auxiliary {
+  explicit Auxiliary(const char* optimizer_name) {
+    model.materialise(session);
+    optimizer = optim::make(optimizer_name, optim::all_in_one(model.parameters()));
+  }
+  Session session{testing::shared_test_device()};
+  WithAuxiliary model{2, 3};
+  std::unique_ptr<optim::Optimizer> optimizer;
+  ClassificationTask task{model, 3};
+};
+
 class TrainingInBothFrontEnds : public ::testing::TestWithParam<Frontend> {};
 INSTANTIATE_TEST_SUITE_P(, TrainingInBothFrontEnds, ::testing::Values(Frontend::eager, Frontend::graph),
                          [](const auto& i) { return i.param == Frontend::eager ? "eager" : "graph"; });
 
 TEST_P(TrainingInBothFrontEnds, a_step_moves_the_auxiliary_classifier) {
-  Session session(testing::shared_test_device());
-  WithAuxiliary model(2, 3);
-  model.materialise(session);
-  const auto optimizer = optim::make("sgd", optim::all_in_one(model.parameters()));
-  ClassificationTask task(model, 3);
+  Auxiliary auxiliary("sgd");
+  auto& [session, model, optimizer, task] = auxiliary;
   Step training(session, task, optimizer.get(), {GetParam(), {}});
   const auto weight = [&] { return read(*model.parameters().find("second.weight")); };
   const auto before = weight();
@@ -82,11 +91,8 @@ TEST_P(TrainingInBothFrontEnds, micro_batches_add_up_to_the_batch) {
   const std::vector<float> pixels{1, 2, 3, 5, -1, 0.5f, 2, -2, 0.25f, 1};
   const std::vector<std::int64_t> labels{0, 2, 1, 1, 2};
   const auto trained = [&](std::int64_t accumulate, const char* passes = "none") {
-    Session session(testing::shared_test_device());
-    WithAuxiliary model(2, 3);
-    model.materialise(session);
-    const auto optimizer = optim::make("momentum", optim::all_in_one(model.parameters()));
-    ClassificationTask task(model, 3);
+    Auxiliary auxiliary("momentum");
+    auto& [session, model, optimizer, task] = auxiliary;
     Step step(session, task, optimizer.get(), {GetParam(), parse_passes(passes), accumulate});
     std::vector<std::size_t> parts;
     Sums sums;
@@ -105,11 +111,8 @@ TEST_P(TrainingInBothFrontEnds, micro_batches_add_up_to_the_batch) {
 }
 
 TEST_P(TrainingInBothFrontEnds, hooks_stand_between_gradients_and_update) {
-  Session session(testing::shared_test_device());
-  WithAuxiliary model(2, 3);
-  model.materialise(session);
-  const auto optimizer = optim::make("sgd", optim::all_in_one(model.parameters()));
-  ClassificationTask task(model, 3);
+  Auxiliary auxiliary("sgd");
+  auto& [session, model, optimizer, task] = auxiliary;
   Step step(session, task, optimizer.get(), {GetParam(), {}});
   step.before_update([](Values& gradients) {
     for (Value& g : gradients)
@@ -122,11 +125,8 @@ TEST_P(TrainingInBothFrontEnds, hooks_stand_between_gradients_and_update) {
 
 TEST_P(TrainingInBothFrontEnds, a_hook_that_comes_after_a_training_step_is_refused) {
   for (const std::int64_t accumulate : {1, 2}) {
-    Session session(testing::shared_test_device());
-    WithAuxiliary model(2, 3);
-    model.materialise(session);
-    const auto optimizer = optim::make("sgd", optim::all_in_one(model.parameters()));
-    ClassificationTask task(model, 3);
+    Auxiliary auxiliary("sgd");
+    auto& [session, model, optimizer, task] = auxiliary;
     Step step(session, task, optimizer.get(), {.frontend = GetParam(), .accumulate = accumulate});
     int calls = 0;
     step.evaluate(batch_of({1, 2, 3, 5}, {0, 2})).get();
@@ -139,11 +139,8 @@ TEST_P(TrainingInBothFrontEnds, a_hook_that_comes_after_a_training_step_is_refus
 }
 
 TEST_P(TrainingInBothFrontEnds, a_step_trains_the_whole_module_and_evaluation_leaves_its_modes) {
-  Session session(testing::shared_test_device());
-  WithAuxiliary model(2, 3);
-  model.materialise(session);
-  const auto optimizer = optim::make("sgd", optim::all_in_one(model.parameters()));
-  ClassificationTask task(model, 3);
+  Auxiliary auxiliary("sgd");
+  auto& [session, model, optimizer, task] = auxiliary;
   Step step(session, task, optimizer.get(), {GetParam(), {}});
   const auto modes = [&] { return std::pair(model.training(), model.find("second")->training()); };
   model.find("second")->eval();

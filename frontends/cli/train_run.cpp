@@ -100,8 +100,7 @@ void TrainRun::check_last_batch() const {
 
 /// @param samples  of a batch, whose smallest micro-batch is tried
 void TrainRun::check_batch(std::int64_t samples, const char* which) const {
-  const std::int64_t parts = std::min(options_.accumulate, samples), least = samples / parts / job_.size();
-  if (least == 0 && job_.size() > 1) return;  // an empty shard
+  const std::int64_t parts = std::min(options_.accumulate, samples), least = std::max<std::int64_t>(1, samples / parts / job_.size());  // no empty shard
   const Shape& picture = data_.train->shape();
   const auto model = models::make(options_.model, {.classes = data_.train->classes(), .channels = picture[0]});
   if (options_.freeze_norm) model->freeze_norm();
