@@ -46,19 +46,19 @@ class CachingAllocator : public Allocator {
   ~CachingAllocator() override { trim(); }
 
   Buffer allocate(std::int64_t bytes, std::string_view what) override {
-    const std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     const std::int64_t size = size_for(bytes);
     ++statistics_.requests;
     // In exact mode freed blocks wait for `trim`: a checker would take a new buffer at the same address for a freed one.
     std::unique_ptr<Block> block = exact_ ? nullptr : take_cached(size);
-    if (!block) block = make(size, bytes, what);
+    if (!block) block = make(lock, size, bytes, what);
     return held(std::move(block), bytes, what);
   }
 
   Buffer adopt(const HostBytes& memory, std::int64_t bytes, std::string_view what) override {
     check_takes(memory, bytes, what);
-    const std::lock_guard lock(mutex_);
-    make_room(bytes, bytes, what);
+    Lock lock(mutex_);
+    make_room(lock, bytes, bytes, what);
     auto block = std::make_unique<Block>();
     block->size = bytes;
     check(create_over(context_->handle.get(), memory, bytes, *block), "clCreateBuffer", std::string(what));
@@ -79,12 +79,12 @@ class CachingAllocator : public Allocator {
       }
       lease_.unlock();
     });
-    const std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     if (!scratch_ || scratch_->size < bytes) {
-      drop_scratch();
+      drop_scratch(lock);
       const std::int64_t size = size_for(bytes);
       scratch_ = take_cached(size);
-      if (!scratch_) scratch_ = make(size, bytes, what);
+      if (!scratch_) scratch_ = make(lock, size, bytes, what);
       scratch_->what = "scratch memory";
       statistics_.in_use += scratch_->size;
       statistics_.peak_in_use = std::max(statistics_.peak_in_use, statistics_.in_use);
@@ -106,11 +106,13 @@ class CachingAllocator : public Allocator {
     statistics_.peak_in_use = statistics_.in_use;
   }
   void trim() override {
-    const std::lock_guard lock(mutex_);
-    drop_cached();
+    Lock lock(mutex_);
+    drop_cached(lock);
   }
 
  private:
+  using Lock = std::unique_lock<std::mutex>;
+
   /// Of the block for a request; no slack where it would be what breaks a limit.
   std::int64_t size_for(std::int64_t bytes) const {
     const std::int64_t least = std::max<std::int64_t>(bytes, 4), size = rounded(least);
@@ -151,31 +153,38 @@ class CachingAllocator : public Allocator {
   }
 
   /// Work that is enqueued may hold on to released buffers, so the memory is free only when it is done.
-  void drop_cached() {
+  void drop_cached(Lock& lock) {
     const bool drops_scratch = scratch_ && !leased_;
     if (statistics_.cached == 0 && !drops_scratch) return;
     cache_.clear();
     statistics_.cached = 0;
-    if (drops_scratch) return drop_scratch();
-    clFinish(queue_.get());
+    if (drops_scratch) return drop_scratch(lock);
+    finish(lock);
   }
 
-  void drop_scratch() {
+  void drop_scratch(Lock& lock) {
     if (!scratch_) return;
     statistics_.in_use -= scratch_->size;
     scratch_.reset();
+    finish(lock);
+  }
+
+  /// Without the lock: what the queue waits for may be a thread that releases a buffer.
+  void finish(Lock& lock) {
+    lock.unlock();
     clFinish(queue_.get());
+    lock.lock();
   }
 
   /// Frees what is cached where the limit asks for it.
-  void make_room(std::int64_t size, std::int64_t asked, std::string_view what) {
-    if (statistics_.in_use + statistics_.cached + size > statistics_.limit) drop_cached();
+  void make_room(Lock& lock, std::int64_t size, std::int64_t asked, std::string_view what) {
+    if (statistics_.in_use + statistics_.cached + size > statistics_.limit) drop_cached(lock);
     if (statistics_.in_use + size > statistics_.limit) refuse(asked, what, "the memory limit is reached");
     if (size > max_allocation_) refuse(asked, what, fmt::format("the device's largest buffer is {} bytes", max_allocation_));
   }
 
-  std::unique_ptr<Block> make(std::int64_t size, std::int64_t asked, std::string_view what) {
-    make_room(size, asked, what);
+  std::unique_ptr<Block> make(Lock& lock, std::int64_t size, std::int64_t asked, std::string_view what) {
+    make_room(lock, size, asked, what);
     for (bool last_try : {false, true}) {
       cl_int code = CL_SUCCESS;
       auto block = std::make_unique<Block>();
@@ -184,7 +193,7 @@ class CachingAllocator : public Allocator {
       block->size = size;
       if (code == CL_SUCCESS) return block;
       if (last_try) refuse(asked, what, "clCreateBuffer: " + code_name(code));
-      drop_cached();
+      drop_cached(lock);
     }
     return nullptr;
   }

@@ -58,7 +58,7 @@ class ClDevice : public Device {
     check(code, "clCreateCommandQueue", profile_.name);
     queues_.emplace(context_, device_, queue_.get());
     views_.emplace(*this, *queues_);
-    allocator_ = make_allocator(context_, queue_.get(), profile_, options.memory_limit > 0 ? options.memory_limit : default_memory_limit(profile_));
+    allocator_ = make_allocator(context_, queue_.get(), profile_, options.memory_limit > 0 ? options.memory_limit : default_memory_limit(profile_, options.memory_sharers));
   }
   ~ClDevice() override { clFinish(queue_.get()); }
 
@@ -322,6 +322,11 @@ std::shared_ptr<Device> Device::open(const DeviceOptions& options) {
   const WantedDevice wanted = wanted_device(options.device);
   prepare_environment(wanted.part ? 0 : options.threads);
   return std::make_shared<ClDevice>(select_device(options.platform, wanted.device), wanted.part, options);
+}
+
+std::vector<std::string> Device::alike(const DeviceOptions& options) {
+  prepare_environment(options.threads);
+  return devices_alike(select_device(options.platform, wanted_device(options.device).device));
 }
 
 }  // namespace gemel::opencl

@@ -43,6 +43,7 @@ struct DeviceOptions {
   std::string device = from_environment("GEMEL_DEVICE");
   int threads = 0;                    // of a CPU device or a part of one; 0: all
   std::int64_t memory_limit = 0;      // bytes; 0: the least of device memory, the cgroup's limit and, where shared, what is free
+  int memory_sharers = 1;             // that have an even part each of the host's memory, where the default limit goes by it
   GemmChoice gemm = GemmChoice::automatic;
   Profiling profiling = Profiling::off;
   std::int64_t cache_bytes = -1;      // of the last cache before main memory; -1: as the device says
@@ -102,6 +103,8 @@ class Device {
  public:
   /// @throws DeviceError no platform; unknown platform or device (lists those found)
   static std::shared_ptr<Device> open(const DeviceOptions& options);
+  /// Names, as DeviceOptions takes them, of the devices of the platform of the one that these options open which are of its kind.
+  static std::vector<std::string> alike(const DeviceOptions& options);
   virtual ~Device() = default;
 
   virtual const DeviceProfile& profile() const = 0;

@@ -50,10 +50,10 @@ std::int64_t control_group_limit(const std::filesystem::path& root) {
 
 }  // namespace
 
-std::int64_t default_memory_limit(const DeviceProfile& p, const std::filesystem::path& root) {
+std::int64_t default_memory_limit(const DeviceProfile& p, int sharers, const std::filesystem::path& root) {
   const std::int64_t device = p.global_bytes > 0 ? p.global_bytes : kNoLimit;
   if (!p.shares_host_memory && !p.is_cpu()) return device;
-  return std::min({device, control_group_limit(root), available_host_bytes(root)});
+  return std::min({device, control_group_limit(root), available_host_bytes(root)}) / std::max(1, sharers);
 }
 
 }  // namespace gemel::opencl

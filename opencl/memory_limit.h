@@ -9,7 +9,7 @@ namespace gemel::opencl {
 
 /// Bytes: the least of the device's memory and, where it is the host's, of the control groups' limits and what is free.
 /// PoCL, for one, grants more than the machine has, and the process is killed later.
-/// @param root  where proc and sys lie
-std::int64_t default_memory_limit(const DeviceProfile& profile, const std::filesystem::path& root = "/");
+/// @param sharers  that have an even part each of the host's memory  @param root  where proc and sys lie
+std::int64_t default_memory_limit(const DeviceProfile& profile, int sharers = 1, const std::filesystem::path& root = "/");
 
 }  // namespace gemel::opencl

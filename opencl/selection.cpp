@@ -261,4 +261,12 @@ FoundDevice select_device(const std::string& platform, const std::string& device
   return best;
 }
 
+std::vector<std::string> devices_alike(const FoundDevice& device) {
+  std::vector<std::string> out;
+  for (const FoundPlatform& p : found_platforms())
+    for (std::size_t i = 0; i < p.devices.size() && p.id == device.platform; ++i)
+      if (profile_of(p.id, p.devices[i]).kind == device.profile.kind && problem_of(p.devices[i]).empty()) out.push_back(std::to_string(i));
+  return out;
+}
+
 }  // namespace gemel::opencl

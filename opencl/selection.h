@@ -2,6 +2,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "opencl/device.h"
 #include "opencl/handle.h"
@@ -23,6 +24,9 @@ WantedDevice wanted_device(const std::string& text);
 
 /// @throws DeviceError no platform, unknown platform or device: lists those found
 FoundDevice select_device(const std::string& platform, const std::string& device);
+
+/// Indices, in its platform, of the usable devices of the kind of this one.
+std::vector<std::string> devices_alike(const FoundDevice& device);
 
 /// Sets what drivers read from the environment when they start: emulated platforms on, threads of a CPU device, PoCL's
 /// cache beside ours, and its workers on a processor each where all of them are this process's (POCL_AFFINITY=0 leaves them to the scheduler).

@@ -165,6 +165,21 @@ TEST(Collectives, reduce_scatter_leaves_each_rank_its_piece) {
     });
 }
 
+TEST(Collectives, reduce_leaves_the_root_the_whole_and_others_theirs) {
+  for (int ranks = 1; ranks <= 5; ++ranks)
+    run_ranks(ranks, [ranks](Communicator& c) {
+      Collectives collectives(c);
+      for (int root = 0; root < ranks; ++root)
+        for (const auto& [dtype, reduction] : {std::pair{DType::float32, Reduction::mean}, {DType::bfloat16, Reduction::sum}, {DType::int32, Reduction::max}})
+          for (const std::int64_t count : {0, 1, 1009, (1 << 19) + 7}) {
+            Bytes bytes = contents(dtype, c.rank(), count);
+            collectives.reduce(elements_in(bytes, dtype), reduction, root);
+            if (c.rank() != root) EXPECT_EQ(bytes, contents(dtype, c.rank(), count));
+            else expect_near_all(numbers_from_bytes(dtype, bytes), serial(dtype, ranks, count, reduction), tolerance(dtype, ranks));
+          }
+    });
+}
+
 TEST(Collectives, broadcast_gives_all_what_the_root_has) {
   for (int ranks = 1; ranks <= 5; ++ranks)
     run_ranks(ranks, [ranks](Communicator& c) {

@@ -47,7 +47,21 @@ class Net : public nn::Module {
   nn::Dropout& dropout_ = add<nn::Dropout>("dropout", 0.5);
 };
 
-enum class Model { net, lenet };
+/// One layer normalised by its batch's statistics.
+class NormedNet : public nn::Module {
+ public:
+  nn::Linear& first = add<nn::Linear>("first", 48, 24);
+  nn::BatchNorm2d& norm = add<nn::BatchNorm2d>("norm", 24);
+  nn::Linear& second = add<nn::Linear>("second", 24, 10);
+
+ protected:
+  Value forward(Value x) override { return second(relu(norm(first(flatten_(std::move(x)))))); }
+
+ private:
+  nn::Flatten flatten_;
+};
+
+enum class Model { net, normed, lenet };
 
 struct Job {
   Model model = Model::net;
@@ -60,14 +74,22 @@ struct Job {
   int uses_third = -1;  // the rank that does
   parallel::ReducerOptions reducer{};
   std::optional<Algorithm> algorithm{};
+  Replicas replicas = Replicas::kept;
+  bool recomputes = false;  // the layer that is normalised
   std::filesystem::path checkpoint_dir{};
   std::int64_t steps = 0;
 
-  Shape input() const { return model == Model::net ? Shape{3, 4, 4} : Shape{3, 32, 32}; }
+  Shape input() const { return model == Model::lenet ? Shape{3, 32, 32} : Shape{3, 4, 4}; }
 };
 
 std::unique_ptr<nn::Module> made(const Job& job, Session& session, int rank) {
   if (job.model == Model::lenet) return models::make("lenet", {.classes = 10}, session);
+  if (job.model == Model::normed) {
+    auto net = std::make_unique<NormedNet>();
+    if (job.recomputes) net->norm.set_recompute(nn::Recompute::yes);
+    net->materialise(session);
+    return net;
+  }
   auto net = std::make_unique<Net>();
   net->uses_third = job.uses_third == rank;
   net->materialise(session);
@@ -81,6 +103,7 @@ struct Course {
   List validation;                   // of each epoch
   List metrics;                      // of each epoch's validation
   std::vector<std::byte> parameters; // of rank 0, at the end
+  std::vector<float> buffers;        // likewise
 };
 
 struct Recorder : train::Reporter {
@@ -111,7 +134,7 @@ Course trained(const Job& job, CommunicationThread* communication) {
   const Specs inputs{f32({job.batch_size, picture[1], picture[2], picture[0]}), i64({job.batch_size})};
   std::optional<DataParallel> shared;
   if (communication) {
-    shared.emplace(session, *communication, DataParallelOptions{.reducer = job.reducer});
+    shared.emplace(session, *communication, DataParallelOptions{.reducer = job.reducer, .replicas = job.replicas, .norm = NormOver::batch});
     shared->pack(task, inputs);
   } else {
     train::pack_parameters(session, task, inputs);
@@ -125,12 +148,20 @@ Course trained(const Job& job, CommunicationThread* communication) {
   train::Trainer trainer(run, options);
   if (!job.checkpoint_dir.empty()) trainer.resume();
   trainer.run();
-  if (shared) shared->check_same();
+  if (shared) {
+    shared->join_model();
+    shared->check_same();
+  }
   const ParameterSet state = model->parameters();
   for (const NamedValue& p : state.parameters()) {
     const auto bytes = read_bytes(p.value);
     recorder.course.parameters.insert(recorder.course.parameters.end(), bytes.begin(), bytes.end());
   }
+  for (const NamedValue& b : state.buffers())
+    if (b.value.dtype() == DType::float32) {
+      const auto numbers = read(b.value);
+      recorder.course.buffers.insert(recorder.course.buffers.end(), numbers.begin(), numbers.end());
+    }
   return recorder.course;
 }
 
@@ -212,6 +243,27 @@ TEST_P(DataParallelInBothFrontEnds, clips_and_accumulates_as_one_process) {
 
 TEST_P(DataParallelInBothFrontEnds, trains_what_is_not_frozen) {
   const Job job{.frontend = GetParam(), .freezes_first = true};
+  expect_same_course(on_ranks(2, job), alone(job));
+}
+
+TEST_P(DataParallelInBothFrontEnds, normalises_over_the_whole_batch) {
+  Job job{.model = Model::normed, .frontend = GetParam(), .batch_size = 13, .samples = 42};  // shards of 5, 4 and 4, of 1 each in the last batch
+  const Course expected = alone(job);
+  for (const bool recomputes : {false, true}) {
+    job.recomputes = recomputes;
+    const Course shared = on_ranks(3, job);
+    expect_same_course(shared, expected);
+    ASSERT_EQ(shared.buffers.size(), expected.buffers.size());
+    for (std::size_t i = 0; i < expected.buffers.size(); ++i) EXPECT_NEAR(shared.buffers[i], expected.buffers[i], 1e-5 * (1 + std::abs(expected.buffers[i])));
+  }
+}
+
+TEST_P(DataParallelInBothFrontEnds, trains_as_one_process_where_rank_0_alone_updates) {
+  Job job{.optimizer = "adam", .frontend = GetParam(), .batch_size = 13, .samples = 28, .replicas = Replicas::copied_each_step};  // an empty shard
+  expect_same_course(on_ranks(3, job), alone(job), 1e-4);
+  job.optimizer = "momentum";
+  job.accumulate = 2;
+  job.clip_norm = 0.1;
   expect_same_course(on_ranks(2, job), alone(job));
 }
 

@@ -19,11 +19,11 @@ class MemoryLimit : public ::testing::Test {
     std::filesystem::create_directories(path.parent_path());
     testing::write_text(path, text);
   }
-  std::int64_t limit(bool on_host = true) const {
+  std::int64_t limit(bool on_host = true, int sharers = 1) const {
     DeviceProfile profile;
     profile.kind = on_host ? DeviceKind::cpu : DeviceKind::gpu;
     profile.global_bytes = kDevice;
-    return default_memory_limit(profile, root_.path());
+    return default_memory_limit(profile, sharers, root_.path());
   }
 
  private:
@@ -36,6 +36,8 @@ TEST_F(MemoryLimit, is_what_the_host_has_free_where_the_device_is_the_host) {
   write("proc/meminfo", "MemTotal:       16000000 kB\nMemFree:  12 kB\nMemAvailable:    2000000 kB\n");
   EXPECT_EQ(limit(), 2000000 * std::int64_t{1024});
   EXPECT_EQ(limit(false), kDevice);
+  EXPECT_EQ(limit(true, 4), 500000 * std::int64_t{1024});
+  EXPECT_EQ(limit(false, 4), kDevice);
 }
 
 TEST_F(MemoryLimit, is_the_least_of_the_groups_up_to_the_root) {

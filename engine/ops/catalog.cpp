@@ -98,6 +98,7 @@ std::span<const OpDef* const> catalog() {
       &batch_norm_inference_def(),
       &batch_norm_backward_def(),
       &channel_moments_def(),
+      &merge_moments_def(),
       &layer_norm_def(),
       &layer_norm_backward_def(),
       // softmax, loss

@@ -169,6 +169,16 @@ struct Moments {
   Value mean, squares;
 };
 Moments channel_moments(Value x);
+/// Of the parts of a batch, one a row: what channel_moments gives [parts, C], and their rows, int64 [parts].
+struct PartMoments {
+  Value mean, squares, rows;
+};
+/// Of a batch: mean and biased variance [C].
+struct BatchStatistics {
+  Value mean, var;
+};
+/// Moves the running statistics as batch_norm does with the whole batch.
+BatchStatistics merge_moments(const PartMoments& parts, const RunningStatistics& running, double momentum = 0.1);
 /// Normalises over the last axes, as many as gamma has.
 Value layer_norm(Value x, Value gamma, Value beta, double eps = 1e-5);
 
@@ -341,6 +351,7 @@ const OpDef& adaptive_avg_pool2d_gradient_def();
 const OpDef& batch_norm_def();
 const OpDef& batch_norm_inference_def();
 const OpDef& channel_moments_def();
+const OpDef& merge_moments_def();
 const OpDef& batch_norm_backward_def();
 const OpDef& layer_norm_def();
 const OpDef& layer_norm_backward_def();

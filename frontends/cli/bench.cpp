@@ -13,6 +13,7 @@
 #include "frontends/cli/command.h"
 #include "frontends/cli/commit.h"
 #include "frontends/cli/model_options.h"
+#include "frontends/cli/say.h"
 #include "frontends/cli/units.h"
 #include "frontends/models/models.h"
 
@@ -43,24 +44,41 @@ std::vector<BenchCase> cases_of(const po::variables_map& v) {
   return cases;
 }
 
+/// @throws UsageError where a case cannot be shared by so many ranks
+void share(std::vector<BenchCase>& cases, const Job& job, bool no_sync) {
+  if (!job.options().style.empty())
+    for (BenchCase& c : cases) {
+      if (c.work == Work::infer) throw UsageError("bench: --parallel is given with infer, which needs no communication; accepted: train");
+      if (c.batch_size < job.size())
+        throw UsageError(fmt::format("--batch-size: {} samples are for {} ranks; accepted: one a rank or more", c.batch_size, job.size()));
+      c.parallel = no_sync ? kNoSync : job.options().style;
+      c.ranks = job.size();
+    }
+}
+
 nlohmann::ordered_json json_of(const BenchCase& c, const BenchResult& r) {
   const Spread s = spread_of(r.seconds);
   nlohmann::ordered_json out{{"name", c.name()}, {"run_name", c.name()}, {"run_type", "iteration"}, {"iterations", r.seconds.size()},
                              {"real_time", kMilli * s.mean}, {"median", kMilli * s.median}, {"min", kMilli * s.min}, {"max", kMilli * s.max},
                              {"stddev", kMilli * s.stddev}, {"time_unit", "ms"}};
-  out.update({{"items_per_second", static_cast<double>(c.batch_size) / s.mean}, {"flops_per_second", static_cast<double>(c.planned.flops) / s.mean},
+  const double share = static_cast<double>(c.batch_size) / static_cast<double>(c.largest_shard());
+  out.update({{"items_per_second", static_cast<double>(c.batch_size) / s.mean}, {"flops_per_second", static_cast<double>(c.planned.flops) * share / s.mean},
               {"peak_bytes", r.peak_bytes}, {"device_busy", r.busy},
               {"planned_bytes", r.arena.bytes}, {"least_planned_bytes", r.arena.least}, {"resident_bytes", r.resident_bytes},
               {"first_time", kMilli * r.first_seconds}});
+  if (!c.parallel.empty()) out.update({{"parallel", c.parallel}, {"ranks", c.ranks}});
+  if (!r.exposed_ms.empty()) out["exposed_comm_ms"] = spread_of(r.exposed_ms).median;
   return out;
 }
 
 void print_head(std::size_t width) {
+  if (!speaks()) return;
   fmt::print("{:<{}} {:>10} {:>10} {:>10} {:>10} {:>10} {:>9} {:>9} {:>5}\n", "case", width, "median ms", "min", "max", "stddev", "samples/s",
              "GFLOP/s", "peak MiB", "busy");
 }
 
 void print(const nlohmann::ordered_json& j, std::size_t width) {
+  if (!speaks()) return;
   const auto number = [&](const char* key) { return j[key].get<double>(); };
   fmt::print("{:<{}} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.1f} {:>9.1f} {:>9.1f} {:>4.0f}%\n", j["name"].get<std::string>(), width,
              number("median"), number("min"), number("max"), number("stddev"), number("items_per_second"), 1e-9 * number("flops_per_second"),
@@ -97,16 +115,48 @@ class BenchReport {
   nlohmann::ordered_json context_, lines_ = nlohmann::ordered_json::array();
 };
 
-nlohmann::ordered_json measured(RunScope& run, const BenchCase& c, std::int64_t warmup, std::int64_t runs, std::size_t width) {
+nlohmann::ordered_json measured(RunScope& run, Job& job, const BenchCase& c, const BenchLength& length, std::size_t width) {
+  job.progress(c.name());
   try {
-    const auto line = json_of(c, run_case(run, c, warmup, runs));
+    const auto line = json_of(c, run_case(run, job, c, length));
     print(line, width);
     return line;
   } catch (const MemoryError& e) {
+    if (job.size() > 1) throw;  // the other ranks may have room
     const std::int64_t needed = c.bytes_needed(), limit = run.device().memory().statistics().limit;
     fmt::print("{:<{}} does not fit: about {:.1f} MiB are needed, {:.1f} MiB may be held\n", c.name(), width, mebibytes(needed), mebibytes(limit));
     return {{"name", c.name()}, {"run_name", c.name()}, {"run_type", "iteration"}, {"error_occurred", true}, {"error_message", e.what()},
             {"bytes_needed", needed}, {"bytes_limit", limit}};
+  }
+}
+
+struct Order {
+  BenchLength length;
+  std::string file;  // of results; empty: none
+  bool no_sync;
+};
+
+void run_cases(RunScope& run, Job& job, std::vector<BenchCase> cases, const Order& order) {
+  if (!order.file.empty()) check_can_write(order.file);
+  share(cases, job, order.no_sync);
+  if (job.communication()) {
+    std::vector<distributed::Setting> settings{{"version", GEMEL_VERSION}, {"commit", commit()}, {"steps", fmt::format("{} + {}", order.length.warmup, order.length.runs)}};
+    for (const BenchCase& c : cases) settings.push_back({fmt::format("case {}", settings.size() - 2), c.name()});
+    distributed::require_same(*job.communication(), settings);
+  }
+  run.open_device();
+  for (BenchCase& c : cases) c.plan(run.device().profile());
+  std::size_t width = 4;
+  for (const BenchCase& c : cases) width = std::max(width, c.name().size());
+  print_head(width);
+  BenchReport report(run, order.file, cases.size());
+  for (const BenchCase& c : cases) report.add(measured(run, job, c, order.length, width));
+  run.summary()["cases"] = report.lines();
+  if (std::ranges::all_of(report.lines(), [](const auto& line) { return line.contains("error_occurred"); })) {
+    const auto needed = [](const auto& line) { return line["bytes_needed"].template get<std::int64_t>(); };
+    throw MemoryError(fmt::format("bench: no case fits: {} bytes may be held, the smallest needs about {}; accepted: a larger --memory-limit, a smaller "
+                                  "--batch-size, --input or --model",
+                                  run.device().memory().statistics().limit, std::ranges::min(report.lines() | std::views::transform(needed))));
   }
 }
 
@@ -121,9 +171,11 @@ po::options_description described() {
       ("classes", po::value<std::int64_t>()->default_value(1000), "size of the last layer")
       ("runs", po::value<std::int64_t>()->default_value(100), "steps measured")
       ("warmup", po::value<std::int64_t>()->default_value(5), "steps before them")
+      ("no-sync", po::bool_switch(), "with --parallel: ranks sum nothing, so that what is left is communication's cost less")
       ("freeze-norm", po::bool_switch(), "normalisation uses running statistics in training too")
       ("json", po::value<std::string>()->default_value(""), "write the results to this file, as Google Benchmark does");
   add_recompute_option(options);
+  add_parallel_options(options);
   add_common_options(options);
   return options;
 }
@@ -134,26 +186,15 @@ int bench(const Arguments& arguments) {
   po::positional_options_description positional;
   positional.add("work", 1);
   const auto v = parse("bench", "Measures training or inference: every model with every input, batch size and front end.", described(), arguments, positional);
-  auto cases = cases_of(v);
-  const auto runs = whole_number(v, "runs", 1, 1e6), warmup = whole_number(v, "warmup", 1, 1e6);
-  const auto file = v["json"].as<std::string>();
-  RunScope run(common_options(v), "bench", arguments);
-  return run.carry_out([&] {
-    if (!file.empty()) check_can_write(file);
-    run.open_device();
-    for (BenchCase& c : cases) c.plan(run.device().profile());
-    std::size_t width = 4;
-    for (const BenchCase& c : cases) width = std::max(width, c.name().size());
-    print_head(width);
-    BenchReport report(run, file, cases.size());
-    for (const BenchCase& c : cases) report.add(measured(run, c, warmup, runs, width));
-    run.summary()["cases"] = report.lines();
-    if (std::ranges::all_of(report.lines(), [](const auto& line) { return line.contains("error_occurred"); })) {
-      const auto needed = [](const auto& line) { return line["bytes_needed"].template get<std::int64_t>(); };
-      throw MemoryError(fmt::format("bench: no case fits: {} bytes may be held, the smallest needs about {}; accepted: a larger --memory-limit, a smaller "
-                                    "--batch-size, --input or --model",
-                                    run.device().memory().statistics().limit, std::ranges::min(report.lines() | std::views::transform(needed))));
-    }
+  const auto cases = cases_of(v);
+  const BenchLength length{whole_number(v, "warmup", 1, 1e6), whole_number(v, "runs", 1, 1e6)};
+  const CommonOptions common = common_options(v);
+  const ParallelOptions parallel = parallel_options(v);
+  const bool no_sync = v["no-sync"].as<bool>();
+  if (no_sync && parallel.style.empty()) throw UsageError("bench: --no-sync is given without --parallel; accepted: with it");
+  return run_job(parallel, common.device, [&](Job& job) {
+    RunScope run(of_rank(common, job), "bench", arguments);
+    return run.carry_out([&] { run_cases(run, job, cases, {length, job.rank() == 0 ? v["json"].as<std::string>() : "", no_sync}); });
   });
 }
 

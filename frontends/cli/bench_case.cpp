@@ -22,12 +22,14 @@ namespace {
 
 constexpr double kRate = 1e-4;  // small: nothing grows without bound in some hundred steps on one batch
 
-datasets::Batch batch_of(const BenchCase& c, std::uint64_t seed) {
+datasets::Batch batch_of(const BenchCase& c, std::uint64_t seed, int rank) {
   const datasets::SyntheticDataset data(Shape(c.input), c.classes, c.batch_size, seed, datasets::SyntheticDataset::Split::train);
   datasets::LoaderOptions options;
   options.batch_size = c.batch_size;
   options.shuffle = datasets::Shuffle::off;
   options.workers = 0;
+  options.rank = rank;
+  options.ranks = c.ranks;
   datasets::Loader loader(data, options);
   loader.start(0);
   return *loader.next();
@@ -42,22 +44,34 @@ double seconds_of(const std::function<void()>& step) {
 /// Runs steps on one batch, which lies on the device, and takes their times.
 class Meter {
  public:
-  Meter(RunScope& run, std::int64_t warmup, std::int64_t runs) : run_(run), warmup_(warmup), runs_(runs) {}
+  Meter(RunScope& run, Job& job, const BenchLength& length) : run_(run), job_(job), length_(length) {}
 
   void train(const BenchCase& c, Session& session, nn::Module& model) {
     train::ClassificationTask task(model, c.classes);
-    train::pack_parameters(session, task, {f32({c.batch_size, c.input[1], c.input[2], c.input[0]}), i64({c.batch_size})});
+    const Specs inputs{f32({c.largest_shard(), c.input[1], c.input[2], c.input[0]}), i64({c.largest_shard()})};
+    std::optional<distributed::DataParallel> shared;
+    if (c.parallel.empty() || c.parallel == kNoSync) {
+      train::pack_parameters(session, task, inputs);
+    } else {
+      shared.emplace(session, *job_.communication(), job_.options().data_parallel());
+      shared->pack(task, inputs);
+    }
     const auto optimizer = optim::make("momentum", optim::all_in_one(model.parameters()));
-    train::Step training(session, task, optimizer.get(), {c.frontend, run_.options().passes});
-    const train::DeviceBatch batch = training.to_device(batch_of(c, session.seed()));
+    if (shared) shared->attach(model, *optimizer);
+    train::Step training(session, task, optimizer.get(), {.frontend = c.frontend, .passes = run_.options().passes, .ranks = shared ? &*shared : nullptr});
+    const train::DeviceBatch batch = training.to_device(batch_of(c, session.seed(), job_.rank()));
     std::int64_t step = 0;
-    measure([&] { training.train(batch, kRate, ++step).get(); });
+    measure([&] {
+      training.train(batch, kRate, ++step, static_cast<double>(c.batch_size)).get();
+      const auto exposed = shared ? shared->next_exposed_ms() : std::nullopt;
+      if (exposed && step > length_.warmup) result_.exposed_ms.push_back(*exposed);
+    });
     result_.arena = training.arena();
   }
 
   void infer(const BenchCase& c, Session& session, nn::Module& model) {
     train::Inference inference(session, model, c.frontend, run_.options().passes);
-    const datasets::HostTensor pictures = batch_of(c, session.seed())["images"];
+    const datasets::HostTensor pictures = batch_of(c, session.seed(), 0)["images"];
     const Values in{session.tensor(pictures.spec, *pictures.bytes)};
     measure([&] {
       const Values out = inference(in);
@@ -69,32 +83,41 @@ class Meter {
   BenchResult& result() { return result_; }
 
  private:
+  /// All ranks stop before the same step.
+  bool interrupted() {
+    std::int32_t some = InterruptGuard::interrupted();
+    if (job_.communication())
+      job_.communication()->run([&some](parallel::Collectives& c) { c.all_reduce({reinterpret_cast<std::byte*>(&some), 1, DType::int32}, parallel::Reduction::max); });
+    return some != 0;
+  }
   void measure(const std::function<void()>& step) {
     result_.first_seconds = seconds_of(step);
-    for (std::int64_t i = 1; i < warmup_; ++i) {
-      run_.begin_batch();
+    for (std::int64_t i = 1; i < length_.warmup; ++i) {
+      run_.begin_batch(interrupted());
       step();
     }
     run_.times().take_busy_seconds();
     std::vector<double> timed;
-    for (std::int64_t i = 0; i < runs_; ++i) {
-      const bool is_timed = run_.begin_batch();
+    for (std::int64_t i = 0; i < length_.runs; ++i) {
+      const bool is_timed = run_.begin_batch(interrupted());
       result_.seconds.push_back(seconds_of(step));
       if (is_timed) timed.push_back(result_.seconds.back());
     }
-    result_.busy = run_.times().take_busy_seconds() / (static_cast<double>(runs_) * spread_of(timed).mean);
+    result_.busy = run_.times().take_busy_seconds() / (static_cast<double>(length_.runs) * spread_of(timed).mean);
   }
 
   RunScope& run_;
-  std::int64_t warmup_, runs_;
+  Job& job_;
+  BenchLength length_;
   BenchResult result_;
 };
 
 }  // namespace
 
 std::string BenchCase::name() const {
-  return fmt::format("{}/{}/{}/{}/{}{}{}", work == Work::train ? "train" : "infer", model, batch_size, fmt::join(input, "x"), train::to_string(frontend),
-                     recompute == models::RecomputedParts::blocks ? "/recompute" : "", freeze_norm ? "/freeze-norm" : "");
+  return fmt::format("{}/{}/{}/{}/{}{}{}{}", work == Work::train ? "train" : "infer", model, batch_size, fmt::join(input, "x"), train::to_string(frontend),
+                     recompute == models::RecomputedParts::blocks ? "/recompute" : "", freeze_norm ? "/freeze-norm" : "",
+                     parallel.empty() ? "" : fmt::format("/{}:{}", parallel, ranks));
 }
 
 std::unique_ptr<nn::Module> BenchCase::make_model(models::RecomputedParts parts) const {
@@ -105,8 +128,9 @@ std::unique_ptr<nn::Module> BenchCase::make_model(models::RecomputedParts parts)
 
 void BenchCase::plan(const opencl::DeviceProfile& device) {
   const auto made = make_model(recompute);
-  const Spec pictures = f32({batch_size, input[1], input[2], input[0]});
-  const std::int64_t slabs = work == Work::train ? 2 * slab_bytes(*made) : 0, labels = i64({batch_size}).bytes();
+  const std::int64_t shard = largest_shard();
+  const Spec pictures = f32({shard, input[1], input[2], input[0]});
+  const std::int64_t slabs = work == Work::train ? 2 * slab_bytes(*made) : 0, labels = i64({shard}).bytes();
   held_bytes = state_bytes(*made) + slabs + pictures.bytes() + labels;
   planned = plan_step(*made, pictures, work, &device);
   if (recompute == models::RecomputedParts::blocks)  // the rate is of the model's own work, done once
@@ -123,7 +147,7 @@ Spread spread_of(std::vector<double> v) {
   return s;
 }
 
-BenchResult run_case(RunScope& run, const BenchCase& c, std::int64_t warmup, std::int64_t runs) {
+BenchResult run_case(RunScope& run, Job& job, const BenchCase& c, const BenchLength& length) {
   opencl::Allocator& memory = run.device().memory();
   memory.trim();
   memory.reset_peak();
@@ -132,7 +156,7 @@ BenchResult run_case(RunScope& run, const BenchCase& c, std::int64_t warmup, std
   Session session(run.shared_device(), run.options().seed);
   const auto model = c.make_model(c.recompute);
   model->materialise(session);
-  Meter meter(run, warmup, runs);
+  Meter meter(run, job, length);
   if (c.work == Work::train)
     meter.train(c, session, *model);
   else

@@ -7,6 +7,7 @@
 
 #include "engine/base/shape.h"
 #include "frontends/cli/common_options.h"
+#include "frontends/cli/job.h"
 #include "frontends/cli/planned_step.h"
 #include "frontends/cli/run_scope.h"
 #include "frontends/graph/compile.h"
@@ -14,15 +15,20 @@
 
 namespace gemel::cli {
 
+/// Ranks that sum nothing, as a case's name has it.
+inline constexpr const char* kNoSync = "no-sync";
+
 struct BenchCase {
   Work work = Work::train;
   std::string model;
-  std::int64_t classes = 1000, batch_size = 1;
+  std::int64_t classes = 1000, batch_size = 1;  // of all ranks together
   Shape input;  // [C, H, W]
   Frontend frontend = Frontend::graph;
   models::RecomputedParts recompute = models::RecomputedParts::none;
   bool freeze_norm = false;
-  PlannedStep planned;  // by `plan`
+  std::string parallel;  // "ddp", ... as --parallel has it; "no-sync": ranks that sum nothing
+  int ranks = 1;
+  PlannedStep planned;  // by `plan`, of the largest shard
   std::int64_t held_bytes = 0;  // parameters, statistics, gradients, momentum and the batch
 
   /// Finds what a step takes on a device. @throws ShapeError where the model refuses the input
@@ -31,7 +37,10 @@ struct BenchCase {
   std::int64_t bytes_needed() const { return held_bytes + planned.arena_bytes + planned.workspace_bytes; }
   /// The model as it is measured, without memory. @param parts  computed again in the backward pass
   std::unique_ptr<nn::Module> make_model(models::RecomputedParts parts) const;
-  /// "train/resnet18/16/3x224x224/graph", "/recompute" where blocks are computed again, "/freeze-norm" where normalisation is frozen
+  /// Samples of rank 0, which has one more where the batch does not divide.
+  std::int64_t largest_shard() const { return (batch_size + ranks - 1) / ranks; }
+  /// "train/resnet18/16/3x224x224/graph", "/recompute" where blocks are computed again, "/freeze-norm" where normalisation is frozen,
+  /// "/ddp:2" where two ranks share the batch
   std::string name() const;
 };
 
@@ -49,10 +58,13 @@ struct BenchResult {
   std::int64_t peak_bytes = 0;    // held on the device at once by this case
   graph::ArenaUse arena;          // of that planned; 0 for the eager front end
   std::int64_t resident_bytes = 0;  // of the process: at its peak, less before the model was built; 0 where nothing counts it
+  std::vector<double> exposed_ms;   // that each measured step waited for communication; empty where there is none
 };
 
-/// Warms up, then measures. Every step works on the same batch, which lies on the device.
-/// @param warmup  steps before, the first of all among them  @param runs  steps measured, at least one
+struct BenchLength {
+  std::int64_t warmup, runs;  // steps before, the first of all among them; steps measured, at least one
+};
+/// Warms up, then measures. Every step works on the same batch, or this rank's shard of it, which lies on the device.
 /// @throws MemoryError where it does not fit  @throws Interrupted between two steps
-BenchResult run_case(RunScope& run, const BenchCase& which, std::int64_t warmup, std::int64_t runs);
+BenchResult run_case(RunScope& run, Job& job, const BenchCase& which, const BenchLength& length);
 }  // namespace gemel::cli

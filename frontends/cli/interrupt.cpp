@@ -6,11 +6,14 @@
 #include <cerrno>
 #include <csignal>
 #include <ctime>
+#include <mutex>
 
 namespace gemel::cli {
 namespace {
 
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};  // the last one mpirun passes on to its processes
+std::mutex guards_mutex;
+int guards = 0;  // that live: the replicas of a process have one each
 volatile std::sig_atomic_t noted = 0;
 std::atomic<long> noted_at = 0;  // milliseconds of the first one; lock-free, as what a signal handler reaches must be
 constexpr long kSameRequest = 500;  // milliseconds: `timeout` and some terminals signal the process and then its group
@@ -41,12 +44,16 @@ void note(int signal) {
 }  // namespace
 
 InterruptGuard::InterruptGuard() {
+  const std::lock_guard lock(guards_mutex);
+  if (guards++) return;
   noted = 0;
   for (const int signal : kSignals)
     if (std::signal(signal, note) == SIG_IGN) std::signal(signal, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
 }
 InterruptGuard::~InterruptGuard() {
+  const std::lock_guard lock(guards_mutex);
+  if (--guards) return;
   for (const int signal : kSignals)
     if (std::signal(signal, SIG_DFL) == SIG_IGN) std::signal(signal, SIG_IGN);
   std::signal(SIGPIPE, SIG_DFL);

@@ -6,12 +6,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
+#include <mutex>
 #include <thread>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "frontends/cli/say.h"
 #include "parallel/mpi_communicator.h"
+#include "parallel/thread_communicator.h"
 
 namespace gemel::cli {
 namespace {
@@ -27,20 +30,33 @@ void tell(const std::string& line) {
 
 }  // namespace
 
-Job::Job(const ParallelOptions& options) {
+Job::Job(const ParallelOptions& options) : options_(options) {
   if (options.style.empty()) return;
   const auto launch = parallel::mpi_launch();
   if (!launch)
     throw UsageError(fmt::format("--parallel {}: mpirun did not start this process; accepted: gemel launch --np 2 train --parallel {} ...", options.style, options.style));
-  if (launch->rank != 0) speaks() = false;
+  become_rank(parallel::mpi_communicator, launch->rank);
+  watch_others();
+}
+
+Job::Job(const ParallelOptions& options, std::unique_ptr<parallel::Communicator> communicator) : options_(options) {
+  const int rank = communicator->rank();
+  become_rank([&] { return std::move(communicator); }, rank);
+}
+
+void Job::become_rank(std::function<std::unique_ptr<parallel::Communicator>()> communicator, int rank) {
+  if (rank != 0) speaks() = false;
   try {
-    communication_ = std::make_unique<parallel::CommunicationThread>(parallel::mpi_communicator, options.collective);
+    communication_ = std::make_unique<parallel::CommunicationThread>(std::move(communicator), options_.collective);
   } catch (const UsageError&) {  // the same on every rank
-    if (launch->rank != 0) throw Told();
+    if (rank != 0) throw Told();
     throw;
   }
+}
+
+void Job::watch_others() {
   const std::vector<std::string>& hosts = communication_->placement().hosts;
-  watch_ = std::make_unique<parallel::FailureWatch>(rank(), hosts, options.watch,
+  watch_ = std::make_unique<parallel::FailureWatch>(rank(), hosts, options_.watch,
                                                     parallel::FailureWatch::Callbacks{.on_loss = [this](const parallel::Loss& loss) { lost(loss); },
                                                                                       .on_warning = [](const std::string& line) { tell(line); }});
   std::string address = watch_->address();
@@ -65,13 +81,28 @@ void Job::lost(const parallel::Loss& loss) {
 }
 
 opencl::DeviceOptions Job::share_of(opencl::DeviceOptions device) const {
-  if (!communication_ || device.threads > 0) return device;
+  if (!communication_) return device;
+  const parallel::Placement& placement = communication_->placement();
+  const std::size_t beside = placement.beside(rank()).size(), self = at(placement.local_rank[at(rank())]);
+  device.memory_sharers = static_cast<int>(beside);
+  std::vector<DeviceName> names = options_.devices;
+  if (names.empty() && device.device.empty())
+    if (const auto alike = opencl::Device::alike(device); alike.size() >= beside && beside > 1)
+      for (const std::string& d : alike) names.push_back({device.platform, d});
+  if (!names.empty() && names.size() < beside)
+    throw UsageError(fmt::format("--devices: {} given for {} ranks of {}; accepted: one a rank", names.size() == 1 ? "one is" : fmt::format("{} are", names.size()),
+                                 beside, placement.hosts[at(rank())]));
+  if (!names.empty()) {
+    if (!names[self].platform.empty()) device.platform = names[self].platform;
+    device.device = names[self].device;
+  }
+  if (device.threads > 0) return device;
   cpu_set_t bound;
   CPU_ZERO(&bound);
   const int all = static_cast<int>(std::thread::hardware_concurrency());
   const int mine = sched_getaffinity(0, sizeof bound, &bound) == 0 ? CPU_COUNT(&bound) : all;
-  const auto beside = static_cast<int>(communication_->placement().beside(rank()).size());
-  device.threads = mine < static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)) ? mine : std::max(1, all / beside);
+  const bool is_bound = mine < static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)) && !options_.in_one_process();
+  device.threads = is_bound ? mine : std::max(1, all / static_cast<int>(beside));
   return device;
 }
 
@@ -84,13 +115,17 @@ int Job::carry_out(const std::function<int()>& body) {
     throw;
   } catch (const std::exception& e) {
     if (is_over_.exchange(true)) throw Told();
+    if (!watch_) {
+      communication_->abort(fmt::format("rank {} failed: {}", rank(), e.what()));
+      throw;  // to be told by the process
+    }
     const auto loss = watch_->report(e.what());
     communication_->abort(e.what());
     if (!loss) tell(e.what());
     else if (rank() == 0) tell(parallel::describe(*loss, size(), 0, ""));
     throw Told();
   }
-  watch_->goodbye();
+  if (watch_) watch_->goodbye();
   return status;
 }
 
@@ -98,6 +133,60 @@ void Job::progress(const std::string& waiting_for) {
   if (!watch_) return;
   watch_->progress();
   watch_->waiting_for(waiting_for);
+}
+
+namespace {
+
+/// @throws UsageError where there is one alone
+std::vector<DeviceName> replicas_of(const ParallelOptions& options, const opencl::DeviceOptions& device) {
+  if (!options.devices.empty()) return options.devices;
+  std::vector<DeviceName> out;
+  if (device.device.empty())
+    for (const std::string& d : opencl::Device::alike(device)) out.push_back({device.platform, d});
+  if (out.size() < 2)
+    throw UsageError(fmt::format("--parallel {}: the platform has one device of its kind; accepted: --devices 0,1 for two of them, --devices 0.0,0.1 for parts of a CPU",
+                                 options.style));
+  return out;
+}
+
+}  // namespace
+
+CommonOptions of_rank(CommonOptions options, const Job& job) {
+  options.device = job.share_of(options.device);
+  if (job.rank() == 0) return options;
+  options.log_dir.clear();
+  options.profile.clear();
+  return options;
+}
+
+int run_job(const ParallelOptions& options, const opencl::DeviceOptions& device, const std::function<int(Job&)>& body) {
+  if (!options.in_one_process()) {
+    Job job(options);
+    return job.carry_out([&] { return body(job); });
+  }
+  if (const auto launch = parallel::mpi_launch(); launch && launch->size > 1)
+    throw UsageError(fmt::format("--parallel {}: it is for one process, and mpirun started {}; accepted: ddp", options.style, launch->size));
+  ParallelOptions named = options;
+  named.devices = replicas_of(options, device);
+  auto communicators = parallel::thread_communicators(static_cast<int>(named.devices.size()));
+  std::vector<int> statuses(communicators.size(), 0);
+  std::mutex mutex;
+  std::exception_ptr first;  // in time: what ends the others comes of it
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t r = 0; r < communicators.size(); ++r)
+      threads.emplace_back([&, r] {
+        try {
+          Job job(named, std::move(communicators[r]));
+          statuses[r] = job.carry_out([&] { return body(job); });
+        } catch (...) {
+          const std::lock_guard lock(mutex);
+          if (!first) first = std::current_exception();
+        }
+      });
+  }
+  if (first) std::rethrow_exception(first);
+  return *std::ranges::max_element(statuses);
 }
 
 }  // namespace gemel::cli

@@ -1,4 +1,5 @@
-// Job: this process among those that mpirun started for one run - their communication, their watch over each other, and who speaks.
+// Job: one rank among those that share a run - processes that mpirun started, or devices of one process, each in a thread - their
+// communication, their watch over each other, and who speaks.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -6,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "frontends/cli/common_options.h"
 #include "frontends/cli/parallel_options.h"
 #include "opencl/device.h"
 #include "parallel/communication_thread.h"
@@ -21,15 +23,19 @@ class Job {
   /// Joins the other ranks; from here on rank 0 alone speaks. Without --parallel: a process of its own, whatever started it.
   /// @throws UsageError where mpirun did not start it, or the ranks cannot run the collective; CommError
   explicit Job(const ParallelOptions& options);
+  /// A replica among those of this process, for its thread.
+  Job(const ParallelOptions& options, std::unique_ptr<parallel::Communicator> communicator);
   ~Job();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
+  const ParallelOptions& options() const { return options_; }
   int rank() const { return communication_ ? communication_->rank() : 0; }
   int size() const { return communication_ ? communication_->size() : 1; }
   /// Null for a process of its own.
   parallel::CommunicationThread* communication() { return communication_.get(); }
-  /// This rank's share of the machine: cores it was bound to, or an even part of all.
+  /// This rank's device and its share of the machine: cores it was bound to, or an even part of all; an even part of the memory.
+  /// @throws UsageError where fewer devices are named than ranks of this machine
   opencl::DeviceOptions share_of(opencl::DeviceOptions device) const;
 
   /// Runs the body. An error ends the job on every rank, and is told once. @throws Told; the error itself in a process of its own
@@ -38,10 +44,21 @@ class Job {
   void progress(const std::string& waiting_for);
 
  private:
+  void become_rank(std::function<std::unique_ptr<parallel::Communicator>()> communicator, int rank);
+  void watch_others();
   void lost(const parallel::Loss& loss);
+  ParallelOptions options_;
   std::unique_ptr<parallel::CommunicationThread> communication_;
   std::unique_ptr<parallel::FailureWatch> watch_;
   std::atomic<bool> is_over_ = false;
 };
+
+/// A rank's own: its device; of a job's ranks the first writes files.
+CommonOptions of_rank(CommonOptions options, const Job& job);
+
+/// Runs the body for this process, or for each of its replicas in a thread of its own.
+/// @param device  whose platform's devices are the replicas, where they are not named
+/// @return the exit status @throws Told; what the body threw first
+int run_job(const ParallelOptions& options, const opencl::DeviceOptions& device, const std::function<int(Job&)>& body);
 
 }  // namespace gemel::cli

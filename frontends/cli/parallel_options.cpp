@@ -1,5 +1,8 @@
 #include "frontends/cli/parallel_options.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 
 #include "engine/base/error.h"
@@ -13,6 +16,23 @@ std::int64_t bucket_bytes(const po::variables_map& v, const char* name) {
   return std::llround(megabytes * (1 << 20));
 }
 
+/// "0,1", "0.0,0.1", "portable:cpu,rusticl:0"
+std::vector<DeviceName> device_names(const std::string& list) {
+  std::vector<DeviceName> out;
+  if (list.empty()) return out;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    const std::string name = list.substr(begin, end - begin);
+    const std::size_t colon = name.find(':');
+    DeviceName device = colon == std::string::npos ? DeviceName{"", name} : DeviceName{name.substr(0, colon), name.substr(colon + 1)};
+    if (device.device.empty() || (colon == 0))
+      throw UsageError(fmt::format("--devices: '{}' has '{}'; accepted: INDEX, INDEX.PART or PLATFORM:DEVICE, with commas between", list, name));
+    out.push_back(std::move(device));
+    begin = end + 1;
+  }
+  return out;
+}
+
 double seconds(const po::variables_map& v, const char* name) {
   const double s = v[name].as<double>();
   check_range(std::string("--") + name, s, 0, 1e6);
@@ -23,7 +43,11 @@ double seconds(const po::variables_map& v, const char* name) {
 
 void add_parallel_options(po::options_description& options) {
   options.add_options()
-      ("parallel", po::value<std::string>()->default_value(""), "ddp: the processes that mpirun started share each batch; none: one process")
+      ("parallel", po::value<std::string>()->default_value(""), "ddp: the processes that mpirun started share each batch; mirrored: the devices of this process do; "
+          "dataparallel: the same, and the first device alone updates; none: one device")
+      ("devices", po::value<std::string>()->default_value(""), "where each rank or replica computes: 0,1, parts of a CPU (0.0,0.1) or PLATFORM:DEVICE,... "
+          "(default: the platform's devices of a kind)")
+      ("sync-bn", po::bool_switch(), "batch normalisation over the whole batch, not a rank's shard of it")
       ("bucket-mb", po::value<double>()->default_value(25, "25"), "MiB of gradients that are summed over the ranks at once")
       ("first-bucket-mb", po::value<double>()->default_value(1, "1"), "the same of the first, so that communication begins early")
       ("compression", po::value<std::string>()->default_value("none"), "of gradients on their way: none, fp16 or bf16")
@@ -36,7 +60,11 @@ void add_parallel_options(po::options_description& options) {
 ParallelOptions parallel_options(const po::variables_map& v) {
   ParallelOptions o;
   o.style = v["parallel"].as<std::string>();
-  if (!o.style.empty()) check_choice("--parallel", o.style, {"ddp"});
+  if (!o.style.empty()) check_choice("--parallel", o.style, {"ddp", "mirrored", "dataparallel"});
+  o.devices = device_names(v["devices"].as<std::string>());
+  o.sync_bn = v["sync-bn"].as<bool>();
+  if (o.style.empty() && !o.devices.empty()) throw UsageError("--devices: it is given without --parallel; accepted: --device for one device");
+  if (o.style.empty() && o.sync_bn) throw UsageError("--sync-bn: it is given without --parallel, where the whole batch is normalised together; accepted: with --parallel");
   o.reducer.buckets = {bucket_bytes(v, "bucket-mb"), bucket_bytes(v, "first-bucket-mb")};
   const auto compression = v["compression"].as<std::string>();
   check_choice("--compression", compression, {"none", "fp16", "bf16"});
@@ -46,6 +74,13 @@ ParallelOptions parallel_options(const po::variables_map& v) {
   o.collective = parallel::parse_algorithm(collective);
   o.watch = {.heartbeat_s = seconds(v, "heartbeat"), .stall_warning_s = seconds(v, "stall-warning"), .interface = v["interface"].as<std::string>()};
   return o;
+}
+
+distributed::DataParallelOptions ParallelOptions::data_parallel() const {
+  return {.reducer = reducer,
+          .buffers = style == "mirrored" ? distributed::Buffers::mean : distributed::Buffers::of_rank_0,
+          .replicas = style == "dataparallel" ? distributed::Replicas::copied_each_step : distributed::Replicas::kept,
+          .norm = sync_bn ? distributed::NormOver::batch : distributed::NormOver::shard};
 }
 
 }  // namespace gemel::cli

@@ -2,19 +2,33 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "frontends/cli/arguments.h"
+#include "frontends/distributed/data_parallel.h"
 #include "parallel/collectives/choice.h"
 #include "parallel/ddp/reducer.h"
 #include "parallel/failure_watch.h"
 
 namespace gemel::cli {
 
+/// Where a rank computes.
+struct DeviceName {
+  std::string platform;  // empty: as --platform says
+  std::string device;    // as --device takes it
+};
+
 struct ParallelOptions {
-  std::string style;  // "ddp"; empty: one process
+  std::string style;  // "ddp", "mirrored", "dataparallel"; empty: one process
+  std::vector<DeviceName> devices;  // one a rank of the machine, or a replica of the process; empty: as the machine has them
+  bool sync_bn = false;
   parallel::ReducerOptions reducer;
   std::optional<parallel::Algorithm> collective;
   parallel::WatchOptions watch;
+
+  /// Whether the ranks are replicas in threads of this process.
+  bool in_one_process() const { return style == "mirrored" || style == "dataparallel"; }
+  distributed::DataParallelOptions data_parallel() const;
 };
 
 void add_parallel_options(po::options_description& options);

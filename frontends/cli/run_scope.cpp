@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "engine/base/file.h"
-#include "frontends/cli/interrupt.h"
 #include "frontends/cli/say.h"
 
 namespace gemel::cli {
@@ -68,8 +67,8 @@ void RunScope::summarise(const std::string& model_name, const nn::Module& model)
   summary_["parameters"] = model.parameter_elements();
 }
 
-bool RunScope::begin_batch() {
-  if (InterruptGuard::interrupted()) {
+bool RunScope::begin_batch(bool interrupted) {
+  if (interrupted) {
     say("interrupted\n");
     throw Interrupted();
   }

@@ -10,6 +10,7 @@
 
 #include "engine/session.h"
 #include "frontends/cli/common_options.h"
+#include "frontends/cli/interrupt.h"
 #include "frontends/cli/kernel_times.h"
 #include "frontends/train/run_log.h"
 #include "frontends/nn/module.h"
@@ -37,8 +38,9 @@ class RunScope {
   void log_start(const std::string& model_name, const nn::Module& model);
   /// Puts the model into summary.json.
   void summarise(const std::string& model_name, const nn::Module& model);
-  /// Before a batch: takes the times of finished kernels. @return whether the batch's are timed  @throws Interrupted after Ctrl-C
-  bool begin_batch();
+  /// Before a batch: takes the times of finished kernels. @return whether the batch's are timed
+  /// @param interrupted  by Ctrl-C, here or on another rank  @throws Interrupted
+  bool begin_batch(bool interrupted = InterruptGuard::interrupted());
 
   const CommonOptions& options() const { return options_; }
   /// The command line: "gemel", "train", ...

@@ -8,9 +8,9 @@
 
 namespace gemel::cli {
 
-/// Whether this process speaks: of a job of several, the first does. Errors are told in any case.
+/// Whether this thread speaks: of a job of several ranks, which may be threads, the first does. Errors are told in any case.
 inline bool& speaks() {
-  static bool is_first = true;
+  thread_local bool is_first = true;
   return is_first;
 }
 

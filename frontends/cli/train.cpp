@@ -7,8 +7,7 @@ namespace gemel::cli {
 
 int train(const Arguments& arguments) {
   const TrainOptions options = parse_train_options(arguments);
-  Job job(options.parallel);
-  return job.carry_out([&] { return TrainRun(options, arguments, job).run(); });
+  return run_job(options.parallel, options.common.device, [&](Job& job) { return TrainRun(options, arguments, job).run(); });
 }
 
 }  // namespace gemel::cli

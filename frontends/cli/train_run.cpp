@@ -27,11 +27,8 @@ std::string text_of(const std::vector<train::Metric>& metrics) {
 
 /// Of a job's ranks the first writes files.
 TrainOptions options_of_rank(TrainOptions o, const Job& job) {
-  o.common.device = job.share_of(o.common.device);
-  if (job.rank() == 0) return o;
-  o.common.log_dir.clear();
-  o.common.profile.clear();
-  o.save.clear();
+  o.common = of_rank(o.common, job);
+  if (job.rank() != 0) o.save.clear();
   return o;
 }
 
@@ -100,7 +97,11 @@ void TrainRun::check_last_batch() const {
 
 /// @param samples  of a batch, whose smallest micro-batch is tried
 void TrainRun::check_batch(std::int64_t samples, const char* which) const {
-  const std::int64_t parts = std::min(options_.accumulate, samples), least = std::max<std::int64_t>(1, samples / parts / job_.size());  // no empty shard
+  const std::int64_t parts = std::min(options_.accumulate, samples), whole = samples / parts;
+  if (options_.parallel.sync_bn && whole < job_.size())
+    throw UsageError(fmt::format("--sync-bn: {}, {} of {} samples, leaves some of {} ranks none{}; accepted: another --batch-size or --limit", which, samples,
+                                 data_.train->size(), job_.size(), parts > 1 ? " in a micro-batch" : ""));
+  const std::int64_t least = options_.parallel.sync_bn ? whole : std::max<std::int64_t>(1, whole / job_.size());  // no empty shard
   const Shape& picture = data_.train->shape();
   const auto model = models::make(options_.model, {.classes = data_.train->classes(), .channels = picture[0]});
   if (options_.freeze_norm) model->freeze_norm();
@@ -146,7 +147,7 @@ void TrainRun::build_model() {
   const std::int64_t batch = std::min(options_.batch_size, data_.train->size());
   const Specs inputs{f32({batch, picture[1], picture[2], picture[0]}), i64({batch})};
   if (job_.communication()) {
-    data_parallel_.emplace(session, *job_.communication(), distributed::DataParallelOptions{.reducer = options_.parallel.reducer});
+    data_parallel_.emplace(session, *job_.communication(), options_.parallel.data_parallel());
     data_parallel_->pack(*task_, inputs);
   } else {
     train::pack_parameters(session, *task_, inputs);

@@ -8,6 +8,8 @@
 #include "engine/base/error.h"
 #include "engine/base/hash.h"
 #include "engine/base/span.h"
+#include "frontends/nn/batch_parts.h"
+#include "parallel/ddp/moments_over_ranks.h"
 
 namespace gemel::distributed {
 namespace {
@@ -55,6 +57,17 @@ std::vector<NamedValue> state_of(const nn::Module& module) {
   return out;
 }
 
+/// The shards of all ranks, for normalisation over the whole batch.
+class Shards : public nn::BatchParts {
+ public:
+  Shards(Session& session, parallel::CommunicationThread& communication)
+      : moments_(std::make_shared<parallel::MomentsOverRanks>(session, communication)) {}
+  PartMoments gather(const Moments& mine, std::int64_t rows) override { return moments_->gather(mine, rows); }
+
+ private:
+  std::shared_ptr<parallel::MomentsOverRanks> moments_;
+};
+
 }  // namespace
 
 DataParallel::DataParallel(Session& session, parallel::CommunicationThread& communication, const DataParallelOptions& options)
@@ -73,6 +86,7 @@ void DataParallel::pack(train::Task& task, const Specs& inputs) {
   std::vector<Setting> model;
   for (const NamedValue& v : state_of(task.module())) model.push_back({v.name, to_string(v.value.spec())});
   require_same(communication_, model);
+  if (options_.norm == NormOver::batch) task.module().synchronise_norm(std::make_shared<Shards>(session_, communication_));
   // Where a model does not run alike on all ranks their own orders would differ.
   std::vector<std::size_t> order = train::backward_order(session_, task, inputs);
   communication_.run([&](Collectives& c) { c.broadcast(std::as_writable_bytes(std::span(order))); });
@@ -81,7 +95,15 @@ void DataParallel::pack(train::Task& task, const Specs& inputs) {
 
 void DataParallel::attach(nn::Module& module, optim::Optimizer& optimizer) {
   module_ = &module;
-  reducer_ = std::make_shared<parallel::Reducer>(session_, communication_, optimizer.parameters(), memory_, options_.reducer);
+  parallel::ReducerOptions reducer = options_.reducer;
+  if (options_.replicas == Replicas::copied_each_step) reducer.sums = parallel::SumsOn::first_rank;
+  reducer_ = std::make_shared<parallel::Reducer>(session_, communication_, optimizer.parameters(), memory_, reducer);
+  if (options_.replicas == Replicas::copied_each_step)
+    replicator_ = std::make_shared<parallel::Replicator>(session_, communication_, optimizer.parameters(), reducer_);
+}
+
+void DataParallel::take_parameters() {
+  if (replicator_) replicator_->replicate();
 }
 
 void DataParallel::announce(train::Notice notice) {
@@ -104,8 +126,10 @@ void DataParallel::broadcast(const Value& value) {
   if (rank() != 0) write(value, bytes);
 }
 
-void DataParallel::join_buffers() {
+void DataParallel::join_model() {
   const ParameterSet set = module_->parameters();
+  if (replicator_)
+    for (const NamedValue& p : set.parameters()) broadcast(p.value);
   for (const NamedValue& b : set.buffers()) {
     if (options_.buffers == Buffers::of_rank_0 || b.value.dtype() != DType::float32) {
       broadcast(b.value);

@@ -15,6 +15,7 @@
 #include "frontends/train/step.h"
 #include "parallel/communication_thread.h"
 #include "parallel/ddp/reducer.h"
+#include "parallel/ddp/replicator.h"
 
 namespace gemel::distributed {
 
@@ -22,9 +23,18 @@ namespace gemel::distributed {
 /// as TensorFlow's MirroredStrategy.
 enum class Buffers { of_rank_0, mean };
 
+/// How the ranks' models stay alike: all make the same update, as DistributedDataParallel and MirroredStrategy; or rank 0 alone updates and
+/// is copied before each step, as PyTorch's DataParallel.
+enum class Replicas { kept, copied_each_step };
+
+/// Over what batch normalisation takes its statistics: a rank's shard, or the whole batch, to which no shard may be empty then.
+enum class NormOver { shard, batch };
+
 struct DataParallelOptions {
   parallel::ReducerOptions reducer{};
   Buffers buffers = Buffers::of_rank_0;
+  Replicas replicas = Replicas::kept;
+  NormOver norm = NormOver::shard;
 };
 
 /// Of one rank. To be made before the parameters are packed; `attach` once the optimizer is there.
@@ -43,12 +53,14 @@ class DataParallel : public train::Ranks {
 
   int rank() const override { return communication_.rank(); }
   int size() const override { return communication_.size(); }
+  void take_parameters() override;
   GradientReady gradient_ready() override { return reducer_->gradient_ready(); }
   void join_gradients(Values& gradients) override { reducer_->join(gradients); }
+  bool updates() const override { return options_.replicas == Replicas::kept || rank() == 0; }
   void announce(train::Notice notice) override;
   train::Notice agreed() override;
   train::Sums merge(const train::Sums& sums) override;
-  void join_buffers() override;
+  void join_model() override;
   void check_same() override;
   void join_state(nn::Module& module, optim::Optimizer& optimizer, train::RunState& state) override;
   std::optional<double> next_exposed_ms() override;
@@ -63,6 +75,7 @@ class DataParallel : public train::Ranks {
   DataParallelOptions options_;
   parallel::GradientMemory memory_;
   std::shared_ptr<parallel::Reducer> reducer_;
+  std::shared_ptr<parallel::Replicator> replicator_;  // null where replicas are kept
   nn::Module* module_ = nullptr;
   int exceptions_ = std::uncaught_exceptions();  // under way when this was made
   std::deque<std::future<train::Notice>> announced_;

@@ -6,6 +6,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
+#include "frontends/nn/batch_parts.h"
 
 namespace gemel::nn {
 namespace {
@@ -103,8 +104,12 @@ Value BatchNorm2d::forward(Value x) {
   if (!training() || norm_frozen() || !weight_.owner().trainable)
     return batch_norm_inference(std::move(x), {weight_.tensor(), bias_.tensor()}, running_mean_.tensor(), running_var_.tensor(),
                                 options_.eps);
-  return batch_norm(std::move(x), {weight_.tensor(), bias_.tensor()}, {running_mean_.tensor(), running_var_.tensor(), num_batches_tracked_.tensor()},
-                    options_.momentum, options_.eps);
+  const RunningStatistics running{running_mean_.tensor(), running_var_.tensor(), num_batches_tracked_.tensor()};
+  const Scaling scaling{weight_.tensor(), bias_.tensor()};
+  if (!batch_parts()) return batch_norm(std::move(x), scaling, running, options_.momentum, options_.eps);
+  const std::int64_t rows = x.elements() / std::max<std::int64_t>(1, x.shape().back());
+  BatchStatistics of_all = merge_moments(batch_parts()->gather(channel_moments(x), rows), running, options_.momentum);
+  return batch_norm_inference(std::move(x), scaling, std::move(of_all.mean), std::move(of_all.var), options_.eps);
 }
 
 LayerNorm::LayerNorm(std::int64_t features, double eps)

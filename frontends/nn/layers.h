@@ -60,7 +60,8 @@ struct BatchNormOptions {
   double eps = 1e-5, momentum = 0.1;
 };
 
-/// Training: by the batch's statistics, which move the running ones, and one more in `num_batches_tracked`.
+/// Training: by the batch's statistics, or with `synchronise_norm` those of all its parts, which move the running ones, and one more in
+/// `num_batches_tracked`.
 /// Evaluation, or frozen (its parameters, or normalisation as a whole): by the running statistics, unchanged.
 class BatchNorm2d : public Module {
  public:

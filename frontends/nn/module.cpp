@@ -209,9 +209,9 @@ ParameterSet Module::parameters() const {
   return set;
 }
 
-/// All that a forward pass may depend on besides its inputs and state: training, frozen normalisation, and which parameters train.
+/// All that a forward pass may depend on besides its inputs and state: training, how normalisation goes, and which parameters train.
 std::vector<bool> Module::modes() const {
-  std::vector<bool> out{mode_.training, mode_.norm_frozen};
+  std::vector<bool> out{mode_.training, mode_.norm_frozen, mode_.batch_parts != nullptr};
   for (const auto& p : parameters_) out.push_back(p->owner().trainable);
   return out;
 }
@@ -222,6 +222,10 @@ void Module::set_training(bool training) {
 
 void Module::set_norm_frozen(bool frozen) {
   visit([frozen](const std::string&, Module& m) { m.mode_.norm_frozen = frozen; });
+}
+
+void Module::synchronise_norm(const std::shared_ptr<BatchParts>& parts) {
+  visit([&parts](const std::string&, Module& m) { m.mode_.batch_parts = parts; });
 }
 
 std::vector<Parameter*> Module::owners() const {

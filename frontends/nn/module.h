@@ -18,6 +18,8 @@
 
 namespace gemel::nn {
 
+class BatchParts;
+
 /// Known by its spec from the start; has memory once its module is materialised.
 struct Parameter {
   std::string name;  // in its module
@@ -114,6 +116,9 @@ class Module {
   void freeze_norm() { set_norm_frozen(true); }
   void unfreeze_norm() { set_norm_frozen(false); }
   bool norm_frozen() const { return mode_.norm_frozen; }
+  /// In training, batch normalisation uses and keeps the statistics of all parts of a batch that is computed in parts. Null: each its own.
+  void synchronise_norm(const std::shared_ptr<BatchParts>& parts);
+  BatchParts* batch_parts() const { return mode_.batch_parts.get(); }
   /// Takes all parameters out of training, tied ones under all their names; frozen batch normalisation also keeps its statistics.
   /// Optimizers and captured steps that hold the parameters see it.
   void freeze() { set_trainable(false); }
@@ -185,6 +190,7 @@ class Module {
   class Under;
   struct Mode {
     bool training = true, norm_frozen = false;
+    std::shared_ptr<BatchParts> batch_parts = {};
   };
   Values compute(Values x) { return recompute_ == Recompute::yes ? forward_twice(std::move(x)) : forward_values(std::move(x)); }
   Values forward_twice(Values x);

@@ -31,11 +31,15 @@ class Ranks {
   virtual int rank() const { return 0; }
   virtual int size() const { return 1; }
 
-  // ---- gradients, in operators: at once, or captured
+  // ---- a step, in operators: at once, or captured
+  /// Before its first forward pass: what follows sees the parameters of the ranks that update theirs.
+  virtual void take_parameters() {}
   /// Who is told of each complete gradient of the parameters that are trained. Empty: nobody.
   virtual GradientReady gradient_ready() { return {}; }
   /// Behind it the gradients, in their places, are sums over all ranks. A parameter that another rank used has one too.
   virtual void join_gradients(Values& /*gradients*/) {}
+  /// Whether this one makes the update; others have no sums then.
+  virtual bool updates() const { return true; }
 
   // ---- on the host, in the same order on every rank
   /// Begins an exchange; the step in between goes on.
@@ -44,8 +48,8 @@ class Ranks {
   virtual Notice agreed() { return std::move(own_); }
   /// Sums of all ranks.
   virtual Sums merge(const Sums& sums) { return sums; }
-  /// Gives all ranks the buffers (running statistics) that one process would have: before they are evaluated or saved.
-  virtual void join_buffers() {}
+  /// Gives all ranks the parameters and buffers (running statistics) that one process would have: before they are evaluated or saved.
+  virtual void join_model() {}
   /// Before a checkpoint: that all ranks hold the same. @throws CommError naming the rank that drifted, and the tensor
   virtual void check_same() {}
   /// Gives all ranks what rank 0 has: parameters, buffers, the optimizer's state, where the run stands.

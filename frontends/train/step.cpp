@@ -141,13 +141,17 @@ std::vector<std::size_t> Step::by_rows() const {
 
 void Step::apply(Values gradients, const Value& hyper) {
   if (options_.ranks) options_.ranks->join_gradients(gradients);
+  if (options_.ranks && !options_.ranks->updates()) return;
   for (const Hook& hook : hooks_) hook(gradients);
   optimizer_->apply_updates(std::move(gradients), {hyper});
 }
 
 Values Step::whole_step(const Values& in) {
   GradientOptions options{.into = optimizer_->gradient_places()};
-  if (options_.ranks) options.ready = options_.ranks->gradient_ready();
+  if (options_.ranks) {
+    options_.ranks->take_parameters();
+    options.ready = options_.ranks->gradient_ready();
+  }
   Differentiated all = differentiated(in, options);
   Values results = all.results();
   apply(std::move(all.gradients), in[names_.size() + 2]);
@@ -155,6 +159,7 @@ Values Step::whole_step(const Values& in) {
 }
 
 Values Step::first_part(const Values& in) {
+  if (options_.ranks) options_.ranks->take_parameters();
   reached().assign(optimizer_->parameters().size(), false);
   return gathered(differentiated(in, {.into = optimizer_->gradient_places()}));
 }
@@ -226,6 +231,7 @@ Pending Step::begin(std::string what) const {
 
 /// Of a step of which this rank has no samples: the gradients that the others have are its own, too.
 void Step::update_from_others(double rate) {
+  options_.ranks->take_parameters();
   apply(Values(optimizer_->parameters().size()), optimizer_->hyper(rate)[0]);
   optimizer_->advance();
 }

@@ -206,7 +206,7 @@ void Trainer::report(const Made& made, const Sums& sums) {
 
 /// @return whether it came to its end
 bool Trainer::validate(EpochReport& report) {
-  ranks_.join_buffers();
+  ranks_.join_model();
   Sums sums;
   try {
     sums = evaluate(step_, *run_.validation, [this] {
@@ -248,7 +248,7 @@ bool Trainer::end_epoch(double seconds, std::int64_t samples) {
 
 void Trainer::save() {
   settle_all();
-  ranks_.join_buffers();
+  ranks_.join_model();
   ranks_.check_same();
   if (ranks_.rank() != 0) return;
   const auto written = save_checkpoint(checkpoints_, run_.task.module(), run_.optimizer, state_, identity_);

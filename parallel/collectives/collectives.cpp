@@ -115,6 +115,41 @@ void Collectives::broadcast(std::span<std::byte> bytes, int root) {
   for (Transfer& t : sending) t.wait();
 }
 
+void Collectives::reduce(const Elements& data, Reduction reduction, int root) {
+  // In pieces, so that one is added while the next arrives.
+  constexpr std::int64_t kPiece = std::int64_t{1} << 18;
+  const int n = size();
+  if (rank() != root) {
+    std::vector<Transfer> sending;
+    for (std::int64_t begin = 0; begin < data.count; begin += kPiece)
+      sending.push_back(communicator_.send(root, data.part(begin, std::min(kPiece, data.count - begin)).span()));
+    for (Transfer& t : sending) t.wait();
+    return;
+  }
+  struct Piece {
+    int from;
+    std::int64_t begin, count;
+  };
+  std::vector<Piece> pieces;
+  for (std::int64_t begin = 0; begin < data.count; begin += kPiece)
+    for (int d = 1; d < n; ++d) pieces.push_back({(root + d) % n, begin, std::min(kPiece, data.count - begin)});
+  const std::int64_t half = kPiece * static_cast<std::int64_t>(size_of(data.dtype));
+  const std::span<std::byte> memory = scratch(2 * half);
+  const auto receive = [&](std::size_t i) {
+    const Elements into{memory.data() + static_cast<std::int64_t>(i % 2) * half, pieces[i].count, data.dtype};
+    return std::pair(communicator_.receive(pieces[i].from, into.span()), into.first);
+  };
+  if (pieces.empty()) return;
+  auto next = receive(0);
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    auto [arriving, bytes] = std::move(next);
+    if (i + 1 < pieces.size()) next = receive(i + 1);
+    arriving.wait();
+    reduce_into(data.part(pieces[i].begin, pieces[i].count), bytes, reduction == Reduction::mean ? Reduction::sum : reduction);
+  }
+  if (reduction == Reduction::mean) divide(data, n);
+}
+
 std::vector<std::vector<std::byte>> Collectives::all_gather(std::span<const std::byte> mine) {
   return all_to_all(std::vector<std::vector<std::byte>>(at(size()), {mine.begin(), mine.end()}));
 }

@@ -39,6 +39,8 @@ class Collectives {
   void check(Algorithm algorithm) const;
 
   void broadcast(std::span<std::byte> bytes, int root = 0);
+  /// The elements of all ranks become their reduction on the root, summed in the order of ranks from it on; on others they stay.
+  void reduce(const Elements& data, Reduction reduction = Reduction::sum, int root = 0);
   /// What each rank gives, of any length: [rank].
   std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine);
   /// Where the piece of a rank begins in `count` elements cut for `size` ranks: the first count mod size pieces have one more.

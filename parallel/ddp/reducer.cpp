@@ -10,21 +10,13 @@
 #include "engine/ops/ops.h"
 #include "engine/rows.h"
 #include "parallel/collectives/two_bytes.h"
+#include "parallel/ddp/in_step.h"
 
 namespace gemel::parallel {
 
 void execute_join(Reducer& reducer, const std::vector<std::int64_t>& unused) { reducer.finish(unused); }
 
 namespace {
-
-/// Holds the update back. Whoever fails opens it, too: the failure is told by what the host asks next, before anything is saved.
-struct Gate {
-  explicit Gate(Fence made) : fence(std::move(made)) {}
-  Gate(const Gate&) = delete;
-  Gate& operator=(const Gate&) = delete;
-  ~Gate() { fence.complete(); }
-  Fence fence;
-};
 
 /// In no catalog: a State stays in its process.
 const OpDef& join_gradients_def() {
@@ -76,6 +68,7 @@ void Reducer::begin_step() {
 }
 
 GradientReady Reducer::gradient_ready() {
+  if (options_.sums == SumsOn::first_rank) return {};
   return [weak = weak_from_this()](std::size_t i, const Value& gradient) {
     const auto self = weak.lock();
     // What lies elsewhere is brought to its place by `join`.
@@ -127,29 +120,27 @@ void Reducer::finish(const std::vector<std::int64_t>& unused) {
   under_way_ = false;
   std::vector<std::int32_t> used(values_.size(), 1);
   for (const std::int64_t i : unused) used[at(i)] = 0;
-  const Event computed = mark(session_);
   const auto last_gradient = std::make_shared<std::promise<Clock::time_point>>();
-  computed.then([last_gradient] { last_gradient->set_value(Clock::now()); });
-  std::shared_ptr<Gate> gate;
-  if (goes_on_behind_fences(session_)) {
-    gate = std::make_shared<Gate>(make_fence(session_));
-    wait_for(session_, gate->fence.event());
-  }
-  auto done = communication_.submit([self = shared_from_this(), used = std::move(used), last_gradient, gate](Collectives& c) mutable {
+  mark(session_).then([last_gradient] { last_gradient->set_value(Clock::now()); });
+  auto done = in_step(session_, communication_, [self = shared_from_this(), used = std::move(used), last_gradient](Collectives& c, const Event&) mutable {
     c.all_reduce({reinterpret_cast<std::byte*>(used.data()), std::ssize(used), DType::int32}, Reduction::max);
-    if (gate) gate->fence.complete();
     const double waited = std::chrono::duration<double>(Clock::now() - last_gradient->get_future().get()).count();
     const std::lock_guard lock(self->mutex_);
-    self->exposed_.push_back(std::max(0.0, waited));
+    self->exposed_.push_back(std::max(0.0, waited) + std::exchange(self->more_exposed_, 0));
     return used;
   });
-  if (gate && unused.empty()) return;
+  if (unused.empty()) return;
   used_ = done.get();
   if (joining_) return;
   for (const std::int64_t i : unused)
     if (used_[at(i)])
       throw UsageError(fmt::format("ddp: {} has a gradient on another rank and none on this one, in a captured step; accepted: the eager front end",
                                    parameters_[at(i)].name));
+}
+
+void Reducer::add_exposed(double seconds) {
+  const std::lock_guard lock(mutex_);
+  more_exposed_ += seconds;
 }
 
 std::optional<double> Reducer::next_exposed_seconds() {
@@ -175,15 +166,16 @@ void Reducer::reduce_range(Collectives& c, const SlabRange& range, const Event& 
     view = map(whole.view(f32({range.count}), range.begin), Access::read_write, computed);
     data.first = view.bytes().data();
   }
+  const auto sum = [&](const Elements& elements) { options_.sums == SumsOn::every_rank ? c.all_reduce(elements) : c.reduce(elements); };
   if (options_.wire == Wire::float32) {
-    c.all_reduce(data);
+    sum(data);
   } else {
     wire_.resize(at(range.count) * sizeof(std::uint16_t));
     const std::span<float> values(reinterpret_cast<float*>(data.first), at(range.count));
     const std::span<std::uint16_t> rounded(reinterpret_cast<std::uint16_t*>(wire_.data()), at(range.count));
     const bool half = options_.wire == Wire::float16;
     std::ranges::transform(values, rounded.begin(), half ? narrow_float16 : narrow_bfloat16);
-    c.all_reduce({wire_.data(), range.count, half ? DType::float16 : DType::bfloat16});
+    sum({wire_.data(), range.count, half ? DType::float16 : DType::bfloat16});
     std::ranges::transform(rounded, values.begin(), half ? widen_float16 : widen_bfloat16);
   }
   view.release().wait();

@@ -23,9 +23,13 @@ namespace gemel::parallel {
 /// What gradients are rounded to on their way; sums are float32.
 enum class Wire { float32, float16, bfloat16 };
 
+/// Who gets the sums: all ranks, while backward goes on; or the first alone, behind it.
+enum class SumsOn { every_rank, first_rank };
+
 struct ReducerOptions {
   BucketOptions buckets{};
   Wire wire = Wire::float32;
+  SumsOn sums = SumsOn::every_rank;
 };
 
 class Reducer : public State, public std::enable_shared_from_this<Reducer> {
@@ -36,13 +40,15 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
 
   /// For GradientOptions::ready of the backward pass whose gradients are reduced.
   GradientReady gradient_ready();
-  /// In operators, behind that pass: gradients are in their places, and sums over all ranks. What a rank did not use counts as zeros; it is
+  /// In operators, behind that pass: gradients are in their places, and sums over all ranks (or undefined, where others get them). What a rank did not use counts as zeros; it is
   /// an empty value where no rank used it.
   /// @throws UsageError in a captured step where only another rank used a parameter
   void join(Values& gradients);
 
   /// Seconds that each step joined so far waited for communication after its last gradient, once each.
   std::optional<double> next_exposed_seconds();
+  /// Further communication of the step under way that nothing hid. From any thread.
+  void add_exposed(double seconds);
   const std::vector<Bucket>& buckets();
 
  private:
@@ -77,6 +83,7 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
   std::vector<std::byte> wire_;  // of the communication thread
   std::mutex mutex_;
   std::deque<double> exposed_;
+  double more_exposed_ = 0;  // of the step under way
 };
 
 }  // namespace gemel::parallel

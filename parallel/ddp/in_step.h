@@ -1,0 +1,40 @@
+// Communication in the midst of a session's work.
+#pragma once
+#include <future>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "engine/device_access.h"
+#include "parallel/communication_thread.h"
+
+namespace gemel::parallel {
+
+/// Holds a session's work back. Whoever fails opens it, too: the failure is told by what the host asks next, before anything is saved.
+struct Gate {
+  explicit Gate(Fence made) : fence(std::move(made)) {}
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+  ~Gate() { fence.complete(); }
+  Fence fence;
+};
+
+/// Submits work(Collectives&, computed): `computed` is when all that the session has computed so far is in its tensors, and what it
+/// computes from now on begins after the work. The host goes on, or waits here where the driver would make it wait.
+template <class Work>
+auto in_step(Session& session, CommunicationThread& communication, Work work) {
+  const Event computed = mark(session);
+  std::shared_ptr<Gate> gate;
+  if (goes_on_behind_fences(session)) {
+    gate = std::make_shared<Gate>(make_fence(session));
+    wait_for(session, gate->fence.event());
+  }
+  auto done = communication.submit([work = std::move(work), computed, gate](Collectives& c) mutable {
+    const std::shared_ptr<Gate> opened = std::move(gate);  // when this returns, however that is
+    return work(c, computed);
+  });
+  if (!goes_on_behind_fences(session)) done.wait();
+  return done;
+}
+
+}  // namespace gemel::parallel

@@ -1,0 +1,51 @@
+#include "parallel/ddp/replicator.h"
+
+#include <chrono>
+
+#include "engine/base/span.h"
+#include "engine/dispatch.h"
+#include "engine/ops/ops.h"
+#include "engine/slab.h"
+#include "parallel/ddp/in_step.h"
+
+namespace gemel::parallel {
+namespace {
+
+const OpDef& replicate_def() {
+  static const OpDef def{
+      .name = "replicate_parameters",
+      .doc = "A slab of parameters becomes the first rank's.",
+      .inputs = {"parameters"},
+      .outputs = {},
+      .attributes = {{"replicator", Type::state, "which brings them"}, {"slab", Type::integer, "its number"}},
+      .infer = [](const Specs&, const Attributes&) { return Specs{}; },
+      .cost = [](const Problem&) { return Cost{}; },
+      .writes = {0},
+      .execute = [](Interpreter&, const Attributes& a, std::span<const Value>, std::span<const Value>) {
+        static_cast<Replicator&>(*a.state("replicator")).broadcast(at(a.integer("slab")));
+      }};
+  return def;
+}
+
+}  // namespace
+
+Replicator::Replicator(Session& session, CommunicationThread& communication, const std::vector<NamedValue>& parameters, std::shared_ptr<Reducer> reducer)
+    : session_(session), communication_(communication), slabs_(slabs_of(values_of(parameters))), reducer_(std::move(reducer)) {}
+
+void Replicator::replicate() {
+  for (std::size_t i = 0; i < slabs_.size(); ++i)
+    apply(replicate_def(), list(slabs_[i]->parameters().whole()), {{"replicator", std::shared_ptr<State>(shared_from_this())}, {"slab", static_cast<std::int64_t>(i)}});
+}
+
+void Replicator::broadcast(std::size_t slab) {
+  in_step(session_, communication_, [self = shared_from_this(), whole = slabs_[slab]->parameters().whole()](Collectives& c, const Event& computed) {
+    computed.wait();
+    const auto begin = std::chrono::steady_clock::now();
+    HostView view = map(whole, c.rank() == 0 ? Access::read : Access::write, computed);
+    c.broadcast(view.bytes());
+    view.release().wait();
+    self->reducer_->add_exposed(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  });
+}
+
+}  // namespace gemel::parallel
