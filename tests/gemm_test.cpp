@@ -12,6 +12,7 @@
 #include "engine/base/span.h"
 #include "engine/ops/matmul.h"
 #include "opencl/gemm_providers.h"
+#include "tests/double_product.h"
 #include "tests/op_harness.h"
 #include "tests/test_device.h"
 
@@ -58,13 +59,9 @@ std::string difference(const GemmProblem& p, const std::vector<float>& a, const 
   for (std::int64_t g = 0; g < p.batch; ++g)
     for (std::int64_t i = 0; i < p.m; ++i)
       for (std::int64_t j = 0; j < p.n; ++j) {
-        double sum = 0, magnitude = 0;
-        for (std::int64_t l = 0; l < p.k; ++l) {
-          const double x = a[at(g * p.stride_a + (p.a == Transpose::yes ? l * p.m + i : i * p.k + l))];
-          const double y = b[at(g * p.stride_b + (p.b == Transpose::yes ? j * p.k + l : l * p.n + j))];
-          sum += x * y;
-          magnitude += std::abs(x * y);
-        }
+        const bool by_columns = p.a == Transpose::yes, by_rows = p.b == Transpose::yes;
+        const auto [sum, magnitude] = testing::dot_product(a.data() + g * p.stride_a + (by_columns ? i : i * p.k), by_columns ? p.m : 1,
+                                                           b.data() + g * p.stride_b + (by_rows ? j * p.k : j), by_rows ? 1 : p.n, p.k);
         const std::int64_t at_c = g * p.stride_c + i * p.n + j;
         const double old = p.accumulate ? static_cast<double>(before[at(at_c)]) : 0;
         const double wanted = sum + old, bound = unit * (magnitude + std::abs(old));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <thread>
 
 #include "tests/program.h"
 
@@ -124,7 +125,37 @@ TEST_F(Job, that_cannot_run_is_refused_in_one_line) {
   expect_refused_on(3, {"train", "--model", "lenet", "--parallel", "ddp", "--batch-size", "2"},
                     "--batch-size: 2 samples are for 3 ranks; accepted: one a rank or more");
   expect_refused_on(3, {"train", "--model", "lenet", "--parallel", "ddp", "--limit", "2"}, "train: 3 ranks share 2 samples; accepted: one a rank or more");
-  expect_refused_on(2, {"train", "--parallel", "horovod"}, "--parallel: 'horovod' is not accepted; accepted: ddp");
+  expect_refused_on(2, {"train", "--parallel", "horovod"}, "--parallel: 'horovod' is not accepted; accepted: ddp, mirrored, dataparallel");
+}
+
+TEST_F(Job, of_two_devices_of_a_process_trains_as_one) {
+  if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "one core has no parts";
+  launcher_.clear();
+  const auto perceptron = [&](const std::string& log, const std::vector<std::string>& more, const char* batch = "12") {
+    std::vector<std::string> all{"train", "--model", "perceptron", "--limit", "20", "--batch-size", batch, "--epochs", "2", "--optimizer", "momentum", "--log-dir", in_folder(log)};
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all);
+  };
+  ASSERT_EQ(perceptron("alone", {}).status, 0);
+  const auto alone = losses("alone");
+  for (const std::string style : {"mirrored", "dataparallel"}) {
+    const Outcome o = perceptron(style, {"--parallel", style, "--devices", "0.0,0.1"});
+    ASSERT_EQ(o.status, 0) << o.err;
+    EXPECT_EQ(std::ranges::count_if(lines_of(o.out), [](const std::string& l) { return l.starts_with("epoch 2:"); }), 1) << "one replica speaks: " << o.out;
+    const auto shared = losses(style);
+    ASSERT_EQ(shared.size(), 4u);
+    for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(shared[i], alone[i], 1e-5 * alone[i]) << "step " << i + 1;
+    EXPECT_EQ(events(style).front()["ranks"], 2);
+    EXPECT_TRUE(events(style)[1].contains("exposed_comm_ms"));
+  }
+  const Outcome missing = perceptron("none", {"--parallel", "mirrored", "--devices", "0.0,nothere:0"});
+  EXPECT_EQ(missing.status, 1);
+  EXPECT_NE(missing.err.find("gemel: platform: 'nothere' is not found"), std::string::npos) << missing.err;
+  EXPECT_EQ(perceptron("none", {"--parallel", "mirrored", "--devices", "0.0,"}).err,
+            "gemel: --devices: '0.0,' has ''; accepted: INDEX, INDEX.PART or PLATFORM:DEVICE, with commas between\n");
+  EXPECT_EQ(perceptron("none", {"--devices", "0"}).err, "gemel: --devices: it is given without --parallel; accepted: --device for one device\n");
+  const Outcome one_row = perceptron("none", {"--parallel", "mirrored", "--devices", "0.0,0.1", "--sync-bn"}, "19");
+  EXPECT_EQ(one_row.err, "gemel: --sync-bn: the last batch of an epoch, 1 of 20 samples, leaves some of 2 ranks none; accepted: another --batch-size or --limit\n");
 }
 
 }  // namespace

@@ -194,7 +194,8 @@ TEST(Passes, random_expressions_keep_their_values) {
   Session& session = test_session();
   const Specs specs{f32({7, 33}), f32({33}), f32({7, 1}), f32({})};
   int fused = 0;
-  for (unsigned seed = 0; seed < 12; ++seed) {
+  const unsigned expressions = testing::is_full_run() ? 12 : 5;
+  for (unsigned seed = 0; seed < expressions; ++seed) {
     const Body body = random_expression(seed);
     const Values in = made(session, specs);
     const Values eager = body(in);
@@ -208,7 +209,7 @@ TEST(Passes, random_expressions_keep_their_values) {
             << to_string(*program);
     }
   }
-  EXPECT_GE(fused, 12) << "chains were fused";
+  EXPECT_GE(fused, static_cast<int>(expressions)) << "chains were fused";
 }
 
 TEST(Passes, a_chain_is_not_fused_over_a_write_of_what_it_reads) {

@@ -81,3 +81,13 @@ foreach(example train_own_model train_graph)
     message(FATAL_ERROR "${example}: ${count} runs of the record went on from a checkpoint, not 1")
   endif()
 endforeach()
+
+# Ranks end where one process does.
+set(ENV{OMPI_ALLOW_RUN_AS_ROOT} 1)
+set(ENV{OMPI_ALLOW_RUN_AS_ROOT_CONFIRM} 1)
+step(${work}/build/train_data_parallel 3)
+set(alone "${output}")
+step(mpirun --oversubscribe -np 2 ${work}/build/train_data_parallel 3)
+if(NOT output STREQUAL alone OR NOT output MATCHES "epoch 3: loss [0-9.]+\n$")
+  message(FATAL_ERROR "train_data_parallel: two ranks print \"${output}\", one \"${alone}\"")
+endif()
