@@ -6,7 +6,6 @@
 
 #include "engine/autograd.h"
 #include "engine/base/span.h"
-#include "engine/dispatch.h"
 #include "parallel/ddp/in_step.h"
 
 namespace gemel::parallel {

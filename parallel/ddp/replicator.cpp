@@ -3,7 +3,6 @@
 #include <chrono>
 
 #include "engine/base/span.h"
-#include "engine/dispatch.h"
 #include "engine/ops/ops.h"
 #include "engine/slab.h"
 #include "parallel/ddp/in_step.h"
