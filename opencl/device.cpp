@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <mutex>
 #include <unordered_map>
@@ -157,6 +158,17 @@ class ClDevice : public Device {
     return times_.take_finished();
   }
   std::vector<TimedWork> take_finished_work() override { return times_.take_finished(); }
+  std::int64_t clock_lead_ns() override {
+    const std::lock_guard lock(mutex_);
+    EventHandle marker;
+    check(clEnqueueMarkerWithWaitList(queue_.get(), 0, nullptr, marker.place()), "clEnqueueMarkerWithWaitList");
+    const cl_event event = marker.get();
+    check(clWaitForEvents(1, &event), "clWaitForEvents");
+    const std::int64_t now = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    cl_ulong end = 0;
+    check(clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end, &end, nullptr), "clGetEventProfilingInfo");
+    return now - static_cast<std::int64_t>(end);
+  }
   void native(const std::function<void(void* queue, void** event)>& enqueue, std::string_view name) override {
     const std::lock_guard lock(mutex_);
     EventHandle before, last;

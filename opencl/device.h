@@ -168,6 +168,8 @@ class Device {
   virtual std::vector<TimedWork> take_work() = 0;
   /// The same for what happens to be finished, without waiting.
   virtual std::vector<TimedWork> take_finished_work() = 0;
+  /// Nanoseconds that the host's steady clock is ahead of the device's, to some microseconds. For a device whose work is timed.
+  virtual std::int64_t clock_lead_ns() = 0;
 };
 
 }  // namespace gemel::opencl

@@ -63,6 +63,7 @@ class Recorder final : public Device {
   void charge(std::string_view, std::int64_t, std::int64_t, const std::function<void()>&) override { refuse("charge"); }
   std::vector<TimedWork> take_work() override { refuse("take_work"); }
   std::vector<TimedWork> take_finished_work() override { refuse("take_finished_work"); }
+  std::int64_t clock_lead_ns() override { refuse("clock_lead_ns"); }
 
  private:
   [[noreturn]] static void refuse(const char* what) { throw InternalError(fmt::format("{}: a launch enqueues kernels, copies and fills, and waits for nothing", what)); }

@@ -283,6 +283,14 @@ TEST(DataParallel, a_parameter_that_one_rank_uses_is_updated_on_all) {
             "ddp: third.weight has a gradient on another rank and none on this one, in a captured step; accepted: the eager front end");
 }
 
+TEST(DataParallel, a_gradient_that_is_not_finite_is_named_with_its_parameter_and_rank) {
+  Job job{.rate = 1e30};
+  job.reducer.check_finite = true;
+  const std::string message = message_of<Error>([&] { on_ranks(2, job); });
+  EXPECT_NE(message.find("ddp: the gradient of "), std::string::npos) << message;
+  EXPECT_NE(message.find("(localhost); accepted: finite numbers"), std::string::npos) << message;
+}
+
 TEST(DataParallel, has_the_same_bits_in_both_front_ends_and_for_every_bucket_size) {
   Job job{.algorithm = Algorithm::tree};
   const Course expected = on_ranks(3, job);
@@ -332,6 +340,23 @@ TEST(DataParallel, goes_on_from_a_checkpoint_with_another_number_of_ranks) {
   losses.insert(losses.end(), rest.losses.begin(), rest.losses.end());
   ASSERT_EQ(losses.size(), expected.losses.size());
   for (std::size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected.losses[i], 1e-5 * expected.losses[i]);
+}
+
+TEST(DataParallel, clocks_of_other_machines_are_brought_to_rank_0s) {
+  std::vector<std::int64_t> leads(3, -1);
+  auto communicators = parallel::thread_communicators(3, {"a", "a", "b"});
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t r = 0; r < 3; ++r)
+      threads.emplace_back([&, r] {
+        CommunicationThread communication([&] { return std::move(communicators[r]); });
+        leads[r] = clock_lead_ns(communication);
+      });
+  }
+  EXPECT_EQ(leads[0], 0);
+  EXPECT_EQ(leads[1], 0);
+  EXPECT_NE(leads[2], -1);
+  EXPECT_LT(std::abs(leads[2]), 50'000'000) << "one clock, and messages that scheduling may delay";
 }
 
 TEST(DataParallel, ranks_that_differ_are_listed) {

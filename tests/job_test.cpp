@@ -1,13 +1,17 @@
 // Jobs: the gemel program on several ranks under mpirun.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <map>
+#include <random>
 #include <thread>
 
 #include "tests/program.h"
+#include "tests/test_device.h"
 
 namespace gemel::testing {
 namespace {
@@ -41,6 +45,19 @@ class Job : public Program {
     const std::string stat = read_text("/proc/" + std::to_string(process) + "/stat");
     const auto name_end = stat.rfind(')');
     return name_end != stat.npos && stat.substr(name_end + 2, 1) != "Z";
+  }
+  static std::vector<pid_t> children_of(pid_t process) {
+    std::vector<pid_t> out;
+    std::ifstream children("/proc/" + std::to_string(process) + "/task/" + std::to_string(process) + "/children");
+    for (pid_t p; children >> p;) out.push_back(p);
+    return out;
+  }
+  static void expect_gone(const std::vector<pid_t>& ranks) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    for (const pid_t p : ranks) {
+      while (runs(p) && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+      EXPECT_FALSE(runs(p)) << "a rank is left over";
+    }
   }
   void expect_refused_on(int ranks, const std::vector<std::string>& arguments, const std::string& line) {
     on_ranks(ranks);
@@ -81,9 +98,7 @@ TEST_F(Job, ends_with_one_line_when_a_rank_is_killed_and_leaves_no_process) {
     ASSERT_EQ(::waitpid(job, nullptr, WNOHANG), 0) << read_text(folder() / "err");
     std::this_thread::yield();
   }
-  std::vector<pid_t> ranks;  // the children of mpirun
-  std::ifstream children("/proc/" + std::to_string(job) + "/task/" + std::to_string(job) + "/children");
-  for (pid_t p; children >> p;) ranks.push_back(p);
+  const std::vector<pid_t> ranks = children_of(job);
   ASSERT_EQ(ranks.size(), 2u);
   ::kill(ranks[1], SIGKILL);
   const Outcome o = finish(job);
@@ -92,11 +107,36 @@ TEST_F(Job, ends_with_one_line_when_a_rank_is_killed_and_leaves_no_process) {
   EXPECT_EQ(std::ranges::count_if(lines, [](const std::string& l) { return l.starts_with("gemel: rank 1 of 2 on ") && l.find(" was lost: its connection closed") != l.npos; }), 1)
       << o.err;
   EXPECT_EQ(events("killed").back()["status"], "failed");
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-  for (const pid_t p : ranks) {
-    while (runs(p) && std::chrono::steady_clock::now() < end) std::this_thread::yield();
-    EXPECT_FALSE(runs(p)) << "a rank is left over";
+  expect_gone(ranks);
+}
+
+TEST_F(Job, killed_or_stopped_at_any_moment_ends_and_leaves_no_process_and_no_half_file) {
+  std::mt19937 random(1);
+  const int signals[] = {SIGKILL, SIGTERM, SIGSEGV, SIGSTOP};
+  const int times = is_full_run() ? 50 : 2;
+  for (int i = 0; i < times; ++i) {
+    on_ranks(2);
+    const pid_t job = start_job(lenet({"--epochs", "100000", "--parallel", "ddp", "--heartbeat", "2", "--checkpoint-dir", in_folder("c"), "--checkpoint-every", "2"}));
+    std::vector<pid_t> ranks;
+    while (ranks.size() < 2) {
+      ranks = children_of(job);
+      ASSERT_EQ(::waitpid(job, nullptr, WNOHANG), 0) << read_text(folder() / "err");
+    }
+    const int signal = signals[i % 4], rank = static_cast<int>(random() % 2), delay = static_cast<int>(random() % 3000);
+    SCOPED_TRACE(fmt::format("signal {} to rank {} after {} ms", signal, rank, delay));
+    std::this_thread::sleep_for(std::chrono::milliseconds(delay));
+    ::kill(ranks[static_cast<std::size_t>(rank)], signal);
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_NE(finish(job).status, 0);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(signal == SIGSTOP ? 10 : 7)) << read_text(folder() / "err");
+    expect_gone(ranks);
+    std::error_code none_yet;
+    for (const auto& entry : std::filesystem::directory_iterator(in_folder("c"), none_yet))
+      EXPECT_EQ(entry.path().extension(), ".safetensors") << entry.path();
   }
+  launcher_.clear();
+  const Outcome rest = run(lenet({"--epochs", "1", "--checkpoint-dir", in_folder("c"), "--resume", "auto"}));
+  EXPECT_EQ(rest.status, 0) << rest.err;
 }
 
 TEST_F(Job, that_is_launched_stops_with_one_checkpoint_on_ctrl_c) {
@@ -147,7 +187,22 @@ TEST_F(Job, of_two_devices_of_a_process_trains_as_one) {
     for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(shared[i], alone[i], 1e-5 * alone[i]) << "step " << i + 1;
     EXPECT_EQ(events(style).front()["ranks"], 2);
     EXPECT_TRUE(events(style)[1].contains("exposed_comm_ms"));
+    EXPECT_EQ(events(style).front()["each_rank"].size(), 2u);
   }
+  const std::string weights = in_folder("w.safetensors");
+  ASSERT_EQ(perceptron("saved", {"--save", weights}).status, 0);
+  const std::vector<std::string> eval{"eval", "--model", "perceptron", "--weights", weights, "--limit", "7", "--batch-size", "3"};
+  auto eval_shared = eval;
+  eval_shared.insert(eval_shared.end(), {"--parallel", "mirrored", "--devices", "0.0,0.1"});
+  const Outcome whole = run(eval), shards = run(eval_shared);  // the last batch leaves the second replica none
+  ASSERT_EQ(whole.status, 0) << whole.err;
+  EXPECT_EQ(shards.out, whole.out) << shards.err;
+  ASSERT_EQ(perceptron("profiled", {"--parallel", "mirrored", "--devices", "0.0,0.1", "--profile", in_folder("trace.json")}).status, 0);
+  std::map<std::pair<int, std::string>, int> work;  // [rank, category]
+  const Json trace = Json::parse(read_text(folder() / "trace.json"));
+  for (const Json& e : trace["traceEvents"])
+    if (e["ph"] == "X") ++work[{e["pid"], e["cat"]}];
+  EXPECT_EQ(work.size(), 4u) << "kernels and communication of two ranks";
   const Outcome missing = perceptron("none", {"--parallel", "mirrored", "--devices", "0.0,nothere:0"});
   EXPECT_EQ(missing.status, 1);
   EXPECT_NE(missing.err.find("gemel: platform: 'nothere' is not found"), std::string::npos) << missing.err;

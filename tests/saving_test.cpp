@@ -63,6 +63,7 @@ class CountingDevice final : public Device {
   void time_work(Timing timing) override { device_.time_work(timing); }
   std::vector<TimedWork> take_work() override { return device_.take_work(); }
   std::vector<TimedWork> take_finished_work() override { return device_.take_finished_work(); }
+  std::int64_t clock_lead_ns() override { return device_.clock_lead_ns(); }
 
  private:
   Device& device_ = test_device();

@@ -53,7 +53,7 @@ class Meter {
     if (c.parallel.empty() || c.parallel == kNoSync) {
       train::pack_parameters(session, task, inputs);
     } else {
-      shared.emplace(session, *job_.communication(), job_.options().data_parallel());
+      shared.emplace(session, *job_.communication(), job_.options().data_parallel({}));
       shared->pack(task, inputs);
     }
     const auto optimizer = optim::make("momentum", optim::all_in_one(model.parameters()));

@@ -18,6 +18,9 @@ struct CommonOptions {
   std::string passes_text;
   std::uint64_t seed = 1;
   std::string log_dir, profile;
+  bool is_first_rank = true;  // which writes the profile of all
+
+  bool writes_profile() const { return is_first_rank && !profile.empty(); }
 };
 
 /// Adds those that choose a device: all that programs need which record no run.

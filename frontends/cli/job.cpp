@@ -155,7 +155,7 @@ CommonOptions of_rank(CommonOptions options, const Job& job) {
   options.device = job.share_of(options.device);
   if (job.rank() == 0) return options;
   options.log_dir.clear();
-  options.profile.clear();
+  options.is_first_rank = false;
   return options;
 }
 

@@ -53,7 +53,7 @@ class Job {
   std::atomic<bool> is_over_ = false;
 };
 
-/// A rank's own: its device; of a job's ranks the first writes files.
+/// A rank's own: its device; of a job's ranks the first writes files, the profile of all among them.
 CommonOptions of_rank(CommonOptions options, const Job& job);
 
 /// Runs the body for this process, or for each of its replicas in a thread of its own.

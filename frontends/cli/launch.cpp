@@ -37,7 +37,7 @@ struct Launch {
 
 /// Options of the launch come before the command that it starts.
 Launch parse_launch(const Arguments& arguments) {
-  const auto command = std::ranges::find_if(arguments, [](const std::string& word) { return word == "train" || word == "bench"; });
+  const auto command = std::ranges::find_if(arguments, [](const std::string& word) { return word == "train" || word == "bench" || word == "eval"; });
   po::options_description options("options", 110);
   options.add_options()
       ("np", po::value<std::int64_t>(), "processes")

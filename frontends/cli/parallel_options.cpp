@@ -76,8 +76,11 @@ ParallelOptions parallel_options(const po::variables_map& v) {
   return o;
 }
 
-distributed::DataParallelOptions ParallelOptions::data_parallel() const {
-  return {.reducer = reducer,
+distributed::DataParallelOptions ParallelOptions::data_parallel(const Asked& asked) const {
+  parallel::ReducerOptions all = reducer;
+  all.check_finite = asked.check_finite;
+  all.keeps_spans = asked.keeps_spans;
+  return {.reducer = all,
           .buffers = style == "mirrored" ? distributed::Buffers::mean : distributed::Buffers::of_rank_0,
           .replicas = style == "dataparallel" ? distributed::Replicas::copied_each_step : distributed::Replicas::kept,
           .norm = sync_bn ? distributed::NormOver::batch : distributed::NormOver::shard};

@@ -28,7 +28,11 @@ struct ParallelOptions {
 
   /// Whether the ranks are replicas in threads of this process.
   bool in_one_process() const { return style == "mirrored" || style == "dataparallel"; }
-  distributed::DataParallelOptions data_parallel() const;
+  /// What further options ask of the reducer.
+  struct Asked {
+    bool check_finite = false, keeps_spans = false;
+  };
+  distributed::DataParallelOptions data_parallel(const Asked& asked) const;
 };
 
 void add_parallel_options(po::options_description& options);

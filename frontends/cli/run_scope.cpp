@@ -31,7 +31,7 @@ RunScope::RunScope(CommonOptions options, const char* command, const std::vector
 int RunScope::carry_out(const std::function<void()>& body) {
   const InterruptGuard interrupts;
   try {
-    if (!options_.profile.empty()) check_can_write(options_.profile);
+    if (options_.writes_profile()) check_can_write(options_.profile);
     body();
   } catch (const Interrupted&) {
     end("interrupted");
@@ -54,7 +54,7 @@ void RunScope::open_device() {
   device_ = opencl::Device::open(device);
   say_device(device_->profile());
   session_ = std::make_unique<Session>(device_, options_.seed);
-  times_.emplace(*device_, options_.profile);
+  times_.emplace(*device_, !options_.profile.empty());
 }
 
 void RunScope::log_start(const std::string& model_name, const nn::Module& model) {
@@ -88,7 +88,9 @@ void RunScope::end(std::string status) {
   };
   const double seconds = log_.seconds();
   attempt([&] {
-    if (times_) times_->write_trace();
+    if (!times_ || !options_.writes_profile()) return;
+    add_trace(times_->take_trace());
+    write_trace(options_.profile, std::move(trace_));
   });
   attempt([&] { log_.end(status); });
   attempt([&] {

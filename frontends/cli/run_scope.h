@@ -53,6 +53,8 @@ class RunScope {
   const std::shared_ptr<opencl::Device>& shared_device() { return device_; }
   Session& session() { return *session_; }
   KernelTimes& times() { return *times_; }
+  /// What the trace has beside this rank's kernels from now on.
+  void add_trace(const std::vector<TraceEvent>& events) { trace_.insert(trace_.end(), events.begin(), events.end()); }
 
  private:
   void end(std::string status);
@@ -62,6 +64,7 @@ class RunScope {
   std::shared_ptr<opencl::Device> device_;
   std::unique_ptr<Session> session_;
   std::optional<KernelTimes> times_;
+  std::vector<TraceEvent> trace_;
   nlohmann::ordered_json summary_ = nlohmann::ordered_json::object();
 };
 

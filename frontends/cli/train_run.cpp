@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "datasets/shard.h"
 #include "engine/base/error.h"
 #include "engine/base/file.h"
 #include "frontends/cli/commit.h"
@@ -54,7 +55,9 @@ int TrainRun::run() {
     make_trainer();
     resume();
     tell_start();
-    if (trainer_->run() == train::Trainer::End::interrupted) {
+    const train::Trainer::End end = trainer_->run();
+    if (data_parallel_ && !options_.common.profile.empty()) join_traces();
+    if (end == train::Trainer::End::interrupted) {
       cli::say("interrupted after step {}: {}\n", trainer_->state().step,
                options_.checkpoint_dir.empty() ? "nothing was saved, there is no --checkpoint-dir" : "saved in " + options_.checkpoint_dir);
       throw Interrupted();
@@ -147,7 +150,7 @@ void TrainRun::build_model() {
   const std::int64_t batch = std::min(options_.batch_size, data_.train->size());
   const Specs inputs{f32({batch, picture[1], picture[2], picture[0]}), i64({batch})};
   if (job_.communication()) {
-    data_parallel_.emplace(session, *job_.communication(), options_.parallel.data_parallel());
+    data_parallel_.emplace(session, *job_.communication(), options_.parallel.data_parallel({.check_finite = options_.detect_anomaly, .keeps_spans = !options_.common.profile.empty()}));
     data_parallel_->pack(*task_, inputs);
   } else {
     train::pack_parameters(session, *task_, inputs);
@@ -184,8 +187,41 @@ void TrainRun::resume() {
 void TrainRun::tell_start() {
   scope_.summarise(options_.model, *model_);
   scope_.summary()["steps"] = trainer_->state().step;
+  if (data_parallel_) tell_ranks();
   cli::say("model: {}, {} parameters; data: {} samples, {} classes; {} front end\n", options_.model, model_->parameter_elements(),
            data_.train->size(), data_.train->classes(), train::to_string(options_.frontend));
+}
+
+void TrainRun::tell_ranks() {
+  parallel::CommunicationThread& communication = *job_.communication();
+  const opencl::DeviceProfile& device = scope_.device().profile();
+  const std::int64_t share = datasets::part_of(std::min(options_.batch_size, data_.train->size()), job_.rank(), job_.size()).count;
+  const nlohmann::ordered_json mine{{"host", communication.placement().hosts[static_cast<std::size_t>(job_.rank())]}, {"device", device.name}, {"platform", device.platform},
+                                    {"units", device.compute_units}, {"share", share}};
+  const std::string text = mine.dump();
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const auto& bytes : communication.run([&text](parallel::Collectives& c) { return c.all_gather(std::as_bytes(std::span(text))); }))
+    all.push_back(nlohmann::ordered_json::parse(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size())));
+  const std::string collective = data_parallel_->collective();
+  scope_.log().tell_about({{"each_rank", all}, {"collective", collective}});
+  cli::say("{}: {} ranks; gradients: {}\n", options_.parallel.style, job_.size(), collective);
+}
+
+/// Rank 0 gets the work of all, on its own clock.
+void TrainRun::join_traces() {
+  std::vector<TraceEvent> mine = scope_.times().take_trace();
+  for (const parallel::Reducer::Span& s : data_parallel_->reducer().take_spans())
+    mine.push_back({fmt::format("bucket {}", s.bucket), Track::communication, 0, s.begin_ns, s.end_ns, 0, s.bytes});
+  const std::int64_t lead = distributed::clock_lead_ns(*job_.communication());
+  for (TraceEvent& e : mine) {
+    e.rank = job_.rank();
+    e.begin_ns += lead;
+    e.end_ns += lead;
+  }
+  const std::string text = packed(mine);
+  const auto all = job_.communication()->run([&text](parallel::Collectives& c) { return c.all_gather(std::as_bytes(std::span(text))); });
+  if (job_.rank() == 0)
+    for (const auto& bytes : all) scope_.add_trace(unpacked({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
 }
 
 // ---- what the trainer tells

@@ -167,6 +167,16 @@ void DataParallel::join_state(nn::Module& module, optim::Optimizer& optimizer, t
   state = {static_cast<std::int64_t>(first[0]), static_cast<std::int64_t>(first[1]), static_cast<std::int64_t>(first[2]), sums_in(first.subspan(4 + hyper.rows.size()))};
 }
 
+std::string DataParallel::collective() {
+  if (replicator_) return "rank 0 adds what the others send: it alone updates";
+  std::int64_t bytes = 0;
+  for (const parallel::Bucket& b : reducer_->buckets()) bytes = std::max(bytes, b.bytes);
+  return communication_.run([bytes](Collectives& c) {
+    const Collectives::Chosen chosen = c.choice(bytes);
+    return fmt::format("{}: {}", parallel::to_string(chosen.algorithm), chosen.why);
+  });
+}
+
 std::optional<double> DataParallel::next_exposed_ms() {
   const auto seconds = reducer_->next_exposed_seconds();
   return seconds ? std::optional(1e3 * *seconds) : std::nullopt;

@@ -66,6 +66,8 @@ class DataParallel : public train::Ranks {
   std::optional<double> next_exposed_ms() override;
 
   parallel::Reducer& reducer() { return *reducer_; }
+  /// What sums a bucket, and why: "shared: the ranks of one machine".
+  std::string collective();
 
  private:
   void broadcast(const Value& value);
@@ -80,6 +82,9 @@ class DataParallel : public train::Ranks {
   int exceptions_ = std::uncaught_exceptions();  // under way when this was made
   std::deque<std::future<train::Notice>> announced_;
 };
+
+/// Nanoseconds that rank 0's steady clock is ahead of this rank's: 0 on its machine, elsewhere by messages to and fro. Collective.
+std::int64_t clock_lead_ns(parallel::CommunicationThread& communication);
 
 /// What must be the same on every rank: "model", "resnet18".
 struct Setting {

@@ -22,6 +22,8 @@ class RunLog {
   /// @throws DataError where the folder or a file cannot be made
   explicit RunLog(const std::string& folder, nlohmann::ordered_json about = nlohmann::ordered_json::object());
   ~RunLog();
+  /// Adds to what a run's first line says.
+  void tell_about(const nlohmann::ordered_json& more) { about_.update(more); }
   /// Begins a run. Runs may lie within each other, as training lies in a program that writes more when it is done: they are one on
   /// record, which ends with the outermost.
   void begin();

@@ -209,7 +209,10 @@ void Collectives::measure_limits() {
     return least;
   };
   std::vector<Algorithm> others{Algorithm::ring};
-  if (communicator_.shared()) others.push_back(Algorithm::hierarchical);
+  // A rank that is alone on its machine shares no memory, and runs what the others do.
+  std::int32_t shares = communicator_.local_size() == 1 || communicator_.shared();
+  all_reduce({reinterpret_cast<std::byte*>(&shares), 1, DType::int32}, Reduction::min, Algorithm::tree);
+  if (shares && first_ranks(communicator_).size() < static_cast<std::size_t>(size())) others.push_back(Algorithm::hierarchical);
   float zero = 0;
   if (communicator_.carrier_all_reduce(elements_of({&zero, 1}), Reduction::sum)) others.push_back(Algorithm::carrier);
   // All ranks run the same; what is faster is for rank 0 to say.

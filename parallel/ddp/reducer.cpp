@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
@@ -17,6 +18,10 @@ namespace gemel::parallel {
 void execute_join(Reducer& reducer, const std::vector<std::int64_t>& unused) { reducer.finish(unused); }
 
 namespace {
+
+std::int64_t nanoseconds_now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 /// In no catalog: a State stays in its process.
 const OpDef& join_gradients_def() {
@@ -88,7 +93,7 @@ void Reducer::arrived(std::size_t parameter) {
 
 void Reducer::submit(std::size_t bucket) {
   communication_.submit([self = shared_from_this(), buckets = buckets_, bucket, computed = mark(session_)](Collectives& c) {
-    self->reduce(c, (*buckets)[bucket], computed);
+    self->reduce(c, bucket, (*buckets)[bucket], computed);
   });
 }
 
@@ -151,8 +156,32 @@ std::optional<double> Reducer::next_exposed_seconds() {
   return out;
 }
 
-void Reducer::reduce(Collectives& c, const Bucket& bucket, const Event& computed) {
+std::vector<Reducer::Span> Reducer::take_spans() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(spans_, {});
+}
+
+void Reducer::reduce(Collectives& c, std::size_t which, const Bucket& bucket, const Event& computed) {
+  if (options_.check_finite) check_finite(c, bucket, computed);
+  if (options_.keeps_spans) computed.wait();
+  const std::int64_t begin = nanoseconds_now();
   for (const SlabRange& range : bucket.ranges) reduce_range(c, range, computed);
+  if (!options_.keeps_spans) return;
+  const std::lock_guard lock(mutex_);
+  spans_.push_back({which, begin, nanoseconds_now(), bucket.bytes});
+}
+
+/// Once it is summed every rank has it, and none can say whose it was.
+void Reducer::check_finite(const Collectives& c, const Bucket& bucket, const Event& computed) const {
+  for (const std::size_t p : bucket.parameters) {
+    HostView view = map(dense_gradient_place(values_[p]), Access::read, computed);
+    const auto bytes = view.bytes();
+    const std::span<const float> gradient(reinterpret_cast<const float*>(bytes.data()), at(values_[p].elements()));
+    const auto bad = std::ranges::find_if(gradient, [](float x) { return !std::isfinite(x); });
+    if (bad == gradient.end()) continue;
+    throw Error(fmt::format("ddp: the gradient of {} has {} at element {} on rank {} ({}); accepted: finite numbers", parameters_[p].name, *bad, bad - gradient.begin(), c.rank(),
+                            c.communicator().host(c.rank())));
+  }
 }
 
 void Reducer::reduce_range(Collectives& c, const SlabRange& range, const Event& computed) {

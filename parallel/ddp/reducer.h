@@ -30,6 +30,8 @@ struct ReducerOptions {
   BucketOptions buckets{};
   Wire wire = Wire::float32;
   SumsOn sums = SumsOn::every_rank;
+  bool keeps_spans = false;   // of what is communicated, for a trace
+  bool check_finite = false;  // of each gradient before it is summed: names the parameter and the rank (slow)
 };
 
 class Reducer : public State, public std::enable_shared_from_this<Reducer> {
@@ -38,6 +40,7 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
   Reducer(Session& session, CommunicationThread& communication, std::vector<NamedValue> parameters, const GradientMemory& memory,
           const ReducerOptions& options = {});
 
+  /// After a gradient that is not finite the communication thread's work throws an Error that names it, where that is checked.
   /// For GradientOptions::ready of the backward pass whose gradients are reduced.
   GradientReady gradient_ready();
   /// In operators, behind that pass: gradients are in their places, and sums over all ranks (or undefined, where others get them). What a rank did not use counts as zeros; it is
@@ -47,6 +50,13 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
 
   /// Seconds that each step joined so far waited for communication after its last gradient, once each.
   std::optional<double> next_exposed_seconds();
+  /// A bucket on its way, in nanoseconds of the host's steady clock.
+  struct Span {
+    std::size_t bucket;
+    std::int64_t begin_ns, end_ns, bytes;
+  };
+  /// Those since the last call. From any thread.
+  std::vector<Span> take_spans();
   /// Further communication of the step under way that nothing hid. From any thread.
   void add_exposed(double seconds);
   const std::vector<Bucket>& buckets();
@@ -58,7 +68,8 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
   void arrived(std::size_t parameter);
   void submit(std::size_t bucket);
   void finish(const std::vector<std::int64_t>& unused);
-  void reduce(Collectives& collectives, const Bucket& bucket, const Event& computed);
+  void reduce(Collectives& collectives, std::size_t which, const Bucket& bucket, const Event& computed);
+  void check_finite(const Collectives& collectives, const Bucket& bucket, const Event& computed) const;
   void reduce_range(Collectives& collectives, const SlabRange& range, const Event& computed);
 
   Session& session_;
@@ -83,6 +94,7 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
   std::vector<std::byte> wire_;  // of the communication thread
   std::mutex mutex_;
   std::deque<double> exposed_;
+  std::vector<Span> spans_;
   double more_exposed_ = 0;  // of the step under way
 };
 
