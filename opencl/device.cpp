@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <deque>
 #include <mutex>
 #include <unordered_map>
 
+#include "engine/base/clock.h"
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "opencl/block.h"
@@ -164,7 +164,7 @@ class ClDevice : public Device {
     check(clEnqueueMarkerWithWaitList(queue_.get(), 0, nullptr, marker.place()), "clEnqueueMarkerWithWaitList");
     const cl_event event = marker.get();
     check(clWaitForEvents(1, &event), "clWaitForEvents");
-    const std::int64_t now = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    const std::int64_t now = steady_ns();
     cl_ulong end = 0;
     check(clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end, &end, nullptr), "clGetEventProfilingInfo");
     return now - static_cast<std::int64_t>(end);

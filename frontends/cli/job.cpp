@@ -171,17 +171,28 @@ int run_job(const ParallelOptions& options, const opencl::DeviceOptions& device,
   auto communicators = parallel::thread_communicators(static_cast<int>(named.devices.size()));
   std::vector<int> statuses(communicators.size(), 0);
   std::mutex mutex;
-  std::exception_ptr first;  // in time: what ends the others comes of it
+  std::exception_ptr first;
+  const auto keep = [&] {
+    const std::lock_guard lock(mutex);
+    if (!first) first = std::current_exception();
+  };
   {
     std::vector<std::jthread> threads;
     for (std::size_t r = 0; r < communicators.size(); ++r)
       threads.emplace_back([&, r] {
         try {
           Job job(named, std::move(communicators[r]));
-          statuses[r] = job.carry_out([&] { return body(job); });
+          statuses[r] = job.carry_out([&] {
+            try {
+              return body(job);
+            } catch (...) {
+              keep();  // before it ends the others, whose errors come of it
+              throw;
+            }
+          });
+        } catch (const Told&) {  // by replica 0
         } catch (...) {
-          const std::lock_guard lock(mutex);
-          if (!first) first = std::current_exception();
+          keep();
         }
       });
   }

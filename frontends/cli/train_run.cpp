@@ -198,10 +198,8 @@ void TrainRun::tell_ranks() {
   const std::int64_t share = datasets::part_of(std::min(options_.batch_size, data_.train->size()), job_.rank(), job_.size()).count;
   const nlohmann::ordered_json mine{{"host", communication.placement().hosts[static_cast<std::size_t>(job_.rank())]}, {"device", device.name}, {"platform", device.platform},
                                     {"units", device.compute_units}, {"share", share}};
-  const std::string text = mine.dump();
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
-  for (const auto& bytes : communication.run([&text](parallel::Collectives& c) { return c.all_gather(std::as_bytes(std::span(text))); }))
-    all.push_back(nlohmann::ordered_json::parse(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size())));
+  for (const std::string& text : distributed::texts_of_ranks(communication, mine.dump())) all.push_back(nlohmann::ordered_json::parse(text));
   const std::string collective = data_parallel_->collective();
   scope_.log().tell_about({{"each_rank", all}, {"collective", collective}});
   cli::say("{}: {} ranks; gradients: {}\n", options_.parallel.style, job_.size(), collective);
@@ -218,10 +216,9 @@ void TrainRun::join_traces() {
     e.begin_ns += lead;
     e.end_ns += lead;
   }
-  const std::string text = packed(mine);
-  const auto all = job_.communication()->run([&text](parallel::Collectives& c) { return c.all_gather(std::as_bytes(std::span(text))); });
+  const std::vector<std::string> all = distributed::texts_of_ranks(*job_.communication(), packed(mine));
   if (job_.rank() == 0)
-    for (const auto& bytes : all) scope_.add_trace(unpacked({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+    for (const std::string& text : all) scope_.add_trace(unpacked(text));
 }
 
 // ---- what the trainer tells

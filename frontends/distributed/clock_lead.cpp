@@ -1,7 +1,7 @@
 // Clocks of several machines, brought to that of rank 0.
-#include <chrono>
 #include <limits>
 
+#include "engine/base/clock.h"
 #include "frontends/distributed/data_parallel.h"
 
 namespace gemel::distributed {
@@ -9,17 +9,15 @@ namespace {
 
 constexpr int kRounds = 16;  // of which the quickest counts: what is late says little
 
-std::int64_t now() { return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
 std::span<std::byte> bytes_of(std::int64_t& number) { return std::as_writable_bytes(std::span(&number, 1)); }
 
 std::int64_t asked_of_first(parallel::Communicator& c) {
   std::int64_t lead = 0, quickest = std::numeric_limits<std::int64_t>::max();
   for (int i = 0; i < kRounds; ++i) {
-    std::int64_t begin = now(), theirs = 0;
+    std::int64_t begin = steady_ns(), theirs = 0;
     parallel::Transfer request = c.send(0, bytes_of(begin));
     c.receive(0, bytes_of(theirs)).wait();
-    const std::int64_t end = now();
+    const std::int64_t end = steady_ns();
     request.wait();
     if (end - begin >= quickest) continue;
     quickest = end - begin;
@@ -32,7 +30,7 @@ void answer(parallel::Communicator& c, int rank) {
   for (int i = 0; i < kRounds; ++i) {
     std::int64_t request = 0;
     c.receive(rank, bytes_of(request)).wait();
-    std::int64_t mine = now();
+    std::int64_t mine = steady_ns();
     c.send(rank, bytes_of(mine)).wait();
   }
 }

@@ -86,6 +86,9 @@ class DataParallel : public train::Ranks {
 /// Nanoseconds that rank 0's steady clock is ahead of this rank's: 0 on its machine, elsewhere by messages to and fro. Collective.
 std::int64_t clock_lead_ns(parallel::CommunicationThread& communication);
 
+/// What each rank says: [rank]. Collective.
+std::vector<std::string> texts_of_ranks(parallel::CommunicationThread& communication, const std::string& mine);
+
 /// What must be the same on every rank: "model", "resnet18".
 struct Setting {
   std::string name, value;

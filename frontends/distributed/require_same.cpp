@@ -1,4 +1,4 @@
-// That ranks run the same, told by a table of those that do not.
+// What ranks say of themselves, and that they run the same, told by a table of those that do not.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -34,14 +34,20 @@ std::vector<Setting> settings_in(std::string_view text) {
 
 }  // namespace
 
+std::vector<std::string> texts_of_ranks(parallel::CommunicationThread& communication, const std::string& mine) {
+  std::vector<std::string> out;
+  for (const auto& bytes : communication.run([&mine](parallel::Collectives& c) { return c.all_gather(std::as_bytes(std::span(mine))); }))
+    out.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return out;
+}
+
 void require_same(parallel::CommunicationThread& communication, const std::vector<Setting>& settings) {
   const std::string mine = text_of(settings);
-  const auto all = communication.run([&](parallel::Collectives& c) { return c.all_gather(std::as_bytes(std::span(mine))); });
+  const std::vector<std::string> all = texts_of_ranks(communication, mine);
   std::map<std::string, std::map<std::string, std::vector<int>>> ranks_of;  // [name][value]; a rank without the name is in none
   std::vector<std::string> order;
   for (int r = 0; r < communication.size(); ++r) {
-    const auto& bytes = all[static_cast<std::size_t>(r)];
-    for (const Setting& s : settings_in({reinterpret_cast<const char*>(bytes.data()), bytes.size()})) {
+    for (const Setting& s : settings_in(all[static_cast<std::size_t>(r)])) {
       if (!ranks_of.contains(s.name)) order.push_back(s.name);
       ranks_of[s.name][s.value].push_back(r);
     }

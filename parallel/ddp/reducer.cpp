@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/base/clock.h"
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "engine/device_access.h"
@@ -18,10 +19,6 @@ namespace gemel::parallel {
 void execute_join(Reducer& reducer, const std::vector<std::int64_t>& unused) { reducer.finish(unused); }
 
 namespace {
-
-std::int64_t nanoseconds_now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// In no catalog: a State stays in its process.
 const OpDef& join_gradients_def() {
@@ -164,11 +161,11 @@ std::vector<Reducer::Span> Reducer::take_spans() {
 void Reducer::reduce(Collectives& c, std::size_t which, const Bucket& bucket, const Event& computed) {
   if (options_.check_finite) check_finite(c, bucket, computed);
   if (options_.keeps_spans) computed.wait();
-  const std::int64_t begin = nanoseconds_now();
+  const std::int64_t begin = steady_ns();
   for (const SlabRange& range : bucket.ranges) reduce_range(c, range, computed);
   if (!options_.keeps_spans) return;
   const std::lock_guard lock(mutex_);
-  spans_.push_back({which, begin, nanoseconds_now(), bucket.bytes});
+  spans_.push_back({which, begin, steady_ns(), bucket.bytes});
 }
 
 /// Once it is summed every rank has it, and none can say whose it was.
