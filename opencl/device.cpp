@@ -11,6 +11,7 @@
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "opencl/block.h"
+#include "opencl/build_turns.h"
 #include "opencl/gemm_providers.h"
 #include "opencl/host_views.h"
 #include "opencl/kernel.h"
@@ -36,11 +37,22 @@ std::vector<DeviceHandle> equal_parts(cl_device_id device, int threads) {
   return {parts.begin(), parts.end()};
 }
 
+/// What a compiled kernel depends on: the size of its groups, which the driver chooses by the range where it is not given; and whether there
+/// are few or many.
+Range group_of(const Range& range) {
+  if (range.local[0] == 0) return range;
+  constexpr std::int64_t kFew = 65535;  // of PoCL
+  Range out = range;
+  for (int d = 0; d < range.dimensions; ++d) out.global[d] = range.local[d] > 0 && range.global[d] / range.local[d] > kFew;
+  return out;
+}
+
 class ClDevice : public Device {
  public:
   /// @param part  of the device's equal parts; none: as many threads as are wanted
   ClDevice(FoundDevice found, std::optional<int> part, const DeviceOptions& options)
       : profile_(std::move(found.profile)), device_(found.device), cache_(ProgramCache::folder_for(profile_), profile_) {
+    if (const auto shared = shared_pocl_cache(); shared && profile_.is_pocl()) turns_.emplace(*shared);
     profile_.gemm = options.gemm;
     profile_.profiling = timing_ = options.profiling == Profiling::all;
     can_sample_ = options.profiling == Profiling::sampled;
@@ -74,12 +86,17 @@ class ClDevice : public Device {
   }
   void run(Kernel& kernel, const Range& range, std::span<const Argument> arguments) override {
     if (is_empty(range)) return;  // PoCL divides by zero
+    const BuildTurn turn = turn_if(is_new(kernel, range));
     const std::lock_guard lock(mutex_);  // a kernel's arguments are its state until it is enqueued
     for (std::size_t i = 0; i < arguments.size(); ++i)
       std::visit([&](const auto& value) { set(kernel, narrow<cl_uint>(i), value); }, arguments[i]);
     enqueue(kernel, range);
   }
   void replay(const Recording& recording, std::span<const Region> operands) override {
+    bool builds = false;
+    for (const Recording::Entry& entry : recording.entries())
+      if (const auto* r = turns_ ? std::get_if<Recording::Run>(&entry) : nullptr) builds = is_new(*r->kernel, r->range) || builds;
+    const BuildTurn turn = turn_if(builds);
     const std::lock_guard lock(mutex_);
     for (const Recording::Entry& entry : recording.entries()) std::visit(Again{*this, operands}, entry);
   }
@@ -188,6 +205,29 @@ class ClDevice : public Device {
 
   cl_context context() const { return context_->handle.get(); }
 
+  /// PoCL compiles a kernel when it first runs in groups of a size.
+  struct BuildTurn {
+    BuildTurns::Turn turn;
+    cl_command_queue queue;
+    ~BuildTurn() {
+      if (turn) clFinish(queue);
+    }
+  };
+  /// What was enqueued may wait for another process: it is over before others wait for this one.
+  BuildTurn turn_if(bool builds) {
+    if (!builds) return {{}, queue_.get()};
+    clFinish(queue_.get());
+    return {turns_->take(), queue_.get()};
+  }
+  bool is_new(Kernel& kernel, const Range& range) {
+    if (!turns_) return false;
+    const std::lock_guard lock(mutex_);
+    const Range group = group_of(range);
+    if (std::ranges::find(kernel.launched, group) != kernel.launched.end()) return false;
+    kernel.launched.push_back(group);
+    return true;
+  }
+
   /// Takes one of the equal parts of a CPU device.
   void take_part(int index, int threads) {
     if (threads > profile_.compute_units)
@@ -294,6 +334,7 @@ class ClDevice : public Device {
     if (const auto it = kernels_.find(key_); it != kernels_.end()) return it->second;
     const std::string program_name = key_.substr(0, program_key);
     ProgramHandle& program = programs_[program_name];
+    const BuildTurns::Turn turn = !program && turns_ ? turns_->take() : BuildTurns::Turn();
     if (!program) program = build_program(context(), device_, cache_, {std::string(title), source(), std::string(build.options), profile_.parses_builtins});
     cl_int code = CL_SUCCESS;
     Kernel made{KernelHandle(clCreateKernel(program.get(), std::string(name).c_str(), &code)), std::string(name)};
@@ -320,6 +361,7 @@ class ClDevice : public Device {
   std::optional<HostViews> views_;
   std::shared_ptr<Allocator> allocator_;
   ProgramCache cache_;
+  std::optional<BuildTurns> turns_;  // where other processes build the same
   std::unordered_map<std::string, ProgramHandle> programs_;
   std::unordered_map<std::string, Kernel> kernels_;
   std::string key_;

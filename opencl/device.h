@@ -57,6 +57,7 @@ inline constexpr std::int64_t kMostGroups = 65535;
 struct Range {
   std::array<std::int64_t, 3> global{1, 1, 1}, local{0, 0, 0};
   int dimensions = 1;
+  friend bool operator==(const Range&, const Range&) = default;
 };
 inline Range range1(std::int64_t global, std::int64_t local = 0) { return {{global, 1, 1}, {local, 0, 0}, 1}; }
 inline Range range2(std::array<std::int64_t, 2> global, std::array<std::int64_t, 2> local = {0, 0}) {

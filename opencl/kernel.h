@@ -1,6 +1,8 @@
 // Private to opencl/ and what measures it: the OpenCL object behind a Kernel.
 #pragma once
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "opencl/device.h"
 #include "opencl/handle.h"
@@ -11,6 +13,7 @@ class Kernel {
  public:
   KernelHandle handle;
   std::string name;
+  std::vector<Range> launched = {};  // those that a driver which compiles for each size of a group has met; kept where processes take turns
 };
 
 }  // namespace gemel::opencl

@@ -42,6 +42,7 @@ struct DeviceProfile {
   std::shared_ptr<const TuningTable> tuning = {};  // what measurements chose (opencl/tuning.h); null: nothing
 
   bool is_cpu() const { return kind == DeviceKind::cpu; }
+  bool is_pocl() const { return platform == "Portable Computing Language"; }
   /// Registers of 16 lanes, of which there are 32; else tiles are made for 16 of 8.
   bool has_wide_vectors() const { return simd_width >= 16; }
   /// Rough single-precision rate, only to rank devices: units x lanes x clock x 2.

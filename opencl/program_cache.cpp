@@ -73,16 +73,6 @@ std::vector<unsigned char> binary_of(cl_program program) {
 
 }  // namespace
 
-std::filesystem::path pocl_cache_folder(const std::filesystem::path& cache) {
-  constexpr std::pair<const char*, const char*> kLaunchers[]{
-      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"}, {"SLURM_PROCID", "SLURM_NTASKS"}};
-  for (const auto& [rank_name, size_name] : kLaunchers) {
-    const char *rank = std::getenv(rank_name), *size = std::getenv(size_name);
-    if (rank && size && std::atoi(size) > 1) return cache / "pocl" / ("rank" + std::string(rank));
-  }
-  return cache / "pocl";
-}
-
 std::optional<std::filesystem::path> ProgramCache::default_folder() {
   if (const char* own = std::getenv("GEMEL_CACHE_DIR"); own && *own) return own;
   if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg) return std::filesystem::path(xdg) / "gemel";
@@ -91,7 +81,7 @@ std::optional<std::filesystem::path> ProgramCache::default_folder() {
 }
 
 std::optional<std::filesystem::path> ProgramCache::folder_for(const DeviceProfile& profile) {
-  return profile.platform == "Portable Computing Language" ? std::nullopt : default_folder();
+  return profile.is_pocl() ? std::nullopt : default_folder();
 }
 
 ProgramCache::ProgramCache(std::optional<std::filesystem::path> folder, const DeviceProfile& p)

@@ -50,8 +50,7 @@ struct ProgramText {
 /// Builds, from the cache where it holds the program. @throws DeviceError with the build log
 ProgramHandle build_program(cl_context context, cl_device_id device, const ProgramCache& cache, const ProgramText& text);
 
-/// Where PoCL keeps its own cache: for each process of an MPI run a folder of its own, as PoCL is not careful where several
-/// processes build the same program at once.
-std::filesystem::path pocl_cache_folder(const std::filesystem::path& cache);
+/// Where PoCL keeps its own cache.
+inline std::filesystem::path pocl_cache_folder(const std::filesystem::path& cache) { return cache / "pocl"; }
 
 }  // namespace gemel::opencl

@@ -25,6 +25,16 @@ void CommunicationThread::enqueue(Job job) {
   changed_.notify_one();
 }
 
+std::string CommunicationThread::doing() const {
+  const std::lock_guard lock(mutex_);
+  return doing_;
+}
+
+void CommunicationThread::set_doing(std::string what) {
+  const std::lock_guard lock(mutex_);
+  doing_ = std::move(what);
+}
+
 void CommunicationThread::work(const Make& make, std::optional<Algorithm> fixed, std::promise<void> ready) {
   std::optional<Collectives> collectives;
   try {

@@ -60,16 +60,31 @@ class CommunicationThread {
   auto run(Work work) {
     return submit(std::move(work)).get();
   }
+  /// Names what its work communicates as long as it lives, for whoever asks what this rank waits for.
+  class Doing {
+   public:
+    Doing(CommunicationThread& thread, std::string what) : thread_(thread) { thread_.set_doing(std::move(what)); }
+    ~Doing() { thread_.set_doing({}); }
+    Doing(const Doing&) = delete;
+    Doing& operator=(const Doing&) = delete;
+
+   private:
+    CommunicationThread& thread_;
+  };
+  /// "the gradient of fc.weight"; empty where nothing is named. From any thread.
+  std::string doing() const;
   /// Ends waits with a CommError: what is submitted fails. From any thread.
   void abort(const std::string& why) { communicator_->abort(why); }
 
  private:
   using Job = std::function<void(Collectives&)>;  // throws nothing
   void enqueue(Job job);
+  void set_doing(std::string what);
   void work(const Make& make, std::optional<Algorithm> fixed, std::promise<void> ready);
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
+  std::string doing_;
   std::deque<Job> jobs_;
   bool ending_ = false;
   std::exception_ptr failed_;  // of the communication thread alone

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -90,6 +91,8 @@ class Communicator {
   virtual Transfer receive(int from, std::span<std::byte> bytes, int tag = 0) = 0;
   static constexpr int kTags = 1 << 14;
 
+  /// What carries the messages: "mpi", "threads".
+  virtual std::string_view carrier() const = 0;
   /// A communicator of some ranks, which keep this order and all call it at once. Its failures are this one's. This one must outlive it.
   /// @param ranks  of this communicator; this rank is one of them
   virtual std::unique_ptr<Communicator> group(std::span<const int> ranks) = 0;

@@ -38,6 +38,7 @@ class FailureWatch {
   struct Callbacks {
     std::function<void(const Loss&)> on_loss = {};            // once, on every rank but those that reported the loss themselves
     std::function<void(const std::string&)> on_warning = {};  // on rank 0
+    std::function<std::string()> detail = {};                 // of what this rank waits for; may be empty: "the gradient of fc.weight"
   };
 
   /// Rank 0 begins to listen. Nothing is watched before `connect`.

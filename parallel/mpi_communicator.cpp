@@ -127,6 +127,7 @@ class MpiCommunicator : public Communicator {
       return MPI_Irecv(bytes.data() + begin, count, MPI_BYTE, from, tag, handle_.get(), request);
     });
   }
+  std::string_view carrier() const override { return "mpi"; }
   std::unique_ptr<Communicator> group(std::span<const int> ranks) override {
     runtime_->check_thread();
     MPI_Group all, some;

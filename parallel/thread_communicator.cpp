@@ -140,6 +140,7 @@ class ThreadCommunicator : public Communicator {
   Transfer receive(int from, std::span<std::byte> bytes, int tag) override {
     return offer({name_, from, rank(), tag}, {Offer::Side::receive, bytes.data(), bytes.size()});
   }
+  std::string_view carrier() const override { return "threads"; }
   std::unique_ptr<Communicator> group(std::span<const int> ranks) override {
     const std::string list = fmt::format("{}", fmt::join(ranks, ","));
     std::vector<std::string> hosts;

@@ -73,8 +73,9 @@ struct WatchRank {
   int size() const { return static_cast<int>(hosts.size()); }
   const std::string& host(int of) const { return hosts[static_cast<std::size_t>(of)]; }
   std::string waits() const {
+    const std::string detail = callbacks.detail ? callbacks.detail() : "";
     const std::lock_guard lock(waiting_mutex);
-    return waiting;
+    return waiting.empty() || detail.empty() ? waiting + detail : waiting + ", " + detail;
   }
 };
 

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <thread>
 
 #include "datasets/loader.h"
 #include "engine/base/error.h"
@@ -14,7 +13,7 @@
 #include "frontends/nn/layers.h"
 #include "frontends/train/trainer.h"
 #include "opencl/device.h"
-#include "parallel/thread_communicator.h"
+#include "tests/communicating_ranks.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 #include "tests/test_device.h"
@@ -170,27 +169,7 @@ Course alone(const Job& job) { return trained(job, nullptr); }
 /// What rank 0 saw; all must have seen the same losses.
 Course on_ranks(int ranks, const Job& job, std::vector<std::string> hosts = {}) {
   std::vector<Course> courses(static_cast<std::size_t>(ranks));
-  auto communicators = parallel::thread_communicators(ranks, std::move(hosts));
-  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(ranks));
-  {
-    std::vector<std::jthread> threads;
-    for (std::size_t r = 0; r < communicators.size(); ++r)
-      threads.emplace_back([&, r] {
-        try {
-          CommunicationThread communication([&] { return std::move(communicators[r]); }, job.algorithm);
-          try {
-            courses[r] = trained(job, &communication);
-          } catch (const std::exception& e) {
-            communication.abort(fmt::format("rank {} failed: {}", r, e.what()));
-            throw;
-          }
-        } catch (...) {
-          errors[r] = std::current_exception();
-        }
-      });
-  }
-  for (const auto& e : errors)
-    if (e) std::rethrow_exception(e);
+  testing::run_communicating_ranks(ranks, [&](CommunicationThread& c) { courses[static_cast<std::size_t>(c.rank())] = trained(job, &c); }, std::move(hosts), job.algorithm);
   for (const Course& c : courses) {
     EXPECT_EQ(c.losses, courses[0].losses);
     EXPECT_EQ(c.validation, courses[0].validation);
@@ -319,12 +298,38 @@ TEST(DataParallel, trains_with_gradients_that_travel_in_two_bytes) {
   Job job{.samples = 24, .epochs = 1};
   const Course expected = alone(job);
   // A gradient's relative error of 2^-9 moves a weight by 2^-9 of a step of 1e-3 or less.
-  for (const parallel::Wire wire : {parallel::Wire::float16, parallel::Wire::bfloat16}) {
-    job.reducer.wire = wire;
+  using Kind = parallel::CompressionOptions::Kind;
+  for (const Kind kind : {Kind::float16, Kind::bfloat16}) {
+    job.reducer.compression.kind = kind;
     const Course course = on_ranks(2, job);
     expect_same_course(course, expected, 1e-4);
     EXPECT_NE(course.parameters, expected.parameters);
   }
+}
+
+TEST(DataParallel, that_sends_the_largest_gradients_goes_on_as_if_it_had_not_stopped) {
+  const testing::TemporaryFolder folder;
+  Job job{.samples = 36, .epochs = 0, .steps = 6};
+  const Course exact = alone(job);
+  job.reducer.compression = {parallel::CompressionOptions::Kind::top_k, 0.05};
+  const Course whole = on_ranks(2, job);
+  expect_same_course(whole, exact, 0.05);
+  EXPECT_NE(whole.parameters, exact.parameters);
+  job.checkpoint_dir = folder.path();
+  job.steps = 4;
+  List losses = on_ranks(2, job).losses;
+  job.steps = 6;
+  const Course rest = on_ranks(2, job);
+  losses.insert(losses.end(), rest.losses.begin(), rest.losses.end());
+  EXPECT_EQ(losses, whole.losses);
+  EXPECT_EQ(rest.parameters, whole.parameters);
+}
+
+TEST(DataParallel, that_sends_all_gradients_as_the_largest_trains_as_one_process) {
+  Job job{.samples = 24, .epochs = 1};
+  const Course expected = alone(job);
+  job.reducer.compression = {parallel::CompressionOptions::Kind::top_k, 1};
+  expect_same_course(on_ranks(3, job), expected);
 }
 
 TEST(DataParallel, goes_on_from_a_checkpoint_with_another_number_of_ranks) {
@@ -344,15 +349,7 @@ TEST(DataParallel, goes_on_from_a_checkpoint_with_another_number_of_ranks) {
 
 TEST(DataParallel, clocks_of_other_machines_are_brought_to_rank_0s) {
   std::vector<std::int64_t> leads(3, -1);
-  auto communicators = parallel::thread_communicators(3, {"a", "a", "b"});
-  {
-    std::vector<std::jthread> threads;
-    for (std::size_t r = 0; r < 3; ++r)
-      threads.emplace_back([&, r] {
-        CommunicationThread communication([&] { return std::move(communicators[r]); });
-        leads[r] = clock_lead_ns(communication);
-      });
-  }
+  testing::run_communicating_ranks(3, [&](CommunicationThread& c) { leads[static_cast<std::size_t>(c.rank())] = clock_lead_ns(c); }, {"a", "a", "b"});
   EXPECT_EQ(leads[0], 0);
   EXPECT_EQ(leads[1], 0);
   EXPECT_NE(leads[2], -1);
@@ -360,20 +357,14 @@ TEST(DataParallel, clocks_of_other_machines_are_brought_to_rank_0s) {
 }
 
 TEST(DataParallel, ranks_that_differ_are_listed) {
-  auto communicators = parallel::thread_communicators(3);
   std::vector<std::string> messages(3);
-  {
-    std::vector<std::jthread> threads;
-    for (std::size_t r = 0; r < 3; ++r)
-      threads.emplace_back([&, r] {
-        CommunicationThread communication([&] { return std::move(communicators[r]); });
-        messages[r] = message_of<CommError>([&] {
-          std::vector<Setting> settings{{"seed", "1"}, {"model", r == 1 ? "vgg16" : "lenet"}};
-          if (r == 2) settings.push_back({"extra", "on"});
-          require_same(communication, settings);
-        });
-      });
-  }
+  testing::run_communicating_ranks(3, [&](CommunicationThread& c) {
+    messages[static_cast<std::size_t>(c.rank())] = message_of<CommError>([&] {
+      std::vector<Setting> settings{{"seed", "1"}, {"model", c.rank() == 1 ? "vgg16" : "lenet"}};
+      if (c.rank() == 2) settings.push_back({"extra", "on"});
+      require_same(c, settings);
+    });
+  });
   for (const std::string& m : messages)
     EXPECT_EQ(m, "ranks: they do not run the same; accepted: on every rank the same value of\n  model:\n    ranks 0, 2: lenet\n    rank 1: vgg16\n"
                  "  extra:\n    rank 2: on\n    2 of 3 ranks: none");

@@ -277,6 +277,16 @@ TEST(FailureWatch, a_stall_is_warned_of_once_by_rank_and_what_it_waits_for) {
   EXPECT_EQ(job.told_at(0).warnings() + job.told_at(1).warnings() + job.losses(), 0U);
 }
 
+TEST(FailureWatch, what_a_rank_waits_for_has_details_where_there_are_some) {
+  std::string detail = "the gradient of fc.weight";
+  FailureWatch watch(0, host_names(1), {}, {.detail = [&] { return detail; }});
+  EXPECT_EQ(watch.waiting_for(), detail);
+  watch.waiting_for("step 12");
+  EXPECT_EQ(watch.waiting_for(), "step 12, the gradient of fc.weight");
+  detail.clear();
+  EXPECT_EQ(watch.waiting_for(), "step 12");
+}
+
 TEST(FailureWatch, strangers_and_garbage_are_dropped_without_harm) {
   Job job(2, {.heartbeat_s = kNoHeartbeat});
   const Played mute(job.address()), web(job.address()), huge(job.address()), wrong(job.address()), out_of_range(job.address()), early(job.address());

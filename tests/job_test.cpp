@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <random>
 #include <thread>
@@ -23,10 +24,10 @@ class Job : public Program {
   }
 
   void on_ranks(int ranks) { launcher_ = {"mpirun", "--oversubscribe", "-np", std::to_string(ranks)}; }
-  pid_t start_job(const std::vector<std::string>& arguments) {
-    return start(arguments, [] {
+  pid_t start_job(const std::vector<std::string>& arguments, const std::function<void()>& prepare = {}) {
+    return start(arguments, [&] {
       for (const char* as_root : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"}) ::setenv(as_root, "1", 1);
-      ::unsetenv("POCL_CACHE_DIR");  // a cache of its own for each rank
+      if (prepare) prepare();
     });
   }
   static std::vector<std::string> lenet(const std::vector<std::string>& more) {
@@ -139,6 +140,25 @@ TEST_F(Job, killed_or_stopped_at_any_moment_ends_and_leaves_no_process_and_no_ha
   EXPECT_EQ(rest.status, 0) << rest.err;
 }
 
+TEST_F(Job, of_four_ranks_builds_each_program_once) {
+  on_ranks(4);
+  const auto cold = lenet({"--steps", "2", "--parallel", "ddp"});
+  const pid_t job = start_job(cold, [&] {
+    ::unsetenv("POCL_CACHE_DIR");
+    ::setenv("GEMEL_CACHE_DIR", in_folder("cache").c_str(), 1);
+  });
+  const Outcome o = finish(job);
+  ASSERT_EQ(o.status, 0) << o.err;
+  int programs = 0, builds = 0;  // PoCL leaves a file for each that it builds
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(in_folder("cache"))) {
+    const std::string name = entry.path().filename();
+    programs += name == "program.bc";
+    builds += name.starts_with("tempfile_");
+  }
+  EXPECT_GT(programs, 5);
+  EXPECT_LE(builds, programs);
+}
+
 TEST_F(Job, that_is_launched_stops_with_one_checkpoint_on_ctrl_c) {
   launcher_.clear();
   std::vector<std::string> words = lenet({"--epochs", "100000", "--parallel", "ddp", "--log-dir", in_folder("launched"), "--checkpoint-dir", in_folder("c")});
@@ -165,6 +185,7 @@ TEST_F(Job, that_cannot_run_is_refused_in_one_line) {
   expect_refused_on(3, {"train", "--model", "lenet", "--parallel", "ddp", "--batch-size", "2"},
                     "--batch-size: 2 samples are for 3 ranks; accepted: one a rank or more");
   expect_refused_on(3, {"train", "--model", "lenet", "--parallel", "ddp", "--limit", "2"}, "train: 3 ranks share 2 samples; accepted: one a rank or more");
+  expect_refused_on(2, {"train", "--parallel", "ddp", "--compression", "topk:2"}, "--compression: 'topk:2'; accepted: none, fp16, bf16, or topk:F with F above 0 and at most 1");
   expect_refused_on(2, {"train", "--parallel", "horovod"}, "--parallel: 'horovod' is not accepted; accepted: ddp, mirrored, dataparallel");
 }
 

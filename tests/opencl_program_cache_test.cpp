@@ -196,18 +196,5 @@ TEST(EmbeddedSources, are_found_whole_and_without_includes) {
   EXPECT_THROW(embedded_source("no_such_file.cl"), InternalError);
 }
 
-TEST(PoclCache, each_process_of_an_mpi_run_has_its_own_folder) {
-  for (const auto& [rank, size] : {std::pair{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"}, {"SLURM_PROCID", "SLURM_NTASKS"}}) {
-    EXPECT_EQ(pocl_cache_folder("cache"), fs::path("cache/pocl"));
-    ::setenv(rank, "3", 1);
-    ::setenv(size, "4", 1);
-    EXPECT_EQ(pocl_cache_folder("cache"), fs::path("cache/pocl/rank3")) << rank;
-    ::setenv(size, "1", 1);
-    EXPECT_EQ(pocl_cache_folder("cache"), fs::path("cache/pocl")) << rank;
-    ::unsetenv(rank);
-    ::unsetenv(size);
-  }
-}
-
 }  // namespace
 }  // namespace gemel::opencl

@@ -58,7 +58,8 @@ void Job::watch_others() {
   const std::vector<std::string>& hosts = communication_->placement().hosts;
   watch_ = std::make_unique<parallel::FailureWatch>(rank(), hosts, options_.watch,
                                                     parallel::FailureWatch::Callbacks{.on_loss = [this](const parallel::Loss& loss) { lost(loss); },
-                                                                                      .on_warning = [](const std::string& line) { tell(line); }});
+                                                                                      .on_warning = [](const std::string& line) { tell(line); },
+                                                                                      .detail = [this] { return communication_->doing(); }});
   std::string address = watch_->address();
   address.resize(std::size_t{1} << 13, ' ');
   communication_->run([&](parallel::Collectives& c) { c.broadcast(std::as_writable_bytes(std::span(address))); });

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <string_view>
 
 #include "engine/base/error.h"
 
@@ -39,6 +41,18 @@ double seconds(const po::variables_map& v, const char* name) {
   return s;
 }
 
+parallel::CompressionOptions compression(const std::string& text) {
+  using Kind = parallel::CompressionOptions::Kind;
+  if (text == "none") return {Kind::none};
+  if (text == "fp16") return {Kind::float16};
+  if (text == "bf16") return {Kind::bfloat16};
+  constexpr std::string_view kTopK = "topk:";
+  double fraction = 0;
+  const char* const end = text.data() + text.size();
+  if (text.starts_with(kTopK) && std::from_chars(text.data() + kTopK.size(), end, fraction).ptr == end && fraction > 0 && fraction <= 1) return {Kind::top_k, fraction};
+  throw UsageError(fmt::format("--compression: '{}'; accepted: none, fp16, bf16, or topk:F with F above 0 and at most 1", text));
+}
+
 }  // namespace
 
 void add_parallel_options(po::options_description& options) {
@@ -50,7 +64,7 @@ void add_parallel_options(po::options_description& options) {
       ("sync-bn", po::bool_switch(), "batch normalisation over the whole batch, not a rank's shard of it")
       ("bucket-mb", po::value<double>()->default_value(25, "25"), "MiB of gradients that are summed over the ranks at once")
       ("first-bucket-mb", po::value<double>()->default_value(1, "1"), "the same of the first, so that communication begins early")
-      ("compression", po::value<std::string>()->default_value("none"), "of gradients on their way: none, fp16 or bf16")
+      ("compression", po::value<std::string>()->default_value("none"), "of gradients on their way: none, fp16, bf16, or topk:F, the largest F of them (topk:0.01)")
       ("collective", po::value<std::string>()->default_value("auto"), "algorithm of all-reduce: auto, ring, tree, shared, hierarchical or mpi")
       ("heartbeat", po::value<double>()->default_value(8, "8"), "seconds after which a silent rank counts as lost; 0: never")
       ("stall-warning", po::value<double>()->default_value(60, "60"), "seconds after which a rank that lives and makes no progress is warned of; 0: never")
@@ -66,9 +80,8 @@ ParallelOptions parallel_options(const po::variables_map& v) {
   if (o.style.empty() && !o.devices.empty()) throw UsageError("--devices: it is given without --parallel; accepted: --device for one device");
   if (o.style.empty() && o.sync_bn) throw UsageError("--sync-bn: it is given without --parallel, where the whole batch is normalised together; accepted: with --parallel");
   o.reducer.buckets = {bucket_bytes(v, "bucket-mb"), bucket_bytes(v, "first-bucket-mb")};
-  const auto compression = v["compression"].as<std::string>();
-  check_choice("--compression", compression, {"none", "fp16", "bf16"});
-  o.reducer.wire = compression == "fp16" ? parallel::Wire::float16 : compression == "bf16" ? parallel::Wire::bfloat16 : parallel::Wire::float32;
+  o.compression_text = v["compression"].as<std::string>();
+  o.reducer.compression = compression(o.compression_text);
   const auto collective = v["collective"].as<std::string>();
   check_choice("--collective", collective, {"auto", "ring", "tree", "shared", "hierarchical", "mpi"});
   o.collective = parallel::parse_algorithm(collective);

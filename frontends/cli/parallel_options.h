@@ -23,6 +23,7 @@ struct ParallelOptions {
   std::vector<DeviceName> devices;  // one a rank of the machine, or a replica of the process; empty: as the machine has them
   bool sync_bn = false;
   parallel::ReducerOptions reducer;
+  std::string compression_text = "none";
   std::optional<parallel::Algorithm> collective;
   parallel::WatchOptions watch;
 

@@ -80,7 +80,8 @@ void TrainRun::check_job() const {
   std::vector<distributed::Setting> settings{{"version", GEMEL_VERSION}, {"commit", commit()}, {"samples", std::to_string(data_.train->size())},
                                              {"seed", std::to_string(options_.common.seed)}, {"front end", train::to_string(options_.frontend)},
                                              {"epochs", std::to_string(options_.epochs)}, {"steps", std::to_string(options_.steps)},
-                                             {"accumulate", std::to_string(options_.accumulate)}, {"learning rate", fmt::format("{}", options_.rate)}};
+                                             {"accumulate", std::to_string(options_.accumulate)}, {"learning rate", fmt::format("{}", options_.rate)},
+                                             {"resume", options_.resume.empty() ? "no" : "yes"}};
   for (const train::IdentityPart& part : identity_of(options_, *data_.train)) settings.push_back({part.name, part.value});
   distributed::require_same(*job_.communication(), settings);
   if (options_.batch_size < job_.size())

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "engine/base/error.h"
 #include "engine/base/hash.h"
@@ -82,19 +83,37 @@ DataParallel::~DataParallel() {
   }
 }
 
-void DataParallel::pack(train::Task& task, const Specs& inputs) {
+void DataParallel::check_models(const nn::Module& module) {
   std::vector<Setting> model;
-  for (const NamedValue& v : state_of(task.module())) model.push_back({v.name, to_string(v.value.spec())});
+  for (const NamedValue& v : state_of(module)) model.push_back({v.name, to_string(v.value.spec())});
   require_same(communication_, model);
+}
+
+void DataParallel::pack(train::Task& task, const Specs& inputs) {
+  check_models(task.module());
   if (options_.norm == NormOver::batch) task.module().synchronise_norm(std::make_shared<Shards>(session_, communication_));
-  // Where a model does not run alike on all ranks their own orders would differ.
-  std::vector<std::size_t> order = train::backward_order(session_, task, inputs);
+  pack(task.module(), train::backward_order(session_, task, inputs));
+}
+
+void DataParallel::pack(nn::Module& module) {
+  check_models(module);
+  if (options_.norm == NormOver::batch) module.synchronise_norm(std::make_shared<Shards>(session_, communication_));
+  std::vector<std::size_t> order(module.parameters().trainable().size());
+  std::iota(order.rbegin(), order.rend(), std::size_t{0});
+  pack(module, std::move(order));
+}
+
+/// Where a model does not run alike on all ranks their own orders would differ.
+void DataParallel::pack(nn::Module& module, std::vector<std::size_t> order) {
   communication_.run([&](Collectives& c) { c.broadcast(std::as_writable_bytes(std::span(order))); });
-  train::pack_parameters(task, order, memory_.source());
+  train::pack_parameters(module, order, memory_.source());
 }
 
 void DataParallel::attach(nn::Module& module, optim::Optimizer& optimizer) {
   module_ = &module;
+  optimizer_ = &optimizer;
+  for (std::size_t i = 0; i < optimizer.parameters().size(); ++i) index_of_[optimizer.parameters()[i].value.node().get()] = i;
+  for (const NamedValue& v : state_of(module)) broadcast(v.value);
   parallel::ReducerOptions reducer = options_.reducer;
   if (options_.replicas == Replicas::copied_each_step) reducer.sums = parallel::SumsOn::first_rank;
   reducer_ = std::make_shared<parallel::Reducer>(session_, communication_, optimizer.parameters(), memory_, reducer);
@@ -164,7 +183,8 @@ void DataParallel::join_state(nn::Module& module, optim::Optimizer& optimizer, t
   const auto first = numbers_in(all[0]);
   hyper.steps = static_cast<std::int64_t>(first[3]);
   for (std::size_t i = 0; i < hyper.rows.size(); ++i) hyper.rows[i].steps = static_cast<std::int64_t>(first[4 + i]);
-  state = {static_cast<std::int64_t>(first[0]), static_cast<std::int64_t>(first[1]), static_cast<std::int64_t>(first[2]), sums_in(first.subspan(4 + hyper.rows.size()))};
+  state = {static_cast<std::int64_t>(first[0]), static_cast<std::int64_t>(first[1]), static_cast<std::int64_t>(first[2]), sums_in(first.subspan(4 + hyper.rows.size())), std::move(state.ranks)};
+  join_ranks_state(state.ranks);
 }
 
 std::string DataParallel::collective() {

@@ -7,8 +7,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "frontends/eager/tensor.h"
 #include "frontends/optim/optimizer.h"
 #include "frontends/train/checkpoint.h"
 #include "frontends/train/ranks.h"
@@ -48,9 +51,34 @@ class DataParallel : public train::Ranks {
   /// Packs the task's parameters in backward order, their gradients where the ranks of the machine see them.
   /// @throws CommError where the ranks' models differ: a table of ranks
   void pack(train::Task& task, const Specs& inputs);
-  /// Of the model that was packed; both must outlive this.
+  /// The same in the reverse order of registration, for a loop of the user's own.
+  void pack(nn::Module& module);
+  /// Of the model that was packed; both must outlive this. All ranks get rank 0's parameters and buffers.
   void attach(nn::Module& module, optim::Optimizer& optimizer);
 
+  // ---- in a user's own loop of the eager front end: zero_grad, backward, the optimizer's step
+  /// Adds the gradients of the mean of the ranks' losses to grad() of the parameters, as PyTorch's DistributedDataParallel. @param loss  of one element
+  /// @throws UsageError where replicas are copied in each step
+  void backward(const eager::Tensor& loss);
+  /// Puts into grad() the gradients of the sum of all losses divided by the sum of all weights, over ranks and the passes under NoSync before:
+  /// exact for uneven shards and masked samples.
+  /// @param loss_sum  undefined on a rank that has no samples  @param weight  of this rank's samples
+  /// @throws UsageError where grad() holds gradients of an earlier step
+  void backward(const eager::Tensor& loss_sum, double weight);
+  /// As long as it lives backward adds up this rank's gradients alone; the first pass behind it sums them over the ranks.
+  class NoSync {
+   public:
+    explicit NoSync(DataParallel& ranks) : ranks_(ranks), before_(std::exchange(ranks.syncs_, false)) {}
+    ~NoSync() { ranks_.syncs_ = before_; }
+    NoSync(const NoSync&) = delete;
+    NoSync& operator=(const NoSync&) = delete;
+
+   private:
+    DataParallel& ranks_;
+    bool before_;
+  };
+
+  // ---- what a train::Step and a train::Trainer ask for
   int rank() const override { return communication_.rank(); }
   int size() const override { return communication_.size(); }
   void take_parameters() override;
@@ -62,6 +90,7 @@ class DataParallel : public train::Ranks {
   train::Sums merge(const train::Sums& sums) override;
   void join_model() override;
   void check_same() override;
+  train::RanksState state() override;
   void join_state(nn::Module& module, optim::Optimizer& optimizer, train::RunState& state) override;
   std::optional<double> next_exposed_ms() override;
 
@@ -70,7 +99,12 @@ class DataParallel : public train::Ranks {
   std::string collective();
 
  private:
+  void pack(nn::Module& module, std::vector<std::size_t> order);
   void broadcast(const Value& value);
+  void backward_pass(const eager::Tensor& loss, double scale);
+  void check_models(const nn::Module& module);
+  void join_ranks_state(const train::RanksState& of_rank_0);
+  bool keeps_residuals() const { return options_.reducer.compression.kind == parallel::CompressionOptions::Kind::top_k; }
 
   Session& session_;
   parallel::CommunicationThread& communication_;
@@ -79,6 +113,10 @@ class DataParallel : public train::Ranks {
   std::shared_ptr<parallel::Reducer> reducer_;
   std::shared_ptr<parallel::Replicator> replicator_;  // null where replicas are kept
   nn::Module* module_ = nullptr;
+  optim::Optimizer* optimizer_ = nullptr;
+  std::unordered_map<const Node*, std::size_t> index_of_;  // of a parameter's leaf, as the optimizer numbers them
+  bool syncs_ = true;
+  double unsummed_weight_ = 0;  // of passes under NoSync
   int exceptions_ = std::uncaught_exceptions();  // under way when this was made
   std::deque<std::future<train::Notice>> announced_;
 };

@@ -64,7 +64,10 @@ void backward(const Tensors& tensors, const Tensors& gradients, const BackwardOp
   }
   gradient(outputs, inputs, std::move(seeds),
            {.tape = tape_of(options.retain_graph, options.create_graph),
-            .take = [&leaves](std::size_t i, const Value& found) { add_to(leaves[i]->accumulated, found); },
+            .take = [&](std::size_t i, const Value& found) {
+              add_to(leaves[i]->accumulated, found);
+              if (options.accumulated) options.accumulated(*leaves[i]);
+            },
             .into = into});
 }
 

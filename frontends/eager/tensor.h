@@ -24,10 +24,11 @@ namespace gemel::eager {
 class Tensor;
 using Tensors = std::vector<Tensor>;
 
-/// What becomes of the history in a backward pass. By default it is released.
+/// What becomes of the history in a backward pass, which by default is released, and who is told.
 struct BackwardOptions {
   bool retain_graph = false;  // keep it for another pass
   bool create_graph = false;  // record the pass too, so that gradients can be differentiated; keeps it as well
+  std::function<void(const Node& leaf)> accumulated = {};  // as soon as grad() of a leaf has the pass's gradient
 };
 
 /// Takes a tensor hook away again.

@@ -20,7 +20,7 @@
 namespace gemel::train {
 namespace {
 
-constexpr std::string_view kModel = "model.", kOptimizer = "optimizer.";
+constexpr std::string_view kModel = "model.", kOptimizer = "optimizer.", kRanks = "ranks.";
 constexpr const char* kChecksum = "checksum";
 constexpr const char* kParameterSteps = "parameter_steps";  // where they are not the same for all
 
@@ -60,6 +60,7 @@ FileMetadata metadata_of(const RunState& s, const optim::Optimizer& optimizer, c
   const std::vector<std::int64_t> steps = optimizer.parameter_steps();
   if (std::ranges::any_of(steps, [&](std::int64_t n) { return n != optimizer.steps(); })) out[kParameterSteps] = fmt::format("{}", fmt::join(steps, " "));
   for (const IdentityPart& part : identity) out[metadata_key(part)] = part.value;
+  for (const auto& [name, text] : s.ranks.texts) out[std::string(kRanks) + name] = text;
   return out;
 }
 
@@ -119,6 +120,14 @@ std::vector<NamedTensor> with_prefix(const SafetensorsFile& file, std::string_vi
   return out;
 }
 
+RanksState ranks_in(const SafetensorsFile& file) {
+  RanksState out;
+  for (const auto& [key, text] : file.metadata())
+    if (key.starts_with(kRanks)) out.texts[key.substr(kRanks.size())] = text;
+  for (const NamedTensor& t : with_prefix(file, kRanks)) out.tensors.push_back({t.name, t.spec, {t.data.begin(), t.data.end()}});
+  return out;
+}
+
 }  // namespace
 
 std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& folder) {
@@ -149,6 +158,7 @@ std::filesystem::path save_checkpoint(const CheckpointFolder& folder, const nn::
     const NamedValue& slot = optimizer.state()[i];
     tensors.push_back({std::string(kOptimizer) + slot.name, slot.value.spec(), slots[i]});
   }
+  for (const RanksState::Tensor& t : state.ranks.tensors) tensors.push_back({std::string(kRanks) + t.name, t.spec, t.bytes});
   FileMetadata metadata = metadata_of(state, optimizer, identity);
   metadata[kChecksum] = checksum_of(tensors);
   const auto path = folder.path / fmt::format("checkpoint-{}.safetensors", state.step);
@@ -173,7 +183,7 @@ Restored load_checkpoint(const std::filesystem::path& path, nn::Module& model, o
                          const RunIdentity& identity) {
   const SafetensorsFile file = open_whole(path);
   Restored out;
-  out.state = {integer_in(file, "step"), integer_in(file, "epoch"), integer_in(file, "batch"), sums_in(file)};
+  out.state = {integer_in(file, "step"), integer_in(file, "epoch"), integer_in(file, "batch"), sums_in(file), ranks_in(file)};
   try {
     out.warnings = differences_from(file.metadata(), identity, out.state.batch > 0);
     nn::load_state_dict(model, session, with_prefix(file, kModel));

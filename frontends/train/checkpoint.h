@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/session.h"
+#include "frontends/train/ranks.h"
 #include "frontends/train/run_identity.h"
 #include "frontends/train/task.h"
 #include "frontends/nn/module.h"
@@ -20,6 +21,7 @@ struct RunState {
   std::int64_t step = 0;             // steps done
   std::int64_t epoch = 0, batch = 0; // the next batch to train
   Sums sums;                         // of this epoch's batches so far
+  RanksState ranks;                  // of a checkpoint
 };
 
 /// Where a run puts its checkpoints.

@@ -1,8 +1,12 @@
 // Ranks: those that a run shares each of its batches with, as the training layer sees them. Here there is one; frontends/distributed joins several.
 #pragma once
+#include <cstddef>
+#include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "engine/autograd.h"
 #include "frontends/train/task.h"
@@ -17,6 +21,17 @@ class Optimizer;
 namespace gemel::train {
 
 struct RunState;
+
+/// What ranks keep for checkpoints beside model and optimizer.
+struct RanksState {
+  struct Tensor {
+    std::string name;
+    Spec spec;
+    std::vector<std::byte> bytes;
+  };
+  std::map<std::string, std::string> texts;
+  std::vector<Tensor> tensors;
+};
 
 /// What ranks tell each other before a step: added up, it is the same on all of them.
 struct Notice {
@@ -52,7 +67,9 @@ class Ranks {
   virtual void join_model() {}
   /// Before a checkpoint: that all ranks hold the same. @throws CommError naming the rank that drifted, and the tensor
   virtual void check_same() {}
-  /// Gives all ranks what rank 0 has: parameters, buffers, the optimizer's state, where the run stands.
+  /// For a checkpoint: of all ranks, on rank 0.
+  virtual RanksState state() { return {}; }
+  /// Gives all ranks what rank 0 read of a checkpoint: parameters, buffers, the optimizer's state, where the run stands, what ranks kept.
   virtual void join_state(nn::Module& /*module*/, optim::Optimizer& /*optimizer*/, RunState& /*state*/) {}
   /// Milliseconds that the next of the steps joined so far waited for communication, one after the other; none: it needs none.
   virtual std::optional<double> next_exposed_ms() { return std::nullopt; }

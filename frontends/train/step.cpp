@@ -92,14 +92,14 @@ std::vector<std::size_t> backward_order(Session& session, Task& task, const Spec
   return order;
 }
 
-void pack_parameters(Task& task, std::span<const std::size_t> order, const HostMemorySource& gradients) {
-  const Values parameters = values_of(task.module().parameters().trainable());
+void pack_parameters(nn::Module& module, std::span<const std::size_t> order, const HostMemorySource& gradients) {
+  const Values parameters = values_of(module.parameters().trainable());
   Values ordered;
   for (const std::size_t i : order) ordered.push_back(parameters[i]);
   ParameterSlab::pack(ordered, gradients);
 }
 
-void pack_parameters(Session& session, Task& task, const Specs& inputs) { pack_parameters(task, backward_order(session, task, inputs)); }
+void pack_parameters(Session& session, Task& task, const Specs& inputs) { pack_parameters(task.module(), backward_order(session, task, inputs)); }
 
 graph::Compiled Step::compiled(Function function) {
   return {session_, [this, function](const Values& in) { return (this->*function)(in); }, options_.passes};

@@ -40,7 +40,13 @@ Trainer::Trainer(const Run& run, TrainerOptions options, RunIdentity identity)
 }
 
 std::optional<std::filesystem::path> Trainer::resume(const std::string& from) {
-  if (ranks_.rank() != 0) return std::nullopt;
+  const auto file = ranks_.rank() == 0 ? read_checkpoint(from) : std::nullopt;
+  ranks_.join_state(run_.task.module(), run_.optimizer, state_);
+  state_.ranks = {};
+  return file;
+}
+
+std::optional<std::filesystem::path> Trainer::read_checkpoint(const std::string& from) {
   const auto tell = [this](const std::string& line) { run_.reporter->say(line); };
   const auto file = from == "auto" ? newest_checkpoint(options_.checkpoint_dir, tell) : std::optional(std::filesystem::path(from));
   if (!file) {
@@ -66,7 +72,6 @@ double Trainer::rate_now() const {
 }
 
 Trainer::End Trainer::run() {
-  ranks_.join_state(run_.task.module(), run_.optimizer, state_);
   if (!run_.log) return train_epochs();
   RunLog& log = *run_.log;
   log.begin();
@@ -101,7 +106,7 @@ Trainer::End Trainer::train_epoch() {
   train_batches();
   bool whole = epoch_is_whole();
   if (whole || !interrupted_) whole = end_epoch(seconds_since(begin), state_.sums.samples - samples_before) && whole;
-  if (whole) state_ = {state_.step, state_.epoch + 1, 0, {}};
+  if (whole) state_ = {state_.step, state_.epoch + 1, 0, {}, {}};
   agree_on_interrupt();
   if (!options_.checkpoint_dir.empty()) save();
   return interrupted_ ? End::interrupted : End::done;
@@ -250,8 +255,10 @@ void Trainer::save() {
   settle_all();
   ranks_.join_model();
   ranks_.check_same();
+  state_.ranks = ranks_.state();
   if (ranks_.rank() != 0) return;
   const auto written = save_checkpoint(checkpoints_, run_.task.module(), run_.optimizer, state_, identity_);
+  state_.ranks = {};
   std::erase(checkpoints_.of_others, written);  // this run's own from here on
 }
 

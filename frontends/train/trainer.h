@@ -85,7 +85,7 @@ class Trainer {
   Trainer(const Run& run, TrainerOptions options, RunIdentity identity = {});
 
   /// Goes on from a checkpoint: a file, or with "auto" the folder's newest one that is whole.
-  /// Of several ranks the first reads; the others get what it has when the run begins.
+  /// Of several ranks, which all call it, the first reads; the others get what it has.
   /// @return the file, or nothing where "auto" found none, or on another rank than 0
   /// @throws DataError where it does not fit, see load_checkpoint
   std::optional<std::filesystem::path> resume(const std::string& from = "auto");
@@ -112,6 +112,7 @@ class Trainer {
     Made made;
     Sums sums;
   };
+  std::optional<std::filesystem::path> read_checkpoint(const std::string& from);
   End train_epochs();
   bool done() const;
   bool epoch_is_whole() const { return state_.batch == run_.data.batches(); }

@@ -51,6 +51,8 @@ class Collectives {
   std::vector<std::vector<std::byte>> all_to_all(std::span<const std::vector<std::byte>> given);
   void barrier();
 
+  /// Whether the algorithm is not fixed.
+  bool chooses_by_size() const { return !fixed_; }
   /// Sizes between algorithms, the same on every rank.
   const Limits& limits() const { return limits_; }
   void set_limits(const Limits& limits) { limits_ = limits; }

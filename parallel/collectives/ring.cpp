@@ -10,7 +10,7 @@
 namespace gemel::parallel {
 namespace {
 
-constexpr std::int64_t kChunkBytes = std::int64_t{256} << 10;
+constexpr std::int64_t kChunkBytes = std::int64_t{512} << 10;
 constexpr int kAhead = 4;  // receives that wait for their chunk
 
 /// Pieces of the data, one a rank, each in the same number of chunks.

@@ -6,17 +6,13 @@
 #include "engine/base/span.h"
 
 namespace gemel::parallel {
-namespace {
 
-/// Where a parameter's gradient lies: whole pages, of which the last one's padding is zero.
-SlabRange range_of(const Value& parameter, std::span<const std::shared_ptr<ParameterSlab>> slabs) {
+SlabRange gradient_range(const Value& parameter, std::span<const std::shared_ptr<ParameterSlab>> slabs) {
   const auto& node = *parameter.node();
   const auto slab = std::ranges::find(slabs, node.slab) - slabs.begin();
   const Value place = dense_gradient_place(parameter);
   return {at(slab), place.storage()->first, Slab::pages_for(place.spec()) * Slab::kPageElements};
 }
-
-}  // namespace
 
 std::vector<std::shared_ptr<ParameterSlab>> slabs_of(std::span<const Value> parameters) {
   std::vector<std::shared_ptr<ParameterSlab>> out;
@@ -32,7 +28,7 @@ std::vector<Bucket> buckets_of(std::span<const Value> parameters, std::span<cons
   };
   std::vector<Placed> placed;
   for (std::size_t i = 0; i < parameters.size(); ++i)
-    if (parameters[i].wants_gradient()) placed.push_back({range_of(parameters[i], slabs), i});
+    if (parameters[i].wants_gradient()) placed.push_back({gradient_range(parameters[i], slabs), i});
   std::ranges::sort(placed, {}, [](const Placed& p) { return std::tuple(p.range.slab, p.range.begin); });
   std::vector<Bucket> out;
   for (const auto& [range, parameter] : placed) {

@@ -31,6 +31,9 @@ struct BucketOptions {
 /// The slabs of the parameters, in the order in which they are met.
 std::vector<std::shared_ptr<ParameterSlab>> slabs_of(std::span<const Value> parameters);
 
+/// Where a parameter's gradient lies: whole pages, of which the last one's padding is zero.
+SlabRange gradient_range(const Value& parameter, std::span<const std::shared_ptr<ParameterSlab>> slabs);
+
 /// @param parameters  leaves in slabs; those that want no gradient are left out
 std::vector<Bucket> buckets_of(std::span<const Value> parameters, std::span<const std::shared_ptr<ParameterSlab>> slabs, const BucketOptions& options);
 

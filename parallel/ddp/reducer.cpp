@@ -11,7 +11,6 @@
 #include "engine/device_access.h"
 #include "engine/ops/ops.h"
 #include "engine/rows.h"
-#include "parallel/collectives/two_bytes.h"
 #include "parallel/ddp/in_step.h"
 
 namespace gemel::parallel {
@@ -44,7 +43,12 @@ Reducer::Reducer(Session& session, CommunicationThread& communication, std::vect
                  const ReducerOptions& options)
     : session_(session), communication_(communication), parameters_(std::move(parameters)), values_(values_of(parameters_)), options_(options),
       slabs_(slabs_of(values_)) {
-  for (const auto& slab : slabs_) in_place_.push_back(memory.find(slab->gradients()));
+  std::vector<std::int64_t> elements;
+  for (const auto& slab : slabs_) {
+    in_place_.push_back(memory.find(slab->gradients()));
+    elements.push_back(slab->gradients().whole().elements());
+  }
+  compression_ = make_compression(options.compression, options.sums, elements);
   if (computes_on_host(session)) communication_.submit([](Collectives& c) { c.communicator().wait_as({.spin_ns = 0}); });
 }
 
@@ -159,6 +163,7 @@ std::vector<Reducer::Span> Reducer::take_spans() {
 }
 
 void Reducer::reduce(Collectives& c, std::size_t which, const Bucket& bucket, const Event& computed) {
+  const CommunicationThread::Doing doing(communication_, names_in(bucket));
   if (options_.check_finite) check_finite(c, bucket, computed);
   if (options_.keeps_spans) computed.wait();
   const std::int64_t begin = steady_ns();
@@ -184,27 +189,28 @@ void Reducer::check_finite(const Collectives& c, const Bucket& bucket, const Eve
 void Reducer::reduce_range(Collectives& c, const SlabRange& range, const Event& computed) {
   const Value& whole = slabs_[range.slab]->gradients().whole();
   HostView view;
-  Elements data{nullptr, range.count, DType::float32};
+  std::byte* first = nullptr;
   if (in_place_[range.slab]) {
     computed.wait();
-    data.first = in_place_[range.slab] + range.begin * std::int64_t{sizeof(float)};
+    first = in_place_[range.slab] + range.begin * std::int64_t{sizeof(float)};
   } else {
     view = map(whole.view(f32({range.count}), range.begin), Access::read_write, computed);
-    data.first = view.bytes().data();
+    first = view.bytes().data();
   }
-  const auto sum = [&](const Elements& elements) { options_.sums == SumsOn::every_rank ? c.all_reduce(elements) : c.reduce(elements); };
-  if (options_.wire == Wire::float32) {
-    sum(data);
-  } else {
-    wire_.resize(at(range.count) * sizeof(std::uint16_t));
-    const std::span<float> values(reinterpret_cast<float*>(data.first), at(range.count));
-    const std::span<std::uint16_t> rounded(reinterpret_cast<std::uint16_t*>(wire_.data()), at(range.count));
-    const bool half = options_.wire == Wire::float16;
-    std::ranges::transform(values, rounded.begin(), half ? narrow_float16 : narrow_bfloat16);
-    sum({wire_.data(), range.count, half ? DType::float16 : DType::bfloat16});
-    std::ranges::transform(rounded, values.begin(), half ? widen_float16 : widen_bfloat16);
-  }
+  compression_->sum(c, {reinterpret_cast<float*>(first), at(range.count)}, range);
   view.release().wait();
+}
+
+/// "the gradients of layer4.1.conv2.weight ... fc.bias"
+std::string Reducer::names_in(const Bucket& bucket) const {
+  const std::string& first = parameters_[bucket.parameters.front()].name;
+  return bucket.parameters.size() == 1 ? "the gradient of " + first : fmt::format("the gradients of {} ... {}", first, parameters_[bucket.parameters.back()].name);
+}
+
+std::span<float> Reducer::residual(std::size_t parameter) {
+  SlabRange range = gradient_range(values_[parameter], slabs_);
+  range.count = values_[parameter].elements();
+  return compression_->residual(range);
 }
 
 }  // namespace gemel::parallel

@@ -16,19 +16,14 @@
 #include "engine/parameter_set.h"
 #include "parallel/communication_thread.h"
 #include "parallel/ddp/buckets.h"
+#include "parallel/ddp/compression.h"
 #include "parallel/ddp/gradient_memory.h"
 
 namespace gemel::parallel {
 
-/// What gradients are rounded to on their way; sums are float32.
-enum class Wire { float32, float16, bfloat16 };
-
-/// Who gets the sums: all ranks, while backward goes on; or the first alone, behind it.
-enum class SumsOn { every_rank, first_rank };
-
 struct ReducerOptions {
   BucketOptions buckets{};
-  Wire wire = Wire::float32;
+  CompressionOptions compression{};
   SumsOn sums = SumsOn::every_rank;
   bool keeps_spans = false;   // of what is communicated, for a trace
   bool check_finite = false;  // of each gradient before it is summed: names the parameter and the rank (slow)
@@ -60,6 +55,8 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
   /// Further communication of the step under way that nothing hid. From any thread.
   void add_exposed(double seconds);
   const std::vector<Bucket>& buckets();
+  /// What this rank has not sent yet of a parameter's gradient, where the compression leaves something behind. In the communication thread.
+  std::span<float> residual(std::size_t parameter);
 
  private:
   friend void execute_join(Reducer& reducer, const std::vector<std::int64_t>& unused);
@@ -71,6 +68,7 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
   void reduce(Collectives& collectives, std::size_t which, const Bucket& bucket, const Event& computed);
   void check_finite(const Collectives& collectives, const Bucket& bucket, const Event& computed) const;
   void reduce_range(Collectives& collectives, const SlabRange& range, const Event& computed);
+  std::string names_in(const Bucket& bucket) const;
 
   Session& session_;
   CommunicationThread& communication_;
@@ -91,7 +89,7 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
   std::size_t next_ = 0;                   // bucket to submit
   std::vector<std::int32_t> used_;         // [parameter] by some rank, of the last step in which this one did not use them all
 
-  std::vector<std::byte> wire_;  // of the communication thread
+  std::unique_ptr<Compression> compression_;  // of the communication thread
   std::mutex mutex_;
   std::deque<double> exposed_;
   std::vector<Span> spans_;

@@ -1,0 +1,54 @@
+// Backward passes of a user's own loop, in the eager front end.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/base/error.h"
+#include "engine/ops/ops.h"
+#include "engine/rows.h"
+#include "engine/slab.h"
+#include "frontends/distributed/data_parallel.h"
+#include "frontends/eager/autograd.h"
+
+namespace gemel::distributed {
+
+void DataParallel::backward(const eager::Tensor& loss) {
+  if (unsummed_weight_ > 0) throw UsageError("backward: the loss has no weight, and that of a pass under NoSync had one; accepted: a weight in every pass of a step, or in none");
+  backward_pass(loss, 1.0 / size());
+}
+
+void DataParallel::backward(const eager::Tensor& loss_sum, double weight) {
+  if (!(weight >= 0)) throw UsageError(fmt::format("backward: the weight is {}; accepted: 0 or more", weight));
+  if (unsummed_weight_ == 0 && std::ranges::any_of(optimizer_->parameters(), [](const NamedValue& p) { return bool(p.value.node()->accumulated); }))
+    throw UsageError("backward: grad() holds gradients of an earlier step, which were divided by its weight; accepted: zero_grad() before a step's first pass");
+  unsummed_weight_ += weight;
+  if (!syncs_) return backward_pass(loss_sum, 1);
+  const double all = merge({.weight = std::exchange(unsummed_weight_, 0)}).weight;
+  backward_pass(loss_sum, all > 0 ? 1 / all : 0);
+}
+
+/// Under NoSync gradients are as they come; the pass that sums them scales all there are.
+void DataParallel::backward_pass(const eager::Tensor& loss, double scale) {
+  if (replicator_) throw UsageError("backward: replicas are copied in each step; accepted: a Trainer, or replicas that are kept");
+  if (!syncs_) return eager::backward({loss});
+  const std::vector<NamedValue>& parameters = optimizer_->parameters();
+  for (const NamedValue& p : parameters) {
+    Value& sum = p.value.node()->accumulated;
+    if (!sum || !p.value.wants_gradient()) continue;
+    sum = to_dense(std::move(sum), dense_gradient_place(p.value));
+    assign(sum, sum * full(session_, {sum.shape(), sum.dtype()}, scale));
+  }
+  if (loss.defined()) {
+    const GradientReady ready = reducer_->gradient_ready();
+    const auto tell = [&](const Node& leaf) {
+      if (const auto it = index_of_.find(&leaf); it != index_of_.end()) ready(it->second, leaf.accumulated);
+    };
+    eager::backward({loss}, {eager::Tensor(full(session_, {loss.shape(), loss.dtype()}, scale))}, {.accumulated = tell});
+  }
+  Values gradients;
+  for (const NamedValue& p : parameters) gradients.push_back(p.value.node()->accumulated);
+  reducer_->join(gradients);
+  for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].value.node()->accumulated = gradients[i];
+}
+
+}  // namespace gemel::distributed

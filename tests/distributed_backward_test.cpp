@@ -1,0 +1,231 @@
+// A user's own loop on ranks that are threads of this process: gradients against those of one process with all samples.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "engine/base/error.h"
+#include "engine/base/span.h"
+#include "engine/ops/ops.h"
+#include "frontends/distributed/data_parallel.h"
+#include "frontends/eager/eager.h"
+#include "frontends/nn/containers.h"
+#include "frontends/nn/functions.h"
+#include "frontends/nn/layers.h"
+#include "opencl/device.h"
+#include "tests/communicating_ranks.h"
+#include "tests/message_of.h"
+
+namespace gemel::distributed {
+namespace {
+
+using eager::Tensor;
+using parallel::CommunicationThread;
+using testing::message_of;
+using Floats = std::vector<float>;
+using List = std::vector<double>;
+
+class Net : public nn::Module {
+ public:
+  nn::Linear& first = add<nn::Linear>("first", 5, 8);
+  nn::Linear& second = add<nn::Linear>("second", 8, 3);
+
+ protected:
+  Value forward(Value x) override { return second(relu(first(std::move(x)))); }
+};
+
+/// Samples [begin, end) of a set.
+struct Samples {
+  std::int64_t begin, end;
+  std::int64_t count() const { return end - begin; }
+};
+
+/// The sum of the samples' losses.
+Tensor loss_of(Session& session, nn::Module& net, Samples s) {
+  Floats x;
+  std::vector<std::int64_t> y;
+  for (std::int64_t i = s.begin; i < s.end; ++i) {
+    for (int k = 0; k < 5; ++k) x.push_back(std::sin(static_cast<float>(7 * i + 3 * k)));
+    y.push_back(i % 3);
+  }
+  const Value logits = net(eager::from_host(session, std::span<const float>(x), {s.count(), 5}));
+  return Tensor(cross_entropy(logits, eager::from_host(session, std::span<const std::int64_t>(y), {s.count()}), 0, LossReduction::sum));
+}
+
+List gradients_of(const optim::Optimizer& optimizer) {
+  List out;
+  for (const NamedValue& p : optimizer.parameters()) {
+    const List g = read(p.value.node()->accumulated);
+    out.insert(out.end(), g.begin(), g.end());
+  }
+  return out;
+}
+
+/// One rank's side of a loop.
+struct Side {
+  Session session{opencl::Device::open({}), 3};
+  Net net{};
+  std::unique_ptr<optim::Optimizer> optimizer;
+  std::unique_ptr<DataParallel> ranks;
+
+  explicit Side(CommunicationThread* communication, const DataParallelOptions& options = {}) {
+    net.materialise(session);
+    if (communication) {
+      ranks = std::make_unique<DataParallel>(session, *communication, options);
+      ranks->pack(net);
+    }
+    optimizer = optim::make("momentum", optim::all_in_one(net.parameters()));
+    if (ranks) ranks->attach(net, *optimizer);
+  }
+  Tensor loss(Samples s) { return loss_of(session, net, s); }
+};
+
+void expect_near_all(const List& actual, const List& expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 1e-6 + 1e-5 * std::abs(expected[i])) << "element " << i;
+}
+
+/// Gradients of one process after passes over these samples, each of the mean loss.
+List mean_gradients(const std::vector<Samples>& passes) {
+  Side alone(nullptr);
+  for (const Samples& s : passes) (alone.loss(s) * (1.0 / static_cast<double>(s.count()))).backward();
+  return gradients_of(*alone.optimizer);
+}
+
+TEST(DistributedBackward, gives_every_rank_the_gradients_of_the_mean_of_the_losses) {
+  const List expected = mean_gradients({{0, 12}});
+  testing::run_communicating_ranks(3, [&](CommunicationThread& c) {
+    Side side(&c);
+    side.ranks->backward(side.loss({4 * c.rank(), 4 * c.rank() + 4}) * 0.25);
+    expect_near_all(gradients_of(*side.optimizer), expected);
+  });
+}
+
+TEST(DistributedBackward, adds_to_gradients_that_are_there_as_in_one_process) {
+  const List expected = mean_gradients({{0, 8}, {8, 16}});
+  testing::run_communicating_ranks(2, [&](CommunicationThread& c) {
+    Side side(&c);
+    for (const std::int64_t begin : {0, 8}) side.ranks->backward(side.loss({begin + 4 * c.rank(), begin + 4 * c.rank() + 4}) * 0.25);
+    expect_near_all(gradients_of(*side.optimizer), expected);
+  });
+}
+
+TEST(DistributedBackward, adds_up_without_communication_under_no_sync) {
+  const List expected = mean_gradients({{0, 8}, {8, 16}});
+  testing::run_communicating_ranks(2, [&](CommunicationThread& c) {
+    Side side(&c);
+    {
+      const DataParallel::NoSync no_sync(*side.ranks);
+      side.ranks->backward(side.loss({4 * c.rank(), 4 * c.rank() + 4}) * 0.25);
+      Side alone(nullptr);
+      (alone.loss({4 * c.rank(), 4 * c.rank() + 4}) * 0.25).backward();
+      expect_near_all(gradients_of(*side.optimizer), gradients_of(*alone.optimizer));
+    }
+    side.ranks->backward(side.loss({8 + 4 * c.rank(), 12 + 4 * c.rank()}) * 0.25);
+    expect_near_all(gradients_of(*side.optimizer), expected);
+  });
+}
+
+TEST(DistributedBackward, of_sums_and_weights_is_exact_for_shards_of_any_length) {
+  const List expected = mean_gradients({{0, 9}});
+  const Samples shards[3][2] = {{{0, 1}, {1, 5}}, {{5, 7}, {7, 9}}, {{9, 9}, {9, 9}}};  // rank 2 has none
+  testing::run_communicating_ranks(3, [&](CommunicationThread& c) {
+    Side side(&c);
+    const auto pass = [&](const Samples& s) {
+      if (s.count() > 0) side.ranks->backward(side.loss(s), static_cast<double>(s.count()));
+      else side.ranks->backward({}, 0);
+    };
+    for (int step = 0; step < 2; ++step) {
+      side.optimizer->zero_grad();
+      if (c.rank() < 2) {
+        const DataParallel::NoSync no_sync(*side.ranks);
+        pass(shards[c.rank()][0]);
+      }
+      pass(shards[c.rank()][1]);
+      expect_near_all(gradients_of(*side.optimizer), expected);
+    }
+  });
+}
+
+TEST(DistributedBackward, trains_alike_on_all_ranks_from_rank_0s_parameters) {
+  Side alone(nullptr);
+  for (int step = 0; step < 5; ++step) {
+    alone.optimizer->zero_grad();
+    (alone.loss({0, 9}) * (1.0 / 9)).backward();
+    alone.optimizer->step();
+  }
+  testing::run_communicating_ranks(2, [&](CommunicationThread& c) {
+    Side side(&c);
+    for (int step = 0; step < 5; ++step) {
+      side.optimizer->zero_grad();
+      side.ranks->backward(side.loss(c.rank() == 0 ? Samples{0, 5} : Samples{5, 9}), c.rank() == 0 ? 5 : 4);
+      side.optimizer->step();
+    }
+    side.ranks->check_same();
+    for (const char* name : {"first.weight", "second.bias"}) expect_near_all(read(*side.net.parameters().find(name)), read(*alone.net.parameters().find(name)));
+  });
+}
+
+TEST(DistributedBackward, leaves_what_is_frozen_and_what_no_rank_used) {
+  testing::run_communicating_ranks(2, [&](CommunicationThread& c) {
+    Side side(&c);
+    side.net.first.freeze();
+    side.ranks->backward(side.loss({4 * c.rank(), 4 * c.rank() + 4}));
+    EXPECT_FALSE(side.net.parameters().find("first.weight")->node()->accumulated);
+    EXPECT_TRUE(side.net.parameters().find("second.weight")->node()->accumulated);
+    side.optimizer->zero_grad();
+    side.ranks->backward({}, 0);
+    EXPECT_FALSE(side.net.parameters().find("second.weight")->node()->accumulated);
+  });
+}
+
+TEST(DistributedBackward, says_what_it_does_not_take) {
+  testing::run_communicating_ranks(2, [&](CommunicationThread& c) {
+    Side side(&c);
+    const auto loss = [&] { return side.loss({0, 2}); };
+    EXPECT_EQ(message_of<UsageError>([&] { side.ranks->backward(loss(), -1); }), "backward: the weight is -1; accepted: 0 or more");
+    side.ranks->backward(loss());
+    EXPECT_EQ(message_of<UsageError>([&] { side.ranks->backward(loss(), 2); }),
+              "backward: grad() holds gradients of an earlier step, which were divided by its weight; accepted: zero_grad() before a step's first pass");
+    side.optimizer->zero_grad();
+    const DataParallel::NoSync no_sync(*side.ranks);
+    side.ranks->backward(loss(), 2);
+    EXPECT_EQ(message_of<UsageError>([&] { side.ranks->backward(loss()); }),
+              "backward: the loss has no weight, and that of a pass under NoSync had one; accepted: a weight in every pass of a step, or in none");
+    Side copied(&c, {.replicas = Replicas::copied_each_step});
+    EXPECT_EQ(message_of<UsageError>([&] { copied.ranks->backward(copied.loss({0, 2})); }),
+              "backward: replicas are copied in each step; accepted: a Trainer, or replicas that are kept");
+  });
+}
+
+/// What a checkpoint of ranks under top-k keeps, and what other ranks make of it.
+TEST(RanksState, goes_on_with_residuals_on_other_ranks_and_with_limits_on_the_same) {
+  const parallel::Limits limits{{{0, parallel::Algorithm::tree}, {12345, parallel::Algorithm::ring}}, 777};
+  const DataParallelOptions options{.reducer = {.compression = {parallel::CompressionOptions::Kind::top_k, 0.1}}};
+  train::RunState saved{.step = 5};
+  testing::run_communicating_ranks(3, [&](CommunicationThread& c) {
+    Side side(&c, options);
+    c.run([&](parallel::Collectives& all) {
+      all.set_limits(limits);
+      for (float& x : side.ranks->reducer().residual(0)) x = static_cast<float>(1 + c.rank());
+    });
+    auto state = side.ranks->state();
+    if (c.rank() == 0) saved.ranks = std::move(state);
+    else EXPECT_TRUE(state.tensors.empty());
+  });
+  EXPECT_EQ(saved.ranks.tensors.size(), 4u) << "two weights, two biases";
+  for (const int ranks : {1, 2, 3})
+    testing::run_communicating_ranks(ranks, [&](CommunicationThread& c) {
+      Side side(&c, options);
+      train::RunState state = c.rank() == 0 ? saved : train::RunState();
+      side.ranks->join_state(side.net, *side.optimizer, state);
+      EXPECT_EQ(state.step, 5);
+      c.run([&](parallel::Collectives& all) {
+        EXPECT_EQ(all.limits() == limits, ranks == 3) << ranks << " ranks";
+        const float expected = ranks == 1 ? 1 + 2 + 3 : ranks == 2 && c.rank() == 0 ? 1 + 3 : static_cast<float>(1 + c.rank());
+        for (const float x : side.ranks->reducer().residual(0)) EXPECT_EQ(x, expected) << ranks << " ranks, rank " << c.rank();
+      });
+    });
+}
+
+}  // namespace
+}  // namespace gemel::distributed
