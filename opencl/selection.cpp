@@ -100,6 +100,9 @@ struct FoundPlatform {
 };
 
 std::vector<FoundPlatform> found_platforms() {
+  // PoCL has no devices yet for a thread that asks while another one asks for the first time.
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
   cl_uint count = 0;
   if (clGetPlatformIDs(0, nullptr, &count) != CL_SUCCESS || count == 0) return {};
   std::vector<cl_platform_id> ids(count);

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <thread>
 #include <tuple>
+#include <vector>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
@@ -62,6 +63,11 @@ class Exchange {
     }
     changed_.notify_all();
   }
+  /// Of a rank that gives up: nobody touches its memory from here on.
+  void withdraw(const Way& way, const std::shared_ptr<Offer>& mine) {
+    const std::lock_guard lock(mutex_);
+    if (!mine->done) std::erase(waiting_[way], mine);
+  }
   bool test(const Offer& offer) {
     const std::lock_guard lock(mutex_);
     return finished(offer);
@@ -84,6 +90,11 @@ class Exchange {
     if (!memory.first) memory = pages_of(bytes);
     return memory;
   }
+  /// Stays as long as any rank is there: others may read it when an error ends the one that has it.
+  HostBytes shared_memory(std::int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    return kept_.emplace_back(pages_of(bytes));
+  }
 
  private:
   bool finished(const Offer& offer) const {
@@ -96,16 +107,19 @@ class Exchange {
   AbortFlag abort_;
   std::map<Way, std::deque<std::shared_ptr<Offer>>> waiting_;
   std::map<std::string, HostBytes> memory_;
+  std::vector<HostBytes> kept_;
 };
 
 class ThreadTransfer : public Transfer::State {
  public:
-  ThreadTransfer(std::shared_ptr<Exchange> exchange, std::shared_ptr<Offer> offer) : exchange_(std::move(exchange)), offer_(std::move(offer)) {}
+  ThreadTransfer(std::shared_ptr<Exchange> exchange, Way way, std::shared_ptr<Offer> offer) : exchange_(std::move(exchange)), way_(std::move(way)), offer_(std::move(offer)) {}
+  ~ThreadTransfer() override { exchange_->withdraw(way_, offer_); }
   bool test() override { return exchange_->test(*offer_); }
   void wait() override { exchange_->wait(*offer_); }
 
  private:
   std::shared_ptr<Exchange> exchange_;
+  Way way_;
   std::shared_ptr<Offer> offer_;
 };
 
@@ -117,7 +131,7 @@ class ThreadGroup : public SharedGroup {
     use(control_.first.get());
     if (size > static_cast<int>(std::thread::hardware_concurrency())) policy().spin_ns = 0;
   }
-  HostBytes allocate(std::int64_t bytes) override { return pages_of(bytes); }
+  HostBytes allocate(std::int64_t bytes) override { return exchange_->shared_memory(bytes); }
 
  private:
   SharedPlace place_of(const std::byte* data) const override { return {data ? 0 : -1, reinterpret_cast<std::intptr_t>(data)}; }
@@ -160,7 +174,7 @@ class ThreadCommunicator : public Communicator {
   Transfer offer(const Way& way, Offer offer) {
     const auto mine = std::make_shared<Offer>(std::move(offer));
     exchange_->offer(way, mine);
-    return Transfer(std::make_unique<ThreadTransfer>(exchange_, mine));
+    return Transfer(std::make_unique<ThreadTransfer>(exchange_, way, mine));
   }
   std::shared_ptr<Exchange> exchange_;
   std::string name_;
