@@ -57,7 +57,7 @@ class ClDevice : public Device {
     profile_.profiling = timing_ = options.profiling == Profiling::all;
     can_sample_ = options.profiling == Profiling::sampled;
     if (part) take_part(*part, std::max(options.threads, 1));
-    else if (options.threads > 0 && profile_.is_cpu() && options.threads != profile_.compute_units) take_part(0, options.threads);
+    else if (options.threads > 0 && profile_.is_cpu() && options.threads != profile_.compute_units && (divides() || !options.threads_are_a_share)) take_part(0, options.threads);
     if (options.cache_bytes >= 0) profile_.cache_bytes = options.cache_bytes;
     if (options.simd_width > 0) profile_.simd_width = options.simd_width;
     auto tuning = std::make_shared<TuningTable>(options.tuned ? read_tuning(profile_) : TuningTable());
@@ -228,12 +228,13 @@ class ClDevice : public Device {
     return true;
   }
 
+  bool divides() const { return profile_.is_cpu() && device_info<cl_uint>(device_, CL_DEVICE_PARTITION_MAX_SUB_DEVICES) > 0; }
   /// Takes one of the equal parts of a CPU device.
   void take_part(int index, int threads) {
     if (threads > profile_.compute_units)
       throw DeviceError(fmt::format("device: {} threads are asked for, {} runs {}; accepted: 1..{}", threads, profile_.name,
                                     profile_.compute_units, profile_.compute_units));
-    if (!profile_.is_cpu() || device_info<cl_uint>(device_, CL_DEVICE_PARTITION_MAX_SUB_DEVICES) == 0)
+    if (!divides())
       throw DeviceError(fmt::format("device: a part of {} threads is asked for, {} cannot be divided; accepted: all {}", threads, profile_.name, profile_.compute_units));
     auto parts = equal_parts(device_, threads);
     if (at(index) >= parts.size())

@@ -1,72 +1,15 @@
 // Jobs: the gemel program on several ranks under mpirun.
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-#include <unistd.h>
+#include "tests/job.h"
 
-#include <algorithm>
-#include <chrono>
-#include <cstdlib>
-#include <functional>
+#include <fmt/format.h>
+
 #include <map>
 #include <random>
-#include <thread>
 
-#include "tests/program.h"
 #include "tests/test_device.h"
 
 namespace gemel::testing {
 namespace {
-
-class Job : public Program {
- protected:
-  void SetUp() override {
-    if (::access("/usr/bin/mpirun", X_OK) != 0) GTEST_SKIP() << "mpirun is not installed";
-  }
-
-  void on_ranks(int ranks) { launcher_ = {"mpirun", "--oversubscribe", "-np", std::to_string(ranks)}; }
-  pid_t start_job(const std::vector<std::string>& arguments, const std::function<void()>& prepare = {}) {
-    return start(arguments, [&] {
-      for (const char* as_root : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"}) ::setenv(as_root, "1", 1);
-      if (prepare) prepare();
-    });
-  }
-  static std::vector<std::string> lenet(const std::vector<std::string>& more) {
-    std::vector<std::string> all{"train", "--model", "lenet", "--limit", "40", "--batch-size", "12", "--optimizer", "momentum", "--eval-every", "0"};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
-  std::vector<double> losses(const std::string& log) const {
-    std::vector<double> out;
-    for (const Json& e : events(log))
-      if (e["event"] == "step") out.push_back(e["loss"]);
-    return out;
-  }
-  /// Whether it is there and has not ended.
-  static bool runs(pid_t process) {
-    const std::string stat = read_text("/proc/" + std::to_string(process) + "/stat");
-    const auto name_end = stat.rfind(')');
-    return name_end != stat.npos && stat.substr(name_end + 2, 1) != "Z";
-  }
-  static std::vector<pid_t> children_of(pid_t process) {
-    std::vector<pid_t> out;
-    std::ifstream children("/proc/" + std::to_string(process) + "/task/" + std::to_string(process) + "/children");
-    for (pid_t p; children >> p;) out.push_back(p);
-    return out;
-  }
-  static void expect_gone(const std::vector<pid_t>& ranks) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-    for (const pid_t p : ranks) {
-      while (runs(p) && std::chrono::steady_clock::now() < end) std::this_thread::yield();
-      EXPECT_FALSE(runs(p)) << "a rank is left over";
-    }
-  }
-  void expect_refused_on(int ranks, const std::vector<std::string>& arguments, const std::string& line) {
-    on_ranks(ranks);
-    const Outcome o = finish(start_job(arguments));
-    EXPECT_NE(o.status, 0);
-    EXPECT_EQ(std::ranges::count(lines_of(o.err), "gemel: " + line), 1) << o.err;
-  }
-};
 
 TEST_F(Job, of_two_ranks_trains_as_one_process_and_goes_on_with_one) {
   launcher_.clear();
@@ -157,6 +100,25 @@ TEST_F(Job, of_four_ranks_builds_each_program_once) {
   }
   EXPECT_GT(programs, 5);
   EXPECT_LE(builds, programs);
+}
+
+TEST_F(Job, of_ranks_on_two_platforms_trains_as_one_process) {
+  if (!is_full_run()) GTEST_SKIP() << "with --full";
+  const Outcome devices = run({"devices"});
+  if (devices.out.find("rusticl") == std::string::npos) GTEST_SKIP() << "rusticl is not installed";
+  ASSERT_EQ(run(lenet({"--steps", "6", "--log-dir", in_folder("alone")})).status, 0);
+  const auto alone = losses("alone");
+  for (const std::string style : {"ddp", "mirrored"}) {
+    if (style == "ddp") on_ranks(2);
+    else launcher_.clear();
+    const Outcome o = finish(start_job(lenet({"--steps", "6", "--log-dir", in_folder(style), "--parallel", style, "--devices", "portable:cpu,rusticl:0"})));
+    ASSERT_EQ(o.status, 0) << o.err;
+    const Json ranks = events(style).front()["each_rank"];
+    EXPECT_NE(ranks[0]["platform"], ranks[1]["platform"]);
+    const auto shared = losses(style);
+    ASSERT_EQ(shared.size(), 6u);
+    for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(shared[i], alone[i], 1e-4 * alone[i]) << style << ", step " << i + 1;
+  }
 }
 
 TEST_F(Job, that_is_launched_stops_with_one_checkpoint_on_ctrl_c) {

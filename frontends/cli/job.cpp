@@ -98,6 +98,7 @@ opencl::DeviceOptions Job::share_of(opencl::DeviceOptions device) const {
     device.device = names[self].device;
   }
   if (device.threads > 0) return device;
+  device.threads_are_a_share = true;
   cpu_set_t bound;
   CPU_ZERO(&bound);
   const int all = static_cast<int>(std::thread::hardware_concurrency());
