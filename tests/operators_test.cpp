@@ -81,7 +81,7 @@ void expect_equal(const OpDef& op, const Sample& s, const Result& got, const Res
         << variant << ", written input " << op.writes[w];
 }
 
-constexpr std::int64_t kEmulatedFlops = 20'000;
+constexpr std::int64_t kEmulatedFlops = 8'000;
 
 TEST_P(KernelsCase, every_variant_matches_the_reference) {
   const Sample s = sample();
