@@ -87,7 +87,7 @@ const Slab& ParameterSlab::gradients() {
   return gradients_;
 }
 
-void ParameterSlab::pack(std::span<const Value> leaves, const HostMemorySource& gradients) {
+void ParameterSlab::pack(std::span<const Value> leaves, const PackOptions& options) {
   Values loose;
   for (const Value& v : leaves) {
     if (v.node() && v.node()->slab) continue;
@@ -96,12 +96,12 @@ void ParameterSlab::pack(std::span<const Value> leaves, const HostMemorySource& 
   }
   for (std::size_t begin = 0, end = 0; begin < loose.size(); begin = end) {
     Session& session = loose[begin].session();
-    const std::int64_t most = session.interpreter().largest_allocation() / kPageBytes;
+    const std::int64_t most = (options.largest_bytes > 0 ? options.largest_bytes : session.interpreter().largest_allocation()) / kPageBytes;
     std::int64_t pages = 0;
     const auto joins = [&](const Value& v) { return !alone(v) && !alone(loose[begin]) && pages + Slab::pages_for(v.spec()) <= most; };
     for (; end < loose.size() && (end == begin || joins(loose[end])); ++end) pages += Slab::pages_for(loose[end].spec());
     const std::span group(loose.begin() + std::ptrdiff_t(begin), loose.begin() + std::ptrdiff_t(end));
-    const std::shared_ptr<ParameterSlab> slab(new ParameterSlab(session, group, gradients));
+    const std::shared_ptr<ParameterSlab> slab(new ParameterSlab(session, group, options.gradients));
     for (std::size_t i = 0; i < group.size(); ++i) {
       slab->parameters_.adopt(i, group[i]);
       group[i].node()->slab = slab;

@@ -15,6 +15,12 @@ namespace gemel {
 /// Gives so many bytes of the host's memory or more, each time others. Empty, or where it gives none: a device allocates by itself.
 using HostMemorySource = std::function<HostBytes(std::int64_t bytes)>;
 
+/// Where and how parameters are packed.
+struct PackOptions {
+  HostMemorySource gradients = {};  // where their gradients are to lie
+  std::int64_t largest_bytes = 0;   // of a slab; 0: the device's largest allocation
+};
+
 /// Tensors one after the other. Each begins a page; what is left of its last page is zero. Each is a storage over its range, with a
 /// version of its own.
 class Slab {
@@ -46,12 +52,12 @@ class ParameterSlab {
  public:
   /// Moves leaves into as few slabs as the device's largest allocation allows, in this order. Those that are in one already stay. A leaf
   /// whose gradient is rows has a slab to itself, so that no launch over the others walks through its table.
-  /// @param gradients  where their gradients are to lie, asked once for each slab; of a leaf whose gradient is rows it is kept, and asked
-  /// when a dense one is first asked for
+  /// @param options  its source of memory for gradients is asked once for each slab; of a leaf whose gradient is rows it is kept, and asked when
+  /// a dense one is first asked for
   /// @throws UsageError for what is no leaf, is not float32, is of another session than the others or shares its memory with another
   /// tensor; for given memory that does not begin a page or is too small
   /// @throws DeviceError where there is no room; the leaves are then good to use and to pack again
-  static void pack(std::span<const Value> leaves, const HostMemorySource& gradients = {});
+  static void pack(std::span<const Value> leaves, const PackOptions& options = {});
 
   const Slab& parameters() const { return parameters_; }
   /// Where a parameter's gradient is rows, memory for a dense one is made when it is first asked for.

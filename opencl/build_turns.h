@@ -1,39 +1,38 @@
-// Private to opencl/: processes that share a driver's cache of compiled kernels take turns, so that each kernel is compiled once.
+// Private to opencl/: sessions and processes that share a driver's cache of compiled kernels take turns, so that each kernel is compiled once.
 #pragma once
 #include <filesystem>
-#include <optional>
+#include <mutex>
 
 namespace gemel::opencl {
 
 class BuildTurns {
  public:
-  /// One process's at a time, as long as it lives.
+  /// One at a time, as long as it lives.
   class Turn {
    public:
     Turn() = default;
-    explicit Turn(int file);
+    Turn(std::unique_lock<std::mutex> thread, int file);
     Turn(Turn&& other) noexcept;
     Turn& operator=(Turn&&) = delete;
     ~Turn();
-    explicit operator bool() const { return file_ >= 0; }
+    explicit operator bool() const { return thread_.owns_lock(); }
 
    private:
+    std::unique_lock<std::mutex> thread_;
     int file_ = -1;
   };
 
-  /// @param folder  where they share a cache; where nothing can be written in it nobody waits
+  /// @param folder  where processes share a cache; where nothing can be written in it they do not wait for each other
   explicit BuildTurns(const std::filesystem::path& folder);
   ~BuildTurns();
   BuildTurns(const BuildTurns&) = delete;
   BuildTurns& operator=(const BuildTurns&) = delete;
-  /// Waits for the others. Whoever has a turn waits for nothing that another process has to do.
-  Turn take();
+  /// Waits for the others. Whoever has a turn waits for nothing that another one has to do.
+  Turn take() { return {std::unique_lock(mutex_), file_}; }
 
  private:
+  std::mutex mutex_;  // a lock of a file does not tell threads apart that have it open once
   int file_;
 };
-
-/// Where several ranks of a job that a launcher started build by PoCL: the folder of its cache.
-std::optional<std::filesystem::path> shared_pocl_cache();
 
 }  // namespace gemel::opencl

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <deque>
 #include <mutex>
 #include <unordered_map>
@@ -52,7 +53,7 @@ class ClDevice : public Device {
   /// @param part  of the device's equal parts; none: as many threads as are wanted
   ClDevice(FoundDevice found, std::optional<int> part, const DeviceOptions& options)
       : profile_(std::move(found.profile)), device_(found.device), cache_(ProgramCache::folder_for(profile_), profile_) {
-    if (const auto shared = shared_pocl_cache(); shared && profile_.is_pocl()) turns_.emplace(*shared);
+    if (const char* cache = std::getenv("POCL_CACHE_DIR"); cache && profile_.is_pocl() && options.memory_sharers > 1) turns_.emplace(cache);
     profile_.gemm = options.gemm;
     profile_.profiling = timing_ = options.profiling == Profiling::all;
     can_sample_ = options.profiling == Profiling::sampled;
@@ -70,7 +71,7 @@ class ClDevice : public Device {
     queue_ = QueueHandle(clCreateCommandQueue(context(), device_, options.profiling == Profiling::off ? 0 : CL_QUEUE_PROFILING_ENABLE, &code));
     check(code, "clCreateCommandQueue", profile_.name);
     queues_.emplace(context_, device_, queue_.get());
-    views_.emplace(*this, *queues_);
+    views_.emplace(*this, *queues_, turns_ ? &*turns_ : nullptr);
     allocator_ = make_allocator(context_, queue_.get(), profile_, options.memory_limit > 0 ? options.memory_limit : default_memory_limit(profile_, options.memory_sharers));
   }
   ~ClDevice() override { clFinish(queue_.get()); }

@@ -48,6 +48,7 @@ bool HostViews::computes_in_host_memory() {
   std::call_once(probed_, [this] {
     if (!device_.profile().shares_host_memory) return;
     Kernel& increment = device_.generated_kernel("host memory probe", [] { return std::string(kProbe); }, "increment");
+    const BuildTurns::Turn turn = turns_ ? turns_->take() : BuildTurns::Turn();
     // The queue for computing may be held back by a fence that waits for the very thread that maps.
     computes_in_host_memory_ = sees_the_same_memory(queues_.context(), queues_.get(Queue::transfer), increment);
   });

@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "engine/base/host_view.h"
+#include "opencl/build_turns.h"
 #include "opencl/device.h"
 #include "opencl/queues.h"
 
@@ -10,8 +11,8 @@ namespace gemel::opencl {
 
 class HostViews {
  public:
-  /// @param device  whose queues these are
-  HostViews(Device& device, Queues& queues) : device_(device), queues_(queues) {}
+  /// @param device  whose queues these are  @param turns  null where nobody else builds the same kernels
+  HostViews(Device& device, Queues& queues, BuildTurns* turns) : device_(device), queues_(queues), turns_(turns) {}
   /// The memory itself where kernels compute in the host's own; else a map on the queue for transfers.
   HostView map(const Region& region, Access access, const Event& after);
 
@@ -20,6 +21,7 @@ class HostViews {
   HostView mapped(const Region& region, Access access, const Event& after);
   Device& device_;
   Queues& queues_;
+  BuildTurns* turns_;
   std::once_flag probed_;
   bool computes_in_host_memory_ = false;
 };

@@ -46,15 +46,20 @@ class Net : public nn::Module {
   nn::Dropout& dropout_ = add<nn::Dropout>("dropout", 0.5);
 };
 
-/// One layer normalised by its batch's statistics.
+/// One layer normalised by its batch's statistics; the third is used where it is said so.
 class NormedNet : public nn::Module {
  public:
+  bool uses_third = false;
   nn::Linear& first = add<nn::Linear>("first", 48, 24);
   nn::BatchNorm2d& norm = add<nn::BatchNorm2d>("norm", 24);
   nn::Linear& second = add<nn::Linear>("second", 24, 10);
+  nn::Linear& third = add<nn::Linear>("third", 24, 10);
 
  protected:
-  Value forward(Value x) override { return second(relu(norm(first(flatten_(std::move(x)))))); }
+  Value forward(Value x) override {
+    const Value hidden = relu(norm(first(flatten_(std::move(x)))));
+    return uses_third ? second(hidden) + third(hidden) : second(hidden);
+  }
 
  private:
   nn::Flatten flatten_;
@@ -86,6 +91,7 @@ std::unique_ptr<nn::Module> made(const Job& job, Session& session, int rank) {
   if (job.model == Model::normed) {
     auto net = std::make_unique<NormedNet>();
     if (job.recomputes) net->norm.set_recompute(nn::Recompute::yes);
+    net->uses_third = job.uses_third == rank;
     net->materialise(session);
     return net;
   }
@@ -256,6 +262,9 @@ TEST(DataParallel, a_parameter_that_one_rank_uses_is_updated_on_all) {
   const Job job{.uses_third = 1};
   const Course unused = on_ranks(2, {}), used = on_ranks(2, job);  // where the ranks' parameters are compared
   EXPECT_NE(used.parameters, unused.parameters);
+  Job normed{.model = Model::normed, .uses_third = 1};  // what normalises communicates in the backward pass, too
+  normed.reducer.buckets = {1, 1};
+  EXPECT_NE(on_ranks(2, normed).parameters, on_ranks(2, {.model = Model::normed}).parameters);
   Job captured = job;
   captured.frontend = Frontend::graph;
   EXPECT_EQ(message_of<UsageError>([&] { on_ranks(2, captured); }),

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
@@ -136,7 +137,7 @@ TEST(DistributedBackward, of_sums_and_weights_is_exact_for_shards_of_any_length)
     };
     for (int step = 0; step < 2; ++step) {
       side.optimizer->zero_grad();
-      if (c.rank() < 2) {
+      {
         const DataParallel::NoSync no_sync(*side.ranks);
         pass(shards[c.rank()][0]);
       }
@@ -144,6 +145,49 @@ TEST(DistributedBackward, of_sums_and_weights_is_exact_for_shards_of_any_length)
       expect_near_all(gradients_of(*side.optimizer), expected);
     }
   });
+}
+
+TEST(DistributedBackward, of_masked_samples_and_after_a_step_that_was_given_up_counts_what_is_there) {
+  const List expected = mean_gradients({{0, 8}});
+  testing::run_communicating_ranks(2, [&](CommunicationThread& c) {
+    Side side(&c);
+    {
+      const DataParallel::NoSync no_sync(*side.ranks);
+      side.ranks->backward(side.loss({0, 3}), 3);
+    }
+    side.optimizer->zero_grad();  // given up
+    {
+      const DataParallel::NoSync no_sync(*side.ranks);
+      side.ranks->backward(side.loss({8, 9}) * 0.0, 0);  // all masked
+    }
+    side.ranks->backward(side.loss({4 * c.rank(), 4 * c.rank() + 4}), 4);
+    expect_near_all(gradients_of(*side.optimizer), expected);
+  });
+}
+
+TEST(DistributedBackward, tells_in_a_later_step_what_ended_the_communication) {
+  std::vector<std::string> said(2);
+  const auto run = [&](CommunicationThread& c) {
+    Side side(&c, {.reducer = {.check_finite = true}});
+    for (int step = 0; step < 1000; ++step) {
+      side.optimizer->zero_grad();
+      const double factor = c.rank() == 1 ? std::numeric_limits<double>::infinity() : 1;
+      side.ranks->backward(side.loss({0, 4}) * factor);
+      gradients_of(*side.optimizer);  // waits
+    }
+  };
+  EXPECT_THROW(testing::run_communicating_ranks(2, [&](CommunicationThread& c) {
+                 try {
+                   run(c);
+                 } catch (const Error& e) {
+                   said[at(c.rank())] = e.what();
+                   throw;
+                 }
+               }),
+               CommError);
+  EXPECT_EQ(said[0], "rank 1 failed");
+  EXPECT_NE(said[1].find("ddp: the gradient of "), std::string::npos) << said[1];
+  EXPECT_NE(said[1].find(" on rank 1 (localhost); accepted: finite numbers"), std::string::npos) << said[1];
 }
 
 TEST(DistributedBackward, trains_alike_on_all_ranks_from_rank_0s_parameters) {

@@ -1,4 +1,4 @@
-// The programs that README.md shows are those that the tests build and run.
+// The lines of C++ that README.md and docs/ show are those of programs that the tests build and run.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -39,6 +39,18 @@ TEST(Readme, shows_the_programs_that_are_tested) {
     ASSERT_FALSE(program.empty()) << name;
     EXPECT_NE(program.find(blocks[i]), std::string::npos) << name << " does not hold this block of README.md:\n" << blocks[i];
   }
+}
+
+TEST(Documentation, shows_lines_of_the_examples_which_are_tested) {
+  std::string examples;
+  for (const auto& entry : std::filesystem::directory_iterator(kSource / "examples")) examples += outdented(read_text(entry.path()));
+  int blocks = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(kSource / "docs"))
+    for (const std::string& block : code_blocks(read_text(entry.path()))) {
+      ++blocks;
+      EXPECT_NE(examples.find(block), std::string::npos) << "no example holds this block of " << entry.path() << ":\n" << block;
+    }
+  EXPECT_GE(blocks, 2);
 }
 
 }  // namespace

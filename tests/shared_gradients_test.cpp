@@ -39,7 +39,7 @@ struct Training {
 
   explicit Training(const HostMemorySource& gradients = {}) {
     net.materialise(session);
-    ParameterSlab::pack(values_of(net.parameters().trainable()), gradients);
+    ParameterSlab::pack(values_of(net.parameters().trainable()), {.gradients = gradients});
     optimizer = optim::make("momentum", optim::all_in_one(net.parameters()));
   }
   ParameterSlab& slab() { return *optimizer->parameters()[0].value.node()->slab; }
@@ -137,7 +137,7 @@ TEST(DeviceSharedGradients, in_memory_of_the_devices_own_are_changed_in_a_view) 
 TEST(DeviceSharedGradients, in_memory_that_does_not_fit_are_refused) {
   const SharedPages pages(4096);
   const Values leaves{leaf(full(test_session(), f32({1025}), 1))};
-  EXPECT_EQ(message_of<UsageError>([&] { ParameterSlab::pack(leaves, [&](std::int64_t) { return pages.given(); }); }),
+  EXPECT_EQ(message_of<UsageError>([&] { ParameterSlab::pack(leaves, {.gradients = [&](std::int64_t) { return pages.given(); }}); }),
             "host memory: 4096 bytes are given for gradients; accepted: 8192 or more");
   ParameterSlab::pack(leaves);
   EXPECT_EQ(leaves[0].node()->slab->gradients().pages(), 2) << "nothing had moved";
@@ -147,7 +147,7 @@ TEST(DeviceSharedGradients, are_not_for_the_reference_session) {
   const auto session = Session::reference();
   const Value a = leaf(full(*session, f32({2}), 1));
   const SharedPages pages(4096);
-  EXPECT_EQ(message_of<UsageError>([&] { ParameterSlab::pack(Values{a}, [&](std::int64_t) { return pages.given(); }); }),
+  EXPECT_EQ(message_of<UsageError>([&] { ParameterSlab::pack(Values{a}, {.gradients = [&](std::int64_t) { return pages.given(); }}); }),
             "session: the reference session has no device");
 }
 

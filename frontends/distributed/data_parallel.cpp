@@ -85,7 +85,7 @@ DataParallel::~DataParallel() {
 
 void DataParallel::check_models(const nn::Module& module) {
   std::vector<Setting> model;
-  for (const NamedValue& v : state_of(module)) model.push_back({v.name, to_string(v.value.spec())});
+  for (const NamedValue& v : state_of(module)) model.push_back({v.name, to_string(v.value.spec()) + (v.value.wants_gradient() ? ", trained" : "")});
   require_same(communication_, model);
 }
 
@@ -105,8 +105,12 @@ void DataParallel::pack(nn::Module& module) {
 
 /// Where a model does not run alike on all ranks their own orders would differ.
 void DataParallel::pack(nn::Module& module, std::vector<std::size_t> order) {
-  communication_.run([&](Collectives& c) { c.broadcast(std::as_writable_bytes(std::span(order))); });
-  train::pack_parameters(module, order, memory_.source());
+  std::int64_t largest = session_.interpreter().largest_allocation();  // slabs are cut alike on every device
+  communication_.run([&](Collectives& c) {
+    c.broadcast(std::as_writable_bytes(std::span(order)));
+    c.all_reduce({reinterpret_cast<std::byte*>(&largest), 1, DType::int64}, parallel::Reduction::min);
+  });
+  train::pack_parameters(module, order, {memory_.source(), largest});
 }
 
 void DataParallel::attach(nn::Module& module, optim::Optimizer& optimizer) {
@@ -116,6 +120,7 @@ void DataParallel::attach(nn::Module& module, optim::Optimizer& optimizer) {
   for (const NamedValue& v : state_of(module)) broadcast(v.value);
   parallel::ReducerOptions reducer = options_.reducer;
   if (options_.replicas == Replicas::copied_each_step) reducer.sums = parallel::SumsOn::first_rank;
+  reducer.overlaps = options_.norm == NormOver::shard;
   reducer_ = std::make_shared<parallel::Reducer>(session_, communication_, optimizer.parameters(), memory_, reducer);
   if (options_.replicas == Replicas::copied_each_step)
     replicator_ = std::make_shared<parallel::Replicator>(session_, communication_, optimizer.parameters(), reducer_);

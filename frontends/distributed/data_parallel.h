@@ -101,6 +101,7 @@ class DataParallel : public train::Ranks {
  private:
   void pack(nn::Module& module, std::vector<std::size_t> order);
   void broadcast(const Value& value);
+  bool holds_gradients() const;
   void backward_pass(const eager::Tensor& loss, double scale);
   void check_models(const nn::Module& module);
   void join_ranks_state(const train::RanksState& of_rank_0);
@@ -116,7 +117,7 @@ class DataParallel : public train::Ranks {
   optim::Optimizer* optimizer_ = nullptr;
   std::unordered_map<const Node*, std::size_t> index_of_;  // of a parameter's leaf, as the optimizer numbers them
   bool syncs_ = true;
-  double unsummed_weight_ = 0;  // of passes under NoSync
+  std::optional<double> unsummed_weight_;  // of passes under NoSync; none: they had none
   int exceptions_ = std::uncaught_exceptions();  // under way when this was made
   std::deque<std::future<train::Notice>> announced_;
 };

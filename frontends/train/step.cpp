@@ -92,11 +92,11 @@ std::vector<std::size_t> backward_order(Session& session, Task& task, const Spec
   return order;
 }
 
-void pack_parameters(nn::Module& module, std::span<const std::size_t> order, const HostMemorySource& gradients) {
+void pack_parameters(nn::Module& module, std::span<const std::size_t> order, const PackOptions& options) {
   const Values parameters = values_of(module.parameters().trainable());
   Values ordered;
   for (const std::size_t i : order) ordered.push_back(parameters[i]);
-  ParameterSlab::pack(ordered, gradients);
+  ParameterSlab::pack(ordered, options);
 }
 
 void pack_parameters(Session& session, Task& task, const Specs& inputs) { pack_parameters(task.module(), backward_order(session, task, inputs)); }

@@ -75,8 +75,7 @@ Differentiated differentiate(Session& session, Task& task, std::span<const Value
 /// @param inputs  specs of a batch's tensors, as the task names them
 std::vector<std::size_t> backward_order(Session& session, Task& task, const Specs& inputs);
 /// Packs a module's trainable parameters into slabs in an order such as that; to be called before an optimizer packs them.
-/// @param gradients  where gradients are to lie; empty: in memory of the device's own
-void pack_parameters(nn::Module& module, std::span<const std::size_t> order, const HostMemorySource& gradients = {});
+void pack_parameters(nn::Module& module, std::span<const std::size_t> order, const PackOptions& options = {});
 void pack_parameters(Session& session, Task& task, const Specs& inputs);
 
 class Step {

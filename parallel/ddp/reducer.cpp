@@ -74,7 +74,7 @@ void Reducer::begin_step() {
 }
 
 GradientReady Reducer::gradient_ready() {
-  if (options_.sums == SumsOn::first_rank) return {};
+  if (options_.sums == SumsOn::first_rank || !options_.overlaps) return {};
   return [weak = weak_from_this()](std::size_t i, const Value& gradient) {
     const auto self = weak.lock();
     // What lies elsewhere is brought to its place by `join`.
@@ -120,7 +120,18 @@ void Reducer::join(Values& gradients) {
     if (used_[at(i)]) gradients[at(i)] = dense_gradient_place(values_[at(i)]);
 }
 
+/// A step does not wait for its own communication: what ended it is told by a later one.
+void Reducer::throw_failure() {
+  using namespace std::chrono_literals;
+  while (!joined_.empty() && joined_.front().wait_for(0s) == std::future_status::ready) {
+    std::future<std::vector<std::int32_t>> first = std::move(joined_.front());
+    joined_.pop_front();
+    first.get();
+  }
+}
+
 void Reducer::finish(const std::vector<std::int64_t>& unused) {
+  throw_failure();
   begin_step();
   for (; next_ < missing_.size(); ++next_) submit(next_);
   under_way_ = false;
@@ -135,7 +146,10 @@ void Reducer::finish(const std::vector<std::int64_t>& unused) {
     self->exposed_.push_back(std::max(0.0, waited) + std::exchange(self->more_exposed_, 0));
     return used;
   });
-  if (unused.empty()) return;
+  if (unused.empty()) {
+    joined_.push_back(std::move(done));
+    return;
+  }
   used_ = done.get();
   if (joining_) return;
   for (const std::int64_t i : unused)

@@ -25,6 +25,7 @@ struct ReducerOptions {
   BucketOptions buckets{};
   CompressionOptions compression{};
   SumsOn sums = SumsOn::every_rank;
+  bool overlaps = true;       // sums while the backward pass goes on; not where that communicates by itself, in its own order
   bool keeps_spans = false;   // of what is communicated, for a trace
   bool check_finite = false;  // of each gradient before it is summed: names the parameter and the rank (slow)
 };
@@ -35,12 +36,12 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
   Reducer(Session& session, CommunicationThread& communication, std::vector<NamedValue> parameters, const GradientMemory& memory,
           const ReducerOptions& options = {});
 
-  /// After a gradient that is not finite the communication thread's work throws an Error that names it, where that is checked.
   /// For GradientOptions::ready of the backward pass whose gradients are reduced.
   GradientReady gradient_ready();
   /// In operators, behind that pass: gradients are in their places, and sums over all ranks (or undefined, where others get them). What a rank did not use counts as zeros; it is
   /// an empty value where no rank used it.
-  /// @throws UsageError in a captured step where only another rank used a parameter
+  /// @throws UsageError in a captured step where only another rank used a parameter; what ended the communication of an earlier step: a
+  /// CommError, or with check_finite an Error that names rank and parameter
   void join(Values& gradients);
 
   /// Seconds that each step joined so far waited for communication after its last gradient, once each.
@@ -65,6 +66,7 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
   void arrived(std::size_t parameter);
   void submit(std::size_t bucket);
   void finish(const std::vector<std::int64_t>& unused);
+  void throw_failure();
   void reduce(Collectives& collectives, std::size_t which, const Bucket& bucket, const Event& computed);
   void check_finite(const Collectives& collectives, const Bucket& bucket, const Event& computed) const;
   void reduce_range(Collectives& collectives, const SlabRange& range, const Event& computed);
@@ -88,6 +90,7 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
   bool joining_ = false;                   // `join` computes at once
   std::size_t next_ = 0;                   // bucket to submit
   std::vector<std::int32_t> used_;         // [parameter] by some rank, of the last step in which this one did not use them all
+  std::deque<std::future<std::vector<std::int32_t>>> joined_;  // of steps whose communication may still be under way
 
   std::unique_ptr<Compression> compression_;  // of the communication thread
   std::mutex mutex_;
