@@ -7,6 +7,7 @@
 #include "datasets/shard.h"
 #include "engine/base/error.h"
 #include "engine/base/file.h"
+#include "engine/base/hash.h"
 #include "frontends/cli/commit.h"
 #include "frontends/cli/interrupt.h"
 #include "frontends/cli/planned_step.h"
@@ -37,6 +38,17 @@ nlohmann::ordered_json about(const TrainOptions& o, const Job& job) {
   nlohmann::ordered_json out = nlohmann::ordered_json::object();
   if (!o.parallel.style.empty()) out = {{"ranks", job.size()}, {"parallel", o.parallel.style}};
   return out;
+}
+
+/// Data sets of one name and size that are not the same mostly differ in one of them.
+std::string first_and_last(const datasets::Dataset& data) {
+  std::vector<float> picture(static_cast<std::size_t>(data.shape().elements()));
+  std::uint64_t hash = 0;
+  for (const std::int64_t i : {std::int64_t{0}, data.size() - 1}) {
+    data.copy(i, {}, picture);
+    hash = hash_of(std::as_bytes(std::span(picture)), hash + static_cast<std::uint64_t>(data.label(i)));
+  }
+  return fmt::format("{:016x}", hash);
 }
 
 }  // namespace
@@ -77,11 +89,19 @@ void TrainRun::check_outputs() const {
 /// That all ranks run the same, and each can have a sample.
 void TrainRun::check_job() const {
   if (!job_.communication()) return;
-  std::vector<distributed::Setting> settings{{"version", GEMEL_VERSION}, {"commit", commit()}, {"samples", std::to_string(data_.train->size())},
+  const ParallelOptions& parallel = options_.parallel;
+  std::vector<distributed::Setting> settings{{"version", GEMEL_VERSION}, {"commit", commit()}, {"build", train::build_identity()}, {"samples", std::to_string(data_.train->size())},
                                              {"seed", std::to_string(options_.common.seed)}, {"front end", train::to_string(options_.frontend)},
                                              {"epochs", std::to_string(options_.epochs)}, {"steps", std::to_string(options_.steps)},
                                              {"accumulate", std::to_string(options_.accumulate)}, {"learning rate", fmt::format("{}", options_.rate)},
-                                             {"resume", options_.resume.empty() ? "no" : "yes"}};
+                                             {"resume", options_.resume.empty() ? "no" : "yes"}, {"data", first_and_last(*data_.train)},
+                                             {"epochs between validations", std::to_string(options_.eval_every)},
+                                             {"learning rate schedule", std::string(optim::schedule_names()[static_cast<std::size_t>(options_.schedule)])},
+                                             {"largest gradient norm", fmt::format("{}", options_.clip_norm)},
+                                             {"checkpoints", options_.checkpoint_dir.empty() ? "none" : fmt::format("every {} steps", options_.checkpoint_every)},
+                                             {"profile", options_.common.profile.empty() ? "no" : "yes"}, {"anomaly detection", options_.detect_anomaly ? "on" : "off"},
+                                             {"buckets", fmt::format("{} bytes, the first {}", parallel.reducer.buckets.bytes, parallel.reducer.buckets.first_bytes)},
+                                             {"collective", std::string(parallel.collective ? to_string(*parallel.collective) : "auto")}};
   for (const train::IdentityPart& part : identity_of(options_, *data_.train)) settings.push_back({part.name, part.value});
   distributed::require_same(*job_.communication(), settings);
   if (options_.batch_size < job_.size())

@@ -15,12 +15,6 @@ const char* consequence(Bearing bearing) {
   return bearing == Bearing::last_bits ? "results may differ in the last bits" : "the run goes on with the new one";
 }
 
-/// Any rebuild that changes the program may change a bit.
-const std::string& build_identity() {
-  static const std::string hash = fmt::format("{:016x}", hash_of(MappedFile("/proc/self/exe").bytes()));
-  return hash;
-}
-
 /// With what it is measured by: a cosine ends at 0 where the run ends.
 std::string schedule_text(const TrainerOptions& o) {
   const auto name = optim::schedule_names()[static_cast<std::size_t>(o.schedule)];
@@ -29,6 +23,12 @@ std::string schedule_text(const TrainerOptions& o) {
 }
 
 }  // namespace
+
+/// Any rebuild that changes the program may change a bit.
+const std::string& build_identity() {
+  static const std::string hash = fmt::format("{:016x}", hash_of(MappedFile("/proc/self/exe").bytes()));
+  return hash;
+}
 
 RunIdentity identity_of(Session& session, const TrainerOptions& o, const datasets::BatchSource& data) {
   const DeviceFacts device = facts_of(session);

@@ -19,6 +19,9 @@ struct IdentityPart {
 };
 using RunIdentity = std::vector<IdentityPart>;
 
+/// Tells builds of the program apart.
+const std::string& build_identity();
+
 struct TrainerOptions;
 /// What every run of a trainer is told apart by: device, driver, build, the options that the course of a run depends on, and how many
 /// samples and batches an epoch has.
