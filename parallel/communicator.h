@@ -34,6 +34,11 @@ struct Elements {
 inline Elements elements_of(std::span<float> values) {
   return {reinterpret_cast<std::byte*>(values.data()), static_cast<std::int64_t>(values.size()), DType::float32};
 }
+/// The bytes of one value, for a message.
+template <class T>
+std::span<std::byte> raw_bytes(T& value) {
+  return std::as_writable_bytes(std::span(&value, 1));
+}
 
 /// A message on its way. Its memory is in use until it is done.
 class Transfer {
@@ -41,14 +46,11 @@ class Transfer {
   class State {
    public:
     virtual ~State() = default;
-    /// Whether it is done; moves it on where it needs that. @throws CommError
-    virtual bool test() = 0;
     /// @throws CommError
     virtual void wait() = 0;
   };
   Transfer() = default;
   explicit Transfer(std::unique_ptr<State> state) : state_(std::move(state)) {}
-  bool test() { return !state_ || state_->test(); }
   /// Of an empty one: at once.
   void wait() {
     if (state_) std::exchange(state_, nullptr)->wait();
@@ -87,6 +89,7 @@ class Communicator {
 
   /// Begin a message. A receive's memory is as long as what is sent. Lengths may exceed 2^31 bytes.
   /// @param tag  0..kTags-1
+  /// @throws CommError where the carrier refuses; so does the transfer's `wait` where a rank is lost or lengths differ
   virtual Transfer send(int to, std::span<const std::byte> bytes, int tag = 0) = 0;
   virtual Transfer receive(int from, std::span<std::byte> bytes, int tag = 0) = 0;
   static constexpr int kTags = 1 << 14;

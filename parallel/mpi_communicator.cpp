@@ -75,16 +75,16 @@ class MpiTransfer : public Transfer::State {
     for (MPI_Request& r : requests_)
       if (r != MPI_REQUEST_NULL) MPI_Request_free(&r);
   }
-  bool test() override {
-    int done = 0;
-    check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE), "a message failed");
-    return done != 0;
-  }
   void wait() override {
     poll_until([this] { return test(); }, policy_, runtime_.abort);
   }
 
  private:
+  bool test() {
+    int done = 0;
+    check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE), "a message failed");
+    return done != 0;
+  }
   std::vector<MPI_Request> requests_;
   const WaitPolicy& policy_;
   const Runtime& runtime_;
@@ -199,14 +199,11 @@ std::vector<std::string> host_names(int size) {
 
 std::optional<MpiLaunch> mpi_launch() {
   struct Variables {
-    const char *rank, *size, *local_rank, *local_size;
+    const char *rank, *size;
   };
-  constexpr Variables kKnown[] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
-                                  {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
-                                  {"PMIX_RANK", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_TASKS_PER_NODE"}};
+  constexpr Variables kKnown[] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"}, {"PMIX_RANK", "SLURM_NTASKS"}};
   for (const Variables& v : kKnown)
-    if (const auto rank = number_in(v.rank), size = number_in(v.size); rank && size)
-      return MpiLaunch{*rank, *size, number_in(v.local_rank).value_or(0), number_in(v.local_size).value_or(1)};
+    if (const auto rank = number_in(v.rank), size = number_in(v.size); rank && size) return MpiLaunch{*rank, *size};
   return std::nullopt;
 }
 

@@ -9,7 +9,7 @@ namespace gemel::parallel {
 
 /// How this process was started, read from the environment: nothing is initialised.
 struct MpiLaunch {
-  int rank, size, local_rank, local_size;
+  int rank, size;
 };
 /// Nothing where neither mpirun nor a PMI started it; `sbatch` alone, which sets SLURM_PROCID, does not.
 std::optional<MpiLaunch> mpi_launch();

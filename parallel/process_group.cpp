@@ -63,11 +63,6 @@ struct Invitation {
   std::uint32_t length = 0;  // of the address; 0: there is no listening socket
 };
 
-template <class T>
-std::span<std::byte> raw(T& value) {
-  return std::as_writable_bytes(std::span(&value, 1));
-}
-
 void wait_readable(int fd, const AbortFlag& abort, int within_ms = -1) {
   for (int waited = 0;; waited += 20) {
     pollfd p{fd, POLLIN, 0};
@@ -163,121 +158,150 @@ File connected(const Invitation& invitation) {
 
 }  // namespace
 
+/// The first rank's side: connections to all others, or none.
+ProcessGroup::Sockets ProcessGroup::invite(Communicator& c, std::span<const int> ranks, const AbortFlag& abort) {
+  const int size = static_cast<int>(ranks.size());
+  Invitation invitation;
+  const File listener = listening(invitation);
+  if (!listener) invitation.length = 0;
+  for (int r = 1; r < size; ++r) c.send(ranks[at(r)], raw_bytes(invitation)).wait();
+  std::uint8_t good = 1;
+  for (int r = 1; r < size; ++r) {  // whether they could connect, by the messages that work in any case
+    std::uint8_t theirs = 0;
+    c.receive(ranks[at(r)], raw_bytes(theirs)).wait();
+    good = good && theirs;
+  }
+  Sockets sockets(good ? ranks.size() : 0);
+  for (int left = good ? size - 1 : 0; left > 0;) {
+    wait_readable(listener.get(), abort, kConnectMs);
+    auto socket = std::make_unique<Socket>(File(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)), abort);
+    Greeting greeting;
+    socket->receive(raw_bytes(greeting), kConnectMs);
+    if (greeting.token != invitation.token || greeting.rank < 1 || greeting.rank >= size || sockets[at(greeting.rank)]) continue;  // a stranger
+    sockets[at(greeting.rank)] = std::move(socket);
+    --left;
+  }
+  for (int r = 1; r < size; ++r) c.send(ranks[at(r)], raw_bytes(good)).wait();
+  return sockets;
+}
+
+/// Another rank's side: the connection to the first, or none where one of them has none.
+ProcessGroup::Sockets ProcessGroup::accept(Communicator& c, int first, const AbortFlag& abort) {
+  Invitation invitation;
+  c.receive(first, raw_bytes(invitation)).wait();
+  File file = invitation.length ? connected(invitation) : File();
+  std::uint8_t good = file ? 1 : 0;
+  Sockets sockets;
+  if (file) {
+    sockets.push_back(std::make_unique<Socket>(std::move(file), abort));
+    Greeting greeting{invitation.token, c.local_rank()};
+    sockets[0]->send(raw_bytes(greeting));
+  }
+  c.send(first, raw_bytes(good)).wait();
+  c.receive(first, raw_bytes(good)).wait();
+  if (!good) sockets.clear();
+  return sockets;
+}
+
 std::unique_ptr<SharedGroup> ProcessGroup::make(Communicator& c, const AbortFlag& abort) {
   const std::vector<int> ranks = c.placement().beside(c.rank());
   const int size = static_cast<int>(ranks.size()), self = c.local_rank();
   if (size > kMostRanks) return nullptr;
-  std::vector<std::unique_ptr<Socket>> sockets;
-  Invitation invitation;
-  std::uint8_t good = 1;  // what all know in the end
-  if (self == 0) {
-    const File listener = listening(invitation);
-    if (!listener) invitation.length = 0;
-    for (int r = 1; r < size; ++r) c.send(ranks[at(r)], raw(invitation)).wait();
-    sockets.resize(at(size));
-    for (int r = 1; r < size; ++r) {  // whether they could connect, by the messages that work in any case
-      std::uint8_t theirs = 0;
-      c.receive(ranks[at(r)], raw(theirs)).wait();
-      good = good && theirs;
-    }
-    for (int left = good ? size - 1 : 0; left > 0;) {
-      wait_readable(listener.get(), abort, kConnectMs);
-      auto socket = std::make_unique<Socket>(File(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)), abort);
-      Greeting greeting;
-      socket->receive(raw(greeting), kConnectMs);
-      if (greeting.token != invitation.token || greeting.rank < 1 || greeting.rank >= size || sockets[at(greeting.rank)]) continue;  // a stranger
-      sockets[at(greeting.rank)] = std::move(socket);
-      --left;
-    }
-    for (int r = 1; r < size; ++r) c.send(ranks[at(r)], raw(good)).wait();
-  } else {
-    c.receive(ranks[0], raw(invitation)).wait();
-    File file = invitation.length ? connected(invitation) : File();
-    std::uint8_t mine = file ? 1 : 0;
-    if (file) {
-      sockets.push_back(std::make_unique<Socket>(std::move(file), abort));
-      Greeting greeting{invitation.token, self};
-      sockets[0]->send(raw(greeting));
-    }
-    c.send(ranks[0], raw(mine)).wait();
-    c.receive(ranks[0], raw(good)).wait();
-  }
-  if (!good) return nullptr;
+  Sockets sockets = self == 0 ? invite(c, ranks, abort) : accept(c, ranks[0], abort);
+  if (sockets.empty()) return nullptr;
   std::unique_ptr<ProcessGroup> group(new ProcessGroup(self, size, abort, std::move(sockets)));
   const auto control = group->share(control_bytes(size));
   if (!control) return nullptr;
+  group->segments_.push_back(control);
   group->use(control->of[0].first);
   return group;
 }
 
-ProcessGroup::ProcessGroup(int rank, int size, const AbortFlag& abort, std::vector<std::unique_ptr<Socket>> sockets)
-    : SharedGroup(rank, size, abort), sockets_(std::move(sockets)) {}
+ProcessGroup::ProcessGroup(int rank, int size, const AbortFlag& abort, Sockets sockets) : SharedGroup(rank, size, abort), sockets_(std::move(sockets)) {}
 
 ProcessGroup::~ProcessGroup() = default;
 
-std::shared_ptr<ProcessGroup::Segment> ProcessGroup::share(std::int64_t bytes) {
-  bytes = round_up(std::max<std::int64_t>(bytes, 1), kHostPage);
-  std::vector<File> files(at(size()));
-  std::vector<std::int64_t> lengths(at(size()));
-  lengths[at(rank())] = bytes;
-  files[at(rank())] = reserved_memory(bytes);
-  const auto whole = [&] { return std::ranges::all_of(files, [](const File& f) { return static_cast<bool>(f); }); };
-  // Every rank gives its file to the first, which gives all of them to everyone; a length of -1 where there is no file.
-  const auto length_or_none = [&](int r) { return files[at(r)] ? lengths[at(r)] : -1; };
-  if (rank() == 0) {
-    for (int r = 1; r < size(); ++r) {
-      std::vector<File> got = sockets_[at(r)]->receive(raw(lengths[at(r)]));
-      if (!got.empty()) files[at(r)] = std::move(got[0]);
-    }
-    if (!whole()) files[0] = File();
-    std::vector<int> all;
-    if (whole()) for (const File& f : files) all.push_back(f.get());
-    lengths[0] = length_or_none(0);
-    for (int r = 1; r < size(); ++r) sockets_[at(r)]->send(std::as_bytes(std::span(lengths)), all);
-  } else {
-    std::int64_t mine = length_or_none(rank());
-    const int fd = files[at(rank())].get();
-    sockets_[0]->send(raw(mine), fd >= 0 ? std::span(&fd, 1) : std::span<const int>());
-    files = sockets_[0]->receive(std::as_writable_bytes(std::span(lengths)));
-    if (std::ssize(files) != size()) {  // one of them has none
-      files.clear();
-      files.emplace_back();
-    }
+void ProcessGroup::agree(std::span<std::uint8_t> flags) const {
+  const std::span<std::byte> mine = std::as_writable_bytes(flags);
+  if (rank() != 0) {
+    sockets_[0]->send(mine);
+    sockets_[0]->receive(mine);
+    return;
   }
+  std::vector<std::uint8_t> theirs(flags.size());
+  for (int r = 1; r < size(); ++r) {
+    sockets_[at(r)]->receive(std::as_writable_bytes(std::span(theirs)));
+    for (std::size_t i = 0; i < flags.size(); ++i) flags[i] = flags[i] && theirs[i];
+  }
+  for (int r = 1; r < size(); ++r) sockets_[at(r)]->send(mine);
+}
+
+/// Memory of each rank; no files where one of them has not so much.
+struct ProcessGroup::Files {
+  std::vector<File> of;               // [rank of the machine]
+  std::vector<std::int64_t> lengths;  // bytes
+};
+
+/// Every rank gives its file to the first, which gives all of them to everyone.
+ProcessGroup::Files ProcessGroup::exchange_files(std::int64_t bytes) const {
+  Files all{{}, std::vector<std::int64_t>(at(size()))};
+  File mine = reserved_memory(bytes);
+  if (rank() != 0) {
+    const int fd = mine.get();
+    sockets_[0]->send(raw_bytes(bytes), mine ? std::span(&fd, 1) : std::span<const int>());
+    all.of = sockets_[0]->receive(std::as_writable_bytes(std::span(all.lengths)));
+    return all;
+  }
+  all.lengths[0] = bytes;
+  all.of.push_back(std::move(mine));
+  for (int r = 1; r < size(); ++r) {
+    std::vector<File> got = sockets_[at(r)]->receive(raw_bytes(all.lengths[at(r)]));
+    all.of.push_back(got.empty() ? File() : std::move(got[0]));
+  }
+  if (!std::ranges::all_of(all.of, [](const File& f) { return static_cast<bool>(f); })) all.of.clear();
+  std::vector<int> numbers;
+  for (const File& f : all.of) numbers.push_back(f.get());
+  for (int r = 1; r < size(); ++r) sockets_[at(r)]->send(std::as_bytes(std::span(all.lengths)), numbers);
+  return all;
+}
+
+std::shared_ptr<ProcessGroup::Segment> ProcessGroup::share(std::int64_t bytes) const {
+  const Files files = exchange_files(round_up(std::max<std::int64_t>(bytes, 1), kHostPage));
   auto segment = std::make_shared<Segment>();
-  bool mapped = whole();
+  std::uint8_t mapped = std::ssize(files.of) == size();
   for (int r = 0; mapped && r < size(); ++r) {
-    void* const first = mmap(nullptr, at(lengths[at(r)]), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, files[at(r)].get(), 0);
+    const std::int64_t length = files.lengths[at(r)];
+    void* const first = mmap(nullptr, at(length), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, files.of[at(r)].get(), 0);
     mapped = first != MAP_FAILED;
-    if (mapped) segment->of.push_back({static_cast<std::byte*>(first), lengths[at(r)]});
+    if (mapped) segment->of.push_back({static_cast<std::byte*>(first), length});
   }
-  // One that could not map tells the others.
-  std::uint8_t good = mapped;
-  if (rank() == 0) {
-    for (int r = 1; r < size(); ++r) {
-      std::uint8_t theirs = 0;
-      sockets_[at(r)]->receive(raw(theirs));
-      good = good && theirs;
-    }
-    for (int r = 1; r < size(); ++r) sockets_[at(r)]->send(raw(good));
-  } else {
-    sockets_[0]->send(raw(good));
-    sockets_[0]->receive(raw(good));
-  }
-  if (!good) return nullptr;
-  segments_.push_back(segment);
-  return segment;
+  agree({&mapped, 1});  // one that could not map tells the others
+  return mapped ? segment : nullptr;
+}
+
+void ProcessGroup::drop_released() {
+  std::vector<std::uint8_t> released;
+  for (const auto& segment : segments_) released.push_back(segment.use_count() == 1);
+  released[0] = 0;  // the control memory
+  agree(released);
+  for (std::size_t i = 0; i < segments_.size(); ++i)
+    if (released[i]) segments_[i].reset();
 }
 
 HostBytes ProcessGroup::allocate(std::int64_t bytes) {
+  drop_released();
   const std::shared_ptr<Segment> segment = share(bytes);
   if (!segment) return {};
+  const auto place = std::ranges::find(segments_, nullptr);
+  if (place == segments_.end()) segments_.push_back(segment);
+  else *place = segment;
   const Segment::Mapping& mine = segment->of[at(rank())];
   return {std::shared_ptr<std::byte>(segment, mine.first), mine.bytes};
 }
 
 SharedPlace ProcessGroup::place_of(const std::byte* data) const {
   for (std::size_t i = 0; data && i < segments_.size(); ++i) {
+    if (!segments_[i]) continue;
     const Segment::Mapping& mine = segments_[i]->of[at(rank())];
     if (data >= mine.first && data < mine.first + mine.bytes) return {static_cast<std::int64_t>(i), data - mine.first};
   }

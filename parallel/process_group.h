@@ -1,7 +1,9 @@
 // The ranks of one machine that are processes: memory in files without names, handed over a Unix socket. A killed job leaves nothing behind,
 // and the size of /dev/shm does not matter.
 #pragma once
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,14 +32,23 @@ class ProcessGroup : public SharedGroup {
     ~Segment();
   };
   class Socket;
+  struct Files;
+  using Sockets = std::vector<std::unique_ptr<Socket>>;
 
-  ProcessGroup(int rank, int size, const AbortFlag& abort, std::vector<std::unique_ptr<Socket>> sockets);
-  std::shared_ptr<Segment> share(std::int64_t bytes);
+  ProcessGroup(int rank, int size, const AbortFlag& abort, Sockets sockets);
+  static Sockets invite(Communicator& communicator, std::span<const int> ranks, const AbortFlag& abort);
+  static Sockets accept(Communicator& communicator, int first, const AbortFlag& abort);
+  /// Sets to 0 on all ranks what is 0 on one of them.
+  void agree(std::span<std::uint8_t> flags) const;
+  Files exchange_files(std::int64_t bytes) const;
+  std::shared_ptr<Segment> share(std::int64_t bytes) const;
+  /// Unmaps what all ranks have released. Until the last one has, any of them may name a place there, which the others must find.
+  void drop_released();
   SharedPlace place_of(const std::byte* data) const override;
   std::byte* address_of(int rank, const SharedPlace& place) const override;
 
-  std::vector<std::unique_ptr<Socket>> sockets_;    // of the first rank: to each of the others; of those: to the first
-  std::vector<std::shared_ptr<Segment>> segments_;  // the first is the control memory
+  Sockets sockets_;                                 // of the first rank: to each of the others; of those: to the first
+  std::vector<std::shared_ptr<Segment>> segments_;  // by number, the same on all ranks; null: dropped. The first is the control memory
 };
 
 }  // namespace gemel::parallel

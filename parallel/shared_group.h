@@ -35,7 +35,8 @@ class SharedGroup {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  /// Memory of `bytes` for each rank, which the others see; collective. Pages are reserved, so that it cannot fail later.
+  /// Memory of `bytes` for each rank, which the others see; collective. Pages are reserved, so that it cannot fail later. What all ranks have
+  /// released is freed at the next call.
   /// @return this rank's; empty on all where one of them has not so much
   virtual HostBytes allocate(std::int64_t bytes) = 0;
 

@@ -42,6 +42,11 @@ HostBytes pages_of(std::int64_t bytes) {
   return {first, static_cast<std::int64_t>(whole)};
 }
 
+/// What the ranks of a group get from one `allocate` of each.
+struct Allocation {
+  std::vector<HostBytes> of;  // [rank of the group]
+};
+
 /// What all ranks of a process share: where sends meet receives, and memory by name.
 class Exchange {
  public:
@@ -68,10 +73,6 @@ class Exchange {
     const std::lock_guard lock(mutex_);
     if (!mine->done) std::erase(waiting_[way], mine);
   }
-  bool test(const Offer& offer) {
-    const std::lock_guard lock(mutex_);
-    return finished(offer);
-  }
   void wait(const Offer& offer) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return finished(offer); });
@@ -90,10 +91,14 @@ class Exchange {
     if (!memory.first) memory = pages_of(bytes);
     return memory;
   }
-  /// Stays as long as any rank is there: others may read it when an error ends the one that has it.
-  HostBytes shared_memory(std::int64_t bytes) {
+  /// What the ranks of a group share whose allocation has this number. One that all of them have released is freed at the next.
+  std::shared_ptr<Allocation> allocation(const std::string& group, int number, int ranks) {
     const std::lock_guard lock(mutex_);
-    return kept_.emplace_back(pages_of(bytes));
+    // Where an error ends a rank, others may still read and write what it has released.
+    if (!abort_.raised()) std::erase_if(allocations_, [](const auto& entry) { return entry.second.use_count() == 1; });
+    std::shared_ptr<Allocation>& found = allocations_[{group, number}];
+    if (!found) found = std::make_shared<Allocation>(Allocation{std::vector<HostBytes>(at(ranks))});
+    return found;
   }
 
  private:
@@ -107,14 +112,13 @@ class Exchange {
   AbortFlag abort_;
   std::map<Way, std::deque<std::shared_ptr<Offer>>> waiting_;
   std::map<std::string, HostBytes> memory_;
-  std::vector<HostBytes> kept_;
+  std::map<std::pair<std::string, int>, std::shared_ptr<Allocation>> allocations_;
 };
 
 class ThreadTransfer : public Transfer::State {
  public:
   ThreadTransfer(std::shared_ptr<Exchange> exchange, Way way, std::shared_ptr<Offer> offer) : exchange_(std::move(exchange)), way_(std::move(way)), offer_(std::move(offer)) {}
   ~ThreadTransfer() override { exchange_->withdraw(way_, offer_); }
-  bool test() override { return exchange_->test(*offer_); }
   void wait() override { exchange_->wait(*offer_); }
 
  private:
@@ -123,21 +127,42 @@ class ThreadTransfer : public Transfer::State {
   std::shared_ptr<Offer> offer_;
 };
 
-/// All memory of a process is seen by its threads: a place is an address.
+/// All memory of a process is seen by its threads: a place is an address. Only of what `allocate` gave: other memory is freed by a rank that
+/// throws, while others may still write into it.
 class ThreadGroup : public SharedGroup {
  public:
   ThreadGroup(int rank, int size, std::shared_ptr<Exchange> exchange, const std::string& name)
-      : SharedGroup(rank, size, exchange->abort_flag()), exchange_(std::move(exchange)), control_(exchange_->memory(name, control_bytes(size))) {
+      : SharedGroup(rank, size, exchange->abort_flag()), exchange_(std::move(exchange)), name_(name), control_(exchange_->memory(name, control_bytes(size))) {
     use(control_.first.get());
     if (size > static_cast<int>(std::thread::hardware_concurrency())) policy().spin_ns = 0;
   }
-  HostBytes allocate(std::int64_t bytes) override { return exchange_->shared_memory(bytes); }
+  HostBytes allocate(std::int64_t bytes) override {
+    const auto all = exchange_->allocation(name_, allocations_++, size());
+    HostBytes& mine = all->of[at(rank())];
+    mine = pages_of(bytes);
+    std::erase_if(given_, [](const auto& a) { return a.expired(); });
+    given_.push_back(all);
+    return {std::shared_ptr<std::byte>(all, mine.first.get()), mine.bytes};
+  }
 
  private:
-  SharedPlace place_of(const std::byte* data) const override { return {data ? 0 : -1, reinterpret_cast<std::intptr_t>(data)}; }
-  std::byte* address_of(int, const SharedPlace& place) const override { return reinterpret_cast<std::byte*>(place.offset); }
+  SharedPlace place_of(const std::byte* data) const override {
+    for (const auto& given : given_) {
+      const auto all = data ? given.lock() : nullptr;
+      if (!all) continue;
+      const HostBytes& mine = all->of[at(rank())];
+      if (data >= mine.first.get() && data < mine.first.get() + mine.bytes) return {0, reinterpret_cast<std::intptr_t>(data)};
+    }
+    return {};
+  }
+  std::byte* address_of(int, const SharedPlace& place) const override {
+    return place.segment < 0 ? nullptr : reinterpret_cast<std::byte*>(place.offset);
+  }
   std::shared_ptr<Exchange> exchange_;
+  std::string name_;
   HostBytes control_;
+  int allocations_ = 0;  // so far
+  std::vector<std::weak_ptr<Allocation>> given_;
 };
 
 class ThreadCommunicator : public Communicator {

@@ -3,20 +3,19 @@
 
 #include "engine/base/clock.h"
 #include "frontends/distributed/data_parallel.h"
+#include "parallel/communicator.h"
 
 namespace gemel::distributed {
 namespace {
 
 constexpr int kRounds = 16;  // of which the quickest counts: what is late says little
 
-std::span<std::byte> bytes_of(std::int64_t& number) { return std::as_writable_bytes(std::span(&number, 1)); }
-
 std::int64_t asked_of_first(parallel::Communicator& c) {
   std::int64_t lead = 0, quickest = std::numeric_limits<std::int64_t>::max();
   for (int i = 0; i < kRounds; ++i) {
     std::int64_t begin = steady_ns(), theirs = 0;
-    parallel::Transfer request = c.send(0, bytes_of(begin));
-    c.receive(0, bytes_of(theirs)).wait();
+    parallel::Transfer request = c.send(0, parallel::raw_bytes(begin));
+    c.receive(0, parallel::raw_bytes(theirs)).wait();
     const std::int64_t end = steady_ns();
     request.wait();
     if (end - begin >= quickest) continue;
@@ -29,9 +28,9 @@ std::int64_t asked_of_first(parallel::Communicator& c) {
 void answer(parallel::Communicator& c, int rank) {
   for (int i = 0; i < kRounds; ++i) {
     std::int64_t request = 0;
-    c.receive(rank, bytes_of(request)).wait();
+    c.receive(rank, parallel::raw_bytes(request)).wait();
     std::int64_t mine = steady_ns();
-    c.send(rank, bytes_of(mine)).wait();
+    c.send(rank, parallel::raw_bytes(mine)).wait();
   }
 }
 
