@@ -26,6 +26,19 @@ std::string layout_of(const parallel::Communicator& c) {
   return fmt::format("{}, machines of {} ranks", c.carrier(), fmt::join(sizes, " "));
 }
 
+/// Of as many bytes on every rank, one behind the other; empty on all but rank 0. Collective.
+std::vector<std::byte> rows_of_ranks(parallel::Communicator& c, std::span<const std::byte> mine) {
+  std::vector<std::byte> all;
+  if (c.rank() != 0) {
+    c.send(0, mine).wait();
+    return all;
+  }
+  all.resize(at(c.size()) * mine.size());
+  std::ranges::copy(mine, all.begin());
+  for (int r = 1; r < c.size(); ++r) c.receive(r, std::span(all).subspan(at(r) * mine.size(), mine.size())).wait();
+  return all;
+}
+
 }  // namespace
 
 train::RanksState DataParallel::state() {
@@ -38,10 +51,7 @@ train::RanksState DataParallel::state() {
   for (std::size_t i = 0; i < optimizer_->parameters().size(); ++i) {
     const NamedValue& p = optimizer_->parameters()[i];
     train::RanksState::Tensor all{kResidual + p.name, f32({size(), p.value.elements()}), {}};
-    communication_.run([&](parallel::Collectives& c) {
-      for (const auto& of_rank : c.all_gather(std::as_bytes(reducer_->residual(i))))
-        if (rank() == 0) all.bytes.insert(all.bytes.end(), of_rank.begin(), of_rank.end());
-    });
+    communication_.run([&](parallel::Collectives& c) { all.bytes = rows_of_ranks(c.communicator(), std::as_bytes(reducer_->residual(i))); });
     if (rank() == 0) out.tensors.push_back(std::move(all));
   }
   return out;
@@ -63,7 +73,7 @@ void DataParallel::join_ranks_state(const train::RanksState& of_rank_0) {
     communication_.run([&](parallel::Collectives& c) {
       const std::span<float> mine = reducer_->residual(i);
       std::int64_t ranks = rank() == 0 && saved != of_rank_0.tensors.end() ? std::ssize(saved->bytes) / std::max<std::int64_t>(1, std::ssize(std::as_bytes(mine))) : 0;
-      c.broadcast(std::as_writable_bytes(std::span(&ranks, 1)));
+      c.broadcast(parallel::raw_bytes(ranks));
       std::vector<float> row(mine.size());
       std::ranges::fill(mine, 0.0f);
       for (std::int64_t r = 0; r < ranks; ++r) {

@@ -32,11 +32,11 @@ std::optional<Algorithm> parse_algorithm(std::string_view name) {
   throw UsageError(fmt::format("collective: there is no algorithm '{}'; accepted: auto, ring, tree, shared, hierarchical, mpi", name));
 }
 
-Algorithm Limits::at(std::int64_t bytes) const {
-  Algorithm out = ranges.front().algorithm;
+const Limits::Range& Limits::at(std::int64_t bytes) const {
+  const Range* out = &ranges.front();
   for (const Range& r : ranges)
-    if (bytes >= r.from) out = r.algorithm;
-  return out;
+    if (bytes >= r.from) out = &r;
+  return *out;
 }
 
 std::string to_string(const Limits& limits) {

@@ -30,7 +30,7 @@ struct Limits {
   std::vector<Range> ranges{{0, Algorithm::tree}, {1 << 20, Algorithm::ring}};  // ascending, the first from 0
   std::int64_t halving_from = 16 << 10;  // bytes from which on a tree halves and doubles
 
-  Algorithm at(std::int64_t bytes) const;
+  const Range& at(std::int64_t bytes) const;
   friend bool operator==(const Limits&, const Limits&) = default;
 };
 /// "halving 16384, tree 0, ring 1048576": for checkpoints and messages.

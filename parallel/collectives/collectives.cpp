@@ -15,11 +15,6 @@
 namespace gemel::parallel {
 namespace {
 
-template <class T>
-std::span<std::byte> raw(T& value) {
-  return std::as_writable_bytes(std::span(&value, 1));
-}
-
 /// The first rank of each machine.
 std::vector<int> first_ranks(const Communicator& c) {
   std::vector<int> out;
@@ -32,7 +27,12 @@ std::vector<int> first_ranks(const Communicator& c) {
 
 Collectives::Collectives(Communicator& communicator, std::optional<Algorithm> fixed) : communicator_(communicator), fixed_(fixed) {
   const std::vector<int> firsts = first_ranks(communicator);
-  if (firsts.size() > 1 && communicator.local_rank() == 0) leaders_ = communicator.group(firsts);
+  machines_ = static_cast<int>(firsts.size());
+  // Ranks that are alone on their machines need no others between them.
+  if (machines_ > 1 && machines_ < size() && communicator.local_rank() == 0) {
+    leaders_ = communicator.group(firsts);
+    between_ = std::make_unique<Collectives>(*leaders_);
+  }
   if (fixed) check(*fixed);
 }
 
@@ -43,10 +43,9 @@ std::span<std::byte> Collectives::scratch(std::int64_t bytes) {
 
 void Collectives::check(Algorithm algorithm) const {
   const Communicator& c = communicator_;
-  const bool one_machine = first_ranks(c).size() == 1;
   const auto refuse = [&](const char* why) { throw UsageError(fmt::format("collective: {} cannot run: {}; accepted: auto, ring, tree", to_string(algorithm), why)); };
   if (c.size() == 1) return;
-  if (algorithm == Algorithm::shared && !one_machine) refuse("the ranks are on several machines");
+  if (algorithm == Algorithm::shared && !one_machine()) refuse("the ranks are on several machines");
   if (algorithm == Algorithm::shared && !communicator_.shared()) refuse("the ranks of this machine share no memory");
   if (algorithm == Algorithm::hierarchical && c.local_size() > 1 && !communicator_.shared()) refuse("the ranks of this machine share no memory");
   if (algorithm == Algorithm::carrier) {
@@ -56,11 +55,11 @@ void Collectives::check(Algorithm algorithm) const {
 }
 
 Collectives::Chosen Collectives::choice(std::int64_t bytes) const {
-  const bool one_machine = first_ranks(communicator_).size() == 1;
   if (fixed_) return {*fixed_, "asked for"};
   if (size() == 1) return {Algorithm::tree, "one rank"};
-  if (one_machine && communicator_.shared()) return {Algorithm::shared, "the ranks of one machine"};
-  return {limits_.at(bytes), fmt::format("fastest from {} bytes as measured", bytes)};
+  if (one_machine() && communicator_.shared()) return {Algorithm::shared, "the ranks of one machine"};
+  const Limits::Range& range = limits_.at(bytes);
+  return {range.algorithm, fmt::format("fastest from {} bytes as measured", range.from)};
 }
 
 void Collectives::all_reduce(const Elements& data, Reduction reduction) { all_reduce(data, reduction, choice(data.bytes()).algorithm); }
@@ -82,11 +81,10 @@ void Collectives::all_reduce(const Elements& data, Reduction reduction, Algorith
 void Collectives::hierarchical_all_reduce(const Elements& data, Reduction reduction) {
   SharedGroup* group = communicator_.shared();
   if (group) shared_all_reduce(data, reduction);
-  if (leaders_) {
-    Collectives between(*leaders_);
-    between.set_limits(limits_);
-    const Algorithm algorithm = limits_.at(data.bytes());
-    between.all_reduce(data, reduction == Reduction::mean ? Reduction::sum : reduction, algorithm == Algorithm::ring ? algorithm : Algorithm::tree);
+  if (Collectives* const between = machines_ == size() ? this : between_.get()) {
+    if (between_) between_->set_limits(limits_);
+    const Algorithm algorithm = limits_.at(data.bytes()).algorithm;
+    between->all_reduce(data, reduction == Reduction::mean ? Reduction::sum : reduction, algorithm == Algorithm::ring ? algorithm : Algorithm::tree);
   }
   if (!group) return;
   for (std::int64_t i = 0; i < data.bytes(); i += SharedGroup::kStageBytes) {
@@ -151,10 +149,14 @@ void Collectives::reduce(const Elements& data, Reduction reduction, int root) {
 }
 
 std::vector<std::vector<std::byte>> Collectives::all_gather(std::span<const std::byte> mine) {
-  return all_to_all(std::vector<std::vector<std::byte>>(at(size()), {mine.begin(), mine.end()}));
+  return exchange(std::vector<std::span<const std::byte>>(at(size()), mine));
 }
 
 std::vector<std::vector<std::byte>> Collectives::all_to_all(std::span<const std::vector<std::byte>> given) {
+  return exchange(std::vector<std::span<const std::byte>>(given.begin(), given.end()));
+}
+
+std::vector<std::vector<std::byte>> Collectives::exchange(std::span<const std::span<const std::byte>> given) {
   const int n = size();
   std::vector<std::int64_t> lengths(at(n)), lengths_given;
   for (const auto& g : given) lengths_given.push_back(std::ssize(g));
@@ -164,8 +166,8 @@ std::vector<std::vector<std::byte>> Collectives::all_to_all(std::span<const std:
     for (Transfer& t : transfers) t.wait();
     transfers.clear();
   };
-  for (int d = 1; d < n; ++d) transfers.push_back(communicator_.receive((rank() + n - d) % n, raw(lengths[at((rank() + n - d) % n)])));
-  for (int d = 1; d < n; ++d) transfers.push_back(communicator_.send((rank() + d) % n, raw(lengths_given[at((rank() + d) % n)])));
+  for (int d = 1; d < n; ++d) transfers.push_back(communicator_.receive((rank() + n - d) % n, raw_bytes(lengths[at((rank() + n - d) % n)])));
+  for (int d = 1; d < n; ++d) transfers.push_back(communicator_.send((rank() + d) % n, raw_bytes(lengths_given[at((rank() + d) % n)])));
   finish();
   for (int d = 1; d < n; ++d) {
     const int from = (rank() + n - d) % n;
@@ -175,7 +177,7 @@ std::vector<std::vector<std::byte>> Collectives::all_to_all(std::span<const std:
   for (int d = 1; d < n; ++d)
     if (const int to = (rank() + d) % n; !given[at(to)].empty()) transfers.push_back(communicator_.send(to, given[at(to)]));
   finish();
-  out[at(rank())] = given[at(rank())];
+  out[at(rank())].assign(given[at(rank())].begin(), given[at(rank())].end());
   return out;
 }
 
@@ -192,29 +194,36 @@ void Collectives::barrier() {
   }
 }
 
-void Collectives::measure_limits() {
-  constexpr std::array<std::int64_t, 5> kSizes{std::int64_t{4} << 10, std::int64_t{32} << 10, std::int64_t{256} << 10, std::int64_t{1} << 20, std::int64_t{4} << 20};
-  const bool one_machine = first_ranks(communicator_).size() == 1;
-  if (size() == 1 || (one_machine && communicator_.shared())) return;  // no choice by size
-  std::vector<std::byte> memory(at(kSizes.back()));
-  const auto seconds = [&](std::int64_t bytes, Algorithm algorithm) {
-    const Elements data{memory.data(), bytes / 4, DType::float32};
-    double least = 1e9;
-    for (int i = 0; i < 4; ++i) {  // the first one warms up
-      barrier();
-      const auto begin = std::chrono::steady_clock::now();
-      all_reduce(data, Reduction::sum, algorithm);
-      if (i) least = std::min(least, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-    }
-    return least;
-  };
-  std::vector<Algorithm> others{Algorithm::ring};
+/// What else the ranks can run, for any size. Collective.
+std::vector<Algorithm> Collectives::other_than_tree() {
+  std::vector<Algorithm> out{Algorithm::ring};
   // A rank that is alone on its machine shares no memory, and runs what the others do.
   std::int32_t shares = communicator_.local_size() == 1 || communicator_.shared();
-  all_reduce({reinterpret_cast<std::byte*>(&shares), 1, DType::int32}, Reduction::min, Algorithm::tree);
-  if (shares && first_ranks(communicator_).size() < static_cast<std::size_t>(size())) others.push_back(Algorithm::hierarchical);
+  all_reduce({raw_bytes(shares).data(), 1, DType::int32}, Reduction::min, Algorithm::tree);
+  if (shares && machines_ < size()) out.push_back(Algorithm::hierarchical);
   float zero = 0;
-  if (communicator_.carrier_all_reduce(elements_of({&zero, 1}), Reduction::sum)) others.push_back(Algorithm::carrier);
+  if (communicator_.carrier_all_reduce(elements_of({&zero, 1}), Reduction::sum)) out.push_back(Algorithm::carrier);
+  return out;
+}
+
+/// Of this rank, for one all-reduce. Collective.
+double Collectives::least_seconds(const Elements& data, Algorithm algorithm) {
+  double least = 1e9;
+  for (int i = 0; i < 4; ++i) {  // the first one warms up
+    barrier();
+    const auto begin = std::chrono::steady_clock::now();
+    all_reduce(data, Reduction::sum, algorithm);
+    if (i) least = std::min(least, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  return least;
+}
+
+void Collectives::measure_limits() {
+  constexpr std::array<std::int64_t, 5> kSizes{std::int64_t{4} << 10, std::int64_t{32} << 10, std::int64_t{256} << 10, std::int64_t{1} << 20, std::int64_t{4} << 20};
+  if (size() == 1 || (one_machine() && communicator_.shared())) return;  // no choice by size
+  std::vector<std::byte> memory(at(kSizes.back()));
+  const auto seconds = [&](std::int64_t bytes, Algorithm algorithm) { return least_seconds({memory.data(), bytes / 4, DType::float32}, algorithm); };
+  const std::vector<Algorithm> others = other_than_tree();
   // All ranks run the same; what is faster is for rank 0 to say.
   Limits found{{}, kSizes.back() * 2};
   for (const std::int64_t bytes : kSizes) {

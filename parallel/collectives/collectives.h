@@ -1,6 +1,5 @@
 // Collectives on a communicator's messages and shared memory. Every rank calls them in the same order with matching arguments.
 #pragma once
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -28,6 +27,7 @@ class Collectives {
   /// The elements of all ranks become their reduction, on every rank the same bits.
   /// @throws ShapeError for booleans  @throws CommError
   void all_reduce(const Elements& data, Reduction reduction = Reduction::sum);
+  /// By that algorithm, which the ranks must be able to run: see `check`. `carrier` runs a tree for types that MPI does not add.
   void all_reduce(const Elements& data, Reduction reduction, Algorithm algorithm);
   /// What `all_reduce` runs for so many bytes, and why: "shared: the ranks of one machine".
   struct Chosen {
@@ -38,6 +38,7 @@ class Collectives {
   /// @throws UsageError where the ranks cannot run it: says why
   void check(Algorithm algorithm) const;
 
+  /// All ranks get the root's bytes. @param bytes  as many on every rank  @throws CommError
   void broadcast(std::span<std::byte> bytes, int root = 0);
   /// The elements of all ranks become their reduction on the root, summed in the order of ranks from it on; on others they stay.
   void reduce(const Elements& data, Reduction reduction = Reduction::sum, int root = 0);
@@ -49,6 +50,7 @@ class Collectives {
   void reduce_scatter(const Elements& data, Reduction reduction = Reduction::sum);
   /// @param given  [rank] what goes to it  @return [rank] what came from it
   std::vector<std::vector<std::byte>> all_to_all(std::span<const std::vector<std::byte>> given);
+  /// Waits until all ranks have called it. @throws CommError
   void barrier();
 
   /// Whether the algorithm is not fixed.
@@ -63,16 +65,20 @@ class Collectives {
   Communicator& communicator_;
   std::optional<Algorithm> fixed_;
   Limits limits_;
+  int machines_ = 1;  // that the ranks run on
   std::vector<std::byte> scratch_;
   std::unique_ptr<Communicator> leaders_;  // one rank a machine, the first; null on the others, and where there is one machine
-  friend struct Ring;
-  friend struct Tree;
+  std::unique_ptr<Collectives> between_;   // of the leaders
 
   std::span<std::byte> scratch(std::int64_t bytes);
   void shared_all_reduce(const Elements& data, Reduction reduction);
   void ring_all_reduce(const Elements& data, Reduction reduction);
   void tree_all_reduce(const Elements& data, Reduction reduction);
   void hierarchical_all_reduce(const Elements& data, Reduction reduction);
+  std::vector<std::vector<std::byte>> exchange(std::span<const std::span<const std::byte>> given);
+  bool one_machine() const { return machines_ == 1; }
+  std::vector<Algorithm> other_than_tree();
+  double least_seconds(const Elements& data, Algorithm algorithm);
 };
 
 }  // namespace gemel::parallel
