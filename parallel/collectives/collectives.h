@@ -67,7 +67,7 @@ class Collectives {
   Limits limits_;
   int machines_ = 1;  // that the ranks run on
   std::vector<std::byte> scratch_;
-  std::unique_ptr<Communicator> leaders_;  // one rank a machine, the first; null on the others, and where there is one machine
+  std::unique_ptr<Communicator> leaders_;  // the first rank of each machine; null on the others, and where all or none are leaders
   std::unique_ptr<Collectives> between_;   // of the leaders
 
   std::span<std::byte> scratch(std::int64_t bytes);
