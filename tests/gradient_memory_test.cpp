@@ -21,7 +21,7 @@ TEST(DataParallelMemory, of_gradients_is_seen_by_the_other_ranks) {
     nn::Linear layer(300, 200);
     layer.materialise(session);
     const Values values = values_of(layer.parameters().trainable());
-    ParameterSlab::pack(values, memory.source());
+    ParameterSlab::pack(values, {.gradients = memory.source()});
     for (const auto& slab : slabs_of(values)) {
       std::byte* const first = memory.find(slab->gradients());
       ASSERT_NE(first, nullptr);
