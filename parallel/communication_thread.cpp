@@ -1,5 +1,7 @@
 #include "parallel/communication_thread.h"
 
+#include "engine/base/error.h"
+
 namespace gemel::parallel {
 
 CommunicationThread::CommunicationThread(Make make, std::optional<Algorithm> fixed) {
@@ -42,11 +44,15 @@ void CommunicationThread::work(const Make& make, std::optional<Algorithm> fixed,
     collectives.emplace(*communicator_, fixed);
     if (!fixed) collectives->measure_limits();
     ready.set_value();
-  } catch (...) {
+  } catch (const UsageError&) {  // the same on every rank
     collectives.reset();
     communicator_.reset();
-    ready.set_exception(std::current_exception());
-    return;
+    return ready.set_exception(std::current_exception());
+  } catch (const std::exception& e) {
+    if (communicator_) communicator_->abort(e.what());  // its end would wait for ranks that met no error
+    collectives.reset();
+    communicator_.reset();
+    return ready.set_exception(std::current_exception());
   }
   for (;;) {
     std::unique_lock lock(mutex_);

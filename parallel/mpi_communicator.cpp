@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <thread>
 #include <vector>
 
@@ -40,7 +41,7 @@ class Runtime {
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
   ~Runtime() {
-    if (!abort.raised()) MPI_Finalize();  // it waits for ranks, which may be lost
+    if (!abort.raised() && std::uncaught_exceptions() == 0) MPI_Finalize();  // it waits for ranks, which may be lost or know of no error
   }
   void check_thread() const {
     if (std::this_thread::get_id() != thread_) throw InternalError("MPI: called from another thread than the one that initialised it");

@@ -58,7 +58,7 @@ void AbortFlag::raise(const std::string& why) {
 void AbortFlag::check() const {
   if (!raised()) return;
   const std::lock_guard lock(mutex_);
-  throw CommError(why_);
+  throw AbortedError(why_);
 }
 
 void poll_until(const std::function<bool()>& done, const WaitPolicy& policy, const AbortFlag& abort) {

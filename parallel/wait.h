@@ -6,7 +6,15 @@
 #include <mutex>
 #include <string>
 
+#include "engine/base/error.h"
+
 namespace gemel::parallel {
+
+/// What ends the waits of a rank whose job is given up: never the first error of a job.
+class AbortedError : public CommError {
+ public:
+  using CommError::CommError;
+};
 
 /// Ends the waits of a rank. Shared by whatever waits for it.
 class AbortFlag {
@@ -14,7 +22,7 @@ class AbortFlag {
   /// The first text stands.
   void raise(const std::string& why);
   bool raised() const { return raised_.load(std::memory_order_acquire); }
-  /// @throws CommError if raised
+  /// @throws AbortedError if raised
   void check() const;
 
  private:

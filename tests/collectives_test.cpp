@@ -210,8 +210,8 @@ TEST(Collectives, a_rank_that_fails_ends_the_waits_of_the_others) {
       Collectives collectives(c);
       if (c.rank() == 1) throw DataError("no data");
       std::vector<float> x(100'000);
-      EXPECT_EQ(message_of<CommError>([&] { collectives.all_reduce(elements_of(x)); }), "rank 1 failed: no data");
-      EXPECT_EQ(message_of<CommError>([&] { collectives.all_reduce(elements_of(x), Reduction::sum, Algorithm::ring); }), "rank 1 failed: no data");
+      EXPECT_EQ(message_of<AbortedError>([&] { collectives.all_reduce(elements_of(x)); }), "rank 1 failed: no data");
+      EXPECT_EQ(message_of<AbortedError>([&] { collectives.all_reduce(elements_of(x), Reduction::sum, Algorithm::ring); }), "rank 1 failed: no data");
     });
   });
   EXPECT_EQ(message, "no data");

@@ -14,7 +14,7 @@ namespace {
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};  // the last one mpirun passes on to its processes
 std::mutex guards_mutex;
 int guards = 0;  // that live: the replicas of a process have one each
-volatile std::sig_atomic_t noted = 0;
+volatile std::sig_atomic_t noted = 0, answers = 1;
 std::atomic<long> noted_at = 0;  // milliseconds of the first one; lock-free, as what a signal handler reaches must be
 constexpr long kSameRequest = 500;  // milliseconds: `timeout` and some terminals signal the process and then its group
 static_assert(std::atomic<long>::is_always_lock_free);
@@ -37,7 +37,9 @@ void note(int signal) {
   }
   noted_at = milliseconds();
   noted = 1;
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kAnswer, sizeof kAnswer - 1);  // an answer that nobody hears changes nothing
+  if (answers) {
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kAnswer, sizeof kAnswer - 1);  // an answer that nobody hears changes nothing
+  }
   errno = error;
 }
 
@@ -67,5 +69,7 @@ bool InterruptGuard::interrupted() {
   }
   return noted != 0;
 }
+
+void InterruptGuard::leave_answer_to_another() { answers = 0; }
 
 }  // namespace gemel::cli

@@ -13,6 +13,8 @@ class InterruptGuard {
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
   static bool interrupted();
+  /// From now on this process notes and does not answer: of a job's ranks the first does.
+  static void leave_answer_to_another();
 };
 
 }  // namespace gemel::cli

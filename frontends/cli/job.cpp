@@ -6,13 +6,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <exception>
 #include <mutex>
 #include <thread>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
+#include "frontends/cli/interrupt.h"
 #include "frontends/cli/say.h"
+#include "frontends/distributed/data_parallel.h"
 #include "parallel/mpi_communicator.h"
 #include "parallel/thread_communicator.h"
 
@@ -28,6 +31,15 @@ void tell(const std::string& line) {
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
+/// Those that this process may run on; all where the system does not say.
+cpu_set_t processors() {
+  cpu_set_t out;
+  CPU_ZERO(&out);
+  if (sched_getaffinity(0, sizeof out, &out) == 0) return out;
+  for (unsigned i = 0; i < std::thread::hardware_concurrency(); ++i) CPU_SET(i, &out);
+  return out;
+}
+
 }  // namespace
 
 Job::Job(const ParallelOptions& options) : options_(options) {
@@ -36,16 +48,31 @@ Job::Job(const ParallelOptions& options) : options_(options) {
   if (!launch)
     throw UsageError(fmt::format("--parallel {}: mpirun did not start this process; accepted: gemel launch --np 2 train --parallel {} ...", options.style, options.style));
   become_rank(parallel::mpi_communicator, launch->rank);
-  watch_others();
+  join([this] {
+    watch_others();
+    share_processors();
+  });
 }
 
 Job::Job(const ParallelOptions& options, std::unique_ptr<parallel::Communicator> communicator) : options_(options) {
   const int rank = communicator->rank();
   become_rank([&] { return std::move(communicator); }, rank);
+  join([this] { share_processors(); });
+}
+
+/// Of a rank that fails, the orderly end would wait for the others, which wait for it.
+void Job::join(const std::function<void()>& steps) {
+  try {
+    steps();
+  } catch (const std::exception& e) {
+    communication_->abort(e.what());
+    throw;
+  }
 }
 
 void Job::become_rank(std::function<std::unique_ptr<parallel::Communicator>()> communicator, int rank) {
   if (rank != 0) speaks() = false;
+  if (rank != 0 && !options_.in_one_process()) InterruptGuard::leave_answer_to_another();
   try {
     communication_ = std::make_unique<parallel::CommunicationThread>(std::move(communicator), options_.collective);
   } catch (const UsageError&) {  // the same on every rank
@@ -66,12 +93,26 @@ void Job::watch_others() {
   watch_->connect(address.substr(0, address.find_last_not_of(' ') + 1));
 }
 
+void Job::share_processors() {
+  const cpu_set_t mine = processors();
+  const std::string text(reinterpret_cast<const char*>(&mine), sizeof mine);
+  const std::vector<std::string> all = distributed::texts_of_ranks(*communication_, text);
+  int sharers = 0;
+  for (const int r : communication_->placement().beside(rank())) {
+    cpu_set_t both;
+    std::memcpy(&both, all[at(r)].data(), sizeof both);
+    CPU_AND(&both, &both, &mine);
+    sharers += CPU_COUNT(&both) > 0;
+  }
+  threads_ = std::max(1, CPU_COUNT(&mine) / sharers);
+}
+
 Job::~Job() = default;
 
 /// In the watch's thread. Waits end with an error, so that the run is recorded as one that failed.
 void Job::lost(const parallel::Loss& loss) {
   if (is_over_.exchange(true)) return;
-  const int speaker = loss.rank == 0 ? 1 : 0;
+  const int speaker = loss.ranks.empty() && loss.rank == 0 ? 1 : 0;  // an error of its own rank 0 tells itself
   const std::string line = parallel::describe(loss, size(), rank(), watch_->waiting_for());
   if (rank() == speaker) tell(line);
   communication_->abort(line);
@@ -86,6 +127,10 @@ opencl::DeviceOptions Job::share_of(opencl::DeviceOptions device) const {
   const parallel::Placement& placement = communication_->placement();
   const std::size_t beside = placement.beside(rank()).size(), self = at(placement.local_rank[at(rank())]);
   device.memory_sharers = static_cast<int>(beside);
+  if (device.threads == 0) {  // before a driver starts, which would place the workers of every rank on the first processors
+    device.threads = threads_;
+    device.threads_are_a_share = true;
+  }
   std::vector<DeviceName> names = options_.devices;
   if (names.empty() && device.device.empty())
     if (const auto alike = opencl::Device::alike(device); alike.size() >= beside && beside > 1)
@@ -97,14 +142,6 @@ opencl::DeviceOptions Job::share_of(opencl::DeviceOptions device) const {
     if (!names[self].platform.empty()) device.platform = names[self].platform;
     device.device = names[self].device;
   }
-  if (device.threads > 0) return device;
-  device.threads_are_a_share = true;
-  cpu_set_t bound;
-  CPU_ZERO(&bound);
-  const int all = static_cast<int>(std::thread::hardware_concurrency());
-  const int mine = sched_getaffinity(0, sizeof bound, &bound) == 0 ? CPU_COUNT(&bound) : all;
-  const bool is_bound = mine < static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)) && !options_.in_one_process();
-  device.threads = is_bound ? mine : std::max(1, all / static_cast<int>(beside));
   return device;
 }
 
@@ -151,6 +188,30 @@ std::vector<DeviceName> replicas_of(const ParallelOptions& options, const opencl
   return out;
 }
 
+/// Of replicas, whose threads meet errors in any order.
+class FirstError {
+ public:
+  /// In a handler.
+  void keep() {
+    const std::lock_guard lock(mutex_);
+    try {
+      throw;
+    } catch (const parallel::AbortedError&) {  // comes of another replica's, which may be kept later
+      if (!consequence_) consequence_ = std::current_exception();
+    } catch (...) {
+      if (!cause_) cause_ = std::current_exception();
+    }
+  }
+  void rethrow() const {
+    if (cause_) std::rethrow_exception(cause_);
+    if (consequence_) std::rethrow_exception(consequence_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::exception_ptr cause_, consequence_;
+};
+
 }  // namespace
 
 CommonOptions of_rank(CommonOptions options, const Job& job) {
@@ -172,33 +233,21 @@ int run_job(const ParallelOptions& options, const opencl::DeviceOptions& device,
   named.devices = replicas_of(options, device);
   auto communicators = parallel::thread_communicators(static_cast<int>(named.devices.size()));
   std::vector<int> statuses(communicators.size(), 0);
-  std::mutex mutex;
-  std::exception_ptr first;
-  const auto keep = [&] {
-    const std::lock_guard lock(mutex);
-    if (!first) first = std::current_exception();
-  };
+  FirstError error;
   {
     std::vector<std::jthread> threads;
     for (std::size_t r = 0; r < communicators.size(); ++r)
       threads.emplace_back([&, r] {
         try {
           Job job(named, std::move(communicators[r]));
-          statuses[r] = job.carry_out([&] {
-            try {
-              return body(job);
-            } catch (...) {
-              keep();  // before it ends the others, whose errors come of it
-              throw;
-            }
-          });
+          statuses[r] = job.carry_out([&] { return body(job); });
         } catch (const Told&) {  // by replica 0
         } catch (...) {
-          keep();
+          error.keep();
         }
       });
   }
-  if (first) std::rethrow_exception(first);
+  error.rethrow();
   return *std::ranges::max_element(statuses);
 }
 

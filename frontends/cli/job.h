@@ -34,7 +34,8 @@ class Job {
   int size() const { return communication_ ? communication_->size() : 1; }
   /// Null for a process of its own.
   parallel::CommunicationThread* communication() { return communication_.get(); }
-  /// This rank's device and its share of the machine: cores it was bound to, or an even part of all; an even part of the memory.
+  /// This rank's device and its share of the machine: of the cores it was bound to an even part, where other ranks are bound to them too; an
+  /// even part of the memory.
   /// @throws UsageError where fewer devices are named than ranks of this machine
   opencl::DeviceOptions share_of(opencl::DeviceOptions device) const;
 
@@ -45,11 +46,14 @@ class Job {
 
  private:
   void become_rank(std::function<std::unique_ptr<parallel::Communicator>()> communicator, int rank);
+  void join(const std::function<void()>& steps);
   void watch_others();
+  void share_processors();
   void lost(const parallel::Loss& loss);
   ParallelOptions options_;
   std::unique_ptr<parallel::CommunicationThread> communication_;
   std::unique_ptr<parallel::FailureWatch> watch_;
+  int threads_ = 1;  // this rank's share of the processors
   std::atomic<bool> is_over_ = false;
 };
 
