@@ -46,14 +46,27 @@ Launch parse_launch(const Arguments& arguments) {
                        {arguments.begin(), command});
   if (!v.count("np")) throw UsageError("launch: --np is missing; accepted: gemel launch --np 2 train --parallel ddp ...");
   if (command == arguments.end()) throw UsageError("launch: there is no command to start; accepted: gemel launch --np 2 train --parallel ddp ...");
-  return {whole_number(v, "np", 1, 1 << 20), v["hosts"].as<std::string>(), {command, arguments.end()}};
+  const std::int64_t ranks = whole_number(v, "np", 1, 1 << 20);
+  const auto is_parallel = [](const std::string& word) { return word == "--parallel" || word.starts_with("--parallel="); };
+  if (ranks > 1 && std::none_of(command, arguments.end(), is_parallel))
+    throw UsageError(fmt::format("launch: --parallel is missing, so that each of {} processes would run for itself and write the same files; accepted: gemel launch --np {} {} --parallel ddp ...",
+                                 ranks, ranks, *command));
+  return {ranks, v["hosts"].as<std::string>(), {command, arguments.end()}};
+}
+
+/// Left to itself mpirun binds each of two ranks to one core.
+std::vector<std::string> placement(const Launch& launch) {
+  const std::int64_t processors = std::thread::hardware_concurrency();
+  if (!launch.hosts.empty()) return {"--host", launch.hosts, "--bind-to", "none"};
+  if (launch.ranks > processors) return {"--oversubscribe", "--bind-to", "none"};
+  return {"--use-hwthread-cpus", "--map-by", fmt::format("slot:PE={}", processors / launch.ranks)};
 }
 
 std::vector<std::string> mpirun_words(const Launch& launch) {
   std::vector<std::string> words{"mpirun", "-np", std::to_string(launch.ranks)};
   if (::geteuid() == 0) words.emplace_back("--allow-run-as-root");
-  if (!launch.hosts.empty()) words.insert(words.end(), {"--host", launch.hosts});
-  else if (launch.ranks > static_cast<std::int64_t>(std::thread::hardware_concurrency())) words.insert(words.end(), {"--oversubscribe", "--bind-to", "none"});
+  const std::vector<std::string> where = placement(launch);
+  words.insert(words.end(), where.begin(), where.end());
   words.push_back(std::filesystem::read_symlink("/proc/self/exe").string());
   words.insert(words.end(), launch.command.begin(), launch.command.end());
   return words;
