@@ -53,22 +53,46 @@ parallel::CompressionOptions compression(const std::string& text) {
   throw UsageError(fmt::format("--compression: '{}'; accepted: none, fp16, bf16, or topk:F with F above 0 and at most 1", text));
 }
 
+void read_gradient_options(const po::variables_map& v, ParallelOptions& o) {
+  o.sync_bn = v["sync-bn"].as<bool>();
+  o.reducer.buckets = {bucket_bytes(v, "bucket-mb"), bucket_bytes(v, "first-bucket-mb")};
+  o.compression_text = v["compression"].as<std::string>();
+  o.reducer.compression = compression(o.compression_text);
+}
+
+/// Options that would do nothing are refused.
+void check_used(const po::variables_map& v, const ParallelOptions& o) {
+  const auto given = [&v](const char* name) { return v.count(name) && !v[name].defaulted(); };
+  for (const char* name : {"heartbeat", "stall-warning", "interface"})
+    if (o.in_one_process() && given(name))
+      throw UsageError(fmt::format("--{}: it is given with --parallel {}, where one process has no others to watch; accepted: with --parallel ddp", name, o.style));
+  if (!o.style.empty()) return;
+  if (given("devices")) throw UsageError("--devices: it is given without --parallel; accepted: --device for one device");
+  if (given("sync-bn")) throw UsageError("--sync-bn: it is given without --parallel, where the whole batch is normalised together; accepted: with --parallel");
+  for (const char* name : {"bucket-mb", "first-bucket-mb", "compression", "collective", "heartbeat", "stall-warning", "interface"})
+    if (given(name)) throw UsageError(fmt::format("--{}: it is given without --parallel, where one device computes; accepted: with --parallel ddp", name));
+}
+
 }  // namespace
 
 void add_parallel_options(po::options_description& options) {
   options.add_options()
       ("parallel", po::value<std::string>()->default_value(""), "ddp: the processes that mpirun started share each batch; mirrored: the devices of this process do; "
-          "dataparallel: the same, and the first device alone updates; none: one device")
+          "dataparallel: the same, and the first device alone updates; without it: one device")
       ("devices", po::value<std::string>()->default_value(""), "where each rank or replica computes: 0,1, parts of a CPU (0.0,0.1) or PLATFORM:DEVICE,... "
           "(default: the platform's devices of a kind)")
-      ("sync-bn", po::bool_switch(), "batch normalisation over the whole batch, not a rank's shard of it")
-      ("bucket-mb", po::value<double>()->default_value(25, "25"), "MiB of gradients that are summed over the ranks at once")
-      ("first-bucket-mb", po::value<double>()->default_value(1, "1"), "the same of the first, so that communication begins early")
-      ("compression", po::value<std::string>()->default_value("none"), "of gradients on their way: none, fp16, bf16, or topk:F, the largest F of them (topk:0.01)")
       ("collective", po::value<std::string>()->default_value("auto"), "algorithm of all-reduce: auto, ring, tree, shared, hierarchical or mpi")
       ("heartbeat", po::value<double>()->default_value(8, "8"), "seconds after which a silent rank counts as lost; 0: never")
       ("stall-warning", po::value<double>()->default_value(60, "60"), "seconds after which a rank that lives and makes no progress is warned of; 0: never")
       ("interface", po::value<std::string>()->default_value(""), "network interface by which ranks watch each other (default: all are tried)");
+}
+
+void add_gradient_options(po::options_description& options) {
+  options.add_options()
+      ("sync-bn", po::bool_switch(), "batch normalisation over the whole batch, not a rank's shard of it")
+      ("bucket-mb", po::value<double>()->default_value(25, "25"), "MiB of gradients that are summed over the ranks at once")
+      ("first-bucket-mb", po::value<double>()->default_value(1, "1"), "the same of the first, so that communication begins early")
+      ("compression", po::value<std::string>()->default_value("none"), "of gradients on their way: none, fp16, bf16, or topk:F, the largest F of them (topk:0.01)");
 }
 
 ParallelOptions parallel_options(const po::variables_map& v) {
@@ -76,16 +100,12 @@ ParallelOptions parallel_options(const po::variables_map& v) {
   o.style = v["parallel"].as<std::string>();
   if (!o.style.empty()) check_choice("--parallel", o.style, {"ddp", "mirrored", "dataparallel"});
   o.devices = device_names(v["devices"].as<std::string>());
-  o.sync_bn = v["sync-bn"].as<bool>();
-  if (o.style.empty() && !o.devices.empty()) throw UsageError("--devices: it is given without --parallel; accepted: --device for one device");
-  if (o.style.empty() && o.sync_bn) throw UsageError("--sync-bn: it is given without --parallel, where the whole batch is normalised together; accepted: with --parallel");
-  o.reducer.buckets = {bucket_bytes(v, "bucket-mb"), bucket_bytes(v, "first-bucket-mb")};
-  o.compression_text = v["compression"].as<std::string>();
-  o.reducer.compression = compression(o.compression_text);
+  if (v.count("compression")) read_gradient_options(v, o);
   const auto collective = v["collective"].as<std::string>();
   check_choice("--collective", collective, {"auto", "ring", "tree", "shared", "hierarchical", "mpi"});
   o.collective = parallel::parse_algorithm(collective);
   o.watch = {.heartbeat_s = seconds(v, "heartbeat"), .stall_warning_s = seconds(v, "stall-warning"), .interface = v["interface"].as<std::string>()};
+  check_used(v, o);
   return o;
 }
 

@@ -37,6 +37,8 @@ struct ParallelOptions {
 };
 
 void add_parallel_options(po::options_description& options);
+/// Those of gradients and normalisation, for commands that train.
+void add_gradient_options(po::options_description& options);
 /// @throws UsageError
 ParallelOptions parallel_options(const po::variables_map& values);
 

@@ -45,6 +45,7 @@ po::options_description described() {
       ("detect-anomaly", po::bool_switch(), "look at every result, and name the first operator that makes a NaN (slow)");
   add_recompute_option(options);
   add_parallel_options(options);
+  add_gradient_options(options);
   add_frontend_option(options);
   add_common_options(options);
   return options;
