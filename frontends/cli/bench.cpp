@@ -12,6 +12,7 @@
 #include "frontends/cli/bench_case.h"
 #include "frontends/cli/command.h"
 #include "frontends/cli/commit.h"
+#include "frontends/cli/joined_trace.h"
 #include "frontends/cli/model_options.h"
 #include "frontends/cli/say.h"
 #include "frontends/cli/units.h"
@@ -151,6 +152,7 @@ void run_cases(RunScope& run, Job& job, std::vector<BenchCase> cases, const Orde
   print_head(width);
   BenchReport report(run, order.file, cases.size());
   for (const BenchCase& c : cases) report.add(measured(run, job, c, order.length, width));
+  join_traces(run, job);
   run.summary()["cases"] = report.lines();
   if (std::ranges::all_of(report.lines(), [](const auto& line) { return line.contains("error_occurred"); })) {
     const auto needed = [](const auto& line) { return line["bytes_needed"].template get<std::int64_t>(); };
@@ -176,6 +178,7 @@ po::options_description described() {
       ("json", po::value<std::string>()->default_value(""), "write the results to this file, as Google Benchmark does");
   add_recompute_option(options);
   add_parallel_options(options);
+  add_gradient_options(options);
   add_common_options(options);
   return options;
 }

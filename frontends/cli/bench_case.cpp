@@ -11,6 +11,7 @@
 
 #include "datasets/loader.h"
 #include "datasets/synthetic.h"
+#include "frontends/cli/joined_trace.h"
 #include "frontends/cli/resident_peak.h"
 #include "frontends/models/models.h"
 #include "frontends/optim/optimizer.h"
@@ -53,7 +54,7 @@ class Meter {
     if (c.parallel.empty() || c.parallel == kNoSync) {
       train::pack_parameters(session, task, inputs);
     } else {
-      shared.emplace(session, *job_.communication(), job_.options().data_parallel({}));
+      shared.emplace(session, *job_.communication(), job_.options().data_parallel({.keeps_spans = !run_.options().profile.empty()}));
       shared->pack(task, inputs);
     }
     const auto optimizer = optim::make("momentum", optim::all_in_one(model.parameters()));
@@ -66,6 +67,7 @@ class Meter {
       const auto exposed = shared ? shared->next_exposed_ms() : std::nullopt;
       if (exposed && step > length_.warmup) result_.exposed_ms.push_back(*exposed);
     });
+    if (shared) add_communication(run_, shared->reducer().take_spans());
     result_.arena = training.arena();
   }
 

@@ -6,6 +6,7 @@
 #include "frontends/cli/commit.h"
 #include "frontends/cli/dataset_options.h"
 #include "frontends/cli/job.h"
+#include "frontends/cli/joined_trace.h"
 #include "frontends/cli/model_options.h"
 #include "frontends/cli/run_scope.h"
 #include "frontends/train/evaluation.h"
@@ -68,6 +69,7 @@ void evaluate_split(RunScope& run, Job& job, const Order& order, const po::varia
   in_order.ranks = job.size();
   datasets::Loader loader(split, in_order);
   const train::Sums sums = evaluated(run, step, loader, ranks);
+  join_traces(run, job);
   if (job.rank() == 0) run.summary().update(report(run.log(), task, sums));
 }
 

@@ -75,6 +75,11 @@ bool RunScope::begin_batch(bool interrupted) {
   return times_->begin_step();
 }
 
+std::vector<TraceEvent> RunScope::take_trace() {
+  add_trace(times_->take_trace());
+  return std::exchange(trace_, {});
+}
+
 /// Every part is attempted: a trace that cannot be written takes nothing from the log.
 void RunScope::end(std::string status) {
   std::exception_ptr first;
@@ -89,8 +94,7 @@ void RunScope::end(std::string status) {
   const double seconds = log_.seconds();
   attempt([&] {
     if (!times_ || !options_.writes_profile()) return;
-    add_trace(times_->take_trace());
-    write_trace(options_.profile, std::move(trace_));
+    write_trace(options_.profile, take_trace());
   });
   attempt([&] { log_.end(status); });
   attempt([&] {

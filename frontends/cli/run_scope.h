@@ -53,6 +53,8 @@ class RunScope {
   const std::shared_ptr<opencl::Device>& shared_device() { return device_; }
   Session& session() { return *session_; }
   KernelTimes& times() { return *times_; }
+  /// What was added to the trace, and this rank's kernels, since the last call.
+  std::vector<TraceEvent> take_trace();
   /// What the trace has beside this rank's kernels from now on.
   void add_trace(const std::vector<TraceEvent>& events) { trace_.insert(trace_.end(), events.begin(), events.end()); }
 

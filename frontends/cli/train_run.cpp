@@ -10,6 +10,7 @@
 #include "engine/base/hash.h"
 #include "frontends/cli/commit.h"
 #include "frontends/cli/interrupt.h"
+#include "frontends/cli/joined_trace.h"
 #include "frontends/cli/planned_step.h"
 #include "frontends/cli/run_identity.h"
 #include "frontends/cli/say.h"
@@ -68,7 +69,8 @@ int TrainRun::run() {
     resume();
     tell_start();
     const train::Trainer::End end = trainer_->run();
-    if (data_parallel_ && !options_.common.profile.empty()) join_traces();
+    if (data_parallel_) add_communication(scope_, data_parallel_->reducer().take_spans());
+    join_traces(scope_, job_);
     if (end == train::Trainer::End::interrupted) {
       cli::say("interrupted after step {}: {}\n", trainer_->state().step,
                options_.checkpoint_dir.empty() ? "nothing was saved, there is no --checkpoint-dir" : "saved in " + options_.checkpoint_dir);
@@ -224,22 +226,6 @@ void TrainRun::tell_ranks() {
   const std::string collective = data_parallel_->collective();
   scope_.log().tell_about({{"each_rank", all}, {"collective", collective}});
   cli::say("{}: {} ranks; gradients: {}\n", options_.parallel.style, job_.size(), collective);
-}
-
-/// Rank 0 gets the work of all, on its own clock.
-void TrainRun::join_traces() {
-  std::vector<TraceEvent> mine = scope_.times().take_trace();
-  for (const parallel::Reducer::Span& s : data_parallel_->reducer().take_spans())
-    mine.push_back({fmt::format("bucket {}", s.bucket), Track::communication, 0, s.begin_ns, s.end_ns, 0, s.bytes});
-  const std::int64_t lead = distributed::clock_lead_ns(*job_.communication());
-  for (TraceEvent& e : mine) {
-    e.rank = job_.rank();
-    e.begin_ns += lead;
-    e.end_ns += lead;
-  }
-  const std::vector<std::string> all = distributed::texts_of_ranks(*job_.communication(), packed(mine));
-  if (job_.rank() == 0)
-    for (const std::string& text : all) scope_.add_trace(unpacked(text));
 }
 
 // ---- what the trainer tells

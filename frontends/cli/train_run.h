@@ -35,7 +35,6 @@ class TrainRun : private train::Reporter {
   void resume();
   void tell_start();
   void tell_ranks();
-  void join_traces();
 
   void say(const std::string& line) override;
   void epoch_begins(std::int64_t epoch, std::int64_t here, std::int64_t later) override;

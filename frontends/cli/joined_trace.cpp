@@ -1,0 +1,29 @@
+#include "frontends/cli/joined_trace.h"
+
+#include <fmt/format.h>
+
+#include "frontends/distributed/data_parallel.h"
+
+namespace gemel::cli {
+
+void add_communication(RunScope& run, const std::vector<parallel::Reducer::Span>& spans) {
+  std::vector<TraceEvent> events;
+  for (const parallel::Reducer::Span& s : spans) events.push_back({fmt::format("bucket {}", s.bucket), Track::communication, 0, s.begin_ns, s.end_ns, 0, s.bytes});
+  run.add_trace(events);
+}
+
+void join_traces(RunScope& run, Job& job) {
+  if (!job.communication() || run.options().profile.empty()) return;
+  std::vector<TraceEvent> mine = run.take_trace();
+  const std::int64_t lead = distributed::clock_lead_ns(*job.communication());
+  for (TraceEvent& e : mine) {
+    e.rank = job.rank();
+    e.begin_ns += lead;
+    e.end_ns += lead;
+  }
+  const std::vector<std::string> all = distributed::texts_of_ranks(*job.communication(), packed(mine));
+  if (job.rank() != 0) return;
+  for (const std::string& text : all) run.add_trace(unpacked(text));
+}
+
+}  // namespace gemel::cli
