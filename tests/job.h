@@ -27,6 +27,29 @@ class Job : public Program {
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
+  /// Looks every few milliseconds. @return whether it came in time
+  static bool until(const std::function<bool()>& moment, std::chrono::seconds within) {
+    const auto end = std::chrono::steady_clock::now() + within;
+    while (!moment()) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return true;
+  }
+  bool has_step(const std::string& log) const { return read_text(folder() / log / "run.jsonl").find("\"step\"") != std::string::npos; }
+  /// @return whether the run's first step came to its log
+  bool begins(pid_t job, const std::string& log) const {
+    return until([&] { return has_step(log) || !runs(job); }, std::chrono::seconds(60)) && has_step(log);
+  }
+  /// Its outcome; where it goes on for longer it is killed.
+  Outcome finish_within(std::chrono::seconds limit, pid_t job) {
+    if (!until([&] { return !runs(job); }, limit)) {
+      ADD_FAILURE() << "it goes on after " << limit.count() << " s: " << read_text(folder() / "err");
+      for (const pid_t p : children_of(job)) ::kill(p, SIGKILL);
+      ::kill(job, SIGKILL);
+    }
+    return finish(job);
+  }
   /// Whether it is there and has not ended.
   static bool runs(pid_t process) {
     const std::string stat = read_text("/proc/" + std::to_string(process) + "/stat");
@@ -40,17 +63,22 @@ class Job : public Program {
     return out;
   }
   static void expect_gone(const std::vector<pid_t>& ranks, std::chrono::seconds within = std::chrono::seconds(5)) {
-    const auto end = std::chrono::steady_clock::now() + within;
-    for (const pid_t p : ranks) {
-      while (runs(p) && std::chrono::steady_clock::now() < end) std::this_thread::yield();
-      EXPECT_FALSE(runs(p)) << "a rank is left over";
-    }
+    for (const pid_t p : ranks)
+      EXPECT_TRUE(until([&] { return !runs(p); }, within)) << "a rank is left over";
   }
-  void expect_refused_on(int ranks, const std::vector<std::string>& arguments, const std::string& line) {
-    on_ranks(ranks);
-    const Outcome o = finish(start_job(arguments));
+  static std::ptrdiff_t lines_with(const std::string& text, const Outcome& o) {
+    return std::ranges::count_if(lines_of(o.err), [&](const std::string& line) { return line.find(text) != line.npos; });
+  }
+  /// It ends soon, and the text stands in one line of one rank, behind "gemel: ".
+  void expect_told_once(const std::string& text, pid_t job) {
+    const Outcome o = finish_within(std::chrono::seconds(5), job);
     EXPECT_NE(o.status, 0);
-    EXPECT_EQ(std::ranges::count(lines_of(o.err), "gemel: " + line), 1) << o.err;
+    EXPECT_EQ(lines_with("gemel: ", o), 1) << o.err;
+    EXPECT_EQ(lines_with("gemel: " + text, o), 1) << "wanted: " << text << "\ngot: " << o.err;
+  }
+  void expect_refused_on(int ranks, const std::vector<std::string>& arguments, const std::string& text) {
+    on_ranks(ranks);
+    expect_told_once(text, start_job(arguments));
   }
 };
 
