@@ -66,6 +66,11 @@ class Job : public Program {
     for (const pid_t p : ranks)
       EXPECT_TRUE(until([&] { return !runs(p); }, within)) << "a rank is left over";
   }
+  /// Sends a signal; SIGSEGV until it ends: LLVM's handler takes the first and goes back to where a real fault would come again.
+  static void hit(pid_t rank, int signal) {
+    ::kill(rank, signal);
+    if (signal == SIGSEGV) until([&] { return !runs(rank) || ::kill(rank, signal) != 0; }, std::chrono::seconds(2));
+  }
   static std::ptrdiff_t lines_with(const std::string& text, const Outcome& o) {
     return std::ranges::count_if(lines_of(o.err), [&](const std::string& line) { return line.find(text) != line.npos; });
   }
