@@ -4,9 +4,13 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <limits>
 #include <random>
 #include <set>
+#include <span>
 
+#include "datasets/npy.h"
+#include "engine/base/dtype.h"
 #include "tests/test_device.h"
 
 namespace gemel::testing {
@@ -270,6 +274,21 @@ TEST_F(JobOfDevices, evaluates_as_one_process_and_profiles_both) {
     command.insert(command.end(), parts.begin(), parts.end());
     EXPECT_EQ(tracks_of(command), 4u) << "kernels and communication of two ranks";
   }
+}
+
+TEST_F(JobOfDevices, tells_the_error_of_one_and_not_what_comes_of_it) {
+  constexpr std::size_t kPixels = 3 * 16 * 16;
+  std::vector<float> pictures(8 * kPixels, 0.5F);
+  pictures.back() = std::numeric_limits<float>::quiet_NaN();  // of the second replica's shard
+  const std::vector<std::int64_t> labels{0, 1, 2, 3, 4, 5, 6, 7};
+  datasets::write_npy(folder() / "images.npy", f32({8, 3, 16, 16}), std::as_bytes(std::span(pictures)));
+  datasets::write_npy(folder() / "labels.npy", i64({8}), std::as_bytes(std::span(labels)));
+  std::vector<std::string> words{"train", "--model", "perceptron", "--dataset", "npy", "--data", folder().string(), "--shuffle", "off", "--batch-size", "8", "--detect-anomaly"};
+  for (const std::string& word : two("mirrored")) words.push_back(word);
+  const Outcome o = run(words);
+  EXPECT_EQ(o.status, 1);
+  EXPECT_EQ(lines_with("gemel: ", o), 1) << o.err;
+  EXPECT_EQ(lines_with("has nan at element 0 on rank 1", o), 1) << o.err;
 }
 
 TEST_F(JobOfDevices, that_cannot_run_is_refused_in_one_line) {
