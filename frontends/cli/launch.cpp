@@ -7,8 +7,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
+#include <system_error>
 #include <thread>
 
 #include "engine/base/error.h"
@@ -83,6 +86,31 @@ std::vector<std::string> mpirun_words(const Launch& launch) {
   ::_exit(127);
 }
 
+/// The ranks on this machine, which mpirun itself has started.
+bool has_ranks(pid_t mpirun) {
+  std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", mpirun));
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
+  for (pid_t child; children >> child;) {
+    std::error_code gone;
+    if (std::filesystem::read_symlink(fmt::format("/proc/{}/exe", child), gone) == self) return true;
+  }
+  return false;
+}
+
+/// Waits for mpirun. Where its own ranks have ended it waits for those of a machine that is lost as long as TCP does: it is not waited for.
+int status_of(pid_t mpirun) {
+  constexpr auto kLook = std::chrono::milliseconds(50);
+  constexpr int kPatience = 60;  // looks without a rank
+  int status = 0, without = 0;
+  for (bool had_ranks = false; ::waitpid(mpirun, &status, WNOHANG) != mpirun; std::this_thread::sleep_for(kLook)) {
+    const bool has = has_ranks(mpirun);
+    had_ranks = had_ranks || has;
+    without = has || !had_ranks ? 0 : without + 1;
+    if (without == kPatience) ::kill(-mpirun, SIGKILL);
+  }
+  return status;
+}
+
 }  // namespace
 
 int launch(const Arguments& arguments) {
@@ -92,9 +120,7 @@ int launch(const Arguments& arguments) {
   if (child == 0) become(words);
   job = child;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, pass_on);
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  const int status = status_of(child);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 127) throw Error("launch: mpirun cannot be started; accepted: Open MPI, of the package openmpi-bin");
   return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : 1;
 }
