@@ -141,8 +141,11 @@ void run_cases(RunScope& run, Job& job, std::vector<BenchCase> cases, const Orde
   if (!order.file.empty()) check_can_write(order.file);
   share(cases, job, order.no_sync);
   if (job.communication()) {
-    std::vector<distributed::Setting> settings{{"version", GEMEL_VERSION}, {"commit", commit()}, {"steps", fmt::format("{} + {}", order.length.warmup, order.length.runs)}};
-    for (const BenchCase& c : cases) settings.push_back({fmt::format("case {}", settings.size() - 2), c.name()});
+    std::vector<distributed::Setting> settings = job.options().settings(!run.options().profile.empty());
+    settings.push_back({"compression", job.options().compression_text});
+    settings.push_back({"normalised over", job.options().sync_bn ? "the whole batch" : "a rank's shard"});
+    settings.push_back({"steps", fmt::format("{} + {}", order.length.warmup, order.length.runs)});
+    for (std::size_t i = 0; i < cases.size(); ++i) settings.push_back({fmt::format("case {}", i + 1), cases[i].name()});
     distributed::require_same(*job.communication(), settings);
   }
   run.open_device();

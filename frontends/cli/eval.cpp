@@ -3,7 +3,6 @@
 
 #include "datasets/loader.h"
 #include "frontends/cli/command.h"
-#include "frontends/cli/commit.h"
 #include "frontends/cli/dataset_options.h"
 #include "frontends/cli/job.h"
 #include "frontends/cli/joined_trace.h"
@@ -52,9 +51,12 @@ train::Sums evaluated(RunScope& run, train::Step& step, datasets::Loader& loader
 void evaluate_split(RunScope& run, Job& job, const Order& order, const po::variables_map& v) {
   const auto data = datasets::open_dataset(order.dataset);
   const datasets::Dataset& split = data.validation ? *data.validation : *data.train;
-  if (job.communication())
-    distributed::require_same(*job.communication(), {{"version", GEMEL_VERSION}, {"commit", commit()}, {"model", order.model}, {"samples", std::to_string(split.size())},
-                                                     {"batch size", std::to_string(order.batch_size)}});
+  if (job.communication()) {
+    std::vector<distributed::Setting> settings = job.options().settings(!run.options().profile.empty());
+    const std::vector<distributed::Setting> own{{"model", order.model}, {"samples", std::to_string(split.size())}, {"batch size", std::to_string(order.batch_size)}};
+    settings.insert(settings.end(), own.begin(), own.end());
+    distributed::require_same(*job.communication(), settings);
+  }
   run.open_device();
   const auto model = load_model(v, run.session(), split.classes(), split.shape()[0]);
   run.log_start(order.model, *model);

@@ -8,6 +8,8 @@
 #include <string_view>
 
 #include "engine/base/error.h"
+#include "frontends/cli/commit.h"
+#include "frontends/train/run_identity.h"
 
 namespace gemel::cli {
 namespace {
@@ -107,6 +109,16 @@ ParallelOptions parallel_options(const po::variables_map& v) {
   o.watch = {.heartbeat_s = seconds(v, "heartbeat"), .stall_warning_s = seconds(v, "stall-warning"), .interface = v["interface"].as<std::string>()};
   check_used(v, o);
   return o;
+}
+
+std::vector<distributed::Setting> ParallelOptions::settings(bool profiled) const {
+  return {{"version", GEMEL_VERSION},
+          {"commit", commit()},
+          {"build", train::build_identity()},
+          {"style", style},
+          {"buckets", fmt::format("{} bytes, the first {}", reducer.buckets.bytes, reducer.buckets.first_bytes)},
+          {"collective", std::string(collective ? parallel::to_string(*collective) : "auto")},
+          {"profile", profiled ? "yes" : "no"}};
 }
 
 distributed::DataParallelOptions ParallelOptions::data_parallel(const Asked& asked) const {

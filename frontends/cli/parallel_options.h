@@ -34,6 +34,8 @@ struct ParallelOptions {
     bool check_finite = false, keeps_spans = false;
   };
   distributed::DataParallelOptions data_parallel(const Asked& asked) const;
+  /// The program and the options that decide in what order and in what pieces ranks communicate.
+  std::vector<distributed::Setting> settings(bool profiled) const;
 };
 
 void add_parallel_options(po::options_description& options);

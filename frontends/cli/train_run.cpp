@@ -8,7 +8,6 @@
 #include "engine/base/error.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
-#include "frontends/cli/commit.h"
 #include "frontends/cli/interrupt.h"
 #include "frontends/cli/joined_trace.h"
 #include "frontends/cli/planned_step.h"
@@ -91,19 +90,23 @@ void TrainRun::check_outputs() const {
 /// That all ranks run the same, and each can have a sample.
 void TrainRun::check_job() const {
   if (!job_.communication()) return;
-  const ParallelOptions& parallel = options_.parallel;
-  std::vector<distributed::Setting> settings{{"version", GEMEL_VERSION}, {"commit", commit()}, {"build", train::build_identity()}, {"samples", std::to_string(data_.train->size())},
-                                             {"seed", std::to_string(options_.common.seed)}, {"front end", train::to_string(options_.frontend)},
-                                             {"epochs", std::to_string(options_.epochs)}, {"steps", std::to_string(options_.steps)},
-                                             {"accumulate", std::to_string(options_.accumulate)}, {"learning rate", fmt::format("{}", options_.rate)},
-                                             {"resume", options_.resume.empty() ? "no" : "yes"}, {"data", first_and_last(*data_.train)},
-                                             {"epochs between validations", std::to_string(options_.eval_every)},
-                                             {"learning rate schedule", std::string(optim::schedule_names()[static_cast<std::size_t>(options_.schedule)])},
-                                             {"largest gradient norm", fmt::format("{}", options_.clip_norm)},
-                                             {"checkpoints", options_.checkpoint_dir.empty() ? "none" : fmt::format("every {} steps", options_.checkpoint_every)},
-                                             {"profile", options_.common.profile.empty() ? "no" : "yes"}, {"anomaly detection", options_.detect_anomaly ? "on" : "off"},
-                                             {"buckets", fmt::format("{} bytes, the first {}", parallel.reducer.buckets.bytes, parallel.reducer.buckets.first_bytes)},
-                                             {"collective", std::string(parallel.collective ? to_string(*parallel.collective) : "auto")}};
+  std::vector<distributed::Setting> settings = options_.parallel.settings(!options_.common.profile.empty());
+  const std::vector<distributed::Setting> own{
+      {"samples", std::to_string(data_.train->size())},
+      {"data", first_and_last(*data_.train)},
+      {"seed", std::to_string(options_.common.seed)},
+      {"front end", train::to_string(options_.frontend)},
+      {"epochs", std::to_string(options_.epochs)},
+      {"steps", std::to_string(options_.steps)},
+      {"accumulate", std::to_string(options_.accumulate)},
+      {"learning rate", fmt::format("{}", options_.rate)},
+      {"learning rate schedule", std::string(optim::schedule_names()[static_cast<std::size_t>(options_.schedule)])},
+      {"largest gradient norm", fmt::format("{}", options_.clip_norm)},
+      {"epochs between validations", std::to_string(options_.eval_every)},
+      {"checkpoints", options_.checkpoint_dir.empty() ? "none" : fmt::format("every {} steps", options_.checkpoint_every)},
+      {"resume", options_.resume.empty() ? "no" : "yes"},
+      {"anomaly detection", options_.detect_anomaly ? "on" : "off"}};
+  settings.insert(settings.end(), own.begin(), own.end());
   for (const train::IdentityPart& part : identity_of(options_, *data_.train)) settings.push_back({part.name, part.value});
   distributed::require_same(*job_.communication(), settings);
   if (options_.batch_size < job_.size())
