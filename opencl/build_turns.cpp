@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -24,6 +25,16 @@ BuildTurns::BuildTurns(const std::filesystem::path& folder) : file_(::open((fold
 
 BuildTurns::~BuildTurns() {
   if (file_ >= 0) ::close(file_);
+}
+
+/// It depends on the size of the groups, which the driver chooses by the range where it is not given, and on whether there are few or many.
+bool is_new_to_driver(Kernel& kernel, const Range& range) {
+  constexpr std::int64_t kFew = 65535;  // groups, of PoCL
+  Range met = range;
+  for (int d = 0; range.local[0] > 0 && d < range.dimensions; ++d) met.global[d] = range.local[d] > 0 && range.global[d] / range.local[d] > kFew;
+  if (std::ranges::find(kernel.launched, met) != kernel.launched.end()) return false;
+  kernel.launched.push_back(met);
+  return true;
 }
 
 }  // namespace gemel::opencl

@@ -2,6 +2,9 @@
 #pragma once
 #include <filesystem>
 #include <mutex>
+#include <utility>
+
+#include "opencl/kernel.h"
 
 namespace gemel::opencl {
 
@@ -22,6 +25,22 @@ class BuildTurns {
     int file_ = -1;
   };
 
+  /// Until what is enqueued meanwhile is done: PoCL compiles a kernel when it first runs in groups of a size.
+  class OfQueue {
+   public:
+    OfQueue() = default;
+    OfQueue(Turn turn, cl_command_queue queue) : turn_(std::move(turn)), queue_(queue) {}
+    OfQueue(OfQueue&& other) noexcept = default;
+    OfQueue& operator=(OfQueue&&) = delete;
+    ~OfQueue() {
+      if (turn_) clFinish(queue_);
+    }
+
+   private:
+    Turn turn_;
+    cl_command_queue queue_ = nullptr;
+  };
+
   /// @param folder  where processes share a cache; where nothing can be written in it they do not wait for each other
   explicit BuildTurns(const std::filesystem::path& folder);
   ~BuildTurns();
@@ -29,10 +48,18 @@ class BuildTurns {
   BuildTurns& operator=(const BuildTurns&) = delete;
   /// Waits for the others. Whoever has a turn waits for nothing that another one has to do.
   Turn take() { return {std::unique_lock(mutex_), file_}; }
+  /// Behind what was enqueued before, which may wait for another process.
+  OfQueue take(cl_command_queue queue) {
+    clFinish(queue);
+    return {take(), queue};
+  }
 
  private:
   std::mutex mutex_;  // a lock of a file does not tell threads apart that have it open once
   int file_;
 };
+
+/// Whether the driver has yet to compile the kernel for such groups; from here on it has.
+bool is_new_to_driver(Kernel& kernel, const Range& range);
 
 }  // namespace gemel::opencl

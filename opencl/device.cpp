@@ -38,16 +38,6 @@ std::vector<DeviceHandle> equal_parts(cl_device_id device, int threads) {
   return {parts.begin(), parts.end()};
 }
 
-/// What a compiled kernel depends on: the size of its groups, which the driver chooses by the range where it is not given; and whether there
-/// are few or many.
-Range group_of(const Range& range) {
-  if (range.local[0] == 0) return range;
-  constexpr std::int64_t kFew = 65535;  // of PoCL
-  Range out = range;
-  for (int d = 0; d < range.dimensions; ++d) out.global[d] = range.local[d] > 0 && range.global[d] / range.local[d] > kFew;
-  return out;
-}
-
 class ClDevice : public Device {
  public:
   /// @param part  of the device's equal parts; none: as many threads as are wanted
@@ -87,7 +77,7 @@ class ClDevice : public Device {
   }
   void run(Kernel& kernel, const Range& range, std::span<const Argument> arguments) override {
     if (is_empty(range)) return;  // PoCL divides by zero
-    const BuildTurn turn = turn_if(is_new(kernel, range));
+    const BuildTurns::OfQueue turn = turn_if(is_new(kernel, range));
     const std::lock_guard lock(mutex_);  // a kernel's arguments are its state until it is enqueued
     for (std::size_t i = 0; i < arguments.size(); ++i)
       std::visit([&](const auto& value) { set(kernel, narrow<cl_uint>(i), value); }, arguments[i]);
@@ -97,7 +87,7 @@ class ClDevice : public Device {
     bool builds = false;
     for (const Recording::Entry& entry : recording.entries())
       if (const auto* r = turns_ ? std::get_if<Recording::Run>(&entry) : nullptr) builds = is_new(*r->kernel, r->range) || builds;
-    const BuildTurn turn = turn_if(builds);
+    const BuildTurns::OfQueue turn = turn_if(builds);
     const std::lock_guard lock(mutex_);
     for (const Recording::Entry& entry : recording.entries()) std::visit(Again{*this, operands}, entry);
   }
@@ -206,27 +196,11 @@ class ClDevice : public Device {
 
   cl_context context() const { return context_->handle.get(); }
 
-  /// PoCL compiles a kernel when it first runs in groups of a size.
-  struct BuildTurn {
-    BuildTurns::Turn turn;
-    cl_command_queue queue;
-    ~BuildTurn() {
-      if (turn) clFinish(queue);
-    }
-  };
-  /// What was enqueued may wait for another process: it is over before others wait for this one.
-  BuildTurn turn_if(bool builds) {
-    if (!builds) return {{}, queue_.get()};
-    clFinish(queue_.get());
-    return {turns_->take(), queue_.get()};
-  }
+  BuildTurns::OfQueue turn_if(bool builds) { return builds ? turns_->take(queue_.get()) : BuildTurns::OfQueue(); }
   bool is_new(Kernel& kernel, const Range& range) {
     if (!turns_) return false;
     const std::lock_guard lock(mutex_);
-    const Range group = group_of(range);
-    if (std::ranges::find(kernel.launched, group) != kernel.launched.end()) return false;
-    kernel.launched.push_back(group);
-    return true;
+    return is_new_to_driver(kernel, range);
   }
 
   bool divides() const { return profile_.is_cpu() && device_info<cl_uint>(device_, CL_DEVICE_PARTITION_MAX_SUB_DEVICES) > 0; }

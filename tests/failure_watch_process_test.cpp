@@ -11,7 +11,7 @@
 #include <chrono>
 #include <csignal>
 
-#include "parallel/failure_watch.h"
+#include "parallel/watch/failure_watch.h"
 #include "tests/failure_watch.h"
 
 namespace gemel::parallel {

@@ -1,5 +1,5 @@
 // The watch of ranks that are threads of this process, of a rank that is only played, and of ranks that are processes and are killed.
-#include "parallel/failure_watch.h"
+#include "parallel/watch/failure_watch.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -18,8 +18,8 @@
 #include <numeric>
 
 #include "engine/base/error.h"
-#include "parallel/watch_addresses.h"
-#include "parallel/watch_messages.h"
+#include "parallel/watch/addresses.h"
+#include "parallel/watch/messages.h"
 #include "tests/failure_watch.h"
 #include "tests/message_of.h"
 

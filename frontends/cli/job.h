@@ -11,7 +11,7 @@
 #include "frontends/cli/parallel_options.h"
 #include "opencl/device.h"
 #include "parallel/communication_thread.h"
-#include "parallel/failure_watch.h"
+#include "parallel/watch/failure_watch.h"
 
 namespace gemel::cli {
 

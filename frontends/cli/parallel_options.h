@@ -8,7 +8,7 @@
 #include "frontends/distributed/data_parallel.h"
 #include "parallel/collectives/choice.h"
 #include "parallel/ddp/reducer.h"
-#include "parallel/failure_watch.h"
+#include "parallel/watch/failure_watch.h"
 
 namespace gemel::cli {
 

@@ -1,4 +1,4 @@
-#include "parallel/watch_messages.h"
+#include "parallel/watch/messages.h"
 
 #include <algorithm>
 

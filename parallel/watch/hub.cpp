@@ -6,7 +6,7 @@
 #include <map>
 
 #include "engine/base/error.h"
-#include "parallel/watch_side.h"
+#include "parallel/watch/side.h"
 
 namespace gemel::parallel {
 namespace {

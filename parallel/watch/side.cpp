@@ -1,4 +1,4 @@
-#include "parallel/watch_side.h"
+#include "parallel/watch/side.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "parallel/watch_loop.h"
+#include "parallel/watch/loop.h"
 
 #include <fmt/format.h>
 #include <sys/socket.h>

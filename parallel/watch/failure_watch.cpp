@@ -1,4 +1,4 @@
-#include "parallel/failure_watch.h"
+#include "parallel/watch/failure_watch.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "engine/base/error.h"
-#include "parallel/watch_side.h"
+#include "parallel/watch/side.h"
 
 namespace gemel::parallel {
 namespace {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "parallel/watch_addresses.h"
-#include "parallel/watch_messages.h"
+#include "parallel/watch/addresses.h"
+#include "parallel/watch/messages.h"
 
 namespace gemel::parallel {
 

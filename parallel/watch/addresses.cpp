@@ -1,4 +1,4 @@
-#include "parallel/watch_addresses.h"
+#include "parallel/watch/addresses.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "parallel/failure_watch.h"
-#include "parallel/watch_loop.h"
+#include "parallel/watch/failure_watch.h"
+#include "parallel/watch/loop.h"
 
 namespace gemel::parallel {
 
