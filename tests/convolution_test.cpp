@@ -56,7 +56,7 @@ void expect_like_direct(const OpDef& op, const Specs& in, const Attributes& attr
       EXPECT_LE(relative_error(run_variant(device, op, v, in, attributes), expected), 1e-5) << v.name;
       compared.push_back(v.name);
     }
-    if (device->profile().is_cpu()) {
+    if (device->profile().is_cpu() && !device->profile().is_emulator) {
       EXPECT_EQ(compared, others);
     }
   }
@@ -145,6 +145,7 @@ TEST(Convolution, depthwise_of_enough_channels_for_all_units_gives_the_direct_re
 
 // 7 396 tiles of 4x4: more than are transformed at a time.
 TEST(Convolution, winograd_in_several_chunks_gives_the_direct_result) {
+  if (test_device().profile().is_emulator) GTEST_SKIP() << "llvmpipe ends a loop after 65 535 turns, and the direct one has 117 992";
   const Spec x = f32({1, 344, 343, 16}), w = f32({3, 3, 16, 8}), y = f32({1, 344, 343, 8});
   expect_like_direct(conv2d_def(), {x, w}, padded(), kDense);
   expect_like_direct(conv2d_input_gradient_def(), {f32({1, 344, 343, 16}), f32({3, 3, 8, 16})}, padded(&y.shape), kDense);
@@ -174,7 +175,7 @@ TEST(Convolution, winograd_rounds_as_little_as_short_sums_allow) {
   const auto winograd = std::ranges::find(op.variants, std::string_view("winograd"), &Variant::name);
   ASSERT_NE(winograd, op.variants.end());
   for (const auto& device : {shared_test_device(), shared_narrow_device()}) {
-    if (!device->profile().is_cpu()) GTEST_SKIP() << "for CPUs";
+    if (!device->profile().is_cpu() || device->profile().is_emulator) GTEST_SKIP() << "for CPUs";
     ASSERT_STREQ(winograd->declines({op, attributes, in, op.infer(in, attributes)}, device->profile()), nullptr);
     EXPECT_LE(roundings(run_variant(device, op, *winograd, in, attributes), read(exact)), 12);
   }

@@ -94,6 +94,7 @@ TEST_F(Job, killed_or_stopped_at_any_moment_ends_and_leaves_no_process_and_whole
 
 TEST_F(Job, of_four_ranks_builds_each_kernel_once_and_leaves_no_half_one) {
   if (!is_full_run()) GTEST_SKIP() << "with --full";
+  if (!test_device().profile().is_pocl()) GTEST_SKIP() << "of PoCL's cache";
   const auto processor_seconds = [] {
     rusage used{};
     ::getrusage(RUSAGE_CHILDREN, &used);
@@ -187,6 +188,7 @@ TEST_F(Job, without_parallel_is_not_launched) {
 }
 
 TEST_F(Job, that_is_launched_divides_the_processors_among_its_ranks) {
+  if (!test_device().profile().is_pocl()) GTEST_SKIP() << "needs a device that divides";
   launcher_.clear();
   const int processors = static_cast<int>(std::thread::hardware_concurrency());
   for (const int ranks : {2, processors + 2}) {

@@ -198,6 +198,7 @@ TEST(Recompute, plans_a_smaller_arena) {
 }
 
 TEST(Recompute, an_eager_step_holds_less) {
+  if (testing::test_device().profile().is_emulator) GTEST_SKIP() << "what its convolutions work in is larger than what is not kept";
   Session session(testing::shared_test_device());
   const auto peak = [&](Blocks blocks) {
     Trainer trainer(session, blocks, kPairs, 4);
