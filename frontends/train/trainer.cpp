@@ -101,7 +101,7 @@ Trainer::End Trainer::train_epochs() {
 
 /// An epoch, or the part of it that an interrupt or the last step leaves.
 Trainer::End Trainer::train_epoch() {
-  const auto begin = last_report_ = Clock::now();
+  const auto begin = last_done_ = Clock::now();
   const std::int64_t samples_before = state_.sums.samples;  // where the run goes on in the middle of an epoch
   train_batches();
   bool whole = epoch_is_whole();
@@ -153,7 +153,7 @@ std::optional<datasets::Batch> Trainer::next_batch() {
 
 Notice Trainer::agree() {
   if (!agreed_) agreed_ = ranks_.agreed();
-  if (const auto told = std::exchange(announced_, std::nullopt)) report(told->made, *agreed_->sums);
+  if (const auto told = std::exchange(announced_, std::nullopt)) report(told->made, *agreed_->sums, told->seconds);
   interrupted_ = interrupted_ || agreed_->interrupted;
   return *agreed_;
 }
@@ -177,8 +177,9 @@ void Trainer::settle(std::size_t leave) {
     Ahead ahead = std::move(ahead_.front());
     ahead_.pop_front();
     Sums sums = ahead.result.get();
-    if (alone()) report(ahead.made, sums);
-    else settled_.push_back({ahead.made, std::move(sums)});
+    const double seconds = seconds_since(std::exchange(last_done_, Clock::now()));
+    if (alone()) report(ahead.made, sums, seconds);
+    else settled_.push_back({ahead.made, std::move(sums), seconds});
   }
 }
 
@@ -186,18 +187,17 @@ void Trainer::settle(std::size_t leave) {
 void Trainer::settle_all() {
   settle(0);
   if (announced_) agree();
-  for (; !settled_.empty(); settled_.pop_front()) report(settled_.front().made, ranks_.merge(settled_.front().sums));
+  for (; !settled_.empty(); settled_.pop_front()) report(settled_.front().made, ranks_.merge(settled_.front().sums), settled_.front().seconds);
 }
 
 void Trainer::fail_on_loss(const std::string& which, double loss) const {
   throw Error(fmt::format("train: the {} is {}{}", which, loss, run_.reporter->why_not_finite()));
 }
 
-void Trainer::report(const Made& made, const Sums& sums) {
+void Trainer::report(const Made& made, const Sums& sums, double seconds) {
   if (!std::isfinite(sums.loss)) fail_on_loss(fmt::format("loss of step {}", made.step), sums.mean_loss());
   state_.sums += sums;
-  const double speed = static_cast<double>(sums.samples) / std::max(1e-9, seconds_since(last_report_)), loss = sums.mean_loss();
-  last_report_ = Clock::now();
+  const double speed = static_cast<double>(sums.samples) / std::max(1e-9, seconds), loss = sums.mean_loss();
   const std::optional<double> exposed = ranks_.next_exposed_ms();
   if (run_.log) {
     nlohmann::ordered_json line{{"event", "step"}, {"step", made.step}, {"epoch", state_.epoch + 1}, {"loss", loss}, {"lr", made.rate}, {"samples_per_s", speed}};

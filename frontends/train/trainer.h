@@ -111,6 +111,7 @@ class Trainer {
   struct Settled {
     Made made;
     Sums sums;
+    double seconds;  // since the step before was done
   };
   std::optional<std::filesystem::path> read_checkpoint(const std::string& from);
   End train_epochs();
@@ -125,7 +126,7 @@ class Trainer {
   bool alone() const { return ranks_.size() == 1; }
   void settle(std::size_t leave);
   void settle_all();
-  void report(const Made& made, const Sums& sums);
+  void report(const Made& made, const Sums& sums, double seconds);
   bool validate(EpochReport& report);
   bool end_epoch(double seconds, std::int64_t samples);
   [[noreturn]] void fail_on_loss(const std::string& which, double loss) const;
@@ -147,7 +148,7 @@ class Trainer {
   std::optional<Settled> announced_;  // whose sums are on their way
   std::optional<Notice> agreed_;      // before the next step; none while it is on its way
   bool interrupted_ = false;          // some rank was
-  Clock::time_point last_report_ = Clock::now();
+  Clock::time_point last_done_ = Clock::now();  // when a step was, or the run began
 };
 
 }  // namespace gemel::train
