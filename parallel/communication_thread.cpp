@@ -37,6 +37,52 @@ void CommunicationThread::set_doing(std::string what) {
   doing_ = std::move(what);
 }
 
+void CommunicationThread::wake() {
+  {
+    const std::lock_guard lock(mutex_);
+    woken_ = true;
+  }
+  changed_.notify_one();
+}
+
+/// Waits for work that may run: without turns piece by piece, as any may be the one that begins them. @return none at the end
+std::deque<CommunicationThread::Job> CommunicationThread::due_jobs(Collectives& c) {
+  for (;;) {
+    if (failed_ && turns_) std::exchange(turns_, nullptr)->failed(failed_);
+    std::unique_lock lock(mutex_);
+    if (!turns_) {
+      changed_.wait(lock, [&] { return ending_ || !jobs_.empty(); });
+      return take(ending_ && jobs_.empty() ? 0 : 1);
+    }
+    woken_ = false;
+    const std::size_t queued = jobs_.size();
+    if (ending_ && queued == 0) return {};
+    const auto due = turns_->due(queued);
+    const auto something_new = [&] { return woken_ || jobs_.size() != queued || ending_; };
+    if (due > Turns::Clock::now() && changed_.wait_until(lock, due, something_new)) continue;
+    lock.unlock();
+    if (std::deque<Job> jobs = jobs_of_turn(c, queued); !jobs.empty()) return jobs;
+  }
+}
+
+std::deque<CommunicationThread::Job> CommunicationThread::jobs_of_turn(Collectives& c, std::size_t queued) {
+  try {
+    const std::size_t now = turns_->turn(c, queued);
+    const std::lock_guard lock(mutex_);
+    return take(now);
+  } catch (...) {
+    failed_ = std::current_exception();
+    return {};
+  }
+}
+
+std::deque<CommunicationThread::Job> CommunicationThread::take(std::size_t count) {
+  const auto end = jobs_.begin() + static_cast<std::ptrdiff_t>(count);
+  std::deque<Job> out(std::make_move_iterator(jobs_.begin()), std::make_move_iterator(end));
+  jobs_.erase(jobs_.begin(), end);
+  return out;
+}
+
 void CommunicationThread::work(const Make& make, std::optional<Algorithm> fixed, std::promise<void> ready) {
   std::optional<Collectives> collectives;
   try {
@@ -54,15 +100,8 @@ void CommunicationThread::work(const Make& make, std::optional<Algorithm> fixed,
     communicator_.reset();
     return ready.set_exception(std::current_exception());
   }
-  for (;;) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return ending_ || !jobs_.empty(); });
-    if (jobs_.empty()) break;
-    const Job job = std::move(jobs_.front());
-    jobs_.pop_front();
-    lock.unlock();
-    job(*collectives);
-  }
+  for (std::deque<Job> jobs = due_jobs(*collectives); !jobs.empty(); jobs = due_jobs(*collectives))
+    for (; !jobs.empty(); jobs.pop_front()) jobs.front()(*collectives);  // what a job holds is let go of when it has run
   collectives.reset();
   communicator_.reset();  // here, in the thread that made it
 }

@@ -1,5 +1,6 @@
 // The thread of a rank that communicates: it makes the communicator, runs what it is given in order, and sleeps in between.
 #pragma once
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -16,6 +17,19 @@
 #include "parallel/communicator.h"
 
 namespace gemel::parallel {
+
+/// Decides when work runs that ranks submit at different times (parallel/horovod): in turns, at which all ranks meet.
+class Turns {
+ public:
+  using Clock = std::chrono::steady_clock;
+  virtual ~Turns() = default;
+  /// When the next turn is, as things are. @param queued  work that was submitted
+  virtual Clock::time_point due(std::size_t queued) = 0;
+  /// @return how much of it runs now: as much on every rank
+  virtual std::size_t turn(Collectives& c, std::size_t queued) = 0;
+  /// There are no further turns: communication ended with this.
+  virtual void failed(const std::exception_ptr& why) = 0;
+};
 
 class CommunicationThread {
  public:
@@ -60,6 +74,10 @@ class CommunicationThread {
   auto run(Work work) {
     return submit(std::move(work)).get();
   }
+  /// What is submitted runs in these turns from now on; null: at once. In work, the same on every rank. They must outlive that.
+  void take_turns(Turns* turns) { turns_ = turns; }
+  /// A turn may be due sooner than before. From any thread.
+  void wake();
   /// Names what its work communicates as long as it lives, for whoever asks what this rank waits for.
   class Doing {
    public:
@@ -80,6 +98,9 @@ class CommunicationThread {
   using Job = std::function<void(Collectives&)>;  // throws nothing
   void enqueue(Job job);
   void set_doing(std::string what);
+  std::deque<Job> due_jobs(Collectives& c);
+  std::deque<Job> jobs_of_turn(Collectives& c, std::size_t queued);
+  std::deque<Job> take(std::size_t count);
   void work(const Make& make, std::optional<Algorithm> fixed, std::promise<void> ready);
 
   mutable std::mutex mutex_;
@@ -87,7 +108,9 @@ class CommunicationThread {
   std::string doing_;
   std::deque<Job> jobs_;
   bool ending_ = false;
-  std::exception_ptr failed_;  // of the communication thread alone
+  bool woken_ = false;
+  std::exception_ptr failed_;  // of the communication thread alone, like
+  Turns* turns_ = nullptr;
   std::unique_ptr<Communicator> communicator_;
   std::jthread thread_;
 };

@@ -13,6 +13,7 @@ const char* to_string(Reduction reduction) {
     case Reduction::min: return "min";
     case Reduction::max: return "max";
     case Reduction::product: return "product";
+    case Reduction::bit_and: return "bit_and";
   }
   return "";
 }

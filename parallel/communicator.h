@@ -14,9 +14,9 @@
 
 namespace gemel::parallel {
 
-/// How elements of all ranks become one. `mean` is the sum divided by the number of ranks.
-enum class Reduction { sum, mean, min, max, product };
-/// "sum", "mean", "min", "max", "product"
+/// How elements of all ranks become one. `mean` is the sum divided by the number of ranks; `bit_and` is for integers.
+enum class Reduction { sum, mean, min, max, product, bit_and };
+/// "sum", "mean", "min", "max", "product", "bit_and"
 const char* to_string(Reduction reduction);
 
 /// A run of elements in the host's memory.

@@ -104,6 +104,7 @@ MPI_Op mpi_op(Reduction reduction) {
     case Reduction::min: return MPI_MIN;
     case Reduction::max: return MPI_MAX;
     case Reduction::product: return MPI_PROD;
+    case Reduction::bit_and: return MPI_BAND;
     default: return MPI_SUM;
   }
 }
@@ -213,6 +214,8 @@ std::unique_ptr<Communicator> mpi_communicator() {
   int rank = 0, size = 1;
   check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "the rank is not known");
   check(MPI_Comm_size(MPI_COMM_WORLD, &size), "the number of ranks is not known");
+  if (const auto launch = mpi_launch(); launch && launch->size != size)  // each would train for itself, and all write the same files
+    throw CommError(fmt::format("mpi: the environment says that {} ranks were started, and MPI has {}; accepted: gemel launch, mpirun of this Open MPI, or srun with --mpi=pmix", launch->size, size));
   return std::make_unique<MpiCommunicator>(rank, Placement::of(host_names(size)), Handle(MPI_COMM_WORLD), runtime);
 }
 

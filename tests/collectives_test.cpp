@@ -21,7 +21,11 @@ namespace {
 
 using namespace testing;
 
-constexpr Reduction kReductions[] = {Reduction::sum, Reduction::mean, Reduction::min, Reduction::max, Reduction::product};
+std::vector<Reduction> reductions_of(DType dtype) {
+  std::vector<Reduction> out{Reduction::sum, Reduction::mean, Reduction::min, Reduction::max, Reduction::product};
+  if (is_integer(dtype)) out.push_back(Reduction::bit_and);
+  return out;
+}
 constexpr DType kTypes[] = {DType::float32, DType::float16, DType::bfloat16, DType::int32, DType::int64};
 
 std::vector<std::int64_t> sizes_for(int ranks) { return {0, 1, ranks - 1, ranks, ranks + 1, 1009}; }
@@ -52,7 +56,7 @@ TEST_P(AllReduce, is_the_serial_reduction_of_every_type_and_size_with_the_same_b
       collectives.barrier();
     };
     for (const DType dtype : kTypes)
-      for (const Reduction reduction : kReductions)
+      for (const Reduction reduction : reductions_of(dtype))
         for (const std::int64_t count : sizes_for(ranks)) check(dtype, reduction, count);
     check(DType::float32, Reduction::sum, (testing::is_full_run() ? 1 << 20 : 1 << 17) + 7);
     check(DType::bfloat16, Reduction::max, (1 << 17) + 7);
@@ -106,7 +110,7 @@ TEST(Collectives, a_nan_of_any_rank_reaches_all) {
   run_ranks(3, [](Communicator& c) {
     Collectives collectives(c);
     for (const Algorithm a : {Algorithm::ring, Algorithm::tree, Algorithm::shared})
-      for (const Reduction reduction : kReductions) {
+      for (const Reduction reduction : reductions_of(DType::float32)) {
         std::vector<float> x{1, c.rank() == 1 ? NAN : 2.f};
         collectives.all_reduce(elements_of(x), reduction, a);
         EXPECT_TRUE(std::isnan(x[1])) << to_string(a) << " " << to_string(reduction);
@@ -191,8 +195,8 @@ TEST(Collectives, that_the_ranks_cannot_run_are_refused) {
   const auto refusal = [](Algorithm algorithm, std::vector<std::string> hosts) {
     return message_of<UsageError>([&] { run_ranks(2, [&](Communicator& c) { Collectives(c, algorithm); }, hosts); });
   };
-  EXPECT_EQ(refusal(Algorithm::shared, {"a", "b"}), "collective: shared cannot run: the ranks are on several machines; accepted: auto, ring, tree");
-  EXPECT_EQ(refusal(Algorithm::carrier, {"a"}), "collective: mpi cannot run: these ranks are threads of one process, without MPI; accepted: auto, ring, tree");
+  EXPECT_EQ(refusal(Algorithm::shared, {"a", "b"}), "collective: shared cannot run: the ranks are on several machines; accepted: auto, ring, tree, hierarchical");
+  EXPECT_EQ(refusal(Algorithm::carrier, {"a"}), "collective: mpi cannot run: these ranks are threads of one process, without MPI; accepted: auto, ring, tree, shared, hierarchical");
   EXPECT_EQ(message_of<ShapeError>([] {
               run_ranks(1, [](Communicator& c) {
                 std::byte b{};
@@ -200,6 +204,13 @@ TEST(Collectives, that_the_ranks_cannot_run_are_refused) {
               });
             }),
             "collective: elements of bool are not reduced; accepted: float32, float16, bfloat16, int32, int64");
+  EXPECT_EQ(message_of<ShapeError>([] {
+              run_ranks(1, [](Communicator& c) {
+                float x = 1;
+                Collectives(c).all_reduce(elements_of(std::span(&x, 1)), Reduction::bit_and);
+              });
+            }),
+            "collective: bit_and of float32; accepted: int32, int64");
   EXPECT_EQ(message_of<UsageError>([] { parse_algorithm("rnig"); }),
             "collective: there is no algorithm 'rnig'; accepted: auto, ring, tree, shared, hierarchical, mpi");
 }

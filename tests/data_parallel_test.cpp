@@ -13,6 +13,7 @@
 #include "frontends/nn/layers.h"
 #include "frontends/train/trainer.h"
 #include "opencl/device.h"
+#include "parallel/clock_lead.h"
 #include "tests/communicating_ranks.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
@@ -82,6 +83,7 @@ struct Job {
   bool recomputes = false;  // the layer that is normalised
   std::filesystem::path checkpoint_dir{};
   std::int64_t steps = 0;
+  std::optional<parallel::horovod::Options> horovod{};
 
   Shape input() const { return model == Model::lenet ? Shape{3, 32, 32} : Shape{3, 4, 4}; }
 };
@@ -139,7 +141,7 @@ Course trained(const Job& job, CommunicationThread* communication) {
   const Specs inputs{f32({job.batch_size, picture[1], picture[2], picture[0]}), i64({job.batch_size})};
   std::optional<DataParallel> shared;
   if (communication) {
-    shared.emplace(session, *communication, DataParallelOptions{.reducer = job.reducer, .replicas = job.replicas, .norm = NormOver::batch});
+    shared.emplace(session, *communication, DataParallelOptions{.reducer = job.reducer, .replicas = job.replicas, .norm = NormOver::batch, .horovod = job.horovod});
     shared->pack(task, inputs);
   } else {
     train::pack_parameters(session, task, inputs);
@@ -252,6 +254,20 @@ TEST_P(DataParallelInBothFrontEnds, trains_as_one_process_where_rank_0_alone_upd
   expect_same_course(on_ranks(2, job), alone(job));
 }
 
+TEST_P(DataParallelInBothFrontEnds, trains_in_horovods_cycles_as_one_process) {
+  const parallel::horovod::Options quick{.cycle_ms = 0.2};
+  Job job{.frontend = GetParam()};
+  const Course expected = alone(job);
+  job.horovod = quick;
+  for (const int ranks : {1, 2, 4}) expect_same_course(on_ranks(ranks, job), expected);
+  job.horovod->fusion_bytes = 0;
+  expect_same_course(on_ranks(3, job), expected);
+  Job all{.model = Model::normed, .frontend = GetParam(), .accumulate = 2, .clip_norm = 0.05};
+  const Course cut = alone(all);
+  all.horovod = quick;
+  expect_same_course(on_ranks(2, all), cut);
+}
+
 TEST_P(DataParallelInBothFrontEnds, trains_with_adam) {
   if (!testing::is_full_run()) GTEST_SKIP() << kFull;
   const Job job{.optimizer = "adam", .frontend = GetParam()};
@@ -277,6 +293,32 @@ TEST(DataParallel, a_gradient_that_is_not_finite_is_named_with_its_parameter_and
   const std::string message = message_of<Error>([&] { on_ranks(2, job); });
   EXPECT_NE(message.find("ddp: the gradient of "), std::string::npos) << message;
   EXPECT_NE(message.find("(localhost); accepted: finite numbers"), std::string::npos) << message;
+}
+
+TEST(DataParallel, in_horovods_cycles_updates_what_one_rank_uses_and_names_what_is_not_finite) {
+  Job job{.uses_third = 1};
+  job.horovod = parallel::horovod::Options{.cycle_ms = 0.2};
+  Job none;
+  none.horovod = job.horovod;
+  EXPECT_NE(on_ranks(2, job).parameters, on_ranks(2, none).parameters);
+  job.frontend = Frontend::graph;
+  EXPECT_EQ(message_of<UsageError>([&] { on_ranks(2, job); }),
+            "ddp: third.weight has a gradient on another rank and none on this one, in a captured step; accepted: the eager front end");
+  Job grows{.rate = 1e30};
+  grows.horovod = job.horovod;
+  grows.reducer.check_finite = true;
+  const std::string message = message_of<Error>([&] { on_ranks(2, grows); });
+  EXPECT_NE(message.find("ddp: the gradient of "), std::string::npos) << message;
+}
+
+TEST(DataParallel, in_horovods_cycles_has_the_same_bits_with_two_bytes_on_the_wire_in_both_front_ends) {
+  Job job{.algorithm = Algorithm::tree};
+  job.horovod = parallel::horovod::Options{.cycle_ms = 0.2};
+  job.reducer.compression.kind = parallel::CompressionOptions::Kind::float16;
+  const Course eager = on_ranks(2, job);
+  job.frontend = Frontend::graph;
+  EXPECT_EQ(on_ranks(2, job).parameters, eager.parameters);
+  expect_same_course(eager, alone({}), 1e-3);  // of gradients that float16 rounds
 }
 
 TEST(DataParallel, has_the_same_bits_in_both_front_ends_and_for_every_bucket_size) {
@@ -358,7 +400,7 @@ TEST(DataParallel, goes_on_from_a_checkpoint_with_another_number_of_ranks) {
 
 TEST(DataParallel, clocks_of_other_machines_are_brought_to_rank_0s) {
   std::vector<std::int64_t> leads(3, -1);
-  testing::run_communicating_ranks(3, [&](CommunicationThread& c) { leads[static_cast<std::size_t>(c.rank())] = clock_lead_ns(c); }, {"a", "a", "b"});
+  testing::run_communicating_ranks(3, [&](CommunicationThread& c) { leads[static_cast<std::size_t>(c.rank())] = c.run([](parallel::Collectives& all) { return parallel::clock_lead_ns(all.communicator()); }); }, {"a", "a", "b"});
   EXPECT_EQ(leads[0], 0);
   EXPECT_EQ(leads[1], 0);
   EXPECT_NE(leads[2], -1);

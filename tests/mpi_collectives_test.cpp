@@ -33,6 +33,7 @@ void check_all_reduces(Communicator& c) {
   for (const std::int64_t count : {std::int64_t{0}, std::int64_t{1}, std::int64_t{2}, std::int64_t{3}, std::int64_t{4}, std::int64_t{1009}, kLong}) {
     for (const Reduction reduction : {Reduction::sum, Reduction::mean, Reduction::max}) check(DType::float32, reduction, count);
     check(DType::int64, Reduction::sum, count);
+    check(DType::int64, Reduction::bit_and, count);
     check(DType::bfloat16, Reduction::sum, count);
   }
 }

@@ -43,6 +43,7 @@ inline Numbers serial(DType dtype, int ranks, std::int64_t count, parallel::Redu
         case Reduction::min: out[i] = std::min(out[i], more[i]); break;
         case Reduction::max: out[i] = std::max(out[i], more[i]); break;
         case Reduction::product: out[i] *= more[i]; break;
+        case Reduction::bit_and: out[i] = static_cast<double>(static_cast<std::int64_t>(out[i]) & static_cast<std::int64_t>(more[i])); break;
       }
   }
   if (reduction == Reduction::mean)

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "frontends/distributed/data_parallel.h"
+#include "parallel/clock_lead.h"
 
 namespace gemel::cli {
 
@@ -15,7 +16,7 @@ void add_communication(RunScope& run, const std::vector<parallel::Reducer::Span>
 void join_traces(RunScope& run, Job& job) {
   if (!job.communication() || run.options().profile.empty()) return;
   std::vector<TraceEvent> mine = run.take_trace();
-  const std::int64_t lead = distributed::clock_lead_ns(*job.communication());
+  const std::int64_t lead = job.communication()->run([](parallel::Collectives& c) { return parallel::clock_lead_ns(c.communicator()); });
   for (TraceEvent& e : mine) {
     e.rank = job.rank();
     e.begin_ns += lead;

@@ -9,6 +9,7 @@
 
 #include "engine/base/error.h"
 #include "frontends/cli/commit.h"
+#include "frontends/cli/say.h"
 #include "frontends/train/run_identity.h"
 
 namespace gemel::cli {
@@ -37,9 +38,11 @@ std::vector<DeviceName> device_names(const std::string& list) {
   return out;
 }
 
+/// 0 for never.
 double seconds(const po::variables_map& v, const char* name) {
+  constexpr double kLeast = 0.1;  // what is shorter is a pause of the system's
   const double s = v[name].as<double>();
-  check_range(std::string("--") + name, s, 0, 1e6);
+  if (s != 0) check_range(std::string("--") + name, s, kLeast, 1e6);
   return s;
 }
 
@@ -68,6 +71,14 @@ void check_used(const po::variables_map& v, const ParallelOptions& o) {
   for (const char* name : {"heartbeat", "stall-warning", "interface"})
     if (o.in_one_process() && given(name))
       throw UsageError(fmt::format("--{}: it is given with --parallel {}, where one process has no others to watch; accepted: with --parallel ddp", name, o.style));
+  for (const char* name : {"bucket-mb", "first-bucket-mb"})
+    if (o.horovod && given(name))
+      throw UsageError(fmt::format("--{}: it is given with --parallel horovod, which fuses what is there in a cycle; accepted: HOROVOD_FUSION_THRESHOLD and HOROVOD_CYCLE_TIME", name));
+  if (o.horovod && o.reducer.compression.kind == parallel::CompressionOptions::Kind::top_k)
+    throw UsageError(fmt::format("--compression: '{}' is given with --parallel horovod; accepted: none, fp16, bf16", o.compression_text));
+  if (!o.devices.empty() && given("device"))
+    throw UsageError("--device: it is given with --devices, which names where each rank computes; accepted: one of them");
+  if (given("devices") && o.devices.empty()) throw UsageError("--devices: ''; accepted: INDEX, INDEX.PART or PLATFORM:DEVICE, with commas between");
   if (!o.style.empty()) return;
   if (given("devices")) throw UsageError("--devices: it is given without --parallel; accepted: --device for one device");
   if (given("sync-bn")) throw UsageError("--sync-bn: it is given without --parallel, where the whole batch is normalised together; accepted: with --parallel");
@@ -79,8 +90,8 @@ void check_used(const po::variables_map& v, const ParallelOptions& o) {
 
 void add_parallel_options(po::options_description& options) {
   options.add_options()
-      ("parallel", po::value<std::string>()->default_value(""), "ddp: the processes that mpirun started share each batch; mirrored: the devices of this process do; "
-          "dataparallel: the same, and the first device alone updates; without it: one device")
+      ("parallel", po::value<std::string>()->default_value(""), "ddp: the processes that mpirun started share each batch; horovod: the same, and gradients are reduced in cycles (HOROVOD_CYCLE_TIME and its kin); "
+          "mirrored: the devices of this process do; dataparallel: the same, and the first device alone updates; without it: one device")
       ("devices", po::value<std::string>()->default_value(""), "where each rank or replica computes: 0,1, parts of a CPU (0.0,0.1) or PLATFORM:DEVICE,... "
           "(default: the platform's devices of a kind)")
       ("collective", po::value<std::string>()->default_value("auto"), "algorithm of all-reduce: auto, ring, tree, shared, hierarchical or mpi")
@@ -100,7 +111,8 @@ void add_gradient_options(po::options_description& options) {
 ParallelOptions parallel_options(const po::variables_map& v) {
   ParallelOptions o;
   o.style = v["parallel"].as<std::string>();
-  if (!o.style.empty()) check_choice("--parallel", o.style, {"ddp", "mirrored", "dataparallel"});
+  if (!o.style.empty()) check_choice("--parallel", o.style, {"ddp", "horovod", "mirrored", "dataparallel"});
+  if (o.style == "horovod") o.horovod = parallel::horovod::options_from_environment();
   o.devices = device_names(v["devices"].as<std::string>());
   if (v.count("compression")) read_gradient_options(v, o);
   const auto collective = v["collective"].as<std::string>();
@@ -128,7 +140,9 @@ distributed::DataParallelOptions ParallelOptions::data_parallel(const Asked& ask
   return {.reducer = all,
           .buffers = style == "mirrored" ? distributed::Buffers::mean : distributed::Buffers::of_rank_0,
           .replicas = style == "dataparallel" ? distributed::Replicas::copied_each_step : distributed::Replicas::kept,
-          .norm = sync_bn ? distributed::NormOver::batch : distributed::NormOver::shard};
+          .norm = sync_bn ? distributed::NormOver::batch : distributed::NormOver::shard,
+          .horovod = horovod,
+          .warn = [](const std::string& line) { say("{}\n", line); }};
 }
 
 }  // namespace gemel::cli

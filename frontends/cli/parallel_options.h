@@ -19,13 +19,14 @@ struct DeviceName {
 };
 
 struct ParallelOptions {
-  std::string style;  // "ddp", "mirrored", "dataparallel"; empty: one process
+  std::string style;  // "ddp", "horovod", "mirrored", "dataparallel"; empty: one process
   std::vector<DeviceName> devices;  // one a rank of the machine, or a replica of the process; empty: as the machine has them
   bool sync_bn = false;
   parallel::ReducerOptions reducer;
   std::string compression_text = "none";
   std::optional<parallel::Algorithm> collective;
   parallel::WatchOptions watch;
+  std::optional<parallel::horovod::Options> horovod;  // where that is the style
 
   /// Whether the ranks are replicas in threads of this process.
   bool in_one_process() const { return style == "mirrored" || style == "dataparallel"; }

@@ -1,6 +1,7 @@
 #include "frontends/cli/train_run.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -229,6 +230,8 @@ void TrainRun::tell_ranks() {
   const std::string collective = data_parallel_->collective();
   scope_.log().tell_about({{"each_rank", all}, {"collective", collective}});
   cli::say("{}: {} ranks; gradients: {}\n", options_.parallel.style, job_.size(), collective);
+  if (options_.parallel.horovod)
+    if (const auto unread = parallel::horovod::unread_variables(); !unread.empty()) cli::say("horovod: {} in the environment: nothing reads it here\n", fmt::join(unread, ", "));
 }
 
 // ---- what the trainer tells

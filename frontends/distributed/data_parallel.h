@@ -19,6 +19,7 @@
 #include "parallel/communication_thread.h"
 #include "parallel/ddp/reducer.h"
 #include "parallel/ddp/replicator.h"
+#include "parallel/horovod/horovod.h"
 
 namespace gemel::distributed {
 
@@ -38,6 +39,8 @@ struct DataParallelOptions {
   Buffers buffers = Buffers::of_rank_0;
   Replicas replicas = Replicas::kept;
   NormOver norm = NormOver::shard;
+  std::optional<parallel::horovod::Options> horovod{};  // gradients are its named tensors; none: DistributedDataParallel's buckets
+  parallel::horovod::Horovod::Warn warn{};              // is told of its stalls
 };
 
 /// Of one rank. To be made before the parameters are packed; `attach` once the optimizer is there.
@@ -95,6 +98,8 @@ class DataParallel : public train::Ranks {
   std::optional<double> next_exposed_ms() override;
 
   parallel::Reducer& reducer() { return *reducer_; }
+  /// Null where the options ask for none.
+  parallel::horovod::Horovod* horovod() { return horovod_.get(); }
   /// What sums a bucket, and why: "shared: the ranks of one machine".
   std::string collective();
 
@@ -110,6 +115,7 @@ class DataParallel : public train::Ranks {
   Session& session_;
   parallel::CommunicationThread& communication_;
   DataParallelOptions options_;
+  std::unique_ptr<parallel::horovod::Horovod> horovod_;  // null: ranks communicate in the order of their calls
   parallel::GradientMemory memory_;
   std::shared_ptr<parallel::Reducer> reducer_;
   std::shared_ptr<parallel::Replicator> replicator_;  // null where replicas are kept
@@ -121,9 +127,6 @@ class DataParallel : public train::Ranks {
   int exceptions_ = std::uncaught_exceptions();  // under way when this was made
   std::deque<std::future<train::Notice>> announced_;
 };
-
-/// Nanoseconds that rank 0's steady clock is ahead of this rank's: 0 on its machine, elsewhere by messages to and fro. Collective.
-std::int64_t clock_lead_ns(parallel::CommunicationThread& communication);
 
 /// What each rank says: [rank]. Collective.
 std::vector<std::string> texts_of_ranks(parallel::CommunicationThread& communication, const std::string& mine);

@@ -42,12 +42,13 @@ std::span<std::byte> Collectives::scratch(std::int64_t bytes) {
 }
 
 void Collectives::check(Algorithm algorithm) const {
-  const Communicator& c = communicator_;
-  const auto refuse = [&](const char* why) { throw UsageError(fmt::format("collective: {} cannot run: {}; accepted: auto, ring, tree", to_string(algorithm), why)); };
-  if (c.size() == 1) return;
+  if (size() == 1) return;
+  const bool shares = communicator_.local_size() == 1 || communicator_.shared();
+  const auto refuse = [&](const char* why) {
+    throw UsageError(fmt::format("collective: {} cannot run: {}; accepted: auto, ring, tree{}{}", to_string(algorithm), why, shares && one_machine() ? ", shared" : "", shares ? ", hierarchical" : ""));
+  };
   if (algorithm == Algorithm::shared && !one_machine()) refuse("the ranks are on several machines");
-  if (algorithm == Algorithm::shared && !communicator_.shared()) refuse("the ranks of this machine share no memory");
-  if (algorithm == Algorithm::hierarchical && c.local_size() > 1 && !communicator_.shared()) refuse("the ranks of this machine share no memory");
+  if ((algorithm == Algorithm::shared || algorithm == Algorithm::hierarchical) && !shares) refuse("the ranks of this machine share no memory");
   if (algorithm == Algorithm::carrier) {
     float zero = 0;
     if (!communicator_.carrier_all_reduce(elements_of({&zero, 1}), Reduction::sum)) refuse("these ranks are threads of one process, without MPI");
@@ -65,7 +66,7 @@ Collectives::Chosen Collectives::choice(std::int64_t bytes) const {
 void Collectives::all_reduce(const Elements& data, Reduction reduction) { all_reduce(data, reduction, choice(data.bytes()).algorithm); }
 
 void Collectives::all_reduce(const Elements& data, Reduction reduction, Algorithm algorithm) {
-  if (data.dtype == DType::boolean) reduce_into({data.first, 0, data.dtype}, data.first, reduction);  // refuses
+  reduce_into({data.first, 0, data.dtype}, data.first, reduction);  // refuses, also where there is one rank
   if (size() > 1) switch (algorithm) {
     case Algorithm::ring: ring_all_reduce(data, reduction); break;
     case Algorithm::tree: tree_all_reduce(data, reduction); break;

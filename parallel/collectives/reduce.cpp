@@ -60,6 +60,11 @@ struct Largest {
   static T join(T a, T b) { return a > b || a != a ? a : b; }
 };
 
+struct BitAnd {
+  template <class T>
+  static T join(T a, T b) { return a & b; }
+};
+
 template <class Visit>
 void visit_type(DType dtype, const Visit& visit) {
   switch (dtype) {
@@ -82,6 +87,9 @@ void visit(DType dtype, Reduction reduction, const Visit& visit) {
       case Reduction::product: return visit(type, Multiply());
       case Reduction::min: return visit(type, Least());
       case Reduction::max: return visit(type, Largest());
+      case Reduction::bit_and:
+        if constexpr (std::is_integral_v<typename decltype(type)::Number>) return visit(type, BitAnd());
+        else throw ShapeError(fmt::format("collective: bit_and of {}; accepted: int32, int64", to_string(dtype)));
     }
   });
 }

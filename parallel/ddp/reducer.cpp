@@ -41,7 +41,7 @@ const OpDef& join_gradients_def() {
 
 Reducer::Reducer(Session& session, CommunicationThread& communication, std::vector<NamedValue> parameters, const GradientMemory& memory,
                  const ReducerOptions& options)
-    : session_(session), communication_(communication), parameters_(std::move(parameters)), values_(values_of(parameters_)), options_(options),
+    : session_(session), communication_(communication), options_(options), parameters_(std::move(parameters)), values_(values_of(parameters_)),
       slabs_(slabs_of(values_)) {
   std::vector<std::int64_t> elements;
   for (const auto& slab : slabs_) {
@@ -70,7 +70,7 @@ void Reducer::begin_step() {
   missing_.clear();
   for (const Bucket& b : buckets()) missing_.push_back(b.parameters.size());
   has_arrived_.assign(values_.size(), false);
-  next_ = 0;
+  submitted_.assign(missing_.size(), false);
 }
 
 GradientReady Reducer::gradient_ready() {
@@ -84,16 +84,28 @@ GradientReady Reducer::gradient_ready() {
   };
 }
 
-/// Buckets go in their order on every rank, whatever the order in which they are complete.
 void Reducer::arrived(std::size_t parameter) {
   if (bucket_of_[parameter] == buckets_->size() || has_arrived_[parameter]) return;
   has_arrived_[parameter] = true;
   --missing_[bucket_of_[parameter]];
-  for (; next_ < missing_.size() && missing_[next_] == 0; ++next_) submit(next_);
+  submit_complete();
 }
 
-void Reducer::submit(std::size_t bucket) {
-  communication_.submit([self = shared_from_this(), buckets = buckets_, bucket, computed = mark(session_)](Collectives& c) {
+/// Buckets go in their order on every rank, whatever the order in which they are complete, unless the ranks agree on another.
+void Reducer::submit_complete() {
+  for (std::size_t b = 0; b < missing_.size(); ++b) {
+    if (submitted_[b]) continue;
+    if (missing_[b] == 0) {
+      submitted_[b] = true;
+      submit(b, mark(session_));
+    } else if (!in_any_order()) {
+      return;
+    }
+  }
+}
+
+void Reducer::submit(std::size_t bucket, const Event& computed) {
+  communication_.submit([self = shared_from_this(), buckets = buckets_, bucket, computed](Collectives& c) {
     self->reduce(c, bucket, (*buckets)[bucket], computed);
   });
 }
@@ -133,19 +145,14 @@ void Reducer::throw_failure() {
 void Reducer::finish(const std::vector<std::int64_t>& unused) {
   throw_failure();
   begin_step();
-  for (; next_ < missing_.size(); ++next_) submit(next_);
+  missing_.assign(missing_.size(), 0);
+  submit_complete();
   under_way_ = false;
   std::vector<std::int32_t> used(values_.size(), 1);
   for (const std::int64_t i : unused) used[at(i)] = 0;
   const auto last_gradient = std::make_shared<std::promise<Clock::time_point>>();
   mark(session_).then([last_gradient] { last_gradient->set_value(Clock::now()); });
-  auto done = in_step(session_, communication_, [self = shared_from_this(), used = std::move(used), last_gradient](Collectives& c, const Event&) mutable {
-    c.all_reduce({reinterpret_cast<std::byte*>(used.data()), std::ssize(used), DType::int32}, Reduction::max);
-    const double waited = std::chrono::duration<double>(Clock::now() - last_gradient->get_future().get()).count();
-    const std::lock_guard lock(self->mutex_);
-    self->exposed_.push_back(std::max(0.0, waited) + std::exchange(self->more_exposed_, 0));
-    return used;
-  });
+  auto done = end_step(std::move(used), last_gradient->get_future().share());
   if (unused.empty()) {
     joined_.push_back(std::move(done));
     return;
@@ -156,6 +163,25 @@ void Reducer::finish(const std::vector<std::int64_t>& unused) {
     if (used_[at(i)])
       throw UsageError(fmt::format("ddp: {} has a gradient on another rank and none on this one, in a captured step; accepted: the eager front end",
                                    parameters_[at(i)].name));
+}
+
+std::future<std::vector<std::int32_t>> Reducer::end_step(std::vector<std::int32_t> used, std::shared_future<Clock::time_point> last_gradient) {
+  return in_step(session_, communication_, [self = shared_from_this(), used = std::move(used), last_gradient = std::move(last_gradient)](Collectives& c, const Event&) mutable {
+    c.all_reduce({reinterpret_cast<std::byte*>(used.data()), std::ssize(used), DType::int32}, Reduction::max);
+    self->add_step(last_gradient);
+    return used;
+  });
+}
+
+void Reducer::add_step(std::shared_future<Clock::time_point> last_gradient) {
+  const double waited = std::chrono::duration<double>(Clock::now() - last_gradient.get()).count();
+  const std::lock_guard lock(mutex_);
+  exposed_.push_back(std::max(0.0, waited) + std::exchange(more_exposed_, 0));
+}
+
+void Reducer::add_span(const Span& span) {
+  const std::lock_guard lock(mutex_);
+  spans_.push_back(span);
 }
 
 void Reducer::add_exposed(double seconds) {
@@ -178,41 +204,42 @@ std::vector<Reducer::Span> Reducer::take_spans() {
 
 void Reducer::reduce(Collectives& c, std::size_t which, const Bucket& bucket, const Event& computed) {
   const CommunicationThread::Doing doing(communication_, names_in(bucket));
-  if (options_.check_finite) check_finite(c, bucket, computed);
+  if (options_.check_finite) check_finite(bucket, computed);
   if (options_.keeps_spans) computed.wait();
   const std::int64_t begin = steady_ns();
-  for (const SlabRange& range : bucket.ranges) reduce_range(c, range, computed);
-  if (!options_.keeps_spans) return;
-  const std::lock_guard lock(mutex_);
-  spans_.push_back({which, begin, steady_ns(), bucket.bytes});
+  for (const SlabRange& range : bucket.ranges) {
+    View opened = open(range, computed);
+    compression_->sum(c, opened.gradients, range);
+    opened.view.release().wait();
+  }
+  if (options_.keeps_spans) add_span({which, begin, steady_ns(), bucket.bytes});
 }
 
 /// Once it is summed every rank has it, and none can say whose it was.
-void Reducer::check_finite(const Collectives& c, const Bucket& bucket, const Event& computed) const {
+void Reducer::check_finite(const Bucket& bucket, const Event& computed) const {
   for (const std::size_t p : bucket.parameters) {
     HostView view = map(dense_gradient_place(values_[p]), Access::read, computed);
     const auto bytes = view.bytes();
     const std::span<const float> gradient(reinterpret_cast<const float*>(bytes.data()), at(values_[p].elements()));
     const auto bad = std::ranges::find_if(gradient, [](float x) { return !std::isfinite(x); });
     if (bad == gradient.end()) continue;
-    throw Error(fmt::format("ddp: the gradient of {} has {} at element {} on rank {} ({}); accepted: finite numbers", parameters_[p].name, *bad, bad - gradient.begin(), c.rank(),
-                            c.communicator().host(c.rank())));
+    throw Error(fmt::format("ddp: the gradient of {} has {} at element {} on rank {} ({}); accepted: finite numbers", parameters_[p].name, *bad, bad - gradient.begin(),
+                            communication_.rank(), communication_.placement().hosts[at(communication_.rank())]));
   }
 }
 
-void Reducer::reduce_range(Collectives& c, const SlabRange& range, const Event& computed) {
-  const Value& whole = slabs_[range.slab]->gradients().whole();
-  HostView view;
+Reducer::View Reducer::open(const SlabRange& range, const Event& computed) {
+  View out;
   std::byte* first = nullptr;
   if (in_place_[range.slab]) {
     computed.wait();
     first = in_place_[range.slab] + range.begin * std::int64_t{sizeof(float)};
   } else {
-    view = map(whole.view(f32({range.count}), range.begin), Access::read_write, computed);
-    first = view.bytes().data();
+    out.view = map(slabs_[range.slab]->gradients().whole().view(f32({range.count}), range.begin), Access::read_write, computed);
+    first = out.view.bytes().data();
   }
-  compression_->sum(c, {reinterpret_cast<float*>(first), at(range.count)}, range);
-  view.release().wait();
+  out.gradients = {reinterpret_cast<float*>(first), at(range.count)};
+  return out;
 }
 
 /// "the gradients of layer4.1.conv2.weight ... fc.bias"

@@ -59,36 +59,57 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
   /// What this rank has not sent yet of a parameter's gradient, where the compression leaves something behind. In the communication thread.
   std::span<float> residual(std::size_t parameter);
 
- private:
-  friend void execute_join(Reducer& reducer, const std::vector<std::int64_t>& unused);
+ protected:
   using Clock = std::chrono::steady_clock;
-  void begin_step();
-  void arrived(std::size_t parameter);
-  void submit(std::size_t bucket);
-  void finish(const std::vector<std::int64_t>& unused);
-  void throw_failure();
-  void reduce(Collectives& collectives, std::size_t which, const Bucket& bucket, const Event& computed);
-  void check_finite(const Collectives& collectives, const Bucket& bucket, const Event& computed) const;
-  void reduce_range(Collectives& collectives, const SlabRange& range, const Event& computed);
-  std::string names_in(const Bucket& bucket) const;
+  /// A bucket is complete, or this rank has none of its gradients in this step: those are zeros. @param computed  when they are there
+  virtual void submit(std::size_t bucket, const Event& computed);
+  /// All buckets of the step were submitted. What the session computes from now on begins behind their sums.
+  /// @param used  [parameter] by this rank  @param last_gradient  when it was computed  @return [parameter] by some rank
+  virtual std::future<std::vector<std::int32_t>> end_step(std::vector<std::int32_t> used, std::shared_future<Clock::time_point> last_gradient);
+  /// Whether each goes as soon as it is complete, not behind those before it: where the ranks agree on an order meanwhile.
+  virtual bool in_any_order() const { return false; }
+
+  /// Elements of a slab as the host sees them.
+  struct View {
+    HostView view;  // empty where they lie in place
+    std::span<float> gradients;
+  };
+  View open(const SlabRange& range, const Event& computed);
+  /// @throws Error that names this rank and the parameter
+  void check_finite(const Bucket& bucket, const Event& computed) const;
+  /// Of the step that is joined: it waited so long for its sums.
+  void add_step(std::shared_future<Clock::time_point> last_gradient);
+  void add_span(const Span& span);
+  const std::string& name_of(std::size_t parameter) const { return parameters_[parameter].name; }
 
   Session& session_;
   CommunicationThread& communication_;
+  const ReducerOptions options_;
+  std::shared_ptr<const std::vector<Bucket>> buckets_;
+
+ private:
+  friend void execute_join(Reducer& reducer, const std::vector<std::int64_t>& unused);
+  void begin_step();
+  void arrived(std::size_t parameter);
+  void submit_complete();
+  void finish(const std::vector<std::int64_t>& unused);
+  void throw_failure();
+  void reduce(Collectives& collectives, std::size_t which, const Bucket& bucket, const Event& computed);
+  std::string names_in(const Bucket& bucket) const;
+
   std::vector<NamedValue> parameters_;
   Values values_;
-  ReducerOptions options_;
   std::vector<std::shared_ptr<ParameterSlab>> slabs_;
   std::vector<std::byte*> in_place_;  // [slab] where the host finds it; null: in a view of the device's memory
 
   // Of the step that is under way, in the session's thread.
   bool under_way_ = false;
   std::vector<bool> frozen_;               // for which the buckets are
-  std::shared_ptr<const std::vector<Bucket>> buckets_;
   std::vector<std::size_t> bucket_of_;     // [parameter]
   std::vector<bool> has_arrived_;          // [parameter]
   std::vector<std::size_t> missing_;       // [bucket] parameters
+  std::vector<bool> submitted_;            // [bucket]
   bool joining_ = false;                   // `join` computes at once
-  std::size_t next_ = 0;                   // bucket to submit
   std::vector<std::int32_t> used_;         // [parameter] by some rank, of the last step in which this one did not use them all
   std::deque<std::future<std::vector<std::int32_t>>> joined_;  // of steps whose communication may still be under way
 

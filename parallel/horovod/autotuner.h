@@ -1,0 +1,52 @@
+// Autotuner: finds the fusion threshold and the cycle time that move the most bytes a second (HOROVOD_AUTOTUNE), by successive halving of a
+// grid: all candidates are measured once, the better ones again and longer, until one is left.
+// Source: K. Jamieson, A. Talwalkar, Non-stochastic best arm identification and hyperparameter optimization, 2016.
+#pragma once
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "parallel/horovod/options.h"
+#include "parallel/horovod/request.h"
+
+namespace gemel::parallel::horovod {
+
+/// Of rank 0.
+class Autotuner {
+ public:
+  using Clock = std::chrono::steady_clock;
+  /// The grid that is searched.
+  static std::vector<Tuned> candidates();
+  /// @throws DataError where the log cannot be written
+  explicit Autotuner(const Options& options);
+
+  /// To be told what a cycle reduced. @return what is used from now on, where it changes
+  std::optional<Tuned> reduced(const std::string& tensor, std::int64_t bytes, Clock::time_point now);
+  /// What is used now.
+  const Tuned& current() const { return left_[at_].tuned; }
+  bool done() const { return left_.size() == 1; }
+
+ private:
+  struct Candidate {
+    Tuned tuned;
+    std::vector<double> scores;  // bytes a second
+    double score() const;
+  };
+  std::optional<Tuned> end_sample(double bytes_per_s);
+  void halve();
+
+  std::vector<Candidate> left_;
+  std::size_t at_ = 0;
+  std::int64_t warmup_, steps_, samples_each_ = 1;
+  std::map<std::string, std::int64_t> times_;  // each tensor was reduced in this sample
+  std::int64_t bytes_ = 0;
+  std::optional<Clock::time_point> begin_;
+  std::ofstream log_;
+};
+
+}  // namespace gemel::parallel::horovod

@@ -1,0 +1,157 @@
+// A cycle: what all ranks have is found by one exchange of bits, and by negotiation where a request is not known; then it is carried out.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "engine/base/error.h"
+#include "engine/base/span.h"
+#include "parallel/horovod/horovod.h"
+
+namespace gemel::parallel::horovod {
+namespace {
+
+using Clock = Turns::Clock;
+
+// The first word: whether the rank has nothing to negotiate, and as many ones behind it as work is queued. `and` gives the least.
+constexpr std::uint64_t kNothingFresh = 1;
+constexpr std::size_t kMostWork = 63;
+constexpr std::size_t kBitsOfWord = 64;
+
+/// A rank that has nothing to do takes part as often, so that others learn whom they wait for.
+constexpr std::chrono::seconds kIdle{1};
+
+Clock::duration milliseconds(double ms) { return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double, std::milli>(ms)); }
+Clock::duration seconds(double s) { return milliseconds(1e3 * s); }
+
+}  // namespace
+
+Turns::Clock::time_point Horovod::due(std::size_t queued) {
+  bool has_work = queued > 0 || !pending_.empty();
+  if (!has_work) {
+    const std::lock_guard lock(mutex_);
+    has_work = !arrived_.empty();
+  }
+  return last_ + (has_work ? milliseconds(options_.cycle_ms) : Clock::duration(kIdle));
+}
+
+std::size_t Horovod::turn(Collectives& c, std::size_t queued) {
+  take_arrived();
+  timeline_.mark_cycle();
+  Message message;
+  Words words = bits_of_mine(queued, message);
+  std::vector<Ready> ready;
+  {
+    const CommunicationThread::Doing doing(communication_, waiting_for());
+    c.all_reduce({reinterpret_cast<std::byte*>(words.data()), std::ssize(words), DType::int64}, Reduction::bit_and);
+    ready = common(words);
+    const bool negotiates = !(words[0] & kNothingFresh);
+    if (negotiates) negotiate(c, message, ready);
+    const std::lock_guard lock(mutex_);
+    ++statistics_.cycles;
+    ++statistics_.bit_exchanges;
+    statistics_.negotiations += negotiates;
+  }
+  carry_out(c, ready);
+  last_ = Clock::now();
+  return at(std::popcount(words[0] >> 1));
+}
+
+void Horovod::take_arrived() {
+  const std::lock_guard lock(mutex_);
+  for (Pending& p : arrived_) {
+    const std::string name = p.request.name;
+    pending_.insert_or_assign(name, std::move(p));
+  }
+  arrived_.clear();
+}
+
+/// "the gradient of fc.weight" where that is what was asked for first.
+std::string Horovod::waiting_for() const {
+  if (pending_.empty()) return {};
+  const auto first = std::ranges::min_element(pending_, {}, [](const auto& p) { return p.second.number; });
+  return pending_.size() == 1 ? first->first : fmt::format("{} and {} more", first->first, pending_.size() - 1);
+}
+
+/// A request that has the form that the ranks agreed on is a bit, any other is told in words.
+Horovod::Words Horovod::bits_of_mine(std::size_t queued, Message& message) {
+  Words words(1 + (cache_.capacity() + kBitsOfWord - 1) / kBitsOfWord, has_joined() ? ~std::uint64_t{0} : 0);
+  const auto now = Clock::now();
+  std::map<std::size_t, Pending*> fresh, overdue;  // in the order in which they were asked for
+  for (auto& [name, p] : pending_) {
+    if (cache_.find(p.request) == ResponseCache::Found::same) {
+      const std::size_t bit = cache_.bit(name);
+      words[1 + bit / kBitsOfWord] |= std::uint64_t{1} << bit % kBitsOfWord;
+      const bool is_late = options_.stall_warning_s > 0 && now - p.since > seconds(options_.stall_warning_s);
+      if (is_late && !std::exchange(p.told_overdue, true)) overdue.emplace(p.number, &p);
+      p.told = false;
+    } else if (!std::exchange(p.told, true)) {
+      fresh.emplace(p.number, &p);
+    }
+  }
+  for (const auto& [number, p] : fresh) message.fresh.push_back(p->request);
+  for (const auto& [number, p] : overdue) message.overdue.push_back(p->request);
+  if (rank() == 0) add_decisions(message);
+  const bool nothing = message.fresh.empty() && message.overdue.empty() && !message.tuned && message.give_up.empty();
+  words[0] = (nothing ? kNothingFresh : 0) | ((std::uint64_t{1} << std::min(queued, kMostWork)) - 1) << 1;
+  return words;
+}
+
+std::vector<Horovod::Ready> Horovod::common(const Words& words) const {
+  std::vector<Ready> out;
+  for (std::size_t w = 1; w < words.size(); ++w)
+    for (std::uint64_t left = words[w]; left; left &= left - 1) {
+      const Request& r = cache_.at_bit((w - 1) * kBitsOfWord + at(std::countr_zero(left)));
+      const auto it = pending_.find(r.name);
+      out.push_back({it == pending_.end() ? r : it->second.request, ""});
+    }
+  return out;
+}
+
+/// Every rank hears all, so that all come to the same answer.
+void Horovod::negotiate(Collectives& c, const Message& mine, std::vector<Ready>& ready) {
+  const auto bytes = packed(mine);
+  const auto all = c.all_gather(bytes);
+  const auto now = Clock::now();
+  const auto late = now - seconds(options_.stall_warning_s);
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    const Message m = unpacked(all[r]);
+    for (const Request& request : m.overdue) coordinator_.add(static_cast<int>(r), request, late);
+    for (const Request& request : m.fresh) {
+      cache_.erase(request.name);
+      coordinator_.add(static_cast<int>(r), request, now);
+    }
+    if (m.tuned) {
+      options_.fusion_bytes = m.tuned->fusion_bytes;
+      options_.cycle_ms = m.tuned->cycle_ms;
+      const std::lock_guard lock(mutex_);
+      statistics_.tuned = *m.tuned;
+    }
+    if (!m.give_up.empty()) throw CommError(m.give_up);
+  }
+  for (const Ready& r : ready) coordinator_.forget(r.request.name);
+  for (Ready& r : coordinator_.take_ready()) ready.push_back(std::move(r));
+}
+
+/// What rank 0 measures, and so decides for all.
+void Horovod::add_decisions(Message& message) {
+  message.tuned = std::exchange(news_, std::nullopt);
+  const auto now = Clock::now();
+  if (options_.stall_warning_s <= 0 || now - looked_for_stalls_ < std::min(Clock::duration(kIdle), seconds(options_.stall_warning_s) / 4)) return;
+  looked_for_stalls_ = now;
+  for (const Coordinator::Waiting& w : coordinator_.waiting_since(now - seconds(options_.stall_warning_s))) {
+    std::string missing;
+    for (const int r : w.missing) missing += fmt::format("{}rank {} ({})", missing.empty() ? "" : ", ", r, communication_.placement().hosts[at(r)]);
+    const double waited = std::chrono::duration<double>(now - w.since).count();
+    const std::string line = fmt::format("horovod: {} has waited {:.0f} s for {}", w.name, waited, missing);
+    if (options_.stall_shutdown_s > 0 && waited > options_.stall_shutdown_s) message.give_up = line + fmt::format("; the limit of HOROVOD_STALL_SHUTDOWN_TIME_SECONDS is {:g}", options_.stall_shutdown_s);
+    auto& warned = warned_[w.name];
+    if (warned != Clock::time_point() && now - warned < seconds(options_.stall_warning_s)) continue;
+    warned = now;
+    if (warn_) warn_(line);
+    const std::lock_guard lock(mutex_);
+    ++statistics_.stall_warnings;
+  }
+}
+
+}  // namespace gemel::parallel::horovod

@@ -1,0 +1,164 @@
+#include "parallel/horovod/fusion.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <string>
+#include <tuple>
+
+#include "engine/base/error.h"
+#include "engine/base/span.h"
+#include "parallel/collectives/two_bytes.h"
+#include "parallel/shared_group.h"
+
+namespace gemel::parallel::horovod {
+namespace {
+
+class OnHost : public Buffer {
+ public:
+  explicit OnHost(std::span<std::byte> bytes) : bytes_(bytes) {}
+  std::span<std::byte> open() override { return bytes_; }
+
+ private:
+  std::span<std::byte> bytes_;
+};
+
+auto kind_of(const Request& r) { return std::tuple(r.dtype, r.wire, r.reduction, r.prescale, r.postscale); }
+std::int64_t wire_bytes(const Request& r) { return r.shape.elements() * static_cast<std::int64_t>(size_of(r.wire)); }
+
+template <class To, class From, class Convert>
+void convert(std::byte* to, const std::byte* from, std::int64_t count, Convert one) {
+  std::transform(reinterpret_cast<const From*>(from), reinterpret_cast<const From*>(from) + count, reinterpret_cast<To*>(to), one);
+}
+
+void pack(const Elements& to, std::span<const std::byte> from, DType dtype) {
+  if (to.dtype == dtype) return static_cast<void>(std::memcpy(to.first, from.data(), from.size()));
+  if (to.dtype == DType::float16) convert<std::uint16_t, float>(to.first, from.data(), to.count, narrow_float16);
+  else convert<std::uint16_t, float>(to.first, from.data(), to.count, narrow_bfloat16);
+}
+
+void unpack(std::span<std::byte> to, const Elements& from, DType dtype) {
+  if (from.dtype == dtype) return static_cast<void>(std::memcpy(to.data(), from.first, to.size()));
+  if (from.dtype == DType::float16) convert<float, std::uint16_t>(to.data(), from.first, from.count, widen_float16);
+  else convert<float, std::uint16_t>(to.data(), from.first, from.count, widen_bfloat16);
+}
+
+/// Whether this rank's tensors lie behind each other, so that they are one as they lie. Other ranks may pack theirs.
+bool contiguous(std::span<const Fusion::Part> parts, std::span<const std::span<std::byte>> opened) {
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (!parts[i].buffer || parts[i].request.wire != parts[i].request.dtype) return false;
+    if (i > 0 && opened[i - 1].data() + opened[i - 1].size() != opened[i].data()) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void scale(const Elements& data, double factor) {
+  if (factor == 1) return;
+  const auto each = [&](auto* values, auto load, auto store) {
+    for (std::int64_t i = 0; i < data.count; ++i) values[i] = store(static_cast<float>(load(values[i]) * factor));
+  };
+  const auto as_is = [](float v) { return v; };
+  switch (data.dtype) {
+    case DType::float32: return each(reinterpret_cast<float*>(data.first), as_is, as_is);
+    case DType::float16: return each(reinterpret_cast<std::uint16_t*>(data.first), widen_float16, narrow_float16);
+    case DType::bfloat16: return each(reinterpret_cast<std::uint16_t*>(data.first), widen_bfloat16, narrow_bfloat16);
+    default: throw InternalError(fmt::format("horovod: {} is scaled", to_string(data.dtype)));
+  }
+}
+
+std::shared_ptr<Buffer> host_buffer(std::span<std::byte> bytes) { return std::make_shared<OnHost>(bytes); }
+
+std::vector<std::vector<std::size_t>> fused(std::span<const Request> requests, std::int64_t most_bytes) {
+  std::vector<std::vector<std::size_t>> out;
+  std::vector<bool> taken(requests.size());
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (taken[i]) continue;
+    out.push_back({i});
+    const Request& first = requests[i];
+    std::int64_t bytes = wire_bytes(first);
+    if (first.operation != Operation::all_reduce) continue;
+    for (std::size_t k = i + 1; k < requests.size(); ++k) {
+      const Request& r = requests[k];
+      if (taken[k] || r.operation != Operation::all_reduce || kind_of(r) != kind_of(first)) continue;
+      const bool of_a_group_here = !r.group.empty() && std::ranges::any_of(out.back(), [&](std::size_t m) { return requests[m].group == r.group; });
+      if (!of_a_group_here && bytes + wire_bytes(r) > most_bytes) continue;
+      taken[k] = true;
+      bytes += wire_bytes(r);
+      out.back().push_back(k);
+    }
+  }
+  return out;
+}
+
+/// Grows for the largest that was packed so far: the ranks of a machine allocate together, as all pack the same at the same time.
+Elements Fusion::packing(Collectives& c, std::int64_t count, DType dtype) {
+  const std::int64_t bytes = count * static_cast<std::int64_t>(size_of(dtype));
+  if (bytes > bytes_) {
+    bytes_ = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(bytes)));
+    SharedGroup* group = c.communicator().shared();
+    shared_ = {};
+    if (group) shared_ = group->allocate(bytes_);
+    private_.assign(shared_.first ? 0 : at(bytes_), std::byte{});
+  }
+  return {shared_.first ? shared_.first.get() : private_.data(), count, dtype};
+}
+
+void Fusion::reduce_packed(Collectives& c, std::span<const Part> parts, std::span<const std::span<std::byte>> opened) {
+  const Request& first = parts[0].request;
+  std::int64_t count = 0;
+  for (const Part& p : parts) count += p.request.shape.elements();
+  const Elements all = packing(c, count, first.wire);
+  std::int64_t begin = 0;
+  const auto each = [&](const auto& f) {
+    begin = 0;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const std::int64_t n = parts[i].request.shape.elements();
+      f(i, all.part(begin, n));
+      begin += n;
+    }
+  };
+  {
+    const Timeline::Phases phases(timeline_, parts, "MEMCPY_IN_FUSION_BUFFER");
+    each([&](std::size_t i, const Elements& to) {
+      if (opened[i].empty()) std::ranges::fill(to.span(), std::byte{});
+      else pack(to, opened[i], parts[i].request.dtype);
+    });
+    scale(all, first.prescale);
+  }
+  {
+    const Timeline::Phases phases(timeline_, parts, "ALLREDUCE");
+    c.all_reduce(all, first.reduction);
+  }
+  const Timeline::Phases phases(timeline_, parts, "MEMCPY_OUT_FUSION_BUFFER");
+  scale(all, first.postscale);
+  each([&](std::size_t i, const Elements& from) {
+    if (!opened[i].empty()) unpack(opened[i], from, parts[i].request.dtype);
+  });
+}
+
+void Fusion::all_reduce(Collectives& c, std::span<const Part> parts) {
+  std::vector<std::span<std::byte>> opened;
+  {
+    const Timeline::Phases phases(timeline_, parts, "WAIT_FOR_DATA");
+    for (const Part& p : parts) opened.push_back(p.buffer ? p.buffer->open() : std::span<std::byte>());
+  }
+  if (contiguous(parts, opened)) {
+    const Timeline::Phases phases(timeline_, parts, "ALLREDUCE");
+    const Request& first = parts[0].request;
+    const std::byte* const end = opened.back().data() + opened.back().size();
+    const Elements all{opened[0].data(), (end - opened[0].data()) / static_cast<std::int64_t>(size_of(first.dtype)), first.dtype};
+    scale(all, first.prescale);
+    c.all_reduce(all, first.reduction);
+    scale(all, first.postscale);
+  } else {
+    reduce_packed(c, parts, opened);
+  }
+  for (const Part& p : parts)
+    if (p.buffer) p.buffer->close();
+}
+
+}  // namespace gemel::parallel::horovod

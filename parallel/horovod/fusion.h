@@ -1,0 +1,56 @@
+// Fusion: many small all-reduces as one. Tensors that lie behind each other are reduced where they lie, others are packed into a buffer.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/base/host_view.h"
+#include "parallel/collectives/collectives.h"
+#include "parallel/horovod/request.h"
+#include "parallel/horovod/timeline.h"
+
+namespace gemel::parallel::horovod {
+
+/// A tensor's memory, reached in the communication thread when its turn comes.
+class Buffer {
+ public:
+  virtual ~Buffer() = default;
+  /// Waits until its contents are computed. The bytes stay where they are until `close`.
+  virtual std::span<std::byte> open() = 0;
+  /// What was written is there for whoever uses the tensor next.
+  virtual void close() {}
+};
+/// Memory of the host's, which must outlive what is done with it.
+std::shared_ptr<Buffer> host_buffer(std::span<std::byte> bytes);
+
+/// Which requests are carried out at once: indices, in the order of the first of each. All-reduces of one type, reduction and scale are joined,
+/// also over others between them, up to so many bytes; a group stays together whatever its size.
+std::vector<std::vector<std::size_t>> fused(std::span<const Request> requests, std::int64_t most_bytes);
+
+/// Integers only by 1.
+void scale(const Elements& data, double factor);
+
+class Fusion {
+ public:
+  explicit Fusion(Timeline& timeline) : timeline_(timeline) {}
+
+  struct Part {
+    const Request& request;
+    Buffer* buffer;  // null: this rank has joined, and adds zeros
+  };
+  /// The tensors of all ranks become their reduction: one all-reduce. Of one type, reduction and scale.
+  void all_reduce(Collectives& c, std::span<const Part> parts);
+
+ private:
+  Elements packing(Collectives& c, std::int64_t count, DType dtype);
+  void reduce_packed(Collectives& c, std::span<const Part> parts, std::span<const std::span<std::byte>> opened);
+
+  Timeline& timeline_;
+  HostBytes shared_;                // that the ranks of the machine see
+  std::vector<std::byte> private_;  // where they have no such memory
+  std::int64_t bytes_ = 0;          // of either
+};
+
+}  // namespace gemel::parallel::horovod

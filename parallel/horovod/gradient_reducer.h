@@ -1,0 +1,31 @@
+// Gradients of a step as Horovod's named tensors: each is asked for when it is computed, and fused with what else is there in a cycle.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parallel/ddp/reducer.h"
+#include "parallel/horovod/horovod.h"
+
+namespace gemel::parallel::horovod {
+
+class GradientReducer : public Reducer {
+ public:
+  /// @param options  of which compression may be none or two bytes, and buckets are one a parameter  @param horovod  must outlive this
+  GradientReducer(Session& session, CommunicationThread& communication, std::vector<NamedValue> parameters, const GradientMemory& memory,
+                  ReducerOptions options, Horovod& horovod);
+
+ private:
+  struct Step;
+  class Gradient;
+  void submit(std::size_t bucket, const Event& computed) override;
+  std::future<std::vector<std::int32_t>> end_step(std::vector<std::int32_t> used, std::shared_future<Clock::time_point> last_gradient) override;
+  bool in_any_order() const override { return true; }
+  std::shared_ptr<GradientReducer> self() { return std::static_pointer_cast<GradientReducer>(shared_from_this()); }
+
+  Horovod& horovod_;
+  Reduce how_{.reduction = Reduction::sum};
+  std::shared_ptr<Step> step_;  // under way; null: none
+};
+
+}  // namespace gemel::parallel::horovod
