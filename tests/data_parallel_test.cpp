@@ -139,9 +139,11 @@ Course trained(const Job& job, CommunicationThread* communication) {
   train::ClassificationTask task(*model, 10);
   const Shape picture = job.input();
   const Specs inputs{f32({job.batch_size, picture[1], picture[2], picture[0]}), i64({job.batch_size})};
+  std::unique_ptr<parallel::horovod::Horovod> horovod;
   std::optional<DataParallel> shared;
   if (communication) {
-    shared.emplace(session, *communication, DataParallelOptions{.reducer = job.reducer, .replicas = job.replicas, .norm = NormOver::batch, .horovod = job.horovod});
+    if (job.horovod) horovod = std::make_unique<parallel::horovod::Horovod>(*communication, *job.horovod);
+    shared.emplace(session, *communication, DataParallelOptions{.reducer = job.reducer, .replicas = job.replicas, .norm = NormOver::batch, .horovod = horovod.get()});
     shared->pack(task, inputs);
   } else {
     train::pack_parameters(session, task, inputs);

@@ -41,6 +41,35 @@ TEST_F(Job, of_two_ranks_trains_as_one_process_and_goes_on_with_one) {
   for (std::size_t i = 0; i < 8; ++i) EXPECT_NEAR(job[i], alone[i], 1e-5 * alone[i]) << "step " << i + 1;
 }
 
+TEST_F(Job, in_horovods_style_trains_as_one_process_and_draws_its_timeline) {
+  launcher_.clear();
+  ASSERT_EQ(run(lenet({"--steps", "6", "--log-dir", in_folder("alone")})).status, 0);
+  on_ranks(2);
+  const auto prepare = [this] {
+    ::setenv("HOROVOD_TIMELINE", in_folder("timeline.json").c_str(), 1);
+    ::setenv("HOROVOD_GPU_OPERATIONS", "NCCL", 1);
+  };
+  const Outcome o = finish(start_job(lenet({"--steps", "6", "--parallel", "horovod", "--frontend", "graph", "--log-dir", in_folder("job")}), prepare));
+  ASSERT_EQ(o.status, 0) << o.err;
+  EXPECT_EQ(lines_with("horovod: HOROVOD_GPU_OPERATIONS in the environment: nothing reads it here", o), 1) << o.err;
+  const auto alone = losses("alone"), job = losses("job");
+  ASSERT_EQ(job.size(), 6u);
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(job[i], alone[i], 1e-5 * alone[i]) << "step " << i + 1;
+  std::set<int> ranks;
+  int gradients = 0;
+  const Json timeline = Json::parse(read_text(folder() / "timeline.json"));
+  for (const Json& e : timeline["traceEvents"])
+    if (e["name"] == "ALLREDUCE") {
+      ranks.insert(e["pid"].get<int>());
+      ++gradients;
+    }
+  EXPECT_EQ(ranks, (std::set<int>{0, 1}));
+  EXPECT_EQ(gradients, 2 * 6 * 11) << "ten parameters, and which of them were used";
+  const Outcome wrong = finish_within(std::chrono::seconds(5), start_job(lenet({"--parallel", "horovod"}), [] { ::setenv("HOROVOD_CYCLE_TIME", "fast", 1); }));
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_EQ(lines_with("gemel: HOROVOD_CYCLE_TIME: 'fast'; accepted: a number from 0 to 1000000", wrong), 1) << wrong.err;
+}
+
 TEST_F(Job, ends_with_one_line_when_a_rank_is_killed_and_leaves_no_process) {
   on_ranks(2);
   const pid_t job = start_job(lenet({"--epochs", "100000", "--parallel", "ddp", "--log-dir", in_folder("killed")}));
@@ -229,7 +258,10 @@ TEST_F(Job, that_cannot_run_is_refused_in_one_line) {
                     "--batch-size: 2 samples are for 3 ranks; accepted: one a rank or more");
   expect_refused_on(3, {"train", "--model", "lenet", "--parallel", "ddp", "--limit", "2"}, "train: 3 ranks share 2 samples; accepted: one a rank or more");
   expect_refused_on(2, {"train", "--parallel", "ddp", "--compression", "topk:2"}, "--compression: 'topk:2'; accepted: none, fp16, bf16, or topk:F with F above 0 and at most 1");
-  expect_refused_on(2, {"train", "--parallel", "horovod"}, "--parallel: 'horovod' is not accepted; accepted: ddp, mirrored, dataparallel");
+  expect_refused_on(2, {"train", "--parallel", "hovorod"}, "--parallel: 'hovorod' is not accepted, did you mean 'horovod'?; accepted: ddp, horovod, mirrored, dataparallel");
+  expect_refused_on(2, {"train", "--parallel", "horovod", "--compression", "topk:0.1"}, "--compression: 'topk:0.1' is given with --parallel horovod; accepted: none, fp16, bf16");
+  expect_refused_on(2, {"train", "--parallel", "horovod", "--bucket-mb", "1"},
+                    "--bucket-mb: it is given with --parallel horovod, which fuses what is there in a cycle; accepted: HOROVOD_FUSION_THRESHOLD and HOROVOD_CYCLE_TIME");
 }
 
 /// A job in one process, on two parts of its CPU.

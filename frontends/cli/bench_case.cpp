@@ -50,11 +50,13 @@ class Meter {
   void train(const BenchCase& c, Session& session, nn::Module& model) {
     train::ClassificationTask task(model, c.classes);
     const Specs inputs{f32({c.largest_shard(), c.input[1], c.input[2], c.input[0]}), i64({c.largest_shard()})};
+    std::unique_ptr<parallel::horovod::Horovod> horovod;
     std::optional<distributed::DataParallel> shared;
     if (c.parallel.empty() || c.parallel == kNoSync) {
       train::pack_parameters(session, task, inputs);
     } else {
-      shared.emplace(session, *job_.communication(), job_.options().data_parallel({.keeps_spans = !run_.options().profile.empty()}));
+      horovod = job_.begin_cycles();
+      shared.emplace(session, *job_.communication(), job_.options().data_parallel({.keeps_spans = !run_.options().profile.empty(), .horovod = horovod.get()}));
       shared->pack(task, inputs);
     }
     const auto optimizer = optim::make("momentum", optim::all_in_one(model.parameters()));

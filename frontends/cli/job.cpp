@@ -122,6 +122,11 @@ void Job::lost(const parallel::Loss& loss) {
   }).detach();
 }
 
+std::unique_ptr<parallel::horovod::Horovod> Job::begin_cycles() {
+  if (!options_.horovod) return nullptr;
+  return std::make_unique<parallel::horovod::Horovod>(*communication_, *options_.horovod, [](const std::string& line) { tell(line); });
+}
+
 opencl::DeviceOptions Job::share_of(opencl::DeviceOptions device) const {
   if (!communication_) return device;
   const parallel::Placement& placement = communication_->placement();

@@ -34,6 +34,8 @@ class Job {
   int size() const { return communication_ ? communication_->size() : 1; }
   /// Null for a process of its own.
   parallel::CommunicationThread* communication() { return communication_.get(); }
+  /// Begins Horovod's cycles where that is the style, else gives null: for a run, which ends them. Collective.
+  std::unique_ptr<parallel::horovod::Horovod> begin_cycles();
   /// This rank's device and its share of the machine: of the cores it was bound to an even part, where other ranks are bound to them too; an
   /// even part of the memory.
   /// @throws UsageError where fewer devices are named than ranks of this machine

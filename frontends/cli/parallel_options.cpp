@@ -9,7 +9,6 @@
 
 #include "engine/base/error.h"
 #include "frontends/cli/commit.h"
-#include "frontends/cli/say.h"
 #include "frontends/train/run_identity.h"
 
 namespace gemel::cli {
@@ -141,8 +140,7 @@ distributed::DataParallelOptions ParallelOptions::data_parallel(const Asked& ask
           .buffers = style == "mirrored" ? distributed::Buffers::mean : distributed::Buffers::of_rank_0,
           .replicas = style == "dataparallel" ? distributed::Replicas::copied_each_step : distributed::Replicas::kept,
           .norm = sync_bn ? distributed::NormOver::batch : distributed::NormOver::shard,
-          .horovod = horovod,
-          .warn = [](const std::string& line) { say("{}\n", line); }};
+          .horovod = asked.horovod};
 }
 
 }  // namespace gemel::cli

@@ -33,6 +33,7 @@ struct ParallelOptions {
   /// What further options ask of the reducer.
   struct Asked {
     bool check_finite = false, keeps_spans = false;
+    parallel::horovod::Horovod* horovod = nullptr;  // that carries gradients
   };
   distributed::DataParallelOptions data_parallel(const Asked& asked) const;
   /// The program and the options that decide in what order and in what pieces ranks communicate.

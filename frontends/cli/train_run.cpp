@@ -177,7 +177,8 @@ void TrainRun::build_model() {
   const std::int64_t batch = std::min(options_.batch_size, data_.train->size());
   const Specs inputs{f32({batch, picture[1], picture[2], picture[0]}), i64({batch})};
   if (job_.communication()) {
-    data_parallel_.emplace(session, *job_.communication(), options_.parallel.data_parallel({.check_finite = options_.detect_anomaly, .keeps_spans = !options_.common.profile.empty()}));
+    horovod_ = job_.begin_cycles();
+    data_parallel_.emplace(session, *job_.communication(), options_.parallel.data_parallel({.check_finite = options_.detect_anomaly, .keeps_spans = !options_.common.profile.empty(), .horovod = horovod_.get()}));
     data_parallel_->pack(*task_, inputs);
   } else {
     train::pack_parameters(session, *task_, inputs);

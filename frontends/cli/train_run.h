@@ -53,6 +53,7 @@ class TrainRun : private train::Reporter {
   std::unique_ptr<datasets::Loader> loader_, validation_;
   std::unique_ptr<nn::Module> model_;
   std::optional<train::ClassificationTask> task_;
+  std::unique_ptr<parallel::horovod::Horovod> horovod_;
   std::optional<distributed::DataParallel> data_parallel_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::optional<train::AnomalyDetector> anomaly_;

@@ -20,7 +20,7 @@ void DataParallel::backward(const eager::Tensor& loss) {
   if (unsummed_weight_ && holds_gradients())
     throw UsageError("backward: the loss has no weight, and that of a pass under NoSync had one; accepted: a weight in every pass of a step, or in none");
   unsummed_weight_.reset();
-  backward_pass(loss, 1.0 / size());
+  backward_sum(loss, 1.0 / size());
 }
 
 void DataParallel::backward(const eager::Tensor& loss_sum, double weight) {
@@ -29,13 +29,13 @@ void DataParallel::backward(const eager::Tensor& loss_sum, double weight) {
   if (!unsummed_weight_)
     throw UsageError("backward: grad() holds gradients of an earlier step, which were divided by its weight; accepted: zero_grad() before a step's first pass");
   *unsummed_weight_ += weight;
-  if (!syncs_) return backward_pass(loss_sum, 1);
+  if (!syncs_) return backward_sum(loss_sum, 1);
   const double all = merge({.weight = *std::exchange(unsummed_weight_, std::nullopt)}).weight;
-  backward_pass(loss_sum, all > 0 ? 1 / all : 0);
+  backward_sum(loss_sum, all > 0 ? 1 / all : 0);
 }
 
 /// Under NoSync gradients are as they come; the pass that sums them scales all there are. A rank without samples has no loss.
-void DataParallel::backward_pass(const eager::Tensor& loss, double scale) {
+void DataParallel::backward_sum(const eager::Tensor& loss, double scale) {
   if (replicator_) throw UsageError("backward: replicas are copied in each step; accepted: a Trainer, or replicas that are kept");
   if (!syncs_) {
     if (loss.defined()) eager::backward({loss});

@@ -74,13 +74,12 @@ class Shards : public nn::BatchParts {
 }  // namespace
 
 DataParallel::DataParallel(Session& session, parallel::CommunicationThread& communication, const DataParallelOptions& options)
-    : session_(session), communication_(communication), options_(options),
-      horovod_(options.horovod ? std::make_unique<parallel::horovod::Horovod>(communication, *options.horovod, options.warn) : nullptr), memory_(session, communication) {}
+    : session_(session), communication_(communication), options_(options), memory_(session, communication) {}
 
 DataParallel::~DataParallel() {
   try {
     if (std::uncaught_exceptions() > exceptions_) communication_.abort(fmt::format("rank {} failed", rank()));
-    if (horovod_) mark(session_).wait();  // gradients are asked for when they are computed, which may be yet to come
+    if (options_.horovod) mark(session_).wait();  // gradients are asked for when they are computed, which may be yet to come
     communication_.run([](Collectives&) {});
   } catch (...) {
     // What failed is told by whoever waited for it.
@@ -125,7 +124,9 @@ void DataParallel::attach(nn::Module& module, optim::Optimizer& optimizer) {
   parallel::ReducerOptions reducer = options_.reducer;
   if (options_.replicas == Replicas::copied_each_step) reducer.sums = parallel::SumsOn::first_rank;
   reducer.overlaps = options_.norm == NormOver::shard;
-  if (horovod_) reducer_ = std::make_shared<parallel::horovod::GradientReducer>(session_, communication_, optimizer.parameters(), memory_, reducer, *horovod_);
+  if (options_.horovod)
+    reducer_ = std::make_shared<parallel::horovod::GradientReducer>(session_, communication_, optimizer.parameters(), memory_, reducer,
+                                                                    parallel::horovod::GradientReducer::By{*options_.horovod, options_.prescale, options_.postscale});
   else reducer_ = std::make_shared<parallel::Reducer>(session_, communication_, optimizer.parameters(), memory_, reducer);
   if (options_.replicas == Replicas::copied_each_step)
     replicator_ = std::make_shared<parallel::Replicator>(session_, communication_, optimizer.parameters(), reducer_);
@@ -199,7 +200,7 @@ void DataParallel::join_state(nn::Module& module, optim::Optimizer& optimizer, t
 
 std::string DataParallel::collective() {
   if (replicator_) return "rank 0 adds what the others send: it alone updates";
-  std::int64_t bytes = horovod_ ? options_.horovod->fusion_bytes : 0;
+  std::int64_t bytes = options_.horovod ? options_.horovod->statistics().tuned.fusion_bytes : 0;
   for (const parallel::Bucket& b : reducer_->buckets()) bytes = std::max(bytes, b.bytes);
   return communication_.run([bytes](Collectives& c) {
     const Collectives::Chosen chosen = c.choice(bytes);

@@ -39,8 +39,8 @@ struct DataParallelOptions {
   Buffers buffers = Buffers::of_rank_0;
   Replicas replicas = Replicas::kept;
   NormOver norm = NormOver::shard;
-  std::optional<parallel::horovod::Options> horovod{};  // gradients are its named tensors; none: DistributedDataParallel's buckets
-  parallel::horovod::Horovod::Warn warn{};              // is told of its stalls
+  parallel::horovod::Horovod* horovod = nullptr;  // gradients are its named tensors, and it outlives this; null: DistributedDataParallel's buckets
+  double prescale = 1, postscale = 1;             // factors of gradients before and behind its reduction
 };
 
 /// Of one rank. To be made before the parameters are packed; `attach` once the optimizer is there.
@@ -68,6 +68,8 @@ class DataParallel : public train::Ranks {
   /// @param loss_sum  undefined on a rank that has no samples  @param weight  of this rank's samples
   /// @throws UsageError where grad() holds gradients of an earlier step
   void backward(const eager::Tensor& loss_sum, double weight);
+  /// Adds the gradients of the sum of the ranks' losses, times a factor. @param loss  undefined on a rank that has none
+  void backward_sum(const eager::Tensor& loss, double scale = 1);
   /// As long as it lives backward adds up this rank's gradients alone; the first pass behind it sums them over the ranks.
   class NoSync {
    public:
@@ -98,8 +100,6 @@ class DataParallel : public train::Ranks {
   std::optional<double> next_exposed_ms() override;
 
   parallel::Reducer& reducer() { return *reducer_; }
-  /// Null where the options ask for none.
-  parallel::horovod::Horovod* horovod() { return horovod_.get(); }
   /// What sums a bucket, and why: "shared: the ranks of one machine".
   std::string collective();
 
@@ -107,7 +107,6 @@ class DataParallel : public train::Ranks {
   void pack(nn::Module& module, std::vector<std::size_t> order);
   void broadcast(const Value& value);
   bool holds_gradients() const;
-  void backward_pass(const eager::Tensor& loss, double scale);
   void check_models(const nn::Module& module);
   void join_ranks_state(const train::RanksState& of_rank_0);
   bool keeps_residuals() const { return options_.reducer.compression.kind == parallel::CompressionOptions::Kind::top_k; }
@@ -115,7 +114,6 @@ class DataParallel : public train::Ranks {
   Session& session_;
   parallel::CommunicationThread& communication_;
   DataParallelOptions options_;
-  std::unique_ptr<parallel::horovod::Horovod> horovod_;  // null: ranks communicate in the order of their calls
   parallel::GradientMemory memory_;
   std::shared_ptr<parallel::Reducer> reducer_;
   std::shared_ptr<parallel::Replicator> replicator_;  // null where replicas are kept

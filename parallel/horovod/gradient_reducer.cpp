@@ -79,8 +79,10 @@ ReducerOptions one_a_parameter(ReducerOptions options) {
 }  // namespace
 
 GradientReducer::GradientReducer(Session& session, CommunicationThread& communication, std::vector<NamedValue> parameters, const GradientMemory& memory,
-                                 ReducerOptions options, Horovod& horovod)
-    : Reducer(session, communication, std::move(parameters), memory, one_a_parameter(std::move(options))), horovod_(horovod) {
+                                 ReducerOptions options, const By& by)
+    : Reducer(session, communication, std::move(parameters), memory, one_a_parameter(std::move(options))), horovod_(by.horovod) {
+  how_.prescale = by.prescale;
+  how_.postscale = by.postscale;
   if (options_.compression.kind == CompressionOptions::Kind::float16) how_.wire = DType::float16;
   if (options_.compression.kind == CompressionOptions::Kind::bfloat16) how_.wire = DType::bfloat16;
 }

@@ -11,9 +11,14 @@ namespace gemel::parallel::horovod {
 
 class GradientReducer : public Reducer {
  public:
-  /// @param options  of which compression may be none or two bytes, and buckets are one a parameter  @param horovod  must outlive this
+  /// What carries gradients, which outlives this, and factors of them.
+  struct By {
+    Horovod& horovod;
+    double prescale = 1, postscale = 1;
+  };
+  /// @param options  of which compression may be none or two bytes, and buckets are one a parameter
   GradientReducer(Session& session, CommunicationThread& communication, std::vector<NamedValue> parameters, const GradientMemory& memory,
-                  ReducerOptions options, Horovod& horovod);
+                  ReducerOptions options, const By& by);
 
  private:
   struct Step;
