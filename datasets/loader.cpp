@@ -1,9 +1,11 @@
 #include "datasets/loader.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -68,6 +70,7 @@ void Loader::start(std::int64_t epoch, std::int64_t first_batch) {
   if (options_.shuffle == Shuffle::on)
     order_ = permutation(dataset_.size(), options_.seed + static_cast<std::uint64_t>(epoch));
   next_out_ = next_in_ = first_batch;
+  shares_ = {{0, std::move(shares_.rbegin()->second)}};
   slots_ = std::vector<Slot>(at(options_.prefetch));
   stopping_ = false;
   started_ = true;
@@ -77,7 +80,8 @@ void Loader::start(std::int64_t epoch, std::int64_t first_batch) {
 std::optional<Batch> Loader::next() {
   if (!started_) throw UsageError("loader: next was called before start, or after an error");
   if (next_out_ == batches()) return std::nullopt;
-  Slot slot = threads_.empty() ? filled_slot(next_out_++) : take_slot();
+  Slot slot = threads_.empty() ? filled_slot(next_out_, shares_of(next_out_)) : take_slot();
+  if (threads_.empty()) ++next_out_;
   if (slot.error) {
     stop();
     std::rethrow_exception(slot.error);
@@ -85,10 +89,19 @@ std::optional<Batch> Loader::next() {
   return std::move(slot.batch);
 }
 
-Loader::Slot Loader::filled_slot(std::int64_t index) const {
+void Loader::share(Shares shares) {
+  if (std::ssize(shares) != options_.ranks || std::ranges::any_of(shares, [](std::int64_t s) { return s < 0; }) || std::ranges::all_of(shares, [](std::int64_t s) { return s == 0; }))
+    throw UsageError(fmt::format("loader: the shares are {}; accepted: one a rank, of {}, none below 0 and not all 0", fmt::join(shares, ", "), options_.ranks));
+  const std::lock_guard lock(mutex_);
+  shares_.insert_or_assign(next_out_ + options_.prefetch, std::move(shares));  // the same on ranks with any number of workers
+}
+
+const Shares& Loader::shares_of(std::int64_t index) const { return std::prev(shares_.upper_bound(index))->second; }
+
+Loader::Slot Loader::filled_slot(std::int64_t index, const Shares& shares) const {
   Slot slot;
   try {
-    slot.batch = make(index);
+    slot.batch = make(index, shares);
   } catch (...) {
     slot.error = std::current_exception();
   }
@@ -114,8 +127,9 @@ void Loader::work() {
     room_.wait(lock, [&] { return stopping_ || next_in_ == batches() || next_in_ < next_out_ + options_.prefetch; });
     if (stopping_ || next_in_ == batches()) return;
     const std::int64_t index = next_in_++;
+    const Shares shares = shares_of(index);
     lock.unlock();
-    Slot slot = filled_slot(index);
+    Slot slot = filled_slot(index, shares);
     lock.lock();
     slots_[at(index % options_.prefetch)] = std::move(slot);
     lock.unlock();
@@ -134,10 +148,10 @@ void Loader::stop() {
   started_ = false;
 }
 
-Batch Loader::make(std::int64_t index) const {
+Batch Loader::make(std::int64_t index, const Shares& shares) const {
   Batch out{.epoch = epoch_, .index = index};
   const std::int64_t first = index * options_.batch_size, whole = std::min(options_.batch_size, dataset_.size() - first);
-  const std::vector<SampleRun> shard = shard_of(whole, options_.micro_batches, options_.rank, options_.ranks);
+  const std::vector<SampleRun> shard = shard_of(whole, options_.micro_batches, options_.rank, options_.ranks, whole == std::min(options_.batch_size, dataset_.size()) ? shares : Shares());
   for (const SampleRun& run : shard) {
     out.samples += run.count;
     for (std::int64_t j = 0; j < run.count; ++j) out.positions.push_back(first + run.begin + j);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -12,6 +13,7 @@
 
 #include "datasets/batch.h"
 #include "datasets/dataset.h"
+#include "datasets/shard.h"
 
 namespace gemel::datasets {
 
@@ -73,14 +75,21 @@ class Loader : public BatchSource {
   /// @throws UsageError before start
   std::optional<Batch> next() override;
 
+  /// From the first batch on that is not begun, and in later epochs: the shares of all ranks. Called alike on every rank their shards stay whole.
+  /// An epoch's smaller last batch is shared evenly, so that no shard is empty that need not be.
+  /// @throws UsageError where they are not one a rank, negative or all 0
+  void share(Shares shares);
+
  private:
   struct Slot {
     std::optional<Batch> batch;
     std::exception_ptr error;
   };
-  Batch make(std::int64_t index) const;
+  Batch make(std::int64_t index, const Shares& shares) const;
   /// What `make` returned or threw.
-  Slot filled_slot(std::int64_t index) const;
+  Slot filled_slot(std::int64_t index, const Shares& shares) const;
+  /// Those of a batch.
+  const Shares& shares_of(std::int64_t index) const;
   /// Waits for the next batch and frees its slot.
   Slot take_slot();
   void work();
@@ -94,6 +103,7 @@ class Loader : public BatchSource {
   std::vector<std::uint32_t> order_;
 
   std::mutex mutex_;
+  std::map<std::int64_t, Shares> shares_{{0, {}}};  // from that batch of the epoch on
   std::condition_variable made_, room_;
   std::vector<Slot> slots_;
   /// The next batch to hand out, and the next that a worker begins.

@@ -1,5 +1,5 @@
 // How a batch is shared out: cut into micro-batches, each of them into shards, one a rank. The first ones have one sample more where it
-// does not divide.
+// does not divide, or ranks have shares of their own.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -19,13 +19,29 @@ constexpr SampleRun part_of(std::int64_t samples, std::int64_t i, std::int64_t p
   return {least * i + std::min(i, larger), least + (i < larger)};
 }
 
+/// How much of each batch goes to each rank, as parts of a whole; empty: as much to each.
+using Shares = std::vector<std::int64_t>;
+
+/// The same by shares: whole samples, exact where there are as many as parts.
+inline SampleRun part_of(std::int64_t samples, int rank, int ranks, const Shares& shares) {
+  if (shares.empty()) return part_of(samples, rank, ranks);
+  std::int64_t all = 0, before = 0;
+  for (int r = 0; r < ranks; ++r) {
+    all += shares[static_cast<std::size_t>(r)];
+    if (r < rank) before += shares[static_cast<std::size_t>(r)];
+  }
+  const auto edge = [&](std::int64_t parts) { return (2 * samples * parts + all) / (2 * all); };  // rounded to the nearest
+  const std::int64_t begin = edge(before);
+  return {begin, edge(before + shares[static_cast<std::size_t>(rank)]) - begin};
+}
+
 /// What a rank trains of a batch, one run a micro-batch; a run may be empty.
 /// @param micro_batches  of the batch; no more than it has samples
-inline std::vector<SampleRun> shard_of(std::int64_t samples, std::int64_t micro_batches, int rank, int ranks) {
+inline std::vector<SampleRun> shard_of(std::int64_t samples, std::int64_t micro_batches, int rank, int ranks, const Shares& shares = {}) {
   std::vector<SampleRun> out;
   const std::int64_t parts = std::max<std::int64_t>(1, std::min(micro_batches, samples));
   for (std::int64_t k = 0; k < parts; ++k) {
-    const SampleRun micro = part_of(samples, k, parts), mine = part_of(micro.count, rank, ranks);
+    const SampleRun micro = part_of(samples, k, parts), mine = part_of(micro.count, rank, ranks, shares);
     out.push_back({micro.begin + mine.begin, mine.count});
   }
   return out;

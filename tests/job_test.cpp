@@ -70,6 +70,20 @@ TEST_F(Job, in_horovods_style_trains_as_one_process_and_draws_its_timeline) {
   EXPECT_EQ(lines_with("gemel: HOROVOD_CYCLE_TIME: 'fast'; accepted: a number from 0 to 1000000", wrong), 1) << wrong.err;
 }
 
+TEST_F(Job, with_shares_by_rate_trains_as_one_process_and_says_what_it_normalises_over) {
+  launcher_.clear();
+  ASSERT_EQ(run(lenet({"--steps", "12", "--log-dir", in_folder("alone")})).status, 0);
+  on_ranks(2);
+  const Outcome o = finish(start_job(lenet({"--steps", "12", "--parallel", "ddp", "--balance", "auto", "--log-dir", in_folder("job")})));
+  ASSERT_EQ(o.status, 0) << o.err;
+  const auto alone = losses("alone"), job = losses("job");
+  ASSERT_EQ(job.size(), 12u);
+  for (std::size_t i = 0; i < 12; ++i) EXPECT_NEAR(job[i], alone[i], 1e-5 * alone[i]) << "step " << i + 1;
+  const Outcome normed = finish(start_job({"train", "--model", "resnet18", "--limit", "16", "--batch-size", "8", "--steps", "1", "--eval-every", "0", "--parallel", "ddp", "--balance", "auto"}));
+  EXPECT_EQ(normed.status, 0) << normed.err;
+  EXPECT_EQ(lines_with("balance: resnet18 has batch statistics, which are taken over the whole batch (--sync-bn)", normed), 1) << normed.err;
+}
+
 TEST_F(Job, ends_with_one_line_when_a_rank_is_killed_and_leaves_no_process) {
   on_ranks(2);
   const pid_t job = start_job(lenet({"--epochs", "100000", "--parallel", "ddp", "--log-dir", in_folder("killed")}));

@@ -197,6 +197,42 @@ TEST(Loader, a_shard_of_a_small_batch_is_empty) {
   }
 }
 
+TEST(Loader, shares_that_change_leave_each_batch_whole_on_ranks_with_any_number_of_workers) {
+  const Counting data(100);
+  constexpr int kRanks = 3;
+  std::vector<std::unique_ptr<Loader>> ranks;
+  for (int r = 0; r < kRanks; ++r) {
+    ranks.push_back(std::make_unique<Loader>(data, LoaderOptions{.batch_size = 12, .seed = 3, .rank = r, .ranks = kRanks, .workers = r, .prefetch = 2}));
+    ranks.back()->start(0);
+  }
+  Loader alone(data, {.batch_size = 12, .seed = 3});
+  alone.start(0);
+  std::vector<Shares> counts;
+  for (std::int64_t i = 0; const auto whole = alone.next(); ++i) {
+    std::set<std::int64_t> positions;
+    Shares count;
+    std::int64_t samples = 0;
+    for (auto& loader : ranks) {
+      const Batch mine = *loader->next();
+      count.push_back(mine.samples);
+      samples += mine.samples;
+      for (std::int64_t j = 0; j < mine.samples; ++j) positions.insert(mine.position(j));
+      if (i == 1) loader->share({7, 0, 5});
+      if (i == 4) loader->share({2, 9, 1});
+    }
+    EXPECT_EQ(samples, whole->samples);
+    EXPECT_EQ(std::ssize(positions), whole->samples) << "each sample once";
+    counts.push_back(count);
+  }
+  const Shares even{4, 4, 4}, first{7, 0, 5}, second{2, 9, 1}, last{2, 1, 1};  // batch 2 is asked for next, and two are made ahead
+  EXPECT_EQ(counts, (std::vector<Shares>{even, even, even, even, first, first, first, second, last}));
+  for (auto& loader : ranks) loader->start(1);
+  EXPECT_EQ(ranks[1]->next()->samples, 9) << "in later epochs too";
+  EXPECT_EQ(message_of<UsageError>([&] { ranks[0]->share({1, 2}); }), "loader: the shares are 1, 2; accepted: one a rank, of 3, none below 0 and not all 0");
+  EXPECT_THROW(ranks[0]->share({0, 0, 0}), UsageError);
+  EXPECT_THROW(ranks[0]->share({1, -1, 2}), UsageError);
+}
+
 TEST(Shard, the_first_parts_have_one_sample_more) {
   using Runs = std::vector<SampleRun>;
   EXPECT_EQ(shard_of(10, 1, 1, 4), (Runs{{3, 3}}));

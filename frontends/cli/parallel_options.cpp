@@ -81,7 +81,7 @@ void check_used(const po::variables_map& v, const ParallelOptions& o) {
   if (!o.style.empty()) return;
   if (given("devices")) throw UsageError("--devices: it is given without --parallel; accepted: --device for one device");
   if (given("sync-bn")) throw UsageError("--sync-bn: it is given without --parallel, where the whole batch is normalised together; accepted: with --parallel");
-  for (const char* name : {"bucket-mb", "first-bucket-mb", "compression", "collective", "heartbeat", "stall-warning", "interface"})
+  for (const char* name : {"balance", "bucket-mb", "first-bucket-mb", "compression", "collective", "heartbeat", "stall-warning", "interface"})
     if (given(name)) throw UsageError(fmt::format("--{}: it is given without --parallel, where one device computes; accepted: with --parallel ddp", name));
 }
 
@@ -107,6 +107,10 @@ void add_gradient_options(po::options_description& options) {
       ("compression", po::value<std::string>()->default_value("none"), "of gradients on their way: none, fp16, bf16, or topk:F, the largest F of them (topk:0.01)");
 }
 
+void add_balance_option(po::options_description& options) {
+  options.add_options()("balance", po::value<std::string>()->default_value("even"), "shares of each batch: even, or auto, by the rates that ranks are measured to have");
+}
+
 ParallelOptions parallel_options(const po::variables_map& v) {
   ParallelOptions o;
   o.style = v["parallel"].as<std::string>();
@@ -114,6 +118,10 @@ ParallelOptions parallel_options(const po::variables_map& v) {
   if (o.style == "horovod") o.horovod = parallel::horovod::options_from_environment();
   o.devices = device_names(v["devices"].as<std::string>());
   if (v.count("compression")) read_gradient_options(v, o);
+  if (v.count("balance")) {
+    check_choice("--balance", v["balance"].as<std::string>(), {"even", "auto"});
+    o.balances = v["balance"].as<std::string>() == "auto";
+  }
   const auto collective = v["collective"].as<std::string>();
   check_choice("--collective", collective, {"auto", "ring", "tree", "shared", "hierarchical", "mpi"});
   o.collective = parallel::parse_algorithm(collective);
@@ -128,6 +136,7 @@ std::vector<distributed::Setting> ParallelOptions::settings(bool profiled) const
           {"build", train::build_identity()},
           {"style", style},
           {"buckets", fmt::format("{} bytes, the first {}", reducer.buckets.bytes, reducer.buckets.first_bytes)},
+          {"shares", balances ? "by measured rate" : "even"},
           {"collective", std::string(collective ? parallel::to_string(*collective) : "auto")},
           {"profile", profiled ? "yes" : "no"}};
 }
@@ -140,7 +149,8 @@ distributed::DataParallelOptions ParallelOptions::data_parallel(const Asked& ask
           .buffers = style == "mirrored" ? distributed::Buffers::mean : distributed::Buffers::of_rank_0,
           .replicas = style == "dataparallel" ? distributed::Replicas::copied_each_step : distributed::Replicas::kept,
           .norm = sync_bn ? distributed::NormOver::batch : distributed::NormOver::shard,
-          .horovod = asked.horovod};
+          .horovod = asked.horovod,
+          .balance = asked.balance};
 }
 
 }  // namespace gemel::cli

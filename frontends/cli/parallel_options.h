@@ -22,6 +22,7 @@ struct ParallelOptions {
   std::string style;  // "ddp", "horovod", "mirrored", "dataparallel"; empty: one process
   std::vector<DeviceName> devices;  // one a rank of the machine, or a replica of the process; empty: as the machine has them
   bool sync_bn = false;
+  bool balances = false;  // shares of the batch by rate
   parallel::ReducerOptions reducer;
   std::string compression_text = "none";
   std::optional<parallel::Algorithm> collective;
@@ -34,6 +35,7 @@ struct ParallelOptions {
   struct Asked {
     bool check_finite = false, keeps_spans = false;
     parallel::horovod::Horovod* horovod = nullptr;  // that carries gradients
+    std::optional<distributed::Balancing> balance{};
   };
   distributed::DataParallelOptions data_parallel(const Asked& asked) const;
   /// The program and the options that decide in what order and in what pieces ranks communicate.
@@ -43,6 +45,8 @@ struct ParallelOptions {
 void add_parallel_options(po::options_description& options);
 /// Those of gradients and normalisation, for commands that train.
 void add_gradient_options(po::options_description& options);
+/// How a run's batches are shared.
+void add_balance_option(po::options_description& options);
 /// @throws UsageError
 ParallelOptions parallel_options(const po::variables_map& values);
 

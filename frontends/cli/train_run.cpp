@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "datasets/shard.h"
 #include "engine/base/error.h"
@@ -16,6 +17,7 @@
 #include "frontends/cli/say.h"
 #include "frontends/cli/units.h"
 #include "frontends/models/models.h"
+#include "frontends/nn/layers.h"
 #include "frontends/nn/state_dict.h"
 
 namespace gemel::cli {
@@ -61,6 +63,7 @@ int TrainRun::run() {
   return scope_.carry_out([this] {
     check_outputs();
     load_data();
+    normalise_over_batch_where_shares_vary();
     check_job();
     check_last_batch();
     scope_.open_device();
@@ -162,6 +165,44 @@ void TrainRun::load_data() {
   if (data_.validation) validation_ = std::make_unique<datasets::Loader>(*data_.validation, in_order);
 }
 
+/// Statistics of shards would change with the shares, and with them what the job computes.
+void TrainRun::normalise_over_batch_where_shares_vary() {
+  ParallelOptions& parallel = options_.parallel;
+  if (!parallel.balances || parallel.sync_bn || options_.freeze_norm || options_.freeze_backbone) return;
+  const auto model = models::make(options_.model, {.classes = data_.train->classes(), .channels = data_.train->shape()[0]});
+  bool has_statistics = false;
+  model->visit([&](const std::string&, nn::Module& m) { has_statistics = has_statistics || dynamic_cast<nn::BatchNorm2d*>(&m); });
+  if (!has_statistics) return;
+  parallel.sync_bn = true;
+  cli::say("balance: {} has batch statistics, which are taken over the whole batch (--sync-bn)\n", options_.model);
+}
+
+std::optional<distributed::Balancing> TrainRun::balancing() {
+  if (!options_.parallel.balances) return std::nullopt;
+  const std::int64_t batch = std::min(options_.batch_size, data_.train->size()), whole = batch / std::min(options_.accumulate, batch);
+  return distributed::Balancing{.batch = batch, .least = options_.parallel.sync_bn ? (batch + whole - 1) / whole : 0, .changed = [this](const parallel::Balance& balance) {
+                                  loader_->share(balance.shares());
+                                  tell_shares(balance);
+                                }};
+}
+
+/// "balance: 43, 21 of 64 samples (120.1, 59.8 samples/s)"
+void TrainRun::tell_shares(const parallel::Balance& balance) const {
+  const std::vector<std::int64_t>& shares = balance.shares();
+  std::vector<std::string> rates;
+  double longest = 0;
+  for (int r = 0; r < job_.size(); ++r) {
+    const double seconds = balance.seconds_per_sample(r);
+    rates.push_back(fmt::format("{:.1f}", 1 / seconds));
+    longest = std::max(longest, seconds * static_cast<double>(shares[static_cast<std::size_t>(r)]));
+  }
+  cli::say("balance: {} of {} samples ({} samples/s)\n", fmt::join(shares, ", "), std::accumulate(shares.begin(), shares.end(), std::int64_t{0}), fmt::join(rates, ", "));
+  for (int r = 0; r < job_.size(); ++r)
+    if (shares[static_cast<std::size_t>(r)] == 0)
+      cli::say("balance: rank {} ({}) gets no samples: it takes {:.3f} s for one, and a step is {:.3f} s without it\n", r,
+               job_.communication()->placement().hosts[static_cast<std::size_t>(r)], balance.seconds_per_sample(r), longest);
+}
+
 void TrainRun::build_model() {
   Session& session = scope_.session();
   const Shape& picture = data_.train->shape();
@@ -178,7 +219,7 @@ void TrainRun::build_model() {
   const Specs inputs{f32({batch, picture[1], picture[2], picture[0]}), i64({batch})};
   if (job_.communication()) {
     horovod_ = job_.begin_cycles();
-    data_parallel_.emplace(session, *job_.communication(), options_.parallel.data_parallel({.check_finite = options_.detect_anomaly, .keeps_spans = !options_.common.profile.empty(), .horovod = horovod_.get()}));
+    data_parallel_.emplace(session, *job_.communication(), options_.parallel.data_parallel({.check_finite = options_.detect_anomaly, .keeps_spans = !options_.common.profile.empty(), .horovod = horovod_.get(), .balance = balancing()}));
     data_parallel_->pack(*task_, inputs);
   } else {
     train::pack_parameters(session, *task_, inputs);

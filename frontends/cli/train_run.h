@@ -30,6 +30,9 @@ class TrainRun : private train::Reporter {
   void check_last_batch() const;
   void check_batch(std::int64_t samples, const char* which) const;
   void load_data();
+  void normalise_over_batch_where_shares_vary();
+  std::optional<distributed::Balancing> balancing();
+  void tell_shares(const parallel::Balance& balance) const;
   void build_model();
   void make_trainer();
   void resume();

@@ -37,22 +37,6 @@ std::span<const double> numbers_in(const std::vector<std::byte>& bytes) {
   return {reinterpret_cast<const double*>(bytes.data()), bytes.size() / sizeof(double)};
 }
 
-/// In the order of ranks, so that the sum is the same on all.
-train::Notice joined(Collectives& c, const train::Notice& mine) {
-  Numbers numbers{mine.weight, mine.interrupted ? 1.0 : 0.0};
-  if (mine.sums) put(numbers, *mine.sums);
-  train::Notice all;
-  for (const auto& bytes : c.all_gather(std::as_bytes(std::span(numbers)))) {
-    const auto theirs = numbers_in(bytes);
-    all.weight += theirs[0];
-    all.interrupted = all.interrupted || theirs[1] != 0;
-    if (theirs.size() == 2) continue;
-    if (!all.sums) all.sums.emplace();
-    *all.sums += sums_in(theirs.subspan(2));
-  }
-  return all;
-}
-
 std::vector<NamedValue> state_of(const nn::Module& module) {
   const ParameterSet set = module.parameters();
   std::vector<NamedValue> out(set.parameters().begin(), set.parameters().end());
@@ -63,8 +47,7 @@ std::vector<NamedValue> state_of(const nn::Module& module) {
 /// The shards of all ranks, for normalisation over the whole batch.
 class Shards : public nn::BatchParts {
  public:
-  Shards(Session& session, parallel::CommunicationThread& communication)
-      : moments_(std::make_shared<parallel::MomentsOverRanks>(session, communication)) {}
+  explicit Shards(std::shared_ptr<parallel::MomentsOverRanks> moments) : moments_(std::move(moments)) {}
   PartMoments gather(const Moments& mine, std::int64_t rows) override { return moments_->gather(mine, rows); }
 
  private:
@@ -74,7 +57,9 @@ class Shards : public nn::BatchParts {
 }  // namespace
 
 DataParallel::DataParallel(Session& session, parallel::CommunicationThread& communication, const DataParallelOptions& options)
-    : session_(session), communication_(communication), options_(options), memory_(session, communication) {}
+    : session_(session), communication_(communication), options_(options), memory_(session, communication) {
+  if (options.balance) balance_.emplace(communication.size(), options.balance->batch, options.balance->least);
+}
 
 DataParallel::~DataParallel() {
   try {
@@ -92,15 +77,21 @@ void DataParallel::check_models(const nn::Module& module) {
   require_same(communication_, model);
 }
 
+void DataParallel::synchronise_norm(nn::Module& module) {
+  if (options_.norm == NormOver::shard) return;
+  moments_ = std::make_shared<parallel::MomentsOverRanks>(session_, communication_);
+  module.synchronise_norm(std::make_shared<Shards>(moments_));
+}
+
 void DataParallel::pack(train::Task& task, const Specs& inputs) {
   check_models(task.module());
-  if (options_.norm == NormOver::batch) task.module().synchronise_norm(std::make_shared<Shards>(session_, communication_));
+  synchronise_norm(task.module());
   pack(task.module(), train::backward_order(session_, task, inputs));
 }
 
 void DataParallel::pack(nn::Module& module) {
   check_models(module);
-  if (options_.norm == NormOver::batch) module.synchronise_norm(std::make_shared<Shards>(session_, communication_));
+  synchronise_norm(module);
   std::vector<std::size_t> order(module.parameters().trainable().size());
   std::iota(order.rbegin(), order.rend(), std::size_t{0});
   pack(module, std::move(order));
@@ -128,6 +119,10 @@ void DataParallel::attach(nn::Module& module, optim::Optimizer& optimizer) {
     reducer_ = std::make_shared<parallel::horovod::GradientReducer>(session_, communication_, optimizer.parameters(), memory_, reducer,
                                                                     parallel::horovod::GradientReducer::By{*options_.horovod, options_.prescale, options_.postscale});
   else reducer_ = std::make_shared<parallel::Reducer>(session_, communication_, optimizer.parameters(), memory_, reducer);
+  if (moments_)
+    moments_->tell_waits([weak = std::weak_ptr(reducer_)](double seconds) {
+      if (const auto reducer_of_steps = weak.lock()) reducer_of_steps->add_exposed(seconds);
+    });
   if (options_.replicas == Replicas::copied_each_step)
     replicator_ = std::make_shared<parallel::Replicator>(session_, communication_, optimizer.parameters(), reducer_);
 }
@@ -136,18 +131,59 @@ void DataParallel::take_parameters() {
   if (replicator_) replicator_->replicate();
 }
 
+/// Sums in the order of ranks, so that they are the same on all.
+DataParallel::Agreed DataParallel::joined(Collectives& c, const train::Notice& mine, const parallel::Balance::Seen& seen) {
+  constexpr std::size_t kFixed = 4;
+  Numbers numbers{mine.weight, mine.interrupted ? 1.0 : 0.0, static_cast<double>(seen.samples), seen.seconds};
+  if (mine.sums) put(numbers, *mine.sums);
+  Agreed out;
+  for (const auto& bytes : c.all_gather(std::as_bytes(std::span(numbers)))) {
+    const auto theirs = numbers_in(bytes);
+    out.all.weight += theirs[0];
+    out.all.interrupted = out.all.interrupted || theirs[1] != 0;
+    out.seen.push_back({static_cast<std::int64_t>(theirs[2]), theirs[3]});
+    if (theirs.size() == kFixed) continue;
+    if (!out.all.sums) out.all.sums.emplace();
+    *out.all.sums += sums_in(theirs.subspan(kFixed));
+  }
+  return out;
+}
+
 void DataParallel::announce(train::Notice notice) {
-  announced_.push_back(communication_.submit([notice = std::move(notice)](Collectives& c) { return joined(c, notice); }));
+  collect_times();
+  announced_.push_back(communication_.submit([notice = std::move(notice), seen = seen_](Collectives& c) { return joined(c, notice, seen); }));
 }
 
 train::Notice DataParallel::agreed() {
-  std::future<train::Notice> first = std::move(announced_.front());
+  Agreed agreed = announced_.front().get();
   announced_.pop_front();
-  return first.get();
+  if (balance_ && balance_->saw(agreed.seen)) options_.balance->changed(*balance_);
+  return std::move(agreed.all);
 }
 
 train::Sums DataParallel::merge(const train::Sums& sums) {
-  return *communication_.run([&](Collectives& c) { return joined(c, {0, false, sums}); }).sums;
+  return *communication_.run([&](Collectives& c) { return joined(c, {0, false, sums}, {}); }).all.sums;
+}
+
+void DataParallel::step_begins(std::int64_t samples) {
+  begun_.push_back({samples, std::chrono::steady_clock::now()});
+}
+
+/// What a rank computes in a step: on the device from where the sums before are there to the last gradient, or on the host until all is
+/// enqueued, whichever takes longer, without what it waits for others meanwhile.
+void DataParallel::collect_times() {
+  using Seconds = std::chrono::duration<double>;
+  while (const auto step = reducer_->next_step()) {
+    exposed_ms_.push_back(1e3 * (step->waited_within_seconds + step->waited_behind_seconds));
+    if (!begun_.empty()) {
+      const Begun begun = begun_.front();
+      begun_.pop_front();
+      const double on_device = Seconds(step->last_gradient - std::max(begun.time, summed_)).count() - step->waited_within_seconds;
+      const double on_host = Seconds(step->enqueued - begun.time).count() - (goes_on_behind_fences(session_) ? 0 : step->waited_within_seconds);
+      seen_ = {begun.samples, std::max({0.0, on_device, on_host})};
+    }
+    summed_ = step->summed;
+  }
 }
 
 void DataParallel::broadcast(const Value& value) {
@@ -209,8 +245,11 @@ std::string DataParallel::collective() {
 }
 
 std::optional<double> DataParallel::next_exposed_ms() {
-  const auto seconds = reducer_->next_exposed_seconds();
-  return seconds ? std::optional(1e3 * *seconds) : std::nullopt;
+  collect_times();
+  if (exposed_ms_.empty()) return std::nullopt;
+  const double out = exposed_ms_.front();
+  exposed_ms_.pop_front();
+  return out;
 }
 
 }  // namespace gemel::distributed

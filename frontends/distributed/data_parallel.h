@@ -1,8 +1,10 @@
 // Data parallel: a run of training that several ranks share. Each holds the whole model and trains its shard of every batch; gradients are
 // summed, so that all make the update that one process would make of the whole batch.
 #pragma once
+#include <chrono>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -16,7 +18,9 @@
 #include "frontends/train/checkpoint.h"
 #include "frontends/train/ranks.h"
 #include "frontends/train/step.h"
+#include "parallel/balance.h"
 #include "parallel/communication_thread.h"
+#include "parallel/ddp/moments_over_ranks.h"
 #include "parallel/ddp/reducer.h"
 #include "parallel/ddp/replicator.h"
 #include "parallel/horovod/horovod.h"
@@ -34,6 +38,13 @@ enum class Replicas { kept, copied_each_step };
 /// Over what batch normalisation takes its statistics: a rank's shard, or the whole batch, to which no shard may be empty then.
 enum class NormOver { shard, batch };
 
+/// Shares of the batch by the rates that ranks are seen to have. Who loads the batches is told of each change, on every rank alike.
+struct Balancing {
+  std::int64_t batch = 0;  // samples of all ranks
+  std::int64_t least = 0;  // samples that every rank needs: 1 with NormOver::batch
+  std::function<void(const parallel::Balance&)> changed;
+};
+
 struct DataParallelOptions {
   parallel::ReducerOptions reducer{};
   Buffers buffers = Buffers::of_rank_0;
@@ -41,6 +52,7 @@ struct DataParallelOptions {
   NormOver norm = NormOver::shard;
   parallel::horovod::Horovod* horovod = nullptr;  // gradients are its named tensors, and it outlives this; null: DistributedDataParallel's buckets
   double prescale = 1, postscale = 1;             // factors of gradients before and behind its reduction
+  std::optional<Balancing> balance{};             // none: even shares, as the loader has them
 };
 
 /// Of one rank. To be made before the parameters are packed; `attach` once the optimizer is there.
@@ -86,6 +98,7 @@ class DataParallel : public train::Ranks {
   // ---- what a train::Step and a train::Trainer ask for
   int rank() const override { return communication_.rank(); }
   int size() const override { return communication_.size(); }
+  void step_begins(std::int64_t samples) override;
   void take_parameters() override;
   GradientReady gradient_ready() override { return reducer_->gradient_ready(); }
   void join_gradients(Values& gradients) override { reducer_->join(gradients); }
@@ -105,6 +118,7 @@ class DataParallel : public train::Ranks {
 
  private:
   void pack(nn::Module& module, std::vector<std::size_t> order);
+  void synchronise_norm(nn::Module& module);
   void broadcast(const Value& value);
   bool holds_gradients() const;
   void check_models(const nn::Module& module);
@@ -116,6 +130,7 @@ class DataParallel : public train::Ranks {
   DataParallelOptions options_;
   parallel::GradientMemory memory_;
   std::shared_ptr<parallel::Reducer> reducer_;
+  std::shared_ptr<parallel::MomentsOverRanks> moments_;  // null where a shard is normalised by itself
   std::shared_ptr<parallel::Replicator> replicator_;  // null where replicas are kept
   nn::Module* module_ = nullptr;
   optim::Optimizer* optimizer_ = nullptr;
@@ -123,7 +138,24 @@ class DataParallel : public train::Ranks {
   bool syncs_ = true;
   std::optional<double> unsummed_weight_;  // of passes under NoSync; none: they had none
   int exceptions_ = std::uncaught_exceptions();  // under way when this was made
-  std::deque<std::future<train::Notice>> announced_;
+  void collect_times();
+
+  /// What all ranks announced, and what each was seen to do in an earlier step.
+  struct Agreed {
+    train::Notice all;
+    std::vector<parallel::Balance::Seen> seen;  // [rank]
+  };
+  static Agreed joined(parallel::Collectives& c, const train::Notice& mine, const parallel::Balance::Seen& seen);
+  std::deque<std::future<Agreed>> announced_;
+  struct Begun {
+    std::int64_t samples;
+    std::chrono::steady_clock::time_point time;
+  };
+  std::deque<Begun> begun_;  // steps whose times are not known yet
+  std::chrono::steady_clock::time_point summed_{};  // the last of those before
+  std::deque<double> exposed_ms_;
+  parallel::Balance::Seen seen_;  // in the last step whose times are known
+  std::optional<parallel::Balance> balance_;
 };
 
 /// What each rank says: [rank]. Collective.

@@ -1,6 +1,7 @@
 // Ranks: those that a run shares each of its batches with, as the training layer sees them. Here there is one; frontends/distributed joins several.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
@@ -57,6 +58,8 @@ class Ranks {
   virtual bool updates() const { return true; }
 
   // ---- on the host, in the same order on every rank
+  /// Before a step is enqueued. @param samples  of this rank's shard
+  virtual void step_begins(std::int64_t /*samples*/) {}
   /// Begins an exchange; the step in between goes on.
   virtual void announce(Notice notice) { own_ = std::move(notice); }
   /// The sum of what all ranks announced, once for each call of `announce`.

@@ -166,6 +166,7 @@ void Trainer::agree_on_interrupt() {
 void Trainer::train_batch(const datasets::Batch& batch, double weight) {
   const double rate = rate_now();
   run_.reporter->step_begins();
+  ranks_.step_begins(batch.samples);
   ++state_.step;
   ahead_.push_back({{state_.step, batch.index, rate}, step_.train(batch, rate, state_.step, weight)});
   state_.batch = batch.index + 1;

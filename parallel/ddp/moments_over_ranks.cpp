@@ -6,7 +6,6 @@
 
 #include "engine/autograd.h"
 #include "engine/base/span.h"
-#include "parallel/ddp/in_step.h"
 
 namespace gemel::parallel {
 namespace {
@@ -26,9 +25,8 @@ void fill(const Value& value, std::span<const std::byte> bytes, const Event& com
 MomentsOverRanks& ranks_of(const Attributes& a) { return static_cast<MomentsOverRanks&>(*a.state("ranks")); }
 
 void execute_gather(Interpreter&, const Attributes& a, std::span<const Value> in, std::span<const Value> out) {
-  const MomentsOverRanks& ranks = ranks_of(a);
   const Values from(in.begin(), in.end()), to(out.begin(), out.end());
-  in_step(ranks.session(), ranks.communication(), [from, to, rows = a.integer("rows")](Collectives& c, const Event& computed) {
+  ranks_of(a).exchange([from, to, rows = a.integer("rows")](Collectives& c, const Event& computed) {
     const std::vector<std::byte> mean = bytes_of(from[0], computed), squares = bytes_of(from[1], computed);
     const auto count = std::as_bytes(std::span(&rows, 1));
     std::vector<std::byte> mine(mean);
@@ -48,9 +46,8 @@ void execute_gather(Interpreter&, const Attributes& a, std::span<const Value> in
 }
 
 void execute_gather_backward(Interpreter&, const Attributes& a, std::span<const Value> in, std::span<const Value> out) {
-  const MomentsOverRanks& ranks = ranks_of(a);
   const Values from(in.begin(), in.end()), to(out.begin(), out.end());
-  in_step(ranks.session(), ranks.communication(), [from, to](Collectives& c, const Event& computed) {
+  ranks_of(a).exchange([from, to](Collectives& c, const Event& computed) {
     for (std::size_t i = 0; i < from.size(); ++i) {
       std::vector<std::byte> sums = bytes_of(from[i], computed);
       c.all_reduce({sums.data(), from[i].elements(), DType::float32});

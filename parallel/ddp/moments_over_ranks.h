@@ -1,12 +1,16 @@
 // Moments of the shards of a batch, gathered from all ranks: what synchronised batch normalisation stands on.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 
 #include "engine/attributes.h"
+#include "engine/base/clock.h"
 #include "engine/ops/ops.h"
 #include "engine/session.h"
 #include "parallel/communication_thread.h"
+#include "parallel/ddp/in_step.h"
 
 namespace gemel::parallel {
 
@@ -19,10 +23,22 @@ class MomentsOverRanks : public State, public std::enable_shared_from_this<Momen
   /// @param rows  whose moments these are
   PartMoments gather(const Moments& mine, std::int64_t rows);
 
-  Session& session() const { return session_; }
-  CommunicationThread& communication() const { return communication_; }
+  /// Who is told of the seconds that the session waited for each exchange, in the communication thread.
+  void tell_waits(std::function<void(double seconds)> told) { told_ = std::move(told); }
+
+  /// Communication in the step: what the session computes from now on waits for it.
+  template <class Work>
+  void exchange(Work work) {
+    in_step(session_, communication_, [self = shared_from_this(), work = std::move(work)](Collectives& c, const Event& computed) {
+      computed.wait();
+      const std::int64_t begin = steady_ns();
+      work(c, computed);
+      if (self->told_) self->told_(1e-9 * static_cast<double>(steady_ns() - begin));
+    });
+  }
 
  private:
+  std::function<void(double)> told_;
   Session& session_;
   CommunicationThread& communication_;
 };

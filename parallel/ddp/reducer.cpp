@@ -152,7 +152,7 @@ void Reducer::finish(const std::vector<std::int64_t>& unused) {
   for (const std::int64_t i : unused) used[at(i)] = 0;
   const auto last_gradient = std::make_shared<std::promise<Clock::time_point>>();
   mark(session_).then([last_gradient] { last_gradient->set_value(Clock::now()); });
-  auto done = end_step(std::move(used), last_gradient->get_future().share());
+  auto done = end_step(std::move(used), {Clock::now(), last_gradient->get_future().share()});
   if (unused.empty()) {
     joined_.push_back(std::move(done));
     return;
@@ -165,18 +165,18 @@ void Reducer::finish(const std::vector<std::int64_t>& unused) {
                                    parameters_[at(i)].name));
 }
 
-std::future<std::vector<std::int32_t>> Reducer::end_step(std::vector<std::int32_t> used, std::shared_future<Clock::time_point> last_gradient) {
-  return in_step(session_, communication_, [self = shared_from_this(), used = std::move(used), last_gradient = std::move(last_gradient)](Collectives& c, const Event&) mutable {
+std::future<std::vector<std::int32_t>> Reducer::end_step(std::vector<std::int32_t> used, const Ended& ended) {
+  return in_step(session_, communication_, [self = shared_from_this(), used = std::move(used), ended](Collectives& c, const Event&) mutable {
     c.all_reduce({reinterpret_cast<std::byte*>(used.data()), std::ssize(used), DType::int32}, Reduction::max);
-    self->add_step(last_gradient);
+    self->add_step(ended);
     return used;
   });
 }
 
-void Reducer::add_step(std::shared_future<Clock::time_point> last_gradient) {
-  const double waited = std::chrono::duration<double>(Clock::now() - last_gradient.get()).count();
+void Reducer::add_step(const Ended& ended) {
+  const auto now = Clock::now(), computed = ended.computed.get();
   const std::lock_guard lock(mutex_);
-  exposed_.push_back(std::max(0.0, waited) + std::exchange(more_exposed_, 0));
+  steps_.push_back({ended.enqueued, computed, now, std::exchange(more_exposed_, 0), std::max(0.0, std::chrono::duration<double>(now - computed).count())});
 }
 
 void Reducer::add_span(const Span& span) {
@@ -189,11 +189,11 @@ void Reducer::add_exposed(double seconds) {
   more_exposed_ += seconds;
 }
 
-std::optional<double> Reducer::next_exposed_seconds() {
+std::optional<Reducer::StepTimes> Reducer::next_step() {
   const std::lock_guard lock(mutex_);
-  if (exposed_.empty()) return std::nullopt;
-  const double out = exposed_.front();
-  exposed_.pop_front();
+  if (steps_.empty()) return std::nullopt;
+  const StepTimes out = steps_.front();
+  steps_.pop_front();
   return out;
 }
 

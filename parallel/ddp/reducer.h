@@ -44,8 +44,13 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
   /// CommError, or with check_finite an Error that names rank and parameter
   void join(Values& gradients);
 
-  /// Seconds that each step joined so far waited for communication after its last gradient, once each.
-  std::optional<double> next_exposed_seconds();
+  /// Of a step that was joined.
+  struct StepTimes {
+    std::chrono::steady_clock::time_point enqueued, last_gradient, summed;
+    double waited_within_seconds, waited_behind_seconds;  // for communication, before its last gradient and behind it
+  };
+  /// Of each step whose sums are there, once, in their order.
+  std::optional<StepTimes> next_step();
   /// A bucket on its way, in nanoseconds of the host's steady clock.
   struct Span {
     std::size_t bucket;
@@ -63,9 +68,14 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
   using Clock = std::chrono::steady_clock;
   /// A bucket is complete, or this rank has none of its gradients in this step: those are zeros. @param computed  when they are there
   virtual void submit(std::size_t bucket, const Event& computed);
+  /// When a step's last gradient was enqueued, and computed.
+  struct Ended {
+    Clock::time_point enqueued;
+    std::shared_future<Clock::time_point> computed;
+  };
   /// All buckets of the step were submitted. What the session computes from now on begins behind their sums.
-  /// @param used  [parameter] by this rank  @param last_gradient  when it was computed  @return [parameter] by some rank
-  virtual std::future<std::vector<std::int32_t>> end_step(std::vector<std::int32_t> used, std::shared_future<Clock::time_point> last_gradient);
+  /// @param used  [parameter] by this rank  @return [parameter] by some rank
+  virtual std::future<std::vector<std::int32_t>> end_step(std::vector<std::int32_t> used, const Ended& ended);
   /// Whether each goes as soon as it is complete, not behind those before it: where the ranks agree on an order meanwhile.
   virtual bool in_any_order() const { return false; }
 
@@ -77,8 +87,8 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
   View open(const SlabRange& range, const Event& computed);
   /// @throws Error that names this rank and the parameter
   void check_finite(const Bucket& bucket, const Event& computed) const;
-  /// Of the step that is joined: it waited so long for its sums.
-  void add_step(std::shared_future<Clock::time_point> last_gradient);
+  /// Its sums are there.
+  void add_step(const Ended& ended);
   void add_span(const Span& span);
   const std::string& name_of(std::size_t parameter) const { return parameters_[parameter].name; }
 
@@ -115,7 +125,7 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
 
   std::unique_ptr<Compression> compression_;  // of the communication thread
   std::mutex mutex_;
-  std::deque<double> exposed_;
+  std::deque<StepTimes> steps_;
   std::vector<Span> spans_;
   double more_exposed_ = 0;  // of the step under way
 };

@@ -103,11 +103,11 @@ void GradientReducer::submit(std::size_t which, const Event& computed) {
   });
 }
 
-std::future<std::vector<std::int32_t>> GradientReducer::end_step(std::vector<std::int32_t> used, std::shared_future<Clock::time_point> last_gradient) {
+std::future<std::vector<std::int32_t>> GradientReducer::end_step(std::vector<std::int32_t> used, const Ended& ended) {
   const std::shared_ptr<Step> step = step_ ? std::exchange(step_, nullptr) : std::make_shared<Step>();
   std::future<std::vector<std::int32_t>> done = step->done.get_future();
   step->used = std::move(used);
-  step->at_end = [self = self(), last_gradient = std::move(last_gradient)] { self->add_step(last_gradient); };
+  step->at_end = [self = self(), ended] { self->add_step(ended); };
   const Event computed = mark(session_);
   if (goes_on_behind_fences(session_)) {
     step->gate = std::make_shared<Gate>(make_fence(session_));

@@ -24,7 +24,7 @@ class GradientReducer : public Reducer {
   struct Step;
   class Gradient;
   void submit(std::size_t bucket, const Event& computed) override;
-  std::future<std::vector<std::int32_t>> end_step(std::vector<std::int32_t> used, std::shared_future<Clock::time_point> last_gradient) override;
+  std::future<std::vector<std::int32_t>> end_step(std::vector<std::int32_t> used, const Ended& ended) override;
   bool in_any_order() const override { return true; }
   std::shared_ptr<GradientReducer> self() { return std::static_pointer_cast<GradientReducer>(shared_from_this()); }
 

@@ -1,0 +1,46 @@
+// Balance: shares of a batch by what each rank was seen to take for a sample, so that all are done at the same time.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace gemel::parallel {
+
+/// Whole samples for each rank, so that the slowest is done as soon as it can be. A rank that would lengthen the step even with one gets none.
+/// @param seconds  [rank] for one sample  @param least  what every rank gets; no more than there are
+std::vector<std::int64_t> split_by_time(std::int64_t samples, std::span<const double> seconds, std::int64_t least);
+
+/// What all ranks know alike, so that all decide alike.
+class Balance {
+ public:
+  /// @param batch  samples of all ranks, which begin with even shares  @param least  samples that every rank needs: 0 or 1
+  Balance(int ranks, std::int64_t batch, std::int64_t least);
+
+  struct Seen {
+    std::int64_t samples = 0;  // of a rank in a step; 0: none
+    double seconds = 0;        // that it computed
+  };
+  /// Of a step. @return new shares, where they shorten steps by so much that it pays to change them; in samples of a whole batch
+  std::optional<std::vector<std::int64_t>> saw(std::span<const Seen> all);
+
+  const std::vector<std::int64_t>& shares() const { return shares_; }
+  /// Seconds that a rank takes for a sample; 0 before it was seen.
+  double seconds_per_sample(int rank) const { return known_[static_cast<std::size_t>(rank)].seconds; }
+
+ private:
+  struct Known {
+    double seconds = 0;              // a sample
+    std::int64_t last_samples = -1;  // of the step before
+    int steps_without = 0;           // samples
+  };
+  void learn(Known& known, const Seen& seen);
+  std::vector<std::int64_t> best() const;
+  double step_seconds(const std::vector<std::int64_t>& shares) const;
+
+  std::int64_t batch_, least_;
+  std::vector<Known> known_;
+  std::vector<std::int64_t> shares_;
+};
+
+}  // namespace gemel::parallel
