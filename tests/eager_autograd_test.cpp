@@ -290,7 +290,7 @@ TEST_P(EagerAutograd, custom_functions_are_captured_with_their_gradient) {
 TEST_P(EagerAutograd, custom_functions_are_refused_where_gradients_replay_a_body) {
   expect_error<UsageError>(
       [&] { capture(session, {f32({2})}, [](const Values& in) { return values_of(cube()({in[0]})); }, Outside::passed); },
-      "Cube: a custom function cannot be differentiated in the body of a conditional or a loop");
+      "Cube: a custom function cannot be differentiated where it is applied again from a capture");
 }
 
 }  // namespace

@@ -1,14 +1,12 @@
-// Programs: captured, applied again, checked, listed.
+// Programs: captured, checked, listed.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "engine/graph/graph_trace.h"
 #include "engine/graph/program.h"
-#include "engine/ops/ops.h"
 #include "engine/session.h"
 
 namespace gemel {
@@ -60,25 +58,6 @@ Program capture(Session& session, const Specs& inputs, const std::function<Value
   Values in;
   for (const Spec& s : inputs) in.push_back(graph.input(s));
   return graph.finish(body(in));
-}
-
-Values replay(Session& session, const Program& program, const Values& inputs) {
-  std::map<int, Value> value;
-  const auto see = [&value](const Program::Use& u) {
-    const Value& v = value.at(u.slot);
-    return reshape(u.tracked ? v : v.detached(), u.spec.shape);
-  };
-  for (std::size_t i = 0; i < program.inputs.size(); ++i) value[program.inputs[i].slot] = inputs.at(i);
-  for (const auto& step : program.code) {
-    const PathScope path(session, std::make_shared<const std::string>(step.scope));
-    Values in;
-    for (const auto& u : step.inputs) in.push_back(see(u));
-    Values out = apply(session, *step.op, std::move(in), step.attributes);
-    for (std::size_t o = 0; o < out.size(); ++o) value[step.outputs[o].slot] = std::move(out[o]);
-  }
-  Values out;
-  for (const auto& u : program.outputs) out.push_back(see(u));
-  return out;
 }
 
 void verify(const Program& program, const std::string& after) {

@@ -18,7 +18,7 @@ Value GraphTrace::input(const Spec& spec, std::string name) {
   Value v(spec, std::make_shared<Storage>(session_, spec.elements()));
   program_.inputs.push_back({define(v, std::move(name)), spec});
   argument_storages_.insert(v.storage().get());
-  if (outside_ == Outside::bound || !is_floating(spec.dtype)) return v;
+  if (outside_ != Outside::passed || !is_floating(spec.dtype)) return v;
   v = leaf(v);  // a body is differentiated with respect to its own arguments
   arguments_.insert(v.node().get());
   return v;
@@ -52,7 +52,7 @@ void GraphTrace::check_draw(const OpDef& op, const Program::Instruction& step, c
 }
 
 void GraphTrace::check_writes(const OpDef& op, const Values& in) const {
-  if (outside_ == Outside::bound) return;
+  if (outside_ != Outside::passed) return;
   for (int w : op.writes)
     if (const Value& v = in[at(w)]; !knows(v) || argument_storages_.count(v.storage().get()))
       throw UsageError(op.name + ": writes a value from outside this body; accepted: a pure body, which its gradient can run again");
@@ -123,7 +123,7 @@ void GraphTrace::assume(std::function<bool()> still_holds) {
 }
 
 bool GraphTrace::has_history(const Value& v) const {  // a leaf made inside the body is a fresh start
-  return v.wants_gradient() && (outside_ == Outside::bound || v.node()->op || v.node()->order <= first_node_ || arguments_.count(v.node().get()));
+  return v.wants_gradient() && (outside_ != Outside::passed || v.node()->op || v.node()->order <= first_node_ || arguments_.count(v.node().get()));
 }
 
 Writes& GraphTrace::writes(const std::shared_ptr<Storage>& storage) {

@@ -23,7 +23,7 @@ class GraphTrace : public Trace {
   /// A further input of the program. In a body (Outside::passed) it wants a gradient where its type allows.
   Value input(const Spec& spec, std::string name = "");
   void run(const OpDef& op, const Attributes& attributes, Values& inputs, Values& outputs) override;
-  bool differentiates_by_replay() const override { return outside_ == Outside::passed; }
+  bool differentiates_by_replay() const override { return outside_ != Outside::bound; }
   /// How the program refers to a value; one from outside becomes known by it.
   /// @param who  for the message  @throws UsageError a value of another graph
   Program::Use use(const Value& value, const std::string& who);

@@ -50,17 +50,18 @@ std::vector<int> written_by(const Program& program, const Program::Instruction& 
 /// Whether a write to one slot may change what the other holds: they are one, or one's memory is a range of the other's.
 bool overlap(const Program& program, int a, int b);
 
-/// What happens to concrete values from outside: bound for good, or passed as further inputs, listed in `captured`.
-enum class Outside { bound, passed };
+/// What happens to concrete values from outside: bound for good, or passed as further inputs, listed in `captured`. `bound_for_replay`:
+/// bound, in a program that is differentiated by applying it again, so that all of it is recorded with its history.
+enum class Outside { bound, passed, bound_for_replay };
 
 /// Runs `body` once with symbolic inputs and records what it applies. Writes nothing: versions are put back afterwards.
 /// @throws UsageError for reading a symbolic value, a constant random state, a body that writes outside values when passed
 Program capture(Session& session, const Specs& inputs, const std::function<Values(const Values&)>& body,
                 Outside outside = Outside::bound);
 
-/// Applies a body's program (Outside::passed) again, operator by operator, under the trace in force: with histories, so it
-/// differentiates.
-Values replay(Session& session, const Program& program, const Values& inputs);
+/// Applies a program without memory bound for good (Outside::passed) again, operator by operator, under the trace in force: with
+/// histories, so it differentiates, and with its writes. What is not used any more is let go, inputs too where they are given away.
+Values replay(Session& session, const Program& program, Values inputs);
 
 /// Checks that every use is defined before it, slots and specs agree with `infer`, and each slot without memory is made once.
 /// @param after  names the pass that ran, for the message. @throws InternalError

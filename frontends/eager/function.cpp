@@ -120,7 +120,7 @@ Tensors Function::operator()(const Tensors& tensors) const {
   if (!session.gradients_enabled() || std::none_of(inputs.begin(), inputs.end(), [](const Value& v) { return v.wants_gradient(); }))
     return tensors_of(outputs);
   if (session.trace().differentiates_by_replay())
-    throw UsageError(name + ": a custom function cannot be differentiated in the body of a conditional or a loop; accepted: "
+    throw UsageError(name + ": a custom function cannot be differentiated where it is applied again from a capture (a conditional, a loop, a pipeline); accepted: "
                      "operators, or inputs that do not require grad");
   const auto node = named_node(name, session, inputs, outputs);
   node->rule = CustomGradient(*this, std::move(context), *node, inputs, outputs);
