@@ -1,0 +1,70 @@
+#include "engine/graph/split_backward.h"
+
+#include <utility>
+
+#include "engine/autograd.h"
+#include "engine/base/span.h"
+#include "engine/ops/ops.h"
+#include "engine/rows.h"
+#include "engine/session.h"
+
+namespace gemel {
+namespace {
+
+/// A piece's forward pass, then its backward pass.
+struct Joint {
+  Program program;       // outputs: the piece's, then the gradients
+  std::size_t forward;   // instructions
+  std::vector<bool> reached;
+};
+
+Specs inputs_of(const Piece& piece) {
+  Specs out;
+  for (std::size_t i = 0; i < piece.own.size() + piece.arrives.size(); ++i) out.push_back(piece.program.inputs[i].spec);
+  for (const auto& u : piece.program.outputs)
+    if (u.tracked) out.push_back(u.spec);
+  return out;
+}
+
+Joint joined(Session& session, const Piece& piece, Kept kept) {
+  const std::size_t own = piece.own.size(), given = own + piece.arrives.size();
+  Joint joint{};
+  joint.program = capture(session, inputs_of(piece), [&](const Values& in) {
+    Values inputs(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(given)), targets;
+    for (std::size_t k = 0; k < piece.arrives.size(); ++k)
+      if (piece.arrives[k].tracked) targets.push_back(inputs[own + k] = leaf(inputs[own + k]));
+    const std::size_t arrived = targets.size();
+    for (const Value& p : piece.parameters()) targets.push_back(p);
+    const Values outputs = run(session, piece, inputs, kept);
+    joint.forward = session.trace().instructions();
+    Values seeds, out;
+    for (std::size_t o = 0, next = given; o < outputs.size(); ++o) seeds.push_back(piece.program.outputs[o].tracked ? in[next++] : Value());
+    for (const Value& v : outputs) out.push_back(v.detached());
+    // Retained: what is computed again is then given copies of the saved state, so that nothing that crosses is changed behind it.
+    Values gradients = gradient(outputs, targets, std::move(seeds), Tape::retain);
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      if (i >= arrived) joint.reached.push_back(static_cast<bool>(gradients[i]));
+      if (i < arrived && !gradients[i]) gradients[i] = full(session, targets[i].spec(), 0);
+      if (gradients[i]) out.push_back(row_values(gradients[i]) ? to_dense(std::move(gradients[i])) : std::move(gradients[i]));
+    }
+    return out;
+  });
+  return joint;
+}
+
+}  // namespace
+
+ForwardBackward split_backward(Session& session, const Piece& piece, Kept kept) {
+  Joint joint = joined(session, piece, kept);
+  const std::size_t end = joint.program.code.size(), outputs = piece.program.outputs.size();
+  std::vector<Program::Use> results(joint.program.outputs.begin(), joint.program.outputs.begin() + static_cast<std::ptrdiff_t>(outputs));
+  joint.program.outputs.erase(joint.program.outputs.begin(), joint.program.outputs.begin() + static_cast<std::ptrdiff_t>(outputs));
+  ForwardBackward out{.forward = {}, .backward = {}, .reached = std::move(joint.reached), .saved = crossing(joint.program, joint.forward)};
+  results.insert(results.end(), out.saved.begin(), out.saved.end());
+  out.forward = section(joint.program, 0, joint.forward, {}, results);
+  out.backward = section(joint.program, joint.forward, end, out.saved, joint.program.outputs);
+  out.forward.program.assumptions = out.backward.program.assumptions = piece.program.assumptions;
+  return out;
+}
+
+}  // namespace gemel

@@ -1,0 +1,24 @@
+// The forward and the backward pass of a piece as two programs, between which others may run: what the second reads of the first is
+// saved by name.
+#pragma once
+#include <cstddef>
+#include <vector>
+
+#include "engine/graph/split.h"
+
+namespace gemel {
+
+/// Sections of one program whose inputs are the piece's (its own, what arrives), then a gradient for each output that has a history.
+/// Both are for an Executor; what the piece uses of memory is bound.
+struct ForwardBackward {
+  Section forward;             // outputs: the piece's, then what is saved
+  Section backward;            // inputs: some of those above by `own`, then what is saved. Outputs: gradients of what arrives and wants one
+                               // (zeros where none flows), then of the parameters that are reached, all dense
+  std::vector<bool> reached;   // [Piece::parameters] whether a gradient flows to it
+  std::vector<Program::Use> saved;
+};
+
+/// @param kept  `inputs`: the second computes again what it reads, and nothing is saved but copies of state that the first changes
+ForwardBackward split_backward(Session& session, const Piece& piece, Kept kept = Kept::all);
+
+}  // namespace gemel
