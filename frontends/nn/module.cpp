@@ -128,6 +128,9 @@ void Module::watch(Values& values, const std::vector<std::pair<HookId, BackwardH
 Value Module::watched(Value x, std::size_t which, const std::vector<std::pair<HookId, BackwardHook>>& hooks) {
   Value y = apply(reshape_def(), list(x), {{"shape", x.shape()}})[0];
   if (!y.node()) return x;  // nothing is recorded here
+  if (y.session().trace().differentiates_by_replay())
+    throw UsageError(describe() + ": its backward hooks are not called where it is applied again from a capture (a conditional, a loop, a pipeline); "
+                     "accepted: a module without them");
   for (const auto& [id, hook] : hooks)
     y.node()->hooks.emplace_back(0, std::make_shared<const GradientHook>([self = std::weak_ptr(itself_), hook, which](const Value& gradient) -> Value {
       Value changed = gradient;
