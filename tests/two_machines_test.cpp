@@ -23,8 +23,9 @@ class TwoMachines : public Job {
                machine(b_, other, "10.77.0.2")))
       GTEST_SKIP() << "network namespaces cannot be made here";
     cable_ = cable;
-    // In ssh's place: agent HOST COMMAND...
+    // In ssh's place: agent HOST COMMAND... It hears nothing from a machine that is unplugged.
     std::ofstream(folder() / "agent") << "#!/bin/sh\nname=" << b_ << "\n[ \"$1\" = 10.77.0.1 ] && name=" << a_
+                                      << "\n[ $name = " << a_ << " ] || ip -n " << a_ << " link show " << cable << " | grep -q LOWER_UP || exec sleep 60"
                                       << "\nshift\nexec ip netns exec $name unshare --uts sh -c 'hostname \"$0\"; exec sh -c \"$1\"' $name \"$*\"\n";
     std::filesystem::permissions(folder() / "agent", std::filesystem::perms::owner_all);
   }
@@ -101,6 +102,31 @@ TEST_F(TwoMachines, name_a_machine_that_is_lost_and_end_the_job) {
   ASSERT_TRUE(shell(fmt::format("ip -n {} link set {} down", a_, cable_)));
   const Outcome o = finish_within(std::chrono::seconds(2 + 4 + 4), job);
   EXPECT_NE(o.err.find("gemel: rank 1 of 2 on " + b_ + " has been silent for 2 s"), std::string::npos) << o.err;
+  expect_gone(there);
+}
+
+TEST_F(TwoMachines, go_on_with_the_one_that_is_left_when_the_other_is_unplugged) {
+  const auto training = [&](const std::string& log, const std::vector<std::string>& of_ranks) {
+    std::vector<std::string> all{"train", "--model", "lenet", "--limit", "240", "--batch-size", "120", "--steps", "80", "--optimizer", "momentum", "--eval-every", "0", "--log-dir", in_folder(log)};
+    all.insert(all.end(), of_ranks.begin(), of_ranks.end());
+    return all;
+  };
+  launcher_.clear();
+  ASSERT_EQ(run(training("alone", {})).status, 0);
+  here();
+  std::vector<std::string> words = training("job", {"--parallel", "ddp", "--heartbeat", "2", "--checkpoint-dir", in_folder("c"), "--checkpoint-every", "3"});
+  words.insert(words.begin(), {"launch", "--np", "3", "--hosts", "10.77.0.1:2,10.77.0.2:1", "--restarts", "1"});
+  const pid_t job = start_by_agent(words);
+  ASSERT_TRUE(until([&] { return losses("job").size() > 10 || !runs(job); }, std::chrono::seconds(60))) << read_text(folder() / "err");
+  const auto there = processes_on(b_);
+  ASSERT_TRUE(shell(fmt::format("ip -n {} link set {} down", a_, cable_)));
+  const Outcome o = finish_within(std::chrono::seconds(60), job);
+  EXPECT_EQ(o.status, 0) << o.err;
+  EXPECT_EQ(lines_with(fmt::format("launch: rank 2 of 3 on {} has been silent for 2 s; host 10.77.0.2 does not answer: no answer within 5 s, and is left out; 2 ranks go on from ", b_), o), 1) << o.err;
+  EXPECT_EQ(events("job").back()["status"], "ok");
+  const auto alone = losses("alone"), with = losses("job");
+  ASSERT_EQ(with.size(), 80u);
+  for (std::size_t i = 0; i < with.size(); ++i) EXPECT_NEAR(with[i], alone[i], 1e-5 * alone[i]) << "step " << i + 1;
   expect_gone(there);
 }
 

@@ -47,6 +47,7 @@ Job::Job(const ParallelOptions& options) : options_(options) {
   const auto launch = parallel::mpi_launch();
   if (!launch)
     throw UsageError(fmt::format("--parallel {}: mpirun did not start this process; accepted: gemel launch --np 2 train --parallel {} ...", options.style, options.style));
+  launched_ = Launched::here();
   become_rank(parallel::mpi_communicator, launch->rank);
   join([this] {
     watch_others();
@@ -120,6 +121,12 @@ void Job::lost(const parallel::Loss& loss) {
     std::this_thread::sleep_for(kLastWords);
     _exit(1);
   }).detach();
+  tell_launcher(loss);  // the folder may be one that does not answer
+}
+
+/// Of an error that a rank reported it needs no word: the job's exit status is that of an error.
+void Job::tell_launcher(const parallel::Loss& loss) const {
+  if (loss.ranks.empty()) tell_loss(launched_, rank(), {.rank = loss.rank, .ranks = size(), .host = loss.host, .why = loss.why});
 }
 
 std::unique_ptr<parallel::horovod::Horovod> Job::begin_cycles() {
@@ -165,6 +172,7 @@ int Job::carry_out(const std::function<int()>& body) {
     }
     const auto loss = watch_->report(e.what());
     communication_->abort(e.what());
+    if (loss) tell_launcher(*loss);  // the error may come of it
     if (!loss) tell(e.what());
     else if (rank() == 0) tell(parallel::describe(*loss, size(), 0, ""));
     throw Told();

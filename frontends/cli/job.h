@@ -8,6 +8,7 @@
 #include <string>
 
 #include "frontends/cli/common_options.h"
+#include "frontends/cli/launched.h"
 #include "frontends/cli/parallel_options.h"
 #include "opencl/device.h"
 #include "parallel/communication_thread.h"
@@ -52,7 +53,9 @@ class Job {
   void watch_others();
   void share_processors();
   void lost(const parallel::Loss& loss);
+  void tell_launcher(const parallel::Loss& loss) const;
   ParallelOptions options_;
+  Launched launched_;
   std::unique_ptr<parallel::CommunicationThread> communication_;
   std::unique_ptr<parallel::FailureWatch> watch_;
   int threads_ = 1;  // this rank's share of the processors

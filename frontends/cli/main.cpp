@@ -30,7 +30,7 @@ constexpr std::array kCommands{
     Command{"devices", "lists every OpenCL platform and device", devices},
     Command{"summary", "a table of a model's layers: shapes, parameters, FLOPs, memory", summary},
     Command{"train", "trains a model", train},
-    Command{"launch", "starts the processes of a job with mpirun", launch},
+    Command{"launch", "starts the processes of a job with mpirun, and again where one is lost", launch},
     Command{"eval", "loss and accuracy of a weight file on a data set", eval},
     Command{"infer", "runs a model on an array of inputs", infer},
     Command{"bench", "measures training and inference, case by case", bench},

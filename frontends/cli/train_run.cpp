@@ -40,6 +40,7 @@ TrainOptions options_of_rank(TrainOptions o, const Job& job) {
 nlohmann::ordered_json about(const TrainOptions& o, const Job& job) {
   nlohmann::ordered_json out = nlohmann::ordered_json::object();
   if (!o.parallel.style.empty()) out = {{"ranks", job.size()}, {"parallel", o.parallel.style}};
+  if (const Launched launched = Launched::here(); launched.lost) out.update({{"restart", launched.restart}, {"lost", launched.lost->json()}});
   return out;
 }
 

@@ -1,0 +1,101 @@
+#include "frontends/cli/launch_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <numeric>
+
+#include "engine/base/error.h"
+
+namespace gemel::cli {
+namespace {
+
+constexpr std::int64_t kMostRanks = 1 << 20;
+
+po::options_description described() {
+  po::options_description options("options", 110);
+  options.add_options()
+      ("np", po::value<std::int64_t>(), "processes")
+      ("hosts", po::value<std::string>(), "machines and their processes, such as a:2,b:2 (default: this machine)")
+      ("restarts", po::value<std::int64_t>(), "how often train goes on from its newest checkpoint where a process or a machine is lost; needs --checkpoint-dir");
+  return options;
+}
+
+Host parse_host(const std::string& word, const std::string& list) {
+  const std::size_t colon = std::min(word.find(':'), word.size());
+  Host host{word.substr(0, colon)};
+  // A name that begins with a dash would be an option of ssh.
+  bool is_one = !host.name.empty() && host.name.front() != '-' &&
+                std::ranges::all_of(host.name, [](unsigned char c) { return std::isalnum(c) || c == '.' || c == '-' || c == '_'; });
+  if (colon < word.size()) {
+    const char* end = word.data() + word.size();
+    const auto [rest, error] = std::from_chars(word.data() + colon + 1, end, host.slots);
+    is_one = is_one && error == std::errc() && rest == end && host.slots >= 1 && host.slots <= kMostRanks;
+  }
+  if (!is_one)
+    throw UsageError(fmt::format("--hosts: '{}' has '{}'; accepted: HOST or HOST:PROCESSES, with commas between, such as a:2,b:2", list, word));
+  return host;
+}
+
+/// A host that is named twice has the slots of both.
+std::vector<Host> parse_hosts(const std::string& list) {
+  std::vector<Host> out;
+  for (const std::string& word : words_of(list)) {
+    const Host host = parse_host(word, list);
+    const auto same = std::ranges::find(out, host.name, &Host::name);
+    if (same == out.end()) out.push_back(host);
+    else same->slots += host.slots;
+  }
+  return out;
+}
+
+void check_parallel(const Launch& launch) {
+  const auto is_parallel = [](const std::string& word) { return word == "--parallel" || word.starts_with("--parallel="); };
+  if (launch.ranks == 1 || std::ranges::any_of(launch.command, is_parallel)) return;
+  throw UsageError(fmt::format("launch: --parallel is missing, so that each of {} processes would run for itself and write the same files; accepted: gemel launch --np {} {} --parallel ddp ...",
+                               launch.ranks, launch.ranks, launch.command.front()));
+}
+
+/// What restarts go by.
+void read_training(Launch& launch) {
+  if (launch.command.front() != "train")
+    throw UsageError(fmt::format("launch: --restarts is given with {}; accepted: with train", launch.command.front()));
+  launch.training = parse_train_options({launch.command.begin() + 1, launch.command.end()});
+  if (launch.training->checkpoint_dir.empty())
+    throw UsageError(fmt::format("launch: --restarts {} is given without --checkpoint-dir, so that there is nothing to go on from; accepted: gemel launch --np {} --restarts {} train --checkpoint-dir DIR ...",
+                                 *launch.restarts, launch.ranks, *launch.restarts));
+}
+
+}  // namespace
+
+/// Options of the launch come before the command that it starts.
+Launch parse_launch(const Arguments& arguments) {
+  const auto command = std::ranges::find_if(arguments, [](const std::string& word) { return word == "train" || word == "bench" || word == "eval"; });
+  const auto v = parse("launch --np N train ... --parallel ddp", "Starts the processes of a job with mpirun, with what the machine needs.", described(),
+                       {arguments.begin(), command});
+  if (!v.count("np")) throw UsageError("launch: --np is missing; accepted: gemel launch --np 2 train --parallel ddp ...");
+  if (command == arguments.end()) throw UsageError("launch: there is no command to start; accepted: gemel launch --np 2 train --parallel ddp ...");
+  Launch out{.ranks = whole_number(v, "np", 1, kMostRanks), .command = {command, arguments.end()}};
+  if (v.count("hosts")) out.hosts = parse_hosts(v["hosts"].as<std::string>());
+  if (const std::int64_t slots = slots_of(out.hosts); !out.hosts.empty() && slots < out.ranks)
+    throw UsageError(fmt::format("launch: --np {} is more than --hosts {} takes, {} in all; accepted: --np {} or less, or more processes a host (HOST:PROCESSES)",
+                                 out.ranks, text_of(out.hosts), slots, slots));
+  if (v.count("restarts")) out.restarts = whole_number(v, "restarts", 0, 1e9);
+  check_parallel(out);
+  if (out.restarts) read_training(out);
+  return out;
+}
+
+std::string text_of(const std::vector<Host>& hosts) {
+  std::string out;
+  for (const Host& host : hosts) out += fmt::format("{}{}:{}", out.empty() ? "" : ",", host.name, host.slots);
+  return out;
+}
+
+std::int64_t slots_of(const std::vector<Host>& hosts) {
+  return std::accumulate(hosts.begin(), hosts.end(), std::int64_t{0}, [](std::int64_t sum, const Host& host) { return sum + host.slots; });
+}
+
+}  // namespace gemel::cli

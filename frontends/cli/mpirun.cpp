@@ -1,0 +1,156 @@
+#include "frontends/cli/mpirun.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <system_error>
+#include <thread>
+
+#include "engine/base/error.h"
+#include "engine/base/file.h"
+
+namespace gemel::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+/// mpirun passes it on to the ranks, of Ctrl-C it makes their end (frontends/cli/interrupt.h).
+constexpr int kStopAndSave = SIGUSR2;
+constexpr int kStopRequests[] = {SIGINT, SIGTERM, SIGHUP};
+volatile std::sig_atomic_t job = 0;  // process of mpirun, which leads a group of its own
+volatile std::sig_atomic_t asked = 0;
+
+void pass_on(int) {
+  if (job > 0) ::kill(asked ? -static_cast<pid_t>(job) : static_cast<pid_t>(job), asked ? SIGTERM : kStopAndSave);
+  else if (asked) ::_exit(1);
+  asked = 1;
+}
+
+/// No request is lost between a look whether there was one and the start that it would have stopped.
+class HeldStopRequests {
+ public:
+  HeldStopRequests() {
+    sigset_t requests;
+    ::sigemptyset(&requests);
+    for (const int signal : kStopRequests) ::sigaddset(&requests, signal);
+    ::sigprocmask(SIG_BLOCK, &requests, &before_);
+  }
+  ~HeldStopRequests() { release(); }
+  HeldStopRequests(const HeldStopRequests&) = delete;
+  HeldStopRequests& operator=(const HeldStopRequests&) = delete;
+  void release() const { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+std::filesystem::path own_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
+
+/// Left to itself mpirun binds each of two ranks to one core.
+Arguments placement(const Launch& launch) {
+  const std::int64_t processors = std::thread::hardware_concurrency();
+  if (!launch.hosts.empty()) return {"--host", text_of(launch.hosts), "--bind-to", "none"};
+  if (launch.ranks > processors) return {"--oversubscribe", "--bind-to", "none"};
+  return {"--use-hwthread-cpus", "--map-by", fmt::format("slot:PE={}", processors / launch.ranks)};
+}
+
+Arguments words_of(const Launch& launch) {
+  Arguments words{"mpirun", "-np", std::to_string(launch.ranks), "-x", Launched::kVariable};
+  if (::geteuid() == 0) words.emplace_back("--allow-run-as-root");
+  for (const Arguments& more : {placement(launch), Arguments{own_program().string()}, launch.command}) words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+[[noreturn]] void become(Arguments words, const Launched& launched) {
+  ::setpgid(0, 0);  // the terminal's Ctrl-C is not for mpirun
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  ::setenv(Launched::kVariable, launched.text().c_str(), 1);
+  ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);  // a group in the background is stopped when it reads the terminal
+  std::vector<char*> argv;
+  for (std::string& w : words) argv.push_back(w.data());
+  argv.push_back(nullptr);
+  ::execvp(argv[0], argv.data());
+  ::_exit(127);
+}
+
+/// Those of this machine, which mpirun itself has started.
+std::vector<pid_t> ranks_of(pid_t mpirun) {
+  std::vector<pid_t> out;
+  std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", mpirun));
+  const std::filesystem::path self = own_program();
+  for (pid_t child; children >> child;) {
+    std::error_code gone;
+    if (std::filesystem::read_symlink(fmt::format("/proc/{}/exe", child), gone) == self) out.push_back(child);
+  }
+  return out;
+}
+
+void end_at_once(pid_t mpirun) {
+  for (const pid_t rank : ranks_of(mpirun)) ::kill(rank, SIGKILL);
+  ::kill(-mpirun, SIGKILL);
+}
+
+/// Waits for mpirun. Where a machine is lost it would wait for that one as long as TCP does: its own ranks have ended then, or a rank has told of
+/// the loss, and it is ended.
+int status_of(pid_t mpirun, const Launched& launched) {
+  constexpr milliseconds kLook{50}, kLookForLosses{500};
+  constexpr seconds kWithoutRanks{3}, kAfterLoss{5};
+  std::optional<Clock::time_point> end;
+  bool had_ranks = false;
+  auto next_look = Clock::now();
+  int status = 0;
+  for (; ::waitpid(mpirun, &status, WNOHANG) != mpirun; std::this_thread::sleep_for(kLook)) {
+    const auto now = Clock::now();
+    const bool has = !ranks_of(mpirun).empty();
+    had_ranks = had_ranks || has;
+    if (had_ranks && !has && !end) end = now + kWithoutRanks;
+    if (now >= next_look) {
+      next_look = now + kLookForLosses;
+      if (!end && !told_losses(launched).empty()) end = now + kAfterLoss;
+    }
+    if (end && now > *end) end_at_once(mpirun);
+  }
+  return status;
+}
+
+}  // namespace
+
+void note_stop_requests() {
+  for (const int signal : kStopRequests) std::signal(signal, pass_on);
+}
+
+bool stop_asked() { return asked != 0; }
+
+int run_mpirun(const Launch& launch, const Launched& launched) {
+  const Arguments words = words_of(launch);
+  {
+    const HeldStopRequests held;
+    if (stop_asked()) return 1;
+    const pid_t child = ::fork();
+    if (child < 0) throw Error("launch: no process can be made: " + system_message(errno));
+    if (child == 0) {
+      held.release();
+      become(words, launched);
+    }
+    job = child;
+  }
+  const int status = status_of(job, launched);
+  job = 0;
+  if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
+  if (WEXITSTATUS(status) == 127) throw Error("launch: mpirun cannot be started; accepted: Open MPI, of the package openmpi-bin");
+  return WEXITSTATUS(status);
+}
+
+}  // namespace gemel::cli
