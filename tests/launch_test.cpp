@@ -1,4 +1,4 @@
-// gemel launch: jobs that go on by themselves, and hosts that do not answer.
+// gemel launch: jobs that go on by themselves, hosts that do not answer, and the check before a job.
 #include <fmt/format.h>
 
 #include <random>
@@ -75,12 +75,17 @@ TEST_F(LaunchedJob, with_options_that_do_not_fit_is_a_usage_error) {
                      "launch: --restarts 3 is given without --checkpoint-dir, so that there is nothing to go on from; accepted: gemel launch --np 2 --restarts 3 train "
                      "--checkpoint-dir DIR ...");
   expect_usage_error(launch({"--np", "2", "--restarts", "-1"}, with_checkpoints({})), "--restarts: -1 is out of range; accepted: 0 to 1000000000");
-  expect_usage_error(launch({"--np", "2", "--restarts", "1"}, {"bench", "train", "--parallel", "ddp"}), "launch: --restarts is given with bench; accepted: with train");
+  for (const std::string option : {"--restarts=1", "--check"})
+    expect_usage_error(launch({"--np", "2", option}, {"bench", "train", "--parallel", "ddp"}),
+                       "launch: " + option.substr(0, option.find('=')) + " is given with bench; accepted: with train");
   expect_usage_error(launch({"--np", "4", "--hosts", "a:1,b:2"}, train),
                      "launch: --np 4 is more than --hosts a:1,b:2 takes, 3 in all; accepted: --np 3 or less, or more processes a host (HOST:PROCESSES)");
   for (const auto& [hosts, wrong] : std::vector<std::pair<std::string, std::string>>{{"", ""}, {"a:", "a:"}, {"a:2,b:x", "b:x"}, {"a:0", "a:0"}, {"-oA=b,a", "-oA=b"}, {"a,,b", ""}})
     expect_usage_error(launch({"--np", "2", "--hosts", hosts}, train),
                        fmt::format("--hosts: '{}' has '{}'; accepted: HOST or HOST:PROCESSES, with commas between, such as a:2,b:2", hosts, wrong));
+  const Outcome told = run(train, [] { ::setenv("GEMEL_LAUNCH", "yes", 1); });
+  EXPECT_EQ(told.status, 2);
+  EXPECT_EQ(told.err, "gemel: GEMEL_LAUNCH: 'yes' is not accepted; accepted: what gemel launch sets for its processes\n");
 }
 
 TEST_F(LaunchedJob, on_hosts_that_do_not_answer_ends_soon_in_one_line) {
@@ -196,6 +201,42 @@ TEST_F(LaunchedJob, that_is_interrupted_while_it_starts_again_ends) {
     expect_gone(ranks);
     expect_whole_checkpoints_alone();
   }
+}
+
+TEST_F(LaunchedJob, is_checked_without_training) {
+  const std::vector<std::string> names{"hosts", "MPI", "program", "devices", "builds", "data", "checkpoint folder"};
+  const Outcome good = finish(start_job(launch({"--np", "2", "--check"}, with_checkpoints({"--log-dir", in_folder("log")}))));
+  EXPECT_EQ(good.status, 0) << good.err;
+  EXPECT_EQ(lines_of(good.out).size(), names.size()) << good.out;
+  for (const std::string& name : names) EXPECT_NE(good.out.find(fmt::format("{:<18} fits ", name)), std::string::npos) << name << ":\n" << good.out;
+  EXPECT_EQ(good.err, "");
+  EXPECT_FALSE(std::filesystem::exists(folder() / "log"));
+  EXPECT_TRUE(std::filesystem::is_empty(in_folder("c")));
+  const Outcome bad = finish(start_job(launch({"--np", "2", "--check"}, {"train", "--parallel", "ddp", "--devices", "portable:cpu,nothere:0", "--dataset", "npy", "--data", in_folder("none"),
+                                                                         "--checkpoint-dir", "/proc/none"})));
+  EXPECT_EQ(bad.status, 1);
+  for (const std::string name : {"devices", "data", "checkpoint folder"})
+    EXPECT_NE(bad.out.find(fmt::format("{:<18} does not fit ", name)), std::string::npos) << name << ":\n" << bad.out;
+  EXPECT_NE(bad.out.find(": platform: 'nothere' is not found"), std::string::npos) << bad.out;
+  EXPECT_EQ(bad.err, "");
+}
+
+TEST_F(LaunchedJob, is_checked_for_hosts_and_what_is_on_them) {
+  const auto check = [&](const std::string& script) {
+    use_agent(script);
+    return finish(start_by_agent(launch({"--np", "2", "--hosts", "localhost,b", "--check"}, lenet({"--parallel", "ddp"}))));
+  };
+  const Outcome silent = check("exit 255");
+  EXPECT_EQ(silent.status, 1);
+  EXPECT_EQ(silent.out, fmt::format("hosts              does not fit  host b does not answer: {} ended with status 255\n"
+                                    "devices, builds, data and checkpoint folder are looked at once these fit\n", in_folder("agent")));
+  const Outcome other = check("shift; [ $1 = mpirun ] && exec echo 'mpirun (Open MPI) 0.1'; exec \"$@\"");
+  EXPECT_EQ(other.status, 1);
+  EXPECT_NE(other.out.find("MPI                does not fit  localhost has mpirun (Open MPI) "), std::string::npos) << other.out;
+  EXPECT_NE(other.out.find("; b has mpirun (Open MPI) 0.1\n"), std::string::npos) << other.out;
+  const Outcome without = check("shift; case $1 in */gemel) echo sh: gemel: not found >&2; exit 127;; esac; exec \"$@\"");
+  EXPECT_NE(without.out.find("program            does not fit  localhost has gemel "), std::string::npos) << without.out;
+  EXPECT_NE(without.out.find("; b: sh: gemel: not found\n"), std::string::npos) << without.out;
 }
 
 }  // namespace

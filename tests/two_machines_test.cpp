@@ -130,5 +130,24 @@ TEST_F(TwoMachines, go_on_with_the_one_that_is_left_when_the_other_is_unplugged)
   expect_gone(there);
 }
 
+TEST_F(TwoMachines, are_told_apart_from_one_that_has_another_checkpoint_folder) {
+  std::filesystem::create_directory(in_folder("c"));
+  const auto check = [&] {
+    std::vector<std::string> words = lenet({"--parallel", "ddp", "--checkpoint-dir", in_folder("c")});
+    words.insert(words.begin(), {"launch", "--np", "2", "--hosts", hosts(1), "--check"});
+    here();
+    return finish_within(std::chrono::seconds(60), start_by_agent(words));
+  };
+  const Outcome same = check();
+  EXPECT_EQ(same.status, 0) << same.out << same.err;
+  const std::string script = read_text(folder() / "agent");
+  const std::size_t run = script.find("unshare --uts sh -c '");
+  ASSERT_NE(run, script.npos);
+  std::ofstream(folder() / "agent") << std::string(script).replace(run, 21, "unshare --uts --mount sh -c 'mount -t tmpfs none " + in_folder("c") + "; ");
+  const Outcome apart = check();
+  EXPECT_EQ(apart.status, 1) << apart.out << apart.err;
+  EXPECT_NE(apart.out.find(fmt::format("checkpoint folder  does not fit  rank 1 on {}: {} is another folder than that of rank 0\n", b_, in_folder("c"))), std::string::npos) << apart.out;
+}
+
 }  // namespace
 }  // namespace gemel::testing

@@ -19,7 +19,8 @@ po::options_description described() {
   options.add_options()
       ("np", po::value<std::int64_t>(), "processes")
       ("hosts", po::value<std::string>(), "machines and their processes, such as a:2,b:2 (default: this machine)")
-      ("restarts", po::value<std::int64_t>(), "how often train goes on from its newest checkpoint where a process or a machine is lost; needs --checkpoint-dir");
+      ("restarts", po::value<std::int64_t>(), "how often train goes on from its newest checkpoint where a process or a machine is lost; needs --checkpoint-dir")
+      ("check", po::bool_switch(), "say whether hosts, MPI, devices, builds, data and checkpoint folder fit, and end without training");
   return options;
 }
 
@@ -58,12 +59,13 @@ void check_parallel(const Launch& launch) {
                                launch.ranks, launch.ranks, launch.command.front()));
 }
 
-/// What restarts go by.
+/// What restarts and the check go by.
 void read_training(Launch& launch) {
+  const char* option = launch.restarts ? "--restarts" : "--check";
   if (launch.command.front() != "train")
-    throw UsageError(fmt::format("launch: --restarts is given with {}; accepted: with train", launch.command.front()));
+    throw UsageError(fmt::format("launch: {} is given with {}; accepted: with train", option, launch.command.front()));
   launch.training = parse_train_options({launch.command.begin() + 1, launch.command.end()});
-  if (launch.training->checkpoint_dir.empty())
+  if (launch.restarts && launch.training->checkpoint_dir.empty())
     throw UsageError(fmt::format("launch: --restarts {} is given without --checkpoint-dir, so that there is nothing to go on from; accepted: gemel launch --np {} --restarts {} train --checkpoint-dir DIR ...",
                                  *launch.restarts, launch.ranks, *launch.restarts));
 }
@@ -77,14 +79,14 @@ Launch parse_launch(const Arguments& arguments) {
                        {arguments.begin(), command});
   if (!v.count("np")) throw UsageError("launch: --np is missing; accepted: gemel launch --np 2 train --parallel ddp ...");
   if (command == arguments.end()) throw UsageError("launch: there is no command to start; accepted: gemel launch --np 2 train --parallel ddp ...");
-  Launch out{.ranks = whole_number(v, "np", 1, kMostRanks), .command = {command, arguments.end()}};
+  Launch out{.ranks = whole_number(v, "np", 1, kMostRanks), .checks = v["check"].as<bool>(), .command = {command, arguments.end()}};
   if (v.count("hosts")) out.hosts = parse_hosts(v["hosts"].as<std::string>());
   if (const std::int64_t slots = slots_of(out.hosts); !out.hosts.empty() && slots < out.ranks)
     throw UsageError(fmt::format("launch: --np {} is more than --hosts {} takes, {} in all; accepted: --np {} or less, or more processes a host (HOST:PROCESSES)",
                                  out.ranks, text_of(out.hosts), slots, slots));
   if (v.count("restarts")) out.restarts = whole_number(v, "restarts", 0, 1e9);
   check_parallel(out);
-  if (out.restarts) read_training(out);
+  if (out.restarts || out.checks) read_training(out);
   return out;
 }
 

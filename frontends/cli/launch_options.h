@@ -19,6 +19,7 @@ struct Launch {
   std::int64_t ranks = 0;
   std::vector<Host> hosts;  // empty: this machine
   std::optional<std::int64_t> restarts;
+  bool checks = false;
   Arguments command;                      // of each rank, "train" first
   std::optional<TrainOptions> training;  // what the command says, where launch itself needs to know
 };

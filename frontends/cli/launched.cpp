@@ -50,7 +50,7 @@ LostRank LostRank::of(const Json& json) {
 }
 
 std::string Launched::text() const {
-  Json out{{"restart", restart}, {"losses", losses}};
+  Json out{{"checks", checks}, {"restart", restart}, {"losses", losses}};
   if (lost) out["lost"] = lost->json();
   return text_of(out);
 }
@@ -60,7 +60,7 @@ Launched Launched::here() {
   if (text == nullptr) return {};
   try {
     const Json json = Json::parse(text);
-    Launched out{.restart = json.at("restart").get<int>(), .losses = json.at("losses").get<std::string>()};
+    Launched out{.checks = json.at("checks").get<bool>(), .restart = json.at("restart").get<int>(), .losses = json.at("losses").get<std::string>()};
     if (json.contains("lost")) out.lost = LostRank::of(json["lost"]);
     return out;
   } catch (const Json::exception&) {

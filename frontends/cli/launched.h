@@ -25,6 +25,7 @@ struct LostRank {
 struct Launched {
   static constexpr const char* kVariable = "GEMEL_LAUNCH";
 
+  bool checks = false;           // the ranks see whether they could train, and end
   int restart = 0;               // starts of the job before this one
   std::optional<LostRank> lost;  // by which the one before ended
   std::string losses;            // the beginning of the names of files in which ranks tell of a loss; empty: they do not

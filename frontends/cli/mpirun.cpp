@@ -66,10 +66,10 @@ Arguments placement(const Launch& launch) {
   return {"--use-hwthread-cpus", "--map-by", fmt::format("slot:PE={}", processors / launch.ranks)};
 }
 
-Arguments words_of(const Launch& launch) {
+Arguments words_of(const Launch& launch, const Arguments& further) {
   Arguments words{"mpirun", "-np", std::to_string(launch.ranks), "-x", Launched::kVariable};
   if (::geteuid() == 0) words.emplace_back("--allow-run-as-root");
-  for (const Arguments& more : {placement(launch), Arguments{own_program().string()}, launch.command}) words.insert(words.end(), more.begin(), more.end());
+  for (const Arguments& more : {placement(launch), further, Arguments{own_program().string()}, launch.command}) words.insert(words.end(), more.begin(), more.end());
   return words;
 }
 
@@ -133,8 +133,8 @@ void note_stop_requests() {
 
 bool stop_asked() { return asked != 0; }
 
-int run_mpirun(const Launch& launch, const Launched& launched) {
-  const Arguments words = words_of(launch);
+int run_mpirun(const Launch& launch, const Launched& launched, const Arguments& further) {
+  const Arguments words = words_of(launch, further);
   {
     const HeldStopRequests held;
     if (stop_asked()) return 1;

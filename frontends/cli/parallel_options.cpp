@@ -130,15 +130,18 @@ ParallelOptions parallel_options(const po::variables_map& v) {
   return o;
 }
 
+std::vector<distributed::Setting> program_settings() { return {{"version", GEMEL_VERSION}, {"commit", commit()}, {"build", train::build_identity()}}; }
+
 std::vector<distributed::Setting> ParallelOptions::settings(bool profiled) const {
-  return {{"version", GEMEL_VERSION},
-          {"commit", commit()},
-          {"build", train::build_identity()},
-          {"style", style},
-          {"buckets", fmt::format("{} bytes, the first {}", reducer.buckets.bytes, reducer.buckets.first_bytes)},
-          {"shares", balances ? "by measured rate" : "even"},
-          {"collective", std::string(collective ? parallel::to_string(*collective) : "auto")},
-          {"profile", profiled ? "yes" : "no"}};
+  std::vector<distributed::Setting> out = program_settings();
+  const std::vector<distributed::Setting> own{
+      {"style", style},
+      {"buckets", fmt::format("{} bytes, the first {}", reducer.buckets.bytes, reducer.buckets.first_bytes)},
+      {"shares", balances ? "by measured rate" : "even"},
+      {"collective", std::string(collective ? parallel::to_string(*collective) : "auto")},
+      {"profile", profiled ? "yes" : "no"}};
+  out.insert(out.end(), own.begin(), own.end());
+  return out;
 }
 
 distributed::DataParallelOptions ParallelOptions::data_parallel(const Asked& asked) const {

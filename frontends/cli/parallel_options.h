@@ -42,6 +42,9 @@ struct ParallelOptions {
   std::vector<distributed::Setting> settings(bool profiled) const;
 };
 
+/// What tells builds of the program apart.
+std::vector<distributed::Setting> program_settings();
+
 void add_parallel_options(po::options_description& options);
 /// Those of gradients and normalisation, for commands that train.
 void add_gradient_options(po::options_description& options);

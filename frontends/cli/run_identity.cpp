@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <span>
+#include <vector>
+
+#include "engine/base/hash.h"
+
 namespace gemel::cli {
 namespace {
 
@@ -13,6 +18,16 @@ const char* gemm_text(opencl::GemmChoice choice) {
 }
 
 }  // namespace
+
+std::string first_and_last(const datasets::Dataset& data) {
+  std::vector<float> picture(static_cast<std::size_t>(data.shape().elements()));
+  std::uint64_t hash = 0;
+  for (const std::int64_t i : {std::int64_t{0}, data.size() - 1}) {
+    data.copy(i, {}, picture);
+    hash = hash_of(std::as_bytes(std::span(picture)), hash + static_cast<std::uint64_t>(data.label(i)));
+  }
+  return fmt::format("{:016x}", hash);
+}
 
 train::RunIdentity identity_of(const TrainOptions& o, const datasets::Dataset& data) {
   using train::Bearing;

@@ -1,5 +1,7 @@
 // What `gemel train` is told apart by from other runs.
 #pragma once
+#include <string>
+
 #include "datasets/dataset.h"
 #include "frontends/cli/train_options.h"
 #include "frontends/train/run_identity.h"
@@ -8,5 +10,8 @@ namespace gemel::cli {
 
 /// Model, data, optimizer, and what else the course of a run depends on besides the trainer's own options.
 train::RunIdentity identity_of(const TrainOptions& options, const datasets::Dataset& data);
+
+/// A hash of two samples: data sets of one name and size that are not the same mostly differ in one of them.
+std::string first_and_last(const datasets::Dataset& data);
 
 }  // namespace gemel::cli

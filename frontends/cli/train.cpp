@@ -1,4 +1,5 @@
 // gemel train: its options, and what comes before and after the run.
+#include "frontends/cli/check.h"
 #include "frontends/cli/command.h"
 #include "frontends/cli/job.h"
 #include "frontends/cli/train_run.h"
@@ -7,6 +8,7 @@ namespace gemel::cli {
 
 int train(const Arguments& arguments) {
   const TrainOptions options = parse_train_options(arguments);
+  if (Launched::here().checks) return check_ranks(options);
   return run_job(options.parallel, options.common.device, [&](Job& job) { return TrainRun(options, arguments, job).run(); });
 }
 

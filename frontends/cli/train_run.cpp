@@ -9,7 +9,6 @@
 #include "datasets/shard.h"
 #include "engine/base/error.h"
 #include "engine/base/file.h"
-#include "engine/base/hash.h"
 #include "frontends/cli/interrupt.h"
 #include "frontends/cli/joined_trace.h"
 #include "frontends/cli/planned_step.h"
@@ -42,17 +41,6 @@ nlohmann::ordered_json about(const TrainOptions& o, const Job& job) {
   if (!o.parallel.style.empty()) out = {{"ranks", job.size()}, {"parallel", o.parallel.style}};
   if (const Launched launched = Launched::here(); launched.lost) out.update({{"restart", launched.restart}, {"lost", launched.lost->json()}});
   return out;
-}
-
-/// Data sets of one name and size that are not the same mostly differ in one of them.
-std::string first_and_last(const datasets::Dataset& data) {
-  std::vector<float> picture(static_cast<std::size_t>(data.shape().elements()));
-  std::uint64_t hash = 0;
-  for (const std::int64_t i : {std::int64_t{0}, data.size() - 1}) {
-    data.copy(i, {}, picture);
-    hash = hash_of(std::as_bytes(std::span(picture)), hash + static_cast<std::uint64_t>(data.label(i)));
-  }
-  return fmt::format("{:016x}", hash);
 }
 
 }  // namespace
