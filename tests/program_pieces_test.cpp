@@ -157,24 +157,6 @@ TEST_F(ProgramPieces, where_inputs_alone_are_kept_copies_of_the_state_are_saved)
   EXPECT_GE(saved(Kept::all), 2 * f32({2, 5, 5, 3}).bytes()) << "what the normalisation and the relu read";
 }
 
-/// As where no device holds the whole model: parameters are names while it is captured.
-TEST_F(ProgramPieces, parameters_may_be_inputs) {
-  const Specs specs{f32({2, 3}), f32({3, 3}), f32({3, 3})};
-  const auto loss = [](const Values& x) -> Values { return {sum(tanh(matmul(tanh(matmul(x[0], x[1])), x[2])))}; };
-  const Program program = capture(session, specs, [&](const Values& x) { return loss({x[0], leaf(x[1]), leaf(x[2])}); }, Outside::bound_for_replay);
-  const auto pieces = split(program, {2}, {});
-  EXPECT_EQ(pieces[0].own, (std::vector<std::size_t>{0, 1}));
-  EXPECT_EQ(pieces[1].own, (std::vector<std::size_t>{2}));
-  ASSERT_EQ(pieces[1].arrives.size(), 1u);
-  EXPECT_TRUE(pieces[1].arrives[0].tracked);
-  const Value x = waves(session, {2, 3}), v = leaf(waves(session, {3, 3}, 0.7)), w = leaf(waves(session, {3, 3}, 0.3));
-  const Value made = run(session, pieces[0], {x, v})[0], arrived = leaf(made.detached());
-  const Values back = gradient(run(session, pieces[1], {w, arrived}), {w, arrived});
-  const Values whole = gradient(loss({x, v, w}), {v, w});
-  EXPECT_EQ(read(gradient({made}, {v}, {back[1]})[0]), read(whole[0]));
-  EXPECT_EQ(read(back[0]), read(whole[1]));
-}
-
 TEST_F(ProgramPieces, gradients_that_are_rows_leave_a_backward_program_dense) {
   nn::Sequential model;
   model.emplace<nn::Embedding>(5, 3, std::nullopt, GradientForm::rows);
@@ -284,6 +266,11 @@ TEST_F(ProgramPiecesRefusals, backward_hooks_that_nothing_would_call) {
   EXPECT_EQ(message_of<UsageError>([&] { c.captured(); }),
             "Linear(400, 120): its backward hooks are not called where it is applied again from a capture (a conditional, a loop, a pipeline); accepted: a module "
             "without them");
+}
+
+TEST_F(ProgramPiecesRefusals, an_input_bound_to_another_spec) {
+  const Piece piece = split(program, {}, c.parameters)[0];
+  EXPECT_EQ(message_of<ShapeError>([&] { with_bound(piece, {{0, c.in[1]}}); }), "pipeline: int64 [3] is bound as input 0; accepted: float32 [3, 32, 32, 1]");
 }
 
 TEST_F(ProgramPiecesRefusals, a_piece_that_is_given_too_little) {

@@ -36,7 +36,7 @@ void GraphTrace::run(const OpDef& op, const Attributes& attributes, Values& in, 
 /// How the program refers to an output: a name of its own, or memory from outside that the instruction fills.
 Program::Use GraphTrace::made(const OpDef& op, const Value& v) {
   if (!v.storage()->memory) return {define(v), v.spec()};
-  if (outside_ == Outside::passed) throw InternalError(op.name + ": a body writes its output into memory from outside");
+  if (differentiates_by_replay()) throw InternalError(op.name + ": what is to be replayed writes its output into memory from outside");
   Program::Use filled = use(v, op.name);
   ++filled.version;
   return filled;

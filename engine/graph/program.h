@@ -38,7 +38,7 @@ struct Program {
   std::vector<Slot> slots;
   std::vector<Use> inputs, outputs;
   std::vector<Instruction> code;  // in program order; a write is ordered against reads of the same slot by it
-  Values captured;                // values from outside that became the last inputs (a loop's body, a branch)
+  Values captured;                // values from outside that became the last inputs (a loop's body, a branch, a piece)
   std::vector<std::function<bool()>> assumptions;  // see Trace::assume
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -69,6 +70,13 @@ void check_unchanged(const Program& program, std::size_t cut, const std::vector<
         throw UsageError(fmt::format("pipeline: the value {} crosses the cut before instruction {} and is changed in place behind it by {}; accepted: cuts on one side "
                                      "of where it is made and changed", to_string(written.spec), cut, program.code[i].op->name));
     }
+}
+
+std::function<bool()> stays_frozen_or_not(const Value& leaf) {
+  return [node = std::weak_ptr(leaf.node()), wants = leaf.wants_gradient()] {
+    const auto held = node.lock();
+    return held && held->frozen != wants;
+  };
 }
 
 /// A whole storage, with the history of the parameter that lies in it.
@@ -161,10 +169,7 @@ std::vector<Piece> split(const Program& program, const std::vector<std::size_t>&
   std::vector<std::function<bool()>> assumptions = program.assumptions;
   for (const Value& p : parameters) {
     leaves.emplace(p.storage().get(), p);
-    assumptions.push_back([leaf = std::weak_ptr(p.node()), wants = p.wants_gradient()] {
-      const auto node = leaf.lock();
-      return node && node->frozen != wants;
-    });
+    assumptions.push_back(stays_frozen_or_not(p));
   }
   std::vector<Piece> pieces;
   for (std::size_t k = 0; k <= cuts.size(); ++k) {
@@ -173,6 +178,28 @@ std::vector<Piece> split(const Program& program, const std::vector<std::size_t>&
     pieces.back().program.assumptions = assumptions;
   }
   return pieces;
+}
+
+Piece with_bound(Piece piece, const std::map<std::size_t, Value>& values) {
+  Program& program = piece.program;
+  std::vector<Program::Use> inputs, bound;
+  std::vector<std::size_t> own;
+  for (std::size_t i = 0; i < program.inputs.size(); ++i) {
+    const bool is_own = i < piece.own.size();
+    const auto given = is_own ? values.find(piece.own[i]) : values.end();
+    (given == values.end() ? inputs : bound).push_back(program.inputs[i]);
+    if (is_own && given == values.end()) own.push_back(piece.own[i]);
+    if (given == values.end()) continue;
+    const Value& value = given->second;
+    if (value.spec() != program.inputs[i].spec)
+      throw ShapeError(fmt::format("pipeline: {} is bound as input {}; accepted: {}", to_string(value.spec()), given->first, to_string(program.inputs[i].spec)));
+    program.captured.push_back(value);
+    if (value.node()) program.assumptions.push_back(stays_frozen_or_not(value));
+  }
+  inputs.insert(inputs.end(), bound.begin(), bound.end());
+  program.inputs = std::move(inputs);
+  piece.own = std::move(own);
+  return piece;
 }
 
 Values run(Session& session, const Piece& piece, Values inputs, Kept kept) {

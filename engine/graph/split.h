@@ -3,6 +3,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,12 @@ struct Piece {
 /// @return pieces that hold no longer than `still_holds` says of their programs: parameters stay frozen or not, modules in their modes
 /// @throws UsageError cuts out of range or order; a value that crosses a cut and is changed in place behind it
 std::vector<Piece> split(const Program& program, const std::vector<std::size_t>& cuts, const Values& parameters);
+
+/// A piece with some of the whole program's inputs given for good: the parameters and statistics of a model that was captured as names,
+/// in the session that runs the piece.
+/// @param values  by index of the whole program's inputs; those that the piece does not use are left out
+/// @throws ShapeError a value of another spec
+Piece with_bound(Piece piece, const std::map<std::size_t, Value>& values);
 
 /// What a piece's forward pass keeps for its backward pass: all that this reads, or the inputs alone, from which it computes the piece
 /// again (engine/recompute.h) and which must stay as they are until then; so must the piece.
