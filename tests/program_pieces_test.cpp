@@ -87,6 +87,18 @@ TEST_F(ProgramPieces, only_values_that_lead_to_an_output_with_a_history_want_gra
   EXPECT_EQ(pieces[1].parameters()[0].node(), w.node());
 }
 
+TEST_F(ProgramPieces, what_leads_to_detached_outputs_alone_wants_no_gradient) {
+  const Value w = leaf(waves(session, {3}));
+  const Program program = capture(session, {f32({3})}, [&](const Values& x) -> Values {
+    const Value y = x[0] * w;
+    return {sum(exp(w)), sum(y).detached()};
+  }, Outside::bound_for_replay);
+  const auto pieces = split(program, {1}, {w});
+  ASSERT_EQ(pieces[1].arrives.size(), 1u);
+  EXPECT_FALSE(pieces[1].arrives[0].tracked);
+  EXPECT_FALSE(run(session, pieces[0], {waves(session, {3})})[0].wants_gradient());
+}
+
 TEST_F(ProgramPieces, a_piece_tells_of_the_statistics_that_it_moves) {
   Case c(session, residual_net(), {2, 5, 5, 3}, 2);
   const Program program = c.captured();
