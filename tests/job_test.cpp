@@ -222,6 +222,32 @@ TEST_F(Job, of_ranks_with_different_options_is_refused_in_one_table) {
   EXPECT_NE(told.find("\n  learning rate:\n    rank 0: 0.1\n    rank 1: 0.2\n"), std::string::npos) << told;
 }
 
+TEST_F(Job, that_is_launched_ends_when_it_is_asked_to_at_any_moment_of_its_start) {
+  launcher_.clear();
+  for (const int milliseconds : {20, 200, 700}) {
+    const pid_t job = start({"launch", "--np", "2", "train", "--model", "lenet", "--limit", "512", "--epochs", "1000", "--parallel", "ddp"});
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    ::kill(job, SIGINT);
+    EXPECT_EQ(finish_within(std::chrono::seconds(15), job).status, 1) << "asked after " << milliseconds << " ms";
+  }
+}
+
+TEST_F(Job, that_is_launched_is_refused_what_no_machine_can_start) {
+  launcher_.clear();
+  const auto refused = [this](const std::vector<std::string>& arguments, const std::string& text) {
+    const Outcome o = run(arguments);
+    EXPECT_EQ(o.status, 2);
+    EXPECT_EQ(o.err, "gemel: " + text + "\n");
+  };
+  refused({"launch", "--np", "2", "nonsense"}, "launch: there is no command to start; accepted: train, bench or eval, such as gemel launch --np 2 train --parallel ddp ...");
+  const unsigned processors = std::thread::hardware_concurrency();
+  refused({"launch", "--np", "100000", "train", "--parallel", "ddp"},
+          fmt::format("launch: --np 100000 is more than 16 processes for each of this machine's {} processors; accepted: --np {} or less, or --hosts", processors, 16 * processors));
+  const Outcome ranks = run({"launch", "--np", "2", "train", "--parallel", "ddp", "--collective", "rnig"});
+  EXPECT_EQ(ranks.status, 2) << "as one process";
+  EXPECT_EQ(lines_with("mpirun", ranks), 0) << ranks.err;
+}
+
 TEST_F(Job, without_parallel_is_not_launched) {
   launcher_.clear();
   const Outcome o = run({"launch", "--np", "2", "train", "--model", "lenet"});

@@ -52,7 +52,7 @@ int check_launch(const Launch& launch) {
     return 1;
   }
   // Without its words on a rank that ends with status 1: what does not fit is told.
-  const int status = run_mpirun(launch, {.checks = true}, {"--quiet"});
+  const int status = run_mpirun(launch, {.checks = true});
   if (stop_asked()) throw Error("launch: interrupted");
   if (status != 0 && status != kDoesNotFit) print_row("ranks", false, fmt::format("they came to no end: mpirun ended with status {}", status));
   return status == 0 ? 0 : 1;

@@ -7,6 +7,11 @@
 #include "frontends/cli/mpirun.h"
 
 namespace gemel::cli {
+namespace {
+
+constexpr int kWrongUsage = 2;  // as the ranks end then, and mpirun with them
+
+}  // namespace
 
 int launch(const Arguments& arguments) {
   const Launch job = parse_launch(arguments);
@@ -14,7 +19,8 @@ int launch(const Arguments& arguments) {
   if (job.checks) return check_launch(job);
   require_answers(job.hosts);
   if (job.restarts) return RestartedJob(job).run();
-  return run_mpirun(job, {}) == 0 ? 0 : 1;
+  const int status = run_mpirun(job, {});
+  return status <= kWrongUsage ? status : 1;
 }
 
 }  // namespace gemel::cli

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <charconv>
 #include <numeric>
+#include <thread>
 
 #include "engine/base/error.h"
 
@@ -52,6 +53,15 @@ std::vector<Host> parse_hosts(const std::string& list) {
   return out;
 }
 
+/// What a machine cannot hold it would be busy with for minutes.
+void check_fits(const Launch& launch) {
+  constexpr std::int64_t kMostOfProcessor = 16;
+  const std::int64_t processors = std::thread::hardware_concurrency(), most = kMostOfProcessor * processors;
+  if (launch.hosts.empty() && launch.ranks > most)
+    throw UsageError(fmt::format("launch: --np {} is more than {} processes for each of this machine's {} processors; accepted: --np {} or less, or --hosts", launch.ranks,
+                                 kMostOfProcessor, processors, most));
+}
+
 void check_parallel(const Launch& launch) {
   const auto is_parallel = [](const std::string& word) { return word == "--parallel" || word.starts_with("--parallel="); };
   if (launch.ranks == 1 || std::ranges::any_of(launch.command, is_parallel)) return;
@@ -75,16 +85,19 @@ void read_training(Launch& launch) {
 /// Options of the launch come before the command that it starts.
 Launch parse_launch(const Arguments& arguments) {
   const auto command = std::ranges::find_if(arguments, [](const std::string& word) { return word == "train" || word == "bench" || word == "eval"; });
+  const bool asks_for_help = std::ranges::any_of(arguments.begin(), command, [](const std::string& word) { return word == "--help" || word == "-h"; });
+  if (command == arguments.end() && !asks_for_help)
+    throw UsageError("launch: there is no command to start; accepted: train, bench or eval, such as gemel launch --np 2 train --parallel ddp ...");
   const auto v = parse("launch --np N train ... --parallel ddp", "Starts the processes of a job with mpirun, with what the machine needs.", described(),
                        {arguments.begin(), command});
   if (!v.count("np")) throw UsageError("launch: --np is missing; accepted: gemel launch --np 2 train --parallel ddp ...");
-  if (command == arguments.end()) throw UsageError("launch: there is no command to start; accepted: gemel launch --np 2 train --parallel ddp ...");
   Launch out{.ranks = whole_number(v, "np", 1, kMostRanks), .checks = v["check"].as<bool>(), .command = {command, arguments.end()}};
   if (v.count("hosts")) out.hosts = parse_hosts(v["hosts"].as<std::string>());
   if (const std::int64_t slots = slots_of(out.hosts); !out.hosts.empty() && slots < out.ranks)
     throw UsageError(fmt::format("launch: --np {} is more than --hosts {} takes, {} in all; accepted: --np {} or less, or more processes a host (HOST:PROCESSES)",
                                  out.ranks, text_of(out.hosts), slots, slots));
   if (v.count("restarts")) out.restarts = whole_number(v, "restarts", 0, 1e9);
+  check_fits(out);
   check_parallel(out);
   if (out.restarts || out.checks) read_training(out);
   return out;

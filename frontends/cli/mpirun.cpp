@@ -6,9 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -32,8 +34,9 @@ constexpr int kStopRequests[] = {SIGINT, SIGTERM, SIGHUP};
 volatile std::sig_atomic_t job = 0;  // process of mpirun, which leads a group of its own
 volatile std::sig_atomic_t asked = 0;
 
-void pass_on(int) {
-  if (job > 0) ::kill(asked ? -static_cast<pid_t>(job) : static_cast<pid_t>(job), asked ? SIGTERM : kStopAndSave);
+/// The first request is passed on when the ranks can note it (`status_of`), the second one ends them.
+void note_request(int) {
+  if (asked && job > 0) ::kill(-static_cast<pid_t>(job), SIGTERM);
   else if (asked) ::_exit(1);
   asked = 1;
 }
@@ -66,10 +69,10 @@ Arguments placement(const Launch& launch) {
   return {"--use-hwthread-cpus", "--map-by", fmt::format("slot:PE={}", processors / launch.ranks)};
 }
 
-Arguments words_of(const Launch& launch, const Arguments& further) {
-  Arguments words{"mpirun", "-np", std::to_string(launch.ranks), "-x", Launched::kVariable};
+Arguments words_of(const Launch& launch) {
+  Arguments words{"mpirun", "--quiet", "-np", std::to_string(launch.ranks), "-x", Launched::kVariable};
   if (::geteuid() == 0) words.emplace_back("--allow-run-as-root");
-  for (const Arguments& more : {placement(launch), further, Arguments{own_program().string()}, launch.command}) words.insert(words.end(), more.begin(), more.end());
+  for (const Arguments& more : {placement(launch), Arguments{own_program().string()}, launch.command}) words.insert(words.end(), more.begin(), more.end());
   return words;
 }
 
@@ -97,6 +100,14 @@ std::vector<pid_t> ranks_of(pid_t mpirun) {
   return out;
 }
 
+/// Whether a process has begun to note requests: before that the signal would end it, and mpirun drops what it has no ranks for.
+bool notes_requests(pid_t process) {
+  std::ifstream status(fmt::format("/proc/{}/status", process));
+  for (std::string word; status >> word;)
+    if (std::uint64_t caught = 0; word == "SigCgt:" && status >> std::hex >> caught) return (caught >> (kStopAndSave - 1)) & 1;
+  return false;
+}
+
 void end_at_once(pid_t mpirun) {
   for (const pid_t rank : ranks_of(mpirun)) ::kill(rank, SIGKILL);
   ::kill(-mpirun, SIGKILL);
@@ -106,15 +117,21 @@ void end_at_once(pid_t mpirun) {
 /// the loss, and it is ended.
 int status_of(pid_t mpirun, const Launched& launched) {
   constexpr milliseconds kLook{50}, kLookForLosses{500};
-  constexpr seconds kWithoutRanks{3}, kAfterLoss{5};
+  constexpr seconds kWithoutRanks{3}, kAfterLoss{5}, kStart{10};
   std::optional<Clock::time_point> end;
-  bool had_ranks = false;
-  auto next_look = Clock::now();
+  bool had_ranks = false, passed_on = false;
+  const auto begin = Clock::now();
+  auto next_look = begin;
   int status = 0;
   for (; ::waitpid(mpirun, &status, WNOHANG) != mpirun; std::this_thread::sleep_for(kLook)) {
     const auto now = Clock::now();
-    const bool has = !ranks_of(mpirun).empty();
+    const std::vector<pid_t> ranks = ranks_of(mpirun);
+    const bool has = !ranks.empty();
     had_ranks = had_ranks || has;
+    if (stop_asked() && !passed_on && ((has && std::ranges::all_of(ranks, notes_requests)) || now > begin + kStart)) {
+      ::kill(mpirun, kStopAndSave);
+      passed_on = true;
+    }
     if (had_ranks && !has && !end) end = now + kWithoutRanks;
     if (now >= next_look) {
       next_look = now + kLookForLosses;
@@ -128,13 +145,13 @@ int status_of(pid_t mpirun, const Launched& launched) {
 }  // namespace
 
 void note_stop_requests() {
-  for (const int signal : kStopRequests) std::signal(signal, pass_on);
+  for (const int signal : kStopRequests) std::signal(signal, note_request);
 }
 
 bool stop_asked() { return asked != 0; }
 
-int run_mpirun(const Launch& launch, const Launched& launched, const Arguments& further) {
-  const Arguments words = words_of(launch, further);
+int run_mpirun(const Launch& launch, const Launched& launched) {
+  const Arguments words = words_of(launch);
   {
     const HeldStopRequests held;
     if (stop_asked()) return 1;

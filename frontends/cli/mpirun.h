@@ -13,9 +13,8 @@ void note_stop_requests();
 bool stop_asked();
 
 /// Starts the job's ranks once and waits for their end. Where one was lost, what does not end by itself is ended some seconds later.
-/// @param further  options of mpirun's
 /// @return the exit status of the first rank that failed, 128 and the number of the signal that ended one; 0 where none did
 /// @throws Error where mpirun cannot be started
-int run_mpirun(const Launch& launch, const Launched& launched, const Arguments& further = {});
+int run_mpirun(const Launch& launch, const Launched& launched);
 
 }  // namespace gemel::cli
