@@ -124,7 +124,7 @@ Found in_stages(const Pipeline& p, const std::vector<datasets::Batch>& batches) 
     const auto model = p.make();
     model->materialise(session);
     train::ClassificationTask task(*model, 2);
-    PipelineStage stage(session, c, task, specs_of(batches[0]), p.cuts, schedule, p.options);
+    PipelineStage stage(session, c, task, specs_of(batches[0]), {p.cuts, schedule, p.options});
     stage.run(batches, samples_of(batches), kStep);
     std::map<std::string, List> moved;
     const ParameterSet all = model->parameters();
@@ -221,7 +221,7 @@ TEST(PipelineStage, an_error_of_one_stage_ends_the_waits_of_the_others) {
     const auto model = small_net();
     model->materialise(session);
     train::ClassificationTask task(*model, 2);
-    PipelineStage stage(session, c, task, specs_of(batches[0]), Modules{"2", "5"}, schedule);
+    PipelineStage stage(session, c, task, specs_of(batches[0]), {Modules{"2", "5"}, schedule});
     auto mine = batches;
     if (c.rank() == 1) mine[2].tensors.clear();
     said[at(c.rank())] = testing::message_of<Error>([&] { stage.run(mine, 6, kStep); });
@@ -238,7 +238,7 @@ std::string refused(Make make, const PipelineCuts& cuts, int stages) {
     model->materialise(session);
     train::ClassificationTask task(*model, 2);
     const auto schedule = parallel::make_schedule({ScheduleKind::gpipe, stages, 1, 1});
-    out = testing::message_of<UsageError>([&] { PipelineStage(session, c, task, specs_of(micro_batches({2})[0]), cuts, schedule); });
+    out = testing::message_of<UsageError>([&] { PipelineStage(session, c, task, specs_of(micro_batches({2})[0]), {cuts, schedule}); });
   });
   return out;
 }

@@ -173,6 +173,7 @@ void DataParallel::step_begins(std::int64_t samples) {
 /// enqueued, whichever takes longer, without what it waits for others meanwhile.
 void DataParallel::collect_times() {
   using Seconds = std::chrono::duration<double>;
+  if (!reducer_) return;  // ranks that evaluate have no gradients
   while (const auto step = reducer_->next_step()) {
     exposed_ms_.push_back(1e3 * (step->waited_within_seconds + step->waited_behind_seconds));
     if (!begun_.empty()) {

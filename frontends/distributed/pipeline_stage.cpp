@@ -44,10 +44,9 @@ struct PipelineStage::Step {
   Results results;
 };
 
-PipelineStage::PipelineStage(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& micro_batch, PipelineCuts cuts,
-                             parallel::Schedule schedule, const StageOptions& options)
-    : session_(session), communication_(communication), task_(task), names_(task.inputs()), cuts_(std::move(cuts)), schedule_(std::move(schedule)),
-      options_(options) {
+PipelineStage::PipelineStage(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& micro_batch, PipelinePlan plan)
+    : session_(session), communication_(communication), task_(task), names_(task.inputs()), cuts_(std::move(plan.cuts)), schedule_(std::move(plan.schedule)),
+      options_(plan.options) {
   if (communication.size() != schedule_.stages)
     throw UsageError(fmt::format("pipeline: {} stages on {} ranks; accepted: a rank for each stage", schedule_.stages, communication.size()));
   const std::size_t count = std::visit([](const auto& c) { return c.size(); }, cuts_) + 1;
@@ -188,7 +187,8 @@ void PipelineStage::carry_out(Step& step) {
 /// One message of each tag is expected ahead: memory for two, whatever the number of micro-batches.
 void PipelineStage::expect_next(Step& step, std::size_t from, int tag) {
   const std::vector<Action>& actions = schedule_.actions[at(stage())];
-  const auto next = std::find_if(actions.begin() + static_cast<std::ptrdiff_t>(from), actions.end(), [&](const Action& a) { return a.is_receive() && schedule_.tag(a) == tag; });
+  const auto next = std::find_if(actions.begin() + static_cast<std::ptrdiff_t>(from), actions.end(),
+                                 [&](const Action& a) { return a.is_receive() && schedule_.tag(a) == tag; });
   if (next == actions.end()) return;
   const Piece& piece = step.pieces[at(next->micro_batch)]->at(next->piece)->piece();
   Specs specs;

@@ -23,6 +23,12 @@ namespace gemel::distributed {
 /// Where a model is cut: before instructions of its captured forward pass, or before modules by their paths.
 using PipelineCuts = std::variant<std::vector<std::size_t>, std::vector<std::string>>;
 
+struct PipelinePlan {
+  PipelineCuts cuts;            // between the schedule's pieces
+  parallel::Schedule schedule;  // of which a rank carries out the actions of its stage
+  StageOptions options{};
+};
+
 /// Rank r of the communication is stage r. Each rank is given all micro-batches, of whose tensors a stage uses what its pieces read.
 /// Gradients of all schedules are the same bits: each piece takes its backwards in the order of micro-batches.
 class PipelineStage {
@@ -37,8 +43,7 @@ class PipelineStage {
   /// @param micro_batch    specs of a micro-batch's tensors as the task names them; others are captured when they come
   /// @throws UsageError    another number of ranks than stages or of cuts than pieces; what `split` and `cuts_before` refuse; a parameter or
   ///                       statistics that pieces of two stages use
-  PipelineStage(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& micro_batch, PipelineCuts cuts,
-                parallel::Schedule schedule, const StageOptions& options = {});
+  PipelineStage(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& micro_batch, PipelinePlan plan);
 
   /// Of this stage, in the module's order and under its names.
   const std::vector<NamedValue>& parameters() const { return parameters_; }
