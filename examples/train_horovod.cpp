@@ -3,41 +3,12 @@
 #include <cstdio>
 #include <iostream>
 #include <string>
-#include <vector>
 
 #include "frontends/distributed/horovod.h"
-#include "frontends/eager/eager.h"
-#include "frontends/nn/containers.h"
-#include "frontends/nn/functions.h"
-#include "frontends/nn/layers.h"
 #include "opencl/device.h"
 #include "parallel/mpi_communicator.h"
 #include "parallel/thread_communicator.h"
-
-using namespace gemel;
-
-struct Net : nn::Module {
-  nn::Linear& hidden = add<nn::Linear>("hidden", 2, 16);
-  nn::Linear& output = add<nn::Linear>("output", 16, 2);
-  Value forward(Value x) override { return output(relu(hidden(std::move(x)))); }
-};
-
-struct Batch {
-  eager::Tensor x, y;
-};
-
-/// Each rank's samples of a step: the ranks take them in turn.
-Batch batch_of(Session& session, int step, int rank, int ranks) {
-  std::vector<float> x;
-  std::vector<std::int64_t> y;
-  for (int i = rank; i < 48; i += ranks) {
-    const float a = float((37 * (i + 48 * step)) % 11 - 5), b = float((53 * (i + 48 * step)) % 13 - 6);
-    x.insert(x.end(), {a, b});
-    y.push_back(a * b > 0);
-  }
-  const auto n = std::int64_t(y.size());
-  return {eager::from_host(session, std::span<const float>(x), {n, 2}), eager::from_host(session, std::span<const std::int64_t>(y), {n})};
-}
+#include "sign_of_product.h"
 
 int main(int count, char** arguments) {
   if (count != 2) return std::cerr << "usage: train_horovod STEPS\n", 2;

@@ -341,6 +341,35 @@ TEST(Horovod, warns_of_a_stall_by_tensor_and_rank_and_gives_up_where_it_is_told_
   EXPECT_TRUE(has("horovod: fresh has waited 0 s for rank 0 (m), rank 1 (m)"));
 }
 
+TEST(Horovod, a_stall_that_ends_is_forgotten) {
+  std::atomic<int> warnings = 0;
+  run_communicating_ranks(2, [&](CommunicationThread& communication) {
+    Horovod h(communication, {.cycle_ms = 1, .stall_warning_s = 0.1}, [&](const std::string&) { ++warnings; });
+    Floats a{1};
+    const auto sum = [&] {
+      a = {1};
+      h.all_reduce("a", tensor_of(a), {.reduction = Reduction::sum}).synchronize();
+      EXPECT_EQ(a[0], 2);
+    };
+    sum();
+    for (const int late : {0, 1}) {  // each rank reports it overdue once, and the other comes by bits alone
+      if (h.rank() == late) std::this_thread::sleep_for(std::chrono::milliseconds(400));
+      sum();
+    }
+    const std::int64_t before = h.statistics().tensors;
+    const int told = warnings;
+    EXPECT_EQ(before, 3) << "nothing was carried out of what only one rank asked for at a time";
+    for (int step = 0; step < 20; ++step) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      sum();
+    }
+    EXPECT_EQ(h.statistics().tensors, before + 20);
+    EXPECT_EQ(warnings, told) << "of a stall that has ended";
+    h.shutdown();
+  });
+  EXPECT_GE(warnings, 1);
+}
+
 TEST(Horovod, work_that_the_communication_thread_is_given_runs_in_its_order_among_requests_in_any) {
   run_communicating_ranks(3, [](CommunicationThread& communication) {
     Horovod h(communication, quick());

@@ -15,31 +15,12 @@
 #include "frontends/nn/functions.h"
 #include "frontends/nn/layers.h"
 #include "frontends/nn/loss.h"
+#include "tests/residual_block.h"
 
 namespace gemel::testing {
 namespace {
 
 using List = std::vector<double>;
-
-/// y = relu(dropout(bn(conv(x))) + x): draws, state that moves, and a connection that skips three layers.
-class Block : public nn::Module {
- public:
-  explicit Block(std::int64_t channels)
-      : conv_(add<nn::Conv2d>("conv", channels, channels, nn::square_kernel(3, 1, 1))),
-        bn_(add<nn::BatchNorm2d>("bn", channels)),
-        dropout_(add<nn::Dropout>("dropout", 0.3)) {}
-
- protected:
-  Value forward(Value x) override {
-    Value y = dropout_(bn_(conv_(x)));
-    return relu(std::move(y) + std::move(x));
-  }
-
- private:
-  nn::Conv2d& conv_;
-  nn::BatchNorm2d& bn_;
-  nn::Dropout& dropout_;
-};
 
 /// What the pieces' parameters get, summed from the last piece on.
 class Sums {
@@ -120,8 +101,8 @@ Value waves(Session& session, const Shape& shape, double step) {
 
 std::unique_ptr<nn::Module> residual_net() {
   auto model = std::make_unique<nn::Sequential>();
-  model->emplace<Block>(3);
-  model->emplace<Block>(3);
+  model->emplace<ResidualBlock>(3);
+  model->emplace<ResidualBlock>(3);
   model->emplace<nn::Dropout>(0.1);
   model->emplace<nn::AdaptiveAvgPool2d>(Pair{1, 1});
   model->emplace<nn::Flatten>();

@@ -22,6 +22,7 @@
 #include "frontends/nn/layers.h"
 #include "frontends/optim/optimizer.h"
 #include "tests/message_of.h"
+#include "tests/residual_block.h"
 #include "tests/test_device.h"
 
 namespace gemel {
@@ -29,6 +30,7 @@ namespace {
 
 using nn::Recompute;
 using testing::message_of;
+using Block = testing::ResidualBlock;
 using List = std::vector<double>;
 
 Value waves(Session& session, const Shape& shape, double step = 1) {
@@ -36,26 +38,6 @@ Value waves(Session& session, const Shape& shape, double step = 1) {
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::sin(static_cast<double>(i + 1) * step);
   return session.tensor({shape, DType::float32}, std::span<const double>(numbers));
 }
-
-/// y = relu(dropout(bn(conv(x))) + x): draws, and state that moves.
-class Block : public nn::Module {
- public:
-  explicit Block(std::int64_t channels)
-      : conv_(add<nn::Conv2d>("conv", channels, channels, nn::square_kernel(3, 1, 1))),
-        bn_(add<nn::BatchNorm2d>("bn", channels)),
-        dropout_(add<nn::Dropout>("dropout", 0.3)) {}
-
- protected:
-  Value forward(Value x) override {
-    Value y = dropout_(bn_(conv_(x)));
-    return relu(std::move(y) + std::move(x));
-  }
-
- private:
-  nn::Conv2d& conv_;
-  nn::BatchNorm2d& bn_;
-  nn::Dropout& dropout_;
-};
 
 /// Blocks in pairs, then a mean and a linear layer. Draws also before, between and after.
 std::unique_ptr<nn::Sequential> network(int pairs, std::int64_t channels) {

@@ -18,11 +18,11 @@ constexpr std::uint64_t kNothingFresh = 1;
 constexpr std::size_t kMostWork = 63;
 constexpr std::size_t kBitsOfWord = 64;
 
-/// A rank that has nothing to do takes part as often, so that others learn whom they wait for.
-constexpr std::chrono::seconds kIdle{1};
-
 Clock::duration milliseconds(double ms) { return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double, std::milli>(ms)); }
 Clock::duration seconds(double s) { return milliseconds(1e3 * s); }
+
+/// A rank that has nothing to do takes part as often, so that others learn in time whom they wait for.
+Clock::duration idle(const Options& options) { return seconds(options.stall_warning_s > 0 ? std::min(1.0, options.stall_warning_s / 4) : 1.0); }
 
 }  // namespace
 
@@ -32,7 +32,7 @@ Turns::Clock::time_point Horovod::due(std::size_t queued) {
     const std::lock_guard lock(mutex_);
     has_work = !arrived_.empty();
   }
-  return last_ + (has_work ? milliseconds(options_.cycle_ms) : Clock::duration(kIdle));
+  return last_ + (has_work ? milliseconds(options_.cycle_ms) : idle(options_));
 }
 
 std::size_t Horovod::turn(Collectives& c, std::size_t queued) {
@@ -46,7 +46,9 @@ std::size_t Horovod::turn(Collectives& c, std::size_t queued) {
     c.all_reduce({reinterpret_cast<std::byte*>(words.data()), std::ssize(words), DType::int64}, Reduction::bit_and);
     ready = common(words);
     const bool negotiates = !(words[0] & kNothingFresh);
-    if (negotiates) negotiate(c, message, ready);
+    if (negotiates) negotiate(c, message);
+    for (const Ready& r : ready) coordinator_.forget(r.request.name);  // of what was overdue the ranks were told
+    for (Ready& r : coordinator_.take_ready()) ready.push_back(std::move(r));
     const std::lock_guard lock(mutex_);
     ++statistics_.cycles;
     ++statistics_.bit_exchanges;
@@ -109,7 +111,7 @@ std::vector<Horovod::Ready> Horovod::common(const Words& words) const {
 }
 
 /// Every rank hears all, so that all come to the same answer.
-void Horovod::negotiate(Collectives& c, const Message& mine, std::vector<Ready>& ready) {
+void Horovod::negotiate(Collectives& c, const Message& mine) {
   const auto bytes = packed(mine);
   const auto all = c.all_gather(bytes);
   const auto now = Clock::now();
@@ -129,15 +131,13 @@ void Horovod::negotiate(Collectives& c, const Message& mine, std::vector<Ready>&
     }
     if (!m.give_up.empty()) throw CommError(m.give_up);
   }
-  for (const Ready& r : ready) coordinator_.forget(r.request.name);
-  for (Ready& r : coordinator_.take_ready()) ready.push_back(std::move(r));
 }
 
 /// What rank 0 measures, and so decides for all.
 void Horovod::add_decisions(Message& message) {
   message.tuned = std::exchange(news_, std::nullopt);
   const auto now = Clock::now();
-  if (options_.stall_warning_s <= 0 || now - looked_for_stalls_ < std::min(Clock::duration(kIdle), seconds(options_.stall_warning_s) / 4)) return;
+  if (options_.stall_warning_s <= 0 || now - looked_for_stalls_ < idle(options_)) return;
   looked_for_stalls_ = now;
   for (const Coordinator::Waiting& w : coordinator_.waiting_since(now - seconds(options_.stall_warning_s))) {
     std::string missing;

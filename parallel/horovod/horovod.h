@@ -120,7 +120,7 @@ class Horovod : public Turns {
     std::shared_ptr<Buffer> buffer;
     std::vector<std::int64_t> rows;  // of all_to_all
     std::promise<Result> done;
-    Done then;  // told beside it; may be empty
+    Done then;                       // told beside it; may be empty
     std::size_t number = 0;          // of this rank's requests
     Clock::time_point since;
     std::int64_t since_ns = 0, ready_ns = 0;  // for the timeline
@@ -131,7 +131,7 @@ class Horovod : public Turns {
   void take_arrived();
   Words bits_of_mine(std::size_t queued, Message& message);
   std::vector<Ready> common(const Words& words) const;
-  void negotiate(Collectives& c, const Message& mine, std::vector<Ready>& ready);
+  void negotiate(Collectives& c, const Message& mine);
   void add_decisions(Message& message);
   void carry_out(Collectives& c, const std::vector<Ready>& ready);
   void queued_until_now(const Request& request);
@@ -150,7 +150,7 @@ class Horovod : public Turns {
   int exceptions_ = std::uncaught_exceptions();  // under way when this was made
 
   std::mutex mutex_;
-  std::vector<Pending> arrived_;      // since the last cycle
+  std::vector<Pending> arrived_;  // since the last cycle
   std::set<std::string> names_;   // under way
   std::size_t asked_ = 0;         // requests so far
   std::exception_ptr failure_;    // what ended communication
