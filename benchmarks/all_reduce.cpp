@@ -44,14 +44,14 @@ double seconds_of(Collectives& collectives, int calls, const Work& work) {
 
 struct Row {
   std::int64_t bytes;
-  double ours, mpi, bound, least, most;  // seconds; ratios of MPI's time to ours
+  double ours, mpi, bound, barrier, least, most;  // seconds; ratios of MPI's time to ours
 };
 
 /// @param memory  what is reduced: where the others see it, as gradients are  @param spare  as long, of this rank's own
 Row measured(Collectives& collectives, Elements data, std::span<std::byte> spare, int rounds) {
   const std::int64_t bytes = data.bytes();
   const int calls = static_cast<int>(std::clamp<std::int64_t>((std::int64_t{4} << 20) / std::max<std::int64_t>(bytes, 1), 1, 200));
-  std::vector<double> ours, mpi, bound, ratios;
+  std::vector<double> ours, mpi, bound, barrier, ratios;
   // Two halves are read and written, in private memory: what the ranks of a machine do together, without what they wait for.
   const Elements private_a{spare.data(), data.count / 2, data.dtype}, private_b{spare.data() + bytes / 2 / 4 * 4, data.count / 2, data.dtype};
   std::byte* const halves[] = {private_a.first, private_b.first};
@@ -63,14 +63,17 @@ Row measured(Collectives& collectives, Elements data, std::span<std::byte> spare
     if (round % 2 == 0) a = measure_ours(), b = measure_mpi();
     else b = measure_mpi(), a = measure_ours();
     const double c = seconds_of(collectives, calls, [&] { parallel::reduce_all({halves, halves, private_a.count, data.dtype}, parallel::Reduction::sum); });
+    // What no all-reduce goes without, and the pass has none of: one barrier before it reads, one before it returns.
+    const double d = seconds_of(collectives, 200, [&] { collectives.barrier(); });
     std::memset(data.first, 0, at(bytes));  // sums of sums would overflow
     if (round < 0) continue;                // the first one warms up
     ours.push_back(a);
     mpi.push_back(b);
     bound.push_back(c);
+    barrier.push_back(d);
     ratios.push_back(b / a);
   }
-  return {bytes, median(ours), median(mpi), median(bound), *std::ranges::min_element(ratios), *std::ranges::max_element(ratios)};
+  return {bytes, median(ours), median(mpi), median(bound), median(barrier), *std::ranges::min_element(ratios), *std::ranges::max_element(ratios)};
 }
 
 int run(const std::vector<std::string>& arguments) {
@@ -93,15 +96,16 @@ int run(const std::vector<std::string>& arguments) {
   std::byte* const first = memory.first ? memory.first.get() : own.data();
   const bool prints = communicator->rank() == 0;
   if (prints)
-    fmt::print("{} ranks on {}, {} (memory {})\n{:>11} {:>12} {:>12} {:>9} {:>15} {:>12} {:>9}\n", communicator->size(), communicator->host(0),
+    fmt::print("{} ranks on {}, {} (memory {})\n{:>11} {:>10} {:>10} {:>7} {:>15} {:>12} {:>7} {:>11} {:>13}\n", communicator->size(), communicator->host(0),
                parallel::to_string(collectives.choice(most).algorithm), memory.first ? "that the ranks share" : "of each rank's own", "bytes", "Gemel us",
-               "MPI us", "ratio", "(least..most)", "one pass us", "of it");
+               "MPI us", "ratio", "(least..most)", "one pass us", "of it", "barrier us", "of all three");
   for (std::int64_t bytes = 4; bytes <= most; bytes *= bytes < 4096 ? 8 : 4) {
     const int here = bytes >= (64 << 20) ? std::min(rounds, 10) : rounds;
     const Row row = measured(collectives, {first, bytes / 4, DType::float32}, spare, here);
     if (prints)
-      fmt::print("{:>11} {:>12.1f} {:>12.1f} {:>9.2f} {:>15} {:>12.1f} {:>9.2f}\n", row.bytes, row.ours * 1e6, row.mpi * 1e6, row.mpi / row.ours,
-                 fmt::format("({:.2f}..{:.2f})", row.least, row.most), row.bound * 1e6, row.ours / row.bound);
+      fmt::print("{:>11} {:>10.2f} {:>10.2f} {:>7.2f} {:>15} {:>12.2f} {:>7.2f} {:>11.2f} {:>13.2f}\n", row.bytes, row.ours * 1e6, row.mpi * 1e6,
+                 row.mpi / row.ours, fmt::format("({:.2f}..{:.2f})", row.least, row.most), row.bound * 1e6, row.ours / row.bound, row.barrier * 1e6,
+                 row.ours / (row.bound + 2 * row.barrier));
     std::fflush(stdout);
   }
   return 0;

@@ -55,15 +55,22 @@ void Collectives::check(Algorithm algorithm) const {
   }
 }
 
-Collectives::Chosen Collectives::choice(std::int64_t bytes) const {
-  if (fixed_) return {*fixed_, "asked for"};
-  if (size() == 1) return {Algorithm::tree, "one rank"};
-  if (one_machine() && communicator_.shared()) return {Algorithm::shared, "the ranks of one machine"};
-  const Limits::Range& range = limits_.at(bytes);
-  return {range.algorithm, fmt::format("fastest from {} bytes as measured", range.from)};
+Algorithm Collectives::algorithm(std::int64_t bytes) const {
+  if (fixed_) return *fixed_;
+  if (size() == 1) return Algorithm::tree;
+  return shares_all() ? Algorithm::shared : limits_.at(bytes).algorithm;
 }
 
-void Collectives::all_reduce(const Elements& data, Reduction reduction) { all_reduce(data, reduction, choice(data.bytes()).algorithm); }
+Collectives::Chosen Collectives::choice(std::int64_t bytes) const {
+  const auto why = [&]() -> std::string {
+    if (fixed_) return "asked for";
+    if (size() == 1) return "one rank";
+    return shares_all() ? "the ranks of one machine" : fmt::format("fastest from {} bytes as measured", limits_.at(bytes).from);
+  };
+  return {algorithm(bytes), why()};
+}
+
+void Collectives::all_reduce(const Elements& data, Reduction reduction) { all_reduce(data, reduction, algorithm(data.bytes())); }
 
 void Collectives::all_reduce(const Elements& data, Reduction reduction, Algorithm algorithm) {
   reduce_into({data.first, 0, data.dtype}, data.first, reduction);  // refuses, also where there is one rank

@@ -35,6 +35,7 @@ class Collectives {
     std::string why;
   };
   Chosen choice(std::int64_t bytes) const;
+  Algorithm algorithm(std::int64_t bytes) const;
   /// @throws UsageError where the ranks cannot run it: says why
   void check(Algorithm algorithm) const;
 
@@ -77,6 +78,7 @@ class Collectives {
   void hierarchical_all_reduce(const Elements& data, Reduction reduction);
   std::vector<std::vector<std::byte>> exchange(std::span<const std::span<const std::byte>> given);
   bool one_machine() const { return machines_ == 1; }
+  bool shares_all() const { return one_machine() && communicator_.shared(); }
   std::vector<Algorithm> other_than_tree();
   double least_seconds(const Elements& data, Algorithm algorithm);
 };

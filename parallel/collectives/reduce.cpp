@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <memory>
 #include <type_traits>
 
 #include "engine/base/error.h"
@@ -126,8 +127,8 @@ void join_blocks(const Runs& runs) {
   using Number = typename Type::Number;
   const std::size_t n = runs.runs.size();
   const std::vector<Join> order = fold_order(static_cast<int>(n));
-  std::vector<Number> memory(n * kBlock);
-  const auto block_of = [&](std::size_t i) { return memory.data() + i * kBlock; };
+  const auto memory = std::make_unique_for_overwrite<Number[]>(n * kBlock);  // zeros would cost more than a small sum
+  const auto block_of = [&](std::size_t i) { return memory.get() + i * kBlock; };
   for (std::int64_t begin = 0; begin < runs.count; begin += kBlock) {
     const std::int64_t count = std::min(kBlock, runs.count - begin);
     for (std::size_t i = 0; i < n; ++i) load_run<Type>(block_of(i), reinterpret_cast<const Stored*>(runs.runs[i]) + begin, count);

@@ -2,6 +2,7 @@
 // is brought to them in the stages of the group.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "engine/base/span.h"
 #include "parallel/collectives/collectives.h"
@@ -12,7 +13,7 @@ namespace gemel::parallel {
 namespace {
 
 /// So few bytes are reduced by every rank for itself: that saves the second barrier.
-constexpr std::int64_t kAloneBytes = 16 << 10;
+constexpr std::int64_t kAloneBytes = 1 << 10;
 constexpr std::int64_t kLine = 64;  // bytes: pieces begin at lines, which no two ranks write
 
 struct Piece {
@@ -24,21 +25,16 @@ Piece piece_of(const Elements& data, int rank, int size) {
   return {begin(rank), begin(rank + 1) - begin(rank)};
 }
 
-/// Where each rank's elements lie, from one of them on.
-std::vector<std::byte*> addresses(std::span<std::byte* const> first, std::int64_t bytes) {
-  std::vector<std::byte*> out;
-  for (std::byte* p : first) out.push_back(p + bytes);
-  return out;
-}
-
-void reduce_piece(SharedGroup& group, std::span<std::byte* const> all, const Elements& data, Reduction reduction) {
+/// @param all  where each rank's elements lie
+void reduce_piece(SharedGroup& group, std::vector<std::byte*> all, const Elements& data, Reduction reduction) {
   const Piece piece = piece_of(data, group.rank(), group.size());
-  const auto mine = addresses(all, piece.begin * static_cast<std::int64_t>(size_of(data.dtype)));
-  reduce_all({mine, mine, piece.count, data.dtype}, reduction);
+  for (std::byte*& first : all) first += piece.begin * static_cast<std::int64_t>(size_of(data.dtype));
+  reduce_all({all, all, piece.count, data.dtype}, reduction);
 }
 
 std::vector<std::byte*> stages(const SharedGroup& group, std::uint32_t half) {
   std::vector<std::byte*> out;
+  out.reserve(at(group.size()));
   for (int r = 0; r < group.size(); ++r) out.push_back(group.stage(r, half).data());
   return out;
 }
@@ -71,9 +67,10 @@ void Collectives::shared_all_reduce(const Elements& data, Reduction reduction) {
   if (data.bytes() <= kAloneBytes) return staged(group, data, reduction);
   group.barrier(data.first);
   std::vector<std::byte*> all;
+  all.reserve(at(group.size()));
   for (int r = 0; r < group.size(); ++r) all.push_back(r == group.rank() ? data.first : group.of(r));
   if (std::ranges::find(all, nullptr) != all.end() || !group.of(group.rank())) return staged(group, data, reduction);
-  reduce_piece(group, all, data, reduction);
+  reduce_piece(group, std::move(all), data, reduction);
   group.barrier();
 }
 
