@@ -32,6 +32,8 @@ Turns::Clock::time_point Horovod::due(std::size_t queued) {
     const std::lock_guard lock(mutex_);
     has_work = !arrived_.empty();
   }
+  // A cycle is waited for so that more ranks, and more tensors at once, come together: one rank alone has nothing to gain by it.
+  if (has_work && size() == 1) return last_;
   return last_ + (has_work ? milliseconds(options_.cycle_ms) : idle(options_));
 }
 

@@ -85,10 +85,13 @@ GradientReducer::GradientReducer(Session& session, CommunicationThread& communic
   how_.postscale = by.postscale;
   if (options_.compression.kind == CompressionOptions::Kind::float16) how_.wire = DType::float16;
   if (options_.compression.kind == CompressionOptions::Kind::bfloat16) how_.wire = DType::bfloat16;
+  const bool changes = how_.wire || how_.prescale != 1 || how_.postscale != 1, looked_at = options_.check_finite || options_.keeps_spans || horovod_.is_observed();
+  asks_ = horovod_.size() > 1 || changes || looked_at;
 }
 
 /// It is asked for when it is computed: what is asked for together is fused, and waits for all of it.
 void GradientReducer::submit(std::size_t which, const Event& computed) {
+  if (!asks_) return;
   if (!step_) step_ = std::make_shared<Step>();
   step_->ask();
   const Bucket& bucket = (*buckets_)[which];

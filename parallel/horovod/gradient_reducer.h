@@ -30,6 +30,7 @@ class GradientReducer : public Reducer {
 
   Horovod& horovod_;
   Reduce how_{.reduction = Reduction::sum};
+  bool asks_ = true;            // no: a rank alone has the sum of all gradients already
   std::shared_ptr<Step> step_;  // under way; null: none
 };
 

@@ -107,6 +107,8 @@ class Horovod : public Turns {
     Tuned tuned{};                               // in use
   };
   Statistics statistics();
+  /// Whether somebody looks at each tensor's way: a timeline, or the autotuner.
+  bool is_observed() const { return !options_.timeline.empty() || options_.tunes; }
 
   Clock::time_point due(std::size_t queued) override;
   std::size_t turn(Collectives& c, std::size_t queued) override;
