@@ -135,6 +135,11 @@ Values Piece::state() const {
   return out;
 }
 
+bool Piece::changes(std::size_t input) const {
+  const auto place = std::ranges::find(own, input);
+  return place != own.end() && changed_in_place(program).contains(program.inputs[at(place - own.begin())].slot);
+}
+
 std::vector<Program::Use> crossing(const Program& program, std::size_t cut) {
   const std::set<int> made = made_before(program, cut);
   const std::vector<bool> is_differentiated = differentiated(program);

@@ -36,6 +36,8 @@ struct Piece {
   /// What it uses of the parameters that were named, and what it changes in place of memory that was bound (running statistics).
   Values parameters() const;
   Values state() const;
+  /// Whether it changes one of `own` in place. @param input  of the whole program, by index
+  bool changes(std::size_t input) const;
 };
 
 /// Cuts a program that was captured with Outside::bound_for_replay; another one may lack histories.

@@ -9,37 +9,11 @@
 #include "engine/ops/ops.h"
 #include "engine/session.h"
 #include "engine/slab.h"
+#include "frontends/nn/state_names.h"
 #include "frontends/train/step.h"
 
 namespace gemel::cli {
 namespace {
-
-/// Parameters and buffers of a model, as places that symbolic tensors can be put in.
-struct Places {
-  Specs specs;
-  std::vector<nn::Parameter*> parameters;
-  std::vector<nn::Buffer*> buffers;
-
-  explicit Places(nn::Module& model) {
-    model.visit([&](const std::string&, nn::Module& m) {
-      for (const auto& p : m.own_parameters())
-        if (!p->tied_to) parameters.push_back(p.get());
-      for (const auto& b : m.own_buffers()) buffers.push_back(b.get());
-    });
-    for (const auto* p : parameters) specs.push_back(p->spec);
-    for (const auto* b : buffers) specs.push_back(b->spec);
-  }
-  /// @return the parameters, wanting gradients
-  Values fill(std::span<const Value> values) {
-    Values wanting;
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      parameters[i]->bind(values[i]);
-      wanting.push_back(parameters[i]->value);
-    }
-    for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i]->value = values[parameters.size() + i];
-    return wanting;
-  }
-};
 
 /// Calls visit(problem) for each instruction.
 template <typename Visit>
@@ -55,13 +29,13 @@ void each_problem(const Program& program, Visit visit) {
 }  // namespace
 
 Program capture_step(Session& session, nn::Module& model, const Spec& input, Work work) {
-  Places places(model);
+  nn::StateNames state(model);
   Specs specs{input, i64({input.shape[0]}), i64({4}), f32({})};  // pictures, labels, random state, 1 / the weight
   const std::size_t first = specs.size();
-  specs.insert(specs.end(), places.specs.begin(), places.specs.end());
+  specs.insert(specs.end(), state.specs().begin(), state.specs().end());
   const auto training = [&](const Values& in) -> Values {
     model.train();
-    const Values wanting = places.fill(std::span(in).subspan(first));
+    const Values wanting = state.fill(std::span(in).subspan(first));
     train::ClassificationTask task(model, 1);  // how many there are is asked when they are counted
     train::Differentiated step = train::differentiate(session, task, std::span(in).first(first), wanting);
     Values out = step.results();
@@ -71,7 +45,7 @@ Program capture_step(Session& session, nn::Module& model, const Spec& input, Wor
   };
   const auto infer = [&](const Values& in) -> Values {
     model.eval();
-    places.fill(std::span(in).subspan(first));
+    state.fill(std::span(in).subspan(first));
     const GradientMode no_gradients(session, GradientMode::Mode::off);
     return {model(in[0])};
   };
@@ -101,7 +75,8 @@ std::int64_t slab_bytes(const nn::Module& model) {
 
 std::int64_t state_bytes(nn::Module& model) {
   std::int64_t sum = 0;
-  for (const Spec& s : Places(model).specs) sum += s.bytes();
+  const nn::StateNames state(model);
+  for (const Spec& s : state.specs()) sum += s.bytes();
   return sum;
 }
 

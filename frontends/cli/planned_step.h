@@ -11,7 +11,7 @@ namespace gemel::cli {
 /// train: what a training step does before its update; the gradients are outputs. infer: a forward pass in evaluation mode.
 enum class Work { train, infer };
 
-/// The step as captured, before any pass. The model is of no further use: it holds names in place of parameters.
+/// The step as captured, before any pass. The model needs no memory.
 /// @param input  [N, H, W, C]
 /// @throws ShapeError where a layer refuses what reaches it
 Program capture_step(Session& session, nn::Module& model, const Spec& input, Work work);

@@ -20,23 +20,6 @@ namespace {
 using parallel::Collectives;
 using parallel::Elements;
 
-// What ranks tell each other as numbers: the run's place in the first ones, then sums.
-using Numbers = std::vector<double>;
-
-void put(Numbers& out, const train::Sums& sums) {
-  out.insert(out.end(), {static_cast<double>(sums.samples), sums.loss, sums.weight, static_cast<double>(sums.counts.size())});
-  out.insert(out.end(), sums.counts.begin(), sums.counts.end());
-}
-train::Sums sums_in(std::span<const double> numbers) {
-  train::Sums sums{static_cast<std::int64_t>(numbers[0]), numbers[1], numbers[2], {}};
-  const auto counts = numbers.subspan(4, static_cast<std::size_t>(numbers[3]));
-  sums.counts.assign(counts.begin(), counts.end());
-  return sums;
-}
-std::span<const double> numbers_in(const std::vector<std::byte>& bytes) {
-  return {reinterpret_cast<const double*>(bytes.data()), bytes.size() / sizeof(double)};
-}
-
 std::vector<NamedValue> state_of(const nn::Module& module) {
   const ParameterSet set = module.parameters();
   std::vector<NamedValue> out(set.parameters().begin(), set.parameters().end());
@@ -57,7 +40,7 @@ class Shards : public nn::BatchParts {
 }  // namespace
 
 DataParallel::DataParallel(Session& session, parallel::CommunicationThread& communication, const DataParallelOptions& options)
-    : session_(session), communication_(communication), options_(options), memory_(session, communication) {
+    : session_(session), communication_(communication), options_(options), memory_(session, communication), notices_(communication) {
   if (options.balance) balance_.emplace(communication.size(), options.balance->batch, options.balance->least);
 }
 
@@ -131,38 +114,15 @@ void DataParallel::take_parameters() {
   if (replicator_) replicator_->replicate();
 }
 
-/// Sums in the order of ranks, so that they are the same on all.
-DataParallel::Agreed DataParallel::joined(Collectives& c, const train::Notice& mine, const parallel::Balance::Seen& seen) {
-  constexpr std::size_t kFixed = 4;
-  Numbers numbers{mine.weight, mine.interrupted ? 1.0 : 0.0, static_cast<double>(seen.samples), seen.seconds};
-  if (mine.sums) put(numbers, *mine.sums);
-  Agreed out;
-  for (const auto& bytes : c.all_gather(std::as_bytes(std::span(numbers)))) {
-    const auto theirs = numbers_in(bytes);
-    out.all.weight += theirs[0];
-    out.all.interrupted = out.all.interrupted || theirs[1] != 0;
-    out.seen.push_back({static_cast<std::int64_t>(theirs[2]), theirs[3]});
-    if (theirs.size() == kFixed) continue;
-    if (!out.all.sums) out.all.sums.emplace();
-    *out.all.sums += sums_in(theirs.subspan(kFixed));
-  }
-  return out;
-}
-
 void DataParallel::announce(train::Notice notice) {
   collect_times();
-  announced_.push_back(communication_.submit([notice = std::move(notice), seen = seen_](Collectives& c) { return joined(c, notice, seen); }));
+  notices_.announce(std::move(notice), seen_);
 }
 
 train::Notice DataParallel::agreed() {
-  Agreed agreed = announced_.front().get();
-  announced_.pop_front();
+  Notices::Agreed agreed = notices_.agreed();
   if (balance_ && balance_->saw(agreed.seen)) options_.balance->changed(*balance_);
   return std::move(agreed.all);
-}
-
-train::Sums DataParallel::merge(const train::Sums& sums) {
-  return *communication_.run([&](Collectives& c) { return joined(c, {0, false, sums}, {}); }).all.sums;
 }
 
 void DataParallel::step_begins(std::int64_t samples) {
@@ -224,7 +184,7 @@ void DataParallel::join_state(nn::Module& module, optim::Optimizer& optimizer, t
   for (const NamedValue& v : state_of(module)) broadcast(v.value);
   for (const NamedValue& v : optimizer.state()) broadcast(v.value);
   optim::Hyperparameters& hyper = *optimizer.hyperparameters();
-  Numbers numbers{static_cast<double>(state.step), static_cast<double>(state.epoch), static_cast<double>(state.batch), static_cast<double>(hyper.steps)};
+  std::vector<double> numbers{static_cast<double>(state.step), static_cast<double>(state.epoch), static_cast<double>(state.batch), static_cast<double>(hyper.steps)};
   for (const std::int64_t steps : hyper.parameter_steps()) numbers.push_back(static_cast<double>(steps));
   put(numbers, state.sums);
   const auto all = communication_.run([&](Collectives& c) { return c.all_gather(std::as_bytes(std::span(numbers))); });

@@ -5,7 +5,6 @@
 #include <deque>
 #include <exception>
 #include <functional>
-#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "frontends/distributed/notices.h"
 #include "frontends/eager/tensor.h"
 #include "frontends/optim/optimizer.h"
 #include "frontends/train/checkpoint.h"
@@ -105,7 +105,7 @@ class DataParallel : public train::Ranks {
   bool updates() const override { return options_.replicas == Replicas::kept || rank() == 0; }
   void announce(train::Notice notice) override;
   train::Notice agreed() override;
-  train::Sums merge(const train::Sums& sums) override;
+  train::Sums merge(const train::Sums& sums) override { return notices_.merge(sums); }
   void join_model() override;
   void check_same() override;
   train::RanksState state() override;
@@ -140,13 +140,7 @@ class DataParallel : public train::Ranks {
   int exceptions_ = std::uncaught_exceptions();  // under way when this was made
   void collect_times();
 
-  /// What all ranks announced, and what each was seen to do in an earlier step.
-  struct Agreed {
-    train::Notice all;
-    std::vector<parallel::Balance::Seen> seen;  // [rank]
-  };
-  static Agreed joined(parallel::Collectives& c, const train::Notice& mine, const parallel::Balance::Seen& seen);
-  std::deque<std::future<Agreed>> announced_;
+  Notices notices_;
   struct Begun {
     std::int64_t samples;
     std::chrono::steady_clock::time_point time;

@@ -4,35 +4,22 @@
 
 #include <algorithm>
 #include <exception>
-#include <set>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
+#include "engine/device_access.h"
 #include "engine/ops/ops.h"
 #include "engine/slab.h"
+#include "frontends/nn/evaluating.h"
+#include "parallel/collectives/reduce.h"
 
 namespace gemel::distributed {
 
 using parallel::Action;
 
-namespace {
-
-Values values_of_all(std::span<const NamedValue> named) {
-  Values out;
-  for (const NamedValue& n : named) out.push_back(n.value);
-  return out;
-}
-
-std::set<const Storage*> memory_of(const Values& values) {
-  std::set<const Storage*> out;
-  for (const Value& v : values) out.insert(v.storage().get());
-  return out;
-}
-
-}  // namespace
-
 /// A step under way.
 struct PipelineStage::Step {
+  parallel::Schedule schedule;
   StageMessages messages;
   std::span<const datasets::Batch> batches;      // [micro-batch]
   std::int64_t number;
@@ -44,65 +31,23 @@ struct PipelineStage::Step {
   Results results;
 };
 
-PipelineStage::PipelineStage(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& micro_batch, PipelinePlan plan)
-    : session_(session), communication_(communication), task_(task), names_(task.inputs()), cuts_(std::move(plan.cuts)), schedule_(std::move(plan.schedule)),
-      options_(plan.options) {
-  if (communication.size() != schedule_.stages)
-    throw UsageError(fmt::format("pipeline: {} stages on {} ranks; accepted: a rank for each stage", schedule_.stages, communication.size()));
-  const std::size_t count = std::visit([](const auto& c) { return c.size(); }, cuts_) + 1;
-  if (count != at(schedule_.pieces()))
-    throw UsageError(fmt::format("pipeline: the model is cut into {} pieces; accepted: {}, as the schedule has", count, schedule_.pieces()));
-  task_.module().train();
-  Specs inputs = micro_batch;
-  inputs.push_back(i64({4}));  // the random state of samples that follow each other
-  const std::vector<Piece> pieces = pieces_for(inputs);
-  refuse_shared(pieces);
-  std::set<const Storage*> mine;
-  for (std::size_t p = 0; p < pieces.size(); ++p)
-    if (schedule_.stage_of(static_cast<int>(p)) == stage()) mine.merge(memory_of(pieces[p].parameters()));
-  Values leaves;
-  const ParameterSet all = task_.module().parameters();
-  for (const NamedValue& n : all.parameters())
-    if (mine.erase(n.value.storage().get())) {
-      parameters_.push_back(n);
-      leaves.push_back(n.value);
-    }
-  ParameterSlab::pack(leaves);
+bool PipelineStage::has_before(const std::string& parameter) const {
+  return std::ranges::any_of(tied_, [&](const Tied& t) { return t.name == parameter && t.stages.front() < stage(); });
 }
 
-std::vector<Piece> PipelineStage::pieces_for(const Specs& inputs) {
-  const Program program = capture(session_, inputs, [this](const Values& in) {
-    session_.random().begin(in.back());
-    const train::Outcome outcome = task_.forward(train::Inputs(names_, std::span(in).first(names_.size())));
-    Values out{outcome.loss};
-    for (const Value& v : outcome.outputs) out.push_back(v.detached());
-    return out;
-  }, Outside::bound_for_replay);
-  const auto* modules = std::get_if<std::vector<std::string>>(&cuts_);
-  const std::vector<std::size_t> cuts = modules ? cuts_before(program, *modules) : std::get<std::vector<std::size_t>>(cuts_);
-  const ParameterSet all = task_.module().parameters();
-  return split(program, cuts, values_of_all(all.parameters()));
+graph::ArenaUse PipelineStage::arena() const {
+  graph::ArenaUse most;
+  for (const auto& [specs, pieces] : captured_)
+    for (const auto& [p, piece] : pieces)
+      if (const graph::ArenaUse use = piece->arena(); use.bytes > most.bytes) most = use;
+  return most;
 }
 
-/// Each stage would hold a part of the gradient, or move its own copy of the statistics.
-void PipelineStage::refuse_shared(const std::vector<Piece>& pieces) const {
-  std::set<const Storage*> changing;
-  for (const Piece& piece : pieces) {
-    changing.merge(memory_of(piece.parameters()));
-    changing.merge(memory_of(piece.state()));
-  }
-  for (const SharedMemory& shared : shared_memory(pieces)) {
-    std::set<int> stages;
-    for (const std::size_t p : shared.pieces) stages.insert(schedule_.stage_of(static_cast<int>(p)));
-    if (stages.size() < 2 || !changing.contains(shared.value.storage().get())) continue;
-    std::string name = to_string(shared.value.spec());
-    const ParameterSet all = task_.module().parameters();
-    for (const std::span<const NamedValue> named : {all.parameters(), all.buffers()})
-      for (const NamedValue& n : named)
-        if (n.value.storage() == shared.value.storage()) name = n.name;
-    throw UsageError(fmt::format("pipeline: stages {} and {} both use '{}'; accepted: cuts that leave each parameter to one stage", *stages.begin(),
-                                 *stages.rbegin(), name));
-  }
+Specs PipelineStage::specs_of_batch(const datasets::Batch& batch, std::int64_t random_numbers) const {
+  Specs out;
+  for (const std::string& name : names_) out.push_back(batch[name].spec);
+  out.push_back(i64({random_numbers}));
+  return out;
 }
 
 PipelineStage::Pieces& PipelineStage::find(const Specs& inputs) {
@@ -110,61 +55,81 @@ PipelineStage::Pieces& PipelineStage::find(const Specs& inputs) {
   if (known != captured_.end()) return known->second;
   std::vector<Piece> pieces = pieces_for(inputs);
   Pieces mine;
-  for (int p = stage(); p < schedule_.pieces(); p += schedule_.stages) mine.emplace(p, make_stage_piece(session_, std::move(pieces[at(p)]), options_));
+  for (int p = stage(); p < shape_.pieces(); p += shape_.stages) mine.emplace(p, make_stage_piece(session_, bound(std::move(pieces[at(p)])), options_));
   return captured_.emplace_back(inputs, std::move(mine)).second;
+}
+
+PipelineStage::Forwards& PipelineStage::find_evaluated(const Specs& inputs) {
+  const auto known = std::ranges::find(evaluated_, inputs, &std::pair<Specs, Forwards>::first);
+  if (known != evaluated_.end()) return known->second;
+  std::vector<Piece> pieces = evaluated_pieces_for(inputs);
+  Forwards mine;
+  for (int p = stage(); p < shape_.pieces(); p += shape_.stages) mine.emplace(p, make_forward_piece(session_, bound(std::move(pieces[at(p)])), options_));
+  return evaluated_.emplace_back(inputs, std::move(mine)).second;
 }
 
 /// A parameter was frozen since, or a module changed its mode.
 void PipelineStage::forget_what_no_longer_holds() {
-  std::erase_if(captured_, [](const auto& entry) {
+  const auto holds_no_longer = [](const auto& entry) {
     return std::ranges::any_of(entry.second, [](const auto& piece) { return !still_holds(piece.second->piece().program); });
-  });
+  };
+  if (task_.module().training()) std::erase_if(captured_, holds_no_longer);
+  else std::erase_if(evaluated_, holds_no_longer);
 }
 
 /// [micro-batch]
 std::vector<PipelineStage::Pieces*> PipelineStage::pieces_of(std::span<const datasets::Batch> micro_batches) {
   std::vector<Specs> specs;
-  for (const datasets::Batch& batch : micro_batches) {
-    Specs& of = specs.emplace_back();
-    for (const std::string& name : names_) of.push_back(batch[name].spec);
-    of.push_back(i64({4 + std::ssize(batch.positions)}));
-    find(of);
-  }
+  for (const datasets::Batch& batch : micro_batches) find(specs.emplace_back(specs_of_batch(batch, 4 + std::ssize(batch.positions))));
   std::vector<Pieces*> out;
   for (const Specs& of : specs) out.push_back(&find(of));  // none moves any more
   return out;
 }
 
-PipelineStage::Results PipelineStage::run(std::span<const datasets::Batch> micro_batches, double weight, std::int64_t step) {
-  if (micro_batches.size() != at(schedule_.micro_batches))
-    throw UsageError(fmt::format("pipeline: {} micro-batches; accepted: {}, as the schedule has", micro_batches.size(), schedule_.micro_batches));
-  Step now{.messages = {session_, communication_, schedule_}, .batches = micro_batches, .number = step,
-           .pieces = {}, .scale = {}, .passed = {}, .wanted = {}, .reached = {}, .results = {}};
+template <class Work>
+void PipelineStage::or_end_all(const Work& work) {
   try {
-    task_.module().train();
-    forget_what_no_longer_holds();
-    now.pieces = pieces_of(micro_batches);
-    now.results.micro_batches.resize(micro_batches.size());
-    const float scale = weight > 0 ? static_cast<float>(1 / weight) : 0;
-    now.scale = session_.tensor(f32({}), std::as_bytes(std::span(&scale, 1)));
-    carry_out(now);
-    now.messages.finish();
+    work();
   } catch (const std::exception& e) {
     communication_.abort(fmt::format("stage {} failed: {}", stage(), e.what()));
+    throw;
+  }
+}
+
+PipelineStage::Results PipelineStage::run(std::span<const datasets::Batch> micro_batches, double weight, std::int64_t step) {
+  parallel::PipelineShape shape = shape_;
+  shape.micro_batches = static_cast<int>(micro_batches.size());
+  const parallel::Schedule schedule = parallel::make_schedule(shape);
+  Step now{.schedule = schedule, .messages = {session_, communication_, schedule, first_rank_}, .batches = micro_batches, .number = step,
+           .pieces = {}, .scale = {}, .passed = {}, .wanted = {}, .reached = {}, .results = {}};
+  try {
+    or_end_all([&] {
+      task_.module().train();
+      forget_what_no_longer_holds();
+      now.pieces = pieces_of(micro_batches);
+      now.results.micro_batches.resize(micro_batches.size());
+      const float scale = weight > 0 ? static_cast<float>(1 / weight) : 0;
+      now.scale = session_.tensor(f32({}), std::as_bytes(std::span(&scale, 1)));
+      carry_out(now);
+      now.messages.finish();
+      add_tied(now);
+    });
+  } catch (...) {
     for (const auto& [specs, pieces] : captured_)
       for (const auto& [p, piece] : pieces) piece->forget();
     throw;
   }
   for (const NamedValue& n : parameters_) now.results.gradients.push_back(now.reached.contains(n.value.storage().get()) ? dense_gradient_place(n.value) : Value());
-  if (stage() != schedule_.stage_of(schedule_.pieces() - 1)) now.results.micro_batches.clear();
+  if (!is_last()) now.results.micro_batches.clear();
+  now.results.waited_s = now.messages.waited_s();
   return std::move(now.results);
 }
 
 void PipelineStage::carry_out(Step& step) {
-  const std::vector<Action>& actions = schedule_.actions[at(stage())];
+  const std::vector<Action>& actions = step.schedule.actions[at(stage())];
   std::set<int> tags;
   for (const Action& a : actions)
-    if (a.is_receive() && tags.insert(schedule_.tag(a)).second) expect_next(step, 0, schedule_.tag(a));
+    if (a.is_receive() && tags.insert(step.schedule.tag(a)).second) expect_next(step, 0, step.schedule.tag(a));
   for (std::size_t i = 0; i < actions.size(); ++i) {
     const Action& a = actions[i];
     switch (a.kind) {
@@ -172,7 +137,7 @@ void PipelineStage::carry_out(Step& step) {
       case Action::Kind::backward: backward(step, a); break;
       case Action::Kind::receive_activation:
       case Action::Kind::receive_gradient: {
-        expect_next(step, i + 1, schedule_.tag(a));  // the next one comes while this one is computed with
+        expect_next(step, i + 1, step.schedule.tag(a));  // the next one comes while this one is computed with
         auto& arrived = a.kind == Action::Kind::receive_activation ? step.passed : step.wanted;
         arrived[{a.piece, a.micro_batch}] = step.messages.take(a);
         break;
@@ -186,23 +151,20 @@ void PipelineStage::carry_out(Step& step) {
 
 /// One message of each tag is expected ahead: memory for two, whatever the number of micro-batches.
 void PipelineStage::expect_next(Step& step, std::size_t from, int tag) {
-  const std::vector<Action>& actions = schedule_.actions[at(stage())];
+  const std::vector<Action>& actions = step.schedule.actions[at(stage())];
   const auto next = std::find_if(actions.begin() + static_cast<std::ptrdiff_t>(from), actions.end(),
-                                 [&](const Action& a) { return a.is_receive() && schedule_.tag(a) == tag; });
+                                 [&](const Action& a) { return a.is_receive() && step.schedule.tag(a) == tag; });
   if (next == actions.end()) return;
   const Piece& piece = step.pieces[at(next->micro_batch)]->at(next->piece)->piece();
-  Specs specs;
-  if (next->kind == Action::Kind::receive_gradient) specs = tracked_specs(piece.leaves);
-  else for (const auto& u : piece.arrives) specs.push_back(u.spec);
-  step.messages.expect(*next, specs);
+  step.messages.expect(*next, next->kind == Action::Kind::receive_gradient ? tracked_specs(piece.leaves) : specs_of(piece.arrives));
 }
 
 /// Of the whole program's inputs, the task's tensors and then the random state, those that a piece reads. Brought to the device when they
 /// are wanted, so that no more micro-batches are there than the schedule holds.
-Values PipelineStage::own_inputs(const Step& step, const Piece& piece, const datasets::Batch& batch) const {
+Values PipelineStage::own_inputs(const Piece& piece, const datasets::Batch& batch, std::int64_t step) const {
   Values out;
   for (const std::size_t i : piece.own)
-    out.push_back(i == names_.size() ? random_state(session_, step.number, batch.first_position, batch.positions)
+    out.push_back(i == names_.size() ? random_state(session_, step, batch.first_position, batch.positions)
                                      : session_.tensor(batch[names_[i]].spec, batch[names_[i]].bytes));
   return out;
 }
@@ -210,11 +172,11 @@ Values PipelineStage::own_inputs(const Step& step, const Piece& piece, const dat
 void PipelineStage::forward(Step& step, const Action& action) {
   const int p = action.piece, k = action.micro_batch;
   StagePiece& piece = *step.pieces[at(k)]->at(p);
-  Values inputs = own_inputs(step, piece.piece(), step.batches[at(k)]);
+  Values inputs = own_inputs(piece.piece(), step.batches[at(k)], step.number);
   if (auto arrived = step.passed.extract({p, k}))
     for (Value& v : arrived.mapped()) inputs.push_back(std::move(v));
   Values out = piece.forward(k, std::move(inputs));
-  if (p + 1 == schedule_.pieces()) step.results.micro_batches[at(k)] = std::move(out);
+  if (p + 1 == shape_.pieces()) step.results.micro_batches[at(k)] = std::move(out);
   else step.passed[{p + 1, k}] = std::move(out);
 }
 
@@ -237,6 +199,63 @@ void PipelineStage::add_up(Step& step, const Values& parameters, Values gradient
     if (step.reached.insert(parameters[i].storage().get()).second) apply(copy_def(), list(std::move(gradients[i])), {}, std::span(&place, 1));
     else apply(add_def(), list(place, std::move(gradients[i])), {}, std::span(&place, 1));
   }
+}
+
+/// Each stage that has a tied weight sends its gradient to the first of them, which adds them up, the last stage's first, and sends the sum back.
+void PipelineStage::add_tied(Step& step) {
+  for (const Tied& tied : tied_) {
+    if (!tied.value.wants_gradient()) continue;
+    const Value place = dense_gradient_place(tied.value);
+    if (step.reached.insert(tied.value.storage().get()).second)
+      apply(session_, full_def(), {}, {{"shape", place.shape()}, {"dtype", DType::float32}, {"value", 0.0}}, std::span(&place, 1));
+    std::vector<std::byte> sum = read_bytes(place);
+    const auto rank = [this](int of_stage) { return first_rank_ + of_stage; };
+    communication_.run([&](parallel::Collectives& c) {
+      parallel::Communicator& to = c.communicator();
+      if (stage() != tied.stages.front()) {
+        to.send(rank(tied.stages.front()), sum).wait();
+        to.receive(rank(tied.stages.front()), sum).wait();
+        return;
+      }
+      std::vector<std::byte> mine = std::move(sum), theirs(mine.size());
+      sum.assign(mine.size(), std::byte{});
+      const parallel::Elements all{sum.data(), place.elements(), DType::float32};
+      for (std::size_t k = tied.stages.size(); k-- > 1;) {
+        to.receive(rank(tied.stages[k]), theirs).wait();
+        parallel::reduce_into(all, theirs.data(), parallel::Reduction::sum);
+      }
+      parallel::reduce_into(all, mine.data(), parallel::Reduction::sum);
+      for (std::size_t k = 1; k < tied.stages.size(); ++k) to.send(rank(tied.stages[k]), sum).wait();
+    });
+    write(place, sum);
+  }
+}
+
+Values PipelineStage::evaluate(const datasets::Batch& batch) {
+  const nn::Evaluating evaluating(task_.module());
+  const parallel::Schedule schedule = parallel::make_forward_schedule(shape_.stages, shape_.virtual_stages);
+  StageMessages messages(session_, communication_, schedule, first_rank_);
+  Values passed;
+  or_end_all([&] {
+    forget_what_no_longer_holds();
+    Forwards& pieces = find_evaluated(specs_of_batch(batch, 4));
+    for (const Action& a : schedule.actions[at(stage())]) {
+      ForwardPiece& piece = *pieces.at(a.piece);
+      if (a.kind == Action::Kind::receive_activation) {
+        messages.expect(a, specs_of(piece.piece().arrives));
+        passed = messages.take(a);
+      } else if (a.kind == Action::Kind::send_activation) {
+        messages.send(a, std::move(passed));
+        passed.clear();
+      } else {
+        Values inputs = own_inputs(piece.piece(), batch, 0);
+        for (Value& v : passed) inputs.push_back(std::move(v));
+        passed = piece.forward(std::move(inputs));
+      }
+    }
+    messages.finish();
+  });
+  return is_last() ? passed : Values();
 }
 
 }  // namespace gemel::distributed

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -24,61 +25,92 @@ namespace gemel::distributed {
 using PipelineCuts = std::variant<std::vector<std::size_t>, std::vector<std::string>>;
 
 struct PipelinePlan {
-  PipelineCuts cuts;            // between the schedule's pieces
-  parallel::Schedule schedule;  // of which a rank carries out the actions of its stage
+  PipelineCuts cuts;              // between the pieces
+  parallel::PipelineShape shape;  // but for the micro-batches: as many as a step is given
   StageOptions options{};
+  int first_rank = 0;             // stage s is rank first_rank + s of the communication
 };
 
-/// Rank r of the communication is stage r. Each rank is given all micro-batches, of whose tensors a stage uses what its pieces read.
+/// Each rank is given all micro-batches, of whose tensors a stage uses what its pieces read.
 /// Gradients of all schedules are the same bits: each piece takes its backwards in the order of micro-batches.
 class PipelineStage {
  public:
   struct Results {
     std::vector<Values> micro_batches;  // on the last stage, of each: its summed loss, then the task's outputs. Elsewhere none
     Values gradients;                   // one for each of parameters(), summed and in its place of the slab; empty where none flows
+    double waited_s = 0;                // for what other stages sent
   };
 
-  /// Captures the task's forward pass in training mode, cuts it, and packs this stage's parameters where they are in no slab yet.
-  /// @param task           its module is materialised in this session; both outlive this
-  /// @param micro_batch    specs of a micro-batch's tensors as the task names them; others are captured when they come
-  /// @throws UsageError    another number of ranks than stages or of cuts than pieces; what `split` and `cuts_before` refuse; a parameter or
-  ///                       statistics that pieces of two stages use
+  /// Traces the task's forward pass over names, cuts it, and materialises and packs what this stage uses of the module's parameters and
+  /// statistics, and nothing else. What no piece uses lies on the first stage.
+  /// @param task           its module may have memory already; both outlive this
+  /// @param micro_batch    specs of a micro-batch's tensors as the task names them; others are traced when they come
+  /// @throws UsageError    fewer ranks than stages, another number of cuts than pieces; what `split` and `cuts_before` refuse; statistics that
+  ///                       pieces of two stages move; pieces that compute nothing in evaluation mode
   PipelineStage(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& micro_batch, PipelinePlan plan);
 
   /// Of this stage, in the module's order and under its names.
   const std::vector<NamedValue>& parameters() const { return parameters_; }
+  /// Those of them that another stage has too, before this one: tied weights, whose gradients and updates are the same on both.
+  bool has_before(const std::string& parameter) const;
 
   /// All of the step but its update. Where it throws, the waits of the other stages end, and communication with them.
-  /// @param micro_batches  as many as the schedule has  @param weight  what the sum of their losses is divided by
-  /// @param step           names the random draws, with each micro-batch's places: those of one process that accumulates
-  /// @throws UsageError    another number of micro-batches  @throws CommError where another stage failed
+  /// @param weight  what the sum of the losses is divided by
+  /// @param step    names the random draws, with each micro-batch's places: those of one process that accumulates
+  /// @throws UsageError a number of micro-batches that the schedule refuses  @throws CommError where another stage failed
   Results run(std::span<const datasets::Batch> micro_batches, double weight, std::int64_t step);
+  /// A forward pass in evaluation mode. @return on the last stage the batch's summed loss, then the task's outputs; elsewhere nothing
+  Values evaluate(const datasets::Batch& batch);
+
+  int stage() const { return communication_.rank() - first_rank_; }
+  bool is_last() const { return stage() == shape_.stages - 1; }
+  /// Of the largest plan of the graph front end.
+  graph::ArenaUse arena() const;
 
  private:
   using Pieces = std::map<int, std::unique_ptr<StagePiece>>;  // [piece], of this stage
+  using Forwards = std::map<int, std::unique_ptr<ForwardPiece>>;
+  struct Tied {
+    std::string name;
+    Value value;              // of this stage
+    std::vector<int> stages;  // ascending
+  };
   struct Step;
+  Program traced(const Specs& inputs);
+  std::vector<std::size_t> cuts_of(const Program& program) const;
   std::vector<Piece> pieces_for(const Specs& inputs);
-  void refuse_shared(const std::vector<Piece>& pieces) const;
+  std::vector<Piece> evaluated_pieces_for(const Specs& inputs);
+  Piece bound(Piece piece) const;
+  void hold(const std::vector<Piece>& pieces);
+  std::vector<std::set<int>> stages_of_state(const std::vector<Piece>& pieces) const;
   Pieces& find(const Specs& inputs);
+  Forwards& find_evaluated(const Specs& inputs);
   void forget_what_no_longer_holds();
   std::vector<Pieces*> pieces_of(std::span<const datasets::Batch> micro_batches);
-  Values own_inputs(const Step& step, const Piece& piece, const datasets::Batch& batch) const;
+  Specs specs_of_batch(const datasets::Batch& batch, std::int64_t random_numbers) const;
+  Values own_inputs(const Piece& piece, const datasets::Batch& batch, std::int64_t step) const;
   void carry_out(Step& step);
   void forward(Step& step, const parallel::Action& action);
   void backward(Step& step, const parallel::Action& action);
   void expect_next(Step& step, std::size_t from, int tag);
   void add_up(Step& step, const Values& parameters, Values gradients) const;
-  int stage() const { return communication_.rank(); }
+  void add_tied(Step& step);
+  template <class Work>
+  void or_end_all(const Work& work);
 
   Session& session_;
   parallel::CommunicationThread& communication_;
   train::Task& task_;
   std::vector<std::string> names_;  // of the task's inputs
   PipelineCuts cuts_;
-  parallel::Schedule schedule_;
+  parallel::PipelineShape shape_;
   StageOptions options_;
+  int first_rank_;
+  std::map<std::size_t, Value> state_;  // of this stage, by the input of a traced program that names it
   std::vector<NamedValue> parameters_;
+  std::vector<Tied> tied_;
   std::vector<std::pair<Specs, Pieces>> captured_;  // by the inputs' specs: an uneven micro-batch has pieces of its own
+  std::vector<std::pair<Specs, Forwards>> evaluated_;
 };
 
 }  // namespace gemel::distributed

@@ -46,8 +46,8 @@ Action other_end(const parallel::Schedule& schedule, const Action& message) {
 
 }  // namespace
 
-StageMessages::StageMessages(Session& session, parallel::CommunicationThread& communication, const parallel::Schedule& schedule)
-    : session_(session), communication_(communication), schedule_(schedule) {}
+StageMessages::StageMessages(Session& session, parallel::CommunicationThread& communication, const parallel::Schedule& schedule, int first_rank)
+    : session_(session), communication_(communication), schedule_(schedule), first_rank_(first_rank) {}
 
 StageMessages::~StageMessages() {
   // What a job holds ends in the communication thread, once it has run: the second one says that the first one's has.
@@ -66,7 +66,7 @@ void StageMessages::expect(const Action& receive, const Specs& specs) {
   const auto message = std::make_shared<Incoming>(Incoming{specs, {}, {}});
   for (const Spec& spec : specs) message->bytes.push_back(std::make_shared<std::vector<std::byte>>(at(spec.bytes())));
   expected_[schedule_.tag(receive)].push_back(message);
-  communication_.submit([message, from = schedule_.peer(receive), tag = schedule_.tag(receive)](Collectives& c) {
+  communication_.submit([message, from = first_rank_ + schedule_.peer(receive), tag = schedule_.tag(receive)](Collectives& c) {
     for (const auto& bytes : message->bytes) message->transfers.push_back(c.communicator().receive(from, *bytes, tag));
   });
 }
@@ -74,9 +74,11 @@ void StageMessages::expect(const Action& receive, const Specs& specs) {
 Values StageMessages::take(const Action& receive) {
   auto& waiting = expected_[schedule_.tag(receive)];
   const std::shared_ptr<Incoming> message = waiting.front();
+  const auto begin = std::chrono::steady_clock::now();
   communication_.run([message](Collectives&) {
     for (Transfer& t : message->transfers) t.wait();
   });
+  waited_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   waiting.pop_front();
   Values out;
   for (std::size_t i = 0; i < message->specs.size(); ++i) out.push_back(session_.tensor(message->specs[i], std::shared_ptr<const std::vector<std::byte>>(message->bytes[i])));
@@ -91,7 +93,7 @@ Values StageMessages::take(const Action& receive) {
 void StageMessages::send(const Action& send, Values values) {
   const int to = schedule_.peer(send);
   const auto message = std::make_shared<Outgoing>();
-  communication_.submit([message, values, to, tag = schedule_.tag(send), computed = mark(session_)](Collectives& c) {
+  communication_.submit([message, values, to = first_rank_ + to, tag = schedule_.tag(send), computed = mark(session_)](Collectives& c) {
     for (const Value& v : values) message->views.push_back(map(v, Access::read, computed));
     for (const HostView& view : message->views) message->transfers.push_back(c.communicator().send(to, view.bytes(), tag));
   });

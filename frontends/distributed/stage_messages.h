@@ -20,8 +20,8 @@ namespace gemel::distributed {
 /// behind.
 class StageMessages {
  public:
-  /// @param schedule  outlives this
-  StageMessages(Session& session, parallel::CommunicationThread& communication, const parallel::Schedule& schedule);
+  /// @param schedule  outlives this  @param first_rank  of the communication: stage 0
+  StageMessages(Session& session, parallel::CommunicationThread& communication, const parallel::Schedule& schedule, int first_rank);
   /// Waits until nothing that was submitted uses the session. Where an error ended the step, communication is to be aborted before.
   ~StageMessages();
   StageMessages(const StageMessages&) = delete;
@@ -35,6 +35,8 @@ class StageMessages {
   void send(const parallel::Action& send, Values values);
   /// All that was sent has arrived. @throws CommError where a stage failed
   void finish();
+  /// Seconds that `take` waited.
+  double waited_s() const { return waited_s_; }
 
  private:
   struct Incoming;
@@ -53,6 +55,8 @@ class StageMessages {
   Session& session_;
   parallel::CommunicationThread& communication_;
   const parallel::Schedule& schedule_;
+  int first_rank_;
+  double waited_s_ = 0;
   std::map<int, std::deque<std::shared_ptr<Incoming>>> expected_;  // [tag]
   std::deque<Sent> sent_;
 };

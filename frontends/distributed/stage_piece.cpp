@@ -107,6 +107,13 @@ class GraphPiece : public StagePiece {
 
   void forget() override { held_.clear(); }
 
+  graph::ArenaUse arena() const override {
+    graph::ArenaUse most;
+    for (const Executor* e : {forward_.get(), backward_.get()})
+      if (e && e->plan().arena_bytes > most.bytes) most = {e->plan().arena_bytes, e->plan().lower_bound};
+    return most;
+  }
+
  private:
   struct Held {
     Values inputs;  // empty values where the backward pass does not read them
@@ -117,11 +124,52 @@ class GraphPiece : public StagePiece {
   std::map<int, Held> held_;                      // [micro-batch]
 };
 
+class EagerForward : public ForwardPiece {
+ public:
+  EagerForward(Session& session, Piece piece) : ForwardPiece(std::move(piece)), session_(session) {}
+  Values forward(Values inputs) override {
+    const GradientMode no_gradients(session_, GradientMode::Mode::off);
+    return run(session_, piece(), std::move(inputs));
+  }
+
+ private:
+  Session& session_;
+};
+
+class GraphForward : public ForwardPiece {
+ public:
+  GraphForward(Session& session, Piece piece, const PassNames& passes) : ForwardPiece(std::move(piece)) {
+    const std::vector<Program::Use>& all = ForwardPiece::piece().program.inputs;
+    Specs inputs;
+    for (std::size_t i = 0; i + ForwardPiece::piece().program.captured.size() < all.size(); ++i) inputs.push_back(all[i].spec);
+    const Program program = capture(session, inputs, [&](const Values& in) {
+      const GradientMode no_gradients(session, GradientMode::Mode::off);
+      return run(session, ForwardPiece::piece(), in);
+    });
+    executor_ = executor_of(session, program, passes);
+  }
+  Values forward(Values inputs) override { return executor_->run(inputs); }
+
+ private:
+  std::unique_ptr<Executor> executor_;
+};
+
 }  // namespace
+
+std::unique_ptr<ForwardPiece> make_forward_piece(Session& session, Piece piece, const StageOptions& options) {
+  if (options.frontend == train::Frontend::graph) return std::make_unique<GraphForward>(session, std::move(piece), options.passes);
+  return std::make_unique<EagerForward>(session, std::move(piece));
+}
 
 std::unique_ptr<StagePiece> make_stage_piece(Session& session, Piece piece, const StageOptions& options) {
   if (options.frontend == train::Frontend::graph) return std::make_unique<GraphPiece>(session, std::move(piece), options);
   return std::make_unique<EagerPiece>(session, std::move(piece), options.kept);
+}
+
+Specs specs_of(const std::vector<Program::Use>& uses) {
+  Specs out;
+  for (const auto& u : uses) out.push_back(u.spec);
+  return out;
 }
 
 Specs tracked_specs(const std::vector<Program::Use>& uses) {

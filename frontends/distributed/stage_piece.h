@@ -32,6 +32,8 @@ class StagePiece {
   virtual Gradients backward(int micro_batch, const Values& leaving) = 0;
   /// Forgets micro-batches whose step was ended by an error.
   virtual void forget() = 0;
+  /// Of the larger plan; 0 for the eager front end.
+  virtual graph::ArenaUse arena() const { return {}; }
 
  protected:
   explicit StagePiece(Piece piece) : piece_(std::move(piece)) {}
@@ -40,8 +42,26 @@ class StagePiece {
   Piece piece_;
 };
 
+/// The same in evaluation: forwards only.
+class ForwardPiece {
+ public:
+  explicit ForwardPiece(Piece piece) : piece_(std::move(piece)) {}
+  virtual ~ForwardPiece() = default;
+  ForwardPiece(const ForwardPiece&) = delete;
+  ForwardPiece& operator=(const ForwardPiece&) = delete;
+
+  const Piece& piece() const { return piece_; }
+  /// @param inputs  its own, then what arrived
+  virtual Values forward(Values inputs) = 0;
+
+ private:
+  Piece piece_;
+};
+
+std::unique_ptr<ForwardPiece> make_forward_piece(Session& session, Piece piece, const StageOptions& options);
 std::unique_ptr<StagePiece> make_stage_piece(Session& session, Piece piece, const StageOptions& options);
 
+Specs specs_of(const std::vector<Program::Use>& uses);
 /// Of those of the uses that want a gradient.
 Specs tracked_specs(const std::vector<Program::Use>& uses);
 

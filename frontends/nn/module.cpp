@@ -176,11 +176,15 @@ std::int64_t Module::parameter_elements() const {
 }
 
 void Module::materialise(Session& session) {
-  visit([&session](const std::string& path, Module& m) {
+  materialise(session, [](const std::string&) { return true; });
+}
+
+void Module::materialise(Session& session, const std::function<bool(const std::string& path)>& accepted) {
+  visit([&](const std::string& path, Module& m) {
     for (const auto& p : m.parameters_)
-      if (!p->value && !p->tied_to) p->bind(initial_value(session, *p, join_path(path, p->name)));
+      if (!p->value && !p->tied_to && accepted(join_path(path, p->name))) p->bind(initial_value(session, *p, join_path(path, p->name)));
     for (const auto& b : m.buffers_)
-      if (!b->value) b->value = initial_value(session, *b);
+      if (!b->value && accepted(join_path(path, b->name))) b->value = initial_value(session, *b);
   });
 }
 
@@ -208,6 +212,17 @@ ParameterSet Module::parameters() const {
   visit([&set](const std::string& path, const Module& m) {
     for (const auto& p : m.parameters_) set.add_parameter(join_path(path, p->name), p->tensor());
     for (const auto& b : m.buffers_) set.add_buffer(join_path(path, b->name), b->tensor());
+  });
+  return set;
+}
+
+ParameterSet Module::materialised() const {
+  ParameterSet set;
+  visit([&set](const std::string& path, const Module& m) {
+    for (const auto& p : m.parameters_)
+      if (p->owner().value) set.add_parameter(join_path(path, p->name), p->tensor());
+    for (const auto& b : m.buffers_)
+      if (b->value) set.add_buffer(join_path(path, b->name), b->value);
   });
   return set;
 }

@@ -100,6 +100,8 @@ class Module {
   std::int64_t parameter_elements() const;
   /// Gives memory and initial contents to what has none yet, drawn from the session's seed and the parameter's path.
   void materialise(Session& session);
+  /// The same of those alone whose paths are accepted: a stage of a pipeline holds no others.
+  void materialise(Session& session, const std::function<bool(const std::string& path)>& accepted);
   /// Gives names without memory: shapes flow through the module, and nothing can compute. For shape and cost inference.
   void declare(Session& session);
   /// Takes such names back.
@@ -107,6 +109,8 @@ class Module {
   /// The tree's parameters and buffers under their paths, in state-dict order.
   /// @throws UsageError before the module is materialised
   ParameterSet parameters() const;
+  /// Those that have memory.
+  ParameterSet materialised() const;
 
   // ---- modes, for the whole tree
   void train() { set_training(true); }

@@ -112,8 +112,9 @@ std::vector<NamedSpec> state_specs(const Module& module) {
   return out;
 }
 
-std::vector<StateEntry> state_dict(const Module& module) {
-  const std::vector<Slot> slots = slots_of(module);
+std::vector<StateEntry> state_dict(const Module& module, Extent extent) {
+  std::vector<Slot> slots = slots_of(module);
+  if (extent == Extent::materialised) std::erase_if(slots, [](const Slot& s) { return !s.value(); });
   Values tensors;
   for (const Slot& slot : slots) tensors.push_back(slot.tensor());
   const HostContents contents(tensors);
@@ -124,13 +125,14 @@ std::vector<StateEntry> state_dict(const Module& module) {
 }
 
 std::vector<std::string> load_state_dict(Module& module, Session& session, std::span<const NamedTensor> tensors,
-                                         Mismatch mismatch) {
+                                         Mismatch mismatch, Extent extent) {
   const std::vector<Slot> slots = slots_of(module);
   const Comparison c = compare(slots, tensors);
   const bool fits = c.missing.empty() && c.unexpected.empty() && c.wrong.empty();
   if (!fits && !(mismatch == Mismatch::keep_output_layers && only_output_layers(c, module))) refuse(c);
-  for (const auto& [slot, tensor] : c.fitting) fill(*slot, session, *tensor);
-  module.materialise(session);
+  for (const auto& [slot, tensor] : c.fitting)
+    if (extent == Extent::whole || slot->value()) fill(*slot, session, *tensor);
+  if (extent == Extent::whole) module.materialise(session);
   std::vector<std::string> fresh;
   for (const Slot* slot : c.misshapen) fresh.push_back(slot->name);
   return fresh;
@@ -144,16 +146,19 @@ std::optional<std::int64_t> output_size_in(const Module& module, std::span<const
 }
 
 void save_weights(const Module& module, const std::filesystem::path& path) {
-  const std::vector<StateEntry> state = state_dict(module);
+  save_weights(state_dict(module), path);
+}
+
+void save_weights(const std::vector<StateEntry>& state, const std::filesystem::path& path) {
   std::vector<NamedTensor> tensors;
   for (const StateEntry& e : state) tensors.push_back({e.name, e.spec, e.bytes});
   write_safetensors(path, tensors);
 }
 
-std::vector<std::string> load_weights(Module& module, Session& session, const std::filesystem::path& path, Mismatch mismatch) {
+std::vector<std::string> load_weights(Module& module, Session& session, const std::filesystem::path& path, Mismatch mismatch, Extent extent) {
   const SafetensorsFile file(path);
   try {
-    return load_state_dict(module, session, file.tensors(), mismatch);
+    return load_state_dict(module, session, file.tensors(), mismatch, extent);
   } catch (const DataError& e) {
     throw DataError(path.string() + ": " + e.what());
   }

@@ -21,31 +21,35 @@ struct NamedSpec {
 /// Names and specs in PyTorch's order: a module's parameters, then its buffers, then its children. Needs no memory.
 std::vector<NamedSpec> state_specs(const Module& module);
 
+/// Of a module that may have memory for a part of its tensors only, as a stage of a pipeline has.
+enum class Extent { whole, materialised };
+
 struct StateEntry {
   std::string name;
   Spec spec;  // in the files' layout
   std::vector<std::byte> bytes;
 };
-/// The contents, read from the device. @throws UsageError before the module is materialised
-std::vector<StateEntry> state_dict(const Module& module);
+/// The contents, read from the device. @throws UsageError where the whole is asked for and not materialised
+std::vector<StateEntry> state_dict(const Module& module, Extent extent = Extent::whole);
 
 /// What to do where the output layers alone differ in shape: transfer learning keeps them as they start.
 enum class Mismatch { refuse, keep_output_layers };
 
 /// Gives the module the tensors' contents and, where it has none yet, memory. A missing `num_batches_tracked` is allowed, and so
-/// is another floating type, which is rounded.
+/// is another floating type, which is rounded. With Extent::materialised all tensors are compared, and those are taken that the module has memory for.
 /// @return names of what was left as it starts; empty with Mismatch::refuse
 /// @throws DataError naming every missing, unexpected and misshapen tensor; the module is then unchanged
 std::vector<std::string> load_state_dict(Module& module, Session& session, std::span<const NamedTensor> tensors,
-                                         Mismatch mismatch = Mismatch::refuse);
+                                         Mismatch mismatch = Mismatch::refuse, Extent extent = Extent::whole);
 
 /// Outputs of the first output layer as the tensors have it: the classes of a weight file. Empty where it is not there.
 std::optional<std::int64_t> output_size_in(const Module& module, std::span<const NamedTensor> tensors);
 
 /// Writes the state to a safetensors file. @throws DataError where it cannot be written
 void save_weights(const Module& module, const std::filesystem::path& path);
+void save_weights(const std::vector<StateEntry>& state, const std::filesystem::path& path);
 /// load_state_dict from a safetensors file; what it throws names the file.
 std::vector<std::string> load_weights(Module& module, Session& session, const std::filesystem::path& path,
-                                      Mismatch mismatch = Mismatch::refuse);
+                                      Mismatch mismatch = Mismatch::refuse, Extent extent = Extent::whole);
 
 }  // namespace gemel::nn

@@ -36,14 +36,19 @@ Value scaled(Value gradient, const Value& factor) {
 
 }  // namespace
 
-Clipped clip_grad_norm(Values gradients, double max_norm, std::span<const SlabGradients> slabs) {
-  check_limit("clip_grad_norm", "max_norm", max_norm);
+Value gradient_squares(const Values& gradients, std::span<const SlabGradients> slabs) {
   Values squares;
   for (const SlabGradients& s : slabs) squares.push_back(page_squares(s.whole, s.pages));
   for (const Value& g : gradients)
     if (g) squares.push_back(reshape(squared_norm(g), Shape{1}));
-  if (squares.empty()) return {std::move(gradients), {}};
-  const Value all = squares.size() == 1 ? squares[0] : concatenate(squares, 0);
+  if (squares.size() < 2) return squares.empty() ? Value() : squares[0];
+  return concatenate(squares, 0);
+}
+
+Clipped clip_grad_norm(Values gradients, double max_norm, std::span<const SlabGradients> slabs, const Value& squares) {
+  check_limit("clip_grad_norm", "max_norm", max_norm);
+  const Value all = squares ? squares : gradient_squares(gradients, slabs);
+  if (!all) return {std::move(gradients), {}};
   Value norm;
   for (const SlabGradients& s : slabs) norm = clip_pages(s.whole, s.pages, all, max_norm);
   if (!norm) norm = sqrt(sum(all));

@@ -17,8 +17,11 @@ struct SlabGradients {
 };
 /// Scales all gradients by min(1, max_norm / (norm + 1e-6)), norm = sqrt of the sum of all their squares: those in slabs in place, by two
 /// launches a slab. Of gradients that are rows (engine/rows.h), those of one index count by their sum. Empty gradients stay empty.
+/// @param squares  float32 [n], whose sum is that of the squares of all gradients there are, where others have some of them; empty: of those given
 /// @throws UsageError for a largest norm that is not above 0
-Clipped clip_grad_norm(Values gradients, double max_norm, std::span<const SlabGradients> slabs = {});
+Clipped clip_grad_norm(Values gradients, double max_norm, std::span<const SlabGradients> slabs = {}, const Value& squares = {});
+/// Float32 [n], whose sum is that of the squares of all these; empty where there is no gradient.
+Value gradient_squares(const Values& gradients, std::span<const SlabGradients> slabs = {});
 /// Limits every element to [-limit, limit]. @throws UsageError for a limit that is not above 0
 Values clip_grad_value(Values gradients, double limit);
 

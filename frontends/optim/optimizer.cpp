@@ -44,7 +44,7 @@ Optimizer::Optimizer(std::vector<Group> groups, Hyperparameters common, std::vec
     : hyper_(std::make_shared<Hyperparameters>(std::move(common))), slot_names_(std::move(slots)) {
   std::vector<NamedValue> all;
   for (const Group& g : groups) all.insert(all.end(), g.parameters.begin(), g.parameters.end());
-  if (all.empty()) throw UsageError("optimizer: no trainable parameter given; accepted: at least one");
+  if (all.empty() && !groups.empty()) throw UsageError("optimizer: no trainable parameter given; accepted: at least one");
   check_once(all);
   // What is defined last is reached first by a backward pass.
   const Values values = values_of(all);
@@ -105,6 +105,7 @@ Values Optimizer::gradient_places() const {
 void Optimizer::settle(Values& gradients) const {
   if (gradients.size() != parameters_.size())
     throw UsageError(fmt::format("optimizer: {} gradients given; accepted: {}, one a parameter", gradients.size(), parameters_.size()));
+  if (parameters_.empty()) return;
   assume_as_frozen(parameters_[0].value.session());
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i]) continue;
@@ -149,15 +150,29 @@ void Optimizer::update_met_rows(const Values& gradients, const Value& hyper) con
   }
 }
 
-Value Optimizer::clip_norm(Values& gradients, double max_norm) {
-  settle(gradients);
+/// Dense gradients in their slabs, and those that are rows.
+struct Optimizer::Settled {
   std::vector<SlabGradients> slabs;
+  Values rows;
+};
+Optimizer::Settled Optimizer::settled(Values& gradients) const {
+  settle(gradients);
+  Settled out{{}, Values(gradients.size())};
   for (const Shard& s : shards_)
-    if (const Value* pages = pages_for(s, gradients)) slabs.push_back({s.slab->gradients().whole(), *pages});
-  Values rows(gradients.size());
+    if (const Value* pages = pages_for(s, gradients)) out.slabs.push_back({s.slab->gradients().whole(), *pages});
   for (std::size_t i = 0; i < gradients.size(); ++i)
-    if (row_values(gradients[i])) rows[i] = gradients[i];
-  Clipped clipped = clip_grad_norm(std::move(rows), max_norm, slabs);
+    if (row_values(gradients[i])) out.rows[i] = gradients[i];
+  return out;
+}
+
+Value Optimizer::squares(Values& gradients) {
+  const Settled all = settled(gradients);
+  return gradient_squares(all.rows, all.slabs);
+}
+
+Value Optimizer::clip_norm(Values& gradients, double max_norm, const Value& squares) {
+  Settled all = settled(gradients);
+  Clipped clipped = clip_grad_norm(std::move(all.rows), max_norm, all.slabs, squares);
   for (std::size_t i = 0; i < gradients.size(); ++i)
     if (clipped.gradients[i]) gradients[i] = std::move(clipped.gradients[i]);
   return clipped.norm;

@@ -71,7 +71,10 @@ class Optimizer {
   /// @throws UsageError for lists of other lengths; for rows where the optimizer has no update of rows, or the weights decay
   void apply_updates(Values gradients, const Values& hyper);
   /// Scales all gradients to a norm of at most `max_norm`: two launches a slab, a few for each that is rows. @return the norm before, float32 []; empty without gradients
-  Value clip_norm(Values& gradients, double max_norm);
+  /// @param squares  where others have gradients too: float32 [n], whose sum is that of the squares of all of them
+  Value clip_norm(Values& gradients, double max_norm, const Value& squares = {});
+  /// Float32 [n], whose sum is that of the squares of all gradients; empty where there is none.
+  Value squares(Values& gradients);
   /// Counts a step: what `hyper` gives next and what checkpoints keep. For a parameter it counts where that had a gradient in the last update
   /// with the same ones frozen, computed at once or captured; without any update, where it is not frozen.
   void advance();
@@ -90,7 +93,7 @@ class Optimizer {
   void load_state(std::span<const NamedValue> state, std::int64_t steps, std::span<const std::int64_t> parameter_steps = {});
 
  protected:
-  /// @param common  of all groups; `groups` fills in theirs  @param slots  names of the tensors kept for each parameter; they start at 0
+  /// @param groups  none at all: of a stage of a pipeline that has nothing to train  @param common  of all groups; `groups` fills in theirs  @param slots  names of the tensors kept for each parameter; they start at 0
   Optimizer(std::vector<Group> groups, Hyperparameters common, std::vector<std::string> slots);
   /// @param slots  whole slabs, in the order given at construction
   virtual void update(Update u, std::span<const Slab> slots) const = 0;
@@ -112,6 +115,8 @@ class Optimizer {
   Shard* shard_of(const Value& parameter);
   void make_shards(const Values& parameters);
   void settle(Values& gradients) const;
+  struct Settled;
+  Settled settled(Values& gradients) const;
   void check_no_decay(std::size_t parameter) const;
   void update_met_rows(const Values& gradients, const Value& hyper) const;
   const Value* pages_for(const Shard& shard, const Values& gradients) const;

@@ -7,6 +7,8 @@
 #include <charconv>
 #include <cstdlib>
 #include <functional>
+#include <map>
+#include <set>
 #include <system_error>
 #include <tuple>
 #include <utility>
@@ -46,7 +48,30 @@ void remove_older(const CheckpointFolder& folder, const std::filesystem::path& w
 /// Comes back to the bit.
 std::string exact_text(double number) { return fmt::format("{:a}", number); }
 
-FileMetadata metadata_of(const RunState& s, const optim::Optimizer& optimizer, const RunIdentity& identity) {
+/// [parameter] its place in the model.
+std::map<std::string, std::size_t> places_in(const nn::Module& model) {
+  std::map<std::string, std::size_t> out;
+  for (const nn::NamedSpec& s : nn::state_specs(model)) out.emplace(s.name, out.size());
+  return out;
+}
+
+/// "fc.weight" of "velocity.fc.weight"
+std::string parameter_of(const std::string& slot) { return slot.substr(slot.find('.') + 1); }
+
+/// The parameters that an optimizer of the whole model has, by name; the steps that moved each.
+using ParameterSteps = std::vector<std::pair<std::string, std::int64_t>>;
+ParameterSteps parameter_steps(const RunState& s, const nn::Module& model, const optim::Optimizer& optimizer) {
+  ParameterSteps out;
+  const std::vector<std::int64_t> own = optimizer.parameter_steps();
+  for (std::size_t i = 0; i < own.size(); ++i) out.emplace_back(optimizer.parameters()[i].name, own[i]);
+  if (s.ranks.parameter_steps.empty()) return out;
+  out.insert(out.end(), s.ranks.parameter_steps.begin(), s.ranks.parameter_steps.end());
+  const auto places = places_in(model);
+  std::ranges::sort(out, {}, [&](const auto& p) { return places.at(p.first); });
+  return out;
+}
+
+FileMetadata metadata_of(const RunState& s, const nn::Module& model, const optim::Optimizer& optimizer, const RunIdentity& identity) {
   std::vector<std::string> counts;
   for (double c : s.sums.counts) counts.push_back(exact_text(c));
   FileMetadata out{{"step", std::to_string(s.step)},
@@ -57,7 +82,8 @@ FileMetadata metadata_of(const RunState& s, const optim::Optimizer& optimizer, c
                    {"weight", exact_text(s.sums.weight)},
                    {"counts", fmt::format("{}", fmt::join(counts, " "))},
                    {"optimizer_steps", std::to_string(optimizer.steps())}};
-  const std::vector<std::int64_t> steps = optimizer.parameter_steps();
+  std::vector<std::int64_t> steps;
+  for (const auto& [name, n] : parameter_steps(s, model, optimizer)) steps.push_back(n);
   if (std::ranges::any_of(steps, [&](std::int64_t n) { return n != optimizer.steps(); })) out[kParameterSteps] = fmt::format("{}", fmt::join(steps, " "));
   for (const IdentityPart& part : identity) out[metadata_key(part)] = part.value;
   for (const auto& [name, text] : s.ranks.texts) out[std::string(kRanks) + name] = text;
@@ -120,6 +146,37 @@ std::vector<NamedTensor> with_prefix(const SafetensorsFile& file, std::string_vi
   return out;
 }
 
+/// What other ranks hold of a model that this one holds a stage of.
+class Elsewhere {
+ public:
+  explicit Elsewhere(const nn::Module& model) {
+    model.visit([this](const std::string& path, const nn::Module& m) {
+      for (const auto& p : m.own_parameters()) {
+        if (!p->owner().value) names_.insert(nn::join_path(path, p->name));
+        if (p->trainable && !p->tied_to) trained_.push_back(nn::join_path(path, p->name));
+      }
+      for (const auto& b : m.own_buffers())
+        if (!b->value) names_.insert(nn::join_path(path, b->name));
+    });
+  }
+  bool any() const { return !names_.empty(); }
+  bool has(const std::string& name) const { return names_.contains(name); }
+  /// @param steps  of all trained parameters, or none  @return those of this rank's  @param all  gets them by name
+  std::vector<std::int64_t> without(const std::vector<std::int64_t>& steps, std::map<std::string, std::int64_t>& all) const {
+    if (names_.empty() || steps.size() != trained_.size()) return steps;
+    std::vector<std::int64_t> mine;
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      all.emplace(trained_[i], steps[i]);
+      if (!has(trained_[i])) mine.push_back(steps[i]);
+    }
+    return mine;
+  }
+
+ private:
+  std::set<std::string> names_;
+  std::vector<std::string> trained_;
+};
+
 RanksState ranks_in(const SafetensorsFile& file) {
   RanksState out;
   for (const auto& [key, text] : file.metadata())
@@ -150,16 +207,23 @@ void prepare_checkpoints(const std::filesystem::path& folder) {
 
 std::filesystem::path save_checkpoint(const CheckpointFolder& folder, const nn::Module& model, const optim::Optimizer& optimizer,
                                       const RunState& state, const RunIdentity& identity) {
-  const auto entries = nn::state_dict(model);
-  const HostContents slots(values_of(optimizer.state()));
-  std::vector<NamedTensor> tensors;
-  for (const auto& e : entries) tensors.push_back({std::string(kModel) + e.name, e.spec, e.bytes});
-  for (std::size_t i = 0; i < optimizer.state().size(); ++i) {
-    const NamedValue& slot = optimizer.state()[i];
-    tensors.push_back({std::string(kOptimizer) + slot.name, slot.value.spec(), slots[i]});
+  const auto entries = nn::state_dict(model, nn::Extent::materialised);
+  const HostContents contents(values_of(optimizer.state()));
+  std::vector<NamedTensor> weights, slots;
+  for (const auto& e : entries) weights.push_back({e.name, e.spec, e.bytes});
+  for (std::size_t i = 0; i < optimizer.state().size(); ++i) slots.push_back({optimizer.state()[i].name, optimizer.state()[i].value.spec(), contents[i]});
+  if (!state.ranks.model.empty()) {
+    for (const RanksState::Tensor& t : state.ranks.model) weights.push_back({t.name, t.spec, t.bytes});
+    for (const RanksState::Tensor& t : state.ranks.slots) slots.push_back({t.name, t.spec, t.bytes});
+    const auto places = places_in(model);
+    std::ranges::stable_sort(weights, {}, [&](const NamedTensor& t) { return places.at(t.name); });
+    std::ranges::stable_sort(slots, {}, [&](const NamedTensor& t) { return places.at(parameter_of(t.name)); });
   }
+  std::vector<NamedTensor> tensors;
+  for (const NamedTensor& t : weights) tensors.push_back({std::string(kModel) + t.name, t.spec, t.data});
+  for (const NamedTensor& t : slots) tensors.push_back({std::string(kOptimizer) + t.name, t.spec, t.data});
   for (const RanksState::Tensor& t : state.ranks.tensors) tensors.push_back({std::string(kRanks) + t.name, t.spec, t.bytes});
-  FileMetadata metadata = metadata_of(state, optimizer, identity);
+  FileMetadata metadata = metadata_of(state, model, optimizer, identity);
   metadata[kChecksum] = checksum_of(tensors);
   const auto path = folder.path / fmt::format("checkpoint-{}.safetensors", state.step);
   write_safetensors(path, tensors, metadata);
@@ -186,10 +250,16 @@ Restored load_checkpoint(const std::filesystem::path& path, nn::Module& model, o
   out.state = {integer_in(file, "step"), integer_in(file, "epoch"), integer_in(file, "batch"), sums_in(file), ranks_in(file)};
   try {
     out.warnings = differences_from(file.metadata(), identity, out.state.batch > 0);
-    nn::load_state_dict(model, session, with_prefix(file, kModel));
+    nn::load_state_dict(model, session, with_prefix(file, kModel), nn::Mismatch::refuse, nn::Extent::materialised);
+    const Elsewhere elsewhere(model);
+    for (const NamedTensor& t : with_prefix(file, kModel))
+      if (elsewhere.any()) out.state.ranks.model.push_back({t.name, t.spec, {t.data.begin(), t.data.end()}});
     std::vector<NamedValue> slots;
-    for (const NamedTensor& t : with_prefix(file, kOptimizer)) slots.push_back({t.name, session.tensor(t.spec, t.data)});
-    optimizer.load_state(slots, integer_in(file, "optimizer_steps"), parameter_steps_in(file));
+    for (const NamedTensor& t : with_prefix(file, kOptimizer)) {
+      if (elsewhere.any()) out.state.ranks.slots.push_back({t.name, t.spec, {t.data.begin(), t.data.end()}});
+      if (!elsewhere.has(parameter_of(t.name))) slots.push_back({t.name, session.tensor(t.spec, t.data)});
+    }
+    optimizer.load_state(slots, integer_in(file, "optimizer_steps"), elsewhere.without(parameter_steps_in(file), out.state.ranks.parameter_steps));
   } catch (const DataError& e) {
     throw DataError(path.string() + ": " + e.what());
   }

@@ -5,7 +5,7 @@
 
 namespace gemel::train {
 
-Sums evaluate(Step& step, datasets::BatchSource& data, const std::function<void()>& after_batch) {
+Sums evaluate(Stepper& step, datasets::BatchSource& data, const std::function<void()>& after_batch) {
   data.start(0);
   Sums sums;
   std::optional<Pending> before;

@@ -10,6 +10,6 @@ namespace gemel::train {
 /// Runs an epoch through the model in evaluation mode. The host reads one batch late.
 /// @param after_batch  called after each batch is enqueued; what it throws ends the evaluation
 /// @throws DataError where a label or an index is out of range
-Sums evaluate(Step& step, datasets::BatchSource& data, const std::function<void()>& after_batch = {});
+Sums evaluate(Stepper& step, datasets::BatchSource& data, const std::function<void()>& after_batch = {});
 
 }  // namespace gemel::train

@@ -32,6 +32,10 @@ struct RanksState {
   };
   std::map<std::string, std::string> texts;
   std::vector<Tensor> tensors;
+  // Where no rank holds the whole model: parameters and buffers as files have them, the optimizer's slots, and the steps that moved each
+  // parameter (none: all steps moved all). For a checkpoint those that rank 0 does not hold; of one that was read all.
+  std::vector<Tensor> model, slots;
+  std::map<std::string, std::int64_t> parameter_steps;
 };
 
 /// What ranks tell each other before a step: added up, it is the same on all of them.

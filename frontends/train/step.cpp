@@ -14,34 +14,17 @@
 #include "engine/ops/ops.h"
 #include "engine/rows.h"
 #include "engine/slab.h"
+#include "frontends/nn/evaluating.h"
 
 namespace gemel::train {
 
-namespace {
-
-/// Evaluation mode for its lifetime; then each module is in the mode that it was in.
-class Evaluating {
- public:
-  explicit Evaluating(nn::Module& module) {
-    module.visit([this](const std::string&, nn::Module& m) { modes_.emplace_back(&m, m.training()); });
-    module.eval();
-  }
-  ~Evaluating() {
-    for (const auto& [module, training] : modes_) {  // a parent before its children
-      if (training) module->train();
-      else module->eval();
-    }
-  }
-  Evaluating(const Evaluating&) = delete;
-  Evaluating& operator=(const Evaluating&) = delete;
-
- private:
-  std::vector<std::pair<nn::Module*, bool>> modes_;
-};
-
-}  // namespace
-
 const char* to_string(Frontend frontend) { return frontend == Frontend::eager ? "eager" : "graph"; }
+
+void Pending::add(const datasets::Batch& part, const Values& results) {
+  Part of{part, read_later(results[0]), {}};
+  for (const Value& v : std::span(results).subspan(1)) of.outputs.push_back(read_later(v));
+  parts_.push_back(std::move(of));
+}
 
 Sums Pending::get() {
   Sums sums;
@@ -115,6 +98,10 @@ Step::Step(Session& session, Task& task, optim::Optimizer* optimizer, StepOption
 void Step::before_update(Hook hook) {
   if (has_trained_) throw UsageError("step: a hook is given after a training step; accepted: before the first one");
   hooks_.push_back(std::move(hook));
+}
+
+void Step::clip_norm(double most) {
+  before_update([this, most](Values& gradients) { optimizer_->clip_norm(gradients, most); });
 }
 
 Values Step::run(graph::Compiled& compiled, Function function, const Values& in) {
@@ -222,13 +209,6 @@ Values Step::inputs_of(const DeviceBatch& batch, double weight, std::int64_t ste
   return in;
 }
 
-Pending Step::begin(std::string what) const {
-  Pending pending;
-  pending.task_ = &task_;
-  pending.what_ = std::move(what);
-  return pending;
-}
-
 /// Of a step of which this rank has no samples: the gradients that the others have are its own, too.
 void Step::update_from_others(double rate) {
   options_.ranks->take_parameters();
@@ -236,24 +216,18 @@ void Step::update_from_others(double rate) {
   optimizer_->advance();
 }
 
-void Step::add(Pending& pending, const DeviceBatch& batch, const Values& results) {
-  Pending::Part part{batch.host, read_later(results[0]), {}};
-  for (const Value& v : std::span(results).subspan(1)) part.outputs.push_back(read_later(v));
-  pending.parts_.push_back(std::move(part));
-}
-
 Pending Step::train(const DeviceBatch& batch, double rate, std::int64_t step, std::optional<double> weight) {
   if (options_.accumulate != 1) throw UsageError("step: a batch on the device is not cut into micro-batches; accepted: a batch on the host");
   task_.module().train();
   has_trained_ = true;
-  Pending pending = begin(fmt::format("step {}", step));
+  Pending pending(task_, fmt::format("step {}", step));
   if (batch.host.samples == 0 && options_.ranks) {
     update_from_others(rate);
     return pending;
   }
   Values in = inputs_of(batch, weight.value_or(task_.weight(batch.host)), step);
   in.push_back(optimizer_->hyper(rate)[0]);
-  add(pending, batch, run(whole_, &Step::whole_step, in));
+  pending.add(batch.host, run(whole_, &Step::whole_step, in));
   optimizer_->advance();
   return pending;
 }
@@ -266,7 +240,7 @@ Pending Step::train(const datasets::Batch& batch, double rate, std::int64_t step
   if (options_.ranks) std::erase(counts, 0);  // the shard of a small micro-batch
   task_.module().train();
   has_trained_ = true;
-  Pending pending = begin(fmt::format("step {}", step));
+  Pending pending(task_, fmt::format("step {}", step));
   if (counts.empty()) {
     update_from_others(rate);
     return pending;
@@ -275,11 +249,11 @@ Pending Step::train(const datasets::Batch& batch, double rate, std::int64_t step
   for (std::int64_t begin = 0; const std::int64_t count : counts) {
     const DeviceBatch part = to_device(batch.part(begin, count));
     const Values in = inputs_of(part, weight.value_or(task_.weight(batch)), step);
-    Values results = pending.parts_.empty() ? run(first_, &Step::first_part, in) : run(further_, &Step::further_part, in);
+    Values results = pending.empty() ? run(first_, &Step::first_part, in) : run(further_, &Step::further_part, in);
     const auto rows = results.end() - std::ssize(by_rows()) * 2;
     last.insert(last.end(), rows, results.end());
     results.erase(rows, results.end());
-    add(pending, part, results);
+    pending.add(part.host, results);
     begin += count;
   }
   run(update_, &Step::update, last);
@@ -288,9 +262,9 @@ Pending Step::train(const datasets::Batch& batch, double rate, std::int64_t step
 }
 
 Pending Step::evaluate(const DeviceBatch& batch) {
-  const Evaluating evaluating(task_.module());
-  Pending pending = begin(fmt::format("batch {}", batch.host.index + 1));
-  if (batch.host.samples > 0 || !options_.ranks) add(pending, batch, run(evaluation_, &Step::evaluation, batch.tensors));
+  const nn::Evaluating evaluating(task_.module());
+  Pending pending(task_, fmt::format("batch {}", batch.host.index + 1));
+  if (batch.host.samples > 0 || !options_.ranks) pending.add(batch.host, run(evaluation_, &Step::evaluation, batch.tensors));
   return pending;
 }
 

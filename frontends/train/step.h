@@ -26,20 +26,24 @@ const char* to_string(Frontend frontend);
 /// A step's results on their way to the host.
 class Pending {
  public:
+  /// @param task  counts the outputs, and outlives this  @param what  names the step in errors: "step 3"
+  Pending(const Task& task, std::string what) : task_(&task), what_(std::move(what)) {}
+  /// Of the batch or one of its micro-batches. @param results  its summed loss, then the task's outputs
+  void add(const datasets::Batch& part, const Values& results);
+  bool empty() const { return parts_.empty(); }
   /// Waits for this step and for nothing that was enqueued after it.
   /// @throws DataError where a kernel met a label or an index out of range
   Sums get();
 
  private:
-  friend class Step;
   using Read = std::function<std::vector<double>()>;
   struct Part {
     datasets::Batch batch;
     Read loss;
     std::vector<Read> outputs;
   };
-  const Task* task_ = nullptr;
-  std::string what_;  // names the step in errors: "step 3"
+  const Task* task_;
+  std::string what_;
   std::vector<Part> parts_;
 };
 
@@ -78,13 +82,30 @@ std::vector<std::size_t> backward_order(Session& session, Task& task, const Spec
 void pack_parameters(nn::Module& module, std::span<const std::size_t> order, const PackOptions& options = {});
 void pack_parameters(Session& session, Task& task, const Specs& inputs);
 
-class Step {
+/// Trains and evaluates on batches: with a model that lies whole in this process, as Step does, or with a stage of it.
+class Stepper {
+ public:
+  Stepper() = default;
+  virtual ~Stepper() = default;
+  Stepper(const Stepper&) = delete;
+  Stepper& operator=(const Stepper&) = delete;
+
+  /// Enqueues a training step.
+  /// @param step  from 1: names the random draws  @param weight  of the whole step, all ranks and micro-batches together; none: the task's
+  /// of this batch
+  virtual Pending train(const datasets::Batch& batch, double rate, std::int64_t step, std::optional<double> weight = {}) = 0;
+  /// Enqueues a forward pass in evaluation mode. Then each module is in the mode that it was in.
+  virtual Pending evaluate(const datasets::Batch& batch) = 0;
+  /// Before the first step: all gradients together are scaled to a norm of at most `most`.
+  virtual void clip_norm(double most) = 0;
+  /// Of the largest plan; 0 for the eager front end.
+  virtual graph::ArenaUse arena() const = 0;
+};
+
+class Step : public Stepper {
  public:
   /// @param optimizer  null for evaluation only. Task and optimizer must outlive the step
   Step(Session& session, Task& task, optim::Optimizer* optimizer, StepOptions options = {});
-  Step(const Step&) = delete;
-  Step& operator=(const Step&) = delete;
-
   /// Called between the gradients, which are complete and lie in the optimizer's places or are rows (engine/rows.h), and the update; in operators, as the graph front
   /// end captures them.
   using Hook = std::function<void(Values& gradients)>;
@@ -93,19 +114,15 @@ class Step {
 
   /// Enqueues the transfers.
   DeviceBatch to_device(const datasets::Batch& batch);
-  /// Enqueues a training step. It puts the whole module into training mode, also what was in evaluation mode; what is frozen stays frozen.
-  /// @param step  from 1: names the random draws  @param weight  of the whole step, all ranks and micro-batches together; none: the task's
-  /// of this batch
-  Pending train(const datasets::Batch& batch, double rate, std::int64_t step, std::optional<double> weight = {});
+  /// It puts the whole module into training mode, also what was in evaluation mode; what is frozen stays frozen.
+  Pending train(const datasets::Batch& batch, double rate, std::int64_t step, std::optional<double> weight = {}) override;
   /// The same on the device's batch, in one piece. @throws UsageError with micro-batches
   Pending train(const DeviceBatch& batch, double rate, std::int64_t step, std::optional<double> weight = {});
-  /// Enqueues a forward pass in evaluation mode. Then each module is in the mode that it was in.
   Pending evaluate(const DeviceBatch& batch);
-  Pending evaluate(const datasets::Batch& batch) { return evaluate(to_device(batch)); }
+  Pending evaluate(const datasets::Batch& batch) override { return evaluate(to_device(batch)); }
+  void clip_norm(double most) override;
 
-  const Task& task() const { return task_; }
-  /// Of the largest plan; 0 for the eager front end.
-  graph::ArenaUse arena() const;
+  graph::ArenaUse arena() const override;
 
  private:
   using Function = Values (Step::*)(const Values&);
@@ -122,9 +139,7 @@ class Step {
   std::vector<bool>& reached();
   std::vector<std::size_t> by_rows() const;
   Values inputs_of(const DeviceBatch& batch, double weight, std::int64_t step);
-  Pending begin(std::string what) const;
   void update_from_others(double rate);
-  void add(Pending& pending, const DeviceBatch& batch, const Values& results);
 
   Session& session_;
   Task& task_;

@@ -27,13 +27,12 @@ struct CutShort {};
 
 Trainer::Trainer(const Run& run, TrainerOptions options, RunIdentity identity)
     : run_(run), ranks_(run.ranks ? *run.ranks : only_), options_(std::move(options)), identity_(std::move(identity)),
-      step_(run.session, run.task, &run.optimizer, shared_by(options_.step, run.ranks)) {
+      step_(run.stepper ? *run.stepper : own_step_.emplace(run.session, run.task, &run.optimizer, shared_by(options_.step, run.ranks))) {
   const bool has_batch_size = std::ranges::find(identity_, kBatchSize, &IdentityPart::name) != identity_.end();
   for (const IdentityPart& part : identity_of(run_.session, options_, run_.data))
     if (part.name != kBatches || !has_batch_size) identity_.push_back(part);
   if (!run_.reporter) run_.reporter = &silent_;
-  if (options_.clip_norm > 0)
-    step_.before_update([this](Values& gradients) { run_.optimizer.clip_norm(gradients, options_.clip_norm); });
+  if (options_.clip_norm > 0) step_.clip_norm(options_.clip_norm);
   if (options_.checkpoint_dir.empty() || ranks_.rank() != 0) return;
   prepare_checkpoints(options_.checkpoint_dir);
   checkpoints_ = {options_.checkpoint_dir, checkpoints_in(options_.checkpoint_dir)};

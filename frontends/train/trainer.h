@@ -76,6 +76,7 @@ struct Run {
   RunLog* log = nullptr;
   Reporter* reporter = nullptr;
   Ranks* ranks = nullptr;  // that the run is shared with; data and validation are this one's shards, the log is for rank 0
+  Stepper* stepper = nullptr;  // null: the trainer's own Step, of the whole model
 };
 
 class Trainer {
@@ -95,7 +96,7 @@ class Trainer {
   End run();
 
   const RunState& state() const { return state_; }
-  const Step& step() const { return step_; }
+  const Stepper& step() const { return step_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -139,7 +140,8 @@ class Trainer {
   Ranks& ranks_;
   TrainerOptions options_;
   RunIdentity identity_;
-  Step step_;
+  std::optional<Step> own_step_;
+  Stepper& step_;
   CheckpointFolder checkpoints_;
   RunState state_;
   std::filesystem::path resumed_from_;  // empty: from the beginning

@@ -106,7 +106,7 @@ void Reducer::submit_complete() {
 
 void Reducer::submit(std::size_t bucket, const Event& computed) {
   communication_.submit([self = shared_from_this(), buckets = buckets_, bucket, computed](Collectives& c) {
-    self->reduce(c, bucket, (*buckets)[bucket], computed);
+    self->reduce(self->group(c), bucket, (*buckets)[bucket], computed);
   });
 }
 
@@ -167,7 +167,7 @@ void Reducer::finish(const std::vector<std::int64_t>& unused) {
 
 std::future<std::vector<std::int32_t>> Reducer::end_step(std::vector<std::int32_t> used, const Ended& ended) {
   return in_step(session_, communication_, [self = shared_from_this(), used = std::move(used), ended](Collectives& c, const Event&) mutable {
-    c.all_reduce({reinterpret_cast<std::byte*>(used.data()), std::ssize(used), DType::int32}, Reduction::max);
+    self->group(c).all_reduce({reinterpret_cast<std::byte*>(used.data()), std::ssize(used), DType::int32}, Reduction::max);
     self->add_step(ended);
     return used;
   });

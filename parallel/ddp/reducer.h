@@ -28,6 +28,7 @@ struct ReducerOptions {
   bool overlaps = true;       // sums while the backward pass goes on; not where that communicates by itself, in its own order
   bool keeps_spans = false;   // of what is communicated, for a trace
   bool check_finite = false;  // of each gradient before it is summed: names the parameter and the rank (slow)
+  Collectives* among = nullptr;  // of a group of the ranks, made in the communication thread, whose gradients these are; null: of all
 };
 
 class Reducer : public State, public std::enable_shared_from_this<Reducer> {
@@ -91,6 +92,7 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
   void add_step(const Ended& ended);
   void add_span(const Span& span);
   const std::string& name_of(std::size_t parameter) const { return parameters_[parameter].name; }
+  Collectives& group(Collectives& all) const { return options_.among ? *options_.among : all; }
 
   Session& session_;
   CommunicationThread& communication_;

@@ -119,6 +119,12 @@ Schedule make_schedule(const PipelineShape& shape) {
   return out;
 }
 
+Schedule make_forward_schedule(int stages, int virtual_stages) {
+  Schedule out{stages, virtual_stages, 1, std::vector<std::vector<Action>>(at(stages))};
+  for (int piece = 0; piece < out.pieces(); ++piece) append_with_messages(out, {Kind::forward, piece, 0}, out.actions[at(out.stage_of(piece))]);
+  return out;
+}
+
 std::vector<std::vector<int>> held_at_most(const Schedule& schedule, int stage) {
   using Counts = std::vector<int>;
   const auto none_above = [](const Counts& a, const Counts& b) { return std::ranges::equal(a, b, std::ranges::less_equal()); };

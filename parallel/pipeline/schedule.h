@@ -27,6 +27,7 @@ struct PipelineShape {
   int micro_batches = 1;   // one: plain model parallelism
 
   int pieces() const { return stages * virtual_stages; }
+  int stage_of(int piece) const { return piece % stages; }
 };
 /// @throws UsageError  counts below 1; virtual stages other than 1 with gpipe and 1f1b, below 2 with interleaved; with interleaved,
 ///                     micro-batches that are no multiple of the stages
@@ -73,6 +74,9 @@ struct Schedule {
 /// Sources: GPipe: Huang et al., GPipe, 2019. 1f1b (PipeDream-flush): Narayanan et al., Memory-efficient pipeline-parallel DNN training, 2021.
 ///          interleaved: Narayanan et al., Efficient large-scale language model training on GPU clusters using Megatron-LM, SC 2021, section 2.2
 Schedule make_schedule(const PipelineShape& shape);
+
+/// One micro-batch through all pieces, without backward passes or an update: an evaluation.
+Schedule make_forward_schedule(int stages, int virtual_stages);
 
 /// How many micro-batches' activations each piece of a stage holds, in order of its pieces, at the moments when it holds most: the counts of
 /// any other moment are no larger than those of one of these.

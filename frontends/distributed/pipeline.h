@@ -1,0 +1,99 @@
+// Pipeline: a run of training whose model lies in stages on several ranks, with several copies of the pipeline if wanted, each of which trains
+// its shard of every batch.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "frontends/distributed/notices.h"
+#include "frontends/distributed/pipeline_stage.h"
+#include "frontends/nn/state_dict.h"
+#include "frontends/optim/optimizer.h"
+#include "frontends/train/ranks.h"
+#include "frontends/train/step.h"
+#include "parallel/communication_thread.h"
+#include "parallel/ddp/gradient_memory.h"
+#include "parallel/ddp/reducer.h"
+
+namespace gemel::distributed {
+
+/// Which rank does what: the stages of a copy are ranks that follow each other.
+struct PipelinePlace {
+  int stages = 1, rank = 0, ranks = 1;
+
+  int copies() const { return ranks / stages; }
+  int copy() const { return rank / stages; }
+  int stage() const { return rank % stages; }
+  int first_rank() const { return copy() * stages; }
+};
+
+/// Of one rank. Its module holds the parameters and statistics of its stage alone, and so does its optimizer.
+class Pipeline : public train::Ranks, public train::Stepper {
+ public:
+  /// Collective, like all that follows.
+  /// @param task         its module has no memory yet, or all; both outlive this  @param micro_batch  specs of its tensors
+  /// @param plan         but for its first rank  @param micro_batches  of a batch that does not say; fewer where it has fewer samples
+  /// @throws UsageError  ranks that are no multiple of the stages; what PipelineStage refuses
+  Pipeline(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& micro_batch, PipelinePlan plan,
+           std::int64_t micro_batches);
+  ~Pipeline() override;
+
+  /// Groups for the optimizer of this stage: none where it has nothing to train.
+  std::vector<optim::Group> groups() const;
+  /// It updates this stage, and outlives this. All copies get the first one's parameters and statistics.
+  /// @param reducer  how gradients are summed over the copies
+  void attach(optim::Optimizer& optimizer, const parallel::ReducerOptions& reducer = {});
+
+  const PipelinePlace& place() const { return place_; }
+  const PipelineStage& stage() const { return *stage_; }
+  /// The whole model as files hold it, on rank 0; elsewhere nothing.
+  std::vector<nn::StateEntry> whole_state();
+
+  // ---- what a train::Trainer asks for
+  train::Pending train(const datasets::Batch& batch, double rate, std::int64_t step, std::optional<double> weight = {}) override;
+  train::Pending evaluate(const datasets::Batch& batch) override;
+  void clip_norm(double most) override { largest_norm_ = most; }
+  graph::ArenaUse arena() const override { return stage_->arena(); }
+
+  int rank() const override { return place_.rank; }
+  int size() const override { return place_.ranks; }
+  void announce(train::Notice notice) override;
+  train::Notice agreed() override { return notices_.agreed().all; }
+  train::Sums merge(const train::Sums& sums) override { return notices_.merge(sums); }
+  void join_model() override;
+  void check_same() override;
+  train::RanksState state() override;
+  void join_state(nn::Module& module, optim::Optimizer& optimizer, train::RunState& state) override;
+  /// What a step waited for messages of other stages, the pipeline's bubble among it.
+  std::optional<double> next_exposed_ms() override;
+
+ private:
+  std::vector<datasets::Batch> micro_batches_of(const datasets::Batch& batch) const;
+  std::vector<NamedValue> held() const;
+  void update(Values gradients, double rate);
+  void clip(Values& gradients);
+  train::RanksState mine() const;
+
+  Session& session_;
+  parallel::CommunicationThread& communication_;
+  train::Task& task_;
+  PipelinePlace place_;
+  std::int64_t micro_batches_;
+  std::unique_ptr<PipelineStage> stage_;
+  optim::Optimizer* optimizer_ = nullptr;
+  double largest_norm_ = 0;  // 0: no limit
+  Notices notices_;
+  std::deque<double> exposed_ms_;
+  // Where there are several copies: the ranks of this stage, of the communication thread.
+  std::unique_ptr<parallel::Communicator> alike_;
+  std::unique_ptr<parallel::Collectives> among_;
+  std::optional<parallel::GradientMemory> memory_;
+  std::shared_ptr<parallel::Reducer> reducer_;  // null where there is one copy, or nothing to train
+};
+
+}  // namespace gemel::distributed

@@ -1,0 +1,185 @@
+// The state of a model that lies in stages: rank 0 gathers it for files, and hands out what it read.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "engine/base/error.h"
+#include "engine/base/hash.h"
+#include "engine/base/span.h"
+#include "engine/files/safetensors.h"
+#include "engine/host_contents.h"
+#include "frontends/distributed/pipeline.h"
+#include "frontends/train/checkpoint.h"
+
+namespace gemel::distributed {
+namespace {
+
+using parallel::Collectives;
+using Tensors = std::vector<train::RanksState::Tensor>;
+using Bytes = std::vector<std::byte>;
+
+nlohmann::json head_of(const Tensors& tensors) {
+  auto out = nlohmann::json::array();
+  for (const auto& t : tensors) out.push_back({t.name, static_cast<int>(t.spec.dtype), std::vector<std::int64_t>(t.spec.shape.begin(), t.spec.shape.end())});
+  return out;
+}
+
+/// The length of a head, which names all, the head, then the contents.
+Bytes packed(const train::RanksState& state) {
+  const std::string head = nlohmann::json{{"model", head_of(state.model)}, {"slots", head_of(state.slots)}, {"steps", state.parameter_steps}}.dump();
+  const std::uint64_t length = head.size();
+  Bytes out(sizeof length + head.size());
+  std::memcpy(out.data(), &length, sizeof length);
+  std::memcpy(out.data() + sizeof length, head.data(), head.size());
+  for (const Tensors* all : {&state.model, &state.slots})
+    for (const auto& t : *all) out.insert(out.end(), t.bytes.begin(), t.bytes.end());
+  return out;
+}
+
+train::RanksState unpacked(const Bytes& bytes) {
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof length);
+  const auto* text = reinterpret_cast<const char*>(bytes.data()) + sizeof length;
+  const auto head = nlohmann::json::parse(text, text + length);
+  auto next = bytes.begin() + static_cast<std::ptrdiff_t>(sizeof length + length);
+  const auto take = [&](const nlohmann::json& list) {
+    Tensors out;
+    for (const auto& t : list) {
+      const auto extents = t[2].get<std::vector<std::int64_t>>();
+      const Spec spec{Shape(std::span<const std::int64_t>(extents)), static_cast<DType>(t[1].get<int>())};
+      out.push_back({t[0].get<std::string>(), spec, Bytes(next, next + spec.bytes())});
+      next += spec.bytes();
+    }
+    return out;
+  };
+  train::RanksState out;
+  out.model = take(head["model"]);
+  out.slots = take(head["slots"]);
+  out.parameter_steps = head["steps"].get<std::map<std::string, std::int64_t>>();
+  return out;
+}
+
+void send_all(parallel::Communicator& c, int to, const Bytes& bytes) {
+  std::int64_t length = std::ssize(bytes);
+  c.send(to, parallel::raw_bytes(length)).wait();
+  c.send(to, bytes).wait();
+}
+Bytes receive_all(parallel::Communicator& c, int from) {
+  std::int64_t length = 0;
+  c.receive(from, parallel::raw_bytes(length)).wait();
+  Bytes out(at(length));
+  c.receive(from, out).wait();
+  return out;
+}
+
+std::string parameter_of(const std::string& slot) { return slot.substr(slot.find('.') + 1); }
+
+}  // namespace
+
+/// What no stage before this one has.
+train::RanksState Pipeline::mine() const {
+  train::RanksState out;
+  for (nn::StateEntry& e : nn::state_dict(task_.module(), nn::Extent::materialised))
+    if (!stage_->has_before(e.name)) out.model.push_back({e.name, e.spec, std::move(e.bytes)});
+  if (!optimizer_) return out;
+  const HostContents contents(values_of(optimizer_->state()));
+  for (std::size_t i = 0; i < optimizer_->state().size(); ++i) {
+    const NamedValue& slot = optimizer_->state()[i];
+    if (!stage_->has_before(parameter_of(slot.name))) out.slots.push_back({slot.name, slot.value.spec(), Bytes(contents[i].begin(), contents[i].end())});
+  }
+  const std::vector<std::int64_t> steps = optimizer_->parameter_steps();
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    if (const std::string& name = optimizer_->parameters()[i].name; !stage_->has_before(name)) out.parameter_steps.emplace(name, steps[i]);
+  return out;
+}
+
+train::RanksState Pipeline::state() {
+  train::RanksState out;
+  if (place_.copy() != 0) {
+    communication_.run([](Collectives&) {});
+    return out;
+  }
+  if (place_.stage() != 0) {
+    communication_.run([bytes = packed(mine())](Collectives& c) { send_all(c.communicator(), 0, bytes); });
+    return out;
+  }
+  for (int s = 1; s < place_.stages; ++s) {
+    train::RanksState theirs = unpacked(communication_.run([s](Collectives& c) { return receive_all(c.communicator(), s); }));
+    std::ranges::move(theirs.model, std::back_inserter(out.model));
+    std::ranges::move(theirs.slots, std::back_inserter(out.slots));
+    out.parameter_steps.merge(theirs.parameter_steps);
+  }
+  return out;
+}
+
+std::vector<nn::StateEntry> Pipeline::whole_state() {
+  const train::RanksState others = state();
+  std::vector<nn::StateEntry> out;
+  if (rank() != 0) return out;
+  std::map<std::string, nn::StateEntry> all;
+  for (nn::StateEntry& e : nn::state_dict(task_.module(), nn::Extent::materialised)) all.emplace(e.name, std::move(e));
+  for (const auto& t : others.model) all.emplace(t.name, nn::StateEntry{t.name, t.spec, t.bytes});
+  for (const nn::NamedSpec& s : nn::state_specs(task_.module())) out.push_back(std::move(all.at(s.name)));
+  return out;
+}
+
+void Pipeline::join_model() {
+  if (place_.copies() == 1) return;
+  const ParameterSet set = task_.module().materialised();
+  for (const NamedValue& b : set.buffers()) {
+    Bytes bytes = read_bytes(b.value);
+    communication_.run([&](Collectives&) { among_->broadcast(bytes); });
+    write(b.value, bytes);
+  }
+}
+
+void Pipeline::check_same() {
+  if (place_.copies() == 1) return;
+  const std::vector<NamedValue> state = held();
+  std::vector<std::uint64_t> mine;
+  for (const NamedValue& v : state) mine.push_back(hash_of(read_bytes(v.value)));
+  const auto all = communication_.run([&](Collectives&) { return among_->all_gather(std::as_bytes(std::span(mine))); });
+  for (std::size_t k = 1; k < all.size(); ++k)
+    for (std::size_t i = 0; i < state.size(); ++i) {
+      if (std::memcmp(all[k].data() + i * sizeof mine[0], all[0].data() + i * sizeof mine[0], sizeof mine[0]) == 0) continue;
+      const int other = static_cast<int>(k) * place_.stages + place_.stage();
+      throw CommError(fmt::format("ranks: {} is not the same on rank {} ({}) as on rank {}; accepted: the same parameters and buffers in every copy of a stage",
+                                  state[i].name, other, communication_.placement().hosts[at(other)], place_.stage()));
+    }
+}
+
+void Pipeline::join_state(nn::Module& module, optim::Optimizer& optimizer, train::RunState& state) {
+  std::vector<double> numbers{static_cast<double>(state.step), static_cast<double>(state.epoch), static_cast<double>(state.batch),
+                              static_cast<double>(optimizer.hyperparameters()->steps)};
+  put(numbers, state.sums);
+  const auto all = communication_.run([&](Collectives& c) { return c.all_gather(std::as_bytes(std::span(numbers))); });
+  const auto first = numbers_in(all[0]);
+  state.step = static_cast<std::int64_t>(first[0]);
+  state.epoch = static_cast<std::int64_t>(first[1]);
+  state.batch = static_cast<std::int64_t>(first[2]);
+  state.sums = sums_in(first.subspan(4));
+  Bytes bytes = rank() == 0 ? packed(state.ranks) : Bytes();
+  communication_.run([&](Collectives& c) {
+    std::int64_t length = std::ssize(bytes);
+    c.broadcast(parallel::raw_bytes(length));
+    bytes.resize(at(length));
+    c.broadcast(bytes);
+  });
+  const train::RanksState read = unpacked(bytes);
+  if (rank() == 0 || read.model.empty()) return;  // it has loaded its own, or there was nothing to load
+  std::vector<NamedTensor> tensors;
+  for (const auto& t : read.model) tensors.push_back({t.name, t.spec, t.bytes});
+  nn::load_state_dict(module, session_, tensors, nn::Mismatch::refuse, nn::Extent::materialised);
+  std::vector<NamedValue> slots;
+  std::vector<std::int64_t> steps;
+  for (const NamedValue& p : optimizer.parameters()) {
+    for (const auto& t : read.slots)
+      if (parameter_of(t.name) == p.name) slots.push_back({t.name, session_.tensor(t.spec, std::span<const std::byte>(t.bytes))});
+    if (const auto it = read.parameter_steps.find(p.name); it != read.parameter_steps.end()) steps.push_back(it->second);
+  }
+  optimizer.load_state(slots, static_cast<std::int64_t>(first[3]), steps);
+}
+
+}  // namespace gemel::distributed

@@ -1,0 +1,133 @@
+// What a stage of a pipeline holds: a model is traced over names and cut, and memory is given to the names that its pieces use.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/base/error.h"
+#include "engine/base/span.h"
+#include "engine/slab.h"
+#include "frontends/distributed/pipeline_stage.h"
+#include "frontends/nn/state_names.h"
+
+namespace gemel::distributed {
+namespace {
+
+/// Cuts at the same places of another program of the same model: before the first instruction of a module that begins behind the cut.
+std::vector<std::size_t> cuts_alike(const Program& of, const std::vector<std::size_t>& cuts, const Program& in) {
+  std::vector<std::size_t> out;
+  for (const std::size_t cut : cuts) {
+    std::set<std::string> before, behind;
+    for (std::size_t i = 0; i < of.code.size(); ++i) {
+      if (i < cut) before.insert(of.code[i].scope);
+      else if (!before.contains(of.code[i].scope)) behind.insert(of.code[i].scope);
+    }
+    const auto first = std::ranges::find_if(in.code, [&](const auto& step) { return behind.contains(step.scope); });
+    const auto place = at(first - in.code.begin());
+    if (first == in.code.end() || place == 0 || (!out.empty() && place <= out.back()))
+      throw UsageError(fmt::format("pipeline: a piece between cuts, before '{}', computes nothing in evaluation; accepted: cuts around modules that do",
+                                   of.code[cut].scope));
+    out.push_back(place);
+  }
+  return out;
+}
+
+}  // namespace
+
+PipelineStage::PipelineStage(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& micro_batch, PipelinePlan plan)
+    : session_(session), communication_(communication), task_(task), names_(task.inputs()), cuts_(std::move(plan.cuts)), shape_(plan.shape),
+      options_(plan.options), first_rank_(plan.first_rank) {
+  shape_.micro_batches = shape_.stages;  // any that every schedule takes: steps bring their own
+  parallel::validate(shape_);
+  if (stage() < 0 || stage() >= shape_.stages || first_rank_ + shape_.stages > communication.size())
+    throw UsageError(fmt::format("pipeline: {} stages on {} ranks; accepted: a rank for each stage", shape_.stages, communication.size()));
+  const std::size_t count = std::visit([](const auto& c) { return c.size(); }, cuts_) + 1;
+  if (count != at(shape_.pieces()))
+    throw UsageError(fmt::format("pipeline: the model is cut into {} pieces; accepted: {}, as the schedule has", count, shape_.pieces()));
+  Specs inputs = micro_batch;
+  inputs.push_back(i64({4}));  // the random state of samples that follow each other
+  hold(pieces_for(inputs));
+  evaluated_pieces_for(inputs);  // what it refuses is better told now than after an epoch
+  task_.module().train();
+}
+
+/// Of the task's tensors, the random state, then the names of the module's state.
+Program PipelineStage::traced(const Specs& inputs) {
+  nn::StateNames state(task_.module());
+  Specs all = inputs;
+  all.insert(all.end(), state.specs().begin(), state.specs().end());
+  return capture(session_, all, [&](const Values& in) {
+    session_.random().begin(in[names_.size()]);
+    state.fill(std::span(in).subspan(names_.size() + 1));
+    const train::Outcome outcome = task_.forward(train::Inputs(names_, std::span(in).first(names_.size())));
+    Values out{outcome.loss};
+    for (const Value& v : outcome.outputs) out.push_back(v.detached());
+    return out;
+  }, Outside::bound_for_replay);
+}
+
+/// Of a program that was traced in training.
+std::vector<std::size_t> PipelineStage::cuts_of(const Program& program) const {
+  const auto* modules = std::get_if<std::vector<std::string>>(&cuts_);
+  return modules ? cuts_before(program, *modules) : std::get<std::vector<std::size_t>>(cuts_);
+}
+
+std::vector<Piece> PipelineStage::pieces_for(const Specs& inputs) {
+  task_.module().train();
+  const Program program = traced(inputs);
+  return split(program, cuts_of(program), {});
+}
+
+std::vector<Piece> PipelineStage::evaluated_pieces_for(const Specs& inputs) {
+  task_.module().train();
+  const Program trained = traced(inputs);
+  task_.module().eval();
+  const GradientMode no_gradients(session_, GradientMode::Mode::off);
+  const Program program = traced(inputs);
+  return split(program, cuts_alike(trained, cuts_of(trained), program), {});
+}
+
+Piece PipelineStage::bound(Piece piece) const { return with_bound(std::move(piece), state_); }
+
+/// [input that names state] the stages whose pieces use it.
+std::vector<std::set<int>> PipelineStage::stages_of_state(const std::vector<Piece>& pieces) const {
+  const std::size_t first = names_.size() + 1, all = nn::StateNames(task_.module()).specs().size();
+  std::vector<std::set<int>> out(all);
+  for (std::size_t p = 0; p < pieces.size(); ++p)
+    for (const std::size_t i : pieces[p].own)
+      if (i >= first) out[i - first].insert(shape_.stage_of(static_cast<int>(p)));
+  for (std::set<int>& stages : out)
+    if (stages.empty()) stages.insert(0);
+  return out;
+}
+
+void PipelineStage::hold(const std::vector<Piece>& pieces) {
+  const std::vector<std::set<int>> stages = stages_of_state(pieces);
+  std::vector<std::string> paths;
+  std::size_t parameters = 0;
+  {
+    const nn::StateNames state(task_.module());
+    paths = state.paths();
+    parameters = state.parameters();
+  }
+  for (std::size_t i = parameters; i < paths.size(); ++i)
+    if (stages[i].size() > 1 && std::ranges::any_of(pieces, [&](const Piece& p) { return p.changes(names_.size() + 1 + i); }))
+      throw UsageError(fmt::format("pipeline: stages {} and {} both move '{}'; accepted: cuts that leave it to one stage", *stages[i].begin(), *stages[i].rbegin(), paths[i]));
+  std::set<std::string> mine;
+  for (std::size_t i = 0; i < paths.size(); ++i)
+    if (stages[i].contains(stage())) mine.insert(paths[i]);
+  task_.module().materialise(session_, [&](const std::string& path) { return mine.contains(path); });
+  const ParameterSet held = task_.module().materialised();
+  Values leaves;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    if (!mine.contains(paths[i])) continue;
+    const Value& value = *held.find(paths[i]);
+    state_.emplace(names_.size() + 1 + i, value);
+    if (i >= parameters) continue;
+    parameters_.push_back({paths[i], value});
+    leaves.push_back(value);
+    if (stages[i].size() > 1) tied_.push_back({paths[i], value, {stages[i].begin(), stages[i].end()}});
+  }
+  ParameterSlab::pack(leaves);
+}
+
+}  // namespace gemel::distributed
