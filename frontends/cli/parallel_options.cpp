@@ -1,6 +1,7 @@
 #include "frontends/cli/parallel_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -10,6 +11,7 @@
 #include "engine/base/error.h"
 #include "frontends/cli/commit.h"
 #include "frontends/train/run_identity.h"
+#include "parallel/mpi_communicator.h"
 
 namespace gemel::cli {
 namespace {
@@ -64,6 +66,50 @@ void read_gradient_options(const po::variables_map& v, ParallelOptions& o) {
   o.reducer.compression = compression(o.compression_text);
 }
 
+constexpr const char* kPipelineOptions[] = {"pipeline-stages", "microbatches", "pipeline-schedule", "virtual-stages", "stages"};
+
+std::vector<std::string> module_names(const std::string& list) {
+  std::vector<std::string> out;
+  if (list == "auto") return out;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    out.push_back(list.substr(begin, end - begin));
+    if (out.back().empty()) throw UsageError(fmt::format("--stages: '{}' has an empty name; accepted: auto, or the first module of each stage but the first, with commas between", list));
+    begin = end + 1;
+  }
+  return out;
+}
+
+PipelineOptions read_pipeline_options(const po::variables_map& v) {
+  PipelineOptions o;
+  const auto schedule = v["pipeline-schedule"].as<std::string>();
+  check_choice("--pipeline-schedule", schedule, {"gpipe", "1f1b", "interleaved"});
+  o.schedule = parallel::parse_schedule(schedule);
+  o.stages = static_cast<int>(whole_number(v, "pipeline-stages", 0, 1e4));
+  o.micro_batches = whole_number(v, "microbatches", 0, 1e6);
+  const bool interleaved = o.schedule == parallel::ScheduleKind::interleaved;
+  o.virtual_stages = interleaved ? static_cast<int>(whole_number(v, "virtual-stages", 2, 1e3)) : 1;
+  if (!interleaved && !v["virtual-stages"].defaulted())
+    throw UsageError(fmt::format("--virtual-stages: it is given with --pipeline-schedule {}, where a stage is one piece; accepted: with interleaved", schedule));
+  o.modules = module_names(v["stages"].as<std::string>());
+  return o;
+}
+
+void check_pipeline(const po::variables_map& v, const ParallelOptions& o) {
+  const auto given = [&v](const char* name) { return v.count(name) && !v[name].defaulted(); };
+  if (!o.pipeline) {
+    for (const char* name : kPipelineOptions)
+      if (given(name)) throw UsageError(fmt::format("--{}: it is given without --parallel pipeline; accepted: with it", name));
+    return;
+  }
+  if (o.sync_bn) throw UsageError("--sync-bn: it is given with --parallel pipeline, whose batch statistics are those of a micro-batch; accepted: --freeze-norm, or --microbatches 1");
+  if (o.balances) throw UsageError("--balance: auto is given with --parallel pipeline, which takes rates into account where it cuts; accepted: even");
+  if (o.reducer.compression.kind == parallel::CompressionOptions::Kind::top_k)
+    throw UsageError(fmt::format("--compression: '{}' is given with --parallel pipeline; accepted: none, fp16, bf16", o.compression_text));
+  for (const char* name : {"accumulate", "no-sync"})
+    if (given(name)) throw UsageError(fmt::format("--{}: it is given with --parallel pipeline; accepted: --microbatches, which cuts a batch", name));
+}
+
 /// Options that would do nothing are refused.
 void check_used(const po::variables_map& v, const ParallelOptions& o) {
   const auto given = [&v](const char* name) { return v.count(name) && !v[name].defaulted(); };
@@ -90,7 +136,8 @@ void check_used(const po::variables_map& v, const ParallelOptions& o) {
 void add_parallel_options(po::options_description& options) {
   options.add_options()
       ("parallel", po::value<std::string>()->default_value(""), "ddp: the processes that mpirun started share each batch; horovod: the same, and gradients are reduced in cycles (HOROVOD_CYCLE_TIME and its kin); "
-          "mirrored: the devices of this process do; dataparallel: the same, and the first device alone updates; without it: one device")
+          "pipeline: the model is cut into stages, one a rank, or one a device of this process; "
+          "mirrored: the devices of this process share each batch; dataparallel: the same, and the first device alone updates; without it: one device")
       ("devices", po::value<std::string>()->default_value(""), "where each rank or replica computes: 0,1, parts of a CPU (0.0,0.1) or PLATFORM:DEVICE,... "
           "(default: the platform's devices of a kind)")
       ("collective", po::value<std::string>()->default_value("auto"), "algorithm of all-reduce: auto, ring, tree, shared, hierarchical or mpi")
@@ -111,10 +158,34 @@ void add_balance_option(po::options_description& options) {
   options.add_options()("balance", po::value<std::string>()->default_value("even"), "shares of each batch: even, or auto, by the rates that ranks are measured to have");
 }
 
+void add_pipeline_options(po::options_description& options) {
+  options.add_options()
+      ("pipeline-stages", po::value<std::int64_t>()->default_value(0), "stages of a pipeline, a divisor of the ranks: the others are copies that share each batch (default: as many as ranks)")
+      ("microbatches", po::value<std::int64_t>()->default_value(0), "parts of a batch that follow each other through a pipeline; 1: plain model parallelism (default: four a stage where the batch allows)")
+      ("pipeline-schedule", po::value<std::string>()->default_value("1f1b"), "gpipe, 1f1b or interleaved")
+      ("virtual-stages", po::value<std::int64_t>()->default_value(2), "pieces of the model that a stage has, with interleaved")
+      ("stages", po::value<std::string>()->default_value("auto"), "auto: by measured cost; or the first module of each stage but the first: layer2,layer4");
+}
+
+std::int64_t PipelineOptions::micro_batches_of(std::int64_t samples, int ranks) const {
+  const int p = shape(ranks).stages;
+  const bool interleaved = schedule == parallel::ScheduleKind::interleaved;
+  std::int64_t m = std::min<std::int64_t>(micro_batches ? micro_batches : 4 * p, samples);
+  if (interleaved && !micro_batches) m = std::max<std::int64_t>(p, m / p * p);
+  if (interleaved && (m % p != 0 || m > samples))
+    throw UsageError(fmt::format("--pipeline-schedule: interleaved with {} micro-batches of {} samples over {} stages; accepted: a multiple of the stages in every batch, the last one too; gpipe; 1f1b",
+                                 m, samples, p));
+  return m;
+}
+
+bool ParallelOptions::in_one_process() const {
+  return style == "mirrored" || style == "dataparallel" || (pipeline && !parallel::mpi_launch());
+}
+
 ParallelOptions parallel_options(const po::variables_map& v) {
   ParallelOptions o;
   o.style = v["parallel"].as<std::string>();
-  if (!o.style.empty()) check_choice("--parallel", o.style, {"ddp", "horovod", "mirrored", "dataparallel"});
+  if (!o.style.empty()) check_choice("--parallel", o.style, {"ddp", "horovod", "pipeline", "mirrored", "dataparallel"});
   if (o.style == "horovod") o.horovod = parallel::horovod::options_from_environment();
   o.devices = device_names(v["devices"].as<std::string>());
   if (v.count("compression")) read_gradient_options(v, o);
@@ -122,11 +193,16 @@ ParallelOptions parallel_options(const po::variables_map& v) {
     check_choice("--balance", v["balance"].as<std::string>(), {"even", "auto"});
     o.balances = v["balance"].as<std::string>() == "auto";
   }
+  if (o.style == "pipeline") {
+    if (!v.count("stages")) throw UsageError("--parallel: pipeline is for what trains; accepted: ddp, horovod, mirrored, dataparallel");
+    o.pipeline = read_pipeline_options(v);
+  }
   const auto collective = v["collective"].as<std::string>();
   check_choice("--collective", collective, {"auto", "ring", "tree", "shared", "hierarchical", "mpi"});
   o.collective = parallel::parse_algorithm(collective);
   o.watch = {.heartbeat_s = seconds(v, "heartbeat"), .stall_warning_s = seconds(v, "stall-warning"), .interface = v["interface"].as<std::string>()};
   check_used(v, o);
+  check_pipeline(v, o);
   return o;
 }
 
@@ -141,6 +217,9 @@ std::vector<distributed::Setting> ParallelOptions::settings(bool profiled) const
       {"collective", std::string(collective ? parallel::to_string(*collective) : "auto")},
       {"profile", profiled ? "yes" : "no"}};
   out.insert(out.end(), own.begin(), own.end());
+  if (pipeline)
+    out.push_back({"pipeline", fmt::format("{} stages, {} of {} pieces, {} micro-batches, cut before {}", pipeline->stages, parallel::to_string(pipeline->schedule),
+                                           pipeline->virtual_stages, pipeline->micro_batches, pipeline->modules.empty() ? "what costs say" : fmt::format("{}", fmt::join(pipeline->modules, ", ")))});
   return out;
 }
 

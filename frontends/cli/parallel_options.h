@@ -8,6 +8,7 @@
 #include "frontends/distributed/data_parallel.h"
 #include "parallel/collectives/choice.h"
 #include "parallel/ddp/reducer.h"
+#include "parallel/pipeline/schedule.h"
 #include "parallel/watch/failure_watch.h"
 
 namespace gemel::cli {
@@ -18,8 +19,21 @@ struct DeviceName {
   std::string device;    // as --device takes it
 };
 
+/// How a model is cut into stages, and a batch into micro-batches.
+struct PipelineOptions {
+  int stages = 0;                   // 0: as many as ranks; else a divisor of them
+  parallel::ScheduleKind schedule = parallel::ScheduleKind::one_f_one_b;
+  int virtual_stages = 1;           // pieces a stage
+  std::int64_t micro_batches = 0;   // 0: four a stage where the batch allows
+  std::vector<std::string> modules{};  // the first one of each piece but the first; empty: by cost
+
+  parallel::PipelineShape shape(int ranks) const { return {schedule, stages ? stages : ranks, virtual_stages}; }
+  /// Of a batch of so many samples in each copy. @throws UsageError where the schedule cannot run them
+  std::int64_t micro_batches_of(std::int64_t samples, int ranks) const;
+};
+
 struct ParallelOptions {
-  std::string style;  // "ddp", "horovod", "mirrored", "dataparallel"; empty: one process
+  std::string style;  // "ddp", "horovod", "pipeline", "mirrored", "dataparallel"; empty: one process
   std::vector<DeviceName> devices;  // one a rank of the machine, or a replica of the process; empty: as the machine has them
   bool sync_bn = false;
   bool balances = false;  // shares of the batch by rate
@@ -28,9 +42,13 @@ struct ParallelOptions {
   std::optional<parallel::Algorithm> collective;
   parallel::WatchOptions watch;
   std::optional<parallel::horovod::Options> horovod;  // where that is the style
+  std::optional<PipelineOptions> pipeline;            // the same
 
-  /// Whether the ranks are replicas in threads of this process.
-  bool in_one_process() const { return style == "mirrored" || style == "dataparallel"; }
+  /// Whether the ranks are replicas, or stages, in threads of this process.
+  bool in_one_process() const;
+  /// How many shards a batch has, and which of them is this rank's: the copies of the model.
+  int copies(int ranks) const { return pipeline ? ranks / pipeline->shape(ranks).stages : ranks; }
+  int copy(int rank, int ranks) const { return pipeline ? rank / pipeline->shape(ranks).stages : rank; }
   /// What further options ask of the reducer.
   struct Asked {
     bool check_finite = false, keeps_spans = false;
@@ -48,6 +66,8 @@ std::vector<distributed::Setting> program_settings();
 void add_parallel_options(po::options_description& options);
 /// Those of gradients and normalisation, for commands that train.
 void add_gradient_options(po::options_description& options);
+/// How a pipeline is cut.
+void add_pipeline_options(po::options_description& options);
 /// How a run's batches are shared.
 void add_balance_option(po::options_description& options);
 /// @throws UsageError

@@ -46,6 +46,7 @@ po::options_description described() {
   add_recompute_option(options);
   add_parallel_options(options);
   add_gradient_options(options);
+  add_pipeline_options(options);
   add_balance_option(options);
   add_frontend_option(options);
   add_common_options(options);

@@ -15,6 +15,7 @@
 #include "frontends/cli/run_identity.h"
 #include "frontends/cli/say.h"
 #include "frontends/cli/units.h"
+#include "frontends/distributed/pipeline_cut.h"
 #include "frontends/models/models.h"
 #include "frontends/nn/layers.h"
 #include "frontends/nn/state_dict.h"
@@ -29,10 +30,23 @@ std::string text_of(const std::vector<train::Metric>& metrics) {
   return out;
 }
 
+bool has_batch_statistics(nn::Module& model) {
+  bool has = false;
+  model.visit_all<nn::BatchNorm2d>([&](nn::BatchNorm2d&) { has = true; });
+  return has;
+}
+
+/// Weights, gradients, and what the optimizer keeps for each.
+int copies_a_parameter(const TrainOptions& o) {
+  const bool has_momentum = optim::with_defaults(o.optimizer_name, o.optimizer).momentum.value_or(0) != 0;
+  if (o.optimizer_name.starts_with("adam")) return 4;
+  return 2 + (o.optimizer_name == "rmsprop" ? 1 : 0) + (has_momentum ? 1 : 0);
+}
+
 /// Of a job's ranks the first writes files.
 TrainOptions options_of_rank(TrainOptions o, const Job& job) {
   o.common = of_rank(o.common, job);
-  if (job.rank() != 0) o.save.clear();
+  if (job.rank() != 0 && !o.parallel.pipeline) o.save.clear();  // of a pipeline all have a part
   return o;
 }
 
@@ -68,12 +82,24 @@ int TrainRun::run() {
                options_.checkpoint_dir.empty() ? "nothing was saved, there is no --checkpoint-dir" : "saved in " + options_.checkpoint_dir);
       throw Interrupted();
     }
-    if (!options_.save.empty()) nn::save_weights(*model_, options_.save);
+    save_weights();
   });
 }
 
+void TrainRun::save_weights() {
+  if (options_.save.empty()) return;
+  if (!pipeline_) return nn::save_weights(*model_, options_.save);
+  const std::vector<nn::StateEntry> state = pipeline_->whole_state();
+  if (job_.rank() == 0) nn::save_weights(state, options_.save);
+}
+
+std::int64_t TrainRun::micro_batches(std::int64_t samples) const {
+  if (!options_.parallel.pipeline) return options_.accumulate;
+  return options_.parallel.pipeline->micro_batches_of((samples + copies() - 1) / copies(), job_.size());
+}
+
 void TrainRun::check_outputs() const {
-  if (!options_.save.empty()) check_can_write(options_.save);
+  if (!options_.save.empty() && job_.rank() == 0) check_can_write(options_.save);
   const std::string& profile = options_.common.profile;
   if (!profile.empty() && std::filesystem::weakly_canonical(profile) == std::filesystem::weakly_canonical(options_.save))
     throw UsageError(fmt::format("--profile: '{}' is given for --save too; accepted: another file", profile));
@@ -98,20 +124,27 @@ void TrainRun::check_job() const {
       {"epochs between validations", std::to_string(options_.eval_every)},
       {"checkpoints", options_.checkpoint_dir.empty() ? "none" : fmt::format("every {} steps", options_.checkpoint_every)},
       {"resume", options_.resume.empty() ? "no" : "yes"},
+      {"save", options_.save.empty() ? "no" : "yes"},
       {"anomaly detection", options_.detect_anomaly ? "on" : "off"}};
   settings.insert(settings.end(), own.begin(), own.end());
   for (const train::IdentityPart& part : identity_of(options_, *data_.train)) settings.push_back({part.name, part.value});
   distributed::require_same(*job_.communication(), settings);
-  if (options_.batch_size < job_.size())
-    throw UsageError(fmt::format("--batch-size: {} samples are for {} ranks; accepted: one a rank or more", options_.batch_size, job_.size()));
-  if (data_.train->size() < job_.size())
-    throw UsageError(fmt::format("train: {} ranks share {} samples; accepted: one a rank or more", job_.size(), data_.train->size()));
+  if (const auto& pipeline = options_.parallel.pipeline) {
+    const int stages = pipeline->shape(job_.size()).stages;
+    if (job_.size() % stages != 0) throw UsageError(fmt::format("--pipeline-stages: {} stages on {} ranks; accepted: a divisor of the ranks", stages, job_.size()));
+    if (pipeline->micro_batches > options_.batch_size / copies())
+      throw UsageError(fmt::format("--microbatches: {} of a batch of {} samples in {} copies; accepted: at most one a sample", pipeline->micro_batches, options_.batch_size, copies()));
+  }
+  if (options_.batch_size < copies())
+    throw UsageError(fmt::format("--batch-size: {} samples are for {} ranks; accepted: one a rank or more", options_.batch_size, copies()));
+  if (data_.train->size() < copies())
+    throw UsageError(fmt::format("train: {} ranks share {} samples; accepted: one a rank or more", copies(), data_.train->size()));
 }
 
 /// Batch normalisation, for one, takes more than one value a channel: better told now than at the end of an epoch.
 void TrainRun::check_last_batch() const {
   const std::int64_t samples = data_.train->size(), rest = samples % options_.batch_size;
-  const bool cut = options_.accumulate > 1 || job_.size() > 1;
+  const bool cut = micro_batches(options_.batch_size) > 1 || copies() > 1;
   if (cut) check_batch(std::min(options_.batch_size, samples), "the batch");
   if (rest == 0 || (rest == samples && !cut) || (options_.steps && options_.steps < loader_->batches())) return;
   check_batch(rest, "the last batch of an epoch");
@@ -119,11 +152,11 @@ void TrainRun::check_last_batch() const {
 
 /// @param samples  of a batch, whose smallest micro-batch is tried
 void TrainRun::check_batch(std::int64_t samples, const char* which) const {
-  const std::int64_t parts = std::min(options_.accumulate, samples), whole = samples / parts;
+  const std::int64_t parts = std::min(micro_batches(samples), samples), whole = samples / parts;
   if (options_.parallel.sync_bn && whole < job_.size())
     throw UsageError(fmt::format("--sync-bn: {}, {} of {} samples, leaves some of {} ranks none{}; accepted: another --batch-size or --limit", which, samples,
                                  data_.train->size(), job_.size(), parts > 1 ? " in a micro-batch" : ""));
-  const std::int64_t least = options_.parallel.sync_bn ? whole : std::max<std::int64_t>(1, whole / job_.size());  // no empty shard
+  const std::int64_t least = options_.parallel.sync_bn ? whole : std::max<std::int64_t>(1, whole / copies());  // no empty shard
   const Shape& picture = data_.train->shape();
   const auto model = models::make(options_.model, {.classes = data_.train->classes(), .channels = picture[0]});
   if (options_.freeze_norm) model->freeze_norm();
@@ -144,13 +177,13 @@ void TrainRun::load_data() {
   loader.augment = options_.augment;
   loader.seed = options_.common.seed;
   loader.workers = static_cast<int>(options_.workers);
-  loader.rank = job_.rank();
-  loader.ranks = job_.size();
-  loader.micro_batches = options_.accumulate;
+  loader.rank = copy();
+  loader.ranks = copies();
+  loader.micro_batches = options_.parallel.pipeline ? 1 : options_.accumulate;  // a pipeline cuts by itself
   loader_ = std::make_unique<datasets::Loader>(*data_.train, loader);
   datasets::LoaderOptions in_order = datasets::in_file_order(options_.batch_size);
-  in_order.rank = job_.rank();
-  in_order.ranks = job_.size();
+  in_order.rank = copy();
+  in_order.ranks = copies();
   if (data_.validation) validation_ = std::make_unique<datasets::Loader>(*data_.validation, in_order);
 }
 
@@ -159,9 +192,7 @@ void TrainRun::normalise_over_batch_where_shares_vary() {
   ParallelOptions& parallel = options_.parallel;
   if (!parallel.balances || parallel.sync_bn || options_.freeze_norm || options_.freeze_backbone) return;
   const auto model = models::make(options_.model, {.classes = data_.train->classes(), .channels = data_.train->shape()[0]});
-  bool has_statistics = false;
-  model->visit([&](const std::string&, nn::Module& m) { has_statistics = has_statistics || dynamic_cast<nn::BatchNorm2d*>(&m); });
-  if (!has_statistics) return;
+  if (!has_batch_statistics(*model)) return;
   parallel.sync_bn = true;
   cli::say("balance: {} has batch statistics, which are taken over the whole batch (--sync-bn)\n", options_.model);
 }
@@ -197,15 +228,17 @@ void TrainRun::build_model() {
   const Shape& picture = data_.train->shape();
   model_ = models::make(options_.model, {.classes = data_.train->classes(), .dropout = options_.dropout, .channels = picture[0],
                                          .recompute = options_.recompute});
+  const std::int64_t batch = std::min(options_.batch_size, data_.train->size());
+  const auto specs_of = [&](std::int64_t samples) { return Specs{f32({samples, picture[1], picture[2], picture[0]}), i64({samples})}; };
+  if (options_.freeze_backbone) model_->freeze_backbone();
+  if (options_.freeze_norm) model_->freeze_norm();
+  task_.emplace(*model_, data_.train->classes());
+  if (options_.parallel.pipeline) return build_stage(specs_of(batch));
   if (!options_.weights.empty())
     for (const std::string& name : nn::load_weights(*model_, session, options_.weights, nn::Mismatch::keep_output_layers))
       cli::say("weights: {} starts afresh, its shape differs from the file's\n", name);
   model_->materialise(session);
-  if (options_.freeze_backbone) model_->freeze_backbone();
-  if (options_.freeze_norm) model_->freeze_norm();
-  task_.emplace(*model_, data_.train->classes());
-  const std::int64_t batch = std::min(options_.batch_size, data_.train->size());
-  const Specs inputs{f32({batch, picture[1], picture[2], picture[0]}), i64({batch})};
+  const Specs inputs = specs_of(batch);
   if (job_.communication()) {
     horovod_ = job_.begin_cycles();
     data_parallel_.emplace(session, *job_.communication(), options_.parallel.data_parallel({.check_finite = options_.detect_anomaly, .keeps_spans = !options_.common.profile.empty(), .horovod = horovod_.get(), .balance = balancing()}));
@@ -215,6 +248,35 @@ void TrainRun::build_model() {
   }
   optimizer_ = optim::make(options_.optimizer_name, optim::all_in_one(model_->parameters()), options_.optimizer);
   if (data_parallel_) data_parallel_->attach(*model_, *optimizer_);
+}
+
+/// @param batch  of all ranks
+void TrainRun::build_stage(const Specs& batch) {
+  Session& session = scope_.session();
+  const PipelineOptions& options = *options_.parallel.pipeline;
+  const std::int64_t samples = batch[0].shape[0], m = micro_batches(samples);
+  const std::int64_t each = std::max<std::int64_t>(1, (samples + copies() - 1) / copies() / m);
+  Specs micro_batch;
+  for (Spec spec : batch) {
+    spec.shape[0] = each;
+    micro_batch.push_back(spec);
+  }
+  parallel::PipelineShape shape = options.shape(job_.size());
+  shape.micro_batches = static_cast<int>(m);
+  std::vector<std::string> modules = options.modules;
+  if (modules.empty() && shape.pieces() > 1)
+    modules = distributed::balanced_cuts(session, *job_.communication(), *task_, micro_batch,
+                                         {.shape = shape, .memory_bytes = scope_.device().memory().statistics().limit, .parameter_copies = copies_a_parameter(options_)});
+  pipeline_.emplace(session, *job_.communication(), *task_, micro_batch,
+                    distributed::PipelinePlan{.cuts = modules, .shape = shape, .options = {.frontend = options_.frontend, .passes = options_.common.passes}}, m);
+  if (!options_.weights.empty())
+    for (const std::string& name : nn::load_weights(*model_, session, options_.weights, nn::Mismatch::keep_output_layers, nn::Extent::materialised))
+      cli::say("weights: {} starts afresh, its shape differs from the file's\n", name);
+  optimizer_ = optim::make(options_.optimizer_name, pipeline_->groups(), options_.optimizer);
+  pipeline_->attach(*optimizer_, options_.parallel.data_parallel({.check_finite = options_.detect_anomaly}).reducer);
+  cli::say("pipeline: {} of {} micro-batches, cut before {}{}\n", to_string(shape.kind), m, fmt::join(modules, ", "),
+           copies() > 1 ? fmt::format("; {} copies", copies()) : "");
+  if (has_batch_statistics(*model_) && !options_.freeze_norm && m > 1) cli::say("pipeline: batch statistics are those of a micro-batch\n");
 }
 
 void TrainRun::make_trainer() {
@@ -229,8 +291,9 @@ void TrainRun::make_trainer() {
                                       .checkpoint_every = options_.checkpoint_every,
                                       .model_name = options_.model,
                                       .step = {options_.frontend, options_.common.passes, options_.accumulate}};
-  trainer_.emplace(train::Run{scope_.session(), *task_, *optimizer_, *loader_, validation_.get(), job_.rank() == 0 ? &scope_.log() : nullptr, this,
-                              data_parallel_ ? &*data_parallel_ : nullptr}, options,
+  train::Ranks* const ranks = pipeline_ ? static_cast<train::Ranks*>(&*pipeline_) : data_parallel_ ? &*data_parallel_ : nullptr;
+  trainer_.emplace(train::Run{scope_.session(), *task_, *optimizer_, *loader_, validation_.get(), job_.rank() == 0 ? &scope_.log() : nullptr, this, ranks,
+                              pipeline_ ? &*pipeline_ : nullptr}, options,
                    identity_of(options_, *data_.train));
 }
 
@@ -245,7 +308,7 @@ void TrainRun::resume() {
 void TrainRun::tell_start() {
   scope_.summarise(options_.model, *model_);
   scope_.summary()["steps"] = trainer_->state().step;
-  if (data_parallel_) tell_ranks();
+  if (job_.communication()) tell_ranks();
   cli::say("model: {}, {} parameters; data: {} samples, {} classes; {} front end\n", options_.model, model_->parameter_elements(),
            data_.train->size(), data_.train->classes(), train::to_string(options_.frontend));
 }
@@ -253,11 +316,13 @@ void TrainRun::tell_start() {
 void TrainRun::tell_ranks() {
   parallel::CommunicationThread& communication = *job_.communication();
   const opencl::DeviceProfile& device = scope_.device().profile();
-  const std::int64_t share = datasets::part_of(std::min(options_.batch_size, data_.train->size()), job_.rank(), job_.size()).count;
-  const nlohmann::ordered_json mine{{"host", communication.placement().hosts[static_cast<std::size_t>(job_.rank())]}, {"device", device.name}, {"platform", device.platform},
+  const std::int64_t share = datasets::part_of(std::min(options_.batch_size, data_.train->size()), copy(), copies()).count;
+  nlohmann::ordered_json mine{{"host", communication.placement().hosts[static_cast<std::size_t>(job_.rank())]}, {"device", device.name}, {"platform", device.platform},
                                     {"units", device.compute_units}, {"share", share}};
+  if (pipeline_) mine["stage"] = pipeline_->place().stage();
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const std::string& text : distributed::texts_of_ranks(communication, mine.dump())) all.push_back(nlohmann::ordered_json::parse(text));
+  if (pipeline_) return scope_.log().tell_about({{"each_rank", all}});
   const std::string collective = data_parallel_->collective();
   scope_.log().tell_about({{"each_rank", all}, {"collective", collective}});
   cli::say("{}: {} ranks; gradients: {}\n", options_.parallel.style, job_.size(), collective);

@@ -11,6 +11,7 @@
 #include "frontends/cli/run_scope.h"
 #include "frontends/cli/train_options.h"
 #include "frontends/distributed/data_parallel.h"
+#include "frontends/distributed/pipeline.h"
 #include "frontends/train/anomaly.h"
 #include "frontends/train/trainer.h"
 
@@ -34,6 +35,12 @@ class TrainRun : private train::Reporter {
   std::optional<distributed::Balancing> balancing();
   void tell_shares(const parallel::Balance& balance) const;
   void build_model();
+  void build_stage(const Specs& inputs);
+  int copies() const { return options_.parallel.copies(job_.size()); }
+  int copy() const { return options_.parallel.copy(job_.rank(), job_.size()); }
+  /// Of a batch of so many samples, of all ranks.
+  std::int64_t micro_batches(std::int64_t samples) const;
+  void save_weights();
   void make_trainer();
   void resume();
   void tell_start();
@@ -58,6 +65,7 @@ class TrainRun : private train::Reporter {
   std::optional<train::ClassificationTask> task_;
   std::unique_ptr<parallel::horovod::Horovod> horovod_;
   std::optional<distributed::DataParallel> data_parallel_;
+  std::optional<distributed::Pipeline> pipeline_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::optional<train::AnomalyDetector> anomaly_;
   std::optional<train::Trainer> trainer_;

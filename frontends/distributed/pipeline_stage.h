@@ -76,7 +76,6 @@ class PipelineStage {
     std::vector<int> stages;  // ascending
   };
   struct Step;
-  Program traced(const Specs& inputs);
   std::vector<std::size_t> cuts_of(const Program& program) const;
   std::vector<Piece> pieces_for(const Specs& inputs);
   std::vector<Piece> evaluated_pieces_for(const Specs& inputs);

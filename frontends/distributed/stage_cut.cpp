@@ -6,6 +6,7 @@
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "engine/slab.h"
+#include "frontends/distributed/pipeline_cut.h"
 #include "frontends/distributed/pipeline_stage.h"
 #include "frontends/nn/state_names.h"
 
@@ -50,21 +51,6 @@ PipelineStage::PipelineStage(Session& session, parallel::CommunicationThread& co
   task_.module().train();
 }
 
-/// Of the task's tensors, the random state, then the names of the module's state.
-Program PipelineStage::traced(const Specs& inputs) {
-  nn::StateNames state(task_.module());
-  Specs all = inputs;
-  all.insert(all.end(), state.specs().begin(), state.specs().end());
-  return capture(session_, all, [&](const Values& in) {
-    session_.random().begin(in[names_.size()]);
-    state.fill(std::span(in).subspan(names_.size() + 1));
-    const train::Outcome outcome = task_.forward(train::Inputs(names_, std::span(in).first(names_.size())));
-    Values out{outcome.loss};
-    for (const Value& v : outcome.outputs) out.push_back(v.detached());
-    return out;
-  }, Outside::bound_for_replay);
-}
-
 /// Of a program that was traced in training.
 std::vector<std::size_t> PipelineStage::cuts_of(const Program& program) const {
   const auto* modules = std::get_if<std::vector<std::string>>(&cuts_);
@@ -73,16 +59,16 @@ std::vector<std::size_t> PipelineStage::cuts_of(const Program& program) const {
 
 std::vector<Piece> PipelineStage::pieces_for(const Specs& inputs) {
   task_.module().train();
-  const Program program = traced(inputs);
+  const Program program = trace_over_names(session_, task_, inputs);
   return split(program, cuts_of(program), {});
 }
 
 std::vector<Piece> PipelineStage::evaluated_pieces_for(const Specs& inputs) {
   task_.module().train();
-  const Program trained = traced(inputs);
+  const Program trained = trace_over_names(session_, task_, inputs);
   task_.module().eval();
   const GradientMode no_gradients(session_, GradientMode::Mode::off);
-  const Program program = traced(inputs);
+  const Program program = trace_over_names(session_, task_, inputs);
   return split(program, cuts_alike(trained, cuts_of(trained), program), {});
 }
 

@@ -1,0 +1,200 @@
+#include "frontends/distributed/pipeline_cut.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "engine/autograd.h"
+#include "engine/base/span.h"
+#include "engine/device_access.h"
+#include "engine/graph/split.h"
+#include "engine/ops/ops.h"
+#include "engine/slab.h"
+#include "frontends/distributed/stage_piece.h"
+#include "frontends/nn/state_names.h"
+
+namespace gemel::distributed {
+namespace {
+
+// Of no device in particular: what counts is how many operations take as long as a byte of memory.
+constexpr double kFlopsPerSecond = 1e11, kBytesPerSecond = 1e10;
+// Of messages between ranks of a machine.
+constexpr double kMessageSeconds = 5e-5, kSecondsPerByte = 1 / 4e9;
+
+struct Inputs {
+  std::size_t first_state;  // of the traced program's inputs
+  std::size_t parameters;   // so many of them are parameters
+  bool is_parameter(std::size_t i) const { return i >= first_state && i < first_state + parameters; }
+};
+
+double estimated_seconds(const Program& program, std::size_t first, std::size_t last) {
+  double out = 0;
+  for (std::size_t i = first; i < last; ++i) {
+    const Program::Instruction& step = program.code[i];
+    if (!step.op->cost) continue;
+    const Cost cost = step.op->cost({*step.op, step.attributes, specs_of(step.inputs), specs_of(step.outputs)});
+    out += std::max(static_cast<double>(cost.flops) / kFlopsPerSecond, static_cast<double>(cost.bytes) / kBytesPerSecond);
+  }
+  return out;
+}
+
+std::size_t given_count(const Piece& piece) { return piece.own.size() + piece.arrives.size(); }
+
+/// From a piece's forward and backward pass, traced as one program.
+parallel::PipelineUnit unit_of(Session& session, const Piece& piece, const Inputs& inputs) {
+  Specs specs;
+  for (std::size_t i = 0; i < given_count(piece); ++i) specs.push_back(piece.program.inputs[i].spec);
+  for (const auto& u : piece.program.outputs)
+    if (u.tracked) specs.push_back(u.spec);
+  std::size_t forward = 0;
+  const Program both = capture(session, specs, [&](const Values& in) {
+    Values given(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(given_count(piece))), targets, seeds;
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      const bool differs = i < piece.own.size() ? inputs.is_parameter(piece.own[i]) : piece.arrives[i - piece.own.size()].tracked;
+      if (differs) targets.push_back(given[i] = leaf(given[i]));
+    }
+    const Values outputs = run(session, piece, given);
+    forward = session.trace().instructions();
+    std::size_t next = given.size();
+    for (const auto& u : piece.program.outputs) seeds.push_back(u.tracked ? in[next++] : Value());
+    Values out;
+    if (next > given.size() && !targets.empty())
+      for (Value& g : gradient(outputs, targets, std::move(seeds)))
+        if (g) out.push_back(std::move(g));
+    return out;
+  });
+  parallel::PipelineUnit unit{.forward_s = estimated_seconds(both, 0, forward), .backward_s = estimated_seconds(both, forward, both.code.size())};
+  if (forward < both.code.size())
+    for (const auto& u : crossing(both, forward)) unit.activation_bytes += u.spec.bytes();
+  for (const auto& u : piece.arrives) unit.activation_bytes += u.spec.bytes();
+  for (const auto& u : piece.leaves) unit.boundary_bytes += u.spec.bytes();
+  return unit;
+}
+
+double seconds(const auto& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+Value zeros(Session& session, const Spec& spec) { return full(session, spec, 0); }
+
+/// The least of a few times.
+void measure(parallel::PipelineUnit& unit, Session& session, const Piece& traced, const Inputs& inputs) {
+  constexpr int kTimes = 3;
+  std::map<std::size_t, Value> state;
+  for (std::size_t k = 0; k < traced.own.size(); ++k)
+    if (const std::size_t i = traced.own[k]; i >= inputs.first_state)
+      state.emplace(i, inputs.is_parameter(i) ? leaf(zeros(session, traced.program.inputs[k].spec)) : zeros(session, traced.program.inputs[k].spec));
+  const auto piece = make_stage_piece(session, with_bound(traced, state), {});
+  const Program& program = piece->piece().program;
+  Values given, leaving;
+  for (std::size_t k = 0; k < given_count(piece->piece()); ++k) {
+    const bool draws = k < piece->piece().own.size() && piece->piece().own[k] + 1 == inputs.first_state;
+    given.push_back(draws ? random_state(session, 1, 0, {}) : zeros(session, program.inputs[k].spec));
+  }
+  for (const auto& u : program.outputs)
+    if (u.tracked) leaving.push_back(zeros(session, u.spec));
+  mark(session).wait();
+  for (int i = 0; i <= kTimes; ++i) {  // the first one builds kernels
+    const double forward = seconds([&] {
+      piece->forward(0, given);
+      mark(session).wait();
+    });
+    const double backward = seconds([&] {
+      piece->backward(0, leaving);
+      mark(session).wait();
+    });
+    if (i == 0) continue;
+    unit.forward_s = i == 1 ? forward : std::min(unit.forward_s, forward);
+    unit.backward_s = i == 1 ? backward : std::min(unit.backward_s, backward);
+  }
+}
+
+}  // namespace
+
+Program trace_over_names(Session& session, train::Task& task, const Specs& inputs) {
+  nn::StateNames state(task.module());
+  const std::vector<std::string> names = task.inputs();
+  Specs all = inputs;
+  all.insert(all.end(), state.specs().begin(), state.specs().end());
+  return capture(session, all, [&](const Values& in) {
+    session.random().begin(in[names.size()]);
+    state.fill(std::span(in).subspan(names.size() + 1));
+    const train::Outcome outcome = task.forward(train::Inputs(names, std::span(in).first(names.size())));
+    Values out{outcome.loss};
+    for (const Value& v : outcome.outputs) out.push_back(v.detached());
+    return out;
+  }, Outside::bound_for_replay);
+}
+
+PipelineCosts pipeline_costs(train::Task& task, const Specs& micro_batch, Session* measured_on) {
+  const auto reference = Session::reference();
+  Session& session = measured_on ? *measured_on : *reference;
+  task.module().train();
+  Specs all = micro_batch;
+  all.push_back(i64({4}));
+  const Program program = trace_over_names(session, task, all);
+  const Inputs inputs{all.size(), nn::StateNames(task.module()).parameters()};
+  PipelineCosts out;
+  out.modules = {""};
+  std::vector<std::size_t> cuts;
+  for (const CutPoint& point : cut_points(program)) {
+    cuts.push_back(point.index);
+    out.modules.push_back(point.module);
+  }
+  std::set<std::size_t> counted;  // a tied weight lies where it is used first
+  for (const Piece& piece : split(program, cuts, {})) {
+    parallel::PipelineUnit unit = unit_of(session, piece, inputs);
+    for (std::size_t k = 0; k < piece.own.size(); ++k)
+      if (inputs.is_parameter(piece.own[k]) && counted.insert(piece.own[k]).second)
+        unit.parameter_bytes += Slab::pages_for(piece.program.inputs[k].spec) * Slab::kPageElements * std::int64_t{sizeof(float)};
+    if (measured_on) {
+      measure(unit, session, piece, inputs);
+      session.interpreter().trim();
+    }
+    out.units.push_back(unit);
+  }
+  return out;
+}
+
+parallel::PartitionProblem partition_problem(const PipelineCosts& costs, const PipelineMeans& means) {
+  const std::size_t stages = at(means.shape.stages);
+  return {.units = costs.units, .shape = means.shape, .rates = std::vector<double>(stages, 1.0), .memory_bytes = std::vector<std::int64_t>(stages, means.memory_bytes),
+          .parameter_copies = means.parameter_copies, .seconds_per_byte = kSecondsPerByte, .latency_s = kMessageSeconds};
+}
+
+std::vector<std::string> cut_modules(const PipelineCosts& costs, const parallel::Partition& partition) {
+  std::vector<std::string> out;
+  for (std::size_t p = 1; p < partition.first.size(); ++p) out.push_back(costs.modules[at(partition.first[p])]);
+  return out;
+}
+
+std::vector<std::string> balanced_cuts(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& micro_batch,
+                                       const PipelineMeans& means) {
+  PipelineCosts costs = pipeline_costs(task, micro_batch, &session);
+  const std::size_t units = costs.units.size();
+  std::vector<double> mine{static_cast<double>(means.memory_bytes)};
+  for (const parallel::PipelineUnit& u : costs.units) mine.insert(mine.end(), {u.forward_s, u.backward_s});
+  const auto all = communication.run([&](parallel::Collectives& c) { return c.all_gather(std::as_bytes(std::span(mine))); });
+  const auto of_rank = [&](std::size_t r) { return std::span(reinterpret_cast<const double*>(all[r].data()), 1 + 2 * units); };
+  const auto total = [](std::span<const double> of) { return std::accumulate(of.begin() + 1, of.end(), 0.0); };
+  for (std::size_t u = 0; u < units; ++u) {
+    costs.units[u].forward_s = of_rank(0)[1 + 2 * u];
+    costs.units[u].backward_s = of_rank(0)[2 + 2 * u];
+  }
+  parallel::PartitionProblem problem = partition_problem(costs, means);
+  const std::size_t stages = at(means.shape.stages);
+  for (std::size_t r = 0; r < all.size(); ++r) {  // of the copies of a stage the slowest and the smallest counts
+    const double rate = total(of_rank(0)) / std::max(1e-9, total(of_rank(r)));
+    const auto memory = static_cast<std::int64_t>(of_rank(r)[0]);
+    const bool is_first = r < stages;
+    problem.rates[r % stages] = is_first ? rate : std::min(problem.rates[r % stages], rate);
+    problem.memory_bytes[r % stages] = is_first ? memory : std::min(problem.memory_bytes[r % stages], memory);
+  }
+  return cut_modules(costs, parallel::partition(problem));
+}
+
+}  // namespace gemel::distributed
