@@ -50,8 +50,16 @@ void share(std::vector<BenchCase>& cases, const Job& job, bool no_sync) {
   if (!job.options().style.empty())
     for (BenchCase& c : cases) {
       if (c.work == Work::infer) throw UsageError("bench: --parallel is given with infer, which needs no communication; accepted: train");
-      if (c.batch_size < job.size())
-        throw UsageError(fmt::format("--batch-size: {} samples are for {} ranks; accepted: one a rank or more", c.batch_size, job.size()));
+      const int copies = job.options().copies(job.size());
+      if (c.batch_size < copies)
+        throw UsageError(fmt::format("--batch-size: {} samples are for {} ranks; accepted: one a rank or more", c.batch_size, copies));
+      c.copies = copies;
+      c.copy = job.options().copy(job.rank(), job.size());
+      if (const auto& pipeline = job.options().pipeline) {
+        const int stages = pipeline->shape(job.size()).stages;
+        if (job.size() % stages != 0) throw UsageError(fmt::format("--pipeline-stages: {} stages on {} ranks; accepted: a divisor of the ranks", stages, job.size()));
+        c.pipeline = fmt::format("{}-{}", parallel::to_string(pipeline->schedule), pipeline->micro_batches_of(c.largest_shard(), job.size()));
+      }
       c.parallel = no_sync ? kNoSync : job.options().style;
       c.ranks = job.size();
     }
@@ -68,6 +76,7 @@ nlohmann::ordered_json json_of(const BenchCase& c, const BenchResult& r) {
               {"planned_bytes", r.arena.bytes}, {"least_planned_bytes", r.arena.least}, {"resident_bytes", r.resident_bytes},
               {"first_time", kMilli * r.first_seconds}});
   if (!c.parallel.empty()) out.update({{"parallel", c.parallel}, {"ranks", c.ranks}});
+  if (!r.stage_peak_bytes.empty()) out["stage_peak_bytes"] = r.stage_peak_bytes;
   if (!r.exposed_ms.empty()) out["exposed_comm_ms"] = spread_of(r.exposed_ms).median;
   return out;
 }

@@ -13,6 +13,8 @@
 #include "datasets/synthetic.h"
 #include "frontends/cli/joined_trace.h"
 #include "frontends/cli/resident_peak.h"
+#include "frontends/distributed/pipeline.h"
+#include "frontends/distributed/pipeline_cut.h"
 #include "frontends/models/models.h"
 #include "frontends/optim/optimizer.h"
 #include "frontends/train/inference.h"
@@ -23,14 +25,14 @@ namespace {
 
 constexpr double kRate = 1e-4;  // small: nothing grows without bound in some hundred steps on one batch
 
-datasets::Batch batch_of(const BenchCase& c, std::uint64_t seed, int rank) {
+datasets::Batch batch_of(const BenchCase& c, std::uint64_t seed, int copy) {
   const datasets::SyntheticDataset data(Shape(c.input), c.classes, c.batch_size, seed, datasets::SyntheticDataset::Split::train);
   datasets::LoaderOptions options;
   options.batch_size = c.batch_size;
   options.shuffle = datasets::Shuffle::off;
   options.workers = 0;
-  options.rank = rank;
-  options.ranks = c.ranks;
+  options.rank = copy;
+  options.ranks = c.copies;
   datasets::Loader loader(data, options);
   loader.start(0);
   return *loader.next();
@@ -49,6 +51,7 @@ class Meter {
 
   void train(const BenchCase& c, Session& session, nn::Module& model) {
     train::ClassificationTask task(model, c.classes);
+    if (!c.pipeline.empty()) return train_stage(c, session, task);
     const Specs inputs{f32({c.largest_shard(), c.input[1], c.input[2], c.input[0]}), i64({c.largest_shard()})};
     std::unique_ptr<parallel::horovod::Horovod> horovod;
     std::optional<distributed::DataParallel> shared;
@@ -62,7 +65,7 @@ class Meter {
     const auto optimizer = optim::make("momentum", optim::all_in_one(model.parameters()));
     if (shared) shared->attach(model, *optimizer);
     train::Step training(session, task, optimizer.get(), {.frontend = c.frontend, .passes = run_.options().passes, .ranks = shared ? &*shared : nullptr});
-    const train::DeviceBatch batch = training.to_device(batch_of(c, session.seed(), job_.rank()));
+    const train::DeviceBatch batch = training.to_device(batch_of(c, session.seed(), c.copy));
     std::int64_t step = 0;
     measure([&] {
       training.train(batch, kRate, ++step, static_cast<double>(c.batch_size)).get();
@@ -71,6 +74,22 @@ class Meter {
     });
     if (shared) add_communication(run_, shared->reducer().take_spans());
     result_.arena = training.arena();
+  }
+
+  void train_stage(const BenchCase& c, Session& session, train::Task& task) {
+    const datasets::Batch batch = batch_of(c, session.seed(), c.copy);
+    const distributed::PipelinePlan plan = plan_of(c, session, task);
+    distributed::Pipeline stage(session, *job_.communication(), task, micro_batch_of(c), plan, plan.shape.micro_batches);
+    const auto optimizer = optim::make("momentum", stage.groups());
+    stage.attach(*optimizer, job_.options().reducer);
+    std::int64_t step = 0;
+    measure([&] {
+      stage.train(batch, kRate, ++step, static_cast<double>(c.batch_size)).get();
+      run_.device().finish();
+      const auto exposed = stage.next_exposed_ms();
+      if (exposed && step > length_.warmup) result_.exposed_ms.push_back(*exposed);
+    });
+    result_.arena = stage.arena();
   }
 
   void infer(const BenchCase& c, Session& session, nn::Module& model) {
@@ -87,6 +106,22 @@ class Meter {
   BenchResult& result() { return result_; }
 
  private:
+  std::int64_t micro_batches(const BenchCase& c) const { return job_.options().pipeline->micro_batches_of(c.largest_shard(), c.ranks); }
+  Specs micro_batch_of(const BenchCase& c) const {
+    const std::int64_t n = c.largest_shard() / micro_batches(c);
+    return {f32({n, c.input[1], c.input[2], c.input[0]}), i64({n})};
+  }
+  distributed::PipelinePlan plan_of(const BenchCase& c, Session& session, train::Task& task) {
+    const PipelineOptions& options = *job_.options().pipeline;
+    distributed::PipelinePlan plan{.cuts = options.modules, .shape = options.shape(c.ranks), .options = {.frontend = c.frontend, .passes = run_.options().passes}};
+    plan.shape.micro_batches = static_cast<int>(micro_batches(c));
+    if (options.modules.empty() && plan.shape.pieces() > 1)
+      plan.cuts = distributed::balanced_cuts(session, *job_.communication(), task, micro_batch_of(c),
+                                             {.shape = plan.shape, .memory_bytes = run_.device().memory().statistics().limit});
+    run_.device().memory().trim();
+    run_.device().memory().reset_peak();
+    return plan;
+  }
   /// All ranks stop before the same step.
   bool interrupted() {
     std::int32_t some = InterruptGuard::interrupted();
@@ -121,7 +156,7 @@ class Meter {
 std::string BenchCase::name() const {
   return fmt::format("{}/{}/{}/{}/{}{}{}{}", work == Work::train ? "train" : "infer", model, batch_size, fmt::join(input, "x"), train::to_string(frontend),
                      recompute == models::RecomputedParts::blocks ? "/recompute" : "", freeze_norm ? "/freeze-norm" : "",
-                     parallel.empty() ? "" : fmt::format("/{}:{}", parallel, ranks));
+                     parallel.empty() ? "" : fmt::format("/{}:{}{}{}", parallel, ranks, pipeline.empty() ? "" : "/", pipeline));
 }
 
 std::unique_ptr<nn::Module> BenchCase::make_model(models::RecomputedParts parts) const {
@@ -159,7 +194,7 @@ BenchResult run_case(RunScope& run, Job& job, const BenchCase& c, const BenchLen
   const ResidentPeak resident;
   Session session(run.shared_device(), run.options().seed);
   const auto model = c.make_model(c.recompute);
-  model->materialise(session);
+  if (c.pipeline.empty()) model->materialise(session);
   Meter meter(run, job, length);
   if (c.work == Work::train)
     meter.train(c, session, *model);
@@ -167,6 +202,9 @@ BenchResult run_case(RunScope& run, Job& job, const BenchCase& c, const BenchLen
     meter.infer(c, session, *model);
   meter.result().peak_bytes = memory.statistics().peak_in_use - before;
   meter.result().resident_bytes = resident.bytes();
+  if (!c.pipeline.empty())
+    for (const std::string& text : distributed::texts_of_ranks(*job.communication(), std::to_string(meter.result().peak_bytes)))
+      meter.result().stage_peak_bytes.push_back(std::stoll(text));
   return meter.result();
 }
 
