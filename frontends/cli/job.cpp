@@ -124,6 +124,16 @@ void Job::lost(const parallel::Loss& loss) {
   tell_launcher(loss);  // the folder may be one that does not answer
 }
 
+/// What is left is the end of MPI, in which each waits for all: one that falls silent there is watched by nobody.
+void Job::end_within(double seconds) {
+  if (seconds <= 0) return;
+  std::thread([seconds, of = rank(), size = size()] {
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    tell(fmt::format("rank {} of {}: the job is done, but another rank has not ended for {:g} s", of, size, seconds));
+    _exit(1);
+  }).detach();
+}
+
 /// Of an error that a rank reported it needs no word: the job's exit status is that of an error.
 void Job::tell_launcher(const parallel::Loss& loss) const {
   if (loss.ranks.empty()) tell_loss(launched_, rank(), {.rank = loss.rank, .ranks = size(), .host = loss.host, .why = loss.why});
@@ -162,6 +172,7 @@ int Job::carry_out(const std::function<int()>& body) {
   int status = 1;
   try {
     status = body();
+    if (watch_) communication_->run([](parallel::Collectives& c) { c.barrier(); });  // as long as one is at work, all watch
   } catch (const Told&) {
     throw;
   } catch (const std::exception& e) {
@@ -177,7 +188,10 @@ int Job::carry_out(const std::function<int()>& body) {
     else if (rank() == 0) tell(parallel::describe(*loss, size(), 0, ""));
     throw Told();
   }
-  if (watch_) watch_->goodbye();
+  if (watch_) {
+    watch_->goodbye();
+    end_within(options_.watch.heartbeat_s);
+  }
   return status;
 }
 

@@ -53,6 +53,7 @@ class Job {
   void watch_others();
   void share_processors();
   void lost(const parallel::Loss& loss);
+  void end_within(double seconds);
   void tell_launcher(const parallel::Loss& loss) const;
   ParallelOptions options_;
   Launched launched_;

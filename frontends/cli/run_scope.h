@@ -48,9 +48,11 @@ class RunScope {
   train::RunLog& log() { return log_; }
   /// What summary.json says beside status, seconds and device.
   nlohmann::ordered_json& summary() { return summary_; }
-  /// The next four from `open_device` on.
+  /// The next five from `open_device` on.
   opencl::Device& device() { return *device_; }
   const std::shared_ptr<opencl::Device>& shared_device() { return device_; }
+  /// Bytes that may be held on it.
+  std::int64_t memory_limit() const { return device_->memory().statistics().limit; }
   Session& session() { return *session_; }
   KernelTimes& times() { return *times_; }
   /// What was added to the trace, and this rank's kernels, since the last call.

@@ -1,6 +1,7 @@
 // gemel summary: layers, shapes, parameters, FLOPs and memory of a model, computed from shapes alone.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -10,6 +11,7 @@
 #include "frontends/cli/model_options.h"
 #include "frontends/cli/planned_step.h"
 #include "frontends/cli/units.h"
+#include "frontends/distributed/pipeline_cut.h"
 #include "frontends/models/models.h"
 #include "frontends/nn/summary.h"
 
@@ -71,6 +73,48 @@ nlohmann::ordered_json json_of(const std::vector<nn::LayerSummary>& layers, cons
   return out;
 }
 
+/// A model cut into stages as costs say, without a device: times are parts of a whole.
+struct Cut {
+  std::vector<std::string> modules;  // [stage] its first one
+  parallel::Partition partition;
+  std::vector<std::int64_t> parameter_bytes, bytes_behind;  // [stage]; bytes of a micro-batch that cross to the next one
+};
+
+Cut cut_of(nn::Module& model, const Shape& input, std::int64_t batch_size, const parallel::PipelineShape& shape) {
+  const std::int64_t n = std::max<std::int64_t>(1, batch_size / shape.micro_batches);
+  train::ClassificationTask task(model, 1);
+  const distributed::PipelineCosts costs = distributed::pipeline_costs(task, {f32({n, input[1], input[2], input[0]}), i64({n})});
+  Cut cut;
+  cut.partition = parallel::partition(distributed::partition_problem(costs, {.shape = shape, .memory_bytes = std::int64_t{1} << 60}));
+  for (std::size_t s = 0; s < cut.partition.first.size(); ++s) {
+    const auto first = static_cast<std::size_t>(cut.partition.first[s]);
+    const std::size_t end = s + 1 < cut.partition.first.size() ? static_cast<std::size_t>(cut.partition.first[s + 1]) : costs.units.size();
+    cut.modules.push_back(costs.modules[first]);
+    cut.bytes_behind.push_back(costs.units[end - 1].boundary_bytes);
+    std::int64_t bytes = 0;
+    for (std::size_t u = first; u < end; ++u) bytes += costs.units[u].parameter_bytes;
+    cut.parameter_bytes.push_back(bytes);
+  }
+  return cut;
+}
+
+nlohmann::ordered_json json_of(const Cut& cut) {
+  auto out = nlohmann::ordered_json::array();
+  for (std::size_t s = 0; s < cut.modules.size(); ++s)
+    out.push_back({{"first_module", cut.modules[s]}, {"relative_time", cut.partition.stage_s[s] / cut.partition.slowest_s}, {"bytes", cut.partition.stage_bytes[s]},
+                   {"parameter_bytes", cut.parameter_bytes[s]}, {"bytes_behind", cut.bytes_behind[s]}});
+  return out;
+}
+
+void print(const Cut& cut, std::int64_t micro_batches) {
+  fmt::print("\n{:<6}  {:<24} {:>8} {:>14} {:>10} {:>18}\n", "stage", "first module", "time", "parameters MiB", "MiB", "MiB to the next");
+  for (std::size_t s = 0; s < cut.modules.size(); ++s)
+    fmt::print("{:<6}  {:<24} {:>7.0f}% {:>14.2f} {:>10.2f} {:>18.2f}\n", s, cut.modules[s].empty() ? "." : cut.modules[s],
+               100 * cut.partition.stage_s[s] / cut.partition.slowest_s, mebibytes(cut.parameter_bytes[s]), mebibytes(cut.partition.stage_bytes[s]), mebibytes(cut.bytes_behind[s]));
+  fmt::print("time: of the slowest stage's, estimated from operations and bytes (train measures it); MiB: weights, gradients, momentum and activations of 1f1b with {} micro-batches\n",
+             micro_batches);
+}
+
 }  // namespace
 
 int summary(const Arguments& arguments) {
@@ -80,6 +124,8 @@ int summary(const Arguments& arguments) {
       ("input", po::value<std::string>()->default_value(""), "CxHxW of a picture (default 3x224x224; lenet 3x32x32, perceptron 3x16x16, inception_v3 3x299x299)")
       ("batch-size", po::value<std::int64_t>()->default_value(1), "pictures at a time")
       ("classes", po::value<std::int64_t>()->default_value(1000), "size of the last layer")
+      ("pipeline-stages", po::value<std::int64_t>()->default_value(0), "stages of a pipeline, whose cut is shown too: time, memory, bytes across it")
+      ("microbatches", po::value<std::int64_t>()->default_value(0), "micro-batches that the batch is cut into for it (default: four a stage where the batch allows)")
       ("json", po::bool_switch(), "machine-readable output");
   add_recompute_option(options);
   const auto v = parse("summary", "A table of a model's layers in evaluation, and its memory in training, found without computing anything.",
@@ -92,10 +138,20 @@ int summary(const Arguments& arguments) {
   model->eval();
   const auto layers = nn::summarise(*model, {spec});
   const Totals totals = totals_of(*model, layers, spec);
-  if (v["json"].as<bool>())
-    fmt::print("{}\n", json_of(layers, totals).dump(2));
-  else
+  const std::int64_t stages = whole_number(v, "pipeline-stages", 0, 1000), given = whole_number(v, "microbatches", 0, 1e6);
+  if (given && !stages) throw UsageError("--microbatches: it is given without --pipeline-stages; accepted: with it");
+  if (given > batch_size) throw UsageError(fmt::format("--microbatches: {} of a batch of {}; accepted: at most one a sample", given, batch_size));
+  const std::int64_t micro_batches = given ? given : std::min(4 * stages, batch_size);
+  std::optional<Cut> cut;
+  if (stages) cut = cut_of(*model, input, batch_size, {.stages = static_cast<int>(stages), .micro_batches = static_cast<int>(micro_batches)});
+  if (v["json"].as<bool>()) {
+    auto all = json_of(layers, totals);
+    if (cut) all["pipeline"] = json_of(*cut);
+    fmt::print("{}\n", all.dump(2));
+  } else {
     print(layers, totals);
+    if (cut) print(*cut, micro_batches);
+  }
   return 0;
 }
 

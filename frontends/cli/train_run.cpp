@@ -70,11 +70,7 @@ int TrainRun::run() {
     check_job();
     check_last_batch();
     scope_.open_device();
-    build_model();
-    make_trainer();
-    resume();
-    tell_start();
-    const train::Trainer::End end = trainer_->run();
+    const train::Trainer::End end = trained();
     if (data_parallel_) add_communication(scope_, data_parallel_->reducer().take_spans());
     join_traces(scope_, job_);
     if (end == train::Trainer::End::interrupted) {
@@ -84,6 +80,37 @@ int TrainRun::run() {
     }
     save_weights();
   });
+}
+
+train::Trainer::End TrainRun::trained() {
+  try {
+    build_model();
+    make_trainer();
+    resume();
+    tell_start();
+    return trainer_->run();
+  } catch (const MemoryError& e) {
+    const auto stages = options_.parallel.style.empty() ? stages_that_would_do() : std::nullopt;
+    if (!stages) throw;
+    throw MemoryError(fmt::format("{}; --parallel pipeline with {} stages on as many devices of this size would do", e.what(), *stages));
+  }
+}
+
+std::optional<int> TrainRun::stages_that_would_do() const {
+  constexpr std::int64_t kMicroBatches = 8;
+  const Shape& picture = data_.train->shape();
+  const auto model = models::make(options_.model, {.classes = data_.train->classes(), .channels = picture[0]});
+  if (options_.freeze_norm) model->freeze_norm();
+  train::ClassificationTask task(*model, data_.train->classes());
+  const std::int64_t batch = std::min(options_.batch_size, data_.train->size()), m = std::min(kMicroBatches, batch), n = batch / m;
+  try {
+    const auto costs = distributed::pipeline_costs(task, {f32({n, picture[1], picture[2], picture[0]}), i64({n})});
+    return parallel::stages_that_would_do(distributed::partition_problem(costs, {.shape = {.micro_batches = static_cast<int>(m)},
+                                                                                 .memory_bytes = scope_.memory_limit(),
+                                                                                 .parameter_copies = copies_a_parameter(options_)}));
+  } catch (const ShapeError&) {  // batch statistics of one value a channel
+    return std::nullopt;
+  }
 }
 
 void TrainRun::save_weights() {
@@ -266,7 +293,7 @@ void TrainRun::build_stage(const Specs& batch) {
   std::vector<std::string> modules = options.modules;
   if (modules.empty() && shape.pieces() > 1)
     modules = distributed::balanced_cuts(session, *job_.communication(), *task_, micro_batch,
-                                         {.shape = shape, .memory_bytes = scope_.device().memory().statistics().limit, .parameter_copies = copies_a_parameter(options_)});
+                                         {.shape = shape, .memory_bytes = scope_.memory_limit(), .parameter_copies = copies_a_parameter(options_)});
   pipeline_.emplace(session, *job_.communication(), *task_, micro_batch,
                     distributed::PipelinePlan{.cuts = modules, .shape = shape, .options = {.frontend = options_.frontend, .passes = options_.common.passes}}, m);
   if (!options_.weights.empty())

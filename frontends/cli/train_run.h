@@ -41,6 +41,9 @@ class TrainRun : private train::Reporter {
   /// Of a batch of so many samples, of all ranks.
   std::int64_t micro_batches(std::int64_t samples) const;
   void save_weights();
+  train::Trainer::End trained();
+  /// Where one device has no room. @return none: no number of them
+  std::optional<int> stages_that_would_do() const;
   void make_trainer();
   void resume();
   void tell_start();

@@ -160,9 +160,20 @@ PipelineCosts pipeline_costs(train::Task& task, const Specs& micro_batch, Sessio
   return out;
 }
 
+namespace {
+
+/// A stage's update comes once a step: each micro-batch bears a part of it. It reads and writes all copies of the parameters.
+std::vector<parallel::PipelineUnit> with_update(std::vector<parallel::PipelineUnit> units, const PipelineMeans& means) {
+  for (parallel::PipelineUnit& u : units)
+    u.backward_s += static_cast<double>(2 * means.parameter_copies * u.parameter_bytes) / kBytesPerSecond / means.shape.micro_batches;
+  return units;
+}
+
+}  // namespace
+
 parallel::PartitionProblem partition_problem(const PipelineCosts& costs, const PipelineMeans& means) {
   const std::size_t stages = at(means.shape.stages);
-  return {.units = costs.units, .shape = means.shape, .rates = std::vector<double>(stages, 1.0), .memory_bytes = std::vector<std::int64_t>(stages, means.memory_bytes),
+  return {.units = with_update(costs.units, means), .shape = means.shape, .rates = std::vector<double>(stages, 1.0), .memory_bytes = std::vector<std::int64_t>(stages, means.memory_bytes),
           .parameter_copies = means.parameter_copies, .seconds_per_byte = kSecondsPerByte, .latency_s = kMessageSeconds};
 }
 

@@ -1,6 +1,7 @@
 #include "frontends/distributed/stage_messages.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <utility>
@@ -74,11 +75,14 @@ void StageMessages::expect(const Action& receive, const Specs& specs) {
 Values StageMessages::take(const Action& receive) {
   auto& waiting = expected_[schedule_.tag(receive)];
   const std::shared_ptr<Incoming> message = waiting.front();
-  const auto begin = std::chrono::steady_clock::now();
+  using Clock = std::chrono::steady_clock;
+  const auto computed_at = std::make_shared<std::atomic<Clock::time_point>>(Clock::time_point::max());
+  const auto begin = Clock::now();
+  mark(session_).then([computed_at] { *computed_at = Clock::now(); });
   communication_.run([message](Collectives&) {
     for (Transfer& t : message->transfers) t.wait();
   });
-  waited_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  waited_s_ += std::max(0.0, std::chrono::duration<double>(Clock::now() - std::max(begin, computed_at->load())).count());
   waiting.pop_front();
   Values out;
   for (std::size_t i = 0; i < message->specs.size(); ++i) out.push_back(session_.tensor(message->specs[i], std::shared_ptr<const std::vector<std::byte>>(message->bytes[i])));

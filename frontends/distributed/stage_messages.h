@@ -35,7 +35,7 @@ class StageMessages {
   void send(const parallel::Action& send, Values values);
   /// All that was sent has arrived. @throws CommError where a stage failed
   void finish();
-  /// Seconds that `take` waited.
+  /// Seconds that the session had nothing to compute and waited in `take`.
   double waited_s() const { return waited_s_; }
 
  private:

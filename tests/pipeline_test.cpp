@@ -1,0 +1,250 @@
+// Pipelines on ranks that are threads of this process, trained by a Trainer, against one process with the same batches.
+#include "frontends/distributed/pipeline.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "datasets/loader.h"
+#include "engine/base/error.h"
+#include "engine/base/span.h"
+#include "frontends/distributed/pipeline_cut.h"
+#include "frontends/models/models.h"
+#include "frontends/nn/functions.h"
+#include "frontends/nn/layers.h"
+#include "frontends/train/trainer.h"
+#include "opencl/device.h"
+#include "tests/communicating_ranks.h"
+#include "tests/message_of.h"
+#include "tests/temporary_folder.h"
+#include "tests/test_device.h"
+
+namespace gemel::distributed {
+namespace {
+
+using parallel::CommunicationThread;
+using parallel::ScheduleKind;
+using testing::message_of;
+using train::Frontend;
+using List = std::vector<double>;
+using Modules = std::vector<std::string>;
+
+/// A chain with dropout, whose layer "shared" is used before and behind the middle.
+class Net : public nn::Module {
+ public:
+  nn::Linear& first = add<nn::Linear>("first", 48, 24);
+  nn::Linear& shared = add<nn::Linear>("shared", 24, 24);
+  nn::Linear& middle = add<nn::Linear>("middle", 24, 24);
+  nn::Linear& last = add<nn::Linear>("last", 24, 10);
+  bool uses_twice = false;
+
+ protected:
+  Value forward(Value x) override {
+    Value y = middle(relu(shared(dropout_(relu(first(flatten_(std::move(x))))))));
+    if (uses_twice) y = shared(relu(y));
+    return last(relu(y));
+  }
+
+ private:
+  nn::Flatten flatten_;
+  nn::Dropout& dropout_ = add<nn::Dropout>("dropout", 0.5);
+};
+
+struct Job {
+  Frontend frontend = Frontend::eager;
+  Modules cuts{};
+  ScheduleKind schedule = ScheduleKind::one_f_one_b;
+  int stages = 1, virtual_stages = 1;
+  std::int64_t micro_batches = 1;
+  std::string optimizer = "momentum";
+  double clip_norm = 0;
+  bool uses_twice = false, freezes_first = false;
+  std::int64_t batch_size = 12, samples = 40, steps = 10;
+  std::filesystem::path checkpoint_dir{};
+};
+
+struct Course {
+  List losses, validation;
+  std::map<std::string, std::vector<std::byte>> state;  // of rank 0, at the end
+};
+
+struct Recorder : train::Reporter {
+  Course course;
+  void step_done(const train::StepReport& r) override { course.losses.push_back(r.loss); }
+  void epoch_done(const train::EpochReport& r, nlohmann::ordered_json&) override { course.validation.push_back(*r.validation_loss); }
+};
+
+/// Alone where there is no communication.
+Course trained(const Job& job, CommunicationThread* communication) {
+  Session session(opencl::Device::open({}), 3);
+  const int ranks = communication ? communication->size() : 1, copies = communication ? ranks / job.stages : 1;
+  const int copy = communication ? communication->rank() / job.stages : 0;
+  const datasets::Splits data = datasets::open_dataset({.input = {3, 4, 4}, .limit = job.samples});
+  datasets::Loader loader(*data.train, {.batch_size = job.batch_size, .seed = 7, .rank = copy, .ranks = copies, .workers = 0});
+  datasets::LoaderOptions in_order = datasets::in_file_order(job.batch_size);
+  in_order.rank = copy;
+  in_order.ranks = copies;
+  datasets::Loader validation(*data.validation, in_order);
+  Net net;
+  net.uses_twice = job.uses_twice;
+  if (job.freezes_first) net.first.freeze();
+  train::ClassificationTask task(net, 10);
+  std::optional<Pipeline> pipeline;
+  std::unique_ptr<optim::Optimizer> optimizer;
+  const std::int64_t each = std::max<std::int64_t>(1, job.batch_size / copies / job.micro_batches);
+  if (communication) {
+    pipeline.emplace(session, *communication, task, Specs{f32({each, 4, 4, 3}), i64({each})},
+                     PipelinePlan{.cuts = job.cuts, .shape = {job.schedule, job.stages, job.virtual_stages}, .options = {.frontend = job.frontend}}, job.micro_batches);
+    optimizer = optim::make(job.optimizer, pipeline->groups());
+    pipeline->attach(*optimizer);
+  } else {
+    net.materialise(session);
+    optimizer = optim::make(job.optimizer, optim::all_in_one(net.parameters()));
+  }
+  Recorder recorder;
+  train::Run run{session, task, *optimizer, loader, &validation, nullptr, &recorder, pipeline ? &*pipeline : nullptr, pipeline ? &*pipeline : nullptr};
+  train::Trainer trainer(run, {.steps = job.steps, .rate = 1e-3, .clip_norm = job.clip_norm, .checkpoint_dir = job.checkpoint_dir, .step = {.frontend = job.frontend}});
+  if (!job.checkpoint_dir.empty()) trainer.resume();
+  trainer.run();
+  for (nn::StateEntry& e : pipeline ? pipeline->whole_state() : nn::state_dict(net)) recorder.course.state[e.name] = std::move(e.bytes);
+  return recorder.course;
+}
+
+Course alone(const Job& job) { return trained(job, nullptr); }
+
+Course on_ranks(int ranks, const Job& job) {
+  std::vector<Course> courses(at(ranks));
+  testing::run_communicating_ranks(ranks, [&](CommunicationThread& c) { courses[at(c.rank())] = trained(job, &c); });
+  for (const Course& c : courses) {
+    EXPECT_EQ(c.losses, courses[0].losses);
+    EXPECT_EQ(c.validation, courses[0].validation);
+  }
+  return courses[0];
+}
+
+void expect_same_course(const Course& actual, const Course& expected) {
+  ASSERT_GT(expected.losses.size(), 0u);
+  ASSERT_EQ(actual.losses.size(), expected.losses.size());
+  ASSERT_EQ(actual.validation.size(), expected.validation.size());
+  for (std::size_t i = 0; i < expected.losses.size(); ++i) EXPECT_NEAR(actual.losses[i], expected.losses[i], 1e-5 * expected.losses[i]) << "step " << i + 1;
+  for (std::size_t i = 0; i < expected.validation.size(); ++i) EXPECT_NEAR(actual.validation[i], expected.validation[i], 1e-5 * expected.validation[i]);
+  ASSERT_EQ(actual.state.size(), expected.state.size());
+  for (const auto& [name, bytes] : expected.state) {
+    const auto* a = reinterpret_cast<const float*>(actual.state.at(name).data());
+    const auto* b = reinterpret_cast<const float*>(bytes.data());
+    for (std::size_t i = 0; i < bytes.size() / sizeof(float); ++i) ASSERT_NEAR(a[i], b[i], 1e-5) << name << " " << i;
+  }
+}
+
+class PipelineInBothFrontEnds : public ::testing::TestWithParam<Frontend> {};
+INSTANTIATE_TEST_SUITE_P(Each, PipelineInBothFrontEnds, ::testing::Values(Frontend::eager, Frontend::graph),
+                         [](const auto& given) { return std::string(train::to_string(given.param)); });
+
+TEST_P(PipelineInBothFrontEnds, trains_as_one_process_with_any_schedule) {
+  const Course expected = alone({});
+  const Modules cuts[] = {{"middle"}, {"shared", "last"}, {"dropout", "middle", "last"}};
+  for (int stages = 2; stages <= 4; ++stages)
+    for (const auto schedule : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b})
+      for (const std::int64_t m : {1, 4, 5}) {
+        if (!testing::is_full_run() && (stages == 4 || m == 1) && schedule == ScheduleKind::gpipe) continue;
+        SCOPED_TRACE(fmt::format("{} stages, {}, {} micro-batches", stages, parallel::to_string(schedule), m));
+        expect_same_course(on_ranks(stages, {.frontend = GetParam(), .cuts = cuts[stages - 2], .schedule = schedule, .stages = stages, .micro_batches = m}), expected);
+      }
+  const Job interleaved{.frontend = GetParam(), .cuts = cuts[2], .schedule = ScheduleKind::interleaved, .stages = 2, .virtual_stages = 2, .micro_batches = 4};
+  expect_same_course(on_ranks(2, interleaved), expected);
+}
+
+TEST_P(PipelineInBothFrontEnds, two_copies_of_two_stages_train_as_one_process_also_with_shards_that_are_empty) {
+  for (const std::int64_t samples : {std::int64_t{40}, std::int64_t{37}}) {  // the last batch of the second has one sample
+    SCOPED_TRACE(fmt::format("{} samples", samples));
+    expect_same_course(on_ranks(4, {.frontend = GetParam(), .cuts = {"middle"}, .stages = 2, .micro_batches = 3, .samples = samples}), alone({.samples = samples}));
+  }
+}
+
+TEST_P(PipelineInBothFrontEnds, a_layer_that_two_stages_use_has_the_sum_of_their_gradients) {
+  const Course expected = alone({.uses_twice = true});
+  expect_same_course(on_ranks(2, {.frontend = GetParam(), .cuts = {"middle"}, .stages = 2, .micro_batches = 4, .uses_twice = true}), expected);
+  const Job clipped{.frontend = GetParam(), .cuts = {"middle"}, .stages = 2, .micro_batches = 4, .clip_norm = 0.1, .uses_twice = true};
+  expect_same_course(on_ranks(2, clipped), alone({.clip_norm = 0.1, .uses_twice = true}));
+}
+
+TEST_P(PipelineInBothFrontEnds, a_stage_that_has_nothing_to_train_only_computes) {
+  expect_same_course(on_ranks(2, {.frontend = GetParam(), .cuts = {"shared"}, .stages = 2, .micro_batches = 2, .freezes_first = true}), alone({.freezes_first = true}));
+}
+
+TEST(Pipeline, the_norm_that_limits_gradients_is_that_of_all_stages) {
+  const Course expected = alone({.clip_norm = 0.1});
+  EXPECT_NE(expected.losses, alone({}).losses) << "it limits nothing";
+  expect_same_course(on_ranks(3, {.cuts = {"shared", "last"}, .stages = 3, .micro_batches = 4, .clip_norm = 0.1}), expected);
+  expect_same_course(on_ranks(4, {.cuts = {"middle"}, .stages = 2, .micro_batches = 4, .clip_norm = 0.1}), expected);
+}
+
+TEST(Pipeline, a_checkpoint_of_any_arrangement_is_resumed_by_any_other) {
+  for (const std::string optimizer : {"momentum", "adam"}) {
+    Job one{.optimizer = optimizer}, three{.cuts = {"shared", "last"}, .stages = 3, .micro_batches = 4, .optimizer = optimizer},
+        two{.cuts = {"middle"}, .stages = 2, .micro_batches = 2, .optimizer = optimizer};
+    Course expected = alone(one);
+    expected.losses.erase(expected.losses.begin(), expected.losses.begin() + 6);
+    expected.validation.erase(expected.validation.begin(), expected.validation.end() - 2);
+    const testing::TemporaryFolder folder;
+    for (Job* job : {&one, &three, &two}) job->checkpoint_dir = folder.path();
+    three.steps = 6;  // in the middle of the second epoch
+    on_ranks(3, three);
+    const testing::TemporaryFolder again;
+    std::filesystem::copy(folder.path(), again.path(), std::filesystem::copy_options::recursive);
+    Course alone_then = alone(one);
+    alone_then.validation.erase(alone_then.validation.begin(), alone_then.validation.end() - 2);
+    expect_same_course(alone_then, expected);
+    two.checkpoint_dir = again.path();
+    Course two_then = on_ranks(4, two);
+    two_then.validation.erase(two_then.validation.begin(), two_then.validation.end() - 2);
+    expect_same_course(two_then, expected);
+  }
+}
+
+TEST(Pipeline, ranks_that_are_no_multiple_of_the_stages_are_refused) {
+  testing::run_communicating_ranks(3, [](CommunicationThread& c) {
+    Session session(opencl::Device::open({}), 3);
+    Net net;
+    train::ClassificationTask task(net, 10);
+    EXPECT_EQ(message_of<UsageError>([&] {
+                Pipeline(session, c, task, {f32({2, 4, 4, 3}), i64({2})}, PipelinePlan{.cuts = Modules{"middle"}, .shape = {ScheduleKind::gpipe, 2}}, 1);
+              }),
+              "pipeline: 2 stages on 3 ranks; accepted: a divisor of the ranks");
+  });
+}
+
+TEST(PipelineCosts, cover_the_whole_model_and_bytes_are_those_of_the_plan) {
+  const auto model = models::make("vgg16", {.classes = 10});
+  train::ClassificationTask task(*model, 10);
+  const PipelineCosts costs = pipeline_costs(task, {f32({2, 32, 32, 3}), i64({2})});
+  ASSERT_EQ(costs.units.size(), costs.modules.size());
+  EXPECT_GT(costs.units.size(), 15u);
+  std::int64_t parameters = 0;
+  for (std::size_t u = 0; u < costs.units.size(); ++u) {
+    parameters += costs.units[u].parameter_bytes;
+    EXPECT_EQ(costs.units[u].boundary_bytes > 0, u + 1 < costs.units.size());
+  }
+  EXPECT_GE(parameters, model->parameter_elements() * 4);
+  EXPECT_LE(parameters, model->parameter_elements() * 4 + 32 * 4096);  // whole pages
+  const auto problem = partition_problem(costs, {.shape = {ScheduleKind::one_f_one_b, 2, 1, 4}, .memory_bytes = std::int64_t{1} << 40});
+  EXPECT_EQ(cut_modules(costs, parallel::partition(problem)).size(), 1u);
+}
+
+TEST(PipelineCosts, the_same_cut_is_found_on_every_rank_from_times_that_each_measures) {
+  std::vector<Modules> found(2);
+  testing::run_communicating_ranks(2, [&](CommunicationThread& c) {
+    Session session(opencl::Device::open({}), 3);
+    Net net;
+    train::ClassificationTask task(net, 10);
+    const Specs micro_batch{f32({3, 4, 4, 3}), i64({3})};
+    found[at(c.rank())] = balanced_cuts(session, c, task, micro_batch, {.shape = {ScheduleKind::gpipe, 2, 1, 4}, .memory_bytes = std::int64_t{1} << 30});
+    Pipeline(session, c, task, micro_batch, PipelinePlan{.cuts = found[at(c.rank())], .shape = {ScheduleKind::gpipe, 2}}, 4);
+  });
+  EXPECT_EQ(found[0].size(), 1u);
+  EXPECT_EQ(found[0], found[1]);
+}
+
+}  // namespace
+}  // namespace gemel::distributed
