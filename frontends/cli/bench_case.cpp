@@ -117,7 +117,7 @@ class Meter {
     plan.shape.micro_batches = static_cast<int>(micro_batches(c));
     if (options.modules.empty() && plan.shape.pieces() > 1)
       plan.cuts = distributed::balanced_cuts(session, *job_.communication(), task, micro_batch_of(c),
-                                             {.shape = plan.shape, .memory_bytes = run_.device().memory().statistics().limit});
+                                             {.shape = plan.shape, .memory_bytes = run_.memory_limit(), .stage = plan.options});
     run_.device().memory().trim();
     run_.device().memory().reset_peak();
     return plan;

@@ -290,12 +290,12 @@ void TrainRun::build_stage(const Specs& batch) {
   }
   parallel::PipelineShape shape = options.shape(job_.size());
   shape.micro_batches = static_cast<int>(m);
+  const distributed::StageOptions stage{.frontend = options_.frontend, .passes = options_.common.passes};
   std::vector<std::string> modules = options.modules;
   if (modules.empty() && shape.pieces() > 1)
     modules = distributed::balanced_cuts(session, *job_.communication(), *task_, micro_batch,
-                                         {.shape = shape, .memory_bytes = scope_.memory_limit(), .parameter_copies = copies_a_parameter(options_)});
-  pipeline_.emplace(session, *job_.communication(), *task_, micro_batch,
-                    distributed::PipelinePlan{.cuts = modules, .shape = shape, .options = {.frontend = options_.frontend, .passes = options_.common.passes}}, m);
+                                         {.shape = shape, .memory_bytes = scope_.memory_limit(), .parameter_copies = copies_a_parameter(options_), .stage = stage});
+  pipeline_.emplace(session, *job_.communication(), *task_, micro_batch, distributed::PipelinePlan{.cuts = modules, .shape = shape, .options = stage}, m);
   if (!options_.weights.empty())
     for (const std::string& name : nn::load_weights(*model_, session, options_.weights, nn::Mismatch::keep_output_layers, nn::Extent::materialised))
       cli::say("weights: {} starts afresh, its shape differs from the file's\n", name);

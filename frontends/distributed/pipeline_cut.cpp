@@ -73,6 +73,19 @@ parallel::PipelineUnit unit_of(Session& session, const Piece& piece, const Input
   return unit;
 }
 
+/// Before modules that have parameters: what has none (activations, pooling) is best computed with what comes before it, and there it is
+/// fused and makes what crosses smaller.
+std::vector<CutPoint> places_to_cut(const Program& program, const Inputs& inputs) {
+  std::vector<CutPoint> points = cut_points(program);
+  std::vector<std::size_t> cuts;
+  for (const CutPoint& point : points) cuts.push_back(point.index);
+  const std::vector<Piece> parts = split(program, cuts, {});
+  std::vector<CutPoint> out;
+  for (std::size_t k = 0; k < points.size(); ++k)
+    if (std::ranges::any_of(parts[k + 1].own, [&](std::size_t i) { return inputs.is_parameter(i); })) out.push_back(std::move(points[k]));
+  return out;
+}
+
 double seconds(const auto& work) {
   const auto begin = std::chrono::steady_clock::now();
   work();
@@ -82,13 +95,13 @@ double seconds(const auto& work) {
 Value zeros(Session& session, const Spec& spec) { return full(session, spec, 0); }
 
 /// The least of a few times.
-void measure(parallel::PipelineUnit& unit, Session& session, const Piece& traced, const Inputs& inputs) {
+void measure(parallel::PipelineUnit& unit, Session& session, const Piece& traced, const Inputs& inputs, const StageOptions& options) {
   constexpr int kTimes = 3;
   std::map<std::size_t, Value> state;
   for (std::size_t k = 0; k < traced.own.size(); ++k)
     if (const std::size_t i = traced.own[k]; i >= inputs.first_state)
       state.emplace(i, inputs.is_parameter(i) ? leaf(zeros(session, traced.program.inputs[k].spec)) : zeros(session, traced.program.inputs[k].spec));
-  const auto piece = make_stage_piece(session, with_bound(traced, state), {});
+  const auto piece = make_stage_piece(session, with_bound(traced, state), options);
   const Program& program = piece->piece().program;
   Values given, leaving;
   for (std::size_t k = 0; k < given_count(piece->piece()); ++k) {
@@ -97,6 +110,8 @@ void measure(parallel::PipelineUnit& unit, Session& session, const Piece& traced
   }
   for (const auto& u : program.outputs)
     if (u.tracked) leaving.push_back(zeros(session, u.spec));
+  Values sums;
+  for (const Value& v : piece->piece().parameters()) sums.push_back(zeros(session, v.spec()));
   mark(session).wait();
   for (int i = 0; i <= kTimes; ++i) {  // the first one builds kernels
     const double forward = seconds([&] {
@@ -104,7 +119,9 @@ void measure(parallel::PipelineUnit& unit, Session& session, const Piece& traced
       mark(session).wait();
     });
     const double backward = seconds([&] {
-      piece->backward(0, leaving);
+      StagePiece::Gradients found = piece->backward(0, leaving);
+      for (std::size_t k = 0; k < sums.size(); ++k)  // as a stage adds them up
+        if (found.parameters[k]) apply(add_def(), list(sums[k], std::move(found.parameters[k])), {}, std::span(&sums[k], 1));
       mark(session).wait();
     });
     if (i == 0) continue;
@@ -130,7 +147,7 @@ Program trace_over_names(Session& session, train::Task& task, const Specs& input
   }, Outside::bound_for_replay);
 }
 
-PipelineCosts pipeline_costs(train::Task& task, const Specs& micro_batch, Session* measured_on) {
+PipelineCosts pipeline_costs(train::Task& task, const Specs& micro_batch, Session* measured_on, const StageOptions& options) {
   const auto reference = Session::reference();
   Session& session = measured_on ? *measured_on : *reference;
   task.module().train();
@@ -141,7 +158,7 @@ PipelineCosts pipeline_costs(train::Task& task, const Specs& micro_batch, Sessio
   PipelineCosts out;
   out.modules = {""};
   std::vector<std::size_t> cuts;
-  for (const CutPoint& point : cut_points(program)) {
+  for (const CutPoint& point : places_to_cut(program, inputs)) {
     cuts.push_back(point.index);
     out.modules.push_back(point.module);
   }
@@ -151,8 +168,9 @@ PipelineCosts pipeline_costs(train::Task& task, const Specs& micro_batch, Sessio
     for (std::size_t k = 0; k < piece.own.size(); ++k)
       if (inputs.is_parameter(piece.own[k]) && counted.insert(piece.own[k]).second)
         unit.parameter_bytes += Slab::pages_for(piece.program.inputs[k].spec) * Slab::kPageElements * std::int64_t{sizeof(float)};
+    unit.backward_s += 3 * static_cast<double>(unit.parameter_bytes) / kBytesPerSecond;  // gradients are added up: two are read, one is written
     if (measured_on) {
-      measure(unit, session, piece, inputs);
+      measure(unit, session, piece, inputs, options);
       session.interpreter().trim();
     }
     out.units.push_back(unit);
@@ -162,7 +180,7 @@ PipelineCosts pipeline_costs(train::Task& task, const Specs& micro_batch, Sessio
 
 namespace {
 
-/// A stage's update comes once a step: each micro-batch bears a part of it. It reads and writes all copies of the parameters.
+/// A stage's update, of which each micro-batch bears a part, reads and writes all copies of the parameters.
 std::vector<parallel::PipelineUnit> with_update(std::vector<parallel::PipelineUnit> units, const PipelineMeans& means) {
   for (parallel::PipelineUnit& u : units)
     u.backward_s += static_cast<double>(2 * means.parameter_copies * u.parameter_bytes) / kBytesPerSecond / means.shape.micro_batches;
@@ -185,7 +203,7 @@ std::vector<std::string> cut_modules(const PipelineCosts& costs, const parallel:
 
 std::vector<std::string> balanced_cuts(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& micro_batch,
                                        const PipelineMeans& means) {
-  PipelineCosts costs = pipeline_costs(task, micro_batch, &session);
+  PipelineCosts costs = pipeline_costs(task, micro_batch, &session, means.stage);
   const std::size_t units = costs.units.size();
   std::vector<double> mine{static_cast<double>(means.memory_bytes)};
   for (const parallel::PipelineUnit& u : costs.units) mine.insert(mine.end(), {u.forward_s, u.backward_s});

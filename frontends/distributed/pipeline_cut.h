@@ -6,6 +6,7 @@
 
 #include "engine/graph/program.h"
 #include "engine/session.h"
+#include "frontends/distributed/stage_piece.h"
 #include "frontends/train/task.h"
 #include "parallel/communication_thread.h"
 #include "parallel/pipeline/partition.h"
@@ -17,20 +18,22 @@ namespace gemel::distributed {
 /// @param inputs  specs of the task's tensors and the random state
 Program trace_over_names(Session& session, train::Task& task, const Specs& inputs);
 
-/// A model's parts between the places where it may be cut.
+/// A model's parts between the places where it may be cut: before modules of the top two levels of names that have parameters.
 struct PipelineCosts {
   std::vector<parallel::PipelineUnit> units;
   std::vector<std::string> modules;  // [unit] it begins with; of the first one ""
 };
 /// Bytes are those of planned programs. Times are estimates from the operators' records, or with a session on a device measured there, part by part, on zeros.
 /// @param micro_batch  specs of its tensors
-PipelineCosts pipeline_costs(train::Task& task, const Specs& micro_batch, Session* measured_on = nullptr);
+/// @param options  how a stage computes, where it is measured
+PipelineCosts pipeline_costs(train::Task& task, const Specs& micro_batch, Session* measured_on = nullptr, const StageOptions& options = {});
 
 /// What a pipeline's devices and optimizer are like.
 struct PipelineMeans {
   parallel::PipelineShape shape;
   std::int64_t memory_bytes = 0;  // that this rank's device may hold
   int parameter_copies = 3;       // the weights, their gradients, and what the optimizer keeps for each
+  StageOptions stage{};
 };
 /// The partition's problem with devices that are alike.
 parallel::PartitionProblem partition_problem(const PipelineCosts& costs, const PipelineMeans& means);
