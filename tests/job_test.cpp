@@ -84,6 +84,34 @@ TEST_F(Job, with_shares_by_rate_trains_as_one_process_and_says_what_it_normalise
   EXPECT_EQ(lines_with("balance: resnet18 has batch statistics, which are taken over the whole batch (--sync-bn)", normed), 1) << normed.err;
 }
 
+TEST_F(Job, of_stages_trains_as_one_process_saves_the_whole_model_and_refuses_cuts_that_cannot_be) {
+  launcher_.clear();
+  ASSERT_EQ(run(lenet({"--steps", "6", "--log-dir", in_folder("alone")})).status, 0);
+  on_ranks(2);
+  const Outcome o = finish(start_job(lenet({"--steps", "6", "--parallel", "pipeline", "--microbatches", "4", "--save", in_folder("saved.safetensors"), "--log-dir", in_folder("job")})));
+  ASSERT_EQ(o.status, 0) << o.err;
+  const auto alone = losses("alone"), job = losses("job");
+  ASSERT_EQ(job.size(), 6u);
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(job[i], alone[i], 1e-5 * alone[i]) << "step " << i + 1;
+  EXPECT_EQ(events("job").front()["each_rank"][1]["stage"], 1);
+  EXPECT_GE(events("job")[1]["exposed_comm_ms"].get<double>(), 0);
+  const std::pair<std::vector<std::string>, std::string> refused[] = {
+      {{"--stages", "nonsense"}, "gemel: pipeline: no module 'nonsense' computes anything; accepted: "},
+      {{"--stages", "conv1,conv2"}, "gemel: pipeline: the model is cut into 3 pieces; accepted: 2, as the schedule has"},
+      {{"--pipeline-stages", "3"}, "gemel: --pipeline-stages: 3 stages on 2 ranks; accepted: a divisor of the ranks"},
+      {{"--pipeline-schedule", "interleaved", "--microbatches", "3"}, "gemel: --pipeline-schedule: interleaved with 3 micro-batches"}};
+  for (const auto& [options, line] : refused) {
+    std::vector<std::string> all{"--parallel", "pipeline"};
+    all.insert(all.end(), options.begin(), options.end());
+    const Outcome refusal = finish_within(std::chrono::seconds(5), start_job(lenet(all)));
+    EXPECT_NE(refusal.status, 0);
+    EXPECT_EQ(lines_with(line, refusal), 1) << refusal.err;
+  }
+  launcher_.clear();
+  const Outcome found = run({"eval", "--model", "lenet", "--weights", in_folder("saved.safetensors"), "--limit", "8"});
+  EXPECT_EQ(found.status, 0) << found.err;
+}
+
 TEST_F(Job, ends_with_one_line_when_a_rank_is_killed_and_leaves_no_process) {
   on_ranks(2);
   const pid_t job = start_job(lenet({"--epochs", "100000", "--parallel", "ddp", "--log-dir", in_folder("killed")}));

@@ -55,11 +55,8 @@ void share(std::vector<BenchCase>& cases, const Job& job, bool no_sync) {
         throw UsageError(fmt::format("--batch-size: {} samples are for {} ranks; accepted: one a rank or more", c.batch_size, copies));
       c.copies = copies;
       c.copy = job.options().copy(job.rank(), job.size());
-      if (const auto& pipeline = job.options().pipeline) {
-        const int stages = pipeline->shape(job.size()).stages;
-        if (job.size() % stages != 0) throw UsageError(fmt::format("--pipeline-stages: {} stages on {} ranks; accepted: a divisor of the ranks", stages, job.size()));
+      if (const auto& pipeline = job.options().pipeline)
         c.pipeline = fmt::format("{}-{}", parallel::to_string(pipeline->schedule), pipeline->micro_batches_of(c.largest_shard(), job.size()));
-      }
       c.parallel = no_sync ? kNoSync : job.options().style;
       c.ranks = job.size();
     }

@@ -182,6 +182,13 @@ bool ParallelOptions::in_one_process() const {
   return style == "mirrored" || style == "dataparallel" || (pipeline && !parallel::mpi_launch());
 }
 
+int ParallelOptions::copies(int ranks) const {
+  if (!pipeline) return ranks;
+  const int stages = pipeline->shape(ranks).stages;
+  if (ranks % stages != 0) throw UsageError(fmt::format("--pipeline-stages: {} stages on {} ranks; accepted: a divisor of the ranks", stages, ranks));
+  return ranks / stages;
+}
+
 ParallelOptions parallel_options(const po::variables_map& v) {
   ParallelOptions o;
   o.style = v["parallel"].as<std::string>();

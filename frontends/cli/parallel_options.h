@@ -47,7 +47,8 @@ struct ParallelOptions {
   /// Whether the ranks are replicas, or stages, in threads of this process.
   bool in_one_process() const;
   /// How many shards a batch has, and which of them is this rank's: the copies of the model.
-  int copies(int ranks) const { return pipeline ? ranks / pipeline->shape(ranks).stages : ranks; }
+  /// @throws UsageError where the stages do not divide the ranks
+  int copies(int ranks) const;
   int copy(int rank, int ranks) const { return pipeline ? rank / pipeline->shape(ranks).stages : rank; }
   /// What further options ask of the reducer.
   struct Asked {

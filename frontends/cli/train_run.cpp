@@ -156,12 +156,9 @@ void TrainRun::check_job() const {
   settings.insert(settings.end(), own.begin(), own.end());
   for (const train::IdentityPart& part : identity_of(options_, *data_.train)) settings.push_back({part.name, part.value});
   distributed::require_same(*job_.communication(), settings);
-  if (const auto& pipeline = options_.parallel.pipeline) {
-    const int stages = pipeline->shape(job_.size()).stages;
-    if (job_.size() % stages != 0) throw UsageError(fmt::format("--pipeline-stages: {} stages on {} ranks; accepted: a divisor of the ranks", stages, job_.size()));
-    if (pipeline->micro_batches > options_.batch_size / copies())
-      throw UsageError(fmt::format("--microbatches: {} of a batch of {} samples in {} copies; accepted: at most one a sample", pipeline->micro_batches, options_.batch_size, copies()));
-  }
+  if (const auto& pipeline = options_.parallel.pipeline; pipeline && pipeline->micro_batches > options_.batch_size / copies())
+    throw UsageError(fmt::format("--microbatches: {} of {} samples that a copy of the model has of a batch; accepted: at most one a sample", pipeline->micro_batches,
+                                 options_.batch_size / copies()));
   if (options_.batch_size < copies())
     throw UsageError(fmt::format("--batch-size: {} samples are for {} ranks; accepted: one a rank or more", options_.batch_size, copies()));
   if (data_.train->size() < copies())

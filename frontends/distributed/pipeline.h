@@ -59,6 +59,7 @@ class Pipeline : public train::Ranks, public train::Stepper {
   train::Pending evaluate(const datasets::Batch& batch) override;
   void clip_norm(double most) override { largest_norm_ = most; }
   graph::ArenaUse arena() const override { return stage_->arena(); }
+  std::size_t steps_ahead() const override { return 0; }
 
   int rank() const override { return place_.rank; }
   int size() const override { return place_.ranks; }

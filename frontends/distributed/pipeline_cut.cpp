@@ -192,7 +192,8 @@ std::vector<parallel::PipelineUnit> with_update(std::vector<parallel::PipelineUn
 parallel::PartitionProblem partition_problem(const PipelineCosts& costs, const PipelineMeans& means) {
   const std::size_t stages = at(means.shape.stages);
   return {.units = with_update(costs.units, means), .shape = means.shape, .rates = std::vector<double>(stages, 1.0), .memory_bytes = std::vector<std::int64_t>(stages, means.memory_bytes),
-          .parameter_copies = means.parameter_copies, .seconds_per_byte = kSecondsPerByte, .latency_s = kMessageSeconds};
+          .parameter_copies = means.parameter_copies + 1,  // a micro-batch's gradients, before they are added up
+          .seconds_per_byte = kSecondsPerByte, .latency_s = kMessageSeconds};
 }
 
 std::vector<std::string> cut_modules(const PipelineCosts& costs, const parallel::Partition& partition) {

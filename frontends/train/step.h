@@ -100,6 +100,8 @@ class Stepper {
   virtual void clip_norm(double most) = 0;
   /// Of the largest plan; 0 for the eager front end.
   virtual graph::ArenaUse arena() const = 0;
+  /// Steps that may be enqueued before the results of the oldest are asked for: none where `train` returns when it is done.
+  virtual std::size_t steps_ahead() const { return 1; }
 };
 
 class Step : public Stepper {

@@ -169,7 +169,7 @@ void Trainer::train_batch(const datasets::Batch& batch, double weight) {
   ++state_.step;
   ahead_.push_back({{state_.step, batch.index, rate}, step_.train(batch, rate, state_.step, weight)});
   state_.batch = batch.index + 1;
-  settle(1);  // the step just enqueued is not waited for
+  settle(step_.steps_ahead());  // a step that was just enqueued is not waited for
 }
 
 void Trainer::settle(std::size_t leave) {
