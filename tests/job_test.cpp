@@ -326,7 +326,7 @@ TEST_F(Job, that_cannot_run_is_refused_in_one_line) {
                     "--batch-size: 2 samples are for 3 ranks; accepted: one a rank or more");
   expect_refused_on(3, {"train", "--model", "lenet", "--parallel", "ddp", "--limit", "2"}, "train: 3 ranks share 2 samples; accepted: one a rank or more");
   expect_refused_on(2, {"train", "--parallel", "ddp", "--compression", "topk:2"}, "--compression: 'topk:2'; accepted: none, fp16, bf16, or topk:F with F above 0 and at most 1");
-  expect_refused_on(2, {"train", "--parallel", "hovorod"}, "--parallel: 'hovorod' is not accepted, did you mean 'horovod'?; accepted: ddp, horovod, mirrored, dataparallel");
+  expect_refused_on(2, {"train", "--parallel", "hovorod"}, "--parallel: 'hovorod' is not accepted, did you mean 'horovod'?; accepted: ddp, horovod, pipeline, mirrored, dataparallel");
   expect_refused_on(2, {"train", "--parallel", "horovod", "--compression", "topk:0.1"}, "--compression: 'topk:0.1' is given with --parallel horovod; accepted: none, fp16, bf16");
   expect_refused_on(2, {"train", "--parallel", "horovod", "--bucket-mb", "1"},
                     "--bucket-mb: it is given with --parallel horovod, which fuses what is there in a cycle; accepted: HOROVOD_FUSION_THRESHOLD and HOROVOD_CYCLE_TIME");

@@ -206,7 +206,7 @@ TEST(Optim, wrong_uses_are_refused) {
   EXPECT_THROW(make("adagrad", one), UsageError);
   EXPECT_THROW(make("adam", one, {.momentum = 0.9}), UsageError);
   EXPECT_THROW(make("nesterov", one, {.momentum = 0.0}), UsageError);
-  EXPECT_THROW(make("sgd", {}), UsageError);
+  EXPECT_THROW(make("sgd", {Group{}}), UsageError);
   EXPECT_THROW(make("sgd", twice), UsageError);
   const auto sgd = make("sgd", one);
   EXPECT_THROW(sgd->apply_updates({}, sgd->hyper(kRate)), UsageError);

@@ -95,7 +95,7 @@ Course trained(const Job& job, CommunicationThread* communication) {
   const std::int64_t each = std::max<std::int64_t>(1, job.batch_size / copies / job.micro_batches);
   if (communication) {
     pipeline.emplace(session, *communication, task, Specs{f32({each, 4, 4, 3}), i64({each})},
-                     PipelinePlan{.cuts = job.cuts, .shape = {job.schedule, job.stages, job.virtual_stages}, .options = {.frontend = job.frontend}}, job.micro_batches);
+                     PipelinePlan{.cuts = job.cuts, .shape = {job.schedule, job.stages, job.virtual_stages, static_cast<int>(job.micro_batches)}, .options = {.frontend = job.frontend}});
     optimizer = optim::make(job.optimizer, pipeline->groups());
     pipeline->attach(*optimizer);
   } else {
@@ -209,7 +209,7 @@ TEST(Pipeline, ranks_that_are_no_multiple_of_the_stages_are_refused) {
     Net net;
     train::ClassificationTask task(net, 10);
     EXPECT_EQ(message_of<UsageError>([&] {
-                Pipeline(session, c, task, {f32({2, 4, 4, 3}), i64({2})}, PipelinePlan{.cuts = Modules{"middle"}, .shape = {ScheduleKind::gpipe, 2}}, 1);
+                Pipeline(session, c, task, {f32({2, 4, 4, 3}), i64({2})}, PipelinePlan{.cuts = Modules{"middle"}, .shape = {ScheduleKind::gpipe, 2}});
               }),
               "pipeline: 2 stages on 3 ranks; accepted: a divisor of the ranks");
   });
@@ -240,7 +240,7 @@ TEST(PipelineCosts, the_same_cut_is_found_on_every_rank_from_times_that_each_mea
     train::ClassificationTask task(net, 10);
     const Specs micro_batch{f32({3, 4, 4, 3}), i64({3})};
     found[at(c.rank())] = balanced_cuts(session, c, task, micro_batch, {.shape = {ScheduleKind::gpipe, 2, 1, 4}, .memory_bytes = std::int64_t{1} << 30});
-    Pipeline(session, c, task, micro_batch, PipelinePlan{.cuts = found[at(c.rank())], .shape = {ScheduleKind::gpipe, 2}}, 4);
+    Pipeline(session, c, task, micro_batch, PipelinePlan{.cuts = found[at(c.rank())], .shape = {ScheduleKind::gpipe, 2, 1, 4}});
   });
   EXPECT_EQ(found[0].size(), 1u);
   EXPECT_EQ(found[0], found[1]);

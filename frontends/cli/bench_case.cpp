@@ -79,7 +79,7 @@ class Meter {
   void train_stage(const BenchCase& c, Session& session, train::Task& task) {
     const datasets::Batch batch = batch_of(c, session.seed(), c.copy);
     const distributed::PipelinePlan plan = plan_of(c, session, task);
-    distributed::Pipeline stage(session, *job_.communication(), task, micro_batch_of(c), plan, plan.shape.micro_batches);
+    distributed::Pipeline stage(session, *job_.communication(), task, micro_batch_of(c), plan);
     const auto optimizer = optim::make("momentum", stage.groups());
     stage.attach(*optimizer, job_.options().reducer);
     std::int64_t step = 0;

@@ -76,4 +76,7 @@ class TrainRun : private train::Reporter {
   double busy_seconds_ = 0;  // of the epoch's training
 };
 
+/// Whether it has layers that are normalised by their batch.
+bool has_batch_statistics(nn::Module& model);
+
 }  // namespace gemel::cli

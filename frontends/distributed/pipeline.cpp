@@ -26,10 +26,9 @@ PipelinePlan at_rank(PipelinePlan plan, const PipelinePlace& place) {
 
 }  // namespace
 
-Pipeline::Pipeline(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& micro_batch, PipelinePlan plan,
-                   std::int64_t micro_batches)
+Pipeline::Pipeline(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& micro_batch, PipelinePlan plan)
     : session_(session), communication_(communication), task_(task), place_{plan.shape.stages, communication.rank(), communication.size()},
-      micro_batches_(micro_batches), notices_(communication) {
+      micro_batches_(plan.shape.micro_batches), notices_(communication) {
   if (computes_on_host(session)) communication.submit([](Collectives& c) { c.communicator().wait_as({.spin_ns = 0}); });
   stage_ = std::make_unique<PipelineStage>(session, communication, task, micro_batch, at_rank(std::move(plan), place_));
   if (place_.copies() == 1) return;

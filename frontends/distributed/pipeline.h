@@ -37,10 +37,9 @@ class Pipeline : public train::Ranks, public train::Stepper {
  public:
   /// Collective, like all that follows.
   /// @param task         its module has no memory yet, or all; both outlive this  @param micro_batch  specs of its tensors
-  /// @param plan         but for its first rank  @param micro_batches  of a batch that does not say; fewer where it has fewer samples
+  /// @param plan         but for its first rank; its micro-batches are those of a batch that does not say, fewer where it has fewer samples
   /// @throws UsageError  ranks that are no multiple of the stages; what PipelineStage refuses
-  Pipeline(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& micro_batch, PipelinePlan plan,
-           std::int64_t micro_batches);
+  Pipeline(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& micro_batch, PipelinePlan plan);
   ~Pipeline() override;
 
   /// Groups for the optimizer of this stage: none where it has nothing to train.

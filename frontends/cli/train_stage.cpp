@@ -1,0 +1,91 @@
+// What a run of training does otherwise where its model lies in the stages of a pipeline.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "engine/base/error.h"
+#include "frontends/cli/say.h"
+#include "frontends/cli/train_run.h"
+#include "frontends/distributed/pipeline_cut.h"
+#include "frontends/models/models.h"
+#include "frontends/nn/layers.h"
+#include "frontends/nn/state_dict.h"
+
+namespace gemel::cli {
+namespace {
+
+/// Weights, gradients, and what the optimizer keeps for each.
+int copies_a_parameter(const TrainOptions& o) {
+  const bool has_momentum = optim::with_defaults(o.optimizer_name, o.optimizer).momentum.value_or(0) != 0;
+  if (o.optimizer_name.starts_with("adam")) return 4;
+  return 2 + (o.optimizer_name == "rmsprop" ? 1 : 0) + (has_momentum ? 1 : 0);
+}
+
+}  // namespace
+
+bool has_batch_statistics(nn::Module& model) {
+  bool has = false;
+  model.visit_all<nn::BatchNorm2d>([&](nn::BatchNorm2d&) { has = true; });
+  return has;
+}
+
+/// @param batch  of all ranks
+void TrainRun::build_stage(const Specs& batch) {
+  Session& session = scope_.session();
+  const PipelineOptions& options = *options_.parallel.pipeline;
+  const std::int64_t samples = batch[0].shape[0], m = micro_batches(samples);
+  const std::int64_t each = std::max<std::int64_t>(1, (samples + copies() - 1) / copies() / m);
+  Specs micro_batch;
+  for (Spec spec : batch) {
+    spec.shape[0] = each;
+    micro_batch.push_back(spec);
+  }
+  parallel::PipelineShape shape = options.shape(job_.size());
+  shape.micro_batches = static_cast<int>(m);
+  const distributed::StageOptions stage{.frontend = options_.frontend, .passes = options_.common.passes};
+  std::vector<std::string> modules = options.modules;
+  if (modules.empty() && shape.pieces() > 1)
+    modules = distributed::balanced_cuts(session, *job_.communication(), *task_, micro_batch,
+                                         {.shape = shape, .memory_bytes = scope_.memory_limit(), .parameter_copies = copies_a_parameter(options_), .stage = stage});
+  pipeline_.emplace(session, *job_.communication(), *task_, micro_batch, distributed::PipelinePlan{.cuts = modules, .shape = shape, .options = stage});
+  if (!options_.weights.empty())
+    for (const std::string& name : nn::load_weights(*model_, session, options_.weights, nn::Mismatch::keep_output_layers, nn::Extent::materialised))
+      cli::say("weights: {} starts afresh, its shape differs from the file's\n", name);
+  optimizer_ = optim::make(options_.optimizer_name, pipeline_->groups(), options_.optimizer);
+  pipeline_->attach(*optimizer_, options_.parallel.data_parallel({.check_finite = options_.detect_anomaly}).reducer);
+  cli::say("pipeline: {} of {} micro-batches, cut before {}{}\n", to_string(shape.kind), m, fmt::join(modules, ", "),
+           copies() > 1 ? fmt::format("; {} copies", copies()) : "");
+  if (has_batch_statistics(*model_) && !options_.freeze_norm && m > 1) cli::say("pipeline: batch statistics are those of a micro-batch\n");
+}
+
+std::optional<int> TrainRun::stages_that_would_do() const {
+  constexpr std::int64_t kMicroBatches = 8;
+  const Shape& picture = data_.train->shape();
+  const auto model = models::make(options_.model, {.classes = data_.train->classes(), .channels = picture[0]});
+  if (options_.freeze_norm) model->freeze_norm();
+  train::ClassificationTask task(*model, data_.train->classes());
+  const std::int64_t batch = std::min(options_.batch_size, data_.train->size()), m = std::min(kMicroBatches, batch), n = batch / m;
+  try {
+    const auto costs = distributed::pipeline_costs(task, {f32({n, picture[1], picture[2], picture[0]}), i64({n})});
+    return parallel::stages_that_would_do(distributed::partition_problem(costs, {.shape = {.micro_batches = static_cast<int>(m)},
+                                                                                 .memory_bytes = scope_.memory_limit(),
+                                                                                 .parameter_copies = copies_a_parameter(options_)}));
+  } catch (const ShapeError&) {  // batch statistics of one value a channel
+    return std::nullopt;
+  }
+}
+
+void TrainRun::save_weights() {
+  if (options_.save.empty()) return;
+  if (!pipeline_) return nn::save_weights(*model_, options_.save);
+  const std::vector<nn::StateEntry> state = pipeline_->whole_state();
+  if (job_.rank() == 0) nn::save_weights(state, options_.save);
+}
+
+std::int64_t TrainRun::micro_batches(std::int64_t samples) const {
+  if (!options_.parallel.pipeline) return options_.accumulate;
+  return options_.parallel.pipeline->micro_batches_of((samples + copies() - 1) / copies(), job_.size());
+}
+
+}  // namespace gemel::cli
