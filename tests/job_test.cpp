@@ -12,6 +12,8 @@
 
 #include "datasets/npy.h"
 #include "engine/base/dtype.h"
+#include "engine/files/safetensors.h"
+#include "engine/host_cast.h"
 #include "tests/test_device.h"
 
 namespace gemel::testing {
@@ -82,6 +84,27 @@ TEST_F(Job, with_shares_by_rate_trains_as_one_process_and_says_what_it_normalise
   const Outcome normed = finish(start_job({"train", "--model", "resnet18", "--limit", "16", "--batch-size", "8", "--steps", "1", "--eval-every", "0", "--parallel", "ddp", "--balance", "auto"}));
   EXPECT_EQ(normed.status, 0) << normed.err;
   EXPECT_EQ(lines_with("balance: resnet18 has batch statistics, which are taken over the whole batch (--sync-bn)", normed), 1) << normed.err;
+}
+
+TEST_F(Job, saves_the_weights_of_one_process_in_every_style) {
+  launcher_.clear();
+  ASSERT_EQ(run(lenet({"--steps", "2", "--save", in_folder("alone.safetensors")})).status, 0);
+  const SafetensorsFile alone(in_folder("alone.safetensors"));
+  on_ranks(2);
+  for (const std::string style : {"ddp", "horovod", "pipeline"}) {
+    SCOPED_TRACE(style);
+    const Outcome o = finish(start_job(lenet({"--steps", "2", "--parallel", style, "--save", in_folder(style + ".safetensors")})));
+    ASSERT_EQ(o.status, 0) << o.err;
+    const SafetensorsFile saved(in_folder(style + ".safetensors"));
+    ASSERT_EQ(saved.tensors().size(), alone.tensors().size());
+    for (std::size_t i = 0; i < alone.tensors().size(); ++i) {
+      const NamedTensor &a = saved.tensors()[i], &b = alone.tensors()[i];
+      ASSERT_EQ(a.name, b.name);
+      const auto x = numbers_from_bytes(a.spec.dtype, a.data), y = numbers_from_bytes(b.spec.dtype, b.data);
+      ASSERT_EQ(x.size(), y.size());
+      for (std::size_t k = 0; k < x.size(); ++k) ASSERT_NEAR(x[k], y[k], 1e-6) << a.name << " " << k;
+    }
+  }
 }
 
 TEST_F(Job, of_stages_trains_as_one_process_saves_the_whole_model_and_refuses_cuts_that_cannot_be) {

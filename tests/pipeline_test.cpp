@@ -38,11 +38,19 @@ class Net : public nn::Module {
   nn::Linear& middle = add<nn::Linear>("middle", 24, 24);
   nn::Linear& last = add<nn::Linear>("last", 24, 10);
   bool uses_twice = false;
+  nn::Linear* again = nullptr;
+
+  /// A further layer behind the middle, whose weight is that of "shared".
+  void add_tied() {
+    again = &add<nn::Linear>("again", 24, 24);
+    tie(again->weight(), shared.weight());
+  }
 
  protected:
   Value forward(Value x) override {
     Value y = middle(relu(shared(dropout_(relu(first(flatten_(std::move(x))))))));
     if (uses_twice) y = shared(relu(y));
+    if (again) y = (*again)(relu(y));
     return last(relu(y));
   }
 
@@ -59,7 +67,7 @@ struct Job {
   std::int64_t micro_batches = 1;
   std::string optimizer = "momentum";
   double clip_norm = 0;
-  bool uses_twice = false, freezes_first = false;
+  bool uses_twice = false, freezes_first = false, ties = false;
   std::int64_t batch_size = 12, samples = 40, steps = 10;
   std::filesystem::path checkpoint_dir{};
 };
@@ -88,6 +96,7 @@ Course trained(const Job& job, CommunicationThread* communication) {
   datasets::Loader validation(*data.validation, in_order);
   Net net;
   net.uses_twice = job.uses_twice;
+  if (job.ties) net.add_tied();
   if (job.freezes_first) net.first.freeze();
   train::ClassificationTask task(net, 10);
   std::optional<Pipeline> pipeline;
@@ -167,6 +176,31 @@ TEST_P(PipelineInBothFrontEnds, a_layer_that_two_stages_use_has_the_sum_of_their
   expect_same_course(on_ranks(2, {.frontend = GetParam(), .cuts = {"middle"}, .stages = 2, .micro_batches = 4, .uses_twice = true}), expected);
   const Job clipped{.frontend = GetParam(), .cuts = {"middle"}, .stages = 2, .micro_batches = 4, .clip_norm = 0.1, .uses_twice = true};
   expect_same_course(on_ranks(2, clipped), alone({.clip_norm = 0.1, .uses_twice = true}));
+}
+
+TEST(Pipeline, a_tied_weight_on_two_stages_is_saved_once_and_resumed) {
+  const Job one{.ties = true};
+  expect_same_course(on_ranks(2, {.cuts = {"middle"}, .stages = 2, .micro_batches = 4, .ties = true}), alone(one));
+  const testing::TemporaryFolder folder;
+  on_ranks(2, {.cuts = {"middle"}, .stages = 2, .micro_batches = 4, .ties = true, .steps = 6, .checkpoint_dir = folder.path()});
+  const Course then = on_ranks(2, {.cuts = {"shared"}, .stages = 2, .micro_batches = 2, .ties = true, .checkpoint_dir = folder.path()});
+  const Course whole = alone(one);
+  ASSERT_EQ(then.losses.size(), 4u);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(then.losses[i], whole.losses[6 + i], 1e-5 * whole.losses[6 + i]);
+}
+
+TEST(Pipeline, interleaved_takes_a_last_batch_and_shards_that_do_not_divide) {
+  const Job job{.cuts = {"dropout", "middle", "last"}, .schedule = ScheduleKind::interleaved, .stages = 2, .virtual_stages = 2, .micro_batches = 4, .samples = 41};
+  expect_same_course(on_ranks(2, job), alone({.samples = 41}));  // five samples are left
+  expect_same_course(on_ranks(4, job), alone({.samples = 41}));  // shards of three and two
+}
+
+TEST(Pipeline, copies_of_a_single_stage_resume_what_the_first_one_read) {
+  const testing::TemporaryFolder folder;
+  on_ranks(2, {.micro_batches = 2, .steps = 6, .checkpoint_dir = folder.path()});
+  const Course then = on_ranks(2, {.micro_batches = 2, .checkpoint_dir = folder.path()}), whole = alone({});
+  ASSERT_EQ(then.losses.size(), 4u);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(then.losses[i], whole.losses[6 + i], 1e-5 * whole.losses[6 + i]);
 }
 
 TEST_P(PipelineInBothFrontEnds, a_stage_that_has_nothing_to_train_only_computes) {

@@ -55,6 +55,8 @@ void share(std::vector<BenchCase>& cases, const Job& job, bool no_sync) {
         throw UsageError(fmt::format("--batch-size: {} samples are for {} ranks; accepted: one a rank or more", c.batch_size, copies));
       c.copies = copies;
       c.copy = job.options().copy(job.rank(), job.size());
+      if (const auto& pipeline = job.options().pipeline; pipeline && pipeline->micro_batches > c.batch_size / copies)
+        throw UsageError(fmt::format("--microbatches: {} of {} samples that a copy of the model has of a batch; accepted: at most one a sample", pipeline->micro_batches, c.batch_size / copies));
       if (const auto& pipeline = job.options().pipeline)
         c.pipeline = fmt::format("{}-{}", parallel::to_string(pipeline->schedule), pipeline->micro_batches_of(c.largest_shard(), job.size()));
       c.parallel = no_sync ? kNoSync : job.options().style;

@@ -29,10 +29,8 @@ std::string text_of(const std::vector<train::Metric>& metrics) {
   return out;
 }
 
-/// Of a job's ranks the first writes files.
 TrainOptions options_of_rank(TrainOptions o, const Job& job) {
   o.common = of_rank(o.common, job);
-  if (job.rank() != 0 && !o.parallel.pipeline) o.save.clear();  // of a pipeline all have a part
   return o;
 }
 

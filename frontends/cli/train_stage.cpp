@@ -78,14 +78,17 @@ std::optional<int> TrainRun::stages_that_would_do() const {
 
 void TrainRun::save_weights() {
   if (options_.save.empty()) return;
-  if (!pipeline_) return nn::save_weights(*model_, options_.save);
-  const std::vector<nn::StateEntry> state = pipeline_->whole_state();
-  if (job_.rank() == 0) nn::save_weights(state, options_.save);
+  const std::vector<nn::StateEntry> state = pipeline_ ? pipeline_->whole_state() : std::vector<nn::StateEntry>();  // all stages have a part
+  if (job_.rank() != 0) return;  // of a job's ranks the first writes files
+  if (pipeline_) nn::save_weights(state, options_.save);
+  else nn::save_weights(*model_, options_.save);
 }
 
 std::int64_t TrainRun::micro_batches(std::int64_t samples) const {
   if (!options_.parallel.pipeline) return options_.accumulate;
-  return options_.parallel.pipeline->micro_batches_of((samples + copies() - 1) / copies(), job_.size());
+  const PipelineOptions& pipeline = *options_.parallel.pipeline;
+  if (const std::int64_t least = samples / copies(); least > 0) pipeline.micro_batches_of(least, job_.size());  // may refuse the smaller shards
+  return pipeline.micro_batches_of((samples + copies() - 1) / copies(), job_.size());
 }
 
 }  // namespace gemel::cli

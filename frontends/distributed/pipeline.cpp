@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "datasets/shard.h"
@@ -81,11 +80,13 @@ std::vector<NamedValue> Pipeline::held() const {
   return out;
 }
 
-/// As the batch says, or evenly; those that would be empty are left out.
+/// As the batch says, or evenly in as many as it has samples for and the schedule takes; those that would be empty are left out.
 std::vector<datasets::Batch> Pipeline::micro_batches_of(const datasets::Batch& batch) const {
   std::vector<std::int64_t> counts = batch.micro_batches;
-  if (counts.empty())
-    for (const datasets::SampleRun& run : datasets::shard_of(batch.samples, micro_batches_, 0, 1)) counts.push_back(run.count);
+  std::int64_t m = std::min(micro_batches_, batch.samples);
+  if (stage_->shape().kind == parallel::ScheduleKind::interleaved && m > place_.stages) m -= m % place_.stages;
+  if (counts.empty() && m > 0)
+    for (const datasets::SampleRun& run : datasets::shard_of(batch.samples, m, 0, 1)) counts.push_back(run.count);
   std::erase(counts, 0);
   std::vector<datasets::Batch> out;
   for (std::int64_t begin = 0; const std::int64_t count : counts) {
@@ -104,7 +105,8 @@ train::Pending Pipeline::train(const datasets::Batch& batch, double rate, std::i
     const PipelineStage::Results results = stage_->run(parts, weight.value_or(task_.weight(batch)), step);
     for (std::size_t k = 0; k < results.micro_batches.size(); ++k) pending.add(parts[k], results.micro_batches[k]);
     for (std::size_t i = 0; i < gradients.size(); ++i) {
-      const auto of = std::ranges::find(stage_->parameters(), optimizer_->parameters()[i].name, &NamedValue::name);
+      const auto& memory = optimizer_->parameters()[i].value.storage();
+      const auto of = std::ranges::find_if(stage_->parameters(), [&](const NamedValue& p) { return p.value.storage() == memory; });
       gradients[i] = results.gradients[at(of - stage_->parameters().begin())];
     }
     waited_s = results.waited_s;
@@ -125,7 +127,7 @@ void Pipeline::update(Values gradients, double rate) {
 void Pipeline::clip(Values& gradients) {
   Values once = gradients;
   for (std::size_t i = 0; i < once.size(); ++i)
-    if (stage_->has_before(optimizer_->parameters()[i].name)) once[i] = {};
+    if (stage_->has_before(optimizer_->parameters()[i].value)) once[i] = {};
   const Value squares = gradients.empty() ? Value() : optimizer_->squares(once);
   double mine = 0;
   if (squares)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <optional>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
@@ -19,7 +20,7 @@ using parallel::Action;
 
 /// A step under way.
 struct PipelineStage::Step {
-  parallel::Schedule schedule;
+  const parallel::Schedule& schedule;
   StageMessages messages;
   std::span<const datasets::Batch> batches;      // [micro-batch]
   std::int64_t number;
@@ -31,8 +32,8 @@ struct PipelineStage::Step {
   Results results;
 };
 
-bool PipelineStage::has_before(const std::string& parameter) const {
-  return std::ranges::any_of(tied_, [&](const Tied& t) { return t.name == parameter && t.stages.front() < stage(); });
+bool PipelineStage::has_before(const Value& parameter) const {
+  return std::ranges::any_of(tied_, [&](const Tied& t) { return t.value.storage() == parameter.storage() && t.stages.front() < stage(); });
 }
 
 graph::ArenaUse PipelineStage::arena() const {
@@ -99,7 +100,9 @@ void PipelineStage::or_end_all(const Work& work) {
 PipelineStage::Results PipelineStage::run(std::span<const datasets::Batch> micro_batches, double weight, std::int64_t step) {
   parallel::PipelineShape shape = shape_;
   shape.micro_batches = static_cast<int>(micro_batches.size());
-  const parallel::Schedule schedule = parallel::make_schedule(shape);
+  std::optional<parallel::Schedule> made;
+  or_end_all([&] { made = parallel::make_schedule(shape); });
+  const parallel::Schedule& schedule = *made;
   Step now{.schedule = schedule, .messages = {session_, communication_, schedule, first_rank_}, .batches = micro_batches, .number = step,
            .pieces = {}, .scale = {}, .passed = {}, .wanted = {}, .reached = {}, .results = {}};
   try {

@@ -51,8 +51,8 @@ class PipelineStage {
 
   /// Of this stage, in the module's order and under its names.
   const std::vector<NamedValue>& parameters() const { return parameters_; }
-  /// Those of them that another stage has too, before this one: tied weights, whose gradients and updates are the same on both.
-  bool has_before(const std::string& parameter) const;
+  /// Whether another stage has it too, before this one: tied weights, whose gradients and updates are the same on both.
+  bool has_before(const Value& parameter) const;
 
   /// All of the step but its update. Where it throws, the waits of the other stages end, and communication with them.
   /// @param weight  what the sum of the losses is divided by
@@ -62,6 +62,7 @@ class PipelineStage {
   /// A forward pass in evaluation mode. @return on the last stage the batch's summed loss, then the task's outputs; elsewhere nothing
   Values evaluate(const datasets::Batch& batch);
 
+  const parallel::PipelineShape& shape() const { return shape_; }
   int stage() const { return communication_.rank() - first_rank_; }
   bool is_last() const { return stage() == shape_.stages - 1; }
   /// Of the largest plan of the graph front end.
@@ -71,7 +72,6 @@ class PipelineStage {
   using Pieces = std::map<int, std::unique_ptr<StagePiece>>;  // [piece], of this stage
   using Forwards = std::map<int, std::unique_ptr<ForwardPiece>>;
   struct Tied {
-    std::string name;
     Value value;              // of this stage
     std::vector<int> stages;  // ascending
   };

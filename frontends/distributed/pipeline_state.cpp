@@ -81,17 +81,19 @@ std::string parameter_of(const std::string& slot) { return slot.substr(slot.find
 /// What no stage before this one has.
 train::RanksState Pipeline::mine() const {
   train::RanksState out;
+  const ParameterSet held = task_.module().materialised();
   for (nn::StateEntry& e : nn::state_dict(task_.module(), nn::Extent::materialised))
-    if (!stage_->has_before(e.name)) out.model.push_back({e.name, e.spec, std::move(e.bytes)});
+    if (!stage_->has_before(*held.find(e.name))) out.model.push_back({e.name, e.spec, std::move(e.bytes)});
   if (!optimizer_) return out;
   const HostContents contents(values_of(optimizer_->state()));
+  const std::size_t slots = optimizer_->state().size() / std::max<std::size_t>(1, optimizer_->parameters().size());  // of each parameter
   for (std::size_t i = 0; i < optimizer_->state().size(); ++i) {
     const NamedValue& slot = optimizer_->state()[i];
-    if (!stage_->has_before(parameter_of(slot.name))) out.slots.push_back({slot.name, slot.value.spec(), Bytes(contents[i].begin(), contents[i].end())});
+    if (!stage_->has_before(optimizer_->parameters()[i / slots].value)) out.slots.push_back({slot.name, slot.value.spec(), Bytes(contents[i].begin(), contents[i].end())});
   }
   const std::vector<std::int64_t> steps = optimizer_->parameter_steps();
   for (std::size_t i = 0; i < steps.size(); ++i)
-    if (const std::string& name = optimizer_->parameters()[i].name; !stage_->has_before(name)) out.parameter_steps.emplace(name, steps[i]);
+    if (const NamedValue& p = optimizer_->parameters()[i]; !stage_->has_before(p.value)) out.parameter_steps.emplace(p.name, steps[i]);
   return out;
 }
 
@@ -160,6 +162,8 @@ void Pipeline::join_state(nn::Module& module, optim::Optimizer& optimizer, train
   state.epoch = static_cast<std::int64_t>(first[1]);
   state.batch = static_cast<std::int64_t>(first[2]);
   state.sums = sums_in(first.subspan(4));
+  // Where rank 0 holds the whole model, what it read lies in it already.
+  if (rank() == 0 && state.ranks.model.empty() && state.step > 0) state.ranks = mine();
   Bytes bytes = rank() == 0 ? packed(state.ranks) : Bytes();
   communication_.run([&](Collectives& c) {
     std::int64_t length = std::ssize(bytes);

@@ -111,7 +111,7 @@ void PipelineStage::hold(const std::vector<Piece>& pieces) {
     if (i >= parameters) continue;
     parameters_.push_back({paths[i], value});
     leaves.push_back(value);
-    if (stages[i].size() > 1) tied_.push_back({paths[i], value, {stages[i].begin(), stages[i].end()}});
+    if (stages[i].size() > 1) tied_.push_back({value, {stages[i].begin(), stages[i].end()}});
   }
   ParameterSlab::pack(leaves);
 }
