@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/value.h"
@@ -26,8 +27,11 @@ class ParameterSet {
   /// @throws UsageError for a name that is already there, or a buffer that wants a gradient
   void add_buffer(std::string name, Value value);
 
-  std::span<const NamedValue> parameters() const { return parameters_; }
-  std::span<const NamedValue> buffers() const { return buffers_; }
+  /// A temporary set gives its vector away, so that a loop over `module.parameters().parameters()` does not read freed memory.
+  std::span<const NamedValue> parameters() const& { return parameters_; }
+  std::vector<NamedValue> parameters() && { return std::move(parameters_); }
+  std::span<const NamedValue> buffers() const& { return buffers_; }
+  std::vector<NamedValue> buffers() && { return std::move(buffers_); }
   /// The parameters that want a gradient, in order, one under two names once: what `gradient` is asked for and an optimizer updates.
   std::vector<NamedValue> trainable() const;
   /// The parameter or buffer of that name, or null.
