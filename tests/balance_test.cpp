@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <limits>
 #include <thread>
 
 #include "datasets/loader.h"
@@ -167,19 +168,34 @@ double median_step(const Recorder& r, std::size_t from) {
   return seconds[seconds.size() / 2];
 }
 
+#ifdef __SANITIZE_THREAD__
+constexpr bool kIsTimed = false;  // its checks take longer than the sleeping
+#else
+constexpr bool kIsTimed = true;
+#endif
+
 TEST(Balance, trains_in_the_time_of_the_best_split_and_to_the_losses_of_one_process) {
   constexpr auto kQuick = 2000us;  // for a sample
   const auto best_of = [&](double slower) { return 1e-6 * static_cast<double>(kQuick.count()) * best_step(kBatch, {1, slower}, 0); };
   const Recorder alone = trained(1, 30, [](int, std::size_t) { return 0us; });
   const double own = median_step(trained(2, 30, [](int, std::size_t) { return 0us; }), 15);  // what a step takes that does not sleep
+  // Once of three times: what else runs on the machine only lengthens steps.
+  const auto expect_in_time = [&](double best, std::size_t from, const std::function<Recorder()>& train) {
+    double least = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < 3 && least > 1.1 * best + own; ++i) least = kIsTimed ? std::min(least, median_step(train(), from)) : 0;
+    EXPECT_LE(least, 1.1 * best + own);
+  };
   for (const int slower : {1, 2, 5, 20}) {
-    const Recorder job = trained(2, 30, [&](int rank, std::size_t) { return rank == 1 ? slower * kQuick : kQuick; });
-    EXPECT_LE(median_step(job, 15), 1.1 * best_of(slower) + own) << "1:" << slower;
+    SCOPED_TRACE(fmt::format("1:{}", slower));
+    Recorder job;
+    const auto train = [&] { return job = trained(2, 30, [&](int rank, std::size_t) { return rank == 1 ? slower * kQuick : kQuick; }); };
+    expect_in_time(best_of(slower), 15, train);
+    if (!kIsTimed) train();
     ASSERT_EQ(job.losses.size(), alone.losses.size());
-    for (std::size_t i = 0; i < alone.losses.size(); ++i) EXPECT_NEAR(job.losses[i], alone.losses[i], 1e-5 * alone.losses[i]) << "1:" << slower << ", step " << i + 1;
+    for (std::size_t i = 0; i < alone.losses.size(); ++i) EXPECT_NEAR(job.losses[i], alone.losses[i], 1e-5 * alone.losses[i]) << "step " << i + 1;
   }
-  const Recorder changing = trained(2, 50, [&](int rank, std::size_t step) { return (rank == 1) == (step > 20) ? 4 * kQuick : kQuick; });
-  EXPECT_LE(median_step(changing, 36), 1.1 * best_of(4) + own) << "the other rank is the slow one by then";
+  SCOPED_TRACE("the other rank is the slow one from step 21 on");
+  expect_in_time(best_of(4), 36, [&] { return trained(2, 50, [&](int rank, std::size_t step) { return (rank == 1) == (step > 20) ? 4 * kQuick : kQuick; }); });
 }
 
 }  // namespace

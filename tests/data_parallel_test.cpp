@@ -286,14 +286,14 @@ TEST(DataParallel, a_parameter_that_one_rank_uses_is_updated_on_all) {
   Job captured = job;
   captured.frontend = Frontend::graph;
   EXPECT_EQ(message_of<UsageError>([&] { on_ranks(2, captured); }),
-            "ddp: third.weight has a gradient on another rank and none on this one, in a captured step; accepted: the eager front end");
+            "ranks: third.weight has a gradient on another rank and none on this one, in a captured step; accepted: the eager front end");
 }
 
 TEST(DataParallel, a_gradient_that_is_not_finite_is_named_with_its_parameter_and_rank) {
   Job job{.rate = 1e30};
   job.reducer.check_finite = true;
   const std::string message = message_of<Error>([&] { on_ranks(2, job); });
-  EXPECT_NE(message.find("ddp: the gradient of "), std::string::npos) << message;
+  EXPECT_NE(message.find("ranks: the gradient of "), std::string::npos) << message;
   EXPECT_NE(message.find("(localhost); accepted: finite numbers"), std::string::npos) << message;
 }
 
@@ -305,12 +305,12 @@ TEST(DataParallel, in_horovods_cycles_updates_what_one_rank_uses_and_names_what_
   EXPECT_NE(on_ranks(2, job).parameters, on_ranks(2, none).parameters);
   job.frontend = Frontend::graph;
   EXPECT_EQ(message_of<UsageError>([&] { on_ranks(2, job); }),
-            "ddp: third.weight has a gradient on another rank and none on this one, in a captured step; accepted: the eager front end");
+            "ranks: third.weight has a gradient on another rank and none on this one, in a captured step; accepted: the eager front end");
   Job grows{.rate = 1e30};
   grows.horovod = job.horovod;
   grows.reducer.check_finite = true;
   const std::string message = message_of<Error>([&] { on_ranks(2, grows); });
-  EXPECT_NE(message.find("ddp: the gradient of "), std::string::npos) << message;
+  EXPECT_NE(message.find("ranks: the gradient of "), std::string::npos) << message;
 }
 
 TEST(DataParallel, in_horovods_cycles_has_the_same_bits_with_two_bytes_on_the_wire_in_both_front_ends) {

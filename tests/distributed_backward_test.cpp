@@ -186,7 +186,7 @@ TEST(DistributedBackward, tells_in_a_later_step_what_ended_the_communication) {
                }),
                CommError);
   EXPECT_EQ(said[0], "rank 1 failed");
-  EXPECT_NE(said[1].find("ddp: the gradient of "), std::string::npos) << said[1];
+  EXPECT_NE(said[1].find("ranks: the gradient of "), std::string::npos) << said[1];
   EXPECT_NE(said[1].find(" on rank 1 (localhost); accepted: finite numbers"), std::string::npos) << said[1];
 }
 

@@ -117,12 +117,14 @@ TEST_F(Job, of_stages_trains_as_one_process_saves_the_whole_model_and_refuses_cu
   ASSERT_EQ(job.size(), 6u);
   for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(job[i], alone[i], 1e-5 * alone[i]) << "step " << i + 1;
   EXPECT_EQ(events("job").front()["each_rank"][1]["stage"], 1);
-  EXPECT_GE(events("job")[1]["exposed_comm_ms"].get<double>(), 0);
+  EXPECT_GT(events("job")[1]["exposed_comm_ms"].get<double>(), 0) << "the first stage waits for the last";
   const std::pair<std::vector<std::string>, std::string> refused[] = {
       {{"--stages", "nonsense"}, "gemel: pipeline: no module 'nonsense' computes anything; accepted: "},
       {{"--stages", "conv1,conv2"}, "gemel: pipeline: the model is cut into 3 pieces; accepted: 2, as the schedule has"},
       {{"--pipeline-stages", "3"}, "gemel: --pipeline-stages: 3 stages on 2 ranks; accepted: a divisor of the ranks"},
-      {{"--pipeline-schedule", "interleaved", "--microbatches", "3"}, "gemel: --pipeline-schedule: interleaved with 3 micro-batches"}};
+      {{"--pipeline-schedule", "interleaved", "--microbatches", "3"}, "gemel: --pipeline-schedule: interleaved with 3 micro-batches"},
+      {{"--microbatches", "13"}, "gemel: --microbatches: 13 of 12 samples that a copy of the model has of a batch; accepted: at most one a sample"},
+      {{"--compression", "fp16"}, "gemel: --compression: it is given with a pipeline of one copy, in which no gradients are summed over ranks; accepted: "}};
   for (const auto& [options, line] : refused) {
     std::vector<std::string> all{"--parallel", "pipeline"};
     all.insert(all.end(), options.begin(), options.end());
@@ -130,9 +132,34 @@ TEST_F(Job, of_stages_trains_as_one_process_saves_the_whole_model_and_refuses_cu
     EXPECT_NE(refusal.status, 0);
     EXPECT_EQ(lines_with(line, refusal), 1) << refusal.err;
   }
+}
+
+TEST_F(Job, of_stages_begins_with_weights_of_a_file_and_evaluates_them) {
   launcher_.clear();
-  const Outcome found = run({"eval", "--model", "lenet", "--weights", in_folder("saved.safetensors"), "--limit", "8"});
-  EXPECT_EQ(found.status, 0) << found.err;
+  const std::string weights = in_folder("weights.safetensors");
+  ASSERT_EQ(run(lenet({"--steps", "2", "--save", weights})).status, 0);
+  ASSERT_EQ(run(lenet({"--steps", "2", "--weights", weights, "--log-dir", in_folder("alone")})).status, 0);
+  const std::vector<std::string> eval{"eval", "--model", "lenet", "--weights", weights, "--limit", "44", "--batch-size", "16"};  // the last batch is smaller
+  const Outcome alone = run(eval);
+  ASSERT_EQ(alone.status, 0) << alone.err;
+  on_ranks(2);
+  const Outcome o = finish(start_job(lenet({"--steps", "2", "--weights", weights, "--parallel", "pipeline", "--log-dir", in_folder("job")})));
+  ASSERT_EQ(o.status, 0) << o.err;
+  const auto expected = losses("alone"), found = losses("job");
+  ASSERT_EQ(found.size(), 2u);
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_NEAR(found[i], expected[i], 1e-5 * expected[i]) << "step " << i + 1;
+  for (const std::string frontend : {"eager", "graph"}) {
+    std::vector<std::string> shared = eval;
+    shared.insert(shared.end(), {"--parallel", "pipeline", "--microbatches", "3", "--frontend", frontend});
+    const Outcome stages = finish(start_job(shared));
+    ASSERT_EQ(stages.status, 0) << stages.err;
+    const auto a = lines_of(alone.out), b = lines_of(stages.out);
+    ASSERT_EQ(b.size(), a.size()) << stages.out;
+    for (std::size_t i = 0; i < a.size(); ++i) {  // "loss 2.301234"
+      EXPECT_EQ(b[i].substr(0, b[i].find(' ')), a[i].substr(0, a[i].find(' ')));
+      EXPECT_NEAR(std::stod(b[i].substr(b[i].find(' '))), std::stod(a[i].substr(a[i].find(' '))), 2e-6) << b[i];
+    }
+  }
 }
 
 TEST_F(Job, ends_with_one_line_when_a_rank_is_killed_and_leaves_no_process) {
@@ -226,9 +253,9 @@ TEST_F(Job, of_ranks_on_two_platforms_trains_as_one_process) {
   if (devices.out.find("rusticl") == std::string::npos) GTEST_SKIP() << "rusticl is not installed";
   ASSERT_EQ(run(lenet({"--steps", "6", "--log-dir", in_folder("alone")})).status, 0);
   const auto alone = losses("alone");
-  for (const std::string style : {"ddp", "mirrored"}) {
-    if (style == "ddp") on_ranks(2);
-    else launcher_.clear();
+  for (const std::string style : {"ddp", "horovod", "pipeline", "mirrored"}) {
+    if (style == "mirrored") launcher_.clear();
+    else on_ranks(2);
     const Outcome o = finish(start_job(lenet({"--steps", "6", "--log-dir", in_folder(style), "--parallel", style, "--devices", "portable:cpu,rusticl:0"})));
     ASSERT_EQ(o.status, 0) << o.err;
     const Json ranks = events(style).front()["each_rank"];
@@ -384,7 +411,7 @@ class JobOfDevices : public Job {
 TEST_F(JobOfDevices, trains_as_one_process) {
   ASSERT_EQ(perceptron("alone", {}).status, 0);
   const auto alone = losses("alone");
-  for (const std::string style : {"mirrored", "dataparallel"}) {
+  for (const std::string style : {"mirrored", "dataparallel", "pipeline"}) {
     const Outcome o = perceptron(style, two(style));
     ASSERT_EQ(o.status, 0) << o.err;
     EXPECT_EQ(std::ranges::count_if(lines_of(o.out), [](const std::string& l) { return l.starts_with("epoch 2:"); }), 1) << "one replica speaks: " << o.out;
@@ -409,10 +436,12 @@ TEST_F(JobOfDevices, evaluates_as_one_process_and_profiles_both) {
   EXPECT_EQ(tracks_of(eval_shared), 2u) << "kernels of two ranks";
   const std::vector<std::string> training{"train", "--model", "perceptron", "--limit", "20", "--batch-size", "12"};
   const std::vector<std::string> bench{"bench", "train", "--model", "perceptron", "--batch-size", "8", "--frontend", "eager", "--warmup", "1", "--runs", "3"};
-  for (std::vector<std::string> command : {training, bench}) {
-    command.insert(command.end(), parts.begin(), parts.end());
-    EXPECT_EQ(tracks_of(command), 4u) << "kernels and communication of two ranks";
-  }
+  for (const std::vector<std::string>& command : {training, bench})
+    for (const std::string style : {"mirrored", "pipeline"}) {
+      std::vector<std::string> all = command;
+      for (const std::string& word : two(style)) all.push_back(word);
+      EXPECT_EQ(tracks_of(all), 4u) << style << ": kernels and communication of two ranks";
+    }
 }
 
 TEST_F(JobOfDevices, tells_the_error_of_one_and_not_what_comes_of_it) {
@@ -428,6 +457,25 @@ TEST_F(JobOfDevices, tells_the_error_of_one_and_not_what_comes_of_it) {
   EXPECT_EQ(o.status, 1);
   EXPECT_EQ(lines_with("gemel: ", o), 1) << o.err;
   EXPECT_EQ(lines_with("has nan at element 0 on rank 1", o), 1) << o.err;
+}
+
+TEST_F(JobOfDevices, of_stages_names_the_operator_that_made_a_nan_and_no_other) {
+  std::vector<std::string> made{"--lr", "1e30", "--detect-anomaly", "--microbatches", "2"};
+  for (const std::string& word : two("pipeline")) made.push_back(word);
+  const Outcome o = perceptron("nan", made);
+  EXPECT_EQ(o.status, 1);
+  EXPECT_EQ(lines_with("; the first operator that made a NaN: ", o), 1) << o.err;
+  EXPECT_EQ(lines_with(" on rank ", o), 1) << o.err;
+  std::vector<float> pictures(std::size_t{8} * 3 * 16 * 16, 0.5F);
+  pictures.front() = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<std::int64_t> labels{0, 1, 2, 3, 4, 5, 6, 7};
+  datasets::write_npy(folder() / "images.npy", f32({8, 3, 16, 16}), std::as_bytes(std::span(pictures)));
+  datasets::write_npy(folder() / "labels.npy", i64({8}), std::as_bytes(std::span(labels)));
+  std::vector<std::string> words{"train", "--model", "perceptron", "--dataset", "npy", "--data", folder().string(), "--batch-size", "8", "--detect-anomaly"};
+  for (const std::string& word : two("pipeline")) words.push_back(word);
+  const Outcome had = run(words);
+  EXPECT_EQ(had.status, 1);
+  EXPECT_EQ(lines_with("; no operator made a NaN: ", had), 1) << had.err;
 }
 
 TEST_F(JobOfDevices, that_cannot_run_is_refused_in_one_line) {

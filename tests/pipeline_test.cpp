@@ -249,7 +249,54 @@ TEST(Pipeline, ranks_that_are_no_multiple_of_the_stages_are_refused) {
   });
 }
 
-TEST(PipelineCosts, cover_the_whole_model_and_bytes_are_those_of_the_plan) {
+TEST(Pipeline, a_copy_whose_shard_is_empty_takes_part_in_the_norm) {
+  const Job clipped{.cuts = {"middle"}, .stages = 2, .micro_batches = 3, .clip_norm = 0.1, .samples = 37};  // the last batch has one sample
+  expect_same_course(on_ranks(4, clipped), alone({.clip_norm = 0.1, .samples = 37}));
+}
+
+TEST(Pipeline, memory_for_gradients_is_of_what_it_trains) {
+  testing::run_communicating_ranks(2, [](CommunicationThread& c) {
+    for (const bool trains : {true, false}) {
+      Session session(opencl::Device::open({}), 3);
+      Net net;
+      net.first.freeze();
+      train::ClassificationTask task(net, 10);
+      Pipeline pipeline(session, c, task, {f32({2, 4, 4, 3}), i64({2})}, PipelinePlan{.cuts = Modules{"middle"}, .shape = {ScheduleKind::gpipe, 2}, .trains = trains});
+      const ParameterSet held = net.materialised();
+      for (const NamedValue& p : held.parameters())
+        EXPECT_EQ(p.value.node() && p.value.node()->slab != nullptr, trains && !p.name.starts_with("first.")) << p.name;
+    }
+  });
+}
+
+/// In evaluation its last layer is what a module of the first stage is in training.
+class UsesAnother : public nn::Module {
+ public:
+  nn::Linear& first = add<nn::Linear>("first", 48, 10);
+  nn::Linear& last = add<nn::Linear>("last", 10, 10);
+
+ protected:
+  Value forward(Value x) override {
+    Value y = last(first(flatten_(std::move(x))));
+    return training() ? y : y + sum(first.weight().value);
+  }
+
+ private:
+  nn::Flatten flatten_;
+};
+
+TEST(Pipeline, an_evaluation_that_uses_what_another_stage_holds_is_refused) {
+  testing::run_communicating_ranks(2, [](CommunicationThread& c) {
+    Session session(opencl::Device::open({}), 3);
+    UsesAnother net;
+    train::ClassificationTask task(net, 10);
+    const auto make = [&] { Pipeline(session, c, task, {f32({2, 4, 4, 3}), i64({2})}, PipelinePlan{.cuts = Modules{"last"}, .shape = {ScheduleKind::gpipe, 2}}); };
+    if (c.rank() == 0) return make();
+    EXPECT_EQ(message_of<UsageError>(make), "pipeline: stage 1 uses 'first.weight' in evaluation alone, and in training others do; accepted: cuts that leave it to one stage");
+  });
+}
+
+TEST(PipelineCosts, cover_the_whole_model_and_its_parameters) {
   const auto model = models::make("vgg16", {.classes = 10});
   train::ClassificationTask task(*model, 10);
   const PipelineCosts costs = pipeline_costs(task, {f32({2, 32, 32, 3}), i64({2})});

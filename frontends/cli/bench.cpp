@@ -51,12 +51,9 @@ void share(std::vector<BenchCase>& cases, const Job& job, bool no_sync) {
     for (BenchCase& c : cases) {
       if (c.work == Work::infer) throw UsageError("bench: --parallel is given with infer, which needs no communication; accepted: train");
       const int copies = job.options().copies(job.size());
-      if (c.batch_size < copies)
-        throw UsageError(fmt::format("--batch-size: {} samples are for {} ranks; accepted: one a rank or more", c.batch_size, copies));
+      job.options().check_ranks(c.batch_size, job.size());
       c.copies = copies;
       c.copy = job.options().copy(job.rank(), job.size());
-      if (const auto& pipeline = job.options().pipeline; pipeline && pipeline->micro_batches > c.batch_size / copies)
-        throw UsageError(fmt::format("--microbatches: {} of {} samples that a copy of the model has of a batch; accepted: at most one a sample", pipeline->micro_batches, c.batch_size / copies));
       if (const auto& pipeline = job.options().pipeline)
         c.pipeline = fmt::format("{}-{}", parallel::to_string(pipeline->schedule), pipeline->micro_batches_of(c.largest_shard(), job.size()));
       c.parallel = no_sync ? kNoSync : job.options().style;
@@ -191,6 +188,7 @@ po::options_description described() {
   add_parallel_options(options);
   add_gradient_options(options);
   add_pipeline_options(options);
+  add_schedule_options(options);
   add_common_options(options);
   return options;
 }

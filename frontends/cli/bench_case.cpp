@@ -12,9 +12,8 @@
 #include "datasets/loader.h"
 #include "datasets/synthetic.h"
 #include "frontends/cli/joined_trace.h"
+#include "frontends/cli/pipeline_plan.h"
 #include "frontends/cli/resident_peak.h"
-#include "frontends/distributed/pipeline.h"
-#include "frontends/distributed/pipeline_cut.h"
 #include "frontends/models/models.h"
 #include "frontends/optim/optimizer.h"
 #include "frontends/train/inference.h"
@@ -78,10 +77,16 @@ class Meter {
 
   void train_stage(const BenchCase& c, Session& session, train::Task& task) {
     const datasets::Batch batch = batch_of(c, session.seed(), c.copy);
-    const distributed::PipelinePlan plan = plan_of(c, session, task);
-    distributed::Pipeline stage(session, *job_.communication(), task, micro_batch_of(c), plan);
+    const Specs shard{f32({c.largest_shard(), c.input[1], c.input[2], c.input[0]}), i64({c.largest_shard()})};
+    const bool keeps_spans = !run_.options().profile.empty();
+    const PlannedPipeline planned = planned_pipeline(session, job_, task, shard,
+                                                     {.shape = {}, .memory_bytes = run_.memory_limit(),
+                                                      .stage = {.frontend = c.frontend, .passes = run_.options().passes, .keeps_spans = keeps_spans}});
+    run_.device().memory().trim();
+    run_.device().memory().reset_peak();
+    distributed::Pipeline stage(session, *job_.communication(), task, planned.micro_batch, planned.plan);
     const auto optimizer = optim::make("momentum", stage.groups());
-    stage.attach(*optimizer, job_.options().reducer);
+    stage.attach(*optimizer, job_.options().data_parallel({.keeps_spans = keeps_spans}).reducer);
     std::int64_t step = 0;
     measure([&] {
       stage.train(batch, kRate, ++step, static_cast<double>(c.batch_size)).get();
@@ -89,6 +94,7 @@ class Meter {
       const auto exposed = stage.next_exposed_ms();
       if (exposed && step > length_.warmup) result_.exposed_ms.push_back(*exposed);
     });
+    add_communication(run_, stage.take_spans());
     result_.arena = stage.arena();
   }
 
@@ -106,22 +112,6 @@ class Meter {
   BenchResult& result() { return result_; }
 
  private:
-  std::int64_t micro_batches(const BenchCase& c) const { return job_.options().pipeline->micro_batches_of(c.largest_shard(), c.ranks); }
-  Specs micro_batch_of(const BenchCase& c) const {
-    const std::int64_t n = c.largest_shard() / micro_batches(c);
-    return {f32({n, c.input[1], c.input[2], c.input[0]}), i64({n})};
-  }
-  distributed::PipelinePlan plan_of(const BenchCase& c, Session& session, train::Task& task) {
-    const PipelineOptions& options = *job_.options().pipeline;
-    distributed::PipelinePlan plan{.cuts = options.modules, .shape = options.shape(c.ranks), .options = {.frontend = c.frontend, .passes = run_.options().passes}};
-    plan.shape.micro_batches = static_cast<int>(micro_batches(c));
-    if (options.modules.empty() && plan.shape.pieces() > 1)
-      plan.cuts = distributed::balanced_cuts(session, *job_.communication(), task, micro_batch_of(c),
-                                             {.shape = plan.shape, .memory_bytes = run_.memory_limit(), .stage = plan.options});
-    run_.device().memory().trim();
-    run_.device().memory().reset_peak();
-    return plan;
-  }
   /// All ranks stop before the same step.
   bool interrupted() {
     std::int32_t some = InterruptGuard::interrupted();

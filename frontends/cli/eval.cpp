@@ -1,13 +1,17 @@
 // gemel eval: loss and accuracy of saved weights on a data set.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "datasets/loader.h"
 #include "frontends/cli/command.h"
 #include "frontends/cli/dataset_options.h"
 #include "frontends/cli/job.h"
 #include "frontends/cli/joined_trace.h"
 #include "frontends/cli/model_options.h"
+#include "frontends/cli/pipeline_plan.h"
 #include "frontends/cli/run_scope.h"
+#include "frontends/nn/state_dict.h"
 #include "frontends/train/evaluation.h"
 
 namespace gemel::cli {
@@ -35,7 +39,7 @@ struct Order {
 };
 
 /// Of all ranks' shards; all stop where one is interrupted.
-train::Sums evaluated(RunScope& run, train::Step& step, datasets::Loader& loader, train::Ranks& ranks) {
+train::Sums evaluated(RunScope& run, train::Stepper& step, datasets::Loader& loader, train::Ranks& ranks) {
   train::Notice mine;
   try {
     mine.sums = train::evaluate(step, loader, [&run] { run.begin_batch(); });
@@ -48,29 +52,56 @@ train::Sums evaluated(RunScope& run, train::Step& step, datasets::Loader& loader
   return *all.sums;
 }
 
+/// That all ranks evaluate the same.
+void check_job(RunScope& run, Job& job, const Order& order, std::int64_t samples) {
+  if (!job.communication()) return;
+  std::vector<distributed::Setting> settings = job.options().settings(!run.options().profile.empty());
+  const std::vector<distributed::Setting> own{{"model", order.model}, {"samples", std::to_string(samples)}, {"batch size", std::to_string(order.batch_size)}};
+  settings.insert(settings.end(), own.begin(), own.end());
+  distributed::require_same(*job.communication(), settings);
+  if (job.options().pipeline) job.options().check_ranks(order.batch_size, job.size());
+}
+
+/// What ranks of each style evaluate with.
+struct Evaluator {
+  train::Ranks alone;
+  std::optional<distributed::DataParallel> shared;
+  std::optional<distributed::Pipeline> pipeline;
+  std::optional<train::Step> step;
+
+  Evaluator(RunScope& run, Job& job, const Order& order, train::Task& task, const Specs& shard, const std::string& weights) {
+    const distributed::StageOptions options{.frontend = order.frontend, .passes = run.options().passes, .keeps_spans = !run.options().profile.empty()};
+    if (job.options().pipeline) {
+      const PlannedPipeline planned = planned_pipeline(run.session(), job, task, shard, {.shape = {}, .memory_bytes = run.memory_limit(), .trains = false, .stage = options});
+      pipeline.emplace(run.session(), *job.communication(), task, planned.micro_batch, planned.plan);
+      nn::load_weights(task.module(), run.session(), weights, nn::Mismatch::refuse, nn::Extent::materialised);
+      return;
+    }
+    nn::load_weights(task.module(), run.session(), weights);
+    if (job.communication()) shared.emplace(run.session(), *job.communication());
+    step.emplace(run.session(), task, nullptr, train::StepOptions{.frontend = options.frontend, .passes = options.passes, .ranks = &ranks()});
+  }
+  train::Ranks& ranks() { return pipeline ? static_cast<train::Ranks&>(*pipeline) : shared ? *shared : alone; }
+  train::Stepper& stepper() { return pipeline ? static_cast<train::Stepper&>(*pipeline) : *step; }
+};
+
 void evaluate_split(RunScope& run, Job& job, const Order& order, const po::variables_map& v) {
   const auto data = datasets::open_dataset(order.dataset);
   const datasets::Dataset& split = data.validation ? *data.validation : *data.train;
-  if (job.communication()) {
-    std::vector<distributed::Setting> settings = job.options().settings(!run.options().profile.empty());
-    const std::vector<distributed::Setting> own{{"model", order.model}, {"samples", std::to_string(split.size())}, {"batch size", std::to_string(order.batch_size)}};
-    settings.insert(settings.end(), own.begin(), own.end());
-    distributed::require_same(*job.communication(), settings);
-  }
+  check_job(run, job, order, split.size());
   run.open_device();
-  const auto model = load_model(v, run.session(), split.classes(), split.shape()[0]);
-  run.log_start(order.model, *model);
-  train::Ranks alone;
-  std::optional<distributed::DataParallel> shared;
-  if (job.communication()) shared.emplace(run.session(), *job.communication());
-  train::Ranks& ranks = shared ? *shared : alone;
+  const auto model = model_of_weights(v, split.classes(), split.shape()[0]);
   train::ClassificationTask task(*model, split.classes());
-  train::Step step(run.session(), task, nullptr, {.frontend = order.frontend, .passes = run.options().passes, .ranks = &ranks});
   datasets::LoaderOptions in_order = datasets::in_file_order(order.batch_size);
-  in_order.rank = job.rank();
-  in_order.ranks = job.size();
+  in_order.rank = job.options().copy(job.rank(), job.size());
+  in_order.ranks = job.options().copies(job.size());
   datasets::Loader loader(split, in_order);
-  const train::Sums sums = evaluated(run, step, loader, ranks);
+  const std::int64_t samples = (std::min(order.batch_size, split.size()) + in_order.ranks - 1) / in_order.ranks;
+  const Shape& picture = split.shape();
+  Evaluator with(run, job, order, task, {f32({samples, picture[1], picture[2], picture[0]}), i64({samples})}, v["weights"].as<std::string>());
+  run.log_start(order.model, *model);
+  const train::Sums sums = evaluated(run, with.stepper(), loader, with.ranks());
+  if (with.pipeline) add_communication(run, with.pipeline->take_spans());
   join_traces(run, job);
   if (job.rank() == 0) run.summary().update(report(run.log(), task, sums));
 }
@@ -83,6 +114,7 @@ int eval(const Arguments& arguments) {
   options.add_options()("batch-size", po::value<std::int64_t>()->default_value(64), "samples at a time");
   add_dataset_options(options);
   add_parallel_options(options);
+  add_pipeline_options(options);
   add_frontend_option(options);
   add_common_options(options);
   const auto v = parse("eval", "Loss and accuracy of a weight file on a data set's validation split (its only one, where it has one).", options, arguments);

@@ -1,15 +1,13 @@
 #include "frontends/cli/joined_trace.h"
 
-#include <fmt/format.h>
-
 #include "frontends/distributed/data_parallel.h"
 #include "parallel/clock_lead.h"
 
 namespace gemel::cli {
 
-void add_communication(RunScope& run, const std::vector<parallel::Reducer::Span>& spans) {
+void add_communication(RunScope& run, const std::vector<parallel::Span>& spans) {
   std::vector<TraceEvent> events;
-  for (const parallel::Reducer::Span& s : spans) events.push_back({fmt::format("bucket {}", s.bucket), Track::communication, 0, s.begin_ns, s.end_ns, 0, s.bytes});
+  for (const parallel::Span& s : spans) events.push_back({s.what, Track::communication, 0, s.begin_ns, s.end_ns, 0, s.bytes});
   run.add_trace(events);
 }
 

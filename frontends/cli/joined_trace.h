@@ -4,12 +4,12 @@
 
 #include "frontends/cli/job.h"
 #include "frontends/cli/run_scope.h"
-#include "parallel/ddp/reducer.h"
+#include "parallel/span.h"
 
 namespace gemel::cli {
 
-/// Gradients on their way, on a track of their own of this rank's trace.
-void add_communication(RunScope& run, const std::vector<parallel::Reducer::Span>& spans);
+/// On a track of its own of this rank's trace.
+void add_communication(RunScope& run, const std::vector<parallel::Span>& spans);
 
 /// With --profile: rank 0 gets the traces of all ranks, on its own clock. Collective; in a process of its own nothing.
 void join_traces(RunScope& run, Job& job);

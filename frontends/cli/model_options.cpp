@@ -62,7 +62,7 @@ void add_loaded_model_options(po::options_description& options) {
       ("classes", po::value<std::int64_t>()->default_value(0), "size of the last layer; 0: by the data or the file");
 }
 
-std::unique_ptr<nn::Module> load_model(const po::variables_map& v, Session& session, std::int64_t data_classes, std::int64_t channels) {
+std::unique_ptr<nn::Module> model_of_weights(const po::variables_map& v, std::int64_t data_classes, std::int64_t channels) {
   const std::string name = model_name(v);
   models::Options options;
   options.channels = channels;
@@ -74,8 +74,13 @@ std::unique_ptr<nn::Module> load_model(const po::variables_map& v, Session& sess
   else if (const auto in_file = nn::output_size_in(*models::make(name, options), SafetensorsFile(weights).tensors()))
     options.classes = *in_file;
   auto model = models::make(name, options);
-  nn::load_weights(*model, session, weights);
   model->eval();
+  return model;
+}
+
+std::unique_ptr<nn::Module> load_model(const po::variables_map& v, Session& session, std::int64_t data_classes, std::int64_t channels) {
+  auto model = model_of_weights(v, data_classes, channels);
+  nn::load_weights(*model, session, v["weights"].as<std::string>());
   return model;
 }
 

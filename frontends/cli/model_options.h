@@ -33,9 +33,10 @@ models::RecomputedParts recompute_option(const po::variables_map& values, const 
 
 /// --model, --weights, --classes
 void add_loaded_model_options(po::options_description& options);
-/// The model in evaluation mode.
+/// The model without memory, in evaluation mode.
 /// @param data_classes  used where --classes is not given; 0: the weight file's
-/// @throws DataError naming every key of the file that does not fit
+std::unique_ptr<nn::Module> model_of_weights(const po::variables_map& values, std::int64_t data_classes, std::int64_t channels);
+/// The same with the file's weights. @throws DataError naming every key of the file that does not fit
 std::unique_ptr<nn::Module> load_model(const po::variables_map& values, Session& session, std::int64_t data_classes, std::int64_t channels);
 
 }  // namespace gemel::cli

@@ -82,20 +82,21 @@ std::vector<std::string> module_names(const std::string& list) {
 
 PipelineOptions read_pipeline_options(const po::variables_map& v) {
   PipelineOptions o;
+  o.stages = static_cast<int>(whole_number(v, "pipeline-stages", 0, 1e4));
+  o.micro_batches = whole_number(v, "microbatches", 0, 1e6);
+  o.modules = module_names(v["stages"].as<std::string>());
+  if (!v.count("pipeline-schedule")) return o;  // of an evaluation
   const auto schedule = v["pipeline-schedule"].as<std::string>();
   check_choice("--pipeline-schedule", schedule, {"gpipe", "1f1b", "interleaved"});
   o.schedule = parallel::parse_schedule(schedule);
-  o.stages = static_cast<int>(whole_number(v, "pipeline-stages", 0, 1e4));
-  o.micro_batches = whole_number(v, "microbatches", 0, 1e6);
   const bool interleaved = o.schedule == parallel::ScheduleKind::interleaved;
   o.virtual_stages = interleaved ? static_cast<int>(whole_number(v, "virtual-stages", 2, 1e3)) : 1;
   if (!interleaved && !v["virtual-stages"].defaulted())
     throw UsageError(fmt::format("--virtual-stages: it is given with --pipeline-schedule {}, where a stage is one piece; accepted: with interleaved", schedule));
-  o.modules = module_names(v["stages"].as<std::string>());
   return o;
 }
 
-void check_pipeline(const po::variables_map& v, const ParallelOptions& o) {
+void check_pipeline(const po::variables_map& v, ParallelOptions& o) {
   const auto given = [&v](const char* name) { return v.count(name) && !v[name].defaulted(); };
   if (!o.pipeline) {
     for (const char* name : kPipelineOptions)
@@ -108,6 +109,8 @@ void check_pipeline(const po::variables_map& v, const ParallelOptions& o) {
     throw UsageError(fmt::format("--compression: '{}' is given with --parallel pipeline; accepted: none, fp16, bf16", o.compression_text));
   for (const char* name : {"accumulate", "no-sync"})
     if (given(name)) throw UsageError(fmt::format("--{}: it is given with --parallel pipeline; accepted: --microbatches, which cuts a batch", name));
+  for (const char* name : {"bucket-mb", "first-bucket-mb", "compression", "collective"})
+    if (given(name)) o.sums_option = name;
 }
 
 /// Options that would do nothing are refused.
@@ -162,9 +165,13 @@ void add_pipeline_options(po::options_description& options) {
   options.add_options()
       ("pipeline-stages", po::value<std::int64_t>()->default_value(0), "stages of a pipeline, a divisor of the ranks: the others are copies that share each batch (default: as many as ranks)")
       ("microbatches", po::value<std::int64_t>()->default_value(0), "parts of a batch that follow each other through a pipeline; 1: plain model parallelism (default: four a stage where the batch allows)")
-      ("pipeline-schedule", po::value<std::string>()->default_value("1f1b"), "gpipe, 1f1b or interleaved")
-      ("virtual-stages", po::value<std::int64_t>()->default_value(2), "pieces of the model that a stage has, with interleaved")
       ("stages", po::value<std::string>()->default_value("auto"), "auto: by measured cost; or the first module of each stage but the first: layer2,layer4");
+}
+
+void add_schedule_options(po::options_description& options) {
+  options.add_options()
+      ("pipeline-schedule", po::value<std::string>()->default_value("1f1b"), "gpipe, 1f1b or interleaved")
+      ("virtual-stages", po::value<std::int64_t>()->default_value(2), "pieces of the model that a stage has, with interleaved");
 }
 
 std::int64_t PipelineOptions::micro_batches_of(std::int64_t samples, int ranks) const {
@@ -189,6 +196,20 @@ int ParallelOptions::copies(int ranks) const {
   return ranks / stages;
 }
 
+void ParallelOptions::check_ranks(std::int64_t batch_size, int ranks) const {
+  const int shards = copies(ranks);
+  if (batch_size < shards)
+    throw UsageError(fmt::format("--batch-size: {} samples are for {} {}; accepted: one a {} or more", batch_size, shards, pipeline ? "copies of the pipeline" : "ranks",
+                                 pipeline ? "copy" : "rank"));
+  if (!pipeline) return;
+  if (pipeline->micro_batches > batch_size / shards)
+    throw UsageError(fmt::format("--microbatches: {} of {} samples that a copy of the model has of a batch; accepted: at most one a sample", pipeline->micro_batches,
+                                 batch_size / shards));
+  if (shards == 1 && !sums_option.empty())
+    throw UsageError(fmt::format("--{}: it is given with a pipeline of one copy, in which no gradients are summed over ranks; accepted: with --pipeline-stages, for several copies",
+                                 sums_option));
+}
+
 ParallelOptions parallel_options(const po::variables_map& v) {
   ParallelOptions o;
   o.style = v["parallel"].as<std::string>();
@@ -201,7 +222,6 @@ ParallelOptions parallel_options(const po::variables_map& v) {
     o.balances = v["balance"].as<std::string>() == "auto";
   }
   if (o.style == "pipeline") {
-    if (!v.count("stages")) throw UsageError("--parallel: pipeline is for what trains; accepted: ddp, horovod, mirrored, dataparallel");
     o.pipeline = read_pipeline_options(v);
   }
   const auto collective = v["collective"].as<std::string>();
@@ -225,8 +245,8 @@ std::vector<distributed::Setting> ParallelOptions::settings(bool profiled) const
       {"profile", profiled ? "yes" : "no"}};
   out.insert(out.end(), own.begin(), own.end());
   if (pipeline)
-    out.push_back({"pipeline", fmt::format("{} stages, {} of {} pieces, {} micro-batches, cut before {}", pipeline->stages, parallel::to_string(pipeline->schedule),
-                                           pipeline->virtual_stages, pipeline->micro_batches, pipeline->modules.empty() ? "what costs say" : fmt::format("{}", fmt::join(pipeline->modules, ", ")))});
+    out.push_back({"pipeline", fmt::format("{}, {} of {} pieces, {} micro-batches, cut before {}", pipeline->stages ? fmt::format("{} stages", pipeline->stages) : "a stage on each rank", parallel::to_string(pipeline->schedule),
+                                           pipeline->virtual_stages, pipeline->micro_batches ? std::to_string(pipeline->micro_batches) : "some", pipeline->modules.empty() ? "what costs say" : fmt::format("{}", fmt::join(pipeline->modules, ", ")))});
   return out;
 }
 

@@ -43,6 +43,7 @@ struct ParallelOptions {
   parallel::WatchOptions watch;
   std::optional<parallel::horovod::Options> horovod;  // where that is the style
   std::optional<PipelineOptions> pipeline;            // the same
+  std::string sums_option;  // of a pipeline: one that was given and is about sums over its copies; empty: none
 
   /// Whether the ranks are replicas, or stages, in threads of this process.
   bool in_one_process() const;
@@ -50,6 +51,8 @@ struct ParallelOptions {
   /// @throws UsageError where the stages do not divide the ranks
   int copies(int ranks) const;
   int copy(int rank, int ranks) const { return pipeline ? rank / pipeline->shape(ranks).stages : rank; }
+  /// @param batch_size  of all ranks  @throws UsageError where that is too small, or an option is given that does nothing
+  void check_ranks(std::int64_t batch_size, int ranks) const;
   /// What further options ask of the reducer.
   struct Asked {
     bool check_finite = false, keeps_spans = false;
@@ -69,6 +72,8 @@ void add_parallel_options(po::options_description& options);
 void add_gradient_options(po::options_description& options);
 /// How a pipeline is cut.
 void add_pipeline_options(po::options_description& options);
+/// The order in which it trains.
+void add_schedule_options(po::options_description& options);
 /// How a run's batches are shared.
 void add_balance_option(po::options_description& options);
 /// @throws UsageError

@@ -46,7 +46,7 @@ train::RunIdentity identity_of(const TrainOptions& o, const datasets::Dataset& d
           {"dropout", o.dropout ? number(*o.dropout) : "the model's", Bearing::setting},
           {"frozen backbone", on_off(o.freeze_backbone), Bearing::setting},
           {"frozen normalisation", on_off(o.freeze_norm), Bearing::setting},
-          {"normalised over", o.parallel.sync_bn || o.parallel.style.empty() ? "the whole batch" : "a rank's shard", Bearing::setting},
+          {"normalised over", o.parallel.pipeline ? "a micro-batch" : o.parallel.sync_bn || o.parallel.style.empty() ? "the whole batch" : "a rank's shard", Bearing::setting},
           {"compression", o.parallel.compression_text, Bearing::setting},
           {"graph passes", o.common.passes_text, Bearing::last_bits},
           {"GEMM provider", gemm_text(o.common.device.gemm), Bearing::last_bits}};

@@ -47,6 +47,7 @@ po::options_description described() {
   add_parallel_options(options);
   add_gradient_options(options);
   add_pipeline_options(options);
+  add_schedule_options(options);
   add_balance_option(options);
   add_frontend_option(options);
   add_common_options(options);

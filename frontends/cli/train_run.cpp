@@ -56,6 +56,7 @@ int TrainRun::run() {
     scope_.open_device();
     const train::Trainer::End end = trained();
     if (data_parallel_) add_communication(scope_, data_parallel_->reducer().take_spans());
+    if (pipeline_) add_communication(scope_, pipeline_->take_spans());
     join_traces(scope_, job_);
     if (end == train::Trainer::End::interrupted) {
       cli::say("interrupted after step {}: {}\n", trainer_->state().step,
@@ -76,7 +77,7 @@ train::Trainer::End TrainRun::trained() {
   } catch (const MemoryError& e) {
     const auto stages = options_.parallel.style.empty() ? stages_that_would_do() : std::nullopt;
     if (!stages) throw;
-    throw MemoryError(fmt::format("{}; --parallel pipeline with {} stages on as many devices of this size would do", e.what(), *stages));
+    throw MemoryError(fmt::format("{}; --parallel pipeline with {} stages on as many devices of this size, and --microbatches {}, would do", e.what(), *stages, kHintMicroBatches));
   }
 }
 
@@ -111,13 +112,10 @@ void TrainRun::check_job() const {
   settings.insert(settings.end(), own.begin(), own.end());
   for (const train::IdentityPart& part : identity_of(options_, *data_.train)) settings.push_back({part.name, part.value});
   distributed::require_same(*job_.communication(), settings);
-  if (const auto& pipeline = options_.parallel.pipeline; pipeline && pipeline->micro_batches > options_.batch_size / copies())
-    throw UsageError(fmt::format("--microbatches: {} of {} samples that a copy of the model has of a batch; accepted: at most one a sample", pipeline->micro_batches,
-                                 options_.batch_size / copies()));
-  if (options_.batch_size < copies())
-    throw UsageError(fmt::format("--batch-size: {} samples are for {} ranks; accepted: one a rank or more", options_.batch_size, copies()));
+  options_.parallel.check_ranks(options_.batch_size, job_.size());
   if (data_.train->size() < copies())
-    throw UsageError(fmt::format("train: {} ranks share {} samples; accepted: one a rank or more", copies(), data_.train->size()));
+    throw UsageError(fmt::format("train: {} {} share {} samples; accepted: one a {} or more", copies(), options_.parallel.pipeline ? "copies of the pipeline" : "ranks", data_.train->size(),
+                                 options_.parallel.pipeline ? "copy" : "rank"));
 }
 
 /// Batch normalisation, for one, takes more than one value a channel: better told now than at the end of an epoch.
@@ -240,7 +238,7 @@ void TrainRun::make_trainer() {
                                       .checkpoint_dir = options_.checkpoint_dir,
                                       .checkpoint_every = options_.checkpoint_every,
                                       .model_name = options_.model,
-                                      .step = {options_.frontend, options_.common.passes, options_.accumulate}};
+                                      .step = {options_.frontend, options_.common.passes, micro_batches(std::min(options_.batch_size, data_.train->size()))}};
   train::Ranks* const ranks = pipeline_ ? static_cast<train::Ranks*>(&*pipeline_) : data_parallel_ ? &*data_parallel_ : nullptr;
   trainer_.emplace(train::Run{scope_.session(), *task_, *optimizer_, *loader_, validation_.get(), job_.rank() == 0 ? &scope_.log() : nullptr, this, ranks,
                               pipeline_ ? &*pipeline_ : nullptr}, options,
@@ -317,9 +315,16 @@ void TrainRun::epoch_done(const train::EpochReport& r, nlohmann::ordered_json& l
   scope_.summary()["last_epoch"] = line;
 }
 
+/// All ranks of a pipeline come here; one of them met it first.
 std::string TrainRun::why_not_finite() {
   if (!anomaly_) return "; --detect-anomaly names the operator that made it";
-  return anomaly_->first() ? "; the first operator that made a NaN: " + *anomaly_->first() : "";
+  std::string first = anomaly_->first().value_or("");
+  if (pipeline_) {
+    const std::vector<std::string> all = distributed::texts_of_ranks(*job_.communication(), first);
+    const auto found = std::ranges::find_if(all, [](const std::string& text) { return !text.empty(); });
+    first = found == all.end() ? "" : fmt::format("{} on rank {}", *found, found - all.begin());
+  }
+  return first.empty() ? "; no operator made a NaN: numbers grew too large, or a weight or a sample has one" : "; the first operator that made a NaN: " + first;
 }
 
 bool TrainRun::interrupted() { return InterruptGuard::interrupted(); }

@@ -35,14 +35,15 @@ class TrainRun : private train::Reporter {
   std::optional<distributed::Balancing> balancing();
   void tell_shares(const parallel::Balance& balance) const;
   void build_model();
-  void build_stage(const Specs& inputs);
+  void build_stage(Specs batch);
   int copies() const { return options_.parallel.copies(job_.size()); }
   int copy() const { return options_.parallel.copy(job_.rank(), job_.size()); }
   /// Of a batch of so many samples, of all ranks.
   std::int64_t micro_batches(std::int64_t samples) const;
   void save_weights();
   train::Trainer::End trained();
-  /// Where one device has no room. @return none: no number of them
+  /// Where one device has no room: with so many micro-batches, or one a sample. @return none: no number of them
+  static constexpr std::int64_t kHintMicroBatches = 8;
   std::optional<int> stages_that_would_do() const;
   void make_trainer();
   void resume();

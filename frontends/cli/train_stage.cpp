@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
+#include "frontends/cli/pipeline_plan.h"
 #include "frontends/cli/say.h"
 #include "frontends/cli/train_run.h"
-#include "frontends/distributed/pipeline_cut.h"
 #include "frontends/models/models.h"
 #include "frontends/nn/layers.h"
 #include "frontends/nn/state_dict.h"
@@ -31,47 +31,38 @@ bool has_batch_statistics(nn::Module& model) {
 }
 
 /// @param batch  of all ranks
-void TrainRun::build_stage(const Specs& batch) {
+void TrainRun::build_stage(Specs batch) {
   Session& session = scope_.session();
-  const PipelineOptions& options = *options_.parallel.pipeline;
-  const std::int64_t samples = batch[0].shape[0], m = micro_batches(samples);
-  const std::int64_t each = std::max<std::int64_t>(1, (samples + copies() - 1) / copies() / m);
-  Specs micro_batch;
-  for (Spec spec : batch) {
-    spec.shape[0] = each;
-    micro_batch.push_back(spec);
-  }
-  parallel::PipelineShape shape = options.shape(job_.size());
-  shape.micro_batches = static_cast<int>(m);
-  const distributed::StageOptions stage{.frontend = options_.frontend, .passes = options_.common.passes};
-  std::vector<std::string> modules = options.modules;
-  if (modules.empty() && shape.pieces() > 1)
-    modules = distributed::balanced_cuts(session, *job_.communication(), *task_, micro_batch,
-                                         {.shape = shape, .memory_bytes = scope_.memory_limit(), .parameter_copies = copies_a_parameter(options_), .stage = stage});
-  pipeline_.emplace(session, *job_.communication(), *task_, micro_batch, distributed::PipelinePlan{.cuts = modules, .shape = shape, .options = stage});
+  const std::int64_t samples = batch[0].shape[0];
+  for (Spec& spec : batch) spec.shape[0] = (samples + copies() - 1) / copies();
+  const PlannedPipeline planned = planned_pipeline(session, job_, *task_, batch,
+                                                   {.shape = {}, .memory_bytes = scope_.memory_limit(), .parameter_copies = copies_a_parameter(options_),
+                                                    .stage = {.frontend = options_.frontend, .passes = options_.common.passes, .keeps_spans = !options_.common.profile.empty()}});
+  pipeline_.emplace(session, *job_.communication(), *task_, planned.micro_batch, planned.plan);
   if (!options_.weights.empty())
     for (const std::string& name : nn::load_weights(*model_, session, options_.weights, nn::Mismatch::keep_output_layers, nn::Extent::materialised))
       cli::say("weights: {} starts afresh, its shape differs from the file's\n", name);
   optimizer_ = optim::make(options_.optimizer_name, pipeline_->groups(), options_.optimizer);
-  pipeline_->attach(*optimizer_, options_.parallel.data_parallel({.check_finite = options_.detect_anomaly}).reducer);
-  cli::say("pipeline: {} of {} micro-batches, cut before {}{}\n", to_string(shape.kind), m, fmt::join(modules, ", "),
+  pipeline_->attach(*optimizer_, options_.parallel.data_parallel({.keeps_spans = !options_.common.profile.empty()}).reducer);
+  const auto m = planned.plan.shape.micro_batches;
+  cli::say("pipeline: {} of {} micro-batches, cut before {}{}\n", to_string(planned.plan.shape.kind), m, fmt::join(std::get<std::vector<std::string>>(planned.plan.cuts), ", "),
            copies() > 1 ? fmt::format("; {} copies", copies()) : "");
   if (has_batch_statistics(*model_) && !options_.freeze_norm && m > 1) cli::say("pipeline: batch statistics are those of a micro-batch\n");
 }
 
 std::optional<int> TrainRun::stages_that_would_do() const {
-  constexpr std::int64_t kMicroBatches = 8;
   const Shape& picture = data_.train->shape();
-  const auto model = models::make(options_.model, {.classes = data_.train->classes(), .channels = picture[0]});
+  const auto model = models::make(options_.model, {.classes = data_.train->classes(), .channels = picture[0], .recompute = options_.recompute});
   if (options_.freeze_norm) model->freeze_norm();
   train::ClassificationTask task(*model, data_.train->classes());
-  const std::int64_t batch = std::min(options_.batch_size, data_.train->size()), m = std::min(kMicroBatches, batch), n = batch / m;
+  const std::int64_t batch = std::min(options_.batch_size, data_.train->size()), m = std::min(kHintMicroBatches, batch), n = batch / m;
   try {
     const auto costs = distributed::pipeline_costs(task, {f32({n, picture[1], picture[2], picture[0]}), i64({n})});
     return parallel::stages_that_would_do(distributed::partition_problem(costs, {.shape = {.micro_batches = static_cast<int>(m)},
                                                                                  .memory_bytes = scope_.memory_limit(),
-                                                                                 .parameter_copies = copies_a_parameter(options_)}));
-  } catch (const ShapeError&) {  // batch statistics of one value a channel
+                                                                                 .parameter_copies = copies_a_parameter(options_)}),
+                                          2);
+  } catch (const Error&) {  // batch statistics of one value a channel, for one: the hint is left out
     return std::nullopt;
   }
 }

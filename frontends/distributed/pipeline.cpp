@@ -9,6 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "engine/device_access.h"
+#include "frontends/distributed/exposed_wait.h"
 
 namespace gemel::distributed {
 
@@ -28,25 +29,37 @@ PipelinePlan at_rank(PipelinePlan plan, const PipelinePlace& place) {
 Pipeline::Pipeline(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& micro_batch, PipelinePlan plan)
     : session_(session), communication_(communication), task_(task), place_{plan.shape.stages, communication.rank(), communication.size()},
       micro_batches_(plan.shape.micro_batches), notices_(communication) {
+  plan = at_rank(std::move(plan), place_);
   if (computes_on_host(session)) communication.submit([](Collectives& c) { c.communicator().wait_as({.spin_ns = 0}); });
-  stage_ = std::make_unique<PipelineStage>(session, communication, task, micro_batch, at_rank(std::move(plan), place_));
-  if (place_.copies() == 1) return;
+  if (plan.trains && place_.copies() > 1) plan.pack = pack_options();
+  stage_ = std::make_unique<PipelineStage>(session, communication, task, micro_batch, std::move(plan));
+}
+
+/// Slabs are cut alike on the devices of all copies.
+PackOptions Pipeline::pack_options() {
   std::vector<int> ranks(at(place_.copies()));
   for (int c = 0; c < place_.copies(); ++c) ranks[at(c)] = c * place_.stages + place_.stage();
-  communication.run([&](Collectives& c) {
-    alike_ = c.communicator().group(ranks);
-    among_ = std::make_unique<Collectives>(*alike_);
+  alike_ = communication_.run([&ranks, on_host = computes_on_host(session_)](Collectives& c) {
+    const auto alike = std::make_shared<Alike>();
+    alike->ranks = c.communicator().group(ranks);
+    if (on_host) alike->ranks->wait_as({.spin_ns = 0});
+    alike->collectives = std::make_unique<Collectives>(*alike->ranks, c.fixed());
+    if (!c.fixed()) alike->collectives->measure_limits();
+    return alike;
   });
+  memory_.emplace(session_, communication_, alike_->collectives.get());
+  std::int64_t largest = session_.interpreter().largest_allocation();
+  communication_.run([&](Collectives&) { alike_->collectives->all_reduce({reinterpret_cast<std::byte*>(&largest), 1, DType::int64}, parallel::Reduction::min); });
+  return {memory_->source(), largest};
 }
 
 Pipeline::~Pipeline() {
   try {
     communication_.submit([](Collectives&) {}).wait();  // nothing that was submitted uses the session any more
     reducer_.reset();
-    communication_.submit([this](Collectives&) {
-      among_.reset();
-      alike_.reset();
-    }).wait();
+    // What a job holds ends in the communication thread: the second one says that the first one's has.
+    communication_.submit([alike = std::move(alike_)](Collectives&) {});
+    communication_.submit([](Collectives&) {}).wait();
   } catch (...) {
     // What failed is told by whoever waited for it.
   }
@@ -60,17 +73,20 @@ std::vector<optim::Group> Pipeline::groups() const {
 
 void Pipeline::attach(optim::Optimizer& optimizer, const parallel::ReducerOptions& options) {
   optimizer_ = &optimizer;
-  if (place_.copies() == 1) return;
-  for (const NamedValue& v : held()) {
-    std::vector<std::byte> bytes = read_bytes(v.value);
-    communication_.run([&](Collectives&) { among_->broadcast(bytes); });
-    write(v.value, bytes);
-  }
-  memory_.emplace(session_, communication_);
+  if (!alike_) return;
+  take_from_first_copy(held());
   if (optimizer.parameters().empty()) return;
   parallel::ReducerOptions reducer = options;
-  reducer.among = among_.get();
+  reducer.among = alike_->collectives.get();
   reducer_ = std::make_shared<parallel::Reducer>(session_, communication_, optimizer.parameters(), *memory_, reducer);
+}
+
+void Pipeline::take_from_first_copy(std::span<const NamedValue> values) {
+  for (const NamedValue& v : values) {
+    std::vector<std::byte> bytes = read_bytes(v.value);
+    communication_.run([&](Collectives&) { alike_->collectives->broadcast(bytes); });
+    write(v.value, bytes);
+  }
 }
 
 std::vector<NamedValue> Pipeline::held() const {
@@ -100,7 +116,7 @@ train::Pending Pipeline::train(const datasets::Batch& batch, double rate, std::i
   const std::vector<datasets::Batch> parts = micro_batches_of(batch);
   train::Pending pending(task_, fmt::format("step {}", step));
   Values gradients(optimizer_->parameters().size());
-  double waited_s = 0;
+  double exposed_s = 0;
   if (!parts.empty()) {  // a copy whose shard is empty has nothing but the others' gradients
     const PipelineStage::Results results = stage_->run(parts, weight.value_or(task_.weight(batch)), step);
     for (std::size_t k = 0; k < results.micro_batches.size(); ++k) pending.add(parts[k], results.micro_batches[k]);
@@ -109,22 +125,24 @@ train::Pending Pipeline::train(const datasets::Batch& batch, double rate, std::i
       const auto of = std::ranges::find_if(stage_->parameters(), [&](const NamedValue& p) { return p.value.storage() == memory; });
       gradients[i] = results.gradients[at(of - stage_->parameters().begin())];
     }
-    waited_s = results.waited_s;
+    exposed_s = results.exposed_s;
   }
-  exposed_ms_.push_back(1e3 * waited_s);
-  update(std::move(gradients), rate);
+  exposed_s += update(std::move(gradients), rate);
+  exposed_ms_.push_back(1e3 * exposed_s);
   return pending;
 }
 
-void Pipeline::update(Values gradients, double rate) {
+/// @return seconds in which it waited for other stages
+double Pipeline::update(Values gradients, double rate) {
   if (reducer_) reducer_->join(gradients);
-  if (largest_norm_ > 0) clip(gradients);
+  const double exposed_s = largest_norm_ > 0 ? clip(gradients) : 0;
   if (!gradients.empty()) optimizer_->apply_updates(std::move(gradients), optimizer_->hyper(rate));
   optimizer_->advance();
+  return exposed_s;
 }
 
 /// The norm is that of all stages' gradients, a tied weight's once, in the order of stages.
-void Pipeline::clip(Values& gradients) {
+double Pipeline::clip(Values& gradients) {
   Values once = gradients;
   for (std::size_t i = 0; i < once.size(); ++i)
     if (stage_->has_before(optimizer_->parameters()[i].value)) once[i] = {};
@@ -132,17 +150,21 @@ void Pipeline::clip(Values& gradients) {
   double mine = 0;
   if (squares)
     for (const double x : read(squares)) mine += x;
-  const auto all = communication_.run([&](Collectives& c) { return c.all_gather(std::as_bytes(std::span(&mine, 1))); });
+  std::vector<std::vector<std::byte>> all;
+  const double exposed_s = exposed_seconds(session_, [&] { all = communication_.run([&](Collectives& c) { return c.all_gather(std::as_bytes(std::span(&mine, 1))); }); });
   double sum = 0;
   for (int s = 0; s < place_.stages; ++s) sum += numbers_in(all[at(place_.first_rank() + s)])[0];
   const float total[1] = {static_cast<float>(sum)};
   if (!gradients.empty()) optimizer_->clip_norm(gradients, largest_norm_, session_.tensor(f32({1}), std::as_bytes(std::span(total))));
+  return exposed_s;
 }
 
 train::Pending Pipeline::evaluate(const datasets::Batch& batch) {
   train::Pending pending(task_, fmt::format("batch {}", batch.index + 1));
-  if (batch.samples == 0) return pending;
-  if (const Values results = stage_->evaluate(batch); !results.empty()) pending.add(batch, results);
+  const std::vector<datasets::Batch> parts = micro_batches_of(batch);
+  if (parts.empty()) return pending;
+  const std::vector<Values> results = stage_->evaluate(parts);
+  for (std::size_t k = 0; k < results.size(); ++k) pending.add(parts[k], results[k]);
   return pending;
 }
 
@@ -152,10 +174,22 @@ void Pipeline::announce(train::Notice notice) {
   notices_.announce(std::move(notice));
 }
 
+/// None while its sums are under way.
 std::optional<double> Pipeline::next_exposed_ms() {
   if (exposed_ms_.empty()) return std::nullopt;
-  const double out = exposed_ms_.front();
+  double out = exposed_ms_.front();
+  if (reducer_) {
+    const auto sums = reducer_->next_step();
+    if (!sums) return std::nullopt;
+    out += 1e3 * (sums->waited_within_seconds + sums->waited_behind_seconds);
+  }
   exposed_ms_.pop_front();
+  return out;
+}
+
+std::vector<parallel::Span> Pipeline::take_spans() {
+  std::vector<parallel::Span> out = stage_->take_spans();
+  if (reducer_) std::ranges::move(reducer_->take_spans(), std::back_inserter(out));
   return out;
 }
 

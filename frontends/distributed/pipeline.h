@@ -37,14 +37,15 @@ class Pipeline : public train::Ranks, public train::Stepper {
  public:
   /// Collective, like all that follows.
   /// @param task         its module has no memory yet, or all; both outlive this  @param micro_batch  specs of its tensors
-  /// @param plan         but for its first rank; its micro-batches are those of a batch that does not say, fewer where it has fewer samples
+  /// @param plan         but for its first rank and its packing; its micro-batches are those of a batch that does not say, fewer where it has fewer
+  ///                     samples
   /// @throws UsageError  ranks that are no multiple of the stages; what PipelineStage refuses
   Pipeline(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& micro_batch, PipelinePlan plan);
   ~Pipeline() override;
 
   /// Groups for the optimizer of this stage: none where it has nothing to train.
   std::vector<optim::Group> groups() const;
-  /// It updates this stage, and outlives this. All copies get the first one's parameters and statistics.
+  /// It updates this stage, as long as steps are made. All copies get the first one's parameters and statistics.
   /// @param reducer  how gradients are summed over the copies
   void attach(optim::Optimizer& optimizer, const parallel::ReducerOptions& reducer = {});
 
@@ -69,14 +70,23 @@ class Pipeline : public train::Ranks, public train::Stepper {
   void check_same() override;
   train::RanksState state() override;
   void join_state(nn::Module& module, optim::Optimizer& optimizer, train::RunState& state) override;
-  /// What a step waited for messages of other stages, the pipeline's bubble among it.
+  /// What a step waited for other stages, the pipeline's bubble among it, and for its copies.
   std::optional<double> next_exposed_ms() override;
+  /// Messages and buckets on their way since the last call; see StageOptions::keeps_spans.
+  std::vector<parallel::Span> take_spans();
 
  private:
+  /// The ranks that hold this stage, where there are several copies. It lives and ends in the communication thread.
+  struct Alike {
+    std::unique_ptr<parallel::Communicator> ranks;
+    std::unique_ptr<parallel::Collectives> collectives;
+  };
+  PackOptions pack_options();
   std::vector<datasets::Batch> micro_batches_of(const datasets::Batch& batch) const;
   std::vector<NamedValue> held() const;
-  void update(Values gradients, double rate);
-  void clip(Values& gradients);
+  void take_from_first_copy(std::span<const NamedValue> values);
+  double update(Values gradients, double rate);
+  double clip(Values& gradients);
   train::RanksState mine() const;
 
   Session& session_;
@@ -88,11 +98,9 @@ class Pipeline : public train::Ranks, public train::Stepper {
   optim::Optimizer* optimizer_ = nullptr;
   double largest_norm_ = 0;  // 0: no limit
   Notices notices_;
-  std::deque<double> exposed_ms_;
-  // Where there are several copies: the ranks of this stage, of the communication thread.
-  std::unique_ptr<parallel::Communicator> alike_;
-  std::unique_ptr<parallel::Collectives> among_;
-  std::optional<parallel::GradientMemory> memory_;
+  std::deque<double> exposed_ms_;            // of steps that were not asked for yet, but for their sums over the copies
+  std::shared_ptr<Alike> alike_;             // null where there is one copy, or it does not train
+  std::optional<parallel::GradientMemory> memory_;  // the same
   std::shared_ptr<parallel::Reducer> reducer_;  // null where there is one copy, or nothing to train
 };
 

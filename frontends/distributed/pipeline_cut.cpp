@@ -12,7 +12,7 @@
 #include "engine/graph/split.h"
 #include "engine/ops/ops.h"
 #include "engine/slab.h"
-#include "frontends/distributed/stage_piece.h"
+#include "frontends/distributed/piece_on_zeros.h"
 #include "frontends/nn/state_names.h"
 
 namespace gemel::distributed {
@@ -22,12 +22,6 @@ namespace {
 constexpr double kFlopsPerSecond = 1e11, kBytesPerSecond = 1e10;
 // Of messages between ranks of a machine.
 constexpr double kMessageSeconds = 5e-5, kSecondsPerByte = 1 / 4e9;
-
-struct Inputs {
-  std::size_t first_state;  // of the traced program's inputs
-  std::size_t parameters;   // so many of them are parameters
-  bool is_parameter(std::size_t i) const { return i >= first_state && i < first_state + parameters; }
-};
 
 double estimated_seconds(const Program& program, std::size_t first, std::size_t last) {
   double out = 0;
@@ -43,7 +37,7 @@ double estimated_seconds(const Program& program, std::size_t first, std::size_t 
 std::size_t given_count(const Piece& piece) { return piece.own.size() + piece.arrives.size(); }
 
 /// From a piece's forward and backward pass, traced as one program.
-parallel::PipelineUnit unit_of(Session& session, const Piece& piece, const Inputs& inputs) {
+parallel::PipelineUnit unit_of(Session& session, const Piece& piece, const TracedInputs& inputs) {
   Specs specs;
   for (std::size_t i = 0; i < given_count(piece); ++i) specs.push_back(piece.program.inputs[i].spec);
   for (const auto& u : piece.program.outputs)
@@ -75,7 +69,7 @@ parallel::PipelineUnit unit_of(Session& session, const Piece& piece, const Input
 
 /// Before modules that have parameters: what has none (activations, pooling) is best computed with what comes before it, and there it is
 /// fused and makes what crosses smaller.
-std::vector<CutPoint> places_to_cut(const Program& program, const Inputs& inputs) {
+std::vector<CutPoint> places_to_cut(const Program& program, const TracedInputs& inputs) {
   std::vector<CutPoint> points = cut_points(program);
   std::vector<std::size_t> cuts;
   for (const CutPoint& point : points) cuts.push_back(point.index);
@@ -92,36 +86,18 @@ double seconds(const auto& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-Value zeros(Session& session, const Spec& spec) { return full(session, spec, 0); }
-
 /// The least of a few times.
-void measure(parallel::PipelineUnit& unit, Session& session, const Piece& traced, const Inputs& inputs, const StageOptions& options) {
+void measure(parallel::PipelineUnit& unit, Session& session, const Piece& traced, const TracedInputs& inputs, const StageOptions& options) {
   constexpr int kTimes = 3;
-  std::map<std::size_t, Value> state;
-  for (std::size_t k = 0; k < traced.own.size(); ++k)
-    if (const std::size_t i = traced.own[k]; i >= inputs.first_state)
-      state.emplace(i, inputs.is_parameter(i) ? leaf(zeros(session, traced.program.inputs[k].spec)) : zeros(session, traced.program.inputs[k].spec));
-  const auto piece = make_stage_piece(session, with_bound(traced, state), options);
-  const Program& program = piece->piece().program;
-  Values given, leaving;
-  for (std::size_t k = 0; k < given_count(piece->piece()); ++k) {
-    const bool draws = k < piece->piece().own.size() && piece->piece().own[k] + 1 == inputs.first_state;
-    given.push_back(draws ? random_state(session, 1, 0, {}) : zeros(session, program.inputs[k].spec));
-  }
-  for (const auto& u : program.outputs)
-    if (u.tracked) leaving.push_back(zeros(session, u.spec));
-  Values sums;
-  for (const Value& v : piece->piece().parameters()) sums.push_back(zeros(session, v.spec()));
+  PieceOnZeros piece(session, traced, inputs, options);
   mark(session).wait();
   for (int i = 0; i <= kTimes; ++i) {  // the first one builds kernels
     const double forward = seconds([&] {
-      piece->forward(0, given);
+      piece.forward();
       mark(session).wait();
     });
     const double backward = seconds([&] {
-      StagePiece::Gradients found = piece->backward(0, leaving);
-      for (std::size_t k = 0; k < sums.size(); ++k)  // as a stage adds them up
-        if (found.parameters[k]) apply(add_def(), list(sums[k], std::move(found.parameters[k])), {}, std::span(&sums[k], 1));
+      piece.backward();
       mark(session).wait();
     });
     if (i == 0) continue;
@@ -154,7 +130,7 @@ PipelineCosts pipeline_costs(train::Task& task, const Specs& micro_batch, Sessio
   Specs all = micro_batch;
   all.push_back(i64({4}));
   const Program program = trace_over_names(session, task, all);
-  const Inputs inputs{all.size(), nn::StateNames(task.module()).parameters()};
+  const TracedInputs inputs{all.size(), nn::StateNames(task.module()).parameters()};
   PipelineCosts out;
   out.modules = {""};
   std::vector<std::size_t> cuts;
@@ -180,10 +156,14 @@ PipelineCosts pipeline_costs(train::Task& task, const Specs& micro_batch, Sessio
 
 namespace {
 
-/// A stage's update, of which each micro-batch bears a part, reads and writes all copies of the parameters.
-std::vector<parallel::PipelineUnit> with_update(std::vector<parallel::PipelineUnit> units, const PipelineMeans& means) {
-  for (parallel::PipelineUnit& u : units)
-    u.backward_s += static_cast<double>(2 * means.parameter_copies * u.parameter_bytes) / kBytesPerSecond / means.shape.micro_batches;
+/// A stage's update, of which each micro-batch bears a part, reads and writes all copies of the parameters. An evaluation has neither
+/// gradients nor anything to keep for them.
+std::vector<parallel::PipelineUnit> units_of(const PipelineCosts& costs, const PipelineMeans& means) {
+  std::vector<parallel::PipelineUnit> units = costs.units;
+  for (parallel::PipelineUnit& u : units) {
+    if (means.trains) u.backward_s += static_cast<double>(2 * means.parameter_copies * u.parameter_bytes) / kBytesPerSecond / means.shape.micro_batches;
+    else u.backward_s = 0;
+  }
   return units;
 }
 
@@ -191,8 +171,8 @@ std::vector<parallel::PipelineUnit> with_update(std::vector<parallel::PipelineUn
 
 parallel::PartitionProblem partition_problem(const PipelineCosts& costs, const PipelineMeans& means) {
   const std::size_t stages = at(means.shape.stages);
-  return {.units = with_update(costs.units, means), .shape = means.shape, .rates = std::vector<double>(stages, 1.0), .memory_bytes = std::vector<std::int64_t>(stages, means.memory_bytes),
-          .parameter_copies = means.parameter_copies + 1,  // a micro-batch's gradients, before they are added up
+  return {.units = units_of(costs, means), .shape = means.shape, .rates = std::vector<double>(stages, 1.0), .memory_bytes = std::vector<std::int64_t>(stages, means.memory_bytes),
+          .parameter_copies = means.trains ? means.parameter_copies + 1 : 1,  // a micro-batch's gradients, before they are added up
           .seconds_per_byte = kSecondsPerByte, .latency_s = kMessageSeconds};
 }
 

@@ -23,7 +23,7 @@ struct PipelineCosts {
   std::vector<parallel::PipelineUnit> units;
   std::vector<std::string> modules;  // [unit] it begins with; of the first one ""
 };
-/// Bytes are those of planned programs. Times are estimates from the operators' records, or with a session on a device measured there, part by part, on zeros.
+/// Bytes are those of the traced program, before any pass. Times are estimates from the operators' records, or with a session on a device measured there, part by part, on zeros.
 /// @param micro_batch  specs of its tensors
 /// @param options  how a stage computes, where it is measured
 PipelineCosts pipeline_costs(train::Task& task, const Specs& micro_batch, Session* measured_on = nullptr, const StageOptions& options = {});
@@ -33,6 +33,7 @@ struct PipelineMeans {
   parallel::PipelineShape shape;
   std::int64_t memory_bytes = 0;  // that this rank's device may hold
   int parameter_copies = 3;       // the weights, their gradients, and what the optimizer keeps for each
+  bool trains = true;             // false: it evaluates, with weights alone and forwards alone
   StageOptions stage{};
 };
 /// The partition's problem with devices that are alike.

@@ -11,6 +11,7 @@
 #include "engine/device_access.h"
 #include "engine/ops/ops.h"
 #include "engine/slab.h"
+#include "frontends/distributed/exposed_wait.h"
 #include "frontends/nn/evaluating.h"
 #include "parallel/collectives/reduce.h"
 
@@ -18,9 +19,12 @@ namespace gemel::distributed {
 
 using parallel::Action;
 
-/// A step under way.
+/// A step under way, or an evaluation.
 struct PipelineStage::Step {
-  const parallel::Schedule& schedule;
+  Step(PipelineStage& stage, parallel::Schedule made, std::span<const datasets::Batch> micro_batches, std::int64_t step)
+      : schedule(std::move(made)), messages(stage.session_, stage.communication_, schedule, stage.first_rank_), batches(micro_batches), number(step) {}
+
+  const parallel::Schedule schedule;
   StageMessages messages;
   std::span<const datasets::Batch> batches;      // [micro-batch]
   std::int64_t number;
@@ -29,7 +33,8 @@ struct PipelineStage::Step {
   std::map<std::pair<int, int>, Values> passed;  // [piece that needs it, micro-batch] from a piece of this stage or from a message
   std::map<std::pair<int, int>, Values> wanted;  // the same of gradients
   std::set<const Storage*> reached;              // parameters that have a gradient in their place
-  Results results;
+  double exposed_s = 0;                          // beside the messages'
+  std::vector<Values> results;                   // [micro-batch] of the last piece
 };
 
 bool PipelineStage::has_before(const Value& parameter) const {
@@ -38,53 +43,42 @@ bool PipelineStage::has_before(const Value& parameter) const {
 
 graph::ArenaUse PipelineStage::arena() const {
   graph::ArenaUse most;
-  for (const auto& [specs, pieces] : captured_)
-    for (const auto& [p, piece] : pieces)
-      if (const graph::ArenaUse use = piece->arena(); use.bytes > most.bytes) most = use;
+  for (const Captured* all : {&trained_, &evaluated_})
+    for (const auto& [specs, pieces] : *all)
+      for (const auto& [p, piece] : pieces)
+        if (const graph::ArenaUse use = piece->arena(); use.bytes > most.bytes) most = use;
   return most;
 }
 
-Specs PipelineStage::specs_of_batch(const datasets::Batch& batch, std::int64_t random_numbers) const {
+Specs PipelineStage::specs_of_batch(const datasets::Batch& batch) const {
   Specs out;
   for (const std::string& name : names_) out.push_back(batch[name].spec);
-  out.push_back(i64({random_numbers}));
+  out.push_back(i64({4 + std::ssize(batch.positions)}));  // the random state
   return out;
 }
 
+/// In the module's mode.
 PipelineStage::Pieces& PipelineStage::find(const Specs& inputs) {
-  const auto known = std::ranges::find(captured_, inputs, &std::pair<Specs, Pieces>::first);
-  if (known != captured_.end()) return known->second;
-  std::vector<Piece> pieces = pieces_for(inputs);
+  Captured& all = captured();
+  const auto known = std::ranges::find(all, inputs, &Captured::value_type::first);
+  if (known != all.end()) return known->second;
+  const bool trains = task_.module().training();
+  std::vector<Piece> pieces = trains ? pieces_for(inputs) : evaluated_pieces_for(inputs);
+  if (trains) pack_trained();  // one may have been frozen before
   Pieces mine;
-  for (int p = stage(); p < shape_.pieces(); p += shape_.stages) mine.emplace(p, make_stage_piece(session_, bound(std::move(pieces[at(p)])), options_));
-  return captured_.emplace_back(inputs, std::move(mine)).second;
+  for (int p = stage(); p < shape_.pieces(); p += shape_.stages) {
+    Piece own = bound(std::move(pieces[at(p)]));
+    mine.emplace(p, trains ? make_stage_piece(session_, std::move(own), options_) : make_evaluated_piece(session_, std::move(own), options_));
+  }
+  return all.emplace_back(inputs, std::move(mine)).second;
 }
 
-PipelineStage::Forwards& PipelineStage::find_evaluated(const Specs& inputs) {
-  const auto known = std::ranges::find(evaluated_, inputs, &std::pair<Specs, Forwards>::first);
-  if (known != evaluated_.end()) return known->second;
-  std::vector<Piece> pieces = evaluated_pieces_for(inputs);
-  Forwards mine;
-  for (int p = stage(); p < shape_.pieces(); p += shape_.stages) mine.emplace(p, make_forward_piece(session_, bound(std::move(pieces[at(p)])), options_));
-  return evaluated_.emplace_back(inputs, std::move(mine)).second;
-}
-
-/// A parameter was frozen since, or a module changed its mode.
-void PipelineStage::forget_what_no_longer_holds() {
-  const auto holds_no_longer = [](const auto& entry) {
+void PipelineStage::begin(Step& step) {
+  std::erase_if(captured(), [](const auto& entry) {  // a parameter was frozen since, or a module changed its mode
     return std::ranges::any_of(entry.second, [](const auto& piece) { return !still_holds(piece.second->piece().program); });
-  };
-  if (task_.module().training()) std::erase_if(captured_, holds_no_longer);
-  else std::erase_if(evaluated_, holds_no_longer);
-}
-
-/// [micro-batch]
-std::vector<PipelineStage::Pieces*> PipelineStage::pieces_of(std::span<const datasets::Batch> micro_batches) {
-  std::vector<Specs> specs;
-  for (const datasets::Batch& batch : micro_batches) find(specs.emplace_back(specs_of_batch(batch, 4 + std::ssize(batch.positions))));
-  std::vector<Pieces*> out;
-  for (const Specs& of : specs) out.push_back(&find(of));  // none moves any more
-  return out;
+  });
+  for (const datasets::Batch& batch : step.batches) step.pieces.push_back(&find(specs_of_batch(batch)));
+  step.results.resize(step.batches.size());
 }
 
 template <class Work>
@@ -97,35 +91,44 @@ void PipelineStage::or_end_all(const Work& work) {
   }
 }
 
-PipelineStage::Results PipelineStage::run(std::span<const datasets::Batch> micro_batches, double weight, std::int64_t step) {
+PipelineStage::Results PipelineStage::run(std::span<const datasets::Batch> micro_batches, double weight, std::int64_t number) {
+  if (!trains_) throw UsageError("pipeline: a stage that is for evaluation was asked to train; accepted: one that was made to train");
   parallel::PipelineShape shape = shape_;
   shape.micro_batches = static_cast<int>(micro_batches.size());
   std::optional<parallel::Schedule> made;
   or_end_all([&] { made = parallel::make_schedule(shape); });
-  const parallel::Schedule& schedule = *made;
-  Step now{.schedule = schedule, .messages = {session_, communication_, schedule, first_rank_}, .batches = micro_batches, .number = step,
-           .pieces = {}, .scale = {}, .passed = {}, .wanted = {}, .reached = {}, .results = {}};
+  Step step(*this, std::move(*made), micro_batches, number);
   try {
     or_end_all([&] {
       task_.module().train();
-      forget_what_no_longer_holds();
-      now.pieces = pieces_of(micro_batches);
-      now.results.micro_batches.resize(micro_batches.size());
+      begin(step);
       const float scale = weight > 0 ? static_cast<float>(1 / weight) : 0;
-      now.scale = session_.tensor(f32({}), std::as_bytes(std::span(&scale, 1)));
-      carry_out(now);
-      now.messages.finish();
-      add_tied(now);
+      step.scale = session_.tensor(f32({}), std::as_bytes(std::span(&scale, 1)));
+      carry_out(step);
+      add_tied(step);
     });
   } catch (...) {
-    for (const auto& [specs, pieces] : captured_)
+    for (const auto& [specs, pieces] : trained_)
       for (const auto& [p, piece] : pieces) piece->forget();
     throw;
   }
-  for (const NamedValue& n : parameters_) now.results.gradients.push_back(now.reached.contains(n.value.storage().get()) ? dense_gradient_place(n.value) : Value());
-  if (!is_last()) now.results.micro_batches.clear();
-  now.results.waited_s = now.messages.waited_s();
-  return std::move(now.results);
+  Results out;
+  if (is_last()) out.micro_batches = std::move(step.results);
+  for (const NamedValue& n : parameters_) out.gradients.push_back(step.reached.contains(n.value.storage().get()) ? dense_gradient_place(n.value) : Value());
+  out.exposed_s = step.exposed_s + step.messages.exposed_s();
+  return out;
+}
+
+std::vector<Values> PipelineStage::evaluate(std::span<const datasets::Batch> micro_batches) {
+  const nn::Evaluating evaluating(task_.module());
+  parallel::PipelineShape shape = shape_;
+  shape.micro_batches = static_cast<int>(micro_batches.size());
+  Step step(*this, parallel::make_forward_schedule(shape), micro_batches, 0);
+  or_end_all([&] {
+    begin(step);
+    carry_out(step);
+  });
+  return is_last() ? std::move(step.results) : std::vector<Values>();
 }
 
 void PipelineStage::carry_out(Step& step) {
@@ -150,6 +153,8 @@ void PipelineStage::carry_out(Step& step) {
       case Action::Kind::update: break;  // the caller's, of the gradients that are returned
     }
   }
+  step.messages.finish();
+  if (options_.keeps_spans) spans_.insert(spans_.end(), step.messages.spans().begin(), step.messages.spans().end());
 }
 
 /// One message of each tag is expected ahead: memory for two, whatever the number of micro-batches.
@@ -179,7 +184,7 @@ void PipelineStage::forward(Step& step, const Action& action) {
   if (auto arrived = step.passed.extract({p, k}))
     for (Value& v : arrived.mapped()) inputs.push_back(std::move(v));
   Values out = piece.forward(k, std::move(inputs));
-  if (p + 1 == shape_.pieces()) step.results.micro_batches[at(k)] = std::move(out);
+  if (p + 1 == shape_.pieces()) step.results[at(k)] = std::move(out);
   else step.passed[{p + 1, k}] = std::move(out);
 }
 
@@ -213,7 +218,7 @@ void PipelineStage::add_tied(Step& step) {
       apply(session_, full_def(), {}, {{"shape", place.shape()}, {"dtype", DType::float32}, {"value", 0.0}}, std::span(&place, 1));
     std::vector<std::byte> sum = read_bytes(place);
     const auto rank = [this](int of_stage) { return first_rank_ + of_stage; };
-    communication_.run([&](parallel::Collectives& c) {
+    const auto exchange = [&](parallel::Collectives& c) {
       parallel::Communicator& to = c.communicator();
       if (stage() != tied.stages.front()) {
         to.send(rank(tied.stages.front()), sum).wait();
@@ -229,36 +234,10 @@ void PipelineStage::add_tied(Step& step) {
       }
       parallel::reduce_into(all, mine.data(), parallel::Reduction::sum);
       for (std::size_t k = 1; k < tied.stages.size(); ++k) to.send(rank(tied.stages[k]), sum).wait();
-    });
+    };
+    step.exposed_s += exposed_seconds(session_, [&] { communication_.run(exchange); });
     write(place, sum);
   }
-}
-
-Values PipelineStage::evaluate(const datasets::Batch& batch) {
-  const nn::Evaluating evaluating(task_.module());
-  const parallel::Schedule schedule = parallel::make_forward_schedule(shape_.stages, shape_.virtual_stages);
-  StageMessages messages(session_, communication_, schedule, first_rank_);
-  Values passed;
-  or_end_all([&] {
-    forget_what_no_longer_holds();
-    Forwards& pieces = find_evaluated(specs_of_batch(batch, 4));
-    for (const Action& a : schedule.actions[at(stage())]) {
-      ForwardPiece& piece = *pieces.at(a.piece);
-      if (a.kind == Action::Kind::receive_activation) {
-        messages.expect(a, specs_of(piece.piece().arrives));
-        passed = messages.take(a);
-      } else if (a.kind == Action::Kind::send_activation) {
-        messages.send(a, std::move(passed));
-        passed.clear();
-      } else {
-        Values inputs = own_inputs(piece.piece(), batch, 0);
-        for (Value& v : passed) inputs.push_back(std::move(v));
-        passed = piece.forward(std::move(inputs));
-      }
-    }
-    messages.finish();
-  });
-  return is_last() ? passed : Values();
 }
 
 }  // namespace gemel::distributed

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <set>
@@ -13,6 +14,7 @@
 
 #include "datasets/batch.h"
 #include "engine/parameter_set.h"
+#include "engine/slab.h"
 #include "frontends/distributed/stage_messages.h"
 #include "frontends/distributed/stage_piece.h"
 #include "frontends/train/task.h"
@@ -28,7 +30,9 @@ struct PipelinePlan {
   PipelineCuts cuts;              // between the pieces
   parallel::PipelineShape shape;  // but for the micro-batches: as many as a step is given
   StageOptions options{};
+  bool trains = true;             // false: it is evaluated alone, and has no memory for gradients
   int first_rank = 0;             // stage s is rank first_rank + s of the communication
+  PackOptions pack{};             // of what it trains
 };
 
 /// Each rank is given all micro-batches, of whose tensors a stage uses what its pieces read.
@@ -38,15 +42,15 @@ class PipelineStage {
   struct Results {
     std::vector<Values> micro_batches;  // on the last stage, of each: its summed loss, then the task's outputs. Elsewhere none
     Values gradients;                   // one for each of parameters(), summed and in its place of the slab; empty where none flows
-    double waited_s = 0;                // for what other stages sent
+    double exposed_s = 0;               // in which it waited for other stages and had nothing to compute
   };
 
-  /// Traces the task's forward pass over names, cuts it, and materialises and packs what this stage uses of the module's parameters and
-  /// statistics, and nothing else. What no piece uses lies on the first stage.
+  /// Traces the task's forward pass over names, cuts it, materialises what this stage uses of the module's parameters and statistics, and
+  /// nothing else, and packs what it trains. What no piece uses lies on the first stage.
   /// @param task           its module may have memory already; both outlive this
   /// @param micro_batch    specs of a micro-batch's tensors as the task names them; others are traced when they come
   /// @throws UsageError    fewer ranks than stages, another number of cuts than pieces; what `split` and `cuts_before` refuse; statistics that
-  ///                       pieces of two stages move; pieces that compute nothing in evaluation mode
+  ///                       pieces of two stages move; pieces that in evaluation mode compute nothing, or use what other stages hold
   PipelineStage(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& micro_batch, PipelinePlan plan);
 
   /// Of this stage, in the module's order and under its names.
@@ -57,10 +61,12 @@ class PipelineStage {
   /// All of the step but its update. Where it throws, the waits of the other stages end, and communication with them.
   /// @param weight  what the sum of the losses is divided by
   /// @param step    names the random draws, with each micro-batch's places: those of one process that accumulates
-  /// @throws UsageError a number of micro-batches that the schedule refuses  @throws CommError where another stage failed
+  /// @throws UsageError a number of micro-batches that the schedule refuses; a stage that does not train  @throws CommError where another stage failed
   Results run(std::span<const datasets::Batch> micro_batches, double weight, std::int64_t step);
-  /// A forward pass in evaluation mode. @return on the last stage the batch's summed loss, then the task's outputs; elsewhere nothing
-  Values evaluate(const datasets::Batch& batch);
+  /// Forward passes in evaluation mode. @return as Results::micro_batches
+  std::vector<Values> evaluate(std::span<const datasets::Batch> micro_batches);
+  /// What was received since the last call; see StageOptions::keeps_spans.
+  std::vector<parallel::Span> take_spans() { return std::exchange(spans_, {}); }
 
   const parallel::PipelineShape& shape() const { return shape_; }
   int stage() const { return communication_.rank() - first_rank_; }
@@ -70,7 +76,7 @@ class PipelineStage {
 
  private:
   using Pieces = std::map<int, std::unique_ptr<StagePiece>>;  // [piece], of this stage
-  using Forwards = std::map<int, std::unique_ptr<ForwardPiece>>;
+  using Captured = std::deque<std::pair<Specs, Pieces>>;      // by the inputs' specs: an uneven micro-batch has pieces of its own
   struct Tied {
     Value value;              // of this stage
     std::vector<int> stages;  // ascending
@@ -81,12 +87,13 @@ class PipelineStage {
   std::vector<Piece> evaluated_pieces_for(const Specs& inputs);
   Piece bound(Piece piece) const;
   void hold(const std::vector<Piece>& pieces);
+  void pack_trained();
+  void check_held(const std::vector<Piece>& evaluated) const;
   std::vector<std::set<int>> stages_of_state(const std::vector<Piece>& pieces) const;
+  Captured& captured() { return task_.module().training() ? trained_ : evaluated_; }
   Pieces& find(const Specs& inputs);
-  Forwards& find_evaluated(const Specs& inputs);
-  void forget_what_no_longer_holds();
-  std::vector<Pieces*> pieces_of(std::span<const datasets::Batch> micro_batches);
-  Specs specs_of_batch(const datasets::Batch& batch, std::int64_t random_numbers) const;
+  void begin(Step& step);
+  Specs specs_of_batch(const datasets::Batch& batch) const;
   Values own_inputs(const Piece& piece, const datasets::Batch& batch, std::int64_t step) const;
   void carry_out(Step& step);
   void forward(Step& step, const parallel::Action& action);
@@ -104,12 +111,14 @@ class PipelineStage {
   PipelineCuts cuts_;
   parallel::PipelineShape shape_;
   StageOptions options_;
+  bool trains_;
   int first_rank_;
+  PackOptions pack_;
   std::map<std::size_t, Value> state_;  // of this stage, by the input of a traced program that names it
   std::vector<NamedValue> parameters_;
   std::vector<Tied> tied_;
-  std::vector<std::pair<Specs, Pieces>> captured_;  // by the inputs' specs: an uneven micro-batch has pieces of its own
-  std::vector<std::pair<Specs, Forwards>> evaluated_;
+  Captured trained_, evaluated_;
+  std::vector<parallel::Span> spans_;
 };
 
 }  // namespace gemel::distributed

@@ -74,8 +74,6 @@ Bytes receive_all(parallel::Communicator& c, int from) {
   return out;
 }
 
-std::string parameter_of(const std::string& slot) { return slot.substr(slot.find('.') + 1); }
-
 }  // namespace
 
 /// What no stage before this one has.
@@ -128,21 +126,16 @@ std::vector<nn::StateEntry> Pipeline::whole_state() {
 }
 
 void Pipeline::join_model() {
-  if (place_.copies() == 1) return;
-  const ParameterSet set = task_.module().materialised();
-  for (const NamedValue& b : set.buffers()) {
-    Bytes bytes = read_bytes(b.value);
-    communication_.run([&](Collectives&) { among_->broadcast(bytes); });
-    write(b.value, bytes);
-  }
+  if (!alike_) return;
+  take_from_first_copy(task_.module().materialised().buffers());
 }
 
 void Pipeline::check_same() {
-  if (place_.copies() == 1) return;
+  if (!alike_) return;
   const std::vector<NamedValue> state = held();
   std::vector<std::uint64_t> mine;
   for (const NamedValue& v : state) mine.push_back(hash_of(read_bytes(v.value)));
-  const auto all = communication_.run([&](Collectives&) { return among_->all_gather(std::as_bytes(std::span(mine))); });
+  const auto all = communication_.run([&](Collectives&) { return alike_->collectives->all_gather(std::as_bytes(std::span(mine))); });
   for (std::size_t k = 1; k < all.size(); ++k)
     for (std::size_t i = 0; i < state.size(); ++i) {
       if (std::memcmp(all[k].data() + i * sizeof mine[0], all[0].data() + i * sizeof mine[0], sizeof mine[0]) == 0) continue;
@@ -180,7 +173,7 @@ void Pipeline::join_state(nn::Module& module, optim::Optimizer& optimizer, train
   std::vector<std::int64_t> steps;
   for (const NamedValue& p : optimizer.parameters()) {
     for (const auto& t : read.slots)
-      if (parameter_of(t.name) == p.name) slots.push_back({t.name, session_.tensor(t.spec, std::span<const std::byte>(t.bytes))});
+      if (optim::parameter_of_slot(t.name) == p.name) slots.push_back({t.name, session_.tensor(t.spec, std::span<const std::byte>(t.bytes))});
     if (const auto it = read.parameter_steps.find(p.name); it != read.parameter_steps.end()) steps.push_back(it->second);
   }
   optimizer.load_state(slots, static_cast<std::int64_t>(first[3]), steps);

@@ -5,7 +5,6 @@
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
-#include "engine/slab.h"
 #include "frontends/distributed/pipeline_cut.h"
 #include "frontends/distributed/pipeline_stage.h"
 #include "frontends/nn/state_names.h"
@@ -36,7 +35,7 @@ std::vector<std::size_t> cuts_alike(const Program& of, const std::vector<std::si
 
 PipelineStage::PipelineStage(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& micro_batch, PipelinePlan plan)
     : session_(session), communication_(communication), task_(task), names_(task.inputs()), cuts_(std::move(plan.cuts)), shape_(plan.shape),
-      options_(plan.options), first_rank_(plan.first_rank) {
+      options_(plan.options), trains_(plan.trains), first_rank_(plan.first_rank), pack_(std::move(plan.pack)) {
   shape_.micro_batches = shape_.stages;  // any that every schedule takes: steps bring their own
   parallel::validate(shape_);
   if (stage() < 0 || stage() >= shape_.stages || first_rank_ + shape_.stages > communication.size())
@@ -46,9 +45,32 @@ PipelineStage::PipelineStage(Session& session, parallel::CommunicationThread& co
     throw UsageError(fmt::format("pipeline: the model is cut into {} pieces; accepted: {}, as the schedule has", count, shape_.pieces()));
   Specs inputs = micro_batch;
   inputs.push_back(i64({4}));  // the random state of samples that follow each other
-  hold(pieces_for(inputs));
-  evaluated_pieces_for(inputs);  // what it refuses is better told now than after an epoch
-  task_.module().train();
+  const std::vector<Piece> evaluated = evaluated_pieces_for(inputs);
+  if (trains_) {
+    hold(pieces_for(inputs));
+    check_held(evaluated);
+    pack_trained();
+  } else {
+    hold(evaluated);
+  }
+}
+
+/// What is frozen has no memory for a gradient.
+void PipelineStage::pack_trained() {
+  Values trained;
+  for (const NamedValue& p : parameters_)
+    if (p.value.wants_gradient()) trained.push_back(p.value);
+  ParameterSlab::pack(trained, pack_);
+}
+
+/// Better told now than after an epoch.
+void PipelineStage::check_held(const std::vector<Piece>& evaluated) const {
+  const std::size_t first = names_.size() + 1;
+  for (std::size_t p = at(stage()); p < evaluated.size(); p += at(shape_.stages))
+    for (const std::size_t i : evaluated[p].own)
+      if (i >= first && !state_.contains(i))
+        throw UsageError(fmt::format("pipeline: stage {} uses '{}' in evaluation alone, and in training others do; accepted: cuts that leave it to one stage", stage(),
+                                     nn::StateNames(task_.module()).paths()[i - first]));
 }
 
 /// Of a program that was traced in training.
@@ -103,17 +125,14 @@ void PipelineStage::hold(const std::vector<Piece>& pieces) {
     if (stages[i].contains(stage())) mine.insert(paths[i]);
   task_.module().materialise(session_, [&](const std::string& path) { return mine.contains(path); });
   const ParameterSet held = task_.module().materialised();
-  Values leaves;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     if (!mine.contains(paths[i])) continue;
     const Value& value = *held.find(paths[i]);
     state_.emplace(names_.size() + 1 + i, value);
     if (i >= parameters) continue;
     parameters_.push_back({paths[i], value});
-    leaves.push_back(value);
     if (stages[i].size() > 1) tied_.push_back({value, {stages[i].begin(), stages[i].end()}});
   }
-  ParameterSlab::pack(leaves);
 }
 
 }  // namespace gemel::distributed

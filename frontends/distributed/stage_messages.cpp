@@ -1,15 +1,16 @@
 #include "frontends/distributed/stage_messages.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
-#include <vector>
 
+#include "engine/base/clock.h"
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "engine/device_access.h"
+#include "frontends/distributed/exposed_wait.h"
 
 namespace gemel::distributed {
 
@@ -75,14 +76,15 @@ void StageMessages::expect(const Action& receive, const Specs& specs) {
 Values StageMessages::take(const Action& receive) {
   auto& waiting = expected_[schedule_.tag(receive)];
   const std::shared_ptr<Incoming> message = waiting.front();
-  using Clock = std::chrono::steady_clock;
-  const auto computed_at = std::make_shared<std::atomic<Clock::time_point>>(Clock::time_point::max());
-  const auto begin = Clock::now();
-  mark(session_).then([computed_at] { *computed_at = Clock::now(); });
-  communication_.run([message](Collectives&) {
-    for (Transfer& t : message->transfers) t.wait();
+  exposed_s_ += exposed_seconds(session_, [&] {
+    spans_.push_back(communication_.run([message, name = to_string(receive)](Collectives&) {
+      const std::int64_t begin = steady_ns();
+      for (Transfer& t : message->transfers) t.wait();
+      std::int64_t bytes = 0;
+      for (const Spec& spec : message->specs) bytes += spec.bytes();
+      return parallel::Span{name, begin, steady_ns(), bytes};
+    }));
   });
-  waited_s_ += std::max(0.0, std::chrono::duration<double>(Clock::now() - std::max(begin, computed_at->load())).count());
   waiting.pop_front();
   Values out;
   for (std::size_t i = 0; i < message->specs.size(); ++i) out.push_back(session_.tensor(message->specs[i], std::shared_ptr<const std::vector<std::byte>>(message->bytes[i])));
@@ -120,7 +122,9 @@ void StageMessages::drop_arrived() {
 
 void StageMessages::finish() {
   for (Sent& s : sent_) wait_for(s);
-  for (Sent& s : sent_) s.arrived.get();
+  exposed_s_ += exposed_seconds(session_, [&] {
+    for (Sent& s : sent_) s.arrived.get();
+  });
   sent_.clear();
 }
 

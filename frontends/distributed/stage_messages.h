@@ -5,12 +5,12 @@
 #include <future>
 #include <map>
 #include <memory>
-#include <string>
+#include <vector>
 
-#include "engine/base/event.h"
 #include "engine/session.h"
 #include "parallel/communication_thread.h"
 #include "parallel/pipeline/schedule.h"
+#include "parallel/span.h"
 
 namespace gemel::distributed {
 
@@ -35,8 +35,10 @@ class StageMessages {
   void send(const parallel::Action& send, Values values);
   /// All that was sent has arrived. @throws CommError where a stage failed
   void finish();
-  /// Seconds that the session had nothing to compute and waited in `take`.
-  double waited_s() const { return waited_s_; }
+  /// Seconds that the session had nothing to compute and waited in `take` and `finish`.
+  double exposed_s() const { return exposed_s_; }
+  /// Of each message that was taken, from where it was waited for.
+  const std::vector<parallel::Span>& spans() const { return spans_; }
 
  private:
   struct Incoming;
@@ -56,7 +58,8 @@ class StageMessages {
   parallel::CommunicationThread& communication_;
   const parallel::Schedule& schedule_;
   int first_rank_;
-  double waited_s_ = 0;
+  double exposed_s_ = 0;
+  std::vector<parallel::Span> spans_;
   std::map<int, std::deque<std::shared_ptr<Incoming>>> expected_;  // [tag]
   std::deque<Sent> sent_;
 };

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/autograd.h"
+#include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "engine/graph/executor.h"
 #include "engine/graph/split_backward.h"
@@ -124,10 +125,10 @@ class GraphPiece : public StagePiece {
   std::map<int, Held> held_;                      // [micro-batch]
 };
 
-class EagerForward : public ForwardPiece {
+class EagerEvaluation : public StagePiece {
  public:
-  EagerForward(Session& session, Piece piece) : ForwardPiece(std::move(piece)), session_(session) {}
-  Values forward(Values inputs) override {
+  EagerEvaluation(Session& session, Piece piece) : StagePiece(std::move(piece)), session_(session) {}
+  Values forward(int, Values inputs) override {
     const GradientMode no_gradients(session_, GradientMode::Mode::off);
     return run(session_, piece(), std::move(inputs));
   }
@@ -136,19 +137,19 @@ class EagerForward : public ForwardPiece {
   Session& session_;
 };
 
-class GraphForward : public ForwardPiece {
+class GraphEvaluation : public StagePiece {
  public:
-  GraphForward(Session& session, Piece piece, const PassNames& passes) : ForwardPiece(std::move(piece)) {
-    const std::vector<Program::Use>& all = ForwardPiece::piece().program.inputs;
-    Specs inputs;
-    for (std::size_t i = 0; i + ForwardPiece::piece().program.captured.size() < all.size(); ++i) inputs.push_back(all[i].spec);
+  GraphEvaluation(Session& session, Piece piece, const PassNames& passes) : StagePiece(std::move(piece)) {
+    const Program& whole = StagePiece::piece().program;
+    Specs inputs = specs_of(whole.inputs);
+    inputs.resize(inputs.size() - whole.captured.size());
     const Program program = capture(session, inputs, [&](const Values& in) {
       const GradientMode no_gradients(session, GradientMode::Mode::off);
-      return run(session, ForwardPiece::piece(), in);
+      return run(session, StagePiece::piece(), in);
     });
     executor_ = executor_of(session, program, passes);
   }
-  Values forward(Values inputs) override { return executor_->run(inputs); }
+  Values forward(int, Values inputs) override { return executor_->run(inputs); }
 
  private:
   std::unique_ptr<Executor> executor_;
@@ -156,14 +157,16 @@ class GraphForward : public ForwardPiece {
 
 }  // namespace
 
-std::unique_ptr<ForwardPiece> make_forward_piece(Session& session, Piece piece, const StageOptions& options) {
-  if (options.frontend == train::Frontend::graph) return std::make_unique<GraphForward>(session, std::move(piece), options.passes);
-  return std::make_unique<EagerForward>(session, std::move(piece));
-}
+StagePiece::Gradients StagePiece::backward(int, const Values&) { throw InternalError("pipeline: a piece of an evaluation has no backward pass"); }
 
 std::unique_ptr<StagePiece> make_stage_piece(Session& session, Piece piece, const StageOptions& options) {
   if (options.frontend == train::Frontend::graph) return std::make_unique<GraphPiece>(session, std::move(piece), options);
   return std::make_unique<EagerPiece>(session, std::move(piece), options.kept);
+}
+
+std::unique_ptr<StagePiece> make_evaluated_piece(Session& session, Piece piece, const StageOptions& options) {
+  if (options.frontend == train::Frontend::graph) return std::make_unique<GraphEvaluation>(session, std::move(piece), options.passes);
+  return std::make_unique<EagerEvaluation>(session, std::move(piece));
 }
 
 Specs specs_of(const std::vector<Program::Use>& uses) {

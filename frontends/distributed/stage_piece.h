@@ -12,6 +12,7 @@ struct StageOptions {
   train::Frontend frontend = train::Frontend::eager;
   PassNames passes = parse_passes("all");  // of the graph front end
   Kept kept = Kept::all;                   // inputs: the backward pass computes again
+  bool keeps_spans = false;                // of messages, for a trace
 };
 
 class StagePiece {
@@ -28,10 +29,10 @@ class StagePiece {
   /// Keeps what the micro-batch's backward pass reads.
   /// @param inputs  its own, then what arrived  @return what leaves, without histories
   virtual Values forward(int micro_batch, Values inputs) = 0;
-  /// @param leaving  gradients of the outputs that have a history
-  virtual Gradients backward(int micro_batch, const Values& leaving) = 0;
+  /// @param leaving  gradients of the outputs that have a history  @throws InternalError  the piece is for evaluation
+  virtual Gradients backward(int micro_batch, const Values& leaving);
   /// Forgets micro-batches whose step was ended by an error.
-  virtual void forget() = 0;
+  virtual void forget() {}
   /// Of the larger plan; 0 for the eager front end.
   virtual graph::ArenaUse arena() const { return {}; }
 
@@ -42,24 +43,9 @@ class StagePiece {
   Piece piece_;
 };
 
-/// The same in evaluation: forwards only.
-class ForwardPiece {
- public:
-  explicit ForwardPiece(Piece piece) : piece_(std::move(piece)) {}
-  virtual ~ForwardPiece() = default;
-  ForwardPiece(const ForwardPiece&) = delete;
-  ForwardPiece& operator=(const ForwardPiece&) = delete;
-
-  const Piece& piece() const { return piece_; }
-  /// @param inputs  its own, then what arrived
-  virtual Values forward(Values inputs) = 0;
-
- private:
-  Piece piece_;
-};
-
-std::unique_ptr<ForwardPiece> make_forward_piece(Session& session, Piece piece, const StageOptions& options);
 std::unique_ptr<StagePiece> make_stage_piece(Session& session, Piece piece, const StageOptions& options);
+/// Forwards only; nothing is kept.
+std::unique_ptr<StagePiece> make_evaluated_piece(Session& session, Piece piece, const StageOptions& options);
 
 Specs specs_of(const std::vector<Program::Use>& uses);
 /// Of those of the uses that want a gradient.

@@ -40,6 +40,8 @@ std::vector<Group> no_decay_on_vectors(const ParameterSet& parameters) {
   return groups;
 }
 
+std::string parameter_of_slot(const std::string& slot) { return slot.substr(slot.find('.') + 1); }
+
 Optimizer::Optimizer(std::vector<Group> groups, Hyperparameters common, std::vector<std::string> slots)
     : hyper_(std::make_shared<Hyperparameters>(std::move(common))), slot_names_(std::move(slots)) {
   std::vector<NamedValue> all;

@@ -30,6 +30,9 @@ std::vector<Group> all_in_one(const ParameterSet& parameters);
 /// Two groups: weights of two axes or more, and normalisation parameters and biases (one axis or none), which do not decay.
 std::vector<Group> no_decay_on_vectors(const ParameterSet& parameters);
 
+/// "fc.weight" of the slot "velocity.fc.weight".
+std::string parameter_of_slot(const std::string& slot);
+
 /// What an optimizer does apart from its formula.
 class Optimizer {
  public:

@@ -1,4 +1,4 @@
-// --detect-anomaly: looks at every result and remembers the first operator that made a NaN out of none.
+// --detect-anomaly: looks at every result and remembers the first operator that made a NaN and was given none.
 #pragma once
 #include <memory>
 #include <optional>
@@ -14,7 +14,7 @@ class AnomalyDetector {
   explicit AnomalyDetector(Session& session);
   AnomalyDetector(const AnomalyDetector&) = delete;
   AnomalyDetector& operator=(const AnomalyDetector&) = delete;
-  /// "layer1.0.conv1: conv2d float32 [64, 8, 8, 64]"
+  /// "layer1.0.conv1: conv2d float32 [64, 8, 8, 64]"; none where a NaN was there from the beginning, in a weight or a picture
   const std::optional<std::string>& first() const { return first_; }
 
  private:

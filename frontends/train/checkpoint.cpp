@@ -55,9 +55,6 @@ std::map<std::string, std::size_t> places_in(const nn::Module& model) {
   return out;
 }
 
-/// "fc.weight" of "velocity.fc.weight"
-std::string parameter_of(const std::string& slot) { return slot.substr(slot.find('.') + 1); }
-
 /// The parameters that an optimizer of the whole model has, by name; the steps that moved each.
 using ParameterSteps = std::vector<std::pair<std::string, std::int64_t>>;
 ParameterSteps parameter_steps(const RunState& s, const nn::Module& model, const optim::Optimizer& optimizer) {
@@ -217,7 +214,7 @@ std::filesystem::path save_checkpoint(const CheckpointFolder& folder, const nn::
     for (const RanksState::Tensor& t : state.ranks.slots) slots.push_back({t.name, t.spec, t.bytes});
     const auto places = places_in(model);
     std::ranges::stable_sort(weights, {}, [&](const NamedTensor& t) { return places.at(t.name); });
-    std::ranges::stable_sort(slots, {}, [&](const NamedTensor& t) { return places.at(parameter_of(t.name)); });
+    std::ranges::stable_sort(slots, {}, [&](const NamedTensor& t) { return places.at(optim::parameter_of_slot(t.name)); });
   }
   std::vector<NamedTensor> tensors;
   for (const NamedTensor& t : weights) tensors.push_back({std::string(kModel) + t.name, t.spec, t.data});
@@ -257,7 +254,7 @@ Restored load_checkpoint(const std::filesystem::path& path, nn::Module& model, o
     std::vector<NamedValue> slots;
     for (const NamedTensor& t : with_prefix(file, kOptimizer)) {
       if (elsewhere.any()) out.state.ranks.slots.push_back({t.name, t.spec, {t.data.begin(), t.data.end()}});
-      if (!elsewhere.has(parameter_of(t.name))) slots.push_back({t.name, session.tensor(t.spec, t.data)});
+      if (!elsewhere.has(optim::parameter_of_slot(t.name))) slots.push_back({t.name, session.tensor(t.spec, t.data)});
     }
     optimizer.load_state(slots, integer_in(file, "optimizer_steps"), elsewhere.without(parameter_steps_in(file), out.state.ranks.parameter_steps));
   } catch (const DataError& e) {

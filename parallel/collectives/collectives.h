@@ -54,7 +54,8 @@ class Collectives {
   /// Waits until all ranks have called it. @throws CommError
   void barrier();
 
-  /// Whether the algorithm is not fixed.
+  /// The algorithm of every all-reduce; none: it is chosen by size.
+  const std::optional<Algorithm>& fixed() const { return fixed_; }
   bool chooses_by_size() const { return !fixed_; }
   /// Sizes between algorithms, the same on every rank.
   const Limits& limits() const { return limits_; }

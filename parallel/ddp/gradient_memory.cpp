@@ -34,21 +34,27 @@ bool computes_in_place(Session& session, const HostBytes& memory) {
 
 }  // namespace
 
-GradientMemory::GradientMemory(Session& session, CommunicationThread& communication) : session_(session), communication_(communication) {
-  const HostBytes memory = communication.run([](Collectives& c) { return c.communicator().shared() ? c.communicator().shared()->allocate(kHostPage) : HostBytes(); });
+GradientMemory::GradientMemory(Session& session, CommunicationThread& communication, Collectives* among)
+    : session_(session), communication_(communication), among_(among) {
+  const HostBytes memory = communication.run([among](Collectives& all) {
+    SharedGroup* shared = (among ? *among : all).communicator().shared();
+    return shared ? shared->allocate(kHostPage) : HostBytes();
+  });
   std::int32_t good = 0;
   try {
     good = memory.first && computes_in_place(session, memory);
   } catch (const Error&) {  // a driver that refuses such memory
   }
-  communication.run([&good](Collectives& c) { c.all_reduce({reinterpret_cast<std::byte*>(&good), 1, DType::int32}, Reduction::min); });
+  communication.run([among, &good](Collectives& all) {
+    (among ? *among : all).all_reduce({reinterpret_cast<std::byte*>(&good), 1, DType::int32}, Reduction::min);
+  });
   in_place_ = good != 0;
 }
 
 HostMemorySource GradientMemory::source() {
   if (!in_place_) return {};
-  return [given = given_, &communication = communication_](std::int64_t bytes) {
-    given->push_back(communication.run([bytes](Collectives& c) { return c.communicator().shared()->allocate(bytes); }));
+  return [given = given_, &communication = communication_, among = among_](std::int64_t bytes) {
+    given->push_back(communication.run([bytes, among](Collectives& all) { return (among ? *among : all).communicator().shared()->allocate(bytes); }));
     return given->back();  // none where the machine has too little of it: then gradients are brought to the others in pieces
   };
 }

@@ -11,9 +11,10 @@ namespace gemel::parallel {
 
 class GradientMemory {
  public:
-  /// Collective. Tries whether the device computes in place in memory that is given to it: what the host writes a kernel changes, and the
-  /// host reads. On every rank of the machine, or it is not used.
-  GradientMemory(Session& session, CommunicationThread& communication);
+  /// Collective among its ranks. Tries whether the device computes in place in memory that is given to it: what the host writes a kernel changes, and the
+  /// host reads. On every rank, or it is not used.
+  /// @param among  of a group of the ranks, made in the communication thread, and outlives this; null: all
+  GradientMemory(Session& session, CommunicationThread& communication, Collectives* among = nullptr);
 
   /// For ParameterSlab::pack, in the same order on every rank; empty where gradients lie in the devices' own memory.
   HostMemorySource source();
@@ -24,6 +25,7 @@ class GradientMemory {
  private:
   Session& session_;
   CommunicationThread& communication_;
+  Collectives* among_;
   bool in_place_ = false;
   std::shared_ptr<std::vector<HostBytes>> given_ = std::make_shared<std::vector<HostBytes>>();
 };

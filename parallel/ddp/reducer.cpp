@@ -161,7 +161,7 @@ void Reducer::finish(const std::vector<std::int64_t>& unused) {
   if (joining_) return;
   for (const std::int64_t i : unused)
     if (used_[at(i)])
-      throw UsageError(fmt::format("ddp: {} has a gradient on another rank and none on this one, in a captured step; accepted: the eager front end",
+      throw UsageError(fmt::format("ranks: {} has a gradient on another rank and none on this one, in a captured step; accepted: the eager front end",
                                    parameters_[at(i)].name));
 }
 
@@ -179,9 +179,10 @@ void Reducer::add_step(const Ended& ended) {
   steps_.push_back({ended.enqueued, computed, now, std::exchange(more_exposed_, 0), std::max(0.0, std::chrono::duration<double>(now - computed).count())});
 }
 
-void Reducer::add_span(const Span& span) {
+/// It ends now.
+void Reducer::add_span(std::size_t bucket, std::int64_t begin_ns, std::int64_t bytes) {
   const std::lock_guard lock(mutex_);
-  spans_.push_back(span);
+  spans_.push_back({fmt::format("bucket {}", bucket), begin_ns, steady_ns(), bytes});
 }
 
 void Reducer::add_exposed(double seconds) {
@@ -197,7 +198,7 @@ std::optional<Reducer::StepTimes> Reducer::next_step() {
   return out;
 }
 
-std::vector<Reducer::Span> Reducer::take_spans() {
+std::vector<Span> Reducer::take_spans() {
   const std::lock_guard lock(mutex_);
   return std::exchange(spans_, {});
 }
@@ -212,7 +213,7 @@ void Reducer::reduce(Collectives& c, std::size_t which, const Bucket& bucket, co
     compression_->sum(c, opened.gradients, range);
     opened.view.release().wait();
   }
-  if (options_.keeps_spans) add_span({which, begin, steady_ns(), bucket.bytes});
+  if (options_.keeps_spans) add_span(which, begin, bucket.bytes);
 }
 
 /// Once it is summed every rank has it, and none can say whose it was.
@@ -223,7 +224,7 @@ void Reducer::check_finite(const Bucket& bucket, const Event& computed) const {
     const std::span<const float> gradient(reinterpret_cast<const float*>(bytes.data()), at(values_[p].elements()));
     const auto bad = std::ranges::find_if(gradient, [](float x) { return !std::isfinite(x); });
     if (bad == gradient.end()) continue;
-    throw Error(fmt::format("ddp: the gradient of {} has {} at element {} on rank {} ({}); accepted: finite numbers", parameters_[p].name, *bad, bad - gradient.begin(),
+    throw Error(fmt::format("ranks: the gradient of {} has {} at element {} on rank {} ({}); accepted: finite numbers", parameters_[p].name, *bad, bad - gradient.begin(),
                             communication_.rank(), communication_.placement().hosts[at(communication_.rank())]));
   }
 }

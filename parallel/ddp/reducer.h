@@ -18,6 +18,7 @@
 #include "parallel/ddp/buckets.h"
 #include "parallel/ddp/compression.h"
 #include "parallel/ddp/gradient_memory.h"
+#include "parallel/span.h"
 
 namespace gemel::parallel {
 
@@ -52,12 +53,7 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
   };
   /// Of each step whose sums are there, once, in their order.
   std::optional<StepTimes> next_step();
-  /// A bucket on its way, in nanoseconds of the host's steady clock.
-  struct Span {
-    std::size_t bucket;
-    std::int64_t begin_ns, end_ns, bytes;
-  };
-  /// Those since the last call. From any thread.
+  /// Buckets on their way since the last call. From any thread.
   std::vector<Span> take_spans();
   /// Further communication of the step under way that nothing hid. From any thread.
   void add_exposed(double seconds);
@@ -90,7 +86,7 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
   void check_finite(const Bucket& bucket, const Event& computed) const;
   /// Its sums are there.
   void add_step(const Ended& ended);
-  void add_span(const Span& span);
+  void add_span(std::size_t bucket, std::int64_t begin_ns, std::int64_t bytes);
   const std::string& name_of(std::size_t parameter) const { return parameters_[parameter].name; }
   Collectives& group(Collectives& all) const { return options_.among ? *options_.among : all; }
 

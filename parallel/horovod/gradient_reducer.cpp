@@ -56,7 +56,7 @@ class GradientReducer::Gradient : public Buffer {
   }
   void close() override {
     view_.view.release().wait();
-    if (reducer_->options_.keeps_spans) reducer_->add_span({which_, begin_ns_, steady_ns(), bucket().bytes});
+    if (reducer_->options_.keeps_spans) reducer_->add_span(which_, begin_ns_, bucket().bytes);
   }
 
  private:

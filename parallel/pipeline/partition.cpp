@@ -92,12 +92,12 @@ Partition partition_at(const PartitionProblem& problem, std::span<const int> fir
   return out;
 }
 
-std::optional<int> stages_that_would_do(const PartitionProblem& problem) {
+std::optional<int> stages_that_would_do(const PartitionProblem& problem, int least) {
   check_devices(problem);
   PartitionProblem tried = problem;
   const std::int64_t smallest = std::ranges::min(problem.memory_bytes);
   const int most = static_cast<int>(problem.units.size()) / problem.shape.virtual_stages;
-  for (int stages = 1; stages <= most; ++stages) {
+  for (int stages = least; stages <= most; ++stages) {
     if (problem.shape.kind == ScheduleKind::interleaved && problem.shape.micro_batches % stages != 0) continue;
     tried.shape.stages = stages;
     tried.rates.assign(at(stages), 1);

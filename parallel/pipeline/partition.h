@@ -52,6 +52,7 @@ Partition partition_at(const PartitionProblem& problem, std::span<const int> fir
 
 /// The smallest number of stages, each of as many pieces as here, of which some cut fits; none: with no number of them. Further devices than
 /// there are have the memory of the smallest.
-std::optional<int> stages_that_would_do(const PartitionProblem& problem);
+/// @param least  that is tried
+std::optional<int> stages_that_would_do(const PartitionProblem& problem, int least = 1);
 
 }  // namespace gemel::parallel

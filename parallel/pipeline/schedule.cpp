@@ -119,9 +119,10 @@ Schedule make_schedule(const PipelineShape& shape) {
   return out;
 }
 
-Schedule make_forward_schedule(int stages, int virtual_stages) {
-  Schedule out{stages, virtual_stages, 1, std::vector<std::vector<Action>>(at(stages))};
-  for (int piece = 0; piece < out.pieces(); ++piece) append_with_messages(out, {Kind::forward, piece, 0}, out.actions[at(out.stage_of(piece))]);
+Schedule make_forward_schedule(const PipelineShape& shape) {
+  Schedule out{shape.stages, shape.virtual_stages, shape.micro_batches, std::vector<std::vector<Action>>(at(shape.stages))};
+  for (int piece = 0; piece < out.pieces(); ++piece)
+    for (int k = 0; k < shape.micro_batches; ++k) append_with_messages(out, {Kind::forward, piece, k}, out.actions[at(out.stage_of(piece))]);
   return out;
 }
 

@@ -75,8 +75,9 @@ struct Schedule {
 ///          interleaved: Narayanan et al., Efficient large-scale language model training on GPU clusters using Megatron-LM, SC 2021, section 2.2
 Schedule make_schedule(const PipelineShape& shape);
 
-/// One micro-batch through all pieces, without backward passes or an update: an evaluation.
-Schedule make_forward_schedule(int stages, int virtual_stages);
+/// An evaluation: forwards without backward passes or an update, all micro-batches through one piece of a stage before its next one.
+/// @param shape  of any kind
+Schedule make_forward_schedule(const PipelineShape& shape);
 
 /// How many micro-batches' activations each piece of a stage holds, in order of its pieces, at the moments when it holds most: the counts of
 /// any other moment are no larger than those of one of these.

@@ -1,0 +1,34 @@
+// A piece of a pipeline computed on zeros, as a stage computes it, so that its time can be measured.
+#pragma once
+#include <cstddef>
+#include <memory>
+
+#include "engine/graph/split.h"
+#include "engine/session.h"
+#include "frontends/distributed/stage_piece.h"
+
+namespace gemel::distributed {
+
+/// Inputs of a program that was traced over names: the task's tensors, the random state, then parameters and buffers.
+struct TracedInputs {
+  std::size_t first_state;
+  std::size_t parameters;  // so many from there on
+  bool is_parameter(std::size_t i) const { return i >= first_state && i < first_state + parameters; }
+};
+
+class PieceOnZeros {
+ public:
+  /// @param traced  of a program traced over names
+  PieceOnZeros(Session& session, const Piece& traced, const TracedInputs& inputs, const StageOptions& options);
+
+  /// Enqueues the forward pass of a micro-batch.
+  void forward();
+  /// Enqueues the backward pass of the last one, and adds up the gradients.
+  void backward();
+
+ private:
+  std::unique_ptr<StagePiece> piece_;
+  Values given_, leaving_, sums_;  // sums: [parameter]
+};
+
+}  // namespace gemel::distributed
