@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -89,15 +90,21 @@ class Computes {
     const Program program = distributed::trace_over_names(session, task, inputs);
     const distributed::TracedInputs traced{inputs.size(), nn::StateNames(task.module()).parameters()};
     const std::vector<Piece> pieces = split(program, cuts_before(program, cuts), {});
-    for (int p = stage; p < shape.pieces(); p += shape.stages) pieces_.push_back(std::make_unique<distributed::PieceOnZeros>(session, pieces[at(p)], traced, options));
+    for (int p = stage; p < shape.pieces(); p += shape.stages) pieces_.emplace(p, std::make_unique<distributed::PieceOnZeros>(session, pieces[at(p)], traced, options));
+    actions_ = parallel::make_schedule(shape).actions[at(stage)];
   }
-  void micro_batch() {
-    for (const auto& piece : pieces_) piece->forward();
-    for (auto piece = pieces_.rbegin(); piece != pieces_.rend(); ++piece) (*piece)->backward();
+  /// In the order of the schedule, which decides what is still in the caches.
+  void step() {
+    using Kind = parallel::Action::Kind;
+    for (const parallel::Action& a : actions_) {
+      if (a.kind == Kind::forward) pieces_.at(a.piece)->forward(a.micro_batch);
+      if (a.kind == Kind::backward) pieces_.at(a.piece)->backward(a.micro_batch);
+    }
   }
 
  private:
-  std::vector<std::unique_ptr<distributed::PieceOnZeros>> pieces_;
+  std::map<int, std::unique_ptr<distributed::PieceOnZeros>> pieces_;
+  std::vector<parallel::Action> actions_;
 };
 
 double median(std::vector<double> values) {
@@ -115,9 +122,7 @@ void measure(CommunicationThread& communication, Session& session, const Sizes& 
   const std::vector<datasets::Batch> batches = micro_batches(sizes, shape.micro_batches);
   std::vector<double> steps, ideals, bubbles;
   for (std::int64_t round = -2; round < sizes.rounds; ++round) {
-    const double ideal = seconds_of(communication, session, [&] {
-      for (int k = 0; k < shape.micro_batches; ++k) computes.micro_batch();
-    });
+    const double ideal = seconds_of(communication, session, [&] { computes.step(); });
     const double step = seconds_of(communication, session, [&] { stage.run(batches, static_cast<double>(sizes.samples * shape.micro_batches), 1); });
     if (round < 0) continue;  // kernels are built
     ideals.push_back(ideal);
@@ -136,7 +141,7 @@ int run_benchmark(const std::vector<std::string>& arguments) {
   po::options_description options("options", 110);
   options.add_options()
       ("layers", po::value<std::int64_t>()->default_value(8), "of the chain, linear ones; a multiple of twice the ranks")
-      ("width", po::value<std::int64_t>()->default_value(1024), "of a layer")
+      ("width", po::value<std::int64_t>()->default_value(2048), "of a layer")
       ("samples", po::value<std::int64_t>()->default_value(64), "of a micro-batch")
       ("microbatches", po::value<std::string>()->default_value("2,4,8"), "one or several numbers of them, multiples of the ranks")
       ("rounds", po::value<std::int64_t>()->default_value(20), "steps measured of each, in turn with their computes; medians are printed");

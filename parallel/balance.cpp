@@ -33,10 +33,11 @@ Balance::Balance(int ranks, std::int64_t batch, std::int64_t least) : batch_(bat
   shares_ = split_by_time(batch, std::vector<double>(at(ranks), 1.0), least);
 }
 
-/// The first step of another number of samples may have captured, planned or built something.
-void Balance::learn(Known& known, const Seen& seen) {
-  known.steps_without = seen.samples == 0 ? known.steps_without + 1 : 0;
-  if (std::exchange(known.last_samples, seen.samples) != seen.samples || seen.samples == 0) return;
+/// The first step of a number of samples may have captured, planned or built something.
+/// @param share  of a whole batch: a smaller last one is shared evenly
+void Balance::learn(Known& known, const Seen& seen, std::int64_t share) {
+  known.steps_without = share == 0 ? known.steps_without + 1 : 0;
+  if (seen.samples == 0 || known.met.insert(seen.samples).second) return;
   const double now = seen.seconds / static_cast<double>(seen.samples);
   known.seconds = known.seconds == 0 ? now : kNew * now + (1 - kNew) * known.seconds;
 }
@@ -54,7 +55,7 @@ double Balance::step_seconds(const std::vector<std::int64_t>& shares) const {
 }
 
 std::optional<std::vector<std::int64_t>> Balance::saw(std::span<const Seen> all) {
-  for (std::size_t r = 0; r < all.size(); ++r) learn(known_[r], all[r]);
+  for (std::size_t r = 0; r < all.size(); ++r) learn(known_[r], all[r], shares_[r]);
   if (std::ranges::any_of(known_, [](const Known& k) { return k.seconds == 0; })) return std::nullopt;
   std::vector<std::int64_t> shares = best();
   bool changes = step_seconds(shares) < kPays * step_seconds(shares_);

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -31,10 +32,10 @@ class Balance {
  private:
   struct Known {
     double seconds = 0;              // a sample
-    std::int64_t last_samples = -1;  // of the step before
+    std::set<std::int64_t> met{};    // numbers of samples that it had in a step
     int steps_without = 0;           // samples
   };
-  void learn(Known& known, const Seen& seen);
+  void learn(Known& known, const Seen& seen, std::int64_t share);
   std::vector<std::int64_t> best() const;
   double step_seconds(const std::vector<std::int64_t>& shares) const;
 

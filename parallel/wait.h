@@ -36,7 +36,7 @@ struct WaitPolicy {
   std::int64_t spin_ns = 20'000;
 };
 
-/// Polls until `done` says so: spins, yields for ten times as long, then sleeps ever longer, at most 100 microseconds at a time.
+/// Polls until `done` says so: spins, yields for ten times as long, then sleeps ever longer, at most half a millisecond at a time.
 /// @throws CommError if aborted
 void poll_until(const std::function<bool()>& done, const WaitPolicy& policy, const AbortFlag& abort);
 

@@ -120,9 +120,9 @@ TEST_F(Job, of_stages_trains_as_one_process_saves_the_whole_model_and_refuses_cu
   EXPECT_GT(events("job")[1]["exposed_comm_ms"].get<double>(), 0) << "the first stage waits for the last";
   const std::pair<std::vector<std::string>, std::string> refused[] = {
       {{"--stages", "nonsense"}, "gemel: pipeline: no module 'nonsense' computes anything; accepted: "},
-      {{"--stages", "conv1,conv2"}, "gemel: pipeline: the model is cut into 3 pieces; accepted: 2, as the schedule has"},
+      {{"--stages", "conv1,conv2"}, "gemel: --stages: conv1,conv2 cuts the model into 3 pieces; accepted: 2, one a stage"},
       {{"--pipeline-stages", "3"}, "gemel: --pipeline-stages: 3 stages on 2 ranks; accepted: a divisor of the ranks"},
-      {{"--pipeline-schedule", "interleaved", "--microbatches", "3"}, "gemel: --pipeline-schedule: interleaved with 3 micro-batches"},
+      {{"--pipeline-schedule", "interleaved", "--microbatches", "3"}, "gemel: --microbatches: 3 with --pipeline-schedule interleaved over 2 stages; accepted: a multiple of the stages"},
       {{"--microbatches", "13"}, "gemel: --microbatches: 13 of 12 samples that a copy of the model has of a batch; accepted: at most one a sample"},
       {{"--compression", "fp16"}, "gemel: --compression: it is given with a pipeline of one copy, in which no gradients are summed over ranks; accepted: "}};
   for (const auto& [options, line] : refused) {

@@ -224,11 +224,11 @@ TEST(PipelinePartition, more_pieces_than_units_are_refused) {
   EXPECT_EQ(message_of<UsageError>([] {
               partition(chain({k1f1b, 4, 1, 4}, {1, 1, 1}));
             }),
-            "pipeline: 4 stages for a model of 3 units; accepted: at most 3 stages");
+            "pipeline: 4 stages for a model that can be cut into 3 parts; accepted: at most 3 stages");
   EXPECT_EQ(message_of<UsageError>([] {
               partition(chain({kInterleaved, 3, 2, 3}, {1, 1, 1, 1, 1}));
             }),
-            "pipeline: 3 stages of 2 pieces each for a model of 5 units; accepted: at most 2 stages");
+            "pipeline: 3 stages of 2 pieces each for a model that can be cut into 5 parts; accepted: at most 2 stages");
 }
 
 TEST(PipelinePartition, shapes_that_no_schedule_has_are_refused) {
@@ -259,31 +259,6 @@ TEST(PipelinePartition, the_stage_that_lacks_most_is_named) {
   problem.memory_bytes = {1000, 150};
   EXPECT_EQ(message_of<MemoryError>([&] { partition(problem); }),
             "pipeline: stage 1 needs 201 bytes in the cut that comes nearest, and its device has 150; accepted: a cut by cost into 1 stage");
-}
-
-TEST(PipelinePartition, a_cut_by_hand_is_measured_as_it_is) {
-  PartitionProblem problem = chain({k1f1b, 2, 1, 4}, {3, 3, 3, 3});
-  const std::vector<int> first{0, 1};
-  const Partition cut = partition_at(problem, first);
-  EXPECT_EQ(cut.first, first);
-  EXPECT_EQ(cut.stage_s, (std::vector<double>{3, 9}));
-  EXPECT_EQ(cut.stage_bytes, (std::vector<std::int64_t>{20 + 2, 60 + 3}));
-  EXPECT_EQ(cut.slowest_s, 9);
-  EXPECT_EQ(cut.at_least_s, 6);
-}
-
-TEST(PipelinePartition, cuts_by_hand_that_cannot_be_are_refused) {
-  PartitionProblem problem = chain({k1f1b, 3, 1, 4}, {1, 1, 1, 1});
-  const auto refused = [&](const std::vector<int>& first) { return message_of<UsageError>([&] { partition_at(problem, first); }); };
-  EXPECT_EQ(refused({0, 2, 2}), "pipeline: piece 1 begins at unit 2 and ends before unit 2; accepted: pieces of one unit or more, in order");
-  EXPECT_EQ(refused({0, 3, 1}), "pipeline: piece 1 begins at unit 3 and ends before unit 1; accepted: pieces of one unit or more, in order");
-  EXPECT_EQ(refused({0, 1, 4}), "pipeline: piece 2 begins at unit 4 and ends before unit 4; accepted: pieces of one unit or more, in order");
-  problem.memory_bytes = {45, 45, 45};
-  const std::vector<int> large{0, 2, 3}, fewer{0, 1}, later{1, 2, 3};
-  EXPECT_EQ(message_of<MemoryError>([&] { partition_at(problem, large); }),
-            "pipeline: stage 0 needs 46 bytes, and its device has 45; accepted: a cut by cost into 2 stages");
-  EXPECT_EQ(message_of<InternalError>([&] { partition_at(problem, fewer); }), "pipeline: 2 pieces from unit 0 on; accepted: 3 from unit 0 on");
-  EXPECT_EQ(message_of<InternalError>([&] { partition_at(problem, later); }), "pipeline: 3 pieces from unit 1 on; accepted: 3 from unit 0 on");
 }
 
 TEST(PipelinePartition, devices_without_number_rate_or_memory_are_refused) {

@@ -37,7 +37,7 @@ void for_all_shapes(const std::function<void(const PipelineShape&, const Schedul
         }
 }
 
-PipelineCosts balanced(const Schedule& schedule, double forward_s, double backward_s) {
+SimulatedCosts balanced(const Schedule& schedule, double forward_s, double backward_s) {
   return {std::vector<double>(at(schedule.pieces()), forward_s), std::vector<double>(at(schedule.pieces()), backward_s), {}, {}};
 }
 
@@ -193,7 +193,7 @@ TEST(PipelineClock, an_uneven_last_micro_batch_takes_its_part) {
         const double forward = 4, backward = 8;
         const auto bubble_s = [&](ScheduleKind kind) {
           const Schedule schedule = make_schedule({kind, p, 1, m});
-          PipelineCosts costs = balanced(schedule, forward, backward);
+          SimulatedCosts costs = balanced(schedule, forward, backward);
           costs.sizes = with_last_of(schedule, size);
           const PipelineTimes times = simulate(schedule, costs);
           EXPECT_EQ(times.ideal_s, (m - 1 + size) * (forward + backward));
@@ -210,7 +210,7 @@ TEST(PipelineClock, an_uneven_last_micro_batch_takes_its_part) {
 
 TEST(PipelineClock, a_smaller_last_micro_batch_never_lengthens_a_step) {
   for_all_shapes([](const PipelineShape&, const Schedule& schedule) {
-    PipelineCosts costs = balanced(schedule, 2, 4);
+    SimulatedCosts costs = balanced(schedule, 2, 4);
     const double whole = simulate(schedule, costs).total_s;
     costs.sizes = with_last_of(schedule, 0.5);
     EXPECT_LT(simulate(schedule, costs).total_s, whole);
@@ -220,7 +220,7 @@ TEST(PipelineClock, a_smaller_last_micro_batch_never_lengthens_a_step) {
 TEST(PipelineClock, transfers_overlap_with_computes_and_queue_where_they_take_longer) {
   for (int p = 2; p <= 5; ++p) {
     const Schedule schedule = make_schedule({kGpipe, p, 1, 6});
-    PipelineCosts costs = balanced(schedule, 3, 5);
+    SimulatedCosts costs = balanced(schedule, 3, 5);
     costs.transfer_s.assign(at(p) - 1, 2);
     // Only the first activations on their way up and the last gradients on their way down are waited for.
     EXPECT_EQ(simulate(schedule, costs).total_s, 6 * (3 + 5) + (p - 1) * (3 + 5 + 2 * 2));
@@ -249,7 +249,7 @@ Action other_end(const Schedule& schedule, const Action& message) {
 }
 
 /// When each stage's actions end, as the longest path through what waits for what: all are raised until none is too early.
-std::vector<std::vector<double>> longest_paths(const Schedule& schedule, const PipelineCosts& costs) {
+std::vector<std::vector<double>> longest_paths(const Schedule& schedule, const SimulatedCosts& costs) {
   std::vector<std::vector<double>> ends;
   for (const auto& actions : schedule.actions) ends.emplace_back(actions.size(), 0.0);
   const auto end_of = [&](const Action& a) {
@@ -293,7 +293,7 @@ TEST(PipelineClock, spans_end_at_the_longest_path_of_uneven_costs) {
         for (double& value : out) value = 1 + static_cast<double>(stream.below(8));
         return out;
       };
-      const PipelineCosts costs{drawn(shape.pieces()), drawn(shape.pieces()), drawn(shape.pieces() - 1), drawn(shape.micro_batches)};
+      const SimulatedCosts costs{drawn(shape.pieces()), drawn(shape.pieces()), drawn(shape.pieces() - 1), drawn(shape.micro_batches)};
       const PipelineTimes times = simulate(schedule, costs);
       const auto ends = longest_paths(schedule, costs);
       std::size_t i = 0;
@@ -313,7 +313,7 @@ TEST(PipelineClock, spans_end_at_the_longest_path_of_uneven_costs) {
 
 TEST(PipelineClock, costs_of_another_pipeline_are_refused) {
   const Schedule schedule = make_schedule({k1f1b, 2, 1, 2});
-  const auto refused = [&](const PipelineCosts& costs) { return message_of<InternalError>([&] { simulate(schedule, costs); }); };
+  const auto refused = [&](const SimulatedCosts& costs) { return message_of<InternalError>([&] { simulate(schedule, costs); }); };
   EXPECT_EQ(refused({{1}, {1, 1}, {}, {}}), "pipeline: 1 forward times given; accepted: 2");
   EXPECT_EQ(refused({{1, 1}, {1}, {}, {}}), "pipeline: 1 backward times given; accepted: 2");
   EXPECT_EQ(refused({{1, 1}, {1, 1}, {1, 1}, {}}), "pipeline: 2 transfer times given; accepted: 1");

@@ -204,6 +204,64 @@ TEST_P(PipelineStageInBothFrontEnds, recomputation_changes_nothing) {
               GetParam(), "inputs alone are kept");
 }
 
+TEST_P(PipelineStageInBothFrontEnds, a_stage_that_computes_again_holds_less) {
+  const auto make = [] {
+    auto model = std::make_unique<nn::Sequential>();
+    model->emplace<nn::Flatten>();
+    model->emplace<nn::Linear>(75, 64);
+    for (int i = 0; i < 6; ++i) {
+      model->emplace<nn::Linear>(64, 64);
+      model->emplace<nn::ReLU>();
+    }
+    model->emplace<nn::Linear>(64, 2);
+    return model;
+  };
+  const auto batches = micro_batches(std::vector<std::int64_t>(8, 256));
+  const auto peak = [&](Kept kept) {
+    std::int64_t out = 0;
+    testing::run_communicating_ranks(1, [&](parallel::CommunicationThread& c) {
+      Session session(opencl::Device::open({}), 3);
+      const auto model = make();
+      train::ClassificationTask task(*model, 2);
+      PipelineStage stage(session, c, task, specs_of(batches[0]), {Modules{}, {ScheduleKind::gpipe, 1}, {.frontend = GetParam(), .kept = kept}});
+      stage.run(batches, samples_of(batches), kStep);
+      out = session.device().memory().statistics().peak_in_use;
+    });
+    return out;
+  };
+  EXPECT_LT(peak(Kept::inputs), peak(Kept::all) / 2);
+}
+
+TEST_P(PipelineStageInBothFrontEnds, evaluates_micro_batches_that_training_refuses) {
+  const auto trained = micro_batches({2, 2}), evaluated = micro_batches({1, 1, 2});  // one value a channel has no variance
+  const auto make = [] {
+    auto model = std::make_unique<nn::Sequential>();
+    model->emplace<nn::AdaptiveAvgPool2d>(Pair{1, 1});
+    model->emplace<nn::BatchNorm2d>(3);
+    model->emplace<nn::Flatten>();
+    model->emplace<nn::Linear>(3, 2);
+    return model;
+  };
+  List alone;
+  {
+    Session session(opencl::Device::open({}), 3);
+    const auto model = make();
+    model->materialise(session);
+    train::ClassificationTask task(*model, 2);
+    train::Step step(session, task, nullptr);
+    for (const auto& b : evaluated) alone.push_back(step.evaluate(b).get().loss);
+  }
+  testing::run_communicating_ranks(2, [&](parallel::CommunicationThread& c) {
+    Session session(opencl::Device::open({}), 3);
+    const auto model = make();
+    train::ClassificationTask task(*model, 2);
+    PipelineStage stage(session, c, task, specs_of(trained[0]), {Modules{"3"}, {ScheduleKind::one_f_one_b, 2}, {.frontend = GetParam()}});
+    const std::vector<Values> found = stage.evaluate(evaluated);
+    ASSERT_EQ(found.size(), c.rank() == 1 ? 3u : 0u);
+    for (std::size_t k = 0; k < found.size(); ++k) EXPECT_NEAR(read(found[k][0])[0], alone[k], 1e-5 * std::abs(alone[k]));
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(All, PipelineStageInBothFrontEnds, ::testing::Values(Frontend::eager, Frontend::graph),
                          [](const auto& frontend) { return std::string(train::to_string(frontend.param)); });
 

@@ -226,16 +226,4 @@ Values run(Session& session, const Piece& piece, Values inputs, Kept kept) {
   return recomputed(again, read, state);
 }
 
-std::vector<SharedMemory> shared_memory(const std::vector<Piece>& pieces) {
-  std::vector<SharedMemory> all;
-  for (std::size_t k = 0; k < pieces.size(); ++k)
-    for (const Value& v : pieces[k].program.captured) {
-      auto known = std::ranges::find(all, v.storage(), [](const SharedMemory& m) { return m.value.storage(); });
-      if (known == all.end()) known = all.insert(known, {v, {}});
-      known->pieces.push_back(k);
-    }
-  std::erase_if(all, [](const SharedMemory& m) { return m.pieces.size() < 2; });
-  return all;
-}
-
 }  // namespace gemel

@@ -61,13 +61,6 @@ enum class Kept { all, inputs };
 /// @param inputs  its own, then what arrives
 Values run(Session& session, const Piece& piece, Values inputs, Kept kept = Kept::all);
 
-/// Memory that several pieces use: tied weights, whose gradient is the sum of theirs, the last piece's first.
-struct SharedMemory {
-  Value value;
-  std::vector<std::size_t> pieces;
-};
-std::vector<SharedMemory> shared_memory(const std::vector<Piece>& pieces);
-
 /// Where a program may be cut: before the first instruction of a module.
 struct CutPoint {
   std::size_t index;   // of that instruction

@@ -81,7 +81,8 @@ class Meter {
     const bool keeps_spans = !run_.options().profile.empty();
     const PlannedPipeline planned = planned_pipeline(session, job_, task, shard,
                                                      {.shape = {}, .memory_bytes = run_.memory_limit(),
-                                                      .stage = {.frontend = c.frontend, .passes = run_.options().passes, .keeps_spans = keeps_spans}});
+                                                      .stage = {.frontend = c.frontend, .passes = run_.options().passes,
+                                                                .kept = c.recompute == models::RecomputedParts::none ? Kept::all : Kept::inputs, .keeps_spans = keeps_spans}});
     run_.device().memory().trim();
     run_.device().memory().reset_peak();
     distributed::Pipeline stage(session, *job_.communication(), task, planned.micro_batch, planned.plan);
@@ -183,7 +184,7 @@ BenchResult run_case(RunScope& run, Job& job, const BenchCase& c, const BenchLen
   const std::int64_t before = memory.statistics().in_use;
   const ResidentPeak resident;
   Session session(run.shared_device(), run.options().seed);
-  const auto model = c.make_model(c.recompute);
+  const auto model = c.make_model(c.pipeline.empty() ? c.recompute : models::RecomputedParts::none);  // a stage computes its pieces again
   if (c.pipeline.empty()) model->materialise(session);
   Meter meter(run, job, length);
   if (c.work == Work::train)

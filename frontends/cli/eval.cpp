@@ -4,12 +4,16 @@
 #include <algorithm>
 
 #include "datasets/loader.h"
+#include "engine/base/error.h"
+#include "engine/base/hash.h"
+#include "engine/files/safetensors.h"
 #include "frontends/cli/command.h"
 #include "frontends/cli/dataset_options.h"
 #include "frontends/cli/job.h"
 #include "frontends/cli/joined_trace.h"
 #include "frontends/cli/model_options.h"
 #include "frontends/cli/pipeline_plan.h"
+#include "frontends/cli/run_identity.h"
 #include "frontends/cli/run_scope.h"
 #include "frontends/nn/state_dict.h"
 #include "frontends/train/evaluation.h"
@@ -36,30 +40,38 @@ struct Order {
   std::int64_t batch_size;
   Frontend frontend;
   datasets::DatasetOptions dataset;
+  std::string weights;
 };
 
-/// Of all ranks' shards; all stop where one is interrupted.
+/// As a hash.
+std::string contents_of(const std::string& weights) {
+  std::uint64_t hash = 0;
+  const SafetensorsFile file(weights);
+  for (const NamedTensor& t : file.tensors()) hash = hash_of(t.data, hash);
+  return fmt::format("{:016x}", hash);
+}
+
+/// Of all ranks' shards. All stop behind the same batch where one is interrupted: the stages of a pipeline wait for each other.
 train::Sums evaluated(RunScope& run, train::Stepper& step, datasets::Loader& loader, train::Ranks& ranks) {
-  train::Notice mine;
-  try {
-    mine.sums = train::evaluate(step, loader, [&run] { run.begin_batch(); });
-  } catch (const Interrupted&) {
-    mine.interrupted = true;
-  }
-  ranks.announce(std::move(mine));
-  const train::Notice all = ranks.agreed();
-  if (all.interrupted) throw Interrupted();
-  return *all.sums;
+  const train::Sums mine = train::evaluate(step, loader, [&] {
+    ranks.announce({0, InterruptGuard::interrupted(), {}});
+    run.begin_batch(ranks.agreed().interrupted);
+  });
+  return ranks.merge(mine);
 }
 
 /// That all ranks evaluate the same.
-void check_job(RunScope& run, Job& job, const Order& order, std::int64_t samples) {
+void check_job(RunScope& run, Job& job, const Order& order, const datasets::Dataset& split) {
   if (!job.communication()) return;
   std::vector<distributed::Setting> settings = job.options().settings(!run.options().profile.empty());
-  const std::vector<distributed::Setting> own{{"model", order.model}, {"samples", std::to_string(samples)}, {"batch size", std::to_string(order.batch_size)}};
+  const std::vector<distributed::Setting> own{{"model", order.model}, {"samples", std::to_string(split.size())}, {"data", first_and_last(split)},
+                                              {"batch size", std::to_string(order.batch_size)}, {"front end", train::to_string(order.frontend)}, {"weights", contents_of(order.weights)}};
   settings.insert(settings.end(), own.begin(), own.end());
   distributed::require_same(*job.communication(), settings);
-  if (job.options().pipeline) job.options().check_ranks(order.batch_size, job.size());
+  if (!job.options().pipeline) return;
+  if (const std::string& option = job.options().sums_option; !option.empty())
+    throw UsageError(fmt::format("--{}: it is given with eval, which sums no gradients; accepted: with train and bench", option));
+  job.options().check_ranks(order.batch_size, job.size());
 }
 
 /// What ranks of each style evaluate with.
@@ -69,15 +81,15 @@ struct Evaluator {
   std::optional<distributed::Pipeline> pipeline;
   std::optional<train::Step> step;
 
-  Evaluator(RunScope& run, Job& job, const Order& order, train::Task& task, const Specs& shard, const std::string& weights) {
+  Evaluator(RunScope& run, Job& job, const Order& order, train::Task& task, const Specs& shard) {
     const distributed::StageOptions options{.frontend = order.frontend, .passes = run.options().passes, .keeps_spans = !run.options().profile.empty()};
     if (job.options().pipeline) {
       const PlannedPipeline planned = planned_pipeline(run.session(), job, task, shard, {.shape = {}, .memory_bytes = run.memory_limit(), .trains = false, .stage = options});
       pipeline.emplace(run.session(), *job.communication(), task, planned.micro_batch, planned.plan);
-      nn::load_weights(task.module(), run.session(), weights, nn::Mismatch::refuse, nn::Extent::materialised);
+      nn::load_weights(task.module(), run.session(), order.weights, nn::Mismatch::refuse, nn::Extent::materialised);
       return;
     }
-    nn::load_weights(task.module(), run.session(), weights);
+    nn::load_weights(task.module(), run.session(), order.weights);
     if (job.communication()) shared.emplace(run.session(), *job.communication());
     step.emplace(run.session(), task, nullptr, train::StepOptions{.frontend = options.frontend, .passes = options.passes, .ranks = &ranks()});
   }
@@ -88,7 +100,7 @@ struct Evaluator {
 void evaluate_split(RunScope& run, Job& job, const Order& order, const po::variables_map& v) {
   const auto data = datasets::open_dataset(order.dataset);
   const datasets::Dataset& split = data.validation ? *data.validation : *data.train;
-  check_job(run, job, order, split.size());
+  check_job(run, job, order, split);
   run.open_device();
   const auto model = model_of_weights(v, split.classes(), split.shape()[0]);
   train::ClassificationTask task(*model, split.classes());
@@ -98,7 +110,7 @@ void evaluate_split(RunScope& run, Job& job, const Order& order, const po::varia
   datasets::Loader loader(split, in_order);
   const std::int64_t samples = (std::min(order.batch_size, split.size()) + in_order.ranks - 1) / in_order.ranks;
   const Shape& picture = split.shape();
-  Evaluator with(run, job, order, task, {f32({samples, picture[1], picture[2], picture[0]}), i64({samples})}, v["weights"].as<std::string>());
+  Evaluator with(run, job, order, task, {f32({samples, picture[1], picture[2], picture[0]}), i64({samples})});
   run.log_start(order.model, *model);
   const train::Sums sums = evaluated(run, with.stepper(), loader, with.ranks());
   if (with.pipeline) add_communication(run, with.pipeline->take_spans());
@@ -126,7 +138,7 @@ int eval(const Arguments& arguments) {
   const ParallelOptions parallel = parallel_options(v);
   return run_job(parallel, common.device, [&](Job& job) {
     RunScope run(of_rank(common, job), "eval", arguments);
-    return run.carry_out([&] { evaluate_split(run, job, {name, batch_size, frontend, dataset}, v); });
+    return run.carry_out([&] { evaluate_split(run, job, {name, batch_size, frontend, dataset, v["weights"].as<std::string>()}, v); });
   });
 }
 

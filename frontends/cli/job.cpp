@@ -210,8 +210,8 @@ std::vector<DeviceName> replicas_of(const ParallelOptions& options, const opencl
   if (device.device.empty())
     for (const std::string& d : opencl::Device::alike(device)) out.push_back({device.platform, d});
   if (out.size() < 2)
-    throw UsageError(fmt::format("--parallel {}: the platform has one device of its kind; accepted: --devices 0,1 for two of them, --devices 0.0,0.1 for parts of a CPU",
-                                 options.style));
+    throw UsageError(fmt::format("--parallel {}: the platform has one device of its kind; accepted: --devices 0,1 for two of them, --devices 0.0,0.1 for parts of a CPU{}",
+                                 options.style, options.pipeline ? "; or gemel launch --np 2 for a process each" : ""));
   return out;
 }
 

@@ -176,13 +176,14 @@ void add_schedule_options(po::options_description& options) {
 
 std::int64_t PipelineOptions::micro_batches_of(std::int64_t samples, int ranks) const {
   const int p = shape(ranks).stages;
-  const bool interleaved = schedule == parallel::ScheduleKind::interleaved;
-  std::int64_t m = std::min<std::int64_t>(micro_batches ? micro_batches : 4 * p, samples);
-  if (interleaved && !micro_batches) m = std::max<std::int64_t>(p, m / p * p);
-  if (interleaved && (m % p != 0 || m > samples))
-    throw UsageError(fmt::format("--pipeline-schedule: interleaved with {} micro-batches of {} samples over {} stages; accepted: a multiple of the stages in every batch, the last one too; gpipe; 1f1b",
-                                 m, samples, p));
-  return m;
+  const std::int64_t m = std::min<std::int64_t>(micro_batches ? micro_batches : 4 * p, samples);
+  if (schedule != parallel::ScheduleKind::interleaved) return m;
+  if (micro_batches % p != 0)
+    throw UsageError(fmt::format("--microbatches: {} with --pipeline-schedule interleaved over {} stages; accepted: a multiple of the stages", micro_batches, p));
+  if (m < p)
+    throw UsageError(fmt::format("--pipeline-schedule: interleaved with {} samples over {} stages; accepted: as many samples as stages in every batch, the last one too; gpipe; 1f1b",
+                                 samples, p));
+  return m - m % p;  // a smaller batch has fewer
 }
 
 bool ParallelOptions::in_one_process() const {

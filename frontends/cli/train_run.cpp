@@ -190,7 +190,7 @@ void TrainRun::tell_shares(const parallel::Balance& balance) const {
   double longest = 0;
   for (int r = 0; r < job_.size(); ++r) {
     const double seconds = balance.seconds_per_sample(r);
-    rates.push_back(fmt::format("{:.1f}", 1 / seconds));
+    rates.push_back(seconds > 0 ? fmt::format("{:.1f}", 1 / seconds) : "not measured");
     longest = std::max(longest, seconds * static_cast<double>(shares[static_cast<std::size_t>(r)]));
   }
   cli::say("balance: {} of {} samples ({} samples/s)\n", fmt::join(shares, ", "), std::accumulate(shares.begin(), shares.end(), std::int64_t{0}), fmt::join(rates, ", "));
@@ -204,7 +204,7 @@ void TrainRun::build_model() {
   Session& session = scope_.session();
   const Shape& picture = data_.train->shape();
   model_ = models::make(options_.model, {.classes = data_.train->classes(), .dropout = options_.dropout, .channels = picture[0],
-                                         .recompute = options_.recompute});
+                                         .recompute = options_.parallel.pipeline ? models::RecomputedParts::none : options_.recompute});
   const std::int64_t batch = std::min(options_.batch_size, data_.train->size());
   const auto specs_of = [&](std::int64_t samples) { return Specs{f32({samples, picture[1], picture[2], picture[0]}), i64({samples})}; };
   if (options_.freeze_backbone) model_->freeze_backbone();

@@ -35,6 +35,7 @@ class TrainRun : private train::Reporter {
   std::optional<distributed::Balancing> balancing();
   void tell_shares(const parallel::Balance& balance) const;
   void build_model();
+  distributed::StageOptions stage_options() const;
   void build_stage(Specs batch);
   int copies() const { return options_.parallel.copies(job_.size()); }
   int copy() const { return options_.parallel.copy(job_.rank(), job_.size()); }

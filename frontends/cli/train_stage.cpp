@@ -30,6 +30,12 @@ bool has_batch_statistics(nn::Module& model) {
   return has;
 }
 
+/// In a pipeline a stage computes its pieces again, not the model its blocks.
+distributed::StageOptions TrainRun::stage_options() const {
+  return {.frontend = options_.frontend, .passes = options_.common.passes, .kept = options_.recompute == models::RecomputedParts::none ? Kept::all : Kept::inputs,
+          .keeps_spans = !options_.common.profile.empty()};
+}
+
 /// @param batch  of all ranks
 void TrainRun::build_stage(Specs batch) {
   Session& session = scope_.session();
@@ -37,7 +43,7 @@ void TrainRun::build_stage(Specs batch) {
   for (Spec& spec : batch) spec.shape[0] = (samples + copies() - 1) / copies();
   const PlannedPipeline planned = planned_pipeline(session, job_, *task_, batch,
                                                    {.shape = {}, .memory_bytes = scope_.memory_limit(), .parameter_copies = copies_a_parameter(options_),
-                                                    .stage = {.frontend = options_.frontend, .passes = options_.common.passes, .keeps_spans = !options_.common.profile.empty()}});
+                                                    .stage = stage_options()});
   pipeline_.emplace(session, *job_.communication(), *task_, planned.micro_batch, planned.plan);
   if (!options_.weights.empty())
     for (const std::string& name : nn::load_weights(*model_, session, options_.weights, nn::Mismatch::keep_output_layers, nn::Extent::materialised))
@@ -45,23 +51,23 @@ void TrainRun::build_stage(Specs batch) {
   optimizer_ = optim::make(options_.optimizer_name, pipeline_->groups(), options_.optimizer);
   pipeline_->attach(*optimizer_, options_.parallel.data_parallel({.keeps_spans = !options_.common.profile.empty()}).reducer);
   const auto m = planned.plan.shape.micro_batches;
-  cli::say("pipeline: {} of {} micro-batches, cut before {}{}\n", to_string(planned.plan.shape.kind), m, fmt::join(std::get<std::vector<std::string>>(planned.plan.cuts), ", "),
+  const auto& modules = std::get<std::vector<std::string>>(planned.plan.cuts);
+  cli::say("pipeline: {} of {} micro-batches, {}{}\n", to_string(planned.plan.shape.kind), m, modules.empty() ? "one stage" : fmt::format("cut before {}", fmt::join(modules, ", ")),
            copies() > 1 ? fmt::format("; {} copies", copies()) : "");
   if (has_batch_statistics(*model_) && !options_.freeze_norm && m > 1) cli::say("pipeline: batch statistics are those of a micro-batch\n");
 }
 
 std::optional<int> TrainRun::stages_that_would_do() const {
   const Shape& picture = data_.train->shape();
-  const auto model = models::make(options_.model, {.classes = data_.train->classes(), .channels = picture[0], .recompute = options_.recompute});
+  const auto model = models::make(options_.model, {.classes = data_.train->classes(), .channels = picture[0]});
   if (options_.freeze_norm) model->freeze_norm();
   train::ClassificationTask task(*model, data_.train->classes());
   const std::int64_t batch = std::min(options_.batch_size, data_.train->size()), m = std::min(kHintMicroBatches, batch), n = batch / m;
   try {
-    const auto costs = distributed::pipeline_costs(task, {f32({n, picture[1], picture[2], picture[0]}), i64({n})});
-    return parallel::stages_that_would_do(distributed::partition_problem(costs, {.shape = {.micro_batches = static_cast<int>(m)},
-                                                                                 .memory_bytes = scope_.memory_limit(),
-                                                                                 .parameter_copies = copies_a_parameter(options_)}),
-                                          2);
+    const distributed::PipelineMeans means{.shape = {.micro_batches = static_cast<int>(m)}, .memory_bytes = scope_.memory_limit(),
+                                           .parameter_copies = copies_a_parameter(options_), .stage = stage_options()};
+    const auto costs = distributed::pipeline_costs(task, {f32({n, picture[1], picture[2], picture[0]}), i64({n})}, means);
+    return parallel::stages_that_would_do(distributed::partition_problem(costs, means), 2);
   } catch (const Error&) {  // batch statistics of one value a channel, for one: the hint is left out
     return std::nullopt;
   }

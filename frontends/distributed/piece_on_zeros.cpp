@@ -13,28 +13,29 @@ Value zeros(Session& session, const Spec& spec) { return full(session, spec, 0);
 
 }  // namespace
 
-PieceOnZeros::PieceOnZeros(Session& session, const Piece& traced, const TracedInputs& inputs, const StageOptions& options) {
+PieceOnZeros::PieceOnZeros(Session& session, const Piece& traced, const TracedInputs& inputs, const StageOptions& options, bool trains) {
   std::map<std::size_t, Value> state;
   for (std::size_t k = 0; k < traced.own.size(); ++k)
     if (const std::size_t i = traced.own[k]; i >= inputs.first_state) {
       const Value value = zeros(session, traced.program.inputs[k].spec);
-      state.emplace(i, inputs.is_parameter(i) ? leaf(value) : value);
+      state.emplace(i, trains && inputs.is_parameter(i) ? leaf(value) : value);
     }
-  piece_ = make_stage_piece(session, with_bound(traced, state), options);
+  piece_ = trains ? make_stage_piece(session, with_bound(traced, state), options) : make_evaluated_piece(session, with_bound(traced, state), options);
   const Piece& piece = piece_->piece();
   for (std::size_t k = 0; k < piece.own.size() + piece.arrives.size(); ++k) {
     const bool draws = k < piece.own.size() && piece.own[k] + 1 == inputs.first_state;
     given_.push_back(draws ? random_state(session, 1, 0, {}) : zeros(session, piece.program.inputs[k].spec));
   }
+  if (!trains) return;
   for (const auto& u : piece.program.outputs)
     if (u.tracked) leaving_.push_back(zeros(session, u.spec));
   for (const Value& v : piece.parameters()) sums_.push_back(zeros(session, v.spec()));
 }
 
-void PieceOnZeros::forward() { piece_->forward(0, given_); }
+void PieceOnZeros::forward(int micro_batch) { piece_->forward(micro_batch, given_); }
 
-void PieceOnZeros::backward() {
-  StagePiece::Gradients found = piece_->backward(0, leaving_);
+void PieceOnZeros::backward(int micro_batch) {
+  StagePiece::Gradients found = piece_->backward(micro_batch, leaving_);
   for (std::size_t k = 0; k < sums_.size(); ++k)
     if (found.parameters[k]) apply(add_def(), list(sums_[k], std::move(found.parameters[k])), {}, std::span(&sums_[k], 1));
 }

@@ -18,13 +18,13 @@ struct TracedInputs {
 
 class PieceOnZeros {
  public:
-  /// @param traced  of a program traced over names
-  PieceOnZeros(Session& session, const Piece& traced, const TracedInputs& inputs, const StageOptions& options);
+  /// @param traced  of a program traced over names  @param trains  false: forwards alone
+  PieceOnZeros(Session& session, const Piece& traced, const TracedInputs& inputs, const StageOptions& options, bool trains = true);
 
   /// Enqueues the forward pass of a micro-batch.
-  void forward();
-  /// Enqueues the backward pass of the last one, and adds up the gradients.
-  void backward();
+  void forward(int micro_batch);
+  /// Enqueues its backward pass, and adds up the gradients.
+  void backward(int micro_batch);
 
  private:
   std::unique_ptr<StagePiece> piece_;

@@ -36,8 +36,19 @@ double estimated_seconds(const Program& program, std::size_t first, std::size_t 
 
 std::size_t given_count(const Piece& piece) { return piece.own.size() + piece.arrives.size(); }
 
+std::int64_t bytes_of(const std::vector<Program::Use>& uses) {
+  std::int64_t out = 0;
+  for (const auto& u : uses) out += u.spec.bytes();
+  return out;
+}
+
+/// Forwards alone keep nothing but what is on its way.
+parallel::PipelineUnit evaluated_unit(const Piece& piece) {
+  return {.forward_s = estimated_seconds(piece.program, 0, piece.program.code.size()), .activation_bytes = bytes_of(piece.arrives), .boundary_bytes = bytes_of(piece.leaves)};
+}
+
 /// From a piece's forward and backward pass, traced as one program.
-parallel::PipelineUnit unit_of(Session& session, const Piece& piece, const TracedInputs& inputs) {
+parallel::PipelineUnit trained_unit(Session& session, const Piece& piece, const TracedInputs& inputs, Kept kept) {
   Specs specs;
   for (std::size_t i = 0; i < given_count(piece); ++i) specs.push_back(piece.program.inputs[i].spec);
   for (const auto& u : piece.program.outputs)
@@ -60,10 +71,10 @@ parallel::PipelineUnit unit_of(Session& session, const Piece& piece, const Trace
     return out;
   });
   parallel::PipelineUnit unit{.forward_s = estimated_seconds(both, 0, forward), .backward_s = estimated_seconds(both, forward, both.code.size())};
-  if (forward < both.code.size())
-    for (const auto& u : crossing(both, forward)) unit.activation_bytes += u.spec.bytes();
-  for (const auto& u : piece.arrives) unit.activation_bytes += u.spec.bytes();
-  for (const auto& u : piece.leaves) unit.boundary_bytes += u.spec.bytes();
+  unit.activation_bytes = bytes_of(piece.arrives);
+  unit.boundary_bytes = bytes_of(piece.leaves);
+  const std::int64_t saved = forward < both.code.size() ? bytes_of(crossing(both, forward)) : 0;
+  (kept == Kept::inputs ? unit.recomputed_bytes : unit.activation_bytes) += saved;
   return unit;
 }
 
@@ -87,17 +98,17 @@ double seconds(const auto& work) {
 }
 
 /// The least of a few times.
-void measure(parallel::PipelineUnit& unit, Session& session, const Piece& traced, const TracedInputs& inputs, const StageOptions& options) {
+void measure(parallel::PipelineUnit& unit, Session& session, const Piece& traced, const TracedInputs& inputs, const PipelineMeans& means) {
   constexpr int kTimes = 3;
-  PieceOnZeros piece(session, traced, inputs, options);
+  PieceOnZeros piece(session, traced, inputs, means.stage, means.trains);
   mark(session).wait();
   for (int i = 0; i <= kTimes; ++i) {  // the first one builds kernels
     const double forward = seconds([&] {
-      piece.forward();
+      piece.forward(0);
       mark(session).wait();
     });
-    const double backward = seconds([&] {
-      piece.backward();
+    const double backward = !means.trains ? 0 : seconds([&] {
+      piece.backward(0);
       mark(session).wait();
     });
     if (i == 0) continue;
@@ -123,10 +134,11 @@ Program trace_over_names(Session& session, train::Task& task, const Specs& input
   }, Outside::bound_for_replay);
 }
 
-PipelineCosts pipeline_costs(train::Task& task, const Specs& micro_batch, Session* measured_on, const StageOptions& options) {
+PipelineCosts pipeline_costs(train::Task& task, const Specs& micro_batch, const PipelineMeans& means, Session* measured_on) {
   const auto reference = Session::reference();
   Session& session = measured_on ? *measured_on : *reference;
-  task.module().train();
+  if (means.trains) task.module().train();
+  else task.module().eval();
   Specs all = micro_batch;
   all.push_back(i64({4}));
   const Program program = trace_over_names(session, task, all);
@@ -140,13 +152,13 @@ PipelineCosts pipeline_costs(train::Task& task, const Specs& micro_batch, Sessio
   }
   std::set<std::size_t> counted;  // a tied weight lies where it is used first
   for (const Piece& piece : split(program, cuts, {})) {
-    parallel::PipelineUnit unit = unit_of(session, piece, inputs);
+    parallel::PipelineUnit unit = means.trains ? trained_unit(session, piece, inputs, means.stage.kept) : evaluated_unit(piece);
     for (std::size_t k = 0; k < piece.own.size(); ++k)
       if (inputs.is_parameter(piece.own[k]) && counted.insert(piece.own[k]).second)
         unit.parameter_bytes += Slab::pages_for(piece.program.inputs[k].spec) * Slab::kPageElements * std::int64_t{sizeof(float)};
-    unit.backward_s += 3 * static_cast<double>(unit.parameter_bytes) / kBytesPerSecond;  // gradients are added up: two are read, one is written
+    if (means.trains) unit.backward_s += 3 * static_cast<double>(unit.parameter_bytes) / kBytesPerSecond;  // gradients are added up: two are read, one is written
     if (measured_on) {
-      measure(unit, session, piece, inputs, options);
+      measure(unit, session, piece, inputs, means);
       session.interpreter().trim();
     }
     out.units.push_back(unit);
@@ -156,14 +168,10 @@ PipelineCosts pipeline_costs(train::Task& task, const Specs& micro_batch, Sessio
 
 namespace {
 
-/// A stage's update, of which each micro-batch bears a part, reads and writes all copies of the parameters. An evaluation has neither
-/// gradients nor anything to keep for them.
-std::vector<parallel::PipelineUnit> units_of(const PipelineCosts& costs, const PipelineMeans& means) {
-  std::vector<parallel::PipelineUnit> units = costs.units;
-  for (parallel::PipelineUnit& u : units) {
-    if (means.trains) u.backward_s += static_cast<double>(2 * means.parameter_copies * u.parameter_bytes) / kBytesPerSecond / means.shape.micro_batches;
-    else u.backward_s = 0;
-  }
+/// A stage's update, of which each micro-batch bears a part, reads and writes all copies of the parameters.
+std::vector<parallel::PipelineUnit> with_update(std::vector<parallel::PipelineUnit> units, const PipelineMeans& means) {
+  for (parallel::PipelineUnit& u : units)
+    u.backward_s += static_cast<double>(2 * means.parameter_copies * u.parameter_bytes) / kBytesPerSecond / means.shape.micro_batches;
   return units;
 }
 
@@ -171,7 +179,7 @@ std::vector<parallel::PipelineUnit> units_of(const PipelineCosts& costs, const P
 
 parallel::PartitionProblem partition_problem(const PipelineCosts& costs, const PipelineMeans& means) {
   const std::size_t stages = at(means.shape.stages);
-  return {.units = units_of(costs, means), .shape = means.shape, .rates = std::vector<double>(stages, 1.0), .memory_bytes = std::vector<std::int64_t>(stages, means.memory_bytes),
+  return {.units = means.trains ? with_update(costs.units, means) : costs.units, .shape = means.shape, .rates = std::vector<double>(stages, 1.0), .memory_bytes = std::vector<std::int64_t>(stages, means.memory_bytes),
           .parameter_copies = means.trains ? means.parameter_copies + 1 : 1,  // a micro-batch's gradients, before they are added up
           .seconds_per_byte = kSecondsPerByte, .latency_s = kMessageSeconds};
 }
@@ -184,7 +192,7 @@ std::vector<std::string> cut_modules(const PipelineCosts& costs, const parallel:
 
 std::vector<std::string> balanced_cuts(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& micro_batch,
                                        const PipelineMeans& means) {
-  PipelineCosts costs = pipeline_costs(task, micro_batch, &session, means.stage);
+  PipelineCosts costs = pipeline_costs(task, micro_batch, means, &session);
   const std::size_t units = costs.units.size();
   std::vector<double> mine{static_cast<double>(means.memory_bytes)};
   for (const parallel::PipelineUnit& u : costs.units) mine.insert(mine.end(), {u.forward_s, u.backward_s});

@@ -23,11 +23,6 @@ struct PipelineCosts {
   std::vector<parallel::PipelineUnit> units;
   std::vector<std::string> modules;  // [unit] it begins with; of the first one ""
 };
-/// Bytes are those of the traced program, before any pass. Times are estimates from the operators' records, or with a session on a device measured there, part by part, on zeros.
-/// @param micro_batch  specs of its tensors
-/// @param options  how a stage computes, where it is measured
-PipelineCosts pipeline_costs(train::Task& task, const Specs& micro_batch, Session* measured_on = nullptr, const StageOptions& options = {});
-
 /// What a pipeline's devices and optimizer are like.
 struct PipelineMeans {
   parallel::PipelineShape shape;
@@ -36,6 +31,11 @@ struct PipelineMeans {
   bool trains = true;             // false: it evaluates, with weights alone and forwards alone
   StageOptions stage{};
 };
+/// Bytes are those of the traced program, before any pass. Times are estimates from the operators' records, or with a session on a device
+/// measured there, part by part, on zeros.
+/// @param micro_batch  specs of its tensors
+PipelineCosts pipeline_costs(train::Task& task, const Specs& micro_batch, const PipelineMeans& means = {}, Session* measured_on = nullptr);
+
 /// The partition's problem with devices that are alike.
 parallel::PartitionProblem partition_problem(const PipelineCosts& costs, const PipelineMeans& means);
 /// The modules before which a partition cuts.

@@ -109,6 +109,7 @@ class PipelineStage {
   train::Task& task_;
   std::vector<std::string> names_;  // of the task's inputs
   PipelineCuts cuts_;
+  std::vector<std::set<std::string>> modules_behind_;  // [cut] of the program in training: where an evaluation is cut
   parallel::PipelineShape shape_;
   StageOptions options_;
   bool trains_;

@@ -12,20 +12,27 @@
 namespace gemel::distributed {
 namespace {
 
-/// Cuts at the same places of another program of the same model: before the first instruction of a module that begins behind the cut.
-std::vector<std::size_t> cuts_alike(const Program& of, const std::vector<std::size_t>& cuts, const Program& in) {
-  std::vector<std::size_t> out;
+/// [cut] the modules that begin behind it.
+std::vector<std::set<std::string>> modules_behind(const Program& program, const std::vector<std::size_t>& cuts) {
+  std::vector<std::set<std::string>> out;
   for (const std::size_t cut : cuts) {
-    std::set<std::string> before, behind;
-    for (std::size_t i = 0; i < of.code.size(); ++i) {
-      if (i < cut) before.insert(of.code[i].scope);
-      else if (!before.contains(of.code[i].scope)) behind.insert(of.code[i].scope);
-    }
-    const auto first = std::ranges::find_if(in.code, [&](const auto& step) { return behind.contains(step.scope); });
-    const auto place = at(first - in.code.begin());
-    if (first == in.code.end() || place == 0 || (!out.empty() && place <= out.back()))
-      throw UsageError(fmt::format("pipeline: a piece between cuts, before '{}', computes nothing in evaluation; accepted: cuts around modules that do",
-                                   of.code[cut].scope));
+    std::set<std::string> before;
+    for (std::size_t i = 0; i < cut; ++i) before.insert(program.code[i].scope);
+    out.emplace_back();
+    for (std::size_t i = cut; i < program.code.size(); ++i)
+      if (!before.contains(program.code[i].scope)) out.back().insert(program.code[i].scope);
+  }
+  return out;
+}
+
+/// Of another program of the same model: before the first instruction of such a module.
+std::vector<std::size_t> cuts_before_any(const Program& program, const std::vector<std::set<std::string>>& modules) {
+  std::vector<std::size_t> out;
+  for (const std::set<std::string>& behind : modules) {
+    const auto first = std::ranges::find_if(program.code, [&](const auto& step) { return behind.contains(step.scope); });
+    const auto place = at(first - program.code.begin());
+    if (first == program.code.end() || place == 0 || (!out.empty() && place <= out.back()))
+      throw UsageError(fmt::format("pipeline: piece {} computes nothing in evaluation; accepted: cuts around modules that do", out.size()));
     out.push_back(place);
   }
   return out;
@@ -45,13 +52,17 @@ PipelineStage::PipelineStage(Session& session, parallel::CommunicationThread& co
     throw UsageError(fmt::format("pipeline: the model is cut into {} pieces; accepted: {}, as the schedule has", count, shape_.pieces()));
   Specs inputs = micro_batch;
   inputs.push_back(i64({4}));  // the random state of samples that follow each other
-  const std::vector<Piece> evaluated = evaluated_pieces_for(inputs);
   if (trains_) {
-    hold(pieces_for(inputs));
-    check_held(evaluated);
+    task_.module().train();
+    const Program program = trace_over_names(session_, task_, inputs);
+    const std::vector<std::size_t> cuts = cuts_of(program);
+    modules_behind_ = modules_behind(program, cuts);
+    hold(split(program, cuts, {}));
+    check_held(evaluated_pieces_for(inputs));
+    task_.module().train();
     pack_trained();
   } else {
-    hold(evaluated);
+    hold(evaluated_pieces_for(inputs));
   }
 }
 
@@ -73,7 +84,7 @@ void PipelineStage::check_held(const std::vector<Piece>& evaluated) const {
                                      nn::StateNames(task_.module()).paths()[i - first]));
 }
 
-/// Of a program that was traced in training.
+/// Of a program that was traced in the mode in which it runs first.
 std::vector<std::size_t> PipelineStage::cuts_of(const Program& program) const {
   const auto* modules = std::get_if<std::vector<std::string>>(&cuts_);
   return modules ? cuts_before(program, *modules) : std::get<std::vector<std::size_t>>(cuts_);
@@ -86,12 +97,10 @@ std::vector<Piece> PipelineStage::pieces_for(const Specs& inputs) {
 }
 
 std::vector<Piece> PipelineStage::evaluated_pieces_for(const Specs& inputs) {
-  task_.module().train();
-  const Program trained = trace_over_names(session_, task_, inputs);
   task_.module().eval();
   const GradientMode no_gradients(session_, GradientMode::Mode::off);
   const Program program = trace_over_names(session_, task_, inputs);
-  return split(program, cuts_alike(trained, cuts_of(trained), program), {});
+  return split(program, trains_ ? cuts_before_any(program, modules_behind_) : cuts_of(program), {});
 }
 
 Piece PipelineStage::bound(Piece piece) const { return with_bound(std::move(piece), state_); }

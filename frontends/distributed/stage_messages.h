@@ -17,7 +17,7 @@ namespace gemel::distributed {
 /// The messages of one step of one stage, each of several tensors in a fixed order under the schedule's tag. The communication thread
 /// carries them in the order of these calls. A send's tensors are kept until it is known from the schedule to have arrived: when the other
 /// stage says something that it says only after it. So nothing is waited for that is not there yet, and no more is kept than that stage is
-/// behind.
+/// behind; of an evaluation, in which none answers, all until `finish`.
 class StageMessages {
  public:
   /// @param schedule  outlives this  @param first_rank  of the communication: stage 0

@@ -1,4 +1,4 @@
-// A schedule is proven before it runs: without devices, messages or time.
+// A proof that a schedule can be run, without devices, messages or time: the tests give it every shape.
 #pragma once
 #include <string>
 

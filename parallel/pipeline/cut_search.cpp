@@ -134,10 +134,10 @@ class BranchAndBound {
 
 }  // namespace
 
-PieceCosts::PieceCosts(const PartitionProblem& problem) : problem_(problem), compute_s_{0}, parameters_{0}, activations_{0} {
+PieceCosts::PieceCosts(const PartitionProblem& problem) : problem_(problem), compute_s_{0}, fixed_{0}, activations_{0} {
   for (const PipelineUnit& unit : problem.units) {
     compute_s_.push_back(compute_s_.back() + unit.forward_s + unit.backward_s);
-    parameters_.push_back(parameters_.back() + unit.parameter_bytes);
+    fixed_.push_back(fixed_.back() + problem.parameter_copies * unit.parameter_bytes + unit.recomputed_bytes);
     activations_.push_back(activations_.back() + unit.activation_bytes);
   }
   const Schedule schedule = make_schedule(problem.shape);
@@ -155,11 +155,11 @@ double PieceCosts::seconds(int piece, int begin, int end) const {
 
 std::int64_t PieceCosts::bytes(int piece, int moment, int begin, int end) const {
   const int held = held_[at(piece % stages())][at(moment)][at(piece / stages())];
-  return problem_.parameter_copies * (parameters_[at(end)] - parameters_[at(begin)]) + held * (activations_[at(end)] - activations_[at(begin)]);
+  return fixed_[at(end)] - fixed_[at(begin)] + held * (activations_[at(end)] - activations_[at(begin)]);
 }
 
 std::int64_t PieceCosts::bytes_of_one(int begin, int end) const {
-  return problem_.parameter_copies * (parameters_[at(end)] - parameters_[at(begin)]) + activations_[at(end)] - activations_[at(begin)];
+  return fixed_[at(end)] - fixed_[at(begin)] + activations_[at(end)] - activations_[at(begin)];
 }
 
 std::optional<FoundCut> find_cut(const PieceCosts& costs, Least what) {

@@ -33,7 +33,7 @@ class PieceCosts {
  private:
   const PartitionProblem& problem_;
   std::vector<double> compute_s_;                       // [unit] of all before it
-  std::vector<std::int64_t> parameters_, activations_;  // [unit] bytes of all before it
+  std::vector<std::int64_t> fixed_, activations_;       // [unit] bytes of all before it: held whatever the schedule, and a micro-batch
   std::vector<std::vector<std::vector<int>>> held_;     // [stage][moment][virtual stage]
 };
 

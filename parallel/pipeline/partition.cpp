@@ -23,7 +23,7 @@ void check_devices(const PartitionProblem& problem) {
 void check_pieces(const PartitionProblem& problem) {
   if (at(problem.shape.pieces()) <= problem.units.size()) return;
   const int each = problem.shape.virtual_stages;
-  throw UsageError(fmt::format("pipeline: {} stages{} for a model of {} units; accepted: at most {} stages", problem.shape.stages,
+  throw UsageError(fmt::format("pipeline: {} stages{} for a model that can be cut into {} parts; accepted: at most {} stages", problem.shape.stages,
                                each == 1 ? "" : fmt::format(" of {} pieces each", each), problem.units.size(), problem.units.size() / at(each)));
 }
 
@@ -43,15 +43,14 @@ Partition measured(const PieceCosts& costs, const std::vector<int>& first) {
   return out;
 }
 
-/// Names the stage that lacks most.
-/// @param which  of the cut: ", in the cut that comes nearest"
-[[noreturn]] void refuse_memory(const PartitionProblem& problem, const Partition& cut, std::string_view which) {
+/// Names the stage that lacks most in the cut that comes nearest.
+[[noreturn]] void refuse_memory(const PartitionProblem& problem, const Partition& cut) {
   const auto share = [&](std::size_t s) { return static_cast<double>(cut.stage_bytes[s]) / static_cast<double>(problem.memory_bytes[s]); };
   std::size_t worst = 0;
   for (std::size_t s = 1; s < cut.stage_bytes.size(); ++s)
     if (share(s) > share(worst)) worst = s;
   const std::optional<int> enough = stages_that_would_do(problem);
-  throw MemoryError(fmt::format("pipeline: stage {} needs {} bytes{}, and its device has {}; accepted: {}", worst, cut.stage_bytes[worst], which,
+  throw MemoryError(fmt::format("pipeline: stage {} needs {} bytes in the cut that comes nearest, and its device has {}; accepted: {}", worst, cut.stage_bytes[worst],
                                 problem.memory_bytes[worst],
                                 enough ? fmt::format("a cut by cost into {} stage{}", *enough, *enough == 1 ? "" : "s")
                                        : "smaller micro-batches or more memory, as no number of stages would do"));
@@ -70,26 +69,8 @@ Partition partition(const PartitionProblem& problem) {
   }
   const Partition nearest = measured(costs, find_cut(costs, Least::memory)->first);
   for (std::size_t s = 0; s < nearest.stage_bytes.size(); ++s)
-    if (nearest.stage_bytes[s] > problem.memory_bytes[s]) refuse_memory(problem, nearest, " in the cut that comes nearest");
+    if (nearest.stage_bytes[s] > problem.memory_bytes[s]) refuse_memory(problem, nearest);
   return nearest;
-}
-
-Partition partition_at(const PartitionProblem& problem, std::span<const int> first) {
-  check_devices(problem);
-  check_pieces(problem);
-  if (first.size() != at(problem.shape.pieces()) || first[0] != 0)
-    throw InternalError(
-        fmt::format("pipeline: {} pieces from unit {} on; accepted: {} from unit 0 on", first.size(), first.empty() ? -1 : first[0], problem.shape.pieces()));
-  for (std::size_t piece = 0; piece < first.size(); ++piece) {
-    const int end = piece + 1 < first.size() ? first[piece + 1] : static_cast<int>(problem.units.size());
-    if (first[piece] >= end)
-      throw UsageError(fmt::format("pipeline: piece {} begins at unit {} and ends before unit {}; accepted: pieces of one unit or more, in order", piece,
-                                   first[piece], end));
-  }
-  const Partition out = measured(PieceCosts(problem), {first.begin(), first.end()});
-  for (std::size_t s = 0; s < out.stage_bytes.size(); ++s)
-    if (out.stage_bytes[s] > problem.memory_bytes[s]) refuse_memory(problem, out, "");
-  return out;
 }
 
 std::optional<int> stages_that_would_do(const PartitionProblem& problem, int least) {

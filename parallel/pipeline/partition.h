@@ -2,7 +2,6 @@
 #pragma once
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "parallel/pipeline/schedule.h"
@@ -15,6 +14,7 @@ struct PipelineUnit {
   std::int64_t parameter_bytes = 0;      // the weights alone
   std::int64_t activation_bytes = 0;     // kept from forward to backward, its input included
   std::int64_t boundary_bytes = 0;       // across a cut behind it: its output and what skips over the cut; of the last one nothing
+  std::int64_t recomputed_bytes = 0;     // held once, while a backward pass computes the forward pass again
 };
 
 struct PartitionProblem {
@@ -27,7 +27,7 @@ struct PartitionProblem {
 };
 
 /// A stage's time is that of its computes at its device's rate and of the messages over its boundaries, an activation one way and a gradient of
-/// the same size the other. Its memory is all copies of its parameters and the activations of the micro-batches that the schedule makes it hold.
+/// the same size the other. Its memory is all copies of its parameters, the activations of the micro-batches that the schedule makes it hold, and what one backward pass computes again.
 struct Partition {
   std::vector<int> first;                 // [piece] its first unit; it ends where the next one begins
   std::vector<double> stage_s;            // [stage] of a micro-batch
@@ -43,12 +43,6 @@ struct Partition {
 /// @throws MemoryError  none fits (with more than one piece a stage: none was found); names the stage, what it needs in the cut that comes
 ///                      nearest, what it has, and the number of stages that would do
 Partition partition(const PartitionProblem& problem);
-
-/// A cut by hand.
-/// @param first  [piece] its first unit
-/// @throws UsageError   as above, and pieces that are empty or out of order
-/// @throws MemoryError  as above
-Partition partition_at(const PartitionProblem& problem, std::span<const int> first);
 
 /// The smallest number of stages, each of as many pieces as here, of which some cut fits; none: with no number of them. Further devices than
 /// there are have the memory of the smallest.

@@ -15,7 +15,7 @@ namespace {
 
 using Kind = Action::Kind;
 
-void check_sizes(const Schedule& schedule, const PipelineCosts& costs) {
+void check_sizes(const Schedule& schedule, const SimulatedCosts& costs) {
   const auto expect = [](const char* what, std::size_t given, int expected) {
     if (given != at(expected)) throw InternalError(fmt::format("pipeline: {} {} given; accepted: {}", given, what, expected));
   };
@@ -27,7 +27,7 @@ void check_sizes(const Schedule& schedule, const PipelineCosts& costs) {
 
 class Clock {
  public:
-  Clock(const Schedule& schedule, const PipelineCosts& costs)
+  Clock(const Schedule& schedule, const SimulatedCosts& costs)
       : schedule_(schedule), costs_(costs), now_(at(schedule.stages)), busy_(now_), spans_(at(schedule.stages)) {}
 
   void run(int stage, const Action& action) {
@@ -65,7 +65,7 @@ class Clock {
   void add(int stage, const Action& action, double begin, double end) { spans_[at(stage)].push_back({stage, action, begin, end}); }
 
   const Schedule& schedule_;
-  const PipelineCosts& costs_;
+  const SimulatedCosts& costs_;
   std::vector<double> now_, busy_;                        // [stage]
   std::map<std::pair<int, int>, double> free_, arrives_;  // by stages from and to; by tag and micro-batch
   std::vector<std::vector<PipelineTimes::Span>> spans_;   // [stage]
@@ -73,7 +73,7 @@ class Clock {
 
 }  // namespace
 
-PipelineTimes simulate(const Schedule& schedule, const PipelineCosts& costs) {
+PipelineTimes simulate(const Schedule& schedule, const SimulatedCosts& costs) {
   check(schedule);
   check_sizes(schedule, costs);
   Clock clock(schedule, costs);

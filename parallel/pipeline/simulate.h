@@ -6,7 +6,7 @@
 
 namespace gemel::parallel {
 
-struct PipelineCosts {
+struct SimulatedCosts {
   std::vector<double> forward_s, backward_s;  // [piece] of a whole micro-batch on the piece's stage
   std::vector<double> transfer_s;             // [piece but the last] across the boundary behind it, either way; empty: nothing
   std::vector<double> sizes;                  // [micro-batch] of a whole one, to which all times are proportional; empty: all are whole
@@ -32,6 +32,6 @@ struct PipelineTimes {
 /// two stages in the same direction; it goes on while both stages compute, and waits at the other end until it is received.
 /// Exact where sums of the costs are, as of whole numbers.
 /// @throws InternalError  the schedule does not pass `check`, or the costs are of another number of pieces or micro-batches
-PipelineTimes simulate(const Schedule& schedule, const PipelineCosts& costs);
+PipelineTimes simulate(const Schedule& schedule, const SimulatedCosts& costs);
 
 }  // namespace gemel::parallel
