@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 #include "engine/base/error.h"
-#include "engine/base/hash.h"
 #include "engine/base/span.h"
 #include "engine/device_access.h"
 #include "frontends/nn/batch_parts.h"
@@ -19,13 +17,6 @@ namespace {
 
 using parallel::Collectives;
 using parallel::Elements;
-
-std::vector<NamedValue> state_of(const nn::Module& module) {
-  const ParameterSet set = module.parameters();
-  std::vector<NamedValue> out(set.parameters().begin(), set.parameters().end());
-  out.insert(out.end(), set.buffers().begin(), set.buffers().end());
-  return out;
-}
 
 /// The shards of all ranks, for normalisation over the whole batch.
 class Shards : public nn::BatchParts {
@@ -56,7 +47,7 @@ DataParallel::~DataParallel() {
 
 void DataParallel::check_models(const nn::Module& module) {
   std::vector<Setting> model;
-  for (const NamedValue& v : state_of(module)) model.push_back({v.name, to_string(v.value.spec()) + (v.value.wants_gradient() ? ", trained" : "")});
+  for (const NamedValue& v : all_of(module.parameters())) model.push_back({v.name, to_string(v.value.spec()) + (v.value.wants_gradient() ? ", trained" : "")});
   require_same(communication_, model);
 }
 
@@ -94,7 +85,7 @@ void DataParallel::attach(nn::Module& module, optim::Optimizer& optimizer) {
   module_ = &module;
   optimizer_ = &optimizer;
   for (std::size_t i = 0; i < optimizer.parameters().size(); ++i) index_of_[optimizer.parameters()[i].value.node().get()] = i;
-  for (const NamedValue& v : state_of(module)) broadcast(v.value);
+  for (const NamedValue& v : all_of(module.parameters())) broadcast(v.value);
   parallel::ReducerOptions reducer = options_.reducer;
   if (options_.replicas == Replicas::copied_each_step) reducer.sums = parallel::SumsOn::first_rank;
   reducer.overlaps = options_.norm == NormOver::shard;
@@ -169,19 +160,13 @@ void DataParallel::join_model() {
 }
 
 void DataParallel::check_same() {
-  const std::vector<NamedValue> state = state_of(*module_);
-  std::vector<std::uint64_t> mine;
-  for (const NamedValue& v : state) mine.push_back(hash_of(read_bytes(v.value)));
-  const auto all = communication_.run([&](Collectives& c) { return c.all_gather(std::as_bytes(std::span(mine))); });
-  for (std::size_t r = 1; r < all.size(); ++r)
-    for (std::size_t i = 0; i < state.size(); ++i)
-      if (std::memcmp(all[r].data() + i * sizeof mine[0], all[0].data() + i * sizeof mine[0], sizeof mine[0]) != 0)
-        throw CommError(fmt::format("ranks: {} is not the same on rank {} ({}) as on rank 0; accepted: the same parameters and buffers on every rank",
-                                    state[i].name, r, communication_.placement().hosts[r]));
+  std::vector<int> ranks(at(size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  require_same_contents(communication_, all_of(module_->parameters()), ranks);
 }
 
 void DataParallel::join_state(nn::Module& module, optim::Optimizer& optimizer, train::RunState& state) {
-  for (const NamedValue& v : state_of(module)) broadcast(v.value);
+  for (const NamedValue& v : all_of(module.parameters())) broadcast(v.value);
   for (const NamedValue& v : optimizer.state()) broadcast(v.value);
   optim::Hyperparameters& hyper = *optimizer.hyperparameters();
   std::vector<double> numbers{static_cast<double>(state.step), static_cast<double>(state.epoch), static_cast<double>(state.batch), static_cast<double>(hyper.steps)};

@@ -162,4 +162,12 @@ struct Setting {
 /// Collective. @throws CommError where ranks differ: a line for each value, with the ranks that have it
 void require_same(parallel::CommunicationThread& communication, const std::vector<Setting>& settings);
 
+/// Parameters and buffers.
+std::vector<NamedValue> all_of(const ParameterSet& set);
+/// That ranks hold the same, compared by checksums. Collective among them.
+/// @param ranks  their numbers  @param among  of them, made in the communication thread; null: all of the job
+/// @throws CommError naming the first tensor that differs and the rank that has it
+void require_same_contents(parallel::CommunicationThread& communication, const std::vector<NamedValue>& values, const std::vector<int>& ranks,
+                           parallel::Collectives* among = nullptr);
+
 }  // namespace gemel::distributed

@@ -9,6 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "engine/device_access.h"
+#include "frontends/distributed/data_parallel.h"
 #include "frontends/distributed/exposed_wait.h"
 
 namespace gemel::distributed {
@@ -26,6 +27,12 @@ PipelinePlan at_rank(PipelinePlan plan, const PipelinePlace& place) {
 
 }  // namespace
 
+std::vector<int> PipelinePlace::alike() const {
+  std::vector<int> out;
+  for (int r = stage(); r < ranks; r += stages) out.push_back(r);
+  return out;
+}
+
 Pipeline::Pipeline(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& micro_batch, PipelinePlan plan)
     : session_(session), communication_(communication), task_(task), place_{plan.shape.stages, communication.rank(), communication.size()},
       micro_batches_(plan.shape.micro_batches), notices_(communication) {
@@ -37,8 +44,7 @@ Pipeline::Pipeline(Session& session, parallel::CommunicationThread& communicatio
 
 /// Slabs are cut alike on the devices of all copies.
 PackOptions Pipeline::pack_options() {
-  std::vector<int> ranks(at(place_.copies()));
-  for (int c = 0; c < place_.copies(); ++c) ranks[at(c)] = c * place_.stages + place_.stage();
+  const std::vector<int> ranks = place_.alike();
   alike_ = communication_.run([&ranks, on_host = computes_on_host(session_)](Collectives& c) {
     const auto alike = std::make_shared<Alike>();
     alike->ranks = c.communicator().group(ranks);
@@ -74,7 +80,7 @@ std::vector<optim::Group> Pipeline::groups() const {
 void Pipeline::attach(optim::Optimizer& optimizer, const parallel::ReducerOptions& options) {
   optimizer_ = &optimizer;
   if (!alike_) return;
-  take_from_first_copy(held());
+  take_from_first_copy(all_of(task_.module().materialised()));
   if (optimizer.parameters().empty()) return;
   parallel::ReducerOptions reducer = options;
   reducer.among = alike_->collectives.get();
@@ -87,13 +93,6 @@ void Pipeline::take_from_first_copy(std::span<const NamedValue> values) {
     communication_.run([&](Collectives&) { alike_->collectives->broadcast(bytes); });
     write(v.value, bytes);
   }
-}
-
-std::vector<NamedValue> Pipeline::held() const {
-  const ParameterSet set = task_.module().materialised();
-  std::vector<NamedValue> out(set.parameters().begin(), set.parameters().end());
-  out.insert(out.end(), set.buffers().begin(), set.buffers().end());
-  return out;
 }
 
 /// As the batch says, or evenly in as many as it has samples for and the schedule takes; those that would be empty are left out.

@@ -30,6 +30,8 @@ struct PipelinePlace {
   int copy() const { return rank / stages; }
   int stage() const { return rank % stages; }
   int first_rank() const { return copy() * stages; }
+  /// The ranks of this stage, in order of the copies.
+  std::vector<int> alike() const;
 };
 
 /// Of one rank. Its module holds the parameters and statistics of its stage alone, and so does its optimizer.
@@ -83,7 +85,6 @@ class Pipeline : public train::Ranks, public train::Stepper {
   };
   PackOptions pack_options();
   std::vector<datasets::Batch> micro_batches_of(const datasets::Batch& batch) const;
-  std::vector<NamedValue> held() const;
   void take_from_first_copy(std::span<const NamedValue> values);
   double update(Values gradients, double rate);
   double clip(Values& gradients);

@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
-#include "engine/base/hash.h"
 #include "engine/base/span.h"
 #include "engine/files/safetensors.h"
 #include "engine/host_contents.h"
+#include "frontends/distributed/data_parallel.h"
 #include "frontends/distributed/pipeline.h"
 #include "frontends/train/checkpoint.h"
 
@@ -132,17 +132,7 @@ void Pipeline::join_model() {
 
 void Pipeline::check_same() {
   if (!alike_) return;
-  const std::vector<NamedValue> state = held();
-  std::vector<std::uint64_t> mine;
-  for (const NamedValue& v : state) mine.push_back(hash_of(read_bytes(v.value)));
-  const auto all = communication_.run([&](Collectives&) { return alike_->collectives->all_gather(std::as_bytes(std::span(mine))); });
-  for (std::size_t k = 1; k < all.size(); ++k)
-    for (std::size_t i = 0; i < state.size(); ++i) {
-      if (std::memcmp(all[k].data() + i * sizeof mine[0], all[0].data() + i * sizeof mine[0], sizeof mine[0]) == 0) continue;
-      const int other = static_cast<int>(k) * place_.stages + place_.stage();
-      throw CommError(fmt::format("ranks: {} is not the same on rank {} ({}) as on rank {}; accepted: the same parameters and buffers in every copy of a stage",
-                                  state[i].name, other, communication_.placement().hosts[at(other)], place_.stage()));
-    }
+  require_same_contents(communication_, all_of(task_.module().materialised()), place_.alike(), alike_->collectives.get());
 }
 
 void Pipeline::join_state(nn::Module& module, optim::Optimizer& optimizer, train::RunState& state) {

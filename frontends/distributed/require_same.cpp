@@ -2,9 +2,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cstring>
 #include <map>
 
 #include "engine/base/error.h"
+#include "engine/base/hash.h"
+#include "engine/base/span.h"
 #include "frontends/distributed/data_parallel.h"
 
 namespace gemel::distributed {
@@ -65,6 +68,25 @@ void require_same(parallel::CommunicationThread& communication, const std::vecto
     if (static_cast<int>(with) < communication.size()) wrong += fmt::format("\n    {} of {} ranks: none", communication.size() - static_cast<int>(with), communication.size());
   }
   if (!wrong.empty()) throw CommError("ranks: they do not run the same; accepted: on every rank the same value of" + wrong);
+}
+
+std::vector<NamedValue> all_of(const ParameterSet& set) {
+  std::vector<NamedValue> out(set.parameters().begin(), set.parameters().end());
+  out.insert(out.end(), set.buffers().begin(), set.buffers().end());
+  return out;
+}
+
+void require_same_contents(parallel::CommunicationThread& communication, const std::vector<NamedValue>& values, const std::vector<int>& ranks,
+                           parallel::Collectives* among) {
+  std::vector<std::uint64_t> mine;
+  for (const NamedValue& v : values) mine.push_back(hash_of(read_bytes(v.value)));
+  const auto all = communication.run([&](parallel::Collectives& c) { return (among ? *among : c).all_gather(std::as_bytes(std::span(mine))); });
+  for (std::size_t k = 1; k < all.size(); ++k)
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (std::memcmp(all[k].data() + i * sizeof mine[0], all[0].data() + i * sizeof mine[0], sizeof mine[0]) == 0) continue;
+      throw CommError(fmt::format("ranks: {} is not the same on rank {} ({}) as on rank {}; accepted: the same parameters and buffers on both", values[i].name, ranks[k],
+                                  communication.placement().hosts[at(ranks[k])], ranks[0]));
+    }
 }
 
 }  // namespace gemel::distributed
