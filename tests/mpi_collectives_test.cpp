@@ -1,14 +1,10 @@
 // Ranks that are processes, against reductions made serially: these tests start themselves again under mpirun.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <array>
-#include <cstdio>
-#include <filesystem>
 
 #include "parallel/mpi_communicator.h"
 #include "tests/rank_contents.h"
+#include "tests/under_mpirun.h"
 
 namespace gemel::parallel {
 namespace {
@@ -93,18 +89,8 @@ TEST(MpiCollectives, on_ranks) {
 
 TEST(MpiCollectives, are_those_of_threads) {
   if (mpi_launch()) GTEST_SKIP() << "under mpirun on_ranks runs";
-  if (::access("/usr/bin/mpirun", X_OK) != 0) GTEST_SKIP() << "mpirun is not installed";
-  const std::string command = fmt::format(
-      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 /usr/bin/mpirun --oversubscribe --timeout 120 -np 3 '{}' "
-      "--gtest_filter=MpiCollectives.on_ranks --gtest_color=no </dev/null 2>&1", std::filesystem::read_symlink("/proc/self/exe").string());
-  std::FILE* const job = ::popen(command.c_str(), "r");
-  ASSERT_NE(job, nullptr);
-  std::string said;
-  for (std::array<char, 4096> part; const auto got = std::fread(part.data(), 1, part.size(), job);) said.append(part.data(), got);
-  EXPECT_EQ(::pclose(job), 0) << said;
-  std::size_t passed = 0;
-  for (std::size_t i = said.find("[  PASSED  ] 1 test"); i != said.npos; i = said.find("[  PASSED  ] 1 test", i + 1)) ++passed;
-  EXPECT_EQ(passed, 3u) << "a rank was skipped: " << said;
+  if (!has_mpirun()) GTEST_SKIP() << "mpirun is not installed";
+  expect_passed_under_mpirun("MpiCollectives.on_ranks");
 }
 
 }  // namespace
