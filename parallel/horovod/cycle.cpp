@@ -95,8 +95,9 @@ Horovod::Words Horovod::bits_of_mine(std::size_t queued, Message& message) {
   }
   for (const auto& [number, p] : fresh) message.fresh.push_back(p->request);
   for (const auto& [number, p] : overdue) message.overdue.push_back(p->request);
+  message.packing_bytes = fusion_.wanted_bytes();
   if (rank() == 0) add_decisions(message);
-  const bool nothing = message.fresh.empty() && message.overdue.empty() && !message.tuned && message.give_up.empty();
+  const bool nothing = message.fresh.empty() && message.overdue.empty() && message.packing_bytes == 0 && !message.tuned && message.give_up.empty();
   words[0] = (nothing ? kNothingFresh : 0) | ((std::uint64_t{1} << std::min(queued, kMostWork)) - 1) << 1;
   return words;
 }
@@ -118,8 +119,10 @@ void Horovod::negotiate(Collectives& c, const Message& mine) {
   const auto all = c.all_gather(bytes);
   const auto now = Clock::now();
   const auto late = now - seconds(options_.stall_warning_s);
+  std::int64_t packing_bytes = 0;
   for (std::size_t r = 0; r < all.size(); ++r) {
     const Message m = unpacked(all[r]);
+    packing_bytes = std::max(packing_bytes, m.packing_bytes);
     for (const Request& request : m.overdue) coordinator_.add(static_cast<int>(r), request, late);
     for (const Request& request : m.fresh) {
       cache_.erase(request.name);
@@ -133,6 +136,7 @@ void Horovod::negotiate(Collectives& c, const Message& mine) {
     }
     if (!m.give_up.empty()) throw CommError(m.give_up);
   }
+  if (packing_bytes > 0) fusion_.share(c, packing_bytes);
 }
 
 /// What rank 0 measures, and so decides for all.

@@ -94,24 +94,31 @@ std::vector<std::vector<std::size_t>> fused(std::span<const Request> requests, s
   return out;
 }
 
-/// Grows for the largest that was packed so far: the ranks of a machine allocate together, as all pack the same at the same time.
-Elements Fusion::packing(Collectives& c, std::int64_t count, DType dtype) {
+/// Nothing here may wait for other ranks: theirs may lie behind each other, so that they do not come here.
+Elements Fusion::packing(std::int64_t count, DType dtype) {
   const std::int64_t bytes = count * static_cast<std::int64_t>(size_of(dtype));
-  if (bytes > bytes_) {
-    bytes_ = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(bytes)));
-    SharedGroup* group = c.communicator().shared();
-    shared_ = {};
-    if (group) shared_ = group->allocate(bytes_);
-    private_.assign(shared_.first ? 0 : at(bytes_), std::byte{});
-  }
-  return {shared_.first ? shared_.first.get() : private_.data(), count, dtype};
+  if (bytes <= shared_.bytes) return {shared_.first.get(), count, dtype};
+  const auto grown = std::bit_ceil(static_cast<std::uint64_t>(bytes));
+  if (private_.size() < grown) private_.resize(grown);
+  if (can_share_) wanted_bytes_ = std::max(wanted_bytes_, static_cast<std::int64_t>(grown));
+  return {private_.data(), count, dtype};
+}
+
+void Fusion::share(Collectives& c, std::int64_t bytes) {
+  wanted_bytes_ = 0;
+  if (bytes <= shared_.bytes) return;
+  SharedGroup* const group = c.communicator().shared();
+  shared_ = {};
+  if (group) shared_ = group->allocate(bytes);
+  can_share_ = shared_.first != nullptr;
+  if (can_share_) private_ = {};
 }
 
 void Fusion::reduce_packed(Collectives& c, std::span<const Part> parts, std::span<const std::span<std::byte>> opened) {
   const Request& first = parts[0].request;
   std::int64_t count = 0;
   for (const Part& p : parts) count += p.request.shape.elements();
-  const Elements all = packing(c, count, first.wire);
+  const Elements all = packing(count, first.wire);
   std::int64_t begin = 0;
   const auto each = [&](const auto& f) {
     begin = 0;

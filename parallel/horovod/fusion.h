@@ -42,15 +42,21 @@ class Fusion {
   };
   /// The tensors of all ranks become their reduction: one all-reduce. Of one type, reduction and scale.
   void all_reduce(Collectives& c, std::span<const Part> parts);
+  /// Memory that the ranks of the machine see, which packing would be faster in; 0: it has enough. Only some of the ranks may pack, and only
+  /// all of them can allocate it: by `share`.
+  std::int64_t wanted_bytes() const { return wanted_bytes_; }
+  /// Collective among the ranks of each machine. @param bytes  the most that a rank wants
+  void share(Collectives& c, std::int64_t bytes);
 
  private:
-  Elements packing(Collectives& c, std::int64_t count, DType dtype);
+  Elements packing(std::int64_t count, DType dtype);
   void reduce_packed(Collectives& c, std::span<const Part> parts, std::span<const std::span<std::byte>> opened);
 
   Timeline& timeline_;
   HostBytes shared_;                // that the ranks of the machine see
-  std::vector<std::byte> private_;  // where they have no such memory
-  std::int64_t bytes_ = 0;          // of either
+  std::vector<std::byte> private_;  // where that is too small
+  std::int64_t wanted_bytes_ = 0;
+  bool can_share_ = true;
 };
 
 }  // namespace gemel::parallel::horovod

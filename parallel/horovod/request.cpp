@@ -140,6 +140,7 @@ std::vector<std::byte> packed(const Message& m) {
   Writer out;
   out.put(m.fresh);
   out.put(m.overdue);
+  out.put(m.packing_bytes);
   out.put(m.tuned.has_value());
   out.put(m.tuned.value_or(Tuned{}));
   out.put(m.give_up);
@@ -151,6 +152,7 @@ Message unpacked(std::span<const std::byte> bytes) {
   Message m;
   m.fresh = in.requests();
   m.overdue = in.requests();
+  m.packing_bytes = in.get<std::int64_t>();
   const bool has_tuned = in.get<bool>();
   const auto tuned = in.get<Tuned>();
   if (has_tuned) m.tuned = tuned;

@@ -52,6 +52,7 @@ struct Tuned {
 struct Message {
   std::vector<Request> fresh;    // that the ranks have not agreed on before, or whose form has changed
   std::vector<Request> overdue;  // that are agreed on, and wait for long: so that all know who has them
+  std::int64_t packing_bytes = 0;  // memory that all of a machine see, for what this rank packs; 0: it has enough
   // Of rank 0, which decides by its clock:
   std::optional<Tuned> tuned;  // from now on
   std::string give_up;         // why all end; empty: they go on
