@@ -157,6 +157,25 @@ TEST(Horovod, carries_out_a_group_only_when_all_of_it_is_there) {
   });
 }
 
+TEST(Horovod, carries_out_a_group_of_which_only_some_were_agreed_on_before) {
+  const auto sum = [](Horovod& h, std::vector<std::size_t> sizes) {
+    std::vector<Floats> held;
+    for (const std::size_t n : sizes) held.emplace_back(n, 1.0f);
+    std::vector<Horovod::Named> named;
+    for (Floats& f : held) named.push_back({std::string(1, static_cast<char>('a' + named.size())), tensor_of(f)});
+    const std::int64_t before = h.statistics().all_reduces;
+    for (Handle& handle : h.grouped_all_reduce("g", std::move(named), {.reduction = Reduction::sum})) handle.synchronize();
+    EXPECT_EQ(h.statistics().all_reduces - before, 1);
+    for (const Floats& f : held) EXPECT_EQ(f, Floats(f.size(), 2.0f));
+  };
+  run_horovod(2, quick(), [&](Horovod& h) {
+    for (std::size_t size = 1; size < 4; ++size) sum(h, {size, 5});
+  });
+  run_horovod(2, {.cycle_ms = 0.1, .cache_capacity = 2}, [&](Horovod& h) {
+    for (int step = 0; step < 3; ++step) sum(h, {1, 2, 3});
+  });
+}
+
 TEST(Horovod, a_rank_that_has_joined_adds_zeros_until_all_have) {
   run_horovod(3, quick(), [](Horovod& h) {
     const int steps = 2 + 2 * h.rank();  // the data of rank 2 last longest

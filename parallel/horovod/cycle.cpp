@@ -77,13 +77,22 @@ std::string Horovod::waiting_for() const {
   return pending_.size() == 1 ? first->first : fmt::format("{} and {} more", first->first, pending_.size() - 1);
 }
 
+/// Of which a member is not agreed on: the others are told in words with it, as only what comes by one way is counted together.
+std::set<std::string> Horovod::groups_to_agree_on() const {
+  std::set<std::string> out;
+  for (const auto& [name, p] : pending_)
+    if (!p.request.group.empty() && cache_.find(p.request) != ResponseCache::Found::same) out.insert(p.request.group);
+  return out;
+}
+
 /// A request that has the form that the ranks agreed on is a bit, any other is told in words.
 Horovod::Words Horovod::bits_of_mine(std::size_t queued, Message& message) {
   Words words(1 + (cache_.capacity() + kBitsOfWord - 1) / kBitsOfWord, has_joined() ? ~std::uint64_t{0} : 0);
   const auto now = Clock::now();
   std::map<std::size_t, Pending*> fresh, overdue;  // in the order in which they were asked for
+  const std::set<std::string> not_agreed = groups_to_agree_on();
   for (auto& [name, p] : pending_) {
-    if (cache_.find(p.request) == ResponseCache::Found::same) {
+    if (cache_.find(p.request) == ResponseCache::Found::same && !not_agreed.contains(p.request.group)) {
       const std::size_t bit = cache_.bit(name);
       words[1 + bit / kBitsOfWord] |= std::uint64_t{1} << bit % kBitsOfWord;
       const bool is_late = options_.stall_warning_s > 0 && now - p.since > seconds(options_.stall_warning_s);

@@ -131,6 +131,7 @@ class Horovod : public Turns {
   Handle ask(Request request, std::shared_ptr<Buffer> buffer, std::vector<std::int64_t> rows = {});
   std::vector<Handle> ask_all(std::vector<Pending> asked);
   void take_arrived();
+  std::set<std::string> groups_to_agree_on() const;
   Words bits_of_mine(std::size_t queued, Message& message);
   std::vector<Ready> common(const Words& words) const;
   void negotiate(Collectives& c, const Message& mine);
