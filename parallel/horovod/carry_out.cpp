@@ -81,13 +81,20 @@ void Horovod::carry_out_alone(Collectives& c, const Request& request) {
 
 /// This rank has joined: the others' operation needs it all the same.
 void Horovod::take_part(Collectives& c, const Request& request) {
-  if (request.operation == Operation::all_gather) {
-    c.all_gather({});
-    return;
+  std::vector<std::byte> zeros;
+  switch (request.operation) {
+    case Operation::all_gather: c.all_gather({}); return;
+    case Operation::broadcast:
+      zeros.resize(at(request.bytes()));
+      return c.broadcast(zeros, request.root);
+    case Operation::reduce_scatter:
+      zeros.resize(at(request.bytes()));
+      return c.reduce_scatter({zeros.data(), request.shape.elements(), request.dtype}, request.reduction);
+    case Operation::all_reduce:
+    case Operation::all_to_all:
+    case Operation::join: break;
   }
-  std::vector<std::byte> zeros(at(request.bytes()));
-  if (request.operation == Operation::broadcast) c.broadcast(zeros, request.root);
-  else c.reduce_scatter({zeros.data(), request.shape.elements(), request.dtype}, request.reduction);
+  throw InternalError(fmt::format("horovod: {}: {} is carried out on a rank that has joined", request.name, to_string(request.operation)));
 }
 
 Result Horovod::move_data(Collectives& c, Pending& pending) {

@@ -24,7 +24,8 @@ bool Coordinator::has_all(const Asked& asked) const {
 }
 
 /// What a rank without data cannot take part in.
-std::string Coordinator::error_with_joined(const Request& r) const {
+std::string Coordinator::refusal(const Request& r) const {
+  if (joined_.empty()) return {};
   const auto refuse = [&](const std::string& what) { return fmt::format("horovod: {}: {}", r.name, what); };
   if (r.operation == Operation::all_to_all) return refuse("an all_to_all goes on while a rank has joined; accepted: all ranks, or none that has joined");
   if (r.operation == Operation::broadcast && joined_.contains(r.root)) return refuse(fmt::format("the root, rank {}, has joined; accepted: a root that has data", r.root));
@@ -38,7 +39,7 @@ Coordinator::Ready Coordinator::answer(const Asked& asked) const {
   const auto& [first_rank, first] = *asked.by_rank.begin();
   for (const auto& [rank, request] : asked.by_rank)
     if (std::string error = disagreement({first_rank, first}, {rank, request}); !error.empty()) return {first, std::move(error)};
-  return {first, joined_.empty() ? "" : error_with_joined(first)};
+  return {first, refusal(first)};
 }
 
 std::vector<Coordinator::Ready> Coordinator::take_ready() {

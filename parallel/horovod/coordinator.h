@@ -28,6 +28,8 @@ class Coordinator {
   /// What every rank has asked for or has joined instead, in the order in which it was first asked for; a group's all at once. A join comes
   /// last: `root` of its request is the rank that joined last. Each is told once.
   std::vector<Ready> take_ready();
+  /// Why it cannot be carried out while some rank has joined; empty: it can.
+  std::string refusal(const Request& request) const;
   /// Ranks that have run out of data: they take part with zeros.
   const std::set<int>& joined() const { return joined_; }
 
@@ -47,7 +49,6 @@ class Coordinator {
   };
   bool has_all(const Asked& asked) const;
   Ready answer(const Asked& asked) const;
-  std::string error_with_joined(const Request& request) const;
 
   int ranks_;
   std::size_t names_ = 0;  // asked for so far

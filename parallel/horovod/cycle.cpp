@@ -117,7 +117,7 @@ std::vector<Horovod::Ready> Horovod::common(const Words& words) const {
     for (std::uint64_t left = words[w]; left; left &= left - 1) {
       const Request& r = cache_.at_bit((w - 1) * kBitsOfWord + at(std::countr_zero(left)));
       const auto it = pending_.find(r.name);
-      out.push_back({it == pending_.end() ? r : it->second.request, ""});
+      out.push_back({it == pending_.end() ? r : it->second.request, coordinator_.refusal(r)});
     }
   return out;
 }
