@@ -63,6 +63,22 @@ TEST(DistributedHorovod, moves_tensors_between_ranks) {
   });
 }
 
+TEST(DistributedHorovod, writes_to_memory_of_its_own_where_a_handle_is_let_go_of) {
+  run_horovod(2, [](Horovod& hvd, Session& session) {
+    const Floats nines(128, 9);
+    if (hvd.rank() == 0) {
+      const Tensor one = filled(session, {128}, 1);
+      for (const char* name : {"a", "b", "c"}) (void)hvd.all_reduce_async(one, name, {.reduction = Reduction::sum});
+    }
+    std::vector<Floats> later(hvd.rank() == 0 ? 64 : 0, nines);  // in what was freed, where it was
+    hvd.communication().run([](parallel::Collectives& c) { c.barrier(); });
+    if (hvd.rank() == 1)
+      for (const char* name : {"a", "b", "c"}) EXPECT_EQ(hvd.all_reduce(filled(session, {128}, 1), name, {.reduction = Reduction::sum}).to_vector(), Floats(128, 2));
+    EXPECT_EQ(hvd.all_reduce(filled(session, {1}, 1), "next", {.reduction = Reduction::sum}).to_vector(), Floats(1, 2));
+    for (const Floats& f : later) EXPECT_EQ(f, nines);
+  });
+}
+
 TEST(DistributedHorovod, is_used_between_init_and_shutdown) {
   testing::run_communicating_ranks(2, [&](CommunicationThread& communication) {
     Session session(opencl::Device::open({}), 1);

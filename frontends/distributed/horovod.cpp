@@ -15,13 +15,13 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-/// A copy of a tensor's contents on the host, for as long as its request lives.
+/// A copy of a tensor's contents on the host, for as long as its request or its handle lives.
 struct Copy {
   Spec spec;
   std::shared_ptr<Bytes> bytes;
 
   explicit Copy(const Value& value) : spec(value.spec()), bytes(std::make_shared<Bytes>(read_bytes(value))) {}
-  parallel::horovod::Tensor tensor() const { return {parallel::horovod::host_buffer(*bytes), spec.shape, spec.dtype}; }
+  parallel::horovod::Tensor tensor() const { return {parallel::horovod::host_buffer(bytes), spec.shape, spec.dtype}; }
 };
 
 Value joined_rows(Session& session, Spec spec, const std::vector<Bytes>& received) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
@@ -18,11 +19,12 @@ namespace {
 
 class OnHost : public Buffer {
  public:
-  explicit OnHost(std::span<std::byte> bytes) : bytes_(bytes) {}
+  explicit OnHost(std::span<std::byte> bytes, std::shared_ptr<void> owner = {}) : bytes_(bytes), owner_(std::move(owner)) {}
   std::span<std::byte> open() override { return bytes_; }
 
  private:
   std::span<std::byte> bytes_;
+  std::shared_ptr<void> owner_;
 };
 
 auto kind_of(const Request& r) { return std::tuple(r.dtype, r.wire, r.reduction, r.prescale, r.postscale); }
@@ -71,6 +73,10 @@ void scale(const Elements& data, double factor) {
 }
 
 std::shared_ptr<Buffer> host_buffer(std::span<std::byte> bytes) { return std::make_shared<OnHost>(bytes); }
+std::shared_ptr<Buffer> host_buffer(std::shared_ptr<std::vector<std::byte>> bytes) {
+  const std::span<std::byte> all = *bytes;
+  return std::make_shared<OnHost>(all, std::move(bytes));
+}
 
 std::vector<std::vector<std::size_t>> fused(std::span<const Request> requests, std::int64_t most_bytes) {
   std::vector<std::vector<std::size_t>> out;

@@ -24,6 +24,8 @@ class Buffer {
 };
 /// Memory of the host's, which must outlive what is done with it.
 std::shared_ptr<Buffer> host_buffer(std::span<std::byte> bytes);
+/// The same, kept as long as a request needs it: whoever asked may let go of the handle.
+std::shared_ptr<Buffer> host_buffer(std::shared_ptr<std::vector<std::byte>> bytes);
 
 /// Which requests are carried out at once: indices, in the order of the first of each. All-reduces of one type, reduction and scale are joined,
 /// also over others between them, up to so many bytes; a group stays together whatever its size.
