@@ -45,10 +45,15 @@ void CommunicationThread::wake() {
   changed_.notify_one();
 }
 
+/// At once: whoever is told by work behind that it failed may let go of the turns.
+void CommunicationThread::tell_turns() {
+  if (failed_ && turns_) std::exchange(turns_, nullptr)->failed(failed_);
+}
+
 /// Waits for work that may run: without turns piece by piece, as any may be the one that begins them. @return none at the end
 std::deque<CommunicationThread::Job> CommunicationThread::due_jobs(Collectives& c) {
   for (;;) {
-    if (failed_ && turns_) std::exchange(turns_, nullptr)->failed(failed_);
+    tell_turns();
     std::unique_lock lock(mutex_);
     if (!turns_) {
       changed_.wait(lock, [&] { return ending_ || !jobs_.empty(); });
@@ -101,7 +106,10 @@ void CommunicationThread::work(const Make& make, std::optional<Algorithm> fixed,
     return ready.set_exception(std::current_exception());
   }
   for (std::deque<Job> jobs = due_jobs(*collectives); !jobs.empty(); jobs = due_jobs(*collectives))
-    for (; !jobs.empty(); jobs.pop_front()) jobs.front()(*collectives);  // what a job holds is let go of when it has run
+    for (; !jobs.empty(); jobs.pop_front()) {  // what a job holds is let go of when it has run
+      jobs.front()(*collectives);
+      tell_turns();
+    }
   collectives.reset();
   communicator_.reset();  // here, in the thread that made it
 }

@@ -27,7 +27,7 @@ class Turns {
   virtual Clock::time_point due(std::size_t queued) = 0;
   /// @return how much of it runs now: as much on every rank
   virtual std::size_t turn(Collectives& c, std::size_t queued) = 0;
-  /// There are no further turns: communication ended with this.
+  /// There are no further turns: communication ended with this. Nothing that was submitted is answered in between.
   virtual void failed(const std::exception_ptr& why) = 0;
 };
 
@@ -98,6 +98,7 @@ class CommunicationThread {
   using Job = std::function<void(Collectives&)>;  // throws nothing
   void enqueue(Job job);
   void set_doing(std::string what);
+  void tell_turns();
   std::deque<Job> due_jobs(Collectives& c);
   std::deque<Job> jobs_of_turn(Collectives& c, std::size_t queued);
   std::deque<Job> take(std::size_t count);

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <functional>
+#include <future>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -20,6 +23,47 @@ namespace {
 using namespace gemel::testing;
 
 Tensor scalar_of(float& value) { return {host_buffer(std::as_writable_bytes(std::span(&value, 1))), Shape{}, DType::float32}; }
+
+TEST(CommunicationThread, tells_its_turns_of_a_failure_before_it_answers_the_work_behind) {
+  struct AllAtOnce : Turns {
+    Clock::time_point due(std::size_t queued) override { return queued == 2 ? Clock::time_point() : Clock::time_point::max(); }
+    std::size_t turn(Collectives&, std::size_t queued) override { return queued; }
+    void failed(const std::exception_ptr&) override { answered_before = behind.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
+    std::shared_future<void> behind;
+    std::optional<bool> answered_before;
+  };
+  run_communicating_ranks(1, [](CommunicationThread& communication) {
+    AllAtOnce turns;
+    std::promise<void> made;
+    communication.run([&](Collectives&) { communication.take_turns(&turns); });
+    auto fails = communication.submit([made = made.get_future().share()](Collectives&) {
+      made.wait();
+      throw CommError("failed");
+    });
+    turns.behind = communication.submit([](Collectives&) {}).share();
+    made.set_value();
+    EXPECT_THROW(fails.get(), CommError);
+    EXPECT_THROW(turns.behind.get(), CommError);
+    EXPECT_EQ(turns.answered_before, std::optional(false));
+  });
+}
+
+TEST(Horovod, may_be_shut_down_directly_behind_work_that_fails) {
+  std::atomic<int> told = 0;
+  run_communicating_ranks(2, [&](CommunicationThread& communication) {
+    Floats a(4, 1.0f);
+    std::optional<Handle> alone;
+    {
+      Horovod h(communication, quick());
+      if (h.rank() == 0) alone = h.all_reduce("alone", tensor_of(a));
+      auto fails = communication.submit([](Collectives&) { throw CommError("failed"); });
+      EXPECT_EQ(message_of<CommError>([&] { h.shutdown(); }), "failed");
+      EXPECT_THROW(fails.get(), CommError);
+    }
+    if (alone) told += message_of<CommError>([&] { alone->synchronize(); }) == "failed";
+  });
+  EXPECT_EQ(told, 1);
+}
 
 /// What every rank is told where ranks ask for different things, and that communication goes on.
 template <class Ask>
