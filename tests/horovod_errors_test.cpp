@@ -145,6 +145,18 @@ TEST(Horovod, refuses_a_name_that_is_under_way_and_what_comes_after_shutdown) {
   });
 }
 
+TEST(Horovod, takes_no_name_of_a_group_that_it_refuses) {
+  run_horovod(2, quick(), [](Horovod& h) {
+    Floats a{1}, b{2}, c{3};
+    const auto refused = [&](std::vector<Horovod::Named> named) { return message_of<UsageError>([&] { h.grouped_all_reduce("g", std::move(named)); }); };
+    EXPECT_EQ(refused({{"a", tensor_of(a)}, {"b", tensor_of(b)}, {"a", tensor_of(c)}}), "horovod: a: it is under way already; accepted: one request of a name at a time");
+    EXPECT_EQ(refused({{"a", tensor_of(a)}, {"", tensor_of(b)}}), "horovod: a tensor has no name; accepted: a name that is the same on every rank");
+    for (Handle& handle : h.grouped_all_reduce("g", {{"a", tensor_of(a)}, {"b", tensor_of(b)}}, {.reduction = Reduction::sum})) handle.synchronize();
+    EXPECT_EQ(a[0], 2);
+    EXPECT_EQ(b[0], 4);
+  });
+}
+
 TEST(Horovod, says_what_a_rank_that_has_joined_cannot_take_part_in) {
   run_horovod(2, quick(), [](Horovod& h) {
     Floats a(2, 1.0f);

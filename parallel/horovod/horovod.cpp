@@ -83,13 +83,15 @@ std::vector<Handle> Horovod::ask_all(std::vector<Pending> asked) {
   {
     const std::lock_guard lock(mutex_);
     if (failure_) std::rethrow_exception(failure_);
+    std::set<std::string> names;  // under way once all are accepted: a group that is refused takes none
     for (const Pending& p : asked) {
       const std::string& name = p.request.name;
       if (over_) throw UsageError(fmt::format("horovod: {}: it is asked for after shutdown; accepted: before it", name));
       if (name.empty()) throw UsageError("horovod: a tensor has no name; accepted: a name that is the same on every rank");
-      if (!names_.insert(name).second)
+      if (names_.contains(name) || !names.insert(name).second)
         throw UsageError(fmt::format("horovod: {}: it is under way already; accepted: one request of a name at a time", name));
     }
+    names_.merge(names);
     for (Pending& p : asked) {
       p.since = Clock::now();
       p.since_ns = steady_ns();
