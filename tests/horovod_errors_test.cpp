@@ -65,6 +65,22 @@ TEST(Horovod, may_be_shut_down_directly_behind_work_that_fails) {
   EXPECT_EQ(told, 1);
 }
 
+TEST(Horovod, answers_what_is_asked_for_while_communication_ends) {
+  std::atomic<int> told = 0;
+  const int times = 20;
+  for (int i = 0; i < times; ++i)
+    run_communicating_ranks(1, [&](CommunicationThread& communication) {
+      Horovod h(communication, {.cycle_ms = 0});
+      Floats a{1};
+      auto fails = communication.submit([](Collectives&) { throw CommError("failed"); });
+      told += message_of<CommError>([&] {
+        for (;;) h.all_reduce("a", tensor_of(a)).synchronize();
+      }) == "failed";
+      EXPECT_THROW(fails.get(), CommError);
+    });
+  EXPECT_EQ(told, times);
+}
+
 /// What every rank is told where ranks ask for different things, and that communication goes on.
 template <class Ask>
 void expect_refused(const std::string& text, const Ask& ask) {

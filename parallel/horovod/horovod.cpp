@@ -184,13 +184,15 @@ Horovod::Statistics Horovod::statistics() {
 }
 
 void Horovod::failed(const std::exception_ptr& why) {
-  take_arrived();
   auto pending = std::exchange(pending_, {});
+  std::vector<Pending> arrived;
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(mutex_);  // what is asked for behind this is refused, what was before is among these
     if (!over_) failure_ = why;
+    arrived = std::exchange(arrived_, {});
     names_.clear();
   }
+  for (Pending& p : arrived) tell(p, why);
   for (auto& [name, p] : pending) tell(p, why);
 }
 
