@@ -82,15 +82,15 @@ double seconds_of(CommunicationThread& communication, Session& session, const Wo
 /// What a stage computes in a step, without messages and without waiting.
 class Computes {
  public:
-  Computes(Session& session, train::Task& task, const Specs& micro_batch, const parallel::PipelineShape& shape, const std::vector<std::string>& cuts, int stage,
-           const distributed::StageOptions& options) {
+  Computes(Session& session, train::Task& task, const Specs& micro_batch, const distributed::PipelinePlan& plan, int stage) {
+    const parallel::PipelineShape& shape = plan.shape;
     Specs inputs = micro_batch;
     inputs.push_back(i64({4}));
     task.module().train();
     const Program program = distributed::trace_over_names(session, task, inputs);
     const distributed::TracedInputs traced{inputs.size(), nn::StateNames(task.module()).parameters()};
-    const std::vector<Piece> pieces = split(program, cuts_before(program, cuts), {});
-    for (int p = stage; p < shape.pieces(); p += shape.stages) pieces_.emplace(p, std::make_unique<distributed::PieceOnZeros>(session, pieces[at(p)], traced, options));
+    const std::vector<Piece> pieces = split(program, cuts_before(program, std::get<std::vector<std::string>>(plan.cuts)), {});
+    for (int p = stage; p < shape.pieces(); p += shape.stages) pieces_.emplace(p, std::make_unique<distributed::PieceOnZeros>(session, pieces[at(p)], traced, plan.options));
     actions_ = parallel::make_schedule(shape).actions[at(stage)];
   }
   /// In the order of the schedule, which decides what is still in the caches.
@@ -113,12 +113,11 @@ double median(std::vector<double> values) {
 }
 
 void measure(CommunicationThread& communication, Session& session, const Sizes& sizes, const parallel::PipelineShape& shape, train::Frontend frontend) {
-  const distributed::StageOptions options{.frontend = frontend};
-  const std::vector<std::string> cuts = even_cuts(sizes, shape.pieces());
+  const distributed::PipelinePlan plan{.cuts = even_cuts(sizes, shape.pieces()), .shape = shape, .options = {.frontend = frontend}};
   const auto model = chain(sizes);
   train::ClassificationTask task(*model, sizes.width);
-  Computes computes(session, task, specs_of(sizes), shape, cuts, communication.rank(), options);
-  PipelineStage stage(session, communication, task, specs_of(sizes), {.cuts = cuts, .shape = shape, .options = options});
+  Computes computes(session, task, specs_of(sizes), plan, communication.rank());
+  PipelineStage stage(session, communication, task, specs_of(sizes), plan);
   const std::vector<datasets::Batch> batches = micro_batches(sizes, shape.micro_batches);
   std::vector<double> steps, ideals, bubbles;
   for (std::int64_t round = -2; round < sizes.rounds; ++round) {
