@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <future>
 #include <map>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -16,6 +19,7 @@
 #include "engine/base/span.h"
 #include "tests/horovod_ranks.h"
 #include "tests/message_of.h"
+#include "tests/temporary_folder.h"
 
 namespace gemel::parallel::horovod {
 namespace {
@@ -273,6 +277,40 @@ TEST(Horovod, refuses_a_timeline_that_cannot_be_written_before_it_begins) {
   Options options = quick();
   options.timeline = "/nowhere/timeline.json";
   EXPECT_THROW(run_horovod(2, options, [](Horovod&) {}), Error);
+}
+
+TEST(Horovod, tells_of_a_timeline_that_cannot_be_written_at_the_end) {
+  const TemporaryFolder folder;
+  const std::filesystem::path inner = folder.path() / "inner";
+  std::filesystem::create_directory(inner);
+  Options options = quick();
+  options.timeline = (inner / "timeline.json").string();
+  run_communicating_ranks(2, [&](CommunicationThread& communication) {
+    Horovod h(communication, options);
+    communication.run([&](Collectives& c) {
+      if (c.rank() == 0) std::filesystem::remove_all(inner);
+    });
+    if (h.rank() == 0) {
+      EXPECT_THROW(h.shutdown(), DataError);
+    } else {
+      h.shutdown();
+    }
+  });
+}
+
+TEST(Horovod, writes_what_rank_0_recorded_where_communication_fails) {
+  const TemporaryFolder folder;
+  Options options = quick();
+  options.timeline = (folder.path() / "timeline.json").string();
+  run_communicating_ranks(2, [&](CommunicationThread& communication) {
+    Horovod h(communication, options);
+    Floats a{1};
+    h.all_reduce("a", tensor_of(a)).synchronize();
+    EXPECT_THROW(communication.run([](Collectives&) { throw CommError("failed"); }), CommError);
+    EXPECT_THROW(h.shutdown(), CommError);
+  });
+  const auto trace = nlohmann::json::parse(std::ifstream(options.timeline));
+  EXPECT_TRUE(std::ranges::any_of(trace.at("traceEvents"), [](const auto& e) { return e.at("name") == "ALLREDUCE"; }));
 }
 
 TEST(HorovodOptions, are_horovods_variables_and_numbers_or_refused) {

@@ -72,6 +72,7 @@ class Meter {
       if (exposed && step > length_.warmup) result_.exposed_ms.push_back(*exposed);
     });
     if (shared) add_communication(run_, shared->reducer().take_spans());
+    if (horovod) horovod->shutdown();  // here, where an error that it meets is told
     result_.arena = training.arena();
   }
 

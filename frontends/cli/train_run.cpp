@@ -58,6 +58,7 @@ int TrainRun::run() {
     if (data_parallel_) add_communication(scope_, data_parallel_->reducer().take_spans());
     if (pipeline_) add_communication(scope_, pipeline_->take_spans());
     join_traces(scope_, job_);
+    if (horovod_) horovod_->shutdown();  // here, where an error that it meets is told
     if (end == train::Trainer::End::interrupted) {
       cli::say("interrupted after step {}: {}\n", trainer_->state().step,
                options_.checkpoint_dir.empty() ? "nothing was saved, there is no --checkpoint-dir" : "saved in " + options_.checkpoint_dir);

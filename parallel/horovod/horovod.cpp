@@ -52,6 +52,8 @@ Horovod::~Horovod() {
   try {
     if (std::uncaught_exceptions() > exceptions_) communication_.abort(fmt::format("rank {} failed", rank()));
     shutdown();
+  } catch (const DataError& e) {
+    if (warn_) warn_(e.what());
   } catch (...) {
     // What failed is told by whoever waited for it.
   }
@@ -64,7 +66,7 @@ void Horovod::shutdown() {
   }
   communication_.run([this](Collectives& c) {
     communication_.take_turns(nullptr);
-    failed(std::make_exception_ptr(CommError("horovod: shutdown came before all ranks had asked for it")));
+    refuse_all(std::make_exception_ptr(CommError("horovod: shutdown came before all ranks had asked for it")));
     if (timeline_.keeps()) timeline_.write(c, clock_lead_ns(c.communicator()));
   });
 }
@@ -184,6 +186,16 @@ Horovod::Statistics Horovod::statistics() {
 }
 
 void Horovod::failed(const std::exception_ptr& why) {
+  refuse_all(why);
+  if (rank() != 0 || !timeline_.keeps()) return;
+  try {
+    timeline_.write_alone();
+  } catch (const std::exception& e) {
+    if (warn_) warn_(e.what());
+  }
+}
+
+void Horovod::refuse_all(const std::exception_ptr& why) {
   auto pending = std::exchange(pending_, {});
   std::vector<Pending> arrived;
   {

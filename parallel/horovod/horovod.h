@@ -97,7 +97,7 @@ class Horovod : public Turns {
   /// This rank has run out of data: until all ranks have, it takes part in theirs with zeros (a mean still divides by all ranks).
   Handle join();
 
-  /// Ends the cycles, and fails what is under way. Collective, once. @throws CommError
+  /// Ends the cycles, fails what is under way, and writes the timeline. Collective, once. @throws CommError; DataError on rank 0
   void shutdown();
 
   struct Statistics {
@@ -130,6 +130,7 @@ class Horovod : public Turns {
   };
   Handle ask(Request request, std::shared_ptr<Buffer> buffer, std::vector<std::int64_t> rows = {});
   std::vector<Handle> ask_all(std::vector<Pending> asked);
+  void refuse_all(const std::exception_ptr& why);
   void take_arrived();
   std::set<std::string> groups_to_agree_on() const;
   Words bits_of_mine(std::size_t queued, Message& message);

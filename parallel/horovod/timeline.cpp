@@ -47,10 +47,19 @@ void Timeline::write(Collectives& c, std::int64_t lead_ns) {
   spans_.clear();
   const auto all = c.all_gather(std::as_bytes(std::span(mine)));
   if (c.rank() != 0) return;
+  std::string events;
+  for (const auto& theirs : all) events.append(events.empty() ? "" : ",\n").append(reinterpret_cast<const char*>(theirs.data()), theirs.size());
+  write_file(events);
+}
+
+void Timeline::write_alone() {
+  write_file(events_of(0, 0));
+  spans_.clear();
+}
+
+void Timeline::write_file(const std::string& events) const {
   std::ofstream out(file_);
-  out << "{\"traceEvents\":[";
-  for (std::size_t r = 0; r < all.size(); ++r) out << (r ? ",\n" : "\n") << std::string_view(reinterpret_cast<const char*>(all[r].data()), all[r].size());
-  out << "\n]}\n";
+  out << "{\"traceEvents\":[\n" << events << "\n]}\n";
   out.close();
   if (!out) throw DataError(fmt::format("HOROVOD_TIMELINE: '{}' cannot be written", file_));
 }

@@ -21,6 +21,8 @@ class Timeline {
   /// Of all ranks, by rank 0's clock, into the file that rank 0 names. Collective.
   /// @param lead_ns  that rank 0's clock is ahead of this one's  @throws DataError on rank 0 where it cannot be written
   void write(Collectives& c, std::int64_t lead_ns);
+  /// Rank 0's part alone, where the others cannot be heard any more.  @throws DataError
+  void write_alone();
 
   /// A phase of several tensors for its lifetime. @param parts  each with a `request` that has a `name`
   class Phases {
@@ -49,6 +51,7 @@ class Timeline {
     std::int64_t begin_ns, end_ns;
   };
   std::string events_of(int rank, std::int64_t lead_ns) const;
+  void write_file(const std::string& events) const;
 
   std::string file_;
   bool marks_cycles_;
