@@ -340,6 +340,15 @@ TEST(HorovodOptions, are_horovods_variables_and_numbers_or_refused) {
   EXPECT_EQ(message_of<UsageError>([&] { with({{"HOROVOD_FUSION_THRESHOLD", "-1"}}); }), "HOROVOD_FUSION_THRESHOLD: '-1'; accepted: a number from 0 to 1099511627776");
   EXPECT_EQ(message_of<UsageError>([&] { with({{"HOROVOD_CACHE_CAPACITY", "12x"}}); }), "HOROVOD_CACHE_CAPACITY: '12x'; accepted: a number from 0 to 1048576");
   EXPECT_EQ(message_of<UsageError>([&] { with({{"HOROVOD_AUTOTUNE", "yes"}}); }), "HOROVOD_AUTOTUNE: 'yes'; accepted: 0, 1");
+  for (const std::string name : {"HOROVOD_AUTOTUNE_LOG", "HOROVOD_AUTOTUNE_WARMUP_SAMPLES", "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE"}) {
+    EXPECT_EQ(message_of<UsageError>([&] { with({{name, "5"}}); }), name + ": it is given without HOROVOD_AUTOTUNE; accepted: HOROVOD_AUTOTUNE=1 with it");
+  }
+  EXPECT_EQ(message_of<UsageError>([&] { with({{"HOROVOD_TIMELINE_MARK_CYCLES", "1"}}); }),
+            "HOROVOD_TIMELINE_MARK_CYCLES: it is given without HOROVOD_TIMELINE; accepted: a file of HOROVOD_TIMELINE with it");
+  EXPECT_FALSE(with({{"HOROVOD_TIMELINE_MARK_CYCLES", "0"}}).marks_cycles);
+  for (const auto& [name, value] : {std::pair("HOROVOD_STALL_CHECK_DISABLE", "1"), std::pair("HOROVOD_STALL_CHECK_TIME_SECONDS", "0")})
+    EXPECT_EQ(message_of<UsageError>([&] { with({{"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "9"}, {name, value}}); }),
+              "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS: it is given where stalls are not looked for; accepted: a HOROVOD_STALL_CHECK_TIME_SECONDS over 0, and no HOROVOD_STALL_CHECK_DISABLE=1");
 }
 
 }  // namespace

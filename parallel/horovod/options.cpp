@@ -48,6 +48,16 @@ class Variables {
   const std::function<const char*(const char*)>& get_;
 };
 
+/// What would do nothing, as another variable has not switched it on.
+void refuse_dead_values(const Variables& variables, const Options& o) {
+  const auto refuse = [](const char* name, const char* given, const char* accepted) { throw UsageError(fmt::format("{}{}: it is given {}; accepted: {}", kPrefix, name, given, accepted)); };
+  for (const char* name : {"AUTOTUNE_LOG", "AUTOTUNE_WARMUP_SAMPLES", "AUTOTUNE_STEPS_PER_SAMPLE"})
+    if (!o.tunes && !variables.text(name).empty()) refuse(name, "without HOROVOD_AUTOTUNE", "HOROVOD_AUTOTUNE=1 with it");
+  if (o.marks_cycles && o.timeline.empty()) refuse("TIMELINE_MARK_CYCLES", "without HOROVOD_TIMELINE", "a file of HOROVOD_TIMELINE with it");
+  if (o.stall_shutdown_s > 0 && o.stall_warning_s == 0)
+    refuse("STALL_SHUTDOWN_TIME_SECONDS", "where stalls are not looked for", "a HOROVOD_STALL_CHECK_TIME_SECONDS over 0, and no HOROVOD_STALL_CHECK_DISABLE=1");
+}
+
 }  // namespace
 
 Options options_from(const std::function<const char*(const char*)>& variable) {
@@ -62,13 +72,14 @@ Options options_from(const std::function<const char*(const char*)>& variable) {
   o.cache_capacity = static_cast<std::size_t>(capacity);
   variables.read("STALL_CHECK_TIME_SECONDS", o.stall_warning_s, 0.0, kDay);
   variables.read("STALL_SHUTDOWN_TIME_SECONDS", o.stall_shutdown_s, 0.0, kDay);
-  if (variables.flag("STALL_CHECK_DISABLE")) o.stall_warning_s = o.stall_shutdown_s = 0;
+  if (variables.flag("STALL_CHECK_DISABLE")) o.stall_warning_s = 0;
   o.timeline = variables.text("TIMELINE");
   o.marks_cycles = variables.flag("TIMELINE_MARK_CYCLES");
   o.tunes = variables.flag("AUTOTUNE");
   o.tuning_log = variables.text("AUTOTUNE_LOG");
   variables.read("AUTOTUNE_WARMUP_SAMPLES", o.tuning_warmup_samples, std::int64_t{0}, std::int64_t{1000});
   variables.read("AUTOTUNE_STEPS_PER_SAMPLE", o.tuning_steps, std::int64_t{1}, std::int64_t{100'000});
+  refuse_dead_values(variables, o);
   return o;
 }
 
