@@ -86,6 +86,25 @@ TEST(Balance, finds_the_best_split_in_a_few_steps_and_follows_a_rate_that_change
   EXPECT_LE(step_of(job.balance.shares(), {3, 1}), 1.1 * 48);
 }
 
+TEST(Balance, learns_where_every_other_batch_is_a_smaller_one_that_is_shared_evenly) {
+  Balance balance(2, 64, 0);
+  const auto step = [&](const Shares& samples) {
+    std::vector<Balance::Seen> seen;
+    for (std::size_t r = 0; r < 2; ++r) seen.push_back({samples[r], static_cast<double>(samples[r]) * (r == 0 ? 1 : 20)});
+    (void)balance.saw(seen);
+  };
+  for (int i = 0; i < 4; ++i) {
+    step(balance.shares());
+    step({4, 4});
+  }
+  EXPECT_LE(step_of(balance.shares(), {1, 20}), 1.1 * best_step(64, {1, 20}, 0));
+  for (int i = 0; i < 120 && balance.shares()[1] == 0; ++i) {
+    step(balance.shares());
+    step({4, 4});
+  }
+  EXPECT_GT(balance.shares()[1], 0) << "the even shares of small batches are no trial";
+}
+
 TEST(Balance, stays_as_it_is_where_rates_vary_by_little) {
   Simulated job{Balance(2, 64, 0)};
   for (int i = 0; i < 50; ++i) job.step({1 + 0.03 * (i % 2), 1.02});
@@ -178,12 +197,14 @@ TEST(Balance, trains_in_the_time_of_the_best_split_and_to_the_losses_of_one_proc
   constexpr auto kQuick = 2000us;  // for a sample
   const auto best_of = [&](double slower) { return 1e-6 * static_cast<double>(kQuick.count()) * best_step(kBatch, {1, slower}, 0); };
   const Recorder alone = trained(1, 30, [](int, std::size_t) { return 0us; });
-  const double own = median_step(trained(2, 30, [](int, std::size_t) { return 0us; }), 15);  // what a step takes that does not sleep
-  // Once of three times: what else runs on the machine only lengthens steps.
+  // Once of five times, beyond what a step takes that does not sleep: what else runs on the machine only lengthens steps.
   const auto expect_in_time = [&](double best, std::size_t from, const std::function<Recorder()>& train) {
     double least = std::numeric_limits<double>::infinity();
-    for (int i = 0; i < 3 && least > 1.1 * best + own; ++i) least = kIsTimed ? std::min(least, median_step(train(), from)) : 0;
-    EXPECT_LE(least, 1.1 * best + own);
+    for (int i = 0; kIsTimed && i < 5 && least > 1.1 * best; ++i) {
+      const double own = median_step(trained(2, 30, [](int, std::size_t) { return 0us; }), 15);
+      least = std::min(least, median_step(train(), from) - own);
+    }
+    EXPECT_LE(kIsTimed ? least : 0, 1.1 * best);
   };
   for (const int slower : {1, 2, 5, 20}) {
     SCOPED_TRACE(fmt::format("1:{}", slower));

@@ -45,14 +45,16 @@ Pipeline::Pipeline(Session& session, parallel::CommunicationThread& communicatio
 /// Slabs are cut alike on the devices of all copies.
 PackOptions Pipeline::pack_options() {
   const std::vector<int> ranks = place_.alike();
-  alike_ = communication_.run([&ranks, on_host = computes_on_host(session_)](Collectives& c) {
-    const auto alike = std::make_shared<Alike>();
+  auto made = communication_.run([&ranks, on_host = computes_on_host(session_)](Collectives& c) {
+    auto alike = std::make_unique<Alike>();
     alike->ranks = c.communicator().group(ranks);
     if (on_host) alike->ranks->wait_as({.spin_ns = 0});
     alike->collectives = std::make_unique<Collectives>(*alike->ranks, c.fixed());
     if (!c.fixed()) alike->collectives->measure_limits();
     return alike;
   });
+  // A job lets go of it in the communication thread, also where a stage is refused before this is made.
+  alike_ = {made.release(), [&communication = communication_](Alike* alike) { communication.submit([owned = std::shared_ptr<Alike>(alike)](Collectives&) {}); }};
   memory_.emplace(session_, communication_, alike_->collectives.get());
   std::int64_t largest = session_.interpreter().largest_allocation();
   communication_.run([&](Collectives&) { alike_->collectives->all_reduce({reinterpret_cast<std::byte*>(&largest), 1, DType::int64}, parallel::Reduction::min); });
@@ -63,9 +65,7 @@ Pipeline::~Pipeline() {
   try {
     communication_.submit([](Collectives&) {}).wait();  // nothing that was submitted uses the session any more
     reducer_.reset();
-    // What a job holds ends in the communication thread: the second one says that the first one's has.
-    communication_.submit([alike = std::move(alike_)](Collectives&) {});
-    communication_.submit([](Collectives&) {}).wait();
+    alike_.reset();
   } catch (...) {
     // What failed is told by whoever waited for it.
   }
