@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -167,14 +168,16 @@ class Targets {
     const auto it = targets_.lower_bound({order, 0});
     return it != targets_.end() && it->first.first == order;
   }
-  /// Where a contribution that is alone, the first and the last one, may be put at once.
-  Value place_for(const Value& edge, Visits& visits) const {
+  /// The target of a contribution that is alone, the first and the last one, so that it may be put or added to its place at once.
+  std::optional<std::size_t> alone_at(const Value& edge, Visits& visits) const {
     const auto it = targets_.find(key(edge));
     if (it == targets_.end() || into_.empty() || it->second.pending != 1) return {};
     const Visit& visit = visits.at_node(*edge.node());
-    const bool alone = !visit.node->op && visit.node->hooks.empty() && !visit.gradients[at(edge.output())];
-    return alone ? into_[it->second.indices.front()] : Value();
+    if (visit.node->op || !visit.node->hooks.empty() || visit.gradients[at(edge.output())]) return {};
+    return it->second.indices.front();
   }
+  const Value& place(std::size_t target) const { return into_[target]; }
+  bool adds(std::size_t target) const { return !options_.adds.empty() && options_.adds[target]; }
   void owe(const Value& edge) {
     if (auto it = targets_.find(key(edge)); it != targets_.end()) ++it->second.pending;
   }
@@ -195,6 +198,12 @@ class Targets {
     std::vector<std::size_t> indices;
     int pending = 0;
   };
+  /// Copies a gradient to its place, or adds it to what lies there.
+  Value put(Value gradient, std::size_t target) const {
+    const Value& place = into_[target];
+    if (adds(target)) return apply(add_def(), list(place, std::move(gradient)), {}, std::span(&place, 1))[0];
+    return apply(copy_def(), list(std::move(gradient)), {}, std::span(&place, 1))[0];
+  }
   static Key key(const Value& v) { return {v.node()->order, v.output()}; }
   void settle(const Key& key, const Target& target, Visits& visits) {
     const auto found = visits.map().find(key.first);
@@ -208,8 +217,8 @@ class Targets {
       Value g = arrived;
       // A result may be written in place: it shares no storage with another, with a seed, or with what a visit will read.
       if (!into_.empty() && into_[i]) {
-        if (row_values(g)) g = to_dense(g, into_[i]);
-        if (g.storage() != into_[i].storage()) g = apply(copy_def(), list(g.detached()), {}, std::span(&into_[i], 1))[0];
+        if (row_values(g)) g = to_dense(g, adds(i) ? Value() : into_[i]);
+        if (g.storage() != into_[i].storage()) g = put(g.detached(), i);
       } else if (visits.holds(g) || !taken_.insert(numbers_of(g)).second) {
         g = copy_of(g);
       }
@@ -240,10 +249,12 @@ void step_back(Visit visit, Visits& visits, Targets& targets, Session& session, 
   Node& node = *visit.node;
   std::vector<bool> wants;
   bool arrived = false;
-  Values places(node.inputs.size());
+  Values places(node.inputs.size()), sums(node.inputs.size());
   for (const auto& s : node.inputs) wants.push_back(s.value.node() && visits.at_node(*s.value.node()).needed);
-  for (std::size_t i = 0; i < places.size(); ++i)
-    if (wants[i] && tape != Tape::extend) places[i] = targets.place_for(node.inputs[i].value, visits);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (!wants[i] || tape == Tape::extend) continue;
+    if (const auto target = targets.alone_at(node.inputs[i].value, visits)) (targets.adds(*target) ? sums : places)[i] = targets.place(*target);
+  }
   for (std::size_t o = 0; o < visit.gradients.size(); ++o) {
     complete(visit, o, [](Value& gradient, Value by) { gradient = std::move(by); });
     arrived = arrived || visit.gradients[o];
@@ -251,7 +262,7 @@ void step_back(Visit visit, Visits& visits, Targets& targets, Session& session, 
   Values found(node.inputs.size());
   if (arrived) {
     const PathScope path(session, node.scope);
-    const Backward call(visit.node, std::move(visit.gradients), {wants, std::move(places)}, session, tape);
+    const Backward call(visit.node, std::move(visit.gradients), {wants, std::move(places), std::move(sums)}, session, tape);
     found = node.rule ? node.rule(call) : node.op->gradient(call);
     check_found(node, found);
   }
@@ -315,6 +326,8 @@ Values gradient(const Values& outputs, const Values& inputs, Values seeds, const
       });
   if (!options.into.empty() && options.into.size() != inputs.size())
     throw UsageError("gradient: memory for " + std::to_string(options.into.size()) + " results for " + std::to_string(inputs.size()) + " inputs");
+  if (!options.adds.empty() && options.adds.size() != options.into.size())
+    throw UsageError("gradient: whether to add is said of " + std::to_string(options.adds.size()) + " results, memory is given for " + std::to_string(options.into.size()) + "; accepted: as many, or of none");
   if (options.ready && tape == Tape::extend)
     throw UsageError("gradient: whom to tell of complete gradients is given with Tape::extend, where their histories go on; accepted: release or retain");
   if (tape == Tape::extend && std::ranges::any_of(options.into, [](const Value& v) { return bool(v); }))

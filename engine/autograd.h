@@ -15,10 +15,10 @@ enum class Tape { release, retain, extend };
 /// A gradient rule's view of one node.
 class Backward {
  public:
-  /// Of each input: whether its gradient is wanted, and memory for it or an empty value.
+  /// Of each input: whether its gradient is wanted; memory for it, or a sum that it is to be added to, or neither: empty values.
   struct Wanted {
     std::vector<bool> inputs;
-    Values places;
+    Values places, sums;
   };
   Backward(std::shared_ptr<Node> node, Values gradients, Wanted wanted, Session& session, Tape tape);
   bool wants(int input) const { return wanted_.inputs[static_cast<std::size_t>(input)]; }
@@ -35,6 +35,9 @@ class Backward {
   int output_count() const { return static_cast<int>(node_->outputs.size()); }
   /// Memory for the gradient of input i, for `apply` to fill; empty: it has none of its own to go to.
   const Value& place(int i) const { return wanted_.places[static_cast<std::size_t>(i)]; }
+  /// What the gradient of input i will be added to. A rule may do so in its place, with what computes the gradient, and give the sum
+  /// instead; empty: there is none.
+  const Value& sum(int i) const { return wanted_.sums[static_cast<std::size_t>(i)]; }
   /// Whether the gradient of input i may be rows (engine/rows.h): it is a leaf that asks for them, and nobody differentiates again.
   bool by_rows(int i) const;
   const Attributes& attributes() const { return node_->attributes; }
@@ -59,6 +62,7 @@ struct GradientOptions {
   GradientReady take = {};   // gets each result as soon as it is there, which is not returned then
   GradientReady ready = {};  // told as soon as what computes a result is enqueued; of a captured pass at every replay. Not with Tape::extend
   Values into = {};  // memory for the results, one an input (an empty value: of its own), or none at all. Not with Tape::extend
+  std::vector<bool> adds = {};  // one for each of `into`, or none: the result is added to what lies there. `ready` and `take` are told of the sum
 };
 
 /// Gradients of sum(outputs * output_gradients) with respect to inputs.

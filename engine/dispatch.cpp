@@ -51,6 +51,8 @@ std::string to_string(const Problem& problem) {
 }
 
 std::string tuning_key(const Problem& problem) {
+  if (const OpDef* product = problem.op.adds)  // as below
+    return product->name + " " + to_string(Problem{*product, problem.attributes, problem.inputs.first(product->inputs.size()), problem.outputs});
   if (!problem.op.epilogue) return problem.op.name + " " + to_string(problem);
   const Epilogue& e = *problem.op.epilogue;  // computed by whichever variant computes the product
   Attributes own;

@@ -40,6 +40,10 @@ class Launch {
   /// them before anyone reads it.
   bool leaves_the_caches() const;
 
+  /// Of a record that adds to a sum: brings the sum to output 0, where it does not lie there already. To be called once, first.
+  /// @return whether what is computed is added to the output
+  bool begin_sum() const;
+
   /// What a fused record appends to the product: the text for its last kernel, "" where there is nothing.
   std::string_view epilogue_text() const { return problem_.op.epilogue ? std::string_view(problem_.op.epilogue->text) : ""; }
   /// That kernel's further arguments. @param first  element of the output where what the kernel writes begins

@@ -131,6 +131,7 @@ struct OpDef {
   std::optional<Elementwise> elementwise = {};
   bool takes_epilogue = false;                    // a product: each variant also computes `epilogue`, or declines it
   std::optional<Epilogue> epilogue = {};          // of a record that epilogue fusion made
+  const OpDef* adds = nullptr;                    // the product that it adds to its last input (engine/ops/add_product.h); its variants compute both
   std::vector<Variant> variants = {};
   /// Runs captured programs (conditional, while) or works with a State: in place of variants and reference, in every interpreter.
   void (*execute)(Interpreter&, const Attributes&, std::span<const Value>, std::span<const Value>) = nullptr;

@@ -101,6 +101,7 @@ struct Recomputation {
       check_closed(outputs, inputs, before);
     }
     Values seeds(outputs.size()), targets, into, found(inputs.size());
+    std::vector<bool> adds;
     for (std::size_t o = 0; o < seeds.size(); ++o)
       if (b.has_gradient(static_cast<int>(o))) seeds[o] = b.gradient(static_cast<int>(o));
     std::vector<std::size_t> wanted;
@@ -108,9 +109,10 @@ struct Recomputation {
       if (b.wants(static_cast<int>(i))) {
         wanted.push_back(i);
         targets.push_back(inputs[i]);
-        into.push_back(b.place(static_cast<int>(i)));
+        adds.push_back(static_cast<bool>(b.sum(static_cast<int>(i))));
+        into.push_back(adds.back() ? b.sum(static_cast<int>(i)) : b.place(static_cast<int>(i)));
       }
-    const Values gradients = gradient(outputs, targets, std::move(seeds), {.tape = b.tape() == Tape::extend ? Tape::extend : Tape::release, .into = into});
+    const Values gradients = gradient(outputs, targets, std::move(seeds), {.tape = b.tape() == Tape::extend ? Tape::extend : Tape::release, .into = into, .adds = adds});
     for (std::size_t k = 0; k < wanted.size(); ++k) found[wanted[k]] = gradients[k];
     return found;
   }

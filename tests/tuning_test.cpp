@@ -92,6 +92,12 @@ TEST(Tuning, a_product_with_an_epilogue_is_looked_up_as_the_product) {
   EXPECT_NE(record->name, conv2d_def().name);
 }
 
+TEST(Tuning, a_product_that_is_added_is_looked_up_as_the_product) {
+  const Attributes a{{"transpose_a", true}, {"transpose_b", false}};
+  const Specs in{f32({64, 3}), f32({64, 5})}, out{f32({3, 5})}, added{in[0], in[1], out[0]};
+  EXPECT_EQ(tuning_key({add_matmul_def(), a, added, out}), tuning_key({matmul_def(), a, in, out}));
+}
+
 class Tune : public Program {
  protected:
   Outcome gemel(std::vector<std::string> words) {

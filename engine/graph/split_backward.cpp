@@ -26,7 +26,7 @@ Specs inputs_of(const Piece& piece) {
   return out;
 }
 
-Joint joined(Session& session, const Piece& piece, Kept kept) {
+Joint joined(Session& session, const Piece& piece, Kept kept, const GradientPlaces& places) {
   const std::size_t own = piece.own.size(), given = own + piece.arrives.size();
   Joint joint{};
   joint.program = capture(session, inputs_of(piece), [&](const Values& in) {
@@ -41,11 +41,19 @@ Joint joined(Session& session, const Piece& piece, Kept kept) {
     for (std::size_t o = 0, next = given; o < outputs.size(); ++o) seeds.push_back(piece.program.outputs[o].tracked ? in[next++] : Value());
     for (const Value& v : outputs) out.push_back(v.detached());
     // Retained: what is computed again is then given copies of the saved state, so that nothing that crosses is changed behind it.
-    Values gradients = gradient(outputs, targets, std::move(seeds), Tape::retain);
+    GradientOptions options{.tape = Tape::retain};
+    if (!places.into.empty()) {
+      options.into = Values(arrived);
+      options.adds.assign(arrived, false);
+      options.into.insert(options.into.end(), places.into.begin(), places.into.end());
+      options.adds.insert(options.adds.end(), places.adds.begin(), places.adds.end());
+    }
+    Values gradients = gradient(outputs, targets, std::move(seeds), options);
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       if (i >= arrived) joint.reached.push_back(static_cast<bool>(gradients[i]));
       if (i < arrived && !gradients[i]) gradients[i] = full(session, targets[i].spec(), 0);
-      if (gradients[i]) out.push_back(row_values(gradients[i]) ? to_dense(std::move(gradients[i])) : std::move(gradients[i]));
+      const bool has_place = !options.into.empty() && options.into[i];
+      if (gradients[i] && !has_place) out.push_back(to_dense(std::move(gradients[i])));
     }
     return out;
   });
@@ -54,8 +62,8 @@ Joint joined(Session& session, const Piece& piece, Kept kept) {
 
 }  // namespace
 
-ForwardBackward split_backward(Session& session, const Piece& piece, Kept kept) {
-  Joint joint = joined(session, piece, kept);
+ForwardBackward split_backward(Session& session, const Piece& piece, Kept kept, const GradientPlaces& places) {
+  Joint joint = joined(session, piece, kept, places);
   const std::size_t end = joint.program.code.size(), outputs = piece.program.outputs.size();
   std::vector<Program::Use> results(joint.program.outputs.begin(), joint.program.outputs.begin() + static_cast<std::ptrdiff_t>(outputs));
   joint.program.outputs.erase(joint.program.outputs.begin(), joint.program.outputs.begin() + static_cast<std::ptrdiff_t>(outputs));

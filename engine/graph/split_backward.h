@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "engine/autograd.h"
 #include "engine/graph/split.h"
 
 namespace gemel {
@@ -13,12 +14,19 @@ namespace gemel {
 struct ForwardBackward {
   Section forward;             // outputs: the piece's, then what is saved
   Section backward;            // inputs: some of those above by `own`, then what is saved. Outputs: gradients of what arrives and wants one
-                               // (zeros where none flows), then of the parameters that are reached, all dense
+                               // (zeros where none flows), then of the parameters that are reached and have no place, all dense
   std::vector<bool> reached;   // [Piece::parameters] whether a gradient flows to it
   std::vector<Program::Use> saved;
 };
 
-/// @param kept  `inputs`: the second computes again what it reads, and nothing is saved but copies of state that the first changes
-ForwardBackward split_backward(Session& session, const Piece& piece, Kept kept = Kept::all);
+/// Where gradients of Piece::parameters() go, and whether they are added to what lies there: as GradientOptions says.
+struct GradientPlaces {
+  Values into = {};
+  std::vector<bool> adds = {};
+};
+
+/// @param kept    `inputs`: the second computes again what it reads, and nothing is saved but copies of state that the first changes
+/// @param places  none: all gradients are outputs
+ForwardBackward split_backward(Session& session, const Piece& piece, Kept kept = Kept::all, const GradientPlaces& places = {});
 
 }  // namespace gemel

@@ -81,10 +81,12 @@ std::span<const OpDef* const> catalog() {
       &argmax_def(),
       // matmul
       &matmul_def(),
+      &add_matmul_def(),
       // convolution
       &conv2d_def(),
       &conv2d_input_gradient_def(),
       &conv2d_weight_gradient_def(),
+      &add_conv2d_weight_gradient_def(),
       // pooling
       &max_pool2d_def(),
       &max_pool2d_gradient_def(),

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
+#include "engine/ops/add_product.h"
 #include "engine/ops/common.h"
 
 namespace gemel {
@@ -146,7 +147,7 @@ Values gradient(const Backward& b) {
   Values out(2);
   if constexpr (d == forward) {
     if (b.wants(0)) out[0] = conv2d_input_gradient(g, b.input(1), b.input_shape(0), c);
-    if (b.wants(1)) out[1] = conv2d_weight_gradient(g, b.input(0), b.input_shape(1), c, b.place(1));
+    if (b.wants(1)) out[1] = b.sum(1) ? add_conv2d_weight_gradient(b.sum(1), g, b.input(0), c) : conv2d_weight_gradient(g, b.input(0), b.input_shape(1), c, b.place(1));
   } else if constexpr (d == Direction::input) {  // g is like x
     if (b.wants(0)) out[0] = conv2d(g, b.input(1), c);
     if (b.wants(1)) out[1] = conv2d_weight_gradient(b.input(0), g, b.input_shape(1), c);
@@ -305,6 +306,11 @@ const OpDef& conv2d_weight_gradient_def() {
   return def;
 }
 
+const OpDef& add_conv2d_weight_gradient_def() {
+  static const OpDef def = add_product::record<conv2d_weight_gradient_def>();
+  return def;
+}
+
 Value conv2d(Value x, Value w, const Convolution& c) {
   return apply(conv2d_def(), list(std::move(x), std::move(w)), convolution::attributes_of(c))[0];
 }
@@ -315,6 +321,10 @@ Value conv2d_input_gradient(Value dy, Value w, const Shape& x_shape, const Convo
 
 Value conv2d_weight_gradient(Value dy, Value x, const Shape& w_shape, const Convolution& c, const Value& into) {
   return apply(conv2d_weight_gradient_def(), list(std::move(dy), std::move(x)), convolution::attributes_of(c, w_shape), std::span(&into, 1))[0];
+}
+
+Value add_conv2d_weight_gradient(const Value& sum, Value dy, Value x, const Convolution& c) {
+  return apply(add_conv2d_weight_gradient_def(), list(std::move(dy), std::move(x), sum), convolution::attributes_of(c, sum.shape()), std::span(&sum, 1))[0];
 }
 
 }  // namespace gemel

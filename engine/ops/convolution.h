@@ -60,8 +60,8 @@ struct KernelName {
 void run(const Launch& launch, const KernelName& name, const opencl::Range& range, const std::vector<opencl::Argument>& arguments);
 /// The same for the kernel that stores the result of a product: with what a fused record appends.
 void run_last(const Launch& launch, const KernelName& name, const opencl::Range& range, const std::vector<opencl::Argument>& arguments);
-/// Adds the parts of a sum that lie one after another in the workspace, into the output.
-void add_parts(const Launch& launch, std::int64_t parts);
+/// Adds the parts of a sum that lie one after another in the workspace, into the output. @param adds  to what lies there
+void add_parts(const Launch& launch, std::int64_t parts, bool adds);
 
 /// The variants of each direction, by family. The direct ones take any problem.
 Variant direct_variant(Direction direction);

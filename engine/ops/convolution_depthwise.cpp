@@ -51,7 +51,7 @@ void weights_launch(Launch& l) {
   auto arguments = arguments_of({l.in(0), l.in(1), l.workspace()}, g);
   arguments.emplace_back(parts);
   run(l, {kFile, "depthwise_weight_gradient", options_for(width)}, range_of(parts * elements, width), arguments);
-  add_parts(l, parts);
+  add_parts(l, parts, l.begin_sum());
 }
 
 int rank(const Problem&, const opencl::DeviceProfile&) { return Rank::depthwise; }

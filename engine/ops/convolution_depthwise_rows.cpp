@@ -116,8 +116,11 @@ void weights_launch(Launch& l) {
   const Geometry g = geometry_of<Direction::weights>(l.problem());
   const Shares s = shares_of<Direction::weights>(g, l.profile());
   const opencl::Region sums = s.row_groups > 1 ? l.workspace() : l.out(0);
-  run(l, {kFile, "depthwise_rows_weight_gradient", options_for<Direction::weights>(l, g)}, range_of(s), arguments_for({l.in(0), l.in(1), sums}, g, s));
-  if (s.row_groups > 1) add_parts(l, s.row_groups);
+  const bool adds = l.begin_sum();
+  auto arguments = arguments_for({l.in(0), l.in(1), sums}, g, s);
+  arguments.emplace_back(std::int32_t{adds && s.row_groups == 1});
+  run(l, {kFile, "depthwise_rows_weight_gradient", options_for<Direction::weights>(l, g)}, range_of(s), arguments);
+  if (s.row_groups > 1) add_parts(l, s.row_groups, adds);
 }
 
 }  // namespace

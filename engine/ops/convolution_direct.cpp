@@ -13,6 +13,7 @@ void launch(Launch& l) {
   const Geometry g = geometry_of<d>(l.problem());
   auto arguments = arguments_of({l.in(0), l.in(1), l.out(0)}, g);
   arguments.emplace_back(narrow<std::int32_t>(g.groups));
+  if constexpr (d == Direction::weights) arguments.emplace_back(std::int32_t{l.begin_sum()});
   run_last(l, {"convolution.cl", kKernels[static_cast<int>(d)]}, opencl::range1(round_up(l.out_spec(0).elements(), kLocal), kLocal), arguments);
 }
 

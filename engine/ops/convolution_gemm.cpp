@@ -161,8 +161,9 @@ opencl::Region scratch_of(const Launch& l, const Plan& plan) {
   return {l.workspace().block, l.workspace().offset + plan.first_bytes, plan.workspace_bytes - plan.first_bytes};
 }
 
+/// @param adds  to what lies in the output
 template <Direction d>
-void run_block(const Launch& l, const Geometry& g, const Plan& plan, const Block& b) {
+void run_block(const Launch& l, const Geometry& g, const Plan& plan, const Block& b, bool adds) {
   const bool is_product = g.is_matrix_product();
   const opencl::Region& x = d == Direction::forward ? l.in(0) : d == Direction::input ? l.out(0) : l.in(1);
   const opencl::Region y = part(d == Direction::forward ? l.out(0) : l.in(0), b.begin * g.k, b.rows * g.k);
@@ -171,7 +172,7 @@ void run_block(const Launch& l, const Geometry& g, const Plan& plan, const Block
   const opencl::Region scratch = scratch_of(l, plan);
   const auto epilogue = l.epilogue_arguments(b.begin * (d == Direction::forward ? g.k : g.c));
   opencl::GemmProblem problem = gemm_of(d, g, b.rows);
-  problem.accumulate = d == Direction::weights && b.begin > 0;
+  problem.accumulate = adds;
   problem.epilogue = {l.epilogue_text(), epilogue};
   const opencl::GemmForm& gemm = product_form(problem, l.profile());
   if (d != Direction::input && !is_product) im2col(l, g, x, columns, b);
@@ -183,20 +184,21 @@ void run_block(const Launch& l, const Geometry& g, const Plan& plan, const Block
   if (d == Direction::input && !is_product) col2im(l, g, columns, x, b);
 }
 
-void run_parts(const Launch& l, const Geometry& g, const Plan& plan) {
+void run_parts(const Launch& l, const Geometry& g, const Plan& plan, bool adds) {
   const opencl::GemmProblem problem = gemm_of_parts(g, plan.parts);
   product_form(problem, l.profile()).run(l.device(), problem, {l.in(1), l.in(0), part(l.workspace(), 0, plan.parts * problem.stride_c),
       scratch_of(l, plan)});
-  add_parts(l, plan.parts);
+  add_parts(l, plan.parts, adds);
 }
 
 template <Direction d>
 void launch(Launch& l) {
   const Geometry g = geometry_of<d>(l.problem());
   const Plan plan = plan_of(d, g, l.profile());
-  if (plan.parts > 1) return run_parts(l, g, plan);
+  const bool adds = l.begin_sum();
+  if (plan.parts > 1) return run_parts(l, g, plan, adds);
   for (std::int64_t begin = 0; begin < g.pixels(); begin += plan.rows)
-    run_block<d>(l, g, plan, {begin, std::min(plan.rows, g.pixels() - begin)});
+    run_block<d>(l, g, plan, {begin, std::min(plan.rows, g.pixels() - begin)}, adds || (d == Direction::weights && begin > 0));
 }
 
 template <Direction d>
@@ -224,7 +226,7 @@ namespace gemel {
 
 std::vector<opencl::GemmProblem> products_of(const Problem& p, const opencl::DeviceProfile& profile) {
   using convolution::Direction;
-  const OpDef* op = p.op.epilogue ? p.op.epilogue->product : &p.op;
+  const OpDef* op = p.op.epilogue ? p.op.epilogue->product : p.op.adds ? p.op.adds : &p.op;
   if (op == &conv2d_def()) return convolution::products_of<Direction::forward>(p, profile);
   if (op == &conv2d_input_gradient_def()) return convolution::products_of<Direction::input>(p, profile);
   if (op == &conv2d_weight_gradient_def()) return convolution::products_of<Direction::weights>(p, profile);

@@ -20,9 +20,9 @@ void run_last(const Launch& l, const KernelName& name, const opencl::Range& rang
   l.device().run(l.device().kernel(name.file, name.kernel, name.options, l.epilogue_text()), range, arguments, l.epilogue_arguments());
 }
 
-void add_parts(const Launch& l, std::int64_t parts) {
+void add_parts(const Launch& l, std::int64_t parts, bool adds) {
   const std::int64_t elements = l.out_spec(0).elements();
-  l.run("parts.cl", "add_parts", opencl::range1(round_up(elements, 16), 16), {l.workspace(), l.out(0), elements, parts});
+  l.run("parts.cl", "add_parts", opencl::range1(round_up(elements, 16), 16), {l.workspace(), l.out(0), elements, parts, std::int32_t{adds}});
 }
 
 }  // namespace gemel::convolution

@@ -53,7 +53,7 @@ void launch(Launch& l) {
   const bool wide = l.profile().has_wide_vectors();
   const std::string options = fmt::format("-DMR={} -DNR={} -DWINDOW={}{}", wide ? 8 : 4, panel_of(g, l.profile()), kWindow, lays_out_dy(g) ? " -DFEW_FILTERS" : "");
   run(l, {kFile, "rows_weight_gradient", options}, opencl::range1(parts, 1), arguments);
-  add_parts(l, parts);
+  add_parts(l, parts, l.begin_sum());
 }
 
 }  // namespace

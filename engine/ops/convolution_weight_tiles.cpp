@@ -71,10 +71,12 @@ std::int64_t workspace_bytes(const Problem& p, const opencl::DeviceProfile& prof
 void launch(Launch& l) {
   const Geometry g = geometry_of<Direction::weights>(l.problem());
   const Shares s = shares_of(g, l.profile());
+  const bool adds = l.begin_sum();
   auto arguments = arguments_of({l.in(0), l.in(1), s.parts == 1 ? l.out(0) : l.workspace()}, g);
-  arguments.insert(arguments.end(), {narrow<std::int32_t>(s.depth), narrow<std::int32_t>(s.filters), s.pixels, narrow<std::int32_t>(s.block)});
+  arguments.insert(arguments.end(), {narrow<std::int32_t>(s.depth), narrow<std::int32_t>(s.filters), s.pixels, narrow<std::int32_t>(s.block),
+                   std::int32_t{adds && s.parts == 1}});
   run(l, {kFile, "tiles_weight_gradient", tile_for(g, l.profile()).options()}, opencl::range3({s.groups, s.parts, g.groups}, {1, 1, 1}), arguments);
-  if (s.parts > 1) add_parts(l, s.parts);
+  if (s.parts > 1) add_parts(l, s.parts, adds);
 }
 
 }  // namespace

@@ -156,7 +156,7 @@ void weights_launch(Launch& l) {
           {v, dy, m, number(e.inner), number(plan.panels), first, number(tiles), number(kBlock)}, s.options());
   }
   l.run(kFile, "winograd_windows", opencl::range1(e.inner, 1),
-        {m, l.out(0), number(e.inner), number(e.outer), number(plan.panels)}, s.options());
+        {m, l.out(0), number(e.inner), number(e.outer), number(plan.panels), number(l.begin_sum())}, s.options());
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "engine/base/error.h"
 #include "engine/dispatch.h"
+#include "engine/ops/add_product.h"
 #include "engine/ops/common.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/ops.h"
@@ -82,6 +83,7 @@ void reference(const HostCall& c) {
   }
 }
 
+Attributes attributes_of(Transpose a, Transpose b) { return {{"transpose_a", a == Transpose::yes}, {"transpose_b", b == Transpose::yes}}; }
 Transpose flag(bool yes) { return yes ? Transpose::yes : Transpose::no; }
 
 /// [..., M, N] as [... * M, N].
@@ -102,17 +104,19 @@ Value fold_batch(Value g, const Shape& like) {
 Values gradient(const Backward& b) {
   const bool ta = b.attributes().boolean("transpose_a"), tb = b.attributes().boolean("transpose_b");
   Value a = b.wants(1) ? b.input(0) : Value(), dy = b.gradient(0);
-  const auto place = [&](int i) { return dy.shape().rank() == b.input_shape(i).rank() ? b.place(i) : Value(); };
+  const auto product = [&](int i, Value left, Transpose turn_left, Value right, Transpose turn_right) {
+    if (dy.shape().rank() != b.input_shape(i).rank()) return fold_batch(matmul(std::move(left), std::move(right), turn_left, turn_right), b.input_shape(i));
+    if (b.sum(i) && b.sum(i).dtype() == DType::float32) return add_matmul(b.sum(i), std::move(left), std::move(right), turn_left, turn_right);
+    return matmul(std::move(left), std::move(right), turn_left, turn_right, b.place(i));
+  };
   Values out(2);
-  if (b.wants(0))
-    out[0] = fold_batch(ta ? matmul(b.input(1), dy, flag(tb), Transpose::yes, place(0)) : matmul(dy, b.input(1), Transpose::no, flag(!tb), place(0)),
-                        b.input_shape(0));
+  if (b.wants(0)) out[0] = ta ? product(0, b.input(1), flag(tb), dy, Transpose::yes) : product(0, dy, Transpose::no, b.input(1), flag(!tb));
   if (!b.wants(1)) return out;
   if (!ta && b.input_shape(1).rank() == 2) {  // the sum over a's leading axes is part of the product
     a = rows_of(a);
     dy = rows_of(dy);
   }
-  out[1] = fold_batch(tb ? matmul(dy, a, Transpose::yes, flag(ta), place(1)) : matmul(a, dy, flag(!ta), Transpose::no, place(1)), b.input_shape(1));
+  out[1] = tb ? product(1, dy, Transpose::yes, a, flag(ta)) : product(1, a, flag(!ta), dy, Transpose::no);
   return out;
 }
 
@@ -153,6 +157,7 @@ void launch(Launch& l) {
   const auto more = l.epilogue_arguments();
   opencl::GemmProblem gemm = gemm_of(l.problem());
   gemm.epilogue.arguments = more;
+  gemm.accumulate = l.begin_sum();
   if (!is_two_bytes(l.in_spec(0).dtype)) return p.run(l.device(), gemm, {l.in(0), l.in(1), l.out(0), l.workspace()});
   const Widened widened(l.problem(), l.profile());
   const auto matrix = [&](std::size_t i) { return widened.matrix(l.workspace(), i); };
@@ -238,9 +243,17 @@ const opencl::GemmForm& product_form(const opencl::GemmProblem& g, const opencl:
   return opencl::gemm_forms()[at(&chosen - matmul_def().variants.data())];
 }
 
+const OpDef& add_matmul_def() {
+  static const OpDef def = add_product::record<matmul_def>();
+  return def;
+}
+
 Value matmul(Value a, Value b, Transpose transpose_a, Transpose transpose_b, const Value& into) {
-  return apply(matmul_def(), list(std::move(a), std::move(b)),
-               {{"transpose_a", transpose_a == Transpose::yes}, {"transpose_b", transpose_b == Transpose::yes}}, std::span(&into, 1))[0];
+  return apply(matmul_def(), list(std::move(a), std::move(b)), attributes_of(transpose_a, transpose_b), std::span(&into, 1))[0];
+}
+
+Value add_matmul(const Value& sum, Value a, Value b, Transpose transpose_a, Transpose transpose_b) {
+  return apply(add_matmul_def(), list(std::move(a), std::move(b), sum), attributes_of(transpose_a, transpose_b), std::span(&sum, 1))[0];
 }
 
 }  // namespace gemel

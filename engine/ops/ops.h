@@ -125,6 +125,8 @@ Value sum_to(Value x, const Shape& shape, const Value& into = {});
 /// op(a) op(b). @param a [..., M, K] @param b [..., K, N] (before transposing) @return [..., M, N]; leading axes are equal,
 /// or one side has none and serves them all
 Value matmul(Value a, Value b, Transpose transpose_a = Transpose::no, Transpose transpose_b = Transpose::no, const Value& into = {});
+/// sum += op(a) op(b), in its memory; float32. @param sum  shaped as the product  @return it, as it is then
+Value add_matmul(const Value& sum, Value a, Value b, Transpose transpose_a = Transpose::no, Transpose transpose_b = Transpose::no);
 
 // ---- convolution.cpp
 struct Convolution {
@@ -137,6 +139,8 @@ Value conv2d(Value x, Value w, const Convolution& c = {});
 Value conv2d_input_gradient(Value dy, Value w, const Shape& x_shape, const Convolution& c = {});
 /// Gradient of conv2d for its weights, of shape `w_shape`.
 Value conv2d_weight_gradient(Value dy, Value x, const Shape& w_shape, const Convolution& c = {}, const Value& into = {});
+/// Adds it to `sum`, in its memory. @param sum  shaped as the weights  @return it, as it is then
+Value add_conv2d_weight_gradient(const Value& sum, Value dy, Value x, const Convolution& c = {});
 
 // ---- max_pooling.cpp, average_pooling.cpp
 struct Window {
@@ -335,10 +339,12 @@ const OpDef& max_def();
 const OpDef& argmax_def();
 // matmul
 const OpDef& matmul_def();
+const OpDef& add_matmul_def();
 // convolution
 const OpDef& conv2d_def();
 const OpDef& conv2d_input_gradient_def();
 const OpDef& conv2d_weight_gradient_def();
+const OpDef& add_conv2d_weight_gradient_def();
 // pooling
 const OpDef& max_pool2d_def();
 const OpDef& max_pool2d_gradient_def();

@@ -155,6 +155,7 @@ void TrainRun::load_data() {
   loader.augment = options_.augment;
   loader.seed = options_.common.seed;
   loader.workers = static_cast<int>(options_.workers);
+  if (options_.parallel.balances) loader.prefetch = std::max(loader.workers, 1);  // what is made ahead keeps the shares that it was made with
   loader.rank = copy();
   loader.ranks = copies();
   loader.micro_batches = options_.parallel.pipeline ? 1 : options_.accumulate;  // a pipeline cuts by itself

@@ -23,12 +23,13 @@ class PieceOnZeros {
 
   /// Enqueues the forward pass of a micro-batch.
   void forward(int micro_batch);
-  /// Enqueues its backward pass, and adds up the gradients.
+  /// Enqueues its backward pass, as of a further micro-batch, whose gradients are added to those before.
   void backward(int micro_batch);
 
  private:
   std::unique_ptr<StagePiece> piece_;
-  Values given_, leaving_, sums_;  // sums: [parameter]
+  Values given_, leaving_;
+  std::vector<bool> has_;  // [parameter]
 };
 
 }  // namespace gemel::distributed

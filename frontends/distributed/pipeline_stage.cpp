@@ -194,19 +194,13 @@ void PipelineStage::backward(Step& step, const Action& action) {
   Values leaving;
   if (auto wanted = step.wanted.extract({p, k})) leaving = std::move(wanted.mapped());
   else if (piece.piece().program.outputs[0].tracked) leaving = {step.scale};
-  StagePiece::Gradients found = piece.backward(k, leaving);
-  leaving.clear();
-  if (p > 0) step.wanted[{p - 1, k}] = std::move(found.arrived);
-  add_up(step, piece.piece().parameters(), std::move(found.parameters));
-}
-
-void PipelineStage::add_up(Step& step, const Values& parameters, Values gradients) const {
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (!gradients[i]) continue;
-    const Value place = dense_gradient_place(parameters[i]);
-    if (step.reached.insert(parameters[i].storage().get()).second) apply(copy_def(), list(std::move(gradients[i])), {}, std::span(&place, 1));
-    else apply(add_def(), list(place, std::move(gradients[i])), {}, std::span(&place, 1));
-  }
+  const Values parameters = piece.piece().parameters();
+  std::vector<bool> has;
+  for (const Value& v : parameters) has.push_back(step.reached.contains(v.storage().get()));
+  Values arrived = piece.backward(k, leaving, has);
+  for (std::size_t i = 0; i < has.size(); ++i)
+    if (has[i]) step.reached.insert(parameters[i].storage().get());
+  if (p > 0) step.wanted[{p - 1, k}] = std::move(arrived);
 }
 
 /// Each stage that has a tied weight sends its gradient to the first of them, which adds them up, the last stage's first, and sends the sum back.

@@ -99,7 +99,6 @@ class PipelineStage {
   void forward(Step& step, const parallel::Action& action);
   void backward(Step& step, const parallel::Action& action);
   void expect_next(Step& step, std::size_t from, int tag);
-  void add_up(Step& step, const Values& parameters, Values gradients) const;
   void add_tied(Step& step);
   template <class Work>
   void or_end_all(const Work& work);

@@ -1,5 +1,6 @@
 #include "frontends/distributed/stage_piece.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -9,10 +10,17 @@
 #include "engine/graph/executor.h"
 #include "engine/graph/split_backward.h"
 #include "engine/ops/ops.h"
-#include "engine/rows.h"
+#include "engine/slab.h"
 
 namespace gemel::distributed {
 namespace {
+
+/// [Piece::parameters] Empty for what is frozen.
+Values places_of(const Piece& piece) {
+  Values out;
+  for (const Value& p : piece.parameters()) out.push_back(p.wants_gradient() ? dense_gradient_place(p) : Value());
+  return out;
+}
 
 /// Applies the piece with histories, which begin at what arrives.
 class EagerPiece : public StagePiece {
@@ -34,22 +42,25 @@ class EagerPiece : public StagePiece {
     return out;
   }
 
-  Gradients backward(int micro_batch, const Values& leaving) override {
+  Values backward(int micro_batch, const Values& leaving, std::vector<bool>& has) override {
     const Held held = std::move(held_.extract(micro_batch).mapped());
     const std::size_t arrived = held.arrived.size();
-    Values targets = held.arrived;
+    Values targets = held.arrived, into(arrived);
+    std::vector<bool> adds(arrived, false);
+    if (leaving.empty()) return {};
     for (const Value& p : piece().parameters()) targets.push_back(p);
-    if (leaving.empty() || targets.empty()) return {{}, Values(targets.size() - arrived)};
+    if (targets.empty()) return {};
+    for (Value& place : places_of(piece())) into.push_back(std::move(place));
+    adds.insert(adds.end(), has.begin(), has.end());
     Values seeds;
     auto next = leaving.begin();
     for (const auto& u : piece().program.outputs) seeds.push_back(u.tracked ? *next++ : Value());
-    Values found = gradient(held.outputs, targets, std::move(seeds));
-    Gradients out;
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      if (i < arrived) out.arrived.push_back(found[i] ? std::move(found[i]) : full(session_, targets[i].spec(), 0));
-      else out.parameters.push_back(found[i] ? to_dense(std::move(found[i])) : Value());
-    }
-    return out;
+    Values found = gradient(held.outputs, targets, std::move(seeds), {.into = std::move(into), .adds = std::move(adds)});
+    for (std::size_t i = 0; i < has.size(); ++i) has[i] = has[i] || found[arrived + i];
+    found.resize(arrived);
+    for (std::size_t i = 0; i < arrived; ++i)
+      if (!found[i]) found[i] = full(session_, targets[i].spec(), 0);
+    return found;
   }
 
   void forget() override { held_.clear(); }
@@ -68,50 +79,52 @@ std::unique_ptr<Executor> executor_of(Session& session, const Program& program, 
   return std::make_unique<Executor>(session, std::make_shared<const Program>(optimise(session, program, passes)));
 }
 
-/// Two planned programs.
+/// Two planned programs, and others of the backward pass that add to the gradients of micro-batches before.
 class GraphPiece : public StagePiece {
  public:
-  GraphPiece(Session& session, Piece piece, const StageOptions& options)
-      : StagePiece(std::move(piece)), halves_(split_backward(session, StagePiece::piece(), options.kept)),
-        forward_(executor_of(session, halves_.forward.program, options.passes)) {
-    if (!halves_.backward.program.outputs.empty()) backward_ = executor_of(session, halves_.backward.program, options.passes);
+  GraphPiece(Session& session, Piece piece, const StageOptions& options) : StagePiece(std::move(piece)), session_(session), options_(options) {
+    ForwardBackward halves = halves_for(std::vector<bool>(places_of(StagePiece::piece()).size(), false));
+    own_ = std::move(halves.forward.own);
+    saved_ = halves.saved;
+    forward_ = executor_of(session, halves.forward.program, options.passes);
+    keep_backward(std::vector<bool>(halves.reached.size(), false), std::move(halves));
   }
 
   Values forward(int micro_batch, Values inputs) override {
     Values given;
-    for (const std::size_t i : halves_.forward.own) given.push_back(inputs[i]);
+    for (const std::size_t i : own_) given.push_back(inputs[i]);
     Values out = forward_->run(given);
     const auto saved = out.begin() + std::ssize(piece().program.outputs);
-    Held held{Values(inputs.size()), Values(saved, out.end())};
-    for (const std::size_t i : halves_.backward.own)
-      if (i < inputs.size()) held.inputs[i] = inputs[i];
+    Held held{std::move(inputs), Values(saved, out.end())};
+    const std::vector<std::size_t>& own = backward_.begin()->second.own;
+    for (std::size_t i = 0; i < held.inputs.size(); ++i)
+      if (std::ranges::find(own, i) == own.end()) held.inputs[i] = {};
     held_.emplace(micro_batch, std::move(held));
     out.erase(saved, out.end());
     return out;
   }
 
-  Gradients backward(int micro_batch, const Values& leaving) override {
+  Values backward(int micro_batch, const Values& leaving, std::vector<bool>& has) override {
     const Held held = std::move(held_.extract(micro_batch).mapped());
-    Gradients out{{}, Values(halves_.reached.size())};
-    if (!backward_ || leaving.empty()) return out;
+    if (leaving.empty()) return {};
+    const Backward& backward = backward_adding_to(has);
+    if (!backward.executor) return {};
     Values given;
-    for (const std::size_t i : halves_.backward.own) given.push_back(i < held.inputs.size() ? held.inputs[i] : leaving.at(i - held.inputs.size()));
+    for (const std::size_t i : backward.own) given.push_back(i < held.inputs.size() ? held.inputs[i] : leaving.at(i - held.inputs.size()));
     given.insert(given.end(), held.saved.begin(), held.saved.end());
-    Values found = backward_->run(given);
-    auto next = found.begin();
-    for (const auto& u : piece().arrives)
-      if (u.tracked) out.arrived.push_back(std::move(*next++));
-    for (std::size_t i = 0; i < halves_.reached.size(); ++i)
-      if (halves_.reached[i]) out.parameters[i] = std::move(*next++);
-    return out;
+    for (std::size_t i = 0; i < has.size(); ++i) has[i] = has[i] || backward.reached[i];
+    return backward.executor->run(given);
   }
 
   void forget() override { held_.clear(); }
 
   graph::ArenaUse arena() const override {
     graph::ArenaUse most;
-    for (const Executor* e : {forward_.get(), backward_.get()})
+    const auto see = [&](const Executor* e) {
       if (e && e->plan().arena_bytes > most.bytes) most = {e->plan().arena_bytes, e->plan().lower_bound};
+    };
+    see(forward_.get());
+    for (const auto& [has, backward] : backward_) see(backward.executor.get());
     return most;
   }
 
@@ -120,9 +133,35 @@ class GraphPiece : public StagePiece {
     Values inputs;  // empty values where the backward pass does not read them
     Values saved;
   };
-  ForwardBackward halves_;
-  std::unique_ptr<Executor> forward_, backward_;  // null: nothing wants a gradient
-  std::map<int, Held> held_;                      // [micro-batch]
+  struct Backward {
+    std::vector<std::size_t> own;
+    std::vector<bool> reached;
+    std::unique_ptr<Executor> executor;  // null: nothing wants a gradient
+  };
+
+  ForwardBackward halves_for(const std::vector<bool>& has) const { return split_backward(session_, piece(), options_.kept, {places_of(piece()), has}); }
+
+  const Backward& keep_backward(const std::vector<bool>& has, ForwardBackward halves) {
+    Backward made{std::move(halves.backward.own), std::move(halves.reached), nullptr};
+    if (!halves.backward.program.code.empty()) made.executor = executor_of(session_, halves.backward.program, options_.passes);
+    return backward_.emplace(has, std::move(made)).first->second;
+  }
+
+  /// Of another forward pass captured alike: what it saves is the same.
+  const Backward& backward_adding_to(const std::vector<bool>& has) {
+    if (const auto known = backward_.find(has); known != backward_.end()) return known->second;
+    ForwardBackward halves = halves_for(has);
+    if (halves.saved != saved_) throw InternalError("pipeline: two captures of one piece save other values");
+    return keep_backward(has, std::move(halves));
+  }
+
+  Session& session_;
+  StageOptions options_;
+  std::vector<std::size_t> own_;  // inputs of the piece that its forward pass reads
+  std::vector<Program::Use> saved_;
+  std::unique_ptr<Executor> forward_;
+  std::map<std::vector<bool>, Backward> backward_;  // [which parameters have a gradient already]
+  std::map<int, Held> held_;                        // [micro-batch]
 };
 
 class EagerEvaluation : public StagePiece {
@@ -157,7 +196,7 @@ class GraphEvaluation : public StagePiece {
 
 }  // namespace
 
-StagePiece::Gradients StagePiece::backward(int, const Values&) { throw InternalError("pipeline: a piece of an evaluation has no backward pass"); }
+Values StagePiece::backward(int, const Values&, std::vector<bool>&) { throw InternalError("pipeline: a piece of an evaluation has no backward pass"); }
 
 std::unique_ptr<StagePiece> make_stage_piece(Session& session, Piece piece, const StageOptions& options) {
   if (options.frontend == train::Frontend::graph) return std::make_unique<GraphPiece>(session, std::move(piece), options);

@@ -17,10 +17,6 @@ struct StageOptions {
 
 class StagePiece {
  public:
-  struct Gradients {
-    Values arrived;     // of what arrives and wants one
-    Values parameters;  // one for each of piece().parameters(), dense; empty where none flows
-  };
   virtual ~StagePiece() = default;
   StagePiece(const StagePiece&) = delete;
   StagePiece& operator=(const StagePiece&) = delete;
@@ -29,8 +25,11 @@ class StagePiece {
   /// Keeps what the micro-batch's backward pass reads.
   /// @param inputs  its own, then what arrived  @return what leaves, without histories
   virtual Values forward(int micro_batch, Values inputs) = 0;
-  /// @param leaving  gradients of the outputs that have a history  @throws InternalError  the piece is for evaluation
-  virtual Gradients backward(int micro_batch, const Values& leaving);
+  /// Puts the gradients of piece().parameters() in their places (engine/slab.h).
+  /// @param leaving  gradients of the outputs that have a history
+  /// @param has      [piece().parameters()] whether a gradient lies there already, to which this one is added; set where one flows
+  /// @return gradients of what arrives and wants one  @throws InternalError  the piece is for evaluation
+  virtual Values backward(int micro_batch, const Values& leaving, std::vector<bool>& has);
   /// Forgets micro-batches whose step was ended by an error.
   virtual void forget() {}
   /// Of the larger plan; 0 for the eager front end.

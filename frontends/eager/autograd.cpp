@@ -41,6 +41,7 @@ Tape tape_of(bool retain_graph, bool create_graph) {
 }  // namespace
 
 void add_to(Value& sum, Value more) {
+  if (sum && sum.storage() == more.storage()) return;  // it was added there
   if (!sum || row_values(sum)) {
     accumulate(sum, std::move(more));
     return;
@@ -58,9 +59,12 @@ void backward(const Tensors& tensors, const Tensors& gradients, const BackwardOp
   const Values outputs = values_of(tensors);
   const auto leaves = leaves_of(outputs);
   Values inputs, into;
+  std::vector<bool> adds;
   for (const auto& node : leaves) {
     inputs.push_back(Value().with_node(node, 0));
-    into.push_back(node->accumulated || options.create_graph ? Value() : gradient_place(inputs.back()));
+    const Value place = options.create_graph ? Value() : gradient_place(inputs.back());
+    adds.push_back(place && node->accumulated && node->accumulated.storage() == place.storage() && !node->accumulated.node());
+    into.push_back(node->accumulated && !adds.back() ? Value() : place);
   }
   gradient(outputs, inputs, std::move(seeds),
            {.tape = tape_of(options.retain_graph, options.create_graph),
@@ -68,7 +72,8 @@ void backward(const Tensors& tensors, const Tensors& gradients, const BackwardOp
               add_to(leaves[i]->accumulated, found);
               if (options.accumulated) options.accumulated(*leaves[i]);
             },
-            .into = into});
+            .into = into,
+            .adds = adds});
 }
 
 Tensors grad(const Tensors& outputs, const Tensors& inputs, const GradOptions& options) {

@@ -151,7 +151,13 @@ Values Step::first_part(const Values& in) {
   return gathered(differentiated(in, {.into = optimizer_->gradient_places()}));
 }
 
-Values Step::further_part(const Values& in) { return gathered(differentiated(in, {})); }
+Values Step::further_part(const Values& in) {
+  Values places = optimizer_->gradient_places();
+  const std::vector<bool>& reached = this->reached();
+  std::vector<bool> adds;
+  for (std::size_t i = 0; i < places.size(); ++i) adds.push_back(reached[i] && places[i]);
+  return gathered(differentiated(in, {.into = std::move(places), .adds = std::move(adds)}));
+}
 
 /// Adds a micro-batch's dense gradients to those before it, in their places. @return its results, then indices and values of each gradient
 /// that may be rows: none where it is not
@@ -161,8 +167,10 @@ Values Step::gathered(Differentiated part) {
     Value& g = part.gradients[i];
     if (!g || row_values(g)) continue;
     const Value place = dense_gradient_place(optimizer_->parameters()[i].value);
-    if (reached[i]) gemel::apply(add_def(), list(place, std::move(g)), {}, std::span(&place, 1));
-    else if (g.storage() != place.storage()) gemel::apply(copy_def(), list(std::move(g)), {}, std::span(&place, 1));
+    if (g.storage() != place.storage()) {
+      if (reached[i]) gemel::apply(add_def(), list(place, std::move(g)), {}, std::span(&place, 1));
+      else gemel::apply(copy_def(), list(std::move(g)), {}, std::span(&place, 1));
+    }
     reached[i] = true;
   }
   Values out = part.results();

@@ -52,7 +52,8 @@ __kernel void conv_input_gradient(__global const float* dy, __global const float
   dx[i] = EPILOGUE(total, i, channel);
 }
 
-__kernel void conv_weight_gradient(__global const float* dy, __global const float* x, __global float* dweights, GEOMETRY, const int groups) {
+__kernel void conv_weight_gradient(__global const float* dy, __global const float* x, __global float* dweights, GEOMETRY, const int groups,
+                                   const int adds) {
   const long i = get_global_id(0);
   const int cg = c / groups;
   if (i >= (long)r * s * cg * k) return;
@@ -75,5 +76,5 @@ __kernel void conv_weight_gradient(__global const float* dy, __global const floa
     }
     total += of_image;
   }
-  dweights[i] = total;
+  dweights[i] = adds ? dweights[i] + total : total;
 }

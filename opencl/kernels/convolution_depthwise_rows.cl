@@ -154,15 +154,15 @@ inline void weight_gradient_row(__global const float* dy, __global const float* 
   }
 }
 
-/// partial[part] = the gradient [r, TAPS, c] from rows [part * rows, part * rows + rows) of all n * p rows of dy.
+/// partial[part] = the gradient [r, TAPS, c] from rows [part * rows, part * rows + rows) of all n * p rows of dy; += with `adds`.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void depthwise_rows_weight_gradient(__global const float* dy, __global const float* x, __global float* partial, GEOMETRY, const int rows,
-                                    const int channels) {
+                                    const int channels, const int adds) {
   const long begin = get_group_id(1) * (long)rows, end = min(begin + rows, (long)n * p);
   const int c0 = get_group_id(0) * channels, c1 = min(c0 + channels, c);
   const Source of = {h, w, c, r, sh, 1, ph, pw};
   __global float* sums = partial + get_group_id(1) * (long)r * TAPS * c;
-  for (int tap = 0; tap < r * TAPS; ++tap)
+  for (int tap = 0; tap < r * TAPS && !adds; ++tap)
     for (int channel = c0; channel < c1; channel += WIDTH) STORE((real)0, sums + (long)tap * c + channel);
   for (long row = begin; row < end; ++row)
     weight_gradient_row(dy + row * q * c, x, of, sums, row / p, row % p, q, c0, c1);

@@ -57,7 +57,7 @@ inline void take_patch(__global const float* image, float* to, int step, int len
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void tiles_weight_gradient(__global const float* dy, __global const float* x, __global float* partial, GEOMETRY, const int depth_share,
                            const int filter_share, const long pixel_share,
-                           const int block) {
+                           const int block, const int adds) {
   float tiles[DEPTH / MR * TILE] ALIGNED, panels[FILTERS / NR * PANEL] ALIGNED, patch[DEPTH] ALIGNED;
   const int groups = get_num_groups(2), channels = c / groups, filters = k / groups;
   x += get_group_id(2) * channels;
@@ -105,7 +105,7 @@ void tiles_weight_gradient(__global const float* dy, __global const float* x, __
         ROWS(DECLARE)
         RUN(pixels, MR, NR)
         __global float* to = sums + (long)d * k + f;
-#define STORE_ROW(i) if (i < count) { ASK_FOR_LINES(to + (long)(MR + i) * k, NR) store_lanes(to + (long)i * k, 0, lanes, begin > first, VECTORS(i)); }
+#define STORE_ROW(i) if (i < count) { ASK_FOR_LINES(to + (long)(MR + i) * k, NR) store_lanes(to + (long)i * k, 0, lanes, adds || begin > first, VECTORS(i)); }
         ROWS(STORE_ROW)
       }
   }

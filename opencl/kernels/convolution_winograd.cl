@@ -250,14 +250,17 @@ void winograd_sums(__global const float* v, __global const float* d, __global fl
     }
 }
 
-/// dw [3, 3, c, k] of one input channel, from m.
+/// dw [3, 3, c, k] of one input channel, from m; added to what lies there with `adds`.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void winograd_windows(__global const float* m, __global float* dw, const int c, const int k, const int panels) {
+void winograd_windows(__global const float* m, __global float* dw, const int c, const int k, const int panels, const int adds) {
   const int channel = get_group_id(0);
   for (int filter = 0; filter < k; filter += WIDTH) {
     real values[POINTS];
     UNROLLED (int point = 0; point < POINTS; ++point) values[point] = LOAD(m + point * SLAB((long)c * panels * NR) + (long)channel * panels * NR + filter);
     BOTH(gather_window, values, 6, 3)
-    UNROLLED (int t = 0; t < 9; ++t) STORE(values[t / 3 * 6 + t % 3], dw + ((long)t * c + channel) * k + filter);
+    UNROLLED (int t = 0; t < 9; ++t) {
+      __global float* to = dw + ((long)t * c + channel) * k + filter;
+      STORE(adds ? LOAD(to) + values[t / 3 * 6 + t % 3] : values[t / 3 * 6 + t % 3], to);
+    }
   }
 }
