@@ -100,6 +100,7 @@ class Computes {
       if (a.kind == Kind::forward) pieces_.at(a.piece)->forward(a.micro_batch);
       if (a.kind == Kind::backward) pieces_.at(a.piece)->backward(a.micro_batch);
     }
+    for (const auto& [p, piece] : pieces_) piece->finish();
   }
 
  private:

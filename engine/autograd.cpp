@@ -171,12 +171,13 @@ class Targets {
   /// The target of a contribution that is alone, the first and the last one, so that it may be put or added to its place at once.
   std::optional<std::size_t> alone_at(const Value& edge, Visits& visits) const {
     const auto it = targets_.find(key(edge));
-    if (it == targets_.end() || into_.empty() || it->second.pending != 1) return {};
+    if (it == targets_.end() || it->second.pending != 1) return {};
     const Visit& visit = visits.at_node(*edge.node());
     if (visit.node->op || !visit.node->hooks.empty() || visit.gradients[at(edge.output())]) return {};
     return it->second.indices.front();
   }
-  const Value& place(std::size_t target) const { return into_[target]; }
+  Value place(std::size_t target) const { return into_.empty() ? Value() : into_[target]; }
+  const GradientOptions& options() const { return options_; }
   bool adds(std::size_t target) const { return !options_.adds.empty() && options_.adds[target]; }
   void owe(const Value& edge) {
     if (auto it = targets_.find(key(edge)); it != targets_.end()) ++it->second.pending;
@@ -249,12 +250,15 @@ void step_back(Visit visit, Visits& visits, Targets& targets, Session& session, 
   Node& node = *visit.node;
   std::vector<bool> wants;
   bool arrived = false;
-  Values places(node.inputs.size()), sums(node.inputs.size());
+  Backward::Wanted wanted{.inputs = {}, .places = Values(node.inputs.size()), .sums = Values(node.inputs.size())};
+  std::vector<std::optional<std::size_t>> alone(node.inputs.size());
   for (const auto& s : node.inputs) wants.push_back(s.value.node() && visits.at_node(*s.value.node()).needed);
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    if (!wants[i] || tape == Tape::extend) continue;
-    if (const auto target = targets.alone_at(node.inputs[i].value, visits)) (targets.adds(*target) ? sums : places)[i] = targets.place(*target);
-  }
+  for (std::size_t i = 0; i < alone.size() && tape != Tape::extend; ++i)
+    if (wants[i]) alone[i] = targets.alone_at(node.inputs[i].value, visits);
+  for (std::size_t i = 0; i < alone.size(); ++i)
+    if (alone[i]) (targets.adds(*alone[i]) ? wanted.sums : wanted.places)[i] = targets.place(*alone[i]);
+  if (const PostponeProduct& postpone = targets.options().postpone)
+    wanted.postpone = [&](std::size_t i, const Value& left, const Value& right) { return alone[i] && postpone(*alone[i], left, right); };
   for (std::size_t o = 0; o < visit.gradients.size(); ++o) {
     complete(visit, o, [](Value& gradient, Value by) { gradient = std::move(by); });
     arrived = arrived || visit.gradients[o];
@@ -262,7 +266,8 @@ void step_back(Visit visit, Visits& visits, Targets& targets, Session& session, 
   Values found(node.inputs.size());
   if (arrived) {
     const PathScope path(session, node.scope);
-    const Backward call(visit.node, std::move(visit.gradients), {wants, std::move(places), std::move(sums)}, session, tape);
+    wanted.inputs = wants;
+    const Backward call(visit.node, std::move(visit.gradients), std::move(wanted), session, tape);
     found = node.rule ? node.rule(call) : node.op->gradient(call);
     check_found(node, found);
   }

@@ -19,6 +19,7 @@ class Backward {
   struct Wanted {
     std::vector<bool> inputs;
     Values places, sums;
+    std::function<bool(std::size_t input, const Value& left, const Value& right)> postpone = {};
   };
   Backward(std::shared_ptr<Node> node, Values gradients, Wanted wanted, Session& session, Tape tape);
   bool wants(int input) const { return wanted_.inputs[static_cast<std::size_t>(input)]; }
@@ -38,6 +39,8 @@ class Backward {
   /// What the gradient of input i will be added to. A rule may do so in its place, with what computes the gradient, and give the sum
   /// instead; empty: there is none.
   const Value& sum(int i) const { return wanted_.sums[static_cast<std::size_t>(i)]; }
+  /// Asks whether somebody else computes the gradient of input i, which is left^T right, both [rows, columns]; then a rule gives none.
+  bool postponed(int i, const Value& left, const Value& right) const { return wanted_.postpone && wanted_.postpone(static_cast<std::size_t>(i), left, right); }
   /// Whether the gradient of input i may be rows (engine/rows.h): it is a leaf that asks for them, and nobody differentiates again.
   bool by_rows(int i) const;
   const Attributes& attributes() const { return node_->attributes; }
@@ -54,6 +57,9 @@ class Backward {
   Tape tape_;
 };
 
+/// Offered the factors of a gradient left^T right of inputs[index], to which nothing else contributes. @return whether it is taken over:
+/// then there is no such result
+using PostponeProduct = std::function<bool(std::size_t index, const Value& left, const Value& right)>;
 /// Told that the gradient of inputs[index] is complete; it may be written in place.
 using GradientReady = std::function<void(std::size_t index, const Value& gradient)>;
 
@@ -63,6 +69,7 @@ struct GradientOptions {
   GradientReady ready = {};  // told as soon as what computes a result is enqueued; of a captured pass at every replay. Not with Tape::extend
   Values into = {};  // memory for the results, one an input (an empty value: of its own), or none at all. Not with Tape::extend
   std::vector<bool> adds = {};  // one for each of `into`, or none: the result is added to what lies there. `ready` and `take` are told of the sum
+  PostponeProduct postpone = {};  // of products of two matrices. Not with Tape::extend
 };
 
 /// Gradients of sum(outputs * output_gradients) with respect to inputs.

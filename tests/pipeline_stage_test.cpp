@@ -197,6 +197,33 @@ TEST_P(PipelineStageInBothFrontEnds, interleaved_pieces_compute_as_one_process_t
   }
 }
 
+std::unique_ptr<nn::Module> wide_net() {
+  auto model = std::make_unique<nn::Sequential>();
+  model->emplace<nn::Flatten>();
+  model->emplace<nn::Linear>(75, 64);
+  model->emplace<nn::ReLU>();
+  model->emplace<nn::Linear>(64, 2);
+  return model;
+}
+
+TEST_P(PipelineStageInBothFrontEnds, a_gradient_much_larger_than_its_factors_is_one_product_a_step) {
+  const auto batches = micro_batches({2, 2, 2, 2});
+  const Pipeline two{wide_net, Modules{"2"}, ScheduleKind::one_f_one_b, 2, 1, {.frontend = GetParam()}};
+  expect_same(in_stages(two, batches), in_one_process(wide_net, batches), Frontend::graph, "one sum over all rows rounds otherwise");
+  testing::run_communicating_ranks(1, [&](parallel::CommunicationThread& c) {
+    Session session(opencl::Device::open({}), 3);
+    const auto model = wide_net();
+    train::ClassificationTask task(*model, 2);
+    PipelineStage stage(session, c, task, specs_of(batches[0]), {Modules{}, {ScheduleKind::gpipe, 1, 1}, {.frontend = GetParam()}});
+    for (const auto& sizes : {std::vector<std::int64_t>{2, 2, 2, 2}, {4, 4}, {20, 20}}) {
+      int made = 0;  // the gradient, or a sum of it
+      const auto observation = session.interpreter().observe([&](const OpDef&, std::span<const Value>, std::span<const Value> out) { made += !out.empty() && out[0].elements() == 75 * 64; });
+      stage.run(micro_batches(sizes), 8, kStep);
+      EXPECT_EQ(made, sizes[0] == 20 ? 2 : 1) << "of " << sizes.size() << " micro-batches of " << sizes[0];
+    }
+  });
+}
+
 TEST_P(PipelineStageInBothFrontEnds, recomputation_changes_nothing) {
   const auto batches = micro_batches({2, 2, 1});
   const Found whole = in_one_process(testing::residual_net, batches);

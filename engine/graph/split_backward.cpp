@@ -16,6 +16,7 @@ struct Joint {
   Program program;       // outputs: the piece's, then the gradients
   std::size_t forward;   // instructions
   std::vector<bool> reached;
+  std::vector<std::size_t> postponed;
 };
 
 Specs inputs_of(const Piece& piece) {
@@ -48,6 +49,13 @@ Joint joined(Session& session, const Piece& piece, Kept kept, const GradientPlac
       options.into.insert(options.into.end(), places.into.begin(), places.into.end());
       options.adds.insert(options.adds.end(), places.adds.begin(), places.adds.end());
     }
+    Values factors;
+    options.postpone = [&](std::size_t i, const Value& left, const Value& right) {
+      if (i < arrived || !places.postpones || !places.postpones(left.spec(), right.spec())) return false;
+      joint.postponed.push_back(i - arrived);
+      factors.insert(factors.end(), {left, right});
+      return true;
+    };
     Values gradients = gradient(outputs, targets, std::move(seeds), options);
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       if (i >= arrived) joint.reached.push_back(static_cast<bool>(gradients[i]));
@@ -55,6 +63,7 @@ Joint joined(Session& session, const Piece& piece, Kept kept, const GradientPlac
       const bool has_place = !options.into.empty() && options.into[i];
       if (gradients[i] && !has_place) out.push_back(to_dense(std::move(gradients[i])));
     }
+    out.insert(out.end(), factors.begin(), factors.end());
     return out;
   });
   return joint;
@@ -67,7 +76,7 @@ ForwardBackward split_backward(Session& session, const Piece& piece, Kept kept, 
   const std::size_t end = joint.program.code.size(), outputs = piece.program.outputs.size();
   std::vector<Program::Use> results(joint.program.outputs.begin(), joint.program.outputs.begin() + static_cast<std::ptrdiff_t>(outputs));
   joint.program.outputs.erase(joint.program.outputs.begin(), joint.program.outputs.begin() + static_cast<std::ptrdiff_t>(outputs));
-  ForwardBackward out{.forward = {}, .backward = {}, .reached = std::move(joint.reached), .saved = crossing(joint.program, joint.forward)};
+  ForwardBackward out{.forward = {}, .backward = {}, .reached = std::move(joint.reached), .postponed = std::move(joint.postponed), .saved = crossing(joint.program, joint.forward)};
   results.insert(results.end(), out.saved.begin(), out.saved.end());
   out.forward = section(joint.program, 0, joint.forward, {}, results);
   out.backward = section(joint.program, joint.forward, end, out.saved, joint.program.outputs);

@@ -2,6 +2,7 @@
 // saved by name.
 #pragma once
 #include <cstddef>
+#include <functional>
 #include <vector>
 
 #include "engine/autograd.h"
@@ -14,15 +15,18 @@ namespace gemel {
 struct ForwardBackward {
   Section forward;             // outputs: the piece's, then what is saved
   Section backward;            // inputs: some of those above by `own`, then what is saved. Outputs: gradients of what arrives and wants one
-                               // (zeros where none flows), then of the parameters that are reached and have no place, all dense
-  std::vector<bool> reached;   // [Piece::parameters] whether a gradient flows to it
+                               // (zeros where none flows), then of the parameters that are reached and have no place, all dense,
+                               // then left and right of each product that is postponed
+  std::vector<bool> reached;   // [Piece::parameters] whether a gradient flows to it that is not postponed
+  std::vector<std::size_t> postponed;  // of Piece::parameters, by index
   std::vector<Program::Use> saved;
 };
 
-/// Where gradients of Piece::parameters() go, and whether they are added to what lies there: as GradientOptions says.
+/// Where gradients of Piece::parameters() go, whether they are added to what lies there, and which products are postponed: as GradientOptions says.
 struct GradientPlaces {
   Values into = {};
   std::vector<bool> adds = {};
+  std::function<bool(const Spec& left, const Spec& right)> postpones = {};
 };
 
 /// @param kept    `inputs`: the second computes again what it reads, and nothing is saved but copies of state that the first changes

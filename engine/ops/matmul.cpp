@@ -115,6 +115,7 @@ Values gradient(const Backward& b) {
   if (!ta && b.input_shape(1).rank() == 2) {  // the sum over a's leading axes is part of the product
     a = rows_of(a);
     dy = rows_of(dy);
+    if (b.postponed(1, tb ? dy : a, tb ? a : dy)) return out;
   }
   out[1] = tb ? product(1, dy, Transpose::yes, a, flag(ta)) : product(1, a, flag(!ta), dy, Transpose::no);
   return out;

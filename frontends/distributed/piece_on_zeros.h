@@ -25,6 +25,8 @@ class PieceOnZeros {
   void forward(int micro_batch);
   /// Enqueues its backward pass, as of a further micro-batch, whose gradients are added to those before.
   void backward(int micro_batch);
+  /// Enqueues what follows the backward passes of a step once.
+  void finish() { piece_->finish(has_); }
 
  private:
   std::unique_ptr<StagePiece> piece_;

@@ -105,6 +105,7 @@ PipelineStage::Results PipelineStage::run(std::span<const datasets::Batch> micro
       const float scale = weight > 0 ? static_cast<float>(1 / weight) : 0;
       step.scale = session_.tensor(f32({}), std::as_bytes(std::span(&scale, 1)));
       carry_out(step);
+      finish(step);
       add_tied(step);
     });
   } catch (...) {
@@ -194,13 +195,28 @@ void PipelineStage::backward(Step& step, const Action& action) {
   Values leaving;
   if (auto wanted = step.wanted.extract({p, k})) leaving = std::move(wanted.mapped());
   else if (piece.piece().program.outputs[0].tracked) leaving = {step.scale};
+  Values arrived;
+  with_reached(step, piece, [&](std::vector<bool>& has) { arrived = piece.backward(k, leaving, has); });
+  if (p > 0) step.wanted[{p - 1, k}] = std::move(arrived);
+}
+
+/// @param work  is given which parameters of the piece have a gradient in their place, and says of more
+template <class Work>
+void PipelineStage::with_reached(Step& step, const StagePiece& piece, const Work& work) {
   const Values parameters = piece.piece().parameters();
   std::vector<bool> has;
   for (const Value& v : parameters) has.push_back(step.reached.contains(v.storage().get()));
-  Values arrived = piece.backward(k, leaving, has);
+  work(has);
   for (std::size_t i = 0; i < has.size(); ++i)
     if (has[i]) step.reached.insert(parameters[i].storage().get());
-  if (p > 0) step.wanted[{p - 1, k}] = std::move(arrived);
+}
+
+/// What micro-batches of each shape left to the end of the step.
+void PipelineStage::finish(Step& step) {
+  std::set<const Pieces*> done;
+  for (const Pieces* pieces : step.pieces)
+    if (done.insert(pieces).second)
+      for (const auto& [p, piece] : *pieces) with_reached(step, *piece, [&](std::vector<bool>& has) { piece->finish(has); });
 }
 
 /// Each stage that has a tied weight sends its gradient to the first of them, which adds them up, the last stage's first, and sends the sum back.

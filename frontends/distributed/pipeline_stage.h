@@ -99,7 +99,10 @@ class PipelineStage {
   void forward(Step& step, const parallel::Action& action);
   void backward(Step& step, const parallel::Action& action);
   void expect_next(Step& step, std::size_t from, int tag);
+  void finish(Step& step);
   void add_tied(Step& step);
+  template <class Work>
+  void with_reached(Step& step, const StagePiece& piece, const Work& work);
   template <class Work>
   void or_end_all(const Work& work);
 

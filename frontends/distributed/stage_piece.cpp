@@ -22,6 +22,13 @@ Values places_of(const Piece& piece) {
   return out;
 }
 
+/// Where a gradient left^T right has many more elements than its factors.
+bool leaves_products(const Spec& left, const Spec& right) {
+  constexpr std::int64_t kTimes = 8;
+  const std::int64_t columns = left.shape[1], others = right.shape[1];
+  return left.dtype == DType::float32 && columns * others >= kTimes * left.shape[0] * (columns + others);
+}
+
 /// Applies the piece with histories, which begin at what arrives.
 class EagerPiece : public StagePiece {
  public:
@@ -55,7 +62,11 @@ class EagerPiece : public StagePiece {
     Values seeds;
     auto next = leaving.begin();
     for (const auto& u : piece().program.outputs) seeds.push_back(u.tracked ? *next++ : Value());
-    Values found = gradient(held.outputs, targets, std::move(seeds), {.into = std::move(into), .adds = std::move(adds)});
+    Values found = gradient(held.outputs, targets, std::move(seeds), {.into = std::move(into), .adds = std::move(adds), .postpone = [&](std::size_t i, const Value& left, const Value& right) {
+                              if (i < arrived || !leaves_products(left.spec(), right.spec())) return false;
+                              leave_product(i - arrived, left.detached(), right.detached());
+                              return true;
+                            }});
     for (std::size_t i = 0; i < has.size(); ++i) has[i] = has[i] || found[arrived + i];
     found.resize(arrived);
     for (std::size_t i = 0; i < arrived; ++i)
@@ -63,7 +74,10 @@ class EagerPiece : public StagePiece {
     return found;
   }
 
-  void forget() override { held_.clear(); }
+  void forget() override {
+    held_.clear();
+    StagePiece::forget();
+  }
 
  private:
   struct Held {
@@ -113,10 +127,21 @@ class GraphPiece : public StagePiece {
     for (const std::size_t i : backward.own) given.push_back(i < held.inputs.size() ? held.inputs[i] : leaving.at(i - held.inputs.size()));
     given.insert(given.end(), held.saved.begin(), held.saved.end());
     for (std::size_t i = 0; i < has.size(); ++i) has[i] = has[i] || backward.reached[i];
-    return backward.executor->run(given);
+    Values out = backward.executor->run(given);
+    const auto factors = out.end() - 2 * std::ssize(backward.postponed);
+    auto next = factors;
+    for (const std::size_t parameter : backward.postponed) {
+      Value &left = *next++, &right = *next++;
+      leave_product(parameter, std::move(left), std::move(right));
+    }
+    out.erase(factors, out.end());
+    return out;
   }
 
-  void forget() override { held_.clear(); }
+  void forget() override {
+    held_.clear();
+    StagePiece::forget();
+  }
 
   graph::ArenaUse arena() const override {
     graph::ArenaUse most;
@@ -136,13 +161,14 @@ class GraphPiece : public StagePiece {
   struct Backward {
     std::vector<std::size_t> own;
     std::vector<bool> reached;
+    std::vector<std::size_t> postponed;
     std::unique_ptr<Executor> executor;  // null: nothing wants a gradient
   };
 
-  ForwardBackward halves_for(const std::vector<bool>& has) const { return split_backward(session_, piece(), options_.kept, {places_of(piece()), has}); }
+  ForwardBackward halves_for(const std::vector<bool>& has) const { return split_backward(session_, piece(), options_.kept, {places_of(piece()), has, leaves_products}); }
 
   const Backward& keep_backward(const std::vector<bool>& has, ForwardBackward halves) {
-    Backward made{std::move(halves.backward.own), std::move(halves.reached), nullptr};
+    Backward made{std::move(halves.backward.own), std::move(halves.reached), std::move(halves.postponed), nullptr};
     if (!halves.backward.program.code.empty()) made.executor = executor_of(session_, halves.backward.program, options_.passes);
     return backward_.emplace(has, std::move(made)).first->second;
   }
@@ -195,6 +221,25 @@ class GraphEvaluation : public StagePiece {
 };
 
 }  // namespace
+
+void StagePiece::leave_product(std::size_t parameter, Value left, Value right) {
+  Product& product = products_[parameter];
+  product.left.push_back(std::move(left));
+  product.right.push_back(std::move(right));
+}
+
+void StagePiece::finish(std::vector<bool>& has) {
+  const auto rows_of_all = [](Values& parts) { return parts.size() == 1 ? std::move(parts[0]) : concatenate(std::exchange(parts, {}), 0); };
+  const Values parameters = piece_.parameters();
+  for (auto& [i, product] : products_) {
+    const Value place = dense_gradient_place(parameters[i]);
+    Value left = rows_of_all(product.left), right = rows_of_all(product.right);
+    if (has[i]) add_matmul(place, std::move(left), std::move(right), Transpose::yes);
+    else matmul(std::move(left), std::move(right), Transpose::yes, Transpose::no, place);
+    has[i] = true;
+  }
+  products_.clear();
+}
 
 Values StagePiece::backward(int, const Values&, std::vector<bool>&) { throw InternalError("pipeline: a piece of an evaluation has no backward pass"); }
 

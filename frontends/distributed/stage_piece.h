@@ -1,6 +1,9 @@
 // A piece of a model as a stage of a pipeline computes it: forwards and backwards with other micro-batches in between, in either front end.
 #pragma once
+#include <cstddef>
+#include <map>
 #include <memory>
+#include <vector>
 
 #include "engine/graph/split.h"
 #include "engine/passes/passes.h"
@@ -25,21 +28,29 @@ class StagePiece {
   /// Keeps what the micro-batch's backward pass reads.
   /// @param inputs  its own, then what arrived  @return what leaves, without histories
   virtual Values forward(int micro_batch, Values inputs) = 0;
-  /// Puts the gradients of piece().parameters() in their places (engine/slab.h).
+  /// Puts the gradients of piece().parameters() in their places (engine/slab.h), but for products of so few rows that memory is what
+  /// they wait for: those of all micro-batches are one product.
   /// @param leaving  gradients of the outputs that have a history
   /// @param has      [piece().parameters()] whether a gradient lies there already, to which this one is added; set where one flows
   /// @return gradients of what arrives and wants one  @throws InternalError  the piece is for evaluation
   virtual Values backward(int micro_batch, const Values& leaving, std::vector<bool>& has);
+  /// Behind all backward passes of a step: adds the products that were left. @param has  as above
+  void finish(std::vector<bool>& has);
   /// Forgets micro-batches whose step was ended by an error.
-  virtual void forget() {}
+  virtual void forget() { products_.clear(); }
   /// Of the larger plan; 0 for the eager front end.
   virtual graph::ArenaUse arena() const { return {}; }
 
  protected:
   explicit StagePiece(Piece piece) : piece_(std::move(piece)) {}
+  void leave_product(std::size_t parameter, Value left, Value right);
 
  private:
+  struct Product {
+    Values left, right;  // [micro-batch] [rows, columns]
+  };
   Piece piece_;
+  std::map<std::size_t, Product> products_;  // [parameter]
 };
 
 std::unique_ptr<StagePiece> make_stage_piece(Session& session, Piece piece, const StageOptions& options);
