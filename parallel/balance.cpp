@@ -9,8 +9,8 @@
 namespace gemel::parallel {
 namespace {
 
-constexpr double kPays = 0.95;       // of a step's time: what is less than a twentieth is noise
-constexpr double kNew = 0.5;         // how much the newest step counts
+constexpr double kPays = 0.95;        // of a step's time: what is less than a twentieth is noise
+constexpr std::size_t kRecent = 3;    // steps whose median counts: one slow step alone changes nothing, two in a row count in full
 constexpr int kForgottenAfter = 100;  // steps without a sample, then it is tried again
 
 }  // namespace
@@ -29,23 +29,26 @@ std::vector<std::int64_t> split_by_time(std::int64_t samples, std::span<const do
   return out;
 }
 
-Balance::Balance(int ranks, std::int64_t batch, std::int64_t least) : batch_(batch), least_(least), known_(at(ranks)) {
-  shares_ = split_by_time(batch, std::vector<double>(at(ranks), 1.0), least);
+Balance::Balance(int ranks, std::int64_t batch, const Limits& limits) : batch_(batch), limits_(limits), known_(at(ranks)) {
+  shares_ = split_by_time(batch, std::vector<double>(at(ranks), 1.0), limits.least);
 }
 
 /// The first step of a number of samples may have captured, planned or built something.
 /// @param share  of a whole batch: a smaller last one is shared evenly
 void Balance::learn(Known& known, const Seen& seen, std::int64_t share) {
-  known.steps_without = share == 0 ? known.steps_without + 1 : 0;
+  known.steps_without = share == 0 || seen.samples == 0 ? known.steps_without + 1 : 0;
   if (seen.samples == 0 || known.met.insert(seen.samples).second) return;
-  const double now = seen.seconds / static_cast<double>(seen.samples);
-  known.seconds = known.seconds == 0 ? now : kNew * now + (1 - kNew) * known.seconds;
+  known.recent.push_back(seen.seconds / static_cast<double>(seen.samples));
+  if (known.recent.size() > kRecent) known.recent.pop_front();
+  std::vector<double> sorted(known.recent.begin(), known.recent.end());
+  std::ranges::sort(sorted);
+  known.seconds = sorted[(sorted.size() - 1) / 2];  // of two the smaller: what disturbs only lengthens
 }
 
 std::vector<std::int64_t> Balance::best() const {
   std::vector<double> seconds;
   for (const Known& k : known_) seconds.push_back(k.seconds);
-  return split_by_time(batch_, seconds, least_);
+  return split_by_time(batch_, seconds, limits_.least);
 }
 
 double Balance::step_seconds(const std::vector<std::int64_t>& shares) const {
@@ -56,17 +59,18 @@ double Balance::step_seconds(const std::vector<std::int64_t>& shares) const {
 
 std::optional<std::vector<std::int64_t>> Balance::saw(std::span<const Seen> all) {
   for (std::size_t r = 0; r < all.size(); ++r) learn(known_[r], all[r], shares_[r]);
-  if (std::ranges::any_of(known_, [](const Known& k) { return k.seconds == 0; })) return std::nullopt;
-  std::vector<std::int64_t> shares = best();
-  bool changes = step_seconds(shares) < kPays * step_seconds(shares_);
-  for (std::size_t r = 0; r < shares.size(); ++r)
-    if (known_[r].steps_without >= kForgottenAfter && shares[r] == 0) {  // of one that has none nothing new is seen
-      --*std::ranges::max_element(shares);
-      shares[r] = 1;
-      known_[r] = {};
-      changes = true;
+  std::vector<std::int64_t> shares = shares_;
+  if (std::ranges::none_of(known_, [](const Known& k) { return k.seconds == 0; }))
+    if (std::vector<std::int64_t> better = best(); step_seconds(better) < kPays * step_seconds(shares_)) shares = std::move(better);
+  for (std::size_t r = 0; r < shares.size(); ++r) {
+    if (known_[r].steps_without < kForgottenAfter) continue;
+    known_[r] = {};  // nothing new is seen of one that has none
+    for (auto most = std::ranges::max_element(shares); shares[r] < limits_.of_trial && *most > shares[r]; most = std::ranges::max_element(shares)) {
+      --*most;
+      ++shares[r];
     }
-  if (!changes || shares == shares_) return std::nullopt;
+  }
+  if (shares == shares_) return std::nullopt;
   return shares_ = std::move(shares);
 }
 

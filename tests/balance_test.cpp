@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "datasets/loader.h"
+#include "datasets/shard.h"
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "frontends/distributed/data_parallel.h"
@@ -78,16 +79,23 @@ struct Simulated {
 };
 
 TEST(Balance, finds_the_best_split_in_a_few_steps_and_follows_a_rate_that_changes) {
-  Simulated job{Balance(2, 64, 0)};
+  Simulated job{Balance(2, 64, {})};
   EXPECT_EQ(job.balance.shares(), (Shares{32, 32}));
   for (int i = 0; i < 4; ++i) job.step({1, 3});
   EXPECT_EQ(job.balance.shares(), (Shares{48, 16}));
-  for (int i = 0; i < 12; ++i) job.step({3, 1});
-  EXPECT_LE(step_of(job.balance.shares(), {3, 1}), 1.1 * 48);
+  for (int i = 0; i < 3; ++i) job.step({1, 3});
+  for (int i = 0; i < 2; ++i) job.step({3, 1});
+  EXPECT_EQ(job.balance.shares(), (Shares{16, 48})) << "in one change, since each new number of samples builds kernels";
+}
+
+TEST(Balance, one_slow_step_changes_nothing) {
+  Simulated job{Balance(2, 64, {})};
+  for (int i = 0; i < 50; ++i) job.step({1, i % 5 == 4 ? 3.0 : 1.0});
+  EXPECT_EQ(job.balance.shares(), (Shares{32, 32}));
 }
 
 TEST(Balance, learns_where_every_other_batch_is_a_smaller_one_that_is_shared_evenly) {
-  Balance balance(2, 64, 0);
+  Balance balance(2, 64, {});
   const auto step = [&](const Shares& samples) {
     std::vector<Balance::Seen> seen;
     for (std::size_t r = 0; r < 2; ++r) seen.push_back({samples[r], static_cast<double>(samples[r]) * (r == 0 ? 1 : 20)});
@@ -106,20 +114,40 @@ TEST(Balance, learns_where_every_other_batch_is_a_smaller_one_that_is_shared_eve
 }
 
 TEST(Balance, stays_as_it_is_where_rates_vary_by_little) {
-  Simulated job{Balance(2, 64, 0)};
+  Simulated job{Balance(2, 64, {})};
   for (int i = 0; i < 50; ++i) job.step({1 + 0.03 * (i % 2), 1.02});
   EXPECT_EQ(job.balance.shares(), (Shares{32, 32}));
 }
 
 TEST(Balance, a_rank_that_lengthens_the_step_gets_nothing_and_is_tried_again_later) {
-  Simulated job{Balance(2, 8, 0)};
+  Simulated job{Balance(2, 8, {})};
   for (int i = 0; i < 6; ++i) job.step({1, 20});
   EXPECT_EQ(job.balance.shares(), (Shares{8, 0}));
   for (int i = 0; i < 120; ++i) job.step({1, 1});  // it has recovered
   EXPECT_LE(step_of(job.balance.shares(), {1, 1}), 5);
-  Simulated normed{Balance(2, 8, 1)};
+  Simulated normed{Balance(2, 8, {.least = 1})};
   for (int i = 0; i < 6; ++i) normed.step({1, 20});
   EXPECT_EQ(normed.balance.shares(), (Shares{7, 1})) << "where each rank needs one";
+}
+
+TEST(Balance, a_rank_that_is_tried_again_gets_a_sample_of_each_micro_batch) {
+  constexpr std::int64_t kMicroBatches = 8;
+  Balance balance(2, 64, {.of_trial = kMicroBatches});
+  double slower = 50;
+  const auto step = [&] {
+    std::vector<Balance::Seen> seen;
+    for (int r = 0; r < 2; ++r) {
+      std::int64_t samples = 0;
+      for (const datasets::SampleRun& run : datasets::shard_of(64, kMicroBatches, r, 2, balance.shares())) samples += run.count;
+      seen.push_back({samples, static_cast<double>(samples) * (r == 0 ? 1 : slower)});
+    }
+    (void)balance.saw(seen);
+  };
+  for (int i = 0; i < 6; ++i) step();
+  ASSERT_LT(balance.shares()[1], 4) << "a share that rounds to no sample of a micro-batch";
+  slower = 1;
+  for (int i = 0; i < 120; ++i) step();
+  EXPECT_EQ(balance.shares(), (Shares{32, 32}));
 }
 
 using namespace std::chrono_literals;
@@ -166,7 +194,7 @@ Recorder trained(int ranks, std::int64_t steps, const std::function<std::chrono:
   testing::run_communicating_ranks(ranks, [&](CommunicationThread& c) {
     Session session(opencl::Device::open({}), 3);
     Recorder& recorder = recorders[at(c.rank())];
-    const datasets::Splits data = datasets::open_dataset({.input = {3, 4, 4}, .limit = 480});
+    const datasets::Splits data = datasets::open_dataset({.input = {3, 4, 4}, .limit = 490});
     datasets::Loader loader(*data.train, {.batch_size = kBatch, .seed = 7, .rank = c.rank(), .ranks = c.size(), .prefetch = 2});
     Net net;
     net.materialise(session);

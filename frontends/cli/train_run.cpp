@@ -178,8 +178,12 @@ void TrainRun::normalise_over_batch_where_shares_vary() {
 
 std::optional<distributed::Balancing> TrainRun::balancing() {
   if (!options_.parallel.balances) return std::nullopt;
-  const std::int64_t batch = std::min(options_.batch_size, data_.train->size()), whole = batch / std::min(options_.accumulate, batch);
-  return distributed::Balancing{.batch = batch, .least = options_.parallel.sync_bn ? (batch + whole - 1) / whole : 0, .changed = [this](const parallel::Balance& balance) {
+  const std::int64_t batch = std::min(options_.batch_size, data_.train->size()), micro_batch = batch / std::min(options_.accumulate, batch);
+  const std::int64_t one_in_each = (batch + micro_batch - 1) / micro_batch;
+  if (options_.parallel.sync_bn && one_in_each * job_.size() > batch)
+    throw UsageError(fmt::format("--balance: batch statistics take a sample of each of {} ranks in each micro-batch of {}, which leaves none to share out by rate; accepted: even, or another --batch-size or --accumulate",
+                                 job_.size(), micro_batch));
+  return distributed::Balancing{.batch = batch, .limits = {.least = options_.parallel.sync_bn ? one_in_each : 0, .of_trial = one_in_each}, .changed = [this](const parallel::Balance& balance) {
                                   loader_->share(balance.shares());
                                   tell_shares(balance);
                                 }};

@@ -32,7 +32,7 @@ class Shards : public nn::BatchParts {
 
 DataParallel::DataParallel(Session& session, parallel::CommunicationThread& communication, const DataParallelOptions& options)
     : session_(session), communication_(communication), options_(options), memory_(session, communication), notices_(communication) {
-  if (options.balance) balance_.emplace(communication.size(), options.balance->batch, options.balance->least);
+  if (options.balance) balance_.emplace(communication.size(), options.balance->batch, options.balance->limits);
 }
 
 DataParallel::~DataParallel() {
@@ -107,12 +107,13 @@ void DataParallel::take_parameters() {
 
 void DataParallel::announce(train::Notice notice) {
   collect_times();
-  notices_.announce(std::move(notice), seen_);
+  notices_.announce(std::move(notice), std::exchange(seen_, {}));
 }
 
 train::Notice DataParallel::agreed() {
   Notices::Agreed agreed = notices_.agreed();
-  if (balance_ && balance_->saw(agreed.seen)) options_.balance->changed(*balance_);
+  const bool is_of_a_step = std::ranges::any_of(agreed.seen, [](const parallel::Balance::Seen& s) { return s.samples > 0; });
+  if (balance_ && is_of_a_step && balance_->saw(agreed.seen)) options_.balance->changed(*balance_);
   return std::move(agreed.all);
 }
 

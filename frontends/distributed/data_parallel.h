@@ -41,7 +41,7 @@ enum class NormOver { shard, batch };
 /// Shares of the batch by the rates that ranks are seen to have. Who loads the batches is told of each change, on every rank alike.
 struct Balancing {
   std::int64_t batch = 0;  // samples of all ranks
-  std::int64_t least = 0;  // samples that every rank needs: 1 with NormOver::batch
+  parallel::Balance::Limits limits{};  // with NormOver::batch every rank needs a sample in each micro-batch
   std::function<void(const parallel::Balance&)> changed;
 };
 
@@ -123,6 +123,7 @@ class DataParallel : public train::Ranks {
   bool holds_gradients() const;
   void check_models(const nn::Module& module);
   void join_ranks_state(const train::RanksState& of_rank_0);
+  void collect_times();
   bool keeps_residuals() const { return options_.reducer.compression.kind == parallel::CompressionOptions::Kind::top_k; }
 
   Session& session_;
@@ -138,8 +139,6 @@ class DataParallel : public train::Ranks {
   bool syncs_ = true;
   std::optional<double> unsummed_weight_;  // of passes under NoSync; none: they had none
   int exceptions_ = std::uncaught_exceptions();  // under way when this was made
-  void collect_times();
-
   Notices notices_;
   struct Begun {
     std::int64_t samples;
@@ -148,7 +147,7 @@ class DataParallel : public train::Ranks {
   std::deque<Begun> begun_;  // steps whose times are not known yet
   std::chrono::steady_clock::time_point summed_{};  // the last of those before
   std::deque<double> exposed_ms_;
-  parallel::Balance::Seen seen_;  // in the last step whose times are known
+  parallel::Balance::Seen seen_;  // in the last step whose times are known and not told yet
   std::optional<parallel::Balance> balance_;
 };
 
