@@ -101,6 +101,14 @@ TEST(DistributedBackward, gives_every_rank_the_gradients_of_the_mean_of_the_loss
   });
 }
 
+TEST(DistributedBackward, sums_gradients_behind_the_pass_where_statistics_are_over_the_batch) {
+  testing::run_communicating_ranks(2, [&](CommunicationThread& communication) {
+    Side side(&communication, {.norm = NormOver::batch});
+    side.ranks->backward(side.loss({3 * communication.rank(), 3 * communication.rank() + 3}) * (1.0 / 3));
+    expect_near_all(gradients_of(*side.optimizer), mean_gradients({{0, 6}}));
+  });
+}
+
 TEST(DistributedBackward, adds_to_gradients_that_are_there_as_in_one_process) {
   const List expected = mean_gradients({{0, 8}, {8, 16}});
   testing::run_communicating_ranks(2, [&](CommunicationThread& c) {

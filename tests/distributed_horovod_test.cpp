@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <thread>
 
 #include "engine/base/error.h"
 #include "frontends/eager/eager.h"
@@ -182,6 +183,28 @@ TEST(DistributedHorovod, an_optimizer_refuses_passes_that_are_missing_or_too_man
     optimizer.backward(cross_entropy(net(s.x), s.y));
     EXPECT_EQ(message_of<UsageError>([&] { optimizer.backward(cross_entropy(net(s.x), s.y)); }),
               "horovod: a backward pass comes behind the 2 of a step; accepted: step() first, or more backward_passes_per_step");
+  });
+}
+
+TEST(DistributedHorovod, an_optimizer_refuses_what_comes_after_shutdown) {
+  testing::run_communicating_ranks(2, [&](CommunicationThread& communication) {
+    Session session(opencl::Device::open({}), 1);
+    Horovod hvd;
+    hvd.init(session, communication, {.cycle_ms = 0.2});
+    Net net;
+    net.materialise(session);
+    DistributedOptimizer optimizer(hvd, net, "sgd");
+    const Samples s = samples(session, 0, 0, 1);
+    optimizer.backward(cross_entropy(net(s.x), s.y));
+    optimizer.step();
+    const eager::Tensor one = filled(session, {4}, 1);
+    Horovod::Handle before = hvd.reduce_scatter_async(one, "x", {.reduction = Reduction::sum});
+    hvd.communication().run([](parallel::Collectives& c) { c.barrier(); });
+    while (!before.poll()) std::this_thread::yield();
+    hvd.shutdown();
+    EXPECT_FALSE(hvd.is_initialized());
+    EXPECT_EQ(before.synchronize().to_vector(), Floats(2, 2)) << "its result is there";
+    EXPECT_EQ(message_of<UsageError>([&] { optimizer.backward(cross_entropy(net(s.x), s.y)); }), "horovod: backward is called after shutdown; accepted: between init and shutdown");
   });
 }
 

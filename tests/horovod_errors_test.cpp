@@ -132,6 +132,10 @@ TEST(Horovod, refuses_what_no_rank_can_ask_for) {
     Floats a(6, 1.0f);
     EXPECT_EQ(message_of<UsageError>([&] { h.broadcast("x", tensor_of(a), 2); }), "horovod: x: the root is 2; accepted: 0..1");
     EXPECT_EQ(message_of<UsageError>([&] { h.all_reduce("", tensor_of(a)); }), "horovod: a tensor has no name; accepted: a name that is the same on every rank");
+    EXPECT_EQ(message_of<UsageError>([&] { h.all_reduce("join", tensor_of(a)); }), "horovod: a tensor is called 'join', as join() is; accepted: another name");
+    for (const bool gathers : {true, false})
+      EXPECT_EQ(message_of<ShapeError>([&] { gathers ? h.all_gather("x", {tensor_of(a).buffer, Shape{}}) : h.all_to_all("x", {tensor_of(a).buffer, Shape{}}, {0, 0}); }),
+                "horovod: x: a scalar has no rows; accepted: one axis or more");
     EXPECT_EQ(message_of<ShapeError>([&] { h.all_reduce("x", {tensor_of(a).buffer, Shape{24}, DType::boolean}); }),
               "horovod: x: booleans are not reduced; accepted: float32, float16, bfloat16, int32, int64");
     EXPECT_EQ(message_of<UsageError>([&] { h.all_reduce("x", {tensor_of(a).buffer, Shape{6}, DType::int32}, {.prescale = 2}); }),
@@ -239,9 +243,11 @@ TEST(Horovod, warns_of_a_stall_by_tensor_and_rank_and_gives_up_where_it_is_told_
   }, {"m", "m", "n"}), CommError);
   EXPECT_GE(refused, 1);
   ASSERT_FALSE(lines.empty());
-  const auto has = [&](const std::string& text) { return std::ranges::any_of(lines, [&](const std::string& line) { return line.find(text) != std::string::npos; }); };
-  EXPECT_TRUE(has("horovod: known has waited 0 s for rank 1 (m)")) << lines[0];
-  EXPECT_TRUE(has("horovod: fresh has waited 0 s for rank 0 (m), rank 1 (m)"));
+  const auto says = [&](const std::string& tensor, const std::string& ranks) {
+    return std::ranges::any_of(lines, [&](const std::string& line) { return line.find("horovod: " + tensor + " has waited ") != std::string::npos && line.find(" s for " + ranks) != std::string::npos; });
+  };
+  EXPECT_TRUE(says("known", "rank 1 (m)")) << lines[0];
+  EXPECT_TRUE(says("fresh", "rank 0 (m), rank 1 (m)")) << lines[0];
 }
 
 TEST(Horovod, a_stall_that_ends_is_forgotten) {

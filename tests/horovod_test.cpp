@@ -183,6 +183,12 @@ TEST(Horovod, reduces_a_fused_group_at_once_and_nothing_more_than_the_threshold)
   EXPECT_EQ(fused(requests, 0), (Groups{{0}, {1}, {2}, {3}, {4}, {5}}));
   requests[0].group = requests[3].group = "together";
   EXPECT_EQ(fused(requests, 0), (Groups{{0, 3}, {1}, {2}, {4}, {5}})) << "a group whatever its size";
+  requests[4].group = "of two kinds";
+  requests[1].group = "of two kinds";
+  EXPECT_EQ(fused(requests, 84), (Groups{{0, 3}, {1}, {2, 4}, {5}})) << "a group's parts of other types are reduced apart";
+  requests[0].group = {};
+  requests[4].group = "together";
+  EXPECT_EQ(fused(requests, 120), (Groups{{0, 2}, {1}, {3, 4}, {5}})) << "of a group all fits, or none of it is joined to others";
 }
 
 TEST(Horovod, carries_out_a_group_only_when_all_of_it_is_there) {
@@ -326,13 +332,15 @@ TEST(HorovodAutotuner, ends_within_5_percent_of_the_best_of_the_grid_where_sampl
     std::map<std::pair<std::int64_t, double>, double> speeds;
     double best = 0;
     for (const Tuned& t : grid) best = std::max(best, speeds[{t.fusion_bytes, t.cycle_ms}] = 1e9 * (1 + static_cast<double>(random() % 1000) / 500));
-    Autotuner tuner({.tuning_warmup_samples = 1, .tuning_steps = 2});
+    Autotuner tuner({.tuning_warmup_samples = 1, .tuning_steps = 1 + seed % 2});
     auto now = Autotuner::Clock::time_point(std::chrono::hours(1));
+    const Request a{.name = "a", .shape = Shape{125'000}}, b{.name = "b", .shape = Shape{125'000}};
+    const Request* const together[] = {&a, &b};
     for (int i = 0; i < 10'000 && !tuner.done(); ++i) {
       const Tuned& t = tuner.current();
       const double noise = 1 + 0.01 * (static_cast<double>(random() % 200) / 100 - 1);
       now += std::chrono::nanoseconds(static_cast<std::int64_t>(1e9 * 1e6 / (speeds.at({t.fusion_bytes, t.cycle_ms}) * noise)));
-      (void)tuner.reduced("a", 1'000'000, now);
+      (void)tuner.reduced(together, now);
     }
     ASSERT_TRUE(tuner.done());
     EXPECT_GE(speeds.at({tuner.current().fusion_bytes, tuner.current().cycle_ms}), 0.95 * best) << "seed " << seed;

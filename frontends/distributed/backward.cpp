@@ -50,10 +50,12 @@ void DataParallel::backward_sum(const eager::Tensor& loss, double scale) {
   }
   if (loss.defined()) {
     const GradientReady ready = reducer_->gradient_ready();
-    const auto tell = [&](const Node& leaf) {
-      if (const auto it = index_of_.find(&leaf); it != index_of_.end()) ready(it->second, leaf.accumulated);
-    };
-    eager::backward({loss}, {eager::Tensor(full(session_, {loss.shape(), loss.dtype()}, scale))}, {.accumulated = tell});
+    eager::BackwardOptions options;
+    if (ready)  // with statistics over the batch gradients are summed behind the pass, which waits for other ranks itself
+      options.accumulated = [&](const Node& leaf) {
+        if (const auto it = index_of_.find(&leaf); it != index_of_.end()) ready(it->second, leaf.accumulated);
+      };
+    eager::backward({loss}, {eager::Tensor(full(session_, {loss.shape(), loss.dtype()}, scale))}, options);
   }
   Values gradients;
   for (const NamedValue& p : parameters) gradients.push_back(p.value.node()->accumulated);

@@ -33,27 +33,23 @@ Value joined_rows(Session& session, Spec spec, const std::vector<Bytes>& receive
   return session.tensor(spec, all);
 }
 
-void check_rows(const eager::Tensor& tensor, const std::string& name) {
-  if (tensor.dim() == 0) throw ShapeError(fmt::format("horovod: {}: a scalar has no rows; accepted: one axis or more", name));
-}
-
 }  // namespace
 
 void Horovod::init(Session& session, parallel::CommunicationThread& communication, const Options& options) {
-  if (horovod_) throw UsageError("horovod: init is called twice; accepted: once before shutdown");
+  if (is_initialized()) throw UsageError("horovod: init is called twice; accepted: once before shutdown");
   session_ = &session;
   communication_ = &communication;
   horovod_ = std::make_unique<parallel::horovod::Horovod>(communication, options, [](const std::string& line) { fmt::print(stderr, "{}\n", line); });
+  over_ = false;
 }
 
 void Horovod::shutdown() {
   in_force("shutdown").shutdown();
-  horovod_.reset();
   over_ = true;
 }
 
 parallel::horovod::Horovod& Horovod::in_force(const char* call) const {
-  if (!horovod_) throw UsageError(fmt::format("horovod: {} is called {}; accepted: between init and shutdown", call, over_ ? "after shutdown" : "before init"));
+  if (!is_initialized()) throw UsageError(fmt::format("horovod: {} is called {}; accepted: between init and shutdown", call, over_ ? "after shutdown" : "before init"));
   return *horovod_;
 }
 
@@ -80,7 +76,6 @@ std::vector<Horovod::Handle> Horovod::grouped_all_reduce_async(const eager::Tens
 
 Horovod::Handle Horovod::all_gather_async(const eager::Tensor& tensor, const std::string& name) {
   parallel::horovod::Horovod& horovod = in_force("all_gather");
-  check_rows(tensor, name);
   const Copy copy{Value(tensor)};
   return {horovod.all_gather(name, copy.tensor()), [copy, this](const parallel::horovod::Result& r) { return eager::Tensor(joined_rows(*session_, copy.spec, r.received)); }};
 }
@@ -94,9 +89,9 @@ Horovod::Handle Horovod::broadcast_async(const eager::Tensor& tensor, int root, 
 Horovod::Handle Horovod::reduce_scatter_async(const eager::Tensor& tensor, const std::string& name, const Reduce& how) {
   parallel::horovod::Horovod& horovod = in_force("reduce_scatter");
   const Copy copy{Value(tensor)};
-  return {horovod.reduce_scatter(name, copy.tensor(), how), [copy, this](const parallel::horovod::Result&) {
+  return {horovod.reduce_scatter(name, copy.tensor(), how), [copy, this, rank = rank(), size = size()](const parallel::horovod::Result&) {
             using parallel::Collectives;
-            const std::int64_t all = copy.spec.shape.elements(), begin = Collectives::piece_begin(all, rank(), size()), end = Collectives::piece_begin(all, rank() + 1, size());
+            const std::int64_t all = copy.spec.shape.elements(), begin = Collectives::piece_begin(all, rank, size), end = Collectives::piece_begin(all, rank + 1, size);
             const auto element = static_cast<std::int64_t>(size_of(copy.spec.dtype));
             return eager::Tensor(session_->tensor({Shape{end - begin}, copy.spec.dtype}, std::span<const std::byte>(*copy.bytes).subspan(at(begin * element), at((end - begin) * element))));
           }};
@@ -104,7 +99,6 @@ Horovod::Handle Horovod::reduce_scatter_async(const eager::Tensor& tensor, const
 
 Horovod::Handle Horovod::all_to_all_async(const eager::Tensor& tensor, std::vector<std::int64_t> rows, const std::string& name) {
   parallel::horovod::Horovod& horovod = in_force("all_to_all");
-  check_rows(tensor, name);
   const Copy copy{Value(tensor)};
   return {horovod.all_to_all(name, copy.tensor(), std::move(rows)),
           [copy, this](const parallel::horovod::Result& r) { return eager::Tensor(joined_rows(*session_, copy.spec, r.received)); }};
@@ -160,7 +154,7 @@ DataParallelOptions in_cycles(Horovod& horovod, const DistributedOptimizerOption
 }  // namespace
 
 DistributedOptimizer::DistributedOptimizer(Horovod& horovod, nn::Module& module, std::string_view name, const DistributedOptimizerOptions& options)
-    : options_(options), ranks_(horovod.session(), horovod.communication(), in_cycles(horovod, options)),
+    : horovod_(horovod), options_(options), ranks_(horovod.session(), horovod.communication(), in_cycles(horovod, options)),
       scale_(options.op == parallel::Reduction::mean ? 1.0 / horovod.size() : 1) {
   ranks_.pack(module);
   optimizer_ = optim::make(name, optim::all_in_one(module.parameters()), options.settings);
@@ -168,6 +162,7 @@ DistributedOptimizer::DistributedOptimizer(Horovod& horovod, nn::Module& module,
 }
 
 void DistributedOptimizer::backward(const eager::Tensor& loss) {
+  (void)horovod_.in_force("backward");
   if (passes_ == options_.backward_passes_per_step)
     throw UsageError(fmt::format("horovod: a backward pass comes behind the {} of a step; accepted: step() first, or more backward_passes_per_step", passes_));
   ++passes_;

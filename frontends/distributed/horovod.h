@@ -23,8 +23,8 @@ class Horovod {
   /// Collective. What is submitted to the communication thread runs in cycles until shutdown. Both outlive this.
   /// @param options  rank 0's count; by default what the HOROVOD_ variables of the environment say
   void init(Session& session, parallel::CommunicationThread& communication, const Options& options = parallel::horovod::options_from_environment());
-  bool is_initialized() const { return horovod_ != nullptr; }
-  /// Collective. Fails what is under way.
+  bool is_initialized() const { return horovod_ && !over_; }
+  /// Collective. Fails what is under way. What optimizers still ask for is an error; they end before another init.
   void shutdown();
 
   // All that follows throws a UsageError before init and after shutdown.
@@ -83,12 +83,13 @@ class Horovod {
   parallel::CommunicationThread& communication() const { return *communication_; }
 
  private:
+  friend class DistributedOptimizer;
   parallel::horovod::Horovod& in_force(const char* call) const;
   void broadcast_into(const Value& value, int root, const std::string& name);
 
   Session* session_ = nullptr;
   parallel::CommunicationThread* communication_ = nullptr;
-  std::unique_ptr<parallel::horovod::Horovod> horovod_;
+  std::unique_ptr<parallel::horovod::Horovod> horovod_;  // kept after shutdown: gradients may be under way to it
   bool over_ = false;
 };
 
@@ -110,7 +111,7 @@ class DistributedOptimizer {
   DistributedOptimizer(Horovod& horovod, nn::Module& module, std::string_view name, const DistributedOptimizerOptions& options = {});
 
   void zero_grad() { optimizer_->zero_grad(); }
-  /// Gradients are reduced from the last pass of a step on, while it computes. @throws UsageError for a pass too many
+  /// Gradients are reduced from the last pass of a step on, while it computes. @throws UsageError for a pass too many, or after shutdown
   void backward(const eager::Tensor& loss);
   /// Waits for the gradients, and updates. @throws UsageError where passes are missing
   void step();
@@ -118,6 +119,7 @@ class DistributedOptimizer {
   optim::Optimizer& optimizer() { return *optimizer_; }
 
  private:
+  Horovod& horovod_;
   DistributedOptimizerOptions options_;
   DataParallel ranks_;
   std::unique_ptr<optim::Optimizer> optimizer_;

@@ -31,14 +31,18 @@ double Autotuner::Candidate::score() const {
 }
 
 /// A sample ends when some tensor was reduced in as many steps.
-std::optional<Tuned> Autotuner::reduced(const std::string& tensor, std::int64_t bytes, Clock::time_point now) {
+std::optional<Tuned> Autotuner::reduced(std::span<const Request* const> together, Clock::time_point now) {
   if (done()) return std::nullopt;
   if (!begin_) {
     begin_ = now;  // the reduction that ends now belongs to the time before
     return std::nullopt;
   }
-  bytes_ += bytes;
-  if (++times_[tensor] < steps_) return std::nullopt;
+  bool ends = false;
+  for (const Request* r : together) {
+    bytes_ += r->bytes();
+    ends = ++times_[r->name] >= steps_ || ends;
+  }
+  if (!ends) return std::nullopt;
   const double seconds = std::chrono::duration<double>(now - *begin_).count(), speed = static_cast<double>(bytes_) / std::max(seconds, 1e-9);
   begin_.reset();
   bytes_ = 0;

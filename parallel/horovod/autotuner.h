@@ -8,6 +8,7 @@
 #include <fstream>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,8 @@ class Autotuner {
   /// @throws DataError where the log cannot be written
   explicit Autotuner(const Options& options);
 
-  /// To be told what a cycle reduced. @return what is used from now on, where it changes
-  std::optional<Tuned> reduced(const std::string& tensor, std::int64_t bytes, Clock::time_point now);
+  /// To be told what was reduced at once. @return what is used from now on, where it changes
+  std::optional<Tuned> reduced(std::span<const Request* const> together, Clock::time_point now);
   /// What is used now.
   const Tuned& current() const { return left_[at_].tuned; }
   bool done() const { return left_.size() == 1; }

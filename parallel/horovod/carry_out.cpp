@@ -59,12 +59,9 @@ void Horovod::reduce_together(Collectives& c, std::span<const Request* const> re
     const std::lock_guard lock(mutex_);
     ++statistics_.all_reduces;
   }
-  const auto now = Clock::now();
-  for (const Request* r : requests) {
-    if (tuner_)
-      if (const auto tuned = tuner_->reduced(r->name, r->bytes(), now)) news_ = tuned;
-    finish(*r, nullptr);
-  }
+  if (tuner_)
+    if (const auto tuned = tuner_->reduced(requests, Clock::now())) news_ = tuned;
+  for (const Request* r : requests) finish(*r, nullptr);
 }
 
 void Horovod::carry_out_alone(Collectives& c, const Request& request) {

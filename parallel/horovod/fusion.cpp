@@ -81,20 +81,29 @@ std::shared_ptr<Buffer> host_buffer(std::shared_ptr<std::vector<std::byte>> byte
 std::vector<std::vector<std::size_t>> fused(std::span<const Request> requests, std::int64_t most_bytes) {
   std::vector<std::vector<std::size_t>> out;
   std::vector<bool> taken(requests.size());
+  const auto joins = [&](std::size_t k, const Request& other) { return !taken[k] && requests[k].operation == Operation::all_reduce && kind_of(requests[k]) == kind_of(other); };
+  // A request, or what there is of its group.
+  const auto undivided = [&](std::size_t one) {
+    if (requests[one].group.empty()) return std::vector{one};
+    std::vector<std::size_t> all;
+    for (std::size_t k = 0; k < requests.size(); ++k)
+      if (requests[k].group == requests[one].group && joins(k, requests[one])) all.push_back(k);
+    return all;
+  };
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (taken[i]) continue;
-    out.push_back({i});
-    const Request& first = requests[i];
-    std::int64_t bytes = wire_bytes(first);
-    if (first.operation != Operation::all_reduce) continue;
-    for (std::size_t k = i + 1; k < requests.size(); ++k) {
-      const Request& r = requests[k];
-      if (taken[k] || r.operation != Operation::all_reduce || kind_of(r) != kind_of(first)) continue;
-      const bool of_a_group_here = !r.group.empty() && std::ranges::any_of(out.back(), [&](std::size_t m) { return requests[m].group == r.group; });
-      if (!of_a_group_here && bytes + wire_bytes(r) > most_bytes) continue;
-      taken[k] = true;
-      bytes += wire_bytes(r);
-      out.back().push_back(k);
+    out.emplace_back();
+    std::int64_t bytes = 0;
+    for (std::size_t k = i; k < requests.size(); ++k) {
+      if (k > i && !joins(k, requests[i])) continue;
+      const std::vector<std::size_t> more = undivided(k);
+      std::int64_t more_bytes = 0;
+      for (const std::size_t m : more) more_bytes += wire_bytes(requests[m]);
+      if (k > i && bytes + more_bytes > most_bytes) continue;
+      bytes += more_bytes;
+      for (const std::size_t m : more) taken[m] = true;
+      out.back().insert(out.back().end(), more.begin(), more.end());
+      if (requests[i].operation != Operation::all_reduce) break;
     }
   }
   return out;

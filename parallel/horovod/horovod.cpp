@@ -13,6 +13,8 @@
 namespace gemel::parallel::horovod {
 namespace {
 
+constexpr const char* kJoin = "join";  // the name under which ranks agree on it
+
 /// What all ranks must do alike.
 struct Alike {
   std::int64_t fusion_bytes, cache_capacity;
@@ -90,6 +92,7 @@ std::vector<Handle> Horovod::ask_all(std::vector<Pending> asked) {
       const std::string& name = p.request.name;
       if (over_) throw UsageError(fmt::format("horovod: {}: it is asked for after shutdown; accepted: before it", name));
       if (name.empty()) throw UsageError("horovod: a tensor has no name; accepted: a name that is the same on every rank");
+      if (name == kJoin && p.request.operation != Operation::join) throw UsageError("horovod: a tensor is called 'join', as join() is; accepted: another name");
       if (names_.contains(name) || !names.insert(name).second)
         throw UsageError(fmt::format("horovod: {}: it is under way already; accepted: one request of a name at a time", name));
     }
@@ -128,6 +131,7 @@ Request reduction_of(Operation operation, const std::string& name, const Tensor&
 }
 
 Request movement_of(Operation operation, const std::string& name, const Tensor& tensor) {
+  if (operation != Operation::broadcast && tensor.shape.empty()) throw ShapeError(fmt::format("horovod: {}: a scalar has no rows; accepted: one axis or more", name));
   return {.operation = operation, .name = name, .dtype = tensor.dtype, .shape = tensor.shape, .wire = tensor.dtype};
 }
 
@@ -172,13 +176,14 @@ Handle Horovod::reduce_scatter(const std::string& name, Tensor tensor, const Red
 }
 
 Handle Horovod::all_to_all(const std::string& name, Tensor tensor, std::vector<std::int64_t> rows) {
-  const std::int64_t all = std::accumulate(rows.begin(), rows.end(), std::int64_t{0}), held = tensor.shape.empty() ? 0 : tensor.shape[0];
+  Request request = movement_of(Operation::all_to_all, name, tensor);
+  const std::int64_t all = std::accumulate(rows.begin(), rows.end(), std::int64_t{0}), held = tensor.shape[0];
   if (std::ssize(rows) != size() || all != held || std::ranges::any_of(rows, [](std::int64_t n) { return n < 0; }))
     throw ShapeError(fmt::format("horovod: {}: {} rows go to {} ranks, of {} rows; accepted: for each of {} ranks 0 or more, all of them together", name, all, rows.size(), held, size()));
-  return ask(movement_of(Operation::all_to_all, name, tensor), std::move(tensor.buffer), std::move(rows));
+  return ask(std::move(request), std::move(tensor.buffer), std::move(rows));
 }
 
-Handle Horovod::join() { return ask({.operation = Operation::join, .name = "join"}, nullptr); }
+Handle Horovod::join() { return ask({.operation = Operation::join, .name = kJoin}, nullptr); }
 
 Horovod::Statistics Horovod::statistics() {
   const std::lock_guard lock(mutex_);

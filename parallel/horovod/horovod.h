@@ -75,7 +75,8 @@ class Horovod : public Turns {
   int cross_size() const;
 
   // Requests, from any thread. Tensors are in use until their handles are done.
-  /// @throws UsageError for a name that is under way on this rank, an empty one, or after shutdown; ShapeError for a type that is not reduced
+  /// @throws UsageError for a name that is under way on this rank, an empty one, "join", or after shutdown; ShapeError for a type that is not
+  ///         reduced, or a scalar whose rows are asked for
   Handle all_reduce(const std::string& name, Tensor tensor, const Reduce& how = {});
   /// The same. @param done  is told, in the communication thread, with what failed or null. It throws nothing
   using Done = std::function<void(const std::exception_ptr& error)>;
