@@ -306,6 +306,21 @@ void plant(const Values& outputs, Values& seeds, Visits& visits, Session& sessio
   }
 }
 
+void check(const GradientOptions& options, std::size_t inputs) {
+  if (!options.into.empty() && options.into.size() != inputs)
+    throw UsageError("gradient: memory for " + std::to_string(options.into.size()) + " results for " + std::to_string(inputs) + " inputs");
+  if (!options.adds.empty() && options.adds.size() != options.into.size())
+    throw UsageError("gradient: whether to add is said of " + std::to_string(options.adds.size()) + " results, memory is given for " +
+                     std::to_string(options.into.size()) + "; accepted: as many, or of none");
+  if (options.tape != Tape::extend) return;
+  const auto refuse = [](bool given, const std::string& what) {
+    if (given) throw UsageError("gradient: " + what + " given with Tape::extend, where their histories go on; accepted: release or retain");
+  };
+  refuse(bool(options.ready), "whom to tell of complete gradients is");
+  refuse(bool(options.postpone), "whom to offer products to is");
+  refuse(std::ranges::any_of(options.into, [](const Value& v) { return bool(v); }), "memory for results is");
+}
+
 }  // namespace
 
 Values gradient(const Values& outputs, const Values& inputs, Values seeds, Tape tape) {
@@ -315,6 +330,7 @@ Values gradient(const Values& outputs, const Values& inputs, Values seeds, Tape 
 Values gradient(const Values& outputs, const Values& inputs, Values seeds, const GradientOptions& options) {
   const Tape tape = options.tape;
   if (outputs.empty() || !outputs[0]) throw UsageError("gradient: no output given");
+  check(options, inputs.size());
   if (!seeds.empty() && seeds.size() != outputs.size())
     throw UsageError("gradient: " + std::to_string(seeds.size()) + " output gradients for " + std::to_string(outputs.size()) + " outputs");
   Session& session = outputs[0].session();
@@ -329,14 +345,6 @@ Values gradient(const Values& outputs, const Values& inputs, Values seeds, const
         const auto node = leaf.lock();
         return node ? node->frozen == frozen : own;  // a leaf of the capture's own may go with it
       });
-  if (!options.into.empty() && options.into.size() != inputs.size())
-    throw UsageError("gradient: memory for " + std::to_string(options.into.size()) + " results for " + std::to_string(inputs.size()) + " inputs");
-  if (!options.adds.empty() && options.adds.size() != options.into.size())
-    throw UsageError("gradient: whether to add is said of " + std::to_string(options.adds.size()) + " results, memory is given for " + std::to_string(options.into.size()) + "; accepted: as many, or of none");
-  if (options.ready && tape == Tape::extend)
-    throw UsageError("gradient: whom to tell of complete gradients is given with Tape::extend, where their histories go on; accepted: release or retain");
-  if (tape == Tape::extend && std::ranges::any_of(options.into, [](const Value& v) { return bool(v); }))
-    throw UsageError("gradient: memory for results is given with Tape::extend, where their histories go on; accepted: release or retain");
   Targets targets(inputs, seeds, options);
   mark_needed(visits, targets);
   plant(outputs, seeds, visits, session, tape);

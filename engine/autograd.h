@@ -76,7 +76,7 @@ struct GradientOptions {
 /// @param output_gradients  one for each output (empty: none flows from it); where the list is empty, ones for all
 /// @return an empty value where no gradient flows, as to a frozen leaf; rows (engine/rows.h) where a leaf asks for them. Results share
 ///         memory with nothing but `into` and may be written in place
-/// @throws UsageError an input without history, a history already released, a saved tensor changed in place, `ready` or `into` with Tape::extend
+/// @throws UsageError an input without history, a history already released, a saved tensor changed in place, `ready`, `into` or `postpone` with Tape::extend
 Values gradient(const Values& outputs, const Values& inputs, Values output_gradients, const GradientOptions& options);
 Values gradient(const Values& outputs, const Values& inputs, Values output_gradients = {}, Tape tape = Tape::release);
 

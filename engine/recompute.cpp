@@ -112,8 +112,10 @@ struct Recomputation {
         adds.push_back(static_cast<bool>(b.sum(static_cast<int>(i))));
         into.push_back(adds.back() ? b.sum(static_cast<int>(i)) : b.place(static_cast<int>(i)));
       }
-    const PostponeProduct postpone = [&](std::size_t k, const Value& left, const Value& right) { return b.postponed(static_cast<int>(wanted[k]), left, right); };
-    const Values gradients = gradient(outputs, targets, std::move(seeds), {.tape = b.tape() == Tape::extend ? Tape::extend : Tape::release, .into = into, .adds = adds, .postpone = postpone});
+    GradientOptions options{.tape = Tape::extend};
+    if (b.tape() != Tape::extend)
+      options = {.into = into, .adds = adds, .postpone = [&](std::size_t k, const Value& left, const Value& right) { return b.postponed(static_cast<int>(wanted[k]), left, right); }};
+    const Values gradients = gradient(outputs, targets, std::move(seeds), options);
     for (std::size_t k = 0; k < wanted.size(); ++k) found[wanted[k]] = gradients[k];
     return found;
   }

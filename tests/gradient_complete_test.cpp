@@ -150,6 +150,8 @@ TEST(GradientComplete, is_refused_where_histories_go_on_and_in_a_graph_file) {
             "gradient: whom to tell of complete gradients is given with Tape::extend, where their histories go on; accepted: release or retain");
   EXPECT_EQ(message_of<UsageError>([&] { c.pass({.tape = Tape::extend, .into = {Value(), numbers(session, {0, 0})}}); }),
             "gradient: memory for results is given with Tape::extend, where their histories go on; accepted: release or retain");
+  EXPECT_EQ(message_of<UsageError>([&] { c.pass({.tape = Tape::extend, .postpone = [](std::size_t, const Value&, const Value&) { return false; }}); }),
+            "gradient: whom to offer products to is given with Tape::extend, where their histories go on; accepted: release or retain");
   EXPECT_EQ(read(c.pass({.tape = Tape::extend, .into = Values(2)})[0]), kOfA) << "memory of its own for each";
   const Program captured = capture(session, {}, [&](const Values&) { return c.pass({.ready = nobody}); });
   EXPECT_NE(message_of<UsageError>([&] { to_json(captured); }).find("gradient_complete, is not in the catalog"), std::string::npos);

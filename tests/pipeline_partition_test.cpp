@@ -46,7 +46,7 @@ std::vector<Taken> taken(const PartitionProblem& problem, const std::vector<int>
     Taken& stage = out[at(piece % stages)];
     for (int u = first[at(piece)]; u < end; ++u) {
       stage.seconds += (problem.units[at(u)].forward_s + problem.units[at(u)].backward_s) / problem.rates[at(piece % stages)];
-      parameters[at(piece % stages)] += problem.parameter_copies * problem.units[at(u)].parameter_bytes;
+      parameters[at(piece % stages)] += problem.parameter_copies * problem.units[at(u)].parameter_bytes + problem.units[at(u)].other_bytes;
       activations[at(piece)] += problem.units[at(u)].activation_bytes;
     }
     if (stages > 1 && piece > 0) stage.seconds += message_s(first[at(piece)] - 1);
@@ -98,6 +98,7 @@ PartitionProblem drawn(const PipelineShape& shape, std::uint32_t number) {
   std::int64_t bytes = 0;
   for (std::int64_t u = 0; u < units; ++u) {
     out.units.push_back({static_cast<double>(below(9)), static_cast<double>(below(17)), below(20), below(20), below(30)});
+    out.units.back().other_bytes = below(5);
     bytes += 3 * out.units.back().parameter_bytes + 2 * out.units.back().activation_bytes;
   }
   // From far too little to more than enough.

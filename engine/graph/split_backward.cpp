@@ -41,21 +41,12 @@ Joint joined(Session& session, const Piece& piece, Kept kept, const GradientPlac
     Values seeds, out;
     for (std::size_t o = 0, next = given; o < outputs.size(); ++o) seeds.push_back(piece.program.outputs[o].tracked ? in[next++] : Value());
     for (const Value& v : outputs) out.push_back(v.detached());
-    // Retained: what is computed again is then given copies of the saved state, so that nothing that crosses is changed behind it.
-    GradientOptions options{.tape = Tape::retain};
-    if (!places.into.empty()) {
-      options.into = Values(arrived);
-      options.adds.assign(arrived, false);
-      options.into.insert(options.into.end(), places.into.begin(), places.into.end());
-      options.adds.insert(options.adds.end(), places.adds.begin(), places.adds.end());
-    }
     Values factors;
-    options.postpone = [&](std::size_t i, const Value& left, const Value& right) {
-      if (i < arrived || !places.postpones || !places.postpones(left.spec(), right.spec())) return false;
-      joint.postponed.push_back(i - arrived);
+    GradientOptions options = places.behind(arrived, [&](std::size_t parameter, const Value& left, const Value& right) {
+      joint.postponed.push_back(parameter);
       factors.insert(factors.end(), {left, right});
-      return true;
-    };
+    });
+    options.tape = Tape::retain;  // what is computed again is then given copies of the saved state: nothing that crosses is changed behind it
     Values gradients = gradient(outputs, targets, std::move(seeds), options);
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       if (i >= arrived) joint.reached.push_back(static_cast<bool>(gradients[i]));
@@ -70,6 +61,21 @@ Joint joined(Session& session, const Piece& piece, Kept kept, const GradientPlac
 }
 
 }  // namespace
+
+GradientOptions GradientPlaces::behind(std::size_t others, Postponed postponed) const {
+  const auto behind_others = [&](auto list) {
+    if (!list.empty()) list.insert(list.begin(), others, {});
+    return list;
+  };
+  GradientOptions out{.into = behind_others(into), .adds = behind_others(adds)};
+  if (postpones)
+    out.postpone = [others, asked = postpones, told = std::move(postponed)](std::size_t i, const Value& left, const Value& right) {
+      const bool taken = i >= others && asked(left.spec(), right.spec());
+      if (taken) told(i - others, left, right);
+      return taken;
+    };
+  return out;
+}
 
 ForwardBackward split_backward(Session& session, const Piece& piece, Kept kept, const GradientPlaces& places) {
   Joint joint = joined(session, piece, kept, places);

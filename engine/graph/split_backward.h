@@ -24,9 +24,13 @@ struct ForwardBackward {
 
 /// Where gradients of Piece::parameters() go, whether they are added to what lies there, and which products are postponed: as GradientOptions says.
 struct GradientPlaces {
+  using Postponed = std::function<void(std::size_t parameter, const Value& left, const Value& right)>;
   Values into = {};
-  std::vector<bool> adds = {};
+  std::vector<bool> adds = {};  // none: no gradient is
   std::function<bool(const Spec& left, const Spec& right)> postpones = {};
+
+  /// Of a pass to so many other values and then to the parameters. @param postponed  gets the factors of each product that is
+  GradientOptions behind(std::size_t others, Postponed postponed) const;
 };
 
 /// @param kept    `inputs`: the second computes again what it reads, and nothing is saved but copies of state that the first changes

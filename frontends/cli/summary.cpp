@@ -83,7 +83,7 @@ struct Cut {
 Cut cut_of(nn::Module& model, const Shape& input, std::int64_t batch_size, const parallel::PipelineShape& shape) {
   const std::int64_t n = std::max<std::int64_t>(1, batch_size / shape.micro_batches);
   train::ClassificationTask task(model, 1);
-  const distributed::PipelineCosts costs = distributed::pipeline_costs(task, {f32({n, input[1], input[2], input[0]}), i64({n})});
+  const distributed::PipelineCosts costs = distributed::pipeline_costs(task, {f32({n, input[1], input[2], input[0]}), i64({n})}, {.shape = shape});
   Cut cut;
   cut.partition = parallel::partition(distributed::partition_problem(costs, {.shape = shape, .memory_bytes = std::int64_t{1} << 60}));
   for (std::size_t s = 0; s < cut.partition.first.size(); ++s) {

@@ -60,6 +60,7 @@ void TrainRun::build_stage(Specs batch) {
 std::optional<int> TrainRun::stages_that_would_do() const {
   const Shape& picture = data_.train->shape();
   const auto model = models::make(options_.model, {.classes = data_.train->classes(), .channels = picture[0]});
+  if (options_.freeze_backbone) model->freeze_backbone();
   if (options_.freeze_norm) model->freeze_norm();
   train::ClassificationTask task(*model, data_.train->classes());
   const std::int64_t batch = std::min(options_.batch_size, data_.train->size()), m = std::min(kHintMicroBatches, batch), n = batch / m;

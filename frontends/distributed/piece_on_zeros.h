@@ -25,6 +25,8 @@ class PieceOnZeros {
   void forward(int micro_batch);
   /// Enqueues its backward pass, as of a further micro-batch, whose gradients are added to those before.
   void backward(int micro_batch);
+  /// Whether the backward passes have left anything to `finish`.
+  bool has_left() const { return piece_->has_left(); }
   /// Enqueues what follows the backward passes of a step once.
   void finish() { piece_->finish(has_); }
 

@@ -48,25 +48,32 @@ parallel::PipelineUnit evaluated_unit(const Piece& piece) {
 }
 
 /// From a piece's forward and backward pass, traced as one program.
-parallel::PipelineUnit trained_unit(Session& session, const Piece& piece, const TracedInputs& inputs, Kept kept) {
+parallel::PipelineUnit trained_unit(Session& session, const Piece& piece, const TracedInputs& inputs, const PipelineMeans& means) {
   Specs specs;
   for (std::size_t i = 0; i < given_count(piece); ++i) specs.push_back(piece.program.inputs[i].spec);
   for (const auto& u : piece.program.outputs)
     if (u.tracked) specs.push_back(u.spec);
   std::size_t forward = 0;
+  std::int64_t left = 0;
   const Program both = capture(session, specs, [&](const Values& in) {
     Values given(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(given_count(piece))), targets, seeds;
     for (std::size_t i = 0; i < given.size(); ++i) {
       const bool differs = i < piece.own.size() ? inputs.is_parameter(piece.own[i]) : piece.arrives[i - piece.own.size()].tracked;
       if (differs) targets.push_back(given[i] = leaf(given[i]));
     }
+    const auto parameters = at(std::ranges::count_if(piece.own, [&](std::size_t i) { return inputs.is_parameter(i); }));
+    GradientOptions options;
+    options.postpone = [&](std::size_t i, const Value& a, const Value& b) {
+      if (i < parameters) left += left_bytes(a.spec(), b.spec(), means.shape.micro_batches);
+      return false;
+    };
     const Values outputs = run(session, piece, given);
     forward = session.trace().instructions();
     std::size_t next = given.size();
     for (const auto& u : piece.program.outputs) seeds.push_back(u.tracked ? in[next++] : Value());
     Values out;
     if (next > given.size() && !targets.empty())
-      for (Value& g : gradient(outputs, targets, std::move(seeds)))
+      for (Value& g : gradient(outputs, targets, std::move(seeds), options))
         if (g) out.push_back(std::move(g));
     return out;
   });
@@ -74,7 +81,8 @@ parallel::PipelineUnit trained_unit(Session& session, const Piece& piece, const 
   unit.activation_bytes = bytes_of(piece.arrives);
   unit.boundary_bytes = bytes_of(piece.leaves);
   const std::int64_t saved = forward < both.code.size() ? bytes_of(crossing(both, forward)) : 0;
-  (kept == Kept::inputs ? unit.recomputed_bytes : unit.activation_bytes) += saved;
+  unit.other_bytes = left;
+  (means.stage.kept == Kept::inputs ? unit.recomputed_bytes : unit.activation_bytes) += saved;
   return unit;
 }
 
@@ -111,6 +119,11 @@ void measure(parallel::PipelineUnit& unit, Session& session, const Piece& traced
       piece.backward(0);
       mark(session).wait();
     });
+    for (int k = 1; k < means.shape.micro_batches && piece.has_left(); ++k) {  // of all micro-batches
+      piece.forward(0);
+      piece.backward(0);
+    }
+    mark(session).wait();
     const double finish = !means.trains ? 0 : seconds([&] {
       piece.finish();
       mark(session).wait();
@@ -147,7 +160,8 @@ PipelineCosts pipeline_costs(train::Task& task, const Specs& micro_batch, const 
   Specs all = micro_batch;
   all.push_back(i64({4}));
   const Program program = trace_over_names(session, task, all);
-  const TracedInputs inputs{all.size(), nn::StateNames(task.module()).parameters()};
+  const nn::StateNames state(task.module());
+  const TracedInputs inputs{all.size(), state.parameters()};
   PipelineCosts out;
   out.modules = {""};
   std::vector<std::size_t> cuts;
@@ -157,11 +171,12 @@ PipelineCosts pipeline_costs(train::Task& task, const Specs& micro_batch, const 
   }
   std::set<std::size_t> counted;  // a tied weight lies where it is used first
   for (const Piece& piece : split(program, cuts, {})) {
-    parallel::PipelineUnit unit = means.trains ? trained_unit(session, piece, inputs, means.stage.kept) : evaluated_unit(piece);
+    parallel::PipelineUnit unit = means.trains ? trained_unit(session, piece, inputs, means) : evaluated_unit(piece);
     for (std::size_t k = 0; k < piece.own.size(); ++k)
-      if (inputs.is_parameter(piece.own[k]) && counted.insert(piece.own[k]).second)
-        unit.parameter_bytes += Slab::pages_for(piece.program.inputs[k].spec) * Slab::kPageElements * std::int64_t{sizeof(float)};
-    if (means.trains) unit.backward_s += 3 * static_cast<double>(unit.parameter_bytes) / kBytesPerSecond;  // gradients are added up: two are read, one is written
+      if (const std::size_t i = piece.own[k]; inputs.is_parameter(i) && counted.insert(i).second)
+        (state.is_trained(i - inputs.first_state) || !means.trains ? unit.parameter_bytes : unit.other_bytes) +=
+            Slab::pages_for(piece.program.inputs[k].spec) * Slab::kPageElements * std::int64_t{sizeof(float)};
+    if (means.trains) unit.backward_s += static_cast<double>(unit.parameter_bytes) / kBytesPerSecond;  // what a gradient is added to is read
     if (measured_on) {
       measure(unit, session, piece, inputs, means);
       session.interpreter().trim();
@@ -185,7 +200,7 @@ std::vector<parallel::PipelineUnit> with_update(std::vector<parallel::PipelineUn
 parallel::PartitionProblem partition_problem(const PipelineCosts& costs, const PipelineMeans& means) {
   const std::size_t stages = at(means.shape.stages);
   return {.units = means.trains ? with_update(costs.units, means) : costs.units, .shape = means.shape, .rates = std::vector<double>(stages, 1.0), .memory_bytes = std::vector<std::int64_t>(stages, means.memory_bytes),
-          .parameter_copies = means.trains ? means.parameter_copies + 1 : 1,  // a micro-batch's gradients, before they are added up
+          .parameter_copies = means.trains ? means.parameter_copies : 1,
           .seconds_per_byte = kSecondsPerByte, .latency_s = kMessageSeconds};
 }
 

@@ -29,6 +29,12 @@ bool leaves_products(const Spec& left, const Spec& right) {
   return left.dtype == DType::float32 && columns * others >= kTimes * left.shape[0] * (columns + others);
 }
 
+/// Elements of factors up to which they are left for the end of the step.
+std::int64_t most_left(const Shape& left, const Shape& right) {
+  constexpr std::int64_t kPartOfResult = 2;
+  return left[1] * right[1] / kPartOfResult;
+}
+
 /// Applies the piece with histories, which begin at what arrives.
 class EagerPiece : public StagePiece {
  public:
@@ -52,21 +58,17 @@ class EagerPiece : public StagePiece {
   Values backward(int micro_batch, const Values& leaving, std::vector<bool>& has) override {
     const Held held = std::move(held_.extract(micro_batch).mapped());
     const std::size_t arrived = held.arrived.size();
-    Values targets = held.arrived, into(arrived);
-    std::vector<bool> adds(arrived, false);
+    Values targets = held.arrived;
     if (leaving.empty()) return {};
     for (const Value& p : piece().parameters()) targets.push_back(p);
     if (targets.empty()) return {};
-    for (Value& place : places_of(piece())) into.push_back(std::move(place));
-    adds.insert(adds.end(), has.begin(), has.end());
     Values seeds;
     auto next = leaving.begin();
     for (const auto& u : piece().program.outputs) seeds.push_back(u.tracked ? *next++ : Value());
-    Values found = gradient(held.outputs, targets, std::move(seeds), {.into = std::move(into), .adds = std::move(adds), .postpone = [&](std::size_t i, const Value& left, const Value& right) {
-                              if (i < arrived || !leaves_products(left.spec(), right.spec())) return false;
-                              leave_product(i - arrived, left.detached(), right.detached());
-                              return true;
-                            }});
+    const GradientPlaces places{places_of(piece()), has, leaves_products};
+    Values found = gradient(held.outputs, targets, std::move(seeds), places.behind(arrived, [&](std::size_t parameter, const Value& left, const Value& right) {
+      leave_product(parameter, left.detached(), right.detached(), has);
+    }));
     for (std::size_t i = 0; i < has.size(); ++i) has[i] = has[i] || found[arrived + i];
     found.resize(arrived);
     for (std::size_t i = 0; i < arrived; ++i)
@@ -132,7 +134,7 @@ class GraphPiece : public StagePiece {
     auto next = factors;
     for (const std::size_t parameter : backward.postponed) {
       Value &left = *next++, &right = *next++;
-      leave_product(parameter, std::move(left), std::move(right));
+      leave_product(parameter, std::move(left), std::move(right), has);
     }
     out.erase(factors, out.end());
     return out;
@@ -174,7 +176,8 @@ class GraphPiece : public StagePiece {
   }
 
   /// Of another forward pass captured alike: what it saves is the same.
-  const Backward& backward_adding_to(const std::vector<bool>& has) {
+  const Backward& backward_adding_to(std::vector<bool> has) {
+    for (const std::size_t parameter : backward_.begin()->second.postponed) has[parameter] = false;  // it adds nothing to them
     if (const auto known = backward_.find(has); known != backward_.end()) return known->second;
     ForwardBackward halves = halves_for(has);
     if (halves.saved != saved_) throw InternalError("pipeline: two captures of one piece save other values");
@@ -222,23 +225,34 @@ class GraphEvaluation : public StagePiece {
 
 }  // namespace
 
-void StagePiece::leave_product(std::size_t parameter, Value left, Value right) {
+void StagePiece::leave_product(std::size_t parameter, Value left, Value right, std::vector<bool>& has) {
   Product& product = products_[parameter];
+  product.elements += left.elements() + right.elements();
+  const std::int64_t most = most_left(left.shape(), right.shape());
   product.left.push_back(std::move(left));
   product.right.push_back(std::move(right));
+  if (product.elements <= most) return;
+  add_product(parameter, std::move(product), has);
+  products_.erase(parameter);
+}
+
+void StagePiece::add_product(std::size_t parameter, Product product, std::vector<bool>& has) {
+  const auto rows_of_all = [](Values& parts) { return parts.size() == 1 ? std::move(parts[0]) : concatenate(std::exchange(parts, {}), 0); };
+  const Value place = dense_gradient_place(piece_.parameters()[parameter]);
+  Value left = rows_of_all(product.left), right = rows_of_all(product.right);
+  if (has[parameter]) add_matmul(place, std::move(left), std::move(right), Transpose::yes);
+  else matmul(std::move(left), std::move(right), Transpose::yes, Transpose::no, place);
+  has[parameter] = true;
 }
 
 void StagePiece::finish(std::vector<bool>& has) {
-  const auto rows_of_all = [](Values& parts) { return parts.size() == 1 ? std::move(parts[0]) : concatenate(std::exchange(parts, {}), 0); };
-  const Values parameters = piece_.parameters();
-  for (auto& [i, product] : products_) {
-    const Value place = dense_gradient_place(parameters[i]);
-    Value left = rows_of_all(product.left), right = rows_of_all(product.right);
-    if (has[i]) add_matmul(place, std::move(left), std::move(right), Transpose::yes);
-    else matmul(std::move(left), std::move(right), Transpose::yes, Transpose::no, place);
-    has[i] = true;
-  }
+  for (auto& [parameter, product] : products_) add_product(parameter, std::move(product), has);
   products_.clear();
+}
+
+std::int64_t left_bytes(const Spec& left, const Spec& right, int micro_batches) {
+  if (!leaves_products(left, right)) return 0;
+  return static_cast<std::int64_t>(size_of(left.dtype)) * std::min(micro_batches * (left.shape.elements() + right.shape.elements()), most_left(left.shape, right.shape));
 }
 
 Values StagePiece::backward(int, const Values&, std::vector<bool>&) { throw InternalError("pipeline: a piece of an evaluation has no backward pass"); }

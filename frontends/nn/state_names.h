@@ -25,6 +25,8 @@ class StateNames {
   const std::vector<std::string>& paths() const { return paths_; }
   /// How many of them are parameters.
   std::size_t parameters() const { return parameters_.size(); }
+  /// Whether parameter `i` is trained, and not frozen.
+  bool is_trained(std::size_t i) const { return parameters_[i]->trainable; }
   /// Gives the module these names, within the capture. @return its parameters, as leaves
   Values fill(std::span<const Value> names);
 

@@ -11,10 +11,11 @@ namespace gemel::parallel {
 /// A link of the model's chain, which no cut divides. Times and bytes but those of parameters are of one micro-batch.
 struct PipelineUnit {
   double forward_s = 0, backward_s = 0;  // on the reference device
-  std::int64_t parameter_bytes = 0;      // the weights alone
+  std::int64_t parameter_bytes = 0;      // the weights alone, of those that are trained
   std::int64_t activation_bytes = 0;     // kept from forward to backward, its input included
   std::int64_t boundary_bytes = 0;       // across a cut behind it: its output and what skips over the cut; of the last one nothing
   std::int64_t recomputed_bytes = 0;     // held once, while a backward pass computes the forward pass again
+  std::int64_t other_bytes = 0;          // held once, all the time: frozen weights, and factors of gradients that are computed at the end of a step
 };
 
 struct PartitionProblem {
@@ -27,7 +28,8 @@ struct PartitionProblem {
 };
 
 /// A stage's time is that of its computes at its device's rate and of the messages over its boundaries, an activation one way and a gradient of
-/// the same size the other. Its memory is all copies of its parameters, the activations of the micro-batches that the schedule makes it hold, and what one backward pass computes again.
+/// the same size the other. Its memory is all copies of its parameters, the activations of the micro-batches that the schedule makes it hold, what one backward pass
+/// computes again, and what it holds besides.
 struct Partition {
   std::vector<int> first;                 // [piece] its first unit; it ends where the next one begins
   std::vector<double> stage_s;            // [stage] of a micro-batch
