@@ -26,15 +26,12 @@ std::int64_t bucket_bytes(const po::variables_map& v, const char* name) {
 std::vector<DeviceName> device_names(const std::string& list) {
   std::vector<DeviceName> out;
   if (list.empty()) return out;
-  for (std::size_t begin = 0; begin <= list.size();) {
-    const std::size_t end = std::min(list.find(',', begin), list.size());
-    const std::string name = list.substr(begin, end - begin);
+  for (const std::string& name : words_of(list)) {
     const std::size_t colon = name.find(':');
     DeviceName device = colon == std::string::npos ? DeviceName{"", name} : DeviceName{name.substr(0, colon), name.substr(colon + 1)};
     if (device.device.empty() || (colon == 0))
       throw UsageError(fmt::format("--devices: '{}' has '{}'; accepted: INDEX, INDEX.PART or PLATFORM:DEVICE, with commas between", list, name));
     out.push_back(std::move(device));
-    begin = end + 1;
   }
   return out;
 }
@@ -69,14 +66,10 @@ void read_gradient_options(const po::variables_map& v, ParallelOptions& o) {
 constexpr const char* kPipelineOptions[] = {"pipeline-stages", "microbatches", "pipeline-schedule", "virtual-stages", "stages"};
 
 std::vector<std::string> module_names(const std::string& list) {
-  std::vector<std::string> out;
-  if (list == "auto") return out;
-  for (std::size_t begin = 0; begin <= list.size();) {
-    const std::size_t end = std::min(list.find(',', begin), list.size());
-    out.push_back(list.substr(begin, end - begin));
-    if (out.back().empty()) throw UsageError(fmt::format("--stages: '{}' has an empty name; accepted: auto, or the first module of each stage but the first, with commas between", list));
-    begin = end + 1;
-  }
+  if (list == "auto") return {};
+  std::vector<std::string> out = words_of(list);
+  if (std::ranges::any_of(out, &std::string::empty))
+    throw UsageError(fmt::format("--stages: '{}' has an empty name; accepted: auto, or the first module of each stage but the first, with commas between", list));
   return out;
 }
 
