@@ -11,5 +11,5 @@ install(EXPORT GemelTargets NAMESPACE Gemel:: DESTINATION ${package_folder})
 configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/GemelConfig.cmake.in ${CMAKE_BINARY_DIR}/GemelConfig.cmake
                               INSTALL_DESTINATION ${package_folder})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/GemelConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/GemelConfig.cmake ${CMAKE_BINARY_DIR}/GemelConfigVersion.cmake
+install(FILES ${CMAKE_BINARY_DIR}/GemelConfig.cmake ${CMAKE_BINARY_DIR}/GemelConfigVersion.cmake ${CMAKE_SOURCE_DIR}/cmake/FindUtf8proc.cmake
         DESTINATION ${package_folder})

@@ -35,6 +35,7 @@ constexpr std::array kCommands{
     Command{"infer", "runs a model on an array of inputs", infer},
     Command{"bench", "measures training and inference, case by case", bench},
     Command{"tune", "measures kernel variants on this device and keeps the best", tune},
+    Command{"tokenize", "texts to the numbers of a vocabulary", tokenize},
     Command{"ops", "the operator reference", ops},
 };
 

@@ -1,0 +1,46 @@
+// Byte-pair encoding over bytes: GPT-2's tokenizer. The same numbers as Hugging Face's GPT2TokenizerFast, and back to the same bytes.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "datasets/tokenizer.h"
+
+namespace gemel::datasets {
+
+class BytePairs : public Tokenizer {
+ public:
+  /// @param vocabulary  vocab.json  @param merges  merges.txt: pairs of tokens that become one, the first before all others
+  /// @throws DataError where one cannot be read, or merges tokens that the vocabulary lacks: names the line
+  BytePairs(const std::filesystem::path& vocabulary, const std::filesystem::path& merges);
+
+  /// Words are cut off with the space before them; each byte is a letter, and letters grow together as the merges say.
+  /// Source: A. Radford et al., Language models are unsupervised multitask learners, 2019; R. Sennrich et al., 2016
+  std::vector<std::int64_t> encode(std::string_view text) const override;
+  /// The text alone, cut behind. @throws UsageError for a second one
+  Tokens for_model(std::string_view text, std::optional<std::string_view> second, std::int64_t longest) const override;
+  /// The bytes that the tokens stand for; a special token stands for its own name.
+  /// @throws UsageError for a number that the vocabulary has not
+  std::string decode(const std::vector<std::int64_t>& ids) const;
+  const Vocabulary& vocabulary() const override { return vocabulary_; }
+
+ private:
+  struct Merge {
+    std::int64_t rank, into;  // the smaller first; a token
+  };
+  static std::uint64_t pair_of(std::int64_t a, std::int64_t b) { return static_cast<std::uint64_t>(a) << 32 | static_cast<std::uint64_t>(b); }
+  void read_merges(const std::filesystem::path& file);
+  void append_word(std::vector<std::int64_t>& out, std::string_view bytes) const;
+
+  Vocabulary vocabulary_;
+  SpecialTokens special_;
+  std::array<std::int64_t, 256> byte_ids_{};  // -1: the vocabulary has no token of that byte alone
+  std::unordered_map<std::uint64_t, Merge> merges_;
+};
+
+}  // namespace gemel::datasets

@@ -1,0 +1,39 @@
+// Tokenizers: text to numbers of a vocabulary. What is common to them: special tokens around it, pairs, truncation.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "datasets/vocabulary.h"
+
+namespace gemel::datasets {
+
+/// lower: in lower case, without accents.
+enum class Letters { lower, kept };
+
+/// A text, or two, as a model takes it.
+struct Tokens {
+  std::vector<std::int64_t> ids;
+  std::vector<std::int64_t> types;  // 0 of the first text and what is around it, 1 of the second
+};
+
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+  /// Without anything around it. @throws DataError where the text is not UTF-8
+  virtual std::vector<std::int64_t> encode(std::string_view text) const = 0;
+  /// With what a model wants around one text or two, cut to at most `longest` tokens in all.
+  /// @throws UsageError where not even what is around them has room; a second text where the tokenizer takes one
+  virtual Tokens for_model(std::string_view text, std::optional<std::string_view> second, std::int64_t longest) const = 0;
+  virtual const Vocabulary& vocabulary() const = 0;
+};
+
+/// How many tokens of two texts stay where together they may be `most`: the longer one loses first, then both alike (the longest_first of
+/// Hugging Face's tokenizers).
+struct KeptTokens {
+  std::int64_t first, second;
+};
+KeptTokens longest_first(std::int64_t first, std::int64_t second, std::int64_t most);
+
+}  // namespace gemel::datasets

@@ -1,0 +1,160 @@
+// Tokenizers against the numbers that Hugging Face's give (tests/data/tokenizers/make.py), back to the same bytes, and on damaged files.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "datasets/byte_pairs.h"
+#include "datasets/unicode.h"
+#include "datasets/wordpiece.h"
+#include "engine/base/error.h"
+#include "engine/base/philox.h"
+#include "tests/message_of.h"
+#include "tests/temporary_folder.h"
+
+namespace gemel::datasets {
+namespace {
+
+using testing::message_of;
+using Ids = std::vector<std::int64_t>;
+
+const std::filesystem::path kData = std::filesystem::path(GEMEL_SOURCE_DIR) / "tests/data/tokenizers";
+
+std::vector<std::string> strings() {
+  std::ifstream in(kData / "strings.json");
+  return nlohmann::json::parse(in).get<std::vector<std::string>>();
+}
+
+std::vector<Ids> stored(const char* name) {
+  std::ifstream in(kData / name);
+  std::vector<Ids> out;
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream numbers(line);
+    out.emplace_back(std::istream_iterator<std::int64_t>(numbers), std::istream_iterator<std::int64_t>());
+  }
+  return out;
+}
+
+void expect_stored(const Tokenizer& tokenizer, const char* name) {
+  const std::vector<std::string> texts = strings();
+  const std::vector<Ids> expected = stored(name);
+  ASSERT_GE(texts.size(), 2000u);
+  ASSERT_EQ(texts.size(), expected.size());
+  for (std::size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(tokenizer.encode(texts[i]), expected[i]) << "string " << i << ": " << nlohmann::json(texts[i]).dump(-1, ' ', true);
+}
+
+TEST(Tokenizers, uncased_wordpiece_gives_the_numbers_of_hugging_faces) {
+  const char* const vocabulary = std::getenv("GEMEL_BERT_VOCAB");
+  if (!vocabulary) GTEST_SKIP() << "GEMEL_BERT_VOCAB names no vocab.txt of bert-base-uncased";
+  expect_stored(WordPiece(vocabulary), "uncased.ids");
+}
+
+TEST(Tokenizers, cased_wordpiece_gives_the_numbers_of_hugging_faces) { expect_stored(WordPiece(kData / "cased.txt", Letters::kept), "cased.ids"); }
+
+TEST(Tokenizers, byte_pairs_give_the_numbers_of_hugging_faces_and_back_the_same_bytes) {
+  const BytePairs pairs(kData / "vocab.json", kData / "merges.txt");
+  expect_stored(pairs, "bpe.ids");
+  for (const std::string& text : strings()) EXPECT_EQ(pairs.decode(pairs.encode(text)), text);
+}
+
+TEST(Tokenizers, cut_texts_and_pairs_as_hugging_faces_do) {
+  const WordPiece tokenizer(kData / "cased.txt", Letters::kept);
+  std::ifstream in(kData / "pairs.json");
+  const nlohmann::json cases = nlohmann::json::parse(in);
+  ASSERT_GE(cases.size(), 300u);
+  for (const auto& c : cases) {
+    const auto first = c[0].get<std::string>(), second = c[1].is_null() ? std::string() : c[1].get<std::string>();
+    const Tokens found = tokenizer.for_model(first, c[1].is_null() ? std::nullopt : std::optional<std::string_view>(second), c[2].get<std::int64_t>());
+    EXPECT_EQ(found.ids, c[3].get<Ids>()) << c.dump(-1, ' ', true);
+    EXPECT_EQ(found.types, c[4].get<Ids>()) << c.dump(-1, ' ', true);
+  }
+  EXPECT_EQ(message_of<UsageError>([&] { tokenizer.for_model("a", "b", 2); }), "tokenizer: at most 2 tokens are wanted; accepted: 3 or more, for [CLS] and [SEP]");
+}
+
+TEST(Tokenizers, refuse_a_text_that_is_not_utf_8) {
+  const WordPiece tokenizer(kData / "cased.txt", Letters::kept);
+  const BytePairs pairs(kData / "vocab.json", kData / "merges.txt");
+  for (const char* text : {"ab\xff", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe4\xb8"}) {
+    EXPECT_NE(message_of<DataError>([&] { tokenizer.encode(text); }).find("is not UTF-8"), std::string::npos);
+    EXPECT_NE(message_of<DataError>([&] { pairs.encode(text); }).find("is not UTF-8"), std::string::npos);
+  }
+  EXPECT_EQ(message_of<DataError>([&] { tokenizer.encode("ab\xff"); }), "text: byte 2 (0xff) is not UTF-8");
+}
+
+TEST(Tokenizers, say_what_is_wrong_with_their_files) {
+  const testing::TemporaryFolder folder;
+  const std::string lines = (folder / "vocab.txt").string(), json = (folder / "vocab.json").string(), merges = (folder / "merges.txt").string();
+  const auto of_lines = [&](std::string_view content) {
+    testing::write_text(lines, content);
+    return message_of<DataError>([&] { WordPiece{lines}; });
+  };
+  EXPECT_EQ(message_of<DataError>([&] { WordPiece{lines}; }), "read: cannot open " + lines + ": No such file or directory");
+  EXPECT_EQ(of_lines(""), "vocabulary: " + lines + " is empty; accepted: a token a line");
+  EXPECT_EQ(of_lines("[PAD]\n[CLS]\n[SEP]\na\n"), "vocabulary: " + lines + " has no [UNK]; accepted: BERT's vocabularies, with [UNK], [CLS], [SEP] and [PAD]");
+  EXPECT_EQ(of_lines("[PAD]\n[CLS]\n[SEP]\n[UNK]\na\na\n"), "vocabulary: " + lines + ", line 6: 'a' is there already, as line 5; accepted: each token once");
+  EXPECT_EQ(of_lines("[PAD]\n\xff\n"), "vocabulary: " + lines + ", line 2: text: byte 0 (0xff) is not UTF-8");
+  const auto of_json = [&](std::string_view vocabulary, std::string_view order = "") {
+    testing::write_text(json, vocabulary);
+    testing::write_text(merges, order);
+    return message_of<DataError>([&] { BytePairs(json, merges); });
+  };
+  const std::string accepted = "; accepted: an object of tokens and their numbers, from 0 on";
+  EXPECT_EQ(of_json("{"), "vocabulary: " + json + ": it is no JSON object" + accepted);
+  EXPECT_EQ(of_json("{}"), "vocabulary: " + json + ": it is empty" + accepted);
+  EXPECT_EQ(of_json(R"({"a":0,"b":2})"), "vocabulary: " + json + ": 'b' has the number 2 of 2 tokens" + accepted);
+  EXPECT_EQ(of_json(R"({"a":0,"b":0})"), "vocabulary: " + json + ": 'b' has the number 0, as another one has" + accepted);
+  EXPECT_EQ(of_json(R"({"a":0.5})"), "vocabulary: " + json + ": 'a' has the number 0.5 of 1 tokens" + accepted);
+  EXPECT_EQ(of_json(R"({"a":0,"b":1,"ab":2})", "#version: 0.2\na b c\n"), "merges: " + merges + ", line 2: 'a b c'; accepted: two tokens with a space between");
+  EXPECT_EQ(of_json(R"({"a":0,"b":1})", "a b\n"), "merges: " + merges + ", line 1: the vocabulary has no token 'ab'; accepted: merges of its tokens into its tokens");
+  const BytePairs pairs(kData / "vocab.json", kData / "merges.txt");
+  EXPECT_EQ(message_of<UsageError>([&] { pairs.decode({-1}); }), fmt::format("vocabulary: there is no token -1; accepted: 0 to {}", pairs.vocabulary().size() - 1));
+}
+
+/// Some bytes of a file are changed, cut away or put in.
+std::string damaged(std::string text, PhiloxStream& draws) {
+  for (std::uint32_t i = 1 + draws.below(4); i > 0 && !text.empty(); --i) {
+    const std::size_t at = draws.below(static_cast<std::uint32_t>(text.size()));
+    const auto byte = static_cast<char>(draws.below(256));
+    switch (draws.below(4)) {
+      case 0: text[at] = byte; break;
+      case 1: text.erase(at, draws.below(40)); break;
+      case 2: text.insert(at, draws.below(20), byte); break;
+      default: text.resize(at); break;
+    }
+  }
+  return text;
+}
+
+TEST(Tokenizers, end_with_an_error_or_none_whatever_happened_to_their_files) {
+  const testing::TemporaryFolder folder;
+  PhiloxStream draws(3, 0);
+  int refused = 0;
+  const auto load = [&](const auto& encode) {
+    try {
+      encode();
+    } catch (const Error&) {
+      ++refused;
+    }
+  };
+  const std::string lines = testing::read_text(kData / "cased.txt"), json = testing::read_text(kData / "vocab.json"), merges = testing::read_text(kData / "merges.txt");
+  const std::vector<std::string> texts = strings();
+  for (std::size_t i = 0; i < 200; ++i) {
+    const std::string& text = texts[i * 7];
+    testing::write_text(folder / "vocab.txt", damaged(lines, draws));
+    load([&] { (void)WordPiece(folder / "vocab.txt", Letters::kept).encode(text); });
+    testing::write_text(folder / "vocab.json", i % 2 ? json : damaged(json, draws));
+    testing::write_text(folder / "merges.txt", i % 2 ? damaged(merges, draws) : merges);
+    load([&] {
+      const BytePairs pairs(folder / "vocab.json", folder / "merges.txt");
+      (void)pairs.decode(pairs.encode(text));
+    });
+    load([&] { (void)WordPiece(kData / "cased.txt").encode(damaged(text, draws)); });
+  }
+  EXPECT_GT(refused, 100);
+}
+
+}  // namespace
+}  // namespace gemel::datasets
