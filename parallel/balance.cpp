@@ -10,7 +10,9 @@ namespace gemel::parallel {
 namespace {
 
 constexpr double kPays = 0.95;        // of a step's time: what is less than a twentieth is noise
-constexpr std::size_t kRecent = 3;    // steps whose median counts: one slow step alone changes nothing, two in a row count in full
+// Steps whose median counts: so many, or as many as took so long. One slow step alone changes nothing, two long ones in a row count in full.
+constexpr std::size_t kLeastRecent = 3, kMostRecent = 64;
+constexpr double kRecentSeconds = 0.25;
 constexpr int kForgottenAfter = 100;  // steps without a sample, then it is tried again
 
 }  // namespace
@@ -38,9 +40,13 @@ Balance::Balance(int ranks, std::int64_t batch, const Limits& limits) : batch_(b
 void Balance::learn(Known& known, const Seen& seen, std::int64_t share) {
   known.steps_without = share == 0 || seen.samples == 0 ? known.steps_without + 1 : 0;
   if (seen.samples == 0 || known.met.insert(seen.samples).second) return;
-  known.recent.push_back(seen.seconds / static_cast<double>(seen.samples));
-  if (known.recent.size() > kRecent) known.recent.pop_front();
-  std::vector<double> sorted(known.recent.begin(), known.recent.end());
+  std::deque<Seen>& recent = known.recent;
+  recent.push_back(seen);
+  double later = 0;  // seconds of those behind the first
+  for (std::size_t i = 1; i < recent.size(); ++i) later += recent[i].seconds;
+  for (; recent.size() > kMostRecent || (recent.size() > kLeastRecent && later >= kRecentSeconds); recent.pop_front()) later -= recent[1].seconds;
+  std::vector<double> sorted;
+  for (const Seen& s : recent) sorted.push_back(s.seconds / static_cast<double>(s.samples));
   std::ranges::sort(sorted);
   known.seconds = sorted[(sorted.size() - 1) / 2];  // of two the smaller: what disturbs only lengthens
 }

@@ -37,8 +37,8 @@ class Balance {
 
  private:
   struct Known {
-    double seconds = 0;              // a sample: the median of the recent ones
-    std::deque<double> recent{};
+    double seconds = 0;              // a sample: the median of the recent steps
+    std::deque<Seen> recent{};
     std::set<std::int64_t> met{};    // numbers of samples that it had in a step
     int steps_without = 0;           // samples
   };

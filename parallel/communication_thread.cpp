@@ -1,5 +1,7 @@
 #include "parallel/communication_thread.h"
 
+#include <algorithm>
+
 #include "engine/base/error.h"
 
 namespace gemel::parallel {
@@ -62,17 +64,27 @@ std::deque<CommunicationThread::Job> CommunicationThread::due_jobs(Collectives& 
     woken_ = false;
     const std::size_t queued = jobs_.size();
     if (ending_ && queued == 0) return {};
-    const auto due = turns_->due(queued);
+    const auto due = turns_->due({queued, startable()});
     const auto something_new = [&] { return woken_ || jobs_.size() != queued || ending_; };
     if (due > Turns::Clock::now() && changed_.wait_until(lock, due, something_new)) continue;
     lock.unlock();
-    if (std::deque<Job> jobs = jobs_of_turn(c, queued); !jobs.empty()) return jobs;
+    if (std::deque<Job> jobs = jobs_of_turn(c); !jobs.empty()) return jobs;
   }
 }
 
-std::deque<CommunicationThread::Job> CommunicationThread::jobs_of_turn(Collectives& c, std::size_t queued) {
+/// From the first job on. Under the lock.
+std::size_t CommunicationThread::startable() const {
+  return static_cast<std::size_t>(std::ranges::find_if(jobs_, [](const Job& job) { return job.can_start && !job.can_start(); }) - jobs_.begin());
+}
+
+std::deque<CommunicationThread::Job> CommunicationThread::jobs_of_turn(Collectives& c) {
   try {
-    const std::size_t now = turns_->turn(c, queued);
+    std::size_t can_start = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      can_start = startable();
+    }
+    const std::size_t now = turns_->turn(c, can_start);
     const std::lock_guard lock(mutex_);
     return take(now);
   } catch (...) {
@@ -107,7 +119,7 @@ void CommunicationThread::work(const Make& make, std::optional<Algorithm> fixed,
   }
   for (std::deque<Job> jobs = due_jobs(*collectives); !jobs.empty(); jobs = due_jobs(*collectives))
     for (; !jobs.empty(); jobs.pop_front()) {  // what a job holds is let go of when it has run
-      jobs.front()(*collectives);
+      jobs.front().run(*collectives);
       tell_turns();
     }
   collectives.reset();

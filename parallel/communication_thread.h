@@ -23,10 +23,14 @@ class Turns {
  public:
   using Clock = std::chrono::steady_clock;
   virtual ~Turns() = default;
-  /// When the next turn is, as things are. @param queued  work that was submitted
-  virtual Clock::time_point due(std::size_t queued) = 0;
-  /// @return how much of it runs now: as much on every rank
-  virtual std::size_t turn(Collectives& c, std::size_t queued) = 0;
+  struct Work {
+    std::size_t queued;     // that was submitted
+    std::size_t startable;  // of it, from the first on, which waits for nothing that turns bring about
+  };
+  /// When the next turn is, as things are.
+  virtual Clock::time_point due(const Work& work) = 0;
+  /// @return how much of what can start runs now: as much on every rank
+  virtual std::size_t turn(Collectives& c, std::size_t startable) = 0;
   /// There are no further turns: communication ended with this. Nothing that was submitted is answered in between.
   virtual void failed(const std::exception_ptr& why) = 0;
 };
@@ -47,13 +51,15 @@ class CommunicationThread {
   int size() const { return communicator_->size(); }
   const Placement& placement() const { return communicator_->placement(); }
 
+  using CanStart = std::function<bool()>;
   /// Runs work(Collectives&) behind all that was submitted before. From any thread. After work that threw, what is behind it throws the same.
+  /// @param can_start  in turns it is not begun before; null: at any time. Without turns the thread waits in the work itself
   template <class Work>
-  auto submit(Work work) {
+  auto submit(Work work, CanStart can_start = {}) {
     using Result = std::invoke_result_t<Work&, Collectives&>;
     auto promise = std::make_shared<std::promise<Result>>();
     std::future<Result> result = promise->get_future();
-    enqueue([this, promise, work = std::move(work)](Collectives& c) mutable {
+    auto run = [this, promise, work = std::move(work)](Collectives& c) mutable {
       try {
         if (failed_) std::rethrow_exception(failed_);
         if constexpr (std::is_void_v<Result>) {
@@ -66,7 +72,8 @@ class CommunicationThread {
         failed_ = std::current_exception();
         promise->set_exception(failed_);
       }
-    });
+    };
+    enqueue({std::move(run), std::move(can_start)});
     return result;
   }
   /// The same, and waits. @throws what it threw
@@ -95,12 +102,16 @@ class CommunicationThread {
   void abort(const std::string& why) { communicator_->abort(why); }
 
  private:
-  using Job = std::function<void(Collectives&)>;  // throws nothing
+  struct Job {
+    std::function<void(Collectives&)> run;  // throws nothing
+    CanStart can_start;
+  };
   void enqueue(Job job);
   void set_doing(std::string what);
   void tell_turns();
   std::deque<Job> due_jobs(Collectives& c);
-  std::deque<Job> jobs_of_turn(Collectives& c, std::size_t queued);
+  std::deque<Job> jobs_of_turn(Collectives& c);
+  std::size_t startable() const;
   std::deque<Job> take(std::size_t count);
   void work(const Make& make, std::optional<Algorithm> fixed, std::promise<void> ready);
 

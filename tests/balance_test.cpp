@@ -13,6 +13,7 @@
 #include "datasets/loader.h"
 #include "datasets/shard.h"
 #include "engine/base/error.h"
+#include "engine/base/philox.h"
 #include "engine/base/span.h"
 #include "frontends/distributed/data_parallel.h"
 #include "frontends/nn/functions.h"
@@ -86,6 +87,21 @@ TEST(Balance, finds_the_best_split_in_a_few_steps_and_follows_a_rate_that_change
   for (int i = 0; i < 3; ++i) job.step({1, 3});
   for (int i = 0; i < 2; ++i) job.step({3, 1});
   EXPECT_EQ(job.balance.shares(), (Shares{16, 48})) << "in one change, since each new number of samples builds kernels";
+}
+
+TEST(Balance, stays_as_it_is_where_short_steps_vary) {
+  Simulated job{Balance(2, 32, {})};
+  PhiloxStream draws(1, 0);
+  const auto about = [&] { return 1e-4 * (1 + 0.01 * static_cast<double>(draws.below(40))); };  // up to 40 % more
+  for (int i = 0; i < 100; ++i) job.step({about(), about()});
+  int changes = 0;
+  for (int i = 0; i < 500; ++i) {
+    const Shares before = job.balance.shares();
+    job.step({about(), about()});
+    changes += before != job.balance.shares();
+  }
+  EXPECT_LE(changes, 2);
+  EXPECT_LE(step_of(job.balance.shares(), {1, 1}), 18);
 }
 
 TEST(Balance, one_slow_step_changes_nothing) {

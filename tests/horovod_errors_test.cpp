@@ -30,8 +30,8 @@ Tensor scalar_of(float& value) { return {host_buffer(std::as_writable_bytes(std:
 
 TEST(CommunicationThread, tells_its_turns_of_a_failure_before_it_answers_the_work_behind) {
   struct AllAtOnce : Turns {
-    Clock::time_point due(std::size_t queued) override { return queued == 2 ? Clock::time_point() : Clock::time_point::max(); }
-    std::size_t turn(Collectives&, std::size_t queued) override { return queued; }
+    Clock::time_point due(const Work& work) override { return work.queued == 2 ? Clock::time_point() : Clock::time_point::max(); }
+    std::size_t turn(Collectives&, std::size_t startable) override { return startable; }
     void failed(const std::exception_ptr&) override { answered_before = behind.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
     std::shared_future<void> behind;
     std::optional<bool> answered_before;

@@ -86,6 +86,18 @@ TEST_F(Job, with_shares_by_rate_trains_as_one_process_and_says_what_it_normalise
   EXPECT_EQ(lines_with("balance: resnet18 has batch statistics, which are taken over the whole batch (--sync-bn)", normed), 1) << normed.err;
 }
 
+TEST_F(Job, normalises_over_the_whole_batch_in_ddp_and_horovod_alike) {
+  on_ranks(2);
+  for (const std::string style : {"ddp", "horovod"}) {
+    const Outcome o = finish(start_job({"train", "--model", "resnet18", "--limit", "32", "--batch-size", "8", "--steps", "4", "--eval-every", "0", "--sync-bn", "--lr", "1e-3", "--parallel", style,
+                                        "--log-dir", in_folder(style)}));
+    ASSERT_EQ(o.status, 0) << o.err;
+  }
+  const auto ddp = losses("ddp"), horovod = losses("horovod");
+  ASSERT_EQ(horovod.size(), 4u) << "steps whose moments wait for the gradients of the one before";
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(horovod[i], ddp[i], 1e-4 * ddp[i]) << "step " << i + 1;
+}
+
 TEST_F(Job, saves_the_weights_of_one_process_in_every_style) {
   launcher_.clear();
   ASSERT_EQ(run(lenet({"--steps", "2", "--save", in_folder("alone.safetensors")})).status, 0);

@@ -92,7 +92,8 @@ void RestartedJob::plan_next() {
   in_vain_ = from == last_ ? in_vain_ + 1 : 0;
   last_ = from;
   if (in_vain_ == kMostInVain)
-    throw Error(what + ": before a first checkpoint, as the start before; it is not started again; accepted: a job that comes to a checkpoint, with --checkpoint-every for an earlier one");
+    throw Error(fmt::format("{}: before a {}, as the start before; it is not started again; accepted: a job that comes to a checkpoint, with --checkpoint-every for an earlier one", what,
+                            from ? "checkpoint later than " + from->first.string() : "first checkpoint"));
   if (left_-- == 0) throw Error(fmt::format("{}; none is left of --restarts {}", what, *next_.restarts));
   const std::string left_out = leave_out(silent);
   next_.command = from ? with_resume(command_) : command_;

@@ -58,13 +58,13 @@ int TrainRun::run() {
     if (data_parallel_) add_communication(scope_, data_parallel_->reducer().take_spans());
     if (pipeline_) add_communication(scope_, pipeline_->take_spans());
     join_traces(scope_, job_);
-    if (horovod_) horovod_->shutdown();  // here, where an error that it meets is told
+    if (end != train::Trainer::End::interrupted) save_weights();
+    if (horovod_) horovod_->shutdown();  // here, where an error that it meets is told: the weights are saved then
     if (end == train::Trainer::End::interrupted) {
       cli::say("interrupted after step {}: {}\n", trainer_->state().step,
                options_.checkpoint_dir.empty() ? "nothing was saved, there is no --checkpoint-dir" : "saved in " + options_.checkpoint_dir);
       throw Interrupted();
     }
-    save_weights();
   });
 }
 
@@ -142,8 +142,9 @@ void TrainRun::check_batch(std::int64_t samples, const char* which) const {
   try {
     capture_step(*host, *model, f32({least, picture[1], picture[2], picture[0]}), Work::train);
   } catch (const ShapeError& e) {
-    throw ShapeError(fmt::format("train: {}, {} of {} samples{}: {}; accepted: another --batch-size or --limit", which, samples, data_.train->size(),
-                                 parts > 1 ? fmt::format(" in {} micro-batches, the least of {}", parts, least) : "", e.what()));
+    throw ShapeError(fmt::format("train: {}, {} of {} samples{}: {}; accepted: another --batch-size or --limit{}", which, samples, data_.train->size(),
+                                 parts > 1 ? fmt::format(" in {} micro-batches, the least of {}", parts, least) : "", e.what(),
+                                 parts > 1 ? fmt::format(", fewer micro-batches (--{}), or --freeze-norm", options_.parallel.pipeline ? "microbatches" : "accumulate") : ""));
   }
 }
 

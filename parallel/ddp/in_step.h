@@ -32,7 +32,7 @@ auto in_step(Session& session, CommunicationThread& communication, Work work) {
   auto done = communication.submit([work = std::move(work), computed, gate](Collectives& c) mutable {
     const std::shared_ptr<Gate> opened = std::move(gate);  // when this returns, however that is
     return work(c, computed);
-  });
+  }, [computed] { return computed.done(); });  // what it waits for may wait itself for gradients that turns reduce
   if (!goes_on_behind_fences(session)) done.wait();
   return done;
 }

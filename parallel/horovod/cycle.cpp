@@ -13,7 +13,7 @@ namespace {
 
 using Clock = Turns::Clock;
 
-// The first word: whether the rank has nothing to negotiate, and as many ones behind it as work is queued. `and` gives the least.
+// The first word: whether the rank has nothing to negotiate, and as many ones behind it as work can start. `and` gives the least.
 constexpr std::uint64_t kNothingFresh = 1;
 constexpr std::size_t kMostWork = 63;
 constexpr std::size_t kBitsOfWord = 64;
@@ -26,22 +26,22 @@ Clock::duration idle(const Options& options) { return seconds(options.stall_warn
 
 }  // namespace
 
-Turns::Clock::time_point Horovod::due(std::size_t queued) {
-  bool has_work = queued > 0 || !pending_.empty();
+Turns::Clock::time_point Horovod::due(const Work& work) {
+  bool has_work = work.queued > 0 || !pending_.empty();
   if (!has_work) {
     const std::lock_guard lock(mutex_);
     has_work = !arrived_.empty();
   }
   // A cycle is waited for so that more ranks, and more tensors at once, come together: one rank alone has nothing to gain by it.
-  if (has_work && size() == 1) return last_;
+  if (has_work && size() == 1 && work.startable == work.queued) return last_;
   return last_ + (has_work ? milliseconds(options_.cycle_ms) : idle(options_));
 }
 
-std::size_t Horovod::turn(Collectives& c, std::size_t queued) {
+std::size_t Horovod::turn(Collectives& c, std::size_t startable) {
   take_arrived();
   timeline_.mark_cycle();
   Message message;
-  Words words = bits_of_mine(queued, message);
+  Words words = bits_of_mine(startable, message);
   std::vector<Ready> ready;
   {
     const CommunicationThread::Doing doing(communication_, waiting_for());
@@ -86,7 +86,7 @@ std::set<std::string> Horovod::groups_to_agree_on() const {
 }
 
 /// A request that has the form that the ranks agreed on is a bit, any other is told in words.
-Horovod::Words Horovod::bits_of_mine(std::size_t queued, Message& message) {
+Horovod::Words Horovod::bits_of_mine(std::size_t startable, Message& message) {
   Words words(1 + (cache_.capacity() + kBitsOfWord - 1) / kBitsOfWord, has_joined() ? ~std::uint64_t{0} : 0);
   const auto now = Clock::now();
   std::map<std::size_t, Pending*> fresh, overdue;  // in the order in which they were asked for
@@ -107,7 +107,7 @@ Horovod::Words Horovod::bits_of_mine(std::size_t queued, Message& message) {
   message.packing_bytes = fusion_.wanted_bytes();
   if (rank() == 0) add_decisions(message);
   const bool nothing = message.fresh.empty() && message.overdue.empty() && message.packing_bytes == 0 && !message.tuned && message.give_up.empty();
-  words[0] = (nothing ? kNothingFresh : 0) | ((std::uint64_t{1} << std::min(queued, kMostWork)) - 1) << 1;
+  words[0] = (nothing ? kNothingFresh : 0) | ((std::uint64_t{1} << std::min(startable, kMostWork)) - 1) << 1;
   return words;
 }
 

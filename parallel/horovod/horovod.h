@@ -111,8 +111,8 @@ class Horovod : public Turns {
   /// Whether somebody looks at each tensor's way: a timeline, or the autotuner.
   bool is_observed() const { return !options_.timeline.empty() || options_.tunes; }
 
-  Clock::time_point due(std::size_t queued) override;
-  std::size_t turn(Collectives& c, std::size_t queued) override;
+  Clock::time_point due(const Work& work) override;
+  std::size_t turn(Collectives& c, std::size_t startable) override;
   void failed(const std::exception_ptr& why) override;
 
  private:
@@ -134,7 +134,7 @@ class Horovod : public Turns {
   void refuse_all(const std::exception_ptr& why);
   void take_arrived();
   std::set<std::string> groups_to_agree_on() const;
-  Words bits_of_mine(std::size_t queued, Message& message);
+  Words bits_of_mine(std::size_t startable, Message& message);
   std::vector<Ready> common(const Words& words) const;
   void negotiate(Collectives& c, const Message& mine);
   void add_decisions(Message& message);
