@@ -135,6 +135,7 @@ TEST_F(Job, of_stages_trains_as_one_process_saves_the_whole_model_and_refuses_cu
       {{"--stages", "conv1,conv2"}, "gemel: --stages: conv1,conv2 cuts the model into 3 pieces; accepted: 2, one a stage"},
       {{"--pipeline-stages", "3"}, "gemel: --pipeline-stages: 3 stages on 2 ranks; accepted: a divisor of the ranks"},
       {{"--pipeline-schedule", "interleaved", "--microbatches", "3"}, "gemel: --microbatches: 3 with --pipeline-schedule interleaved over 2 stages; accepted: a multiple of the stages"},
+      {{"--memory-limit", "100K"}, "gemel: pipeline: stage "},
       {{"--microbatches", "13"}, "gemel: --microbatches: 13 of 12 samples that a copy of the model has of a batch; accepted: at most one a sample"},
       {{"--compression", "fp16"}, "gemel: --compression: it is given with a pipeline of one copy, in which no gradients are summed over ranks; accepted: "}};
   for (const auto& [options, line] : refused) {
@@ -332,7 +333,7 @@ TEST_F(Job, that_is_launched_is_refused_what_no_machine_can_start) {
     EXPECT_EQ(o.status, 2);
     EXPECT_EQ(o.err, "gemel: " + text + "\n");
   };
-  refused({"launch", "--np", "2", "nonsense"}, "launch: there is no command to start; accepted: train, bench or eval, such as gemel launch --np 2 train --parallel ddp ...");
+  refused({"launch", "--np", "2", "nonsense"}, "launch: there is no command that it starts; accepted: train, bench or eval, such as gemel launch --np 2 train --parallel ddp ...");
   const unsigned processors = std::thread::hardware_concurrency();
   refused({"launch", "--np", "100000", "train", "--parallel", "ddp"},
           fmt::format("launch: --np 100000 is more than 16 processes for each of this machine's {} processors; accepted: --np {} or less, or --hosts", processors, 16 * processors));

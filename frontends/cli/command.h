@@ -7,6 +7,9 @@ namespace gemel::cli {
 
 using Arguments = std::vector<std::string>;
 
+/// What the program ends with where it was used wrongly.
+inline constexpr int kWrongUsage = 2;
+
 int devices(const Arguments& arguments);
 int summary(const Arguments& arguments);
 int train(const Arguments& arguments);

@@ -13,6 +13,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
+#include "frontends/cli/command.h"
 #include "frontends/cli/interrupt.h"
 #include "frontends/cli/say.h"
 #include "frontends/distributed/data_parallel.h"
@@ -77,7 +78,7 @@ void Job::become_rank(std::function<std::unique_ptr<parallel::Communicator>()> c
   try {
     communication_ = std::make_unique<parallel::CommunicationThread>(std::move(communicator), options_.collective);
   } catch (const UsageError&) {  // the same on every rank
-    if (rank != 0) throw Told();
+    if (rank != 0) throw Told{kWrongUsage};
     throw;
   }
 }
@@ -176,7 +177,8 @@ int Job::carry_out(const std::function<int()>& body) {
   } catch (const Told&) {
     throw;
   } catch (const std::exception& e) {
-    if (is_over_.exchange(true)) throw Told();
+    const Told told{dynamic_cast<const UsageError*>(&e) ? kWrongUsage : 1};
+    if (is_over_.exchange(true)) throw told;
     if (!watch_) {
       communication_->abort(fmt::format("rank {} failed: {}", rank(), e.what()));
       throw;  // to be told by the process
@@ -186,7 +188,7 @@ int Job::carry_out(const std::function<int()>& body) {
     if (loss) tell_launcher(*loss);  // the error may come of it
     if (!loss) tell(e.what());
     else if (rank() == 0) tell(parallel::describe(*loss, size(), 0, ""));
-    throw Told();
+    throw told;
   }
   if (watch_) {
     watch_->goodbye();

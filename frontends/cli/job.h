@@ -17,7 +17,9 @@
 namespace gemel::cli {
 
 /// Thrown where an error was told already, by whichever rank tells it.
-struct Told {};
+struct Told {
+  int status = 1;  // that the process ends with: 2 for wrong usage
+};
 
 class Job {
  public:

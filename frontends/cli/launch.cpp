@@ -7,11 +7,6 @@
 #include "frontends/cli/mpirun.h"
 
 namespace gemel::cli {
-namespace {
-
-constexpr int kWrongUsage = 2;  // as the ranks end then, and mpirun with them
-
-}  // namespace
 
 int launch(const Arguments& arguments) {
   const Launch job = parse_launch(arguments);
@@ -20,7 +15,7 @@ int launch(const Arguments& arguments) {
   require_answers(job.hosts);
   if (job.restarts) return RestartedJob(job).run();
   const int status = run_mpirun(job, {});
-  return status <= kWrongUsage ? status : 1;
+  return status <= kWrongUsage ? status : 1;  // the ranks', with which mpirun ends; it has others of its own
 }
 
 }  // namespace gemel::cli

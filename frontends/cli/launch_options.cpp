@@ -87,7 +87,7 @@ Launch parse_launch(const Arguments& arguments) {
   const auto command = std::ranges::find_if(arguments, [](const std::string& word) { return word == "train" || word == "bench" || word == "eval"; });
   const bool asks_for_help = std::ranges::any_of(arguments.begin(), command, [](const std::string& word) { return word == "--help" || word == "-h"; });
   if (command == arguments.end() && !asks_for_help)
-    throw UsageError("launch: there is no command to start; accepted: train, bench or eval, such as gemel launch --np 2 train --parallel ddp ...");
+    throw UsageError("launch: there is no command that it starts; accepted: train, bench or eval, such as gemel launch --np 2 train --parallel ddp ...");
   const auto v = parse("launch --np N train ... --parallel ddp", "Starts the processes of a job with mpirun, with what the machine needs.", described(),
                        {arguments.begin(), command});
   if (!v.count("np")) throw UsageError("launch: --np is missing; accepted: gemel launch --np 2 train --parallel ddp ...");

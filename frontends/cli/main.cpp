@@ -92,16 +92,16 @@ int main(int count, char** values) {
   const std::vector<std::string> arguments(values + 1, values + count);
   if (arguments.empty()) {
     cli::print_usage(stderr);
-    return 2;
+    return cli::kWrongUsage;
   }
   try {
     return cli::run_and_print([&] { return cli::run(arguments[0], {arguments.begin() + 1, arguments.end()}); });
-  } catch (const cli::Told&) {
-    return 1;
+  } catch (const cli::Told& told) {
+    return told.status;
   } catch (const UsageError& e) {
     // Of the processes that mpirun started with one command line, one says what is wrong with it.
     if (const auto launch = parallel::mpi_launch(); !launch || launch->rank == 0) cli::print_error(e.what());
-    return 2;
+    return cli::kWrongUsage;
   } catch (const std::bad_alloc&) {
     cli::print_error("out of memory on the host: more was asked for than this computer has; accepted: a smaller --batch-size, --input or --classes");
     return 1;

@@ -152,9 +152,16 @@ Program trace_over_names(Session& session, train::Task& task, const Specs& input
   }, Outside::bound_for_replay);
 }
 
-PipelineCosts pipeline_costs(train::Task& task, const Specs& micro_batch, const PipelineMeans& means, Session* measured_on) {
-  const auto reference = Session::reference();
-  Session& session = measured_on ? *measured_on : *reference;
+namespace {
+
+/// A model's parts, with what they cost by estimate until they are measured.
+struct Parts {
+  PipelineCosts costs;
+  std::vector<Piece> pieces;
+  TracedInputs inputs;
+};
+
+Parts traced_parts(Session& session, train::Task& task, const Specs& micro_batch, const PipelineMeans& means) {
   if (means.trains) task.module().train();
   else task.module().eval();
   Specs all = micro_batch;
@@ -162,28 +169,40 @@ PipelineCosts pipeline_costs(train::Task& task, const Specs& micro_batch, const 
   const Program program = trace_over_names(session, task, all);
   const nn::StateNames state(task.module());
   const TracedInputs inputs{all.size(), state.parameters()};
-  PipelineCosts out;
-  out.modules = {""};
+  Parts out{{.units = {}, .modules = {""}}, {}, inputs};
   std::vector<std::size_t> cuts;
   for (const CutPoint& point : places_to_cut(program, inputs)) {
     cuts.push_back(point.index);
-    out.modules.push_back(point.module);
+    out.costs.modules.push_back(point.module);
   }
+  out.pieces = split(program, cuts, {});
   std::set<std::size_t> counted;  // a tied weight lies where it is used first
-  for (const Piece& piece : split(program, cuts, {})) {
+  for (const Piece& piece : out.pieces) {
     parallel::PipelineUnit unit = means.trains ? trained_unit(session, piece, inputs, means) : evaluated_unit(piece);
     for (std::size_t k = 0; k < piece.own.size(); ++k)
       if (const std::size_t i = piece.own[k]; inputs.is_parameter(i) && counted.insert(i).second)
         (state.is_trained(i - inputs.first_state) || !means.trains ? unit.parameter_bytes : unit.other_bytes) +=
             Slab::pages_for(piece.program.inputs[k].spec) * Slab::kPageElements * std::int64_t{sizeof(float)};
     if (means.trains) unit.backward_s += static_cast<double>(unit.parameter_bytes) / kBytesPerSecond;  // what a gradient is added to is read
-    if (measured_on) {
-      measure(unit, session, piece, inputs, means);
-      session.interpreter().trim();
-    }
-    out.units.push_back(unit);
+    out.costs.units.push_back(unit);
   }
   return out;
+}
+
+void measure(Parts& parts, Session& session, const PipelineMeans& means) {
+  for (std::size_t u = 0; u < parts.pieces.size(); ++u) {
+    measure(parts.costs.units[u], session, parts.pieces[u], parts.inputs, means);
+    session.interpreter().trim();
+  }
+}
+
+}  // namespace
+
+PipelineCosts pipeline_costs(train::Task& task, const Specs& micro_batch, const PipelineMeans& means, Session* measured_on) {
+  const auto reference = Session::reference();
+  Parts parts = traced_parts(measured_on ? *measured_on : *reference, task, micro_batch, means);
+  if (measured_on) measure(parts, *measured_on, means);
+  return std::move(parts.costs);
 }
 
 namespace {
@@ -212,27 +231,39 @@ std::vector<std::string> cut_modules(const PipelineCosts& costs, const parallel:
 
 std::vector<std::string> balanced_cuts(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& micro_batch,
                                        const PipelineMeans& means) {
-  PipelineCosts costs = pipeline_costs(task, micro_batch, means, &session);
-  const std::size_t units = costs.units.size();
-  std::vector<double> mine{static_cast<double>(means.memory_bytes)};
-  for (const parallel::PipelineUnit& u : costs.units) mine.insert(mine.end(), {u.forward_s, u.backward_s});
-  const auto all = communication.run([&](parallel::Collectives& c) { return c.all_gather(std::as_bytes(std::span(mine))); });
-  const auto of_rank = [&](std::size_t r) { return std::span(reinterpret_cast<const double*>(all[r].data()), 1 + 2 * units); };
-  const auto total = [](std::span<const double> of) { return std::accumulate(of.begin() + 1, of.end(), 0.0); };
-  for (std::size_t u = 0; u < units; ++u) {
-    costs.units[u].forward_s = of_rank(0)[1 + 2 * u];
-    costs.units[u].backward_s = of_rank(0)[2 + 2 * u];
-  }
-  parallel::PartitionProblem problem = partition_problem(costs, means);
+  Parts parts = traced_parts(session, task, micro_batch, means);
+  std::vector<parallel::PipelineUnit>& units = parts.costs.units;
+  const auto of_all_ranks = [&](const std::vector<double>& mine) {
+    std::vector<std::vector<double>> out;
+    for (const auto& bytes : communication.run([&](parallel::Collectives& c) { return c.all_gather(std::as_bytes(std::span(mine))); })) {
+      const auto* const first = reinterpret_cast<const double*>(bytes.data());
+      out.emplace_back(first, first + bytes.size() / sizeof(double));
+    }
+    return out;
+  };
   const std::size_t stages = at(means.shape.stages);
-  for (std::size_t r = 0; r < all.size(); ++r) {  // of the copies of a stage the slowest and the smallest counts
-    const double rate = total(of_rank(0)) / std::max(1e-9, total(of_rank(r)));
-    const auto memory = static_cast<std::int64_t>(of_rank(r)[0]);
-    const bool is_first = r < stages;
-    problem.rates[r % stages] = is_first ? rate : std::min(problem.rates[r % stages], rate);
-    problem.memory_bytes[r % stages] = is_first ? memory : std::min(problem.memory_bytes[r % stages], memory);
+  parallel::PartitionProblem problem = partition_problem(parts.costs, means);
+  const auto memory = of_all_ranks({static_cast<double>(means.memory_bytes)});
+  for (std::size_t r = 0; r < memory.size(); ++r) {  // of the copies of a stage the smallest counts
+    const auto bytes = static_cast<std::int64_t>(memory[r][0]);
+    problem.memory_bytes[r % stages] = r < stages ? bytes : std::min(problem.memory_bytes[r % stages], bytes);
   }
-  return cut_modules(costs, parallel::partition(problem));
+  (void)parallel::partition(problem);  // refuses what fits in no way, for which there may not be the memory to measure it
+  measure(parts, session, means);
+  std::vector<double> mine;
+  for (const parallel::PipelineUnit& u : units) mine.insert(mine.end(), {u.forward_s, u.backward_s});
+  const auto times = of_all_ranks(mine);
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    units[u].forward_s = times[0][2 * u];
+    units[u].backward_s = times[0][2 * u + 1];
+  }
+  problem.units = partition_problem(parts.costs, means).units;
+  const auto total = [&](std::size_t r) { return std::max(1e-9, std::accumulate(times[r].begin(), times[r].end(), 0.0)); };
+  for (std::size_t r = 0; r < times.size(); ++r) {  // the slowest
+    const double rate = total(0) / total(r);
+    problem.rates[r % stages] = r < stages ? rate : std::min(problem.rates[r % stages], rate);
+  }
+  return cut_modules(parts.costs, parallel::partition(problem));
 }
 
 }  // namespace gemel::distributed

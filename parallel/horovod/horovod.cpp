@@ -35,8 +35,14 @@ Options rank_0s(Options mine, CommunicationThread& communication) {
   return mine;
 }
 
+void check_timeline(const std::string& file) try {
+  if (!file.empty()) check_can_write(file);
+} catch (const DataError& e) {
+  throw DataError(std::string("HOROVOD_TIMELINE: ") + e.what());
+}
+
 Options checked(Options options, CommunicationThread& communication) {
-  if (communication.rank() == 0 && !options.timeline.empty()) check_can_write(options.timeline);
+  if (communication.rank() == 0) check_timeline(options.timeline);
   return rank_0s(std::move(options), communication);
 }
 

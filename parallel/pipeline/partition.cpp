@@ -22,9 +22,10 @@ void check_devices(const PartitionProblem& problem) {
 
 void check_pieces(const PartitionProblem& problem) {
   if (at(problem.shape.pieces()) <= problem.units.size()) return;
-  const int each = problem.shape.virtual_stages;
-  throw UsageError(fmt::format("pipeline: {} stages{} for a model that can be cut into {} parts; accepted: at most {} stages", problem.shape.stages,
-                               each == 1 ? "" : fmt::format(" of {} pieces each", each), problem.units.size(), problem.units.size() / at(each)));
+  const int stages = problem.shape.stages, each = problem.shape.virtual_stages;
+  const std::size_t parts = problem.units.size(), most = parts / at(each);
+  throw UsageError(fmt::format("pipeline: {} stages{} for a model that can be cut into {} parts; accepted: {}", stages, each == 1 ? "" : fmt::format(" of {} pieces each", each), parts,
+                               most > 0 ? fmt::format("at most {} stages", most) : fmt::format("at most {} pieces", parts)));
 }
 
 Partition measured(const PieceCosts& costs, const std::vector<int>& first) {
