@@ -113,12 +113,12 @@ void end_at_once(pid_t mpirun) {
   ::kill(-mpirun, SIGKILL);
 }
 
-/// Waits for mpirun. Where a machine is lost it would wait for that one as long as TCP does: a rank has told of the loss then, or at least its own
-/// ranks have ended, and it is ended. Behind a job that ended well it may take its time.
+/// Waits for mpirun. Where a machine is lost it would wait for that one as long as TCP does: its own ranks have ended then, or a rank has told of
+/// the loss, and it is ended.
 int status_of(pid_t mpirun, const Launched& launched) {
   constexpr milliseconds kLook{50}, kLookForLosses{500};
-  constexpr seconds kAfterLoss{5}, kAfterLossWithoutRanks{3}, kWithoutRanks{20}, kStart{10};
-  std::optional<Clock::time_point> lost, without_ranks;
+  constexpr seconds kWithoutRanks{3}, kAfterLoss{5}, kStart{10};
+  std::optional<Clock::time_point> end;
   bool had_ranks = false, passed_on = false;
   const auto begin = Clock::now();
   auto next_look = begin;
@@ -132,12 +132,12 @@ int status_of(pid_t mpirun, const Launched& launched) {
       ::kill(mpirun, kStopAndSave);
       passed_on = true;
     }
-    if (had_ranks && !has && !without_ranks) without_ranks = now;
+    if (had_ranks && !has && !end) end = now + kWithoutRanks;
     if (now >= next_look) {
       next_look = now + kLookForLosses;
-      if (!lost && !told_losses(launched).empty()) lost = now;
+      if (!end && !told_losses(launched).empty()) end = now + kAfterLoss;
     }
-    if ((lost && now > *lost + kAfterLoss) || (without_ranks && now > *without_ranks + (lost ? kAfterLossWithoutRanks : kWithoutRanks))) end_at_once(mpirun);
+    if (end && now > *end) end_at_once(mpirun);
   }
   return status;
 }
