@@ -25,6 +25,23 @@ TEST_F(Program, help_is_no_error) {
   }
 }
 
+TEST_F(Program, tokenizes_a_text_a_line) {
+  write_text(folder() / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\nhello\nworld\n");
+  const auto tokenize = [this](std::string_view texts, const std::vector<std::string>& more = {}) {
+    write_text(folder() / "in", texts);
+    std::vector<std::string> words{"tokenize", "--vocab", in_folder("vocab.txt")};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words, [file = in_folder("in")] { ::dup2(::open(file.c_str(), O_RDONLY), STDIN_FILENO); });
+  };
+  EXPECT_EQ(tokenize("Hello world\n\nworld other").out, "2 4 5 3\n2 3\n2 5 1 3\n");
+  EXPECT_EQ(tokenize("hello world\n", {"--max-length", "3"}).out, "2 4 3\n");
+  EXPECT_EQ(tokenize("Hello\n", {"--cased"}).out, "2 1 3\n");
+  const Outcome wrong = tokenize("hello\n\xff\n");
+  EXPECT_EQ(wrong.status, 1);
+  EXPECT_EQ(wrong.err, "gemel: tokenize: line 2: text: byte 0 (0xff) is not UTF-8\n");
+  expect_refused({"tokenize"}, 2, "the option '--vocab' is required but missing");
+}
+
 TEST_F(Program, an_unknown_platform_lists_those_found) {
   expect_refused(training({"--platform", "nonesuch"}), 1, "platform: 'nonesuch' is not found; accepted: an index or a part of a name of 0 ");
 }

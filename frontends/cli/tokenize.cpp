@@ -1,7 +1,6 @@
 // gemel tokenize: texts to the numbers of a vocabulary, a line each.
 #include <fmt/format.h>
 
-#include <fstream>
 #include <iostream>
 #include <limits>
 
