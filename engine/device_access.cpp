@@ -8,7 +8,6 @@ namespace gemel {
 Event mark(Session& session) { return session.device().mark(opencl::Queue::compute); }
 void wait_for(Session& session, const Event& event) { session.device().wait_for(opencl::Queue::compute, event); }
 Fence make_fence(Session& session) { return session.device().make_fence(); }
-bool goes_on_behind_fences(Session& session) { return !session.device().profile().blocks_behind_fences; }
 bool computes_on_host(Session& session) { return session.device().profile().is_cpu(); }
 HostView map(const Value& value, Access access, const Event& after) {
   return value.session().device().map(region_of(value), access, after);

@@ -17,8 +17,6 @@ void wait_for(Session& session, const Event& event);
 /// For `wait_for`, and in the hands of whoever computes on the host what the session is to wait for. That thread must not wait for the
 /// session's own work behind it, nor allocate tensors.
 Fence make_fence(Session& session);
-/// Whether the host goes on behind a fence; where a driver may block it, it has to wait itself before it enqueues more.
-bool goes_on_behind_fences(Session& session);
 /// Whether the device computes with the host's own cores, which a thread that spins takes from it.
 bool computes_on_host(Session& session);
 /// The bytes of a tensor as the host sees them, in its own element type. From any thread; the tensor must outlive the view.

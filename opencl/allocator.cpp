@@ -16,6 +16,7 @@
 #include "opencl/block.h"
 #include "opencl/host_memory.h"
 #include "opencl/large_pages.h"
+#include "opencl/wait.h"
 
 namespace gemel::opencl {
 namespace {
@@ -172,7 +173,7 @@ class CachingAllocator : public Allocator {
   /// Without the lock: what the queue waits for may be a thread that releases a buffer.
   void finish(Lock& lock) {
     lock.unlock();
-    clFinish(queue_.get());
+    opencl::finish(queue_.get());
     lock.lock();
   }
 

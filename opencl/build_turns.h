@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "opencl/kernel.h"
+#include "opencl/wait.h"
 
 namespace gemel::opencl {
 
@@ -33,7 +34,7 @@ class BuildTurns {
     OfQueue(OfQueue&& other) noexcept = default;
     OfQueue& operator=(OfQueue&&) = delete;
     ~OfQueue() {
-      if (turn_) clFinish(queue_);
+      if (turn_) finish(queue_);
     }
 
    private:
@@ -50,7 +51,7 @@ class BuildTurns {
   Turn take() { return {std::unique_lock(mutex_), file_}; }
   /// Behind what was enqueued before, which may wait for another process.
   OfQueue take(cl_command_queue queue) {
-    clFinish(queue);
+    finish(queue);
     return {take(), queue};
   }
 

@@ -22,6 +22,7 @@
 #include "opencl/queues.h"
 #include "opencl/recording.h"
 #include "opencl/selection.h"
+#include "opencl/wait.h"
 #include "opencl/work_times.h"
 
 namespace gemel::opencl {
@@ -64,7 +65,7 @@ class ClDevice : public Device {
     views_.emplace(*this, *queues_, turns_ ? &*turns_ : nullptr);
     allocator_ = make_allocator(context_, queue_.get(), profile_, options.memory_limit > 0 ? options.memory_limit : default_memory_limit(profile_, options.memory_sharers));
   }
-  ~ClDevice() override { clFinish(queue_.get()); }
+  ~ClDevice() override { opencl::finish(queue_.get()); }
 
   const DeviceProfile& profile() const override { return profile_; }
   Allocator& memory() override { return *allocator_; }
@@ -121,9 +122,11 @@ class ClDevice : public Device {
       return write(to, std::shared_ptr<const std::vector<std::byte>>(std::move(bytes)));
     }
     cl_int code = CL_SUCCESS;
-    void* mapped = clEnqueueMapBuffer(queue_.get(), to.block->memory.get(), CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION, at(to.offset), at(to.bytes), 0,
-                                      nullptr, nullptr, &code);
+    EventHandle ready;
+    void* mapped = clEnqueueMapBuffer(queue_.get(), to.block->memory.get(), CL_FALSE, CL_MAP_WRITE_INVALIDATE_REGION, at(to.offset), at(to.bytes), 0,
+                                      nullptr, ready.place(), &code);
     check(code, "clEnqueueMapBuffer", to.block->what);
+    check(wait(ready), "clWaitForEvents", to.block->what);
     const auto unmap = [&] { return clEnqueueUnmapMemObject(queue_.get(), to.block->memory.get(), mapped, 0, nullptr, nullptr); };
     try {
       make({static_cast<std::byte*>(mapped), at(to.bytes)});
@@ -136,15 +139,17 @@ class ClDevice : public Device {
   void read(const Region& from, std::span<std::byte> to) override {
     require_room("read", std::ssize(to), from.bytes);
     if (to.empty()) return;
-    check(clEnqueueReadBuffer(queue_.get(), from.block->memory.get(), CL_TRUE, at(from.offset), to.size(), to.data(), 0, nullptr, nullptr),
+    EventHandle done;
+    check(clEnqueueReadBuffer(queue_.get(), from.block->memory.get(), CL_FALSE, at(from.offset), to.size(), to.data(), 0, nullptr, done.place()),
           "clEnqueueReadBuffer", from.block->what);
+    check(wait(done), "clWaitForEvents", from.block->what);
     queues_->check_fences();
     const std::lock_guard lock(mutex_);
     forget_finished();
   }
   std::unique_ptr<PendingRead> read_later(const Region& from) override { return opencl::read_later(*queues_, from); }
   void finish() override {
-    check(clFinish(queue_.get()), "clFinish");
+    check(opencl::finish(queue_.get()), "clWaitForEvents");
     const std::lock_guard lock(mutex_);
     forget_finished();
   }
@@ -170,11 +175,10 @@ class ClDevice : public Device {
     const std::lock_guard lock(mutex_);
     EventHandle marker;
     check(clEnqueueMarkerWithWaitList(queue_.get(), 0, nullptr, marker.place()), "clEnqueueMarkerWithWaitList");
-    const cl_event event = marker.get();
-    check(clWaitForEvents(1, &event), "clWaitForEvents");
+    check(wait(marker), "clWaitForEvents");
     const std::int64_t now = steady_ns();
     cl_ulong end = 0;
-    check(clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end, &end, nullptr), "clGetEventProfilingInfo");
+    check(clGetEventProfilingInfo(marker.get(), CL_PROFILING_COMMAND_END, sizeof end, &end, nullptr), "clGetEventProfilingInfo");
     return now - static_cast<std::int64_t>(end);
   }
   void native(const std::function<void(void* queue, void** event)>& enqueue, std::string_view name) override {

@@ -7,6 +7,7 @@
 #include "engine/base/span.h"
 #include "opencl/block.h"
 #include "opencl/kernel.h"
+#include "opencl/wait.h"
 
 namespace gemel::opencl {
 namespace {
@@ -31,7 +32,7 @@ bool sees_the_same_memory(cl_context context, cl_command_queue queue, Kernel& in
   for (const int written : {1, 100}) {
     std::ranges::fill(numbers, written);
     check(clEnqueueNDRangeKernel(queue, increment.handle.get(), 1, nullptr, &kCount, nullptr, 0, nullptr, nullptr), "clEnqueueNDRangeKernel", increment.name);
-    check(clFinish(queue), "clFinish");
+    check(finish(queue), "clWaitForEvents", increment.name);
     if (std::ranges::count(numbers, written + 1) != std::ssize(numbers)) return false;
   }
   return true;

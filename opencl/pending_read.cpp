@@ -4,6 +4,7 @@
 
 #include "engine/base/span.h"
 #include "opencl/block.h"
+#include "opencl/wait.h"
 
 namespace gemel::opencl {
 namespace {
@@ -16,18 +17,14 @@ class ClPendingRead : public PendingRead {
                               event_.place()),
           "clEnqueueReadBuffer", from.block->what);
   }
-  ~ClPendingRead() override { wait(); }
+  ~ClPendingRead() override { wait(event_); }
   std::span<const std::byte> get() override {
-    check(wait(), "clWaitForEvents");
+    check(wait(event_), "clWaitForEvents");
     queues_.check_fences();
     return bytes_;
   }
 
  private:
-  cl_int wait() {
-    cl_event event = event_.get();
-    return event ? clWaitForEvents(1, &event) : CL_SUCCESS;
-  }
   Queues& queues_;
   std::vector<std::byte> bytes_;
   EventHandle event_;

@@ -36,7 +36,6 @@ struct DeviceProfile {
   std::int64_t base_alignment_bytes = 128;  // of a sub-buffer's origin
   bool has_fma = false;                     // fused multiply-add in hardware; else `fma` would be computed by dozens of instructions
   bool parses_builtins = false;             // its compiler parses a header with all built-in functions before each program
-  bool blocks_behind_fences = false;        // its queue may keep a lock while it waits: whoever enqueues behind a fence waits for ever
   GemmChoice gemm = GemmChoice::automatic;  // what the user asked for
   bool profiling = false;                   // all work is timed and told with its costs
   std::shared_ptr<const TuningTable> tuning = {};  // what measurements chose (opencl/tuning.h); null: nothing

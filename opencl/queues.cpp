@@ -1,11 +1,10 @@
 #include "opencl/queues.h"
 
-#include <algorithm>
-#include <future>
 #include <memory>
 #include <mutex>
 
 #include "engine/base/error.h"
+#include "opencl/wait.h"
 
 namespace gemel::opencl {
 
@@ -17,14 +16,8 @@ class Queues::State : public Event::State {
  public:
   State(EventHandle event, std::shared_ptr<const Shared> shared) : shared_(std::move(shared)), event_(std::move(event)) {}
   bool done() const override { return status() <= CL_COMPLETE; }
-  /// By a callback: clWaitForEvents may take a lock that a thread holds which waits for the same queue.
   void wait() const override {
-    if (!done()) {
-      const auto promise = std::make_shared<std::promise<void>>();
-      then([promise] { promise->set_value(); });
-      promise->get_future().wait();
-    }
-    check(std::min(status(), CL_SUCCESS), "event");
+    check(opencl::wait(event_), "clWaitForEvents");
     shared_->check();
   }
   void then(std::function<void()> call) const override {

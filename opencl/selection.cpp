@@ -67,7 +67,6 @@ DeviceProfile profile_of(cl_platform_id platform, cl_device_id device) {
   p.kind = kind_of(device_info<cl_device_type>(device, CL_DEVICE_TYPE));
   p.has_fma = device_info<cl_device_fp_config>(device, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_FMA;
   p.parses_builtins = contains(p.platform, "portable computing language");
-  p.blocks_behind_fences = p.platform == "rusticl";  // Mesa 22.3, now and then
   p.is_emulator = contains(p.name, "llvmpipe") || contains(p.platform, "oclgrind") || contains(p.name, "oclgrind");
   p.compute_units = static_cast<int>(std::max<cl_uint>(1, device_info<cl_uint>(device, CL_DEVICE_MAX_COMPUTE_UNITS)));
   p.clock_mhz = static_cast<int>(device_info<cl_uint>(device, CL_DEVICE_MAX_CLOCK_FREQUENCY));

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "engine/base/error.h"
+#include "opencl/wait.h"
 
 namespace gemel::opencl {
 namespace {
@@ -54,7 +55,7 @@ void WorkTimes::charge(std::string_view name, std::int64_t flops, std::int64_t b
 void WorkTimes::wait() {
   const std::lock_guard lock(mutex_);
   for (const Timed& t : timed_)
-    if (cl_event event = t.event.get()) check(clWaitForEvents(1, &event), "clWaitForEvents");
+    check(opencl::wait(t.event), "clWaitForEvents");
 }
 
 std::vector<TimedWork> WorkTimes::take_finished() {

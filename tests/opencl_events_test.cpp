@@ -1,13 +1,14 @@
 // Events, fences and the two queues: what waits for what, and that the host does not.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <future>
+#include <memory>
 #include <thread>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
-#include "tests/fences.h"
 #include "tests/message_of.h"
 #include "tests/shared_pages.h"
 #include "tests/test_device.h"
@@ -53,9 +54,27 @@ TEST(DeviceEvents, an_empty_event_has_happened) {
   testing::test_device().wait_for(Queue::compute, {});
 }
 
+TEST(DeviceEvents, a_read_is_complete_while_another_thread_flushes_the_queue) {
+  const auto device = Device::open({});
+  if (runs_in_the_callers_thread(*device)) GTEST_SKIP() << "it has one thread";
+  std::atomic<bool> ends = false;
+  const auto flushes = std::async(std::launch::async, [&] {
+    for (int round = 1; !ends; ++round)
+      if (const Event marked = device->mark(Queue::compute); round % 4 == 0) marked.wait();
+  });
+  const std::shared_ptr<void> end(nullptr, [&](void*) { ends = true; });
+  const Buffer made = buffer_of(*device, 0);
+  const Region first{whole(made).block, 0, sizeof(std::int32_t)};
+  for (std::int32_t number = 1; number <= 5000; ++number) {
+    std::int32_t seen = 0;
+    device->fill(first, std::as_bytes(std::span(&number, 1)));
+    device->read(first, std::as_writable_bytes(std::span(&seen, 1)));
+    ASSERT_EQ(seen, number);
+  }
+}
+
 TEST(DeviceEvents, a_mark_happens_when_what_was_enqueued_before_it_is_done) {
   const auto device = Device::open({});
-  if (testing::blocks_behind_fences(*device)) GTEST_SKIP() << testing::kBlocks;
   if (runs_in_the_callers_thread(*device)) GTEST_SKIP() << "it would wait in `mark`";
   for (const Queue queue : {Queue::compute, Queue::transfer}) {
     Fence fence = device->make_fence();
@@ -71,7 +90,6 @@ TEST(DeviceEvents, a_mark_happens_when_what_was_enqueued_before_it_is_done) {
 
 TEST(DeviceEvents, one_queue_waits_for_the_other) {
   const auto device = Device::open({});
-  if (testing::blocks_behind_fences(*device)) GTEST_SKIP() << testing::kBlocks;
   if (runs_in_the_callers_thread(*device)) GTEST_SKIP() << "it would wait in `mark`";
   Fence fence = device->make_fence();
   device->wait_for(Queue::transfer, fence.event());
@@ -85,7 +103,6 @@ TEST(DeviceEvents, one_queue_waits_for_the_other) {
 
 TEST(DeviceEvents, work_behind_a_fence_reads_what_the_host_wrote_before_it_was_complete) {
   const auto device = Device::open({});
-  if (testing::blocks_behind_fences(*device)) GTEST_SKIP() << testing::kBlocks;
   const testing::SharedPages pages(kCount * 4);
   const Buffer from = device->memory().adopt(pages.given(), kCount * 4, "given"), to = buffer_of(*device, 0);
   const Event ours = device->mark(Queue::compute);
@@ -107,7 +124,6 @@ TEST(DeviceEvents, work_behind_a_fence_reads_what_the_host_wrote_before_it_was_c
 
 TEST(DeviceEvents, a_fence_destroyed_before_it_is_complete_lets_its_work_run_and_is_told) {
   const auto device = Device::open({});
-  if (testing::blocks_behind_fences(*device)) GTEST_SKIP() << testing::kBlocks;
   const Buffer buffer = buffer_of(*device, 1);
   {
     const Fence fence = device->make_fence();
@@ -123,7 +139,6 @@ TEST(DeviceEvents, a_fence_destroyed_before_it_is_complete_lets_its_work_run_and
 
 TEST(DeviceEvents, a_fence_moved_from_holds_nothing) {
   const auto device = Device::open({});
-  if (testing::blocks_behind_fences(*device)) GTEST_SKIP() << testing::kBlocks;
   const Buffer buffer = buffer_of(*device, 1);
   Fence last = device->make_fence();
   {
@@ -147,7 +162,6 @@ TEST(DeviceEvents, an_event_of_another_device_is_refused) {
 // A batch is on its way while the step before it computes.
 TEST(DeviceEvents, neither_writes_nor_reads_that_come_later_wait_for_the_queue) {
   const auto device = Device::open({});
-  if (testing::blocks_behind_fences(*device)) GTEST_SKIP() << testing::kBlocks;
   const Buffer buffer = buffer_of(*device, 1);
   Fence fence = device->make_fence();
   device->wait_for(Queue::compute, fence.event());

@@ -7,7 +7,6 @@
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
-#include "tests/fences.h"
 #include "tests/message_of.h"
 #include "tests/shared_pages.h"
 #include "tests/test_device.h"
@@ -83,7 +82,6 @@ TEST(DeviceViews, of_given_memory_show_it_at_its_own_address_and_at_others) {
 
 TEST(DeviceViews, of_memory_that_is_not_in_use_do_not_wait_for_what_is_enqueued) {
   const auto device = Device::open({});
-  if (testing::blocks_behind_fences(*device)) GTEST_SKIP() << testing::kBlocks;
   const Buffers buffers(*device);
   for (const Buffer* b : buffers.all()) fill(*device, whole(*b), 'a');
   device->finish();

@@ -14,7 +14,6 @@
 #include "frontends/nn/layers.h"
 #include "frontends/optim/optimizer.h"
 #include "opencl/device.h"
-#include "tests/fences.h"
 #include "tests/message_of.h"
 #include "tests/shared_pages.h"
 #include "tests/test_device.h"
@@ -120,7 +119,6 @@ Bytes after_a_step_doubled_beside(Training& t, std::span<std::byte> bytes = {}) 
 }
 
 TEST(DeviceSharedGradients, changed_by_another_thread_before_a_fence_are_what_the_update_uses) {
-  if (blocks_behind_fences(test_device())) GTEST_SKIP() << kBlocks;
   const Bytes expected = after_a_doubled_step();
   const SharedPages pages(kBytes);
   Training shared(memory_of(pages));
@@ -128,7 +126,6 @@ TEST(DeviceSharedGradients, changed_by_another_thread_before_a_fence_are_what_th
 }
 
 TEST(DeviceSharedGradients, in_memory_of_the_devices_own_are_changed_in_a_view) {
-  if (blocks_behind_fences(test_device())) GTEST_SKIP() << kBlocks;
   const Bytes expected = after_a_doubled_step();
   Training own;
   EXPECT_EQ(after_a_step_doubled_beside(own), expected);

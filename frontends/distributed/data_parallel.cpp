@@ -132,7 +132,7 @@ void DataParallel::collect_times() {
       const Begun begun = begun_.front();
       begun_.pop_front();
       const double on_device = Seconds(step->last_gradient - std::max(begun.time, summed_)).count() - step->waited_within_seconds;
-      const double on_host = Seconds(step->enqueued - begun.time).count() - (goes_on_behind_fences(session_) ? 0 : step->waited_within_seconds);
+      const double on_host = Seconds(step->enqueued - begun.time).count();
       seen_ = {begun.samples, std::max({0.0, on_device, on_host})};
     }
     summed_ = step->summed;

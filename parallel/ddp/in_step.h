@@ -20,21 +20,16 @@ struct Gate {
 };
 
 /// Submits work(Collectives&, computed): `computed` is when all that the session has computed so far is in its tensors, and what it
-/// computes from now on begins after the work. The host goes on, or waits here where the driver would make it wait.
+/// computes from now on begins after the work. The host goes on.
 template <class Work>
 auto in_step(Session& session, CommunicationThread& communication, Work work) {
   const Event computed = mark(session);
-  std::shared_ptr<Gate> gate;
-  if (goes_on_behind_fences(session)) {
-    gate = std::make_shared<Gate>(make_fence(session));
-    wait_for(session, gate->fence.event());
-  }
-  auto done = communication.submit([work = std::move(work), computed, gate](Collectives& c) mutable {
+  auto gate = std::make_shared<Gate>(make_fence(session));
+  wait_for(session, gate->fence.event());
+  return communication.submit([work = std::move(work), computed, gate](Collectives& c) mutable {
     const std::shared_ptr<Gate> opened = std::move(gate);  // when this returns, however that is
     return work(c, computed);
   }, [computed] { return computed.done(); });  // what it waits for may wait itself for gradients that turns reduce
-  if (!goes_on_behind_fences(session)) done.wait();
-  return done;
 }
 
 }  // namespace gemel::parallel

@@ -112,10 +112,8 @@ std::future<std::vector<std::int32_t>> GradientReducer::end_step(std::vector<std
   step->used = std::move(used);
   step->at_end = [self = self(), ended] { self->add_step(ended); };
   const Event computed = mark(session_);
-  if (goes_on_behind_fences(session_)) {
-    step->gate = std::make_shared<Gate>(make_fence(session_));
-    wait_for(session_, step->gate->fence.event());
-  }
+  step->gate = std::make_shared<Gate>(make_fence(session_));
+  wait_for(session_, step->gate->fence.event());
   const auto answered = [step](const std::exception_ptr& error) { step->answer(error); };
   computed.then([self = self(), step, answered] {
     const std::span<std::int32_t> flags = step->used;
@@ -125,7 +123,6 @@ std::future<std::vector<std::int32_t>> GradientReducer::end_step(std::vector<std
       answered(std::current_exception());
     }
   });
-  if (!goes_on_behind_fences(session_)) done.wait();
   return done;
 }
 
