@@ -17,10 +17,10 @@
 #include "benchmarks/roofline.h"
 #include "engine/dispatch.h"
 #include "frontends/cli/common_options.h"
+#include "frontends/cli/dataset_options.h"
 #include "frontends/cli/model_options.h"
 #include "frontends/cli/operator_run.h"
 #include "frontends/cli/planned_step.h"
-#include "frontends/models/models.h"
 
 namespace gemel {
 namespace {
@@ -56,12 +56,14 @@ int run(const std::vector<std::string>& arguments) {
   po::options_description options("options", 110);
   options.add_options()
       ("work", po::value<std::string>()->required(), "train or infer")
-      ("model", po::value<std::string>()->default_value("resnet50"), cli::model_help().c_str())
-      ("batch-size", po::value<std::int64_t>()->default_value(8), "pictures at a time")
-      ("input", po::value<std::string>()->default_value(""), "CxHxW (default: the model's usual, 3x224x224 for most)")
+      ("model", po::value<std::string>()->default_value("resnet50"), cli::model_help(cli::ModelKinds::all).c_str())
+      ("batch-size", po::value<std::int64_t>()->default_value(8), "samples at a time")
+      ("input", po::value<std::string>()->default_value(""), cli::kInputHelp)
+      ("classes", po::value<std::int64_t>()->default_value(1000), "size of the last layer; 2 for texts")
       ("op", po::value<std::string>()->default_value(""), "only this operator")
       ("variants", po::value<std::string>()->default_value("chosen"), "chosen or all")
       ("runs", po::value<std::int64_t>()->default_value(10), "the best of so many counts");
+  cli::add_config_option(options);
   cli::add_device_options(options);
   po::positional_options_description positional;
   positional.add("work", 1);
@@ -69,12 +71,11 @@ int run(const std::vector<std::string>& arguments) {
   cli::check_choice("gemel_kernels", v["work"].as<std::string>(), {"train", "infer"});
   cli::check_choice("--variants", v["variants"].as<std::string>(), {"chosen", "all"});
   const auto runs = static_cast<int>(cli::whole_number(v, "runs", 1, 1e6));
-  const std::string name = cli::model_name(v);
-  const Shape input = cli::input_of(v, name);
-  const auto model = models::make(name, {.channels = input[0]});
+  const std::int64_t batch = cli::whole_number(v, "batch-size", 1, 1e6);
+  const auto workload = cli::make_workload(cli::made_up_once(v, cli::model_name(v, cli::ModelKinds::all), batch).work);
+  const auto model = workload->model();
   const auto host = Session::reference();
-  const Program program = cli::capture_step(*host, *model, f32({cli::whole_number(v, "batch-size", 1, 1e6), input[1], input[2], input[0]}),
-                                            v["work"].as<std::string>() == "train" ? cli::Work::train : cli::Work::infer);
+  const Program program = cli::capture_step(*host, *workload->task(*model), workload->batch(batch), v["work"].as<std::string>() == "train" ? cli::Work::train : cli::Work::infer);
   const std::vector<OperatorCase> cases = cli::distinct_operators(program);
   const auto op = v["op"].as<std::string>();
   if (!op.empty()) cli::check_choice("--op", op, names_of(cases));

@@ -27,6 +27,8 @@ class BytePairs : public Tokenizer {
   /// The bytes that the tokens stand for; a special token stands for its own name.
   /// @throws UsageError for a number that the vocabulary has not
   std::string decode(const std::vector<std::int64_t>& ids) const;
+  /// That of <|endoftext|>, as is usual with GPT-2, which has none of its own; 0 where the vocabulary lacks it.
+  std::int64_t padding() const override { return vocabulary_.find("<|endoftext|>").value_or(0); }
   const Vocabulary& vocabulary() const override { return vocabulary_; }
 
  private:

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "datasets/dataset.h"
+#include "datasets/pictures.h"
 
 namespace gemel::datasets {
 
@@ -19,7 +19,7 @@ struct Cifar10File {
   std::shared_ptr<const void> owner;
 };
 
-class Cifar10Dataset final : public Dataset {
+class Cifar10Dataset final : public Pictures {
  public:
   static constexpr std::int64_t kRecordBytes = 3073, kRecordsPerFile = 10000;
   static constexpr std::int64_t kFileBytes = kRecordBytes * kRecordsPerFile;

@@ -17,9 +17,6 @@
 namespace gemel::datasets {
 namespace {
 
-/// Pixels that the standard augmentation adds on each side.
-constexpr std::int64_t kPad = 4;
-
 void check(const char* what, std::int64_t given, std::int64_t least, std::int64_t most) {
   if (given < least || given > most)
     throw UsageError(fmt::format("loader: {} is {}; accepted: {}..{}", what, given, least, most));
@@ -34,18 +31,6 @@ std::vector<std::uint32_t> permutation(std::int64_t size, std::uint64_t seed) {
   for (std::size_t i = order.size(); i > 1; --i)
     std::swap(order[i - 1], order[stream.below(static_cast<std::uint32_t>(i))]);
   return order;
-}
-
-Placement augmentation(std::uint64_t seed, std::int64_t epoch, std::int64_t sample) {
-  const auto low = [](auto value) { return static_cast<std::uint32_t>(static_cast<std::uint64_t>(value)); };
-  const auto high = [](auto value) { return static_cast<std::uint32_t>(static_cast<std::uint64_t>(value) >> 32); };
-  const PhiloxCounter bits =
-      philox({low(sample), high(sample), low(epoch), stream_hash("augment")}, {low(seed), high(seed)});
-  // The high half of bits * n is uniform in 0..n-1 to one part in 2^32 / n.
-  const auto offset = [](std::uint32_t b) {
-    return static_cast<std::int64_t>(std::uint64_t{b} * (2 * kPad + 1) >> 32) - kPad;
-  };
-  return {.top = offset(bits[0]), .left = offset(bits[1]), .flip = (bits[2] >> 31) != 0};
 }
 
 Loader::Loader(const Dataset& dataset, const LoaderOptions& options) : dataset_(dataset), options_(options) {
@@ -69,12 +54,30 @@ void Loader::start(std::int64_t epoch, std::int64_t first_batch) {
   order_.clear();
   if (options_.shuffle == Shuffle::on)
     order_ = permutation(dataset_.size(), options_.seed + static_cast<std::uint64_t>(epoch));
+  if (options_.by_length) group_by_length();
   next_out_ = next_in_ = first_batch;
   shares_ = {{0, std::move(shares_.rbegin()->second)}};
   slots_ = std::vector<Slot>(at(options_.prefetch));
   stopping_ = false;
   started_ = true;
   for (int i = 0; i < options_.workers; ++i) threads_.emplace_back([this] { work(); });
+}
+
+/// A smaller last batch stays behind all others.
+void Loader::group_by_length() {
+  constexpr std::int64_t kBatches = 64;  // that are sorted together
+  if (order_.empty()) {
+    order_.resize(at(dataset_.size()));
+    std::iota(order_.begin(), order_.end(), 0u);
+  }
+  PhiloxStream stream(options_.seed + static_cast<std::uint64_t>(epoch_), stream_hash("batches"));
+  const std::int64_t batch = options_.batch_size, whole = dataset_.size() / batch * batch;
+  for (std::int64_t begin = 0; begin < whole; begin += kBatches * batch) {
+    const auto first = order_.begin() + begin, last = order_.begin() + std::min(begin + kBatches * batch, whole);
+    std::stable_sort(first, last, [this](std::uint32_t a, std::uint32_t b) { return dataset_.length(a) < dataset_.length(b); });
+    for (std::int64_t n = (last - first) / batch; n > 1; --n)
+      if (const std::int64_t k = stream.below(static_cast<std::uint32_t>(n)); k != n - 1) std::swap_ranges(first + k * batch, first + (k + 1) * batch, first + (n - 1) * batch);
+  }
 }
 
 std::optional<Batch> Loader::next() {
@@ -157,20 +160,9 @@ Batch Loader::make(std::int64_t index, const Shares& shares) const {
     for (std::int64_t j = 0; j < run.count; ++j) out.positions.push_back(first + run.begin + j);
     if (options_.micro_batches > 1) out.micro_batches.push_back(run.count);
   }
-  const Shape& sample = dataset_.shape();
-  const std::size_t elements = at(sample.elements());
-  auto images = std::make_shared<std::vector<std::byte>>(at(out.samples) * elements * sizeof(float));
-  auto labels = std::make_shared<std::vector<std::byte>>(at(out.samples) * sizeof(std::int64_t));
-  const std::span<float> pixels(reinterpret_cast<float*>(images->data()), at(out.samples) * elements);
-  for (std::size_t j = 0; j < out.positions.size(); ++j) {
-    const std::int64_t position = out.positions[j], i = order_.empty() ? position : order_[at(position)];
-    const Placement placement =
-        options_.augment == Augment::standard ? augmentation(options_.seed, epoch_, i) : Placement{};
-    dataset_.copy(i, placement, pixels.subspan(j * elements, elements));
-    const std::int64_t label = dataset_.label(i);
-    std::memcpy(labels->data() + j * sizeof label, &label, sizeof label);
-  }
-  out.tensors = {{"images", f32({out.samples, sample[1], sample[2], sample[0]}), std::move(images)}, {"labels", i64({out.samples}), std::move(labels)}};
+  std::vector<std::int64_t> samples;
+  for (const std::int64_t position : out.positions) samples.push_back(order_.empty() ? position : order_[at(position)]);
+  out.tensors = dataset_.tensors(samples, options_.augment == Augment::standard ? std::optional(Draws{options_.seed, epoch_}) : std::nullopt);
   // A run of samples that follow each other is told by its first.
   out.first_position = out.positions.empty() ? first + shard[0].begin : out.positions[0];
   if (out.positions.empty() || out.positions.back() - out.first_position + 1 == out.samples) out.positions.clear();

@@ -18,7 +18,7 @@
 namespace gemel::datasets {
 
 enum class Shuffle { off, on };
-/// standard: four black pixels around the picture, a random crop of its own size, and a mirror image half of the time.
+/// standard: as the data set augments its samples.
 enum class Augment { none, standard };
 
 struct LoaderOptions {
@@ -26,6 +26,8 @@ struct LoaderOptions {
   std::int64_t batch_size = 64;
   Shuffle shuffle = Shuffle::on;
   Augment augment = Augment::none;
+  /// Batches are of samples of like length: those of some batches of the shuffled order are sorted by length, and the batches shuffled again.
+  bool by_length = false;
   std::uint64_t seed = 1;
   /// Of `ranks` that share each batch, the one that loads here.
   int rank = 0, ranks = 1;
@@ -44,13 +46,8 @@ inline LoaderOptions in_file_order(std::int64_t batch_size) { return {.batch_siz
 /// @param size  0..2^32-1
 std::vector<std::uint32_t> permutation(std::int64_t size, std::uint64_t seed);
 
-/// The augmentation of one sample in one epoch: a function of its arguments alone, so that it is the same on any rank,
-/// by any thread and after resuming.
-Placement augmentation(std::uint64_t seed, std::int64_t epoch, std::int64_t sample);
-
 /// Delivers an epoch's batches in the order of permutation(seed + epoch), of each the shard of one rank (datasets/shard.h): the ranks
 /// together train what one process does. A shard of a small last batch may be empty.
-/// A batch has "images", float32 [N, H, W, C], and "labels", int64 [N].
 class Loader : public BatchSource {
  public:
   /// @param dataset  must outlive the loader
@@ -85,6 +82,7 @@ class Loader : public BatchSource {
     std::optional<Batch> batch;
     std::exception_ptr error;
   };
+  void group_by_length();
   Batch make(std::int64_t index, const Shares& shares) const;
   /// What `make` returned or threw.
   Slot filled_slot(std::int64_t index, const Shares& shares) const;

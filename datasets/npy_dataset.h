@@ -1,13 +1,13 @@
 // npy: a folder with images.npy float32 [N, C, H, W] and labels.npy int64 [N]; val_images.npy and val_labels.npy where
 // present.
 #pragma once
-#include "datasets/dataset.h"
+#include "datasets/pictures.h"
 #include "datasets/npy.h"
 
 namespace gemel::datasets {
 
 /// One split, mapped. Pictures are used as they are.
-class NpyDataset final : public Dataset {
+class NpyDataset final : public Pictures {
  public:
   /// @param classes  how many the labels must be below; 0: any label below a million
   /// @throws DataError naming file, record and value

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "datasets/dataset.h"
+#include "datasets/pictures.h"
 
 namespace gemel::datasets {
 

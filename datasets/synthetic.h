@@ -3,13 +3,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "datasets/dataset.h"
+#include "datasets/pictures.h"
 
 namespace gemel::datasets {
 
 /// Each class has a pattern of 4 x 4 blocks a channel; a picture is 0.6 times its class's pattern plus 0.4 times noise,
 /// both uniform in [0, 1). The class is drawn, too. Coarse blocks survive crops and pooling.
-class SyntheticDataset final : public Dataset {
+class SyntheticDataset final : public Pictures {
  public:
   enum class Split : std::uint32_t { train, validation };
 

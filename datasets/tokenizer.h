@@ -26,6 +26,8 @@ class Tokenizer {
   /// With what a model wants around one text or two, cut to at most `longest` tokens in all.
   /// @throws UsageError where not even what is around them has room; a second text where the tokenizer takes one
   virtual Tokens for_model(std::string_view text, std::optional<std::string_view> second, std::int64_t longest) const = 0;
+  /// The token that stands behind the end of a text.
+  virtual std::int64_t padding() const = 0;
   virtual const Vocabulary& vocabulary() const = 0;
 };
 

@@ -22,7 +22,7 @@ class WordPiece : public Tokenizer {
   /// [CLS] text [SEP], or [CLS] text [SEP] second [SEP].
   Tokens for_model(std::string_view text, std::optional<std::string_view> second, std::int64_t longest) const override;
   const Vocabulary& vocabulary() const override { return vocabulary_; }
-  std::int64_t padding() const { return padding_; }
+  std::int64_t padding() const override { return padding_; }
 
  private:
   void append_plain(std::vector<std::int64_t>& out, std::string_view text) const;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "datasets/loader.h"
+#include "datasets/pictures.h"
 #include "frontends/distributed/data_parallel.h"
 #include "frontends/models/models.h"
 #include "frontends/train/trainer.h"

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "datasets/loader.h"
+#include "datasets/pictures.h"
 #include "datasets/shard.h"
 #include "engine/base/error.h"
 #include "engine/base/philox.h"

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "datasets/loader.h"
+#include "datasets/pictures.h"
 #include "engine/base/error.h"
 #include "frontends/models/models.h"
 #include "frontends/nn/functions.h"

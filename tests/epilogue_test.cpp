@@ -49,6 +49,8 @@ std::vector<Following> activations() {
           {"clamp", [](const Values& v) { return clamp(v[0], -0.25, 0.5); }, true},
           {"relu_gradient", [](const Values& v) { return relu_gradient(v[0], v[2]); }, true},
           {"silu", [](const Values& v) { return silu(v[0] + v[1]); }},
+          {"gelu", [](const Values& v) { return gelu(v[0] + v[1]); }},
+          {"erf", [](const Values& v) { return erf(v[0] + v[1]); }},
           {"hard_swish", [](const Values& v) { return hard_swish(v[0] + v[1]); }},
           {"sigmoid", [](const Values& v) { return sigmoid(v[0]) * v[2]; }},
           {"tanh", [](const Values& v) { return tanh(v[0] + v[1]) + v[2]; }},

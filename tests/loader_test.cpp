@@ -22,7 +22,7 @@ namespace {
 using gemel::testing::message_of;
 
 /// Picture i has pixels 1000 i + k in the order [C, H, W], and label i.
-class Counting final : public Dataset {
+class Counting final : public Pictures {
  public:
   explicit Counting(std::int64_t size, Shape shape = {2, 6, 5}, std::int64_t broken = -1)
       : size_(size), shape_(shape), broken_(broken) {}
@@ -288,7 +288,7 @@ TEST(Loader, augmentation_draws_all_offsets_and_both_sides_equally_often) {
   std::vector<int> top(9), left(9);
   int flipped = 0;
   for (std::int64_t i = 0; i < 9000; ++i) {
-    const Placement p = augmentation(1, 0, i);
+    const Placement p = augmentation({1, 0}, i);
     ++top.at(static_cast<std::size_t>(p.top + 4));
     ++left.at(static_cast<std::size_t>(p.left + 4));
     flipped += p.flip;
@@ -299,7 +299,7 @@ TEST(Loader, augmentation_draws_all_offsets_and_both_sides_equally_often) {
     EXPECT_NEAR(left[k], 1000, 150);
   }
   EXPECT_NEAR(flipped, 4500, 240);
-  const Placement a = augmentation(1, 0, 5), b = augmentation(1, 1, 5), c = augmentation(2, 0, 5);
+  const Placement a = augmentation({1, 0}, 5), b = augmentation({1, 1}, 5), c = augmentation({2, 0}, 5);
   EXPECT_TRUE(std::tie(a.top, a.left, a.flip) != std::tie(b.top, b.left, b.flip) ||
               std::tie(a.top, a.left, a.flip) != std::tie(c.top, c.left, c.flip));
 }

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "datasets/dataset.h"
+#include "datasets/pictures.h"
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "tests/message_of.h"

@@ -214,16 +214,28 @@ TEST(Optim, wrong_uses_are_refused) {
 }
 
 TEST(Schedules, are_functions_of_progress) {
-  EXPECT_EQ(rate_at(Schedule::constant, 0.5, {99, 99, 100}), 0.5);
-  EXPECT_EQ(rate_at(Schedule::step, 0.5, {29, 29, 90}), 0.5);
-  EXPECT_NEAR(rate_at(Schedule::step, 0.5, {30, 30, 90}), 0.05, 1e-15);
-  EXPECT_NEAR(rate_at(Schedule::step, 0.5, {65, 65, 90}), 0.005, 1e-15);
-  EXPECT_EQ(rate_at(Schedule::cosine, 0.5, {0, 0, 10}), 0.5);
-  EXPECT_NEAR(rate_at(Schedule::cosine, 0.5, {5, 5, 10}), 0.25, 1e-15);
-  EXPECT_NEAR(rate_at(Schedule::cosine, 0.5, {10, 10, 10}), 0, 1e-15);
-  EXPECT_EQ(parse_schedule("cosine"), Schedule::cosine);
-  EXPECT_EQ(parse_schedule("step"), Schedule::step);
-  EXPECT_THROW(parse_schedule("linear"), UsageError);
+  EXPECT_EQ(rate_at(Schedule::constant, 0.5, {99, 100, 990, 1000}), 0.5);
+  EXPECT_EQ(rate_at(Schedule::step, 0.5, {29, 90, 290, 900}), 0.5);
+  EXPECT_NEAR(rate_at(Schedule::step, 0.5, {30, 90, 300, 900}), 0.05, 1e-15);
+  EXPECT_NEAR(rate_at(Schedule::step, 0.5, {65, 90, 650, 900}), 0.005, 1e-15);
+  EXPECT_EQ(rate_at(Schedule::cosine, 0.5, {0, 10, 7, 100}), 0.5);
+  EXPECT_NEAR(rate_at(Schedule::cosine, 0.5, {5, 10, 57, 100}), 0.25, 1e-15);
+  EXPECT_NEAR(rate_at(Schedule::cosine, 0.5, {1, 0, 50, 100}), 0.25, 1e-15) << "measured in steps";
+  EXPECT_NEAR(rate_at(Schedule::cosine, 0.5, {10, 10, 100, 100}), 0, 1e-15);
+  for (const std::string_view name : schedule_names()) EXPECT_EQ(schedule_names()[static_cast<std::size_t>(parse_schedule(name))], name);
+  EXPECT_EQ(testing::message_of<UsageError>([] { parse_schedule("linaer"); }), "schedule: linaer is unknown; accepted: constant, step, cosine, linear");
+}
+
+/// transformers.get_linear_schedule_with_warmup(optimizer, 4, 10) and its warmup_ratio.
+TEST(Schedules, linear_ones_warm_up_by_steps_or_by_a_share_of_the_run) {
+  const auto rate = [](std::int64_t step, const Warmup& warmup) { return rate_at(Schedule::linear, 0.5, {0, 2, step, 10}, warmup); };
+  EXPECT_EQ(rate(0, {}), 0.5);
+  EXPECT_NEAR(rate(9, {}), 0.05, 1e-15);
+  EXPECT_EQ(rate(0, {.steps = 4}), 0);
+  EXPECT_NEAR(rate(3, {.steps = 4}), 0.375, 1e-15);
+  EXPECT_NEAR(rate(7, {.steps = 4}), 0.25, 1e-15);
+  for (std::int64_t step = 0; step < 10; ++step) EXPECT_EQ(rate(step, {.share = 0.31}), rate(step, {.steps = 4})) << step;
+  EXPECT_EQ(testing::message_of<UsageError>([&] { rate(0, {.steps = 11}); }), "scheduler: a warm-up of 11 of 10 steps; accepted: 0..10");
 }
 
 TEST(Schedules, move_the_optimizers_rate) {

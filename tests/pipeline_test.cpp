@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "datasets/loader.h"
+#include "datasets/pictures.h"
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "frontends/distributed/pipeline_cut.h"

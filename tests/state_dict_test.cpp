@@ -82,7 +82,7 @@ TEST(StateDict, loading_gives_memory_to_a_module_that_has_none) {
   Net from, to;
   from.materialise(*session);
   const auto state = state_dict(from);
-  EXPECT_TRUE(load_state_dict(to, *other, tensors_of(state)).empty());
+  EXPECT_TRUE(load_state_dict(to, *other, tensors_of(state)).fresh.empty());
   EXPECT_EQ(read(to.conv->weight().tensor()), read(from.conv->weight().tensor()));
   EXPECT_EQ(&to.fc->weight().tensor().session(), other.get());
   EXPECT_EQ(to.parameters().trainable().size(), 6u);
@@ -141,7 +141,7 @@ TEST(StateDict, transfer_learning_keeps_the_output_layer_alone) {
   EXPECT_EQ(output_size_in(net, tensors), 5);
   EXPECT_NE(refusal(net, *session, tensors, Mismatch::refuse).find("fc.weight is float32 [5, 3], accepted: float32 [3, 3]"),
             std::string::npos);
-  EXPECT_EQ(load_state_dict(net, *session, tensors, Mismatch::keep_output_layers),
+  EXPECT_EQ(load_state_dict(net, *session, tensors, Mismatch::keep_output_layers).fresh,
             (std::vector<std::string>{"fc.weight", "fc.bias"}));
   EXPECT_EQ(read(net.conv->weight().tensor()), read(pretrained.conv->weight().tensor()));
   EXPECT_EQ(net.fc->weight().tensor().shape(), (Shape{3, 3}));

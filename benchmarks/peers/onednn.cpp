@@ -143,8 +143,9 @@ OperatorCase matrix_product(const Shape& batch, const Extents& extents_of_one, b
 std::vector<OperatorCase> convolutions(const std::string& model, std::int64_t batch) {
   const auto host = Session::reference();
   const auto network = models::make(model, {});
+  train::ClassificationTask task(*network, 1);
   std::vector<OperatorCase> out;
-  for (OperatorCase& c : cli::distinct_operators(cli::capture_step(*host, *network, f32({batch, 224, 224, 3}), cli::Work::train)))
+  for (OperatorCase& c : cli::distinct_operators(cli::capture_step(*host, task, {f32({batch, 224, 224, 3}), i64({batch})}, cli::Work::train)))
     if (c.op == &conv2d_def() || c.op == &conv2d_input_gradient_def() || c.op == &conv2d_weight_gradient_def()) out.push_back(std::move(c));
   return out;
 }

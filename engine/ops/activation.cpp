@@ -174,7 +174,7 @@ const OpDef& hard_swish_gradient_def() {
 const OpDef& gelu_def() {
   static const OpDef def = unary_record<"gelu">(
       {.doc = "x Phi(x), exact, where Phi is the normal distribution function.",
-       .body = "0.5f * x0 * erfc(-x0 * M_SQRT1_2_F)",
+       .body = "0.5f * x0 * error_complement(-x0 * M_SQRT1_2_F)",
        .reference = of_reals<[](double x) { return 0.5 * x * std::erfc(-x / std::numbers::sqrt2); }>,
        .gradient = [](const Backward& b) -> Values { return {gelu_gradient(b.gradient(0), b.input(0))}; },
        .reads = {inputs(0)}});
@@ -185,7 +185,7 @@ const OpDef& gelu_gradient_def() {
   // f' = Phi(x) + x phi(x),  f'' = phi(x) (2 - x x),  where phi(x) = exp(-x x / 2) / sqrt(2 pi)
   static const OpDef def = derivative_record<"gelu_gradient", Fill{}>(
       {.doc = "dy times the derivative of gelu at u.",
-       .body = "x0 * (0.5f * erfc(-x1 * M_SQRT1_2_F) + x1 * 0.3989422804f * exponential(-0.5f * x1 * x1))",
+       .body = "x0 * (0.5f * error_complement(-x1 * M_SQRT1_2_F) + x1 * 0.3989422804f * exponential(-0.5f * x1 * x1))",
        .reference = derivative_of_reals<[](double dy, double u) {
          return dy * (0.5 * std::erfc(-u / std::numbers::sqrt2) + u * kInvSqrt2Pi * std::exp(-0.5 * u * u));
        }>,

@@ -123,7 +123,7 @@ const OpDef& cos_def() {
 const OpDef& erf_def() {
   static const OpDef def = unary_record<"erf">(
       {.doc = "The error function, 2 / sqrt(pi) times the integral of exp(-t t) from 0 to x.",
-       .body = "erf(x0)",
+       .body = "error_function(x0)",
        .reference = of_reals<[](double x) { return std::erf(x); }>,
        .gradient =
            [](const Backward& b) -> Values {

@@ -12,6 +12,7 @@
 #include "frontends/cli/bench_case.h"
 #include "frontends/cli/command.h"
 #include "frontends/cli/commit.h"
+#include "frontends/cli/dataset_options.h"
 #include "frontends/cli/joined_trace.h"
 #include "frontends/cli/model_options.h"
 #include "frontends/cli/say.h"
@@ -24,11 +25,11 @@ namespace {
 constexpr double kMilli = 1e3;  // milliseconds in a second
 
 /// Every model with every input, batch size and front end, in that order.
-std::vector<BenchCase> cases_of(const po::variables_map& v) {
+std::vector<BenchCase> cases_of(const po::variables_map& v, std::uint64_t seed) {
   const auto text = [&](const char* option) { return v[option].as<std::string>(); };
   check_choice("bench", text("work"), {"train", "infer"});
   const Work work = text("work") == "train" ? Work::train : Work::infer;
-  const std::int64_t classes = class_count(v, 1);
+  class_count(v, 1);
   const bool freeze_norm = v["freeze-norm"].as<bool>();
   if (freeze_norm && work == Work::infer) throw UsageError("bench: --freeze-norm is given with infer, which uses running statistics anyhow; accepted: train");
   std::vector<BenchCase> cases;
@@ -36,11 +37,14 @@ std::vector<BenchCase> cases_of(const po::variables_map& v) {
     const models::RecomputedParts recompute = recompute_option(v, model);
     if (work == Work::infer && recompute != models::RecomputedParts::none)
       throw UsageError("bench: --recompute blocks is given with infer, which has no backward pass; accepted: train");
-    for (const Shape& input : inputs_of(v, model))
-      for (const std::int64_t batch : whole_numbers(v, "batch-size", 1, 1'000'000))
+    const std::size_t inputs = made_up(v, model, 1, seed).size();
+    for (std::size_t i = 0; i < inputs; ++i)
+      for (const std::int64_t batch : whole_numbers(v, "batch-size", 1, 1'000'000)) {
+        const MadeUp data = made_up(v, model, batch, seed)[i];
+        const std::shared_ptr<const Workload> with = make_workload(data.work);
         for (const std::string& frontend : words_of(text("frontend")))
-          cases.push_back({.work = work, .model = model, .classes = classes, .batch_size = batch, .input = input,
-                           .frontend = parse_frontend(frontend), .recompute = recompute, .freeze_norm = freeze_norm});
+          cases.push_back({.work = work, .with = with, .input = data.input, .batch_size = batch, .frontend = parse_frontend(frontend), .recompute = recompute, .freeze_norm = freeze_norm});
+      }
   }
   return cases;
 }
@@ -71,6 +75,7 @@ nlohmann::ordered_json json_of(const BenchCase& c, const BenchResult& r) {
               {"peak_bytes", r.peak_bytes}, {"device_busy", r.busy},
               {"planned_bytes", r.arena.bytes}, {"least_planned_bytes", r.arena.least}, {"resident_bytes", r.resident_bytes},
               {"first_time", kMilli * r.first_seconds}});
+  if (c.with->tokens() > 0) out["tokens_per_second"] = static_cast<double>(c.batch_size * c.with->tokens()) / s.mean;
   if (!c.parallel.empty()) out.update({{"parallel", c.parallel}, {"ranks", c.ranks}});
   if (!r.stage_peak_bytes.empty()) out["stage_peak_bytes"] = r.stage_peak_bytes;
   if (!r.exposed_ms.empty()) out["exposed_comm_ms"] = spread_of(r.exposed_ms).median;
@@ -86,9 +91,10 @@ void print_head(std::size_t width) {
 void print(const nlohmann::ordered_json& j, std::size_t width) {
   if (!speaks()) return;
   const auto number = [&](const char* key) { return j[key].get<double>(); };
-  fmt::print("{:<{}} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.1f} {:>9.1f} {:>9.1f} {:>4.0f}%\n", j["name"].get<std::string>(), width,
+  fmt::print("{:<{}} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.1f} {:>9.1f} {:>9.1f} {:>4.0f}%{}\n", j["name"].get<std::string>(), width,
              number("median"), number("min"), number("max"), number("stddev"), number("items_per_second"), 1e-9 * number("flops_per_second"),
-             mebibytes(j["peak_bytes"].get<std::int64_t>()), 100 * number("device_busy"));
+             mebibytes(j["peak_bytes"].get<std::int64_t>()), 100 * number("device_busy"),
+             j.contains("tokens_per_second") ? fmt::format(" {:>9.0f} tokens/s", number("tokens_per_second")) : "");
   std::fflush(stdout);  // a case may take minutes
 }
 
@@ -174,16 +180,17 @@ po::options_description described() {
   po::options_description options("options", 110);
   options.add_options()
       ("work", po::value<std::string>()->required(), "train (forward, cross-entropy, backward, momentum update) or infer; may stand first, without --work")
-      ("model", po::value<std::string>()->default_value("resnet18"), fmt::format("one or several, separated by commas; {}", model_help()).c_str())
+      ("model", po::value<std::string>()->default_value("resnet18"), fmt::format("one or several, separated by commas; {}", model_help(ModelKinds::all)).c_str())
       ("batch-size", po::value<std::string>()->default_value("16"), "one or several, such as 1,8,16")
-      ("input", po::value<std::string>()->default_value(""), "one or several CxHxW (default: the model's usual, 3x224x224 for most)")
+      ("input", po::value<std::string>()->default_value(""), fmt::format("one or several, separated by commas: {}", kInputHelp).c_str())
       ("frontend", po::value<std::string>()->default_value("eager,graph"), "eager, graph, or both")
-      ("classes", po::value<std::int64_t>()->default_value(1000), "size of the last layer")
+      ("classes", po::value<std::int64_t>()->default_value(1000), "size of the last layer; 2 for texts where it is not given")
       ("runs", po::value<std::int64_t>()->default_value(100), "steps measured")
       ("warmup", po::value<std::int64_t>()->default_value(5), "steps before them")
       ("no-sync", po::bool_switch(), "with --parallel: ranks sum nothing, so that what is left is communication's cost less")
       ("freeze-norm", po::bool_switch(), "normalisation uses running statistics in training too")
       ("json", po::value<std::string>()->default_value(""), "write the results to this file, as Google Benchmark does");
+  add_config_option(options);
   add_recompute_option(options);
   add_parallel_options(options);
   add_gradient_options(options);
@@ -199,9 +206,9 @@ int bench(const Arguments& arguments) {
   po::positional_options_description positional;
   positional.add("work", 1);
   const auto v = parse("bench", "Measures training or inference: every model with every input, batch size and front end.", described(), arguments, positional);
-  const auto cases = cases_of(v);
-  const BenchLength length{whole_number(v, "warmup", 1, 1e6), whole_number(v, "runs", 1, 1e6)};
   const CommonOptions common = common_options(v);
+  const auto cases = cases_of(v, common.seed);
+  const BenchLength length{whole_number(v, "warmup", 1, 1e6), whole_number(v, "runs", 1, 1e6)};
   const ParallelOptions parallel = parallel_options(v);
   const bool no_sync = v["no-sync"].as<bool>();
   if (no_sync && parallel.style.empty()) throw UsageError("bench: --no-sync is given without --parallel; accepted: with it");

@@ -1,7 +1,6 @@
 #include "frontends/cli/bench_case.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -10,11 +9,9 @@
 #include <numeric>
 
 #include "datasets/loader.h"
-#include "datasets/synthetic.h"
 #include "frontends/cli/joined_trace.h"
 #include "frontends/cli/pipeline_plan.h"
 #include "frontends/cli/resident_peak.h"
-#include "frontends/models/models.h"
 #include "frontends/optim/optimizer.h"
 #include "frontends/train/inference.h"
 #include "frontends/train/step.h"
@@ -24,15 +21,14 @@ namespace {
 
 constexpr double kRate = 1e-4;  // small: nothing grows without bound in some hundred steps on one batch
 
-datasets::Batch batch_of(const BenchCase& c, std::uint64_t seed, int copy) {
-  const datasets::SyntheticDataset data(Shape(c.input), c.classes, c.batch_size, seed, datasets::SyntheticDataset::Split::train);
+datasets::Batch batch_of(const BenchCase& c) {
   datasets::LoaderOptions options;
   options.batch_size = c.batch_size;
   options.shuffle = datasets::Shuffle::off;
   options.workers = 0;
-  options.rank = copy;
+  options.rank = c.copy;
   options.ranks = c.copies;
-  datasets::Loader loader(data, options);
+  datasets::Loader loader(c.with->train_data(), options);
   loader.start(0);
   return *loader.next();
 }
@@ -49,9 +45,10 @@ class Meter {
   Meter(RunScope& run, Job& job, const BenchLength& length) : run_(run), job_(job), length_(length) {}
 
   void train(const BenchCase& c, Session& session, nn::Module& model) {
-    train::ClassificationTask task(model, c.classes);
+    const auto owned = c.with->task(model);
+    train::Task& task = *owned;
     if (!c.pipeline.empty()) return train_stage(c, session, task);
-    const Specs inputs{f32({c.largest_shard(), c.input[1], c.input[2], c.input[0]}), i64({c.largest_shard()})};
+    const Specs inputs = c.with->batch(c.largest_shard());
     std::unique_ptr<parallel::horovod::Horovod> horovod;
     std::optional<distributed::DataParallel> shared;
     if (c.parallel.empty() || c.parallel == kNoSync) {
@@ -64,7 +61,7 @@ class Meter {
     const auto optimizer = optim::make("momentum", optim::all_in_one(model.parameters()));
     if (shared) shared->attach(model, *optimizer);
     train::Step training(session, task, optimizer.get(), {.frontend = c.frontend, .passes = run_.options().passes, .ranks = shared ? &*shared : nullptr});
-    const train::DeviceBatch batch = training.to_device(batch_of(c, session.seed(), c.copy));
+    const train::DeviceBatch batch = training.to_device(batch_of(c));
     std::int64_t step = 0;
     measure([&] {
       training.train(batch, kRate, ++step, static_cast<double>(c.batch_size)).get();
@@ -77,8 +74,8 @@ class Meter {
   }
 
   void train_stage(const BenchCase& c, Session& session, train::Task& task) {
-    const datasets::Batch batch = batch_of(c, session.seed(), c.copy);
-    const Specs shard{f32({c.largest_shard(), c.input[1], c.input[2], c.input[0]}), i64({c.largest_shard()})};
+    const datasets::Batch batch = batch_of(c);
+    const Specs shard = c.with->batch(c.largest_shard());
     const bool keeps_spans = !run_.options().profile.empty();
     const PlannedPipeline planned = planned_pipeline(session, job_, task, shard,
                                                      {.shape = {}, .memory_bytes = run_.memory_limit(),
@@ -102,8 +99,11 @@ class Meter {
 
   void infer(const BenchCase& c, Session& session, nn::Module& model) {
     train::Inference inference(session, model, c.frontend, run_.options().passes);
-    const datasets::HostTensor pictures = batch_of(c, session.seed(), 0)["images"];
-    const Values in{session.tensor(pictures.spec, *pictures.bytes)};
+    const datasets::Batch batch = batch_of(c);
+    std::vector<std::string> names = c.with->task(model)->inputs();
+    names.pop_back();  // the labels
+    Values in;
+    for (const std::string& name : names) in.push_back(session.tensor(batch[name].spec, *batch[name].bytes));
     measure([&] {
       const Values out = inference(in);
       run_.device().finish();
@@ -146,26 +146,26 @@ class Meter {
 }  // namespace
 
 std::string BenchCase::name() const {
-  return fmt::format("{}/{}/{}/{}/{}{}{}{}", work == Work::train ? "train" : "infer", model, batch_size, fmt::join(input, "x"), train::to_string(frontend),
+  return fmt::format("{}/{}/{}/{}/{}{}{}{}", work == Work::train ? "train" : "infer", with->title(), batch_size, input, train::to_string(frontend),
                      recompute == models::RecomputedParts::blocks ? "/recompute" : "", freeze_norm ? "/freeze-norm" : "",
                      parallel.empty() ? "" : fmt::format("/{}:{}{}{}", parallel, ranks, pipeline.empty() ? "" : "/", pipeline));
 }
 
 std::unique_ptr<nn::Module> BenchCase::make_model(models::RecomputedParts parts) const {
-  auto made = models::make(model, {.classes = classes, .channels = input[0], .recompute = parts});
+  auto made = with->model({.recompute = parts});
   if (freeze_norm) made->freeze_norm();
   return made;
 }
 
 void BenchCase::plan(const opencl::DeviceProfile& device) {
   const auto made = make_model(recompute);
-  const std::int64_t shard = largest_shard();
-  const Spec pictures = f32({shard, input[1], input[2], input[0]});
-  const std::int64_t slabs = work == Work::train ? 2 * slab_bytes(*made) : 0, labels = i64({shard}).bytes();
-  held_bytes = state_bytes(*made) + slabs + pictures.bytes() + labels;
-  planned = plan_step(*made, pictures, work, &device);
-  if (recompute == models::RecomputedParts::blocks)  // the rate is of the model's own work, done once
-    planned.flops = plan_step(*make_model(models::RecomputedParts::none), pictures, work).flops;
+  const Specs batch = with->batch(largest_shard());
+  held_bytes = state_bytes(*made) + (work == Work::train ? 2 * slab_bytes(*made) : 0);
+  for (const Spec& s : batch) held_bytes += s.bytes();
+  planned = plan_step(*with->task(*made), batch, work, &device);
+  if (recompute != models::RecomputedParts::blocks) return;
+  const auto plain = make_model(models::RecomputedParts::none);  // the rate is of the model's own work, done once
+  planned.flops = plan_step(*with->task(*plain), batch, work).flops;
 }
 
 Spread spread_of(std::vector<double> v) {

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/shape.h"
 #include "frontends/cli/common_options.h"
 #include "frontends/cli/job.h"
 #include "frontends/cli/planned_step.h"
 #include "frontends/cli/run_scope.h"
+#include "frontends/cli/workload.h"
 #include "frontends/graph/compile.h"
 #include "frontends/models/models.h"
 
@@ -20,9 +20,9 @@ inline constexpr const char* kNoSync = "no-sync";
 
 struct BenchCase {
   Work work = Work::train;
-  std::string model;
-  std::int64_t classes = 1000, batch_size = 1;  // of all ranks together
-  Shape input;  // [C, H, W]
+  std::shared_ptr<const Workload> with;  // data that are made up, of as many samples as the batch has
+  std::string input;                     // "3x224x224" of a picture, "128" tokens of a text
+  std::int64_t batch_size = 1;           // of all ranks together
   Frontend frontend = Frontend::graph;
   models::RecomputedParts recompute = models::RecomputedParts::none;
   bool freeze_norm = false;
@@ -42,7 +42,7 @@ struct BenchCase {
   std::unique_ptr<nn::Module> make_model(models::RecomputedParts parts) const;
   /// Samples of rank 0, which has one more where the batch does not divide.
   std::int64_t largest_shard() const { return (batch_size + copies - 1) / copies; }
-  /// "train/resnet18/16/3x224x224/graph", "/recompute" where blocks are computed again, "/freeze-norm" where normalisation is frozen,
+  /// "train/resnet18/16/3x224x224/graph", "train/bert-tiny/8/128/eager"; "/recompute" where blocks are computed again, "/freeze-norm" where normalisation is frozen,
   /// "/ddp:2" where two ranks share the batch, "/pipeline:2/1f1b-8" where they are two stages
   std::string name() const;
 };

@@ -9,7 +9,7 @@
 #include <functional>
 #include <utility>
 
-#include "datasets/dataset.h"
+#include "datasets/pictures.h"
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "frontends/cli/check.h"
@@ -54,8 +54,9 @@ class RanksCheck {
       return fmt::format("{}", fmt::join(words, ", "));
     });
     row("data", Wanted::same, [this] {
-      const auto data = datasets::open_dataset(options_.dataset);
-      return fmt::format("{}, {} samples, the first and the last {}", options_.dataset.name, data.train->size(), first_and_last(*data.train));
+      const auto work = make_workload(options_.work);
+      const datasets::Dataset& data = work->train_data();
+      return fmt::format("{}, {} samples, the first and the last {}", data.name(), data.size(), first_and_last(data));
     });
     check_folder();
     return fits_;

@@ -2,13 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <span>
+
+#include "datasets/glue.h"
 #include "engine/base/error.h"
 #include "frontends/cli/model_options.h"
+#include "frontends/models/bert.h"
 
 namespace gemel::cli {
 
 void add_dataset_options(po::options_description& options) {
-  const std::string names = fmt::format("data set: {}", fmt::join(datasets::dataset_names(), ", "));
+  const std::string names = fmt::format("data set: {}; of texts: {}, {}", fmt::join(datasets::dataset_names(), ", "), kSynthetic, fmt::join(datasets::glue_names(), ", "));
   options.add_options()
       ("dataset", po::value<std::string>()->default_value("synthetic"), names.c_str())
       ("data", po::value<std::string>()->default_value(""), "its folder, or for cifar10 the official .tar.gz")
@@ -18,6 +22,13 @@ void add_dataset_options(po::options_description& options) {
 }
 
 namespace {
+
+/// @param others  names of the data sets that read files, which are `files`
+void check_data(const std::string& name, const std::string& data, const std::vector<std::string>& others, const char* files) {
+  if (name == kSynthetic && !data.empty())
+    throw UsageError(fmt::format("--data: '{}' is given with --dataset synthetic, which reads no files; accepted: --dataset {} with it", data, fmt::join(others, " or ")));
+  if (name != kSynthetic && data.empty()) throw UsageError(fmt::format("--data: no data path was given for --dataset {}; accepted: {}", name, files));
+}
 
 /// What synthetic makes where --input is not given: empty, the data set's own pictures, but for a model that takes smaller ones.
 Shape synthetic_input(const std::string& model) {
@@ -33,11 +44,7 @@ datasets::DatasetOptions dataset_options(const po::variables_map& v, std::uint64
   const auto names = datasets::dataset_names();
   check_choice("--dataset", o.name, {names.begin(), names.end()});
   o.data = v["data"].as<std::string>();
-  if (o.name == "synthetic" && !o.data.empty())
-    throw UsageError(fmt::format("--data: '{}' is given with --dataset synthetic, which reads no files; accepted: --dataset {} with it",
-                                 o.data.string(), fmt::join(names.begin() + 1, names.end(), " or ")));
-  if (o.name != "synthetic" && o.data.empty())
-    throw UsageError(fmt::format("--data: no data path was given for --dataset {}; accepted: the path of its files", o.name));
+  check_data(o.name, o.data.string(), {names.begin() + 1, names.end()}, "the path of its files");
   if (const auto input = v["input"].as<std::string>(); !input.empty()) o.input = Shape(parse_extents("--input", input, 3));
   else if (o.name == "synthetic") o.input = synthetic_input(model_name(v));
   o.classes = class_count(v, 0);
@@ -47,6 +54,104 @@ datasets::DatasetOptions dataset_options(const po::variables_map& v, std::uint64
   o.limit = whole_number(v, "limit", 0, 1e12);
   o.seed = seed;
   return o;
+}
+
+namespace {
+
+constexpr const char* kTextOptions[] = {"config", "vocab", "cased", "max-length", "length-buckets"};
+constexpr const char* kPictureOptions[] = {"input", "normalize", "augment"};
+
+/// Options that would do nothing are refused.
+void refuse(const po::variables_map& v, std::span<const char* const> names, const std::string& beside) {
+  for (const char* name : names)
+    if (v.count(name) && !v[name].defaulted()) throw UsageError(fmt::format("--{}: it is given with {}; accepted: without it", name, beside));
+}
+
+WorkloadOptions::Text text_options(const po::variables_map& v, std::uint64_t seed) {
+  WorkloadOptions::Text o;
+  const auto glue = datasets::glue_names();
+  const std::vector<std::string> of_files(glue.begin(), glue.end());
+  std::vector<std::string> all = of_files;
+  all.emplace_back(kSynthetic);
+  o.dataset = v["dataset"].as<std::string>();
+  check_choice("--dataset", o.dataset, all);
+  o.folder = v["data"].as<std::string>();
+  check_data(o.dataset, o.folder, of_files, "the folder of its train.tsv and dev.tsv");
+  o.vocabulary = v["vocab"].as<std::string>();
+  if (o.dataset == kSynthetic && !o.vocabulary.empty())
+    throw UsageError(fmt::format("--vocab: '{}' is given with --dataset synthetic, which has no texts to tokenize; accepted: --dataset {} with it", o.vocabulary, fmt::join(of_files, " or ")));
+  if (o.dataset != kSynthetic && o.vocabulary.empty()) throw UsageError(fmt::format("--vocab: none is given for --dataset {}; accepted: BERT's vocab.txt, or a folder with it", o.dataset));
+  o.config = v["config"].as<std::string>();
+  o.cased = v["cased"].as<bool>();
+  const auto buckets = v["length-buckets"].as<std::string>();
+  check_choice("--length-buckets", buckets, {"on", "off"});
+  o.buckets = buckets == "on";
+  o.max_length = whole_number(v, "max-length", 2, 1e6);
+  o.limit = whole_number(v, "limit", 0, 1e12);
+  o.classes = class_count(v, 0);
+  o.seed = seed;
+  return o;
+}
+
+}  // namespace
+
+void add_config_option(po::options_description& options) {
+  options.add_options()
+      ("config", po::value<std::string>()->default_value("base"), fmt::format("sizes of a model of texts: {}, or Hugging Face's config.json", fmt::join(models::bert_config_names(), ", ")).c_str());
+}
+
+void add_text_options(po::options_description& options) {
+  add_config_option(options);
+  options.add_options()
+      ("vocab", po::value<std::string>()->default_value(""), "vocabulary of its texts: BERT's vocab.txt, or a folder with it")
+      ("cased", po::bool_switch(), "letters and accents of texts stay as they are")
+      ("max-length", po::value<std::int64_t>()->default_value(128), "tokens of a text at most, [CLS] and [SEP] among them")
+      ("length-buckets", po::value<std::string>()->default_value("off"), "on: batches are of texts of like length, padded to one of a few lengths; off: all to the longest");
+}
+
+void refuse_text_options(const po::variables_map& v, const std::string& beside) { refuse(v, kTextOptions, beside); }
+
+WorkloadOptions workload_options(const po::variables_map& v, std::uint64_t seed) {
+  WorkloadOptions o{.model = model_name(v, ModelKinds::all)};
+  if (takes_texts(o.model)) {
+    refuse(v, kPictureOptions, fmt::format("--model {}, which takes texts", o.model));
+    o.text = text_options(v, seed);
+  } else {
+    refuse_text_options(v, fmt::format("--model {}, which takes pictures", o.model));
+    o.pictures = dataset_options(v, seed);
+  }
+  return o;
+}
+
+std::vector<MadeUp> made_up(const po::variables_map& v, const std::string& model, std::int64_t samples, std::uint64_t seed) {
+  constexpr std::int64_t kLength = 128, kClasses = 2;  // of texts, where nothing is said
+  std::vector<MadeUp> out;
+  const auto given = v["input"].as<std::string>();
+  if (takes_texts(model)) {
+    const std::vector<std::int64_t> lengths = given.empty() ? std::vector{kLength} : whole_numbers(v, "input", 2, 1'000'000);
+    const std::int64_t classes = v["classes"].defaulted() ? kClasses : class_count(v, 1);
+    for (const std::int64_t length : lengths)
+      out.push_back({std::to_string(length), {.model = model, .text = WorkloadOptions::Text{.config = v["config"].as<std::string>(), .max_length = length, .classes = classes,
+                                                                                           .samples = samples, .seed = seed}}});
+    return out;
+  }
+  refuse_text_options(v, fmt::format("--model {}, which takes pictures", model));
+  std::vector<std::vector<std::int64_t>> inputs;
+  if (given.empty()) {
+    const Shape usual = models::usual_input(model);
+    inputs.emplace_back(usual.begin(), usual.end());
+  } else {
+    for (const std::string& input : words_of(given)) inputs.push_back(parse_extents("--input", input, 3));
+  }
+  for (const std::vector<std::int64_t>& input : inputs)
+    out.push_back({fmt::format("{}", fmt::join(input, "x")), {.model = model, .pictures = {.input = Shape(input), .classes = class_count(v, 1), .seed = seed, .samples = samples}}});
+  return out;
+}
+
+MadeUp made_up_once(const po::variables_map& v, const std::string& model, std::int64_t samples) {
+  const std::vector<MadeUp> all = made_up(v, model, samples);
+  if (all.size() != 1) throw UsageError(fmt::format("--input: '{}' is given; accepted: one", v["input"].as<std::string>()));
+  return all.front();
 }
 
 }  // namespace gemel::cli

@@ -36,10 +36,9 @@ nlohmann::ordered_json report(train::RunLog& log, const train::Task& task, const
 }
 
 struct Order {
-  std::string model;
+  WorkloadOptions work;
   std::int64_t batch_size;
   Frontend frontend;
-  datasets::DatasetOptions dataset;
   std::string weights;
 };
 
@@ -64,7 +63,7 @@ train::Sums evaluated(RunScope& run, train::Stepper& step, datasets::Loader& loa
 void check_job(RunScope& run, Job& job, const Order& order, const datasets::Dataset& split) {
   if (!job.communication()) return;
   std::vector<distributed::Setting> settings = job.options().settings(!run.options().profile.empty());
-  const std::vector<distributed::Setting> own{{"model", order.model}, {"samples", std::to_string(split.size())}, {"data", first_and_last(split)},
+  const std::vector<distributed::Setting> own{{"model", order.work.model}, {"samples", std::to_string(split.size())}, {"data", first_and_last(split)},
                                               {"batch size", std::to_string(order.batch_size)}, {"front end", train::to_string(order.frontend)}, {"weights", contents_of(order.weights)}};
   settings.insert(settings.end(), own.begin(), own.end());
   distributed::require_same(*job.communication(), settings);
@@ -97,48 +96,48 @@ struct Evaluator {
   train::Stepper& stepper() { return pipeline ? static_cast<train::Stepper&>(*pipeline) : *step; }
 };
 
-void evaluate_split(RunScope& run, Job& job, const Order& order, const po::variables_map& v) {
-  const auto data = datasets::open_dataset(order.dataset);
-  const datasets::Dataset& split = data.validation ? *data.validation : *data.train;
+void evaluate_split(RunScope& run, Job& job, const Order& order) {
+  const auto work = make_workload(order.work);
+  const datasets::Dataset& split = work->validation_data() ? *work->validation_data() : work->train_data();
   check_job(run, job, order, split);
   run.open_device();
-  const auto model = model_of_weights(v, split.classes(), split.shape()[0]);
-  train::ClassificationTask task(*model, split.classes());
+  const auto model = work->model();
+  model->eval();
+  const auto task = work->task(*model);
   datasets::LoaderOptions in_order = datasets::in_file_order(order.batch_size);
   in_order.rank = job.options().copy(job.rank(), job.size());
   in_order.ranks = job.options().copies(job.size());
   datasets::Loader loader(split, in_order);
   const std::int64_t samples = (std::min(order.batch_size, split.size()) + in_order.ranks - 1) / in_order.ranks;
-  const Shape& picture = split.shape();
-  Evaluator with(run, job, order, task, {f32({samples, picture[1], picture[2], picture[0]}), i64({samples})});
-  run.log_start(order.model, *model);
+  Evaluator with(run, job, order, *task, work->batch(samples));
+  run.log_start(order.work.model, *model);
   const train::Sums sums = evaluated(run, with.stepper(), loader, with.ranks());
   if (with.pipeline) add_communication(run, with.pipeline->take_spans());
   join_traces(run, job);
-  if (job.rank() == 0) run.summary().update(report(run.log(), task, sums));
+  if (job.rank() == 0) run.summary().update(report(run.log(), *task, sums));
 }
 
 }  // namespace
 
 int eval(const Arguments& arguments) {
   po::options_description options("options", 110);
-  add_loaded_model_options(options);
+  add_loaded_model_options(options, ModelKinds::all);
   options.add_options()("batch-size", po::value<std::int64_t>()->default_value(64), "samples at a time");
   add_dataset_options(options);
+  add_text_options(options);
   add_parallel_options(options);
   add_pipeline_options(options);
   add_frontend_option(options);
   add_common_options(options);
   const auto v = parse("eval", "Loss and accuracy of a weight file on a data set's validation split (its only one, where it has one).", options, arguments);
-  const std::string name = model_name(v);
   const auto batch_size = whole_number(v, "batch-size", 1, 1e9);
   const CommonOptions common = common_options(v);
   const Frontend frontend = frontend_option(v);
-  const datasets::DatasetOptions dataset = dataset_options(v, common.seed);
+  const WorkloadOptions work = workload_options(v, common.seed);
   const ParallelOptions parallel = parallel_options(v);
   return run_job(parallel, common.device, [&](Job& job) {
     RunScope run(of_rank(common, job), "eval", arguments);
-    return run.carry_out([&] { evaluate_split(run, job, {name, batch_size, frontend, dataset, v["weights"].as<std::string>()}, v); });
+    return run.carry_out([&] { evaluate_split(run, job, {work, batch_size, frontend, v["weights"].as<std::string>()}); });
   });
 }
 

@@ -1,81 +1,148 @@
-// gemel infer: a model's outputs for an array of pictures.
+// gemel infer: a model's outputs for an array of pictures or tokens, or for texts.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "datasets/npy.h"
+#include "datasets/tokenizers.h"
 #include "engine/base/error.h"
 #include "engine/base/file.h"
-#include "engine/ops/ops.h"
+#include "engine/files/safetensors.h"
 #include "frontends/cli/command.h"
+#include "frontends/cli/dataset_options.h"
+#include "frontends/cli/infer_inputs.h"
 #include "frontends/cli/model_options.h"
 #include "frontends/cli/run_scope.h"
+#include "frontends/models/texts.h"
+#include "frontends/nn/state_dict.h"
 #include "frontends/train/inference.h"
 
 namespace gemel::cli {
 namespace {
 
-/// [N, C, H, W] in the file, [N, H, W, C] on the device.
-Value images_of(Session& session, const datasets::NpyFile& file, std::int64_t begin, std::int64_t count) {
-  const Shape& s = file.shape();
-  const Spec spec{Shape{count, s[1], s[2], s[3]}, DType::float32};
-  const auto bytes = file.data().subspan(static_cast<std::size_t>(begin * s.product(1, 4) * 4), static_cast<std::size_t>(spec.bytes()));
-  return transpose(session.tensor(spec, bytes), {0, 2, 3, 1});
-}
+using Texts = std::vector<std::string>;
 
-void check_input(const datasets::NpyFile& file) {
-  if (file.type() != datasets::NpyType::float32 || file.shape().rank() != 4)
-    throw DataError(fmt::format("infer: {} holds {} {}; accepted: float32 [N, C, H, W]",
-                                file.path().string(), to_string(file.type()), to_string(file.shape())));
-}
-
-struct Inputs {
-  const datasets::NpyFile& file;
-  std::int64_t batch_size;
+/// What a model is to be run on, before there is a device.
+struct Order {
+  std::unique_ptr<InferInputs> inputs;
+  std::unique_ptr<nn::Module> model;  // without memory
+  Texts texts = {};                   // that the inputs are of, where they are texts
 };
 
-void write_outputs(RunScope& run, nn::Module& model, Frontend frontend, const Inputs& inputs, const std::string& path) {
-  const auto& [input, batch_size] = inputs;
-  train::Inference inference(run.session(), model, frontend, run.options().passes);
-  const auto output_of = [&](std::int64_t begin, std::int64_t count) { return inference({images_of(run.session(), input, begin, count)})[0]; };
-  const std::int64_t n = input.shape()[0];
+Order pictures_order(const po::variables_map& v) {
+  if (v.count("text")) throw UsageError(fmt::format("--text: it is given with --model {}, which takes pictures; accepted: --input", v["model"].as<std::string>()));
+  refuse_text_options(v, "--model " + v["model"].as<std::string>() + ", which takes pictures");
+  Order order;
+  std::int64_t channels = 0;
+  order.inputs = pictures_of(v["input"].as<std::string>(), channels);
+  order.model = model_of_weights(v, channels);
+  return order;
+}
+
+/// The sizes of vocabulary and last layer are the weight file's.
+Order texts_order(const po::variables_map& v, const std::string& name) {
+  const SafetensorsFile weights(v["weights"].as<std::string>());
+  models::TextOptions options{.config = v["config"].as<std::string>()};
+  models::TextSizes sizes = models::text_sizes(name, options.config);
+  if (const NamedTensor* table = weights.find(std::string(models::token_table(name))); table && !table->spec.shape.empty()) sizes.vocabulary = table->spec.shape[0];
+  std::unique_ptr<datasets::Tokenizer> tokenizer;
+  Order order;
+  if (v.count("text")) {
+    order.texts = v["text"].as<Texts>();
+    const auto vocabulary = v["vocab"].as<std::string>();
+    if (vocabulary.empty()) throw UsageError("--vocab: none is given with --text; accepted: BERT's vocab.txt, or a folder with it");
+    tokenizer = datasets::open_tokenizer(vocabulary, v["cased"].as<bool>() ? datasets::Letters::kept : datasets::Letters::lower);
+    if (tokenizer->vocabulary().size() != sizes.vocabulary)
+      throw DataError(fmt::format("infer: {} has {} tokens, {} is of {}; accepted: the vocabulary that it was trained with", vocabulary, tokenizer->vocabulary().size(),
+                                  v["weights"].as<std::string>(), sizes.vocabulary));
+    sizes.padding = tokenizer->padding();
+    const std::int64_t given = whole_number(v, "max-length", 2, 1e6), longest = sizes.longest > 0 ? std::min(sizes.longest, given) : given;
+    order.inputs = tokens_of(order.texts, *tokenizer, longest);
+  } else {
+    for (const char* option : {"vocab", "cased", "max-length"})
+      if (!v[option].defaulted()) throw UsageError(fmt::format("--{}: it is given with --input, which has tokens; accepted: with --text", option));
+    order.inputs = tokens_of(v["input"].as<std::string>(), sizes.vocabulary, sizes.longest);
+  }
+  options.vocabulary = sizes.vocabulary;
+  options.padding = sizes.padding;
+  if (const std::int64_t asked = class_count(v, 0); asked > 0) options.classes = asked;
+  else options.classes = nn::output_size_in(*models::make_text(name, options), weights.tensors()).value_or(options.classes);
+  order.model = models::make_text(name, options);
+  order.model->eval();
+  return order;
+}
+
+/// "1 0.9312 a text": the class of the largest logit, its probability.
+void print_classes(const Value& logits, std::span<const std::string> texts) {
+  const std::vector<double> all = read(logits);
+  const std::size_t classes = all.size() / texts.size();
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const std::span row = std::span(all).subspan(i * classes, classes);
+    const auto most = std::ranges::max_element(row);
+    double sum = 0;
+    for (const double x : row) sum += std::exp(x - *most);
+    fmt::print("{} {:.4f} {}\n", most - row.begin(), 1 / sum, texts[i]);
+  }
+}
+
+/// @param output  of the file; empty: none
+void run_batches(RunScope& run, const Order& order, Frontend frontend, std::int64_t batch_size, const std::string& output) {
+  train::Inference inference(run.session(), *order.model, frontend, run.options().passes);
+  const std::int64_t n = order.inputs->count();
+  const auto output_of = [&](std::int64_t begin) {
+    const std::int64_t count = std::min(batch_size, n - begin);
+    Value out = inference(order.inputs->batch(run.session(), begin, count))[0];
+    if (!order.texts.empty()) print_classes(out, std::span(order.texts).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count)));
+    return out;
+  };
   // The first batch (of none, where there is no sample) tells the shape of the output.
-  const Value first = output_of(0, std::min(batch_size, n));
-  Shape shape{n};
-  for (int k = 1; k < first.shape().rank(); ++k) shape.push_back(first.shape()[k]);
-  datasets::write_npy(path, {shape, DType::float32}, [&](FileWriter& out) {
-    out.write(read_bytes(first));
+  const Value first = output_of(0);
+  const auto each = [&](const std::function<void(const Value&)>& take) {
+    take(first);
     for (std::int64_t begin = batch_size; begin < n; begin += batch_size) {
       run.begin_batch();
-      out.write(read_bytes(output_of(begin, std::min(batch_size, n - begin))));
+      take(output_of(begin));
     }
-  });
+  };
+  if (output.empty()) return each([](const Value&) {});
+  Shape shape{n};
+  for (int k = 1; k < first.shape().rank(); ++k) shape.push_back(first.shape()[k]);
+  datasets::write_npy(output, {shape, DType::float32}, [&](FileWriter& out) { each([&](const Value& y) { out.write(read_bytes(y)); }); });
+}
+
+void check_given(const po::variables_map& v) {
+  if (v.count("input") + v.count("text") != 1) throw UsageError("infer: accepted: --input or --text, one of them");
+  if (v.count("input") && v["output"].as<std::string>().empty()) throw UsageError("infer: --input is given without --output; accepted: with it");
 }
 
 }  // namespace
 
 int infer(const Arguments& arguments) {
   po::options_description options("options", 110);
-  add_loaded_model_options(options);
-  options.add_options()("input", po::value<std::string>()->required(), "x.npy: float32 [N, C, H, W]")
-      ("output", po::value<std::string>()->required(), "y.npy: the model's output, float32")
+  add_loaded_model_options(options, ModelKinds::all);
+  options.add_options()("input", po::value<std::string>(), "x.npy: float32 [N, C, H, W] of pictures, or int64 [N, T] of tokens")
+      ("text", po::value<Texts>(), "a text; may be given several times. Its class and the probability of it are printed")
+      ("output", po::value<std::string>()->default_value(""), "y.npy: the model's output, float32")
       ("batch-size", po::value<std::int64_t>()->default_value(64), "samples at a time");
+  add_text_options(options);
   add_frontend_option(options);
   add_common_options(options);
-  const auto v = parse("infer", "Runs a model on an array of inputs.", options, arguments);
-  const std::string name = model_name(v);
+  const auto v = parse("infer", "Runs a model on an array of inputs, or on texts.", options, arguments);
+  const std::string name = model_name(v, ModelKinds::all);
   const auto batch_size = whole_number(v, "batch-size", 1, 1e9);
   const Frontend frontend = frontend_option(v);
+  check_given(v);
   RunScope run(common_options(v), "infer", arguments);
   return run.carry_out([&] {
-    const datasets::NpyFile input(v["input"].as<std::string>());
-    check_input(input);
-    check_can_write(v["output"].as<std::string>());
+    const auto output = v["output"].as<std::string>();
+    if (!output.empty()) check_can_write(output);
+    const Order order = takes_texts(name) ? texts_order(v, name) : pictures_order(v);
     run.open_device();
-    const auto model = load_model(v, run.session(), 0, input.shape()[1]);
-    run.log_start(name, *model);
-    write_outputs(run, *model, frontend, {input, batch_size}, v["output"].as<std::string>());
-    run.summary()["samples"] = input.shape()[0];
+    nn::load_weights(*order.model, run.session(), v["weights"].as<std::string>());
+    run.log_start(name, *order.model);
+    run_batches(run, order, frontend, batch_size, output);
+    run.summary()["samples"] = order.inputs->count();
   });
 }
 

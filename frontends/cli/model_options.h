@@ -6,23 +6,20 @@
 #include <vector>
 
 #include "engine/base/shape.h"
-#include "engine/session.h"
 #include "frontends/cli/arguments.h"
 #include "frontends/models/models.h"
 #include "frontends/nn/module.h"
 
 namespace gemel::cli {
 
+/// Models that a command accepts: of pictures alone, or of texts too.
+enum class ModelKinds { pictures, all };
 /// For the help of --model: "model: lenet, alexnet, ...".
-std::string model_help();
+std::string model_help(ModelKinds kinds = ModelKinds::pictures);
 /// --model. @throws UsageError for a name that is not known
-std::string model_name(const po::variables_map& values);
-/// The same where --model names several, separated by commas.
+std::string model_name(const po::variables_map& values, ModelKinds kinds = ModelKinds::pictures);
+/// The same of all kinds where --model names several, separated by commas.
 std::vector<std::string> model_names(const po::variables_map& values);
-/// --input as [C, H, W]; where it is empty, what the model is usually given. @throws UsageError
-Shape input_of(const po::variables_map& values, const std::string& model);
-/// The same where --input takes one or several, separated by commas.
-std::vector<Shape> inputs_of(const po::variables_map& values, const std::string& model);
 /// --classes. @param least  1, or 0 where 0 leaves it to the data or the weights  @throws UsageError
 std::int64_t class_count(const po::variables_map& values, std::int64_t least);
 
@@ -32,11 +29,8 @@ void add_recompute_option(po::options_description& options);
 models::RecomputedParts recompute_option(const po::variables_map& values, const std::string& model);
 
 /// --model, --weights, --classes
-void add_loaded_model_options(po::options_description& options);
-/// The model without memory, in evaluation mode.
-/// @param data_classes  used where --classes is not given; 0: the weight file's
-std::unique_ptr<nn::Module> model_of_weights(const po::variables_map& values, std::int64_t data_classes, std::int64_t channels);
-/// The same with the file's weights. @throws DataError naming every key of the file that does not fit
-std::unique_ptr<nn::Module> load_model(const po::variables_map& values, Session& session, std::int64_t data_classes, std::int64_t channels);
+void add_loaded_model_options(po::options_description& options, ModelKinds kinds = ModelKinds::pictures);
+/// A model of pictures without memory, in evaluation mode, of as many classes as --classes or the file of --weights says.
+std::unique_ptr<nn::Module> model_of_weights(const po::variables_map& values, std::int64_t channels);
 
 }  // namespace gemel::cli

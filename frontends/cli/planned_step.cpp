@@ -28,15 +28,16 @@ void each_problem(const Program& program, Visit visit) {
 
 }  // namespace
 
-Program capture_step(Session& session, nn::Module& model, const Spec& input, Work work) {
+Program capture_step(Session& session, train::Task& task, const Specs& inputs, Work work) {
+  nn::Module& model = task.module();
   nn::StateNames state(model);
-  Specs specs{input, i64({input.shape[0]}), i64({4}), f32({})};  // pictures, labels, random state, 1 / the weight
+  Specs specs = inputs;
+  specs.insert(specs.end(), {i64({4}), f32({})});  // random state, 1 / the weight
   const std::size_t first = specs.size();
   specs.insert(specs.end(), state.specs().begin(), state.specs().end());
   const auto training = [&](const Values& in) -> Values {
     model.train();
     const Values wanting = state.fill(std::span(in).subspan(first));
-    train::ClassificationTask task(model, 1);  // how many there are is asked when they are counted
     train::Differentiated step = train::differentiate(session, task, std::span(in).first(first), wanting);
     Values out = step.results();
     for (Value& g : step.gradients)
@@ -47,14 +48,14 @@ Program capture_step(Session& session, nn::Module& model, const Spec& input, Wor
     model.eval();
     state.fill(std::span(in).subspan(first));
     const GradientMode no_gradients(session, GradientMode::Mode::off);
-    return {model(in[0])};
+    return model(Values(in.begin(), in.begin() + std::ssize(inputs) - 1));
   };
   return work == Work::train ? capture(session, specs, training) : capture(session, specs, infer);
 }
 
-PlannedStep plan_step(nn::Module& model, const Spec& input, Work work, const opencl::DeviceProfile* device) {
+PlannedStep plan_step(train::Task& task, const Specs& inputs, Work work, const opencl::DeviceProfile* device) {
   const auto session = Session::reference();
-  const Program program = capture_step(*session, model, input, work);
+  const Program program = capture_step(*session, task, inputs, work);
   constexpr std::int64_t kAlignment = 128, kNoLimit = std::int64_t{1} << 50;
   PlannedStep step{.arena_bytes = plan_memory(program, kAlignment, kNoLimit).arena_bytes};
   each_problem(program, [&](const Problem& p) {

@@ -5,16 +5,17 @@
 #include "engine/base/spec.h"
 #include "engine/graph/program.h"
 #include "frontends/nn/module.h"
+#include "frontends/train/task.h"
 
 namespace gemel::cli {
 
 /// train: what a training step does before its update; the gradients are outputs. infer: a forward pass in evaluation mode.
 enum class Work { train, infer };
 
-/// The step as captured, before any pass. The model needs no memory.
-/// @param input  [N, H, W, C]
+/// The step as captured, before any pass. The task's model needs no memory.
+/// @param inputs  of the task's tensors, of which the last one, its labels, is left aside by inference
 /// @throws ShapeError where a layer refuses what reaches it
-Program capture_step(Session& session, nn::Module& model, const Spec& input, Work work);
+Program capture_step(Session& session, train::Task& task, const Specs& inputs, Work work);
 
 struct PlannedStep {
   std::int64_t flops = 0;        // of all operators, as their records count them
@@ -24,7 +25,7 @@ struct PlannedStep {
 
 /// Of such a program.
 /// @param device  whose workspaces count; nullptr: none
-PlannedStep plan_step(nn::Module& model, const Spec& input, Work work, const opencl::DeviceProfile* device = nullptr);
+PlannedStep plan_step(train::Task& task, const Specs& inputs, Work work, const opencl::DeviceProfile* device = nullptr);
 
 /// Bytes of parameters and statistics.
 std::int64_t state_bytes(nn::Module& model);

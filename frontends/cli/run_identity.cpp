@@ -20,26 +20,21 @@ const char* gemm_text(opencl::GemmChoice choice) {
 }  // namespace
 
 std::string first_and_last(const datasets::Dataset& data) {
-  std::vector<float> picture(static_cast<std::size_t>(data.shape().elements()));
+  const std::int64_t both[] = {0, data.size() - 1};
   std::uint64_t hash = 0;
-  for (const std::int64_t i : {std::int64_t{0}, data.size() - 1}) {
-    data.copy(i, {}, picture);
-    hash = hash_of(std::as_bytes(std::span(picture)), hash + static_cast<std::uint64_t>(data.label(i)));
-  }
+  for (const datasets::HostTensor& t : data.tensors(both)) hash = hash_of(*t.bytes, hash);
   return fmt::format("{:016x}", hash);
 }
 
-train::RunIdentity identity_of(const TrainOptions& o, const datasets::Dataset& data) {
+train::RunIdentity identity_of(const TrainOptions& o, const Workload& work) {
   using train::Bearing;
   const optim::Settings optimizer = optim::with_defaults(o.optimizer_name, o.optimizer);
-  return {{"model", o.model, Bearing::state},
-          {"classes", std::to_string(data.classes()), Bearing::state},
-          {"data set", o.dataset.name, Bearing::sample_order},
+  train::RunIdentity out{{"model", o.model, Bearing::state}};
+  for (const train::IdentityPart& part : work.identity()) out.push_back(part);
+  const train::RunIdentity of_run{
           {train::kBatchSize, std::to_string(o.batch_size), Bearing::sample_order},
           {"shuffle", on_off(o.shuffle == datasets::Shuffle::on), Bearing::sample_order},
-          {"input", to_string(data.shape()), Bearing::setting},
           {"augment", o.augment == datasets::Augment::standard ? "standard" : "none", Bearing::setting},
-          {"normalize", o.dataset.normalize == datasets::Normalize::standard ? "standard" : "none", Bearing::setting},
           {"optimizer", o.optimizer_name, Bearing::state},
           {"momentum", number(optimizer.momentum.value_or(0)), Bearing::setting},
           {"weight decay", number(*optimizer.weight_decay), Bearing::setting},
@@ -50,6 +45,8 @@ train::RunIdentity identity_of(const TrainOptions& o, const datasets::Dataset& d
           {"compression", o.parallel.compression_text, Bearing::setting},
           {"graph passes", o.common.passes_text, Bearing::last_bits},
           {"GEMM provider", gemm_text(o.common.device.gemm), Bearing::last_bits}};
+  out.insert(out.end(), of_run.begin(), of_run.end());
+  return out;
 }
 
 }  // namespace gemel::cli

@@ -2,14 +2,14 @@
 #pragma once
 #include <string>
 
-#include "datasets/dataset.h"
 #include "frontends/cli/train_options.h"
+#include "frontends/cli/workload.h"
 #include "frontends/train/run_identity.h"
 
 namespace gemel::cli {
 
 /// Model, data, optimizer, and what else the course of a run depends on besides the trainer's own options.
-train::RunIdentity identity_of(const TrainOptions& options, const datasets::Dataset& data);
+train::RunIdentity identity_of(const TrainOptions& options, const Workload& work);
 
 /// A hash of two samples: data sets of one name and size that are not the same mostly differ in one of them.
 std::string first_and_last(const datasets::Dataset& data);

@@ -8,11 +8,11 @@
 #include "engine/base/error.h"
 #include "frontends/cli/arguments.h"
 #include "frontends/cli/command.h"
+#include "frontends/cli/dataset_options.h"
 #include "frontends/cli/model_options.h"
 #include "frontends/cli/planned_step.h"
 #include "frontends/cli/units.h"
 #include "frontends/distributed/pipeline_cut.h"
-#include "frontends/models/models.h"
 #include "frontends/nn/summary.h"
 
 namespace gemel::cli {
@@ -24,7 +24,8 @@ struct Totals {
   std::string no_training;  // why there is no arena: batch normalisation, for one, takes more than one value a channel
 };
 
-Totals totals_of(nn::Module& model, const std::vector<nn::LayerSummary>& layers, const Spec& input) {
+Totals totals_of(train::Task& task, const std::vector<nn::LayerSummary>& layers, const Specs& batch) {
+  nn::Module& model = task.module();
   Totals t;
   t.parameters = model.parameter_elements();  // also of layers that run in training only
   t.parameter_bytes = state_bytes(model);
@@ -34,7 +35,7 @@ Totals totals_of(nn::Module& model, const std::vector<nn::LayerSummary>& layers,
     t.activation_bytes += l.activation_bytes;
   }
   try {
-    t.arena_bytes = plan_step(model, input, Work::train).arena_bytes;
+    t.arena_bytes = plan_step(task, batch, Work::train).arena_bytes;
   } catch (const ShapeError& e) {
     t.no_training = e.what();
   }
@@ -47,7 +48,7 @@ void print(const std::vector<nn::LayerSummary>& layers, const Totals& t) {
     path = std::max(path, l.path.size());
     about = std::max(about, l.description.size());
   }
-  fmt::print("{:<{}}  {:<{}}  {:<20} {:>12} {:>10} {:>10}\n", "layer", path, "kind", about, "output [N, H, W, C]", "parameters", "MFLOPs", "MiB");
+  fmt::print("{:<{}}  {:<{}}  {:<20} {:>12} {:>10} {:>10}\n", "layer", path, "kind", about, "output", "parameters", "MFLOPs", "MiB");
   for (const auto& l : layers)
     fmt::print("{:<{}}  {:<{}}  {:<20} {:>12} {:>10.2f} {:>10.2f}\n", l.path.empty() ? "." : l.path, path, l.description, about,
                to_string(l.output.shape), l.parameters, 1e-6 * static_cast<double>(l.flops), mebibytes(l.activation_bytes));
@@ -80,10 +81,9 @@ struct Cut {
   std::vector<std::int64_t> parameter_bytes, bytes_behind;  // [stage]; bytes of a micro-batch that cross to the next one
 };
 
-Cut cut_of(nn::Module& model, const Shape& input, std::int64_t batch_size, const parallel::PipelineShape& shape) {
-  const std::int64_t n = std::max<std::int64_t>(1, batch_size / shape.micro_batches);
-  train::ClassificationTask task(model, 1);
-  const distributed::PipelineCosts costs = distributed::pipeline_costs(task, {f32({n, input[1], input[2], input[0]}), i64({n})}, {.shape = shape});
+/// @param micro_batch  specs of the task's inputs
+Cut cut_of(train::Task& task, const Specs& micro_batch, const parallel::PipelineShape& shape) {
+  const distributed::PipelineCosts costs = distributed::pipeline_costs(task, micro_batch, {.shape = shape});
   Cut cut;
   cut.partition = parallel::partition(distributed::partition_problem(costs, {.shape = shape, .memory_bytes = std::int64_t{1} << 60}));
   for (std::size_t s = 0; s < cut.partition.first.size(); ++s) {
@@ -120,30 +120,33 @@ void print(const Cut& cut, std::int64_t micro_batches) {
 int summary(const Arguments& arguments) {
   po::options_description options("options", 110);
   options.add_options()
-      ("model", po::value<std::string>()->required(), model_help().c_str())
-      ("input", po::value<std::string>()->default_value(""), "CxHxW of a picture (default 3x224x224; lenet 3x32x32, perceptron 3x16x16, inception_v3 3x299x299)")
-      ("batch-size", po::value<std::int64_t>()->default_value(1), "pictures at a time")
-      ("classes", po::value<std::int64_t>()->default_value(1000), "size of the last layer")
+      ("model", po::value<std::string>()->required(), model_help(ModelKinds::all).c_str())
+      ("input", po::value<std::string>()->default_value(""), kInputHelp)
+      ("batch-size", po::value<std::int64_t>()->default_value(1), "samples at a time")
+      ("classes", po::value<std::int64_t>()->default_value(1000), "size of the last layer; 2 for texts where it is not given")
       ("pipeline-stages", po::value<std::int64_t>()->default_value(0), "stages of a pipeline, whose cut is shown too: time, memory, bytes across it")
       ("microbatches", po::value<std::int64_t>()->default_value(0), "micro-batches that the batch is cut into for it (default: four a stage where the batch allows)")
       ("json", po::bool_switch(), "machine-readable output");
+  add_config_option(options);
   add_recompute_option(options);
   const auto v = parse("summary", "A table of a model's layers in evaluation, and its memory in training, found without computing anything.",
                        options, arguments);
-  const std::string name = model_name(v);
-  const auto batch_size = whole_number(v, "batch-size", 1, 1e6), classes = class_count(v, 1);
-  const Shape input = input_of(v, name);
-  const Spec spec = f32({batch_size, input[1], input[2], input[0]});
-  const auto model = models::make(name, {.classes = classes, .channels = input[0], .recompute = recompute_option(v, name)});
+  const std::string name = model_name(v, ModelKinds::all);
+  const auto batch_size = whole_number(v, "batch-size", 1, 1e6);
+  const auto workload = make_workload(made_up_once(v, name, 1).work);
+  const auto model = workload->model({.recompute = recompute_option(v, name)});
+  const auto task = workload->task(*model);
   model->eval();
-  const auto layers = nn::summarise(*model, {spec});
-  const Totals totals = totals_of(*model, layers, spec);
+  const Specs batch = workload->batch(batch_size);
+  const auto layers = nn::summarise(*model, Specs(batch.begin(), batch.end() - 1));
+  const Totals totals = totals_of(*task, layers, batch);
   const std::int64_t stages = whole_number(v, "pipeline-stages", 0, 1000), given = whole_number(v, "microbatches", 0, 1e6);
   if (given && !stages) throw UsageError("--microbatches: it is given without --pipeline-stages; accepted: with it");
   if (given > batch_size) throw UsageError(fmt::format("--microbatches: {} of a batch of {}; accepted: at most one a sample", given, batch_size));
   const std::int64_t micro_batches = given ? given : std::min(4 * stages, batch_size);
   std::optional<Cut> cut;
-  if (stages) cut = cut_of(*model, input, batch_size, {.stages = static_cast<int>(stages), .micro_batches = static_cast<int>(micro_batches)});
+  if (stages)
+    cut = cut_of(*task, workload->batch(std::max<std::int64_t>(1, batch_size / micro_batches)), {.stages = static_cast<int>(stages), .micro_batches = static_cast<int>(micro_batches)});
   if (v["json"].as<bool>()) {
     auto all = json_of(layers, totals);
     if (cut) all["pipeline"] = json_of(*cut);

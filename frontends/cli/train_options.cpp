@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+#include <system_error>
+
 #include "engine/base/error.h"
 #include "frontends/cli/dataset_options.h"
 #include "frontends/cli/model_options.h"
@@ -16,10 +19,11 @@ std::vector<std::string> strings(const auto& names) { return {names.begin(), nam
 po::options_description described() {
   po::options_description options("options", 110);
   options.add_options()
-      ("model", po::value<std::string>()->default_value("resnet18"), model_help().c_str())
+      ("model", po::value<std::string>()->default_value("resnet18"), model_help(ModelKinds::all).c_str())
       ("classes", po::value<std::int64_t>()->default_value(0), "size of the last layer; 0: the data set's classes")
       ("dropout", po::value<double>(), "rate of every dropout of the model");
   add_dataset_options(options);
+  add_text_options(options);
   options.add_options()
       ("epochs", po::value<std::int64_t>(), "passes over the data (default 1)")
       ("steps", po::value<std::int64_t>(), "updates, over as many epochs as it takes; not with --epochs")
@@ -31,7 +35,8 @@ po::options_description described() {
       ("weight-decay", po::value<double>(), "weight decay (default 0.01 for adamw, else 0)")
       ("momentum", po::value<double>(), "momentum (default 0.9 for momentum and nesterov)")
       ("clip-norm", po::value<double>()->default_value(0, "0"), "largest norm of all gradients together; 0: no limit")
-      ("lr-schedule", po::value<std::string>()->default_value("constant"), "constant, step (a tenth every 30 epochs) or cosine (to 0 over the run)")
+      ("lr-schedule", po::value<std::string>()->default_value("constant"), "constant, step (a tenth every 30 epochs), cosine or linear (to 0 over the run)")
+      ("warmup", po::value<std::string>()->default_value("0"), "with linear: steps in which the rate climbs from 0, or with a point, as 0.1, that share of the run")
       ("shuffle", po::value<std::string>()->default_value("on"), "on or off")
       ("augment", po::value<std::string>()->default_value("none"), "none, or standard: pad 4, crop, flip")
       ("weights", po::value<std::string>()->default_value(""), "safetensors file to start from")
@@ -60,6 +65,17 @@ void read_length(const po::variables_map& v, TrainOptions& o) {
   if (v.count("steps")) o.steps = whole_number(v, "steps", 1, kMany);
 }
 
+/// "100" steps, or "0.1" of a run.
+optim::Warmup warmup_of(const std::string& text) {
+  optim::Warmup out;
+  const bool is_share = text.find('.') != std::string::npos;
+  const char* const end = text.data() + text.size();
+  const auto read = is_share ? std::from_chars(text.data(), end, out.share) : std::from_chars(text.data(), end, out.steps);
+  if (read.ec != std::errc() || read.ptr != end || out.steps < 0 || !(out.share >= 0 && out.share <= 1))
+    throw UsageError(fmt::format("--warmup: '{}' is given; accepted: a number of steps, or a share of the run with a point, 0.0 to 1.0", text));
+  return out;
+}
+
 void read_optimizer(const po::variables_map& v, TrainOptions& o) {
   o.optimizer_name = v["optimizer"].as<std::string>();
   check_choice("--optimizer", o.optimizer_name, strings(optim::names()));
@@ -76,6 +92,9 @@ void read_optimizer(const po::variables_map& v, TrainOptions& o) {
   const auto schedule = v["lr-schedule"].as<std::string>();
   check_choice("--lr-schedule", schedule, strings(optim::schedule_names()));
   o.schedule = optim::parse_schedule(schedule);
+  if (!v["warmup"].defaulted() && o.schedule != optim::Schedule::linear)
+    throw UsageError(fmt::format("--warmup: it is given with --lr-schedule {}; accepted: with linear", schedule));
+  o.warmup = warmup_of(v["warmup"].as<std::string>());
 }
 
 void read_batches(const po::variables_map& v, TrainOptions& o) {
@@ -90,7 +109,7 @@ void read_batches(const po::variables_map& v, TrainOptions& o) {
 }
 
 void read_model(const po::variables_map& v, TrainOptions& o) {
-  o.model = model_name(v);
+  o.model = o.work.model;
   o.recompute = recompute_option(v, o.model);
   o.weights = v["weights"].as<std::string>();
   o.save = v["save"].as<std::string>();
@@ -117,7 +136,8 @@ TrainOptions parse_train_options(const std::vector<std::string>& arguments) {
   o.common = common_options(v);
   o.parallel = parallel_options(v);
   o.frontend = frontend_option(v);
-  o.dataset = dataset_options(v, o.common.seed);
+  o.work = workload_options(v, o.common.seed);
+  o.by_length = o.work.text && o.work.text->buckets;
   read_model(v, o);
   read_length(v, o);
   read_optimizer(v, o);

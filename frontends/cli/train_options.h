@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "datasets/dataset.h"
 #include "datasets/loader.h"
 #include "frontends/cli/common_options.h"
 #include "frontends/cli/parallel_options.h"
+#include "frontends/cli/workload.h"
 #include "frontends/models/models.h"
 #include "frontends/optim/optimizer.h"
 #include "frontends/optim/schedule.h"
@@ -19,17 +19,19 @@ struct TrainOptions {
   CommonOptions common;
   ParallelOptions parallel;
   Frontend frontend = Frontend::eager;
-  datasets::DatasetOptions dataset;
+  WorkloadOptions work;
   std::string model, optimizer_name, weights, save, checkpoint_dir, resume;
   std::int64_t epochs = 1, steps = 0;  // steps 0: measured in epochs
   std::int64_t batch_size = 64, accumulate = 1, workers = 1, checkpoint_every = 0, eval_every = 1;
   double rate = 1e-3, clip_norm = 0;
   optim::Settings optimizer;
   optim::Schedule schedule = optim::Schedule::constant;
+  optim::Warmup warmup;
   std::optional<double> dropout;
   models::RecomputedParts recompute = models::RecomputedParts::none;
   datasets::Shuffle shuffle = datasets::Shuffle::on;
   datasets::Augment augment = datasets::Augment::none;
+  bool by_length = false;  // batches of texts of like length
   bool freeze_backbone = false, freeze_norm = false, detect_anomaly = false;
 };
 

@@ -95,8 +95,8 @@ void TrainRun::check_job() const {
   if (!job_.communication()) return;
   std::vector<distributed::Setting> settings = options_.parallel.settings(!options_.common.profile.empty());
   const std::vector<distributed::Setting> own{
-      {"samples", std::to_string(data_.train->size())},
-      {"data", first_and_last(*data_.train)},
+      {"samples", std::to_string(work_->train_data().size())},
+      {"data", first_and_last(work_->train_data())},
       {"seed", std::to_string(options_.common.seed)},
       {"front end", train::to_string(options_.frontend)},
       {"epochs", std::to_string(options_.epochs)},
@@ -104,6 +104,7 @@ void TrainRun::check_job() const {
       {"accumulate", std::to_string(options_.accumulate)},
       {"learning rate", fmt::format("{}", options_.rate)},
       {"learning rate schedule", std::string(optim::schedule_names()[static_cast<std::size_t>(options_.schedule)])},
+      {"warm-up", fmt::format("{} steps, {} of the run", options_.warmup.steps, options_.warmup.share)},
       {"largest gradient norm", fmt::format("{}", options_.clip_norm)},
       {"epochs between validations", std::to_string(options_.eval_every)},
       {"checkpoints", options_.checkpoint_dir.empty() ? "none" : fmt::format("every {} steps", options_.checkpoint_every)},
@@ -111,17 +112,17 @@ void TrainRun::check_job() const {
       {"save", options_.save.empty() ? "no" : "yes"},
       {"anomaly detection", options_.detect_anomaly ? "on" : "off"}};
   settings.insert(settings.end(), own.begin(), own.end());
-  for (const train::IdentityPart& part : identity_of(options_, *data_.train)) settings.push_back({part.name, part.value});
+  for (const train::IdentityPart& part : identity_of(options_, *work_)) settings.push_back({part.name, part.value});
   distributed::require_same(*job_.communication(), settings);
   options_.parallel.check_ranks(options_.batch_size, job_.size());
-  if (data_.train->size() < copies())
-    throw UsageError(fmt::format("train: {} {} share {} samples; accepted: one a {} or more", copies(), options_.parallel.pipeline ? "copies of the pipeline" : "ranks", data_.train->size(),
+  if (work_->train_data().size() < copies())
+    throw UsageError(fmt::format("train: {} {} share {} samples; accepted: one a {} or more", copies(), options_.parallel.pipeline ? "copies of the pipeline" : "ranks", work_->train_data().size(),
                                  options_.parallel.pipeline ? "copy" : "rank"));
 }
 
 /// Batch normalisation, for one, takes more than one value a channel: better told now than at the end of an epoch.
 void TrainRun::check_last_batch() const {
-  const std::int64_t samples = data_.train->size(), rest = samples % options_.batch_size;
+  const std::int64_t samples = work_->train_data().size(), rest = samples % options_.batch_size;
   const bool cut = micro_batches(options_.batch_size) > 1 || copies() > 1;
   if (cut) check_batch(std::min(options_.batch_size, samples), "the batch");
   if (rest == 0 || (rest == samples && !cut) || (options_.steps && options_.steps < loader_->batches())) return;
@@ -133,23 +134,22 @@ void TrainRun::check_batch(std::int64_t samples, const char* which) const {
   const std::int64_t parts = std::min(micro_batches(samples), samples), whole = samples / parts;
   if (options_.parallel.sync_bn && whole < job_.size())
     throw UsageError(fmt::format("--sync-bn: {}, {} of {} samples, leaves some of {} ranks none{}; accepted: another --batch-size or --limit", which, samples,
-                                 data_.train->size(), job_.size(), parts > 1 ? " in a micro-batch" : ""));
+                                 work_->train_data().size(), job_.size(), parts > 1 ? " in a micro-batch" : ""));
   const std::int64_t least = options_.parallel.sync_bn ? whole : std::max<std::int64_t>(1, whole / copies());  // no empty shard
-  const Shape& picture = data_.train->shape();
-  const auto model = models::make(options_.model, {.classes = data_.train->classes(), .channels = picture[0]});
+  const auto model = work_->model();
   if (options_.freeze_norm) model->freeze_norm();
   const auto host = Session::reference();
   try {
-    capture_step(*host, *model, f32({least, picture[1], picture[2], picture[0]}), Work::train);
+    capture_step(*host, *work_->task(*model), work_->batch(least), Work::train);
   } catch (const ShapeError& e) {
-    throw ShapeError(fmt::format("train: {}, {} of {} samples{}: {}; accepted: another --batch-size or --limit{}", which, samples, data_.train->size(),
+    throw ShapeError(fmt::format("train: {}, {} of {} samples{}: {}; accepted: another --batch-size or --limit{}", which, samples, work_->train_data().size(),
                                  parts > 1 ? fmt::format(" in {} micro-batches, the least of {}", parts, least) : "", e.what(),
                                  parts > 1 ? fmt::format(", fewer micro-batches (--{}), or --freeze-norm", options_.parallel.pipeline ? "microbatches" : "accumulate") : ""));
   }
 }
 
 void TrainRun::load_data() {
-  data_ = datasets::open_dataset(options_.dataset);
+  work_ = make_workload(options_.work);
   datasets::LoaderOptions loader;
   loader.batch_size = options_.batch_size;
   loader.shuffle = options_.shuffle;
@@ -160,26 +160,26 @@ void TrainRun::load_data() {
   loader.rank = copy();
   loader.ranks = copies();
   loader.micro_batches = options_.parallel.pipeline ? 1 : options_.accumulate;  // a pipeline cuts by itself
-  loader_ = std::make_unique<datasets::Loader>(*data_.train, loader);
+  loader.by_length = options_.by_length;
+  loader_ = std::make_unique<datasets::Loader>(work_->train_data(), loader);
   datasets::LoaderOptions in_order = datasets::in_file_order(options_.batch_size);
   in_order.rank = copy();
   in_order.ranks = copies();
-  if (data_.validation) validation_ = std::make_unique<datasets::Loader>(*data_.validation, in_order);
+  if (const datasets::Dataset* data = work_->validation_data()) validation_ = std::make_unique<datasets::Loader>(*data, in_order);
 }
 
 /// Statistics of shards would change with the shares, and with them what the job computes.
 void TrainRun::normalise_over_batch_where_shares_vary() {
   ParallelOptions& parallel = options_.parallel;
   if (!parallel.balances || parallel.sync_bn || options_.freeze_norm || options_.freeze_backbone) return;
-  const auto model = models::make(options_.model, {.classes = data_.train->classes(), .channels = data_.train->shape()[0]});
-  if (!has_batch_statistics(*model)) return;
+  if (!has_batch_statistics(*work_->model())) return;
   parallel.sync_bn = true;
   cli::say("balance: {} has batch statistics, which are taken over the whole batch (--sync-bn)\n", options_.model);
 }
 
 std::optional<distributed::Balancing> TrainRun::balancing() {
   if (!options_.parallel.balances) return std::nullopt;
-  const std::int64_t batch = std::min(options_.batch_size, data_.train->size()), micro_batch = batch / std::min(options_.accumulate, batch);
+  const std::int64_t batch = std::min(options_.batch_size, work_->train_data().size()), micro_batch = batch / std::min(options_.accumulate, batch);
   const std::int64_t one_in_each = (batch + micro_batch - 1) / micro_batch;
   if (options_.parallel.sync_bn && one_in_each * job_.size() > batch)
     throw UsageError(fmt::format("--balance: batch statistics take a sample of each of {} ranks in each micro-batch of {}, which leaves none to share out by rate; accepted: even, or another --batch-size or --accumulate",
@@ -209,20 +209,16 @@ void TrainRun::tell_shares(const parallel::Balance& balance) const {
 
 void TrainRun::build_model() {
   Session& session = scope_.session();
-  const Shape& picture = data_.train->shape();
-  model_ = models::make(options_.model, {.classes = data_.train->classes(), .dropout = options_.dropout, .channels = picture[0],
-                                         .recompute = options_.parallel.pipeline ? models::RecomputedParts::none : options_.recompute});
-  const std::int64_t batch = std::min(options_.batch_size, data_.train->size());
-  const auto specs_of = [&](std::int64_t samples) { return Specs{f32({samples, picture[1], picture[2], picture[0]}), i64({samples})}; };
+  model_ = work_->model({options_.dropout, options_.parallel.pipeline ? models::RecomputedParts::none : options_.recompute});
+  const std::int64_t batch = std::min(options_.batch_size, work_->train_data().size());
   if (options_.freeze_backbone) model_->freeze_backbone();
   if (options_.freeze_norm) model_->freeze_norm();
-  task_.emplace(*model_, data_.train->classes());
-  if (options_.parallel.pipeline) return build_stage(specs_of(batch));
+  task_ = work_->task(*model_);
+  if (options_.parallel.pipeline) return build_stage(work_->batch(batch));
   if (!options_.weights.empty())
-    for (const std::string& name : nn::load_weights(*model_, session, options_.weights, nn::Mismatch::keep_output_layers))
-      cli::say("weights: {} starts afresh, its shape differs from the file's\n", name);
+    tell_loaded(nn::load_weights(*model_, session, options_.weights, nn::Mismatch::keep_output_layers));
   model_->materialise(session);
-  const Specs inputs = specs_of(batch);
+  const Specs inputs = work_->batch(batch);
   if (job_.communication()) {
     horovod_ = job_.begin_cycles();
     data_parallel_.emplace(session, *job_.communication(), options_.parallel.data_parallel({.check_finite = options_.detect_anomaly, .keeps_spans = !options_.common.profile.empty(), .horovod = horovod_.get(), .balance = balancing()}));
@@ -230,8 +226,13 @@ void TrainRun::build_model() {
   } else {
     train::pack_parameters(session, *task_, inputs);
   }
-  optimizer_ = optim::make(options_.optimizer_name, optim::all_in_one(model_->parameters()), options_.optimizer);
+  optimizer_ = optim::make(options_.optimizer_name, work_->groups(model_->parameters()), options_.optimizer);
   if (data_parallel_) data_parallel_->attach(*model_, *optimizer_);
+}
+
+void TrainRun::tell_loaded(const nn::Loaded& loaded) const {
+  for (const std::string& name : loaded.fresh) cli::say("weights: {} starts afresh, the file has none of its shape\n", name);
+  if (!loaded.left_aside.empty()) cli::say("weights: left aside, as the model has no such tensors: {}\n", fmt::join(loaded.left_aside, ", "));
 }
 
 void TrainRun::make_trainer() {
@@ -242,14 +243,15 @@ void TrainRun::make_trainer() {
                                       .rate = options_.rate,
                                       .clip_norm = options_.clip_norm,
                                       .schedule = options_.schedule,
+                                      .warmup = options_.warmup,
                                       .checkpoint_dir = options_.checkpoint_dir,
                                       .checkpoint_every = options_.checkpoint_every,
                                       .model_name = options_.model,
-                                      .step = {options_.frontend, options_.common.passes, micro_batches(std::min(options_.batch_size, data_.train->size()))}};
+                                      .step = {options_.frontend, options_.common.passes, micro_batches(std::min(options_.batch_size, work_->train_data().size()))}};
   train::Ranks* const ranks = pipeline_ ? static_cast<train::Ranks*>(&*pipeline_) : data_parallel_ ? &*data_parallel_ : nullptr;
   trainer_.emplace(train::Run{scope_.session(), *task_, *optimizer_, *loader_, validation_.get(), job_.rank() == 0 ? &scope_.log() : nullptr, this, ranks,
                               pipeline_ ? &*pipeline_ : nullptr}, options,
-                   identity_of(options_, *data_.train));
+                   identity_of(options_, *work_));
 }
 
 void TrainRun::resume() {
@@ -265,13 +267,13 @@ void TrainRun::tell_start() {
   scope_.summary()["steps"] = trainer_->state().step;
   if (job_.communication()) tell_ranks();
   cli::say("model: {}, {} parameters; data: {} samples, {} classes; {} front end\n", options_.model, model_->parameter_elements(),
-           data_.train->size(), data_.train->classes(), train::to_string(options_.frontend));
+           work_->train_data().size(), work_->train_data().classes(), train::to_string(options_.frontend));
 }
 
 void TrainRun::tell_ranks() {
   parallel::CommunicationThread& communication = *job_.communication();
   const opencl::DeviceProfile& device = scope_.device().profile();
-  const std::int64_t share = datasets::part_of(std::min(options_.batch_size, data_.train->size()), copy(), copies()).count;
+  const std::int64_t share = datasets::part_of(std::min(options_.batch_size, work_->train_data().size()), copy(), copies()).count;
   nlohmann::ordered_json mine{{"host", communication.placement().hosts[static_cast<std::size_t>(job_.rank())]}, {"device", device.name}, {"platform", device.platform},
                                     {"units", device.compute_units}, {"share", share}};
   if (pipeline_) mine["stage"] = pipeline_->place().stage();

@@ -10,8 +10,10 @@
 #include "frontends/cli/progress.h"
 #include "frontends/cli/run_scope.h"
 #include "frontends/cli/train_options.h"
+#include "frontends/cli/workload.h"
 #include "frontends/distributed/data_parallel.h"
 #include "frontends/distributed/pipeline.h"
+#include "frontends/nn/state_dict.h"
 #include "frontends/train/anomaly.h"
 #include "frontends/train/trainer.h"
 
@@ -46,6 +48,7 @@ class TrainRun : private train::Reporter {
   /// Where one device has no room: with so many micro-batches, or one a sample. @return none: no number of them
   static constexpr std::int64_t kHintMicroBatches = 8;
   std::optional<int> stages_that_would_do() const;
+  void tell_loaded(const nn::Loaded& loaded) const;
   void make_trainer();
   void resume();
   void tell_start();
@@ -64,10 +67,10 @@ class TrainRun : private train::Reporter {
   Job& job_;
   TrainOptions options_;
   RunScope scope_;
-  datasets::Splits data_;
+  std::unique_ptr<Workload> work_;
   std::unique_ptr<datasets::Loader> loader_, validation_;
   std::unique_ptr<nn::Module> model_;
-  std::optional<train::ClassificationTask> task_;
+  std::unique_ptr<train::Task> task_;
   std::unique_ptr<parallel::horovod::Horovod> horovod_;
   std::optional<distributed::DataParallel> data_parallel_;
   std::optional<distributed::Pipeline> pipeline_;

@@ -8,7 +8,6 @@
 #include "frontends/cli/pipeline_plan.h"
 #include "frontends/cli/say.h"
 #include "frontends/cli/train_run.h"
-#include "frontends/models/models.h"
 #include "frontends/nn/layers.h"
 #include "frontends/nn/state_dict.h"
 
@@ -46,9 +45,8 @@ void TrainRun::build_stage(Specs batch) {
                                                     .stage = stage_options()});
   pipeline_.emplace(session, *job_.communication(), *task_, planned.micro_batch, planned.plan);
   if (!options_.weights.empty())
-    for (const std::string& name : nn::load_weights(*model_, session, options_.weights, nn::Mismatch::keep_output_layers, nn::Extent::materialised))
-      cli::say("weights: {} starts afresh, its shape differs from the file's\n", name);
-  optimizer_ = optim::make(options_.optimizer_name, pipeline_->groups(), options_.optimizer);
+    tell_loaded(nn::load_weights(*model_, session, options_.weights, nn::Mismatch::keep_output_layers, nn::Extent::materialised));
+  optimizer_ = optim::make(options_.optimizer_name, pipeline_->groups([this](const ParameterSet& mine) { return work_->groups(mine); }), options_.optimizer);
   pipeline_->attach(*optimizer_, options_.parallel.data_parallel({.keeps_spans = !options_.common.profile.empty()}).reducer);
   const auto m = planned.plan.shape.micro_batches;
   const auto& modules = std::get<std::vector<std::string>>(planned.plan.cuts);
@@ -58,16 +56,15 @@ void TrainRun::build_stage(Specs batch) {
 }
 
 std::optional<int> TrainRun::stages_that_would_do() const {
-  const Shape& picture = data_.train->shape();
-  const auto model = models::make(options_.model, {.classes = data_.train->classes(), .channels = picture[0]});
+  const auto model = work_->model();
   if (options_.freeze_backbone) model->freeze_backbone();
   if (options_.freeze_norm) model->freeze_norm();
-  train::ClassificationTask task(*model, data_.train->classes());
-  const std::int64_t batch = std::min(options_.batch_size, data_.train->size()), m = std::min(kHintMicroBatches, batch), n = batch / m;
+  const auto task = work_->task(*model);
+  const std::int64_t batch = std::min(options_.batch_size, work_->train_data().size()), m = std::min(kHintMicroBatches, batch), n = batch / m;
   try {
     const distributed::PipelineMeans means{.shape = {.micro_batches = static_cast<int>(m)}, .memory_bytes = scope_.memory_limit(),
                                            .parameter_copies = copies_a_parameter(options_), .stage = stage_options()};
-    const auto costs = distributed::pipeline_costs(task, {f32({n, picture[1], picture[2], picture[0]}), i64({n})}, means);
+    const auto costs = distributed::pipeline_costs(*task, work_->batch(n), means);
     return parallel::stages_that_would_do(distributed::partition_problem(costs, means), 2);
   } catch (const Error&) {  // batch statistics of one value a channel, for one: the hint is left out
     return std::nullopt;

@@ -12,6 +12,7 @@
 #include "engine/ops/ops.h"
 #include "frontends/cli/bench_case.h"
 #include "frontends/cli/command.h"
+#include "frontends/cli/dataset_options.h"
 #include "frontends/cli/model_options.h"
 #include "frontends/cli/operator_run.h"
 #include "frontends/cli/say.h"
@@ -40,13 +41,15 @@ std::vector<OperatorCase> cases_of(const po::variables_map& v, const opencl::Dev
   std::vector<OperatorCase> cases;
   std::set<std::string> known;
   for (const std::string& name : model_names(v)) {
-    for (const Shape& chw : inputs_of(v, name))
-      for (const std::int64_t batch : whole_numbers(v, "batch-size", 1, 1'000'000))
+    for (const std::int64_t batch : whole_numbers(v, "batch-size", 1, 1'000'000))
+      for (const MadeUp& data : made_up(v, name, batch)) {
+        const auto workload = make_workload(data.work);
         for (const Work work : {Work::train, Work::infer}) {
-          const auto model = models::make(name, {.classes = class_count(v, 1), .channels = chw[0]});
-          for (OperatorCase& c : distinct_operators(capture_step(*session, *model, f32({batch, chw[1], chw[2], chw[0]}), work)))
+          const auto model = workload->model();
+          for (OperatorCase& c : distinct_operators(capture_step(*session, *workload->task(*model), workload->batch(batch), work)))
             if (has_a_choice(c, profile) && known.insert(tuning_key(c.problem())).second) cases.push_back(std::move(c));
         }
+      }
   }
   return cases;
 }
@@ -133,14 +136,15 @@ po::options_description described() {
   po::options_description options("options", 110);
   options.add_options()
       ("model", po::value<std::string>()->default_value("resnet18,resnet50,vgg16,mobilenet_v2"),
-       fmt::format("one or several, whose operators are measured; {}", model_help()).c_str())
+       fmt::format("one or several, whose operators are measured; {}", model_help(ModelKinds::all)).c_str())
       ("batch-size", po::value<std::string>()->default_value("16"), "one or several, such as 1,8,16")
       ("classes", po::value<std::int64_t>()->default_value(1000), "size of the last layer")
-      ("input", po::value<std::string>()->default_value(""), "one or several CxHxW (default: the model's usual, 3x224x224 for most)")
+      ("input", po::value<std::string>()->default_value(""), fmt::format("one or several, separated by commas: {}", kInputHelp).c_str())
       ("runs", po::value<std::int64_t>()->default_value(5), "the best of so many counts")
       ("clblast", po::bool_switch(), "have CLBlast's own tuners measure its GEMM too: minutes on a GPU, far more on a CPU")
       ("clblast-fraction", po::value<double>()->default_value(64), "one in so many of its parameters is tried")
       ("forget", po::bool_switch(), "empty this device's table");
+  add_config_option(options);
   add_common_options(options);
   return options;
 }
@@ -156,7 +160,7 @@ int tune(const Arguments& arguments) {
     throw UsageError("--clblast-fraction: CLBlast's own tuners are not asked for; accepted: with --clblast");
   check_range("--clblast-fraction", v["clblast-fraction"].as<double>(), 1, 1e6);
   const auto runs = static_cast<int>(whole_number(v, "runs", 1, 1e6));
-  for (const std::string& name : model_names(v)) inputs_of(v, name);
+  for (const std::string& name : model_names(v)) made_up(v, name, 1);
   class_count(v, 1);
   whole_numbers(v, "batch-size", 1, 1'000'000);
   const bool forget = v["forget"].as<bool>();

@@ -71,10 +71,9 @@ Pipeline::~Pipeline() {
   }
 }
 
-std::vector<optim::Group> Pipeline::groups() const {
-  std::vector<optim::Group> all = optim::all_in_one(task_.module().materialised());
-  if (all[0].parameters.empty()) all.clear();
-  return all;
+std::vector<optim::Group> Pipeline::groups(const optim::Grouping& grouping) const {
+  const ParameterSet mine = task_.module().materialised();
+  return mine.trainable().empty() ? std::vector<optim::Group>() : grouping(mine);
 }
 
 void Pipeline::attach(optim::Optimizer& optimizer, const parallel::ReducerOptions& options) {

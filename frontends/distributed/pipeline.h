@@ -46,7 +46,7 @@ class Pipeline : public train::Ranks, public train::Stepper {
   ~Pipeline() override;
 
   /// Groups for the optimizer of this stage: none where it has nothing to train.
-  std::vector<optim::Group> groups() const;
+  std::vector<optim::Group> groups(const optim::Grouping& grouping = optim::all_in_one) const;
   /// It updates this stage, as long as steps are made. All copies get the first one's parameters and statistics.
   /// @param reducer  how gradients are summed over the copies
   void attach(optim::Optimizer& optimizer, const parallel::ReducerOptions& reducer = {});

@@ -72,6 +72,10 @@ void check_recompute(std::string_view name, RecomputedParts recompute) {
                                fmt::join(names_with_blocks(), ", ")));
 }
 
+void recompute_blocks(nn::Module& model) {
+  model.visit_all<RepeatedBlock>([](RepeatedBlock& block) { block.set_recompute(nn::Recompute::yes); });
+}
+
 Shape usual_input(std::string_view name) {
   const Entry& entry = entry_of(name);
   return {entry.channels[1], entry.size, entry.size};
@@ -85,8 +89,7 @@ std::unique_ptr<nn::Module> make(std::string_view name, const Options& options) 
                                  entry.channels[0] == entry.channels[1] ? "3" : "1 or 3"));
   check_recompute(name, options.recompute);
   auto model = entry.make(options);
-  if (options.recompute == RecomputedParts::blocks)
-    model->visit_all<RepeatedBlock>([](RepeatedBlock& block) { block.set_recompute(nn::Recompute::yes); });
+  if (options.recompute == RecomputedParts::blocks) recompute_blocks(*model);
   return model;
 }
 

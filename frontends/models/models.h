@@ -21,6 +21,8 @@ struct Options {
   RecomputedParts recompute = RecomputedParts::none;
 };
 
+/// The backward pass computes the model's repeated blocks again.
+void recompute_blocks(nn::Module& model);
 /// All names that `make` knows.
 std::vector<std::string_view> names();
 /// Whether a model is a sequence of blocks, as RecomputedParts::blocks needs. @throws UsageError for an unknown name

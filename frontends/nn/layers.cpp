@@ -33,9 +33,9 @@ std::optional<std::int64_t> counted_from_front(std::optional<std::int64_t> paddi
 }
 
 /// Rows of normal numbers, and zeros for the padding.
-Initialiser rows_but(std::optional<std::int64_t> padding_idx, std::int64_t width) {
-  if (!padding_idx) return normal(1);
-  return [start = normal(1), begin = *padding_idx * width, width](PhiloxStream& stream, std::span<float> numbers, std::int64_t first) {
+Initialiser rows_but(std::optional<std::int64_t> padding_idx, std::int64_t width, double deviation = 1) {
+  if (!padding_idx) return normal(deviation);
+  return [start = normal(deviation), begin = *padding_idx * width, width](PhiloxStream& stream, std::span<float> numbers, std::int64_t first) {
     start(stream, numbers, first);
     const auto within = [&](std::int64_t element) { return numbers.begin() + std::clamp<std::int64_t>(element - first, 0, std::ssize(numbers)); };
     std::fill(within(begin), within(begin + width), 0.0f);
@@ -126,6 +126,8 @@ Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, st
       weight_(add_parameter("weight", floats({num_embeddings, embedding_dim}), FileLayout::same, rows_but(padding_idx_, embedding_dim))) {
   weight_.gradient_form = gradient;
 }
+
+void Embedding::start_normal(double deviation) { weight_.initialise = rows_but(padding_idx_, weight_.spec.shape[1], deviation); }
 
 std::string Embedding::describe() const {
   const std::string padding = padding_idx_ ? fmt::format(", padding_idx {}", *padding_idx_) : "";

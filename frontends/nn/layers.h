@@ -103,6 +103,8 @@ class Embedding : public Module {
             GradientForm gradient = GradientForm::dense);
   std::string describe() const override;
   Parameter& weight() { return weight_; }
+  /// Rows start with this deviation, of 1 otherwise; that of padding at zero.
+  void start_normal(double deviation);
 
  protected:
   Value forward(Value indices) override;

@@ -93,6 +93,12 @@ class Module {
   /// Paths of the layers whose size is the number of classes; here the one that holds the last parameter.
   virtual std::vector<std::string> output_layers() const;
 
+  // ---- files of others
+  /// The model's own name of a tensor that a file may name otherwise. @return empty: it is nothing of this model's, and left aside
+  virtual std::string name_of(const std::string& name_in_file) const { return name_in_file; }
+  /// Whether files of pretrained weights come without the output layers.
+  virtual bool is_pretrained_without_output() const { return false; }
+
   // ---- state
   const std::vector<std::unique_ptr<Parameter>>& own_parameters() const { return parameters_; }
   const std::vector<std::unique_ptr<Buffer>>& own_buffers() const { return buffers_; }

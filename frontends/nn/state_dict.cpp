@@ -62,18 +62,22 @@ void fill(const Slot& slot, Session& session, const NamedTensor& tensor) {
 /// What fits, and what does not, of tensors against a module.
 struct Comparison {
   std::vector<std::pair<const Slot*, const NamedTensor*>> fitting;
-  std::vector<const Slot*> misshapen;
-  std::vector<std::string> missing, unexpected, wrong;
+  std::vector<const Slot*> misshapen, missing;
+  std::vector<std::string> unexpected, wrong, left_aside;
 };
 
-Comparison compare(const std::vector<Slot>& slots, std::span<const NamedTensor> tensors) {
-  std::map<std::string_view, const NamedTensor*> given;
-  for (const NamedTensor& t : tensors) given[t.name] = &t;
+Comparison compare(const Module& module, const std::vector<Slot>& slots, std::span<const NamedTensor> tensors) {
+  std::map<std::string, const NamedTensor*> given;
   Comparison c;
+  for (const NamedTensor& t : tensors) {
+    const std::string name = module.name_of(t.name);
+    if (name.empty()) c.left_aside.push_back(t.name);
+    else if (!given.emplace(name, &t).second) c.unexpected.push_back(t.name);  // under two names
+  }
   for (const Slot& slot : slots) {
     const auto it = given.find(slot.name);
     if (it == given.end()) {
-      if (!slot.optional) c.missing.push_back(slot.name);
+      if (!slot.optional) c.missing.push_back(&slot);
       continue;
     }
     const Spec expected = slot.file();
@@ -85,20 +89,25 @@ Comparison compare(const std::vector<Slot>& slots, std::span<const NamedTensor> 
     }
     given.erase(it);
   }
-  for (const NamedTensor& t : tensors)
-    if (given.contains(t.name)) c.unexpected.push_back(t.name);
+  for (const NamedTensor& t : tensors) {
+    const auto it = given.find(module.name_of(t.name));
+    if (it != given.end() && it->second == &t) c.unexpected.push_back(t.name);
+  }
   return c;
 }
 
 bool only_output_layers(const Comparison& c, const Module& module) {
   const auto outputs = module.output_layers();
-  return c.missing.empty() && c.unexpected.empty() &&
-         std::ranges::all_of(c.misshapen, [&](const Slot* s) { return std::ranges::find(outputs, s->module) != outputs.end(); });
+  const auto is_output = [&](const Slot* s) { return std::ranges::find(outputs, s->module) != outputs.end(); };
+  return c.unexpected.empty() && (c.missing.empty() || module.is_pretrained_without_output()) && std::ranges::all_of(c.missing, is_output) &&
+         std::ranges::all_of(c.misshapen, is_output);
 }
 
 [[noreturn]] void refuse(const Comparison& c) {
   std::string text = fmt::format("state dict: {} names do not fit", c.missing.size() + c.unexpected.size() + c.wrong.size());
-  if (!c.missing.empty()) text += fmt::format("; missing: {}", fmt::join(c.missing, ", "));
+  std::vector<std::string> missing;
+  for (const Slot* s : c.missing) missing.push_back(s->name);
+  if (!missing.empty()) text += fmt::format("; missing: {}", fmt::join(missing, ", "));
   if (!c.unexpected.empty()) text += fmt::format("; unexpected: {}", fmt::join(c.unexpected, ", "));
   if (!c.wrong.empty()) text += fmt::format("; of another shape or type: {}", fmt::join(c.wrong, "; "));
   throw DataError(text);
@@ -124,24 +133,24 @@ std::vector<StateEntry> state_dict(const Module& module, Extent extent) {
   return out;
 }
 
-std::vector<std::string> load_state_dict(Module& module, Session& session, std::span<const NamedTensor> tensors,
-                                         Mismatch mismatch, Extent extent) {
+Loaded load_state_dict(Module& module, Session& session, std::span<const NamedTensor> tensors, Mismatch mismatch, Extent extent) {
   const std::vector<Slot> slots = slots_of(module);
-  const Comparison c = compare(slots, tensors);
+  const Comparison c = compare(module, slots, tensors);
   const bool fits = c.missing.empty() && c.unexpected.empty() && c.wrong.empty();
   if (!fits && !(mismatch == Mismatch::keep_output_layers && only_output_layers(c, module))) refuse(c);
   for (const auto& [slot, tensor] : c.fitting)
     if (extent == Extent::whole || slot->value()) fill(*slot, session, *tensor);
   if (extent == Extent::whole) module.materialise(session);
-  std::vector<std::string> fresh;
-  for (const Slot* slot : c.misshapen) fresh.push_back(slot->name);
-  return fresh;
+  Loaded out{{}, c.left_aside};
+  for (const auto* slots_left : {&c.misshapen, &c.missing})
+    for (const Slot* slot : *slots_left) out.fresh.push_back(slot->name);
+  return out;
 }
 
 std::optional<std::int64_t> output_size_in(const Module& module, std::span<const NamedTensor> tensors) {
   const std::string name = join_path(module.output_layers().front(), "weight");
   for (const NamedTensor& t : tensors)
-    if (t.name == name && !t.spec.shape.empty()) return t.spec.shape[0];
+    if (module.name_of(t.name) == name && !t.spec.shape.empty()) return t.spec.shape[0];
   return {};
 }
 
@@ -155,7 +164,7 @@ void save_weights(const std::vector<StateEntry>& state, const std::filesystem::p
   write_safetensors(path, tensors);
 }
 
-std::vector<std::string> load_weights(Module& module, Session& session, const std::filesystem::path& path, Mismatch mismatch, Extent extent) {
+Loaded load_weights(Module& module, Session& session, const std::filesystem::path& path, Mismatch mismatch, Extent extent) {
   const SafetensorsFile file(path);
   try {
     return load_state_dict(module, session, file.tensors(), mismatch, extent);

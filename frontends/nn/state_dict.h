@@ -32,15 +32,20 @@ struct StateEntry {
 /// The contents, read from the device. @throws UsageError where the whole is asked for and not materialised
 std::vector<StateEntry> state_dict(const Module& module, Extent extent = Extent::whole);
 
-/// What to do where the output layers alone differ in shape: transfer learning keeps them as they start.
+/// What to do where the output layers alone differ in shape, or are missing where pretrained weights come without them: transfer learning keeps them
+/// as they start.
 enum class Mismatch { refuse, keep_output_layers };
 
+/// Names of what did not come from the tensors, or did not go to the module.
+struct Loaded {
+  std::vector<std::string> fresh;       // the module's, left as they start; none with Mismatch::refuse
+  std::vector<std::string> left_aside;  // the file's, which Module::name_of gives no name
+};
+
 /// Gives the module the tensors' contents and, where it has none yet, memory. A missing `num_batches_tracked` is allowed, and so
-/// is another floating type, which is rounded. With Extent::materialised all tensors are compared, and those are taken that the module has memory for.
-/// @return names of what was left as it starts; empty with Mismatch::refuse
+/// is another floating type, which is rounded; names are as Module::name_of has them. With Extent::materialised all tensors are compared, and those are taken that the module has memory for.
 /// @throws DataError naming every missing, unexpected and misshapen tensor; the module is then unchanged
-std::vector<std::string> load_state_dict(Module& module, Session& session, std::span<const NamedTensor> tensors,
-                                         Mismatch mismatch = Mismatch::refuse, Extent extent = Extent::whole);
+Loaded load_state_dict(Module& module, Session& session, std::span<const NamedTensor> tensors, Mismatch mismatch = Mismatch::refuse, Extent extent = Extent::whole);
 
 /// Outputs of the first output layer as the tensors have it: the classes of a weight file. Empty where it is not there.
 std::optional<std::int64_t> output_size_in(const Module& module, std::span<const NamedTensor> tensors);
@@ -49,7 +54,6 @@ std::optional<std::int64_t> output_size_in(const Module& module, std::span<const
 void save_weights(const Module& module, const std::filesystem::path& path);
 void save_weights(const std::vector<StateEntry>& state, const std::filesystem::path& path);
 /// load_state_dict from a safetensors file; what it throws names the file.
-std::vector<std::string> load_weights(Module& module, Session& session, const std::filesystem::path& path,
-                                      Mismatch mismatch = Mismatch::refuse, Extent extent = Extent::whole);
+Loaded load_weights(Module& module, Session& session, const std::filesystem::path& path, Mismatch mismatch = Mismatch::refuse, Extent extent = Extent::whole);
 
 }  // namespace gemel::nn

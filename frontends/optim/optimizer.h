@@ -2,6 +2,7 @@
 // them. What varies from step to step (rates, Adam's corrections) is a small tensor, so that a captured step is fed anew at each replay.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,6 +30,9 @@ struct Group {
 std::vector<Group> all_in_one(const ParameterSet& parameters);
 /// Two groups: weights of two axes or more, and normalisation parameters and biases (one axis or none), which do not decay.
 std::vector<Group> no_decay_on_vectors(const ParameterSet& parameters);
+
+/// How a model's trainable parameters are grouped: one of the two above, for instance.
+using Grouping = std::function<std::vector<Group>(const ParameterSet&)>;
 
 /// "fc.weight" of the slot "velocity.fc.weight".
 std::string parameter_of_slot(const std::string& slot);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "engine/base/error.h"
 #include "frontends/optim/scheduler.h"
@@ -11,7 +12,7 @@
 namespace gemel::optim {
 namespace {
 
-constexpr std::array<std::string_view, 3> kSchedules{"constant", "step", "cosine"};  // as the enumeration
+constexpr std::array<std::string_view, 4> kSchedules{"constant", "step", "cosine", "linear"};  // as the enumeration
 constexpr std::int64_t kStepEpochs = 30;
 
 }  // namespace
@@ -25,10 +26,18 @@ Schedule parse_schedule(std::string_view name) {
   return static_cast<Schedule>(it - kSchedules.begin());
 }
 
-double rate_at(Schedule schedule, double rate, const Progress& progress) {
-  if (schedule == Schedule::step) return rate * step_decay(kStepEpochs)(progress.epoch);
-  if (schedule == Schedule::cosine) return rate * cosine_decay(progress.total)(progress.done);
-  return rate;
+std::int64_t Warmup::of(std::int64_t total) const {
+  return share > 0 ? static_cast<std::int64_t>(std::ceil(share * static_cast<double>(total))) : steps;
+}
+
+double rate_at(Schedule schedule, double rate, const Progress& p, const Warmup& warmup) {
+  switch (schedule) {
+    case Schedule::constant: return rate;
+    case Schedule::step: return rate * step_decay(kStepEpochs)(p.epoch);
+    case Schedule::cosine: return rate * (p.epochs ? cosine_decay(p.epochs)(p.epoch) : cosine_decay(p.steps)(p.step));
+    case Schedule::linear: return rate * linear_decay(p.steps, warmup.of(p.steps))(p.step);
+  }
+  throw InternalError("schedule: no such kind");
 }
 
 }  // namespace gemel::optim

@@ -55,16 +55,16 @@ std::map<std::string, std::size_t> places_in(const nn::Module& model) {
   return out;
 }
 
-/// The parameters that an optimizer of the whole model has, by name; the steps that moved each.
+/// The parameters that an optimizer of the whole model has, in the model's order whatever groups the optimizer has; the steps that moved each.
 using ParameterSteps = std::vector<std::pair<std::string, std::int64_t>>;
 ParameterSteps parameter_steps(const RunState& s, const nn::Module& model, const optim::Optimizer& optimizer) {
   ParameterSteps out;
   const std::vector<std::int64_t> own = optimizer.parameter_steps();
   for (std::size_t i = 0; i < own.size(); ++i) out.emplace_back(optimizer.parameters()[i].name, own[i]);
-  if (s.ranks.parameter_steps.empty()) return out;
   out.insert(out.end(), s.ranks.parameter_steps.begin(), s.ranks.parameter_steps.end());
   const auto places = places_in(model);
-  std::ranges::sort(out, {}, [&](const auto& p) { return places.at(p.first); });
+  const auto place = [&](const auto& p) { return places.contains(p.first) ? places.at(p.first) : places.size(); };
+  std::ranges::stable_sort(out, {}, place);
   return out;
 }
 
@@ -158,14 +158,16 @@ class Elsewhere {
   }
   bool any() const { return !names_.empty(); }
   bool has(const std::string& name) const { return names_.contains(name); }
-  /// @param steps  of all trained parameters, or none  @return those of this rank's  @param all  gets them by name
-  std::vector<std::int64_t> without(const std::vector<std::int64_t>& steps, std::map<std::string, std::int64_t>& all) const {
-    if (names_.empty() || steps.size() != trained_.size()) return steps;
+  /// @param steps  of all trained parameters in the model's order, or none  @return those of the optimizer's parameters, in its order
+  /// @param all  where there are others, gets all of them by name
+  std::vector<std::int64_t> of(const optim::Optimizer& optimizer, const std::vector<std::int64_t>& steps, std::map<std::string, std::int64_t>& all) const {
+    if (steps.size() != trained_.size()) return steps;
+    std::map<std::string, std::int64_t> by_name;
+    for (std::size_t i = 0; i < steps.size(); ++i) by_name.emplace(trained_[i], steps[i]);
     std::vector<std::int64_t> mine;
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      all.emplace(trained_[i], steps[i]);
-      if (!has(trained_[i])) mine.push_back(steps[i]);
-    }
+    for (const NamedValue& p : optimizer.parameters())
+      if (const auto it = by_name.find(p.name); it != by_name.end()) mine.push_back(it->second);
+    if (any()) all = std::move(by_name);
     return mine;
   }
 
@@ -256,7 +258,7 @@ Restored load_checkpoint(const std::filesystem::path& path, nn::Module& model, o
       if (elsewhere.any()) out.state.ranks.slots.push_back({t.name, t.spec, {t.data.begin(), t.data.end()}});
       if (!elsewhere.has(optim::parameter_of_slot(t.name))) slots.push_back({t.name, session.tensor(t.spec, t.data)});
     }
-    optimizer.load_state(slots, integer_in(file, "optimizer_steps"), elsewhere.without(parameter_steps_in(file), out.state.ranks.parameter_steps));
+    optimizer.load_state(slots, integer_in(file, "optimizer_steps"), elsewhere.of(optimizer, parameter_steps_in(file), out.state.ranks.parameter_steps));
   } catch (const DataError& e) {
     throw DataError(path.string() + ": " + e.what());
   }

@@ -15,11 +15,13 @@ const char* consequence(Bearing bearing) {
   return bearing == Bearing::last_bits ? "results may differ in the last bits" : "the run goes on with the new one";
 }
 
-/// With what it is measured by: a cosine ends at 0 where the run ends.
+/// With what it is measured by: a cosine ends at 0 where the run ends, and so does a linear one.
 std::string schedule_text(const TrainerOptions& o) {
   const auto name = optim::schedule_names()[static_cast<std::size_t>(o.schedule)];
-  if (o.schedule != optim::Schedule::cosine) return std::string(name);
-  return o.steps ? fmt::format("{} over {} steps", name, o.steps) : fmt::format("{} over {} epochs", name, o.epochs);
+  if (o.schedule == optim::Schedule::constant || o.schedule == optim::Schedule::step) return std::string(name);
+  const std::string over = o.steps ? fmt::format("{} over {} steps", name, o.steps) : fmt::format("{} over {} epochs", name, o.epochs);
+  if (o.schedule == optim::Schedule::cosine) return over;
+  return o.warmup.share > 0 ? fmt::format("{}, the first {} of them to warm up", over, o.warmup.share) : fmt::format("{}, {} steps to warm up", over, o.warmup.steps);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
@@ -38,8 +39,16 @@ double ratio(double a, double b) { return b > 0 ? a / b : 0; }
 
 }  // namespace
 
+std::vector<std::string> ClassificationTask::inputs() const {
+  std::vector<std::string> out = options_.tensors;
+  out.emplace_back("labels");
+  return out;
+}
+
 Outcome ClassificationTask::forward(const Inputs& batch) {
-  const Value logits = module_(batch["images"]);
+  Values given;
+  for (const std::string& name : options_.tensors) given.push_back(batch[name]);
+  const Value logits = module_(std::move(given)).at(0);
   return {nn::classification_loss(module_, logits, batch["labels"], LossReduction::sum), {argmax(logits.detached(), 1)}};
 }
 
@@ -68,6 +77,12 @@ std::vector<Metric> ClassificationTask::metrics(const Sums& sums) const {
   out.push_back({"precision", precision});
   out.push_back({"recall", recall});
   out.push_back({"f1", ratio(2 * precision * recall, precision + recall)});
+  const double rejected = c[kBinary];
+  if (options_.first_metric == "matthews")
+    out.push_back({"matthews", ratio(found * rejected - false_alarms * missed,
+                                     std::sqrt((found + false_alarms) * (found + missed) * (rejected + false_alarms) * (rejected + missed)))});
+  const auto first = std::ranges::find(out, options_.first_metric, &Metric::name);
+  if (first != out.end()) std::rotate(out.begin(), first, first + 1);
   return out;
 }
 

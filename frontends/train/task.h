@@ -62,13 +62,20 @@ class Task {
   virtual std::vector<Metric> metrics(const Sums& sums) const;
 };
 
-/// One class a sample: tensors "images" and "labels". Its metrics are accuracy and, for two classes, of which 1 is the one looked for,
-/// precision, recall and f1.
+/// What a classification reads and is judged by.
+struct ClassificationOptions {
+  std::vector<std::string> tensors = {"images"};  // of a batch, that the module takes
+  std::string first_metric = "accuracy";          // with two classes any that metrics() gives, and "matthews"
+};
+
+/// One class a sample, the tensor "labels". Its metrics are accuracy and, for two classes, of which 1 is the one looked for, precision, recall
+/// and f1; Matthews' correlation where it is asked for.
+/// Source: B. W. Matthews, Comparison of the predicted and observed secondary structure of T4 phage lysozyme, 1975
 class ClassificationTask : public Task {
  public:
-  ClassificationTask(nn::Module& module, std::int64_t classes) : module_(module), classes_(classes) {}
+  ClassificationTask(nn::Module& module, std::int64_t classes, ClassificationOptions options = {}) : module_(module), classes_(classes), options_(std::move(options)) {}
   nn::Module& module() override { return module_; }
-  std::vector<std::string> inputs() const override { return {"images", "labels"}; }
+  std::vector<std::string> inputs() const override;
   Outcome forward(const Inputs& batch) override;
   std::vector<double> count(const datasets::Batch& batch, std::span<const std::vector<double>> outputs) const override;
   std::vector<Metric> metrics(const Sums& sums) const override;
@@ -76,6 +83,7 @@ class ClassificationTask : public Task {
  private:
   nn::Module& module_;
   std::int64_t classes_;
+  ClassificationOptions options_;
 };
 
 }  // namespace gemel::train

@@ -32,6 +32,7 @@ Trainer::Trainer(const Run& run, TrainerOptions options, RunIdentity identity)
   for (const IdentityPart& part : identity_of(run_.session, options_, run_.data))
     if (part.name != kBatches || !has_batch_size) identity_.push_back(part);
   if (!run_.reporter) run_.reporter = &silent_;
+  if (options_.schedule == optim::Schedule::linear) rate_now();  // refuses a warm-up longer than the run
   if (options_.clip_norm > 0) step_.clip_norm(options_.clip_norm);
   if (options_.checkpoint_dir.empty() || ranks_.rank() != 0) return;
   prepare_checkpoints(options_.checkpoint_dir);
@@ -65,9 +66,9 @@ std::optional<std::filesystem::path> Trainer::read_checkpoint(const std::string&
 bool Trainer::done() const { return options_.steps ? state_.step >= options_.steps : state_.epoch >= options_.epochs; }
 
 double Trainer::rate_now() const {
-  const optim::Progress progress = options_.steps ? optim::Progress{state_.epoch, state_.step, options_.steps}
-                                                  : optim::Progress{state_.epoch, state_.epoch, options_.epochs};
-  return optim::rate_at(options_.schedule, options_.rate, progress);
+  const bool in_steps = options_.steps > 0;
+  const std::int64_t steps = in_steps ? options_.steps : options_.epochs * run_.data.batches();
+  return optim::rate_at(options_.schedule, options_.rate, {state_.epoch, in_steps ? 0 : options_.epochs, state_.step, steps}, options_.warmup);
 }
 
 Trainer::End Trainer::run() {

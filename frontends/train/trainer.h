@@ -23,6 +23,7 @@ struct TrainerOptions {
   std::int64_t eval_every = 1;         // epochs from one validation to the next; 0: never
   double rate = 1e-3, clip_norm = 0;   // clip_norm 0: no limit
   optim::Schedule schedule = optim::Schedule::constant;
+  optim::Warmup warmup{};  // of a linear schedule
   std::filesystem::path checkpoint_dir{};  // empty: no checkpoints
   std::int64_t checkpoint_every = 0;       // steps; 0: at the end of epochs only
   std::string model_name{};                // on record; empty: what the module says of itself

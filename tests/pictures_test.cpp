@@ -1,5 +1,5 @@
 // Synthetic pictures, how data sets are opened, and parts of batches.
-#include "datasets/dataset.h"
+#include "datasets/pictures.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 using gemel::testing::message_of;
 
-std::vector<float> picture(const Dataset& data, std::int64_t i) {
+std::vector<float> picture(const Pictures& data, std::int64_t i) {
   std::vector<float> out(static_cast<std::size_t>(data.shape().elements()));
   data.copy(i, {}, out);
   return out;

@@ -1,4 +1,4 @@
-#include "datasets/dataset.h"
+#include "datasets/pictures.h"
 
 #include <fmt/format.h>
 
@@ -10,11 +10,13 @@
 #include "datasets/npy_dataset.h"
 #include "datasets/synthetic.h"
 #include "engine/base/error.h"
+#include "engine/base/philox.h"
+#include "engine/base/span.h"
 
 namespace gemel::datasets {
 namespace {
 
-constexpr std::int64_t kSyntheticTrain = 2048, kSyntheticValidation = 512;
+constexpr std::int64_t kSyntheticValidation = 512;
 
 Splits open_synthetic(const DatasetOptions& options) {
   if (options.normalize == Normalize::standard)
@@ -26,7 +28,7 @@ Splits open_synthetic(const DatasetOptions& options) {
         fmt::format("synthetic: input {} is no picture; accepted: [C, H, W], each 1..65536", to_string(shape)));
   const std::int64_t classes = options.classes ? options.classes : 10;
   using Split = SyntheticDataset::Split;
-  return {std::make_unique<SyntheticDataset>(shape, classes, kSyntheticTrain, options.seed, Split::train),
+  return {std::make_unique<SyntheticDataset>(shape, classes, options.samples, options.seed, Split::train),
           std::make_unique<SyntheticDataset>(shape, classes, kSyntheticValidation, options.seed, Split::validation)};
 }
 
@@ -46,9 +48,9 @@ constexpr auto kNames = [] {
 }();
 
 /// The first samples of a data set.
-class Prefix final : public Dataset {
+class Prefix final : public Pictures {
  public:
-  Prefix(std::unique_ptr<Dataset> whole, std::int64_t size) : whole_(std::move(whole)), size_(size) {}
+  Prefix(std::unique_ptr<Pictures> whole, std::int64_t size) : whole_(std::move(whole)), size_(size) {}
   std::string_view name() const override { return whole_->name(); }
   std::int64_t size() const override { return size_; }
   std::int64_t classes() const override { return whole_->classes(); }
@@ -59,11 +61,34 @@ class Prefix final : public Dataset {
   }
 
  private:
-  std::unique_ptr<Dataset> whole_;
+  std::unique_ptr<Pictures> whole_;
   std::int64_t size_;
 };
 
 }  // namespace
+
+Placement augmentation(const Draws& draws, std::int64_t sample) {
+  constexpr std::int64_t kPad = 4;  // pixels on each side
+  const auto low = [](auto value) { return static_cast<std::uint32_t>(static_cast<std::uint64_t>(value)); };
+  const auto high = [](auto value) { return static_cast<std::uint32_t>(static_cast<std::uint64_t>(value) >> 32); };
+  const PhiloxCounter bits = philox({low(sample), high(sample), low(draws.epoch), stream_hash("augment")}, {low(draws.seed), high(draws.seed)});
+  // The high half of bits * n is uniform in 0..n-1 to one part in 2^32 / n.
+  const auto offset = [](std::uint32_t b) { return static_cast<std::int64_t>(std::uint64_t{b} * (2 * kPad + 1) >> 32) - kPad; };
+  return {.top = offset(bits[0]), .left = offset(bits[1]), .flip = (bits[2] >> 31) != 0};
+}
+
+std::vector<HostTensor> Pictures::tensors(std::span<const std::int64_t> samples, const std::optional<Draws>& draws) const {
+  const std::int64_t n = std::ssize(samples);
+  const std::size_t elements = at(shape().elements());
+  const auto images = std::make_shared<std::vector<std::byte>>(samples.size() * elements * sizeof(float));
+  const std::span<float> pixels(reinterpret_cast<float*>(images->data()), samples.size() * elements);
+  std::vector<std::int64_t> labels;
+  for (std::size_t j = 0; j < samples.size(); ++j) {
+    copy(samples[j], draws ? augmentation(*draws, samples[j]) : Placement{}, pixels.subspan(j * elements, elements));
+    labels.push_back(label(samples[j]));
+  }
+  return {{"images", f32({n, shape()[1], shape()[2], shape()[0]}), images}, host_tensor("labels", Shape{n}, std::span<const std::int64_t>(labels))};
+}
 
 std::span<const std::string_view> dataset_names() { return kNames; }
 
@@ -80,11 +105,11 @@ Splits open_dataset(const DatasetOptions& options) {
     throw UsageError(fmt::format("{}: classes {} is out of range; accepted: 1..{}, 0 for the data set's own",
                                  options.name, options.classes, kMaxClasses));
   Splits splits = opener->open(options);
-  const Dataset& train = *splits.train;
+  const Pictures& train = *splits.train;
   if (!options.input.empty() && options.input != train.shape())
     throw UsageError(fmt::format("{}: input {} was asked for; the pictures are {}", options.name,
                                  to_string(options.input), to_string(train.shape())));
-  for (std::unique_ptr<Dataset>* split : {&splits.train, &splits.validation})
+  for (std::unique_ptr<Pictures>* split : {&splits.train, &splits.validation})
     if (*split && options.limit && options.limit < (*split)->size())
       *split = std::make_unique<Prefix>(std::move(*split), options.limit);
   return splits;

@@ -1,0 +1,102 @@
+#include "frontends/cli/infer_inputs.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <numeric>
+
+#include "datasets/npy.h"
+#include "datasets/texts.h"
+#include "engine/base/error.h"
+#include "engine/base/span.h"
+#include "engine/ops/ops.h"
+
+namespace gemel::cli {
+namespace {
+
+[[noreturn]] void refuse(const datasets::NpyFile& file, const char* accepted) {
+  throw DataError(fmt::format("infer: {} holds {} {}; accepted: {}", file.path().string(), to_string(file.type()), to_string(file.shape()), accepted));
+}
+
+/// The rows begin..begin+count of a file, as they lie there.
+Value rows_of(Session& session, const datasets::NpyFile& file, std::int64_t begin, std::int64_t count, DType dtype) {
+  Shape shape = file.shape();
+  const std::int64_t row = Spec{shape, dtype}.bytes() / std::max<std::int64_t>(shape[0], 1);
+  shape[0] = count;
+  return session.tensor({shape, dtype}, file.data().subspan(at(begin * row), at(count * row)));
+}
+
+/// [N, C, H, W] in the file, [N, H, W, C] on the device.
+class Pictures : public InferInputs {
+ public:
+  explicit Pictures(const std::filesystem::path& npy) : file_(npy) {
+    if (file_.type() != datasets::NpyType::float32 || file_.shape().rank() != 4) refuse(file_, "float32 [N, C, H, W]");
+  }
+  std::int64_t channels() const { return file_.shape()[1]; }
+  std::int64_t count() const override { return file_.shape()[0]; }
+  Values batch(Session& session, std::int64_t begin, std::int64_t count) const override {
+    return {transpose(rows_of(session, file_, begin, count, DType::float32), {0, 2, 3, 1})};
+  }
+
+ private:
+  datasets::NpyFile file_;
+};
+
+class Tokens : public InferInputs {
+ public:
+  Tokens(const std::filesystem::path& npy, std::int64_t vocabulary, std::int64_t longest) : file_(npy) {
+    if (file_.type() != datasets::NpyType::int64 || file_.shape().rank() != 2) refuse(file_, "int64 [N, T]");
+    const std::int64_t length = file_.shape()[1];
+    if (length < 1 || (longest > 0 && length > longest)) refuse(file_, fmt::format("1 to {} tokens a row", longest > 0 ? longest : file_.shape()[1]).c_str());
+    for (std::int64_t i = 0; i < file_.shape().elements(); ++i) {
+      std::int64_t id = 0;
+      std::memcpy(&id, file_.data().subspan(at(i) * sizeof id).data(), sizeof id);
+      if (id < 0 || id >= vocabulary)
+        throw DataError(fmt::format("infer: {}: row {} has the token {} at {}; accepted: 0..{}", file_.path().string(), i / length, id, i % length, vocabulary - 1));
+    }
+  }
+  std::int64_t count() const override { return file_.shape()[0]; }
+  Values batch(Session& session, std::int64_t begin, std::int64_t count) const override {
+    return {rows_of(session, file_, begin, count, DType::int64), full(session, i64({count, file_.shape()[1]}), 0)};
+  }
+
+ private:
+  datasets::NpyFile file_;
+};
+
+class GivenTexts : public InferInputs {
+ public:
+  explicit GivenTexts(datasets::Texts texts) : texts_(std::move(texts)) {}
+  std::int64_t count() const override { return texts_.size(); }
+  Values batch(Session& session, std::int64_t begin, std::int64_t count) const override {
+    std::vector<std::int64_t> samples(at(count));
+    std::iota(samples.begin(), samples.end(), begin);
+    Values out;
+    for (const datasets::HostTensor& t : texts_.tensors(samples))
+      if (t.name != "labels") out.push_back(session.tensor(t.spec, *t.bytes));
+    return out;
+  }
+
+ private:
+  datasets::Texts texts_;
+};
+
+}  // namespace
+
+std::unique_ptr<InferInputs> pictures_of(const std::filesystem::path& npy, std::int64_t& channels) {
+  auto out = std::make_unique<Pictures>(npy);
+  channels = out->channels();
+  return out;
+}
+
+std::unique_ptr<InferInputs> tokens_of(const std::filesystem::path& npy, std::int64_t vocabulary, std::int64_t longest) {
+  return std::make_unique<Tokens>(npy, vocabulary, longest);
+}
+
+std::unique_ptr<InferInputs> tokens_of(const std::vector<std::string>& texts, const datasets::Tokenizer& tokenizer, std::int64_t max_length) {
+  datasets::Texts out({.name = "given", .padding = tokenizer.padding(), .lengths = datasets::RowLengths::of_batch});
+  for (const std::string& text : texts) out.add(tokenizer.for_model(text, {}, max_length), 0);
+  return std::make_unique<GivenTexts>(std::move(out));
+}
+
+}  // namespace gemel::cli

@@ -1,0 +1,29 @@
+// What `gemel infer` computes on, batch by batch.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "datasets/tokenizer.h"
+#include "engine/session.h"
+
+namespace gemel::cli {
+
+class InferInputs {
+ public:
+  virtual ~InferInputs() = default;
+  virtual std::int64_t count() const = 0;
+  /// As the model takes them. @param begin  of the samples; with `count` none is beyond count()
+  virtual Values batch(Session& session, std::int64_t begin, std::int64_t count) const = 0;
+};
+
+/// @param channels  gets those of the pictures  @throws DataError unless it is float32 [N, C, H, W]
+std::unique_ptr<InferInputs> pictures_of(const std::filesystem::path& npy, std::int64_t& channels);
+/// @throws DataError unless it is int64 [N, T] of tokens 0..vocabulary-1, T at most `longest`; 0: any
+std::unique_ptr<InferInputs> tokens_of(const std::filesystem::path& npy, std::int64_t vocabulary, std::int64_t longest);
+/// @throws DataError for a text that is not UTF-8
+std::unique_ptr<InferInputs> tokens_of(const std::vector<std::string>& texts, const datasets::Tokenizer& tokenizer, std::int64_t max_length);
+
+}  // namespace gemel::cli

@@ -1,0 +1,19 @@
+#include "frontends/cli/workload.h"
+
+#include <algorithm>
+
+#include "frontends/cli/workloads.h"
+#include "frontends/models/texts.h"
+
+namespace gemel::cli {
+
+bool takes_texts(std::string_view model) {
+  const auto names = models::text_names();
+  return std::ranges::find(names, model) != names.end();
+}
+
+std::unique_ptr<Workload> make_workload(const WorkloadOptions& options) {
+  return options.text ? text_workload(options) : picture_workload(options);
+}
+
+}  // namespace gemel::cli

@@ -1,0 +1,12 @@
+// Private to the workloads: one of each kind.
+#pragma once
+#include <memory>
+
+#include "frontends/cli/workload.h"
+
+namespace gemel::cli {
+
+std::unique_ptr<Workload> picture_workload(const WorkloadOptions& options);
+std::unique_ptr<Workload> text_workload(const WorkloadOptions& options);
+
+}  // namespace gemel::cli

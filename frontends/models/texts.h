@@ -1,0 +1,38 @@
+// Models of texts by name: they take ids int64 [N, T] and types int64 [N, T], padded behind, and give logits [N, classes].
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "frontends/models/models.h"
+#include "frontends/nn/module.h"
+
+namespace gemel::models {
+
+/// What a configuration says of the texts that a model takes.
+struct TextSizes {
+  std::int64_t vocabulary, padding;  // tokens are 0..vocabulary-1; padding is not looked at
+  std::int64_t longest;              // tokens of a text at most; 0: any number
+};
+
+struct TextOptions {
+  std::string config = "base";  // a name, or a config.json
+  std::int64_t classes = 2;
+  std::optional<std::int64_t> vocabulary{}, padding{};  // in place of the configuration's
+  std::optional<double> dropout{};                      // in place of every dropout's own rate
+  RecomputedParts recompute = RecomputedParts::none;
+};
+
+/// All names that `make_text` knows.
+std::vector<std::string_view> text_names();
+/// @throws UsageError for an unknown name or configuration, DataError for a file that is none
+TextSizes text_sizes(std::string_view name, const std::string& config);
+/// Of the table of tokens in a file's names, whose rows are the vocabulary. @throws UsageError for an unknown name
+std::string_view token_table(std::string_view name);
+/// A model without memory. @throws as text_sizes, and for what the model refuses
+std::unique_ptr<nn::Module> make_text(std::string_view name, const TextOptions& options);
+
+}  // namespace gemel::models

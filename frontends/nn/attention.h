@@ -1,0 +1,25 @@
+// Attention over several heads. Legend: N samples, T queries, S keys, H heads, D the width of all heads.
+#pragma once
+#include <cstdint>
+
+#include "engine/value.h"
+
+namespace gemel::nn {
+
+struct AttentionInputs {
+  Value query;      // [N, T, D]
+  Value key;        // [N, S, D]
+  Value value;      // [N, S, D]
+  Value bias = {};  // added to the scores before their softmax: [N, H, T, S], extents of 1 are repeated; empty: none
+};
+
+/// softmax(query key^T / sqrt(D / H) + bias) value, head by head. @param dropout  share of the weights that is zeroed  @return [N, T, D]
+/// @throws ShapeError where heads do not divide the width
+/// Source: A. Vaswani et al., Attention is all you need, 2017
+Value attention(AttentionInputs in, std::int64_t heads, double dropout = 0);
+
+/// What keeps queries from keys that are padding: 0 where an id is another one, a large negative number where it is.
+/// @param ids  int64 [N, S]  @return float32 [N, 1, 1, S]
+Value padding_bias(const Value& ids, std::int64_t padding);
+
+}  // namespace gemel::nn
