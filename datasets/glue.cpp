@@ -7,11 +7,10 @@
 #include <array>
 #include <optional>
 #include <string>
-#include <vector>
+#include <utility>
 
+#include "datasets/tsv.h"
 #include "engine/base/error.h"
-#include "engine/base/file.h"
-#include "engine/base/span.h"
 
 namespace gemel::datasets {
 namespace {
@@ -31,20 +30,8 @@ constexpr auto kNames = [] {
   return names;
 }();
 
-std::vector<std::string_view> columns_of(std::string_view line) {
-  std::vector<std::string_view> out;
-  for (std::size_t begin = 0; begin <= line.size();) {
-    const std::size_t end = std::min(line.find('\t', begin), line.size());
-    out.push_back(line.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return out;
-}
-
 /// A line's sample. @throws DataError what is wrong with it
-void add_line(Texts& out, std::string_view line, const Form& form, const Tokenizer& tokenizer, std::int64_t max_length) {
-  if (line.find('\0') != std::string_view::npos) throw DataError("it has a NUL byte");
-  const std::vector<std::string_view> columns = columns_of(line);
+void add_line(Texts& out, const TsvFile::Columns& columns, const Form& form, const Tokenizer& tokenizer, std::int64_t max_length) {
   if (columns.size() != form.columns) throw DataError(fmt::format("it has {} column{}; accepted: {}, with tabs between", columns.size(), columns.size() == 1 ? "" : "s", form.columns));
   const std::string_view label = columns[form.label];
   if (label != "0" && label != "1") throw DataError(fmt::format("its label is '{}'; accepted: 0 or 1", label));
@@ -52,25 +39,15 @@ void add_line(Texts& out, std::string_view line, const Form& form, const Tokeniz
   out.add(tokenizer.for_model(columns[form.first], second, max_length), label == "1" ? 1 : 0);
 }
 
-std::unique_ptr<Texts> read(const std::filesystem::path& file, const Form& form, const Tokenizer& tokenizer, const GlueOptions& options) {
-  const MappedFile mapped(file);
-  const std::string_view text(reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size());
+std::unique_ptr<Texts> read(const std::filesystem::path& path, const Form& form, const Tokenizer& tokenizer, const GlueOptions& options) {
+  const TsvFile file(std::string(form.name), path);
   auto out = std::make_unique<Texts>(TextsOptions{std::string(form.name), kClasses, tokenizer.padding(), options.lengths});
-  std::int64_t number = 0;
-  for (std::size_t begin = 0; begin < text.size() && (options.limit == 0 || out->size() < options.limit);) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    std::string_view line = text.substr(begin, end - begin);
-    begin = end + 1;
-    ++number;
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (number == 1 && form.has_header) continue;
-    try {
-      add_line(*out, line, form, tokenizer, options.max_length);
-    } catch (const DataError& e) {
-      throw DataError(fmt::format("{}: {}, line {}: {}", form.name, file.string(), number, e.what()));
-    }
-  }
-  if (out->size() == 0) throw DataError(fmt::format("{}: {} has no samples", form.name, file.string()));
+  bool is_header = form.has_header;
+  file.each_line([&](const TsvFile::Columns& columns) {
+    if (!std::exchange(is_header, false)) add_line(*out, columns, form, tokenizer, options.max_length);
+    return options.limit == 0 || out->size() < options.limit;
+  });
+  if (out->size() == 0) throw DataError(fmt::format("{} has no samples", file.title()));
   return out;
 }
 

@@ -16,7 +16,6 @@
 namespace gemel::cli {
 namespace {
 
-constexpr std::int64_t kMostExtent = 65536;
 
 std::vector<std::string> names_of(const po::options_description& options) {
   std::vector<std::string> out;
@@ -128,18 +127,19 @@ std::vector<std::int64_t> whole_numbers(const po::variables_map& values, const s
   return out;
 }
 
-std::vector<std::int64_t> parse_extents(const std::string& option, const std::string& text, std::size_t count) {
+std::vector<std::int64_t> parse_extents(const std::string& option, const std::string& text, std::string_view like, std::int64_t most) {
+  const std::ptrdiff_t count = std::ranges::count(like, 'x') + 1;
   std::vector<std::int64_t> out;
   const char *at = text.data(), *end = text.data() + text.size();
   while (at < end) {
     std::int64_t value = 0;
     const auto [next, error] = std::from_chars(at, end, value);
-    if (error != std::errc() || value < 1 || value > kMostExtent || (next < end && *next != 'x')) break;
+    if (error != std::errc() || value < 1 || value > most || (next < end && *next != 'x')) break;
     out.push_back(value);
     at = next < end ? next + 1 : next;
   }
-  if (at != end || text.empty() || text.back() == 'x' || out.size() != count)
-    throw UsageError(fmt::format("{}: '{}' is not accepted; accepted: {} extents from 1 to {}, such as 3x32x32", option, text, count, kMostExtent));
+  if (at != end || text.empty() || text.back() == 'x' || std::ssize(out) != count)
+    throw UsageError(fmt::format("{}: '{}' is not accepted; accepted: {} extents from 1 to {}, such as {}", option, text, count, most, like));
   return out;
 }
 

@@ -38,7 +38,7 @@ std::int64_t byte_count(const po::variables_map& values, const std::string& name
 /// The values of an option that takes one or several, such as "1,8,16". @throws UsageError unless each is one of low..high
 std::vector<std::int64_t> whole_numbers(const po::variables_map& values, const std::string& name, std::int64_t low, std::int64_t high);
 
-/// "3x32x32" as extents. @throws UsageError
-std::vector<std::int64_t> parse_extents(const std::string& option, const std::string& text, std::size_t count);
+/// "3x32x32" as extents. @param like  as many are accepted  @throws UsageError unless each is one of 1..most
+std::vector<std::int64_t> parse_extents(const std::string& option, const std::string& text, std::string_view like = "3x32x32", std::int64_t most = 65536);
 
 }  // namespace gemel::cli

@@ -10,9 +10,15 @@
 #include "frontends/models/bert.h"
 
 namespace gemel::cli {
+namespace {
+
+constexpr const char* kRatings = "ratings";
+
+}  // namespace
 
 void add_dataset_options(po::options_description& options) {
-  const std::string names = fmt::format("data set: {}; of texts: {}, {}", fmt::join(datasets::dataset_names(), ", "), kSynthetic, fmt::join(datasets::glue_names(), ", "));
+  const std::string names = fmt::format("data set: {}; of texts: {}, {}; of ratings: {}, {}", fmt::join(datasets::dataset_names(), ", "), kSynthetic, fmt::join(datasets::glue_names(), ", "),
+                                        kSynthetic, kRatings);
   options.add_options()
       ("dataset", po::value<std::string>()->default_value("synthetic"), names.c_str())
       ("data", po::value<std::string>()->default_value(""), "its folder, or for cifar10 the official .tar.gz")
@@ -45,7 +51,7 @@ datasets::DatasetOptions dataset_options(const po::variables_map& v, std::uint64
   check_choice("--dataset", o.name, {names.begin(), names.end()});
   o.data = v["data"].as<std::string>();
   check_data(o.name, o.data.string(), {names.begin() + 1, names.end()}, "the path of its files");
-  if (const auto input = v["input"].as<std::string>(); !input.empty()) o.input = Shape(parse_extents("--input", input, 3));
+  if (const auto input = v["input"].as<std::string>(); !input.empty()) o.input = Shape(parse_extents("--input", input));
   else if (o.name == "synthetic") o.input = synthetic_input(model_name(v));
   o.classes = class_count(v, 0);
   const auto normalize = v["normalize"].as<std::string>();
@@ -60,6 +66,7 @@ namespace {
 
 constexpr const char* kTextOptions[] = {"config", "vocab", "cased", "max-length", "length-buckets"};
 constexpr const char* kPictureOptions[] = {"input", "normalize", "augment"};
+constexpr const char* kOthersThanRatings[] = {"input", "normalize", "classes", "vocab", "cased", "max-length", "length-buckets"};
 
 /// Options that would do nothing are refused.
 void refuse(const po::variables_map& v, std::span<const char* const> names, const std::string& beside) {
@@ -93,11 +100,36 @@ WorkloadOptions::Text text_options(const po::variables_map& v, std::uint64_t see
   return o;
 }
 
+WorkloadOptions::Ratings ratings_options(const po::variables_map& v, std::uint64_t seed) {
+  WorkloadOptions::Ratings o{.dataset = v["dataset"].as<std::string>(), .folder = v["data"].as<std::string>(), .config = v["config"].as<std::string>()};
+  check_choice("--dataset", o.dataset, {std::string(kSynthetic), kRatings});
+  check_data(o.dataset, o.folder, {kRatings}, "the folder of its ratings.tsv");
+  o.limit = whole_number(v, "limit", 0, 1e12);
+  o.seed = seed;
+  return o;
+}
+
+/// --input's, of data that are made up.
+std::vector<MadeUp> made_up_ratings(const po::variables_map& v, std::int64_t samples, std::uint64_t seed) {
+  constexpr std::int64_t kMost = 100'000'000;         // users, or items
+  constexpr const char* kMovieLens = "6040x3706";      // of MovieLens 1M
+  constexpr const char* const kClassOption[] = {"classes"};
+  refuse(v, kClassOption, fmt::format("--model {}, which takes ratings", kNcf));
+  const auto given = v["input"].as<std::string>();
+  std::vector<MadeUp> out;
+  for (const std::string& input : words_of(given.empty() ? kMovieLens : given)) {
+    const std::vector<std::int64_t> extents = parse_extents("--input", input, kMovieLens, kMost);
+    const WorkloadOptions::Ratings ratings{.config = v["config"].as<std::string>(), .users = extents[0], .items = extents[1], .samples = samples, .seed = seed};
+    out.push_back({fmt::format("{}", fmt::join(extents, "x")), {.model = std::string(kNcf), .ratings = ratings}});
+  }
+  return out;
+}
+
 }  // namespace
 
 void add_config_option(po::options_description& options) {
   options.add_options()
-      ("config", po::value<std::string>()->default_value("base"), fmt::format("sizes of a model of texts: {}, or Hugging Face's config.json", fmt::join(models::bert_config_names(), ", ")).c_str());
+      ("config", po::value<std::string>()->default_value("base"), fmt::format("sizes of a model of texts or ratings: {}, or a config.json", fmt::join(models::bert_config_names(), ", ")).c_str());
 }
 
 void add_text_options(po::options_description& options) {
@@ -113,7 +145,10 @@ void refuse_text_options(const po::variables_map& v, const std::string& beside) 
 
 WorkloadOptions workload_options(const po::variables_map& v, std::uint64_t seed) {
   WorkloadOptions o{.model = model_name(v, ModelKinds::all)};
-  if (takes_texts(o.model)) {
+  if (o.model == kNcf) {
+    refuse(v, kOthersThanRatings, fmt::format("--model {}, which takes ratings", o.model));
+    o.ratings = ratings_options(v, seed);
+  } else if (takes_texts(o.model)) {
     refuse(v, kPictureOptions, fmt::format("--model {}, which takes texts", o.model));
     o.text = text_options(v, seed);
   } else {
@@ -125,6 +160,7 @@ WorkloadOptions workload_options(const po::variables_map& v, std::uint64_t seed)
 
 std::vector<MadeUp> made_up(const po::variables_map& v, const std::string& model, std::int64_t samples, std::uint64_t seed) {
   constexpr std::int64_t kLength = 128, kClasses = 2;  // of texts, where nothing is said
+  if (model == kNcf) return made_up_ratings(v, samples, seed);
   std::vector<MadeUp> out;
   const auto given = v["input"].as<std::string>();
   if (takes_texts(model)) {
@@ -141,7 +177,7 @@ std::vector<MadeUp> made_up(const po::variables_map& v, const std::string& model
     const Shape usual = models::usual_input(model);
     inputs.emplace_back(usual.begin(), usual.end());
   } else {
-    for (const std::string& input : words_of(given)) inputs.push_back(parse_extents("--input", input, 3));
+    for (const std::string& input : words_of(given)) inputs.push_back(parse_extents("--input", input));
   }
   for (const std::vector<std::int64_t>& input : inputs)
     out.push_back({fmt::format("{}", fmt::join(input, "x")), {.model = model, .pictures = {.input = Shape(input), .classes = class_count(v, 1), .seed = seed, .samples = samples}}});

@@ -120,7 +120,7 @@ void check_given(const po::variables_map& v) {
 
 int infer(const Arguments& arguments) {
   po::options_description options("options", 110);
-  add_loaded_model_options(options, ModelKinds::all);
+  add_loaded_model_options(options, ModelKinds::pictures_and_texts);
   options.add_options()("input", po::value<std::string>(), "x.npy: float32 [N, C, H, W] of pictures, or int64 [N, T] of tokens")
       ("text", po::value<Texts>(), "a text; may be given several times. Its class and the probability of it are printed")
       ("output", po::value<std::string>()->default_value(""), "y.npy: the model's output, float32")
@@ -129,7 +129,7 @@ int infer(const Arguments& arguments) {
   add_frontend_option(options);
   add_common_options(options);
   const auto v = parse("infer", "Runs a model on an array of inputs, or on texts.", options, arguments);
-  const std::string name = model_name(v, ModelKinds::all);
+  const std::string name = model_name(v, ModelKinds::pictures_and_texts);
   const auto batch_size = whole_number(v, "batch-size", 1, 1e9);
   const Frontend frontend = frontend_option(v);
   check_given(v);

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "datasets/pictures.h"
+#include "engine/base/error.h"
 #include "engine/files/safetensors.h"
 #include "frontends/cli/workload.h"
 #include "frontends/models/texts.h"
@@ -16,8 +17,9 @@ namespace {
 std::vector<std::string> known_models(ModelKinds kinds) {
   const auto of_pictures = models::names();
   std::vector<std::string> out(of_pictures.begin(), of_pictures.end());
-  if (kinds == ModelKinds::all)
+  if (kinds != ModelKinds::pictures)
     for (const std::string_view name : models::text_names()) out.emplace_back(name);
+  if (kinds == ModelKinds::all) out.emplace_back(kNcf);
   return out;
 }
 
@@ -50,7 +52,9 @@ models::RecomputedParts recompute_option(const po::variables_map& v, const std::
   const auto given = v["recompute"].as<std::string>();
   check_choice("--recompute", given, {"none", "blocks"});
   const auto recompute = given == "blocks" ? models::RecomputedParts::blocks : models::RecomputedParts::none;
-  if (!takes_texts(model)) models::check_recompute(model, recompute);  // those that do have blocks
+  if (model == kNcf && recompute != models::RecomputedParts::none)
+    throw UsageError(fmt::format("--recompute: blocks is given with --model {}, which has no repeated blocks; accepted: none", model));
+  if (!takes_texts(model) && model != kNcf) models::check_recompute(model, recompute);  // those that take texts have blocks
   return recompute;
 }
 

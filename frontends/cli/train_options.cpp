@@ -38,7 +38,7 @@ po::options_description described() {
       ("lr-schedule", po::value<std::string>()->default_value("constant"), "constant, step (a tenth every 30 epochs), cosine or linear (to 0 over the run)")
       ("warmup", po::value<std::string>()->default_value("0"), "with linear: steps in which the rate climbs from 0, or with a point, as 0.1, that share of the run")
       ("shuffle", po::value<std::string>()->default_value("on"), "on or off")
-      ("augment", po::value<std::string>()->default_value("none"), "none, or standard: pad 4, crop, flip")
+      ("augment", po::value<std::string>(), "none, or standard: pictures are padded by 4, cropped, flipped; items that a user has not met are drawn anew in each epoch. Default: standard of ratings, else none")
       ("weights", po::value<std::string>()->default_value(""), "safetensors file to start from")
       ("freeze-backbone", po::bool_switch(), "train the last layer only")
       ("freeze-norm", po::bool_switch(), "normalisation uses running statistics in training too")
@@ -101,7 +101,7 @@ void read_batches(const po::variables_map& v, TrainOptions& o) {
   o.batch_size = whole_number(v, "batch-size", 1, 1e9);
   o.accumulate = whole_number(v, "accumulate", 1, 1e9);
   o.workers = whole_number(v, "workers", 0, 256);
-  const auto shuffle = v["shuffle"].as<std::string>(), augment = v["augment"].as<std::string>();
+  const std::string shuffle = v["shuffle"].as<std::string>(), augment = v.count("augment") ? v["augment"].as<std::string>() : o.work.ratings ? "standard" : "none";
   check_choice("--shuffle", shuffle, {"on", "off"});
   check_choice("--augment", augment, {"none", "standard"});
   o.shuffle = shuffle == "on" ? datasets::Shuffle::on : datasets::Shuffle::off;

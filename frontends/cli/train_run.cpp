@@ -266,8 +266,7 @@ void TrainRun::tell_start() {
   scope_.summarise(options_.model, *model_);
   scope_.summary()["steps"] = trainer_->state().step;
   if (job_.communication()) tell_ranks();
-  cli::say("model: {}, {} parameters; data: {} samples, {} classes; {} front end\n", options_.model, model_->parameter_elements(),
-           work_->train_data().size(), work_->train_data().classes(), train::to_string(options_.frontend));
+  cli::say("model: {}, {} parameters; data: {}; {} front end\n", options_.model, model_->parameter_elements(), work_->extent(), train::to_string(options_.frontend));
 }
 
 void TrainRun::tell_ranks() {

@@ -1,5 +1,7 @@
 #include "frontends/cli/workload.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "frontends/cli/workloads.h"
@@ -12,7 +14,10 @@ bool takes_texts(std::string_view model) {
   return std::ranges::find(names, model) != names.end();
 }
 
+std::string Workload::extent() const { return fmt::format("{} samples, {} classes", train_data().size(), train_data().classes()); }
+
 std::unique_ptr<Workload> make_workload(const WorkloadOptions& options) {
+  if (options.ratings) return ratings_workload(options);
   return options.text ? text_workload(options) : picture_workload(options);
 }
 

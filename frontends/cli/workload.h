@@ -29,6 +29,8 @@ class Workload {
   virtual const datasets::Dataset& train_data() const = 0;
   /// Null where the data set has none.
   virtual const datasets::Dataset* validation_data() const = 0;
+  /// What there is to train with: "2048 samples, 10 classes".
+  virtual std::string extent() const;
   /// A model for these data, without memory.
   virtual std::unique_ptr<nn::Module> model(const ModelChanges& changes = {}) const = 0;
   /// What the module is trained and judged by, which outlives the task.
@@ -54,6 +56,13 @@ struct WorkloadOptions {
     std::uint64_t seed = 1;       // that they are made by
   };
   std::optional<Text> text{};  // of models that take texts
+  struct Ratings {
+    std::string dataset = "synthetic", folder, config = "base";  // synthetic ratings need no folder
+    std::int64_t limit = 0;
+    std::int64_t users = 512, items = 256, samples = 0;  // of synthetic ratings; samples to train with at least
+    std::uint64_t seed = 1;                              // that they are made by, and items that were not met are drawn by
+  };
+  std::optional<Ratings> ratings{};  // of models that take ratings
 };
 
 /// Opens the data. @throws what they throw
@@ -64,5 +73,7 @@ inline constexpr std::string_view kSynthetic = "synthetic";
 
 /// Whether a model takes texts.
 bool takes_texts(std::string_view model);
+/// The model that takes users and items.
+inline constexpr std::string_view kNcf = "ncf";
 
 }  // namespace gemel::cli

@@ -8,5 +8,6 @@ namespace gemel::cli {
 
 std::unique_ptr<Workload> picture_workload(const WorkloadOptions& options);
 std::unique_ptr<Workload> text_workload(const WorkloadOptions& options);
+std::unique_ptr<Workload> ratings_workload(const WorkloadOptions& options);
 
 }  // namespace gemel::cli

@@ -1,7 +1,10 @@
 #include "frontends/nn/loss.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
+#include "engine/base/error.h"
 #include "engine/ops/ops.h"
 
 namespace gemel::nn {
@@ -11,6 +14,15 @@ Value classification_loss(Module& module, Value logits, const Value& labels, Los
   for (Value& further : module.take_auxiliary())
     loss = std::move(loss) + Module::kAuxiliaryWeight * cross_entropy(std::move(further), labels, 0, reduction);
   return loss;
+}
+
+Value binary_cross_entropy(Value logits, Value labels, LossReduction reduction) {
+  if (labels.spec() != logits.spec())
+    throw ShapeError(fmt::format("binary_cross_entropy: logits are {} and labels {}; accepted: labels of the logits' shape and type", to_string(logits.spec()), to_string(labels.spec())));
+  Value rest = log(exp(-abs(logits)) + 1);
+  Value above = maximum(logits, full(logits.session(), {Shape{}, logits.dtype()}, 0));  // at 0 it and |x| share the gradient: 1/2 and 0
+  Value losses = std::move(above) - std::move(logits) * std::move(labels) + std::move(rest);
+  return reduction == LossReduction::sum ? sum(std::move(losses)) : mean(std::move(losses));
 }
 
 }  // namespace gemel::nn

@@ -1,4 +1,4 @@
-// The loss that a classifier is trained by.
+// Losses that models are trained by.
 #pragma once
 #include "engine/ops/ops.h"
 #include "engine/value.h"
@@ -11,5 +11,11 @@ namespace gemel::nn {
 /// @param logits  what the module gave, float32 [N, classes]  @param labels  int64 [N]
 /// @return        float32 []
 Value classification_loss(Module& module, Value logits, const Value& labels, LossReduction reduction = LossReduction::mean);
+
+/// Binary cross-entropy of sigmoid(logits), a mean over all elements or their sum:
+/// loss[i] = max(x[i], 0) - x[i] y[i] + log(1 + exp(-|x[i]|)), which no logit overflows.
+/// @param logits  x, floating point, any shape  @param labels  y, of the same shape and type: the probability of 1
+/// @return        []
+Value binary_cross_entropy(Value logits, Value labels, LossReduction reduction = LossReduction::mean);
 
 }  // namespace gemel::nn

@@ -1,0 +1,33 @@
+// Files of lines with a tab between columns. Nothing is quoted; a line ends with a line feed, or with a carriage return before it.
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/file.h"
+
+namespace gemel::datasets {
+
+class TsvFile {
+ public:
+  using Columns = std::vector<std::string_view>;
+  /// What is done with a line. @return whether the lines behind it are looked at
+  using Take = std::function<bool(const Columns& columns)>;
+
+  /// @param data_set  begins its errors  @throws DataError where the file cannot be read
+  TsvFile(std::string data_set, const std::filesystem::path& file) : data_set_(std::move(data_set)), file_(file) {}
+
+  /// Line by line. The views are good as long as this object.
+  /// @throws DataError `DATA SET: FILE, line N: ...` for a NUL byte, and for what `take` says in a DataError
+  void each_line(const Take& take) const;
+  /// `DATA SET: FILE`
+  std::string title() const;
+
+ private:
+  std::string data_set_;
+  MappedFile file_;
+};
+
+}  // namespace gemel::datasets
