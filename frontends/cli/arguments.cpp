@@ -16,7 +16,6 @@
 namespace gemel::cli {
 namespace {
 
-
 std::vector<std::string> names_of(const po::options_description& options) {
   std::vector<std::string> out;
   for (const auto& o : options.options()) out.push_back("--" + o->long_name());
