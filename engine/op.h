@@ -125,7 +125,7 @@ struct OpDef {
   Values (*gradient)(const Backward&) = nullptr;  // null: its outputs never want a gradient
   std::vector<Reads> gradient_reads = {};         // [input]; the last entry also serves the inputs after it
   std::vector<int> writes = {};                   // inputs updated in place
-  std::optional<int> draws = {};                  // the input that is the random state
+  std::optional<int> draws = {};                  // the input that is the random state, where it is given
   std::vector<Reuse> may_reuse = {};
   std::optional<int> views = {};                  // output 0 is this input's storage under another shape; nothing runs
   std::optional<Elementwise> elementwise = {};

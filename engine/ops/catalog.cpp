@@ -108,6 +108,10 @@ std::span<const OpDef* const> catalog() {
       &log_softmax_def(),
       &cross_entropy_def(),
       &cross_entropy_backward_def(),
+      // attention
+      &attention_def(),
+      &attention_backward_def(),
+      &attention_dropout_def(),
       // random
       &dropout_def(),
       &random_uniform_def(),

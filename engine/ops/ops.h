@@ -4,6 +4,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -196,6 +197,23 @@ enum class LossReduction { mean, sum };
 /// @param logits [N, C] @param labels int32 or int64 [N], or float [N, C] probabilities @param smoothing mixes in 1 / C
 Value cross_entropy(Value logits, Value labels, double smoothing = 0, LossReduction reduction = LossReduction::mean);
 
+// ---- attention.cpp
+/// Whether queries see later keys too.
+enum class Causal { no, yes };
+/// How attention weighs values, besides by queries and keys.
+struct Attention {
+  Value bias = {};              // added to the scores: float32 [N, H, T, S], any extent of which may be 1; empty: none
+  Causal causal = Causal::no;   // yes: query i sees keys 0..i + S - T alone, the last query all of them, as with cached keys
+  double dropout = 0;           // share of the weights that is zeroed; the others are scaled by 1 / (1 - dropout)
+  std::optional<double> scale = {};  // of the scores; none: 1 / sqrt(E)
+};
+/// softmax(scale query key^T + bias) value, head by head, also its gradients in memory linear in T and S: no matrix of scores is stored, but for a
+/// gradient of the bias and for second derivatives. A query that sees no key, or whose bias is -infinity for all, gives zeros; with equal
+/// biases, however low, it weighs all keys that it sees. Weights that drop out depend on sample, head, query and key alone.
+/// @param query [N, T, H, E] @param key [N, S, H, E] @param value [N, S, H, V], floating, of one type @return [N, T, H, V]
+/// Source: T. Dao et al., FlashAttention, 2022
+Value attention(Value query, Value key, Value value, Attention how = {});
+
 // ---- random.cpp: drawn from the session's random state; the same bits in every interpreter
 // Numbers are keyed by their sample's place in the epoch, so that shards and micro-batches draw what the whole batch does.
 // @param sample_axis  the axis that counts samples; kNoSampleAxis where the numbers belong to none of them
@@ -366,6 +384,10 @@ const OpDef& softmax_def();
 const OpDef& log_softmax_def();
 const OpDef& cross_entropy_def();
 const OpDef& cross_entropy_backward_def();
+// attention
+const OpDef& attention_def();
+const OpDef& attention_backward_def();
+const OpDef& attention_dropout_def();
 // random
 const OpDef& dropout_def();
 const OpDef& random_uniform_def();

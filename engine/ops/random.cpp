@@ -8,6 +8,7 @@
 #include "engine/base/error.h"
 #include "engine/base/philox.h"
 #include "engine/ops/common.h"
+#include "engine/ops/draws.h"
 #include "engine/ops/ops.h"
 #include "engine/session.h"
 
@@ -16,13 +17,6 @@ namespace {
 
 constexpr std::int64_t kChunkBlocks = 2048;  // Philox blocks of one work-item on a CPU
 constexpr std::int64_t kGroup = 64;          // work-items of a group, one a block
-
-constexpr std::int64_t kStateNumbers = 4;  // seed, step, first sample, fold; the places of samples may follow
-
-void check_state(const char* op, const Spec& state) {
-  if (state.dtype != DType::int64 || state.shape.rank() != 1 || state.shape[0] < kStateNumbers)
-    throw ShapeError(fmt::format("{}: state is {}; accepted: int64 [4], or [4 + samples]", op, to_string(state)));
-}
 
 /// A random tensor as [outer, samples, numbers]: which numbers belong to which sample.
 struct Layout {
@@ -36,11 +30,8 @@ Layout layout_of(const Shape& shape, const Attributes& a) {
   return {shape.product(0, k), shape[k], shape.product(k + 1, shape.rank())};
 }
 
-/// Whose numbers they are: nobody's, of samples that follow the first one, or of those that the state lists.
-enum class Keyed : std::int64_t { none, following, listed };
 Keyed keyed_by(const Spec& state, const Attributes& a) {
-  if (a.integer("sample_axis") < 0) return Keyed::none;
-  return state.shape[0] > kStateNumbers ? Keyed::listed : Keyed::following;
+  return a.integer("sample_axis") < 0 ? Keyed::none : keyed_by(state);
 }
 
 void check_samples(const char* op, const Shape& shape, const Spec& state, const Attributes& a) {
@@ -57,41 +48,24 @@ void check_samples(const char* op, const Shape& shape, const Spec& state, const 
 
 // ---- on the host
 
-DrawState state_of(const HostCall& c, int input) {
-  const auto s = c.integer(input);
-  return {s[0], s[1], s[2], s[3]};
-}
-
-std::int64_t place_of(const HostCall& c, int state_input, std::int64_t sample) {
-  switch (keyed_by(c.in_spec(state_input), c.attributes())) {
-    case Keyed::none: return 0;
-    case Keyed::following: return c.integer(state_input)[2] + sample;
-    case Keyed::listed: return c.integer(state_input)[at(kStateNumbers + sample)];
-  }
-  return 0;
-}
-
 /// Calls f(index of the first of up to four elements, how many, their random words).
 template <class F>
 void each_block(const HostCall& c, int state_input, F f) {
   const Layout layout = layout_of(c.out_shape(0), c.attributes());
   const DrawState state = state_of(c, state_input);
+  const Keyed keyed = keyed_by(c.in_spec(state_input), c.attributes());
   const auto stream = static_cast<std::uint32_t>(c.attributes().integer("stream"));
   const std::int64_t numbers = layout.numbers;
   for (std::int64_t r = 0; r < layout.rows(); ++r) {
-    const std::int64_t place = place_of(c, state_input, r % layout.samples), before = r / layout.samples * ceil_div(numbers, 4);
+    const std::int64_t place = place_of(c, state_input, keyed, r % layout.samples), before = r / layout.samples * ceil_div(numbers, 4);
     for (std::int64_t i = 0; i < numbers; i += 4)
       f(at(r * numbers + i), at(std::min<std::int64_t>(4, numbers - i)), draw(state, stream, place, before + i / 4));
   }
 }
 
-/// Of 24 random bits; the same integer on host and device, so that both drop the same elements.
-std::int32_t threshold_of(const Attributes& a) { return static_cast<std::int32_t>(std::llround(a.real("rate") * 0x1p24)); }
-double scale_of(const Attributes& a) { return a.real("rate") < 1 ? 1 / (1 - a.real("rate")) : 0; }
-
 void dropout_reference(const HostCall& c) {
-  const auto threshold = static_cast<std::uint32_t>(threshold_of(c.attributes()));
-  const double scale = scale_of(c.attributes());
+  const auto threshold = static_cast<std::uint32_t>(dropout_threshold(c.attributes().real("rate")));
+  const double scale = dropout_scale(c.attributes().real("rate"));
   each_block(c, 1, [&](std::size_t i, std::size_t count, const PhiloxCounter& words) {
     for (std::size_t k = 0; k < count; ++k) c.out_real(0)[i + k] = (words[k] >> 8) < threshold ? 0 : c.real(0)[i + k] * scale;
   });
@@ -159,7 +133,7 @@ std::vector<Variant> variants() {
            rank_anywhere, nullptr, launch<numbers, for_gpu>}};
 }
 
-Arguments dropout_numbers(const Attributes& a) { return {static_cast<float>(threshold_of(a)), static_cast<float>(scale_of(a))}; }
+Arguments dropout_numbers(const Attributes& a) { return {static_cast<float>(dropout_threshold(a.real("rate"))), static_cast<float>(dropout_scale(a.real("rate")))}; }
 Arguments uniform_numbers(const Attributes& a) {
   return {static_cast<float>(a.real("low")), static_cast<float>(a.real("high") - a.real("low"))};
 }
@@ -170,15 +144,13 @@ Arguments normal_numbers(const Attributes& a) { return {static_cast<float>(a.rea
 Specs dropout_infer(const Specs& in, const Attributes& a) {
   check_float32("dropout", "x", in[0]);
   check_samples("dropout", in[0].shape, in[1], a);
-  const double rate = a.real("rate");
-  if (!(rate >= 0 && rate <= 1)) throw ShapeError(fmt::format("dropout: rate {} is out of range; accepted: 0..1", rate));
+  check_rate("dropout", a.real("rate"));
   return {in[0]};
 }
 
 const Fill kState = integers(0, 1000);
 constexpr std::int64_t kStream = 0x8badf00d;
 const AttributeDef kShapeAttribute{"shape", Type::shape, "of the result"};
-const AttributeDef kStreamAttribute{"stream", Type::integer, "32 bits that name the draw within its step"};
 const AttributeDef kSampleAxisAttribute{"sample_axis", Type::integer, "axis that counts samples, by whose places numbers are drawn; -1: they belong to none"};
 
 /// Which axis counts samples, and how long the state is, for shape k of the generated samples.

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 
+#include "engine/ops/ops.h"
 #include "engine/value.h"
 
 namespace gemel::nn {
@@ -10,13 +11,14 @@ struct AttentionInputs {
   Value query;      // [N, T, D]
   Value key;        // [N, S, D]
   Value value;      // [N, S, D]
-  Value bias = {};  // added to the scores before their softmax: [N, H, T, S], extents of 1 are repeated; empty: none
+  Value bias = {};  // added to the scores before their softmax: float32 [N, H, T, S], extents of 1 are repeated; empty: none
 };
 
-/// softmax(query key^T / sqrt(D / H) + bias) value, head by head. @param dropout  share of the weights that is zeroed  @return [N, T, D]
+/// softmax(query key^T / sqrt(D / H) + bias) value, head by head, without a matrix of scores (gemel::attention).
+/// @param dropout  share of the weights that is zeroed  @param causal  yes: query i sees keys 0..i + S - T alone  @return [N, T, D]
 /// @throws ShapeError where heads do not divide the width
 /// Source: A. Vaswani et al., Attention is all you need, 2017
-Value attention(AttentionInputs in, std::int64_t heads, double dropout = 0);
+Value attention(AttentionInputs in, std::int64_t heads, double dropout = 0, Causal causal = Causal::no);
 
 /// What keeps queries from keys that are padding: 0 where an id is another one, a large negative number where it is.
 /// @param ids  int64 [N, S]  @return float32 [N, 1, 1, S]

@@ -9,21 +9,14 @@
 #include "philox.clh"
 
 #if LANES == 8
-typedef float8 floats;
-#define FLOATS(words) convert_float8(as_int8(words))
 /// The numbers of blocks i..l, one block's four after another.
 #define QUADS(v, i, j, k, l)                                                                                               \
   (float16)(v[0].s##i, v[1].s##i, v[2].s##i, v[3].s##i, v[0].s##j, v[1].s##j, v[2].s##j, v[3].s##j, v[0].s##k, v[1].s##k, \
             v[2].s##k, v[3].s##k, v[0].s##l, v[1].s##l, v[2].s##l, v[3].s##l)
 #define EACH_VECTOR(f, v) f(16, 0, QUADS(v, 0, 1, 2, 3)) f(16, 16, QUADS(v, 4, 5, 6, 7))
 #else
-typedef float floats;
-#define FLOATS(words) convert_float(as_int(words))
 #define EACH_VECTOR(f, v) f(4, 0, (float4)(v[0], v[1], v[2], v[3]))
 #endif
-
-/// The upper 24 bits as whole numbers, which floats hold exactly.
-#define UPPER(bits) FLOATS((bits) >> 8)
 
 /// The factor of each number: 0 or `scale`.
 void to_factors(const words bits[4], float threshold, float scale, floats v[4]) {
@@ -50,9 +43,6 @@ void to_normal(const words bits[4], float mean, float deviation, floats v[4]) {
 #define STORE_SCALED(width, at, v) \
   { const float##width factors = v; vstore##width(SCALED(vload##width(0, from + at), factors), 0, to + at); }
 #define SPILL(width, at, v) vstore##width(v, 0, rest + at);
-
-/// Where a sample lies in the epoch. keyed 0: the numbers belong to no sample; 1: samples follow the first one; 2: the state lists them.
-long place_of(__global const long* state, long sample, long keyed) { return keyed == 0 ? 0 : keyed == 1 ? state[2] + sample : state[4 + sample]; }
 
 #define SIZES const long rows, const long samples, const long n, const long keyed, const long row_block, const long column_block, const long stream
 #define RANDOM_KERNEL(name, input, from_base, convert, result, store)                                                   \
