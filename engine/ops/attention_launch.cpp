@@ -13,7 +13,6 @@ namespace {
 
 using opencl::DeviceProfile;
 
-constexpr const char* kTiles = "attention_tiles.cl";
 constexpr const char* kBackwardTiles = "attention_tiles_backward.cl";
 constexpr const char* kGroups = "attention_group.cl";
 constexpr std::int64_t kRandomKeys = 64;        // that blocks of random numbers serve
@@ -65,13 +64,14 @@ std::int64_t keys_of_block(const DeviceProfile& d, std::int64_t floats, std::int
   return d.is_emulator ? kRandomKeys : std::clamp(kBlockFloats / floats / kRandomKeys * kRandomKeys, kRandomKeys, most);
 }
 
+std::int64_t rows_of_tile(const DeviceProfile& d) { return d.has_wide_vectors() ? 8 : 4; }
 Tiling forward_tiling(const AttentionSizes& s, const DeviceProfile& d) {
-  const std::int64_t rows = s.queries == 1 ? 1 : d.has_wide_vectors() ? 8 : 4;
-  return {rows, rows == 1 ? 1 : d.is_emulator ? 8 : kMostQueries, keys_of_block(d, s.head + s.value, 512)};
+  return {rows_of_tile(d), d.is_emulator ? 8 : kMostQueries, keys_of_block(d, s.head + s.value, 512)};
 }
+Tiling one_tiling(const AttentionSizes& s, const DeviceProfile& d) { return {1, 1, keys_of_block(d, s.head + s.value, 512)}; }
 Tiling backward_tiling(const AttentionSizes& s, const DeviceProfile& d) {
   const std::int64_t keys = keys_of_block(d, 2 * (s.head + s.value), 128);
-  return {d.has_wide_vectors() ? 8 : 4, d.is_emulator ? 8 : keys, keys};
+  return {rows_of_tile(d), d.is_emulator ? 8 : keys, keys};
 }
 
 /// How the keys are shared among work-items: in `parts` of `keys` each, the last of which may have fewer.
@@ -116,25 +116,48 @@ struct PartResults {
   }
 };
 
+/// Runs a forward kernel, of the file of its name, and joins the parts. @param own  arguments before the problem's
+void run_parts(Launch& l, const std::string& kernel, const Tiling& t, const Share& share, const Arguments& own) {
+  const AttentionSizes s = attention_sizes(l.problem(), kForwardInputs);
+  const auto [parts, part_keys] = share.parts;
+  const std::array<opencl::Region, 3> results = parts == 1 ? std::array{l.out(0), l.out(1), l.out(2)} : PartResults(s, share.parts, l.profile()).in(l.workspace());
+  Arguments arguments{l.in(0), l.in(1), l.in(2), l.in(3), state_of(l, kForwardInputs), results[0], results[1], results[2], s.samples, parts, part_keys};
+  arguments.insert(arguments.end(), own.begin(), own.end());
+  add_problem(arguments, l, kForwardInputs);
+  l.device().run(l.device().kernel(kernel + ".cl", kernel, t.options(s, l.profile(), l.in_spec(0).dtype) + (parts == 1 ? "" : " -DPARTS")),
+                 opencl::range1(s.samples * s.heads * share.blocks * parts, 1), arguments);
+  const std::int64_t rows = s.statistic().elements();
+  if (parts > 1)
+    l.run("attention_join.cl", "attention_join", opencl::range1(rows, 1), {results[0], results[1], results[2], l.out(0), l.out(1), l.out(2), rows, s.value, parts},
+          type_options(l.in_spec(0).dtype));
+}
+
+std::int64_t bytes_of(const AttentionSizes& s, const Parts& parts, const DeviceProfile& d) { return parts.parts == 1 ? 0 : PartResults(s, parts, d).bytes(); }
+
+const char* unless_one(const Problem& p, const DeviceProfile& d) {
+  return p.inputs[0].shape[1] != 1 ? "there is not one query" : unless_tiles<kForwardInputs>(p, d);
+}
+int rank_of_one(const Problem& p, const DeviceProfile& d) { return unless_one(p, d) ? 0 : 2 * rank_of_tiles(p, d); }
+Share share_of_one(const AttentionSizes& s, const DeviceProfile& d) { return {1, 1, parts_of(s.keys, s.samples * s.heads, d)}; }
+std::int64_t one_bytes(const Problem& p, const DeviceProfile& d) {
+  const AttentionSizes s = attention_sizes(p, kForwardInputs);
+  return bytes_of(s, share_of_one(s, d).parts, d);
+}
+void launch_one(Launch& l) {
+  const AttentionSizes s = attention_sizes(l.problem(), kForwardInputs);
+  run_parts(l, "attention_one", one_tiling(s, l.profile()), share_of_one(s, l.profile()), {});
+}
+
 std::int64_t forward_bytes(const Problem& p, const DeviceProfile& d) {
   const AttentionSizes s = attention_sizes(p, kForwardInputs);
-  const Share share = share_of(s, forward_tiling(s, d), d);
-  return share.parts.parts == 1 ? 0 : PartResults(s, share.parts, d).bytes();
+  return bytes_of(s, share_of(s, forward_tiling(s, d), d).parts, d);
 }
 
 void launch_tiles(Launch& l) {
   const AttentionSizes s = attention_sizes(l.problem(), kForwardInputs);
   const Tiling t = forward_tiling(s, l.profile());
   const Share share = share_of(s, t, l.profile());
-  const auto [parts, part_keys] = share.parts;
-  const std::string options = t.options(s, l.profile(), l.in_spec(0).dtype);
-  const std::array<opencl::Region, 3> results = parts == 1 ? std::array{l.out(0), l.out(1), l.out(2)} : PartResults(s, share.parts, l.profile()).in(l.workspace());
-  Arguments arguments{l.in(0), l.in(1), l.in(2), l.in(3), state_of(l, kForwardInputs), results[0], results[1], results[2], s.samples, share.block, parts, part_keys};
-  add_problem(arguments, l, kForwardInputs);
-  l.device().run(l.device().kernel(kTiles, "attention_tiles", parts == 1 ? options : options + " -DPARTS"),
-                 opencl::range1(s.samples * s.heads * share.blocks * parts, 1), arguments);
-  const std::int64_t rows = s.statistic().elements();
-  if (parts > 1) l.run(kTiles, "attention_join", opencl::range1(rows, 1), {results[0], results[1], results[2], l.out(0), l.out(1), l.out(2), rows, parts}, options);
+  run_parts(l, "attention_tiles", t, share, {share.block});
 }
 
 /// Parts' sums of dquery lie in the workspace, but for a single one in float, which is dquery.
@@ -205,7 +228,8 @@ void launch_dropout(Launch& l) {
 }  // namespace
 
 std::vector<Variant> attention_variants() {
-  return {{"tiles", "a block of queries for each work-item, in tiles of registers; for CPUs", unless_tiles<kForwardInputs>, rank_of_tiles, forward_bytes, launch_tiles},
+  return {{"one_query", "a share of the keys of one query for each work-item, read once where they lie; for CPUs", unless_one, rank_of_one, one_bytes, launch_one},
+          {"tiles", "a block of queries for each work-item, in tiles of registers; for CPUs", unless_tiles<kForwardInputs>, rank_of_tiles, forward_bytes, launch_tiles},
           {"groups", "a work-group for 16 queries, four items each", never_declines, rank_anywhere, nullptr, launch_group}};
 }
 

@@ -86,12 +86,12 @@ void attention_group(TENSORS, __global STORED* y, __global float* tops, __global
       scores[c] = begin + c < seen ? joined(parts[c]) + bias[(begin + c) * bias_key] : -INFINITY;
       larger = scores[c] > larger ? scores[c] : larger;
     }
-    const float before = exponential(top - larger);
+    const float before = decay(top - larger);
     top = larger;
     total *= before;
     for (int x = 0; x < VALUE; ++x) sum[x] *= before;
     for (int c = 0; c < COLUMNS && begin + c < seen; ++c) {
-      const float weight = exponential(scores[c] - top);
+      const float weight = decay(scores[c] - top);
       total += weight;
       add_numbers(threshold > 0 ? weight * drawn[row][c] : weight, value + (first_key + (begin + c) * heads) * value_width, value_width, VALUE, sum);
     }
@@ -134,7 +134,7 @@ void attention_dquery_group(__global const STORED* dy, TENSORS, __global const S
     for (int c = mine; c < COLUMNS && threshold > 0; c += PARTS) drawn[row][c] = factor_of(own, i, begin + c, (float2)(threshold, keep));
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int c = 0; c < COLUMNS && begin + c < seen; ++c) {
-      const float weight = exponential(joined(parts[c]) + bias[(begin + c) * bias_key] - top - log_sum), factor = threshold > 0 ? drawn[row][c] : 1;
+      const float weight = decay(joined(parts[c]) + bias[(begin + c) * bias_key] - top - log_sum), factor = threshold > 0 ? drawn[row][c] : 1;
       add_numbers(weight * (joined(dy_parts[c]) * factor - delta), key + (first_key + (begin + c) * heads) * head_width, head_width, HEAD, dq);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -172,7 +172,7 @@ void attention_dkey_group(__global const STORED* dy, TENSORS, __global const flo
     for (int c = 0; c < COLUMNS && begin + c < queries; ++c) {
       if (seen_by(begin + c, queries, keys, causal) <= j) continue;
       const long of = first_query + (begin + c) * heads;
-      const float weight = exponential(joined(parts[c]) + bias[(begin + c) * bias_query] - tops[of] - log_sums[of]);
+      const float weight = decay(joined(parts[c]) + bias[(begin + c) * bias_query] - tops[of] - log_sums[of]);
       const float factor = threshold > 0 ? drawn[row][c] : 1;
       add_numbers(weight * (joined(dy_parts[c]) * factor - deltas[of]), query + of * head_width, head_width, HEAD, dk);
       add_numbers(weight * factor, dy + of * value_width, value_width, VALUE, dv);

@@ -6,47 +6,15 @@
 // Options: those of attention_tiles.clh; PARTS.
 // Source: T. Dao et al., FlashAttention, 2022; M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, 2018
 
-#include "attention_tiles.clh"
-
-/// Of one query so far.
-typedef struct {
-  float top, total;  // the largest score; sum of exp(score - top)
-} Sums;
-
-/// A query's scores, in panels of MR rows, become exp(score - top), times the factors where there are some.
-/// @return what all that was summed up before is to be multiplied by
-inline float weigh(float* scores, int panels, const float* edge, const float* drawn, Sums* sums) {
-  real tops = (real)sums->top;
-  for (int p = 0; p < panels; ++p) {
-    float* at = scores + p * MR * NR;
-    const real lo = LOAD(at) + LOAD(edge + p * NR), hi = LOAD(at + WIDTH) + LOAD(edge + p * NR + WIDTH);
-    STORE(lo, at);
-    STORE(hi, at + WIDTH);
-    tops = LARGER(tops, lo);
-    tops = LARGER(tops, hi);
-  }
-  const float top = lanes_largest(tops), before = exponential(sums->top - top);
-  real total = 0;
-  for (int p = 0; p < panels; ++p)
-    for (int lane = 0; lane < NR; lane += WIDTH) {
-      float* at = scores + p * MR * NR + lane;
-      const real e = EXPONENTIAL_OF(LOAD(at) - top);
-      total += e;
-      STORE(drawn ? e * LOAD(drawn + p * NR + lane) : e, at);
-    }
-  sums->top = top;
-  sums->total = sums->total * before + lanes_total(total);
-  return before;
-}
+#include "attention_forward.clh"
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void attention_tiles(__global const STORED* restrict query, __global const STORED* restrict key, __global const STORED* restrict value,
                      __global const float* restrict bias, __global const long* restrict state, __global RESULT* restrict y,
-                     __global float* restrict tops, __global float* restrict log_sums, const long samples, const long block, const long parts,
-                     const long part_keys, PROBLEM) {
+                     __global float* restrict tops, __global float* restrict log_sums, const long samples, const long parts, const long part_keys,
+                     const long block, PROBLEM) {
   float q[BLOCK(QUERIES, HEAD)] ALIGNED, turned_keys[KEYS * HEAD] ALIGNED, values[BLOCK(KEYS, VALUE)] ALIGNED, y_sums[BLOCK(QUERIES, VALUE)] ALIGNED;
-  float scores[MR * KEYS] ALIGNED, edge[KEYS] ALIGNED, edge_of_row[KEYS] ALIGNED, drawn[KEYS] ALIGNED;
-  Sums sums[QUERIES];
+  float scores[MR * KEYS] ALIGNED, edge[KEYS] ALIGNED, edge_of_row[KEYS] ALIGNED, drawn[KEYS] ALIGNED, largest[QUERIES], totals[QUERIES];
   const long blocks = (queries + block - 1) / block, id = get_group_id(0);
   const long head = id / blocks % heads, part = id / blocks / heads % parts, sample = id / blocks / heads / parts;
   const long first = fair_block(id % blocks, blocks) * block;
@@ -58,7 +26,7 @@ void attention_tiles(__global const STORED* restrict query, __global const STORE
 
   pack(query + first_row * HEAD, heads * HEAD, rows, padded_rows, HEAD, scale, q, QUERIES);
   for (int i = 0; i < BLOCK(QUERIES, VALUE); i += WIDTH) STORE((real)0, y_sums + i);
-  for (int r = 0; r < rows; ++r) sums[r] = (Sums){LOWEST, 0};
+  for (int r = 0; r < rows; ++r) largest[r] = LOWEST, totals[r] = 0;
 
   const long end = min((part + 1) * part_keys, seen_by(first + rows - 1, queries, keys, causal));
   for (long begin = part * part_keys; begin < end; begin += KEYS) {
@@ -75,8 +43,8 @@ void attention_tiles(__global const STORED* restrict query, __global const STORE
         const bool same_edge = bias_query == 0 && seen_of_row == count;
         if (!same_edge) fill_edge(bias + r * bias_query + begin * bias_key, bias_key, seen_of_row, panels * NR, edge_of_row);
         if (threshold > 0) draw_factors(own, first + r, begin, (seen + 63) / 64 * 64, (float2)(threshold, keep), drawn);
-        const float before = weigh(scores + (r - row) * NR, panels, same_edge ? edge : edge_of_row, threshold > 0 ? drawn : 0, sums + r);
-        if (before == 1) continue;
+        const float before = weigh(scores + (r - row) * NR, panels, same_edge ? edge : edge_of_row, threshold > 0 ? drawn : 0, largest + r, totals + r);
+        if (before == 1 || begin == part * part_keys) continue;
         for (int p = 0; p < PANELS(VALUE); ++p) {
           float* at = y_sums + (p * QUERIES + r) * NR;
           STORE(LOAD(at) * before, at);
@@ -90,34 +58,6 @@ void attention_tiles(__global const STORED* restrict query, __global const STORE
 
   for (int r = 0; r < rows; ++r) {
     const long at = part * samples * queries * heads + first_row + r * heads;
-    const float total = sums[r].total;
-#ifdef PARTS
-    const float factor = 1;
-    tops[at] = sums[r].top;
-    log_sums[at] = total;
-#else
-    const float factor = total == 0 ? 0 : 1 / total;
-    tops[at] = total == 0 ? 0 : sums[r].top;
-    log_sums[at] = total == 0 ? 0 : log(total);
-#endif
-    store_row(y_sums + r * NR, QUERIES, VALUE, factor, y + at * VALUE);
-  }
-}
-
-/// Items: one a query and head, of `rows`.
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void attention_join(__global const float* restrict part_y, __global const float* restrict part_tops, __global const float* restrict part_totals,
-                    __global STORED* restrict y, __global float* restrict tops, __global float* restrict log_sums, const long rows, const long parts) {
-  const long row = get_group_id(0);
-  float top = LOWEST, total = 0;
-  for (long p = 0; p < parts; ++p) top = fmax(top, part_tops[p * rows + row]);
-  for (long p = 0; p < parts; ++p) total += part_totals[p * rows + row] * exponential(part_tops[p * rows + row] - top);
-  tops[row] = total == 0 ? 0 : top;
-  log_sums[row] = total == 0 ? 0 : log(total);
-  const float factor = total == 0 ? 0 : 1 / total;
-  for (int j = 0; j < VALUE; ++j) {
-    float sum = 0;
-    for (long p = 0; p < parts; ++p) sum += part_y[(p * rows + row) * VALUE + j] * exponential(part_tops[p * rows + row] - top);
-    y[row * VALUE + j] = NARROWED(sum * factor);
+    finish(largest[r], totals[r], y_sums + r * NR, QUERIES, y + at * VALUE, tops + at, log_sums + at);
   }
 }

@@ -14,7 +14,7 @@ inline void find_slopes(float* weights, float* slopes, int panels, const float* 
   for (int p = 0; p < panels; ++p)
     for (int lane = 0; lane < NR; lane += WIDTH) {
       float *w = weights + p * QUERIES * NR + lane, *s = slopes + p * QUERIES * NR + lane;
-      const real weight = EXPONENTIAL_OF(LOAD(w) + LOAD(edge + p * NR + lane) - of_query.x - of_query.y);
+      const real weight = DECAY_OF(LOAD(w) + LOAD(edge + p * NR + lane) - of_query.x - of_query.y);
       const real factor = drawn ? LOAD(drawn + p * NR + lane) : (real)1;
       STORE(weight * factor, w);
       STORE(weight * (LOAD(s) * factor - of_query.z), s);
@@ -29,9 +29,10 @@ inline void clear(float* row, int first, int last) {
   }
 }
 
-inline float dot_of(__global const STORED* a, __global const STORED* b) {
+/// delta of a query, from its packed dy.
+inline float delta_of(const float* dy, __global const STORED* y) {
   real sum = 0;
-  for (int j = 0; j < VALUE; j += WIDTH) sum = fma(load_part(a + j, VALUE - j), load_part(b + j, VALUE - j), sum);
+  for (int j = 0; j < VALUE; j += WIDTH) sum = fma(LOAD(dy + j / NR * QUERIES * NR + j % NR), load_part(y + j, VALUE - j), sum);
   return lanes_total(sum);
 }
 
@@ -50,7 +51,7 @@ void attention_backward_tiles(__global const STORED* restrict dy, __global const
   float q[BLOCK(QUERIES, HEAD)] ALIGNED, dys[BLOCK(QUERIES, VALUE)] ALIGNED, k[BLOCK(KEYS, HEAD)] ALIGNED, dk[BLOCK(KEYS, HEAD)] ALIGNED,
       dv[BLOCK(KEYS, VALUE)] ALIGNED, turned_keys[KEYS * HEAD] ALIGNED, turned_values[KEYS * VALUE] ALIGNED;
   float weights[BLOCK(QUERIES, KEYS)] ALIGNED, slopes[BLOCK(QUERIES, KEYS)] ALIGNED, tile[MR * NR] ALIGNED;
-  float edge[KEYS] ALIGNED, edge_of_row[KEYS] ALIGNED, drawn[KEYS] ALIGNED;
+  float edge[KEYS] ALIGNED, edge_of_row[KEYS] ALIGNED, drawn[KEYS] ALIGNED, deltas[QUERIES];
   const long id = get_group_id(0), part = id % parts, head = id / parts % heads, sample = id / parts / heads;
   const long first_row = sample * queries * heads + head, first_key = sample * keys * heads + head;
   bias += sample * bias_sample + head * bias_head;
@@ -76,6 +77,10 @@ void attention_backward_tiles(__global const STORED* restrict dy, __global const
       if (seen_by(first + rows - 1, queries, keys, causal) <= begin) continue;
       pack(query + at * HEAD, heads * HEAD, rows, padded_rows, HEAD, scale, q, QUERIES);
       pack(dy + at * VALUE, heads * VALUE, rows, padded_rows, VALUE, 1, dys, QUERIES);
+      for (int r = 0; r < rows; ++r) {
+        if (r + ROWS_AHEAD < rows) ASK_FOR_LINES(y + (at + (r + ROWS_AHEAD) * heads) * VALUE, VALUE)
+        deltas[r] = delta_of(dys + r * NR, y + (at + r * heads) * VALUE);
+      }
       for (int row = 0; row < rows; row += MR) {
         const int last = min(row + MR, rows) - 1, seen = (int)clamp(seen_by(first + last, queries, keys, causal) - begin, 0l, (long)count);
         for (int p = 0; p < PANELS(seen); ++p) {
@@ -89,7 +94,7 @@ void attention_backward_tiles(__global const STORED* restrict dy, __global const
           if (!same_edge) fill_edge(bias + (first + r) * bias_query + begin * bias_key, bias_key, seen_of_row, PANELS(seen) * NR, edge_of_row);
           if (threshold > 0) draw_factors(own, first + r, begin, (seen + 63) / 64 * 64, (float2)(threshold, keep), drawn);
           find_slopes(weights + r * NR, slopes + r * NR, PANELS(seen), same_edge ? edge : edge_of_row, threshold > 0 ? drawn : 0,
-                      (float4)(tops[of], log_sums[of], dot_of(dy + of * VALUE, y + of * VALUE), 0));
+                      (float4)(tops[of], log_sums[of], deltas[r], 0));
           clear(weights + r * NR, PANELS(seen), panels);
           clear(slopes + r * NR, PANELS(seen), panels);
         }
