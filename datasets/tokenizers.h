@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "datasets/byte_pairs.h"
 #include "datasets/tokenizer.h"
 
 namespace gemel::datasets {
@@ -11,5 +12,7 @@ namespace gemel::datasets {
 /// @param letters     of vocab.txt: byte pairs keep them
 /// @throws DataError where none of these is there, or it cannot be read
 std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& vocabulary, Letters letters = Letters::lower);
+/// Byte pairs alone, of which texts are made again. @throws DataError where the folder has no vocab.json and merges.txt, or one cannot be read
+std::unique_ptr<BytePairs> open_byte_pairs(const std::filesystem::path& folder);
 
 }  // namespace gemel::datasets

@@ -55,6 +55,27 @@ TEST_P(Elementwise, gelu_keeps_its_digits_where_it_is_small) {
   }
 }
 
+TEST_P(Elementwise, gelu_tanh_keeps_its_digits_and_is_right_at_the_ends) {
+  const std::vector<double> at{-30, -6, -3, -1, 0, 0.5, 4, 30};
+  const Value x = leaf(vector(at)), y = gelu_tanh(x);
+  const std::vector<double> got = read(y), slope = read(gradient({y}, {x})[0]);
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    const double c = 2 * std::sqrt(2 / std::numbers::pi), w = c * (at[i] + 0.044715 * at[i] * at[i] * at[i]), s = 1 / (1 + std::exp(-w));
+    const double expected = at[i] * s, steep = s + at[i] * s * (1 - s) * c * (1 + 3 * 0.044715 * at[i] * at[i]);
+    // exp(-25) is 25 times less exact than its argument, which has 3 roundings. What is below 1e-30 is as good as 0.
+    EXPECT_LE(std::fabs(got[i] - expected), 1e-5 * std::fabs(expected) + 1e-30) << at[i];
+    EXPECT_LE(std::fabs(slope[i] - steep), 1e-5 * std::fabs(steep) + 1e-30) << at[i];
+  }
+  const Value ends = leaf(vector({-1e30, 1e30, kNaN}));
+  const Value of_ends = gelu_tanh(ends);
+  const std::vector<double> values = read(of_ends), slopes = read(gradient({of_ends}, {ends})[0]);
+  EXPECT_EQ(values[0], 0);
+  EXPECT_NEAR(values[1], 1e30, 1e23);
+  EXPECT_NEAR(slopes[0], 0, 1e-5);
+  EXPECT_EQ(slopes[1], 1);
+  EXPECT_TRUE(std::isnan(values[2]) && std::isnan(slopes[2]));
+}
+
 TEST_P(Elementwise, is_finite_tells_infinities_and_nan) {
   EXPECT_EQ(read(is_finite(vector({1, kNaN, kInfinity, -kInfinity, 0}))), (std::vector<double>{1, 0, 0, 0, 1}));
 }

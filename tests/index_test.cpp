@@ -1,6 +1,6 @@
 // Indices: those that repeat, those out of range, and the embedding's gradient.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
-
 
 #include "engine/autograd.h"
 #include "engine/base/error.h"
@@ -53,9 +53,22 @@ TEST(Index, kernels_skip_an_index_out_of_range_and_the_next_read_tells_it_once) 
   EXPECT_EQ(read(hot), (std::vector<double>{0, 1, 0, 0}));
 }
 
+TEST(Index, rows_that_do_not_all_lie_in_a_tensor_are_not_written_and_the_next_read_tells_it) {
+  Session& session = test_session();
+  const Value x = reals(session, {4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}), rows = reals(session, {2, 2}, {-1, -2, -3, -4});
+  write_rows(x, indices(session, {1}), rows);
+  EXPECT_EQ(read(x), (std::vector<double>{1, 2, -1, -2, -3, -4, 7, 8}));
+  for (const double start : {3.0, -1.0}) {
+    write_rows(x, indices(session, {start}), rows);
+    EXPECT_EQ(message_of<DataError>([&] { read(x); }), fmt::format("an index or label {} is out of range; accepted: 0..2", start));
+    EXPECT_EQ(read(x), (std::vector<double>{1, 2, -1, -2, -3, -4, 7, 8}));
+  }
+}
+
 TEST(Index, reference_refuses_an_index_out_of_range) {
   const auto session = Session::reference();
   const Value x = reals(*session, {3, 2}, {1, 2, 3, 4, 5, 6});
+  EXPECT_EQ(message_of<DataError>([&] { write_rows(x, indices(*session, {2}), x); }), "write_rows: start 2 is out of range; accepted: 0..0");
   EXPECT_EQ(message_of<DataError>([&] { gather(x, indices(*session, {1, -1})); }), "gather: index -1 is out of range; accepted: 0..2");
 }
 

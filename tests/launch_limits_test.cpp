@@ -54,7 +54,7 @@ TEST(DeviceLaunchLimits, more_rows_than_groups_along_a_dimension) {
 TEST(DeviceLaunchLimits, long_rows_and_many_indices) {
   const std::int64_t n = 70000;
   for (const Many& m : {Many{softmax_def(), {{f32({2, n})}, {{"axis", 1}}}}, Many{softmax_def(), {{f32({n, 2})}, {{"axis", 0}}}},
-                        Many{cross_entropy_def(), {{f32({2, n}), i64({2})}, {{"smoothing", 0.1}, {"mean", true}}, {Fill{}, integers(0, 70000)}}},
+                        Many{cross_entropy_def(), {{f32({2, n}), i64({2})}, {{"smoothing", 0.1}, {"mean", true}, {"labelled_only", false}}, {Fill{}, integers(0, 70000)}}},
                         Many{scatter_add_def(), {{f32({5, 2}), i32({n}), f32({n, 2})}, {{"axis", 0}}, {Fill{}, integers(0, 5), integers(-9, 9)}}}})
     expect_every_variant_right(m);
 }

@@ -46,7 +46,7 @@ TEST(CrossEntropy, a_label_out_of_range_counts_nothing_and_is_told_by_the_next_r
   for (double bad : {-1.0, 2.0}) {
     const Value labels = numbers(session, i64({3}), {0, bad, 1});
     const Specs in{logits.spec(), labels.spec()}, out{f32({})};
-    const Attributes attributes{{"smoothing", 0.0}, {"mean", true}};
+    const Attributes attributes{{"smoothing", 0.0}, {"mean", true}, {"labelled_only", false}};
     const Problem problem{cross_entropy_def(), attributes, in, out};
     for (const Variant& variant : cross_entropy_def().variants) {
       const Value loss = session.empty(out[0]);
@@ -61,6 +61,16 @@ TEST(CrossEntropy, a_label_out_of_range_counts_nothing_and_is_told_by_the_next_r
     EXPECT_EQ(dx[3], 0);
     EXPECT_NEAR(dx[0], -0.5 / 3, 1e-7);
   }
+}
+
+TEST(CrossEntropy, of_labelled_rows_leaves_out_labels_below_0_and_no_others) {
+  Session& session = test_session();
+  const Value logits = leaf(numbers(session, f32({3, 2}), {0, 0, 5, 1, 0, 0}));
+  const Value loss = cross_entropy_of_labelled(logits, numbers(session, i64({3}), {0, -1, 1}));
+  EXPECT_NEAR(read(loss)[0], 2 * std::log(2.0), 1e-6) << "a sum";
+  EXPECT_EQ(read(gradient({loss}, {logits})[0]), (std::vector<double>{-0.5, 0.5, 0, 0, 0.5, -0.5}));
+  EXPECT_EQ(refusal(cross_entropy_of_labelled(logits, numbers(session, i64({3}), {0, 2, 1}))), "an index or label 2 is out of range; accepted: 0..1");
+  EXPECT_EQ(read(cross_entropy_of_labelled(logits, numbers(session, i64({3}), {-1, -1, -1})))[0], 0);
 }
 
 TEST(CrossEntropy, the_reference_refuses_a_label_out_of_range) {

@@ -14,6 +14,13 @@ namespace {
 
 constexpr Kind kKinked{.takes = Takes::numbers, .a = off_zero()};
 constexpr double kInvSqrt2Pi = std::numbers::inv_sqrtpi / std::numbers::sqrt2;
+constexpr double kTanhGelu = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi, kCube = 0.044715;  // of gelu_tanh: w = kTanhGelu (x + kCube x x x)
+
+/// The sigmoid of w, and the slope of w.
+struct TanhGelu {
+  explicit TanhGelu(double x) : s(1 / (1 + std::exp(-kTanhGelu * (x + kCube * x * x * x)))), slope(kTanhGelu * (1 + 3 * kCube * x * x)) {}
+  double s, slope;
+};
 
 template <auto f>
 void derivative_of_reals(const HostCall& c) {
@@ -202,6 +209,42 @@ const OpDef& gelu_gradient_def() {
   return def;
 }
 
+const OpDef& gelu_tanh_def() {
+  // (1 + tanh(w / 2)) / 2 is the sigmoid of w: one exponential, and nothing cancels.
+  static const OpDef def = unary_record<"gelu_tanh">(
+      {.doc = "0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x x x))), an approximation of gelu.",
+       .body = "x0 / (1.0f + exponential(-1.5957691216f * x0 * (1.0f + 0.044715f * x0 * x0)))",
+       .reference = of_reals<[](double x) { return x * TanhGelu(x).s; }>,
+       .gradient = [](const Backward& b) -> Values { return {gelu_tanh_gradient(b.gradient(0), b.input(0))}; },
+       .reads = {inputs(0)}});
+  return def;
+}
+
+const OpDef& gelu_tanh_gradient_def() {
+  // f = x s, s = sigmoid(w), w = c (x + a x x x):  f' = s + x s (1 - s) w',  f'' = s (1 - s) (2 w' + x ((1 - 2 s) w' w' + w''))
+  // With e = exp(-w), 1 - s = e s, as in silu_gradient. Beyond 10 the sigmoid is 0 or 1, and e would overflow; NaN stays.
+  const std::string held = "(x1 < -10.0f ? -10.0f : x1 > 10.0f ? 10.0f : x1)", e = fmt::format("exponential(-1.5957691216f * {0} * (1.0f + 0.044715f * {0} * {0}))", held);
+  const std::string body = fmt::format("x0 / (1.0f + {0}) * (1.0f + {1} * ({0} / (1.0f + {0})) * (1.5957691216f + 0.2140644876f * {1} * {1}))", e, held);
+  static const OpDef def = derivative_record<"gelu_tanh_gradient", Fill{}>(
+      {.doc = "dy times the derivative of gelu_tanh at u.",
+       .body = body.c_str(),
+       .reference = derivative_of_reals<[](double dy, double u) {
+         const TanhGelu g(u);
+         return dy * (g.s + u * g.s * (1 - g.s) * g.slope);
+       }>,
+       .gradient = [](const Backward& b) -> Values {
+         const Value g = b.gradient(0), x = b.input(1);
+         Value second;
+         if (b.wants(1)) {
+           const Value xx = square(x), s = sigmoid((xx * kCube + 1.0) * x * kTanhGelu), slope = (xx * (3 * kCube) + 1.0) * kTanhGelu;
+           second = g * b.input(0) * (s - square(s)) * (slope * 2.0 + x * ((s * -2.0 + 1.0) * square(slope) + x * (6 * kCube * kTanhGelu)));
+         }
+         return {b.wants(0) ? gelu_tanh_gradient(g, x) : Value(), std::move(second)};
+       },
+       .reads = {inputs(1), inputs(0, 1)}});
+  return def;
+}
+
 const OpDef& clamp_def() {
   static const OpDef def = [] {
     OpDef d = bounded_record(elementwise_record(
@@ -266,6 +309,7 @@ Value relu6(Value x) { return apply(relu6_def(), list(std::move(x)))[0]; }
 Value silu(Value x) { return apply(silu_def(), list(std::move(x)))[0]; }
 Value hard_swish(Value x) { return apply(hard_swish_def(), list(std::move(x)))[0]; }
 Value gelu(Value x) { return apply(gelu_def(), list(std::move(x)))[0]; }
+Value gelu_tanh(Value x) { return apply(gelu_tanh_def(), list(std::move(x)))[0]; }
 Value clamp(Value x, double low, double high) {
   return apply(clamp_def(), list(std::move(x)), {{"low", low}, {"high", high}})[0];
 }
@@ -277,5 +321,6 @@ Value relu6_gradient(Value dy, Value y) { return apply_derivative(relu6_gradient
 Value silu_gradient(Value dy, Value x) { return apply_derivative(silu_gradient_def(), std::move(dy), std::move(x)); }
 Value hard_swish_gradient(Value dy, Value x) { return apply_derivative(hard_swish_gradient_def(), std::move(dy), std::move(x)); }
 Value gelu_gradient(Value dy, Value x) { return apply_derivative(gelu_gradient_def(), std::move(dy), std::move(x)); }
+Value gelu_tanh_gradient(Value dy, Value x) { return apply_derivative(gelu_tanh_gradient_def(), std::move(dy), std::move(x)); }
 
 }  // namespace gemel

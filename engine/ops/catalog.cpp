@@ -11,6 +11,7 @@ std::span<const OpDef* const> catalog() {
       &full_def(),
       &copy_def(),
       &assign_def(),
+      &write_rows_def(),
       // shape
       &reshape_def(),
       &broadcast_to_def(),
@@ -72,6 +73,8 @@ std::span<const OpDef* const> catalog() {
       &hard_swish_gradient_def(),
       &gelu_def(),
       &gelu_gradient_def(),
+      &gelu_tanh_def(),
+      &gelu_tanh_gradient_def(),
       &clamp_def(),
       &clamp_gradient_def(),
       // reduce

@@ -30,6 +30,8 @@ void check(const char* op, const Spec& logits, const Spec& labels, const Attribu
   if (!soft && !(is_integer(labels.dtype) && labels.shape == rows))
     throw ShapeError(fmt::format("{}: labels is {}; accepted: int32 or int64 {}, or float32 {}", op, to_string(labels), to_string(rows),
                                  to_string(logits.shape)));
+  if (a.boolean("labelled_only") && (soft || a.boolean("mean")))
+    throw ShapeError(fmt::format("{}: rows without a label are to be left out of {}; accepted: of a sum over rows with a class each", op, soft ? "rows of shares" : "a mean"));
   const double smoothing = a.real("smoothing");
   if (!(smoothing >= 0 && smoothing <= 1))
     throw ShapeError(fmt::format("{}: smoothing {} is out of range; accepted: 0..1", op, smoothing));
@@ -47,7 +49,7 @@ Specs backward_infer(const Specs& in, const Attributes& a) {
   return {in[1]};
 }
 
-/// One row on the host: its exponentials' sum and its targets.
+/// One row on the host: its exponentials' sum and its targets; all 0 where it is left out.
 struct HostRow {
   double top, total, mass;
   std::vector<double> target;
@@ -62,6 +64,7 @@ HostRow host_row(const HostCall& c, int logits, int labels, std::size_t r) {
     for (std::size_t j = 0; j < n; ++j) row.target[j] += (1 - smoothing) * c.real(labels)[r * n + j];
   } else {
     const std::int64_t label = c.integer(labels)[r];
+    if (label < 0 && c.attributes().boolean("labelled_only")) return {row.top, row.total, 0, std::vector<double>(n, 0.0)};
     if (label < 0 || at(label) >= n) throw DataError(fmt::format("cross_entropy: label {} is out of range; accepted: 0..{}", label, n - 1));
     row.target[at(label)] += 1 - smoothing;
   }
@@ -101,6 +104,12 @@ Values gradient(const Backward& b) {
   return out;
 }
 
+/// 1 for each row that has a label, 0 for the others. @return float32 [N, 1]
+Value labelled(const Value& labels) {
+  const Value has = greater_equal(labels, full(labels.session(), {Shape{}, labels.dtype()}, 0));
+  return reshape(cast(has, DType::float32), Shape{labels.elements(), 1});
+}
+
 /// With u the gradient of dx = (p mass - t) dy / N:
 ///   d dy = sum u (p mass - t) / N,   dx = p (u - sum_j p u) mass dy / N,   d label = (sum_j p u - u) (1 - smoothing) dy / N
 Values backward_gradient(const Backward& b) {
@@ -113,6 +122,7 @@ Values backward_gradient(const Backward& b) {
   if (b.wants(1)) {
     out[1] = p * (u - along) * (b.input(0) * (1 / rows));
     if (is_floating(b.input_spec(2).dtype)) out[1] = out[1] * (sum(b.input(2), {1}, Keep::yes) * (1 - smoothing) + smoothing);
+    if (b.attributes().boolean("labelled_only")) out[1] = out[1] * labelled(b.input(2));
   }
   if (b.wants(2)) out[2] = (along - u) * (b.input(0) * ((1 - smoothing) / rows));
   return out;
@@ -130,8 +140,8 @@ Sizes sizes_of(const Launch& l, int logits) {
           static_cast<float>(smoothing / static_cast<double>(shape[1])), static_cast<float>(divisor_of(l.attributes(), shape[0]))};
 }
 
-std::string options_of(const Spec& labels) {
-  return "-DLABEL=" + std::string(opencl_name(labels.dtype)) + (is_floating(labels.dtype) ? " -DSOFT" : "");
+std::string options_of(const Launch& l, const Spec& labels) {
+  return fmt::format("-DLABEL={}{} -DLABELLED_ONLY={}", opencl_name(labels.dtype), is_floating(labels.dtype) ? " -DSOFT" : "", int{l.attributes().boolean("labelled_only")});
 }
 
 void launch_total(const Launch& l, const Sizes& s, const std::string& options) {
@@ -139,14 +149,14 @@ void launch_total(const Launch& l, const Sizes& s, const std::string& options) {
 }
 void launch_rows(Launch& l) {
   const Sizes s = sizes_of(l, 0);
-  const std::string options = options_of(l.in_spec(1));
+  const std::string options = options_of(l, l.in_spec(1));
   l.run("cross_entropy.cl", "cross_entropy_rows", opencl::range1(ceil_div(s.rows, s.chunk), 1),
         {l.in(0), l.in(1), l.workspace(), l.error_word(), s.rows, s.n, s.keep, s.rest, s.chunk}, options);
   launch_total(l, s, options);
 }
 void launch_group(Launch& l) {
   const Sizes s = sizes_of(l, 0);
-  const std::string options = options_of(l.in_spec(1));
+  const std::string options = options_of(l, l.in_spec(1));
   l.run("cross_entropy.cl", "cross_entropy_group", opencl::range1(s.rows * kGroup, kGroup),
         {l.in(0), l.in(1), l.workspace(), l.error_word(), s.n, s.keep, s.rest}, options);
   launch_total(l, s, options);
@@ -154,12 +164,12 @@ void launch_group(Launch& l) {
 void launch_backward_rows(Launch& l) {
   const Sizes s = sizes_of(l, 1);
   l.run("cross_entropy.cl", "cross_entropy_backward_rows", opencl::range1(ceil_div(s.rows, s.chunk), 1),
-        {l.in(0), l.in(1), l.in(2), l.out(0), s.rows, s.n, s.keep, s.rest, s.divisor, s.chunk}, options_of(l.in_spec(2)));
+        {l.in(0), l.in(1), l.in(2), l.out(0), s.rows, s.n, s.keep, s.rest, s.divisor, s.chunk}, options_of(l, l.in_spec(2)));
 }
 void launch_backward_group(Launch& l) {
   const Sizes s = sizes_of(l, 1);
   l.run("cross_entropy.cl", "cross_entropy_backward_group", opencl::range1(s.rows * kGroup, kGroup),
-        {l.in(0), l.in(1), l.in(2), l.out(0), s.rows, s.n, s.keep, s.rest, s.divisor}, options_of(l.in_spec(2)));
+        {l.in(0), l.in(1), l.in(2), l.out(0), s.rows, s.n, s.keep, s.rest, s.divisor}, options_of(l, l.in_spec(2)));
 }
 
 template <int logits>
@@ -176,17 +186,25 @@ std::vector<Sample> samples(const Specs& before) {
   bool mean = false;
   const auto sample = [&](Spec logits, Spec labels, double smoothing) {
     mean = !mean;
-    Sample s{before, {{"smoothing", smoothing}, {"mean", mean}}, std::vector<Fill>(before.size() + 1)};
+    Sample s{before, {{"smoothing", smoothing}, {"mean", mean}, {"labelled_only", false}}, std::vector<Fill>(before.size() + 1)};
     s.fills.push_back(is_floating(labels.dtype) ? uniform(0, 1) : integers(0, static_cast<int>(logits.shape[1])));
     s.inputs.insert(s.inputs.end(), {std::move(logits), std::move(labels)});
     return s;
   };
+  const auto with_padding = [&](Spec logits, Spec labels, double smoothing) {
+    Sample s = sample(std::move(logits), std::move(labels), smoothing);
+    s.attributes = {{"smoothing", smoothing}, {"mean", false}, {"labelled_only", true}};
+    s.fills.back().low = -2;
+    return s;
+  };
   return {sample(f32({3, 10}), i32({3}), 0),      sample(f32({65, 7}), i64({65}), 0.1), sample(f32({1, 1}), i64({1}), 0),
           sample(f32({17, 65}), i64({17}), 0),    sample(f32({2, 1000}), i32({2}), 0.2), sample(f32({4, 33}), f32({4, 33}), 0),
-          sample(f32({16, 8}), f32({16, 8}), 0.1), sample(f32({300, 5}), i32({300}), 0)};
+          sample(f32({16, 8}), f32({16, 8}), 0.1), sample(f32({300, 5}), i32({300}), 0),
+          with_padding(f32({17, 3}), i64({17}), 0), with_padding(f32({65, 4}), i32({65}), 0.1)};
 }
 
 const AttributeDef kMean{"mean", Type::boolean, "the mean over rows, or their sum"};
+const AttributeDef kLabelledOnly{"labelled_only", Type::boolean, "leaves out rows whose label is below 0; of a sum alone"};
 const AttributeDef kSmoothing{"smoothing", Type::real, "share of the uniform distribution mixed into the targets, 0..1"};
 
 }  // namespace
@@ -196,7 +214,7 @@ const OpDef& cross_entropy_def() {
       .name = kForward,
       .doc = "Mean over rows, or sum, of the cross-entropy of softmax(logits) against labels: a class for each row, or a row of shares.",
       .inputs = {"logits", "labels"},
-      .attributes = {kSmoothing, kMean},
+      .attributes = {kSmoothing, kMean, kLabelledOnly},
       .infer = infer,
       .cost = [](const Problem& p) { return Cost{5 * p.inputs[0].elements(), p.inputs[0].bytes() + p.inputs[1].bytes()}; },
       .reference = reference,
@@ -206,13 +224,19 @@ const OpDef& cross_entropy_def() {
                    {"rows", "a run of rows for each work-item, eight lanes wide", unless_short_rows<0>, rank_anywhere, row_losses_bytes, launch_rows}},
       .samples = [] { return samples({}); },
       .rejected = [] {
-        const Attributes a{{"smoothing", 0.0}, {"mean", true}};
+        const auto with = [](double smoothing, bool mean, bool labelled_only) {
+          return Attributes{{"smoothing", smoothing}, {"mean", mean}, {"labelled_only", labelled_only}};
+        };
+        const Attributes a = with(0, true, false);
         return std::vector<Rejected>{
             {{f32({3, 5}), i64({4})}, a, "cross_entropy: labels is int64 [4]; accepted: int32 or int64 [3], or float32 [3, 5]"},
             {{f32({3, 5}), b8({3})}, a, "cross_entropy: labels is bool [3]; accepted: int32 or int64 [3], or float32 [3, 5]"},
             {{f32({0, 5}), i64({0})}, a, "cross_entropy: logits is [0, 5]; accepted: at least one row and one class"},
             {{f32({5}), i64({5})}, a, "cross_entropy: logits is [5], of rank 1; accepted: rank 2"},
-            {{f32({3, 5}), i64({3})}, {{"smoothing", 1.5}, {"mean", true}}, "cross_entropy: smoothing 1.5 is out of range; accepted: 0..1"}};
+            {{f32({3, 5}), i64({3})}, with(0, true, true), "cross_entropy: rows without a label are to be left out of a mean; accepted: of a sum over rows with a class each"},
+            {{f32({3, 5}), f32({3, 5})}, with(0, false, true),
+             "cross_entropy: rows without a label are to be left out of rows of shares; accepted: of a sum over rows with a class each"},
+            {{f32({3, 5}), i64({3})}, with(1.5, true, false), "cross_entropy: smoothing 1.5 is out of range; accepted: 0..1"}};
       }};
   return def;
 }
@@ -223,7 +247,7 @@ const OpDef& cross_entropy_backward_def() {
       .doc = "The gradient of cross_entropy for its logits.",
       .inputs = {"dy", "logits", "labels"},
       .outputs = {"dx"},
-      .attributes = {kSmoothing, kMean},
+      .attributes = {kSmoothing, kMean, kLabelledOnly},
       .infer = backward_infer,
       .cost = per_element<7>,
       .reference = backward_reference,
@@ -233,13 +257,17 @@ const OpDef& cross_entropy_backward_def() {
                    {"rows", "a run of rows for each work-item, eight lanes wide", unless_short_rows<1>, rank_anywhere, nullptr, launch_backward_rows}},
       .samples = [] { return samples({f32({})}); },
       .rejected = [] {
-        return std::vector<Rejected>{{{f32({3}), f32({3, 5}), i64({3})}, {{"smoothing", 0.0}, {"mean", true}}, "cross_entropy_backward: dy is [3]; accepted: []"}};
+        return std::vector<Rejected>{{{f32({3}), f32({3, 5}), i64({3})}, {{"smoothing", 0.0}, {"mean", true}, {"labelled_only", false}}, "cross_entropy_backward: dy is [3]; accepted: []"}};
       }};
   return def;
 }
 
 Value cross_entropy(Value logits, Value labels, double smoothing, LossReduction reduction) {
-  return apply(cross_entropy_def(), list(std::move(logits), std::move(labels)), {{"smoothing", smoothing}, {"mean", reduction == LossReduction::mean}})[0];
+  return apply(cross_entropy_def(), list(std::move(logits), std::move(labels)),
+               {{"smoothing", smoothing}, {"mean", reduction == LossReduction::mean}, {"labelled_only", false}})[0];
+}
+Value cross_entropy_of_labelled(Value logits, Value labels, double smoothing) {
+  return apply(cross_entropy_def(), list(std::move(logits), std::move(labels)), {{"smoothing", smoothing}, {"mean", false}, {"labelled_only", true}})[0];
 }
 
 }  // namespace gemel

@@ -18,13 +18,16 @@ enum class Keep { no, yes };
 using Axes = std::vector<std::int64_t>;
 using Pair = std::array<std::int64_t, 2>;  // along H, along W
 
-// ---- create.cpp
+// ---- create.cpp, write_rows.cpp
 /// A tensor of one value.
 Value full(Session& session, const Spec& spec, double value);
 /// The same contents in memory of its own.
 Value copy(Value x);
 /// destination = source, in place. Shapes and types are equal; the destination is detached first.
 void assign(const Value& destination, Value source);
+/// destination[..., start + k, ...] = source[..., k, ...], in place, for all k along an axis; the destination is detached first. Rows that do not
+/// all lie in it are an error that the next read tells. @param start  int32 or int64, one element
+void write_rows(const Value& destination, Value start, Value source, std::int64_t axis = 0);
 
 // ---- shape.cpp, concatenate.cpp, slice.cpp, index.cpp
 /// The same elements, in the same order, under another shape; shares memory. One extent may be -1.
@@ -103,12 +106,15 @@ Value silu(Value x);
 Value hard_swish(Value x);
 /// x Phi(x), exact (with erf).
 Value gelu(Value x);
+/// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), GPT-2's. Source: D. Hendrycks, K. Gimpel, Gaussian error linear units, 2016
+Value gelu_tanh(Value x);
 /// Gradients of activations: dy times the derivative. @param y the output that relu and relu6 keep @param x the input
 Value relu_gradient(Value dy, Value y);
 Value relu6_gradient(Value dy, Value y);
 Value silu_gradient(Value dy, Value x);
 Value hard_swish_gradient(Value dy, Value x);
 Value gelu_gradient(Value dy, Value x);
+Value gelu_tanh_gradient(Value dy, Value x);
 Value clamp_gradient(Value dy, Value x, double low, double high);
 
 // ---- reduce.cpp
@@ -196,6 +202,8 @@ enum class LossReduction { mean, sum };
 /// Cross-entropy of softmax(logits).
 /// @param logits [N, C] @param labels int32 or int64 [N], or float [N, C] probabilities @param smoothing mixes in 1 / C
 Value cross_entropy(Value logits, Value labels, double smoothing = 0, LossReduction reduction = LossReduction::mean);
+/// The sum over rows, without those whose label is below 0: padding. @param labels int32 or int64 [N]
+Value cross_entropy_of_labelled(Value logits, Value labels, double smoothing = 0);
 
 // ---- attention.cpp
 /// Whether queries see later keys too.
@@ -287,6 +295,7 @@ inline Value operator+(double number, Value x) { return std::move(x) + number; }
 const OpDef& full_def();
 const OpDef& copy_def();
 const OpDef& assign_def();
+const OpDef& write_rows_def();
 // shape
 const OpDef& reshape_def();
 const OpDef& broadcast_to_def();
@@ -348,6 +357,8 @@ const OpDef& hard_swish_def();
 const OpDef& hard_swish_gradient_def();
 const OpDef& gelu_def();
 const OpDef& gelu_gradient_def();
+const OpDef& gelu_tanh_def();
+const OpDef& gelu_tanh_gradient_def();
 const OpDef& clamp_def();
 const OpDef& clamp_gradient_def();
 // reduce

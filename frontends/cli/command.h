@@ -16,6 +16,7 @@ int train(const Arguments& arguments);
 int launch(const Arguments& arguments);
 int eval(const Arguments& arguments);
 int infer(const Arguments& arguments);
+int generate(const Arguments& arguments);
 int bench(const Arguments& arguments);
 int tune(const Arguments& arguments);
 int tokenize(const Arguments& arguments);

@@ -17,8 +17,8 @@ constexpr const char* kRatings = "ratings";
 }  // namespace
 
 void add_dataset_options(po::options_description& options) {
-  const std::string names = fmt::format("data set: {}; of texts: {}, {}; of ratings: {}, {}", fmt::join(datasets::dataset_names(), ", "), kSynthetic, fmt::join(datasets::glue_names(), ", "),
-                                        kSynthetic, kRatings);
+  const std::string names = fmt::format("data set: {}; of texts: {}, {}; of language models: {}, {}; of ratings: {}, {}", fmt::join(datasets::dataset_names(), ", "), kSynthetic,
+                                        fmt::join(datasets::glue_names(), ", "), kSynthetic, kRunningText, kSynthetic, kRatings);
   options.add_options()
       ("dataset", po::value<std::string>()->default_value("synthetic"), names.c_str())
       ("data", po::value<std::string>()->default_value(""), "its folder, or for cifar10 the official .tar.gz")
@@ -67,6 +67,7 @@ namespace {
 constexpr const char* kTextOptions[] = {"config", "vocab", "cased", "max-length", "length-buckets"};
 constexpr const char* kPictureOptions[] = {"input", "normalize", "augment"};
 constexpr const char* kOthersThanRatings[] = {"input", "normalize", "classes", "vocab", "cased", "max-length", "length-buckets"};
+constexpr const char* kClassifierOptions[] = {"classes", "length-buckets"};
 
 /// Options that would do nothing are refused.
 void refuse(const po::variables_map& v, std::span<const char* const> names, const std::string& beside) {
@@ -74,20 +75,32 @@ void refuse(const po::variables_map& v, std::span<const char* const> names, cons
     if (v.count(name) && !v[name].defaulted()) throw UsageError(fmt::format("--{}: it is given with {}; accepted: without it", name, beside));
 }
 
-WorkloadOptions::Text text_options(const po::variables_map& v, std::uint64_t seed) {
-  WorkloadOptions::Text o;
+/// The data sets of files that a kind of model takes, and what they are.
+struct TextFiles {
+  std::vector<std::string> names;
+  const char *files, *vocabulary;
+};
+TextFiles text_files(bool is_language_model) {
+  if (is_language_model) return {{std::string(kRunningText)}, "the folder of its train.txt", "GPT-2's folder of vocab.json and merges.txt"};
   const auto glue = datasets::glue_names();
-  const std::vector<std::string> of_files(glue.begin(), glue.end());
+  return {{glue.begin(), glue.end()}, "the folder of its train.tsv and dev.tsv", "BERT's vocab.txt, or a folder with it"};
+}
+
+WorkloadOptions::Text text_options(const po::variables_map& v, const std::string& model, std::uint64_t seed) {
+  WorkloadOptions::Text o;
+  const bool language_model = is_language_model(model);
+  if (language_model) refuse(v, kClassifierOptions, fmt::format("--model {}, which has no classes", model));
+  const auto [of_files, files, vocabulary] = text_files(language_model);
   std::vector<std::string> all = of_files;
   all.emplace_back(kSynthetic);
   o.dataset = v["dataset"].as<std::string>();
   check_choice("--dataset", o.dataset, all);
   o.folder = v["data"].as<std::string>();
-  check_data(o.dataset, o.folder, of_files, "the folder of its train.tsv and dev.tsv");
+  check_data(o.dataset, o.folder, of_files, files);
   o.vocabulary = v["vocab"].as<std::string>();
   if (o.dataset == kSynthetic && !o.vocabulary.empty())
     throw UsageError(fmt::format("--vocab: '{}' is given with --dataset synthetic, which has no texts to tokenize; accepted: --dataset {} with it", o.vocabulary, fmt::join(of_files, " or ")));
-  if (o.dataset != kSynthetic && o.vocabulary.empty()) throw UsageError(fmt::format("--vocab: none is given for --dataset {}; accepted: BERT's vocab.txt, or a folder with it", o.dataset));
+  if (o.dataset != kSynthetic && o.vocabulary.empty()) throw UsageError(fmt::format("--vocab: none is given for --dataset {}; accepted: {}", o.dataset, vocabulary));
   o.config = v["config"].as<std::string>();
   o.cased = v["cased"].as<bool>();
   const auto buckets = v["length-buckets"].as<std::string>();
@@ -135,9 +148,9 @@ void add_config_option(po::options_description& options) {
 void add_text_options(po::options_description& options) {
   add_config_option(options);
   options.add_options()
-      ("vocab", po::value<std::string>()->default_value(""), "vocabulary of its texts: BERT's vocab.txt, or a folder with it")
+      ("vocab", po::value<std::string>()->default_value(""), "vocabulary of its texts: BERT's vocab.txt, or a folder with it or with GPT-2's vocab.json and merges.txt")
       ("cased", po::bool_switch(), "letters and accents of texts stay as they are")
-      ("max-length", po::value<std::int64_t>()->default_value(128), "tokens of a text at most, [CLS] and [SEP] among them")
+      ("max-length", po::value<std::int64_t>()->default_value(128), "tokens of a text at most, [CLS] and [SEP] among them; of a block of running text")
       ("length-buckets", po::value<std::string>()->default_value("off"), "on: batches are of texts of like length, padded to one of a few lengths; off: all to the longest");
 }
 
@@ -150,7 +163,7 @@ WorkloadOptions workload_options(const po::variables_map& v, std::uint64_t seed)
     o.ratings = ratings_options(v, seed);
   } else if (takes_texts(o.model)) {
     refuse(v, kPictureOptions, fmt::format("--model {}, which takes texts", o.model));
-    o.text = text_options(v, seed);
+    o.text = text_options(v, o.model, seed);
   } else {
     refuse_text_options(v, fmt::format("--model {}, which takes pictures", o.model));
     o.pictures = dataset_options(v, seed);

@@ -28,6 +28,7 @@ struct Order {
   std::unique_ptr<InferInputs> inputs;
   std::unique_ptr<nn::Module> model;  // without memory
   Texts texts = {};                   // that the inputs are of, where they are texts
+  bool takes_types = true;            // behind tokens
 };
 
 Order pictures_order(const po::variables_map& v) {
@@ -42,10 +43,13 @@ Order pictures_order(const po::variables_map& v) {
 
 /// The sizes of vocabulary and last layer are the weight file's.
 Order texts_order(const po::variables_map& v, const std::string& name) {
+  const bool language_model = is_language_model(name);
+  if (language_model && v.count("text")) throw UsageError(fmt::format("--text: it is given with --model {}, which has no classes; accepted: --input, or gemel generate --prompt", name));
+  if (language_model && !v["classes"].defaulted()) throw UsageError(fmt::format("--classes: it is given with --model {}, which has none; accepted: without it", name));
   const SafetensorsFile weights(v["weights"].as<std::string>());
   models::TextOptions options{.config = v["config"].as<std::string>()};
   models::TextSizes sizes = models::text_sizes(name, options.config);
-  if (const NamedTensor* table = weights.find(std::string(models::token_table(name))); table && !table->spec.shape.empty()) sizes.vocabulary = table->spec.shape[0];
+  sizes.vocabulary = models::vocabulary_in(name, weights.tensors()).value_or(sizes.vocabulary);
   std::unique_ptr<datasets::Tokenizer> tokenizer;
   Order order;
   if (v.count("text")) {
@@ -66,8 +70,9 @@ Order texts_order(const po::variables_map& v, const std::string& name) {
   }
   options.vocabulary = sizes.vocabulary;
   options.padding = sizes.padding;
+  order.takes_types = !language_model;
   if (const std::int64_t asked = class_count(v, 0); asked > 0) options.classes = asked;
-  else options.classes = nn::output_size_in(*models::make_text(name, options), weights.tensors()).value_or(options.classes);
+  else if (!language_model) options.classes = nn::output_size_in(*models::make_text(name, options), weights.tensors()).value_or(options.classes);
   order.model = models::make_text(name, options);
   order.model->eval();
   return order;
@@ -92,7 +97,9 @@ void run_batches(RunScope& run, const Order& order, Frontend frontend, std::int6
   const std::int64_t n = order.inputs->count();
   const auto output_of = [&](std::int64_t begin) {
     const std::int64_t count = std::min(batch_size, n - begin);
-    Value out = inference(order.inputs->batch(run.session(), begin, count))[0];
+    Values in = order.inputs->batch(run.session(), begin, count);
+    if (!order.takes_types) in.resize(1);
+    Value out = inference(in)[0];
     if (!order.texts.empty()) print_classes(out, std::span(order.texts).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count)));
     return out;
   };

@@ -33,6 +33,7 @@ constexpr std::array kCommands{
     Command{"launch", "starts the processes of a job with mpirun, and again where one is lost", launch},
     Command{"eval", "loss and accuracy of a weight file on a data set", eval},
     Command{"infer", "runs a model on an array of inputs", infer},
+    Command{"generate", "a language model goes on from a text", generate},
     Command{"bench", "measures training and inference, case by case", bench},
     Command{"tune", "measures kernel variants on this device and keeps the best", tune},
     Command{"tokenize", "texts to the numbers of a vocabulary", tokenize},

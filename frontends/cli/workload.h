@@ -73,6 +73,10 @@ inline constexpr std::string_view kSynthetic = "synthetic";
 
 /// Whether a model takes texts.
 bool takes_texts(std::string_view model);
+/// Whether it takes texts to tell the tokens that follow.
+bool is_language_model(std::string_view model);
+/// The data set of running text, for language models.
+inline constexpr std::string_view kRunningText = "text";
 /// The model that takes users and items.
 inline constexpr std::string_view kNcf = "ncf";
 

@@ -55,4 +55,9 @@ void ConfigFile::require(const char* key, std::initializer_list<std::string_view
   if (!found->is_string() || std::ranges::find(accepted, found->get_ref<const std::string&>()) == accepted.end()) refuse(key, fmt::format("\"{}\"", fmt::join(accepted, "\", \"")));
 }
 
+void ConfigFile::require_switch(const char* key, bool accepted) const {
+  const nlohmann::json* found = parsed_->find(key);
+  if (found && *found != accepted) refuse(key, accepted ? "true" : "false");
+}
+
 }  // namespace gemel::models

@@ -22,6 +22,8 @@ class ConfigFile {
   void take(const char* key, double& rate) const;
   /// @throws DataError where a key's text is none of these; a key that is not there is accepted
   void require(const char* key, std::initializer_list<std::string_view> accepted) const;
+  /// The same of what is true or false.
+  void require_switch(const char* key, bool accepted) const;
 
  private:
   [[noreturn]] void refuse(const char* key, const std::string& accepted) const;

@@ -8,12 +8,15 @@
 
 #include "engine/base/error.h"
 #include "frontends/models/bert.h"
+#include "frontends/models/gpt2.h"
 
 namespace gemel::models {
 namespace {
 
 struct Named {
-  std::string_view name, token_table;
+  std::string_view name;
+  TextKind kind;
+  std::string_view token_table;
   TextSizes (*sizes)(const std::string& config);
   std::unique_ptr<nn::Module> (*make)(const TextOptions& options);
 };
@@ -23,17 +26,26 @@ std::unique_ptr<nn::Module> bert(const TextOptions& o) {
   c.vocab_size = o.vocabulary.value_or(c.vocab_size);
   c.pad_token_id = o.padding.value_or(c.pad_token_id);
   if (o.dropout) c.hidden_dropout_prob = c.attention_probs_dropout_prob = *o.dropout;
-  auto model = bert_classifier(c, o.classes);
-  if (o.recompute == RecomputedParts::blocks) recompute_blocks(*model);
-  return model;
+  return bert_classifier(c, o.classes);
+}
+TextSizes bert_sizes(const std::string& config) {
+  const BertConfig c = bert_config(config);
+  return {c.vocab_size, c.pad_token_id, c.max_position_embeddings};
 }
 
-constexpr std::array<Named, 1> kModels{{{"bert", "bert.embeddings.word_embeddings.weight",
-                                         [](const std::string& config) {
-                                           const BertConfig c = bert_config(config);
-                                           return TextSizes{c.vocab_size, c.pad_token_id, c.max_position_embeddings};
-                                         },
-                                         bert}}};
+std::unique_ptr<nn::Module> gpt2(const TextOptions& o) {
+  Gpt2Config c = gpt2_config(o.config);
+  c.vocab_size = o.vocabulary.value_or(c.vocab_size);
+  if (o.dropout) c.embd_pdrop = c.attn_pdrop = c.resid_pdrop = *o.dropout;
+  return std::make_unique<Gpt2>(c);
+}
+TextSizes gpt2_sizes(const std::string& config) {
+  const Gpt2Config c = gpt2_config(config);
+  return {c.vocab_size, 0, c.n_positions};
+}
+
+constexpr std::array<Named, 2> kModels{{{"bert", TextKind::classifier, "bert.embeddings.word_embeddings.weight", bert_sizes, bert},
+                                        {"gpt2", TextKind::language_model, "transformer.wte.weight", gpt2_sizes, gpt2}}};
 
 const Named& named(std::string_view name) {
   const auto* found = std::ranges::find(kModels, name, &Named::name);
@@ -49,8 +61,18 @@ std::vector<std::string_view> text_names() {
   return out;
 }
 
+TextKind text_kind(std::string_view name) { return named(name).kind; }
 TextSizes text_sizes(std::string_view name, const std::string& config) { return named(name).sizes(config); }
-std::string_view token_table(std::string_view name) { return named(name).token_table; }
-std::unique_ptr<nn::Module> make_text(std::string_view name, const TextOptions& options) { return named(name).make(options); }
+std::optional<std::int64_t> vocabulary_in(std::string_view name, std::span<const NamedTensor> file) {
+  const std::string_view table = named(name).token_table;
+  for (const NamedTensor& t : file)  // some have no "bert." or "transformer." before their names
+    if ((table == t.name || table.ends_with("." + t.name)) && !t.spec.shape.empty()) return t.spec.shape[0];
+  return {};
+}
+std::unique_ptr<nn::Module> make_text(std::string_view name, const TextOptions& options) {
+  auto model = named(name).make(options);
+  if (options.recompute == RecomputedParts::blocks) recompute_blocks(*model);
+  return model;
+}
 
 }  // namespace gemel::models

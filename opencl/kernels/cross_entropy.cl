@@ -2,9 +2,9 @@
 //   loss = 1/N sum_r sum_j t[r, j] (log sum_k exponential(x[r, k] - top_r) - (x[r, j] - top_r)),   top_r = max x[r, :]
 //   dx[r, j] = (p[r, j] sum_k t[r, k] - t[r, j]) d / N,   p = softmax(x)
 // Targets: t[r, j] = keep * label + rest with keep = 1 - smoothing and rest = smoothing / C; a label is a class for each row,
-// or with SOFT a row of shares. A class out of range makes the row's loss and gradient 0 and sets the error word.
+// or with SOFT a row of shares. A class out of range makes the row's loss and gradient 0 and sets the error word, but one below 0 with LABELLED_ONLY.
 // Layout: x [rows, n]. Mapping: _rows: each work-item does `chunk` rows; _group: a group of 64 items for each row.
-// Options: LABEL, the labels' type; SOFT where they are shares.
+// Options: LABEL, the labels' type; SOFT where they are shares; LABELLED_ONLY, 1 where rows of classes below 0 are left out, else 0.
 
 #define GROUP 64
 #include "group.clh"
@@ -32,7 +32,7 @@ float lane_labels(__global const LABEL* labels, __global const float* x, long r,
 #else
 bool usable(__global const LABEL* labels, long r, long n) { return in_range(labels[r], n); }
 void check_label(__global const LABEL* labels, long r, long n, __global int* error) {
-  if (!usable(labels, r, n)) report(labels[r], n, error);
+  if (!usable(labels, r, n) && !(LABELLED_ONLY && labels[r] < 0)) report(labels[r], n, error);
 }
 float share(__global const LABEL* labels, long r, long n, long j) { return labels[r] == j ? 1.0f : 0.0f; }
 float row_mass(__global const LABEL* labels, long r, long n, float keep, float rest) { return 1.0f; }

@@ -1,0 +1,89 @@
+#include "frontends/train/generation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/base/span.h"
+#include "engine/ops/ops.h"
+
+namespace gemel::train {
+namespace {
+
+constexpr std::int64_t kFirstCapacity = 64;
+
+Value whole_numbers(Session& session, const Shape& shape, std::span<const std::int64_t> numbers) { return session.tensor({shape, DType::int64}, std::as_bytes(numbers)); }
+
+}  // namespace
+
+TextReader::TextReader(Session& session, models::Gpt2& model, Frontend frontend, PassNames passes)
+    : session_(session), model_(model), frontend_(frontend),
+      forward_([&session, &model](const Values& in) {
+        const GradientMode no_gradients(session, GradientMode::Mode::off);
+        return model(in);
+      }),
+      compiled_(session, forward_, std::move(passes)) {
+  model.eval();
+}
+
+/// A longer cache begins with what the one before held.
+void TextReader::make_room(std::int64_t length) {
+  if (length <= capacity_) return;
+  const auto power = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(length)));
+  capacity_ = std::min(std::max(power, kFirstCapacity), model_.config().n_positions);
+  const Specs specs = model_.cache(1, capacity_);
+  const Values before = std::exchange(cache_, {});
+  const std::int64_t zero[] = {0};
+  const Value start = whole_numbers(session_, {}, zero);
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    cache_.push_back(full(session_, specs[i], 0));
+    if (!before.empty()) write_rows(cache_[i], start, before[i], 1);
+  }
+}
+
+std::vector<float> TextReader::read(std::span<const std::int64_t> ids) {
+  const std::int64_t count = std::ssize(ids), positions = model_.config().n_positions, tokens = model_.config().vocab_size;
+  if (count < 1 || length_ + count > positions)
+    throw UsageError(fmt::format("generation: {} tokens are to be read after {}; accepted: 1 or more, {} in all", count, length_, positions));
+  for (const std::int64_t id : ids)
+    if (id < 0 || id >= tokens) throw DataError(fmt::format("generation: there is no token {}; accepted: 0..{}", id, tokens - 1));
+  make_room(length_ + count);
+  std::vector<std::int64_t> places(at(count));
+  std::iota(places.begin(), places.end(), length_);
+  Values in{whole_numbers(session_, {1, count}, ids), whole_numbers(session_, {count}, places)};
+  in.insert(in.end(), cache_.begin(), cache_.end());
+  std::vector<float> logits = read_floats(frontend_ == Frontend::graph ? compiled_(in)[0] : forward_(in)[0]);
+  length_ += count;
+  return logits;
+}
+
+Sampler::Sampler(const Sampling& sampling) : sampling_(sampling), draws_(sampling.seed, stream_hash("sampling")) {
+  if (!(sampling.temperature >= 0) || std::isinf(sampling.temperature)) throw UsageError(fmt::format("sampling: the temperature is {}; accepted: 0 or more", sampling.temperature));
+  if (sampling.top_k < 0) throw UsageError(fmt::format("sampling: top_k is {}; accepted: 0 or more", sampling.top_k));
+}
+
+std::int64_t Sampler::operator()(std::span<const float> logits) {
+  if (std::ranges::any_of(logits, [](float x) { return !std::isfinite(x); })) throw DataError("sampling: a logit is not finite; accepted: weights that are");
+  const auto likelier = [&](std::int64_t a, std::int64_t b) { return logits[at(a)] != logits[at(b)] ? logits[at(a)] > logits[at(b)] : a < b; };
+  std::vector<std::int64_t> tokens(logits.size());
+  std::iota(tokens.begin(), tokens.end(), 0);
+  const std::int64_t first = *std::ranges::min_element(tokens, likelier);
+  if (sampling_.temperature == 0) return first;
+  if (sampling_.top_k > 0 && sampling_.top_k < std::ssize(tokens)) {
+    std::ranges::nth_element(tokens, tokens.begin() + sampling_.top_k, likelier);
+    tokens.resize(at(sampling_.top_k));
+    std::ranges::sort(tokens);  // an order that depends on no library
+  }
+  std::vector<double> below;  // [token] the sum of the weights up to it
+  double sum = 0;
+  for (const std::int64_t t : tokens) below.push_back(sum += std::exp((double{logits[at(t)]} - double{logits[at(first)]}) / sampling_.temperature));
+  const auto drawn = std::ranges::upper_bound(below, draws_.uniform() * sum);
+  return tokens[at(std::min(drawn - below.begin(), std::ssize(below) - 1))];
+}
+
+}  // namespace gemel::train
