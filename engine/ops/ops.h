@@ -135,7 +135,7 @@ Value matmul(Value a, Value b, Transpose transpose_a = Transpose::no, Transpose 
 /// sum += op(a) op(b), in its memory; float32. @param sum  shaped as the product  @return it, as it is then
 Value add_matmul(const Value& sum, Value a, Value b, Transpose transpose_a = Transpose::no, Transpose transpose_b = Transpose::no);
 
-// ---- convolution.cpp
+// ---- convolution.cpp, convolution_1d.cpp
 struct Convolution {
   Pair stride{1, 1}, padding{0, 0}, dilation{1, 1};
   std::int64_t groups = 1;
@@ -148,6 +148,11 @@ Value conv2d_input_gradient(Value dy, Value w, const Shape& x_shape, const Convo
 Value conv2d_weight_gradient(Value dy, Value x, const Shape& w_shape, const Convolution& c = {}, const Value& into = {});
 /// Adds it to `sum`, in its memory. @param sum  shaped as the weights  @return it, as it is then
 Value add_conv2d_weight_gradient(const Value& sum, Value dy, Value x, const Convolution& c = {});
+struct Convolution1d {
+  std::int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
+};
+/// Cross-correlation along time. @param x [N, T, C] @param w [R, C / groups, K] @return [N, P, K]
+Value conv1d(Value x, Value w, const Convolution1d& c = {});
 
 // ---- max_pooling.cpp, average_pooling.cpp
 struct Window {

@@ -31,6 +31,7 @@ Initialiser normal(double deviation) {
 Shape file_shape(const Shape& shape, FileLayout layout) {
   if (layout == FileLayout::linear) return {shape[1], shape[0]};
   if (layout == FileLayout::convolution) return {shape[3], shape[2], shape[0], shape[1]};
+  if (layout == FileLayout::convolution_1d) return {shape[2], shape[1], shape[0]};
   return shape;
 }
 
@@ -41,8 +42,8 @@ double fan_in(const Shape& shape, FileLayout layout) {
 
 double fan_out(const Shape& shape, FileLayout layout) {
   if (layout == FileLayout::same) throw InternalError("fan_out: a parameter that is no weight of a layer");
-  const double receptive = layout == FileLayout::convolution ? static_cast<double>(shape.product(0, 2)) : 1.0;
-  return receptive * static_cast<double>(shape.back());
+  const std::int64_t receptive = shape.product(0, shape.rank() - 2);  // of a linear layer, 1
+  return static_cast<double>(receptive * shape.back());
 }
 
 }  // namespace gemel::nn

@@ -21,8 +21,8 @@ Initialiser uniform_within(double bound);
 Initialiser normal(double deviation);
 
 /// How a parameter lies in files against memory: linear [out, in] against [in, out], convolution [K, C / groups, R, S]
-/// against [R, S, C / groups, K].
-enum class FileLayout { same, linear, convolution };
+/// against [R, S, C / groups, K], convolution_1d [K, C / groups, R] against [R, C / groups, K].
+enum class FileLayout { same, linear, convolution, convolution_1d };
 /// Shape in a file of a parameter that has this shape in memory.
 Shape file_shape(const Shape& shape, FileLayout layout);
 

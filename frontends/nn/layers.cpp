@@ -15,13 +15,14 @@ Spec floats(Shape shape) { return {shape, DType::float32}; }
 
 std::string pair_text(const Pair& p) { return p[0] == p[1] ? fmt::format("{}", p[0]) : fmt::format("{}x{}", p[0], p[1]); }
 
-/// Groups that do not divide are refused before they give a weight of the wrong size.
-Shape convolution_shape(std::int64_t in, std::int64_t out, const ConvolutionOptions& o) {
-  const std::int64_t groups = o.geometry.groups;
-  if (groups < 1 || in % groups != 0 || out % groups != 0)
-    throw ShapeError(fmt::format("Conv2d: {} groups given for {} input and {} output channels; accepted: a divisor of both",
-                                 groups, in, out));
-  return {o.kernel[0], o.kernel[1], in / groups, out};
+struct Channels {
+  std::int64_t in, out, groups;
+};
+/// Input channels of a group. Groups that do not divide are refused before they give a weight of the wrong size.
+std::int64_t group_channels(const char* layer, const Channels& c) {
+  if (c.groups < 1 || c.in % c.groups != 0 || c.out % c.groups != 0)
+    throw ShapeError(fmt::format("{}: {} groups given for {} input and {} output channels; accepted: a divisor of both", layer, c.groups, c.in, c.out));
+  return c.in / c.groups;
 }
 
 /// @param padding_idx  from the end where it is negative
@@ -66,7 +67,8 @@ ConvolutionOptions square_kernel(std::int64_t kernel, std::int64_t stride, std::
 
 Conv2d::Conv2d(std::int64_t in, std::int64_t out, const ConvolutionOptions& options)
     : options_(options),
-      weight_(add_parameter("weight", floats(convolution_shape(in, out, options)), FileLayout::convolution, nullptr)) {
+      weight_(add_parameter("weight", floats({options.kernel[0], options.kernel[1], group_channels("Conv2d", {in, out, options.geometry.groups}), out}),
+                            FileLayout::convolution, nullptr)) {
   const Initialiser start = uniform_within(default_bound(fan_in(weight_.spec.shape, weight_.layout)));
   weight_.initialise = start;
   if (options.bias == Bias::yes) bias_ = &add_parameter("bias", floats({out}), FileLayout::same, start);
@@ -85,6 +87,31 @@ std::string Conv2d::describe() const {
 
 Value Conv2d::forward(Value x) {
   Value y = conv2d(std::move(x), weight_.tensor(), options_.geometry);
+  return bias_ ? std::move(y) + bias_->tensor() : y;
+}
+
+Conv1d::Conv1d(std::int64_t in, std::int64_t out, const Convolution1dOptions& options)
+    : options_(options),
+      weight_(add_parameter("weight", floats({options.kernel, group_channels("Conv1d", {in, out, options.geometry.groups}), out}),
+                            FileLayout::convolution_1d, nullptr)) {
+  const Initialiser start = uniform_within(default_bound(fan_in(weight_.spec.shape, weight_.layout)));
+  weight_.initialise = start;
+  if (options.bias == Bias::yes) bias_ = &add_parameter("bias", floats({out}), FileLayout::same, start);
+}
+
+std::string Conv1d::describe() const {
+  const Shape& w = weight_.spec.shape;
+  const Convolution1d& g = options_.geometry;
+  std::string text = fmt::format("Conv1d({}, {}, kernel {}", w[1] * g.groups, w[2], options_.kernel);
+  if (g.stride != 1) text += fmt::format(", stride {}", g.stride);
+  if (g.padding != 0) text += fmt::format(", padding {}", g.padding);
+  if (g.dilation != 1) text += fmt::format(", dilation {}", g.dilation);
+  if (g.groups != 1) text += fmt::format(", groups {}", g.groups);
+  return text + (bias_ ? ")" : ", no bias)");
+}
+
+Value Conv1d::forward(Value x) {
+  Value y = conv1d(std::move(x), weight_.tensor(), options_.geometry);
   return bias_ ? std::move(y) + bias_->tensor() : y;
 }
 

@@ -56,6 +56,31 @@ class Conv2d : public Module {
   Parameter* bias_ = nullptr;
 };
 
+struct Convolution1dOptions {
+  std::int64_t kernel = 3;
+  Convolution1d geometry = {};  // stride, padding, dilation, groups
+  Bias bias = Bias::yes;
+};
+
+/// Cross-correlation along time, of x [N, T, C]; weight [R, C / groups, K] in memory, [K, C / groups, R] in files.
+class Conv1d : public Module {
+ public:
+  /// @throws ShapeError for groups that do not divide both channel counts
+  Conv1d(std::int64_t in, std::int64_t out, const Convolution1dOptions& options);
+  std::string describe() const override;
+  Parameter& weight() { return weight_; }
+  /// Null without bias.
+  Parameter* bias() { return bias_; }
+
+ protected:
+  Value forward(Value x) override;
+
+ private:
+  Convolution1dOptions options_;
+  Parameter& weight_;
+  Parameter* bias_ = nullptr;
+};
+
 struct BatchNormOptions {
   double eps = 1e-5, momentum = 0.1;
 };

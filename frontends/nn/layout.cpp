@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kTile = 32;  // 32 x 32 floats: reads and writes of a tile stay in the first cache
 
-/// to[c, b, a] = from[a, b, c], which is all that both layouts need: linear is [out, 1, in], convolution [K, C, R S].
+/// to[c, b, a] = from[a, b, c], which is all that the layouts need: linear is [out, 1, in], convolution [K, C, R S].
 std::vector<std::byte> swap_ends(std::span<const std::byte> from, std::array<std::int64_t, 3> extents) {
   constexpr std::int64_t width = sizeof(float);
   const auto [A, B, C] = extents;
@@ -33,6 +33,7 @@ std::array<std::int64_t, 3> file_extents(const Spec& spec, FileLayout layout) {
   if (spec.dtype != DType::float32) throw InternalError("layout: " + to_string(spec) + " is not float32");
   const Shape file = file_shape(spec.shape, layout);
   if (layout == FileLayout::linear) return {file[0], 1, file[1]};
+  if (layout == FileLayout::convolution_1d) return {file[0], file[1], file[2]};
   return {file[0], file[1], file[2] * file[3]};
 }
 

@@ -1,4 +1,5 @@
-// Parameters between memory and files: convolution [R, S, C, K] and [K, C, R, S], linear [in, out] and [out, in].
+// Parameters between memory and files: convolution [R, S, C, K] and [K, C, R, S], along time [R, C, K] and [K, C, R], linear [in, out] and
+// [out, in].
 #pragma once
 #include <cstddef>
 #include <span>

@@ -1,0 +1,108 @@
+// Convolution along time: PyTorch's layers from their files.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "engine/autograd.h"
+#include "engine/base/error.h"
+#include "engine/ops/ops.h"
+#include "frontends/nn/layers.h"
+#include "frontends/nn/layout.h"
+#include "frontends/nn/state_dict.h"
+#include "tests/expected.h"
+#include "tests/message_of.h"
+#include "tests/op_harness.h"
+#include "tests/test_device.h"
+
+namespace gemel::nn {
+namespace {
+
+using namespace gemel::testing;
+
+struct Case {
+  const char* name;
+  std::int64_t in, out;
+  Convolution1dOptions options;
+};
+/// Those of tests/data/conv1d/make.py.
+std::vector<Case> cases() {
+  return {{"plain", 3, 4, {.kernel = 5}},
+          {"strided", 4, 6, {.geometry = {.stride = 2, .padding = 1}}},
+          {"dilated", 2, 5, {.geometry = {.padding = 4, .dilation = 4}}},
+          {"grouped", 6, 4, {.geometry = {.padding = 2, .groups = 2}, .bias = Bias::no}},
+          {"depthwise", 8, 8, {.kernel = 7, .geometry = {.padding = 3, .groups = 8}}}};
+}
+
+/// Sums of up to 40 products in float32, and of the loaded numbers as they are.
+constexpr double kError = 2e-6;
+
+void expect_pytorchs(Session& session, const Case& c) {
+  SCOPED_TRACE(c.name);
+  const Expected expected("conv1d/expected.safetensors");
+  const auto name = [&](const std::string& what) { return c.name + ("." + what); };
+  const bool biased = c.options.bias == Bias::yes;
+  Conv1d layer(c.in, c.out, c.options);
+  std::vector<NamedTensor> state;
+  for (const char* part : {"weight", "bias"})
+    if (expected.has(name(part))) state.push_back({part, expected.named(name(part)).spec, expected.named(name(part)).data});
+  EXPECT_EQ(state.size(), biased ? 2u : 1u);
+  EXPECT_TRUE(load_state_dict(layer, session, state).empty());
+  // Files and gradients here are [N, C, T], as PyTorch's.
+  const auto as_file = [](const Value& v) { return read(transpose(v, {0, 2, 1})); };
+  const Value x = leaf(transpose(expected.tensor(session, name("x")), {0, 2, 1})), y = layer(x);
+  EXPECT_LE(relative_error(as_file(y), expected.numbers(name("y"))), kError);
+  Values leaves{x, layer.weight().tensor()};
+  if (biased) leaves.push_back(layer.bias()->tensor());
+  const Values found = gradient({y}, leaves, {transpose(expected.tensor(session, name("dy")), {0, 2, 1})});
+  EXPECT_LE(relative_error(as_file(found[0]), expected.numbers(name("dx"))), kError);
+  EXPECT_LE(relative_error(read(transpose(found[1], {2, 1, 0})), expected.numbers(name("dweight"))), kError);
+  if (biased) {
+    EXPECT_LE(relative_error(read(found[2]), expected.numbers(name("dbias"))), kError);
+  }
+}
+
+TEST(Conv1d, gives_pytorchs_outputs_and_gradients_from_its_weights) {
+  const auto reference = Session::reference();
+  for (const Case& c : cases()) {
+    expect_pytorchs(*reference, c);
+    expect_pytorchs(test_session(), c);
+  }
+}
+
+TEST(Conv1d, weights_are_saved_as_they_were_loaded) {
+  const auto session = Session::reference();
+  const Expected expected("conv1d/expected.safetensors");
+  Conv1d layer(4, 6, {.geometry = {.stride = 2, .padding = 1}});
+  const NamedTensor &weight = expected.named("strided.weight"), &bias = expected.named("strided.bias");
+  load_state_dict(layer, *session, std::array{NamedTensor{"weight", weight.spec, weight.data}, NamedTensor{"bias", bias.spec, bias.data}});
+  const auto state = state_dict(layer);
+  ASSERT_EQ(state.size(), 2u);
+  EXPECT_EQ(state[0].name, "weight");
+  EXPECT_EQ(state[0].spec, f32({6, 4, 3}));
+  EXPECT_TRUE(std::ranges::equal(state[0].bytes, weight.data));
+}
+
+TEST(Conv1d, starts_within_pytorchs_bound) {
+  const auto session = Session::reference();
+  Conv1d layer(8, 64, {.kernel = 5, .geometry = {.groups = 2}});
+  layer.materialise(*session);
+  double largest = 0;
+  for (const double w : read(layer.weight().tensor())) largest = std::max(largest, std::abs(w));
+  EXPECT_LE(largest, 1 / std::sqrt(20.0));  // 5 taps of 4 channels
+  EXPECT_GT(largest, 0.95 / std::sqrt(20.0));
+}
+
+TEST(Conv1d, describes_itself_and_refuses_what_does_not_fit) {
+  EXPECT_EQ(Conv1d(6, 4, {.geometry = {.stride = 2, .padding = 1, .dilation = 3, .groups = 2}, .bias = Bias::no}).describe(),
+            "Conv1d(6, 4, kernel 3, stride 2, padding 1, dilation 3, groups 2, no bias)");
+  EXPECT_EQ(Conv1d(6, 4, {.kernel = 1}).describe(), "Conv1d(6, 4, kernel 1)");
+  EXPECT_EQ(message_of<ShapeError>([] { Conv1d(6, 8, {.geometry = {.groups = 4}}); }),
+            "Conv1d: 4 groups given for 6 input and 8 output channels; accepted: a divisor of both");
+  const auto session = Session::reference();
+  const Value x = full(*session, f32({2, 3}), 0), w = full(*session, f32({1, 3, 4}), 0);
+  EXPECT_EQ(message_of<ShapeError>([&] { conv1d(x, w); }), "conv1d: x is [2, 3], of rank 2; accepted: rank 3");
+  EXPECT_EQ(message_of<ShapeError>([&] { conv1d(w, x); }), "conv1d: w is [2, 3], of rank 2; accepted: rank 3");
+}
+
+}  // namespace
+}  // namespace gemel::nn

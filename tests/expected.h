@@ -1,0 +1,31 @@
+// What other libraries computed, kept in safetensors files under tests/data beside the script that made them.
+#pragma once
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "engine/files/safetensors.h"
+#include "engine/host_cast.h"
+#include "engine/session.h"
+
+namespace gemel::testing {
+
+class Expected {
+ public:
+  /// @param file  below tests/data
+  explicit Expected(const char* file) : file_(std::filesystem::path(GEMEL_SOURCE_DIR) / "tests/data" / file) {}
+  bool has(const std::string& name) const { return file_.find(name) != nullptr; }
+  const NamedTensor& named(const std::string& name) const {
+    const NamedTensor* const tensor = file_.find(name);
+    if (!tensor) throw std::runtime_error(file_.path().string() + " has no " + name);
+    return *tensor;
+  }
+  Value tensor(Session& session, const std::string& name) const { return session.tensor(named(name).spec, named(name).data); }
+  std::vector<double> numbers(const std::string& name) const { return numbers_from_bytes(named(name).spec.dtype, named(name).data); }
+
+ private:
+  SafetensorsFile file_;
+};
+
+}  // namespace gemel::testing
