@@ -12,6 +12,11 @@
 #include "opencl/device.h"
 
 namespace gemel {
+namespace {
+
+constexpr std::int32_t kLengthOutOfRange = 2;  // as in index.clh
+
+}  // namespace
 
 opencl::Region region_of(const Value& value) {
   const opencl::Region& whole = static_cast<const DeviceMemory&>(*value.storage()->memory).region();
@@ -25,7 +30,7 @@ DeviceInterpreter::DeviceInterpreter(std::shared_ptr<opencl::Device> device)
   device_->fill(target_.error_word, std::span(&zero, 1));
 }
 
-/// Kernels leave an index that was out of range in the error word, which comes with every value that the host reads.
+/// Kernels leave an index or a length that was out of range in the error word, which comes with every value that the host reads.
 /// @throws DataError if there is one; clears the word, so that it is told once
 void DeviceInterpreter::check_error_word(std::span<const std::byte> bytes) {
   std::array<std::int32_t, 4> word{};
@@ -33,7 +38,8 @@ void DeviceInterpreter::check_error_word(std::span<const std::byte> bytes) {
   if (word[0] == 0) return;
   const std::byte zero{};
   device_->fill(target_.error_word, std::span(&zero, 1));
-  throw DataError(fmt::format("an index or label {} is out of range; accepted: 0..{}", word[1], word[2] - 1));
+  const char* what = word[0] == kLengthOutOfRange ? "a length" : "an index or label";
+  throw DataError(fmt::format("{} {} is out of range; accepted: 0..{}", what, word[1], word[2] - 1));
 }
 
 const LaunchTarget& launch_target(Session& session) {

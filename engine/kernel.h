@@ -10,8 +10,8 @@
 
 namespace gemel {
 
-/// Where kernels are enqueued, and where they leave an index that was out of range: four int32 {code, value, bound, 0}, code 0 for
-/// "no error".
+/// Where kernels are enqueued, and where they leave an index or a length that was out of range: four int32 {code, value, bound, 0}, code 0
+/// for "no error".
 struct LaunchTarget {
   opencl::Device& device;
   opencl::Region error_word;

@@ -111,6 +111,8 @@ std::span<const OpDef* const> catalog() {
       &log_softmax_def(),
       &cross_entropy_def(),
       &cross_entropy_backward_def(),
+      &ctc_loss_def(),
+      &ctc_loss_backward_def(),
       // attention
       &attention_def(),
       &attention_backward_def(),
