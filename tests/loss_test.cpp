@@ -1,4 +1,4 @@
-// Cross-entropy: closed forms, and labels that are out of range.
+// Cross-entropy: closed forms, PyTorch's label smoothing, and labels that are out of range.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +10,9 @@
 #include "engine/dispatch.h"
 #include "engine/device_storage.h"
 #include "engine/ops/ops.h"
+#include "tests/expected.h"
 #include "tests/message_of.h"
+#include "tests/op_harness.h"
 #include "tests/test_device.h"
 
 namespace gemel::testing {
@@ -33,6 +35,20 @@ TEST(CrossEntropy, does_not_overflow_for_large_logits) {
   const Value logits = numbers(session, f32({1, 3}), {1000, 0, -1000});
   EXPECT_EQ(read(cross_entropy(logits, numbers(session, i32({1}), {0})))[0], 0);
   EXPECT_EQ(read(cross_entropy(logits, numbers(session, i32({1}), {2})))[0], 2000);
+}
+
+TEST(CrossEntropy, smooths_labels_and_shares_as_pytorch_does) {
+  const Expected expected("losses/smoothing.safetensors");
+  const auto reference = Session::reference();
+  for (Session* const session : {reference.get(), &test_session()})
+    for (const char* target : {"labels", "shares"})
+      for (const double smoothing : {0.0, 0.1, 1.0}) {
+        const std::string name = fmt::format("{} {:.1f} ", target, smoothing);
+        const Value logits = leaf(expected.tensor(*session, "logits")), loss = cross_entropy(logits, expected.tensor(*session, target), smoothing);
+        const double error = session == reference.get() ? 2e-7 : 1e-6;  // stored in float32; sums of nine exponentials and logarithms in it
+        EXPECT_LE(relative_error(read(loss), expected.numbers(name + "loss")), error) << name;
+        EXPECT_LE(relative_error(read(gradient({loss}, {logits})[0]), expected.numbers(name + "gradient")), error) << name;
+      }
 }
 
 /// What reading says of a label out of range.

@@ -53,8 +53,10 @@ TEST(Loss, of_auxiliary_outputs_joins_with_its_weight_in_training_only) {
   model.materialise(*session);
   const Value x = session->tensor(f32({2, 1, 1, 2}), std::vector<double>{1, 2, 3, 5}), labels = session->tensor(i64({2}), std::vector<double>{0, 2});
   const Value flat = reshape(x, Shape{2, 2});
-  const auto alone = [&](const char* layer) { return read(cross_entropy((*model.find(layer))(flat), labels))[0]; };
+  const auto alone = [&](const char* layer, double smoothing = 0) { return read(cross_entropy((*model.find(layer))(flat), labels, smoothing))[0]; };
   EXPECT_DOUBLE_EQ(read(nn::classification_loss(model, model(x), labels))[0], alone("main") + 0.4 * alone("second"));
+  EXPECT_NE(alone("main", 0.1), alone("main"));
+  EXPECT_DOUBLE_EQ(read(nn::classification_loss(model, model(x), labels, LossReduction::mean, 0.1))[0], alone("main", 0.1) + 0.4 * alone("second", 0.1));
   model.eval();
   EXPECT_DOUBLE_EQ(read(nn::classification_loss(model, model(x), labels))[0], alone("main"));
 }
@@ -85,6 +87,17 @@ TEST_P(TrainingInBothFrontEnds, a_step_moves_the_auxiliary_classifier) {
   EXPECT_NE(weight(), before);
   EXPECT_EQ(sums.samples, 2);
   EXPECT_EQ(sums.weight, 2);
+}
+
+TEST_P(TrainingInBothFrontEnds, a_task_smooths_labels_of_all_classifiers) {
+  Auxiliary auxiliary("sgd");
+  auto& [session, model, optimizer, task] = auxiliary;
+  ClassificationTask smoothed(model, 3, {.label_smoothing = 0.2});
+  const Value flat = session.tensor(f32({2, 2}), std::vector<double>{1, 2, 3, 5}), labels = session.tensor(i64({2}), std::vector<double>{0, 2});
+  const auto alone = [&](const char* layer) { return read(cross_entropy((*model.find(layer))(flat), labels, 0.2, LossReduction::sum))[0]; };
+  const double expected = alone("main") + 0.4 * alone("second");
+  Step training(session, smoothed, optimizer.get(), {GetParam(), {}});
+  EXPECT_NEAR(training.train(batch_of({1, 2, 3, 5}, {0, 2}), 0.1, 1).get().loss, expected, 1e-6 * expected);  // one sum in float32
 }
 
 TEST_P(TrainingInBothFrontEnds, micro_batches_add_up_to_the_batch) {

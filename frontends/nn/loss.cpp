@@ -9,10 +9,10 @@
 
 namespace gemel::nn {
 
-Value classification_loss(Module& module, Value logits, const Value& labels, LossReduction reduction) {
-  Value loss = cross_entropy(std::move(logits), labels, 0, reduction);
-  for (Value& further : module.take_auxiliary())
-    loss = std::move(loss) + Module::kAuxiliaryWeight * cross_entropy(std::move(further), labels, 0, reduction);
+Value classification_loss(Module& module, Value logits, const Value& labels, LossReduction reduction, double label_smoothing) {
+  const auto judged = [&](Value given) { return cross_entropy(std::move(given), labels, label_smoothing, reduction); };
+  Value loss = judged(std::move(logits));
+  for (Value& further : module.take_auxiliary()) loss = std::move(loss) + Module::kAuxiliaryWeight * judged(std::move(further));
   return loss;
 }
 

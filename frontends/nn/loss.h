@@ -9,8 +9,9 @@ namespace gemel::nn {
 /// Cross-entropy of the logits, a mean over the samples or their sum, and kAuxiliaryWeight times that of every further output that the module made in the same
 /// forward pass (in training, where it has auxiliary classifiers).
 /// @param logits  what the module gave, float32 [N, classes]  @param labels  int64 [N]
+/// @param label_smoothing  share of the uniform distribution in the targets, 0..1, as PyTorch's CrossEntropyLoss mixes it in
 /// @return        float32 []
-Value classification_loss(Module& module, Value logits, const Value& labels, LossReduction reduction = LossReduction::mean);
+Value classification_loss(Module& module, Value logits, const Value& labels, LossReduction reduction = LossReduction::mean, double label_smoothing = 0);
 
 /// Binary cross-entropy of sigmoid(logits), a mean over all elements or their sum:
 /// loss[i] = max(x[i], 0) - x[i] y[i] + log(1 + exp(-|x[i]|)), which no logit overflows.

@@ -49,7 +49,7 @@ Outcome ClassificationTask::forward(const Inputs& batch) {
   Values given;
   for (const std::string& name : options_.tensors) given.push_back(batch[name]);
   const Value logits = module_(std::move(given)).at(0);
-  return {nn::classification_loss(module_, logits, batch["labels"], LossReduction::sum), {argmax(logits.detached(), 1)}};
+  return {nn::classification_loss(module_, logits, batch["labels"], LossReduction::sum, options_.label_smoothing), {argmax(logits.detached(), 1)}};
 }
 
 std::vector<double> ClassificationTask::count(const datasets::Batch& batch, std::span<const std::vector<double>> outputs) const {

@@ -62,10 +62,11 @@ class Task {
   virtual std::vector<Metric> metrics(const Sums& sums) const;
 };
 
-/// What a classification reads and is judged by.
+/// What a classification reads, and is trained and judged by.
 struct ClassificationOptions {
   std::vector<std::string> tensors = {"images"};  // of a batch, that the module takes
   std::string first_metric = "accuracy";          // with two classes any that metrics() gives, and "matthews"
+  double label_smoothing = 0;                     // of the loss, in training and evaluation alike; 0..1
 };
 
 /// One class a sample, the tensor "labels". Its metrics are accuracy and, for two classes, of which 1 is the one looked for, precision, recall
