@@ -1,0 +1,136 @@
+#include "datasets/wav.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <string_view>
+
+#include "engine/base/error.h"
+#include "engine/base/file.h"
+
+namespace gemel::datasets {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+constexpr std::size_t kHeader = 12, kChunkHeader = 8;  // RIFF, size, WAVE; kind, size
+constexpr int kPcm = 1, kFloat = 3, kExtensible = 0xFFFE;
+
+[[noreturn]] void fail(const std::string& name, const std::string& what) { throw DataError("wav: " + name + ": " + what); }
+
+/// A little-endian number without sign of 2 or 4 bytes.
+template <class T>
+T number(Bytes bytes, std::size_t offset) {
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof value);
+  return value;
+}
+
+std::string_view text(Bytes bytes, std::size_t offset) { return {reinterpret_cast<const char*>(bytes.data()) + offset, 4}; }
+
+/// Four bytes as an error shows them: letters as they are.
+std::string shown(std::string_view kind) {
+  std::string out;
+  for (const char c : kind) out += c >= ' ' && c <= '~' ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  return out;
+}
+
+/// The two chunks that matter.
+struct Chunks {
+  std::optional<Bytes> format, data;
+};
+
+Chunks chunks_of(Bytes file, const std::string& name) {
+  if (file.size() < kHeader || text(file, 0) != "RIFF" || text(file, 8) != "WAVE")
+    fail(name, fmt::format("no WAV file of {} bytes: {}; expected: RIFF, a size and WAVE", file.size(),
+                           file.size() < kHeader ? "it is too short" : fmt::format("it starts with {} and {}", shown(text(file, 0)), shown(text(file, 8)))));
+  const std::size_t end = std::size_t{8} + number<std::uint32_t>(file, 4);
+  if (end > file.size()) fail(name, fmt::format("the file is truncated: it has {} bytes; expected: {}", file.size(), end));
+  Chunks found;
+  for (std::size_t at = kHeader; at < end;) {
+    if (end - at < kChunkHeader) fail(name, fmt::format("{} bytes follow its last chunk; expected: none, or a chunk", end - at));
+    const std::string_view kind = text(file, at);
+    const std::size_t size = number<std::uint32_t>(file, at + 4);
+    at += kChunkHeader;
+    if (size > end - at)
+      fail(name, fmt::format("its chunk '{}' at byte {} has {} bytes; accepted: the {} that are left", shown(kind), at - kChunkHeader, size, end - at));
+    if (kind == "fmt " || kind == "data") {
+      std::optional<Bytes>& chunk = kind == "data" ? found.data : found.format;
+      if (chunk) fail(name, fmt::format("its chunk '{}' stands twice", kind));
+      chunk = file.subspan(at, size);
+    }
+    at += size + size % 2;  // chunks begin at even bytes
+  }
+  return found;
+}
+
+struct Format {
+  int encoding, channels, bits;
+  std::int64_t sample_rate;
+};
+
+Format format_of(Bytes chunk, const std::string& name) {
+  constexpr std::size_t kShort = 16, kLong = 40;  // bytes of a plain one, and of one that says more
+  if (chunk.size() < kShort) fail(name, fmt::format("its chunk 'fmt ' has {} bytes; expected: {} or more", chunk.size(), kShort));
+  Format f{number<std::uint16_t>(chunk, 0), number<std::uint16_t>(chunk, 2), number<std::uint16_t>(chunk, 14), number<std::uint32_t>(chunk, 4)};
+  const int block = number<std::uint16_t>(chunk, 12);
+  if (f.encoding == kExtensible) {
+    if (chunk.size() < kLong)
+      fail(name, fmt::format("its chunk 'fmt ' has {} bytes; expected: {} or more for an extensible format", chunk.size(), kLong));
+    f.encoding = number<std::uint16_t>(chunk, 24);  // the first two bytes of what identifies it
+  }
+  const bool known = f.encoding == kFloat ? f.bits == 32 : f.encoding == kPcm && (f.bits == 8 || f.bits == 16 || f.bits == 24 || f.bits == 32);
+  if (!known)
+    fail(name, fmt::format("its format is {} with {} bits a sample; accepted: 1 (PCM) with 8, 16, 24 or 32, and 3 (floating point) with 32",
+                           f.encoding, f.bits));
+  if (f.channels == 0 || f.sample_rate == 0)
+    fail(name, fmt::format("it has {} channels and {} samples a second; accepted: 1 or more of each", f.channels, f.sample_rate));
+  if (block != f.channels * f.bits / 8)
+    fail(name, fmt::format("{} bytes hold a sample of its {} channels of {} bits; expected: {}", block, f.channels, f.bits, f.channels * f.bits / 8));
+  return f;
+}
+
+/// Sample i of all channels.
+float sample_at(Bytes data, const Format& f, std::size_t i) {
+  const std::byte* from = data.data() + i * static_cast<std::size_t>(f.bits / 8);
+  if (f.encoding == kFloat) {
+    float value;
+    std::memcpy(&value, from, sizeof value);
+    return value;
+  }
+  if (f.bits == 8) return static_cast<float>(static_cast<int>(*from) - 128) / 128.0f;
+  std::uint32_t word = 0;  // in its highest bytes, so that the sign is the number's
+  std::memcpy(reinterpret_cast<std::byte*>(&word) + (4 - f.bits / 8), from, static_cast<std::size_t>(f.bits / 8));
+  return static_cast<float>(static_cast<std::int32_t>(word)) * 0x1p-31f;
+}
+
+}  // namespace
+
+Sound parse_wav(std::span<const std::byte> file, const std::string& name, std::optional<std::int64_t> expected_rate) {
+  const Chunks chunks = chunks_of(file, name);
+  if (!chunks.format || !chunks.data)
+    fail(name, fmt::format("it has no chunk '{}'; expected: one of 'fmt ' and one of 'data'", chunks.format ? "data" : "fmt "));
+  const Format f = format_of(*chunks.format, name);
+  if (expected_rate && *expected_rate != f.sample_rate)
+    fail(name, fmt::format("it has {} samples a second; expected: {}", f.sample_rate, *expected_rate));
+  const auto channels = static_cast<std::size_t>(f.channels), block = channels * static_cast<std::size_t>(f.bits / 8);
+  if (chunks.data->size() % block != 0)
+    fail(name, fmt::format("it has {} bytes of sound; accepted: a multiple of {}, of {} channels of {} bits", chunks.data->size(), block, f.channels, f.bits));
+  Sound out{f.sample_rate, std::vector<float>(chunks.data->size() / block)};
+  for (std::size_t i = 0; i < out.samples.size(); ++i) {
+    float sum = 0;
+    for (std::size_t c = 0; c < channels; ++c) sum += sample_at(*chunks.data, f, i * channels + c);
+    if (!std::isfinite(sum)) fail(name, fmt::format("sample {} (from 0) is {}; accepted: finite numbers", i, sum));
+    out.samples[i] = channels == 1 ? sum : sum / static_cast<float>(channels);
+  }
+  return out;
+}
+
+Sound read_wav(const std::filesystem::path& path, std::optional<std::int64_t> expected_rate) {
+  const MappedFile file(path);
+  return parse_wav(file.bytes(), path.string(), expected_rate);
+}
+
+}  // namespace gemel::datasets

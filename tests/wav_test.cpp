@@ -1,0 +1,173 @@
+// WAV files: every encoding, chunks in any order, and damaged ones.
+#include "datasets/wav.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "engine/base/error.h"
+#include "engine/base/philox.h"
+#include "tests/message_of.h"
+#include "tests/temporary_folder.h"
+
+namespace gemel::datasets {
+namespace {
+
+using testing::message_of;
+using List = std::vector<float>;
+
+/// The lowest `bytes` bytes of a number.
+std::string low(std::int64_t number, int bytes) {
+  std::string out;
+  for (int i = 0; i < bytes; ++i) out += static_cast<char>(number >> (8 * i) & 0xFF);
+  return out;
+}
+
+std::string chunk(const std::string& kind, const std::string& content) {
+  return kind + low(std::ssize(content), 4) + content + std::string(content.size() % 2, '\0');
+}
+std::string riff(const std::string& chunks) { return "RIFF" + low(std::ssize(chunks) + 4, 4) + "WAVE" + chunks; }
+
+struct Encoding {
+  int tag = 1, channels = 1, bits = 16, rate = 16000, block = 0;  // block 0: as it should be
+};
+std::string format(const Encoding& e) {
+  const int block = e.block ? e.block : e.channels * e.bits / 8;
+  return chunk("fmt ", low(e.tag, 2) + low(e.channels, 2) + low(e.rate, 4) + low(e.rate * block, 4) + low(block, 2) + low(e.bits, 2));
+}
+std::string extensible(const Encoding& e) {
+  const std::string rest("\0\0\0\0\x10\0\x80\0\0\xAA\0\x38\x9B\x71", 14);
+  const int block = e.channels * e.bits / 8;
+  return chunk("fmt ", low(0xFFFE, 2) + low(e.channels, 2) + low(e.rate, 4) + low(e.rate * block, 4) + low(block, 2) + low(e.bits, 2) + low(22, 2) +
+                           low(e.bits, 2) + low(0, 4) + low(e.tag, 2) + rest);
+}
+std::string whole(const std::vector<std::int64_t>& numbers, int bytes) {
+  std::string out;
+  for (const std::int64_t x : numbers) out += low(x, bytes);
+  return out;
+}
+std::string real(const List& numbers) { return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(float)}; }
+
+Sound parsed(const std::string& file) { return parse_wav(std::as_bytes(std::span(file)), "a.wav"); }
+std::string refusal(const std::string& file) {
+  return message_of<DataError>([&] { parsed(file); });
+}
+
+TEST(Wav, whole_numbers_of_every_width_become_minus_1_to_1) {
+  EXPECT_EQ(parsed(riff(format({.bits = 8}) + chunk("data", whole({0, 64, 128, 255}, 1)))).samples, (List{-1, -0.5f, 0, 127 / 128.0f}));
+  EXPECT_EQ(parsed(riff(format({}) + chunk("data", whole({-32768, -1, 0, 32767}, 2)))).samples, (List{-1, -0x1p-15f, 0, 32767 / 32768.0f}));
+  EXPECT_EQ(parsed(riff(format({.bits = 24}) + chunk("data", whole({-8388608, -1, 0, 8388607}, 3)))).samples, (List{-1, -0x1p-23f, 0, 8388607 / 8388608.0f}));
+  EXPECT_EQ(parsed(riff(format({.bits = 32}) + chunk("data", whole({-2147483648, -128, 0, 1073741824}, 4)))).samples, (List{-1, -0x1p-24f, 0, 0.5f}));
+}
+
+TEST(Wav, floating_numbers_are_taken_as_they_are) {
+  const List numbers{0.25f, -1.5f, 1e-20f, -0.0f};
+  EXPECT_EQ(parsed(riff(format({.tag = 3, .bits = 32}) + chunk("data", real(numbers)))).samples, numbers);
+  EXPECT_EQ(refusal(riff(format({.tag = 3, .bits = 32}) + chunk("data", real({0, std::numeric_limits<float>::infinity()})))),
+            "wav: a.wav: sample 1 (from 0) is inf; accepted: finite numbers");
+}
+
+TEST(Wav, channels_are_mixed_to_their_mean) {
+  EXPECT_EQ(parsed(riff(format({.channels = 2}) + chunk("data", whole({16384, 0, -32768, 32767}, 2)))).samples, (List{0.25f, -0x1p-16f}));
+  EXPECT_EQ(parsed(riff(format({.tag = 3, .channels = 3, .bits = 32}) + chunk("data", real({3, 0, 1.5f})))).samples, (List{1.5f}));
+}
+
+TEST(Wav, the_extensible_format_is_that_which_it_names) {
+  EXPECT_EQ(parsed(riff(extensible({.bits = 24}) + chunk("data", whole({4194304}, 3)))).samples, (List{0.5f}));
+  EXPECT_EQ(parsed(riff(extensible({.tag = 3, .bits = 32}) + chunk("data", real({0.5f})))).samples, (List{0.5f}));
+}
+
+TEST(Wav, chunks_may_come_in_any_order_and_others_are_skipped) {
+  const std::string data = chunk("data", whole({1, 2, 3}, 1)), other = chunk("LIST", "odd") + chunk("bext", std::string(600, 'x')) + chunk("junk", "");
+  for (const std::string& chunks : {format({.bits = 8}) + data, other + format({.bits = 8}) + other + data + other, data + other + format({.bits = 8})}) {
+    const Sound sound = parsed(riff(chunks));
+    EXPECT_EQ(sound.samples, (List{-127 / 128.0f, -126 / 128.0f, -125 / 128.0f}));
+    EXPECT_EQ(sound.sample_rate, 16000);
+  }
+  EXPECT_TRUE(parsed(riff(format({}) + chunk("data", ""))).samples.empty());
+}
+
+TEST(Wav, what_follows_is_no_part_and_the_last_byte_of_padding_may_be_missing) {
+  const std::string odd = format({.bits = 8}) + chunk("data", whole({1, 2, 3}, 1));
+  EXPECT_EQ(parsed(riff(odd) + "ID3 tags").samples.size(), 3u);
+  EXPECT_EQ(parsed(riff(odd.substr(0, odd.size() - 1))).samples.size(), 3u);
+}
+
+TEST(Wav, files_are_read_and_their_rate_is_checked) {
+  const testing::TemporaryFolder folder;
+  testing::write_text(folder / "a.wav", riff(format({.rate = 8000}) + chunk("data", whole({16384}, 2))));
+  const std::string path = (folder / "a.wav").string();
+  EXPECT_EQ(read_wav(folder / "a.wav", 8000).samples, (List{0.5f}));
+  EXPECT_EQ(message_of<DataError>([&] { read_wav(folder / "a.wav", 16000); }), "wav: " + path + ": it has 8000 samples a second; expected: 16000");
+  EXPECT_NE(message_of<DataError>([&] { read_wav(folder / "b.wav"); }).find((folder / "b.wav").string()), std::string::npos);
+}
+
+TEST(Wav, says_what_is_no_wav_file) {
+  EXPECT_EQ(refusal(""), "wav: a.wav: no WAV file of 0 bytes: it is too short; expected: RIFF, a size and WAVE");
+  EXPECT_EQ(refusal(std::string("fLaC\0\0\0\x22\x10\0\x10\0", 12)),
+            "wav: a.wav: no WAV file of 12 bytes: it starts with fLaC and \\x10\\x00\\x10\\x00; expected: RIFF, a size and WAVE");
+  EXPECT_EQ(refusal("RIFX" + low(4, 4) + "WAVE"), "wav: a.wav: no WAV file of 12 bytes: it starts with RIFX and WAVE; expected: RIFF, a size and WAVE");
+  EXPECT_EQ(refusal("RIFF" + low(4, 4) + "AVI "), "wav: a.wav: no WAV file of 12 bytes: it starts with RIFF and AVI ; expected: RIFF, a size and WAVE");
+}
+
+TEST(Wav, says_where_a_file_is_broken) {
+  const std::string good = riff(format({}) + chunk("data", whole({1, 2}, 2)));
+  EXPECT_EQ(refusal(good.substr(0, good.size() - 1)), "wav: a.wav: the file is truncated: it has 47 bytes; expected: 48");
+  EXPECT_EQ(refusal(riff("")), "wav: a.wav: it has no chunk 'fmt '; expected: one of 'fmt ' and one of 'data'");
+  EXPECT_EQ(refusal(riff(format({}))), "wav: a.wav: it has no chunk 'data'; expected: one of 'fmt ' and one of 'data'");
+  EXPECT_EQ(refusal(riff(format({}) + format({}))), "wav: a.wav: its chunk 'fmt ' stands twice");
+  EXPECT_EQ(refusal(riff(format({}) + "data" + low(5, 4) + "four")), "wav: a.wav: its chunk 'data' at byte 36 has 5 bytes; accepted: the 4 that are left");
+  EXPECT_EQ(refusal(riff(format({}) + "dat")), "wav: a.wav: 3 bytes follow its last chunk; expected: none, or a chunk");
+  EXPECT_EQ(refusal(riff(chunk("fmt ", "short") + chunk("data", ""))), "wav: a.wav: its chunk 'fmt ' has 5 bytes; expected: 16 or more");
+  EXPECT_EQ(refusal(riff(format({.tag = 0xFFFE}) + chunk("data", ""))),
+            "wav: a.wav: its chunk 'fmt ' has 16 bytes; expected: 40 or more for an extensible format");
+  EXPECT_EQ(refusal(riff(format({.channels = 2}) + chunk("data", whole({1, 2, 3}, 2)))),
+            "wav: a.wav: it has 6 bytes of sound; accepted: a multiple of 4, of 2 channels of 16 bits");
+}
+
+TEST(Wav, says_which_format_it_does_not_read) {
+  const std::string accepted = "; accepted: 1 (PCM) with 8, 16, 24 or 32, and 3 (floating point) with 32", data = chunk("data", "");
+  EXPECT_EQ(refusal(riff(format({.tag = 6, .bits = 8}) + data)), "wav: a.wav: its format is 6 with 8 bits a sample" + accepted);
+  EXPECT_EQ(refusal(riff(format({.bits = 12}) + data)), "wav: a.wav: its format is 1 with 12 bits a sample" + accepted);
+  EXPECT_EQ(refusal(riff(format({.tag = 3, .bits = 64}) + data)), "wav: a.wav: its format is 3 with 64 bits a sample" + accepted);
+  EXPECT_EQ(refusal(riff(format({.channels = 0}) + data)), "wav: a.wav: it has 0 channels and 16000 samples a second; accepted: 1 or more of each");
+  EXPECT_EQ(refusal(riff(format({.rate = 0}) + data)), "wav: a.wav: it has 1 channels and 0 samples a second; accepted: 1 or more of each");
+  EXPECT_EQ(refusal(riff(format({.channels = 2, .block = 3}) + data)), "wav: a.wav: 3 bytes hold a sample of its 2 channels of 16 bits; expected: 4");
+}
+
+TEST(Wav, damaged_files_end_with_an_error_or_finite_sound) {
+  PhiloxStream draws(9, 0);
+  std::vector<std::string> files;
+  for (const int bits : {8, 16, 24, 32})
+    files.push_back(riff(format({.channels = 2, .bits = bits}) + chunk("LIST", "odd") + chunk("data", std::string(static_cast<std::size_t>(bits), 'x'))));
+  files.push_back(riff(chunk("data", real({0.5f, 1, -1})) + extensible({.tag = 3, .bits = 32})));
+  int refused = 0, read = 0;
+  for (int i = 0; i < 20000; ++i) {
+    std::string file = files[draws.below(static_cast<std::uint32_t>(files.size()))];
+    for (std::uint32_t k = 1 + draws.below(3); k > 0 && !file.empty(); --k) {
+      const std::size_t place = draws.below(static_cast<std::uint32_t>(file.size()));
+      const auto byte = static_cast<char>(draws.below(256));
+      switch (draws.below(4)) {
+        case 0: file[place] = byte; break;
+        case 1: file.erase(place, draws.below(8)); break;
+        case 2: file.insert(place, draws.below(8), byte); break;
+        default: file.resize(place + 1); break;
+      }
+    }
+    try {
+      for (const float x : parsed(file).samples) EXPECT_TRUE(std::isfinite(x));
+      ++read;
+    } catch (const DataError& e) {
+      EXPECT_TRUE(std::string_view(e.what()).starts_with("wav: a.wav: ")) << e.what();
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 5000);
+  EXPECT_GT(read, 500);
+}
+
+}  // namespace
+}  // namespace gemel::datasets
