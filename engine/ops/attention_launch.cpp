@@ -19,6 +19,7 @@ constexpr std::int64_t kRandomKeys = 64;        // that blocks of random numbers
 constexpr std::int64_t kBlockFloats = 1 << 15;  // of the keys and values of a block: with what else a work-item has they stay in the second cache
 constexpr std::int64_t kMostQueries = 128;      // of a block: so many make what packing keys costs small
 constexpr std::int64_t kWidest = 1024;          // E + V up to which a work-item's blocks are small enough for its stack
+constexpr std::int64_t kPageFloats = 1024;
 constexpr std::int64_t kShortestPart = 256;     // keys: fewer are not worth a part of their own
 constexpr std::int64_t kGroup = 64, kRowsOfGroup = 16, kItemsOfRow = 4;  // as in attention_group.cl
 constexpr std::int64_t kDropoutElements = 1 << 14;  // of one work-item on a CPU
@@ -68,7 +69,6 @@ std::int64_t rows_of_tile(const DeviceProfile& d) { return d.has_wide_vectors() 
 Tiling forward_tiling(const AttentionSizes& s, const DeviceProfile& d) {
   return {rows_of_tile(d), d.is_emulator ? 8 : kMostQueries, keys_of_block(d, s.head + s.value, 512)};
 }
-Tiling one_tiling(const AttentionSizes& s, const DeviceProfile& d) { return {1, 1, keys_of_block(d, s.head + s.value, 512)}; }
 Tiling backward_tiling(const AttentionSizes& s, const DeviceProfile& d) {
   const std::int64_t keys = keys_of_block(d, 2 * (s.head + s.value), 128);
   return {rows_of_tile(d), d.is_emulator ? 8 : keys, keys};
@@ -116,16 +116,22 @@ struct PartResults {
   }
 };
 
-/// Runs a forward kernel, of the file of its name, and joins the parts. @param own  arguments before the problem's
-void run_parts(Launch& l, const std::string& kernel, const Tiling& t, const Share& share, const Arguments& own) {
+/// A forward kernel, of the file of its name.
+struct ForwardKernel {
+  std::string name, options;
+  std::int64_t items;   // for each part of the keys
+  Parts parts;
+  Arguments own = {};   // before the problem's
+};
+/// Runs it and joins the parts.
+void run_parts(Launch& l, const ForwardKernel& kernel) {
   const AttentionSizes s = attention_sizes(l.problem(), kForwardInputs);
-  const auto [parts, part_keys] = share.parts;
-  const std::array<opencl::Region, 3> results = parts == 1 ? std::array{l.out(0), l.out(1), l.out(2)} : PartResults(s, share.parts, l.profile()).in(l.workspace());
+  const auto [parts, part_keys] = kernel.parts;
+  const std::array<opencl::Region, 3> results = parts == 1 ? std::array{l.out(0), l.out(1), l.out(2)} : PartResults(s, kernel.parts, l.profile()).in(l.workspace());
   Arguments arguments{l.in(0), l.in(1), l.in(2), l.in(3), state_of(l, kForwardInputs), results[0], results[1], results[2], s.samples, parts, part_keys};
-  arguments.insert(arguments.end(), own.begin(), own.end());
+  arguments.insert(arguments.end(), kernel.own.begin(), kernel.own.end());
   add_problem(arguments, l, kForwardInputs);
-  l.device().run(l.device().kernel(kernel + ".cl", kernel, t.options(s, l.profile(), l.in_spec(0).dtype) + (parts == 1 ? "" : " -DPARTS")),
-                 opencl::range1(s.samples * s.heads * share.blocks * parts, 1), arguments);
+  l.device().run(l.device().kernel(kernel.name + ".cl", kernel.name, kernel.options + (parts == 1 ? "" : " -DPARTS")), opencl::range1(kernel.items * parts, 1), arguments);
   const std::int64_t rows = s.statistic().elements();
   if (parts > 1)
     l.run("attention_join.cl", "attention_join", opencl::range1(rows, 1), {results[0], results[1], results[2], l.out(0), l.out(1), l.out(2), rows, s.value, parts},
@@ -138,14 +144,18 @@ const char* unless_one(const Problem& p, const DeviceProfile& d) {
   return p.inputs[0].shape[1] != 1 ? "there is not one query" : unless_tiles<kForwardInputs>(p, d);
 }
 int rank_of_one(const Problem& p, const DeviceProfile& d) { return unless_one(p, d) ? 0 : 2 * rank_of_tiles(p, d); }
-Share share_of_one(const AttentionSizes& s, const DeviceProfile& d) { return {1, 1, parts_of(s.keys, s.samples * s.heads, d)}; }
+/// Heads of a work-item: a page of memory holds their keys, or their values.
+std::int64_t heads_of_item(const AttentionSizes& s) { return std::clamp<std::int64_t>(kPageFloats / std::max(s.head, s.value), 1, std::max<std::int64_t>(s.heads, 1)); }
+std::int64_t items_of_one(const AttentionSizes& s) { return s.samples * ceil_div(s.heads, heads_of_item(s)); }
+Parts parts_of_one(const AttentionSizes& s, const DeviceProfile& d) { return parts_of(s.keys, items_of_one(s), d); }
 std::int64_t one_bytes(const Problem& p, const DeviceProfile& d) {
   const AttentionSizes s = attention_sizes(p, kForwardInputs);
-  return bytes_of(s, share_of_one(s, d).parts, d);
+  return bytes_of(s, parts_of_one(s, d), d);
 }
 void launch_one(Launch& l) {
   const AttentionSizes s = attention_sizes(l.problem(), kForwardInputs);
-  run_parts(l, "attention_one", one_tiling(s, l.profile()), share_of_one(s, l.profile()), {});
+  const std::string options = Tiling{1, 1, kRandomKeys}.options(s, l.profile(), l.in_spec(0).dtype);
+  run_parts(l, {"attention_one", fmt::format("{} -DHEADS={}", options, heads_of_item(s)), items_of_one(s), parts_of_one(s, l.profile())});
 }
 
 std::int64_t forward_bytes(const Problem& p, const DeviceProfile& d) {
@@ -157,7 +167,7 @@ void launch_tiles(Launch& l) {
   const AttentionSizes s = attention_sizes(l.problem(), kForwardInputs);
   const Tiling t = forward_tiling(s, l.profile());
   const Share share = share_of(s, t, l.profile());
-  run_parts(l, "attention_tiles", t, share, {share.block});
+  run_parts(l, {"attention_tiles", t.options(s, l.profile(), l.in_spec(0).dtype), s.samples * s.heads * share.blocks, share.parts, {share.block}});
 }
 
 /// Parts' sums of dquery lie in the workspace, but for a single one in float, which is dquery.
@@ -228,7 +238,7 @@ void launch_dropout(Launch& l) {
 }  // namespace
 
 std::vector<Variant> attention_variants() {
-  return {{"one_query", "a share of the keys of one query for each work-item, read once where they lie; for CPUs", unless_one, rank_of_one, one_bytes, launch_one},
+  return {{"one_query", "a share of the keys for each work-item, which are read once where they lie; for CPUs", unless_one, rank_of_one, one_bytes, launch_one},
           {"tiles", "a block of queries for each work-item, in tiles of registers; for CPUs", unless_tiles<kForwardInputs>, rank_of_tiles, forward_bytes, launch_tiles},
           {"groups", "a work-group for 16 queries, four items each", never_declines, rank_anywhere, nullptr, launch_group}};
 }
