@@ -19,8 +19,8 @@ constexpr std::int64_t kRandomKeys = 64;        // that blocks of random numbers
 constexpr std::int64_t kBlockFloats = 1 << 15;  // of the keys and values of a block: with what else a work-item has they stay in the second cache
 constexpr std::int64_t kMostQueries = 128;      // of a block: so many make what packing keys costs small
 constexpr std::int64_t kWidest = 1024;          // E + V up to which a work-item's blocks are small enough for its stack
-constexpr std::int64_t kPageFloats = 1024;
-constexpr std::int64_t kShortestPart = 256;     // keys: fewer are not worth a part of their own
+constexpr std::int64_t kPageFloats = 1024;      // of a page of memory
+constexpr std::int64_t kShortestPart = 128;     // keys: fewer are not worth a part of their own
 constexpr std::int64_t kGroup = 64, kRowsOfGroup = 16, kItemsOfRow = 4;  // as in attention_group.cl
 constexpr std::int64_t kDropoutElements = 1 << 14;  // of one work-item on a CPU
 
