@@ -14,6 +14,7 @@
 #include "engine/ops/ops.h"
 #include "frontends/nn/attention.h"
 #include "tests/finite_differences.h"
+#include "tests/expected.h"
 #include "tests/message_of.h"
 #include "tests/op_harness.h"
 #include "tests/test_device.h"
@@ -104,24 +105,9 @@ TEST(Attention, has_second_derivatives) {
   EXPECT_LE(second, 1e-6);
 }
 
-/// Cases of tests/data/attention/make.py.
-class PyTorch {
- public:
-  Value tensor(Session& session, const std::string& name) const { return session.tensor(found(name).spec, found(name).data); }
-  List numbers(const std::string& name) const { return numbers_from_bytes(found(name).spec.dtype, found(name).data); }
-
- private:
-  const NamedTensor& found(const std::string& name) const {
-    const NamedTensor* const tensor = file_.find(name);
-    if (!tensor) throw std::runtime_error("no tensor " + name);
-    return *tensor;
-  }
-  SafetensorsFile file_{std::filesystem::path(GEMEL_SOURCE_DIR) / "tests/data/attention/expected.safetensors"};
-};
-
 void expect_what_pytorch_gives(const std::string& name, const Attention& how, const std::vector<std::string>& wanting) {
   Session& session = test_session();
-  const PyTorch expected;
+  const testing::Expected expected("attention/expected.safetensors");
   Values in;
   for (const std::string& what : wanting) in.push_back(leaf(expected.tensor(session, name + "." + what)));
   Attention with = how;
@@ -134,19 +120,19 @@ void expect_what_pytorch_gives(const std::string& name, const Attention& how, co
 }
 
 TEST(DeviceAttention, gives_what_pytorch_gives) {
-  const PyTorch expected;
+  const testing::Expected expected("attention/expected.safetensors");
   expect_what_pytorch_gives("padded", {.bias = expected.tensor(test_session(), "padded.bias")}, {"query", "key", "value"});
   expect_what_pytorch_gives("learned", {}, {"query", "key", "value", "bias"});
 }
 
 TEST(DeviceAttention, of_later_queries_sees_more_keys) {
   expect_what_pytorch_gives("causal", {.causal = Causal::yes}, {"query", "key", "value"});
-  const PyTorch expected;
+  const testing::Expected expected("attention/expected.safetensors");
   expect_what_pytorch_gives("causal", {.bias = expected.tensor(test_session(), "causal.bias")}, {"query", "key", "value"});
 }
 
 TEST(DeviceAttention, weighs_keys_alike_where_all_are_padding) {
-  const PyTorch expected;
+  const testing::Expected expected("attention/expected.safetensors");
   expect_what_pytorch_gives("never", {.bias = expected.tensor(test_session(), "never.bias")}, {"query", "key", "value"});
 }
 

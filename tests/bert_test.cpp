@@ -16,6 +16,7 @@
 #include "engine/session.h"
 #include "frontends/nn/layout.h"
 #include "frontends/nn/state_dict.h"
+#include "tests/expected.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 #include "tests/test_device.h"
@@ -35,20 +36,6 @@ BertConfig small() {
           .hidden_dropout_prob = 0, .attention_probs_dropout_prob = 0};
 }
 
-class Expected {
- public:
-  Value tensor(Session& session, const std::string& name) const { return session.tensor(found(name).spec, found(name).data); }
-  List numbers(const std::string& name) const { return numbers_from_bytes(found(name).spec.dtype, found(name).data); }
-
- private:
-  const NamedTensor& found(const std::string& name) const {
-    const NamedTensor* const tensor = file_.find(name);
-    if (!tensor) throw std::runtime_error("no tensor " + name);
-    return *tensor;
-  }
-  SafetensorsFile file_{kData / "expected.safetensors"};
-};
-
 /// Largest difference over the largest number, or over what counts as none: keys' biases change no weight of attention.
 double difference(const List& a, const List& b) {
   EXPECT_EQ(a.size(), b.size());
@@ -65,7 +52,7 @@ List file_numbers(const nn::Parameter& p, const Value& gradient) { return number
 
 TEST(Bert, gives_hugging_faces_logits_and_gradients) {
   Session& session = test_session();
-  const Expected expected;
+  const testing::Expected expected("bert/expected.safetensors");
   const auto model = bert_classifier(small(), 3);
   EXPECT_TRUE(nn::load_weights(*model, session, kData / "weights.safetensors").fresh.empty());
   Values leaves;
@@ -87,7 +74,7 @@ TEST(Bert, gives_hugging_faces_logits_and_gradients) {
 
 TEST(Bert, looks_at_no_padding) {
   Session& session = test_session();
-  const Expected expected;
+  const testing::Expected expected("bert/expected.safetensors");
   const auto model = bert_classifier(small(), 3);
   nn::load_weights(*model, session, kData / "weights.safetensors");
   model->eval();

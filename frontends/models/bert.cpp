@@ -193,12 +193,10 @@ std::vector<std::string_view> bert_config_names() {
 
 namespace {
 
-BertConfig read_config(const std::filesystem::path& path) {
-  const ConfigFile file(path);
+void take(const ConfigFile& file, BertConfig& c) {
   file.require("model_type", {"bert"});
   file.require("hidden_act", {"gelu"});
   file.require("position_embedding_type", {"absolute"});
-  BertConfig c;
   file.take("vocab_size", c.vocab_size);
   file.take("hidden_size", c.hidden_size);
   file.take("num_hidden_layers", c.num_hidden_layers);
@@ -211,12 +209,6 @@ BertConfig read_config(const std::filesystem::path& path) {
   file.take("attention_probs_dropout_prob", c.attention_probs_dropout_prob);
   file.take("layer_norm_eps", c.layer_norm_eps);
   file.take("initializer_range", c.initializer_range);
-  try {
-    check(c);
-  } catch (const UsageError& e) {
-    throw DataError(fmt::format("configuration: {}: {}", path.string(), e.what()));
-  }
-  return c;
 }
 
 }  // namespace
@@ -224,7 +216,7 @@ BertConfig read_config(const std::filesystem::path& path) {
 BertConfig bert_config(const std::string& name) {
   const auto found = std::ranges::find(kConfigs, name, &Named::name);
   if (found == kConfigs.end()) {
-    if (std::filesystem::exists(name)) return read_config(name);
+    if (std::filesystem::exists(name)) return read_config<BertConfig>(name, take, check);
     throw UsageError(fmt::format("bert: the configuration '{}' is neither known nor a file; accepted: {}, or a config.json", name, fmt::join(bert_config_names(), ", ")));
   }
   return {.hidden_size = found->width, .num_hidden_layers = found->layers, .num_attention_heads = found->width / kWidthOfHead, .intermediate_size = kIntermediate * found->width};

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "engine/base/error.h"
+
 namespace gemel::models {
 
 class ConfigFile {
@@ -31,5 +33,19 @@ class ConfigFile {
   std::filesystem::path file_;
   std::unique_ptr<Parsed> parsed_;
 };
+
+/// What `take` takes of a file. @param check  throws UsageError for sizes that do not fit together  @throws DataError naming the file
+template <class Config, class Take, class Check>
+Config read_config(const std::filesystem::path& path, Take take, Check check) {
+  const ConfigFile file(path);
+  Config config;
+  take(file, config);
+  try {
+    check(config);
+  } catch (const UsageError& e) {
+    throw DataError("configuration: " + path.string() + ": " + e.what());
+  }
+  return config;
+}
 
 }  // namespace gemel::models

@@ -203,15 +203,13 @@ std::vector<std::string_view> gpt2_config_names() {
 
 namespace {
 
-Gpt2Config read_config(const std::filesystem::path& path) {
-  const ConfigFile file(path);
+void take(const ConfigFile& file, Gpt2Config& c) {
   file.require("model_type", {"gpt2"});
   file.require("activation_function", {"gelu_new", "gelu_pytorch_tanh"});  // two names of one function
   file.require_switch("scale_attn_weights", true);
   file.require_switch("scale_attn_by_inverse_layer_idx", false);
   file.require_switch("tie_word_embeddings", true);
   file.require_switch("add_cross_attention", false);
-  Gpt2Config c;
   file.take("vocab_size", c.vocab_size);
   file.take("n_positions", c.n_positions);
   file.take("n_embd", c.n_embd);
@@ -223,12 +221,6 @@ Gpt2Config read_config(const std::filesystem::path& path) {
   file.take("resid_pdrop", c.resid_pdrop);
   file.take("layer_norm_epsilon", c.layer_norm_epsilon);
   file.take("initializer_range", c.initializer_range);
-  try {
-    checked(c);
-  } catch (const UsageError& e) {
-    throw DataError(fmt::format("configuration: {}: {}", path.string(), e.what()));
-  }
-  return c;
 }
 
 }  // namespace
@@ -236,7 +228,7 @@ Gpt2Config read_config(const std::filesystem::path& path) {
 Gpt2Config gpt2_config(const std::string& name) {
   const auto found = std::ranges::find(kConfigs, name, &Named::name);
   if (found == kConfigs.end()) {
-    if (std::filesystem::exists(name)) return read_config(name);
+    if (std::filesystem::exists(name)) return read_config<Gpt2Config>(name, take, checked);
     throw UsageError(fmt::format("gpt2: the configuration '{}' is neither known nor a file; accepted: {}, or a config.json", name, fmt::join(gpt2_config_names(), ", ")));
   }
   return {.n_embd = found->width, .n_layer = found->layers, .n_head = found->width / kWidthOfHead};

@@ -81,19 +81,11 @@ class NeuMF : public nn::Module {
   nn::Linear& predict_;
 };
 
-NcfConfig read_config(const std::filesystem::path& path) {
-  const ConfigFile file(path);
+void take(const ConfigFile& file, NcfConfig& c) {
   file.require("model_type", {"ncf"});
-  NcfConfig c;
   file.take("factor_num", c.factor_num);
   file.take("num_layers", c.num_layers);
   file.take("dropout", c.dropout);
-  try {
-    check(c);
-  } catch (const UsageError& e) {
-    throw DataError(fmt::format("configuration: {}: {}", path.string(), e.what()));
-  }
-  return c;
 }
 
 }  // namespace
@@ -107,7 +99,7 @@ std::vector<std::string_view> ncf_config_names() {
 NcfConfig ncf_config(const std::string& name) {
   const auto found = std::ranges::find(kConfigs, name, &Named::name);
   if (found != kConfigs.end()) return {.factor_num = found->factors};
-  if (std::filesystem::exists(name)) return read_config(name);
+  if (std::filesystem::exists(name)) return read_config<NcfConfig>(name, take, check);
   throw UsageError(fmt::format("ncf: the configuration '{}' is neither known nor a file; accepted: {}, or a config.json", name, fmt::join(ncf_config_names(), ", ")));
 }
 
