@@ -19,13 +19,14 @@ def count(text):
 
 def case_list(text):
     for case in text.split(","):
-        if not re.fullmatch(r"\w+:[1-9]\d*:[1-9]\d*x[1-9]\d*x[1-9]\d*", case):
-            raise argparse.ArgumentTypeError(f"'{case}' is not accepted; accepted: MODEL:BATCH:CxHxW, such as resnet18:16:3x224x224")
+        if not re.fullmatch(r"\w+:[1-9]\d*:[1-9]\d*x[1-9]\d*x[1-9]\d*|\w+-\w+:[1-9]\d*:[1-9]\d*", case):
+            raise argparse.ArgumentTypeError(f"'{case}' is not accepted; accepted: MODEL:BATCH:CxHxW, such as resnet18:16:3x224x224, or MODEL-CONFIG:BATCH:LENGTH of texts, "
+                                             "such as bert-base:8:128")
     return text
 
 
 def add_options(parser, default_cases, runs_help):
-    parser.add_argument("--cases", type=case_list, default=default_cases, help="MODEL:BATCH:CxHxW, separated by commas")
+    parser.add_argument("--cases", type=case_list, default=default_cases, help="MODEL:BATCH:CxHxW, or MODEL-CONFIG:BATCH:LENGTH of texts, separated by commas")
     parser.add_argument("--pairs", type=count, default=5)
     parser.add_argument("--runs", type=count, default=3, help=runs_help)
     parser.add_argument("--threads", type=count, default=os.cpu_count())
@@ -34,9 +35,10 @@ def add_options(parser, default_cases, runs_help):
 
 
 def parsed(work, text):
-    """A case from MODEL:BATCH:CxHxW."""
-    model, batch, extents = text.split(":")
-    return {"work": work, "text": text, "model": model, "batch": int(batch), "input": extents, "extents": [int(e) for e in extents.split("x")]}
+    """A case from MODEL:BATCH:CxHxW or MODEL-CONFIG:BATCH:LENGTH."""
+    title, batch, extents = text.split(":")
+    model, _, config = title.partition("-")
+    return {"work": work, "text": text, "model": model, "config": config, "batch": int(batch), "input": extents, "extents": [int(e) for e in extents.split("x")]}
 
 
 def bench(program, case, frontend, runs, threads, passes="all"):
@@ -44,7 +46,7 @@ def bench(program, case, frontend, runs, threads, passes="all"):
     if not os.access(program, os.X_OK):
         sys.exit(f"--gemel: {program} is no program; accepted: gemel of a build")
     command = [program, "bench", case["work"], "--model", case["model"], "--batch-size", str(case["batch"]), "--input", case["input"],
-               "--frontend", frontend, "--graph-passes", passes, "--runs", str(runs), "--warmup", "2", "--threads", str(threads), "--json", "/dev/stdout"]
+               *(("--config", case["config"]) if case["config"] else ()), "--frontend", frontend, "--graph-passes", passes, "--runs", str(runs), "--warmup", "2", "--threads", str(threads), "--json", "/dev/stdout"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{' '.join(command)}\n{done.stderr}")

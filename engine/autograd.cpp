@@ -28,7 +28,7 @@ const Value& Backward::gradient(int o) const {
 
 bool Backward::by_rows(int i) const {
   const auto& from = node_->inputs[at(i)].value.node();
-  return wants(i) && tape_ != Tape::extend && !from->op && from->gradient_form == GradientForm::rows;
+  return wants(i) && tape_ != Tape::extend && !from->op && (from->gradient_form == GradientForm::rows || (!wanted_.rows.empty() && wanted_.rows[at(i)]));
 }
 
 Value Backward::fresh(const Node::Saved& saved, const char* what, int i) const {
@@ -177,6 +177,12 @@ class Targets {
     return it->second.indices.front();
   }
   Value place(std::size_t target) const { return into_.empty() ? Value() : into_[target]; }
+  bool may_be_rows(std::size_t target) const { return !options_.rows.empty() && options_.rows[target]; }
+  /// Whether all who ask for the gradient of an edge take rows.
+  bool may_be_rows(const Value& edge) const {
+    const auto it = targets_.find(key(edge));
+    return it != targets_.end() && std::ranges::all_of(it->second.indices, [&](std::size_t i) { return may_be_rows(i); });
+  }
   const GradientOptions& options() const { return options_; }
   bool adds(std::size_t target) const { return !options_.adds.empty() && options_.adds[target]; }
   void owe(const Value& edge) {
@@ -217,7 +223,8 @@ class Targets {
     for (std::size_t i : target.indices) {
       Value g = arrived;
       // A result may be written in place: it shares no storage with another, with a seed, or with what a visit will read.
-      if (!into_.empty() && into_[i]) {
+      const bool stays_rows = may_be_rows(i) && row_values(g);
+      if (!into_.empty() && into_[i] && !stays_rows) {
         if (row_values(g)) g = to_dense(g, adds(i) ? Value() : into_[i]);
         if (g.storage() != into_[i].storage()) g = put(g.detached(), i);
       } else if (visits.holds(g) || !taken_.insert(numbers_of(g)).second) {
@@ -257,6 +264,7 @@ void step_back(Visit visit, Visits& visits, Targets& targets, Session& session, 
     if (wants[i]) alone[i] = targets.alone_at(node.inputs[i].value, visits);
   for (std::size_t i = 0; i < alone.size(); ++i)
     if (alone[i]) (targets.adds(*alone[i]) ? wanted.sums : wanted.places)[i] = targets.place(*alone[i]);
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) wanted.rows.push_back(wants[i] && targets.may_be_rows(node.inputs[i].value));
   if (const PostponeProduct& postpone = targets.options().postpone)
     wanted.postpone = [&](std::size_t i, const Value& left, const Value& right) { return alone[i] && postpone(*alone[i], left, right); };
   for (std::size_t o = 0; o < visit.gradients.size(); ++o) {
@@ -312,6 +320,9 @@ void check(const GradientOptions& options, std::size_t inputs) {
   if (!options.adds.empty() && options.adds.size() != options.into.size())
     throw UsageError("gradient: whether to add is said of " + std::to_string(options.adds.size()) + " results, memory is given for " +
                      std::to_string(options.into.size()) + "; accepted: as many, or of none");
+  if (!options.rows.empty() && options.rows.size() != inputs)
+    throw UsageError("gradient: whether it may be rows is said of " + std::to_string(options.rows.size()) + " results for " + std::to_string(inputs) +
+                     " inputs; accepted: of as many, or of none");
   if (options.tape != Tape::extend) return;
   const auto refuse = [](bool given, const std::string& what) {
     if (given) throw UsageError("gradient: " + what + " given with Tape::extend, where their histories go on; accepted: release or retain");
@@ -369,6 +380,26 @@ std::vector<std::size_t> gradient_order(const Values& outputs, const Values& inp
     return it == last.end() ? 0 : it->second;
   };
   std::ranges::stable_sort(out, std::greater(), completed_at);
+  return out;
+}
+
+std::vector<std::int64_t> looked_up_rows(const Values& outputs, const Values& inputs) {
+  std::map<const Node*, std::int64_t> rows;  // -1: used otherwise, too
+  Visits visits = reach(outputs);
+  for (const auto& [order, visit] : visits.map())
+    for (std::size_t i = 0; i < visit.node->inputs.size(); ++i) {
+      const Value& used = visit.node->inputs[i].value;
+      if (!used.node() || used.node()->op) continue;
+      const bool looks_up = i == 0 && visit.node->op == &gather_def() && used.shape().rank() == 2 && visit.node->attributes.integer("axis") == 0;
+      std::int64_t& sum = rows[used.node().get()];
+      if (!looks_up) sum = -1;
+      else if (sum >= 0) sum += visit.node->inputs[1].value.elements();
+    }
+  std::vector<std::int64_t> out;
+  for (const Value& v : inputs) {
+    const auto it = rows.find(v.node().get());
+    out.push_back(it == rows.end() ? 0 : std::max<std::int64_t>(0, it->second));
+  }
   return out;
 }
 

@@ -19,6 +19,7 @@ class Backward {
   struct Wanted {
     std::vector<bool> inputs;
     Values places, sums;
+    std::vector<bool> rows = {};  // may be rows, whatever their leaves ask for
     std::function<bool(std::size_t input, const Value& left, const Value& right)> postpone = {};
   };
   Backward(std::shared_ptr<Node> node, Values gradients, Wanted wanted, Session& session, Tape tape);
@@ -41,7 +42,8 @@ class Backward {
   const Value& sum(int i) const { return wanted_.sums[static_cast<std::size_t>(i)]; }
   /// Asks whether somebody else computes the gradient of input i, which is left^T right, both [rows, columns]; then a rule gives none.
   bool postponed(int i, const Value& left, const Value& right) const { return wanted_.postpone && wanted_.postpone(static_cast<std::size_t>(i), left, right); }
-  /// Whether the gradient of input i may be rows (engine/rows.h): it is a leaf that asks for them, and nobody differentiates again.
+  /// Whether the gradient of input i may be rows (engine/rows.h): it is a leaf that asks for them, or of which they are asked, and nobody
+  /// differentiates again.
   bool by_rows(int i) const;
   const Attributes& attributes() const { return node_->attributes; }
   Session& session() const { return session_; }
@@ -70,6 +72,7 @@ struct GradientOptions {
   Values into = {};  // memory for the results, one an input (an empty value: of its own), or none at all. Not with Tape::extend
   std::vector<bool> adds = {};  // one for each of `into`, or none: the result is added to what lies there. `ready` and `take` are told of the sum
   PostponeProduct postpone = {};  // of products of two matrices. Not with Tape::extend
+  std::vector<bool> rows = {};  // one an input, or none: the result may be rows (engine/rows.h), as of a leaf that asks for them; rows stay out of `into`
 };
 
 /// Gradients of sum(outputs * output_gradients) with respect to inputs.
@@ -83,6 +86,8 @@ Values gradient(const Values& outputs, const Values& inputs, Values output_gradi
 /// The order in which a backward pass from `outputs` completes the gradients of `inputs`, as indices; those that it does not reach
 /// come last. Reads histories alone, also of symbolic values.
 std::vector<std::size_t> gradient_order(const Values& outputs, const Values& inputs);
+/// Of each input the rows that are looked up in it, with repetitions, where `outputs` use it in nothing but lookups; 0 of any other.
+std::vector<std::int64_t> looked_up_rows(const Values& outputs, const Values& inputs);
 
 /// The leaves that the outputs' histories reach, by ascending node number.
 std::vector<std::shared_ptr<Node>> leaves_of(const Values& outputs);

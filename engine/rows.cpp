@@ -25,6 +25,7 @@ const RowValues* row_values(const Value& value) { return value.storage() ? value
 
 Value to_dense(Value value, const Value& into) {
   const RowValues* rows = row_values(value);
+  if (rows && rows->whole) return rows->values;
   return rows ? gather_gradient(rows->values, rows->indices, value.shape(), 0, into) : std::move(value);
 }
 
@@ -35,7 +36,7 @@ void refuse_rows(const std::string& who, const Value& value) {
 void accumulate(Value& sum, Value more) {
   const RowValues *a = row_values(sum), *b = row_values(more);
   if (!sum) sum = std::move(more);
-  else if (a && b) sum = table_of({joined_indices(a->indices, b->indices), joined(a->values, b->values)}, sum.spec());
+  else if (a && b && !a->whole && !b->whole) sum = table_of({joined_indices(a->indices, b->indices), joined(a->values, b->values)}, sum.spec());
   else if (a || b) sum = add(to_dense(sum), to_dense(std::move(more)));
   else sum = add(std::move(sum), std::move(more));
 }

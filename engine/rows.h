@@ -12,8 +12,8 @@ namespace gemel {
 Value table_of(RowValues rows, const Spec& table);
 /// The rows of a value that is made of them; null for any other.
 const RowValues* row_values(const Value& value);
-/// The table with its zeros; what is dense stays as it is. Rows add up in the order in which they are given.
-/// @param into  memory for it, or empty
+/// The table with its zeros; what is dense stays as it is, and so does a whole table. Rows add up in the order in which they are given.
+/// @param into  memory for it where it is made, or empty
 Value to_dense(Value value, const Value& into = {});
 /// @throws UsageError for rows. @param who  begins the message, as "add: input 0"
 void refuse_rows(const std::string& who, const Value& value);

@@ -86,11 +86,13 @@ class Value {
 
 /// Rows of a table.
 struct RowValues {
-  Value indices;  // int32 or int64 [n]; a row that is named several times is the sum of what is given for it
-  Value values;   // float32 [n, width]
+  Value indices;       // int32 or int64 [n]; a row that is named several times is the sum of what is given for it
+  Value values;        // float32 [n, width]
+  bool whole = false;  // values are those of the table's rows from the first to the last; index j is j, or -1 where that row is not given and is zero
 };
 
-/// What the gradient of a leaf is made as. `rows`: of those rows alone that were looked up, as long as it is used in nothing but lookups.
+/// What the gradient of a leaf is made as. `rows`: of those rows alone that were looked up, as long as it is used in nothing but lookups; an
+/// optimizer then moves these rows alone.
 enum class GradientForm { dense, rows };
 
 /// Seen by a gradient on its way; may replace it.

@@ -280,7 +280,7 @@ void rmsprop_update(Update u, const Value& variance, const Value& velocity, cons
 
 // ---- rows.cpp: of rows that are given with their indices, and updates of those rows of a table alone
 /// Each row once, in ascending order, with the sum of what was given for it, added in the order given. Where a row comes up again the index
-/// is -1 and the values are 0, so that shapes do not depend on contents.
+/// is -1 and the values are 0, so that shapes do not depend on contents. What is whole has each row once as it is.
 RowValues sum_rows(RowValues rows);
 /// What an update of some rows of a table reads besides the optimizer's slots, which are tables too.
 struct RowUpdate {

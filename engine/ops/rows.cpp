@@ -276,6 +276,7 @@ const OpDef& adam_rows_update_def() {
 }
 
 RowValues sum_rows(RowValues rows) {
+  if (rows.whole) return rows;
   Values out = apply(sum_rows_def(), list(std::move(rows.indices), std::move(rows.values)));
   return {std::move(out[0]), std::move(out[1])};
 }

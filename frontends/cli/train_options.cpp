@@ -42,6 +42,7 @@ po::options_description described() {
       ("weights", po::value<std::string>()->default_value(""), "safetensors file to start from")
       ("freeze-backbone", po::bool_switch(), "train the last layer only")
       ("freeze-norm", po::bool_switch(), "normalisation uses running statistics in training too")
+      ("sparse-embeddings", po::bool_switch(), "updates move the rows of embeddings that a step meets and no others, which do not decay: sgd, adam, adamw")
       ("save", po::value<std::string>()->default_value(""), "write the trained weights to this safetensors file")
       ("checkpoint-dir", po::value<std::string>()->default_value(""), "folder for checkpoints: at each epoch's end and on interrupt")
       ("checkpoint-every", po::value<std::int64_t>()->default_value(0), "and every so many steps")
@@ -89,6 +90,10 @@ void read_optimizer(const po::variables_map& v, TrainOptions& o) {
       check_range(std::string("--") + name, value, 0, std::string_view(name) == "momentum" ? 1 : 1e6);
       (std::string_view(name) == "momentum" ? o.optimizer.momentum : o.optimizer.weight_decay) = value;
     }
+  const double momentum = optim::with_defaults(o.optimizer_name, o.optimizer).momentum.value_or(0);
+  if (o.sparse_embeddings && (momentum != 0 || o.optimizer_name == "rmsprop"))
+    throw UsageError(fmt::format("--sparse-embeddings: --optimizer {} with momentum {} is given; accepted: sgd without momentum, adam or adamw", o.optimizer_name, momentum));
+  if (o.sparse_embeddings && o.parallel.pipeline) throw UsageError("--sparse-embeddings: it is given with --parallel pipeline; accepted: no pipeline");
   const auto schedule = v["lr-schedule"].as<std::string>();
   check_choice("--lr-schedule", schedule, strings(optim::schedule_names()));
   o.schedule = optim::parse_schedule(schedule);
@@ -115,6 +120,7 @@ void read_model(const po::variables_map& v, TrainOptions& o) {
   o.save = v["save"].as<std::string>();
   o.freeze_backbone = v["freeze-backbone"].as<bool>();
   o.freeze_norm = v["freeze-norm"].as<bool>();
+  o.sparse_embeddings = v["sparse-embeddings"].as<bool>();
   if (!v.count("dropout")) return;
   o.dropout = v["dropout"].as<double>();
   check_range("--dropout", *o.dropout, 0, 1);

@@ -32,7 +32,7 @@ struct TrainOptions {
   datasets::Shuffle shuffle = datasets::Shuffle::on;
   datasets::Augment augment = datasets::Augment::none;
   bool by_length = false;  // batches of texts of like length
-  bool freeze_backbone = false, freeze_norm = false, detect_anomaly = false;
+  bool freeze_backbone = false, freeze_norm = false, detect_anomaly = false, sparse_embeddings = false;
 };
 
 /// @throws UsageError

@@ -211,6 +211,8 @@ void TrainRun::build_model() {
   Session& session = scope_.session();
   model_ = work_->model({options_.dropout, options_.parallel.pipeline ? models::RecomputedParts::none : options_.recompute});
   const std::int64_t batch = std::min(options_.batch_size, work_->train_data().size());
+  if (options_.sparse_embeddings && !nn::embed_by_rows(*model_))
+    throw UsageError(fmt::format("--sparse-embeddings: {} has no embeddings; accepted: a model of texts or ratings", options_.model));
   if (options_.freeze_backbone) model_->freeze_backbone();
   if (options_.freeze_norm) model_->freeze_norm();
   task_ = work_->task(*model_);
@@ -226,7 +228,7 @@ void TrainRun::build_model() {
   } else {
     train::pack_parameters(session, *task_, inputs);
   }
-  optimizer_ = optim::make(options_.optimizer_name, work_->groups(model_->parameters()), options_.optimizer);
+  optimizer_ = optim::make(options_.optimizer_name, optim::no_decay_on_rows(work_->groups(model_->parameters())), options_.optimizer);
   if (data_parallel_) data_parallel_->attach(*model_, *optimizer_);
 }
 

@@ -12,6 +12,20 @@
 
 namespace gemel::distributed {
 
+namespace {
+
+/// What is dense in its place, where it stays.
+Value scaled(Value gradient, double scale, const Value& place) {
+  const Spec factor = f32({});
+  if (const RowValues* rows = row_values(gradient); rows && !rows->whole)
+    return table_of({rows->indices, rows->values * full(place.session(), factor, scale)}, gradient.spec());
+  Value sum = to_dense(std::move(gradient), place);
+  assign(sum, sum * full(place.session(), factor, scale));
+  return sum;
+}
+
+}  // namespace
+
 bool DataParallel::holds_gradients() const {
   return std::ranges::any_of(optimizer_->parameters(), [](const NamedValue& p) { return bool(p.value.node()->accumulated); });
 }
@@ -45,8 +59,7 @@ void DataParallel::backward_sum(const eager::Tensor& loss, double scale) {
   for (const NamedValue& p : parameters) {
     Value& sum = p.value.node()->accumulated;
     if (!sum || !p.value.wants_gradient()) continue;
-    sum = to_dense(std::move(sum), dense_gradient_place(p.value));
-    assign(sum, sum * full(session_, {sum.shape(), sum.dtype()}, scale));
+    sum = scaled(std::move(sum), scale, dense_gradient_place(p.value));
   }
   if (loss.defined()) {
     const GradientReady ready = reducer_->gradient_ready();

@@ -60,25 +60,45 @@ void DataParallel::synchronise_norm(nn::Module& module) {
 void DataParallel::pack(train::Task& task, const Specs& inputs) {
   check_models(task.module());
   synchronise_norm(task.module());
-  pack(task.module(), train::backward_order(session_, task, inputs));
+  pack(task.module(), train::backward_outline(session_, task, inputs));
 }
 
 void DataParallel::pack(nn::Module& module) {
   check_models(module);
   synchronise_norm(module);
-  std::vector<std::size_t> order(module.parameters().trainable().size());
-  std::iota(order.rbegin(), order.rend(), std::size_t{0});
-  pack(module, std::move(order));
+  const std::size_t parameters = module.parameters().trainable().size();
+  train::BackwardOutline outline{std::vector<std::size_t>(parameters), std::vector<std::int64_t>(parameters)};
+  std::iota(outline.order.rbegin(), outline.order.rend(), std::size_t{0});
+  pack(module, std::move(outline));
 }
 
 /// Where a model does not run alike on all ranks their own orders would differ.
-void DataParallel::pack(nn::Module& module, std::vector<std::size_t> order) {
+void DataParallel::pack(nn::Module& module, train::BackwardOutline outline) {
   std::int64_t largest = session_.interpreter().largest_allocation();  // slabs are cut alike on every device
   communication_.run([&](Collectives& c) {
-    c.broadcast(std::as_writable_bytes(std::span(order)));
+    c.broadcast(std::as_writable_bytes(std::span(outline.order)));
+    c.broadcast(std::as_writable_bytes(std::span(outline.looked_up)));
     c.all_reduce({reinterpret_cast<std::byte*>(&largest), 1, DType::int64}, parallel::Reduction::min);
   });
-  train::pack_parameters(module, order, {memory_.source(), largest});
+  train::pack_parameters(module, outline.order, {memory_.source(), largest});
+  const Values parameters = values_of(module.parameters().trainable());
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Shape& shape = parameters[i].shape();
+    if (outline.looked_up[i] > 0 && parallel::rows_are_less(outline.looked_up[i], shape[0], shape[1])) travel_as_rows_.insert(parameters[i].node().get());
+  }
+}
+
+/// [parameter] of the optimizer. What changes gradients on their way knows no rows; those that move the rows that are met alone travel as rows whatever they are.
+std::vector<bool> DataParallel::tables_by_rows() const {
+  const bool as_they_are = options_.reducer.compression.kind == parallel::CompressionOptions::Kind::none && options_.prescale == 1 && options_.postscale == 1;
+  std::vector<bool> out;
+  for (const NamedValue& p : optimizer_->parameters()) {
+    const bool moves_rows = p.value.node()->gradient_form == GradientForm::rows;
+    if (moves_rows && (options_.prescale != 1 || options_.postscale != 1))
+      throw UsageError(fmt::format("ranks: the gradient of {} is rows, and gradients are scaled by {} and {}; accepted: factors of 1", p.name, options_.prescale, options_.postscale));
+    out.push_back(moves_rows || (as_they_are && travel_as_rows_.contains(p.value.node().get())));
+  }
+  return out;
 }
 
 void DataParallel::attach(nn::Module& module, optim::Optimizer& optimizer) {
@@ -89,6 +109,7 @@ void DataParallel::attach(nn::Module& module, optim::Optimizer& optimizer) {
   parallel::ReducerOptions reducer = options_.reducer;
   if (options_.replicas == Replicas::copied_each_step) reducer.sums = parallel::SumsOn::first_rank;
   reducer.overlaps = options_.norm == NormOver::shard;
+  reducer.by_rows = tables_by_rows();
   if (options_.horovod)
     reducer_ = std::make_shared<parallel::horovod::GradientReducer>(session_, communication_, optimizer.parameters(), memory_, reducer,
                                                                     parallel::horovod::GradientReducer::By{*options_.horovod, options_.prescale, options_.postscale});

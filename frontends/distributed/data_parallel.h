@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -101,6 +102,7 @@ class DataParallel : public train::Ranks {
   void step_begins(std::int64_t samples) override;
   void take_parameters() override;
   GradientReady gradient_ready() override { return reducer_->gradient_ready(); }
+  std::vector<bool> by_rows() const override { return reducer_->by_rows(); }
   void join_gradients(Values& gradients) override { reducer_->join(gradients); }
   bool updates() const override { return options_.replicas == Replicas::kept || rank() == 0; }
   void announce(train::Notice notice) override;
@@ -117,7 +119,8 @@ class DataParallel : public train::Ranks {
   std::string collective();
 
  private:
-  void pack(nn::Module& module, std::vector<std::size_t> order);
+  void pack(nn::Module& module, train::BackwardOutline outline);
+  std::vector<bool> tables_by_rows() const;
   void synchronise_norm(nn::Module& module);
   void broadcast(const Value& value);
   bool holds_gradients() const;
@@ -135,6 +138,7 @@ class DataParallel : public train::Ranks {
   std::shared_ptr<parallel::Replicator> replicator_;  // null where replicas are kept
   nn::Module* module_ = nullptr;
   optim::Optimizer* optimizer_ = nullptr;
+  std::unordered_set<const Node*> travel_as_rows_;         // tables of which all ranks look up less than they have
   std::unordered_map<const Node*, std::size_t> index_of_;  // of a parameter's leaf, as the optimizer numbers them
   bool syncs_ = true;
   std::optional<double> unsummed_weight_;  // of passes under NoSync; none: they had none

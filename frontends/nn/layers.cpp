@@ -172,6 +172,15 @@ Value Embedding::forward(Value indices) {
   return where(reshape(equal(std::move(indices), padding), one_each), constant, std::move(rows));
 }
 
+bool embed_by_rows(Module& module) {
+  bool any = false;
+  module.visit_all<Embedding>([&](Embedding& e) {
+    e.weight().gradient_form = GradientForm::rows;
+    any = true;
+  });
+  return any;
+}
+
 TiedLinear::TiedLinear(Embedding& table, Bias bias) : weight_(add_parameter("weight", table.weight().spec, FileLayout::same, nullptr)) {
   tie(weight_, table.weight());
   const std::int64_t out = weight_.spec.shape[0], in = weight_.spec.shape[1];

@@ -139,6 +139,9 @@ class Embedding : public Module {
   Parameter& weight_;
 };
 
+/// From now on the gradients of all embeddings of a module are rows; to be called before it has memory. @return whether it has embeddings
+bool embed_by_rows(Module& module);
+
 /// The head of a language model: y = x W^T + b, where W is an embedding's table itself. Saved under both names, as a Linear's weight lies
 /// in files. @param x  [..., embedding_dim]; y [..., num_embeddings]
 class TiedLinear : public Module {

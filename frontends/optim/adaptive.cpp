@@ -19,7 +19,6 @@ void Adam::update(Update u, std::span<const Slab> slots) const {
 }
 
 bool Adam::update_rows(RowUpdate u, std::span<const Value> slots) const {
-  if (options_.update.decoupled) return false;
   adam_rows_update(std::move(u), slots[0], slots[1], options_.update);
   return true;
 }

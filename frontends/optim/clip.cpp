@@ -30,7 +30,7 @@ Value clip_factor(const Value& norm, double max_norm) {
 }
 
 Value scaled(Value gradient, const Value& factor) {
-  if (const RowValues* rows = row_values(gradient)) return table_of({rows->indices, multiply(rows->values, factor)}, gradient.spec());
+  if (const RowValues* rows = row_values(gradient)) return table_of({rows->indices, multiply(rows->values, factor), rows->whole}, gradient.spec());
   return multiply(std::move(gradient), factor);
 }
 

@@ -40,6 +40,18 @@ std::vector<Group> no_decay_on_vectors(const ParameterSet& parameters) {
   return groups;
 }
 
+std::vector<Group> no_decay_on_rows(std::vector<Group> groups) {
+  Group rows{.parameters = {}, .weight_decay = 0};
+  for (Group& g : groups) {
+    const auto first = std::ranges::stable_partition(g.parameters, [](const NamedValue& p) { return p.value.node()->gradient_form == GradientForm::dense; });
+    rows.parameters.insert(rows.parameters.end(), first.begin(), first.end());
+    g.parameters.erase(first.begin(), first.end());
+  }
+  std::erase_if(groups, [](const Group& g) { return g.parameters.empty(); });
+  if (!rows.parameters.empty()) groups.push_back(std::move(rows));
+  return groups;
+}
+
 std::string parameter_of_slot(const std::string& slot) { return slot.substr(slot.find('.') + 1); }
 
 Optimizer::Optimizer(std::vector<Group> groups, Hyperparameters common, std::vector<std::string> slots)

@@ -31,6 +31,9 @@ std::vector<Group> all_in_one(const ParameterSet& parameters);
 /// Two groups: weights of two axes or more, and normalisation parameters and biases (one axis or none), which do not decay.
 std::vector<Group> no_decay_on_vectors(const ParameterSet& parameters);
 
+/// The same groups, but for those whose gradients are rows, which come last and do not decay: what is not met stays as it is.
+std::vector<Group> no_decay_on_rows(std::vector<Group> groups);
+
 /// How a model's trainable parameters are grouped: one of the two above, for instance.
 using Grouping = std::function<std::vector<Group>(const ParameterSet&)>;
 
@@ -161,8 +164,8 @@ struct AdamOptions {
   AdamUpdate update{};
   double weight_decay = 0, rate = 1e-3;
 };
-/// Adam, and with `decoupled` AdamW. Where a gradient is rows, Adam is lazy, as torch.optim.SparseAdam: the moments of rows that are not met
-/// stay. Source: D. P. Kingma, J. Ba, Adam, 2015; I. Loshchilov, F. Hutter, 2019.
+/// Adam, and with `decoupled` AdamW. Where a gradient is rows, which do not decay, both are lazy, as torch.optim.SparseAdam: the moments of rows
+/// that are not met stay. Source: D. P. Kingma, J. Ba, Adam, 2015; I. Loshchilov, F. Hutter, 2019.
 class Adam : public Optimizer {
  public:
   Adam(std::vector<Group> groups, const AdamOptions& options = {});

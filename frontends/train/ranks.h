@@ -56,6 +56,8 @@ class Ranks {
   virtual void take_parameters() {}
   /// Who is told of each complete gradient of the parameters that are trained. Empty: nobody.
   virtual GradientReady gradient_ready() { return {}; }
+  /// [parameter] of the optimizer: whether `join_gradients` takes its gradient as rows (engine/rows.h); empty: of none.
+  virtual std::vector<bool> by_rows() const { return {}; }
   /// Behind it the gradients, in their places, are sums over all ranks. A parameter that another rank used has one too.
   virtual void join_gradients(Values& /*gradients*/) {}
   /// Whether this one makes the update; others have no sums then.

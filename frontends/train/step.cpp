@@ -55,24 +55,25 @@ Differentiated differentiate(Session& session, Task& task, std::span<const Value
   return out;
 }
 
-std::vector<std::size_t> backward_order(Session& session, Task& task, const Specs& inputs) {
+BackwardOutline backward_outline(Session& session, Task& task, const Specs& inputs) {
   const std::vector<std::string> names = task.inputs();
   const Values parameters = values_of(task.module().parameters().trainable());
   Specs specs = inputs;
   specs.push_back(i64({4}));
-  std::vector<std::size_t> order;
+  BackwardOutline out;
   task.module().train();
   try {
     capture(session, specs, [&](const Values& in) -> Values {
       session.random().begin(in.back());
       const Outcome outcome = task.forward(Inputs(names, std::span(in).first(names.size())));
-      order = gradient_order({outcome.loss}, parameters);
+      out = {gradient_order({outcome.loss}, parameters), looked_up_rows({outcome.loss}, parameters)};
       return {outcome.loss.detached()};
     });
   } catch (const UsageError&) {  // it reads a value on its way
-    for (std::size_t i = parameters.size(); i-- > 0;) order.push_back(i);
+    for (std::size_t i = parameters.size(); i-- > 0;) out.order.push_back(i);
+    out.looked_up.assign(parameters.size(), 0);
   }
-  return order;
+  return out;
 }
 
 void pack_parameters(nn::Module& module, std::span<const std::size_t> order, const PackOptions& options) {
@@ -82,7 +83,7 @@ void pack_parameters(nn::Module& module, std::span<const std::size_t> order, con
   ParameterSlab::pack(ordered, options);
 }
 
-void pack_parameters(Session& session, Task& task, const Specs& inputs) { pack_parameters(task.module(), backward_order(session, task, inputs)); }
+void pack_parameters(Session& session, Task& task, const Specs& inputs) { pack_parameters(task.module(), backward_outline(session, task, inputs).order); }
 
 graph::Compiled Step::compiled(Function function) {
   return {session_, [this, function](const Values& in) { return (this->*function)(in); }, options_.passes};
@@ -110,8 +111,9 @@ Values Step::run(graph::Compiled& compiled, Function function, const Values& in)
 
 // Inputs of what follows: the task's tensors; random state; 1 / the weight of the whole step; the optimizer's numbers.
 
-Differentiated Step::differentiated(const Values& in, const GradientOptions& options) {
+Differentiated Step::differentiated(const Values& in, GradientOptions options) {
   optimizer_->assume_as_frozen(session_);
+  if (options_.ranks) options.rows = options_.ranks->by_rows();
   return differentiate(session_, task_, in, values_of(optimizer_->parameters()), options);
 }
 
@@ -120,9 +122,10 @@ std::vector<bool>& Step::reached() { return reached_[optimizer_->hyperparameters
 
 /// The parameters whose gradients may be rows.
 std::vector<std::size_t> Step::by_rows() const {
+  const std::vector<bool> of_ranks = options_.ranks ? options_.ranks->by_rows() : std::vector<bool>();
   std::vector<std::size_t> out;
   for (std::size_t i = 0; i < optimizer_->parameters().size(); ++i)
-    if (optimizer_->parameters()[i].value.node()->gradient_form == GradientForm::rows) out.push_back(i);
+    if (optimizer_->parameters()[i].value.node()->gradient_form == GradientForm::rows || (!of_ranks.empty() && of_ranks[i])) out.push_back(i);
   return out;
 }
 

@@ -74,10 +74,13 @@ struct Differentiated {
 /// @param options  where gradients are to be written, who is told of them
 Differentiated differentiate(Session& session, Task& task, std::span<const Value> in, const Values& parameters, const GradientOptions& options = {});
 
-/// The order in which a backward pass completes the gradients of the task's trainable parameters, as indices, found by tracing a forward
-/// pass; the reverse of theirs for a model that cannot be traced.
+/// What a trace of a forward pass tells of a task's trainable parameters.
+struct BackwardOutline {
+  std::vector<std::size_t> order;         // in which a backward pass completes their gradients, as indices; the reverse of theirs for a model that cannot be traced
+  std::vector<std::int64_t> looked_up{};  // as looked_up_rows (engine/autograd.h) counts them
+};
 /// @param inputs  specs of a batch's tensors, as the task names them
-std::vector<std::size_t> backward_order(Session& session, Task& task, const Specs& inputs);
+BackwardOutline backward_outline(Session& session, Task& task, const Specs& inputs);
 /// Packs a module's trainable parameters into slabs in an order such as that; to be called before an optimizer packs them.
 void pack_parameters(nn::Module& module, std::span<const std::size_t> order, const PackOptions& options = {});
 void pack_parameters(Session& session, Task& task, const Specs& inputs);
@@ -135,7 +138,7 @@ class Step : public Stepper {
   Values further_part(const Values& in);
   Values update(const Values& in);
   Values evaluation(const Values& in);
-  Differentiated differentiated(const Values& in, const GradientOptions& options);
+  Differentiated differentiated(const Values& in, GradientOptions options);
   Values gathered(Differentiated part);
   void apply(Values gradients, const Value& hyper);
   std::vector<bool>& reached();

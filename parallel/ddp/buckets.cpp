@@ -21,14 +21,15 @@ std::vector<std::shared_ptr<ParameterSlab>> slabs_of(std::span<const Value> para
   return out;
 }
 
-std::vector<Bucket> buckets_of(std::span<const Value> parameters, std::span<const std::shared_ptr<ParameterSlab>> slabs, const BucketOptions& options) {
+std::vector<Bucket> buckets_of(std::span<const Value> parameters, std::span<const std::shared_ptr<ParameterSlab>> slabs, const BucketOptions& options,
+                               const std::vector<bool>& apart) {
   struct Placed {
     SlabRange range;
     std::size_t parameter;
   };
   std::vector<Placed> placed;
   for (std::size_t i = 0; i < parameters.size(); ++i)
-    if (parameters[i].wants_gradient()) placed.push_back({gradient_range(parameters[i], slabs), i});
+    if (parameters[i].wants_gradient() && (apart.empty() || !apart[i])) placed.push_back({gradient_range(parameters[i], slabs), i});
   std::ranges::sort(placed, {}, [](const Placed& p) { return std::tuple(p.range.slab, p.range.begin); });
   std::vector<Bucket> out;
   for (const auto& [range, parameter] : placed) {

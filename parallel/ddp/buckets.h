@@ -34,7 +34,8 @@ std::vector<std::shared_ptr<ParameterSlab>> slabs_of(std::span<const Value> para
 /// Where a parameter's gradient lies: whole pages, of which the last one's padding is zero.
 SlabRange gradient_range(const Value& parameter, std::span<const std::shared_ptr<ParameterSlab>> slabs);
 
-/// @param parameters  leaves in slabs; those that want no gradient are left out
-std::vector<Bucket> buckets_of(std::span<const Value> parameters, std::span<const std::shared_ptr<ParameterSlab>> slabs, const BucketOptions& options);
+/// @param parameters  leaves in slabs; those that want no gradient are left out  @param apart  [parameter] that are left out too, or none
+std::vector<Bucket> buckets_of(std::span<const Value> parameters, std::span<const std::shared_ptr<ParameterSlab>> slabs, const BucketOptions& options,
+                               const std::vector<bool>& apart = {});
 
 }  // namespace gemel::parallel

@@ -57,7 +57,7 @@ const std::vector<Bucket>& Reducer::buckets() {
   for (const Value& p : values_) frozen.push_back(!p.wants_gradient());
   if (!buckets_ || frozen != frozen_) {
     frozen_ = std::move(frozen);
-    buckets_ = std::make_shared<const std::vector<Bucket>>(buckets_of(values_, slabs_, options_.buckets));
+    buckets_ = std::make_shared<const std::vector<Bucket>>(buckets_of(values_, slabs_, options_.buckets, options_.by_rows));
     bucket_of_.assign(values_.size(), buckets_->size());
     for (std::size_t b = 0; b < buckets_->size(); ++b)
       for (const std::size_t p : (*buckets_)[b].parameters) bucket_of_[p] = b;
@@ -114,6 +114,10 @@ void Reducer::join(Values& gradients) {
   std::vector<std::int64_t> unused;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!values_[i].wants_gradient()) continue;
+    if (travels_as_rows(i)) {
+      gradients[i] = join_rows(i, std::move(gradients[i]));
+      continue;
+    }
     const Value place = dense_gradient_place(values_[i]);
     if (!gradients[i]) {
       unused.push_back(static_cast<std::int64_t>(i));
@@ -180,9 +184,9 @@ void Reducer::add_step(const Ended& ended) {
 }
 
 /// It ends now.
-void Reducer::add_span(std::size_t bucket, std::int64_t begin_ns, std::int64_t bytes) {
+void Reducer::add_span(std::string what, std::int64_t begin_ns, std::int64_t bytes) {
   const std::lock_guard lock(mutex_);
-  spans_.push_back({fmt::format("bucket {}", bucket), begin_ns, steady_ns(), bytes});
+  spans_.push_back({std::move(what), begin_ns, steady_ns(), bytes});
 }
 
 void Reducer::add_exposed(double seconds) {
@@ -221,22 +225,25 @@ void Reducer::check_finite(const Bucket& bucket, const Event& computed) const {
   for (const std::size_t p : bucket.parameters) {
     HostView view = map(dense_gradient_place(values_[p]), Access::read, computed);
     const auto bytes = view.bytes();
-    const std::span<const float> gradient(reinterpret_cast<const float*>(bytes.data()), at(values_[p].elements()));
-    const auto bad = std::ranges::find_if(gradient, [](float x) { return !std::isfinite(x); });
-    if (bad == gradient.end()) continue;
-    throw Error(fmt::format("ranks: the gradient of {} has {} at element {} on rank {} ({}); accepted: finite numbers", parameters_[p].name, *bad, bad - gradient.begin(),
-                            communication_.rank(), communication_.placement().hosts[at(communication_.rank())]));
+    check_finite(p, {reinterpret_cast<const float*>(bytes.data()), at(values_[p].elements())});
   }
 }
 
-Reducer::View Reducer::open(const SlabRange& range, const Event& computed) {
+void Reducer::check_finite(std::size_t parameter, std::span<const float> gradient) const {
+  const auto bad = std::ranges::find_if(gradient, [](float x) { return !std::isfinite(x); });
+  if (bad == gradient.end()) return;
+  throw Error(fmt::format("ranks: the gradient of {} has {} at element {} on rank {} ({}); accepted: finite numbers", parameters_[parameter].name, *bad,
+                          bad - gradient.begin(), communication_.rank(), communication_.placement().hosts[at(communication_.rank())]));
+}
+
+Reducer::View Reducer::open(const SlabRange& range, const Event& computed, Access access) {
   View out;
   std::byte* first = nullptr;
   if (in_place_[range.slab]) {
     computed.wait();
     first = in_place_[range.slab] + range.begin * std::int64_t{sizeof(float)};
   } else {
-    out.view = map(slabs_[range.slab]->gradients().whole().view(f32({range.count}), range.begin), Access::read_write, computed);
+    out.view = map(slabs_[range.slab]->gradients().whole().view(f32({range.count}), range.begin), access, computed);
     first = out.view.bytes().data();
   }
   out.gradients = {reinterpret_cast<float*>(first), at(range.count)};

@@ -18,6 +18,7 @@
 #include "parallel/ddp/buckets.h"
 #include "parallel/ddp/compression.h"
 #include "parallel/ddp/gradient_memory.h"
+#include "parallel/ddp/rows_of_ranks.h"
 #include "parallel/span.h"
 
 namespace gemel::parallel {
@@ -29,8 +30,11 @@ struct ReducerOptions {
   bool overlaps = true;       // sums while the backward pass goes on; not where that communicates by itself, in its own order
   bool keeps_spans = false;   // of what is communicated, for a trace
   bool check_finite = false;  // of each gradient before it is summed: names the parameter and the rank (slow)
+  std::vector<bool> by_rows = {};  // [parameter] tables whose gradients travel as rows, as float32 whatever the compression; the same on every rank; empty: none
   Collectives* among = nullptr;  // of a group of the ranks, made in the communication thread, whose gradients these are; null: of all
 };
+
+struct RowsInStep;
 
 class Reducer : public State, public std::enable_shared_from_this<Reducer> {
  public:
@@ -40,8 +44,10 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
 
   /// For GradientOptions::ready of the backward pass whose gradients are reduced.
   GradientReady gradient_ready();
+  /// For GradientOptions::rows of that pass.
+  const std::vector<bool>& by_rows() const { return options_.by_rows; }
   /// In operators, behind that pass: gradients are in their places, and sums over all ranks (or undefined, where others get them). What a rank did not use counts as zeros; it is
-  /// an empty value where no rank used it.
+  /// an empty value where no rank used it. Of a table that travels as rows it is the whole table, of rows where its leaf asks for them.
   /// @throws UsageError in a captured step where only another rank used a parameter; what ended the communication of an earlier step: a
   /// CommError, or with check_finite an Error that names rank and parameter
   void join(Values& gradients);
@@ -81,12 +87,14 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
     HostView view;  // empty where they lie in place
     std::span<float> gradients;
   };
-  View open(const SlabRange& range, const Event& computed);
+  View open(const SlabRange& range, const Event& computed, Access access = Access::read_write);
   /// @throws Error that names this rank and the parameter
   void check_finite(const Bucket& bucket, const Event& computed) const;
+  void check_finite(std::size_t parameter, std::span<const float> gradient) const;
   /// Its sums are there.
   void add_step(const Ended& ended);
-  void add_span(std::size_t bucket, std::int64_t begin_ns, std::int64_t bytes);
+  void add_span(std::string what, std::int64_t begin_ns, std::int64_t bytes);
+  void add_span(std::size_t bucket, std::int64_t begin_ns, std::int64_t bytes) { add_span("bucket " + std::to_string(bucket), begin_ns, bytes); }
   const std::string& name_of(std::size_t parameter) const { return parameters_[parameter].name; }
   Collectives& group(Collectives& all) const { return options_.among ? *options_.among : all; }
 
@@ -97,6 +105,10 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
 
  private:
   friend void execute_join(Reducer& reducer, const std::vector<std::int64_t>& unused);
+  friend struct RowsInStep;
+  bool travels_as_rows(std::size_t i) const { return !options_.by_rows.empty() && options_.by_rows[i]; }
+  Value join_rows(std::size_t parameter, Value gradient);
+  void sum_rows(std::size_t parameter, RowsInStep rows);
   void begin_step();
   void arrived(std::size_t parameter);
   void submit_complete();

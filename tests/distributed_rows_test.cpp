@@ -1,0 +1,280 @@
+// Tables whose gradients travel as rows: training on ranks that are threads of this process, against one process with the same batches.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "datasets/loader.h"
+#include "datasets/synthetic_texts.h"
+#include "engine/base/error.h"
+#include "engine/ops/ops.h"
+#include "engine/rows.h"
+#include "frontends/distributed/data_parallel.h"
+#include "frontends/eager/eager.h"
+#include "frontends/nn/functions.h"
+#include "frontends/nn/layers.h"
+#include "frontends/train/trainer.h"
+#include "opencl/device.h"
+#include "parallel/ddp/rows_of_ranks.h"
+#include "tests/communicating_ranks.h"
+#include "tests/message_of.h"
+
+namespace gemel::distributed {
+namespace {
+
+using parallel::CommunicationThread;
+using testing::message_of;
+using train::Frontend;
+using List = std::vector<double>;
+
+constexpr std::int64_t kVocabulary = 300, kWidth = 6, kLength = 4;
+
+/// The mean of a text's words. One rank may use the table in a product, too, which makes its gradient dense.
+class Words : public nn::Module {
+ public:
+  explicit Words(GradientForm form) : table(add<nn::Embedding>("table", kVocabulary, kWidth, std::nullopt, form)) {}
+  bool multiplies_table = false;
+  nn::Embedding& table;
+  nn::Linear& layer = add<nn::Linear>("layer", kWidth, 2);
+
+ protected:
+  Values forward_values(Values in) override {
+    const Value logits = layer(mean(table(in[0]), {1}));
+    return {multiplies_table ? logits * mean(square(table.weight().tensor())) : logits};
+  }
+};
+
+struct Job {
+  GradientForm form = GradientForm::dense;
+  std::string optimizer = "adam";
+  Frontend frontend = Frontend::eager;
+  std::int64_t batch_size = 8, samples = 20, accumulate = 1, epochs = 2;
+  double clip_norm = 0;
+  int multiplies_table = -1;  // the rank that does
+  parallel::ReducerOptions reducer{};
+  Replicas replicas = Replicas::kept;
+  std::optional<parallel::horovod::Options> horovod{};
+};
+
+struct Course {
+  List losses, parameters, slots;
+  bool table_in_a_bucket = false;
+};
+
+struct Recorder : train::Reporter {
+  List losses;
+  void step_done(const train::StepReport& r) override { losses.push_back(r.loss); }
+};
+
+Course trained(const Job& job, CommunicationThread* communication) {
+  Session session(opencl::Device::open({}), 3);
+  const int rank = communication ? communication->rank() : 0, ranks = communication ? communication->size() : 1;
+  const datasets::TextSplits data = datasets::synthetic_texts({.vocabulary = kVocabulary, .length = kLength, .samples = job.samples});
+  datasets::Loader loader(*data.train, {.batch_size = job.batch_size, .seed = 7, .rank = rank, .ranks = ranks, .micro_batches = job.accumulate, .workers = 0});
+  Words model(job.form);
+  model.multiplies_table = job.multiplies_table == rank;
+  model.materialise(session);
+  train::ClassificationTask task(model, 2, {.tensors = {"ids", "types"}});
+  const Specs inputs{i64({job.batch_size, kLength}), i64({job.batch_size, kLength}), i64({job.batch_size})};
+  std::unique_ptr<parallel::horovod::Horovod> horovod;
+  std::optional<DataParallel> shared;
+  if (communication) {
+    if (job.horovod) horovod = std::make_unique<parallel::horovod::Horovod>(*communication, *job.horovod);
+    shared.emplace(session, *communication, DataParallelOptions{.reducer = job.reducer, .replicas = job.replicas, .horovod = horovod.get()});
+    shared->pack(task, inputs);
+  } else {
+    train::pack_parameters(session, task, inputs);
+  }
+  const auto optimizer = optim::make(job.optimizer, optim::no_decay_on_rows(optim::all_in_one(model.parameters())));
+  if (shared) shared->attach(model, *optimizer);
+  Recorder recorder;
+  train::Trainer trainer({session, task, *optimizer, loader, nullptr, nullptr, &recorder, shared ? &*shared : nullptr},
+                         {.epochs = job.epochs, .rate = 1e-2, .clip_norm = job.clip_norm, .step = {.frontend = job.frontend, .accumulate = job.accumulate}});
+  trainer.run();
+  Course out{recorder.losses, {}, {}};
+  if (shared) {
+    shared->join_model();
+    shared->check_same();
+    for (const parallel::Bucket& b : shared->reducer().buckets())
+      for (const std::size_t p : b.parameters) out.table_in_a_bucket |= optimizer->parameters()[p].name == "table.weight";
+  }
+  const auto append = [](List& to, const Value& v) { std::ranges::copy(read(v), std::back_inserter(to)); };
+  for (const NamedValue& p : model.parameters().parameters()) append(out.parameters, p.value);
+  for (const NamedValue& s : optimizer->state())
+    if (s.name.ends_with("table.weight")) append(out.slots, s.value);
+  return out;
+}
+
+Course alone(const Job& job) { return trained(job, nullptr); }
+
+Course on_ranks(int ranks, const Job& job) {
+  std::vector<Course> courses(static_cast<std::size_t>(ranks));
+  testing::run_communicating_ranks(ranks, [&](CommunicationThread& c) { courses[static_cast<std::size_t>(c.rank())] = trained(job, &c); });
+  if (job.replicas == Replicas::kept)
+    for (const Course& c : courses) EXPECT_EQ(c.parameters, courses[0].parameters);
+  return courses[0];
+}
+
+/// Sums of float32 in another order: 1e-5 of a loss, as for dense gradients; weights after ten steps of Adam, each as long as the rate 1e-2
+/// whatever the gradient's size, differ by 1e-2 of a step.
+void expect_same(const Course& actual, const Course& expected) {
+  ASSERT_EQ(actual.losses.size(), expected.losses.size());
+  for (std::size_t i = 0; i < expected.losses.size(); ++i) EXPECT_NEAR(actual.losses[i], expected.losses[i], 1e-5 * expected.losses[i]) << "step " << i + 1;
+  for (std::size_t i = 0; i < expected.parameters.size(); ++i) ASSERT_NEAR(actual.parameters[i], expected.parameters[i], 1e-4) << i;
+  ASSERT_EQ(actual.slots.size(), expected.slots.size());
+  for (std::size_t i = 0; i < expected.slots.size(); ++i) ASSERT_NEAR(actual.slots[i], expected.slots[i], 1e-6) << i;
+}
+
+class RowsOfRanks : public ::testing::TestWithParam<std::tuple<Frontend, GradientForm>> {
+ protected:
+  Job job() const { return {.form = std::get<1>(GetParam()), .frontend = std::get<0>(GetParam())}; }
+};
+INSTANTIATE_TEST_SUITE_P(Each, RowsOfRanks, ::testing::Combine(::testing::Values(Frontend::eager, Frontend::graph), ::testing::Values(GradientForm::dense, GradientForm::rows)),
+                         [](const auto& given) {
+                           return fmt::format("{}_{}", train::to_string(std::get<0>(given.param)), std::get<1>(given.param) == GradientForm::rows ? "moves_rows" : "moves_all");
+                         });
+
+TEST_P(RowsOfRanks, a_table_travels_as_rows_and_is_trained_as_by_one_process) {
+  const Course expected = alone(job()), shared = on_ranks(3, job());
+  EXPECT_FALSE(shared.table_in_a_bucket);
+  expect_same(shared, expected);
+}
+
+TEST_P(RowsOfRanks, shards_that_are_empty_give_no_rows) {
+  Job job = this->job();
+  job.batch_size = 9;  // batches of 9, 9 and 2
+  expect_same(on_ranks(3, job), alone(job));
+}
+
+TEST_P(RowsOfRanks, micro_batches_and_clipping_are_those_of_one_process) {
+  Job job = this->job();
+  job.accumulate = 2;
+  job.clip_norm = 0.05;
+  expect_same(on_ranks(2, job), alone(job));
+}
+
+TEST_P(RowsOfRanks, horovods_cycles_carry_rows) {
+  Job job = this->job();
+  const Course expected = alone(job);
+  job.horovod = parallel::horovod::Options{.cycle_ms = 0.2};
+  const Course shared = on_ranks(2, job);
+  EXPECT_FALSE(shared.table_in_a_bucket);
+  expect_same(shared, expected);
+}
+
+TEST_P(RowsOfRanks, rank_0_alone_may_update) {
+  Job job = this->job();
+  const Course expected = alone(job);
+  job.replicas = Replicas::copied_each_step;
+  expect_same(on_ranks(2, job), expected);
+}
+
+TEST(RowsOfRanksOnce, tables_of_fewer_rows_than_are_looked_up_are_reduced_whole) {
+  Job job;
+  job.batch_size = 100;  // 400 of 300 rows
+  job.samples = 100;
+  EXPECT_TRUE(on_ranks(2, job).table_in_a_bucket);
+}
+
+TEST(RowsOfRanksOnce, compressed_gradients_are_reduced_whole) {
+  Job job;
+  job.reducer.compression.kind = parallel::CompressionOptions::Kind::float16;
+  EXPECT_TRUE(on_ranks(2, job).table_in_a_bucket);
+}
+
+TEST(RowsOfRanksOnce, a_table_that_one_rank_uses_otherwise_is_summed_whole) {
+  Job job;
+  job.optimizer = "sgd";
+  const Course rows = on_ranks(2, job);
+  job.multiplies_table = 1;
+  const Course dense = on_ranks(2, job);
+  EXPECT_NE(dense.parameters, rows.parameters);
+  // The gradient of a mean of squares reaches all rows: those that no text has too.
+  std::size_t differ = 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(kVocabulary * kWidth); ++i) differ += dense.parameters[i] != rows.parameters[i];
+  EXPECT_GT(differ, static_cast<std::size_t>(kVocabulary * kWidth) * 9 / 10);
+}
+
+TEST(RowsOfRanksOnce, a_gradient_that_is_not_finite_is_named) {
+  Job job{.optimizer = "sgd"};
+  job.reducer.check_finite = true;
+  EXPECT_NO_THROW(on_ranks(2, job));
+  testing::run_communicating_ranks(1, [](CommunicationThread& c) {
+    Session session(opencl::Device::open({}), 3);
+    Words model(GradientForm::rows);
+    model.materialise(session);
+    DataParallel shared(session, c, {.reducer = {.check_finite = true}});
+    shared.pack(model);
+    const auto optimizer = optim::make("sgd", optim::all_in_one(model.parameters()));
+    shared.attach(model, *optimizer);
+    const std::int64_t words[] = {5, 7};
+    const eager::Tensor loss(sum(sqrt(model.table(eager::from_host(session, std::span<const std::int64_t>(words), {2})) - 1e9)));
+    const std::string message = message_of<Error>([&] {
+      for (int k = 0; k < 3; ++k) {  // a later step tells
+        optimizer->zero_grad();
+        shared.backward(k == 0 ? loss : eager::Tensor(sum(model.table.weight().tensor())), 1.0);
+        read(model.layer.parameters().parameters()[0].value);
+      }
+    });
+    EXPECT_NE(message.find("ranks: the gradient of table.weight has "), std::string::npos) << message;
+  });
+}
+
+TEST(RowsOfRanksOnce, factors_of_gradients_and_tables_that_move_rows_alone_exclude_each_other) {
+  testing::run_communicating_ranks(1, [](CommunicationThread& c) {
+    Session session(opencl::Device::open({}), 3);
+    Words model(GradientForm::rows);
+    model.materialise(session);
+    parallel::horovod::Horovod horovod(c, {});
+    DataParallel shared(session, c, {.horovod = &horovod, .prescale = 0.5});
+    shared.pack(model);
+    const auto optimizer = optim::make("sgd", optim::all_in_one(model.parameters()));
+    EXPECT_EQ(message_of<UsageError>([&] { shared.attach(model, *optimizer); }),
+              "ranks: the gradient of table.weight is rows, and gradients are scaled by 0.5 and 1; accepted: factors of 1");
+  });
+}
+
+TEST(RowsOfRanksOnce, a_users_own_loop_moves_the_rows_that_some_rank_meets) {
+  std::vector<List> tables(2);
+  testing::run_communicating_ranks(2, [&](CommunicationThread& c) {
+    Session session(opencl::Device::open({}), 3);
+    Words model(GradientForm::rows);
+    model.materialise(session);
+    DataParallel shared(session, c);
+    shared.pack(model);
+    const auto optimizer = optim::make("sgd", optim::all_in_one(model.parameters()));
+    shared.attach(model, *optimizer);
+    optimizer->set_rate(1);
+    const List before = read(model.table.weight().tensor());
+    const std::int64_t words[] = {c.rank(), 7};
+    shared.backward(eager::Tensor(sum(model.table(eager::from_host(session, std::span<const std::int64_t>(words), {2})))), 1.0);
+    EXPECT_TRUE(eager::Tensor(model.table.weight().tensor()).grad().is_sparse());
+    optimizer->step();
+    List after = read(model.table.weight().tensor());
+    for (std::size_t i = 0; i < after.size(); ++i) after[i] -= before[i];
+    tables[static_cast<std::size_t>(c.rank())] = after;
+  });
+  EXPECT_EQ(tables[0], tables[1]);
+  for (std::int64_t row = 0; row < kVocabulary; ++row)  // half of the sum of all: row 7 is met by both
+    EXPECT_NEAR(tables[0][static_cast<std::size_t>(row * kWidth)], row == 7 ? -1 : row < 2 ? -0.5 : 0, 1e-6) << row;
+}
+
+TEST(RowsOfRanksOnce, rows_add_up_in_the_order_of_ranks) {
+  testing::run_communicating_ranks(3, [](CommunicationThread& c) {
+    c.run([](parallel::Collectives& all) {
+      const int rank = all.rank();
+      std::vector<float> table(4 * 2, 9.0f);
+      parallel::RowsGiven mine{{1, rank, 4, -1}, {1e8f * static_cast<float>(rank - 1), 1, 2, 3, 5, 5, 5, 5}};  // rows 4 and -1 are none
+      const auto met = parallel::sum_over_ranks(all, mine, {table, 4, 2});
+      EXPECT_EQ(met, (std::vector<std::int64_t>{0, 1, 2, -1}));
+      EXPECT_EQ(table, (std::vector<float>{2, 3, 1e8f + (-1e8f + 0 + 2), 6, 2, 3, 0, 0}));
+      if (rank == 1) mine = {.all = true};
+      table.assign(table.size(), 1);
+      EXPECT_EQ(parallel::sum_over_ranks(all, mine, {table, 4, 2}), (std::vector<std::int64_t>{0, 1, 2, 3}));
+      EXPECT_EQ(table[6], 1);  // of rank 1 alone
+    });
+  });
+}
+
+}  // namespace
+}  // namespace gemel::distributed
