@@ -110,8 +110,10 @@ Course alone(const Job& job) { return trained(job, nullptr); }
 Course on_ranks(int ranks, const Job& job) {
   std::vector<Course> courses(static_cast<std::size_t>(ranks));
   testing::run_communicating_ranks(ranks, [&](CommunicationThread& c) { courses[static_cast<std::size_t>(c.rank())] = trained(job, &c); });
-  if (job.replicas == Replicas::kept)
-    for (const Course& c : courses) EXPECT_EQ(c.parameters, courses[0].parameters);
+  for (const Course& c : courses)
+    if (job.replicas == Replicas::kept) {
+      EXPECT_EQ(c.parameters, courses[0].parameters);
+    }
   return courses[0];
 }
 

@@ -50,6 +50,11 @@ TEST_F(JobOfTexts, whose_ranks_share_batches_draws_the_masks_of_one_process) {
   expect_losses_of_one_process(3, {"--epochs", "2", "--frontend", "graph"}, {"--parallel", "horovod"});
 }
 
+TEST_F(JobOfTexts, moves_the_rows_of_embeddings_that_some_rank_meets) {
+  expect_losses_of_one_process(2, {"--epochs", "2", "--sparse-embeddings", "--frontend", "graph", "--accumulate", "2"}, {"--parallel", "ddp"});
+  expect_losses_of_one_process(3, {"--epochs", "2", "--sparse-embeddings"}, {"--parallel", "horovod"});
+}
+
 TEST_F(JobOfTexts, whose_ranks_are_stages_draws_the_masks_of_one_process) {
   expect_losses_of_one_process(2, {"--epochs", "2", "--length-buckets", "on"}, {"--parallel", "pipeline", "--microbatches", "3"});
   expect_losses_of_one_process(2, {"--epochs", "2", "--frontend", "graph"}, {"--parallel", "pipeline", "--microbatches", "4"});

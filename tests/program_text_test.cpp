@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "datasets/npy.h"
+#include "engine/files/safetensors.h"
 #include "tests/program.h"
 #include "tests/texts_folder.h"
 
@@ -99,6 +100,21 @@ TEST_F(TextProgram, resumes_to_the_same_bits_with_buckets_and_warm_up) {
   EXPECT_TRUE(read_text(folder() / "whole.safetensors") == read_text(folder() / "resumed.safetensors")) << "the weights differ";
 }
 
+TEST_F(TextProgram, moves_only_the_rows_of_embeddings_that_it_meets_where_that_is_asked_for) {
+  const auto row_of_mask = [&](const std::string& steps, const Words& more) {  // a token that no text has
+    Words all = training({"--steps", steps, "--weight-decay", "0.5", "--save", in_folder("w.safetensors")});
+    all.insert(all.end(), more.begin(), more.end());
+    EXPECT_EQ(run(all).status, 0);
+    const SafetensorsFile file(folder() / "w.safetensors");
+    const auto table = file.find("bert.embeddings.word_embeddings.weight")->data;
+    const std::size_t row = table.size() / 19;
+    return std::vector<std::byte>(table.begin() + std::ptrdiff_t(4 * row), table.begin() + std::ptrdiff_t(5 * row));
+  };
+  const auto after_a_step = row_of_mask("1", {"--sparse-embeddings"});
+  EXPECT_TRUE(row_of_mask("5", {"--sparse-embeddings"}) == after_a_step);
+  EXPECT_FALSE(row_of_mask("5", {}) == row_of_mask("1", {})) << "it decays";
+}
+
 TEST_F(TextProgram, of_no_data_is_made_up_to_train_measure_and_summarise) {
   const Words config{"--model", "bert", "--config", in_folder("config.json")};
   const auto with = [&](Words command, const Words& more) {
@@ -132,6 +148,11 @@ TEST_F(TextProgram, that_is_wrong_is_refused_in_one_line) {
   expect_refused({"train", "--model", "bert", "--dataset", "cifar10"}, 2, "--dataset: 'cifar10' is not accepted; accepted: sst2, cola, mrpc, synthetic");
   expect_refused({"train", "--model", "lenet", "--vocab", "vocab.txt"}, 2, "--vocab: it is given with --model lenet, which takes pictures; accepted: without it");
   expect_refused(train({"--augment", "standard"}), 2, "--augment: it is given with --model bert, which takes texts; accepted: without it");
+  const std::string without_momentum = "; accepted: sgd without momentum, adam or adamw";
+  expect_refused(train({"--sparse-embeddings", "--optimizer", "momentum"}), 2, "--sparse-embeddings: --optimizer momentum with momentum 0.9 is given" + without_momentum);
+  expect_refused(train({"--sparse-embeddings", "--optimizer", "rmsprop"}), 2, "--sparse-embeddings: --optimizer rmsprop with momentum 0 is given" + without_momentum);
+  expect_refused(train({"--sparse-embeddings", "--parallel", "pipeline"}), 2, "--sparse-embeddings: it is given with --parallel pipeline; accepted: no pipeline");
+  expect_refused({"train", "--model", "lenet", "--sparse-embeddings"}, 2, "--sparse-embeddings: lenet has no embeddings; accepted: a model of texts or ratings");
   expect_refused(train({"--warmup", "5"}), 2, "--warmup: it is given with --lr-schedule constant; accepted: with linear");
   expect_refused(train({"--lr-schedule", "linear", "--warmup", "many"}), 2, "--warmup: 'many' is given; accepted: a number of steps, or a share of the run with a point, 0.0 to 1.0");
   expect_refused(train({"--lr-schedule", "linear", "--warmup", "100", "--steps", "4"}), 2, "a warm-up of 100 of 4 steps; accepted: 0..4");

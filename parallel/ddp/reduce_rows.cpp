@@ -11,15 +11,7 @@
 
 namespace gemel::parallel {
 
-/// What `join_rows` works on.
-struct RowsInStep {
-  Value indices, values, table, met;  // met: int64 [rows] that some rank gives, else -1; empty where nobody asks
-  bool all = false;                   // the table holds this rank's gradient, whatever the rows
-
-  static void execute(const Attributes& a, std::span<const Value> in, std::span<const Value> out) {
-    static_cast<Reducer&>(*a.state("reducer")).sum_rows(at(a.integer("parameter")), {in[0], in[1], in[2], out.empty() ? Value() : out[0], a.boolean("all")});
-  }
-};
+void execute_join_rows(Reducer& reducer, RowsInStep rows) { reducer.rows_.push_back(std::move(rows)); }
 
 namespace {
 
@@ -27,7 +19,7 @@ namespace {
 const OpDef& join_rows_def() {
   static const OpDef def{
       .name = "join_rows",
-      .doc = "What is enqueued behind it sees a table that is the sum of the rows of all ranks.",
+      .doc = "What is enqueued behind the join_gradients that follows sees a table that is the sum of the rows of all ranks.",
       .inputs = {"indices", "values", "table"},
       .outputs = {"met"},
       .attributes = {{"reducer", Type::state, "which sums them"}, {"parameter", Type::integer, "whose gradient it is"},
@@ -35,7 +27,9 @@ const OpDef& join_rows_def() {
       .infer = [](const Specs& in, const Attributes& a) { return a.boolean("tells") ? Specs{i64({in[2].shape[0]})} : Specs{}; },
       .cost = [](const Problem&) { return Cost{}; },
       .writes = {2},
-      .execute = [](Interpreter&, const Attributes& a, std::span<const Value> in, std::span<const Value> out) { RowsInStep::execute(a, in, out); }};
+      .execute = [](Interpreter&, const Attributes& a, std::span<const Value> in, std::span<const Value> out) {
+        execute_join_rows(static_cast<Reducer&>(*a.state("reducer")), {at(a.integer("parameter")), in[0], in[1], in[2], out.empty() ? Value() : out[0], a.boolean("all")});
+      }};
   return def;
 }
 
@@ -78,8 +72,9 @@ Value Reducer::join_rows(std::size_t parameter, Value gradient) {
   return moves_rows ? table_of({met[0], place, true}, leaf.spec()) : place;
 }
 
-void Reducer::sum_rows(std::size_t parameter, RowsInStep rows) {
-  in_step(session_, communication_, [self = shared_from_this(), parameter, rows = std::move(rows)](Collectives& all_ranks, const Event& computed) {
+void Reducer::sum_rows(RowsInStep rows) {
+  in_step(session_, communication_, [self = shared_from_this(), rows = std::move(rows)](Collectives& all_ranks, const Event& computed) {
+    const std::size_t parameter = rows.parameter;
     const CommunicationThread::Doing doing(self->communication_, "the gradient of " + self->name_of(parameter));
     computed.wait();
     const std::int64_t begin = steady_ns();

@@ -151,6 +151,7 @@ void Reducer::finish(const std::vector<std::int64_t>& unused) {
   begin_step();
   missing_.assign(missing_.size(), 0);
   submit_complete();
+  for (RowsInStep& rows : std::exchange(rows_, {})) sum_rows(std::move(rows));
   under_way_ = false;
   std::vector<std::int32_t> used(values_.size(), 1);
   for (const std::int64_t i : unused) used[at(i)] = 0;

@@ -34,7 +34,12 @@ struct ReducerOptions {
   Collectives* among = nullptr;  // of a group of the ranks, made in the communication thread, whose gradients these are; null: of all
 };
 
-struct RowsInStep;
+/// A table in a step, behind its backward pass.
+struct RowsInStep {
+  std::size_t parameter;
+  Value indices, values, table, met;  // met: int64 [rows], becomes each that some rank gives, else -1; empty where nobody asks
+  bool all;                           // the table holds this rank's gradient, whatever the rows
+};
 
 class Reducer : public State, public std::enable_shared_from_this<Reducer> {
  public:
@@ -105,10 +110,10 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
 
  private:
   friend void execute_join(Reducer& reducer, const std::vector<std::int64_t>& unused);
-  friend struct RowsInStep;
+  friend void execute_join_rows(Reducer& reducer, RowsInStep rows);
   bool travels_as_rows(std::size_t i) const { return !options_.by_rows.empty() && options_.by_rows[i]; }
   Value join_rows(std::size_t parameter, Value gradient);
-  void sum_rows(std::size_t parameter, RowsInStep rows);
+  void sum_rows(RowsInStep rows);
   void begin_step();
   void arrived(std::size_t parameter);
   void submit_complete();
@@ -129,6 +134,7 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
   std::vector<bool> has_arrived_;          // [parameter]
   std::vector<std::size_t> missing_;       // [bucket] parameters
   std::vector<bool> submitted_;            // [bucket]
+  std::vector<RowsInStep> rows_;           // that go behind the buckets, as those of a rank may be complete at the end only
   bool joining_ = false;                   // `join` computes at once
   std::vector<std::int32_t> used_;         // [parameter] by some rank, of the last step in which this one did not use them all
   std::deque<std::future<std::vector<std::int32_t>>> joined_;  // of steps whose communication may still be under way
