@@ -50,14 +50,16 @@ Utterance utterance_of(const std::filesystem::path& wav, std::string text, const
 }
 
 /// A line's sample. @throws DataError what is wrong with it
-Utterance utterance_of(const TsvFile::Columns& line, const std::filesystem::path& folder, const std::shared_ptr<const LogMel>& log_mel, const SpeechOptions& options) {
-  if (line.size() != 2) throw DataError(fmt::format("it has {} column{}; accepted: 2, with a tab between: WAV file and transcript", line.size(), line.size() == 1 ? "" : "s"));
+Utterance utterance_of(const TsvFile::Columns& line, const std::filesystem::path& folder, const std::shared_ptr<const LogMel>& log_mel,
+                       const SpeechOptions& options) {
+  const std::size_t n = line.size();
+  if (n != 2) throw DataError(fmt::format("it has {} column{}; accepted: 2, with a tab between: WAV file and transcript", n, n == 1 ? "" : "s"));
   if (line[0].empty()) throw DataError("its WAV file is empty; accepted: a path from the folder on");
   Utterance out = utterance_of(folder / line[0], spelled(line[1]), log_mel, options.features.sample_rate);
   const std::int64_t written = ceil_div(out.frames, options.stride), needed = least_classes(out.text);
   if (needed > written)
-    throw DataError(fmt::format("its transcript takes {} steps of the model (a character each, and a blank between equal ones), its sound of {} frames gives {}; accepted: no more", needed,
-                                out.frames, written));
+    throw DataError(fmt::format("its transcript takes {} steps of the model (a character each, and a blank between equal ones), its sound of {} frames gives "
+                                "{}; accepted: no more", needed, out.frames, written));
   return out;
 }
 

@@ -58,7 +58,8 @@ std::unique_ptr<Speech> split_of(const SyntheticSpeechOptions& o, std::int64_t s
 }  // namespace
 
 SpeechSplits synthetic_speech(const SyntheticSpeechOptions& o) {
-  if (o.frames < 2 * o.stride) throw UsageError(fmt::format("synthetic: utterances of {} frames; accepted: {} or more, two for each step of the model", o.frames, 2 * o.stride));
+  if (o.frames < 2 * o.stride)
+    throw UsageError(fmt::format("synthetic: utterances of {} frames; accepted: {} or more, two for each step of the model", o.frames, 2 * o.stride));
   const auto kept = [&](std::int64_t samples) { return o.limit > 0 ? std::min(samples, o.limit) : samples; };
   return {split_of(o, kept(o.samples), 0), split_of(o, kept(kValidation), 1)};
 }

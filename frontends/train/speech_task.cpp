@@ -25,7 +25,7 @@ Value lengths_of(const Value& transcripts) {
 }
 
 /// The text of each row of a batch's transcripts.
-std::vector<std::string> texts_of(const datasets::HostTensor& transcripts, std::int64_t samples) {
+std::vector<std::string> said_in(const datasets::HostTensor& transcripts, std::int64_t samples) {
   if (!is_integer(transcripts.spec.dtype) || transcripts.spec.shape.rank() != 2 || transcripts.spec.shape[0] != samples)
     throw UsageError(fmt::format("speech: transcripts is {}; accepted: int32 or int64 [{}, L]", to_string(transcripts.spec), samples));
   const std::vector<double> numbers = numbers_from_bytes(transcripts.spec.dtype, *transcripts.bytes);
@@ -50,7 +50,7 @@ Outcome SpeechTask::forward(const Inputs& batch) {
 
 std::vector<double> SpeechTask::count(const datasets::Batch& batch, std::span<const std::vector<double>> outputs) const {
   std::vector<double> counts(kCounts, 0);
-  const std::vector<std::string> said = texts_of(batch["transcripts"], batch.samples), written = texts_of(outputs[0], outputs[1]);
+  const std::vector<std::string> said = said_in(batch["transcripts"], batch.samples), written = texts_of(outputs[0], outputs[1]);
   for (std::size_t i = 0; i < said.size(); ++i) {
     const WordErrors of_words = word_errors(said[i], written[i]);
     counts[kWordErrors] += static_cast<double>(of_words.errors);
