@@ -135,6 +135,8 @@ TEST(SpeechModel, gives_a_sample_the_same_alone_and_padded_with_anything) {
   const Value features = file.tensor(session, "features");
   const Value padded = pad(features, {0, 0, 0}, {0, 13, 0}, 1e4);
   const Values together = (*model)({padded, file.tensor(session, "frames")});
+  const Value transcripts = file.tensor(session, "transcripts");
+  const List lengths{4, 3, 1}, losses = read(ctc_losses(together[0], together[1], {transcripts, session.tensor(i64({3}), lengths)}));
   const Shape shape = together[0].shape();
   EXPECT_EQ(shape, (Shape{3, 11, kClasses}));
   for (std::int64_t n = 0; n < 3; ++n) {
@@ -145,6 +147,8 @@ TEST(SpeechModel, gives_a_sample_the_same_alone_and_padded_with_anything) {
     EXPECT_EQ(read(given[1])[0], static_cast<double>(count));
     EXPECT_EQ(read(together[1])[static_cast<std::size_t>(n)], static_cast<double>(count));
     expect_near(rows(read(together[0]), shape, n, count), read(given[0]), 1e-5, "sample " + std::to_string(n));
+    const CtcTargets targets{slice(transcripts, {n, 0}, {n + 1, 4}), session.tensor(i64({1}), List{lengths[static_cast<std::size_t>(n)]})};
+    EXPECT_NEAR(read(ctc_losses(given[0], given[1], targets))[0], losses[static_cast<std::size_t>(n)], 1e-4) << "a sum over eight steps at most";
   }
 }
 
