@@ -6,14 +6,6 @@
 
 namespace gemel::datasets {
 
-std::int64_t rounded_length(std::int64_t length) {
-  constexpr std::int64_t kShortest = 16;
-  std::int64_t power = kShortest;
-  while (2 * power < length) power *= 2;
-  if (length <= power) return power;
-  return length <= power + power / 2 ? power + power / 2 : 2 * power;
-}
-
 void Texts::add(const Tokens& tokens, std::int64_t label) {
   for (const std::int64_t id : tokens.ids) ids_.push_back(narrow<std::int32_t>(id));
   ends_.push_back(std::ssize(ids_));
@@ -32,15 +24,8 @@ void Texts::keep(std::int64_t samples) {
   for (std::int64_t i = 0; i < samples; ++i) longest_ = std::max(longest_, length(i));
 }
 
-std::int64_t Texts::row_length(std::span<const std::int64_t> samples) const {
-  if (options_.lengths == RowLengths::of_all) return longest_;
-  std::int64_t longest = 1;
-  for (const std::int64_t i : samples) longest = std::max(longest, length(i));
-  return std::min(rounded_length(longest), longest_);
-}
-
 std::vector<HostTensor> Texts::tensors(std::span<const std::int64_t> samples, const std::optional<Draws>&) const {
-  const std::int64_t n = std::ssize(samples), width = row_length(samples);
+  const std::int64_t n = std::ssize(samples), width = row_length(*this, samples, options_.lengths, longest_);
   std::vector<std::int64_t> ids(at(n * width), options_.padding), types(at(n * width), 0), labels;
   for (std::size_t j = 0; j < samples.size(); ++j) {
     const std::size_t sample = at(samples[j]), begin = j * at(width);

@@ -6,13 +6,10 @@
 #include <vector>
 
 #include "datasets/dataset.h"
+#include "datasets/row_lengths.h"
 #include "datasets/tokenizer.h"
 
 namespace gemel::datasets {
-
-/// How long the rows of a batch are: as its longest text rounded up to one of a few lengths, so that there are few kinds of batches, or as the
-/// longest text of all.
-enum class RowLengths { of_batch, of_all };
 
 struct TextsOptions {
   std::string name{};                       // that the data set is opened by
@@ -40,8 +37,6 @@ class Texts final : public Dataset {
   std::vector<HostTensor> tensors(std::span<const std::int64_t> samples, const std::optional<Draws>& draws = {}) const override;
 
  private:
-  std::int64_t row_length(std::span<const std::int64_t> samples) const;
-
   TextsOptions options_;
   std::vector<std::int32_t> ids_;            // of all texts, one behind the other
   std::vector<std::int64_t> ends_{0};        // [sample + 1] in them
@@ -53,8 +48,5 @@ class Texts final : public Dataset {
 struct TextSplits {
   std::unique_ptr<Texts> train, validation;
 };
-
-/// The least of 16, 24, 32, 48, 64, 96 and so on that is no shorter.
-std::int64_t rounded_length(std::int64_t length);
 
 }  // namespace gemel::datasets

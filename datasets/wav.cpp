@@ -106,22 +106,35 @@ float sample_at(Bytes data, const Format& f, std::size_t i) {
   return static_cast<float>(static_cast<std::int32_t>(word)) * 0x1p-31f;
 }
 
-}  // namespace
+/// What a file holds.
+struct Recording {
+  Format format;
+  Bytes data;
+  std::size_t count;  // samples of each channel
+};
 
-Sound parse_wav(std::span<const std::byte> file, const std::string& name, std::optional<std::int64_t> expected_rate) {
+Recording recording_of(Bytes file, const std::string& name, std::optional<std::int64_t> expected_rate) {
   const Chunks chunks = chunks_of(file, name);
   if (!chunks.format || !chunks.data)
     fail(name, fmt::format("it has no chunk '{}'; expected: one of 'fmt ' and one of 'data'", chunks.format ? "data" : "fmt "));
   const Format f = format_of(*chunks.format, name);
   if (expected_rate && *expected_rate != f.sample_rate)
     fail(name, fmt::format("it has {} samples a second; expected: {}", f.sample_rate, *expected_rate));
-  const auto channels = static_cast<std::size_t>(f.channels), block = channels * static_cast<std::size_t>(f.bits / 8);
+  const std::size_t block = static_cast<std::size_t>(f.channels) * static_cast<std::size_t>(f.bits / 8);
   if (chunks.data->size() % block != 0)
     fail(name, fmt::format("it has {} bytes of sound; accepted: a multiple of {}, of {} channels of {} bits", chunks.data->size(), block, f.channels, f.bits));
-  Sound out{f.sample_rate, std::vector<float>(chunks.data->size() / block)};
-  for (std::size_t i = 0; i < out.samples.size(); ++i) {
+  return {f, *chunks.data, chunks.data->size() / block};
+}
+
+}  // namespace
+
+Sound parse_wav(std::span<const std::byte> file, const std::string& name, std::optional<std::int64_t> expected_rate) {
+  const Recording r = recording_of(file, name, expected_rate);
+  const auto channels = static_cast<std::size_t>(r.format.channels);
+  Sound out{r.format.sample_rate, std::vector<float>(r.count)};
+  for (std::size_t i = 0; i < r.count; ++i) {
     float sum = 0;
-    for (std::size_t c = 0; c < channels; ++c) sum += sample_at(*chunks.data, f, i * channels + c);
+    for (std::size_t c = 0; c < channels; ++c) sum += sample_at(r.data, r.format, i * channels + c);
     if (!std::isfinite(sum)) fail(name, fmt::format("sample {} (from 0) is {}; accepted: finite numbers", i, sum));
     out.samples[i] = channels == 1 ? sum : sum / static_cast<float>(channels);
   }
@@ -131,6 +144,11 @@ Sound parse_wav(std::span<const std::byte> file, const std::string& name, std::o
 Sound read_wav(const std::filesystem::path& path, std::optional<std::int64_t> expected_rate) {
   const MappedFile file(path);
   return parse_wav(file.bytes(), path.string(), expected_rate);
+}
+
+std::int64_t count_samples(const std::filesystem::path& path, std::optional<std::int64_t> expected_rate) {
+  const MappedFile file(path);
+  return static_cast<std::int64_t>(recording_of(file.bytes(), path.string(), expected_rate).count);
 }
 
 }  // namespace gemel::datasets

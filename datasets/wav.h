@@ -25,5 +25,7 @@ struct Sound {
 /// @throws DataError naming the file and what is wrong with it
 Sound parse_wav(std::span<const std::byte> file, const std::string& name, std::optional<std::int64_t> expected_rate = {});
 Sound read_wav(const std::filesystem::path& path, std::optional<std::int64_t> expected_rate = {});
+/// Samples of each channel, as the file's chunks tell: the sound itself is not read. @throws DataError as read_wav, but for numbers that are not finite
+std::int64_t count_samples(const std::filesystem::path& path, std::optional<std::int64_t> expected_rate = {});
 
 }  // namespace gemel::datasets

@@ -12,42 +12,25 @@
 #include "engine/base/philox.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
+#include "tests/wav_bytes.h"
 
 namespace gemel::datasets {
 namespace {
 
+using testing::chunk;
+using testing::Encoding;
+using testing::format;
+using testing::low;
 using testing::message_of;
+using testing::riff;
+using testing::whole;
 using List = std::vector<float>;
 
-/// The lowest `bytes` bytes of a number.
-std::string low(std::int64_t number, int bytes) {
-  std::string out;
-  for (int i = 0; i < bytes; ++i) out += static_cast<char>(number >> (8 * i) & 0xFF);
-  return out;
-}
-
-std::string chunk(const std::string& kind, const std::string& content) {
-  return kind + low(std::ssize(content), 4) + content + std::string(content.size() % 2, '\0');
-}
-std::string riff(const std::string& chunks) { return "RIFF" + low(std::ssize(chunks) + 4, 4) + "WAVE" + chunks; }
-
-struct Encoding {
-  int tag = 1, channels = 1, bits = 16, rate = 16000, block = 0;  // block 0: as it should be
-};
-std::string format(const Encoding& e) {
-  const int block = e.block ? e.block : e.channels * e.bits / 8;
-  return chunk("fmt ", low(e.tag, 2) + low(e.channels, 2) + low(e.rate, 4) + low(e.rate * block, 4) + low(block, 2) + low(e.bits, 2));
-}
 std::string extensible(const Encoding& e) {
   const std::string rest("\0\0\0\0\x10\0\x80\0\0\xAA\0\x38\x9B\x71", 14);
   const int block = e.channels * e.bits / 8;
   return chunk("fmt ", low(0xFFFE, 2) + low(e.channels, 2) + low(e.rate, 4) + low(e.rate * block, 4) + low(block, 2) + low(e.bits, 2) + low(22, 2) +
                            low(e.bits, 2) + low(0, 4) + low(e.tag, 2) + rest);
-}
-std::string whole(const std::vector<std::int64_t>& numbers, int bytes) {
-  std::string out;
-  for (const std::int64_t x : numbers) out += low(x, bytes);
-  return out;
 }
 std::string real(const List& numbers) { return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(float)}; }
 
@@ -103,6 +86,15 @@ TEST(Wav, files_are_read_and_their_rate_is_checked) {
   EXPECT_EQ(read_wav(folder / "a.wav", 8000).samples, (List{0.5f}));
   EXPECT_EQ(message_of<DataError>([&] { read_wav(folder / "a.wav", 16000); }), "wav: " + path + ": it has 8000 samples a second; expected: 16000");
   EXPECT_NE(message_of<DataError>([&] { read_wav(folder / "b.wav"); }).find((folder / "b.wav").string()), std::string::npos);
+}
+
+TEST(Wav, samples_are_counted_by_what_stands_before_them) {
+  const testing::TemporaryFolder folder;
+  testing::write_text(folder / "a.wav", riff(format({.channels = 2, .bits = 24, .rate = 8000}) + chunk("data", std::string(66, 'x'))));
+  EXPECT_EQ(count_samples(folder / "a.wav"), 11);
+  EXPECT_EQ(message_of<DataError>([&] { count_samples(folder / "a.wav", 16000); }), "wav: " + (folder / "a.wav").string() + ": it has 8000 samples a second; expected: 16000");
+  testing::write_text(folder / "a.wav", riff(format({}) + chunk("data", "odd")));
+  EXPECT_EQ(message_of<DataError>([&] { count_samples(folder / "a.wav"); }), "wav: " + (folder / "a.wav").string() + ": it has 3 bytes of sound; accepted: a multiple of 2, of 1 channels of 16 bits");
 }
 
 TEST(Wav, says_what_is_no_wav_file) {

@@ -117,6 +117,11 @@ std::span<const OpDef* const> catalog() {
       &attention_def(),
       &attention_backward_def(),
       &attention_dropout_def(),
+      // recurrent
+      &lstm_def(),
+      &lstm_backward_def(),
+      &gru_def(),
+      &gru_backward_def(),
       // random
       &dropout_def(),
       &random_uniform_def(),

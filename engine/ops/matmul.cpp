@@ -244,6 +244,11 @@ const opencl::GemmForm& product_form(const opencl::GemmProblem& g, const opencl:
   return opencl::gemm_forms()[at(&chosen - matmul_def().variants.data())];
 }
 
+Value weight_gradient(const Backward& b, int i, const Value& left, const Value& right) {
+  if (b.postponed(i, left, right)) return {};
+  return b.sum(i) ? add_matmul(b.sum(i), left, right, Transpose::yes) : matmul(left, right, Transpose::yes, Transpose::no, b.place(i));
+}
+
 const OpDef& add_matmul_def() {
   static const OpDef def = add_product::record<matmul_def>();
   return def;

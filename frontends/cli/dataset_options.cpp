@@ -17,8 +17,8 @@ constexpr const char* kRatings = "ratings";
 }  // namespace
 
 void add_dataset_options(po::options_description& options) {
-  const std::string names = fmt::format("data set: {}; of texts: {}, {}; of language models: {}, {}; of ratings: {}, {}", fmt::join(datasets::dataset_names(), ", "), kSynthetic,
-                                        fmt::join(datasets::glue_names(), ", "), kSynthetic, kRunningText, kSynthetic, kRatings);
+  const std::string names = fmt::format("data set: {}; of texts: {}, {}; of language models: {}, {}; of ratings: {}, {}; of speech: {}, {}", fmt::join(datasets::dataset_names(), ", "), kSynthetic,
+                                        fmt::join(datasets::glue_names(), ", "), kSynthetic, kRunningText, kSynthetic, kRatings, kSynthetic, kSpeech);
   options.add_options()
       ("dataset", po::value<std::string>()->default_value("synthetic"), names.c_str())
       ("data", po::value<std::string>()->default_value(""), "its folder, or for cifar10 the official .tar.gz")
@@ -67,6 +67,7 @@ namespace {
 constexpr const char* kTextOptions[] = {"config", "vocab", "cased", "max-length", "length-buckets"};
 constexpr const char* kPictureOptions[] = {"input", "normalize", "augment"};
 constexpr const char* kOthersThanRatings[] = {"input", "normalize", "classes", "vocab", "cased", "max-length", "length-buckets"};
+constexpr const char* kOthersThanSpeech[] = {"input", "normalize", "augment", "classes", "vocab", "cased", "max-length"};
 constexpr const char* kClassifierOptions[] = {"classes", "length-buckets"};
 
 /// Options that would do nothing are refused.
@@ -86,6 +87,12 @@ TextFiles text_files(bool is_language_model) {
   return {{glue.begin(), glue.end()}, "the folder of its train.tsv and dev.tsv", "BERT's vocab.txt, or a folder with it"};
 }
 
+bool buckets_option(const po::variables_map& v) {
+  const auto buckets = v["length-buckets"].as<std::string>();
+  check_choice("--length-buckets", buckets, {"on", "off"});
+  return buckets == "on";
+}
+
 WorkloadOptions::Text text_options(const po::variables_map& v, const std::string& model, std::uint64_t seed) {
   WorkloadOptions::Text o;
   const bool language_model = is_language_model(model);
@@ -103,9 +110,7 @@ WorkloadOptions::Text text_options(const po::variables_map& v, const std::string
   if (o.dataset != kSynthetic && o.vocabulary.empty()) throw UsageError(fmt::format("--vocab: none is given for --dataset {}; accepted: {}", o.dataset, vocabulary));
   o.config = v["config"].as<std::string>();
   o.cased = v["cased"].as<bool>();
-  const auto buckets = v["length-buckets"].as<std::string>();
-  check_choice("--length-buckets", buckets, {"on", "off"});
-  o.buckets = buckets == "on";
+  o.buckets = buckets_option(v);
   o.max_length = whole_number(v, "max-length", 2, 1e6);
   o.limit = whole_number(v, "limit", 0, 1e12);
   o.classes = class_count(v, 0);
@@ -117,6 +122,16 @@ WorkloadOptions::Ratings ratings_options(const po::variables_map& v, std::uint64
   WorkloadOptions::Ratings o{.dataset = v["dataset"].as<std::string>(), .folder = v["data"].as<std::string>(), .config = v["config"].as<std::string>()};
   check_choice("--dataset", o.dataset, {std::string(kSynthetic), kRatings});
   check_data(o.dataset, o.folder, {kRatings}, "the folder of its ratings.tsv");
+  o.limit = whole_number(v, "limit", 0, 1e12);
+  o.seed = seed;
+  return o;
+}
+
+WorkloadOptions::Speech speech_options(const po::variables_map& v, std::uint64_t seed) {
+  WorkloadOptions::Speech o{.dataset = v["dataset"].as<std::string>(), .folder = v["data"].as<std::string>(), .config = v["config"].as<std::string>()};
+  check_choice("--dataset", o.dataset, {std::string(kSynthetic), std::string(kSpeech)});
+  check_data(o.dataset, o.folder, {std::string(kSpeech)}, "the folder of its train.tsv and dev.tsv");
+  o.buckets = buckets_option(v);
   o.limit = whole_number(v, "limit", 0, 1e12);
   o.seed = seed;
   return o;
@@ -138,11 +153,23 @@ std::vector<MadeUp> made_up_ratings(const po::variables_map& v, std::int64_t sam
   return out;
 }
 
+std::vector<MadeUp> made_up_speech(const po::variables_map& v, std::int64_t samples, std::uint64_t seed) {
+  constexpr std::int64_t kFrames = 400;  // four seconds
+  constexpr const char* const kClassOption[] = {"classes"};
+  refuse(v, kClassOption, fmt::format("--model {}, whose classes are characters", kSpeech));
+  std::vector<MadeUp> out;
+  for (const std::int64_t frames : v["input"].as<std::string>().empty() ? std::vector{kFrames} : whole_numbers(v, "input", 8, 1'000'000)) {
+    const WorkloadOptions::Speech speech{.config = v["config"].as<std::string>(), .frames = frames, .samples = samples, .seed = seed};
+    out.push_back({std::to_string(frames), {.model = std::string(kSpeech), .speech = speech}});
+  }
+  return out;
+}
+
 }  // namespace
 
 void add_config_option(po::options_description& options) {
-  options.add_options()
-      ("config", po::value<std::string>()->default_value("base"), fmt::format("sizes of a model of texts or ratings: {}, or a config.json", fmt::join(models::bert_config_names(), ", ")).c_str());
+  const std::string sizes = fmt::format("sizes of a model of texts, speech or ratings: {}, or a config.json", fmt::join(models::bert_config_names(), ", "));
+  options.add_options()("config", po::value<std::string>()->default_value("base"), sizes.c_str());
 }
 
 void add_text_options(po::options_description& options) {
@@ -151,7 +178,7 @@ void add_text_options(po::options_description& options) {
       ("vocab", po::value<std::string>()->default_value(""), "vocabulary of its texts: BERT's vocab.txt, or a folder with it or with GPT-2's vocab.json and merges.txt")
       ("cased", po::bool_switch(), "letters and accents of texts stay as they are")
       ("max-length", po::value<std::int64_t>()->default_value(128), "tokens of a text at most, [CLS] and [SEP] among them; of a block of running text")
-      ("length-buckets", po::value<std::string>()->default_value("off"), "on: batches are of texts of like length, padded to one of a few lengths; off: all to the longest");
+      ("length-buckets", po::value<std::string>()->default_value("off"), "on: batches are of texts or speech of like length, padded to one of a few lengths; off: all to the longest");
 }
 
 void refuse_text_options(const po::variables_map& v, const std::string& beside) { refuse(v, kTextOptions, beside); }
@@ -161,6 +188,9 @@ WorkloadOptions workload_options(const po::variables_map& v, std::uint64_t seed)
   if (o.model == kNcf) {
     refuse(v, kOthersThanRatings, fmt::format("--model {}, which takes ratings", o.model));
     o.ratings = ratings_options(v, seed);
+  } else if (o.model == kSpeech) {
+    refuse(v, kOthersThanSpeech, fmt::format("--model {}, which takes speech", o.model));
+    o.speech = speech_options(v, seed);
   } else if (takes_texts(o.model)) {
     refuse(v, kPictureOptions, fmt::format("--model {}, which takes texts", o.model));
     o.text = text_options(v, o.model, seed);
@@ -174,6 +204,7 @@ WorkloadOptions workload_options(const po::variables_map& v, std::uint64_t seed)
 std::vector<MadeUp> made_up(const po::variables_map& v, const std::string& model, std::int64_t samples, std::uint64_t seed) {
   constexpr std::int64_t kLength = 128, kClasses = 2;  // of texts, where nothing is said
   if (model == kNcf) return made_up_ratings(v, samples, seed);
+  if (model == kSpeech) return made_up_speech(v, samples, seed);
   std::vector<MadeUp> out;
   const auto given = v["input"].as<std::string>();
   if (takes_texts(model)) {

@@ -14,7 +14,8 @@ void add_dataset_options(po::options_description& options);
 /// Reads --classes and --model too, which the commands describe. @throws UsageError
 datasets::DatasetOptions dataset_options(const po::variables_map& values, std::uint64_t seed);
 
-/// --config, which models of ratings take too; --vocab, --cased, --max-length and --length-buckets, of models that take texts.
+/// --config, which models of ratings and speech take too; --vocab, --cased and --max-length, of models that take texts; --length-buckets, of those and
+/// of speech.
 void add_text_options(po::options_description& options);
 /// Those that are given would do nothing. @param beside  "--model resnet18, which takes pictures"  @throws UsageError
 void refuse_text_options(const po::variables_map& values, const std::string& beside);
@@ -23,12 +24,13 @@ WorkloadOptions workload_options(const po::variables_map& values, std::uint64_t 
 
 /// Of --input, where data are made up.
 inline constexpr const char* kInputHelp =
-    "CxHxW of a picture (default: the model's usual, 3x224x224 for most), tokens of a text (default 128), or UxI: users and items (default 6040x3706)";
+    "CxHxW of a picture (default: the model's usual, 3x224x224 for most), tokens of a text (default 128), frames of speech (default 400), or UxI: users and "
+    "items (default 6040x3706)";
 /// --config alone.
 void add_config_option(po::options_description& options);
 /// Of data that are made up: samples of one shape.
 struct MadeUp {
-  std::string input;  // "3x224x224" of a picture, "128" tokens of a text, "6040x3706" users and items
+  std::string input;  // "3x224x224" of a picture, "128" tokens of a text, "400" frames of speech, "6040x3706" users and items
   WorkloadOptions work;
 };
 /// What a command computes with that needs no data, for each of --input's: what --config and --classes say, so many samples.

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "datasets/npy.h"
+#include "datasets/speech.h"
 #include "datasets/texts.h"
 #include "engine/base/error.h"
 #include "engine/base/span.h"
@@ -64,21 +65,23 @@ class Tokens : public InferInputs {
   datasets::NpyFile file_;
 };
 
-class GivenTexts : public InferInputs {
+/// Samples of a data set, without what is to be told of them.
+class GivenSamples : public InferInputs {
  public:
-  explicit GivenTexts(datasets::Texts texts) : texts_(std::move(texts)) {}
-  std::int64_t count() const override { return texts_.size(); }
+  GivenSamples(std::unique_ptr<datasets::Dataset> samples, std::string labels) : samples_(std::move(samples)), labels_(std::move(labels)) {}
+  std::int64_t count() const override { return samples_->size(); }
   Values batch(Session& session, std::int64_t begin, std::int64_t count) const override {
-    std::vector<std::int64_t> samples(at(count));
-    std::iota(samples.begin(), samples.end(), begin);
+    std::vector<std::int64_t> numbers(at(count));
+    std::iota(numbers.begin(), numbers.end(), begin);
     Values out;
-    for (const datasets::HostTensor& t : texts_.tensors(samples))
-      if (t.name != "labels") out.push_back(session.tensor(t.spec, *t.bytes));
+    for (const datasets::HostTensor& t : samples_->tensors(numbers))
+      if (t.name != labels_) out.push_back(session.tensor(t.spec, *t.bytes));
     return out;
   }
 
  private:
-  datasets::Texts texts_;
+  std::unique_ptr<datasets::Dataset> samples_;
+  std::string labels_;  // a tensor of theirs
 };
 
 }  // namespace
@@ -94,9 +97,13 @@ std::unique_ptr<InferInputs> tokens_of(const std::filesystem::path& npy, std::in
 }
 
 std::unique_ptr<InferInputs> tokens_of(const std::vector<std::string>& texts, const datasets::Tokenizer& tokenizer, std::int64_t max_length) {
-  datasets::Texts out({.name = "given", .padding = tokenizer.padding(), .lengths = datasets::RowLengths::of_batch});
-  for (const std::string& text : texts) out.add(tokenizer.for_model(text, {}, max_length), 0);
-  return std::make_unique<GivenTexts>(std::move(out));
+  auto out = std::make_unique<datasets::Texts>(datasets::TextsOptions{.name = "given", .padding = tokenizer.padding(), .lengths = datasets::RowLengths::of_batch});
+  for (const std::string& text : texts) out->add(tokenizer.for_model(text, {}, max_length), 0);
+  return std::make_unique<GivenSamples>(std::move(out), "labels");
+}
+
+std::unique_ptr<InferInputs> sounds_of(const std::vector<std::string>& wavs, const datasets::LogMelOptions& features) {
+  return std::make_unique<GivenSamples>(datasets::open_sounds(wavs, features), "transcripts");
 }
 
 }  // namespace gemel::cli

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "datasets/log_mel.h"
 #include "datasets/tokenizer.h"
 #include "engine/session.h"
 
@@ -25,5 +26,7 @@ std::unique_ptr<InferInputs> pictures_of(const std::filesystem::path& npy, std::
 std::unique_ptr<InferInputs> tokens_of(const std::filesystem::path& npy, std::int64_t vocabulary, std::int64_t longest);
 /// @throws DataError for a text that is not UTF-8
 std::unique_ptr<InferInputs> tokens_of(const std::vector<std::string>& texts, const datasets::Tokenizer& tokenizer, std::int64_t max_length);
+/// WAV files, all padded to the longest. @throws DataError as datasets::open_sounds
+std::unique_ptr<InferInputs> sounds_of(const std::vector<std::string>& wavs, const datasets::LogMelOptions& features);
 
 }  // namespace gemel::cli

@@ -17,8 +17,9 @@ namespace {
 std::vector<std::string> known_models(ModelKinds kinds) {
   const auto of_pictures = models::names();
   std::vector<std::string> out(of_pictures.begin(), of_pictures.end());
-  if (kinds != ModelKinds::pictures)
-    for (const std::string_view name : models::text_names()) out.emplace_back(name);
+  if (kinds == ModelKinds::pictures) return out;
+  for (const std::string_view name : models::text_names()) out.emplace_back(name);
+  out.emplace_back(kSpeech);
   if (kinds == ModelKinds::all) out.emplace_back(kNcf);
   return out;
 }
@@ -52,9 +53,10 @@ models::RecomputedParts recompute_option(const po::variables_map& v, const std::
   const auto given = v["recompute"].as<std::string>();
   check_choice("--recompute", given, {"none", "blocks"});
   const auto recompute = given == "blocks" ? models::RecomputedParts::blocks : models::RecomputedParts::none;
-  if (model == kNcf && recompute != models::RecomputedParts::none)
+  const bool has_none = model == kNcf || model == kSpeech;
+  if (has_none && recompute != models::RecomputedParts::none)
     throw UsageError(fmt::format("--recompute: blocks is given with --model {}, which has no repeated blocks; accepted: none", model));
-  if (!takes_texts(model) && model != kNcf) models::check_recompute(model, recompute);  // those that take texts have blocks
+  if (!takes_texts(model) && !has_none) models::check_recompute(model, recompute);  // those that take texts have blocks
   return recompute;
 }
 

@@ -12,8 +12,8 @@
 
 namespace gemel::cli {
 
-/// Models that a command accepts: of pictures alone, of texts too, or of ratings as well.
-enum class ModelKinds { pictures, pictures_and_texts, all };
+/// Models that a command accepts: of pictures alone, or of texts and speech too, or of ratings as well.
+enum class ModelKinds { pictures, all_but_ratings, all };
 /// For the help of --model: "model: lenet, alexnet, ...".
 std::string model_help(ModelKinds kinds = ModelKinds::pictures);
 /// --model. @throws UsageError for a name that is not known

@@ -143,7 +143,7 @@ TrainOptions parse_train_options(const std::vector<std::string>& arguments) {
   o.parallel = parallel_options(v);
   o.frontend = frontend_option(v);
   o.work = workload_options(v, o.common.seed);
-  o.by_length = o.work.text && o.work.text->buckets;
+  o.by_length = (o.work.text && o.work.text->buckets) || (o.work.speech && o.work.speech->buckets);
   read_model(v, o);
   read_length(v, o);
   read_optimizer(v, o);

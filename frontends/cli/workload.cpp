@@ -20,6 +20,7 @@ bool is_language_model(std::string_view model) { return takes_texts(model) && mo
 
 std::unique_ptr<Workload> make_workload(const WorkloadOptions& options) {
   if (options.ratings) return ratings_workload(options);
+  if (options.speech) return speech_workload(options);
   if (!options.text) return picture_workload(options);
   return is_language_model(options.model) ? language_workload(options) : text_workload(options);
 }

@@ -63,6 +63,14 @@ struct WorkloadOptions {
     std::uint64_t seed = 1;                              // that they are made by, and items that were not met are drawn by
   };
   std::optional<Ratings> ratings{};  // of models that take ratings
+  struct Speech {
+    std::string dataset = "synthetic", folder, config = "base";  // synthetic speech needs no folder
+    bool buckets = false;
+    std::int64_t limit = 0;
+    std::int64_t frames = 400, samples = 2048;  // of synthetic speech: frames of the longest, samples to train with
+    std::uint64_t seed = 1;                     // that it is made by
+  };
+  std::optional<Speech> speech{};  // of models that take speech
 };
 
 /// Opens the data. @throws what they throw
@@ -79,5 +87,7 @@ bool is_language_model(std::string_view model);
 inline constexpr std::string_view kRunningText = "text";
 /// The model that takes users and items.
 inline constexpr std::string_view kNcf = "ncf";
+/// The model and the data set of speech.
+inline constexpr std::string_view kSpeech = "speech";
 
 }  // namespace gemel::cli
