@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <initializer_list>
 
 #include "datasets/npy.h"
 #include "datasets/tokenizers.h"
+#include "datasets/utf8_pieces.h"
 #include "engine/base/error.h"
 #include "engine/base/file.h"
 #include "engine/files/safetensors.h"
@@ -17,6 +20,7 @@
 #include "frontends/models/texts.h"
 #include "frontends/nn/state_dict.h"
 #include "frontends/train/inference.h"
+#include "frontends/train/translation.h"
 
 namespace gemel::cli {
 namespace {
@@ -29,6 +33,7 @@ struct Order {
   std::unique_ptr<nn::Module> model;  // without memory
   Texts texts = {};                   // that the inputs are of, where they are texts
   bool takes_types = true;            // behind tokens
+  std::function<void(const Value& outputs, std::span<const std::string> texts)> print = {};  // of a batch, where they are texts
 };
 
 Order pictures_order(const po::variables_map& v) {
@@ -41,31 +46,44 @@ Order pictures_order(const po::variables_map& v) {
   return order;
 }
 
+/// --vocab, which has as many tokens as the weights are of. @param beside  that it is needed with  @param accepted  as such
+std::unique_ptr<datasets::Tokenizer> tokenizer_of(const po::variables_map& v, const std::string& beside, const char* accepted, std::int64_t tokens) {
+  const auto vocabulary = v["vocab"].as<std::string>();
+  if (vocabulary.empty()) throw UsageError(fmt::format("--vocab: none is given with {}; accepted: {}", beside, accepted));
+  auto out = datasets::open_tokenizer(vocabulary, v["cased"].as<bool>() ? datasets::Letters::kept : datasets::Letters::lower);
+  if (out->vocabulary().size() != tokens)
+    throw DataError(fmt::format("infer: {} has {} tokens, {} is of {}; accepted: the vocabulary that it was trained with", vocabulary, out->vocabulary().size(),
+                                v["weights"].as<std::string>(), tokens));
+  return out;
+}
+
+void refuse_beside_tokens(const po::variables_map& v, std::initializer_list<const char*> options) {
+  for (const char* option : options)
+    if (!v[option].defaulted()) throw UsageError(fmt::format("--{}: it is given with --input, which has tokens; accepted: with --text", option));
+}
+
+void refuse_classes(const po::variables_map& v, const std::string& name) {
+  if (!v["classes"].defaulted()) throw UsageError(fmt::format("--classes: it is given with --model {}, which has none; accepted: without it", name));
+}
+
 /// The sizes of vocabulary and last layer are the weight file's.
 Order texts_order(const po::variables_map& v, const std::string& name) {
   const bool language_model = is_language_model(name);
   if (language_model && v.count("text")) throw UsageError(fmt::format("--text: it is given with --model {}, which has no classes; accepted: --input, or gemel generate --prompt", name));
-  if (language_model && !v["classes"].defaulted()) throw UsageError(fmt::format("--classes: it is given with --model {}, which has none; accepted: without it", name));
+  if (language_model) refuse_classes(v, name);
   const SafetensorsFile weights(v["weights"].as<std::string>());
   models::TextOptions options{.config = v["config"].as<std::string>()};
   models::TextSizes sizes = models::text_sizes(name, options.config);
   sizes.vocabulary = models::vocabulary_in(name, weights.tensors()).value_or(sizes.vocabulary);
-  std::unique_ptr<datasets::Tokenizer> tokenizer;
   Order order;
   if (v.count("text")) {
-    order.texts = v["text"].as<Texts>();
-    const auto vocabulary = v["vocab"].as<std::string>();
-    if (vocabulary.empty()) throw UsageError("--vocab: none is given with --text; accepted: BERT's vocab.txt, or a folder with it");
-    tokenizer = datasets::open_tokenizer(vocabulary, v["cased"].as<bool>() ? datasets::Letters::kept : datasets::Letters::lower);
-    if (tokenizer->vocabulary().size() != sizes.vocabulary)
-      throw DataError(fmt::format("infer: {} has {} tokens, {} is of {}; accepted: the vocabulary that it was trained with", vocabulary, tokenizer->vocabulary().size(),
-                                  v["weights"].as<std::string>(), sizes.vocabulary));
+    const auto tokenizer = tokenizer_of(v, "--text", "BERT's vocab.txt, or a folder with it", sizes.vocabulary);
     sizes.padding = tokenizer->padding();
     const std::int64_t given = whole_number(v, "max-length", 2, 1e6), longest = sizes.longest > 0 ? std::min(sizes.longest, given) : given;
-    order.inputs = tokens_of(order.texts, *tokenizer, longest);
+    order.texts = v["text"].as<Texts>();
+    order.inputs = tokens_of(order.texts, sizes.padding, [&](const std::string& text) { return tokenizer->for_model(text, {}, longest); });
   } else {
-    for (const char* option : {"vocab", "cased", "max-length"})
-      if (!v[option].defaulted()) throw UsageError(fmt::format("--{}: it is given with --input, which has tokens; accepted: with --text", option));
+    refuse_beside_tokens(v, {"vocab", "cased", "max-length"});
     order.inputs = tokens_of(v["input"].as<std::string>(), sizes.vocabulary, sizes.longest);
   }
   options.vocabulary = sizes.vocabulary;
@@ -91,6 +109,50 @@ void print_classes(const Value& logits, std::span<const std::string> texts) {
   }
 }
 
+/// A translation a line.
+void print_translations(const Value& tokens, const datasets::Tokenizer& tokenizer) {
+  const std::vector<double> all = read(tokens);
+  const auto most = static_cast<std::size_t>(tokens.shape()[1]);
+  for (std::size_t begin = 0; begin < all.size(); begin += most) {
+    datasets::Utf8Pieces whole;  // bytes that a model writes need be no text
+    const std::string text = whole.add(tokenizer.decode(train::before_end(std::span(all).subspan(begin, most), tokenizer.ends().end)));
+    fmt::print("{}{}\n", text, whole.end());
+  }
+}
+
+Order translation_order(const po::variables_map& v, const std::string& name) {
+  refuse_classes(v, name);
+  const SafetensorsFile weights(v["weights"].as<std::string>());
+  const auto config = v["config"].as<std::string>();
+  const std::int64_t vocabulary = models::vocabulary_in(name, weights.tensors()).value_or(models::text_sizes(name, config).vocabulary);
+  const std::shared_ptr<const datasets::Tokenizer> tokenizer = tokenizer_of(v, "--model " + name, "the vocabulary that it was trained with", vocabulary);
+  const std::int64_t longest = whole_number(v, "max-length", 2, 1e6);
+  Order order{.takes_types = false};
+  if (v.count("text")) {
+    order.texts = v["text"].as<Texts>();
+    order.inputs = tokens_of(order.texts, tokenizer->padding(), [&](const std::string& text) {
+      std::vector<std::int64_t> ids = datasets::between_ends(*tokenizer, text, longest), types(ids.size(), 0);
+      return datasets::Tokens{std::move(ids), std::move(types)};
+    });
+    order.print = [tokenizer](const Value& tokens, std::span<const std::string>) { print_translations(tokens, *tokenizer); };
+  } else {
+    refuse_beside_tokens(v, {"cased"});
+    order.inputs = tokens_of(v["input"].as<std::string>(), vocabulary, 0);
+  }
+  const datasets::TextEnds ends = tokenizer->ends();
+  order.model = models::make_text(name, {.config = config, .vocabulary = vocabulary, .padding = tokenizer->padding(), .begin = ends.begin, .end = ends.end, .longest = longest});
+  order.model->eval();
+  return order;
+}
+
+Order order_of(const po::variables_map& v, const std::string& name) {
+  if (is_translator(name)) return translation_order(v, name);
+  if (!takes_texts(name)) return pictures_order(v);
+  Order order = texts_order(v, name);
+  order.print = print_classes;
+  return order;
+}
+
 /// @param output  of the file; empty: none
 void run_batches(RunScope& run, const Order& order, Frontend frontend, std::int64_t batch_size, const std::string& output) {
   train::Inference inference(run.session(), *order.model, frontend, run.options().passes);
@@ -100,7 +162,7 @@ void run_batches(RunScope& run, const Order& order, Frontend frontend, std::int6
     Values in = order.inputs->batch(run.session(), begin, count);
     if (!order.takes_types) in.resize(1);
     Value out = inference(in)[0];
-    if (!order.texts.empty()) print_classes(out, std::span(order.texts).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count)));
+    if (!order.texts.empty()) order.print(out, std::span(order.texts).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count)));
     return out;
   };
   // The first batch (of none, where there is no sample) tells the shape of the output.
@@ -115,7 +177,7 @@ void run_batches(RunScope& run, const Order& order, Frontend frontend, std::int6
   if (output.empty()) return each([](const Value&) {});
   Shape shape{n};
   for (int k = 1; k < first.shape().rank(); ++k) shape.push_back(first.shape()[k]);
-  datasets::write_npy(output, {shape, DType::float32}, [&](FileWriter& out) { each([&](const Value& y) { out.write(read_bytes(y)); }); });
+  datasets::write_npy(output, {shape, first.dtype()}, [&](FileWriter& out) { each([&](const Value& y) { out.write(read_bytes(y)); }); });
 }
 
 void check_given(const po::variables_map& v) {
@@ -129,8 +191,8 @@ int infer(const Arguments& arguments) {
   po::options_description options("options", 110);
   add_loaded_model_options(options, ModelKinds::pictures_and_texts);
   options.add_options()("input", po::value<std::string>(), "x.npy: float32 [N, C, H, W] of pictures, or int64 [N, T] of tokens")
-      ("text", po::value<Texts>(), "a text; may be given several times. Its class and the probability of it are printed")
-      ("output", po::value<std::string>()->default_value(""), "y.npy: the model's output, float32")
+      ("text", po::value<Texts>(), "a text; may be given several times. Its class and the probability of it are printed, or its translation")
+      ("output", po::value<std::string>()->default_value(""), "y.npy: the model's output, float32, or int64 of translations")
       ("batch-size", po::value<std::int64_t>()->default_value(64), "samples at a time");
   add_text_options(options);
   add_frontend_option(options);
@@ -144,7 +206,7 @@ int infer(const Arguments& arguments) {
   return run.carry_out([&] {
     const auto output = v["output"].as<std::string>();
     if (!output.empty()) check_can_write(output);
-    const Order order = takes_texts(name) ? texts_order(v, name) : pictures_order(v);
+    const Order order = order_of(v, name);
     run.open_device();
     nn::load_weights(*order.model, run.session(), v["weights"].as<std::string>());
     run.log_start(name, *order.model);

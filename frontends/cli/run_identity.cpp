@@ -39,6 +39,7 @@ train::RunIdentity identity_of(const TrainOptions& o, const Workload& work) {
           {"momentum", number(optimizer.momentum.value_or(0)), Bearing::setting},
           {"weight decay", number(*optimizer.weight_decay), Bearing::setting},
           {"dropout", o.dropout ? number(*o.dropout) : "the model's", Bearing::setting},
+          {"label smoothing", number(o.work.label_smoothing), Bearing::setting},
           {"frozen backbone", on_off(o.freeze_backbone), Bearing::setting},
           {"frozen normalisation", on_off(o.freeze_norm), Bearing::setting},
           {"normalised over", o.parallel.pipeline ? "a micro-batch" : o.parallel.sync_bn || o.parallel.style.empty() ? "the whole batch" : "a rank's shard", Bearing::setting},

@@ -63,6 +63,7 @@ struct WorkloadOptions {
     std::uint64_t seed = 1;                              // that they are made by, and items that were not met are drawn by
   };
   std::optional<Ratings> ratings{};  // of models that take ratings
+  double label_smoothing = 0;        // of the loss, where it is a cross-entropy; 0..1
 };
 
 /// Opens the data. @throws what they throw
@@ -75,6 +76,10 @@ inline constexpr std::string_view kSynthetic = "synthetic";
 bool takes_texts(std::string_view model);
 /// Whether it takes texts to tell the tokens that follow.
 bool is_language_model(std::string_view model);
+/// Whether it takes texts to translate them.
+bool is_translator(std::string_view model);
+/// The data set of pairs of texts, for models that translate.
+inline constexpr std::string_view kTranslation = "translation";
 /// The data set of running text, for language models.
 inline constexpr std::string_view kRunningText = "text";
 /// The model that takes users and items.
