@@ -144,4 +144,10 @@ std::string BytePairs::decode(const std::vector<std::int64_t>& ids) const {
   return out;
 }
 
+TextEnds BytePairs::ends() const {
+  const auto end = vocabulary_.find("<|endoftext|>");
+  if (!end) throw DataError("vocabulary: it has no <|endoftext|>; accepted: one that has, to begin and end what a model writes");
+  return {*end, *end};
+}
+
 }  // namespace gemel::datasets

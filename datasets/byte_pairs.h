@@ -24,9 +24,10 @@ class BytePairs : public Tokenizer {
   std::vector<std::int64_t> encode(std::string_view text) const override;
   /// The text alone, cut behind. @throws UsageError for a second one
   Tokens for_model(std::string_view text, std::optional<std::string_view> second, std::int64_t longest) const override;
-  /// The bytes that the tokens stand for; a special token stands for its own name.
-  /// @throws UsageError for a number that the vocabulary has not
-  std::string decode(const std::vector<std::int64_t>& ids) const;
+  /// The bytes that the tokens stand for.
+  std::string decode(const std::vector<std::int64_t>& ids) const override;
+  /// <|endoftext|>, both.
+  TextEnds ends() const override;
   /// That of <|endoftext|>, as is usual with GPT-2, which has none of its own; 0 where the vocabulary lacks it.
   std::int64_t padding() const override { return vocabulary_.find("<|endoftext|>").value_or(0); }
   const Vocabulary& vocabulary() const override { return vocabulary_; }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "datasets/dataset.h"
-#include "datasets/row_lengths.h"
+#include "datasets/token_rows.h"
 #include "datasets/tokenizer.h"
 
 namespace gemel::datasets {
@@ -30,19 +30,17 @@ class Texts final : public Dataset {
   std::string_view name() const override { return options_.name; }
   std::int64_t size() const override { return std::ssize(labels_); }
   std::int64_t classes() const override { return options_.classes; }
-  std::int64_t length(std::int64_t i) const override { return ends_[static_cast<std::size_t>(i) + 1] - ends_[static_cast<std::size_t>(i)]; }
+  std::int64_t length(std::int64_t i) const override { return rows_.length(i); }
   /// Tokens of the longest.
-  std::int64_t longest() const { return longest_; }
+  std::int64_t longest() const { return rows_.longest(); }
   std::int64_t label(std::int64_t i) const { return labels_[static_cast<std::size_t>(i)]; }
   std::vector<HostTensor> tensors(std::span<const std::int64_t> samples, const std::optional<Draws>& draws = {}) const override;
 
  private:
   TextsOptions options_;
-  std::vector<std::int32_t> ids_;            // of all texts, one behind the other
-  std::vector<std::int64_t> ends_{0};        // [sample + 1] in them
+  TokenRows rows_;                           // [sample]
   std::vector<std::int32_t> first_lengths_;  // [sample] tokens of type 0; those behind are of type 1
   std::vector<std::int64_t> labels_;
-  std::int64_t longest_ = 0;
 };
 
 struct TextSplits {

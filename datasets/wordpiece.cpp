@@ -12,6 +12,7 @@ namespace gemel::datasets {
 namespace {
 
 constexpr std::size_t kLongestWord = 100;  // letters
+constexpr std::string_view kInside = "##";  // begins a piece that is not a word's first
 
 bool is_ideograph(char32_t c) {
   constexpr std::pair<char32_t, char32_t> kRanges[] = {{0x4e00, 0x9fff},   {0x3400, 0x4dbf},   {0x20000, 0x2a6df}, {0x2a700, 0x2b73f},
@@ -78,7 +79,6 @@ void WordPiece::append_plain(std::vector<std::int64_t>& out, std::string_view te
 
 void WordPiece::append_word(std::vector<std::int64_t>& out, std::u32string_view word) const {
   if (word.size() > kLongestWord) return out.push_back(unknown_);
-  constexpr std::string_view kInside = "##";
   std::string text(kInside);
   std::vector<std::size_t> ends;  // bytes in `text` behind each letter
   for (const char32_t c : word) {
@@ -121,6 +121,16 @@ Tokens WordPiece::for_model(std::string_view text, std::optional<std::string_vie
   out.ids.insert(out.ids.end(), b.begin(), b.end());
   out.ids.push_back(separator_);
   out.types.resize(out.ids.size(), 1);
+  return out;
+}
+
+std::string WordPiece::decode(const std::vector<std::int64_t>& ids) const {
+  std::string out;
+  for (const std::int64_t id : ids) {
+    const std::string& token = vocabulary_.token(id);
+    if (token.starts_with(kInside)) out += token.substr(kInside.size());
+    else out += (out.empty() ? "" : " ") + token;
+  }
   return out;
 }
 

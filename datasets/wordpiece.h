@@ -21,6 +21,10 @@ class WordPiece : public Tokenizer {
   std::vector<std::int64_t> encode(std::string_view text) const override;
   /// [CLS] text [SEP], or [CLS] text [SEP] second [SEP].
   Tokens for_model(std::string_view text, std::optional<std::string_view> second, std::int64_t longest) const override;
+  /// Words with a space between.
+  std::string decode(const std::vector<std::int64_t>& ids) const override;
+  /// [CLS] and [SEP].
+  TextEnds ends() const override { return {begin_, separator_}; }
   const Vocabulary& vocabulary() const override { return vocabulary_; }
   std::int64_t padding() const override { return padding_; }
 

@@ -1,6 +1,7 @@
 // What other libraries computed, kept in safetensors files under tests/data beside the script that made them.
 #pragma once
 #include <filesystem>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ class Expected {
   /// @param file  below tests/data
   explicit Expected(const char* file) : file_(std::filesystem::path(GEMEL_SOURCE_DIR) / "tests/data" / file) {}
   bool has(const std::string& name) const { return file_.find(name) != nullptr; }
+  std::span<const NamedTensor> tensors() const { return file_.tensors(); }
   const NamedTensor& named(const std::string& name) const {
     const NamedTensor* const tensor = file_.find(name);
     if (!tensor) throw std::runtime_error(file_.path().string() + " has no " + name);

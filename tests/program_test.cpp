@@ -1,6 +1,8 @@
 // The gemel program from outside, as users and scripts call it: status, messages, files, resuming, both front ends.
 #include "tests/program.h"
 
+#include <cmath>
+
 #include "frontends/models/models.h"
 
 namespace gemel::testing {
@@ -52,6 +54,18 @@ TEST_F(Program, both_front_ends_give_the_same_losses_bit_for_bit) {
   const auto eager = losses("eager");
   EXPECT_EQ(eager.size(), 5u);
   EXPECT_EQ(eager, losses("graph"));
+}
+
+/// The loss is linear in what is mixed in; float32 sums of ten classes.
+TEST_F(Program, label_smoothing_mixes_in_the_loss_of_equal_labels) {
+  const auto first_loss = [this](const std::string& smoothing) {
+    const Outcome o = run(training({"--steps", "1", "--eval-every", "0", "--label-smoothing", smoothing, "--log-dir", in_folder(smoothing)}));
+    EXPECT_EQ(o.status, 0) << o.err;
+    return losses(smoothing).at(0);
+  };
+  const double none = first_loss("0"), all = first_loss("1");
+  EXPECT_GT(std::abs(all - none), 1e-4);
+  EXPECT_NEAR(first_loss("0.25"), 0.75 * none + 0.25 * all, 1e-6 * none);
 }
 
 TEST_F(Program, the_log_tells_a_run_from_start_to_end) {

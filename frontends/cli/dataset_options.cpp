@@ -17,8 +17,9 @@ constexpr const char* kRatings = "ratings";
 }  // namespace
 
 void add_dataset_options(po::options_description& options) {
-  const std::string names = fmt::format("data set: {}; of texts: {}, {}; of language models: {}, {}; of ratings: {}, {}; of speech: {}, {}", fmt::join(datasets::dataset_names(), ", "), kSynthetic,
-                                        fmt::join(datasets::glue_names(), ", "), kSynthetic, kRunningText, kSynthetic, kRatings, kSynthetic, kSpeech);
+  const std::string names = fmt::format("data set: {}; of texts: {}, {}; of language models: {}, {}; of translations: {}, {}; of ratings: {}, {}; of speech: {}, {}",
+                                        fmt::join(datasets::dataset_names(), ", "), kSynthetic, fmt::join(datasets::glue_names(), ", "), kSynthetic, kRunningText, kSynthetic, kTranslation,
+                                        kSynthetic, kRatings, kSynthetic, kSpeech);
   options.add_options()
       ("dataset", po::value<std::string>()->default_value("synthetic"), names.c_str())
       ("data", po::value<std::string>()->default_value(""), "its folder, or for cifar10 the official .tar.gz")
@@ -68,6 +69,7 @@ constexpr const char* kTextOptions[] = {"config", "vocab", "cased", "max-length"
 constexpr const char* kPictureOptions[] = {"input", "normalize", "augment"};
 constexpr const char* kOthersThanRatings[] = {"input", "normalize", "classes", "vocab", "cased", "max-length", "length-buckets"};
 constexpr const char* kOthersThanSpeech[] = {"input", "normalize", "augment", "classes", "vocab", "cased", "max-length"};
+constexpr const char* kClassOption[] = {"classes"};
 constexpr const char* kClassifierOptions[] = {"classes", "length-buckets"};
 
 /// Options that would do nothing are refused.
@@ -81,8 +83,9 @@ struct TextFiles {
   std::vector<std::string> names;
   const char *files, *vocabulary;
 };
-TextFiles text_files(bool is_language_model) {
-  if (is_language_model) return {{std::string(kRunningText)}, "the folder of its train.txt", "GPT-2's folder of vocab.json and merges.txt"};
+TextFiles text_files(const std::string& model) {
+  if (is_translator(model)) return {{std::string(kTranslation)}, "the folder of its train.tsv and dev.tsv", "BERT's vocab.txt, or a folder with it or with GPT-2's vocab.json and merges.txt"};
+  if (is_language_model(model)) return {{std::string(kRunningText)}, "the folder of its train.txt", "GPT-2's folder of vocab.json and merges.txt"};
   const auto glue = datasets::glue_names();
   return {{glue.begin(), glue.end()}, "the folder of its train.tsv and dev.tsv", "BERT's vocab.txt, or a folder with it"};
 }
@@ -95,9 +98,9 @@ bool buckets_option(const po::variables_map& v) {
 
 WorkloadOptions::Text text_options(const po::variables_map& v, const std::string& model, std::uint64_t seed) {
   WorkloadOptions::Text o;
-  const bool language_model = is_language_model(model);
-  if (language_model) refuse(v, kClassifierOptions, fmt::format("--model {}, which has no classes", model));
-  const auto [of_files, files, vocabulary] = text_files(language_model);
+  if (is_language_model(model)) refuse(v, kClassifierOptions, fmt::format("--model {}, which has no classes", model));
+  if (is_translator(model)) refuse(v, kClassOption, fmt::format("--model {}, which has no classes", model));
+  const auto [of_files, files, vocabulary] = text_files(model);
   std::vector<std::string> all = of_files;
   all.emplace_back(kSynthetic);
   o.dataset = v["dataset"].as<std::string>();
@@ -141,7 +144,6 @@ WorkloadOptions::Speech speech_options(const po::variables_map& v, std::uint64_t
 std::vector<MadeUp> made_up_ratings(const po::variables_map& v, std::int64_t samples, std::uint64_t seed) {
   constexpr std::int64_t kMost = 100'000'000;         // users, or items
   constexpr const char* kMovieLens = "6040x3706";      // of MovieLens 1M
-  constexpr const char* const kClassOption[] = {"classes"};
   refuse(v, kClassOption, fmt::format("--model {}, which takes ratings", kNcf));
   const auto given = v["input"].as<std::string>();
   std::vector<MadeUp> out;
@@ -177,7 +179,7 @@ void add_text_options(po::options_description& options) {
   options.add_options()
       ("vocab", po::value<std::string>()->default_value(""), "vocabulary of its texts: BERT's vocab.txt, or a folder with it or with GPT-2's vocab.json and merges.txt")
       ("cased", po::bool_switch(), "letters and accents of texts stay as they are")
-      ("max-length", po::value<std::int64_t>()->default_value(128), "tokens of a text at most, [CLS] and [SEP] among them; of a block of running text")
+      ("max-length", po::value<std::int64_t>()->default_value(128), "tokens of a text at most, [CLS] and [SEP] among them; of a block of running text; of a source, and of its translation")
       ("length-buckets", po::value<std::string>()->default_value("off"), "on: batches are of texts or speech of like length, padded to one of a few lengths; off: all to the longest");
 }
 

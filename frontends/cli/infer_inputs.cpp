@@ -96,9 +96,9 @@ std::unique_ptr<InferInputs> tokens_of(const std::filesystem::path& npy, std::in
   return std::make_unique<Tokens>(npy, vocabulary, longest);
 }
 
-std::unique_ptr<InferInputs> tokens_of(const std::vector<std::string>& texts, const datasets::Tokenizer& tokenizer, std::int64_t max_length) {
-  auto out = std::make_unique<datasets::Texts>(datasets::TextsOptions{.name = "given", .padding = tokenizer.padding(), .lengths = datasets::RowLengths::of_batch});
-  for (const std::string& text : texts) out->add(tokenizer.for_model(text, {}, max_length), 0);
+std::unique_ptr<InferInputs> tokens_of(const std::vector<std::string>& texts, std::int64_t padding, const std::function<datasets::Tokens(const std::string&)>& tokens) {
+  auto out = std::make_unique<datasets::Texts>(datasets::TextsOptions{.name = "given", .padding = padding, .lengths = datasets::RowLengths::of_batch});
+  for (const std::string& text : texts) out->add(tokens(text), 0);
   return std::make_unique<GivenSamples>(std::move(out), "labels");
 }
 

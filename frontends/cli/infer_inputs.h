@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,8 +25,8 @@ class InferInputs {
 std::unique_ptr<InferInputs> pictures_of(const std::filesystem::path& npy, std::int64_t& channels);
 /// @throws DataError unless it is int64 [N, T] of tokens 0..vocabulary-1, T at most `longest`; 0: any
 std::unique_ptr<InferInputs> tokens_of(const std::filesystem::path& npy, std::int64_t vocabulary, std::int64_t longest);
-/// @throws DataError for a text that is not UTF-8
-std::unique_ptr<InferInputs> tokens_of(const std::vector<std::string>& texts, const datasets::Tokenizer& tokenizer, std::int64_t max_length);
+/// @param tokens  of a text  @param padding  behind shorter ones  @throws what `tokens` throws
+std::unique_ptr<InferInputs> tokens_of(const std::vector<std::string>& texts, std::int64_t padding, const std::function<datasets::Tokens(const std::string&)>& tokens);
 /// WAV files, all padded to the longest. @throws DataError as datasets::open_sounds
 std::unique_ptr<InferInputs> sounds_of(const std::vector<std::string>& wavs, const datasets::LogMelOptions& features);
 

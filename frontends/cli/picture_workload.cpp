@@ -15,7 +15,9 @@ class PictureWorkload : public Workload {
   std::unique_ptr<nn::Module> model(const ModelChanges& changes) const override {
     return models::make(options_.model, {.classes = data_.train->classes(), .dropout = changes.dropout, .channels = data_.train->shape()[0], .recompute = changes.recompute});
   }
-  std::unique_ptr<train::Task> task(nn::Module& module) const override { return std::make_unique<train::ClassificationTask>(module, data_.train->classes()); }
+  std::unique_ptr<train::Task> task(nn::Module& module) const override {
+    return std::make_unique<train::ClassificationTask>(module, data_.train->classes(), train::ClassificationOptions{.label_smoothing = options_.label_smoothing});
+  }
   Specs batch(std::int64_t samples) const override {
     const Shape& picture = data_.train->shape();
     return {f32({samples, picture[1], picture[2], picture[0]}), i64({samples})};

@@ -40,6 +40,7 @@ train::RunIdentity identity_of(const TrainOptions& o, const Workload& work) {
           {"weight decay", number(*optimizer.weight_decay), Bearing::setting},
           {"dropout", o.dropout ? number(*o.dropout) : "the model's", Bearing::setting},
           {"sparse embeddings", on_off(o.sparse_embeddings), Bearing::setting},
+          {"label smoothing", number(o.work.label_smoothing), Bearing::setting},
           {"frozen backbone", on_off(o.freeze_backbone), Bearing::setting},
           {"frozen normalisation", on_off(o.freeze_norm), Bearing::setting},
           {"normalised over", o.parallel.pipeline ? "a micro-batch" : o.parallel.sync_bn || o.parallel.style.empty() ? "the whole batch" : "a rank's shard", Bearing::setting},

@@ -41,7 +41,7 @@ class TextWorkload : public Workload {
   }
   std::unique_ptr<train::Task> task(nn::Module& module) const override {
     const std::string first = options_.text->dataset == "cola" ? "matthews" : options_.text->dataset == "mrpc" ? "f1" : "accuracy";
-    return std::make_unique<train::ClassificationTask>(module, classes(), train::ClassificationOptions{{"ids", "types"}, first});
+    return std::make_unique<train::ClassificationTask>(module, classes(), train::ClassificationOptions{{"ids", "types"}, first, options_.label_smoothing});
   }
   Specs batch(std::int64_t samples) const override {
     const std::int64_t longest = data_.train->longest();

@@ -21,7 +21,8 @@ po::options_description described() {
   options.add_options()
       ("model", po::value<std::string>()->default_value("resnet18"), model_help(ModelKinds::all).c_str())
       ("classes", po::value<std::int64_t>()->default_value(0), "size of the last layer; 0: the data set's classes")
-      ("dropout", po::value<double>(), "rate of every dropout of the model");
+      ("dropout", po::value<double>(), "rate of every dropout of the model")
+      ("label-smoothing", po::value<double>()->default_value(0, "0"), "share of the uniform distribution in what a class or a translation's token is judged by, 0 to 1");
   add_dataset_options(options);
   add_text_options(options);
   options.add_options()
@@ -121,6 +122,10 @@ void read_model(const po::variables_map& v, TrainOptions& o) {
   o.freeze_backbone = v["freeze-backbone"].as<bool>();
   o.freeze_norm = v["freeze-norm"].as<bool>();
   o.sparse_embeddings = v["sparse-embeddings"].as<bool>();
+  o.work.label_smoothing = v["label-smoothing"].as<double>();
+  check_range("--label-smoothing", o.work.label_smoothing, 0, 1);
+  if (o.work.label_smoothing > 0 && (o.work.ratings || is_language_model(o.model)))
+    throw UsageError(fmt::format("--label-smoothing: it is given with --model {}; accepted: with models of classes, and those that translate", o.model));
   if (!v.count("dropout")) return;
   o.dropout = v["dropout"].as<double>();
   check_range("--dropout", *o.dropout, 0, 1);

@@ -71,6 +71,7 @@ struct WorkloadOptions {
     std::uint64_t seed = 1;                     // that it is made by
   };
   std::optional<Speech> speech{};  // of models that take speech
+  double label_smoothing = 0;        // of the loss, where it is a cross-entropy; 0..1
 };
 
 /// Opens the data. @throws what they throw
@@ -83,6 +84,10 @@ inline constexpr std::string_view kSynthetic = "synthetic";
 bool takes_texts(std::string_view model);
 /// Whether it takes texts to tell the tokens that follow.
 bool is_language_model(std::string_view model);
+/// Whether it takes texts to translate them.
+bool is_translator(std::string_view model);
+/// The data set of pairs of texts, for models that translate.
+inline constexpr std::string_view kTranslation = "translation";
 /// The data set of running text, for language models.
 inline constexpr std::string_view kRunningText = "text";
 /// The model that takes users and items.

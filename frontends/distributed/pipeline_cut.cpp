@@ -138,6 +138,7 @@ void measure(parallel::PipelineUnit& unit, Session& session, const Piece& traced
 }  // namespace
 
 Program trace_over_names(Session& session, train::Task& task, const Specs& inputs) {
+  task.cut_into_stages();
   nn::StateNames state(task.module());
   const std::vector<std::string> names = task.inputs();
   Specs all = inputs;

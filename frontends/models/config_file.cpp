@@ -49,6 +49,13 @@ void ConfigFile::take(const char* key, double& rate) const {
   rate = found->get<double>();
 }
 
+void ConfigFile::take(const char* key, bool& is_on) const {
+  const nlohmann::json* found = parsed_->find(key);
+  if (!found) return;
+  if (!found->is_boolean()) refuse(key, "true or false");
+  is_on = found->get<bool>();
+}
+
 void ConfigFile::require(const char* key, std::initializer_list<std::string_view> accepted) const {
   const nlohmann::json* found = parsed_->find(key);
   if (!found) return;

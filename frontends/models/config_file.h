@@ -22,6 +22,7 @@ class ConfigFile {
   /// Takes the value of a key, where the file has it and it is not null. @throws DataError naming file, key and what is accepted
   void take(const char* key, std::int64_t& size) const;
   void take(const char* key, double& rate) const;
+  void take(const char* key, bool& is_on) const;
   /// @throws DataError where a key's text is none of these; a key that is not there is accepted
   void require(const char* key, std::initializer_list<std::string_view> accepted) const;
   /// The same of what is true or false.

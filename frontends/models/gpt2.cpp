@@ -7,7 +7,6 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
-#include <numeric>
 #include <utility>
 
 #include "engine/base/error.h"
@@ -39,23 +38,6 @@ const Gpt2Config& checked(const Gpt2Config& c) {
   size("n_head", c.n_head);
   if (c.n_embd % c.n_head != 0) throw UsageError(fmt::format("gpt2: {} heads share a width of {}; accepted: heads that divide it", c.n_head, c.n_embd));
   return c;
-}
-
-/// 0, 1, ..., n - 1
-Value counted(Session& session, std::int64_t n) {
-  std::vector<std::int64_t> numbers(static_cast<std::size_t>(n));
-  std::iota(numbers.begin(), numbers.end(), 0);
-  return session.tensor(i64({n}), std::as_bytes(std::span(numbers)));
-}
-
-/// What keeps the query at each place from keys behind it, filled or not: 0 where key j <= place, a large negative number where it is not.
-/// @param places  int64 [T]  @return float32 [1, 1, T, keys]
-Value causal_bias(const Value& places, std::int64_t keys) {
-  constexpr double kNever = -1e30;  // of which exp gives 0, beside any score
-  Session& session = places.session();
-  const std::int64_t queries = places.elements();
-  const auto number = [&](double value) { return full(session, f32({}), value); };
-  return reshape(where(less_equal(counted(session, keys), reshape(places, Shape{queries, 1})), number(0), number(kNever)), Shape{1, 1, queries, keys});
 }
 
 /// x W + b with the weight [in, out] in files, too, as Hugging Face has it in GPT-2.
@@ -182,8 +164,8 @@ Values Gpt2::forward_values(Values in) {
   check(in);
   const bool cached = in.size() > 1;
   const std::int64_t length = in[0].shape()[1];
-  const Value places = cached ? in[1] : counted(in[0].session(), length);
-  const Value bias = cached ? causal_bias(places, in[2].shape()[1]) : Value(), first = cached ? slice(places, {0}, {1}) : Value();
+  const Value places = cached ? in[1] : nn::places(in[0].session(), length);
+  const Value bias = cached ? nn::causal_bias(places, in[2].shape()[1]) : Value(), first = cached ? slice(places, {0}, {1}) : Value();
   Value x = dropout_(tokens_(std::move(in[0])) + positions_(places));
   for (std::size_t i = 0; i < blocks_.size(); ++i)
     x = blocks_[i](cached ? list(std::move(x), bias, in[2 + 2 * i], in[3 + 2 * i], first) : list(std::move(x)))[0];

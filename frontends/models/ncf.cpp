@@ -34,9 +34,6 @@ void check(const NcfConfig& c) {
   if (!(c.dropout >= 0 && c.dropout <= 1)) throw UsageError(fmt::format("ncf: dropout is {}; accepted: 0..1", c.dropout));
 }
 
-/// As X. Glorot and Y. Bengio, Understanding the difficulty of training deep feedforward neural networks, 2010.
-double glorot_bound(const Shape& weight) { return std::sqrt(6.0 / static_cast<double>(weight[0] + weight[1])); }
-
 class NeuMF : public nn::Module {
  public:
   NeuMF(const NcfConfig& c, const NcfSizes& sizes)
@@ -69,7 +66,7 @@ class NeuMF : public nn::Module {
   void start() {
     visit_all<nn::Embedding>([](nn::Embedding& table) { table.start_normal(kTableDeviation); });
     visit_all<nn::Linear>([](nn::Linear& linear) {
-      linear.weight().initialise = nn::uniform_within(glorot_bound(linear.weight().spec.shape));
+      linear.weight().initialise = nn::uniform_within(nn::glorot_bound(linear.weight().spec.shape));
       linear.bias()->initialise = nn::constant(0);
     });
     // Y. LeCun's: inputs of variance 1 give an output of variance 1.

@@ -9,6 +9,7 @@
 #include "engine/base/error.h"
 #include "frontends/models/bert.h"
 #include "frontends/models/gpt2.h"
+#include "frontends/models/transformer.h"
 
 namespace gemel::models {
 namespace {
@@ -44,8 +45,24 @@ TextSizes gpt2_sizes(const std::string& config) {
   return {c.vocab_size, 0, c.n_positions};
 }
 
-constexpr std::array<Named, 2> kModels{{{"bert", TextKind::classifier, "bert.embeddings.word_embeddings.weight", bert_sizes, bert},
-                                        {"gpt2", TextKind::language_model, "transformer.wte.weight", gpt2_sizes, gpt2}}};
+std::unique_ptr<nn::Module> transformer(const TextOptions& o) {
+  TransformerConfig c = transformer_config(o.config);
+  c.vocab_size = o.vocabulary.value_or(c.vocab_size);
+  c.pad_token_id = o.padding.value_or(c.pad_token_id);
+  c.bos_token_id = o.begin.value_or(c.bos_token_id);
+  c.eos_token_id = o.end.value_or(c.eos_token_id);
+  c.max_length = o.longest.value_or(c.max_length);
+  c.dropout = o.dropout.value_or(c.dropout);
+  return models::transformer(c);
+}
+TextSizes transformer_sizes(const std::string& config) {
+  const TransformerConfig c = transformer_config(config);
+  return {c.vocab_size, c.pad_token_id, 0, c.bos_token_id, c.eos_token_id};
+}
+
+constexpr std::array<Named, 3> kModels{{{"bert", TextKind::classifier, "bert.embeddings.word_embeddings.weight", bert_sizes, bert},
+                                        {"gpt2", TextKind::language_model, "transformer.wte.weight", gpt2_sizes, gpt2},
+                                        {"transformer", TextKind::translator, "embedding.weight", transformer_sizes, transformer}}};
 
 const Named& named(std::string_view name) {
   const auto* found = std::ranges::find(kModels, name, &Named::name);

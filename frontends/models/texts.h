@@ -1,5 +1,6 @@
 // Models of texts by name: classifiers, which take ids int64 [N, T] and types int64 [N, T], padded behind, and give logits [N, classes]; and
-// language models, which take ids alone and give logits [N, T, vocabulary] of the token that follows each.
+// language models, which take ids alone and give logits [N, T, vocabulary] of the token that follows each; and translators, which take a source int64 [N, S],
+// alone or with a target int64 [N, T] (transformer.h).
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -15,12 +16,13 @@
 
 namespace gemel::models {
 
-enum class TextKind { classifier, language_model };
+enum class TextKind { classifier, language_model, translator };
 
 /// What a configuration says of the texts that a model takes.
 struct TextSizes {
   std::int64_t vocabulary, padding;  // tokens are 0..vocabulary-1; padding is not looked at by a classifier
   std::int64_t longest;              // tokens of a text at most; 0: any number
+  std::int64_t begin = 0, end = 0;   // before a translation, and behind it
 };
 
 struct TextOptions {
@@ -29,6 +31,7 @@ struct TextOptions {
   std::optional<std::int64_t> vocabulary{}, padding{};  // in place of the configuration's
   std::optional<double> dropout{};                      // in place of every dropout's own rate
   RecomputedParts recompute = RecomputedParts::none;
+  std::optional<std::int64_t> begin{}, end{}, longest{};  // in place of a translator's configuration's: what stands before a translation and behind it, how long it is at most
 };
 
 /// All names that `make_text` knows.

@@ -2,9 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/span.h"
+#include "engine/session.h"
 
 namespace gemel::nn {
 namespace {
@@ -26,12 +31,31 @@ Value attention(AttentionInputs in, std::int64_t heads, double dropout, Causal c
   return reshape(std::move(y), Shape{shape[0], shape[1], shape[2] * shape[3]});
 }
 
+namespace {
+
+/// 0 where the condition holds, and where it does not a large negative number, of which exp gives 0, beside any score.
+Value bias_where(Value condition) {
+  constexpr double kNever = -1e30;
+  Session& session = condition.session();
+  return where(std::move(condition), full(session, f32({}), 0), full(session, f32({}), kNever));
+}
+
+}  // namespace
+
 Value padding_bias(const Value& ids, std::int64_t padding) {
-  constexpr double kNever = -1e30;  // of which exp gives 0, beside any score
-  Session& session = ids.session();
   const Shape shape{ids.shape()[0], 1, 1, ids.shape()[1]};
-  const auto number = [&](double value) { return full(session, {Shape{}, DType::float32}, value); };
-  return reshape(where(equal(ids, full(session, {Shape{}, ids.dtype()}, static_cast<double>(padding))), number(kNever), number(0)), shape);
+  return reshape(bias_where(not_equal(ids, full(ids.session(), {Shape{}, ids.dtype()}, static_cast<double>(padding)))), shape);
+}
+
+Value places(Session& session, std::int64_t n) {
+  std::vector<std::int64_t> numbers(at(n));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return session.tensor(i64({n}), std::as_bytes(std::span(numbers)));
+}
+
+Value causal_bias(const Value& query_places, std::int64_t keys) {
+  const std::int64_t queries = query_places.elements();
+  return reshape(bias_where(less_equal(places(query_places.session(), keys), reshape(query_places, Shape{queries, 1}))), Shape{1, 1, queries, keys});
 }
 
 }  // namespace gemel::nn

@@ -23,5 +23,10 @@ Value attention(AttentionInputs in, std::int64_t heads, double dropout = 0, Caus
 /// What keeps queries from keys that are padding: 0 where an id is another one, a large negative number where it is.
 /// @param ids  int64 [N, S]  @return float32 [N, 1, 1, S]
 Value padding_bias(const Value& ids, std::int64_t padding);
+/// 0, 1, ..., n - 1: int64 [n].
+Value places(Session& session, std::int64_t n);
+/// What keeps the query at each place from keys behind it, filled or not: 0 where key j <= place, a large negative number where it is not.
+/// @param query_places  int64 [T]  @return float32 [1, 1, T, keys]
+Value causal_bias(const Value& query_places, std::int64_t keys);
 
 }  // namespace gemel::nn

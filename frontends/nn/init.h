@@ -36,5 +36,10 @@ double fan_out(const Shape& shape, FileLayout layout);
 inline double default_bound(double fan) { return fan > 0 ? 1.0 / std::sqrt(fan) : 0.0; }
 /// The same paper's normal deviation for ReLU: sqrt(2 / fan).
 inline double relu_deviation(double fan) { return std::sqrt(2.0 / fan); }
+/// Of a uniform start that keeps variances both ways: sqrt(6 / (fan in + fan out)).
+/// Source: X. Glorot, Y. Bengio, Understanding the difficulty of training deep feedforward neural networks, 2010.
+inline double glorot_bound(double fan_in, double fan_out) { return std::sqrt(6.0 / (fan_in + fan_out)); }
+/// Of a matrix [in, out] or [out, in].
+inline double glorot_bound(const Shape& matrix) { return glorot_bound(static_cast<double>(matrix[0]), static_cast<double>(matrix[1])); }
 
 }  // namespace gemel::nn

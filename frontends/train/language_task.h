@@ -4,6 +4,9 @@
 
 namespace gemel::train {
 
+/// How many of a batch's "labels" are none below 0. @throws UsageError unless they are int32 or int64
+double label_count(const datasets::Batch& batch);
+
 /// Cross-entropy of the module's logits [N, T, V] for "ids" int64 [N, T] against "labels" int64 [N, T]; where a label is below 0 there is none.
 /// Losses are divided by the number of labels. Its metric is perplexity, the exponential of the mean loss.
 class LanguageTask : public Task {

@@ -52,6 +52,9 @@ class Task {
   virtual nn::Module& module() = 0;
   /// Names of the batch's tensors that `forward` reads.
   virtual std::vector<std::string> inputs() const = 0;
+  /// Told before the module is cut into stages, of which none holds all of it: what takes the whole module besides the pass that is trained, `forward` then leaves
+  /// out of evaluation.
+  virtual void cut_into_stages() {}
   /// Forward pass and loss, in the module's mode, in whatever front end.
   virtual Outcome forward(const Inputs& batch) = 0;
   /// What the batch's summed loss is to be divided by, with that of the rest of its step: here the samples.

@@ -1,25 +1,11 @@
 #include "frontends/train/transcripts.h"
 
-#include <algorithm>
 #include <limits>
 
 #include "engine/base/edit_distance.h"
+#include "frontends/train/words.h"
 
 namespace gemel::train {
-namespace {
-
-std::vector<std::string_view> words_of(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\n\v\f\r";
-  std::vector<std::string_view> out;
-  for (std::size_t begin = text.find_first_not_of(kSpace); begin != std::string_view::npos;) {
-    const std::size_t end = std::min(text.find_first_of(kSpace, begin), text.size());
-    out.push_back(text.substr(begin, end - begin));
-    begin = text.find_first_not_of(kSpace, end);
-  }
-  return out;
-}
-
-}  // namespace
 
 std::vector<std::int64_t> greedy_ctc(std::span<const std::int64_t> classes, std::int64_t blank) {
   std::vector<std::int64_t> out;

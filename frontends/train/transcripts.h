@@ -24,7 +24,7 @@ struct WordErrors {
   double rate() const;
 };
 
-/// Words inserted, deleted and replaced, and the words of the reference. Words are what white space (ASCII's) separates.
+/// Words inserted, deleted and replaced, and the words of the reference. Words are those of words.h.
 WordErrors word_errors(std::string_view reference, std::string_view hypothesis);
 
 }  // namespace gemel::train
