@@ -9,6 +9,7 @@
 #include "engine/base/error.h"
 #include "frontends/models/bert.h"
 #include "frontends/models/gpt2.h"
+#include "frontends/models/lstm_classifier.h"
 
 namespace gemel::models {
 namespace {
@@ -44,7 +45,20 @@ TextSizes gpt2_sizes(const std::string& config) {
   return {c.vocab_size, 0, c.n_positions};
 }
 
-constexpr std::array<Named, 2> kModels{{{"bert", TextKind::classifier, "bert.embeddings.word_embeddings.weight", bert_sizes, bert},
+std::unique_ptr<nn::Module> lstm(const TextOptions& o) {
+  LstmClassifierConfig c = lstm_classifier_config(o.config);
+  c.vocab_size = o.vocabulary.value_or(c.vocab_size);
+  c.pad_token_id = o.padding.value_or(c.pad_token_id);
+  if (o.dropout) c.embedding_dropout_prob = c.hidden_dropout_prob = *o.dropout;
+  return lstm_classifier(c, o.classes);
+}
+TextSizes lstm_sizes(const std::string& config) {
+  const LstmClassifierConfig c = lstm_classifier_config(config);
+  return {c.vocab_size, c.pad_token_id, 0};
+}
+
+constexpr std::array<Named, 3> kModels{{{"bert", TextKind::classifier, "bert.embeddings.word_embeddings.weight", bert_sizes, bert},
+                                        {"lstm_classifier", TextKind::classifier, "embedding.weight", lstm_sizes, lstm},
                                         {"gpt2", TextKind::language_model, "transformer.wte.weight", gpt2_sizes, gpt2}}};
 
 const Named& named(std::string_view name) {
