@@ -13,15 +13,15 @@ class JobOfTexts : public Job {
     Job::SetUp();
     write_texts(folder(), 40, 9);
   }
-  std::vector<std::string> bert(const std::vector<std::string>& more) const {
-    std::vector<std::string> all = with_texts(folder(), {"train", "--batch-size", "12", "--optimizer", "adamw", "--weight-decay", "0.1", "--clip-norm", "1", "--lr-schedule", "linear", "--warmup", "2"});
+  std::vector<std::string> training(const std::vector<std::string>& more) const {
+    std::vector<std::string> all = with_texts(folder(), model_, {"train", "--batch-size", "12", "--optimizer", "adamw", "--weight-decay", "0.1", "--clip-norm", "1", "--lr-schedule", "linear", "--warmup", "2"});
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
   /// Of one process, and of a job of so many ranks.
   void expect_losses_of_one_process(int ranks, const std::vector<std::string>& common, const std::vector<std::string>& style) {
     launcher_.clear();
-    std::vector<std::string> alone = bert(common), job = alone;
+    std::vector<std::string> alone = training(common), job = alone;
     alone.insert(alone.end(), {"--log-dir", in_folder("alone")});
     const Outcome one = run(alone);
     ASSERT_EQ(one.status, 0) << one.err;
@@ -43,6 +43,8 @@ class JobOfTexts : public Job {
     std::filesystem::remove_all(folder() / "alone");
     std::filesystem::remove_all(folder() / "job");
   }
+
+  std::string model_ = "bert";
 };
 
 TEST_F(JobOfTexts, whose_ranks_share_batches_draws_the_masks_of_one_process) {
@@ -58,6 +60,12 @@ TEST_F(JobOfTexts, moves_the_rows_of_embeddings_that_some_rank_meets) {
 TEST_F(JobOfTexts, whose_ranks_are_stages_draws_the_masks_of_one_process) {
   expect_losses_of_one_process(2, {"--epochs", "2", "--length-buckets", "on"}, {"--parallel", "pipeline", "--microbatches", "3"});
   expect_losses_of_one_process(2, {"--epochs", "2", "--frontend", "graph"}, {"--parallel", "pipeline", "--microbatches", "4"});
+}
+
+TEST_F(JobOfTexts, that_train_an_lstm_draws_the_masks_of_one_process) {
+  model_ = "lstm_classifier";
+  expect_losses_of_one_process(2, {"--epochs", "2", "--length-buckets", "on"}, {"--parallel", "ddp"});
+  expect_losses_of_one_process(2, {"--epochs", "2", "--frontend", "graph"}, {"--parallel", "pipeline", "--microbatches", "3"});
 }
 
 }  // namespace

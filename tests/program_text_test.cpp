@@ -15,7 +15,7 @@ using Words = std::vector<std::string>;
 class TextProgram : public Program {
  protected:
   void SetUp() override { write_texts(folder()); }
-  Words told(const Words& command, const Words& more = {}) const { return with_texts(folder(), command, more); }
+  Words told(const Words& command, const Words& more = {}) const { return with_texts(folder(), model_, command, more); }
   Words training(const Words& more) const {
     Words all = told({"train", "--batch-size", "16", "--optimizer", "adamw", "--lr", "3e-3"});
     all.insert(all.end(), more.begin(), more.end());
@@ -25,61 +25,69 @@ class TextProgram : public Program {
     const auto at = text.find(word);
     return at == std::string::npos ? std::nan("") : std::stod(text.substr(at + word.size()));
   }
+  void expect_learnt_in_both_front_ends() {
+    for (const std::string frontend : {"eager", "graph"}) {
+      const Outcome o = run(training({"--epochs", "5", "--lr-schedule", "linear", "--warmup", "0.1", "--frontend", frontend, "--log-dir", in_folder(frontend), "--dropout", "0", "--save",
+                                      in_folder(frontend + ".safetensors")}));
+      ASSERT_EQ(o.status, 0) << o.err;
+    }
+    const auto eager = losses("eager"), graph = losses("graph");
+    ASSERT_EQ(eager.size(), 30u);
+    ASSERT_EQ(graph.size(), 30u);
+    for (std::size_t i = 0; i < 5; ++i) EXPECT_NEAR(graph[i], eager[i], 1e-4 * eager[i]) << i;
+    std::vector<double> rates;
+    for (const Json& e : events("graph"))
+      if (e["event"] == "step") rates.push_back(e["lr"]);
+    EXPECT_EQ(rates[0], 0) << "a tenth of 30 steps warms up";
+    EXPECT_NEAR(rates[3], 3e-3, 1e-12);
+    EXPECT_NEAR(rates[29], 3e-3 / 27, 1e-12);
+    const Json last = events("graph").at(events("graph").size() - 2);
+    ASSERT_EQ(last["event"], "epoch");
+    EXPECT_GT(last["val_accuracy"], 0.95);
+    const Outcome eval = run(told({"eval"}, {"--weights", in_folder("graph.safetensors"), "--batch-size", "7"}));
+    ASSERT_EQ(eval.status, 0) << eval.err;
+    EXPECT_NE(eval.out.find("samples 31\n"), std::string::npos) << eval.out;
+    for (const char* metric : {"accuracy", "precision", "recall", "f1"}) EXPECT_NEAR(number_after(eval.out, std::string(metric) + " "), last[std::string("val_") + metric].get<double>(), 1e-6);
+  }
+  void expect_words_and_tokens_answered_alike() {
+    ASSERT_EQ(run(training({"--epochs", "5", "--dropout", "0", "--save", in_folder("w.safetensors")})).status, 0);
+    const Words model{"infer", "--model", model_, "--config", in_folder("config.json"), "--weights", in_folder("w.safetensors")};
+    const auto infer = [&](const Words& more) {
+      Words all = model;
+      all.insert(all.end(), more.begin(), more.end());
+      return run(all);
+    };
+    const Outcome words = infer({"--vocab", in_folder("vocab.txt"), "--text", "The film is good", "--text", "a BAD story of the dog and their people", "--output", in_folder("words.npy"), "--batch-size", "1"});
+    ASSERT_EQ(words.status, 0) << words.err;
+    const auto lines = lines_of(words.out);
+    ASSERT_EQ(lines.size(), 2u) << words.out;
+    EXPECT_TRUE(lines[0].starts_with("1 0.") && lines[0].ends_with(" The film is good")) << lines[0];
+    EXPECT_TRUE(lines[1].starts_with("0 0.") && lines[1].ends_with(" a BAD story of the dog and their people")) << lines[1];
+    // [CLS] the film is good [SEP], and the other, padded to one length.
+    const std::vector<std::int64_t> ids{2, 7, 8, 9, 5, 3, 0, 0, 0, 0, 0, 2, 10, 6, 11, 12, 7, 17, 15, 16, 14, 3};
+    datasets::write_npy(folder() / "ids.npy", i64({2, 11}), std::as_bytes(std::span(ids)));
+    const Outcome tokens = infer({"--input", in_folder("ids.npy"), "--output", in_folder("tokens.npy"), "--frontend", "graph"});
+    ASSERT_EQ(tokens.status, 0) << tokens.err;
+    const auto logits = [this](const char* name) {
+      const datasets::NpyFile file(folder() / name);
+      EXPECT_EQ(file.shape(), (Shape{2, 2}));
+      std::vector<float> out(4);
+      std::memcpy(out.data(), file.data().data(), 16);
+      return out;
+    };
+    const auto a = logits("words.npy"), b = logits("tokens.npy");
+    for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(a[i], b[i], 1e-5);
+  }
+
+  std::string model_ = "bert";
 };
 
-TEST_F(TextProgram, is_learnt_evaluated_and_told_in_both_front_ends) {
-  for (const std::string frontend : {"eager", "graph"}) {
-    const Outcome o = run(training({"--epochs", "5", "--lr-schedule", "linear", "--warmup", "0.1", "--frontend", frontend, "--log-dir", in_folder(frontend), "--dropout", "0", "--save",
-                                    in_folder(frontend + ".safetensors")}));
-    ASSERT_EQ(o.status, 0) << o.err;
-  }
-  const auto eager = losses("eager"), graph = losses("graph");
-  ASSERT_EQ(eager.size(), 30u);
-  ASSERT_EQ(graph.size(), 30u);
-  for (std::size_t i = 0; i < 5; ++i) EXPECT_NEAR(graph[i], eager[i], 1e-4 * eager[i]) << i;
-  std::vector<double> rates;
-  for (const Json& e : events("graph"))
-    if (e["event"] == "step") rates.push_back(e["lr"]);
-  EXPECT_EQ(rates[0], 0) << "a tenth of 30 steps warms up";
-  EXPECT_NEAR(rates[3], 3e-3, 1e-12);
-  EXPECT_NEAR(rates[29], 3e-3 / 27, 1e-12);
-  const Json last = events("graph").at(events("graph").size() - 2);
-  ASSERT_EQ(last["event"], "epoch");
-  EXPECT_GT(last["val_accuracy"], 0.95);
-  const Outcome eval = run(told({"eval"}, {"--weights", in_folder("graph.safetensors"), "--batch-size", "7"}));
-  ASSERT_EQ(eval.status, 0) << eval.err;
-  EXPECT_NE(eval.out.find("samples 31\n"), std::string::npos) << eval.out;
-  for (const char* metric : {"accuracy", "precision", "recall", "f1"}) EXPECT_NEAR(number_after(eval.out, std::string(metric) + " "), last[std::string("val_") + metric].get<double>(), 1e-6);
-}
-
-TEST_F(TextProgram, is_answered_from_words_and_from_tokens_alike) {
-  ASSERT_EQ(run(training({"--epochs", "5", "--dropout", "0", "--save", in_folder("w.safetensors")})).status, 0);
-  const Words model{"infer", "--model", "bert", "--config", in_folder("config.json"), "--weights", in_folder("w.safetensors")};
-  const auto infer = [&](const Words& more) {
-    Words all = model;
-    all.insert(all.end(), more.begin(), more.end());
-    return run(all);
-  };
-  const Outcome words = infer({"--vocab", in_folder("vocab.txt"), "--text", "The film is good", "--text", "a BAD story of the dog and their people", "--output", in_folder("words.npy"), "--batch-size", "1"});
-  ASSERT_EQ(words.status, 0) << words.err;
-  const auto lines = lines_of(words.out);
-  ASSERT_EQ(lines.size(), 2u) << words.out;
-  EXPECT_TRUE(lines[0].starts_with("1 0.") && lines[0].ends_with(" The film is good")) << lines[0];
-  EXPECT_TRUE(lines[1].starts_with("0 0.") && lines[1].ends_with(" a BAD story of the dog and their people")) << lines[1];
-  // [CLS] the film is good [SEP], and the other, padded to one length.
-  const std::vector<std::int64_t> ids{2, 7, 8, 9, 5, 3, 0, 0, 0, 0, 0, 2, 10, 6, 11, 12, 7, 17, 15, 16, 14, 3};
-  datasets::write_npy(folder() / "ids.npy", i64({2, 11}), std::as_bytes(std::span(ids)));
-  const Outcome tokens = infer({"--input", in_folder("ids.npy"), "--output", in_folder("tokens.npy"), "--frontend", "graph"});
-  ASSERT_EQ(tokens.status, 0) << tokens.err;
-  const auto logits = [this](const char* name) {
-    const datasets::NpyFile file(folder() / name);
-    EXPECT_EQ(file.shape(), (Shape{2, 2}));
-    std::vector<float> out(4);
-    std::memcpy(out.data(), file.data().data(), 16);
-    return out;
-  };
-  const auto a = logits("words.npy"), b = logits("tokens.npy");
-  for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(a[i], b[i], 1e-5);
+TEST_F(TextProgram, is_learnt_evaluated_and_told_in_both_front_ends) { expect_learnt_in_both_front_ends(); }
+TEST_F(TextProgram, is_answered_from_words_and_from_tokens_alike) { expect_words_and_tokens_answered_alike(); }
+TEST_F(TextProgram, of_an_lstm_is_learnt_evaluated_and_answered) {
+  model_ = "lstm_classifier";
+  expect_learnt_in_both_front_ends();
+  expect_words_and_tokens_answered_alike();
 }
 
 TEST_F(TextProgram, resumes_to_the_same_bits_with_buckets_and_warm_up) {
@@ -116,7 +124,7 @@ TEST_F(TextProgram, moves_only_the_rows_of_embeddings_that_it_meets_where_that_i
 }
 
 TEST_F(TextProgram, of_no_data_is_made_up_to_train_measure_and_summarise) {
-  const Words config{"--model", "bert", "--config", in_folder("config.json")};
+  const Words config{"--model", model_, "--config", in_folder("config.json")};
   const auto with = [&](Words command, const Words& more) {
     command.insert(command.end(), config.begin(), config.end());
     command.insert(command.end(), more.begin(), more.end());

@@ -1,4 +1,4 @@
-// A small GLUE of a test's own: a vocabulary, sentences that two words tell apart, and a configuration of a BERT that learns them in seconds.
+// A small GLUE of a test's own: a vocabulary, sentences that two words tell apart, and a configuration with which classifiers learn them in seconds.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -38,10 +38,11 @@ inline void write_texts(const std::filesystem::path& folder, int train = 96, int
   }
 }
 
-/// What `gemel COMMAND` is told of them.
-inline std::vector<std::string> with_texts(const std::filesystem::path& folder, const std::vector<std::string>& command, const std::vector<std::string>& more = {}) {
+/// What `gemel COMMAND` is told of them. @param model  a classifier of texts
+inline std::vector<std::string> with_texts(const std::filesystem::path& folder, const std::string& model, const std::vector<std::string>& command,
+                                           const std::vector<std::string>& more = {}) {
   std::vector<std::string> out = command;
-  for (const auto& [option, value] : {std::pair{"--model", std::string("bert")}, {"--config", (folder / "config.json").string()}, {"--vocab", (folder / "vocab.txt").string()},
+  for (const auto& [option, value] : {std::pair{"--model", model}, {"--config", (folder / "config.json").string()}, {"--vocab", (folder / "vocab.txt").string()},
                                       {"--dataset", std::string("sst2")}, {"--data", folder.string()}, {"--max-length", std::string("40")}}) {
     out.emplace_back(option);
     out.push_back(value);

@@ -135,7 +135,8 @@ Values composed_backward(const Values& in, bool reverse, const Kept& kept = {}) 
 
 Values gradient(const Backward& b) {
   const bool reverse = is_reverse(b.attributes());
-  const Values in = list(gradient_or_zeros(b, 0), gradient_or_zeros(b, 1), gradient_or_zeros(b, 2), b.input(kWeight), b.input(kC0), b.output(3), b.output(4), b.input(kLengths));
+  const Values in = list(gradient_or_zeros(b, 0), gradient_or_zeros(b, 1), gradient_or_zeros(b, 2), b.input(kWeight), b.input(kC0), b.output(3), b.output(4),
+                         b.input(kLengths));
   const Values places{b.place(kX), b.place(kH0), b.place(kC0)};
   const Kept kept{b.has_gradient(3) ? b.gradient(3) : Value(), b.has_gradient(4) ? b.gradient(4) : Value()};
   const Values found = kept.gates || kept.cells ? composed_backward(in, reverse, kept) : apply(lstm_backward_def(), in, b.attributes(), places);
@@ -218,8 +219,9 @@ const OpDef& lstm_backward_def() {
       .samples = [] { return samples_of(backward_sample_of); },
       .rejected = [] {
         const Spec y = f32({2, 5, 3}), gates = f32({2, 5, 12}), w = f32({3, 12}), state = f32({2, 3});
-        return std::vector<Rejected>{{{y, state, state, w, state, y, y, i64({2})}, {{"reverse", false}}, "lstm_backward: gates is [2, 5, 3]; accepted: [2, 5, 12]"},
-                                     {{y, state, state, f32({0, 0}), state, gates, y, i64({2})}, {{"reverse", false}}, "lstm_backward: weight is [0, 0]; accepted: [H, 4 H]"}};
+        const Attributes a{{"reverse", false}};
+        return std::vector<Rejected>{{{y, state, state, w, state, y, y, i64({2})}, a, "lstm_backward: gates is [2, 5, 3]; accepted: [2, 5, 12]"},
+                                     {{y, state, state, f32({0, 0}), state, gates, y, i64({2})}, a, "lstm_backward: weight is [0, 0]; accepted: [H, 4 H]"}};
       }};
   return def;
 }

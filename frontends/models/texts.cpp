@@ -9,6 +9,7 @@
 #include "engine/base/error.h"
 #include "frontends/models/bert.h"
 #include "frontends/models/gpt2.h"
+#include "frontends/models/lstm_classifier.h"
 #include "frontends/models/transformer.h"
 
 namespace gemel::models {
@@ -45,6 +46,18 @@ TextSizes gpt2_sizes(const std::string& config) {
   return {c.vocab_size, 0, c.n_positions};
 }
 
+std::unique_ptr<nn::Module> lstm(const TextOptions& o) {
+  LstmClassifierConfig c = lstm_classifier_config(o.config);
+  c.vocab_size = o.vocabulary.value_or(c.vocab_size);
+  c.pad_token_id = o.padding.value_or(c.pad_token_id);
+  if (o.dropout) c.embedding_dropout_prob = c.hidden_dropout_prob = *o.dropout;
+  return lstm_classifier(c, o.classes);
+}
+TextSizes lstm_sizes(const std::string& config) {
+  const LstmClassifierConfig c = lstm_classifier_config(config);
+  return {c.vocab_size, c.pad_token_id, 0};
+}
+
 std::unique_ptr<nn::Module> transformer(const TextOptions& o) {
   TransformerConfig c = transformer_config(o.config);
   c.vocab_size = o.vocabulary.value_or(c.vocab_size);
@@ -60,7 +73,8 @@ TextSizes transformer_sizes(const std::string& config) {
   return {c.vocab_size, c.pad_token_id, 0, c.bos_token_id, c.eos_token_id};
 }
 
-constexpr std::array<Named, 3> kModels{{{"bert", TextKind::classifier, "bert.embeddings.word_embeddings.weight", bert_sizes, bert},
+constexpr std::array<Named, 4> kModels{{{"bert", TextKind::classifier, "bert.embeddings.word_embeddings.weight", bert_sizes, bert},
+                                        {"lstm_classifier", TextKind::classifier, "embedding.weight", lstm_sizes, lstm},
                                         {"gpt2", TextKind::language_model, "transformer.wte.weight", gpt2_sizes, gpt2},
                                         {"transformer", TextKind::translator, "embedding.weight", transformer_sizes, transformer}}};
 

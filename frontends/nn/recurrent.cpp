@@ -49,7 +49,7 @@ std::string Recurrent::describe() const {
   std::string text = fmt::format("{}({}, {}", kind_, sizes_.input, sizes_.hidden);
   if (options_.layers != 1) text += fmt::format(", {} layers", options_.layers);
   if (options_.bidirectional == Bidirectional::yes) text += ", bidirectional";
-  if (options_.dropout > 0) text += fmt::format(", dropout {:g}", options_.dropout);
+  if (options_.dropout > 0 && options_.layers > 1) text += fmt::format(", dropout {:g}", options_.dropout);
   return text + ")";
 }
 

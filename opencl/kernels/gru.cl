@@ -57,6 +57,8 @@ void gru_rows(__global const float* x, __global const float* bias, __global cons
       for (int r = 0; r < count; ++r) {
         const long n = share.sequence[r], at = n * steps + step_of(s, share.length[r], reverse);
         const float* sum = sums + r * COLUMNS;
+        __global const float* ahead = x + (at + (reverse ? -1 : 1)) * 3 * hidden + j;
+        UNROLLED (int g = 0; g < 3; ++g) PREFETCH(ahead + g * hidden);
         Gates of;
 #define INPUT(g) (load_first(x + (at * 3 + g) * hidden + j, lanes) + load_first(bias + g * hidden + j, lanes))
 #define PRODUCT(g) (LOAD(sum + g * WIDTH) + load_first(hidden_bias + g * hidden + j, lanes))

@@ -72,6 +72,8 @@ void lstm_rows(__global const float* x, __global const float* bias, __global con
       for (int r = 0; r < count; ++r) {
         const long n = share.sequence[r], at = n * steps + step_of(s, share.length[r], reverse);
         const float* sum = sums + r * COLUMNS;
+        __global const float* ahead = x + (at + (reverse ? -1 : 1)) * 4 * hidden + j;
+        UNROLLED (int g = 0; g < 4; ++g) PREFETCH(ahead + g * hidden);
         Gates of;
 #define GATE(name, g) of.name = LOAD(sum + g * WIDTH) + (load_first(x + (at * 4 + g) * hidden + j, lanes) + load_first(bias + g * hidden + j, lanes));
         GATE(i, 0) GATE(f, 1) GATE(g, 2) GATE(o, 3)
