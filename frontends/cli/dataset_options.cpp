@@ -157,7 +157,6 @@ std::vector<MadeUp> made_up_ratings(const po::variables_map& v, std::int64_t sam
 
 std::vector<MadeUp> made_up_speech(const po::variables_map& v, std::int64_t samples, std::uint64_t seed) {
   constexpr std::int64_t kFrames = 400;  // four seconds
-  constexpr const char* const kClassOption[] = {"classes"};
   refuse(v, kClassOption, fmt::format("--model {}, whose classes are characters", kSpeech));
   std::vector<MadeUp> out;
   for (const std::int64_t frames : v["input"].as<std::string>().empty() ? std::vector{kFrames} : whole_numbers(v, "input", 8, 1'000'000)) {

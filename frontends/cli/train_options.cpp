@@ -124,7 +124,7 @@ void read_model(const po::variables_map& v, TrainOptions& o) {
   o.sparse_embeddings = v["sparse-embeddings"].as<bool>();
   o.work.label_smoothing = v["label-smoothing"].as<double>();
   check_range("--label-smoothing", o.work.label_smoothing, 0, 1);
-  if (o.work.label_smoothing > 0 && (o.work.ratings || is_language_model(o.model)))
+  if (o.work.label_smoothing > 0 && (o.work.ratings || o.work.speech || is_language_model(o.model)))
     throw UsageError(fmt::format("--label-smoothing: it is given with --model {}; accepted: with models of classes, and those that translate", o.model));
   if (!v.count("dropout")) return;
   o.dropout = v["dropout"].as<double>();
