@@ -41,10 +41,14 @@ def parsed(work, text):
     return {"work": work, "text": text, "model": model, "config": config, "batch": int(batch), "input": extents, "extents": [int(e) for e in extents.split("x")]}
 
 
+def require_program(option, path, accepted):
+    if not (os.path.isfile(path) and os.access(path, os.X_OK)):
+        sys.exit(f"{option}: {path} is no program; accepted: {accepted}")
+
+
 def bench(program, case, frontend, runs, threads, passes="all"):
     """One run of `gemel bench` on one case: its entry of the report."""
-    if not os.access(program, os.X_OK):
-        sys.exit(f"--gemel: {program} is no program; accepted: gemel of a build")
+    require_program("--gemel", program, "gemel of a build")
     command = [program, "bench", case["work"], "--model", case["model"], "--batch-size", str(case["batch"]), "--input", case["input"],
                *(("--config", case["config"]) if case["config"] else ()), "--frontend", frontend, "--graph-passes", passes, "--runs", str(runs), "--warmup", "2", "--threads", str(threads), "--json", "/dev/stdout"]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -38,6 +38,22 @@ Tensor filled(Session& session, const Shape& shape, float value) {
   return eager::from_host(session, std::span<const float>(Floats(static_cast<std::size_t>(shape.elements()), value)), shape);
 }
 
+TEST(DistributedHorovod, moves_whole_tables_as_a_rank_may_leave) {
+  run_horovod(2, [](Horovod& hvd, Session& session) {
+    nn::Embedding table(300, 4, std::nullopt, GradientForm::rows);
+    table.materialise(session);
+    DistributedOptimizer optimizer(hvd, table, "sgd");
+    const std::int64_t words[] = {hvd.rank(), 7};
+    for (int step = 0; step < (hvd.rank() == 0 ? 2 : 1); ++step) {
+      optimizer.zero_grad();
+      optimizer.backward(Tensor(mean(table(eager::from_host(session, std::span<const std::int64_t>(words), {2})))));
+      EXPECT_FALSE(Tensor(table.weight().tensor()).grad().is_sparse());
+      optimizer.step();
+    }
+    EXPECT_EQ(hvd.join(), 0);
+  });
+}
+
 TEST(DistributedHorovod, moves_tensors_between_ranks) {
   run_horovod(3, [](Horovod& hvd, Session& session) {
     const float r = static_cast<float>(hvd.rank());

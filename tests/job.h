@@ -16,16 +16,14 @@ class Job : public Program {
   }
 
   void on_ranks(int ranks) { launcher_ = {"mpirun", "--oversubscribe", "-np", std::to_string(ranks)}; }
-  pid_t start_job(const std::vector<std::string>& arguments, const std::function<void()>& prepare = {}) {
+  pid_t start_job(const Words& arguments, const std::function<void()>& prepare = {}) {
     return start(arguments, [&] {
       for (const char* as_root : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"}) ::setenv(as_root, "1", 1);
       if (prepare) prepare();
     });
   }
-  static std::vector<std::string> lenet(const std::vector<std::string>& more) {
-    std::vector<std::string> all{"train", "--model", "lenet", "--limit", "40", "--batch-size", "12", "--optimizer", "momentum", "--eval-every", "0"};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
+  static Words lenet(const Words& more) {
+    return joined({"train", "--model", "lenet", "--limit", "40", "--batch-size", "12", "--optimizer", "momentum", "--eval-every", "0"}, more);
   }
   /// Looks every few milliseconds. @return whether it came in time
   static bool until(const std::function<bool()>& moment, std::chrono::seconds within) {
@@ -81,7 +79,29 @@ class Job : public Program {
     EXPECT_EQ(lines_with("gemel: ", o), 1) << o.err;
     EXPECT_EQ(lines_with("gemel: " + text, o), 1) << "wanted: " << text << "\ngot: " << o.err;
   }
-  void expect_refused_on(int ranks, const std::vector<std::string>& arguments, const std::string& text) {
+  /// Each step's as in the log "alone". float32 sums in another order differ by some last places of 6e-8, which steps carry on and let grow: 1e-5 of a loss.
+  void expect_losses_as_alone(const std::string& log) const {
+    const auto expected = losses("alone"), got = losses(log);
+    ASSERT_FALSE(expected.empty());
+    ASSERT_EQ(got.size(), expected.size()) << log;
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-5 * expected[i]) << log << ", step " << i + 1;
+  }
+  /// Trains in one process and on ranks, with the style's options; their logs "alone" and "job" replace those before. The loss of validation is compared, too.
+  void expect_losses_of_one_process(int ranks, const Words& command, const Words& style) {
+    for (const char* log : {"alone", "job"}) std::filesystem::remove_all(folder() / log);
+    launcher_.clear();
+    const Outcome one = run(joined(command, {"--log-dir", in_folder("alone")}));
+    ASSERT_EQ(one.status, 0) << one.err;
+    on_ranks(ranks);
+    const Outcome all = finish(start_job(joined(joined(command, {"--log-dir", in_folder("job")}), style)));
+    ASSERT_EQ(all.status, 0) << all.err;
+    SCOPED_TRACE(style[1]);
+    expect_losses_as_alone("job");
+    const double validation = last_epoch("alone").at("val_loss");
+    EXPECT_GT(validation, 0);
+    EXPECT_NEAR(last_epoch("job").at("val_loss").get<double>(), validation, 1e-5 * validation);
+  }
+  void expect_refused_on(int ranks, const Words& arguments, const std::string& text) {
     on_ranks(ranks);
     expect_told_once(text, start_job(arguments));
   }

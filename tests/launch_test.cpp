@@ -11,10 +11,6 @@ namespace {
 
 class LaunchedJob : public Job {
  protected:
-  static std::vector<std::string> joined(std::vector<std::string> words, const std::vector<std::string>& more) {
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
-  }
   static std::vector<std::string> launch(const std::vector<std::string>& options, const std::vector<std::string>& command) {
     return joined(joined({"launch"}, options), command);
   }

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "tests/temporary_folder.h"
+#include "tests/words.h"
 
 namespace gemel::testing {
 
@@ -27,11 +29,17 @@ struct Outcome {
   std::string out, err;
 };
 
-inline std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> out;
+inline Words lines_of(const std::string& text) {
+  Words out;
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) out.push_back(line);
   return out;
+}
+
+/// The number behind the first such word; NaN where there is none.
+inline double number_after(const std::string& text, const std::string& word) {
+  const auto at = text.find(word);
+  return at == std::string::npos ? std::nan("") : std::stod(text.substr(at + word.size()));
 }
 
 class Program : public ::testing::Test {
@@ -39,10 +47,10 @@ class Program : public ::testing::Test {
   std::filesystem::path folder() const { return folder_.path(); }
   std::string in_folder(const std::string& name) const { return (folder() / name).string(); }
 
-  std::vector<std::string> launcher_ = {};  // what starts it: mpirun
+  Words launcher_ = {};  // what starts it: mpirun
 
   /// Starts the program. @param prepare  runs in the new process before: limits, environment
-  pid_t start(const std::vector<std::string>& arguments, const std::function<void()>& prepare = {}) {
+  pid_t start(const Words& arguments, const std::function<void()>& prepare = {}) {
     const pid_t child = ::fork();
     if (child != 0) return child;
     for (const auto& [name, descriptor] : {std::pair{"out", STDOUT_FILENO}, {"err", STDERR_FILENO}})
@@ -50,9 +58,7 @@ class Program : public ::testing::Test {
     // Each driver that starts costs a run like these a quarter of its time.
     if (const char* platform = ::getenv("GEMEL_PLATFORM"); platform && std::string_view(platform) != "rusticl") ::unsetenv("RUSTICL_ENABLE");
     if (prepare) prepare();
-    std::vector<std::string> words = launcher_;
-    words.push_back(std::string(GEMEL_BINARY_DIR) + "/gemel");
-    words.insert(words.end(), arguments.begin(), arguments.end());
+    Words words = joined(joined(launcher_, {std::string(GEMEL_BINARY_DIR) + "/gemel"}), arguments);
     std::vector<char*> argv;
     for (std::string& w : words) argv.push_back(w.data());
     argv.push_back(nullptr);
@@ -66,7 +72,7 @@ class Program : public ::testing::Test {
     return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read_text(folder() / "out"), read_text(folder() / "err")};
   }
 
-  Outcome run(const std::vector<std::string>& arguments, const std::function<void()>& prepare = {}) {
+  Outcome run(const Words& arguments, const std::function<void()>& prepare = {}) {
     return finish(start(arguments, prepare));
   }
 
@@ -83,16 +89,20 @@ class Program : public ::testing::Test {
   }
 
   /// A small training run; more arguments follow.
-  std::vector<std::string> training(const std::vector<std::string>& more) const {
-    std::vector<std::string> out{"train", "--model", "lenet", "--batch-size", "8", "--limit", "40", "--dropout", "0"};
-    out.insert(out.end(), more.begin(), more.end());
-    return out;
-  }
+  Words training(const Words& more) const { return joined({"train", "--model", "lenet", "--batch-size", "8", "--limit", "40", "--dropout", "0"}, more); }
 
   std::vector<Json> events(const std::string& log) const {
     std::vector<Json> out;
     std::ifstream in(folder() / log / "run.jsonl");
     for (std::string line; std::getline(in, line);) out.push_back(Json::parse(line));
+    return out;
+  }
+
+  /// What the last epoch of a run came to; nothing where none ended.
+  Json last_epoch(const std::string& log) const {
+    Json out;
+    for (const Json& e : events(log))
+      if (e["event"] == "epoch") out = e;
     return out;
   }
 
@@ -103,8 +113,22 @@ class Program : public ::testing::Test {
     return out;
   }
 
+  /// Of runs whose logs are "eager" and "graph". A graph's fused kernels may round in other places by float32's last place of 6e-8, which steps carry on and let
+  /// grow: 1e-5 of the first five losses.
+  void expect_first_losses_alike_in_both_front_ends(std::size_t steps) const {
+    const auto eager = losses("eager"), graph = losses("graph");
+    ASSERT_EQ(eager.size(), steps);
+    ASSERT_EQ(graph.size(), steps);
+    for (std::size_t i = 0; i < 5; ++i) EXPECT_NEAR(graph[i], eager[i], 1e-5 * eager[i]) << "step " << i + 1;
+  }
+
+  /// What `gemel eval` printed of the weights that an epoch ended with: six digits are printed, and float32 sums over other batches differ in the seventh.
+  static void expect_evaluated_as(const Json& epoch, const Outcome& eval, const Words& metrics) {
+    for (const std::string& metric : metrics) EXPECT_NEAR(number_after(eval.out, metric + " "), epoch.at("val_" + metric).get<double>(), 2e-6) << eval.out;
+  }
+
   /// Exit status, and one line on standard error that says why and holds the text. Before it stands only what tells how far it came.
-  void expect_refused(const std::vector<std::string>& arguments, int status, const std::string& text, const std::function<void()>& prepare = {}) {
+  void expect_refused(const Words& arguments, int status, const std::string& text, const std::function<void()>& prepare = {}) {
     const Outcome o = run(arguments, prepare);
     EXPECT_EQ(o.status, status) << o.err;
     const auto lines = lines_of(o.err);

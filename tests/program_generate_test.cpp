@@ -10,15 +10,9 @@
 namespace gemel::testing {
 namespace {
 
-using Words = std::vector<std::string>;
-
 class Generate : public Program {
  protected:
   void SetUp() override { write_running_text(folder()); }
-  static Words joined(Words words, const Words& more) {
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
-  }
   Words training(const Words& more) const {
     return joined(with_running_text(folder(), "train", {"--batch-size", "8", "--optimizer", "adamw", "--lr", "3e-3", "--dropout", "0"}), more);
   }
@@ -33,20 +27,15 @@ TEST_F(Generate, goes_on_with_what_was_learnt_in_both_front_ends) {
     const Outcome o = run(training({"--epochs", "12", "--frontend", frontend, "--log-dir", in_folder(frontend), "--save", in_folder("w.safetensors")}));
     ASSERT_EQ(o.status, 0) << o.err;
   }
-  const auto eager = losses("eager"), graph = losses("graph");
-  ASSERT_EQ(eager.size(), graph.size());
-  for (std::size_t i = 0; i < 5; ++i) EXPECT_NEAR(graph[i], eager[i], 1e-4 * eager[i]) << i;
-  EXPECT_GT(eager[0], 4) << "of a vocabulary of 1500 at first";
-  const Json last = events("graph").at(events("graph").size() - 2);
-  ASSERT_EQ(last["event"], "epoch");
+  ASSERT_NO_FATAL_FAILURE(expect_first_losses_alike_in_both_front_ends(12 * 8));
+  EXPECT_GT(losses("eager")[0], 4) << "of a vocabulary of 1500 at first";
+  const Json last = last_epoch("graph");
   EXPECT_LT(last["val_perplexity"], 1.2);
   EXPECT_NEAR(last["val_perplexity"].get<double>(), std::exp(last["val_loss"].get<double>()), 1e-6);
 
   const Outcome evaluated = run(with_running_text(folder(), "eval", {"--weights", in_folder("w.safetensors"), "--batch-size", "3"}));
   ASSERT_EQ(evaluated.status, 0) << evaluated.err;
-  const auto told = evaluated.out.find("perplexity ");
-  ASSERT_NE(told, std::string::npos) << evaluated.out;
-  EXPECT_NEAR(std::stod(evaluated.out.substr(told + 11)), last["val_perplexity"], 1e-5);
+  expect_evaluated_as(last, evaluated, {"loss", "perplexity"});
 
   for (const std::string frontend : {"eager", "graph"}) {
     const Outcome o = run(generating("The sea is", {"--frontend", frontend, "--log-dir", in_folder("generated-" + frontend)}));

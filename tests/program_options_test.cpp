@@ -12,7 +12,6 @@
 namespace gemel::testing {
 namespace {
 
-using Words = std::vector<std::string>;
 using Weights = std::map<std::string, std::vector<float>>;
 
 class Options : public Program {

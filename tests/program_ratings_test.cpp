@@ -7,21 +7,11 @@
 namespace gemel::testing {
 namespace {
 
-using Words = std::vector<std::string>;
-
 class RatingsProgram : public Program {
  protected:
   void SetUp() override { write_ratings(folder()); }
   Words told(const Words& command, const Words& more = {}) const { return with_ratings(folder(), command, more); }
-  Words training(const Words& more) const {
-    Words all = told({"train", "--batch-size", "128", "--lr", "1e-2"});
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
-  static double number_after(const std::string& text, const std::string& word) {
-    const auto at = text.find(word);
-    return at == std::string::npos ? std::nan("") : std::stod(text.substr(at + word.size()));
-  }
+  Words training(const Words& more) const { return joined(told({"train", "--batch-size", "128", "--lr", "1e-2"}), more); }
 };
 
 /// By chance one in ten is found among the first ten of a hundred.
@@ -31,30 +21,21 @@ TEST_F(RatingsProgram, learns_and_evaluates_alike_in_both_front_ends) {
     ASSERT_EQ(o.status, 0) << o.err;
     EXPECT_NE(o.err.find("11400 samples of 120 users and 128 items"), std::string::npos) << o.err;
   }
-  const auto eager = losses("eager"), graph = losses("graph");
-  ASSERT_EQ(eager.size(), 4u * 90);
-  ASSERT_EQ(graph.size(), eager.size());
-  for (std::size_t i = 0; i < 5; ++i) EXPECT_NEAR(graph[i], eager[i], 1e-4 * eager[i]) << i;
-  EXPECT_NEAR(eager[0], std::log(2.0), 0.01) << "before it has learnt anything";
+  ASSERT_NO_FATAL_FAILURE(expect_first_losses_alike_in_both_front_ends(4 * 90));
+  EXPECT_NEAR(losses("eager")[0], std::log(2.0), 0.01) << "before it has learnt anything";
   for (const std::string frontend : {"eager", "graph"}) {
-    const Json last = events(frontend).at(events(frontend).size() - 2);
-    ASSERT_EQ(last["event"], "epoch");
+    const Json last = last_epoch(frontend);
     EXPECT_GT(last["val_hit_rate_at_10"], 0.8);
     EXPECT_FALSE(last.contains("train_hit_rate_at_10"));
     const Outcome eval = run(told({"eval"}, {"--weights", in_folder(frontend + ".safetensors"), "--batch-size", "7", "--frontend", frontend}));
     ASSERT_EQ(eval.status, 0) << eval.err;
     EXPECT_EQ(number_after(eval.out, "samples "), 120) << eval.out;
-    EXPECT_NEAR(number_after(eval.out, "loss "), last["val_loss"].get<double>(), 1e-5);
-    for (const char* metric : {"hit_rate_at_10", "ndcg_at_10"}) EXPECT_NEAR(number_after(eval.out, std::string(metric) + " "), last[std::string("val_") + metric].get<double>(), 1e-6);
+    expect_evaluated_as(last, eval, {"loss", "hit_rate_at_10", "ndcg_at_10"});
   }
 }
 
 TEST_F(RatingsProgram, resumes_to_the_same_bits_with_items_that_are_drawn) {
-  const auto with = [&](const Words& more) {
-    Words all = training({"--epochs", "3", "--limit", "2000", "--dropout", "0.2"});
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  };
+  const auto with = [&](const Words& more) { return joined(training({"--epochs", "3", "--limit", "2000", "--dropout", "0.2"}), more); };
   ASSERT_EQ(run(with({"--save", in_folder("whole.safetensors")})).status, 0);
   const Words resumed = with({"--checkpoint-dir", in_folder("c"), "--checkpoint-every", "1", "--resume", "auto", "--save", in_folder("resumed.safetensors")});
   for (const int step : {3, 25}) kill_when(start(resumed), [&] { return std::filesystem::exists(folder() / "c" / ("checkpoint-" + std::to_string(step) + ".safetensors")); });
@@ -66,11 +47,7 @@ TEST_F(RatingsProgram, resumes_to_the_same_bits_with_items_that_are_drawn) {
 
 TEST_F(RatingsProgram, of_no_data_trains_measures_and_summarises) {
   const Words model{"--model", "ncf", "--config", "tiny"};
-  const auto with = [&](Words command, const Words& more) {
-    command.insert(command.end(), model.begin(), model.end());
-    command.insert(command.end(), more.begin(), more.end());
-    return run(command);
-  };
+  const auto with = [&](const Words& command, const Words& more) { return run(joined(joined(command, model), more)); };
   const Outcome train = with({"train"}, {"--steps", "3", "--limit", "500"});
   ASSERT_EQ(train.status, 0) << train.err;
   EXPECT_NE(train.err.find("500 samples of 512 users and 256 items"), std::string::npos) << train.err;

@@ -12,14 +12,9 @@ namespace gemel::testing {
 namespace {
 
 namespace fs = std::filesystem;
-using Words = std::vector<std::string>;
 
 class Record : public Program {
  protected:
-  static Words joined(Words words, const Words& more) {
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
-  }
   Words recorded(const Words& more) const { return joined(more, {"--log-dir", in_folder("log"), "--profile", in_folder("trace.json")}); }
 
   Json summary() const { return Json::parse(read_text(folder() / "log" / "summary.json")); }
@@ -171,7 +166,6 @@ TEST_F(Record, of_evaluation_is_what_inference_says_of_each_picture) {
     loss += (std::log(sum) - double{rows[i][static_cast<std::size_t>(labels.back())]}) / 20;
   }
   write_npy("labels.npy", i64({20}), labels);
-  const auto number_after = [](const std::string& text, const std::string& word) { return std::stod(text.substr(text.find(word) + word.size())); };
   for (const char* frontend : {"eager", "graph"}) {
     const Outcome o = run(joined({"eval", "--dataset", "npy", "--data", folder().string(), "--classes", "10", "--batch-size", "6", "--frontend",
         frontend}, model));

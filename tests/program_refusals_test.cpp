@@ -14,7 +14,6 @@ namespace gemel::testing {
 namespace {
 
 namespace fs = std::filesystem;
-using Words = std::vector<std::string>;
 
 class Refusals : public Program {
  protected:

@@ -1,6 +1,4 @@
 // Speech from raw files to transcripts: gemel train, eval, infer, summary and bench of models that take speech.
-#include <cmath>
-
 #include "datasets/npy.h"
 #include "tests/program.h"
 #include "tests/speech_folder.h"
@@ -8,16 +6,10 @@
 namespace gemel::testing {
 namespace {
 
-using Words = std::vector<std::string>;
-
 class SpeechProgram : public Program {
  protected:
   void SetUp() override { write_speech(folder()); }
   Words told(const Words& command, const Words& more = {}) const { return with_speech(folder(), command, more); }
-  static double number_after(const std::string& text, const std::string& word) {
-    const auto at = text.find(word);
-    return at == std::string::npos ? std::nan("") : std::stod(text.substr(at + word.size()));
-  }
   /// Its transcripts in train.tsv or dev.tsv.
   std::string lines_of_split(const std::string& split) const { return read_text(folder() / (split + ".tsv")); }
 };
@@ -29,20 +21,15 @@ TEST_F(SpeechProgram, learns_and_evaluates_alike_in_both_front_ends) {
     ASSERT_EQ(o.status, 0) << o.err;
     EXPECT_NE(o.err.find("96 utterances of at most "), std::string::npos) << o.err;
   }
-  const auto eager = losses("eager"), graph = losses("graph");
-  ASSERT_EQ(eager.size(), 20u * 12);
-  ASSERT_EQ(graph.size(), eager.size());
-  for (std::size_t i = 0; i < 5; ++i) EXPECT_NEAR(graph[i], eager[i], 1e-4 * eager[i]) << i;
+  ASSERT_NO_FATAL_FAILURE(expect_first_losses_alike_in_both_front_ends(20 * 12));
   for (const std::string frontend : {"eager", "graph"}) {
-    const Json last = events(frontend).at(events(frontend).size() - 2);
-    ASSERT_EQ(last["event"], "epoch");
+    const Json last = last_epoch(frontend);
     EXPECT_LT(last["val_wer"], 0.1);
     EXPECT_LE(last["val_cer"], last["val_wer"]);
     const Outcome eval = run(told({"eval"}, {"--weights", in_folder(frontend + ".safetensors"), "--batch-size", "7", "--frontend", frontend}));
     ASSERT_EQ(eval.status, 0) << eval.err;
     EXPECT_EQ(number_after(eval.out, "samples "), 16) << eval.out;
-    EXPECT_NEAR(number_after(eval.out, "loss "), last["val_loss"].get<double>(), 1e-4);
-    for (const char* metric : {"wer", "cer"}) EXPECT_NEAR(number_after(eval.out, std::string(metric) + " "), last[std::string("val_") + metric].get<double>(), 1e-6);
+    expect_evaluated_as(last, eval, {"loss", "wer", "cer"});
     const Outcome infer = run({"infer", "--model", "speech", "--config", in_folder("config.json"), "--weights", in_folder(frontend + ".safetensors"), "--frontend", frontend, "--batch-size",
                                "2", "--input", in_folder("dev/0.wav") + "," + in_folder("dev/1.wav") + "," + in_folder("dev/2.wav"), "--output", in_folder("y.npy")});
     ASSERT_EQ(infer.status, 0) << infer.err;
@@ -61,11 +48,7 @@ TEST_F(SpeechProgram, learns_and_evaluates_alike_in_both_front_ends) {
 }
 
 TEST_F(SpeechProgram, resumes_to_the_same_bits) {
-  const auto with = [&](const Words& more) {
-    Words all = told({"train", "--batch-size", "10", "--epochs", "2", "--limit", "40", "--length-buckets", "on", "--dropout", "0.2"});
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  };
+  const auto with = [&](const Words& more) { return joined(told({"train", "--batch-size", "10", "--epochs", "2", "--limit", "40", "--length-buckets", "on", "--dropout", "0.2"}), more); };
   ASSERT_EQ(run(with({"--save", in_folder("whole.safetensors")})).status, 0);
   const Words resumed = with({"--checkpoint-dir", in_folder("c"), "--checkpoint-every", "1", "--resume", "auto", "--save", in_folder("resumed.safetensors")});
   kill_when(start(resumed), [&] { return std::filesystem::exists(folder() / "c" / "checkpoint-3.safetensors"); });
@@ -76,11 +59,7 @@ TEST_F(SpeechProgram, resumes_to_the_same_bits) {
 
 TEST_F(SpeechProgram, of_no_data_trains_measures_and_summarises) {
   const Words model{"--model", "speech", "--config", in_folder("config.json")};
-  const auto with = [&](Words command, const Words& more) {
-    command.insert(command.end(), model.begin(), model.end());
-    command.insert(command.end(), more.begin(), more.end());
-    return run(command);
-  };
+  const auto with = [&](const Words& command, const Words& more) { return run(joined(joined(command, model), more)); };
   const Outcome train = with({"train"}, {"--steps", "2", "--limit", "6", "--batch-size", "3"});
   ASSERT_EQ(train.status, 0) << train.err;
   EXPECT_NE(train.err.find("6 utterances of at most 400 frames and 50 characters"), std::string::npos) << train.err;

@@ -1,5 +1,4 @@
 // Translation from raw files to metrics: gemel train, eval, infer, summary and bench of models that translate.
-#include <cmath>
 #include <cstring>
 
 #include "datasets/npy.h"
@@ -9,21 +8,11 @@
 namespace gemel::testing {
 namespace {
 
-using Words = std::vector<std::string>;
-
 class TranslationProgram : public Program {
  protected:
   void SetUp() override { write_translations(folder()); }
   Words told(const Words& command, const Words& more = {}) const { return with_translations(folder(), command, more); }
-  Words training(const Words& more) const {
-    Words all = told({"train", "--batch-size", "32", "--lr", "5e-3", "--clip-norm", "1", "--lr-schedule", "linear", "--warmup", "0.1"});
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
-  static double number_after(const std::string& text, const std::string& word) {
-    const auto at = text.find(word);
-    return at == std::string::npos ? std::nan("") : std::stod(text.substr(at + word.size()));
-  }
+  Words training(const Words& more) const { return joined(told({"train", "--batch-size", "32", "--lr", "5e-3", "--clip-norm", "1", "--lr-schedule", "linear", "--warmup", "0.1"}), more); }
 };
 
 TEST_F(TranslationProgram, learns_to_copy_in_both_front_ends) {
@@ -32,28 +21,19 @@ TEST_F(TranslationProgram, learns_to_copy_in_both_front_ends) {
     ASSERT_EQ(o.status, 0) << o.err;
     EXPECT_NE(o.err.find("1024 pairs of texts, a vocabulary of 13"), std::string::npos) << o.err;
   }
-  const auto eager = losses("eager"), graph = losses("graph");
-  ASSERT_EQ(eager.size(), 12u * 32);
-  ASSERT_EQ(graph.size(), eager.size());
-  for (std::size_t i = 0; i < 5; ++i) EXPECT_NEAR(graph[i], eager[i], 1e-4 * eager[i]) << i;
+  ASSERT_NO_FATAL_FAILURE(expect_first_losses_alike_in_both_front_ends(12 * 32));
   for (const std::string frontend : {"eager", "graph"}) {
-    const Json last = events(frontend).at(events(frontend).size() - 2);
-    ASSERT_EQ(last["event"], "epoch");
+    const Json last = last_epoch(frontend);
     EXPECT_GE(last["val_token_accuracy"], 0.99);
     EXPECT_GT(last["val_bleu"], 0.95);
     EXPECT_FALSE(last.contains("train_bleu"));
     const Outcome eval = run(told({"eval"}, {"--weights", in_folder(frontend + ".safetensors"), "--batch-size", "7", "--frontend", frontend, "--length-buckets", "on"}));
     ASSERT_EQ(eval.status, 0) << eval.err;
     EXPECT_EQ(number_after(eval.out, "samples "), 64) << eval.out;
-    EXPECT_NEAR(number_after(eval.out, "loss "), last["val_loss"].get<double>(), 1e-5);
-    for (const char* metric : {"bleu", "token_accuracy"}) EXPECT_NEAR(number_after(eval.out, std::string(metric) + " "), last[std::string("val_") + metric].get<double>(), 1e-6);
+    expect_evaluated_as(last, eval, {"loss", "bleu", "token_accuracy"});
     const Words model{"infer", "--model", "transformer", "--config", in_folder("config.json"), "--weights", in_folder(frontend + ".safetensors"), "--vocab", in_folder("vocab.txt"),
                       "--frontend", frontend, "--max-length", "8", "--output", in_folder("tokens.npy")};
-    const auto infer = [&](const Words& more) {
-      Words all = model;
-      all.insert(all.end(), more.begin(), more.end());
-      return run(all);
-    };
+    const auto infer = [&](const Words& more) { return run(joined(model, more)); };
     const Outcome words = infer({"--text", "C a f", "--text", "h g e b a", "--batch-size", "1"});
     ASSERT_EQ(words.status, 0) << words.err;
     EXPECT_EQ(words.out, "c a f\nh g e b a\n");
@@ -72,11 +52,7 @@ TEST_F(TranslationProgram, learns_to_copy_in_both_front_ends) {
 
 TEST_F(TranslationProgram, of_no_data_is_made_up_to_train_measure_and_summarise) {
   const Words config{"--model", "transformer", "--config", in_folder("config.json")};
-  const auto with = [&](Words command, const Words& more) {
-    command.insert(command.end(), config.begin(), config.end());
-    command.insert(command.end(), more.begin(), more.end());
-    return run(command);
-  };
+  const auto with = [&](const Words& command, const Words& more) { return run(joined(joined(command, config), more)); };
   const Outcome train = with({"train"}, {"--steps", "3", "--max-length", "12", "--limit", "64"});
   ASSERT_EQ(train.status, 0) << train.err;
   EXPECT_NE(train.err.find("64 pairs of texts, a vocabulary of 13"), std::string::npos) << train.err;
@@ -114,12 +90,10 @@ TEST_F(TranslationProgram, that_is_wrong_is_refused_in_one_line) {
   ASSERT_EQ(run(training({"--steps", "1", "--save", in_folder("w.safetensors")})).status, 0);
   const Words infer{"infer", "--model", "transformer", "--config", in_folder("config.json"), "--weights", in_folder("w.safetensors"), "--text", "a b"};
   expect_refused(infer, 2, "--vocab: none is given with --model transformer; accepted: the vocabulary that it was trained with");
-  Words with_vocabulary = infer;
-  with_vocabulary.insert(with_vocabulary.end(), {"--vocab", in_folder("vocab.txt")});
+  const Words with_vocabulary = joined(infer, {"--vocab", in_folder("vocab.txt")});
   text("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n");
   expect_refused(with_vocabulary, 1, "vocab.txt has 5 tokens, " + in_folder("w.safetensors") + " is of 13; accepted: the vocabulary that it was trained with");
-  with_vocabulary.insert(with_vocabulary.end(), {"--classes", "2"});
-  expect_refused(with_vocabulary, 2, "--classes: it is given with --model transformer, which has none; accepted: without it");
+  expect_refused(joined(with_vocabulary, {"--classes", "2"}), 2, "--classes: it is given with --model transformer, which has none; accepted: without it");
 }
 
 /// The script that users make the task up by.

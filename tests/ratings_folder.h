@@ -8,6 +8,7 @@
 
 #include "engine/base/philox.h"
 #include "tests/temporary_folder.h"
+#include "tests/words.h"
 
 namespace gemel::testing {
 
@@ -33,14 +34,8 @@ inline void write_ratings(const std::filesystem::path& folder, std::uint32_t use
 }
 
 /// What `gemel COMMAND` is told of them.
-inline std::vector<std::string> with_ratings(const std::filesystem::path& folder, const std::vector<std::string>& command, const std::vector<std::string>& more = {}) {
-  std::vector<std::string> out = command;
-  for (const auto& [option, value] : {std::pair{"--model", std::string("ncf")}, {"--config", std::string("tiny")}, {"--dataset", std::string("ratings")}, {"--data", folder.string()}}) {
-    out.emplace_back(option);
-    out.push_back(value);
-  }
-  out.insert(out.end(), more.begin(), more.end());
-  return out;
+inline Words with_ratings(const std::filesystem::path& folder, const Words& command, const Words& more = {}) {
+  return joined(joined(command, {"--model", "ncf", "--config", "tiny", "--dataset", "ratings", "--data", folder.string()}), more);
 }
 
 }  // namespace gemel::testing

@@ -262,7 +262,7 @@ std::string refusal(std::string_view name, double weight_decay) {
 
 TEST(RowUpdatesOfOne, optimizers_without_an_update_of_rows_refuse_by_name) {
   const auto expected = [](const std::string& name) {
-    return name + ": the gradient of table.weight is rows; accepted: a dense one, as to_dense gives, or sgd without momentum or adam";
+    return name + ": the gradient of table.weight is rows; accepted: a dense one, as to_dense gives, or sgd without momentum, adam or adamw";
   };
   EXPECT_EQ(refusal("momentum", 0), expected("sgd with momentum"));
   EXPECT_EQ(refusal("nesterov", 0), expected("sgd with momentum"));

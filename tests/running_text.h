@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/temporary_folder.h"
+#include "tests/words.h"
 
 namespace gemel::testing {
 
@@ -22,11 +23,9 @@ inline void write_running_text(const std::filesystem::path& folder, int sentence
 }
 
 /// What `gemel COMMAND` is told of it.
-inline std::vector<std::string> with_running_text(const std::filesystem::path& folder, const std::string& command, const std::vector<std::string>& more = {}) {
-  std::vector<std::string> out{command,  "--model", "gpt2",          "--config", (folder / "config.json").string(), "--dataset", "text", "--data", folder.string(),
-                               "--vocab", folder.string(), "--max-length", "32"};
-  out.insert(out.end(), more.begin(), more.end());
-  return out;
+inline Words with_running_text(const std::filesystem::path& folder, const std::string& command, const Words& more = {}) {
+  return joined({command, "--model", "gpt2", "--config", (folder / "config.json").string(), "--dataset", "text", "--data", folder.string(), "--vocab", folder.string(), "--max-length",
+                 "32"}, more);
 }
 
 }  // namespace gemel::testing

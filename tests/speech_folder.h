@@ -12,6 +12,7 @@
 #include "engine/base/philox.h"
 #include "tests/temporary_folder.h"
 #include "tests/wav_bytes.h"
+#include "tests/words.h"
 
 namespace gemel::testing {
 
@@ -60,15 +61,8 @@ inline void write_speech(const std::filesystem::path& folder, int train = 96, in
 }
 
 /// What `gemel COMMAND` is told of them.
-inline std::vector<std::string> with_speech(const std::filesystem::path& folder, const std::vector<std::string>& command, const std::vector<std::string>& more = {}) {
-  std::vector<std::string> out = command;
-  for (const auto& [option, value] : {std::pair{"--model", std::string("speech")}, {"--config", (folder / "config.json").string()}, {"--dataset", std::string("speech")},
-                                      {"--data", folder.string()}}) {
-    out.emplace_back(option);
-    out.push_back(value);
-  }
-  out.insert(out.end(), more.begin(), more.end());
-  return out;
+inline Words with_speech(const std::filesystem::path& folder, const Words& command, const Words& more = {}) {
+  return joined(joined(command, {"--model", "speech", "--config", (folder / "config.json").string(), "--dataset", "speech", "--data", folder.string()}), more);
 }
 
 }  // namespace gemel::testing

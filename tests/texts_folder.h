@@ -9,6 +9,7 @@
 
 #include "engine/base/philox.h"
 #include "tests/temporary_folder.h"
+#include "tests/words.h"
 
 namespace gemel::testing {
 
@@ -39,16 +40,9 @@ inline void write_texts(const std::filesystem::path& folder, int train = 96, int
 }
 
 /// What `gemel COMMAND` is told of them. @param model  a classifier of texts
-inline std::vector<std::string> with_texts(const std::filesystem::path& folder, const std::string& model, const std::vector<std::string>& command,
-                                           const std::vector<std::string>& more = {}) {
-  std::vector<std::string> out = command;
-  for (const auto& [option, value] : {std::pair{"--model", model}, {"--config", (folder / "config.json").string()}, {"--vocab", (folder / "vocab.txt").string()},
-                                      {"--dataset", std::string("sst2")}, {"--data", folder.string()}, {"--max-length", std::string("40")}}) {
-    out.emplace_back(option);
-    out.push_back(value);
-  }
-  out.insert(out.end(), more.begin(), more.end());
-  return out;
+inline Words with_texts(const std::filesystem::path& folder, const std::string& model, const Words& command, const Words& more = {}) {
+  return joined(joined(command, {"--model", model, "--config", (folder / "config.json").string(), "--vocab", (folder / "vocab.txt").string(), "--dataset", "sst2", "--data",
+                                 folder.string(), "--max-length", "40"}), more);
 }
 
 }  // namespace gemel::testing

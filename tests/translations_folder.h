@@ -8,6 +8,7 @@
 
 #include "engine/base/philox.h"
 #include "tests/temporary_folder.h"
+#include "tests/words.h"
 
 namespace gemel::testing {
 
@@ -35,15 +36,9 @@ inline void write_translations(const std::filesystem::path& folder, int train = 
 }
 
 /// What `gemel COMMAND` is told of them.
-inline std::vector<std::string> with_translations(const std::filesystem::path& folder, const std::vector<std::string>& command, const std::vector<std::string>& more = {}) {
-  std::vector<std::string> out = command;
-  for (const auto& [option, value] : {std::pair{"--model", std::string("transformer")}, {"--config", (folder / "config.json").string()}, {"--vocab", (folder / "vocab.txt").string()},
-                                      {"--dataset", std::string("translation")}, {"--data", folder.string()}, {"--max-length", std::string("8")}}) {
-    out.emplace_back(option);
-    out.push_back(value);
-  }
-  out.insert(out.end(), more.begin(), more.end());
-  return out;
+inline Words with_translations(const std::filesystem::path& folder, const Words& command, const Words& more = {}) {
+  return joined(joined(command, {"--model", "transformer", "--config", (folder / "config.json").string(), "--vocab", (folder / "vocab.txt").string(), "--dataset", "translation",
+                                 "--data", folder.string(), "--max-length", "8"}), more);
 }
 
 }  // namespace gemel::testing

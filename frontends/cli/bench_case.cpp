@@ -48,15 +48,14 @@ class Meter {
     const auto owned = c.with->task(model);
     train::Task& task = *owned;
     if (!c.pipeline.empty()) return train_stage(c, session, task);
-    const Specs inputs = c.with->batch(c.largest_shard());
     std::unique_ptr<parallel::horovod::Horovod> horovod;
     std::optional<distributed::DataParallel> shared;
     if (c.parallel.empty() || c.parallel == kNoSync) {
-      train::pack_parameters(session, task, inputs);
+      train::pack_parameters(session, task, c.with->batch(c.largest_shard()));
     } else {
       horovod = job_.begin_cycles();
       shared.emplace(session, *job_.communication(), job_.options().data_parallel({.keeps_spans = !run_.options().profile.empty(), .horovod = horovod.get()}));
-      shared->pack(task, inputs);
+      shared->pack(task, c.with->batch(c.batch_size));
     }
     const auto optimizer = optim::make("momentum", optim::all_in_one(model.parameters()));
     if (shared) shared->attach(model, *optimizer);

@@ -7,7 +7,7 @@
 #include "datasets/glue.h"
 #include "engine/base/error.h"
 #include "frontends/cli/model_options.h"
-#include "frontends/models/bert.h"
+#include "frontends/models/config_file.h"
 
 namespace gemel::cli {
 namespace {
@@ -169,7 +169,7 @@ std::vector<MadeUp> made_up_speech(const po::variables_map& v, std::int64_t samp
 }  // namespace
 
 void add_config_option(po::options_description& options) {
-  const std::string sizes = fmt::format("sizes of a model of texts, speech or ratings: {}, or a config.json", fmt::join(models::bert_config_names(), ", "));
+  const std::string sizes = fmt::format("sizes of a model of texts, speech or ratings: {}, or a config.json", fmt::join(models::kConfigNames, ", "));
   options.add_options()("config", po::value<std::string>()->default_value("base"), sizes.c_str());
 }
 

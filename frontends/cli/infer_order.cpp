@@ -160,6 +160,8 @@ Order speech_order(const po::variables_map& v) {
 }  // namespace
 
 InferOrder infer_order(const po::variables_map& v, const std::string& model) {
+  if (takes_texts(model) && !v["length-buckets"].defaulted())
+    throw UsageError("--length-buckets: it is given with infer, which takes inputs in their order; accepted: without it");
   if (is_translator(model)) return translation_order(v, model);
   if (takes_texts(model)) return texts_order(v, model);
   return model == kSpeech ? speech_order(v) : pictures_order(v);

@@ -53,10 +53,10 @@ models::RecomputedParts recompute_option(const po::variables_map& v, const std::
   const auto given = v["recompute"].as<std::string>();
   check_choice("--recompute", given, {"none", "blocks"});
   const auto recompute = given == "blocks" ? models::RecomputedParts::blocks : models::RecomputedParts::none;
-  const bool has_none = model == kNcf || model == kSpeech;
+  const bool of_texts = takes_texts(model), has_none = model == kNcf || model == kSpeech || (of_texts && !models::text_has_blocks(model));
   if (has_none && recompute != models::RecomputedParts::none)
     throw UsageError(fmt::format("--recompute: blocks is given with --model {}, which has no repeated blocks; accepted: none", model));
-  if (!takes_texts(model) && !has_none) models::check_recompute(model, recompute);  // those that take texts have blocks
+  if (!of_texts && !has_none) models::check_recompute(model, recompute);
   return recompute;
 }
 

@@ -43,7 +43,7 @@ po::options_description described() {
       ("weights", po::value<std::string>()->default_value(""), "safetensors file to start from")
       ("freeze-backbone", po::bool_switch(), "train the last layer only")
       ("freeze-norm", po::bool_switch(), "normalisation uses running statistics in training too")
-      ("sparse-embeddings", po::bool_switch(), "updates move the rows of embeddings that a step meets and no others, which do not decay: sgd, adam, adamw")
+      ("sparse-embeddings", po::bool_switch(), "updates move the rows of embeddings that a step meets and no others, and these do not decay; not of tables that a head shares. With sgd, adam, adamw")
       ("save", po::value<std::string>()->default_value(""), "write the trained weights to this safetensors file")
       ("checkpoint-dir", po::value<std::string>()->default_value(""), "folder for checkpoints: at each epoch's end and on interrupt")
       ("checkpoint-every", po::value<std::int64_t>()->default_value(0), "and every so many steps")

@@ -212,7 +212,7 @@ void TrainRun::build_model() {
   model_ = work_->model({options_.dropout, options_.parallel.pipeline ? models::RecomputedParts::none : options_.recompute});
   const std::int64_t batch = std::min(options_.batch_size, work_->train_data().size());
   if (options_.sparse_embeddings && !nn::embed_by_rows(*model_))
-    throw UsageError(fmt::format("--sparse-embeddings: {} has no embeddings; accepted: a model of texts or ratings", options_.model));
+    throw UsageError(fmt::format("--sparse-embeddings: {} has no embeddings that are in nothing but lookups; accepted: a model that has", options_.model));
   if (options_.freeze_backbone) model_->freeze_backbone();
   if (options_.freeze_norm) model_->freeze_norm();
   task_ = work_->task(*model_);
@@ -223,7 +223,9 @@ void TrainRun::build_model() {
   const Specs inputs = work_->batch(batch);
   if (job_.communication()) {
     horovod_ = job_.begin_cycles();
-    data_parallel_.emplace(session, *job_.communication(), options_.parallel.data_parallel({.check_finite = options_.detect_anomaly, .keeps_spans = !options_.common.profile.empty(), .horovod = horovod_.get(), .balance = balancing()}));
+    data_parallel_.emplace(session, *job_.communication(),
+                           options_.parallel.data_parallel({.check_finite = options_.detect_anomaly, .keeps_spans = !options_.common.profile.empty(),
+                                                            .horovod = horovod_.get(), .balance = balancing()}));
     data_parallel_->pack(*task_, inputs);
   } else {
     train::pack_parameters(session, *task_, inputs);

@@ -17,7 +17,7 @@ namespace {
 /// What is dense in its place, where it stays.
 Value scaled(Value gradient, double scale, const Value& place) {
   const Spec factor = f32({});
-  if (const RowValues* rows = row_values(gradient); rows && !rows->whole)
+  if (const RowValues* rows = row_values(gradient))
     return table_of({rows->indices, rows->values * full(place.session(), factor, scale)}, gradient.spec());
   Value sum = to_dense(std::move(gradient), place);
   assign(sum, sum * full(place.session(), factor, scale));
@@ -59,6 +59,8 @@ void DataParallel::backward_sum(const eager::Tensor& loss, double scale) {
   for (const NamedValue& p : parameters) {
     Value& sum = p.value.node()->accumulated;
     if (!sum || !p.value.wants_gradient()) continue;
+    if (const RowValues* rows = row_values(sum); rows && rows->whole)
+      throw UsageError(fmt::format("backward: grad() of {} holds the rows of an earlier step; accepted: zero_grad() before a step's first pass", p.name));
     sum = scaled(std::move(sum), scale, dense_gradient_place(p.value));
   }
   if (loss.defined()) {

@@ -88,14 +88,17 @@ void DataParallel::pack(nn::Module& module, train::BackwardOutline outline) {
   }
 }
 
-/// [parameter] of the optimizer. What changes gradients on their way knows no rows; those that move the rows that are met alone travel as rows whatever they are.
+/// [parameter] of the optimizer. Compression is of whole tables; those of which updates move the rows that are met alone travel as rows all the same.
 std::vector<bool> DataParallel::tables_by_rows() const {
-  const bool as_they_are = options_.reducer.compression.kind == parallel::CompressionOptions::Kind::none && options_.prescale == 1 && options_.postscale == 1;
+  if (!options_.rows_travel) return {};
+  const bool scales = options_.prescale != 1 || options_.postscale != 1;
+  const bool as_they_are = options_.reducer.compression.kind == parallel::CompressionOptions::Kind::none && !scales;
   std::vector<bool> out;
   for (const NamedValue& p : optimizer_->parameters()) {
     const bool moves_rows = p.value.node()->gradient_form == GradientForm::rows;
-    if (moves_rows && (options_.prescale != 1 || options_.postscale != 1))
-      throw UsageError(fmt::format("ranks: the gradient of {} is rows, and gradients are scaled by {} and {}; accepted: factors of 1", p.name, options_.prescale, options_.postscale));
+    if (moves_rows && scales)
+      throw UsageError(fmt::format("ranks: the gradient of {} is rows, and gradients are scaled by {} and {}; accepted: factors of 1", p.name, options_.prescale,
+                                   options_.postscale));
     out.push_back(moves_rows || (as_they_are && travel_as_rows_.contains(p.value.node().get())));
   }
   return out;

@@ -53,6 +53,7 @@ struct DataParallelOptions {
   NormOver norm = NormOver::shard;
   parallel::horovod::Horovod* horovod = nullptr;  // gradients are its named tensors, and it outlives this; null: DistributedDataParallel's buckets
   double prescale = 1, postscale = 1;             // factors of gradients before and behind its reduction
+  bool rows_travel = true;                        // of tables, where they are less or updates move them alone; not where ranks may leave the others' steps
   std::optional<Balancing> balance{};             // none: even shares, as the loader has them
 };
 
@@ -65,6 +66,7 @@ class DataParallel : public train::Ranks {
   ~DataParallel() override;
 
   /// Packs the task's parameters in backward order, their gradients where the ranks of the machine see them.
+  /// @param inputs  specs of a batch of all ranks together, as the task names them
   /// @throws CommError where the ranks' models differ: a table of ranks
   void pack(train::Task& task, const Specs& inputs);
   /// The same in the reverse order of registration, for a loop of the user's own.

@@ -146,7 +146,7 @@ DataParallelOptions in_cycles(Horovod& horovod, const DistributedOptimizerOption
   if (options.op != parallel::Reduction::mean && options.op != parallel::Reduction::sum)
     throw UsageError(fmt::format("horovod: gradients become their {}; accepted: mean, sum", parallel::to_string(options.op)));
   if (options.backward_passes_per_step < 1) throw UsageError(fmt::format("horovod: {} backward passes a step; accepted: one or more", options.backward_passes_per_step));
-  DataParallelOptions out{.horovod = &horovod.cycles(), .prescale = options.prescale, .postscale = options.postscale};
+  DataParallelOptions out{.horovod = &horovod.cycles(), .prescale = options.prescale, .postscale = options.postscale, .rows_travel = false};  // a rank may join()
   if (options.compression == WireFormat::fp16) out.reducer.compression.kind = parallel::CompressionOptions::Kind::float16;
   return out;
 }

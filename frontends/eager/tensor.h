@@ -117,7 +117,8 @@ class Tensor {
   Tensor grad() const;
   /// Whether it is rows of a table whose other rows are zero, as the gradient of an embedding may be: no operator takes it.
   bool is_sparse() const;
-  /// Of those rows, with repetitions: int32 or int64 [n], and float32 [n, width]. @throws UsageError for a dense tensor
+  /// Of those rows, with repetitions: int32 or int64 [n], and float32 [n, width]. Where ranks have summed a gradient each row of the table is there,
+  /// with the index -1 where none has met it. @throws UsageError for a dense tensor
   Tensor indices() const;
   Tensor values() const;
   /// The whole table; what is dense stays as it is.

@@ -1,11 +1,8 @@
 #include "frontends/models/bert.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <array>
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,12 +16,11 @@
 namespace gemel::models {
 namespace {
 
-struct Named {
-  std::string_view name;
-  std::int64_t layers, width;
-};
-constexpr std::array<Named, 4> kConfigs{{{"tiny", 2, 128}, {"mini", 4, 256}, {"small", 4, 512}, {"base", 12, 768}}};
-constexpr std::int64_t kWidthOfHead = 64, kIntermediate = 4;  // of each of them
+constexpr BertConfig sized(std::int64_t layers, std::int64_t width) {
+  constexpr std::int64_t kWidthOfHead = 64, kIntermediate = 4;
+  return {.hidden_size = width, .num_hidden_layers = layers, .num_attention_heads = width / kWidthOfHead, .intermediate_size = kIntermediate * width};
+}
+constexpr std::array<BertConfig, 4> kConfigs{sized(2, 128), sized(4, 256), sized(4, 512), sized(12, 768)};
 
 void check(const BertConfig& c) {
   const auto size = [](const char* name, std::int64_t value) {
@@ -183,16 +179,6 @@ class BertClassifier : public nn::Module {
   nn::Linear& classifier_;
 };
 
-}  // namespace
-
-std::vector<std::string_view> bert_config_names() {
-  std::vector<std::string_view> out;
-  for (const Named& c : kConfigs) out.push_back(c.name);
-  return out;
-}
-
-namespace {
-
 void take(const ConfigFile& file, BertConfig& c) {
   file.require("model_type", {"bert"});
   file.require("hidden_act", {"gelu"});
@@ -213,14 +199,7 @@ void take(const ConfigFile& file, BertConfig& c) {
 
 }  // namespace
 
-BertConfig bert_config(const std::string& name) {
-  const auto found = std::ranges::find(kConfigs, name, &Named::name);
-  if (found == kConfigs.end()) {
-    if (std::filesystem::exists(name)) return read_config<BertConfig>(name, take, check);
-    throw UsageError(fmt::format("bert: the configuration '{}' is neither known nor a file; accepted: {}, or a config.json", name, fmt::join(bert_config_names(), ", ")));
-  }
-  return {.hidden_size = found->width, .num_hidden_layers = found->layers, .num_attention_heads = found->width / kWidthOfHead, .intermediate_size = kIntermediate * found->width};
-}
+BertConfig bert_config(const std::string& name_or_file) { return config_of("bert", name_or_file, kConfigs, take, check); }
 
 std::unique_ptr<nn::Module> bert_classifier(const BertConfig& config, std::int64_t classes) {
   check(config);

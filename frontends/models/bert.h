@@ -4,8 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "frontends/nn/module.h"
 
@@ -18,10 +16,8 @@ struct BertConfig {
   double hidden_dropout_prob = 0.1, attention_probs_dropout_prob = 0.1, layer_norm_eps = 1e-12, initializer_range = 0.02;
 };
 
-/// "tiny", "mini", "small", "base": I. Turc et al., Well-read students learn better, 2019.
-std::vector<std::string_view> bert_config_names();
-/// One of those, or what a config.json has in place of bert-base's. @throws UsageError for what is neither a name nor a file  @throws DataError for a
-/// file that is no configuration of a BERT, naming file and key
+/// "tiny", "mini", "small", "base": I. Turc et al., Well-read students learn better, 2019; or what a config.json has in place of bert-base's.
+/// @throws UsageError for what is neither a name nor a file  @throws DataError for a file that is no configuration of a BERT, naming file and key
 BertConfig bert_config(const std::string& name_or_file);
 
 /// The encoder, its pooler and a linear layer over classes. Inputs: ids int64 [N, T] and types int64 [N, T]; gives logits [N, classes]. Ids that are

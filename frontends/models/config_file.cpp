@@ -67,4 +67,8 @@ void ConfigFile::require_switch(const char* key, bool accepted) const {
   if (found && *found != accepted) refuse(key, accepted ? "true" : "false");
 }
 
+void refuse_config(std::string_view model, const std::string& name) {
+  throw UsageError(fmt::format("{}: the configuration '{}' is neither known nor a file; accepted: {}, or a config.json", model, name, fmt::join(kConfigNames, ", ")));
+}
+
 }  // namespace gemel::models

@@ -1,5 +1,7 @@
 // config.json as Hugging Face's models have it: sizes and rates by name.
 #pragma once
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <initializer_list>
@@ -35,6 +37,9 @@ class ConfigFile {
   std::unique_ptr<Parsed> parsed_;
 };
 
+/// The names that configurations of every model have, from the smallest on.
+inline constexpr std::array<std::string_view, 4> kConfigNames{"tiny", "mini", "small", "base"};
+
 /// What `take` takes of a file. @param check  throws UsageError for sizes that do not fit together  @throws DataError naming the file
 template <class Config, class Take, class Check>
 Config read_config(const std::filesystem::path& path, Take take, Check check) {
@@ -47,6 +52,19 @@ Config read_config(const std::filesystem::path& path, Take take, Check check) {
     throw DataError("configuration: " + path.string() + ": " + e.what());
   }
   return config;
+}
+
+/// @throws UsageError naming what is accepted
+[[noreturn]] void refuse_config(std::string_view model, const std::string& name);
+
+/// A model's configuration of that name, or the one of a config.json.
+/// @param named  [kConfigNames]  @throws UsageError for what is neither a name nor a file  @throws DataError as read_config
+template <class Config, class Take, class Check>
+Config config_of(std::string_view model, const std::string& name_or_file, const std::array<Config, kConfigNames.size()>& named, Take take, Check check) {
+  for (std::size_t i = 0; i < named.size(); ++i)
+    if (name_or_file == kConfigNames[i]) return named[i];
+  if (!std::filesystem::exists(name_or_file)) refuse_config(model, name_or_file);
+  return read_config<Config>(name_or_file, take, check);
 }
 
 }  // namespace gemel::models

@@ -1,12 +1,9 @@
 #include "frontends/models/gpt2.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <array>
 #include <cmath>
-#include <filesystem>
 #include <utility>
 
 #include "engine/base/error.h"
@@ -18,12 +15,11 @@
 namespace gemel::models {
 namespace {
 
-struct Named {
-  std::string_view name;
-  std::int64_t layers, width;
-};
-constexpr std::array<Named, 4> kConfigs{{{"tiny", 2, 128}, {"mini", 4, 256}, {"small", 4, 512}, {"base", 12, 768}}};
-constexpr std::int64_t kWidthOfHead = 64;  // of each of them
+constexpr Gpt2Config sized(std::int64_t layers, std::int64_t width) {
+  constexpr std::int64_t kWidthOfHead = 64;
+  return {.n_embd = width, .n_layer = layers, .n_head = width / kWidthOfHead};
+}
+constexpr std::array<Gpt2Config, 4> kConfigs{sized(2, 128), sized(4, 256), sized(4, 512), sized(12, 768)};
 
 std::int64_t inner_width(const Gpt2Config& c) { return c.n_inner > 0 ? c.n_inner : 4 * c.n_embd; }
 
@@ -177,12 +173,6 @@ Values Gpt2::forward_values(Values in) {
   return {head_(std::move(x))};
 }
 
-std::vector<std::string_view> gpt2_config_names() {
-  std::vector<std::string_view> out;
-  for (const Named& c : kConfigs) out.push_back(c.name);
-  return out;
-}
-
 namespace {
 
 void take(const ConfigFile& file, Gpt2Config& c) {
@@ -207,13 +197,6 @@ void take(const ConfigFile& file, Gpt2Config& c) {
 
 }  // namespace
 
-Gpt2Config gpt2_config(const std::string& name) {
-  const auto found = std::ranges::find(kConfigs, name, &Named::name);
-  if (found == kConfigs.end()) {
-    if (std::filesystem::exists(name)) return read_config<Gpt2Config>(name, take, checked);
-    throw UsageError(fmt::format("gpt2: the configuration '{}' is neither known nor a file; accepted: {}, or a config.json", name, fmt::join(gpt2_config_names(), ", ")));
-  }
-  return {.n_embd = found->width, .n_layer = found->layers, .n_head = found->width / kWidthOfHead};
-}
+Gpt2Config gpt2_config(const std::string& name_or_file) { return config_of("gpt2", name_or_file, kConfigs, take, checked); }
 
 }  // namespace gemel::models

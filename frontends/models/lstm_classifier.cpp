@@ -1,18 +1,15 @@
 #include "frontends/models/lstm_classifier.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <array>
-#include <filesystem>
-#include <numeric>
 #include <utility>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "engine/ops/ops.h"
 #include "frontends/models/config_file.h"
+#include "frontends/nn/attention.h"
 #include "frontends/nn/functions.h"
 #include "frontends/nn/layers.h"
 #include "frontends/nn/recurrent.h"
@@ -20,11 +17,10 @@
 namespace gemel::models {
 namespace {
 
-struct Named {
-  std::string_view name;
-  std::int64_t layers, embedding, hidden;
-};
-constexpr std::array<Named, 4> kConfigs{{{"tiny", 1, 128, 128}, {"mini", 1, 256, 256}, {"small", 2, 256, 256}, {"base", 2, 256, 512}}};
+constexpr LstmClassifierConfig sized(std::int64_t layers, std::int64_t embedding, std::int64_t hidden) {
+  return {.embedding_size = embedding, .hidden_size = hidden, .num_hidden_layers = layers};
+}
+constexpr std::array<LstmClassifierConfig, 4> kConfigs{sized(1, 128, 128), sized(1, 256, 256), sized(2, 256, 256), sized(2, 256, 512)};
 
 void check(const LstmClassifierConfig& c) {
   for (const auto& [name, value] : {std::pair{"vocab_size", c.vocab_size}, {"embedding_size", c.embedding_size}, {"hidden_size", c.hidden_size}, {"num_hidden_layers", c.num_hidden_layers}})
@@ -68,11 +64,7 @@ class LstmClassifier : public nn::Module {
 
  private:
   /// 1..T of the steps of a text, int64 [1, T].
-  static Value ends(Session& session, std::int64_t steps) {
-    std::vector<double> out(at(steps));
-    std::iota(out.begin(), out.end(), 1.0);
-    return session.tensor(i64({1, steps}), std::span<const double>(out));
-  }
+  static Value ends(Session& session, std::int64_t steps) { return reshape(nn::places(session, steps) + 1, Shape{1, steps}); }
   /// Where the last id ends that is not padding: int64 [N].
   Value lengths_of(const Value& ids) const {
     Session& session = ids.session();
@@ -100,19 +92,7 @@ class LstmClassifier : public nn::Module {
 
 }  // namespace
 
-std::vector<std::string_view> lstm_classifier_config_names() {
-  std::vector<std::string_view> out;
-  for (const Named& c : kConfigs) out.push_back(c.name);
-  return out;
-}
-
-LstmClassifierConfig lstm_classifier_config(const std::string& name) {
-  const auto found = std::ranges::find(kConfigs, name, &Named::name);
-  if (found != kConfigs.end()) return {.embedding_size = found->embedding, .hidden_size = found->hidden, .num_hidden_layers = found->layers};
-  if (std::filesystem::exists(name)) return read_config<LstmClassifierConfig>(name, take, check);
-  throw UsageError(fmt::format("lstm_classifier: the configuration '{}' is neither known nor a file; accepted: {}, or a config.json", name,
-                               fmt::join(lstm_classifier_config_names(), ", ")));
-}
+LstmClassifierConfig lstm_classifier_config(const std::string& name_or_file) { return config_of("lstm_classifier", name_or_file, kConfigs, take, check); }
 
 std::unique_ptr<nn::Module> lstm_classifier(const LstmClassifierConfig& config, std::int64_t classes) {
   check(config);

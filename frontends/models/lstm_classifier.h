@@ -4,8 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "frontends/nn/module.h"
 
@@ -18,10 +16,8 @@ struct LstmClassifierConfig {
   double initializer_range = 0.1;                                  // standard deviation of embeddings
 };
 
-/// "tiny", "mini", "small", "base".
-std::vector<std::string_view> lstm_classifier_config_names();
-/// One of those, or what a config.json has in place of base's. @throws UsageError for what is neither a name nor a file  @throws DataError for a file that
-/// is no such configuration, naming file and key
+/// "tiny", "mini", "small", "base"; or what a config.json has in place of base's.
+/// @throws UsageError for what is neither a name nor a file  @throws DataError for a file that is no such configuration, naming file and key
 LstmClassifierConfig lstm_classifier_config(const std::string& name_or_file);
 
 /// Inputs: ids int64 [N, T], padded behind, and types int64 [N, T], which are not looked at; gives logits [N, classes]. A text ends at its last id that

@@ -1,12 +1,9 @@
 #include "frontends/models/ncf.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <array>
 #include <cmath>
-#include <filesystem>
 #include <utility>
 
 #include "engine/base/error.h"
@@ -17,11 +14,7 @@
 namespace gemel::models {
 namespace {
 
-struct Named {
-  std::string_view name;
-  std::int64_t factors;
-};
-constexpr std::array<Named, 4> kConfigs{{{"tiny", 8}, {"mini", 16}, {"small", 32}, {"base", 64}}};
+constexpr std::array<NcfConfig, 4> kConfigs{{{.factor_num = 8}, {.factor_num = 16}, {.factor_num = 32}, {.factor_num = 64}}};
 constexpr std::int64_t kMostFactors = 1 << 16, kMostLayers = 12;
 constexpr double kTableDeviation = 0.01;  // of initial factors, the paper's
 
@@ -87,18 +80,7 @@ void take(const ConfigFile& file, NcfConfig& c) {
 
 }  // namespace
 
-std::vector<std::string_view> ncf_config_names() {
-  std::vector<std::string_view> out;
-  for (const Named& c : kConfigs) out.push_back(c.name);
-  return out;
-}
-
-NcfConfig ncf_config(const std::string& name) {
-  const auto found = std::ranges::find(kConfigs, name, &Named::name);
-  if (found != kConfigs.end()) return {.factor_num = found->factors};
-  if (std::filesystem::exists(name)) return read_config<NcfConfig>(name, take, check);
-  throw UsageError(fmt::format("ncf: the configuration '{}' is neither known nor a file; accepted: {}, or a config.json", name, fmt::join(ncf_config_names(), ", ")));
-}
+NcfConfig ncf_config(const std::string& name_or_file) { return config_of("ncf", name_or_file, kConfigs, take, check); }
 
 std::unique_ptr<nn::Module> ncf(const NcfConfig& config, const NcfSizes& sizes) {
   check(config);

@@ -6,8 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "frontends/nn/module.h"
 
@@ -25,10 +23,8 @@ struct NcfSizes {
   std::int64_t users, items;
 };
 
-/// "tiny", "mini", "small", "base": 8, 16, 32 and 64 factors, as in the paper.
-std::vector<std::string_view> ncf_config_names();
-/// One of those, or what a config.json has in place of base's. @throws UsageError for what is neither a name nor a file  @throws DataError for a file
-/// that is no configuration of an NCF, naming file and key
+/// "tiny", "mini", "small", "base": 8, 16, 32 and 64 factors, as in the paper; or what a config.json has in place of base's.
+/// @throws UsageError for what is neither a name nor a file  @throws DataError for a file that is no configuration of an NCF, naming file and key
 NcfConfig ncf_config(const std::string& name_or_file);
 
 /// Inputs: users int64 [N, K] and items int64 [N, K]; gives logits [N, K] of their meeting.

@@ -1,31 +1,24 @@
 #include "frontends/models/speech.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <array>
-#include <filesystem>
-#include <span>
 #include <utility>
 
 #include "engine/base/error.h"
 #include "engine/ops/ops.h"
 #include "frontends/models/blocks.h"
 #include "frontends/models/config_file.h"
+#include "frontends/nn/attention.h"
 #include "frontends/nn/recurrent.h"
 
 namespace gemel::models {
 namespace {
 
-struct Named {
-  std::string_view name;
-  SpeechConfig config;
-};
-constexpr std::array<Named, 4> kConfigs{{{"tiny", {.bands = 40, .stride = 4, .channels = 64, .hidden_size = 64, .num_layers = 1}},
-                                         {"mini", {.channels = 128, .hidden_size = 128, .num_layers = 2}},
-                                         {"small", {.channels = 256, .hidden_size = 256, .num_layers = 3}},
-                                         {"base", {}}}};
+constexpr std::array<SpeechConfig, 4> kConfigs{{{.bands = 40, .stride = 4, .channels = 64, .hidden_size = 64, .num_layers = 1},
+                                                {.channels = 128, .hidden_size = 128, .num_layers = 2},
+                                                {.channels = 256, .hidden_size = 256, .num_layers = 3},
+                                                {}}};
 constexpr std::int64_t kKernel = 11, kFirstStride = 2;  // frames
 constexpr double kCeiling = 20;                         // of activations
 
@@ -45,10 +38,8 @@ void check(const SpeechConfig& c) {
 
 /// Which of so many frames lie within a sample, bool [N, count, 1], where each is one of `stride` frames of the input.
 Value within(const Value& frames, std::int64_t count, std::int64_t stride) {
-  std::vector<std::int64_t> firsts(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < firsts.size(); ++i) firsts[i] = static_cast<std::int64_t>(i) * stride;
-  const Value of_input = frames.session().tensor(i64({1, count, 1}), std::as_bytes(std::span(firsts)));
-  return less(of_input, cast(reshape(frames, Shape{frames.elements(), 1, 1}), DType::int64));
+  const Value firsts = reshape(nn::places(frames.session(), count) * static_cast<double>(stride), Shape{1, count, 1});
+  return less(firsts, cast(reshape(frames, Shape{frames.elements(), 1, 1}), DType::int64));
 }
 
 class DeepSpeech : public nn::Module {
@@ -105,19 +96,7 @@ void take(const ConfigFile& file, SpeechConfig& c) {
 
 }  // namespace
 
-std::vector<std::string_view> speech_config_names() {
-  std::vector<std::string_view> out;
-  for (const Named& c : kConfigs) out.push_back(c.name);
-  return out;
-}
-
-SpeechConfig speech_config(const std::string& name) {
-  const auto found = std::ranges::find(kConfigs, name, &Named::name);
-  if (found != kConfigs.end()) return found->config;
-  if (std::filesystem::exists(name)) return read_config<SpeechConfig>(name, take, check);
-  throw UsageError(fmt::format("speech: the configuration '{}' is neither known nor a file; accepted: {}, or a config.json", name,
-                               fmt::join(speech_config_names(), ", ")));
-}
+SpeechConfig speech_config(const std::string& name_or_file) { return config_of("speech", name_or_file, kConfigs, take, check); }
 
 std::unique_ptr<nn::Module> speech(const SpeechConfig& config, std::int64_t classes) {
   check(config);

@@ -4,8 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "frontends/nn/module.h"
 
@@ -20,10 +18,8 @@ struct SpeechConfig {
   double dropout = 0.1;                          // between them and behind the last
 };
 
-/// "tiny", "mini", "small", "base".
-std::vector<std::string_view> speech_config_names();
-/// One of those, or what a config.json has in place of base's. @throws UsageError for what is neither a name nor a file  @throws DataError for a file
-/// that is no configuration of a model of speech, naming file and key
+/// "tiny", "mini", "small", "base"; or what a config.json has in place of base's.
+/// @throws UsageError for what is neither a name nor a file  @throws DataError for a file that is no configuration of a model of speech, naming file and key
 SpeechConfig speech_config(const std::string& name_or_file);
 
 /// Two convolutions over 11 frames, each followed by layer normalisation and min(max(x, 0), 20); gated recurrent units both ways; a linear layer. Normalisation

@@ -19,6 +19,7 @@ struct Named {
   std::string_view name;
   TextKind kind;
   std::string_view token_table;
+  bool has_blocks;
   TextSizes (*sizes)(const std::string& config);
   std::unique_ptr<nn::Module> (*make)(const TextOptions& options);
 };
@@ -73,10 +74,10 @@ TextSizes transformer_sizes(const std::string& config) {
   return {c.vocab_size, c.pad_token_id, 0, c.bos_token_id, c.eos_token_id};
 }
 
-constexpr std::array<Named, 4> kModels{{{"bert", TextKind::classifier, "bert.embeddings.word_embeddings.weight", bert_sizes, bert},
-                                        {"lstm_classifier", TextKind::classifier, "embedding.weight", lstm_sizes, lstm},
-                                        {"gpt2", TextKind::language_model, "transformer.wte.weight", gpt2_sizes, gpt2},
-                                        {"transformer", TextKind::translator, "embedding.weight", transformer_sizes, transformer}}};
+constexpr std::array<Named, 4> kModels{{{"bert", TextKind::classifier, "bert.embeddings.word_embeddings.weight", true, bert_sizes, bert},
+                                        {"lstm_classifier", TextKind::classifier, "embedding.weight", false, lstm_sizes, lstm},
+                                        {"gpt2", TextKind::language_model, "transformer.wte.weight", true, gpt2_sizes, gpt2},
+                                        {"transformer", TextKind::translator, "embedding.weight", true, transformer_sizes, transformer}}};
 
 const Named& named(std::string_view name) {
   const auto* found = std::ranges::find(kModels, name, &Named::name);
@@ -93,6 +94,7 @@ std::vector<std::string_view> text_names() {
 }
 
 TextKind text_kind(std::string_view name) { return named(name).kind; }
+bool text_has_blocks(std::string_view name) { return named(name).has_blocks; }
 TextSizes text_sizes(std::string_view name, const std::string& config) { return named(name).sizes(config); }
 std::optional<std::int64_t> vocabulary_in(std::string_view name, std::span<const NamedTensor> file) {
   const std::string_view table = named(name).token_table;

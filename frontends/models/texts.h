@@ -40,6 +40,8 @@ std::vector<std::string_view> text_names();
 TextKind text_kind(std::string_view name);
 /// @throws UsageError for an unknown name or configuration, DataError for a file that is none
 TextSizes text_sizes(std::string_view name, const std::string& config);
+/// Whether it has repeated blocks, which may be computed again. @throws UsageError for an unknown name
+bool text_has_blocks(std::string_view name);
 /// Tokens of the vocabulary as a file has it: rows of its table of tokens. Empty where it has none. @throws UsageError for an unknown name
 std::optional<std::int64_t> vocabulary_in(std::string_view name, std::span<const NamedTensor> file);
 /// A model without memory. @throws as text_sizes, and for what the model refuses

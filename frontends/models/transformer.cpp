@@ -1,12 +1,10 @@
 #include "frontends/models/transformer.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <filesystem>
 #include <utility>
 
 #include "engine/base/error.h"
@@ -20,12 +18,11 @@
 namespace gemel::models {
 namespace {
 
-struct Named {
-  std::string_view name;
-  std::int64_t layers, width;
-};
-constexpr std::array<Named, 4> kConfigs{{{"tiny", 2, 128}, {"mini", 4, 256}, {"small", 4, 384}, {"base", 6, 512}}};
-constexpr std::int64_t kWidthOfHead = 64, kFeedForward = 4;  // of each of them
+constexpr TransformerConfig sized(std::int64_t layers, std::int64_t width) {
+  constexpr std::int64_t kWidthOfHead = 64, kFeedForward = 4;
+  return {.d_model = width, .nhead = width / kWidthOfHead, .num_encoder_layers = layers, .num_decoder_layers = layers, .dim_feedforward = kFeedForward * width};
+}
+constexpr std::array<TransformerConfig, 4> kConfigs{sized(2, 128), sized(4, 256), sized(4, 384), sized(6, 512)};
 
 void check(const TransformerConfig& c) {
   const auto size = [](const char* name, std::int64_t value) {
@@ -43,17 +40,26 @@ void check(const TransformerConfig& c) {
     if (id < 0 || id >= c.vocab_size) throw UsageError(fmt::format("transformer: {} is {}; accepted: 0..{}", name, id, c.vocab_size - 1));
 }
 
-/// y[t, 2i] = sin(t / 10000^(2i / D)), y[t, 2i + 1] = cos(the same): float32 [places, D].
-Value sinusoids(Session& session, std::int64_t places, std::int64_t width) {
-  constexpr double kLongest = 10000;  // of the wavelengths, over 2 pi
-  std::vector<float> table(at(places * width));
-  for (std::int64_t t = 0; t < places; ++t)
-    for (std::int64_t k = 0; k < width; ++k) {
-      const double angle = static_cast<double>(t) / std::pow(kLongest, static_cast<double>(k - k % 2) / static_cast<double>(width));
-      table[at(t * width + k)] = static_cast<float>(k % 2 == 0 ? std::sin(angle) : std::cos(angle));
-    }
-  return session.tensor(f32({places, width}), std::as_bytes(std::span(table)));
-}
+/// y[t, 2i] = sin(t / 10000^(2i / D)), y[t, 2i + 1] = cos(the same). Each number is computed once.
+class Sinusoids {
+ public:
+  explicit Sinusoids(std::int64_t width) : width_(width) {}
+  /// float32 [places, D], made anew as a graph keeps what it is captured with.
+  Value first(Session& session, std::int64_t places) {
+    for (std::int64_t t = std::ssize(table_) / width_; t < places; ++t)
+      for (std::int64_t k = 0; k < width_; ++k) table_.push_back(at_place(t, k));
+    return session.tensor(f32({places, width_}), std::as_bytes(std::span(table_).first(at(places * width_))));
+  }
+
+ private:
+  float at_place(std::int64_t t, std::int64_t k) const {
+    constexpr double kLongest = 10000;  // of the wavelengths, over 2 pi
+    const double angle = static_cast<double>(t) / std::pow(kLongest, static_cast<double>(k - k % 2) / static_cast<double>(width_));
+    return static_cast<float>(k % 2 == 0 ? std::sin(angle) : std::cos(angle));
+  }
+  std::int64_t width_;
+  std::vector<float> table_;  // of the places that were asked for
+};
 
 class Transformer : public nn::Module {
  public:
@@ -71,7 +77,7 @@ class Transformer : public nn::Module {
     const TransformerMemory memory = remembered(std::move(in[0]));
     if (in.size() == 1) return {translation(memory)};
     const std::int64_t length = in[1].shape()[1];
-    Value x = embedded(std::move(in[1]), sinusoids(memory.bias.session(), length, config_.d_model));
+    Value x = embedded(std::move(in[1]), sinusoids_.first(memory.bias.session(), length));
     return {output_(decoder_.read(std::move(x), memory))};
   }
 
@@ -84,7 +90,7 @@ class Transformer : public nn::Module {
     Value bias = nn::padding_bias(source, config_.pad_token_id);
     const std::int64_t length = source.shape()[1];
     Session& session = source.session();
-    const Value encoded = encoder_({embedded(std::move(source), sinusoids(session, length, config_.d_model)), bias})[0];
+    const Value encoded = encoder_({embedded(std::move(source), sinusoids_.first(session, length)), bias})[0];
     return decoder_.memory(encoded, std::move(bias));
   }
   /// What is carried from step to step.
@@ -109,7 +115,7 @@ class Transformer : public nn::Module {
     const auto all = [&](const Shape& shape, std::int64_t id) { return full(session, {shape, DType::int64}, static_cast<double>(id)); };
     Written begin{token(session, 0), all({n, 1}, config_.bos_token_id), full(session, b8({n, 1}), 1), all({n, most}, config_.pad_token_id), {}};
     for (std::size_t i = 0; i < memory.keys_and_values.size(); ++i) begin.cache.push_back(full(session, f32({n, most, config_.d_model}), 0));
-    const Value places = sinusoids(session, most, config_.d_model), numbers = nn::places(session, most);
+    const Value places = sinusoids_.first(session, most), numbers = nn::places(session, most);
     const auto some_open = [&](const Values& v) { return less(full(session, f32({}), 0), sum(cast(written(v).open, DType::float32))); };
     const auto step = [&](const Values& v) { return carried(next(written(v), memory, places, numbers)); };
     return std::move(written(while_loop(some_open, step, carried(std::move(begin)), most)).tokens);
@@ -127,6 +133,7 @@ class Transformer : public nn::Module {
   }
 
   const TransformerConfig config_;
+  Sinusoids sinusoids_{config_.d_model};
   nn::Embedding& embedding_;
   nn::Dropout& dropout_;
   TransformerEncoder& encoder_;
@@ -146,7 +153,6 @@ void take(const ConfigFile& file, TransformerConfig& c) {
   file.take("pad_token_id", c.pad_token_id);
   file.take("bos_token_id", c.bos_token_id);
   file.take("eos_token_id", c.eos_token_id);
-  file.take("max_length", c.max_length);
   file.take("dropout", c.dropout);
   file.take("layer_norm_eps", c.layer_norm_eps);
   file.take("norm_first", c.norm_first);
@@ -154,21 +160,7 @@ void take(const ConfigFile& file, TransformerConfig& c) {
 
 }  // namespace
 
-std::vector<std::string_view> transformer_config_names() {
-  std::vector<std::string_view> out;
-  for (const Named& c : kConfigs) out.push_back(c.name);
-  return out;
-}
-
-TransformerConfig transformer_config(const std::string& name) {
-  const auto found = std::ranges::find(kConfigs, name, &Named::name);
-  if (found == kConfigs.end()) {
-    if (std::filesystem::exists(name)) return read_config<TransformerConfig>(name, take, check);
-    throw UsageError(fmt::format("transformer: the configuration '{}' is neither known nor a file; accepted: {}, or a config.json", name, fmt::join(transformer_config_names(), ", ")));
-  }
-  return {.d_model = found->width, .nhead = found->width / kWidthOfHead, .num_encoder_layers = found->layers, .num_decoder_layers = found->layers,
-          .dim_feedforward = kFeedForward * found->width};
-}
+TransformerConfig transformer_config(const std::string& name_or_file) { return config_of("transformer", name_or_file, kConfigs, take, check); }
 
 std::unique_ptr<nn::Module> transformer(const TransformerConfig& config) {
   check(config);

@@ -6,8 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "frontends/nn/module.h"
 
@@ -17,15 +15,13 @@ namespace gemel::models {
 struct TransformerConfig {
   std::int64_t vocab_size = 30522, d_model = 512, nhead = 8, num_encoder_layers = 6, num_decoder_layers = 6, dim_feedforward = 2048;
   std::int64_t pad_token_id = 0, bos_token_id = 1, eos_token_id = 2;  // behind a shorter source; before a target; behind it
-  std::int64_t max_length = 128;                                      // tokens that a translation is ended after at the latest
+  std::int64_t max_length = 128;                                      // tokens that a translation is ended after at the latest; not in files
   double dropout = 0.1, layer_norm_eps = 1e-5;
   bool norm_first = false;  // layers normalise what they read, not what they give
 };
 
-/// "tiny", "mini", "small", "base": 2, 4, 4 and 6 layers on each side, of widths 128, 256, 384 and 512.
-std::vector<std::string_view> transformer_config_names();
-/// One of those, or what a config.json has in place of base's. @throws UsageError for what is neither a name nor a file  @throws DataError for a file that
-/// is no configuration of a transformer, naming file and key
+/// "tiny", "mini", "small", "base": 2, 4, 4 and 6 layers on each side, of widths 128, 256, 384 and 512; or what a config.json has in place of base's.
+/// @throws UsageError for what is neither a name nor a file  @throws DataError for a file that is no configuration of a transformer, naming file and key
 TransformerConfig transformer_config(const std::string& name_or_file);
 
 /// A model that computes

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
@@ -173,8 +174,11 @@ Value Embedding::forward(Value indices) {
 }
 
 bool embed_by_rows(Module& module) {
+  std::set<const Parameter*> tied;
+  module.visit_all<TiedLinear>([&](TiedLinear& t) { tied.insert(&t.weight().owner()); });
   bool any = false;
   module.visit_all<Embedding>([&](Embedding& e) {
+    if (tied.contains(&e.weight())) return;
     e.weight().gradient_form = GradientForm::rows;
     any = true;
   });

@@ -139,7 +139,8 @@ class Embedding : public Module {
   Parameter& weight_;
 };
 
-/// From now on the gradients of all embeddings of a module are rows; to be called before it has memory. @return whether it has embeddings
+/// From now on the gradients of a module's embeddings are rows, but for those that are tied to others; to be called before it has memory.
+/// @return whether there are such
 bool embed_by_rows(Module& module);
 
 /// The head of a language model: y = x W^T + b, where W is an embedding's table itself. Saved under both names, as a Linear's weight lies

@@ -41,15 +41,15 @@ std::vector<Group> no_decay_on_vectors(const ParameterSet& parameters) {
 }
 
 std::vector<Group> no_decay_on_rows(std::vector<Group> groups) {
-  Group rows{.parameters = {}, .weight_decay = 0};
+  std::vector<Group> out;
   for (Group& g : groups) {
-    const auto first = std::ranges::stable_partition(g.parameters, [](const NamedValue& p) { return p.value.node()->gradient_form == GradientForm::dense; });
-    rows.parameters.insert(rows.parameters.end(), first.begin(), first.end());
-    g.parameters.erase(first.begin(), first.end());
+    const auto rows = std::ranges::stable_partition(g.parameters, [](const NamedValue& p) { return p.value.node()->gradient_form == GradientForm::dense; });
+    Group of_rows{{rows.begin(), rows.end()}, g.rate_factor, 0};
+    g.parameters.erase(rows.begin(), rows.end());
+    out.push_back(std::move(g));
+    if (!of_rows.parameters.empty()) out.push_back(std::move(of_rows));
   }
-  std::erase_if(groups, [](const Group& g) { return g.parameters.empty(); });
-  if (!rows.parameters.empty()) groups.push_back(std::move(rows));
-  return groups;
+  return out;
 }
 
 std::string parameter_of_slot(const std::string& slot) { return slot.substr(slot.find('.') + 1); }
@@ -159,7 +159,7 @@ void Optimizer::update_met_rows(const Values& gradients, const Value& hyper) con
     if (!rows) continue;
     const Values slots = values_of(std::span(state_).subspan(i * slot_names_.size(), slot_names_.size()));
     if (!update_rows({parameters_[i].value, sum_rows(*rows), hyper, static_cast<std::int64_t>(i)}, slots))
-      throw UsageError(fmt::format("{}: the gradient of {} is rows; accepted: a dense one, as to_dense gives, or sgd without momentum or adam", name(),
+      throw UsageError(fmt::format("{}: the gradient of {} is rows; accepted: a dense one, as to_dense gives, or sgd without momentum, adam or adamw", name(),
                                    parameters_[i].name));
   }
 }

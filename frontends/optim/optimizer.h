@@ -31,7 +31,7 @@ std::vector<Group> all_in_one(const ParameterSet& parameters);
 /// Two groups: weights of two axes or more, and normalisation parameters and biases (one axis or none), which do not decay.
 std::vector<Group> no_decay_on_vectors(const ParameterSet& parameters);
 
-/// The same groups, but for those whose gradients are rows, which come last and do not decay: what is not met stays as it is.
+/// The same groups; those parameters of each whose gradients are rows are a group of their own behind it, without decay: what is not met stays as it is.
 std::vector<Group> no_decay_on_rows(std::vector<Group> groups);
 
 /// How a model's trainable parameters are grouped: one of the two above, for instance.

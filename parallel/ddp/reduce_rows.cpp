@@ -56,7 +56,8 @@ void fill(const Value& value, std::span<const std::int64_t> numbers, const Event
 }  // namespace
 
 /// Rows of none at all are given by a rank that has no gradient.
-Value Reducer::join_rows(std::size_t parameter, Value gradient) {
+/// @param given  gets what is read once the step ends
+Value Reducer::join_rows(std::size_t parameter, Value gradient, Values& given) {
   const Value& leaf = values_[parameter];
   const Value place = dense_gradient_place(leaf);
   const RowValues* rows = row_values(gradient);
@@ -65,8 +66,9 @@ Value Reducer::join_rows(std::size_t parameter, Value gradient) {
     const Value table = to_dense(gradient);
     if (table.storage() != place.storage()) apply(copy_def(), list(table), {}, std::span(&place, 1));
   }
-  const bool given = rows && !all;
-  const Value indices = given ? rows->indices : full(session_, i64({0}), 0), values = given ? rows->values : full(session_, f32({0, leaf.shape()[1]}), 0);
+  const bool gives_rows = rows && !all;
+  const Value indices = gives_rows ? rows->indices : full(session_, i64({0}), 0), values = gives_rows ? rows->values : full(session_, f32({0, leaf.shape()[1]}), 0);
+  given.insert(given.end(), {indices, values});
   const Values met = apply(join_rows_def(), list(indices, values, place),
                            {{"reducer", std::shared_ptr<State>(shared_from_this())}, {"parameter", static_cast<std::int64_t>(parameter)}, {"all", all}, {"tells", moves_rows}});
   return moves_rows ? table_of({met[0], place, true}, leaf.spec()) : place;

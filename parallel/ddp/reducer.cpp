@@ -24,7 +24,7 @@ const OpDef& join_gradients_def() {
   static const OpDef def{
       .name = "join_gradients",
       .doc = "What is enqueued behind it sees gradients that are sums over all ranks.",
-      .inputs = {"gradients"},
+      .inputs = {"gradients", "rows..."},
       .outputs = {},
       .attributes = {{"reducer", Type::state, "which sums them"}, {"unused", Type::integers, "parameters that have no gradient on this rank"},
                      {"last", Type::boolean, "whether it is the last slab of gradients"}},
@@ -112,10 +112,11 @@ void Reducer::submit(std::size_t bucket, const Event& computed) {
 
 void Reducer::join(Values& gradients) {
   std::vector<std::int64_t> unused;
+  Values rows;  // are read when the last slab is joined
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!values_[i].wants_gradient()) continue;
     if (travels_as_rows(i)) {
-      gradients[i] = join_rows(i, std::move(gradients[i]));
+      gradients[i] = join_rows(i, std::move(gradients[i]), rows);
       continue;
     }
     const Value place = dense_gradient_place(values_[i]);
@@ -129,8 +130,12 @@ void Reducer::join(Values& gradients) {
     if (gradients[i]) gradients[i] = place;
   }
   joining_ = !session_.capturing();
-  for (const auto& slab : slabs_)
-    apply(join_gradients_def(), list(slab->gradients().whole()), {{"reducer", std::shared_ptr<State>(shared_from_this())}, {"unused", unused}, {"last", slab == slabs_.back()}});
+  for (const auto& slab : slabs_) {
+    const bool last = slab == slabs_.back();
+    Values in{slab->gradients().whole()};
+    if (last) in.insert(in.end(), rows.begin(), rows.end());
+    apply(join_gradients_def(), std::move(in), {{"reducer", std::shared_ptr<State>(shared_from_this())}, {"unused", unused}, {"last", last}});
+  }
   if (!std::exchange(joining_, false)) return;
   for (const std::int64_t i : unused)
     if (used_[at(i)]) gradients[at(i)] = dense_gradient_place(values_[at(i)]);

@@ -112,7 +112,7 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
   friend void execute_join(Reducer& reducer, const std::vector<std::int64_t>& unused);
   friend void execute_join_rows(Reducer& reducer, RowsInStep rows);
   bool travels_as_rows(std::size_t i) const { return !options_.by_rows.empty() && options_.by_rows[i]; }
-  Value join_rows(std::size_t parameter, Value gradient);
+  Value join_rows(std::size_t parameter, Value gradient, Values& given);
   void sum_rows(RowsInStep rows);
   void begin_step();
   void arrived(std::size_t parameter);
