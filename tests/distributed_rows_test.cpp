@@ -47,7 +47,7 @@ class Words : public nn::Module {
     const Value factor = mean(square(table.weight().tensor()));
     if (uses_whole_table == Part::all) return {logits * factor};
     const std::int64_t half = logits.shape()[0] / 2;
-    return {concatenate({slice(logits, {0, 0}, {half, 2}), slice(logits, {half, 0}, {half, 2}) * factor}, 0)};
+    return {concatenate({slice(logits, {0, 0}, {half, 2}), slice(logits, {half, 0}, {2 * half, 2}) * factor}, 0)};
   }
 };
 
