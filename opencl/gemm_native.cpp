@@ -18,6 +18,7 @@ constexpr std::int64_t kFinished = 1 << 16; // elements of C that an epilogue fi
 constexpr std::int64_t kCompactB = 1 << 16; // elements of B that lie close enough together for the second cache
 constexpr std::int64_t kCompactA = 64;      // rows of a transposed A: so few lie as close together as when packed
 constexpr std::int64_t kFewTiles = 8;       // so few along the rows read B where it lies faster than it is packed (measured)
+constexpr std::int64_t kSecondCache = 1 << 18;  // elements of B that the second cache holds; beyond it few rows wait for memory
 constexpr std::int64_t kFewRows = 8;       // B is larger than all that is computed from it: memory is the limit
 
 bool is_empty(const GemmProblem& p) { return p.m == 0 || p.n == 0 || p.batch == 0; }
@@ -131,7 +132,8 @@ void run_dots(Device& device, const GemmProblem& p, const GemmOperands& o) {
   if (is_empty(p)) return;
   const bool wide = device.profile().has_wide_vectors();
   const std::int64_t rows = p.m <= 2 ? 2 : 4, columns = rows == 2 ? (wide ? 8 : 6) : (wide ? 6 : 3);  // sums fill the vector registers
-  const std::string options = fmt::format("-DWIDTH={} -DROWS={} -DCOLUMNS={}", wide ? 16 : 8, rows, columns);
+  const std::int64_t streams = rows == 2 && p.n * p.k > kSecondCache ? 1 : columns;
+  const std::string options = fmt::format("-DWIDTH={} -DROWS={} -DCOLUMNS={} -DSTREAMS={}", wide ? 16 : 8, rows, columns, streams);
   if (turns(p))
     device.run(device.kernel("gemm_dots.cl", "gemm_turn", options), range2({p.m, p.stride_a ? p.batch : 1}, {1, 1}),
                {o.a, o.workspace, p.m, p.k, p.stride_a});
@@ -153,6 +155,30 @@ void run_few_rows(Device& device, const GemmProblem& p, const GemmOperands& o) {
              range2({ceil_div(p.n, columns), p.batch}, {1, 1}),
              {o.a, o.b, o.c, p.n, p.k, ta ? one : p.k, ta ? p.m : one, columns, p.stride_a, p.stride_b, p.stride_c, std::int32_t{p.accumulate}},
              p.epilogue.arguments);
+}
+
+/// Into how many parts k is cut, so that each core reads B from one end to the other: in halves of its columns, a few kilobytes each, memory
+/// gives half as much. As many for each unit, of few enough terms that a sum of all rounds little. 0: there is no such cut.
+std::int64_t parts_of(const GemmProblem& p, const DeviceProfile& d) {
+  constexpr std::int64_t kMostTerms = 256, kLeastTerms = 64;
+  for (std::int64_t parts = round_up(std::max<std::int64_t>(ceil_div(p.k, kMostTerms), 1), d.compute_units); p.k >= parts * kLeastTerms; parts += d.compute_units)
+    if (p.k % parts == 0) return parts;
+  return 0;
+}
+
+/// The parts are so many products, whose sums lie in the workspace.
+void run_parts(Device& device, const GemmProblem& p, const GemmOperands& o) {
+  if (is_empty(p)) return;
+  constexpr std::int64_t kSums = 1 << 15, kGroupOfSum = 256;  // sums of all rows at the most, which the second cache holds; columns
+  const std::int64_t parts = parts_of(p, device.profile()), terms = p.k / parts, one = 1;
+  std::int64_t chunk = 16;  // one of few, each of which is a program
+  while (chunk < p.n && chunk < kSums / kFewRows) chunk *= 2;
+  const std::int64_t columns = round_up(ceil_div(p.n, ceil_div(p.n, chunk)), 16);
+  const bool ta = p.a == Transpose::yes;
+  device.run(device.kernel("gemm_few_rows.cl", "gemm_few_rows", fmt::format("-DROWS={} -DCHUNK={}", p.m, chunk)), range2({ceil_div(p.n, columns), parts}, {1, 1}),
+             {o.a, o.b, o.workspace, p.n, terms, ta ? one : p.k, ta ? p.m : one, columns, ta ? terms * p.m : terms, terms * p.n, p.m * p.n, std::int32_t{0}});
+  device.run(device.kernel("gemm_few_rows.cl", "gemm_sum_parts", fmt::format("-DROWS={} -DCHUNK={}", p.m, kGroupOfSum), p.epilogue.text),
+             range2({ceil_div(p.n, kGroupOfSum), p.m}, {1, 1}), {o.workspace, o.c, p.n, p.m * p.n, parts, std::int32_t{p.accumulate}}, p.epilogue.arguments);
 }
 
 void run_columns(Device& device, const GemmProblem& p, const GemmOperands& o) {
@@ -210,6 +236,17 @@ int rank_of_few_rows(const GemmProblem& p, const DeviceProfile& d) {
   return !has_vectors(d) ? 1 : whole_tile && holds_b(d, p) ? 39 : 62;
 }
 
+const char* unless_parts(const GemmProblem& p, const DeviceProfile& d) {
+  if (const char* why = unless_few_rows(p, d)) return why;
+  if (p.batch != 1) return "there are several products";
+  return parts_of(p, d) == 0 ? "the inner axis cannot be cut into parts" : nullptr;
+}
+int rank_of_parts(const GemmProblem& p, const DeviceProfile& d) {
+  constexpr std::int64_t kShort = 2048;  // columns of a unit that are read well as they lie
+  return !has_vectors(d) ? 1 : p.n < kShort * d.compute_units && p.n * p.k > kSecondCache ? 63 : 30;
+}
+std::int64_t bytes_of_parts(const GemmProblem& p, const DeviceProfile& d) { return 4 * parts_of(p, d) * p.m * p.n; }
+
 const char* unless_columns(const GemmProblem& p, const DeviceProfile& d) { return clblast_asked(p, d) ? kClblastAsked : nullptr; }
 int rank_of_columns(const GemmProblem&, const DeviceProfile& d) { return has_vectors(d) ? 0 : d.is_cpu() ? 60 : 10; }
 
@@ -227,6 +264,7 @@ std::vector<GemmForm> native_gemm() {
           tiles<2>("tiles_2"), tiles<1>("tiles_1"),
           {"dots", "dot products of rows of A and of a transposed B; for CPUs", unless_dots, rank_of_dots, bytes_of_dots, run_dots},
           {"few_rows", "at most 8 rows, B read once as it lies; for CPUs", unless_few_rows, rank_of_few_rows, no_bytes, run_few_rows},
+          {"parts", "at most 8 rows, B read in parts along k, each from one end to the other; for CPUs", unless_parts, rank_of_parts, bytes_of_parts, run_parts},
           {"columns", "one work-item a column", unless_columns, rank_of_columns, no_bytes, run_columns}};
 }
 

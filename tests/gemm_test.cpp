@@ -111,7 +111,7 @@ GemmProblem problem(std::int64_t m, std::int64_t n, std::int64_t k, Transpose a 
 
 constexpr Transpose kBoth[] = {Transpose::no, Transpose::yes};
 /// B as the form takes it.
-Transpose b_for(const GemmForm& form) { return form.name == std::string_view("few_rows") ? Transpose::no : Transpose::yes; }
+Transpose b_for(const GemmForm& form) { return form.name == std::string_view("few_rows") || form.name == std::string_view("parts") ? Transpose::no : Transpose::yes; }
 
 TEST(Gemm, clblast_declines_what_its_32_bit_offsets_do_not_reach) {
   DeviceProfile profile;
@@ -308,6 +308,8 @@ TEST(Gemm, form_is_chosen_by_device_by_extents_and_by_the_users_wish) {
   EXPECT_STREQ(chosen(p, profile).name, "tiles_8") << "eight of them are 64 rows";
   EXPECT_STREQ(chosen(problem(70, 64, 64), profile).name, "tiles_14");
   EXPECT_STREQ(chosen(problem(3, 64, 64), profile).name, "few_rows");
+  EXPECT_STREQ(chosen(problem(3, 768, 3072), profile).name, "parts");
+  EXPECT_STREQ(chosen(problem(3, 768, 3071), profile).name, "few_rows") << "a prime number of terms";
   EXPECT_STREQ(chosen(problem(3, 64, 512, Transpose::no, Transpose::yes), profile).name, "dots");
   profile.gemm = GemmChoice::clblast;
   EXPECT_STREQ(chosen(p, profile).name, "clblast");
@@ -343,7 +345,7 @@ std::vector<double> exact_product(const GemmProblem& p, const std::vector<float>
 // Of a linear layer behind a ReLU, all of A is positive. One sum of all terms is more than twice as far off, even where each lane has its own.
 TEST(Gemm, long_sums_on_a_cpu_are_sums_of_short_ones) {
   if (!testing::test_device().profile().is_cpu() || testing::test_device().profile().is_emulator) GTEST_SKIP() << "for CPUs";
-  constexpr std::pair<const char*, double> most_of[] = {{"tiles_4", 8}, {"dots", 6}, {"few_rows", 20}};
+  constexpr std::pair<const char*, double> most_of[] = {{"tiles_4", 8}, {"dots", 6}, {"few_rows", 20}, {"parts", 20}};
   for (Device* device : {&testing::test_device(), &testing::narrow_device()})
     for (const auto& [name, most] : most_of)
       for (const std::int64_t n : {10, 40}) {
@@ -351,8 +353,9 @@ TEST(Gemm, long_sums_on_a_cpu_are_sums_of_short_ones) {
         const auto p = problem(4, n, 25088, Transpose::no, b_for(form));
         auto a = values(p.m * p.k, 1), b = values(p.k * p.n, 2), c = values(p.m * p.n, 3);
         for (float& v : a) v = std::abs(v);
-        const Operand on_a(*device, a), on_b(*device, b), on_c(*device, c);
-        form.run(*device, p, {on_a.region(), on_b.region(), on_c.region(), {}});
+        std::vector<float> room(at(form.workspace_bytes(p, device->profile()) / 4 + 1));
+        const Operand on_a(*device, a), on_b(*device, b), on_c(*device, c), workspace(*device, room);
+        form.run(*device, p, {on_a.region(), on_b.region(), on_c.region(), workspace.region()});
         device->read(on_c.region(), std::as_writable_bytes(std::span(c)));
         EXPECT_LE(testing::roundings({c.begin(), c.end()}, exact_product(p, a, b)), most) << form.name << " " << n;
       }

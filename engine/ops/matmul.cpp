@@ -175,7 +175,7 @@ Variant variant() {
           [](const Problem& q, const opencl::DeviceProfile& d) { return p.rank(gemm_of(q), d); }, workspace_bytes<form>, launch<form>};
 }
 
-constexpr std::size_t kForms = 12;
+constexpr std::size_t kForms = 13;
 template <std::size_t... form>
 std::vector<Variant> variants_of(std::index_sequence<form...>) {
   if (opencl::gemm_forms().size() != kForms) throw InternalError("matmul: a form of GEMM has no variant");

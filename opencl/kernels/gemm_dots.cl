@@ -1,6 +1,7 @@
 // GEMM of few rows by dot products: C = A B^T, or C += A B^T with accumulate; C [m, n] row-major; for CPUs.
 // Layout: A [m, k] and B [n, k], vectors along k; gemm_turn brings an A [k, m] into this layout.
-// Options: WIDTH (16 or 8), ROWS and COLUMNS of a tile; an epilogue.
+// Options: WIDTH (16 or 8), ROWS and COLUMNS of a tile; STREAMS, rows of B that are read at a time, a divisor of COLUMNS: one where B comes
+// from memory, which is read from one end to the other; an epilogue.
 
 #include "epilogue.clh"
 #include "loops.clh"
@@ -34,26 +35,27 @@ void gemm_dots(__global const float* restrict a_of_batch, __global const float* 
   real totals[ROWS][COLUMNS];
   for (int i = 0; i < ROWS; ++i)
     for (int j = 0; j < COLUMNS; ++j) totals[i][j] = 0;
-  long at = 0;
-  while (at + WIDTH <= k) {
-    const long end = min(at + SUMMED * WIDTH, k - k % WIDTH);
-    real sums[ROWS][COLUMNS];
-    for (int i = 0; i < ROWS; ++i)
-      for (int j = 0; j < COLUMNS; ++j) sums[i][j] = 0;
-    for (; at < end; at += WIDTH)
-      UNROLLED (int j = 0; j < COLUMNS; ++j) {
-        PREFETCH(b[j] + at + AHEAD);
-        const real y = LOAD(b[j] + at);
-        UNROLLED (int i = 0; i < ROWS; ++i) sums[i][j] = fma(LOAD(a[i] + at), y, sums[i][j]);
-      }
-    for (int i = 0; i < ROWS; ++i)
-      for (int j = 0; j < COLUMNS; ++j) totals[i][j] += sums[i][j];
-  }
+  const long whole = k - k % WIDTH;
+  for (int first = 0; first < COLUMNS; first += STREAMS)
+    for (long at = 0; at < whole;) {
+      const long end = min(at + SUMMED * WIDTH, whole);
+      real sums[ROWS][STREAMS];
+      for (int i = 0; i < ROWS; ++i)
+        for (int j = 0; j < STREAMS; ++j) sums[i][j] = 0;
+      for (; at < end; at += WIDTH)
+        UNROLLED (int j = 0; j < STREAMS; ++j) {
+          PREFETCH(b[first + j] + at + AHEAD);
+          const real y = LOAD(b[first + j] + at);
+          UNROLLED (int i = 0; i < ROWS; ++i) sums[i][j] = fma(LOAD(a[i] + at), y, sums[i][j]);
+        }
+      for (int i = 0; i < ROWS; ++i)
+        for (int j = 0; j < STREAMS; ++j) totals[i][first + j] += sums[i][j];
+    }
   for (int i = 0; i < ROWS; ++i)
     for (int j = 0; j < COLUMNS; ++j) {
       if (row + i >= m || column + j >= n) continue;
       float value = sum_of(totals[i][j]);
-      for (long rest = at; rest < k; ++rest) value = fma(a[i][rest], b[j][rest], value);
+      for (long rest = whole; rest < k; ++rest) value = fma(a[i][rest], b[j][rest], value);
       __global float* to = c_of_batch + batch * stride_c + (row + i) * n + column + j;
       *to = accumulate ? value + *to : value;
     }

@@ -1,4 +1,5 @@
-// GEMM of at most 8 rows: C = op(A) B, or C += op(A) B with accumulate; B [k, n] is read once, as it lies; for CPUs.
+// GEMM of at most 8 rows: C = op(A) B, or C += op(A) B with accumulate; B [k, n] is read once, as it lies; for CPUs. Products of parts of k
+// are so many matrices, which gemm_sum_parts adds up.
 // Options: ROWS; CHUNK, the most columns of a group; an epilogue.
 
 #include "epilogue.clh"
@@ -56,4 +57,19 @@ void gemm_few_rows(__global const float* restrict a_of_batch, __global const flo
   for (int r = 0; r < ROWS; ++r)
     for (int j = 0; j < used; ++j) to[r * n + j] = accumulate ? sums[r * ROOM + j] + to[r * n + j] : sums[r * ROOM + j];
   FINISH(c_of_batch, batch * stride_c + column, n, ROWS, column, used)
+}
+
+/// C [ROWS, n], or what is added to it, from the products of `count` parts, each `part` floats behind the one before. Items: one for CHUNK
+/// columns of a row.
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void gemm_sum_parts(__global const float* restrict parts, __global float* restrict c, const long n, const long part, const long count,
+                    const int accumulate EPILOGUE_PARAMETERS) {
+  const long column = get_group_id(0) * CHUNK, first = get_group_id(1) * n + column;
+  const int used = (int)min((long)CHUNK, n - column);
+  for (int j = 0; j < used; ++j) {
+    float sum = parts[first + j];
+    for (long p = 1; p < count; ++p) sum += parts[p * part + first + j];
+    c[first + j] = accumulate ? sum + c[first + j] : sum;
+  }
+  FINISH(c, first, n, 1, column, used)
 }
