@@ -7,6 +7,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
+#include "engine/device_access.h"
 #include "frontends/eager/autograd.h"
 #include "frontends/nn/module.h"
 
@@ -104,7 +105,12 @@ Horovod::Handle Horovod::all_to_all_async(const eager::Tensor& tensor, std::vect
           [copy, this](const parallel::horovod::Result& r) { return eager::Tensor(joined_rows(*session_, copy.spec, r.received)); }};
 }
 
-int Horovod::join() { return in_force("join").join().synchronize().last_joined; }
+/// Behind this rank's own requests: its gradients are asked for when they are computed.
+int Horovod::join() {
+  parallel::horovod::Horovod& horovod = in_force("join");
+  mark(*session_).wait();
+  return horovod.join().synchronize().last_joined;
+}
 
 void Horovod::broadcast_into(const Value& value, int root, const std::string& name) {
   const Copy copy(value);
