@@ -157,8 +157,8 @@ void run_few_rows(Device& device, const GemmProblem& p, const GemmOperands& o) {
              p.epilogue.arguments);
 }
 
-/// Into how many parts k is cut, so that each core reads B from one end to the other: in halves of its columns, a few kilobytes each, memory
-/// gives half as much. As many for each unit, of few enough terms that a sum of all rounds little. 0: there is no such cut.
+/// Into how many parts k is cut, so that each core reads B from one end to the other: in shares of its columns, a few kilobytes each, memory
+/// gives less. As many for each unit, of few enough terms that a sum of all rounds little. 0: there is no such cut.
 std::int64_t parts_of(const GemmProblem& p, const DeviceProfile& d) {
   constexpr std::int64_t kMostTerms = 256, kLeastTerms = 64;
   for (std::int64_t parts = round_up(std::max<std::int64_t>(ceil_div(p.k, kMostTerms), 1), d.compute_units); p.k >= parts * kLeastTerms; parts += d.compute_units)
