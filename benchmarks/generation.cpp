@@ -3,7 +3,8 @@
 //   gemel_generation [--config base] [--prompt 32] [--tokens 64] [--frontend graph]
 //
 // GPT-2 of that size with random weights goes on from a prompt, one text at a time. Each token reads every weight once: all of them but the
-// table of positions, of which one row is read; the table of tokens is the head's. The bandwidth is measured behind the tokens.
+// table of positions, of which one row is read; the table of tokens is the head's. Tokens and the reading of an array of memory take turns: a
+// machine that others share gives more at one moment and less at another.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,18 +28,29 @@ std::int64_t bytes_read_by_token(nn::Module& model) {
   return bytes;
 }
 
-/// Milliseconds of each token behind the prompt, sorted; those that build plans, for a cache of another size, are the last.
-std::vector<double> token_times(train::TextReader& reader, std::int64_t prompt, std::int64_t tokens) {
+/// Sorted, in milliseconds.
+struct Times {
+  std::vector<double> tokens;    // behind the prompt; those that build plans, for a cache of another size, are the last
+  std::vector<double> readings;  // of the array
+};
+
+Times measure(train::TextReader& reader, ReadingAlone& reading, opencl::Device& device, std::int64_t prompt, std::int64_t tokens) {
   train::Sampler likeliest({});
   std::vector<std::int64_t> next(static_cast<std::size_t>(prompt));
   std::iota(next.begin(), next.end(), std::int64_t{100});
-  std::vector<double> times;
+  Times times;
+  const auto since = [](std::int64_t begin) { return 1e-6 * static_cast<double>(steady_ns() - begin); };
   for (std::int64_t k = 0; k <= tokens; ++k) {
-    const std::int64_t begin = steady_ns();
+    const std::int64_t token = steady_ns();
     next = {likeliest(reader.read(next))};
-    if (k > 0) times.push_back(1e-6 * static_cast<double>(steady_ns() - begin));
+    if (k > 0) times.tokens.push_back(since(token));
+    const std::int64_t array = steady_ns();
+    reading.enqueue();
+    device.finish();
+    if (k > 0) times.readings.push_back(since(array));
   }
-  std::ranges::sort(times);
+  std::ranges::sort(times.tokens);
+  std::ranges::sort(times.readings);
   return times;
 }
 
@@ -62,13 +74,15 @@ int run(const std::vector<std::string>& arguments) {
   Session session(device);
   model.materialise(session);
   train::TextReader reader(session, model, cli::frontend_option(v));
-  const std::vector<double> times = token_times(reader, prompt, tokens);
-  const Roofline roofline = measure_roofline(session);
-  const auto bytes = static_cast<double>(bytes_read_by_token(model));
-  const double median = times[times.size() / 2], least = 1e3 * bytes / roofline.reads;
-  fmt::print("{}\n", to_string(roofline));
-  fmt::print("token: median {:.3f} ms ({:.3f} to {:.3f}, quartiles) of {}; weights: {:.1f} MB, {:.3f} ms of reading; ratio {:.2f}\n", median,
-             times[times.size() / 4], times[times.size() * 3 / 4], tokens, 1e-6 * bytes, least, median / least);
+  ReadingAlone reading(session);
+  const Times times = measure(reader, reading, *device, prompt, tokens);
+  const auto quartile = [](const std::vector<double>& sorted, std::size_t quarter) { return sorted[sorted.size() * quarter / 4]; };
+  const auto bytes = static_cast<double>(bytes_read_by_token(model)), array = static_cast<double>(reading.bytes());
+  const auto rate = [&](std::size_t quarter) { return 1e-6 * array / quartile(times.readings, quarter); };
+  const double token = quartile(times.tokens, 2), least = 1e-6 * bytes / rate(2);
+  fmt::print("reading: median {:.1f} GB/s ({:.1f} to {:.1f}, quartiles), in turn with the tokens\n", rate(2), rate(3), rate(1));
+  fmt::print("token: median {:.3f} ms ({:.3f} to {:.3f}, quartiles) of {}; weights: {:.1f} MB, {:.3f} ms of reading; ratio {:.2f}\n", token, quartile(times.tokens, 1),
+             quartile(times.tokens, 3), tokens, 1e-6 * bytes, least, token / least);
   return 0;
 }
 

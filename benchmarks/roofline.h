@@ -1,9 +1,11 @@
 // What the machine can do at most, measured on the spot.
 #pragma once
+#include <cstdint>
 #include <string>
 
 #include "engine/op.h"
 #include "engine/session.h"
+#include "opencl/device.h"
 
 namespace gemel {
 
@@ -15,8 +17,23 @@ struct Roofline {
   double seconds(const Problem& problem) const;
 };
 
-/// Independent chains of fused multiply-adds in registers; a sum of one array into another, and the sum of an array, all larger
-/// than the caches that a few cores use. A core that only reads waits for its few outstanding lines, and reaches less than one that also writes.
+/// Reading alone, from an array that is larger than the caches that a few cores use. As streams a group, far apart: a core waits for its few
+/// outstanding lines, and memory gives less to one stream.
+class ReadingAlone {
+ public:
+  explicit ReadingAlone(Session& session);
+  void enqueue();
+  std::int64_t bytes() const;
+
+ private:
+  opencl::Device& device_;
+  opencl::Kernel& kernel_;
+  std::int64_t groups_, stream_;  // floats of a stream
+  Value array_, sums_;
+};
+
+/// Independent chains of fused multiply-adds in registers; a sum of one array into another, larger than the caches that a few cores use; ReadingAlone, which
+/// reaches less.
 Roofline measure_roofline(Session& session);
 /// "peak 233.0 GFLOP/s, memory 56.0 GB/s, reading alone 36.0 GB/s"
 std::string to_string(const Roofline& roofline);

@@ -132,8 +132,8 @@ void run_dots(Device& device, const GemmProblem& p, const GemmOperands& o) {
   if (is_empty(p)) return;
   const bool wide = device.profile().has_wide_vectors();
   const std::int64_t rows = p.m <= 2 ? 2 : 4, columns = rows == 2 ? (wide ? 8 : 6) : (wide ? 6 : 3);  // sums fill the vector registers
-  const std::int64_t streams = rows == 2 && p.n * p.k > kSecondCache ? 1 : columns;
-  const std::string options = fmt::format("-DWIDTH={} -DROWS={} -DCOLUMNS={} -DSTREAMS={}", wide ? 16 : 8, rows, columns, streams);
+  const bool apart = rows == 2 && p.n * p.k > kSecondCache;
+  const std::string options = fmt::format("-DWIDTH={} -DROWS={} -DCOLUMNS={}{}", wide ? 16 : 8, rows, columns, apart ? " -DAPART" : "");
   if (turns(p))
     device.run(device.kernel("gemm_dots.cl", "gemm_turn", options), range2({p.m, p.stride_a ? p.batch : 1}, {1, 1}),
                {o.a, o.workspace, p.m, p.k, p.stride_a});

@@ -69,11 +69,11 @@ Sampler::Sampler(const Sampling& sampling) : sampling_(sampling), draws_(samplin
 
 std::int64_t Sampler::operator()(std::span<const float> logits) {
   if (std::ranges::any_of(logits, [](float x) { return !std::isfinite(x); })) throw DataError("sampling: a logit is not finite; accepted: weights that are");
+  const std::int64_t first = std::ranges::max_element(logits) - logits.begin();
+  if (sampling_.temperature == 0) return first;
   const auto likelier = [&](std::int64_t a, std::int64_t b) { return logits[at(a)] != logits[at(b)] ? logits[at(a)] > logits[at(b)] : a < b; };
   std::vector<std::int64_t> tokens(logits.size());
   std::iota(tokens.begin(), tokens.end(), 0);
-  const std::int64_t first = *std::ranges::min_element(tokens, likelier);
-  if (sampling_.temperature == 0) return first;
   if (sampling_.top_k > 0 && sampling_.top_k < std::ssize(tokens)) {
     std::ranges::nth_element(tokens, tokens.begin() + sampling_.top_k, likelier);
     tokens.resize(at(sampling_.top_k));

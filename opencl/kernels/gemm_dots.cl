@@ -1,7 +1,7 @@
 // GEMM of few rows by dot products: C = A B^T, or C += A B^T with accumulate; C [m, n] row-major; for CPUs.
 // Layout: A [m, k] and B [n, k], vectors along k; gemm_turn brings an A [k, m] into this layout.
-// Options: WIDTH (16 or 8), ROWS and COLUMNS of a tile; STREAMS, rows of B that are read at a time, a divisor of COLUMNS: one where B comes
-// from memory, which is read from one end to the other; an epilogue.
+// Options: WIDTH (16 or 8), ROWS and COLUMNS of a tile; APART where B comes from memory: a tile's columns are no neighbours but lie a tile's share
+// of n apart, so that its rows of B are as many streams, each of which goes on where the tile before ended; an epilogue.
 
 #include "epilogue.clh"
 #include "loops.clh"
@@ -9,7 +9,7 @@
 #include "width.clh"
 
 #define SUMMED 64  // terms that a lane sums at a time: one sum of 1 568, of 25 088 inputs in 16 lanes, has four times the rounding error
-#define AHEAD 96  // floats that each stream of B is asked for before they are read: memory delivers more than it does by itself
+#define AHEAD 64  // floats that each stream of B is asked for before they are read: memory delivers more than it does by itself
 
 inline float sum_of(real v) {
 #if WIDTH == 16
@@ -26,40 +26,44 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void gemm_dots(__global const float* restrict a_of_batch, __global const float* restrict b_of_batch,
                __global float* restrict c_of_batch, const long m, const long n, const long k, const long stride_a,
                const long stride_b, const long stride_c, const int accumulate EPILOGUE_PARAMETERS) {
-  const long batch = get_group_id(2), row = get_group_id(0) * ROWS, column = get_group_id(1) * COLUMNS;
+#ifdef APART
+  const long apart = get_num_groups(1), column = get_group_id(1);
+#else
+  const long apart = 1, column = get_group_id(1) * COLUMNS;
+#endif
+  const long batch = get_group_id(2), row = get_group_id(0) * ROWS;
   __global const float* a[ROWS];
   __global const float* b[COLUMNS];
   // Over the edge: the last one again, not stored.
   for (int i = 0; i < ROWS; ++i) a[i] = a_of_batch + batch * stride_a + min(row + i, m - 1) * k;
-  for (int j = 0; j < COLUMNS; ++j) b[j] = b_of_batch + batch * stride_b + min(column + j, n - 1) * k;
+  for (int j = 0; j < COLUMNS; ++j) b[j] = b_of_batch + batch * stride_b + min(column + j * apart, n - 1) * k;
   real totals[ROWS][COLUMNS];
   for (int i = 0; i < ROWS; ++i)
     for (int j = 0; j < COLUMNS; ++j) totals[i][j] = 0;
   const long whole = k - k % WIDTH;
-  for (int first = 0; first < COLUMNS; first += STREAMS)
-    for (long at = 0; at < whole;) {
-      const long end = min(at + SUMMED * WIDTH, whole);
-      real sums[ROWS][STREAMS];
-      for (int i = 0; i < ROWS; ++i)
-        for (int j = 0; j < STREAMS; ++j) sums[i][j] = 0;
-      for (; at < end; at += WIDTH)
-        UNROLLED (int j = 0; j < STREAMS; ++j) {
-          PREFETCH(b[first + j] + at + AHEAD);
-          const real y = LOAD(b[first + j] + at);
-          UNROLLED (int i = 0; i < ROWS; ++i) sums[i][j] = fma(LOAD(a[i] + at), y, sums[i][j]);
-        }
-      for (int i = 0; i < ROWS; ++i)
-        for (int j = 0; j < STREAMS; ++j) totals[i][first + j] += sums[i][j];
-    }
-  for (int i = 0; i < ROWS; ++i)
-    for (int j = 0; j < COLUMNS; ++j) {
-      if (row + i >= m || column + j >= n) continue;
+  for (long at = 0; at < whole;) {
+    const long end = min(at + SUMMED * WIDTH, whole);
+    real sums[ROWS][COLUMNS];
+    for (int i = 0; i < ROWS; ++i)
+      for (int j = 0; j < COLUMNS; ++j) sums[i][j] = 0;
+    for (; at < end; at += WIDTH)
+      UNROLLED (int j = 0; j < COLUMNS; ++j) {
+        PREFETCH(b[j] + at + AHEAD);
+        const real y = LOAD(b[j] + at);
+        UNROLLED (int i = 0; i < ROWS; ++i) sums[i][j] = fma(LOAD(a[i] + at), y, sums[i][j]);
+      }
+    for (int i = 0; i < ROWS; ++i)
+      for (int j = 0; j < COLUMNS; ++j) totals[i][j] += sums[i][j];
+  }
+  const int rows = (int)min((long)ROWS, m - row), columns = (int)min((long)COLUMNS, (n - column + apart - 1) / apart);
+  for (int i = 0; i < rows; ++i)
+    for (int j = 0; j < columns; ++j) {
       float value = sum_of(totals[i][j]);
       for (long rest = whole; rest < k; ++rest) value = fma(a[i][rest], b[j][rest], value);
-      __global float* to = c_of_batch + batch * stride_c + (row + i) * n + column + j;
+      __global float* to = c_of_batch + batch * stride_c + (row + i) * n + column + j * apart;
       *to = accumulate ? value + *to : value;
     }
-  FINISH(c_of_batch, batch * stride_c + row * n + column, n, min((long)ROWS, m - row), column, min((long)COLUMNS, n - column))
+  FINISH_APART(c_of_batch, batch * stride_c + row * n + column, n, rows, column, columns, apart)
 }
 
 /// A [k, m] as [m, k], for gemm_dots. Items: one a row and matrix.

@@ -7,11 +7,12 @@
 #include "prefetch.clh"
 #include "vectors.clh"
 
-#define AHEAD 96  // floats that each stream of B is asked for before they are read: memory delivers more than it does by itself
+#define AHEAD 64  // floats that each stream of B is asked for before they are read: memory delivers more than it does by itself
 
 #define T 8
 #define ROOM (CHUNK + 16)  // so that rows of sums begin in different sets of the first cache
-/// T rows of B at a time: as many streams, each of `columns` (at most CHUNK) neighbours. Items: one a chunk and matrix.
+/// T rows of B at a time, a T-th of k apart: as many streams, each of which goes through its share of B from one end to the other where the columns
+/// are all of them; memory gives more to streams that are long. `columns`: at most CHUNK. Items: one a chunk and matrix.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void gemm_few_rows(__global const float* restrict a_of_batch, __global const float* restrict b_of_batch,
                    __global float* restrict c_of_batch, const long n, const long k, const long a_row, const long a_step,
@@ -24,16 +25,16 @@ void gemm_few_rows(__global const float* restrict a_of_batch, __global const flo
   float sums[ROWS * ROOM] ALIGNED;
   for (int r = 0; r < ROWS; ++r)
     for (int j = 0; j < used; ++j) sums[r * ROOM + j] = 0;
-  long i = 0;
-  for (; i + T <= k; i += T, b += T * n) {
+  const long share = k / T, stream = share * n;
+  for (long i = 0; i < share; ++i, b += n) {
     float x[ROWS * T];
     for (int r = 0; r < ROWS; ++r)
-      for (int t = 0; t < T; ++t) x[r * T + t] = a[r * a_row + (i + t) * a_step];
+      for (int t = 0; t < T; ++t) x[r * T + t] = a[r * a_row + (i + t * share) * a_step];
     for (int j = 0; j < whole; j += 16) {
       float16 y[T];
       UNROLLED (int t = 0; t < T; ++t) {
-        PREFETCH(b + t * n + j + AHEAD);
-        y[t] = vload16(0, b + t * n + j);
+        PREFETCH(b + t * stream + j + AHEAD);
+        y[t] = vload16(0, b + t * stream + j);
       }
       UNROLLED (int r = 0; r < ROWS; ++r) {
         float16 sum = (float16)(x[r * T]) * y[0];  // by itself: it rounds less than one sum of all k terms
@@ -44,11 +45,12 @@ void gemm_few_rows(__global const float* restrict a_of_batch, __global const flo
     for (int j = whole; j < used; ++j)
       for (int r = 0; r < ROWS; ++r) {
         float sum = 0;
-        for (int t = 0; t < T; ++t) sum = fma(x[r * T + t], b[t * n + j], sum);
+        for (int t = 0; t < T; ++t) sum = fma(x[r * T + t], b[t * stream + j], sum);
         sums[r * ROOM + j] += sum;
       }
   }
-  for (; i < k; ++i, b += n)
+  b += (T - 1) * stream;
+  for (long i = T * share; i < k; ++i, b += n)
     for (int r = 0; r < ROWS; ++r) {
       const float x = a[r * a_row + i * a_step];
       for (int j = 0; j < used; ++j) sums[r * ROOM + j] = fma(x, b[j], sums[r * ROOM + j]);
