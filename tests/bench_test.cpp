@@ -18,7 +18,7 @@ TEST(Spread, of_an_odd_and_an_even_number_of_values) {
   EXPECT_DOUBLE_EQ(cli::spread_of({7}).stddev, 0);
 }
 
-class Bench : public Program {
+class Bench : public CommandLine {
  protected:
   Json results(std::vector<std::string> more) {
     std::vector<std::string> words{"bench", "--model", "lenet", "--input", "3x32x32", "--runs", "3", "--warmup", "1", "--json", in_folder("b.json")};

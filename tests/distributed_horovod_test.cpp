@@ -114,7 +114,7 @@ TEST(DistributedHorovod, is_used_between_init_and_shutdown) {
   });
 }
 
-class Net : public nn::Module {
+class HorovodNet : public nn::Module {
  public:
   nn::Linear& first = add<nn::Linear>("first", 4, 8);
   nn::Linear& second = add<nn::Linear>("second", 8, 3);
@@ -124,10 +124,10 @@ class Net : public nn::Module {
 };
 
 /// The samples of a pass, of `passes` in each of some steps.
-struct Samples {
+struct PassSamples {
   Tensor x, y;
 };
-Samples samples(Session& session, int pass, int rank, int ranks) {
+PassSamples samples_of(Session& session, int pass, int rank, int ranks) {
   Floats x;
   std::vector<std::int64_t> y;
   for (int i = rank; i < 12; i += ranks) {
@@ -141,13 +141,13 @@ Samples samples(Session& session, int pass, int rank, int ranks) {
 /// Parameters after some steps. @param whole  a factor of the gradients
 Floats trained_alone(int passes, double whole) {
   Session session(opencl::Device::open({}), 1);
-  Net net;
+  HorovodNet net;
   net.materialise(session);
   const auto optimizer = optim::make("momentum", optim::all_in_one(net.parameters()));
   optimizer->set_rate(0.05);
   for (int pass = 0; pass < 4 * passes; ++pass) {
     if (pass % passes == 0) optimizer->zero_grad();
-    const Samples s = samples(session, pass, 0, 1);
+    const PassSamples s = samples_of(session, pass, 0, 1);
     eager::backward({cross_entropy(net(s.x), s.y) * whole});
     if (pass % passes == passes - 1) optimizer->step();
   }
@@ -157,13 +157,13 @@ Floats trained_alone(int passes, double whole) {
 Floats trained_on(int ranks, const DistributedOptimizerOptions& options) {
   Floats out;
   run_horovod(ranks, [&](Horovod& hvd, Session& session) {
-    Net net;
+    HorovodNet net;
     net.materialise(session);  // of another seed on every rank: rank 0's count
     DistributedOptimizer optimizer(hvd, net, "momentum", options);
     optimizer.optimizer().set_rate(0.05);
     for (int pass = 0; pass < 4 * options.backward_passes_per_step; ++pass) {
       if (pass % options.backward_passes_per_step == 0) optimizer.zero_grad();
-      const Samples s = samples(session, pass, hvd.rank(), hvd.size());
+      const PassSamples s = samples_of(session, pass, hvd.rank(), hvd.size());
       optimizer.backward(cross_entropy(net(s.x), s.y));
       if (pass % options.backward_passes_per_step == options.backward_passes_per_step - 1) optimizer.step();
     }
@@ -188,12 +188,12 @@ TEST(DistributedHorovod, an_optimizer_of_all_ranks_moves_parameters_as_one_of_al
 
 TEST(DistributedHorovod, an_optimizer_refuses_passes_that_are_missing_or_too_many) {
   run_horovod(1, [](Horovod& hvd, Session& session) {
-    Net net;
+    HorovodNet net;
     net.materialise(session);
     EXPECT_EQ(message_of<UsageError>([&] { DistributedOptimizer(hvd, net, "sgd", {.op = Reduction::max}); }), "horovod: gradients become their max; accepted: mean, sum");
     EXPECT_EQ(message_of<UsageError>([&] { DistributedOptimizer(hvd, net, "sgd", {.backward_passes_per_step = 0}); }), "horovod: 0 backward passes a step; accepted: one or more");
     DistributedOptimizer optimizer(hvd, net, "sgd", {.backward_passes_per_step = 2});
-    const Samples s = samples(session, 0, 0, 1);
+    const PassSamples s = samples_of(session, 0, 0, 1);
     optimizer.backward(cross_entropy(net(s.x), s.y));
     EXPECT_EQ(message_of<UsageError>([&] { optimizer.step(); }), "horovod: step() comes behind 1 of 2 backward passes; accepted: all of them");
     optimizer.backward(cross_entropy(net(s.x), s.y));
@@ -207,10 +207,10 @@ TEST(DistributedHorovod, an_optimizer_refuses_what_comes_after_shutdown) {
     Session session(opencl::Device::open({}), 1);
     Horovod hvd;
     hvd.init(session, communication, {.cycle_ms = 0.2});
-    Net net;
+    HorovodNet net;
     net.materialise(session);
     DistributedOptimizer optimizer(hvd, net, "sgd");
-    const Samples s = samples(session, 0, 0, 1);
+    const PassSamples s = samples_of(session, 0, 0, 1);
     optimizer.backward(cross_entropy(net(s.x), s.y));
     optimizer.step();
     const eager::Tensor one = filled(session, {4}, 1);
@@ -226,11 +226,11 @@ TEST(DistributedHorovod, an_optimizer_refuses_what_comes_after_shutdown) {
 
 TEST(DistributedHorovod, gives_all_ranks_the_roots_parameters_and_optimizer_state) {
   run_horovod(2, [](Horovod& hvd, Session& session) {
-    Net net;
+    HorovodNet net;
     net.materialise(session);
     const auto optimizer = optim::make("adam", optim::all_in_one(net.parameters()));
     if (hvd.rank() == 1) {
-      const Samples s = samples(session, 0, 0, 1);
+      const PassSamples s = samples_of(session, 0, 0, 1);
       eager::backward({cross_entropy(net(s.x), s.y)});
       optimizer->step();
     }

@@ -22,7 +22,7 @@ std::vector<double> or_zeros(const Values& found, const Spec& spec) {
 TEST_P(WantsCase, an_input_alone_gets_the_gradient_that_it_gets_among_others) {
   const OpDef& op = *GetParam().op;
   const Sample s = op.samples()[at(GetParam().sample)];
-  const Numbers x = numbers_for(op, s), directions = directions_for(op, s, 3);
+  const InputNumbers x = numbers_for(op, s), directions = directions_for(op, s, 3);
   const auto session = Session::reference();
   for (std::size_t i = 0; i < s.inputs.size(); ++i) {
     if (!differentiable(op, s, i)) continue;
@@ -33,7 +33,7 @@ TEST_P(WantsCase, an_input_alone_gets_the_gradient_that_it_gets_among_others) {
     const Values g = gradient({total}, {alone}, {}, Tape::extend);
     EXPECT_LE(relative_error(or_zeros(g, s.inputs[i]), gradients(*session, op, s, x)[i]), kSame) << "input " << i;
     if (!g[0] || !g[0].wants_gradient()) continue;
-    Numbers along(directions.size());
+    InputNumbers along(directions.size());
     for (std::size_t j = 0; j < along.size(); ++j) along[j].assign(directions[j].size(), 0.0);
     along[i] = directions[i];
     const Value dot = sum(g[0] * session->tensor(s.inputs[i], std::span<const double>(along[i])));

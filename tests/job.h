@@ -6,10 +6,11 @@
 #include <functional>
 
 #include "tests/program.h"
+#include "tests/test_device.h"
 
 namespace gemel::testing {
 
-class Job : public Program {
+class Job : public CommandLine {
  protected:
   void SetUp() override {
     if (::access("/usr/bin/mpirun", X_OK) != 0) GTEST_SKIP() << "mpirun is not installed";

@@ -31,7 +31,7 @@ TEST_F(JobOfTexts, moves_the_rows_of_embeddings_that_some_rank_meets) {
 }
 
 TEST_F(JobOfTexts, whose_ranks_are_stages_draws_the_masks_of_one_process) {
-  expect_training_of_one_process(2, {"--length-buckets", "on"}, {"--parallel", "pipeline", "--microbatches", "3"});
+  if (is_full_run()) expect_training_of_one_process(2, {"--length-buckets", "on"}, {"--parallel", "pipeline", "--microbatches", "3"});
   expect_training_of_one_process(2, {"--frontend", "graph"}, {"--parallel", "pipeline", "--microbatches", "4"});
 }
 

@@ -25,7 +25,7 @@ struct Many {
 void expect_every_variant_right(const Many& m) {
   Session& session = test_session();
   const auto reference = Session::reference();
-  const Numbers x = numbers_for(m.op, m.sample);
+  const InputNumbers x = numbers_for(m.op, m.sample);
   const Values expected = apply(*reference, m.op, inputs_in(*reference, m.op, m.sample, x, Wanting::no), m.sample.attributes);
   const Values in = inputs_in(session, m.op, m.sample, x, Wanting::no);
   const Specs specs = m.op.infer(m.sample.inputs, m.sample.attributes);

@@ -180,7 +180,7 @@ struct Case {
   bool accepted;
 };
 
-class LayersRule : public testing::TestWithParam<Case> {};
+class LayersRule : public ::testing::TestWithParam<Case> {};
 
 TEST_P(LayersRule, decides_as_the_architecture_says) {
   const Case& given = GetParam();
@@ -189,7 +189,7 @@ TEST_P(LayersRule, decides_as_the_architecture_says) {
 
 INSTANTIATE_TEST_SUITE_P(
     Includes, LayersRule,
-    testing::Values(Case{"opencl/queue.cpp", "#include <CL/cl.h>", true}, Case{"engine/graph/executor.cpp", "#include <CL/cl.h>", false},
+    ::testing::Values(Case{"opencl/queue.cpp", "#include <CL/cl.h>", true}, Case{"engine/graph/executor.cpp", "#include <CL/cl.h>", false},
                     Case{"opencl/gemm_clblast.cpp", "#include <clblast_c.h>", true},
                     Case{"opencl/gemm_native.cpp", "#include <clblast_c.h>", false},
                     Case{"parallel/mpi_communicator.cpp", "#include <mpi.h>", true},

@@ -38,7 +38,7 @@ Step step_of(Session& session, const Spec& x, const Spec& w, Transpose transpose
   }
   Executor executor(session, std::make_shared<const Program>(std::move(program)));
   out.arena_bytes = executor.plan().arena_bytes;
-  const Numbers numbers = numbers_for(matmul_def(), {{x, w}, {{"transpose_a", false}, {"transpose_b", transposed == Transpose::yes}}});
+  const InputNumbers numbers = numbers_for(matmul_def(), {{x, w}, {{"transpose_a", false}, {"transpose_b", transposed == Transpose::yes}}});
   for (const Value& v : executor.run({session.tensor(x, numbers[0]), session.tensor(w, numbers[1])})) out.results.push_back(read(v));
   return out;
 }

@@ -64,9 +64,9 @@ std::vector<Case> all_cases() {
   return out;
 }
 
-Numbers numbers_for(const OpDef& op, const Sample& sample) {
+InputNumbers numbers_for(const OpDef& op, const Sample& sample) {
   std::mt19937 random(stream_hash(op.name.c_str()));
-  Numbers out;
+  InputNumbers out;
   for (std::size_t i = 0; i < sample.inputs.size(); ++i) out.push_back(filled(sample.inputs[i], fill_of(sample, i), random));
   return out;
 }
@@ -84,15 +84,15 @@ bool any_differentiable(const OpDef& op, const Sample& sample) {
   return false;
 }
 
-Numbers directions_for(const OpDef& op, const Sample& sample, unsigned seed) {
+InputNumbers directions_for(const OpDef& op, const Sample& sample, unsigned seed) {
   std::mt19937 random(seed);
-  Numbers out;
+  InputNumbers out;
   for (std::size_t i = 0; i < sample.inputs.size(); ++i)
     out.push_back(differentiable(op, sample, i) ? filled(sample.inputs[i], Fill{}, random) : std::vector<double>());
   return out;
 }
 
-Values inputs_in(Session& session, const OpDef& op, const Sample& sample, const Numbers& numbers, Wanting wanting) {
+Values inputs_in(Session& session, const OpDef& op, const Sample& sample, const InputNumbers& numbers, Wanting wanting) {
   Values out;
   for (std::size_t i = 0; i < sample.inputs.size(); ++i) {
     Value v = session.tensor(sample.inputs[i], std::span<const double>(numbers[i]));
@@ -112,18 +112,18 @@ Value objective(const Values& outputs) {
   return total;
 }
 
-Numbers gradients(Session& session, const OpDef& op, const Sample& sample, const Numbers& x) {
+InputNumbers gradients(Session& session, const OpDef& op, const Sample& sample, const InputNumbers& x) {
   const Values in = inputs_in(session, op, sample, x, Wanting::yes);
   Values wanting;
   std::copy_if(in.begin(), in.end(), std::back_inserter(wanting), [](const Value& v) { return v.wants_gradient(); });
   const Values found = gradient({objective(apply(session, op, in, sample.attributes))}, wanting);
-  Numbers out;
+  InputNumbers out;
   for (std::size_t i = 0, w = 0; i < in.size(); ++i)
     out.push_back(in[i].wants_gradient() ? zeros_or_read(found[w++], in[i].spec()) : std::vector<double>());
   return out;
 }
 
-Numbers hessian_vector(Session& session, const OpDef& op, const Sample& sample, const Numbers& x, const Numbers& direction) {
+InputNumbers hessian_vector(Session& session, const OpDef& op, const Sample& sample, const InputNumbers& x, const InputNumbers& direction) {
   const Values in = inputs_in(session, op, sample, x, Wanting::yes);
   Values wanting;
   std::copy_if(in.begin(), in.end(), std::back_inserter(wanting), [](const Value& v) { return v.wants_gradient(); });
@@ -137,7 +137,7 @@ Numbers hessian_vector(Session& session, const OpDef& op, const Sample& sample, 
     dot = dot ? dot + part : part;
   }
   const Values second = dot ? gradient({dot}, wanting) : Values(wanting.size());
-  Numbers out;
+  InputNumbers out;
   for (std::size_t i = 0, w = 0; i < in.size(); ++i)
     out.push_back(in[i].wants_gradient() ? zeros_or_read(second[w++], in[i].spec()) : std::vector<double>());
   return out;

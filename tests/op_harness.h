@@ -19,16 +19,16 @@ struct Case {
 };
 std::vector<Case> all_cases();
 
-using Numbers = std::vector<std::vector<double>>;  // [input]
+using InputNumbers = std::vector<std::vector<double>>;  // [input]
 
 /// Numbers for a sample's inputs, the same at every call; floating ones are rounded so that device and host see the same.
-Numbers numbers_for(const OpDef& op, const Sample& sample);
+InputNumbers numbers_for(const OpDef& op, const Sample& sample);
 /// Directions of the same shapes, standard normal, for floating inputs that may want a gradient; else empty.
-Numbers directions_for(const OpDef& op, const Sample& sample, unsigned seed);
+InputNumbers directions_for(const OpDef& op, const Sample& sample, unsigned seed);
 
 enum class Wanting { no, yes };
 /// Inputs in a session; those that may want a gradient are leaves where asked.
-Values inputs_in(Session& session, const OpDef& op, const Sample& sample, const Numbers& numbers, Wanting wanting);
+Values inputs_in(Session& session, const OpDef& op, const Sample& sample, const InputNumbers& numbers, Wanting wanting);
 /// Whether the operator's gradient reaches input i.
 bool differentiable(const OpDef& op, const Sample& sample, std::size_t i);
 /// The largest roundoff among the types of inputs and outputs.
@@ -41,8 +41,8 @@ bool any_differentiable(const OpDef& op, const Sample& sample);
 Value objective(const Values& outputs);
 
 /// First-order gradients of the objective, and Hessian-vector products, one list an input (zeros where none flows).
-Numbers gradients(Session& session, const OpDef& op, const Sample& sample, const Numbers& x);
-Numbers hessian_vector(Session& session, const OpDef& op, const Sample& sample, const Numbers& x, const Numbers& direction);
+InputNumbers gradients(Session& session, const OpDef& op, const Sample& sample, const InputNumbers& x);
+InputNumbers hessian_vector(Session& session, const OpDef& op, const Sample& sample, const InputNumbers& x, const InputNumbers& direction);
 
 /// Largest difference over the largest magnitude of `expected` (at least `floor`).
 double relative_error(const std::vector<double>& got, const std::vector<double>& expected, double floor = 1e-3);

@@ -40,7 +40,7 @@ class KernelsCase : public ::testing::TestWithParam<Case> {
 class OperatorsCase : public KernelsCase {};
 
 struct Result {
-  Numbers outputs, written;
+  InputNumbers outputs, written;
 };
 
 Result expected_of(const OpDef& op, const Sample& s) {
@@ -110,10 +110,10 @@ TEST_P(OperatorsCase, results_that_go_around_the_caches_match_the_reference) {
 TEST_P(OperatorsCase, device_gradient_matches_the_reference) {
   const Sample s = sample();
   if (!any_differentiable(op(), s)) GTEST_SKIP() << "it has no gradient";
-  const Numbers x = numbers_for(op(), s);
+  const InputNumbers x = numbers_for(op(), s);
   const auto reference = Session::reference();
   Session& device = test_session();
-  const Numbers expected = gradients(*reference, op(), s, x), got = gradients(device, op(), s, x);
+  const InputNumbers expected = gradients(*reference, op(), s, x), got = gradients(device, op(), s, x);
   for (std::size_t i = 0; i < expected.size(); ++i)
     EXPECT_LE(relative_error(got[i], expected[i]), backward_error(s.inputs[i].dtype)) << "input " << i;
 }
@@ -142,7 +142,7 @@ PassNames exact_passes() {
 
 void expect_graph_equals_eager(const OpDef& op, const Sample& s, const PassNames& names) {
   Session& session = test_session();
-  const Numbers x = numbers_for(op, s);
+  const InputNumbers x = numbers_for(op, s);
   const Values eager_in = inputs_in(session, op, s, x, Wanting::no), graph_in = inputs_in(session, op, s, x, Wanting::no);
   Program program = capture(session, s.inputs, [&](const Values& in) { return forward_and_backward(op, s, in); });
   Executor executor(session, std::make_shared<Program>(optimise(session, std::move(program), names)));

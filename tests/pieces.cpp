@@ -110,7 +110,7 @@ std::unique_ptr<nn::Module> residual_net() {
   return model;
 }
 
-Case::Case(Session& in_session, std::unique_ptr<nn::Module> made, const Shape& pictures, std::int64_t classes)
+SplitCase::SplitCase(Session& in_session, std::unique_ptr<nn::Module> made, const Shape& pictures, std::int64_t classes)
     : session(in_session), model(std::move(made)) {
   model->materialise(session);
   parameters = values_of(model->parameters().trainable());
@@ -119,20 +119,20 @@ Case::Case(Session& in_session, std::unique_ptr<nn::Module> made, const Shape& p
   in = {waves(session, pictures, 0.1), session.tensor(i64({pictures[0]}), std::span<const double>(labels)), random_state(session, 1)};
 }
 
-Values Case::forward(const Values& x) {
+Values SplitCase::forward(const Values& x) {
   session.random().begin(x[2]);
   const Value logits = (*model)(x[0]);
   return {nn::classification_loss(*model, logits, x[1], LossReduction::sum), argmax(logits.detached(), 1)};
 }
 
-Values Case::whole(const Values& x) {
+Values SplitCase::whole(const Values& x) {
   Values out = forward(x);
   for (Value& g : gradient({out[0]}, parameters)) out.push_back(std::move(g));
   out[0] = out[0].detached();
   return out;
 }
 
-Program Case::captured() {
+Program SplitCase::captured() {
   return capture(session, specs_of(in), [this](const Values& x) { return forward(x); }, Outside::bound_for_replay);
 }
 

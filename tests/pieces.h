@@ -15,13 +15,13 @@ Value waves(Session& session, const Shape& shape, double step = 1);
 std::unique_ptr<nn::Module> residual_net();
 
 /// A model, what it is given, and the step that all ways of computing it have in common: a summed loss and its gradients.
-struct Case {
+struct SplitCase {
   Session& session;
   std::unique_ptr<nn::Module> model;
   Values in;  // pictures, labels, random state
   Values parameters;
 
-  Case(Session& in_session, std::unique_ptr<nn::Module> made, const Shape& pictures, std::int64_t classes);
+  SplitCase(Session& in_session, std::unique_ptr<nn::Module> made, const Shape& pictures, std::int64_t classes);
   /// The loss, with a history, and the classes found, without.
   Values forward(const Values& x);
   /// The same, then the gradients of the parameters.

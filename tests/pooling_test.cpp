@@ -86,7 +86,7 @@ TEST(Pooling, adaptive_windows_overlap_where_the_extents_do_not_divide) {
 /// Every variant that the device has for a problem, and what the reference makes of it.
 void expect_every_variant_right(const OpDef& op, const Sample& sample) {
   const auto reference = Session::reference();
-  const Numbers numbers = numbers_for(op, sample);
+  const InputNumbers numbers = numbers_for(op, sample);
   const Values expected = apply(*reference, op, inputs_in(*reference, op, sample, numbers, Wanting::no), sample.attributes);
   const Values in = inputs_in(test_session(), op, sample, numbers, Wanting::no);
   const Specs specs = op.infer(sample.inputs, sample.attributes);

@@ -42,7 +42,7 @@ inline double number_after(const std::string& text, const std::string& word) {
   return at == std::string::npos ? std::nan("") : std::stod(text.substr(at + word.size()));
 }
 
-class Program : public ::testing::Test {
+class CommandLine : public ::testing::Test {
  protected:
   std::filesystem::path folder() const { return folder_.path(); }
   std::string in_folder(const std::string& name) const { return (folder() / name).string(); }

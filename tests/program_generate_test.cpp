@@ -10,7 +10,7 @@
 namespace gemel::testing {
 namespace {
 
-class Generate : public Program {
+class Generate : public CommandLine {
  protected:
   void SetUp() override { write_running_text(folder()); }
   Words training(const Words& more) const {

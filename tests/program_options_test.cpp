@@ -14,7 +14,7 @@ namespace {
 
 using Weights = std::map<std::string, std::vector<float>>;
 
-class Options : public Program {
+class Options : public CommandLine {
  protected:
   /// The float32 weights after a run with these options. @param told  receives what it said
   Weights weights_after(Words arguments, Outcome* told = nullptr) {

@@ -48,8 +48,8 @@ TEST(ProgramPiecesSessions, pieces_run_in_sessions_of_their_own) {
   const auto owned = Session::reference(3);
   Session& session = *owned;
   const auto other = Session::reference(3);
-  Case whole(session, residual_net(), {2, 5, 5, 3}, 2), first(session, residual_net(), {2, 5, 5, 3}, 2), second(*other, residual_net(), {2, 5, 5, 3}, 2);
-  Case named(session, residual_net(), {2, 5, 5, 3}, 2);
+  SplitCase whole(session, residual_net(), {2, 5, 5, 3}, 2), first(session, residual_net(), {2, 5, 5, 3}, 2), second(*other, residual_net(), {2, 5, 5, 3}, 2);
+  SplitCase named(session, residual_net(), {2, 5, 5, 3}, 2);
   State names(*named.model);
   Specs specs = specs_of(named.in);
   const std::size_t given = specs.size();

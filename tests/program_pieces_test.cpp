@@ -96,7 +96,7 @@ TEST_F(ProgramPieces, what_leads_to_detached_outputs_alone_wants_no_gradient) {
 }
 
 TEST_F(ProgramPieces, a_piece_tells_of_the_statistics_that_it_moves) {
-  Case c(session, residual_net(), {2, 5, 5, 3}, 2);
+  SplitCase c(session, residual_net(), {2, 5, 5, 3}, 2);
   const Program program = c.captured();
   const auto pieces = split(program, cuts_before(program, {"1", "2"}), c.parameters);
   const ParameterSet set = c.model->parameters();
@@ -113,7 +113,7 @@ TEST_F(ProgramPieces, a_piece_tells_of_the_statistics_that_it_moves) {
 }
 
 TEST_F(ProgramPieces, pieces_hold_until_a_parameter_is_frozen_or_a_mode_changes) {
-  Case c(session, residual_net(), {2, 5, 5, 3}, 2);
+  SplitCase c(session, residual_net(), {2, 5, 5, 3}, 2);
   const auto pieces = split(c.captured(), {4}, c.parameters);
   const auto hold = [&] { return still_holds(pieces[0].program) && still_holds(pieces[1].program); };
   EXPECT_TRUE(hold());
@@ -126,7 +126,7 @@ TEST_F(ProgramPieces, pieces_hold_until_a_parameter_is_frozen_or_a_mode_changes)
 }
 
 TEST_F(ProgramPieces, frozen_parameters_get_no_gradient) {
-  Case c(session, residual_net(), {2, 5, 5, 3}, 2);
+  SplitCase c(session, residual_net(), {2, 5, 5, 3}, 2);
   c.model->find("0")->freeze();
   const Program program = c.captured();
   const auto pieces = split(program, cuts_before(program, {"1"}), c.parameters);
@@ -152,7 +152,7 @@ TEST_F(ProgramPieces, what_is_saved_between_the_passes_is_what_the_second_reads)
 }
 
 TEST_F(ProgramPieces, where_inputs_alone_are_kept_copies_of_the_state_are_saved) {
-  Case c(session, residual_net(), {2, 5, 5, 3}, 2);
+  SplitCase c(session, residual_net(), {2, 5, 5, 3}, 2);
   const Program program = c.captured();
   const auto pieces = split(program, cuts_before(program, {"1"}), c.parameters);
   const auto saved = [&](Kept kept) {
@@ -205,7 +205,7 @@ TEST_F(ProgramPieces, loops_and_their_draws_are_those_of_the_whole) {
 }
 
 TEST_F(ProgramPieces, cut_points_are_where_modules_begin) {
-  Case c(session, residual_net(), {2, 5, 5, 3}, 2);
+  SplitCase c(session, residual_net(), {2, 5, 5, 3}, 2);
   std::vector<std::pair<std::string, std::int64_t>> points;
   const Program program = c.captured();
   for (const CutPoint& p : cut_points(program)) {
@@ -223,7 +223,7 @@ TEST_F(ProgramPieces, cut_points_are_where_modules_begin) {
 
 class ProgramPiecesRefusals : public ProgramPieces {
  protected:
-  Case c{session, models::make("lenet", {.classes = 4, .channels = 1}), {3, 32, 32, 1}, 4};
+  SplitCase c{session, models::make("lenet", {.classes = 4, .channels = 1}), {3, 32, 32, 1}, 4};
   Program program = c.captured();
   std::string refused(const Modules& modules) {
     return message_of<UsageError>([&] { cuts_before(program, modules); });

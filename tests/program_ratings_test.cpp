@@ -7,7 +7,7 @@
 namespace gemel::testing {
 namespace {
 
-class RatingsProgram : public Program {
+class RatingsProgram : public CommandLine {
  protected:
   void SetUp() override { write_ratings(folder()); }
   Words told(const Words& command, const Words& more = {}) const { return with_ratings(folder(), command, more); }

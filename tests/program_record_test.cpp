@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class Record : public Program {
+class Record : public CommandLine {
  protected:
   Words recorded(const Words& more) const { return joined(more, {"--log-dir", in_folder("log"), "--profile", in_folder("trace.json")}); }
 

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class Refusals : public Program {
+class Refusals : public CommandLine {
  protected:
   /// A safetensors file with this header and 36 bytes of data, whatever the header says. @param length  of it, as the file gives it
   std::string weights_with(const std::string& header, std::optional<std::uint64_t> length = {}) const {

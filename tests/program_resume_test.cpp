@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 /// So that a file that may not grow is an error, as on a full disk, and no signal.
 void refuse_growing() { ::signal(SIGXFSZ, SIG_IGN); }
 
-class Resume : public Program {
+class Resume : public CommandLine {
  protected:
   /// Epochs of 5 steps, with a checkpoint after each step.
   std::vector<std::string> with_checkpoints(const std::vector<std::string>& more = {}, const char* epochs = "3") const {

@@ -6,7 +6,7 @@
 namespace gemel::testing {
 namespace {
 
-class SpeechProgram : public Program {
+class SpeechProgram : public CommandLine {
  protected:
   void SetUp() override { write_speech(folder()); }
   Words told(const Words& command, const Words& more = {}) const { return with_speech(folder(), command, more); }

@@ -23,7 +23,7 @@ using Cuts = std::vector<std::size_t>;
 enum class How { whole, whole_graph, pieces, pieces_graph, halves };
 
 /// Loss, classes and gradients of each parameter; then the buffers as the step left them.
-std::vector<List> trained(Case& c, How how, const std::vector<Piece>& pieces, Kept kept = Kept::all) {
+std::vector<List> trained(SplitCase& c, How how, const std::vector<Piece>& pieces, Kept kept = Kept::all) {
   const auto step = [&](const Values& x) { return how == How::pieces || how == How::pieces_graph ? in_pieces(c.session, pieces, x, c.parameters, kept) : c.whole(x); };
   Values results;
   if (how == How::halves) results = in_halves(c.session, pieces, c.in, c.parameters, kept);
@@ -46,7 +46,7 @@ class ProgramSplit : public ::testing::TestWithParam<Where> {
   /// Each way on a model of its own, which begins with the same contents.
   void expect_the_bits_of_the_whole(Make make, const Shape& pictures, std::int64_t classes, const std::function<Cuts(const Program&)>& cuts) {
     const auto by = [&](How how, Kept kept = Kept::all) {
-      Case c(session, make(), pictures, classes);
+      SplitCase c(session, make(), pictures, classes);
       const Program program = c.captured();
       return trained(c, how, split(program, cuts(program), c.parameters), kept);
     };
@@ -77,12 +77,12 @@ TEST_P(ProgramSplit, a_cut_inside_a_skip_connection_passes_the_value_through) {
 }
 
 TEST_P(ProgramSplit, a_cut_anywhere_computes_the_bits_of_the_whole) {
-  Case c(session, residual_net(), {2, 5, 5, 3}, 2);
+  SplitCase c(session, residual_net(), {2, 5, 5, 3}, 2);
   const auto eager = trained(c, How::whole, {});
   const std::size_t length = c.captured().code.size();
   ASSERT_GT(length, 12u);
   for (std::size_t cut = 1; cut < length; ++cut) {
-    Case again(session, residual_net(), {2, 5, 5, 3}, 2);
+    SplitCase again(session, residual_net(), {2, 5, 5, 3}, 2);
     EXPECT_EQ(trained(again, How::pieces, split(again.captured(), {cut}, again.parameters)), eager) << "before instruction " << cut;
   }
 }
@@ -98,7 +98,7 @@ TEST_P(ProgramSplit, an_instruction_a_piece_computes_the_bits_of_the_whole) {
 TEST(ProgramSplitModels, resnet18_cut_at_layer3_computes_the_bits_of_the_whole) {
   Session session(shared_test_device(), 3);
   const auto by = [&](How how) {
-    Case c(session, resnet18(), {2, 32, 32, 3}, 4);
+    SplitCase c(session, resnet18(), {2, 32, 32, 3}, 4);
     const Program program = c.captured();
     return trained(c, how, split(program, cuts_before(program, {"layer3"}), c.parameters));
   };
@@ -128,7 +128,7 @@ TEST(ProgramSplitModels, modules_that_are_computed_again_are_captured_with_their
   const auto owned = Session::reference(3);
   Session& session = *owned;
   const auto gradients = [&](nn::Recompute recompute) {
-    Case c(session, residual_net(), {2, 5, 5, 3}, 2);
+    SplitCase c(session, residual_net(), {2, 5, 5, 3}, 2);
     c.model->find("0")->set_recompute(recompute);
     const Program program = c.captured();
     return trained(c, How::pieces, split(program, cuts_before(program, {"0.bn"}), c.parameters));

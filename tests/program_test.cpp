@@ -8,7 +8,7 @@
 namespace gemel::testing {
 namespace {
 
-TEST_F(Program, wrong_usage_ends_with_2_and_suggests_the_nearest) {
+TEST_F(CommandLine, wrong_usage_ends_with_2_and_suggests_the_nearest) {
   expect_refused({"trian"}, 2, "did you mean 'train'?");
   expect_refused({"train", "--modell", "lenet"}, 2, "did you mean '--model'?");
   expect_refused({"train", "--model", "resnet8"}, 2, "did you mean 'resnet18'?");
@@ -19,7 +19,7 @@ TEST_F(Program, wrong_usage_ends_with_2_and_suggests_the_nearest) {
   expect_refused({"ops", "sofmax"}, 2, "did you mean 'softmax'?");
 }
 
-TEST_F(Program, help_is_no_error) {
+TEST_F(CommandLine, help_is_no_error) {
   for (const char* command : {"devices", "summary", "train", "eval", "infer", "ops"}) {
     const Outcome o = run({command, "--help"});
     EXPECT_EQ(o.status, 0) << command;
@@ -27,7 +27,7 @@ TEST_F(Program, help_is_no_error) {
   }
 }
 
-TEST_F(Program, tokenizes_a_text_a_line) {
+TEST_F(CommandLine, tokenizes_a_text_a_line) {
   write_text(folder() / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\nhello\nworld\n");
   const auto tokenize = [this](std::string_view texts, const std::vector<std::string>& more = {}) {
     write_text(folder() / "in", texts);
@@ -44,11 +44,11 @@ TEST_F(Program, tokenizes_a_text_a_line) {
   expect_refused({"tokenize"}, 2, "the option '--vocab' is required but missing");
 }
 
-TEST_F(Program, an_unknown_platform_lists_those_found) {
+TEST_F(CommandLine, an_unknown_platform_lists_those_found) {
   expect_refused(training({"--platform", "nonesuch"}), 1, "platform: 'nonesuch' is not found; accepted: an index or a part of a name of 0 ");
 }
 
-TEST_F(Program, both_front_ends_give_the_same_losses_bit_for_bit) {
+TEST_F(CommandLine, both_front_ends_give_the_same_losses_bit_for_bit) {
   ASSERT_EQ(run(training({"--log-dir", in_folder("eager")})).status, 0);
   ASSERT_EQ(run(training({"--log-dir", in_folder("graph"), "--frontend", "graph", "--graph-passes", "none"})).status, 0);
   const auto eager = losses("eager");
@@ -57,7 +57,7 @@ TEST_F(Program, both_front_ends_give_the_same_losses_bit_for_bit) {
 }
 
 /// The loss is linear in what is mixed in; float32 sums of ten classes.
-TEST_F(Program, label_smoothing_mixes_in_the_loss_of_equal_labels) {
+TEST_F(CommandLine, label_smoothing_mixes_in_the_loss_of_equal_labels) {
   const auto first_loss = [this](const std::string& smoothing) {
     const Outcome o = run(training({"--steps", "1", "--eval-every", "0", "--label-smoothing", smoothing, "--log-dir", in_folder(smoothing)}));
     EXPECT_EQ(o.status, 0) << o.err;
@@ -68,7 +68,7 @@ TEST_F(Program, label_smoothing_mixes_in_the_loss_of_equal_labels) {
   EXPECT_NEAR(first_loss("0.25"), 0.75 * none + 0.25 * all, 1e-6 * none);
 }
 
-TEST_F(Program, the_log_tells_a_run_from_start_to_end) {
+TEST_F(CommandLine, the_log_tells_a_run_from_start_to_end) {
   ASSERT_EQ(run(training({"--epochs", "2", "--log-dir", in_folder("log")})).status, 0);
   const auto all = events("log");
   EXPECT_EQ(all.front()["event"], "start");
@@ -85,7 +85,7 @@ TEST_F(Program, the_log_tells_a_run_from_start_to_end) {
   EXPECT_TRUE(std::filesystem::exists(folder() / "log" / "summary.json"));
 }
 
-TEST_F(Program, an_interrupt_or_a_lost_terminal_saves_and_ends_with_1) {
+TEST_F(CommandLine, an_interrupt_or_a_lost_terminal_saves_and_ends_with_1) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const std::string name = std::to_string(signal), checkpoints = in_folder("checkpoints" + name), log = in_folder("log" + name);
     const pid_t child = start({"train", "--model", "lenet", "--epochs", "1000", "--limit", "64", "--checkpoint-dir", checkpoints, "--log-dir", log});
@@ -101,7 +101,7 @@ TEST_F(Program, an_interrupt_or_a_lost_terminal_saves_and_ends_with_1) {
 }
 
 // As `timeout` sends it: to the process and to its group.
-TEST_F(Program, a_signal_sent_twice_is_one_request_and_one_that_follows_later_ends_at_once) {
+TEST_F(CommandLine, a_signal_sent_twice_is_one_request_and_one_that_follows_later_ends_at_once) {
   const auto started = [&](const std::string& name) {
     const pid_t child = start({"train", "--model", "lenet", "--epochs", "100000", "--limit", "64", "--eval-every", "0", "--checkpoint-dir",
                                in_folder("c" + name), "--log-dir", in_folder(name)});
@@ -121,7 +121,7 @@ TEST_F(Program, a_signal_sent_twice_is_one_request_and_one_that_follows_later_en
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
 }
 
-TEST_F(Program, nobody_listening_ends_no_run) {
+TEST_F(CommandLine, nobody_listening_ends_no_run) {
   const auto to_a_closed_pipe = [] {
     int ends[2];
     if (::pipe(ends) == 0) ::dup2(ends[1], STDERR_FILENO), ::close(ends[0]), ::close(ends[1]);
@@ -135,29 +135,29 @@ TEST_F(Program, nobody_listening_ends_no_run) {
   }
 }
 
-TEST_F(Program, a_memory_limit_is_told_with_the_largest_tensors) {
+TEST_F(CommandLine, a_memory_limit_is_told_with_the_largest_tensors) {
   expect_refused(training({"--memory-limit", "300000"}), 1, "out of memory on ");
   expect_refused(training({"--memory-limit", "300k"}), 1, ", limit 307200: ");
   expect_refused(training({"--memory-limit", "300000"}), 1, "; largest: ");
 }
 
-TEST_F(Program, a_model_that_does_not_fit_the_input_names_the_layer) {
+TEST_F(CommandLine, a_model_that_does_not_fit_the_input_names_the_layer) {
   expect_refused({"train", "--model", "lenet", "--input", "3x40x40", "--steps", "1"}, 1, "fc1: ");
 }
 
-TEST_F(Program, weights_with_wrong_keys_name_all_of_them) {
+TEST_F(CommandLine, weights_with_wrong_keys_name_all_of_them) {
   ASSERT_EQ(run(training({"--steps", "1", "--save", in_folder("w.safetensors")})).status, 0);
   expect_refused({"train", "--model", "alexnet", "--weights", in_folder("w.safetensors"), "--steps", "1"}, 1, "features.0.weight");
   std::ofstream(in_folder("short.safetensors")) << "abc";
   expect_refused({"eval", "--model", "lenet", "--weights", in_folder("short.safetensors"), "--dataset", "synthetic"}, 1, "short.safetensors");
 }
 
-TEST_F(Program, a_loss_that_is_not_a_number_names_step_and_operator) {
+TEST_F(CommandLine, a_loss_that_is_not_a_number_names_step_and_operator) {
   expect_refused(training({"--lr", "1e30", "--optimizer", "sgd", "--epochs", "3"}), 1, "train: the loss of step ");
   expect_refused(training({"--lr", "1e30", "--optimizer", "sgd", "--epochs", "3", "--detect-anomaly"}), 1, "the first operator that made a NaN: ");
 }
 
-TEST_F(Program, summary_counts_what_is_known) {
+TEST_F(CommandLine, summary_counts_what_is_known) {
   const Outcome o = run({"summary", "--model", "resnet18", "--json"});
   ASSERT_EQ(o.status, 0) << o.err;
   const Json json = Json::parse(o.out);
@@ -165,7 +165,7 @@ TEST_F(Program, summary_counts_what_is_known) {
   EXPECT_GT(json["training_bytes"], json["parameter_bytes"]);
 }
 
-TEST_F(Program, summary_takes_every_model_with_its_defaults) {
+TEST_F(CommandLine, summary_takes_every_model_with_its_defaults) {
   for (const std::string_view name : models::names()) {
     const Outcome o = run({"summary", "--model", std::string(name), "--json"});
     ASSERT_EQ(o.status, 0) << name << ": " << o.err;
@@ -175,7 +175,7 @@ TEST_F(Program, summary_takes_every_model_with_its_defaults) {
   }
 }
 
-TEST_F(Program, summary_tells_why_a_batch_of_one_cannot_train) {
+TEST_F(CommandLine, summary_tells_why_a_batch_of_one_cannot_train) {
   for (const char* model : {"resnet18", "mobilenet_v2"}) {
     const Outcome one = run({"summary", "--model", model, "--input", "3x32x32"});
     EXPECT_EQ(one.status, 0) << one.err;
@@ -187,7 +187,7 @@ TEST_F(Program, summary_tells_why_a_batch_of_one_cannot_train) {
   EXPECT_EQ(inception["parameters"], 27161264) << "the auxiliary classifier counts";
 }
 
-TEST_F(Program, devices_lists_platforms_as_json) {
+TEST_F(CommandLine, devices_lists_platforms_as_json) {
   const Outcome o = run({"devices", "--json"});
   ASSERT_EQ(o.status, 0) << o.err;
   EXPECT_FALSE(Json::parse(o.out)["platforms"].empty());

@@ -9,7 +9,7 @@
 namespace gemel::testing {
 namespace {
 
-class TextProgram : public Program {
+class TextProgram : public CommandLine {
  protected:
   void SetUp() override { write_texts(folder()); }
   Words told(const Words& command, const Words& more = {}) const { return with_texts(folder(), model_, command, more); }

@@ -8,7 +8,7 @@
 namespace gemel::testing {
 namespace {
 
-class TranslationProgram : public Program {
+class TranslationProgram : public CommandLine {
  protected:
   void SetUp() override { write_translations(folder()); }
   Words told(const Words& command, const Words& more = {}) const { return with_translations(folder(), command, more); }

@@ -22,20 +22,20 @@ class RecordCase : public ::testing::TestWithParam<Case> {
 
 class Record : public ::testing::TestWithParam<const OpDef*> {};
 
-double dot(const Numbers& a, const Numbers& b) {
+double dot(const InputNumbers& a, const InputNumbers& b) {
   double total = 0;
   for (std::size_t i = 0; i < a.size(); ++i)
     for (std::size_t j = 0; j < a[i].size(); ++j) total += a[i][j] * b[i][j];
   return total;
 }
 
-Numbers moved(Numbers from, const Numbers& along, double by) {
+InputNumbers moved(InputNumbers from, const InputNumbers& along, double by) {
   for (std::size_t i = 0; i < from.size(); ++i)
     for (std::size_t j = 0; j < along[i].size(); ++j) from[i][j] += by * along[i][j];
   return from;
 }
 
-double objective_at(const OpDef& op, const Sample& sample, const Numbers& x) {
+double objective_at(const OpDef& op, const Sample& sample, const InputNumbers& x) {
   const auto session = Session::reference();
   return read(objective(apply(*session, op, inputs_in(*session, op, sample, x, Wanting::yes), sample.attributes)))[0];
 }
@@ -80,7 +80,7 @@ TEST_P(Record, refuses_with_its_exact_text) {
 TEST_P(RecordCase, infers_what_its_reference_makes) {
   const auto session = Session::reference();
   const Sample s = sample();
-  const Numbers x = numbers_for(op(), s);
+  const InputNumbers x = numbers_for(op(), s);
   const Values in = inputs_in(*session, op(), s, x, Wanting::no);
   const Specs expected = op().infer(s.inputs, s.attributes);
   const Values out = apply(*session, op(), in, s.attributes);
@@ -102,9 +102,9 @@ Sample widened(Sample s) {
 TEST_P(RecordCase, gradient_in_two_bytes_is_that_in_float32_rounded) {
   const Sample s = sample();
   if (!any_differentiable(op(), s) || !in_two_bytes(op(), s)) GTEST_SKIP() << "it has no gradient, or is not in two bytes";
-  const Numbers x = numbers_for(op(), s);
+  const InputNumbers x = numbers_for(op(), s);
   const auto session = Session::reference();
-  const Numbers got = gradients(*session, op(), s, x), expected = gradients(*session, op(), widened(s), x);
+  const InputNumbers got = gradients(*session, op(), s, x), expected = gradients(*session, op(), widened(s), x);
   // In the mean square, where one element at a kink, which rounding moves to its other side, counts as little as it should.
   constexpr double kRoundedResults = 8;  // of forward pass, objective and backward pass
   for (std::size_t i = 0; i < got.size(); ++i)
@@ -117,11 +117,11 @@ TEST_P(RecordCase, gradient_matches_finite_differences) {
   const Sample s = sample();
   if (!any_differentiable(op(), s)) GTEST_SKIP() << "it has no gradient";
   if (in_two_bytes(op(), s)) GTEST_SKIP() << "rounding hides the differences; compared with float32 instead";
-  const Numbers x = numbers_for(op(), s);
+  const InputNumbers x = numbers_for(op(), s);
   const auto session = Session::reference();
-  const Numbers g = gradients(*session, op(), s, x);
+  const InputNumbers g = gradients(*session, op(), s, x);
   for (unsigned seed : {1u, 2u}) {
-    const Numbers d = directions_for(op(), s, seed);
+    const InputNumbers d = directions_for(op(), s, seed);
     const double by_difference = (objective_at(op(), s, moved(x, d, kStep)) - objective_at(op(), s, moved(x, d, -kStep))) / (2 * kStep);
     const double by_rule = dot(d, g);
     // Central differences in double are good to about 1e-9 of the terms summed; their number sets the scale.
@@ -133,10 +133,10 @@ TEST_P(RecordCase, hessian_vector_product_matches_finite_differences) {
   const Sample s = sample();
   if (!any_differentiable(op(), s)) GTEST_SKIP() << "it has no gradient";
   if (in_two_bytes(op(), s)) GTEST_SKIP() << "rounding hides the differences";
-  const Numbers x = numbers_for(op(), s), d = directions_for(op(), s, 3);
+  const InputNumbers x = numbers_for(op(), s), d = directions_for(op(), s, 3);
   const auto session = Session::reference();
-  const Numbers hv = hessian_vector(*session, op(), s, x, d);
-  const Numbers up = gradients(*session, op(), s, moved(x, d, kStep)), down = gradients(*session, op(), s, moved(x, d, -kStep));
+  const InputNumbers hv = hessian_vector(*session, op(), s, x, d);
+  const InputNumbers up = gradients(*session, op(), s, moved(x, d, kStep)), down = gradients(*session, op(), s, moved(x, d, -kStep));
   for (std::size_t i = 0; i < up.size(); ++i) {
     std::vector<double> by_difference(up[i].size());
     for (std::size_t j = 0; j < up[i].size(); ++j) by_difference[j] = (up[i][j] - down[i][j]) / (2 * kStep);

@@ -37,7 +37,7 @@ TEST(TensorBoard, crc32c_gives_the_published_values) {
 }
 
 /// A decoder of its own for the few fields that an event has.
-struct Event {
+struct LoggedEvent {
   double wall_time = 0;
   std::uint64_t step = 0;
   std::string file_version, tag;
@@ -96,8 +96,8 @@ class Fields {
   std::string_view bytes_;
 };
 
-Event decode(std::string_view bytes) {
-  Event event;
+LoggedEvent decode(std::string_view bytes) {
+  LoggedEvent event;
   for (Fields f(bytes); f.next();) {
     if (f.number == 1) event.wall_time = f.fixed<double>();
     if (f.number == 2) event.step = f.integer;
@@ -112,7 +112,7 @@ Event decode(std::string_view bytes) {
   return event;
 }
 
-std::vector<Event> read_events(const std::filesystem::path& path) {
+std::vector<LoggedEvent> read_events(const std::filesystem::path& path) {
   const std::string file = read_text(path);
   std::string_view rest = file;
   const auto number = [&](std::size_t at, std::size_t size) {
@@ -120,7 +120,7 @@ std::vector<Event> read_events(const std::filesystem::path& path) {
     std::memcpy(&value, rest.data() + at, size);
     return value;
   };
-  std::vector<Event> events;
+  std::vector<LoggedEvent> events;
   while (!rest.empty()) {
     if (rest.size() < 16) throw std::runtime_error("a record is truncated");
     const std::uint64_t length = number(0, 8);
@@ -144,7 +144,7 @@ TEST(TensorBoard, scalars_are_in_the_file_as_soon_as_they_are_written) {
   ASSERT_EQ(read_events(writer.path()).size(), 2u);
   writer.scalar("train/loss", std::numeric_limits<float>::quiet_NaN(), 300);
   writer.scalar(std::string(200, 't'), -0.25f, std::int64_t{1} << 40);
-  const std::vector<Event> events = read_events(writer.path());
+  const std::vector<LoggedEvent> events = read_events(writer.path());
   ASSERT_EQ(events.size(), 4u);
   EXPECT_EQ(events[1].tag, "train/loss");
   EXPECT_EQ(events[1].value, 2.5f);

@@ -98,7 +98,7 @@ TEST(Tuning, a_product_that_is_added_is_looked_up_as_the_product) {
   EXPECT_EQ(tuning_key({add_matmul_def(), a, added, out}), tuning_key({matmul_def(), a, in, out}));
 }
 
-class Tune : public Program {
+class Tune : public CommandLine {
  protected:
   Outcome gemel(std::vector<std::string> words) {
     return run(words, [this] {

@@ -142,13 +142,13 @@ nlohmann::ordered_json measured(RunScope& run, Job& job, const BenchCase& c, con
   }
 }
 
-struct Order {
+struct BenchOrder {
   BenchLength length;
   std::string file;  // of results; empty: none
   bool no_sync;
 };
 
-void run_cases(RunScope& run, Job& job, std::vector<BenchCase> cases, const Order& order) {
+void run_cases(RunScope& run, Job& job, std::vector<BenchCase> cases, const BenchOrder& order) {
   if (!order.file.empty()) check_can_write(order.file);
   share(cases, job, order.no_sync);
   if (job.communication()) {
@@ -176,7 +176,7 @@ void run_cases(RunScope& run, Job& job, std::vector<BenchCase> cases, const Orde
   }
 }
 
-po::options_description described() {
+po::options_description bench_options() {
   po::options_description options("options", 110);
   options.add_options()
       ("work", po::value<std::string>()->required(), "train (forward, cross-entropy, backward, momentum update) or infer; may stand first, without --work")
@@ -205,7 +205,7 @@ po::options_description described() {
 int bench(const Arguments& arguments) {
   po::positional_options_description positional;
   positional.add("work", 1);
-  const auto v = parse("bench", "Measures training or inference: every model with every input, batch size and front end.", described(), arguments, positional);
+  const auto v = parse("bench", "Measures training or inference: every model with every input, batch size and front end.", bench_options(), arguments, positional);
   const CommonOptions common = common_options(v);
   const auto cases = cases_of(v, common.seed);
   const BenchLength length{whole_number(v, "warmup", 1, 1e6), whole_number(v, "runs", 1, 1e6)};

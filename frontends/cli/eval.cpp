@@ -35,7 +35,7 @@ nlohmann::ordered_json report(train::RunLog& log, const train::Task& task, const
   return result;
 }
 
-struct Order {
+struct EvalOrder {
   WorkloadOptions work;
   std::int64_t batch_size;
   Frontend frontend;
@@ -60,7 +60,7 @@ train::Sums evaluated(RunScope& run, train::Stepper& step, datasets::Loader& loa
 }
 
 /// That all ranks evaluate the same.
-void check_job(RunScope& run, Job& job, const Order& order, const datasets::Dataset& split) {
+void check_job(RunScope& run, Job& job, const EvalOrder& order, const datasets::Dataset& split) {
   if (!job.communication()) return;
   std::vector<distributed::Setting> settings = job.options().settings(!run.options().profile.empty());
   const std::vector<distributed::Setting> own{{"model", order.work.model}, {"samples", std::to_string(split.size())}, {"data", first_and_last(split)},
@@ -80,7 +80,7 @@ struct Evaluator {
   std::optional<distributed::Pipeline> pipeline;
   std::optional<train::Step> step;
 
-  Evaluator(RunScope& run, Job& job, const Order& order, train::Task& task, const Specs& shard) {
+  Evaluator(RunScope& run, Job& job, const EvalOrder& order, train::Task& task, const Specs& shard) {
     const distributed::StageOptions options{.frontend = order.frontend, .passes = run.options().passes, .keeps_spans = !run.options().profile.empty()};
     if (job.options().pipeline) {
       const PlannedPipeline planned = planned_pipeline(run.session(), job, task, shard, {.shape = {}, .memory_bytes = run.memory_limit(), .trains = false, .stage = options});
@@ -96,7 +96,7 @@ struct Evaluator {
   train::Stepper& stepper() { return pipeline ? static_cast<train::Stepper&>(*pipeline) : *step; }
 };
 
-void evaluate_split(RunScope& run, Job& job, const Order& order) {
+void evaluate_split(RunScope& run, Job& job, const EvalOrder& order) {
   const auto work = make_workload(order.work);
   const datasets::Dataset& split = work->validation_data() ? *work->validation_data() : work->train_data();
   check_job(run, job, order, split);

@@ -22,7 +22,7 @@ namespace {
 constexpr const char* kModel = "gpt2";
 constexpr std::string_view kEndOfText = "<|endoftext|>";
 
-struct Order {
+struct GenerateOrder {
   std::string weights, vocabulary, prompt, config;
   std::int64_t max_tokens;
   train::Sampling sampling;
@@ -36,7 +36,7 @@ struct Prepared {
   std::vector<std::int64_t> prompt;
 };
 
-std::unique_ptr<models::Gpt2> model_of(const Order& order, std::int64_t vocabulary) {
+std::unique_ptr<models::Gpt2> model_of(const GenerateOrder& order, std::int64_t vocabulary) {
   models::Gpt2Config config = models::gpt2_config(order.config);
   const std::int64_t tokens = models::vocabulary_in(kModel, SafetensorsFile(order.weights).tensors()).value_or(config.vocab_size);
   if (tokens != vocabulary)
@@ -45,7 +45,7 @@ std::unique_ptr<models::Gpt2> model_of(const Order& order, std::int64_t vocabula
   return std::make_unique<models::Gpt2>(config);
 }
 
-Prepared prepare(const Order& order) {
+Prepared prepare(const GenerateOrder& order) {
   Prepared out{datasets::open_byte_pairs(order.vocabulary), nullptr, {}};
   try {
     out.prompt = out.tokenizer->encode(order.prompt);
@@ -78,7 +78,7 @@ struct Made {
 };
 
 /// Prints the continuation as it is made.
-Made go_on(RunScope& run, const Prepared& with, const Order& order) {
+Made go_on(RunScope& run, const Prepared& with, const GenerateOrder& order) {
   train::TextReader reader(run.session(), *with.model, order.frontend, run.options().passes);
   train::Sampler sampler(order.sampling);
   datasets::Utf8Pieces text;
@@ -106,7 +106,7 @@ Made go_on(RunScope& run, const Prepared& with, const Order& order) {
   return made;
 }
 
-void generate_text(RunScope& run, const Order& order) {
+void generate_text(RunScope& run, const GenerateOrder& order) {
   const Prepared with = prepare(order);
   run.open_device();
   nn::load_weights(*with.model, run.session(), order.weights);
@@ -142,7 +142,7 @@ int generate(const Arguments& arguments) {
   check_range("--temperature", temperature, 0, 1e6);
   const std::int64_t top_k = whole_number(v, "top-k", 0, 1e9);
   if (top_k > 0 && temperature == 0) throw UsageError("--top-k: it is given with --temperature 0, which takes the likeliest token; accepted: with one above 0");
-  const Order order{text("weights"), text("vocab"), text("prompt"), text("config"), whole_number(v, "max-tokens", 1, 1e9), {temperature, top_k, common.seed}, frontend_option(v)};
+  const GenerateOrder order{text("weights"), text("vocab"), text("prompt"), text("config"), whole_number(v, "max-tokens", 1, 1e9), {temperature, top_k, common.seed}, frontend_option(v)};
   RunScope run(common, "generate", arguments);
   return run.carry_out([&] { generate_text(run, order); });
 }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kMostRanks = 1 << 20;
 
-po::options_description described() {
+po::options_description launch_options() {
   po::options_description options("options", 110);
   options.add_options()
       ("np", po::value<std::int64_t>(), "processes")
@@ -88,7 +88,7 @@ Launch parse_launch(const Arguments& arguments) {
   const bool asks_for_help = std::ranges::any_of(arguments.begin(), command, [](const std::string& word) { return word == "--help" || word == "-h"; });
   if (command == arguments.end() && !asks_for_help)
     throw UsageError("launch: there is no command that it starts; accepted: train, bench or eval, such as gemel launch --np 2 train --parallel ddp ...");
-  const auto v = parse("launch --np N train ... --parallel ddp", "Starts the processes of a job with mpirun, with what the machine needs.", described(),
+  const auto v = parse("launch --np N train ... --parallel ddp", "Starts the processes of a job with mpirun, with what the machine needs.", launch_options(),
                        {arguments.begin(), command});
   if (!v.count("np")) throw UsageError("launch: --np is missing; accepted: gemel launch --np 2 train --parallel ddp ...");
   Launch out{.ranks = whole_number(v, "np", 1, kMostRanks), .checks = v["check"].as<bool>(), .command = {command, arguments.end()}};

@@ -69,7 +69,7 @@ Arguments placement(const Launch& launch) {
   return {"--use-hwthread-cpus", "--map-by", fmt::format("slot:PE={}", processors / launch.ranks)};
 }
 
-Arguments words_of(const Launch& launch) {
+Arguments command_line_of(const Launch& launch) {
   Arguments words{"mpirun", "--quiet", "-np", std::to_string(launch.ranks), "-x", Launched::kVariable};
   if (::geteuid() == 0) words.emplace_back("--allow-run-as-root");
   for (const Arguments& more : {placement(launch), Arguments{own_program().string()}, launch.command}) words.insert(words.end(), more.begin(), more.end());
@@ -151,7 +151,7 @@ void note_stop_requests() {
 bool stop_asked() { return asked != 0; }
 
 int run_mpirun(const Launch& launch, const Launched& launched) {
-  const Arguments words = words_of(launch);
+  const Arguments words = command_line_of(launch);
   {
     const HeldStopRequests held;
     if (stop_asked()) return 1;

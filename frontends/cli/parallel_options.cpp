@@ -37,7 +37,7 @@ std::vector<DeviceName> device_names(const std::string& list) {
 }
 
 /// 0 for never.
-double seconds(const po::variables_map& v, const char* name) {
+double seconds_option(const po::variables_map& v, const char* name) {
   constexpr double kLeast = 0.1;  // what is shorter is a pause of the system's
   const double s = v[name].as<double>();
   if (s != 0) check_range(std::string("--") + name, s, kLeast, 1e6);
@@ -221,7 +221,7 @@ ParallelOptions parallel_options(const po::variables_map& v) {
   const auto collective = v["collective"].as<std::string>();
   check_choice("--collective", collective, {"auto", "ring", "tree", "shared", "hierarchical", "mpi"});
   o.collective = parallel::parse_algorithm(collective);
-  o.watch = {.heartbeat_s = seconds(v, "heartbeat"), .stall_warning_s = seconds(v, "stall-warning"), .interface = v["interface"].as<std::string>()};
+  o.watch = {.heartbeat_s = seconds_option(v, "heartbeat"), .stall_warning_s = seconds_option(v, "stall-warning"), .interface = v["interface"].as<std::string>()};
   check_used(v, o);
   check_pipeline(v, o);
   return o;

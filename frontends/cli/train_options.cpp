@@ -16,7 +16,7 @@ constexpr double kMany = 1e12;  // steps or epochs
 
 std::vector<std::string> strings(const auto& names) { return {names.begin(), names.end()}; }
 
-po::options_description described() {
+po::options_description train_options() {
   po::options_description options("options", 110);
   options.add_options()
       ("model", po::value<std::string>()->default_value("resnet18"), model_help(ModelKinds::all).c_str())
@@ -142,7 +142,7 @@ void read_checkpoints(const po::variables_map& v, TrainOptions& o) {
 }  // namespace
 
 TrainOptions parse_train_options(const std::vector<std::string>& arguments) {
-  const auto v = parse("train", "Trains a model and reports loss and accuracy.", described(), arguments);
+  const auto v = parse("train", "Trains a model and reports loss and accuracy.", train_options(), arguments);
   TrainOptions o;
   o.common = common_options(v);
   o.parallel = parallel_options(v);

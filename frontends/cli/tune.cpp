@@ -132,7 +132,7 @@ void tune_cases(RunScope& scope, const std::vector<OperatorCase>& cases, int run
   say("{} operators measured, {} entries changed, {} in the table\n", measured, changes, table.variants().size());
 }
 
-po::options_description described() {
+po::options_description tune_options() {
   po::options_description options("options", 110);
   options.add_options()
       ("model", po::value<std::string>()->default_value("resnet18,resnet50,vgg16,mobilenet_v2"),
@@ -155,7 +155,7 @@ int tune(const Arguments& arguments) {
   const auto v = parse("tune",
                        "Measures kernel variants on this device and keeps the best. train, eval, infer and bench then choose them wherever an\n"
                        "operator has exactly the shapes that were measured: with these models at these batch sizes, inputs and classes.",
-                       described(), arguments);
+                       tune_options(), arguments);
   if (!v["clblast-fraction"].defaulted() && !v["clblast"].as<bool>())
     throw UsageError("--clblast-fraction: CLBlast's own tuners are not asked for; accepted: with --clblast");
   check_range("--clblast-fraction", v["clblast-fraction"].as<double>(), 1, 1e6);

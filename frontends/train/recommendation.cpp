@@ -10,7 +10,7 @@ namespace gemel::train {
 namespace {
 
 constexpr double kFirst = 10;  // places that count
-constexpr std::size_t kRanked = 0, kHits = 1, kGain = 2, kCounts = 3;  // samples that were ranked, those with a place that counts, their gain
+constexpr std::size_t kRanked = 0, kHits = 1, kGain = 2, kRankingCounts = 3;  // samples that were ranked, those with a place that counts, their gain
 
 /// [N] how many candidates stand before the one at column 0: those that are not less, NaN among them.
 Value before_first(const Value& logits) {
@@ -32,7 +32,7 @@ Outcome RecommendationTask::forward(const Inputs& batch) {
 double RecommendationTask::weight(const datasets::Batch& batch) const { return static_cast<double>(batch["labels"].spec.elements()); }
 
 std::vector<double> RecommendationTask::count(const datasets::Batch&, std::span<const std::vector<double>> outputs) const {
-  std::vector<double> counts(kCounts, 0);
+  std::vector<double> counts(kRankingCounts, 0);
   if (outputs.empty()) return counts;
   for (const double before : outputs[0]) {
     ++counts[kRanked];
@@ -44,7 +44,7 @@ std::vector<double> RecommendationTask::count(const datasets::Batch&, std::span<
 }
 
 std::vector<Metric> RecommendationTask::metrics(const Sums& sums) const {
-  if (sums.counts.size() < kCounts || sums.counts[kRanked] == 0) return {};
+  if (sums.counts.size() < kRankingCounts || sums.counts[kRanked] == 0) return {};
   return {{"hit_rate_at_10", sums.counts[kHits] / sums.counts[kRanked]}, {"ndcg_at_10", sums.counts[kGain] / sums.counts[kRanked]}};
 }
 

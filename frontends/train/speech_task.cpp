@@ -16,7 +16,7 @@
 namespace gemel::train {
 namespace {
 
-constexpr std::size_t kWordErrors = 0, kWords = 1, kCharacterErrors = 2, kCharacters = 3, kCounts = 4;
+constexpr std::size_t kWordErrors = 0, kWords = 1, kCharacterErrors = 2, kCharacters = 3, kSpeechCounts = 4;
 
 /// int64 [N] how many of a row are classes: what follows is below 0.
 Value lengths_of(const Value& transcripts) {
@@ -49,7 +49,7 @@ Outcome SpeechTask::forward(const Inputs& batch) {
 }
 
 std::vector<double> SpeechTask::count(const datasets::Batch& batch, std::span<const std::vector<double>> outputs) const {
-  std::vector<double> counts(kCounts, 0);
+  std::vector<double> counts(kSpeechCounts, 0);
   const std::vector<std::string> said = said_in(batch["transcripts"], batch.samples), written = texts_of(outputs[0], outputs[1]);
   for (std::size_t i = 0; i < said.size(); ++i) {
     const WordErrors of_words = word_errors(said[i], written[i]);
@@ -63,7 +63,7 @@ std::vector<double> SpeechTask::count(const datasets::Batch& batch, std::span<co
 
 std::vector<Metric> SpeechTask::metrics(const Sums& sums) const {
   std::vector<double> c = sums.counts;
-  c.resize(kCounts, 0);
+  c.resize(kSpeechCounts, 0);
   const auto rate = [](double errors, double of) { return WordErrors{static_cast<std::int64_t>(errors), static_cast<std::int64_t>(of)}.rate(); };
   return {{"wer", rate(c[kWordErrors], c[kWords])}, {"cer", rate(c[kCharacterErrors], c[kCharacters])}};
 }

@@ -33,7 +33,7 @@ std::vector<Metric> Task::metrics(const Sums&) const { return {}; }
 
 namespace {
 
-constexpr std::size_t kCorrect = 0, kBinary = 1, kCounts = 5;  // correct; [2 label + guess] of the samples with labels 0 and 1
+constexpr std::size_t kCorrect = 0, kBinary = 1, kClassCounts = 5;  // correct; [2 label + guess] of the samples with labels 0 and 1
 
 double ratio(double a, double b) { return b > 0 ? a / b : 0; }
 
@@ -53,7 +53,7 @@ Outcome ClassificationTask::forward(const Inputs& batch) {
 }
 
 std::vector<double> ClassificationTask::count(const datasets::Batch& batch, std::span<const std::vector<double>> outputs) const {
-  std::vector<double> counts(kCounts, 0);
+  std::vector<double> counts(kClassCounts, 0);
   const datasets::HostTensor& labels = batch["labels"];
   if (!is_integer(labels.spec.dtype) || labels.spec.shape != Shape{batch.samples})
     throw UsageError(fmt::format("classification: labels is {}; accepted: int32 or int64 [{}]", to_string(labels.spec), batch.samples));
@@ -69,7 +69,7 @@ std::vector<double> ClassificationTask::count(const datasets::Batch& batch, std:
 
 std::vector<Metric> ClassificationTask::metrics(const Sums& sums) const {
   std::vector<double> c = sums.counts;
-  c.resize(kCounts, 0);
+  c.resize(kClassCounts, 0);
   std::vector<Metric> out{{"accuracy", ratio(c[kCorrect], static_cast<double>(sums.samples))}};
   if (classes_ != 2) return out;
   const double missed = c[kBinary + 2], false_alarms = c[kBinary + 1], found = c[kBinary + 3];

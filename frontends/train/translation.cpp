@@ -12,7 +12,7 @@
 namespace gemel::train {
 namespace {
 
-constexpr std::size_t kLabels = 0, kRight = 1, kBleu = 2, kRuns = BleuCounts::kLongest, kCounts = kBleu + 2 * kRuns + 2;
+constexpr std::size_t kLabels = 0, kRight = 1, kBleu = 2, kRuns = BleuCounts::kLongest, kTranslationCounts = kBleu + 2 * kRuns + 2;
 
 /// As a task's counts have them.
 void add(const BleuCounts& bleu, std::span<double> to) {
@@ -59,7 +59,7 @@ Outcome TranslationTask::forward(const Inputs& batch) {
 double TranslationTask::weight(const datasets::Batch& batch) const { return label_count(batch); }
 
 std::vector<double> TranslationTask::count(const datasets::Batch& batch, std::span<const std::vector<double>> outputs) const {
-  std::vector<double> counts(kCounts, 0);
+  std::vector<double> counts(kTranslationCounts, 0);
   if (outputs.empty() || batch.samples == 0) return counts;
   const datasets::HostTensor& labels = batch["labels"];
   const std::vector<double> all = numbers_from_bytes(labels.spec.dtype, *labels.bytes);
@@ -78,7 +78,7 @@ std::vector<double> TranslationTask::count(const datasets::Batch& batch, std::sp
 }
 
 std::vector<Metric> TranslationTask::metrics(const Sums& sums) const {
-  if (sums.counts.size() < kCounts || sums.counts[kLabels] == 0) return {};
+  if (sums.counts.size() < kTranslationCounts || sums.counts[kLabels] == 0) return {};
   return {{"bleu", bleu_of(std::span(sums.counts).subspan(kBleu)).score()}, {"token_accuracy", sums.counts[kRight] / sums.counts[kLabels]}};
 }
 
