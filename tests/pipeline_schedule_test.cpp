@@ -21,13 +21,14 @@ namespace {
 using testing::message_of;
 using Kind = Action::Kind;
 
+constexpr ScheduleKind kGpipe = ScheduleKind::gpipe, k1f1b = ScheduleKind::one_f_one_b, kInterleaved = ScheduleKind::interleaved;
 
 /// Every shape that there is of up to 8 stages, 17 micro-batches and 4 pieces a stage.
 void for_all_shapes(const std::function<void(const PipelineShape&, const Schedule&)>& run) {
   for (int p = 1; p <= 8; ++p)
     for (int m = 1; m <= 17; ++m)
       for (int v = 1; v <= 4; ++v)
-        for (const ScheduleKind kind : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved}) {
+        for (const ScheduleKind kind : {kGpipe, k1f1b, kInterleaved}) {
           if ((kind == kInterleaved) != (v > 1) || (v > 1 && m % p != 0)) continue;
           SCOPED_TRACE(fmt::format("{} of {} stages, {} virtual, {} micro-batches", to_string(kind), p, v, m));
           const PipelineShape shape{kind, p, v, m};
@@ -59,7 +60,7 @@ std::string refusal(const Schedule& schedule) {
 }
 
 TEST(PipelineSchedule, names_are_parsed_and_others_refused) {
-  for (const ScheduleKind kind : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved}) EXPECT_EQ(parse_schedule(to_string(kind)), kind);
+  for (const ScheduleKind kind : {kGpipe, k1f1b, kInterleaved}) EXPECT_EQ(parse_schedule(to_string(kind)), kind);
   EXPECT_EQ(to_string(k1f1b), "1f1b");
   EXPECT_EQ(message_of<UsageError>([] { parse_schedule("2f2b"); }), "pipeline: there is no schedule '2f2b'; accepted: gpipe, 1f1b, interleaved");
 }
