@@ -7,6 +7,7 @@
 
 #include "engine/ops/attention.h"
 #include "engine/ops/ops.h"
+#include "engine/ops/sections.h"
 
 namespace gemel {
 namespace {
@@ -106,15 +107,10 @@ const char* unless_tiles(const Problem& p, const DeviceProfile& d) { return unle
 int rank_of_tiles(const Problem&, const DeviceProfile& d) { return runs_vectors(d) ? 2 : 0; }
 
 /// Where the parts' results lie in the workspace: y, top and sum.
-struct PartResults {
-  std::int64_t y, statistic;  // bytes of each
-  PartResults(const AttentionSizes& s, const Parts& p, const DeviceProfile& d)
-      : y(round_up(4 * p.parts * s.statistic().elements() * s.value, d.base_alignment_bytes)), statistic(round_up(4 * p.parts * s.statistic().elements(), d.base_alignment_bytes)) {}
-  std::int64_t bytes() const { return y + 2 * statistic; }
-  std::array<opencl::Region, 3> in(const opencl::Region& w) const {
-    return {opencl::Region{w.block, w.offset, y}, opencl::Region{w.block, w.offset + y, statistic}, opencl::Region{w.block, w.offset + y + statistic, statistic}};
-  }
-};
+Sections<3> part_results(const AttentionSizes& s, const Parts& p, const DeviceProfile& d) {
+  const std::int64_t statistic = 4 * p.parts * s.statistic().elements();
+  return {{statistic * s.value, statistic, statistic}, d};
+}
 
 /// A forward kernel, of the file of its name.
 struct ForwardKernel {
@@ -127,7 +123,9 @@ struct ForwardKernel {
 void run_parts(Launch& l, const ForwardKernel& kernel) {
   const AttentionSizes s = attention_sizes(l.problem(), kForwardInputs);
   const auto [parts, part_keys] = kernel.parts;
-  const std::array<opencl::Region, 3> results = parts == 1 ? std::array{l.out(0), l.out(1), l.out(2)} : PartResults(s, kernel.parts, l.profile()).in(l.workspace());
+  const Sections<3> sections = part_results(s, kernel.parts, l.profile());
+  const auto section = [&](std::size_t i) { return sections.in(l.workspace(), i); };
+  const std::array<opencl::Region, 3> results = parts == 1 ? std::array{l.out(0), l.out(1), l.out(2)} : std::array{section(0), section(1), section(2)};
   Arguments arguments{l.in(0), l.in(1), l.in(2), l.in(3), state_of(l, kForwardInputs), results[0], results[1], results[2], s.samples, parts, part_keys};
   arguments.insert(arguments.end(), kernel.own.begin(), kernel.own.end());
   add_problem(arguments, l, kForwardInputs);
@@ -138,7 +136,7 @@ void run_parts(Launch& l, const ForwardKernel& kernel) {
           type_options(l.in_spec(0).dtype));
 }
 
-std::int64_t bytes_of(const AttentionSizes& s, const Parts& parts, const DeviceProfile& d) { return parts.parts == 1 ? 0 : PartResults(s, parts, d).bytes(); }
+std::int64_t bytes_of(const AttentionSizes& s, const Parts& parts, const DeviceProfile& d) { return parts.parts == 1 ? 0 : part_results(s, parts, d).bytes(); }
 
 const char* unless_one(const Problem& p, const DeviceProfile& d) {
   return p.inputs[0].shape[1] != 1 ? "there is not one query" : unless_tiles<kForwardInputs>(p, d);

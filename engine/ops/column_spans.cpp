@@ -37,11 +37,8 @@ Spans spans_of(const Columns& columns, const opencl::DeviceProfile& profile, Map
   return {rows, channels, ceil_div(rows, span_rows), span_rows, block_rows};
 }
 
-SpanMemory::SpanMemory(const Spans& s, const opencl::DeviceProfile& profile, Mapping mapping, int lines) {
-  const std::array<std::int64_t, 3> floats{2 * s.spans * s.channels, lines * s.channels, mapping == Mapping::rows ? 2 * s.spans * s.channels : 0};
-  for (std::size_t i = 0; i < floats.size(); ++i)
-    begin_[i + 1] = begin_[i] + round_up(floats[i] * static_cast<std::int64_t>(sizeof(float)), profile.base_alignment_bytes);
-}
+SpanMemory::SpanMemory(const Spans& s, const opencl::DeviceProfile& profile, Mapping mapping, int lines)
+    : sections_({8 * s.spans * s.channels, 4 * lines * s.channels, mapping == Mapping::rows ? 8 * s.spans * s.channels : 0}, profile) {}
 
 void run_spans(Launch& l, const ColumnKernel& kernel, const Spans& s, const SpanMemory& memory, std::vector<opencl::Argument> arguments) {
   const bool tile = kernel.mapping == Mapping::tile;

@@ -1,11 +1,11 @@
 // Reductions over the rows of x [rows, C] for each channel: how kernels share them, on CPUs and on GPUs.
 #pragma once
-#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "engine/kernel.h"
+#include "engine/ops/sections.h"
 
 namespace gemel {
 
@@ -32,16 +32,13 @@ Spans spans_of(const Columns& columns, const opencl::DeviceProfile& profile, Map
 class SpanMemory {
  public:
   SpanMemory(const Spans& spans, const opencl::DeviceProfile& profile, Mapping mapping, int lines);
-  std::int64_t bytes() const { return begin_[3]; }
-  opencl::Region parts(const opencl::Region& workspace) const { return section(workspace, 0); }
-  opencl::Region lines(const opencl::Region& workspace) const { return section(workspace, 1); }
-  opencl::Region scratch(const opencl::Region& workspace) const { return section(workspace, 2); }
+  std::int64_t bytes() const { return sections_.bytes(); }
+  opencl::Region parts(const opencl::Region& workspace) const { return sections_.in(workspace, 0); }
+  opencl::Region lines(const opencl::Region& workspace) const { return sections_.in(workspace, 1); }
+  opencl::Region scratch(const opencl::Region& workspace) const { return sections_.in(workspace, 2); }
 
  private:
-  opencl::Region section(const opencl::Region& workspace, std::size_t i) const {
-    return {workspace.block, workspace.offset + begin_[i], begin_[i + 1] - begin_[i]};
-  }
-  std::array<std::int64_t, 4> begin_{};  // in bytes
+  Sections<3> sections_;
 };
 
 /// Kernels NAME_rows and NAME_tile of a file.

@@ -12,6 +12,7 @@
 #include "engine/ops/common.h"
 #include "engine/ops/ctc_composed.h"
 #include "engine/ops/ops.h"
+#include "engine/ops/sections.h"
 #include "engine/session.h"
 
 namespace gemel {
@@ -185,7 +186,7 @@ enum class Pass { forward, backward };
 class Launches {
  public:
   Launches(const Problem& p, const opencl::DeviceProfile& profile, Pass pass, std::int64_t group)
-      : pass_(pass), group_(group), first_(pass == Pass::forward ? 0 : 1) {
+      : pass_(pass), group_(group), first_(pass == Pass::forward ? 0 : 1), sections_({}, profile) {
     const Shape &x = p.inputs[at(first_)].shape, &targets = p.inputs[at(first_) + 1].shape;
     N = x[0], T = x[1], C = x[2], L = targets[1];
     blank_ = p.attributes.integer("blank");
@@ -193,13 +194,12 @@ class Launches {
     options_ = fmt::format("-DLABEL={} -DGROUP={}", opencl_name(p.inputs[at(first_) + 1].dtype), group);
     const std::int64_t width = 2 * L + 3, whole = std::int64_t{sizeof(std::int64_t)}, real = std::int64_t{sizeof(float)};
     kept_ = pass == Pass::forward ? 2 : T + 1;
-    const std::array sizes{2 * N * whole, 2 * N * real, N * real, N * kept_ * width * real, pass == Pass::forward ? 0 : N * 3 * width * real};
-    for (std::size_t i = 0; i < sizes.size(); ++i) begin_[i + 1] = begin_[i] + round_up(sizes[i], profile.base_alignment_bytes);
+    sections_ = {{2 * N * whole, 2 * N * real, N * real, N * kept_ * width * real, pass == Pass::forward ? 0 : N * 3 * width * real}, profile};
     // Iterations of a work-item's loops in a frame, 64 of which are a group's reductions; an emulator may cut a launch of too many short.
     const std::int64_t a_frame = C / group + L + 10 * (width / group) + 64;
     chunk_ = profile.is_emulator ? std::max<std::int64_t>(1, kEmulatedLoop / a_frame) : T;
   }
-  std::int64_t bytes() const { return begin_.back(); }
+  std::int64_t bytes() const { return sections_.bytes(); }
 
   void run(const Launch& l) const {
     const opencl::Region lengths = section(l, 0), sums = section(l, 1), a = section(l, 3), scratch = section(l, 4);
@@ -218,7 +218,7 @@ class Launches {
 
  private:
   opencl::Range samples() const { return opencl::range1(N * group_, group_); }
-  opencl::Region section(const Launch& l, std::size_t i) const { return {l.workspace().block, l.workspace().offset + begin_[i], begin_[i + 1] - begin_[i]}; }
+  opencl::Region section(const Launch& l, std::size_t i) const { return sections_.in(l.workspace(), i); }
 
   Pass pass_;
   std::int64_t group_;
@@ -228,7 +228,7 @@ class Launches {
   std::int64_t chunk_;  // frames of a launch
   bool zero_infinity_;
   std::string options_;
-  std::array<std::int64_t, 6> begin_{};  // of the sections, in bytes
+  Sections<5> sections_;
 };
 
 template <Pass pass, std::int64_t group>

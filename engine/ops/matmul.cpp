@@ -1,7 +1,6 @@
 // Matrix products.
 #include <fmt/format.h>
 
-#include <array>
 
 #include "engine/base/error.h"
 #include "engine/dispatch.h"
@@ -9,6 +8,7 @@
 #include "engine/ops/common.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/ops.h"
+#include "engine/ops/sections.h"
 
 namespace gemel {
 namespace {
@@ -123,26 +123,14 @@ Values gradient(const Backward& b) {
 
 /// Where operands of two bytes lie in float32 while the product is computed, and the provider's own workspace after them. Empty sections
 /// for float32. A product costs k times what widening its operands does.
-class Widened {
- public:
-  Widened(const Problem& p, const opencl::DeviceProfile& profile) {
-    const std::array<const Spec*, 3> matrices{&p.inputs[0], &p.inputs[1], &p.outputs[0]};
-    for (std::size_t i = 0; i < matrices.size(); ++i)
-      begin_[i + 1] = begin_[i] + (is_two_bytes(matrices[i]->dtype) ? round_up(Spec{matrices[i]->shape, DType::float32}.bytes(), profile.base_alignment_bytes) : 0);
-  }
-  std::int64_t bytes() const { return begin_[3]; }
-  opencl::Region matrix(const opencl::Region& workspace, std::size_t i) const {
-    return {workspace.block, workspace.offset + begin_[i], begin_[i + 1] - begin_[i]};
-  }
-  opencl::Region rest(const opencl::Region& workspace) const { return {workspace.block, workspace.offset + begin_[3], workspace.bytes - begin_[3]}; }
-
- private:
-  std::array<std::int64_t, 4> begin_{};  // in bytes: a, b, y, what follows
-};
+Sections<3> widened_of(const Problem& p, const opencl::DeviceProfile& profile) {
+  const auto bytes = [](const Spec& matrix) { return is_two_bytes(matrix.dtype) ? Spec{matrix.shape, DType::float32}.bytes() : 0; };
+  return {{bytes(p.inputs[0]), bytes(p.inputs[1]), bytes(p.outputs[0])}, profile};
+}
 
 template <std::size_t form>
 std::int64_t workspace_bytes(const Problem& p, const opencl::DeviceProfile& d) {
-  return Widened(p, d).bytes() + opencl::gemm_forms()[form].workspace_bytes(gemm_of(p), d);
+  return widened_of(p, d).bytes() + opencl::gemm_forms()[form].workspace_bytes(gemm_of(p), d);
 }
 
 /// Elements from one type to another, by either kernel of convert.cl.
@@ -160,8 +148,8 @@ void launch(Launch& l) {
   gemm.epilogue.arguments = more;
   gemm.accumulate = l.begin_sum();
   if (!is_two_bytes(l.in_spec(0).dtype)) return p.run(l.device(), gemm, {l.in(0), l.in(1), l.out(0), l.workspace()});
-  const Widened widened(l.problem(), l.profile());
-  const auto matrix = [&](std::size_t i) { return widened.matrix(l.workspace(), i); };
+  const Sections<3> widened = widened_of(l.problem(), l.profile());
+  const auto matrix = [&](std::size_t i) { return widened.in(l.workspace(), i); };
   if (l.out_spec(0).elements() == 0) return;
   for (int i : {0, 1}) convert(l, "widen", l.in(i), matrix(at(i)), l.in_spec(i).elements());
   p.run(l.device(), gemm, {matrix(0), matrix(1), matrix(2), widened.rest(l.workspace())});

@@ -8,6 +8,7 @@
 
 #include "engine/base/span.h"
 #include "engine/ops/matmul.h"
+#include "engine/ops/sections.h"
 
 namespace gemel::recurrent {
 namespace {
@@ -27,20 +28,6 @@ Sizes sizes_of(const Form& f, const Problem& p) { return recurrent::sizes_of({p.
 
 std::string kernel_name(const Form& f, const char* variant) { return std::string(f.name) + (is_backward(f) ? "_backward_" : "_") + variant; }
 std::string file_of(const Form& f) { return std::string(f.name) + ".cl"; }
-
-/// Sections of the workspace, one after the other.
-template <std::size_t count>
-class Sections {
- public:
-  Sections(const std::array<std::int64_t, count>& bytes, const DeviceProfile& d) {
-    for (std::size_t i = 0; i < count; ++i) begin_[i + 1] = begin_[i] + round_up(bytes[i], d.base_alignment_bytes);
-  }
-  std::int64_t bytes() const { return begin_[count]; }
-  Region in(const Region& workspace, std::size_t i) const { return {workspace.block, workspace.offset + begin_[i], begin_[i + 1] - begin_[i]}; }
-
- private:
-  std::array<std::int64_t, count + 1> begin_{};
-};
 
 /// The record's inputs but weight and lengths, then its outputs.
 Arguments tensors_of(const Form& f, const Launch& l) {
