@@ -25,7 +25,7 @@ namespace {
 using List = std::vector<double>;
 
 // Sums of some hundred terms in float32 on both sides, and a chain of three products in a gradient, relative to the largest element.
-constexpr double kForward = 1e-5, kBackward = 5e-5;
+constexpr double kAttentionError = 1e-5, kAttentionGradientError = 5e-5;
 
 struct Extents {
   std::int64_t n, t, s, h, e, v;
@@ -78,7 +78,8 @@ void expect_equals_the_composition(Session& session, const Extents& x, const Sha
   });
   const auto expected = results(in, [&](const Values& v) { return composed(v, how.causal, how.dropout); });
   const char* const names[] = {"y", "dquery", "dkey", "dvalue", "dbias"};
-  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_LE(relative_error(got[i], expected[i]), i ? kBackward : kForward) << names[i] << ", [" << x.t << ", " << x.s << "]";
+  for (std::size_t i = 0; i < got.size(); ++i)
+    EXPECT_LE(relative_error(got[i], expected[i]), i ? kAttentionGradientError : kAttentionError) << names[i] << ", [" << x.t << ", " << x.s << "]";
 }
 
 TEST(Attention, equals_its_composition_of_public_operators) {
@@ -113,10 +114,10 @@ void expect_what_pytorch_gives(const std::string& name, const Attention& how, co
   Attention with = how;
   if (in.size() > 3) with.bias = in[3];
   const Value y = attention(in[0], in[1], in[2], with);
-  EXPECT_LE(relative_error(read(y), expected.numbers(name + ".y")), kForward) << name;
+  EXPECT_LE(relative_error(read(y), expected.numbers(name + ".y")), kAttentionError) << name;
   const Values gradients = gradient({sum(y * y)}, in);
   for (std::size_t i = 0; i < in.size(); ++i)
-    EXPECT_LE(relative_error(read(gradients[i]), expected.numbers(name + ".d_" + wanting[i])), kBackward) << name << ", " << wanting[i];
+    EXPECT_LE(relative_error(read(gradients[i]), expected.numbers(name + ".d_" + wanting[i])), kAttentionGradientError) << name << ", " << wanting[i];
 }
 
 TEST(DeviceAttention, gives_what_pytorch_gives) {
@@ -210,7 +211,7 @@ TEST(Attention, of_a_last_query_with_cached_keys_is_the_last_of_all) {
   const Values in = inputs(session, {2, 40, 40, 2, 16, 16}, {2, 1, 1, 40});
   const Value all = attention(in[0], in[1], in[2], {.causal = Causal::yes}), last = slice(in[0], {0, 39, 0, 0}, {2, 40, 2, 16});
   const Value one = attention(last, in[1], in[2], {.causal = Causal::yes});
-  EXPECT_LE(relative_error(read(one), read(slice(all, {0, 39, 0, 0}, {2, 40, 2, 16}))), kForward);
+  EXPECT_LE(relative_error(read(one), read(slice(all, {0, 39, 0, 0}, {2, 40, 2, 16}))), kAttentionError);
 }
 
 // ---- memory
@@ -294,9 +295,9 @@ TEST(Attention, of_layers_divides_the_width_among_heads) {
   const Value bias = nn::padding_bias(session.tensor(i64({2, 7}), std::span<const double>(numbers)), 0);
   EXPECT_EQ(bias.shape(), (Shape{2, 1, 1, 7}));
   const Value split_q = reshape(q, Shape{2, 5, 3, 4}), split_k = reshape(k, Shape{2, 7, 3, 4}), split_v = reshape(v, Shape{2, 7, 3, 4});
-  EXPECT_LE(relative_error(read(nn::attention({q, k, v, bias}, 3)), read(composed({split_q, split_k, split_v, bias}, Causal::no, 0))), kForward);
+  EXPECT_LE(relative_error(read(nn::attention({q, k, v, bias}, 3)), read(composed({split_q, split_k, split_v, bias}, Causal::no, 0))), kAttentionError);
   const Value none = full(session, f32({1, 1, 1, 1}), 0);
-  EXPECT_LE(relative_error(read(nn::attention({q, k, v}, 3, 0, Causal::yes)), read(composed({split_q, split_k, split_v, none}, Causal::yes, 0))), kForward);
+  EXPECT_LE(relative_error(read(nn::attention({q, k, v}, 3, 0, Causal::yes)), read(composed({split_q, split_k, split_v, none}, Causal::yes, 0))), kAttentionError);
   EXPECT_EQ(message_of<ShapeError>([&] { nn::attention({q, k, v}, 5); }), "attention: 5 heads share a query [2, 5, 12]; accepted: [N, T, D], of a width that they divide");
   EXPECT_EQ(message_of<ShapeError>([&] { nn::attention({q, k, random({2, 7, 10}, 4)}, 3); }),
             "attention: 3 heads share a value [2, 7, 10]; accepted: [N, T, D], of a width that they divide");

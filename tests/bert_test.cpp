@@ -18,6 +18,7 @@
 #include "frontends/nn/state_dict.h"
 #include "tests/expected.h"
 #include "tests/message_of.h"
+#include "tests/op_harness.h"
 #include "tests/temporary_folder.h"
 #include "tests/test_device.h"
 
@@ -26,25 +27,14 @@ namespace {
 
 using List = std::vector<double>;
 using testing::message_of;
+using testing::relative_error;
+using testing::test_data;
 using testing::test_session;
 
-const std::filesystem::path kData = std::filesystem::path(GEMEL_SOURCE_DIR) / "tests/data/bert";
-
 /// That of tests/data/bert/make.py.
-BertConfig small() {
+BertConfig small_bert() {
   return {.vocab_size = 40, .hidden_size = 24, .num_hidden_layers = 2, .num_attention_heads = 3, .intermediate_size = 48, .max_position_embeddings = 12,
           .hidden_dropout_prob = 0, .attention_probs_dropout_prob = 0};
-}
-
-/// Largest difference over the largest number, or over what counts as none: keys' biases change no weight of attention.
-double difference(const List& a, const List& b) {
-  EXPECT_EQ(a.size(), b.size());
-  double most = 0, size = 1e-3;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    most = std::max(most, std::abs(a[i] - b[i]));
-    size = std::max(size, std::abs(b[i]));
-  }
-  return most / size;
 }
 
 /// As they lie in files.
@@ -53,8 +43,8 @@ List file_numbers(const nn::Parameter& p, const Value& gradient) { return number
 TEST(Bert, gives_hugging_faces_logits_and_gradients) {
   Session& session = test_session();
   const testing::Expected expected("bert/expected.safetensors");
-  const auto model = bert_classifier(small(), 3);
-  EXPECT_TRUE(nn::load_weights(*model, session, kData / "weights.safetensors").fresh.empty());
+  const auto model = bert_classifier(small_bert(), 3);
+  EXPECT_TRUE(nn::load_weights(*model, session, test_data("bert/weights.safetensors")).fresh.empty());
   Values leaves;
   std::vector<std::pair<std::string, nn::Parameter*>> parameters;
   model->visit([&](const std::string& path, nn::Module& m) {
@@ -64,30 +54,31 @@ TEST(Bert, gives_hugging_faces_logits_and_gradients) {
     }
   });
   const Value logits = (*model)({expected.tensor(session, "ids"), expected.tensor(session, "types")}).at(0);
-  EXPECT_LE(difference(read(logits), expected.numbers("logits")), 1e-4);
+  EXPECT_LE(relative_error(read(logits), expected.numbers("logits")), 1e-4);
   const Values gradients = gradient({cross_entropy(logits, expected.tensor(session, "labels"))}, leaves);
+  // Keys' biases change no weight of attention: their gradients count as none.
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     ASSERT_TRUE(gradients[i]) << parameters[i].first;
-    EXPECT_LE(difference(file_numbers(*parameters[i].second, gradients[i]), expected.numbers("gradient." + parameters[i].first)), 1e-3) << parameters[i].first;
+    EXPECT_LE(relative_error(file_numbers(*parameters[i].second, gradients[i]), expected.numbers("gradient." + parameters[i].first)), 1e-3) << parameters[i].first;
   }
 }
 
 TEST(Bert, looks_at_no_padding) {
   Session& session = test_session();
   const testing::Expected expected("bert/expected.safetensors");
-  const auto model = bert_classifier(small(), 3);
-  nn::load_weights(*model, session, kData / "weights.safetensors");
+  const auto model = bert_classifier(small_bert(), 3);
+  nn::load_weights(*model, session, test_data("bert/weights.safetensors"));
   model->eval();
   const Value ids = expected.tensor(session, "ids"), types = expected.tensor(session, "types");
   const List all = read((*model)({ids, types}).at(0));
   const List longer = read((*model)({pad(ids, {0, 0}, {0, 3}), pad(types, {0, 0}, {0, 3})}).at(0));
-  EXPECT_LE(difference(longer, all), 1e-6);
+  EXPECT_LE(relative_error(longer, all), 1e-6);
 }
 
 /// An encoder as published: without "bert.", gamma and beta, heads of pretraining, a table of positions, and no head for classes.
 TEST(Bert, starts_from_a_pretrained_encoder_in_any_spelling) {
   Session& session = test_session();
-  const SafetensorsFile file(kData / "weights.safetensors");
+  const SafetensorsFile file(test_data("bert/weights.safetensors"));
   const std::vector<float> zeros(40);
   std::vector<NamedTensor> tensors{{"cls.predictions.bias", f32({40}), std::as_bytes(std::span(zeros))}};
   for (NamedTensor t : file.tensors()) {
@@ -97,17 +88,17 @@ TEST(Bert, starts_from_a_pretrained_encoder_in_any_spelling) {
     tensors.push_back(t);
   }
   tensors.push_back({"embeddings.position_ids", i64({1, 4}), std::as_bytes(std::span(zeros)).first(32)});
-  const auto whole = bert_classifier(small(), 3), loaded = bert_classifier(small(), 3);
+  const auto whole = bert_classifier(small_bert(), 3), loaded = bert_classifier(small_bert(), 3);
   const nn::Loaded told = nn::load_state_dict(*loaded, session, tensors, nn::Mismatch::keep_output_layers);
   EXPECT_EQ(told.fresh, (std::vector<std::string>{"classifier.weight", "classifier.bias"}));
   EXPECT_EQ(told.left_aside, (std::vector<std::string>{"cls.predictions.bias", "embeddings.position_ids"}));
   nn::load_weights(*whole, session, file.path());
   for (const NamedValue& p : whole->parameters().parameters())
     if (!p.name.starts_with("classifier.")) { EXPECT_EQ(read(*loaded->parameters().find(p.name)), read(p.value)) << p.name; }
-  EXPECT_EQ(message_of<DataError>([&] { nn::load_state_dict(*bert_classifier(small(), 3), session, tensors); }),
+  EXPECT_EQ(message_of<DataError>([&] { nn::load_state_dict(*bert_classifier(small_bert(), 3), session, tensors); }),
             "state dict: 2 names do not fit; missing: classifier.weight, classifier.bias");
   tensors.push_back({"bert.pooler.dense.bias", f32({24}), std::as_bytes(std::span(zeros)).first(96)});
-  EXPECT_EQ(message_of<DataError>([&] { nn::load_state_dict(*bert_classifier(small(), 3), session, tensors, nn::Mismatch::keep_output_layers); }),
+  EXPECT_EQ(message_of<DataError>([&] { nn::load_state_dict(*bert_classifier(small_bert(), 3), session, tensors, nn::Mismatch::keep_output_layers); }),
             "state dict: 3 names do not fit; missing: classifier.weight, classifier.bias; unexpected: bert.pooler.dense.bias") << "under two names";
 }
 
@@ -115,14 +106,14 @@ TEST(Bert, has_the_sizes_of_its_configurations_and_refuses_others) {
   EXPECT_EQ(bert_classifier(bert_config("tiny"), 2)->parameter_elements(), 4386178);
   EXPECT_EQ(bert_classifier(bert_config("base"), 2)->parameter_elements(), 109483778);
   EXPECT_EQ(message_of<UsageError>([] { bert_config("huge"); }), "bert: the configuration 'huge' is neither known nor a file; accepted: tiny, mini, small, base, or a config.json");
-  BertConfig wrong = small();
+  BertConfig wrong = small_bert();
   wrong.num_attention_heads = 5;
   EXPECT_EQ(message_of<UsageError>([&] { bert_classifier(wrong, 2); }), "bert: 5 heads share a width of 24; accepted: heads that divide it");
-  wrong = small();
+  wrong = small_bert();
   wrong.vocab_size = 0;
   EXPECT_EQ(message_of<UsageError>([&] { bert_classifier(wrong, 2); }), "bert: vocab_size is 0; accepted: 1 or more");
   Session& session = test_session();
-  const auto model = bert_classifier(small(), 2);
+  const auto model = bert_classifier(small_bert(), 2);
   model->materialise(session);
   const Value ids = full(session, i64({1, 13}), 1);
   EXPECT_NE(message_of<ShapeError>([&] { (*model)({ids, ids}); }).find("a text has 13 tokens; accepted: at most 12, as many as there are positions"), std::string::npos);

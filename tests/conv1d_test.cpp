@@ -19,13 +19,13 @@ namespace {
 
 using namespace gemel::testing;
 
-struct Case {
+struct Conv1dCase {
   const char* name;
   std::int64_t in, out;
   Convolution1dOptions options;
 };
 /// Those of tests/data/conv1d/make.py.
-std::vector<Case> cases() {
+std::vector<Conv1dCase> conv1d_cases() {
   return {{"plain", 3, 4, {.kernel = 5}},
           {"strided", 4, 6, {.geometry = {.stride = 2, .padding = 1}}},
           {"dilated", 2, 5, {.geometry = {.padding = 4, .dilation = 4}}},
@@ -36,7 +36,7 @@ std::vector<Case> cases() {
 /// Sums of up to 40 products in float32, and of the loaded numbers as they are.
 constexpr double kError = 2e-6;
 
-void expect_pytorchs(Session& session, const Case& c) {
+void expect_pytorchs(Session& session, const Conv1dCase& c) {
   SCOPED_TRACE(c.name);
   const Expected expected("conv1d/expected.safetensors");
   const auto name = [&](const std::string& what) { return c.name + ("." + what); };
@@ -63,7 +63,7 @@ void expect_pytorchs(Session& session, const Case& c) {
 
 TEST(Conv1d, gives_pytorchs_outputs_and_gradients_from_its_weights) {
   const auto reference = Session::reference();
-  for (const Case& c : cases()) {
+  for (const Conv1dCase& c : conv1d_cases()) {
     expect_pytorchs(*reference, c);
     expect_pytorchs(test_session(), c);
   }

@@ -21,15 +21,15 @@ namespace {
 
 using List = std::vector<double>;
 
-struct Case {
+struct CtcCase {
   const char* name;
   Ctc ctc;
 };
-const std::array kCases{Case{"blank 0", {}}, Case{"blank 3", {.blank = 3}}, Case{"infinity", {}}, Case{"infinity is 0", {.zero_infinity = true}},
-                        Case{"long", {}}};
+const std::array kCtcCases{CtcCase{"blank 0", {}}, CtcCase{"blank 3", {.blank = 3}}, CtcCase{"infinity", {}}, CtcCase{"infinity is 0", {.zero_infinity = true}},
+                           CtcCase{"long", {}}};
 
 /// @param error  largest one, relative to the largest number
-void expect_pytorchs(Session& session, const Case& c, double error) {
+void expect_pytorchs(Session& session, const CtcCase& c, double error) {
   SCOPED_TRACE(c.name);
   const Expected expected("losses/ctc.safetensors");
   const auto tensor = [&](const char* what) { return expected.tensor(session, fmt::format("{}.{}", c.name, what)); };
@@ -45,7 +45,7 @@ void expect_pytorchs(Session& session, const Case& c, double error) {
 
 TEST(Ctc, gives_pytorchs_losses_and_gradients) {
   const auto reference = Session::reference();
-  for (const Case& c : kCases) {
+  for (const CtcCase& c : kCtcCases) {
     expect_pytorchs(*reference, c, 2e-7);  // stored in float32, whose last place is 6e-8; as are the logits, exactly
     // log_softmax rounds numbers of about 10 by 5e-7, which add up along the alignments' 250 frames as their root.
     expect_pytorchs(test_session(), c, 8e-6);

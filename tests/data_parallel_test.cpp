@@ -30,7 +30,7 @@ using train::Frontend;
 using List = std::vector<double>;
 
 /// Two layers with dropout between them; the third is used where it is said so.
-class Net : public nn::Module {
+class DropoutNet : public nn::Module {
  public:
   bool uses_third = false;
   nn::Linear& first = add<nn::Linear>("first", 48, 24);
@@ -69,7 +69,7 @@ class NormedNet : public nn::Module {
 
 enum class Model { net, normed, lenet };
 
-struct Job {
+struct ReplicasJob {
   Model model = Model::net;
   std::string optimizer = "momentum";
   double rate = 1e-3;
@@ -89,7 +89,7 @@ struct Job {
   Shape input() const { return model == Model::lenet ? Shape{3, 32, 32} : Shape{3, 4, 4}; }
 };
 
-std::unique_ptr<nn::Module> made(const Job& job, Session& session, int rank) {
+std::unique_ptr<nn::Module> made(const ReplicasJob& job, Session& session, int rank) {
   if (job.model == Model::lenet) return models::make("lenet", {.classes = 10}, session);
   if (job.model == Model::normed) {
     auto net = std::make_unique<NormedNet>();
@@ -98,7 +98,7 @@ std::unique_ptr<nn::Module> made(const Job& job, Session& session, int rank) {
     net->materialise(session);
     return net;
   }
-  auto net = std::make_unique<Net>();
+  auto net = std::make_unique<DropoutNet>();
   net->uses_third = job.uses_third == rank;
   net->materialise(session);
   if (job.freezes_first) net->first.freeze();
@@ -106,7 +106,7 @@ std::unique_ptr<nn::Module> made(const Job& job, Session& session, int rank) {
 }
 
 /// What a run came to.
-struct Course {
+struct ReplicasCourse {
   List losses;                       // of each step
   List validation;                   // of each epoch
   List metrics;                      // of each epoch's validation
@@ -114,8 +114,8 @@ struct Course {
   std::vector<float> buffers;        // likewise
 };
 
-struct Recorder : train::Reporter {
-  Course course;
+struct ReplicasRecorder : train::Reporter {
+  ReplicasCourse course;
   void step_done(const train::StepReport& r) override { course.losses.push_back(r.loss); }
   void epoch_done(const train::EpochReport& r, nlohmann::ordered_json&) override {
     course.validation.push_back(*r.validation_loss);
@@ -127,7 +127,7 @@ struct Recorder : train::Reporter {
 std::shared_ptr<opencl::Device> own_device() { return opencl::Device::open({}); }
 
 /// The whole job of one rank; alone where there is no communication.
-Course trained(const Job& job, CommunicationThread* communication) {
+ReplicasCourse trained(const ReplicasJob& job, CommunicationThread* communication) {
   Session session(own_device(), 3);
   const int rank = communication ? communication->rank() : 0, ranks = communication ? communication->size() : 1;
   const datasets::Splits data = datasets::open_dataset({.input = job.input(), .limit = job.samples});
@@ -151,7 +151,7 @@ Course trained(const Job& job, CommunicationThread* communication) {
   }
   const auto optimizer = optim::make(job.optimizer, optim::all_in_one(model->parameters()));
   if (shared) shared->attach(*model, *optimizer);
-  Recorder recorder;
+  ReplicasRecorder recorder;
   train::Run run{session, task, *optimizer, loader, &validation, nullptr, &recorder, shared ? &*shared : nullptr};
   train::TrainerOptions options{.epochs = job.epochs, .steps = job.steps, .rate = job.rate, .clip_norm = job.clip_norm, .checkpoint_dir = job.checkpoint_dir,
                                 .step = {.frontend = job.frontend, .accumulate = job.accumulate}};
@@ -175,13 +175,13 @@ Course trained(const Job& job, CommunicationThread* communication) {
   return recorder.course;
 }
 
-Course alone(const Job& job) { return trained(job, nullptr); }
+ReplicasCourse alone(const ReplicasJob& job) { return trained(job, nullptr); }
 
 /// What rank 0 saw; all must have seen the same losses.
-Course on_ranks(int ranks, const Job& job, std::vector<std::string> hosts = {}) {
-  std::vector<Course> courses(static_cast<std::size_t>(ranks));
+ReplicasCourse on_ranks(int ranks, const ReplicasJob& job, std::vector<std::string> hosts = {}) {
+  std::vector<ReplicasCourse> courses(static_cast<std::size_t>(ranks));
   testing::run_communicating_ranks(ranks, [&](CommunicationThread& c) { courses[static_cast<std::size_t>(c.rank())] = trained(job, &c); }, std::move(hosts), job.algorithm);
-  for (const Course& c : courses) {
+  for (const ReplicasCourse& c : courses) {
     EXPECT_EQ(c.losses, courses[0].losses);
     EXPECT_EQ(c.validation, courses[0].validation);
     EXPECT_EQ(c.parameters, courses[0].parameters);
@@ -191,7 +191,7 @@ Course on_ranks(int ranks, const Job& job, std::vector<std::string> hosts = {}) 
 
 /// Sums of float32 in another order: 1e-5 of a loss after some steps of momentum at 1e-3, ten times as much with Adam, whose first steps
 /// depend on the sign of each gradient alone.
-void expect_same_course(const Course& actual, const Course& expected, double relative = 1e-5) {
+void expect_same_course(const ReplicasCourse& actual, const ReplicasCourse& expected, double relative = 1e-5) {
   ASSERT_EQ(actual.losses.size(), expected.losses.size());
   ASSERT_GT(expected.losses.size(), 0u);
   for (std::size_t i = 0; i < expected.losses.size(); ++i) EXPECT_NEAR(actual.losses[i], expected.losses[i], relative * expected.losses[i]) << "step " << i + 1;
@@ -206,42 +206,42 @@ INSTANTIATE_TEST_SUITE_P(Each, DataParallelInBothFrontEnds, ::testing::Values(Fr
                          [](const auto& given) { return std::string(train::to_string(given.param)); });
 
 TEST_P(DataParallelInBothFrontEnds, trains_as_one_process_on_any_number_of_ranks) {
-  const Job job{.frontend = GetParam()};
-  const Course expected = alone(job);
+  const ReplicasJob job{.frontend = GetParam()};
+  const ReplicasCourse expected = alone(job);
   for (const int ranks : testing::is_full_run() ? std::vector{1, 2, 3, 4} : std::vector{1, 3}) {
     SCOPED_TRACE(fmt::format("{} ranks", ranks));
-    const Course shared = on_ranks(ranks, job);
+    const ReplicasCourse shared = on_ranks(ranks, job);
     expect_same_course(shared, expected);
     EXPECT_EQ(shared.metrics, expected.metrics);
   }
 }
 
 TEST_P(DataParallelInBothFrontEnds, trains_convolutions_as_one_process) {
-  const Job job{.model = Model::lenet, .frontend = GetParam(), .samples = 24, .epochs = 1};
+  const ReplicasJob job{.model = Model::lenet, .frontend = GetParam(), .samples = 24, .epochs = 1};
   expect_same_course(on_ranks(2, job), alone(job));
 }
 
 TEST_P(DataParallelInBothFrontEnds, trains_as_one_process_with_shards_that_are_empty) {
-  const Job job{.frontend = GetParam(), .batch_size = 13, .samples = 28};  // batches of 13, 13 and 2
+  const ReplicasJob job{.frontend = GetParam(), .batch_size = 13, .samples = 28};  // batches of 13, 13 and 2
   expect_same_course(on_ranks(3, job), alone(job));
 }
 
 TEST_P(DataParallelInBothFrontEnds, clips_and_accumulates_as_one_process) {
-  const Job job{.frontend = GetParam(), .batch_size = 7, .samples = 14, .accumulate = 3, .clip_norm = 0.1};
+  const ReplicasJob job{.frontend = GetParam(), .batch_size = 7, .samples = 14, .accumulate = 3, .clip_norm = 0.1};
   expect_same_course(on_ranks(3, job), alone(job));
 }
 
 TEST_P(DataParallelInBothFrontEnds, trains_what_is_not_frozen) {
-  const Job job{.frontend = GetParam(), .freezes_first = true};
+  const ReplicasJob job{.frontend = GetParam(), .freezes_first = true};
   expect_same_course(on_ranks(2, job), alone(job));
 }
 
 TEST_P(DataParallelInBothFrontEnds, normalises_over_the_whole_batch) {
-  Job job{.model = Model::normed, .frontend = GetParam(), .batch_size = 13, .samples = 42};  // shards of 5, 4 and 4, of 1 each in the last batch
-  const Course expected = alone(job);
+  ReplicasJob job{.model = Model::normed, .frontend = GetParam(), .batch_size = 13, .samples = 42};  // shards of 5, 4 and 4, of 1 each in the last batch
+  const ReplicasCourse expected = alone(job);
   for (const bool recomputes : testing::is_full_run() ? std::vector{false, true} : std::vector{GetParam() == Frontend::graph}) {
     job.recomputes = recomputes;
-    const Course shared = on_ranks(3, job);
+    const ReplicasCourse shared = on_ranks(3, job);
     expect_same_course(shared, expected);
     ASSERT_EQ(shared.buffers.size(), expected.buffers.size());
     for (std::size_t i = 0; i < expected.buffers.size(); ++i) EXPECT_NEAR(shared.buffers[i], expected.buffers[i], 1e-5 * (1 + std::abs(expected.buffers[i])));
@@ -249,7 +249,7 @@ TEST_P(DataParallelInBothFrontEnds, normalises_over_the_whole_batch) {
 }
 
 TEST_P(DataParallelInBothFrontEnds, trains_as_one_process_where_rank_0_alone_updates) {
-  Job job{.optimizer = "adam", .frontend = GetParam(), .batch_size = 13, .samples = 28, .replicas = Replicas::copied_each_step};  // an empty shard
+  ReplicasJob job{.optimizer = "adam", .frontend = GetParam(), .batch_size = 13, .samples = 28, .replicas = Replicas::copied_each_step};  // an empty shard
   expect_same_course(on_ranks(3, job), alone(job), 1e-4);
   job.optimizer = "momentum";
   job.accumulate = 2;
@@ -259,39 +259,39 @@ TEST_P(DataParallelInBothFrontEnds, trains_as_one_process_where_rank_0_alone_upd
 
 TEST_P(DataParallelInBothFrontEnds, trains_in_horovods_cycles_as_one_process) {
   const parallel::horovod::Options quick{.cycle_ms = 0.2};
-  Job job{.frontend = GetParam()};
-  const Course expected = alone(job);
+  ReplicasJob job{.frontend = GetParam()};
+  const ReplicasCourse expected = alone(job);
   job.horovod = quick;
   for (const int ranks : {1, 2, 4}) expect_same_course(on_ranks(ranks, job), expected);
   job.horovod->fusion_bytes = 0;
   expect_same_course(on_ranks(3, job), expected);
-  Job all{.model = Model::normed, .frontend = GetParam(), .accumulate = 2, .clip_norm = 0.05};
-  const Course cut = alone(all);
+  ReplicasJob all{.model = Model::normed, .frontend = GetParam(), .accumulate = 2, .clip_norm = 0.05};
+  const ReplicasCourse cut = alone(all);
   all.horovod = quick;
   expect_same_course(on_ranks(2, all), cut);
 }
 
 TEST_P(DataParallelInBothFrontEnds, trains_with_adam) {
   if (!testing::is_full_run()) GTEST_SKIP() << kFull;
-  const Job job{.optimizer = "adam", .frontend = GetParam()};
+  const ReplicasJob job{.optimizer = "adam", .frontend = GetParam()};
   expect_same_course(on_ranks(2, job), alone(job), 1e-4);
 }
 
 TEST(DataParallel, a_parameter_that_one_rank_uses_is_updated_on_all) {
-  const Job job{.uses_third = 1};
-  const Course unused = on_ranks(2, {}), used = on_ranks(2, job);  // where the ranks' parameters are compared
+  const ReplicasJob job{.uses_third = 1};
+  const ReplicasCourse unused = on_ranks(2, {}), used = on_ranks(2, job);  // where the ranks' parameters are compared
   EXPECT_NE(used.parameters, unused.parameters);
-  Job normed{.model = Model::normed, .uses_third = 1};  // what normalises communicates in the backward pass, too
+  ReplicasJob normed{.model = Model::normed, .uses_third = 1};  // what normalises communicates in the backward pass, too
   normed.reducer.buckets = {1, 1};
   EXPECT_NE(on_ranks(2, normed).parameters, on_ranks(2, {.model = Model::normed}).parameters);
-  Job captured = job;
+  ReplicasJob captured = job;
   captured.frontend = Frontend::graph;
   EXPECT_EQ(message_of<UsageError>([&] { on_ranks(2, captured); }),
             "ranks: third.weight has a gradient on another rank and none on this one, in a captured step; accepted: the eager front end");
 }
 
 TEST(DataParallel, a_gradient_that_is_not_finite_is_named_with_its_parameter_and_rank) {
-  Job job{.rate = 1e30};
+  ReplicasJob job{.rate = 1e30};
   job.reducer.check_finite = true;
   const std::string message = message_of<Error>([&] { on_ranks(2, job); });
   EXPECT_NE(message.find("ranks: the gradient of "), std::string::npos) << message;
@@ -299,15 +299,15 @@ TEST(DataParallel, a_gradient_that_is_not_finite_is_named_with_its_parameter_and
 }
 
 TEST(DataParallel, in_horovods_cycles_updates_what_one_rank_uses_and_names_what_is_not_finite) {
-  Job job{.uses_third = 1};
+  ReplicasJob job{.uses_third = 1};
   job.horovod = parallel::horovod::Options{.cycle_ms = 0.2};
-  Job none;
+  ReplicasJob none;
   none.horovod = job.horovod;
   EXPECT_NE(on_ranks(2, job).parameters, on_ranks(2, none).parameters);
   job.frontend = Frontend::graph;
   EXPECT_EQ(message_of<UsageError>([&] { on_ranks(2, job); }),
             "ranks: third.weight has a gradient on another rank and none on this one, in a captured step; accepted: the eager front end");
-  Job grows{.rate = 1e30};
+  ReplicasJob grows{.rate = 1e30};
   grows.horovod = job.horovod;
   grows.reducer.check_finite = true;
   const std::string message = message_of<Error>([&] { on_ranks(2, grows); });
@@ -315,23 +315,23 @@ TEST(DataParallel, in_horovods_cycles_updates_what_one_rank_uses_and_names_what_
 }
 
 TEST(DataParallel, in_horovods_cycles_has_the_same_bits_with_two_bytes_on_the_wire_in_both_front_ends) {
-  Job job{.algorithm = Algorithm::tree};
+  ReplicasJob job{.algorithm = Algorithm::tree};
   job.horovod = parallel::horovod::Options{.cycle_ms = 0.2};
   job.reducer.compression.kind = parallel::CompressionOptions::Kind::float16;
-  const Course eager = on_ranks(2, job);
+  const ReplicasCourse eager = on_ranks(2, job);
   job.frontend = Frontend::graph;
   EXPECT_EQ(on_ranks(2, job).parameters, eager.parameters);
   expect_same_course(eager, alone({}), 1e-3);  // of gradients that float16 rounds
 }
 
 TEST(DataParallel, has_the_same_bits_in_both_front_ends_and_for_every_bucket_size) {
-  Job job{.algorithm = Algorithm::tree};
-  const Course expected = on_ranks(3, job);
+  ReplicasJob job{.algorithm = Algorithm::tree};
+  const ReplicasCourse expected = on_ranks(3, job);
   for (const Frontend frontend : {Frontend::eager, Frontend::graph})
     for (const std::int64_t bytes : testing::is_full_run() ? std::vector<std::int64_t>{1, 10'000, 25 << 20} : std::vector<std::int64_t>{10'000, 25 << 20}) {
       job.frontend = frontend;
       job.reducer.buckets = {bytes, bytes};
-      const Course course = on_ranks(3, job);
+      const ReplicasCourse course = on_ranks(3, job);
       EXPECT_EQ(course.losses, expected.losses) << train::to_string(frontend) << " " << bytes;
       EXPECT_EQ(course.parameters, expected.parameters);
     }
@@ -339,8 +339,8 @@ TEST(DataParallel, has_the_same_bits_in_both_front_ends_and_for_every_bucket_siz
 
 TEST(DataParallel, trains_as_one_process_across_machines_by_each_algorithm) {
   if (!testing::is_full_run()) GTEST_SKIP() << kFull;
-  Job job{.samples = 24, .epochs = 1};
-  const Course expected = alone(job);
+  ReplicasJob job{.samples = 24, .epochs = 1};
+  const ReplicasCourse expected = alone(job);
   for (const Algorithm a : {Algorithm::ring, Algorithm::tree, Algorithm::hierarchical}) {
     job.algorithm = a;
     expect_same_course(on_ranks(3, job, {"a", "a", "b"}), expected);
@@ -349,13 +349,13 @@ TEST(DataParallel, trains_as_one_process_across_machines_by_each_algorithm) {
 
 TEST(DataParallel, trains_with_gradients_that_travel_in_two_bytes) {
   if (!testing::is_full_run()) GTEST_SKIP() << kFull;
-  Job job{.samples = 24, .epochs = 1};
-  const Course expected = alone(job);
+  ReplicasJob job{.samples = 24, .epochs = 1};
+  const ReplicasCourse expected = alone(job);
   // A gradient's relative error of 2^-9 moves a weight by 2^-9 of a step of 1e-3 or less.
   using Kind = parallel::CompressionOptions::Kind;
   for (const Kind kind : {Kind::float16, Kind::bfloat16}) {
     job.reducer.compression.kind = kind;
-    const Course course = on_ranks(2, job);
+    const ReplicasCourse course = on_ranks(2, job);
     expect_same_course(course, expected, 1e-4);
     EXPECT_NE(course.parameters, expected.parameters);
   }
@@ -363,38 +363,38 @@ TEST(DataParallel, trains_with_gradients_that_travel_in_two_bytes) {
 
 TEST(DataParallel, that_sends_the_largest_gradients_goes_on_as_if_it_had_not_stopped) {
   const testing::TemporaryFolder folder;
-  Job job{.samples = 36, .epochs = 0, .steps = 6};
-  const Course exact = alone(job);
+  ReplicasJob job{.samples = 36, .epochs = 0, .steps = 6};
+  const ReplicasCourse exact = alone(job);
   job.reducer.compression = {parallel::CompressionOptions::Kind::top_k, 0.05};
-  const Course whole = on_ranks(2, job);
+  const ReplicasCourse whole = on_ranks(2, job);
   expect_same_course(whole, exact, 0.05);
   EXPECT_NE(whole.parameters, exact.parameters);
   job.checkpoint_dir = folder.path();
   job.steps = 4;
   List losses = on_ranks(2, job).losses;
   job.steps = 6;
-  const Course rest = on_ranks(2, job);
+  const ReplicasCourse rest = on_ranks(2, job);
   losses.insert(losses.end(), rest.losses.begin(), rest.losses.end());
   EXPECT_EQ(losses, whole.losses);
   EXPECT_EQ(rest.parameters, whole.parameters);
 }
 
 TEST(DataParallel, that_sends_all_gradients_as_the_largest_trains_as_one_process) {
-  Job job{.samples = 24, .epochs = 1};
-  const Course expected = alone(job);
+  ReplicasJob job{.samples = 24, .epochs = 1};
+  const ReplicasCourse expected = alone(job);
   job.reducer.compression = {parallel::CompressionOptions::Kind::top_k, 1};
   expect_same_course(on_ranks(3, job), expected);
 }
 
 TEST(DataParallel, goes_on_from_a_checkpoint_with_another_number_of_ranks) {
   const testing::TemporaryFolder folder;
-  Job job{.samples = 36, .epochs = 0, .checkpoint_dir = folder.path(), .steps = 4};
-  const Course first = on_ranks(2, job);
+  ReplicasJob job{.samples = 36, .epochs = 0, .checkpoint_dir = folder.path(), .steps = 4};
+  const ReplicasCourse first = on_ranks(2, job);
   job.steps = 6;
-  const Course rest = on_ranks(3, job);
-  Job whole = job;
+  const ReplicasCourse rest = on_ranks(3, job);
+  ReplicasJob whole = job;
   whole.checkpoint_dir.clear();
-  const Course expected = alone(whole);
+  const ReplicasCourse expected = alone(whole);
   List losses = first.losses;
   losses.insert(losses.end(), rest.losses.begin(), rest.losses.end());
   ASSERT_EQ(losses.size(), expected.losses.size());

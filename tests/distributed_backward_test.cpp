@@ -25,7 +25,7 @@ using testing::message_of;
 using Floats = std::vector<float>;
 using List = std::vector<double>;
 
-class Net : public nn::Module {
+class BackwardNet : public nn::Module {
  public:
   nn::Linear& first = add<nn::Linear>("first", 5, 8);
   nn::Linear& second = add<nn::Linear>("second", 8, 3);
@@ -64,7 +64,7 @@ List gradients_of(const optim::Optimizer& optimizer) {
 /// One rank's side of a loop.
 struct Side {
   Session session{opencl::Device::open({}), 3};
-  Net net{};
+  BackwardNet net{};
   std::unique_ptr<optim::Optimizer> optimizer;
   std::unique_ptr<DataParallel> ranks;
 

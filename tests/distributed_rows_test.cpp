@@ -51,7 +51,7 @@ class Words : public nn::Module {
   }
 };
 
-struct Job {
+struct RowsJob {
   GradientForm form = GradientForm::dense;
   std::string optimizer = "adam";
   Frontend frontend = Frontend::eager;
@@ -63,17 +63,17 @@ struct Job {
   std::optional<parallel::horovod::Options> horovod{};
 };
 
-struct Course {
+struct RowsCourse {
   List losses, parameters, slots;
   bool table_in_a_bucket = false;
 };
 
-struct Recorder : train::Reporter {
+struct LossRecorder : train::Reporter {
   List losses;
   void step_done(const train::StepReport& r) override { losses.push_back(r.loss); }
 };
 
-Course trained(const Job& job, CommunicationThread* communication) {
+RowsCourse trained(const RowsJob& job, CommunicationThread* communication) {
   Session session(opencl::Device::open({}), 3);
   const int rank = communication ? communication->rank() : 0, ranks = communication ? communication->size() : 1;
   const datasets::TextSplits data = datasets::synthetic_texts({.vocabulary = kVocabulary, .length = kLength, .samples = job.samples});
@@ -94,11 +94,11 @@ Course trained(const Job& job, CommunicationThread* communication) {
   }
   const auto optimizer = optim::make(job.optimizer, optim::no_decay_on_rows(optim::all_in_one(model.parameters())));
   if (shared) shared->attach(model, *optimizer);
-  Recorder recorder;
+  LossRecorder recorder;
   train::Trainer trainer({session, task, *optimizer, loader, nullptr, nullptr, &recorder, shared ? &*shared : nullptr},
                          {.epochs = job.epochs, .rate = 1e-2, .clip_norm = job.clip_norm, .step = {.frontend = job.frontend, .accumulate = job.accumulate}});
   trainer.run();
-  Course out{recorder.losses, {}, {}};
+  RowsCourse out{recorder.losses, {}, {}};
   if (shared) {
     shared->join_model();
     shared->check_same();
@@ -112,12 +112,12 @@ Course trained(const Job& job, CommunicationThread* communication) {
   return out;
 }
 
-Course alone(const Job& job) { return trained(job, nullptr); }
+RowsCourse rows_alone(const RowsJob& job) { return trained(job, nullptr); }
 
-Course on_ranks(int ranks, const Job& job) {
-  std::vector<Course> courses(static_cast<std::size_t>(ranks));
+RowsCourse rows_on_ranks(int ranks, const RowsJob& job) {
+  std::vector<RowsCourse> courses(static_cast<std::size_t>(ranks));
   testing::run_communicating_ranks(ranks, [&](CommunicationThread& c) { courses[static_cast<std::size_t>(c.rank())] = trained(job, &c); });
-  for (const Course& c : courses)
+  for (const RowsCourse& c : courses)
     if (job.replicas == Replicas::kept) {
       EXPECT_EQ(c.parameters, courses[0].parameters);
     }
@@ -126,7 +126,7 @@ Course on_ranks(int ranks, const Job& job) {
 
 /// Sums of float32 in another order: 1e-5 of a loss, as for dense gradients; weights after ten steps of Adam, each as long as the rate 1e-2
 /// whatever the gradient's size, differ by 1e-2 of a step.
-void expect_same(const Course& actual, const Course& expected) {
+void expect_same(const RowsCourse& actual, const RowsCourse& expected) {
   ASSERT_EQ(actual.losses.size(), expected.losses.size());
   for (std::size_t i = 0; i < expected.losses.size(); ++i) EXPECT_NEAR(actual.losses[i], expected.losses[i], 1e-5 * expected.losses[i]) << "step " << i + 1;
   for (std::size_t i = 0; i < expected.parameters.size(); ++i) ASSERT_NEAR(actual.parameters[i], expected.parameters[i], 1e-4) << i;
@@ -136,7 +136,7 @@ void expect_same(const Course& actual, const Course& expected) {
 
 class RowsOfRanks : public ::testing::TestWithParam<std::tuple<Frontend, GradientForm>> {
  protected:
-  Job job() const { return {.form = std::get<1>(GetParam()), .frontend = std::get<0>(GetParam())}; }
+  RowsJob job() const { return {.form = std::get<1>(GetParam()), .frontend = std::get<0>(GetParam())}; }
 };
 INSTANTIATE_TEST_SUITE_P(Each, RowsOfRanks, ::testing::Combine(::testing::Values(Frontend::eager, Frontend::graph), ::testing::Values(GradientForm::dense, GradientForm::rows)),
                          [](const auto& given) {
@@ -144,45 +144,45 @@ INSTANTIATE_TEST_SUITE_P(Each, RowsOfRanks, ::testing::Combine(::testing::Values
                          });
 
 TEST_P(RowsOfRanks, a_table_travels_as_rows_and_is_trained_as_by_one_process) {
-  const Course expected = alone(job()), shared = on_ranks(3, job());
+  const RowsCourse expected = rows_alone(job()), shared = rows_on_ranks(3, job());
   EXPECT_FALSE(shared.table_in_a_bucket);
   expect_same(shared, expected);
 }
 
 TEST_P(RowsOfRanks, shards_that_are_empty_give_no_rows) {
-  Job job = this->job();
+  RowsJob job = this->job();
   job.batch_size = 9;  // batches of 9, 9 and 2
-  expect_same(on_ranks(3, job), alone(job));
+  expect_same(rows_on_ranks(3, job), rows_alone(job));
 }
 
 TEST_P(RowsOfRanks, micro_batches_and_clipping_are_those_of_one_process) {
-  Job job = this->job();
+  RowsJob job = this->job();
   job.accumulate = 2;
   job.clip_norm = 0.05;
-  expect_same(on_ranks(2, job), alone(job));
+  expect_same(rows_on_ranks(2, job), rows_alone(job));
 }
 
 TEST_P(RowsOfRanks, horovods_cycles_carry_rows) {
-  Job job = this->job();
-  const Course expected = alone(job);
+  RowsJob job = this->job();
+  const RowsCourse expected = rows_alone(job);
   job.horovod = parallel::horovod::Options{.cycle_ms = 0.2};
-  const Course shared = on_ranks(2, job);
+  const RowsCourse shared = rows_on_ranks(2, job);
   EXPECT_FALSE(shared.table_in_a_bucket);
   expect_same(shared, expected);
 }
 
 TEST_P(RowsOfRanks, rank_0_alone_may_update) {
-  Job job = this->job();
-  const Course expected = alone(job);
+  RowsJob job = this->job();
+  const RowsCourse expected = rows_alone(job);
   job.replicas = Replicas::copied_each_step;
-  expect_same(on_ranks(2, job), expected);
+  expect_same(rows_on_ranks(2, job), expected);
 }
 
 TEST(RowsOfRanksOnce, tables_of_fewer_rows_than_are_looked_up_are_reduced_whole) {
-  Job job;
+  RowsJob job;
   job.batch_size = 100;  // 400 of 300 rows
   job.samples = 100;
-  EXPECT_TRUE(on_ranks(2, job).table_in_a_bucket);
+  EXPECT_TRUE(rows_on_ranks(2, job).table_in_a_bucket);
 }
 
 TEST(RowsOfRanksOnce, a_second_sum_without_zero_grad_is_refused) {
@@ -204,22 +204,22 @@ TEST(RowsOfRanksOnce, a_second_sum_without_zero_grad_is_refused) {
 }
 
 TEST(RowsOfRanksOnce, compressed_gradients_are_reduced_whole) {
-  Job job;
+  RowsJob job;
   job.reducer.compression.kind = parallel::CompressionOptions::Kind::float16;
-  EXPECT_TRUE(on_ranks(2, job).table_in_a_bucket);
+  EXPECT_TRUE(rows_on_ranks(2, job).table_in_a_bucket);
 }
 
 TEST(RowsOfRanksOnce, a_table_that_one_rank_uses_otherwise_is_summed_whole) {
-  const Job job{.optimizer = "sgd", .second_half_uses_table = true};  // of batches of 8, 8 and 4: the shards of rank 1
-  const Course shared = on_ranks(2, job);
+  const RowsJob job{.optimizer = "sgd", .second_half_uses_table = true};  // of batches of 8, 8 and 4: the shards of rank 1
+  const RowsCourse shared = rows_on_ranks(2, job);
   EXPECT_FALSE(shared.table_in_a_bucket);
-  expect_same(shared, alone(job));
+  expect_same(shared, rows_alone(job));
 }
 
 TEST(RowsOfRanksOnce, a_gradient_that_is_not_finite_is_named) {
-  Job job{.optimizer = "sgd"};
+  RowsJob job{.optimizer = "sgd"};
   job.reducer.check_finite = true;
-  EXPECT_NO_THROW(on_ranks(2, job));
+  EXPECT_NO_THROW(rows_on_ranks(2, job));
   testing::run_communicating_ranks(1, [](CommunicationThread& c) {
     Session session(opencl::Device::open({}), 3);
     Words model(GradientForm::rows);

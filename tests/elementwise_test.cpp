@@ -17,19 +17,12 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// The device and the reference have to agree on each of these.
-enum class Where { reference, device };
 class Elementwise : public ::testing::TestWithParam<Where> {
  protected:
-  void SetUp() override {
-    if (GetParam() == Where::reference)
-      session = Session::reference();
-    else
-      session = std::make_unique<Session>(shared_test_device());
-  }
   Value vector(const std::vector<double>& x) {
     return session->tensor({Shape{static_cast<std::int64_t>(x.size())}, DType::float32}, std::span<const double>(x));
   }
-  std::unique_ptr<Session> session;
+  std::unique_ptr<Session> session = session_on(GetParam());
 };
 
 TEST_P(Elementwise, nan_passes_through_relu_clamp_and_maximum) {

@@ -8,27 +8,23 @@
 #include "frontends/graph/compile.h"
 #include "frontends/nn/layers.h"
 #include "frontends/optim/optimizer.h"
+#include "tests/expect_near.h"
 #include "tests/message_of.h"
+#include "tests/row_training.h"
 #include "tests/test_device.h"
 
 namespace gemel::testing {
 namespace {
 
-using Numbers = std::vector<double>;
-
-Value indices(Session& session, const Numbers& x) {
-  return session.tensor({Shape{std::ssize(x)}, DType::int64}, std::span<const double>(x));
-}
-
 /// A table trained by gradient descent on the sum of what `loss` makes of it.
-struct Training {
+struct TableTraining {
   using Loss = Value (*)(nn::Embedding& table, const Value& words);
   Session& session;
   Loss loss;
   nn::Embedding table;
   std::unique_ptr<optim::Optimizer> optimizer{};
 
-  Training(Session& s, Loss l, std::optional<std::int64_t> padding_idx = {}) : session(s), loss(l), table(9, 5, padding_idx) {
+  TableTraining(Session& s, Loss l, std::optional<std::int64_t> padding_idx = {}) : session(s), loss(l), table(9, 5, padding_idx) {
     table.materialise(session);
     optimizer = optim::make("sgd", optim::all_in_one(table.parameters()));
   }
@@ -37,7 +33,7 @@ struct Training {
     optimizer->apply_updates(gradient({sum_of_losses}, values_of(optimizer->parameters()), {}, {.into = optimizer->gradient_places()}), {in[1]});
     return {sum_of_losses.detached()};
   }
-  Values inputs() { return {indices(session, {4, 2, 4, 8, 4}), optimizer->hyper(0.25)[0]}; }
+  Values inputs() { return {words_of(session, {4, 2, 4, 8, 4}), optimizer->hyper(0.25)[0]}; }
   Numbers weights() { return read(table.weight().tensor()); }
 };
 
@@ -56,16 +52,11 @@ Numbers after_a_step(Numbers w, Slope slope) {
 }
 
 // A handful of float32 sums of numbers of some units.
-constexpr double kRounding = 1e-5;
-
-void expect_near(const Numbers& found, const Numbers& expected) {
-  ASSERT_EQ(found.size(), expected.size());
-  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], kRounding) << "element " << i;
-}
+constexpr double kSumRounding = 1e-5;
 
 /// A step of an eager session and a compiled one's, from the same table. @return the table before, and after either
-std::pair<Numbers, Numbers> step_of_both(Training::Loss loss, std::optional<std::int64_t> padding_idx = {}) {
-  Training eager(test_session(), loss, padding_idx), compiled(test_session(), loss, padding_idx);
+std::pair<Numbers, Numbers> step_of_both(TableTraining::Loss loss, std::optional<std::int64_t> padding_idx = {}) {
+  TableTraining eager(test_session(), loss, padding_idx), compiled(test_session(), loss, padding_idx);
   assign(compiled.table.weight().tensor().detached(), eager.table.weight().tensor().detached());
   const Numbers before = eager.weights();
   eager.step(eager.inputs());
@@ -76,12 +67,12 @@ std::pair<Numbers, Numbers> step_of_both(Training::Loss loss, std::optional<std:
 
 TEST(Embedding, rows_of_repeated_words_add_up) {
   const auto [before, after] = step_of_both(one_use);
-  expect_near(after, after_a_step(before, [](double w, std::size_t) { return 2 * w; }));
+  expect_near(after, after_a_step(before, [](double w, std::size_t) { return 2 * w; }), kSumRounding);
 }
 
 TEST(Embedding, two_uses_of_one_table_add_up) {
   const auto [before, after] = step_of_both(two_uses);
-  expect_near(after, after_a_step(before, [](double w, std::size_t) { return 2 * w + 1; }));
+  expect_near(after, after_a_step(before, [](double w, std::size_t) { return 2 * w + 1; }), kSumRounding);
 }
 
 TEST(Embedding, a_table_tied_to_a_layer_gets_both_gradients) {
@@ -92,12 +83,12 @@ TEST(Embedding, a_table_tied_to_a_layer_gets_both_gradients) {
     for (std::size_t i = 0; i < 5; ++i) words[i] += before[5 * row + i];
   Numbers expected = after_a_step(before, [&](double, std::size_t i) { return all_rows[i]; });
   for (std::size_t k = 0; k < expected.size(); ++k) expected[k] -= 0.25 * words[k % 5];
-  expect_near(after, expected);
+  expect_near(after, expected, kSumRounding);
 }
 
 /// Results as large as the table that a step makes elsewhere than in the gradient's range, and copies.
 template <class Step>
-std::pair<int, int> tables_made_elsewhere_and_copies(Training& t, Step step) {
+std::pair<int, int> tables_made_elsewhere_and_copies(TableTraining& t, Step step) {
   const Value place = t.optimizer->gradient_places()[0];
   int elsewhere = 0, copies = 0;
   const auto observation = t.session.interpreter().observe([&](const OpDef& op, std::span<const Value>, std::span<const Value> out) {
@@ -109,7 +100,7 @@ std::pair<int, int> tables_made_elsewhere_and_copies(Training& t, Step step) {
 }
 
 TEST(Embedding, gradient_is_written_into_its_range_without_a_copy) {
-  Training t(test_session(), one_use);
+  TableTraining t(test_session(), one_use);
   EXPECT_EQ(tables_made_elsewhere_and_copies(t, [&] { t.step(t.inputs()); }), std::pair(0, 0)) << "eager";
   graph::Compiled step = graph::compile(t.session, [&](const Values& in) { return t.step(in); });
   EXPECT_EQ(tables_made_elsewhere_and_copies(t, [&] { step(t.inputs()); }), std::pair(0, 0)) << "compiled";
@@ -123,7 +114,7 @@ TEST(Embedding, padding_starts_at_zero_and_stays) {
     EXPECT_NE(before[10 + i], 0);
     expected[20 + i] = 0;
   }
-  expect_near(after, expected);
+  expect_near(after, expected, kSumRounding);
 }
 
 TEST(Embedding, padding_counts_from_the_end_and_is_looked_up_as_it_is) {
@@ -131,9 +122,9 @@ TEST(Embedding, padding_counts_from_the_end_and_is_looked_up_as_it_is) {
   nn::Embedding table(3, 2, -1);
   EXPECT_EQ(table.describe(), "Embedding(3, 2, padding_idx 2)");
   table.materialise(session);
-  EXPECT_EQ(read(table(indices(session, {2}))), (Numbers{0, 0}));
+  EXPECT_EQ(read(table(words_of(session, {2}))), (Numbers{0, 0}));
   assign(table.weight().tensor().detached(), session.tensor(f32({3, 2}), Numbers{1, 2, 3, 4, 5, 6}));
-  EXPECT_EQ(read(table(indices(session, {2, 0}))), (Numbers{5, 6, 1, 2}));
+  EXPECT_EQ(read(table(words_of(session, {2, 0}))), (Numbers{5, 6, 1, 2}));
 }
 
 TEST(Embedding, the_paddings_row_alone_begins_as_zeros_in_a_table_that_is_drawn_in_pieces) {

@@ -4,6 +4,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/files/safetensors.h"
@@ -12,10 +13,13 @@
 
 namespace gemel::testing {
 
+/// A file below tests/data.
+inline std::filesystem::path test_data(std::string_view file) { return std::filesystem::path(GEMEL_SOURCE_DIR) / "tests/data" / file; }
+
 class Expected {
  public:
   /// @param file  below tests/data
-  explicit Expected(const char* file) : file_(std::filesystem::path(GEMEL_SOURCE_DIR) / "tests/data" / file) {}
+  explicit Expected(std::string_view file) : file_(test_data(file)) {}
   bool has(const std::string& name) const { return file_.find(name) != nullptr; }
   std::span<const NamedTensor> tensors() const { return file_.tensors(); }
   const NamedTensor& named(const std::string& name) const {

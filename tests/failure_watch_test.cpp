@@ -28,7 +28,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::message_of;
-using Kind = WatchMessage::Kind;
+using MessageKind = WatchMessage::Kind;
 
 /// What the callbacks of a rank were told.
 class Told {
@@ -135,8 +135,8 @@ class Played {
   void say(const std::string& bytes) const { EXPECT_EQ(::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL), std::ssize(bytes)); }
   void say(const WatchMessage& message) const { say(watch_frame(message)); }
   void join(int rank) const {
-    say({.kind = Kind::hello, .rank = rank, .text = token()});
-    say({.kind = Kind::join, .rank = rank});
+    say({.kind = MessageKind::hello, .rank = rank, .text = token()});
+    say({.kind = MessageKind::join, .rank = rank});
   }
   /// Whether the other side closes it.
   bool dropped() const {
@@ -223,7 +223,7 @@ TEST(FailureWatch, of_several_errors_the_first_counts_with_all_ranks_that_report
   const std::pair<int, const Played*> played[] = {{3, &three}, {2, &two}, {1, &one}};
   for (const auto& [rank, who] : played) {
     who->join(rank);
-    who->say({.kind = Kind::report, .text = rank == 2 ? "aborted" : "NaN in the gradient"});
+    who->say({.kind = MessageKind::report, .text = rank == 2 ? "aborted" : "NaN in the gradient"});
   }
   job.connect({1, 2, 3});
   const Loss loss = job.told_at(0).loss();
@@ -235,7 +235,7 @@ TEST(FailureWatch, a_rank_that_was_lost_is_named_before_the_errors_it_caused) {
   Job job(3, {.heartbeat_s = kNoHeartbeat});
   const Played one(job.address());
   one.join(1);
-  one.say({.kind = Kind::report, .text = "all_reduce: broken pipe"});
+  one.say({.kind = MessageKind::report, .text = "all_reduce: broken pipe"});
   Played(job.address()).join(2);
   job.connect({1, 2});
   expect_loss(job.told_at(0).loss(), 2, kClosed, {});
@@ -292,9 +292,9 @@ TEST(FailureWatch, strangers_and_garbage_are_dropped_without_harm) {
   const Played mute(job.address()), web(job.address()), huge(job.address()), wrong(job.address()), out_of_range(job.address()), early(job.address());
   web.say("GET / HTTP/1.1\r\nHost: node-0\r\n\r\n");
   huge.say(std::string("\xff\xff\xff\x7f") + "data");
-  wrong.say({.kind = Kind::hello, .rank = 1, .text = random_token()});
-  out_of_range.say({.kind = Kind::hello, .rank = 2, .text = out_of_range.token()});
-  early.say({.kind = Kind::join, .rank = 1});
+  wrong.say({.kind = MessageKind::hello, .rank = 1, .text = random_token()});
+  out_of_range.say({.kind = MessageKind::hello, .rank = 2, .text = out_of_range.token()});
+  early.say({.kind = MessageKind::join, .rank = 1});
   std::future<void> connecting = std::async(std::launch::async, [&] { job.at(0).connect(job.address()); });
   for (const Played* stranger : {&web, &huge, &wrong, &out_of_range, &early}) EXPECT_TRUE(stranger->dropped());
   job.at(1).connect(job.address());
@@ -392,14 +392,14 @@ TEST(FailureWatch, messages_come_back_as_they_were_and_stay_within_their_bound) 
   std::vector<int> ranks(100'000);
   std::iota(ranks.begin(), ranks.end(), 0);
   const auto back = [](const WatchMessage& message) { return parse_watch_message(watch_frame(message).substr(kWatchLengthBytes)); };
-  const auto loss = back({.kind = Kind::loss, .rank = 7, .progress = 1ULL << 63 | 5, .ranks = {7, 9}, .text = "why"});
+  const auto loss = back({.kind = MessageKind::loss, .rank = 7, .progress = 1ULL << 63 | 5, .ranks = {7, 9}, .text = "why"});
   ASSERT_TRUE(loss);
-  EXPECT_EQ(loss->kind, Kind::loss);
+  EXPECT_EQ(loss->kind, MessageKind::loss);
   EXPECT_EQ(loss->rank, 7);
   EXPECT_EQ(loss->progress, 1ULL << 63 | 5);
   EXPECT_EQ(loss->ranks, (std::vector<int>{7, 9}));
   EXPECT_EQ(loss->text, "why");
-  const std::string longest = watch_frame({.kind = Kind::loss, .ranks = ranks, .text = std::string(1 << 20, 'x')});
+  const std::string longest = watch_frame({.kind = MessageKind::loss, .ranks = ranks, .text = std::string(1 << 20, 'x')});
   EXPECT_LE(longest.size(), kWatchMessageBytes);
   EXPECT_EQ(watch_message_length(longest), longest.size() - kWatchLengthBytes);
   EXPECT_TRUE(parse_watch_message(std::string_view(longest).substr(kWatchLengthBytes)));

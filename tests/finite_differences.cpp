@@ -45,13 +45,13 @@ std::vector<double> flat(const Values& values, const Specs& specs) {
   return out;
 }
 
+}  // namespace
+
 Data moved(Data from, const Data& along, double by) {
   for (std::size_t i = 0; i < from.size(); ++i)
-    for (std::size_t j = 0; j < from[i].size(); ++j) from[i][j] += by * along[i][j];
+    for (std::size_t j = 0; j < along[i].size(); ++j) from[i][j] += by * along[i][j];
   return from;
 }
-
-}  // namespace
 
 std::vector<double> first_order(Session& session, const Scalar& f, const Specs& specs, const Data& x) {
   const Values v = leaves_for(session, specs, x);

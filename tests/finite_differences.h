@@ -19,6 +19,9 @@ Values leaves_for(Session& session, const Specs& specs, const Data& data);
 /// A scalar whose gradient is not constant in y.
 Value weighted(const Value& y);
 
+/// from + by * along; inputs that have no direction stay.
+Data moved(Data from, const Data& along, double by);
+
 /// All inputs' gradients in one list, zeros where none flows.
 std::vector<double> first_order(Session& session, const Scalar& f, const Specs& specs, const Data& x);
 std::vector<double> hessian_vector(Session& session, const Scalar& f, const Specs& specs, const Data& x, const Data& along);

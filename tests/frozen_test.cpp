@@ -16,15 +16,10 @@
 #include "tests/message_of.h"
 #include "tests/row_training.h"
 #include "tests/temporary_folder.h"
+#include "tests/two_layers.h"
 
 namespace gemel::testing {
 namespace {
-
-struct TwoLayers : nn::Module {
-  nn::Linear& first = add<nn::Linear>("first", 3, 4);
-  nn::Linear& second = add<nn::Linear>("second", 4, 2);
-  Value forward(Value x) override { return second(relu(first(std::move(x)))); }
-};
 
 /// The sum of squares of what the layers make of the rows.
 class Squares : public train::Task {

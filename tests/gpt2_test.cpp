@@ -17,7 +17,9 @@
 #include "engine/session.h"
 #include "frontends/nn/state_dict.h"
 #include "frontends/train/generation.h"
+#include "tests/expected.h"
 #include "tests/message_of.h"
+#include "tests/op_harness.h"
 #include "tests/temporary_folder.h"
 #include "tests/test_device.h"
 
@@ -26,54 +28,31 @@ namespace {
 
 using List = std::vector<double>;
 using Ids = std::vector<std::int64_t>;
+using testing::Expected;
 using testing::message_of;
+using testing::relative_error;
+using testing::test_data;
 using testing::test_session;
 using train::Frontend;
 
-const std::filesystem::path kData = std::filesystem::path(GEMEL_SOURCE_DIR) / "tests/data/gpt2";
-
 /// That of tests/data/gpt2/make.py.
-Gpt2Config small() { return {.vocab_size = 50, .n_positions = 20, .n_embd = 24, .n_layer = 2, .n_head = 3, .embd_pdrop = 0, .attn_pdrop = 0, .resid_pdrop = 0}; }
+Gpt2Config small_gpt2() { return {.vocab_size = 50, .n_positions = 20, .n_embd = 24, .n_layer = 2, .n_head = 3, .embd_pdrop = 0, .attn_pdrop = 0, .resid_pdrop = 0}; }
 
-class Expected {
- public:
-  Value tensor(Session& session, const std::string& name) const { return session.tensor(found(name).spec, found(name).data); }
-  List numbers(const std::string& name) const { return numbers_from_bytes(found(name).spec.dtype, found(name).data); }
-  Ids ids(const std::string& name) const {
-    const List all = numbers(name);
-    return {all.begin(), all.end()};
-  }
-
- private:
-  const NamedTensor& found(const std::string& name) const {
-    const NamedTensor* const tensor = file_.find(name);
-    if (!tensor) throw std::runtime_error("no tensor " + name);
-    return *tensor;
-  }
-  SafetensorsFile file_{kData / "expected.safetensors"};
-};
-
-/// Largest difference over the largest number, or over what counts as none: keys' biases change no weight of attention.
-double difference(const List& a, const List& b) {
-  EXPECT_EQ(a.size(), b.size());
-  double most = 0, size = 1e-3;
-  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    most = std::max(most, std::abs(a[i] - b[i]));
-    size = std::max(size, std::abs(b[i]));
-  }
-  return most / size;
+Ids ids_of(const Expected& expected, const std::string& name) {
+  const List numbers = expected.numbers(name);
+  return {numbers.begin(), numbers.end()};
 }
 
-std::unique_ptr<Gpt2> loaded(Session& session) {
-  auto model = std::make_unique<Gpt2>(small());
-  nn::load_weights(*model, session, kData / "weights.safetensors");
+std::unique_ptr<Gpt2> loaded_gpt2(Session& session) {
+  auto model = std::make_unique<Gpt2>(small_gpt2());
+  nn::load_weights(*model, session, test_data("gpt2/weights.safetensors"));
   return model;
 }
 
 TEST(Gpt2, gives_hugging_faces_logits_and_gradients) {
   Session& session = test_session();
-  const Expected expected;
-  const auto model = loaded(session);
+  const Expected expected("gpt2/expected.safetensors");
+  const auto model = loaded_gpt2(session);
   std::vector<std::pair<std::string, Value>> parameters;
   Values leaves;
   model->visit([&](const std::string& path, nn::Module& m) {
@@ -82,14 +61,15 @@ TEST(Gpt2, gives_hugging_faces_logits_and_gradients) {
   });
   for (const auto& [name, tensor] : parameters) leaves.push_back(tensor);
   const Value logits = (*model)(expected.tensor(session, "ids"));
-  EXPECT_LE(difference(read(logits), expected.numbers("logits")), 1e-4);
+  EXPECT_LE(relative_error(read(logits), expected.numbers("logits")), 1e-4);
   const List labels = expected.numbers("labels");
   const auto counted = static_cast<double>(std::ranges::count_if(labels, [](double label) { return label >= 0; }));
   const Value loss = cross_entropy_of_labelled(reshape(logits, Shape{39, 50}), reshape(expected.tensor(session, "labels"), Shape{39})) * (1 / counted);
   const Values gradients = gradient({loss}, leaves);
+  // Keys' biases change no weight of attention: their gradients count as none.
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     ASSERT_TRUE(gradients[i]) << parameters[i].first;
-    EXPECT_LE(difference(read(gradients[i]), expected.numbers("gradient." + parameters[i].first)), 1e-3) << parameters[i].first;
+    EXPECT_LE(relative_error(read(gradients[i]), expected.numbers("gradient." + parameters[i].first)), 1e-3) << parameters[i].first;
   }
   EXPECT_EQ(parameters.size(), 28u);
 }
@@ -105,14 +85,14 @@ double lead(std::span<const double> logits) {
 
 TEST(Gpt2, goes_on_as_hugging_faces_does) {
   Session& session = test_session();
-  const Expected expected;
-  const auto model = loaded(session);
+  const Expected expected("gpt2/expected.safetensors");
+  const auto model = loaded_gpt2(session);
   model->eval();
-  const Ids text = expected.ids("greedy");
+  const Ids text = ids_of(expected, "greedy");
   const List theirs = expected.numbers("greedy.logits");
   const GradientMode no_gradients(session, GradientMode::Mode::off);
   const List ours = read((*model)(expected.tensor(session, "greedy")));
-  EXPECT_LE(difference(ours, theirs), 1e-4);
+  EXPECT_LE(relative_error(ours, theirs), 1e-4);
   std::size_t chosen = 0;
   for (std::size_t t = 3; t + 1 < text.size(); ++t) {
     const auto row = std::span(ours).subspan(t * 50, 50);
@@ -127,15 +107,15 @@ class Gpt2InFrontEnd : public ::testing::TestWithParam<Frontend> {};
 
 TEST_P(Gpt2InFrontEnd, with_a_cache_gives_the_logits_without) {
   Session& session = test_session();
-  const Expected expected;
-  const auto model = loaded(session);
+  const Expected expected("gpt2/expected.safetensors");
+  const auto model = loaded_gpt2(session);
   train::TextReader reader(session, *model, GetParam());
-  const Ids text = expected.ids("greedy");
+  const Ids text = ids_of(expected, "greedy");
   const List theirs = expected.numbers("greedy.logits");
   const auto expect_logits = [&](const std::vector<float>& logits, std::size_t behind) {
     const List ours(logits.begin(), logits.end());
     const auto row = std::span(theirs).subspan(behind * 50, 50);
-    EXPECT_LE(difference(ours, {row.begin(), row.end()}), 1e-4) << behind;
+    EXPECT_LE(relative_error(ours, {row.begin(), row.end()}), 1e-4) << behind;
     if (behind + 1 < text.size() && lead(row) >= 1e-3) { EXPECT_EQ(likeliest(ours), at(text[behind + 1])) << behind; }
   };
   // A prompt, then a token each, then several at once, up to the last position.
@@ -149,7 +129,7 @@ TEST_P(Gpt2InFrontEnd, with_a_cache_gives_the_logits_without) {
 
 TEST_P(Gpt2InFrontEnd, a_cache_that_grows_keeps_what_it_holds) {
   Session& session = test_session();
-  Gpt2Config longer = small();
+  Gpt2Config longer = small_gpt2();
   longer.n_positions = 300;
   Gpt2 model(longer);
   model.materialise(session);
@@ -166,7 +146,7 @@ TEST_P(Gpt2InFrontEnd, a_cache_that_grows_keeps_what_it_holds) {
   EXPECT_EQ(capacities, (Ids{64, 128, 256}));
   const GradientMode no_gradients(session, GradientMode::Mode::off);
   const List all = read(model(session.tensor(i64({1, 150}), std::as_bytes(std::span(text)))));
-  EXPECT_LE(difference({last.begin(), last.end()}, {all.end() - 50, all.end()}), 1e-4);
+  EXPECT_LE(relative_error({last.begin(), last.end()}, {all.end() - 50, all.end()}), 1e-4);
 }
 
 INSTANTIATE_TEST_SUITE_P(all, Gpt2InFrontEnd, ::testing::Values(Frontend::eager, Frontend::graph),
@@ -174,25 +154,25 @@ INSTANTIATE_TEST_SUITE_P(all, Gpt2InFrontEnd, ::testing::Values(Frontend::eager,
 
 TEST(Gpt2, looks_at_no_token_behind) {
   Session& session = test_session();
-  const Expected expected;
-  const auto model = loaded(session);
+  const Expected expected("gpt2/expected.safetensors");
+  const auto model = loaded_gpt2(session);
   model->eval();
   const Value ids = expected.tensor(session, "ids");
   const List whole = read(slice((*model)(ids), {0, 0, 0}, {3, 6, 50})), cut = read((*model)(slice(ids, {0, 0}, {3, 6})));
-  EXPECT_LE(difference(cut, whole), 1e-6);
+  EXPECT_LE(relative_error(cut, whole), 1e-6);
 }
 
 TEST(Gpt2, reads_files_in_any_spelling_and_writes_hugging_faces) {
   Session& session = test_session();
-  const SafetensorsFile file(kData / "weights.safetensors");
-  const auto model = loaded(session);
+  const SafetensorsFile file(test_data("gpt2/weights.safetensors"));
+  const auto model = loaded_gpt2(session);
   std::vector<NamedTensor> tensors;
   for (NamedTensor t : file.tensors()) {
     t.name = "transformer." + t.name;
     tensors.push_back(t);
     if (t.name == "transformer.wte.weight") tensors.push_back({"lm_head.weight", t.spec, t.data});
   }
-  Gpt2 other(small());
+  Gpt2 other(small_gpt2());
   const nn::Loaded told = nn::load_state_dict(other, session, tensors);
   EXPECT_EQ(told.left_aside, (std::vector<std::string>{"transformer.h.0.attn.bias", "transformer.h.0.attn.masked_bias"}));
   std::vector<std::string> names;
@@ -233,14 +213,14 @@ TEST(Gpt2, has_the_sizes_of_its_configurations_and_refuses_others) {
   EXPECT_EQ(Gpt2(gpt2_config("base")).parameter_elements(), 124439808);
   EXPECT_EQ(Gpt2(gpt2_config("mini")).config().n_head, 4);
   EXPECT_EQ(message_of<UsageError>([] { gpt2_config("huge"); }), "gpt2: the configuration 'huge' is neither known nor a file; accepted: tiny, mini, small, base, or a config.json");
-  Gpt2Config wrong = small();
+  Gpt2Config wrong = small_gpt2();
   wrong.n_head = 5;
   EXPECT_EQ(message_of<UsageError>([&] { Gpt2 model(wrong); }), "gpt2: 5 heads share a width of 24; accepted: heads that divide it");
-  wrong = small();
+  wrong = small_gpt2();
   wrong.n_layer = 0;
   EXPECT_EQ(message_of<UsageError>([&] { Gpt2 model(wrong); }), "gpt2: n_layer is 0; accepted: 1 or more");
   Session& session = test_session();
-  const auto model = loaded(session);
+  const auto model = loaded_gpt2(session);
   EXPECT_NE(message_of<ShapeError>([&] { (*model)(full(session, i64({1, 21}), 1)); }).find("a text has 21 tokens; accepted: at most 20, as many as there are positions"), std::string::npos);
   const Value ids = full(session, i64({1, 2}), 1), places = full(session, i64({3}), 0);
   const auto with = [&](const Value& at, const Spec& kept) {

@@ -27,8 +27,8 @@ using Told = std::vector<std::pair<std::size_t, Numbers>>;
 Value numbers(Session& session, const Numbers& n) { return session.tensor(f32({static_cast<std::int64_t>(n.size())}), std::span<const double>(n)); }
 
 /// sum(a * b^2) at a = {1, 2}, b = {3, 4}: the gradient of b is complete after that of a, or before; both are told.
-struct Case {
-  explicit Case(Session& session) : a(leaf(numbers(session, {1, 2}))), b(leaf(numbers(session, {3, 4}))) {}
+struct SumOfProducts {
+  explicit SumOfProducts(Session& session) : a(leaf(numbers(session, {1, 2}))), b(leaf(numbers(session, {3, 4}))) {}
   Values pass(const GradientOptions& options) const { return gradient({sum(a * square(b))}, {a, b}, {}, options); }
   Value a, b;
 };
@@ -38,7 +38,7 @@ const Numbers kOfA{9, 16}, kOfB{6, 16};
 TEST(GradientComplete, is_told_once_for_each_with_its_value) {
   Session& session = test_session();
   Told told;
-  const Case c(session);
+  const SumOfProducts c(session);
   const Values found = c.pass({.ready = [&](std::size_t i, const Value& g) { told.emplace_back(i, read(g)); }});
   std::ranges::sort(told);
   EXPECT_EQ(told, (Told{{0, kOfA}, {1, kOfB}}));
@@ -49,7 +49,7 @@ TEST(GradientComplete, is_told_once_for_each_with_its_value) {
 TEST(GradientComplete, of_a_captured_pass_is_told_at_every_replay_and_not_while_it_is_captured) {
   Session& session = test_session();
   Told told;
-  const Case c(session);
+  const SumOfProducts c(session);
   const GradientOptions options{.ready = [&](std::size_t i, const Value& g) { told.emplace_back(i, read(g)); }};
   Executor executor(session, std::make_shared<const Program>(capture(session, {}, [&](const Values&) { return c.pass(options); })));
   EXPECT_TRUE(told.empty());
@@ -64,7 +64,7 @@ TEST(GradientComplete, of_a_captured_pass_is_told_at_every_replay_and_not_while_
 TEST(GradientComplete, of_what_nothing_else_reads_is_told_after_all_passes_too) {
   Session& session = test_session();
   Told told;
-  const Case c(session);
+  const SumOfProducts c(session);
   const GradientOptions options{.ready = [&](std::size_t i, const Value& g) { told.emplace_back(i, read(g)); }};
   const Program captured = capture(session, {}, [&](const Values&) -> Values { return {c.pass(options)[0]}; });
   Executor(session, std::make_shared<const Program>(optimise(session, captured, parse_passes("all")))).run({});
@@ -74,7 +74,7 @@ TEST(GradientComplete, of_what_nothing_else_reads_is_told_after_all_passes_too) 
 
 TEST(GradientComplete, what_is_written_in_place_is_what_the_pass_gives) {
   Session& session = test_session();
-  const Case c(session);
+  const SumOfProducts c(session);
   const GradientOptions options{.ready = [&](std::size_t i, const Value& g) {
     const std::array<float, 2> seven{7, 7};
     if (i == 0) write(g, std::as_bytes(std::span(seven)));
@@ -88,7 +88,7 @@ TEST(GradientComplete, what_is_written_in_place_is_what_the_pass_gives) {
 
 TEST(GradientComplete, is_part_of_what_a_pruned_graph_makes_of_a_slab) {
   Session& session = test_session();
-  const Case c(session);
+  const SumOfProducts c(session);
   const Values leaves{c.a, c.b};
   ParameterSlab::pack(leaves);
   int told = 0;
@@ -128,7 +128,7 @@ TEST(GradientComplete, of_rows_is_told_as_rows_in_eager_and_captured_passes) {
 TEST(GradientComplete, the_reference_session_tells_too) {
   const auto session = Session::reference();
   Told told;
-  Case(*session).pass({.ready = [&](std::size_t i, const Value& g) { told.emplace_back(i, read(g)); }});
+  SumOfProducts(*session).pass({.ready = [&](std::size_t i, const Value& g) { told.emplace_back(i, read(g)); }});
   std::ranges::sort(told);
   EXPECT_EQ(told, (Told{{0, kOfA}, {1, kOfB}}));
 }
@@ -136,7 +136,7 @@ TEST(GradientComplete, the_reference_session_tells_too) {
 TEST(GradientComplete, taken_results_are_not_returned) {
   Session& session = test_session();
   Told taken;
-  const Values found = Case(session).pass({.take = [&](std::size_t i, const Value& g) { taken.emplace_back(i, read(g)); }});
+  const Values found = SumOfProducts(session).pass({.take = [&](std::size_t i, const Value& g) { taken.emplace_back(i, read(g)); }});
   std::ranges::sort(taken);
   EXPECT_EQ(taken, (Told{{0, kOfA}, {1, kOfB}}));
   EXPECT_FALSE(found[0] || found[1]);
@@ -144,7 +144,7 @@ TEST(GradientComplete, taken_results_are_not_returned) {
 
 TEST(GradientComplete, is_refused_where_histories_go_on_and_in_a_graph_file) {
   Session& session = test_session();
-  const Case c(session);
+  const SumOfProducts c(session);
   const GradientReady nobody = [](std::size_t, const Value&) {};
   EXPECT_EQ(message_of<UsageError>([&] { c.pass({.tape = Tape::extend, .ready = nobody}); }),
             "gradient: whom to tell of complete gradients is given with Tape::extend, where their histories go on; accepted: release or retain");

@@ -42,8 +42,8 @@ class Counted {
 };
 
 /// A convolution of three-by-three windows, one of single pixels, then a linear layer of either orientation.
-struct Net {
-  explicit Net(Session& session)
+struct ConvolutionsThenLinear {
+  explicit ConvolutionsThenLinear(Session& session)
       : x(pattern(session, {3, 6, 6, 8}, 0.1)), leaves{leaf(pattern(session, {3, 3, 8, 16}, 1)), leaf(pattern(session, {1, 1, 16, 8}, 2)), leaf(pattern(session, {288, 5}, 3)),
                                                        leaf(pattern(session, {7, 5}, 4)), leaf(pattern(session, {7}, 5))} {}
   Value loss(const Values& w) const {
@@ -70,7 +70,7 @@ void expect_sums(const Values& found, const Values& alone, double before) {
 
 TEST(GradientSum, is_added_to_by_what_computes_weight_gradients) {
   Session& session = test_session();
-  const Net net(session);
+  const ConvolutionsThenLinear net(session);
   const Values alone = gradient({net.loss(net.leaves)}, net.leaves);
   const Values places = places_with(session, net.leaves, 3);
   const Value loss = net.loss(net.leaves);
@@ -86,7 +86,7 @@ TEST(GradientSum, is_added_to_by_what_computes_weight_gradients) {
 
 TEST(GradientSum, of_some_results_leaves_the_others_to_be_filled) {
   Session& session = test_session();
-  const Net net(session);
+  const ConvolutionsThenLinear net(session);
   const Values alone = gradient({net.loss(net.leaves)}, net.leaves), places = places_with(session, net.leaves, 3);
   gradient({net.loss(net.leaves)}, net.leaves, {}, {.into = places, .adds = {true, false, false, true, false}});
   for (std::size_t i : {1, 2, 4}) EXPECT_EQ(read(places[i]), read(alone[i]));
@@ -95,7 +95,7 @@ TEST(GradientSum, of_some_results_leaves_the_others_to_be_filled) {
 
 TEST(GradientSum, grows_at_every_replay_of_a_captured_pass_to_the_bits_of_eager) {
   Session& session = test_session();
-  const Net net(session);
+  const ConvolutionsThenLinear net(session);
   const GradientOptions eager{.into = places_with(session, net.leaves, 1), .adds = std::vector<bool>(5, true)};
   const GradientOptions captured{.into = places_with(session, net.leaves, 1), .adds = std::vector<bool>(5, true)};
   Executor executor(session, std::make_shared<const Program>(capture(session, {}, [&](const Values&) {
@@ -134,7 +134,7 @@ TEST(GradientSum, takes_rows_and_what_is_computed_again) {
   gradient({sum(embedding(table, session.tensor(i64({3}), std::as_bytes(std::span(words)))))}, {table}, {}, {.into = {place}, .adds = {true}});
   EXPECT_EQ(read(place), (Numbers{7, 7, 8, 8, 7, 7, 9, 9}));
 
-  const Net net(session);
+  const ConvolutionsThenLinear net(session);
   const Values alone = gradient({net.loss(net.leaves)}, net.leaves), places = places_with(session, net.leaves, 3);
   const Values again = recomputed([&](const Values& w, const Values&) { return Values{net.loss(w)}; }, net.leaves, {});
   const Counted counted(session);
@@ -145,7 +145,7 @@ TEST(GradientSum, takes_rows_and_what_is_computed_again) {
 
 TEST(GradientSum, of_two_eager_passes_is_made_in_the_slab) {
   Session& session = test_session();
-  const Net net(session);
+  const ConvolutionsThenLinear net(session);
   ParameterSlab::pack(net.leaves);
   const Values alone = gradient({net.loss(net.leaves)}, net.leaves);
   eager::backward({eager::Tensor(net.loss(net.leaves))});

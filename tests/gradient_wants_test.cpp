@@ -13,7 +13,7 @@ namespace {
 // The same terms in double, perhaps added in another order.
 constexpr double kSame = 1e-12;
 
-class WantsCase : public ::testing::TestWithParam<Case> {};
+class WantsCase : public ::testing::TestWithParam<OpCase> {};
 
 std::vector<double> or_zeros(const Values& found, const Spec& spec) {
   return found[0] ? read(found[0]) : std::vector<double>(at(spec.elements()), 0.0);
@@ -42,14 +42,13 @@ TEST_P(WantsCase, an_input_alone_gets_the_gradient_that_it_gets_among_others) {
   }
 }
 
-std::vector<Case> differentiable_cases() {
-  std::vector<Case> out;
-  for (const Case& c : all_cases())
+std::vector<OpCase> differentiable_cases() {
+  std::vector<OpCase> out;
+  for (const OpCase& c : all_cases())
     if (any_differentiable(*c.op, c.op->samples()[at(c.sample)])) out.push_back(c);
   return out;
 }
 
-std::string case_name(const ::testing::TestParamInfo<Case>& info) { return info.param.name(); }
 INSTANTIATE_TEST_SUITE_P(all, WantsCase, ::testing::ValuesIn(differentiable_cases()), case_name);
 
 }  // namespace

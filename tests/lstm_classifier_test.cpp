@@ -24,18 +24,16 @@ namespace {
 using namespace gemel::testing;
 using List = std::vector<double>;
 
-const std::filesystem::path kData = std::filesystem::path(GEMEL_SOURCE_DIR) / "tests/data/lstm_classifier";
-
 /// That of tests/data/lstm_classifier/make.py.
-LstmClassifierConfig small() {
+LstmClassifierConfig small_lstm_classifier() {
   return {.vocab_size = 30, .embedding_size = 6, .hidden_size = 5, .num_hidden_layers = 2, .embedding_dropout_prob = 0, .hidden_dropout_prob = 0};
 }
 
 TEST(LstmClassifier, gives_pytorchs_logits_and_gradients) {
   Session& session = test_session();
   const Expected expected("lstm_classifier/expected.safetensors");
-  const auto model = lstm_classifier(small(), 3);
-  EXPECT_TRUE(nn::load_weights(*model, session, kData / "weights.safetensors").fresh.empty());
+  const auto model = lstm_classifier(small_lstm_classifier(), 3);
+  EXPECT_TRUE(nn::load_weights(*model, session, test_data("lstm_classifier/weights.safetensors")).fresh.empty());
   Values leaves;
   std::vector<std::pair<std::string, nn::Parameter*>> parameters;
   model->visit([&](const std::string& path, nn::Module& m) {
@@ -59,8 +57,8 @@ TEST(LstmClassifier, gives_pytorchs_logits_and_gradients) {
 TEST(LstmClassifier, looks_at_no_padding_and_at_no_types) {
   Session& session = test_session();
   const Expected expected("lstm_classifier/expected.safetensors");
-  const auto model = lstm_classifier(small(), 3);
-  nn::load_weights(*model, session, kData / "weights.safetensors");
+  const auto model = lstm_classifier(small_lstm_classifier(), 3);
+  nn::load_weights(*model, session, test_data("lstm_classifier/weights.safetensors"));
   model->eval();
   const Value ids = expected.tensor(session, "ids");
   const List all = read((*model)({ids, ids}).at(0));
@@ -72,8 +70,8 @@ TEST(LstmClassifier, looks_at_no_padding_and_at_no_types) {
 
 TEST(LstmClassifier, gives_a_number_for_a_text_of_nothing) {
   Session& session = test_session();
-  const auto model = lstm_classifier(small(), 3);
-  nn::load_weights(*model, session, kData / "weights.safetensors");
+  const auto model = lstm_classifier(small_lstm_classifier(), 3);
+  nn::load_weights(*model, session, test_data("lstm_classifier/weights.safetensors"));
   model->eval();
   const Value none = full(session, i64({1, 4}), 0);
   for (const double logit : read((*model)({none, none}).at(0))) EXPECT_TRUE(std::isfinite(logit));
@@ -86,15 +84,15 @@ TEST(LstmClassifier, has_the_sizes_of_its_configurations_and_refuses_others) {
             30522 * 256 + 2 * (1024 * (256 + 256) + 2048) + 2 * (1024 * (512 + 256) + 2048) + 1024 * 2 + 2);
   EXPECT_EQ(message_of<UsageError>([] { lstm_classifier_config("huge"); }),
             "lstm_classifier: the configuration 'huge' is neither known nor a file; accepted: tiny, mini, small, base, or a config.json");
-  LstmClassifierConfig wrong = small();
+  LstmClassifierConfig wrong = small_lstm_classifier();
   wrong.hidden_size = 0;
   EXPECT_EQ(message_of<UsageError>([&] { lstm_classifier(wrong, 2); }), "lstm_classifier: hidden_size is 0; accepted: 1 or more");
-  wrong = small();
+  wrong = small_lstm_classifier();
   wrong.pad_token_id = 30;
   EXPECT_EQ(message_of<UsageError>([&] { lstm_classifier(wrong, 2); }), "lstm_classifier: pad_token_id is 30; accepted: 0..29");
-  EXPECT_EQ(message_of<UsageError>([&] { lstm_classifier(small(), 0); }), "lstm_classifier: 0 classes given; accepted: 1 or more");
+  EXPECT_EQ(message_of<UsageError>([&] { lstm_classifier(small_lstm_classifier(), 0); }), "lstm_classifier: 0 classes given; accepted: 1 or more");
   Session& session = test_session();
-  const auto model = lstm_classifier(small(), 2);
+  const auto model = lstm_classifier(small_lstm_classifier(), 2);
   model->materialise(session);
   const Value ids = full(session, i64({1, 3}), 1);
   EXPECT_NE(message_of<ShapeError>([&] { (*model)({ids, full(session, i64({1, 4}), 1)}); }).find("accepted: ids and types, int64 [N, T] each"), std::string::npos);

@@ -15,7 +15,8 @@
 #include "frontends/nn/layout.h"
 #include "frontends/nn/loss.h"
 #include "frontends/nn/state_dict.h"
-#include "tests/expected_tensors.h"
+#include "tests/expect_near.h"
+#include "tests/expected.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 #include "tests/test_device.h"
@@ -24,26 +25,21 @@ namespace gemel::models {
 namespace {
 
 using List = std::vector<double>;
+using testing::expect_near;
 using testing::message_of;
+using testing::test_data;
 using testing::test_session;
 
-const std::filesystem::path kData = std::filesystem::path(GEMEL_SOURCE_DIR) / "tests/data/ncf";
-
 /// Those of tests/data/ncf/make.py.
-constexpr NcfConfig kSmall{.factor_num = 4};
+constexpr NcfConfig kSmallNcf{.factor_num = 4};
 constexpr NcfSizes kSizes{7, 11};
-
-void expect_near(const List& got, const List& expected, double tolerance, const std::string& what) {
-  ASSERT_EQ(got.size(), expected.size()) << what;
-  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], tolerance) << what << " at " << i;
-}
 
 /// float32 sums of up to 32 products of numbers about 1: 1e-5.
 TEST(Ncf, gives_pytorchs_logits_loss_and_gradients) {
   Session& session = test_session();
-  const testing::ExpectedTensors expected(kData / "expected.safetensors");
-  const auto model = ncf(kSmall, kSizes);
-  EXPECT_TRUE(nn::load_weights(*model, session, kData / "weights.safetensors").fresh.empty());
+  const testing::Expected expected("ncf/expected.safetensors");
+  const auto model = ncf(kSmallNcf, kSizes);
+  EXPECT_TRUE(nn::load_weights(*model, session, test_data("ncf/weights.safetensors")).fresh.empty());
   const Value logits = (*model)({expected.tensor(session, "users"), expected.tensor(session, "items")}).at(0);
   ASSERT_EQ(logits.shape(), (Shape{5, 3}));
   expect_near(read(logits), expected.numbers("logits"), 1e-5, "logits");
@@ -69,10 +65,10 @@ TEST(Ncf, gives_pytorchs_logits_loss_and_gradients) {
 TEST(Ncf, saves_what_it_loads_under_the_same_names) {
   Session& session = test_session();
   const testing::TemporaryFolder folder;
-  const auto model = ncf(kSmall, kSizes);
-  nn::load_weights(*model, session, kData / "weights.safetensors");
+  const auto model = ncf(kSmallNcf, kSizes);
+  nn::load_weights(*model, session, test_data("ncf/weights.safetensors"));
   nn::save_weights(*model, folder / "saved.safetensors");
-  const SafetensorsFile given(kData / "weights.safetensors"), saved(folder / "saved.safetensors");
+  const SafetensorsFile given(test_data("ncf/weights.safetensors")), saved(folder / "saved.safetensors");
   ASSERT_EQ(saved.tensors().size(), given.tensors().size());
   for (const NamedTensor& t : given.tensors()) {
     const NamedTensor* const same = saved.find(t.name);
@@ -108,9 +104,9 @@ TEST(Ncf, has_the_sizes_of_its_configurations_and_refuses_others) {
   EXPECT_EQ(message_of<UsageError>([] { ncf_config("huge"); }), "ncf: the configuration 'huge' is neither known nor a file; accepted: tiny, mini, small, base, or a config.json");
   EXPECT_EQ(message_of<UsageError>([] { ncf({.factor_num = 0}, kSizes); }), "ncf: factor_num is 0; accepted: 1..65536");
   EXPECT_EQ(message_of<UsageError>([] { ncf({.num_layers = 13}, kSizes); }), "ncf: num_layers is 13; accepted: 1..12");
-  EXPECT_EQ(message_of<UsageError>([] { ncf(kSmall, {7, 0}); }), "ncf: 7 users and 0 items; accepted: 1 or more of each");
+  EXPECT_EQ(message_of<UsageError>([] { ncf(kSmallNcf, {7, 0}); }), "ncf: 7 users and 0 items; accepted: 1 or more of each");
   Session& session = test_session();
-  const auto model = ncf(kSmall, kSizes);
+  const auto model = ncf(kSmallNcf, kSizes);
   model->materialise(session);
   const Value users = full(session, i64({3, 1}), 0), items = full(session, i64({3, 2}), 0);
   EXPECT_NE(message_of<ShapeError>([&] { (*model)({users, items}); }).find("ncf: accepted: users and items, int64 [N, K] each"), std::string::npos);

@@ -95,13 +95,13 @@ TEST(Npy, versions_types_and_spellings_that_numpy_has_are_read) {
             (Shape{1, 2}));
 }
 
-struct Hostile {
+struct HostileNpy {
   const char* title;
   std::string content;
   const char* expected;
 };
 
-std::vector<Hostile> hostile_files() {
+std::vector<HostileNpy> hostile_files() {
   const std::string good = dict("<f4", "(2,)");
   return {
       {"empty", "", "no .npy file of 0 bytes"},
@@ -149,7 +149,7 @@ std::vector<Hostile> hostile_files() {
   };
 }
 
-class NpyHostile : public ::testing::TestWithParam<Hostile> {};
+class NpyHostile : public ::testing::TestWithParam<HostileNpy> {};
 
 TEST_P(NpyHostile, file_is_refused_with_its_name_and_the_reason) {
   const TemporaryFolder folder;

@@ -55,10 +55,10 @@ Value weights_like(const Value& y) {
 
 }  // namespace
 
-std::string Case::name() const { return op->name + "_" + std::to_string(sample); }
+std::string OpCase::name() const { return op->name + "_" + std::to_string(sample); }
 
-std::vector<Case> all_cases() {
-  std::vector<Case> out;
+std::vector<OpCase> all_cases() {
+  std::vector<OpCase> out;
   for (const OpDef* op : catalog())
     for (int s = 0; op->samples && s < static_cast<int>(op->samples().size()); ++s) out.push_back({op, s});
   return out;

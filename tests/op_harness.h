@@ -1,5 +1,7 @@
 // What the generated operator tests share: samples filled with numbers, and an operator's scalar objective.
 #pragma once
+#include <gtest/gtest.h>
+
 #include <ostream>
 #include <string>
 #include <vector>
@@ -11,13 +13,14 @@
 namespace gemel::testing {
 
 /// One (operator, sample) pair.
-struct Case {
+struct OpCase {
   const OpDef* op;
   int sample;
   std::string name() const;
-  friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name(); }
+  friend std::ostream& operator<<(std::ostream& out, const OpCase& c) { return out << c.name(); }
 };
-std::vector<Case> all_cases();
+std::vector<OpCase> all_cases();
+inline std::string case_name(const ::testing::TestParamInfo<OpCase>& info) { return info.param.name(); }
 
 using InputNumbers = std::vector<std::vector<double>>;  // [input]
 

@@ -17,7 +17,7 @@ namespace gemel::opencl {
 namespace {
 
 using testing::message_of;
-using Numbers = std::vector<std::int32_t>;
+using Ints = std::vector<std::int32_t>;
 
 constexpr std::size_t kCount = 4096;
 
@@ -30,8 +30,8 @@ Buffer buffer_of(Device& device, std::int32_t number) {
   return made;
 }
 
-Numbers read(Device& device, const Buffer& buffer) {
-  Numbers out(kCount);
+Ints read(Device& device, const Buffer& buffer) {
+  Ints out(kCount);
   device.read(whole(buffer), std::as_writable_bytes(std::span(out)));
   return out;
 }
@@ -117,9 +117,9 @@ TEST(DeviceEvents, work_behind_a_fence_reads_what_the_host_wrote_before_it_was_c
     view.release().wait();
     fence.complete();
   });
-  const Numbers got = read(*device, to);
+  const Ints got = read(*device, to);
   host.join();
-  EXPECT_EQ(got, Numbers(kCount, 7));
+  EXPECT_EQ(got, Ints(kCount, 7));
 }
 
 TEST(DeviceEvents, a_fence_destroyed_before_it_is_complete_lets_its_work_run_and_is_told) {
@@ -149,7 +149,7 @@ TEST(DeviceEvents, a_fence_moved_from_holds_nothing) {
   }
   last.complete();
   last.complete();
-  EXPECT_EQ(read(*device, buffer), Numbers(kCount, 1));
+  EXPECT_EQ(read(*device, buffer), Ints(kCount, 1));
 }
 
 TEST(DeviceEvents, an_event_of_another_device_is_refused) {
@@ -165,7 +165,7 @@ TEST(DeviceEvents, neither_writes_nor_reads_that_come_later_wait_for_the_queue) 
   const Buffer buffer = buffer_of(*device, 1);
   Fence fence = device->make_fence();
   device->wait_for(Queue::compute, fence.event());
-  const Numbers threes(kCount, 3), fours(kCount, 4);
+  const Ints threes(kCount, 3), fours(kCount, 4);
   std::unique_ptr<PendingRead> pending;
   const auto enqueue = std::async(std::launch::async, [&] {
     device->write(whole(buffer), std::as_bytes(std::span(threes)));

@@ -18,16 +18,16 @@ namespace {
 
 // float32 has 24 bits: 6e-8 an operation. Sums of some thousand terms, exp and log of 3 to 4 units in the last place
 // and divisions by small sums stay well below this, relative to the largest element.
-constexpr double kForward = 1e-5;
+constexpr double kForwardError = 1e-5;
 // A gradient chains several such operations.
-constexpr double kBackward = 5e-5;
+constexpr double kBackwardError = 5e-5;
 // In two bytes the reference rounds each result as the device does, but from another last bit of the sum: a tie, or nearly one, may then go
 // to the neighbour, two roundoffs away. A gradient chains several such results too.
 double allowed(DType dtype, double in_float32, int results) { return in_float32 + (is_two_bytes(dtype) ? 2 * results * unit_roundoff(dtype) : 0); }
-double forward_error(DType dtype) { return allowed(dtype, kForward, 1); }
-double backward_error(DType dtype) { return allowed(dtype, kBackward, 4); }
+double forward_error(DType dtype) { return allowed(dtype, kForwardError, 1); }
+double backward_error(DType dtype) { return allowed(dtype, kBackwardError, 4); }
 
-class KernelsCase : public ::testing::TestWithParam<Case> {
+class KernelsCase : public ::testing::TestWithParam<OpCase> {
  protected:
   void SetUp() override {
     if (!does_long_work() && in_two_bytes(op(), sample())) GTEST_SKIP() << "two bytes on an emulator: with --full";
@@ -159,7 +159,6 @@ void expect_graph_equals_eager(const OpDef& op, const Sample& s, const PassNames
 TEST_P(OperatorsCase, graph_equals_eager_bit_for_bit) { expect_graph_equals_eager(op(), sample(), {}); }
 TEST_P(OperatorsCase, graph_after_exact_passes_equals_eager_bit_for_bit) { expect_graph_equals_eager(op(), sample(), exact_passes()); }
 
-std::string case_name(const ::testing::TestParamInfo<Case>& info) { return info.param.name(); }
 INSTANTIATE_TEST_SUITE_P(all, OperatorsCase, ::testing::ValuesIn(all_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(all, KernelsCase, ::testing::ValuesIn(all_cases()), case_name);
 

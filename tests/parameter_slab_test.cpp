@@ -20,6 +20,7 @@
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 #include "tests/test_device.h"
+#include "tests/two_layers.h"
 
 namespace gemel::testing {
 namespace {
@@ -30,21 +31,15 @@ Value vector_of(Session& session, const Numbers& numbers) {
   return session.tensor(f32({static_cast<std::int64_t>(numbers.size())}), std::span<const double>(numbers));
 }
 
-struct TwoLayers : nn::Module {
-  nn::Linear& first = add<nn::Linear>("first", 3, 4);
-  nn::Linear& second = add<nn::Linear>("second", 4, 2);
-  Value forward(Value x) override { return second(relu(first(std::move(x)))); }
-};
-
 Value input_of(Session& session) { return session.tensor(f32({2, 3}), Numbers{1, -2, 3, 0.5, 1, -1}); }
 
 /// A step of gradient descent on the sum of squares, as eager, compiled or Graph steps have it.
-struct Training {
+struct SlabTraining {
   Session& session;
   TwoLayers net{};
   std::unique_ptr<optim::Optimizer> optimizer{};
 
-  explicit Training(Session& s) : session(s) {
+  explicit SlabTraining(Session& s) : session(s) {
     net.materialise(session);
     optimizer = optim::make("momentum", optim::all_in_one(net.parameters()));
   }
@@ -135,7 +130,7 @@ TEST(ParameterSlab, packs_in_the_order_of_a_backward_pass) {
 
 TEST(ParameterSlab, weight_gradients_are_written_into_their_ranges) {
   Session& session = test_session();
-  Training t(session);
+  SlabTraining t(session);
   std::size_t copies = 0;
   const auto count = [&copies](const OpDef& op, std::span<const Value>, std::span<const Value>) { copies += &op == &copy_def(); };
   auto observation = session.interpreter().observe(count);
@@ -156,7 +151,7 @@ TEST(ParameterSlab, weight_gradients_are_written_into_their_ranges) {
 
 TEST(ParameterSlab, one_launch_updates_all) {
   Session& session = test_session();
-  Training t(session);
+  SlabTraining t(session);
   std::size_t updates = 0;
   const auto observation = session.interpreter().observe(
       [&](const OpDef& op, std::span<const Value>, std::span<const Value>) { updates += &op == &momentum_update_def(); });
@@ -180,7 +175,7 @@ TEST(ParameterSlab, order_of_gradients_is_that_of_the_backward_pass) {
 
 /// Runs steps; `frozen` says in which the first layer is frozen.
 template <class Step>
-void expect_frozen_steps_keep_it(Training& t, Step step) {
+void expect_frozen_steps_keep_it(SlabTraining& t, Step step) {
   for (const bool frozen : {false, true, false}) {
     if (frozen) t.net.first.freeze();
     else t.net.first.unfreeze();
@@ -193,17 +188,17 @@ void expect_frozen_steps_keep_it(Training& t, Step step) {
 }
 
 TEST(ParameterSlab, freezing_after_an_optimizer_was_built_works_in_eager) {
-  Training t(test_session());
+  SlabTraining t(test_session());
   expect_frozen_steps_keep_it(t, [&] { t.step(t.inputs()); });
 }
 
 TEST(ParameterSlab, freezing_works_in_a_step_captured_afterwards) {
-  Training t(test_session());
+  SlabTraining t(test_session());
   expect_frozen_steps_keep_it(t, [&] { graph::compile(t.session, [&](const Values& in) { return t.step(in); })(t.inputs()); });
 }
 
 TEST(ParameterSlab, freezing_after_compile_is_seen) {
-  Training t(test_session());
+  SlabTraining t(test_session());
   graph::Compiled step = graph::compile(t.session, [&](const Values& in) { return t.step(in); });
   expect_frozen_steps_keep_it(t, [&] { step(t.inputs()); });
   EXPECT_EQ(step.plans().size(), 2u) << "thawed, the first plan serves again";
@@ -224,7 +219,7 @@ TEST(ParameterSlab, changing_mode_after_compile_is_seen) {
 }
 
 TEST(ParameterSlab, freezing_works_in_a_graph) {
-  Training t(test_session());
+  SlabTraining t(test_session());
   expect_frozen_steps_keep_it(t, [&] {
     graph::Graph graph(t.session, "training");
     const auto building = graph.as_default();
@@ -237,7 +232,7 @@ TEST(ParameterSlab, freezing_works_in_a_graph) {
 
 TEST(ParameterSlab, a_saved_training_step_goes_on_in_its_slabs) {
   const TemporaryFolder folder;
-  Training t(test_session());
+  SlabTraining t(test_session());
   const Values in = t.inputs();
   const auto program = std::make_shared<const Program>(capture(t.session, {in[0].spec(), in[1].spec()}, [&](const Values& x) { return t.step(x); }));
   Executor executor(t.session, program);
@@ -258,7 +253,7 @@ TEST(ParameterSlab, a_saved_training_step_goes_on_in_its_slabs) {
 TEST(ParameterSlab, a_graphs_training_step_equals_the_eager_one_with_every_pass) {
   const auto trained = [](bool captured) {
     Session session(shared_test_device(), 3);
-    Training t(session);
+    SlabTraining t(session);
     graph::Compiled compiled = graph::compile(session, [&](const Values& in) { return t.step(in); });
     for (int step = 0; step < 3; ++step) captured ? compiled(t.inputs()) : t.step(t.inputs());
     return t.weights(t.net.first);
@@ -268,7 +263,7 @@ TEST(ParameterSlab, a_graphs_training_step_equals_the_eager_one_with_every_pass)
 }
 
 TEST(ParameterSlab, two_passes_in_one_program_are_not_taken_for_one) {
-  Training t(test_session()), apart(test_session());
+  SlabTraining t(test_session()), apart(test_session());
   for (auto* from : {&t, &apart}) from->net.visit([](const std::string&, nn::Module& m) {
     for (const auto& p : m.own_parameters()) assign(p->value.detached(), full(p->value.session(), p->spec, 0.1));
   });

@@ -12,13 +12,16 @@
 #include "engine/base/span.h"
 #include "parallel/pipeline/partition.h"
 #include "tests/message_of.h"
+#include "tests/schedule_names.h"
 
 namespace gemel::parallel {
 namespace {
 
+using testing::k1f1b;
+using testing::kGpipe;
+using testing::kInterleaved;
 using testing::message_of;
 
-constexpr ScheduleKind kGpipe = ScheduleKind::gpipe, k1f1b = ScheduleKind::one_f_one_b, kInterleaved = ScheduleKind::interleaved;
 constexpr std::int64_t kPlenty = std::numeric_limits<std::int64_t>::max();
 constexpr double kNone = std::numeric_limits<double>::infinity();
 

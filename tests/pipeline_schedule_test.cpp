@@ -14,14 +14,16 @@
 #include "parallel/pipeline/schedule.h"
 #include "parallel/pipeline/simulate.h"
 #include "tests/message_of.h"
+#include "tests/schedule_names.h"
 
 namespace gemel::parallel {
 namespace {
 
+using testing::k1f1b;
+using testing::kGpipe;
+using testing::kInterleaved;
 using testing::message_of;
-using Kind = Action::Kind;
-
-constexpr ScheduleKind kGpipe = ScheduleKind::gpipe, k1f1b = ScheduleKind::one_f_one_b, kInterleaved = ScheduleKind::interleaved;
+using ActionKind = Action::Kind;
 
 /// Every shape that there is of up to 8 stages, 17 micro-batches and 4 pieces a stage.
 void for_all_shapes(const std::function<void(const PipelineShape&, const Schedule&)>& run) {
@@ -51,7 +53,7 @@ std::vector<double> with_last_of(const Schedule& schedule, double size) {
 std::string computes(const Schedule& schedule, int stage) {
   std::vector<std::string> out;
   for (const Action& a : schedule.actions[at(stage)])
-    if (a.kind == Kind::forward || a.kind == Kind::backward) out.push_back(fmt::format("{}{}.{}", a.kind == Kind::forward ? "F" : "B", a.piece, a.micro_batch));
+    if (a.kind == ActionKind::forward || a.kind == ActionKind::backward) out.push_back(fmt::format("{}{}.{}", a.kind == ActionKind::forward ? "F" : "B", a.piece, a.micro_batch));
   return fmt::format("{}", fmt::join(out, " "));
 }
 
@@ -90,8 +92,8 @@ TEST(PipelineSchedule, computes_stand_in_the_order_of_the_papers) {
 }
 
 TEST(PipelineSchedule, one_micro_batch_is_plain_model_parallelism) {
-  const std::vector<Action> first{{Kind::forward, 0, 0}, {Kind::send_activation, 0, 0}, {Kind::receive_gradient, 0, 0}, {Kind::backward, 0, 0}, {Kind::update}};
-  const std::vector<Action> last{{Kind::receive_activation, 1, 0}, {Kind::forward, 1, 0}, {Kind::backward, 1, 0}, {Kind::send_gradient, 1, 0}, {Kind::update}};
+  const std::vector<Action> first{{ActionKind::forward, 0, 0}, {ActionKind::send_activation, 0, 0}, {ActionKind::receive_gradient, 0, 0}, {ActionKind::backward, 0, 0}, {ActionKind::update}};
+  const std::vector<Action> last{{ActionKind::receive_activation, 1, 0}, {ActionKind::forward, 1, 0}, {ActionKind::backward, 1, 0}, {ActionKind::send_gradient, 1, 0}, {ActionKind::update}};
   for (const ScheduleKind kind : {kGpipe, k1f1b}) {
     const Schedule schedule = make_schedule({kind, 2, 1, 1});
     EXPECT_EQ(schedule.actions[0], first);
@@ -109,12 +111,12 @@ TEST(PipelineSchedule, fewer_micro_batches_than_stages_go_up_and_come_back) {
 
 TEST(PipelineSchedule, messages_have_the_peer_and_the_tag_of_their_other_end) {
   const Schedule schedule = make_schedule({kInterleaved, 2, 2, 2});
-  const Action sent{Kind::send_activation, 1, 0}, received{Kind::receive_activation, 2, 0};
+  const Action sent{ActionKind::send_activation, 1, 0}, received{ActionKind::receive_activation, 2, 0};
   EXPECT_EQ(schedule.peer(sent), 0);
   EXPECT_EQ(schedule.peer(received), 1);
   EXPECT_EQ(schedule.tag(sent), 2);
   EXPECT_EQ(schedule.tag(received), 2);
-  const Action gradient{Kind::send_gradient, 2, 0}, taken{Kind::receive_gradient, 1, 0};
+  const Action gradient{ActionKind::send_gradient, 2, 0}, taken{ActionKind::receive_gradient, 1, 0};
   EXPECT_EQ(schedule.peer(gradient), 1);
   EXPECT_EQ(schedule.peer(taken), 0);
   EXPECT_EQ(schedule.tag(gradient), 3);
@@ -126,7 +128,7 @@ TEST(PipelineSchedule, all_shapes_are_proven_and_pieces_on_one_stage_send_nothin
     ASSERT_NO_THROW(check(schedule));
     int messages = 0;
     for (const auto& actions : schedule.actions) {
-      EXPECT_EQ(actions.back().kind, Kind::update);
+      EXPECT_EQ(actions.back().kind, ActionKind::update);
       for (const Action& a : actions) {
         if (!a.is_send() && !a.is_receive()) continue;
         ++messages;
@@ -143,8 +145,8 @@ TEST(PipelineSchedule, a_receive_stands_before_its_compute_and_a_send_behind) {
       for (std::size_t i = 0; i < actions.size(); ++i) {
         const auto [kind, piece, m] = actions[i];
         if (!actions[i].is_send() && !actions[i].is_receive()) continue;
-        const bool activation = kind == Kind::send_activation || kind == Kind::receive_activation;
-        EXPECT_EQ(actions[actions[i].is_receive() ? i + 1 : i - 1], (Action{activation ? Kind::forward : Kind::backward, piece, m}));
+        const bool activation = kind == ActionKind::send_activation || kind == ActionKind::receive_activation;
+        EXPECT_EQ(actions[actions[i].is_receive() ? i + 1 : i - 1], (Action{activation ? ActionKind::forward : ActionKind::backward, piece, m}));
       }
   });
 }
@@ -240,7 +242,7 @@ TEST(PipelineClock, the_slowest_stage_sets_the_ideal_time) {
 
 /// A send or receive's other end.
 Action other_end(const Schedule& schedule, const Action& message) {
-  constexpr std::pair<Kind, Kind> kEnds[] = {{Kind::send_activation, Kind::receive_activation}, {Kind::send_gradient, Kind::receive_gradient}};
+  constexpr std::pair<ActionKind, ActionKind> kEnds[] = {{ActionKind::send_activation, ActionKind::receive_activation}, {ActionKind::send_gradient, ActionKind::receive_gradient}};
   for (const auto& [send, receive] : kEnds) {
     if (message.kind == send) return {receive, schedule.other_piece(message), message.micro_batch};
     if (message.kind == receive) return {send, schedule.other_piece(message), message.micro_batch};
@@ -264,8 +266,8 @@ std::vector<std::vector<double>> longest_paths(const Schedule& schedule, const S
       for (std::size_t i = 0; i < ends[at(s)].size(); ++i) {
         const Action a = schedule.actions[at(s)][i];
         double end = now;
-        if (a.kind == Kind::forward || a.kind == Kind::backward) {
-          end += (a.kind == Kind::forward ? costs.forward_s : costs.backward_s)[at(a.piece)] * costs.sizes[at(a.micro_batch)];
+        if (a.kind == ActionKind::forward || a.kind == ActionKind::backward) {
+          end += (a.kind == ActionKind::forward ? costs.forward_s : costs.backward_s)[at(a.piece)] * costs.sizes[at(a.micro_batch)];
         } else if (a.is_send()) {
           double& before = sent[at(schedule.peer(a))];
           end = before = std::max(now, before) + costs.transfer_s[at(schedule.tag(a) / 2)] * costs.sizes[at(a.micro_batch)];
@@ -364,11 +366,11 @@ TEST(PipelineCheck, incomplete_and_misplaced_actions_are_refused) {
 TEST(PipelineCheck, other_orders_of_micro_batches_and_messages_are_refused) {
   Schedule schedule = make_schedule({kGpipe, 2, 1, 2});
   std::vector<Action>& last = schedule.actions[1];
-  const auto place = [&](Kind kind, int m) { return std::ranges::find(last, Action{kind, 1, m}); };
-  std::iter_swap(place(Kind::backward, 0), place(Kind::backward, 1));
+  const auto place = [&](ActionKind kind, int m) { return std::ranges::find(last, Action{kind, 1, m}); };
+  std::iter_swap(place(ActionKind::backward, 0), place(ActionKind::backward, 1));
   EXPECT_EQ(refusal(schedule), "pipeline: stage 1: backward of micro-batch 1 in piece 1 stands before that of micro-batch 0");
-  std::iter_swap(place(Kind::backward, 0), place(Kind::backward, 1));
-  std::iter_swap(place(Kind::receive_activation, 0), place(Kind::receive_activation, 1));
+  std::iter_swap(place(ActionKind::backward, 0), place(ActionKind::backward, 1));
+  std::iter_swap(place(ActionKind::receive_activation, 0), place(ActionKind::receive_activation, 1));
   EXPECT_EQ(refusal(schedule),
             "pipeline: stage 1: receive of the activation of micro-batch 1 for piece 1 stands where that of micro-batch 0 arrives from stage 0");
 }

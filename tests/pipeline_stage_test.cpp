@@ -106,7 +106,7 @@ Found in_one_process(Make make, const std::vector<datasets::Batch>& batches) {
   return found;
 }
 
-struct Pipeline {
+struct CutModel {
   Make make;
   PipelineCuts cuts;
   ScheduleKind kind = ScheduleKind::gpipe;
@@ -115,7 +115,7 @@ struct Pipeline {
 };
 
 /// The second of two steps: pieces and places are used again. Statistics are then those of two, so they are compared after the first.
-Found in_stages(const Pipeline& p, const std::vector<datasets::Batch>& batches) {
+Found in_stages(const CutModel& p, const std::vector<datasets::Batch>& batches) {
   Found found;
   std::mutex mutex;
   testing::run_communicating_ranks(p.stages, [&](parallel::CommunicationThread& c) {
@@ -208,7 +208,7 @@ std::unique_ptr<nn::Module> wide_net() {
 
 TEST_P(PipelineStageInBothFrontEnds, a_gradient_much_larger_than_its_factors_is_one_product_a_step) {
   const auto batches = micro_batches({2, 2, 2, 2});
-  const Pipeline two{wide_net, Modules{"2"}, ScheduleKind::one_f_one_b, 2, 1, {.frontend = GetParam()}};
+  const CutModel two{wide_net, Modules{"2"}, ScheduleKind::one_f_one_b, 2, 1, {.frontend = GetParam()}};
   expect_same(in_stages(two, batches), in_one_process(wide_net, batches), Frontend::graph, "one sum over all rows rounds otherwise");
   testing::run_communicating_ranks(1, [&](parallel::CommunicationThread& c) {
     Session session(opencl::Device::open({}), 3);

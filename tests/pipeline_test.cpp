@@ -32,7 +32,7 @@ using List = std::vector<double>;
 using Modules = std::vector<std::string>;
 
 /// A chain with dropout, whose layer "shared" is used before and behind the middle.
-class Net : public nn::Module {
+class PipelineNet : public nn::Module {
  public:
   nn::Linear& first = add<nn::Linear>("first", 48, 24);
   nn::Linear& shared = add<nn::Linear>("shared", 24, 24);
@@ -60,7 +60,7 @@ class Net : public nn::Module {
   nn::Dropout& dropout_ = add<nn::Dropout>("dropout", 0.5);
 };
 
-struct Job {
+struct PipelineJob {
   Frontend frontend = Frontend::eager;
   Modules cuts{};
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
@@ -73,19 +73,19 @@ struct Job {
   std::filesystem::path checkpoint_dir{};
 };
 
-struct Course {
+struct PipelineCourse {
   List losses, validation;
   std::map<std::string, std::vector<std::byte>> state;  // of rank 0, at the end
 };
 
-struct Recorder : train::Reporter {
-  Course course;
+struct PipelineRecorder : train::Reporter {
+  PipelineCourse course;
   void step_done(const train::StepReport& r) override { course.losses.push_back(r.loss); }
   void epoch_done(const train::EpochReport& r, nlohmann::ordered_json&) override { course.validation.push_back(*r.validation_loss); }
 };
 
 /// Alone where there is no communication.
-Course trained(const Job& job, CommunicationThread* communication) {
+PipelineCourse trained(const PipelineJob& job, CommunicationThread* communication) {
   Session session(opencl::Device::open({}), 3);
   const int ranks = communication ? communication->size() : 1, copies = communication ? ranks / job.stages : 1;
   const int copy = communication ? communication->rank() / job.stages : 0;
@@ -95,7 +95,7 @@ Course trained(const Job& job, CommunicationThread* communication) {
   in_order.rank = copy;
   in_order.ranks = copies;
   datasets::Loader validation(*data.validation, in_order);
-  Net net;
+  PipelineNet net;
   net.uses_twice = job.uses_twice;
   if (job.ties) net.add_tied();
   if (job.freezes_first) net.first.freeze();
@@ -112,7 +112,7 @@ Course trained(const Job& job, CommunicationThread* communication) {
     net.materialise(session);
     optimizer = optim::make(job.optimizer, optim::all_in_one(net.parameters()));
   }
-  Recorder recorder;
+  PipelineRecorder recorder;
   train::Run run{session, task, *optimizer, loader, &validation, nullptr, &recorder, pipeline ? &*pipeline : nullptr, pipeline ? &*pipeline : nullptr};
   train::Trainer trainer(run, {.steps = job.steps, .rate = 1e-3, .clip_norm = job.clip_norm, .checkpoint_dir = job.checkpoint_dir, .step = {.frontend = job.frontend}});
   if (!job.checkpoint_dir.empty()) trainer.resume();
@@ -121,19 +121,19 @@ Course trained(const Job& job, CommunicationThread* communication) {
   return recorder.course;
 }
 
-Course alone(const Job& job) { return trained(job, nullptr); }
+PipelineCourse without_pipeline(const PipelineJob& job) { return trained(job, nullptr); }
 
-Course on_ranks(int ranks, const Job& job) {
-  std::vector<Course> courses(at(ranks));
+PipelineCourse through_pipeline(int ranks, const PipelineJob& job) {
+  std::vector<PipelineCourse> courses(at(ranks));
   testing::run_communicating_ranks(ranks, [&](CommunicationThread& c) { courses[at(c.rank())] = trained(job, &c); });
-  for (const Course& c : courses) {
+  for (const PipelineCourse& c : courses) {
     EXPECT_EQ(c.losses, courses[0].losses);
     EXPECT_EQ(c.validation, courses[0].validation);
   }
   return courses[0];
 }
 
-void expect_same_course(const Course& actual, const Course& expected) {
+void expect_same_course(const PipelineCourse& actual, const PipelineCourse& expected) {
   ASSERT_GT(expected.losses.size(), 0u);
   ASSERT_EQ(actual.losses.size(), expected.losses.size());
   ASSERT_EQ(actual.validation.size(), expected.validation.size());
@@ -152,87 +152,87 @@ INSTANTIATE_TEST_SUITE_P(Each, PipelineInBothFrontEnds, ::testing::Values(Fronte
                          [](const auto& given) { return std::string(train::to_string(given.param)); });
 
 TEST_P(PipelineInBothFrontEnds, trains_as_one_process_with_any_schedule) {
-  const Course expected = alone({});
+  const PipelineCourse expected = without_pipeline({});
   const Modules cuts[] = {{"middle"}, {"shared", "last"}, {"dropout", "middle", "last"}};
   for (int stages = 2; stages <= 4; ++stages)
     for (const auto schedule : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b})
       for (const std::int64_t m : {1, 4, 5}) {
         if (!testing::is_full_run() && (stages == 4 || m == 1) && schedule == ScheduleKind::gpipe) continue;
         SCOPED_TRACE(fmt::format("{} stages, {}, {} micro-batches", stages, parallel::to_string(schedule), m));
-        expect_same_course(on_ranks(stages, {.frontend = GetParam(), .cuts = cuts[stages - 2], .schedule = schedule, .stages = stages, .micro_batches = m}), expected);
+        expect_same_course(through_pipeline(stages, {.frontend = GetParam(), .cuts = cuts[stages - 2], .schedule = schedule, .stages = stages, .micro_batches = m}), expected);
       }
-  const Job interleaved{.frontend = GetParam(), .cuts = cuts[2], .schedule = ScheduleKind::interleaved, .stages = 2, .virtual_stages = 2, .micro_batches = 4};
-  expect_same_course(on_ranks(2, interleaved), expected);
+  const PipelineJob interleaved{.frontend = GetParam(), .cuts = cuts[2], .schedule = ScheduleKind::interleaved, .stages = 2, .virtual_stages = 2, .micro_batches = 4};
+  expect_same_course(through_pipeline(2, interleaved), expected);
 }
 
 TEST_P(PipelineInBothFrontEnds, two_copies_of_two_stages_train_as_one_process_also_with_shards_that_are_empty) {
   for (const std::int64_t samples : {std::int64_t{40}, std::int64_t{37}}) {  // the last batch of the second has one sample
     SCOPED_TRACE(fmt::format("{} samples", samples));
-    expect_same_course(on_ranks(4, {.frontend = GetParam(), .cuts = {"middle"}, .stages = 2, .micro_batches = 3, .samples = samples}), alone({.samples = samples}));
+    expect_same_course(through_pipeline(4, {.frontend = GetParam(), .cuts = {"middle"}, .stages = 2, .micro_batches = 3, .samples = samples}), without_pipeline({.samples = samples}));
   }
 }
 
 TEST_P(PipelineInBothFrontEnds, a_layer_that_two_stages_use_has_the_sum_of_their_gradients) {
-  const Course expected = alone({.uses_twice = true});
-  expect_same_course(on_ranks(2, {.frontend = GetParam(), .cuts = {"middle"}, .stages = 2, .micro_batches = 4, .uses_twice = true}), expected);
-  const Job clipped{.frontend = GetParam(), .cuts = {"middle"}, .stages = 2, .micro_batches = 4, .clip_norm = 0.1, .uses_twice = true};
-  expect_same_course(on_ranks(2, clipped), alone({.clip_norm = 0.1, .uses_twice = true}));
+  const PipelineCourse expected = without_pipeline({.uses_twice = true});
+  expect_same_course(through_pipeline(2, {.frontend = GetParam(), .cuts = {"middle"}, .stages = 2, .micro_batches = 4, .uses_twice = true}), expected);
+  const PipelineJob clipped{.frontend = GetParam(), .cuts = {"middle"}, .stages = 2, .micro_batches = 4, .clip_norm = 0.1, .uses_twice = true};
+  expect_same_course(through_pipeline(2, clipped), without_pipeline({.clip_norm = 0.1, .uses_twice = true}));
 }
 
 TEST(Pipeline, a_tied_weight_on_two_stages_is_saved_once_and_resumed) {
-  const Job one{.ties = true};
-  expect_same_course(on_ranks(2, {.cuts = {"middle"}, .stages = 2, .micro_batches = 4, .ties = true}), alone(one));
+  const PipelineJob one{.ties = true};
+  expect_same_course(through_pipeline(2, {.cuts = {"middle"}, .stages = 2, .micro_batches = 4, .ties = true}), without_pipeline(one));
   const testing::TemporaryFolder folder;
-  on_ranks(2, {.cuts = {"middle"}, .stages = 2, .micro_batches = 4, .ties = true, .steps = 6, .checkpoint_dir = folder.path()});
-  const Course then = on_ranks(2, {.cuts = {"shared"}, .stages = 2, .micro_batches = 2, .ties = true, .checkpoint_dir = folder.path()});
-  const Course whole = alone(one);
+  through_pipeline(2, {.cuts = {"middle"}, .stages = 2, .micro_batches = 4, .ties = true, .steps = 6, .checkpoint_dir = folder.path()});
+  const PipelineCourse then = through_pipeline(2, {.cuts = {"shared"}, .stages = 2, .micro_batches = 2, .ties = true, .checkpoint_dir = folder.path()});
+  const PipelineCourse whole = without_pipeline(one);
   ASSERT_EQ(then.losses.size(), 4u);
   for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(then.losses[i], whole.losses[6 + i], 1e-5 * whole.losses[6 + i]);
 }
 
 TEST(Pipeline, interleaved_takes_a_last_batch_and_shards_that_do_not_divide) {
-  const Job job{.cuts = {"dropout", "middle", "last"}, .schedule = ScheduleKind::interleaved, .stages = 2, .virtual_stages = 2, .micro_batches = 4, .samples = 41};
-  expect_same_course(on_ranks(2, job), alone({.samples = 41}));  // five samples are left
-  expect_same_course(on_ranks(4, job), alone({.samples = 41}));  // shards of three and two
+  const PipelineJob job{.cuts = {"dropout", "middle", "last"}, .schedule = ScheduleKind::interleaved, .stages = 2, .virtual_stages = 2, .micro_batches = 4, .samples = 41};
+  expect_same_course(through_pipeline(2, job), without_pipeline({.samples = 41}));  // five samples are left
+  expect_same_course(through_pipeline(4, job), without_pipeline({.samples = 41}));  // shards of three and two
 }
 
 TEST(Pipeline, copies_of_a_single_stage_resume_what_the_first_one_read) {
   const testing::TemporaryFolder folder;
-  on_ranks(2, {.micro_batches = 2, .steps = 6, .checkpoint_dir = folder.path()});
-  const Course then = on_ranks(2, {.micro_batches = 2, .checkpoint_dir = folder.path()}), whole = alone({});
+  through_pipeline(2, {.micro_batches = 2, .steps = 6, .checkpoint_dir = folder.path()});
+  const PipelineCourse then = through_pipeline(2, {.micro_batches = 2, .checkpoint_dir = folder.path()}), whole = without_pipeline({});
   ASSERT_EQ(then.losses.size(), 4u);
   for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(then.losses[i], whole.losses[6 + i], 1e-5 * whole.losses[6 + i]);
 }
 
 TEST_P(PipelineInBothFrontEnds, a_stage_that_has_nothing_to_train_only_computes) {
-  expect_same_course(on_ranks(2, {.frontend = GetParam(), .cuts = {"shared"}, .stages = 2, .micro_batches = 2, .freezes_first = true}), alone({.freezes_first = true}));
+  expect_same_course(through_pipeline(2, {.frontend = GetParam(), .cuts = {"shared"}, .stages = 2, .micro_batches = 2, .freezes_first = true}), without_pipeline({.freezes_first = true}));
 }
 
 TEST(Pipeline, the_norm_that_limits_gradients_is_that_of_all_stages) {
-  const Course expected = alone({.clip_norm = 0.1});
-  EXPECT_NE(expected.losses, alone({}).losses) << "it limits nothing";
-  expect_same_course(on_ranks(3, {.cuts = {"shared", "last"}, .stages = 3, .micro_batches = 4, .clip_norm = 0.1}), expected);
-  expect_same_course(on_ranks(4, {.cuts = {"middle"}, .stages = 2, .micro_batches = 4, .clip_norm = 0.1}), expected);
+  const PipelineCourse expected = without_pipeline({.clip_norm = 0.1});
+  EXPECT_NE(expected.losses, without_pipeline({}).losses) << "it limits nothing";
+  expect_same_course(through_pipeline(3, {.cuts = {"shared", "last"}, .stages = 3, .micro_batches = 4, .clip_norm = 0.1}), expected);
+  expect_same_course(through_pipeline(4, {.cuts = {"middle"}, .stages = 2, .micro_batches = 4, .clip_norm = 0.1}), expected);
 }
 
 TEST(Pipeline, a_checkpoint_of_any_arrangement_is_resumed_by_any_other) {
   for (const std::string optimizer : {"momentum", "adam"}) {
-    Job one{.optimizer = optimizer}, three{.cuts = {"shared", "last"}, .stages = 3, .micro_batches = 4, .optimizer = optimizer},
+    PipelineJob one{.optimizer = optimizer}, three{.cuts = {"shared", "last"}, .stages = 3, .micro_batches = 4, .optimizer = optimizer},
         two{.cuts = {"middle"}, .stages = 2, .micro_batches = 2, .optimizer = optimizer};
-    Course expected = alone(one);
+    PipelineCourse expected = without_pipeline(one);
     expected.losses.erase(expected.losses.begin(), expected.losses.begin() + 6);
     expected.validation.erase(expected.validation.begin(), expected.validation.end() - 2);
     const testing::TemporaryFolder folder;
-    for (Job* job : {&one, &three, &two}) job->checkpoint_dir = folder.path();
+    for (PipelineJob* job : {&one, &three, &two}) job->checkpoint_dir = folder.path();
     three.steps = 6;  // in the middle of the second epoch
-    on_ranks(3, three);
+    through_pipeline(3, three);
     const testing::TemporaryFolder again;
     std::filesystem::copy(folder.path(), again.path(), std::filesystem::copy_options::recursive);
-    Course alone_then = alone(one);
+    PipelineCourse alone_then = without_pipeline(one);
     alone_then.validation.erase(alone_then.validation.begin(), alone_then.validation.end() - 2);
     expect_same_course(alone_then, expected);
     two.checkpoint_dir = again.path();
-    Course two_then = on_ranks(4, two);
+    PipelineCourse two_then = through_pipeline(4, two);
     two_then.validation.erase(two_then.validation.begin(), two_then.validation.end() - 2);
     expect_same_course(two_then, expected);
   }
@@ -241,7 +241,7 @@ TEST(Pipeline, a_checkpoint_of_any_arrangement_is_resumed_by_any_other) {
 TEST(Pipeline, ranks_that_are_no_multiple_of_the_stages_are_refused) {
   testing::run_communicating_ranks(3, [](CommunicationThread& c) {
     Session session(opencl::Device::open({}), 3);
-    Net net;
+    PipelineNet net;
     train::ClassificationTask task(net, 10);
     EXPECT_EQ(message_of<UsageError>([&] {
                 Pipeline(session, c, task, {f32({2, 4, 4, 3}), i64({2})}, PipelinePlan{.cuts = Modules{"middle"}, .shape = {ScheduleKind::gpipe, 2}});
@@ -251,15 +251,15 @@ TEST(Pipeline, ranks_that_are_no_multiple_of_the_stages_are_refused) {
 }
 
 TEST(Pipeline, a_copy_whose_shard_is_empty_takes_part_in_the_norm) {
-  const Job clipped{.cuts = {"middle"}, .stages = 2, .micro_batches = 3, .clip_norm = 0.1, .samples = 37};  // the last batch has one sample
-  expect_same_course(on_ranks(4, clipped), alone({.clip_norm = 0.1, .samples = 37}));
+  const PipelineJob clipped{.cuts = {"middle"}, .stages = 2, .micro_batches = 3, .clip_norm = 0.1, .samples = 37};  // the last batch has one sample
+  expect_same_course(through_pipeline(4, clipped), without_pipeline({.clip_norm = 0.1, .samples = 37}));
 }
 
 TEST(Pipeline, memory_for_gradients_is_of_what_it_trains) {
   testing::run_communicating_ranks(2, [](CommunicationThread& c) {
     for (const bool trains : {true, false}) {
       Session session(opencl::Device::open({}), 3);
-      Net net;
+      PipelineNet net;
       net.first.freeze();
       train::ClassificationTask task(net, 10);
       Pipeline pipeline(session, c, task, {f32({2, 4, 4, 3}), i64({2})}, PipelinePlan{.cuts = Modules{"middle"}, .shape = {ScheduleKind::gpipe, 2}, .trains = trains});
@@ -318,7 +318,7 @@ TEST(PipelineCosts, the_same_cut_is_found_on_every_rank_from_times_that_each_mea
   std::vector<Modules> found(2);
   testing::run_communicating_ranks(2, [&](CommunicationThread& c) {
     Session session(opencl::Device::open({}), 3);
-    Net net;
+    PipelineNet net;
     train::ClassificationTask task(net, 10);
     const Specs micro_batch{f32({3, 4, 4, 3}), i64({3})};
     found[at(c.rank())] = balanced_cuts(session, c, task, micro_batch, {.shape = {ScheduleKind::gpipe, 2, 1, 4}, .memory_bytes = std::int64_t{1} << 30});

@@ -15,10 +15,10 @@ namespace gemel::testing {
 namespace {
 
 /// A model's parameters, then its buffers.
-struct State {
+struct ModelState {
   std::vector<nn::Parameter*> parameters;
   std::vector<nn::Buffer*> buffers;
-  explicit State(nn::Module& model) {
+  explicit ModelState(nn::Module& model) {
     model.visit([this](const std::string&, nn::Module& m) {
       for (const auto& p : m.own_parameters()) parameters.push_back(p.get());
       for (const auto& b : m.own_buffers()) buffers.push_back(b.get());
@@ -50,7 +50,7 @@ TEST(ProgramPiecesSessions, pieces_run_in_sessions_of_their_own) {
   const auto other = Session::reference(3);
   SplitCase whole(session, residual_net(), {2, 5, 5, 3}, 2), first(session, residual_net(), {2, 5, 5, 3}, 2), second(*other, residual_net(), {2, 5, 5, 3}, 2);
   SplitCase named(session, residual_net(), {2, 5, 5, 3}, 2);
-  State names(*named.model);
+  ModelState names(*named.model);
   Specs specs = specs_of(named.in);
   const std::size_t given = specs.size();
   for (const Spec& s : names.specs()) specs.push_back(s);
@@ -59,7 +59,7 @@ TEST(ProgramPiecesSessions, pieces_run_in_sessions_of_their_own) {
     return named.forward(x);
   }, Outside::bound_for_replay);
   const auto pieces = split(program, cuts_before(program, {"1.bn"}), {});
-  const Piece a = with_bound(pieces[0], State(*first.model).values(given)), b = with_bound(pieces[1], State(*second.model).values(given));
+  const Piece a = with_bound(pieces[0], ModelState(*first.model).values(given)), b = with_bound(pieces[1], ModelState(*second.model).values(given));
   const auto moved = [](Session& to, const Value& v) { return to.tensor(v.spec(), read(v)); };
   const auto own = [](const Piece& piece, const Values& in) {
     Values out;

@@ -35,11 +35,9 @@ std::vector<List> trained(SplitCase& c, How how, const std::vector<Piece>& piece
   return out;
 }
 
-enum class Where { reference, device };
-
 class ProgramSplit : public ::testing::TestWithParam<Where> {
  protected:
-  std::unique_ptr<Session> owned = GetParam() == Where::reference ? Session::reference(3) : std::make_unique<Session>(shared_test_device(), 3);
+  std::unique_ptr<Session> owned = session_on(GetParam(), 3);
   Session& session = *owned;
 
   using Make = std::unique_ptr<nn::Module> (*)();

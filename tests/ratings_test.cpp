@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <set>
 #include <tuple>
@@ -14,21 +13,16 @@
 #include "datasets/synthetic_ratings.h"
 #include "engine/base/error.h"
 #include "engine/base/philox.h"
+#include "tests/host_elements.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 
 namespace gemel::datasets {
 namespace {
 
+using testing::elements;
 using testing::message_of;
 using Ids = std::vector<std::int64_t>;
-
-template <class T>
-std::vector<T> elements(const HostTensor& t) {
-  std::vector<T> out(t.bytes->size() / sizeof(T));
-  std::memcpy(out.data(), t.bytes->data(), t.bytes->size());
-  return out;
-}
 
 /// Of a batch.
 struct Rows {

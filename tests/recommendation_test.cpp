@@ -13,7 +13,8 @@
 #include "engine/ops/ops.h"
 #include "engine/session.h"
 #include "frontends/nn/loss.h"
-#include "tests/expected_tensors.h"
+#include "tests/expected.h"
+#include "tests/fixed_outputs.h"
 #include "tests/message_of.h"
 #include "tests/test_device.h"
 
@@ -23,20 +24,8 @@ namespace {
 using List = std::vector<double>;
 using testing::test_session;
 
-/// Gives the logits that it was made with, whoever asks.
-class Fixed : public nn::Module {
- public:
-  explicit Fixed(Value logits) : logits_(std::move(logits)) {}
-
- protected:
-  Values forward_values(Values) override { return {logits_}; }
-
- private:
-  Value logits_;
-};
-
 /// Sums of a batch with these logits, [N, K], of which the one at column 0 is looked for.
-Sums sums_of(const std::vector<List>& logits) {
+Sums sums_of_logits(const std::vector<List>& logits) {
   Session& session = test_session();
   const std::int64_t n = std::ssize(logits), candidates = std::ssize(logits[0]);
   List all;
@@ -46,7 +35,7 @@ Sums sums_of(const std::vector<List>& logits) {
       all.push_back(row[k]);
       labels.push_back(k == 0 ? 1 : 0);
     }
-  Fixed module(session.tensor(f32({n, candidates}), all));
+  testing::FixedOutputs module({session.tensor(f32({n, candidates}), all)});
   RecommendationTask task(module);
   const Value ids = full(session, i64({n, candidates}), 0);
   const std::vector<std::string> names = task.inputs();
@@ -58,8 +47,8 @@ Sums sums_of(const std::vector<List>& logits) {
   return {n, read(outcome.loss)[0], task.weight(batch), task.count(batch, outputs)};
 }
 
-std::vector<Metric> metrics_of(const Sums& sums) {
-  Fixed module{Value()};
+std::vector<Metric> recommendation_metrics(const Sums& sums) {
+  testing::FixedOutputs module({});
   return RecommendationTask(module).metrics(sums);
 }
 
@@ -72,8 +61,8 @@ List at_place(int place, int candidates = 20) {
 }
 
 TEST(Recommendation, is_a_hit_within_ten_and_gains_by_place) {
-  const Sums sums = sums_of({at_place(1), at_place(3), at_place(10), at_place(11), at_place(20)});
-  const auto metrics = metrics_of(sums);
+  const Sums sums = sums_of_logits({at_place(1), at_place(3), at_place(10), at_place(11), at_place(20)});
+  const auto metrics = recommendation_metrics(sums);
   ASSERT_EQ(metrics.size(), 2u);
   EXPECT_EQ(metrics[0].name, "hit_rate_at_10");
   EXPECT_DOUBLE_EQ(metrics[0].value, 0.6);
@@ -84,42 +73,42 @@ TEST(Recommendation, is_a_hit_within_ten_and_gains_by_place) {
 TEST(Recommendation, counts_ties_and_what_is_no_number_against_the_item) {
   List tied(20, 1.0), nine_tied = at_place(1);
   for (std::size_t k = 1; k < 10; ++k) nine_tied[k] = nine_tied[0];
-  EXPECT_EQ(metrics_of(sums_of({tied}))[0].value, 0);
-  EXPECT_EQ(metrics_of(sums_of({nine_tied}))[0].value, 1);
-  EXPECT_NEAR(metrics_of(sums_of({nine_tied}))[1].value, 1 / std::log2(11.0), 1e-12);
+  EXPECT_EQ(recommendation_metrics(sums_of_logits({tied}))[0].value, 0);
+  EXPECT_EQ(recommendation_metrics(sums_of_logits({nine_tied}))[0].value, 1);
+  EXPECT_NEAR(recommendation_metrics(sums_of_logits({nine_tied}))[1].value, 1 / std::log2(11.0), 1e-12);
   List lost = at_place(1);
   lost[0] = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_EQ(metrics_of(sums_of({lost}))[0].value, 0);
+  EXPECT_EQ(recommendation_metrics(sums_of_logits({lost}))[0].value, 0);
   List others(20, std::numeric_limits<double>::quiet_NaN());
   others[0] = 5;
-  EXPECT_EQ(metrics_of(sums_of({others}))[0].value, 0);
+  EXPECT_EQ(recommendation_metrics(sums_of_logits({others}))[0].value, 0);
 }
 
 TEST(Recommendation, of_two_parts_is_that_of_the_whole) {
   const std::vector<List> all{at_place(2), at_place(5), at_place(12), at_place(1)};
-  Sums parts = sums_of({all[0]});
-  parts += sums_of({all[1], all[2], all[3]});
-  const Sums whole = sums_of(all);
+  Sums parts = sums_of_logits({all[0]});
+  parts += sums_of_logits({all[1], all[2], all[3]});
+  const Sums whole = sums_of_logits(all);
   EXPECT_EQ(parts.samples, whole.samples);
   EXPECT_NEAR(parts.mean_loss(), whole.mean_loss(), 1e-6);
-  for (std::size_t m = 0; m < 2; ++m) EXPECT_DOUBLE_EQ(metrics_of(parts)[m].value, metrics_of(whole)[m].value);
+  for (std::size_t m = 0; m < 2; ++m) EXPECT_DOUBLE_EQ(recommendation_metrics(parts)[m].value, recommendation_metrics(whole)[m].value);
 }
 
 TEST(Recommendation, of_single_candidates_has_a_loss_alone) {
-  const Sums sums = sums_of({{0.5}, {-2}, {1}});
-  EXPECT_TRUE(metrics_of(sums).empty());
-  EXPECT_TRUE(metrics_of({}).empty());
+  const Sums sums = sums_of_logits({{0.5}, {-2}, {1}});
+  EXPECT_TRUE(recommendation_metrics(sums).empty());
+  EXPECT_TRUE(recommendation_metrics({}).empty());
   EXPECT_EQ(sums.weight, 3);
   double expected = 0;
   for (const double x : {0.5, -2.0, 1.0}) expected += std::log1p(std::exp(-x)) / 3;
   EXPECT_NEAR(sums.mean_loss(), expected, 1e-6);
-  EXPECT_EQ(sums_of({at_place(1), at_place(2)}).weight, 40) << "a mean over all candidates";
+  EXPECT_EQ(sums_of_logits({at_place(1), at_place(2)}).weight, 40) << "a mean over all candidates";
 }
 
 /// The losses reach 100, of which float32 keeps 1e-5.
 TEST(BinaryCrossEntropy, is_pytorchs_with_its_gradient_for_large_and_small_logits) {
   Session& session = test_session();
-  const testing::ExpectedTensors expected(std::filesystem::path(GEMEL_SOURCE_DIR) / "tests/data/ncf/expected.safetensors");
+  const testing::Expected expected("ncf/expected.safetensors");
   const List losses = expected.numbers("bce.losses"), slopes = expected.numbers("bce.gradient"), x = expected.numbers("bce.logits"), y = expected.numbers("bce.labels");
   ASSERT_EQ(losses.size(), 12u);
   double sum = 0;

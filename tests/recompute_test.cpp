@@ -22,6 +22,7 @@
 #include "frontends/nn/layers.h"
 #include "frontends/optim/optimizer.h"
 #include "tests/message_of.h"
+#include "tests/pieces.h"
 #include "tests/residual_block.h"
 #include "tests/test_device.h"
 
@@ -30,14 +31,10 @@ namespace {
 
 using nn::Recompute;
 using testing::message_of;
+using testing::waves;
+using testing::Where;
 using Block = testing::ResidualBlock;
 using List = std::vector<double>;
-
-Value waves(Session& session, const Shape& shape, double step = 1) {
-  List numbers(at(shape.elements()));
-  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::sin(static_cast<double>(i + 1) * step);
-  return session.tensor({shape, DType::float32}, std::span<const double>(numbers));
-}
 
 /// Blocks in pairs, then a mean and a linear layer. Draws also before, between and after.
 std::unique_ptr<nn::Sequential> network(int pairs, std::int64_t channels) {
@@ -88,13 +85,12 @@ struct Trainer {
   }
 };
 
-enum class Where { reference, device };
 enum class How { eager, graph };
 using Place = std::tuple<Where, How>;
 
 /// Losses, then parameters (as their gradients left them), momenta and statistics.
 std::vector<List> trained(const Place& place, Blocks blocks) {
-  const auto session = std::get<0>(place) == Where::reference ? Session::reference(3) : std::make_unique<Session>(testing::shared_test_device(), 3);
+  const auto session = testing::session_on(std::get<0>(place), 3);
   Trainer trainer(*session, blocks);
   graph::Compiled compiled(*session, [&](const Values& in) { return trainer.step(in); }, parse_passes("all"));
   std::vector<List> out;

@@ -7,6 +7,7 @@
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "engine/ops/catalog.h"
+#include "tests/finite_differences.h"
 #include "tests/op_harness.h"
 
 namespace gemel::testing {
@@ -14,13 +15,13 @@ namespace {
 
 constexpr double kStep = 1e-5;  // of central differences: error about step^2 plus 1e-16 / step
 
-class RecordCase : public ::testing::TestWithParam<Case> {
+class RecordCase : public ::testing::TestWithParam<OpCase> {
  protected:
   const OpDef& op() const { return *GetParam().op; }
   Sample sample() const { return op().samples()[at(GetParam().sample)]; }
 };
 
-class Record : public ::testing::TestWithParam<const OpDef*> {};
+class OpRecord : public ::testing::TestWithParam<const OpDef*> {};
 
 double dot(const InputNumbers& a, const InputNumbers& b) {
   double total = 0;
@@ -29,18 +30,12 @@ double dot(const InputNumbers& a, const InputNumbers& b) {
   return total;
 }
 
-InputNumbers moved(InputNumbers from, const InputNumbers& along, double by) {
-  for (std::size_t i = 0; i < from.size(); ++i)
-    for (std::size_t j = 0; j < along[i].size(); ++j) from[i][j] += by * along[i][j];
-  return from;
-}
-
 double objective_at(const OpDef& op, const Sample& sample, const InputNumbers& x) {
   const auto session = Session::reference();
   return read(objective(apply(*session, op, inputs_in(*session, op, sample, x, Wanting::yes), sample.attributes)))[0];
 }
 
-TEST_P(Record, is_documented_and_complete) {
+TEST_P(OpRecord, is_documented_and_complete) {
   const OpDef& op = *GetParam();
   EXPECT_FALSE(op.name.empty());
   EXPECT_GE(op.doc.size(), 5u);
@@ -63,7 +58,7 @@ TEST_P(Record, is_documented_and_complete) {
   }
 }
 
-TEST_P(Record, refuses_with_its_exact_text) {
+TEST_P(OpRecord, refuses_with_its_exact_text) {
   const OpDef& op = *GetParam();
   if (!op.rejected) return;
   const auto session = Session::reference();
@@ -144,11 +139,10 @@ TEST_P(RecordCase, hessian_vector_product_matches_finite_differences) {
   }
 }
 
-std::string case_name(const ::testing::TestParamInfo<Case>& info) { return info.param.name(); }
 std::string op_name(const ::testing::TestParamInfo<const OpDef*>& info) { return info.param->name; }
 std::vector<const OpDef*> all_ops() { return {catalog().begin(), catalog().end()}; }
 
-INSTANTIATE_TEST_SUITE_P(all, Record, ::testing::ValuesIn(all_ops()), op_name);
+INSTANTIATE_TEST_SUITE_P(all, OpRecord, ::testing::ValuesIn(all_ops()), op_name);
 INSTANTIATE_TEST_SUITE_P(all, RecordCase, ::testing::ValuesIn(all_cases()), case_name);
 
 TEST(Catalog, names_are_unique) {

@@ -27,7 +27,7 @@ namespace {
 using namespace gemel::testing;
 using List = std::vector<double>;
 
-struct Case {
+struct RecurrentCase {
   std::string name;
   std::int64_t input, hidden;
   RecurrentOptions options = {};
@@ -38,9 +38,9 @@ struct Case {
   }
 };
 /// Those of tests/data/recurrent/make.py.
-std::vector<Case> cases() {
+std::vector<RecurrentCase> recurrent_cases() {
   const RecurrentOptions deep{.layers = 2, .bidirectional = Bidirectional::yes};
-  std::vector<Case> out;
+  std::vector<RecurrentCase> out;
   for (const std::string kind : {"lstm", "gru"}) {
     out.push_back({kind, 5, 6});
     out.push_back({kind + " of lengths", 4, 17});
@@ -56,7 +56,7 @@ constexpr double kForward = 2e-6, kBackward = 5e-6, kStored = 2e-7;
 /// x, lengths and first states of a case; the layer's outputs, and the gradients of x, of the states and of all parameters.
 class Layer {
  public:
-  Layer(Session& session, const Case& c) : session_(session), c_(c), layer_(c.make()) {
+  Layer(Session& session, const RecurrentCase& c) : session_(session), c_(c), layer_(c.make()) {
     std::vector<NamedTensor> state;
     layer_->visit([&](const std::string&, Module& m) {
       for (const auto& p : m.own_parameters()) state.push_back({p->name, expected_.named(name(p->name)).spec, expected_.named(name(p->name)).data});
@@ -98,7 +98,7 @@ class Layer {
   Value tensor(const std::string& what) const { return expected_.tensor(session_, name(what)); }
 
   Session& session_;
-  Case c_;
+  RecurrentCase c_;
   Expected expected_{"recurrent/expected.safetensors"};
   std::unique_ptr<Recurrent> layer_;
 };
@@ -106,7 +106,7 @@ class Layer {
 TEST(Recurrent, gives_pytorchs_outputs_and_gradients_from_its_weights) {
   const auto reference = Session::reference();
   Session narrow(shared_narrow_device(), 1);
-  for (const Case& c : cases()) {
+  for (const RecurrentCase& c : recurrent_cases()) {
     SCOPED_TRACE(c.name);
     const Layer in_double(*reference, c), at_once(test_session(), c), in_narrow_vectors(narrow, c);
     in_double.expect_pytorchs(in_double.results(in_double.inputs()), kStored, kStored);

@@ -46,8 +46,8 @@ TEST(Reduce, sum_of_long_columns_is_exact_to_float) {
 }
 
 TEST(Reduce, max_and_argmax_let_nan_through) {
-  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-  const std::vector<double> x{1, kNaN, 3, kNaN, 4, 2, 5, 5};
+  constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<double> x{1, kNoNumber, 3, kNoNumber, 4, 2, 5, 5};
   const auto reference = Session::reference();
   for (Session* session : {&test_session(), reference.get()}) {
     const Value rows = session->tensor({{2, 4}}, std::span<const double>(x));

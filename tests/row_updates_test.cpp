@@ -8,20 +8,16 @@
 #include "frontends/graph/graph.h"
 #include "frontends/graph/runner.h"
 #include "frontends/optim/clip.h"
+#include "tests/expect_near.h"
 #include "tests/message_of.h"
 #include "tests/row_training.h"
 
 namespace gemel::testing {
 namespace {
 
-constexpr std::size_t kWidth = RowModel::kWidth;
+constexpr std::size_t kRowWidth = RowModel::kWidth;
 // A step chains a few dozen float32 operations on numbers of some units, of which the next step begins.
-constexpr double kRounding = 2e-5;
-
-void expect_near(const Numbers& got, const Numbers& expected) {
-  ASSERT_EQ(got.size(), expected.size());
-  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], kRounding) << "element " << i;
-}
+constexpr double kStepRounding = 2e-5;
 
 class RowUpdates : public ::testing::TestWithParam<bool> {
  protected:
@@ -46,7 +42,7 @@ struct SparseAdam {
     ++t;
     const double size = 0.125 * std::sqrt(1 - std::pow(0.999, t)) / (1 - std::pow(0.9, t));
     for (std::size_t row = 0; row < RowModel::kRows; ++row)
-      for (std::size_t i = row * kWidth; i < (row + 1) * kWidth && std::ranges::count(words, static_cast<double>(row)); ++i) {
+      for (std::size_t i = row * kRowWidth; i < (row + 1) * kRowWidth && std::ranges::count(words, static_cast<double>(row)); ++i) {
         m[i] += (1 - 0.9) * (gradient[i] - m[i]);
         v[i] += (1 - 0.999) * (gradient[i] * gradient[i] - v[i]);
         p[i] -= size * m[i] / (std::sqrt(v[i]) + 1e-8);
@@ -64,9 +60,9 @@ TEST_P(RowUpdates, adam_and_adamw_are_lazy_as_sparse_adam) {
       expected.step(words, read(to_dense(*std::ranges::find_if(gradients, row_values))));
       training.train({words}, captured());
     }
-    expect_near(training.table(), expected.p);
-    expect_near(training.slot("mean.table.weight"), expected.m);
-    expect_near(training.slot("variance.table.weight"), expected.v);
+    expect_near(training.table(), expected.p, kStepRounding);
+    expect_near(training.slot("mean.table.weight"), expected.m, kStepRounding);
+    expect_near(training.slot("variance.table.weight"), expected.v, kStepRounding);
   }
 }
 
@@ -77,11 +73,11 @@ TEST_P(RowUpdates, rows_that_are_not_met_keep_weights_and_moments) {
     const Numbers table = training.table(), mean = training.slot("mean.table.weight");
     training.train({kRowSteps[1]}, captured());
     const bool stays = form == GradientForm::rows;  // Adam of a dense gradient goes on along the mean
-    for (std::size_t i = 8 * kWidth; i < 9 * kWidth; ++i) {
+    for (std::size_t i = 8 * kRowWidth; i < 9 * kRowWidth; ++i) {
       EXPECT_EQ(training.table()[i] == table[i], stays);
       EXPECT_EQ(training.slot("mean.table.weight")[i] == mean[i], stays);
     }
-    EXPECT_NE(training.table()[4 * kWidth], table[4 * kWidth]);
+    EXPECT_NE(training.table()[4 * kRowWidth], table[4 * kRowWidth]);
   }
 }
 
@@ -90,8 +86,8 @@ TEST_P(RowUpdates, padding_stays) {
     RowTraining training(GradientForm::rows, name, 4);
     training.train(kRowSteps, captured());
     const Numbers table = training.table();
-    for (std::size_t i = 4 * kWidth; i < 5 * kWidth; ++i) EXPECT_EQ(table[i], 0) << name;
-    EXPECT_NE(table[2 * kWidth], 0);
+    for (std::size_t i = 4 * kRowWidth; i < 5 * kRowWidth; ++i) EXPECT_EQ(table[i], 0) << name;
+    EXPECT_NE(table[2 * kRowWidth], 0);
   }
 }
 
@@ -104,7 +100,7 @@ TEST_P(RowUpdates, two_lookups_of_one_table_add_up) {
   EXPECT_TRUE(row_values(rows.gradients(words_of(rows.session, {1}))[0]));
   rows.train({kRowSteps[0]}, captured());
   dense.train({kRowSteps[0]}, captured());
-  expect_near(rows.table(), dense.table());
+  expect_near(rows.table(), dense.table(), kStepRounding);
 }
 
 TEST_P(RowUpdates, a_tied_table_is_updated_as_a_whole) {
@@ -126,7 +122,7 @@ TEST_P(RowUpdates, clipping_goes_by_the_norm_of_summed_rows) {
     t->max_norm = norm / 8;
     t->train({kRowSteps[0]}, captured());
   }
-  expect_near(rows.table(), dense.table());
+  expect_near(rows.table(), dense.table(), kStepRounding);
 }
 
 TEST_P(RowUpdates, a_frozen_table_stays) {
@@ -196,7 +192,7 @@ TEST(RowUpdatesOfOne, gradients_in_the_manner_of_pytorch_are_rows_too) {
   }
   parts.optimizer->set_rate(0.125);
   parts.optimizer->step();
-  expect_near(parts.table(), whole.table());
+  expect_near(parts.table(), whole.table(), kStepRounding);
   parts.optimizer->zero_grad();
   const Numbers before = parts.table();
   parts.optimizer->step();
@@ -284,7 +280,7 @@ TEST(RowUpdatesOfOne, weight_decay_is_refused_unless_the_table_has_none) {
   training.train({{4}}, false);
   const Numbers after = training.table();
   // The first step of Adam has the length of the rate, but for eps beside the gradient and rounding.
-  EXPECT_NEAR(std::fabs(after[4 * kWidth] - before[0][4 * kWidth]), 2 * 0.125, 1e-4);
+  EXPECT_NEAR(std::fabs(after[4 * kRowWidth] - before[0][4 * kRowWidth]), 2 * 0.125, 1e-4);
   EXPECT_EQ(after[0], before[0][0]);
 }
 

@@ -14,10 +14,8 @@
 #include "tests/temporary_folder.h"
 #include "tests/test_device.h"
 
-namespace gemel::testing {
+namespace gemel::opencl {
 namespace {
-
-using namespace opencl;
 
 /// A device that counts what the host asks of its memory, and may refuse.
 class CountingDevice final : public Device {
@@ -66,10 +64,18 @@ class CountingDevice final : public Device {
   std::int64_t clock_lead_ns() override { return device_.clock_lead_ns(); }
 
  private:
-  Device& device_ = test_device();
+  Device& device_ = testing::test_device();
 };
 
-struct Net : nn::Module {
+}  // namespace
+}  // namespace gemel::opencl
+
+namespace gemel::testing {
+namespace {
+
+using opencl::CountingDevice;
+
+struct SavedNet : nn::Module {
   nn::Linear& first = add<nn::Linear>("first", 3, 700);
   nn::BatchNorm2d& norm = add<nn::BatchNorm2d>("norm", 700);
   nn::Linear& second = add<nn::Linear>("second", 700, 2);
@@ -92,7 +98,7 @@ class DeviceSaving : public ::testing::Test {
   TemporaryFolder folder;
   std::shared_ptr<CountingDevice> device = std::make_shared<CountingDevice>();
   Session session{device};
-  Net net;
+  SavedNet net;
 };
 
 constexpr int kBuffers = 3;

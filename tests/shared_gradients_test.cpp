@@ -17,6 +17,7 @@
 #include "tests/message_of.h"
 #include "tests/shared_pages.h"
 #include "tests/test_device.h"
+#include "tests/two_layers.h"
 
 namespace gemel::testing {
 namespace {
@@ -24,19 +25,13 @@ namespace {
 using Numbers = std::vector<double>;
 using Bytes = std::vector<std::byte>;
 
-struct TwoLayers : nn::Module {
-  nn::Linear& first = add<nn::Linear>("first", 3, 4);
-  nn::Linear& second = add<nn::Linear>("second", 4, 2);
-  Value forward(Value x) override { return second(relu(first(std::move(x)))); }
-};
-
 /// Gradient descent on the sum of squares, in a session of its own.
-struct Training {
+struct SharedTraining {
   Session session{opencl::Device::open({}), 3};
   TwoLayers net{};
   std::unique_ptr<optim::Optimizer> optimizer{};
 
-  explicit Training(const HostMemorySource& gradients = {}) {
+  explicit SharedTraining(const HostMemorySource& gradients = {}) {
     net.materialise(session);
     ParameterSlab::pack(values_of(net.parameters().trainable()), {.gradients = gradients});
     optimizer = optim::make("momentum", optim::all_in_one(net.parameters()));
@@ -54,7 +49,7 @@ struct Training {
 
 enum class Frontend { eager, captured };
 
-void train(Training& t, Frontend frontend) {
+void take_steps(SharedTraining& t, Frontend frontend) {
   graph::Compiled compiled = graph::compile(t.session, [&](const Values& in) { return t.step(in); });
   for (int step = 0; step < 3; ++step) frontend == Frontend::eager ? t.step(t.inputs()) : compiled(t.inputs());
 }
@@ -66,14 +61,14 @@ HostMemorySource memory_of(const SharedPages& pages) {
   };
 }
 
-constexpr std::int64_t kBytes = 4 * 4096;  // four parameters, each in a page
+constexpr std::int64_t kFourPages = 4 * 4096;  // of four parameters
 
 TEST(DeviceSharedGradients, are_those_in_memory_of_the_devices_own_and_seen_without_a_read) {
   for (const Frontend frontend : {Frontend::eager, Frontend::captured}) {
-    const SharedPages pages(kBytes);
-    Training shared(memory_of(pages)), apart;
-    train(shared, frontend);
-    train(apart, frontend);
+    const SharedPages pages(kFourPages);
+    SharedTraining shared(memory_of(pages)), apart;
+    take_steps(shared, frontend);
+    take_steps(apart, frontend);
     const HostView view = map(shared.slab().gradients().whole(), Access::read, mark(shared.session));
     view.ready().wait();
     const Bytes expected = read_bytes(apart.slab().gradients().whole());
@@ -89,7 +84,7 @@ void double_all(std::span<std::byte> bytes) {
 
 /// Parameters after a step in which nothing but the session doubles the gradients.
 Bytes after_a_doubled_step() {
-  Training t;
+  SharedTraining t;
   const Values in = t.inputs(), gradients = t.gradients(in[0]);
   Bytes doubled = read_bytes(t.slab().gradients().whole());
   double_all(doubled);
@@ -100,7 +95,7 @@ Bytes after_a_doubled_step() {
 
 /// Parameters after a step in which another thread doubles the gradients between their computation and the update.
 /// @param bytes  where that thread finds them; none: in its view
-Bytes after_a_step_doubled_beside(Training& t, std::span<std::byte> bytes = {}) {
+Bytes after_a_step_doubled_beside(SharedTraining& t, std::span<std::byte> bytes = {}) {
   const Values in = t.inputs(), gradients = t.gradients(in[0]);
   const Event computed = mark(t.session);
   Fence fence = make_fence(t.session);
@@ -120,14 +115,14 @@ Bytes after_a_step_doubled_beside(Training& t, std::span<std::byte> bytes = {}) 
 
 TEST(DeviceSharedGradients, changed_by_another_thread_before_a_fence_are_what_the_update_uses) {
   const Bytes expected = after_a_doubled_step();
-  const SharedPages pages(kBytes);
-  Training shared(memory_of(pages));
+  const SharedPages pages(kFourPages);
+  SharedTraining shared(memory_of(pages));
   EXPECT_EQ(after_a_step_doubled_beside(shared, pages.seen()), expected);
 }
 
 TEST(DeviceSharedGradients, in_memory_of_the_devices_own_are_changed_in_a_view) {
   const Bytes expected = after_a_doubled_step();
-  Training own;
+  SharedTraining own;
   EXPECT_EQ(after_a_step_doubled_beside(own), expected);
 }
 

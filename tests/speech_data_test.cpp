@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <set>
 #include <utility>
@@ -15,27 +14,22 @@
 #include "datasets/synthetic_speech.h"
 #include "engine/base/error.h"
 #include "engine/base/philox.h"
+#include "tests/host_elements.h"
 #include "tests/message_of.h"
 #include "tests/speech_folder.h"
 
 namespace gemel::datasets {
 namespace {
 
+using testing::elements;
 using testing::message_of;
 using Ids = std::vector<std::int64_t>;
 using List = std::vector<float>;
 
-template <class T>
-std::vector<T> elements(const HostTensor& t) {
-  std::vector<T> out(t.bytes->size() / sizeof(T));
-  std::memcpy(out.data(), t.bytes->data(), t.bytes->size());
-  return out;
-}
-
 /// A folder with one utterance of a second, of 101 frames, in dev.tsv.
-class Folder {
+class SpeechFolder {
  public:
-  Folder() {
+  SpeechFolder() {
     write("a.wav", testing::wav_of(Ids(16000, 100)));
     write("dev.tsv", "a.wav\ta\n");
   }
@@ -65,7 +59,7 @@ TEST(Characters, are_a_blank_a_space_an_apostrophe_and_letters) {
 }
 
 TEST(SpeechData, has_features_frames_and_characters) {
-  const Folder folder;
+  const SpeechFolder folder;
   folder.write("b.wav", testing::wav_of(Ids(8000, 5)));
   const SpeechSplits splits = folder.open("a.wav\tTwo  words\r\nb.wav\tit's\n");
   ASSERT_EQ(splits.train->size(), 2);
@@ -91,7 +85,7 @@ TEST(SpeechData, has_features_frames_and_characters) {
 
 /// Means of 100 numbers about 1 in float32: 1e-5. What is added to a variance, 1e-5, changes one above 0.1 by 1e-4.
 TEST(SpeechData, has_each_band_of_mean_0_and_variance_1_however_loud) {
-  const Folder folder;
+  const SpeechFolder folder;
   PhiloxStream draws(3, 0);
   Ids quiet, loud;
   for (int i = 0; i < 16000; ++i) {
@@ -116,14 +110,14 @@ TEST(SpeechData, has_each_band_of_mean_0_and_variance_1_however_loud) {
 }
 
 TEST(SpeechData, of_silence_is_zeros) {
-  const Folder folder;
+  const SpeechFolder folder;
   folder.write("silence.wav", testing::wav_of(Ids(4000, 0)));
   const SpeechSplits splits = folder.open("silence.wav\ta\n");
   for (const float x : elements<float>(splits.train->tensors(Ids{0})[0])) EXPECT_EQ(x, 0);
 }
 
 TEST(SpeechData, keeps_the_first_samples) {
-  const Folder folder;
+  const SpeechFolder folder;
   const SpeechSplits splits = folder.open("a.wav\tone\na.wav\ttwo\nmissing.wav\t3\n", {.features = {.bands = 20}, .limit = 2});
   EXPECT_EQ(splits.train->size(), 2) << "and what follows is not looked at";
 }
@@ -167,7 +161,7 @@ TEST(SpeechData, is_delivered_alike_by_any_rank_and_thread) {
 }
 
 TEST(SpeechData, names_file_and_line_of_what_is_wrong) {
-  const Folder folder;
+  const SpeechFolder folder;
   const std::string of = "speech: " + folder.path("train.tsv").string(), wav = folder.path("b.wav").string();
   EXPECT_EQ(folder.refusal(""), of + " has no lines; accepted: WAV file and transcript in each, with a tab between");
   EXPECT_EQ(folder.refusal("a.wav\ta\na.wav a\n"), of + ", line 2: it has 1 column; accepted: 2, with a tab between: WAV file and transcript");
@@ -194,7 +188,7 @@ TEST(SpeechData, names_file_and_line_of_what_is_wrong) {
 }
 
 TEST(SpeechData, that_changes_while_it_is_read_is_refused) {
-  const Folder folder;
+  const SpeechFolder folder;
   const SpeechSplits splits = folder.open("a.wav\ta\n");
   folder.write("a.wav", testing::wav_of(Ids(8000, 1)));
   EXPECT_EQ(message_of<DataError>([&] { splits.train->tensors(Ids{0}); }), "speech: " + folder.path("a.wav").string() + " has 8000 samples of sound; expected: 16000, as when it was opened");
@@ -203,7 +197,7 @@ TEST(SpeechData, that_changes_while_it_is_read_is_refused) {
 }
 
 /// Some of its first bytes are others, or it ends early.
-std::string damaged(std::string text, PhiloxStream& draws) {
+std::string damaged_in_its_head(std::string text, PhiloxStream& draws) {
   const auto below = [&](std::size_t n) { return draws.below(static_cast<std::uint32_t>(n)); };
   const char wild[] = {'\t', '\n', '\0', '\r', 'a', static_cast<char>(draws.below(256))};
   for (std::uint32_t n = draws.below(4); n > 0; --n) text[below(std::min<std::size_t>(100, text.size()))] = wild[below(std::size(wild))];
@@ -223,15 +217,15 @@ TEST(SpeechData, computes_features_once_where_they_are_few) {
 }
 
 TEST(SpeechData, that_is_damaged_is_read_or_refused) {
-  const Folder folder;
+  const SpeechFolder folder;
   const std::string lines = "a.wav\tone two\na.wav\tit's\na.wav\tthree\n", sound = testing::wav_of(Ids(2000, 100));
   PhiloxStream draws(1, stream_hash("damaged speech"));
   int refused = 0, read = 0;
   for (int i = 0; i < 600; ++i) {
     const bool of_lines = draws.below(2) == 0;
-    folder.write("a.wav", of_lines ? sound : damaged(sound, draws));
+    folder.write("a.wav", of_lines ? sound : damaged_in_its_head(sound, draws));
     try {
-      const SpeechSplits splits = folder.open(of_lines ? damaged(lines, draws) : lines, {.features = {.bands = 20}});
+      const SpeechSplits splits = folder.open(of_lines ? damaged_in_its_head(lines, draws) : lines, {.features = {.bands = 20}});
       for (std::int64_t s = 0; s < splits.train->size(); ++s) {
         const auto batch = splits.train->tensors(Ids{s});
         for (const float x : elements<float>(batch[0])) ASSERT_TRUE(std::isfinite(x));

@@ -11,6 +11,7 @@
 #include "engine/base/error.h"
 #include "engine/ops/ops.h"
 #include "engine/session.h"
+#include "tests/fixed_outputs.h"
 #include "tests/message_of.h"
 #include "tests/test_device.h"
 
@@ -19,21 +20,10 @@ namespace {
 
 using List = std::vector<double>;
 using Texts = std::vector<std::string>;
+using testing::FixedOutputs;
 using testing::test_session;
 
 constexpr std::int64_t kFrames = 24;
-
-/// Gives what it was made with, whoever asks.
-class Fixed : public nn::Module {
- public:
-  explicit Fixed(Values values) : values_(std::move(values)) {}
-
- protected:
-  Values forward_values(Values) override { return values_; }
-
- private:
-  Values values_;
-};
 
 /// The likeliest class at each frame of a text written with a blank after each character, then noise that does not count.
 List alignment(const std::string& text) {
@@ -46,7 +36,7 @@ List alignment(const std::string& text) {
 }
 
 /// Sums of a batch in which texts were said and others are written, with this share of the probability on each likeliest class.
-Sums sums_of(const Texts& said, const Texts& written, double sure = 0.9) {
+Sums sums_of_texts(const Texts& said, const Texts& written, double sure = 0.9) {
   Session& session = test_session();
   const std::int64_t n = std::ssize(said), classes = datasets::kCharacterClasses, width = 12;
   List log_probs(static_cast<std::size_t>(n * kFrames * classes), std::log((1 - sure) / static_cast<double>(classes - 1))), frames;
@@ -57,7 +47,7 @@ Sums sums_of(const Texts& said, const Texts& written, double sure = 0.9) {
     for (std::size_t c = 0; c < said[i].size(); ++c) transcripts[i * static_cast<std::size_t>(width) + c] = datasets::class_of(said[i][c]);
     frames.push_back(2 * static_cast<double>(written[i].size()));
   }
-  Fixed module({session.tensor(f32({n, kFrames, classes}), log_probs), session.tensor(i64({n}), frames)});
+  FixedOutputs module({session.tensor(f32({n, kFrames, classes}), log_probs), session.tensor(i64({n}), frames)});
   SpeechTask task(module);
   const datasets::Batch batch{.tensors = {datasets::host_tensor("transcripts", Shape{n, width}, std::span<const std::int64_t>(transcripts))}, .samples = n};
   const std::vector<std::string> names = task.inputs();
@@ -69,43 +59,43 @@ Sums sums_of(const Texts& said, const Texts& written, double sure = 0.9) {
   return {n, read(outcome.loss)[0], task.weight(batch), task.count(batch, outputs)};
 }
 
-std::vector<Metric> metrics_of(const Sums& sums) {
-  Fixed module({});
+std::vector<Metric> speech_metrics(const Sums& sums) {
+  FixedOutputs module({});
   return SpeechTask(module).metrics(sums);
 }
 
 TEST(SpeechTask, counts_errors_of_words_and_of_characters) {
-  const auto metrics = metrics_of(sums_of({"two one", "six", "it's"}, {"two on", "six six", "it's"}));
+  const auto metrics = speech_metrics(sums_of_texts({"two one", "six", "it's"}, {"two on", "six six", "it's"}));
   ASSERT_EQ(metrics.size(), 2u);
   EXPECT_EQ(metrics[0].name, "wer");
   EXPECT_DOUBLE_EQ(metrics[0].value, 2.0 / 4) << "one replaced, one inserted";
   EXPECT_EQ(metrics[1].name, "cer");
   EXPECT_DOUBLE_EQ(metrics[1].value, 5.0 / 14) << "one deleted, four inserted";
-  EXPECT_EQ(metrics_of(sums_of({"one"}, {"one"}))[0].value, 0);
-  EXPECT_EQ(metrics_of(sums_of({"one"}, {""}))[1].value, 1) << "nothing is written";
+  EXPECT_EQ(speech_metrics(sums_of_texts({"one"}, {"one"}))[0].value, 0);
+  EXPECT_EQ(speech_metrics(sums_of_texts({"one"}, {""}))[1].value, 1) << "nothing is written";
 }
 
 TEST(SpeechTask, of_two_parts_is_that_of_the_whole) {
   const Texts said{"one two", "six", "nine one"}, written{"one to", "six", "nine ten"};
-  Sums parts = sums_of({said[0]}, {written[0]});
-  parts += sums_of({said[1], said[2]}, {written[1], written[2]});
-  const Sums whole = sums_of(said, written);
+  Sums parts = sums_of_texts({said[0]}, {written[0]});
+  parts += sums_of_texts({said[1], said[2]}, {written[1], written[2]});
+  const Sums whole = sums_of_texts(said, written);
   EXPECT_EQ(parts.samples, 3);
   EXPECT_NEAR(parts.loss, whole.loss, 1e-4 * whole.loss);  // float32
-  for (std::size_t m = 0; m < 2; ++m) EXPECT_DOUBLE_EQ(metrics_of(parts)[m].value, metrics_of(whole)[m].value);
+  for (std::size_t m = 0; m < 2; ++m) EXPECT_DOUBLE_EQ(speech_metrics(parts)[m].value, speech_metrics(whole)[m].value);
 }
 
 /// Two frames hold a character in three ways: with a blank behind it, before it, or twice.
 TEST(SpeechTask, loses_by_all_alignments) {
   const double sure = 0.9, other = 0.1 / 28;
-  const Sums sums = sums_of({"a", "a"}, {"a", "a"}, sure);
+  const Sums sums = sums_of_texts({"a", "a"}, {"a", "a"}, sure);
   EXPECT_EQ(sums.weight, 2);
   EXPECT_NEAR(sums.mean_loss(), -std::log(sure * sure + other * other + sure * other), 1e-5);
-  EXPECT_EQ(sums_of({"abc"}, {"a"}).loss, std::numeric_limits<double>::infinity()) << "three characters in two frames";
+  EXPECT_EQ(sums_of_texts({"abc"}, {"a"}).loss, std::numeric_limits<double>::infinity()) << "three characters in two frames";
 }
 
 TEST(SpeechTask, refuses_transcripts_that_are_none) {
-  Fixed module({});
+  FixedOutputs module({});
   const std::vector<float> numbers(2);
   const datasets::Batch batch{.tensors = {datasets::host_tensor("transcripts", Shape{2, 1}, std::span<const float>(numbers))}, .samples = 2};
   EXPECT_EQ(testing::message_of<UsageError>([&] { SpeechTask(module).count(batch, std::vector<List>{{0, 0}, {1, 1}}); }),

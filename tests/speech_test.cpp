@@ -16,6 +16,7 @@
 #include "frontends/nn/state_dict.h"
 #include "frontends/train/speech_task.h"
 #include "frontends/train/step.h"
+#include "tests/expect_near.h"
 #include "tests/expected.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
@@ -25,37 +26,32 @@ namespace gemel::models {
 namespace {
 
 using List = std::vector<double>;
+using testing::expect_near;
 using testing::message_of;
+using testing::test_data;
 using testing::test_session;
 
-const std::filesystem::path kWeights = std::filesystem::path(GEMEL_SOURCE_DIR) / "tests/data/speech/weights.safetensors";
-
 /// Those of tests/data/speech/make.py.
-constexpr SpeechConfig kSmall{.bands = 6, .stride = 4, .channels = 8, .hidden_size = 7, .num_layers = 2, .dropout = 0};
-constexpr std::int64_t kClasses = 5;
+constexpr SpeechConfig kSmallSpeech{.bands = 6, .stride = 4, .channels = 8, .hidden_size = 7, .num_layers = 2, .dropout = 0};
+constexpr std::int64_t kSmallClasses = 5;
 
-testing::Expected expected() { return testing::Expected("speech/expected.safetensors"); }
+testing::Expected expected_of_speech() { return testing::Expected("speech/expected.safetensors"); }
 
-std::unique_ptr<nn::Module> loaded(Session& session) {
-  auto model = speech(kSmall, kClasses);
-  EXPECT_TRUE(nn::load_weights(*model, session, kWeights).fresh.empty());
+std::unique_ptr<nn::Module> loaded_speech(Session& session) {
+  auto model = speech(kSmallSpeech, kSmallClasses);
+  EXPECT_TRUE(nn::load_weights(*model, session, test_data("speech/weights.safetensors")).fresh.empty());
   return model;
 }
 
 /// The fixture's batch, on the host.
 datasets::Batch batch() {
-  const testing::Expected file = expected();
+  const testing::Expected file = expected_of_speech();
   datasets::Batch out{.samples = 3};
   for (const char* name : {"features", "frames", "transcripts"}) {
     const NamedTensor& t = file.named(name);
     out.tensors.push_back({name, t.spec, std::make_shared<const std::vector<std::byte>>(t.data.begin(), t.data.end())});
   }
   return out;
-}
-
-void expect_near(const List& got, const List& wanted, double tolerance, const std::string& what) {
-  ASSERT_EQ(got.size(), wanted.size()) << what;
-  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], wanted[i], tolerance) << what << " at " << i;
 }
 
 /// The first `count` rows of sample n of [N, P, C].
@@ -67,10 +63,10 @@ List rows(const List& all, const Shape& shape, std::int64_t n, std::int64_t coun
 /// float32 through eight recurrent steps of two layers, beside double precision: 1e-4; gradients sum over all steps: 1e-3 of the largest.
 TEST(SpeechModel, gives_pytorchs_log_probabilities_losses_and_gradients) {
   Session& session = test_session();
-  const testing::Expected file = expected();
-  const auto model = loaded(session);
+  const testing::Expected file = expected_of_speech();
+  const auto model = loaded_speech(session);
   const Values given = (*model)({file.tensor(session, "features"), file.tensor(session, "frames")});
-  ASSERT_EQ(given.at(0).spec(), f32({3, 8, kClasses}));
+  ASSERT_EQ(given.at(0).spec(), f32({3, 8, kSmallClasses}));
   EXPECT_EQ(read(given.at(1)), file.numbers("counted"));
   const List log_probs = read(given[0]), wanted = file.numbers("log_probs"), counted = file.numbers("counted");
   for (std::int64_t n = 0; n < 3; ++n) {
@@ -102,19 +98,19 @@ INSTANTIATE_TEST_SUITE_P(, SpeechSteps, ::testing::Values(train::Frontend::eager
 /// The same rounding, carried through five steps.
 TEST_P(SpeechSteps, lose_what_pytorchs_lose) {
   Session session(testing::shared_test_device());
-  const auto model = loaded(session);
+  const auto model = loaded_speech(session);
   train::SpeechTask task(*model);
   const auto optimizer = optim::make("sgd", optim::all_in_one(model->parameters()));
   train::Step step(session, task, optimizer.get(), {.frontend = GetParam()});
   List losses;
   for (int s = 1; s <= 5; ++s) losses.push_back(step.train(batch(), 0.1, s).get().mean_loss());
-  expect_near(losses, expected().numbers("steps"), 1e-3, "mean loss");
+  expect_near(losses, expected_of_speech().numbers("steps"), 1e-3, "mean loss");
 }
 
 TEST_P(SpeechSteps, in_micro_batches_add_up_to_the_batch) {
   const auto trained = [](std::int64_t accumulate) {
     Session session(testing::shared_test_device());
-    const auto model = loaded(session);
+    const auto model = loaded_speech(session);
     train::SpeechTask task(*model);
     const auto optimizer = optim::make("sgd", optim::all_in_one(model->parameters()));
     train::Step step(session, task, optimizer.get(), {.frontend = GetParam(), .accumulate = accumulate});
@@ -128,8 +124,8 @@ TEST_P(SpeechSteps, in_micro_batches_add_up_to_the_batch) {
 /// What stands behind the end of a sample, and how long its rows are, is nothing to it. Products of other sizes sum in another order.
 TEST(SpeechModel, gives_a_sample_the_same_alone_and_padded_with_anything) {
   Session& session = test_session();
-  const testing::Expected file = expected();
-  const auto model = loaded(session);
+  const testing::Expected file = expected_of_speech();
+  const auto model = loaded_speech(session);
   model->eval();
   const List frames = file.numbers("frames");
   const Value features = file.tensor(session, "features");
@@ -138,7 +134,7 @@ TEST(SpeechModel, gives_a_sample_the_same_alone_and_padded_with_anything) {
   const Value transcripts = file.tensor(session, "transcripts");
   const List lengths{4, 3, 1}, losses = read(ctc_losses(together[0], together[1], {transcripts, session.tensor(i64({3}), lengths)}));
   const Shape shape = together[0].shape();
-  EXPECT_EQ(shape, (Shape{3, 11, kClasses}));
+  EXPECT_EQ(shape, (Shape{3, 11, kSmallClasses}));
   for (std::int64_t n = 0; n < 3; ++n) {
     const double of_sample = frames[static_cast<std::size_t>(n)];
     const Value alone = slice(features, {n, 0, 0}, {n + 1, static_cast<std::int64_t>(of_sample), 6});
@@ -155,8 +151,8 @@ TEST(SpeechModel, gives_a_sample_the_same_alone_and_padded_with_anything) {
 TEST(SpeechModel, saves_what_it_loads_under_the_same_names) {
   Session& session = test_session();
   const testing::TemporaryFolder folder;
-  nn::save_weights(*loaded(session), folder / "saved.safetensors");
-  const SafetensorsFile given(kWeights), saved(folder / "saved.safetensors");
+  nn::save_weights(*loaded_speech(session), folder / "saved.safetensors");
+  const SafetensorsFile given(test_data("speech/weights.safetensors")), saved(folder / "saved.safetensors");
   ASSERT_EQ(saved.tensors().size(), given.tensors().size());
   for (const NamedTensor& t : given.tensors()) {
     const NamedTensor* const same = saved.find(t.name);
@@ -177,7 +173,7 @@ TEST(SpeechModel, has_the_sizes_of_its_configurations_and_refuses_others) {
   EXPECT_EQ(message_of<UsageError>([] { speech({.dropout = 2}, 29); }), "speech: dropout is 2; accepted: 0..1");
   EXPECT_EQ(message_of<UsageError>([] { speech({}, 1); }), "speech: 1 classes given; accepted: 2 or more, a blank among them");
   Session& session = test_session();
-  const auto model = loaded(session);
+  const auto model = loaded_speech(session);
   EXPECT_NE(message_of<ShapeError>([&] { (*model)({full(session, f32({2, 9, 7}), 0), full(session, i64({2}), 1)}); }).find("speech: accepted: features [N, T, 6] and frames, int64 [N]"),
             std::string::npos);
 }

@@ -73,7 +73,7 @@ TEST(Tar, content_that_nobody_reads_is_skipped) {
   EXPECT_FALSE(archive.next().has_value());
 }
 
-struct Hostile {
+struct HostileArchive {
   const char* title;
   std::string content;
   const char* expected;
@@ -84,7 +84,7 @@ std::string with(std::string text, std::size_t position, char value) {
   return text;
 }
 
-std::vector<Hostile> hostile_archives() {
+std::vector<HostileArchive> hostile_archives() {
   const std::string member = tar_member("name", "content"), whole = gzip(member + tar_end());
   return {
       {"empty", "", "no gzip file of 0 bytes"},
@@ -116,7 +116,7 @@ std::vector<Hostile> hostile_archives() {
   };
 }
 
-class TarHostile : public ::testing::TestWithParam<Hostile> {};
+class TarHostile : public ::testing::TestWithParam<HostileArchive> {};
 
 TEST_P(TarHostile, archive_is_refused_with_its_name_and_the_reason) {
   const TemporaryFolder folder;

@@ -52,6 +52,10 @@ Session& test_session() {
   return *session;
 }
 
+std::unique_ptr<Session> session_on(Where where, std::uint64_t seed) {
+  return where == Where::reference ? Session::reference(seed) : std::make_unique<Session>(shared_test_device(), seed);
+}
+
 bool is_full_run() { return std::getenv("GEMEL_TEST_FULL"); }
 bool does_long_work() { return is_full_run() || !test_device().profile().is_emulator; }
 

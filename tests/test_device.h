@@ -1,5 +1,6 @@
 // The device that tests run on: GEMEL_PLATFORM and GEMEL_DEVICE choose it, as they do for every program.
 #pragma once
+#include <cstdint>
 #include <memory>
 
 #include "engine/session.h"
@@ -13,6 +14,9 @@ opencl::Device& test_device();
 const std::shared_ptr<opencl::Device>& shared_test_device();
 /// One session on it, for tests that leave no state in it.
 Session& test_session();
+/// Who computes what a test compares: the reference in double on the host, or the device.
+enum class Where { reference, device };
+std::unique_ptr<Session> session_on(Where where, std::uint64_t seed = 1);
 /// `./gemel test --full`
 bool is_full_run();
 /// Whether to do what takes an emulator minutes: on any other device, and on an emulator in a full run.

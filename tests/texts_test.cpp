@@ -5,27 +5,22 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 
 #include "datasets/glue.h"
 #include "datasets/loader.h"
 #include "datasets/wordpiece.h"
 #include "engine/base/error.h"
+#include "tests/host_elements.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 
 namespace gemel::datasets {
 namespace {
 
+using testing::elements;
 using testing::message_of;
 using Ids = std::vector<std::int64_t>;
-
-Ids numbers(const HostTensor& t) {
-  Ids out(t.bytes->size() / sizeof(std::int64_t));
-  std::memcpy(out.data(), t.bytes->data(), t.bytes->size());
-  return out;
-}
 
 /// A vocabulary, and the two files of a task.
 class Files {
@@ -54,9 +49,9 @@ TEST(Glue, reads_sst2_cola_and_mrpc) {
   const auto tensors = sst2.train->tensors(all);
   ASSERT_EQ(tensors.size(), 3u);
   EXPECT_EQ(tensors[0].spec, i64({3, 5}));
-  EXPECT_EQ(numbers(tensors[0]), (Ids{2, 4, 5, 3, 0, 2, 6, 3, 0, 0, 2, 7, 7, 7, 3}));
-  EXPECT_EQ(numbers(tensors[1]), Ids(15, 0));
-  EXPECT_EQ(numbers(tensors[2]), (Ids{1, 0, 1}));
+  EXPECT_EQ(elements<std::int64_t>(tensors[0]), (Ids{2, 4, 5, 3, 0, 2, 6, 3, 0, 0, 2, 7, 7, 7, 3}));
+  EXPECT_EQ(elements<std::int64_t>(tensors[1]), Ids(15, 0));
+  EXPECT_EQ(elements<std::int64_t>(tensors[2]), (Ids{1, 0, 1}));
   const TextSplits cola = files.open("cola", "x1\t0\t*\ta b\nx2\t1\t\tc\n", "x3\t1\t\td\n");
   EXPECT_EQ(cola.train->label(0), 0);
   EXPECT_EQ(cola.train->label(1), 1);
@@ -64,8 +59,8 @@ TEST(Glue, reads_sst2_cola_and_mrpc) {
   const std::string header = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n";
   const TextSplits mrpc = files.open("mrpc", header + "1\t7\t8\ta b\tc\n", header + "0\t7\t8\ta\tb\n");
   const std::int64_t first[] = {0};
-  EXPECT_EQ(numbers(mrpc.train->tensors(first)[0]), (Ids{2, 4, 5, 3, 6, 3}));
-  EXPECT_EQ(numbers(mrpc.train->tensors(first)[1]), (Ids{0, 0, 0, 0, 1, 1}));
+  EXPECT_EQ(elements<std::int64_t>(mrpc.train->tensors(first)[0]), (Ids{2, 4, 5, 3, 6, 3}));
+  EXPECT_EQ(elements<std::int64_t>(mrpc.train->tensors(first)[1]), (Ids{0, 0, 0, 0, 1, 1}));
 }
 
 TEST(Glue, cuts_long_texts_and_keeps_the_first_samples) {
@@ -124,7 +119,7 @@ TEST(Texts, batches_of_like_length_hold_every_sample_once_in_an_order_of_the_see
     std::vector<Ids> labels;
     std::int64_t tokens = 0;
     while (const auto batch = loader.next()) {
-      labels.push_back(numbers((*batch)["labels"]));
+      labels.push_back(elements<std::int64_t>((*batch)["labels"]));
       tokens += (*batch)["ids"].spec.elements();
     }
     return std::pair(labels, tokens);

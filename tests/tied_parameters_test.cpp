@@ -94,7 +94,7 @@ TEST_F(TiedParameters, a_recomputed_head_gives_its_gradient_to_the_table_outside
   EXPECT_EQ(model.gradients(x, names), kept);
 }
 
-constexpr double kExact = 1e-12;  // a few operations in double
+constexpr double kInDouble = 1e-12;  // a few operations
 
 TEST_F(TiedParameters, a_tied_head_is_a_linear_layer_with_the_tables_transpose) {
   LanguageModel<Linear> untied(session);
@@ -104,13 +104,13 @@ TEST_F(TiedParameters, a_tied_head_is_a_linear_layer_with_the_tables_transpose) 
   load_state_dict(untied, session, file);
   const Numbers y = read(model(x)), expected = read(untied(x));
   ASSERT_EQ(y.size(), 2u * 3 * 5);
-  for (std::size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], expected[i], kExact) << i;
+  for (std::size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], expected[i], kInDouble) << i;
 
   const auto found = model.gradients(x, {"words.weight", "head.bias"});
   const auto apart = untied.gradients(x, {"words.weight", "head.weight", "head.bias"});
   for (std::size_t v = 0; v < 5; ++v) {
-    for (std::size_t d = 0; d < 3; ++d) EXPECT_NEAR(found[0][3 * v + d], apart[0][3 * v + d] + apart[1][5 * d + v], kExact) << v << ", " << d;
-    EXPECT_NEAR(found[1][v], apart[2][v], kExact) << v;
+    for (std::size_t d = 0; d < 3; ++d) EXPECT_NEAR(found[0][3 * v + d], apart[0][3 * v + d] + apart[1][5 * d + v], kInDouble) << v << ", " << d;
+    EXPECT_NEAR(found[1][v], apart[2][v], kInDouble) << v;
   }
   EXPECT_EQ(model.head.describe(), "TiedLinear(3, 5)");
   EXPECT_EQ(TiedLinear(model.words, Bias::no).bias(), nullptr);

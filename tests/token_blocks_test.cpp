@@ -3,25 +3,20 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <map>
 
 #include "datasets/tokenizers.h"
 #include "engine/base/error.h"
+#include "tests/host_elements.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 
 namespace gemel::datasets {
 namespace {
 
+using testing::elements;
 using testing::message_of;
 using Ids = std::vector<std::int64_t>;
-
-Ids numbers(const HostTensor& t) {
-  Ids out(t.bytes->size() / sizeof(std::int64_t));
-  std::memcpy(out.data(), t.bytes->data(), t.bytes->size());
-  return out;
-}
 
 TEST(TokenBlocks, have_each_token_as_a_label_once) {
   TokenBlocks blocks({"text", 100, 4}, {10, 11, 12, 13, 14, 15, 16});
@@ -31,9 +26,9 @@ TEST(TokenBlocks, have_each_token_as_a_label_once) {
   ASSERT_EQ(tensors.size(), 2u);
   EXPECT_EQ(tensors[0].name, "ids");
   EXPECT_EQ(tensors[0].spec, i64({2, 4}));
-  EXPECT_EQ(numbers(tensors[0]), (Ids{14, 15, 0, 0, 10, 11, 12, 13}));
+  EXPECT_EQ(elements<std::int64_t>(tensors[0]), (Ids{14, 15, 0, 0, 10, 11, 12, 13}));
   EXPECT_EQ(tensors[1].name, "labels");
-  EXPECT_EQ(numbers(tensors[1]), (Ids{15, 16, -1, -1, 11, 12, 13, 14}));
+  EXPECT_EQ(elements<std::int64_t>(tensors[1]), (Ids{15, 16, -1, -1, 11, 12, 13, 14}));
   EXPECT_EQ(TokenBlocks({"text", 100, 3}, {1, 2, 3, 4, 5, 6, 7}).size(), 2) << "no block without a label";
   blocks.keep(1);
   EXPECT_EQ(blocks.size(), 1);
@@ -50,7 +45,7 @@ TEST(TokenBlocks, are_made_of_files) {
   EXPECT_EQ(splits.train->classes(), tokenizer->vocabulary().size());
   const Ids tokens = tokenizer->encode(text);
   const std::int64_t first[] = {0};
-  EXPECT_EQ(numbers(splits.train->tensors(first)[0]), Ids(tokens.begin(), tokens.begin() + 3));
+  EXPECT_EQ(elements<std::int64_t>(splits.train->tensors(first)[0]), Ids(tokens.begin(), tokens.begin() + 3));
   EXPECT_EQ(splits.train->size(), (std::ssize(tokens) + 1) / 3);
   testing::write_text(folder / "dev.txt", "kernels of");
   splits = open_running_text(*tokenizer, {.folder = folder.path(), .length = 3, .limit = 2});
@@ -70,7 +65,7 @@ TEST(TokenBlocks, that_are_made_up_follow_mostly_from_the_token_before) {
   Ids all;
   for (std::int64_t i = 0; i < 40; ++i) all.push_back(i);
   const auto tensors = splits.train->tensors(all);
-  const Ids ids = numbers(tensors[0]), labels = numbers(tensors[1]);
+  const Ids ids = elements<std::int64_t>(tensors[0]), labels = elements<std::int64_t>(tensors[1]);
   std::map<std::int64_t, std::map<std::int64_t, int>> after;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     ASSERT_TRUE(labels[i] >= 0 && labels[i] < 300);
@@ -83,7 +78,7 @@ TEST(TokenBlocks, that_are_made_up_follow_mostly_from_the_token_before) {
     likeliest += most;
   }
   EXPECT_NEAR(likeliest / 2000.0, 0.75, 0.08);
-  EXPECT_NE(numbers(splits.validation->tensors(all)[0]), ids);
+  EXPECT_NE(elements<std::int64_t>(splits.validation->tensors(all)[0]), ids);
 }
 
 }  // namespace

@@ -21,6 +21,7 @@
 #include "frontends/train/translation.h"
 #include "tests/expected.h"
 #include "tests/message_of.h"
+#include "tests/op_harness.h"
 #include "tests/temporary_folder.h"
 #include "tests/test_device.h"
 
@@ -29,31 +30,21 @@ namespace {
 
 using List = std::vector<double>;
 using testing::message_of;
+using testing::relative_error;
 using testing::test_session;
 using train::Frontend;
 
-const testing::Expected& expected() {
+const testing::Expected& expected_of_transformer() {
   static const testing::Expected file("transformer/expected.safetensors");
   return file;
-}
-
-/// Largest difference over the largest number, or over what counts as none: keys' biases change no weight of attention.
-double difference(const List& a, const List& b) {
-  EXPECT_EQ(a.size(), b.size());
-  double most = 0, size = 1e-3;
-  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    most = std::max(most, std::abs(a[i] - b[i]));
-    size = std::max(size, std::abs(b[i]));
-  }
-  return most / size;
 }
 
 /// One of the cases of tests/data/transformer/make.py: "post", layers that normalise what they give, or "pre".
 class TransformerCase : public ::testing::TestWithParam<const char*> {
  protected:
   static std::string named(const std::string& what) { return std::string(GetParam()) + "." + what; }
-  static Value tensor(Session& session, const std::string& what) { return expected().tensor(session, named(what)); }
-  static List numbers(const std::string& what) { return expected().numbers(named(what)); }
+  static Value tensor(Session& session, const std::string& what) { return expected_of_transformer().tensor(session, named(what)); }
+  static List numbers(const std::string& what) { return expected_of_transformer().numbers(named(what)); }
   static std::int64_t end() { return static_cast<std::int64_t>(numbers("end")[0]); }
   static std::unique_ptr<nn::Module> loaded(Session& session) {
     auto model = transformer({.vocab_size = 20, .d_model = 12, .nhead = 3, .num_encoder_layers = 2, .num_decoder_layers = 2, .dim_feedforward = 20, .eos_token_id = end(),
@@ -66,7 +57,7 @@ class TransformerCase : public ::testing::TestWithParam<const char*> {
   static std::vector<NamedTensor> weights_of_case() {
     const std::string begin = named("weights.");
     std::vector<NamedTensor> out;
-    for (NamedTensor t : expected().tensors())
+    for (NamedTensor t : expected_of_transformer().tensors())
       if (t.name.starts_with(begin)) {
         t.name = t.name.substr(begin.size());
         out.push_back(t);
@@ -76,7 +67,7 @@ class TransformerCase : public ::testing::TestWithParam<const char*> {
   static datasets::Batch batch() {
     datasets::Batch out{.samples = 3};
     for (const char* name : {"source", "target", "labels"}) {
-      const NamedTensor& t = expected().named(named(name));
+      const NamedTensor& t = expected_of_transformer().named(named(name));
       out.tensors.push_back({name, t.spec, std::make_shared<const std::vector<std::byte>>(t.data.begin(), t.data.end())});
     }
     return out;
@@ -108,15 +99,16 @@ TEST_P(TransformerCase, gives_pytorchs_logits_and_gradients) {
   EXPECT_EQ(parameters.size(), 1u + 2 * 12 + 2 + 2 * 18 + 2);
   const Value logits = (*model)({tensor(session, "source"), tensor(session, "target")}).at(0);
   // Some twenty sums in float32, one behind the other, whose last place is 6e-8; twice as many in a gradient, which is small beside its terms.
-  EXPECT_LE(difference(labelled(read(logits), numbers("labels")), labelled(numbers("logits"), numbers("labels"))), 2e-6);
+  EXPECT_LE(relative_error(labelled(read(logits), numbers("labels")), labelled(numbers("logits"), numbers("labels"))), 2e-6);
   const std::int64_t places = logits.elements() / 20;
   const Value loss = cross_entropy_of_labelled(reshape(logits, Shape{places, 20}), reshape(tensor(session, "labels"), Shape{places}), 0.1) / 16.0;
   const Values gradients = gradient({loss}, leaves);
+  // Keys' biases change no weight of attention: their gradients count as none.
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const auto& [name, p] = parameters[i];
     ASSERT_TRUE(gradients[i]) << name;
     const List found = numbers_from_bytes(DType::float32, nn::to_file_layout(p->spec, p->layout, read_bytes(gradients[i])));
-    EXPECT_LE(difference(found, numbers("gradient." + name)), 1e-5) << name;
+    EXPECT_LE(relative_error(found, numbers("gradient." + name)), 1e-5) << name;
   }
 }
 
@@ -155,11 +147,11 @@ TEST_P(TransformerCase, looks_at_no_padding) {
   const List all = labelled(read((*model)({source, target}).at(0)), numbers("labels"));
   // What has no weight adds 0; only rows of another length may be added up in another order: some last places of float32.
   const Value longer = pad(source, {0, 0}, {0, 5});
-  EXPECT_LE(difference(labelled(read((*model)({longer, target}).at(0)), numbers("labels")), all), 1e-6);
+  EXPECT_LE(relative_error(labelled(read((*model)({longer, target}).at(0)), numbers("labels")), all), 1e-6);
   EXPECT_EQ(read((*model)(longer)), numbers("greedy"));
   const Value longer_target = pad(target, {0, 0}, {0, 3});
   const Value logits = slice((*model)({source, longer_target}).at(0), {0, 0, 0}, {3, target.shape()[1], 20});
-  EXPECT_LE(difference(labelled(read(logits), numbers("labels")), all), 1e-6) << "what is causal looks at no padding behind";
+  EXPECT_LE(relative_error(labelled(read(logits), numbers("labels")), all), 1e-6) << "what is causal looks at no padding behind";
 }
 
 TEST(Transformer, computes_layers_again_to_the_same_gradients) {

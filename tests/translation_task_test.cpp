@@ -21,9 +21,9 @@ using testing::test_session;
 constexpr std::int64_t kEnd = 2, kTokens = 20;
 
 /// Gives logits where it is given a target, and tokens where it is not, whatever they are.
-class Fixed : public nn::Module {
+class FixedTranslations : public nn::Module {
  public:
-  Fixed(Value logits, Value tokens) : logits_(std::move(logits)), tokens_(std::move(tokens)) {}
+  FixedTranslations(Value logits, Value tokens) : logits_(std::move(logits)), tokens_(std::move(tokens)) {}
 
  protected:
   Values forward_values(Values in) override { return {in.size() > 1 ? logits_ : tokens_}; }
@@ -41,7 +41,7 @@ struct Row {
   Ids written;  // by the model
 };
 /// Sums of a batch of these rows, alike in their lengths, in evaluation.
-Sums sums_of(const std::vector<Row>& rows) {
+Sums sums_of_rows(const std::vector<Row>& rows) {
   Session& session = test_session();
   const std::int64_t n = std::ssize(rows), labels = std::ssize(rows[0].labels), most = std::ssize(rows[0].written);
   Ids all_labels;
@@ -50,7 +50,7 @@ Sums sums_of(const std::vector<Row>& rows) {
     all_labels.insert(all_labels.end(), row.labels.begin(), row.labels.end());
     written.insert(written.end(), row.written.begin(), row.written.end());
   }
-  Fixed module(full(session, f32({n, labels, kTokens}), 0), session.tensor(i64({n, most}), written));
+  FixedTranslations module(full(session, f32({n, labels, kTokens}), 0), session.tensor(i64({n, most}), written));
   module.eval();
   TranslationTask task(module, options());
   const datasets::Batch batch{.tensors = {datasets::host_tensor("labels", Shape{n, labels}, std::span<const std::int64_t>(all_labels))}, .samples = n};
@@ -61,20 +61,20 @@ Sums sums_of(const std::vector<Row>& rows) {
   return {n, read(outcome.loss)[0], task.weight(batch), task.count(batch, {{read(outcome.outputs.at(0))}})};
 }
 
-std::vector<Metric> metrics_of(const Sums& sums) {
-  Fixed module{Value(), Value()};
+std::vector<Metric> translation_metrics(const Sums& sums) {
+  FixedTranslations module{Value(), Value()};
   return TranslationTask(module, options()).metrics(sums);
 }
 
 TEST(TranslationTask, has_the_cross_entropy_of_its_labels) {
-  const Sums sums = sums_of({{{3, 4, kEnd, -1}, {3, 4, kEnd, 0}}, {{5, kEnd, -1, -1}, {5, kEnd, 0, 0}}});
+  const Sums sums = sums_of_rows({{{3, 4, kEnd, -1}, {3, 4, kEnd, 0}}, {{5, kEnd, -1, -1}, {5, kEnd, 0, 0}}});
   EXPECT_EQ(sums.weight, 5);
   EXPECT_NEAR(sums.mean_loss(), std::log(static_cast<double>(kTokens)), 1e-6) << "of equal logits";
 }
 
 TEST(TranslationTask, counts_tokens_at_the_places_of_the_labels) {
   const auto accuracy = [](const Row& row) {
-    const auto metrics = metrics_of(sums_of({row}));
+    const auto metrics = translation_metrics(sums_of_rows({row}));
     EXPECT_EQ(metrics.at(1).name, "token_accuracy");
     return metrics.at(1).value;
   };
@@ -88,7 +88,7 @@ TEST(TranslationTask, counts_tokens_at_the_places_of_the_labels) {
 
 TEST(TranslationTask, has_the_bleu_of_the_texts_without_their_ends) {
   const auto bleu = [](const std::vector<Row>& rows) {
-    const auto metrics = metrics_of(sums_of(rows));
+    const auto metrics = translation_metrics(sums_of_rows(rows));
     EXPECT_EQ(metrics.at(0).name, "bleu");
     return metrics.at(0).value;
   };
@@ -101,7 +101,7 @@ TEST(TranslationTask, has_the_bleu_of_the_texts_without_their_ends) {
 
 TEST(TranslationTask, translates_in_evaluation_alone_and_not_in_stages) {
   Session& session = test_session();
-  Fixed module(full(session, f32({1, 2, kTokens}), 0), full(session, i64({1, 2}), 3));
+  FixedTranslations module(full(session, f32({1, 2, kTokens}), 0), full(session, i64({1, 2}), 3));
   TranslationTask task(module, options());
   const std::vector<std::string> names = task.inputs();
   const Values values(3, full(session, i64({1, 2}), 3));
@@ -114,13 +114,13 @@ TEST(TranslationTask, translates_in_evaluation_alone_and_not_in_stages) {
 
 TEST(TranslationTask, adds_up_over_batches_and_has_no_metrics_of_training) {
   const Row right{{3, 4, 5, 6, kEnd}, {3, 4, 5, 6, kEnd}}, wrong{{7, 6, 5, 4, kEnd}, {7, 6, 5, 3, kEnd}};
-  Sums parts = sums_of({wrong});
-  parts += sums_of({right});
-  const auto whole = metrics_of(sums_of({right, wrong})), added = metrics_of(parts);
+  Sums parts = sums_of_rows({wrong});
+  parts += sums_of_rows({right});
+  const auto whole = translation_metrics(sums_of_rows({right, wrong})), added = translation_metrics(parts);
   ASSERT_EQ(whole.size(), 2u);
   for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(added[i].value, whole[i].value);
   EXPECT_EQ(whole[1].value, 0.9);
-  EXPECT_TRUE(metrics_of({.samples = 3, .loss = 1, .weight = 2}).empty());
+  EXPECT_TRUE(translation_metrics({.samples = 3, .loss = 1, .weight = 2}).empty());
 }
 
 }  // namespace

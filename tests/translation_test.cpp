@@ -5,30 +5,25 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "datasets/tokenizers.h"
 #include "engine/base/error.h"
 #include "engine/base/philox.h"
+#include "tests/host_elements.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 
 namespace gemel::datasets {
 namespace {
 
+using testing::elements;
 using testing::message_of;
 using Ids = std::vector<std::int64_t>;
 
-Ids ids(const HostTensor& t) {
-  Ids out(t.bytes->size() / sizeof(std::int64_t));
-  std::memcpy(out.data(), t.bytes->data(), t.bytes->size());
-  return out;
-}
-
 /// [PAD] 0, [UNK] 1, [CLS] 2, [SEP] 3, a 4, b 5, c 6, ##d 7.
-class Folder {
+class TranslationsFolder {
  public:
-  Folder() { testing::write_text(folder_ / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nb\nc\n##d\n"); }
+  TranslationsFolder() { testing::write_text(folder_ / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nb\nc\n##d\n"); }
   TranslationSplits open(std::string_view train, std::string_view dev = "a\tb\n", TranslationOptions options = {}) const {
     testing::write_text(folder_ / "train.tsv", train);
     testing::write_text(folder_ / "dev.tsv", dev);
@@ -43,7 +38,7 @@ class Folder {
 };
 
 TEST(Translation, is_a_source_a_target_without_its_end_and_the_tokens_that_follow) {
-  const Folder folder;
+  const TranslationsFolder folder;
   const TranslationSplits splits = folder.open("a b\tc\r\nA\tad b x\n", "\t\nc\tc\n");
   EXPECT_EQ(splits.train->name(), "translation");
   EXPECT_EQ(splits.train->size(), 2);
@@ -52,29 +47,29 @@ TEST(Translation, is_a_source_a_target_without_its_end_and_the_tokens_that_follo
   ASSERT_EQ(tensors.size(), 3u);
   EXPECT_EQ(tensors[0].name, "source");
   EXPECT_EQ(tensors[0].spec, i64({2, 4}));
-  EXPECT_EQ(ids(tensors[0]), (Ids{2, 4, 5, 3, 2, 4, 3, 0}));
+  EXPECT_EQ(elements<std::int64_t>(tensors[0]), (Ids{2, 4, 5, 3, 2, 4, 3, 0}));
   EXPECT_EQ(tensors[1].name, "target");
   EXPECT_EQ(tensors[1].spec, i64({2, 5}));
-  EXPECT_EQ(ids(tensors[1]), (Ids{2, 6, 0, 0, 0, 2, 4, 7, 5, 1}));
+  EXPECT_EQ(elements<std::int64_t>(tensors[1]), (Ids{2, 6, 0, 0, 0, 2, 4, 7, 5, 1}));
   EXPECT_EQ(tensors[2].name, "labels");
   EXPECT_EQ(tensors[2].spec, i64({2, 5}));
-  EXPECT_EQ(ids(tensors[2]), (Ids{6, 3, -1, -1, -1, 4, 7, 5, 1, 3}));
+  EXPECT_EQ(elements<std::int64_t>(tensors[2]), (Ids{6, 3, -1, -1, -1, 4, 7, 5, 1, 3}));
   EXPECT_EQ(splits.train->length(0), 4);
   EXPECT_EQ(splits.train->length(1), 5);
-  EXPECT_EQ(ids(splits.validation->tensors(Ids{0})[0]), (Ids{2, 3, 0})) << "a text may be empty";
-  EXPECT_EQ(ids(splits.validation->tensors(Ids{0})[2]), (Ids{3, -1}));
+  EXPECT_EQ(elements<std::int64_t>(splits.validation->tensors(Ids{0})[0]), (Ids{2, 3, 0})) << "a text may be empty";
+  EXPECT_EQ(elements<std::int64_t>(splits.validation->tensors(Ids{0})[2]), (Ids{3, -1}));
 }
 
 TEST(Translation, is_cut_behind_to_the_tokens_that_are_wanted) {
-  const Folder folder;
+  const TranslationsFolder folder;
   const auto tensors = folder.open("a b c a b c\tc b a c b a\n", "a\tb\n", {.max_length = 4}).train->tensors(Ids{0});
-  EXPECT_EQ(ids(tensors[0]), (Ids{2, 4, 5, 3}));
-  EXPECT_EQ(ids(tensors[1]), (Ids{2, 6, 5, 4}));
-  EXPECT_EQ(ids(tensors[2]), (Ids{6, 5, 4, 3}));
+  EXPECT_EQ(elements<std::int64_t>(tensors[0]), (Ids{2, 4, 5, 3}));
+  EXPECT_EQ(elements<std::int64_t>(tensors[1]), (Ids{2, 6, 5, 4}));
+  EXPECT_EQ(elements<std::int64_t>(tensors[2]), (Ids{6, 5, 4, 3}));
 }
 
 TEST(Translation, has_rows_of_few_lengths_where_batches_are_of_like_length) {
-  const Folder folder;
+  const TranslationsFolder folder;
   std::string lines;
   for (int words = 1; words <= 40; ++words) {
     for (int w = 0; w < words; ++w) lines += "a ";
@@ -89,7 +84,7 @@ TEST(Translation, has_rows_of_few_lengths_where_batches_are_of_like_length) {
 }
 
 TEST(Translation, keeps_the_first_samples) {
-  const Folder folder;
+  const TranslationsFolder folder;
   const TranslationSplits few = folder.open("a\ta\nb\tb\nc a b\tc\n", "a\tb\na\tb\na\tb\n", {.limit = 2});
   EXPECT_EQ(few.train->size(), 2);
   EXPECT_EQ(few.validation->size(), 2);
@@ -97,7 +92,7 @@ TEST(Translation, keeps_the_first_samples) {
 }
 
 TEST(Translation, of_byte_pairs_is_between_ends_of_text) {
-  const Folder folder;
+  const TranslationsFolder folder;
   testing::write_text(folder.path() / "vocab.json", R"({"<|endoftext|>": 0, "a": 1, "b": 2, "ab": 3})");
   testing::write_text(folder.path() / "merges.txt", "a b\n");
   std::filesystem::remove(folder.path() / "vocab.txt");
@@ -105,16 +100,16 @@ TEST(Translation, of_byte_pairs_is_between_ends_of_text) {
   testing::write_text(folder.path() / "dev.tsv", "b\tab\n");
   const auto tokenizer = open_tokenizer(folder.path());
   const auto tensors = open_translations(*tokenizer, {.folder = folder.path()}).train->tensors(Ids{0});
-  EXPECT_EQ(ids(tensors[0]), (Ids{0, 3, 1, 0}));
-  EXPECT_EQ(ids(tensors[1]), (Ids{0, 2}));
-  EXPECT_EQ(ids(tensors[2]), (Ids{2, 0}));
+  EXPECT_EQ(elements<std::int64_t>(tensors[0]), (Ids{0, 3, 1, 0}));
+  EXPECT_EQ(elements<std::int64_t>(tensors[1]), (Ids{0, 2}));
+  EXPECT_EQ(elements<std::int64_t>(tensors[2]), (Ids{2, 0}));
   testing::write_text(folder.path() / "vocab.json", R"({"b": 0, "a": 1, "ab": 2})");
   EXPECT_EQ(message_of<DataError>([&] { open_translations(*open_tokenizer(folder.path()), {.folder = folder.path()}); }),
             "translation: " + (folder.path() / "train.tsv").string() + ", line 1: vocabulary: it has no <|endoftext|>; accepted: one that has, to begin and end what a model writes");
 }
 
 TEST(Translation, is_made_text_again) {
-  const Folder folder;
+  const TranslationsFolder folder;
   const auto tokenizer = folder.tokenizer();
   EXPECT_EQ(tokenizer->decode(tokenizer->encode("ad  B x\tcdd")), "ad b [UNK] cdd");
   EXPECT_EQ(tokenizer->decode({}), "");
@@ -122,7 +117,7 @@ TEST(Translation, is_made_text_again) {
 }
 
 TEST(Translation, names_file_and_line_of_what_is_wrong) {
-  const Folder folder;
+  const TranslationsFolder folder;
   const auto refused = [&](std::string_view train) { return message_of<DataError>([&] { folder.open(train); }); };
   const std::string of = "translation: " + (folder.path() / "train.tsv").string();
   EXPECT_EQ(refused(""), of + " has no lines; accepted: source and target in each, with a tab between");
@@ -138,7 +133,7 @@ TEST(Translation, names_file_and_line_of_what_is_wrong) {
 }
 
 TEST(Translation, that_is_damaged_is_read_or_refused) {
-  const Folder folder;
+  const TranslationsFolder folder;
   std::string whole;
   for (int i = 0; i < 40; ++i) whole += fmt::format("a b{}\tc ad\n", i % 3 ? " c" : "");
   PhiloxStream draws(1, stream_hash("damaged translations"));
@@ -153,7 +148,7 @@ TEST(Translation, that_is_damaged_is_read_or_refused) {
       Ids all;
       for (std::int64_t s = 0; s < splits.train->size(); ++s) all.push_back(s);
       for (const HostTensor& t : splits.train->tensors(all))
-        for (const std::int64_t id : ids(t)) ASSERT_TRUE(id >= (t.name == "labels" ? -1 : 0) && id < 8);
+        for (const std::int64_t id : elements<std::int64_t>(t)) ASSERT_TRUE(id >= (t.name == "labels" ? -1 : 0) && id < 8);
       ++read;
     } catch (const DataError&) {
       ++refused;
@@ -171,7 +166,7 @@ TEST(SyntheticTranslations, have_a_target_that_is_the_source_behind_one_token) {
   EXPECT_EQ(splits.train->longest_target(), 10);
   for (std::int64_t i = 0; i < 30; ++i) {
     const auto tensors = splits.train->tensors(Ids{i});
-    Ids source = ids(tensors[0]), labels = ids(tensors[2]);
+    Ids source = elements<std::int64_t>(tensors[0]), labels = elements<std::int64_t>(tensors[2]);
     source.resize(static_cast<std::size_t>(splits.train->length(i)));
     std::erase(labels, -1);
     EXPECT_EQ(source.front(), 4);
@@ -179,7 +174,7 @@ TEST(SyntheticTranslations, have_a_target_that_is_the_source_behind_one_token) {
     EXPECT_TRUE(std::equal(source.begin() + 1, source.end(), labels.begin() + 1, labels.end())) << i;
     EXPECT_EQ(std::ranges::count(source, 1) + std::ranges::count(source, 0) + std::ranges::count(source, 4), 2) << "ends and padding are no words";
   }
-  EXPECT_NE(ids(splits.train->tensors(Ids{0})[0]), ids(splits.validation->tensors(Ids{0})[0]));
+  EXPECT_NE(elements<std::int64_t>(splits.train->tensors(Ids{0})[0]), elements<std::int64_t>(splits.validation->tensors(Ids{0})[0]));
   EXPECT_EQ(message_of<UsageError>([] { synthetic_translations({.vocabulary = 3}); }), "synthetic: texts over 3 tokens; accepted: one or more besides ends and padding");
   EXPECT_EQ(message_of<UsageError>([] { synthetic_translations({.length = 1}); }), "synthetic: texts of 1 token; accepted: 2 or more");
 }

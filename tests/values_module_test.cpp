@@ -23,7 +23,7 @@ using testing::message_of;
 using List = std::vector<double>;
 
 /// A step of a recurrence: (x [N, 3], state [N, 3] or none) -> (y [N, 3], the new state).
-class Cell : public nn::Module {
+class RecurrentStep : public nn::Module {
  public:
   std::string describe() const override { return "Cell"; }
 
@@ -44,7 +44,7 @@ class Cell : public nn::Module {
 class SeveralValues : public ::testing::Test {
  protected:
   std::unique_ptr<Session> session = Session::reference();
-  Cell cell;
+  RecurrentStep cell;
   Value x = leaf(session->tensor(f32({2, 3}), List{1, 2, 3, -1, 0.5, 0})), state = leaf(session->tensor(f32({2, 3}), List{0.5, 0, -1, 2, 1, 1}));
   void SetUp() override { cell.materialise(*session); }
   List numbers(const Values& values) const {
@@ -65,7 +65,7 @@ TEST_F(SeveralValues, go_in_and_out_and_may_be_left_out) {
 TEST_F(SeveralValues, a_call_that_does_not_fit_is_refused) {
   EXPECT_EQ(message_of<UsageError>([&] { nn::Linear(3, 3)(Values{x, state}); }), "Linear(3, 3): 2 tensors are given; accepted: one");
   nn::Sequential two;
-  two.append(std::make_unique<Cell>());
+  two.append(std::make_unique<RecurrentStep>());
   two.materialise(*session);
   EXPECT_EQ(message_of<UsageError>([&] { cell(Values{Value(), x}); }), "Cell: the input is empty; accepted: a tensor");
   cell.add_forward_pre_hook([](nn::Module&, Values& in) { in.emplace_back(); });
@@ -74,8 +74,8 @@ TEST_F(SeveralValues, a_call_that_does_not_fit_is_refused) {
 
 TEST_F(SeveralValues, a_sequence_hands_them_on) {
   nn::Sequential chain;
-  chain.emplace<Cell>();
-  chain.emplace<Cell>();
+  chain.emplace<RecurrentStep>();
+  chain.emplace<RecurrentStep>();
   chain.materialise(*session);
   const Values first = (*chain.children()[0])({x, state});
   EXPECT_EQ(numbers(chain({x, state})), numbers((*chain.children()[1])(first)));
@@ -120,7 +120,7 @@ TEST_F(SeveralValues, are_compiled_and_summarised) {
   };
   graph::Compiled captured = graph::compile(*session, compiled);
   EXPECT_EQ(numbers(captured({x.detached(), state.detached()})), numbers(cell({x, state})));
-  Cell named;
+  RecurrentStep named;
   const auto layers = nn::summarise(named, {f32({5, 3}), f32({5, 3})});
   ASSERT_EQ(layers.size(), 4u);
   EXPECT_EQ(layers[0].output, f32({5, 3}));
@@ -167,7 +167,7 @@ class SeveralValuesTrain : public ::testing::TestWithParam<train::Frontend> {
   };
   static Result trained(train::Frontend frontend, std::int64_t accumulate) {
     Session session(testing::shared_test_device());
-    Cell cell;
+    RecurrentStep cell;
     cell.materialise(session);
     MaskedTask task(cell);
     const auto optimizer = optim::make("sgd", optim::all_in_one(cell.parameters()));
