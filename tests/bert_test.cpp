@@ -13,7 +13,9 @@
 #include "engine/files/safetensors.h"
 #include "engine/host_cast.h"
 #include "engine/ops/ops.h"
+#include "engine/rows.h"
 #include "engine/session.h"
+#include "frontends/nn/layers.h"
 #include "frontends/nn/layout.h"
 #include "frontends/nn/state_dict.h"
 #include "tests/expected.h"
@@ -61,6 +63,19 @@ TEST(Bert, gives_hugging_faces_logits_and_gradients) {
     ASSERT_TRUE(gradients[i]) << parameters[i].first;
     EXPECT_LE(relative_error(file_numbers(*parameters[i].second, gradients[i]), expected.numbers("gradient." + parameters[i].first)), 1e-3) << parameters[i].first;
   }
+}
+
+TEST(Bert, looks_all_its_embeddings_up) {
+  Session& session = test_session();
+  const testing::Expected expected("bert/expected.safetensors");
+  const auto model = bert_classifier(small_bert(), 3);
+  ASSERT_TRUE(nn::embed_by_rows(*model));
+  nn::load_weights(*model, session, test_data("bert/weights.safetensors"));
+  const Value loss = sum((*model)({expected.tensor(session, "ids"), expected.tensor(session, "types")}).at(0));
+  Values tables;
+  for (const char* name : {"word_embeddings", "position_embeddings", "token_type_embeddings"})
+    tables.push_back(*model->parameters().find(std::string("bert.embeddings.") + name + ".weight"));
+  for (const Value& g : gradient({loss}, tables)) EXPECT_TRUE(row_values(g)) << "one process would move the table as a whole, and ranks by rows";
 }
 
 TEST(Bert, looks_at_no_padding) {

@@ -57,9 +57,10 @@ class Embeddings : public nn::Module {
  protected:
   /// Of ids and types.
   Values forward_values(Values in) override {
-    const std::int64_t length = in[0].shape()[1], positions = positions_.weight().spec.shape[0], width = positions_.weight().spec.shape[1];
+    const std::int64_t length = in[0].shape()[1], positions = positions_.weight().spec.shape[0];
     if (length > positions) throw ShapeError(fmt::format("bert: a text has {} tokens; accepted: at most {}, as many as there are positions", length, positions));
-    Value sum = words_(std::move(in[0])) + slice(positions_.weight().tensor(), {0, 0}, {length, width});
+    const Value places = nn::places(in[0].session(), length);
+    Value sum = words_(std::move(in[0])) + positions_(places);
     return {dropout_(norm_(std::move(sum) + types_(std::move(in[1]))))};
   }
 
