@@ -126,7 +126,7 @@ TEST(Bert, has_the_sizes_of_its_configurations_and_refuses_others) {
   EXPECT_EQ(message_of<UsageError>([&] { bert_classifier(wrong, 2); }), "bert: 5 heads share a width of 24; accepted: heads that divide it");
   wrong = small_bert();
   wrong.vocab_size = 0;
-  EXPECT_EQ(message_of<UsageError>([&] { bert_classifier(wrong, 2); }), "bert: vocab_size is 0; accepted: 1 or more");
+  EXPECT_EQ(message_of<UsageError>([&] { bert_classifier(wrong, 2); }), "bert: vocab_size is 0; accepted: 1..16777216");
   Session& session = test_session();
   const auto model = bert_classifier(small_bert(), 2);
   model->materialise(session);

@@ -218,7 +218,7 @@ TEST(Gpt2, has_the_sizes_of_its_configurations_and_refuses_others) {
   EXPECT_EQ(message_of<UsageError>([&] { Gpt2 model(wrong); }), "gpt2: 5 heads share a width of 24; accepted: heads that divide it");
   wrong = small_gpt2();
   wrong.n_layer = 0;
-  EXPECT_EQ(message_of<UsageError>([&] { Gpt2 model(wrong); }), "gpt2: n_layer is 0; accepted: 1 or more");
+  EXPECT_EQ(message_of<UsageError>([&] { Gpt2 model(wrong); }), "gpt2: n_layer is 0; accepted: 1..1024");
   Session& session = test_session();
   const auto model = loaded_gpt2(session);
   EXPECT_NE(message_of<ShapeError>([&] { (*model)(full(session, i64({1, 21}), 1)); }).find("a text has 21 tokens; accepted: at most 20, as many as there are positions"), std::string::npos);

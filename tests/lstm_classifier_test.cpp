@@ -86,7 +86,7 @@ TEST(LstmClassifier, has_the_sizes_of_its_configurations_and_refuses_others) {
             "lstm_classifier: the configuration 'huge' is neither known nor a file; accepted: tiny, mini, small, base, or a config.json");
   LstmClassifierConfig wrong = small_lstm_classifier();
   wrong.hidden_size = 0;
-  EXPECT_EQ(message_of<UsageError>([&] { lstm_classifier(wrong, 2); }), "lstm_classifier: hidden_size is 0; accepted: 1 or more");
+  EXPECT_EQ(message_of<UsageError>([&] { lstm_classifier(wrong, 2); }), "lstm_classifier: hidden_size is 0; accepted: 1..65536");
   wrong = small_lstm_classifier();
   wrong.pad_token_id = 30;
   EXPECT_EQ(message_of<UsageError>([&] { lstm_classifier(wrong, 2); }), "lstm_classifier: pad_token_id is 30; accepted: 0..29");
@@ -111,7 +111,7 @@ TEST(LstmClassifier, reads_a_configuration_from_a_file) {
     return message_of<DataError>([&] { lstm_classifier_config(file.string()); });
   };
   EXPECT_EQ(refusal(R"({"model_type": "bert"})"), "configuration: " + file.string() + ": model_type is \"bert\"; accepted: \"lstm_classifier\"");
-  EXPECT_EQ(refusal(R"({"num_hidden_layers": 0})"), "configuration: " + file.string() + ": lstm_classifier: num_hidden_layers is 0; accepted: 1 or more");
+  EXPECT_EQ(refusal(R"({"num_hidden_layers": 0})"), "configuration: " + file.string() + ": lstm_classifier: num_hidden_layers is 0; accepted: 1..1024");
 }
 
 }  // namespace

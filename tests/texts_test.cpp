@@ -77,6 +77,7 @@ TEST(Glue, names_file_and_line_of_what_is_wrong) {
   };
   const std::string at = "sst2: " + (files.folder() / "train.tsv").string();
   EXPECT_EQ(refused("sentence\tlabel\na\t1\nb 1\n"), at + ", line 3: it has 1 column; accepted: 2, with tabs between");
+  EXPECT_EQ(refused("a\t1\nb\t0\n"), at + ", line 1: it is a sample; accepted: the names of the columns in the first line");
   EXPECT_EQ(refused("sentence\tlabel\na\t2\n"), at + ", line 2: its label is '2'; accepted: 0 or 1");
   EXPECT_EQ(refused("sentence\tlabel\na\t\n"), at + ", line 2: its label is ''; accepted: 0 or 1");
   EXPECT_EQ(refused(std::string("sentence\tlabel\na") + '\0' + "\t1\n"), at + ", line 2: it has a NUL byte");

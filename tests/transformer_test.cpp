@@ -179,7 +179,8 @@ TEST(Transformer, has_the_sizes_of_its_configurations_and_refuses_others) {
   EXPECT_EQ(transformer_config("tiny").nhead, 2);
   EXPECT_EQ(message_of<UsageError>([] { transformer_config("huge"); }), "transformer: the configuration 'huge' is neither known nor a file; accepted: tiny, mini, small, base, or a config.json");
   EXPECT_EQ(message_of<UsageError>([] { transformer({.nhead = 7}); }), "transformer: 7 heads share a width of 512; accepted: heads that divide it");
-  EXPECT_EQ(message_of<UsageError>([] { transformer({.num_decoder_layers = 0}); }), "transformer: num_decoder_layers is 0; accepted: 1 or more");
+  EXPECT_EQ(message_of<UsageError>([] { transformer({.num_decoder_layers = 0}); }), "transformer: num_decoder_layers is 0; accepted: 1..1024");
+  EXPECT_EQ(message_of<UsageError>([] { transformer({.num_encoder_layers = 1'000'000}); }), "transformer: num_encoder_layers is 1000000; accepted: 1..1024");
   EXPECT_EQ(message_of<UsageError>([] { transformer({.vocab_size = 2}); }), "transformer: eos_token_id is 2; accepted: 0..1");
   Session& session = test_session();
   const auto model = transformer({.vocab_size = 9, .d_model = 8, .nhead = 2, .num_encoder_layers = 1, .num_decoder_layers = 1, .dim_feedforward = 8});

@@ -23,16 +23,13 @@ constexpr BertConfig sized(std::int64_t layers, std::int64_t width) {
 constexpr std::array<BertConfig, 4> kConfigs{sized(2, 128), sized(4, 256), sized(4, 512), sized(12, 768)};
 
 void check(const BertConfig& c) {
-  const auto size = [](const char* name, std::int64_t value) {
-    if (value < 1) throw UsageError(fmt::format("bert: {} is {}; accepted: 1 or more", name, value));
-  };
-  size("vocab_size", c.vocab_size);
-  size("hidden_size", c.hidden_size);
-  size("num_hidden_layers", c.num_hidden_layers);
-  size("num_attention_heads", c.num_attention_heads);
-  size("intermediate_size", c.intermediate_size);
-  size("max_position_embeddings", c.max_position_embeddings);
-  size("type_vocab_size", c.type_vocab_size);
+  check_size("bert", "vocab_size", c.vocab_size, kMostTokens);
+  check_size("bert", "hidden_size", c.hidden_size, kWidest);
+  check_size("bert", "num_hidden_layers", c.num_hidden_layers, kMostLayers);
+  check_size("bert", "num_attention_heads", c.num_attention_heads, kWidest);
+  check_size("bert", "intermediate_size", c.intermediate_size, kWidest);
+  check_size("bert", "max_position_embeddings", c.max_position_embeddings, kMostPositions);
+  check_size("bert", "type_vocab_size", c.type_vocab_size, kMostTokens);
   if (c.hidden_size % c.num_attention_heads != 0)
     throw UsageError(fmt::format("bert: {} heads share a width of {}; accepted: heads that divide it", c.num_attention_heads, c.hidden_size));
   if (c.pad_token_id < 0 || c.pad_token_id >= c.vocab_size)

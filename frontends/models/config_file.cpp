@@ -67,6 +67,10 @@ void ConfigFile::require_switch(const char* key, bool accepted) const {
   if (found && *found != accepted) refuse(key, accepted ? "true" : "false");
 }
 
+void check_size(std::string_view model, const char* name, std::int64_t size, std::int64_t most) {
+  if (size < 1 || size > most) throw UsageError(fmt::format("{}: {} is {}; accepted: 1..{}", model, name, size, most));
+}
+
 void refuse_config(std::string_view model, const std::string& name) {
   throw UsageError(fmt::format("{}: the configuration '{}' is neither known nor a file; accepted: {}, or a config.json", model, name, fmt::join(kConfigNames, ", ")));
 }

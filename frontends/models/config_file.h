@@ -54,6 +54,11 @@ Config read_config(const std::filesystem::path& path, Take take, Check check) {
   return config;
 }
 
+/// What models are made of at the most. A size beyond is a mistake, which would take minutes and gigabytes before memory ran out.
+inline constexpr std::int64_t kMostLayers = 1024, kWidest = 1 << 16, kMostTokens = 1 << 24, kMostPositions = 1 << 20;
+/// @throws UsageError `bert: hidden_size is 0; accepted: 1..65536`
+void check_size(std::string_view model, const char* name, std::int64_t size, std::int64_t most);
+
 /// @throws UsageError naming what is accepted
 [[noreturn]] void refuse_config(std::string_view model, const std::string& name);
 

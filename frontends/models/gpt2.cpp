@@ -24,14 +24,11 @@ constexpr std::array<Gpt2Config, 4> kConfigs{sized(2, 128), sized(4, 256), sized
 std::int64_t inner_width(const Gpt2Config& c) { return c.n_inner > 0 ? c.n_inner : 4 * c.n_embd; }
 
 const Gpt2Config& checked(const Gpt2Config& c) {
-  const auto size = [](const char* name, std::int64_t value) {
-    if (value < 1) throw UsageError(fmt::format("gpt2: {} is {}; accepted: 1 or more", name, value));
-  };
-  size("vocab_size", c.vocab_size);
-  size("n_positions", c.n_positions);
-  size("n_embd", c.n_embd);
-  size("n_layer", c.n_layer);
-  size("n_head", c.n_head);
+  check_size("gpt2", "vocab_size", c.vocab_size, kMostTokens);
+  check_size("gpt2", "n_positions", c.n_positions, kMostPositions);
+  check_size("gpt2", "n_embd", c.n_embd, kWidest);
+  check_size("gpt2", "n_layer", c.n_layer, kMostLayers);
+  check_size("gpt2", "n_head", c.n_head, kWidest);
   if (c.n_embd % c.n_head != 0) throw UsageError(fmt::format("gpt2: {} heads share a width of {}; accepted: heads that divide it", c.n_head, c.n_embd));
   return c;
 }

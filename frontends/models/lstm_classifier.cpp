@@ -23,8 +23,10 @@ constexpr LstmClassifierConfig sized(std::int64_t layers, std::int64_t embedding
 constexpr std::array<LstmClassifierConfig, 4> kConfigs{sized(1, 128, 128), sized(1, 256, 256), sized(2, 256, 256), sized(2, 256, 512)};
 
 void check(const LstmClassifierConfig& c) {
-  for (const auto& [name, value] : {std::pair{"vocab_size", c.vocab_size}, {"embedding_size", c.embedding_size}, {"hidden_size", c.hidden_size}, {"num_hidden_layers", c.num_hidden_layers}})
-    if (value < 1) throw UsageError(fmt::format("lstm_classifier: {} is {}; accepted: 1 or more", name, value));
+  check_size("lstm_classifier", "vocab_size", c.vocab_size, kMostTokens);
+  check_size("lstm_classifier", "embedding_size", c.embedding_size, kWidest);
+  check_size("lstm_classifier", "hidden_size", c.hidden_size, kWidest);
+  check_size("lstm_classifier", "num_hidden_layers", c.num_hidden_layers, kMostLayers);
   if (c.pad_token_id < 0 || c.pad_token_id >= c.vocab_size)
     throw UsageError(fmt::format("lstm_classifier: pad_token_id is {}; accepted: 0..{}", c.pad_token_id, c.vocab_size - 1));
 }

@@ -15,15 +15,12 @@ namespace gemel::models {
 namespace {
 
 constexpr std::array<NcfConfig, 4> kConfigs{{{.factor_num = 8}, {.factor_num = 16}, {.factor_num = 32}, {.factor_num = 64}}};
-constexpr std::int64_t kMostFactors = 1 << 16, kMostLayers = 12;
+constexpr std::int64_t kHighestTower = 12;  // layers, each twice as wide as the next
 constexpr double kTableDeviation = 0.01;  // of initial factors, the paper's
 
 void check(const NcfConfig& c) {
-  const auto size = [](const char* name, std::int64_t value, std::int64_t most) {
-    if (value < 1 || value > most) throw UsageError(fmt::format("ncf: {} is {}; accepted: 1..{}", name, value, most));
-  };
-  size("factor_num", c.factor_num, kMostFactors);
-  size("num_layers", c.num_layers, kMostLayers);
+  check_size("ncf", "factor_num", c.factor_num, kWidest);
+  check_size("ncf", "num_layers", c.num_layers, kHighestTower);
   if (!(c.dropout >= 0 && c.dropout <= 1)) throw UsageError(fmt::format("ncf: dropout is {}; accepted: 0..1", c.dropout));
 }
 

@@ -23,14 +23,11 @@ constexpr std::int64_t kKernel = 11, kFirstStride = 2;  // frames
 constexpr double kCeiling = 20;                         // of activations
 
 void check(const SpeechConfig& c) {
-  const auto size = [](const char* name, std::int64_t value, std::int64_t most) {
-    if (value < 1 || value > most) throw UsageError(fmt::format("speech: {} is {}; accepted: 1..{}", name, value, most));
-  };
-  size("sample_rate", c.sample_rate, 1'000'000);
-  size("bands", c.bands, 4096);
-  size("channels", c.channels, 1 << 16);
-  size("hidden_size", c.hidden_size, 1 << 16);
-  size("num_layers", c.num_layers, 64);
+  check_size("speech", "sample_rate", c.sample_rate, 1'000'000);
+  check_size("speech", "bands", c.bands, 4096);
+  check_size("speech", "channels", c.channels, kWidest);
+  check_size("speech", "hidden_size", c.hidden_size, kWidest);
+  check_size("speech", "num_layers", c.num_layers, 64);
   if (c.stride != kFirstStride && c.stride != 2 * kFirstStride)
     throw UsageError(fmt::format("speech: stride is {}; accepted: {} or {}", c.stride, kFirstStride, 2 * kFirstStride));
   if (!(c.dropout >= 0 && c.dropout <= 1)) throw UsageError(fmt::format("speech: dropout is {}; accepted: 0..1", c.dropout));

@@ -25,16 +25,13 @@ constexpr TransformerConfig sized(std::int64_t layers, std::int64_t width) {
 constexpr std::array<TransformerConfig, 4> kConfigs{sized(2, 128), sized(4, 256), sized(4, 384), sized(6, 512)};
 
 void check(const TransformerConfig& c) {
-  const auto size = [](const char* name, std::int64_t value) {
-    if (value < 1) throw UsageError(fmt::format("transformer: {} is {}; accepted: 1 or more", name, value));
-  };
-  size("vocab_size", c.vocab_size);
-  size("d_model", c.d_model);
-  size("nhead", c.nhead);
-  size("num_encoder_layers", c.num_encoder_layers);
-  size("num_decoder_layers", c.num_decoder_layers);
-  size("dim_feedforward", c.dim_feedforward);
-  size("max_length", c.max_length);
+  check_size("transformer", "vocab_size", c.vocab_size, kMostTokens);
+  check_size("transformer", "d_model", c.d_model, kWidest);
+  check_size("transformer", "nhead", c.nhead, kWidest);
+  check_size("transformer", "num_encoder_layers", c.num_encoder_layers, kMostLayers);
+  check_size("transformer", "num_decoder_layers", c.num_decoder_layers, kMostLayers);
+  check_size("transformer", "dim_feedforward", c.dim_feedforward, kWidest);
+  check_size("transformer", "max_length", c.max_length, kMostPositions);
   if (c.d_model % c.nhead != 0) throw UsageError(fmt::format("transformer: {} heads share a width of {}; accepted: heads that divide it", c.nhead, c.d_model));
   for (const auto& [name, id] : {std::pair{"pad_token_id", c.pad_token_id}, {"bos_token_id", c.bos_token_id}, {"eos_token_id", c.eos_token_id}})
     if (id < 0 || id >= c.vocab_size) throw UsageError(fmt::format("transformer: {} is {}; accepted: 0..{}", name, id, c.vocab_size - 1));
