@@ -172,12 +172,17 @@ std::vector<double> read(const Value& value) {
 }
 
 std::vector<float> read_floats(const Value& value) {
+  std::vector<float> out;
+  read_floats(value, out);
+  return out;
+}
+
+void read_floats(const Value& value, std::vector<float>& into) {
   concrete(value, "read");
   if (value.dtype() != DType::float32)
     throw UsageError("read_floats: the tensor is " + to_string(value.spec()) + "; accepted: float32, or read() for numbers of any type");
-  std::vector<float> out(at(value.elements()));
-  value.session().interpreter().read(value, std::as_writable_bytes(std::span(out)));
-  return out;
+  into.resize(at(value.elements()));
+  value.session().interpreter().read(value, std::as_writable_bytes(std::span(into)));
 }
 
 std::function<std::vector<double>()> read_later(const Value& value) {

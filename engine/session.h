@@ -185,6 +185,8 @@ std::vector<std::byte> read_bytes(const Value& value);
 std::vector<double> read(const Value& value);
 /// Contents of a float32 tensor, without a detour through double. @throws UsageError for another element type
 std::vector<float> read_floats(const Value& value);
+/// The same into memory that is kept from one read to the next.
+void read_floats(const Value& value, std::vector<float>& into);
 /// Starts a read without waiting for what is enqueued. The call that it returns waits and gives the numbers.
 std::function<std::vector<double>()> read_later(const Value& value);
 /// How often the storage was written, as the trace in force counts it.

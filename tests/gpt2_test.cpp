@@ -112,7 +112,7 @@ TEST_P(Gpt2InFrontEnd, with_a_cache_gives_the_logits_without) {
   train::TextReader reader(session, *model, GetParam());
   const Ids text = ids_of(expected, "greedy");
   const List theirs = expected.numbers("greedy.logits");
-  const auto expect_logits = [&](const std::vector<float>& logits, std::size_t behind) {
+  const auto expect_logits = [&](std::span<const float> logits, std::size_t behind) {
     const List ours(logits.begin(), logits.end());
     const auto row = std::span(theirs).subspan(behind * 50, 50);
     EXPECT_LE(relative_error(ours, {row.begin(), row.end()}), 1e-4) << behind;
@@ -138,7 +138,7 @@ TEST_P(Gpt2InFrontEnd, a_cache_that_grows_keeps_what_it_holds) {
   Ids text;
   for (int i = 0; i < 150; ++i) text.push_back(draws.below(50));
   std::vector<std::int64_t> capacities;
-  std::vector<float> last;
+  std::span<const float> last;
   for (std::size_t t = 0; t < text.size(); t += 10) {
     last = reader.read(std::span(text).subspan(t, 10));
     if (capacities.empty() || capacities.back() != reader.capacity()) capacities.push_back(reader.capacity());

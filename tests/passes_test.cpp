@@ -49,7 +49,7 @@ TEST(Passes, simplification_leaves_out_what_gives_back_its_input) {
   const auto body = [](const Values& in) -> Values {
     Session& session = in[0].session();
     const Value one = full(session, {}, 1), zero = full(session, {}, 0);
-    return {relu(negate(negate(broadcast_to(in[0] * one + zero, in[0].shape())))) / one - zero};
+    return {relu(negate(negate(broadcast_to(slice(in[0], {0, 0}, {4, 5}) * one + zero, in[0].shape())))) / one - zero};
   };
   EXPECT_EQ(operators_of(optimised({f32({4, 5})}, body, {"simplification", "dead-code"})), Names{"relu"});
 }
@@ -154,6 +154,46 @@ TEST(Passes, dead_code_goes_and_writes_stay) {
     return {relu(in[0])};
   };
   EXPECT_EQ(operators_of(optimised({f32({2})}, body, {"dead-code"})), (Names{"assign", "relu"}));
+}
+
+TEST(Passes, parts_are_read_where_they_lie) {
+  Session& session = test_session();
+  const auto body = [](const Values& in) -> Values {
+    const Values parts = split(exp(in[0]), {128, 256}, -1);
+    return {relu(parts[1]), split(parts[0], {128}, 1)[0] + in[1]};
+  };
+  const Specs specs{f32({1, 384}), f32({1, 128})};
+  const Values in = made(session, specs), eager = body(in);
+  const auto program = std::make_shared<Program>(optimised(specs, body, {"part-views"}));
+  EXPECT_EQ(operators_of(*program), (Names{"exp", "relu", "add"}));
+  Executor executor(session, program);
+  for (int run : {1, 2}) {
+    const Values graph = executor.run(in);
+    for (std::size_t o = 0; o < eager.size(); ++o) EXPECT_EQ(read(graph[o]), read(eager[o])) << "result " << o << ", run " << run;
+  }
+}
+
+TEST(Passes, parts_that_lie_apart_or_change_are_copied) {
+  const auto copied = [](const Shape& x, const Axes& extents, std::int64_t axis, void (*use)(Values&)) {
+    const auto body = [&](const Values& in) -> Values {
+      Values parts = split(in[0], extents, axis);
+      use(parts);
+      return parts;
+    };
+    const Names kept = operators_of(optimised({{x, DType::float32}}, body, {"part-views"}));
+    return std::ranges::find(kept, "split") != kept.end();
+  };
+  const auto computed = [](Values& parts) {
+    for (Value& part : parts) part = relu(part);
+  };
+  EXPECT_FALSE(copied({2, 128}, {1, 1}, 0, computed));
+  EXPECT_TRUE(copied({2, 256}, {128, 128}, 1, computed)) << "rows of both alternate";
+  EXPECT_TRUE(copied({4}, {1, 3}, 0, computed)) << "no kernel's argument begins there";
+  EXPECT_TRUE(copied({2, 128}, {1, 1}, 0, [](Values& parts) { parts[0] = relu(parts[0]); })) << "the second is a result";
+  EXPECT_TRUE(copied({2, 128}, {1, 1}, 0, [](Values& parts) {
+    assign(parts[0], parts[1]);
+    parts = {relu(parts[0]), relu(parts[1])};
+  })) << "the first changes";
 }
 
 TEST(Passes, names_are_checked) {

@@ -49,7 +49,7 @@ void share(const Program& program, const std::vector<bool>& outside, std::vector
       if (at(r.output) >= step.outputs.size() || at(r.input) >= step.inputs.size()) continue;
       const int in = step.inputs[at(r.input)].slot, out = step.outputs[at(r.output)].slot;
       const auto times = std::count_if(step.inputs.begin(), step.inputs.end(), [&](const auto& u) { return u.slot == in; });
-      const bool fits = program.slots[at(in)].bytes == program.slots[at(out)].bytes;
+      const bool fits = program.slots[at(in)].bytes == program.slots[at(out)].bytes && step.inputs[at(r.input)].spec.bytes() == program.slots[at(in)].bytes;
       if (outside[at(in)] || outside[at(out)] || lives[at(out)].shares >= 0 || given.count(in) || times != 1 || !fits ||
           lives[at(in)].last != static_cast<std::int64_t>(i))
         continue;

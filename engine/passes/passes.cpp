@@ -20,6 +20,7 @@ std::span<const Pass> passes() {
       Pass{"rematerialisation", "computes normalisations again for late readers, in place of storing them", Rounding::may_differ, rematerialise},
       Pass{"elementwise-fusion", "computes chains of elementwise operators in one kernel", Rounding::may_differ, fuse_elementwise},
       Pass{"epilogue-fusion", "computes what follows a product elementwise in the product's kernel", Rounding::may_differ, fuse_epilogues},
+      Pass{"part-views", "reads the parts of what was split where they lie, where each is one range of it", Rounding::exact, view_parts},
   };
   return all;
 }

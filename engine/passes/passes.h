@@ -46,5 +46,6 @@ Program decompose_batch_norm(Session& session, Program program);
 Program rematerialise(Session& session, Program program);
 Program fuse_elementwise(Session& session, Program program);
 Program fuse_epilogues(Session& session, Program program);
+Program view_parts(Session& session, Program program);
 
 }  // namespace gemel

@@ -2,6 +2,8 @@
 #include <array>
 #include <optional>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "engine/base/span.h"
 #include "engine/passes/passes.h"
@@ -52,7 +54,8 @@ constexpr std::array kRules{
     NamedRule{"subtract", [](const Facts& f, const Program::Instruction& s) { return neutral(f, s, 0, false); }},
     NamedRule{"cast", [](const Facts&, const Program::Instruction&) { return std::optional(0); }},          // to the type it has, to the
     NamedRule{"broadcast_to", [](const Facts&, const Program::Instruction&) { return std::optional(0); }},  // shape it has, by nothing:
-    NamedRule{"pad", [](const Facts&, const Program::Instruction&) { return std::optional(0); }},           // specs are compared below
+    NamedRule{"pad", [](const Facts&, const Program::Instruction&) { return std::optional(0); }},           // specs are compared below;
+    NamedRule{"slice", [](const Facts&, const Program::Instruction&) { return std::optional(0); }},         // to all of it
 };
 
 /// Two uses of one involution: -(-x).
@@ -78,29 +81,12 @@ std::optional<Program::Use> equal_to(const Facts& facts, const Program::Instruct
 
 Program simplify(Session&, Program program) {
   const Facts facts(program);
-  std::vector<std::optional<Program::Use>> same(program.slots.size());
-  const auto redirect = [&](Program::Use& u) {
-    while (const auto& to = same[at(u.slot)]) {
-      u.slot = to->slot;
-      u.offset += to->offset;
-      u.version = to->version;
-    }
-  };
-  std::vector<bool> dropped;
+  std::vector<std::vector<Program::Use>> places;
   for (const auto& step : program.code) {
     const auto to = equal_to(facts, step);
-    dropped.push_back(to.has_value());
-    if (to) same[at(step.outputs[0].slot)] = to;
+    places.push_back(to ? std::vector{*to} : std::vector<Program::Use>());
   }
-  std::vector<Program::Instruction> kept;
-  for (std::size_t i = 0; i < program.code.size(); ++i) {
-    if (dropped[i]) continue;
-    for (auto& u : program.code[i].inputs) redirect(u);
-    kept.push_back(std::move(program.code[i]));
-  }
-  for (auto& u : program.outputs) redirect(u);
-  program.code = std::move(kept);
-  return program;
+  return without(std::move(program), places);
 }
 
 }  // namespace gemel

@@ -1,6 +1,8 @@
 #include "engine/passes/usage.h"
 
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "engine/base/span.h"
 
@@ -39,6 +41,28 @@ std::vector<bool> written_slots(const Program& program) {
   for (std::size_t s = 0; s < out.size(); ++s)
     if (const auto& storage = program.slots[s].external) out[s] = memory.contains(storage.get()) || (storage->whole && wholes.contains(storage->whole.get()));
   return out;
+}
+
+Program without(Program program, const std::vector<std::vector<Program::Use>>& places) {
+  std::vector<std::optional<Program::Use>> place_of(program.slots.size());
+  const auto redirect = [&](Program::Use& u) {
+    while (const auto& to = place_of[at(u.slot)]) {
+      u.slot = to->slot;
+      u.offset += to->offset;
+      u.version = to->version;
+    }
+  };
+  std::vector<Program::Instruction> kept;
+  for (std::size_t i = 0; i < program.code.size(); ++i) {
+    auto& step = program.code[i];
+    for (std::size_t o = 0; o < places[i].size(); ++o) place_of[at(step.outputs[o].slot)] = places[i][o];
+    if (!places[i].empty()) continue;
+    for (auto& u : step.inputs) redirect(u);
+    kept.push_back(std::move(step));
+  }
+  for (auto& u : program.outputs) redirect(u);
+  program.code = std::move(kept);
+  return program;
 }
 
 bool written_between(const Program& program, std::size_t begin, std::size_t end, const Program::Instruction& reader) {

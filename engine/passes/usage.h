@@ -22,6 +22,10 @@ std::vector<int> makers_of(const Program& program);
 /// [slot] whether an instruction writes it, or what overlaps it.
 std::vector<bool> written_slots(const Program& program);
 
+/// The program without the instructions whose results lie in memory already: what reads them reads them there.
+/// @param places  [instruction][output] where; none for an instruction that stays
+Program without(Program program, const std::vector<std::vector<Program::Use>>& places);
+
 /// Whether an instruction after `begin` and before `end` writes what `reader` reads.
 bool written_between(const Program& program, std::size_t begin, std::size_t end, const Program::Instruction& reader);
 

@@ -15,15 +15,11 @@ Compiled::Plan Compiled::make(const Specs& specs) {
 }
 
 Values Compiled::operator()(const Values& inputs) {
-  Specs specs;
   std::string signature;
-  for (const Value& v : inputs) {
-    specs.push_back(v.spec());
-    signature += to_string(v.spec()) + ";";
-  }
+  for (const Value& v : inputs) signature += to_string(v.spec()) + ";";
   const auto [begin, end] = plans_.equal_range(signature);
   auto it = std::find_if(begin, end, [](const auto& entry) { return still_holds(entry.second.executor->program()); });
-  if (it == end) it = plans_.emplace(signature, make(specs));
+  if (it == end) it = plans_.emplace(signature, make(specs_of(inputs)));
   return it->second.executor->run(inputs);
 }
 

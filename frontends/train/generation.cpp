@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -16,8 +17,26 @@ namespace gemel::train {
 namespace {
 
 constexpr std::int64_t kFirstCapacity = 64;
+constexpr std::size_t kCache = 2;  // the first of its tensors among the model's inputs
 
 Value whole_numbers(Session& session, const Shape& shape, std::span<const std::int64_t> numbers) { return session.tensor({shape, DType::int64}, std::as_bytes(numbers)); }
+
+/// The first of the largest. @throws DataError where a logit is not finite
+std::int64_t likeliest(std::span<const float> logits) {
+  std::int64_t first = 0;
+  float largest = -std::numeric_limits<float>::infinity();
+  bool all_are_finite = true;
+  for (std::int64_t i = 0; i < std::ssize(logits); ++i) {
+    const float logit = logits[at(i)];
+    all_are_finite &= std::fabs(logit) <= std::numeric_limits<float>::max();
+    if (logit > largest) {
+      largest = logit;
+      first = i;
+    }
+  }
+  if (!all_are_finite) throw DataError("sampling: a logit is not finite; accepted: weights that are");
+  return first;
+}
 
 }  // namespace
 
@@ -36,17 +55,17 @@ void TextReader::make_room(std::int64_t length) {
   if (length <= capacity_) return;
   const auto power = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(length)));
   capacity_ = std::min(std::max(power, kFirstCapacity), model_.config().n_positions);
-  const Specs specs = model_.cache(1, capacity_);
-  const Values before = std::exchange(cache_, {});
   const std::int64_t zero[] = {0};
   const Value start = whole_numbers(session_, {}, zero);
+  const Specs specs = model_.cache(1, capacity_);
+  inputs_.resize(kCache + specs.size());
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    cache_.push_back(full(session_, specs[i], 0));
-    if (!before.empty()) write_rows(cache_[i], start, before[i], 1);
+    const Value before = std::exchange(inputs_[kCache + i], full(session_, specs[i], 0));
+    if (before) write_rows(inputs_[kCache + i], start, before, 1);
   }
 }
 
-std::vector<float> TextReader::read(std::span<const std::int64_t> ids) {
+std::span<const float> TextReader::read(std::span<const std::int64_t> ids) {
   const std::int64_t count = std::ssize(ids), positions = model_.config().n_positions, tokens = model_.config().vocab_size;
   if (count < 1 || length_ + count > positions)
     throw UsageError(fmt::format("generation: {} tokens are to be read after {}; accepted: 1 or more, {} in all", count, length_, positions));
@@ -55,11 +74,11 @@ std::vector<float> TextReader::read(std::span<const std::int64_t> ids) {
   make_room(length_ + count);
   std::vector<std::int64_t> places(at(count));
   std::iota(places.begin(), places.end(), length_);
-  Values in{whole_numbers(session_, {1, count}, ids), whole_numbers(session_, {count}, places)};
-  in.insert(in.end(), cache_.begin(), cache_.end());
-  std::vector<float> logits = read_floats(frontend_ == Frontend::graph ? compiled_(in)[0] : forward_(in)[0]);
+  inputs_[0] = whole_numbers(session_, {1, count}, ids);
+  inputs_[1] = whole_numbers(session_, {count}, places);
+  read_floats(frontend_ == Frontend::graph ? compiled_(inputs_)[0] : forward_(inputs_)[0], logits_);
   length_ += count;
-  return logits;
+  return logits_;
 }
 
 Sampler::Sampler(const Sampling& sampling) : sampling_(sampling), draws_(sampling.seed, stream_hash("sampling")) {
@@ -68,8 +87,7 @@ Sampler::Sampler(const Sampling& sampling) : sampling_(sampling), draws_(samplin
 }
 
 std::int64_t Sampler::operator()(std::span<const float> logits) {
-  if (std::ranges::any_of(logits, [](float x) { return !std::isfinite(x); })) throw DataError("sampling: a logit is not finite; accepted: weights that are");
-  const std::int64_t first = std::ranges::max_element(logits) - logits.begin();
+  const std::int64_t first = likeliest(logits);
   if (sampling_.temperature == 0) return first;
   const auto likelier = [&](std::int64_t a, std::int64_t b) { return logits[at(a)] != logits[at(b)] ? logits[at(a)] > logits[at(b)] : a < b; };
   std::vector<std::int64_t> tokens(logits.size());

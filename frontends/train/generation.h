@@ -17,9 +17,10 @@ class TextReader {
  public:
   /// Puts the module, which must outlive this, into evaluation mode. A text is empty at first.
   TextReader(Session& session, models::Gpt2& model, Frontend frontend, PassNames passes = parse_passes("all"));
-  /// Reads on. @param ids  one token or more  @return logits [vocabulary] of the token that follows the last
+  /// Reads on. @param ids  one token or more  @return logits [vocabulary] of the token that follows the last,
+  /// until the next call
   /// @throws UsageError for no token, or more than there are positions for  @throws DataError for one that the vocabulary has not
-  std::vector<float> read(std::span<const std::int64_t> ids);
+  std::span<const float> read(std::span<const std::int64_t> ids);
   /// Tokens read so far.
   std::int64_t length() const { return length_; }
   /// Places of the cache.
@@ -33,7 +34,8 @@ class TextReader {
   Frontend frontend_;
   graph::Function forward_;
   graph::Compiled compiled_;
-  Values cache_;
+  Values inputs_;  // of the model: ids, their places, and the cache, which stays
+  std::vector<float> logits_;
   std::int64_t length_ = 0, capacity_ = 0;
 };
 
