@@ -54,7 +54,7 @@ std::vector<Following> activations() {
           {"hard_swish", [](const Values& v) { return hard_swish(v[0] + v[1]); }},
           {"sigmoid", [](const Values& v) { return sigmoid(v[0]) * v[2]; }},
           {"tanh", [](const Values& v) { return tanh(v[0] + v[1]) + v[2]; }},
-          {"gelu", [](const Values& v) { return gelu(v[0] + v[1]); }}};
+          {"gelu_tanh", [](const Values& v) { return gelu_tanh(v[0] + v[1]); }}};
 }
 
 struct Product {
@@ -171,6 +171,7 @@ void expect_right(const Product& p, const Following& f, Tried tried = Tried::eve
     const List got = run_variant(variant, call, p, *call.op);
     // Sums of up to 600 products, each rounded to 6e-8, then functions of 4 units in the last place.
     EXPECT_LE(relative_error(got, expected), 1e-5) << call.op->name << " " << to_string(y[0]) << " " << variant.name;
+    if (!does_long_work()) continue;  // on an emulator: what the kernel reads and writes
     const Value bare = session.tensor(y[0], std::span<const double>(run_variant(p.op->variants[v], call, p, *p.op)));
     const List separate = read(f.apply({bare, in[2], in[3], in[4]}));
     if (f.exact)
