@@ -157,8 +157,8 @@ void run_few_rows(Device& device, const GemmProblem& p, const GemmOperands& o) {
              p.epilogue.arguments);
 }
 
-/// Into how many parts k is cut, so that each core reads B from one end to the other: in shares of its columns, a few kilobytes each, memory
-/// gives less. As many for each unit, of few enough terms that a sum of all rounds little. 0: there is no such cut.
+/// Into how many parts k is cut, so that each core reads whole rows of B: of shares of its columns, a few kilobytes each, memory gives less. As
+/// many for each unit, of few enough terms that a sum of all rounds little. 0: there is no such cut.
 std::int64_t parts_of(const GemmProblem& p, const DeviceProfile& d) {
   constexpr std::int64_t kMostTerms = 256, kLeastTerms = 64;
   for (std::int64_t parts = round_up(std::max<std::int64_t>(ceil_div(p.k, kMostTerms), 1), d.compute_units); p.k >= parts * kLeastTerms; parts += d.compute_units)
@@ -264,7 +264,7 @@ std::vector<GemmForm> native_gemm() {
           tiles<2>("tiles_2"), tiles<1>("tiles_1"),
           {"dots", "dot products of rows of A and of a transposed B; for CPUs", unless_dots, rank_of_dots, bytes_of_dots, run_dots},
           {"few_rows", "at most 8 rows, B read once as it lies; for CPUs", unless_few_rows, rank_of_few_rows, no_bytes, run_few_rows},
-          {"parts", "at most 8 rows, B read in parts along k, each from one end to the other; for CPUs", unless_parts, rank_of_parts, bytes_of_parts, run_parts},
+          {"parts", "at most 8 rows, B read in parts along k, a whole row at a time; for CPUs", unless_parts, rank_of_parts, bytes_of_parts, run_parts},
           {"columns", "one work-item a column", unless_columns, rank_of_columns, no_bytes, run_columns}};
 }
 

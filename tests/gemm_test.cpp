@@ -234,6 +234,18 @@ TEST(KernelsGemm, native_forms_read_and_write_only_their_own) {
   EXPECT_EQ(forms, testing::test_device().profile().is_cpu() ? heights + 3 : 1);
 }
 
+/// m, n and k, with B transposed, for which the dot products read streams of B that lie apart; their number divides neither n.
+constexpr std::array<std::int64_t, 3> kApart[] = {{1, 515, 520}, {2, 1029, 260}};
+
+TEST(KernelsGemm, dots_of_streams_that_lie_apart_read_and_write_only_their_own) {
+  for (const auto& [m, n, k] : kApart)
+    for (const bool accumulate : {false, true}) {
+      auto p = problem(m, n, k, Transpose::no, Transpose::yes);
+      p.accumulate = accumulate;
+      EXPECT_EQ(check_product(p, form_named("dots")), "");
+    }
+}
+
 /// C of a form, with a bias for each column and a residual added where asked.
 std::vector<float> product_of(const GemmProblem& p, const GemmForm& form, const Operand& bias, const Operand& residual) {
   Device& device = testing::test_device();
@@ -248,23 +260,27 @@ std::vector<float> product_of(const GemmProblem& p, const GemmForm& form, const 
   return c;
 }
 
-TEST(KernelsGemm, native_forms_compute_an_epilogue_once_on_each_element) {
+void expect_an_epilogue_once(const GemmForm& form, GemmProblem p) {
   Device& device = testing::test_device();
+  p.batch = 2;
+  p.stride_a = p.m * p.k, p.stride_b = p.k * p.n, p.stride_c = p.m * p.n;
+  const auto bias = values(p.n, 3), residual = values(p.batch * p.m * p.n, 4);
+  const Operand on_bias(device, bias), on_residual(device, residual);
+  auto expected = product_of(p, form, on_bias, on_residual);
+  for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = expected[i] + bias[i % at(p.n)] + residual[i];
+  p.epilogue.text =
+      "#define EPILOGUE_PARAMETERS , __global const float* bias, __global const float* residual\n"
+      "#define EPILOGUE(v, i, c) ((v) + bias[c] + residual[i])\n";
+  EXPECT_EQ(product_of(p, form, on_bias, on_residual), expected) << form.name;
+}
+
+TEST(KernelsGemm, native_forms_compute_an_epilogue_once_on_each_element) {
   for (const GemmForm& form : own_forms())
     for (const auto& [m, n, k] : {std::array{1, 1, 3}, std::array{7, 33, 17}, std::array{13, 33, 17}, std::array{9, 40, 400}}) {
-      auto p = problem(m, n, k, Transpose::no, b_for(form));
-      if (!takes(form, p) || (k > 100 && !testing::does_long_work())) continue;
-      p.batch = 2;
-      p.stride_a = m * k, p.stride_b = k * n, p.stride_c = m * n;
-      const auto bias = values(n, 3), residual = values(p.batch * m * n, 4);
-      const Operand on_bias(device, bias), on_residual(device, residual);
-      auto expected = product_of(p, form, on_bias, on_residual);
-      for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = expected[i] + bias[i % at(n)] + residual[i];
-      p.epilogue.text =
-          "#define EPILOGUE_PARAMETERS , __global const float* bias, __global const float* residual\n"
-          "#define EPILOGUE(v, i, c) ((v) + bias[c] + residual[i])\n";
-      EXPECT_EQ(product_of(p, form, on_bias, on_residual), expected) << form.name;
+      const auto p = problem(m, n, k, Transpose::no, b_for(form));
+      if (takes(form, p) && (k < 100 || testing::does_long_work())) expect_an_epilogue_once(form, p);
     }
+  for (const auto& [m, n, k] : kApart) expect_an_epilogue_once(form_named("dots"), problem(m, n, k, Transpose::no, Transpose::yes));
 }
 
 TEST(KernelsGemm, empty_inner_axis_is_a_sum_of_nothing) {

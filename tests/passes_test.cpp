@@ -173,6 +173,36 @@ TEST(Passes, parts_are_read_where_they_lie) {
   }
 }
 
+TEST(Passes, a_result_as_large_as_what_was_split_takes_no_place_of_a_part) {
+  Session& session = test_session();
+  const auto body = [](const Values& in) -> Values {
+    const Values parts = split(exp(in[0]), {1, 1}, 0);
+    const Value second = relu(parts[1]);
+    return {relu(parts[0] + in[1]), second};  // broadcast over all rows, into as many bytes as both parts have
+  };
+  const Specs specs{f32({2, 128}), f32({2, 128})};
+  const Values in = made(session, specs), eager = body(in);
+  const auto program = std::make_shared<Program>(optimised(specs, body, {"part-views"}));
+  EXPECT_EQ(operators_of(*program), (Names{"exp", "relu", "add", "relu"}));
+  const Values graph = Executor(session, program).run(in);
+  for (std::size_t o = 0; o < eager.size(); ++o) EXPECT_EQ(read(graph[o]), read(eager[o])) << o;
+}
+
+TEST(Passes, parts_of_what_changes_behind_the_split_are_those_of_before) {
+  Session& session = test_session();
+  const auto body = [](const Values& in) -> Values {
+    const Value whole = exp(in[0]);
+    const Values parts = split(whole, {1, 1}, 0);
+    assign(whole, in[0]);
+    return {relu(parts[0]), relu(parts[1]), relu(whole)};
+  };
+  const Specs specs{f32({2, 128})};
+  const Values in = made(session, specs), eager = body(in);
+  const auto program = std::make_shared<Program>(optimised(specs, body, {"part-views"}));
+  const Values graph = Executor(session, program).run(in);
+  for (std::size_t o = 0; o < eager.size(); ++o) EXPECT_EQ(read(graph[o]), read(eager[o])) << o;
+}
+
 TEST(Passes, parts_that_lie_apart_or_change_are_copied) {
   const auto copied = [](const Shape& x, const Axes& extents, std::int64_t axis, void (*use)(Values&)) {
     const auto body = [&](const Values& in) -> Values {

@@ -8,7 +8,8 @@ namespace gemel {
 /// Base of every error thrown by Gemel. Text: `op: what is wrong, what was given, what is accepted`.
 class Error : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  /// A NUL in the text is spelt out, or what() would end there.
+  explicit Error(const std::string& text);
 };
 
 /// Shapes, element types, axes or attributes that do not fit.

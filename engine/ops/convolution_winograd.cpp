@@ -6,6 +6,7 @@
 
 #include "engine/ops/common.h"
 #include "engine/ops/convolution.h"
+#include "engine/ops/sections.h"
 
 namespace gemel::convolution {
 namespace {
@@ -52,12 +53,12 @@ std::int64_t slab(std::int64_t floats) { return round_up(floats, 1024) + 16; }
 /// Tiles are worked on a chunk at a time, so that what is transformed stays in the last cache. The workspace holds v, for the weights'
 /// gradient then m, then d.
 struct Plan {
-  std::int64_t panels, chunk, v_bytes, m_bytes, d_bytes;
+  std::int64_t panels, chunk;
+  Sections<3> sections;
 
-  std::int64_t bytes() const { return v_bytes + m_bytes + d_bytes; }
-  opencl::Region v(const opencl::Region& w) const { return {w.block, w.offset, v_bytes}; }
-  opencl::Region m(const opencl::Region& w) const { return {w.block, w.offset + v_bytes, m_bytes}; }
-  opencl::Region d(const opencl::Region& w) const { return {w.block, w.offset + v_bytes + m_bytes, d_bytes}; }
+  opencl::Region v(const opencl::Region& w) const { return sections.in(w, 0); }
+  opencl::Region m(const opencl::Region& w) const { return sections.in(w, 1); }
+  opencl::Region d(const opencl::Region& w) const { return sections.in(w, 2); }
 };
 
 Plan plan_for(Direction direction, const Extents& e, const Sizes& s, const opencl::DeviceProfile& profile) {
@@ -65,8 +66,8 @@ Plan plan_for(Direction direction, const Extents& e, const Sizes& s, const openc
   const std::int64_t panels = ceil_div(e.outer, s.nr), outer = panels * s.nr, read = gradient ? outer : 0;
   const std::int64_t fitting = std::max<std::int64_t>(kChunkFloats / (kPoints * (e.inner + read)), 1);
   const std::int64_t chunk = std::min(e.tiles(), round_up(fitting, kBlock));
-  const auto bytes = [&](std::int64_t floats) { return round_up(4 * kPoints * slab(floats), profile.base_alignment_bytes); };
-  return {panels, chunk, bytes(chunk * e.inner), gradient ? bytes(e.inner * outer) : 0, gradient ? bytes(chunk * outer) : 0};
+  const auto bytes = [](std::int64_t floats) { return 4 * kPoints * slab(floats); };
+  return {panels, chunk, {{bytes(chunk * e.inner), gradient ? bytes(e.inner * outer) : 0, gradient ? bytes(chunk * outer) : 0}, profile}};
 }
 
 /// Tiles of one group of a product. A group that needs one run of channels only keeps its weights for as many as leave work to share.
@@ -85,7 +86,7 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
   const Extents e = extents_of(d, g);
   const Sizes s = sizes_for(e, profile);
   const Plan plan = plan_for(d, e, s, profile);
-  if (plan.bytes() > profile.max_allocation_bytes) return "its workspace exceeds the largest allocation";
+  if (plan.sections.bytes() > profile.max_allocation_bytes) return "its workspace exceeds the largest allocation";
   const std::int64_t steps = d == Direction::weights ? plan.chunk * e.inner : kPoints * e.inner * s.tiles;
   if (profile.is_emulator && steps > kEmulatedLoop) return "its loops are too long for an emulator";
   return nullptr;
@@ -106,7 +107,7 @@ int rank(const Problem& p, const opencl::DeviceProfile& profile) {
 template <Direction d>
 std::int64_t workspace_bytes(const Problem& p, const opencl::DeviceProfile& profile) {
   const Extents e = extents_of(d, geometry_of<d>(p));
-  return plan_for(d, e, sizes_for(e, profile), profile).bytes();
+  return plan_for(d, e, sizes_for(e, profile), profile).sections.bytes();
 }
 
 opencl::Argument number(std::int64_t v) { return narrow<std::int32_t>(v); }

@@ -1,7 +1,6 @@
 // Matrix products.
 #include <fmt/format.h>
 
-
 #include "engine/base/error.h"
 #include "engine/dispatch.h"
 #include "engine/ops/add_product.h"

@@ -9,6 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/ops/common.h"
 #include "engine/ops/ops.h"
+#include "engine/ops/sections.h"
 
 namespace gemel {
 namespace {
@@ -61,18 +62,19 @@ void sum_reference(const HostCall& c) {
   }
 }
 
-/// Bytes of the places of all indices, of which merging holds two versions.
-std::int64_t order_bytes(const Spec& indices, const opencl::DeviceProfile& profile) {
-  return round_up(indices.elements() * std::int64_t{sizeof(std::int32_t)}, profile.base_alignment_bytes);
+/// The places of all indices, of which merging holds two versions.
+Sections<2> orders(const Spec& indices, const opencl::DeviceProfile& profile) {
+  const std::int64_t bytes = indices.elements() * std::int64_t{sizeof(std::int32_t)};
+  return {{bytes, bytes}, profile};
 }
 
 /// The places of the indices in ascending order, in one half of the workspace.
 opencl::Region sorted(const Launch& l) {
   const std::int32_t count = narrow<std::int32_t>(l.in_spec(0).elements());
-  const std::int64_t bytes = order_bytes(l.in_spec(0), l.profile());
+  const Sections<2> both = orders(l.in_spec(0), l.profile());
   const opencl::Range range = opencl::range1(round_up(count, kGroup), kGroup);
   const std::string option = index_option(l.in_spec(0));
-  opencl::Region order{l.workspace().block, l.workspace().offset, bytes}, next{order.block, order.offset + bytes, bytes};
+  opencl::Region order = both.in(l.workspace(), 0), next = both.in(l.workspace(), 1);
   l.run("rows.cl", "rank_blocks", range, {l.in(0), order, count}, option);
   for (std::int64_t run = kRun; run < count; run *= 2) {
     l.run("rows.cl", "merge_runs", range, {l.in(0), order, next, count, static_cast<std::int32_t>(run)}, option);
@@ -210,7 +212,7 @@ const OpDef& sum_rows_def() {
       .cost = [](const Problem& p) { return Cost{p.inputs[1].elements(), 2 * (p.inputs[0].bytes() + p.inputs[1].bytes())}; },
       .reference = sum_reference,
       .variants = variants(sum_launch<blocks_of_rows>, sum_launch<elements>,
-                           [](const Problem& p, const opencl::DeviceProfile& profile) { return 2 * order_bytes(p.inputs[0], profile); }),
+                           [](const Problem& p, const opencl::DeviceProfile& profile) { return orders(p.inputs[0], profile).bytes(); }),
       .samples = [] {
         return std::vector<Sample>{{{i64({6}), f32({6, 5})}, {}, {integers(0, 3), Fill{}}},
                                    {{i32({64}), f32({64, 17})}, {}, {integers(0, 1), Fill{}}},

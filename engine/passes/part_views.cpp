@@ -6,7 +6,6 @@
 #include "engine/passes/passes.h"
 #include "engine/passes/usage.h"
 #include "engine/session.h"
-#include "opencl/device.h"
 
 namespace gemel {
 namespace {
@@ -28,15 +27,17 @@ std::vector<Program::Use> ranges_of(const Program::Instruction& split, std::int6
 
 }  // namespace
 
+/// The whole tensor lives as long as the part that lives longest.
 Program view_parts(Session& session, Program program) {
-  const std::int64_t alignment = session.has_device() ? session.device().profile().base_alignment_bytes : 1;
+  const auto limits = session.interpreter().arena_limits();
+  if (!limits) return program;
   const std::vector<bool> written = written_slots(program);
   const std::vector<Usage> usage = usage_of(program);
   std::vector<std::vector<Program::Use>> places;
   for (const auto& step : program.code) {
     bool may_view = step.op->name == "split" && !written[at(step.inputs[0].slot)];
     for (const auto& u : step.outputs) may_view = may_view && !usage[at(u.slot)].lasts && !written[at(u.slot)];
-    places.push_back(may_view ? ranges_of(step, alignment) : std::vector<Program::Use>());
+    places.push_back(may_view ? ranges_of(step, limits->alignment) : std::vector<Program::Use>());
   }
   return without(std::move(program), places);
 }

@@ -43,6 +43,9 @@ std::optional<int> neutral(const Facts& facts, const Program::Instruction& step,
   return std::nullopt;
 }
 
+/// These give back their input where its spec is the result's, which equal_to compares.
+std::optional<int> the_same_by_spec(const Facts&, const Program::Instruction&) { return 0; }
+
 struct NamedRule {
   std::string_view op;
   Rule rule;
@@ -52,10 +55,7 @@ constexpr std::array kRules{
     NamedRule{"divide", [](const Facts& f, const Program::Instruction& s) { return neutral(f, s, 1, false); }},
     NamedRule{"add", [](const Facts& f, const Program::Instruction& s) { return neutral(f, s, 0, true); }},
     NamedRule{"subtract", [](const Facts& f, const Program::Instruction& s) { return neutral(f, s, 0, false); }},
-    NamedRule{"cast", [](const Facts&, const Program::Instruction&) { return std::optional(0); }},          // to the type it has, to the
-    NamedRule{"broadcast_to", [](const Facts&, const Program::Instruction&) { return std::optional(0); }},  // shape it has, by nothing:
-    NamedRule{"pad", [](const Facts&, const Program::Instruction&) { return std::optional(0); }},           // specs are compared below;
-    NamedRule{"slice", [](const Facts&, const Program::Instruction&) { return std::optional(0); }},         // to all of it
+    NamedRule{"cast", the_same_by_spec}, NamedRule{"broadcast_to", the_same_by_spec}, NamedRule{"pad", the_same_by_spec}, NamedRule{"slice", the_same_by_spec},
 };
 
 /// Two uses of one involution: -(-x).

@@ -22,8 +22,9 @@ std::vector<int> makers_of(const Program& program);
 /// [slot] whether an instruction writes it, or what overlaps it.
 std::vector<bool> written_slots(const Program& program);
 
-/// The program without the instructions whose results lie in memory already: what reads them reads them there.
-/// @param places  [instruction][output] where; none for an instruction that stays
+/// The program without the instructions whose results lie in memory already: what reads them reads them there. Neither those results nor the
+/// memory is written by anyone.
+/// @param places  [instruction][output] where, by the slots of the program that is given; none for an instruction that stays
 Program without(Program program, const std::vector<std::vector<Program::Use>>& places);
 
 /// Whether an instruction after `begin` and before `end` writes what `reader` reads.

@@ -48,7 +48,7 @@ class Tokens : public InferInputs {
   Tokens(const std::filesystem::path& npy, std::int64_t vocabulary, std::int64_t longest) : file_(npy) {
     if (file_.type() != datasets::NpyType::int64 || file_.shape().rank() != 2) refuse(file_, "int64 [N, T]");
     const std::int64_t length = file_.shape()[1];
-    if (length < 1 || (longest > 0 && length > longest)) refuse(file_, fmt::format("1 to {} tokens a row", longest > 0 ? longest : file_.shape()[1]).c_str());
+    if (length < 1 || (longest > 0 && length > longest)) refuse(file_, (longest > 0 ? fmt::format("1 to {} tokens a row", longest) : "1 token a row or more").c_str());
     for (std::int64_t i = 0; i < file_.shape().elements(); ++i) {
       std::int64_t id = 0;
       std::memcpy(&id, file_.data().subspan(at(i) * sizeof id).data(), sizeof id);

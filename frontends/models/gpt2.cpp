@@ -21,7 +21,7 @@ constexpr Gpt2Config sized(std::int64_t layers, std::int64_t width) {
 }
 constexpr std::array<Gpt2Config, 4> kConfigs{sized(2, 128), sized(4, 256), sized(4, 512), sized(12, 768)};
 
-std::int64_t inner_width(const Gpt2Config& c) { return c.n_inner > 0 ? c.n_inner : 4 * c.n_embd; }
+std::int64_t inner_width(const Gpt2Config& c) { return c.n_inner != 0 ? c.n_inner : 4 * c.n_embd; }
 
 const Gpt2Config& checked(const Gpt2Config& c) {
   check_size("gpt2", "vocab_size", c.vocab_size, kMostTokens);
@@ -29,6 +29,7 @@ const Gpt2Config& checked(const Gpt2Config& c) {
   check_size("gpt2", "n_embd", c.n_embd, kWidest);
   check_size("gpt2", "n_layer", c.n_layer, kMostLayers);
   check_size("gpt2", "n_head", c.n_head, kWidest);
+  check_size("gpt2", "n_inner", inner_width(c), 4 * kWidest);
   if (c.n_embd % c.n_head != 0) throw UsageError(fmt::format("gpt2: {} heads share a width of {}; accepted: heads that divide it", c.n_head, c.n_embd));
   return c;
 }

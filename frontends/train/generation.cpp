@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -24,17 +23,10 @@ Value whole_numbers(Session& session, const Shape& shape, std::span<const std::i
 /// The first of the largest. @throws DataError where a logit is not finite
 std::int64_t likeliest(std::span<const float> logits) {
   std::int64_t first = 0;
-  float largest = -std::numeric_limits<float>::infinity();
-  bool all_are_finite = true;
   for (std::int64_t i = 0; i < std::ssize(logits); ++i) {
-    const float logit = logits[at(i)];
-    all_are_finite &= std::fabs(logit) <= std::numeric_limits<float>::max();
-    if (logit > largest) {
-      largest = logit;
-      first = i;
-    }
+    if (!std::isfinite(logits[at(i)])) throw DataError("sampling: a logit is not finite; accepted: weights that are");
+    if (logits[at(i)] > logits[at(first)]) first = i;
   }
-  if (!all_are_finite) throw DataError("sampling: a logit is not finite; accepted: weights that are");
   return first;
 }
 

@@ -18,7 +18,7 @@ class TextReader {
   /// Puts the module, which must outlive this, into evaluation mode. A text is empty at first.
   TextReader(Session& session, models::Gpt2& model, Frontend frontend, PassNames passes = parse_passes("all"));
   /// Reads on. @param ids  one token or more  @return logits [vocabulary] of the token that follows the last,
-  /// until the next call
+  /// valid until the next call
   /// @throws UsageError for no token, or more than there are positions for  @throws DataError for one that the vocabulary has not
   std::span<const float> read(std::span<const std::int64_t> ids);
   /// Tokens read so far.
@@ -51,7 +51,7 @@ class Sampler {
   /// @throws UsageError for a temperature that is below 0 or no number, or a top_k below 0
   explicit Sampler(const Sampling& sampling);
   /// A token drawn with the probabilities softmax(logits / temperature). The first of equals is the likelier.
-  /// @throws DataError where a logit is no number
+  /// @throws DataError where a logit is not finite
   std::int64_t operator()(std::span<const float> logits);
 
  private:

@@ -1,7 +1,7 @@
 // GEMM of few rows by dot products: C = A B^T, or C += A B^T with accumulate; C [m, n] row-major; for CPUs.
 // Layout: A [m, k] and B [n, k], vectors along k; gemm_turn brings an A [k, m] into this layout.
-// Options: WIDTH (16 or 8), ROWS and COLUMNS of a tile; APART where B comes from memory: a tile's columns are no neighbours but lie a tile's share
-// of n apart, so that its rows of B are as many streams, each of which goes on where the tile before ended; an epilogue.
+// Options: WIDTH (16 or 8), ROWS and COLUMNS of a tile; APART where B comes from memory: column j of tile g is g + j * tiles, so that a tile's
+// rows of B are COLUMNS long streams, each of which goes on where the tile before ended; an epilogue.
 
 #include "epilogue.clh"
 #include "loops.clh"
@@ -9,7 +9,6 @@
 #include "width.clh"
 
 #define SUMMED 64  // terms that a lane sums at a time: one sum of 1 568, of 25 088 inputs in 16 lanes, has four times the rounding error
-#define AHEAD 64  // floats that each stream of B is asked for before they are read: memory delivers more than it does by itself
 
 inline float sum_of(real v) {
 #if WIDTH == 16
@@ -48,7 +47,7 @@ void gemm_dots(__global const float* restrict a_of_batch, __global const float* 
       for (int j = 0; j < COLUMNS; ++j) sums[i][j] = 0;
     for (; at < end; at += WIDTH)
       UNROLLED (int j = 0; j < COLUMNS; ++j) {
-        PREFETCH(b[j] + at + AHEAD);
+        PREFETCH(b[j] + at + FLOATS_AHEAD);
         const real y = LOAD(b[j] + at);
         UNROLLED (int i = 0; i < ROWS; ++i) sums[i][j] = fma(LOAD(a[i] + at), y, sums[i][j]);
       }

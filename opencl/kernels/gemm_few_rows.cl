@@ -7,12 +7,10 @@
 #include "prefetch.clh"
 #include "vectors.clh"
 
-#define AHEAD 64  // floats that each stream of B is asked for before they are read: memory delivers more than it does by itself
-
 #define T 8
 #define ROOM (CHUNK + 16)  // so that rows of sums begin in different sets of the first cache
-/// T rows of B at a time, a T-th of k apart: as many streams, each of which goes through its share of B from one end to the other where the columns
-/// are all of them; memory gives more to streams that are long. `columns`: at most CHUNK. Items: one a chunk and matrix.
+/// T rows of B at a time, k / T apart: T long streams, to which memory gives more than to neighbouring rows. `columns`: at most CHUNK. Items: one a
+/// chunk and matrix.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void gemm_few_rows(__global const float* restrict a_of_batch, __global const float* restrict b_of_batch,
                    __global float* restrict c_of_batch, const long n, const long k, const long a_row, const long a_step,
@@ -33,7 +31,7 @@ void gemm_few_rows(__global const float* restrict a_of_batch, __global const flo
     for (int j = 0; j < whole; j += 16) {
       float16 y[T];
       UNROLLED (int t = 0; t < T; ++t) {
-        PREFETCH(b + t * stream + j + AHEAD);
+        PREFETCH(b + t * stream + j + FLOATS_AHEAD);
         y[t] = vload16(0, b + t * stream + j);
       }
       UNROLLED (int r = 0; r < ROWS; ++r) {

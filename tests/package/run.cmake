@@ -14,6 +14,7 @@ function(step)
 endfunction()
 
 step(${CMAKE_COMMAND} --install ${BUILD} --prefix ${work}/prefix)
+# Debug: it builds faster, and a user's build type need not be the library's.
 step(${CMAKE_COMMAND} -S ${SOURCE} -B ${work}/build -G ${GENERATOR} -DCMAKE_PREFIX_PATH=${work}/prefix
      -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS=${FLAGS} -DEXAMPLES=${SOURCE}/../../examples)
 step(${CMAKE_COMMAND} --build ${work}/build)
