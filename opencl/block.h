@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "opencl/buffer.h"
+#include "opencl/device_part.h"
 #include "opencl/handle.h"
 #include "opencl/profile.h"
 

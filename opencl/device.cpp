@@ -29,16 +29,6 @@ namespace gemel::opencl {
 
 namespace {
 
-/// The parts of a CPU device, of so many threads each.
-std::vector<DeviceHandle> equal_parts(cl_device_id device, int threads) {
-  const cl_device_partition_property wanted[] = {CL_DEVICE_PARTITION_EQUALLY, threads, 0};
-  cl_uint count = 0;
-  check(clCreateSubDevices(device, wanted, 0, nullptr, &count), "clCreateSubDevices", fmt::format("{} threads", threads));
-  std::vector<cl_device_id> parts(count);
-  check(clCreateSubDevices(device, wanted, count, parts.data(), nullptr), "clCreateSubDevices", fmt::format("{} threads", threads));
-  return {parts.begin(), parts.end()};
-}
-
 class ClDevice : public Device {
  public:
   /// @param part  of the device's equal parts; none: as many threads as are wanted
@@ -215,10 +205,9 @@ class ClDevice : public Device {
                                     profile_.compute_units, profile_.compute_units));
     if (!divides())
       throw DeviceError(fmt::format("device: a part of {} threads is asked for, {} cannot be divided; accepted: all {}", threads, profile_.name, profile_.compute_units));
-    auto parts = equal_parts(device_, threads);
-    if (at(index) >= parts.size())
-      throw DeviceError(fmt::format("device: part {} is asked for, {} has {} of {} threads; accepted: 0..{}", index, profile_.name, parts.size(), threads, parts.size() - 1));
-    context_->part = std::move(parts[at(index)]);
+    if (const int parts = count_parts(device_, threads); index >= parts)
+      throw DeviceError(fmt::format("device: part {} is asked for, {} has {} of {} threads; accepted: 0..{}", index, profile_.name, parts, threads, parts - 1));
+    context_->part = DevicePart(device_, threads, index);
     device_ = context_->part.get();
     profile_.compute_units = threads;
     profile_.cache_bytes = std::min(profile_.cache_bytes, threads * kCacheOfUnit);

@@ -44,13 +44,6 @@ using MemoryHandle = Handle<cl_mem, clReleaseMemObject>;
 using ProgramHandle = Handle<cl_program, clReleaseProgram>;
 using KernelHandle = Handle<cl_kernel, clReleaseKernel>;
 using EventHandle = Handle<cl_event, clReleaseEvent>;
-using DeviceHandle = Handle<cl_device_id, clReleaseDevice>;  // a root device ignores the release
-
-/// A context, and the part of a device that it was made for: PoCL crashes where the part is released first.
-struct Context {
-  DeviceHandle part;  // empty: a whole device
-  ContextHandle handle;
-};
 
 /// A device or platform property. Zero or empty where the driver does not know it.
 template <class T>

@@ -6,6 +6,7 @@
 
 #include "engine/base/event.h"
 #include "opencl/device.h"
+#include "opencl/device_part.h"
 #include "opencl/handle.h"
 
 namespace gemel::opencl {
