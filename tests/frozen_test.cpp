@@ -329,7 +329,8 @@ TEST_P(FrozenIn, runs_go_on_from_a_checkpoint_bit_for_bit) {
     }
     train::RunState state;
     state.step = to;
-    if (from == 1) train::save_checkpoint({folder.path(), {}}, l.net, *l.optimizer, state, {});
+    train::CheckpointFolder checkpoints = train::begin_in(folder.path());
+    if (from == 1) train::save_checkpoint(checkpoints, l.net, *l.optimizer, state, {});
     return std::pair(l.of("first"), l.of("second"));
   };
   run(1, 3);

@@ -113,7 +113,7 @@ TEST_F(Resume, a_checkpoint_that_is_not_whole_is_passed_over) {
   const std::vector<float> number{1};
   const NamedTensor alien{"model.conv1.bias", f32({1}), std::as_bytes(std::span(number))};
   write_safetensors(checkpoint(15), std::span(&alien, 1));
-  expect_going_on_after_14("has no whole number 'step' in its metadata");
+  expect_going_on_after_14("has no 'run' in its metadata");
 }
 
 TEST_F(Resume, without_a_checkpoint_it_starts_from_the_beginning) {

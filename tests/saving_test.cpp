@@ -119,7 +119,8 @@ TEST_F(DeviceSaving, a_checkpoint_reads_each_slab_once) {
   Values gradients;
   for (const NamedValue& p : adam->parameters()) gradients.push_back(p.value.detached() * 0.5);
   adam->step(std::move(gradients), 0.1);
-  EXPECT_EQ(asked_in([&] { train::save_checkpoint({folder.path()}, net, *adam, {.step = 1}, {}); }), std::pair(3 + kBuffers, 3));
+  train::CheckpointFolder checkpoints = train::begin_in(folder.path());
+  EXPECT_EQ(asked_in([&] { train::save_checkpoint(checkpoints, net, *adam, {.step = 1}, {}); }), std::pair(3 + kBuffers, 3));
   const SafetensorsFile file(folder.path() / "checkpoint-1.safetensors");
   EXPECT_EQ(file.tensors().size(), 6u + kBuffers + 2 * 6);
   for (const NamedValue& slot : adam->state()) {

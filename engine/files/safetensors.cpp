@@ -257,9 +257,10 @@ const NamedTensor* SafetensorsFile::find(std::string_view name) const {
   return found == by_name_.end() ? nullptr : &tensors_[found->second];
 }
 
-std::string checksum_of(std::span<const NamedTensor> tensors) {
+std::string checksum_of(std::span<const NamedTensor> tensors, const FileMetadata& metadata) {
   std::uint64_t sum = 0;
-  for (const NamedTensor& t : tensors) sum += hash_of(t.data, hash_of(std::as_bytes(std::span(t.name))));
+  for (const NamedTensor& t : tensors) sum += hash_of(t.data, hash_of(t.name + to_string(t.spec)));
+  for (const auto& [key, text] : metadata) sum += hash_of(text, hash_of(key + "="));
   return fmt::format("{:016x}", sum);
 }
 

@@ -45,8 +45,8 @@ class SafetensorsFile {
   FileMetadata metadata_;
 };
 
-/// Of names and contents, in whatever order a file has them: text that tells damage and other contents.
-std::string checksum_of(std::span<const NamedTensor> tensors);
+/// Of names, specs, contents and metadata, in whatever order a file has them: text that tells damage and other contents.
+std::string checksum_of(std::span<const NamedTensor> tensors, const FileMetadata& metadata = {});
 
 /// Writes the tensors, header entries in the order given; the file appears whole or not at all (write_file_atomically).
 /// The default metadata is what safetensors.torch expects.

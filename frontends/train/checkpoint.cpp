@@ -1,16 +1,13 @@
 #include "frontends/train/checkpoint.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cstdlib>
+#include <compare>
 #include <functional>
 #include <map>
 #include <set>
 #include <system_error>
-#include <tuple>
 #include <utility>
 
 #include "engine/base/error.h"
@@ -18,35 +15,54 @@
 #include "engine/files/safetensors.h"
 #include "engine/host_contents.h"
 #include "frontends/nn/state_dict.h"
+#include "frontends/train/checkpoint_numbers.h"
 
 namespace gemel::train {
 namespace {
 
 constexpr std::string_view kModel = "model.", kOptimizer = "optimizer.", kRanks = "ranks.";
 constexpr const char* kChecksum = "checksum";
-constexpr const char* kParameterSteps = "parameter_steps";  // where they are not the same for all
 
-/// Step number in `checkpoint-STEP.safetensors`.
-std::optional<std::int64_t> step_of(const std::filesystem::path& file) {
+bool is_named_as_one(const std::filesystem::path& file) {
   const std::string name = file.filename().string();
   constexpr std::string_view before = "checkpoint-", behind = ".safetensors";
-  if (name.rfind(before, 0) != 0 || name.size() <= before.size() + behind.size() || !name.ends_with(behind)) return std::nullopt;
-  std::int64_t step = 0;
-  const char* end = name.data() + name.size() - behind.size();
-  const auto [rest, error] = std::from_chars(name.data() + before.size(), end, step);
-  return error == std::errc() && rest == end ? std::optional(step) : std::nullopt;
+  if (!name.starts_with(before) || !name.ends_with(behind) || name.size() <= before.size() + behind.size()) return false;
+  const std::string_view step = std::string_view(name).substr(before.size(), name.size() - before.size() - behind.size());
+  return std::ranges::all_of(step, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-/// Keeps the file just written, whatever the clock says, and one more.
-void remove_older(const CheckpointFolder& folder, const std::filesystem::path& written) {
-  auto others = checkpoints_in(folder.path);
-  std::erase_if(others, [&](const auto& file) { return file == written || std::ranges::find(folder.of_others, file) != folder.of_others.end(); });
+struct Found {
+  std::int64_t run, step;
+  std::filesystem::path path;
+  auto operator<=>(const Found&) const = default;
+};
+
+/// The newest last. @param tell  is told of those whose numbers cannot be read, and why
+std::vector<Found> found_in(const std::filesystem::path& folder, const std::function<void(const DataError&)>& tell) {
+  std::vector<Found> found;
   std::error_code error;
-  for (std::size_t i = 1; i < others.size(); ++i) std::filesystem::remove(others[i], error);
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (!is_named_as_one(entry.path())) continue;
+    try {
+      const CheckpointNumbers n = numbers_in(SafetensorsFile(entry.path()));
+      found.push_back({n.run, n.step, entry.path()});
+    } catch (const DataError& e) {
+      tell(e);
+    }
+  }
+  std::ranges::sort(found);
+  return found;
 }
 
-/// Comes back to the bit.
-std::string exact_text(double number) { return fmt::format("{:a}", number); }
+void tell_nobody(const DataError&) {}
+
+/// Takes the file just written to the run's own, of which it and one more are kept.
+void keep(CheckpointFolder& folder, const std::filesystem::path& written) {
+  std::erase(folder.own, written);
+  folder.own.push_back(written);
+  std::error_code error;
+  for (; folder.own.size() > 2; folder.own.erase(folder.own.begin())) std::filesystem::remove(folder.own.front(), error);
+}
 
 /// [parameter] its place in the model.
 std::map<std::string, std::size_t> places_in(const nn::Module& model) {
@@ -68,70 +84,30 @@ ParameterSteps parameter_steps(const RunState& s, const nn::Module& model, const
   return out;
 }
 
-FileMetadata metadata_of(const RunState& s, const nn::Module& model, const optim::Optimizer& optimizer, const RunIdentity& identity) {
-  std::vector<std::string> counts;
-  for (double c : s.sums.counts) counts.push_back(exact_text(c));
-  FileMetadata out{{"step", std::to_string(s.step)},
-                   {"epoch", std::to_string(s.epoch)},
-                   {"batch", std::to_string(s.batch)},
-                   {"samples", std::to_string(s.sums.samples)},
-                   {"loss_sum", exact_text(s.sums.loss)},
-                   {"weight", exact_text(s.sums.weight)},
-                   {"counts", fmt::format("{}", fmt::join(counts, " "))},
-                   {"optimizer_steps", std::to_string(optimizer.steps())}};
+FileMetadata metadata_of(const CheckpointFolder& folder, const RunState& s, const nn::Module& model, const optim::Optimizer& optimizer,
+                         const RunIdentity& identity) {
+  CheckpointNumbers numbers{folder.run, s.step, s.epoch, s.batch, s.sums, optimizer.steps()};
   std::vector<std::int64_t> steps;
   for (const auto& [name, n] : parameter_steps(s, model, optimizer)) steps.push_back(n);
-  if (std::ranges::any_of(steps, [&](std::int64_t n) { return n != optimizer.steps(); })) out[kParameterSteps] = fmt::format("{}", fmt::join(steps, " "));
+  if (std::ranges::any_of(steps, [&](std::int64_t n) { return n != optimizer.steps(); })) numbers.parameter_steps = std::move(steps);
+  FileMetadata out = metadata_of(numbers);
   for (const IdentityPart& part : identity) out[metadata_key(part)] = part.value;
   for (const auto& [name, text] : s.ranks.texts) out[std::string(kRanks) + name] = text;
   return out;
 }
 
-std::int64_t integer_in(const SafetensorsFile& file, const std::string& key) {
-  const auto it = file.metadata().find(key);
-  std::int64_t value = 0;
-  if (it == file.metadata().end() ||
-      std::from_chars(it->second.data(), it->second.data() + it->second.size(), value).ptr != it->second.data() + it->second.size())
-    throw DataError(fmt::format("checkpoint: {} has no whole number '{}' in its metadata; accepted: files that train wrote", file.path().string(), key));
-  return value;
-}
-
-/// Numbers with spaces between them.
-std::vector<double> numbers_in(const SafetensorsFile& file, const std::string& key) {
-  const auto it = file.metadata().find(key);
-  if (it == file.metadata().end()) throw DataError(fmt::format("checkpoint: {} has no '{}' in its metadata; accepted: files that train wrote", file.path().string(), key));
-  std::vector<double> out;
-  for (const char *at = it->second.c_str(), *const end = at + it->second.size(); at < end;) {
-    char* behind = nullptr;
-    out.push_back(std::strtod(at, &behind));
-    if (behind == at) throw DataError(fmt::format("checkpoint: {} has '{}' for '{}' in its metadata; accepted: numbers", file.path().string(), it->second, key));
-    at = behind + (behind < end);
-  }
-  return out;
-}
-double number_in(const SafetensorsFile& file, const std::string& key) {
-  const std::vector<double> numbers = numbers_in(file, key);
-  return numbers.empty() ? 0 : numbers[0];
-}
-
-std::vector<std::int64_t> parameter_steps_in(const SafetensorsFile& file) {
-  std::vector<std::int64_t> out;
-  if (!file.metadata().contains(kParameterSteps)) return out;
-  for (const double n : numbers_in(file, kParameterSteps)) out.push_back(static_cast<std::int64_t>(n));
-  return out;
-}
-
-Sums sums_in(const SafetensorsFile& file) {
-  return {integer_in(file, "samples"), number_in(file, "loss_sum"), number_in(file, "weight"), numbers_in(file, "counts")};
+/// Of all that the file says, but for the checksum itself.
+std::string checksum_without_itself(std::span<const NamedTensor> tensors, FileMetadata metadata) {
+  metadata.erase(kChecksum);
+  return checksum_of(tensors, metadata);
 }
 
 /// @throws DataError where the file is not one that train wrote, or not all of it is as it was written
 SafetensorsFile open_whole(const std::filesystem::path& path) {
   SafetensorsFile file(path);
-  for (const char* key : {"step", "epoch", "batch", "samples", "optimizer_steps"}) integer_in(file, key);
-  sums_in(file);
+  numbers_in(file);
   const auto it = file.metadata().find(kChecksum);
-  if (it == file.metadata().end() || it->second != checksum_of(file.tensors()))
+  if (it == file.metadata().end() || it->second != checksum_without_itself(file.tensors(), file.metadata()))
     throw DataError(fmt::format("checkpoint: {}: its contents do not match its checksum; accepted: a file as it was written", path.string()));
   return file;
 }
@@ -187,13 +163,23 @@ RanksState ranks_in(const SafetensorsFile& file) {
 }  // namespace
 
 std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& folder) {
-  std::vector<std::tuple<std::filesystem::file_time_type, std::int64_t, std::filesystem::path>> found;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
-    if (const auto step = step_of(entry.path())) found.emplace_back(entry.last_write_time(error), *step, entry.path());
-  std::ranges::sort(found, std::greater());
   std::vector<std::filesystem::path> out;
-  for (auto& [time, step, path] : found) out.push_back(std::move(path));
+  for (Found& f : found_in(folder, tell_nobody)) out.push_back(std::move(f.path));
+  return out;
+}
+
+CheckpointFolder begin_in(const std::filesystem::path& folder) {
+  const std::vector<Found> others = found_in(folder, tell_nobody);
+  return {folder, others.empty() ? 1 : others.back().run + 1, {}};
+}
+
+CheckpointFolder go_on_in(const std::filesystem::path& folder, const std::filesystem::path& file) {
+  const CheckpointNumbers at = numbers_in(SafetensorsFile(file));
+  CheckpointFolder out{folder, at.run, {}};
+  const std::vector<Found> found = found_in(folder, tell_nobody);
+  for (const bool is_damaged : {true, false})  // as those behind the newest whole one are: they are the first to go
+    for (const Found& f : found)
+      if (f.run == at.run && (f.step > at.step) == is_damaged) out.own.push_back(f.path);
   return out;
 }
 
@@ -204,7 +190,7 @@ void prepare_checkpoints(const std::filesystem::path& folder) {
   check_can_write(folder / "checkpoint");
 }
 
-std::filesystem::path save_checkpoint(const CheckpointFolder& folder, const nn::Module& model, const optim::Optimizer& optimizer,
+std::filesystem::path save_checkpoint(CheckpointFolder& folder, const nn::Module& model, const optim::Optimizer& optimizer,
                                       const RunState& state, const RunIdentity& identity) {
   const auto entries = nn::state_dict(model, nn::Extent::materialised);
   const HostContents contents(values_of(optimizer.state()));
@@ -222,21 +208,23 @@ std::filesystem::path save_checkpoint(const CheckpointFolder& folder, const nn::
   for (const NamedTensor& t : weights) tensors.push_back({std::string(kModel) + t.name, t.spec, t.data});
   for (const NamedTensor& t : slots) tensors.push_back({std::string(kOptimizer) + t.name, t.spec, t.data});
   for (const RanksState::Tensor& t : state.ranks.tensors) tensors.push_back({std::string(kRanks) + t.name, t.spec, t.bytes});
-  FileMetadata metadata = metadata_of(state, model, optimizer, identity);
-  metadata[kChecksum] = checksum_of(tensors);
+  FileMetadata metadata = metadata_of(folder, state, model, optimizer, identity);
+  metadata[kChecksum] = checksum_of(tensors, metadata);
   const auto path = folder.path / fmt::format("checkpoint-{}.safetensors", state.step);
   write_safetensors(path, tensors, metadata);
-  remove_older(folder, path);
+  keep(folder, path);
   return path;
 }
 
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder, const std::function<void(const std::string&)>& tell) {
-  for (const auto& file : checkpoints_in(folder)) {
+  const auto pass_over = [&](const DataError& e) { tell(fmt::format("resume: passed over: {}", e.what())); };
+  std::vector<Found> found = found_in(folder, pass_over);
+  for (; !found.empty(); found.pop_back()) {
     try {
-      open_whole(file);
-      return file;
+      open_whole(found.back().path);
+      return found.back().path;
     } catch (const DataError& e) {
-      tell(fmt::format("resume: passed over: {}", e.what()));
+      pass_over(e);
     }
   }
   return std::nullopt;
@@ -246,7 +234,8 @@ Restored load_checkpoint(const std::filesystem::path& path, nn::Module& model, o
                          const RunIdentity& identity) {
   const SafetensorsFile file = open_whole(path);
   Restored out;
-  out.state = {integer_in(file, "step"), integer_in(file, "epoch"), integer_in(file, "batch"), sums_in(file), ranks_in(file)};
+  const CheckpointNumbers numbers = numbers_in(file);
+  out.state = {numbers.step, numbers.epoch, numbers.batch, numbers.sums, ranks_in(file)};
   try {
     out.warnings = differences_from(file.metadata(), identity, out.state.batch > 0);
     nn::load_state_dict(model, session, with_prefix(file, kModel), nn::Mismatch::refuse, nn::Extent::materialised);
@@ -258,7 +247,7 @@ Restored load_checkpoint(const std::filesystem::path& path, nn::Module& model, o
       if (elsewhere.any()) out.state.ranks.slots.push_back({t.name, t.spec, {t.data.begin(), t.data.end()}});
       if (!elsewhere.has(optim::parameter_of_slot(t.name))) slots.push_back({t.name, session.tensor(t.spec, t.data)});
     }
-    optimizer.load_state(slots, integer_in(file, "optimizer_steps"), elsewhere.of(optimizer, parameter_steps_in(file), out.state.ranks.parameter_steps));
+    optimizer.load_state(slots, numbers.optimizer_steps, elsewhere.of(optimizer, numbers.parameter_steps, out.state.ranks.parameter_steps));
   } catch (const DataError& e) {
     throw DataError(path.string() + ": " + e.what());
   }

@@ -24,22 +24,28 @@ struct RunState {
   RanksState ranks;                  // of a checkpoint
 };
 
-/// Where a run puts its checkpoints.
+/// Where a run puts its checkpoints. Those of other runs stay.
 struct CheckpointFolder {
   std::filesystem::path path;
-  std::vector<std::filesystem::path> of_others;  // that lay there when a run began afresh: they stay
+  std::int64_t run = 1;                    // the how-manyth of those that wrote into it
+  std::vector<std::filesystem::path> own;  // of this run, the first to be removed first
 };
+/// For a run that begins afresh, or goes on from a file of its choice.
+CheckpointFolder begin_in(const std::filesystem::path& folder);
+/// For a run that goes on from the folder's newest file.
+CheckpointFolder go_on_in(const std::filesystem::path& folder, const std::filesystem::path& file);
 /// Makes the folder. @throws DataError where that fails, or nothing can be written in it
 void prepare_checkpoints(const std::filesystem::path& folder);
-/// The folder's checkpoints, the one written last first, whatever its step: a run that starts afresh in an old folder counts from 1 again.
+/// The folder's checkpoints by run, then by step, the newest last. Both are written in them: copies keep their order. Those in which they cannot be
+/// read are left out.
 std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& folder);
 
 /// Writes `checkpoint-STEP.safetensors` into the folder and keeps it and the one that the run wrote last before it.
 /// @return its path  @throws DataError where it cannot be written; older checkpoints stay
-std::filesystem::path save_checkpoint(const CheckpointFolder& folder, const nn::Module& model, const optim::Optimizer& optimizer,
+std::filesystem::path save_checkpoint(CheckpointFolder& folder, const nn::Module& model, const optim::Optimizer& optimizer,
                                       const RunState& state, const RunIdentity& identity);
 
-/// The checkpoint of a folder that was written last and is whole, by its checksum too, if there is one.
+/// The newest checkpoint of a folder that is whole, by its checksum too, if there is one.
 /// @param tell  is told of those passed over, and why
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder, const std::function<void(const std::string&)>& tell);
 

@@ -36,7 +36,7 @@ Trainer::Trainer(const Run& run, TrainerOptions options, RunIdentity identity)
   if (options_.clip_norm > 0) step_.clip_norm(options_.clip_norm);
   if (options_.checkpoint_dir.empty() || ranks_.rank() != 0) return;
   prepare_checkpoints(options_.checkpoint_dir);
-  checkpoints_ = {options_.checkpoint_dir, checkpoints_in(options_.checkpoint_dir)};
+  checkpoints_ = begin_in(options_.checkpoint_dir);
 }
 
 std::optional<std::filesystem::path> Trainer::resume(const std::string& from) {
@@ -58,7 +58,7 @@ std::optional<std::filesystem::path> Trainer::read_checkpoint(const std::string&
   for (const std::string& line : restored.warnings) tell("resume: warning: " + line);
   state_ = restored.state;
   resumed_from_ = *file;
-  if (from == "auto") checkpoints_.of_others.clear();  // they are this run's own
+  if (from == "auto") checkpoints_ = go_on_in(options_.checkpoint_dir, *file);
   if (run_.log) run_.log->go_on_after(state_.step, state_.epoch);
   return file;
 }
@@ -258,9 +258,8 @@ void Trainer::save() {
   ranks_.check_same();
   state_.ranks = ranks_.state();
   if (ranks_.rank() != 0) return;
-  const auto written = save_checkpoint(checkpoints_, run_.task.module(), run_.optimizer, state_, identity_);
+  save_checkpoint(checkpoints_, run_.task.module(), run_.optimizer, state_, identity_);
   state_.ranks = {};
-  std::erase(checkpoints_.of_others, written);  // this run's own from here on
 }
 
 }  // namespace gemel::train
