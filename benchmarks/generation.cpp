@@ -1,6 +1,6 @@
 // gemel_generation: what a token of a language model takes, beside the time in which the memory gives its weights.
 //
-//   gemel_generation [--config base] [--prompt 32] [--tokens 64] [--frontend graph]
+//   gemel_generation [--config base] [--prompt 32] [--tokens 64] [--frontend eager]
 //
 // GPT-2 of that size with random weights goes on from a prompt, one text at a time. Each token reads every weight once: all of them but the
 // table of positions, of which one row is read; the table of tokens is the head's. Tokens and the reading of an array of memory take turns: a
