@@ -7,6 +7,7 @@
 
 #include "datasets/place.h"
 #include "engine/base/error.h"
+#include "engine/base/file.h"
 
 namespace gemel::datasets {
 namespace {
@@ -64,8 +65,8 @@ Splits open_npy(const std::filesystem::path& folder, std::int64_t classes, Norma
   if (normalize == Normalize::standard)
     throw UsageError("npy: normalize standard needs a data set with known statistics; accepted: none, or cifar10");
   auto train = std::make_unique<NpyDataset>(folder / "images.npy", folder / "labels.npy", classes);
-  const bool pictures = std::filesystem::exists(folder / "val_images.npy");
-  const bool labels = std::filesystem::exists(folder / "val_labels.npy");
+  const bool pictures = is_there(folder / "val_images.npy");
+  const bool labels = is_there(folder / "val_labels.npy");
   if (pictures != labels)
     throw DataError(fmt::format("npy: {} has {} without {}; accepted: both or neither", folder.string(),
                                 pictures ? "val_images.npy" : "val_labels.npy",

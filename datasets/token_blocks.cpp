@@ -64,7 +64,7 @@ std::unique_ptr<TokenBlocks> synthetic(const SyntheticTokensOptions& o, std::int
 
 TokenBlockSplits open_running_text(const Tokenizer& tokenizer, const RunningTextOptions& options) {
   TokenBlockSplits out{read(options.folder / "train.txt", tokenizer, options), nullptr};
-  if (const auto dev = options.folder / "dev.txt"; std::filesystem::exists(dev)) out.validation = read(dev, tokenizer, options);
+  if (const auto dev = options.folder / "dev.txt"; is_there(dev)) out.validation = read(dev, tokenizer, options);
   return out;
 }
 

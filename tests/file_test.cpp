@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "engine/base/error.h"
@@ -158,6 +160,32 @@ TEST(File, that_a_file_can_be_written_is_found_beforehand) {
   EXPECT_EQ(message_of<DataError>([&] { check_can_write(folder / "none/a"); }),
             "write: cannot create a file for " + (folder / "none/a").string() + ": No such file or directory");
   EXPECT_EQ(message_of<DataError>([&] { check_can_write(folder.path()); }), "write: cannot write " + folder.path().string() + ": Is a directory");
+  const fs::path too_long = folder.path() / std::string(300, 'a');
+  EXPECT_EQ(message_of<DataError>([&] { check_can_write(too_long); }), "write: cannot write " + too_long.string() + ": File name too long");
+}
+
+TEST(File, a_folder_is_locked_by_one_at_a_time) {
+  const TemporaryFolder folder;
+  std::optional<FolderLock> first(std::in_place, folder.path(), "log");
+  EXPECT_EQ(message_of<DataError>([&] { FolderLock(folder.path(), "log"); }), "log: " + folder.path().string() + " is in use by another run; accepted: a folder of its own");
+  first.reset();
+  FolderLock(folder.path(), "log");
+}
+
+TEST(File, what_is_there_is_told_apart_from_what_cannot_be_examined) {
+  const TemporaryFolder folder;
+  write_text(folder / "a", "");
+  fs::create_symlink("nowhere", folder / "link");
+  EXPECT_TRUE(is_there(folder / "a"));
+  EXPECT_FALSE(is_folder(folder / "a"));
+  EXPECT_TRUE(is_folder(folder.path()));
+  for (const char* nothing : {"b", "b/c", "a/c", "link"}) {
+    EXPECT_FALSE(is_there(folder / nothing)) << nothing;
+    EXPECT_FALSE(is_folder(folder / nothing)) << nothing;
+  }
+  const fs::path too_long = folder.path() / std::string(300, 'a');
+  for (bool (*examine)(const fs::path&) : {is_there, is_folder})
+    EXPECT_EQ(message_of<DataError>([&] { examine(too_long); }), "read: cannot examine " + too_long.string() + ": File name too long");
 }
 
 }  // namespace

@@ -1,11 +1,13 @@
 // What the gemel program does with bad input: one line that names it, and the right status.
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <map>
 #include <optional>
 
 #include "datasets/npy.h"
+#include "engine/base/file.h"
 #include "engine/files/safetensors.h"
 #include "tests/program.h"
 #include "tests/test_device.h"
@@ -55,6 +57,16 @@ TEST_F(Refusals, a_missing_value_or_one_of_another_type_tells_what_is_accepted) 
   expect_refused({"eval", "--model", "lenet"}, 2, "the option '--weights' is required but missing; accepted: safetensors file");
   expect_refused({"infer", "--batch-size", "many"}, 2, "option '--batch-size' is invalid; accepted: a whole number: samples at a time");
   expect_refused({"summary", "lenet"}, 2, "too many positional options");
+}
+
+TEST_F(Refusals, an_empty_value_names_nothing) {
+  for (const std::string option : {"--resume", "--save", "--weights", "--log-dir", "--checkpoint-dir", "--data", "--profile", "--platform", "--model"})
+    expect_refused({"train", option, ""}, 2, "gemel: train: " + option + " is given an empty value; accepted: ");
+}
+
+TEST_F(Refusals, a_name_that_is_too_long_is_told_in_words_of_its_own) {
+  const std::string too_long = in_folder(std::string(300, 'a'));
+  expect_refused({"tokenize", "--vocab", too_long}, 1, "gemel: read: cannot examine " + too_long + ": File name too long");
 }
 
 TEST_F(Refusals, a_number_out_of_range_tells_the_range) {
@@ -149,7 +161,7 @@ TEST_F(Refusals, a_data_set_that_does_not_fit_names_file_and_record) {
   fs::remove(fs::path(cut) / "labels.npy");
   write_text(fs::path(cut) / "images.npy", "\x93NUMPY\x01");
   expect_refused(on("npy", cut), 1, "cut/images.npy: ");
-  expect_refused(on("npy", ""), 2, "no data path was given");
+  expect_refused(on("npy", ""), 2, "--data is given an empty value");
   const Words fewer{"--classes", "2"};
   Words train = on("npy", arrays("three", 3, {0, 1, 2})), eval{"eval", "--model", "lenet", "--weights", "none", "--dataset", "npy", "--data",
       in_folder("three")};
@@ -232,11 +244,25 @@ TEST_F(Refusals, files_that_cannot_be_written_are_found_before_the_work) {
     expect_refused(training({option, in_folder("none/file")}), 1,
         "gemel: write: cannot create a file for " + in_folder("none/file") + ": No such file or directory");
     EXPECT_EQ(read_text(folder() / "err").find("epoch"), std::string::npos) << "nothing was trained before";
+    const std::string too_long = in_folder(std::string(300, 'a'));
+    expect_refused(training({option, too_long}), 1, "gemel: write: cannot write " + too_long + ": File name too long");
   }
   write_text(folder() / "file", "");
   expect_refused(training({"--checkpoint-dir", in_folder("file/c")}), 1,
       "gemel: checkpoint: cannot make the folder " + in_folder("file/c") + ": Not a directory");
   expect_refused(training({"--log-dir", in_folder("file/log")}), 1, "gemel: log: cannot make the folder " + in_folder("file/log") + ": Not a directory");
+}
+
+TEST_F(Refusals, a_log_folder_that_another_run_writes_into_is_named) {
+  fs::create_directories(folder() / "log");
+  const FolderLock other(folder() / "log", "another");
+  expect_refused(training({"--log-dir", in_folder("log")}), 1, "gemel: log: " + in_folder("log") + " is in use by another run; accepted: a folder of its own");
+}
+
+TEST_F(Refusals, a_pipe_where_the_log_belongs_is_not_waited_for) {
+  fs::create_directories(folder() / "log");
+  ASSERT_EQ(::mkfifo((folder() / "log/run.jsonl").c_str(), 0600), 0);
+  expect_refused(training({"--log-dir", in_folder("log")}), 1, "gemel: log: " + in_folder("log/run.jsonl") + " is no regular file; accepted: a folder without it");
 }
 
 TEST_F(Refusals, arguments_that_are_no_text_do_not_break_the_log) {

@@ -23,6 +23,13 @@ namespace fs = std::filesystem;
   throw DataError(std::string(op) + ": cannot " + what + " " + path.string() + ": " + system_message(error_number));
 }
 
+fs::file_status status_of(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::status_known(status)) fail("read", "examine", path, error.value());
+  return status;
+}
+
 /// A descriptor that closes itself.
 class Descriptor {
  public:
@@ -121,6 +128,9 @@ fs::path follow_links(const fs::path& path) {
 
 }  // namespace
 
+bool is_there(const fs::path& path) { return fs::exists(status_of(path)); }
+bool is_folder(const fs::path& path) { return fs::is_directory(status_of(path)); }
+
 std::string system_message(int error_number) { return std::generic_category().message(error_number); }
 
 MappedFile::MappedFile(const fs::path& path) : path_(path) {
@@ -152,6 +162,16 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   return *this;
 }
 
+FolderLock::FolderLock(const fs::path& folder, std::string_view op) : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  ::close(descriptor_);
+  throw DataError(std::string(op) + ": " + folder.string() + " is in use by another run; accepted: a folder of its own");
+}
+
+FolderLock::~FolderLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
 void FileWriter::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     // Linux writes at most 2 GiB a call, and less when a signal comes or the disk fills.
@@ -167,6 +187,7 @@ void check_can_write(const fs::path& path) {
   const fs::path target = follow_links(path);
   struct stat status {};
   const bool exists = ::stat(target.c_str(), &status) == 0;
+  if (!exists && errno == ENAMETOOLONG) fail("write", "write", path, errno);  // the temporary file's name is short
   if (exists && S_ISDIR(status.st_mode)) fail("write", "write", path, EISDIR);
   if (exists && !S_ISREG(status.st_mode)) return;
   create_beside(target);

@@ -14,6 +14,11 @@ namespace gemel {
 /// The system's words for an error number: "No space left on device".
 std::string system_message(int error_number);
 
+/// Whether anything is at the path, and whether that is a folder; of a link, what it leads to.
+/// @throws DataError `read: cannot examine PATH: ...` where the system does not say: a name too long, a closed folder
+bool is_there(const std::filesystem::path& path);
+bool is_folder(const std::filesystem::path& path);
+
 /// A regular file mapped for reading: processes that read the same file share its memory.
 /// The bytes live as long as this object, also when another file is renamed over the path.
 class MappedFile {
@@ -57,6 +62,19 @@ class FileWriter {
 /// writer left in the folder is removed by the next one.
 /// @throws DataError naming the path and the system's reason
 void write_file_atomically(const std::filesystem::path& path, const std::function<void(FileWriter&)>& fill);
+
+/// A folder that one at a time of those who lock it writes into; the end of a process unlocks it. Where the file system has no locks all may.
+class FolderLock {
+ public:
+  /// @param op  begins the message  @throws DataError `OP: FOLDER is in use by another run; accepted: a folder of its own`
+  FolderLock(const std::filesystem::path& folder, std::string_view op);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int descriptor_;
+};
 
 /// Finds early, before hours of work, that a file could not be written at its end. Nothing is left behind.
 /// @throws DataError as write_file_atomically does where the folder is missing or closed

@@ -33,7 +33,7 @@ std::optional<SafetensorsFile> tensors_in(const std::filesystem::path& path, con
 /// The tensors that a graph's file was saved with.
 SafetensorsFile tensors_of(const std::filesystem::path& graph, const std::string& checksum) {
   auto found = tensors_in(tensors_beside(graph), checksum);
-  if (!found && std::filesystem::exists(last_tensors_beside(graph))) found = tensors_in(last_tensors_beside(graph), checksum);
+  if (!found && is_there(last_tensors_beside(graph))) found = tensors_in(last_tensors_beside(graph), checksum);
   if (!found) refuse(fmt::format("{} is not what was saved with it; accepted: both files of one save", tensors_beside(graph).string()));
   return std::move(*found);
 }
@@ -103,7 +103,7 @@ void join_slabs(Session& session, Program& program, const std::vector<ParsedGrap
 }  // namespace
 
 bool is_saved_with_last_tensors(const std::filesystem::path& graph) {
-  if (!std::filesystem::exists(last_tensors_beside(graph))) return false;
+  if (!is_there(last_tensors_beside(graph))) return false;
   try {
     return tensors_in(last_tensors_beside(graph), parsed_of(MappedFile(graph)).checksum).has_value();
   } catch (const std::exception&) {  // one of the two is missing or damaged

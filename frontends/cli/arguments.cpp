@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <cmath>
@@ -39,6 +40,16 @@ std::string without_value(const std::string& option) { return option.substr(0, o
 /// How a command is called: gemel's own by its name after it, a program of its own ("gemel_kernels") by its name.
 std::string call_of(const std::string& command) { return command.starts_with("gemel_") ? command : "gemel " + command; }
 
+/// An empty value names nothing: it is what an unset variable of a shell leaves. A text may be empty.
+void refuse_empty(const std::string& command, const po::options_description& options, const po::variables_map& values) {
+  constexpr std::array<std::string_view, 2> kTexts{"prompt", "text"};
+  for (const auto& [name, value] : values) {
+    const auto* text = boost::any_cast<std::string>(&value.value());
+    if (text && text->empty() && !value.defaulted() && std::ranges::find(kTexts, name) == kTexts.end())
+      throw UsageError(fmt::format("{}: --{} is given an empty value{}", command, name, accepted_by(options, name)));
+  }
+}
+
 }  // namespace
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
@@ -68,6 +79,7 @@ po::variables_map parse(const std::string& command, const std::string& about, co
       throw HelpWanted();
     }
     po::notify(values);
+    refuse_empty(command, all, values);
     return values;
   } catch (const po::unknown_option& e) {
     const std::string given = without_value(e.get_option_name());

@@ -11,6 +11,7 @@
 
 #include "datasets/pictures.h"
 #include "engine/base/error.h"
+#include "engine/base/file.h"
 #include "engine/base/span.h"
 #include "frontends/cli/check.h"
 #include "frontends/cli/job.h"
@@ -119,7 +120,7 @@ class RanksCheck {
     }));
     if (!made.front().fits) return conclude(kWhat, Wanted::any, {made.front()});
     row(kWhat, Wanted::any, [&] {
-      if (!std::filesystem::exists(folder / made.front().text)) throw DataError(fmt::format("{} is another folder than that of rank 0", folder.string()));
+      if (!is_there(folder / made.front().text)) throw DataError(fmt::format("{} is another folder than that of rank 0", folder.string()));
       return folder.string();
     });
     std::error_code gone;

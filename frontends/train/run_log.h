@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "engine/base/file.h"
 #include "engine/device_facts.h"
 #include "engine/files/tensorboard.h"
 #include "engine/session.h"
@@ -19,7 +21,7 @@ class RunLog {
  public:
   /// Opens DIR/run.jsonl for appending: a resumed run goes on in the same file. Empty: no log.
   /// @param about  what the program adds to a run's first line: {"argv": [..]}
-  /// @throws DataError where the folder or a file cannot be made
+  /// @throws DataError where the folder or a file cannot be made, or another run writes into it
   explicit RunLog(const std::string& folder, nlohmann::ordered_json about = nlohmann::ordered_json::object());
   ~RunLog();
   /// Adds to what a run's first line says.
@@ -49,6 +51,7 @@ class RunLog {
   void mend();
   void open();
   std::filesystem::path folder_;
+  std::optional<FolderLock> lock_;
   nlohmann::ordered_json about_;
   int running_ = 0;  // runs that lie within each other
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
