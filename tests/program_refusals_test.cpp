@@ -1,6 +1,5 @@
 // What the gemel program does with bad input: one line that names it, and the right status.
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include <cstring>
 #include <map>
@@ -257,12 +256,6 @@ TEST_F(Refusals, a_log_folder_that_another_run_writes_into_is_named) {
   fs::create_directories(folder() / "log");
   const FolderLock other(folder() / "log", "another");
   expect_refused(training({"--log-dir", in_folder("log")}), 1, "gemel: log: " + in_folder("log") + " is in use by another run; accepted: a folder of its own");
-}
-
-TEST_F(Refusals, a_pipe_where_the_log_belongs_is_not_waited_for) {
-  fs::create_directories(folder() / "log");
-  ASSERT_EQ(::mkfifo((folder() / "log/run.jsonl").c_str(), 0600), 0);
-  expect_refused(training({"--log-dir", in_folder("log")}), 1, "gemel: log: " + in_folder("log/run.jsonl") + " is no regular file; accepted: a folder without it");
 }
 
 TEST_F(Refusals, arguments_that_are_no_text_do_not_break_the_log) {

@@ -41,9 +41,6 @@ RunLog::RunLog(const std::string& folder, nlohmann::ordered_json about) : folder
 void RunLog::open() {
   const auto path = file();
   if (descriptor_ >= 0) ::close(descriptor_);
-  std::error_code none;
-  if (const auto status = std::filesystem::status(path, none); std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
-    throw DataError(fmt::format("log: {} is no regular file; accepted: a folder without it", path.string()));  // opening a pipe would wait for its reader
   descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (descriptor_ < 0) throw DataError(fmt::format("log: cannot open {}: {}", path.string(), system_message(errno)));
 }
