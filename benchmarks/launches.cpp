@@ -66,7 +66,10 @@ class BareLoop {
   }
 
  private:
-  void add(const opencl::Recording::Place& place) { add(opencl::memory_of(place.in(operands_))); }
+  void add(const opencl::Recording::Place& place) {
+    add(opencl::memory_of(place.in(operands_)));
+    if (!device_.profile().overlaps_sub_buffers) add(cl_ulong{0});
+  }
   template <class T>
   void add(const T& value) {
     const auto bytes = std::as_bytes(std::span(&value, 1));

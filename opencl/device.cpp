@@ -17,6 +17,7 @@
 #include "opencl/host_views.h"
 #include "opencl/kernel.h"
 #include "opencl/memory_limit.h"
+#include "opencl/offset_arguments.h"
 #include "opencl/pending_read.h"
 #include "opencl/program_cache.h"
 #include "opencl/queues.h"
@@ -42,6 +43,7 @@ class ClDevice : public Device {
     else if (options.threads > 0 && profile_.is_cpu() && options.threads != profile_.compute_units && (divides() || !options.threads_are_a_share)) take_part(0, options.threads);
     if (options.cache_bytes >= 0) profile_.cache_bytes = options.cache_bytes;
     if (options.simd_width > 0) profile_.simd_width = options.simd_width;
+    if (!options.overlaps_sub_buffers) profile_.overlaps_sub_buffers = false;
     auto tuning = std::make_shared<TuningTable>(options.tuned ? read_tuning(profile_) : TuningTable());
     for (const auto& [kernel, parameters] : tuning->clblast) use_clblast_parameters(device_, kernel, parameters);
     profile_.tuning = std::move(tuning);
@@ -61,17 +63,17 @@ class ClDevice : public Device {
   Allocator& memory() override { return *allocator_; }
 
   Kernel& kernel(std::string_view file, std::string_view name, std::string_view options, std::string_view preface) override {
-    return find(file, {options, preface}, name, [&] { return macros_for(profile_) + with_includes(preface) + embedded_source(file); });
+    return find(file, {options, preface}, name, [&] { return complete(with_includes(preface) + embedded_source(file)); });
   }
   Kernel& generated_kernel(std::string_view title, const std::function<std::string()>& source, std::string_view name) override {
-    return find(title, {}, name, [&] { return macros_for(profile_) + with_includes(source()); });
+    return find(title, {}, name, [&] { return complete(with_includes(source())); });
   }
   void run(Kernel& kernel, const Range& range, std::span<const Argument> arguments) override {
     if (is_empty(range)) return;  // PoCL divides by zero
     const BuildTurns::OfQueue turn = turn_if(is_new(kernel, range));
     const std::lock_guard lock(mutex_);  // a kernel's arguments are its state until it is enqueued
-    for (std::size_t i = 0; i < arguments.size(); ++i)
-      std::visit([&](const auto& value) { set(kernel, narrow<cl_uint>(i), value); }, arguments[i]);
+    cl_uint next = 0;
+    for (const Argument& argument : arguments) std::visit([&](const auto& value) { set(kernel, next, value); }, argument);
     enqueue(kernel, range);
   }
   void replay(const Recording& recording, std::span<const Region> operands) override {
@@ -226,9 +228,9 @@ class ClDevice : public Device {
       return number;
     }
     void operator()(const Recording::Run& r) const {
-      cl_uint i = 0;
+      cl_uint next = 0;
       for (const Recording::Argument& argument : r.arguments)
-        std::visit([&](const auto& value) { device.set(*r.kernel, i++, in_operands(value)); }, argument);
+        std::visit([&](const auto& value) { device.set(*r.kernel, next, in_operands(value)); }, argument);
       device.enqueue(*r.kernel, r.range);
     }
     void operator()(const Recording::Copy& c) const { device.enqueue_copy(c.from.in(operands), c.to.in(operands)); }
@@ -279,14 +281,21 @@ class ClDevice : public Device {
     staged_.emplace_back(std::move(event), std::move(bytes));
   }
 
-  void set(const Kernel& kernel, cl_uint i, const Region& region) {
-    const cl_mem memory = memory_of(region);
-    set(kernel, i, memory);
+  /// @param next  the kernel's argument; afterwards the one behind
+  void set(const Kernel& kernel, cl_uint& next, const Region& region) {
+    if (profile_.overlaps_sub_buffers) return set(kernel, next, memory_of(region));
+    set(kernel, next, region.block ? region.block->memory.get() : nullptr);
+    set(kernel, next, static_cast<cl_ulong>(region.offset));
   }
   template <class T>
-  void set(const Kernel& kernel, cl_uint i, const T& value) {
-    const cl_int code = clSetKernelArg(kernel.handle.get(), i, sizeof value, &value);
-    if (code != CL_SUCCESS) check(code, "clSetKernelArg", fmt::format("argument {} of {}", i, kernel.name));
+  void set(const Kernel& kernel, cl_uint& next, const T& value) {
+    const cl_int code = clSetKernelArg(kernel.handle.get(), next, sizeof value, &value);
+    if (code != CL_SUCCESS) check(code, "clSetKernelArg", fmt::format("argument {} of {}", next, kernel.name));
+    ++next;
+  }
+
+  std::string complete(const std::string& source) const {
+    return macros_for(profile_) + (profile_.overlaps_sub_buffers ? source : with_offset_arguments(source));
   }
 
   /// What tells programs of one title apart.

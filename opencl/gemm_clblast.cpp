@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kWidestTile = 128;
 
-/// CLBlast pads and transposes into a temporary buffer; its tiles are 128 wide at most.
+/// That it pads and transposes at most: its tiles are 128 wide.
 std::int64_t padded_elements(const GemmProblem& p) {
   const std::int64_t m = round_up(p.m, kWidestTile), n = round_up(p.n, kWidestTile), k = round_up(p.k, kWidestTile);
   return m * k + k * n + m * n;
@@ -49,39 +49,47 @@ void require(clblast::StatusCode code, const std::string& what = "Gemm") {
   if (code != clblast::StatusCode::kSuccess) throw DeviceError(fmt::format("clblast::{}: status {}", what, static_cast<int>(code)));
 }
 
-std::int64_t workspace_bytes(const GemmProblem& p, const DeviceProfile&) {
-  if (batched(p)) return 0;  // its batched form takes no buffer of ours
-  return 4 * padded_elements(p);
+/// It says how much it needs when it is called.
+std::int64_t workspace_bytes(const GemmProblem&, const DeviceProfile&) { return 0; }
+
+/// Where a matrix begins: at a float of a buffer.
+struct Place {
+  cl_mem memory;
+  std::size_t first;
+};
+Place place_of(const Region& region, const DeviceProfile& d) {
+  if (d.overlaps_sub_buffers) return {memory_of(region), 0};
+  return {region.block->memory.get(), at(region.offset / 4)};
 }
 
 void run(Device& device, const GemmProblem& p, const GemmOperands& operands) {
-  const auto& [a, b, c, workspace] = operands;
+  const DeviceProfile& profile = device.profile();
   const float alpha = 1, beta = p.accumulate ? 1 : 0;
   const auto lda = lead(p.a, p.m, p.k), ldb = lead(p.b, p.k, p.n), ldc = at(p.n);
   const auto enqueue = [&](const auto& call) {
     device.native([&](void* queue, void** event) {
       auto q = static_cast<cl_command_queue>(queue);
-      require(call(&q, reinterpret_cast<cl_event*>(event)));
+      require(call(place_of(operands.a, profile), place_of(operands.b, profile), place_of(operands.c, profile), &q, reinterpret_cast<cl_event*>(event)));
     }, "clblast");
   };
   if (batched(p)) {
-    enqueue([&](cl_command_queue* q, cl_event* e) {
+    enqueue([&](const Place& a, const Place& b, const Place& c, cl_command_queue* q, cl_event* e) {
       return clblast::GemmStridedBatched<float>(clblast::Layout::kRowMajor, flag(p.a), flag(p.b), at(p.m), at(p.n), at(p.k), alpha,
-                                                memory_of(a), 0, lda, at(p.stride_a), memory_of(b), 0, ldb, at(p.stride_b), beta,
-                                                memory_of(c), 0, ldc, at(p.stride_c), at(p.batch), q, e);
+                                                a.memory, a.first, lda, at(p.stride_a), b.memory, b.first, ldb, at(p.stride_b), beta,
+                                                c.memory, c.first, ldc, at(p.stride_c), at(p.batch), q, e);
     });
     return;
   }
   for (std::int64_t g = 0; g < p.batch; ++g)
-    enqueue([&](cl_command_queue* q, cl_event* e) {
-      const std::size_t in_a = at(g * p.stride_a), in_b = at(g * p.stride_b), in_c = at(g * p.stride_c);
+    enqueue([&](const Place& a, const Place& b, const Place& c, cl_command_queue* q, cl_event* e) {
+      const std::size_t in_a = a.first + at(g * p.stride_a), in_b = b.first + at(g * p.stride_b), in_c = c.first + at(g * p.stride_c);
       std::size_t needed = 0;
       require(clblast::GemmTempBufferSize<float>(clblast::Layout::kRowMajor, flag(p.a), flag(p.b), at(p.m), at(p.n), at(p.k),
                                                  in_a, lda, in_b, ldb, in_c, ldc, q, needed));
-      const bool fits = needed > 0 && workspace.block && at(workspace.bytes) >= needed;
+      const Buffer padded = needed > 0 ? device.memory().allocate(narrow<std::int64_t>(needed), "CLBlast's padded matrices") : Buffer();
       return clblast::Gemm<float>(clblast::Layout::kRowMajor, flag(p.a), flag(p.b), at(p.m), at(p.n), at(p.k), alpha,
-                                  memory_of(a), in_a, lda, memory_of(b), in_b, ldb, beta, memory_of(c), in_c, ldc, q, e,
-                                  fits ? memory_of(workspace) : nullptr);
+                                  a.memory, in_a, lda, b.memory, in_b, ldb, beta, c.memory, in_c, ldc, q, e,
+                                  padded ? padded.block()->memory.get() : nullptr);
     });
 }
 

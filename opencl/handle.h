@@ -13,7 +13,8 @@ namespace gemel::opencl {
 
 /// "CL_OUT_OF_RESOURCES (-5)"
 std::string code_name(cl_int code);
-/// @throws DeviceError `clCall: CODE` with the context, unless the code is CL_SUCCESS
+/// @throws DeviceError `clCall: CODE` with the context, unless the code is CL_SUCCESS  @throws MemoryError where it says that there is no
+/// memory: some drivers only find out when it is used first
 void check(cl_int code, const char* call, const std::string& context = {});
 
 /// Owns one OpenCL object and releases it.

@@ -18,6 +18,11 @@ struct Free {
   void operator()(int* memory) const { std::free(memory); }
 };
 
+template <class T>
+void set(Kernel& kernel, cl_uint i, const T& value) {
+  check(clSetKernelArg(kernel.handle.get(), i, sizeof value, &value), "clSetKernelArg", kernel.name);
+}
+
 /// Whether a kernel sees what the host wrote last, and the host what the kernel wrote, without a transfer or a map.
 bool sees_the_same_memory(cl_context context, cl_command_queue queue, Kernel& increment) {
   constexpr std::size_t kCount = kHostPage / sizeof(int);
@@ -27,8 +32,7 @@ bool sees_the_same_memory(cl_context context, cl_command_queue queue, Kernel& in
   cl_int code = CL_SUCCESS;
   const MemoryHandle buffer(clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, kHostPage, memory.get(), &code));
   if (code != CL_SUCCESS) return false;
-  const cl_mem argument = buffer.get();
-  check(clSetKernelArg(increment.handle.get(), 0, sizeof argument, &argument), "clSetKernelArg", increment.name);
+  set(increment, 0, buffer.get());
   for (const int written : {1, 100}) {
     std::ranges::fill(numbers, written);
     check(clEnqueueNDRangeKernel(queue, increment.handle.get(), 1, nullptr, &kCount, nullptr, 0, nullptr, nullptr), "clEnqueueNDRangeKernel", increment.name);
@@ -50,6 +54,7 @@ bool HostViews::computes_in_host_memory() {
     if (!device_.profile().shares_host_memory) return;
     Kernel& increment = device_.generated_kernel("host memory probe", [] { return std::string(kProbe); }, "increment");
     const BuildTurns::Turn turn = turns_ ? turns_->take() : BuildTurns::Turn();
+    if (!device_.profile().overlaps_sub_buffers) set(increment, 1, cl_ulong{0});  // the offset
     // The queue for computing may be held back by a fence that waits for the very thread that maps.
     computes_in_host_memory_ = sees_the_same_memory(queues_.context(), queues_.get(Queue::transfer), increment);
   });

@@ -35,6 +35,7 @@ struct DeviceProfile {
   std::int64_t max_group_size = 1;
   std::int64_t base_alignment_bytes = 128;  // of a sub-buffer's origin
   bool has_fma = false;                     // fused multiply-add in hardware; else `fma` would be computed by dozens of instructions
+  bool overlaps_sub_buffers = true;         // else kernels take offsets into whole buffers (opencl/offset_arguments.h)
   bool parses_builtins = false;             // its compiler parses a header with all built-in functions before each program
   GemmChoice gemm = GemmChoice::automatic;  // what the user asked for
   bool profiling = false;                   // all work is timed and told with its costs

@@ -49,8 +49,9 @@ ProgramHandle from_source(cl_context context, cl_device_id device, const Program
   cl_int code = CL_SUCCESS;
   ProgramHandle program(clCreateProgramWithSource(context, 1, &source, nullptr, &code));
   check(code, "clCreateProgramWithSource", text.title);
-  // Without -w some drivers print the number of warnings on the user's terminal.
-  code = clBuildProgram(program.get(), 1, &device, (text.options + " -w").c_str(), nullptr, nullptr);
+  // One language for all drivers: by default some take a later one, in which pointers without an address space are generic.
+  // Without -w some print the number of warnings on the user's terminal.
+  code = clBuildProgram(program.get(), 1, &device, (text.options + " -cl-std=CL1.2 -w").c_str(), nullptr, nullptr);
   if (code == CL_SUCCESS) return program;
   log = fmt::format("clBuildProgram: {}; program {} with options '{}'; build log:\n{}", code_name(code), text.title, text.options,
                     build_log(program.get(), device));
@@ -142,7 +143,7 @@ std::string embedded_source(std::string_view file) {
 }
 
 std::string macros_for(const DeviceProfile& p) {
-  return fmt::format("{}{}", p.is_emulator ? "#define EMULATOR\n" : "", p.has_fma ? "" : "#define fma mad\n");
+  return fmt::format("{}{}{}", p.is_cpu() ? "#define CPU\n" : "", p.is_emulator ? "#define EMULATOR\n" : "", p.has_fma ? "" : "#define fma mad\n");
 }
 
 ProgramHandle build_program(cl_context context, cl_device_id device, const ProgramCache& cache, const ProgramText& text) {

@@ -266,6 +266,9 @@ Names optimised(Session& session, const Specs& specs, const Body& body, const Pa
 }
 Names optimised(const Specs& specs, const Body& body) { return optimised(test_session(), specs, body); }
 
+/// CLBlast's products, which GPUs use, do not.
+bool products_take_epilogues() { return test_device().profile().is_cpu(); }
+
 const Specs kLayer{f32({2, 6, 6, 4}), f32({3, 3, 4, 20}), f32({20}), f32({2, 6, 6, 20})};
 Value convolution(const Values& v) { return conv2d(v[0], v[1], {.padding = {1, 1}}); }
 
@@ -273,7 +276,7 @@ TEST(DeviceEpilogueFusion, joins_bias_residual_and_activation_with_their_product
   EXPECT_EQ(optimised(kLayer, [](const Values& v) -> Values { return {relu(convolution(v) + v[2])}; }), Names{"conv2d+add+relu"});
   EXPECT_EQ(optimised(kLayer, [](const Values& v) -> Values { return {silu(v[3] + convolution(v) * 0.5)}; }), Names{"conv2d+multiply+add+silu"});
   EXPECT_EQ(optimised({f32({9, 20}), f32({20, 33}), f32({33})}, [](const Values& v) -> Values { return {gelu(matmul(v[0], v[1]) + v[2])}; }),
-            Names{"matmul+add+gelu"});
+            products_take_epilogues() ? Names{"matmul+add+gelu"} : (Names{"matmul", "fused0_add"}));
 }
 
 TEST(DeviceEpilogueFusion, takes_one_operator_where_chains_are_not_fused) {
@@ -285,7 +288,7 @@ TEST(DeviceEpilogueFusion, takes_one_operator_where_chains_are_not_fused) {
 TEST(DeviceEpilogueFusion, looks_through_a_view_of_the_product) {
   EXPECT_EQ(optimised({f32({6, 5}), f32({5, 33}), f32({33})},
                       [](const Values& v) -> Values { return {reshape(matmul(v[0], v[1]), Shape{2, 3, 33}) + v[2]}; }),
-            Names{"matmul+add"});
+            products_take_epilogues() ? Names{"matmul+add"} : (Names{"matmul", "add"}));
   EXPECT_EQ(optimised({f32({6, 5}), f32({5, 33}), f32({11})},
                       [](const Values& v) -> Values { return {reshape(matmul(v[0], v[1]), Shape{6, 3, 11}) + v[2]}; }),
             (Names{"matmul", "add"})) << "its columns are others";
@@ -332,7 +335,7 @@ TEST(DeviceEpilogueFusion, joins_gradients_of_activations_in_a_training_step) {
     return gradient({sum(square(conv2d(hidden, w[2], {.padding = {1, 1}})))}, w);
   });
   const auto has = [&](const std::string& name) { return std::count(names.begin(), names.end(), name); };
-  EXPECT_EQ(has("conv2d+add+relu"), 1);
+  EXPECT_EQ(has("conv2d+add+relu"), products_take_epilogues() ? 1 : 0);
   if (test_device().profile().is_cpu() && !test_device().profile().is_emulator) {
     EXPECT_EQ(has("conv2d_input_gradient+relu_gradient"), 1);
   }

@@ -10,6 +10,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
+#include "opencl/handle.h"
 #include "opencl/selection.h"
 #include "tests/message_of.h"
 #include "tests/test_device.h"
@@ -410,6 +411,12 @@ TEST(DeviceSelection, fewer_threads_make_a_smaller_device) {
     device->run(test_kernel(*device, "index3"), range1(1), {whole(survivor)});
     EXPECT_EQ(read<std::int32_t>(*device, whole(survivor))[0], 0);
   }
+}
+
+TEST(Handles, a_driver_that_finds_no_memory_late_is_a_memory_error) {
+  EXPECT_EQ(message_of<MemoryError>([] { check(CL_MEM_OBJECT_ALLOCATION_FAILURE, "clEnqueueNDRangeKernel", "matmul"); }),
+            "clEnqueueNDRangeKernel: CL_MEM_OBJECT_ALLOCATION_FAILURE (-4); matmul");
+  EXPECT_EQ(message_of<DeviceError>([] { check(CL_INVALID_VALUE, "clSetKernelArg"); }), "clSetKernelArg: CL_INVALID_VALUE (-30)");
 }
 
 }  // namespace

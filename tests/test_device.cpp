@@ -25,8 +25,9 @@ T& kept(T made) {
   return *std::make_unique<T>(std::move(made)).release();
 }
 
+/// GEMEL_TEST_OFFSETS=1: with offsets into whole buffers instead of sub-buffers.
 std::shared_ptr<opencl::Device> opened() {
-  auto device = opencl::Device::open({});
+  auto device = opencl::Device::open({.overlaps_sub_buffers = !std::getenv("GEMEL_TEST_OFFSETS")});
   shrink_clblast_tiles(*device);
   return device;
 }

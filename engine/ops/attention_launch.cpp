@@ -99,7 +99,7 @@ Share share_of(const AttentionSizes& s, const Tiling& t, const DeviceProfile& d)
 }
 
 const char* unless_tiles(const AttentionSizes& s, const DeviceProfile& d) {
-  if (!d.is_cpu()) return "it is for CPUs";
+  if (!d.is_cpu()) return kForCpus;
   return s.head + s.value > kWidest ? "heads are too wide for its blocks" : nullptr;
 }
 template <AttentionInputsAt in>

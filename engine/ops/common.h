@@ -31,6 +31,8 @@ void check_pair(const char* op, const Attributes& attributes, const char* name, 
 
 using opencl::kEmulatedLoop;
 
+/// Why kernels decline that keep blocks in a work-item's private memory, which GPUs have little of.
+inline constexpr const char* kForCpus = "it is for CPUs";
 /// Whether the device runs a work-item's vectors as its own, as CPUs do: not a GPU, nor an emulator of one.
 bool runs_vectors(const opencl::DeviceProfile& profile);
 /// The options of a kernel that includes types.clh.

@@ -52,6 +52,7 @@ Shares shares_of(const Geometry& g, const opencl::DeviceProfile& profile) {
 
 template <Direction d>
 const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
+  if (!profile.is_cpu()) return kForCpus;
   const Geometry g = geometry_of<d>(p);
   if (!g.is_depthwise()) return "it is not one filter for each channel";
   if (g.c % 8 != 0) return "the channels are no multiple of 8";

@@ -37,6 +37,7 @@ std::int64_t band_of(const Geometry& g, const Tile& t, const opencl::DeviceProfi
 }
 
 const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
+  if (!profile.is_cpu()) return kForCpus;
   const Geometry g = geometry_of<Direction::forward>(p);
   if (g.groups != 1) return "it has several groups";
   if (g.pixels() == 0 || g.c == 0 || g.k == 0) return "an extent is 0";

@@ -62,6 +62,7 @@ std::int64_t steps_of(const Problem& p, const opencl::DeviceProfile& profile) {
 
 template <Direction d>
 const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
+  if (!profile.is_cpu()) return kForCpus;
   const Geometry g = geometry_of<d>(p);
   if (g.is_depthwise() && g.c > 1) return "it is one filter for each channel";
   if (g.pixels() == 0 || g.c == 0 || g.k == 0) return "an extent is 0";

@@ -27,6 +27,7 @@ std::int64_t rows_of(const Geometry& g, const opencl::DeviceProfile& profile) { 
 std::int64_t parts_of(const Geometry& g, const opencl::DeviceProfile& profile) { return ceil_div(g.n * g.p, rows_of(g, profile)); }
 
 const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
+  if (!profile.is_cpu()) return kForCpus;
   const Geometry g = geometry_of<Direction::weights>(p);
   if (g.groups != 1) return "it has several groups";
   if (g.pixels() == 0 || g.c == 0 || g.n * g.h * g.w == 0) return "an extent is 0";

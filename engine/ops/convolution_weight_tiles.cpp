@@ -50,6 +50,7 @@ Shares shares_of(const Geometry& g, const opencl::DeviceProfile& profile) {
 }
 
 const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
+  if (!profile.is_cpu()) return kForCpus;
   const Geometry g = geometry_of<Direction::weights>(p);
   if (g.is_depthwise() && g.c > 1) return "it is one filter for each channel";
   if (g.pixels() == 0 || g.c == 0 || g.k == 0) return "an extent is 0";

@@ -78,6 +78,7 @@ std::int64_t share_for(const Extents& e, const Sizes& s, std::int64_t panels, st
 
 template <Direction d>
 const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
+  if (!profile.is_cpu()) return kForCpus;
   const Geometry g = geometry_of<d>(p);
   if (g.groups != 1) return "it has several groups";
   if (g.r != 3 || g.s != 3 || g.stride != Pair{1, 1} || g.dilation != Pair{1, 1}) return "its window is not 3x3 with stride and dilation 1";

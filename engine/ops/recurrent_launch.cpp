@@ -85,7 +85,7 @@ RowSections row_sections(const Form& f, const Problem& p, const DeviceProfile& d
 }  // namespace
 
 const char* unless_rows(const Form& f, const Problem& p, const DeviceProfile& d) {
-  if (!d.is_cpu()) return "it is for CPUs";
+  if (!d.is_cpu()) return kForCpus;
   const Sizes s = sizes_of(f, p);
   const RowsPlan plan(f, p, d);
   return d.is_emulator && s.steps * ceil_div(s.sequences, plan.items) * plan.panels * plan.panel_rows > kEmulatedLoop ? "its loops are too long for an emulator" : nullptr;

@@ -45,35 +45,38 @@ void to_normal(const words bits[4], float mean, float deviation, floats v[4]) {
 #define SPILL(width, at, v) vstore##width(v, 0, rest + at);
 
 #define SIZES const long rows, const long samples, const long n, const long keyed, const long row_block, const long column_block, const long stream
-#define RANDOM_KERNEL(name, input, from_base, convert, result, store)                                                   \
-  __kernel void name(input __global const long* state, __global float* y, SIZES, const float first, const float second) { \
-    const long blocks = (n + 3) / 4, begin = get_global_id(0) * column_block, end = min(begin + column_block, blocks);  \
-    for (long r = get_global_id(1) * row_block, last = min(r + row_block, rows); r < last; ++r) {                       \
-      const long place = place_of(state, r % samples, keyed), before = r / samples * blocks;                            \
-      for (long b = begin; b < end; b += LANES) {                                                                       \
-        __global const float* from = from_base + r * n + 4 * b;                                                         \
-        __global float* to = y + r * n + 4 * b;                                                                         \
-        words bits[4];                                                                                                  \
-        floats v[4];                                                                                                    \
-        draw(state, (uint)stream, place, before + b, bits);                                                             \
-        convert(bits, first, second, v);                                                                                \
-        const long left = n - 4 * b;                                                                                    \
-        if (left >= 4 * LANES) {                                                                                        \
-          EACH_VECTOR(store, v)                                                                                         \
-        } else {                                                                                                        \
-          float rest[4 * LANES];                                                                                        \
-          EACH_VECTOR(SPILL, v)                                                                                         \
-          for (long i = 0; i < left; ++i) to[i] = result(from[i], rest[i]);                                             \
-        }                                                                                                               \
+#define EACH_ROW(from_base, convert, result, store)                                                                     \
+  const long blocks = (n + 3) / 4, begin = get_global_id(0) * column_block, end = min(begin + column_block, blocks);    \
+  for (long r = get_global_id(1) * row_block, last = min(r + row_block, rows); r < last; ++r) {                         \
+    const long place = place_of(state, r % samples, keyed), before = r / samples * blocks;                              \
+    for (long b = begin; b < end; b += LANES) {                                                                         \
+      __global const float* from = from_base + r * n + 4 * b;                                                           \
+      __global float* to = y + r * n + 4 * b;                                                                           \
+      words bits[4];                                                                                                    \
+      floats v[4];                                                                                                      \
+      draw(state, (uint)stream, place, before + b, bits);                                                               \
+      convert(bits, first, second, v);                                                                                  \
+      const long left = n - 4 * b;                                                                                      \
+      if (left >= 4 * LANES) {                                                                                          \
+        EACH_VECTOR(store, v)                                                                                           \
+      } else {                                                                                                          \
+        float rest[4 * LANES];                                                                                          \
+        EACH_VECTOR(SPILL, v)                                                                                           \
+        for (long i = 0; i < left; ++i) to[i] = result(from[i], rest[i]);                                               \
       }                                                                                                                 \
     }                                                                                                                   \
   }
 
-#define INPUT_X __global const float* x,
 // x and y may be the same memory.
-RANDOM_KERNEL(dropout, INPUT_X, x, to_factors, SCALED, STORE_SCALED)
-RANDOM_KERNEL(random_uniform, , y, to_uniform, MADE, STORE_MADE)
-RANDOM_KERNEL(random_normal, , y, to_normal, MADE, STORE_MADE)
+__kernel void dropout(__global const float* x, __global const long* state, __global float* y, SIZES, const float first, const float second) {
+  EACH_ROW(x, to_factors, SCALED, STORE_SCALED)
+}
+__kernel void random_uniform(__global const long* state, __global float* y, SIZES, const float first, const float second) {
+  EACH_ROW(y, to_uniform, MADE, STORE_MADE)
+}
+__kernel void random_normal(__global const long* state, __global float* y, SIZES, const float first, const float second) {
+  EACH_ROW(y, to_normal, MADE, STORE_MADE)
+}
 
 __kernel void fold_in(__global const long* state, __global const long* count, __global long* y, const long n) {
   for (long i = 0; i < n; ++i) y[i] = i == 3 ? (long)fold_hash(state[3], count[0] + 1) : state[i];

@@ -1,0 +1,14 @@
+// Private to opencl/: a GPU's choices on a device that is none, for tests.
+#pragma once
+#include <string_view>
+
+#include "opencl/profile.h"
+
+namespace gemel::opencl {
+
+/// Makes a profile look like a GPU's where `what`, the value of GEMEL_PRETEND, is `gpu` or `gpu:units=N`: kernels are chosen as for a GPU
+/// of N compute units (default: as many as the device has). Memory stays as the driver says. Empty: nothing is done.
+/// @throws UsageError where it is anything else
+void pretend(DeviceProfile& profile, std::string_view what);
+
+}  // namespace gemel::opencl

@@ -1,0 +1,77 @@
+// A GPU's choices where there is no GPU: what GEMEL_PRETEND accepts, and models trained so against the CPU's kernels.
+#include "opencl/pretence.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include "engine/autograd.h"
+#include "engine/base/error.h"
+#include "engine/ops/ops.h"
+#include "frontends/models/models.h"
+#include "frontends/optim/optimizer.h"
+#include "tests/message_of.h"
+#include "tests/op_harness.h"
+#include "tests/test_device.h"
+
+namespace gemel::testing {
+namespace {
+
+using opencl::DeviceProfile;
+using List = std::vector<double>;
+
+TEST(Pretence, is_of_a_gpu_with_units_or_is_refused) {
+  DeviceProfile p{.compute_units = 2, .simd_width = 16, .shares_host_memory = true};
+  pretend(p, "");
+  EXPECT_TRUE(p.is_cpu());
+  pretend(p, "gpu:units=60");
+  EXPECT_FALSE(p.is_cpu());
+  EXPECT_EQ(p.compute_units, 60);
+  EXPECT_EQ(p.simd_width, 1);
+  EXPECT_TRUE(p.has_real_local_memory && p.shares_host_memory);
+  pretend(p, "gpu");
+  EXPECT_EQ(p.compute_units, 60);
+  for (const char* wrong : {"cpu", "gp", "gpu:", "gpu60", "gpu:units=", "gpu:units=0", "gpu:units=-1", "gpu:units=6x", "gpu:units=65537", "GPU", "gpu:wave=64"})
+    EXPECT_EQ(message_of<UsageError>([&] { pretend(p, wrong); }),
+              "GEMEL_PRETEND: '" + std::string(wrong) + "' is given; accepted: gpu, gpu:units=N with N from 1 to 65536");
+}
+
+/// The test device's platform with a GPU's choices.
+std::shared_ptr<opencl::Device> pretended_device() {
+  ::setenv("GEMEL_PRETEND", "gpu:units=16", 1);
+  auto device = opencl::Device::open({});
+  ::unsetenv("GEMEL_PRETEND");
+  return device;
+}
+
+/// The loss of a first step of training, and the gradients of all parameters.
+std::vector<List> first_step(Session& session, const char* name) {
+  const auto model = models::make(name, {.classes = 10}, session);
+  const Shape usual = models::usual_input(name), image{4, std::min<std::int64_t>(usual[1], 64), std::min<std::int64_t>(usual[2], 64), 3};
+  List pixels(static_cast<std::size_t>(image.elements()));
+  for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<double>(i * 7919 % 1009) / 504.5 - 1;
+  session.begin_random_step(0);
+  const Value x = session.tensor(Spec{image, DType::float32}, std::span<const double>(pixels));
+  const Value labels = session.tensor(i64({4}), std::span<const double>(List{1, 3, 5, 7}));
+  const Value loss = cross_entropy((*model)(x), labels);
+  std::vector<List> out{read(loss)};
+  const auto optimizer = optim::make("sgd", optim::all_in_one(model->parameters()));
+  for (const Value& g : gradient({loss}, values_of(optimizer->parameters()))) out.push_back(read(g));
+  return out;
+}
+
+class PretendedGpu : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Models, PretendedGpu, ::testing::Values("lenet", "resnet18", "mobilenet_v2"), [](const auto& i) { return std::string(i.param); });
+
+// The bounds of models against PyTorch: outputs 1e-4, gradients 1e-3.
+TEST_P(PretendedGpu, computes_the_cpus_loss_and_gradients) {
+  if (test_device().profile().is_emulator || !test_device().profile().is_cpu()) GTEST_SKIP() << "a CPU pretends";
+  static const auto& device = *new std::shared_ptr<opencl::Device>(pretended_device());  // some drivers are gone before a static of ours
+  Session as_gpu(device), as_cpu(shared_test_device());
+  const std::vector<List> found = first_step(as_gpu, GetParam()), expected = first_step(as_cpu, GetParam());
+  ASSERT_EQ(found.size(), expected.size());
+  EXPECT_LE(relative_error(found[0], expected[0]), 1e-4);
+  for (std::size_t i = 1; i < found.size(); ++i) EXPECT_LE(relative_error(found[i], expected[i]), 1e-3) << "parameter " << i - 1;
+}
+
+}  // namespace
+}  // namespace gemel::testing
