@@ -1,15 +1,18 @@
 // Convolution through GEMM, for one group. The patches under the windows form a matrix [N P Q, R S C] ("columns"):
 //   y = columns w        dx = columns-to-image(dy w^T)        dw = columns^T dy
 // It is made in blocks of rows, so that the workspace stays bounded. Where the window is a single tap at every pixel, x
-// itself is that matrix; a small dw is then a batch of products, each over a part of the pixels, whose sums are added.
+// itself is that matrix. A small dw is a batch of products, each over a part of the rows, whose sums are added: on CPUs where x is the matrix.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <utility>
 
 #include "engine/base/error.h"
 #include "engine/ops/common.h"
 #include "engine/ops/convolution.h"
 #include "engine/ops/matmul.h"
+#include "engine/ops/sections.h"
 
 namespace gemel::convolution {
 namespace {
@@ -20,6 +23,8 @@ constexpr std::int64_t kWideColumnBytes = 128 << 20;  // and where only large pr
 constexpr std::int64_t kWeightRows = 16384;           // longest sum of the weights' gradient before it is added to the rest
 constexpr std::int64_t kShortestPart = 1024;          // pixels of a part of the weights' gradient, whose sums are added to the others'
 constexpr std::int64_t kPartElements = 1 << 15;       // of dw: a larger one has work enough without parts
+constexpr std::int64_t kTileOfGpu = 64;               // rows and columns of dw that a group of a GPU makes, about
+constexpr std::int64_t kTilesAUnit = 4;               // that fill it
 constexpr std::int64_t kWorthwhileFlops = 1 << 17;    // below this, one simple kernel is faster than several launches
 
 opencl::GemmProblem gemm_of(Direction d, const Geometry& g, std::int64_t rows) {
@@ -32,58 +37,82 @@ opencl::GemmProblem gemm_of(Direction d, const Geometry& g, std::int64_t rows) {
 }
 
 /// Parts of one length into which all pixels are cut for a small dw, as many for each unit, so that none reads another's pixels. 1: none.
-std::int64_t parts_of(Direction d, const Geometry& g, const opencl::DeviceProfile& profile) {
-  if (d != Direction::weights || !g.is_matrix_product() || !runs_vectors(profile) || g.c * g.k > kPartElements) return 1;
+std::int64_t parts_on_cpu(const Geometry& g, const opencl::DeviceProfile& profile) {
+  if (!g.is_matrix_product() || !runs_vectors(profile) || g.c * g.k > kPartElements) return 1;
   const std::int64_t step = 2 * profile.compute_units;  // a unit that is held up leaves its second to another
   for (std::int64_t parts = round_up(ceil_div(g.pixels(), kWeightRows), step); g.pixels() / parts >= kShortestPart; parts += step)
     if (g.pixels() % parts == 0) return parts;
   return 1;
 }
 
-opencl::GemmProblem gemm_of_parts(const Geometry& g, std::int64_t parts) {
-  opencl::GemmProblem problem = gemm_of(Direction::weights, g, g.pixels() / parts);
+/// Parts of a block of rows, of which dw alone has too few tiles to fill the device: a power of two, which divides a block of any
+/// aligned length. 1: none.
+std::int64_t parts_on_gpu(const Geometry& g, std::int64_t rows, const opencl::DeviceProfile& profile) {
+  const std::int64_t tiles = ceil_div(g.depth(), kTileOfGpu) * ceil_div(g.k, kTileOfGpu);
+  const std::int64_t wanted = std::max(ceil_div(kTilesAUnit * profile.compute_units, tiles), ceil_div(rows, kWeightRows));
+  const std::int64_t most = std::max<std::int64_t>(rows / kShortestPart, 1);
+  return wanted == 1 ? 1 : static_cast<std::int64_t>(std::bit_floor(at(std::min<std::int64_t>(2 * wanted - 1, most))));
+}
+
+opencl::GemmProblem gemm_of_parts(const Geometry& g, std::int64_t rows, std::int64_t parts) {
+  opencl::GemmProblem problem = gemm_of(Direction::weights, g, rows / parts);
   problem.batch = parts;
-  problem.stride_a = problem.k * g.c, problem.stride_b = problem.k * g.k, problem.stride_c = g.c * g.k;
+  problem.stride_a = problem.k * problem.m, problem.stride_b = problem.k * problem.n, problem.stride_c = problem.m * problem.n;
   return problem;
 }
 
-struct Plan {
-  std::int64_t parts = 1;         // of all pixels; 1: blocks of rows one after the other
-  std::int64_t rows = 0;          // of a block; the last may have fewer
-  std::int64_t first_bytes = 0;   // of columns, or of the sums of parts, first in the workspace; 0 where x is the matrix
-  std::int64_t workspace_bytes = 0;
+/// Rows of the matrix of columns (or of x), and of y or dy, that are worked on at a time.
+struct Block {
+  std::int64_t begin, rows;
 };
 
-/// The products of a plan: of all parts at once, or of a whole block and of the last.
+struct Plan {
+  std::int64_t parts = 1;  // of a block's rows, whose sums for dw are added at the end
+  std::int64_t rows = 0;   // of a block; the last may have fewer
+  std::int64_t unit = 1;   // rows whose offset is aligned at any width
+  Sections<3> sections;    // of the workspace: the sums of parts, columns, the product's own
+
+  /// What parts do not divide is a block of its own, whose sum goes to the first part's.
+  std::vector<Block> blocks(std::int64_t pixels) const {
+    std::vector<Block> out;
+    for (std::int64_t begin = 0; begin < pixels; begin += out.back().rows) {
+      const std::int64_t most = std::min(rows, pixels - begin), step = std::max(parts, unit);
+      out.push_back({begin, most % parts != 0 && most > step ? most / step * step : most});
+    }
+    return out;
+  }
+};
+
+opencl::GemmProblem product_of(Direction d, const Geometry& g, const Plan& plan, const Block& b) {
+  return plan.parts > 1 && b.rows % plan.parts == 0 ? gemm_of_parts(g, b.rows, plan.parts) : gemm_of(d, g, b.rows);
+}
+
+/// The products of a plan, of each size once.
 std::vector<opencl::GemmProblem> products_of(Direction d, const Geometry& g, const Plan& plan) {
-  if (plan.parts > 1) return {gemm_of_parts(g, plan.parts)};
   std::vector<opencl::GemmProblem> out;
-  for (std::int64_t block : {std::min(plan.rows, g.pixels()), g.pixels() % plan.rows})
-    if (block > 0) out.push_back(gemm_of(d, g, block));
+  std::int64_t before = 0;
+  for (const Block& b : plan.blocks(g.pixels()))
+    if (b.rows != std::exchange(before, b.rows)) out.push_back(product_of(d, g, plan, b));
   return out;
 }
 
 Plan plan_of(Direction d, const Geometry& g, const opencl::DeviceProfile& profile) {
-  const std::int64_t unit = std::max<std::int64_t>(profile.base_alignment_bytes / 4, 1);  // rows whose offset is aligned at any width
-  if (const std::int64_t parts = parts_of(d, g, profile); parts > 1) {
-    const opencl::GemmProblem problem = gemm_of_parts(g, parts);
-    const std::int64_t part_bytes = round_up(4 * parts * problem.stride_c, profile.base_alignment_bytes);
-    return {.parts = parts, .first_bytes = part_bytes, .workspace_bytes = part_bytes + product_form(problem, profile).workspace_bytes(problem, profile)};
-  }
-  std::int64_t rows = round_up(g.pixels(), unit);
-  if (d == Direction::weights) rows = std::min(rows, round_up(kWeightRows, unit));
   Plan plan;
+  plan.unit = std::max<std::int64_t>(profile.base_alignment_bytes / 4, 1);
+  plan.rows = round_up(g.pixels(), plan.unit);
   if (!g.is_matrix_product()) {
     const std::int64_t wanted = profile.has_real_local_memory ? kWideColumnBytes : kColumnBytes;
     const std::int64_t room = std::min(wanted, profile.max_allocation_bytes / 4);
-    rows = std::max(unit, std::min(rows, room / (4 * g.depth()) / unit * unit));
-    plan.first_bytes = round_up(4 * rows * g.depth(), profile.base_alignment_bytes);
+    plan.rows = std::max(plan.unit, std::min(plan.rows, room / (4 * g.depth()) / plan.unit * plan.unit));
   }
-  plan.rows = rows;
+  if (d == Direction::weights) {
+    plan.parts = profile.is_cpu() ? parts_on_cpu(g, profile) : parts_on_gpu(g, std::min(plan.rows, g.pixels()), profile);
+    if (plan.parts == 1) plan.rows = std::min(plan.rows, round_up(kWeightRows, plan.unit));
+  }
   std::int64_t gemm_bytes = 0;
   for (const opencl::GemmProblem& problem : products_of(d, g, plan))
     gemm_bytes = std::max(gemm_bytes, product_form(problem, profile).workspace_bytes(problem, profile));
-  plan.workspace_bytes = plan.first_bytes + gemm_bytes;
+  plan.sections = {{plan.parts > 1 ? 4 * plan.parts * g.depth() * g.k : 0, g.is_matrix_product() ? 0 : 4 * plan.rows * g.depth(), gemm_bytes}, profile};
   return plan;
 }
 
@@ -103,7 +132,7 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
   const Geometry g = geometry_of<d>(p);
   if (g.groups != 1) return "it has several groups";
   if (g.pixels() == 0 || g.c == 0 || g.k == 0) return "an extent is 0";
-  if (plan_of(d, g, profile).workspace_bytes > profile.max_allocation_bytes) return "the workspace exceeds the largest allocation";
+  if (plan_of(d, g, profile).sections.bytes() > profile.max_allocation_bytes) return "the workspace exceeds the largest allocation";
   return declines_epilogue<d>(p, g, profile);
 }
 
@@ -119,7 +148,7 @@ int rank(const Problem& p, const opencl::DeviceProfile& profile) {
 
 template <Direction d>
 std::int64_t workspace_bytes(const Problem& p, const opencl::DeviceProfile& profile) {
-  return plan_of(d, geometry_of<d>(p), profile).workspace_bytes;
+  return plan_of(d, geometry_of<d>(p), profile).sections.bytes();
 }
 
 opencl::Region part(const opencl::Region& of, std::int64_t begin, std::int64_t elements) {
@@ -132,11 +161,6 @@ std::int64_t width_of(std::int64_t channels, const opencl::DeviceProfile& profil
     if (channels % width == 0 && (width == 4) == profile.has_real_local_memory) return width;
   return 1;
 }
-
-/// Rows of the matrix of columns (or of x), and of y or dy, that are worked on at a time.
-struct Block {
-  std::int64_t begin, rows;
-};
 
 /// @param elements  that the kernel writes
 void run_columns(const Launch& l, const char* kernel, const Geometry& g, const std::vector<opencl::Argument>& arguments, std::int64_t elements) {
@@ -157,10 +181,6 @@ void col2im(const Launch& l, const Geometry& g, const opencl::Region& columns, c
   run_columns(l, "col2im", g, arguments, images * g.h * g.w * g.c);
 }
 
-opencl::Region scratch_of(const Launch& l, const Plan& plan) {
-  return {l.workspace().block, l.workspace().offset + plan.first_bytes, plan.workspace_bytes - plan.first_bytes};
-}
-
 /// @param adds  to what lies in the output
 template <Direction d>
 void run_block(const Launch& l, const Geometry& g, const Plan& plan, const Block& b, bool adds) {
@@ -168,10 +188,10 @@ void run_block(const Launch& l, const Geometry& g, const Plan& plan, const Block
   const opencl::Region& x = d == Direction::forward ? l.in(0) : d == Direction::input ? l.out(0) : l.in(1);
   const opencl::Region y = part(d == Direction::forward ? l.out(0) : l.in(0), b.begin * g.k, b.rows * g.k);
   const opencl::Region columns =
-      is_product ? part(x, b.begin * g.c, b.rows * g.c) : part(l.workspace(), 0, b.rows * g.depth());
-  const opencl::Region scratch = scratch_of(l, plan);
+      is_product ? part(x, b.begin * g.c, b.rows * g.c) : part(plan.sections.in(l.workspace(), 1), 0, b.rows * g.depth());
+  const opencl::Region scratch = plan.sections.in(l.workspace(), 2);
   const auto epilogue = l.epilogue_arguments(b.begin * (d == Direction::forward ? g.k : g.c));
-  opencl::GemmProblem problem = gemm_of(d, g, b.rows);
+  opencl::GemmProblem problem = product_of(d, g, plan, b);
   problem.accumulate = adds;
   problem.epilogue = {l.epilogue_text(), epilogue};
   const opencl::GemmForm& gemm = product_form(problem, l.profile());
@@ -179,16 +199,13 @@ void run_block(const Launch& l, const Geometry& g, const Plan& plan, const Block
   switch (d) {
     case Direction::forward: gemm.run(l.device(), problem, {columns, l.in(1), y, scratch}); break;
     case Direction::input: gemm.run(l.device(), problem, {y, l.in(1), columns, scratch}); break;
-    case Direction::weights: gemm.run(l.device(), problem, {columns, y, l.out(0), scratch}); break;
+    case Direction::weights: {
+      const opencl::Region sums = plan.parts > 1 ? part(l.workspace(), 0, problem.batch * g.depth() * g.k) : l.out(0);
+      gemm.run(l.device(), problem, {columns, y, sums, scratch});
+      break;
+    }
   }
   if (d == Direction::input && !is_product) col2im(l, g, columns, x, b);
-}
-
-void run_parts(const Launch& l, const Geometry& g, const Plan& plan, bool adds) {
-  const opencl::GemmProblem problem = gemm_of_parts(g, plan.parts);
-  product_form(problem, l.profile()).run(l.device(), problem, {l.in(1), l.in(0), part(l.workspace(), 0, plan.parts * problem.stride_c),
-      scratch_of(l, plan)});
-  add_parts(l, plan.parts, adds);
 }
 
 template <Direction d>
@@ -196,9 +213,9 @@ void launch(Launch& l) {
   const Geometry g = geometry_of<d>(l.problem());
   const Plan plan = plan_of(d, g, l.profile());
   const bool adds = l.begin_sum();
-  if (plan.parts > 1) return run_parts(l, g, plan, adds);
-  for (std::int64_t begin = 0; begin < g.pixels(); begin += plan.rows)
-    run_block<d>(l, g, plan, {begin, std::min(plan.rows, g.pixels() - begin)}, adds || (d == Direction::weights && begin > 0));
+  for (const Block& b : plan.blocks(g.pixels()))
+    run_block<d>(l, g, plan, b, (adds && plan.parts == 1) || (d == Direction::weights && b.begin > 0));
+  if (plan.parts > 1) add_parts(l, plan.parts, adds);
 }
 
 template <Direction d>

@@ -186,7 +186,7 @@ enum class Pass { forward, backward };
 class Launches {
  public:
   Launches(const Problem& p, const opencl::DeviceProfile& profile, Pass pass, std::int64_t group)
-      : pass_(pass), group_(group), first_(pass == Pass::forward ? 0 : 1), sections_({}, profile) {
+      : pass_(pass), group_(group), first_(pass == Pass::forward ? 0 : 1) {
     const Shape &x = p.inputs[at(first_)].shape, &targets = p.inputs[at(first_) + 1].shape;
     N = x[0], T = x[1], C = x[2], L = targets[1];
     blank_ = p.attributes.integer("blank");

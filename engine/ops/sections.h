@@ -13,6 +13,7 @@ namespace gemel {
 template <std::size_t count>
 class Sections {
  public:
+  Sections() = default;  // empty ones
   /// @param bytes  of each
   Sections(const std::array<std::int64_t, count>& bytes, const opencl::DeviceProfile& profile) {
     for (std::size_t i = 0; i < count; ++i) begin_[i + 1] = begin_[i] + round_up(bytes[i], profile.base_alignment_bytes);

@@ -4,7 +4,7 @@
 // Sums over rows are split into spans of rows. A span gives, for each channel, its mean and its sum of squared deviations
 // (or its two sums) in `parts` [2, spans, C]; spans are then combined in order, by one work-item a channel.
 // Squared deviations come from the mean of a small block of rows, and blocks are merged by Chan's formula: no digits are
-// lost where the mean is far from 0. Values are counted from their span's first row.
+// lost where the mean is far from 0. Values are counted from their span's first row, spans' means from the first span's.
 // y and dx are computed in batch_norm_pass.cl.
 // Source: T. F. Chan et al., Updating formulae ..., COMPSTAT 1982, eq. 2.1.
 // Mapping: _rows: a span or a run of rows for each work-item, loops along the contiguous channels (CPUs).
@@ -110,9 +110,11 @@ __kernel void batch_norm_statistics(__global const float* parts, __global const 
   const long c = get_global_id(0);
   if (c == 0) ++*batches;
   if (c >= C) return;
-  float mean = parts[c], m2 = parts[spans * C + c], seen = min(span_rows, rows);
+  const float origin = parts[c];
+  float mean = 0, m2 = parts[spans * C + c], seen = min(span_rows, rows);
   for (long s = 1; s < spans; ++s)
-    merge(&mean, &m2, &seen, parts[s * C + c], parts[(spans + s) * C + c], min(span_rows, rows - s * span_rows));
+    merge(&mean, &m2, &seen, parts[s * C + c] - origin, parts[(spans + s) * C + c], min(span_rows, rows - s * span_rows));
+  mean += origin;
   const float inverse = 1 / sqrt(m2 / rows + eps);
   mean_out[c] = mean;
   inverse_out[c] = inverse;
@@ -125,10 +127,11 @@ __kernel void batch_norm_merged_moments(__global const float* parts, __global fl
                                         const long C, const long spans, const long span_rows) {
   const long c = get_global_id(0);
   if (c >= C) return;
+  const float origin = parts[c];
   float mean = 0, m2 = 0, seen = 0;
   for (long s = 0; s < spans; ++s)
-    merge(&mean, &m2, &seen, parts[s * C + c], parts[(spans + s) * C + c], min(span_rows, rows - s * span_rows));
-  mean_out[c] = mean;
+    merge(&mean, &m2, &seen, parts[s * C + c] - origin, parts[(spans + s) * C + c], min(span_rows, rows - s * span_rows));
+  mean_out[c] = mean + origin;
   squares_out[c] = m2;
 }
 
@@ -139,8 +142,10 @@ __kernel void batch_norm_merge_parts(__global const float* means, __global const
   const long c = get_global_id(0);
   if (c == 0) ++*batches;
   if (c >= C) return;
+  const float origin = means[c];
   float mean = 0, m2 = 0, seen = 0;
-  for (long p = 0; p < parts; ++p) merge(&mean, &m2, &seen, means[p * C + c], squares[p * C + c], rows[p]);
+  for (long p = 0; p < parts; ++p) merge(&mean, &m2, &seen, means[p * C + c] - origin, squares[p * C + c], rows[p]);
+  mean += origin;
   mean_out[c] = mean;
   var_out[c] = m2 / seen;
   running_mean[c] += momentum * (mean - running_mean[c]);
