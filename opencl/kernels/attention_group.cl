@@ -18,14 +18,14 @@
 #define WIDTHS const long head_width, const long value_width
 
 /// An item's numbers of a vector of `width`, times `factor`.
-inline void load_numbers(__global const STORED* from, long width, float factor, int count, float* to) {
+static inline void load_numbers(__global const STORED* from, long width, float factor, int count, float* to) {
   for (int x = 0; x < count; ++x) {
     const long j = x * PARTS + get_local_id(0) % PARTS;
     to[x] = j < width ? WIDENED(from[j]) * factor : 0.0f;
   }
 }
 
-inline void store_numbers(const float* from, float factor, int count, long width, __global STORED* to) {
+static inline void store_numbers(const float* from, float factor, int count, long width, __global STORED* to) {
   for (int x = 0; x < count; ++x) {
     const long j = x * PARTS + get_local_id(0) % PARTS;
     if (j < width) to[j] = NARROWED(from[x] * factor);
@@ -33,7 +33,7 @@ inline void store_numbers(const float* from, float factor, int count, long width
 }
 
 /// An item's part of a dot product with a vector of `width`.
-inline float part_of_dot(const float* mine, __global const STORED* with, long width, int count) {
+static inline float part_of_dot(const float* mine, __global const STORED* with, long width, int count) {
   float sum = 0;
   for (int x = 0; x < count; ++x) {
     const long j = x * PARTS + get_local_id(0) % PARTS;
@@ -43,7 +43,7 @@ inline float part_of_dot(const float* mine, __global const STORED* with, long wi
 }
 
 /// sum += weight times a vector of `width`
-inline void add_numbers(float weight, __global const STORED* of, long width, int count, float* sum) {
+static inline void add_numbers(float weight, __global const STORED* of, long width, int count, float* sum) {
   for (int x = 0; x < count; ++x) {
     const long j = x * PARTS + get_local_id(0) % PARTS;
     if (j < width) sum[x] = fma(weight, WIDENED(of[j]), sum[x]);
@@ -51,12 +51,12 @@ inline void add_numbers(float weight, __global const STORED* of, long width, int
 }
 
 /// The sum of the parts that the items of a row left.
-inline float joined(__local const float* parts) {
+static inline float joined(__local const float* parts) {
   const int row = get_local_id(0) / PARTS;
   return (parts[row * PARTS] + parts[row * PARTS + 1]) + (parts[row * PARTS + 2] + parts[row * PARTS + 3]);
 }
 
-inline float factor_of(const uint* key, long query, long number, const float2 dropout) {
+static inline float factor_of(const uint* key, long query, long number, const float2 dropout) {
   uint bits[4] = {(uint)(number / 64 * 16 + number % 16), (uint)query, key[2], key[3]};
   philox(bits, key[0], key[1]);
   return factors(bits[number / 16 % 4], dropout.x, dropout.y);

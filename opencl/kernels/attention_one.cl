@@ -10,7 +10,7 @@
 #define PADDED(columns) (VECTORS(columns) * WIDTH)
 
 /// scores[h][j] of `count` keys, all their heads being `step` apart; further places of the last vector get those of the last key.
-inline void score(const float q[HEADS][PADDED(HEAD)], __global const STORED* key, long step, int heads, int count, float scores[HEADS][KEYS]) {
+static inline void score(const float q[HEADS][PADDED(HEAD)], __global const STORED* key, long step, int heads, int count, float scores[HEADS][KEYS]) {
   for (int j = 0; j < count; j += WIDTH) {
     real products[HEADS][WIDTH];
     for (int i = 0; i < WIDTH; ++i) {

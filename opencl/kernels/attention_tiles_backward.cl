@@ -10,7 +10,7 @@
 
 /// A query's scores become kept weights, and the products of its dy and the values slopes; both in panels of QUERIES rows.
 /// @param of_query  top, log_sum, delta
-inline void find_slopes(float* weights, float* slopes, int panels, const float* edge, const float* drawn, const float4 of_query) {
+static inline void find_slopes(float* weights, float* slopes, int panels, const float* edge, const float* drawn, const float4 of_query) {
   for (int p = 0; p < panels; ++p)
     for (int lane = 0; lane < NR; lane += WIDTH) {
       float *w = weights + p * QUERIES * NR + lane, *s = slopes + p * QUERIES * NR + lane;
@@ -22,7 +22,7 @@ inline void find_slopes(float* weights, float* slopes, int panels, const float* 
 }
 
 /// A query's panels [first, last) become 0: none of their keys is seen.
-inline void clear(float* row, int first, int last) {
+static inline void clear(float* row, int first, int last) {
   for (int p = first; p < last; ++p) {
     STORE((real)0, row + p * QUERIES * NR);
     STORE((real)0, row + p * QUERIES * NR + WIDTH);
@@ -30,13 +30,13 @@ inline void clear(float* row, int first, int last) {
 }
 
 /// delta of a query, from its packed dy.
-inline float delta_of(const float* dy, __global const STORED* y) {
+static inline float delta_of(const float* dy, __global const STORED* y) {
   real sum = 0;
   for (int j = 0; j < VALUE; j += WIDTH) sum = fma(LOAD(dy + j / NR * QUERIES * NR + j % NR), load_part(y + j, VALUE - j), sum);
   return lanes_total(sum);
 }
 
-inline void add_numbers(const float* from, int count, float factor, __global float* to) {
+static inline void add_numbers(const float* from, int count, float factor, __global float* to) {
   int j = 0;
   for (; j + WIDTH <= count; j += WIDTH) STORE(LOAD(to + j) + LOAD(from + j) * factor, to + j);
   for (; j < count; ++j) to[j] += from[j] * factor;

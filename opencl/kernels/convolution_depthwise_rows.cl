@@ -34,7 +34,7 @@ typedef struct {
   int window[MOST_ROWS];
 } Rows;
 
-inline Rows rows_read(Source of, long image, int o) {
+static inline Rows rows_read(Source of, long image, int o) {
   Rows rows;
   rows.count = 0;
   for (int ri = 0; ri < of.r; ++ri) {
@@ -48,7 +48,7 @@ inline Rows rows_read(Source of, long image, int o) {
 
 /// Where the lines lie that the row after row o of the product reads for the first time, if it is one of the same image; those of the
 /// next image begin where these end.
-inline long next_lines(Source of, long image, int o) {
+static inline long next_lines(Source of, long image, int o) {
   return (image * of.height + (o * of.step + of.r - of.top + of.spread - 1) / of.spread) * of.width * of.c;
 }
 
@@ -76,7 +76,7 @@ inline long next_lines(Source of, long image, int o) {
 
 /// Row o of `image` of the product, for the channels [c0, c1), to `to`.
 /// @param turned  the window is read backwards
-inline void product_row(__global const float* x, Source of, __global const float* weights, __global float* to, long image, int o, int columns,
+static inline void product_row(__global const float* x, Source of, __global const float* weights, __global float* to, long image, int o, int columns,
                         int turned, int c0, int c1) {
   const Rows rows = rows_read(of, image, o);
   const long c = of.c;
@@ -126,7 +126,7 @@ void depthwise_rows_forward(__global const float* x, __global const float* weigh
 }
 
 /// Adds what row o of dy, whose first element is dy[0], adds to the gradient [r, TAPS, c].
-inline void weight_gradient_row(__global const float* dy, __global const float* x, Source of, __global float* sums, long image, int o, int columns,
+static inline void weight_gradient_row(__global const float* dy, __global const float* x, Source of, __global float* sums, long image, int o, int columns,
                                 int c0, int c1) {
   const Rows rows = rows_read(of, image, o);
   const long c = of.c;

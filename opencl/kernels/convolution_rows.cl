@@ -15,7 +15,7 @@
 enum { PIXELS = WIDTH * BLOCKS };  // of a tile
 
 /// Row `row` of an image [h, w, c], as `lines` = c sw lines of `length` places each; zeros for what lies outside of the image.
-inline void lay_out(__global const float* image, int row, int h, int w, int c, int sw, int before, int length, float* to) {
+static inline void lay_out(__global const float* image, int row, int h, int w, int c, int sw, int before, int length, float* to) {
   for (int j = 0; j < c * sw * length; ++j) to[j] = 0;
   if (row < 0 || row >= h) return;
   __global const float* from = image + (long)row * w * c;

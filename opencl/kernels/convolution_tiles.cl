@@ -17,8 +17,8 @@
 #include "transpose_block.clh"
 
 /// Taps [first, last) of a window that begins at `begin` lie inside an image of `extent`.
-inline int first_tap(int begin, int dilation) { return begin >= 0 ? 0 : (dilation - 1 - begin) / dilation; }
-inline int last_tap(int begin, int taps, int dilation, int extent) {
+static inline int first_tap(int begin, int dilation) { return begin >= 0 ? 0 : (dilation - 1 - begin) / dilation; }
+static inline int last_tap(int begin, int taps, int dilation, int extent) {
   return begin >= extent ? 0 : min(taps, (extent - begin + dilation - 1) / dilation);
 }
 

@@ -11,7 +11,7 @@
 #include "register_tile.clh"
 
 /// Row `row` of an image [h, w, c] after `before` pixels of padding, to `places` pixels; zeros elsewhere, and for a row outside.
-inline void lay_row(__global const float* image, int row, int h, int w, int c, int before, int places, float* to) {
+static inline void lay_row(__global const float* image, int row, int h, int w, int c, int before, int places, float* to) {
   const int inside = row >= 0 && row < h, begin = min(before, places) * c, end = inside ? begin + min(w, max(places - before, 0)) * c : begin;
   __global const float* from = image + (long)row * w * c;
   for (int j = 0; j < begin; ++j) to[j] = 0;

@@ -28,7 +28,7 @@ typedef CALL(float, MR) column;  // of a tile
 /// Where a column never spans two taps, column i goes to to + i * step; else `step` is MR.
 /// @param ahead  from what a pixel reads to what a later one will, which is asked for
 /// @param image  the pixel's  @param top, left  where its window begins  @param pixel  elements from one pixel to the next
-inline void take_patch(__global const float* image, float* to, int step, int length, int top, int left, int h, int w, int c, int pixel, int s,
+static inline void take_patch(__global const float* image, float* to, int step, int length, int top, int left, int h, int w, int c, int pixel, int s,
                        int dh, int dw, int ri, int si, int channel, int ahead) {
   const int whole = dw == 1 && c == pixel && left >= 0 && left + s <= w;  // a row of the window is one run
   for (int at = 0; at < length;) {

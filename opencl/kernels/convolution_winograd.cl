@@ -36,7 +36,7 @@
 #define AT_BETA (1 / (2 * BETA2 * (BETA2 - ALPHA2)))
 
 /// The one-dimensional transforms, from elements `step` apart to elements `step` apart.
-inline void spread_patch(const real* d, real* to, int step) {  // B^T, 6 to 6
+static inline void spread_patch(const real* d, real* to, int step) {  // B^T, 6 to 6
   const real d1 = d[step], d2 = d[2 * step], d3 = d[3 * step], d4 = d[4 * step];
   const real a_even = fma(d2, -BETA2, d4), a_odd = ALPHA * fma(d1, -BETA2, d3);
   const real b_even = fma(d2, -ALPHA2, d4), b_odd = BETA * fma(d1, -ALPHA2, d3);
@@ -47,7 +47,7 @@ inline void spread_patch(const real* d, real* to, int step) {  // B^T, 6 to 6
   to[4 * step] = b_even - b_odd;
   to[5 * step] = fma(d1, ALPHA2 * BETA2, fma(d3, -(ALPHA2 + BETA2), d[5 * step]));
 }
-inline void gather_tile(const real* m, real* to, int step) {  // A^T, 6 to 4
+static inline void gather_tile(const real* m, real* to, int step) {  // A^T, 6 to 4
   const real a_sum = m[step] + m[2 * step], a_difference = m[step] - m[2 * step];
   const real b_sum = m[3 * step] + m[4 * step], b_difference = m[3 * step] - m[4 * step];
   to[0] = m[0] + a_sum + b_sum;
@@ -55,7 +55,7 @@ inline void gather_tile(const real* m, real* to, int step) {  // A^T, 6 to 4
   to[2 * step] = fma(a_sum, ALPHA2, b_sum * BETA2);
   to[3 * step] = fma(a_difference, ALPHA2 * ALPHA, fma(b_difference, BETA2 * BETA, m[5 * step]));
 }
-inline void spread_tile(const real* d, real* to, int step) {  // A, 4 to 6
+static inline void spread_tile(const real* d, real* to, int step) {  // A, 4 to 6
   const real d0 = d[0], d1 = d[step], d2 = d[2 * step], d3 = d[3 * step];
   const real a_even = fma(d2, ALPHA2, d0), a_odd = ALPHA * fma(d3, ALPHA2, d1);
   const real b_even = fma(d2, BETA2, d0), b_odd = BETA * fma(d3, BETA2, d1);
@@ -66,7 +66,7 @@ inline void spread_tile(const real* d, real* to, int step) {  // A, 4 to 6
   to[4 * step] = b_even - b_odd;
   to[5 * step] = d3;
 }
-inline void spread_window(const real* g, real* to, int step) {  // G, 3 to 6
+static inline void spread_window(const real* g, real* to, int step) {  // G, 3 to 6
   const real a_even = AT_ALPHA * fma(g[2 * step], ALPHA2, g[0]), a_odd = AT_ALPHA * ALPHA * g[step];
   const real b_even = AT_BETA * fma(g[2 * step], BETA2, g[0]), b_odd = AT_BETA * BETA * g[step];
   const real g0 = g[0], g2 = g[2 * step];
@@ -77,7 +77,7 @@ inline void spread_window(const real* g, real* to, int step) {  // G, 3 to 6
   to[4 * step] = b_even - b_odd;
   to[5 * step] = g2;
 }
-inline void gather_window(const real* m, real* to, int step) {  // G^T, 6 to 3
+static inline void gather_window(const real* m, real* to, int step) {  // G^T, 6 to 3
   const real a_sum = AT_ALPHA * (m[step] + m[2 * step]), a_difference = AT_ALPHA * (m[step] - m[2 * step]);
   const real b_sum = AT_BETA * (m[3 * step] + m[4 * step]), b_difference = AT_BETA * (m[3 * step] - m[4 * step]);
   to[0] = fma(m[0], AT_0, a_sum + b_sum);
@@ -136,13 +136,13 @@ void winograd_tiles(__global const float* dy, __global float* d, const int p, co
   }
 }
 
-inline void keep(float* to, int add, VECTOR_PARAMETERS) {
+static inline void keep(float* to, int add, VECTOR_PARAMETERS) {
 #define KEEP_VECTOR(at, v) store_vector(add ? v + vload16(0, to + at) : v, to + at);
   EACH_VECTOR(KEEP_VECTOR)
 }
 
 /// u of WIDTH output channels and one inner channel, whose taps lie NR apart.
-inline void put_window(const real* taps, float* u) {
+static inline void put_window(const real* taps, float* u) {
   real window[POINTS];
   UNROLLED (int t = 0; t < 9; ++t) window[t / 3 * 6 + t % 3] = taps[t * NR];
   BOTH(spread_window, window, 3, 6)
@@ -151,7 +151,7 @@ inline void put_window(const real* taps, float* u) {
 
 /// The weights [3, 3, inner, outer] of inner channels [begin, end) and NR outer ones from `filter` on, as u [point, channel, NR].
 /// Transposed: weights [3, 3, outer, inner], turned around.
-inline void spread_weights(__global const float* weights, float* u, int inner, int outer, int filter, int begin, int end, int transposed) {
+static inline void spread_weights(__global const float* weights, float* u, int inner, int outer, int filter, int begin, int end, int transposed) {
   enum { AHEAD = 4 };  // channels; rows lie too far apart for memory to follow by itself
   real taps[9 * NR];
   for (int first = begin; first < end; first += WIDTH) {

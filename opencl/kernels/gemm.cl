@@ -92,10 +92,10 @@
 #define STORE_ROW(r) store(to + r * n, accumulate, lo##r); store(to + r * n + WIDTH, accumulate, hi##r);
 #define SPILL_ROW(r) STORE(lo##r, values + r * NR); STORE(hi##r, values + r * NR + WIDTH);
 
-inline void store(__global float* to, int accumulate, real sum) { STORE(accumulate ? sum + LOAD(to) : sum, to); }
+static inline void store(__global float* to, int accumulate, real sum) { STORE(accumulate ? sum + LOAD(to) : sum, to); }
 
 /// Rows [skip, MR) of the columns [begin, end) of a tile.
-inline void store_part(__global float* to, long n, int skip, int begin, int end, int accumulate, const float* values) {
+static inline void store_part(__global float* to, long n, int skip, int begin, int end, int accumulate, const float* values) {
   for (int r = skip; r < MR; ++r)
     for (int j = begin; j < end; ++j) to[r * n + j] = accumulate ? values[r * NR + j] + to[r * n + j] : values[r * NR + j];
 }
@@ -130,7 +130,7 @@ OUT_OF_LINE void tile(A_POINTER a, long lda, B_POINTER b, long ldb, int length, 
 
 /// `rows` rows of `length` elements, `step` apart, as columns [length][to_step]; of WIDTH columns those beyond `rows` become 0.
 /// Writes WIDTH elements at each step, in ascending order: what follows a narrower column is written over by the next.
-inline void pack_turned(__global const float* from, long step, int rows, int length, float* to, int to_step) {
+static inline void pack_turned(__global const float* from, long step, int rows, int length, float* to, int to_step) {
   int i = 0;
   for (; i + WIDTH <= length; i += WIDTH) {
     real block[WIDTH];
@@ -143,7 +143,7 @@ inline void pack_turned(__global const float* from, long step, int rows, int len
 }
 
 /// Rows [begin, end) of A as tiles [length][MR], one after the other; the last tile as it is computed.
-inline void pack_a(__global const float* a, long lda, long begin, long end, long m, int length, float* to) {
+static inline void pack_a(__global const float* a, long lda, long begin, long end, long m, int length, float* to) {
 #ifdef A_TRANSPOSED
   enum { STEPS = 8 };  // of k, whose lines stay in the first cache until every tile has taken its part of them
   for (int i0 = 0; i0 < length; i0 += STEPS)
@@ -159,7 +159,7 @@ inline void pack_a(__global const float* a, long lda, long begin, long end, long
 }
 
 /// Columns [0, used) of B from `from` on.
-inline void pack_b(__global const float* from, long ldb, int used, int length, float* to) {
+static inline void pack_b(__global const float* from, long ldb, int used, int length, float* to) {
 #ifdef B_TRANSPOSED
   pack_turned(from, ldb, min(used, WIDTH), length, to, NR);
   pack_turned(from + WIDTH * ldb, ldb, used - WIDTH, length, to + WIDTH, NR);

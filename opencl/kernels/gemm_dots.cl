@@ -10,7 +10,7 @@
 
 #define SUMMED 64  // terms that a lane sums at a time: one sum of 1 568, of 25 088 inputs in 16 lanes, has four times the rounding error
 
-inline float sum_of(real v) {
+static inline float sum_of(real v) {
 #if WIDTH == 16
   const float8 eight = v.lo + v.hi;
 #else

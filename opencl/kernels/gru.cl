@@ -14,7 +14,7 @@ typedef struct {
 } Gates;
 
 /// The state after a step. The gates become what they are after their functions. @param inner  p_n @param h  of the step before
-inline real state_of(Gates* gates, real inner, real h) {
+static inline real state_of(Gates* gates, real inner, real h) {
   gates->r = sigmoid(gates->r);
   gates->z = sigmoid(gates->z);
   gates->n = hyperbolic_tangent(fma(gates->r, inner, gates->n));
@@ -22,7 +22,7 @@ inline real state_of(Gates* gates, real inner, real h) {
 }
 
 /// dr, dz, dn. @param inner  p_n @param h  of the step before @param dh  what has arrived so far
-inline Gates gates_gradient(Gates gates, real inner, real h, real dh) {
+static inline Gates gates_gradient(Gates gates, real inner, real h, real dh) {
   Gates d;
   d.n = dh * (1.0f - gates.z) * fma(-gates.n, gates.n, 1.0f);
   d.r = d.n * inner * gates.r * (1.0f - gates.r);

@@ -16,7 +16,7 @@ typedef struct {
 } Cell;
 
 /// The gates become what they are after their functions. @param c  of the step before
-inline Cell cell_of(Gates* gates, real c) {
+static inline Cell cell_of(Gates* gates, real c) {
   gates->i = sigmoid(gates->i);
   gates->f = sigmoid(gates->f);
   gates->g = hyperbolic_tangent(gates->g);
@@ -29,7 +29,7 @@ inline Cell cell_of(Gates* gates, real c) {
 
 /// The gates' gradients. @param c, before  the cell in this step and in the one before @param carried  what has arrived so far; its cell's
 /// becomes that of the step before
-inline Gates gates_gradient(Gates gates, real c, real before, Cell* carried) {
+static inline Gates gates_gradient(Gates gates, real c, real before, Cell* carried) {
   const real top = hyperbolic_tangent(c), dc = fma(carried->h * gates.o, fma(-top, top, 1.0f), carried->c);
   Gates d;
   d.i = dc * gates.g * gates.i * (1.0f - gates.i);

@@ -47,7 +47,7 @@ enum { c = FIXED_C, r = FIXED_R, s = FIXED_S, sh = FIXED_SH, sw = FIXED_SW, ph =
 
 #define OUTSIDE(tiled, i, extent) (!(tiled) && ((i) < 0 || (i) >= (extent)))
 
-inline void next_vector(int* channel, int* column, int* row, long* image, int c, int width, int height) {
+static inline void next_vector(int* channel, int* column, int* row, long* image, int c, int width, int height) {
   if ((*channel += WIDTH) < c) return;
   *channel = 0;
   if (++*column < width) return;
@@ -116,7 +116,7 @@ __kernel void max_pool_pick(__global const float* x, __global const int* tap, __
 }
 
 /// Elements that a window's sum is divided by, along one axis.
-inline int count_along(int begin, int window, int extent, int padding, int count_padding) {
+static inline int count_along(int begin, int window, int extent, int padding, int count_padding) {
   const int end = begin + window;
   return count_padding ? min(end, extent + padding) - begin : min(end, extent) - max(begin, 0);
 }
@@ -153,8 +153,8 @@ __kernel void avg_pool_gradient(__global const float* dy, __global float* dx, GE
 }
 
 /// Window j of `to` that split `extent` evenly: [begin, end).
-inline int even_begin(int j, int extent, int to) { return extent == 1 || to == 1 ? 0 : (long)j * extent / to; }
-inline int even_end(int j, int extent, int to) { return extent == 1 || to == 1 ? extent : ((long)(j + 1) * extent + to - 1) / to; }
+static inline int even_begin(int j, int extent, int to) { return extent == 1 || to == 1 ? 0 : (long)j * extent / to; }
+static inline int even_end(int j, int extent, int to) { return extent == 1 || to == 1 ? extent : ((long)(j + 1) * extent + to - 1) / to; }
 
 __kernel void adaptive_pool(__global const float* x, __global float* y, const int h, const int w, const int c, const int p, const int q,
                             const long items) {

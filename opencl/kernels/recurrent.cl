@@ -8,7 +8,7 @@
 #include "recurrent.clh"
 
 #if WIDTH == 1
-inline long in_range_or_0(long length, long steps) { return in_range(length, steps + 1) ? length : 0; }
+static inline long in_range_or_0(long length, long steps) { return in_range(length, steps + 1) ? length : 0; }
 
 __kernel void recurrent_order(__global const long* given, __global long* lengths, __global long* order, __global int* error, const long sequences,
                               const long steps) {
