@@ -1,0 +1,50 @@
+// Damaged input of every reader: read or refused. For hours: tests/fuzzer/.
+#include "tests/fuzz_targets.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "engine/base/error.h"
+#include "tests/fuzz_mutator.h"
+#include "tests/test_device.h"
+
+namespace gemel::testing {
+namespace {
+
+class Fuzzed : public ::testing::TestWithParam<std::string_view> {
+ protected:
+  const FuzzTarget target_ = fuzz_target(GetParam());
+};
+INSTANTIATE_TEST_SUITE_P(Each, Fuzzed, ::testing::ValuesIn(fuzz_target_names()), [](const auto& i) { return std::string(i.param); });
+
+TEST_P(Fuzzed, corpus_is_read) {
+  for (const std::string& text : target_.corpus) {
+    if (GetParam() == "cifar10") { EXPECT_THROW(target_.read(text), DataError) << "a whole one has 170 MB"; }
+    else EXPECT_NO_THROW(target_.read(text));
+  }
+}
+
+// A second for each reader; ten with --full.
+TEST_P(Fuzzed, damage_is_read_or_refused) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(is_full_run() ? 10 : 1);
+  int read = 0, refused = 0;
+  for (Mutator mutator(target_.corpus, GetParam().size()); std::chrono::steady_clock::now() < end;) {
+    const std::string text = mutator.next();
+    try {
+      target_.read(text);
+      ++read;
+    } catch (const InternalError& error) {
+      FAIL() << error.what() << "\nof " << ::testing::PrintToString(text);
+    } catch (const Error&) {
+      ++refused;
+    } catch (const std::exception& error) {
+      FAIL() << typeid(error).name() << ": " << error.what() << "\nof " << ::testing::PrintToString(text);
+    }
+  }
+  EXPECT_GT(read + refused, 100);
+  EXPECT_GT(refused, 0);
+}
+
+}  // namespace
+}  // namespace gemel::testing
