@@ -1,5 +1,5 @@
-// gemel_launches: what the host takes for a launch: a chain of additions of 16 elements, in turn with a loop that sets all arguments of the
-// same kernel and enqueues it.
+// gemel_launches: what the host takes for a launch: a chain of additions of 16 elements, or the backward pass through a chain of multiplications,
+// in turn with a loop that sets all arguments of the kernel of an addition and enqueues it.
 //
 //   gemel_launches [--operators 1000] [--pairs 20]
 //
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "benchmarks/benchmark_main.h"
+#include "engine/autograd.h"
 #include "engine/device_storage.h"
 #include "engine/dispatch.h"
 #include "engine/kernel.h"
@@ -84,10 +85,16 @@ class BareLoop {
   std::size_t global_[3]{}, local_[3]{};
 };
 
-Value chain(Value x, const Value& y, int operators) {
-  for (int i = 0; i < operators; ++i) x = add(std::move(x), y);
+Value chain(Value (*op)(Value, Value), Value x, const Value& y, int operators) {
+  for (int i = 0; i < operators; ++i) x = op(std::move(x), y);
   return x;
 }
+
+/// One way to enqueue a chain's kernels, and what must be there before.
+struct Way {
+  const char* name;
+  std::function<void()> prepare, enqueue;
+};
 
 struct Seconds {
   double all, thread;  // to the end of the last kernel; of the thread that enqueues, until it has
@@ -122,18 +129,21 @@ int run(const std::vector<std::string>& arguments) {
   Session session(opencl::Device::open(cli::device_options(v)));
   opencl::Device& device = session.device();
   const Value x = full(session, kSpec, 0), y = full(session, kSpec, 1), parameter = leaf(x);
-  auto compiled = graph::compile(session, [&](const Values& in) { return list(chain(in[0], in[1], operators)); }, parse_passes("none"));
+  auto compiled = graph::compile(session, [&](const Values& in) { return list(chain(add, in[0], in[1], operators)); }, parse_passes("none"));
   const BareLoop bare(session);
-  Value result;  // let go between two measurements: its history is no launch
-  const std::pair<const char*, std::function<void()>> ways[] = {
-      {"replayed graph", [&] { result = compiled({x, y})[0]; }},
-      {"eager without history", [&] { result = chain(x, y, operators); }},
-      {"eager with history", [&] { result = chain(parameter, y, operators); }}};
-  for (const auto& [name, enqueue] : ways) {
+  Value made, result;  // let go between two measurements: a history is no launch
+  const auto nothing = [] {};
+  const Way ways[] = {
+      {"replayed graph", nothing, [&] { result = compiled({x, y})[0]; }},
+      {"eager without history", nothing, [&] { result = chain(add, x, y, operators); }},
+      {"eager with history", nothing, [&] { result = chain(add, parameter, y, operators); }},
+      {"eager backward", [&] { made = chain(multiply, parameter, y, operators); }, [&] { result = gradient({made}, {parameter}, {y})[0]; }}};
+  for (const auto& [name, prepare, enqueue] : ways) {
     std::vector<double> ratios, times, threads, bare_threads;
     for (std::int64_t i = -3; i < pairs; ++i) {
+      prepare();
       const Seconds alone = seconds_of(device, [&] { bare.enqueue(operators); }), with = seconds_of(device, enqueue);
-      result = Value();
+      made = result = Value();
       if (i < 0) continue;
       ratios.push_back(with.all / alone.all);
       times.push_back(1e6 * with.all / operators);

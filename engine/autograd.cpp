@@ -128,7 +128,7 @@ Visits reach(const Values& outputs) {
     auto [it, is_new] = visits.try_emplace(node->order);
     if (!is_new) continue;
     if (node->released)
-      throw UsageError(node->op->name + ": its history was released by an earlier backward pass; accepted: retain it in that pass");
+      throw UsageError(node->op->name + ": " + (node->refusal ? node->refusal : "its history was released by an earlier backward pass; accepted: retain it in that pass"));
     const std::size_t outs = node->op ? node->outputs.size() : 1;
     it->second.gradients.resize(outs);
     it->second.hooked.resize(outs);
@@ -287,6 +287,7 @@ void step_back(Visit visit, Visits& visits, Targets& targets, Session& session, 
   for (auto& s : node.outputs) s.value = s.value.without_storage();
   std::vector<Node::Saved> gone;
   gone.swap(node.inputs);
+  node.hooks.clear();  // one that holds the node's own tensor would keep it
   node.rule = nullptr;
   node.released = true;
 }

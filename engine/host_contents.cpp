@@ -47,7 +47,7 @@ HostContents::HostContents(std::span<const Value> values) {
   for (const auto& [slab, range] : slabs_of(values)) {
     const Value all(f32({range.end - range.begin}), slab, range.begin);
     std::span<const std::byte> bytes;
-    if (slab->session.has_device() && all.elements() > 0) {
+    if (all.session().has_device() && all.elements() > 0) {
       read_bytes(all.view(f32({1}), 0));  // waits, and tells of an index that was out of range
       bytes = views_.emplace_back(View{all, map(all, Access::read, {})}).bytes.bytes();
     } else {

@@ -40,10 +40,15 @@ std::vector<NamedValue> ParameterSet::trainable() const {
   return out;
 }
 
-const Value* ParameterSet::find(std::string_view name) const {
+const Value* ParameterSet::find(std::string_view name) const& {
   const auto it = places_.find(name);
   if (it == places_.end()) return nullptr;
   return &(it->second.is_buffer ? buffers_ : parameters_)[it->second.index].value;
+}
+
+std::optional<Value> ParameterSet::find(std::string_view name) && {
+  const Value* const found = std::as_const(*this).find(name);
+  return found ? std::optional(*found) : std::nullopt;
 }
 
 std::int64_t ParameterSet::parameter_elements() const {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,8 +35,9 @@ class ParameterSet {
   std::vector<NamedValue> buffers() && { return std::move(buffers_); }
   /// The parameters that want a gradient, in order, one under two names once: what `gradient` is asked for and an optimizer updates.
   std::vector<NamedValue> trainable() const;
-  /// The parameter or buffer of that name, or null.
-  const Value* find(std::string_view name) const;
+  /// The parameter or buffer of that name, or null; of a temporary set the handle itself.
+  const Value* find(std::string_view name) const&;
+  std::optional<Value> find(std::string_view name) &&;
 
   /// Elements of all parameters; buffers do not count.
   std::int64_t parameter_elements() const;

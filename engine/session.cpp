@@ -39,7 +39,6 @@ std::int64_t Random::next_stream(std::string_view scope) {
 
 Session::Session(std::unique_ptr<Interpreter> interpreter, std::shared_ptr<opencl::Device> device, std::uint64_t seed)
     : device_(std::move(device)), interpreter_(std::move(interpreter)), trace_(interpreter_.get()), seed_(seed) {
-  scope_ = std::make_shared<const std::string>();
   arena_ = std::make_unique<Arena>();
   executors_ = std::make_unique<ExecutorCache>();
   manual_seed(seed);
@@ -52,7 +51,19 @@ std::unique_ptr<Session> Session::reference(std::uint64_t seed) {
   return std::unique_ptr<Session>(new Session(std::make_unique<ReferenceInterpreter>(), nullptr, seed));
 }
 
-Session::~Session() = default;
+Session::~Session() {
+  for (const auto& weak : released_at_end_)
+    if (const auto node = weak.lock()) {
+      node->hooks.clear();
+      node->accumulated = {};
+    }
+  *itself_ = nullptr;
+}
+
+void Session::release_at_end(const std::shared_ptr<Node>& node) {
+  if (released_at_end_.size() == released_at_end_.capacity()) std::erase_if(released_at_end_, [](const auto& weak) { return weak.expired(); });
+  released_at_end_.push_back(node);
+}
 
 opencl::Device& Session::device() {
   if (!device_) throw UsageError("session: the reference session has no device");
@@ -122,11 +133,11 @@ Value Session::tensor(const Spec& spec, std::span<const double> values) {
 }
 
 void Session::begin_random_step(std::int64_t step, std::int64_t first_sample) {
-  random_.begin(random_state(*this, step, first_sample));
+  random().begin(random_state(*this, step, first_sample));
 }
 
 void Session::begin_random_step(std::int64_t step, std::span<const std::int64_t> places) {
-  random_.begin(random_state(*this, step, 0, places));
+  random().begin(random_state(*this, step, 0, places));
 }
 
 Value random_state(Session& session, std::int64_t step, std::int64_t first_sample, std::span<const std::int64_t> places) {
@@ -137,6 +148,7 @@ Value random_state(Session& session, std::int64_t step, std::int64_t first_sampl
 
 void Session::manual_seed(std::uint64_t seed) {
   seed_ = seed;
+  begun_.clear();
   begin_random_step(0);
 }
 

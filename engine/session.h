@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/base/overridable.h"
 #include "engine/trace.h"
 #include "engine/value.h"
 
@@ -62,10 +63,10 @@ class Session {
   ~Session();
 
   /// The interpreter in force decides what an application does, whatever its inputs.
-  Trace& trace() { return *trace_; }
+  Trace& trace() { return **trace_; }
   /// The one that computes, also while a graph is captured.
   Interpreter& interpreter() { return *interpreter_; }
-  bool capturing() const { return trace_ != interpreter_.get(); }
+  bool capturing() const { return *trace_ != interpreter_.get(); }
   /// @throws UsageError in the reference session
   opencl::Device& device();
   bool has_device() const { return device_ != nullptr; }
@@ -83,41 +84,51 @@ class Session {
   /// A tensor with memory and no defined contents.
   Value empty(const Spec& spec, std::string_view what = "tensor");
 
-  Random& random() { return random_; }
+  Random& random() { return **random_; }
   std::uint64_t seed() const { return seed_; }
   /// Begins a random step from host numbers (eager): (seed, step, first sample).
   void begin_random_step(std::int64_t step, std::int64_t first_sample = 0);
   /// The same for a batch of samples from anywhere in the epoch's order.
   void begin_random_step(std::int64_t step, std::span<const std::int64_t> places);
-  /// Seed of what is drawn from now on; begins step 0.
+  /// Seed of what is drawn from now on; begins step 0, and parameters of any path start as the first of that path do.
   void manual_seed(std::uint64_t seed);
+  /// How many parameters of this path were begun since the seed was set, before the one that begins now: two of a path start differently.
+  std::int64_t count_begun(const std::string& path) { return begun_[path]++; }
 
   /// The executor of a program that other programs run (a branch, a loop's body): kept as long as the program is.
   Executor& executor(const std::shared_ptr<const Program>& program);
   /// Where plans run that no other plan runs.
   Arena& arena() { return *arena_; }
 
-  bool gradients_enabled() const { return gradients_enabled_; }
+  bool gradients_enabled() const { return *gradients_enabled_; }
   std::uint64_t next_node() { return ++nodes_; }
   std::uint64_t nodes_made() const { return nodes_; }
   /// Path of the module now running, "" outside.
-  const std::shared_ptr<const std::string>& scope() const { return scope_; }
+  const std::shared_ptr<const std::string>& scope() const { return *scope_; }
+  /// By it others see whether the session is still there: null behind it once it has ended.
+  std::shared_ptr<Session* const> itself() const { return itself_; }
+  /// A node that may own itself, by a hook that holds its tensor or by a gradient with a history, lets go of these at the end of the session.
+  void release_at_end(const std::shared_ptr<Node>& node);
 
  private:
   friend class TraceScope;
-  friend class NameScope;
+  friend class RandomScope;
   friend class PathScope;
   friend class GradientMode;
   Session(std::unique_ptr<Interpreter> interpreter, std::shared_ptr<opencl::Device> device, std::uint64_t seed);
   std::shared_ptr<opencl::Device> device_;
   std::unique_ptr<Interpreter> interpreter_;
   std::thread::id thread_ = std::this_thread::get_id();
-  Trace* trace_ = nullptr;
+  const std::shared_ptr<Session*> itself_ = std::make_shared<Session*>(this);
+  Overridable<Trace*> trace_;
   std::uint64_t nodes_ = 0;
   std::uint64_t seed_ = 1;
-  Random random_;
-  bool gradients_enabled_ = true;
-  std::shared_ptr<const std::string> scope_;
+  std::map<std::string, std::int64_t> begun_;  // parameters, by path
+  Random own_random_;
+  Overridable<Random*> random_{&own_random_};
+  Overridable<bool> gradients_enabled_{true};
+  Overridable<std::shared_ptr<const std::string>> scope_{std::make_shared<const std::string>()};
+  std::vector<std::weak_ptr<Node>> released_at_end_;
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<ExecutorCache> executors_;  // their plans may lie in the arena
 };
@@ -125,32 +136,32 @@ class Session {
 /// A step's state for Random, of the session's seed. @param places  of the samples, where they do not follow each other
 Value random_state(Session& session, std::int64_t step, std::int64_t first_sample = 0, std::span<const std::int64_t> places = {});
 
-/// Puts a trace in force for its lifetime.
+// Scopes put something in force for their lifetimes. They may end in any order: what is in force is what the latest that lives has put there.
+
 class TraceScope {
  public:
-  TraceScope(Session& session, Trace& trace) : session_(session), before_(session.trace_) { session.trace_ = &trace; }
-  ~TraceScope() { session_.trace_ = before_; }
-  TraceScope(const TraceScope&) = delete;
-  TraceScope& operator=(const TraceScope&) = delete;
+  TraceScope(Session& session, Trace& trace) : scope_(session.trace_, &trace) {}
 
  private:
-  Session& session_;
-  Trace* before_;
+  Overridable<Trace*>::Scope scope_;
 };
 
-/// Replaces the session's path for its lifetime.
-class PathScope {
+/// Where draws take their state from.
+class RandomScope {
  public:
-  PathScope(Session& session, std::shared_ptr<const std::string> path) : session_(session), before_(session.scope_) {
-    session.scope_ = std::move(path);
-  }
-  ~PathScope() { session_.scope_ = std::move(before_); }
-  PathScope(const PathScope&) = delete;
-  PathScope& operator=(const PathScope&) = delete;
+  RandomScope(Session& session, Random& random) : scope_(session.random_, &random) {}
 
  private:
-  Session& session_;
-  std::shared_ptr<const std::string> before_;
+  Overridable<Random*>::Scope scope_;
+};
+
+/// Replaces the session's path.
+class PathScope {
+ public:
+  PathScope(Session& session, std::shared_ptr<const std::string> path) : scope_(session.scope_, std::move(path)) {}
+
+ private:
+  Overridable<std::shared_ptr<const std::string>>::Scope scope_;
 };
 
 /// Pushes a name on the session's path: "layer1" then "conv1" is "layer1.conv1".
@@ -162,20 +173,15 @@ class NameScope {
   PathScope path_;
 };
 
-/// Turns the recording of histories off or on for its lifetime.
+/// Turns the recording of histories off or on.
 class GradientMode {
  public:
   enum class Mode { off, on };
-  GradientMode(Session& session, Mode mode) : session_(session), before_(session.gradients_enabled_) {
-    session.gradients_enabled_ = mode == Mode::on;
-  }
-  ~GradientMode() { session_.gradients_enabled_ = before_; }
-  GradientMode(const GradientMode&) = delete;
-  GradientMode& operator=(const GradientMode&) = delete;
+  /// @throws UsageError in another thread than the one that made the session
+  GradientMode(Session& session, Mode mode) : scope_((session.check_thread(), session.gradients_enabled_), mode == Mode::on) {}
 
  private:
-  Session& session_;
-  bool before_;
+  Overridable<bool>::Scope scope_;
 };
 
 /// Contents in the element type's own bytes. Waits for the device.

@@ -113,6 +113,7 @@ std::shared_ptr<Node> new_node(Session& session, const OpDef& op, const Values& 
 Value leaf(const Value& value) {
   auto node = std::make_shared<Node>();
   node->order = value.session().next_node();
+  node->symbolic = !value.storage()->memory;
   return value.with_node(std::move(node), 0);
 }
 
@@ -127,6 +128,13 @@ void set_gradient_form(const Value& leaf, GradientForm form) {
   if (form == GradientForm::rows && (leaf.dtype() != DType::float32 || leaf.shape().rank() != 2)) refuse("is no table; accepted for rows: float32 [rows, width]");
   if (leaf.node()->slab) refuse("is in a slab already; accepted: a leaf before an optimizer holds it");
   leaf.node()->gradient_form = form;
+}
+
+Storage::Storage(Session& in_session, std::int64_t size) : session(in_session.itself()), elements(size) {}
+
+void Value::refuse_ended() const {
+  throw UsageError("tensor: " + to_string(spec_) + " is used after its session has ended; accepted: a session that is kept as long as its tensors, or numbers "
+                   "that were read before");
 }
 
 Value Value::without_storage() const {

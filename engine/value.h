@@ -36,8 +36,8 @@ struct Writes {
 /// graph counts the writes that it records by itself.
 /// Without memory it is symbolic: a name in the graph that is being captured.
 struct Storage {
-  explicit Storage(Session& in_session, std::int64_t size) : session(in_session), elements(size) {}
-  Session& session;
+  Storage(Session& in_session, std::int64_t size);
+  std::shared_ptr<Session* const> session;  // null behind it once the session has ended
   std::shared_ptr<Memory> memory;  // shared only while an output takes over an input's
   std::shared_ptr<Storage> whole;  // what this one's memory is a range of, where kernels also work on the whole (a slab)
   std::int64_t first = 0;          // the element of the whole that it begins with
@@ -62,7 +62,11 @@ class Value {
   std::int64_t elements() const { return spec_.elements(); }
   const std::shared_ptr<Storage>& storage() const { return storage_; }
   std::int64_t offset() const { return offset_; }
-  Session& session() const { return storage_->session; }
+  /// @throws UsageError once it has ended
+  Session& session() const {
+    if (Session* const living = *storage_->session) return *living;
+    refuse_ended();
+  }
   const std::shared_ptr<Node>& node() const { return node_; }
   int output() const { return output_; }
   /// Whether a history leads to it, or it is a leaf that is not frozen.
@@ -77,6 +81,7 @@ class Value {
   std::shared_ptr<Node> take_node() { return std::move(node_); }
 
  private:
+  [[noreturn]] void refuse_ended() const;
   Spec spec_;
   std::shared_ptr<Storage> storage_;
   std::int64_t offset_ = 0;
@@ -119,7 +124,9 @@ struct Node {
   GradientForm gradient_form = GradientForm::dense; // of a leaf
   std::shared_ptr<ParameterSlab> slab;              // of a leaf: where its memory lies and its gradient has a place
   std::size_t index_in_slab = 0;
+  bool symbolic = false;                            // of a leaf: its tensor is a name in a graph
   bool released = false;
+  const char* refusal = nullptr;                    // what a pass that comes here is told, where it was not a pass that released it
   Node() = default;
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;

@@ -2,8 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
+#include <memory>
+#include <utility>
 
 #include "engine/base/error.h"
+#include "engine/control.h"
 #include "engine/graph/executor.h"
 #include "engine/graph/program.h"
 #include "tests/eager_session.h"
@@ -57,8 +61,10 @@ TEST_P(EagerAutograd, a_tensor_of_several_elements_needs_a_gradient) {
 
 TEST_P(EagerAutograd, a_tensor_without_history_has_no_backward) {
   expect_error<UsageError>([&] { tensor(session, 1.0).backward(); }, "tensor 0 does not require grad");
-  expect_error<UsageError>([&] { tensor(session, 1).requires_grad_(); }, "requires_grad_: int64 [] cannot have a gradient");
-  expect_error<UsageError>([&] { (wanting(1) * 2).requires_grad_(false); }, "only leaf tensors");
+  const Tensor integer = tensor(session, 1), result = wanting(1) * 2;
+  expect_error<UsageError>([&] { integer.requires_grad_(); }, "requires_grad_: int64 [] cannot have a gradient");
+  expect_error<UsageError>([&] { result.requires_grad_(false); }, "only leaf tensors");
+  expect_error<UsageError>([&] { Tensor().grad(); }, "an undefined tensor is used");
   EXPECT_FALSE(wanting(1).requires_grad_(false).requires_grad());
 }
 
@@ -212,6 +218,82 @@ TEST_P(EagerAutograd, retained_gradients_of_results_add_up) {
   z.backward();
   EXPECT_EQ(y.grad().to_vector(), (Floats{6, 6}));
   EXPECT_EQ(x.grad().to_vector(), (Floats{12, 12}));
+}
+
+TEST_P(EagerAutograd, a_retained_gradient_is_what_the_hooks_leave_whenever_they_came) {
+  const Tensor x = wanting({1, 2}), y = x * 2;
+  y.register_hook([](const Tensor& g) { return g * 10; });
+  y.retain_grad();
+  y.register_hook([](const Tensor& g) { return g + 1; });
+  y.sum().backward();
+  EXPECT_EQ(y.grad().to_vector(), (Floats{11, 11}));
+  EXPECT_EQ(x.grad().to_vector(), (Floats{22, 22}));
+}
+
+TEST_P(EagerAutograd, a_retained_gradient_is_of_the_tensor_as_it_is_after_changes_in_place) {
+  const Tensor x = wanting({1, 2}), y = x * 2;
+  y.retain_grad();
+  y.mul_(3);
+  y.add_(x);
+  (y * 5).sum().backward();
+  EXPECT_EQ(y.grad().to_vector(), (Floats{5, 5}));
+  EXPECT_EQ(x.grad().to_vector(), (Floats{35, 35}));
+}
+
+TEST_P(EagerAutograd, hooks_on_tensors_of_a_body_are_refused_instead_of_left_out) {
+  const Tensor x = wanting({1, 2});
+  const Value yes = gemel::full(session, b8({}), 1);
+  const auto within = [&](const std::function<void(const Tensor&)>& watch) {
+    return [&x, watch]() -> Values {
+      const Tensor y = x * 2;
+      watch(y);
+      return {y};
+    };
+  };
+  const auto hooked = within([](const Tensor& y) { y.register_hook([](const Tensor&) {}); });
+  expect_error<UsageError>([&] { cond(yes, hooked, within([](const Tensor&) {})); },
+                           "register_hook: hooks are not called where a body is applied again from its capture (a conditional, a loop, a pipeline); "
+                           "accepted: before or after it, on what it is given or gives");
+  const auto retained = within([](const Tensor& y) { y.retain_grad(); });
+  expect_error<UsageError>([&] { cond(yes, within([](const Tensor&) {}), retained); }, "retain_grad: hooks are not called");
+  const auto always = [&](const Values&) { return yes; };
+  expect_error<UsageError>([&] { while_loop(always, [&](const Values&) { return hooked(); }, {x}, 2); }, "register_hook: hooks are not called");
+  int calls = 0;
+  x.register_hook([&calls](const Tensor&) { ++calls; });
+  Tensor(cond(yes, within([](const Tensor&) {}), within([](const Tensor&) {}))[0]).sum().backward();
+  EXPECT_EQ(calls, 1) << "of what is given";
+}
+
+/// Gone with the last who holds it.
+struct Watched {
+  std::shared_ptr<int> held = std::make_shared<int>(0);
+  std::weak_ptr<int> seen = held;
+};
+
+TEST_P(EagerAutograd, a_hook_that_holds_its_own_result_goes_with_the_history) {
+  const Tensor x = wanting({1, 2});
+  Watched watched;
+  {
+    const Tensor y = x * 2;
+    y.register_hook([y, held = std::exchange(watched.held, nullptr)](const Tensor&) {});
+    EXPECT_FALSE(watched.seen.expired());
+    y.sum().backward();
+  }
+  EXPECT_TRUE(watched.seen.expired());
+}
+
+TEST_P(EagerAutograd, what_holds_itself_goes_with_the_session_at_the_latest) {
+  Watched hook, gradient;
+  {
+    const Tensor x = wanting({1, 2}), y = wanting({1, 2});
+    x.register_hook([x, held = std::exchange(hook.held, nullptr)](const Tensor&) {});
+    y.register_hook([held = std::exchange(gradient.held, nullptr)](const Tensor&) {});
+    (y * y).sum().backward({.create_graph = true});  // its gradient 2 y leads back to it
+  }
+  EXPECT_FALSE(hook.seen.expired() || gradient.seen.expired());
+  owned.reset();
+  EXPECT_TRUE(hook.seen.expired());
+  EXPECT_TRUE(gradient.seen.expired());
 }
 
 // ---- custom functions

@@ -75,6 +75,39 @@ TEST_P(EagerTensor, numbers_take_the_tensors_element_type_as_in_pytorch) {
   EXPECT_EQ((-x).to_vector(), (Floats{-1, -2}));
 }
 
+TEST_P(EagerTensor, numbers_beside_values_follow_the_same_rule) {
+  const Tensor x = tensor(session, {1., 2.}), i = tensor(session, {3, 4}), b = tensor(session, {true, false});
+  const auto expect_same = [](const Tensor& of_values, const Tensor& of_tensors) {
+    EXPECT_EQ(of_values.dtype(), of_tensors.dtype());
+    EXPECT_EQ(of_values.to_vector(), of_tensors.to_vector());
+  };
+  for (const Tensor& t : {x, i}) {
+    const Value v = t;
+    expect_same(v * 0.5, t * 0.5);
+    expect_same(0.5f + v, 0.5f + t);
+    expect_same(v - 1, t - 1);
+    expect_same(1 - v, 1 - t);
+    expect_same(v / 2, t / 2);
+    expect_same(2 / v, 2 / t);
+    expect_same(v / v, t / t);
+  }
+  expect_same(Value(b) + 1, b + 1);
+  expect_same(Value(b) * 0.5, b * 0.5);
+  EXPECT_EQ(Tensor(Value(i) * 0.5).to_vector(), (Floats{1.5, 2}));
+  EXPECT_EQ((Value(i) + 1).dtype(), DType::int64);
+}
+
+TEST_P(EagerTensor, a_parameter_is_frozen_through_any_handle_and_thawed_by_its_module) {
+  nn::Linear layer(2, 3);
+  layer.materialise(session);
+  const Tensor handle = layer.weight().tensor();
+  handle.requires_grad_(false);
+  EXPECT_FALSE(layer.weight().tensor().wants_gradient());
+  layer.unfreeze();
+  EXPECT_TRUE(handle.requires_grad());
+  EXPECT_TRUE(Tensor(gemel::full(session, f32({2}), 1)).requires_grad_().requires_grad());
+}
+
 TEST_P(EagerTensor, comparisons_give_booleans) {
   const Tensor x = tensor(session, {1., 2., 3.}), y = tensor(session, {3., 2., 1.});
   EXPECT_EQ((x == y).dtype(), DType::boolean);

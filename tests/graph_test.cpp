@@ -5,7 +5,10 @@
 
 #include <array>
 #include <cmath>
+#include <memory>
+#include <optional>
 #include <span>
+#include <utility>
 
 #include "engine/base/error.h"
 #include "engine/control.h"
@@ -139,6 +142,36 @@ TEST(Graph, an_initial_value_of_the_graph_is_computed_at_once) {
   const Value w = graph.variable(full(*session, f32({2}), 3) * 2.0, "w");
   EXPECT_EQ(read(w), (List{6, 6}));
   EXPECT_TRUE(w.wants_gradient());
+}
+
+TEST(Graph, refuses_to_write_what_is_fed) {
+  Counter c;
+  const std::string text = "assign: writes the placeholder 'x' of 'counting', in the memory of what is fed; accepted: a variable, or a copy";
+  EXPECT_EQ(message_of<UsageError>([&] { c.graph.assign(c.x, c.count, "back"); }), text);
+  EXPECT_EQ(message_of<UsageError>([&] { c.graph.group("back", [&] { assign(c.x, c.count); }); }), text);
+  const Value fed = c.fed(2);
+  Runner(c.graph).run({{c.x, fed}}, {c.increment});
+  EXPECT_EQ(read(fed), List{2});
+}
+
+TEST(Graph, scopes_of_graphs_may_end_in_any_order) {
+  const auto session = Session::reference();
+  Graph first(*session, "first");
+  auto second = std::make_unique<Graph>(*session, "second");
+  const Value own = session->random().state();
+  std::optional<Graph::Building> building_first(std::in_place, first), building_second(std::in_place, *second);
+  building_first.reset();
+  EXPECT_EQ(&session->trace(), &second->trace());
+  EXPECT_TRUE(session->random().is_state(second->random_state()));
+  building_second.reset();
+  EXPECT_FALSE(session->capturing());
+  EXPECT_TRUE(session->random().is_state(own));
+
+  building_second.emplace(*second);
+  second.reset();
+  EXPECT_EQ(read(full(*session, f32({1}), 3)), List{3}) << "a graph that has gone is in force no longer";
+  building_second.reset();
+  EXPECT_FALSE(session->capturing());
 }
 
 TEST(Graph, refuses_feeds_that_do_not_fit) {

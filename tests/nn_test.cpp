@@ -3,6 +3,8 @@
 
 #include <cmath>
 #include <numeric>
+#include <type_traits>
+#include <utility>
 
 #include "engine/autograd.h"
 #include "engine/base/error.h"
@@ -173,6 +175,31 @@ TEST(Modules, initial_values_depend_on_seed_and_path_alone) {
   EXPECT_NE(head_in(*one, false), head_in(*other, false));
 }
 
+TEST(Modules, two_of_one_path_and_shape_start_differently_until_the_seed_is_set_again) {
+  const auto session = Session::reference(7);
+  const auto start = [&] {
+    Linear layer(4, 5);
+    layer.materialise(*session);
+    return read(layer.weight().tensor());
+  };
+  const auto first = start(), second = start();
+  EXPECT_NE(first, second);
+  session->manual_seed(7);
+  EXPECT_EQ(start(), first);
+  EXPECT_EQ(start(), second);
+}
+
+TEST(Modules, a_parameter_found_in_a_temporary_set_is_a_handle_of_its_own) {
+  static_assert(!std::is_pointer_v<decltype(std::declval<ParameterSet>().find(""))>, "it would point into what has gone");
+  const auto session = Session::reference();
+  Linear layer(2, 3);
+  layer.materialise(*session);
+  const auto weight = layer.parameters().find("weight");
+  ASSERT_TRUE(weight);
+  EXPECT_EQ(read(*weight), read(layer.weight().tensor()));
+  EXPECT_FALSE(layer.parameters().find("width"));
+}
+
 TEST(Modules, default_initial_values_fill_pytorchs_interval) {
   const auto session = Session::reference();
   Conv2d conv(8, 64, square_kernel(3));
@@ -254,6 +281,21 @@ TEST(Layers, a_pointwise_convolution_is_a_linear_layer_with_its_bias) {
   for (std::size_t pixel = 0; pixel < 4; ++pixel)
     for (std::size_t k = 0; k < 2; ++k)
       EXPECT_NEAR(got[pixel * 2 + k], b[k] + x[pixel * 3] * w[k] + x[pixel * 3 + 1] * w[2 + k] + x[pixel * 3 + 2] * w[4 + k], kExact);
+}
+
+TEST(Layers, images_with_their_channels_first_are_told_the_layout_that_is_expected) {
+  const auto session = Session::reference();
+  Conv2d conv(3, 4, square_kernel(3));
+  BatchNorm2d norm(3);
+  conv.materialise(*session);
+  norm.materialise(*session);
+  const Value channels_first = numbers(*session, f32({2, 3, 8, 8}));
+  EXPECT_EQ(message_of<ShapeError>([&] { conv(channels_first); }),
+            "conv2d: x [2, 3, 8, 8] has 8 channels, its last axis, w [3, 3, 3, 4] takes 3; accepted: x [N, H, W, 3], which transpose(x, {0, 2, 3, 1}) makes of "
+            "[N, C, H, W]");
+  EXPECT_EQ(message_of<ShapeError>([&] { norm(channels_first); }),
+            "batch_norm: gamma is [3], x [2, 3, 8, 8] has 8 channels, its last axis as images are [N, H, W, C]; accepted: [8]");
+  EXPECT_EQ(conv(transpose(channels_first, {0, 2, 3, 1})).shape(), (Shape{2, 6, 6, 4}));
 }
 
 TEST(Layers, groups_that_do_not_divide_are_refused) {

@@ -112,6 +112,7 @@ std::unique_ptr<nn::Module> residual_net() {
 
 SplitCase::SplitCase(Session& in_session, std::unique_ptr<nn::Module> made, const Shape& pictures, std::int64_t classes)
     : session(in_session), model(std::move(made)) {
+  session.manual_seed(session.seed());  // cases that are compared start alike
   model->materialise(session);
   parameters = values_of(model->parameters().trainable());
   List labels;

@@ -39,6 +39,7 @@ struct RowTraining {
   double max_norm = 0;  // 0: gradients are not clipped
 
   RowTraining(GradientForm form, std::string_view name, std::optional<std::int64_t> padding_idx = {}) : model(form, padding_idx) {
+    session.manual_seed(session.seed());  // trainings that are compared start alike
     model.materialise(session);
     optimizer = optim::make(name, optim::all_in_one(model.parameters()));
   }

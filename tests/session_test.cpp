@@ -1,4 +1,4 @@
-// Sessions: what they keep alive, who may use them, who watches them, and two of them side by side.
+// Sessions: what they keep alive, who may use them, who watches them, what ends with them, and two of them side by side.
 #include "engine/session.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "engine/autograd.h"
 #include "engine/base/error.h"
@@ -77,6 +79,56 @@ TEST(SessionThreads, another_thread_is_told_that_a_session_is_not_its_own) {
   std::string text;
   std::thread([&] { text = message_of<UsageError>([&] { exp(x); }); }).join();
   EXPECT_EQ(text, "session: used in a thread that did not make it; accepted: a session of its own for each thread");
+}
+
+TEST(SessionThreads, a_gradient_mode_of_another_thread_is_refused_and_changes_nothing) {
+  const auto session = Session::reference();
+  std::string text;
+  std::thread([&] { text = message_of<UsageError>([&] { const GradientMode off(*session, GradientMode::Mode::off); }); }).join();
+  EXPECT_EQ(text, "session: used in a thread that did not make it; accepted: a session of its own for each thread");
+  EXPECT_TRUE(session->gradients_enabled());
+}
+
+TEST(SessionEnd, makes_its_tensors_refuse_all_use) {
+  auto session = Session::reference();
+  const auto other = Session::reference();
+  const Value x = leaf(full(*session, f32({2}), 1)), y = sum(x * 2.0), elsewhere = full(*other, f32({2}), 1);
+  session.reset();
+  const std::string text =
+      "tensor: float32 [2] is used after its session has ended; accepted: a session that is kept as long as its tensors, or numbers that were read before";
+  EXPECT_EQ(message_of<UsageError>([&] { exp(x); }), text);
+  EXPECT_EQ(message_of<UsageError>([&] { read(x); }), text);
+  EXPECT_EQ(message_of<UsageError>([&] { elsewhere + x; }), text);
+  EXPECT_EQ(message_of<UsageError>([&] { write(x, std::vector<std::byte>(8)); }), text);
+  EXPECT_THROW(gradient({y}, {x}), UsageError);
+  EXPECT_THROW(version_of(x), UsageError);
+  EXPECT_EQ(x.shape(), (Shape{2}));
+}
+
+TEST(SessionScopes, may_end_in_any_order) {
+  const auto session = Session::reference();
+  using Mode = GradientMode::Mode;
+  std::optional<GradientMode> off(std::in_place, *session, Mode::off), on(std::in_place, *session, Mode::on);
+  std::optional<GradientMode> off_again(std::in_place, *session, Mode::off);
+  on.reset();
+  EXPECT_FALSE(session->gradients_enabled());
+  off.reset();
+  EXPECT_FALSE(session->gradients_enabled()) << "one that is off still lives";
+  off_again.reset();
+  EXPECT_TRUE(session->gradients_enabled());
+
+  std::optional<NameScope> outer(std::in_place, *session, "outer"), inner(std::in_place, *session, "inner");
+  outer.reset();
+  EXPECT_EQ(*session->scope(), "outer.inner");
+  inner.reset();
+  EXPECT_EQ(*session->scope(), "");
+}
+
+TEST(SessionScopes, may_outlive_the_session) {
+  auto session = Session::reference();
+  const GradientMode off(*session, GradientMode::Mode::off);
+  const NameScope outer(*session, "outer"), inner(*session, "inner");
+  session.reset();
 }
 
 constexpr std::size_t kOwnNumbers = 8192;

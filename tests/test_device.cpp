@@ -1,5 +1,7 @@
 #include "tests/test_device.h"
 
+#include <gtest/gtest.h>
+
 #include <cstdlib>
 #include <memory>
 #include <utility>
@@ -50,6 +52,11 @@ opencl::Device& narrow_device() { return *shared_narrow_device(); }
 
 Session& test_session() {
   static const auto& session = kept(std::make_unique<Session>(shared_test_device()));
+  static const ::testing::TestInfo* seeded_for = nullptr;
+  if (const auto* test = ::testing::UnitTest::GetInstance()->current_test_info(); test != seeded_for) {
+    seeded_for = test;
+    session->manual_seed(session->seed());  // draws and initial values do not depend on the tests before
+  }
   return *session;
 }
 

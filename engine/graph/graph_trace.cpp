@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
@@ -29,7 +30,7 @@ void GraphTrace::run(const OpDef& op, const Attributes& attributes, Values& in, 
   for (const Value& v : in) step.inputs.push_back(use(v, op.name));
   for (const Value& v : out) step.outputs.push_back(made(op, v));
   check_draw(op, step, in);
-  check_writes(op, in);
+  check_writes(op, step, in);
   program_.code.push_back(std::move(step));
 }
 
@@ -51,11 +52,15 @@ void GraphTrace::check_draw(const OpDef& op, const Program::Instruction& step, c
   }
 }
 
-void GraphTrace::check_writes(const OpDef& op, const Values& in) const {
-  if (outside_ != Outside::passed) return;
-  for (int w : op.writes)
-    if (const Value& v = in[at(w)]; !knows(v) || argument_storages_.count(v.storage().get()))
+void GraphTrace::check_writes(const OpDef& op, const Program::Instruction& step, const Values& in) const {
+  for (int w : op.writes) {
+    const bool is_argument = argument_storages_.contains(in[at(w)].storage().get());
+    const std::string& name = program_.slots[at(step.inputs[at(w)].slot)].name;
+    if (is_argument && !name.empty())
+      throw UsageError(fmt::format("{}: writes the placeholder '{}' of '{}', in the memory of what is fed; accepted: a variable, or a copy", op.name, name, *name_));
+    if (outside_ == Outside::passed && (is_argument || !knows(in[at(w)])))
       throw UsageError(op.name + ": writes a value from outside this body; accepted: a pure body, which its gradient can run again");
+  }
 }
 
 void GraphTrace::back_to(Mark mark) {
@@ -66,7 +71,10 @@ void GraphTrace::back_to(Mark mark) {
 }
 
 Program GraphTrace::finish(const Values& outputs) {
-  for (const Value& v : outputs) program_.outputs.push_back(use(v, "output"));
+  for (const Value& v : outputs) {
+    if (!v) throw UsageError(fmt::format("graph: output {} of '{}' is empty; accepted: a tensor", program_.outputs.size(), *name_));
+    program_.outputs.push_back(use(v, "output"));
+  }
   return std::move(program_);
 }
 
@@ -197,16 +205,24 @@ void GraphTrace::AsBefore::each_write(F f) {
       }
 }
 
-GraphTrace::InForce::InForce(GraphTrace& graph) : graph_(graph), scope_(graph.session_, graph) {
-  std::swap(graph_.session_.random(), graph_.random_);
-  graph_.in_force_ = true;
+GraphTrace::~GraphTrace() {
+  if (in_force_) in_force_->end();
 }
 
-GraphTrace::InForce::~InForce() {
-  graph_.in_force_ = false;
-  std::swap(graph_.session_.random(), graph_.random_);
+GraphTrace::InForce::InForce(GraphTrace& graph) : graph_(&graph) {
+  trace_.emplace(graph.session_, graph);
+  random_.emplace(graph.session_, graph.random_);
+  graph.in_force_ = this;
+}
+
+void GraphTrace::InForce::end() {
+  if (!graph_) return;
+  GraphTrace& graph = *std::exchange(graph_, nullptr);
+  graph.in_force_ = nullptr;
+  random_.reset();
+  trace_.reset();
   // A body's draws are followed by others of the same step: these are not the same.
-  if (graph_.outside_ == Outside::passed) graph_.session_.random().continue_ordinals(graph_.random_);
+  if (graph.outside_ == Outside::passed) graph.session_.random().continue_ordinals(graph.random_);
 }
 
 }  // namespace gemel

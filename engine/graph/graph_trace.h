@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -19,8 +20,10 @@ class GraphTrace : public Trace {
  public:
   /// @param name  what errors call the graph
   GraphTrace(Session& session, Outside outside, std::string name = "graph");
+  ~GraphTrace() override;
 
-  /// A further input of the program. In a body (Outside::passed) it wants a gradient where its type allows.
+  /// A further input of the program. In a body (Outside::passed) it wants a gradient where its type allows. One with a name is a placeholder,
+  /// which nothing may write.
   Value input(const Spec& spec, std::string name = "");
   void run(const OpDef& op, const Attributes& attributes, Values& inputs, Values& outputs) override;
   bool differentiates_by_replay() const override { return outside_ != Outside::bound; }
@@ -39,7 +42,7 @@ class GraphTrace : public Trace {
   const Program& program() const { return program_; }
   const std::string& name() const { return *name_; }
   /// Where draws take their state from while the graph is in force.
-  Random& random() { return in_force_ ? session_.random() : random_; }
+  Random& random() { return random_; }
   /// All that was recorded, to go back to where what follows is refused.
   struct Mark {
     Program program;
@@ -54,19 +57,22 @@ class GraphTrace : public Trace {
   Program finish(const Values& outputs);
 
   /// Puts the trace in force; not while it is. Versions and the random state are the graph's own:
-  /// outside of it nothing was written and nothing drawn.
+  /// outside of it nothing was written and nothing drawn. Where the graph goes first, it is in force no longer.
   class InForce {
    public:
     explicit InForce(GraphTrace& graph);
-    ~InForce();
+    ~InForce() { end(); }
     InForce(const InForce&) = delete;
     InForce& operator=(const InForce&) = delete;
 
    private:
-    GraphTrace& graph_;
-    TraceScope scope_;
+    friend class GraphTrace;
+    void end();
+    GraphTrace* graph_;  // null once it has ended
+    std::optional<TraceScope> trace_;
+    std::optional<RandomScope> random_;
   };
-  bool in_force() const { return in_force_; }
+  bool in_force() const { return in_force_ != nullptr; }
 
   /// The instructions that changed, in memory from outside, what the gradient of these outputs reads as it was before: without those that
   /// all must run after now.
@@ -97,7 +103,7 @@ class GraphTrace : public Trace {
   Program::Use use_passed(const Value& v);
   Program::Use made(const OpDef& op, const Value& v);
   void check_draw(const OpDef& op, const Program::Instruction& step, const Values& in) const;
-  void check_writes(const OpDef& op, const Values& in) const;
+  void check_writes(const OpDef& op, const Program::Instruction& step, const Values& in) const;
   bool has_history(const Value& v) const;
 
   /// A tensor and a history: storage, offset, spec, node and which of its outputs. One storage may hold many of each.
@@ -114,7 +120,7 @@ class GraphTrace : public Trace {
   std::set<const Node*> arguments_;
   std::set<const Storage*> argument_storages_;
   std::vector<int> after_;
-  bool in_force_ = false;
+  InForce* in_force_ = nullptr;
   Random random_;
 };
 

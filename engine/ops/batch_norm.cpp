@@ -28,9 +28,12 @@ void check_channels(const char* op, const Specs& in, std::size_t x, std::size_t 
   check_float32(op, "x", in[x]);
   if (in[x].shape.rank() < 2)
     throw ShapeError(fmt::format("{}: x is {}, of rank {}; accepted: rank 2 or more", op, to_string(in[x].shape), in[x].shape.rank()));
+  const Shape channels{in[x].shape.back()};
   for (const char* name : names) {
     check_float32(op, name, in[per_channel]);
-    check_shape(op, name, in[per_channel++], Shape{in[x].shape.back()});
+    if (const Shape& given = in[per_channel++].shape; given != channels)
+      throw ShapeError(fmt::format("{}: {} is {}, x {} has {} channels, its last axis as images are [N, H, W, C]; accepted: {}", op, name, to_string(given),
+                                   to_string(in[x].shape), channels[0], to_string(channels)));
   }
 }
 
@@ -274,7 +277,7 @@ const OpDef& batch_norm_def() {
                                   "more, or inference with the running statistics"},
             {with_batches(x_and({4}, 4)), a, "batch_norm: x is [4], of rank 1; accepted: rank 2 or more"},
             {x_and({2, 4}, 5), a, "batch_norm: batches is float32 [4]; accepted: int64 []"},
-            {{f32({2, 4}), f32({4}), f32({4}), f32({3}), f32({4}), i64({})}, a, "batch_norm: running_mean is [3]; accepted: [4]"},
+            {{f32({2, 4}), f32({4}), f32({4}), f32({3}), f32({4}), i64({})}, a, "batch_norm: running_mean is [3], x [2, 4] has 4 channels, its last axis as images are [N, H, W, C]; accepted: [4]"},
             {{i32({2, 4}), f32({4}), f32({4}), f32({4}), f32({4}), i64({})}, a, "batch_norm: x is int32 [2, 4]; accepted: float32"}};
       }};
   return def;

@@ -136,9 +136,44 @@ Value maximum(Value a, Value b) { return apply(maximum_def(), list(std::move(a),
 Value minimum(Value a, Value b) { return apply(minimum_def(), list(std::move(a), std::move(b)))[0]; }
 Value power(Value a, Value b) { return apply(power_def(), list(std::move(a), std::move(b)))[0]; }
 
-Value operator+(Value x, double number) { Value n = number_like(x, number); return add(std::move(x), std::move(n)); }
-Value operator-(Value x, double number) { Value n = number_like(x, number); return subtract(std::move(x), std::move(n)); }
-Value operator*(Value x, double number) { Value n = number_like(x, number); return multiply(std::move(x), std::move(n)); }
-Value operator/(Value x, double number) { Value n = number_like(x, number); return divide(std::move(x), std::move(n)); }
+Value true_divide(Value a, Value b) {
+  if (!is_floating(a.dtype()) && !is_floating(b.dtype())) {
+    a = cast(std::move(a), DType::float32);
+    b = cast(std::move(b), DType::float32);
+  }
+  return divide(std::move(a), std::move(b));
+}
+
+std::pair<Value, Value> alike(Value x, Number number) {
+  DType dtype = x.dtype();
+  if (!is_floating(dtype) && number.is_fraction) dtype = DType::float32;
+  if (dtype == DType::boolean) dtype = DType::int64;
+  Value n = full(x.session(), {Shape{}, dtype}, number.value);
+  return {x.dtype() == dtype ? std::move(x) : cast(std::move(x), dtype), std::move(n)};
+}
+
+namespace {
+
+using Binary = Value (*)(Value, Value);
+
+Value with_number(Binary op, Value x, Number number) {
+  auto [a, b] = alike(std::move(x), number);
+  return op(std::move(a), std::move(b));
+}
+Value with_number(Binary op, Number number, Value x) {
+  auto [a, b] = alike(std::move(x), number);
+  return op(std::move(b), std::move(a));
+}
+
+}  // namespace
+
+Value operator+(Value x, Number number) { return with_number(add, std::move(x), number); }
+Value operator-(Value x, Number number) { return with_number(subtract, std::move(x), number); }
+Value operator*(Value x, Number number) { return with_number(multiply, std::move(x), number); }
+Value operator/(Value x, Number number) { return with_number(true_divide, std::move(x), number); }
+Value operator+(Number number, Value x) { return with_number(add, std::move(x), number); }
+Value operator-(Number number, Value x) { return with_number(subtract, number, std::move(x)); }
+Value operator*(Number number, Value x) { return with_number(multiply, std::move(x), number); }
+Value operator/(Number number, Value x) { return with_number(true_divide, number, std::move(x)); }
 
 }  // namespace gemel

@@ -52,12 +52,14 @@ void check_options(const char* op, const Attributes& a) {
 }
 
 void check_channels(const char* op, const Shape& x, const Shape& w, std::int64_t groups) {
-  if (x[3] % groups || w[3] % groups)
-    throw ShapeError(fmt::format("{}: {} channels of x {} and {} filters of w {} are not divisible by {} groups; accepted: a divisor of both",
-                                 op, x[3], to_string(x), w[3], to_string(w), groups));
-  if (w[2] != x[3] / groups)
-    throw ShapeError(fmt::format("{}: w {} takes {} channels, x {} has {} in each of {} groups; accepted: w [R, S, {}, K]", op,
-                                 to_string(w), w[2], to_string(x), x[3] / groups, groups, x[3] / groups));
+  if (const std::int64_t takes = w[2] * groups; x[3] != takes) {
+    const std::string grouped = groups > 1 ? fmt::format(" in {} groups", groups) : "";
+    const char* turned = x[1] == takes ? ", which transpose(x, {0, 2, 3, 1}) makes of [N, C, H, W]" : "";
+    throw ShapeError(fmt::format("{}: x {} has {} channels, its last axis, w {} takes {}{}; accepted: x [N, H, W, {}]{}", op, to_string(x), x[3], to_string(w),
+                                 takes, grouped, takes, turned));
+  }
+  if (w[3] % groups)
+    throw ShapeError(fmt::format("{}: {} filters of w {} are not divisible by {} groups; accepted: a divisor", op, w[3], to_string(w), groups));
 }
 
 void check_window(const char* op, const Shape& x, const Shape& w, const Geometry& g) {
@@ -209,9 +211,12 @@ std::vector<Rejected> forward_rejected() {
           {{x, f32({3, 3, 3, 8})}, attributes_of({.padding = {-1, 0}}), "conv2d: padding is [-1, 0]; accepted: two numbers of at least 0"},
           {{x, f32({3, 3, 3, 8})}, attributes_of({.groups = 0}), "conv2d: groups is 0; accepted: at least 1"},
           {{x, f32({3, 3, 3, 8})}, attributes_of({.groups = 2}),
-           "conv2d: 3 channels of x [1, 4, 4, 3] and 8 filters of w [3, 3, 3, 8] are not divisible by 2 groups; accepted: a divisor of both"},
-          {{x, f32({3, 3, 4, 8})}, attributes_of({}),
-           "conv2d: w [3, 3, 4, 8] takes 4 channels, x [1, 4, 4, 3] has 3 in each of 1 groups; accepted: w [R, S, 3, K]"},
+           "conv2d: x [1, 4, 4, 3] has 3 channels, its last axis, w [3, 3, 3, 8] takes 6 in 2 groups; accepted: x [N, H, W, 6]"},
+          {{x, f32({3, 3, 1, 8})}, attributes_of({.groups = 3}), "conv2d: 8 filters of w [3, 3, 1, 8] are not divisible by 3 groups; accepted: a divisor"},
+          {{f32({8, 3, 32, 32}), f32({3, 3, 3, 8})}, attributes_of({}),
+           "conv2d: x [8, 3, 32, 32] has 32 channels, its last axis, w [3, 3, 3, 8] takes 3; accepted: x [N, H, W, 3], which transpose(x, {0, 2, 3, 1}) makes of [N, C, H, W]"},
+          {{x, f32({3, 3, 5, 8})}, attributes_of({}),
+           "conv2d: x [1, 4, 4, 3] has 3 channels, its last axis, w [3, 3, 5, 8] takes 5; accepted: x [N, H, W, 5]"},
           {{x, f32({3, 5, 3, 8})}, attributes_of({.dilation = {2, 1}}),
            "conv2d: the window of w [3, 5, 3, 8] spans 5 x 5, the padded x [1, 4, 4, 3] has 4 x 4; accepted: a window of 1 x 1 up to that"},
           {{x, f32({0, 1, 3, 8})}, attributes_of({}),

@@ -4,8 +4,11 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "engine/base/transpose.h"
@@ -33,6 +36,7 @@ void write_rows(const Value& destination, Value start, Value source, std::int64_
 /// The same elements, in the same order, under another shape; shares memory. One extent may be -1.
 Value reshape(Value x, const std::vector<std::int64_t>& shape);
 Value reshape(Value x, const Shape& shape);
+inline Value reshape(Value x, std::initializer_list<std::int64_t> shape) { return reshape(std::move(x), std::vector<std::int64_t>(shape)); }
 /// Repeats along axes of extent 1, and along new leading axes.
 Value broadcast_to(Value x, const Shape& shape);
 /// y's axis i is x's axis order[i].
@@ -68,6 +72,19 @@ Value maximum(Value a, Value b);
 Value minimum(Value a, Value b);
 /// a to the power of b.
 Value power(Value a, Value b);
+/// a / b; integers and booleans are divided as float32.
+Value true_divide(Value a, Value b);
+/// A number beside a tensor.
+struct Number {
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  Number(T number) : value(static_cast<double>(number)), is_fraction(std::is_floating_point_v<T>) {}
+  double value;
+  bool is_fraction;  // of a floating type, whatever its value
+};
+/// x, and a tensor of one element for the number, both of the type that PyTorch gives them: x's, which is float32 for integers beside a fraction, and
+/// int64 for booleans beside an integer. So both front ends understand x * 0.5.
+std::pair<Value, Value> alike(Value x, Number number);
 /// Comparisons give bool.
 Value equal(Value a, Value b);
 Value not_equal(Value a, Value b);
@@ -339,15 +356,16 @@ Value clip_pages(const Value& gradients, Value pages, Value squares, double max_
 inline Value operator+(Value a, Value b) { return add(std::move(a), std::move(b)); }
 inline Value operator-(Value a, Value b) { return subtract(std::move(a), std::move(b)); }
 inline Value operator*(Value a, Value b) { return multiply(std::move(a), std::move(b)); }
-inline Value operator/(Value a, Value b) { return divide(std::move(a), std::move(b)); }
+inline Value operator/(Value a, Value b) { return true_divide(std::move(a), std::move(b)); }
 inline Value operator-(Value x) { return negate(std::move(x)); }
-/// With a number: a tensor of one element, of x's type, is made for it.
-Value operator+(Value x, double number);
-Value operator-(Value x, double number);
-Value operator*(Value x, double number);
-Value operator/(Value x, double number);
-inline Value operator*(double number, Value x) { return std::move(x) * number; }
-inline Value operator+(double number, Value x) { return std::move(x) + number; }
+Value operator+(Value x, Number number);
+Value operator-(Value x, Number number);
+Value operator*(Value x, Number number);
+Value operator/(Value x, Number number);
+Value operator+(Number number, Value x);
+Value operator-(Number number, Value x);
+Value operator*(Number number, Value x);
+Value operator/(Number number, Value x);
 
 // ---- records, for the catalog
 const OpDef& full_def();

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "engine/autograd.h"
 #include "engine/base/error.h"
 #include "engine/base/span.h"
@@ -38,6 +40,14 @@ Tape tape_of(bool retain_graph, bool create_graph) {
   return retain_graph ? Tape::retain : Tape::release;
 }
 
+/// While a graph is captured, what is added to grad() is a name in it: no run of the graph would change that.
+void check_inside(const std::vector<std::shared_ptr<Node>>& leaves, const Session& session) {
+  const bool outside = std::ranges::any_of(leaves, [](const auto& leaf) { return !leaf->symbolic && !leaf->frozen; });
+  if (session.capturing() && outside)
+    throw UsageError("backward: a graph is captured, and grad() of a tensor from outside of it would not change when the graph runs; accepted: grad(), whose "
+                     "results the captured function returns or gives to an optimizer's apply_updates");
+}
+
 }  // namespace
 
 void add_to(Value& sum, Value more) {
@@ -58,6 +68,7 @@ void backward(const Tensors& tensors, const Tensors& gradients, const BackwardOp
   Values seeds = checked_seeds("backward", tensors, gradients);
   const Values outputs = values_of(tensors);
   const auto leaves = leaves_of(outputs);
+  if (!outputs.empty()) check_inside(leaves, outputs[0].session());
   Values inputs, into;
   std::vector<bool> adds;
   for (const auto& node : leaves) {
@@ -70,6 +81,7 @@ void backward(const Tensors& tensors, const Tensors& gradients, const BackwardOp
            {.tape = tape_of(options.retain_graph, options.create_graph),
             .take = [&](std::size_t i, const Value& found) {
               add_to(leaves[i]->accumulated, found);
+              if (leaves[i]->accumulated.node()) outputs[0].session().release_at_end(leaves[i]);  // its history leads to the leaf
               if (options.accumulated) options.accumulated(*leaves[i]);
             },
             .into = into,

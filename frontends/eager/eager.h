@@ -3,4 +3,5 @@
 #include "frontends/eager/autograd.h"
 #include "frontends/eager/create.h"
 #include "frontends/eager/function.h"
+#include "frontends/eager/operators.h"
 #include "frontends/eager/tensor.h"

@@ -33,7 +33,11 @@ Tensor Tensor::overwrite(const char* op, Value contents) const {
   const auto node = contents.node();
   const int output = contents.output();
   assign(x, std::move(contents));
-  if (x.session().gradients_enabled()) x = x.with_node(node, output);
+  if (x.session().gradients_enabled()) {
+    const auto before = x.node();
+    x = x.with_node(node, output);
+    if (state_->retains) keep_retaining(before);
+  }
   state_->version = version_of(x);
   if (node && x.node() == node) x.storage()->recorded = state_->version;
   return *this;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <tuple>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
@@ -82,26 +83,10 @@ template std::vector<std::int32_t> Tensor::to_vector() const;
 template std::vector<std::int64_t> Tensor::to_vector() const;
 
 // ---- operands
-namespace {
-Value number_as(Session& session, double number, DType dtype) { return gemel::full(session, {Shape{}, dtype}, number); }
-/// PyTorch's rule for a number beside a tensor: it changes the tensor's type only to one of a wider kind.
-DType beside_number(DType dtype, bool fraction) {
-  if (is_floating(dtype)) return dtype;
-  if (fraction) return DType::float32;
-  return dtype == DType::boolean ? DType::int64 : dtype;
-}
-Value cast_to(Value x, DType dtype) { return x.dtype() == dtype ? std::move(x) : gemel::cast(std::move(x), dtype); }
-}  // namespace
-
-/// Both operands as tensors, numbers in the element type that they share with the tensor.
+/// Both operands as tensors, a number beside the other.
 std::pair<Value, Value> alike(Operand a, Operand b) {
-  const auto from_number = [](const Operand& number, Value& tensor) {
-    const DType dtype = beside_number(tensor.dtype(), number.fraction_);
-    tensor = cast_to(std::move(tensor), dtype);
-    return number_as(tensor.session(), number.number_, dtype);
-  };
-  if (!a.value_ && b.value_) a.value_ = from_number(a, b.value_);
-  else if (!b.value_ && a.value_) b.value_ = from_number(b, a.value_);
+  if (!a.value_ && b.value_) std::tie(b.value_, a.value_) = gemel::alike(std::move(b.value_), a.number_);
+  else if (!b.value_ && a.value_) std::tie(a.value_, b.value_) = gemel::alike(std::move(a.value_), b.number_);
   return {std::move(a.value_), std::move(b.value_)};
 }
 
@@ -110,7 +95,7 @@ Operand Operand::times(double factor) const {
   if (value_)
     product.value_ = binary(gemel::multiply, value_, factor);
   else
-    product = Operand(number_ * factor);
+    product = Operand(number_.value * factor);
   return product;
 }
 
@@ -119,14 +104,7 @@ Tensor binary(Value (*op)(Value, Value), Operand a, Operand b) {
   return op(std::move(x), std::move(y));
 }
 
-Tensor true_divide(Operand a, Operand b) {
-  auto [x, y] = alike(std::move(a), std::move(b));
-  if (x && y && !is_floating(x.dtype()) && !is_floating(y.dtype())) {
-    x = cast_to(std::move(x), DType::float32);
-    y = cast_to(std::move(y), DType::float32);
-  }
-  return gemel::divide(std::move(x), std::move(y));
-}
+Tensor true_divide(Operand a, Operand b) { return binary(gemel::true_divide, std::move(a), std::move(b)); }
 
 // ---- operators
 Tensor Tensor::sum(const Axes& axes, Keep keep) const { return gemel::sum(*this, axes, keep); }
@@ -146,7 +124,7 @@ Tensor Tensor::log() const { return gemel::log(*this); }
 Tensor Tensor::sqrt() const { return gemel::sqrt(*this); }
 Tensor Tensor::abs() const { return gemel::abs(*this); }
 Tensor Tensor::pow(const Operand& exponent) const { return binary(gemel::power, *this, exponent); }
-Tensor Tensor::to(DType dtype) const { return cast_to(*this, dtype); }
+Tensor Tensor::to(DType dtype) const { return this->dtype() == dtype ? *this : Tensor(gemel::cast(*this, dtype)); }
 Tensor Tensor::operator-() const { return gemel::negate(*this); }
 
 Tensor Tensor::matmul(const Tensor& other) const {
@@ -171,7 +149,7 @@ Tensor Tensor::transpose(int a, int b) const {
 }
 
 // ---- gradients
-Tensor Tensor::requires_grad_(bool wanted) const {
+Tensor Tensor::requires_grad_(bool wanted) const& {
   if (wanted == requires_grad()) return *this;
   if (wanted && !is_floating(dtype()))
     throw UsageError(fmt::format("requires_grad_: {} cannot have a gradient; accepted: a floating type", to_string(value().spec())));
@@ -184,8 +162,9 @@ Tensor Tensor::requires_grad_(bool wanted) const {
 }
 
 Tensor Tensor::grad() const {
+  const Value& x = value();
   if (state_->retains) return state_->retained;
-  return requires_grad() && is_leaf() ? Tensor(value().node()->accumulated) : Tensor();
+  return requires_grad() && is_leaf() ? Tensor(x.node()->accumulated) : Tensor();
 }
 
 bool Tensor::is_sparse() const { return row_values(value()) != nullptr; }
@@ -207,13 +186,38 @@ void Tensor::zero_grad() const {
   state_->retained = {};
 }
 
+/// The hook of retain_grad: behind all others of the tensor.
+struct Tensor::Retaining {
+  std::weak_ptr<State> state;
+  Value operator()(const Value& gradient) const {
+    if (const auto kept = state.lock()) add_to(kept->retained, gemel::copy(gradient));
+    return {};
+  }
+};
+
+void Tensor::check_watched(const char* op) const {
+  if (!requires_grad()) throw UsageError(fmt::format("{}: the tensor does not require grad; accepted: one that does", op));
+  if (session().trace().differentiates_by_replay())
+    throw UsageError(fmt::format("{}: hooks are not called where a body is applied again from its capture (a conditional, a loop, a pipeline); accepted: "
+                                 "before or after it, on what it is given or gives", op));
+}
+
 void Tensor::retain_grad() const {
-  if (!requires_grad()) throw UsageError("retain_grad: the tensor does not require grad; accepted: one that does");
+  check_watched("retain_grad");
   if (is_leaf() || state_->retains) return;
   state_->retains = true;
-  register_hook([state = std::weak_ptr<State>(state_)](const Tensor& gradient) {
-    if (const auto kept = state.lock()) add_to(kept->retained, gemel::copy(gradient));
-  });
+  keep_retaining({});
+}
+
+/// The tensor's history is another than `before`: its gradient is kept there.
+void Tensor::keep_retaining(const std::shared_ptr<Node>& before) const {
+  if (before)
+    std::erase_if(before->hooks, [&](const auto& entry) {
+      const auto* retaining = entry.second->template target<Retaining>();
+      return retaining && retaining->state.lock() == state_;
+    });
+  const Value& x = value();
+  if (x.node()) x.node()->hooks.emplace_back(x.output(), std::make_shared<const GradientHook>(Retaining{state_}));
 }
 
 void Tensor::backward(const BackwardOptions& options) const { eager::backward({*this}, {}, options); }
@@ -222,7 +226,7 @@ void Tensor::backward(const Tensor& gradient, const BackwardOptions& options) co
 }
 
 HookHandle Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) const {
-  if (!requires_grad()) throw UsageError("register_hook: the tensor does not require grad; accepted: one that does");
+  check_watched("register_hook");
   auto call = std::make_shared<const GradientHook>([hook = std::move(hook)](const Value& gradient) -> Value {
     const Value replaced = hook(gradient);
     if (replaced && replaced.spec() != gradient.spec())
@@ -231,7 +235,10 @@ HookHandle Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) cons
     return replaced;
   });
   HookHandle handle(value().node(), call);
-  value().node()->hooks.emplace_back(value().output(), std::move(call));
+  auto& hooks = value().node()->hooks;
+  const auto behind = std::ranges::find_if(hooks, [](const auto& entry) { return entry.second->template target<Retaining>() != nullptr; });
+  hooks.emplace(behind, value().output(), std::move(call));
+  session().release_at_end(value().node());
   return handle;
 }
 

@@ -2,8 +2,8 @@
 // A Tensor is a shared handle: copies are the same tensor, as names are in Python, so what changes one changes all. It converts
 // to and from gemel::Value, so modules, optimizers and every function of engine/ops/ops.h take and give Tensors.
 // A Session is passed to whatever makes a tensor from nothing; results live in the session of their inputs. There is no default one.
-// A tensor must not be used after its Session has ended, not even read: keep the Session as long as its tensors, or take the numbers out
-// of them before.
+// A tensor that is used after its Session has ended is refused, also where it is read: keep the Session as long as its tensors, or take the
+// numbers out of them before.
 #pragma once
 #include <concepts>
 #include <cstdint>
@@ -44,7 +44,7 @@ class HookHandle {
   std::weak_ptr<const GradientHook> hook_;
 };
 
-/// A tensor, or a number that becomes one of the other operand's element type. A fraction makes integers float32.
+/// A tensor, or a number that becomes one beside it, as gemel::alike says.
 class Operand;
 
 class Tensor {
@@ -110,8 +110,10 @@ class Tensor {
   bool requires_grad() const { return value().wants_gradient(); }
   /// Not made by a recorded operator.
   bool is_leaf() const { return !value().node() || !value().node()->op; }
+  /// Of a parameter, or another leaf, all handles see it. A temporary made of a plain Value wants gradients alone: use what is returned.
   /// @throws UsageError for integers and booleans, and for switching off what an operator made
-  Tensor requires_grad_(bool wanted = true) const;
+  Tensor requires_grad_(bool wanted = true) const&;
+  [[nodiscard]] Tensor requires_grad_(bool wanted = true) && { return std::as_const(*this).requires_grad_(wanted); }
   /// Of a leaf, or where retain_grad() was called: the gradients of all backward passes, added up; else undefined. That of a parameter
   /// which an optimizer holds has its place in a slab: after zero_grad() the next pass writes there, also under a handle that is kept.
   Tensor grad() const;
@@ -125,14 +127,18 @@ class Tensor {
   Tensor to_dense() const;
   /// Forgets the gradient; the next pass starts afresh.
   void zero_grad() const;
-  /// Has backward passes keep the gradient of a tensor that is no leaf.
+  /// Has backward passes keep the gradient of a tensor that is no leaf: as it is when all hooks have seen it, and after a change in place that
+  /// of the tensor as it is then. @throws UsageError as register_hook
   void retain_grad() const;
   /// Adds the gradients of this tensor to the leaves that it depends on.
   /// @param gradient  of this tensor; may be left out where it has one element
-  /// @throws UsageError without history, with one already released, or where a tensor that it needs was changed in place
+  /// @throws UsageError without history, with one already released, or where a tensor that it needs was changed in place; while a graph is
+  /// captured, where leaves from outside of it would get a gradient: see grad()
   void backward(const BackwardOptions& options = {}) const;
   void backward(const Tensor& gradient, const BackwardOptions& options = {}) const;
-  /// Called with this tensor's gradient once it is complete, before it goes on; what it returns replaces it.
+  /// Called with this tensor's gradient once it is complete, before it goes on; what it returns replaces it. A hook that holds its own tensor
+  /// keeps it alive: until the hook is removed or a backward pass has released the tensor's history, at the latest until the Session ends.
+  /// @throws UsageError where no gradient is wanted; in the body of a conditional or a loop, whose gradient applies operators alone again
   HookHandle register_hook(std::function<Tensor(const Tensor&)> hook) const;
   template <class F>
     requires std::is_void_v<std::invoke_result_t<F, const Tensor&>>
@@ -166,7 +172,10 @@ class Tensor {
     bool retains = false;
     Value retained;  // gradient, where retain_grad() asked for it
   };
+  struct Retaining;
   const Value& value() const;
+  void check_watched(const char* op) const;
+  void keep_retaining(const std::shared_ptr<Node>& before) const;
   void check_in_place(const char* op) const;
   Tensor changed_in_place(const char* op, Tensor (*compute)(Operand, Operand), const Operand& other) const;
   Tensor overwrite(const char* op, Value contents) const;
@@ -181,7 +190,7 @@ class Operand {
   Operand(Value value) : value_(std::move(value)) {}
   template <class T>
     requires std::is_arithmetic_v<T>
-  Operand(T number) : number_(static_cast<double>(number)), fraction_(std::is_floating_point_v<T>) {}
+  Operand(T number) : number_(number) {}
 
   bool wants_gradient() const { return value_.wants_gradient(); }
   Operand times(double factor) const;
@@ -189,8 +198,7 @@ class Operand {
  private:
   friend std::pair<Value, Value> alike(Operand a, Operand b);
   Value value_;  // empty: a number
-  double number_ = 0;
-  bool fraction_ = false;
+  Number number_ = 0;
 };
 
 /// Applies an operator of two tensors to operands of which at least one is a tensor.

@@ -22,6 +22,7 @@ struct ArenaUse {
 /// Calling it captures the function when these input specs are new (the last, smaller batch is a second plan), or when a module that
 /// it runs changed its mode, or a leaf was frozen, since; then it replays the plan. Parameters and statistics that the function uses
 /// are bound; every update of them is kept, whatever is fetched. What must vary between calls (rates, random state, data) is an input.
+/// Gradients are taken within the function: where one is asked of its results, the backward pass is refused.
 class Compiled {
  public:
   Compiled(Session& session, Function function, PassNames passes);
@@ -31,6 +32,7 @@ class Compiled {
   struct Plan {
     std::unique_ptr<Executor> executor;
     std::vector<PassReport> passes;
+    std::vector<bool> leads_back;  // [output] whether it has a history in the function
   };
   const std::multimap<std::string, Plan>& plans() const { return plans_; }
   /// Of the largest plan: the session's arena is shared by all.
@@ -38,6 +40,7 @@ class Compiled {
 
  private:
   Plan make(const Specs& specs);
+  Values with_refusal(Values results, const Plan& plan, const Values& inputs) const;
   Session& session_;
   Function function_;
   PassNames passes_;

@@ -74,7 +74,7 @@ class Graph {
   Value named(const Value& value, const std::string& name);
   /// All that `build` adds, as one operation.
   Operation group(const std::string& name, const std::function<void()>& build);
-  /// variable = value, when it is run.
+  /// variable = value, when it is run. @throws UsageError for a placeholder: it would be written in the memory of what is fed
   Operation assign(const Value& variable, const Value& value, const std::string& name);
   /// Gradients of sum(loss); an empty value where none flows. May be asked for again, also after an update or an assignment that changes what
   /// the loss was computed from: they are those of the loss as it is, and where both are run, they come before that change.

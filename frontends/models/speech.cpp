@@ -35,7 +35,7 @@ void check(const SpeechConfig& c) {
 
 /// Which of so many frames lie within a sample, bool [N, count, 1], where each is one of `stride` frames of the input.
 Value within(const Value& frames, std::int64_t count, std::int64_t stride) {
-  const Value firsts = reshape(nn::places(frames.session(), count) * static_cast<double>(stride), Shape{1, count, 1});
+  const Value firsts = reshape(nn::places(frames.session(), count) * stride, Shape{1, count, 1});
   return less(firsts, cast(reshape(frames, Shape{frames.elements(), 1, 1}), DType::int64));
 }
 

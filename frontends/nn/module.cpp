@@ -41,8 +41,10 @@ void draw(std::span<float> numbers, const Parameter& p, std::uint64_t seed, std:
 
 Value initial_value(Session& session, const Parameter& p, const std::string& path) {
   const Value out = session.empty(p.spec, path);
+  const std::int64_t before = session.count_begun(path);
+  const std::uint64_t stream = stream_of(before == 0 ? path : path + "#" + std::to_string(before));
   session.interpreter().write(out, [&](std::span<std::byte> bytes) {
-    draw({reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)}, p, session.seed(), stream_of(path));
+    draw({reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)}, p, session.seed(), stream);
   });
   return out;
 }
@@ -92,6 +94,11 @@ const Value& Buffer::tensor() const {
 
 Module::Scope::Scope(Session& session, const Module& module) {
   if (!module.name().empty()) scope_.emplace(session, module.name());
+  if (session.capturing())
+    session.trace().assume([self = std::weak_ptr(module.itself_), modes = module.modes()] {
+      const auto alive = self.lock();
+      return alive && (*alive)->modes() == modes;
+    });
 }
 
 Value Module::operator()(Value x) {
@@ -104,11 +111,6 @@ Values Module::operator()(Values x) {
   if (x.empty() || !x[0]) throw UsageError(describe() + ": the input is empty; accepted: a tensor");
   Session& session = x[0].session();
   const Scope scope(session, *this);
-  if (session.capturing())
-    session.trace().assume([self = std::weak_ptr(itself_), modes = modes()] {
-      const auto module = self.lock();
-      return module && (*module)->modes() == modes;
-    });
   for (const auto& [id, hook] : std::vector(pre_hooks_)) hook(*this, x);  // copies: a hook may add and remove hooks
   watch(x, backward_hooks_);
   const auto hooks = hooks_;
@@ -258,8 +260,7 @@ std::vector<Parameter*> Module::owners() const {
 
 void Module::set_trainable(bool trainable) {
   for (Parameter* p : owners()) {
-    if (p->trainable == trainable) continue;
-    p->trainable = trainable;
+    p->trainable = trainable;  // the leaf may have been frozen, or thawed, by itself
     if (p->value) set_wants_gradient(p->value, trainable);
   }
 }

@@ -104,7 +104,8 @@ class Module {
   const std::vector<std::unique_ptr<Buffer>>& own_buffers() const { return buffers_; }
   /// Elements of all parameters in the tree; needs no memory.
   std::int64_t parameter_elements() const;
-  /// Gives memory and initial contents to what has none yet, drawn from the session's seed and the parameter's path.
+  /// Gives memory and initial contents to what has none yet, drawn from the session's seed, the parameter's path, and how many of that path the
+  /// session has begun before: a second module of the same paths starts differently, and as the first did after Session::manual_seed.
   void materialise(Session& session);
   /// The same of those alone whose paths are accepted: a stage of a pipeline holds no others.
   void materialise(Session& session, const std::function<bool(const std::string& path)>& accepted);
@@ -166,7 +167,8 @@ class Module {
   virtual Value forward(Value x);
   /// @throws UsageError for other than one tensor, unless it is overridden
   virtual Values forward_values(Values x);
-  /// The module's name on the session's path, for modules called with other arguments than tensors.
+  /// The module's name on the session's path, for modules called with other arguments than tensors. What is captured holds while its modes are
+  /// the same.
   class Scope {
    public:
     Scope(Session& session, const Module& module);

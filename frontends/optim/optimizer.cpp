@@ -194,6 +194,10 @@ Value Optimizer::clip_norm(Values& gradients, double max_norm, const Value& squa
 
 void Optimizer::apply_updates(Values gradients, const Values& hyper) {
   if (hyper.size() != 1) throw UsageError(fmt::format("optimizer: {} hyperparameter tensors given; accepted: 1", hyper.size()));
+  if (hyper[0].session().capturing() && hyper[0].storage()->memory)
+    throw UsageError("optimizer: the rate and the count of steps would be constants of the graph that is captured, the same at each of its runs; accepted: "
+                     "apply_updates with hyperparameters that are an input of the captured function, given as hyper(rate)[0] at each call, and advance() after "
+                     "it; or step() with the gradients that the function returns");
   settle(gradients);
   update_met_rows(gradients, hyper[0]);  // first: it may refuse, and then nothing is written
   for (const Shard& s : shards_)
@@ -204,6 +208,8 @@ void Optimizer::apply_updates(Values gradients, const Values& hyper) {
 }
 
 void Optimizer::advance() {
+  if (!parameters_.empty() && parameters_[0].value.session().capturing())
+    throw UsageError("optimizer: advance() would count one step where a graph is captured and none at its runs; accepted: after each run");
   const auto found = had_gradient_.find(hyper_->frozen());
   hyper_->count(found == had_gradient_.end() ? std::vector<bool>(parameters_.size(), true) : found->second);
 }

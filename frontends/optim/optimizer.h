@@ -78,7 +78,8 @@ class Optimizer {
   /// @param gradients  parallel to `parameters()`; a parameter without one (an empty value), or frozen, stays as it is. Where it is rows
   ///                   (engine/rows.h), the others and their slots stay as they are
   /// @param hyper      as `hyper_specs` says
-  /// @throws UsageError for lists of other lengths; for rows where the optimizer has no update of rows, or the weights decay
+  /// @throws UsageError for lists of other lengths; for rows where the optimizer has no update of rows, or the weights decay; where it is captured, for
+  /// `hyper` that is a constant there
   void apply_updates(Values gradients, const Values& hyper);
   /// Scales all gradients to a norm of at most `max_norm`: two launches a slab, a few for each that is rows. @return the norm before, float32 []; empty without gradients
   /// @param squares  where others have gradients too: float32 [n], whose sum is that of the squares of all of them
@@ -87,10 +88,11 @@ class Optimizer {
   Value squares(Values& gradients);
   /// Counts a step: what `hyper` gives next and what checkpoints keep. For a parameter it counts where that had a gradient in the last update
   /// with the same ones frozen, computed at once or captured; without any update, where it is not frozen.
+  /// @throws UsageError while a graph is captured
   void advance();
   /// Lets a capture under way hold only while the same parameters are there and the same ones frozen.
   void assume_as_frozen(Session& session) const;
-  /// hyper, apply_updates, advance.
+  /// hyper, apply_updates, advance; computed at once, not captured.
   void step(Values gradients, double rate);
 
   std::int64_t steps() const { return hyper_->steps; }
