@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "datasets/place.h"
 #include "datasets/tar.h"
 #include "engine/base/error.h"
+#include "engine/base/file.h"
 
 namespace gemel::datasets {
 namespace {
@@ -59,12 +59,11 @@ using Files = std::array<Opened, kFiles.size()>;
 
 Files read_folder(const fs::path& data, std::int64_t classes) {
   const fs::path inner = data / "cifar-10-batches-bin";
-  std::error_code error;
-  const fs::path folder = !fs::exists(data / kFiles[0], error) && fs::is_directory(inner, error) ? inner : data;
+  const fs::path folder = !is_there(data / kFiles[0]) && is_folder(inner) ? inner : data;
   Files files;
   for (std::size_t i = 0; i < kFiles.size(); ++i) {
     const fs::path path = folder / kFiles[i];
-    if (!fs::exists(path, error))
+    if (!is_there(path))
       throw DataError(fmt::format("cifar10: {} is missing; expected: a file of {} bytes", path.string(),
                                   Cifar10Dataset::kFileBytes));
     SteadyFile file(path);
@@ -136,15 +135,14 @@ void Cifar10Dataset::check_files() const {
 }
 
 Splits open_cifar10(const fs::path& data, std::int64_t classes, Normalize normalize) {
-  std::error_code error;
-  if (!fs::exists(data, error))
+  if (!is_there(data))
     throw DataError(
         fmt::format("cifar10: {} does not exist; accepted: a folder with {} and the other files, or the "
                     "official .tar.gz",
                     data.string(), kFiles[0]));
   if (classes == 0) classes = Cifar10Dataset::kClasses;
   const std::int64_t labels = std::min(classes, Cifar10Dataset::kClasses);
-  Files files = fs::is_directory(data, error) ? read_folder(data, labels) : read_archive(data, labels);
+  Files files = is_folder(data) ? read_folder(data, labels) : read_archive(data, labels);
   const std::span<Opened> all(files);
   return {data_set_of(all.first(files.size() - 1), classes, normalize), data_set_of(all.last(1), classes, normalize)};
 }

@@ -81,9 +81,10 @@ std::optional<int> TrainRun::stages_that_would_do() const {
 void TrainRun::save_weights() {
   namespace fs = std::filesystem;
   if (options_.save.empty()) return;
-  if (!pipeline_ && job_.rank() != 0) return;                                                                   // of a job's ranks the first writes files
+  const bool writes = job_.rank() == 0;  // of a job's ranks the first writes files
+  if (!writes && !pipeline_) return;
   const std::vector<nn::StateEntry> state = pipeline_ ? pipeline_->whole_state() : nn::state_dict(*model_);  // all stages have a part
-  if (job_.rank() != 0) return;
+  if (!writes) return;
   std::vector<NamedTensor> tensors;
   for (const nn::StateEntry& e : state) tensors.push_back({e.name, e.spec, e.bytes});
   if (const auto wrong = nn::not_finite_in(tensors))
