@@ -65,8 +65,8 @@ BytePairs::BytePairs(const std::filesystem::path& vocabulary, const std::filesys
 }
 
 void BytePairs::read_merges(const std::filesystem::path& file) {
-  const MappedFile mapped(file);
-  const std::string_view text(reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size());
+  const std::vector<std::byte> content = read_whole(file);
+  const std::string_view text = as_text(content);
   std::int64_t rank = 0;
   for (std::size_t begin = 0, number = 1; begin < text.size(); ++number) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());

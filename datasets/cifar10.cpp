@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "datasets/place.h"
@@ -24,36 +24,52 @@ constexpr std::int64_t kMaxArchiveBytes = std::int64_t{1} << 30;
 /// Of the training pictures, for each channel, of pixels in [0, 1].
 constexpr std::array<float, 3> kMean{0.4914f, 0.4822f, 0.4465f}, kDeviation{0.2470f, 0.2435f, 0.2616f};
 
-using Files = std::array<Cifar10File, kFiles.size()>;
+using Record = std::array<std::byte, Cifar10Dataset::kRecordBytes>;
 
 void check_size(const std::string& file, std::int64_t bytes) {
   if (bytes != Cifar10Dataset::kFileBytes)
     throw DataError(fmt::format("cifar10: {} has {} bytes; expected: {}", file, bytes, Cifar10Dataset::kFileBytes));
 }
 
-void check_labels(const std::string& file, std::span<const std::byte> bytes, std::int64_t classes) {
-  for (std::int64_t i = 0; i < Cifar10Dataset::kRecordsPerFile; ++i) {
-    const int label = static_cast<int>(bytes[static_cast<std::size_t>(i * Cifar10Dataset::kRecordBytes)]);
-    if (label >= classes)
-      throw DataError(fmt::format("cifar10: {}: record {} (from 0) has label {}; accepted: 0..{}", file, i, label, classes - 1));
-  }
+/// The begin of a file's record. @param out  gets it where it lies on the disk, as much as it holds
+std::span<const std::byte> begin_of_record(const Cifar10File& file, std::int64_t i, std::span<std::byte> out) {
+  const std::int64_t offset = i * Cifar10Dataset::kRecordBytes;
+  if (const auto* memory = std::get_if<std::vector<std::byte>>(&file)) return std::span(*memory).subspan(static_cast<std::size_t>(offset), out.size());
+  std::get<SteadyFile>(file).read(offset, out);
+  return out;
 }
+
+/// @param name  of the file, for errors  @throws DataError naming file, record and value of a label out of range
+std::vector<std::uint8_t> labels_of(const Cifar10File& file, const std::string& name, std::int64_t classes) {
+  std::vector<std::uint8_t> labels;
+  for (std::int64_t i = 0; i < Cifar10Dataset::kRecordsPerFile; ++i) {
+    std::byte room{};
+    labels.push_back(static_cast<std::uint8_t>(begin_of_record(file, i, {&room, 1})[0]));
+    if (labels.back() >= classes)
+      throw DataError(fmt::format("cifar10: {}: record {} (from 0) has label {}; accepted: 0..{}", name, i, labels.back(), classes - 1));
+  }
+  return labels;
+}
+
+struct Opened {
+  std::optional<Cifar10File> file;
+  std::vector<std::uint8_t> labels;
+};
+using Files = std::array<Opened, kFiles.size()>;
 
 Files read_folder(const fs::path& data, std::int64_t classes) {
   const fs::path inner = data / "cifar-10-batches-bin";
-  std::error_code error;
-  const fs::path folder = !fs::exists(data / kFiles[0], error) && fs::is_directory(inner, error) ? inner : data;
+  const fs::path folder = !is_there(data / kFiles[0]) && is_folder(inner) ? inner : data;
   Files files;
   for (std::size_t i = 0; i < kFiles.size(); ++i) {
     const fs::path path = folder / kFiles[i];
-    if (!fs::exists(path, error))
+    if (!is_there(path))
       throw DataError(fmt::format("cifar10: {} is missing; expected: a file of {} bytes", path.string(),
                                   Cifar10Dataset::kFileBytes));
-    auto file = std::make_shared<const MappedFile>(path);
-    const std::span<const std::byte> bytes = file->bytes();
-    check_size(path.string(), static_cast<std::int64_t>(bytes.size()));
-    check_labels(path.string(), bytes, classes);
-    files[i] = {bytes, std::move(file)};
+    SteadyFile file(path);
+    check_size(path.string(), file.bytes());
+    files[i].file = std::move(file);
+    files[i].labels = labels_of(*files[i].file, path.string(), classes);
   }
   return files;
 }
@@ -66,25 +82,35 @@ Files read_archive(const fs::path& path, std::int64_t classes) {
     if (wanted == kFiles.end()) continue;
     const std::string name = fmt::format("{}: {}", path.string(), member->name);
     if (!member->is_file) throw DataError(fmt::format("cifar10: {} is no regular file", name));
-    Cifar10File& file = files[static_cast<std::size_t>(wanted - kFiles.begin())];
-    if (file.owner) throw DataError(fmt::format("cifar10: {} stands in the archive twice", name));
+    Opened& opened = files[static_cast<std::size_t>(wanted - kFiles.begin())];
+    if (opened.file) throw DataError(fmt::format("cifar10: {} stands in the archive twice", name));
     check_size(name, member->bytes);
-    auto content = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(member->bytes));
-    archive.read(*content);
-    check_labels(name, *content, classes);
-    file = {*content, content};
+    std::vector<std::byte> content(static_cast<std::size_t>(member->bytes));
+    archive.read(content);
+    opened.file = std::move(content);
+    opened.labels = labels_of(*opened.file, name, classes);
   }
   for (std::size_t i = 0; i < kFiles.size(); ++i)
-    if (!files[i].owner)
+    if (!files[i].file)
       throw DataError(fmt::format("cifar10: {} lacks {}; expected: a file of {} bytes", path.string(), kFiles[i],
                                   Cifar10Dataset::kFileBytes));
   return files;
 }
 
+std::unique_ptr<Cifar10Dataset> data_set_of(std::span<Opened> files, std::int64_t classes, Normalize normalize) {
+  std::vector<Cifar10File> contents;
+  std::vector<std::uint8_t> labels;
+  for (Opened& f : files) {
+    contents.push_back(std::move(*f.file));
+    labels.insert(labels.end(), f.labels.begin(), f.labels.end());
+  }
+  return std::make_unique<Cifar10Dataset>(std::move(contents), std::move(labels), classes, normalize);
+}
+
 }  // namespace
 
-Cifar10Dataset::Cifar10Dataset(std::vector<Cifar10File> files, std::int64_t classes, Normalize normalize)
-    : classes_(classes), files_(std::move(files)) {
+Cifar10Dataset::Cifar10Dataset(std::vector<Cifar10File> files, std::vector<std::uint8_t> labels, std::int64_t classes, Normalize normalize)
+    : classes_(classes), files_(std::move(files)), labels_(std::move(labels)) {
   for (std::size_t c = 0; c < values_.size(); ++c)
     for (std::size_t byte = 0; byte < 256; ++byte) {
       const float pixel = static_cast<float>(byte) / 255.0f;
@@ -94,7 +120,8 @@ Cifar10Dataset::Cifar10Dataset(std::vector<Cifar10File> files, std::int64_t clas
 
 void Cifar10Dataset::copy(std::int64_t i, const Placement& placement, std::span<float> out) const {
   constexpr std::int64_t kPlane = 32 * 32;
-  const std::byte* planes = record(i) + 1;
+  Record room;
+  const std::byte* planes = begin_of_record(files_[static_cast<std::size_t>(i / kRecordsPerFile)], i % kRecordsPerFile, room).data() + 1;
   const auto pixel = [&](std::int64_t c, std::int64_t k) {
     return values_[static_cast<std::size_t>(c)][static_cast<std::size_t>(planes[c * kPlane + k])];
   };
@@ -102,20 +129,22 @@ void Cifar10Dataset::copy(std::int64_t i, const Placement& placement, std::span<
       shape_, placement, pixel, [&](std::int64_t c) { return values_[static_cast<std::size_t>(c)][0]; }, out);
 }
 
+void Cifar10Dataset::check_files() const {
+  for (const Cifar10File& file : files_)
+    if (const auto* on_disk = std::get_if<SteadyFile>(&file)) on_disk->check_unchanged();
+}
+
 Splits open_cifar10(const fs::path& data, std::int64_t classes, Normalize normalize) {
-  std::error_code error;
-  if (!fs::exists(data, error))
+  if (!is_there(data))
     throw DataError(
         fmt::format("cifar10: {} does not exist; accepted: a folder with {} and the other files, or the "
                     "official .tar.gz",
                     data.string(), kFiles[0]));
   if (classes == 0) classes = Cifar10Dataset::kClasses;
   const std::int64_t labels = std::min(classes, Cifar10Dataset::kClasses);
-  Files files = fs::is_directory(data, error) ? read_folder(data, labels) : read_archive(data, labels);
-  Cifar10File test = std::move(files.back());
-  std::vector<Cifar10File> train(std::make_move_iterator(files.begin()), std::make_move_iterator(files.end() - 1));
-  return {std::make_unique<Cifar10Dataset>(std::move(train), classes, normalize),
-          std::make_unique<Cifar10Dataset>(std::vector{std::move(test)}, classes, normalize)};
+  Files files = is_folder(data) ? read_folder(data, labels) : read_archive(data, labels);
+  const std::span<Opened> all(files);
+  return {data_set_of(all.first(files.size() - 1), classes, normalize), data_set_of(all.last(1), classes, normalize)};
 }
 
 }  // namespace gemel::datasets

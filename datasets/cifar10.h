@@ -5,19 +5,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <span>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include "datasets/pictures.h"
+#include "engine/base/steady_file.h"
 
 namespace gemel::datasets {
 
-/// The content of one of its files, whoever owns the memory.
-struct Cifar10File {
-  std::span<const std::byte> bytes;
-  std::shared_ptr<const void> owner;
-};
+/// One of its files: of a folder, read record by record; of an archive, inflated in memory.
+using Cifar10File = std::variant<SteadyFile, std::vector<std::byte>>;
 
 class Cifar10Dataset final : public Pictures {
  public:
@@ -25,25 +24,23 @@ class Cifar10Dataset final : public Pictures {
   static constexpr std::int64_t kFileBytes = kRecordBytes * kRecordsPerFile;
   static constexpr std::int64_t kClasses = 10;
 
-  /// @param files    checked: each of kFileBytes, labels 0..9
-  /// @param classes  more than the labels that the files have
-  Cifar10Dataset(std::vector<Cifar10File> files, std::int64_t classes, Normalize normalize);
+  /// @param files   each of kFileBytes
+  /// @param labels  of their records, each below `classes`
+  Cifar10Dataset(std::vector<Cifar10File> files, std::vector<std::uint8_t> labels, std::int64_t classes, Normalize normalize);
 
   std::string_view name() const override { return "cifar10"; }
   std::int64_t size() const override { return static_cast<std::int64_t>(files_.size()) * kRecordsPerFile; }
   std::int64_t classes() const override { return classes_; }
   const Shape& shape() const override { return shape_; }
-  std::int64_t label(std::int64_t i) const override { return static_cast<std::int64_t>(*record(i)); }
+  std::int64_t label(std::int64_t i) const override { return labels_[static_cast<std::size_t>(i)]; }
   void copy(std::int64_t i, const Placement& placement, std::span<float> out) const override;
+  void check_files() const override;
 
  private:
-  const std::byte* record(std::int64_t i) const {
-    return files_[static_cast<std::size_t>(i / kRecordsPerFile)].bytes.data() + i % kRecordsPerFile * kRecordBytes;
-  }
-
   Shape shape_{3, 32, 32};
   std::int64_t classes_;
   std::vector<Cifar10File> files_;
+  std::vector<std::uint8_t> labels_;  // [sample]
   /// What each byte of each channel becomes.
   std::array<std::array<float, 256>, 3> values_;
 };

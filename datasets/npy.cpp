@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <charconv>
@@ -199,33 +200,44 @@ std::string header_of(const Spec& spec) {
 std::string_view to_string(NpyType type) { return row(type).name; }
 std::size_t size_of(NpyType type) { return row(type).bytes; }
 
-NpyHeader parse_npy_header(std::span<const std::byte> file, const std::string& name) {
-  const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
-  if (!text.starts_with(kMagic))
-    fail(name, fmt::format("no .npy file of {} bytes: it does not start with \\x93NUMPY", file.size()));
+NpyHeader read_npy_header(const SteadyFile& file) {
+  constexpr std::size_t kMost = std::size_t{1} << 20;  // of a header: one of a plain array has some hundreds of bytes
+  const std::string name = file.path().string();
+  const auto size = static_cast<std::size_t>(file.bytes());
+  std::vector<std::byte> begin(std::min(size, kMost));
+  file.read(0, begin);
+  if (!as_text(begin).starts_with(kMagic))
+    fail(name, fmt::format("no .npy file of {} bytes: it does not start with \\x93NUMPY", size));
   const auto truncated = [&](std::size_t needed) {
-    fail(name, fmt::format("the file is truncated: it has {} bytes; expected: {} or more", file.size(), needed));
+    fail(name, fmt::format("the file is truncated: it has {} bytes; expected: {} or more", size, needed));
   };
   std::size_t offset = kMagic.size() + 2;
-  if (file.size() < offset) truncated(offset);
-  const int major = static_cast<int>(file[6]), minor = static_cast<int>(file[7]);
+  if (size < offset) truncated(offset);
+  const int major = static_cast<int>(begin[6]), minor = static_cast<int>(begin[7]);
   if (major < 1 || major > 3 || minor != 0)
     fail(name, fmt::format("format version {}.{}; accepted: 1.0, 2.0, 3.0", major, minor));
   const std::size_t length_bytes = major == 1 ? 2 : 4;
   std::uint32_t length = 0;
-  if (file.size() < offset + length_bytes) truncated(offset + length_bytes);
-  std::memcpy(&length, file.data() + offset, length_bytes);
+  if (size < offset + length_bytes) truncated(offset + length_bytes);
+  std::memcpy(&length, begin.data() + offset, length_bytes);
   offset += length_bytes;
-  if (length > file.size() - offset) truncated(offset + length);
-  NpyHeader header = HeaderParser(text.substr(offset, length), name).parse();
+  if (length > size - offset) truncated(offset + length);
+  if (length > begin.size() - offset) fail(name, fmt::format("the header has {} bytes; accepted: up to {}", length, kMost));
+  NpyHeader header = HeaderParser(as_text(begin).substr(offset, length), name).parse();
   header.data_offset = offset + length;
   const auto bytes = checked_bytes(header.shape.span(), size_of(header.type));
   if (!bytes) fail(name, fmt::format("the size of shape {} overflows", to_string(header.shape)));
-  const std::size_t present = file.size() - header.data_offset;
+  const std::size_t present = size - header.data_offset;
   if (present != static_cast<std::size_t>(*bytes))
     fail(name, fmt::format("the file has {} bytes of data; {} {} needs {}", present, to_string(header.type),
                            to_string(header.shape), *bytes));
   return header;
+}
+
+std::vector<std::byte> NpyFile::data() const {
+  std::vector<std::byte> out(static_cast<std::size_t>(file_.bytes()) - header_.data_offset);
+  read(0, out);
+  return out;
 }
 
 void write_npy(const std::filesystem::path& path, const Spec& spec, const std::function<void(FileWriter&)>& fill) {

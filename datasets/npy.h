@@ -8,9 +8,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/base/file.h"
 #include "engine/base/spec.h"
+#include "engine/base/steady_file.h"
 
 namespace gemel::datasets {
 
@@ -28,27 +30,28 @@ struct NpyHeader {
   std::size_t data_offset = 0;
 };
 
-/// Parses and checks the header, and that the file holds exactly the data it promises; allocates nothing for them.
-/// @param file  the whole file
-/// @param name  the path that errors name
+/// Reads and checks the header, and that the file holds exactly the data it promises; allocates nothing for them.
 /// @throws DataError for anything but a row-major little-endian array of a type above
-NpyHeader parse_npy_header(std::span<const std::byte> file, const std::string& name);
+NpyHeader read_npy_header(const SteadyFile& file);
 
-/// A file mapped for reading, so that it may be larger than memory.
+/// A file that is read piece by piece, so that it may be larger than memory.
 class NpyFile {
  public:
   /// @throws DataError naming the file and what is wrong with it
-  explicit NpyFile(const std::filesystem::path& path)
-      : file_(path), header_(parse_npy_header(file_.bytes(), path.string())) {}
+  explicit NpyFile(const std::filesystem::path& path) : file_(path), header_(read_npy_header(file_)) {}
 
   const std::filesystem::path& path() const { return file_.path(); }
   NpyType type() const { return header_.type; }
   const Shape& shape() const { return header_.shape; }
-  /// Row-major elements; not always aligned to the element.
-  std::span<const std::byte> data() const { return file_.bytes().subspan(header_.data_offset); }
+  /// Fills `out` with the row-major elements from a byte of the data on. @throws DataError as SteadyFile::read
+  void read(std::int64_t offset, std::span<std::byte> out) const { file_.read(static_cast<std::int64_t>(header_.data_offset) + offset, out); }
+  /// All of it.
+  std::vector<std::byte> data() const;
+  /// @throws DataError as SteadyFile::check_unchanged
+  void check_unchanged() const { file_.check_unchanged(); }
 
  private:
-  MappedFile file_;
+  SteadyFile file_;
   NpyHeader header_;
 };
 

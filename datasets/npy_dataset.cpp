@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <memory>
+#include <span>
 
 #include "datasets/place.h"
 #include "engine/base/error.h"
 #include "engine/base/file.h"
+#include "engine/base/span.h"
 
 namespace gemel::datasets {
 namespace {
@@ -21,16 +23,19 @@ void require(const NpyFile& file, NpyType type, int rank, std::string_view accep
 }  // namespace
 
 NpyDataset::NpyDataset(const std::filesystem::path& images, const std::filesystem::path& labels, std::int64_t classes)
-    : images_(images), labels_(labels), classes_(classes) {
+    : images_(images), classes_(classes) {
+  const NpyFile numbers(labels);
   require(images_, NpyType::float32, 4, "float32 [N, C, H, W]");
-  require(labels_, NpyType::int64, 1, "int64 [N]");
+  require(numbers, NpyType::int64, 1, "int64 [N]");
   if (images_.shape().elements() == 0)
     throw DataError(fmt::format("npy: {}: the array {} is empty; accepted: one picture or more", images.string(),
                                 to_string(images_.shape())));
-  if (labels_.shape()[0] != size())
+  if (numbers.shape()[0] != size())
     throw DataError(fmt::format("npy: {} has {} labels; {} has {} pictures: accepted: as many", labels.string(),
-                                labels_.shape()[0], images.string(), size()));
+                                numbers.shape()[0], images.string(), size()));
   shape_ = Shape(images_.shape().span().subspan(1));
+  labels_.resize(at(size()));
+  numbers.read(0, std::as_writable_bytes(std::span(labels_)));
   const std::int64_t accepted = classes ? classes : kMaxClasses;
   std::int64_t largest = 0;
   for (std::int64_t i = 0; i < size(); ++i) {
@@ -43,20 +48,13 @@ NpyDataset::NpyDataset(const std::filesystem::path& images, const std::filesyste
   if (!classes) classes_ = largest + 1;
 }
 
-std::int64_t NpyDataset::label(std::int64_t i) const {
-  std::int64_t value = 0;
-  std::memcpy(&value, labels_.data().data() + i * 8, sizeof value);
-  return value;
-}
-
 void NpyDataset::copy(std::int64_t i, const Placement& placement, std::span<float> out) const {
   const std::int64_t plane = shape_[1] * shape_[2];
-  const std::byte* planes = images_.data().data() + i * shape_.elements() * std::int64_t{sizeof(float)};
-  const auto pixel = [&](std::int64_t c, std::int64_t k) {
-    float value = 0;  // The format does not promise alignment.
-    std::memcpy(&value, planes + (c * plane + k) * std::int64_t{sizeof(float)}, sizeof value);
-    return value;
-  };
+  const std::size_t elements = at(shape_.elements());
+  const auto planes = std::make_unique_for_overwrite<float[]>(elements);
+  const auto bytes = std::as_writable_bytes(std::span(planes.get(), elements));
+  images_.read(i * std::ssize(bytes), bytes);
+  const auto pixel = [&](std::int64_t c, std::int64_t k) { return planes[at(c * plane + k)]; };
   place(
       shape_, placement, pixel, [](std::int64_t) { return 0.0f; }, out);
 }

@@ -59,6 +59,7 @@ class Prefix final : public Pictures {
   void copy(std::int64_t i, const Placement& placement, std::span<float> out) const override {
     whole_->copy(i, placement, out);
   }
+  void check_files() const override { whole_->check_files(); }
 
  private:
   std::unique_ptr<Pictures> whole_;
@@ -87,6 +88,7 @@ std::vector<HostTensor> Pictures::tensors(std::span<const std::int64_t> samples,
     copy(samples[j], draws ? augmentation(*draws, samples[j]) : Placement{}, pixels.subspan(j * elements, elements));
     labels.push_back(label(samples[j]));
   }
+  check_files();
   return {{"images", f32({n, shape()[1], shape()[2], shape()[0]}), images}, host_tensor("labels", Shape{n}, std::span<const std::int64_t>(labels))};
 }
 

@@ -34,7 +34,10 @@ class Pictures : public Dataset {
   /// Copies picture i, placed, as float32 [H, W, C].
   /// @param i    0..size()-1
   /// @param out  exactly H * W * C elements
+  /// @throws DataError naming a file that has become shorter, or cannot be read
   virtual void copy(std::int64_t i, const Placement& placement, std::span<float> out) const = 0;
+  /// @throws DataError naming a file that is not as it was opened; what was copied is then not what was meant
+  virtual void check_files() const {}
 
   std::vector<HostTensor> tensors(std::span<const std::int64_t> samples, const std::optional<Draws>& draws = {}) const override;
 };

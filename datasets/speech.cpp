@@ -11,6 +11,7 @@
 #include "datasets/wav.h"
 #include "engine/base/error.h"
 #include "engine/base/span.h"
+#include "engine/base/steady_file.h"
 
 namespace gemel::datasets {
 namespace {
@@ -34,17 +35,16 @@ void normalise(std::vector<float>& features, std::size_t bands) {
 /// @param log_mel  of sound of that rate
 Utterance utterance_of(const std::filesystem::path& wav, std::string text, const std::shared_ptr<const LogMel>& log_mel, std::int64_t sample_rate) {
   std::int64_t frames = 0;
+  const FileStamp opened = stamp_of(wav);
   const std::int64_t samples = count_samples(wav, sample_rate);
   try {
     frames = log_mel->frames(samples);
   } catch (const DataError& e) {
     throw DataError(wav.string() + ": " + e.what());
   }
-  const auto features = [wav, log_mel, sample_rate, samples] {
-    const Sound sound = read_wav(wav, sample_rate);
-    if (std::ssize(sound.samples) != samples)
-      throw DataError(fmt::format("{}: {} has {} samples of sound; expected: {}, as when it was opened", kName, wav.string(), sound.samples.size(), samples));
-    return (*log_mel)(sound.samples);
+  const auto features = [wav, log_mel, sample_rate, opened] {
+    require_unchanged(wav, opened, stamp_of(wav));
+    return (*log_mel)(read_wav(wav, sample_rate).samples);
   };
   return {frames, std::move(text), features};
 }

@@ -33,10 +33,10 @@ std::vector<HostTensor> TokenBlocks::tensors(std::span<const std::int64_t> sampl
 namespace {
 
 std::unique_ptr<TokenBlocks> read(const std::filesystem::path& file, const Tokenizer& tokenizer, const RunningTextOptions& options) {
-  const MappedFile mapped(file);
+  const std::vector<std::byte> content = read_whole(file);
   std::vector<std::int32_t> tokens;
   try {
-    for (const std::int64_t id : tokenizer.encode({reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size()})) tokens.push_back(narrow<std::int32_t>(id));
+    for (const std::int64_t id : tokenizer.encode(as_text(content))) tokens.push_back(narrow<std::int32_t>(id));
   } catch (const DataError& e) {
     throw DataError(fmt::format("text: {}: {}", file.string(), e.what()));
   }

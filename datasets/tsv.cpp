@@ -22,10 +22,10 @@ void cut(std::string_view line, TsvFile::Columns& out) {
 
 }  // namespace
 
-std::string TsvFile::title() const { return fmt::format("{}: {}", data_set_, file_.path().string()); }
+std::string TsvFile::title() const { return fmt::format("{}: {}", data_set_, path_.string()); }
 
 void TsvFile::each_line(const Take& take) const {
-  const std::string_view text(reinterpret_cast<const char*>(file_.bytes().data()), file_.bytes().size());
+  const std::string_view text = as_text(content_);
   Columns columns;
   std::int64_t number = 0;
   for (std::size_t begin = 0; begin < text.size();) {

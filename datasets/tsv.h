@@ -1,9 +1,11 @@
 // Files of lines with a tab between columns. Nothing is quoted; a line ends with a line feed, or with a carriage return before it.
 #pragma once
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/base/file.h"
@@ -17,7 +19,7 @@ class TsvFile {
   using Take = std::function<bool(const Columns& columns)>;
 
   /// @param data_set  begins its errors  @throws DataError where the file cannot be read
-  TsvFile(std::string data_set, const std::filesystem::path& file) : data_set_(std::move(data_set)), file_(file) {}
+  TsvFile(std::string data_set, std::filesystem::path file) : data_set_(std::move(data_set)), path_(std::move(file)), content_(read_whole(path_)) {}
 
   /// Line by line. The views are good as long as this object.
   /// @throws DataError `DATA SET: FILE, line N: ...` for a NUL byte, and for what `take` says in a DataError
@@ -27,7 +29,8 @@ class TsvFile {
 
  private:
   std::string data_set_;
-  MappedFile file_;
+  std::filesystem::path path_;
+  std::vector<std::byte> content_;
 };
 
 }  // namespace gemel::datasets

@@ -22,8 +22,8 @@ std::string_view without_white_space_behind(std::string_view line) {
 }  // namespace
 
 Vocabulary Vocabulary::of_lines(const std::filesystem::path& file) {
-  const MappedFile mapped(file);
-  const std::string_view text(reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size());
+  const std::vector<std::byte> content = read_whole(file);
+  const std::string_view text = as_text(content);
   Vocabulary out;
   for (std::size_t begin = 0, line = 1; begin < text.size(); ++line) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
@@ -43,9 +43,9 @@ Vocabulary Vocabulary::of_lines(const std::filesystem::path& file) {
 }
 
 Vocabulary Vocabulary::of_json(const std::filesystem::path& file) {
-  const MappedFile mapped(file);
+  const std::vector<std::byte> content = read_whole(file);
   const auto refuse = [&](const std::string& why) { throw DataError(fmt::format("vocabulary: {}: {}; accepted: an object of tokens and their numbers, from 0 on", file.string(), why)); };
-  const auto json = nlohmann::json::parse(reinterpret_cast<const char*>(mapped.bytes().data()), reinterpret_cast<const char*>(mapped.bytes().data()) + mapped.bytes().size(), nullptr, false);
+  const auto json = nlohmann::json::parse(as_text(content), nullptr, false);
   if (json.is_discarded() || !json.is_object()) refuse("it is no JSON object");
   Vocabulary out;
   out.tokens_.resize(json.size());

@@ -142,12 +142,11 @@ Sound parse_wav(std::span<const std::byte> file, const std::string& name, std::o
 }
 
 Sound read_wav(const std::filesystem::path& path, std::optional<std::int64_t> expected_rate) {
-  const MappedFile file(path);
-  return parse_wav(file.bytes(), path.string(), expected_rate);
+  return parse_wav(read_whole(path), path.string(), expected_rate);
 }
 
 std::int64_t count_samples(const std::filesystem::path& path, std::optional<std::int64_t> expected_rate) {
-  const MappedFile file(path);
+  const MappedFile file(path);  // of which the headers are read
   return static_cast<std::int64_t>(recording_of(file.bytes(), path.string(), expected_rate).count);
 }
 

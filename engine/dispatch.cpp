@@ -19,7 +19,7 @@ bool verbose() {
   static const bool value = [] {
     const char* text = std::getenv("GEMEL_VERBOSE");
     if (text && *text && std::strcmp(text, "dispatch") != 0)
-      throw DeviceError(fmt::format("GEMEL_VERBOSE: '{}' is unknown; accepted: dispatch", text));
+      throw UsageError(fmt::format("GEMEL_VERBOSE: '{}' is unknown; accepted: dispatch", text));
     return text && *text;
   }();
   return value;

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "engine/base/error.h"
@@ -31,8 +31,10 @@ std::int64_t rounded(std::int64_t bytes) {
 constexpr std::size_t kPartsKept = 256;  // sub-buffers that a cached block keeps for its next holder
 
 bool exact_mode() {
-  const char* mode = std::getenv("GEMEL_ALLOCATOR");
-  return mode && std::strcmp(mode, "exact") == 0;
+  const char* const text = std::getenv("GEMEL_ALLOCATOR");
+  const std::string mode = text ? text : "";
+  if (!mode.empty() && mode != "exact") throw UsageError(fmt::format("GEMEL_ALLOCATOR: '{}' is unknown; accepted: exact", mode));
+  return mode == "exact";
 }
 
 class CachingAllocator : public Allocator {

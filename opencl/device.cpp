@@ -203,12 +203,12 @@ class ClDevice : public Device {
   /// Takes one of the equal parts of a CPU device.
   void take_part(int index, int threads) {
     if (threads > profile_.compute_units)
-      throw DeviceError(fmt::format("device: {} threads are asked for, {} runs {}; accepted: 1..{}", threads, profile_.name,
+      throw UsageError(fmt::format("device: {} threads are asked for, {} runs {}; accepted: 1..{}", threads, profile_.name,
                                     profile_.compute_units, profile_.compute_units));
     if (!divides())
       throw DeviceError(fmt::format("device: a part of {} threads is asked for, {} cannot be divided; accepted: all {}", threads, profile_.name, profile_.compute_units));
     if (const int parts = count_parts(device_, threads); index >= parts)
-      throw DeviceError(fmt::format("device: part {} is asked for, {} has {} of {} threads; accepted: 0..{}", index, profile_.name, parts, threads, parts - 1));
+      throw UsageError(fmt::format("device: part {} is asked for, {} has {} of {} threads; accepted: 0..{}", index, profile_.name, parts, threads, parts - 1));
     context_->part = DevicePart(device_, threads, index);
     device_ = context_->part.get();
     profile_.compute_units = threads;

@@ -160,7 +160,7 @@ std::vector<FoundPlatform> wanted_platforms(const std::vector<FoundPlatform>& al
       if (platform_matches(p, wanted)) matching.push_back(p);
     if (!matching.empty()) return matching;
   }
-  throw DeviceError(fmt::format("platform: '{}' is not found; accepted: an index or a part of a name of {}", wanted, listed(all)));
+  throw UsageError(fmt::format("platform: '{}' is not found; accepted: an index or a part of a name of {}", wanted, listed(all)));
 }
 
 bool device_matches(const FoundDevice& d, int index, const std::string& wanted) {
@@ -241,7 +241,7 @@ FoundDevice select_device(const std::string& platform, const std::string& device
   if (all.empty())
     throw DeviceError("platform: no OpenCL platform is found; accepted: any OpenCL driver, for instance the package pocl-opencl-icd");
   if (!device.empty() && !is_index(device) && lower(device) != "cpu" && lower(device) != "gpu")
-    throw DeviceError(fmt::format("device: '{}' is unknown; accepted: an index, one of its parts (0.1), cpu or gpu", device));
+    throw UsageError(fmt::format("device: '{}' is unknown; accepted: an index, one of its parts (0.1), cpu or gpu", device));
   std::vector<FoundDevice> usable;
   std::string refused;
   for (const FoundPlatform& p : wanted_platforms(all, platform)) {
@@ -260,9 +260,12 @@ FoundDevice select_device(const std::string& platform, const std::string& device
     const cl_platform_id best = select_device("", "").platform;
     std::erase_if(usable, [&](const FoundDevice& d) { return d.platform != best; });
   }
-  if (usable.empty())
-    throw DeviceError(fmt::format("device: none{}{} is found; accepted: a device of {}{}", device.empty() ? "" : " that is '" + device + "'",
-                                  platform.empty() ? "" : " on platform '" + platform + "'", listed(all), refused));
+  if (usable.empty()) {
+    const std::string none = fmt::format("device: none{}{} is found; accepted: a device of {}{}", device.empty() ? "" : " that is '" + device + "'",
+                                         platform.empty() ? "" : " on platform '" + platform + "'", listed(all), refused);
+    if (!device.empty() && refused.empty()) throw UsageError(none);
+    throw DeviceError(none);
+  }
   const FoundDevice& best = *std::min_element(usable.begin(), usable.end(), better);
   if (best.profile.is_emulator && platform.empty() && !refused.empty())  // hundreds of times slower: taken only where it is asked for
     throw DeviceError(fmt::format("device: only {}, an emulator, can be used; accepted: another, or --platform {} for this one{}", best.profile.name,

@@ -22,7 +22,7 @@ struct WantedDevice {
 /// "0.1": the second part of the device 0.
 WantedDevice wanted_device(const std::string& text);
 
-/// @throws DeviceError no platform, unknown platform or device: lists those found
+/// @throws UsageError for a platform or a device that is not there: lists those found  @throws DeviceError where none can be used
 FoundDevice select_device(const std::string& platform, const std::string& device);
 
 /// Indices, in its platform, of the usable devices of the kind of this one.

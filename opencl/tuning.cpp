@@ -43,8 +43,8 @@ TuningTable TuningTable::parse(const std::string& text, const std::filesystem::p
     json.at("variants").get_to(table.variants_);
     json.at("clblast").get_to(table.clblast);
     return table;
-  } catch (const Json::exception& e) {
-    throw DataError(fmt::format("{}: not a tuning table ({}); delete it, or let `gemel tune --forget` empty it", path.string(), e.what()));
+  } catch (const Json::exception&) {
+    throw DataError(fmt::format("{}: not a tuning table; delete it, or let `gemel tune --forget` empty it", path.string()));
   }
 }
 

@@ -124,6 +124,18 @@ TEST(Cifar10, missing_and_truncated_files_are_named_with_their_sizes) {
                 "the official .tar.gz");
 }
 
+TEST(Cifar10, a_file_that_changes_under_its_reader_is_named) {
+  const TemporaryFolder folder;
+  make_files(folder.path());
+  const Splits splits = open(folder.path());
+  const auto first_of = [&](std::int64_t file) { splits.train->tensors(std::vector{file * Cifar10Dataset::kRecordsPerFile}); };
+  first_of(0);
+  fs::resize_file(folder / "data_batch_4.bin", 1000);
+  const std::string changed = "read: " + (folder / "data_batch_4.bin").string() + " has changed since it was opened: it had 30730000 bytes, and has 1000; accepted: ";
+  for (const std::int64_t file : {0, 3}) EXPECT_EQ(message_of<DataError>([&] { first_of(file); }).rfind(changed, 0), 0u) << "a batch of file " << file;
+  splits.validation->tensors(std::vector<std::int64_t>{0});
+}
+
 TEST(Cifar10, a_label_over_9_is_named_with_file_and_record) {
   const TemporaryFolder folder;
   make_files(folder.path());

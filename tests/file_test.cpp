@@ -1,6 +1,7 @@
 // Files that are mapped, and files that are written atomically.
 #include "engine/base/file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/descriptor.h"
 #include "engine/base/error.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
@@ -34,6 +36,16 @@ TEST(File, a_mapped_file_holds_the_files_bytes_after_a_rename_over_it) {
   const MappedFile moved = std::move(file);
   EXPECT_EQ(moved.bytes().size(), 5u);
   EXPECT_EQ(read_text(folder / "a"), "second");
+}
+
+TEST(File, the_whole_of_one_is_read) {
+  const TemporaryFolder folder;
+  const std::string text(3'000'000, 'x');  // more than is read at a time
+  write_text(folder / "a", text);
+  EXPECT_TRUE(as_text(read_whole(folder / "a")) == text);
+  write_text(folder / "a", "");
+  EXPECT_TRUE(read_whole(folder / "a").empty());
+  EXPECT_EQ(message_of<DataError>([&] { read_whole(folder.path()); }), "read: cannot open " + folder.path().string() + ": it is a folder; accepted: a regular file");
 }
 
 TEST(File, an_empty_file_maps_to_no_bytes) {
@@ -85,11 +97,19 @@ TEST(File, a_write_that_the_system_refuses_leaves_the_old_file) {
   EXPECT_EQ(files_in(folder.path()), 1u);
 }
 
-TEST(File, a_full_device_is_an_error_in_the_systems_words) {
-  if (!fs::exists("/dev/full")) GTEST_SKIP() << "this system has no /dev/full";
-  EXPECT_EQ(message_of<DataError>([] { write_file_atomically("/dev/full", [](FileWriter& out) { out.write("x"); }); }),
-            "write: cannot write /dev/full: No space left on device");
-  EXPECT_TRUE(fs::is_character_file("/dev/full"));
+TEST(File, what_is_no_file_is_refused_and_not_waited_for) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  fs::create_symlink("/dev/null", folder / "device");
+  fs::create_symlink("pipe", folder / "link");
+  for (const char* name : {"pipe", "device", "link"}) {
+    const std::string refusal = "write: cannot write " + (folder / name).string() + ": it is no regular file; accepted: a regular file, or a name that is free";
+    EXPECT_EQ(message_of<DataError>([&] { check_can_write(folder / name); }), refusal);
+    EXPECT_EQ(message_of<DataError>([&] { write_file_atomically(folder / name, [](FileWriter& out) { out.write("x"); }); }), refusal);
+    EXPECT_EQ(message_of<DataError>([&] { open_regular("log", folder / name, O_WRONLY | O_APPEND); }),
+              "log: cannot open " + (folder / name).string() + ": it is no regular file; accepted: a regular file");
+  }
+  EXPECT_TRUE(fs::is_fifo(folder / "pipe"));
 }
 
 TEST(File, a_link_is_followed_and_the_mode_is_kept) {
@@ -116,16 +136,8 @@ TEST(File, a_link_to_what_is_not_there_yet_makes_it) {
   fs::create_symlink("ring", folder / "ring");
   EXPECT_EQ(message_of<DataError>([&] { write_file_atomically(folder / "ring", [](FileWriter& out) { out.write("new"); }); }),
             "write: cannot follow the link " + (folder / "ring").string() + ": Too many levels of symbolic links");
-}
-
-TEST(File, a_pipe_is_written_by_the_name_that_the_system_gives_it) {
-  int ends[2];
-  ASSERT_EQ(::pipe(ends), 0);
-  write_file_atomically("/dev/fd/" + std::to_string(ends[1]), [](FileWriter& out) { out.write("new"); });
-  char got[4] = {};
-  EXPECT_EQ(::read(ends[0], got, 3), 3);
-  EXPECT_STREQ(got, "new");
-  for (const int end : ends) ::close(end);
+  EXPECT_EQ(message_of<DataError>([&] { check_can_write(folder / "ring"); }),
+            "write: cannot follow the link " + (folder / "ring").string() + ": Too many levels of symbolic links");
 }
 
 TEST(File, a_folder_that_does_not_exist_is_named) {

@@ -111,7 +111,7 @@ TEST_F(JobOfDevices, of_stages_names_the_operator_that_made_a_nan_and_no_other) 
 
 TEST_F(JobOfDevices, that_cannot_run_is_refused_in_one_line) {
   const Outcome missing = perceptron("none", {"--parallel", "mirrored", "--devices", "0.0,nothere:0"});
-  EXPECT_EQ(missing.status, 1);
+  EXPECT_EQ(missing.status, 2);
   EXPECT_NE(missing.err.find("gemel: platform: 'nothere' is not found"), std::string::npos) << missing.err;
   EXPECT_EQ(perceptron("none", {"--parallel", "mirrored", "--devices", "0.0,"}).err,
             "gemel: --devices: '0.0,' has ''; accepted: INDEX, INDEX.PART or PLATFORM:DEVICE, with commas between\n");

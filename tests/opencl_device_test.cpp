@@ -361,18 +361,18 @@ TEST(DeviceSelection, unknown_platform_lists_those_found) {
   DeviceOptions options;
   options.platform = "no such platform";
   const std::string text = message_of<Error>([&] { Device::open(options); });
-  EXPECT_TRUE(throws<DeviceError>([&] { Device::open(options); }));
+  EXPECT_TRUE(throws<UsageError>([&] { Device::open(options); }));
   EXPECT_NE(text.find("'no such platform'"), std::string::npos) << text;
   EXPECT_NE(text.find(testing::test_device().profile().platform), std::string::npos) << text;
   options.platform = "99";
-  EXPECT_TRUE(throws<DeviceError>([&] { Device::open(options); }));
+  EXPECT_TRUE(throws<UsageError>([&] { Device::open(options); }));
 }
 
 TEST(DeviceSelection, unknown_device_is_refused) {
   DeviceOptions options;
   for (const char* wanted : {"99", "toaster", "99999999999", "0.99999999999"}) {
     options.device = wanted;
-    const std::string text = message_of<Error>([&] { Device::open(options); });
+    const std::string text = message_of<UsageError>([&] { Device::open(options); });
     EXPECT_NE(text.find(wanted), std::string::npos) << text;
   }
 }
@@ -382,7 +382,7 @@ TEST(DeviceSelection, threads_beyond_the_device_are_refused_once_the_driver_runs
   const DeviceProfile& profile = testing::test_device().profile();
   if (!profile.is_cpu()) GTEST_SKIP() << "not a CPU";
   options.threads = profile.compute_units + 1;
-  EXPECT_NE(message_of<Error>([&] { Device::open(options); }).find("threads"), std::string::npos);
+  EXPECT_NE(message_of<UsageError>([&] { Device::open(options); }).find("threads"), std::string::npos);
 }
 
 TEST(DeviceSelection, the_environment_is_written_only_where_it_differs) {

@@ -1,5 +1,6 @@
 // What the gemel program does with bad input: one line that names it, and the right status.
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <map>
@@ -8,6 +9,7 @@
 #include "datasets/npy.h"
 #include "engine/base/file.h"
 #include "engine/files/safetensors.h"
+#include "tests/pictures_folder.h"
 #include "tests/program.h"
 #include "tests/test_device.h"
 
@@ -29,10 +31,7 @@ class Refusals : public CommandLine {
 
   /// images.npy and labels.npy in a folder of that name.
   std::string arrays(const std::string& name, std::int64_t images, const std::vector<std::int64_t>& labels) const {
-    fs::create_directories(folder() / name);
-    const std::vector<float> pixels(static_cast<std::size_t>(images) * 3 * 32 * 32, 0.5f);
-    datasets::write_npy(folder() / name / "images.npy", f32({images, 3, 32, 32}), std::as_bytes(std::span(pixels)));
-    datasets::write_npy(folder() / name / "labels.npy", i64({static_cast<std::int64_t>(labels.size())}), std::as_bytes(std::span(labels)));
+    write_pictures(folder() / name, images, labels);
     return in_folder(name);
   }
   static Words on(const std::string& dataset, const std::string& path) {
@@ -42,7 +41,8 @@ class Refusals : public CommandLine {
 
 TEST_F(Refusals, every_command_names_an_option_that_it_does_not_know) {
   for (const std::string command : {"devices", "summary", "train", "eval", "infer", "ops"})
-    expect_refused({command, "--nonsense"}, 2, "gemel: " + command + ": option '--nonsense' is unknown");
+    for (const std::string option : {"--nonsense", "--nonsense="})
+      expect_refused({command, option}, 2, "gemel: " + command + ": option '--nonsense' is unknown");
 }
 
 TEST_F(Refusals, a_missing_value_or_one_of_another_type_tells_what_is_accepted) {
@@ -60,7 +60,8 @@ TEST_F(Refusals, a_missing_value_or_one_of_another_type_tells_what_is_accepted) 
 
 TEST_F(Refusals, an_empty_value_names_nothing) {
   for (const std::string option : {"--resume", "--save", "--weights", "--log-dir", "--checkpoint-dir", "--data", "--profile", "--platform", "--model"})
-    expect_refused({"train", option, ""}, 2, "gemel: train: " + option + " is given an empty value; accepted: ");
+    for (const Words& given : {Words{option, ""}, Words{option + "="}})
+      expect_refused(joined({"train"}, given), 2, "gemel: train: " + option + " is given an empty value; accepted: ");
 }
 
 TEST_F(Refusals, a_name_that_is_too_long_is_told_in_words_of_its_own) {
@@ -143,6 +144,45 @@ TEST_F(Refusals, what_would_end_a_run_or_take_from_it_is_told_before_it) {
   expect_refused(training({"--data", in_folder("x")}), 2, "is given with --dataset synthetic, which reads no files; accepted: --dataset cifar10 or npy");
   expect_refused(training({"--save", in_folder("x"), "--profile", in_folder("./x")}), 2, "is given for --save too; accepted: another file");
   EXPECT_FALSE(fs::exists(folder() / "x"));
+}
+
+TEST_F(Refusals, an_option_that_another_one_or_the_data_contradict_is_named) {
+  expect_refused(training({"--accumulate", "9"}), 2, "gemel: --accumulate: 9 micro-batches of a --batch-size of 8; accepted: at most one a sample");
+  const Words linear = training({"--lr-schedule", "linear"});
+  expect_refused(joined(linear, {"--warmup", "1000000000000"}), 2, "gemel: --warmup: 1000000000000 steps of a run of 5; accepted: at most all of them");
+  expect_refused(joined(linear, {"--warmup", "4", "--steps", "3"}), 2, "gemel: --warmup: 4 steps of a run of 3; accepted: ");
+  expect_refused({"train", "--model", "bert", "--config", "tiny", "--classes", "1"}, 2, "gemel: --classes: 1 is given with --model bert, whose texts have 2 or more; accepted: ");
+  const Words bert{"--model", "bert", "--config", "tiny"};
+  expect_refused(joined({"summary", "--input", "513"}, bert), 2, "gemel: --input: 513 tokens for a model of 512 positions; accepted: ");
+  expect_refused(joined({"train", "--max-length", "513"}, bert), 2, "gemel: --max-length: 513 tokens for a model of 512 positions; accepted: ");
+  const std::string long_name(300, 'a');
+  expect_refused({"train", "--model", "bert", "--config", long_name}, 1, "gemel: read: cannot examine " + long_name + ": File name too long");
+}
+
+TEST_F(Refusals, a_device_that_is_not_there_is_a_wrong_usage_also_where_the_environment_names_it) {
+  expect_refused(training({"--device", "7"}), 2, "gemel: device: none that is '7'");
+  expect_refused(training({"--device", "toaster"}), 2, "gemel: device: 'toaster' is unknown; accepted: ");
+  const auto with = [this](const char* name, const char* value, const std::string& text) {
+    expect_refused(training({}), 2, text, [name, value] { ::setenv(name, value, 1); });
+  };
+  with("GEMEL_PLATFORM", "nonesuch", "gemel: platform: 'nonesuch' is not found; accepted: ");
+  with("GEMEL_DEVICE", "toaster", "gemel: device: 'toaster' is unknown; accepted: ");
+  with("GEMEL_ALLOCATOR", "nonesuch", "gemel: GEMEL_ALLOCATOR: 'nonesuch' is unknown; accepted: exact");
+  with("GEMEL_VERBOSE", "nonesuch", "gemel: GEMEL_VERBOSE: 'nonesuch' is unknown; accepted: dispatch");
+}
+
+TEST_F(Refusals, what_is_no_file_is_refused_where_one_is_written_and_not_waited_for) {
+  fs::create_directory(folder() / "log");
+  ASSERT_EQ(::mkfifo(in_folder("pipe").c_str(), 0600), 0);
+  for (const char* option : {"--save", "--profile"})
+    expect_refused(training({option, in_folder("pipe")}), 1, "gemel: write: cannot write " + in_folder("pipe") + ": it is no regular file; accepted: a regular file, or a name that is free");
+  for (const std::string name : {"run.jsonl", "summary.json"}) {
+    fs::create_symlink(in_folder("pipe"), folder() / "log" / name);
+    expect_refused(training({"--log-dir", in_folder("log")}), 1, in_folder("log/" + name) + ": it is no regular file; accepted: ");
+    fs::remove(folder() / "log" / name);
+  }
+  fs::create_symlink("run.jsonl", folder() / "log/run.jsonl");
+  expect_refused(training({"--log-dir", in_folder("log")}), 1, "gemel: log: cannot open " + in_folder("log/run.jsonl") + ": Too many levels of symbolic links");
 }
 
 TEST_F(Refusals, a_model_larger_than_the_memory_names_the_tensor) {
@@ -261,6 +301,8 @@ TEST_F(Refusals, a_log_folder_that_another_run_writes_into_is_named) {
 TEST_F(Refusals, arguments_that_are_no_text_do_not_break_the_log) {
   ASSERT_EQ(run(training({"--steps", "1", "--log-dir", in_folder("log"), "--save", in_folder("\xff\xfe.safetensors")})).status, 0);
   EXPECT_EQ(events("log").back()["status"], "ok");
+  const Outcome bench = run({"bench", "infer", "--model", "lenet", "--frontend", "eager", "--runs", "1", "--json", in_folder("\xff.json")});
+  EXPECT_EQ(bench.status, 0) << bench.err;
 }
 
 }  // namespace

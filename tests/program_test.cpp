@@ -45,7 +45,7 @@ TEST_F(CommandLine, tokenizes_a_text_a_line) {
 }
 
 TEST_F(CommandLine, an_unknown_platform_lists_those_found) {
-  expect_refused(training({"--platform", "nonesuch"}), 1, "platform: 'nonesuch' is not found; accepted: an index or a part of a name of 0 ");
+  expect_refused(training({"--platform", "nonesuch"}), 2, "platform: 'nonesuch' is not found; accepted: an index or a part of a name of 0 ");
 }
 
 TEST_F(CommandLine, both_front_ends_give_the_same_losses_bit_for_bit) {

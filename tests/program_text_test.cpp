@@ -134,7 +134,7 @@ TEST_F(TextProgram, that_is_wrong_is_refused_in_one_line) {
   expect_refused({"train", "--model", "lenet", "--sparse-embeddings"}, 2, "--sparse-embeddings: lenet has no embeddings that are in nothing but lookups; accepted: a model that has");
   expect_refused(train({"--warmup", "5"}), 2, "--warmup: it is given with --lr-schedule constant; accepted: with linear");
   expect_refused(train({"--lr-schedule", "linear", "--warmup", "many"}), 2, "--warmup: 'many' is given; accepted: a number of steps, or a share of the run with a point, 0.0 to 1.0");
-  expect_refused(train({"--lr-schedule", "linear", "--warmup", "100", "--steps", "4"}), 2, "a warm-up of 100 of 4 steps; accepted: 0..4");
+  expect_refused(train({"--lr-schedule", "linear", "--warmup", "100", "--steps", "4"}), 2, "gemel: --warmup: 100 steps of a run of 4; accepted: at most all of them");
   Words longer = train({});
   longer.back() = "49";
   expect_refused(longer, 2, "--max-length: 49 tokens for a model of 48 positions; accepted: at most as many");

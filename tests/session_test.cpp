@@ -243,7 +243,7 @@ TEST(SessionsSideBySide, on_drivers_of_two_makers_train_as_each_does_alone) {
 
 TEST(SessionsSideBySide, a_part_beyond_the_last_is_refused) {
   if (!divides(test_device().profile())) GTEST_SKIP() << "needs a device that divides";
-  const std::string text = message_of<DeviceError>([] { opencl::Device::open({.device = "0.999"}); });
+  const std::string text = message_of<UsageError>([] { opencl::Device::open({.device = "0.999"}); });
   EXPECT_NE(text.find("part 999"), std::string::npos) << text;
 }
 

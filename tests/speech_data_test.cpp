@@ -191,7 +191,7 @@ TEST(SpeechData, that_changes_while_it_is_read_is_refused) {
   const SpeechFolder folder;
   const SpeechSplits splits = folder.open("a.wav\ta\n");
   folder.write("a.wav", testing::wav_of(Ids(8000, 1)));
-  EXPECT_EQ(message_of<DataError>([&] { splits.train->tensors(Ids{0}); }), "speech: " + folder.path("a.wav").string() + " has 8000 samples of sound; expected: 16000, as when it was opened");
+  EXPECT_EQ(message_of<DataError>([&] { splits.train->tensors(Ids{0}); }), "read: " + folder.path("a.wav").string() + " has changed since it was opened: it had 32044 bytes, and has 16044; accepted: data that stay as they are while they are in use");
   std::filesystem::remove(folder.path("a.wav"));
   EXPECT_NE(message_of<DataError>([&] { splits.train->tensors(Ids{0}); }).find("read: cannot open"), std::string::npos);
 }

@@ -34,7 +34,7 @@ TEST(TuningTable, comes_back_from_its_text) {
 TEST(TuningTable, of_another_text_is_refused) {
   for (const char* text : {"", "{", "[]", "{}", R"({"variants": {"a": 1}, "clblast": {}})", R"({"variants": {}, "clblast": {"Xgemm": {"MWG": "x"}}})"}) {
     const std::string message = message_of<DataError>([&] { TuningTable::parse(text, "t.json"); });
-    EXPECT_EQ(message.rfind("t.json: not a tuning table (", 0), 0u) << text << ": " << message;
+    EXPECT_EQ(message.rfind("t.json: not a tuning table; ", 0), 0u) << text << ": " << message;
   }
 }
 

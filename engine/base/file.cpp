@@ -12,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "engine/base/descriptor.h"
 #include "engine/base/error.h"
 
 namespace gemel {
@@ -19,33 +20,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void fail(const char* op, const char* what, const fs::path& path, int error_number) {
-  throw DataError(std::string(op) + ": cannot " + what + " " + path.string() + ": " + system_message(error_number));
-}
-
 fs::file_status status_of(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
-  if (!fs::status_known(status)) fail("read", "examine", path, error.value());
+  if (!fs::status_known(status)) fail_on("read", "examine", path, error.value());
   return status;
 }
-
-/// A descriptor that closes itself.
-class Descriptor {
- public:
-  explicit Descriptor(int value) : value_(value) {}
-  ~Descriptor() {
-    if (value_ >= 0) ::close(value_);
-  }
-  Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
-  Descriptor& operator=(Descriptor&&) = delete;
-  int get() const { return value_; }
-  /// Some file systems report a failed write only here. Returns 0 or the error number.
-  int close() { return ::close(std::exchange(value_, -1)) == 0 ? 0 : errno; }
-
- private:
-  int value_;
-};
 
 /// Removes the temporary file unless it has become the real one.
 class Temporary {
@@ -92,17 +72,9 @@ std::pair<Descriptor, Temporary> create_beside(const fs::path& path) {
   for (;;) {
     const fs::path name = folder / (std::string(kTemporaryBegin) + std::to_string(entropy()) + std::to_string(entropy()) + std::string(kTemporaryEnd));
     Descriptor opened(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-    if (opened.get() < 0 && errno != EEXIST) fail("write", "create a file for", path, errno);
+    if (opened.get() < 0 && errno != EEXIST) fail_on("write", "create a file for", path, errno);
     if (opened.get() >= 0 && lock_new(opened.get())) return {std::move(opened), Temporary(name)};
   }
-}
-
-void write_in_place(const fs::path& path, const std::function<void(FileWriter&)>& fill) {
-  Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  if (file.get() < 0) fail("write", "open", path, errno);
-  FileWriter writer(file.get(), path);
-  fill(writer);
-  if (const int error = file.close()) fail("write", "write", path, error);
 }
 
 /// The rename itself reaches the disk with its folder. Folders that cannot be flushed are left to the system.
@@ -120,13 +92,35 @@ fs::path follow_links(const fs::path& path) {
     std::error_code error;
     if (!fs::is_symlink(at, error)) return at;
     const fs::path target = fs::read_symlink(at, error);
-    if (error) fail("write", "follow the link", path, error.value());
+    if (error) fail_on("write", "follow the link", path, error.value());
     at = at.parent_path() / target;  // the target itself where it is absolute
   }
-  fail("write", "follow the link", path, ELOOP);
+  fail_on("write", "follow the link", path, ELOOP);
+}
+
+/// What a file is renamed over is a file or nothing. @param status  of what is there
+void require_file(const fs::path& path, const struct stat& status) {
+  if (S_ISDIR(status.st_mode)) fail_on("write", "write", path, EISDIR);
+  if (!S_ISREG(status.st_mode)) throw DataError("write: cannot write " + path.string() + ": it is no regular file; accepted: a regular file, or a name that is free");
 }
 
 }  // namespace
+
+void fail_on(const char* op, const char* what, const fs::path& path, int error_number) {
+  throw DataError(std::string(op) + ": cannot " + what + " " + path.string() + ": " + system_message(error_number));
+}
+
+Descriptor open_regular(const char* op, const fs::path& path, int flags) {
+  constexpr mode_t kMode = 0666;
+  // Without O_NONBLOCK, opening a pipe would wait for its other end before it can be refused.
+  Descriptor file(::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK, kMode));
+  if (file.get() < 0 && errno != ENXIO) fail_on(op, "open", path, errno);  // ENXIO: a pipe that nobody reads
+  struct stat status {};
+  if (file.get() >= 0 && ::fstat(file.get(), &status) != 0) fail_on(op, "examine", path, errno);
+  if (file.get() < 0 || !S_ISREG(status.st_mode))
+    throw DataError(std::string(op) + ": cannot open " + path.string() + ": it is " + (S_ISDIR(status.st_mode) ? "a folder" : "no regular file") + "; accepted: a regular file");
+  return file;
+}
 
 bool is_there(const fs::path& path) { return fs::exists(status_of(path)); }
 bool is_folder(const fs::path& path) { return fs::is_directory(status_of(path)); }
@@ -134,18 +128,13 @@ bool is_folder(const fs::path& path) { return fs::is_directory(status_of(path));
 std::string system_message(int error_number) { return std::generic_category().message(error_number); }
 
 MappedFile::MappedFile(const fs::path& path) : path_(path) {
-  // Without O_NONBLOCK, opening a pipe would wait for its writer before it can be refused.
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0) fail("read", "open", path, errno);
+  const Descriptor file = open_regular("read", path, O_RDONLY);
   struct stat status {};
-  if (::fstat(file.get(), &status) != 0) fail("read", "examine", path, errno);
-  if (!S_ISREG(status.st_mode))
-    throw DataError("read: cannot open " + path.string() + ": it is " +
-                    (S_ISDIR(status.st_mode) ? "a folder" : "no regular file") + "; accepted: a regular file");
+  if (::fstat(file.get(), &status) != 0) fail_on("read", "examine", path, errno);
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size == 0) return;
   void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
-  if (address == MAP_FAILED) fail("read", "map", path, errno);
+  if (address == MAP_FAILED) fail_on("read", "map", path, errno);
   bytes_ = {static_cast<const std::byte*>(address), size};
 }
 
@@ -160,6 +149,23 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(bytes_, other.bytes_);
   return *this;
+}
+
+std::vector<std::byte> read_whole(const fs::path& path) {
+  constexpr std::size_t kPiece = std::size_t{1} << 20;
+  const Descriptor file = open_regular("read", path, O_RDONLY);
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) fail_on("read", "examine", path, errno);
+  std::vector<std::byte> out(static_cast<std::size_t>(status.st_size));
+  std::size_t filled = 0;
+  for (ssize_t done = 1; done > 0 && filled < out.size();) {
+    done = ::read(file.get(), out.data() + filled, std::min(out.size() - filled, kPiece));
+    if (done < 0 && errno != EINTR) fail_on("read", "read", path, errno);
+    if (done < 0) done = 1;
+    else filled += static_cast<std::size_t>(done);
+  }
+  out.resize(filled);
+  return out;
 }
 
 FolderLock::FolderLock(const fs::path& folder, std::string_view op) : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
@@ -177,7 +183,7 @@ void FileWriter::write(std::span<const std::byte> bytes) {
     // Linux writes at most 2 GiB a call, and less when a signal comes or the disk fills.
     const ssize_t done = ::write(descriptor_, bytes.data(), std::min<std::size_t>(bytes.size(), std::size_t{1} << 30));
     if (done < 0 && errno == EINTR) continue;
-    if (done < 0) fail("write", "write", shown_, errno);
+    if (done < 0) fail_on("write", "write", shown_, errno);
     written_ += done;
     bytes = bytes.subspan(static_cast<std::size_t>(done));
   }
@@ -187,9 +193,8 @@ void check_can_write(const fs::path& path) {
   const fs::path target = follow_links(path);
   struct stat status {};
   const bool exists = ::stat(target.c_str(), &status) == 0;
-  if (!exists && errno == ENAMETOOLONG) fail("write", "write", path, errno);  // the temporary file's name is short
-  if (exists && S_ISDIR(status.st_mode)) fail("write", "write", path, EISDIR);
-  if (exists && !S_ISREG(status.st_mode)) return;
+  if (!exists && errno == ENAMETOOLONG) fail_on("write", "write", path, errno);  // the temporary file's name is short
+  if (exists) require_file(path, status);
   create_beside(target);
 }
 
@@ -197,17 +202,15 @@ void write_file_atomically(const fs::path& path, const std::function<void(FileWr
   const fs::path target = follow_links(path);
   struct stat status {};
   const bool exists = ::stat(target.c_str(), &status) == 0;
-  if (exists && S_ISDIR(status.st_mode)) fail("write", "write", path, EISDIR);
-  if (exists && !S_ISREG(status.st_mode)) return write_in_place(target, fill);
-
+  if (exists) require_file(path, status);
   auto [file, temporary] = create_beside(target);
-  if (exists && ::fchmod(file.get(), status.st_mode & 07777) != 0) fail("write", "set the mode of", path, errno);
+  if (exists && ::fchmod(file.get(), status.st_mode & 07777) != 0) fail_on("write", "set the mode of", path, errno);
   FileWriter writer(file.get(), path);
   fill(writer);
-  if (::fsync(file.get()) != 0) fail("write", "write", path, errno);
+  if (::fsync(file.get()) != 0) fail_on("write", "write", path, errno);
   const Descriptor lock(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));  // goes on until the file has its name
-  if (const int error = file.close()) fail("write", "write", path, error);
-  if (::rename(temporary.path().c_str(), target.c_str()) != 0) fail("write", "rename a file to", path, errno);
+  if (const int error = file.close()) fail_on("write", "write", path, error);
+  if (::rename(temporary.path().c_str(), target.c_str()) != 0) fail_on("write", "rename a file to", path, errno);
   temporary.keep();
   flush_folder(target);
 }

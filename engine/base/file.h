@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace gemel {
 
@@ -37,6 +38,12 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
+/// A regular file's content. What shrinks while it is read is short, where a mapped file would end the process.
+/// @throws DataError as MappedFile does
+std::vector<std::byte> read_whole(const std::filesystem::path& path);
+/// Bytes as text.
+inline std::string_view as_text(std::span<const std::byte> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+
 /// An open file that checks every write.
 class FileWriter {
  public:
@@ -58,9 +65,9 @@ class FileWriter {
 
 /// Writes a file so that the path holds either what it held before or all of the new content: into a temporary file in
 /// the same folder, flushed to the disk, then renamed. A symbolic link is followed; what is no regular file (a pipe, a
-/// device) is written in place. Where `fill` throws, the temporary file is removed and the exception goes on. What a killed
-/// writer left in the folder is removed by the next one.
-/// @throws DataError naming the path and the system's reason
+/// device) is refused, and not waited for. Where `fill` throws, the temporary file is removed and the exception goes on. What a
+/// killed writer left in the folder is removed by the next one.
+/// @throws DataError naming the path and the reason
 void write_file_atomically(const std::filesystem::path& path, const std::function<void(FileWriter&)>& fill);
 
 /// A folder that one at a time of those who lock it writes into; the end of a process unlocks it. Where the file system has no locks all may.

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "engine/base/error.h"
 #include "engine/base/file.h"
@@ -84,23 +85,17 @@ TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& folder) {
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch());
   const std::string stem = fmt::format("events.out.tfevents.{:010}.{}.{}", now.count(), host_name(), ::getpid());
   // One process may open several writers in one second.
-  for (int attempt = 0; descriptor_ < 0; ++attempt) {
-    path_ = folder / fmt::format("{}.{}", stem, attempt);
-    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
-    if (descriptor_ < 0 && errno != EEXIST)
-      throw DataError(fmt::format("tensorboard: cannot create {}: {}", path_.string(), system_message(errno)));
+  for (int attempt = 0; !file_; ++attempt) {
+    std::filesystem::path path = folder / fmt::format("{}.{}", stem, attempt);
+    Descriptor opened(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666));
+    if (opened.get() < 0 && errno != EEXIST)
+      throw DataError(fmt::format("tensorboard: cannot create {}: {}", path.string(), system_message(errno)));
+    if (opened.get() >= 0) file_.emplace(std::move(opened), std::move(path));
   }
   std::string event = event_at(0);
   put_bytes(event, 3, "brain.Event:2");
-  try {
-    write_record(event);
-  } catch (...) {
-    ::close(descriptor_);
-    throw;
-  }
+  write_record(event);
 }
-
-TensorBoardWriter::~TensorBoardWriter() { ::close(descriptor_); }
 
 void TensorBoardWriter::scalar(std::string_view tag, float value, std::int64_t step) {
   std::string point;
@@ -120,7 +115,7 @@ void TensorBoardWriter::write_record(std::string_view event) {
   put_fixed(record, masked_crc32c(std::as_bytes(std::span(record))));
   record += event;
   put_fixed(record, masked_crc32c(std::as_bytes(std::span(event))));
-  FileWriter(descriptor_, path_).write(record);
+  file_->append(record);
 }
 
 }  // namespace gemel

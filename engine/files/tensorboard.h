@@ -4,8 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string_view>
+
+#include "engine/base/record_file.h"
 
 namespace gemel {
 
@@ -18,20 +21,16 @@ class TensorBoardWriter {
   /// Creates the folder where it is missing, and in it a new `events.out.tfevents.*`.
   /// @throws DataError naming the path and the system's reason
   explicit TensorBoardWriter(const std::filesystem::path& folder);
-  ~TensorBoardWriter();
-  TensorBoardWriter(const TensorBoardWriter&) = delete;
-  TensorBoardWriter& operator=(const TensorBoardWriter&) = delete;
 
-  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& path() const { return file_->path(); }
   /// Adds one point to the curve `tag`, with the time of the call. It is in the file when this returns.
-  /// @throws DataError naming the file and the system's reason
+  /// @throws DataError naming the file and the system's reason; the file then holds the points before, whole
   void scalar(std::string_view tag, float value, std::int64_t step);
 
  private:
   void write_record(std::string_view event);
 
-  std::filesystem::path path_;
-  int descriptor_ = -1;
+  std::optional<RecordFile> file_;
 };
 
 }  // namespace gemel

@@ -40,13 +40,18 @@ std::string without_value(const std::string& option) { return option.substr(0, o
 /// How a command is called: gemel's own by its name after it, a program of its own ("gemel_kernels") by its name.
 std::string call_of(const std::string& command) { return command.starts_with("gemel_") ? command : "gemel " + command; }
 
+/// @param name  of the option, with dashes before it
+UsageError empty_value(const std::string& command, const po::options_description& options, const std::string& name) {
+  return UsageError(fmt::format("{}: {} is given an empty value{}", command, name, accepted_by(options, name)));
+}
+
 /// An empty value names nothing: it is what an unset variable of a shell leaves. A text may be empty.
 void refuse_empty(const std::string& command, const po::options_description& options, const po::variables_map& values) {
   constexpr std::array<std::string_view, 2> kTexts{"prompt", "text"};
   for (const auto& [name, value] : values) {
     const auto* text = boost::any_cast<std::string>(&value.value());
     if (text && text->empty() && !value.defaulted() && std::ranges::find(kTexts, name) == kTexts.end())
-      throw UsageError(fmt::format("{}: --{} is given an empty value{}", command, name, accepted_by(options, name)));
+      throw empty_value(command, options, "--" + name);
   }
 }
 
@@ -68,6 +73,10 @@ po::variables_map parse(const std::string& command, const std::string& about, co
   po::options_description all;
   all.add(options);
   all.add_options()("help,h", "show this help");
+  const auto unknown = [&](const std::string& given) {
+    const std::string near = nearest(given, names_of(all));
+    return UsageError(fmt::format("{}: option '{}' is unknown{}; `{} --help` lists them", command, given, near.empty() ? "" : ", did you mean '" + near + "'?", call_of(command)));
+  };
   try {
     po::variables_map values;
     using namespace po::command_line_style;
@@ -82,11 +91,13 @@ po::variables_map parse(const std::string& command, const std::string& about, co
     refuse_empty(command, all, values);
     return values;
   } catch (const po::unknown_option& e) {
-    const std::string given = without_value(e.get_option_name());
-    const std::string near = nearest(given, names_of(all));
-    throw UsageError(fmt::format("{}: option '{}' is unknown{}; `{} --help` lists them", command, given,
-                                 near.empty() ? "" : ", did you mean '" + near + "'?", call_of(command)));
+    throw unknown(without_value(e.get_option_name()));
   } catch (const po::error_with_option_name& e) {
+    const auto* syntax = dynamic_cast<const po::invalid_syntax*>(&e);
+    if (syntax && syntax->kind() == po::invalid_syntax::empty_adjacent_parameter) {  // "--save=", met before it is looked for
+      if (accepted_by(all, e.get_option_name()).empty()) throw unknown(e.get_option_name());
+      throw empty_value(command, all, e.get_option_name());
+    }
     throw UsageError(fmt::format("{}: {}{}", command, e.what(), accepted_by(all, e.get_option_name())));
   } catch (const po::error& e) {
     throw UsageError(fmt::format("{}: {}; `{} --help` lists the options", command, e.what(), call_of(command)));

@@ -117,7 +117,7 @@ class BenchReport {
     lines_.push_back(std::move(line));
     if (file_.empty()) return;
     const nlohmann::ordered_json all{{"context", context_}, {"benchmarks", lines_}};
-    write_file_atomically(file_, [&](FileWriter& out) { out.write(all.dump(1) + "\n"); });
+    write_file_atomically(file_, [&](FileWriter& out) { out.write(all.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"); });
   }
   const nlohmann::ordered_json& lines() const { return lines_; }
 

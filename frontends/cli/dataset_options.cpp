@@ -70,6 +70,7 @@ constexpr const char* kPictureOptions[] = {"input", "normalize", "augment"};
 constexpr const char* kOthersThanRatings[] = {"input", "normalize", "classes", "vocab", "cased", "max-length", "length-buckets"};
 constexpr const char* kOthersThanSpeech[] = {"input", "normalize", "augment", "classes", "vocab", "cased", "max-length"};
 constexpr const char* kClassOption[] = {"classes"};
+constexpr std::int64_t kLeastTextClasses = 2;  // as GLUE's tasks have
 constexpr const char* kClassifierOptions[] = {"classes", "length-buckets"};
 
 /// Options that would do nothing are refused.
@@ -117,6 +118,8 @@ WorkloadOptions::Text text_options(const po::variables_map& v, const std::string
   o.max_length = whole_number(v, "max-length", 2, 1e6);
   o.limit = whole_number(v, "limit", 0, 1e12);
   o.classes = class_count(v, 0);
+  if (o.classes > 0 && o.classes < kLeastTextClasses)
+    throw UsageError(fmt::format("--classes: {} is given with --model {}, whose texts have {} or more; accepted: as many, or 0 for the data set's", o.classes, model, kLeastTextClasses));
   o.seed = seed;
   return o;
 }
@@ -203,17 +206,17 @@ WorkloadOptions workload_options(const po::variables_map& v, std::uint64_t seed)
 }
 
 std::vector<MadeUp> made_up(const po::variables_map& v, const std::string& model, std::int64_t samples, std::uint64_t seed) {
-  constexpr std::int64_t kLength = 128, kClasses = 2;  // of texts, where nothing is said
+  constexpr std::int64_t kLength = 128;  // of texts, where nothing is said
   if (model == kNcf) return made_up_ratings(v, samples, seed);
   if (model == kSpeech) return made_up_speech(v, samples, seed);
   std::vector<MadeUp> out;
   const auto given = v["input"].as<std::string>();
   if (takes_texts(model)) {
     const std::vector<std::int64_t> lengths = given.empty() ? std::vector{kLength} : whole_numbers(v, "input", 2, 1'000'000);
-    const std::int64_t classes = v["classes"].defaulted() ? kClasses : class_count(v, 1);
+    const std::int64_t classes = v["classes"].defaulted() ? kLeastTextClasses : class_count(v, kLeastTextClasses);
     for (const std::int64_t length : lengths)
       out.push_back({std::to_string(length), {.model = model, .text = WorkloadOptions::Text{.config = v["config"].as<std::string>(), .max_length = length, .classes = classes,
-                                                                                           .samples = samples, .seed = seed}}});
+                                                                                           .length_option = "--input", .samples = samples, .seed = seed}}});
     return out;
   }
   refuse_text_options(v, fmt::format("--model {}, which takes pictures", model));

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "datasets/loader.h"
 #include "engine/base/error.h"
@@ -112,6 +113,8 @@ void evaluate_split(RunScope& run, Job& job, const EvalOrder& order) {
   Evaluator with(run, job, order, *task, work->batch(samples));
   run.log_start(order.work.model, *model);
   const train::Sums sums = evaluated(run, with.stepper(), loader, with.ranks());
+  if (!std::isfinite(sums.loss))
+    throw Error(fmt::format("eval: the loss is {}; accepted: weights and samples of finite numbers, which those of {} are to begin with", sums.mean_loss(), order.weights));
   if (with.pipeline) add_communication(run, with.pipeline->take_spans());
   join_traces(run, job);
   if (job.rank() == 0) run.summary().update(report(run.log(), *task, sums));

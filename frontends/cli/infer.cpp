@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 
 #include "datasets/npy.h"
 #include "engine/base/error.h"
@@ -12,11 +13,26 @@
 #include "frontends/cli/infer_order.h"
 #include "frontends/cli/model_options.h"
 #include "frontends/cli/run_scope.h"
+#include "frontends/cli/workload.h"
+#include "frontends/nn/finite.h"
 #include "frontends/nn/state_dict.h"
 #include "frontends/train/inference.h"
 
 namespace gemel::cli {
 namespace {
+
+/// @param y  [N, ...] of the samples from `begin` on  @throws Error naming the first of them that is not finite
+void check_finite(const Value& y, std::int64_t begin) {
+  const auto element = is_floating(y.dtype()) ? nn::first_not_finite(y.dtype(), read_bytes(y)) : std::nullopt;
+  if (!element) return;
+  const std::int64_t sample = begin + *element * y.shape()[0] / y.shape().elements();
+  throw Error(fmt::format("infer: the output of sample {} (from 0) is not finite; accepted: weights and samples of finite numbers that stay finite in the model", sample));
+}
+
+/// Tokens that a model chooses tell nothing of what it chose by.
+void check_weights(const nn::Module& model, const std::string& file) {
+  if (const auto wrong = nn::not_finite_in(model)) throw Error(fmt::format("infer: {}: {}; accepted: weights that are finite", file, *wrong));
+}
 
 /// @param output  of the file; empty: none
 void run_batches(RunScope& run, const InferOrder& order, Frontend frontend, std::int64_t batch_size, const std::string& output) {
@@ -27,6 +43,7 @@ void run_batches(RunScope& run, const InferOrder& order, Frontend frontend, std:
     Values in = order.inputs->batch(run.session(), begin, count);
     if (!order.takes_types) in.resize(1);
     const Values out = inference(in);
+    check_finite(out[0], begin);
     if (order.tell) order.tell(out, begin, count);
     return out[0];
   };
@@ -76,6 +93,7 @@ int infer(const Arguments& arguments) {
     const InferOrder order = infer_order(v, name);
     run.open_device();
     nn::load_weights(*order.model, run.session(), v["weights"].as<std::string>());
+    if (is_translator(name)) check_weights(*order.model, v["weights"].as<std::string>());
     run.log_start(name, *order.model);
     run_batches(run, order, frontend, batch_size, output);
     run.summary()["samples"] = order.inputs->count();

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
+#include <algorithm>
 #include <numeric>
+#include <span>
+#include <vector>
 
 #include "datasets/npy.h"
 #include "datasets/speech.h"
@@ -24,7 +26,10 @@ Value rows_of(Session& session, const datasets::NpyFile& file, std::int64_t begi
   Shape shape = file.shape();
   const std::int64_t row = Spec{shape, dtype}.bytes() / std::max<std::int64_t>(shape[0], 1);
   shape[0] = count;
-  return session.tensor({shape, dtype}, file.data().subspan(at(begin * row), at(count * row)));
+  std::vector<std::byte> bytes(at(count * row));
+  file.read(begin * row, bytes);
+  file.check_unchanged();
+  return session.tensor({shape, dtype}, bytes);
 }
 
 /// [N, C, H, W] in the file, [N, H, W, C] on the device.
@@ -49,11 +54,13 @@ class Tokens : public InferInputs {
     if (file_.type() != datasets::NpyType::int64 || file_.shape().rank() != 2) refuse(file_, "int64 [N, T]");
     const std::int64_t length = file_.shape()[1];
     if (length < 1 || (longest > 0 && length > longest)) refuse(file_, (longest > 0 ? fmt::format("1 to {} tokens a row", longest) : "1 token a row or more").c_str());
-    for (std::int64_t i = 0; i < file_.shape().elements(); ++i) {
-      std::int64_t id = 0;
-      std::memcpy(&id, file_.data().subspan(at(i) * sizeof id).data(), sizeof id);
-      if (id < 0 || id >= vocabulary)
-        throw DataError(fmt::format("infer: {}: row {} has the token {} at {}; accepted: 0..{}", file_.path().string(), i / length, id, i % length, vocabulary - 1));
+    std::vector<std::int64_t> ids(at(length));
+    for (std::int64_t row = 0; row < count(); ++row) {
+      const auto bytes = std::as_writable_bytes(std::span(ids));
+      file_.read(row * std::ssize(bytes), bytes);
+      const auto wrong = std::ranges::find_if(ids, [&](std::int64_t id) { return id < 0 || id >= vocabulary; });
+      if (wrong != ids.end())
+        throw DataError(fmt::format("infer: {}: row {} has the token {} at {}; accepted: 0..{}", file_.path().string(), row, *wrong, wrong - ids.begin(), vocabulary - 1));
     }
   }
   std::int64_t count() const override { return file_.shape()[0]; }

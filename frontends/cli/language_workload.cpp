@@ -20,7 +20,7 @@ class LanguageWorkload : public Workload {
     const WorkloadOptions::Text& text = *options_.text;
     const models::TextSizes sizes = models::text_sizes(options_.model, text.config);
     if (text.max_length > sizes.longest)
-      throw UsageError(fmt::format("--max-length: {} tokens for a model of {} positions; accepted: at most as many", text.max_length, sizes.longest));
+      throw UsageError(fmt::format("{}: {} tokens for a model of {} positions; accepted: at most as many", text.length_option, text.max_length, sizes.longest));
     if (text.dataset == kSynthetic) {
       data_ = datasets::synthetic_tokens({sizes.vocabulary, text.max_length, text.samples, text.seed});
       if (text.limit > 0)

@@ -66,7 +66,8 @@ int RestartedJob::run() {
 /// @return whether it was lost: a rank told of a loss, or mpirun of a signal that ended one. An error of the program's own ends it with 1 or 2, and
 ///         its ranks tell each other of the error; a job that is stopped is not lost.
 bool RestartedJob::start() {
-  told_.losses = std::filesystem::absolute(folder_ / fmt::format("{}{}-{}", kLosses, token_, told_.restart)).string();
+  std::error_code gone;
+  told_.losses = std::filesystem::absolute(folder_ / fmt::format("{}{}-{}", kLosses, token_, told_.restart), gone).string();
   status_ = run_mpirun(next_, told_);
   losses_ = told_losses(told_);
   forget_losses(told_);

@@ -106,8 +106,11 @@ int main(int count, char** values) {
   } catch (const std::bad_alloc&) {
     cli::print_error("out of memory on the host: more was asked for than this computer has; accepted: a smaller --batch-size, --input or --classes");
     return 1;
-  } catch (const std::exception& e) {
+  } catch (const Error& e) {
     cli::print_error(e.what());
+    return 1;
+  } catch (const std::exception& e) {
+    cli::print_error(fmt::format("an error that no part of it explains: {}", e.what()));
     return 1;
   }
 }

@@ -1,6 +1,7 @@
 #include "frontends/cli/run_and_print.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -26,6 +27,7 @@ void keep_standard_streams() {
 
 int run_and_print(const std::function<int()>& body) {
   keep_standard_streams();
+  ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk, and no end by signal
   const auto fail = [](int error) { throw DataError("write: cannot write standard output: " + system_message(error)); };
   int status = 0;
   try {

@@ -24,7 +24,7 @@ nlohmann::ordered_json first_line(const std::vector<std::string>& argv, const nl
 }  // namespace
 
 RunScope::RunScope(CommonOptions options, const char* command, const std::vector<std::string>& arguments, const nlohmann::ordered_json& about)
-    : options_(std::move(options)), argv_(command_line(command, arguments)), log_(options_.log_dir, first_line(argv_, about)) {
+    : options_(std::move(options)), argv_(command_line(command, arguments)), log_(options_.log_dir, first_line(argv_, about), [](const std::string& line) { say("{}\n", line); }) {
   log_.begin();
 }
 
@@ -40,7 +40,7 @@ int RunScope::carry_out(const std::function<void()>& body) {
     try {
       end("failed");
     } catch (...) {
-      // The error that ended the run matters more than a record on a full disk.
+      // The error that ended the run matters more than a trace on a full disk.
     }
     throw;
   }
@@ -80,30 +80,22 @@ std::vector<TraceEvent> RunScope::take_trace() {
   return std::exchange(trace_, {});
 }
 
-/// Every part is attempted: a trace that cannot be written takes nothing from the log.
+/// A trace that cannot be written takes nothing from the log.
 void RunScope::end(std::string status) {
-  std::exception_ptr first;
-  const auto attempt = [&](const std::function<void()>& write) {
-    try {
-      write();
-    } catch (...) {
-      if (!first) first = std::current_exception();
-      status = "failed";
-    }
-  };
+  std::exception_ptr lost;
   const double seconds = log_.seconds();
-  attempt([&] {
-    if (!times_ || !options_.writes_profile()) return;
-    write_trace(options_.profile, take_trace());
-  });
-  attempt([&] { log_.end(status); });
-  attempt([&] {
-    nlohmann::ordered_json all{{"status", status}, {"seconds", seconds}};
-    if (session_) all["device"] = train::json_of(facts_of(*session_));
-    all.update(summary_);
-    log_.summarise(all);
-  });
-  if (first) std::rethrow_exception(first);
+  try {
+    if (times_ && options_.writes_profile()) write_trace(options_.profile, take_trace());
+  } catch (...) {
+    lost = std::current_exception();
+    status = "failed";
+  }
+  log_.end(status);
+  nlohmann::ordered_json all{{"status", status}, {"seconds", seconds}};
+  if (session_) all["device"] = train::json_of(facts_of(*session_));
+  all.update(summary_);
+  log_.summarise(all);
+  if (lost) std::rethrow_exception(lost);
 }
 
 }  // namespace gemel::cli

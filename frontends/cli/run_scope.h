@@ -29,7 +29,7 @@ class RunScope {
 
   /// Runs the body and then writes, however it ended, the trace, the log's last line and summary.json.
   /// @return exit status: 0 done, 1 interrupted
-  /// @throws what the body threw; then the record says "failed". DataError where the record of a good run cannot be written
+  /// @throws what the body threw; then the record says "failed". DataError where the trace of a good run cannot be written
   int carry_out(const std::function<void()>& body);
 
   /// Opens the device, says which, and makes a session on it.

@@ -106,6 +106,7 @@ void read_optimizer(const po::variables_map& v, TrainOptions& o) {
 void read_batches(const po::variables_map& v, TrainOptions& o) {
   o.batch_size = whole_number(v, "batch-size", 1, 1e9);
   o.accumulate = whole_number(v, "accumulate", 1, 1e9);
+  if (o.accumulate > o.batch_size) throw UsageError(fmt::format("--accumulate: {} micro-batches of a --batch-size of {}; accepted: at most one a sample", o.accumulate, o.batch_size));
   o.workers = whole_number(v, "workers", 0, 256);
   const std::string shuffle = v["shuffle"].as<std::string>(), augment = v.count("augment") ? v["augment"].as<std::string>() : o.work.ratings ? "standard" : "none";
   check_choice("--shuffle", shuffle, {"on", "off"});

@@ -9,6 +9,7 @@
 #include "datasets/shard.h"
 #include "engine/base/error.h"
 #include "engine/base/file.h"
+#include "engine/base/span.h"
 #include "frontends/cli/interrupt.h"
 #include "frontends/cli/joined_trace.h"
 #include "frontends/cli/planned_step.h"
@@ -50,6 +51,7 @@ int TrainRun::run() {
   return scope_.carry_out([this] {
     check_outputs();
     load_data();
+    check_warmup();
     normalise_over_batch_where_shares_vary();
     check_job();
     check_last_batch();
@@ -119,6 +121,13 @@ void TrainRun::check_job() const {
   if (work_->train_data().size() < copies())
     throw UsageError(fmt::format("train: {} {} share {} samples; accepted: one a {} or more", copies(), options_.parallel.pipeline ? "copies of the pipeline" : "ranks", work_->train_data().size(),
                                  options_.parallel.pipeline ? "copy" : "rank"));
+}
+
+void TrainRun::check_warmup() const {
+  const std::int64_t warmup = options_.warmup.steps, batches = loader_->batches();
+  if (options_.steps ? warmup <= options_.steps : ceil_div(warmup, batches) <= options_.epochs) return;
+  throw UsageError(fmt::format("--warmup: {} steps of a run of {}; accepted: at most all of them, or a share of the run with a point, 0.0 to 1.0", warmup,
+                               options_.steps ? options_.steps : options_.epochs * batches));
 }
 
 /// Batch normalisation, for one, takes more than one value a channel: better told now than at the end of an epoch.

@@ -30,6 +30,7 @@ class TrainRun : private train::Reporter {
  private:
   void check_outputs() const;
   void check_job() const;
+  void check_warmup() const;
   void check_last_batch() const;
   void check_batch(std::int64_t samples, const char* which) const;
   void load_data();

@@ -3,11 +3,17 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <vector>
 
 #include "engine/base/error.h"
+#include "engine/files/safetensors.h"
 #include "frontends/cli/pipeline_plan.h"
+#include "frontends/cli/rescue.h"
 #include "frontends/cli/say.h"
 #include "frontends/cli/train_run.h"
+#include "frontends/nn/finite.h"
 #include "frontends/nn/layers.h"
 #include "frontends/nn/state_dict.h"
 
@@ -71,12 +77,21 @@ std::optional<int> TrainRun::stages_that_would_do() const {
   }
 }
 
+/// Those of a last step that went wrong are told, and written nowhere: no later step's loss would tell.
 void TrainRun::save_weights() {
+  namespace fs = std::filesystem;
   if (options_.save.empty()) return;
-  const std::vector<nn::StateEntry> state = pipeline_ ? pipeline_->whole_state() : std::vector<nn::StateEntry>();  // all stages have a part
-  if (job_.rank() != 0) return;  // of a job's ranks the first writes files
-  if (pipeline_) nn::save_weights(state, options_.save);
-  else nn::save_weights(*model_, options_.save);
+  const bool writes = job_.rank() == 0;  // of a job's ranks the first writes files
+  if (!writes && !pipeline_) return;
+  const std::vector<nn::StateEntry> state = pipeline_ ? pipeline_->whole_state() : nn::state_dict(*model_);  // all stages have a part
+  if (!writes) return;
+  std::vector<NamedTensor> tensors;
+  for (const nn::StateEntry& e : state) tensors.push_back({e.name, e.spec, e.bytes});
+  if (const auto wrong = nn::not_finite_in(tensors))
+    throw Error(fmt::format("train: {} after step {}: nothing is saved in {}; accepted: a smaller --lr, or --clip-norm", *wrong, trainer_->state().step, options_.save));
+  std::error_code none;
+  const fs::path others[] = {options_.checkpoint_dir, options_.common.log_dir, fs::current_path(none), fs::temp_directory_path(none)};
+  write_or_rescue(options_.save, others, [&](const fs::path& path) { write_safetensors(path, tensors); });
 }
 
 std::int64_t TrainRun::micro_batches(std::int64_t samples) const {

@@ -52,6 +52,7 @@ struct WorkloadOptions {
     std::string dataset = "synthetic", folder, vocabulary, config = "base";  // synthetic texts need neither folder nor vocabulary
     bool cased = false, buckets = false;
     std::int64_t max_length = 128, limit = 0, classes = 0;
+    const char* length_option = "--max-length";  // that max_length is given by
     std::int64_t samples = 2048;  // of synthetic texts to train with
     std::uint64_t seed = 1;       // that they are made by
   };

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "engine/base/error.h"
+#include "engine/base/file.h"
 
 namespace gemel::models {
 
@@ -68,7 +69,7 @@ template <class Config, class Take, class Check>
 Config config_of(std::string_view model, const std::string& name_or_file, const std::array<Config, kConfigNames.size()>& named, Take take, Check check) {
   for (std::size_t i = 0; i < named.size(); ++i)
     if (name_or_file == kConfigNames[i]) return named[i];
-  if (!std::filesystem::exists(name_or_file)) refuse_config(model, name_or_file);
+  if (!is_there(name_or_file)) refuse_config(model, name_or_file);
   return read_config<Config>(name_or_file, take, check);
 }
 

@@ -14,6 +14,7 @@
 #include "engine/base/file.h"
 #include "engine/files/safetensors.h"
 #include "engine/host_contents.h"
+#include "frontends/nn/finite.h"
 #include "frontends/nn/state_dict.h"
 #include "frontends/train/checkpoint_numbers.h"
 
@@ -204,6 +205,7 @@ std::filesystem::path save_checkpoint(CheckpointFolder& folder, const nn::Module
     std::ranges::stable_sort(weights, {}, [&](const NamedTensor& t) { return places.at(t.name); });
     std::ranges::stable_sort(slots, {}, [&](const NamedTensor& t) { return places.at(optim::parameter_of_slot(t.name)); });
   }
+  if (const auto wrong = nn::not_finite_in(weights)) throw Error(fmt::format("checkpoint: {} after step {}: nothing is saved; accepted: weights that are finite", *wrong, state.step));
   std::vector<NamedTensor> tensors;
   for (const NamedTensor& t : weights) tensors.push_back({std::string(kModel) + t.name, t.spec, t.data});
   for (const NamedTensor& t : slots) tensors.push_back({std::string(kOptimizer) + t.name, t.spec, t.data});

@@ -41,7 +41,7 @@ void prepare_checkpoints(const std::filesystem::path& folder);
 std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& folder);
 
 /// Writes `checkpoint-STEP.safetensors` into the folder and keeps it and the one that the run wrote last before it.
-/// @return its path  @throws DataError where it cannot be written; older checkpoints stay
+/// @return its path  @throws DataError where it cannot be written  @throws Error for weights that are not finite; older checkpoints stay
 std::filesystem::path save_checkpoint(CheckpointFolder& folder, const nn::Module& model, const optim::Optimizer& optimizer,
                                       const RunState& state, const RunIdentity& identity);
 

@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <fstream>
 #include <string_view>
 #include <utility>
 
+#include "engine/base/descriptor.h"
 #include "engine/base/error.h"
 #include "engine/base/file.h"
 
@@ -16,7 +18,7 @@ namespace gemel::train {
 namespace {
 
 /// Paths may hold any bytes, JSON only UTF-8.
-std::string text_of(const nlohmann::ordered_json& json, int indent = -1) {
+std::string json_text(const nlohmann::ordered_json& json, int indent = -1) {
   return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
@@ -27,22 +29,29 @@ nlohmann::ordered_json json_of(const DeviceFacts& f) {
           {"compute_units", f.compute_units}, {"global_bytes", f.global_bytes}, {"tuning", f.tuning}};
 }
 
-RunLog::RunLog(const std::string& folder, nlohmann::ordered_json about) : folder_(folder), about_(std::move(about)) {
+void warn(const std::string& line) { fmt::print(stderr, "{}\n", line); }
+
+RunLog::RunLog(const std::string& folder, nlohmann::ordered_json about, Warn warn) : folder_(folder), about_(std::move(about)), warn_(std::move(warn)) {
   if (folder.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
   if (error) throw DataError(fmt::format("log: cannot make the folder {}: {}", folder, error.message()));
   lock_.emplace(folder_, "log");
+  check_can_write(summary_file());
   mend();
   open();
   tensorboard_ = std::make_unique<TensorBoardWriter>(folder_);
 }
 
-void RunLog::open() {
-  const auto path = file();
-  if (descriptor_ >= 0) ::close(descriptor_);
-  descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (descriptor_ < 0) throw DataError(fmt::format("log: cannot open {}: {}", path.string(), system_message(errno)));
+void RunLog::open() { lines_.emplace(open_regular("log", file(), O_WRONLY | O_CREAT | O_APPEND), file()); }
+
+/// Of a record that fails. Later ones are tried again: a disk may have room by then.
+void RunLog::record(const std::function<void()>& write) {
+  try {
+    write();
+  } catch (const DataError& e) {
+    if (!std::exchange(has_warned_, true)) warn_(fmt::format("log: warning: {}; the run goes on, and its record lacks what does not fit", e.what()));
+  }
 }
 
 void RunLog::go_on_after(std::int64_t step, std::int64_t epochs) {
@@ -69,10 +78,6 @@ void RunLog::go_on_after(std::int64_t step, std::int64_t epochs) {
   if (in.bad()) throw DataError(fmt::format("log: cannot read {}: {}", file().string(), system_message(errno)));
   write_file_atomically(file(), [&](FileWriter& out) { out.write(earlier + done); });
   open();
-}
-
-RunLog::~RunLog() {
-  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 void RunLog::mend() {
@@ -106,18 +111,16 @@ void RunLog::end(const std::string& status) {
 double RunLog::seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
 
 void RunLog::event(const nlohmann::ordered_json& line) {
-  if (!active()) return;
-  // One write a line: a reader, or a crash, never sees half of two lines mixed.
-  FileWriter(descriptor_, file()).write(text_of(line) + "\n");
+  if (active()) record([&] { lines_->append(json_text(line) + "\n"); });
 }
 
 void RunLog::scalar(const char* tag, double value, std::int64_t step) {
-  if (tensorboard_) tensorboard_->scalar(tag, static_cast<float>(value), step);
+  if (tensorboard_) record([&] { tensorboard_->scalar(tag, static_cast<float>(value), step); });
 }
 
 void RunLog::summarise(const nlohmann::ordered_json& summary) {
   if (!active()) return;
-  write_file_atomically(folder_ / "summary.json", [&](FileWriter& out) { out.write(text_of(summary, 2) + "\n"); });
+  record([&] { write_file_atomically(summary_file(), [&](FileWriter& out) { out.write(json_text(summary, 2) + "\n"); }); });
 }
 
 }  // namespace gemel::train

@@ -3,12 +3,14 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "engine/base/file.h"
+#include "engine/base/record_file.h"
 #include "engine/device_facts.h"
 #include "engine/files/tensorboard.h"
 #include "engine/session.h"
@@ -17,13 +19,17 @@ namespace gemel::train {
 
 nlohmann::ordered_json json_of(const DeviceFacts& facts);
 
+/// A line of warning, to standard error.
+void warn(const std::string& line);
+
+/// A disk that fills takes from the record and nothing from the run: what does not fit is left out as whole lines, and a warning tells of it once.
 class RunLog {
  public:
+  using Warn = std::function<void(const std::string& line)>;
   /// Opens DIR/run.jsonl for appending: a resumed run goes on in the same file. Empty: no log.
-  /// @param about  what the program adds to a run's first line: {"argv": [..]}
-  /// @throws DataError where the folder or a file cannot be made, or another run writes into it
-  explicit RunLog(const std::string& folder, nlohmann::ordered_json about = nlohmann::ordered_json::object());
-  ~RunLog();
+  /// @param about  what the program adds to a run's first line: {"argv": [..]}  @param warn  is told of what is left out
+  /// @throws DataError where the folder or a file cannot be made or is no regular file, or another run writes into it
+  explicit RunLog(const std::string& folder, nlohmann::ordered_json about = nlohmann::ordered_json::object(), Warn warn = train::warn);
   /// Adds to what a run's first line says.
   void tell_about(const nlohmann::ordered_json& more) { about_.update(more); }
   /// Begins a run. Runs may lie within each other, as training lies in a program that writes more when it is done: they are one on
@@ -38,25 +44,29 @@ class RunLog {
   /// A run that did not end well is gone on with, in its own log: what stands there of later steps and epochs is dropped, for
   /// they are done again. @throws DataError where it cannot be written; the log then stays as it was
   void go_on_after(std::int64_t step, std::int64_t epochs);
-  /// Appends one line. @throws DataError where it cannot be written
+  /// Appends one line.
   void event(const nlohmann::ordered_json& line);
   void scalar(const char* tag, double value, std::int64_t step);
   /// Writes summary.json.
   void summarise(const nlohmann::ordered_json& summary);
-  bool active() const { return descriptor_ >= 0; }
+  bool active() const { return lines_.has_value(); }
 
  private:
   std::filesystem::path file() const { return folder_ / "run.jsonl"; }
+  std::filesystem::path summary_file() const { return folder_ / "summary.json"; }
   /// Drops a last line that a kill or a full disk tore, so that the next one is not joined to it.
   void mend();
   void open();
+  void record(const std::function<void()>& write);
   std::filesystem::path folder_;
   std::optional<FolderLock> lock_;
   nlohmann::ordered_json about_;
   int running_ = 0;  // runs that lie within each other
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  int descriptor_ = -1;
+  std::optional<RecordFile> lines_;
   std::unique_ptr<TensorBoardWriter> tensorboard_;
+  Warn warn_;
+  bool has_warned_ = false;
 };
 
 }  // namespace gemel::train

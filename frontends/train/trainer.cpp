@@ -81,11 +81,7 @@ Trainer::End Trainer::run() {
     log.start(run_.session, options_.model_name.empty() ? model.describe() : options_.model_name, model.parameter_elements(), resumed_from_);
     end = train_epochs();
   } catch (...) {
-    try {
-      log.end("failed");
-    } catch (...) {
-      // The error that ended the run matters more than a record on a full disk.
-    }
+    log.end("failed");
     throw;
   }
   log.end(end == End::done ? "ok" : "interrupted");
