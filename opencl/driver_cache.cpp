@@ -7,6 +7,7 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,7 +33,8 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-constexpr std::int64_t kRoom = 2 << 20;  // bytes: of Gemel's kernels none takes a fifth
+constexpr std::int64_t kRoom = 2 << 20;    // bytes: of Gemel's kernels none takes a fifth
+constexpr std::int64_t kMargin = 16 << 20;  // that others may fill before we look again
 constexpr std::chrono::milliseconds kLook = 250ms, kNote = 5s;
 constexpr auto kCompiling = 10min;  // at most, behind the last that was enqueued
 constexpr const char* kVariable = "POCL_CACHE_DIR";
@@ -120,7 +122,9 @@ void link_all(const fs::path& from, const fs::path& to) {
 int why_no_room(const fs::path& folder) {
   rlimit largest{};
   if (::getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur < static_cast<rlim_t>(kRoom)) return EFBIG;
-  std::string name = (folder / "tempfile_roomXXXXXX").string();
+  struct statvfs disk {};
+  if (::statvfs(folder.c_str(), &disk) == 0 && static_cast<std::int64_t>(disk.f_bavail * disk.f_frsize) < kMargin) return ENOSPC;
+  std::string name = (folder / "tempfile_roomXXXXXX").string();  // of a user's share the system does not tell
   const int file = ::mkostemp(name.data(), O_CLOEXEC);
   if (file < 0) return errno;
   ::unlink(name.c_str());
@@ -223,6 +227,12 @@ void DriverCache::make_room() {
   if (!folder_.empty()) look();
   if (!no_room_.empty()) throw DeviceError(no_room_);
   if (!folder_.empty() && !std::exchange(is_watched_, true)) watcher_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
+}
+
+void DriverCache::look_again() {
+  const std::lock_guard lock(mutex_);
+  looked_ = {};
+  if (!folder_.empty()) look();
 }
 
 void DriverCache::look() {

@@ -49,6 +49,8 @@ class DriverCache {
   /// a thread of ours looks a few times a second whether there is room, and goes elsewhere where there is none.
   /// @throws DeviceError where there is room nowhere
   void make_room();
+  /// After a compilation that failed, which a disk that filled just before may be the reason for: likewise, at once.
+  void look_again();
   /// What PoCL writes into; empty where that was left to itself.
   std::filesystem::path folder() const;
 
@@ -74,7 +76,8 @@ class DriverCache {
   std::jthread watcher_;  // ends before the others do
 };
 
-/// Zero where a file of a megabyte or two can be written in the folder, more than a kernel takes; else the system's error number.
+/// Zero where a file of a megabyte or two can be written in the folder, more than a kernel takes, and the disk has room for some more; else the
+/// system's error number.
 int why_no_room(const std::filesystem::path& folder);
 
 }  // namespace gemel::opencl

@@ -7,15 +7,17 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cinttypes>
 #include <cstdint>
+#include <cstdio>
 #include <ctime>
 #include <fstream>
 #include <functional>
-#include <map>
 #include <optional>
-#include <sstream>
 #include <string>
+#include <string_view>
 #include <system_error>
+#include <unordered_map>
 #include <utility>
 
 #include "engine/base/error.h"
@@ -72,7 +74,7 @@ struct Entry {
   Stamp stamp;
   std::uint64_t checksum = 0;
 };
-using Entries = std::map<std::string, Entry>;  // by path in the folder
+using Entries = std::unordered_map<std::string, Entry>;  // by path in the folder
 
 /// Names the time since the machine started.
 std::string start_of_machine() {
@@ -91,11 +93,10 @@ Entries read_entries(const fs::path& manifest) {
   std::string line;
   for (std::getline(in, line); std::getline(in, line);) {
     Entry e;
-    std::string path;
-    std::istringstream words(line);
-    if (!(words >> e.stamp.bytes >> e.stamp.modified_ns >> e.stamp.changed_ns >> std::hex >> e.checksum >> std::ws && std::getline(words, path))) continue;
+    int path = 0;  // where it begins
+    if (std::sscanf(line.c_str(), "%" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNx64 " %n", &e.stamp.bytes, &e.stamp.modified_ns, &e.stamp.changed_ns, &e.checksum, &path) != 4) continue;
     if (!stands) e.stamp = {};
-    entries[path] = e;
+    entries[line.substr(static_cast<std::size_t>(path))] = e;
   }
   return entries;
 }
@@ -107,17 +108,19 @@ void write_entries(const fs::path& manifest, const Entries& entries) {
   write_file_atomically(manifest, [&](FileWriter& out) { out.write(text); });
 }
 
+std::string_view name_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
 /// What no run reads again: PoCL's temporary files, which it renames when they are whole, and ours.
-bool is_temporary(const fs::path& path) {
-  const std::string name = path.filename().string();
-  return name.starts_with("temp") || name.starts_with(".gemel-") || name.find(".temp") != std::string::npos;
+bool is_temporary(std::string_view path) {
+  const std::string_view name = name_of(path);
+  return name.starts_with("temp") || name.starts_with(".gemel-") || name.find(".temp") != std::string_view::npos;
 }
 
 /// Written at each use, and empty; or of ours.
-bool is_of_no_account(const fs::path& in_folder) {
-  const std::string name = in_folder.filename().string();
+bool is_of_no_account(std::string_view in_folder) {
+  const std::string_view name = name_of(in_folder);
   if (name == "last_accessed") return true;
-  return !in_folder.has_parent_path() && (name == kLock || name == "manifest" || name == "crashed" || name == "gemel.lock");
+  return name == in_folder && (name == kLock || name == "manifest" || name == "crashed" || name == "gemel.lock");
 }
 
 struct Found {
@@ -140,7 +143,8 @@ void each_file(const fs::path& folder, const std::function<void(const Found&)>& 
   std::error_code error;
   for (auto it = fs::recursive_directory_iterator(folder, error); !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
     Found found{it->path(), it->path().native().substr(skip)};
-    if (is_of_no_account(found.in_folder) || ::lstat(found.path.c_str(), &found.status) != 0 || S_ISDIR(found.status.st_mode)) continue;
+    std::error_code none;
+    if (it->is_directory(none) || is_of_no_account(found.in_folder) || ::lstat(found.path.c_str(), &found.status) != 0) continue;
     visit(found);
   }
 }
@@ -222,7 +226,7 @@ void KernelFolder::note() const {
     Entries now;
     std::size_t added = 0;
     each_file(folder_, [&](const Found& found) {
-      if (is_temporary(found.path) || !S_ISREG(found.status.st_mode)) return;
+      if (is_temporary(found.in_folder) || !S_ISREG(found.status.st_mode)) return;
       if (const auto it = known.find(found.in_folder); it != known.end()) {
         now.insert(*it);
       } else if (const auto checksum = checksum_of(found)) {

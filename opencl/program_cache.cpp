@@ -11,6 +11,7 @@
 #include "engine/base/error.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
+#include "opencl/driver_cache.h"
 #include "opencl/driver_signals.h"
 #include "opencl/sources.h"
 #include "opencl/warn.h"
@@ -154,7 +155,10 @@ ProgramHandle build_program(cl_context context, cl_device_id device, const Progr
   if (text.declares_builtins) program = from_source(context, device, with_declarations(text), log);
   // LLVM removes the files that it writes when a signal comes, also one that the program notes or ignores; then a driver that compiles
   // by it fails, and succeeds when asked again.
-  for (int attempt = 0; attempt < 2 && !program; ++attempt) program = from_source(context, device, text, log);
+  for (int attempt = 0; attempt < 2 && !program; ++attempt) {
+    if (!log.empty()) DriverCache::of_process().look_again();
+    program = from_source(context, device, text, log);
+  }
   take_signals_back();
   if (!program) throw DeviceError(log);
   if (cache.stores()) cache.store(text.source, text.options, binary_of(program.get()));
