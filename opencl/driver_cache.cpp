@@ -199,7 +199,7 @@ void DriverCache::leave(const std::string& why) {
     ::flock(descriptor_, LOCK_SH);
     if (!before.empty()) link_all(before, other);  // what PoCL began meanwhile
     temporary_.push_back(other);
-    warn(fmt::format("kernel cache: {}; PoCL compiles into {}, which goes with this run", why, other.string()));
+    untold_ = fmt::format("kernel cache: {}; PoCL compiles into {}, which goes with this run", why, other.string());
   } catch (const std::exception& e) {
     no_room_ = fmt::format("kernel cache: {}, and no other folder can take what PoCL compiles ({}); accepted: room in one of them", why, e.what());
   }
@@ -225,6 +225,7 @@ void DriverCache::make_room() {
   const std::lock_guard lock(mutex_);
   asked_ = Clock::now();
   if (!folder_.empty()) look();
+  tell();
   if (!no_room_.empty()) throw DeviceError(no_room_);
   if (!folder_.empty() && !std::exchange(is_watched_, true)) watcher_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
 }
@@ -248,8 +249,15 @@ void DriverCache::look() {
 
 void DriverCache::watch(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
-  while (!stopped_.wait_for(lock, stop, kLook, [] { return false; }) && !stop.stop_requested() && Clock::now() - asked_ < kCompiling) look();
+  while (!stopped_.wait_for(lock, stop, kLook, [] { return false; }) && !stop.stop_requested() && Clock::now() - asked_ < kCompiling) {
+    look();
+    tell();
+  }
   is_watched_ = false;
+}
+
+void DriverCache::tell() {
+  if (!untold_.empty()) warn(std::exchange(untold_, {}));
 }
 
 fs::path DriverCache::folder() const {

@@ -62,6 +62,7 @@ class DriverCache {
   void use(const std::filesystem::path& folder);
   void leave(const std::string& why);
   void look();
+  void tell();
   void watch(const std::stop_token& stop);
 
   mutable std::mutex mutex_;  // of all that follows
@@ -71,6 +72,7 @@ class DriverCache {
   std::vector<std::filesystem::path> temporary_;
   std::string no_room_;  // why there was room nowhere: PoCL cannot compile, other drivers may
   int descriptor_ = -1;  // of the folder; programs that the driver starts, a linker, inherit it
+  std::string untold_;   // that another folder is used: of interest where PoCL compiles
   Clock::time_point asked_, looked_, noted_;
   std::condition_variable_any stopped_;
   std::jthread watcher_;  // ends before the others do
