@@ -4,7 +4,6 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -32,9 +31,7 @@ bool is_new_to_driver(Kernel& kernel, const Range& range) {
   constexpr std::int64_t kFew = 65535;  // groups, of PoCL
   Range met = range;
   for (int d = 0; range.local[0] > 0 && d < range.dimensions; ++d) met.global[d] = range.local[d] > 0 && range.global[d] / range.local[d] > kFew;
-  if (std::ranges::find(kernel.launched, met) != kernel.launched.end()) return false;
-  kernel.launched.push_back(met);
-  return true;
+  return kernel.launched.insert(met).second;
 }
 
 }  // namespace gemel::opencl

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <deque>
 #include <mutex>
 #include <unordered_map>
@@ -13,6 +12,7 @@
 #include "engine/base/span.h"
 #include "opencl/block.h"
 #include "opencl/build_turns.h"
+#include "opencl/driver_cache.h"
 #include "opencl/gemm_providers.h"
 #include "opencl/host_views.h"
 #include "opencl/kernel.h"
@@ -35,7 +35,7 @@ class ClDevice : public Device {
   /// @param part  of the device's equal parts; none: as many threads as are wanted
   ClDevice(FoundDevice found, std::optional<int> part, const DeviceOptions& options)
       : profile_(std::move(found.profile)), device_(found.device), cache_(ProgramCache::folder_for(profile_), profile_) {
-    if (const char* cache = std::getenv("POCL_CACHE_DIR"); cache && profile_.is_pocl() && options.memory_sharers > 1) turns_.emplace(cache);
+    if (const auto cache = DriverCache::of_process().folder(); !cache.empty() && profile_.is_pocl() && options.memory_sharers > 1) turns_.emplace(cache);
     profile_.gemm = options.gemm;
     profile_.profiling = timing_ = options.profiling == Profiling::all;
     can_sample_ = options.profiling == Profiling::sampled;
@@ -45,7 +45,7 @@ class ClDevice : public Device {
     if (options.simd_width > 0) profile_.simd_width = options.simd_width;
     if (!options.overlaps_sub_buffers) profile_.overlaps_sub_buffers = false;
     auto tuning = std::make_shared<TuningTable>(options.tuned ? read_tuning(profile_) : TuningTable());
-    for (const auto& [kernel, parameters] : tuning->clblast) use_clblast_parameters(device_, kernel, parameters);
+    use_clblast_parameters(device_, *tuning, profile_);
     profile_.tuning = std::move(tuning);
     cl_int code = CL_SUCCESS;
     const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, reinterpret_cast<cl_context_properties>(found.platform), 0};
@@ -55,6 +55,7 @@ class ClDevice : public Device {
     check(code, "clCreateCommandQueue", profile_.name);
     queues_.emplace(context_, device_, queue_.get());
     views_.emplace(*this, *queues_, turns_ ? &*turns_ : nullptr);
+    if (profile_.is_pocl()) DriverCache::of_process().make_room();  // what learns of the host's memory is a kernel
     allocator_ = make_allocator(context_, queue_.get(), profile_, options.memory_limit > 0 ? options.memory_limit : default_memory_limit(profile_, options.memory_sharers));
   }
   ~ClDevice() override { opencl::finish(queue_.get()); }
@@ -79,7 +80,7 @@ class ClDevice : public Device {
   void replay(const Recording& recording, std::span<const Region> operands) override {
     bool builds = false;
     for (const Recording::Entry& entry : recording.entries())
-      if (const auto* r = turns_ ? std::get_if<Recording::Run>(&entry) : nullptr) builds = is_new(*r->kernel, r->range) || builds;
+      if (const auto* r = profile_.is_pocl() ? std::get_if<Recording::Run>(&entry) : nullptr) builds = is_new(*r->kernel, r->range) || builds;
     const BuildTurns::OfQueue turn = turn_if(builds);
     const std::lock_guard lock(mutex_);
     for (const Recording::Entry& entry : recording.entries()) std::visit(Again{*this, operands}, entry);
@@ -192,9 +193,12 @@ class ClDevice : public Device {
 
   cl_context context() const { return context_->handle.get(); }
 
-  BuildTurns::OfQueue turn_if(bool builds) { return builds ? turns_->take(queue_.get()) : BuildTurns::OfQueue(); }
+  BuildTurns::OfQueue turn_if(bool builds) {
+    if (builds) DriverCache::of_process().make_room();
+    return builds && turns_ ? turns_->take(queue_.get()) : BuildTurns::OfQueue();
+  }
   bool is_new(Kernel& kernel, const Range& range) {
-    if (!turns_) return false;
+    if (!profile_.is_pocl()) return false;
     const std::lock_guard lock(mutex_);
     return is_new_to_driver(kernel, range);
   }
@@ -312,6 +316,7 @@ class ClDevice : public Device {
     if (const auto it = kernels_.find(key_); it != kernels_.end()) return it->second;
     const std::string program_name = key_.substr(0, program_key);
     ProgramHandle& program = programs_[program_name];
+    if (!program && profile_.is_pocl()) DriverCache::of_process().make_room();
     const BuildTurns::Turn turn = !program && turns_ ? turns_->take() : BuildTurns::Turn();
     if (!program) program = build_program(context(), device_, cache_, {std::string(title), source(), std::string(build.options), profile_.parses_builtins});
     cl_int code = CL_SUCCESS;

@@ -11,6 +11,7 @@
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "opencl/gemm_providers.h"
+#include "opencl/warn.h"
 
 namespace gemel::opencl {
 namespace {
@@ -100,6 +101,18 @@ using Found = std::unordered_map<std::string, std::size_t>;
 void use_clblast_parameters(cl_device_id device, const std::string& kernel, const ClblastParameters& parameters) {
   require(clblast::OverrideParameters(device, kernel, clblast::Precision::kSingle, Found(parameters.begin(), parameters.end())),
           "OverrideParameters of " + kernel);
+}
+
+void use_clblast_parameters(cl_device_id device, TuningTable& table, const DeviceProfile& profile) {
+  std::erase_if(table.clblast, [&](const auto& entry) {
+    try {
+      use_clblast_parameters(device, entry.first, entry.second);
+      return false;
+    } catch (const DeviceError& e) {
+      warn(fmt::format("{}: {}; the entry is not used", tuning_file(profile).value_or("tuning table").string(), e.what()));
+      return true;
+    }
+  });
 }
 
 std::span<const std::string_view> clblast_kernels() {

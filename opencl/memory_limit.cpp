@@ -1,9 +1,16 @@
 #include "opencl/memory_limit.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <fstream>
 #include <limits>
+#include <sstream>
 #include <string>
+#include <string_view>
+
+#include "engine/base/error.h"
 
 namespace gemel::opencl {
 namespace {
@@ -22,6 +29,19 @@ std::int64_t available_host_bytes(const std::filesystem::path& root) {
     std::int64_t kilobytes = 0;
     if (key == "MemAvailable:" && in >> kilobytes) return kilobytes * 1024;
     in.ignore(1 << 16, '\n');
+  }
+  return kNoLimit;
+}
+
+/// What the limit of the address space (`ulimit -v`) leaves beside what is mapped.
+std::int64_t unmapped_bytes(const std::filesystem::path& root) {
+  constexpr std::string_view kName = "Max address space";
+  std::ifstream limits(root / "proc/self/limits");
+  for (std::string line; std::getline(limits, line);) {
+    std::int64_t limit = 0, pages = 0;
+    if (!line.starts_with(kName) || !(std::istringstream(line.substr(kName.size())) >> limit)) continue;  // "unlimited" is no number
+    std::ifstream(root / "proc/self/statm") >> pages;
+    return std::max<std::int64_t>(0, limit - pages * ::sysconf(_SC_PAGESIZE));
   }
   return kNoLimit;
 }
@@ -48,12 +68,27 @@ std::int64_t control_group_limit(const std::filesystem::path& root) {
   return limit;
 }
 
+/// For what the device holds: the compiler needs some too.
+std::int64_t room_in_address_space(const std::filesystem::path& root) {
+  constexpr std::int64_t kOfCompiler = std::int64_t{256} << 20;
+  const std::int64_t unmapped = unmapped_bytes(root);
+  return unmapped == kNoLimit ? kNoLimit : std::max<std::int64_t>(1, unmapped - kOfCompiler);
+}
+
 }  // namespace
+
+void check_address_space(const std::filesystem::path& root) {
+  constexpr std::int64_t kToStart = std::int64_t{1200} << 20, kOfThread = std::int64_t{8} << 20;  // bytes: seen to suffice for PoCL; of a stack
+  const std::int64_t needed = kToStart + kOfThread * ::sysconf(_SC_NPROCESSORS_CONF), left = unmapped_bytes(root);
+  if (left < needed)
+    throw DeviceError(fmt::format("address space: its limit (ulimit -v) leaves {} MiB, and OpenCL drivers end the process where they find less than {}; accepted: a higher limit",
+                                  left >> 20, needed >> 20));
+}
 
 std::int64_t default_memory_limit(const DeviceProfile& p, int sharers, const std::filesystem::path& root) {
   const std::int64_t device = p.global_bytes > 0 ? p.global_bytes : kNoLimit;
   if (!p.shares_host_memory && !p.is_cpu()) return device;
-  return std::min({device, control_group_limit(root), available_host_bytes(root)}) / std::max(1, sharers);
+  return std::min(std::min({device, control_group_limit(root), available_host_bytes(root)}) / std::max(1, sharers), room_in_address_space(root));
 }
 
 }  // namespace gemel::opencl

@@ -1,18 +1,20 @@
 #include "opencl/program_cache.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <sstream>
 #include <system_error>
-#include <thread>
 
 #include "engine/base/error.h"
+#include "engine/base/file.h"
 #include "engine/base/hash.h"
+#include "opencl/driver_cache.h"
+#include "opencl/driver_signals.h"
 #include "opencl/sources.h"
+#include "opencl/warn.h"
 
 namespace gemel::opencl {
 namespace {
@@ -107,20 +109,20 @@ std::vector<unsigned char> ProgramCache::load(const std::string& source, const s
 }
 
 void ProgramCache::store(const std::string& source, const std::string& options, const std::vector<unsigned char>& binary) const {
-  if (!folder_ || binary.empty()) return;
-  std::error_code error;
-  std::filesystem::create_directories(*folder_, error);
-  const auto file = file_for(source, options);
-  auto beside = file;
-  beside += fmt::format(".{}.{:x}.tmp", ::getpid(), std::hash<std::thread::id>()(std::this_thread::get_id()));
+  if (!stores() || binary.empty()) return;
   Header header{{}, binary.size(), hash_of(std::as_bytes(std::span(binary)))};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
-  std::ofstream out(beside, std::ios::binary);
-  out.write(reinterpret_cast<const char*>(&header), sizeof header);
-  out.write(reinterpret_cast<const char*>(binary.data()), static_cast<std::streamsize>(binary.size()));
-  out.close();
-  if (out) std::filesystem::rename(beside, file, error);
-  if (!out || error) std::filesystem::remove(beside, error);
+  try {
+    std::error_code failed;
+    std::filesystem::create_directories(*folder_, failed);
+    if (failed) throw DataError(fmt::format("{} cannot be made: {}", folder_->string(), failed.message()));
+    write_file_atomically(file_for(source, options), [&](FileWriter& out) {
+      out.write(std::as_bytes(std::span(&header, 1)));
+      out.write(std::as_bytes(std::span(binary)));
+    });
+  } catch (const DataError& e) {
+    if (!is_refused_.exchange(true)) warn(fmt::format("kernel cache: {}; compiled programs are not kept", e.what()));
+  }
 }
 
 std::string with_includes(std::string_view text) {
@@ -154,7 +156,11 @@ ProgramHandle build_program(cl_context context, cl_device_id device, const Progr
   if (text.declares_builtins) program = from_source(context, device, with_declarations(text), log);
   // LLVM removes the files that it writes when a signal comes, also one that the program notes or ignores; then a driver that compiles
   // by it fails, and succeeds when asked again.
-  for (int attempt = 0; attempt < 2 && !program; ++attempt) program = from_source(context, device, text, log);
+  for (int attempt = 0; attempt < 2 && !program; ++attempt) {
+    if (!log.empty()) DriverCache::of_process().look_again();
+    program = from_source(context, device, text, log);
+  }
+  take_signals_back();
   if (!program) throw DeviceError(log);
   if (cache.stores()) cache.store(text.source, text.options, binary_of(program.get()));
   return program;

@@ -1,5 +1,6 @@
 // Private to opencl/: programs from source, in memory and on disk.
 #pragma once
+#include <atomic>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -13,7 +14,7 @@ namespace gemel::opencl {
 
 /// Binaries on disk, one file each, named by a hash of source, options, device and driver. A file is written beside and
 /// renamed, and carries its length and a checksum: a crash or a second process never leaves one that is half there.
-/// Where it cannot be read or written the program is simply built again.
+/// Where it cannot be read the program is built again; where it cannot be written that is said once, and nothing more is kept.
 class ProgramCache {
  public:
   /// $GEMEL_CACHE_DIR, else $XDG_CACHE_HOME/gemel, else ~/.cache/gemel; none of these: no cache.
@@ -25,13 +26,14 @@ class ProgramCache {
   ProgramCache(std::optional<std::filesystem::path> folder, const DeviceProfile& profile);
   /// @return empty where there is none, or it is damaged
   std::vector<unsigned char> load(const std::string& source, const std::string& options) const;
-  bool stores() const { return folder_.has_value(); }
+  bool stores() const { return folder_.has_value() && !is_refused_; }
   void store(const std::string& source, const std::string& options, const std::vector<unsigned char>& binary) const;
 
  private:
   std::filesystem::path file_for(const std::string& source, const std::string& options) const;
   std::optional<std::filesystem::path> folder_;
   std::string device_;
+  mutable std::atomic<bool> is_refused_ = false;  // by a full disk, say
 };
 
 /// A source with its #include lines replaced by the embedded files that they name. @throws InternalError if one is missing
@@ -49,8 +51,5 @@ struct ProgramText {
 };
 /// Builds, from the cache where it holds the program. @throws DeviceError with the build log
 ProgramHandle build_program(cl_context context, cl_device_id device, const ProgramCache& cache, const ProgramText& text);
-
-/// Where PoCL keeps its own cache.
-inline std::filesystem::path pocl_cache_folder(const std::filesystem::path& cache) { return cache / "pocl"; }
 
 }  // namespace gemel::opencl

@@ -13,8 +13,10 @@
 #include <tuple>
 
 #include "engine/base/error.h"
+#include "opencl/driver_cache.h"
+#include "opencl/memory_limit.h"
+#include "opencl/pocl_variables.h"
 #include "opencl/pretence.h"
-#include "opencl/program_cache.h"
 
 namespace gemel::opencl {
 namespace {
@@ -33,6 +35,9 @@ int undivided_processors() {
 #endif
   return 0;
 }
+
+/// Whether the user says how many threads PoCL is to have, which may be more than there are processors.
+bool names_threads() { return !from_environment("POCL_MAX_PTHREAD_COUNT").empty() || !from_environment("POCL_CPU_MAX_CU_COUNT").empty() || !from_environment("POCL_PTHREAD_MIN_THREADS").empty(); }
 
 /// Writes only what differs: a driver may be reading the environment in another thread.
 void set_variable(const char* name, const std::string& value) {
@@ -109,6 +114,7 @@ std::vector<FoundPlatform> found_platforms() {
   // PoCL has no devices yet for a thread that asks while another one asks for the first time.
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
+  const DriverCache::Shown cache(DriverCache::of_process());
   cl_uint count = 0;
   if (clGetPlatformIDs(0, nullptr, &count) != CL_SUCCESS || count == 0) return {};
   std::vector<cl_platform_id> ids(count);
@@ -137,8 +143,7 @@ bool lacks_cache(const FoundPlatform& p) { return p.devices.empty() && platform_
 
 std::string cache_advice() {
   const std::string used = from_environment("POCL_CACHE_DIR");
-  const auto ours = ProgramCache::default_folder();
-  return used.empty() || (ours && used == pocl_cache_folder(*ours)) ? "GEMEL_CACHE_DIR may name a folder that can" : "POCL_CACHE_DIR names " + used;
+  return used.empty() ? "GEMEL_CACHE_DIR may name a folder that can" : "POCL_CACHE_DIR names " + used;
 }
 
 std::string listed(const std::vector<FoundPlatform>& platforms) {
@@ -200,16 +205,10 @@ void prepare_environment(int threads) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   setenv("RUSTICL_ENABLE", "llvmpipe", 0);
-  if (const auto cache = ProgramCache::default_folder()) {
-    std::error_code error;
-    const std::filesystem::path folder = pocl_cache_folder(*cache);
-    std::filesystem::create_directories(folder, error);
-    if (!error) setenv("POCL_CACHE_DIR", folder.c_str(), 0);
-    else if (const char* own = std::getenv("GEMEL_CACHE_DIR"); own && *own)  // another folder was not asked for
-      throw DeviceError(fmt::format("GEMEL_CACHE_DIR: {} cannot be made: {}; accepted: a folder that can be written", folder.string(), error.message()));
-  }
+  [[maybe_unused]] static const bool checked = (check_pocl_variables(threads), check_address_space(), true);  // once: what comes later may be ours
+  DriverCache::of_process().open();
   // A worker of PoCL that is woken where another one runs waits behind it: no scheduler moves it within a step so short.
-  if (const int processors = undivided_processors(); processors > 0 && (threads <= 0 || threads == processors)) setenv("POCL_AFFINITY", "1", 0);
+  if (const int processors = undivided_processors(); processors > 0 && (threads <= 0 ? !names_threads() : threads == processors)) setenv("POCL_AFFINITY", "1", 0);
   if (threads <= 0) return;
   const std::string text = std::to_string(threads);
   set_variable("POCL_MAX_PTHREAD_COUNT", text);  // PoCL before 4.0

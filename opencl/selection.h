@@ -28,10 +28,10 @@ FoundDevice select_device(const std::string& platform, const std::string& device
 /// Indices, in its platform, of the usable devices of the kind of this one.
 std::vector<std::string> devices_alike(const FoundDevice& device);
 
-/// Sets what drivers read from the environment when they start: emulated platforms on, threads of a CPU device, PoCL's
-/// cache beside ours, and its workers on a processor each where all of them are this process's (POCL_AFFINITY=0 leaves them to the scheduler).
+/// Sets what drivers read from the environment when they start: emulated platforms on, threads of a CPU device, and PoCL's workers on a
+/// processor each where all of them are this process's (POCL_AFFINITY=0 leaves them to the scheduler); and opens PoCL's cache.
 /// Only the first call before OpenCL is touched has an effect on drivers. Several threads may call it at once; it writes only what differs.
-/// @throws DeviceError where the folder that GEMEL_CACHE_DIR names cannot be made
+/// @throws DeviceError as DriverCache::open and check_address_space do, UsageError as check_pocl_variables does
 void prepare_environment(int threads);
 
 }  // namespace gemel::opencl

@@ -10,6 +10,7 @@
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "opencl/program_cache.h"
+#include "opencl/warn.h"
 
 namespace gemel::opencl {
 namespace {
@@ -34,18 +35,24 @@ void TuningTable::set(const std::string& problem, const std::string& variant) {
   else variants_[problem] = variant;
 }
 
-std::string TuningTable::text() const { return Json{{"variants", variants_}, {"clblast", clblast}}.dump(1) + "\n"; }
+std::string TuningTable::name() const { return fmt::format("{:016x}", hash_of(Json{{"variants", variants_}, {"clblast", clblast}}.dump(1) + "\n")); }
+
+std::string TuningTable::text() const { return Json{{"variants", variants_}, {"clblast", clblast}, {"checksum", name()}}.dump(1) + "\n"; }
 
 TuningTable TuningTable::parse(const std::string& text, const std::filesystem::path& path) {
+  const auto refuse = [&](const std::string& why) {
+    throw DataError(fmt::format("{}: not a tuning table ({}); delete it, or let `gemel tune --forget` empty it", path.string(), why));
+  };
+  TuningTable table;
   try {
     const Json json = Json::parse(text);
-    TuningTable table;
     json.at("variants").get_to(table.variants_);
     json.at("clblast").get_to(table.clblast);
-    return table;
+    if (json.at("checksum") != table.name()) refuse("its contents do not match its checksum");
   } catch (const Json::exception&) {
-    throw DataError(fmt::format("{}: not a tuning table; delete it, or let `gemel tune --forget` empty it", path.string()));
+    refuse("it is not the JSON of one");
   }
+  return table;
 }
 
 std::optional<std::filesystem::path> tuning_file(const DeviceProfile& profile) {
@@ -58,11 +65,16 @@ TuningTable read_tuning(const DeviceProfile& profile) {
   const auto path = tuning_file(profile);
   std::error_code none;
   if (!path || !std::filesystem::exists(*path, none)) return {};
-  const MappedFile file(path->string());
-  return TuningTable::parse({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, *path);
+  try {
+    const MappedFile file(path->string());
+    return TuningTable::parse({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, *path);
+  } catch (const DataError& e) {
+    warn(std::string(e.what()) + "; it is not used");
+    return {};
+  }
 }
 
-std::string tuning_name(const DeviceProfile& p) { return p.tuning && !p.tuning->empty() ? fmt::format("{:016x}", hash_of(p.tuning->text())) : "none"; }
+std::string tuning_name(const DeviceProfile& p) { return p.tuning && !p.tuning->empty() ? p.tuning->name() : "none"; }
 
 std::filesystem::path write_tuning(const DeviceProfile& profile, const TuningTable& table) {
   const auto path = tuning_file(profile);

@@ -23,8 +23,10 @@ class TuningTable {
   std::map<std::string, ClblastParameters> clblast;  // by kernel
 
   bool empty() const { return variants_.empty() && clblast.empty(); }
-  /// JSON. The same tables give the same text.
+  /// JSON, with a checksum: a damaged number would be taken for a choice. The same tables give the same text.
   std::string text() const;
+  /// Names the table: a hash of what it says.
+  std::string name() const;
   /// @throws DataError where it is not such a text, naming `path`
   static TuningTable parse(const std::string& text, const std::filesystem::path& path);
 
@@ -37,7 +39,7 @@ std::string tuning_name(const DeviceProfile& profile);
 
 /// The file of a device, driver and number of units, beside the cache of programs. None where there is no cache.
 std::optional<std::filesystem::path> tuning_file(const DeviceProfile& profile);
-/// An empty table where there is no file. @throws DataError where it is damaged
+/// An empty table where there is no file; likewise where it is damaged, with a warning.
 TuningTable read_tuning(const DeviceProfile& profile);
 /// @return the file  @throws DataError where it cannot be written, or there is no place for it
 std::filesystem::path write_tuning(const DeviceProfile& profile, const TuningTable& table);

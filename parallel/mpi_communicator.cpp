@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -181,9 +182,14 @@ class MpiCommunicator : public Communicator {
   std::unique_ptr<SharedGroup> shared_;
 };
 
+/// @throws CommError where it holds no number
 std::optional<int> number_in(const char* variable) {
   const char* text = std::getenv(variable);
-  return text && *text ? std::optional(std::atoi(text)) : std::nullopt;
+  if (!text || !*text) return std::nullopt;
+  int value = 0;
+  const auto [end, error] = std::from_chars(text, text + std::strlen(text), value);
+  if (error != std::errc() || *end != '\0' || value < 0) throw CommError(fmt::format("{}: '{}' is not accepted; accepted: digits, as mpirun sets them", variable, text));
+  return value;
 }
 
 std::vector<std::string> host_names(int size) {
@@ -205,7 +211,10 @@ std::optional<MpiLaunch> mpi_launch() {
   };
   constexpr Variables kKnown[] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"}, {"PMIX_RANK", "SLURM_NTASKS"}};
   for (const Variables& v : kKnown)
-    if (const auto rank = number_in(v.rank), size = number_in(v.size); rank && size) return MpiLaunch{*rank, *size};
+    if (const auto rank = number_in(v.rank), size = number_in(v.size); rank && size) {
+      if (*rank >= *size) throw CommError(fmt::format("{}: {} is not a rank of {} ({}); accepted: one of 0..{}", v.rank, *rank, *size, v.size, *size - 1));
+      return MpiLaunch{*rank, *size};
+    }
   return std::nullopt;
 }
 

@@ -12,6 +12,7 @@ struct MpiLaunch {
   int rank, size;
 };
 /// Nothing where neither mpirun nor a PMI started it; `sbatch` alone, which sets SLURM_PROCID, does not.
+/// @throws CommError where the variables hold anything but a rank and a number of ranks
 std::optional<MpiLaunch> mpi_launch();
 
 /// Initialises MPI. The calling thread makes all calls from now on, and destroys what it gets, which ends MPI: once in a process.

@@ -2,9 +2,11 @@
 #include "opencl/memory_limit.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <string>
 
+#include "engine/base/error.h"
 #include "tests/temporary_folder.h"
 
 namespace gemel::opencl {
@@ -19,6 +21,7 @@ class MemoryLimit : public ::testing::Test {
     std::filesystem::create_directories(path.parent_path());
     testing::write_text(path, text);
   }
+  const std::filesystem::path& root() const { return root_.path(); }
   std::int64_t limit(bool on_host = true, int sharers = 1) const {
     DeviceProfile profile;
     profile.kind = on_host ? DeviceKind::cpu : DeviceKind::gpu;
@@ -38,6 +41,25 @@ TEST_F(MemoryLimit, is_what_the_host_has_free_where_the_device_is_the_host) {
   EXPECT_EQ(limit(false), kDevice);
   EXPECT_EQ(limit(true, 4), 500000 * std::int64_t{1024});
   EXPECT_EQ(limit(false, 4), kDevice);
+}
+
+TEST_F(MemoryLimit, is_what_the_address_space_has_beside_what_is_mapped_and_the_compiler_needs) {
+  const std::int64_t mapped = 1000 * ::sysconf(_SC_PAGESIZE), compiler = std::int64_t{256} << 20;
+  const auto limited_to = [this](const std::string& bytes) {
+    write("proc/self/limits", "Limit                     Soft Limit           Hard Limit           Units     \nMax data size             1                    1                    bytes     \n"
+                              "Max address space         " + bytes + "           unlimited            bytes     \n");
+  };
+  write("proc/self/statm", "1000 500 100 10 0 200 0\n");
+  limited_to("unlimited");
+  EXPECT_EQ(limit(), kDevice);
+  EXPECT_NO_THROW(check_address_space(root()));
+  limited_to("1073741824");
+  EXPECT_EQ(limit(), (std::int64_t{1} << 30) - mapped - compiler);
+  EXPECT_EQ(limit(true, 4), (std::int64_t{1} << 30) - mapped - compiler) << "each process has its own";
+  EXPECT_EQ(limit(false), kDevice);
+  EXPECT_THROW(check_address_space(root()), DeviceError);
+  limited_to("1048576");
+  EXPECT_EQ(limit(), 1);
 }
 
 TEST_F(MemoryLimit, is_the_least_of_the_groups_up_to_the_root) {

@@ -4,15 +4,18 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <thread>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "opencl/sources.h"
+#include "tests/mutation.h"
 #include "tests/test_device.h"
 
 namespace gemel::opencl {
@@ -112,6 +115,19 @@ TEST(ProgramCache, damaged_file_is_as_good_as_none) {
   EXPECT_EQ(cache.load("source", ""), Binary(100, 7));
 }
 
+TEST(ProgramCache, gives_the_binary_or_nothing_after_any_mutation) {
+  const Folder folder;
+  const ProgramCache cache(folder.path(), some_profile());
+  const Binary binary(300, 7);
+  std::mt19937_64 random(4);
+  for (int i = 0; i < (testing::is_full_run() ? 1000 : 100); ++i) {
+    if (i % 50 == 0) cache.store("source", "", binary);  // which waits for the disk
+    const std::string what = testing::mutate(folder.files().at(0), random);
+    const Binary loaded = cache.load("source", "");
+    EXPECT_TRUE(loaded.empty() || loaded == binary) << i << ": " << what;
+  }
+}
+
 TEST(ProgramCache, writers_and_readers_never_meet_half_a_file) {
   const Folder folder;
   const ProgramCache cache(folder.path(), some_profile());
@@ -131,12 +147,19 @@ TEST(ProgramCache, writers_and_readers_never_meet_half_a_file) {
   EXPECT_EQ(folder.files().size(), 1u);
 }
 
-TEST(ProgramCache, folder_that_cannot_be_made_changes_nothing) {
+TEST(ProgramCache, folder_that_cannot_be_made_is_told_of_once_and_changes_nothing) {
   const Folder folder;
   fs::create_directories(folder.path());
   overwrite(folder.path() / "file", "");
   const ProgramCache cache(folder.path() / "file" / "below", some_profile());
-  cache.store("source", "", Binary(3, 1));
+  ::testing::internal::CaptureStderr();
+  EXPECT_TRUE(cache.stores());
+  for (const char* source : {"source", "other"}) cache.store(source, "", Binary(3, 1));
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(said.rfind("gemel: warning: kernel cache: ", 0), 0u) << said;
+  EXPECT_NE(said.find((folder.path() / "file" / "below").string()), std::string::npos) << said;
+  EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
+  EXPECT_FALSE(cache.stores());
   EXPECT_TRUE(cache.load("source", "").empty());
 }
 

@@ -1,4 +1,6 @@
 // What the gemel program does with bad input: one line that names it, and the right status.
+#include <sys/resource.h>
+
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -122,18 +124,63 @@ TEST_F(Refusals, no_emulator_stands_in_for_a_pocl_that_cannot_write_its_cache) {
     ::setenv("HOME", "/proc/none", 1);
     for (const char* name : {"GEMEL_CACHE_DIR", "POCL_CACHE_DIR", "XDG_CACHE_HOME", "GEMEL_PLATFORM", "GEMEL_DEVICE"}) ::unsetenv(name);
   };
-  const char* reason = "offers none where its cache cannot be written: GEMEL_CACHE_DIR may name a folder that can";
-  expect_refused(training({"--platform", "pocl"}), 1, reason, unwritable);
-  expect_refused(training({"--device", "cpu"}), 1, reason, unwritable);
-  expect_refused(training({"--platform", "pocl"}), 1, "offers none where its cache cannot be written: POCL_CACHE_DIR names /proc/none", [&] {
-    unwritable();
-    ::setenv("POCL_CACHE_DIR", "/proc/none", 1);
-  });
+  for (const Words& words : {training({"--platform", "pocl"}), training({"--device", "cpu"})})
+    expect_refused(words, 1, "offers none where its cache cannot be written: POCL_CACHE_DIR names /proc/none", [&] {
+      unwritable();
+      ::setenv("POCL_CACHE_DIR", "/proc/none", 1);
+    });
+  const Outcome o = run(training({"--platform", "pocl", "--memory-limit", "1000"}), unwritable);
+  EXPECT_EQ(o.err.rfind("gemel: warning: kernel cache: /proc/none/.cache/gemel/pocl/", 0), 0u) << "another folder was not asked for: " << o.err;
+  EXPECT_NE(o.err.find("the memory limit is reached"), std::string::npos) << "it goes on as it would: " << o.err;
 }
 
 TEST_F(Refusals, a_cache_folder_that_was_asked_for_and_cannot_be_made_is_named) {
   for (const std::vector<std::string>& words : {training({}), {"devices"}})
-    expect_refused(words, 1, "gemel: GEMEL_CACHE_DIR: /proc/none/pocl cannot be made: ", [] { ::setenv("GEMEL_CACHE_DIR", "/proc/none", 1); });
+    expect_refused(words, 1, "gemel: GEMEL_CACHE_DIR: /proc/none/pocl/", [] {
+      ::unsetenv("POCL_CACHE_DIR");
+      ::setenv("GEMEL_CACHE_DIR", "/proc/none", 1);
+    });
+}
+
+TEST_F(Refusals, what_pocl_would_crash_on_is_named) {
+  const std::vector<std::pair<const char*, const char*>> bad{
+      {"POCL_MAX_PTHREAD_COUNT", "-1"}, {"POCL_MAX_PTHREAD_COUNT", "99999999999"}, {"POCL_CPU_MAX_CU_COUNT", "four"}, {"POCL_PTHREAD_MIN_THREADS", "-1"},
+      {"POCL_MAX_WORK_GROUP_SIZE", "0"}, {"POCL_MAX_WORK_GROUP_SIZE", "2"}, {"POCL_DEBUG_LLVM_PASSES", "1"}, {"POCL_STARTUP_DELAY", "1000000"}};
+  for (const auto& [name, value] : bad)
+    expect_refused({"devices"}, 2, std::string("gemel: ") + name + ": '" + value + "' is not accepted; accepted: ", [&] { ::setenv(name, value, 1); });
+  const auto bind_too_many = [] {
+    ::setenv("POCL_AFFINITY", "1", 1);
+    ::setenv("POCL_MAX_PTHREAD_COUNT", "4000", 1);
+  };
+  expect_refused({"devices"}, 2, "gemel: POCL_MAX_PTHREAD_COUNT: '4000' is not accepted; accepted: digits, 0..", bind_too_many);
+  const Outcome o = run({"devices"}, [] {
+    ::unsetenv("POCL_AFFINITY");
+    ::setenv("POCL_MAX_PTHREAD_COUNT", "100", 1);
+  });
+  EXPECT_EQ(o.status, 0) << "more threads than processors, each of which would be bound to one: " << o.err;
+}
+
+TEST_F(Refusals, an_address_space_too_small_for_drivers_is_one_line) {
+  for (const rlim_t megabytes : {300, 500, 900})
+    expect_refused(training({}), 1, "gemel: address space: its limit (ulimit -v) leaves ", [=] {
+      const rlimit limit{megabytes << 20, megabytes << 20};
+      ::setrlimit(RLIMIT_AS, &limit);
+    });
+}
+
+TEST_F(Refusals, ranks_in_the_environment_are_digits) {
+  const auto launched_as = [](const char* rank, const char* size) {
+    return [=] {
+      ::setenv("OMPI_COMM_WORLD_RANK", rank, 1);
+      ::setenv("OMPI_COMM_WORLD_SIZE", size, 1);
+    };
+  };
+  const Words ddp = training({"--parallel", "ddp"});
+  for (const char* rank : {"one", "0x1", "-1", "1 ", "99999999999", "+0"})
+    expect_refused(ddp, 1, "gemel: OMPI_COMM_WORLD_RANK: '" + std::string(rank) + "' is not accepted; accepted: digits", launched_as(rank, "2"));
+  expect_refused(ddp, 1, "gemel: OMPI_COMM_WORLD_SIZE: '2ranks' is not accepted", launched_as("0", "2ranks"));
+  expect_refused(ddp, 1, "gemel: OMPI_COMM_WORLD_RANK: 2 is not a rank of 2 (OMPI_COMM_WORLD_SIZE); accepted: one of 0..1", launched_as("2", "2"));
+  expect_refused({"train", "--no-such-option"}, 2, "--no-such-option", launched_as("one", "2"));
 }
 
 TEST_F(Refusals, what_would_end_a_run_or_take_from_it_is_told_before_it) {

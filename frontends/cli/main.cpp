@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -15,6 +16,7 @@
 #include "engine/base/error.h"
 #include "frontends/cli/arguments.h"
 #include "frontends/cli/command.h"
+#include "frontends/cli/fatal.h"
 #include "frontends/cli/job.h"
 #include "frontends/cli/run_and_print.h"
 #include "parallel/mpi_communicator.h"
@@ -75,6 +77,16 @@ int run(const std::string& name, const Arguments& rest) {
   throw UsageError(fmt::format("command '{}' is unknown{}; `gemel --help` lists them", name, near.empty() ? "" : ", did you mean '" + near + "'?"));
 }
 
+/// Of the processes that mpirun started with one command line, one says what is wrong with it.
+bool speaks_for_all() {
+  try {
+    const auto launch = parallel::mpi_launch();
+    return !launch || launch->rank == 0;
+  } catch (const CommError&) {
+    return true;
+  }
+}
+
 /// glibc keeps freed blocks for itself, ever larger ones the more of them it has seen: 18 MiB beside resnet50 at batch 1.
 void give_back_large_blocks() {
 #ifdef __GLIBC__
@@ -90,6 +102,8 @@ void give_back_large_blocks() {
 int main(int count, char** values) {
   using namespace gemel;
   cli::give_back_large_blocks();
+  cli::end_with_a_line();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of whoever writes it
   const std::vector<std::string> arguments(values + 1, values + count);
   if (arguments.empty()) {
     cli::print_usage(stderr);
@@ -100,8 +114,7 @@ int main(int count, char** values) {
   } catch (const cli::Told& told) {
     return told.status;
   } catch (const UsageError& e) {
-    // Of the processes that mpirun started with one command line, one says what is wrong with it.
-    if (const auto launch = parallel::mpi_launch(); !launch || launch->rank == 0) cli::print_error(e.what());
+    if (cli::speaks_for_all()) cli::print_error(e.what());
     return cli::kWrongUsage;
   } catch (const std::bad_alloc&) {
     cli::print_error("out of memory on the host: more was asked for than this computer has; accepted: a smaller --batch-size, --input or --classes");

@@ -1,0 +1,44 @@
+#include "frontends/cli/fatal.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <exception>
+#include <new>
+#include <string>
+#include <string_view>
+
+namespace gemel::cli {
+namespace {
+
+[[noreturn]] void die(std::string_view line) {
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());  // nobody is left to tell
+  ::_exit(1);
+}
+
+void on_abort(int) {
+  die("gemel: a library gave up and ended the program (what it said stands above); where memory is limited (ulimit -v) more of it may help\n");
+}
+
+[[noreturn]] void on_terminate() {
+  try {
+    if (const auto error = std::current_exception()) std::rethrow_exception(error);
+  } catch (const std::bad_alloc&) {
+    die("gemel: out of memory in a driver or library; accepted: a higher limit (ulimit -v), a smaller --batch-size, --input or --threads\n");
+  } catch (const std::exception& e) {
+    die("gemel: a library threw what nothing caught: " + std::string(e.what()) + "\n");
+  } catch (...) {
+  }
+  die("gemel: a library threw what nothing caught\n");
+}
+
+}  // namespace
+
+void end_with_a_line() {
+  std::set_terminate(on_terminate);
+  struct sigaction action {};
+  action.sa_handler = on_abort;
+  ::sigaction(SIGABRT, &action, nullptr);
+}
+
+}  // namespace gemel::cli

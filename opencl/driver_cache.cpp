@@ -1,0 +1,268 @@
+#include "opencl/driver_cache.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/base/file.h"
+#include "engine/base/hash.h"
+#include "opencl/device.h"
+#include "opencl/driver_signals.h"
+#include "opencl/handle.h"
+#include "opencl/program_cache.h"
+#include "opencl/warn.h"
+
+namespace gemel::opencl {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+constexpr std::int64_t kRoom = 2 << 20;    // bytes: of Gemel's kernels none takes a fifth
+constexpr std::int64_t kMargin = 16 << 20;  // that others may fill before we look again
+constexpr std::chrono::milliseconds kLook = 250ms, kNote = 5s;
+constexpr auto kCompiling = 10min;  // at most, behind the last that was enqueued
+constexpr const char* kVariable = "POCL_CACHE_DIR";
+constexpr const char* kTemporary = "gemel-kernels-";
+
+bool is_full(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
+
+/// The size and time of the library that a loader's file names: of that path, or beside the loader itself.
+std::string build_of(const std::string& library) {
+  Dl_info loader{};
+  fs::path path = library;
+  if (!path.has_parent_path() && ::dladdr(reinterpret_cast<void*>(&clGetPlatformIDs), &loader) != 0) path = fs::path(loader.dli_fname).parent_path() / library;
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return "";
+  return fmt::format("{} {}.{}", status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+}
+
+/// Names PoCL's build, as far as can be known before it starts.
+std::string driver_build() {
+  std::string vendors = from_environment("OCL_ICD_VENDORS");
+  if (vendors.empty()) vendors = "/etc/OpenCL/vendors";
+  std::vector<std::string> builds;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(vendors, none)) {
+    std::string library;
+    std::ifstream(entry.path()) >> library;
+    if (library.find("pocl") != std::string::npos) builds.push_back(library + " " + build_of(library));
+  }
+  std::ranges::sort(builds);
+  std::uint64_t hash = hash_of("");
+  for (const std::string& build : builds) hash = hash_of(build, hash);
+  return fmt::format("{:016x}", hash);
+}
+
+/// Folders in which one that goes with the process may be made, the likeliest first.
+std::vector<fs::path> temporary_places() {
+  std::vector<fs::path> places;
+  for (const fs::path& place : {fs::path(from_environment("TMPDIR")), fs::path("/tmp"), fs::path("/var/tmp"), fs::path("/dev/shm")})
+    if (!place.empty() && std::ranges::find(places, place) == places.end()) places.push_back(place);
+  return places;
+}
+
+int open_folder(const fs::path& folder) { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY); }
+
+/// Removes the folders of processes that were killed: a living one holds a lock on its own.
+void remove_abandoned(const fs::path& place) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(place, error)) {
+    struct stat status {};
+    if (!entry.path().filename().string().starts_with(kTemporary) || ::lstat(entry.path().c_str(), &status) != 0 || status.st_uid != ::geteuid()) continue;
+    const int folder = open_folder(entry.path());
+    if (folder < 0) continue;
+    std::error_code ignored;
+    if (::flock(folder, LOCK_EX | LOCK_NB) == 0) fs::remove_all(entry.path(), ignored);
+    ::close(folder);
+  }
+}
+
+/// @throws DeviceError listing the places and what each lacks
+fs::path make_temporary() {
+  std::string refused;
+  for (const fs::path& place : temporary_places()) {
+    remove_abandoned(place);
+    std::string name = fmt::format("{}/{}XXXXXX", place.string(), kTemporary);
+    int error = ::mkdtemp(name.data()) ? why_no_room(name) : errno;
+    if (error == 0) return name;
+    ::rmdir(name.c_str());
+    refused += fmt::format("{}{}: {}", refused.empty() ? "" : ", ", place.string(), system_message(error));
+  }
+  throw DeviceError(refused);
+}
+
+/// The same folders, with links to the files that are not there yet.
+void link_all(const fs::path& from, const fs::path& to) {
+  std::error_code error, ignored;
+  for (auto it = fs::recursive_directory_iterator(from, error); !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
+    const fs::path there = to / fs::relative(it->path(), from, ignored);
+    if (it->is_directory(ignored)) fs::create_directory(there, ignored);
+    else fs::create_symlink(it->path(), there, ignored);  // PoCL renames what it writes, which replaces a link
+  }
+}
+
+}  // namespace
+
+int why_no_room(const fs::path& folder) {
+  rlimit largest{};
+  if (::getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur < static_cast<rlim_t>(kRoom)) return EFBIG;
+  struct statvfs disk {};
+  if (::statvfs(folder.c_str(), &disk) == 0 && static_cast<std::int64_t>(disk.f_bavail * disk.f_frsize) < kMargin) return ENOSPC;
+  std::string name = (folder / "tempfile_roomXXXXXX").string();  // of a user's share the system does not tell
+  const int file = ::mkostemp(name.data(), O_CLOEXEC);
+  if (file < 0) return errno;
+  ::unlink(name.c_str());
+  int error = EINTR;
+  while (error == EINTR) error = ::posix_fallocate(file, 0, kRoom);
+  ::close(file);
+  return error;
+}
+
+DriverCache& DriverCache::of_process() {
+  static DriverCache cache;
+  return cache;
+}
+
+DriverCache::~DriverCache() {
+  watcher_ = {};
+  std::error_code ignored;
+  for (const fs::path& folder : temporary_) fs::remove_all(folder, ignored);
+}
+
+void DriverCache::open() {
+  const std::lock_guard lock(mutex_);
+  if (is_open_) return;
+  take_signals_back();  // which are the program's own until now
+  const bool is_users = !from_environment(kVariable).empty();
+  try {
+    if (is_users) use_users_folder();
+    else use_kept_folder();
+    if (const int error = why_no_room(folder_)) throw std::system_error(error, std::generic_category(), folder_.string() + " cannot be written");
+  } catch (const std::system_error& e) {
+    const bool goes_on = is_full(e.code().value()) || (!is_users && from_environment("GEMEL_CACHE_DIR").empty());
+    if (!goes_on && !is_users) throw DeviceError(fmt::format("GEMEL_CACHE_DIR: {}; accepted: a folder that can be written", e.what()));
+    if (goes_on) leave(e.what());
+    else folder_.clear();  // PoCL offers no device then, and selection says why
+  }
+  looked_ = noted_ = Clock::now();
+  is_open_ = true;
+}
+
+void DriverCache::use_kept_folder() {
+  const auto cache = ProgramCache::default_folder();
+  if (!cache) throw std::system_error(ENOENT, std::generic_category(), "HOME names no folder");
+  kept_ = std::make_unique<KernelFolder>(*cache / "pocl" / driver_build());
+  rename_at_crash(kept_->manifest(), kept_->crash_mark());
+  use(kept_->path());
+}
+
+void DriverCache::use_users_folder() {
+  const fs::path folder = from_environment(kVariable);
+  std::error_code ignored;
+  fs::create_directories(folder, ignored);  // as PoCL does
+  use(folder);
+}
+
+void DriverCache::use(const fs::path& folder) {
+  const int opened = open_folder(folder);
+  if (opened < 0) throw std::system_error(errno, std::generic_category(), folder.string() + " cannot be opened");
+  if (descriptor_ < 0) {
+    descriptor_ = opened;
+  } else {
+    ::dup2(opened, descriptor_);
+    ::close(opened);
+  }
+  folder_ = folder;
+}
+
+void DriverCache::leave(const std::string& why) {
+  try {
+    const fs::path other = make_temporary(), before = folder_;
+    if (!before.empty()) link_all(before, other);
+    use(other);
+    ::flock(descriptor_, LOCK_SH);
+    if (!before.empty()) link_all(before, other);  // what PoCL began meanwhile
+    temporary_.push_back(other);
+    untold_ = fmt::format("kernel cache: {}; PoCL compiles into {}, which goes with this run", why, other.string());
+  } catch (const std::exception& e) {
+    no_room_ = fmt::format("kernel cache: {}, and no other folder can take what PoCL compiles ({}); accepted: room in one of them", why, e.what());
+  }
+}
+
+DriverCache::Shown::Shown(DriverCache& cache) {
+  const std::lock_guard lock(cache.mutex_);
+  first_ = !cache.folder_.empty() && !std::exchange(cache.is_shown_, true);
+  if (!first_) return;
+  before_ = from_environment(kVariable);
+  ::setenv(kVariable, fmt::format("/proc/self/fd/{}", cache.descriptor_).c_str(), 1);
+}
+
+DriverCache::Shown::~Shown() {
+  take_signals_back();
+  if (!first_) return;
+  if (before_.empty()) ::unsetenv(kVariable);
+  else ::setenv(kVariable, before_.c_str(), 1);
+}
+
+void DriverCache::make_room() {
+  take_signals_back();
+  const std::lock_guard lock(mutex_);
+  asked_ = Clock::now();
+  if (!folder_.empty()) look();
+  tell();
+  if (!no_room_.empty()) throw DeviceError(no_room_);
+  if (!folder_.empty() && !std::exchange(is_watched_, true)) watcher_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
+}
+
+void DriverCache::look_again() {
+  const std::lock_guard lock(mutex_);
+  looked_ = {};
+  if (!folder_.empty()) look();
+}
+
+void DriverCache::look() {
+  const auto now = Clock::now();
+  if (now - looked_ < kLook) return;
+  looked_ = now;
+  if (const int error = why_no_room(folder_)) leave(fmt::format("{} cannot be written: {}", folder_.string(), system_message(error)));
+  else no_room_.clear();  // again
+  if (!kept_ || now - noted_ < kNote) return;
+  kept_->note();
+  noted_ = now;
+}
+
+void DriverCache::watch(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (!stopped_.wait_for(lock, stop, kLook, [] { return false; }) && !stop.stop_requested() && Clock::now() - asked_ < kCompiling) {
+    look();
+    tell();
+  }
+  is_watched_ = false;
+}
+
+void DriverCache::tell() {
+  if (!untold_.empty()) warn(std::exchange(untold_, {}));
+}
+
+fs::path DriverCache::folder() const {
+  const std::lock_guard lock(mutex_);
+  return folder_;
+}
+
+}  // namespace gemel::opencl

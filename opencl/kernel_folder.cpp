@@ -1,0 +1,243 @@
+#include "opencl/kernel_folder.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cinttypes>
+#include <cstdint>
+#include <cstdio>
+#include <ctime>
+#include <fstream>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <unordered_map>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/base/file.h"
+#include "engine/base/hash.h"
+#include "opencl/warn.h"
+
+namespace gemel::opencl {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kLock = "in_use";
+constexpr const char* kMagic = "gemel-kernels-1";
+
+[[noreturn]] void fail(const fs::path& path, const char* what, int error) {
+  throw std::system_error(error, std::generic_category(), path.string() + " " + what);
+}
+
+/// A lock of a file or folder for as long as it lives; that of a process which ends is free.
+class Locked {
+ public:
+  explicit Locked(const fs::path& path) : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    while (file_ >= 0 && ::flock(file_, LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+  ~Locked() {
+    if (file_ >= 0) ::close(file_);
+  }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+
+ private:
+  int file_;
+};
+
+/// By which a file is known to be as it was, without reading it.
+struct Stamp {
+  std::int64_t bytes = -1, modified_ns = 0, changed_ns = 0;
+  friend bool operator==(const Stamp&, const Stamp&) = default;
+};
+
+std::int64_t nanoseconds(const timespec& t) { return std::int64_t{1'000'000'000} * t.tv_sec + t.tv_nsec; }
+/// None of a file that changed just now: it may change again before the file system's clock, of some milliseconds, ticks.
+Stamp stamp_of(const struct stat& s) {
+  constexpr std::int64_t kTick = 50'000'000;
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  if (nanoseconds(now) - nanoseconds(s.st_ctim) < kTick) return {};
+  return {s.st_size, nanoseconds(s.st_mtim), nanoseconds(s.st_ctim)};
+}
+
+struct Entry {
+  Stamp stamp;
+  std::uint64_t checksum = 0;
+};
+using Entries = std::unordered_map<std::string, Entry>;  // by path in the folder
+
+/// Names the time since the machine started.
+std::string start_of_machine() {
+  std::string name = "unknown";
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> name;
+  return name;
+}
+
+/// A line for each file. Those that are damaged are left out, and so are their files.
+Entries read_entries(const fs::path& manifest) {
+  Entries entries;
+  std::ifstream in(manifest);
+  std::string magic, start;
+  if (!(in >> magic >> start) || magic != kMagic) return {};
+  const bool stands = start == start_of_machine();
+  std::string line;
+  for (std::getline(in, line); std::getline(in, line);) {
+    Entry e;
+    int path = 0;  // where it begins
+    if (std::sscanf(line.c_str(), "%" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNx64 " %n", &e.stamp.bytes, &e.stamp.modified_ns, &e.stamp.changed_ns, &e.checksum, &path) != 4) continue;
+    if (!stands) e.stamp = {};
+    entries[line.substr(static_cast<std::size_t>(path))] = e;
+  }
+  return entries;
+}
+
+void write_entries(const fs::path& manifest, const Entries& entries) {
+  std::string text = fmt::format("{} {}\n", kMagic, start_of_machine());
+  for (const auto& [path, e] : entries)
+    text += fmt::format("{} {} {} {:016x} {}\n", e.stamp.bytes, e.stamp.modified_ns, e.stamp.changed_ns, e.checksum, path);
+  write_file_atomically(manifest, [&](FileWriter& out) { out.write(text); });
+}
+
+std::string_view name_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+/// What no run reads again: PoCL's temporary files, which it renames when they are whole, and ours.
+bool is_temporary(std::string_view path) {
+  const std::string_view name = name_of(path);
+  return name.starts_with("temp") || name.starts_with(".gemel-") || name.find(".temp") != std::string_view::npos;
+}
+
+/// Written at each use, and empty; or of ours.
+bool is_of_no_account(std::string_view in_folder) {
+  const std::string_view name = name_of(in_folder);
+  if (name == "last_accessed") return true;
+  return name == in_folder && (name == kLock || name == "manifest" || name == "crashed" || name == "gemel.lock");
+}
+
+struct Found {
+  const fs::path& path;
+  std::string in_folder;
+  struct stat status {};
+};
+
+/// Empty where the file cannot be read.
+std::optional<std::uint64_t> checksum_of(const Found& found) {
+  std::string bytes(static_cast<std::size_t>(found.status.st_size), '\0');
+  std::ifstream in(found.path, std::ios::binary);
+  if (!in.read(bytes.data(), std::ssize(bytes))) return std::nullopt;
+  return hash_of(bytes);
+}
+
+/// Everything in the folder but folders and what is of no account.
+void each_file(const fs::path& folder, const std::function<void(const Found&)>& visit) {
+  const std::size_t skip = folder.native().size() + 1;
+  std::error_code error;
+  for (auto it = fs::recursive_directory_iterator(folder, error); !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
+    Found found{it->path(), it->path().native().substr(skip)};
+    std::error_code none;
+    if (it->is_directory(none) || is_of_no_account(found.in_folder) || ::lstat(found.path.c_str(), &found.status) != 0) continue;
+    visit(found);
+  }
+}
+
+}  // namespace
+
+KernelFolder::KernelFolder(fs::path folder) : folder_(std::move(folder)) {
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (error) fail(folder_, "cannot be made", error.value());
+  struct stat status {};
+  if (::stat(folder_.c_str(), &status) != 0) fail(folder_, "cannot be examined", errno);
+  if (status.st_uid != ::geteuid()) fail(folder_, "belongs to another user", EPERM);
+  in_use_ = ::open((folder_ / kLock).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (in_use_ < 0) fail(folder_, "cannot be written", errno);
+  try {
+    const bool alone = ::flock(in_use_, LOCK_EX | LOCK_NB) == 0;
+    while (!alone && ::flock(in_use_, LOCK_SH) != 0 && errno == EINTR) {  // until whoever has it alone has looked through it
+    }
+    check(alone ? Use::alone : Use::shared);
+    if (alone) ::flock(in_use_, LOCK_SH);
+  } catch (...) {
+    ::close(in_use_);
+    throw;
+  }
+}
+
+KernelFolder::~KernelFolder() {
+  note();
+  ::close(in_use_);
+}
+
+void KernelFolder::clear() const {
+  warn(fmt::format("kernel cache: an earlier run crashed; {} is emptied and kernels are compiled again", folder_.string()));
+  for (const auto& entry : fs::directory_iterator(folder_))
+    if (entry.path().filename() != kLock) fs::remove_all(entry.path());
+}
+
+void KernelFolder::check(Use use) const {
+  const Locked turn(folder_);
+  const bool alone = use == Use::alone;
+  if (std::error_code none; alone && fs::exists(crash_mark(), none)) clear();
+  const Entries known = read_entries(manifest());
+  Entries whole;
+  int damaged = 0;
+  bool restamped = false;
+  each_file(folder_, [&](const Found& found) {
+    const auto it = known.find(found.in_folder);
+    if (it == known.end() || !S_ISREG(found.status.st_mode)) {
+      if (alone) fs::remove(found.path);
+      return;
+    }
+    Entry entry = it->second;
+    const Stamp stamp = stamp_of(found.status);
+    if (entry.stamp != stamp || stamp == Stamp()) {
+      if (checksum_of(found) != entry.checksum) {
+        fs::remove(found.path);
+        ++damaged;
+        return;
+      }
+      entry.stamp = stamp;
+      restamped = true;
+    }
+    whole.emplace(found.in_folder, entry);
+  });
+  if (damaged > 0) warn(fmt::format("kernel cache: {} of {} files in {} were damaged; they are compiled again", damaged, known.size(), folder_.string()));
+  if (!restamped && whole.size() == known.size()) return;
+  try {
+    write_entries(manifest(), whole);
+  } catch (const DataError&) {
+    // On a full disk the old one stands: it knows more than there is, and checksums are compared again.
+  }
+}
+
+void KernelFolder::note() const {
+  try {
+    const Locked turn(folder_);
+    const Entries known = read_entries(manifest());
+    Entries now;
+    std::size_t added = 0;
+    each_file(folder_, [&](const Found& found) {
+      if (is_temporary(found.in_folder) || !S_ISREG(found.status.st_mode)) return;
+      if (const auto it = known.find(found.in_folder); it != known.end()) {
+        now.insert(*it);
+      } else if (const auto checksum = checksum_of(found)) {
+        now[found.in_folder] = {stamp_of(found.status), *checksum};
+        ++added;
+      }
+    });
+    if (added > 0 || now.size() != known.size()) write_entries(manifest(), now);
+  } catch (const std::exception&) {
+    // It is a cache: the next run compiles again.
+  }
+}
+
+}  // namespace gemel::opencl

@@ -1,0 +1,39 @@
+// Private to opencl/: a folder of compiled kernels that a driver writes by itself and trusts when it reads. PoCL loads what lies there as code:
+// a file that is torn or changed would end the process.
+#pragma once
+#include <filesystem>
+
+namespace gemel::opencl {
+
+/// What is promised: the driver meets only files that are as they were when a run of ours had finished writing them.
+/// A manifest holds the size, times and checksum of each file. Whoever opens the folder compares: what differs is deleted, and what the
+/// manifest does not know too, unless another process is using the folder, whose work it may be. So what a killed compilation left is swept.
+/// Sizes and times are compared first and checksums only where those differ (the time of the last change of a file's inode among them, which
+/// no copy and no writer sets) or where the machine has started since, which may have lost what was not on the disk yet.
+/// A process that crashes marks the folder, and the next that has it alone empties it.
+/// Several processes may use one at once; each holds a lock as long as this lives.
+class KernelFolder {
+ public:
+  /// Makes it where it is missing. @throws std::system_error where it cannot be used: of another user, not writable, no room
+  explicit KernelFolder(std::filesystem::path folder);
+  /// Notes what is new.
+  ~KernelFolder();
+  KernelFolder(const KernelFolder&) = delete;
+  KernelFolder& operator=(const KernelFolder&) = delete;
+
+  const std::filesystem::path& path() const { return folder_; }
+  /// Takes what the driver has written since into the manifest. Where that cannot be written, the next to open the folder deletes it.
+  void note() const;
+  /// The file that a crash renames, and what to.
+  std::filesystem::path manifest() const { return folder_ / "manifest"; }
+  std::filesystem::path crash_mark() const { return folder_ / "crashed"; }
+
+ private:
+  enum class Use { alone, shared };
+  void check(Use use) const;
+  void clear() const;
+  std::filesystem::path folder_;
+  int in_use_ = -1;
+};
+
+}  // namespace gemel::opencl

@@ -1,0 +1,46 @@
+#include "opencl/pocl_variables.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "engine/base/error.h"
+#include "opencl/device.h"
+
+namespace gemel::opencl {
+namespace {
+
+[[noreturn]] void refuse(const char* variable, const std::string& value, const std::string& accepted) {
+  throw UsageError(fmt::format("{}: '{}' is not accepted; accepted: {}", variable, value, accepted));
+}
+
+void check_number(const char* variable, std::int64_t least, std::int64_t most, const char* why) {
+  const std::string text = from_environment(variable);
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || (error == std::errc() && end == text.data() + text.size() && value >= least && value <= most)) return;
+  refuse(variable, text, fmt::format("digits, {}{}{}", least, most == std::numeric_limits<int>::max() ? " or more" : fmt::format("..{}", most), why));
+}
+
+}  // namespace
+
+void check_pocl_variables(int threads) {
+  constexpr std::int64_t kMostThreads = 4096, kLongestDelay = 600, kLargest = std::numeric_limits<int>::max();
+  // A worker that is bound to a processor which is not there ends the process.
+  const std::string affinity = from_environment("POCL_AFFINITY");
+  const bool binds = !affinity.empty() && affinity != "0";
+  const std::int64_t most = binds ? sysconf(_SC_NPROCESSORS_CONF) : kMostThreads;
+  if (threads > most) refuse("POCL_AFFINITY", affinity, fmt::format("0 for {} threads, more than there are processors", threads));
+  for (const char* variable : {"POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT", "POCL_PTHREAD_MIN_THREADS"})
+    check_number(variable, 0, most, binds ? ": the processors, which POCL_AFFINITY binds threads to" : "");
+  check_number("POCL_MAX_WORK_GROUP_SIZE", 64, kLargest, "");
+  check_number("POCL_STARTUP_DELAY", 0, kLongestDelay, " seconds");
+  if (const std::string passes = from_environment("POCL_DEBUG_LLVM_PASSES"); !passes.empty() && passes != "0")
+    refuse("POCL_DEBUG_LLVM_PASSES", passes, "0, or an LLVM that is built for it");
+}
+
+}  // namespace gemel::opencl

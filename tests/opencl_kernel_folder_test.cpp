@@ -1,0 +1,148 @@
+// The folder of kernels that a driver compiled: what it meets there after damage, kills and crashes.
+#include "opencl/kernel_folder.h"
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <iterator>
+#include <map>
+#include <random>
+#include <string>
+#include <system_error>
+
+#include "tests/mutation.h"
+#include "tests/temporary_folder.h"
+#include "tests/test_device.h"
+
+namespace gemel::opencl {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::read_text;
+using testing::write_text;
+
+class CompiledKernels : public ::testing::Test {
+ protected:
+  const fs::path& parent() const { return parent_.path(); }
+  fs::path folder() const { return parent() / "kernels"; }
+  fs::path file(const std::string& name) const { return folder() / name; }
+  void write(const std::string& name, const std::string& content) const {
+    fs::create_directories(file(name).parent_path());
+    write_text(file(name), content);
+  }
+  /// As a driver does that compiles.
+  void compile() const {
+    const KernelFolder kernels(folder());
+    for (const auto& [name, content] : compiled_) write(name, content);
+  }
+  bool stands(const std::string& name) const { return read_text(file(name)) == compiled_.at(name); }
+
+  const std::map<std::string, std::string> compiled_{
+      {"AB/CDE/program.bc", std::string(5000, 'b')}, {"AB/CDE/sum/1-1-1/sum.so", std::string(9000, 's')}, {"FG/HIJ/add/8-1-1/add.so", "short"}, {"FG/HIJ/program.bc", std::string(64, '\0')}};
+
+ private:
+  testing::TemporaryFolder parent_;
+};
+
+TEST_F(CompiledKernels, are_kept_from_one_process_to_the_next) {
+  compile();
+  const KernelFolder kernels(folder());
+  for (const auto& [name, content] : compiled_) EXPECT_TRUE(stands(name)) << name;
+}
+
+TEST_F(CompiledKernels, are_gone_where_a_byte_differs_and_the_time_of_writing_does_not) {
+  compile();
+  const auto written = fs::last_write_time(file("AB/CDE/program.bc"));
+  write("AB/CDE/program.bc", std::string(4999, 'b') + "c");
+  fs::last_write_time(file("AB/CDE/program.bc"), written);
+  const KernelFolder kernels(folder());
+  EXPECT_FALSE(fs::exists(file("AB/CDE/program.bc")));
+  EXPECT_TRUE(stands("AB/CDE/sum/1-1-1/sum.so"));
+}
+
+TEST_F(CompiledKernels, stay_where_only_times_differ) {
+  compile();
+  fs::copy(folder(), parent() / "copy", fs::copy_options::recursive);
+  fs::remove_all(folder());
+  fs::rename(parent() / "copy", folder());
+  const KernelFolder kernels(folder());
+  for (const auto& [name, content] : compiled_) EXPECT_TRUE(stands(name)) << name;
+}
+
+TEST_F(CompiledKernels, that_no_manifest_knows_are_swept) {
+  compile();
+  write("AB/CDE/max/1-1-1/max.so", "of a process that was killed");
+  write("tempfile_a1b2c3.so.o", "half");
+  write("tempfile_d4e5f6", "");
+  const KernelFolder kernels(folder());
+  EXPECT_FALSE(fs::exists(file("AB/CDE/max/1-1-1/max.so")));
+  EXPECT_FALSE(fs::exists(file("tempfile_a1b2c3.so.o")));
+  EXPECT_FALSE(fs::exists(file("tempfile_d4e5f6")));
+  for (const auto& [name, content] : compiled_) EXPECT_TRUE(stands(name)) << name;
+}
+
+TEST_F(CompiledKernels, of_another_process_that_is_at_it_stay) {
+  compile();
+  const KernelFolder first(folder());
+  write("AB/CDE/max/1-1-1/max.so", "just compiled");
+  write("AB/CDE/sum/1-1-1/sum.so", "damaged");
+  const KernelFolder second(folder());
+  EXPECT_TRUE(fs::exists(file("AB/CDE/max/1-1-1/max.so")));
+  EXPECT_FALSE(fs::exists(file("AB/CDE/sum/1-1-1/sum.so")));
+}
+
+TEST_F(CompiledKernels, are_noted_by_each_of_those_who_compile) {
+  {
+    const KernelFolder first(folder()), second(folder());
+    write("AB/CDE/one.so", "1");
+    first.note();
+    write("AB/CDE/two.so", "2");
+    second.note();
+  }
+  const KernelFolder kernels(folder());
+  EXPECT_EQ(read_text(file("AB/CDE/one.so")), "1");
+  EXPECT_EQ(read_text(file("AB/CDE/two.so")), "2");
+}
+
+TEST_F(CompiledKernels, all_go_after_a_crash) {
+  compile();
+  {
+    const KernelFolder kernels(folder());
+    fs::rename(kernels.manifest(), kernels.crash_mark());  // what a signal's handler does
+  }
+  const KernelFolder kernels(folder());
+  for (const auto& [name, content] : compiled_) EXPECT_FALSE(fs::exists(file(name))) << name;
+  EXPECT_FALSE(fs::exists(kernels.crash_mark()));
+}
+
+TEST_F(CompiledKernels, of_another_user_are_not_trusted) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a folder away";
+  compile();
+  constexpr uid_t kNobody = 65534;
+  ASSERT_EQ(::chown(folder().c_str(), kNobody, kNobody), 0);
+  try {
+    const KernelFolder kernels(folder());
+    FAIL() << "it was taken";
+  } catch (const std::system_error& e) {
+    EXPECT_EQ(std::string(e.what()).rfind(folder().string() + " belongs to another user", 0), 0u) << e.what();
+  }
+}
+
+/// The manifest is mutated too: it may name files that are not there, or other sizes.
+TEST_F(CompiledKernels, are_whole_or_gone_after_any_mutation) {
+  std::mt19937_64 random(1);
+  const int count = testing::is_full_run() ? 1000 : 20;
+  for (int i = 0; i < count; ++i) {
+    compile();
+    auto it = compiled_.begin();
+    std::advance(it, random() % compiled_.size());
+    const fs::path target = i % 5 == 0 ? folder() / "manifest" : file(it->first);
+    const std::string what = testing::mutate(target, random);
+    const KernelFolder kernels(folder());
+    for (const auto& [name, content] : compiled_) EXPECT_TRUE(!fs::exists(file(name)) || stands(name)) << i << ": " << what << " of " << target << ": " << name;
+  }
+}
+
+}  // namespace
+}  // namespace gemel::opencl
