@@ -35,10 +35,16 @@ using namespace std::chrono_literals;
 
 constexpr std::int64_t kRoom = 2 << 20;    // bytes: of Gemel's kernels none takes a fifth
 constexpr std::int64_t kMargin = 16 << 20;  // that others may fill before we look again
-constexpr std::chrono::milliseconds kLook = 250ms, kNote = 5s;
+constexpr std::chrono::milliseconds kLook = 50ms, kTry = 500ms, kNote = 5s;
 constexpr auto kCompiling = 10min;  // at most, behind the last that was enqueued
 constexpr const char* kVariable = "POCL_CACHE_DIR";
 constexpr const char* kTemporary = "gemel-kernels-";
+
+/// What the system tells of a disk, which is not of a user's share of it.
+bool is_nearly_full(const fs::path& folder) {
+  struct statvfs disk {};
+  return ::statvfs(folder.c_str(), &disk) == 0 && static_cast<std::int64_t>(disk.f_bavail * disk.f_frsize) < kMargin;
+}
 
 bool is_full(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
 
@@ -122,9 +128,8 @@ void link_all(const fs::path& from, const fs::path& to) {
 int why_no_room(const fs::path& folder) {
   rlimit largest{};
   if (::getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur < static_cast<rlim_t>(kRoom)) return EFBIG;
-  struct statvfs disk {};
-  if (::statvfs(folder.c_str(), &disk) == 0 && static_cast<std::int64_t>(disk.f_bavail * disk.f_frsize) < kMargin) return ENOSPC;
-  std::string name = (folder / "tempfile_roomXXXXXX").string();  // of a user's share the system does not tell
+  if (is_nearly_full(folder)) return ENOSPC;
+  std::string name = (folder / "tempfile_roomXXXXXX").string();
   const int file = ::mkostemp(name.data(), O_CLOEXEC);
   if (file < 0) return errno;
   ::unlink(name.c_str());
@@ -160,7 +165,7 @@ void DriverCache::open() {
     if (goes_on) leave(e.what());
     else folder_.clear();  // PoCL offers no device then, and selection says why
   }
-  looked_ = noted_ = Clock::now();
+  looked_ = tried_ = noted_ = Clock::now();
   is_open_ = true;
 }
 
@@ -232,7 +237,7 @@ void DriverCache::make_room() {
 
 void DriverCache::look_again() {
   const std::lock_guard lock(mutex_);
-  looked_ = {};
+  looked_ = tried_ = {};
   if (!folder_.empty()) look();
 }
 
@@ -240,6 +245,8 @@ void DriverCache::look() {
   const auto now = Clock::now();
   if (now - looked_ < kLook) return;
   looked_ = now;
+  if (now - tried_ < kTry && !is_nearly_full(folder_)) return;
+  tried_ = now;
   if (const int error = why_no_room(folder_)) leave(fmt::format("{} cannot be written: {}", folder_.string(), system_message(error)));
   else no_room_.clear();  // again
   if (!kept_ || now - noted_ < kNote) return;

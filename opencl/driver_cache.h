@@ -46,7 +46,7 @@ class DriverCache {
   };
 
   /// Before anything is enqueued that PoCL may have to compile, which it does later and in a thread of its own: from now on, for some minutes,
-  /// a thread of ours looks a few times a second whether there is room, and goes elsewhere where there is none.
+  /// a thread of ours looks some times a second whether there is room, and goes elsewhere where there is none.
   /// @throws DeviceError where there is room nowhere
   void make_room();
   /// After a compilation that failed, which a disk that filled just before may be the reason for: likewise, at once.
@@ -73,7 +73,7 @@ class DriverCache {
   std::string no_room_;  // why there was room nowhere: PoCL cannot compile, other drivers may
   int descriptor_ = -1;  // of the folder; programs that the driver starts, a linker, inherit it
   std::string untold_;   // that another folder is used: of interest where PoCL compiles
-  Clock::time_point asked_, looked_, noted_;
+  Clock::time_point asked_, looked_, tried_, noted_;
   std::condition_variable_any stopped_;
   std::jthread watcher_;  // ends before the others do
 };

@@ -94,7 +94,8 @@ Entries read_entries(const fs::path& manifest) {
   for (std::getline(in, line); std::getline(in, line);) {
     Entry e;
     int path = 0;  // where it begins
-    if (std::sscanf(line.c_str(), "%" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNx64 " %n", &e.stamp.bytes, &e.stamp.modified_ns, &e.stamp.changed_ns, &e.checksum, &path) != 4) continue;
+    constexpr const char* kLine = "%" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNx64 " %n";
+    if (std::sscanf(line.c_str(), kLine, &e.stamp.bytes, &e.stamp.modified_ns, &e.stamp.changed_ns, &e.checksum, &path) != 4) continue;
     if (!stands) e.stamp = {};
     entries[line.substr(static_cast<std::size_t>(path))] = e;
   }

@@ -81,8 +81,8 @@ void check_address_space(const std::filesystem::path& root) {
   constexpr std::int64_t kToStart = std::int64_t{1200} << 20, kOfThread = std::int64_t{8} << 20;  // bytes: seen to suffice for PoCL; of a stack
   const std::int64_t needed = kToStart + kOfThread * ::sysconf(_SC_NPROCESSORS_CONF), left = unmapped_bytes(root);
   if (left < needed)
-    throw DeviceError(fmt::format("address space: its limit (ulimit -v) leaves {} MiB, and OpenCL drivers end the process where they find less than {}; accepted: a higher limit",
-                                  left >> 20, needed >> 20));
+    throw DeviceError(fmt::format("address space: its limit (ulimit -v) leaves {} MiB, and OpenCL drivers end the process where they find less than {}; "
+                                  "accepted: a higher limit", left >> 20, needed >> 20));
 }
 
 std::int64_t default_memory_limit(const DeviceProfile& p, int sharers, const std::filesystem::path& root) {

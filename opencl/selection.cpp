@@ -37,7 +37,10 @@ int undivided_processors() {
 }
 
 /// Whether the user says how many threads PoCL is to have, which may be more than there are processors.
-bool names_threads() { return !from_environment("POCL_MAX_PTHREAD_COUNT").empty() || !from_environment("POCL_CPU_MAX_CU_COUNT").empty() || !from_environment("POCL_PTHREAD_MIN_THREADS").empty(); }
+bool names_threads() {
+  const auto is_set = [](const char* name) { return !from_environment(name).empty(); };
+  return is_set("POCL_MAX_PTHREAD_COUNT") || is_set("POCL_CPU_MAX_CU_COUNT") || is_set("POCL_PTHREAD_MIN_THREADS");
+}
 
 /// Writes only what differs: a driver may be reading the environment in another thread.
 void set_variable(const char* name, const std::string& value) {

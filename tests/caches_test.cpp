@@ -7,8 +7,8 @@
 #include <fstream>
 #include <random>
 
+#include "tests/job.h"
 #include "tests/mutation.h"
-#include "tests/program.h"
 #include "tests/test_device.h"
 
 namespace gemel::testing {
@@ -16,8 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Each test has a cache of its own, which begins with what the model of these tests needs where it is not to be compiled anew.
-class Caches : public CommandLine {
+/// Each test has a cache of its own, which begins with what the model of these tests needs where it is not to be compiled anew. No run may hang.
+class Caches : public Job {
  protected:
   void SetUp() override {
     if (!test_device().profile().is_pocl()) GTEST_SKIP() << "of PoCL's cache";
@@ -33,12 +33,13 @@ class Caches : public CommandLine {
       if (prepare) prepare();
     };
   }
-  Outcome run_small(const std::function<void()>& prepare = {}) { return run(small(), with_cache(cache(), prepare)); }
+  static constexpr std::chrono::seconds kLongest{120};
+  Outcome run_small(const std::function<void()>& prepare = {}) { return finish_within(kLongest, start(small(), with_cache(cache(), prepare))); }
 
   /// A long run that has got to its steps.
   pid_t start_in_steps() {
     const pid_t child = start(joined(small(), {"--epochs", "100000", "--log-dir", in_folder("log")}), with_cache(cache()));
-    while (read_text(folder() / "log" / "run.jsonl").find("\"step\"") == std::string::npos && ::waitpid(child, nullptr, WNOHANG) == 0) std::this_thread::yield();
+    EXPECT_TRUE(begins(child, "log"));
     return child;
   }
 
@@ -103,7 +104,7 @@ TEST_F(Caches, are_told_of_and_emptied_after_a_crash) {
   warm();
   const pid_t child = start_in_steps();
   ::kill(child, SIGSEGV);
-  EXPECT_EQ(finish(child).status, 128 + SIGSEGV);
+  EXPECT_EQ(finish_within(std::chrono::seconds(5), child).status, 128 + SIGSEGV);
   const Outcome o = run({"devices"}, with_cache(cache()));
   ASSERT_EQ(o.status, 0) << o.err;
   EXPECT_EQ(o.err.rfind("gemel: warning: kernel cache: an earlier run crashed; " + cache() + "/pocl/", 0), 0u) << o.err;
@@ -138,20 +139,18 @@ TEST_F(Caches, that_the_user_named_are_left_where_they_are_full) {
 
 TEST_F(Caches, that_fill_during_a_run_are_left_for_another_place) {
   warm();
+  fs::remove(folder() / "err");  // an earlier run's words are no sign of this one
   const pid_t child = start(small(), with_cache(cache(), [this] {
     move_to_small_disk(64);
     forget_kernels(cache(), 8);
   }));
   const fs::path disk = "/proc/" + std::to_string(child) + "/root" + cache();
-  int status = 0;
-  while (!fs::exists(disk / "pocl") && ::waitpid(child, &status, WNOHANG) == 0) std::this_thread::yield();
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kNoDisk) GTEST_SKIP() << "no disk can be mounted here";
-  while (read_text(folder() / "err").find("model: ") == std::string::npos && ::waitpid(child, &status, WNOHANG) == 0) std::this_thread::yield();
+  until([&] { return !runs(child) || read_text(folder() / "err").find("model: ") != std::string::npos; }, kLongest);
   std::ofstream filling(disk / "filling");
   const std::string megabyte(1 << 20, 'x');
-  while (filling.write(megabyte.data(), std::ssize(megabyte)).flush()) {
-  }
-  const Outcome o = finish(child);
+  while (filling.write(megabyte.data(), std::ssize(megabyte)).flush()) std::this_thread::sleep_for(std::chrono::milliseconds(10));  // as a disk fills
+  const Outcome o = finish_within(kLongest, child);
+  if (o.status == kNoDisk) GTEST_SKIP() << "no disk can be mounted here";
   EXPECT_EQ(o.status, 0) << o.err;
   EXPECT_NE(o.err.find(" cannot be written: No space left on device; PoCL compiles into "), std::string::npos) << o.err;
 }
@@ -188,7 +187,7 @@ TEST_F(Caches, are_no_hindrance_to_the_end_that_is_asked_for) {
   warm();
   const pid_t child = start_in_steps();
   ::kill(child, SIGQUIT);
-  EXPECT_EQ(finish(child).status, 128 + SIGQUIT);
+  EXPECT_EQ(finish_within(std::chrono::seconds(5), child).status, 128 + SIGQUIT);
 }
 
 }  // namespace

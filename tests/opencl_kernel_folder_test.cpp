@@ -38,8 +38,10 @@ class CompiledKernels : public ::testing::Test {
   }
   bool stands(const std::string& name) const { return read_text(file(name)) == compiled_.at(name); }
 
-  const std::map<std::string, std::string> compiled_{
-      {"AB/CDE/program.bc", std::string(5000, 'b')}, {"AB/CDE/sum/1-1-1/sum.so", std::string(9000, 's')}, {"FG/HIJ/add/8-1-1/add.so", "short"}, {"FG/HIJ/program.bc", std::string(64, '\0')}};
+  const std::map<std::string, std::string> compiled_{{"AB/CDE/program.bc", std::string(5000, 'b')},
+                                                     {"AB/CDE/sum/1-1-1/sum.so", std::string(9000, 's')},
+                                                     {"FG/HIJ/add/8-1-1/add.so", "short"},
+                                                     {"FG/HIJ/program.bc", std::string(64, '\0')}};
 
  private:
   testing::TemporaryFolder parent_;
