@@ -1,10 +1,10 @@
 // Open files as those hold them who read and write them.
 #pragma once
+#include <unistd.h>
+
 #include <cerrno>
 #include <filesystem>
 #include <utility>
-
-#include <unistd.h>
 
 namespace gemel {
 
