@@ -98,7 +98,7 @@ FuzzTarget graph_file() {
 FuzzTarget npy() {
   const std::vector<float> values(6);
   datasets::write_npy(file("good.npy"), f32({3, 2}), std::as_bytes(std::span(values)));
-  return {{read_text(file("good.npy"))}, [](std::string_view text) { datasets::parse_npy_header(bytes_of_text(text), "fuzzed.npy"); }};
+  return {{read_text(file("good.npy"))}, [](std::string_view text) { const datasets::NpyFile read(written("fuzzed.npy", text)); }};
 }
 
 void read_archive(const fs::path& path) {
