@@ -127,7 +127,7 @@ __kernel void batch_norm_merged_moments(__global const float* parts, __global fl
                                         const long C, const long spans, const long span_rows) {
   const long c = get_global_id(0);
   if (c >= C) return;
-  const float origin = parts[c];
+  const float origin = spans > 0 ? parts[c] : 0;
   float mean = 0, m2 = 0, seen = 0;
   for (long s = 0; s < spans; ++s)
     merge(&mean, &m2, &seen, parts[s * C + c] - origin, parts[(spans + s) * C + c], min(span_rows, rows - s * span_rows));
@@ -142,7 +142,7 @@ __kernel void batch_norm_merge_parts(__global const float* means, __global const
   const long c = get_global_id(0);
   if (c == 0) ++*batches;
   if (c >= C) return;
-  const float origin = means[c];
+  const float origin = parts > 0 ? means[c] : 0;
   float mean = 0, m2 = 0, seen = 0;
   for (long p = 0; p < parts; ++p) merge(&mean, &m2, &seen, means[p * C + c] - origin, squares[p * C + c], rows[p]);
   mean += origin;
