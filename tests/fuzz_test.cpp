@@ -25,9 +25,9 @@ TEST_P(Fuzzed, corpus_is_read) {
   }
 }
 
-// A second for each reader; ten with --full.
+// A quarter of a second for each reader; ten seconds with --full.
 TEST_P(Fuzzed, damage_is_read_or_refused) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(is_full_run() ? 10 : 1);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(is_full_run() ? 10000 : 250);
   int read = 0, refused = 0;
   for (Mutator mutator(target_.corpus, GetParam().size()); std::chrono::steady_clock::now() < end;) {
     const std::string text = mutator.next();
@@ -42,7 +42,7 @@ TEST_P(Fuzzed, damage_is_read_or_refused) {
       FAIL() << typeid(error).name() << ": " << error.what() << "\nof " << ::testing::PrintToString(text);
     }
   }
-  EXPECT_GT(read + refused, 100);
+  EXPECT_GT(read + refused, 50);
   EXPECT_GT(refused, 0);
 }
 
