@@ -42,9 +42,11 @@ Utterance utterance_of(const std::filesystem::path& wav, std::string text, const
   } catch (const DataError& e) {
     throw DataError(wav.string() + ": " + e.what());
   }
-  const auto features = [wav, log_mel, sample_rate, opened] {
+  const auto features = [wav, log_mel, sample_rate, opened, samples] {
+    const Sound sound = read_wav(wav, sample_rate);
     require_unchanged(wav, opened, stamp_of(wav));
-    return (*log_mel)(read_wav(wav, sample_rate).samples);
+    if (std::ssize(sound.samples) != samples) throw DataError(fmt::format("{}: it has {} samples; accepted: {}, as when it was counted", wav.string(), sound.samples.size(), samples));
+    return (*log_mel)(sound.samples);
   };
   return {frames, std::move(text), features};
 }

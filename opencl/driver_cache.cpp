@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <ctime>
 #include <fstream>
 #include <string>
 #include <system_error>
@@ -37,6 +38,7 @@ constexpr std::int64_t kRoom = 2 << 20;    // bytes: of Gemel's kernels none tak
 constexpr std::int64_t kMargin = 16 << 20;  // that others may fill before we look again
 constexpr std::chrono::milliseconds kLook = 50ms, kTry = 500ms, kNote = 5s;
 constexpr auto kCompiling = 10min;  // at most, behind the last that was enqueued
+constexpr std::time_t kYoung = 60;  // seconds
 constexpr const char* kVariable = "POCL_CACHE_DIR";
 constexpr const char* kTemporary = "gemel-kernels-";
 
@@ -91,6 +93,7 @@ void remove_abandoned(const fs::path& place) {
   for (const auto& entry : fs::directory_iterator(place, error)) {
     struct stat status {};
     if (!entry.path().filename().string().starts_with(kTemporary) || ::lstat(entry.path().c_str(), &status) != 0 || status.st_uid != ::geteuid()) continue;
+    if (::time(nullptr) - status.st_mtim.tv_sec < kYoung) continue;  // whoever made it may not have locked it yet
     const int folder = open_folder(entry.path());
     if (folder < 0) continue;
     std::error_code ignored;
@@ -145,6 +148,11 @@ DriverCache& DriverCache::of_process() {
 }
 
 DriverCache::~DriverCache() {
+  if (is_open_ && ::getpid() != owner_) {  // a child of the process has neither its thread nor its folders
+    if (watcher_.joinable()) watcher_.detach();
+    [[maybe_unused]] const auto* parents = kept_.release();
+    return;
+  }
   watcher_ = {};
   std::error_code ignored;
   for (const fs::path& folder : temporary_) fs::remove_all(folder, ignored);
@@ -166,6 +174,7 @@ void DriverCache::open() {
     else folder_.clear();  // PoCL offers no device then, and selection says why
   }
   looked_ = tried_ = noted_ = Clock::now();
+  owner_ = ::getpid();
   is_open_ = true;
 }
 
@@ -204,6 +213,7 @@ void DriverCache::leave(const std::string& why) {
     ::flock(descriptor_, LOCK_SH);
     if (!before.empty()) link_all(before, other);  // what PoCL began meanwhile
     temporary_.push_back(other);
+    no_room_.clear();
     untold_ = fmt::format("kernel cache: {}; PoCL compiles into {}, which goes with this run", why, other.string());
   } catch (const std::exception& e) {
     no_room_ = fmt::format("kernel cache: {}, and no other folder can take what PoCL compiles ({}); accepted: room in one of them", why, e.what());

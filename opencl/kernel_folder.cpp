@@ -162,11 +162,14 @@ KernelFolder::KernelFolder(fs::path folder) : folder_(std::move(folder)) {
   in_use_ = ::open((folder_ / kLock).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (in_use_ < 0) fail(folder_, "cannot be written", errno);
   try {
+    const auto share = [this] {
+      while (::flock(in_use_, LOCK_SH) != 0 && errno == EINTR) {
+      }
+    };
     const bool alone = ::flock(in_use_, LOCK_EX | LOCK_NB) == 0;
-    while (!alone && ::flock(in_use_, LOCK_SH) != 0 && errno == EINTR) {  // until whoever has it alone has looked through it
-    }
+    if (!alone) share();  // when whoever has it alone has looked through it
     check(alone ? Use::alone : Use::shared);
-    if (alone) ::flock(in_use_, LOCK_SH);
+    if (alone) share();
   } catch (...) {
     ::close(in_use_);
     throw;

