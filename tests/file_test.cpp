@@ -3,8 +3,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +12,7 @@
 
 #include "engine/base/descriptor.h"
 #include "engine/base/error.h"
+#include "tests/files_up_to.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 
@@ -82,16 +81,10 @@ TEST(File, an_exception_while_writing_leaves_the_old_file_and_nothing_else) {
 TEST(File, a_write_that_the_system_refuses_leaves_the_old_file) {
   const TemporaryFolder folder;
   write_text(folder / "a", "old");
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-  auto* const handler = ::signal(SIGXFSZ, SIG_IGN);
-  rlimit small = before;
-  small.rlim_cur = 1000;
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  const std::string message = message_of<DataError>(
-      [&] { write_file_atomically(folder / "a", [](FileWriter& out) { out.write(std::string(5000, 'x')); }); });
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
-  ::signal(SIGXFSZ, handler);
+  const std::string message = message_of<DataError>([&] {
+    const testing::FilesUpTo limit(1000);
+    write_file_atomically(folder / "a", [](FileWriter& out) { out.write(std::string(5000, 'x')); });
+  });
   EXPECT_EQ(message, "write: cannot write " + (folder / "a").string() + ": File too large");
   EXPECT_EQ(read_text(folder / "a"), "old");
   EXPECT_EQ(files_in(folder.path()), 1u);

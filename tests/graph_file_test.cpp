@@ -2,10 +2,8 @@
 #include "engine/files/graph_file.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <algorithm>
-#include <csignal>
 #include <fstream>
 #include <sstream>
 
@@ -15,6 +13,7 @@
 #include "engine/graph/executor.h"
 #include "engine/ops/ops.h"
 #include "frontends/graph/graph.h"
+#include "tests/files_up_to.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 
@@ -145,24 +144,6 @@ TEST(GraphFile, a_file_that_ends_early_is_refused) {
   EXPECT_THROW(load_graph(*session, folder.path() / "missing.json"), DataError);
 }
 
-/// No file grows further while it lives, as on a full disk.
-class FilesUpTo {
- public:
-  explicit FilesUpTo(std::size_t bytes) : signal_(::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FilesUpTo() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    ::signal(SIGXFSZ, signal_);
-  }
-
- private:
-  void (*signal_)(int);
-  rlimit before_{};
-};
-
 /// A graph with one variable, saved with two contents of it, in turn.
 class TwoSaves : public ::testing::Test {
  protected:
@@ -213,7 +194,7 @@ TEST_F(TwoSaves, a_save_that_is_cut_short_leaves_the_one_before_it) {
   EXPECT_EQ(loaded(), List{1});
   ASSERT_GT(texts[0].size(), tensors[0].size());
   {
-    const FilesUpTo limit(tensors[0].size());
+    const testing::FilesUpTo limit(tensors[0].size());
     EXPECT_THROW(save(3), DataError);
   }
   EXPECT_NE(contents(beside("a.safetensors")), tensors[1]);

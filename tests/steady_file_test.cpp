@@ -3,8 +3,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/resource.h>
 
 #include <chrono>
 #include <string>
@@ -13,6 +11,7 @@
 #include "engine/base/error.h"
 #include "engine/base/file.h"
 #include "engine/base/record_file.h"
+#include "tests/files_up_to.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 
@@ -77,15 +76,10 @@ TEST(RecordFile, a_record_that_does_not_fit_leaves_none_of_its_bytes) {
   const TemporaryFolder folder;
   RecordFile file(open_regular("log", folder / "a", O_WRONLY | O_CREAT | O_APPEND), folder / "a");
   file.append("first\n");
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-  auto* const handler = ::signal(SIGXFSZ, SIG_IGN);
-  rlimit small = before;
-  small.rlim_cur = 10;
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  const std::string message = message_of<DataError>([&] { file.append("second\n"); });
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
-  ::signal(SIGXFSZ, handler);
+  const std::string message = message_of<DataError>([&] {
+    const testing::FilesUpTo limit(10);
+    file.append("second\n");
+  });
   EXPECT_EQ(message, "write: cannot write " + (folder / "a").string() + ": File too large");
   EXPECT_EQ(read_text(folder / "a"), "first\n");
   file.append("third\n");

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -103,7 +102,6 @@ int main(int count, char** values) {
   using namespace gemel;
   cli::give_back_large_blocks();
   cli::end_with_a_line();
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of whoever writes it
   const std::vector<std::string> arguments(values + 1, values + count);
   if (arguments.empty()) {
     cli::print_usage(stderr);
@@ -123,7 +121,7 @@ int main(int count, char** values) {
     cli::print_error(e.what());
     return 1;
   } catch (const std::exception& e) {
-    cli::print_error(fmt::format("an error that no part of it explains: {}", e.what()));
+    cli::print_error(fmt::format("unexpected error: {}", e.what()));
     return 1;
   }
 }
