@@ -13,6 +13,7 @@
 #include "engine/base/span.h"
 #include "engine/gradient_complete.h"
 #include "engine/ops/common.h"
+#include "engine/ops/definitions.h"
 #include "engine/ops/ops.h"
 #include "engine/session.h"
 

@@ -1,4 +1,5 @@
 // Launches that were recorded: with other memory, with operands that coincide, and where they cannot be recorded.
+#include "engine/ops/definitions.h"
 #include "opencl/recording.h"
 
 #include <gtest/gtest.h>

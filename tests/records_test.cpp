@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <set>
+#include <string>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
@@ -60,9 +61,12 @@ TEST_P(OpRecord, is_documented_and_complete) {
 
 TEST_P(OpRecord, refuses_with_its_exact_text) {
   const OpDef& op = *GetParam();
-  if (!op.rejected) return;
-  const auto session = Session::reference();
-  for (const Rejected& r : op.rejected()) {
+  static const std::set<std::string> takes_anything{"full", "copy", "is_nonzero"};
+  if (takes_anything.contains(op.name)) GTEST_SKIP() << "it refuses nothing";
+  ASSERT_TRUE(op.rejected) << "what it refuses is not stated";
+  const auto refusals = op.rejected();
+  EXPECT_FALSE(refusals.empty());
+  for (const Rejected& r : refusals) {
     try {
       op.infer(r.inputs, r.attributes);
       ADD_FAILURE() << "accepted what it should refuse with: " << r.message;

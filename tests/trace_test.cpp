@@ -1,4 +1,5 @@
 // The seam: what it refuses before anything runs.
+#include "engine/ops/definitions.h"
 #include "engine/trace.h"
 
 #include <gtest/gtest.h>

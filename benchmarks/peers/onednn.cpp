@@ -30,6 +30,7 @@
 #include "benchmarks/roofline.h"
 #include "engine/dispatch.h"
 #include "engine/ops/convolution.h"
+#include "engine/ops/definitions.h"
 #include "engine/ops/ops.h"
 #include "frontends/cli/bench_case.h"
 #include "frontends/cli/common_options.h"

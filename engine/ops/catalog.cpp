@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "engine/ops/ops.h"
+#include "engine/ops/definitions.h"
 
 namespace gemel {
 

@@ -11,6 +11,7 @@
 #include "engine/base/error.h"
 #include "engine/ops/add_product.h"
 #include "engine/ops/common.h"
+#include "engine/ops/definitions.h"
 
 namespace gemel {
 namespace convolution {

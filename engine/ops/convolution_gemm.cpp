@@ -11,6 +11,7 @@
 #include "engine/base/error.h"
 #include "engine/ops/common.h"
 #include "engine/ops/convolution.h"
+#include "engine/ops/definitions.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/sections.h"
 

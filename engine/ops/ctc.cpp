@@ -11,6 +11,7 @@
 #include "engine/base/error.h"
 #include "engine/ops/common.h"
 #include "engine/ops/ctc_composed.h"
+#include "engine/ops/definitions.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/sections.h"
 #include "engine/session.h"

@@ -9,6 +9,7 @@
 #include "engine/control.h"
 #include "engine/graph/executor.h"
 #include "engine/ops/control_parts.h"
+#include "engine/ops/definitions.h"
 #include "engine/ops/ops.h"
 
 namespace gemel {

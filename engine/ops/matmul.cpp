@@ -6,6 +6,7 @@
 #include "engine/ops/add_product.h"
 #include "engine/ops/common.h"
 #include "engine/ops/matmul.h"
+#include "engine/ops/definitions.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/sections.h"
 

@@ -7,6 +7,7 @@
 #include "engine/base/span.h"
 #include "engine/ops/column_spans.h"
 #include "engine/ops/common.h"
+#include "engine/ops/definitions.h"
 #include "engine/ops/ops.h"
 
 namespace gemel {

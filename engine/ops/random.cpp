@@ -8,6 +8,7 @@
 #include "engine/base/error.h"
 #include "engine/base/philox.h"
 #include "engine/ops/common.h"
+#include "engine/ops/definitions.h"
 #include "engine/ops/draws.h"
 #include "engine/ops/ops.h"
 #include "engine/session.h"
@@ -232,7 +233,13 @@ const OpDef& random_uniform_def() {
       .reference = uniform_reference,
       .draws = 0,
       .variants = variants<uniform_numbers>(),
-      .samples = [] { return made_samples("low", "high", -1, 3); }};
+      .samples = [] { return made_samples("low", "high", -1, 3); },
+      .rejected = [] {
+        const Attributes beyond{{"shape", Shape{2}}, {"low", 0.0}, {"high", 1.0}, {"stream", std::int64_t{1}}, {"sample_axis", std::int64_t{1}}};
+        return std::vector<Rejected>{
+            {{i64({2})}, beyond, "random_uniform: state is int64 [2]; accepted: int64 [4], or [4 + samples]"},
+            {{i64({4})}, beyond, "random_uniform: the samples' axis 1 is out of range for [2]; accepted: 0..0, or -1 for none"}};
+      }};
   return def;
 }
 
@@ -250,7 +257,13 @@ const OpDef& random_normal_def() {
       .reference = normal_reference,
       .draws = 0,
       .variants = variants<normal_numbers>(),
-      .samples = [] { return made_samples("mean", "deviation", 0.5, 2); }};
+      .samples = [] { return made_samples("mean", "deviation", 0.5, 2); },
+      .rejected = [] {
+        const Attributes beyond{{"shape", Shape{2}}, {"mean", 0.0}, {"deviation", 1.0}, {"stream", std::int64_t{1}}, {"sample_axis", std::int64_t{1}}};
+        return std::vector<Rejected>{
+            {{i64({2})}, beyond, "random_normal: state is int64 [2]; accepted: int64 [4], or [4 + samples]"},
+            {{i64({4})}, beyond, "random_normal: the samples' axis 1 is out of range for [2]; accepted: 0..0, or -1 for none"}};
+      }};
   return def;
 }
 

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "engine/ops/common.h"
+#include "engine/ops/definitions.h"
 #include "engine/ops/ops.h"
 
 namespace gemel {

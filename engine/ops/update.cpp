@@ -3,6 +3,7 @@
 
 #include "engine/base/error.h"
 #include "engine/ops/common.h"
+#include "engine/ops/definitions.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/pages.h"
 
@@ -238,7 +239,11 @@ const OpDef& rmsprop_update_def() {
       .reference = rmsprop_reference,
       .writes = {kParameters, kFirstSlot},
       .variants = variants<rmsprop_numbers>(),
-      .samples = [] { return samples(1, 0, 2, {{{"alpha", 0.9}, {"eps", 1e-8}}}); }};
+      .samples = [] { return samples(1, 0, 2, {{{"alpha", 0.9}, {"eps", 1e-8}}}); },
+      .rejected = [] {
+        return std::vector<Rejected>{{{f32({3}), f32({3}), f32({1, 2}), i32({1, 2}), f32({4})}, {{"alpha", 0.9}, {"eps", 1e-8}},
+                                      "rmsprop_update: variance is [4]; accepted: [3]"}};
+      }};
   return def;
 }
 
@@ -254,7 +259,11 @@ const OpDef& rmsprop_momentum_update_def() {
       .reference = rmsprop_momentum_reference,
       .writes = {kParameters, kFirstSlot, kFirstSlot + 1},
       .variants = variants<rmsprop_momentum_numbers>(),
-      .samples = [] { return samples(2, 0, 2, {{{"alpha", 0.9}, {"eps", 1e-8}, {"momentum", 0.8}}}); }};
+      .samples = [] { return samples(2, 0, 2, {{{"alpha", 0.9}, {"eps", 1e-8}, {"momentum", 0.8}}}); },
+      .rejected = [] {
+        return std::vector<Rejected>{{{f32({3}), f32({3}), f32({1, 2}), i32({1, 2}), f32({3}), f32({4})}, {{"alpha", 0.9}, {"eps", 1e-8}, {"momentum", 0.8}},
+                                      "rmsprop_momentum_update: velocity is [4]; accepted: [3]"}};
+      }};
   return def;
 }
 

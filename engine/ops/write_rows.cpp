@@ -5,6 +5,7 @@
 
 #include "engine/base/error.h"
 #include "engine/ops/common.h"
+#include "engine/ops/definitions.h"
 #include "engine/ops/ops.h"
 
 namespace gemel {

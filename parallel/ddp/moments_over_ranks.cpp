@@ -6,6 +6,7 @@
 
 #include "engine/autograd.h"
 #include "engine/base/span.h"
+#include "engine/ops/definitions.h"
 
 namespace gemel::parallel {
 namespace {
