@@ -24,7 +24,7 @@ struct Form {
 };
 constexpr std::array<Form, 3> kForms{{{"sst2", true, 2, 1, 0, {}}, {"cola", false, 4, 1, 3, {}}, {"mrpc", true, 5, 0, 3, 4}}};
 constexpr std::int64_t kClasses = 2;  // of each of them
-constexpr auto kNames = [] {
+constexpr auto kGlueNames = [] {
   std::array<std::string_view, kForms.size()> names;
   for (std::size_t i = 0; i < names.size(); ++i) names[i] = kForms[i].name;
   return names;
@@ -61,11 +61,11 @@ std::unique_ptr<Texts> read(const std::filesystem::path& path, const Form& form,
 
 }  // namespace
 
-std::span<const std::string_view> glue_names() { return kNames; }
+std::span<const std::string_view> glue_names() { return kGlueNames; }
 
 TextSplits open_glue(std::string_view name, const Tokenizer& tokenizer, const GlueOptions& options) {
   const auto form = std::ranges::find(kForms, name, &Form::name);
-  if (form == kForms.end()) throw UsageError(fmt::format("dataset: '{}' is unknown; accepted: {}", name, fmt::join(kNames, ", ")));
+  if (form == kForms.end()) throw UsageError(fmt::format("dataset: '{}' is unknown; accepted: {}", name, fmt::join(kGlueNames, ", ")));
   return {read(options.folder / "train.tsv", *form, tokenizer, options), read(options.folder / "dev.tsv", *form, tokenizer, options)};
 }
 

@@ -41,7 +41,7 @@ constexpr std::array<Opener, 3> kOpeners{
     {{"synthetic", false, open_synthetic},
      {"cifar10", true, [](const DatasetOptions& o) { return open_cifar10(o.data, o.classes, o.normalize); }},
      {"npy", true, [](const DatasetOptions& o) { return open_npy(o.data, o.classes, o.normalize); }}}};
-constexpr auto kNames = [] {
+constexpr auto kDatasetNames = [] {
   std::array<std::string_view, kOpeners.size()> names;
   for (std::size_t i = 0; i < names.size(); ++i) names[i] = kOpeners[i].name;
   return names;
@@ -92,12 +92,12 @@ std::vector<HostTensor> Pictures::tensors(std::span<const std::int64_t> samples,
   return {{"images", f32({n, shape()[1], shape()[2], shape()[0]}), images}, host_tensor("labels", Shape{n}, std::span<const std::int64_t>(labels))};
 }
 
-std::span<const std::string_view> dataset_names() { return kNames; }
+std::span<const std::string_view> dataset_names() { return kDatasetNames; }
 
 Splits open_dataset(const DatasetOptions& options) {
   const auto opener = std::ranges::find(kOpeners, options.name, &Opener::name);
   if (opener == kOpeners.end())
-    throw UsageError(fmt::format("dataset: '{}' is unknown; accepted: {}", options.name, fmt::join(kNames, ", ")));
+    throw UsageError(fmt::format("dataset: '{}' is unknown; accepted: {}", options.name, fmt::join(kDatasetNames, ", ")));
   if (opener->needs_data && options.data.empty())
     throw UsageError(fmt::format("{}: no data path was given; accepted: the path of its files", options.name));
   if (options.limit < 0)

@@ -15,7 +15,7 @@
 namespace gemel::datasets {
 namespace {
 
-constexpr std::int64_t kValidation = 256, kLetters = 5;  // samples; of a word
+constexpr std::int64_t kValidationSamples = 256, kLetters = 5;  // kLetters: of a word
 constexpr double kLoud = 3;
 
 /// [frames, bands]: noise of 0..1, and bells about a band of each character.
@@ -61,7 +61,7 @@ SpeechSplits synthetic_speech(const SyntheticSpeechOptions& o) {
   if (o.frames < 2 * o.stride)
     throw UsageError(fmt::format("synthetic: utterances of {} frames; accepted: {} or more, two for each step of the model", o.frames, 2 * o.stride));
   const auto kept = [&](std::int64_t samples) { return o.limit > 0 ? std::min(samples, o.limit) : samples; };
-  return {split_of(o, kept(o.samples), 0), split_of(o, kept(kValidation), 1)};
+  return {split_of(o, kept(o.samples), 0), split_of(o, kept(kValidationSamples), 1)};
 }
 
 }  // namespace gemel::datasets

@@ -41,7 +41,7 @@ const std::string& host_of(int rank, const std::vector<Host>& hosts) {
   return found == hosts.end() ? hosts.back().name : found->name;
 }
 
-bool is_among(const std::string& host, const std::vector<HostAnswer>& answers) { return std::ranges::find(answers, host, &HostAnswer::host) != answers.end(); }
+bool is_among(const std::string& host, const std::vector<HostAnswer>& asked) { return std::ranges::find(asked, host, &HostAnswer::host) != asked.end(); }
 
 }  // namespace
 
