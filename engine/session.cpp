@@ -1,5 +1,6 @@
 #include "engine/session.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "engine/base/error.h"
@@ -61,8 +62,10 @@ Session::~Session() {
 }
 
 void Session::release_at_end(const std::shared_ptr<Node>& node) {
-  if (released_at_end_.size() == released_at_end_.capacity()) std::erase_if(released_at_end_, [](const auto& weak) { return weak.expired(); });
-  released_at_end_.push_back(node);
+  released_at_end_.insert(node);
+  if (released_at_end_.size() < look_for_expired_at_) return;
+  std::erase_if(released_at_end_, [](const auto& weak) { return weak.expired(); });
+  look_for_expired_at_ = std::max(look_for_expired_at_, 2 * released_at_end_.size());
 }
 
 opencl::Device& Session::device() {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -128,7 +129,8 @@ class Session {
   Overridable<Random*> random_{&own_random_};
   Overridable<bool> gradients_enabled_{true};
   Overridable<std::shared_ptr<const std::string>> scope_{std::make_shared<const std::string>()};
-  std::vector<std::weak_ptr<Node>> released_at_end_;
+  std::set<std::weak_ptr<Node>, std::owner_less<>> released_at_end_;
+  std::size_t look_for_expired_at_ = 64;  // nodes
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<ExecutorCache> executors_;  // their plans may lie in the arena
 };

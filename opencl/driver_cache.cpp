@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/descriptor.h"
 #include "engine/base/error.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
@@ -85,7 +86,7 @@ std::vector<fs::path> temporary_places() {
   return places;
 }
 
-int open_folder(const fs::path& folder) { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY); }
+Descriptor open_folder(const fs::path& folder) { return Descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY)); }
 
 /// Removes the folders of processes that were killed: a living one holds a lock on its own.
 void remove_abandoned(const fs::path& place) {
@@ -94,11 +95,9 @@ void remove_abandoned(const fs::path& place) {
     struct stat status {};
     if (!entry.path().filename().string().starts_with(kTemporary) || ::lstat(entry.path().c_str(), &status) != 0 || status.st_uid != ::geteuid()) continue;
     if (::time(nullptr) - status.st_mtim.tv_sec < kYoung) continue;  // whoever made it may not have locked it yet
-    const int folder = open_folder(entry.path());
-    if (folder < 0) continue;
+    const Descriptor folder = open_folder(entry.path());
     std::error_code ignored;
-    if (::flock(folder, LOCK_EX | LOCK_NB) == 0) fs::remove_all(entry.path(), ignored);
-    ::close(folder);
+    if (folder.get() >= 0 && ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0) fs::remove_all(entry.path(), ignored);
   }
 }
 
@@ -133,12 +132,11 @@ int why_no_room(const fs::path& folder) {
   if (::getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur < static_cast<rlim_t>(kRoom)) return EFBIG;
   if (is_nearly_full(folder)) return ENOSPC;
   std::string name = (folder / "tempfile_roomXXXXXX").string();
-  const int file = ::mkostemp(name.data(), O_CLOEXEC);
-  if (file < 0) return errno;
+  const Descriptor file(::mkostemp(name.data(), O_CLOEXEC));
+  if (file.get() < 0) return errno;
   ::unlink(name.c_str());
   int error = EINTR;
-  while (error == EINTR) error = ::posix_fallocate(file, 0, kRoom);
-  ::close(file);
+  while (error == EINTR) error = ::posix_fallocate(file.get(), 0, kRoom);
   return error;
 }
 
@@ -182,7 +180,6 @@ void DriverCache::use_kept_folder() {
   const auto cache = ProgramCache::default_folder();
   if (!cache) throw std::system_error(ENOENT, std::generic_category(), "HOME names no folder");
   kept_ = std::make_unique<KernelFolder>(*cache / "pocl" / driver_build());
-  rename_at_crash(kept_->manifest(), kept_->crash_mark());
   use(kept_->path());
 }
 
@@ -194,14 +191,10 @@ void DriverCache::use_users_folder() {
 }
 
 void DriverCache::use(const fs::path& folder) {
-  const int opened = open_folder(folder);
-  if (opened < 0) throw std::system_error(errno, std::generic_category(), folder.string() + " cannot be opened");
-  if (descriptor_ < 0) {
-    descriptor_ = opened;
-  } else {
-    ::dup2(opened, descriptor_);
-    ::close(opened);
-  }
+  Descriptor opened = open_folder(folder);
+  if (opened.get() < 0) throw std::system_error(errno, std::generic_category(), folder.string() + " cannot be opened");
+  if (descriptor_.get() < 0) descriptor_ = std::move(opened);
+  else ::dup2(opened.get(), descriptor_.get());
   folder_ = folder;
 }
 
@@ -210,7 +203,7 @@ void DriverCache::leave(const std::string& why) {
     const fs::path other = make_temporary(), before = folder_;
     if (!before.empty()) link_all(before, other);
     use(other);
-    ::flock(descriptor_, LOCK_SH);
+    ::flock(descriptor_.get(), LOCK_SH);
     if (!before.empty()) link_all(before, other);  // what PoCL began meanwhile
     temporary_.push_back(other);
     no_room_.clear();
@@ -225,7 +218,7 @@ DriverCache::Shown::Shown(DriverCache& cache) {
   first_ = !cache.folder_.empty() && !std::exchange(cache.is_shown_, true);
   if (!first_) return;
   before_ = from_environment(kVariable);
-  ::setenv(kVariable, fmt::format("/proc/self/fd/{}", cache.descriptor_).c_str(), 1);
+  ::setenv(kVariable, fmt::format("/proc/self/fd/{}", cache.descriptor_.get()).c_str(), 1);
 }
 
 DriverCache::Shown::~Shown() {
@@ -239,6 +232,7 @@ void DriverCache::make_room() {
   take_signals_back();
   const std::lock_guard lock(mutex_);
   asked_ = Clock::now();
+  if (kept_) rename_at_crash(kept_->manifest(), kept_->crash_mark());
   if (!folder_.empty()) look();
   tell();
   if (!no_room_.empty()) throw DeviceError(no_room_);

@@ -20,6 +20,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "engine/base/descriptor.h"
 #include "engine/base/error.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
@@ -31,43 +32,39 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kLock = "in_use";
-constexpr const char* kMagic = "gemel-kernels-1";
+constexpr const char* kMagic = "gemel-kernels-2";
 
 [[noreturn]] void fail(const fs::path& path, const char* what, int error) {
   throw std::system_error(error, std::generic_category(), path.string() + " " + what);
 }
 
-/// A lock of a file or folder for as long as it lives; that of a process which ends is free.
-class Locked {
- public:
-  explicit Locked(const fs::path& path) : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    while (file_ >= 0 && ::flock(file_, LOCK_EX) != 0 && errno == EINTR) {
-    }
+void lock(const Descriptor& file, int how) {
+  while (::flock(file.get(), how) != 0 && errno == EINTR) {
   }
-  ~Locked() {
-    if (file_ >= 0) ::close(file_);
-  }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
+}
 
- private:
-  int file_;
-};
+/// The folder locked for as long as this lives; the lock of a process which ends is free.
+Descriptor locked(const fs::path& folder) {
+  Descriptor opened(::open(folder.c_str(), O_RDONLY | O_CLOEXEC));
+  lock(opened, LOCK_EX);
+  return opened;
+}
 
-/// By which a file is known to be as it was, without reading it.
+/// By which a file is known to be as it was, without reading it; not where the bytes are below 0.
 struct Stamp {
-  std::int64_t bytes = -1, modified_ns = 0, changed_ns = 0;
+  std::int64_t inode = 0, bytes = -1, modified_ns = 0, changed_ns = 0;
   friend bool operator==(const Stamp&, const Stamp&) = default;
 };
 
 std::int64_t nanoseconds(const timespec& t) { return std::int64_t{1'000'000'000} * t.tv_sec + t.tv_nsec; }
-/// None of a file that changed just now: it may change again before the file system's clock, of some milliseconds, ticks.
+/// Of a file that changed just now the inode alone: it may change again before the file system's clock, of some milliseconds, ticks.
 Stamp stamp_of(const struct stat& s) {
+  const auto inode = static_cast<std::int64_t>(s.st_ino);
   constexpr std::int64_t kTick = 50'000'000;
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
-  if (nanoseconds(now) - nanoseconds(s.st_ctim) < kTick) return {};
-  return {s.st_size, nanoseconds(s.st_mtim), nanoseconds(s.st_ctim)};
+  if (nanoseconds(now) - nanoseconds(s.st_ctim) < kTick) return {.inode = inode};
+  return {inode, s.st_size, nanoseconds(s.st_mtim), nanoseconds(s.st_ctim)};
 }
 
 struct Entry {
@@ -94,9 +91,10 @@ Entries read_entries(const fs::path& manifest) {
   for (std::getline(in, line); std::getline(in, line);) {
     Entry e;
     int path = 0;  // where it begins
-    constexpr const char* kLine = "%" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNx64 " %n";
-    if (std::sscanf(line.c_str(), kLine, &e.stamp.bytes, &e.stamp.modified_ns, &e.stamp.changed_ns, &e.checksum, &path) != 4) continue;
-    if (!stands) e.stamp = {};
+    constexpr const char* kLine = "%" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNx64 " %n";
+    Stamp& s = e.stamp;
+    if (std::sscanf(line.c_str(), kLine, &s.inode, &s.bytes, &s.modified_ns, &s.changed_ns, &e.checksum, &path) != 5) continue;
+    if (!stands) s.bytes = -1;
     entries[line.substr(static_cast<std::size_t>(path))] = e;
   }
   return entries;
@@ -105,7 +103,7 @@ Entries read_entries(const fs::path& manifest) {
 void write_entries(const fs::path& manifest, const Entries& entries) {
   std::string text = fmt::format("{} {}\n", kMagic, start_of_machine());
   for (const auto& [path, e] : entries)
-    text += fmt::format("{} {} {} {:016x} {}\n", e.stamp.bytes, e.stamp.modified_ns, e.stamp.changed_ns, e.checksum, path);
+    text += fmt::format("{} {} {} {} {:016x} {}\n", e.stamp.inode, e.stamp.bytes, e.stamp.modified_ns, e.stamp.changed_ns, e.checksum, path);
   write_file_atomically(manifest, [&](FileWriter& out) { out.write(text); });
 }
 
@@ -159,26 +157,21 @@ KernelFolder::KernelFolder(fs::path folder) : folder_(std::move(folder)) {
   struct stat status {};
   if (::stat(folder_.c_str(), &status) != 0) fail(folder_, "cannot be examined", errno);
   if (status.st_uid != ::geteuid()) fail(folder_, "belongs to another user", EPERM);
-  in_use_ = ::open((folder_ / kLock).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (in_use_ < 0) fail(folder_, "cannot be written", errno);
-  try {
-    const auto share = [this] {
-      while (::flock(in_use_, LOCK_SH) != 0 && errno == EINTR) {
-      }
-    };
-    const bool alone = ::flock(in_use_, LOCK_EX | LOCK_NB) == 0;
-    if (!alone) share();  // when whoever has it alone has looked through it
-    check(alone ? Use::alone : Use::shared);
-    if (alone) share();
-  } catch (...) {
-    ::close(in_use_);
-    throw;
-  }
+  in_use_ = Descriptor(::open((folder_ / kLock).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (in_use_.get() < 0) fail(folder_, "cannot be written", errno);
+  const bool alone = ::flock(in_use_.get(), LOCK_EX | LOCK_NB) == 0;
+  if (!alone) lock(in_use_, LOCK_SH);  // when whoever has it alone has looked through it
+  check(alone ? Use::alone : Use::shared);
+  if (alone) lock(in_use_, LOCK_SH);
 }
 
 KernelFolder::~KernelFolder() {
   note();
-  ::close(in_use_);
+  if (::flock(in_use_.get(), LOCK_EX | LOCK_NB) != 0) return;  // others are still at it
+  each_file(folder_, [](const Found& found) {
+    std::error_code ignored;
+    if (is_temporary(found.in_folder)) fs::remove(found.path, ignored);
+  });
 }
 
 void KernelFolder::clear() const {
@@ -188,7 +181,7 @@ void KernelFolder::clear() const {
 }
 
 void KernelFolder::check(Use use) const {
-  const Locked turn(folder_);
+  const Descriptor turn = locked(folder_);
   const bool alone = use == Use::alone;
   if (std::error_code none; alone && fs::exists(crash_mark(), none)) clear();
   const Entries known = read_entries(manifest());
@@ -203,7 +196,7 @@ void KernelFolder::check(Use use) const {
     }
     Entry entry = it->second;
     const Stamp stamp = stamp_of(found.status);
-    if (entry.stamp != stamp || stamp == Stamp()) {
+    if (entry.stamp != stamp || stamp.bytes < 0) {
       if (checksum_of(found) != entry.checksum) {
         fs::remove(found.path);
         ++damaged;
@@ -225,20 +218,22 @@ void KernelFolder::check(Use use) const {
 
 void KernelFolder::note() const {
   try {
-    const Locked turn(folder_);
+    const Descriptor turn = locked(folder_);
     const Entries known = read_entries(manifest());
     Entries now;
-    std::size_t added = 0;
+    bool differs = false;
     each_file(folder_, [&](const Found& found) {
       if (is_temporary(found.in_folder) || !S_ISREG(found.status.st_mode)) return;
-      if (const auto it = known.find(found.in_folder); it != known.end()) {
+      const auto it = known.find(found.in_folder);
+      // PoCL puts a new file in the place of another; one that was written to where it lies keeps the checksum that tells of it.
+      if (it != known.end() && it->second.stamp.inode == stamp_of(found.status).inode) {
         now.insert(*it);
       } else if (const auto checksum = checksum_of(found)) {
         now[found.in_folder] = {stamp_of(found.status), *checksum};
-        ++added;
+        differs = true;
       }
     });
-    if (added > 0 || now.size() != known.size()) write_entries(manifest(), now);
+    if (differs || now.size() != known.size()) write_entries(manifest(), now);
   } catch (const std::exception&) {
     // It is a cache: the next run compiles again.
   }

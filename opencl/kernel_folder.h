@@ -3,6 +3,8 @@
 #pragma once
 #include <filesystem>
 
+#include "engine/base/descriptor.h"
+
 namespace gemel::opencl {
 
 /// What is promised: the driver meets only files that are as they were when a run of ours had finished writing them.
@@ -16,7 +18,7 @@ class KernelFolder {
  public:
   /// Makes it where it is missing. @throws std::system_error where it cannot be used: of another user, not writable, no room
   explicit KernelFolder(std::filesystem::path folder);
-  /// Notes what is new.
+  /// Notes what is new, and removes temporary files where no other process is at it: PoCL leaves one each time.
   ~KernelFolder();
   KernelFolder(const KernelFolder&) = delete;
   KernelFolder& operator=(const KernelFolder&) = delete;
@@ -33,7 +35,7 @@ class KernelFolder {
   void check(Use use) const;
   void clear() const;
   std::filesystem::path folder_;
-  int in_use_ = -1;
+  Descriptor in_use_{-1};
 };
 
 }  // namespace gemel::opencl

@@ -34,7 +34,7 @@ void check_pocl_variables(int threads) {
   const std::string affinity = from_environment("POCL_AFFINITY");
   const bool binds = !affinity.empty() && affinity != "0";
   const std::int64_t most = binds ? sysconf(_SC_NPROCESSORS_CONF) : kMostThreads;
-  if (threads > most) refuse("POCL_AFFINITY", affinity, fmt::format("0 for {} threads, more than there are processors", threads));
+  if (binds && threads > most) refuse("POCL_AFFINITY", affinity, fmt::format("0 for {} threads, more than there are processors", threads));
   for (const char* variable : {"POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT", "POCL_PTHREAD_MIN_THREADS"})
     check_number(variable, 0, most, binds ? ": the processors, which POCL_AFFINITY binds threads to" : "");
   check_number("POCL_MAX_WORK_GROUP_SIZE", 64, kLargest, "");

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <filesystem>
 #include <limits>
 #include <mutex>
+#include <system_error>
 #include <tuple>
 
 #include "engine/base/error.h"
@@ -187,6 +189,14 @@ bool better(const FoundDevice& a, const FoundDevice& b) {
   return key(a) > key(b);
 }
 
+/// Whether the system has a GPU that Mesa may drive.
+bool has_render_node() {
+  std::error_code none;
+  return std::ranges::any_of(std::filesystem::directory_iterator("/dev/dri", none), [](const auto& entry) {
+    return entry.path().filename().string().starts_with("renderD");
+  });
+}
+
 }  // namespace
 
 std::string from_environment(const char* name) {
@@ -207,7 +217,7 @@ double DeviceProfile::estimated_gflops() const {
 void prepare_environment(int threads) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
-  setenv("RUSTICL_ENABLE", "llvmpipe", 0);
+  if (!has_render_node()) setenv("RUSTICL_ENABLE", "llvmpipe", 0);  // it would hide what Mesa shows by itself
   [[maybe_unused]] static const bool checked = (check_pocl_variables(threads), check_address_space(), true);  // once: what comes later may be ours
   DriverCache::of_process().open();
   // A worker of PoCL that is woken where another one runs waits behind it: no scheduler moves it within a step so short.

@@ -48,7 +48,8 @@ TuningTable TuningTable::parse(const std::string& text, const std::filesystem::p
     const Json json = Json::parse(text);
     json.at("variants").get_to(table.variants_);
     json.at("clblast").get_to(table.clblast);
-    if (json.at("checksum") != table.name()) refuse("its contents do not match its checksum");
+    if (!json.contains("checksum")) refuse("it has no checksum");
+    if (json["checksum"] != table.name()) refuse("its contents do not match its checksum");
   } catch (const Json::exception&) {
     refuse("it is not the JSON of one");
   }
@@ -66,8 +67,7 @@ TuningTable read_tuning(const DeviceProfile& profile) {
   std::error_code none;
   if (!path || !std::filesystem::exists(*path, none)) return {};
   try {
-    const MappedFile file(path->string());
-    return TuningTable::parse({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, *path);
+    return TuningTable::parse(std::string(as_text(read_whole(*path))), *path);
   } catch (const DataError& e) {
     warn(std::string(e.what()) + "; it is not used");
     return {};

@@ -7,8 +7,9 @@
 namespace gemel::opencl {
 
 void warn(const std::string& text) {
-  static std::mutex mutex;
-  static std::set<std::string> said;
+  // Never destroyed: threads may still warn while the process ends.
+  static auto& mutex = *new std::mutex;
+  static auto& said = *new std::set<std::string>;
   const std::lock_guard lock(mutex);
   if (!said.insert(text).second) return;
   const std::string line = "gemel: warning: " + text + "\n";

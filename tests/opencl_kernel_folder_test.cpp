@@ -5,11 +5,13 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <iterator>
 #include <map>
 #include <random>
 #include <string>
 #include <system_error>
+#include <thread>
 
 #include "tests/mutation.h"
 #include "tests/temporary_folder.h"
@@ -35,6 +37,17 @@ class CompiledKernels : public ::testing::Test {
   void compile() const {
     const KernelFolder kernels(folder());
     for (const auto& [name, content] : compiled_) write(name, content);
+  }
+  /// Until the clock of the file system has moved on, so that times tell what is written from now on.
+  static void wait_for_a_tick() { std::this_thread::sleep_for(std::chrono::milliseconds(60)); }
+  /// The checksums in the manifest become wrong: whoever compares them deletes the files.
+  void spoil_checksums() const {
+    std::string text = read_text(file("manifest"));
+    for (std::size_t end = text.find(".so\n"); end != text.npos; end = text.find(".so\n", end + 1)) {
+      const std::size_t checksum = text.rfind(' ', end) - 16;
+      text.replace(checksum, 16, 16, '0');
+    }
+    write_text(file("manifest"), text);
   }
   bool stands(const std::string& name) const { return read_text(file(name)) == compiled_.at(name); }
 
@@ -72,6 +85,39 @@ TEST_F(CompiledKernels, stay_where_only_times_differ) {
   for (const auto& [name, content] : compiled_) EXPECT_TRUE(stands(name)) << name;
 }
 
+TEST_F(CompiledKernels, are_not_read_where_their_times_say_that_nothing_was_written) {
+  compile();
+  wait_for_a_tick();
+  { const KernelFolder kernels(folder()); }  // notes the times
+  spoil_checksums();
+  const KernelFolder kernels(folder());
+  for (const auto& [name, content] : compiled_) EXPECT_TRUE(stands(name)) << name;
+}
+
+TEST_F(CompiledKernels, are_read_where_their_times_differ) {
+  compile();
+  wait_for_a_tick();
+  { const KernelFolder kernels(folder()); }
+  spoil_checksums();
+  fs::last_write_time(file("AB/CDE/sum/1-1-1/sum.so"), fs::file_time_type::clock::now());
+  const KernelFolder kernels(folder());
+  EXPECT_FALSE(fs::exists(file("AB/CDE/sum/1-1-1/sum.so")));
+  EXPECT_TRUE(stands("FG/HIJ/add/8-1-1/add.so"));
+}
+
+TEST_F(CompiledKernels, that_another_process_replaced_are_noted_anew_and_those_written_to_are_not) {
+  compile();
+  {
+    const KernelFolder kernels(folder());
+    write("FG/HIJ/tempfile_1", "compiled again");
+    fs::rename(file("FG/HIJ/tempfile_1"), file("FG/HIJ/add/8-1-1/add.so"));
+    write("AB/CDE/sum/1-1-1/sum.so", "damaged");
+  }
+  const KernelFolder kernels(folder());
+  EXPECT_EQ(read_text(file("FG/HIJ/add/8-1-1/add.so")), "compiled again");
+  EXPECT_FALSE(fs::exists(file("AB/CDE/sum/1-1-1/sum.so")));
+}
+
 TEST_F(CompiledKernels, that_no_manifest_knows_are_swept) {
   compile();
   write("AB/CDE/max/1-1-1/max.so", "of a process that was killed");
@@ -82,6 +128,18 @@ TEST_F(CompiledKernels, that_no_manifest_knows_are_swept) {
   EXPECT_FALSE(fs::exists(file("tempfile_a1b2c3.so.o")));
   EXPECT_FALSE(fs::exists(file("tempfile_d4e5f6")));
   for (const auto& [name, content] : compiled_) EXPECT_TRUE(stands(name)) << name;
+}
+
+TEST_F(CompiledKernels, leave_no_temporary_files_behind_the_last_process) {
+  {
+    const KernelFolder first(folder());
+    {
+      const KernelFolder second(folder());
+      write("tempfile_a1b2c3", "");
+    }
+    EXPECT_TRUE(fs::exists(file("tempfile_a1b2c3"))) << "the first may be writing it";
+  }
+  EXPECT_FALSE(fs::exists(file("tempfile_a1b2c3")));
 }
 
 TEST_F(CompiledKernels, of_another_process_that_is_at_it_stay) {

@@ -21,9 +21,8 @@ struct ConfigFile::Parsed {
 };
 
 ConfigFile::ConfigFile(const std::filesystem::path& file) : file_(file), parsed_(std::make_unique<Parsed>()) {
-  const MappedFile mapped(file);
-  const auto* begin = reinterpret_cast<const char*>(mapped.bytes().data());
-  parsed_->json = nlohmann::json::parse(begin, begin + mapped.bytes().size(), nullptr, false);
+  const auto content = read_whole(file);
+  parsed_->json = nlohmann::json::parse(as_text(content), nullptr, false);
   if (!parsed_->json.is_object()) throw DataError(fmt::format("configuration: {} is no JSON object; accepted: a config.json of Hugging Face's", file.string()));
 }
 

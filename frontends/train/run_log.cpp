@@ -83,8 +83,8 @@ void RunLog::go_on_after(std::int64_t step, std::int64_t epochs) {
 void RunLog::mend() {
   std::error_code error;
   if (!std::filesystem::is_regular_file(file(), error)) return;
-  const MappedFile mapped(file());
-  const std::string_view text(reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size());
+  const auto content = read_whole(file());
+  const std::string_view text = as_text(content);
   const std::size_t whole = text.rfind('\n') + 1;  // 0 where there is none
   if (whole != text.size() && ::truncate(file().c_str(), static_cast<off_t>(whole)) != 0)
     throw DataError(fmt::format("log: cannot mend {}: {}", file().string(), system_message(errno)));
