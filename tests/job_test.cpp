@@ -257,13 +257,14 @@ TEST_F(Job, of_four_ranks_builds_each_kernel_once_and_leaves_no_half_one) {
 
 TEST_F(Job, of_ranks_on_two_platforms_trains_as_one_process) {
   if (!is_full_run()) GTEST_SKIP() << "with --full";
-  const Outcome devices = run({"devices"});
+  const auto with_rusticl = [] { ::setenv("RUSTICL_ENABLE", "llvmpipe", 1); };
+  const Outcome devices = run({"devices"}, with_rusticl);
   if (devices.out.find("rusticl") == std::string::npos) GTEST_SKIP() << "rusticl is not installed";
   ASSERT_EQ(run(lenet({"--steps", "6", "--log-dir", in_folder("alone")})).status, 0);
   for (const std::string style : {"ddp", "horovod", "pipeline", "mirrored"}) {
     if (style == "mirrored") launcher_.clear();
     else on_ranks(2);
-    const Outcome o = finish(start_job(lenet({"--steps", "6", "--log-dir", in_folder(style), "--parallel", style, "--devices", "portable:cpu,rusticl:0"})));
+    const Outcome o = finish(start_job(lenet({"--steps", "6", "--log-dir", in_folder(style), "--parallel", style, "--devices", "portable:cpu,rusticl:0"}), with_rusticl));
     ASSERT_EQ(o.status, 0) << o.err;
     const Json ranks = events(style).front()["each_rank"];
     EXPECT_NE(ranks[0]["platform"], ranks[1]["platform"]);

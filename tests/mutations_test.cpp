@@ -17,6 +17,7 @@
 #include "engine/files/safetensors.h"
 #include "frontends/train/checkpoint.h"
 #include "frontends/train/checkpoint_numbers.h"
+#include "tests/fuzz_mutator.h"
 #include "tests/test_device.h"
 #include "tests/texts_folder.h"
 
@@ -28,30 +29,14 @@ using testing::read_text, testing::TemporaryFolder, testing::write_text;
 
 int as_many_as(int quick) { return testing::is_full_run() ? 1000 : quick; }
 
-/// One to four changes, as the number draws them.
-std::string mutated(std::string bytes, int number) {
-  PhiloxStream draws(static_cast<std::uint64_t>(number), stream_hash("mutations"));
-  const auto place = [&] { return draws.below(static_cast<std::uint32_t>(bytes.size() + 1)); };
-  for (std::uint32_t changes = 1 + draws.below(4); changes > 0; --changes) {
-    const std::uint32_t a = place(), b = place(), kind = draws.below(6);
-    const std::string part = bytes.substr(std::min(a, b), std::min<std::uint32_t>(std::max(a, b) - std::min(a, b), 40));
-    if (kind == 0 && a < bytes.size()) bytes[a] = static_cast<char>(draws.below(256));
-    if (kind == 1 && a < bytes.size()) bytes[a] = static_cast<char>(bytes[a] ^ (1 << draws.below(8)));
-    if (kind == 2) bytes.resize(a);
-    if (kind == 3) bytes.insert(a, part);
-    if (kind == 4) bytes.erase(std::min(a, b), part.size());
-    if (kind == 5) bytes.insert(a, draws.below(2) ? std::string(1, '\0') : "-1e999");
-  }
-  return bytes;
-}
-
 /// Writes mutations of a file and opens each. @param open  reads all of it
 void expect_read_or_refused(const fs::path& file, int mutations, const std::function<void()>& open) {
   const std::string good = read_text(file);
+  testing::Mutator mutator({good}, 1);
   int refused = 0;
   open();
   for (int i = 0; i < mutations; ++i) {
-    write_text(file, mutated(good, i));
+    write_text(file, mutator.next());
     try {
       open();
     } catch (const Error& e) {
@@ -121,7 +106,7 @@ TEST(Mutations, of_what_a_checkpoint_says_of_itself_are_read_or_refused) {
     PhiloxStream draws(static_cast<std::uint64_t>(i), stream_hash("metadata"));
     FileMetadata metadata = good;
     auto changed = std::next(metadata.begin(), draws.below(static_cast<std::uint32_t>(metadata.size())));
-    changed->second = mutated(changed->second, i);
+    changed->second = testing::Mutator({changed->second}, static_cast<std::uint64_t>(i)).next();
     metadata["checksum"] = checksum_of(tensors, metadata);
     try {
       write_safetensors(folder / "checkpoint-400.safetensors", tensors, metadata);

@@ -67,7 +67,11 @@ Result run_variant(Session& session, const OpDef& op, const Sample& s, const Var
   for (const Value& v : out) out_regions.push_back(region_of(v));
   launch(session, variant, {op, s.attributes, s.inputs, out_specs}, in_regions, out_regions);
   Result r;
-  for (const Value& v : out) r.outputs.push_back(read(v));
+  for (const Value& v : out) {
+    r.outputs.push_back(read(v));
+    const bool is_written = v.spec().dtype != DType::boolean || std::ranges::all_of(read_bytes(v), [](std::byte b) { return b <= std::byte{1}; });
+    EXPECT_TRUE(is_written) << variant.name << " leaves booleans unwritten";
+  }
   for (int w : op.writes) r.written.push_back(read(in[at(w)]));
   return r;
 }

@@ -8,6 +8,8 @@
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "engine/ops/ops.h"
+#include "frontends/cli/planned_step.h"
+#include "frontends/models/models.h"
 #include "tests/test_device.h"
 
 namespace gemel::testing {
@@ -79,6 +81,19 @@ TEST(Plan, what_lives_at_once_lies_apart) {
     EXPECT_GT(placed, 20u);
     EXPECT_GE(plan.arena_bytes, plan.lower_bound);
     EXPECT_GT(plan.lower_bound, 0);
+  }
+}
+
+/// A training step of each model of images, as captured.
+TEST(Plan, of_a_model_takes_a_tenth_more_than_the_least_at_most) {
+  for (const std::string_view name : models::names()) {
+    const auto session = Session::reference();
+    const auto model = models::make(name, {.classes = 10}, *session);
+    train::ClassificationTask task(*model, 10);
+    const Shape image = models::usual_input(name);
+    const Program program = cli::capture_step(*session, task, {f32({4, image[1], image[2], image[0]}), i64({4})}, cli::Work::train);
+    const MemoryPlan plan = plan_memory(program, kAlignment, std::int64_t{1} << 50);
+    EXPECT_LE(static_cast<double>(plan.arena_bytes), 1.1 * static_cast<double>(plan.lower_bound)) << name;
   }
 }
 
