@@ -19,7 +19,7 @@
 #include "engine/device_storage.h"
 #include "engine/dispatch.h"
 #include "engine/kernel.h"
-#include "engine/ops/definitions.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "frontends/cli/bench_case.h"
 #include "frontends/cli/common_options.h"

@@ -12,8 +12,8 @@
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "engine/gradient_complete.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
-#include "engine/ops/definitions.h"
 #include "engine/ops/ops.h"
 #include "engine/session.h"
 

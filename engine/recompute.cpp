@@ -7,7 +7,7 @@
 #include "engine/autograd.h"
 #include "engine/base/error.h"
 #include "engine/base/span.h"
-#include "engine/ops/definitions.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "engine/session.h"
 

@@ -191,10 +191,10 @@ void DriverCache::use_users_folder() {
 }
 
 void DriverCache::use(const fs::path& folder) {
-  Descriptor opened = open_folder(folder);
+  const Descriptor opened = open_folder(folder);
   if (opened.get() < 0) throw std::system_error(errno, std::generic_category(), folder.string() + " cannot be opened");
-  if (descriptor_.get() < 0) descriptor_ = std::move(opened);
-  else ::dup2(opened.get(), descriptor_.get());
+  if (descriptor_ < 0) descriptor_ = ::dup(opened.get());
+  else ::dup2(opened.get(), descriptor_);
   folder_ = folder;
 }
 
@@ -203,7 +203,7 @@ void DriverCache::leave(const std::string& why) {
     const fs::path other = make_temporary(), before = folder_;
     if (!before.empty()) link_all(before, other);
     use(other);
-    ::flock(descriptor_.get(), LOCK_SH);
+    ::flock(descriptor_, LOCK_SH);
     if (!before.empty()) link_all(before, other);  // what PoCL began meanwhile
     temporary_.push_back(other);
     no_room_.clear();
@@ -218,7 +218,7 @@ DriverCache::Shown::Shown(DriverCache& cache) {
   first_ = !cache.folder_.empty() && !std::exchange(cache.is_shown_, true);
   if (!first_) return;
   before_ = from_environment(kVariable);
-  ::setenv(kVariable, fmt::format("/proc/self/fd/{}", cache.descriptor_.get()).c_str(), 1);
+  ::setenv(kVariable, fmt::format("/proc/self/fd/{}", cache.descriptor_).c_str(), 1);
 }
 
 DriverCache::Shown::~Shown() {

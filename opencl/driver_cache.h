@@ -10,7 +10,6 @@
 #include <thread>
 #include <vector>
 
-#include "engine/base/descriptor.h"
 #include "opencl/kernel_folder.h"
 
 namespace gemel::opencl {
@@ -72,8 +71,8 @@ class DriverCache {
   std::filesystem::path folder_;
   std::vector<std::filesystem::path> temporary_;
   std::string no_room_;  // why there was room nowhere: PoCL cannot compile, other drivers may
-  int owner_ = 0;               // the process that opened it
-  Descriptor descriptor_{-1};  // of the folder; programs that the driver starts, a linker, inherit it
+  int owner_ = 0;        // the process that opened it
+  int descriptor_ = -1;  // of the folder; open until the process ends, as PoCL's threads may be; a linker that PoCL starts inherits it
   std::string untold_;   // that another folder is used: of interest where PoCL compiles
   Clock::time_point asked_, looked_, tried_, noted_;
   std::condition_variable_any stopped_;

@@ -29,14 +29,15 @@ void mark(int signal, siginfo_t* info, void*) {
   const auto i = static_cast<std::size_t>(std::ranges::find(kCrashes, signal) - kCrashes.begin());
   ::sigaction(signal, &before[i], nullptr);
   errno = error;
-  // A bad access is met again when this returns, and the handler of before learns where. A signal that was sent has to be sent again.
-  if (info->si_code <= 0) ::raise(signal);
+  // A bad access is met again when this returns, and the handler of before learns where. A signal that was sent has to be sent again, and so has
+  // the news of broken memory that nobody has read yet.
+  if (info->si_code <= 0 || (signal == SIGBUS && info->si_code == BUS_MCEERR_AO)) ::raise(signal);
 }
 
 Action marking() {
   Action action{};
   action.sa_sigaction = mark;
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK;  // a stack that overflows is a bad access too
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;  // a stack that overflows can be told of where the thread has another
   return action;
 }
 

@@ -60,10 +60,9 @@ std::int64_t nanoseconds(const timespec& t) { return std::int64_t{1'000'000'000}
 /// Of a file that changed just now the inode alone: it may change again before the file system's clock, of some milliseconds, ticks.
 Stamp stamp_of(const struct stat& s) {
   const auto inode = static_cast<std::int64_t>(s.st_ino);
-  constexpr std::int64_t kTick = 50'000'000;
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
-  if (nanoseconds(now) - nanoseconds(s.st_ctim) < kTick) return {.inode = inode};
+  if (nanoseconds(now) - nanoseconds(s.st_ctim) < std::chrono::nanoseconds(KernelFolder::kTick).count()) return {.inode = inode};
   return {inode, s.st_size, nanoseconds(s.st_mtim), nanoseconds(s.st_ctim)};
 }
 
@@ -225,7 +224,8 @@ void KernelFolder::note() const {
     each_file(folder_, [&](const Found& found) {
       if (is_temporary(found.in_folder) || !S_ISREG(found.status.st_mode)) return;
       const auto it = known.find(found.in_folder);
-      // PoCL puts a new file in the place of another; one that was written to where it lies keeps the checksum that tells of it.
+      // PoCL puts a new file in the place of another; one that was written to where it lies keeps the checksum that tells of it. (Where the file
+      // system gives a new file the number of one that is gone, it is compiled once more.)
       if (it != known.end() && it->second.stamp.inode == stamp_of(found.status).inode) {
         now.insert(*it);
       } else if (const auto checksum = checksum_of(found)) {

@@ -1,6 +1,7 @@
 // Private to opencl/: a folder of compiled kernels that a driver writes by itself and trusts when it reads. PoCL loads what lies there as code:
 // a file that is torn or changed would end the process.
 #pragma once
+#include <chrono>
 #include <filesystem>
 
 #include "engine/base/descriptor.h"
@@ -8,9 +9,9 @@
 namespace gemel::opencl {
 
 /// What is promised: the driver meets only files that are as they were when a run of ours had finished writing them.
-/// A manifest holds the size, times and checksum of each file. Whoever opens the folder compares: what differs is deleted, and what the
+/// A manifest holds the inode, size, times and checksum of each file; one that PoCL replaced is noted anew. Whoever opens the folder compares: what differs is deleted, and what the
 /// manifest does not know too, unless another process is using the folder, whose work it may be. So what a killed compilation left is swept.
-/// Sizes and times are compared first and checksums only where those differ (the time of the last change of a file's inode among them, which
+/// Inodes, sizes and times are compared first and checksums only where those differ (the time of the last change of a file's inode among them, which
 /// no copy and no writer sets) or where the machine has started since, which may have lost what was not on the disk yet.
 /// A process that crashes marks the folder, and the next that has it alone empties it.
 /// Several processes may use one at once; each holds a lock as long as this lives.
@@ -22,6 +23,9 @@ class KernelFolder {
   ~KernelFolder();
   KernelFolder(const KernelFolder&) = delete;
   KernelFolder& operator=(const KernelFolder&) = delete;
+
+  /// Files that changed less than this ago may change again without another time of change.
+  static constexpr std::chrono::milliseconds kTick{50};
 
   const std::filesystem::path& path() const { return folder_; }
   /// Takes what the driver has written since into the manifest. Where that cannot be written, the next to open the folder deletes it.

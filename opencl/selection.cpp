@@ -217,7 +217,7 @@ double DeviceProfile::estimated_gflops() const {
 void prepare_environment(int threads) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
-  if (!has_render_node()) setenv("RUSTICL_ENABLE", "llvmpipe", 0);  // it would hide what Mesa shows by itself
+  if (!has_render_node()) setenv("RUSTICL_ENABLE", "llvmpipe", 0);  // a list of ours would hide the GPUs that Mesa shows by itself
   [[maybe_unused]] static const bool checked = (check_pocl_variables(threads), check_address_space(), true);  // once: what comes later may be ours
   DriverCache::of_process().open();
   // A worker of PoCL that is woken where another one runs waits behind it: no scheduler moves it within a step so short.

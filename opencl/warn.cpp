@@ -1,15 +1,15 @@
 #include "opencl/warn.h"
 
 #include <cstdio>
+#include <memory>
 #include <mutex>
 #include <set>
 
 namespace gemel::opencl {
 
 void warn(const std::string& text) {
-  // Never destroyed: threads may still warn while the process ends.
-  static auto& mutex = *new std::mutex;
-  static auto& said = *new std::set<std::string>;
+  static std::mutex mutex;
+  static auto& said = *std::make_unique<std::set<std::string>>().release();  // never destroyed: threads may still warn while the process ends
   const std::lock_guard lock(mutex);
   if (!said.insert(text).second) return;
   const std::string line = "gemel: warning: " + text + "\n";

@@ -11,7 +11,7 @@
 #include "engine/base/span.h"
 #include "engine/files/safetensors.h"
 #include "engine/host_cast.h"
-#include "engine/ops/definitions.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "frontends/nn/attention.h"
 #include "tests/finite_differences.h"

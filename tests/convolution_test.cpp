@@ -10,7 +10,7 @@
 #include "engine/base/span.h"
 #include "engine/device_storage.h"
 #include "engine/dispatch.h"
-#include "engine/ops/definitions.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "engine/reference.h"
 #include "engine/session.h"

@@ -4,7 +4,7 @@
 #include "engine/autograd.h"
 #include "engine/base/error.h"
 #include "engine/base/span.h"
-#include "engine/ops/definitions.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "frontends/graph/compile.h"
 #include "frontends/nn/layers.h"

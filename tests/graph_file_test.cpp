@@ -11,7 +11,7 @@
 #include "engine/control.h"
 #include "engine/files/safetensors.h"
 #include "engine/graph/executor.h"
-#include "engine/ops/definitions.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "frontends/graph/graph.h"
 #include "tests/files_up_to.h"

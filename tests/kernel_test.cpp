@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/ops/definitions.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "opencl/device.h"
 

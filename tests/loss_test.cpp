@@ -9,7 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/dispatch.h"
 #include "engine/device_storage.h"
-#include "engine/ops/definitions.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "tests/expected.h"
 #include "tests/message_of.h"

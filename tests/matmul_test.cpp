@@ -5,7 +5,7 @@
 
 #include "engine/autograd.h"
 #include "engine/graph/executor.h"
-#include "engine/ops/definitions.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "engine/passes/passes.h"
 #include "tests/op_harness.h"

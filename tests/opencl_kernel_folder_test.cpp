@@ -39,7 +39,7 @@ class CompiledKernels : public ::testing::Test {
     for (const auto& [name, content] : compiled_) write(name, content);
   }
   /// Until the clock of the file system has moved on, so that times tell what is written from now on.
-  static void wait_for_a_tick() { std::this_thread::sleep_for(std::chrono::milliseconds(60)); }
+  static void wait_for_a_tick() { std::this_thread::sleep_for(KernelFolder::kTick + std::chrono::milliseconds(10)); }
   /// The checksums in the manifest become wrong: whoever compares them deletes the files.
   void spoil_checksums() const {
     std::string text = read_text(file("manifest"));

@@ -8,7 +8,7 @@
 #include "engine/base/error.h"
 #include "engine/files/graph_file.h"
 #include "engine/graph/executor.h"
-#include "engine/ops/definitions.h"
+#include "engine/ops/catalog.h"
 #include "engine/slab.h"
 #include "frontends/eager/eager.h"
 #include "frontends/graph/compile.h"

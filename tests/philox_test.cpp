@@ -7,7 +7,7 @@
 #include "engine/base/philox.h"
 #include "engine/base/span.h"
 #include "engine/base/span.h"
-#include "engine/ops/definitions.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "tests/test_device.h"
 

@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <string_view>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "engine/ops/ops.h"
+#include "engine/session.h"
 #include "frontends/cli/planned_step.h"
 #include "frontends/models/models.h"
+#include "frontends/train/task.h"
 #include "tests/test_device.h"
 
 namespace gemel::testing {
@@ -88,7 +91,7 @@ TEST(Plan, what_lives_at_once_lies_apart) {
 TEST(Plan, of_a_model_takes_a_tenth_more_than_the_least_at_most) {
   for (const std::string_view name : models::names()) {
     const auto session = Session::reference();
-    const auto model = models::make(name, {.classes = 10}, *session);
+    const auto model = models::make(name, {.classes = 10});
     train::ClassificationTask task(*model, 10);
     const Shape image = models::usual_input(name);
     const Program program = cli::capture_step(*session, task, {f32({4, image[1], image[2], image[0]}), i64({4})}, cli::Work::train);

@@ -11,7 +11,7 @@
 #include "engine/device_storage.h"
 #include "engine/dispatch.h"
 #include "engine/kernel.h"
-#include "engine/ops/definitions.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "engine/session.h"
 #include "opencl/recording.h"

@@ -1,5 +1,7 @@
 // Runs with a checkpoint after each step that are killed at random moments - while kernels compile, in steps, while files are written - and go on
 // to the bits of the run that nobody disturbed. GEMEL_TEST_KILLS=100: a hundred in all.
+#include <signal.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -12,6 +14,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "tests/job.h"
 #include "tests/texts_folder.h"
@@ -107,7 +110,9 @@ class Kills : public Job, public ::testing::WithParamInterface<Killed> {
   }
 
  private:
-  std::mt19937_64 random_{std::random_device()()};
+  const unsigned seed_ = std::random_device()();
+  const ::testing::ScopedTrace trace_{__FILE__, __LINE__, "seed " + std::to_string(seed_)};
+  std::mt19937_64 random_{seed_};
 };
 
 TEST_P(Kills, at_any_moment_change_no_bit) {
@@ -119,7 +124,8 @@ TEST_P(Kills, at_any_moment_change_no_bit) {
   const auto warm = std::chrono::steady_clock::now() - begin - cold;
 
   const int count = wanted_kills();
-  for (int kills = 0, ended = 0; kills < count || ended == 0;) {
+  bool checked = false;
+  for (int kills = 0; kills < count || !checked;) {
     // After the last kill a run is left alone. One in four has a cache of its own, which is emptied now and then: it compiles.
     const bool compiles = draw(4) == 0;
     const pid_t job = start_with(resuming(), compiles ? "cold" : "warm");
@@ -130,6 +136,7 @@ TEST_P(Kills, at_any_moment_change_no_bit) {
     if (kills < count && runs(job)) {
       kill_some_of(job);
       ++kills;
+      checked = false;
       if (draw(3) == 0) fs::remove_all(in_folder("cold"));
       continue;
     }
@@ -138,7 +145,7 @@ TEST_P(Kills, at_any_moment_change_no_bit) {
     expect_the_whole_run();
     expect_no_leftovers_in(compiles ? "cold" : "warm");
     if (HasFailure()) return;
-    ++ended;
+    checked = true;
     for (const char* name : {"c", "log", "resumed.safetensors"}) fs::remove_all(in_folder(name));
   }
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <string>
 
 #include "engine/files/safetensors.h"
 #include "engine/session.h"
@@ -106,6 +107,7 @@ TEST_F(Options, products_by_clblast_train_as_by_our_own_kernels) {
     const auto by_clblast = losses("clblast" + frontend), by_ours = losses("native" + frontend);
     ASSERT_EQ(by_clblast.size(), 10u);
     ASSERT_EQ(by_ours.size(), 10u);
+    EXPECT_NE(by_clblast, by_ours) << "or it was not CLBlast";
     for (std::size_t i = 0; i < by_ours.size(); ++i) EXPECT_NEAR(by_clblast[i], by_ours[i], 1e-4 * by_ours[i]) << frontend << ", step " << i + 1;
   }
 }

@@ -1,7 +1,13 @@
 // Runs that end in the middle and what the next one finds: whole checkpoints, one log, the same bits.
+#include <signal.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <set>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "engine/files/safetensors.h"
 #include "tests/resume.h"

@@ -1,5 +1,4 @@
 // Launches that were recorded: with other memory, with operands that coincide, and where they cannot be recorded.
-#include "engine/ops/definitions.h"
 #include "opencl/recording.h"
 
 #include <gtest/gtest.h>
@@ -7,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "engine/session.h"
 #include "opencl/block.h"

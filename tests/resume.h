@@ -1,9 +1,11 @@
 // Runs that write checkpoints, and what they leave: for tests that end them in the middle.
 #pragma once
+#include <cstddef>
 #include <filesystem>
 #include <numeric>
 #include <set>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "tests/program.h"

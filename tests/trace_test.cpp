@@ -1,10 +1,10 @@
 // The seam: what it refuses before anything runs.
-#include "engine/ops/definitions.h"
 #include "engine/trace.h"
 
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "engine/session.h"
 #include "tests/message_of.h"

@@ -7,7 +7,7 @@
 #include "engine/dispatch.h"
 #include "engine/elementwise.h"
 #include "engine/epilogue.h"
-#include "engine/ops/definitions.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/ops.h"
 #include "opencl/tuning.h"

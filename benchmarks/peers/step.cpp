@@ -12,7 +12,7 @@
 #include "datasets/npy.h"
 #include "engine/base/error.h"
 #include "engine/files/safetensors.h"
-#include "engine/ops/definitions.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "frontends/models/models.h"
 #include "frontends/nn/state_dict.h"

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "engine/ops/attention.h"
-#include "engine/ops/definitions.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "engine/session.h"
 

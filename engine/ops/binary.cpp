@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/ops/definitions.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/elementwise_record.h"
 #include "engine/ops/ops.h"
 #include "engine/session.h"

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "engine/ops/definitions.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/elementwise_record.h"
 #include "engine/ops/ops.h"
 

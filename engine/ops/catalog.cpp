@@ -2,7 +2,6 @@
 
 #include <array>
 
-#include "engine/ops/definitions.h"
 
 namespace gemel {
 

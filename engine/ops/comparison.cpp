@@ -1,7 +1,7 @@
 // Elementwise operators of or to bool: comparisons, logic, choice. Bools are 0 or 1; only a choice has a gradient.
 #include <functional>
 
-#include "engine/ops/definitions.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/elementwise_record.h"
 #include "engine/ops/ops.h"
 

@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "engine/base/error.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
-#include "engine/ops/definitions.h"
 #include "engine/ops/moves.h"
 #include "engine/ops/ops.h"
 

@@ -4,8 +4,8 @@
 #include "engine/base/error.h"
 #include "engine/control.h"
 #include "engine/graph/executor.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/control_parts.h"
-#include "engine/ops/definitions.h"
 #include "engine/ops/ops.h"
 
 namespace gemel {

@@ -5,7 +5,7 @@
 #include <array>
 
 #include "engine/base/error.h"
-#include "engine/ops/definitions.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "engine/passes/passes.h"
 

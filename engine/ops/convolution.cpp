@@ -10,8 +10,8 @@
 
 #include "engine/base/error.h"
 #include "engine/ops/add_product.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
-#include "engine/ops/definitions.h"
 
 namespace gemel {
 namespace convolution {

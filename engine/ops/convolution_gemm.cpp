@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
 #include "engine/ops/convolution.h"
-#include "engine/ops/definitions.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/sections.h"
 

@@ -9,9 +9,9 @@
 #include <string>
 
 #include "engine/base/error.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
 #include "engine/ops/ctc_composed.h"
-#include "engine/ops/definitions.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/sections.h"
 #include "engine/session.h"

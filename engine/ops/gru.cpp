@@ -1,7 +1,7 @@
 // GRU over whole sequences, in one direction; the formulas are in opencl/kernels/gru.cl. Legend: engine/ops/recurrent.h.
 #include <cmath>
 
-#include "engine/ops/definitions.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/recurrent.h"
 #include "engine/ops/recurrent_launch.h"

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "engine/base/error.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
-#include "engine/ops/definitions.h"
 #include "engine/ops/ops.h"
 
 namespace gemel {

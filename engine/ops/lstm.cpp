@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "engine/base/span.h"
-#include "engine/ops/definitions.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/recurrent.h"

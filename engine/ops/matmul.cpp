@@ -4,9 +4,9 @@
 #include "engine/base/error.h"
 #include "engine/dispatch.h"
 #include "engine/ops/add_product.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
 #include "engine/ops/matmul.h"
-#include "engine/ops/definitions.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/sections.h"
 

@@ -5,9 +5,9 @@
 #include <numeric>
 
 #include "engine/base/span.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/column_spans.h"
 #include "engine/ops/common.h"
-#include "engine/ops/definitions.h"
 #include "engine/ops/ops.h"
 
 namespace gemel {

@@ -7,8 +7,8 @@
 
 #include "engine/base/error.h"
 #include "engine/base/philox.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
-#include "engine/ops/definitions.h"
 #include "engine/ops/draws.h"
 #include "engine/ops/ops.h"
 #include "engine/session.h"

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "engine/base/error.h"
-#include "engine/ops/definitions.h"
+#include "engine/ops/catalog.h"
 #include "engine/session.h"
 
 namespace gemel::recurrent {

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
-#include "engine/ops/definitions.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/elementwise_record.h"
 #include "engine/ops/ops.h"
 

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
-#include "engine/ops/definitions.h"
 #include "engine/ops/ops.h"
 
 namespace gemel {

@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "engine/base/error.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
-#include "engine/ops/definitions.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/pages.h"
 

@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "engine/base/span.h"
-#include "engine/ops/definitions.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "engine/passes/passes.h"
 #include "engine/passes/usage.h"

@@ -8,7 +8,7 @@
 
 #include "engine/base/error.h"
 #include "engine/dispatch.h"
-#include "engine/ops/definitions.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/ops.h"
 #include "frontends/cli/bench_case.h"

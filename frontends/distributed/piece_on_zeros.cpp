@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "engine/autograd.h"
-#include "engine/ops/definitions.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "engine/slab.h"
 

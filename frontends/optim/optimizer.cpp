@@ -8,7 +8,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
-#include "engine/ops/definitions.h"
+#include "engine/ops/catalog.h"
 #include "engine/rows.h"
 #include "frontends/optim/clip.h"
 

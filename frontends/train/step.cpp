@@ -11,7 +11,7 @@
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "engine/graph/program.h"
-#include "engine/ops/definitions.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "engine/rows.h"
 #include "engine/slab.h"

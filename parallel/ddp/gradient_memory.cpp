@@ -5,7 +5,7 @@
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "engine/device_access.h"
-#include "engine/ops/definitions.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "parallel/shared_group.h"
 

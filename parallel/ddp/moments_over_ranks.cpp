@@ -6,7 +6,7 @@
 
 #include "engine/autograd.h"
 #include "engine/base/span.h"
-#include "engine/ops/definitions.h"
+#include "engine/ops/catalog.h"
 
 namespace gemel::parallel {
 namespace {

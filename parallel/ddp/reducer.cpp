@@ -9,7 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "engine/device_access.h"
-#include "engine/ops/definitions.h"
+#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "engine/rows.h"
 #include "parallel/ddp/in_step.h"
