@@ -4,24 +4,27 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <array>
+#include <span>
+#include <vector>
 
 #include "engine/base/error.h"
-#include "engine/base/file.h"
+#include "engine/base/steady_file.h"
 
 namespace gemel::datasets {
 
 struct GzipReader::State {
-  MappedFile file;
-  std::int64_t limit, produced = 0;
+  SteadyFile file;
+  std::vector<std::byte> part;  // that zlib reads
+  std::int64_t limit, produced = 0, given = 0;
   z_stream stream{};
   bool ended = false;
-  std::size_t given = 0;
 
-  State(const std::filesystem::path& path, std::int64_t most) : file(path), limit(most) {
-    const auto bytes = file.bytes();
-    if (bytes.size() < 2 || bytes[0] != std::byte{0x1f} || bytes[1] != std::byte{0x8b})
-      throw DataError(
-          fmt::format("gzip: {}: no gzip file of {} bytes: it does not start with 1f 8b", path.string(), bytes.size()));
+  State(const std::filesystem::path& path, std::int64_t most) : file(path), part(std::size_t{1} << 20), limit(most) {
+    constexpr std::array<std::byte, 2> kBegin{std::byte{0x1f}, std::byte{0x8b}};
+    std::array<std::byte, 2> begin{};
+    if (file.bytes() >= std::ssize(begin)) file.read(0, begin);
+    if (begin != kBegin) throw DataError(fmt::format("gzip: {}: no gzip file of {} bytes: it does not start with 1f 8b", path.string(), file.bytes()));
     if (inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK) throw DataError("gzip: not enough memory to inflate");
   }
   State(const State&) = delete;
@@ -31,13 +34,12 @@ struct GzipReader::State {
   [[noreturn]] void fail(const std::string& what) const {
     throw DataError(fmt::format("gzip: {}: {} after {} bytes of output", file.path().string(), what, produced));
   }
-  /// zlib counts in 32 bits, so a large file is given in parts.
   void refill() {
-    const auto rest = file.bytes().subspan(given);
-    const auto part = static_cast<uInt>(std::min<std::size_t>(rest.size(), std::size_t{1} << 30));
-    stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(rest.data()));
-    stream.avail_in = part;
-    given += part;
+    const std::int64_t bytes = std::min(file.bytes() - given, std::ssize(part));
+    file.read(given, std::span(part).first(static_cast<std::size_t>(bytes)));
+    stream.next_in = reinterpret_cast<Bytef*>(part.data());
+    stream.avail_in = static_cast<uInt>(bytes);
+    given += bytes;
   }
 };
 
@@ -62,7 +64,7 @@ std::size_t GzipReader::read(std::span<std::byte> out) {
     if (s.produced > s.limit) s.fail(fmt::format("the file inflates to more than {} bytes; refused", s.limit));
     if (status == Z_BUF_ERROR) s.fail(fmt::format("the file is truncated: it ends at its byte {}", s.given));
     if (status == Z_STREAM_END) {
-      if (s.stream.avail_in != 0 || s.given != s.file.bytes().size()) s.fail("bytes follow the end of the gzip stream");
+      if (s.stream.avail_in != 0 || s.given != s.file.bytes()) s.fail("bytes follow the end of the gzip stream");
       s.ended = true;
     } else if (status != Z_OK) {
       s.fail(fmt::format("the file is corrupt ({})", s.stream.msg ? s.stream.msg : "zlib gives no reason"));

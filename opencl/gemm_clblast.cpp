@@ -66,6 +66,8 @@ Place place_of(const Region& region, const DeviceProfile& d) {
 void run(Device& device, const GemmProblem& p, const GemmOperands& operands) {
   const DeviceProfile& profile = device.profile();
   const float alpha = 1, beta = p.accumulate ? 1 : 0;
+  // Of column-major matrices it transposes none, of row-major ones all: as it sees them, c is n by m and the product of b and a.
+  constexpr auto kLayout = clblast::Layout::kColMajor;
   const auto lda = lead(p.a, p.m, p.k), ldb = lead(p.b, p.k, p.n), ldc = at(p.n);
   const auto enqueue = [&](const auto& call) {
     device.native([&](void* queue, void** event) {
@@ -75,8 +77,8 @@ void run(Device& device, const GemmProblem& p, const GemmOperands& operands) {
   };
   if (batched(p)) {
     enqueue([&](const Place& a, const Place& b, const Place& c, cl_command_queue* q, cl_event* e) {
-      return clblast::GemmStridedBatched<float>(clblast::Layout::kRowMajor, flag(p.a), flag(p.b), at(p.m), at(p.n), at(p.k), alpha,
-                                                a.memory, a.first, lda, at(p.stride_a), b.memory, b.first, ldb, at(p.stride_b), beta,
+      return clblast::GemmStridedBatched<float>(kLayout, flag(p.b), flag(p.a), at(p.n), at(p.m), at(p.k), alpha,
+                                                b.memory, b.first, ldb, at(p.stride_b), a.memory, a.first, lda, at(p.stride_a), beta,
                                                 c.memory, c.first, ldc, at(p.stride_c), at(p.batch), q, e);
     });
     return;
@@ -85,11 +87,11 @@ void run(Device& device, const GemmProblem& p, const GemmOperands& operands) {
     enqueue([&](const Place& a, const Place& b, const Place& c, cl_command_queue* q, cl_event* e) {
       const std::size_t in_a = a.first + at(g * p.stride_a), in_b = b.first + at(g * p.stride_b), in_c = c.first + at(g * p.stride_c);
       std::size_t needed = 0;
-      require(clblast::GemmTempBufferSize<float>(clblast::Layout::kRowMajor, flag(p.a), flag(p.b), at(p.m), at(p.n), at(p.k),
-                                                 in_a, lda, in_b, ldb, in_c, ldc, q, needed));
+      require(clblast::GemmTempBufferSize<float>(kLayout, flag(p.b), flag(p.a), at(p.n), at(p.m), at(p.k),
+                                                 in_b, ldb, in_a, lda, in_c, ldc, q, needed));
       const Buffer padded = needed > 0 ? device.memory().allocate(narrow<std::int64_t>(needed), "CLBlast's padded matrices") : Buffer();
-      return clblast::Gemm<float>(clblast::Layout::kRowMajor, flag(p.a), flag(p.b), at(p.m), at(p.n), at(p.k), alpha,
-                                  a.memory, in_a, lda, b.memory, in_b, ldb, beta, c.memory, in_c, ldc, q, e,
+      return clblast::Gemm<float>(kLayout, flag(p.b), flag(p.a), at(p.n), at(p.m), at(p.k), alpha,
+                                  b.memory, in_b, ldb, a.memory, in_a, lda, beta, c.memory, in_c, ldc, q, e,
                                   padded ? padded.block()->memory.get() : nullptr);
     });
 }

@@ -33,7 +33,7 @@ std::string code_name(cl_int code) {
 void check(cl_int code, const char* call, const std::string& context) {
   if (code == CL_SUCCESS) return;
   const std::string text = std::string(call) + ": " + code_name(code) + (context.empty() ? "" : "; " + context);
-  if (code == CL_MEM_OBJECT_ALLOCATION_FAILURE) throw MemoryError(text);
+  if (code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_HOST_MEMORY) throw MemoryError(text);
   throw DeviceError(text);
 }
 

@@ -14,6 +14,7 @@
 #include <fstream>
 #include <functional>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -36,6 +37,12 @@ constexpr const char* kMagic = "gemel-kernels-2";
 
 [[noreturn]] void fail(const fs::path& path, const char* what, int error) {
   throw std::system_error(error, std::generic_category(), path.string() + " " + what);
+}
+
+void take_away(const fs::path& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) fail(path, "cannot be removed", error.value());
 }
 
 void lock(const Descriptor& file, int how) {
@@ -82,7 +89,14 @@ std::string start_of_machine() {
 /// A line for each file. Those that are damaged are left out, and so are their files.
 Entries read_entries(const fs::path& manifest) {
   Entries entries;
-  std::ifstream in(manifest);
+  std::error_code none;
+  if (!fs::exists(manifest, none)) return entries;
+  std::istringstream in;
+  try {
+    in.str(std::string(as_text(read_whole(manifest))));
+  } catch (const DataError&) {
+    return entries;  // what it knew is unknown now
+  }
   std::string magic, start;
   if (!(in >> magic >> start) || magic != kMagic) return {};
   const bool stands = start == start_of_machine();
@@ -175,8 +189,10 @@ KernelFolder::~KernelFolder() {
 
 void KernelFolder::clear() const {
   warn(fmt::format("kernel cache: an earlier run crashed; {} is emptied and kernels are compiled again", folder_.string()));
-  for (const auto& entry : fs::directory_iterator(folder_))
-    if (entry.path().filename() != kLock) fs::remove_all(entry.path());
+  std::error_code error;
+  for (auto it = fs::directory_iterator(folder_, error); !error && it != fs::directory_iterator(); it.increment(error))
+    if (it->path().filename() != kLock) take_away(it->path());
+  if (error) fail(folder_, "cannot be read", error.value());
 }
 
 void KernelFolder::check(Use use) const {
@@ -190,14 +206,14 @@ void KernelFolder::check(Use use) const {
   each_file(folder_, [&](const Found& found) {
     const auto it = known.find(found.in_folder);
     if (it == known.end() || !S_ISREG(found.status.st_mode)) {
-      if (alone) fs::remove(found.path);
+      if (alone) take_away(found.path);
       return;
     }
     Entry entry = it->second;
     const Stamp stamp = stamp_of(found.status);
     if (entry.stamp != stamp || stamp.bytes < 0) {
       if (checksum_of(found) != entry.checksum) {
-        fs::remove(found.path);
+        take_away(found.path);
         ++damaged;
         return;
       }

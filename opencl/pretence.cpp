@@ -2,36 +2,49 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <charconv>
+#include <optional>
 
 #include "engine/base/error.h"
 
 namespace gemel::opencl {
 namespace {
 
-constexpr std::string_view kGpu = "gpu", kUnits = ":units=";
-constexpr int kMostUnits = 1 << 16;
+constexpr int kMostUnits = 1 << 16, kMostLocalBytes = 1 << 24;
 
-/// @return 0 where the text is no number of units
-int units_of(std::string_view text) {
-  int units = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), units);
-  return error == std::errc() && end == text.data() + text.size() && units >= 1 && units <= kMostUnits ? units : 0;
+/// The number behind a word; nothing where the text is another word, or no number in the range.
+std::optional<int> number_behind(std::string_view word, std::string_view text, int least, int most) {
+  int number = 0;
+  if (!text.starts_with(word)) return std::nullopt;
+  const auto [end, error] = std::from_chars(text.data() + word.size(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < least || number > most) return std::nullopt;
+  return number;
 }
 
 }  // namespace
 
 void pretend(DeviceProfile& p, std::string_view what) {
   if (what.empty()) return;
-  const std::string_view rest = what.substr(std::min(kGpu.size(), what.size()));
-  const int units = rest.empty() ? p.compute_units : rest.starts_with(kUnits) ? units_of(rest.substr(kUnits.size())) : 0;
-  if (!what.starts_with(kGpu) || units == 0)
-    throw UsageError(fmt::format("GEMEL_PRETEND: '{}' is given; accepted: gpu, gpu:units=N with N from 1 to {}", what, kMostUnits));
+  const auto refuse = [what] {
+    throw UsageError(fmt::format("GEMEL_PRETEND: '{}' is given; accepted: gpu, and behind a colon, with commas between them: units=N with N from 1 to {}, local=N with N from 0 to {} bytes",
+                                 what, kMostUnits, kMostLocalBytes));
+  };
+  constexpr std::string_view kGpu = "gpu";
+  if (!what.starts_with(kGpu)) refuse();
+  int units = p.compute_units, local_bytes = kMostLocalBytes;
+  char before = ':';
+  for (std::string_view rest = what.substr(kGpu.size()); !rest.empty(); before = ',') {
+    if (rest.front() != before) refuse();
+    const std::string_view item = rest.substr(1, rest.find(',', 1) - 1);
+    rest.remove_prefix(1 + item.size());
+    if (const auto given = number_behind("units=", item, 1, kMostUnits)) units = *given;
+    else if (const auto bytes = number_behind("local=", item, 0, kMostLocalBytes)) local_bytes = *bytes;
+    else refuse();
+  }
   p.kind = DeviceKind::gpu;
   p.compute_units = units;
   p.simd_width = 1;
-  p.has_real_local_memory = true;
+  p.has_real_local_memory = local_bytes > 0;
   p.unit_cache_bytes = 0;
 }
 

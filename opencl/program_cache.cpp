@@ -97,15 +97,21 @@ std::filesystem::path ProgramCache::file_for(const std::string& source, const st
 
 std::vector<unsigned char> ProgramCache::load(const std::string& source, const std::string& options) const {
   if (!folder_) return {};
-  std::ifstream in(file_for(source, options), std::ios::binary);
-  Header header{};
-  if (!in.read(reinterpret_cast<char*>(&header), sizeof header)) return {};
-  std::error_code error;
-  const auto size = std::filesystem::file_size(file_for(source, options), error);
-  if (error || std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.bytes != size - sizeof header) return {};
-  std::vector<unsigned char> binary(header.bytes);
-  if (!in.read(reinterpret_cast<char*>(binary.data()), static_cast<std::streamsize>(binary.size()))) return {};
-  return hash_of(std::as_bytes(std::span(binary))) == header.checksum ? binary : std::vector<unsigned char>{};
+  const std::filesystem::path path = file_for(source, options);
+  std::error_code none;
+  if (!std::filesystem::exists(path, none)) return {};
+  try {
+    const std::vector<std::byte> file = read_whole(path);
+    Header header{};
+    if (file.size() < sizeof header) return {};
+    std::memcpy(&header, file.data(), sizeof header);
+    const std::span<const std::byte> binary = std::span(file).subspan(sizeof header);
+    if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.bytes != binary.size() || hash_of(binary) != header.checksum) return {};
+    const auto* begin = reinterpret_cast<const unsigned char*>(binary.data());
+    return {begin, begin + binary.size()};
+  } catch (const DataError&) {  // no file, or not ours: it is compiled again
+    return {};
+  }
 }
 
 void ProgramCache::store(const std::string& source, const std::string& options, const std::vector<unsigned char>& binary) const {

@@ -64,9 +64,8 @@ std::optional<std::filesystem::path> tuning_file(const DeviceProfile& profile) {
 
 TuningTable read_tuning(const DeviceProfile& profile) {
   const auto path = tuning_file(profile);
-  std::error_code none;
-  if (!path || !std::filesystem::exists(*path, none)) return {};
   try {
+    if (!path || !is_there(*path)) return {};
     return TuningTable::parse(std::string(as_text(read_whole(*path))), *path);
   } catch (const DataError& e) {
     warn(std::string(e.what()) + "; it is not used");

@@ -5,7 +5,7 @@
 
 namespace gemel::opencl {
 
-/// Until its work is complete; at once where there is none. @return the code of clWaitForEvents
+/// Until its work is complete; at once where there is none. @return the code of clWaitForEvents, or of the work where that failed
 cl_int wait(const EventHandle& event);
 /// Until all that has been enqueued is complete, as clFinish. @return the first code that is not CL_SUCCESS
 cl_int finish(cl_command_queue queue);

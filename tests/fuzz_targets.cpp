@@ -23,11 +23,13 @@
 #include "frontends/models/bert.h"
 #include "frontends/train/checkpoint.h"
 #include "frontends/train/checkpoint_numbers.h"
+#include "opencl/kernel_folder.h"
 #include "opencl/tuning.h"
 #include "parallel/collectives/choice.h"
 #include "parallel/horovod/request.h"
 #include "parallel/watch/addresses.h"
 #include "parallel/watch/messages.h"
+#include "tests/graph_text.h"
 #include "tests/speech_folder.h"
 #include "tests/tar_archive.h"
 #include "tests/temporary_folder.h"
@@ -92,7 +94,11 @@ FuzzTarget graph_file() {
     graph.named(sum(tanh(matmul(x, w)), {-1}), "y");
   }
   graph.save(file("graph.json"));
-  return {{read_text(file("graph.json"))}, [](std::string_view text) { load_graph(*session, written("graph.json", text)); }};
+  return {{read_text(file("graph.json"))}, [](std::string_view text) {
+            std::string changed(text);
+            sign(changed);
+            load_graph(*session, written("graph.json", changed));
+          }};
 }
 
 FuzzTarget npy() {
@@ -223,6 +229,21 @@ FuzzTarget limits() {
   return {{"halving 16384, tree 0, ring 1048576"}, [](std::string_view text) { parallel::parse_limits(text); }};
 }
 
+/// What a folder of compiled kernels says of its files.
+FuzzTarget kernels() {
+  {
+    const opencl::KernelFolder made(file("kernels"));
+    write_text(file("kernels") / "a.so", "compiled");
+  }
+  return {{read_text(file("kernels") / "manifest")}, [](std::string_view text) {
+            const fs::path kernel = file("kernels") / "a.so";
+            if (!fs::exists(kernel)) write_text(kernel, "compiled");
+            write_text(file("kernels") / "manifest", text);
+            const opencl::KernelFolder opened(file("kernels"));
+            if (!fs::exists(kernel)) throw DataError("it is compiled again");
+          }};
+}
+
 struct Entry {
   std::string_view name;
   FuzzTarget (*make)();
@@ -244,6 +265,7 @@ constexpr Entry kTargets[] = {
     {"wav", wav},
     {"configuration", configuration},
     {"tuning", tuning},
+    {"kernels", kernels},
     {"watch", watch_messages},
     {"announcement", announcement},
     {"horovod", horovod_messages},

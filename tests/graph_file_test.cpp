@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <fstream>
 #include <sstream>
 
@@ -15,6 +16,7 @@
 #include "engine/ops/ops.h"
 #include "frontends/graph/graph.h"
 #include "tests/files_up_to.h"
+#include "tests/graph_text.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 
@@ -103,6 +105,7 @@ std::string after_change(const std::string& from, const std::string& to) {
   const std::size_t found = text.find(from);
   EXPECT_NE(found, std::string::npos) << from;
   if (found != std::string::npos) text.replace(found, from.size(), to);
+  testing::sign(text);
   std::ofstream(path) << text;
   return message_of<DataError>([&] { load_graph(*session, path); });
 }
@@ -118,7 +121,7 @@ TEST_P(HostileGraphFile, is_refused_with_what_is_wrong) {
 }
 INSTANTIATE_TEST_SUITE_P(
     changes, HostileGraphFile,
-    ::testing::Values(Change{"gemel-graph", "other", "'format' is not gemel-graph"}, Change{"\"version\": 1", "\"version\": 2", "'version' is not 1"},
+    ::testing::Values(Change{"gemel-graph", "other", "'format' is not gemel-graph"}, Change{"\"version\": 2", "\"version\": 3", "'version' is not 2"},
                       Change{"\"op\":\"less\"", "\"op\":\"lesser\"", "there is no operator 'lesser'"},
                       Change{"\"op\":\"less\"", "\"op\":\"exp\"", "2 inputs; accepted: 1"},
                       Change{"\"op\":\"less\"", "\"op\":\"reshape\"", "only shapes another use"},
@@ -130,7 +133,25 @@ INSTANTIATE_TEST_SUITE_P(
                       Change{"\"max_trips\":{\"integer\":5}", "\"most_trips\":{\"integer\":5}", "'max_trips' is missing"},
                       Change{"\"carried\":{\"integer\":2}", "\"carried\":{\"integer\":-2}", "carried is -2"},
                       Change{"\"op\":\"less\"", "\"after\":[99],\"op\":\"less\"", "runs after instruction 99; accepted: another one of "},
-                      Change{"\"code\":", "\"code\"", "parse"}));
+                      Change{"\"code\":", "\"code\"", "b.json: it is no JSON"}));
+
+TEST(GraphFile, with_another_number_in_it_is_refused) {
+  const testing::TemporaryFolder folder;
+  const auto session = Session::reference();
+  const auto path = folder.path() / "d.json";
+  save_graph(example(*session), path);
+  const std::string text = contents(path);
+  int tried = 0;
+  for (std::size_t i = text.find("\"slots\":"); i < text.size(); ++i) {
+    if (!std::isdigit(static_cast<unsigned char>(text[i]))) continue;
+    std::string changed = text;
+    changed[i] = changed[i] == '7' ? '3' : '7';
+    std::ofstream(path) << changed;
+    EXPECT_THROW(load_graph(*session, path), DataError) << "byte " << i;
+    ++tried;
+  }
+  EXPECT_GT(tried, 50);
+}
 
 TEST(GraphFile, a_file_that_ends_early_is_refused) {
   const testing::TemporaryFolder folder;

@@ -8,6 +8,7 @@
 #include "frontends/graph/runner.h"
 #include "frontends/nn/layers.h"
 #include "frontends/nn/functions.h"
+#include "tests/graph_text.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 #include "tests/test_device.h"
@@ -468,6 +469,7 @@ TEST(GraphTraining, hostile_names_are_refused) {
     std::string changed = text;
     EXPECT_NE(changed.find(from), std::string::npos) << from;
     changed.replace(changed.find(from), from.size(), to);
+    testing::sign(changed);
     testing::write_text(path, changed);
     return message_of<DataError>([&] { Graph::load(*session, path); });
   };

@@ -181,6 +181,15 @@ TEST_F(LaunchedJob, whose_restarts_are_used_up_says_so) {
   expect_gone(ranks);
 }
 
+TEST_F(LaunchedJob, that_is_told_to_quit_ends_at_once) {
+  const pid_t job = start_job(launch({"--np", "2"}, with_checkpoints({"--epochs", "100000", "--log-dir", in_folder("log")})));
+  ASSERT_TRUE(begins(job, "log")) << read_text(folder() / "err");
+  const auto ranks = ranks_once_there(job, 2);
+  ::kill(job, SIGQUIT);
+  EXPECT_EQ(finish_within(std::chrono::seconds(5), job).status, 128 + SIGQUIT);
+  expect_gone(ranks);
+}
+
 TEST_F(LaunchedJob, that_is_interrupted_while_it_starts_again_ends) {
   for (const bool is_told : {false, true}) {
     const std::string log = is_told ? "told" : "not";

@@ -34,9 +34,14 @@ TEST(Pretence, is_of_a_gpu_with_units_or_is_refused) {
   EXPECT_TRUE(p.has_real_local_memory && p.shares_host_memory);
   pretend(p, "gpu");
   EXPECT_EQ(p.compute_units, 60);
-  for (const char* wrong : {"cpu", "gp", "gpu:", "gpu60", "gpu:units=", "gpu:units=0", "gpu:units=-1", "gpu:units=6x", "gpu:units=65537", "GPU", "gpu:wave=64"})
+  pretend(p, "gpu:local=0,units=7");
+  EXPECT_EQ(p.compute_units, 7);
+  EXPECT_FALSE(p.has_real_local_memory);
+  for (const char* wrong : {"cpu", "gp", "gpu:", "gpu60", "gpu,units=6", "gpu:units=", "gpu:units=0", "gpu:units=-1", "gpu:units=6x", "gpu:units=65537", "gpu:units=6,",
+                            "gpu:units=6:local=0", "gpu:local=-1", "GPU", "gpu:wave=64"})
     EXPECT_EQ(message_of<UsageError>([&] { pretend(p, wrong); }),
-              "GEMEL_PRETEND: '" + std::string(wrong) + "' is given; accepted: gpu, gpu:units=N with N from 1 to 65536");
+              "GEMEL_PRETEND: '" + std::string(wrong) + "' is given; accepted: gpu, and behind a colon, with commas between them: units=N with N from 1 to 65536, "
+                                                        "local=N with N from 0 to 16777216 bytes");
 }
 
 /// The test device's platform with a GPU's choices.

@@ -141,10 +141,16 @@ TEST_F(FullDisk, of_a_few_pages_ends_no_run_by_a_signal) {
   const Outcome logged = run(training({"--steps", "200", "--log-dir", in_folder("disk/log")}), small_disk);
   EXPECT_EQ(logged.status, 0) << logged.err;
   EXPECT_NE(logged.err.find("log: warning: write: cannot write " + in_folder("disk/log/")), std::string::npos) << logged.err;
-  // What goes with a run, here PoCL's kernels, finds room elsewhere where TMPDIR is full too.
-  const Outcome temporary = run(training({"--memory-limit", "1000"}), [&] {
+  const auto full_disk = [&] {
     small_disk();
     std::ofstream(in_folder("disk/filling")) << std::string(1 << 20, 'x');
+  };
+  const Outcome full_before = run(training({"--steps", "1", "--log-dir", in_folder("disk/log")}), full_disk);
+  EXPECT_EQ(full_before.status, 0) << full_before.err;
+  EXPECT_NE(full_before.err.find("log: warning: write: cannot write " + in_folder("disk/log/")), std::string::npos) << full_before.err;
+  // What goes with a run, here PoCL's kernels, finds room elsewhere where TMPDIR is full too.
+  const Outcome temporary = run(training({"--memory-limit", "1000"}), [&] {
+    full_disk();
     ::unsetenv("POCL_CACHE_DIR");
     ::setenv("GEMEL_CACHE_DIR", in_folder("disk").c_str(), 1);
     ::setenv("TMPDIR", in_folder("disk").c_str(), 1);

@@ -12,7 +12,7 @@
 namespace gemel {
 
 inline constexpr std::string_view kGraphFormat = "gemel-graph";
-inline constexpr int kGraphVersion = 1;
+inline constexpr int kGraphVersion = 2;
 
 /// The name under which a slot's contents are saved: its own, or one made from its number.
 inline std::string tensor_name(const Program& program, std::size_t slot) {
@@ -30,6 +30,7 @@ bool is_saved_with_last_tensors(const std::filesystem::path& graph);
 struct ParsedGraph {
   SavedGraph saved;
   std::string checksum;              // of the tensors' file
+  std::string structure;             // checksum_of_structure of the text when it was written
   std::vector<std::string> tensors;  // [slot] in the safetensors file; "" where it has none
   /// Memory from outside that begins as zeros, or is a range of another slot's.
   struct Outside {
@@ -41,6 +42,8 @@ struct ParsedGraph {
 
 /// @throws DataError for what is wrong in it
 ParsedGraph parse_graph(std::string_view json);
+/// Of what stands in a file from its slots on: 16 hexadecimal digits.
+std::string checksum_of_structure(std::string_view json);
 
 /// Programs in programs, at most so deep: a file that nests deeper is refused, not followed.
 inline constexpr int kMostNesting = 32;

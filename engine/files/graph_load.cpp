@@ -1,9 +1,12 @@
 // Loading graph files: the memory of variables, constants and slabs.
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "engine/base/error.h"
 #include "engine/base/file.h"
@@ -19,8 +22,10 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& what) { throw DataError(what); }
 
-ParsedGraph parsed_of(const MappedFile& file) {
-  return parse_graph({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+ParsedGraph parsed_of(std::span<const std::byte> file) {
+  ParsedGraph out = parse_graph(as_text(file));
+  if (out.structure != checksum_of_structure(as_text(file))) refuse("its contents do not match its checksum");
+  return out;
 }
 
 /// A file of tensors, if they are those that the checksum is of.
@@ -105,14 +110,14 @@ void join_slabs(Session& session, Program& program, const std::vector<ParsedGrap
 bool is_saved_with_last_tensors(const std::filesystem::path& graph) {
   if (!is_there(last_tensors_beside(graph))) return false;
   try {
-    return tensors_in(last_tensors_beside(graph), parsed_of(MappedFile(graph)).checksum).has_value();
+    return tensors_in(last_tensors_beside(graph), parsed_of(read_whole(graph)).checksum).has_value();
   } catch (const std::exception&) {  // one of the two is missing or damaged
     return false;
   }
 }
 
 SavedGraph load_graph(Session& session, const std::filesystem::path& path) {
-  const MappedFile file(path);
+  const std::vector<std::byte> file = read_whole(path);
   const TraceScope computing(session, session.interpreter());  // the contents are tensors also where another graph is being captured
   try {
     ParsedGraph parsed = parsed_of(file);

@@ -126,7 +126,7 @@ class Reader {
     program_.outputs = uses(array(json, "outputs"));
     check_inputs();
     if (json.contains("names")) read_names(json["names"]);
-    return {{std::move(program_), std::move(names_)}, "", std::move(tensors_), std::move(memory_)};
+    return {{std::move(program_), std::move(names_)}, "", "", std::move(tensors_), std::move(memory_)};
   }
 
  private:
@@ -267,11 +267,13 @@ class Reader {
 }  // namespace
 
 ParsedGraph parse_graph(std::string_view written) {
-  const Json json = Json::parse(written);
+  const Json json = Json::parse(written, nullptr, false);
+  if (json.is_discarded()) refuse("it is no JSON");
   if (field(json, "format") != kGraphFormat) refuse(fmt::format("'format' is not {}", kGraphFormat));
   if (field(json, "version") != kGraphVersion) refuse(fmt::format("'version' is not {}", kGraphVersion));
   ParsedGraph out = Reader(0).read(json);
   out.checksum = text(field(json, "checksum"), "checksum");
+  out.structure = text(field(json, "structure"), "structure");
   return out;
 }
 

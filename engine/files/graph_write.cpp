@@ -1,12 +1,14 @@
 // Graphs to files: the program as JSON, its constants and variables as tensors.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
 #include "engine/base/error.h"
 #include "engine/base/file.h"
+#include "engine/base/hash.h"
 #include "engine/base/span.h"
 #include "engine/files/graph_file.h"
 #include "engine/files/graph_json.h"
@@ -145,9 +147,10 @@ Spec whole_spec(const Program::Slot& slot) {
 std::string text_of(const Program& program, const GraphNames& names, const std::string& checksum) {
   const Json json = json_of(program);
   const std::string named = names.values.empty() ? "" : ",\n\"names\": " + json_of(names).dump();
-  const std::string saved = checksum.empty() ? "" : fmt::format("\"checksum\": \"{}\",\n", checksum);
-  return fmt::format("{{\"format\": \"{}\", \"version\": {},\n{}\"slots\": {},\n\"inputs\": {},\n\"outputs\": {},\n\"code\": {}{}}}\n", kGraphFormat, kGraphVersion,
-                     saved, lines(json["slots"]), lines(json["inputs"]), lines(json["outputs"]), lines(json["code"]), named);
+  const std::string structure = fmt::format("\"slots\": {},\n\"inputs\": {},\n\"outputs\": {},\n\"code\": {}{}}}\n", lines(json["slots"]), lines(json["inputs"]), lines(json["outputs"]),
+                                            lines(json["code"]), named);
+  const std::string saved = checksum.empty() ? "" : fmt::format("\"checksum\": \"{}\", \"structure\": \"{}\",\n", checksum, checksum_of_structure(structure));
+  return fmt::format("{{\"format\": \"{}\", \"version\": {},\n{}{}", kGraphFormat, kGraphVersion, saved, structure);
 }
 
 /// Keeps the tensors that the graph's file was saved with until it is written anew. Where the file system has no links, a save that is cut
@@ -160,6 +163,8 @@ void keep_last_tensors(const std::filesystem::path& graph) {
 }
 
 }  // namespace
+
+std::string checksum_of_structure(std::string_view json) { return fmt::format("{:016x}", hash_of(json.substr(std::min(json.find("\"slots\":"), json.size())))); }
 
 std::string to_json(const Program& program, const GraphNames& names) { return text_of(program, names, ""); }
 

@@ -19,14 +19,14 @@ const char* declines(const Problem& p, const opencl::DeviceProfile&) {
 
 /// Channels of one work-item: a vector where items run one after the other, one where they run side by side.
 std::int64_t width_of(std::int64_t channels, const opencl::DeviceProfile& d) {
-  if (d.has_real_local_memory) return 1;
+  if (!d.is_cpu()) return 1;
   return channels % 16 == 0 ? 16 : channels % 8 == 0 ? 8 : 1;
 }
 
 /// Ranges of output rows that the weights' gradient is summed over separately, so that every unit has work.
 std::int64_t parts_of(const Geometry& g, const opencl::DeviceProfile& d) {
   const std::int64_t items = g.taps() * g.c / width_of(g.c, d);
-  const std::int64_t wanted = d.compute_units * (d.has_real_local_memory ? 1024 : 2) * kLocal;
+  const std::int64_t wanted = d.compute_units * (d.is_cpu() ? 2 : 1024) * kLocal;
   return std::max<std::int64_t>(1, std::min(g.n * g.p, wanted / items));
 }
 

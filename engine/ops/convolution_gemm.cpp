@@ -102,7 +102,7 @@ Plan plan_of(Direction d, const Geometry& g, const opencl::DeviceProfile& profil
   plan.unit = std::max<std::int64_t>(profile.base_alignment_bytes / 4, 1);
   plan.rows = round_up(g.pixels(), plan.unit);
   if (!g.is_matrix_product()) {
-    const std::int64_t wanted = profile.has_real_local_memory ? kWideColumnBytes : kColumnBytes;
+    const std::int64_t wanted = profile.is_cpu() ? kColumnBytes : kWideColumnBytes;
     const std::int64_t room = std::min(wanted, profile.max_allocation_bytes / 4);
     plan.rows = std::max(plan.unit, std::min(plan.rows, room / (4 * g.depth()) / plan.unit * plan.unit));
   }
@@ -159,7 +159,7 @@ opencl::Region part(const opencl::Region& of, std::int64_t begin, std::int64_t e
 /// Channels of one work-item: a vector where items run one after the other, a little where they run side by side.
 std::int64_t width_of(std::int64_t channels, const opencl::DeviceProfile& profile) {
   for (std::int64_t width : {16, 4})
-    if (channels % width == 0 && (width == 4) == profile.has_real_local_memory) return width;
+    if (channels % width == 0 && (width == 16) == profile.is_cpu()) return width;
   return 1;
 }
 

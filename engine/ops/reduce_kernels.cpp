@@ -154,7 +154,7 @@ const char* unless_columns(const Problem& p, const DeviceProfile&) {
 }
 int fits_cpu(const Problem&, const DeviceProfile& d) { return d.is_cpu() ? 4 : 1; }
 int fits_columns_on_cpu(const Problem&, const DeviceProfile& d) { return d.is_cpu() ? 3 : 1; }
-int fits_local_memory(const Problem&, const DeviceProfile& d) { return d.has_real_local_memory ? 3 : 0; }
+int fits_local_memory(const Problem&, const DeviceProfile& d) { return d.has_real_local_memory ? 3 : d.is_cpu() ? 0 : 2; }
 
 }  // namespace
 

@@ -33,12 +33,23 @@ constexpr int kStopAndSave = SIGUSR2;
 constexpr int kStopRequests[] = {SIGINT, SIGTERM, SIGHUP};
 volatile std::sig_atomic_t job = 0;  // process of mpirun, which leads a group of its own
 volatile std::sig_atomic_t asked = 0;
+volatile std::sig_atomic_t quits = 0;
 
 /// The first request is passed on when the ranks can note it (`status_of`), the second one ends them.
 void note_request(int) {
   if (asked && job > 0) ::kill(-static_cast<pid_t>(job), SIGTERM);
   else if (asked) ::_exit(1);
   asked = 1;
+}
+
+/// Ctrl-\ ends all at once; the ranks are in groups of their own.
+void note_quit(int signal) {
+  if (job > 0) {
+    quits = 1;
+    return;
+  }
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
 }
 
 /// No request is lost between a look whether there was one and the start that it would have stopped.
@@ -124,6 +135,7 @@ int status_of(pid_t mpirun, const Launched& launched) {
   auto next_look = begin;
   int status = 0;
   for (; ::waitpid(mpirun, &status, WNOHANG) != mpirun; std::this_thread::sleep_for(kLook)) {
+    if (quits) end_at_once(mpirun);
     const auto now = Clock::now();
     const std::vector<pid_t> ranks = ranks_of(mpirun);
     const bool has = !ranks.empty();
@@ -146,6 +158,7 @@ int status_of(pid_t mpirun, const Launched& launched) {
 
 void note_stop_requests() {
   for (const int signal : kStopRequests) std::signal(signal, note_request);
+  std::signal(SIGQUIT, note_quit);
 }
 
 bool stop_asked() { return asked != 0; }
@@ -165,6 +178,10 @@ int run_mpirun(const Launch& launch, const Launched& launched) {
   }
   const int status = status_of(job, launched);
   job = 0;
+  if (quits) {
+    std::signal(SIGQUIT, SIG_DFL);
+    std::raise(SIGQUIT);
+  }
   if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
   if (WEXITSTATUS(status) == 127) throw Error("launch: mpirun cannot be started; accepted: Open MPI, of the package openmpi-bin");
   return WEXITSTATUS(status);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
+#include "engine/base/file.h"
 #include "engine/base/span.h"
 #include "engine/files/safetensors.h"
 #include "engine/host_contents.h"
@@ -38,27 +39,40 @@ Bytes packed(const train::RanksState& state) {
   return out;
 }
 
+[[noreturn]] void refuse_state(const std::string& what) { throw CommError(fmt::format("pipeline: the state of a stage {}; accepted: what ranks of one version send", what)); }
+
+/// @throws CommError where the bytes are none of `packed`'s
 train::RanksState unpacked(const Bytes& bytes) {
   std::uint64_t length = 0;
+  if (bytes.size() < sizeof length) refuse_state(fmt::format("has {} bytes", bytes.size()));
   std::memcpy(&length, bytes.data(), sizeof length);
-  const auto* text = reinterpret_cast<const char*>(bytes.data()) + sizeof length;
-  const auto head = nlohmann::json::parse(text, text + length);
-  auto next = bytes.begin() + static_cast<std::ptrdiff_t>(sizeof length + length);
+  std::span<const std::byte> rest = std::span(bytes).subspan(sizeof length);
+  if (length > rest.size()) refuse_state(fmt::format("names its contents in {} of {} bytes", length, rest.size()));
+  const auto head = nlohmann::json::parse(as_text(rest.first(length)), nullptr, false);
+  rest = rest.subspan(length);
   const auto take = [&](const nlohmann::json& list) {
     Tensors out;
     for (const auto& t : list) {
-      const auto extents = t[2].get<std::vector<std::int64_t>>();
-      const Spec spec{Shape(std::span<const std::int64_t>(extents)), static_cast<DType>(t[1].get<int>())};
-      out.push_back({t[0].get<std::string>(), spec, Bytes(next, next + spec.bytes())});
-      next += spec.bytes();
+      const auto extents = t.at(2).get<std::vector<std::int64_t>>();
+      const int type = t.at(1).get<int>();
+      if (std::ranges::any_of(extents, [](std::int64_t e) { return e < 0; }) || type < 0 || type > static_cast<int>(DType::boolean)) refuse_state("has a tensor of no shape or type");
+      const Spec spec{Shape(std::span<const std::int64_t>(extents)), static_cast<DType>(type)};
+      if (spec.bytes() > std::ssize(rest)) refuse_state(fmt::format("ends before {}", t.at(0).get<std::string>()));
+      const auto contents = rest.first(at(spec.bytes()));
+      out.push_back({t.at(0).get<std::string>(), spec, Bytes(contents.begin(), contents.end())});
+      rest = rest.subspan(contents.size());
     }
     return out;
   };
-  train::RanksState out;
-  out.model = take(head["model"]);
-  out.slots = take(head["slots"]);
-  out.parameter_steps = head["steps"].get<std::map<std::string, std::int64_t>>();
-  return out;
+  try {
+    train::RanksState out;
+    out.model = take(head.at("model"));
+    out.slots = take(head.at("slots"));
+    out.parameter_steps = head.at("steps").get<std::map<std::string, std::int64_t>>();
+    return out;
+  } catch (const nlohmann::json::exception&) {
+    refuse_state("does not say what it holds");
+  }
 }
 
 void send_all(parallel::Communicator& c, int to, const Bytes& bytes) {
@@ -69,6 +83,7 @@ void send_all(parallel::Communicator& c, int to, const Bytes& bytes) {
 Bytes receive_all(parallel::Communicator& c, int from) {
   std::int64_t length = 0;
   c.receive(from, parallel::raw_bytes(length)).wait();
+  if (length < 0) refuse_state(fmt::format("has {} bytes", length));
   Bytes out(at(length));
   c.receive(from, out).wait();
   return out;

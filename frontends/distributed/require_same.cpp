@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 
@@ -25,7 +26,7 @@ std::vector<Setting> settings_in(std::string_view text) {
   std::vector<Setting> out;
   const auto next = [&text] {
     const std::string_view field = text.substr(0, text.find(kSeparator));
-    text.remove_prefix(field.size() + 1);
+    text.remove_prefix(std::min(text.size(), field.size() + 1));  // the last separator is missing of a text cut short
     return std::string(field);
   };
   while (!text.empty()) {

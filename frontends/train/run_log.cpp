@@ -40,7 +40,7 @@ RunLog::RunLog(const std::string& folder, nlohmann::ordered_json about, Warn war
   check_can_write(summary_file());
   mend();
   open();
-  tensorboard_ = std::make_unique<TensorBoardWriter>(folder_);
+  record([this] { tensorboard_ = std::make_unique<TensorBoardWriter>(folder_); });
 }
 
 void RunLog::open() { lines_.emplace(open_regular("log", file(), O_WRONLY | O_CREAT | O_APPEND), file()); }
@@ -76,7 +76,7 @@ void RunLog::go_on_after(std::int64_t step, std::int64_t epochs) {
     if (is("end") && event.value("status", nlohmann::json()) == "ok") leave();
   }
   if (in.bad()) throw DataError(fmt::format("log: cannot read {}: {}", file().string(), system_message(errno)));
-  write_file_atomically(file(), [&](FileWriter& out) { out.write(earlier + done); });
+  record([&] { write_file_atomically(file(), [&](FileWriter& out) { out.write(earlier + done); }); });
   open();
 }
 
