@@ -9,10 +9,11 @@
 namespace gemel::opencl {
 
 /// What is promised: the driver meets only files that are as they were when a run of ours had finished writing them.
-/// A manifest holds the inode, size, times and checksum of each file; one that PoCL replaced is noted anew. Whoever opens the folder compares: what differs is deleted, and what the
-/// manifest does not know too, unless another process is using the folder, whose work it may be. So what a killed compilation left is swept.
-/// Inodes, sizes and times are compared first and checksums only where those differ (the time of the last change of a file's inode among them, which
-/// no copy and no writer sets) or where the machine has started since, which may have lost what was not on the disk yet.
+/// A manifest holds the inode, size, times and checksum of each file; one that PoCL replaced is noted anew. Whoever opens the folder compares:
+/// what differs is deleted, and what the manifest does not know too, unless another process is using the folder, whose work it may be. So what a
+/// killed compilation left is swept.
+/// Inodes, sizes and times are compared first and checksums only where those differ (the time of the last change of a file's inode among them,
+/// which no copy and no writer sets) or where the machine has started since, which may have lost what was not on the disk yet.
 /// A process that crashes marks the folder, and the next that has it alone empties it.
 /// Several processes may use one at once; each holds a lock as long as this lives.
 class KernelFolder {

@@ -95,19 +95,32 @@ TEST(GraphFile, an_operator_made_for_a_program_is_not_saved) {
   EXPECT_THROW(to_json(program), UsageError);
 }
 
+/// A graph in a file, whose text tests change.
+struct SavedExample {
+  const testing::TemporaryFolder folder;
+  const std::unique_ptr<Session> session = Session::reference();
+  const std::filesystem::path path = folder.path() / "b.json";
+  std::string text;
+
+  SavedExample() {
+    save_graph(example(*session), path);
+    text = contents(path);
+  }
+  void load(const std::string& changed) const {
+    std::ofstream(path) << changed;
+    load_graph(*session, path);
+  }
+};
+
 /// What load_graph says of the file after a change of its text.
 std::string after_change(const std::string& from, const std::string& to) {
-  const testing::TemporaryFolder folder;
-  const auto session = Session::reference();
-  const auto path = folder.path() / "b.json";
-  save_graph(example(*session), path);
-  std::string text = contents(path);
+  const SavedExample saved;
+  std::string text = saved.text;
   const std::size_t found = text.find(from);
   EXPECT_NE(found, std::string::npos) << from;
   if (found != std::string::npos) text.replace(found, from.size(), to);
   testing::sign(text);
-  std::ofstream(path) << text;
-  return message_of<DataError>([&] { load_graph(*session, path); });
+  return message_of<DataError>([&] { saved.load(text); });
 }
 
 struct Change {
@@ -136,34 +149,22 @@ INSTANTIATE_TEST_SUITE_P(
                       Change{"\"code\":", "\"code\"", "b.json: it is no JSON"}));
 
 TEST(GraphFile, with_another_number_in_it_is_refused) {
-  const testing::TemporaryFolder folder;
-  const auto session = Session::reference();
-  const auto path = folder.path() / "d.json";
-  save_graph(example(*session), path);
-  const std::string text = contents(path);
+  const SavedExample saved;
   int tried = 0;
-  for (std::size_t i = text.find("\"slots\":"); i < text.size(); ++i) {
-    if (!std::isdigit(static_cast<unsigned char>(text[i]))) continue;
-    std::string changed = text;
+  for (std::size_t i = saved.text.find("\"slots\":"); i < saved.text.size(); ++i) {
+    if (!std::isdigit(static_cast<unsigned char>(saved.text[i]))) continue;
+    std::string changed = saved.text;
     changed[i] = changed[i] == '7' ? '3' : '7';
-    std::ofstream(path) << changed;
-    EXPECT_THROW(load_graph(*session, path), DataError) << "byte " << i;
+    EXPECT_THROW(saved.load(changed), DataError) << "byte " << i;
     ++tried;
   }
   EXPECT_GT(tried, 50);
 }
 
 TEST(GraphFile, a_file_that_ends_early_is_refused) {
-  const testing::TemporaryFolder folder;
-  const auto session = Session::reference();
-  const auto path = folder.path() / "c.json";
-  save_graph(example(*session), path);
-  const std::string text = contents(path);
-  for (std::size_t bytes = 0; bytes < text.size() - 1; bytes += 97) {
-    std::ofstream(path) << text.substr(0, bytes);
-    EXPECT_THROW(load_graph(*session, path), DataError) << bytes;
-  }
-  EXPECT_THROW(load_graph(*session, folder.path() / "missing.json"), DataError);
+  const SavedExample saved;
+  for (std::size_t bytes = 0; bytes < saved.text.size() - 1; bytes += 97) EXPECT_THROW(saved.load(saved.text.substr(0, bytes)), DataError) << bytes;
+  EXPECT_THROW(load_graph(*saved.session, saved.folder.path() / "missing.json"), DataError);
 }
 
 /// A graph with one variable, saved with two contents of it, in turn.
