@@ -66,7 +66,7 @@ __kernel void stream(__global const float* restrict x, __global float* restrict 
   const long i = 4 * get_global_id(0);
   vstore4(vload4(0, x + i) + vload4(0, y + i), 0, y + i);
 }
-__kernel void reading(__global const float* restrict x, __global float* restrict sums, const long stream) {
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void reading(__global const float* restrict x, __global float* restrict sums, const long stream) {
   float4 sum = 0;
   for (long i = 0; i < STREAMS * stream; i += 4 * GROUP) sum += vload4(0, x + get_group_id(0) * STREAMS * stream + i + 4 * get_local_id(0));
   sums[get_global_id(0)] = sum.x + sum.y + sum.z + sum.w;

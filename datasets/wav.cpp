@@ -2,13 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <string_view>
 
 #include "engine/base/error.h"
 #include "engine/base/file.h"
+#include "engine/base/steady_file.h"
 
 namespace gemel::datasets {
 namespace {
@@ -37,29 +40,49 @@ std::string shown(std::string_view kind) {
   return out;
 }
 
-/// The two chunks that matter.
-struct Chunks {
-  std::optional<Bytes> format, data;
+/// A file of which pieces are read: one in memory, or one of which the sound is not wanted.
+struct Source {
+  std::size_t size;
+  std::function<void(std::size_t offset, std::span<std::byte> out)> read;
 };
 
-Chunks chunks_of(Bytes file, const std::string& name) {
-  if (file.size() < kHeader || text(file, 0) != "RIFF" || text(file, 8) != "WAVE")
-    fail(name, fmt::format("no WAV file of {} bytes: {}; expected: RIFF, a size and WAVE", file.size(),
-                           file.size() < kHeader ? "it is too short" : fmt::format("it starts with {} and {}", shown(text(file, 0)), shown(text(file, 8)))));
-  const std::size_t end = std::size_t{8} + number<std::uint32_t>(file, 4);
-  if (end > file.size()) fail(name, fmt::format("the file is truncated: it has {} bytes; expected: {}", file.size(), end));
+template <std::size_t N>
+std::array<std::byte, N> piece_of(const Source& file, std::size_t offset) {
+  std::array<std::byte, N> out;
+  file.read(offset, out);
+  return out;
+}
+
+/// Of a file's bytes.
+struct Range {
+  std::size_t begin, size;
+};
+
+/// The two chunks that matter.
+struct Chunks {
+  std::optional<Range> format, data;
+};
+
+Chunks chunks_of(const Source& file, const std::string& name) {
+  if (file.size < kHeader) fail(name, fmt::format("no WAV file of {} bytes: it is too short; expected: RIFF, a size and WAVE", file.size));
+  const auto header = piece_of<kHeader>(file, 0);
+  if (text(header, 0) != "RIFF" || text(header, 8) != "WAVE")
+    fail(name, fmt::format("no WAV file of {} bytes: it starts with {} and {}; expected: RIFF, a size and WAVE", file.size, shown(text(header, 0)), shown(text(header, 8))));
+  const std::size_t end = std::size_t{8} + number<std::uint32_t>(header, 4);
+  if (end > file.size) fail(name, fmt::format("the file is truncated: it has {} bytes; expected: {}", file.size, end));
   Chunks found;
   for (std::size_t at = kHeader; at < end;) {
     if (end - at < kChunkHeader) fail(name, fmt::format("{} bytes follow its last chunk; expected: none, or a chunk", end - at));
-    const std::string_view kind = text(file, at);
-    const std::size_t size = number<std::uint32_t>(file, at + 4);
+    const auto begin = piece_of<kChunkHeader>(file, at);
+    const std::string_view kind = text(begin, 0);
+    const std::size_t size = number<std::uint32_t>(begin, 4);
     at += kChunkHeader;
     if (size > end - at)
       fail(name, fmt::format("its chunk '{}' at byte {} has {} bytes; accepted: the {} that are left", shown(kind), at - kChunkHeader, size, end - at));
     if (kind == "fmt " || kind == "data") {
-      std::optional<Bytes>& chunk = kind == "data" ? found.data : found.format;
+      std::optional<Range>& chunk = kind == "data" ? found.data : found.format;
       if (chunk) fail(name, fmt::format("its chunk '{}' stands twice", kind));
-      chunk = file.subspan(at, size);
+      chunk = Range{at, size};
     }
     at += size + size % 2;  // chunks begin at even bytes
   }
@@ -71,8 +94,10 @@ struct Format {
   std::int64_t sample_rate;
 };
 
-Format format_of(Bytes chunk, const std::string& name) {
+Format format_of(const Source& file, const Range& range, const std::string& name) {
   constexpr std::size_t kShort = 16, kLong = 40;  // bytes of a plain one, and of one that says more
+  std::vector<std::byte> chunk(std::min(range.size, kLong));
+  file.read(range.begin, chunk);
   if (chunk.size() < kShort) fail(name, fmt::format("its chunk 'fmt ' has {} bytes; expected: {} or more", chunk.size(), kShort));
   Format f{number<std::uint16_t>(chunk, 0), number<std::uint16_t>(chunk, 2), number<std::uint16_t>(chunk, 14), number<std::uint32_t>(chunk, 4)};
   const int block = number<std::uint16_t>(chunk, 12);
@@ -109,32 +134,34 @@ float sample_at(Bytes data, const Format& f, std::size_t i) {
 /// What a file holds.
 struct Recording {
   Format format;
-  Bytes data;
+  Range data;
   std::size_t count;  // samples of each channel
 };
 
-Recording recording_of(Bytes file, const std::string& name, std::optional<std::int64_t> expected_rate) {
+Recording recording_of(const Source& file, const std::string& name, std::optional<std::int64_t> expected_rate) {
   const Chunks chunks = chunks_of(file, name);
   if (!chunks.format || !chunks.data)
     fail(name, fmt::format("it has no chunk '{}'; expected: one of 'fmt ' and one of 'data'", chunks.format ? "data" : "fmt "));
-  const Format f = format_of(*chunks.format, name);
+  const Format f = format_of(file, *chunks.format, name);
   if (expected_rate && *expected_rate != f.sample_rate)
     fail(name, fmt::format("it has {} samples a second; expected: {}", f.sample_rate, *expected_rate));
   const std::size_t block = static_cast<std::size_t>(f.channels) * static_cast<std::size_t>(f.bits / 8);
-  if (chunks.data->size() % block != 0)
-    fail(name, fmt::format("it has {} bytes of sound; accepted: a multiple of {}, of {} channels of {} bits", chunks.data->size(), block, f.channels, f.bits));
-  return {f, *chunks.data, chunks.data->size() / block};
+  if (chunks.data->size % block != 0)
+    fail(name, fmt::format("it has {} bytes of sound; accepted: a multiple of {}, of {} channels of {} bits", chunks.data->size, block, f.channels, f.bits));
+  return {f, *chunks.data, chunks.data->size / block};
 }
 
 }  // namespace
 
 Sound parse_wav(std::span<const std::byte> file, const std::string& name, std::optional<std::int64_t> expected_rate) {
-  const Recording r = recording_of(file, name, expected_rate);
+  const auto read = [file](std::size_t offset, std::span<std::byte> out) { std::ranges::copy(file.subspan(offset, out.size()), out.begin()); };
+  const Recording r = recording_of({file.size(), read}, name, expected_rate);
+  const Bytes data = file.subspan(r.data.begin, r.data.size);
   const auto channels = static_cast<std::size_t>(r.format.channels);
   Sound out{r.format.sample_rate, std::vector<float>(r.count)};
   for (std::size_t i = 0; i < r.count; ++i) {
     float sum = 0;
-    for (std::size_t c = 0; c < channels; ++c) sum += sample_at(r.data, r.format, i * channels + c);
+    for (std::size_t c = 0; c < channels; ++c) sum += sample_at(data, r.format, i * channels + c);
     if (!std::isfinite(sum)) fail(name, fmt::format("sample {} (from 0) is {}; accepted: finite numbers", i, sum));
     out.samples[i] = channels == 1 ? sum : sum / static_cast<float>(channels);
   }
@@ -146,8 +173,9 @@ Sound read_wav(const std::filesystem::path& path, std::optional<std::int64_t> ex
 }
 
 std::int64_t count_samples(const std::filesystem::path& path, std::optional<std::int64_t> expected_rate) {
-  const MappedFile file(path);  // of which the headers are read
-  return static_cast<std::int64_t>(recording_of(file.bytes(), path.string(), expected_rate).count);
+  const SteadyFile file(path);
+  const auto read = [&file](std::size_t offset, std::span<std::byte> out) { file.read(static_cast<std::int64_t>(offset), out); };
+  return static_cast<std::int64_t>(recording_of({static_cast<std::size_t>(file.bytes()), read}, path.string(), expected_rate).count);
 }
 
 }  // namespace gemel::datasets

@@ -73,6 +73,12 @@ const Variant* tuned(const Problem& problem, const opencl::DeviceProfile& profil
   return nullptr;
 }
 
+std::string none_takes(const Problem& problem, const opencl::DeviceProfile& profile) {
+  std::string text = fmt::format("{}: no kernel for {} runs on {}", problem.op.name, to_string(problem), profile.name);
+  for (const Variant& v : problem.op.variants) text += fmt::format("; {}: {}", v.name, v.declines(problem, profile));
+  return text;
+}
+
 }  // namespace
 
 const Variant& choose(const Problem& problem, const opencl::DeviceProfile& profile) {
@@ -89,7 +95,7 @@ const Variant& choose(const Problem& problem, const opencl::DeviceProfile& profi
     best = &v;
     best_rank = rank;
   }
-  if (!best) throw InternalError(fmt::format("{}: no variant takes {}", problem.op.name, to_string(problem)));
+  if (!best) throw DeviceError(none_takes(problem, profile));
   if (verbose()) explain(problem, profile, *best, "ranked");
   return *best;
 }

@@ -14,7 +14,7 @@ class Session;
 
 /// The variant that the device's tuning table names, else the best ranked one that supports the problem; the first among
 /// equals. GEMEL_VERBOSE=dispatch prints each new choice, why, and each refusal with its reason.
-/// @throws InternalError if all decline: the last variant of a record always can
+/// @throws DeviceError where all decline, with their reasons
 const Variant& choose(const Problem& problem, const opencl::DeviceProfile& profile);
 
 /// Enqueues one variant. @param in, out  device memory of the problem's inputs and outputs

@@ -1,11 +1,14 @@
 #include "engine/prepared_launch.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <functional>
 #include <type_traits>
 #include <utility>
 
+#include "engine/base/error.h"
 #include "engine/device_storage.h"
 #include "engine/dispatch.h"
 #include "engine/ops/catalog.h"
@@ -73,6 +76,8 @@ PreparedLaunch::PreparedLaunch(const LaunchTarget& target, const OpDef& op, Attr
   for (const Specs* specs : {&inputs_, &outputs_})
     for (const Spec& spec : *specs) operands_.push_back({nullptr, 0, spec.bytes()});
   operands_.emplace_back();
+  for (const int input : op.writes) written_.push_back(static_cast<std::size_t>(input));
+  for (std::size_t i = inputs_.size(); i < operands_.size(); ++i) written_.push_back(i);
 }
 
 template <class Operands>
@@ -90,8 +95,20 @@ void PreparedLaunch::run(std::span<const Value> in, std::span<const Value> out) 
   opencl::Scratch workspace;
   if (workspace_bytes_ > 0) workspace = target_.device.memory().scratch(workspace_bytes_, workspace_name_);
   operands_.back() = workspace.region;
+  check_apart();
   if (cost_) target_.device.charge(op_.name, cost_->flops, cost_->bytes, [this] { enqueue(); });
   else enqueue();
+}
+
+/// What is written is exactly another operand's memory, or apart from it. Regions that overlap otherwise are two buffers, and what is read through one
+/// while it is written through the other is undefined (OpenCL 1.2, 5.2.1).
+void PreparedLaunch::check_apart() const {
+  for (const std::size_t w : written_)
+    for (std::size_t i = 0; i < operands_.size(); ++i) {
+      const opencl::Region &a = operands_[w], &b = operands_[i];
+      if (a.block != b.block || !a.block || a.bytes == 0 || b.bytes == 0 || a.offset >= b.offset + b.bytes || b.offset >= a.offset + a.bytes || (a.offset == b.offset && a.bytes == b.bytes)) continue;
+      throw InternalError(fmt::format("{}: operand {} at {}, of {} bytes, is written and overlaps operand {} at {}, of {} bytes", op_.name, w, a.offset, a.bytes, i, b.offset, b.bytes));
+    }
 }
 
 void PreparedLaunch::launch_on(opencl::Device& device, std::span<const opencl::Region> operands) const {

@@ -27,6 +27,7 @@ class PreparedLaunch : public Prepared {
 
  private:
   Problem problem() const { return {op_, attributes_, inputs_, outputs_}; }
+  void check_apart() const;
   void launch_on(opencl::Device& device, std::span<const opencl::Region> operands) const;
   void enqueue();
   const opencl::Recording* recording();
@@ -39,6 +40,7 @@ class PreparedLaunch : public Prepared {
   std::int64_t workspace_bytes_ = 0;
   std::string workspace_name_;
   std::vector<opencl::Region> operands_;  // inputs, outputs, workspace; of the run under way
+  std::vector<std::size_t> written_;      // operands
   std::vector<std::unique_ptr<const opencl::Recording>> recordings_;  // one for each way in which operands coincided
   bool recordable_ = true;
 };

@@ -211,7 +211,7 @@ void Interpreter::run(const OpDef& op, const Attributes& attributes, Values& in,
     for (const Reuse& r : op.may_reuse) {
       const Value& given = in[at(r.input)];
       if (at(r.output) == o && !made.memory && given.storage().use_count() == 1 && given.offset() == 0 &&
-          given.storage()->elements == made.elements && size_of(given.dtype()) == size_of(out[o].dtype()))
+          given.storage()->elements == made.elements && given.shape().elements() == made.elements && size_of(given.dtype()) == size_of(out[o].dtype()))
         made.memory = given.storage()->memory;
     }
     if (!made.memory) made.memory = allocate(out[o].spec(), op.name);

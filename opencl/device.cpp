@@ -35,7 +35,7 @@ class ClDevice : public Device {
   /// @param part  of the device's equal parts; none: as many threads as are wanted
   ClDevice(FoundDevice found, std::optional<int> part, const DeviceOptions& options)
       : profile_(std::move(found.profile)), device_(found.device), cache_(ProgramCache::folder_for(profile_), profile_) {
-    if (const auto cache = DriverCache::of_process().folder(); !cache.empty() && profile_.is_pocl() && options.memory_sharers > 1) turns_.emplace(cache);
+    if (const auto cache = DriverCache::of_process().folder(); !cache.empty() && profile_.is_pocl() && options.memory_sharers.of_host > 1) turns_.emplace(cache);
     profile_.gemm = options.gemm;
     profile_.profiling = timing_ = options.profiling == Profiling::all;
     can_sample_ = options.profiling == Profiling::sampled;
@@ -241,7 +241,8 @@ class ClDevice : public Device {
     void operator()(const Recording::Fill& f) const { device.enqueue_fill(f.to.in(operands), f.pattern); }
   };
 
-  void enqueue(const Kernel& kernel, const Range& range) {
+  void enqueue(const Kernel& kernel, const Range& asked) {
+    const Range range = in_groups_of(asked, kernel.most_items);
     std::size_t global[3] = {1, 1, 1}, local[3] = {1, 1, 1};
     for (std::size_t d = 0; d < static_cast<std::size_t>(range.dimensions); ++d) {
       global[d] = static_cast<std::size_t>(range.global[d]);
@@ -251,7 +252,7 @@ class ClDevice : public Device {
     }
     const cl_int code = clEnqueueNDRangeKernel(queue_.get(), kernel.handle.get(), static_cast<cl_uint>(range.dimensions), nullptr, global,
                                                range.local[0] > 0 ? local : nullptr, 0, nullptr, event_for(kernel.name));
-    if (code != CL_SUCCESS) check(code, "clEnqueueNDRangeKernel", kernel.name);
+    if (code != CL_SUCCESS) check(code, "clEnqueueNDRangeKernel", fmt::format("{} in groups of {} x {} x {}", kernel.name, local[0], local[1], local[2]));
   }
   void enqueue_copy(const Region& from, const Region& to) {
     require_room("copy", from.bytes, to.bytes);
@@ -322,6 +323,7 @@ class ClDevice : public Device {
     cl_int code = CL_SUCCESS;
     Kernel made{KernelHandle(clCreateKernel(program.get(), std::string(name).c_str(), &code)), std::string(name)};
     check(code, "clCreateKernel", fmt::format("{} of {}", name, title));
+    made.most_items = most_items_of(made.handle.get(), device_, profile_);
     return kernels_.emplace(key_, std::move(made)).first->second;
   }
 

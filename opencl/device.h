@@ -44,7 +44,7 @@ struct DeviceOptions {
   int threads = 0;                    // of a CPU device or a part of one; 0: all
   bool threads_are_a_share = false;   // of a machine that several ranks use: a device that cannot be divided is taken whole
   std::int64_t memory_limit = 0;      // bytes; 0: the least of device memory, the cgroup's limit and, where shared, what is free
-  int memory_sharers = 1;             // that have an even part each of the host's memory, where the default limit goes by it
+  MemorySharers memory_sharers = {};
   GemmChoice gemm = GemmChoice::automatic;
   Profiling profiling = Profiling::off;
   std::int64_t cache_bytes = -1;      // of the last cache before main memory; -1: as the device says

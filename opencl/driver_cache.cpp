@@ -209,7 +209,7 @@ void DriverCache::leave(const std::string& why) {
     no_room_.clear();
     untold_ = fmt::format("kernel cache: {}; PoCL compiles into {}, which goes with this run", why, other.string());
   } catch (const std::exception& e) {
-    no_room_ = fmt::format("kernel cache: {}, and no other folder can take what PoCL compiles ({}); accepted: room in one of them", why, e.what());
+    no_room_ = fmt::format("kernel cache: {}, and no other folder can take what PoCL compiles ({}); accepted: room in one of them", why, worded(e));
   }
 }
 

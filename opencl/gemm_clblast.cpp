@@ -17,6 +17,7 @@ namespace gemel::opencl {
 namespace {
 
 constexpr std::int64_t kWidestTile = 128;
+constexpr std::int64_t kLargestGroup = 256;  // of the parameters that it comes with
 
 /// That it pads and transposes at most: its tiles are 128 wide.
 std::int64_t padded_elements(const GemmProblem& p) {
@@ -33,6 +34,7 @@ bool counts_in_int(const GemmProblem& p) {
 const char* declines(const GemmProblem& p, const DeviceProfile& d) {
   if (d.gemm == GemmChoice::native) return "Gemel's own were asked for";
   if (!p.epilogue.text.empty()) return "it computes no epilogue";
+  if (d.max_group_size < kLargestGroup) return "the device's work-groups are too small";
   if (p.m == 0 || p.n == 0 || p.k == 0 || p.batch == 0) return "an extent is 0";
   if (!counts_in_int(p)) return "its 32-bit offsets do not reach every element";
   return nullptr;
@@ -75,7 +77,19 @@ void run(Device& device, const GemmProblem& p, const GemmOperands& operands) {
       require(call(place_of(operands.a, profile), place_of(operands.b, profile), place_of(operands.c, profile), &q, reinterpret_cast<cl_event*>(event)));
     }, "clblast");
   };
-  if (batched(p)) {
+  const auto padding = [&](cl_command_queue* q, std::size_t in_a, std::size_t in_b, std::size_t in_c) {
+    std::size_t needed = 0;
+    require(clblast::GemmTempBufferSize<float>(kLayout, flag(p.b), flag(p.a), at(p.n), at(p.m), at(p.k), in_b, ldb, in_a, lda, in_c, ldc, q, needed), "GemmTempBufferSize");
+    return narrow<std::int64_t>(needed);
+  };
+  // In a batch it allocates what it pads and transposes itself, beside the memory limit, and where it pads nothing it forgets where the matrices
+  // begin in their buffers. It pads what does not begin there, so this asks with the true places. Products so large fill the device one at a time.
+  bool pads = false;
+  if (batched(p)) enqueue([&](const Place& a, const Place& b, const Place& c, cl_command_queue* q, cl_event*) {
+    pads = padding(q, a.first, b.first, c.first) > 0;
+    return clblast::StatusCode::kSuccess;
+  });
+  if (batched(p) && !pads) {
     enqueue([&](const Place& a, const Place& b, const Place& c, cl_command_queue* q, cl_event* e) {
       return clblast::GemmStridedBatched<float>(kLayout, flag(p.b), flag(p.a), at(p.n), at(p.m), at(p.k), alpha,
                                                 b.memory, b.first, ldb, at(p.stride_b), a.memory, a.first, lda, at(p.stride_a), beta,
@@ -86,10 +100,8 @@ void run(Device& device, const GemmProblem& p, const GemmOperands& operands) {
   for (std::int64_t g = 0; g < p.batch; ++g)
     enqueue([&](const Place& a, const Place& b, const Place& c, cl_command_queue* q, cl_event* e) {
       const std::size_t in_a = a.first + at(g * p.stride_a), in_b = b.first + at(g * p.stride_b), in_c = c.first + at(g * p.stride_c);
-      std::size_t needed = 0;
-      require(clblast::GemmTempBufferSize<float>(kLayout, flag(p.b), flag(p.a), at(p.n), at(p.m), at(p.k),
-                                                 in_b, ldb, in_a, lda, in_c, ldc, q, needed));
-      const Buffer padded = needed > 0 ? device.memory().allocate(narrow<std::int64_t>(needed), "CLBlast's padded matrices") : Buffer();
+      const std::int64_t needed = padding(q, in_a, in_b, in_c);
+      const Buffer padded = needed > 0 ? device.memory().allocate(needed, "CLBlast's padded matrices") : Buffer();
       return clblast::Gemm<float>(kLayout, flag(p.b), flag(p.a), at(p.n), at(p.m), at(p.k), alpha,
                                   b.memory, in_b, ldb, a.memory, in_a, lda, beta, c.memory, in_c, ldc, q, e,
                                   padded ? padded.block()->memory.get() : nullptr);

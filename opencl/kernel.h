@@ -1,5 +1,6 @@
 // Private to opencl/ and what measures it: the OpenCL object behind a Kernel.
 #pragma once
+#include <cstdint>
 #include <set>
 #include <string>
 #include <tuple>
@@ -17,7 +18,15 @@ class Kernel {
  public:
   KernelHandle handle;
   std::string name;
+  std::int64_t most_items = 1;  // of a work-group, where it may be smaller than asked for
   std::set<Range, RangeOrder> launched = {};  // those that a driver which compiles for each size of a group has met
 };
+
+/// The most work-items that a group of the kernel may have: its registers and local memory, and the device, set the limit. No limit where its source
+/// requires a size: that is kept, or the driver refuses it.
+std::int64_t most_items_of(cl_kernel kernel, cl_device_id device, const DeviceProfile& profile);
+
+/// The range in groups of at most so many work-items: the longest axis of a group is halved (an odd one becomes 1) until they fit.
+Range in_groups_of(Range range, std::int64_t most_items);
 
 }  // namespace gemel::opencl

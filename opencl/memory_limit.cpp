@@ -68,11 +68,11 @@ std::int64_t control_group_limit(const std::filesystem::path& root) {
   return limit;
 }
 
-/// For what the device holds: the compiler needs some too.
-std::int64_t room_in_address_space(const std::filesystem::path& root) {
+/// For what each of the process's devices holds: the compiler needs some too.
+std::int64_t room_in_address_space(const std::filesystem::path& root, int devices) {
   constexpr std::int64_t kOfCompiler = std::int64_t{256} << 20;
   const std::int64_t unmapped = unmapped_bytes(root);
-  return unmapped == kNoLimit ? kNoLimit : std::max<std::int64_t>(1, unmapped - kOfCompiler);
+  return unmapped == kNoLimit ? kNoLimit : std::max<std::int64_t>(1, (unmapped - kOfCompiler) / devices);
 }
 
 }  // namespace
@@ -85,10 +85,11 @@ void check_address_space(const std::filesystem::path& root) {
                                   "accepted: a higher limit", left >> 20, needed >> 20));
 }
 
-std::int64_t default_memory_limit(const DeviceProfile& p, int sharers, const std::filesystem::path& root) {
+std::int64_t default_memory_limit(const DeviceProfile& p, MemorySharers sharers, const std::filesystem::path& root) {
   const std::int64_t device = p.global_bytes > 0 ? p.global_bytes : kNoLimit;
   if (!p.shares_host_memory && !p.is_cpu()) return device;
-  return std::min(std::min({device, control_group_limit(root), available_host_bytes(root)}) / std::max(1, sharers), room_in_address_space(root));
+  return std::min(std::min({device, control_group_limit(root), available_host_bytes(root)}) / std::max(1, sharers.of_host),
+                  room_in_address_space(root, std::max(1, sharers.of_process)));
 }
 
 }  // namespace gemel::opencl

@@ -9,8 +9,8 @@ namespace gemel::opencl {
 
 /// Bytes: the least of the device's memory and, where it is the host's, of the control groups' limits, what is free, and what the process may map.
 /// PoCL, for one, grants more than the machine has, and the process is killed later.
-/// @param sharers  that have an even part each of the host's memory  @param root  where proc and sys lie
-std::int64_t default_memory_limit(const DeviceProfile& profile, int sharers = 1, const std::filesystem::path& root = "/");
+/// @param root  where proc and sys lie
+std::int64_t default_memory_limit(const DeviceProfile& profile, MemorySharers sharers = {}, const std::filesystem::path& root = "/");
 
 /// Before drivers start, which crash where memory runs out. @throws DeviceError where a limit of the address space leaves them too little
 void check_address_space(const std::filesystem::path& root = "/");

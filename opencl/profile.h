@@ -19,6 +19,12 @@ inline constexpr std::int64_t kEmulatedLoop = 1 << 14;
 /// A virtual machine is told of its whole host's last cache. No core has more of one to itself; what is beyond is its neighbours'.
 inline constexpr std::int64_t kCacheOfUnit = 16 << 20;
 
+/// Devices that have an even part each, this one among them, of memory by which default limits go.
+struct MemorySharers {
+  int of_host = 1;     // of the host's memory
+  int of_process = 1;  // of them those in this process, which share its address space
+};
+
 struct DeviceProfile {
   std::string platform, name, vendor, version, driver;
   DeviceKind kind = DeviceKind::cpu;

@@ -112,7 +112,7 @@ void CommunicationThread::work(const Make& make, std::optional<Algorithm> fixed,
     communicator_.reset();
     return ready.set_exception(std::current_exception());
   } catch (const std::exception& e) {
-    if (communicator_) communicator_->abort(e.what());  // its end would wait for ranks that met no error
+    if (communicator_) communicator_->abort(worded(e));  // its end would wait for ranks that met no error
     collectives.reset();
     communicator_.reset();
     return ready.set_exception(std::current_exception());

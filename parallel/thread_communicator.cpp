@@ -233,7 +233,7 @@ void run_ranks(int ranks, const std::function<void(Communicator&)>& work, std::v
             const std::lock_guard lock(mutex);
             if (!first) first = std::current_exception();
           }
-          c->abort(fmt::format("rank {} failed: {}", c->rank(), e.what()));
+          c->abort(fmt::format("rank {} failed: {}", c->rank(), worded(e)));
         }
       });
   }

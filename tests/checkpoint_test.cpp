@@ -79,18 +79,18 @@ TEST_F(Checkpoints, with_a_number_out_of_its_range_are_refused) {
       {"loss_sum", "nan"}, {"loss_sum", "1 2"}, {"weight", "-0x1p+0"}, {"counts", "0x1p+0 inf"}, {"counts", "1 x"}, {"counts", "-0x1p+0"}, {"optimizer_steps", "400000"}, {"parameter_steps", "5 6"}};
   for (const auto& [key, text] : wrong) {
     const fs::path path = write(5, numbers_at(1, 5), {{key, text}});
-    const std::string message = testing::message_of<DataError>([&] { numbers_in(SafetensorsFile(path)); });
+    const std::string message = testing::message_of<DataError>([&] { numbers_in(SafetensorsHeader(path)); });
     EXPECT_NE(message.find("has '" + text + "' for '" + key + "' in its metadata; accepted: "), std::string::npos) << key << " " << text << ": " << message;
   }
   const fs::path path = write(5, numbers_at(1, 5), {{"parameter_steps", "5 0 3"}});
-  EXPECT_EQ(numbers_in(SafetensorsFile(path)).parameter_steps, (std::vector<std::int64_t>{5, 0, 3}));
+  EXPECT_EQ(numbers_in(SafetensorsHeader(path)).parameter_steps, (std::vector<std::int64_t>{5, 0, 3}));
 }
 
 TEST_F(Checkpoints, come_back_to_the_bit) {
   CheckpointNumbers n = numbers_at(3, 7);
   n.sums.loss = std::numeric_limits<double>::denorm_min();
   n.sums.counts = {0.1, 1e300, 0};
-  const CheckpointNumbers read = numbers_in(SafetensorsFile(write(7, n)));
+  const CheckpointNumbers read = numbers_in(SafetensorsHeader(write(7, n)));
   EXPECT_EQ(std::bit_cast<std::uint64_t>(read.sums.loss), std::bit_cast<std::uint64_t>(n.sums.loss));
   EXPECT_EQ(read.sums.counts, n.sums.counts);
   EXPECT_EQ((std::vector{read.run, read.step, read.epoch, read.batch, read.sums.samples, read.optimizer_steps}), (std::vector<std::int64_t>{3, 7, 2, 3, 12, 7}));

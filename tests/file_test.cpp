@@ -1,9 +1,10 @@
-// Files that are mapped, and files that are written atomically.
+// Files that are read whole, and files that are written atomically.
 #include "engine/base/file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <optional>
@@ -26,17 +27,6 @@ std::size_t files_in(const fs::path& folder) {
   return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
 }
 
-TEST(File, a_mapped_file_holds_the_files_bytes_after_a_rename_over_it) {
-  const TemporaryFolder folder;
-  write_text(folder / "a", "first");
-  MappedFile file(folder / "a");
-  write_file_atomically(folder / "a", [](FileWriter& out) { out.write("second"); });
-  EXPECT_EQ(std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()), "first");
-  const MappedFile moved = std::move(file);
-  EXPECT_EQ(moved.bytes().size(), 5u);
-  EXPECT_EQ(read_text(folder / "a"), "second");
-}
-
 TEST(File, the_whole_of_one_is_read) {
   const TemporaryFolder folder;
   const std::string text(3'000'000, 'x');  // more than is read at a time
@@ -44,24 +34,17 @@ TEST(File, the_whole_of_one_is_read) {
   EXPECT_TRUE(as_text(read_whole(folder / "a")) == text);
   write_text(folder / "a", "");
   EXPECT_TRUE(read_whole(folder / "a").empty());
-  EXPECT_EQ(message_of<DataError>([&] { read_whole(folder.path()); }), "read: cannot open " + folder.path().string() + ": it is a folder; accepted: a regular file");
 }
 
-TEST(File, an_empty_file_maps_to_no_bytes) {
-  const TemporaryFolder folder;
-  write_text(folder / "empty", "");
-  EXPECT_TRUE(MappedFile(folder / "empty").bytes().empty());
-}
-
-TEST(File, what_cannot_be_mapped_is_named_with_the_reason) {
+TEST(File, what_cannot_be_read_is_named_with_the_reason) {
   const TemporaryFolder folder;
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   const std::string where = folder.path().string();
-  EXPECT_EQ(message_of<DataError>([&] { MappedFile(folder / "none"); }),
+  EXPECT_EQ(message_of<DataError>([&] { read_whole(folder / "none"); }),
             "read: cannot open " + where + "/none: No such file or directory");
-  EXPECT_EQ(message_of<DataError>([&] { MappedFile(folder.path()); }),
+  EXPECT_EQ(message_of<DataError>([&] { read_whole(folder.path()); }),
             "read: cannot open " + where + ": it is a folder; accepted: a regular file");
-  EXPECT_EQ(message_of<DataError>([&] { MappedFile(folder / "pipe"); }),
+  EXPECT_EQ(message_of<DataError>([&] { read_whole(folder / "pipe"); }),
             "read: cannot open " + where + "/pipe: it is no regular file; accepted: a regular file");
 }
 
@@ -103,6 +86,49 @@ TEST(File, what_is_no_file_is_refused_and_not_waited_for) {
               "log: cannot open " + (folder / name).string() + ": it is no regular file; accepted: a regular file");
   }
   EXPECT_TRUE(fs::is_fifo(folder / "pipe"));
+}
+
+TEST(File, whose_name_becomes_a_folders_meanwhile_is_told_and_nothing_is_left_beside_it) {
+  const TemporaryFolder folder;
+  const std::string message = message_of<DataError>([&] {
+    write_file_atomically(folder / "a", [&](FileWriter& out) {
+      out.write("new");
+      fs::create_directory(folder / "a");
+    });
+  });
+  EXPECT_EQ(message, "write: cannot rename a file to " + (folder / "a").string() + ": Is a directory");
+  EXPECT_EQ(files_in(folder.path()), 1u);
+}
+
+/// For its lifetime this thread, and no other, is a user without rights.
+class UserWithoutRights {
+ public:
+  UserWithoutRights() : is_one_(::geteuid() == 0 && ::syscall(SYS_setresuid, -1, 65534, -1) == 0) {}
+  ~UserWithoutRights() {
+    if (is_one_) ::syscall(SYS_setresuid, -1, 0, -1);
+  }
+  UserWithoutRights(const UserWithoutRights&) = delete;
+  UserWithoutRights& operator=(const UserWithoutRights&) = delete;
+  bool is_one() const { return is_one_; }
+
+ private:
+  bool is_one_;
+};
+
+TEST(File, of_another_user_in_a_sticky_folder_is_refused_beforehand) {
+  const TemporaryFolder folder;
+  write_text(folder / "a", "old");
+  ASSERT_EQ(::chmod(folder.path().c_str(), 01777), 0);
+  const UserWithoutRights user;
+  if (!user.is_one() || ::faccessat(AT_FDCWD, (folder / "a").c_str(), F_OK, AT_EACCESS) != 0) GTEST_SKIP() << "only root can be another user, where that one can reach the folder";
+  const std::string refusal =
+      "write: cannot write " + (folder / "a").string() + ": it is another user's, and its folder is sticky; accepted: a file of one's own, or a name that is free";
+  EXPECT_EQ(message_of<DataError>([&] { check_can_write(folder / "a"); }), refusal);
+  EXPECT_EQ(message_of<DataError>([&] { write_file_atomically(folder / "a", [](FileWriter&) { ADD_FAILURE() << "it is asked for what cannot be kept"; }); }), refusal);
+  for (const char* text : {"new", "and again"}) write_file_atomically(folder / "b", [text](FileWriter& out) { out.write(text); });
+  EXPECT_EQ(read_text(folder / "b"), "and again");
+  EXPECT_EQ(read_text(folder / "a"), "old");
+  EXPECT_EQ(files_in(folder.path()), 2u);
 }
 
 TEST(File, a_link_is_followed_and_the_mode_is_kept) {

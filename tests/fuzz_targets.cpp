@@ -81,7 +81,7 @@ FuzzTarget checkpoint() {
             const fs::path path = file("log") / "checkpoint-5.safetensors";
             write_text(path, text);
             train::newest_checkpoint(file("log"), [](const std::string&) {});
-            train::numbers_in(SafetensorsFile(path));
+            train::numbers_in(SafetensorsHeader(path));
           }};
 }
 

@@ -114,7 +114,7 @@ constexpr Transpose kBoth[] = {Transpose::no, Transpose::yes};
 Transpose b_for(const GemmForm& form) { return form.name == std::string_view("few_rows") || form.name == std::string_view("parts") ? Transpose::no : Transpose::yes; }
 
 TEST(Gemm, clblast_declines_what_its_32_bit_offsets_do_not_reach) {
-  DeviceProfile profile;
+  DeviceProfile profile{.max_group_size = 256};
   const GemmForm clblast = clblast_gemm();
   GemmProblem p = problem(1 << 15, 64, 1 << 15);
   EXPECT_EQ(clblast.declines(p, profile), nullptr);
@@ -317,7 +317,7 @@ TEST(DeviceGemm, same_product_twice_gives_the_same_bits) {
 }
 
 TEST(Gemm, form_is_chosen_by_device_by_extents_and_by_the_users_wish) {
-  DeviceProfile profile;
+  DeviceProfile profile{.max_group_size = 256};
   const auto p = problem(64, 64, 64);
   profile.kind = DeviceKind::cpu;
   profile.simd_width = 16;
@@ -336,6 +336,9 @@ TEST(Gemm, form_is_chosen_by_device_by_extents_and_by_the_users_wish) {
   EXPECT_STREQ(chosen(p, profile).name, "columns");
   profile.gemm = GemmChoice::clblast;
   EXPECT_STREQ(chosen(problem(64, 64, 0), profile).name, "columns") << "CLBlast takes no empty extent";
+  profile.max_group_size = 128;
+  EXPECT_STREQ(chosen(p, profile).name, "columns") << "CLBlast's groups have 256 work-items";
+  profile.max_group_size = 256;
   // So that a table of measurements cannot name them either.
   for (const GemmForm& form : own_forms()) EXPECT_STREQ(form.declines(p, profile), "CLBlast was asked for");
 }

@@ -11,6 +11,9 @@
 #include "engine/base/dtype.h"
 #include "engine/files/safetensors.h"
 #include "engine/host_cast.h"
+#include "frontends/models/models.h"
+#include "tests/fresh_weights.h"
+#include "tests/pictures_folder.h"
 #include "tests/test_device.h"
 
 namespace gemel::testing {
@@ -294,6 +297,33 @@ TEST_F(Job, with_an_error_of_one_rank_ends_soon_and_tells_it_once) {
   expect_refused_on(2, lenet({"--parallel", "ddp", "--checkpoint-dir", "/proc/none"}), "rank 0" + on);
   expect_refused_on(2, lenet({"--parallel", "ddp", "--devices", "portable:cpu,nothere:0"}), "rank 1" + on + "platform: 'nothere' is not found");
   expect_refused_on(2, lenet({"--parallel", "ddp", "--interface", "nosuch"}), "interface: nosuch is not there on rank 0's host, or has no address; accepted: ");
+}
+
+TEST_F(Job, whose_data_shrink_names_the_file_once_and_ends_its_record) {
+  write_pictures(folder() / "data", 24, std::vector<std::int64_t>(24, 1));
+  const auto size = std::filesystem::file_size(folder() / "data/images.npy");
+  on_ranks(2);
+  const pid_t job = start_job({"train", "--model", "lenet", "--batch-size", "12", "--dataset", "npy", "--data", in_folder("data"), "--parallel", "ddp", "--epochs", "1000000", "--log-dir",
+                               in_folder("log")});
+  ASSERT_TRUE(begins(job, "log")) << read_text(folder() / "err");
+  std::filesystem::resize_file(folder() / "data/images.npy", 1000);
+  const Outcome o = finish_within(std::chrono::seconds(15), job);
+  EXPECT_EQ(o.status, 1);
+  EXPECT_EQ(lines_with("gemel: ", o), 1) << o.err;
+  EXPECT_EQ(lines_with("read: " + in_folder("data/images.npy") + fmt::format(" has changed since it was opened: it had {} bytes, and has 1000; accepted: ", size), o), 1) << o.err;
+  EXPECT_EQ(events("log").back()["event"], "end");
+  EXPECT_EQ(events("log").back()["status"], "failed");
+}
+
+TEST_F(Job, that_evaluates_weights_that_give_no_number_says_so_once) {
+  write_fresh_weights(*models::make("lenet", {.classes = 10}), folder() / "nan.safetensors", {"fc3.bias"});
+  on_ranks(2);
+  const Words eval{"eval", "--model", "lenet", "--limit", "8", "--batch-size", "4", "--parallel", "ddp", "--weights", in_folder("nan.safetensors")};
+  const Outcome o = finish_within(std::chrono::seconds(15), start_job(eval));
+  EXPECT_EQ(o.status, 1);
+  EXPECT_EQ(lines_with("gemel: ", o), 1) << o.err;
+  EXPECT_EQ(lines_with("eval: the loss is ", o), 1) << o.err;
+  EXPECT_EQ(o.out, "");
 }
 
 TEST_F(Job, of_ranks_with_different_options_is_refused_in_one_table) {

@@ -3,9 +3,17 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/device_interpreter.h"
 #include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
+#include "engine/prepared_launch.h"
 #include "opencl/device.h"
+#include "tests/message_of.h"
+#include "tests/test_device.h"
 
 namespace gemel {
 namespace {
@@ -37,6 +45,34 @@ TEST(DeviceLaunch, an_input_given_twice_counts_once) {
 TEST(DeviceLaunch, what_replaces_an_input_stays_and_so_does_all_where_the_caches_are_unknown) {
   EXPECT_FALSE(leaves(1, false, true));
   EXPECT_FALSE(leaves(0, false, false));
+}
+
+TEST(DeviceLaunch, what_is_written_overlaps_no_other_operand) {
+  Session& session = testing::test_session();
+  const Spec spec = f32({1024});
+  const Value memory = session.tensor(f32({4096}), std::vector<double>(4096, 1));
+  PreparedLaunch add(launch_target(session), add_def(), {}, {spec, spec}, {spec});
+  const auto run = [&](std::int64_t x, std::int64_t y, std::int64_t z) {
+    const Value in[]{memory.view(spec, x), memory.view(spec, y)}, out[]{memory.view(spec, z)};
+    add.run(in, out);
+  };
+  const std::string refused = testing::message_of<InternalError>([&] { run(0, 1024, 512); });
+  EXPECT_TRUE(refused.starts_with("add: operand 2 at ") && refused.find(", of 4096 bytes, is written and overlaps operand 0 at ") != std::string::npos) << refused;
+  run(0, 512, 2048);  // what is only read may overlap
+  run(0, 1024, 0);
+  EXPECT_EQ(read(memory.view(spec, 0)), std::vector<double>(1024, 2));
+}
+
+TEST(DeviceLaunch, a_view_shorter_than_its_memory_does_not_give_it_to_the_result) {
+  Session& session = testing::test_session();
+  std::vector<double> expected(1024, 1);
+  for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += static_cast<double>(i % 512);
+  std::vector<double> numbers(1024);
+  std::iota(numbers.begin(), numbers.end(), 0.0);
+  Value x = session.tensor(f32({1024}), numbers);
+  Value part = x.view(f32({512}), 0);
+  x = {};
+  EXPECT_EQ(read(add(std::move(part), full(session, f32({2, 512}), 1))), expected);
 }
 
 }  // namespace

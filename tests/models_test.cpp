@@ -34,7 +34,7 @@ constexpr Known kKnown[] = {{"alexnet", 16, 61'100'840},  {"vgg16", 32, 138'357'
 
 std::vector<std::string> state_names(std::string_view model) {
   std::vector<std::string> out;
-  for (const nn::NamedSpec& s : nn::state_specs(*make(model))) out.push_back(s.name);
+  for (const NamedSpec& s : nn::state_specs(*make(model))) out.push_back(s.name);
   return out;
 }
 

@@ -3,8 +3,11 @@
 
 #include <cmath>
 #include <numeric>
+#include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "engine/autograd.h"
 #include "engine/base/error.h"
@@ -198,6 +201,19 @@ TEST(Modules, a_parameter_found_in_a_temporary_set_is_a_handle_of_its_own) {
   ASSERT_TRUE(weight);
   EXPECT_EQ(read(*weight), read(layer.weight().tensor()));
   EXPECT_FALSE(layer.parameters().find("width"));
+}
+
+TEST(Modules, a_loop_over_what_a_temporary_set_holds_reads_what_it_was_given) {
+  static_assert(std::is_same_v<decltype(std::declval<ParameterSet>().parameters()), std::vector<NamedValue>>, "a span would point into what has gone");
+  static_assert(std::is_same_v<decltype(std::declval<ParameterSet>().buffers()), std::vector<NamedValue>>);
+  static_assert(std::is_same_v<decltype(std::declval<const ParameterSet&>().parameters()), std::span<const NamedValue>>, "one that stays is not copied");
+  const auto session = Session::reference();
+  BatchNorm2d layer(2);
+  layer.materialise(*session);
+  std::vector<std::string> names;
+  for (const NamedValue& p : layer.parameters().parameters()) names.push_back(p.name);
+  for (const NamedValue& b : layer.parameters().buffers()) names.push_back(b.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"weight", "bias", "running_mean", "running_var", "num_batches_tracked"}));
 }
 
 TEST(Modules, default_initial_values_fill_pytorchs_interval) {

@@ -11,6 +11,7 @@
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "opencl/handle.h"
+#include "opencl/kernel.h"
 #include "opencl/selection.h"
 #include "tests/message_of.h"
 #include "tests/test_device.h"
@@ -106,6 +107,17 @@ TEST(DeviceQueue, ranges_have_up_to_three_dimensions) {
   EXPECT_EQ(got[1], 1);
   EXPECT_EQ(got[2], 10);
   EXPECT_EQ(got[23], 321);
+}
+
+TEST(DeviceQueue, groups_are_halved_until_the_kernel_takes_them) {
+  EXPECT_EQ(in_groups_of(range2({64, 6}, {16, 3}), 10), range2({64, 6}, {2, 3}));
+  EXPECT_EQ(in_groups_of(range1(30, 15), 14), range1(30, 1));
+  EXPECT_EQ(in_groups_of(range1(64), 2), range1(64));
+  Device& device = testing::test_device();
+  const std::int64_t n = 4 * device.profile().max_group_size;
+  const Buffer x = upload(device, std::vector<float>(at(n), 2)), y = upload(device, std::vector<float>(at(n)));
+  device.run(test_kernel(device, "affine"), range1(n, n / 2), {whole(x), whole(y), static_cast<std::int32_t>(n), std::int64_t{1}, 3.f});
+  EXPECT_EQ(read<float>(device, whole(y)), std::vector<float>(at(n), 7));
 }
 
 TEST(DeviceQueue, empty_range_does_nothing) {

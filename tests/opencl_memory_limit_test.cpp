@@ -22,7 +22,7 @@ class MemoryLimit : public ::testing::Test {
     testing::write_text(path, text);
   }
   const std::filesystem::path& root() const { return root_.path(); }
-  std::int64_t limit(bool on_host = true, int sharers = 1) const {
+  std::int64_t limit(bool on_host = true, MemorySharers sharers = {}) const {
     DeviceProfile profile;
     profile.kind = on_host ? DeviceKind::cpu : DeviceKind::gpu;
     profile.global_bytes = kDevice;
@@ -39,8 +39,8 @@ TEST_F(MemoryLimit, is_what_the_host_has_free_where_the_device_is_the_host) {
   write("proc/meminfo", "MemTotal:       16000000 kB\nMemFree:  12 kB\nMemAvailable:    2000000 kB\n");
   EXPECT_EQ(limit(), 2000000 * std::int64_t{1024});
   EXPECT_EQ(limit(false), kDevice);
-  EXPECT_EQ(limit(true, 4), 500000 * std::int64_t{1024});
-  EXPECT_EQ(limit(false, 4), kDevice);
+  EXPECT_EQ(limit(true, {.of_host = 4}), 500000 * std::int64_t{1024});
+  EXPECT_EQ(limit(false, {.of_host = 4}), kDevice);
 }
 
 TEST_F(MemoryLimit, is_what_the_address_space_has_beside_what_is_mapped_and_the_compiler_needs) {
@@ -55,7 +55,8 @@ TEST_F(MemoryLimit, is_what_the_address_space_has_beside_what_is_mapped_and_the_
   EXPECT_NO_THROW(check_address_space(root()));
   limited_to("1073741824");
   EXPECT_EQ(limit(), (std::int64_t{1} << 30) - mapped - compiler);
-  EXPECT_EQ(limit(true, 4), (std::int64_t{1} << 30) - mapped - compiler) << "each process has its own";
+  EXPECT_EQ(limit(true, {.of_host = 4}), (std::int64_t{1} << 30) - mapped - compiler) << "each process has its own";
+  EXPECT_EQ(limit(true, {.of_host = 4, .of_process = 4}), ((std::int64_t{1} << 30) - mapped - compiler) / 4) << "ranks that are threads share one";
   EXPECT_EQ(limit(false), kDevice);
   EXPECT_THROW(check_address_space(root()), DeviceError);
   limited_to("1048576");

@@ -14,7 +14,9 @@
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
+#include "opencl/offset_arguments.h"
 #include "opencl/sources.h"
+#include "tests/files_up_to.h"
 #include "tests/mutation.h"
 #include "tests/test_device.h"
 
@@ -163,6 +165,26 @@ TEST(ProgramCache, folder_that_cannot_be_made_is_told_of_once_and_changes_nothin
   EXPECT_TRUE(cache.load("source", "").empty());
 }
 
+TEST(ProgramCache, full_disk_is_told_of_once_and_leaves_what_was_there) {
+  const Folder folder;
+  const ProgramCache cache(folder.path(), some_profile());
+  const Binary before(100, 1);
+  cache.store("before", "", before);
+  ::testing::internal::CaptureStderr();
+  {
+    const testing::FilesUpTo full(4096);  // more than is said
+    for (const char* source : {"source", "other"}) cache.store(source, "", Binary(10'000, 2));
+  }
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(said.rfind("gemel: warning: kernel cache: write: cannot write " + folder.path().string() + "/", 0), 0u) << said;
+  EXPECT_NE(said.find(".bin: File too large; compiled programs are not kept\n"), std::string::npos) << said;
+  EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
+  EXPECT_FALSE(cache.stores());
+  EXPECT_TRUE(cache.load("source", "").empty());
+  EXPECT_EQ(cache.load("before", ""), before);
+  EXPECT_EQ(folder.files().size(), 1u) << "no half a file is left";
+}
+
 TEST(ProgramCache, folder_follows_the_environment) {
   const CacheFolder folder;
   EXPECT_EQ(ProgramCache::default_folder(), folder.path());
@@ -194,7 +216,8 @@ TEST(DeviceProgramCache, binary_that_the_driver_refuses_is_built_again) {
   const CacheFolder folder;
   const auto device = Device::open({});
   if (device->profile().platform == "rusticl") GTEST_SKIP() << "its driver ends the process on a binary that is not its own";
-  const std::string source = macros_for(device->profile()) + "__kernel void answer(__global int* y) { *y = 42; }\n";
+  const std::string kernel = "__kernel void answer(__global int* y) { *y = 42; }\n";
+  const std::string source = macros_for(device->profile()) + (device->profile().overlaps_sub_buffers ? kernel : with_offset_arguments(kernel));
   const ProgramCache cache(folder.path(), device->profile());
   cache.store(source, "", Binary(200, 3));
   EXPECT_EQ(answer(*device), 42);

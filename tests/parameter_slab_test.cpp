@@ -332,6 +332,12 @@ TEST(ParameterSlab, a_tied_tensor_is_one_leaf_one_update_and_saved_under_both_na
   Tied loaded;
   nn::load_state_dict(loaded, session, std::vector<NamedTensor>{{state[0].name, state[0].spec, state[0].bytes}});
   EXPECT_EQ(read(loaded.out.weight().tensor()), read(net.in.weight().tensor())) << "the second name may be absent";
+  std::vector<std::byte> others = state[1].bytes;
+  others[0] ^= std::byte{1};
+  const std::vector<NamedTensor> torn{{"in.weight", state[0].spec, state[0].bytes}, {"out.weight", state[1].spec, others}};
+  for (const auto mismatch : {nn::Mismatch::refuse, nn::Mismatch::keep_output_layers})
+    EXPECT_EQ(message_of<DataError>([&] { nn::load_state_dict(loaded, session, torn, mismatch); }),
+              "state dict: 1 names do not fit; with contents that differ, though the model has one tensor for both: in.weight and out.weight");
 }
 
 TEST(ParameterSlab, eager_optimizers_read_grad_and_zero_grad_forgets_it) {

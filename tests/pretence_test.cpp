@@ -37,16 +37,21 @@ TEST(Pretence, is_of_a_gpu_with_units_or_is_refused) {
   pretend(p, "gpu:local=0,units=7");
   EXPECT_EQ(p.compute_units, 7);
   EXPECT_FALSE(p.has_real_local_memory);
+  p.max_group_size = 4096;
+  pretend(p, "gpu:group=64");
+  EXPECT_EQ(p.max_group_size, 64);
+  pretend(p, "gpu:group=128");  // no device gets larger by it
+  EXPECT_EQ(p.max_group_size, 64);
   for (const char* wrong : {"cpu", "gp", "gpu:", "gpu60", "gpu,units=6", "gpu:units=", "gpu:units=0", "gpu:units=-1", "gpu:units=6x", "gpu:units=65537", "gpu:units=6,",
-                            "gpu:units=6:local=0", "gpu:local=-1", "GPU", "gpu:wave=64"})
+                            "gpu:units=6:local=0", "gpu:local=-1", "gpu:group=0", "gpu:group=4097", "GPU", "gpu:wave=64"})
     EXPECT_EQ(message_of<UsageError>([&] { pretend(p, wrong); }),
               "GEMEL_PRETEND: '" + std::string(wrong) + "' is given; accepted: gpu, and behind a colon, with commas between them: units=N with N from 1 to 65536, "
-                                                        "local=N with N from 0 to 16777216 bytes");
+                                                        "local=N with N from 0 to 16777216 bytes, group=N with N from 1 to 4096");
 }
 
 /// The test device's platform with a GPU's choices.
-std::shared_ptr<opencl::Device> pretended_device() {
-  ::setenv("GEMEL_PRETEND", "gpu:units=16", 1);
+std::shared_ptr<opencl::Device> pretended_device(const char* what) {
+  ::setenv("GEMEL_PRETEND", what, 1);
   auto device = opencl::Device::open({});
   ::unsetenv("GEMEL_PRETEND");
   return device;
@@ -86,7 +91,7 @@ TEST_P(PretendedGpu, computes_the_cpus_loss_and_gradients) {
   constexpr std::array<std::string_view, 4> kDeep{"resnet50", "resnet152", "efficientnet_b4", "inception_v3"};
   if (!is_full_run() && std::ranges::count(kQuick, GetParam()) == 0) GTEST_SKIP() << "with --full";
   const bool is_deep = std::ranges::count(kDeep, GetParam()) > 0;
-  static const auto& device = *new std::shared_ptr<opencl::Device>(pretended_device());  // some drivers are gone before a static of ours
+  static const auto& device = *new std::shared_ptr<opencl::Device>(pretended_device("gpu:units=16"));  // some drivers are gone before a static of ours
   Session as_gpu(device), as_cpu(shared_test_device());
   const Values found = first_step(as_gpu, GetParam()), expected = first_step(as_cpu, GetParam());
   ASSERT_EQ(found.size(), expected.size());
@@ -95,6 +100,24 @@ TEST_P(PretendedGpu, computes_the_cpus_loss_and_gradients) {
   EXPECT_LE(error_of(1), is_deep ? 1e-3 : 1e-4) << "the loss";
   if (is_deep) return;
   for (std::size_t i = 2; i < found.size(); ++i) EXPECT_LE(error_of(i), 1e-3) << "parameter " << i - 2;
+}
+
+// The bounds are those above.
+TEST(GpuOfSmallGroups, computes_the_cpus_loss_and_gradients) {
+  if (test_device().profile().is_emulator || !test_device().profile().is_cpu()) GTEST_SKIP() << "a CPU pretends";
+  static const auto& device = *new std::shared_ptr<opencl::Device>(pretended_device("gpu:group=24"));
+  Session as_gpu(device), as_cpu(shared_test_device());
+  const Values found = first_step(as_gpu, "lenet"), expected = first_step(as_cpu, "lenet");
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_LE(relative_error(read(found[i]), read(expected[i])), i < 2 ? 1e-4 : 1e-3) << i;
+}
+
+TEST(GpuOfSmallGroups, tells_why_where_no_kernel_fits) {
+  Session session(pretended_device("gpu:group=24"));
+  const Value x = session.tensor(f32({1, 2, 1, 4}), std::span<const double>(List(8, 0.5)));
+  const std::string message = message_of<DeviceError>([&] { read(attention(x, x, x)); });
+  EXPECT_TRUE(message.starts_with("attention: no kernel for ")) << message;
+  EXPECT_NE(message.find("; groups: the device's work-groups are too small"), std::string::npos) << message;
 }
 
 }  // namespace

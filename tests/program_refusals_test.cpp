@@ -1,7 +1,8 @@
 // What the gemel program does with bad input: one line that names it, and the right status.
-#include <sys/resource.h>
-
+#include <linux/securebits.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cstring>
@@ -9,8 +10,11 @@
 #include <optional>
 
 #include "datasets/npy.h"
+#include "engine/base/error.h"
 #include "engine/base/file.h"
 #include "engine/files/safetensors.h"
+#include "frontends/cli/command.h"
+#include "tests/message_of.h"
 #include "tests/pictures_folder.h"
 #include "tests/program.h"
 #include "tests/test_device.h"
@@ -39,7 +43,49 @@ class Refusals : public CommandLine {
   static Words on(const std::string& dataset, const std::string& path) {
     return {"train", "--model", "lenet", "--steps", "1", "--batch-size", "2", "--dataset", dataset, "--data", path};
   }
+
+  static Words infer_into(const std::string& output) { return {"infer", "--model", "lenet", "--weights", "none.safetensors", "--input", "none.npy", "--output", output}; }
+  static Words bench_into(const std::string& json) { return {"bench", "infer", "--model", "lenet", "--json", json}; }
+
+  /// One line and no other: it is refused before data, weights or a device are looked for.
+  void expect_refused_at_once(const Words& arguments, const std::string& line, const std::function<void()>& prepare = {}) {
+    const Outcome o = run(arguments, prepare);
+    EXPECT_EQ(o.status, 1);
+    EXPECT_EQ(o.err, "gemel: " + line + "\n");
+  }
+  static constexpr int kStaysRoot = 77;
+  /// Modes do not stop root, until the program that is started next is root without its rights.
+  static void obey_modes() {
+    if (::geteuid() == 0 && ::prctl(PR_SET_SECUREBITS, SECBIT_NOROOT, 0, 0, 0) != 0) ::_exit(kStaysRoot);
+  }
 };
+
+/// A command, what it cannot do without, and of each a value that it refuses only behind its command line: no option's empty value has it start.
+struct Called {
+  std::string name;
+  int (*run)(const cli::Arguments&);
+  std::vector<std::pair<std::string, std::string>> given;
+  Words behind = {};
+
+  /// With the option's value in place of what is given for it.
+  cli::Arguments with(const std::string& option, const Words& words) const {
+    cli::Arguments out;
+    for (const auto& [name_given, value] : given)
+      if (name_given != option) out.insert(out.end(), {name_given, value});
+    return joined(joined(out, words), behind);
+  }
+};
+
+/// Options that take a value, as a command's help lists them.
+Words options_with_values(const std::string& help) {
+  Words out;
+  for (const std::string& line : lines_of(help)) {
+    std::istringstream words(line);
+    std::string option, value;
+    if (words >> option >> value && option.starts_with("--") && value == "arg") out.push_back(option);
+  }
+  return out;
+}
 
 TEST_F(Refusals, every_command_names_an_option_that_it_does_not_know) {
   for (const std::string command : {"devices", "summary", "train", "eval", "infer", "ops"})
@@ -60,10 +106,28 @@ TEST_F(Refusals, a_missing_value_or_one_of_another_type_tells_what_is_accepted) 
   expect_refused({"summary", "lenet"}, 2, "too many positional options");
 }
 
-TEST_F(Refusals, an_empty_value_names_nothing) {
-  for (const std::string option : {"--resume", "--save", "--weights", "--log-dir", "--checkpoint-dir", "--data", "--profile", "--platform", "--model"})
-    for (const Words& given : {Words{option, ""}, Words{option + "="}})
-      expect_refused(joined({"train"}, given), 2, "gemel: train: " + option + " is given an empty value; accepted: ");
+TEST_F(Refusals, an_empty_value_names_nothing_whatever_option_of_whatever_command_has_it) {
+  const std::pair<std::string, std::string> model{"--model", "lenet"}, weights{"--weights", "w"}, wrong{"--seed", "-1"};
+  const std::vector<Called> commands{
+      {"train", cli::train, {wrong}}, {"eval", cli::eval, {model, weights, wrong}}, {"infer", cli::infer, {model, weights, wrong}},
+      {"launch", cli::launch, {{"--np", "0"}}, {"train", "--parallel", "ddp"}}, {"bench", cli::bench, {{"--work", "infer"}, wrong}}, {"tune", cli::tune, {wrong}},
+      {"summary", cli::summary, {model, {"--batch-size", "0"}}}, {"generate", cli::generate, {weights, {"--vocab", "v"}, {"--prompt", "p"}, wrong}},
+      {"tokenize", cli::tokenize, {{"--vocab", "none"}}}, {"ops", cli::ops, {}}};
+  for (const Called& command : commands) {
+    const Words options = options_with_values(run({command.name, "--help"}).out);
+    EXPECT_FALSE(options.empty()) << command.name;
+    for (const std::string& option : options) {
+      const auto said = [&](const Words& words) { return message_of<UsageError>([&] { command.run(command.with(option, words)); }); };
+      const std::string names_nothing = command.name + ": " + option + " is given an empty value; accepted: ", is_no_number = "the argument for option '" + option + "' is invalid; accepted: ";
+      EXPECT_TRUE(said({option + "="}).starts_with(names_nothing)) << said({option + "="});
+      if (option == "--text" || option == "--prompt") continue;  // a text may be empty
+      const std::string apart = said({option, ""});
+      EXPECT_TRUE(apart.find(names_nothing) != std::string::npos || apart.find(is_no_number) != std::string::npos) << command.name << ": " << apart;
+    }
+    if (options.empty()) continue;
+    expect_refused(joined({command.name}, command.with(options[0], {options[0] + "="})), 2, options[0] + " is given an empty value; accepted: ");
+  }
+  expect_refused({"launch", "--np", "2", "--check", "train", "--parallel", "ddp", "--weights", ""}, 2, "gemel: train: --weights is given an empty value; accepted: ");
 }
 
 TEST_F(Refusals, a_name_that_is_too_long_is_told_in_words_of_its_own) {
@@ -337,6 +401,45 @@ TEST_F(Refusals, files_that_cannot_be_written_are_found_before_the_work) {
   expect_refused(training({"--checkpoint-dir", in_folder("file/c")}), 1,
       "gemel: checkpoint: cannot make the folder " + in_folder("file/c") + ": Not a directory");
   expect_refused(training({"--log-dir", in_folder("file/log")}), 1, "gemel: log: cannot make the folder " + in_folder("file/log") + ": Not a directory");
+}
+
+TEST_F(Refusals, outputs_of_infer_and_bench_that_cannot_be_written_are_found_before_anything_is_opened) {
+  const std::string none = in_folder("none/file"), here = folder().string(), too_long = in_folder(std::string(300, 'a'));
+  for (const auto& into : {infer_into, bench_into}) {
+    expect_refused_at_once(into(none), "write: cannot create a file for " + none + ": No such file or directory");
+    expect_refused_at_once(into(here), "write: cannot write " + here + ": Is a directory");
+    expect_refused_at_once(into(too_long), "write: cannot write " + too_long + ": File name too long");
+  }
+}
+
+TEST_F(Refusals, outputs_into_folders_that_are_closed_to_the_user_are_found_before_the_work) {
+  if (run({"--version"}, obey_modes).status == kStaysRoot) GTEST_SKIP() << "root keeps its rights here";
+  fs::create_directory(folder() / "closed");
+  fs::create_directory(folder() / "log");
+  write_text(folder() / "log/run.jsonl", "");
+  fs::permissions(folder() / "closed", fs::perms(0555));
+  fs::permissions(folder() / "log/run.jsonl", fs::perms(0444));
+  const std::string closed = in_folder("closed"), denied = ": Permission denied";
+  const auto refused = [&](const Words& arguments, const std::string& what) { expect_refused_at_once(arguments, what + denied, obey_modes); };
+  const auto refused_file = [&](const Words& arguments, const std::string& file) { refused(arguments, "write: cannot create a file for " + file); };
+  const Words eval{"eval", "--model", "lenet", "--weights", "w"}, generate{"generate", "--weights", "w", "--vocab", "v", "--prompt", "p"}, tune{"tune", "--model", "lenet"};
+  for (const Words& command : {training({}), eval, infer_into(in_folder("y.npy")), bench_into(in_folder("b.json")), generate, tune}) {
+    refused_file(joined(command, {"--profile", closed + "/trace.json"}), closed + "/trace.json");
+    refused(joined(command, {"--log-dir", closed + "/log"}), "log: cannot make the folder " + closed + "/log");
+  }
+  refused_file(training({"--log-dir", closed}), closed + "/summary.json");
+  refused(training({"--log-dir", in_folder("log")}), "log: cannot open " + in_folder("log/run.jsonl"));
+  refused_file(training({"--save", closed + "/w.safetensors"}), closed + "/w.safetensors");
+  refused(training({"--checkpoint-dir", closed + "/c"}), "checkpoint: cannot make the folder " + closed + "/c");
+  refused_file(training({"--checkpoint-dir", closed}), closed + "/checkpoint");
+  refused_file(infer_into(closed + "/y.npy"), closed + "/y.npy");
+  refused_file(bench_into(closed + "/b.json"), closed + "/b.json");
+  expect_refused(training({}), 1, " cannot be made" + denied + "; accepted: a folder that can be written", [&] {
+    ::unsetenv("POCL_CACHE_DIR");
+    ::setenv("GEMEL_CACHE_DIR", closed.c_str(), 1);
+    obey_modes();
+  });
+  EXPECT_NE(read_text(folder() / "err").find("gemel: GEMEL_CACHE_DIR: " + closed + "/pocl/"), std::string::npos) << read_text(folder() / "err");
 }
 
 TEST_F(Refusals, a_log_folder_that_another_run_writes_into_is_named) {

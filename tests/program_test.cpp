@@ -1,6 +1,11 @@
 // The gemel program from outside, as users and scripts call it: status, messages, files, resuming, both front ends.
 #include "tests/program.h"
 
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
 #include <cmath>
 
 #include "frontends/models/models.h"
@@ -191,6 +196,27 @@ TEST_F(CommandLine, devices_lists_platforms_as_json) {
   const Outcome o = run({"devices", "--json"});
   ASSERT_EQ(o.status, 0) << o.err;
   EXPECT_FALSE(Json::parse(o.out)["platforms"].empty());
+}
+
+/// Mesa shows its GPUs by itself, and its emulator only to those who name it: a list of ours would name the emulator alone.
+TEST_F(CommandLine, devices_that_mesa_emulates_are_listed_where_the_system_shows_no_gpu) {
+  constexpr int kNoRight = 77;
+  const auto list_beside = [this](const std::string& node) {  // in a /dev of the program's own
+    return run({"devices"}, [&node] {
+      constexpr mode_t kForAll = S_IFCHR | 0666;
+      if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 || ::mount("none", "/dev", "tmpfs", 0, "size=1m") != 0) ::_exit(kNoRight);
+      if (::mknod("/dev/null", kForAll, ::makedev(1, 3)) != 0 || ::mknod("/dev/urandom", kForAll, ::makedev(1, 9)) != 0 || ::mkdir("/dev/dri", 0755) != 0) ::_exit(kNoRight);
+      std::ofstream("/dev/dri/" + node).flush();
+      ::unsetenv("RUSTICL_ENABLE");
+    });
+  };
+  const Outcome screen = list_beside("card0");
+  if (screen.status == kNoRight) GTEST_SKIP() << "this user may not mount or make devices";
+  ASSERT_EQ(screen.status, 0) << screen.err;
+  if (screen.out.find("llvmpipe") == std::string::npos) GTEST_SKIP() << "Mesa's rusticl is not installed";
+  const Outcome gpu = list_beside("renderD128");
+  EXPECT_EQ(gpu.status, 0) << gpu.err;
+  EXPECT_EQ(gpu.out.find("llvmpipe"), std::string::npos) << gpu.out;
 }
 
 }  // namespace

@@ -3,8 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
 
 #include "engine/base/error.h"
 #include "tests/message_of.h"
@@ -85,6 +92,48 @@ TEST(Safetensors, a_header_padded_with_spaces_and_out_of_order_is_read) {
   EXPECT_EQ(file.tensors()[0].name, "b");
   EXPECT_EQ(file.find("a")->data[0], std::byte{'x'});
   EXPECT_EQ(file.find("b")->data[1], std::byte{'z'});
+}
+
+std::string changed_file(const std::filesystem::path& path, const std::string& how) {
+  return "read: " + path.string() + " has changed since it was opened: " + how + "; accepted: data that stay as they are while they are in use";
+}
+
+TEST(Safetensors, what_was_read_stays_whatever_becomes_of_the_file) {
+  const TemporaryFolder folder;
+  const std::vector<std::byte> bytes = counted(100'000);
+  write_safetensors(folder / "w", std::vector<NamedTensor>{{"w", f32({25'000}), bytes}});
+  const SafetensorsFile file(folder / "w");
+  std::filesystem::resize_file(folder / "w", 100);  // of a mapped file the pages behind its end are gone
+  EXPECT_TRUE(std::ranges::equal(file.find("w")->data, bytes));
+}
+
+TEST(Safetensors, a_file_that_changes_before_its_data_are_read_is_named_and_one_that_is_replaced_is_read) {
+  const TemporaryFolder folder;
+  const std::vector<std::byte> bytes = counted(4000);
+  const auto write = [&] { write_safetensors(folder / "w", std::vector<NamedTensor>{{"w", f32({1000}), bytes}}); };
+  write();
+  const std::string size = std::to_string(std::filesystem::file_size(folder / "w"));
+  SafetensorsHeader shrunk(folder / "w");
+  std::filesystem::resize_file(folder / "w", 100);
+  EXPECT_EQ(message_of<DataError>([&] { SafetensorsFile file(std::move(shrunk)); }), changed_file(folder / "w", "it had " + size + " bytes, and has 100"));
+  write();
+  SafetensorsHeader replaced(folder / "w");
+  write();
+  EXPECT_TRUE(std::ranges::equal(SafetensorsFile(std::move(replaced)).find("w")->data, bytes)) << "its content is whole";
+}
+
+TEST(Safetensors, a_header_tells_names_and_specs_of_data_that_would_not_fit_in_memory) {
+  const TemporaryFolder folder;
+  const std::string header = R"({"__metadata__":{"a":"b"},"w":{"dtype":"F32","shape":[1024,1073741824],"data_offsets":[0,4398046511104]}})";
+  write_text(folder / "w", file_of(header, ""));
+  std::error_code refused;
+  std::filesystem::resize_file(folder / "w", 8 + header.size() + (std::uintmax_t{1} << 42), refused);
+  if (refused) GTEST_SKIP() << "this file system has no files of 4 TiB, which take no room";
+  const SafetensorsHeader read(folder / "w");
+  ASSERT_EQ(read.tensors().size(), 1u);
+  EXPECT_EQ(read.tensors()[0].name, "w");
+  EXPECT_EQ(read.tensors()[0].spec, f32({1024, 1073741824}));
+  EXPECT_EQ(read.metadata(), (FileMetadata{{"a", "b"}}));
 }
 
 struct Hostile {

@@ -1,4 +1,4 @@
-// What every source file keeps to: an opening comment, no nested #if in a kernel, no function of more than five parameters.
+// What every source file keeps to: an opening comment, no nested #if in a kernel, no function of more than five parameters, no library's text for users.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -132,6 +132,34 @@ TEST(Sources, no_kernel_nests_conditions) {
   const auto kernels = sources("opencl/kernels", {".cl", ".clh"});
   EXPECT_GE(kernels.size(), 20u);
   for (const Source& k : kernels) EXPECT_EQ(first_nested_if(k.lines), 0u) << k.path;
+}
+
+/// The lines in handlers of any exception that take its own text. A handler ends at a bracket below the one that it begins with.
+std::vector<std::string> texts_taken_of_any_exception(const std::vector<std::string>& lines) {
+  std::vector<std::string> out;
+  std::size_t handler = std::string::npos;  // its indentation
+  for (const std::string& line : lines) {
+    const std::size_t begin = line.find_first_not_of(' ');
+    if (begin == handler && begin != std::string::npos && line[begin] == '}') handler = std::string::npos;
+    const std::size_t opens = line.find("catch (const std::exception& ");
+    const bool is_told = line.find(".what()", opens == std::string::npos ? 0 : opens) != std::string::npos;
+    if ((handler != std::string::npos || opens != std::string::npos) && is_told) out.push_back(line);
+    if (opens != std::string::npos && !line.ends_with('}')) handler = begin;
+  }
+  return out;
+}
+
+TEST(Sources, texts_taken_of_any_exception_are_found) {
+  const std::vector<std::string> lines{"  try {", "  } catch (const Error& e) {", "    a(e.what());", "  } catch (const std::exception& e) {  // others", "    b(e.what());", "  }", "  c(e.what());"};
+  EXPECT_EQ(texts_taken_of_any_exception(lines), std::vector<std::string>{"    b(e.what());"});
+  const std::vector<std::string> in_one_line{"  } catch (const std::exception& e) { b(e.what()); }", "  c(e.what());"};
+  EXPECT_EQ(texts_taken_of_any_exception(in_one_line), std::vector<std::string>{in_one_line[0]});
+}
+
+TEST(Sources, what_users_are_told_of_any_exception_is_worded) {
+  for (const char* folder : {"engine", "opencl", "parallel", "datasets", "frontends"})
+    for (const Source& s : sources(folder, {".h", ".cpp"}))
+      for (const std::string& line : texts_taken_of_any_exception(s.lines)) ADD_FAILURE() << s.path << ": " << line << "; accepted: worded(e)";
 }
 
 bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }

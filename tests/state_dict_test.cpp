@@ -138,7 +138,7 @@ TEST(StateDict, transfer_learning_keeps_the_output_layer_alone) {
   pretrained.materialise(*session);
   const auto state = state_dict(pretrained);
   const auto tensors = tensors_of(state);
-  EXPECT_EQ(output_size_in(net, tensors), 5);
+  EXPECT_EQ(output_size_in(net, state_specs(pretrained)), 5);
   EXPECT_NE(refusal(net, *session, tensors, Mismatch::refuse).find("fc.weight is float32 [5, 3], accepted: float32 [3, 3]"),
             std::string::npos);
   EXPECT_EQ(load_state_dict(net, *session, tensors, Mismatch::keep_output_layers).fresh,

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "engine/base/error.h"
+#include "engine/files/safetensors.h"
 #include "engine/ops/ops.h"
 #include "frontends/nn/functions.h"
 #include "frontends/nn/layers.h"
@@ -186,6 +187,29 @@ TEST_F(Training, a_checkpoint_of_another_optimizer_is_refused) {
   Bench momentum("momentum");
   Trainer trainer(momentum.run(), options);
   EXPECT_THROW(trainer.resume(), DataError);
+}
+
+TEST_F(Training, a_checkpoint_of_more_batches_than_an_epoch_has_is_refused_by_name) {
+  const TrainerOptions options{.checkpoint_dir = folder.path()};
+  Bench before, after;
+  Interrupter after_two;
+  after_two.after = 2;
+  ASSERT_EQ(Trainer(before.run(nullptr, &after_two), options).run(), Trainer::End::interrupted);
+  const auto file = folder / "checkpoint-2.safetensors";
+  const auto with_batch = [&](const char* batch) {
+    const SafetensorsFile good(file);
+    FileMetadata metadata = good.metadata();
+    metadata["batch"] = batch;
+    metadata.erase("checksum");
+    metadata["checksum"] = checksum_of(good.tensors(), metadata);
+    write_safetensors(file, good.tensors(), metadata);
+  };
+  Trainer trainer(after.run(), options);
+  with_batch("4");
+  EXPECT_EQ(message_of<DataError>([&] { trainer.resume(); }),
+            "checkpoint: " + file.string() + " has '4' for 'batch' in its metadata; accepted: whole numbers, 0..3, of an epoch's batches");
+  with_batch("3");
+  EXPECT_TRUE(trainer.resume()) << "as an interrupt in the validation leaves it";
 }
 
 TEST_F(Training, what_differs_from_the_checkpoint_is_told) {

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <stop_token>
+#include <thread>
 
 #include "engine/base/error.h"
 #include "engine/base/philox.h"
@@ -95,6 +97,23 @@ TEST(Wav, samples_are_counted_by_what_stands_before_them) {
   EXPECT_EQ(message_of<DataError>([&] { count_samples(folder / "a.wav", 16000); }), "wav: " + (folder / "a.wav").string() + ": it has 8000 samples a second; expected: 16000");
   testing::write_text(folder / "a.wav", riff(format({}) + chunk("data", "odd")));
   EXPECT_EQ(message_of<DataError>([&] { count_samples(folder / "a.wav"); }), "wav: " + (folder / "a.wav").string() + ": it has 3 bytes of sound; accepted: a multiple of 2, of 1 channels of 16 bits");
+}
+
+TEST(Wav, one_that_is_written_anew_while_its_samples_are_counted_is_an_error_or_whole_and_no_signal) {
+  const testing::TemporaryFolder folder;
+  // What is counted stands behind pages that the file lacks for a moment.
+  const std::string text = riff(chunk("junk", std::string(200'000, 'x')) + format({}) + chunk("data", whole({1, 2}, 2)));
+  testing::write_text(folder / "a.wav", text);
+  const std::jthread writer([&](const std::stop_token& end) {
+    while (!end.stop_requested()) testing::write_text(folder / "a.wav", text);
+  });
+  for (int i = 0; i < 20'000; ++i) {
+    try {
+      EXPECT_EQ(count_samples(folder / "a.wav"), 2);
+    } catch (const DataError& e) {
+      EXPECT_NE(std::string_view(e.what()).find((folder / "a.wav").string()), std::string_view::npos) << e.what();
+    }
+  }
 }
 
 TEST(Wav, says_what_is_no_wav_file) {

@@ -1,5 +1,6 @@
 // The typed errors. What a user did wrong is one of the first five; InternalError is a fault of Gemel itself.
 #pragma once
+#include <exception>
 #include <stdexcept>
 #include <string>
 
@@ -53,5 +54,8 @@ class InternalError : public Error {
  public:
   using Error::Error;
 };
+
+/// What a user is told of an exception: an Error's own text. Of what libraries throw it is worded here, as their texts are for programmers.
+std::string worded(const std::exception& error);
 
 }  // namespace gemel

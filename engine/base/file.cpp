@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -98,10 +97,19 @@ fs::path follow_links(const fs::path& path) {
   fail_on("write", "follow the link", path, ELOOP);
 }
 
-/// What a file is renamed over is a file or nothing. @param status  of what is there
-void require_file(const fs::path& path, const struct stat& status) {
+/// In a sticky folder, as /tmp is, only the owner of a file or of the folder, and root, may rename another over it.
+bool is_kept_by_sticky_folder(const fs::path& target, const struct stat& status) {
+  struct stat folder {};
+  const uid_t user = ::geteuid();
+  return ::stat(folder_of(target).c_str(), &folder) == 0 && (folder.st_mode & S_ISVTX) != 0 && user != 0 && user != status.st_uid && user != folder.st_uid;
+}
+
+/// What a file is renamed over is a file that may be replaced, or nothing. @param path  that errors name  @param status  of what is at the target
+void require_replaceable(const fs::path& path, const fs::path& target, const struct stat& status) {
+  const auto refuse = [&](const char* why) { throw DataError("write: cannot write " + path.string() + ": " + why + ", or a name that is free"); };
   if (S_ISDIR(status.st_mode)) fail_on("write", "write", path, EISDIR);
-  if (!S_ISREG(status.st_mode)) throw DataError("write: cannot write " + path.string() + ": it is no regular file; accepted: a regular file, or a name that is free");
+  if (!S_ISREG(status.st_mode)) refuse("it is no regular file; accepted: a regular file");
+  if (is_kept_by_sticky_folder(target, status)) refuse("it is another user's, and its folder is sticky; accepted: a file of one's own");
 }
 
 }  // namespace
@@ -126,30 +134,6 @@ bool is_there(const fs::path& path) { return fs::exists(status_of(path)); }
 bool is_folder(const fs::path& path) { return fs::is_directory(status_of(path)); }
 
 std::string system_message(int error_number) { return std::generic_category().message(error_number); }
-
-MappedFile::MappedFile(const fs::path& path) : path_(path) {
-  const Descriptor file = open_regular("read", path, O_RDONLY);
-  struct stat status {};
-  if (::fstat(file.get(), &status) != 0) fail_on("read", "examine", path, errno);
-  const auto size = static_cast<std::size_t>(status.st_size);
-  if (size == 0) return;
-  void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
-  if (address == MAP_FAILED) fail_on("read", "map", path, errno);
-  bytes_ = {static_cast<const std::byte*>(address), size};
-}
-
-MappedFile::~MappedFile() {
-  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
-}
-
-MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})) {}
-
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(bytes_, other.bytes_);
-  return *this;
-}
 
 std::vector<std::byte> read_whole(const fs::path& path) {
   constexpr std::size_t kPiece = std::size_t{1} << 20;
@@ -194,7 +178,7 @@ void check_can_write(const fs::path& path) {
   struct stat status {};
   const bool exists = ::stat(target.c_str(), &status) == 0;
   if (!exists && errno == ENAMETOOLONG) fail_on("write", "write", path, errno);  // the temporary file's name is short
-  if (exists) require_file(path, status);
+  if (exists) require_replaceable(path, target, status);
   create_beside(target);
 }
 
@@ -202,7 +186,7 @@ void write_file_atomically(const fs::path& path, const std::function<void(FileWr
   const fs::path target = follow_links(path);
   struct stat status {};
   const bool exists = ::stat(target.c_str(), &status) == 0;
-  if (exists) require_file(path, status);
+  if (exists) require_replaceable(path, target, status);
   auto [file, temporary] = create_beside(target);
   if (exists && ::fchmod(file.get(), status.st_mode & 07777) != 0) fail_on("write", "set the mode of", path, errno);
   FileWriter writer(file.get(), path);

@@ -1,4 +1,4 @@
-// Files: whole files mapped for reading, and writing that never leaves half a file behind.
+// Files: read whole, and written so that never half a file is left behind. None is mapped: one that shrinks would end the process.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -20,26 +20,8 @@ std::string system_message(int error_number);
 bool is_there(const std::filesystem::path& path);
 bool is_folder(const std::filesystem::path& path);
 
-/// A regular file mapped for reading: processes that read the same file share its memory.
-/// The bytes live as long as this object, also when another file is renamed over the path.
-class MappedFile {
- public:
-  /// @throws DataError `read: cannot open PATH: ...` where it is missing, unreadable or no regular file
-  explicit MappedFile(const std::filesystem::path& path);
-  ~MappedFile();
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&& other) noexcept;
-
-  const std::filesystem::path& path() const { return path_; }
-  std::span<const std::byte> bytes() const { return bytes_; }
-
- private:
-  std::filesystem::path path_;
-  std::span<const std::byte> bytes_;
-};
-
-/// A regular file's content. What shrinks while it is read is short, where a mapped file would end the process.
-/// @throws DataError as MappedFile does
+/// A regular file's content, up to its end at the time: less than its size at first where it shrinks meanwhile.
+/// @throws DataError `read: cannot open PATH: ...` where it is missing, unreadable or no regular file
 std::vector<std::byte> read_whole(const std::filesystem::path& path);
 /// Bytes as text.
 inline std::string_view as_text(std::span<const std::byte> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }

@@ -57,8 +57,10 @@ void SteadyFile::read(std::int64_t offset, std::span<std::byte> out) const {
   }
 }
 
+void SteadyFile::check_content_unchanged() const { require_unchanged(path_, opened_, stamp_of_open(file_, path_)); }
+
 void SteadyFile::check_unchanged() const {
-  require_unchanged(path_, opened_, stamp_of_open(file_, path_));
+  check_content_unchanged();
   struct stat status {};
   if (::stat(path_.c_str(), &status) == 0) require_unchanged(path_, opened_, stamp_in(status));
 }

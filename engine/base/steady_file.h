@@ -31,7 +31,9 @@ class SteadyFile {
   std::int64_t bytes() const { return opened_.bytes; }
   /// Fills `out` with what lies at an offset. @throws DataError naming the file where it has become shorter, or cannot be read
   void read(std::int64_t offset, std::span<std::byte> out) const;
-  /// Whether what was read is what was opened. Where another name leads to the file now, or none, it is the same.
+  /// Whether what was read is what was opened, whatever its path leads to now. @throws DataError as require_unchanged
+  void check_content_unchanged() const;
+  /// The same, and whether no other file is in its place.
   /// @throws DataError as require_unchanged
   void check_unchanged() const;
 

@@ -130,7 +130,7 @@ SavedGraph load_graph(Session& session, const std::filesystem::path& path) {
   } catch (const DeviceError&) {
     throw;
   } catch (const std::exception& e) {  // the parser's, a refusal, or what verify found
-    throw DataError(fmt::format("load_graph: {}: {}", path.string(), e.what()));
+    throw DataError(fmt::format("load_graph: {}: {}", path.string(), worded(e)));
   }
 }
 

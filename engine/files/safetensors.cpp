@@ -16,6 +16,7 @@
 
 #include "engine/base/checked.h"
 #include "engine/base/error.h"
+#include "engine/base/file.h"
 #include "engine/base/hash.h"
 
 namespace gemel {
@@ -157,20 +158,21 @@ class HeaderHandler : public nlohmann::json::json_sax_t {
 };
 
 /// The header's text, with every length checked against the file.
-std::string_view header_text(std::span<const std::byte> file, const std::string& name) {
-  const auto fail = [&](const std::string& what) { throw DataError(fmt::format("safetensors: {}: {}", name, what)); };
+std::string header_text(const SteadyFile& file) {
+  const auto fail = [&](const std::string& what) { throw DataError(fmt::format("safetensors: {}: {}", file.path().string(), what)); };
+  const auto size = static_cast<std::uint64_t>(file.bytes());
   std::uint64_t length = 0;
-  if (file.size() < kPrefixBytes) fail(fmt::format("the file has {} bytes; expected: 8 or more", file.size()));
-  std::memcpy(&length, file.data(), kPrefixBytes);
+  if (size < kPrefixBytes) fail(fmt::format("the file has {} bytes; expected: 8 or more", size));
+  file.read(0, std::as_writable_bytes(std::span(&length, 1)));
   if (length > kMaxHeaderBytes)
     fail(fmt::format("the header's length is given as {} bytes; accepted: up to {}", length, kMaxHeaderBytes));
-  if (length > file.size() - kPrefixBytes)
-    fail(fmt::format("the file is truncated: it has {} bytes and its header alone needs {}", file.size(),
-                     length + kPrefixBytes));
-  const std::string_view text(reinterpret_cast<const char*>(file.data()) + kPrefixBytes, length);
+  if (length > size - kPrefixBytes)
+    fail(fmt::format("the file is truncated: it has {} bytes and its header alone needs {}", size, length + kPrefixBytes));
+  std::string text(length, '\0');
+  file.read(kPrefixBytes, std::as_writable_bytes(std::span(text)));
   if (!text.starts_with('{')) fail("the header does not start with '{'");
   // The parser takes a NUL for the end, and what follows would go unseen.
-  if (text.find('\0') != std::string_view::npos) fail("the header holds a NUL byte");
+  if (text.find('\0') != std::string::npos) fail("the header holds a NUL byte");
   return text;
 }
 
@@ -237,18 +239,30 @@ void check_given(std::span<const NamedTensor> tensors) {
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path) {
-  const std::string name = path.string();
-  const std::span<const std::byte> bytes = file_.bytes();
-  const std::string_view text = header_text(bytes, name);
+SafetensorsHeader::SafetensorsHeader(const std::filesystem::path& path) : file_(path) {
+  const std::string name = path.string(), text = header_text(file_);
   HeaderHandler header(name);
   nlohmann::json::sax_parse(text, &header);
-  const std::span<const std::byte> data = bytes.subspan(kPrefixBytes + text.size());
-  check_layout(header.entries, data.size(), name);
+  data_offset_ = static_cast<std::int64_t>(kPrefixBytes + text.size());
+  check_layout(header.entries, static_cast<std::uint64_t>(file_.bytes() - data_offset_), name);
   metadata_ = std::move(header.metadata);
   for (Entry& e : header.entries) {
-    by_name_.emplace(e.name, tensors_.size());
-    tensors_.push_back({std::move(e.name), e.spec, data.subspan(e.begin, e.end - e.begin)});
+    tensors_.push_back({std::move(e.name), e.spec});
+    begins_.push_back(e.begin);
+  }
+}
+
+SafetensorsFile::SafetensorsFile(SafetensorsHeader header) : header_(std::move(header)) {
+  const SteadyFile& file = header_.file_;
+  const auto size = static_cast<std::size_t>(file.bytes() - header_.data_offset_);
+  data_ = std::make_unique_for_overwrite<std::byte[]>(size);
+  const std::span<std::byte> data(data_.get(), size);
+  file.read(header_.data_offset_, data);
+  file.check_content_unchanged();
+  for (std::size_t i = 0; i < header_.tensors_.size(); ++i) {
+    const auto& [name, spec] = header_.tensors_[i];
+    by_name_.emplace(name, i);
+    tensors_.push_back({name, spec, data.subspan(header_.begins_[i], static_cast<std::size_t>(spec.bytes()))});
   }
 }
 

@@ -2,17 +2,24 @@
 // Source: https://huggingface.co/docs/safetensors, format section.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "engine/base/file.h"
 #include "engine/base/spec.h"
+#include "engine/base/steady_file.h"
 
 namespace gemel {
+
+struct NamedSpec {
+  std::string name;
+  Spec spec;  // in the files' layout
+};
 
 /// A tensor in host memory, row-major. The bytes belong to somebody else and need not be aligned to the element.
 struct NamedTensor {
@@ -24,25 +31,50 @@ struct NamedTensor {
 /// Text that goes with a file: its `__metadata__`.
 using FileMetadata = std::map<std::string, std::string>;
 
-/// A safetensors file, checked as a whole when it is opened: what `tensors` names is there, whole, and nothing else is.
-class SafetensorsFile {
+/// What a safetensors file says of its tensors; their data are not read. It is checked against the file's size: what
+/// `tensors` names is there, whole, and nothing else is.
+class SafetensorsHeader {
  public:
-  /// Reads F32, F16, BF16, I32, I64 and BOOL.
+  /// Accepts F32, F16, BF16, I32, I64 and BOOL.
   /// @throws DataError naming the file, the tensor and what is wrong with it
-  explicit SafetensorsFile(const std::filesystem::path& path);
+  explicit SafetensorsHeader(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return file_.path(); }
+  /// In the header's order.
+  std::span<const NamedSpec> tensors() const { return tensors_; }
+  const FileMetadata& metadata() const { return metadata_; }
+
+ private:
+  friend class SafetensorsFile;
+  SteadyFile file_;
+  std::int64_t data_offset_ = 0;     // in the file
+  std::vector<NamedSpec> tensors_;
+  std::vector<std::size_t> begins_;  // [tensor] in the data
+  FileMetadata metadata_;
+};
+
+/// A safetensors file and its data. They are read once, so nothing that becomes of the file afterwards reaches them.
+class SafetensorsFile {
+ public:
+  /// @throws DataError as SafetensorsHeader, and where the file changes while it is read
+  explicit SafetensorsFile(const std::filesystem::path& path) : SafetensorsFile(SafetensorsHeader(path)) {}
+  /// A file that another was renamed over is read to its end.
+  /// @throws DataError naming the file where it has changed since its header was read
+  explicit SafetensorsFile(SafetensorsHeader header);
+
+  const SafetensorsHeader& header() const { return header_; }
+  const std::filesystem::path& path() const { return header_.path(); }
   /// In the header's order. The data live as long as this object.
   std::span<const NamedTensor> tensors() const { return tensors_; }
   /// The tensor of that name, or null.
   const NamedTensor* find(std::string_view name) const;
-  const FileMetadata& metadata() const { return metadata_; }
+  const FileMetadata& metadata() const { return header_.metadata(); }
 
  private:
-  MappedFile file_;
+  SafetensorsHeader header_;
+  std::unique_ptr<std::byte[]> data_;
   std::vector<NamedTensor> tensors_;
   std::map<std::string, std::size_t, std::less<>> by_name_;
-  FileMetadata metadata_;
 };
 
 /// Of names, specs, contents and metadata, in whatever order a file has them: text that tells damage and other contents.

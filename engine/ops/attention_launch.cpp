@@ -238,12 +238,12 @@ void launch_dropout(Launch& l) {
 std::vector<Variant> attention_variants() {
   return {{"one_query", "a share of the keys for each work-item, which are read once where they lie; for CPUs", unless_one, rank_of_one, one_bytes, launch_one},
           {"tiles", "a block of queries for each work-item, in tiles of registers; for CPUs", unless_tiles<kForwardInputs>, rank_of_tiles, forward_bytes, launch_tiles},
-          {"groups", "a work-group for 16 queries, four items each", never_declines, rank_anywhere, nullptr, launch_group}};
+          {"groups", "a work-group for 16 queries, four items each", unless_group_of<kGroup>, rank_anywhere, nullptr, launch_group}};
 }
 
 std::vector<Variant> attention_backward_variants() {
   return {{"tiles", "a share of the keys for each work-item, in tiles of registers; for CPUs", unless_tiles<kBackwardInputs>, rank_of_tiles, backward_bytes, launch_backward_tiles},
-          {"groups", "a work-group for 16 queries, then for 16 keys, four items each", never_declines, rank_anywhere, delta_bytes, launch_backward_group}};
+          {"groups", "a work-group for 16 queries, then for 16 keys, four items each", unless_group_of<kGroup>, rank_anywhere, delta_bytes, launch_backward_group}};
 }
 
 std::vector<Variant> attention_dropout_variants() {

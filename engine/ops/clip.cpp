@@ -70,7 +70,7 @@ const OpDef& page_squares_def() {
                     [](Launch& l) {
                       l.run("clip.cl", "page_squares_runs", opencl::range1(kSquareSums, 1), {l.in(0), l.in(1), l.out(0), l.in_spec(0).elements()});
                     }},
-                   {"groups", "a run of pages for each group", never_declines, rank_anywhere, nullptr,
+                   {"groups", "a run of pages for each group", unless_group_of<kGroup>, rank_anywhere, nullptr,
                     [](Launch& l) {
                       const std::int64_t pages = l.in_shape(1)[0], run = ceil_div(pages, kSquareSums), groups = pages > 0 ? ceil_div(pages, run) : 1;
                       l.run("clip.cl", "page_squares_groups", opencl::range1(groups * kGroup, kGroup),
@@ -99,7 +99,7 @@ const OpDef& clip_pages_def() {
       .writes = {0},
       .variants = {{"runs", "a run of elements for each work-item", never_declines, rank_on_cpu, nullptr,
                     [](Launch& l) { run_clip(l, "clip_pages_runs", kPageChunk); }},
-                   {"groups", "one work-item an element", never_declines, rank_anywhere, nullptr,
+                   {"groups", "one work-item an element", unless_group_of<kGroup>, rank_anywhere, nullptr,
                     [](Launch& l) { run_clip(l, "clip_pages_groups", 1); }}},
       .samples = [] {
         return page_samples([](std::int64_t n, std::int64_t pages) { return Specs{f32({n}), i32({pages, 2}), f32({300})}; },

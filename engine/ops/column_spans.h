@@ -19,6 +19,7 @@ enum class Mapping {
   rows,  // CPU: a span of rows for each work-item, loops along the channels
   tile   // GPU: a group of 32 channels x 8 rows
 };
+inline constexpr std::int64_t kTileItems = 32 * 8;  // of a work-group
 
 /// Rows are cut into spans, which are reduced side by side and then combined in order.
 struct Spans {

@@ -60,6 +60,9 @@ struct KernelName {
 void run(const Launch& launch, const KernelName& name, const opencl::Range& range, const std::vector<opencl::Argument>& arguments);
 /// The same for the kernel that stores the result of a product: with what a fused record appends.
 void run_last(const Launch& launch, const KernelName& name, const opencl::Range& range, const std::vector<opencl::Argument>& arguments);
+/// Into how many parts a sum over the rows of all images is cut, so that every unit of the device has groups to work on.
+/// @param items  work-items of each part  @param group  of a work-group
+std::int64_t parts_of_rows(const Geometry& g, std::int64_t items, std::int64_t group, const opencl::DeviceProfile& profile);
 /// Adds the parts of a sum that lie one after another in the workspace, into the output. @param adds  to what lies there
 void add_parts(const Launch& launch, std::int64_t parts, bool adds);
 

@@ -23,12 +23,7 @@ std::int64_t width_of(std::int64_t channels, const opencl::DeviceProfile& d) {
   return channels % 16 == 0 ? 16 : channels % 8 == 0 ? 8 : 1;
 }
 
-/// Ranges of output rows that the weights' gradient is summed over separately, so that every unit has work.
-std::int64_t parts_of(const Geometry& g, const opencl::DeviceProfile& d) {
-  const std::int64_t items = g.taps() * g.c / width_of(g.c, d);
-  const std::int64_t wanted = d.compute_units * (d.is_cpu() ? 2 : 1024) * kLocal;
-  return std::max<std::int64_t>(1, std::min(g.n * g.p, wanted / items));
-}
+std::int64_t parts_of(const Geometry& g, const opencl::DeviceProfile& d) { return parts_of_rows(g, g.taps() * g.c / width_of(g.c, d), kLocal, d); }
 
 opencl::Range range_of(std::int64_t elements, std::int64_t width) { return opencl::range1(round_up(elements / width, kLocal), kLocal); }
 std::string options_for(std::int64_t width) { return fmt::format("-DWIDTH={}", width); }

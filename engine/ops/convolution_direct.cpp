@@ -6,22 +6,44 @@ namespace gemel::convolution {
 namespace {
 
 constexpr std::int64_t kLocal = 64;
-constexpr const char* kKernels[] = {"conv_forward", "conv_input_gradient", "conv_weight_gradient"};
+
+opencl::Range range_of(std::int64_t elements) { return opencl::range1(round_up(elements, kLocal), kLocal); }
 
 template <Direction d>
 void launch(Launch& l) {
   const Geometry g = geometry_of<d>(l.problem());
   auto arguments = arguments_of({l.in(0), l.in(1), l.out(0)}, g);
   arguments.emplace_back(narrow<std::int32_t>(g.groups));
-  if constexpr (d == Direction::weights) arguments.emplace_back(std::int32_t{l.begin_sum()});
-  run_last(l, {"convolution.cl", kKernels[static_cast<int>(d)]}, opencl::range1(round_up(l.out_spec(0).elements(), kLocal), kLocal), arguments);
+  run_last(l, {"convolution.cl", d == Direction::forward ? "conv_forward" : "conv_input_gradient"}, range_of(l.out_spec(0).elements()), arguments);
+}
+
+std::int64_t parts_of(const Problem& p, const opencl::DeviceProfile& profile) {
+  return parts_of_rows(geometry_of<Direction::weights>(p), p.outputs[0].elements(), kLocal, profile);
+}
+std::int64_t partial_bytes(const Problem& p, const opencl::DeviceProfile& profile) {
+  const std::int64_t parts = parts_of(p, profile);
+  return parts > 1 ? parts * p.outputs[0].bytes() : 0;
+}
+
+void launch_weights(Launch& l) {
+  const Geometry g = geometry_of<Direction::weights>(l.problem());
+  const std::int64_t parts = parts_of(l.problem(), l.profile());
+  const bool adds = l.begin_sum(), is_whole = parts == 1;
+  auto arguments = arguments_of({l.in(0), l.in(1), is_whole ? l.out(0) : l.workspace()}, g);
+  arguments.emplace_back(narrow<std::int32_t>(g.groups));
+  arguments.emplace_back(parts);
+  arguments.emplace_back(std::int32_t{is_whole && adds});
+  run(l, {"convolution.cl", "conv_weight_gradient"}, range_of(parts * l.out_spec(0).elements()), arguments);
+  if (!is_whole) add_parts(l, parts, adds);
 }
 
 }  // namespace
 
 Variant direct_variant(Direction d) {
-  constexpr void (*kLaunch[])(Launch&) = {launch<Direction::forward>, launch<Direction::input>, launch<Direction::weights>};
-  return {"direct", "one work-item an output element", never_declines, nullptr, nullptr, kLaunch[static_cast<int>(d)]};
+  if (d == Direction::weights)
+    return {"direct", "one work-item a weight and share of the rows", never_declines, nullptr, partial_bytes, launch_weights};
+  return {"direct", "one work-item an output element", never_declines, nullptr, nullptr,
+          d == Direction::forward ? launch<Direction::forward> : launch<Direction::input>};
 }
 
 }  // namespace gemel::convolution

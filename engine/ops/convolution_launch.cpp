@@ -1,4 +1,6 @@
 // How the variants of the convolution family call their kernels.
+#include <algorithm>
+
 #include "engine/ops/common.h"
 #include "engine/ops/convolution.h"
 
@@ -18,6 +20,12 @@ void run(const Launch& l, const KernelName& name, const opencl::Range& range, co
 
 void run_last(const Launch& l, const KernelName& name, const opencl::Range& range, const std::vector<opencl::Argument>& arguments) {
   l.device().run(l.device().kernel(name.file, name.kernel, name.options, l.epilogue_text()), range, arguments, l.epilogue_arguments());
+}
+
+std::int64_t parts_of_rows(const Geometry& g, std::int64_t items, std::int64_t group, const opencl::DeviceProfile& d) {
+  constexpr std::int64_t kGroupsOfCore = 2, kItemsOfUnit = 16384, kMostParts = 1024;  // more parts are added up no faster than they are made
+  const std::int64_t wanted = d.compute_units * (d.is_cpu() ? kGroupsOfCore * group : kItemsOfUnit), most = std::min(g.n * g.p, kMostParts);
+  return std::clamp<std::int64_t>(wanted / std::max<std::int64_t>(items, 1), 1, std::max<std::int64_t>(most, 1));
 }
 
 void add_parts(const Launch& l, std::int64_t parts, bool adds) {

@@ -239,7 +239,7 @@ void launch(Launch& l) { Launches(l.problem(), l.profile(), pass, group).run(l);
 
 template <Pass pass>
 std::vector<Variant> variants() {
-  return {{"group_a_sample", "a work-group a sample, along its states", never_declines, rank_with_local_memory, workspace_bytes<pass, 64>, launch<pass, 64>},
+  return {{"group_a_sample", "a work-group a sample, along its states", unless_group_of<64>, rank_with_local_memory, workspace_bytes<pass, 64>, launch<pass, 64>},
           {"samples", "a work-item a sample, in vectors along its states", never_declines, rank_anywhere, workspace_bytes<pass, 1>, launch<pass, 1>}};
 }
 

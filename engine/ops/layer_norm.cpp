@@ -228,7 +228,7 @@ const OpDef& layer_norm_def() {
       .gradient = gradient,
       .gradient_reads = {inputs(0, 1) | outputs(1, 2)},
       .may_reuse = {{0, 0}},
-      .variants = {{"group_a_row", "a work-group a row, through local memory", never_declines, rank_with_local_memory, nullptr, launch_group},
+      .variants = {{"group_a_row", "a work-group a row, through local memory", unless_group_of<kGroup>, rank_with_local_memory, nullptr, launch_group},
                    {"rows", "a run of rows for each work-item, eight lanes wide", never_declines,
                     rank_anywhere, nullptr, launch_rows}},
       .samples = [] {
@@ -260,7 +260,7 @@ const OpDef& layer_norm_backward_def() {
       .reference = backward_reference,
       .gradient = backward_gradient,
       .gradient_reads = {inputs(1, 2, 3, 4), inputs(0, 1, 2, 3, 4)},
-      .variants = {{"group_a_row", "a work-group a row, and tiles for the sums over rows", never_declines, rank_with_local_memory,
+      .variants = {{"group_a_row", "a work-group a row, and tiles for the sums over rows", unless_group_of<kTileItems>, rank_with_local_memory,
                     backward_bytes<Mapping::tile>, launch_backward<Mapping::tile>},
                    {"rows", "a span of rows for each work-item, eight lanes wide", never_declines,
                     rank_anywhere, backward_bytes<Mapping::rows>, launch_backward<Mapping::rows>}},

@@ -145,8 +145,11 @@ std::string options_of(const Launch& l, const Spec& labels) {
   return fmt::format("-DLABEL={}{} -DLABELLED_ONLY={}", opencl_name(labels.dtype), is_floating(labels.dtype) ? " -DSOFT" : "", int{l.attributes().boolean("labelled_only")});
 }
 
+/// By one group: of one work-item where the device's are small.
 void launch_total(const Launch& l, const Sizes& s, const std::string& options) {
-  l.run("cross_entropy.cl", "cross_entropy_total", opencl::range1(kGroup, kGroup), {l.workspace(), l.out(0), s.rows, s.divisor}, options);
+  const std::int64_t group = l.profile().max_group_size < kGroup ? 1 : kGroup;
+  l.run("cross_entropy.cl", "cross_entropy_total", opencl::range1(group, group), {l.workspace(), l.out(0), s.rows, s.divisor},
+        group == kGroup ? options : options + " -DGROUP=1");
 }
 void launch_rows(Launch& l) {
   const Sizes s = sizes_of(l, 0);
@@ -221,7 +224,7 @@ const OpDef& cross_entropy_def() {
       .reference = reference,
       .gradient = gradient,
       .gradient_reads = {inputs(0, 1), inputs(0)},
-      .variants = {{"group_a_row", "a work-group a row, through local memory", never_declines, rank_with_local_memory, row_losses_bytes, launch_group},
+      .variants = {{"group_a_row", "a work-group a row, through local memory", unless_group_of<kGroup>, rank_with_local_memory, row_losses_bytes, launch_group},
                    {"rows", "a run of rows for each work-item, eight lanes wide", unless_short_rows<0>, rank_anywhere, row_losses_bytes, launch_rows}},
       .samples = [] { return samples({}); },
       .rejected = [] {
@@ -254,7 +257,7 @@ const OpDef& cross_entropy_backward_def() {
       .reference = backward_reference,
       .gradient = backward_gradient,
       .gradient_reads = {inputs(1, 2), inputs(0, 1, 2), inputs(0, 1)},
-      .variants = {{"group_a_row", "a work-group a row, through local memory", never_declines, rank_with_local_memory, nullptr, launch_backward_group},
+      .variants = {{"group_a_row", "a work-group a row, through local memory", unless_group_of<kGroup>, rank_with_local_memory, nullptr, launch_backward_group},
                    {"rows", "a run of rows for each work-item, eight lanes wide", unless_short_rows<1>, rank_anywhere, nullptr, launch_backward_rows}},
       .samples = [] { return samples({f32({})}); },
       .rejected = [] {

@@ -132,7 +132,7 @@ const OpDef& channel_moments_def() {
       .reference = reference,
       .gradient = gradient,
       .gradient_reads = {inputs(0) | outputs(0)},
-      .variants = {{"tiles", "a group of 32 channels by 8 rows", never_declines, rank_with_local_memory, workspace_bytes<Mapping::tile>, launch<Mapping::tile>},
+      .variants = {{"tiles", "a group of 32 channels by 8 rows", unless_group_of<kTileItems>, rank_with_local_memory, workspace_bytes<Mapping::tile>, launch<Mapping::tile>},
                    {"rows", "a span of rows for each work-item, loops along the channels", never_declines, rank_anywhere,
                     workspace_bytes<Mapping::rows>, launch<Mapping::rows>}},
       .samples = [] {

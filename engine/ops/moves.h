@@ -55,7 +55,8 @@ std::vector<Variant> move_variants() {
            [](Launch& l) { launch_tiles(l, moves_of(l.problem())); }},
           {"tiles_local", "transposed tiles through local memory",
            [](const Problem& p, const DeviceProfile& d) {
-             return d.max_group_size < 256 ? "groups of 16 x 16 work-items are too large" : unless_tiles(moves_of(p));
+             const char* why = unless_group_of<16 * 16>(p, d);
+             return why ? why : unless_tiles(moves_of(p));
            },
            [](const Problem&, const DeviceProfile& d) { return d.has_real_local_memory ? 2 : 0; }, nullptr,
            [](Launch& l) { launch_tiles_local(l, moves_of(l.problem())); }},

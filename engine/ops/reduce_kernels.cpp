@@ -149,6 +149,10 @@ const char* unless_rows(const Problem& p, const DeviceProfile&) {
   const Runs r = runs_of(p);
   return !r.possible ? "the reduced axes are not neighbours" : r.inner != 1 ? "the reduced axes are not the innermost" : nullptr;
 }
+const char* unless_groups(const Problem& p, const DeviceProfile& d) {
+  const char* why = unless_group_of<kGroup>(p, d);
+  return why ? why : unless_rows(p, d);
+}
 const char* unless_columns(const Problem& p, const DeviceProfile&) {
   return runs_of(p).possible ? nullptr : "the reduced axes are not neighbours";
 }
@@ -185,7 +189,7 @@ std::int64_t reduced_count(const Shape& shape, const std::vector<std::int64_t>& 
 template <Reduction reduction>
 std::vector<Variant> reduce_variants() {
   return {{"rows", "contiguous rows, sixteen lanes wide", unless_rows, fits_cpu, partial_bytes<cut_rows>, launch_rows<reduction>},
-          {"groups", "a work-group a row, through local memory", unless_rows, fits_local_memory, partial_bytes<cut_groups>, launch_groups<reduction>},
+          {"groups", "a work-group a row, through local memory", unless_groups, fits_local_memory, partial_bytes<cut_groups>, launch_groups<reduction>},
           {"columns", "sixteen columns for each work-item", unless_columns, fits_columns_on_cpu, partial_bytes<cut_columns>, launch_columns<reduction>},
           {"column_items", "one work-item a column", unless_columns, [](const Problem&, const DeviceProfile&) { return 2; },
            partial_bytes<cut_column_items>, launch_column_items<reduction>},

@@ -68,8 +68,9 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
   return best;
 }
 
-po::variables_map parse(const std::string& command, const std::string& about, const po::options_description& options,
+po::variables_map parse(const std::string& usage, const std::string& about, const po::options_description& options,
                         const std::vector<std::string>& arguments, const po::positional_options_description& positional) {
+  const std::string command = usage.substr(0, usage.find(' '));
   po::options_description all;
   all.add(options);
   all.add_options()("help,h", "show this help");
@@ -84,7 +85,7 @@ po::variables_map parse(const std::string& command, const std::string& about, co
     const int style = (unix_style & ~allow_guessing);
     po::store(po::command_line_parser(arguments).options(all).positional(positional).style(style).run(), values);
     if (values.count("help")) {
-      fmt::print("usage: {} [options]\n{}\n\n{}", call_of(command), about, fmt::streamed(all));
+      fmt::print("usage: {} [options]\n{}\n\n{}", call_of(usage), about, fmt::streamed(all));
       throw HelpWanted();
     }
     po::notify(values);

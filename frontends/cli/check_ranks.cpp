@@ -32,7 +32,7 @@ Finding found_by(const std::function<std::string()>& look) {
   try {
     return {true, look()};
   } catch (const std::exception& e) {
-    return {false, e.what()};
+    return {false, worded(e)};
   }
 }
 

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "engine/base/error.h"
+
 namespace gemel::cli {
 namespace {
 
@@ -23,10 +25,10 @@ void on_abort(int) {
 [[noreturn]] void on_terminate() {
   try {
     if (const auto error = std::current_exception()) std::rethrow_exception(error);
-  } catch (const std::bad_alloc&) {
+  } catch (const std::bad_alloc&) {  // a fixed text: there may be no memory for another
     die("gemel: out of memory in a driver or library; accepted: a higher limit (ulimit -v), a smaller --batch-size, --input or --threads\n");
   } catch (const std::exception& e) {
-    die("gemel: a library threw what nothing caught: " + std::string(e.what()) + "\n");
+    die("gemel: " + worded(e) + "\n");
   } catch (...) {
   }
   die("gemel: a library threw what nothing caught\n");

@@ -38,7 +38,7 @@ struct Prepared {
 
 std::unique_ptr<models::Gpt2> model_of(const GenerateOrder& order, std::int64_t vocabulary) {
   models::Gpt2Config config = models::gpt2_config(order.config);
-  const std::int64_t tokens = models::vocabulary_in(kModel, SafetensorsFile(order.weights).tensors()).value_or(config.vocab_size);
+  const std::int64_t tokens = models::vocabulary_in(kModel, SafetensorsHeader(order.weights).tensors()).value_or(config.vocab_size);
   if (tokens != vocabulary)
     throw DataError(fmt::format("generate: {} has {} tokens, {} is of {}; accepted: the vocabulary that it was trained with", order.vocabulary, vocabulary, order.weights, tokens));
   config.vocab_size = tokens;

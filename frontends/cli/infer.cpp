@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <span>
 
 #include "datasets/npy.h"
 #include "engine/base/error.h"
@@ -21,17 +22,20 @@
 namespace gemel::cli {
 namespace {
 
-/// @param y  [N, ...] of the samples from `begin` on  @throws Error naming the first of them that is not finite
-void check_finite(const Value& y, std::int64_t begin) {
-  const auto element = is_floating(y.dtype()) ? nn::first_not_finite(y.dtype(), read_bytes(y)) : std::nullopt;
+/// The first byte that is false; none where there is none.
+std::optional<std::int64_t> first_false(std::span<const std::byte> booleans) {
+  const auto found = std::ranges::find(booleans, std::byte{0});
+  return found == booleans.end() ? std::nullopt : std::optional(found - booleans.begin());
+}
+
+/// @param out  [N, ...] of the samples from `begin` on  @throws Error naming the first of them that is not finite
+void check_finite(const InferOrder& order, const Values& out, std::int64_t begin) {
+  const Value& y = out[order.tells_finite ? 1 : 0];
+  const std::vector<std::byte> bytes = read_bytes(y);
+  const std::optional<std::int64_t> element = order.tells_finite ? first_false(bytes) : nn::first_not_finite(y.dtype(), bytes);
   if (!element) return;
   const std::int64_t sample = begin + *element * y.shape()[0] / y.shape().elements();
   throw Error(fmt::format("infer: the output of sample {} (from 0) is not finite; accepted: weights and samples of finite numbers that stay finite in the model", sample));
-}
-
-/// Tokens that a model chooses tell nothing of what it chose by.
-void check_weights(const nn::Module& model, const std::string& file) {
-  if (const auto wrong = nn::not_finite_in(model)) throw Error(fmt::format("infer: {}: {}; accepted: weights that are finite", file, *wrong));
 }
 
 /// @param output  of the file; empty: none
@@ -43,7 +47,7 @@ void run_batches(RunScope& run, const InferOrder& order, Frontend frontend, std:
     Values in = order.inputs->batch(run.session(), begin, count);
     if (!order.takes_types) in.resize(1);
     const Values out = inference(in);
-    check_finite(out[0], begin);
+    check_finite(order, out, begin);
     if (order.tell) order.tell(out, begin, count);
     return out[0];
   };
@@ -93,7 +97,6 @@ int infer(const Arguments& arguments) {
     const InferOrder order = infer_order(v, name);
     run.open_device();
     nn::load_weights(*order.model, run.session(), v["weights"].as<std::string>());
-    if (is_translator(name)) check_weights(*order.model, v["weights"].as<std::string>());
     run.log_start(name, *order.model);
     run_batches(run, order, frontend, batch_size, output);
     run.summary()["samples"] = order.inputs->count();

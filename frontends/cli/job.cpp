@@ -67,7 +67,7 @@ void Job::join(const std::function<void()>& steps) {
   try {
     steps();
   } catch (const std::exception& e) {
-    communication_->abort(e.what());
+    communication_->abort(worded(e));
     throw;
   }
 }
@@ -149,7 +149,7 @@ opencl::DeviceOptions Job::share_of(opencl::DeviceOptions device) const {
   if (!communication_) return device;
   const parallel::Placement& placement = communication_->placement();
   const std::size_t beside = placement.beside(rank()).size(), self = at(placement.local_rank[at(rank())]);
-  device.memory_sharers = static_cast<int>(beside);
+  device.memory_sharers = {.of_host = static_cast<int>(beside), .of_process = parallel::mpi_launch() ? 1 : static_cast<int>(beside)};
   if (device.threads == 0) {  // before a driver starts, which would place the workers of every rank on the first processors
     device.threads = threads_;
     device.threads_are_a_share = true;
@@ -178,15 +178,16 @@ int Job::carry_out(const std::function<int()>& body) {
     throw;
   } catch (const std::exception& e) {
     const Told told{dynamic_cast<const UsageError*>(&e) ? kWrongUsage : 1};
+    const std::string why = worded(e);
     if (is_over_.exchange(true)) throw told;
     if (!watch_) {
-      communication_->abort(fmt::format("rank {} failed: {}", rank(), e.what()));
+      communication_->abort(fmt::format("rank {} failed: {}", rank(), why));
       throw;  // to be told by the process
     }
-    const auto loss = watch_->report(e.what());
-    communication_->abort(e.what());
+    const auto loss = watch_->report(why);
+    communication_->abort(why);
     if (loss) tell_launcher(*loss);  // the error may come of it
-    if (!loss) tell(e.what());
+    if (!loss) tell(why);
     else if (rank() == 0) tell(parallel::describe(*loss, size(), 0, ""));
     throw told;
   }

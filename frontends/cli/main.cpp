@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdio>
 #include <exception>
-#include <new>
 #include <string_view>
 
 #ifdef __GLIBC__
@@ -114,14 +113,8 @@ int main(int count, char** values) {
   } catch (const UsageError& e) {
     if (cli::speaks_for_all()) cli::print_error(e.what());
     return cli::kWrongUsage;
-  } catch (const std::bad_alloc&) {
-    cli::print_error("out of memory on the host: more was asked for than this computer has; accepted: a smaller --batch-size, --input or --classes");
-    return 1;
-  } catch (const Error& e) {
-    cli::print_error(e.what());
-    return 1;
   } catch (const std::exception& e) {
-    cli::print_error(fmt::format("unexpected error: {}", e.what()));
+    cli::print_error(worded(e));
     return 1;
   }
 }

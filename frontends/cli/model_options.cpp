@@ -74,7 +74,7 @@ std::unique_ptr<nn::Module> model_of_weights(const po::variables_map& v, std::in
   const auto weights = v["weights"].as<std::string>();
   if (const auto asked = class_count(v, 0); asked > 0)
     options.classes = asked;
-  else if (const auto in_file = nn::output_size_in(*models::make(name, options), SafetensorsFile(weights).tensors()))
+  else if (const auto in_file = nn::output_size_in(*models::make(name, options), SafetensorsHeader(weights).tensors()))
     options.classes = *in_file;
   auto model = models::make(name, options);
   model->eval();

@@ -87,7 +87,7 @@ void PipelineStage::or_end_all(const Work& work) {
   try {
     work();
   } catch (const std::exception& e) {
-    communication_.abort(fmt::format("stage {} failed: {}", stage(), e.what()));
+    communication_.abort(fmt::format("stage {} failed: {}", stage(), worded(e)));
     throw;
   }
 }

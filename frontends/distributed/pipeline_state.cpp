@@ -136,7 +136,7 @@ std::vector<nn::StateEntry> Pipeline::whole_state() {
   std::map<std::string, nn::StateEntry> all;
   for (nn::StateEntry& e : nn::state_dict(task_.module(), nn::Extent::materialised)) all.emplace(e.name, std::move(e));
   for (const auto& t : others.model) all.emplace(t.name, nn::StateEntry{t.name, t.spec, t.bytes});
-  for (const nn::NamedSpec& s : nn::state_specs(task_.module())) out.push_back(std::move(all.at(s.name)));
+  for (const NamedSpec& s : nn::state_specs(task_.module())) out.push_back(std::move(all.at(s.name)));
   return out;
 }
 

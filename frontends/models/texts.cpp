@@ -96,9 +96,9 @@ std::vector<std::string_view> text_names() {
 TextKind text_kind(std::string_view name) { return named(name).kind; }
 bool text_has_blocks(std::string_view name) { return named(name).has_blocks; }
 TextSizes text_sizes(std::string_view name, const std::string& config) { return named(name).sizes(config); }
-std::optional<std::int64_t> vocabulary_in(std::string_view name, std::span<const NamedTensor> file) {
+std::optional<std::int64_t> vocabulary_in(std::string_view name, std::span<const NamedSpec> file) {
   const std::string_view table = named(name).token_table;
-  for (const NamedTensor& t : file)  // some have no "bert." or "transformer." before their names
+  for (const NamedSpec& t : file)  // some have no "bert." or "transformer." before their names
     if ((table == t.name || table.ends_with("." + t.name)) && !t.spec.shape.empty()) return t.spec.shape[0];
   return {};
 }

@@ -43,7 +43,7 @@ TextSizes text_sizes(std::string_view name, const std::string& config);
 /// Whether it has repeated blocks, which may be computed again. @throws UsageError for an unknown name
 bool text_has_blocks(std::string_view name);
 /// Tokens of the vocabulary as a file has it: rows of its table of tokens. Empty where it has none. @throws UsageError for an unknown name
-std::optional<std::int64_t> vocabulary_in(std::string_view name, std::span<const NamedTensor> file);
+std::optional<std::int64_t> vocabulary_in(std::string_view name, std::span<const NamedSpec> file);
 /// A model without memory. @throws as text_sizes, and for what the model refuses
 std::unique_ptr<nn::Module> make_text(std::string_view name, const TextOptions& options);
 

@@ -72,7 +72,7 @@ class Transformer : public nn::Module {
     const bool fits = in.size() <= 2 && std::ranges::all_of(in, [&](const Value& ids) { return ids.shape().rank() == 2 && ids.shape()[0] == in[0].shape()[0]; });
     if (!fits) throw ShapeError("transformer: accepted: a source int64 [N, S], alone or with a target int64 [N, T]");
     const TransformerMemory memory = remembered(std::move(in[0]));
-    if (in.size() == 1) return {translation(memory)};
+    if (in.size() == 1) return translation(memory);
     const std::int64_t length = in[1].shape()[1];
     Value x = embedded(std::move(in[1]), sinusoids_.first(memory.bias.session(), length));
     return {output_(decoder_.read(std::move(x), memory))};
@@ -96,26 +96,29 @@ class Transformer : public nn::Module {
     Value last;    // int64 [N, 1]
     Value open;    // whether a row has not ended, bool [N, 1]
     Value tokens;  // int64 [N, max_length]
+    Value finite;  // whether the logits that a row's were chosen by are, bool [N, 1]
     Values cache;  // of the decoder
   };
-  static Written written(const Values& v) { return {v[0], v[1], v[2], v[3], Values(v.begin() + 4, v.end())}; }
+  static Written written(const Values& v) { return {v[0], v[1], v[2], v[3], v[4], Values(v.begin() + 5, v.end())}; }
   static Values carried(Written w) {
-    Values out = list(std::move(w.count), std::move(w.last), std::move(w.open), std::move(w.tokens));
+    Values out = list(std::move(w.count), std::move(w.last), std::move(w.open), std::move(w.tokens), std::move(w.finite));
     out.insert(out.end(), std::make_move_iterator(w.cache.begin()), std::make_move_iterator(w.cache.end()));
     return out;
   }
   Value token(Session& session, std::int64_t id) const { return full(session, i64({}), static_cast<double>(id)); }
 
-  Value translation(const TransformerMemory& memory) {
+  Values translation(const TransformerMemory& memory) {
     Session& session = memory.bias.session();
     const std::int64_t n = memory.bias.shape()[0], most = config_.max_length;
     const auto all = [&](const Shape& shape, std::int64_t id) { return full(session, {shape, DType::int64}, static_cast<double>(id)); };
-    Written begin{token(session, 0), all({n, 1}, config_.bos_token_id), full(session, b8({n, 1}), 1), all({n, most}, config_.pad_token_id), {}};
+    Written begin{token(session, 0), all({n, 1}, config_.bos_token_id), full(session, b8({n, 1}), 1), all({n, most}, config_.pad_token_id),
+                  full(session, b8({n, 1}), 1), {}};
     for (std::size_t i = 0; i < memory.keys_and_values.size(); ++i) begin.cache.push_back(full(session, f32({n, most, config_.d_model}), 0));
     const Value places = sinusoids_.first(session, most), numbers = nn::places(session, most);
     const auto some_open = [&](const Values& v) { return less(full(session, f32({}), 0), sum(cast(written(v).open, DType::float32))); };
     const auto step = [&](const Values& v) { return carried(next(written(v), memory, places, numbers)); };
-    return std::move(written(while_loop(some_open, step, carried(std::move(begin)), most)).tokens);
+    Written end = written(while_loop(some_open, step, carried(std::move(begin)), most));
+    return list(std::move(end.tokens), std::move(end.finite));
   }
   /// @param places  of embedded(), of all of max_length  @param numbers  0, 1, ... of the places
   Written next(Written before, const TransformerMemory& memory, const Value& places, const Value& numbers) {
@@ -123,10 +126,10 @@ class Transformer : public nn::Module {
     const Value here = equal(numbers, before.count), place = reshape(before.count, Shape{1});
     Values made = decoder_.step(embedded(before.last, gather(places, place)), memory,
                                 {before.cache, nn::causal_bias(place, numbers.elements()), reshape(here, Shape{numbers.elements(), 1})});
-    Value likeliest = argmax(output_(std::move(made[0])), 2);
-    const Value last = where(before.open, std::move(likeliest), token(session, config_.pad_token_id));
+    const Value logits = output_(std::move(made[0])), finite = is_finite(max(abs(logits), {2}));
+    const Value last = where(before.open, argmax(logits, 2), token(session, config_.pad_token_id));
     return {before.count + token(session, 1), last, logical_and(before.open, not_equal(last, token(session, config_.eos_token_id))), where(here, last, before.tokens),
-            Values(made.begin() + 1, made.end())};
+            where(before.open, logical_and(before.finite, finite), before.finite), Values(made.begin() + 1, made.end())};
   }
 
   const TransformerConfig config_;

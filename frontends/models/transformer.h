@@ -27,7 +27,8 @@ TransformerConfig transformer_config(const std::string& name_or_file);
 /// A model that computes
 /// - of a source int64 [N, S] and a target int64 [N, T]: the logits [N, T, vocab_size] of the token that follows each of the target's;
 /// - of a source alone: its translation int64 [N, max_length], the likeliest token each time, of equals the first, from bos_token_id, which is left out, to
-///   eos_token_id, behind which stands padding. Each token is computed once; there are as many steps as the longest translation has tokens.
+///   eos_token_id, behind which stands padding; and bool [N, 1], whether all logits that they were chosen by are finite. Each token is computed once;
+///   there are as many steps as the longest translation has tokens.
 /// Tokens of the source that are padding are not looked at. A target is padded behind, where what is causal does not look.
 /// @throws UsageError for sizes that are not 1 or more, heads that do not divide the width, tokens out of the vocabulary, or a rate outside 0..1
 std::unique_ptr<nn::Module> transformer(const TransformerConfig& config);

@@ -3,10 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <vector>
-
-#include "engine/base/span.h"
-#include "frontends/nn/state_dict.h"
 
 namespace gemel::nn {
 namespace {
@@ -37,13 +33,6 @@ std::optional<std::string> not_finite_in(std::span<const NamedTensor> tensors) {
   for (const NamedTensor& t : tensors)
     if (const auto element = first_not_finite(t.spec.dtype, t.data)) return fmt::format("{} is not finite at its element {}", t.name, *element);
   return std::nullopt;
-}
-
-std::optional<std::string> not_finite_in(const Module& module) {
-  const std::vector<StateEntry> state = state_dict(module);
-  std::vector<NamedTensor> tensors;
-  for (const StateEntry& e : state) tensors.push_back({e.name, e.spec, e.bytes});
-  return not_finite_in(tensors);
 }
 
 }  // namespace gemel::nn

@@ -8,7 +8,6 @@
 
 #include "engine/base/dtype.h"
 #include "engine/files/safetensors.h"
-#include "frontends/nn/module.h"
 
 namespace gemel::nn {
 
@@ -17,7 +16,5 @@ std::optional<std::int64_t> first_not_finite(DType dtype, std::span<const std::b
 
 /// Of several tensors, in words: `fc1.weight is not finite at its element 7`. None where all are.
 std::optional<std::string> not_finite_in(std::span<const NamedTensor> tensors);
-/// Of a module's parameters and buffers, read from the device.
-std::optional<std::string> not_finite_in(const Module& module);
 
 }  // namespace gemel::nn

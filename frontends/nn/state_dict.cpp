@@ -64,7 +64,25 @@ struct Comparison {
   std::vector<std::pair<const Slot*, const NamedTensor*>> fitting;
   std::vector<const Slot*> misshapen, missing;
   std::vector<std::string> unexpected, wrong, left_aside;
+  std::vector<std::string> torn;  // two names of one tensor, with other contents each
 };
+
+bool same_numbers(const NamedTensor& a, const NamedTensor& b) {
+  if (a.spec.dtype == b.spec.dtype) return std::ranges::equal(a.data, b.data);
+  return numbers_from_bytes(a.spec.dtype, a.data) == numbers_from_bytes(b.spec.dtype, b.data);
+}
+
+/// The names of tied parameters whose contents differ: of one tensor that is in a file twice.
+std::vector<std::string> torn_in(const std::vector<std::pair<const Slot*, const NamedTensor*>>& fitting) {
+  std::vector<std::string> out;
+  std::map<const Parameter*, const NamedTensor*> first;
+  for (const auto& [slot, tensor] : fitting) {
+    if (!slot->parameter) continue;
+    const auto [it, is_first] = first.emplace(&slot->parameter->owner(), tensor);
+    if (!is_first && !same_numbers(*it->second, *tensor)) out.push_back(fmt::format("{} and {}", it->second->name, tensor->name));
+  }
+  return out;
+}
 
 Comparison compare(const Module& module, const std::vector<Slot>& slots, std::span<const NamedTensor> tensors) {
   std::map<std::string, const NamedTensor*> given;
@@ -89,6 +107,7 @@ Comparison compare(const Module& module, const std::vector<Slot>& slots, std::sp
     }
     given.erase(it);
   }
+  c.torn = torn_in(c.fitting);
   for (const NamedTensor& t : tensors) {
     const auto it = given.find(module.name_of(t.name));
     if (it != given.end() && it->second == &t) c.unexpected.push_back(t.name);
@@ -104,12 +123,13 @@ bool only_output_layers(const Comparison& c, const Module& module) {
 }
 
 [[noreturn]] void refuse(const Comparison& c) {
-  std::string text = fmt::format("state dict: {} names do not fit", c.missing.size() + c.unexpected.size() + c.wrong.size());
+  std::string text = fmt::format("state dict: {} names do not fit", c.missing.size() + c.unexpected.size() + c.wrong.size() + c.torn.size());
   std::vector<std::string> missing;
   for (const Slot* s : c.missing) missing.push_back(s->name);
   if (!missing.empty()) text += fmt::format("; missing: {}", fmt::join(missing, ", "));
   if (!c.unexpected.empty()) text += fmt::format("; unexpected: {}", fmt::join(c.unexpected, ", "));
   if (!c.wrong.empty()) text += fmt::format("; of another shape or type: {}", fmt::join(c.wrong, "; "));
+  if (!c.torn.empty()) text += fmt::format("; with contents that differ, though the model has one tensor for both: {}", fmt::join(c.torn, "; "));
   throw DataError(text);
 }
 
@@ -137,7 +157,7 @@ Loaded load_state_dict(Module& module, Session& session, std::span<const NamedTe
   const std::vector<Slot> slots = slots_of(module);
   const Comparison c = compare(module, slots, tensors);
   const bool fits = c.missing.empty() && c.unexpected.empty() && c.wrong.empty();
-  if (!fits && !(mismatch == Mismatch::keep_output_layers && only_output_layers(c, module))) refuse(c);
+  if (!c.torn.empty() || (!fits && !(mismatch == Mismatch::keep_output_layers && only_output_layers(c, module)))) refuse(c);
   for (const auto& [slot, tensor] : c.fitting)
     if (extent == Extent::whole || slot->value()) fill(*slot, session, *tensor);
   if (extent == Extent::whole) module.materialise(session);
@@ -147,9 +167,9 @@ Loaded load_state_dict(Module& module, Session& session, std::span<const NamedTe
   return out;
 }
 
-std::optional<std::int64_t> output_size_in(const Module& module, std::span<const NamedTensor> tensors) {
+std::optional<std::int64_t> output_size_in(const Module& module, std::span<const NamedSpec> tensors) {
   const std::string name = join_path(module.output_layers().front(), "weight");
-  for (const NamedTensor& t : tensors)
+  for (const NamedSpec& t : tensors)
     if (module.name_of(t.name) == name && !t.spec.shape.empty()) return t.spec.shape[0];
   return {};
 }

@@ -14,10 +14,6 @@
 
 namespace gemel::nn {
 
-struct NamedSpec {
-  std::string name;
-  Spec spec;  // in the files' layout
-};
 /// Names and specs in PyTorch's order: a module's parameters, then its buffers, then its children. Needs no memory.
 std::vector<NamedSpec> state_specs(const Module& module);
 
@@ -44,11 +40,11 @@ struct Loaded {
 
 /// Gives the module the tensors' contents and, where it has none yet, memory. A missing `num_batches_tracked` is allowed, and so
 /// is another floating type, which is rounded; names are as Module::name_of has them. With Extent::materialised all tensors are compared, and those are taken that the module has memory for.
-/// @throws DataError naming every missing, unexpected and misshapen tensor; the module is then unchanged
+/// @throws DataError naming every missing, unexpected and misshapen tensor, and such as the model has as one and that differ; the module is then unchanged
 Loaded load_state_dict(Module& module, Session& session, std::span<const NamedTensor> tensors, Mismatch mismatch = Mismatch::refuse, Extent extent = Extent::whole);
 
 /// Outputs of the first output layer as the tensors have it: the classes of a weight file. Empty where it is not there.
-std::optional<std::int64_t> output_size_in(const Module& module, std::span<const NamedTensor> tensors);
+std::optional<std::int64_t> output_size_in(const Module& module, std::span<const NamedSpec> tensors);
 
 /// Writes the state to a safetensors file. @throws DataError where it cannot be written
 void save_weights(const Module& module, const std::filesystem::path& path);

@@ -45,7 +45,7 @@ std::vector<Found> found_in(const std::filesystem::path& folder, const std::func
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     if (!is_named_as_one(entry.path())) continue;
     try {
-      const CheckpointNumbers n = numbers_in(SafetensorsFile(entry.path()));
+      const CheckpointNumbers n = numbers_in(SafetensorsHeader(entry.path()));
       found.push_back({n.run, n.step, entry.path()});
     } catch (const DataError& e) {
       tell(e);
@@ -68,7 +68,7 @@ void keep(CheckpointFolder& folder, const std::filesystem::path& written) {
 /// [parameter] its place in the model.
 std::map<std::string, std::size_t> places_in(const nn::Module& model) {
   std::map<std::string, std::size_t> out;
-  for (const nn::NamedSpec& s : nn::state_specs(model)) out.emplace(s.name, out.size());
+  for (const NamedSpec& s : nn::state_specs(model)) out.emplace(s.name, out.size());
   return out;
 }
 
@@ -106,7 +106,7 @@ std::string checksum_without_itself(std::span<const NamedTensor> tensors, FileMe
 /// @throws DataError where the file is not one that train wrote, or not all of it is as it was written
 SafetensorsFile open_whole(const std::filesystem::path& path) {
   SafetensorsFile file(path);
-  numbers_in(file);
+  numbers_in(file.header());
   const auto it = file.metadata().find(kChecksum);
   if (it == file.metadata().end() || it->second != checksum_without_itself(file.tensors(), file.metadata()))
     throw DataError(fmt::format("checkpoint: {}: its contents do not match its checksum; accepted: a file as it was written", path.string()));
@@ -175,7 +175,7 @@ CheckpointFolder begin_in(const std::filesystem::path& folder) {
 }
 
 CheckpointFolder go_on_in(const std::filesystem::path& folder, const std::filesystem::path& file) {
-  const CheckpointNumbers at = numbers_in(SafetensorsFile(file));
+  const CheckpointNumbers at = numbers_in(SafetensorsHeader(file));
   CheckpointFolder out{folder, at.run, {}};
   const std::vector<Found> found = found_in(folder, tell_nobody);
   for (const bool is_damaged : {true, false})  // as those behind the newest whole one are: they are the first to go
@@ -236,7 +236,7 @@ Restored load_checkpoint(const std::filesystem::path& path, nn::Module& model, o
                          const RunIdentity& identity) {
   const SafetensorsFile file = open_whole(path);
   Restored out;
-  const CheckpointNumbers numbers = numbers_in(file);
+  const CheckpointNumbers numbers = numbers_in(file.header());
   out.state = {numbers.step, numbers.epoch, numbers.batch, numbers.sums, ranks_in(file)};
   try {
     out.warnings = differences_from(file.metadata(), identity, out.state.batch > 0);

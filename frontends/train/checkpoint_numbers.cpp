@@ -23,7 +23,7 @@ std::string exact_text(double number) { return fmt::format("{:a}", number); }
 
 class Reader {
  public:
-  explicit Reader(const SafetensorsFile& file) : file_(file) {}
+  explicit Reader(const SafetensorsHeader& file) : file_(file) {}
   bool has(const char* key) const { return file_.metadata().contains(key); }
 
   std::int64_t whole(const char* key, std::int64_t least, std::int64_t most) const { return whole(key, text(key), least, most); }
@@ -73,7 +73,7 @@ class Reader {
     return value;
   }
 
-  const SafetensorsFile& file_;
+  const SafetensorsHeader& file_;
 };
 
 }  // namespace
@@ -94,7 +94,7 @@ FileMetadata metadata_of(const CheckpointNumbers& n) {
   return out;
 }
 
-CheckpointNumbers numbers_in(const SafetensorsFile& file) {
+CheckpointNumbers numbers_in(const SafetensorsHeader& file) {
   const Reader read(file);
   CheckpointNumbers n{.run = read.whole(kRun, 1, kMost), .step = read.whole(kStep, 0, kMost), .epoch = read.whole(kEpoch, 0, kMost), .batch = read.whole(kBatch, 0, kMost)};
   n.sums = {read.whole(kSamples, 0, kMost), read.real(kLossSum), read.real(kWeight), read.reals(kCounts)};

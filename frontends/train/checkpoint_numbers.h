@@ -19,6 +19,6 @@ struct CheckpointNumbers {
 /// As text that comes back to the bit.
 FileMetadata metadata_of(const CheckpointNumbers& numbers);
 /// @throws DataError where one is missing, is no number or is out of its range
-CheckpointNumbers numbers_in(const SafetensorsFile& file);
+CheckpointNumbers numbers_in(const SafetensorsHeader& file);
 
 }  // namespace gemel::train

@@ -28,7 +28,7 @@ std::string schedule_text(const TrainerOptions& o) {
 
 /// Any rebuild that changes the program may change a bit.
 const std::string& build_identity() {
-  static const std::string hash = fmt::format("{:016x}", hash_of(MappedFile("/proc/self/exe").bytes()));
+  static const std::string hash = fmt::format("{:016x}", hash_of(read_whole("/proc/self/exe")));
   return hash;
 }
 

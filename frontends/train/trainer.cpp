@@ -54,7 +54,9 @@ std::optional<std::filesystem::path> Trainer::read_checkpoint(const std::string&
     tell(fmt::format("resume: no checkpoint in {}, starting from the beginning", options_.checkpoint_dir.string()));
     return std::nullopt;
   }
-  const Restored restored = load_checkpoint(*file, run_.task.module(), run_.optimizer, run_.session, identity_);
+  const Restored restored = load_checkpoint(*file, run_.task.module(), run_.optimizer, run_.session, identity_);  // what is refused there tells more
+  if (const std::int64_t batch = restored.state.batch; batch > run_.data.batches())
+    throw DataError(fmt::format("checkpoint: {} has '{}' for 'batch' in its metadata; accepted: whole numbers, 0..{}, of an epoch's batches", file->string(), batch, run_.data.batches()));
   for (const std::string& line : restored.warnings) tell("resume: warning: " + line);
   state_ = restored.state;
   resumed_from_ = *file;

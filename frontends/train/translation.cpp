@@ -52,7 +52,7 @@ Outcome TranslationTask::forward(const Inputs& batch) {
   Value logits = module_({source, batch["target"]}).at(0);
   const std::int64_t tokens = labels.elements(), vocabulary = logits.shape().back();
   Outcome out{cross_entropy_of_labelled(reshape(std::move(logits), Shape{tokens, vocabulary}), reshape(labels, Shape{tokens}), options_.label_smoothing)};
-  if (translates_ && !module_.training()) out.outputs = {module_(source)};
+  if (translates_ && !module_.training()) out.outputs = {module_(list(source))[0]};
   return out;
 }
 

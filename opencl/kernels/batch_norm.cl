@@ -17,7 +17,7 @@
 #define TILE_GROUP __attribute__((reqd_work_group_size(WIDTH, LANES, 1)))
 
 /// Merges (mean, m2) of n more values into those of `seen` values.
-void merge(float* mean, float* m2, float* seen, float more_mean, float more_m2, float n) {
+static inline void merge(float* mean, float* m2, float* seen, float more_mean, float more_m2, float n) {
   const float total = *seen + n, delta = more_mean - *mean;
   if (n == 0) return;
   *mean += delta * (n / total);

@@ -17,8 +17,9 @@ __kernel void page_squares_runs(__global const float* restrict g, __global const
   squares[get_global_id(0)] = total;
 }
 
-__kernel void page_squares_groups(__global const float* restrict g, __global const int2* restrict pages, __global float* restrict squares,
-                                  const long n, const long sums) {
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void page_squares_groups(__global const float* restrict g, __global const int2* restrict pages, __global float* restrict squares,
+                         const long n, const long sums) {
   __local float shared[GROUP];
   const long all = (n + PAGE - 1) / PAGE, run = (all + sums - 1) / sums, first = get_group_id(0) * run, last = min(first + run, all);
   float mine = 0;
@@ -29,7 +30,7 @@ __kernel void page_squares_groups(__global const float* restrict g, __global con
   for (long k = get_num_groups(0) + get_global_id(0); k < sums; k += get_global_size(0)) squares[k] = 0;  // of no pages
 }
 
-float scale_for(const float norm, const float most) { return min(1.0f, most / (norm + 1e-6f)); }
+static inline float scale_for(const float norm, const float most) { return min(1.0f, most / (norm + 1e-6f)); }
 
 __kernel void clip_pages_runs(__global float* restrict g, __global const int2* restrict pages, __global const float* restrict squares,
                               __global float* restrict norm, const long n, const long sums, const long chunk, const float most) {
@@ -44,8 +45,9 @@ __kernel void clip_pages_runs(__global float* restrict g, __global const int2* r
   }
 }
 
-__kernel void clip_pages_groups(__global float* restrict g, __global const int2* restrict pages, __global const float* restrict squares,
-                                __global float* restrict norm, const long n, const long sums, const float most) {
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void clip_pages_groups(__global float* restrict g, __global const int2* restrict pages, __global const float* restrict squares,
+                       __global float* restrict norm, const long n, const long sums, const float most) {
   __local float shared[GROUP];
   float mine = 0;
   for (long k = get_local_id(0); k < sums; k += GROUP) mine += squares[k];

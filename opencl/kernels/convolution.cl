@@ -1,8 +1,8 @@
 // Convolution and its gradients by their definitions.
 //   y[n,p,q,k] = sum_{r,s,c} x[n, p*sh + r*dh - ph, q*sw + s*dw - pw, c] w[r,s,c,k]
 // Layout: x [n, h, w, c], weights [r, s, c / groups, k], y [n, p, q, k]; sh sw stride, ph pw padding, dh dw dilation.
-// Mapping: one work-item an element of the result, the innermost axis first. Long sums are added in blocks (a tap, a row,
-// an image), so that rounding errors stay small.
+// Mapping: one work-item an element of the result, the innermost axis first; of dweights an element of each part, which is summed over a
+// share of the rows of all images. Long sums are added in blocks (a tap, a row, an image), so that rounding errors stay small.
 // Options: an epilogue, of y and dx.
 
 #include "convolution.clh"
@@ -53,17 +53,20 @@ __kernel void conv_input_gradient(__global const float* dy, __global const float
 }
 
 __kernel void conv_weight_gradient(__global const float* dy, __global const float* x, __global float* dweights, GEOMETRY, const int groups,
-                                   const int adds) {
-  const long i = get_global_id(0);
+                                   const long parts, const int adds) {
   const int cg = c / groups;
-  if (i >= (long)r * s * cg * k) return;
+  const long elements = (long)r * s * cg * k, i = get_global_id(0) % elements, part = get_global_id(0) / elements;
+  if (part >= parts) return;
   const int filter = i % k, tap = i / k / cg;
   const int channel = filter / (k / groups) * cg + i / k % cg;
   const int ri = tap / s, si = tap % s;
+  const long last = (part + 1) * n * p / parts;
   float total = 0;
-  for (long image = 0; image < n; ++image) {
+  for (long row = part * n * p / parts; row < last;) {
+    const long image = row / p, end = min((image + 1) * p, last);
     float of_image = 0;
-    for (int pi = 0; pi < p; ++pi) {
+    for (; row < end; ++row) {
+      const int pi = row - image * p;
       const int hi = pi * sh + ri * dh - ph;
       if (hi < 0 || hi >= h) continue;
       float of_row = 0;
@@ -76,5 +79,6 @@ __kernel void conv_weight_gradient(__global const float* dy, __global const floa
     }
     total += of_image;
   }
-  dweights[i] = adds ? dweights[i] + total : total;
+  __global float* to = dweights + get_global_id(0);
+  *to = adds ? *to + total : total;
 }

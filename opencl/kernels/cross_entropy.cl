@@ -4,53 +4,56 @@
 // Targets: t[r, j] = keep * label + rest with keep = 1 - smoothing and rest = smoothing / C; a label is a class for each row,
 // or with SOFT a row of shares. A class out of range makes the row's loss and gradient 0 and sets the error word, but one below 0 with LABELLED_ONLY.
 // Layout: x [rows, n]. Mapping: _rows: each work-item does `chunk` rows; _group: a group of 64 items for each row.
-// Options: LABEL, the labels' type; SOFT where they are shares; LABELLED_ONLY, 1 where rows of classes below 0 are left out, else 0.
+// Options: LABEL, the labels' type; SOFT where they are shares; LABELLED_ONLY, 1 where rows of classes below 0 are left out, else 0; GROUP, 1 for the
+// total where a device has no groups of 64.
 
+#ifndef GROUP
 #define GROUP 64
+#endif
 #include "group.clh"
 #include "index.clh"
 #include "rows.clh"
 
 #ifdef SOFT
-bool usable(__global const LABEL* labels, long r, long n) { return true; }
-void check_label(__global const LABEL* labels, long r, long n, __global int* error) {}
-float share(__global const LABEL* labels, long r, long n, long j) { return labels[r * n + j]; }
+static inline bool usable(__global const LABEL* labels, long r, long n) { return true; }
+static inline void check_label(__global const LABEL* labels, long r, long n, __global int* error) {}
+static inline float share(__global const LABEL* labels, long r, long n, long j) { return labels[r * n + j]; }
 /// sum_j t[r, j], by one work-item and as a lane's part of it.
-float row_mass(__global const LABEL* labels, long r, long n, float keep, float rest) { return keep * row_sum(labels + r * n, n, 0) + rest * n; }
-float lane_mass(__global const LABEL* labels, long r, long n, float keep, float rest, long lane) {
+static inline float row_mass(__global const LABEL* labels, long r, long n, float keep, float rest) { return keep * row_sum(labels + r * n, n, 0) + rest * n; }
+static inline float lane_mass(__global const LABEL* labels, long r, long n, float keep, float rest, long lane) {
   float total = 0;
   for (long j = lane; j < n; j += GROUP) total += keep * labels[r * n + j] + rest;
   return total;
 }
 /// sum_j labels[r, j] (x[j] - top)
-float row_labels(__global const LABEL* labels, __global const float* x, long r, long n, float top) { return row_dot(labels + r * n, x, n, top); }
-float lane_labels(__global const LABEL* labels, __global const float* x, long r, long n, float top, long lane) {
+static inline float row_labels(__global const LABEL* labels, __global const float* x, long r, long n, float top) { return row_dot(labels + r * n, x, n, top); }
+static inline float lane_labels(__global const LABEL* labels, __global const float* x, long r, long n, float top, long lane) {
   float total = 0;
   for (long j = lane; j < n; j += GROUP) total += labels[r * n + j] * (x[j] - top);
   return total;
 }
 #else
-bool usable(__global const LABEL* labels, long r, long n) { return in_range(labels[r], n); }
-void check_label(__global const LABEL* labels, long r, long n, __global int* error) {
+static inline bool usable(__global const LABEL* labels, long r, long n) { return in_range(labels[r], n); }
+static inline void check_label(__global const LABEL* labels, long r, long n, __global int* error) {
   if (!usable(labels, r, n) && !(LABELLED_ONLY && labels[r] < 0)) report(labels[r], n, error);
 }
-float share(__global const LABEL* labels, long r, long n, long j) { return labels[r] == j ? 1.0f : 0.0f; }
-float row_mass(__global const LABEL* labels, long r, long n, float keep, float rest) { return 1.0f; }
-float lane_mass(__global const LABEL* labels, long r, long n, float keep, float rest, long lane) { return lane == 0 ? 1.0f : 0.0f; }
-float row_labels(__global const LABEL* labels, __global const float* x, long r, long n, float top) {
+static inline float share(__global const LABEL* labels, long r, long n, long j) { return labels[r] == j ? 1.0f : 0.0f; }
+static inline float row_mass(__global const LABEL* labels, long r, long n, float keep, float rest) { return 1.0f; }
+static inline float lane_mass(__global const LABEL* labels, long r, long n, float keep, float rest, long lane) { return lane == 0 ? 1.0f : 0.0f; }
+static inline float row_labels(__global const LABEL* labels, __global const float* x, long r, long n, float top) {
   return usable(labels, r, n) ? x[labels[r]] - top : 0.0f;
 }
-float lane_labels(__global const LABEL* labels, __global const float* x, long r, long n, float top, long lane) {
+static inline float lane_labels(__global const LABEL* labels, __global const float* x, long r, long n, float top, long lane) {
   return lane == 0 ? row_labels(labels, x, r, n, top) : 0.0f;
 }
 #endif
 
 /// sum_j t[r, j] (x[j] - top)
-float row_targets(__global const LABEL* labels, __global const float* x, long r, long n, float top, float keep, float rest) {
+static inline float row_targets(__global const LABEL* labels, __global const float* x, long r, long n, float top, float keep, float rest) {
   const float smooth = rest > 0 ? rest * row_sum(x, n, top) : 0.0f;
   return keep * row_labels(labels, x, r, n, top) + smooth;
 }
-float lane_targets(__global const LABEL* labels, __global const float* x, long r, long n, float top, float keep, float rest, long lane) {
+static inline float lane_targets(__global const LABEL* labels, __global const float* x, long r, long n, float top, float keep, float rest, long lane) {
   float total = 0;
   if (rest > 0)
     for (long j = lane; j < n; j += GROUP) total += x[j] - top;

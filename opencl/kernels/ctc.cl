@@ -36,23 +36,23 @@
 #define ALL_SUM(mine) group_sum(shared, mine)
 #endif
 
-float log_sum_2(float p, float q) {
+static inline float log_sum_2(float p, float q) {
   const float top = fmax(p, q), origin = top == -INFINITY ? 0.0f : top;
   return origin + logarithm(exponential(p - origin) + exponential(q - origin));
 }
-float log_sum_3(float p, float q, float r) {
+static inline float log_sum_3(float p, float q, float r) {
   const float top = fmax(fmax(p, q), r), origin = top == -INFINITY ? 0.0f : top;
   return origin + logarithm(exponential(p - origin) + exponential(q - origin) + exponential(r - origin));
 }
 
 /// Whether a path may skip the blank before label i; before label 0 there is none to come from.
-int skips(__global const LABEL* labels, long i) { return labels[i] != labels[max(i - 1, 0L)]; }
+static inline int skips(__global const LABEL* labels, long i) { return labels[i] != labels[max(i - 1, 0L)]; }
 
 /// The blanks and labels that lie on some path in frame t, both ends included.
 typedef struct {
   long first_blank, last_blank, first_label, last_label;
 } Window;
-Window window_of(long t, long frames, long count) {
+static inline Window window_of(long t, long frames, long count) {
   Window w;
   w.first_blank = max(count + 1 - (frames - t), 0L);
   w.last_blank = min(count, max(t, 0L));
@@ -62,7 +62,7 @@ Window window_of(long t, long frames, long count) {
 }
 
 /// A work-item's part of the largest of x[first..last].
-float part_max(__global const float* x, long first, long last) {
+static inline float part_max(__global const float* x, long first, long last) {
 #if GROUP == 1
   return row_max(x + first, last - first + 1);
 #else
@@ -73,7 +73,7 @@ float part_max(__global const float* x, long first, long last) {
 }
 
 /// x[i] = exponential(x[i] - top) of first..last. @return a work-item's part of their sum
-float part_exponentials(__global float* x, long first, long last, float top) {
+static inline float part_exponentials(__global float* x, long first, long last, float top) {
 #if GROUP == 1
   return row_exponentials(x + first, x + first, last - first + 1, top);
 #else

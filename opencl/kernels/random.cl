@@ -19,15 +19,15 @@
 #endif
 
 /// The factor of each number: 0 or `scale`.
-void to_factors(const words bits[4], float threshold, float scale, floats v[4]) {
+static inline void to_factors(const words bits[4], float threshold, float scale, floats v[4]) {
   for (int k = 0; k < 4; ++k) v[k] = UPPER(bits[k]) < (floats)threshold ? (floats)0 : (floats)scale;
 }
 
-void to_uniform(const words bits[4], float low, float range, floats v[4]) {
+static inline void to_uniform(const words bits[4], float low, float range, floats v[4]) {
   for (int k = 0; k < 4; ++k) v[k] = low + range * (UPPER(bits[k]) * 0x1p-24f);
 }
 
-void to_normal(const words bits[4], float mean, float deviation, floats v[4]) {
+static inline void to_normal(const words bits[4], float mean, float deviation, floats v[4]) {
   for (int k = 0; k < 4; k += 2) {
     const floats radius = sqrt(-2 * log((UPPER(bits[k]) + 1) * 0x1p-24f)) * deviation, turn = UPPER(bits[k + 1]) * 0x1p-23f;
     v[k] = mean + radius * cospi(turn);

@@ -43,7 +43,7 @@
 #define BLOCK 64
 typedef WIDE(T, 16) lanes16;
 
-T join_lanes(const lanes16 v) {
+static inline T join_lanes(const lanes16 v) {
   T parts[LANES];
   vstore16(v, 0, parts);
   for (int left = LANES / 2; left > 0; left /= 2)
@@ -51,7 +51,7 @@ T join_lanes(const lanes16 v) {
   return parts[0];
 }
 
-T join_row(__global const X* x, const long n) {
+static inline T join_row(__global const X* x, const long n) {
   T total = START(X_LOAD(x));
   for (long begin = 0; begin < n; begin += BLOCK * LANES) {
     const long end = min(begin + BLOCK * LANES, n);
@@ -104,7 +104,7 @@ void reduce_groups(__global const X* x, __global Y* y, const long reduced, const
   if (me == 0) Y_STORE(shared[0] * scale, y + series);
 }
 
-T join_column(__global const X* x, const long n, const long stride) {
+static inline T join_column(__global const X* x, const long n, const long stride) {
   T total = START(X_LOAD(x));
   for (long begin = 0; begin < n; begin += BLOCK) {
     const long end = min(begin + BLOCK, n);
@@ -118,7 +118,7 @@ T join_column(__global const X* x, const long n, const long stride) {
   return total;
 }
 
-lanes16 join_columns(__global const X* x, const long n, const long stride) {
+static inline lanes16 join_columns(__global const X* x, const long n, const long stride) {
   lanes16 total = START(X_LOAD_16(x));
   for (long begin = 0; begin < n; begin += BLOCK) {
     const long end = min(begin + BLOCK, n);

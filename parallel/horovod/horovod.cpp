@@ -202,7 +202,7 @@ void Horovod::failed(const std::exception_ptr& why) {
   try {
     timeline_.write_alone();
   } catch (const std::exception& e) {
-    if (warn_) warn_(e.what());
+    if (warn_) warn_(worded(e));
   }
 }
 
