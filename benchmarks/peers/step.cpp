@@ -2,15 +2,17 @@
 //   gemel_step MODEL CLASSES FOLDER...
 // Each folder holds weights.safetensors, images.npy (float32 [N, C, H, W]) and labels.npy (int64 [N]); the program adds
 // loss.txt and gradients.safetensors, under torchvision's names and in its layouts, and activations.safetensors: the
-// outputs of the ReLUs in their order ("0", "1", ...; images as [N, H, W, C]), which tell the side of every kink.
-// Batch normalisation is in training mode, dropout off. The device is chosen by GEMEL_PLATFORM and GEMEL_DEVICE.
+// outputs of the ReLUs and ReLU6s in their order ("0", "1", ...; images as [N, H, W, C]), which tell the side of every kink.
+// Batch normalisation is in training mode, dropout and stochastic depth are off. The device is chosen by GEMEL_PLATFORM and GEMEL_DEVICE.
 #include <fmt/format.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <string>
 
 #include "datasets/npy.h"
 #include "engine/base/error.h"
+#include "engine/base/file.h"
 #include "engine/files/safetensors.h"
 #include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
@@ -42,9 +44,12 @@ void step(Session& session, const std::string& model_name, std::int64_t classes,
   auto model = models::make(model_name, {.classes = classes, .dropout = 0.0, .channels = images.shape()[1]});
   nn::load_weights(*model, session, folder / "weights.safetensors");
   model->train();
+  model->visit([](const std::string& path, nn::Module& module) {
+    if (path.ends_with("stochastic_depth")) module.eval();
+  });
   Values activations;
   std::shared_ptr<void> watched = session.interpreter().observe([&](const OpDef& op, std::span<const Value>, std::span<const Value> outputs) {
-    if (&op == &relu_def()) activations.push_back(outputs[0]);
+    if (&op == &relu_def() || &op == &relu6_def()) activations.push_back(outputs[0]);
   });
   const auto parameters = model->parameters();
   const auto samples = static_cast<double>(labels.elements());
