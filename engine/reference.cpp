@@ -1,8 +1,8 @@
 #include "engine/reference.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include "engine/host_cast.h"
@@ -52,7 +52,7 @@ std::unique_ptr<Memory> ReferenceInterpreter::part_of(std::shared_ptr<const Memo
 
 void ReferenceInterpreter::write(const Value& to, std::span<const std::byte> from) {
   if (to.dtype() == DType::int64) {  // the one type that a double cannot hold
-    std::memcpy(cells<std::int64_t>(to).data(), from.data(), from.size());
+    std::ranges::copy(from, std::as_writable_bytes(cells<std::int64_t>(to)).begin());
     return;
   }
   const std::vector<double> numbers = numbers_from_bytes(to.dtype(), from);
@@ -65,7 +65,7 @@ void ReferenceInterpreter::write(const Value& to, std::span<const std::byte> fro
 
 void ReferenceInterpreter::read(const Value& from, std::span<std::byte> to) {
   if (from.dtype() == DType::int64) {
-    std::memcpy(to.data(), cells<std::int64_t>(from).data(), to.size());
+    std::ranges::copy(std::as_bytes(cells<std::int64_t>(from)), to.begin());
     return;
   }
   std::vector<double> numbers;
@@ -75,8 +75,7 @@ void ReferenceInterpreter::read(const Value& from, std::span<std::byte> to) {
   } else {
     for (std::int64_t v : cells<std::int64_t>(from)) numbers.push_back(static_cast<double>(v));
   }
-  const auto bytes = bytes_from_numbers(from.dtype(), numbers);
-  std::memcpy(to.data(), bytes.data(), to.size());
+  std::ranges::copy(bytes_from_numbers(from.dtype(), numbers), to.begin());
 }
 
 PendingBytes ReferenceInterpreter::read_later(const Value& from) {

@@ -25,12 +25,14 @@ TEST_P(Fuzzed, corpus_is_read) {
   }
 }
 
-// A quarter of a second for each reader; three with --full, so a minute in all.
+// A quarter of a second for each reader; with --full three, so a minute in all, and a thousand texts at least.
 TEST_P(Fuzzed, damage_is_read_or_refused) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(is_full_run() ? 3000 : 250);
-  int refused = 0;
-  for (Mutator mutator(target_.corpus, GetParam().size()); std::chrono::steady_clock::now() < end;) {
+  const int least = is_full_run() ? 1000 : 1;
+  int tried = 0, refused = 0;
+  for (Mutator mutator(target_.corpus, GetParam().size()); tried < least || std::chrono::steady_clock::now() < end;) {
     const std::string text = mutator.next();
+    ++tried;
     try {
       target_.read(text);
     } catch (const InternalError& error) {
@@ -42,6 +44,8 @@ TEST_P(Fuzzed, damage_is_read_or_refused) {
     }
   }
   EXPECT_GT(refused, 0);
+  RecordProperty("tried", tried);
+  RecordProperty("refused", refused);
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ class Counting final : public Pictures {
 
 std::vector<std::int64_t> labels_of(const Batch& batch) {
   std::vector<std::int64_t> labels(static_cast<std::size_t>(batch.samples));
-  std::memcpy(labels.data(), batch["labels"].bytes->data(), batch["labels"].bytes->size());
+  if (!labels.empty()) std::memcpy(labels.data(), batch["labels"].bytes->data(), batch["labels"].bytes->size());
   return labels;
 }
 std::span<const float> pixels_of(const Batch& batch) {

@@ -225,6 +225,9 @@ TEST_F(Refusals, what_pocl_would_crash_on_is_named) {
 }
 
 TEST_F(Refusals, an_address_space_too_small_for_drivers_is_one_line) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "AddressSanitizer maps terabytes";
+#endif
   for (const rlim_t megabytes : {300, 500, 900})
     expect_refused(training({}), 1, "gemel: address space: its limit (ulimit -v) leaves ", [=] {
       const rlimit limit{megabytes << 20, megabytes << 20};

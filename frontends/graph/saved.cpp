@@ -290,7 +290,7 @@ void Graph::restore_variables(const std::filesystem::path& path) {
   for (const auto& [tensor, count] : numbers) std::memcpy(count, tensor->data.data(), sizeof *count);
   for (const auto& [name, training] : by_steps) {
     std::vector<std::int64_t> of_each(training->names.size(), training->hyperparameters->steps);
-    if (const NamedTensor* found = file.find(name)) std::memcpy(of_each.data(), found->data.data(), found->data.size());
+    if (const NamedTensor* found = file.find(name)) std::ranges::copy(found->data, std::as_writable_bytes(std::span(of_each)).begin());
     for (std::size_t i = 0; i < of_each.size(); ++i) training->hyperparameters->rows[i].steps = of_each[i];
   }
 }

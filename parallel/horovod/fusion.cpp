@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -36,13 +35,13 @@ void convert(std::byte* to, const std::byte* from, std::int64_t count, Convert o
 }
 
 void pack(const Elements& to, std::span<const std::byte> from, DType dtype) {
-  if (to.dtype == dtype) return static_cast<void>(std::memcpy(to.first, from.data(), from.size()));
+  if (to.dtype == dtype) return static_cast<void>(std::ranges::copy(from, to.first));
   if (to.dtype == DType::float16) convert<std::uint16_t, float>(to.first, from.data(), to.count, narrow_float16);
   else convert<std::uint16_t, float>(to.first, from.data(), to.count, narrow_bfloat16);
 }
 
 void unpack(std::span<std::byte> to, const Elements& from, DType dtype) {
-  if (from.dtype == dtype) return static_cast<void>(std::memcpy(to.data(), from.first, to.size()));
+  if (from.dtype == dtype) return static_cast<void>(std::copy_n(from.first, to.size(), to.data()));
   if (from.dtype == DType::float16) convert<float, std::uint16_t>(to.data(), from.first, from.count, widen_float16);
   else convert<float, std::uint16_t>(to.data(), from.first, from.count, widen_bfloat16);
 }

@@ -57,6 +57,12 @@ class Reader {
     std::memcpy(&value, taken(sizeof value), sizeof value);
     return value;
   }
+  /// Any other byte would be no value of a bool.
+  bool flag() {
+    const auto byte = get<std::uint8_t>();
+    if (byte > 1) throw CommError(fmt::format("horovod: a message has {} where 0 or 1 stands", byte));
+    return byte == 1;
+  }
   std::string text() {
     const auto n = get<std::uint64_t>();
     return {reinterpret_cast<const char*>(taken(n)), n};
@@ -153,7 +159,7 @@ Message unpacked(std::span<const std::byte> bytes) {
   m.fresh = in.requests();
   m.overdue = in.requests();
   m.packing_bytes = in.get<std::int64_t>();
-  const bool has_tuned = in.get<bool>();
+  const bool has_tuned = in.flag();
   const auto tuned = in.get<Tuned>();
   if (has_tuned) m.tuned = tuned;
   m.give_up = in.text();
