@@ -11,8 +11,10 @@
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -86,6 +88,24 @@ class CommandLine : public ::testing::Test {
     ::kill(child, SIGKILL);
     ::waitpid(child, &status, 0);
     ASSERT_TRUE(WIFSIGNALED(status)) << "it ended before: " << read_text(folder() / "err");
+  }
+
+  /// Steps of the checkpoints that lie in the folder c.
+  std::set<int> checkpoints() const {
+    std::set<int> out;
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(folder() / "c", error)) {
+      const std::string name = entry.path().filename().string();
+      if (name.rfind("checkpoint-", 0) == 0) out.insert(std::stoi(name.substr(11)));
+    }
+    return out;
+  }
+  /// Kills a program once a checkpoint of the step or a later one is there: those before it go, and may never have been seen.
+  void kill_after(int step, pid_t child) {
+    kill_when(child, [&] {
+      const std::set<int> there = checkpoints();
+      return !there.empty() && *there.rbegin() >= step;
+    });
   }
 
   /// A small training run; more arguments follow.

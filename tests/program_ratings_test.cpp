@@ -35,10 +35,10 @@ TEST_F(RatingsProgram, learns_and_evaluates_alike_in_both_front_ends) {
 }
 
 TEST_F(RatingsProgram, resumes_to_the_same_bits_with_items_that_are_drawn) {
-  const auto with = [&](const Words& more) { return joined(training({"--epochs", "3", "--limit", "2000", "--dropout", "0.2"}), more); };
+  const auto with = [&](const Words& more) { return joined(training({"--epochs", "6", "--limit", "2000", "--dropout", "0.2"}), more); };
   ASSERT_EQ(run(with({"--save", in_folder("whole.safetensors")})).status, 0);
   const Words resumed = with({"--checkpoint-dir", in_folder("c"), "--checkpoint-every", "1", "--resume", "auto", "--save", in_folder("resumed.safetensors")});
-  for (const int step : {3, 25}) kill_when(start(resumed), [&] { return std::filesystem::exists(folder() / "c" / ("checkpoint-" + std::to_string(step) + ".safetensors")); });
+  for (const int step : {3, 25}) kill_after(step, start(resumed));
   const Outcome last = run(resumed);
   ASSERT_EQ(last.status, 0) << last.err;
   EXPECT_GE(number_after(last.err, "resume: going on after step "), 25) << last.err;

@@ -26,7 +26,7 @@ TEST_P(ResumeInBothFrontEnds, a_run_killed_at_any_moment_gives_the_same_bits_and
   const auto newest = [&] { return checkpoints().empty() ? 0 : *checkpoints().rbegin(); };
   // Before the first checkpoint; between two; in the middle of writing one, twice.
   kill_when(start(arguments), [&] { return read_text(folder() / "log" / "run.jsonl").find("\"step\"") != std::string::npos; });
-  kill_when(start(arguments), [&] { return newest() >= 3; });
+  kill_after(3, start(arguments));
   kill_when(start(arguments), [&] { return newest() >= 6 && temporaries() > 0; });
   std::ofstream(in_folder("c/.gemel-12345.tmp")) << "left by a writer that was killed";
   kill_when(start(arguments), [&] { return newest() >= 9 && temporaries() > 0; });

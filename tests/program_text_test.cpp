@@ -76,9 +76,7 @@ TEST_F(TextProgram, resumes_to_the_same_bits_with_buckets_and_warm_up) {
   const auto with = [&](const Words& more) { return joined(training(how), more); };
   ASSERT_EQ(run(with({"--save", in_folder("whole.safetensors")})).status, 0);
   const Words resumed = with({"--checkpoint-dir", in_folder("c"), "--checkpoint-every", "1", "--resume", "auto", "--save", in_folder("resumed.safetensors")});
-  for (const int step : {2, 9, 15}) {
-    kill_when(start(resumed), [&] { return std::filesystem::exists(folder() / "c" / ("checkpoint-" + std::to_string(step) + ".safetensors")); });
-  }
+  for (const int step : {2, 9, 15}) kill_after(step, start(resumed));
   const Outcome last = run(resumed);
   ASSERT_EQ(last.status, 0) << last.err;
   EXPECT_GE(number_after(last.err, "resume: going on after step "), 15) << last.err;

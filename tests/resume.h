@@ -20,16 +20,6 @@ class Resume : public CommandLine {
     out.insert(out.end(), more.begin(), more.end());
     return out;
   }
-  /// Steps of the checkpoints that lie in the folder.
-  std::set<int> checkpoints() const {
-    std::set<int> out;
-    std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator(folder() / "c", error)) {
-      const std::string name = entry.path().filename().string();
-      if (name.rfind("checkpoint-", 0) == 0) out.insert(std::stoi(name.substr(11)));
-    }
-    return out;
-  }
   std::size_t temporaries() const {
     std::size_t count = 0;
     std::error_code error;
