@@ -89,6 +89,7 @@ TEST(Attention, equals_its_composition_of_public_operators) {
     Session session(device, 5);
     expect_equals_the_composition(session, {2, 16, 17, 3, 16, 16}, {1, 3, 1, 17}, {});
     expect_equals_the_composition(session, {2, 33, 65, 2, 64, 64}, {2, 1, 1, 65}, {.dropout = 0.3});
+    if (device != shared_test_device() && !is_full_run()) continue;
     expect_equals_the_composition(session, {1, 300, 700, 1, 8, 40}, {1, 1, 300, 700}, {.causal = Causal::yes, .dropout = 0.1});
     expect_equals_the_composition(session, {3, 150, 150, 2, 96, 32}, {3, 1, 1, 150}, {.causal = Causal::yes});
     expect_equals_the_composition(session, {1, 1, 1500, 1, 64, 64}, {1, 1, 1, 1500}, {});

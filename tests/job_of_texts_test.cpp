@@ -22,12 +22,12 @@ class JobOfTexts : public Job {
 
 TEST_F(JobOfTexts, whose_ranks_share_batches_draws_the_masks_of_one_process) {
   expect_training_of_one_process(2, {"--length-buckets", "on"}, {"--parallel", "ddp"});
-  expect_training_of_one_process(3, {"--frontend", "graph"}, {"--parallel", "horovod"});
+  if (is_full_run()) expect_training_of_one_process(3, {"--frontend", "graph"}, {"--parallel", "horovod"});
 }
 
 TEST_F(JobOfTexts, moves_the_rows_of_embeddings_that_some_rank_meets) {
   expect_training_of_one_process(2, {"--sparse-embeddings", "--frontend", "graph", "--accumulate", "2"}, {"--parallel", "ddp"});
-  expect_training_of_one_process(3, {"--sparse-embeddings"}, {"--parallel", "horovod"});
+  if (is_full_run()) expect_training_of_one_process(3, {"--sparse-embeddings"}, {"--parallel", "horovod"});
 }
 
 TEST_F(JobOfTexts, whose_ranks_are_stages_draws_the_masks_of_one_process) {
@@ -38,7 +38,7 @@ TEST_F(JobOfTexts, whose_ranks_are_stages_draws_the_masks_of_one_process) {
 TEST_F(JobOfTexts, that_train_an_lstm_draws_the_masks_of_one_process) {
   model_ = "lstm_classifier";
   expect_training_of_one_process(2, {"--length-buckets", "on"}, {"--parallel", "ddp"});
-  expect_training_of_one_process(2, {"--frontend", "graph"}, {"--parallel", "pipeline", "--microbatches", "3"});
+  if (is_full_run()) expect_training_of_one_process(2, {"--frontend", "graph"}, {"--parallel", "pipeline", "--microbatches", "3"});
 }
 
 }  // namespace

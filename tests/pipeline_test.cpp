@@ -160,7 +160,7 @@ TEST_P(PipelineInBothFrontEnds, trains_as_one_process_with_any_schedule) {
     std::int64_t micro_batches;
   };
   using enum ScheduleKind;
-  std::vector<Arrangement> tried{{gpipe, 2, 5}, {gpipe, 3, 4}, {one_f_one_b, 2, 1}, {one_f_one_b, 3, 5}, {one_f_one_b, 4, 4}};
+  std::vector<Arrangement> tried{{gpipe, 3, 4}, {one_f_one_b, 2, 1}, {one_f_one_b, 4, 5}};
   if (testing::is_full_run()) {
     tried.clear();
     for (const auto schedule : {gpipe, one_f_one_b})
