@@ -8,6 +8,7 @@
 #include "datasets/unicode.h"
 #include "engine/base/error.h"
 #include "engine/base/file.h"
+#include "engine/base/json_text.h"
 
 namespace gemel::datasets {
 namespace {
@@ -51,7 +52,7 @@ Vocabulary Vocabulary::of_json(const std::filesystem::path& file) {
   out.tokens_.resize(json.size());
   std::vector<bool> taken(json.size(), false);
   for (const auto& [token, id] : json.items()) {
-    if (!id.is_number_integer() || id < 0 || id >= static_cast<std::int64_t>(json.size())) refuse(fmt::format("'{}' has the number {} of {} tokens", token, id.dump(), json.size()));
+    if (!id.is_number_integer() || id < 0 || id >= static_cast<std::int64_t>(json.size())) refuse(fmt::format("'{}' has the number {} of {} tokens", token, message_text(id), json.size()));
     const auto place = id.get<std::size_t>();
     if (taken[place]) refuse(fmt::format("'{}' has the number {}, as another one has", token, place));
     taken[place] = true;

@@ -13,8 +13,8 @@
 #include "engine/base/span.h"
 #include "engine/gradient_complete.h"
 #include "engine/ops/catalog.h"
-#include "engine/ops/common.h"
 #include "engine/ops/ops.h"
+#include "engine/rows.h"
 #include "engine/session.h"
 
 namespace gemel {
@@ -354,10 +354,7 @@ Values gradient(const Values& outputs, const Values& inputs, Values seeds, const
   Visits visits = reach(outputs);
   for (const Value& v : inputs)
     if (session.capturing() && v.node() && !v.node()->op)
-      session.trace().assume([leaf = std::weak_ptr(v.node()), frozen = v.node()->frozen, own = v.node()->order > session.trace().nodes_before()] {
-        const auto node = leaf.lock();
-        return node ? node->frozen == frozen : own;  // a leaf of the capture's own may go with it
-      });
+      session.trace().assume(stays_as_frozen(v, session.trace().nodes_before()));
   Targets targets(inputs, seeds, options);
   mark_needed(visits, targets);
   plant(outputs, seeds, visits, session, tape);

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "engine/base/span.h"
-#include "engine/ops/common.h"
 #include "engine/rows.h"
 
 namespace gemel {

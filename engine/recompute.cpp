@@ -25,21 +25,21 @@ Values copies_of(const Values& values) {
   return out;
 }
 
+/// @param applied  instructions that there were when the first run had ended
+std::vector<int> with_first_run(std::vector<int> after, std::size_t applied) {
+  if (applied > 0) after.push_back(static_cast<int>(applied) - 1);
+  return after;
+}
+
 /// The first run's draws and its place in the program, put in force for its lifetime: what runs now draws the same numbers,
 /// and is not merged with what ran then.
 class Again {
  public:
-  Again(Session& session, Random draws, std::size_t applied) : session_(session), draws_(std::move(draws)), recorded_(session, GradientMode::Mode::on) {
-    std::swap(session_.random(), draws_);
-    before_ = session_.trace().run_after({});
-    std::vector<int> after = before_;
-    if (applied > 0) after.push_back(static_cast<int>(applied) - 1);
-    session_.trace().run_after(std::move(after));
-  }
-  ~Again() {
-    session_.trace().run_after(std::move(before_));
+  Again(Session& session, Random draws, std::size_t applied)
+      : session_(session), draws_(std::move(draws)), recorded_(session, GradientMode::Mode::on), later_(session.trace(), with_first_run(session.trace().after(), applied)) {
     std::swap(session_.random(), draws_);
   }
+  ~Again() { std::swap(session_.random(), draws_); }
   Again(const Again&) = delete;
   Again& operator=(const Again&) = delete;
 
@@ -47,7 +47,7 @@ class Again {
   Session& session_;
   Random draws_;
   GradientMode recorded_;
-  std::vector<int> before_;
+  RunAfter later_;
 };
 
 /// Inputs under names of their own, so that a gradient goes no further than to them.

@@ -117,6 +117,13 @@ Value leaf(const Value& value) {
   return value.with_node(std::move(node), 0);
 }
 
+std::function<bool()> stays_as_frozen(const Value& leaf, std::uint64_t nodes_before) {
+  return [leaf = std::weak_ptr(leaf.node()), frozen = leaf.node()->frozen, own = leaf.node()->order > nodes_before] {
+    const auto node = leaf.lock();
+    return node ? node->frozen == frozen : own;
+  };
+}
+
 void set_wants_gradient(const Value& leaf, bool wanted) {
   if (!leaf.node() || leaf.node()->op) throw UsageError("set_wants_gradient: " + to_string(leaf.spec()) + " is no leaf; accepted: a leaf");
   leaf.node()->frozen = !wanted;

@@ -8,8 +8,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "engine/base/overridable.h"
 #include "engine/op.h"
 #include "engine/value.h"
 
@@ -24,8 +26,8 @@ class Trace {
   virtual bool differentiates_by_replay() const { return false; }
   /// Where applications become instructions: how many there are so far.
   virtual std::size_t instructions() const { return 0; }
-  /// All that come from now on run after these (by index). @return what was in force before
-  virtual std::vector<int> run_after(std::vector<int> /*instructions*/) { return {}; }
+  /// The instructions (by index) that all which come from now on run after.
+  const std::vector<int>& after() const { return *after_; }
   /// What is captured holds only as long as this does: a mode that was looked at, a leaf that was or was not frozen.
   virtual void assume(std::function<bool()> /*still_holds*/) {}
   /// How many nodes there were when the capture in force began (of a body: the one around it); 0 where nothing is captured.
@@ -45,7 +47,24 @@ class Trace {
  protected:
   virtual Writes& writes(const std::shared_ptr<Storage>& storage) { return storage->writes; }
   friend class GraphTrace;  // asks the trace that encloses it
+
+ private:
+  friend class RunAfter;
+  Overridable<std::vector<int>> after_{{}};
 };
+
+/// While it lives, all that is recorded runs after these instructions.
+class RunAfter {
+ public:
+  RunAfter(Trace& trace, std::vector<int> instructions) : scope_(trace.after_, std::move(instructions)) {}
+
+ private:
+  Overridable<std::vector<int>>::Scope scope_;
+};
+
+/// Whether a leaf is frozen, or not, as it is now: for `Trace::assume`.
+/// @param nodes_before  a leaf made later is the capture's own and may go with it
+std::function<bool()> stays_as_frozen(const Value& leaf, std::uint64_t nodes_before);
 
 /// Counts a write as computation counts it.
 inline void count_write(Storage& storage) {

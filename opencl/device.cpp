@@ -249,6 +249,8 @@ class ClDevice : public Device {
       local[d] = static_cast<std::size_t>(range.local[d]);
       if (range.local[0] > 0 && (local[d] == 0 || global[d] % local[d] != 0))
         throw InternalError(fmt::format("{}: {} items do not divide into groups of {}", kernel.name, global[d], local[d]));
+      if (d > 0 && range.local[0] > 0 && global[d] / local[d] > at(kMostGroups))
+        throw InternalError(fmt::format("{}: {} groups along dimension {}; some drivers take {}", kernel.name, global[d] / local[d], d, kMostGroups));
     }
     const cl_int code = clEnqueueNDRangeKernel(queue_.get(), kernel.handle.get(), static_cast<cl_uint>(range.dimensions), nullptr, global,
                                                range.local[0] > 0 ? local : nullptr, 0, nullptr, event_for(kernel.name));

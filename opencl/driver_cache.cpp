@@ -43,10 +43,10 @@ constexpr std::time_t kYoung = 60;  // seconds
 constexpr const char* kVariable = "POCL_CACHE_DIR";
 constexpr const char* kTemporary = "gemel-kernels-";
 
-/// What the system tells of a disk, which is not of a user's share of it.
+/// Of the whole disk: a user's quota may be used up before. A file system that counts no blocks is not full.
 bool is_nearly_full(const fs::path& folder) {
   struct statvfs disk {};
-  return ::statvfs(folder.c_str(), &disk) == 0 && static_cast<std::int64_t>(disk.f_bavail * disk.f_frsize) < kMargin;
+  return ::statvfs(folder.c_str(), &disk) == 0 && disk.f_blocks > 0 && static_cast<std::int64_t>(disk.f_bavail * disk.f_frsize) < kMargin;
 }
 
 bool is_full(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
@@ -66,12 +66,14 @@ std::string driver_build() {
   std::string vendors = from_environment("OCL_ICD_VENDORS");
   if (vendors.empty()) vendors = "/etc/OpenCL/vendors";
   std::vector<std::string> builds;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(vendors, none)) {
+  const auto add = [&](const fs::path& vendor) {
     std::string library;
-    std::ifstream(entry.path()) >> library;
+    std::ifstream(vendor) >> library;
     if (library.find("pocl") != std::string::npos) builds.push_back(library + " " + build_of(library));
-  }
+  };
+  std::error_code none;
+  if (fs::is_regular_file(vendors, none)) add(vendors);  // the loader takes a single one, too
+  for (auto it = fs::directory_iterator(vendors, none); !none && it != fs::directory_iterator(); it.increment(none)) add(it->path());
   std::ranges::sort(builds);
   std::uint64_t hash = hash_of("");
   for (const std::string& build : builds) hash = hash_of(build, hash);

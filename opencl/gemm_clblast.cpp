@@ -48,8 +48,12 @@ clblast::Transpose flag(Transpose t) { return t == Transpose::yes ? clblast::Tra
 
 std::size_t lead(Transpose t, std::int64_t rows, std::int64_t columns) { return at(t == Transpose::yes ? rows : columns); }
 
-void require(clblast::StatusCode code, const std::string& what = "Gemm") {
-  if (code != clblast::StatusCode::kSuccess) throw DeviceError(fmt::format("clblast::{}: status {}", what, static_cast<int>(code)));
+/// Its status is OpenCL's code where a call to OpenCL failed, so that exhaustion is a memory error here too.
+void require(clblast::StatusCode status, const std::string& what = "Gemm") {
+  constexpr int kLastOfOpenCl = -72;
+  const int code = static_cast<int>(status);
+  if (code < 0 && code >= kLastOfOpenCl) check(code, ("clblast::" + what).c_str());
+  if (code != 0) throw DeviceError(fmt::format("clblast::{}: status {}", what, code));
 }
 
 /// It says how much it needs when it is called.
@@ -68,7 +72,8 @@ Place place_of(const Region& region, const DeviceProfile& d) {
 void run(Device& device, const GemmProblem& p, const GemmOperands& operands) {
   const DeviceProfile& profile = device.profile();
   const float alpha = 1, beta = p.accumulate ? 1 : 0;
-  // Of column-major matrices it transposes none, of row-major ones all: as it sees them, c is n by m and the product of b and a.
+  // As column-major matrices, of which c is n by m and the product of b and a. Of these it transposes a where it is not given transposed, and b
+  // where it is: nothing in a gradient of weights, one matrix in a forward pass. Of row-major matrices it would transpose c as well.
   constexpr auto kLayout = clblast::Layout::kColMajor;
   const auto lda = lead(p.a, p.m, p.k), ldb = lead(p.b, p.k, p.n), ldc = at(p.n);
   const auto enqueue = [&](const auto& call) {
@@ -83,7 +88,7 @@ void run(Device& device, const GemmProblem& p, const GemmOperands& operands) {
     return narrow<std::int64_t>(needed);
   };
   // In a batch it allocates what it pads and transposes itself, beside the memory limit, and where it pads nothing it forgets where the matrices
-  // begin in their buffers. It pads what does not begin there, so this asks with the true places. Products so large fill the device one at a time.
+  // begin in their buffers. It pads what does not begin there, so this asks with the true places. Products so large mostly fill the device one at a time.
   bool pads = false;
   if (batched(p)) enqueue([&](const Place& a, const Place& b, const Place& c, cl_command_queue* q, cl_event*) {
     pads = padding(q, a.first, b.first, c.first) > 0;

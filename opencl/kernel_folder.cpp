@@ -45,19 +45,24 @@ void take_away(const fs::path& path) {
   if (error) fail(path, "cannot be removed", error.value());
 }
 
-void lock(const Descriptor& file, int how) {
-  while (::flock(file.get(), how) != 0 && errno == EINTR) {
+/// @return whether it is locked; not where another process holds it and `how` waits for none
+/// @throws std::system_error where the file system has no locks
+bool lock(const fs::path& path, const Descriptor& file, int how) {
+  while (::flock(file.get(), how) != 0) {
+    if (errno == EWOULDBLOCK) return false;
+    if (errno != EINTR) fail(path, "cannot be locked", errno);
   }
+  return true;
 }
 
 /// The folder locked for as long as this lives; the lock of a process which ends is free.
 Descriptor locked(const fs::path& folder) {
   Descriptor opened(::open(folder.c_str(), O_RDONLY | O_CLOEXEC));
-  lock(opened, LOCK_EX);
+  lock(folder, opened, LOCK_EX);
   return opened;
 }
 
-/// By which a file is known to be as it was, without reading it; not where the bytes are below 0.
+/// Tells whether a file is as it was without reading it. `bytes` below 0: it tells nothing, and the file is read.
 struct Stamp {
   std::int64_t inode = 0, bytes = -1, modified_ns = 0, changed_ns = 0;
   friend bool operator==(const Stamp&, const Stamp&) = default;
@@ -128,8 +133,8 @@ bool is_temporary(std::string_view path) {
   return name.starts_with("temp") || name.starts_with(".gemel-") || name.find(".temp") != std::string_view::npos;
 }
 
-/// Written at each use, and empty; or of ours.
-bool is_of_no_account(std::string_view in_folder) {
+/// Files that hold no compiled kernel: PoCL's empty mark of a use, and our own.
+bool is_no_kernel(std::string_view in_folder) {
   const std::string_view name = name_of(in_folder);
   if (name == "last_accessed") return true;
   return name == in_folder && (name == kLock || name == "manifest" || name == "crashed" || name == "gemel.lock");
@@ -149,16 +154,17 @@ std::optional<std::uint64_t> checksum_of(const Found& found) {
   return hash_of(bytes);
 }
 
-/// Everything in the folder but folders and what is of no account.
+/// Every file in the folder that may hold a kernel. @throws std::system_error where not all of it can be read
 void each_file(const fs::path& folder, const std::function<void(const Found&)>& visit) {
   const std::size_t skip = folder.native().size() + 1;
   std::error_code error;
   for (auto it = fs::recursive_directory_iterator(folder, error); !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
     Found found{it->path(), it->path().native().substr(skip)};
     std::error_code none;
-    if (it->is_directory(none) || is_of_no_account(found.in_folder) || ::lstat(found.path.c_str(), &found.status) != 0) continue;
+    if (it->is_directory(none) || is_no_kernel(found.in_folder) || ::lstat(found.path.c_str(), &found.status) != 0) continue;
     visit(found);
   }
+  if (error) fail(folder, "cannot be read", error.value());
 }
 
 }  // namespace
@@ -172,19 +178,23 @@ KernelFolder::KernelFolder(fs::path folder) : folder_(std::move(folder)) {
   if (status.st_uid != ::geteuid()) fail(folder_, "belongs to another user", EPERM);
   in_use_ = Descriptor(::open((folder_ / kLock).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (in_use_.get() < 0) fail(folder_, "cannot be written", errno);
-  const bool alone = ::flock(in_use_.get(), LOCK_EX | LOCK_NB) == 0;
-  if (!alone) lock(in_use_, LOCK_SH);  // when whoever has it alone has looked through it
+  const bool alone = lock(folder_, in_use_, LOCK_EX | LOCK_NB);
+  if (!alone) lock(folder_, in_use_, LOCK_SH);  // when whoever has it alone has looked through it
   check(alone ? Use::alone : Use::shared);
-  if (alone) lock(in_use_, LOCK_SH);
+  if (alone) lock(folder_, in_use_, LOCK_SH);
 }
 
 KernelFolder::~KernelFolder() {
   note();
   if (::flock(in_use_.get(), LOCK_EX | LOCK_NB) != 0) return;  // others are still at it
-  each_file(folder_, [](const Found& found) {
-    std::error_code ignored;
-    if (is_temporary(found.in_folder)) fs::remove(found.path, ignored);
-  });
+  try {
+    each_file(folder_, [](const Found& found) {
+      std::error_code ignored;
+      if (is_temporary(found.in_folder)) fs::remove(found.path, ignored);
+    });
+  } catch (const std::system_error&) {
+    // The next run looks through it again.
+  }
 }
 
 void KernelFolder::clear() const {

@@ -1,8 +1,10 @@
 #include "opencl/pocl_variables.h"
 
 #include <fmt/format.h>
+#include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <limits>
@@ -26,6 +28,15 @@ void check_number(const char* variable, std::int64_t least, std::int64_t most, c
   refuse(variable, text, fmt::format("digits, {}{}{}", least, most == std::numeric_limits<int>::max() ? " or more" : fmt::format("..{}", most), why));
 }
 
+/// PoCL binds its workers to the processors 0, 1, ...: how many of these the process may use, before the first that it may not.
+std::int64_t first_processors() {
+  cpu_set_t allowed;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return sysconf(_SC_NPROCESSORS_CONF);
+  int n = 0;
+  while (n < CPU_SETSIZE && CPU_ISSET(n, &allowed)) ++n;
+  return n;
+}
+
 }  // namespace
 
 void check_pocl_variables(int threads) {
@@ -33,8 +44,8 @@ void check_pocl_variables(int threads) {
   // A worker that is bound to a processor which is not there ends the process.
   const std::string affinity = from_environment("POCL_AFFINITY");
   const bool binds = !affinity.empty() && affinity != "0";
-  const std::int64_t most = binds ? sysconf(_SC_NPROCESSORS_CONF) : kMostThreads;
-  if (binds && threads > most) refuse("POCL_AFFINITY", affinity, fmt::format("0 for {} threads, more than there are processors", threads));
+  const std::int64_t most = binds ? first_processors() : kMostThreads;
+  if (binds && std::max(threads, 1) > most) refuse("POCL_AFFINITY", affinity, fmt::format("0 for {} threads, more than the processors 0, 1, ... that this process may use", std::max(threads, 1)));
   for (const char* variable : {"POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT", "POCL_PTHREAD_MIN_THREADS"})
     check_number(variable, 0, most, binds ? ": the processors, which POCL_AFFINITY binds threads to" : "");
   check_number("POCL_MAX_WORK_GROUP_SIZE", 64, kLargest, "");

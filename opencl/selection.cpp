@@ -115,10 +115,15 @@ struct FoundPlatform {
   std::vector<cl_device_id> devices;
 };
 
+/// Of the environment's variables, which drivers read as they start: none is set while another thread reads them.
+std::mutex& environment_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
 std::vector<FoundPlatform> found_platforms() {
   // PoCL has no devices yet for a thread that asks while another one asks for the first time.
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(environment_mutex());
   const DriverCache::Shown cache(DriverCache::of_process());
   cl_uint count = 0;
   if (clGetPlatformIDs(0, nullptr, &count) != CL_SUCCESS || count == 0) return {};
@@ -215,8 +220,7 @@ double DeviceProfile::estimated_gflops() const {
 }
 
 void prepare_environment(int threads) {
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(environment_mutex());
   if (!has_render_node()) setenv("RUSTICL_ENABLE", "llvmpipe", 0);  // a list of ours would hide the GPUs that Mesa shows by itself
   [[maybe_unused]] static const bool checked = (check_pocl_variables(threads), check_address_space(), true);  // once: what comes later may be ours
   DriverCache::of_process().open();

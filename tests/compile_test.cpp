@@ -51,6 +51,19 @@ TEST_F(CompiledGradients, of_an_input_that_wants_one_are_refused_also_through_tw
   EXPECT_FALSE(twice({x})[0].wants_gradient());
 }
 
+TEST_F(CompiledGradients, of_a_leaf_that_was_frozen_at_the_first_call_are_refused_once_it_is_thawed) {
+  Compiled compiled = compile(session, [&](const Values& in) -> Values { return {loss(in[0])}; });
+  const eager::Tensor other(leaf(full(session, f32({}), 2)));
+  set_wants_gradient(w, false);
+  EXPECT_FALSE(compiled({x})[0].wants_gradient());
+  set_wants_gradient(w, true);
+  const eager::Tensor result = compiled({x})[0];
+  EXPECT_THROW((result * other).backward(), UsageError);
+  set_wants_gradient(w, false);
+  EXPECT_FALSE(compiled({x})[0].wants_gradient());
+  EXPECT_EQ(compiled.plans().size(), 2u) << "the first one holds again";
+}
+
 TEST_F(CompiledGradients, taken_within_leave_a_loss_without_history) {
   Compiled step = compile(session, [&](const Values& in) -> Values {
     const Value l = loss(in[0]);
@@ -153,6 +166,16 @@ TEST(CompiledModes, of_a_module_called_by_a_function_of_its_own_are_followed_too
   halving.train();
   EXPECT_EQ(read(compiled({x})[0]), List{1});
   EXPECT_EQ(compiled.plans().size(), 2u);
+}
+
+TEST_F(Compiling, neither_calls_of_compiled_functions_nor_numbers_read_become_constants) {
+  Compiled inner = compile(session, [&](const Values& in) -> Values { return {in[0] * 2.0}; });
+  Compiled outer = compile(session, [&](const Values& in) -> Values { return {in[0] + sum(inner({w.detached()})[0])}; });
+  EXPECT_EQ(message_of<UsageError>([&] { outer({x}); }),
+            "compile: a compiled function is called while a graph is captured, where its results would be constants; accepted: a call of the function that it was compiled from");
+  const eager::Tensor number(full(session, f32({}), 2));
+  Compiled reads = compile(session, [&](const Values& in) -> Values { return {in[0] * number.item()}; });
+  EXPECT_EQ(message_of<UsageError>([&] { reads({x}); }), "item: while a graph is captured its number would be a constant there; accepted: the tensor itself, or an input");
 }
 
 TEST(CompiledResults, that_are_empty_are_refused) {

@@ -8,6 +8,7 @@
 #include "frontends/nn/functions.h"
 #include "frontends/nn/layers.h"
 #include "tests/eager_session.h"
+#include "tests/message_of.h"
 #include "tests/op_harness.h"
 
 namespace gemel::eager::testing {
@@ -96,6 +97,17 @@ TEST_P(EagerTensor, numbers_beside_values_follow_the_same_rule) {
   expect_same(Value(b) * 0.5, b * 0.5);
   EXPECT_EQ(Tensor(Value(i) * 0.5).to_vector(), (Floats{1.5, 2}));
   EXPECT_EQ((Value(i) + 1).dtype(), DType::int64);
+}
+
+TEST_P(EagerTensor, integers_beside_integers_are_exact_or_refused) {
+  constexpr std::int64_t kOdd = (std::int64_t{1} << 53) + 1;
+  const Tensor wide = tensor(session, {0, 1}), narrow = wide.to(DType::int32);
+  EXPECT_EQ((wide + kOdd).to_vector<std::int64_t>(), (std::vector<std::int64_t>{kOdd, kOdd + 1}));
+  EXPECT_EQ((Value(wide) - kOdd).dtype(), DType::int64);
+  EXPECT_EQ((narrow + 2147483647).to_vector<int>()[0], 2147483647);
+  EXPECT_EQ(gemel::testing::message_of<UsageError>([&] { narrow + 3'000'000'000; }),
+            "3000000000 beside a tensor of int32: it does not fit; accepted: -2^31 to 2^31 - 1, or a tensor that is cast to another type");
+  EXPECT_THROW(wide + 18'000'000'000'000'000'000ull, UsageError);
 }
 
 TEST_P(EagerTensor, a_parameter_is_frozen_through_any_handle_and_thawed_by_its_module) {

@@ -14,18 +14,21 @@
 #include "datasets/wav.h"
 #include "datasets/wordpiece.h"
 #include "engine/base/error.h"
-#include "engine/files/graph_file.h"
 #include "engine/files/safetensors.h"
 #include "engine/ops/ops.h"
 #include "engine/session.h"
+#include "frontends/cli/trace.h"
 #include "frontends/cli/train_options.h"
+#include "frontends/distributed/state_message.h"
 #include "frontends/graph/graph.h"
 #include "frontends/models/bert.h"
+#include "frontends/optim/optimizer.h"
 #include "frontends/train/checkpoint.h"
 #include "frontends/train/checkpoint_numbers.h"
 #include "opencl/kernel_folder.h"
 #include "opencl/tuning.h"
 #include "parallel/collectives/choice.h"
+#include "parallel/ddp/rows_of_ranks.h"
 #include "parallel/horovod/request.h"
 #include "parallel/watch/addresses.h"
 #include "parallel/watch/messages.h"
@@ -50,6 +53,7 @@ fs::path written(const char* name, std::string_view text) {
   write_text(file(name), text);
   return file(name);
 }
+std::string text_of(std::span<const std::byte> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 std::span<const std::byte> bytes_of_text(std::string_view text) { return std::as_bytes(std::span(text)); }
 
 const char* const kVocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nfilm\n##s\nis\ngood\nbad\n.\n\xC3\xA9\n";
@@ -92,12 +96,14 @@ FuzzTarget graph_file() {
     const auto building = graph.as_default();
     const Value x = graph.placeholder(f32({2, 2}), "x"), w = graph.variable(session->tensor(f32({2, 2}), std::vector<double>{0.5, -1, 2, 0.25}), "w");
     graph.named(sum(tanh(matmul(x, w)), {-1}), "y");
+    const auto momentum = optim::make("momentum", {{{{"w", w}}}});
+    graph.minimize(sum(square(matmul(x, w))), *momentum, "train");
   }
   graph.save(file("graph.json"));
   return {{read_text(file("graph.json"))}, [](std::string_view text) {
             std::string changed(text);
             sign(changed);
-            load_graph(*session, written("graph.json", changed));
+            graph::Graph::load(*session, written("graph.json", changed));
           }};
 }
 
@@ -205,9 +211,26 @@ FuzzTarget horovod_messages() {
   message.fresh.push_back({.name = "weight", .shape = {3, 4}, .group = "g", .members = 2});
   message.tuned = parallel::horovod::Tuned{1 << 20, 2.5};
   message.give_up = "why";
-  const auto packed = parallel::horovod::packed(message);
-  return {{std::string(reinterpret_cast<const char*>(packed.data()), packed.size())},
+  return {{text_of(parallel::horovod::packed(message))},
           [](std::string_view text) { parallel::horovod::unpacked(bytes_of_text(text)); }};
+}
+
+FuzzTarget rows() {
+  constexpr std::int64_t kWidth = 2;
+  return {{text_of(parallel::packed({.indices = {0, 7}, .values = {1, 2, 3, 4}})), text_of(parallel::packed({.all = true}))},
+          [](std::string_view text) { parallel::unpacked_rows(bytes_of_text(text), kWidth); }};
+}
+
+FuzzTarget stage_state() {
+  train::RanksState state;
+  state.model.push_back({"a.weight", f32({2, 1}), std::vector<std::byte>(8)});
+  state.slots.push_back({"a.weight.velocity", f32({2, 1}), std::vector<std::byte>(8)});
+  state.parameter_steps["a.weight"] = 3;
+  return {{text_of(distributed::packed(state))}, [](std::string_view text) { distributed::unpacked_state(bytes_of_text(text)); }};
+}
+
+FuzzTarget trace() {
+  return {{cli::packed({{.name = "matmul", .rank = 1, .begin_ns = 5, .end_ns = 9, .flops = 3, .bytes = 4}})}, [](std::string_view text) { cli::unpacked(text); }};
 }
 
 /// An argument a line.
@@ -269,6 +292,9 @@ constexpr Entry kTargets[] = {
     {"watch", watch_messages},
     {"announcement", announcement},
     {"horovod", horovod_messages},
+    {"rows", rows},
+    {"stage_state", stage_state},
+    {"trace", trace},
     {"limits", limits},
     {"options", options},
 };

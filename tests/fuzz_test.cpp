@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "engine/base/error.h"
+#include "engine/base/hash.h"
 #include "tests/fuzz_mutator.h"
 #include "tests/test_device.h"
 
@@ -30,7 +31,7 @@ TEST_P(Fuzzed, damage_is_read_or_refused) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(is_full_run() ? 3000 : 250);
   const int least = is_full_run() ? 1000 : 1;
   int tried = 0, refused = 0;
-  for (Mutator mutator(target_.corpus, GetParam().size()); tried < least || std::chrono::steady_clock::now() < end;) {
+  for (Mutator mutator(target_.corpus, hash_of(GetParam())); tried < least || std::chrono::steady_clock::now() < end;) {
     const std::string text = mutator.next();
     ++tried;
     try {

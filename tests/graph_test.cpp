@@ -174,6 +174,21 @@ TEST(Graph, scopes_of_graphs_may_end_in_any_order) {
   EXPECT_FALSE(session->capturing());
 }
 
+TEST(Graph, control_dependencies_may_end_in_any_order_and_after_their_graph) {
+  Counter c;
+  Runner runner(c.graph);
+  std::optional<Graph::ControlDependencies> first(std::in_place, c.graph, std::vector<Fetch>{c.increment}), second(std::in_place, c.graph, std::vector<Fetch>{c.before});
+  first.reset();
+  second.reset();
+  {
+    const auto building = c.graph.as_default();
+    EXPECT_EQ(read(runner.run({}, {c.count * 10.0})[0]), List{10}) << "nothing is incremented";
+  }
+  auto other = std::make_unique<Graph>(*c.session, "other");
+  second.emplace(*other, std::vector<Fetch>{});
+  other.reset();
+}
+
 TEST(Graph, refuses_feeds_that_do_not_fit) {
   Counter c;
   Runner runner(c.graph);

@@ -431,6 +431,10 @@ TEST(DeviceGraphTraining, a_loss_that_reaches_no_parameter_is_refused) {
   const Value x = graph.placeholder(f32({5, 3}), "x");
   EXPECT_EQ(message_of<UsageError>([&] { graph.minimize(sum(x), *adam, "train"); }),
             "minimize: the loss float32 [] of 'train' reaches no parameter of the optimizer that is not frozen, such as first.weight; accepted: a loss computed from one");
+  for (int i = 0; i < 8; ++i) {  // in the memory of what the refused one had added
+    const Value v = graph.variable(full(session, f32({1}), 1), std::to_string(i), Trainable::no);
+    graph.assign(v, v * 2.0, "assign" + std::to_string(i));
+  }
   const Value loss = sum(net(x));
   net.freeze();
   EXPECT_THROW(graph.minimize(loss, *adam, "train"), UsageError);

@@ -285,6 +285,15 @@ TEST(Horovod, refuses_a_timeline_that_cannot_be_written_before_it_begins) {
   EXPECT_THROW(run_horovod(2, options, [](Horovod&) {}), Error);
 }
 
+TEST(Horovod, refuses_a_pipe_for_the_log_of_tuning_and_waits_for_no_reader) {
+  const TemporaryFolder folder;
+  Options options = quick();
+  options.tunes = true;
+  options.tuning_log = (folder.path() / "pipe").string();
+  ASSERT_EQ(::mkfifo(options.tuning_log.c_str(), 0600), 0);
+  EXPECT_EQ(testing::message_of<DataError>([&] { Autotuner tuner(options); }), "HOROVOD_AUTOTUNE_LOG: cannot open " + options.tuning_log + ": it is no regular file; accepted: a regular file");
+}
+
 TEST(Horovod, tells_of_a_timeline_that_cannot_be_written_at_the_end) {
   const TemporaryFolder folder;
   const std::filesystem::path inner = folder.path() / "inner";

@@ -164,6 +164,21 @@ TEST(Layers, nothing_above_the_engine_sees_opencl_through_its_headers) {
   EXPECT_FALSE(way_to_opencl("engine/device_storage.h", seen).empty());
 }
 
+/// Those of the engine that need what these make: fused kernels, and the sessions of a device.
+constexpr std::string_view kUsersOfDeviceFiles[] = {"engine/elementwise.cpp", "engine/epilogue.cpp", "engine/passes/epilogue_fusion.cpp", "engine/session.cpp"};
+
+TEST(Layers, few_files_of_the_engine_see_opencl_through_its_headers) {
+  const fs::path root = GEMEL_SOURCE_DIR;
+  for (const auto& entry : fs::recursive_directory_iterator(root / "engine")) {
+    const std::string file = fs::relative(entry.path(), root).generic_string();
+    if (!file.ends_with(".h") && !file.ends_with(".cpp")) continue;
+    if (std::ranges::any_of(kDeviceFiles, [&](std::string_view start) { return file.starts_with(start); }) || std::ranges::count(kUsersOfDeviceFiles, file) > 0) continue;
+    std::set<std::string> seen;
+    const auto way = way_to_opencl(file, seen);
+    EXPECT_TRUE(way.empty()) << fmt::format("{}", fmt::join(way, " > "));
+  }
+}
+
 TEST(Layers, forbidden_includes_are_named_with_file_and_line) {
   EXPECT_EQ(violations("engine/base/shape.cpp", "#pragma once\n#include \"engine/op.h\"\n"),
             std::vector<std::string>{"engine/base/shape.cpp:2: engine/op.h: the layer engine/base may not include engine"});

@@ -38,6 +38,8 @@ void expect_read_or_refused(const fs::path& file, int mutations, const std::func
     write_text(file, testing::Mutator({good}, static_cast<std::uint64_t>(i)).next());
     try {
       open();
+    } catch (const InternalError& e) {
+      ADD_FAILURE() << "mutation " << i << " of " << file << ": " << e.what();
     } catch (const Error& e) {
       ++refused;
       EXPECT_NE(std::string(e.what()), "") << "mutation " << i;

@@ -163,6 +163,19 @@ void expect_graph_equals_eager(const OpDef& op, const Sample& s, const PassNames
 
 TEST_P(OperatorsCase, graph_equals_eager_bit_for_bit) { expect_graph_equals_eager(op(), sample(), {}); }
 TEST_P(OperatorsCase, graph_after_exact_passes_equals_eager_bit_for_bit) { expect_graph_equals_eager(op(), sample(), exact_passes()); }
+/// The passes that round otherwise too, on one sample of each operator: a program of fused kernels takes long to build.
+TEST_P(OperatorsCase, graph_after_all_passes_is_close_to_eager) {
+  if (!is_full_run() || GetParam().sample != 0) GTEST_SKIP() << "with --full, the first sample";
+  Session& session = test_session();
+  const InputNumbers x = numbers_for(op(), sample());
+  const Values eager_in = inputs_in(session, op(), sample(), x, Wanting::no), graph_in = inputs_in(session, op(), sample(), x, Wanting::no);
+  Program program = capture(session, sample().inputs, [&](const Values& in) { return forward_and_backward(op(), sample(), in); });
+  Executor executor(session, std::make_shared<Program>(optimise(session, std::move(program), parse_passes("all"))));
+  const Values eager = forward_and_backward(op(), sample(), eager_in), graph = executor.run(graph_in);
+  ASSERT_EQ(graph.size(), eager.size());
+  for (std::size_t o = 0; o < graph.size(); ++o) EXPECT_LE(relative_error(read(graph[o]), read(eager[o])), backward_error(eager[o].dtype())) << "result " << o;
+  for (int w : op().writes) EXPECT_LE(relative_error(read(graph_in[at(w)]), read(eager_in[at(w)])), backward_error(eager_in[at(w)].dtype())) << "written input " << w;
+}
 
 INSTANTIATE_TEST_SUITE_P(all, OperatorsCase, ::testing::ValuesIn(all_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(all, KernelsCase, ::testing::ValuesIn(all_cases()), case_name);

@@ -299,9 +299,8 @@ TEST(Passes, what_must_run_after_something_is_neither_merged_with_what_ran_befor
     const auto body = [later](const Values& in) -> Values {
       const Value before = matmul(in[0], in[0]), total = in[0] + in[1];
       Trace& trace = in[0].session().trace();
-      if (later) trace.run_after({static_cast<int>(trace.instructions()) - 1});
+      const RunAfter ordered(trace, later ? std::vector{static_cast<int>(trace.instructions()) - 1} : std::vector<int>());
       const Value again = matmul(in[0], in[0]);
-      trace.run_after({});
       return {before, again, tanh(total)};
     };
     return operators_of(optimised({f32({3, 3}), f32({3, 3})}, body, parse_passes("all"))).size();

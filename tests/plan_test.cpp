@@ -9,6 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/base/span.h"
 #include "engine/ops/ops.h"
+#include "engine/passes/passes.h"
 #include "engine/session.h"
 #include "frontends/cli/planned_step.h"
 #include "frontends/models/models.h"
@@ -87,16 +88,22 @@ TEST(Plan, what_lives_at_once_lies_apart) {
   }
 }
 
-/// A training step of each model of images, as captured.
+/// A step of each model of images, as captured and as it is run.
 TEST(Plan, of_a_model_takes_a_tenth_more_than_the_least_at_most) {
   for (const std::string_view name : models::names()) {
     const auto session = Session::reference();
     const auto model = models::make(name, {.classes = 10});
     train::ClassificationTask task(*model, 10);
     const Shape image = models::usual_input(name);
-    const Program program = cli::capture_step(*session, task, {f32({4, image[1], image[2], image[0]}), i64({4})}, cli::Work::train);
-    const MemoryPlan plan = plan_memory(program, kAlignment, std::int64_t{1} << 50);
-    EXPECT_LE(static_cast<double>(plan.arena_bytes), 1.1 * static_cast<double>(plan.lower_bound)) << name;
+    for (const cli::Work work : {cli::Work::train, cli::Work::infer}) {
+      Program program = cli::capture_step(*session, task, {f32({4, image[1], image[2], image[0]}), i64({4})}, work);
+      const auto expect_little_more = [&](const Program& planned, const char* how) {
+        const MemoryPlan plan = plan_memory(planned, kAlignment, std::int64_t{1} << 50);
+        EXPECT_LE(static_cast<double>(plan.arena_bytes), 1.1 * static_cast<double>(plan.lower_bound)) << name << (work == cli::Work::train ? ", training" : ", inference") << how;
+      };
+      expect_little_more(program, "");
+      expect_little_more(optimise(*session, std::move(program), parse_passes("all")), ", optimised");
+    }
   }
 }
 

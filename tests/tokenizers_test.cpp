@@ -106,6 +106,8 @@ TEST(Tokenizers, say_what_is_wrong_with_their_files) {
   EXPECT_EQ(of_json("{}"), "vocabulary: " + json + ": it is empty" + accepted);
   EXPECT_EQ(of_json(R"({"a":0,"b":2})"), "vocabulary: " + json + ": 'b' has the number 2 of 2 tokens" + accepted);
   EXPECT_EQ(of_json(R"({"a":0,"b":0})"), "vocabulary: " + json + ": 'b' has the number 0, as another one has" + accepted);
+  const std::string deep = "{\"a\":" + std::string(1'000'000, '[') + std::string(1'000'000, ']') + "}";
+  EXPECT_EQ(of_json(deep), "vocabulary: " + json + ": 'a' has the number an array of 1 tokens" + accepted);
   EXPECT_EQ(of_json(R"({"a":0.5})"), "vocabulary: " + json + ": 'a' has the number 0.5 of 1 tokens" + accepted);
   EXPECT_EQ(of_json(R"({"a":0,"b":1,"ab":2})", "#version: 0.2\na b c\n"), "merges: " + merges + ", line 2: 'a b c'; accepted: two tokens with a space between");
   EXPECT_EQ(of_json(R"({"a":0,"b":1})", "a b\n"), "merges: " + merges + ", line 1: the vocabulary has no token 'ab'; accepted: merges of its tokens into its tokens");

@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <random>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "engine/base/descriptor.h"
@@ -52,7 +54,7 @@ void remove_abandoned(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with(kTemporaryBegin) || !name.ends_with(kTemporaryEnd)) continue;
-    const Descriptor file(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    const Descriptor file(::open(entry.path().c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));  // NFS locks what is open for writing
     if (file.get() >= 0 && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(entry.path().c_str());
   }
 }
@@ -153,7 +155,11 @@ std::vector<std::byte> read_whole(const fs::path& path) {
 }
 
 FolderLock::FolderLock(const fs::path& folder, std::string_view op) : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-  if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  constexpr int kTries = 10;  // a run that was killed holds its lock until all of its memory is freed
+  for (int i = 0; i < kTries; ++i) {
+    if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  }
   ::close(descriptor_);
   throw DataError(std::string(op) + ": " + folder.string() + " is in use by another run; accepted: a folder of its own");
 }

@@ -52,7 +52,7 @@ class FileWriter {
 /// @throws DataError naming the path and the reason
 void write_file_atomically(const std::filesystem::path& path, const std::function<void(FileWriter&)>& fill);
 
-/// A folder that one at a time of those who lock it writes into; the end of a process unlocks it. Where the file system has no locks all may.
+/// A folder for one run at a time; the end of a process unlocks it. Where the file system does not lock folders (NFS) all runs may use it.
 class FolderLock {
  public:
   /// @param op  begins the message  @throws DataError `OP: FOLDER is in use by another run; accepted: a folder of its own`

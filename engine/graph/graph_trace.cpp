@@ -18,7 +18,6 @@ GraphTrace::GraphTrace(Session& session, Outside outside, std::string name)
 Value GraphTrace::input(const Spec& spec, std::string name) {
   Value v(spec, std::make_shared<Storage>(session_, spec.elements()));
   program_.inputs.push_back({define(v, std::move(name)), spec});
-  argument_storages_.insert(v.storage().get());
   if (outside_ != Outside::passed || !is_floating(spec.dtype)) return v;
   v = leaf(v);  // a body is differentiated with respect to its own arguments
   arguments_.insert(v.node().get());
@@ -26,7 +25,7 @@ Value GraphTrace::input(const Spec& spec, std::string name) {
 }
 
 void GraphTrace::run(const OpDef& op, const Attributes& attributes, Values& in, Values& out) {
-  Program::Instruction step{&op, attributes, {}, {}, *session_.scope(), after_, {}};
+  Program::Instruction step{&op, attributes, {}, {}, *session_.scope(), after(), {}};
   for (const Value& v : in) step.inputs.push_back(use(v, op.name));
   for (const Value& v : out) step.outputs.push_back(made(op, v));
   check_draw(op, step, in);
@@ -54,8 +53,9 @@ void GraphTrace::check_draw(const OpDef& op, const Program::Instruction& step, c
 
 void GraphTrace::check_writes(const OpDef& op, const Program::Instruction& step, const Values& in) const {
   for (int w : op.writes) {
-    const bool is_argument = argument_storages_.contains(in[at(w)].storage().get());
-    const std::string& name = program_.slots[at(step.inputs[at(w)].slot)].name;
+    const int slot = step.inputs[at(w)].slot;
+    const bool is_argument = knows(in[at(w)]) && std::ranges::any_of(program_.inputs, [slot](const auto& input) { return input.slot == slot; });
+    const std::string& name = program_.slots[at(slot)].name;
     if (is_argument && !name.empty())
       throw UsageError(fmt::format("{}: writes the placeholder '{}' of '{}', in the memory of what is fed; accepted: a variable, or a copy", op.name, name, *name_));
     if (outside_ == Outside::passed && (is_argument || !knows(in[at(w)])))
@@ -111,6 +111,7 @@ Program::Use GraphTrace::use_passed(const Value& v) {
 }
 
 Program::Use GraphTrace::use(const Value& v, const std::string& who) {
+  assume_of_leaf(v);
   const auto it = slot_of_.find(v.storage());
   if (it == slot_of_.end()) return outside_ == Outside::passed ? use_passed(v) : use_bound(v, who);
   return {it->second, v.spec(), v.offset(), version(v.storage()), has_history(v)};
@@ -120,9 +121,10 @@ void GraphTrace::name_slot(const Value& value, const std::string& name) {
   program_.slots[at(use(value, name).slot)].name = name;
 }
 
-std::vector<int> GraphTrace::run_after(std::vector<int> instructions) {
-  std::swap(after_, instructions);
-  return instructions;
+/// Whether a gradient goes to it decides what is recorded, and what has a history.
+void GraphTrace::assume_of_leaf(const Value& v) {
+  if (!v.node() || v.node()->op || arguments_.contains(v.node().get()) || !leaves_.insert(v.node()->order).second) return;
+  assume(stays_as_frozen(v, nodes_before()));
 }
 
 void GraphTrace::assume(std::function<bool()> still_holds) {
@@ -181,7 +183,7 @@ std::vector<int> GraphTrace::changes_since(const Values& outputs, const Values& 
     for (const auto* saved : {&node->inputs, &node->outputs})
       for (const auto& s : *saved)
         if (s.value && s.value.storage()->memory && s.version < version(s.value.storage())) add_last(s.value.storage(), version(s.value.storage()) - s.version);
-  for (int i : after_) out.erase(i);
+  for (int i : after()) out.erase(i);
   return {out.begin(), out.end()};
 }
 

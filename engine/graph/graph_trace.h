@@ -35,7 +35,6 @@ class GraphTrace : public Trace {
   /// Whether the program makes or knows the value.
   bool knows(const Value& value) const { return slot_of_.count(value.storage()) != 0; }
   std::size_t instructions() const override { return program_.code.size(); }
-  std::vector<int> run_after(std::vector<int> instructions) override;
   void assume(std::function<bool()> still_holds) override;
   std::uint64_t nodes_before() const override { return outside_ == Outside::passed ? enclosing_.nodes_before() : first_node_; }
 
@@ -102,6 +101,7 @@ class GraphTrace : public Trace {
   Program::Use use_bound(const Value& v, const std::string& who);
   Program::Use use_passed(const Value& v);
   Program::Use made(const OpDef& op, const Value& v);
+  void assume_of_leaf(const Value& v);
   void check_draw(const OpDef& op, const Program::Instruction& step, const Values& in) const;
   void check_writes(const OpDef& op, const Program::Instruction& step, const Values& in) const;
   bool has_history(const Value& v) const;
@@ -118,8 +118,7 @@ class GraphTrace : public Trace {
   std::map<std::shared_ptr<Storage>, Writes> writes_;  // of memory from outside, where this program may write it
   Trace& enclosing_;                                            // in force when a body was begun
   std::set<const Node*> arguments_;
-  std::set<const Storage*> argument_storages_;
-  std::vector<int> after_;
+  std::set<std::uint64_t> leaves_;  // nodes of leaves from outside that it reads
   InForce* in_force_ = nullptr;
   Random random_;
 };

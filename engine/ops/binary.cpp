@@ -1,7 +1,11 @@
 // Elementwise operators of two tensors, with broadcasting. Comparisons are in comparison.cpp.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "engine/base/error.h"
 #include "engine/ops/catalog.h"
 #include "engine/ops/elementwise_record.h"
 #include "engine/ops/ops.h"
@@ -145,11 +149,25 @@ Value true_divide(Value a, Value b) {
   return divide(std::move(a), std::move(b));
 }
 
+namespace {
+
+void check_fits(DType dtype, Number number) {
+  const bool is_narrow = dtype == DType::int32;
+  if (number.value >= 0x1p63 || (is_narrow && !std::in_range<std::int32_t>(number.whole)))
+    throw UsageError(fmt::format("{:.0f} beside a tensor of {}: it does not fit; accepted: -2^{} to 2^{} - 1, or a tensor that is cast to another type", number.value, to_string(dtype), is_narrow ? 31 : 63,
+                                 is_narrow ? 31 : 63));
+}
+
+}  // namespace
+
 std::pair<Value, Value> alike(Value x, Number number) {
   DType dtype = x.dtype();
   if (!is_floating(dtype) && number.is_fraction) dtype = DType::float32;
   if (dtype == DType::boolean) dtype = DType::int64;
-  Value n = full(x.session(), {Shape{}, dtype}, number.value);
+  const Spec one{Shape{}, dtype};
+  if (!is_floating(dtype)) check_fits(dtype, number);
+  constexpr std::int64_t kExact = std::int64_t{1} << 53;  // of a double
+  Value n = dtype == DType::int64 && (number.whole > kExact || number.whole < -kExact) ? x.session().tensor(one, std::as_bytes(std::span(&number.whole, 1))) : full(x.session(), one, number.value);
   return {x.dtype() == dtype ? std::move(x) : cast(std::move(x), dtype), std::move(n)};
 }
 

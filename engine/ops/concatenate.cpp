@@ -176,7 +176,8 @@ const OpDef& split_def() {
         const auto into = [](Axes extents, std::int64_t axis) { return Attributes{{"extents", std::move(extents)}, {"axis", axis}}; };
         return also_in_two_bytes({{{f32({5, 3})}, into({2, 3}, 0)},      {{f32({3, 33})}, into({1, 15, 17}, -1)},
                                    {{f32({2, 5, 4})}, into({2, 0, 3}, 1)}, {{f32({64})}, into({64}, 0)},
-                                   {{f32({0, 4})}, into({1, 3}, 1)},      {{b8({6})}, into({2, 4}, 0)}}, {0});
+                                   {{f32({0, 4})}, into({1, 3}, 1)},      {{b8({6})}, into({2, 4}, 0)},
+                                   {{f32({2, 20000})}, into({17000, 3000}, 1)}}, {0});
       },
       .rejected = [] {
         return std::vector<Rejected>{{{f32({2, 3})}, {{"extents", Axes{1, 1}}, {"axis", std::int64_t{1}}},

@@ -60,6 +60,8 @@ struct KernelName {
 void run(const Launch& launch, const KernelName& name, const opencl::Range& range, const std::vector<opencl::Argument>& arguments);
 /// The same for the kernel that stores the result of a product: with what a fused record appends.
 void run_last(const Launch& launch, const KernelName& name, const opencl::Range& range, const std::vector<opencl::Argument>& arguments);
+/// As its rows are cut into parts: on a GPU a convolution along time, of one row of pixels, is one along its column, whose rows are the pixels.
+Geometry in_rows(Geometry g, const opencl::DeviceProfile& profile);
 /// Into how many parts a sum over the rows of all images is cut, so that every unit of the device has groups to work on.
 /// @param items  work-items of each part  @param group  of a work-group
 std::int64_t parts_of_rows(const Geometry& g, std::int64_t items, std::int64_t group, const opencl::DeviceProfile& profile);

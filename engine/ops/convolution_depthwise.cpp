@@ -37,11 +37,11 @@ void product_launch(Launch& l) {
 }
 
 std::int64_t partial_bytes(const Problem& p, const opencl::DeviceProfile& d) {
-  return parts_of(geometry_of<Direction::weights>(p), d) * p.outputs[0].bytes();
+  return parts_of(in_rows(geometry_of<Direction::weights>(p), d), d) * p.outputs[0].bytes();
 }
 
 void weights_launch(Launch& l) {
-  const Geometry g = geometry_of<Direction::weights>(l.problem());
+  const Geometry g = in_rows(geometry_of<Direction::weights>(l.problem()), l.profile());
   const std::int64_t parts = parts_of(g, l.profile()), elements = l.out_spec(0).elements(), width = width_of(g.c, l.profile());
   auto arguments = arguments_of({l.in(0), l.in(1), l.workspace()}, g);
   arguments.emplace_back(parts);

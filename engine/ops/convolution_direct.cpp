@@ -17,8 +17,10 @@ void launch(Launch& l) {
   run_last(l, {"convolution.cl", d == Direction::forward ? "conv_forward" : "conv_input_gradient"}, range_of(l.out_spec(0).elements()), arguments);
 }
 
+Geometry geometry_in_rows(const Problem& p, const opencl::DeviceProfile& profile) { return in_rows(geometry_of<Direction::weights>(p), profile); }
+
 std::int64_t parts_of(const Problem& p, const opencl::DeviceProfile& profile) {
-  return parts_of_rows(geometry_of<Direction::weights>(p), p.outputs[0].elements(), kLocal, profile);
+  return parts_of_rows(geometry_in_rows(p, profile), p.outputs[0].elements(), kLocal, profile);
 }
 std::int64_t partial_bytes(const Problem& p, const opencl::DeviceProfile& profile) {
   const std::int64_t parts = parts_of(p, profile);
@@ -26,7 +28,7 @@ std::int64_t partial_bytes(const Problem& p, const opencl::DeviceProfile& profil
 }
 
 void launch_weights(Launch& l) {
-  const Geometry g = geometry_of<Direction::weights>(l.problem());
+  const Geometry g = geometry_in_rows(l.problem(), l.profile());
   const std::int64_t parts = parts_of(l.problem(), l.profile());
   const bool adds = l.begin_sum(), is_whole = parts == 1;
   auto arguments = arguments_of({l.in(0), l.in(1), is_whole ? l.out(0) : l.workspace()}, g);

@@ -1,5 +1,6 @@
 // How the variants of the convolution family call their kernels.
 #include <algorithm>
+#include <utility>
 
 #include "engine/ops/common.h"
 #include "engine/ops/convolution.h"
@@ -20,6 +21,15 @@ void run(const Launch& l, const KernelName& name, const opencl::Range& range, co
 
 void run_last(const Launch& l, const KernelName& name, const opencl::Range& range, const std::vector<opencl::Argument>& arguments) {
   l.device().run(l.device().kernel(name.file, name.kernel, name.options, l.epilogue_text()), range, arguments, l.epilogue_arguments());
+}
+
+Geometry in_rows(Geometry g, const opencl::DeviceProfile& d) {
+  if (d.is_cpu() || g.h != 1 || g.r != 1 || g.p != 1) return g;
+  std::swap(g.h, g.w);
+  std::swap(g.r, g.s);
+  std::swap(g.p, g.q);
+  for (Pair* pair : {&g.stride, &g.padding, &g.dilation}) std::swap((*pair)[0], (*pair)[1]);
+  return g;
 }
 
 std::int64_t parts_of_rows(const Geometry& g, std::int64_t items, std::int64_t group, const opencl::DeviceProfile& d) {

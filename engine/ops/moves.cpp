@@ -140,7 +140,7 @@ void launch_rows(Launch& l, const Moves& moves) {
   each_box(l, moves, [&](const Move& m) {
     const Split s = split_off(m.axes);
     const std::int64_t columns = s.column.extent, column_block = columns > 2 * kBlock ? kBlock : columns;
-    const std::int64_t row_block = std::max<std::int64_t>(1, kBlock / columns);
+    const std::int64_t row_block = std::max({std::int64_t{1}, kBlock / columns, ceil_div(s.rows, opencl::kMostGroups)});
     run(l, "move_rows", m, opencl::range2({ceil_div(columns, column_block), ceil_div(s.rows, row_block)}, {1, 1}),
         {{s.rows, columns, row_block, column_block}, s.outer});
   });

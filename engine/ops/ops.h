@@ -78,12 +78,14 @@ Value true_divide(Value a, Value b);
 struct Number {
   template <class T>
     requires std::is_arithmetic_v<T>
-  Number(T number) : value(static_cast<double>(number)), is_fraction(std::is_floating_point_v<T>) {}
+  Number(T number) : value(static_cast<double>(number)), whole(std::is_integral_v<T> ? static_cast<std::int64_t>(number) : 0), is_fraction(std::is_floating_point_v<T>) {}
   double value;
+  std::int64_t whole;  // exactly, of an integer
   bool is_fraction;  // of a floating type, whatever its value
 };
 /// x, and a tensor of one element for the number, both of the type that PyTorch gives them: x's, which is float32 for integers beside a fraction, and
 /// int64 for booleans beside an integer. So both front ends understand x * 0.5.
+/// @throws UsageError an integer that the integers of this type do not hold
 std::pair<Value, Value> alike(Value x, Number number);
 /// Comparisons give bool.
 Value equal(Value a, Value b);

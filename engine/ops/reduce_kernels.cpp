@@ -91,7 +91,7 @@ template <Reduction reduction>
 void launch_rows(Launch& l) {
   in_passes<reduction, cut_rows>(l, [&](const Pass& p) {
     const auto& [x, y, r, c, scale, options] = p;
-    const std::int64_t row_block = std::max<std::int64_t>(1, kRowElements / c.length);
+    const std::int64_t row_block = std::max({std::int64_t{1}, kRowElements / c.length, ceil_div(r.outer, opencl::kMostGroups)});
     l.run("reduce.cl", "reduce_rows", opencl::range2({c.slices, ceil_div(r.outer, row_block)}, {1, 1}),
           {x, y, r.outer, r.reduced, c.slices, c.length, row_block, scale}, options);
   });
@@ -110,8 +110,8 @@ template <Reduction reduction>
 void launch_columns(Launch& l) {
   in_passes<reduction, cut_columns>(l, [&](const Pass& p) {
     const auto& [x, y, r, c, scale, options] = p;
-    l.run("reduce.cl", "reduce_columns", opencl::range3({ceil_div(r.inner, kLanes), c.slices, r.outer}, {1, 1, 1}),
-          {x, y, r.reduced, r.inner, c.slices, c.length, scale}, options);
+    l.run("reduce.cl", "reduce_columns", opencl::range3({ceil_div(r.inner, kLanes), c.slices, std::min(r.outer, opencl::kMostGroups)}, {1, 1, 1}),
+          {x, y, r.outer, r.reduced, r.inner, c.slices, c.length, scale}, options);
   });
 }
 

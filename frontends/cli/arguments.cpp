@@ -45,9 +45,21 @@ UsageError empty_value(const std::string& command, const po::options_description
   return UsageError(fmt::format("{}: {} is given an empty value{}", command, name, accepted_by(options, name)));
 }
 
-/// An empty value names nothing: it is what an unset variable of a shell leaves. A text may be empty.
+constexpr std::array<std::string_view, 2> kTexts{"prompt", "text"};  // a text may be empty
+
+/// `--text=` as two words, of which the second is empty: the parser takes no empty value behind a "=".
+std::vector<std::string> with_empty_texts_apart(const std::vector<std::string>& arguments) {
+  std::vector<std::string> out;
+  for (const std::string& a : arguments) {
+    const bool is_empty = std::ranges::any_of(kTexts, [&](std::string_view text) { return a == fmt::format("--{}=", text); });
+    out.push_back(is_empty ? a.substr(0, a.size() - 1) : a);
+    if (is_empty) out.emplace_back();
+  }
+  return out;
+}
+
+/// An empty value names nothing: it is what an unset variable of a shell leaves.
 void refuse_empty(const std::string& command, const po::options_description& options, const po::variables_map& values) {
-  constexpr std::array<std::string_view, 2> kTexts{"prompt", "text"};
   for (const auto& [name, value] : values) {
     const auto* text = boost::any_cast<std::string>(&value.value());
     if (text && text->empty() && !value.defaulted() && std::ranges::find(kTexts, name) == kTexts.end())
@@ -83,7 +95,7 @@ po::variables_map parse(const std::string& usage, const std::string& about, cons
     using namespace po::command_line_style;
     // No guessing: an abbreviation that is unique today is not tomorrow.
     const int style = (unix_style & ~allow_guessing);
-    po::store(po::command_line_parser(arguments).options(all).positional(positional).style(style).run(), values);
+    po::store(po::command_line_parser(with_empty_texts_apart(arguments)).options(all).positional(positional).style(style).run(), values);
     if (values.count("help")) {
       fmt::print("usage: {} [options]\n{}\n\n{}", call_of(usage), about, fmt::streamed(all));
       throw HelpWanted();

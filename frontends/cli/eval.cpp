@@ -114,7 +114,7 @@ void evaluate_split(RunScope& run, Job& job, const EvalOrder& order) {
   run.log_start(order.work.model, *model);
   const train::Sums sums = evaluated(run, with.stepper(), loader, with.ranks());
   if (!std::isfinite(sums.loss))
-    throw Error(fmt::format("eval: the loss is {}; accepted: weights and samples of finite numbers, which those of {} are to begin with", sums.mean_loss(), order.weights));
+    throw Error(fmt::format("eval: the loss is {} with the weights of {}; accepted: weights and samples of finite numbers", sums.mean_loss(), order.weights));
   if (with.pipeline) add_communication(run, with.pipeline->take_spans());
   join_traces(run, job);
   if (job.rank() == 0) run.summary().update(report(run.log(), *task, sums));

@@ -28,13 +28,19 @@ std::optional<std::int64_t> first_false(std::span<const std::byte> booleans) {
   return found == booleans.end() ? std::nullopt : std::optional(found - booleans.begin());
 }
 
+/// The model's output of some samples, once it was read.
+struct Output {
+  Spec spec;
+  std::vector<std::byte> bytes;
+};
+
 /// @param out  [N, ...] of the samples from `begin` on  @throws Error naming the first of them that is not finite
-void check_finite(const InferOrder& order, const Values& out, std::int64_t begin) {
-  const Value& y = out[order.tells_finite ? 1 : 0];
-  const std::vector<std::byte> bytes = read_bytes(y);
-  const std::optional<std::int64_t> element = order.tells_finite ? first_false(bytes) : nn::first_not_finite(y.dtype(), bytes);
-  if (!element) return;
-  const std::int64_t sample = begin + *element * y.shape()[0] / y.shape().elements();
+Output finite_output(const InferOrder& order, const Values& out, std::int64_t begin) {
+  Output y{out[0].spec(), read_bytes(out[0])};
+  const std::optional<std::int64_t> element = order.tells_finite ? first_false(read_bytes(out[1])) : nn::first_not_finite(y.spec.dtype, y.bytes);
+  if (!element) return y;
+  const Shape& told = out[order.tells_finite ? 1 : 0].shape();
+  const std::int64_t sample = begin + *element * told[0] / told.elements();
   throw Error(fmt::format("infer: the output of sample {} (from 0) is not finite; accepted: weights and samples of finite numbers that stay finite in the model", sample));
 }
 
@@ -47,23 +53,23 @@ void run_batches(RunScope& run, const InferOrder& order, Frontend frontend, std:
     Values in = order.inputs->batch(run.session(), begin, count);
     if (!order.takes_types) in.resize(1);
     const Values out = inference(in);
-    check_finite(order, out, begin);
+    Output y = finite_output(order, out, begin);
     if (order.tell) order.tell(out, begin, count);
-    return out[0];
+    return y;
   };
   // The first batch (of none, where there is no sample) tells the shape of the output.
-  const Value first = output_of(0);
-  const auto each = [&](const std::function<void(const Value&)>& take) {
+  const Output first = output_of(0);
+  const auto each = [&](const std::function<void(const Output&)>& take) {
     take(first);
     for (std::int64_t begin = batch_size; begin < n; begin += batch_size) {
       run.begin_batch();
       take(output_of(begin));
     }
   };
-  if (output.empty()) return each([](const Value&) {});
+  if (output.empty()) return each([](const Output&) {});
   Shape shape{n};
-  for (int k = 1; k < first.shape().rank(); ++k) shape.push_back(first.shape()[k]);
-  datasets::write_npy(output, {shape, first.dtype()}, [&](FileWriter& out) { each([&](const Value& y) { out.write(read_bytes(y)); }); });
+  for (int k = 1; k < first.spec.shape.rank(); ++k) shape.push_back(first.spec.shape[k]);
+  datasets::write_npy(output, {shape, first.spec.dtype}, [&](FileWriter& out) { each([&](const Output& y) { out.write(y.bytes); }); });
 }
 
 void check_given(const po::variables_map& v, const std::string& name) {

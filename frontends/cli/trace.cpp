@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "engine/base/error.h"
 #include "engine/base/file.h"
 
 namespace gemel::cli {
@@ -39,7 +40,11 @@ std::string packed(const std::vector<TraceEvent>& events) {
 
 std::vector<TraceEvent> unpacked(std::string_view text) {
   std::vector<TraceEvent> out;
-  for (const Json& e : Json::parse(text)) out.push_back({e[0], static_cast<Track>(e[1].get<int>()), e[2], e[3], e[4], e[5], e[6]});
+  try {
+    for (const Json& e : Json::parse(text)) out.push_back({e.at(0), static_cast<Track>(e.at(1).get<int>()), e.at(2), e.at(3), e.at(4), e.at(5), e.at(6)});
+  } catch (const Json::exception&) {
+    throw CommError("profile: a rank's events cannot be read; accepted: what ranks of one version send");
+  }
   return out;
 }
 

@@ -19,6 +19,7 @@ struct TraceEvent {
 
 /// In one piece of text, for another rank; and back.
 std::string packed(const std::vector<TraceEvent>& events);
+/// @throws CommError where the text is none of `packed`'s
 std::vector<TraceEvent> unpacked(std::string_view text);
 
 /// Times begin with the first event. @throws DataError where the file cannot be written

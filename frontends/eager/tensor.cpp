@@ -56,7 +56,9 @@ Tensor::operator Value() && {
 double Tensor::item() const {
   if (numel() != 1)
     throw UsageError(fmt::format("item: {} has {} elements; accepted: one", to_string(value().spec()), numel()));
-  return read(value())[0];
+  const double number = read(value())[0];  // a symbolic one is refused
+  if (value().session().capturing()) throw UsageError("item: while a graph is captured its number would be a constant there; accepted: the tensor itself, or an input");
+  return number;
 }
 
 template <class T>

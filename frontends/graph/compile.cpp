@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/base/error.h"
 #include "engine/op.h"
 
 namespace gemel::graph {
@@ -42,6 +43,8 @@ Compiled::Plan Compiled::make(const Specs& specs) {
 }
 
 Values Compiled::operator()(const Values& inputs) {
+  if (session_.capturing())
+    throw UsageError("compile: a compiled function is called while a graph is captured, where its results would be constants; accepted: a call of the function that it was compiled from");
   std::string signature;
   for (const Value& v : inputs) signature += to_string(v.spec()) + ";";
   const auto [begin, end] = plans_.equal_range(signature);

@@ -223,22 +223,23 @@ Pruned Graph::part(const std::vector<Fetch>& fetches, std::vector<Program::Use> 
   return out;
 }
 
-Graph::ControlDependencies::ControlDependencies(Graph& graph, const std::vector<Fetch>& before) : trace_(graph.trace_) {
-  std::vector<int> all = trace_.run_after({});
-  outer_ = all;
+std::vector<int> Graph::after(const std::vector<Fetch>& before) {
+  std::vector<int> all = trace_.after();
   for (const Fetch& fetch : before) {
-    check_ours(graph, fetch);
+    check_ours(*this, fetch);
     if (const auto* op = std::get_if<Operation>(&fetch)) {
       all.insert(all.end(), op->instructions.begin(), op->instructions.end());
       continue;
     }
     const int slot = trace_.use(std::get<Value>(fetch), "control dependency").slot;
-    for (std::size_t i = 0; i < graph.program().code.size(); ++i)
-      for (const auto& u : graph.program().code[i].outputs)
+    for (std::size_t i = 0; i < program().code.size(); ++i)
+      for (const auto& u : program().code[i].outputs)
         if (u.slot == slot) all.push_back(static_cast<int>(i));
   }
-  trace_.run_after(std::move(all));
+  return all;
 }
+
+Graph::ControlDependencies::ControlDependencies(Graph& graph, const std::vector<Fetch>& before) : scope_(graph.trace_, graph.after(before)) {}
 
 Value Graph::value(std::string_view name) const {
   const auto it = names_.find(name);

@@ -97,13 +97,9 @@ class Graph {
   class ControlDependencies {
    public:
     ControlDependencies(Graph& graph, const std::vector<Fetch>& before);
-    ~ControlDependencies() { trace_.run_after(std::move(outer_)); }
-    ControlDependencies(const ControlDependencies&) = delete;
-    ControlDependencies& operator=(const ControlDependencies&) = delete;
 
    private:
-    GraphTrace& trace_;
-    std::vector<int> outer_;
+    RunAfter scope_;
   };
   [[nodiscard]] ControlDependencies control_dependencies(const std::vector<Fetch>& before) { return {*this, before}; }
 
@@ -154,6 +150,7 @@ class Graph {
 
  private:
   class Loader;
+  std::vector<int> after(const std::vector<Fetch>& before);
   std::string scoped(const std::string& name) const;
   void claim(const std::string& name, Fetch fetch);
   Values gradients_as_read(const Value& loss, const Values& variables, Values into = {});

@@ -179,10 +179,9 @@ class Graph::Loader {
     const std::size_t i = graph_.program().code.size();
     std::vector<int> after = step.after;
     std::erase_if(after, [i](int other) { return at(other) > i; });  // those name this one when they come
-    graph_.trace_.run_after(std::move(after));
+    const RunAfter ordered(graph_.trace_, std::move(after));
     const GraphTrace::AsBefore as_before(graph_.trace_, overtaken_[i]);
     Values out = apply(graph_.session_, *step.op, std::move(in), step.attributes, fills ? std::span<const Value>(into) : std::span<const Value>());
-    graph_.trace_.run_after({});
     for (std::size_t o = 0; o < out.size(); ++o)
       if (!into[o]) values_[at(step.outputs[o].slot)] = std::move(out[o]);
   }

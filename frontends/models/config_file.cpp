@@ -8,6 +8,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/file.h"
+#include "engine/base/json_text.h"
 
 namespace gemel::models {
 
@@ -29,8 +30,7 @@ ConfigFile::ConfigFile(const std::filesystem::path& file) : file_(file), parsed_
 ConfigFile::~ConfigFile() = default;
 
 void ConfigFile::refuse(const char* key, const std::string& accepted) const {
-  throw DataError(fmt::format("configuration: {}: {} is {}; accepted: {}", file_.string(), key,
-                              parsed_->find(key)->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), accepted));
+  throw DataError(fmt::format("configuration: {}: {} is {}; accepted: {}", file_.string(), key, message_text(*parsed_->find(key)), accepted));
 }
 
 void ConfigFile::take(const char* key, std::int64_t& size) const {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <compare>
 #include <functional>
 #include <map>
@@ -178,9 +179,9 @@ CheckpointFolder go_on_in(const std::filesystem::path& folder, const std::filesy
   const CheckpointNumbers at = numbers_in(SafetensorsHeader(file));
   CheckpointFolder out{folder, at.run, {}};
   const std::vector<Found> found = found_in(folder, tell_nobody);
-  for (const bool is_damaged : {true, false})  // as those behind the newest whole one are: they are the first to go
+  for (const bool is_later : {true, false})  // files later than the newest whole one are damaged: they are the first to be removed
     for (const Found& f : found)
-      if (f.run == at.run && (f.step > at.step) == is_damaged) out.own.push_back(f.path);
+      if (f.run == at.run && (f.step > at.step) == is_later) out.own.push_back(f.path);
   return out;
 }
 
@@ -205,6 +206,8 @@ std::filesystem::path save_checkpoint(CheckpointFolder& folder, const nn::Module
     std::ranges::stable_sort(weights, {}, [&](const NamedTensor& t) { return places.at(t.name); });
     std::ranges::stable_sort(slots, {}, [&](const NamedTensor& t) { return places.at(optim::parameter_of_slot(t.name)); });
   }
+  if (!std::ranges::all_of(state.sums.counts, [](double c) { return std::isfinite(c); }))
+    throw Error(fmt::format("checkpoint: the metrics' sums are not finite after step {}: nothing is saved; accepted: a task whose counts are finite", state.step));
   if (const auto wrong = nn::not_finite_in(weights)) throw Error(fmt::format("checkpoint: {} after step {}: nothing is saved; accepted: weights that are finite", *wrong, state.step));
   std::vector<NamedTensor> tensors;
   for (const NamedTensor& t : weights) tensors.push_back({std::string(kModel) + t.name, t.spec, t.data});

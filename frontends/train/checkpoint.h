@@ -24,10 +24,10 @@ struct RunState {
   RanksState ranks;                  // of a checkpoint
 };
 
-/// Where a run puts its checkpoints. Those of other runs stay.
+/// Where a run puts its checkpoints. Those of other runs stay, but for one of the same step, which is written over.
 struct CheckpointFolder {
   std::filesystem::path path;
-  std::int64_t run = 1;                    // the how-manyth of those that wrote into it
+  std::int64_t run = 1;                    // a count of the runs that wrote into it, this one included
   std::vector<std::filesystem::path> own;  // of this run, the first to be removed first
 };
 /// For a run that begins afresh, or goes on from a file of its choice.
@@ -36,8 +36,8 @@ CheckpointFolder begin_in(const std::filesystem::path& folder);
 CheckpointFolder go_on_in(const std::filesystem::path& folder, const std::filesystem::path& file);
 /// Makes the folder. @throws DataError where that fails, or nothing can be written in it
 void prepare_checkpoints(const std::filesystem::path& folder);
-/// The folder's checkpoints by run, then by step, the newest last. Both are written in them: copies keep their order. Those in which they cannot be
-/// read are left out.
+/// The folder's checkpoints by run, then by step, the newest last. Both numbers stand in the files, so that copies keep their order; a file whose
+/// numbers cannot be read is left out.
 std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& folder);
 
 /// Writes `checkpoint-STEP.safetensors` into the folder and keeps it and the one that the run wrote last before it.

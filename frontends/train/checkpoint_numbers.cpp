@@ -99,8 +99,7 @@ CheckpointNumbers numbers_in(const SafetensorsHeader& file) {
   CheckpointNumbers n{.run = read.whole(kRun, 1, kMost), .step = read.whole(kStep, 0, kMost), .epoch = read.whole(kEpoch, 0, kMost), .batch = read.whole(kBatch, 0, kMost)};
   n.sums = {read.whole(kSamples, 0, kMost), read.real(kLossSum), read.real(kWeight), read.reals(kCounts)};
   if (n.sums.weight < 0) read.refuse(kWeight, "0 or more");
-  if (std::ranges::any_of(n.sums.counts, [](double count) { return count < 0; })) read.refuse(kCounts, "numbers, 0 or more");
-  n.optimizer_steps = read.whole(kOptimizerSteps, 0, n.step);
+  n.optimizer_steps = read.whole(kOptimizerSteps, 0, kMost);  // more than `step` where a program had stepped before the run began
   if (read.has(kParameterSteps)) n.parameter_steps = read.wholes(kParameterSteps, 0, n.optimizer_steps);
   return n;
 }

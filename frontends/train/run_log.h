@@ -42,7 +42,8 @@ class RunLog {
   /// Since the outermost run began.
   double seconds() const;
   /// A run that did not end well is gone on with, in its own log: what stands there of later steps and epochs is dropped, for
-  /// they are done again. @throws DataError where it cannot be written; the log then stays as it was
+  /// they are done again. Where the disk has no room for that the log stays as it was, and a warning says so.
+  /// @throws DataError where it cannot be read
   void go_on_after(std::int64_t step, std::int64_t epochs);
   /// Appends one line.
   void event(const nlohmann::ordered_json& line);

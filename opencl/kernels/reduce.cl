@@ -132,16 +132,18 @@ static inline lanes16 join_columns(__global const X* x, const long n, const long
   return total;
 }
 
-__kernel void reduce_columns(__global const X* x, __global Y* y, const long reduced, const long inner, const long slices,
+__kernel void reduce_columns(__global const X* x, __global Y* y, const long outer, const long reduced, const long inner, const long slices,
                              const long length, const T scale) {
-  const long c = get_global_id(0) * LANES, s = get_global_id(1), o = get_global_id(2);
+  const long c = get_global_id(0) * LANES, s = get_global_id(1);
   const long begin = s * length, n = min(length, reduced - begin);
-  __global const X* from = x + (o * reduced + begin) * inner;
-  __global Y* to = y + (o * slices + s) * inner;
-  if (c + LANES <= inner)
-    Y_STORE_16(join_columns(from + c, n, inner) * scale, to + c);
-  else
-    for (long k = c; k < inner; ++k) Y_STORE(join_column(from + k, n, inner) * scale, to + k);
+  for (long o = get_global_id(2); o < outer; o += get_global_size(2)) {
+    __global const X* from = x + (o * reduced + begin) * inner;
+    __global Y* to = y + (o * slices + s) * inner;
+    if (c + LANES <= inner)
+      Y_STORE_16(join_columns(from + c, n, inner) * scale, to + c);
+    else
+      for (long k = c; k < inner; ++k) Y_STORE(join_column(from + k, n, inner) * scale, to + k);
+  }
 }
 
 __kernel void reduce_column_items(__global const X* x, __global Y* y, const long outer, const long reduced, const long inner,

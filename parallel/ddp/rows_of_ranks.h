@@ -1,5 +1,6 @@
 // Tables of which each rank gives some rows: the rows travel, and every rank adds up the table.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -14,6 +15,11 @@ struct RowsGiven {
   std::vector<float> values = {};          // [indices, width]
   bool all = false;
 };
+
+/// As a message between ranks: the number of rows, their indices, their values.
+std::vector<std::byte> packed(const RowsGiven& given);
+/// @param width  of a row  @throws CommError where the bytes are none of `packed`'s
+RowsGiven unpacked_rows(std::span<const std::byte> bytes, std::int64_t width);
 
 struct HostTable {
   std::span<float> elements;  // [rows, width]

@@ -1,9 +1,12 @@
 #include "parallel/horovod/autotuner.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
+#include "engine/base/descriptor.h"
 #include "engine/base/error.h"
 
 namespace gemel::parallel::horovod {
@@ -15,12 +18,19 @@ std::vector<Tuned> Autotuner::candidates() {
   return out;
 }
 
-Autotuner::Autotuner(const Options& options) : warmup_(options.tuning_warmup_samples), steps_(options.tuning_steps) {
+Autotuner::Autotuner(const Options& options, Warn warn) : warmup_(options.tuning_warmup_samples), steps_(options.tuning_steps), warn_(std::move(warn)) {
   for (const Tuned& t : candidates()) left_.push_back({t, {}});
   if (options.tuning_log.empty()) return;
-  log_.open(options.tuning_log);
-  log_ << "fusion_bytes,cycle_ms,bytes_per_s\n" << std::flush;
-  if (!log_) throw DataError(fmt::format("HOROVOD_AUTOTUNE_LOG: '{}' cannot be written", options.tuning_log));
+  log_.emplace(open_regular("HOROVOD_AUTOTUNE_LOG", options.tuning_log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND), options.tuning_log);
+  log("fusion_bytes,cycle_ms,bytes_per_s\n");
+}
+
+/// A full disk takes the lines and not the run.
+void Autotuner::log(const std::string& line) try {
+  if (log_) log_->append(line);
+} catch (const DataError& e) {
+  log_.reset();
+  if (warn_) warn_(fmt::format("horovod: warning: HOROVOD_AUTOTUNE_LOG: {}; tuning goes on, and its log ends here", e.what()));
 }
 
 /// The median: a sample that something else disturbed counts once.
@@ -57,7 +67,7 @@ std::optional<Tuned> Autotuner::reduced(std::span<const Request* const> together
 std::optional<Tuned> Autotuner::end_sample(double bytes_per_s) {
   const Tuned before = current();
   left_[at_].scores.push_back(bytes_per_s);
-  if (log_.is_open()) log_ << fmt::format("{},{},{:.6g}\n", before.fusion_bytes, before.cycle_ms, bytes_per_s) << std::flush;
+  log(fmt::format("{},{},{:.6g}\n", before.fusion_bytes, before.cycle_ms, bytes_per_s));
   if (++at_ == left_.size()) {
     at_ = 0;
     // Rounds pass over all that are left, so that a slow minute of the machine touches each of them.

@@ -5,13 +5,14 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "engine/base/record_file.h"
 #include "parallel/horovod/options.h"
 #include "parallel/horovod/request.h"
 
@@ -23,8 +24,9 @@ class Autotuner {
   using Clock = std::chrono::steady_clock;
   /// The grid that is searched.
   static std::vector<Tuned> candidates();
-  /// @throws DataError where the log cannot be written
-  explicit Autotuner(const Options& options);
+  using Warn = std::function<void(const std::string& line)>;
+  /// @param warn  is told once of lines that the log's disk has no room for  @throws DataError where the log cannot be opened
+  explicit Autotuner(const Options& options, Warn warn = {});
 
   /// To be told what was reduced at once. @return what is used from now on, where it changes
   std::optional<Tuned> reduced(std::span<const Request* const> together, Clock::time_point now);
@@ -40,6 +42,7 @@ class Autotuner {
   };
   std::optional<Tuned> end_sample(double bytes_per_s);
   void halve();
+  void log(const std::string& line);
 
   std::vector<Candidate> left_;
   std::size_t at_ = 0;
@@ -47,7 +50,8 @@ class Autotuner {
   std::map<std::string, std::int64_t> times_;  // each tensor was reduced in this sample
   std::int64_t bytes_ = 0;
   std::optional<Clock::time_point> begin_;
-  std::ofstream log_;
+  std::optional<RecordFile> log_;
+  Warn warn_;
 };
 
 }  // namespace gemel::parallel::horovod

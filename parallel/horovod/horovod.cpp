@@ -52,7 +52,7 @@ Horovod::Horovod(CommunicationThread& communication, Options options, Warn warn)
     : communication_(communication), options_(checked(std::move(options), communication)), warn_(std::move(warn)), cache_(options_.cache_capacity),
       coordinator_(communication.size()), timeline_(options_.timeline, options_.marks_cycles), fusion_(timeline_) {
   statistics_.tuned = {options_.fusion_bytes, options_.cycle_ms};
-  if (options_.tunes && rank() == 0) news_ = tuner_.emplace(options_).current();
+  if (options_.tunes && rank() == 0) news_ = tuner_.emplace(options_, warn_).current();
   communication_.run([this](Collectives&) { communication_.take_turns(this); });
 }
 

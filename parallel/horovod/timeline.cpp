@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
+#include "engine/base/file.h"
 #include "engine/base/span.h"
 
 namespace gemel::parallel::horovod {
@@ -58,10 +58,11 @@ void Timeline::write_alone() {
 }
 
 void Timeline::write_file(const std::string& events) const {
-  std::ofstream out(file_);
-  out << "{\"traceEvents\":[\n" << events << "\n]}\n";
-  out.close();
-  if (!out) throw DataError(fmt::format("HOROVOD_TIMELINE: '{}' cannot be written", file_));
+  try {
+    write_file_atomically(file_, [&](FileWriter& out) { out.write("{\"traceEvents\":[\n" + events + "\n]}\n"); });
+  } catch (const DataError& e) {
+    throw DataError(fmt::format("HOROVOD_TIMELINE: {}", e.what()));
+  }
 }
 
 }  // namespace gemel::parallel::horovod

@@ -1,11 +1,15 @@
 // One reader under libFuzzer: GEMEL_FUZZ_TARGET names it. Built with -DGEMEL_FUZZ=ON by clang; see docs/testing.md.
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/base/error.h"
 #include "tests/fuzz_targets.h"
+#include "tests/temporary_folder.h"
 
 namespace {
 
@@ -19,12 +23,35 @@ gemel::testing::FuzzTarget target() {
   std::exit(2);
 }
 
+const gemel::testing::FuzzTarget& chosen() {
+  static const gemel::testing::FuzzTarget made = target();
+  return made;
+}
+
+/// The corpus, as libFuzzer reads it.
+const std::string& corpus_folder() {
+  static const gemel::testing::TemporaryFolder folder;
+  static const std::string path = folder.path().string();
+  return path;
+}
+
 }  // namespace
 
+extern "C" int LLVMFuzzerInitialize(int* count, char*** arguments) {
+  static std::vector<char*> all(*arguments, *arguments + *count);
+  const auto is_option = [](const char* argument) { return argument[0] == '-'; };
+  if (!std::all_of(all.begin() + 1, all.end(), is_option)) return 0;  // files to repeat, or folders of the user's own
+  for (std::size_t i = 0; i < chosen().corpus.size(); ++i) gemel::testing::write_text(corpus_folder() + "/" + std::to_string(i), chosen().corpus[i]);
+  all.push_back(const_cast<char*>(corpus_folder().c_str()));
+  all.push_back(nullptr);
+  *count = static_cast<int>(all.size()) - 1;
+  *arguments = all.data();
+  return 0;
+}
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const gemel::testing::FuzzTarget chosen = target();
   try {
-    chosen.read({reinterpret_cast<const char*>(data), size});
+    chosen().read({reinterpret_cast<const char*>(data), size});
   } catch (const gemel::InternalError&) {
     throw;
   } catch (const gemel::Error&) {  // refused
