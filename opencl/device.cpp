@@ -55,7 +55,7 @@ class ClDevice : public Device {
     check(code, "clCreateCommandQueue", profile_.name);
     queues_.emplace(context_, device_, queue_.get());
     views_.emplace(*this, *queues_, turns_ ? &*turns_ : nullptr);
-    if (profile_.is_pocl()) DriverCache::of_process().make_room();  // what learns of the host's memory is a kernel
+    if (profile_.is_pocl()) DriverCache::of_process().make_room();  // the allocator asks a kernel for addresses of host memory
     allocator_ = make_allocator(context_, queue_.get(), profile_, options.memory_limit > 0 ? options.memory_limit : default_memory_limit(profile_, options.memory_sharers));
   }
   ~ClDevice() override { opencl::finish(queue_.get()); }

@@ -25,7 +25,7 @@ struct Unused {
   std::map<std::tuple<cl_device_id, int, int>, std::vector<cl_device_id>> parts;
 };
 Unused& unused() {
-  static auto* const all = new Unused;  // whoever gives one back at the end of the process finds it
+  static auto* const all = std::make_unique<Unused>().release();  // never destroyed: parts are given back until the process ends
   return *all;
 }
 

@@ -86,6 +86,11 @@ std::shared_ptr<opencl::Device> pretended_device(const char* what) {
   return device;
 }
 
+/// Never destroyed: some drivers are gone before the objects of a program are.
+const std::shared_ptr<opencl::Device>& kept_device(const char* what) {
+  return *std::make_unique<std::shared_ptr<opencl::Device>>(pretended_device(what)).release();
+}
+
 /// As large as its layers need.
 std::int64_t edge_for(std::string_view name) { return std::min<std::int64_t>(models::usual_input(name)[1], name == "inception_v3" ? 299 : 64); }
 
@@ -129,7 +134,7 @@ TEST_P(PretendedGpu, computes_the_cpus_loss_and_gradients) {
   constexpr std::array<std::string_view, 4> kDeep{"resnet50", "resnet152", "efficientnet_b4", "inception_v3"};
   if (!is_full_run() && std::ranges::count(kQuick, GetParam()) == 0) GTEST_SKIP() << "with --full";
   const bool is_deep = std::ranges::count(kDeep, GetParam()) > 0;
-  static const auto& device = *new std::shared_ptr<opencl::Device>(pretended_device("gpu:units=16"));  // some drivers are gone before a static of ours
+  static const auto& device = kept_device("gpu:units=16");
   Session as_gpu(device), as_cpu(shared_test_device());
   const Values found = first_step(as_gpu, GetParam()), expected = first_step(as_cpu, GetParam());
   ASSERT_EQ(found.size(), expected.size());
@@ -165,7 +170,7 @@ TEST(PretendedGpuAlongTime, computes_the_cpus_gradients_of_weights) {
 // The bounds are those above.
 TEST(GpuOfSmallGroups, computes_the_cpus_loss_and_gradients) {
   if (test_device().profile().is_emulator || !test_device().profile().is_cpu()) GTEST_SKIP() << "a CPU pretends";
-  static const auto& device = *new std::shared_ptr<opencl::Device>(pretended_device("gpu:group=24"));
+  static const auto& device = kept_device("gpu:group=24");
   Session as_gpu(device), as_cpu(shared_test_device());
   const Values found = first_step(as_gpu, "lenet"), expected = first_step(as_cpu, "lenet");
   ASSERT_EQ(found.size(), expected.size());

@@ -1,4 +1,4 @@
-// Open files as those hold them who read and write them.
+// Descriptors of open files.
 #pragma once
 #include <unistd.h>
 

@@ -12,7 +12,7 @@ namespace {
 /// First and last instruction that touch a slot; slots that share memory share one life.
 struct Life {
   std::int64_t first = -1, last = -1, bytes = 0;
-  int shares = -1;  // an earlier slot whose memory it takes over
+  int shares = -1;  // the slot whose memory it takes over, the first of all that have it
 };
 
 std::vector<bool> outside_arena(const Program& program) {
@@ -36,10 +36,7 @@ std::vector<Life> lives_of(const Program& program, std::int64_t alignment) {
   return lives;
 }
 
-int root(const std::vector<Life>& lives, int slot) {
-  while (lives[at(slot)].shares >= 0) slot = lives[at(slot)].shares;
-  return slot;
-}
+int root(const std::vector<Life>& lives, int slot) { return lives[at(slot)].shares < 0 ? slot : lives[at(slot)].shares; }
 
 void share(const Program& program, const std::vector<bool>& outside, std::vector<Life>& lives) {
   for (std::size_t i = 0; i < program.code.size(); ++i) {
@@ -53,7 +50,7 @@ void share(const Program& program, const std::vector<bool>& outside, std::vector
       if (outside[at(in)] || outside[at(out)] || lives[at(out)].shares >= 0 || given.count(in) || times != 1 || !fits ||
           lives[at(in)].last != static_cast<std::int64_t>(i))
         continue;
-      lives[at(out)].shares = in;
+      lives[at(out)].shares = root(lives, in);
       given.insert(in);
     }
   }
@@ -71,6 +68,31 @@ std::int64_t largest_sum(const std::vector<Life>& lives, const std::vector<int>&
   for (std::int64_t c : change) most = std::max(most, live += c);
   return most;
 }
+
+/// Slots by the stretches of instructions that they live through: of a long program most lives are short and far from each other.
+class Alive {
+ public:
+  Alive(const std::vector<Life>& lives, std::size_t instructions) : lives_(lives), in_stretch_(instructions / kStretch + 1) {}
+  void add(int slot) {
+    for (std::size_t k = stretch(lives_[at(slot)].first); k <= stretch(lives_[at(slot)].last); ++k) in_stretch_[k].push_back(slot);
+  }
+  /// Calls `f` once for each that lives at the same time.
+  template <class F>
+  void each_beside(const Life& life, F f) const {
+    for (std::size_t k = stretch(life.first); k <= stretch(life.last); ++k)
+      for (int slot : in_stretch_[k]) {
+        const Life& other = lives_[at(slot)];
+        const bool is_first_meeting = k == std::max(stretch(life.first), stretch(other.first));
+        if (is_first_meeting && other.first <= life.last && life.first <= other.last) f(slot);
+      }
+  }
+
+ private:
+  static constexpr std::int64_t kStretch = 64;
+  static std::size_t stretch(std::int64_t instruction) { return at(instruction / kStretch); }
+  const std::vector<Life>& lives_;
+  std::vector<std::vector<int>> in_stretch_;
+};
 
 /// Lowest offset where `bytes` fit between the occupied ranges without straddling a slab's end.
 std::int64_t lowest_gap(std::vector<std::pair<std::int64_t, std::int64_t>> occupied, std::int64_t bytes, std::int64_t slab) {
@@ -100,7 +122,7 @@ MemoryPlan plan_memory(const Program& program, std::int64_t alignment, std::int6
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return lives[at(a)].bytes > lives[at(b)].bytes; });
   const std::int64_t slab = max_slab_bytes / alignment * alignment;
   std::vector<std::int64_t> offset(lives.size(), 0);
-  std::vector<int> placed;
+  Alive placed(lives, program.code.size());
   std::int64_t top = 0;
   for (int s : order) {
     const Life& life = lives[at(s)];
@@ -108,11 +130,10 @@ MemoryPlan plan_memory(const Program& program, std::int64_t alignment, std::int6
       throw MemoryError("plan: a tensor of " + std::to_string(life.bytes) +
                         " bytes is larger than the device's largest buffer, " + std::to_string(max_slab_bytes));
     std::vector<std::pair<std::int64_t, std::int64_t>> occupied;
-    for (int p : placed)
-      if (lives[at(p)].first <= life.last && life.first <= lives[at(p)].last) occupied.emplace_back(offset[at(p)], offset[at(p)] + lives[at(p)].bytes);
+    placed.each_beside(life, [&](int p) { occupied.emplace_back(offset[at(p)], offset[at(p)] + lives[at(p)].bytes); });
     offset[at(s)] = lowest_gap(std::move(occupied), life.bytes, slab);
     top = std::max(top, offset[at(s)] + life.bytes);
-    placed.push_back(s);
+    placed.add(s);
   }
   for (std::int64_t at_byte = 0; at_byte < top; at_byte += slab) plan.slab_bytes.push_back(std::min(slab, top - at_byte));
   plan.arena_bytes = top;
