@@ -148,23 +148,35 @@ TEST_P(PretendedGpu, computes_the_cpus_loss_and_gradients) {
   for (std::size_t i = 2; i < found.size(); ++i) EXPECT_LE(error_of(i), 1e-3) << "parameter " << i - 2;
 }
 
-/// Of a convolution along time, whose sum over pixels is cut into parts too: grouped, and of one filter for each channel.
-TEST(PretendedGpuAlongTime, computes_the_cpus_gradients_of_weights) {
-  if (test_device().profile().is_emulator || !test_device().profile().is_cpu()) GTEST_SKIP() << "a CPU pretends";
-  const auto gradient_on = [](const std::shared_ptr<opencl::Device>& device, std::int64_t groups, std::int64_t filters) {
-    Session session(device);
-    const auto drawn = [&](const Spec& spec) {
-      List all(static_cast<std::size_t>(spec.elements()));
-      for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<double>(i * 7919 % 1009) / 504.5 - 1;
-      return session.tensor(spec, std::span<const double>(all));
+/// Sums over pixels are cut into parts, whose number divides none of these.
+class PretendedGpuSums : public ::testing::Test {
+ protected:
+  static Value drawn(Session& session, const Spec& spec) {
+    List all(static_cast<std::size_t>(spec.elements()));
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<double>(i * 7919 % 1009) / 504.5 - 1;
+    return session.tensor(spec, std::span<const double>(all));
+  }
+  template <class Convolve>
+  void expect_the_cpus_gradient_of_weights(const Spec& x, const Spec& w, Convolve convolve) {
+    if (test_device().profile().is_emulator || !test_device().profile().is_cpu()) GTEST_SKIP() << "a CPU pretends";
+    const auto gradient_on = [&](const std::shared_ptr<opencl::Device>& device) {
+      Session session(device);
+      const Value weights = leaf(drawn(session, w)), y = convolve(drawn(session, x), weights);
+      return read(gradient({sum(y * drawn(session, y.spec()))}, {weights})[0]);
     };
-    const Value w = leaf(drawn(f32({5, 4 / groups, filters})));
-    const Value y = conv1d(drawn(f32({2, 3001, 4})), w, {.stride = 2, .padding = 3, .dilation = 2, .groups = groups});
-    return read(gradient({sum(y * drawn(y.spec()))}, {w})[0]);
-  };
-  const auto gpu = pretended_device("gpu:units=16");
-  for (const auto& [groups, filters] : {std::pair{2, 6}, std::pair{4, 4}})
-    EXPECT_LE(relative_error(gradient_on(gpu, groups, filters), gradient_on(shared_test_device(), groups, filters)), 1e-4) << groups << " groups";
+    EXPECT_LE(relative_error(gradient_on(kept_device("gpu:units=16")), gradient_on(shared_test_device())), 1e-4) << to_string(w);
+  }
+};
+
+TEST_F(PretendedGpuSums, over_time_in_groups_and_for_each_channel) {
+  for (const auto& [groups, filters] : {std::pair<std::int64_t, std::int64_t>{2, 6}, {4, 4}})
+    expect_the_cpus_gradient_of_weights(f32({2, 3001, 4}), f32({5, 4 / groups, filters}), [groups = groups](const Value& x, const Value& w) {
+      return conv1d(x, w, {.stride = 2, .padding = 3, .dilation = 2, .groups = groups});
+    });
+}
+
+TEST_F(PretendedGpuSums, over_pictures) {
+  expect_the_cpus_gradient_of_weights(f32({3, 63, 65, 8}), f32({3, 3, 8, 16}), [](const Value& x, const Value& w) { return conv2d(x, w, {.padding = {1, 1}}); });
 }
 
 // The bounds are those above.
