@@ -261,6 +261,34 @@ TEST_F(Training, data_of_another_size_is_told_between_epochs_and_refused_in_the_
   EXPECT_NE(refused[0].find("resume: number of batches was '3', is now '5' in the middle of an epoch"), std::string::npos) << refused[0];
 }
 
+TEST_F(Training, of_an_optimizer_that_had_stepped_before_is_resumed_from_its_checkpoint) {
+  Bench first;
+  Trainer(first.run(), {.epochs = 1}).run();
+  ASSERT_EQ(first.optimizer->steps(), 3);
+  const TrainerOptions options{.epochs = 1, .checkpoint_dir = folder.path()};
+  Trainer(first.run(), options).run();  // its own steps begin at 1
+  Bench second;
+  Trainer again(second.run(), options);
+  ASSERT_TRUE(again.resume());
+  EXPECT_EQ(again.state().step, 3);
+  EXPECT_EQ(second.optimizer->steps(), 6);
+  EXPECT_EQ(second.state(), first.state());
+}
+
+/// Counts a metric that is no number.
+struct Miscounting : ClassificationTask {
+  using ClassificationTask::ClassificationTask;
+  List count(const datasets::Batch&, std::span<const List>) const override { return {std::nan("")}; }
+};
+
+TEST_F(Training, with_a_metric_that_is_no_number_saves_nothing_and_says_why) {
+  Bench bench;
+  Miscounting task(bench.model, 2);
+  const train::Run wrong{bench.session, task, *bench.optimizer, bench.data};
+  EXPECT_EQ(message_of<Error>([&] { Trainer(wrong, {.steps = 1, .checkpoint_dir = folder.path()}).run(); }),
+            "checkpoint: the metrics' sums are not finite after step 1: nothing is saved; accepted: a task whose counts are finite");
+}
+
 TEST_F(Training, a_checkpoint_written_over_another_runs_is_the_runs_own) {
   const TrainerOptions options{.epochs = 3, .checkpoint_dir = folder.path()};
   Bench before, after;
