@@ -2,8 +2,12 @@
 #include "frontends/cli/fatal.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <array>
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <functional>
 #include <new>
@@ -43,6 +47,18 @@ TEST_F(Fatal, another_exception_is_told_in_one_line_with_its_words) {
 
 TEST_F(Fatal, an_abort_is_told_in_one_line) {
   EXPECT_EXIT((end_with_a_line(), in_a_thread([] { std::abort(); })), ExitedWithCode(1), "^gemel: a library gave up and ended the program [^\n]*\n$");
+}
+
+TEST_F(Fatal, ctrl_backslash_ends_the_program_whatever_handler_a_compiler_has_set) {
+  const auto wait = [] {
+    end_at_quit();
+    std::signal(SIGQUIT, [](int) {});  // as LLVM's, which removes its files and returns
+    std::thread waiting([] { std::this_thread::sleep_for(std::chrono::seconds(5)); });
+    ::kill(::getpid(), SIGQUIT);
+    waiting.join();
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(wait(), ::testing::KilledBySignal(SIGQUIT), "");
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 #include "opencl/kernel_folder.h"
 
 #include <gtest/gtest.h>
-
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -116,6 +116,14 @@ TEST_F(CompiledKernels, that_another_process_replaced_are_noted_anew_and_those_w
   const KernelFolder kernels(folder());
   EXPECT_EQ(read_text(file("FG/HIJ/add/8-1-1/add.so")), "compiled again");
   EXPECT_FALSE(fs::exists(file("AB/CDE/sum/1-1-1/sum.so")));
+}
+
+TEST_F(CompiledKernels, have_no_pipe_beside_them_that_would_be_waited_for) {
+  compile();
+  ASSERT_EQ(::mkfifo(file("AB/CDE/last_accessed").c_str(), 0600), 0);
+  const KernelFolder kernels(folder());
+  EXPECT_FALSE(fs::exists(file("AB/CDE/last_accessed")));
+  EXPECT_TRUE(stands("AB/CDE/program.bc"));
 }
 
 TEST_F(CompiledKernels, that_no_manifest_knows_are_swept) {

@@ -212,7 +212,7 @@ TEST_F(Refusals, a_cache_folder_that_was_asked_for_and_cannot_be_made_is_named) 
 
 TEST_F(Refusals, what_pocl_would_crash_on_is_named) {
   const std::vector<std::pair<const char*, const char*>> bad{
-      {"POCL_MAX_PTHREAD_COUNT", "-1"}, {"POCL_MAX_PTHREAD_COUNT", "99999999999"}, {"POCL_CPU_MAX_CU_COUNT", "four"}, {"POCL_PTHREAD_MIN_THREADS", "-1"},
+      {"POCL_MAX_PTHREAD_COUNT", "-1"}, {"POCL_MAX_PTHREAD_COUNT", "99999999999"}, {"POCL_CPU_MAX_CU_COUNT", "four"}, {"POCL_PTHREAD_MIN_THREADS", "-1"}, {"POCL_TRACING", "cq"},
       {"POCL_MAX_WORK_GROUP_SIZE", "0"}, {"POCL_MAX_WORK_GROUP_SIZE", "2"}, {"POCL_DEBUG_LLVM_PASSES", "1"}, {"POCL_STARTUP_DELAY", "1000000"}};
   for (const auto& [name, value] : bad)
     expect_refused({"devices"}, 2, std::string("gemel: ") + name + ": '" + value + "' is not accepted; accepted: ", [&] { ::setenv(name, value, 1); });
@@ -447,6 +447,28 @@ TEST_F(Refusals, outputs_into_folders_that_are_closed_to_the_user_are_found_befo
     obey_modes();
   });
   EXPECT_NE(read_text(folder() / "err").find("gemel: GEMEL_CACHE_DIR: " + closed + "/pocl/"), std::string::npos) << read_text(folder() / "err");
+}
+
+TEST_F(Refusals, an_output_replaces_nothing_that_the_command_uses) {
+  fs::create_directories(folder() / "data");
+  for (const char* name : {"data/images.npy", "w.safetensors", "x.npy", "vocab.txt"}) write_text(folder() / name, "what was there");
+  fs::create_symlink("w.safetensors", folder() / "link");
+  const auto path = [this](const char* name) { return in_folder(name); };
+  const Words infer{"infer", "--model", "lenet", "--weights", path("w.safetensors"), "--input", path("x.npy")};
+  const auto refused = [](const char* option, const std::string& file, const std::string& rest) { return fmt::format("gemel: --{}: '{}' is {}; accepted: another file", option, file, rest); };
+  expect_refused(joined(infer, {"--output", path("link")}), 2, refused("output", path("link"), "given for --weights too"));
+  expect_refused(joined(infer, {"--output", path("x.npy")}), 2, refused("output", path("x.npy"), "given for --input too"));
+  const Words train{"train", "--model", "lenet", "--dataset", "npy", "--data", path("data")};
+  expect_refused(joined(train, {"--save", path("data/images.npy")}), 2, refused("save", path("data/images.npy"), "a file of --data"));
+  expect_refused(joined(train, {"--save", path("a"), "--profile", path("./a")}), 2, refused("profile", path("./a"), "given for --save too"));
+  expect_refused(joined(train, {"--log-dir", path("log"), "--save", path("log/run.jsonl")}), 2, refused("save", path("log/run.jsonl"), "a file of --log-dir"));
+  expect_refused(joined(train, {"--checkpoint-dir", path("c"), "--profile", path("c/checkpoint-1.safetensors")}), 2,
+                 refused("profile", path("c/checkpoint-1.safetensors"), "a file of --checkpoint-dir"));
+  expect_refused({"train", "--model", "bert", "--config", "tiny", "--vocab", path("vocab.txt"), "--save", path("vocab.txt")}, 2, refused("save", path("vocab.txt"), "given for --vocab too"));
+  for (const char* name : {"data/images.npy", "w.safetensors", "x.npy", "vocab.txt"}) EXPECT_EQ(read_text(folder() / name), "what was there") << name;
+  const std::string weights = path("own.safetensors");
+  ASSERT_EQ(run(training({"--steps", "1", "--save", weights})).status, 0);
+  EXPECT_EQ(run(training({"--steps", "1", "--weights", weights, "--save", weights})).status, 0) << "trained further";
 }
 
 TEST_F(Refusals, a_log_folder_that_another_run_writes_into_is_named) {

@@ -13,6 +13,7 @@
 
 #include "engine/base/edit_distance.h"
 #include "engine/base/error.h"
+#include "frontends/cli/apart.h"
 
 namespace gemel::cli {
 namespace {
@@ -102,6 +103,7 @@ po::variables_map parse(const std::string& usage, const std::string& about, cons
     }
     po::notify(values);
     refuse_empty(command, all, values);
+    check_outputs_apart(values);
     return values;
   } catch (const po::unknown_option& e) {
     throw unknown(without_value(e.get_option_name()));

@@ -3,10 +3,12 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <exception>
 #include <new>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "engine/base/error.h"
 
@@ -41,6 +43,22 @@ void end_with_a_line() {
   struct sigaction action {};
   action.sa_handler = on_abort;
   ::sigaction(SIGABRT, &action, nullptr);
+}
+
+void end_at_quit() {
+  struct sigaction now {};
+  if (::sigaction(SIGQUIT, nullptr, &now) != 0 || now.sa_handler != SIG_DFL) return;
+  sigset_t quit;
+  ::sigemptyset(&quit);
+  ::sigaddset(&quit, SIGQUIT);
+  ::pthread_sigmask(SIG_BLOCK, &quit, nullptr);  // of all threads: those that start later have it from this one
+  std::thread([quit] {
+    int signal = 0;
+    ::sigwait(&quit, &signal);
+    std::signal(SIGQUIT, SIG_DFL);
+    ::pthread_sigmask(SIG_UNBLOCK, &quit, nullptr);
+    ::raise(SIGQUIT);
+  }).detach();
 }
 
 }  // namespace gemel::cli

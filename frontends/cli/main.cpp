@@ -106,6 +106,7 @@ int main(int count, char** values) {
     cli::print_usage(stderr);
     return cli::kWrongUsage;
   }
+  if (arguments[0] != "launch") cli::end_at_quit();  // which ends its job's processes first
   try {
     return cli::run_and_print([&] { return cli::run(arguments[0], {arguments.begin() + 1, arguments.end()}); });
   } catch (const cli::Told& told) {

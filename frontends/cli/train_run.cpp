@@ -86,10 +86,6 @@ train::Trainer::End TrainRun::trained() {
 
 void TrainRun::check_outputs() const {
   if (!options_.save.empty() && job_.rank() == 0) check_can_write(options_.save);
-  const std::string& profile = options_.common.profile;
-  std::error_code none;  // both can be written
-  if (!profile.empty() && !options_.save.empty() && std::filesystem::weakly_canonical(profile, none) == std::filesystem::weakly_canonical(options_.save, none))
-    throw UsageError(fmt::format("--profile: '{}' is given for --save too; accepted: another file", profile));
   if (!options_.checkpoint_dir.empty() && job_.rank() == 0) train::prepare_checkpoints(options_.checkpoint_dir);
 }
 

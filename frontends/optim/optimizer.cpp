@@ -108,7 +108,10 @@ void Optimizer::make_shards(const Values& parameters) {
   }
 }
 
-Values Optimizer::hyper(double rate) const { return {hyper_->tensor(parameters_[0].value.session(), rate)}; }
+Values Optimizer::hyper(double rate) const {
+  if (parameters_.empty()) throw UsageError("optimizer: it has no parameters; accepted: one at least");
+  return {hyper_->tensor(parameters_[0].value.session(), rate)};
+}
 
 Values Optimizer::gradient_places() const {
   Values out;
@@ -224,6 +227,7 @@ void Optimizer::assume_as_frozen(Session& session) const {
 }
 
 void Optimizer::step(Values gradients, double rate) {
+  if (parameters_.empty()) return advance();  // as that of a stage without parameters
   apply_updates(std::move(gradients), hyper(rate));
   advance();
 }
