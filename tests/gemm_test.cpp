@@ -2,13 +2,10 @@
 #include "opencl/gemm.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,9 +14,9 @@
 #include "engine/ops/matmul.h"
 #include "opencl/gemm_providers.h"
 #include "opencl/tuning.h"
+#include "tests/cache_folder.h"
 #include "tests/double_product.h"
 #include "tests/op_harness.h"
-#include "tests/temporary_folder.h"
 #include "tests/test_device.h"
 
 namespace gemel::opencl {
@@ -220,21 +217,11 @@ TEST(DeviceGemm, batches_keep_to_their_strides_and_a_stride_of_0_repeats) {
         }
 }
 
-/// GEMEL_CACHE_DIR while it lives.
-struct CacheFolder : testing::TemporaryFolder {
-  CacheFolder() { ::setenv("GEMEL_CACHE_DIR", path().c_str(), 1); }
-  ~CacheFolder() {
-    if (before) ::setenv("GEMEL_CACHE_DIR", before->c_str(), 1);
-    else ::unsetenv("GEMEL_CACHE_DIR");
-  }
-  std::optional<std::string> before = std::getenv("GEMEL_CACHE_DIR") ? std::optional<std::string>(std::getenv("GEMEL_CACHE_DIR")) : std::nullopt;
-};
-
 /// Where the first of its two kernels takes products of any size it pads and transposes them, in memory that it is given. On a part of the device:
 /// to CLBlast that is another one, which alone has these parameters.
 TEST(Gemm, clblast_pads_in_memory_that_the_allocator_counts) {
   if (!testing::is_full_run() || !testing::test_device().profile().is_cpu()) GTEST_SKIP() << "with --full, on a CPU: its kernels take long to compile";
-  const CacheFolder folder;
+  const testing::CacheFolder folder;
   const DeviceOptions options{.device = "0.0", .gemm = GemmChoice::clblast};
   const std::filesystem::path file = *tuning_file(Device::open(options)->profile());
   TuningTable table;

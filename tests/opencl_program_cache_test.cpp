@@ -17,6 +17,7 @@
 #include "opencl/offset_arguments.h"
 #include "opencl/sources.h"
 #include "tests/files_up_to.h"
+#include "tests/cache_folder.h"
 #include "tests/mutation.h"
 #include "tests/test_device.h"
 
@@ -25,6 +26,14 @@ namespace {
 
 namespace fs = std::filesystem;
 using Binary = std::vector<unsigned char>;
+
+std::vector<fs::path> cached_files(const fs::path& folder) {
+  std::vector<fs::path> out;
+  if (fs::exists(folder))
+    for (const auto& entry : fs::directory_iterator(folder))
+      if (entry.is_regular_file()) out.push_back(entry.path());
+  return out;
+}
 
 /// A folder that goes with the test.
 class Folder {
@@ -35,29 +44,9 @@ class Folder {
   }
   ~Folder() { fs::remove_all(path_); }
   const fs::path& path() const { return path_; }
-  std::vector<fs::path> files() const {
-    std::vector<fs::path> out;
-    if (fs::exists(path_))
-      for (const auto& entry : fs::directory_iterator(path_))
-        if (entry.is_regular_file()) out.push_back(entry.path());
-    return out;
-  }
 
  private:
   fs::path path_;
-};
-
-/// GEMEL_CACHE_DIR while it lives.
-class CacheFolder : public Folder {
- public:
-  CacheFolder() { setenv("GEMEL_CACHE_DIR", path().c_str(), 1); }
-  ~CacheFolder() {
-    if (before_.empty()) unsetenv("GEMEL_CACHE_DIR");
-    else setenv("GEMEL_CACHE_DIR", before_.c_str(), 1);
-  }
-
- private:
-  std::string before_ = std::getenv("GEMEL_CACHE_DIR") ? std::getenv("GEMEL_CACHE_DIR") : "";
 };
 
 DeviceProfile some_profile() {
@@ -98,14 +87,14 @@ TEST(ProgramCache, stored_binary_is_found_again_under_its_source_options_and_dev
     other.*field += "!";
     EXPECT_TRUE(ProgramCache(folder.path(), other).load("source", "").empty());
   }
-  EXPECT_EQ(folder.files().size(), 1u) << "nothing is left beside it";
+  EXPECT_EQ(cached_files(folder.path()).size(), 1u) << "nothing is left beside it";
 }
 
 TEST(ProgramCache, damaged_file_is_as_good_as_none) {
   const Folder folder;
   const ProgramCache cache(folder.path(), some_profile());
   cache.store("source", "", Binary(100, 7));
-  const fs::path file = folder.files().at(0);
+  const fs::path file = cached_files(folder.path()).at(0);
   const std::string good = content(file);
   std::string flipped = good;
   flipped.back() ^= 1;
@@ -124,7 +113,7 @@ TEST(ProgramCache, gives_the_binary_or_nothing_after_any_mutation) {
   std::mt19937_64 random(4);
   for (int i = 0; i < (testing::is_full_run() ? 1000 : 100); ++i) {
     if (i % 50 == 0) cache.store("source", "", binary);  // which waits for the disk
-    const std::string what = testing::mutate(folder.files().at(0), random);
+    const std::string what = testing::mutate(cached_files(folder.path()).at(0), random);
     const Binary loaded = cache.load("source", "");
     EXPECT_TRUE(loaded.empty() || loaded == binary) << i << ": " << what;
   }
@@ -146,7 +135,7 @@ TEST(ProgramCache, writers_and_readers_never_meet_half_a_file) {
     });
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(misses, 0);
-  EXPECT_EQ(folder.files().size(), 1u);
+  EXPECT_EQ(cached_files(folder.path()).size(), 1u);
 }
 
 TEST(ProgramCache, folder_that_cannot_be_made_is_told_of_once_and_changes_nothing) {
@@ -182,29 +171,29 @@ TEST(ProgramCache, full_disk_is_told_of_once_and_leaves_what_was_there) {
   EXPECT_FALSE(cache.stores());
   EXPECT_TRUE(cache.load("source", "").empty());
   EXPECT_EQ(cache.load("before", ""), before);
-  EXPECT_EQ(folder.files().size(), 1u) << "no half a file is left";
+  EXPECT_EQ(cached_files(folder.path()).size(), 1u) << "no half a file is left";
 }
 
 TEST(ProgramCache, folder_follows_the_environment) {
-  const CacheFolder folder;
+  const testing::CacheFolder folder;
   EXPECT_EQ(ProgramCache::default_folder(), folder.path());
 }
 
 TEST(DeviceProgramCache, second_device_runs_the_first_ones_binary) {
-  const CacheFolder folder;
+  const testing::CacheFolder folder;
   EXPECT_EQ(answer(*Device::open({})), 42);
-  const auto files = folder.files();
+  const auto files = cached_files(folder.path());
   if (files.empty()) GTEST_SKIP() << "the driver keeps a cache of its own";
   const auto written = fs::last_write_time(files[0]);
   EXPECT_EQ(answer(*Device::open({})), 42);
-  EXPECT_EQ(folder.files(), files);
+  EXPECT_EQ(cached_files(folder.path()), files);
   EXPECT_EQ(fs::last_write_time(files[0]), written) << "it was built again";
 }
 
 TEST(DeviceProgramCache, damaged_binary_is_built_again) {
-  const CacheFolder folder;
+  const testing::CacheFolder folder;
   EXPECT_EQ(answer(*Device::open({})), 42);
-  const auto files = folder.files();
+  const auto files = cached_files(folder.path());
   if (files.empty()) GTEST_SKIP() << "the driver keeps a cache of its own";
   const std::string good = content(files[0]);
   overwrite(files[0], good.substr(0, good.size() / 2));
@@ -213,7 +202,7 @@ TEST(DeviceProgramCache, damaged_binary_is_built_again) {
 }
 
 TEST(DeviceProgramCache, binary_that_the_driver_refuses_is_built_again) {
-  const CacheFolder folder;
+  const testing::CacheFolder folder;
   const auto device = Device::open({});
   if (device->profile().platform == "rusticl") GTEST_SKIP() << "its driver ends the process on a binary that is not its own";
   const std::string kernel = "__kernel void answer(__global int* y) { *y = 42; }\n";

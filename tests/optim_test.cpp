@@ -54,6 +54,14 @@ auto maker(std::string_view name, const Settings& settings) {
   return [name, settings](std::vector<Group> groups) { return make(name, std::move(groups), settings); };
 }
 
+TEST(Optim, of_no_parameters_counts_steps_and_has_no_hyperparameters) {
+  const auto optimizer = make("sgd", std::vector<Group>{});
+  optimizer->zero_grad();
+  optimizer->step();
+  EXPECT_EQ(optimizer->steps(), 1);
+  EXPECT_EQ(message_of<UsageError>([&] { optimizer->hyper(0.1); }), "optimizer: it has no parameters; accepted: one at least");
+}
+
 TEST(Optim, sgd_with_weight_decay) {
   const auto session = Session::reference();
   expect_near(trained(*session, maker("sgd", {.weight_decay = 0.02})), expected([] {
