@@ -107,9 +107,9 @@ class HeaderParser {
     std::int64_t value = 0;
     const char* begin = text_.data() + position_;
     const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), value);
-    if (error == std::errc::result_out_of_range) fail(file_, "the shape has an extent that does not fit in 63 bits");
+    if (error == std::errc::result_out_of_range) fail(file_, "the shape has an extent that does not fit in 63 bits; accepted: 0..2^63 - 1");
     if (error != std::errc()) malformed("an extent");
-    if (value < 0) fail(file_, fmt::format("the shape has the negative extent {}", value));
+    if (value < 0) fail(file_, fmt::format("the shape has the negative extent {}; accepted: 0 or more", value));
     position_ += static_cast<std::size_t>(end - begin);
     return value;
   }

@@ -35,7 +35,7 @@ void TsvFile::each_line(const Take& take) const {
     ++number;
     if (line.ends_with('\r')) line.remove_suffix(1);
     try {
-      if (line.find('\0') != std::string_view::npos) throw DataError("it has a NUL byte");
+      if (line.find('\0') != std::string_view::npos) throw DataError("it has a NUL byte; accepted: text");
       cut(line, columns);
       if (!take(columns)) return;
     } catch (const DataError& e) {

@@ -154,14 +154,17 @@ std::optional<std::uint64_t> checksum_of(const Found& found) {
   return hash_of(bytes);
 }
 
-/// Every file in the folder that may hold a kernel. @throws std::system_error where not all of it can be read
+/// A folder of PoCL's has a name without a point; one with it is in the place of a file, which PoCL would end the process over.
+bool is_for_files(const Found& found) { return S_ISDIR(found.status.st_mode) && name_of(found.in_folder).find('.') == std::string_view::npos && !is_no_kernel(found.in_folder); }
+
+/// What is in the folder and may hold a kernel, or is none of PoCL's. @throws std::system_error where not all of it can be read
 void each_file(const fs::path& folder, const std::function<void(const Found&)>& visit) {
   const std::size_t skip = folder.native().size() + 1;
   std::error_code error;
   for (auto it = fs::recursive_directory_iterator(folder, error); !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
     Found found{it->path(), it->path().native().substr(skip)};
-    std::error_code none;
-    if (it->is_directory(none) || ::lstat(found.path.c_str(), &found.status) != 0) continue;
+    if (::lstat(found.path.c_str(), &found.status) != 0 || is_for_files(found)) continue;
+    it.disable_recursion_pending();
     if (is_no_kernel(found.in_folder) && S_ISREG(found.status.st_mode)) continue;  // a pipe of that name would have PoCL wait for a reader
     visit(found);
   }

@@ -12,7 +12,7 @@ namespace gemel::opencl {
 /// @param root  where proc and sys lie
 std::int64_t default_memory_limit(const DeviceProfile& profile, MemorySharers sharers = {}, const std::filesystem::path& root = "/");
 
-/// Before drivers start, which crash where memory runs out. @throws DeviceError where a limit of the address space leaves them too little
-void check_address_space(const std::filesystem::path& root = "/");
+/// Before drivers start, which crash where memory or stack runs out. @throws DeviceError where a limit of the process leaves them too little
+void check_process_limits(const std::filesystem::path& root = "/");
 
 }  // namespace gemel::opencl

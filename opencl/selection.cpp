@@ -151,9 +151,11 @@ bool platform_matches(const FoundPlatform& platform, const std::string& wanted) 
 /// PoCL offers no device where it cannot write its cache.
 bool lacks_cache(const FoundPlatform& p) { return p.devices.empty() && platform_matches(p, "pocl"); }
 
-std::string cache_advice() {
+/// Of PoCL without a device.
+std::string why_none() {
+  if (const std::string devices = from_environment("POCL_DEVICES"); !devices.empty()) return fmt::format(" offers none: POCL_DEVICES is '{}'; accepted: names of devices that it is built with, such as pthread", devices);
   const std::string used = from_environment("POCL_CACHE_DIR");
-  return used.empty() ? "GEMEL_CACHE_DIR may name a folder that can" : "POCL_CACHE_DIR names " + used;
+  return " offers none where its cache cannot be written: " + (used.empty() ? "GEMEL_CACHE_DIR may name a folder that can" : "POCL_CACHE_DIR names " + used);
 }
 
 std::string listed(const std::vector<FoundPlatform>& platforms) {
@@ -222,7 +224,7 @@ double DeviceProfile::estimated_gflops() const {
 void prepare_environment(int threads) {
   const std::lock_guard lock(environment_mutex());
   if (!has_render_node()) setenv("RUSTICL_ENABLE", "llvmpipe", 0);  // a list of ours would hide the GPUs that Mesa shows by itself
-  [[maybe_unused]] static const bool checked = (check_pocl_variables(threads), check_address_space(), true);  // once: what comes later may be ours
+  [[maybe_unused]] static const bool checked = (check_pocl_variables(threads), check_process_limits(), true);  // once: what comes later may be ours
   DriverCache::of_process().open();
   // A worker of PoCL that is woken where another one runs waits behind it: no scheduler moves it within a step so short.
   if (const int processors = undivided_processors(); processors > 0 && (threads <= 0 ? !names_threads() : threads == processors)) setenv("POCL_AFFINITY", "1", 0);
@@ -261,7 +263,7 @@ FoundDevice select_device(const std::string& platform, const std::string& device
   std::vector<FoundDevice> usable;
   std::string refused;
   for (const FoundPlatform& p : wanted_platforms(all, platform)) {
-    if (lacks_cache(p)) refused += "; " + p.name + " offers none where its cache cannot be written: " + cache_advice();
+    if (lacks_cache(p)) refused += "; " + p.name + why_none();
     for (std::size_t i = 0; i < p.devices.size(); ++i) {
       FoundDevice d{p.id, p.devices[i], profile_of(p.id, p.devices[i])};
       if (!device_matches(d, static_cast<int>(i), device)) continue;

@@ -31,7 +31,7 @@ std::vector<std::string> devices_alike(const FoundDevice& device);
 /// Sets what drivers read from the environment when they start: emulated platforms on, threads of a CPU device, and PoCL's workers on a
 /// processor each where all of them are this process's (POCL_AFFINITY=0 leaves them to the scheduler); and opens PoCL's cache.
 /// Only the first call before OpenCL is touched has an effect on drivers. Several threads may call it at once; it writes only what differs.
-/// @throws DeviceError as DriverCache::open and check_address_space do, UsageError as check_pocl_variables does
+/// @throws DeviceError as DriverCache::open and check_process_limits do, UsageError as check_pocl_variables does
 void prepare_environment(int threads);
 
 }  // namespace gemel::opencl

@@ -170,6 +170,10 @@ TEST_F(BertConfigFile, is_refused_by_name_and_key) {
   EXPECT_EQ(refusal(R"({"model_type": "gpt2"})"), ": model_type is \"gpt2\"; accepted: \"bert\"");
   EXPECT_EQ(refusal(R"({"hidden_act": "relu"})"), ": hidden_act is \"relu\"; accepted: \"gelu\"");
   EXPECT_EQ(refusal(R"({"num_attention_heads": 7})"), ": bert: 7 heads share a width of 768; accepted: heads that divide it");
+  EXPECT_EQ(refusal(R"({"hidden_size": 48, "id2label": {"0": "a", "0": "b"}, "hidden_size": 24})"), " gives \"hidden_size\" twice; accepted: each key once");
+  const std::string foreign = refusal(R"({"do_lower_case": true, "model_max_length": 512})");
+  EXPECT_TRUE(foreign.starts_with(" has no key of this model's; accepted: some of model_type, ")) << foreign;
+  EXPECT_EQ(read(R"({"model_type": "bert"})").hidden_size, 768);
   EXPECT_EQ(refusal(R"({"pad_token_id": 99, "vocab_size": 99})"), ": bert: pad_token_id is 99; accepted: 0..98");
 }
 

@@ -51,6 +51,7 @@ TEST_F(Fatal, an_abort_is_told_in_one_line) {
 
 TEST_F(Fatal, ctrl_backslash_ends_the_program_whatever_handler_a_compiler_has_set) {
   const auto wait = [] {
+    std::signal(SIGQUIT, SIG_DFL);  // what is started behind an & may ignore it
     end_at_quit();
     std::signal(SIGQUIT, [](int) {});  // as LLVM's, which removes its files and returns
     std::thread waiting([] { std::this_thread::sleep_for(std::chrono::seconds(5)); });

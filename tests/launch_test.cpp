@@ -84,6 +84,20 @@ TEST_F(LaunchedJob, with_options_that_do_not_fit_is_a_usage_error) {
   EXPECT_EQ(told.err, "gemel: GEMEL_LAUNCH: 'yes' is not accepted; accepted: what gemel launch sets for its processes\n");
 }
 
+/// Open MPI is kept quiet, for it writes a page about every rank that fails.
+TEST_F(LaunchedJob, that_open_mpi_does_not_start_says_so) {
+  const std::vector<std::string> arguments = launch({"--np", "2"}, lenet({"--parallel", "ddp"}));
+  for (const char* framework : {"OMPI_MCA_plm", "OMPI_MCA_pml"}) {  // it starts processes, or begins MPI in them
+    const Outcome o = run(arguments, [&] { ::setenv(framework, "nonsense", 1); });
+    EXPECT_EQ(o.status, 1) << framework;
+    EXPECT_TRUE(o.err.starts_with("gemel: launch: mpirun ended with status 1; where no line above says why, Open MPI does to `mpirun -np 2 /")) << o.err;
+    EXPECT_EQ(lines_with("", o), 1) << o.err;
+  }
+  const Outcome told = run(launch({"--np", "2"}, joined(lenet({"--parallel", "ddp"}), {"--data", in_folder("none"), "--dataset", "cifar10"})));
+  EXPECT_EQ(told.status, 1);
+  EXPECT_EQ(told.err.find("mpirun ended"), std::string::npos) << told.err;
+}
+
 TEST_F(LaunchedJob, on_hosts_that_do_not_answer_ends_soon_in_one_line) {
   use_agent("[ $1 = deaf ] && exec sleep 60\necho no route to $1 >&2; exit 255");
   const auto begin = std::chrono::steady_clock::now();
@@ -145,9 +159,22 @@ TEST_F(LaunchedJob, begins_as_it_was_told_and_goes_on_from_a_checkpoint_of_its_o
   EXPECT_TRUE(std::filesystem::exists(folder() / "c" / "checkpoint-7.safetensors"));
 }
 
+TEST_F(LaunchedJob, of_one_rank_goes_on_where_a_library_ended_it) {
+  const pid_t job = start_job(launch({"--np", "1", "--restarts", "1"}, with_checkpoints({"--steps", "400", "--checkpoint-every", "5", "--log-dir", in_folder("log")})));
+  const auto ranks = ranks_once_there(job, 1);
+  ASSERT_EQ(ranks.size(), 1u);
+  ASSERT_TRUE(comes_to_a_checkpoint(job)) << read_text(folder() / "err");
+  ::kill(ranks[0], SIGABRT);
+  const Outcome o = finish_within(std::chrono::seconds(60), job);
+  EXPECT_EQ(o.status, 0) << o.err;
+  EXPECT_EQ(lines_with("gemel: a library gave up and ended the program", o), 1) << o.err;
+  EXPECT_EQ(lines_with("launch: the rank was lost: signal 6 (Aborted) ended it; 1 rank goes on from " + in_folder("c"), o), 1) << o.err;
+  EXPECT_EQ(losses("log").size(), 400u);
+}
+
 TEST_F(LaunchedJob, that_ends_by_an_error_of_its_own_is_not_repeated) {
   const Outcome device = finish(start_job(launch({"--np", "2", "--restarts", "2"}, with_checkpoints({"--devices", "portable:cpu,nothere:0"}))));
-  EXPECT_EQ(device.status, 1);
+  EXPECT_EQ(device.status, 2);
   EXPECT_EQ(lines_with("platform: 'nothere' is not found", device), 1) << device.err;
   EXPECT_EQ(lines_with("launch:", device), 0) << device.err;
   const Outcome nan = finish(start_job(launch({"--np", "2", "--restarts", "2"}, with_checkpoints({"--lr", "1e30", "--steps", "50", "--checkpoint-every", "1", "--log-dir", in_folder("nan")}))));

@@ -126,6 +126,18 @@ TEST_F(CompiledKernels, have_no_pipe_beside_them_that_would_be_waited_for) {
   EXPECT_TRUE(stands("AB/CDE/program.bc"));
 }
 
+TEST_F(CompiledKernels, have_no_folder_in_the_place_of_one) {
+  compile();
+  const std::string kernel = "AB/CDE/sum/1-1-1/sum.so", mark = "AB/CDE/last_accessed";
+  fs::remove(file(kernel));
+  fs::create_directories(file(kernel) / "a/b");
+  fs::create_directories(file(mark));
+  const KernelFolder kernels(folder());
+  EXPECT_FALSE(fs::exists(file(kernel)));
+  EXPECT_FALSE(fs::exists(file(mark)));
+  EXPECT_TRUE(stands("AB/CDE/program.bc"));
+}
+
 TEST_F(CompiledKernels, that_no_manifest_knows_are_swept) {
   compile();
   write("AB/CDE/max/1-1-1/max.so", "of a process that was killed");

@@ -45,22 +45,27 @@ TEST_F(MemoryLimit, is_what_the_host_has_free_where_the_device_is_the_host) {
 
 TEST_F(MemoryLimit, is_what_the_address_space_has_beside_what_is_mapped_and_the_compiler_needs) {
   const std::int64_t mapped = 1000 * ::sysconf(_SC_PAGESIZE), compiler = std::int64_t{256} << 20;
-  const auto limited_to = [this](const std::string& bytes) {
-    write("proc/self/limits", "Limit                     Soft Limit           Hard Limit           Units     \nMax data size             1                    1                    bytes     \n"
+  const auto limited_to = [this](const std::string& bytes, const std::string& of_data = "unlimited") {
+    write("proc/self/limits", "Limit                     Soft Limit           Hard Limit           Units     \nMax cpu time              1                    1                    seconds   \n"
+                              "Max data size             " + of_data + "           unlimited            bytes     \n"
                               "Max address space         " + bytes + "           unlimited            bytes     \n");
   };
   write("proc/self/statm", "1000 500 100 10 0 200 0\n");
   limited_to("unlimited");
   EXPECT_EQ(limit(), kDevice);
-  EXPECT_NO_THROW(check_address_space(root()));
+  EXPECT_NO_THROW(check_process_limits(root()));
   limited_to("1073741824");
   EXPECT_EQ(limit(), (std::int64_t{1} << 30) - mapped - compiler);
   EXPECT_EQ(limit(true, {.of_host = 4}), (std::int64_t{1} << 30) - mapped - compiler) << "each process has its own";
   EXPECT_EQ(limit(true, {.of_host = 4, .of_process = 4}), ((std::int64_t{1} << 30) - mapped - compiler) / 4) << "ranks that are threads share one";
   EXPECT_EQ(limit(false), kDevice);
-  EXPECT_THROW(check_address_space(root()), DeviceError);
+  EXPECT_THROW(check_process_limits(root()), DeviceError);
   limited_to("1048576");
   EXPECT_EQ(limit(), 1);
+  limited_to("unlimited", "1073741824");
+  EXPECT_EQ(limit(), (std::int64_t{1} << 30) - mapped / 5 - compiler) << "200 of the pages are data";
+  limited_to("unlimited", "1048576");
+  EXPECT_THROW(check_process_limits(root()), DeviceError);
 }
 
 TEST_F(MemoryLimit, is_the_least_of_the_groups_up_to_the_root) {

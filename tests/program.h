@@ -59,6 +59,7 @@ class CommandLine : public ::testing::Test {
       ::dup2(::open(in_folder(name).c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0644), descriptor);
     // Each driver that starts costs a run like these a third of its time; rusticl starts for the devices that this names.
     if (const char* platform = ::getenv("GEMEL_PLATFORM"); platform && std::string_view(platform) != "rusticl") ::setenv("RUSTICL_ENABLE", "", 1);
+    for (const int signal : {SIGINT, SIGQUIT}) ::signal(signal, SIG_DFL);  // a shell without job control has what is started behind an & ignore them
     if (prepare) prepare();
     Words words = joined(joined(launcher_, {std::string(GEMEL_BINARY_DIR) + "/gemel"}), arguments);
     std::vector<char*> argv;

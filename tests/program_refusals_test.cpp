@@ -94,16 +94,16 @@ TEST_F(Refusals, every_command_names_an_option_that_it_does_not_know) {
 }
 
 TEST_F(Refusals, a_missing_value_or_one_of_another_type_tells_what_is_accepted) {
-  expect_refused({"train", "--lr"}, 2, "gemel: train: the required argument for option '--lr' is missing; accepted: a number: learning rate");
-  expect_refused({"train", "--lr", "fast"}, 2, "gemel: train: the argument ('fast') for option '--lr' is invalid; accepted: a number: learning rate");
-  expect_refused({"train", "--steps", "1.5"}, 2, "option '--steps' is invalid; accepted: a whole number: updates");
-  expect_refused({"train", "--steps", "99999999999999999999"}, 2, "option '--steps' is invalid; accepted: a whole number: updates");
-  expect_refused({"train", "--seed", "x"}, 2, "option '--seed' is invalid; accepted: a whole number");
-  expect_refused({"train", "--limit", "1", "--limit", "2"}, 2, "option '--limit' cannot be specified more than once");
-  expect_refused({"summary"}, 2, "gemel: summary: the option '--model' is required but missing; accepted: model: lenet, perceptron, alexnet");
-  expect_refused({"eval", "--model", "lenet"}, 2, "the option '--weights' is required but missing; accepted: safetensors file");
-  expect_refused({"infer", "--batch-size", "many"}, 2, "option '--batch-size' is invalid; accepted: a whole number: samples at a time");
-  expect_refused({"summary", "lenet"}, 2, "too many positional options");
+  expect_refused({"train", "--lr"}, 2, "gemel: train: --lr is given without a value; accepted: a number: learning rate");
+  expect_refused({"train", "--lr", "fast"}, 2, "gemel: train: --lr: 'fast' is not accepted; accepted: a number: learning rate");
+  expect_refused({"train", "--steps", "1.5"}, 2, "--steps: '1.5' is not accepted; accepted: a whole number: updates");
+  expect_refused({"train", "--steps", "99999999999999999999"}, 2, "--steps: '99999999999999999999' is not accepted; accepted: a whole number: updates");
+  expect_refused({"train", "--seed", "x"}, 2, "--seed: 'x' is not accepted; accepted: a whole number");
+  expect_refused({"train", "--limit", "1", "--limit", "2"}, 2, "--limit is given more than once; accepted: ");
+  expect_refused({"summary"}, 2, "gemel: summary: --model is missing; accepted: model: lenet, perceptron, alexnet");
+  expect_refused({"eval", "--model", "lenet"}, 2, "--weights is missing; accepted: safetensors file");
+  expect_refused({"infer", "--batch-size", "many"}, 2, "--batch-size: 'many' is not accepted; accepted: a whole number: samples at a time");
+  expect_refused({"summary", "lenet"}, 2, "summary: 'lenet' is no option; accepted: options, which begin with --");
 }
 
 TEST_F(Refusals, an_empty_value_names_nothing_whatever_option_of_whatever_command_has_it) {
@@ -118,7 +118,7 @@ TEST_F(Refusals, an_empty_value_names_nothing_whatever_option_of_whatever_comman
     EXPECT_FALSE(options.empty()) << command.name;
     for (const std::string& option : options) {
       const auto said = [&](const Words& words) { return message_of<UsageError>([&] { command.run(command.with(option, words)); }); };
-      const std::string names_nothing = command.name + ": " + option + " is given an empty value; accepted: ", is_no_number = "the argument for option '" + option + "' is invalid; accepted: ";
+      const std::string names_nothing = command.name + ": " + option + " is given an empty value; accepted: ", is_no_number = option + ": '' is not accepted; accepted: ";
       if (option == "--text" || option == "--prompt") {  // a text may be empty
         EXPECT_EQ(said({option + "="}), said({option, ""}));
         EXPECT_EQ(said({option + "="}).find(names_nothing), std::string::npos) << said({option + "="});
@@ -212,7 +212,7 @@ TEST_F(Refusals, a_cache_folder_that_was_asked_for_and_cannot_be_made_is_named) 
 
 TEST_F(Refusals, what_pocl_would_crash_on_is_named) {
   const std::vector<std::pair<const char*, const char*>> bad{
-      {"POCL_MAX_PTHREAD_COUNT", "-1"}, {"POCL_MAX_PTHREAD_COUNT", "99999999999"}, {"POCL_CPU_MAX_CU_COUNT", "four"}, {"POCL_PTHREAD_MIN_THREADS", "-1"}, {"POCL_TRACING", "cq"},
+      {"POCL_MAX_PTHREAD_COUNT", "-1"}, {"POCL_MAX_PTHREAD_COUNT", "99999999999"}, {"POCL_CPU_MAX_CU_COUNT", "four"}, {"POCL_PTHREAD_MIN_THREADS", "-1"}, {"POCL_TRACING", "cq"}, {"POCL_OFFLINE_COMPILE", "1"},
       {"POCL_MAX_WORK_GROUP_SIZE", "0"}, {"POCL_MAX_WORK_GROUP_SIZE", "2"}, {"POCL_DEBUG_LLVM_PASSES", "1"}, {"POCL_STARTUP_DELAY", "1000000"}};
   for (const auto& [name, value] : bad)
     expect_refused({"devices"}, 2, std::string("gemel: ") + name + ": '" + value + "' is not accepted; accepted: ", [&] { ::setenv(name, value, 1); });
@@ -228,10 +228,19 @@ TEST_F(Refusals, what_pocl_would_crash_on_is_named) {
   EXPECT_EQ(o.status, 0) << "more threads than processors, each of which would be bound to one: " << o.err;
 }
 
-TEST_F(Refusals, an_address_space_too_small_for_drivers_is_one_line) {
+TEST_F(Refusals, limits_too_low_for_drivers_are_one_line) {
+  const auto expect_limit = [this](const char* line, int of, rlim_t least) {
+    expect_refused({"devices"}, 1, line, [=] {
+      const rlimit limit{least, least};
+      ::setrlimit(of, &limit);
+    });
+  };
+  expect_limit("gemel: stack size: its limit (ulimit -s) is 512 KiB", RLIMIT_STACK, 512 << 10);
+  expect_limit("gemel: open files: their limit (ulimit -n) is 20; accepted: 64 or more", RLIMIT_NOFILE, 20);
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "AddressSanitizer maps terabytes";
 #endif
+  expect_limit("gemel: data size: its limit (ulimit -d) leaves ", RLIMIT_DATA, 100 << 20);
   for (const rlim_t megabytes : {300, 500, 900})
     expect_refused(training({}), 1, "gemel: address space: its limit (ulimit -v) leaves ", [=] {
       const rlimit limit{megabytes << 20, megabytes << 20};

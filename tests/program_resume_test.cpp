@@ -93,6 +93,20 @@ TEST_F(Resume, a_checkpoint_of_something_else_is_refused_by_name) {
   expect_other({"--batch-size", "8", "--limit", "40", "--classes", "11"}, "classes was '10', is now '11'; accepted: '10'");
   expect_refused({"train", "--model", "alexnet", "--input", "3x64x64", "--limit", "8", "--resume", checkpoint(14)}, 1,
                  "checkpoint-14.safetensors: resume: model was 'lenet', is now 'alexnet'");
+  const Outcome frozen = run({"train", "--model", "lenet", "--dropout", "0", "--batch-size", "8", "--limit", "40", "--freeze-backbone", "--resume", checkpoint(14)});
+  EXPECT_EQ(frozen.status, 1);
+  EXPECT_NE(frozen.err.find("checkpoint-14.safetensors: optimizer state: it does not fit; "), std::string::npos) << frozen.err;
+  EXPECT_NE(frozen.err.find("; since it was written: frozen backbone was 'off', is now 'on'"), std::string::npos) << frozen.err;
+}
+
+TEST_F(Resume, a_run_at_its_end_says_that_it_trains_nothing_and_makes_weights_of_its_checkpoint) {
+  const std::string whole = in_folder("whole.safetensors"), again = in_folder("again.safetensors");
+  ASSERT_EQ(run(with_checkpoints({"--save", whole})).status, 0);
+  expect_refused({"eval", "--model", "lenet", "--weights", checkpoint(15)}, 1, "checkpoint-15.safetensors: it is a checkpoint of a run; accepted: weights, which `gemel train` with");
+  const Outcome o = run(with_checkpoints({"--resume", "auto", "--save", again}));
+  ASSERT_EQ(o.status, 0) << o.err;
+  EXPECT_NE(o.err.find("resume: the run is at its end: nothing is trained, except with more --epochs\n"), std::string::npos) << o.err;
+  EXPECT_TRUE(read_text(whole) == read_text(again));
 }
 
 TEST_F(Resume, other_settings_are_told_and_taken_between_epochs) {

@@ -230,7 +230,7 @@ TEST(RatingsData, names_file_and_line_of_what_is_wrong) {
   EXPECT_EQ(refused("user\titem\trating\na\t1\t5\n"), of + ", line 1: its rating is 'rating'; accepted: a number");
   for (const char* wrong : {"", " 5", "5 ", "1e999", "nan", "inf", "0x1", "5,0"})
     EXPECT_EQ(refused(fmt::format("a\t1\t5\t{}\n", wrong)), fmt::format("{}, line 1: its time is '{}'; accepted: a number", of, wrong));
-  EXPECT_EQ(refused(std::string("a\t1\nb\t2\0\n", 9)), of + ", line 2: it has a NUL byte");
+  EXPECT_EQ(refused(std::string("a\t1\nb\t2\0\n", 9)), of + ", line 2: it has a NUL byte; accepted: text");
   EXPECT_EQ(refused("a\t1\nb\t2\nb\t1\nb\t2\n"), of + ", line 4: with it its user has met all of 2 items; accepted: users that leave one or more");
   EXPECT_EQ(refused("a\t1\nb\t1\n"), of + ", line 1: with it its user has met all of 1 item; accepted: users that leave one or more");
   std::filesystem::remove(file.path());

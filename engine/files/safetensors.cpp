@@ -63,7 +63,7 @@ class HeaderHandler : public nlohmann::json::json_sax_t {
   }
   bool key(string_t& text) override {
     if (depth_ == 1) {
-      if (!names_.insert(text).second) fail(fmt::format("tensor '{}' stands twice", text));
+      if (!names_.insert(text).second) fail(fmt::format("tensor '{}' stands twice; accepted: each name once", text));
       in_metadata_ = text == kMetadataKey;
       name_ = text;
       entry_ = Entry{.name = text, .spec = {}};
@@ -172,7 +172,7 @@ std::string header_text(const SteadyFile& file) {
   file.read(kPrefixBytes, std::as_writable_bytes(std::span(text)));
   if (!text.starts_with('{')) fail("the header does not start with '{'");
   // The parser takes a NUL for the end, and what follows would go unseen.
-  if (text.find('\0') != std::string::npos) fail("the header holds a NUL byte");
+  if (text.find('\0') != std::string::npos) fail("the header holds a NUL byte; accepted: JSON");
   return text;
 }
 

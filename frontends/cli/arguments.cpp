@@ -46,6 +46,32 @@ UsageError empty_value(const std::string& command, const po::options_description
   return UsageError(fmt::format("{}: {} is given an empty value{}", command, name, accepted_by(options, name)));
 }
 
+/// What an option was given: "--lr fast" or "--lr=fast".
+std::string value_of(const std::string& option, const std::vector<std::string>& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].starts_with(option + "=")) return arguments[i].substr(option.size() + 1);
+    if (arguments[i] == option && i + 1 < arguments.size()) return arguments[i + 1];
+  }
+  return "";
+}
+
+/// In our words: Boost's differ from one version to another.
+std::string what_is_wrong(const po::error_with_option_name& e, const std::vector<std::string>& arguments) {
+  const std::string option = e.get_option_name();
+  if (dynamic_cast<const po::multiple_occurrences*>(&e)) return option + " is given more than once";
+  if (dynamic_cast<const po::required_option*>(&e)) return option + " is missing";
+  if (const auto* syntax = dynamic_cast<const po::invalid_syntax*>(&e))
+    return option + (syntax->kind() == po::invalid_syntax::extra_parameter ? " takes no value" : " is given without a value");
+  return fmt::format("{}: '{}' is not accepted", option, value_of(option, arguments));
+}
+
+/// The first word that is no option, no option's value and more than the command takes.
+std::string surplus_word(const po::options_description& options, const std::vector<std::string>& arguments, const po::positional_options_description& positional) {
+  for (const auto& given : po::command_line_parser(arguments).options(options).run().options)
+    if (given.position_key >= 0 && static_cast<unsigned>(given.position_key) >= positional.max_total_count()) return given.original_tokens.front();
+  return "";
+}
+
 constexpr std::array<std::string_view, 2> kTexts{"prompt", "text"};  // a text may be empty
 
 /// `--text=` as two words, of which the second is empty: the parser takes no empty value behind a "=".
@@ -113,9 +139,9 @@ po::variables_map parse(const std::string& usage, const std::string& about, cons
       if (accepted_by(all, e.get_option_name()).empty()) throw unknown(e.get_option_name());
       throw empty_value(command, all, e.get_option_name());
     }
-    throw UsageError(fmt::format("{}: {}{}", command, e.what(), accepted_by(all, e.get_option_name())));
-  } catch (const po::error& e) {
-    throw UsageError(fmt::format("{}: {}; `{} --help` lists the options", command, e.what(), call_of(command)));
+    throw UsageError(fmt::format("{}: {}{}", command, what_is_wrong(e, arguments), accepted_by(all, e.get_option_name())));
+  } catch (const po::too_many_positional_options_error&) {
+    throw UsageError(fmt::format("{}: '{}' is no option; accepted: options, which begin with --; `{} --help` lists them", command, surplus_word(all, arguments, positional), call_of(command)));
   }
 }
 

@@ -11,17 +11,19 @@
 #include <thread>
 
 #include "engine/base/error.h"
+#include "frontends/cli/launched.h"
 
 namespace gemel::cli {
 namespace {
 
-[[noreturn]] void die(std::string_view line) {
+[[noreturn]] void die(std::string_view line, int status = Launched::failed()) {
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());  // nobody is left to tell
-  ::_exit(1);
+  ::_exit(status);
 }
 
 void on_abort(int) {
-  die("gemel: a library gave up and ended the program (what it said stands above); where memory is limited (ulimit -v) more of it may help\n");
+  die("gemel: a library gave up and ended the program (what it said stands above); where memory is limited (ulimit -v) more of it may help\n",
+      Launched::failed() == 1 ? 1 : 128 + SIGABRT);  // a launcher starts the job again, as after any signal
 }
 
 [[noreturn]] void on_terminate() {
@@ -55,9 +57,11 @@ void end_at_quit() {
   std::thread([quit] {
     int signal = 0;
     ::sigwait(&quit, &signal);
-    std::signal(SIGQUIT, SIG_DFL);
     ::pthread_sigmask(SIG_UNBLOCK, &quit, nullptr);
-    ::raise(SIGQUIT);
+    while (true) {  // a compiler's handler may take its place between the two
+      std::signal(SIGQUIT, SIG_DFL);
+      ::raise(SIGQUIT);
+    }
   }).detach();
 }
 

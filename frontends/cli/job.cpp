@@ -120,7 +120,7 @@ void Job::lost(const parallel::Loss& loss) {
   communication_->abort(line);
   std::thread([] {
     std::this_thread::sleep_for(kLastWords);
-    _exit(1);
+    _exit(Launched::failed());
   }).detach();
   tell_launcher(loss);  // the folder may be one that does not answer
 }
@@ -131,7 +131,7 @@ void Job::end_within(double seconds) {
   std::thread([seconds, of = rank(), size = size()] {
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
     tell(fmt::format("rank {} of {}: the job is done, but another rank has not ended for {:g} s", of, size, seconds));
-    _exit(1);
+    _exit(Launched::failed());
   }).detach();
 }
 
@@ -177,7 +177,7 @@ int Job::carry_out(const std::function<int()>& body) {
   } catch (const Told&) {
     throw;
   } catch (const std::exception& e) {
-    const Told told{dynamic_cast<const UsageError*>(&e) ? kWrongUsage : 1};
+    const Told told{dynamic_cast<const UsageError*>(&e) ? kWrongUsage : Launched::failed()};
     const std::string why = worded(e);
     if (is_over_.exchange(true)) throw told;
     if (!watch_) {

@@ -14,8 +14,7 @@ int launch(const Arguments& arguments) {
   if (job.checks) return check_launch(job);
   require_answers(job.hosts);
   if (job.restarts) return RestartedJob(job).run();
-  const int status = run_mpirun(job, {});
-  return status <= kWrongUsage ? status : 1;  // the ranks', with which mpirun ends; it has others of its own
+  return exit_status(run_mpirun(job, {}), job);
 }
 
 }  // namespace gemel::cli

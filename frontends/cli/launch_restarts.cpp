@@ -60,11 +60,11 @@ RestartedJob::~RestartedJob() { remove_losses_in(folder_); }
 
 int RestartedJob::run() {
   while (start()) plan_next();
-  return status_ == 0 ? 0 : 1;
+  return exit_status(status_, next_);
 }
 
-/// @return whether it was lost: a rank told of a loss, or mpirun of a signal that ended one. An error of the program's own ends it with 1 or 2, and
-///         its ranks tell each other of the error; a job that is stopped is not lost.
+/// @return whether it was lost: a rank told of a loss, or mpirun of a signal that ended one. An error of the program's own ends it otherwise, and its
+///         ranks tell each other of the error; a job that is stopped is not lost.
 bool RestartedJob::start() {
   std::error_code gone;
   told_.losses = std::filesystem::absolute(folder_ / fmt::format("{}{}-{}", kLosses, token_, told_.restart), gone).string();

@@ -55,6 +55,8 @@ std::string Launched::text() const {
   return text_of(out);
 }
 
+int Launched::failed() { return std::getenv(kVariable) ? kToldFailure : 1; }
+
 Launched Launched::here() {
   const char* text = std::getenv(kVariable);
   if (text == nullptr) return {};

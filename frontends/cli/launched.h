@@ -31,6 +31,10 @@ struct Launched {
   std::string losses;            // the beginning of the names of files in which ranks tell of a loss; empty: they do not
 
   std::string text() const;
+  /// What a process ends with that failed and said why: 1, or where `gemel launch` started it a number of its own, for Open MPI ends processes
+  /// with 1 where it cannot begin, and is kept quiet.
+  static int failed();
+  static constexpr int kToldFailure = 4;
   /// What this process was told. @throws UsageError for what `gemel launch` does not say
   static Launched here();
 };

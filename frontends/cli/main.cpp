@@ -16,6 +16,7 @@
 #include "frontends/cli/command.h"
 #include "frontends/cli/fatal.h"
 #include "frontends/cli/job.h"
+#include "frontends/cli/launched.h"
 #include "frontends/cli/run_and_print.h"
 #include "parallel/mpi_communicator.h"
 
@@ -116,6 +117,6 @@ int main(int count, char** values) {
     return cli::kWrongUsage;
   } catch (const std::exception& e) {
     cli::print_error(worded(e));
-    return 1;
+    return cli::Launched::failed();
   }
 }

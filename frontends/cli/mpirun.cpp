@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -185,6 +186,13 @@ int run_mpirun(const Launch& launch, const Launched& launched) {
   if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
   if (WEXITSTATUS(status) == 127) throw Error("launch: mpirun cannot be started; accepted: Open MPI, of the package openmpi-bin");
   return WEXITSTATUS(status);
+}
+
+int exit_status(int of_mpirun, const Launch& launch) {
+  if (of_mpirun == 1 && !stop_asked())
+    throw Error(fmt::format("launch: mpirun ended with status 1; where no line above says why, Open MPI does to `mpirun -np {} {} {}`", launch.ranks,
+                            own_program().string(), fmt::join(launch.command, " ")));
+  return of_mpirun <= kWrongUsage ? of_mpirun : 1;  // it has others of its own
 }
 
 }  // namespace gemel::cli

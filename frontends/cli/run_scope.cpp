@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/base/file.h"
+#include "frontends/cli/launched.h"
 #include "frontends/cli/say.h"
 
 namespace gemel::cli {
@@ -35,7 +36,7 @@ int RunScope::carry_out(const std::function<void()>& body) {
     body();
   } catch (const Interrupted&) {
     end("interrupted");
-    return 1;
+    return Launched::failed();
   } catch (...) {
     try {
       end("failed");

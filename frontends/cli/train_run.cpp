@@ -270,6 +270,7 @@ void TrainRun::resume() {
   if (!file) return;
   cli::say("resume: going on after step {} from {}{}\n", trainer_->state().step, file->string(),
            options_.weights.empty() ? "" : ", whose weights stand in place of --weights");
+  if (trainer_->done()) cli::say("resume: the run is at its end: nothing is trained, except with more --{}\n", options_.steps ? "steps" : "epochs");
 }
 
 void TrainRun::tell_start() {

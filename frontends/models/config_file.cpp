@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <vector>
 
 #include "engine/base/error.h"
 #include "engine/base/file.h"
@@ -14,23 +17,37 @@ namespace gemel::models {
 
 struct ConfigFile::Parsed {
   nlohmann::json json;
+  std::vector<const char*> asked;  // for, in this order
+  bool has_one = false;            // of those
+
   /// Null where it is not there, or is null.
-  const nlohmann::json* find(const char* key) const {
+  const nlohmann::json* find(const char* key) {
+    asked.push_back(key);
     const auto it = json.find(key);
-    return it == json.end() || it->is_null() ? nullptr : &*it;
+    if (it == json.end()) return nullptr;
+    has_one = true;
+    return it->is_null() ? nullptr : &*it;
   }
 };
 
 ConfigFile::ConfigFile(const std::filesystem::path& file) : file_(file), parsed_(std::make_unique<Parsed>()) {
+  using nlohmann::json;
   const auto content = read_whole(file);
-  parsed_->json = nlohmann::json::parse(as_text(content), nullptr, false);
+  std::set<std::string> keys;
+  std::optional<std::string> twice;
+  const auto note_keys = [&](int depth, json::parse_event_t event, const json& key) {
+    if (event == json::parse_event_t::key && depth == 1 && !keys.insert(key.get<std::string>()).second) twice = key.get<std::string>();
+    return true;
+  };
+  parsed_->json = json::parse(as_text(content), note_keys, false);
   if (!parsed_->json.is_object()) throw DataError(fmt::format("configuration: {} is no JSON object; accepted: a config.json of Hugging Face's", file.string()));
+  if (twice) throw DataError(fmt::format("configuration: {} gives {} twice; accepted: each key once", file.string(), json(*twice).dump(-1, ' ', false, json::error_handler_t::replace)));
 }
 
 ConfigFile::~ConfigFile() = default;
 
 void ConfigFile::refuse(const char* key, const std::string& accepted) const {
-  throw DataError(fmt::format("configuration: {}: {} is {}; accepted: {}", file_.string(), key, message_text(*parsed_->find(key)), accepted));
+  throw DataError(fmt::format("configuration: {}: {} is {}; accepted: {}", file_.string(), key, message_text(parsed_->json[key]), accepted));
 }
 
 void ConfigFile::take(const char* key, std::int64_t& size) const {
@@ -64,6 +81,11 @@ void ConfigFile::require(const char* key, std::initializer_list<std::string_view
 void ConfigFile::require_switch(const char* key, bool accepted) const {
   const nlohmann::json* found = parsed_->find(key);
   if (found && *found != accepted) refuse(key, accepted ? "true" : "false");
+}
+
+void ConfigFile::require_any() const {
+  if (parsed_->has_one || parsed_->json.empty()) return;
+  throw DataError(fmt::format("configuration: {} has no key of this model's; accepted: some of {}", file_.string(), fmt::join(parsed_->asked, ", ")));
 }
 
 void check_size(std::string_view model, const char* name, std::int64_t size, std::int64_t most) {

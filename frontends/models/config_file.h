@@ -16,7 +16,7 @@ namespace gemel::models {
 
 class ConfigFile {
  public:
-  /// @throws DataError where the file cannot be read or is no JSON object
+  /// @throws DataError where the file cannot be read, is no JSON object or gives a key twice
   explicit ConfigFile(const std::filesystem::path& file);
   ~ConfigFile();
   ConfigFile(const ConfigFile&) = delete;
@@ -30,6 +30,8 @@ class ConfigFile {
   void require(const char* key, std::initializer_list<std::string_view> accepted) const;
   /// The same of what is true or false.
   void require_switch(const char* key, bool accepted) const;
+  /// After all keys were asked for. @throws DataError where the file has keys but none of those: it is another program's
+  void require_any() const;
 
  private:
   [[noreturn]] void refuse(const char* key, const std::string& accepted) const;
@@ -47,6 +49,7 @@ Config read_config(const std::filesystem::path& path, Take take, Check check) {
   const ConfigFile file(path);
   Config config;
   take(file, config);
+  file.require_any();
   try {
     check(config);
   } catch (const UsageError& e) {

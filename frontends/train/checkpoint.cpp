@@ -1,6 +1,7 @@
 #include "frontends/train/checkpoint.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -254,7 +255,8 @@ Restored load_checkpoint(const std::filesystem::path& path, nn::Module& model, o
     }
     optimizer.load_state(slots, numbers.optimizer_steps, elsewhere.of(optimizer, numbers.parameter_steps, out.state.ranks.parameter_steps));
   } catch (const DataError& e) {
-    throw DataError(path.string() + ": " + e.what());
+    const std::string why = path.string() + ": " + e.what();
+    throw DataError(out.warnings.empty() ? why : fmt::format("{}; since it was written: {}", why, fmt::join(out.warnings, "; ")));
   }
   return out;
 }

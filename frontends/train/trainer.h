@@ -95,6 +95,8 @@ class Trainer {
   /// Trains to the end, on record where there is a log: its first line, steps, epochs and last line, however it ends.
   /// @throws Error where a loss is not finite: names the step
   End run();
+  /// Whether the epochs or steps asked for are trained, after `resume` for one: `run` trains nothing more.
+  bool done() const;
 
   const RunState& state() const { return state_; }
   const Stepper& step() const { return step_; }
@@ -117,7 +119,6 @@ class Trainer {
   };
   std::optional<std::filesystem::path> read_checkpoint(const std::string& from);
   End train_epochs();
-  bool done() const;
   bool epoch_is_whole() const { return state_.batch == run_.data.batches(); }
   End train_epoch();
   void train_batches();
