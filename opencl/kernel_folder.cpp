@@ -220,7 +220,7 @@ void KernelFolder::check(Use use) const {
   each_file(folder_, [&](const Found& found) {
     const auto it = known.find(found.in_folder);
     if (it == known.end() || !S_ISREG(found.status.st_mode)) {
-      if (alone) take_away(found.path);
+      if (alone || !S_ISREG(found.status.st_mode)) take_away(found.path);
       return;
     }
     Entry entry = it->second;

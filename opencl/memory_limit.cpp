@@ -97,7 +97,9 @@ std::int64_t room_to_map(const std::filesystem::path& root, int devices) {
 }  // namespace
 
 void check_process_limits(const std::filesystem::path& root) {
-  constexpr std::int64_t kOfThread = std::int64_t{8} << 20, kLeastStack = std::int64_t{1} << 20, kLeastFiles = 64;  // bytes: of a stack, as is usual
+  constexpr std::int64_t kOfThread = std::int64_t{8} << 20;    // bytes of a stack, as is usual
+  constexpr std::int64_t kLeastStack = std::int64_t{1} << 20;  // bytes: kernels hold up to 256 KiB in private memory
+  constexpr std::int64_t kLeastFiles = 64;                     // PoCL and the linker that it starts have some 20 open
   for (const MapLimit& of : kMapLimits) {
     const std::int64_t needed = of.to_start + kOfThread * ::sysconf(_SC_NPROCESSORS_CONF), left = bytes_left(root, of);
     if (left < needed)
@@ -105,7 +107,7 @@ void check_process_limits(const std::filesystem::path& root) {
                                     "accepted: a higher limit", of.text, of.option, left >> 20, needed >> 20));
   }
   if (const std::int64_t stack = process_limit(root, "Max stack size"); stack < kLeastStack)
-    throw DeviceError(fmt::format("stack size: its limit (ulimit -s) is {} KiB, and kernels of CPU devices end the process where they find too little; accepted: {} or more", stack >> 10, kLeastStack >> 10));
+    throw DeviceError(fmt::format("stack size: its limit (ulimit -s) is {} KiB, and kernels of CPU devices end the process where they find too little; accepted: {} KiB or more", stack >> 10, kLeastStack >> 10));
   if (const std::int64_t files = process_limit(root, "Max open files"); files < kLeastFiles)
     throw DeviceError(fmt::format("open files: their limit (ulimit -n) is {}; accepted: {} or more, which drivers, caches and data need", files, kLeastFiles));
 }

@@ -149,13 +149,12 @@ bool platform_matches(const FoundPlatform& platform, const std::string& wanted) 
 }
 
 /// PoCL offers no device where it cannot write its cache.
-bool lacks_cache(const FoundPlatform& p) { return p.devices.empty() && platform_matches(p, "pocl"); }
+bool offers_nothing(const FoundPlatform& p) { return p.devices.empty() && platform_matches(p, "pocl"); }
 
-/// Of PoCL without a device.
-std::string why_none() {
-  if (const std::string devices = from_environment("POCL_DEVICES"); !devices.empty()) return fmt::format(" offers none: POCL_DEVICES is '{}'; accepted: names of devices that it is built with, such as pthread", devices);
-  const std::string used = from_environment("POCL_CACHE_DIR");
-  return " offers none where its cache cannot be written: " + (used.empty() ? "GEMEL_CACHE_DIR may name a folder that can" : "POCL_CACHE_DIR names " + used);
+std::string why_nothing() {
+  const std::string cache = from_environment("POCL_CACHE_DIR"), devices = from_environment("POCL_DEVICES");
+  const std::string text = " offers none where its cache cannot be written: " + (cache.empty() ? "GEMEL_CACHE_DIR may name a folder that can" : "POCL_CACHE_DIR names " + cache);
+  return devices.empty() ? text : text + fmt::format("; or where POCL_DEVICES, '{}', has no device that it is built with, such as pthread", devices);
 }
 
 std::string listed(const std::vector<FoundPlatform>& platforms) {
@@ -263,7 +262,7 @@ FoundDevice select_device(const std::string& platform, const std::string& device
   std::vector<FoundDevice> usable;
   std::string refused;
   for (const FoundPlatform& p : wanted_platforms(all, platform)) {
-    if (lacks_cache(p)) refused += "; " + p.name + why_none();
+    if (offers_nothing(p)) refused += "; " + p.name + why_nothing();
     for (std::size_t i = 0; i < p.devices.size(); ++i) {
       FoundDevice d{p.id, p.devices[i], profile_of(p.id, p.devices[i])};
       if (!device_matches(d, static_cast<int>(i), device)) continue;

@@ -15,6 +15,8 @@
 #include <string>
 #include <thread>
 
+#include "frontends/cli/launched.h"
+
 namespace gemel::cli {
 namespace {
 
@@ -47,6 +49,16 @@ TEST_F(Fatal, another_exception_is_told_in_one_line_with_its_words) {
 
 TEST_F(Fatal, an_abort_is_told_in_one_line) {
   EXPECT_EXIT((end_with_a_line(), in_a_thread([] { std::abort(); })), ExitedWithCode(1), "^gemel: a library gave up and ended the program [^\n]*\n$");
+}
+
+TEST_F(Fatal, a_launched_process_has_other_statuses_so_that_its_launcher_knows_who_spoke) {
+  const auto of_rank = [](void (*end)()) {
+    ::setenv(Launched::kVariable, Launched().text().c_str(), 1);
+    end_with_a_line();
+    in_a_thread(end);
+  };
+  EXPECT_EXIT(of_rank([] { throw std::runtime_error("no such thing"); }), ExitedWithCode(Launched::kToldFailure), "^gemel: [^\n]*no such thing[^\n]*\n$");
+  EXPECT_EXIT(of_rank([] { std::abort(); }), ExitedWithCode(128 + SIGABRT), "^gemel: a library gave up [^\n]*\n$");
 }
 
 TEST_F(Fatal, ctrl_backslash_ends_the_program_whatever_handler_a_compiler_has_set) {

@@ -90,9 +90,17 @@ TEST_F(LaunchedJob, that_open_mpi_does_not_start_says_so) {
   for (const char* framework : {"OMPI_MCA_plm", "OMPI_MCA_pml"}) {  // it starts processes, or begins MPI in them
     const Outcome o = run(arguments, [&] { ::setenv(framework, "nonsense", 1); });
     EXPECT_EQ(o.status, 1) << framework;
-    EXPECT_TRUE(o.err.starts_with("gemel: launch: mpirun ended with status 1; where no line above says why, Open MPI does to `mpirun -np 2 /")) << o.err;
+    EXPECT_TRUE(o.err.starts_with("gemel: launch: mpirun ended with status 1; where no line above says why, Open MPI does to `mpirun -np 2 ")) << o.err;
     EXPECT_EQ(lines_with("", o), 1) << o.err;
   }
+  const Outcome killed = [&] {
+    const pid_t job = start_job(launch({"--np", "1"}, lenet({"--parallel", "ddp", "--epochs", "100000", "--log-dir", in_folder("log")})));
+    EXPECT_TRUE(begins(job, "log")) << read_text(folder() / "err");
+    for (const pid_t rank : ranks_of(job)) ::kill(rank, SIGKILL);
+    return finish_within(std::chrono::seconds(10), job);
+  }();
+  EXPECT_EQ(killed.status, 1);
+  EXPECT_EQ(lines_with("gemel: launch: the rank was lost: signal 9 (Killed) ended it", killed), 1) << "no other tells of it: " << killed.err;
   const Outcome told = run(launch({"--np", "2"}, joined(lenet({"--parallel", "ddp"}), {"--data", in_folder("none"), "--dataset", "cifar10"})));
   EXPECT_EQ(told.status, 1);
   EXPECT_EQ(told.err.find("mpirun ended"), std::string::npos) << told.err;
@@ -174,7 +182,7 @@ TEST_F(LaunchedJob, of_one_rank_goes_on_where_a_library_ended_it) {
 
 TEST_F(LaunchedJob, that_ends_by_an_error_of_its_own_is_not_repeated) {
   const Outcome device = finish(start_job(launch({"--np", "2", "--restarts", "2"}, with_checkpoints({"--devices", "portable:cpu,nothere:0"}))));
-  EXPECT_EQ(device.status, 2);
+  EXPECT_TRUE(device.status == 1 || device.status == 2) << "of the rank that ends first: wrong usage is another's error " << device.status;
   EXPECT_EQ(lines_with("platform: 'nothere' is not found", device), 1) << device.err;
   EXPECT_EQ(lines_with("launch:", device), 0) << device.err;
   const Outcome nan = finish(start_job(launch({"--np", "2", "--restarts", "2"}, with_checkpoints({"--lr", "1e30", "--steps", "50", "--checkpoint-every", "1", "--log-dir", in_folder("nan")}))));

@@ -136,6 +136,9 @@ TEST_F(CompiledKernels, have_no_folder_in_the_place_of_one) {
   EXPECT_FALSE(fs::exists(file(kernel)));
   EXPECT_FALSE(fs::exists(file(mark)));
   EXPECT_TRUE(stands("AB/CDE/program.bc"));
+  fs::create_directories(file(kernel));
+  const KernelFolder beside(folder());
+  EXPECT_FALSE(fs::exists(file(kernel))) << "another process is at it, but no driver makes such";
 }
 
 TEST_F(CompiledKernels, that_no_manifest_knows_are_swept) {

@@ -68,6 +68,20 @@ TEST_F(MemoryLimit, is_what_the_address_space_has_beside_what_is_mapped_and_the_
   EXPECT_THROW(check_process_limits(root()), DeviceError);
 }
 
+TEST_F(MemoryLimit, of_a_process_is_accepted_where_it_is_just_enough_and_refused_below) {
+  write("proc/self/statm", "0 0 0 0 0 0 0\n");
+  const std::int64_t stacks = (std::int64_t{8} << 20) * ::sysconf(_SC_NPROCESSORS_CONF);
+  const std::pair<const char*, std::int64_t> least[] = {{"Max address space", (std::int64_t{1200} << 20) + stacks}, {"Max data size", (std::int64_t{400} << 20) + stacks},
+                                                        {"Max stack size", 1 << 20}, {"Max open files", 64}};
+  for (const auto& [name, enough] : least) {
+    const auto limited_to = [&](std::int64_t number) { write("proc/self/limits", name + std::string("      ") + std::to_string(number) + "      unlimited   units\n"); };
+    limited_to(enough);
+    EXPECT_NO_THROW(check_process_limits(root())) << name;
+    limited_to(enough - 1);
+    EXPECT_THROW(check_process_limits(root()), DeviceError) << name;
+  }
+}
+
 TEST_F(MemoryLimit, is_the_least_of_the_groups_up_to_the_root) {
   write("proc/self/cgroup", "0::/outer/inner\n");
   write("sys/fs/cgroup/outer/inner/memory.max", "max\n");

@@ -99,11 +99,14 @@ TEST_F(Refusals, a_missing_value_or_one_of_another_type_tells_what_is_accepted) 
   expect_refused({"train", "--steps", "1.5"}, 2, "--steps: '1.5' is not accepted; accepted: a whole number: updates");
   expect_refused({"train", "--steps", "99999999999999999999"}, 2, "--steps: '99999999999999999999' is not accepted; accepted: a whole number: updates");
   expect_refused({"train", "--seed", "x"}, 2, "--seed: 'x' is not accepted; accepted: a whole number");
-  expect_refused({"train", "--limit", "1", "--limit", "2"}, 2, "--limit is given more than once; accepted: ");
+  expect_refused({"train", "--limit", "1", "--limit", "2"}, 2, "--limit is given more than once; accepted: once");
+  expect_refused({"train", "--freeze-norm=yes"}, 2, "--freeze-norm is given a value; accepted: --freeze-norm alone");
   expect_refused({"summary"}, 2, "gemel: summary: --model is missing; accepted: model: lenet, perceptron, alexnet");
   expect_refused({"eval", "--model", "lenet"}, 2, "--weights is missing; accepted: safetensors file");
   expect_refused({"infer", "--batch-size", "many"}, 2, "--batch-size: 'many' is not accepted; accepted: a whole number: samples at a time");
   expect_refused({"summary", "lenet"}, 2, "summary: 'lenet' is no option; accepted: options, which begin with --");
+  expect_refused({"generate", "--prompt=", "more"}, 2, "generate: 'more' is no option; accepted: options, which begin with --");
+  expect_refused({"ops", "add", "multiply"}, 2, "ops: 'multiply' is one word too many; accepted: name and options, which begin with --");
 }
 
 TEST_F(Refusals, an_empty_value_names_nothing_whatever_option_of_whatever_command_has_it) {
@@ -170,7 +173,7 @@ TEST_F(Refusals, a_word_that_is_no_choice_tells_the_choices) {
   }
   expect_refused({"bench", "infer", "--recompute", "blocks"}, 2,
       "gemel: bench: --recompute blocks is given with infer, which has no backward pass; accepted: train");
-  expect_refused({"train", "--freeze-backbone=1"}, 2, "; accepted: train the last layer only");
+  expect_refused({"train", "--freeze-backbone=1"}, 2, "; accepted: --freeze-backbone alone");
   expect_refused({"train", "--input", "3x-1x2"}, 2, "--input: '3x-1x2' is not accepted; accepted: 3 extents from 1 to 65536, such as 3x32x32");
 }
 

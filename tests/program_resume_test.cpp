@@ -102,7 +102,7 @@ TEST_F(Resume, a_checkpoint_of_something_else_is_refused_by_name) {
 TEST_F(Resume, a_run_at_its_end_says_that_it_trains_nothing_and_makes_weights_of_its_checkpoint) {
   const std::string whole = in_folder("whole.safetensors"), again = in_folder("again.safetensors");
   ASSERT_EQ(run(with_checkpoints({"--save", whole})).status, 0);
-  expect_refused({"eval", "--model", "lenet", "--weights", checkpoint(15)}, 1, "checkpoint-15.safetensors: it is a checkpoint of a run; accepted: weights, which `gemel train` with");
+  expect_refused({"eval", "--model", "lenet", "--weights", checkpoint(15)}, 1, "checkpoint-15.safetensors: it is a checkpoint; accepted: weights, which its run writes at its end");
   const Outcome o = run(with_checkpoints({"--resume", "auto", "--save", again}));
   ASSERT_EQ(o.status, 0) << o.err;
   EXPECT_NE(o.err.find("resume: the run is at its end: nothing is trained, except with more --epochs\n"), std::string::npos) << o.err;

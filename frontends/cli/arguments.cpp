@@ -46,6 +46,9 @@ UsageError empty_value(const std::string& command, const po::options_description
   return UsageError(fmt::format("{}: {} is given an empty value{}", command, name, accepted_by(options, name)));
 }
 
+/// No guessing: an abbreviation that is unique today is not tomorrow.
+constexpr int kStyle = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
+
 /// What an option was given: "--lr fast" or "--lr=fast".
 std::string value_of(const std::string& option, const std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -55,19 +58,19 @@ std::string value_of(const std::string& option, const std::vector<std::string>& 
   return "";
 }
 
-/// In our words: Boost's differ from one version to another.
-std::string what_is_wrong(const po::error_with_option_name& e, const std::vector<std::string>& arguments) {
-  const std::string option = e.get_option_name();
-  if (dynamic_cast<const po::multiple_occurrences*>(&e)) return option + " is given more than once";
-  if (dynamic_cast<const po::required_option*>(&e)) return option + " is missing";
-  if (const auto* syntax = dynamic_cast<const po::invalid_syntax*>(&e))
-    return option + (syntax->kind() == po::invalid_syntax::extra_parameter ? " takes no value" : " is given without a value");
-  return fmt::format("{}: '{}' is not accepted", option, value_of(option, arguments));
+/// In our words, and what is accepted: Boost's differ from one version to another.
+std::string what_is_wrong(const po::error_with_option_name& e, const po::options_description& options, const std::vector<std::string>& words) {
+  const std::string option = e.get_option_name(), accepted = accepted_by(options, option);
+  if (dynamic_cast<const po::multiple_occurrences*>(&e)) return option + " is given more than once; accepted: once";
+  if (dynamic_cast<const po::required_option*>(&e)) return option + " is missing" + accepted;
+  const auto* syntax = dynamic_cast<const po::invalid_syntax*>(&e);
+  if (syntax && syntax->kind() == po::invalid_syntax::extra_parameter) return fmt::format("{0} is given a value; accepted: {0} alone", option);
+  return fmt::format("{}{}{}", option, syntax ? " is given without a value" : fmt::format(": '{}' is not accepted", value_of(option, words)), accepted);
 }
 
 /// The first word that is no option, no option's value and more than the command takes.
-std::string surplus_word(const po::options_description& options, const std::vector<std::string>& arguments, const po::positional_options_description& positional) {
-  for (const auto& given : po::command_line_parser(arguments).options(options).run().options)
+std::string surplus_word(const po::options_description& options, const std::vector<std::string>& words, const po::positional_options_description& positional) {
+  for (const auto& given : po::command_line_parser(words).options(options).style(kStyle).run().options)
     if (given.position_key >= 0 && static_cast<unsigned>(given.position_key) >= positional.max_total_count()) return given.original_tokens.front();
   return "";
 }
@@ -117,12 +120,10 @@ po::variables_map parse(const std::string& usage, const std::string& about, cons
     const std::string near = nearest(given, names_of(all));
     return UsageError(fmt::format("{}: option '{}' is unknown{}; `{} --help` lists them", command, given, near.empty() ? "" : ", did you mean '" + near + "'?", call_of(command)));
   };
+  const std::vector<std::string> words = with_empty_texts_apart(arguments);
   try {
     po::variables_map values;
-    using namespace po::command_line_style;
-    // No guessing: an abbreviation that is unique today is not tomorrow.
-    const int style = (unix_style & ~allow_guessing);
-    po::store(po::command_line_parser(with_empty_texts_apart(arguments)).options(all).positional(positional).style(style).run(), values);
+    po::store(po::command_line_parser(words).options(all).positional(positional).style(kStyle).run(), values);
     if (values.count("help")) {
       fmt::print("usage: {} [options]\n{}\n\n{}", call_of(usage), about, fmt::streamed(all));
       throw HelpWanted();
@@ -139,9 +140,11 @@ po::variables_map parse(const std::string& usage, const std::string& about, cons
       if (accepted_by(all, e.get_option_name()).empty()) throw unknown(e.get_option_name());
       throw empty_value(command, all, e.get_option_name());
     }
-    throw UsageError(fmt::format("{}: {}{}", command, what_is_wrong(e, arguments), accepted_by(all, e.get_option_name())));
+    throw UsageError(fmt::format("{}: {}", command, what_is_wrong(e, all, words)));
   } catch (const po::too_many_positional_options_error&) {
-    throw UsageError(fmt::format("{}: '{}' is no option; accepted: options, which begin with --; `{} --help` lists them", command, surplus_word(all, arguments, positional), call_of(command)));
+    const unsigned most = positional.max_total_count();
+    throw UsageError(fmt::format("{}: '{}' is {}; accepted: {}options, which begin with --; `{} --help` lists them", command, surplus_word(all, words, positional),
+                                 most ? "one word too many" : "no option", most ? positional.name_for_position(0) + " and " : "", call_of(command)));
   }
 }
 

@@ -51,11 +51,11 @@ int check_launch(const Launch& launch) {
     fmt::print("devices, builds, data and checkpoint folder are looked at once these fit\n");
     return 1;
   }
-  // Without its words on a rank that ends with status 1: what does not fit is told.
-  const int status = run_mpirun(launch, {.checks = true});
+  // Without its words on a rank that fails: what does not fit is told.
+  const JobEnd end = run_mpirun(launch, {.checks = true});
   if (stop_asked()) throw Error("launch: interrupted");
-  if (status != 0 && status != kDoesNotFit) print_row("ranks", false, fmt::format("they came to no end: mpirun ended with status {}", status));
-  return status == 0 ? 0 : 1;
+  if (end.status != 0 && end.status != kDoesNotFit) print_row("ranks", false, "they came to no end: " + text_of(end, launch));
+  return end.status == 0 ? 0 : 1;
 }
 
 }  // namespace gemel::cli

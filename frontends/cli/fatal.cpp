@@ -21,9 +21,9 @@ namespace {
   ::_exit(status);
 }
 
+template <int kStatus>
 void on_abort(int) {
-  die("gemel: a library gave up and ended the program (what it said stands above); where memory is limited (ulimit -v) more of it may help\n",
-      Launched::failed() == 1 ? 1 : 128 + SIGABRT);  // a launcher starts the job again, as after any signal
+  die("gemel: a library gave up and ended the program (what it said stands above); where memory is limited (ulimit -v) more of it may help\n", kStatus);
 }
 
 [[noreturn]] void on_terminate() {
@@ -43,7 +43,8 @@ void on_abort(int) {
 void end_with_a_line() {
   std::set_terminate(on_terminate);
   struct sigaction action {};
-  action.sa_handler = on_abort;
+  constexpr int kAborted = 128 + SIGABRT;  // to a launcher, which starts the job again, as after any signal
+  action.sa_handler = Launched::is_rank() ? on_abort<kAborted> : on_abort<1>;
   ::sigaction(SIGABRT, &action, nullptr);
 }
 
@@ -58,10 +59,11 @@ void end_at_quit() {
     int signal = 0;
     ::sigwait(&quit, &signal);
     ::pthread_sigmask(SIG_UNBLOCK, &quit, nullptr);
-    while (true) {  // a compiler's handler may take its place between the two
+    for (int i = 0; i < 10; ++i) {  // a compiler's handler may take its place between the two
       std::signal(SIGQUIT, SIG_DFL);
       ::raise(SIGQUIT);
     }
+    ::_exit(128 + SIGQUIT);  // of the first process of a container, which no signal ends
   }).detach();
 }
 

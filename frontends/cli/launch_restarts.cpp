@@ -60,7 +60,7 @@ RestartedJob::~RestartedJob() { remove_losses_in(folder_); }
 
 int RestartedJob::run() {
   while (start()) plan_next();
-  return exit_status(status_, next_);
+  return exit_status(end_, next_);
 }
 
 /// @return whether it was lost: a rank told of a loss, or mpirun of a signal that ended one. An error of the program's own ends it otherwise, and its
@@ -68,10 +68,11 @@ int RestartedJob::run() {
 bool RestartedJob::start() {
   std::error_code gone;
   told_.losses = std::filesystem::absolute(folder_ / fmt::format("{}{}-{}", kLosses, token_, told_.restart), gone).string();
-  status_ = run_mpirun(next_, told_);
+  end_ = run_mpirun(next_, told_);
   losses_ = told_losses(told_);
   forget_losses(told_);
-  return status_ != 0 && !stop_asked() && (!losses_.empty() || status_ > kSignal);
+  const bool of_other_machine = end_.status > kSignal && !next_.hosts.empty();
+  return end_.status != 0 && !stop_asked() && (!losses_.empty() || end_.by_signal() || of_other_machine);
 }
 
 /// The newest whole checkpoint, if it is one of this job's.
@@ -109,7 +110,7 @@ LostRank RestartedJob::first_lost(const std::vector<HostAnswer>& silent) const {
   const auto told_here = [&](const ToldLoss& told) { return next_.hosts.empty() || !is_among(host_of(told.by, next_.hosts), silent); };
   if (const auto found = std::ranges::find_if(losses_, told_here); found != losses_.end()) return found->lost;
   if (!losses_.empty()) return losses_.front().lost;
-  return {.rank = {}, .ranks = next_.ranks, .host = {}, .why = fmt::format("was lost: signal {} ({}) ended it", status_ - kSignal, ::strsignal(status_ - kSignal))};
+  return {.rank = {}, .ranks = next_.ranks, .host = {}, .why = fmt::format("was lost: signal {} ({}) ended it", end_.status - kSignal, ::strsignal(end_.status - kSignal))};
 }
 
 /// The ranks of these machines have no place any more, but for slots that others have free. The launching one always answers.

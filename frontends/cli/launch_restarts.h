@@ -9,6 +9,7 @@
 #include "frontends/cli/launch_hosts.h"
 #include "frontends/cli/launch_options.h"
 #include "frontends/cli/launched.h"
+#include "frontends/cli/mpirun.h"
 
 namespace gemel::cli {
 
@@ -20,8 +21,8 @@ class RestartedJob {
   RestartedJob(const RestartedJob&) = delete;
   RestartedJob& operator=(const RestartedJob&) = delete;
 
-  /// @return 0 where the job is done, 1 where it ended by an error of its own or was stopped
-  /// @throws Error where it was lost and is not started again
+  /// @return 0 where the job is done, else as `exit_status`
+  /// @throws Error where it was lost and is not started again, and as `exit_status`
   int run();
 
  private:
@@ -43,7 +44,7 @@ class RestartedJob {
   std::optional<Checkpoint> last_;     // when the last start ended
   int in_vain_ = 0;                    // starts in a row that made none
   std::int64_t left_;
-  int status_ = 0;                 // of the last start
+  JobEnd end_;                         // of the last start
   std::vector<ToldLoss> losses_;  // that its ranks told of
 };
 

@@ -55,7 +55,8 @@ std::string Launched::text() const {
   return text_of(out);
 }
 
-int Launched::failed() { return std::getenv(kVariable) ? kToldFailure : 1; }
+bool Launched::is_rank() { return std::getenv(kVariable) != nullptr; }
+int Launched::failed() { return is_rank() ? kToldFailure : 1; }
 
 Launched Launched::here() {
   const char* text = std::getenv(kVariable);

@@ -35,6 +35,8 @@ struct Launched {
   /// with 1 where it cannot begin, and is kept quiet.
   static int failed();
   static constexpr int kToldFailure = 4;
+  /// Whether `gemel launch` started this process.
+  static bool is_rank();
   /// What this process was told. @throws UsageError for what `gemel launch` does not say
   static Launched here();
 };

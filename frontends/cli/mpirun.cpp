@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -31,6 +32,7 @@ using std::chrono::seconds;
 
 /// mpirun passes it on to the ranks, of Ctrl-C it makes their end (frontends/cli/interrupt.h).
 constexpr int kStopAndSave = SIGUSR2;
+constexpr int kOfSignal = 128;  // what mpirun and shells add to its number
 constexpr int kStopRequests[] = {SIGINT, SIGTERM, SIGHUP};
 volatile std::sig_atomic_t job = 0;  // process of mpirun, which leads a group of its own
 volatile std::sig_atomic_t asked = 0;
@@ -81,11 +83,22 @@ Arguments placement(const Launch& launch) {
   return {"--use-hwthread-cpus", "--map-by", fmt::format("slot:PE={}", processors / launch.ranks)};
 }
 
-Arguments command_line_of(const Launch& launch) {
-  Arguments words{"mpirun", "--quiet", "-np", std::to_string(launch.ranks), "-x", Launched::kVariable};
+/// @param ours  what is for the launcher alone
+Arguments command_line_of(const Launch& launch, const Arguments& ours) {
+  Arguments words{"mpirun", "-np", std::to_string(launch.ranks)};
+  words.insert(words.end(), ours.begin(), ours.end());
   if (::geteuid() == 0) words.emplace_back("--allow-run-as-root");
   for (const Arguments& more : {placement(launch), Arguments{own_program().string()}, launch.command}) words.insert(words.end(), more.begin(), more.end());
   return words;
+}
+
+/// As a shell reads it.
+std::string shell_word(const std::string& word) {
+  constexpr std::string_view kPlain = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_./:,=+@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
 }
 
 [[noreturn]] void become(Arguments words, const Launched& launched) {
@@ -127,11 +140,12 @@ void end_at_once(pid_t mpirun) {
 
 /// Waits for mpirun. Where a machine is lost it would wait for that one as long as TCP does: its own ranks have ended then, or a rank has told of
 /// the loss, and it is ended.
-int status_of(pid_t mpirun, const Launched& launched) {
+JobEnd end_of(pid_t mpirun, const Launched& launched) {
   constexpr milliseconds kLook{50}, kLookForLosses{500};
   constexpr seconds kWithoutRanks{3}, kAfterLoss{5}, kStart{10};
   std::optional<Clock::time_point> end;
-  bool had_ranks = false, passed_on = false;
+  bool passed_on = false;
+  JobEnd out;
   const auto begin = Clock::now();
   auto next_look = begin;
   int status = 0;
@@ -140,19 +154,21 @@ int status_of(pid_t mpirun, const Launched& launched) {
     const auto now = Clock::now();
     const std::vector<pid_t> ranks = ranks_of(mpirun);
     const bool has = !ranks.empty();
-    had_ranks = had_ranks || has;
+    out.had_ranks = out.had_ranks || has;
+    out.began = out.began || std::ranges::any_of(ranks, notes_requests);
     if (stop_asked() && !passed_on && ((has && std::ranges::all_of(ranks, notes_requests)) || now > begin + kStart)) {
       ::kill(mpirun, kStopAndSave);
       passed_on = true;
     }
-    if (had_ranks && !has && !end) end = now + kWithoutRanks;
+    if (out.had_ranks && !has && !end) end = now + kWithoutRanks;
     if (now >= next_look) {
       next_look = now + kLookForLosses;
       if (!end && !told_losses(launched).empty()) end = now + kAfterLoss;
     }
     if (end && now > *end) end_at_once(mpirun);
   }
-  return status;
+  out.status = WIFSIGNALED(status) ? kOfSignal + WTERMSIG(status) : WEXITSTATUS(status);
+  return out;
 }
 
 }  // namespace
@@ -164,11 +180,11 @@ void note_stop_requests() {
 
 bool stop_asked() { return asked != 0; }
 
-int run_mpirun(const Launch& launch, const Launched& launched) {
-  const Arguments words = command_line_of(launch);
+JobEnd run_mpirun(const Launch& launch, const Launched& launched) {
+  const Arguments words = command_line_of(launch, {"--quiet", "-x", Launched::kVariable});
   {
     const HeldStopRequests held;
-    if (stop_asked()) return 1;
+    if (stop_asked()) return {.status = 1};
     const pid_t child = ::fork();
     if (child < 0) throw Error("launch: no process can be made: " + system_message(errno));
     if (child == 0) {
@@ -177,22 +193,28 @@ int run_mpirun(const Launch& launch, const Launched& launched) {
     }
     job = child;
   }
-  const int status = status_of(job, launched);
+  const JobEnd end = end_of(job, launched);
   job = 0;
   if (quits) {
     std::signal(SIGQUIT, SIG_DFL);
     std::raise(SIGQUIT);
   }
-  if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
-  if (WEXITSTATUS(status) == 127) throw Error("launch: mpirun cannot be started; accepted: Open MPI, of the package openmpi-bin");
-  return WEXITSTATUS(status);
+  if (end.status == 127) throw Error("launch: mpirun cannot be started; accepted: Open MPI, of the package openmpi-bin");
+  return end;
 }
 
-int exit_status(int of_mpirun, const Launch& launch) {
-  if (of_mpirun == 1 && !stop_asked())
-    throw Error(fmt::format("launch: mpirun ended with status 1; where no line above says why, Open MPI does to `mpirun -np {} {} {}`", launch.ranks,
-                            own_program().string(), fmt::join(launch.command, " ")));
-  return of_mpirun <= kWrongUsage ? of_mpirun : 1;  // it has others of its own
+std::string text_of(const JobEnd& end, const Launch& launch) {
+  Arguments words = command_line_of(launch, {});
+  for (std::string& w : words) w = shell_word(w);
+  return fmt::format("mpirun ended with status {}; where no line above says why, Open MPI does to `{}`", end.status, fmt::join(words, " "));
+}
+
+int exit_status(const JobEnd& end, const Launch& launch) {
+  if (end.status == 0 || end.status == kWrongUsage) return end.status;
+  if (end.status == Launched::kToldFailure || stop_asked()) return 1;
+  if (end.by_signal() && end.began && launch.ranks > 1) return 1;  // of which the others tell
+  if (end.by_signal() && end.began) throw Error(fmt::format("launch: the rank was lost: signal {} ({}) ended it", end.status - kOfSignal, ::strsignal(end.status - kOfSignal)));
+  throw Error("launch: " + text_of(end, launch));
 }
 
 }  // namespace gemel::cli

@@ -12,12 +12,22 @@ namespace gemel::cli {
 void note_stop_requests();
 bool stop_asked();
 
-/// Starts the job's ranks once and waits for their end. Where one was lost, what does not end by itself is ended some seconds later.
-/// @return the exit status of the first rank that failed, which is 1 where no rank said why (`Launched::failed`), 128 and the number of the signal that ended one; 0 where none did
-/// @throws Error where mpirun cannot be started
-int run_mpirun(const Launch& launch, const Launched& launched);
+struct JobEnd {
+  int status = 0;          // mpirun's: of the first rank that failed, 128 and the number of the signal that ended it, or one of Open MPI's own
+  bool had_ranks = false;  // on this machine
+  bool began = false;      // a rank here had got past the begin of MPI
 
-/// What `gemel launch` ends with where mpirun ended so. @throws Error where no rank said why
-int exit_status(int of_mpirun, const Launch& launch);
+  /// Whether a signal ended a rank.
+  bool by_signal() const { return status > 128 && had_ranks; }
+};
+
+/// Starts the job's ranks once and waits for their end. Where one was lost, what does not end by itself is ended some seconds later.
+/// @throws Error where mpirun cannot be started
+JobEnd run_mpirun(const Launch& launch, const Launched& launched);
+
+/// What `gemel launch` ends with after such an end of the job. @throws Error where no rank has said why
+int exit_status(const JobEnd& end, const Launch& launch);
+/// "mpirun ended with status 1; where no line above says why, Open MPI does to `mpirun ...`"
+std::string text_of(const JobEnd& end, const Launch& launch);
 
 }  // namespace gemel::cli

@@ -28,7 +28,7 @@ class RunScope {
            const nlohmann::ordered_json& about = nlohmann::ordered_json::object());
 
   /// Runs the body and then writes, however it ended, the trace, the log's last line and summary.json.
-  /// @return exit status: 0 done, 1 interrupted
+  /// @return exit status: 0 done, `Launched::failed` interrupted
   /// @throws what the body threw; then the record says "failed". DataError where the trace of a good run cannot be written
   int carry_out(const std::function<void()>& body);
 

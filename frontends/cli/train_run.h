@@ -23,7 +23,7 @@ class TrainRun : private train::Reporter {
  public:
   /// @param job  must outlive the run
   TrainRun(TrainOptions options, const std::vector<std::string>& arguments, Job& job);
-  /// @return exit status: 0 done, 1 interrupted
+  /// @return exit status: 0 done, `Launched::failed` interrupted
   /// @throws Error what ends the run early; the record then says "failed"
   int run();
 

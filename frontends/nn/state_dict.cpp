@@ -186,8 +186,8 @@ void save_weights(const std::vector<StateEntry>& state, const std::filesystem::p
 
 Loaded load_weights(Module& module, Session& session, const std::filesystem::path& path, Mismatch mismatch, Extent extent) {
   const SafetensorsFile file(path);
-  if (file.metadata().contains("optimizer_steps"))
-    throw DataError(path.string() + ": it is a checkpoint of a run; accepted: weights, which `gemel train` with the run's options, --resume CHECKPOINT and --save WEIGHTS makes of it");
+  if (file.metadata().contains(kCheckpointField))
+    throw DataError(path.string() + ": it is a checkpoint; accepted: weights, which its run writes at its end (train --resume CHECKPOINT --save WEIGHTS)");
   try {
     return load_state_dict(module, session, file.tensors(), mismatch, extent);
   } catch (const DataError& e) {

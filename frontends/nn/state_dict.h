@@ -46,6 +46,9 @@ Loaded load_state_dict(Module& module, Session& session, std::span<const NamedTe
 /// Outputs of the first output layer as the tensors have it: the classes of a weight file. Empty where it is not there.
 std::optional<std::int64_t> output_size_in(const Module& module, std::span<const NamedSpec> tensors);
 
+/// What the metadata of a checkpoint of train's has, and that of weights has not.
+inline constexpr const char* kCheckpointField = "optimizer_steps";
+
 /// Writes the state to a safetensors file. @throws DataError where it cannot be written
 void save_weights(const Module& module, const std::filesystem::path& path);
 void save_weights(const std::vector<StateEntry>& state, const std::filesystem::path& path);

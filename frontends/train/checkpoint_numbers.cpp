@@ -10,6 +10,7 @@
 #include <string>
 
 #include "engine/base/error.h"
+#include "frontends/nn/state_dict.h"
 
 namespace gemel::train {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 constexpr std::int64_t kMost = 1'000'000'000'000'000;  // of anything that is counted
 
 constexpr const char *kRun = "run", *kStep = "step", *kEpoch = "epoch", *kBatch = "batch", *kSamples = "samples", *kLossSum = "loss_sum", *kWeight = "weight",
-                     *kCounts = "counts", *kOptimizerSteps = "optimizer_steps", *kParameterSteps = "parameter_steps";
+                     *kCounts = "counts", *kOptimizerSteps = nn::kCheckpointField, *kParameterSteps = "parameter_steps";
 
 std::string exact_text(double number) { return fmt::format("{:a}", number); }
 
