@@ -89,7 +89,7 @@ TEST_F(Generate, models_are_inferred_told_and_measured) {
 
 TEST_F(Generate, refuses_in_one_line) {
   train_briefly();
-  expect_refused({"generate", "--weights", "w", "--vocab", "v"}, 2, "the option '--prompt' is required");
+  expect_refused({"generate", "--weights", "w", "--vocab", "v"}, 2, "--prompt is missing; accepted: text to go on from");
   expect_refused(generating("The sea", {"--temperature", "-1"}), 2, "--temperature: -1 is out of range; accepted: 0 to 1000000");
   expect_refused(generating("The sea", {"--top-k", "5"}), 2, "--top-k: it is given with --temperature 0, which takes the likeliest token; accepted: with one above 0");
   expect_refused(generating("The sea", {"--max-tokens", "0"}), 2, "--max-tokens: 0 is out of range");

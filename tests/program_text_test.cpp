@@ -145,7 +145,7 @@ TEST_F(TextProgram, that_is_wrong_is_refused_in_one_line) {
   text("dev.tsv", "sentence\tlabel\ngood film\t2\n");
   expect_refused(train({}), 1, "dev.tsv, line 2: its label is '2'; accepted: 0 or 1");
   text("dev.tsv", std::string("sentence\tlabel\ngood \0 film\t1\n", 30));
-  expect_refused(train({}), 1, "dev.tsv, line 2: it has a NUL byte");
+  expect_refused(train({}), 1, "dev.tsv, line 2: it has a NUL byte; accepted: text");
   text("dev.tsv", "");
   expect_refused(train({}), 1, "dev.tsv");
   write_texts(folder());

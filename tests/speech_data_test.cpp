@@ -171,7 +171,7 @@ TEST(SpeechData, names_file_and_line_of_what_is_wrong) {
   EXPECT_EQ(folder.refusal("a.wav\tno 3\n"), of + ", line 1: its transcript has '3' as character 4; accepted: a..z, A..Z, apostrophes and spaces");
   EXPECT_EQ(folder.refusal("a.wav\tcaf\xC3\xA9\n"), of + ", line 1: its transcript has '\xC3\xA9' as character 4; accepted: a..z, A..Z, apostrophes and spaces");
   EXPECT_NE(folder.refusal("a.wav\tcaf\xC3\n").find(of + ", line 1: "), std::string::npos);
-  EXPECT_EQ(folder.refusal(std::string("a.wav\ta\0\n", 9)), of + ", line 1: it has a NUL byte");
+  EXPECT_EQ(folder.refusal(std::string("a.wav\ta\0\n", 9)), of + ", line 1: it has a NUL byte; accepted: text");
   EXPECT_EQ(folder.refusal("b.wav\ta\n"), of + ", line 1: read: cannot open " + wav + ": No such file or directory");
   folder.write("b.wav", testing::wav_of(Ids(8000, 1), 8000));
   EXPECT_EQ(folder.refusal("b.wav\ta\n"), of + ", line 1: wav: " + wav + ": it has 8000 samples a second; expected: 16000");

@@ -80,7 +80,7 @@ TEST(Glue, names_file_and_line_of_what_is_wrong) {
   EXPECT_EQ(refused("a\t1\nb\t0\n"), at + ", line 1: it is a sample; accepted: the names of the columns in the first line");
   EXPECT_EQ(refused("sentence\tlabel\na\t2\n"), at + ", line 2: its label is '2'; accepted: 0 or 1");
   EXPECT_EQ(refused("sentence\tlabel\na\t\n"), at + ", line 2: its label is ''; accepted: 0 or 1");
-  EXPECT_EQ(refused(std::string("sentence\tlabel\na") + '\0' + "\t1\n"), at + ", line 2: it has a NUL byte");
+  EXPECT_EQ(refused(std::string("sentence\tlabel\na") + '\0' + "\t1\n"), at + ", line 2: it has a NUL byte; accepted: text");
   EXPECT_EQ(refused("sentence\tlabel\nab\xff\t1\n"), at + ", line 2: text: byte 2 (0xff) is not UTF-8");
   EXPECT_EQ(refused("sentence\tlabel\n\n"), at + ", line 2: it has 1 column; accepted: 2, with tabs between");
   EXPECT_EQ(refused("sentence\tlabel\n"), at + " has no samples");

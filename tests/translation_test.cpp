@@ -124,7 +124,7 @@ TEST(Translation, names_file_and_line_of_what_is_wrong) {
   EXPECT_EQ(refused("a\tb\na b\n"), of + ", line 2: it has 1 column; accepted: 2, with a tab between: source and target");
   EXPECT_EQ(refused("a\tb\n\na\tb\n"), of + ", line 2: it has 1 column; accepted: 2, with a tab between: source and target");
   EXPECT_EQ(refused("a\tb\tc\n"), of + ", line 1: it has 3 columns; accepted: 2, with a tab between: source and target");
-  EXPECT_EQ(refused(std::string("a\tb\0\n", 5)), of + ", line 1: it has a NUL byte");
+  EXPECT_EQ(refused(std::string("a\tb\0\n", 5)), of + ", line 1: it has a NUL byte; accepted: text");
   EXPECT_EQ(refused("a\tb\na\tb\xff\n"), of + ", line 2: text: byte 1 (0xff) is not UTF-8");
   EXPECT_EQ(message_of<DataError>([&] { folder.open("a\tb\n", ""); }), "translation: " + (folder.path() / "dev.tsv").string() + " has no lines; accepted: source and target in each, with a tab between");
   std::filesystem::remove(folder.path() / "dev.tsv");
