@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "engine/base/error.h"
 #include "frontends/cli/mpirun.h"
@@ -16,7 +15,6 @@ namespace {
 
 constexpr const char* kLosses = ".lost-";
 constexpr int kMostInVain = 2;  // losses in a row before a first checkpoint: the next one would be a third
-constexpr int kSignal = 128;    // what mpirun adds to a signal's number
 
 std::string counted(std::int64_t count, const char* one) { return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s"); }
 
@@ -71,7 +69,7 @@ bool RestartedJob::start() {
   end_ = run_mpirun(next_, told_);
   losses_ = told_losses(told_);
   forget_losses(told_);
-  const bool of_other_machine = end_.status > kSignal && !next_.hosts.empty();
+  const bool of_other_machine = end_.status > JobEnd::kOfSignal && !next_.hosts.empty();
   return end_.status != 0 && !stop_asked() && (!losses_.empty() || end_.by_signal() || of_other_machine);
 }
 
@@ -110,7 +108,7 @@ LostRank RestartedJob::first_lost(const std::vector<HostAnswer>& silent) const {
   const auto told_here = [&](const ToldLoss& told) { return next_.hosts.empty() || !is_among(host_of(told.by, next_.hosts), silent); };
   if (const auto found = std::ranges::find_if(losses_, told_here); found != losses_.end()) return found->lost;
   if (!losses_.empty()) return losses_.front().lost;
-  return {.rank = {}, .ranks = next_.ranks, .host = {}, .why = fmt::format("was lost: signal {} ({}) ended it", end_.status - kSignal, ::strsignal(end_.status - kSignal))};
+  return {.rank = {}, .ranks = next_.ranks, .host = {}, .why = "was lost: " + end_.signal_text()};
 }
 
 /// The ranks of these machines have no place any more, but for slots that others have free. The launching one always answers.

@@ -32,7 +32,6 @@ using std::chrono::seconds;
 
 /// mpirun passes it on to the ranks, of Ctrl-C it makes their end (frontends/cli/interrupt.h).
 constexpr int kStopAndSave = SIGUSR2;
-constexpr int kOfSignal = 128;  // what mpirun and shells add to its number
 constexpr int kStopRequests[] = {SIGINT, SIGTERM, SIGHUP};
 volatile std::sig_atomic_t job = 0;  // process of mpirun, which leads a group of its own
 volatile std::sig_atomic_t asked = 0;
@@ -167,7 +166,7 @@ JobEnd end_of(pid_t mpirun, const Launched& launched) {
     }
     if (end && now > *end) end_at_once(mpirun);
   }
-  out.status = WIFSIGNALED(status) ? kOfSignal + WTERMSIG(status) : WEXITSTATUS(status);
+  out.status = WIFSIGNALED(status) ? JobEnd::kOfSignal + WTERMSIG(status) : WEXITSTATUS(status);
   return out;
 }
 
@@ -203,6 +202,8 @@ JobEnd run_mpirun(const Launch& launch, const Launched& launched) {
   return end;
 }
 
+std::string JobEnd::signal_text() const { return fmt::format("signal {} ({}) ended it", status - kOfSignal, ::strsignal(status - kOfSignal)); }
+
 std::string text_of(const JobEnd& end, const Launch& launch) {
   Arguments words = command_line_of(launch, {});
   for (std::string& w : words) w = shell_word(w);
@@ -213,7 +214,7 @@ int exit_status(const JobEnd& end, const Launch& launch) {
   if (end.status == 0 || end.status == kWrongUsage) return end.status;
   if (end.status == Launched::kToldFailure || stop_asked()) return 1;
   if (end.by_signal() && end.began && launch.ranks > 1) return 1;  // of which the others tell
-  if (end.by_signal() && end.began) throw Error(fmt::format("launch: the rank was lost: signal {} ({}) ended it", end.status - kOfSignal, ::strsignal(end.status - kOfSignal)));
+  if (end.by_signal() && end.began) throw Error("launch: the rank was lost: " + end.signal_text());
   throw Error("launch: " + text_of(end, launch));
 }
 

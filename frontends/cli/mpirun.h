@@ -17,8 +17,10 @@ struct JobEnd {
   bool had_ranks = false;  // on this machine
   bool began = false;      // a rank here had got past the begin of MPI
 
-  /// Whether a signal ended a rank.
-  bool by_signal() const { return status > 128 && had_ranks; }
+  static constexpr int kOfSignal = 128;  // what mpirun and shells add to its number
+  /// Whether a signal ended a rank, whose `signal_text` is then "signal 9 (Killed) ended it".
+  bool by_signal() const { return status > kOfSignal && had_ranks; }
+  std::string signal_text() const;
 };
 
 /// Starts the job's ranks once and waits for their end. Where one was lost, what does not end by itself is ended some seconds later.
