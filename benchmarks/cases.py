@@ -25,9 +25,9 @@ def case_list(text):
     return text
 
 
-def add_options(parser, default_cases, runs_help):
+def add_options(parser, default_cases, runs_help, pairs=5):
     parser.add_argument("--cases", type=case_list, default=default_cases, help="MODEL:BATCH:CxHxW, or MODEL-CONFIG:BATCH:LENGTH of texts, separated by commas")
-    parser.add_argument("--pairs", type=count, default=5)
+    parser.add_argument("--pairs", type=count, default=pairs)
     parser.add_argument("--runs", type=count, default=3, help=runs_help)
     parser.add_argument("--threads", type=count, default=os.cpu_count())
     parser.add_argument("--gemel", default=GEMEL, help="the program of a build")
@@ -65,6 +65,16 @@ def ratios(over, under):
 
 def shown(ratio):
     return f"{ratio['median']:>6.2f} ({ratio['min']:.2f}..{ratio['max']:.2f})"
+
+
+def median_interval(values):
+    """The median, and the ends of its 95 % interval: order statistics, whatever the distribution. @param values  six or more"""
+    values, n = sorted(values), len(values)
+    least, outside = 0, 1 / 2**n  # how many values may lie below the interval, and the chance that no more lie below the true median
+    while 2 * (outside + math.comb(n, least + 1) / 2**n) <= 0.05:
+        least += 1
+        outside += math.comb(n, least) / 2**n
+    return statistics.median(values), values[least], values[n - 1 - least]
 
 
 def geometric_mean(values):

@@ -56,7 +56,7 @@ struct DatasetOptions {
   std::int64_t classes = 0;
   /// Seed of synthetic pictures, and how many the training split has.
   std::uint64_t seed = 1;
-  std::int64_t samples = 2048;
+  std::int64_t samples = 4096;
   /// At most so many samples of each split, the first ones; 0: all.
   std::int64_t limit = 0;
   /// standard: (pixel - mean) / deviation of the data set, a channel; cifar10 only.

@@ -24,7 +24,7 @@ std::vector<float> picture(const Pictures& data, std::int64_t i) {
 
 TEST(Synthetic, is_the_same_for_the_same_seed_and_another_for_another) {
   const Splits a = open_dataset({}), b = open_dataset({}), c = open_dataset({.seed = 2});
-  EXPECT_EQ(a.train->size(), 2048);
+  EXPECT_EQ(a.train->size(), 4096);
   EXPECT_EQ(a.train->shape(), (Shape{3, 32, 32}));
   EXPECT_EQ(a.train->classes(), 10);
   EXPECT_EQ(picture(*a.train, 17), picture(*b.train, 17));
@@ -40,8 +40,8 @@ TEST(Synthetic, pixels_lie_in_0_to_1_and_every_class_occurs) {
     ++counts.at(static_cast<std::size_t>(splits.train->label(i)));
     for (const float value : picture(*splits.train, i)) ASSERT_TRUE(value >= 0 && value < 1) << value;
   }
-  // 512 expected, deviation sqrt(2 048 * 3 / 16) = 20: five deviations.
-  for (const int count : counts) EXPECT_NEAR(count, 512, 100);
+  // 1024 expected, deviation sqrt(4 096 * 3 / 16) = 28: five deviations.
+  for (const int count : counts) EXPECT_NEAR(count, 1024, 140);
 }
 
 TEST(Synthetic, the_nearest_class_mean_of_training_pictures_tells_the_class_of_validation_pictures) {

@@ -6,9 +6,12 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "frontends/cli/commit.h"
 #include "frontends/models/models.h"
+#include "tests/test_device.h"
 
 namespace gemel::testing {
 namespace {
@@ -22,6 +25,26 @@ TEST_F(CommandLine, wrong_usage_ends_with_2_and_suggests_the_nearest) {
   expect_refused({"train", "--input", "3x32"}, 2, "--input: '3x32' is not accepted");
   expect_refused({"train", "--resume", "auto"}, 2, "needs --checkpoint-dir");
   expect_refused({"ops", "sofmax"}, 2, "did you mean 'softmax'?");
+}
+
+TEST_F(CommandLine, plain_train_ends_with_a_validation_as_good_as_training) {
+  const auto expect_convincing = [this](const std::string& frontend) {
+    const Outcome o = run({"train", "--frontend", frontend, "--log-dir", in_folder(frontend)});
+    ASSERT_EQ(o.status, 0) << o.err;
+    const auto all = events(frontend);
+    const auto epoch = std::ranges::find(all, Json("epoch"), [](const Json& e) { return e["event"]; });
+    ASSERT_NE(epoch, all.end());
+    EXPECT_GE((*epoch)["val_accuracy"], 0.9);
+    EXPECT_NEAR((*epoch)["val_accuracy"].get<double>(), (*epoch)["train_accuracy"].get<double>(), 0.05);
+  };
+  expect_convincing("graph");
+  if (is_full_run()) expect_convincing("eager");
+}
+
+TEST_F(CommandLine, the_version_names_the_commit) {
+  const Outcome o = run({"--version"});
+  EXPECT_EQ(o.status, 0);
+  EXPECT_EQ(o.out, fmt::format("gemel {} ({})\n", GEMEL_VERSION, cli::commit()));
 }
 
 TEST_F(CommandLine, help_is_no_error) {

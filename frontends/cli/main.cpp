@@ -14,6 +14,7 @@
 #include "engine/base/error.h"
 #include "frontends/cli/arguments.h"
 #include "frontends/cli/command.h"
+#include "frontends/cli/commit.h"
 #include "frontends/cli/fatal.h"
 #include "frontends/cli/job.h"
 #include "frontends/cli/launched.h"
@@ -65,7 +66,7 @@ int run(const std::string& name, const Arguments& rest) {
     return 0;
   }
   if (name == "--version") {
-    fmt::print("gemel {}\n", GEMEL_VERSION);
+    fmt::print("gemel {} ({})\n", GEMEL_VERSION, commit());
     return 0;
   }
   for (const Command& c : kCommands)
