@@ -7,6 +7,7 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 
 GEMEL = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "build", "gemel")
 
@@ -49,12 +50,15 @@ def require_program(option, path, accepted):
 def bench(program, case, frontend, runs, threads, passes="all"):
     """One run of `gemel bench` on one case: its entry of the report."""
     require_program("--gemel", program, "gemel of a build")
-    command = [program, "bench", case["work"], "--model", case["model"], "--batch-size", str(case["batch"]), "--input", case["input"],
-               *(("--config", case["config"]) if case["config"] else ()), "--frontend", frontend, "--graph-passes", passes, "--runs", str(runs), "--warmup", "2", "--threads", str(threads), "--json", "/dev/stdout"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{' '.join(command)}\n{done.stderr}")
-    return json.loads(done.stdout[done.stdout.index("{"):])["benchmarks"][0]
+    with tempfile.NamedTemporaryFile() as report:
+        command = [program, "bench", case["work"], "--model", case["model"], "--batch-size", str(case["batch"]), "--input", case["input"],
+                   *(("--config", case["config"]) if case["config"] else ()), "--frontend", frontend, "--graph-passes", passes, "--runs", str(runs), "--warmup", "2",
+                   "--threads", str(threads), "--json", report.name]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"{' '.join(command)}\n{done.stderr}")
+        with open(report.name) as file:  # a new file under that name
+            return json.load(file)["benchmarks"][0]
 
 
 def ratios(over, under):

@@ -88,6 +88,22 @@ TEST(File, what_is_no_file_is_refused_and_not_waited_for) {
   EXPECT_TRUE(fs::is_fifo(folder / "pipe"));
 }
 
+TEST(File, a_descriptor_that_the_process_was_given_is_written_as_it_is) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  for (const std::string folder : {"/dev/fd/", "/proc/self/fd/"}) {
+    const std::string path = folder + std::to_string(ends[1]);
+    check_can_write(path);
+    write_file_atomically(path, [](FileWriter& out) { out.write("x"); });
+    char read = 0;
+    ASSERT_EQ(::read(ends[0], &read, 1), 1);
+    EXPECT_EQ(read, 'x');
+  }
+  const std::string closed = "/dev/fd/" + std::to_string(ends[0]);
+  EXPECT_EQ(message_of<DataError>([&] { check_can_write(closed); }), "write: cannot write " + closed + ": Bad file descriptor");
+  for (const int end : ends) ::close(end);
+}
+
 TEST(File, whose_name_becomes_a_folders_meanwhile_is_told_and_nothing_is_left_beside_it) {
   const TemporaryFolder folder;
   const std::string message = message_of<DataError>([&] {

@@ -7,7 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
+#include <cstdio>
+#include <optional>
 #include <random>
 #include <system_error>
 #include <thread>
@@ -99,6 +102,18 @@ fs::path follow_links(const fs::path& path) {
   fail_on("write", "follow the link", path, ELOOP);
 }
 
+/// The descriptor that a path such as /dev/stdout or /dev/fd/63 (a shell's process substitution) names: written as it is, since whoever gave it reads it
+/// already and no file could be renamed over it.
+std::optional<int> given_descriptor(const fs::path& path) {
+  if (path == "/dev/stdout") return STDOUT_FILENO;
+  if (path == "/dev/stderr") return STDERR_FILENO;
+  if (path.parent_path() != "/dev/fd" && path.parent_path() != "/proc/self/fd") return {};
+  const std::string name = path.filename().string();
+  int number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  return error == std::errc() && end == name.data() + name.size() ? std::optional(number) : std::nullopt;
+}
+
 /// In a sticky folder, as /tmp is, only the owner of a file or of the folder, and root, may rename another over it.
 bool is_kept_by_sticky_folder(const fs::path& target, const struct stat& status) {
   struct stat folder {};
@@ -180,6 +195,11 @@ void FileWriter::write(std::span<const std::byte> bytes) {
 }
 
 void check_can_write(const fs::path& path) {
+  if (const auto given = given_descriptor(path)) {
+    const int flags = ::fcntl(*given, F_GETFL);
+    if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY) fail_on("write", "write", path, EBADF);
+    return;
+  }
   const fs::path target = follow_links(path);
   struct stat status {};
   const bool exists = ::stat(target.c_str(), &status) == 0;
@@ -189,6 +209,11 @@ void check_can_write(const fs::path& path) {
 }
 
 void write_file_atomically(const fs::path& path, const std::function<void(FileWriter&)>& fill) {
+  if (const auto given = given_descriptor(path)) {
+    std::fflush(nullptr);  // what was printed before stands before
+    FileWriter writer(*given, path);
+    return fill(writer);
+  }
   const fs::path target = follow_links(path);
   struct stat status {};
   const bool exists = ::stat(target.c_str(), &status) == 0;
