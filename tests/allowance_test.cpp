@@ -23,6 +23,7 @@ class Allowance : public ::testing::Test {
   }
   std::optional<double> quota() const { return allowed_cores(root_.path()).quota; }
   std::int64_t limit() const { return allowed_memory(root_.path()).limit; }
+  const std::filesystem::path& root() const { return root_.path(); }
 
  private:
   testing::TemporaryFolder root_;
@@ -70,6 +71,22 @@ TEST_F(Allowance, quota_is_the_least_from_the_group_up_to_the_root) {
   EXPECT_DOUBLE_EQ(quota().value(), 1.5);
   write("sys/fs/cgroup/kubepods/cpu.max", "50000 100000\n");
   EXPECT_DOUBLE_EQ(quota().value(), 0.5);
+}
+
+TEST_F(Allowance, memory_is_the_least_from_the_group_up_to_the_root) {
+  write("proc/self/mountinfo", kSecondVersion);
+  write("proc/self/cgroup", "0::/outer/inner\n");
+  write("sys/fs/cgroup/outer/inner/memory.max", "max\n");
+  EXPECT_EQ(limit(), AllowedMemory::kNoLimit);
+  write("sys/fs/cgroup/outer/memory.max", "1000000\n");
+  EXPECT_EQ(limit(), 1000000);
+  write("sys/fs/cgroup/memory.max", "900000\n");
+  EXPECT_EQ(limit(), 900000);
+  write("sys/fs/cgroup/outer/inner/memory.max", "800000\n");
+  EXPECT_EQ(limit(), 800000);
+  write("proc/meminfo", "MemTotal:       16000000 kB\nMemFree:  12 kB\nMemAvailable:    700 kB\n");
+  EXPECT_EQ(allowed_memory(root()).bytes(), 700 * 1024);
+  EXPECT_EQ(allowed_memory(root()).of_machine, std::int64_t{16000000} * 1024);
 }
 
 TEST_F(Allowance, a_container_that_sees_its_own_group_as_the_root_is_limited_by_it) {

@@ -135,11 +135,12 @@ std::vector<int> processors_of_mask() {
 
 }  // namespace
 
-int AllowedCores::count() const {
-  const int all = processors.empty() ? of_machine : static_cast<int>(processors.size());
-  const double granted = quota ? std::ceil(*quota - 1e-6) : all;  // 300000 of 100000 are 3, whatever the division says
-  return std::max(1, static_cast<int>(std::min<double>(all, granted)));
+int AllowedCores::granted() const {
+  if (!quota) return of_machine;
+  return static_cast<int>(std::clamp<double>(std::ceil(*quota - 1e-6), 1, std::numeric_limits<int>::max()));  // 3 of 1 are 3, whatever the division says
 }
+
+int AllowedCores::count() const { return std::min(granted(), processors.empty() ? of_machine : static_cast<int>(processors.size())); }
 
 AllowedCores allowed_cores(const fs::path& root) {
   AllowedCores out;

@@ -16,6 +16,7 @@ struct AllowedCores {
 
   /// How many threads can compute at the same time: of a quota a fraction counts as one, since less than one thread there cannot be. At least 1.
   int count() const;
+  int granted() const;  // by the quota alone, whatever the mask
   bool is_whole_machine() const { return count() >= of_machine; }
 };
 
