@@ -5,33 +5,17 @@
 
 #include <algorithm>
 #include <fstream>
-#include <limits>
 #include <sstream>
 #include <string>
 #include <string_view>
 
+#include "engine/base/allowance.h"
 #include "engine/base/error.h"
 
 namespace gemel::opencl {
 namespace {
 
-constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
-
-std::int64_t number_in(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  std::int64_t value = 0;
-  return in >> value && value > 0 ? value : kNoLimit;  // "max" reads as no number: no limit
-}
-
-std::int64_t available_host_bytes(const std::filesystem::path& root) {
-  std::ifstream in(root / "proc/meminfo");
-  for (std::string key; in >> key;) {
-    std::int64_t kilobytes = 0;
-    if (key == "MemAvailable:" && in >> kilobytes) return kilobytes * 1024;
-    in.ignore(1 << 16, '\n');
-  }
-  return kNoLimit;
-}
+constexpr std::int64_t kNoLimit = AllowedMemory::kNoLimit;
 
 /// The soft limit of that name in /proc/self/limits.
 std::int64_t process_limit(const std::filesystem::path& root, std::string_view name) {
@@ -65,28 +49,6 @@ std::int64_t unmapped_bytes(const std::filesystem::path& root) {
   return left;
 }
 
-/// The least of the limits from a group up to the root: every one of them holds.
-std::int64_t least_upwards(const std::filesystem::path& root, std::filesystem::path group, const char* file) {
-  std::int64_t limit = number_in(root / file);
-  for (; !group.empty(); group = group.parent_path()) limit = std::min(limit, number_in(root / group / file));
-  return limit;
-}
-
-/// Lines of /proc/self/cgroup: "0::/path" is version 2, "7:memory:/path" version 1.
-std::int64_t control_group_limit(const std::filesystem::path& root) {
-  const std::filesystem::path second_version = root / "sys/fs/cgroup", first_version = second_version / "memory";
-  std::int64_t limit = std::min(number_in(second_version / "memory.max"), number_in(first_version / "memory.limit_in_bytes"));
-  std::ifstream in(root / "proc/self/cgroup");
-  for (std::string line; std::getline(in, line);) {
-    const auto first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string::npos || second + 2 > line.size()) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1), group = line.substr(second + 2);
-    if (controllers.empty()) limit = std::min(limit, least_upwards(second_version, group, "memory.max"));
-    if (controllers == "memory") limit = std::min(limit, least_upwards(first_version, group, "memory.limit_in_bytes"));
-  }
-  return limit;
-}
-
 /// For what each of the process's devices holds: the compiler needs some too.
 std::int64_t room_to_map(const std::filesystem::path& root, int devices) {
   constexpr std::int64_t kOfCompiler = std::int64_t{256} << 20;
@@ -100,8 +62,9 @@ void check_process_limits(const std::filesystem::path& root) {
   constexpr std::int64_t kOfThread = std::int64_t{8} << 20;    // bytes of a stack, as is usual
   constexpr std::int64_t kLeastStack = std::int64_t{1} << 20;  // bytes: kernels hold up to 256 KiB in private memory
   constexpr std::int64_t kLeastFiles = 64;                     // PoCL and the linker that it starts have some 20 open
+  const int threads = allowed_cores(root).count();
   for (const MapLimit& of : kMapLimits) {
-    const std::int64_t needed = of.to_start + kOfThread * ::sysconf(_SC_NPROCESSORS_CONF), left = bytes_left(root, of);
+    const std::int64_t needed = of.to_start + kOfThread * threads, left = bytes_left(root, of);
     if (left < needed)
       throw DeviceError(fmt::format("{}: its limit (ulimit {}) leaves {} MiB, and OpenCL drivers end the process where they find less than {}; "
                                     "accepted: a higher limit", of.text, of.option, left >> 20, needed >> 20));
@@ -115,8 +78,7 @@ void check_process_limits(const std::filesystem::path& root) {
 std::int64_t default_memory_limit(const DeviceProfile& p, MemorySharers sharers, const std::filesystem::path& root) {
   const std::int64_t device = p.global_bytes > 0 ? p.global_bytes : kNoLimit;
   if (!p.shares_host_memory && !p.is_cpu()) return device;
-  return std::min(std::min({device, control_group_limit(root), available_host_bytes(root)}) / std::max(1, sharers.of_host),
-                  room_to_map(root, std::max(1, sharers.of_process)));
+  return std::min(std::min(device, allowed_memory(root).bytes()) / std::max(1, sharers.of_host), room_to_map(root, std::max(1, sharers.of_process)));
 }
 
 }  // namespace gemel::opencl

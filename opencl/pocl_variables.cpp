@@ -1,14 +1,13 @@
 #include "opencl/pocl_variables.h"
 
 #include <fmt/format.h>
-#include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "engine/base/error.h"
 #include "opencl/device.h"
@@ -28,24 +27,23 @@ void check_number(const char* variable, std::int64_t least, std::int64_t most, c
   refuse(variable, text, fmt::format("digits, {}{}{}", least, most == std::numeric_limits<int>::max() ? " or more" : fmt::format("..{}", most), why));
 }
 
-/// PoCL binds its workers to the processors 0, 1, ...: how many of these the process may use, before the first that it may not.
-std::int64_t first_processors() {
-  cpu_set_t allowed;
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return sysconf(_SC_NPROCESSORS_CONF);
+}  // namespace
+
+int processors_to_bind_to(const AllowedCores& cores) {
+  const std::vector<int>& mask = cores.processors;
   int n = 0;
-  while (n < CPU_SETSIZE && CPU_ISSET(n, &allowed)) ++n;
+  while (n < static_cast<int>(mask.size()) && mask[static_cast<std::size_t>(n)] == n) ++n;
   return n;
 }
-
-}  // namespace
 
 void check_pocl_variables(int threads) {
   constexpr std::int64_t kMostThreads = 4096, kLongestDelay = 600, kLargest = std::numeric_limits<int>::max();
   // A worker that is bound to a processor which is not there ends the process.
   const std::string affinity = from_environment("POCL_AFFINITY");
   const bool binds = !affinity.empty() && affinity != "0";
-  const std::int64_t most = binds ? first_processors() : kMostThreads;
-  if (binds && std::max(threads, 1) > most) refuse("POCL_AFFINITY", affinity, fmt::format("0 for {} threads, more than the processors 0, 1, ... that this process may use", std::max(threads, 1)));
+  const std::int64_t most = binds ? processors_to_bind_to(allowed_cores()) : kMostThreads;
+  if (binds && std::max(threads, 1) > most)
+    refuse("POCL_AFFINITY", affinity, fmt::format("0 for {} threads, more than the processors 0, 1, ... that this process may use", std::max(threads, 1)));
   for (const char* variable : {"POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT", "POCL_PTHREAD_MIN_THREADS"})
     check_number(variable, 0, most, binds ? ": the processors, which POCL_AFFINITY binds threads to" : "");
   check_number("POCL_MAX_WORK_GROUP_SIZE", 64, kLargest, "");

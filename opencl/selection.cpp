@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include <system_error>
 #include <tuple>
 
+#include "engine/base/allowance.h"
 #include "engine/base/error.h"
 #include "opencl/driver_cache.h"
 #include "opencl/memory_limit.h"
@@ -26,16 +26,6 @@ namespace {
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
-}
-
-/// The machine's processors, where this process may run on every one of them; else 0.
-int undivided_processors() {
-#ifdef __linux__
-  const auto processors = static_cast<int>(sysconf(_SC_NPROCESSORS_CONF));
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_COUNT(&allowed) == processors) return processors;
-#endif
-  return 0;
 }
 
 /// Whether the user says how many threads PoCL is to have, which may be more than there are processors.
@@ -226,7 +216,10 @@ void prepare_environment(int threads) {
   [[maybe_unused]] static const bool checked = (check_pocl_variables(threads), check_process_limits(), true);  // once: what comes later may be ours
   DriverCache::of_process().open();
   // A worker of PoCL that is woken where another one runs waits behind it: no scheduler moves it within a step so short.
-  if (const int processors = undivided_processors(); processors > 0 && (threads <= 0 ? !names_threads() : threads == processors)) setenv("POCL_AFFINITY", "1", 0);
+  const AllowedCores cores = allowed_cores();
+  const bool is_whole = cores.is_whole_machine() && processors_to_bind_to(cores) == cores.of_machine;
+  if (is_whole && (threads <= 0 ? !names_threads() : threads == cores.of_machine)) setenv("POCL_AFFINITY", "1", 0);
+  if (threads <= 0 && !is_whole && !names_threads()) threads = cores.count();  // PoCL would have one for each processor of the machine
   if (threads <= 0) return;
   const std::string text = std::to_string(threads);
   set_variable("POCL_MAX_PTHREAD_COUNT", text);  // PoCL before 4.0

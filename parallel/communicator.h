@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/allowance.h"
 #include "engine/base/dtype.h"
 #include "parallel/wait.h"
 
@@ -64,10 +65,14 @@ class SharedGroup;
 
 /// Which machine each rank runs on.
 struct Placement {
-  std::vector<std::string> hosts;    // [rank]
-  std::vector<int> local_rank;       // [rank] its number among those of its machine, in the order of ranks
+  std::vector<std::string> hosts;  // [rank]
+  std::vector<int> local_rank;     // [rank] its number among those of its machine, in the order of ranks
+  std::vector<int> cores;          // [rank] its share of those that it and others of its machine may use; 0: there are more ranks than cores
 
-  static Placement of(std::vector<std::string> hosts);
+  /// @param allowed  [rank]
+  static Placement of(std::vector<std::string> hosts, std::span<const AllowedCores> allowed);
+  /// Of some ranks, whose shares stay.
+  Placement part(std::span<const int> ranks) const;
   /// Ranks on the machine of `rank`, ascending.
   std::vector<int> beside(int rank) const;
 };

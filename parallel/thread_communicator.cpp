@@ -134,7 +134,6 @@ class ThreadGroup : public SharedGroup {
   ThreadGroup(int rank, int size, std::shared_ptr<Exchange> exchange, const std::string& name)
       : SharedGroup(rank, size, exchange->abort_flag()), exchange_(std::move(exchange)), name_(name), control_(exchange_->memory(name, control_bytes(size))) {
     use(control_.first.get());
-    if (size > static_cast<int>(std::thread::hardware_concurrency())) policy().spin_ns = 0;
   }
   HostBytes allocate(std::int64_t bytes) override {
     const auto all = exchange_->allocation(name_, allocations_++, size());
@@ -171,6 +170,7 @@ class ThreadCommunicator : public Communicator {
       : Communicator(rank, std::move(placement)), exchange_(std::move(exchange)), name_(std::move(name)) {
     if (local_size() > 1)
       shared_ = std::make_unique<ThreadGroup>(local_rank(), local_size(), exchange_, fmt::format("{} on {}", name_, host(rank)));
+    if (shared_ && this->placement().cores[at(rank)] == 0) shared_->policy().spin_ns = 0;
   }
 
   Transfer send(int to, std::span<const std::byte> bytes, int tag) override {
@@ -182,11 +182,9 @@ class ThreadCommunicator : public Communicator {
   std::string_view carrier() const override { return "threads"; }
   std::unique_ptr<Communicator> group(std::span<const int> ranks) override {
     const std::string list = fmt::format("{}", fmt::join(ranks, ","));
-    std::vector<std::string> hosts;
-    for (const int r : ranks) hosts.push_back(host(r));
     const auto self = std::ranges::find(ranks, rank());
     if (self == ranks.end()) throw UsageError(fmt::format("communicator: rank {} makes a group of ranks {}", rank(), list));
-    return std::make_unique<ThreadCommunicator>(static_cast<int>(self - ranks.begin()), Placement::of(hosts), exchange_,
+    return std::make_unique<ThreadCommunicator>(static_cast<int>(self - ranks.begin()), placement().part(ranks), exchange_,
                                                 fmt::format("{}/{}#{}", name_, list, groups_[list]++));
   }
   SharedGroup* shared() override { return shared_.get(); }
@@ -214,7 +212,9 @@ std::vector<std::unique_ptr<Communicator>> thread_communicators(int ranks, std::
   hosts.resize(at(ranks), hosts.empty() ? "localhost" : hosts.back());
   const auto exchange = std::make_shared<Exchange>();
   std::vector<std::unique_ptr<Communicator>> out;
-  for (int r = 0; r < ranks; ++r) out.push_back(std::make_unique<ThreadCommunicator>(r, Placement::of(hosts), exchange, "all"));
+  const std::vector<AllowedCores> allowed(at(ranks), allowed_cores());
+  const Placement placement = Placement::of(std::move(hosts), allowed);
+  for (int r = 0; r < ranks; ++r) out.push_back(std::make_unique<ThreadCommunicator>(r, placement, exchange, "all"));
   return out;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "datasets/npy.h"
+#include "engine/base/allowance.h"
 #include "engine/base/spec.h"
 #include "tests/test_device.h"
 
@@ -19,7 +20,7 @@ namespace {
 class JobOfDevices : public Job {
  protected:
   void SetUp() override {
-    if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "one core has no parts";
+    if (allowed_cores().count() < 2) GTEST_SKIP() << "one core has no parts";
     if (!test_device().profile().is_pocl()) GTEST_SKIP() << "needs a device that divides";
   }
   static std::vector<std::string> two(const std::string& style) { return {"--parallel", style, "--devices", "0.0,0.1"}; }

@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 
+#include "engine/base/allowance.h"
 #include "engine/base/dtype.h"
 #include "engine/files/safetensors.h"
 #include "engine/host_cast.h"
@@ -355,9 +356,9 @@ TEST_F(Job, that_is_launched_is_refused_what_no_machine_can_start) {
     EXPECT_EQ(o.err, "gemel: " + text + "\n");
   };
   refused({"launch", "--np", "2", "nonsense"}, "launch: there is no command that it starts; accepted: train, bench or eval, such as gemel launch --np 2 train --parallel ddp ...");
-  const unsigned processors = std::thread::hardware_concurrency();
+  const int cores = allowed_cores().count();
   refused({"launch", "--np", "100000", "train", "--parallel", "ddp"},
-          fmt::format("launch: --np 100000 is more than 16 processes for each of this machine's {} processors; accepted: --np {} or less, or --hosts", processors, 16 * processors));
+          fmt::format("launch: --np 100000 is more than 16 processes for each of the cores that may be used here, {} in all; accepted: --np {} or less, or --hosts", cores, 16 * cores));
   const Outcome ranks = run({"launch", "--np", "2", "train", "--parallel", "ddp", "--collective", "rnig"});
   EXPECT_EQ(ranks.status, 2) << "as one process";
   EXPECT_EQ(lines_with("mpirun", ranks), 0) << ranks.err;
@@ -374,7 +375,7 @@ TEST_F(Job, without_parallel_is_not_launched) {
 TEST_F(Job, that_is_launched_divides_the_processors_among_its_ranks) {
   if (!test_device().profile().is_pocl()) GTEST_SKIP() << "needs a device that divides";
   launcher_.clear();
-  const int processors = static_cast<int>(std::thread::hardware_concurrency());
+  const int processors = allowed_cores().count();
   for (const int ranks : {2, processors + 2}) {
     const std::string log = fmt::format("of{}", ranks);
     std::vector<std::string> words = lenet({"--steps", "2", "--parallel", "ddp", "--log-dir", in_folder(log)});

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "engine/base/allowance.h"
 #include "engine/base/error.h"
 #include "tests/temporary_folder.h"
 
@@ -70,9 +71,11 @@ TEST_F(MemoryLimit, is_what_the_address_space_has_beside_what_is_mapped_and_the_
 
 TEST_F(MemoryLimit, of_a_process_is_accepted_where_it_is_just_enough_and_refused_below) {
   write("proc/self/statm", "0 0 0 0 0 0 0\n");
-  const std::int64_t stacks = (std::int64_t{8} << 20) * ::sysconf(_SC_NPROCESSORS_CONF);
-  const std::pair<const char*, std::int64_t> least[] = {{"Max address space", (std::int64_t{1200} << 20) + stacks}, {"Max data size", (std::int64_t{400} << 20) + stacks},
-                                                        {"Max stack size", 1 << 20}, {"Max open files", 64}};
+  const std::int64_t stacks = (std::int64_t{8} << 20) * allowed_cores().count();
+  const std::pair<const char*, std::int64_t> least[] = {{"Max address space", (std::int64_t{1200} << 20) + stacks},
+                                                        {"Max data size", (std::int64_t{400} << 20) + stacks},
+                                                        {"Max stack size", 1 << 20},
+                                                        {"Max open files", 64}};
   for (const auto& [name, enough] : least) {
     const auto limited_to = [&](std::int64_t number) { write("proc/self/limits", name + std::string("      ") + std::to_string(number) + "      unlimited   units\n"); };
     limited_to(enough);
@@ -82,23 +85,15 @@ TEST_F(MemoryLimit, of_a_process_is_accepted_where_it_is_just_enough_and_refused
   }
 }
 
-TEST_F(MemoryLimit, is_the_least_of_the_groups_up_to_the_root) {
-  write("proc/self/cgroup", "0::/outer/inner\n");
-  write("sys/fs/cgroup/outer/inner/memory.max", "max\n");
+TEST_F(MemoryLimit, is_that_of_the_control_groups) {
+  write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+  write("proc/self/cgroup", "0::/mine\n");
+  write("sys/fs/cgroup/mine/memory.max", "max\n");
   EXPECT_EQ(limit(), kDevice);
-  write("sys/fs/cgroup/outer/memory.max", "1000000\n");
+  write("sys/fs/cgroup/memory.max", "1000000\n");
   EXPECT_EQ(limit(), 1000000);
-  write("sys/fs/cgroup/memory.max", "900000\n");
-  EXPECT_EQ(limit(), 900000);
-  write("sys/fs/cgroup/outer/inner/memory.max", "800000\n");
-  EXPECT_EQ(limit(), 800000);
-}
-
-TEST_F(MemoryLimit, is_that_of_the_first_versions_memory_group) {
-  write("proc/self/cgroup", "3:cpu:/other\n7:memory:/mine\n");
-  write("sys/fs/cgroup/memory/other/memory.limit_in_bytes", "1000\n");
-  write("sys/fs/cgroup/memory/mine/memory.limit_in_bytes", "700000\n");
-  EXPECT_EQ(limit(), 700000);
+  EXPECT_EQ(limit(true, {.of_host = 4}), 250000);
+  EXPECT_EQ(limit(false), kDevice);
 }
 
 }  // namespace

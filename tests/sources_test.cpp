@@ -162,6 +162,32 @@ TEST(Sources, what_users_are_told_of_any_exception_is_worded) {
       for (const std::string& line : texts_taken_of_any_exception(s.lines)) ADD_FAILURE() << s.path << ": " << line << "; accepted: worded(e)";
 }
 
+/// What only engine/base/allowance.cpp asks: what the machine has, or what is left of it for a process.
+std::vector<std::string> questions_about_the_machine(const std::vector<std::string>& lines) {
+  std::vector<std::string> out;
+  for (const std::string& line : lines)
+    for (const std::string_view question : {"hardware_concurrency", "sched_getaffinity", "pthread_getaffinity", "_SC_NPROCESSORS", "_SC_PHYS_PAGES",
+                                            "_SC_AVPHYS_PAGES", "get_nprocs", "sysinfo(", "omp_get_num_procs", "sys/fs/cgroup", "/cgroup", "cpu.max",
+                                            "memory.max", "cpu.cfs_quota", "memory.limit_in_bytes", "proc/meminfo", "MemAvailable", "Cpus_allowed"})
+      if (line.find(question) != std::string::npos) out.push_back(line);
+  return out;
+}
+
+TEST(Sources, questions_about_the_machine_are_found) {
+  EXPECT_EQ(questions_about_the_machine(
+                {"  int n = std::thread::hardware_concurrency();", "  sched_setaffinity(0, sizeof one, &one);", "std::ifstream in(\"/proc/self/cgroup\");"})
+                .size(),
+            2u);
+}
+
+TEST(Sources, what_a_process_may_use_is_asked_in_one_place) {
+  for (const char* folder : {"engine", "opencl", "parallel", "datasets", "frontends", "benchmarks", "examples"})
+    for (const Source& s : sources(folder, {".h", ".cpp"}))
+      for (const std::string& line : questions_about_the_machine(s.lines))
+        if (!s.path.string().ends_with("engine/base/allowance.cpp"))
+          ADD_FAILURE() << s.path << ": " << line << "; accepted: allowed_cores() and allowed_memory() of engine/base/allowance.h";
+}
+
 bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
 /// The names before a bracket.

@@ -105,6 +105,19 @@ TEST_F(TwoMachines, name_a_machine_that_is_lost_and_end_the_job) {
   expect_gone(there);
 }
 
+TEST_F(TwoMachines, have_ranks_with_the_variables_that_are_named) {
+  here();
+  ::setenv("GEMEL_OF_THIS_TEST", "on", 1);
+  const pid_t job = begun("variables", {"launch", "--np", "2", "--hosts", hosts(1), "--env", "MINE=a b"});
+  ::unsetenv("GEMEL_OF_THIS_TEST");
+  const auto there = processes_on(b_);
+  ASSERT_EQ(there.size(), 1u);
+  const std::string environment = std::string(1, '\0') + read_text("/proc/" + std::to_string(there[0]) + "/environ");
+  for (const std::string variable : {"GEMEL_OF_THIS_TEST=on", "MINE=a b"}) EXPECT_NE(environment.find('\0' + variable + '\0'), environment.npos) << variable;
+  ::kill(job, SIGINT);
+  finish_within(std::chrono::seconds(20), job);
+}
+
 TEST_F(TwoMachines, go_on_with_the_one_that_is_left_when_the_other_is_unplugged) {
   const auto training = [&](const std::string& log, const std::vector<std::string>& of_ranks) {
     std::vector<std::string> all{"train", "--model", "lenet", "--limit", "240", "--batch-size", "120", "--steps", "80", "--optimizer", "momentum", "--eval-every", "0", "--log-dir", in_folder(log)};

@@ -10,6 +10,7 @@
 #include "engine/base/error.h"
 #include "frontends/cli/launch_hosts.h"
 #include "frontends/cli/mpirun.h"
+#include "frontends/cli/mpirun_surroundings.h"
 
 namespace gemel::cli {
 namespace {
@@ -45,6 +46,7 @@ int check_launch(const Launch& launch) {
   const std::vector<Host> hosts = launch.hosts.empty() ? std::vector<Host>{{"localhost", launch.ranks}} : launch.hosts;
   const std::vector<HostAnswer> silent = silent_hosts(hosts);
   bool fits = print_row("hosts", silent.empty(), silent.empty() ? fmt::format("{}", fmt::join(names_of(hosts), ", ")) : text_of_silence(silent));
+  if (const auto why = mpirun_cannot()) fits = print_row("MPI", false, *why);
   fits = fits && check_program("MPI", hosts, {"mpirun", "--version"});
   fits = fits && check_program("program", hosts, {std::filesystem::read_symlink("/proc/self/exe").string(), "--version"});
   if (!fits && !stop_asked()) {

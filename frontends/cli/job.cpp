@@ -1,12 +1,10 @@
 #include "frontends/cli/job.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -32,15 +30,6 @@ void tell(const std::string& line) {
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
-/// Those that this process may run on; all where the system does not say.
-cpu_set_t processors() {
-  cpu_set_t out;
-  CPU_ZERO(&out);
-  if (sched_getaffinity(0, sizeof out, &out) == 0) return out;
-  for (unsigned i = 0; i < std::thread::hardware_concurrency(); ++i) CPU_SET(i, &out);
-  return out;
-}
-
 }  // namespace
 
 Job::Job(const ParallelOptions& options) : options_(options) {
@@ -50,26 +39,17 @@ Job::Job(const ParallelOptions& options) : options_(options) {
     throw UsageError(fmt::format("--parallel {}: mpirun did not start this process; accepted: gemel launch --np 2 train --parallel {} ...", options.style, options.style));
   launched_ = Launched::here();
   become_rank(parallel::mpi_communicator, launch->rank);
-  join([this] {
+  try {
     watch_others();
-    share_processors();
-  });
+  } catch (const std::exception& e) {  // the orderly end would wait for the others, which wait for this one
+    communication_->abort(worded(e));
+    throw;
+  }
 }
 
 Job::Job(const ParallelOptions& options, std::unique_ptr<parallel::Communicator> communicator) : options_(options) {
   const int rank = communicator->rank();
   become_rank([&] { return std::move(communicator); }, rank);
-  join([this] { share_processors(); });
-}
-
-/// Of a rank that fails, the orderly end would wait for the others, which wait for it.
-void Job::join(const std::function<void()>& steps) {
-  try {
-    steps();
-  } catch (const std::exception& e) {
-    communication_->abort(worded(e));
-    throw;
-  }
 }
 
 void Job::become_rank(std::function<std::unique_ptr<parallel::Communicator>()> communicator, int rank) {
@@ -93,20 +73,6 @@ void Job::watch_others() {
   address.resize(std::size_t{1} << 13, ' ');
   communication_->run([&](parallel::Collectives& c) { c.broadcast(std::as_writable_bytes(std::span(address))); });
   watch_->connect(address.substr(0, address.find_last_not_of(' ') + 1));
-}
-
-void Job::share_processors() {
-  const cpu_set_t mine = processors();
-  const std::string text(reinterpret_cast<const char*>(&mine), sizeof mine);
-  const std::vector<std::string> all = distributed::texts_of_ranks(*communication_, text);
-  int sharers = 0;
-  for (const int r : communication_->placement().beside(rank())) {
-    cpu_set_t both;
-    std::memcpy(&both, all[at(r)].data(), sizeof both);
-    CPU_AND(&both, &both, &mine);
-    sharers += CPU_COUNT(&both) > 0;
-  }
-  threads_ = std::max(1, CPU_COUNT(&mine) / sharers);
 }
 
 Job::~Job() = default;
@@ -151,7 +117,7 @@ opencl::DeviceOptions Job::share_of(opencl::DeviceOptions device) const {
   const std::size_t beside = placement.beside(rank()).size(), self = at(placement.local_rank[at(rank())]);
   device.memory_sharers = {.of_host = static_cast<int>(beside), .of_process = parallel::mpi_launch() ? 1 : static_cast<int>(beside)};
   if (device.threads == 0) {  // before a driver starts, which would place the workers of every rank on the first processors
-    device.threads = threads_;
+    device.threads = std::max(1, placement.cores[at(rank())]);
     device.threads_are_a_share = true;
   }
   std::vector<DeviceName> names = options_.devices;

@@ -51,9 +51,7 @@ class Job {
 
  private:
   void become_rank(std::function<std::unique_ptr<parallel::Communicator>()> communicator, int rank);
-  void join(const std::function<void()>& steps);
   void watch_others();
-  void share_processors();
   void lost(const parallel::Loss& loss);
   void end_within(double seconds);
   void tell_launcher(const parallel::Loss& loss) const;
@@ -61,7 +59,6 @@ class Job {
   Launched launched_;
   std::unique_ptr<parallel::CommunicationThread> communication_;
   std::unique_ptr<parallel::FailureWatch> watch_;
-  int threads_ = 1;  // this rank's share of the processors
   std::atomic<bool> is_over_ = false;
 };
 

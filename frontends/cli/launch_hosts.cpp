@@ -69,22 +69,6 @@ bool is_same(const sockaddr* a, const sockaddr* b) {
          std::memcmp(&reinterpret_cast<const sockaddr_in6*>(a)->sin6_addr, &reinterpret_cast<const sockaddr_in6*>(b)->sin6_addr, sizeof(in6_addr)) == 0;
 }
 
-/// By its name, or an address of one of its interfaces. It may wait for a name server.
-bool is_here(const std::string& host) {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  if (host == "localhost" || host == name.data()) return true;
-  addrinfo* found = nullptr;
-  ifaddrs* own = nullptr;
-  if (::getaddrinfo(host.c_str(), nullptr, nullptr, &found) != 0 || ::getifaddrs(&own) != 0) return false;
-  for (const addrinfo* f = found; f; f = f->ai_next) {
-    if (is_loopback(f->ai_addr)) return true;
-    for (const ifaddrs* o = own; o; o = o->ifa_next)
-      if (is_same(f->ai_addr, o->ifa_addr)) return true;
-  }
-  return false;  // the process, which frees both, ends soon
-}
-
 std::vector<char*> argv_of(Arguments& words) {
   std::vector<char*> out;
   for (std::string& w : words) out.push_back(w.data());
@@ -155,6 +139,24 @@ class Question {
 };
 
 }  // namespace
+
+bool is_here(const std::string& host) {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  if (host == "localhost" || host == name.data()) return true;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(host.c_str(), nullptr, nullptr, &found) != 0) return false;
+  ifaddrs* own = nullptr;
+  if (::getifaddrs(&own) != 0) own = nullptr;
+  bool is = false;
+  for (const addrinfo* f = found; f; f = f->ai_next) {
+    is = is || is_loopback(f->ai_addr);
+    for (const ifaddrs* o = own; o; o = o->ifa_next) is = is || is_same(f->ai_addr, o->ifa_addr);
+  }
+  ::freeaddrinfo(found);
+  if (own) ::freeifaddrs(own);
+  return is;
+}
 
 std::string HostAnswer::first_line() const { return output.substr(0, output.find('\n')); }
 

@@ -18,6 +18,9 @@ struct HostAnswer {
   std::string why() const;  // it is not: what was said last
 };
 
+/// Whether it names this machine: by its name, or an address of one of its interfaces. It may wait for a name server.
+bool is_here(const std::string& host);
+
 /// Runs a command on each machine, on all at once; on this one without ssh. Returns some seconds later at most.
 /// @return [host]
 std::vector<HostAnswer> ask_hosts(const std::vector<Host>& hosts, const Arguments& command);

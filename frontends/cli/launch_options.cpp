@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cstdlib>
 #include <numeric>
-#include <thread>
 
+#include "engine/base/allowance.h"
 #include "engine/base/error.h"
+#include "frontends/cli/launched.h"
 
 namespace gemel::cli {
 namespace {
@@ -20,6 +22,7 @@ po::options_description launch_options() {
   options.add_options()
       ("np", po::value<std::int64_t>(), "processes")
       ("hosts", po::value<std::string>(), "machines and their processes, such as a:2,b:2 (default: this machine)")
+      ("env", po::value<std::vector<std::string>>()->composing(), "NAME or NAME=VALUE: a variable that the processes get on every machine, as those whose names begin with GEMEL_ or HOROVOD_; may be given several times")
       ("restarts", po::value<std::int64_t>(), "how often train goes on from its newest checkpoint where a process or a machine is lost; needs --checkpoint-dir")
       ("check", po::bool_switch(), "say whether hosts, MPI, devices, builds, data and checkpoint folder fit, and end without training");
   return options;
@@ -53,13 +56,29 @@ std::vector<Host> parse_hosts(const std::string& list) {
   return out;
 }
 
+/// @param word  NAME=VALUE, or NAME for the value here
+std::pair<std::string, std::string> parse_variable(const std::string& word) {
+  const std::size_t end = std::min(word.find('='), word.size());
+  const std::string name = word.substr(0, end);
+  const auto is_of_name = [](unsigned char c) { return std::isalnum(c) || c == '_'; };
+  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) || !std::ranges::all_of(name, is_of_name))
+    throw UsageError(fmt::format("--env: '{}' names no variable; accepted: NAME or NAME=VALUE, a name of letters, digits and _", word));
+  if (name == Launched::kVariable)
+    throw UsageError(fmt::format("--env: {} is what gemel launch itself tells its processes by; accepted: another variable", name));
+  if (end < word.size()) return {name, word.substr(end + 1)};
+  const char* here = std::getenv(name.c_str());
+  if (here == nullptr) throw UsageError(fmt::format("--env: {} has no value here; accepted: a variable that is set, or {}=VALUE", name, name));
+  return {name, here};
+}
+
 /// What a machine cannot hold it would be busy with for minutes.
 void check_fits(const Launch& launch) {
-  constexpr std::int64_t kMostOfProcessor = 16;
-  const std::int64_t processors = std::thread::hardware_concurrency(), most = kMostOfProcessor * processors;
+  constexpr std::int64_t kMostOfCore = 16;
+  const std::int64_t cores = allowed_cores().count(), most = kMostOfCore * cores;
   if (launch.hosts.empty() && launch.ranks > most)
-    throw UsageError(fmt::format("launch: --np {} is more than {} processes for each of this machine's {} processors; accepted: --np {} or less, or --hosts", launch.ranks,
-                                 kMostOfProcessor, processors, most));
+    throw UsageError(
+        fmt::format("launch: --np {} is more than {} processes for each of the cores that may be used here, {} in all; accepted: --np {} or less, or --hosts",
+                    launch.ranks, kMostOfCore, cores, most));
 }
 
 void check_parallel(const Launch& launch) {
@@ -94,8 +113,11 @@ Launch parse_launch(const Arguments& arguments) {
   Launch out{.ranks = whole_number(v, "np", 1, kMostRanks), .checks = v["check"].as<bool>(), .command = {command, arguments.end()}};
   if (v.count("hosts")) out.hosts = parse_hosts(v["hosts"].as<std::string>());
   if (const std::int64_t slots = slots_of(out.hosts); !out.hosts.empty() && slots < out.ranks)
-    throw UsageError(fmt::format("launch: --np {} is more than --hosts {} takes, {} in all; accepted: --np {} or less, or more processes a host (HOST:PROCESSES)",
-                                 out.ranks, text_of(out.hosts), slots, slots));
+    throw UsageError(
+        fmt::format("launch: --np {} is more than --hosts {} takes, {} in all; accepted: --np {} or less, or more processes a host (HOST:PROCESSES)", out.ranks,
+                    text_of(out.hosts), slots, slots));
+  if (v.count("env"))
+    for (const std::string& word : v["env"].as<std::vector<std::string>>()) out.environment.push_back(parse_variable(word));
   if (v.count("restarts")) out.restarts = whole_number(v, "restarts", 0, 1e9);
   check_fits(out);
   check_parallel(out);

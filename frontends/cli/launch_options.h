@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "frontends/cli/command.h"
@@ -20,8 +21,9 @@ struct Launch {
   std::vector<Host> hosts;  // empty: this machine
   std::optional<std::int64_t> restarts;
   bool checks = false;
-  Arguments command;                      // of each rank, "train" first
-  std::optional<TrainOptions> training;  // what the command says, where launch itself needs to know
+  std::vector<std::pair<std::string, std::string>> environment;  // name and value, for ranks on every machine
+  Arguments command;                                             // of each rank, "train" first
+  std::optional<TrainOptions> training;                          // what the command says, where launch itself needs to know
 };
 
 /// @throws UsageError

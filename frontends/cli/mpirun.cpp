@@ -17,11 +17,15 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <set>
+#include <string_view>
 #include <system_error>
 #include <thread>
 
+#include "engine/base/allowance.h"
 #include "engine/base/error.h"
 #include "engine/base/file.h"
+#include "frontends/cli/launch_hosts.h"
 
 namespace gemel::cli {
 namespace {
@@ -74,12 +78,33 @@ class HeldStopRequests {
 
 std::filesystem::path own_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
 
-/// Left to itself mpirun binds each of two ranks to one core.
+/// mpirun would ask an agent for this machine by most of its own names and addresses.
+std::vector<Host> as_mpirun_knows(std::vector<Host> hosts) {
+  for (Host& host : hosts)
+    if (is_here(host.name)) host.name = "localhost";
+  return hosts;
+}
+
+/// Says all that a site's policy would say otherwise. Left to itself mpirun binds each of two ranks to one core; and it binds to cores outside of this
+/// process's mask, which ranks that are not bound inherit.
 Arguments placement(const Launch& launch) {
-  const std::int64_t processors = std::thread::hardware_concurrency();
-  if (!launch.hosts.empty()) return {"--host", text_of(launch.hosts), "--bind-to", "none"};
-  if (launch.ranks > processors) return {"--oversubscribe", "--bind-to", "none"};
-  return {"--use-hwthread-cpus", "--map-by", fmt::format("slot:PE={}", processors / launch.ranks)};
+  if (!launch.hosts.empty()) return {"--host", text_of(as_mpirun_knows(launch.hosts)), "--map-by", "slot", "--bind-to", "none"};
+  const AllowedCores cores = allowed_cores();
+  if (launch.ranks > cores.count() || !cores.is_whole_machine()) return {"--map-by", "slot:OVERSUBSCRIBE", "--bind-to", "none"};
+  return {"--use-hwthread-cpus", "--map-by", fmt::format("slot:PE={}", cores.count() / launch.ranks), "--bind-to", "hwthread"};
+}
+
+/// `-x NAME` for what ranks of all machines get of this environment.
+Arguments passed_on(const Launch& launch) {
+  std::set<std::string> names{Launched::kVariable};
+  for (char** one = environ; one && *one; ++one) {
+    const std::string_view variable = *one;
+    if (variable.starts_with("GEMEL_") || variable.starts_with("HOROVOD_")) names.emplace(variable.substr(0, variable.find('=')));
+  }
+  for (const auto& [name, value] : launch.environment) names.insert(name);
+  Arguments out;
+  for (const std::string& name : names) out.insert(out.end(), {"-x", name});
+  return out;
 }
 
 /// @param ours  what is for the launcher alone
@@ -100,9 +125,10 @@ std::string shell_word(const std::string& word) {
   return out + "'";
 }
 
-[[noreturn]] void become(Arguments words, const Launched& launched) {
+[[noreturn]] void become(Arguments words, const Launch& launch, const Launched& launched) {
   ::setpgid(0, 0);  // the terminal's Ctrl-C is not for mpirun
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  for (const auto& [name, value] : launch.environment) ::setenv(name.c_str(), value.c_str(), 1);
   ::setenv(Launched::kVariable, launched.text().c_str(), 1);
   ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);  // a group in the background is stopped when it reads the terminal
   std::vector<char*> argv;
@@ -180,7 +206,9 @@ void note_stop_requests() {
 bool stop_asked() { return asked != 0; }
 
 JobEnd run_mpirun(const Launch& launch, const Launched& launched) {
-  const Arguments words = command_line_of(launch, {"--quiet", "-x", Launched::kVariable});
+  Arguments ours = passed_on(launch);
+  ours.insert(ours.begin(), "--quiet");
+  const Arguments words = command_line_of(launch, ours);
   {
     const HeldStopRequests held;
     if (stop_asked()) return {.status = 1};
@@ -188,7 +216,7 @@ JobEnd run_mpirun(const Launch& launch, const Launched& launched) {
     if (child < 0) throw Error("launch: no process can be made: " + system_message(errno));
     if (child == 0) {
       held.release();
-      become(words, launched);
+      become(words, launch, launched);
     }
     job = child;
   }
@@ -207,7 +235,8 @@ std::string JobEnd::signal_text() const { return fmt::format("signal {} ({}) end
 std::string text_of(const JobEnd& end, const Launch& launch) {
   Arguments words = command_line_of(launch, {});
   for (std::string& w : words) w = shell_word(w);
-  return fmt::format("mpirun ended with status {}; where no line above says why, Open MPI does to `{}`", end.status, fmt::join(words, " "));
+  return fmt::format("mpirun ended with status {}; where no line above says why, Open MPI does to `{}`, and `gemel doctor` looks for what is wrong here",
+                     end.status, fmt::join(words, " "));
 }
 
 int exit_status(const JobEnd& end, const Launch& launch) {

@@ -29,7 +29,7 @@ JobEnd run_mpirun(const Launch& launch, const Launched& launched);
 
 /// What `gemel launch` ends with after such an end of the job. @throws Error where no rank has said why
 int exit_status(const JobEnd& end, const Launch& launch);
-/// "mpirun ended with status 1; where no line above says why, Open MPI does to `mpirun ...`"
+/// "mpirun ended with status 1; where no line above says why, Open MPI does to `mpirun ...`, and `gemel doctor` looks for what is wrong here"
 std::string text_of(const JobEnd& end, const Launch& launch);
 
 }  // namespace gemel::cli

@@ -6,6 +6,7 @@
 #include <span>
 #include <thread>
 
+#include "engine/base/allowance.h"
 #include "engine/base/error.h"
 #include "engine/base/philox.h"
 #include "engine/base/span.h"
@@ -34,7 +35,7 @@ void draw(std::span<float> numbers, const Parameter& p, std::uint64_t seed, std:
       p.initialise(draws, numbers.subspan(first, std::min(kChunk, numbers.size() - first)), static_cast<std::int64_t>(first));
     }
   };
-  const std::size_t threads = std::min<std::size_t>(chunks, std::max(1u, std::thread::hardware_concurrency()));
+  const std::size_t threads = chunks <= 1 ? chunks : std::min(chunks, static_cast<std::size_t>(allowed_cores().count()));
   std::vector<std::jthread> others;
   for (std::size_t t = 1; t < threads; ++t) others.emplace_back(work);
   work();

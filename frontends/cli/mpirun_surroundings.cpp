@@ -1,0 +1,164 @@
+#include "frontends/cli/mpirun_surroundings.h"
+
+#include <fmt/format.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <sys/socket.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+
+#include "engine/base/file.h"
+
+namespace gemel::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Origin {
+  enum class Kind { scheduler, policy, outer_start } kind;
+  std::string_view begin;  // of the variables' names
+};
+
+/// Open MPI 4 reads OMPI_MCA_..., the starter of 5 PRTE_MCA_... as well.
+constexpr Origin kOrigins[] = {{Origin::Kind::scheduler, "SLURM_"},
+                               {Origin::Kind::scheduler, "PBS_"},
+                               {Origin::Kind::scheduler, "LSB_"},
+                               {Origin::Kind::scheduler, "PE_HOSTFILE"},
+                               {Origin::Kind::policy, "OMPI_MCA_hwloc_base_"},
+                               {Origin::Kind::policy, "OMPI_MCA_rmaps"},
+                               {Origin::Kind::policy, "OMPI_MCA_ras"},
+                               {Origin::Kind::policy, "OMPI_MCA_orte_default_hostfile"},
+                               {Origin::Kind::policy, "OMPI_MCA_orte_rankfile"},
+                               {Origin::Kind::policy, "OMPI_MCA_orte_allocation_required"},
+                               {Origin::Kind::policy, "HWLOC_SYNTHETIC"},
+                               {Origin::Kind::policy, "HWLOC_XMLFILE"},
+                               {Origin::Kind::policy, "PRTE_MCA_hwloc_"},
+                               {Origin::Kind::policy, "PRTE_MCA_rmaps"},
+                               {Origin::Kind::policy, "PRTE_MCA_ras"},
+                               {Origin::Kind::policy, "PRTE_MCA_prte_default_hostfile"},
+                               {Origin::Kind::policy, "PRTE_MCA_default_hostfile"},
+                               {Origin::Kind::outer_start, "OMPI_COMM_WORLD_"},
+                               {Origin::Kind::outer_start, "OMPI_UNIVERSE_SIZE"},
+                               {Origin::Kind::outer_start, "OMPI_MCA_ess"},
+                               {Origin::Kind::outer_start, "OMPI_MCA_orte_ess_"},
+                               {Origin::Kind::outer_start, "OMPI_MCA_orte_hnp_uri"},
+                               {Origin::Kind::outer_start, "OMPI_MCA_orte_jobfam_session_dir"},
+                               {Origin::Kind::outer_start, "OMPI_MCA_orte_launch"},
+                               {Origin::Kind::outer_start, "OMPI_MCA_orte_local_daemon_uri"},
+                               {Origin::Kind::outer_start, "OMPI_MCA_orte_top_session_dir"},
+                               {Origin::Kind::outer_start, "PMIX_NAMESPACE"},
+                               {Origin::Kind::outer_start, "PMIX_RANK"},
+                               {Origin::Kind::outer_start, "PMIX_SERVER_"},
+                               {Origin::Kind::outer_start, "PMI_"}};
+
+std::vector<std::string> names_in_environment() {
+  std::vector<std::string> out;
+  for (char** one = environ; one && *one; ++one) out.push_back(std::string(*one).substr(0, std::string_view(*one).find('=')));
+  return out;
+}
+
+/// As Open MPI chooses it.
+fs::path folder_of_mpirun() {
+  for (const char* variable : {"OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base", "TMPDIR", "TEMP", "TMP"})
+    if (const char* folder = std::getenv(variable); folder && *folder) return folder;
+  return "/tmp";
+}
+
+/// mpirun makes folders that are missing.
+std::optional<std::string> folder_cannot() {
+  constexpr std::uint64_t kLeast = std::uint64_t{12} << 20;  // bytes: seen to suffice for 16 ranks; with less ranks fail, or mpirun waits for ever
+  const fs::path folder = folder_of_mpirun();
+  fs::path there = fs::absolute(folder);
+  std::error_code closed;
+  while (there.has_relative_path() && !fs::exists(there, closed)) there = there.parent_path();
+  std::string probe = (there / "gemel-launch-XXXXXX").string();
+  struct statvfs room {};
+  std::string why;
+  if (::mkdtemp(probe.data()) == nullptr)
+    why = fmt::format("cannot be written: {}", system_message(errno));
+  else if (::rmdir(probe.c_str()) != 0 || ::statvfs(there.c_str(), &room) != 0)
+    return std::nullopt;
+  else if (room.f_bavail * room.f_frsize < kLeast)
+    why = fmt::format("has {} MiB of room", (room.f_bavail * room.f_frsize) >> 20);
+  if (why.empty()) return std::nullopt;
+  return fmt::format("{}, where mpirun keeps its files, {}; accepted: a folder with {} MiB of room, which TMPDIR may name", folder.string(), why, kLeast >> 20);
+}
+
+struct Interface {
+  std::string name;
+  bool is_loopback = false, is_up = false, has_address = false;  // of IPv4
+
+  bool is_usable() const { return is_up && has_address; }
+};
+
+std::vector<Interface> interfaces() {
+  std::vector<Interface> out;
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0) return out;
+  for (const ifaddrs* one = all; one; one = one->ifa_next) {
+    auto found = std::ranges::find(out, one->ifa_name, &Interface::name);
+    if (found == out.end()) found = out.insert(out.end(), {one->ifa_name, (one->ifa_flags & IFF_LOOPBACK) != 0, (one->ifa_flags & IFF_UP) != 0});
+    found->has_address = found->has_address || (one->ifa_addr && one->ifa_addr->sa_family == AF_INET);
+  }
+  ::freeifaddrs(all);
+  return out;
+}
+
+/// mpirun's processes of one machine reach each other by the loopback; where it is down and there is another interface they wait for ever.
+std::optional<std::string> loopback_cannot() {
+  const std::vector<Interface> all = interfaces();
+  const auto loopback = std::ranges::find_if(all, &Interface::is_loopback);
+  if (loopback == all.end()) return std::nullopt;
+  const std::string& name = loopback->name;
+  if (!loopback->is_up)
+    return fmt::format("the loopback interface {} is down, by which mpirun and its processes reach each other; accepted: ip link set {} up", name, name);
+  if (std::ranges::any_of(all, &Interface::is_usable)) return std::nullopt;
+  return fmt::format("no network interface has an address, by which mpirun and its processes reach each other; accepted: ip addr add 127.0.0.1/8 dev {}", name);
+}
+
+}  // namespace
+
+std::vector<std::string> hide_other_placements() {
+  std::vector<std::string> told;
+  for (const std::string& name : names_in_environment()) {
+    const auto* origin = std::ranges::find_if(kOrigins, [&](const Origin& o) { return name.starts_with(o.begin); });
+    if (origin == std::end(kOrigins)) continue;
+    ::unsetenv(name.c_str());
+    if (origin->kind == Origin::Kind::policy) told.push_back(name);
+    if (origin->kind == Origin::Kind::scheduler) told.push_back(std::string(origin->begin) + (origin->begin.ends_with('_') ? "*" : ""));
+  }
+  std::ranges::sort(told);
+  const auto doubles = std::ranges::unique(told);
+  told.erase(doubles.begin(), doubles.end());
+  return told;
+}
+
+void set_for_mpirun() {
+  ::setenv("OMPI_MCA_rmaps_base_no_oversubscribe", "0", 1);
+  ::setenv("OMPI_MCA_hwloc_base_cpu_list", "", 1);
+  const std::vector<Interface> all = interfaces();
+  const auto loopback = std::ranges::find_if(all, [](const Interface& i) { return i.is_loopback && i.is_usable(); });
+  const auto is_other = [](const Interface& i) { return !i.is_loopback && i.is_usable(); };
+  const bool only_virtual =
+      std::ranges::any_of(all, is_other) && std::ranges::none_of(all, [&](const Interface& i) { return is_other(i) && !i.name.starts_with("vir"); });
+  // Open MPI 4 takes neither these nor, where there are any, the loopback.
+  if (loopback != all.end() && only_virtual) ::setenv("OMPI_MCA_oob_tcp_if_include", loopback->name.c_str(), 0);
+}
+
+std::optional<std::string> mpirun_cannot() {
+  std::error_code gone;
+  if (const fs::path here = fs::current_path(gone); gone)
+    return fmt::format("the current folder: {}; accepted: one that is there", system_message(gone.value()));
+  if (const auto why = folder_cannot()) return why;
+  return loopback_cannot();
+}
+
+}  // namespace gemel::cli

@@ -1,0 +1,20 @@
+// What mpirun finds on this machine, and would be led astray by, or end or wait for without a word.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace gemel::cli {
+
+/// Takes from this process's environment, which mpirun inherits, what says otherwise than the launcher where ranks run: a scheduler's allocation, whose job may
+/// be over; a site's or a user's policy of mapping and binding; an mpirun that has started this process.
+/// @return what of it somebody has set, "SLURM_*" of a scheduler's many
+std::vector<std::string> hide_other_placements();
+
+/// What a site's file of settings may say otherwise, and interfaces that Open MPI passes over.
+void set_for_mpirun();
+
+/// Why mpirun cannot start processes here, or nothing: the current folder is gone, it has no room for its files, or no loopback interface.
+std::optional<std::string> mpirun_cannot();
+
+}  // namespace gemel::cli
