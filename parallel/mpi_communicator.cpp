@@ -30,11 +30,19 @@ void check(int result, const char* what) {
   throw CommError(fmt::format("MPI: {}: {}", what, std::string_view(text.data(), at(length))));
 }
 
+/// Open MPI 5 asks the kernel for its way to the other ranks and says that there is none to those of the same machine, in two lines a rank. Where all
+/// are, which it needs no network for, it goes by the addresses alone, as before.
+void find_others_by_address() {
+  const char *here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE"), *all = std::getenv("OMPI_COMM_WORLD_SIZE");
+  if (here && all && std::string_view(here) == all) ::setenv("OMPI_MCA_reachable", "weighted", 0);
+}
+
 /// MPI between its initialisation and its end, which one thread sees.
 class Runtime {
  public:
   Runtime() {
     int provided = 0;
+    find_others_by_address();
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "it cannot be initialised");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     if (provided < MPI_THREAD_FUNNELED) throw CommError("MPI: it does not run in a program with threads; accepted: MPI_THREAD_FUNNELED");

@@ -17,11 +17,14 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <sstream>
 #include <system_error>
 #include <thread>
 
 #include "engine/base/error.h"
 #include "engine/base/file.h"
+#include "frontends/cli/launch_hosts.h"
+#include "frontends/cli/mpirun_words.h"
 
 namespace gemel::cli {
 namespace {
@@ -100,16 +103,31 @@ std::string shell_word(const std::string& word) {
   return out + "'";
 }
 
-[[noreturn]] void become(Arguments words, const Launched& launched) {
+/// @param errors  its standard error
+[[noreturn]] void become(Arguments words, const Launched& launched, int errors) {
   ::setpgid(0, 0);  // the terminal's Ctrl-C is not for mpirun
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   ::setenv(Launched::kVariable, launched.text().c_str(), 1);
+  share_agent();
+  ::dup2(errors, STDERR_FILENO);
   ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);  // a group in the background is stopped when it reads the terminal
   std::vector<char*> argv;
   for (std::string& w : words) argv.push_back(w.data());
   argv.push_back(nullptr);
   ::execvp(argv[0], argv.data());
   ::_exit(127);
+}
+
+/// Of a page of Open MPI's its beginning.
+std::string in_one_line(const std::string& page) {
+  constexpr std::size_t kMost = 400;
+  std::istringstream in(page);
+  std::string out;
+  for (std::string word; in >> word;) {
+    if (out.size() + word.size() > kMost) return out + " ...";
+    out += (out.empty() ? "" : " ") + word;
+  }
+  return out;
 }
 
 /// Those of this machine, which mpirun itself has started.
@@ -180,7 +198,8 @@ void note_stop_requests() {
 bool stop_asked() { return asked != 0; }
 
 JobEnd run_mpirun(const Launch& launch, const Launched& launched) {
-  const Arguments words = command_line_of(launch, {"--quiet", "-x", Launched::kVariable});
+  const Arguments words = command_line_of(launch, {"-x", Launched::kVariable});
+  MpirunErrors errors;
   {
     const HeldStopRequests held;
     if (stop_asked()) return {.status = 1};
@@ -188,12 +207,14 @@ JobEnd run_mpirun(const Launch& launch, const Launched& launched) {
     if (child < 0) throw Error("launch: no process can be made: " + system_message(errno));
     if (child == 0) {
       held.release();
-      become(words, launched);
+      become(words, launched, errors.end_for_mpirun());
     }
     job = child;
   }
-  const JobEnd end = end_of(job, launched);
+  errors.begin();
+  JobEnd end = end_of(job, launched);
   job = 0;
+  end.words = errors.finish();
   if (quits) {
     std::signal(SIGQUIT, SIG_DFL);
     std::raise(SIGQUIT);
@@ -207,7 +228,8 @@ std::string JobEnd::signal_text() const { return fmt::format("signal {} ({}) end
 std::string text_of(const JobEnd& end, const Launch& launch) {
   Arguments words = command_line_of(launch, {});
   for (std::string& w : words) w = shell_word(w);
-  return fmt::format("mpirun ended with status {}; where no line above says why, Open MPI does to `{}`", end.status, fmt::join(words, " "));
+  const std::string said = end.words.empty() ? "" : fmt::format(" ({})", in_one_line(end.words.front()));
+  return fmt::format("mpirun ended with status {}{}; where no line above says why, Open MPI does to `{}`", end.status, said, fmt::join(words, " "));
 }
 
 int exit_status(const JobEnd& end, const Launch& launch) {
