@@ -118,10 +118,11 @@ std::string shell_word(const std::string& word) {
   ::_exit(127);
 }
 
-/// Of a page of Open MPI's its beginning.
-std::string in_one_line(const std::string& page) {
-  constexpr std::size_t kMost = 400;
-  std::istringstream in(page);
+/// Of Open MPI's words the first page, which tells the cause of those that follow; where there is none, the first line. Of a long page its beginning.
+std::string first_of(const std::vector<std::string>& words) {
+  constexpr std::size_t kMost = 600;
+  const auto page = std::ranges::find_if(words, [](const std::string& w) { return w.ends_with('\n'); });
+  std::istringstream in(page == words.end() ? words.front() : *page);
   std::string out;
   for (std::string word; in >> word;) {
     if (out.size() + word.size() > kMost) return out + " ...";
@@ -228,7 +229,7 @@ std::string JobEnd::signal_text() const { return fmt::format("signal {} ({}) end
 std::string text_of(const JobEnd& end, const Launch& launch) {
   Arguments words = command_line_of(launch, {});
   for (std::string& w : words) w = shell_word(w);
-  const std::string said = end.words.empty() ? "" : fmt::format(" ({})", in_one_line(end.words.front()));
+  const std::string said = end.words.empty() ? "" : fmt::format(" ({})", first_of(end.words));
   return fmt::format("mpirun ended with status {}{}; where no line above says why, Open MPI does to `{}`", end.status, said, fmt::join(words, " "));
 }
 
