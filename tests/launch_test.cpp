@@ -94,7 +94,7 @@ TEST_F(LaunchedJob, that_open_mpi_does_not_start_says_so) {
     });
     EXPECT_EQ(o.status, 1) << frameworks[0];
     EXPECT_TRUE(o.err.starts_with("gemel: launch: mpirun ended with status ")) << o.err;
-    EXPECT_EQ(lines_with("Component: nonsense); where no line above says why, Open MPI does to `mpirun -np 2 ", o), 1) << o.err;
+    EXPECT_EQ(lines_with("); where no line above says why, Open MPI does to `mpirun -np 2 ", o), 1) << o.err;
     EXPECT_EQ(lines_with("", o), 1) << o.err;
   }
   const Outcome killed = [&] {

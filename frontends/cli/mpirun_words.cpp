@@ -17,8 +17,8 @@
 namespace gemel::cli {
 namespace {
 
-const std::string kDashes(74, '-');  // around a page
-constexpr std::string_view kOfPrograms[] = {"*** ", "mpirun: ", "prterun: "};
+constexpr std::size_t kFewestDashes = 60;  // of a line around a page
+constexpr std::string_view kOfPrograms[] = {"*** ", "mpirun: ", "prterun: ", "Set the PMIX_AGGREGATE_HELP "};
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
@@ -32,18 +32,31 @@ bool has_sender(std::string_view line) {
   return (has_process && rest.starts_with(' ')) || rest.starts_with("[[");
 }
 
+// "1 more process has sent help message ...", "2 more processes have ...".
+constexpr std::string_view kMore = " more process";
+std::string_view behind_number(std::string_view line) { return line.substr(std::min(line.find_first_not_of("0123456789"), line.size())); }
+
+bool counts_pages(std::string_view line) {
+  const std::string_view rest = behind_number(line);
+  return rest.size() < line.size() && rest.starts_with(kMore) && rest.find(" sent help message ") != rest.npos;
+}
+
 bool is_of_open_mpi(std::string_view line) {
-  return has_sender(line) || std::ranges::any_of(kOfPrograms, [&](std::string_view begin) { return line.starts_with(begin); });
+  return has_sender(line) || counts_pages(line) || std::ranges::any_of(kOfPrograms, [&](std::string_view begin) { return line.starts_with(begin); });
 }
 
 /// Of a line whose end is to come.
 bool may_be_of_open_mpi(std::string_view begin) {
   const auto is_alike = [&](std::string_view known) { return begin.starts_with(known.substr(0, begin.size())); };
-  return begin.starts_with('[') || std::ranges::any_of(kOfPrograms, is_alike);
+  const std::string_view rest = behind_number(begin);
+  const bool may_count = rest.size() < begin.size() && (rest.starts_with(kMore) || kMore.starts_with(rest));
+  return begin.starts_with('[') || may_count || std::ranges::any_of(kOfPrograms, is_alike);
 }
 
-/// What stands before the line of dashes that ends the text; all of it where there is none.
-std::string_view before_dashes(std::string_view line) { return line.substr(0, line.size() - (line.ends_with(kDashes) ? kDashes.size() : 0)); }
+/// What stands before the dashes that end the text.
+std::string_view before_dashes(std::string_view line) { return line.substr(0, line.find_last_not_of('-') + 1); }
+bool ends_with_dashes(std::string_view line) { return line.size() - before_dashes(line).size() >= kFewestDashes; }
+bool is_dashes(std::string_view line) { return ends_with_dashes(line) && before_dashes(line).empty(); }
 
 void write_all(int file, std::string_view text) {
   while (!text.empty()) {
@@ -70,13 +83,15 @@ std::string WordsOfOpenMpi::pass(std::string_view bytes) {
 void WordsOfOpenMpi::take_line(std::string_view line, std::string& out) {
   const bool is_whole = !std::exchange(is_mid_line_, false);
   if (is_in_page_) {
-    is_in_page_ = line != kDashes;
+    is_in_page_ = !is_dashes(line);
     if (is_in_page_) page_.append(line) += '\n';
-    else found_.push_back(std::exchange(page_, {}));
-  } else if (line.ends_with(kDashes)) {
+    else found_.push_back(page_.substr(page_.find('\n') + 1));
+  } else if (ends_with_dashes(line)) {
     is_in_page_ = true;
+    page_ = line.substr(before_dashes(line).size());
+    page_ += '\n';
     out += before_dashes(line);
-    if (!is_whole || line != kDashes) out += '\n';
+    if (!is_whole || !is_dashes(line)) out += '\n';
   } else if (is_whole && is_of_open_mpi(line)) {
     found_.emplace_back(line);
   } else {
@@ -87,14 +102,14 @@ void WordsOfOpenMpi::take_line(std::string_view line, std::string& out) {
 /// Dashes at its end may grow to a line of them.
 void WordsOfOpenMpi::take_begin_of_line(std::string& out) {
   if (is_in_page_ || held_.empty() || (!is_mid_line_ && may_be_of_open_mpi(held_))) return;
-  const std::size_t count = held_.find_last_not_of('-') + 1;
+  const std::size_t count = before_dashes(held_).size();
   out += held_.substr(0, count);
   held_.erase(0, count);
   is_mid_line_ = is_mid_line_ || count > 0;
 }
 
 std::string WordsOfOpenMpi::end() {
-  std::string out = is_in_page_ ? kDashes + '\n' + page_ + held_ : held_;
+  std::string out = is_in_page_ ? page_ + held_ : held_;
   *this = {};
   return out;
 }
