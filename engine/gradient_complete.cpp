@@ -4,6 +4,7 @@
 
 #include "engine/base/span.h"
 #include "engine/rows.h"
+#include "engine/trace.h"
 
 namespace gemel {
 namespace {

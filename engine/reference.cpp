@@ -1,6 +1,7 @@
 #include "engine/reference.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <span>
 #include <utility>

@@ -95,7 +95,7 @@ std::string problem_of(cl_device_id device) {
   if (!device_info<cl_bool>(device, CL_DEVICE_COMPILER_AVAILABLE)) return "the driver has no compiler";
   if (!device_info<cl_bool>(device, CL_DEVICE_ENDIAN_LITTLE)) return "it is big-endian";
   const std::string version = device_text(device, CL_DEVICE_VERSION);  // "OpenCL 1.2 ..."
-  if (version.rfind("OpenCL 1.0", 0) == 0 || version.rfind("OpenCL 1.1", 0) == 0) return "it has " + version.substr(0, 10) + "; accepted: 1.2 or later";
+  if (version.starts_with("OpenCL 1.0") || version.starts_with("OpenCL 1.1")) return fmt::format("it has {}; accepted: 1.2 or later", version.substr(0, 10));
   return "";
 }
 

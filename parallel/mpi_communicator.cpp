@@ -44,11 +44,19 @@ void choose_copies() {
   ::setenv("OMPI_MCA_smsc", "^cma", 0);                             // of version 5
 }
 
+/// Open MPI 5 asks the kernel for its way to the other ranks and says that there is none to those of the same machine, in two lines a rank. Where all
+/// are, which it needs no network for, it goes by the addresses alone, as before.
+void find_others_by_address() {
+  const char *here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE"), *all = std::getenv("OMPI_COMM_WORLD_SIZE");
+  if (here && all && std::string_view(here) == all) ::setenv("OMPI_MCA_reachable", "weighted", 0);
+}
+
 /// MPI between its initialisation and its end, which one thread sees.
 class Runtime {
  public:
   Runtime() {
     choose_copies();
+    find_others_by_address();
     int provided = 0;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "it cannot be initialised");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);

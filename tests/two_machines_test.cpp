@@ -62,7 +62,7 @@ class TwoMachines : public Job {
   pid_t start_by_agent(const std::vector<std::string>& words) {
     return start_job(words, [&] {
       ::setenv("OMPI_MCA_plm", "rsh", 1);
-      ::setenv("OMPI_MCA_plm_rsh_agent", in_folder("agent").c_str(), 1);
+      for (const char* version : {"OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent"}) ::setenv(version, in_folder("agent").c_str(), 1);
     });
   }
   std::string cable_;

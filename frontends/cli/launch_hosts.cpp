@@ -42,10 +42,19 @@ bool is_installed(const std::string& program) {
   return false;
 }
 
+constexpr const char* kAgentVariables[] = {"PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent"};  // of Open MPI 5, and of those before
+
+/// Empty: none was given.
+std::string given_agent() {
+  for (const char* variable : kAgentVariables)
+    if (const char* given = std::getenv(variable); given && *given) return given;
+  return "";
+}
+
 /// As mpirun chooses: of several, with colons between, the first that is installed.
 Arguments agent() {
-  const char* given = std::getenv("OMPI_MCA_plm_rsh_agent");
-  std::istringstream all(given && *given ? given : "ssh : rsh");
+  const std::string given = given_agent();
+  std::istringstream all(given.empty() ? "ssh : rsh" : given);
   Arguments first;
   for (std::string one; std::getline(all, one, ':');) {
     std::istringstream in(one);
@@ -178,6 +187,12 @@ std::vector<HostAnswer> ask_hosts(const std::vector<Host>& hosts, const Argument
   std::vector<HostAnswer> out;
   for (const auto& q : questions) out.push_back(q->answer());
   return out;
+}
+
+void share_agent() {
+  const std::string given = given_agent();
+  if (given.empty()) return;
+  for (const char* variable : kAgentVariables) ::setenv(variable, given.c_str(), 1);
 }
 
 std::vector<HostAnswer> silent_hosts(const std::vector<Host>& hosts) {

@@ -1,4 +1,4 @@
-// The machines of a job, asked by what mpirun reaches them with: ssh, or the agent that OMPI_MCA_plm_rsh_agent names.
+// The machines of a job, asked by what mpirun reaches them with: ssh, or the agent that OMPI_MCA_plm_rsh_agent or PRTE_MCA_plm_ssh_agent names.
 #pragma once
 #include <optional>
 #include <string>
@@ -24,6 +24,9 @@ bool is_here(const std::string& host);
 /// Runs a command on each machine, on all at once; on this one without ssh. Returns some seconds later at most.
 /// @return [host]
 std::vector<HostAnswer> ask_hosts(const std::vector<Host>& hosts, const Arguments& command);
+
+/// Names the agent in the environment to each version of Open MPI, of which each reads a variable of its own.
+void share_agent();
 
 /// Those that do not answer.
 std::vector<HostAnswer> silent_hosts(const std::vector<Host>& hosts);

@@ -18,6 +18,7 @@
 #include <fstream>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <string_view>
 #include <system_error>
 #include <thread>
@@ -26,6 +27,7 @@
 #include "engine/base/error.h"
 #include "engine/base/file.h"
 #include "frontends/cli/launch_hosts.h"
+#include "frontends/cli/mpirun_words.h"
 
 namespace gemel::cli {
 namespace {
@@ -125,17 +127,33 @@ std::string shell_word(const std::string& word) {
   return out + "'";
 }
 
-[[noreturn]] void become(Arguments words, const Launch& launch, const Launched& launched) {
+/// @param errors  its standard error
+[[noreturn]] void become(Arguments words, const Launch& launch, const Launched& launched, int errors) {
   ::setpgid(0, 0);  // the terminal's Ctrl-C is not for mpirun
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   for (const auto& [name, value] : launch.environment) ::setenv(name.c_str(), value.c_str(), 1);
   ::setenv(Launched::kVariable, launched.text().c_str(), 1);
+  share_agent();
+  ::dup2(errors, STDERR_FILENO);
   ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);  // a group in the background is stopped when it reads the terminal
   std::vector<char*> argv;
   for (std::string& w : words) argv.push_back(w.data());
   argv.push_back(nullptr);
   ::execvp(argv[0], argv.data());
   ::_exit(127);
+}
+
+/// Of Open MPI's words the first page, which tells the cause of those that follow; where there is none, the first line. Of a long page its beginning.
+std::string first_of(const std::vector<std::string>& words) {
+  constexpr std::size_t kMost = 600;
+  const auto page = std::ranges::find_if(words, [](const std::string& w) { return w.ends_with('\n'); });
+  std::istringstream in(page == words.end() ? words.front() : *page);
+  std::string out;
+  for (std::string word; in >> word;) {
+    if (out.size() + word.size() > kMost) return out + " ...";
+    out += (out.empty() ? "" : " ") + word;
+  }
+  return out;
 }
 
 /// Those of this machine, which mpirun itself has started.
@@ -206,9 +224,8 @@ void note_stop_requests() {
 bool stop_asked() { return asked != 0; }
 
 JobEnd run_mpirun(const Launch& launch, const Launched& launched) {
-  Arguments ours = passed_on(launch);
-  ours.insert(ours.begin(), "--quiet");
-  const Arguments words = command_line_of(launch, ours);
+  const Arguments words = command_line_of(launch, passed_on(launch));
+  MpirunErrors errors;
   {
     const HeldStopRequests held;
     if (stop_asked()) return {.status = 1};
@@ -216,12 +233,14 @@ JobEnd run_mpirun(const Launch& launch, const Launched& launched) {
     if (child < 0) throw Error("launch: no process can be made: " + system_message(errno));
     if (child == 0) {
       held.release();
-      become(words, launch, launched);
+      become(words, launch, launched, errors.end_for_mpirun());
     }
     job = child;
   }
-  const JobEnd end = end_of(job, launched);
+  errors.begin();
+  JobEnd end = end_of(job, launched);
   job = 0;
+  end.words = errors.finish();
   if (quits) {
     std::signal(SIGQUIT, SIG_DFL);
     std::raise(SIGQUIT);
@@ -235,8 +254,9 @@ std::string JobEnd::signal_text() const { return fmt::format("signal {} ({}) end
 std::string text_of(const JobEnd& end, const Launch& launch) {
   Arguments words = command_line_of(launch, {});
   for (std::string& w : words) w = shell_word(w);
-  return fmt::format("mpirun ended with status {}; where no line above says why, Open MPI does to `{}`, and `gemel doctor` looks for what is wrong here",
-                     end.status, fmt::join(words, " "));
+  const std::string said = end.words.empty() ? "" : fmt::format(" ({})", first_of(end.words));
+  return fmt::format("mpirun ended with status {}{}; where no line above says why, Open MPI does to `{}`, and `gemel doctor` looks for what is wrong here",
+                     end.status, said, fmt::join(words, " "));
 }
 
 int exit_status(const JobEnd& end, const Launch& launch) {

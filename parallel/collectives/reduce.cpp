@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <type_traits>
@@ -12,8 +13,9 @@
 #include "engine/base/span.h"
 #include "parallel/collectives/two_bytes.h"
 
-// One loop, compiled for each width of vectors and chosen when the program starts. ThreadSanitizer cannot run what chooses.
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+// One loop, compiled for each width of vectors and chosen when the program starts. ThreadSanitizer cannot run what chooses, and Clang cannot make
+// it of templates.
+#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
 #define GEMEL_EACH_WIDTH __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define GEMEL_EACH_WIDTH
