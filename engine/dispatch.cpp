@@ -3,27 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 #include <mutex>
 #include <set>
 
 #include "engine/base/error.h"
 #include "engine/device_interpreter.h"
 #include "opencl/tuning.h"
+#include "opencl/verbose.h"
 
 namespace gemel {
 namespace {
-
-bool verbose() {
-  static const bool value = [] {
-    const char* text = std::getenv("GEMEL_VERBOSE");
-    if (text && *text && std::strcmp(text, "dispatch") != 0)
-      throw UsageError(fmt::format("GEMEL_VERBOSE: '{}' is unknown; accepted: dispatch", text));
-    return text && *text;
-  }();
-  return value;
-}
 
 /// Prints a choice the first time it is made.
 void explain(const Problem& problem, const opencl::DeviceProfile& profile, const Variant& chosen, const char* why_chosen) {
@@ -83,7 +72,7 @@ std::string none_takes(const Problem& problem, const opencl::DeviceProfile& prof
 
 const Variant& choose(const Problem& problem, const opencl::DeviceProfile& profile) {
   if (const Variant* best = tuned(problem, profile)) {
-    if (verbose()) explain(problem, profile, *best, "tuned");
+    if (opencl::is_told("dispatch")) explain(problem, profile, *best, "tuned");
     return *best;
   }
   const Variant* best = nullptr;
@@ -96,7 +85,7 @@ const Variant& choose(const Problem& problem, const opencl::DeviceProfile& profi
     best_rank = rank;
   }
   if (!best) throw DeviceError(none_takes(problem, profile));
-  if (verbose()) explain(problem, profile, *best, "ranked");
+  if (opencl::is_told("dispatch")) explain(problem, profile, *best, "ranked");
   return *best;
 }
 

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "opencl/driver_cache.h"
+
 namespace gemel::opencl {
 
 BuildTurns::Turn::Turn(std::unique_lock<std::mutex> thread, int file) : thread_(std::move(thread)), file_(file) {
@@ -18,6 +20,12 @@ BuildTurns::Turn::Turn(Turn&& other) noexcept : thread_(std::move(other.thread_)
 
 BuildTurns::Turn::~Turn() {
   if (file_ >= 0) ::flock(file_, LOCK_UN);
+}
+
+BuildTurns::OfQueue::~OfQueue() {
+  if (!turn_) return;
+  finish(queue_);
+  DriverCache::of_process().note();
 }
 
 BuildTurns::BuildTurns(const std::filesystem::path& folder) : file_(::open((folder / "gemel.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {}

@@ -33,9 +33,8 @@ class BuildTurns {
     OfQueue(Turn turn, cl_command_queue queue) : turn_(std::move(turn)), queue_(queue) {}
     OfQueue(OfQueue&& other) noexcept = default;
     OfQueue& operator=(OfQueue&&) = delete;
-    ~OfQueue() {
-      if (turn_) finish(queue_);
-    }
+    /// What was compiled is noted, so that a kill from then on takes none of it.
+    ~OfQueue();
 
    private:
     Turn turn_;

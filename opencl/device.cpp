@@ -12,6 +12,7 @@
 #include "engine/base/span.h"
 #include "opencl/block.h"
 #include "opencl/build_turns.h"
+#include "opencl/compilations.h"
 #include "opencl/driver_cache.h"
 #include "opencl/gemm_providers.h"
 #include "opencl/host_views.h"
@@ -71,17 +72,20 @@ class ClDevice : public Device {
   }
   void run(Kernel& kernel, const Range& range, std::span<const Argument> arguments) override {
     if (is_empty(range)) return;  // PoCL divides by zero
-    const BuildTurns::OfQueue turn = turn_if(is_new(kernel, range));
+    const bool builds = is_new(kernel, range);
+    const BuildTurns::OfQueue turn = turn_if(builds);
+    const CompilationWatch watch(builds ? 1 : 0, queue_.get());
     const std::lock_guard lock(mutex_);  // a kernel's arguments are its state until it is enqueued
     cl_uint next = 0;
     for (const Argument& argument : arguments) std::visit([&](const auto& value) { set(kernel, next, value); }, argument);
     enqueue(kernel, range);
   }
   void replay(const Recording& recording, std::span<const Region> operands) override {
-    bool builds = false;
+    std::size_t fresh = 0;  // kernels that the driver may have to compile
     for (const Recording::Entry& entry : recording.entries())
-      if (const auto* r = profile_.is_pocl() ? std::get_if<Recording::Run>(&entry) : nullptr) builds = is_new(*r->kernel, r->range) || builds;
-    const BuildTurns::OfQueue turn = turn_if(builds);
+      if (const auto* r = profile_.is_pocl() ? std::get_if<Recording::Run>(&entry) : nullptr) fresh += is_new(*r->kernel, r->range);
+    const BuildTurns::OfQueue turn = turn_if(fresh > 0);
+    const CompilationWatch watch(fresh, queue_.get());
     const std::lock_guard lock(mutex_);
     for (const Recording::Entry& entry : recording.entries()) std::visit(Again{*this, operands}, entry);
   }

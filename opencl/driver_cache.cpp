@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -49,7 +50,27 @@ bool is_nearly_full(const fs::path& folder) {
   return ::statvfs(folder.c_str(), &disk) == 0 && disk.f_blocks > 0 && static_cast<std::int64_t>(disk.f_bavail * disk.f_frsize) < kMargin;
 }
 
-bool is_full(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
+/// Of the disk and not of the folder's name, so that a run does without whoever named it.
+bool is_of_disk(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG || error == EROFS; }
+
+/// What is compiled is loaded as code, which a file system that is mounted noexec, or a policy of the system, forbids.
+std::string why_not_loaded(const Descriptor& file) {
+  constexpr std::size_t kByte = 1;
+  void* const code = ::mmap(nullptr, kByte, PROT_READ | PROT_EXEC, MAP_PRIVATE, file.get(), 0);
+  if (code == MAP_FAILED) return fmt::format("nothing can be loaded from it as code, as where it is mounted noexec ({})", system_message(errno));
+  ::munmap(code, kByte);
+  return {};
+}
+
+/// An open file without a name; where the file system has none such it has one for a moment, beside the files of drivers.
+Descriptor nameless_in(const fs::path& folder) {
+  Descriptor file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (file.get() >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return file;
+  std::string name = (folder / "tempfile_roomXXXXXX").string();
+  file = Descriptor(::mkostemp(name.data(), O_CLOEXEC));
+  if (file.get() >= 0) ::unlink(name.c_str());
+  return file;
+}
 
 /// The size and time of the library that a loader's file names: of that path, or beside the loader itself.
 std::string build_of(const std::string& library) {
@@ -83,7 +104,7 @@ std::string driver_build() {
 /// Folders in which one that goes with the process may be made, the likeliest first.
 std::vector<fs::path> temporary_places() {
   std::vector<fs::path> places;
-  for (const fs::path& place : {fs::path(from_environment("TMPDIR")), fs::path("/tmp"), fs::path("/var/tmp"), fs::path("/dev/shm")})
+  for (const fs::path& place : {fs::path(from_environment("TMPDIR")), fs::path("/tmp"), fs::path("/var/tmp"), fs::path(from_environment("XDG_RUNTIME_DIR")), fs::path("/dev/shm")})
     if (!place.empty() && std::ranges::find(places, place) == places.end()) places.push_back(place);
   return places;
 }
@@ -109,10 +130,10 @@ fs::path make_temporary() {
   for (const fs::path& place : temporary_places()) {
     remove_abandoned(place);
     std::string name = fmt::format("{}/{}XXXXXX", place.string(), kTemporary);
-    int error = ::mkdtemp(name.data()) ? why_no_room(name) : errno;
-    if (error == 0) return name;
+    const Obstacle obstacle = ::mkdtemp(name.data()) ? obstacle_in(name) : Obstacle{errno, {}};
+    if (!obstacle) return name;
     ::rmdir(name.c_str());
-    refused += fmt::format("{}{}: {}", refused.empty() ? "" : ", ", place.string(), system_message(error));
+    refused += fmt::format("{}{}: {}", refused.empty() ? "" : ", ", place.string(), obstacle.not_loaded.empty() ? system_message(obstacle.error) : obstacle.not_loaded);
   }
   throw DeviceError(refused);
 }
@@ -129,17 +150,19 @@ void link_all(const fs::path& from, const fs::path& to) {
 
 }  // namespace
 
-int why_no_room(const fs::path& folder) {
+std::string Obstacle::text(const fs::path& folder) const {
+  return not_loaded.empty() ? fmt::format("{} cannot be written: {}", folder.string(), system_message(error)) : fmt::format("{}: {}", folder.string(), not_loaded);
+}
+
+Obstacle obstacle_in(const fs::path& folder) {
   rlimit largest{};
-  if (::getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur < static_cast<rlim_t>(kRoom)) return EFBIG;
-  if (is_nearly_full(folder)) return ENOSPC;
-  std::string name = (folder / "tempfile_roomXXXXXX").string();
-  const Descriptor file(::mkostemp(name.data(), O_CLOEXEC));
-  if (file.get() < 0) return errno;
-  ::unlink(name.c_str());
+  if (::getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur < static_cast<rlim_t>(kRoom)) return {EFBIG, {}};
+  if (is_nearly_full(folder)) return {ENOSPC, {}};
+  const Descriptor file = nameless_in(folder);
+  if (file.get() < 0) return {errno, {}};
   int error = EINTR;
   while (error == EINTR) error = ::posix_fallocate(file.get(), 0, kRoom);
-  return error;
+  return {error, error == 0 ? why_not_loaded(file) : ""};
 }
 
 DriverCache& DriverCache::of_process() {
@@ -166,9 +189,11 @@ void DriverCache::open() {
   try {
     if (is_users) use_users_folder();
     else use_kept_folder();
-    if (const int error = why_no_room(folder_)) throw std::system_error(error, std::generic_category(), folder_.string() + " cannot be written");
+    const Obstacle obstacle = obstacle_in(folder_);
+    if (!obstacle.not_loaded.empty()) leave(obstacle);
+    else if (obstacle) throw std::system_error(obstacle.error, std::generic_category(), folder_.string() + " cannot be written");
   } catch (const std::system_error& e) {
-    const bool goes_on = is_full(e.code().value()) || (!is_users && from_environment("GEMEL_CACHE_DIR").empty());
+    const bool goes_on = is_of_disk(e.code().value()) || (!is_users && from_environment("GEMEL_CACHE_DIR").empty());
     if (!goes_on && !is_users) throw DeviceError(fmt::format("GEMEL_CACHE_DIR: {}; accepted: a folder that can be written", e.what()));
     if (goes_on) leave(e.what());
     else folder_.clear();  // PoCL offers no device then, and selection says why
@@ -198,6 +223,12 @@ void DriverCache::use(const fs::path& folder) {
   if (descriptor_ < 0) descriptor_ = ::dup(opened.get());
   else ::dup2(opened.get(), descriptor_);
   folder_ = folder;
+}
+
+void DriverCache::leave(const Obstacle& obstacle) {
+  const std::string why = obstacle.text(folder_);
+  if (!obstacle.not_loaded.empty()) folder_.clear();  // what lies there is of no use through a link either
+  leave(why);
 }
 
 void DriverCache::leave(const std::string& why) {
@@ -234,7 +265,7 @@ void DriverCache::make_room() {
   take_signals_back();
   const std::lock_guard lock(mutex_);
   asked_ = Clock::now();
-  if (kept_) rename_at_crash(kept_->manifest(), kept_->crash_mark());
+  if (kept_) note_code_at_crash(kept_->path(), kept_->crash_mark());
   if (!folder_.empty()) look();
   tell();
   if (!no_room_.empty()) throw DeviceError(no_room_);
@@ -247,17 +278,26 @@ void DriverCache::look_again() {
   if (!folder_.empty()) look();
 }
 
+void DriverCache::note() {
+  const std::lock_guard lock(mutex_);
+  note_if_grown();
+}
+
+void DriverCache::note_if_grown() {
+  if (!kept_ || (!kept_->may_have_grown() && Clock::now() - noted_ < kNote)) return;
+  kept_->note();
+  noted_ = Clock::now();
+}
+
 void DriverCache::look() {
   const auto now = Clock::now();
   if (now - looked_ < kLook) return;
   looked_ = now;
+  note_if_grown();
   if (now - tried_ < kTry && !is_nearly_full(folder_)) return;
   tried_ = now;
-  if (const int error = why_no_room(folder_)) leave(fmt::format("{} cannot be written: {}", folder_.string(), system_message(error)));
+  if (const Obstacle obstacle = obstacle_in(folder_)) leave(obstacle);
   else no_room_.clear();  // again
-  if (!kept_ || now - noted_ < kNote) return;
-  kept_->note();
-  noted_ = now;
 }
 
 void DriverCache::watch(const std::stop_token& stop) {

@@ -14,12 +14,23 @@
 
 namespace gemel::opencl {
 
+/// Why a driver cannot compile into a folder.
+struct Obstacle {
+  int error = 0;           // the system's number where nothing can be written
+  std::string not_loaded;  // why what is written cannot be loaded
+  explicit operator bool() const { return error != 0 || !not_loaded.empty(); }
+  std::string text(const std::filesystem::path& folder) const;
+};
+/// None where a file of a megabyte or two can be written in the folder, more than a kernel takes, the disk has room for some more, and what is written
+/// can be loaded as code.
+Obstacle obstacle_in(const std::filesystem::path& folder);
+
 /// PoCL cannot run a kernel without a folder: it writes what it compiles there and loads it as code. It reads the folder's name once, from
 /// POCL_CACHE_DIR as it starts, and where the folder is full or damaged it ends the process. So this names it one that can be relied on:
 /// a KernelFolder beside our own cache, one for each build of the driver; or, where the user set POCL_CACHE_DIR, that folder as it is.
-/// Where that one is full, now or later, or cannot be used, the run says so and goes on in another that goes with the process (in TMPDIR,
-/// /tmp, /var/tmp or /dev/shm) and begins with links to what there was. PoCL is given the name /proc/self/fd/N of an open folder, behind which
-/// another can be put while it runs.
+/// Where that one is full, now or later, or nothing can be loaded from it (noexec), or it cannot be used, the run says so and goes on in another that
+/// goes with the process (in TMPDIR, /tmp, /var/tmp, XDG_RUNTIME_DIR or /dev/shm) and begins with links to what there was. PoCL is given the name
+/// /proc/self/fd/N of an open folder, behind which another can be put while it runs.
 class DriverCache {
  public:
   /// The process's, as PoCL is.
@@ -51,6 +62,8 @@ class DriverCache {
   void make_room();
   /// After a compilation that failed, which a disk that filled just before may be the reason for: likewise, at once.
   void look_again();
+  /// After a compilation: takes what PoCL wrote into the folder's manifest.
+  void note();
   /// What PoCL writes into; empty where that was left to itself.
   std::filesystem::path folder() const;
 
@@ -60,7 +73,9 @@ class DriverCache {
   void use_kept_folder();
   void use_users_folder();
   void use(const std::filesystem::path& folder);
+  void leave(const Obstacle& obstacle);
   void leave(const std::string& why);
+  void note_if_grown();
   void look();
   void tell();
   void watch(const std::stop_token& stop);
@@ -78,9 +93,5 @@ class DriverCache {
   std::condition_variable_any stopped_;
   std::jthread watcher_;  // ends before the others do
 };
-
-/// Zero where a file of a megabyte or two can be written in the folder, more than a kernel takes, and the disk has room for some more; else the
-/// system's error number.
-int why_no_room(const std::filesystem::path& folder);
 
 }  // namespace gemel::opencl

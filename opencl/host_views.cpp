@@ -6,6 +6,7 @@
 
 #include "engine/base/span.h"
 #include "opencl/block.h"
+#include "opencl/compilations.h"
 #include "opencl/kernel.h"
 #include "opencl/wait.h"
 
@@ -56,6 +57,7 @@ bool HostViews::computes_in_host_memory() {
     const BuildTurns::Turn turn = turns_ ? turns_->take() : BuildTurns::Turn();
     if (!device_.profile().overlaps_sub_buffers) set(increment, 1, cl_ulong{0});  // the offset
     // The queue for computing may be held back by a fence that waits for the very thread that maps.
+    const CompilationWatch watch(device_.profile().is_pocl() ? 1 : 0, queues_.get(Queue::transfer));
     computes_in_host_memory_ = sees_the_same_memory(queues_.context(), queues_.get(Queue::transfer), increment);
   });
   return computes_in_host_memory_;

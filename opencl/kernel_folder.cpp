@@ -25,6 +25,7 @@
 #include "engine/base/error.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
+#include "engine/base/record_file.h"
 #include "opencl/warn.h"
 
 namespace gemel::opencl {
@@ -32,7 +33,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kLock = "in_use";
+constexpr const char *kLock = "in_use", *kTurn = "turn";
 constexpr const char* kMagic = "gemel-kernels-2";
 
 [[noreturn]] void fail(const fs::path& path, const char* what, int error) {
@@ -45,21 +46,22 @@ void take_away(const fs::path& path) {
   if (error) fail(path, "cannot be removed", error.value());
 }
 
-/// @return whether it is locked; not where another process holds it and `how` waits for none
-/// @throws std::system_error where the file system has no locks
-bool lock(const fs::path& path, const Descriptor& file, int how) {
-  while (::flock(file.get(), how) != 0) {
-    if (errno == EWOULDBLOCK) return false;
-    if (errno != EINTR) fail(path, "cannot be locked", errno);
-  }
+/// For writing: NFS locks nothing else, and no folders.
+Descriptor open_to_lock(const fs::path& file) { return Descriptor(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600)); }
+
+/// @return whether it is locked; not where another process holds it and `how` waits for none, or where the file system has no locks
+bool lock(const Descriptor& file, int how) {
+  while (::flock(file.get(), how) != 0)
+    if (errno != EINTR) return false;
   return true;
 }
 
-/// The folder locked for as long as this lives; the lock of a process which ends is free.
-Descriptor locked(const fs::path& folder) {
-  Descriptor opened(::open(folder.c_str(), O_RDONLY | O_CLOEXEC));
-  lock(folder, opened, LOCK_EX);
-  return opened;
+/// A turn at the manifest for as long as this lives; that of a process which ends is over. Without locks all take theirs at once: as the manifest is
+/// replaced as a whole, one may then lack what another noted just now, which is compiled again.
+Descriptor turn_in(const fs::path& folder) {
+  Descriptor turn = open_to_lock(folder / kTurn);
+  lock(turn, LOCK_EX);
+  return turn;
 }
 
 /// Tells whether a file is as it was without reading it. `bytes` below 0: it tells nothing, and the file is read.
@@ -118,11 +120,19 @@ Entries read_entries(const fs::path& manifest) {
   return entries;
 }
 
+std::string line_of(const std::string& path, const Entry& e) {
+  return fmt::format("{} {} {} {} {:016x} {}\n", e.stamp.inode, e.stamp.bytes, e.stamp.modified_ns, e.stamp.changed_ns, e.checksum, path);
+}
+
 void write_entries(const fs::path& manifest, const Entries& entries) {
   std::string text = fmt::format("{} {}\n", kMagic, start_of_machine());
-  for (const auto& [path, e] : entries)
-    text += fmt::format("{} {} {} {} {:016x} {}\n", e.stamp.inode, e.stamp.bytes, e.stamp.modified_ns, e.stamp.changed_ns, e.checksum, path);
+  for (const auto& [path, e] : entries) text += line_of(path, e);
   write_file_atomically(manifest, [&](FileWriter& out) { out.write(text); });
+}
+
+/// Behind an end of line, as the last one may be torn. Of two lines for a file the later one counts.
+void append_entries(const fs::path& manifest, const std::string& lines) {
+  RecordFile(open_regular("kernel cache", manifest, O_WRONLY | O_APPEND), manifest).append("\n" + lines);
 }
 
 std::string_view name_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
@@ -137,7 +147,7 @@ bool is_temporary(std::string_view path) {
 bool is_no_kernel(std::string_view in_folder) {
   const std::string_view name = name_of(in_folder);
   if (name == "last_accessed") return true;
-  return name == in_folder && (name == kLock || name == "manifest" || name == "crashed" || name == "gemel.lock");
+  return name == in_folder && (name == kLock || name == kTurn || name == "manifest" || name == "crashed" || name == "gemel.lock");
 }
 
 struct Found {
@@ -180,12 +190,12 @@ KernelFolder::KernelFolder(fs::path folder) : folder_(std::move(folder)) {
   struct stat status {};
   if (::stat(folder_.c_str(), &status) != 0) fail(folder_, "cannot be examined", errno);
   if (status.st_uid != ::geteuid()) fail(folder_, "belongs to another user", EPERM);
-  in_use_ = Descriptor(::open((folder_ / kLock).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  in_use_ = open_to_lock(folder_ / kLock);
   if (in_use_.get() < 0) fail(folder_, "cannot be written", errno);
-  const bool alone = lock(folder_, in_use_, LOCK_EX | LOCK_NB);
-  if (!alone) lock(folder_, in_use_, LOCK_SH);  // when whoever has it alone has looked through it
+  const bool alone = lock(in_use_, LOCK_EX | LOCK_NB);
+  if (!alone) lock(in_use_, LOCK_SH);  // when whoever has it alone has looked through it
   check(alone ? Use::alone : Use::shared);
-  if (alone) lock(folder_, in_use_, LOCK_SH);
+  if (alone) lock(in_use_, LOCK_SH);
 }
 
 KernelFolder::~KernelFolder() {
@@ -201,18 +211,24 @@ KernelFolder::~KernelFolder() {
   }
 }
 
-void KernelFolder::clear() const {
-  warn(fmt::format("kernel cache: an earlier run crashed; {} is emptied and kernels are compiled again", folder_.string()));
+void KernelFolder::remove_crashed() const {
   std::error_code error;
-  for (auto it = fs::directory_iterator(folder_, error); !error && it != fs::directory_iterator(); it.increment(error))
-    if (it->path().filename() != kLock) take_away(it->path());
-  if (error) fail(folder_, "cannot be read", error.value());
+  if (!fs::is_regular_file(fs::symlink_status(crash_mark(), error))) return;
+  std::ifstream mark(crash_mark());
+  for (std::string name; std::getline(mark, name);) {
+    const fs::path kernel = fs::path(name).lexically_normal();
+    struct stat status {};
+    if (kernel.empty() || kernel.is_absolute() || *kernel.begin() == ".." || ::lstat((folder_ / kernel).c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+    warn(fmt::format("kernel cache: an earlier run crashed in {}; it is compiled again", (folder_ / kernel).string()));
+    take_away(folder_ / kernel);
+  }
+  take_away(crash_mark());
 }
 
 void KernelFolder::check(Use use) const {
-  const Descriptor turn = locked(folder_);
+  const Descriptor turn = turn_in(folder_);
   const bool alone = use == Use::alone;
-  if (std::error_code none; alone && fs::exists(crash_mark(), none)) clear();
+  remove_crashed();
   const Entries known = read_entries(manifest());
   Entries whole;
   int damaged = 0;
@@ -245,25 +261,37 @@ void KernelFolder::check(Use use) const {
   }
 }
 
-void KernelFolder::note() const {
+bool KernelFolder::may_have_grown() const {
+  struct stat status {};
+  const timespec& changed = status.st_mtim;
+  return ::stat(folder_.c_str(), &status) != 0 || nanoseconds(changed) != looked_through_ns_;
+}
+
+void KernelFolder::note() {
   try {
-    const Descriptor turn = locked(folder_);
+    struct stat status {};
+    looked_through_ns_ = ::stat(folder_.c_str(), &status) == 0 ? stamp_of(status).modified_ns : 0;  // 0 where it may change again without another time
+    const Descriptor turn = turn_in(folder_);
     const Entries known = read_entries(manifest());
     Entries now;
-    bool differs = false;
+    std::string fresh;
+    std::size_t met = 0;  // of the known ones
     each_file(folder_, [&](const Found& found) {
       if (is_temporary(found.in_folder) || !S_ISREG(found.status.st_mode)) return;
       const auto it = known.find(found.in_folder);
+      met += it != known.end();
       // PoCL puts a new file in the place of another; one that was written to where it lies keeps the checksum that tells of it. (Where the file
       // system gives a new file the number of one that is gone, it is compiled once more.)
       if (it != known.end() && it->second.stamp.inode == stamp_of(found.status).inode) {
         now.insert(*it);
       } else if (const auto checksum = checksum_of(found)) {
-        now[found.in_folder] = {stamp_of(found.status), *checksum};
-        differs = true;
+        const Entry entry{stamp_of(found.status), *checksum};
+        fresh += line_of(found.in_folder, entry);
+        now[found.in_folder] = entry;
       }
     });
-    if (differs || now.size() != known.size()) write_entries(manifest(), now);
+    if (known.empty() ? !now.empty() : met != known.size()) write_entries(manifest(), now);
+    else if (!fresh.empty()) append_entries(manifest(), fresh);
   } catch (const std::exception&) {
     // It is a cache: the next run compiles again.
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
@@ -10,6 +11,7 @@
 #include "engine/base/error.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
+#include "opencl/compilations.h"
 #include "opencl/driver_cache.h"
 #include "opencl/driver_signals.h"
 #include "opencl/sources.h"
@@ -77,7 +79,8 @@ std::vector<unsigned char> binary_of(cl_program program) {
 
 std::optional<std::filesystem::path> ProgramCache::default_folder() {
   if (const char* own = std::getenv("GEMEL_CACHE_DIR"); own && *own) return own;
-  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg) return std::filesystem::path(xdg) / "gemel";
+  // A path that is relative is to be ignored, says the XDG Base Directory Specification.
+  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && std::filesystem::path(xdg).is_absolute()) return std::filesystem::path(xdg) / "gemel";
   if (const char* home = std::getenv("HOME"); home && *home) return std::filesystem::path(home) / ".cache" / "gemel";
   return std::nullopt;
 }
@@ -87,7 +90,7 @@ std::optional<std::filesystem::path> ProgramCache::folder_for(const DeviceProfil
 }
 
 ProgramCache::ProgramCache(std::optional<std::filesystem::path> folder, const DeviceProfile& p)
-    : folder_(std::move(folder)), device_(fmt::format("{}|{}|{}|{}|{}", p.platform, p.name, p.vendor, p.version, p.driver)) {}
+    : folder_(std::move(folder)), device_(fmt::format("{}|{}|{}|{}|{}", p.platform, p.name, p.vendor, p.version, p.driver)), is_of_kernels_(!p.is_pocl()) {}
 
 std::filesystem::path ProgramCache::file_for(const std::string& source, const std::string& options) const {
   const std::uint64_t first = hash_of(device_, hash_of(options, hash_of(source)));
@@ -155,6 +158,7 @@ std::string macros_for(const DeviceProfile& p) {
 
 ProgramHandle build_program(cl_context context, cl_device_id device, const ProgramCache& cache, const ProgramText& text) {
   if (ProgramHandle cached = from_binary(context, device, cache.load(text.source, text.options), text.options)) return cached;
+  const auto begin = std::chrono::steady_clock::now();
   std::string log;
   ProgramHandle program;
   // A program that calls what is not declared there is built by the compiler's own header.
@@ -167,6 +171,7 @@ ProgramHandle build_program(cl_context context, cl_device_id device, const Progr
   }
   take_signals_back();
   if (!program) throw DeviceError(log);
+  if (cache.is_of_kernels()) tell_compiled(text.title, std::chrono::steady_clock::now() - begin);
   if (cache.stores()) cache.store(text.source, text.options, binary_of(program.get()));
   return program;
 }

@@ -17,7 +17,7 @@ namespace gemel::opencl {
 /// Where it cannot be read the program is built again; where it cannot be written that is said once, and nothing more is kept.
 class ProgramCache {
  public:
-  /// $GEMEL_CACHE_DIR, else $XDG_CACHE_HOME/gemel, else ~/.cache/gemel; none of these: no cache.
+  /// $GEMEL_CACHE_DIR, else $XDG_CACHE_HOME/gemel where that is absolute, else ~/.cache/gemel; none of these: no cache.
   static std::optional<std::filesystem::path> default_folder();
   /// The folder for a device's programs: none where the driver's own cache serves better. PoCL compiles a kernel again
   /// for each group size, so its binaries save little and cost seconds to get; its own cache holds what it compiled.
@@ -26,6 +26,8 @@ class ProgramCache {
   ProgramCache(std::optional<std::filesystem::path> folder, const DeviceProfile& profile);
   /// @return empty where there is none, or it is damaged
   std::vector<unsigned char> load(const std::string& source, const std::string& options) const;
+  /// Whether the driver compiles kernels when it builds a program; PoCL does when they first run.
+  bool is_of_kernels() const { return is_of_kernels_; }
   bool stores() const { return folder_.has_value() && !is_refused_; }
   void store(const std::string& source, const std::string& options, const std::vector<unsigned char>& binary) const;
 
@@ -33,6 +35,7 @@ class ProgramCache {
   std::filesystem::path file_for(const std::string& source, const std::string& options) const;
   std::optional<std::filesystem::path> folder_;
   std::string device_;
+  bool is_of_kernels_;
   mutable std::atomic<bool> is_refused_ = false;  // by a full disk, say
 };
 

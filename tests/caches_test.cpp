@@ -1,12 +1,19 @@
 // Caches of compiled kernels that are damaged, full, or someone else's, and what a run makes of them. On PoCL, which cannot do without.
+#include <elf.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
+#include <map>
 #include <random>
 
+#include "opencl/kernel_folder.h"
 #include "tests/job.h"
 #include "tests/mutation.h"
 #include "tests/test_device.h"
@@ -57,19 +64,27 @@ class Caches : public Job {
   }
   std::vector<fs::path> compiled() const { return compiled_in(cache()); }
   static std::vector<fs::path> compiled_in(const fs::path& cache) {
-    std::vector<fs::path> out;
-    for (const auto& entry : fs::recursive_directory_iterator(cache))
-      if (entry.is_regular_file() && (entry.path().extension() == ".so" || entry.path().extension() == ".bc")) out.push_back(entry.path());
+    auto out = compiled_in(cache, ".so");
+    std::ranges::move(compiled_in(cache, ".bc"), std::back_inserter(out));
     std::ranges::sort(out);
     return out;
   }
+  /// Without temporary files, which a driver had not finished.
+  static std::vector<fs::path> compiled_in(const fs::path& cache, const char* extension) {
+    std::vector<fs::path> out;
+    for (const auto& entry : fs::recursive_directory_iterator(cache))
+      if (entry.is_regular_file() && entry.path().extension() == extension && !entry.path().filename().string().starts_with("temp")) out.push_back(entry.path());
+    return out;
+  }
 
-  /// Puts the cache on a disk of the program's own, of so many MiB.
-  void move_to_small_disk(int megabytes) const {
+  /// Puts the cache on a disk of the program's own, of so many MiB. @param flags  of the mount
+  void move_to_small_disk(int megabytes, unsigned long flags = 0) const {
+    const std::string size = "size=" + std::to_string(megabytes) + "m";
     if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-        ::mount("tmpfs", cache().c_str(), "tmpfs", 0, ("size=" + std::to_string(megabytes) + "m").c_str()) != 0)
+        ::mount("tmpfs", cache().c_str(), "tmpfs", 0, size.c_str()) != 0)
       ::_exit(kNoDisk);
     fs::copy(kept_, cache(), fs::copy_options::recursive);
+    if (flags != 0 && ::mount("tmpfs", cache().c_str(), "tmpfs", flags | MS_REMOUNT, size.c_str()) != 0) ::_exit(kNoDisk);
   }
   /// Some kernels are still to be compiled.
   static void forget_kernels(const fs::path& cache, std::size_t count) {
@@ -77,6 +92,52 @@ class Caches : public Job {
       if (file.extension() == ".so" && count-- > 0) fs::remove(file);
   }
   static constexpr int kNoDisk = 77;
+
+  /// A run that found no kernel compiled.
+  struct Cold {
+    std::string cache;  // as it left it
+    std::chrono::milliseconds time;
+    std::size_t kernels;
+  };
+  const Cold& cold_run(int ranks) {
+    static const TemporaryFolder once;
+    static std::map<int, Cold> all;
+    if (const auto it = all.find(ranks); it != all.end()) return it->second;
+    fs::remove_all(cache());
+    const auto begin = std::chrono::steady_clock::now();
+    const Outcome o = finish_within(kLongest, start_on(ranks));
+    Cold cold{(once.path() / std::to_string(ranks)).string(), std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin), kernels_in(cache())};
+    EXPECT_EQ(o.status, 0) << o.err;
+    EXPECT_GT(cold.kernels, 5u);
+    EXPECT_EQ(lines_with("kernels: compiled ", o), std::ssize(compiled_in(cache(), ".so"))) << "each once, by all ranks together: " << o.err;
+    fs::copy(cache(), cold.cache, fs::copy_options::recursive);
+    return all.emplace(ranks, cold).first->second;
+  }
+  pid_t start_on(int ranks) {
+    if (ranks > 1) on_ranks(ranks);
+    else launcher_.clear();
+    return start_job(joined(small(), ranks > 1 ? Words{"--parallel", "ddp"} : Words{}), with_cache(cache(), [] { ::setenv("GEMEL_VERBOSE", "kernels", 1); }));
+  }
+  static std::size_t kernels_in(const fs::path& cache) {
+    std::error_code none;
+    return fs::exists(cache, none) ? compiled_in(cache, ".so").size() : 0;
+  }
+
+  /// Its work-group functions consist of what is no instruction. In a new file, as a driver writes it.
+  static void break_code_of(const fs::path& library) {
+    std::string bytes = read_text(library);
+    const auto at = [&]<class T>(T& out, std::size_t offset) { std::memcpy(&out, bytes.data() + offset, sizeof out); };
+    Elf64_Ehdr header{};
+    at(header, 0);
+    for (std::size_t i = 0; i < header.e_shnum; ++i) {
+      Elf64_Shdr section{};
+      at(section, header.e_shoff + i * sizeof section);
+      if (section.sh_type != SHT_PROGBITS || !(section.sh_flags & SHF_EXECINSTR)) continue;
+      for (std::size_t b = 0; b < section.sh_size; ++b) bytes[section.sh_offset + b] = b % 2 == 0 ? '\x0f' : '\x0b';  // ud2; on Arm no instruction either
+    }
+    write_text(library.string() + "_", bytes);
+    fs::rename(library.string() + "_", library);
+  }
 
  private:
   std::string kept_;  // the cache that others are copied from
@@ -100,18 +161,56 @@ TEST_F(Caches, that_are_damaged_are_compiled_again) {
   }
 }
 
-TEST_F(Caches, are_told_of_and_emptied_after_a_crash) {
+/// Whatever is killed, and when: while a kernel is compiled, or read, or runs.
+TEST_F(Caches, lose_a_kernel_in_twenty_at_most_when_a_run_is_killed_and_one_of_few) {
+  const char* wanted = std::getenv("GEMEL_TEST_KILLS");
+  const int kills = wanted ? std::atoi(wanted) : is_full_run() ? 30 : 1;
+  const unsigned seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  const auto draw = [&](std::size_t below) { return static_cast<std::size_t>(random() % below); };
+  for (int done = 0; done < kills; ++done) {
+    const int ranks = kills == 1 || draw(2) == 0 ? 1 : 3;
+    const Cold& cold = cold_run(ranks);
+    if (HasFailure()) return;
+    fs::remove_all(cache());
+    if (kills > 1 && draw(4) == 0) fs::copy(cold.cache, cache(), fs::copy_options::recursive);
+    const pid_t job = start_on(ranks);
+    std::this_thread::sleep_for(std::chrono::milliseconds(draw(static_cast<std::size_t>(cold.time.count()))));
+    constexpr std::array kSignals{SIGKILL, SIGSEGV, SIGABRT};
+    const int signal = kSignals[draw(kSignals.size())];
+    auto victims = ranks == 1 ? std::vector{job} : children_of(job);
+    std::ranges::shuffle(victims, random);
+    if (draw(2) == 0) victims.resize(std::min<std::size_t>(victims.size(), 1));
+    for (const pid_t victim : victims) hit(victim, signal);
+    finish_within(kLongest, job);
+    const std::size_t before = kernels_in(cache());
+    const Outcome next = finish_within(kLongest, start_on(ranks));
+    ASSERT_EQ(next.status, 0) << next.err;
+    const auto compiled = static_cast<std::size_t>(lines_with("kernels: compiled ", next));
+    EXPECT_LE(compiled + before, cold.kernels + std::max<std::size_t>(cold.kernels / 20, 1)) << "signal " << signal << ", ranks: " << ranks << "\n" << next.err;
+  }
+}
+
+/// Its code is not that which was compiled, and the folder's manifest says that it is: no checksum tells.
+TEST_F(Caches, compile_the_kernel_again_that_a_run_crashed_in_and_no_other) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "AddressSanitizer ends the program in its own way";
 #endif
   warm();
-  const pid_t child = start_in_steps();
-  ::kill(child, SIGSEGV);
-  EXPECT_EQ(finish_within(std::chrono::seconds(5), child).status, 128 + SIGSEGV);
-  const Outcome o = run({"devices"}, with_cache(cache()));
-  ASSERT_EQ(o.status, 0) << o.err;
-  EXPECT_EQ(o.err.rfind("gemel: warning: kernel cache: an earlier run crashed; " + cache() + "/pocl/", 0), 0u) << o.err;
-  EXPECT_TRUE(compiled().empty());
+  const auto kernels = compiled();
+  const auto victim = std::ranges::find_if(kernels, [](const fs::path& file) { return file.filename() == "adam_update.so"; });
+  ASSERT_NE(victim, kernels.end());
+  {
+    const opencl::KernelFolder folder(fs::directory_iterator(cache() + "/pocl")->path());
+    break_code_of(*victim);
+  }
+  const Outcome crash = run_small();
+  EXPECT_EQ(crash.status, 128 + SIGILL) << crash.err;
+  const Outcome next = run_small([] { ::setenv("GEMEL_VERBOSE", "kernels", 1); });
+  EXPECT_EQ(next.status, 0) << next.err;
+  EXPECT_EQ(lines_with("gemel: warning: kernel cache: an earlier run crashed in " + victim->string() + "; it is compiled again", next), 1) << next.err;
+  EXPECT_EQ(lines_with("kernels: compiled ", next), 1) << next.err;
 }
 
 TEST_F(Caches, on_a_full_disk_are_told_of_and_the_run_goes_on) {
@@ -124,6 +223,51 @@ TEST_F(Caches, on_a_full_disk_are_told_of_and_the_run_goes_on) {
   EXPECT_EQ(o.status, 0) << o.err;
   EXPECT_EQ(o.err.rfind("gemel: warning: kernel cache: " + cache() + "/pocl/", 0), 0u) << o.err;
   EXPECT_NE(o.err.find(" cannot be written: No space left on device; PoCL compiles into "), std::string::npos) << o.err;
+}
+
+TEST_F(Caches, that_nothing_can_be_loaded_from_are_left_for_another_place) {
+  warm();
+  const Outcome o = run_small([this] { move_to_small_disk(64, MS_NOEXEC); });
+  if (o.status == kNoDisk) GTEST_SKIP() << "no disk can be mounted here";
+  EXPECT_EQ(o.status, 0) << o.err;
+  EXPECT_EQ(o.err.rfind("gemel: warning: kernel cache: " + cache() + "/pocl/", 0), 0u) << o.err;
+  EXPECT_NE(o.err.find(": nothing can be loaded from it as code, as where it is mounted noexec (Operation not permitted); PoCL compiles into "), std::string::npos) << o.err;
+}
+
+TEST_F(Caches, that_the_user_named_and_nothing_can_be_loaded_from_or_that_are_read_only_are_left_too) {
+  if (!is_full_run()) GTEST_SKIP() << "with --full";
+  warm();
+  const std::string users = fs::directory_iterator(cache() + "/pocl")->path();
+  const Outcome named = run_small([&] {
+    move_to_small_disk(64, MS_NOEXEC);
+    ::setenv("POCL_CACHE_DIR", users.c_str(), 1);
+  });
+  if (named.status == kNoDisk) GTEST_SKIP() << "no disk can be mounted here";
+  EXPECT_EQ(named.status, 0) << named.err;
+  EXPECT_EQ(named.err.rfind("gemel: warning: kernel cache: " + users + ": nothing can be loaded from it as code", 0), 0u) << named.err;
+  const Outcome read_only = run_small([&] { move_to_small_disk(64, MS_RDONLY); });
+  EXPECT_EQ(read_only.status, 0) << read_only.err;
+  EXPECT_NE(read_only.err.find(" cannot be written: Read-only file system; PoCL compiles into "), std::string::npos) << read_only.err;
+}
+
+TEST_F(Caches, with_nothing_to_load_code_from_anywhere_are_one_line_that_names_each_place) {
+  warm();
+  const Outcome o = run_small([this] {
+    move_to_small_disk(64, MS_NOEXEC);
+    ::unsetenv("XDG_RUNTIME_DIR");
+    for (const char* place : {"/tmp", "/var/tmp", "/dev/shm"}) {
+      // What is mounted over /tmp hides the test's own folder, which is put back.
+      const bool hides = cache().starts_with(place);
+      const std::string kept = "/mnt";
+      if (hides && ::mount(folder().c_str(), kept.c_str(), nullptr, MS_BIND | MS_REC, nullptr) != 0) ::_exit(kNoDisk);
+      if (::mount("tmpfs", place, "tmpfs", MS_NOEXEC, "size=64m") != 0) ::_exit(kNoDisk);
+      if (hides && (!fs::create_directories(folder()) || ::mount(kept.c_str(), folder().c_str(), nullptr, MS_BIND | MS_REC, nullptr) != 0)) ::_exit(kNoDisk);
+    }
+  });
+  if (o.status == kNoDisk) GTEST_SKIP() << "no disk can be mounted here";
+  EXPECT_EQ(o.status, 1) << o.err;
+  const std::string last = lines_of(o.err).back(), why = ": nothing can be loaded from it as code, as where it is mounted noexec (Operation not permitted)";
+  EXPECT_NE(last.find("and no other folder can take what PoCL compiles (/tmp" + why + ", /var/tmp" + why + ", /dev/shm" + why + ")"), std::string::npos) << o.err;
 }
 
 TEST_F(Caches, that_the_user_named_are_left_where_they_are_full) {

@@ -2,10 +2,14 @@
 #include "opencl/kernel_folder.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <fstream>
 #include <iterator>
 #include <map>
 #include <random>
@@ -16,6 +20,7 @@
 #include "tests/mutation.h"
 #include "tests/temporary_folder.h"
 #include "tests/test_device.h"
+#include "tests/without_locks.h"
 
 namespace gemel::opencl {
 namespace {
@@ -177,7 +182,7 @@ TEST_F(CompiledKernels, of_another_process_that_is_at_it_stay) {
 
 TEST_F(CompiledKernels, are_noted_by_each_of_those_who_compile) {
   {
-    const KernelFolder first(folder()), second(folder());
+    KernelFolder first(folder()), second(folder());
     write("AB/CDE/one.so", "1");
     first.note();
     write("AB/CDE/two.so", "2");
@@ -188,15 +193,77 @@ TEST_F(CompiledKernels, are_noted_by_each_of_those_who_compile) {
   EXPECT_EQ(read_text(file("AB/CDE/two.so")), "2");
 }
 
-TEST_F(CompiledKernels, all_go_after_a_crash) {
+TEST_F(CompiledKernels, go_where_an_earlier_run_crashed_in_them_and_the_others_stay) {
   compile();
+  write("../others", "");
+  fs::path mark;
   {
     const KernelFolder kernels(folder());
-    fs::rename(kernels.manifest(), kernels.crash_mark());  // what a signal's handler does
+    mark = kernels.crash_mark();
+    write_text(mark, "AB/CDE/sum/1-1-1/sum.so\n../others\n" + (parent() / "others").string() + "\nnone.so\n\nAB\n");  // as a signal's handler does, and worse
   }
   const KernelFolder kernels(folder());
-  for (const auto& [name, content] : compiled_) EXPECT_FALSE(fs::exists(file(name))) << name;
-  EXPECT_FALSE(fs::exists(kernels.crash_mark()));
+  EXPECT_FALSE(fs::exists(file("AB/CDE/sum/1-1-1/sum.so")));
+  for (const char* name : {"AB/CDE/program.bc", "FG/HIJ/add/8-1-1/add.so", "FG/HIJ/program.bc"}) EXPECT_TRUE(stands(name)) << name;
+  EXPECT_TRUE(fs::exists(parent() / "others"));
+  EXPECT_FALSE(fs::exists(mark));
+}
+
+TEST_F(CompiledKernels, that_were_noted_stay_when_their_process_is_killed_and_those_just_written_go) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    KernelFolder kernels(folder());
+    const auto compiled = [&](const char* name, const char* content) {
+      wait_for_a_tick();
+      write(name, content);
+      return kernels.may_have_grown();
+    };
+    const bool first = compiled("one.so", "1");
+    kernels.note();
+    const bool second = compiled("two.so", "2");
+    kernels.note();
+    wait_for_a_tick();
+    kernels.note();
+    const bool without = kernels.may_have_grown(), third = compiled("three.so", "3");
+    if (first && second && !without && third) ::kill(::getpid(), SIGKILL);
+    ::_exit(1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status)) << "it did not see when there was something to note";
+  const KernelFolder kernels(folder());
+  EXPECT_EQ(read_text(file("one.so")), "1");
+  EXPECT_EQ(read_text(file("two.so")), "2");
+  EXPECT_FALSE(fs::exists(file("three.so")));
+}
+
+TEST_F(CompiledKernels, are_noted_by_a_line_more_and_a_torn_line_costs_its_kernel_alone) {
+  {
+    KernelFolder kernels(folder());
+    write("AB/CDE/one.so", "1");
+    kernels.note();
+    std::ofstream(kernels.manifest(), std::ios::app) << "12345 6 7";  // its writer was ended
+    const std::string before = read_text(kernels.manifest());
+    write("AB/CDE/two.so", "2");
+    kernels.note();
+    EXPECT_EQ(read_text(kernels.manifest()).rfind(before, 0), 0u);
+  }
+  const KernelFolder kernels(folder());
+  EXPECT_EQ(read_text(file("AB/CDE/one.so")), "1");
+  EXPECT_EQ(read_text(file("AB/CDE/two.so")), "2");
+}
+
+TEST_F(CompiledKernels, are_kept_and_checked_where_the_file_system_has_no_locks) {
+  for (const int error : {ENOLCK, ENOSYS, EOPNOTSUPP, EBADF}) {
+    const testing::WithoutLocks none(error);
+    compile();
+    write("AB/CDE/max/1-1-1/max.so", "of nobody knows whom");
+    write("AB/CDE/sum/1-1-1/sum.so", "damaged");
+    KernelFolder kernels(folder());
+    EXPECT_TRUE(stands("FG/HIJ/add/8-1-1/add.so")) << error;
+    EXPECT_FALSE(fs::exists(file("AB/CDE/sum/1-1-1/sum.so"))) << error;
+    EXPECT_TRUE(fs::exists(file("AB/CDE/max/1-1-1/max.so"))) << "its writer may be at it: " << error;
+  }
 }
 
 TEST_F(CompiledKernels, of_another_user_are_not_trusted) {

@@ -179,6 +179,17 @@ TEST(ProgramCache, folder_follows_the_environment) {
   EXPECT_EQ(ProgramCache::default_folder(), folder.path());
 }
 
+TEST(ProgramCache, folder_is_none_that_the_environment_names_by_a_relative_path) {
+  const testing::CacheFolder own;
+  const testing::Variable none("GEMEL_CACHE_DIR", ""), home("HOME", "/home/somebody");
+  const auto with_xdg = [](const char* folder) {
+    const testing::Variable xdg("XDG_CACHE_HOME", folder);
+    return ProgramCache::default_folder().value().string();
+  };
+  EXPECT_EQ(with_xdg("/caches"), "/caches/gemel");
+  for (const char* relative : {"", "caches", "./caches", "../caches", "~/caches", "$HOME/caches"}) EXPECT_EQ(with_xdg(relative), "/home/somebody/.cache/gemel") << relative;
+}
+
 TEST(DeviceProgramCache, second_device_runs_the_first_ones_binary) {
   const testing::CacheFolder folder;
   EXPECT_EQ(answer(*Device::open({})), 42);

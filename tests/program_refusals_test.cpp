@@ -298,7 +298,8 @@ TEST_F(Refusals, a_device_that_is_not_there_is_a_wrong_usage_also_where_the_envi
   with("GEMEL_PLATFORM", "nonesuch", "gemel: platform: 'nonesuch' is not found; accepted: ");
   with("GEMEL_DEVICE", "toaster", "gemel: device: 'toaster' is unknown; accepted: ");
   with("GEMEL_ALLOCATOR", "nonesuch", "gemel: GEMEL_ALLOCATOR: 'nonesuch' is unknown; accepted: exact");
-  with("GEMEL_VERBOSE", "nonesuch", "gemel: GEMEL_VERBOSE: 'nonesuch' is unknown; accepted: dispatch");
+  with("GEMEL_VERBOSE", "nonesuch", "gemel: GEMEL_VERBOSE: 'nonesuch' is unknown; accepted: dispatch, kernels");
+  with("GEMEL_VERBOSE", "dispatch,kernel", "gemel: GEMEL_VERBOSE: 'kernel' is unknown; accepted: dispatch, kernels");
 }
 
 TEST_F(Refusals, what_is_no_file_is_refused_where_one_is_written_and_not_waited_for) {
