@@ -22,7 +22,7 @@ void add_dataset_options(po::options_description& options) {
                                         kSynthetic, kRatings, kSynthetic, kSpeech);
   options.add_options()
       ("dataset", po::value<std::string>()->default_value("synthetic"), names.c_str())
-      ("data", po::value<std::string>()->default_value(""), "its folder, or for cifar10 the official .tar.gz")
+      ("data", po::value<std::string>()->default_value(""), "its folder, or for cifar10 the official .tar.gz or its .tar")
       ("input", po::value<std::string>()->default_value(""), "CxHxW of its pictures; synthetic makes 3x32x32, or less for a smaller model")
       ("normalize", po::value<std::string>()->default_value("none"), "none, or standard: by CIFAR-10's mean and deviation")
       ("limit", po::value<std::int64_t>()->default_value(0), "use only the first so many samples of each split; 0: all");
