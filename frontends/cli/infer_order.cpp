@@ -84,7 +84,7 @@ Order texts_order(const po::variables_map& v, const std::string& name) {
   sizes.vocabulary = models::vocabulary_in(name, weights.tensors()).value_or(sizes.vocabulary);
   Order order;
   if (v.count("text")) {
-    const auto tokenizer = tokenizer_of(v, "--text", "BERT's vocab.txt, or a folder with it", sizes.vocabulary);
+    const auto tokenizer = tokenizer_of(v, "--text", "BERT's vocab.txt, a tokenizer.json, or a folder with one of them", sizes.vocabulary);
     sizes.padding = tokenizer->padding();
     const std::int64_t given = whole_number(v, "max-length", 2, 1e6), longest = sizes.longest > 0 ? std::min(sizes.longest, given) : given;
     const auto texts = v["text"].as<Texts>();
