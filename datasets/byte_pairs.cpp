@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
+#include "datasets/lines.h"
 #include "datasets/unicode.h"
 #include "engine/base/error.h"
 #include "engine/base/file.h"
@@ -58,35 +60,53 @@ std::size_t end_of_word(std::u32string_view text, std::size_t i) {
 
 }  // namespace
 
-BytePairs::BytePairs(const std::filesystem::path& vocabulary, const std::filesystem::path& merges)
-    : vocabulary_(Vocabulary::of_json(vocabulary)), special_(vocabulary_, {"<|endoftext|>"}) {
+BytePairs::BytePairs(Vocabulary vocabulary, const std::vector<std::string>& special) : vocabulary_(std::move(vocabulary)), special_(vocabulary_, special) {
   for (std::size_t b = 0; b < byte_ids_.size(); ++b) byte_ids_[b] = vocabulary_.find(utf8_of(std::u32string_view(&byte_letters()[b], 1))).value_or(-1);
+}
+
+BytePairs::BytePairs(const std::filesystem::path& vocabulary, const std::filesystem::path& merges)
+    : BytePairs(Vocabulary::of_json(vocabulary), std::vector<std::string>{"<|endoftext|>"}) {
   read_merges(merges);
+}
+
+BytePairs::BytePairs(Vocabulary vocabulary, const Merges& merges, const std::vector<std::string>& special) : BytePairs(std::move(vocabulary), special) {
+  for (const auto& [a, b] : merges) {
+    try {
+      add_merge(a, b);
+    } catch (const DataError& e) {
+      throw DataError(fmt::format("merge {} (from 0): {}", next_rank_, e.what()));
+    }
+  }
+}
+
+bool BytePairs::has_all_bytes() const { return std::ranges::find(byte_ids_, -1) == byte_ids_.end(); }
+
+/// Of a pair that is there twice the last one counts.
+void BytePairs::add_merge(std::string_view a, std::string_view b) {
+  const std::string joined = std::string(a) + std::string(b);
+  for (const std::string_view token : {a, b, std::string_view(joined)})
+    if (!vocabulary_.find(token)) throw DataError(fmt::format("the vocabulary has no token '{}'; accepted: merges of its tokens into its tokens", token));
+  merges_.insert_or_assign(pair_of(*vocabulary_.find(a), *vocabulary_.find(b)), Merge{next_rank_++, *vocabulary_.find(joined)});
 }
 
 void BytePairs::read_merges(const std::filesystem::path& file) {
   const std::vector<std::byte> content = read_whole(file);
-  const std::string_view text = as_text(content);
-  std::int64_t rank = 0;
-  for (std::size_t begin = 0, number = 1; begin < text.size(); ++number) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    std::string_view line = text.substr(begin, end - begin);
-    begin = end + 1;
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.starts_with("#version") || line.empty()) continue;
+  each_line(as_text(content), [&](std::string_view line, std::int64_t number) {
+    if (line.starts_with("#version") || line.empty()) return true;
     const std::size_t space = line.find(' ');
-    const auto refuse = [&](const std::string& why) { throw DataError(fmt::format("merges: {}, line {}: {}", file.string(), number, why)); };
-    if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos) refuse(fmt::format("'{}'; accepted: two tokens with a space between", line));
-    const std::string_view a = line.substr(0, space), b = line.substr(space + 1);
-    const std::string joined = std::string(a) + std::string(b);
-    for (const std::string_view token : {a, b, std::string_view(joined)})
-      if (!vocabulary_.find(token)) refuse(fmt::format("the vocabulary has no token '{}'; accepted: merges of its tokens into its tokens", token));
-    merges_.emplace(pair_of(*vocabulary_.find(a), *vocabulary_.find(b)), Merge{rank++, *vocabulary_.find(joined)});
-  }
+    try {
+      if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos) throw DataError(fmt::format("'{}'; accepted: two tokens with a space between", line));
+      add_merge(line.substr(0, space), line.substr(space + 1));
+    } catch (const DataError& e) {
+      throw DataError(fmt::format("merges: {}, line {}: {}", file.string(), number, e.what()));
+    }
+    return true;
+  });
 }
 
 std::vector<std::int64_t> BytePairs::encode(std::string_view text) const {
   std::vector<std::int64_t> out;
+  Scratch scratch;
   const auto plain = [&](std::string_view part) {
     const std::u32string all = code_points(part);
     std::string bytes;
@@ -94,32 +114,49 @@ std::vector<std::int64_t> BytePairs::encode(std::string_view text) const {
       const std::size_t end = end_of_word(all, i);
       bytes.clear();
       for (; i < end; ++i) append_utf8(bytes, all[i]);
-      append_word(out, bytes);
+      append_word(out, bytes, scratch);
     }
   };
   special_.cut(text, plain, [&](std::int64_t id) { out.push_back(id); });
   return out;
 }
 
-/// The pair that is merged is always the one of the smallest rank, the first of these.
-void BytePairs::append_word(std::vector<std::int64_t>& out, std::string_view bytes) const {
-  std::vector<std::int64_t> parts;
+/// Takes note of what a part and the one behind it may become.
+void BytePairs::note_joint(std::size_t first, Scratch& scratch) const {
+  auto& [parts, joints] = scratch;
+  const std::size_t second = parts[first].after;
+  if (second == parts.size()) return;
+  const std::uint64_t pair = pair_of(parts[first].token, parts[second].token);
+  const auto it = merges_.find(pair);
+  if (it == merges_.end()) return;
+  joints.push_back({it->second.rank, first, pair, it->second.into});
+  std::push_heap(joints.begin(), joints.end());
+}
+
+/// The pair that is merged is always the one of the smallest rank, the first of these: they wait in a heap, and one whose parts have changed since is passed over.
+void BytePairs::append_word(std::vector<std::int64_t>& out, std::string_view bytes, Scratch& scratch) const {
+  auto& [parts, joints] = scratch;
+  parts.clear();
+  joints.clear();
   for (const char b : bytes)
-    if (const std::int64_t id = byte_ids_[static_cast<unsigned char>(b)]; id >= 0) parts.push_back(id);
-  for (;;) {
-    const Merge* best = nullptr;
-    std::size_t at = 0;
-    for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
-      const auto it = merges_.find(pair_of(parts[i], parts[i + 1]));
-      if (it == merges_.end() || (best && it->second.rank >= best->rank)) continue;
-      best = &it->second;
-      at = i;
-    }
-    if (!best) break;
-    parts[at] = best->into;
-    parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+    if (const std::int64_t id = byte_ids_[static_cast<unsigned char>(b)]; id >= 0) parts.push_back({id, parts.size() - 1, parts.size() + 1});
+  for (std::size_t i = 0; i < parts.size(); ++i) note_joint(i, scratch);
+  while (!joints.empty()) {
+    std::pop_heap(joints.begin(), joints.end());
+    const Joint joint = joints.back();
+    joints.pop_back();
+    Part& first = parts[joint.first];
+    if (first.token < 0 || first.after == parts.size() || pair_of(first.token, parts[first.after].token) != joint.pair) continue;
+    Part& second = parts[first.after];
+    first.token = joint.into;
+    second.token = -1;
+    first.after = second.after;
+    if (first.after < parts.size()) parts[first.after].before = joint.first;
+    if (joint.first > 0) note_joint(first.before, scratch);
+    note_joint(joint.first, scratch);
   }
-  out.insert(out.end(), parts.begin(), parts.end());
+  for (const Part& p : parts)
+    if (p.token >= 0) out.push_back(p.token);
 }
 
 Tokens BytePairs::for_model(std::string_view text, std::optional<std::string_view> second, std::int64_t longest) const {

@@ -18,8 +18,11 @@ class BytePairs : public Tokenizer {
   /// @param vocabulary  vocab.json  @param merges  merges.txt: pairs of tokens that become one, the first before all others
   /// @throws DataError where one cannot be read, or merges tokens that the vocabulary lacks: names the line
   BytePairs(const std::filesystem::path& vocabulary, const std::filesystem::path& merges);
+  using Merges = std::vector<std::pair<std::string, std::string>>;
+  /// @param special  stand in a text as they are  @throws DataError where a merge is of tokens that the vocabulary lacks: tells its number, from 0
+  BytePairs(Vocabulary vocabulary, const Merges& merges, const std::vector<std::string>& special);
 
-  /// Words are cut off with the space before them; each byte is a letter, and letters grow together as the merges say.
+  /// Words are cut off with the space before them; each byte is a letter, and letters grow together as the merges say. Time: n log n in a word's length.
   /// Source: A. Radford et al., Language models are unsupervised multitask learners, 2019; R. Sennrich et al., 2016
   std::vector<std::int64_t> encode(std::string_view text) const override;
   /// The text alone, cut behind. @throws UsageError for a second one
@@ -31,19 +34,44 @@ class BytePairs : public Tokenizer {
   /// That of <|endoftext|>, as is usual with GPT-2, which has none of its own; 0 where the vocabulary lacks it.
   std::int64_t padding() const override { return vocabulary_.find("<|endoftext|>").value_or(0); }
   const Vocabulary& vocabulary() const override { return vocabulary_; }
+  /// Whether each byte is a token.
+  bool has_all_bytes() const;
 
  private:
   struct Merge {
     std::int64_t rank, into;  // the smaller first; a token
   };
   static std::uint64_t pair_of(std::int64_t a, std::int64_t b) { return static_cast<std::uint64_t>(a) << 32 | static_cast<std::uint64_t>(b); }
+  /// A part of a word that is being merged.
+  struct Part {
+    std::int64_t token;         // -1: it has grown into the one before
+    std::size_t before, after;  // parts beside it
+  };
+  /// Two parts that a merge may join, as they were when they met.
+  struct Joint {
+    std::int64_t rank;
+    std::size_t first;
+    std::uint64_t pair;
+    std::int64_t into;
+    /// Heaps have the greatest in front: the one of the smallest rank, the first of these.
+    bool operator<(const Joint& other) const { return rank != other.rank ? rank > other.rank : first > other.first; }
+  };
+  /// Memory that words use one after another.
+  struct Scratch {
+    std::vector<Part> parts;
+    std::vector<Joint> joints;  // a heap, the one to be joined next at the front
+  };
+  BytePairs(Vocabulary vocabulary, const std::vector<std::string>& special);
   void read_merges(const std::filesystem::path& file);
-  void append_word(std::vector<std::int64_t>& out, std::string_view bytes) const;
+  void add_merge(std::string_view a, std::string_view b);
+  void append_word(std::vector<std::int64_t>& out, std::string_view bytes, Scratch& scratch) const;
+  void note_joint(std::size_t first, Scratch& scratch) const;
 
   Vocabulary vocabulary_;
   SpecialTokens special_;
   std::array<std::int64_t, 256> byte_ids_{};  // -1: the vocabulary has no token of that byte alone
   std::unordered_map<std::uint64_t, Merge> merges_;
+  std::int64_t next_rank_ = 0;
 };
 
 }  // namespace gemel::datasets

@@ -63,6 +63,8 @@ Files read_folder(const fs::path& data, std::int64_t classes) {
   Files files;
   for (std::size_t i = 0; i < kFiles.size(); ++i) {
     const fs::path path = folder / kFiles[i];
+    if (!is_there(path) && (is_there(data / "data_batch_1") || is_folder(data / "cifar-10-batches-py")))
+      throw DataError(fmt::format("cifar10: {} has the version for Python; accepted: the binary version, cifar-10-binary.tar.gz", data.string()));
     if (!is_there(path))
       throw DataError(fmt::format("cifar10: {} is missing; expected: a file of {} bytes", path.string(),
                                   Cifar10Dataset::kFileBytes));
@@ -77,7 +79,9 @@ Files read_folder(const fs::path& data, std::int64_t classes) {
 Files read_archive(const fs::path& path, std::int64_t classes) {
   TarReader archive(path, kMaxArchiveBytes);
   Files files;
+  bool is_for_python = false;
   while (const auto member = archive.next()) {
+    is_for_python |= fs::path(member->name).filename() == "data_batch_1";
     const auto wanted = std::ranges::find(kFiles, fs::path(member->name).filename().string());
     if (wanted == kFiles.end()) continue;
     const std::string name = fmt::format("{}: {}", path.string(), member->name);
@@ -90,6 +94,7 @@ Files read_archive(const fs::path& path, std::int64_t classes) {
     opened.file = std::move(content);
     opened.labels = labels_of(*opened.file, name, classes);
   }
+  if (is_for_python) throw DataError(fmt::format("cifar10: {} is the version for Python; accepted: the binary version, cifar-10-binary.tar.gz", path.string()));
   for (std::size_t i = 0; i < kFiles.size(); ++i)
     if (!files[i].file)
       throw DataError(fmt::format("cifar10: {} lacks {}; expected: a file of {} bytes", path.string(), kFiles[i],
@@ -138,7 +143,7 @@ Splits open_cifar10(const fs::path& data, std::int64_t classes, Normalize normal
   if (!is_there(data))
     throw DataError(
         fmt::format("cifar10: {} does not exist; accepted: a folder with {} and the other files, or the "
-                    "official .tar.gz",
+                    "official .tar.gz, or that unpacked to a .tar",
                     data.string(), kFiles[0]));
   if (classes == 0) classes = Cifar10Dataset::kClasses;
   const std::int64_t labels = std::min(classes, Cifar10Dataset::kClasses);

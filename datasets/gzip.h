@@ -15,6 +15,7 @@ class GzipReader {
   /// @throws DataError where the file is missing or no gzip file
   GzipReader(const std::filesystem::path& path, std::int64_t limit);
   ~GzipReader();
+  GzipReader(GzipReader&&) noexcept;
 
   const std::filesystem::path& path() const;
   /// Fills `out` and returns its size; returns less only at the end of the stream.

@@ -76,12 +76,32 @@ bool describes_next(char type) { return type == 'L' || type == 'K' || type == 'x
 
 }  // namespace
 
-void TarReader::fail(const std::string& what) const {
-  throw DataError(fmt::format("tar: {}: {}", source_.path().string(), what));
+TarReader::TarReader(const std::filesystem::path& path, std::int64_t limit) : path_(path), source_(opened(path, limit)) {}
+
+std::variant<GzipReader, TarReader::Plain> TarReader::opened(const std::filesystem::path& path, std::int64_t limit) {
+  SteadyFile file(path);
+  if (file.bytes() == 0) throw DataError(fmt::format("tar: {}: no archive of 0 bytes", path.string()));
+  std::byte first{};
+  file.read(0, {&first, 1});
+  if (first == std::byte{0x1f}) return GzipReader(path, limit);
+  return Plain{std::move(file)};
 }
 
+std::size_t TarReader::Plain::read(std::span<std::byte> out) {
+  const std::size_t count = std::min(out.size(), at(file.bytes() - given));
+  file.read(given, out.first(count));
+  given += static_cast<std::int64_t>(count);
+  return count;
+}
+
+std::size_t TarReader::read_some(std::span<std::byte> out) {
+  return std::visit([&](auto& source) { return source.read(out); }, source_);
+}
+
+void TarReader::fail(const std::string& what) const { throw DataError(fmt::format("tar: {}: {}", path_.string(), what)); }
+
 void TarReader::read_exactly(std::span<std::byte> out, const std::string& what) {
-  const std::size_t done = source_.read(out);
+  const std::size_t done = read_some(out);
   if (done != out.size())
     fail(fmt::format("the archive ends inside {}: {} bytes were found; expected: {}", what, done, out.size()));
 }
@@ -111,16 +131,18 @@ std::string TarReader::read_text() {
 }
 
 bool TarReader::read_header(std::span<std::byte, kBlock> block) {
-  const std::size_t found = source_.read(block);
+  const std::size_t found = read_some(block);
   const bool zeros = std::ranges::all_of(block, [](std::byte b) { return b == std::byte{0}; });
   if (found == 0 || (found == block.size() && zeros)) {
     // Padding follows; reading it lets the source verify its checksum.
     std::array<std::byte, 16384> rest;
-    while (source_.read(rest) == rest.size()) continue;
+    while (read_some(rest) == rest.size()) continue;
     return false;
   }
   if (found != block.size()) fail(fmt::format("the archive ends inside a header, after {} of 512 bytes", found));
   const auto sum = octal(field(block, 148, 8));
+  const bool is_first = member_ == kNoMember;
+  if ((!sum || *sum != checksum(block)) && is_first && std::holds_alternative<Plain>(source_)) fail("no tar archive, nor one compressed by gzip");
   if (!sum || *sum != checksum(block)) fail(fmt::format("the checksum of the header after {} is wrong", member_));
   return true;
 }

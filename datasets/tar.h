@@ -1,4 +1,4 @@
-// A stream of members out of a compressed tar archive. Nothing is ever extracted to disk.
+// A stream of members out of a tar archive, plain or compressed by gzip. Nothing is ever extracted to disk.
 // Source: POSIX.1-2017, pax, ustar interchange format; GNU tar manual, long names.
 #pragma once
 #include <cstddef>
@@ -7,8 +7,10 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <variant>
 
 #include "datasets/gzip.h"
+#include "engine/base/steady_file.h"
 
 namespace gemel::datasets {
 
@@ -24,8 +26,9 @@ class TarReader {
  public:
   static constexpr std::size_t kBlock = 512;
 
-  /// @param limit  bytes beyond which the inflated archive is refused
-  TarReader(const std::filesystem::path& path, std::int64_t limit) : source_(path, limit) {}
+  /// Compressed or not is told by the file's first bytes. @param limit  bytes beyond which what inflates is refused
+  /// @throws DataError where the file is missing or empty
+  TarReader(const std::filesystem::path& path, std::int64_t limit);
 
   /// The next member, or nothing at the end of the archive, which is then verified to the end of the file.
   /// @throws DataError for a wrong checksum, a malformed or truncated archive
@@ -35,7 +38,15 @@ class TarReader {
   void read(std::span<std::byte> out);
 
  private:
+  /// A file as it is, front to back.
+  struct Plain {
+    SteadyFile file;
+    std::int64_t given = 0;  // bytes
+    std::size_t read(std::span<std::byte> out);
+  };
+  static std::variant<GzipReader, Plain> opened(const std::filesystem::path& path, std::int64_t limit);
   [[noreturn]] void fail(const std::string& what) const;
+  std::size_t read_some(std::span<std::byte> out);
   void read_exactly(std::span<std::byte> out, const std::string& what);
   void skip();
   /// The data of the member at hand, where they are text about the next.
@@ -44,8 +55,10 @@ class TarReader {
   bool read_header(std::span<std::byte, kBlock> block);
   void begin_member(const std::string& name, std::int64_t bytes);
 
-  GzipReader source_;
-  std::string member_ = "the archive";
+  std::filesystem::path path_;
+  std::variant<GzipReader, Plain> source_;
+  static constexpr const char* kNoMember = "the archive";
+  std::string member_ = kNoMember;
   /// Bytes of the member at hand that have not been read, and of the padding after it.
   std::int64_t unread_ = 0, padding_ = 0;
 };

@@ -8,11 +8,12 @@
 
 namespace gemel::datasets {
 
-/// @param vocabulary  BERT's vocab.txt, or a folder with it, or with GPT-2's vocab.json and merges.txt
-/// @param letters     of vocab.txt: byte pairs keep them
+/// @param vocabulary  BERT's vocab.txt, or a tokenizer.json, or a folder with the first of vocab.txt, GPT-2's vocab.json and merges.txt, tokenizer.json
+/// @param letters     of vocab.txt: byte pairs keep them, tokenizer.json says it
 /// @throws DataError where none of these is there, or it cannot be read
 std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& vocabulary, Letters letters = Letters::lower);
-/// Byte pairs alone, of which texts are made again. @throws DataError where the folder has no vocab.json and merges.txt, or one cannot be read
-std::unique_ptr<BytePairs> open_byte_pairs(const std::filesystem::path& folder);
+/// Byte pairs alone, of which texts are made again: a folder with vocab.json and merges.txt or with tokenizer.json, or that file.
+/// @throws DataError where none of these is there, or it cannot be read
+std::unique_ptr<BytePairs> open_byte_pairs(const std::filesystem::path& vocabulary);
 
 }  // namespace gemel::datasets

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "datasets/lines.h"
 #include "engine/base/error.h"
 
 namespace gemel::datasets {
@@ -25,23 +26,16 @@ void cut(std::string_view line, TsvFile::Columns& out) {
 std::string TsvFile::title() const { return fmt::format("{}: {}", data_set_, path_.string()); }
 
 void TsvFile::each_line(const Take& take) const {
-  const std::string_view text = as_text(content_);
   Columns columns;
-  std::int64_t number = 0;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    std::string_view line = text.substr(begin, end - begin);
-    begin = end + 1;
-    ++number;
-    if (line.ends_with('\r')) line.remove_suffix(1);
+  datasets::each_line(without_blank_end(as_text(content_)), [&](std::string_view line, std::int64_t number) {
     try {
       if (line.find('\0') != std::string_view::npos) throw DataError("it has a NUL byte; accepted: text");
       cut(line, columns);
-      if (!take(columns)) return;
+      return take(columns);
     } catch (const DataError& e) {
       throw DataError(fmt::format("{}, line {}: {}", title(), number, e.what()));
     }
-  }
+  });
 }
 
 }  // namespace gemel::datasets

@@ -1,4 +1,4 @@
-// Files of lines with a tab between columns. Nothing is quoted; a line ends with a line feed, or with a carriage return before it.
+// Files of lines with a tab between columns. Nothing is quoted; lines are those of datasets/lines.h, and blank ones at the end are none.
 #pragma once
 #include <cstddef>
 #include <filesystem>

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "datasets/lines.h"
 #include "datasets/unicode.h"
 #include "engine/base/error.h"
 #include "engine/base/file.h"
@@ -24,42 +25,56 @@ std::string_view without_white_space_behind(std::string_view line) {
 
 Vocabulary Vocabulary::of_lines(const std::filesystem::path& file) {
   const std::vector<std::byte> content = read_whole(file);
-  const std::string_view text = as_text(content);
   Vocabulary out;
-  for (std::size_t begin = 0, line = 1; begin < text.size(); ++line) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const auto refuse = [&](const std::string& why) { throw DataError(fmt::format("vocabulary: {}, line {}: {}", file.string(), line, why)); };
-    std::string_view token;
+  each_line(without_blank_end(as_text(content)), [&](std::string_view line, std::int64_t number) {
     try {
-      token = without_white_space_behind(text.substr(begin, end - begin));
+      const std::string_view token = without_white_space_behind(line);
+      out.ids_.insert_or_assign(std::string(token), out.size());
+      out.tokens_.emplace_back(token);
     } catch (const DataError& e) {
-      refuse(e.what());
+      throw DataError(fmt::format("vocabulary: {}, line {}: {}", file.string(), number, e.what()));
     }
-    if (!out.ids_.emplace(token, out.size()).second) refuse(fmt::format("'{}' is there already, as line {}; accepted: each token once", token, *out.find(token) + 1));
-    out.tokens_.emplace_back(token);
-    begin = end + 1;
-  }
+    return true;
+  });
   if (out.tokens_.empty()) throw DataError(fmt::format("vocabulary: {} is empty; accepted: a token a line", file.string()));
   return out;
 }
 
+namespace {
+
+[[noreturn]] void refuse_numbers(const std::filesystem::path& file, const std::string& why) {
+  throw DataError(fmt::format("vocabulary: {}: {}; accepted: an object of tokens and their numbers, from 0 on", file.string(), why));
+}
+
+}  // namespace
+
 Vocabulary Vocabulary::of_json(const std::filesystem::path& file) {
   const std::vector<std::byte> content = read_whole(file);
-  const auto refuse = [&](const std::string& why) { throw DataError(fmt::format("vocabulary: {}: {}; accepted: an object of tokens and their numbers, from 0 on", file.string(), why)); };
   const auto json = nlohmann::json::parse(as_text(content), nullptr, false);
-  if (json.is_discarded() || !json.is_object()) refuse("it is no JSON object");
-  Vocabulary out;
-  out.tokens_.resize(json.size());
-  std::vector<bool> taken(json.size(), false);
+  if (json.is_discarded() || !json.is_object()) refuse_numbers(file, "it is no JSON object");
+  std::vector<std::pair<std::string, std::int64_t>> tokens;
+  tokens.reserve(json.size());
   for (const auto& [token, id] : json.items()) {
-    if (!id.is_number_integer() || id < 0 || id >= static_cast<std::int64_t>(json.size())) refuse(fmt::format("'{}' has the number {} of {} tokens", token, message_text(id), json.size()));
-    const auto place = id.get<std::size_t>();
-    if (taken[place]) refuse(fmt::format("'{}' has the number {}, as another one has", token, place));
-    taken[place] = true;
-    out.tokens_[place] = token;
-    out.ids_.emplace(token, static_cast<std::int64_t>(place));
+    if (!id.is_number_integer()) refuse_numbers(file, fmt::format("'{}' has the number {} of {} tokens", token, message_text(id), json.size()));
+    tokens.emplace_back(token, id.get<std::int64_t>());
   }
-  if (out.tokens_.empty()) refuse("it is empty");
+  return of_numbers(std::move(tokens), file);
+}
+
+Vocabulary Vocabulary::of_numbers(std::vector<std::pair<std::string, std::int64_t>> tokens, const std::filesystem::path& file) {
+  const std::size_t count = tokens.size();
+  if (count == 0) refuse_numbers(file, "it is empty");
+  Vocabulary out;
+  out.tokens_.resize(count);
+  std::vector<bool> taken(count, false);
+  for (auto& [token, id] : tokens) {
+    if (id < 0 || id >= std::ssize(tokens)) refuse_numbers(file, fmt::format("'{}' has the number {} of {} tokens", token, id, count));
+    const auto place = static_cast<std::size_t>(id);
+    if (taken[place]) refuse_numbers(file, fmt::format("'{}' has the number {}, as another one has", token, place));
+    taken[place] = true;
+    out.ids_.emplace(token, id);
+    out.tokens_[place] = std::move(token);
+  }
   return out;
 }
 
@@ -75,14 +90,18 @@ const std::string& Vocabulary::token(std::int64_t id) const {
 
 SpecialTokens::SpecialTokens(const Vocabulary& vocabulary, const std::vector<std::string>& tokens) {
   for (const std::string& t : tokens)
-    if (const auto id = vocabulary.find(t)) tokens_.emplace_back(t, *id);
+    if (const auto id = vocabulary.find(t); id && !t.empty()) {
+      tokens_.emplace_back(t, *id);
+      begins_.set(static_cast<unsigned char>(t[0]));
+    }
   std::ranges::stable_sort(tokens_, std::greater<>(), [](const auto& t) { return t.first.size(); });
 }
 
 void SpecialTokens::cut(std::string_view text, const std::function<void(std::string_view)>& plain, const std::function<void(std::int64_t)>& special) const {
   std::size_t begin = 0;
   for (std::size_t i = 0; i < text.size();) {
-    const auto found = std::ranges::find_if(tokens_, [&](const auto& t) { return text.substr(i).starts_with(t.first); });
+    const auto found = begins_.test(static_cast<unsigned char>(text[i])) ? std::ranges::find_if(tokens_, [&](const auto& t) { return text.substr(i).starts_with(t.first); })
+                                                                         : tokens_.end();
     if (found == tokens_.end()) {
       ++i;
       continue;

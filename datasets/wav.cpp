@@ -23,7 +23,7 @@ constexpr int kPcm = 1, kFloat = 3, kExtensible = 0xFFFE;
 
 [[noreturn]] void fail(const std::string& name, const std::string& what) { throw DataError("wav: " + name + ": " + what); }
 
-/// A little-endian number without sign of 2 or 4 bytes.
+/// A little-endian number without sign of 2, 4 or 8 bytes.
 template <class T>
 T number(Bytes bytes, std::size_t offset) {
   T value;
@@ -61,33 +61,86 @@ struct Range {
 /// The two chunks that matter.
 struct Chunks {
   std::optional<Range> format, data;
+  bool data_to_the_end = false;  // nobody knew how much there would be
 };
 
-Chunks chunks_of(const Source& file, const std::string& name) {
-  if (file.size < kHeader) fail(name, fmt::format("no WAV file of {} bytes: it is too short; expected: RIFF, a size and WAVE", file.size));
-  const auto header = piece_of<kHeader>(file, 0);
-  if (text(header, 0) != "RIFF" || text(header, 8) != "WAVE")
-    fail(name, fmt::format("no WAV file of {} bytes: it starts with {} and {}; expected: RIFF, a size and WAVE", file.size, shown(text(header, 0)), shown(text(header, 8))));
-  const std::size_t end = std::size_t{8} + number<std::uint32_t>(header, 4);
-  if (end > file.size) fail(name, fmt::format("the file is truncated: it has {} bytes; expected: {}", file.size, end));
-  Chunks found;
-  for (std::size_t at = kHeader; at < end;) {
-    if (end - at < kChunkHeader) fail(name, fmt::format("{} bytes follow its last chunk; expected: none, or a chunk", end - at));
-    const auto begin = piece_of<kChunkHeader>(file, at);
-    const std::string_view kind = text(begin, 0);
-    const std::size_t size = number<std::uint32_t>(begin, 4);
-    at += kChunkHeader;
-    if (size > end - at)
-      fail(name, fmt::format("its chunk '{}' at byte {} has {} bytes; accepted: the {} that are left", shown(kind), at - kChunkHeader, size, end - at));
-    if (kind == "fmt " || kind == "data") {
-      std::optional<Range>& chunk = kind == "data" ? found.data : found.format;
-      if (chunk) fail(name, fmt::format("its chunk '{}' stands twice", kind));
+/// Whether a size stands for "unknown", as one does that is written before what it counts, into a pipe: 0xFFFFFFFF (ffmpeg), 0x7FFFF000 (sox, which adds its header's
+/// bytes), 0x7FFFFFFF and 0x80000000 (arecord), or 0.
+bool is_unknown(std::size_t size) {
+  constexpr std::size_t kHalf = 0x80000000, kAll = 0xFFFFFFFF, kNear = 0x1000;
+  return size == 0 || (size >= kHalf - kNear && size <= kHalf + kNear) || size >= kAll - kNear;
+}
+
+/// Walks a file's chunks.
+class Walk {
+ public:
+  Walk(const Source& file, const std::string& name) : file_(file), name_(name) {
+    if (file.size < kHeader) fail(name, fmt::format("no WAV file of {} bytes: it is too short; expected: RIFF, a size and WAVE", file.size));
+    const auto header = piece_of<kHeader>(file, 0);
+    is_long_ = text(header, 0) == "RF64" || text(header, 0) == "BW64";
+    if ((text(header, 0) != "RIFF" && !is_long_) || text(header, 8) != "WAVE")
+      fail(name, fmt::format("no WAV file of {} bytes: it starts with {} and {}; expected: RIFF, a size and WAVE", file.size, shown(text(header, 0)), shown(text(header, 8))));
+    const std::size_t size = number<std::uint32_t>(header, 4);
+    is_piped_ = is_unknown(size);
+    whole_ = is_piped_ ? file.size : std::size_t{8} + size;
+    // Recorders count wrongly here, some bytes too many or too few; what is said of the sound itself tells whether it is whole.
+    end_ = std::min(whole_, file.size);
+  }
+  Chunks chunks() {
+    for (std::size_t at = kHeader; at < end_;) {
+      if (end_ - at < kChunkHeader) {
+        if (found_.format && found_.data) break;
+        fail(name_, fmt::format("{} bytes follow its last chunk; expected: none, or a chunk", end_ - at));
+      }
+      const auto begin = piece_of<kChunkHeader>(file_, at);
+      at += kChunkHeader;
+      const std::size_t size = take(std::string(text(begin, 0)), at, number<std::uint32_t>(begin, 4));
+      if (found_.data_to_the_end) break;
+      at += size + size % 2;  // chunks begin at even bytes
+    }
+    return found_;
+  }
+
+ private:
+  /// @return its size
+  std::size_t take(const std::string& kind, std::size_t at, std::size_t size) {
+    const bool is_data = kind == "data";
+    if (is_data && is_long_ && size == kLong && long_data_ != 0 && long_data_ != kUnknownLong) {
+      size = long_data_;
+    } else if (is_data && found_.format && is_open(at, size)) {
+      found_.data_to_the_end = true;
+      end_ = file_.size;
+      size = end_ - at;
+    }
+    if (size > end_ - at) {
+      if (found_.format && found_.data) return end_ - at;  // what follows the sound is broken, and nothing of it
+      if (whole_ > file_.size) fail(name_, fmt::format("the file is truncated: it has {} bytes; expected: {}", file_.size, std::max(whole_, at + size)));
+      fail(name_, fmt::format("its chunk '{}' at byte {} has {} bytes; accepted: the {} that are left", shown(kind), at - kChunkHeader, size, end_ - at));
+    }
+    if (kind == "ds64" && is_long_ && size >= 16) long_data_ = number<std::uint64_t>(piece_of<8>(file_, at + 8), 0);
+    if (is_data || kind == "fmt ") {
+      std::optional<Range>& chunk = is_data ? found_.data : found_.format;
+      if (chunk) fail(name_, fmt::format("its chunk '{}' stands twice", kind));
       chunk = Range{at, size};
     }
-    at += size + size % 2;  // chunks begin at even bytes
+    return size;
   }
-  return found;
-}
+  /// Whether sound goes on to the end of the file, whatever its size says: that is unknown and, where it is 0, the file's size is too, or counts none.
+  bool is_open(std::size_t at, std::size_t size) const {
+    if (!is_unknown(size)) return false;
+    return size == 0 ? is_piped_ || whole_ <= at : size > end_ - at;
+  }
+
+  const Source& file_;
+  const std::string& name_;
+  static constexpr std::size_t kLong = 0xFFFFFFFF, kUnknownLong = ~std::size_t{0};
+  bool is_long_ = false;       // sizes of 64 bits stand in a chunk of their own
+  std::size_t long_data_ = 0;  // that it gives
+  bool is_piped_ = false;      // the file's size is unknown
+  std::size_t whole_ = 0;      // what the file should have
+  std::size_t end_ = 0;        // of the chunks
+  Chunks found_;
+};
 
 struct Format {
   int encoding, channels, bits;
@@ -106,9 +159,9 @@ Format format_of(const Source& file, const Range& range, const std::string& name
       fail(name, fmt::format("its chunk 'fmt ' has {} bytes; expected: {} or more for an extensible format", chunk.size(), kLong));
     f.encoding = number<std::uint16_t>(chunk, 24);  // the first two bytes of what identifies it
   }
-  const bool known = f.encoding == kFloat ? f.bits == 32 : f.encoding == kPcm && (f.bits == 8 || f.bits == 16 || f.bits == 24 || f.bits == 32);
+  const bool known = f.encoding == kFloat ? f.bits == 32 || f.bits == 64 : f.encoding == kPcm && (f.bits == 8 || f.bits == 16 || f.bits == 24 || f.bits == 32);
   if (!known)
-    fail(name, fmt::format("its format is {} with {} bits a sample; accepted: 1 (PCM) with 8, 16, 24 or 32, and 3 (floating point) with 32",
+    fail(name, fmt::format("its format is {} with {} bits a sample; accepted: 1 (PCM) with 8, 16, 24 or 32, and 3 (floating point) with 32 or 64",
                            f.encoding, f.bits));
   if (f.channels == 0 || f.sample_rate == 0)
     fail(name, fmt::format("it has {} channels and {} samples a second; accepted: 1 or more of each", f.channels, f.sample_rate));
@@ -120,6 +173,11 @@ Format format_of(const Source& file, const Range& range, const std::string& name
 /// Sample i of all channels.
 float sample_at(Bytes data, const Format& f, std::size_t i) {
   const std::byte* from = data.data() + i * static_cast<std::size_t>(f.bits / 8);
+  if (f.encoding == kFloat && f.bits == 64) {
+    double value;
+    std::memcpy(&value, from, sizeof value);
+    return static_cast<float>(value);
+  }
   if (f.encoding == kFloat) {
     float value;
     std::memcpy(&value, from, sizeof value);
@@ -139,13 +197,14 @@ struct Recording {
 };
 
 Recording recording_of(const Source& file, const std::string& name, std::optional<std::int64_t> expected_rate) {
-  const Chunks chunks = chunks_of(file, name);
+  Chunks chunks = Walk(file, name).chunks();
   if (!chunks.format || !chunks.data)
     fail(name, fmt::format("it has no chunk '{}'; expected: one of 'fmt ' and one of 'data'", chunks.format ? "data" : "fmt "));
   const Format f = format_of(file, *chunks.format, name);
   if (expected_rate && *expected_rate != f.sample_rate)
     fail(name, fmt::format("it has {} samples a second; expected: {}", f.sample_rate, *expected_rate));
   const std::size_t block = static_cast<std::size_t>(f.channels) * static_cast<std::size_t>(f.bits / 8);
+  if (chunks.data_to_the_end) chunks.data->size -= chunks.data->size % block;  // a pipe that was closed may end within a sample
   if (chunks.data->size % block != 0)
     fail(name, fmt::format("it has {} bytes of sound; accepted: a multiple of {}, of {} channels of {} bits", chunks.data->size, block, f.channels, f.bits));
   return {f, *chunks.data, chunks.data->size / block};

@@ -34,9 +34,11 @@ std::int64_t required(const Vocabulary& vocabulary, const char* token, const std
 }  // namespace
 
 WordPiece::WordPiece(const std::filesystem::path& vocabulary, Letters letters)
-    : vocabulary_(Vocabulary::of_lines(vocabulary)), letters_(letters), special_(vocabulary_, {"[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"}),
-      unknown_(required(vocabulary_, "[UNK]", vocabulary)), begin_(required(vocabulary_, "[CLS]", vocabulary)), separator_(required(vocabulary_, "[SEP]", vocabulary)),
-      padding_(required(vocabulary_, "[PAD]", vocabulary)) {}
+    : WordPiece(Vocabulary::of_lines(vocabulary), letters, {"[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"}, vocabulary) {}
+
+WordPiece::WordPiece(Vocabulary vocabulary, Letters letters, const std::vector<std::string>& special, const std::filesystem::path& file)
+    : vocabulary_(std::move(vocabulary)), letters_(letters), special_(vocabulary_, special), unknown_(required(vocabulary_, "[UNK]", file)),
+      begin_(required(vocabulary_, "[CLS]", file)), separator_(required(vocabulary_, "[SEP]", file)), padding_(required(vocabulary_, "[PAD]", file)) {}
 
 std::vector<std::int64_t> WordPiece::encode(std::string_view text) const {
   std::vector<std::int64_t> out;

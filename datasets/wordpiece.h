@@ -14,6 +14,8 @@ class WordPiece : public Tokenizer {
  public:
   /// @throws DataError where the vocabulary cannot be read, or lacks [UNK], [CLS], [SEP] or [PAD]
   explicit WordPiece(const std::filesystem::path& vocabulary, Letters letters = Letters::lower);
+  /// @param special  stand in a text as they are  @param file  that errors name
+  WordPiece(Vocabulary vocabulary, Letters letters, const std::vector<std::string>& special, const std::filesystem::path& file);
 
   /// Special tokens in the text are themselves. Controls are dropped, ideographs of Chinese are words, words are cut at white space and
   /// punctuation, then into the longest pieces that the vocabulary has; a word of over 100 letters, or with a part that it lacks, is [UNK].

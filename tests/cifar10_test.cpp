@@ -89,6 +89,18 @@ TEST(Cifar10, the_archive_is_read_in_any_order_with_other_members) {
     tar += tar_member(top + *name, read_text(folder.path() / *name));
   write_text(folder / "c.tar.gz", gzip(tar + tar_end()));
   expect_the_marked_records(open(folder / "c.tar.gz"));
+  write_text(folder / "c.tar", tar + tar_end());
+  expect_the_marked_records(open(folder / "c.tar"));
+}
+
+TEST(Cifar10, the_version_for_python_is_named) {
+  const TemporaryFolder folder;
+  write_text(folder / "c.tar.gz", gzip(tar_member("cifar-10-batches-py/", "", '5') + tar_member("cifar-10-batches-py/data_batch_1", "pickle") + tar_end()));
+  EXPECT_EQ(message_of<DataError>([&] { open(folder / "c.tar.gz"); }),
+            "cifar10: " + (folder / "c.tar.gz").string() + " is the version for Python; accepted: the binary version, cifar-10-binary.tar.gz");
+  fs::create_directory(folder / "cifar-10-batches-py");
+  EXPECT_EQ(message_of<DataError>([&] { open(folder.path()); }),
+            "cifar10: " + folder.path().string() + " has the version for Python; accepted: the binary version, cifar-10-binary.tar.gz");
 }
 
 TEST(Cifar10, standard_normalisation_follows_the_published_mean_and_deviation) {
@@ -121,7 +133,7 @@ TEST(Cifar10, missing_and_truncated_files_are_named_with_their_sizes) {
   EXPECT_EQ(message_of<DataError>([&] { open(folder / "none"); }),
             "cifar10: " + path("none") +
                 " does not exist; accepted: a folder with data_batch_1.bin and the other files, or "
-                "the official .tar.gz");
+                "the official .tar.gz, or that unpacked to a .tar");
 }
 
 TEST(Cifar10, a_file_that_changes_under_its_reader_is_named) {

@@ -10,11 +10,14 @@
 #include "datasets/npy.h"
 #include "datasets/ratings.h"
 #include "datasets/tar.h"
+#include "datasets/tokenizers.h"
 #include "datasets/translation.h"
 #include "datasets/wav.h"
 #include "datasets/wordpiece.h"
 #include "engine/base/error.h"
+#include "engine/files/other_formats.h"
 #include "engine/files/safetensors.h"
+#include "engine/files/weights.h"
 #include "engine/ops/ops.h"
 #include "engine/session.h"
 #include "frontends/cli/trace.h"
@@ -22,6 +25,8 @@
 #include "frontends/distributed/state_message.h"
 #include "frontends/graph/graph.h"
 #include "frontends/models/bert.h"
+#include "frontends/nn/layers.h"
+#include "frontends/nn/state_dict.h"
 #include "frontends/optim/optimizer.h"
 #include "frontends/train/checkpoint.h"
 #include "frontends/train/checkpoint_numbers.h"
@@ -33,9 +38,11 @@
 #include "parallel/watch/addresses.h"
 #include "parallel/watch/messages.h"
 #include "tests/graph_text.h"
+#include "tests/raw_safetensors.h"
 #include "tests/speech_folder.h"
 #include "tests/tar_archive.h"
 #include "tests/temporary_folder.h"
+#include "tests/tokenizer_files.h"
 
 namespace gemel::testing {
 namespace {
@@ -56,6 +63,11 @@ fs::path written(const char* name, std::string_view text) {
 std::string text_of(std::span<const std::byte> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 std::span<const std::byte> bytes_of_text(std::string_view text) { return std::as_bytes(std::span(text)); }
 
+const std::shared_ptr<Session>& reference() {
+  static const std::shared_ptr<Session> made = Session::reference();
+  return made;
+}
+
 const char* const kVocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nfilm\n##s\nis\ngood\nbad\n.\n\xC3\xA9\n";
 const datasets::WordPiece& word_piece() {
   static const datasets::WordPiece made(written("tokens.txt", kVocabulary));
@@ -69,6 +81,31 @@ FuzzTarget safetensors() {
   return {{read_text(file("good.safetensors"))}, [](std::string_view text) {
             const SafetensorsFile read(written("a.safetensors", text));
             checksum_of(read.tensors(), read.metadata());
+          }};
+}
+
+FuzzTarget weights() {
+  const std::string content = raw_safetensors({{"module.weight", "F64", {1, 2}, raw_bytes(std::vector<double>{1, 2})}, {"module.bias", "F32", {1}, "abcd"}});
+  return {{content}, [](std::string_view text) {
+            written("a.weights", text);
+            nn::Linear layer(2, 1);
+            nn::load_weights(layer, *reference(), file("a.weights"));
+          }};
+}
+
+FuzzTarget shards() {
+  write_text(file("shard-1"), raw_safetensors({{"a", "F32", {1}, "abcd"}}));
+  write_text(file("shard-2"), raw_safetensors({{"b", "U8", {1}, "a"}, {"c", "F32", {0}, ""}}));
+  return {{R"({"metadata": {"total_size": 5}, "weight_map": {"a": "shard-1", "b": "shard-2", "c": "shard-2"}})"},
+          [](std::string_view text) { const WeightsFile read(written("index.json", text)); }};
+}
+
+/// Files that are no safetensors files, told by their first bytes.
+FuzzTarget other_formats() {
+  const std::string zip = std::string("PK\3\4\0\0\x08\x08", 8) + std::string(18, '\0') + std::string("\x16\0\0\0pytorch_model/data.pkl", 26);
+  return {{zip, "version https://git-lfs.github.com/spec/v1\noid sha256:6a\nsize 77\n", "\x80\x02}q\0X", "\x89HDF\r\n\x1a\n"}, [](std::string_view text) {
+            written("a.bin", text);
+            if (!known_otherwise(SteadyFile(file("a.bin")))) throw DataError("nothing is known of it");
           }};
 }
 
@@ -90,7 +127,7 @@ FuzzTarget checkpoint() {
 }
 
 FuzzTarget graph_file() {
-  static const auto session = Session::reference();
+  Session* const session = reference().get();
   graph::Graph graph(*session, "fuzzed");
   {
     const auto building = graph.as_default();
@@ -103,7 +140,7 @@ FuzzTarget graph_file() {
   return {{read_text(file("graph.json"))}, [](std::string_view text) {
             std::string changed(text);
             sign(changed);
-            graph::Graph::load(*session, written("graph.json", changed));
+            graph::Graph::load(*reference(), written("graph.json", changed));
           }};
 }
 
@@ -127,9 +164,8 @@ FuzzTarget gzip_file() {
   return {{gzip(small_tar()), gzip("")}, [](std::string_view text) { read_archive(written("a.tar.gz", text)); }};
 }
 
-/// The archive that its compression holds, so that changes reach the headers.
 FuzzTarget tar() {
-  return {{small_tar()}, [](std::string_view text) { read_archive(written("a.tar.gz", gzip(text))); }};
+  return {{small_tar()}, [](std::string_view text) { read_archive(written("a.tar", text)); }};
 }
 
 FuzzTarget cifar10() {
@@ -166,6 +202,13 @@ const char* const kPairs = R"({"a": 0, "b": 1, "c": 2, "ab": 3, "abc": 4, "<|end
 const char* const kMerges = "#version: 0.2\na b\nab c\n";
 void encode_by_pairs() { datasets::BytePairs(file("vocab.json"), file("merges.txt")).encode("abc ab c"); }
 
+/// Both kinds in turn, as what each says of itself leads.
+FuzzTarget tokenizer() {
+  const nlohmann::json tokens{{"[PAD]", 0}, {"[UNK]", 1}, {"[CLS]", 2}, {"[SEP]", 3}, {"a", 4}};
+  return {{word_piece_json(tokens, true).dump(), byte_pairs_json({{"a", 0}, {"b", 1}, {"ab", 2}}, nlohmann::json::array({nlohmann::json::array({"a", "b"})})).dump()},
+          [](std::string_view text) { datasets::open_tokenizer(written("tokenizer.json", text))->encode("ab A [UNK]<|endoftext|>"); }};
+}
+
 FuzzTarget pairs() {
   return {{kPairs}, [](std::string_view text) { written("vocab.json", text); written("merges.txt", kMerges); encode_by_pairs(); }};
 }
@@ -174,7 +217,9 @@ FuzzTarget merges() {
 }
 
 FuzzTarget wav() {
-  return {{wav_of({0, 1000, -1000, 32767})}, [](std::string_view text) {
+  const std::string piped = "RIFF" + low(0xFFFFFFFF, 4) + "WAVE" + format({.tag = 3, .bits = 64}) + "data" + low(0xFFFFFFFF, 4) + std::string(24, '\0');
+  const std::string large = "RF64" + low(0xFFFFFFFF, 4) + "WAVE" + chunk("ds64", low(100, 8) + low(4, 8) + low(0, 8) + low(0, 4)) + format({}) + "data" + low(0xFFFFFFFF, 4) + "abcd";
+  return {{wav_of({0, 1000, -1000, 32767}), piped, large}, [](std::string_view text) {
             datasets::parse_wav(bytes_of_text(text), "fuzzed.wav");
             datasets::count_samples(written("a.wav", text));
           }};
@@ -273,6 +318,9 @@ struct Entry {
 };
 constexpr Entry kTargets[] = {
     {"safetensors", safetensors},
+    {"weights", weights},
+    {"shards", shards},
+    {"other_formats", other_formats},
     {"checkpoint", checkpoint},
     {"graph", graph_file},
     {"npy", npy},
@@ -283,6 +331,7 @@ constexpr Entry kTargets[] = {
     {"ratings", ratings},
     {"translations", translations},
     {"vocabulary", vocabulary},
+    {"tokenizer", tokenizer},
     {"byte_pairs", pairs},
     {"merges", merges},
     {"wav", wav},

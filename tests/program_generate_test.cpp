@@ -103,7 +103,7 @@ TEST_F(Generate, refuses_in_one_line) {
     return words;
   };
   expect_refused(with("--model", "bert"), 2, "--model: 'bert' is not accepted; accepted: gpt2");
-  expect_refused(with("--vocab", in_folder("none")), 1, "vocabulary: " + in_folder("none") + " has no vocab.json with merges.txt; accepted: a folder that has, as GPT-2's are");
+  expect_refused(with("--vocab", in_folder("none")), 1, "read: cannot open " + in_folder("none") + ": No such file or directory");
   expect_refused(with("--weights", in_folder("none")), 1, "none");
   expect_refused(with("--config", "huge"), 2, "gpt2: the configuration 'huge' is neither known nor a file; accepted: tiny, mini, small, base, or a config.json");
   std::filesystem::create_directory(folder() / "other");
@@ -119,7 +119,7 @@ TEST_F(Generate, training_refuses_in_one_line) {
   expect_refused({"train", "--model", "gpt2", "--dataset", "sst2"}, 2, "--dataset: 'sst2' is not accepted; accepted: text, synthetic");
   expect_refused({"train", "--model", "gpt2", "--dataset", "text"}, 2, "--data: no data path was given for --dataset text; accepted: the folder of its train.txt");
   expect_refused({"train", "--model", "gpt2", "--dataset", "text", "--data", folder().string()}, 2,
-                 "--vocab: none is given for --dataset text; accepted: GPT-2's folder of vocab.json and merges.txt");
+                 "--vocab: none is given for --dataset text; accepted: GPT-2's folder of vocab.json and merges.txt, or a tokenizer.json");
   expect_refused(training({"--classes", "3"}), 2, "--classes: it is given with --model gpt2, which has no classes; accepted: without it");
   expect_refused(training({"--length-buckets", "on"}), 2, "--length-buckets: it is given with --model gpt2, which has no classes; accepted: without it");
   Words longer = training({});

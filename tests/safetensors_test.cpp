@@ -1,6 +1,7 @@
 // Safetensors files: round trips, every element type, and damaged ones.
 #include "engine/files/safetensors.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/host_cast.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 
@@ -180,7 +182,7 @@ std::vector<Hostile> hostile_files() {
       {"no_offsets", file_of(entry(R"("dtype":"F32","shape":[1])"), "1234"), "no 'data_offsets'"},
       {"three_offsets", file_of(entry(R"("data_offsets":[0,4,4])"), ""), "3 numbers in 'data_offsets' instead of 2"},
       {"unknown_dtype", file_of(entry(R"("dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4])"), "1234"),
-       "tensor 'w' has dtype F8_E4M3; accepted: F32, F16, BF16, I32, I64, BOOL"},
+       "tensor 'w' has dtype F8_E4M3; accepted: F32, F16, BF16, F64, I32, I64, BOOL"},
       {"negative_extent", file_of(entry(R"("shape":[-1])"), ""), "the negative number -1"},
       {"fractional_extent", file_of(entry(R"("shape":[1.5])"), ""), "the number 1.5"},
       {"extent_over_64_bits", file_of(entry(R"("shape":[18446744073709551616])"), ""),
@@ -195,7 +197,7 @@ std::vector<Hostile> hostile_files() {
        "whose size overflows"},
       {"backwards", file_of(entry(R"("dtype":"F32","shape":[1],"data_offsets":[4,0])"), "1234"), "run backwards"},
       {"wrong_length", file_of(entry(R"("dtype":"F32","shape":[2],"data_offsets":[0,4])"), "1234"),
-       "has 4 bytes at data_offsets [0, 4]; float32 [2] needs 8"},
+       "has 4 bytes at data_offsets [0, 4]; F32 [2] needs 8"},
       {"truncated_data", file_of(entry(good), "123"),
        "ends at byte 4 of the data, and the file has 3: it is truncated"},
       {"offsets_at_the_end_of_64_bits",
@@ -226,6 +228,84 @@ TEST_P(SafetensorsHostile, file_is_refused_with_its_name_and_the_reason) {
 
 INSTANTIATE_TEST_SUITE_P(, SafetensorsHostile, ::testing::ValuesIn(hostile_files()),
                          [](const auto& tested) { return std::string(tested.param.title); });
+
+TEST(Safetensors, doubles_are_rounded_to_floats) {
+  const TemporaryFolder folder;
+  const std::vector<double> numbers{0.1, -1e-50, 1.0 + 0x1p-24, 16777217, -3};
+  const std::string data(reinterpret_cast<const char*>(numbers.data()), 40);
+  write_text(folder / "w", file_of(R"({"a":{"dtype":"BOOL","shape":[3],"data_offsets":[0,3]},"w":{"dtype":"F64","shape":[5],"data_offsets":[3,43]},)"
+                                   R"("z":{"dtype":"F64","shape":[0],"data_offsets":[43,43]},"b":{"dtype":"BOOL","shape":[1],"data_offsets":[43,44]}})",
+                                   "xyz" + data + "q"));
+  const SafetensorsFile file(folder / "w");
+  EXPECT_EQ(file.find("w")->spec, f32({5}));
+  EXPECT_EQ(numbers_from_bytes(DType::float32, file.find("w")->data), (std::vector<double>{0.1f, -0.0, 1, 16777216, -3}));
+  EXPECT_EQ(file.find("z")->spec, f32({0}));
+  EXPECT_EQ(file.find("b")->data[0], std::byte{'q'});
+}
+
+TEST(Safetensors, every_type_of_the_format_is_listed_where_foreign_ones_are_wanted) {
+  const TemporaryFolder folder;
+  std::string header, data;
+  const std::vector<std::pair<std::string, std::size_t>> types{{"BOOL", 8}, {"F4", 4}, {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8}, {"I8", 8}, {"F8_E5M2", 8}, {"F8_E4M3", 8},
+                                                               {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"I16", 16}, {"U16", 16}, {"F16", 16}, {"BF16", 16}, {"I32", 32},
+                                                               {"U32", 32}, {"F32", 32}, {"C64", 64}, {"F64", 64}, {"I64", 64}, {"U64", 64}};
+  for (const auto& [type, bits] : types) {
+    header += fmt::format(R"({}"{}":{{"dtype":"{}","shape":[2,4],"data_offsets":[{},{}]}})", header.empty() ? "{" : ",", type, type, data.size(), data.size() + bits);
+    data += std::string(bits, 'x');
+  }
+  write_text(folder / "w", file_of(header + "}", data));
+  const SafetensorsHeader read(folder / "w", ForeignTensors::listed);
+  std::vector<std::string> own, foreign;
+  for (const NamedSpec& t : read.tensors()) own.push_back(t.name);
+  for (const ForeignTensor& t : read.foreign()) {
+    EXPECT_EQ(t.name, t.type);
+    EXPECT_EQ(t.shape, (Shape{2, 4}));
+    foreign.push_back(t.name);
+  }
+  EXPECT_EQ(own, (std::vector<std::string>{"BOOL", "F16", "BF16", "I32", "F32", "F64", "I64"}));
+  EXPECT_EQ(own.size() + foreign.size(), types.size());
+  EXPECT_EQ(SafetensorsFile(SafetensorsHeader(folder / "w", ForeignTensors::listed)).tensors().size(), own.size());
+  EXPECT_NE(message_of<DataError>([&] { SafetensorsHeader{folder / "w"}; }).find("tensor 'F4' has dtype F4; accepted: F32, F16, BF16, F64, I32, I64, BOOL"), std::string::npos);
+  const auto listed = [&](const std::string& body, const std::string& content) {
+    write_text(folder / "w", file_of(entry(body), content));
+    return message_of<DataError>([&] { SafetensorsHeader(folder / "w", ForeignTensors::listed); });
+  };
+  EXPECT_NE(listed(R"("dtype":"F4","shape":[3],"data_offsets":[0,1])", "1").find("tensor 'w' has shape [3], whose elements of 4 bits fill no whole bytes"), std::string::npos);
+  EXPECT_NE(listed(R"("dtype":"I16","shape":[3],"data_offsets":[0,3])", "123").find("has 3 bytes at data_offsets [0, 3]; I16 [3] needs 6"), std::string::npos);
+  EXPECT_NE(listed(R"("dtype":"Q8","shape":[3],"data_offsets":[0,3])", "123").find("has dtype Q8; accepted: F32, F16, BF16, F64, I32, I64, BOOL, U8, I8,"), std::string::npos);
+}
+
+TEST(Safetensors, what_else_was_given_is_said_by_its_first_bytes) {
+  const TemporaryFolder folder;
+  const auto said = [&](const std::string& name, const std::string& content) {
+    write_text(folder / name, content);
+    const std::string message = message_of<DataError>([&] { SafetensorsHeader{folder / name}; }), begin = "safetensors: " + (folder / name).string() + ": ";
+    EXPECT_TRUE(message.starts_with(begin)) << message;
+    return message.substr(begin.size());
+  };
+  EXPECT_EQ(said("a.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:6a\nsize 440449768\n"),
+            "it is a pointer of git-lfs to a file of 440449768 bytes; accepted: that file, which `git lfs pull` fetches");
+  const std::string zip = std::string("PK\3\4\0\0\x08\x08", 8) + std::string(18, '\0'), path = (folder / "p").string();
+  const auto line = [&](const std::string& from, const std::string& to) {
+    return "of torch.save; accepted: safetensors, which this line makes of a state dict: python3 -c \"import torch, safetensors.torch as s; d = torch.load('" + from +
+           "', map_location='cpu', weights_only=True); s.save_file({k: v.clone().contiguous() for k, v in d.get('state_dict', d).items()}, '" + to + "')\"";
+  };
+  const std::string member("\x16\0\0\0pytorch_model/data.pkl", 26);
+  EXPECT_EQ(said("p.bin", zip + member + "..."), "it is PyTorch's, a zip file " + line(path + ".bin", path + ".safetensors"));
+  EXPECT_EQ(said("p.safetensors", zip + member), "it is PyTorch's, a zip file " + line(path + ".safetensors", path + ".safetensors.new")) << "nothing is overwritten";
+  EXPECT_EQ(said("o'p.pt", std::string("\x80\x02\x8a\nl\xfc\x9c"
+                                      "F\xf9 j",
+                                      11)),
+            "it is PyTorch's, a pickle " + line("FILE", "model.safetensors"));
+  EXPECT_EQ(said("p.npz", zip + std::string("\x05\0\0\0w.npy", 9)), "it is a zip file of NumPy's arrays; accepted: safetensors");
+  EXPECT_EQ(said("p.zip", zip + std::string("\x01\0\0\0w", 5)), "it is a zip file; accepted: safetensors");
+  EXPECT_EQ(said("p.zip", "PK\3\4 cut off"), "it is a zip file; accepted: safetensors");
+  EXPECT_EQ(said("p.h5", "\x89HDF\r\n\x1a\n."), "it is HDF5, as Keras and h5py write it; accepted: safetensors");
+  EXPECT_EQ(said("p.gguf", std::string("GGUF\3\0\0\0.", 9)), "it is GGUF, as llama.cpp reads it; accepted: safetensors");
+  EXPECT_EQ(said("p.gz", "\x1f\x8b\x08\x08...."), "it is compressed by gzip; accepted: safetensors");
+  EXPECT_EQ(said("p.html", "<!DOCTYPE html>"), "it is a web page, as a download leaves it that was refused; accepted: safetensors");
+  EXPECT_EQ(said("p.json", "{\"metadata\": {}}"), "it is JSON; accepted: safetensors");
+}
 
 TEST(Safetensors, every_truncation_of_a_file_is_refused) {
   const TemporaryFolder folder;

@@ -38,15 +38,13 @@ std::vector<Read> read_all(const std::filesystem::path& path, std::int64_t limit
 TEST(Tar, members_of_every_kind_are_listed_with_their_content) {
   const TemporaryFolder folder;
   const std::string long_name = "folder/" + std::string(300, 'n');
-  write_text(folder / "a.tar.gz",
-             gzip(tar_member("folder/", "", '5') + tar_member("folder/short", "content") + tar_member("empty", "") +
+  const std::string archive = (tar_member("folder/", "", '5') + tar_member("folder/short", "content") + tar_member("empty", "") +
                   tar_member("block", std::string(512, 'b')) + tar_member("name", "prefixed", '0', "some/folder") +
                   tar_member("link", "", '2') + tar_member("././@LongLink", long_name + '\0', 'L') +
                   tar_member("nnn", "gnu") + tar_member("global", pax_record("comment", "x"), 'g') +
                   tar_member("attributes",
                              pax_record("path", long_name) + pax_record("size", "3") + pax_record("mtime", "1"), 'x') +
-                  tar_header("nnn", 0) + "pax" + std::string(509, '\0') + tar_member("last", "end", '\0') + tar_end()));
-  const std::vector<Read> members = read_all(folder / "a.tar.gz");
+                  tar_header("nnn", 0) + "pax" + std::string(509, '\0') + tar_member("last", "end", '\0') + tar_end());
   const std::vector<Read> expected{{"folder/", "", false},
                                    {"folder/short", "content", true},
                                    {"empty", "", true},
@@ -56,11 +54,16 @@ TEST(Tar, members_of_every_kind_are_listed_with_their_content) {
                                    {long_name, "gnu", true},
                                    {long_name, "pax", true},
                                    {"last", "end", true}};
-  ASSERT_EQ(members.size(), expected.size());
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    EXPECT_EQ(members[i].name, expected[i].name);
-    EXPECT_EQ(members[i].content, expected[i].content) << members[i].name;
-    EXPECT_EQ(members[i].is_file, expected[i].is_file) << members[i].name;
+  write_text(folder / "a.tar.gz", gzip(archive));
+  write_text(folder / "a.tar", archive);
+  for (const char* name : {"a.tar.gz", "a.tar"}) {
+    const std::vector<Read> members = read_all(folder / name);
+    ASSERT_EQ(members.size(), expected.size()) << name;
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      EXPECT_EQ(members[i].name, expected[i].name);
+      EXPECT_EQ(members[i].content, expected[i].content) << members[i].name;
+      EXPECT_EQ(members[i].is_file, expected[i].is_file) << members[i].name;
+    }
   }
 }
 
@@ -87,8 +90,11 @@ std::string with(std::string text, std::size_t position, char value) {
 std::vector<HostileArchive> hostile_archives() {
   const std::string member = tar_member("name", "content"), whole = gzip(member + tar_end());
   return {
-      {"empty", "", "no gzip file of 0 bytes"},
-      {"not_compressed", member, "does not start with 1f 8b"},
+      {"empty", "", "no archive of 0 bytes"},
+      {"first_of_the_magic", "\x1f", "no gzip file of 1 bytes: it does not start with 1f 8b"},
+      {"neither", std::string(2000, 'x'), "no tar archive, nor one compressed by gzip"},
+      {"plain_ends_in_a_member", tar_header("big", 5000) + std::string(100, 'x'), "ends inside big: 100 bytes were found; expected: 5000"},
+      {"plain_second_header_changed", member + with(member, 0, 'N'), "the checksum of the header after name is wrong"},
       {"only_magic", "\x1f\x8b", "truncated: it ends at its byte 2"},
       {"half", whole.substr(0, whole.size() / 2), "truncated: it ends at its byte"},
       {"without_its_checksum", whole.substr(0, whole.size() - 4), "truncated"},

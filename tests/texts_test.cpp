@@ -63,6 +63,22 @@ TEST(Glue, reads_sst2_cola_and_mrpc) {
   EXPECT_EQ(elements<std::int64_t>(mrpc.train->tensors(first)[1]), (Ids{0, 0, 0, 0, 1, 1}));
 }
 
+TEST(Glue, blank_lines_at_the_end_byte_order_marks_and_the_line_ends_of_old_macs_are_no_part_of_the_texts) {
+  const Files files;
+  const std::string dev = "sentence\tlabel\nb\t0\n";
+  for (const char* train : {"sentence\tlabel\na b\t1\nc\t0\n\n\n", "\xef\xbb\xbfsentence\tlabel\r\na b\t1\r\nc\t0\r\n\r\n  \r\n", "sentence\tlabel\ra b\t1\rc\t0\r", "sentence\tlabel\ra b\t1\rc\t0\r\r",
+                            "sentence\tlabel\na b\t1\nc\t0\n   "}) {
+    const TextSplits splits = files.open("sst2", train, dev);
+    ASSERT_EQ(splits.train->size(), 2) << train;
+    const std::int64_t all[] = {0, 1};
+    EXPECT_EQ(elements<std::int64_t>(splits.train->tensors(all)[0]), (Ids{2, 4, 5, 3, 2, 6, 3, 0})) << train;
+  }
+  // A carriage return within a line of a file with line feeds is white space of the text.
+  EXPECT_EQ(files.open("sst2", "sentence\tlabel\na\rb\t1\n", dev).train->length(0), 4);
+  // The first sample of a task without a header keeps its columns behind a mark.
+  EXPECT_EQ(files.open("cola", "\xef\xbb\xbfx1\t0\t*\ta b\n", "x3\t1\t\td\n").train->label(0), 0);
+}
+
 TEST(Glue, cuts_long_texts_and_keeps_the_first_samples) {
   const Files files;
   const TextSplits splits = files.open("sst2", "sentence\tlabel\na b c d a b c d\t1\nc\t0\nd\tnonsense\n", "sentence\tlabel\nb\t0\n", {.max_length = 5, .limit = 2});
@@ -82,7 +98,8 @@ TEST(Glue, names_file_and_line_of_what_is_wrong) {
   EXPECT_EQ(refused("sentence\tlabel\na\t\n"), at + ", line 2: its label is ''; accepted: 0 or 1");
   EXPECT_EQ(refused(std::string("sentence\tlabel\na") + '\0' + "\t1\n"), at + ", line 2: it has a NUL byte; accepted: text");
   EXPECT_EQ(refused("sentence\tlabel\nab\xff\t1\n"), at + ", line 2: text: byte 2 (0xff) is not UTF-8");
-  EXPECT_EQ(refused("sentence\tlabel\n\n"), at + ", line 2: it has 1 column; accepted: 2, with tabs between");
+  EXPECT_EQ(refused("sentence\tlabel\n\na\t1\n"), at + ", line 2: it has 1 column; accepted: 2, with tabs between");
+  EXPECT_EQ(refused("sentence\tlabel\n\n"), at + " has no samples");
   EXPECT_EQ(refused("sentence\tlabel\n"), at + " has no samples");
   EXPECT_EQ(refused(""), at + " has no samples");
   EXPECT_EQ(message_of<UsageError>([&] { files.open("qqp", "", ""); }), "dataset: 'qqp' is unknown; accepted: sst2, cola, mrpc");

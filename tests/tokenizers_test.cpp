@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -94,7 +95,7 @@ TEST(Tokenizers, say_what_is_wrong_with_their_files) {
   EXPECT_EQ(message_of<DataError>([&] { WordPiece{lines}; }), "read: cannot open " + lines + ": No such file or directory");
   EXPECT_EQ(of_lines(""), "vocabulary: " + lines + " is empty; accepted: a token a line");
   EXPECT_EQ(of_lines("[PAD]\n[CLS]\n[SEP]\na\n"), "vocabulary: " + lines + " has no [UNK]; accepted: BERT's vocabularies, with [UNK], [CLS], [SEP] and [PAD]");
-  EXPECT_EQ(of_lines("[PAD]\n[CLS]\n[SEP]\n[UNK]\na\na\n"), "vocabulary: " + lines + ", line 6: 'a' is there already, as line 5; accepted: each token once");
+  EXPECT_EQ(of_lines("\xef\xbb\xbf\n \n\n"), "vocabulary: " + lines + " is empty; accepted: a token a line");
   EXPECT_EQ(of_lines("[PAD]\n\xff\n"), "vocabulary: " + lines + ", line 2: text: byte 0 (0xff) is not UTF-8");
   const auto of_json = [&](std::string_view vocabulary, std::string_view order = "") {
     testing::write_text(json, vocabulary);
@@ -113,6 +114,86 @@ TEST(Tokenizers, say_what_is_wrong_with_their_files) {
   EXPECT_EQ(of_json(R"({"a":0,"b":1})", "a b\n"), "merges: " + merges + ", line 1: the vocabulary has no token 'ab'; accepted: merges of its tokens into its tokens");
   const BytePairs pairs(kData / "vocab.json", kData / "merges.txt");
   EXPECT_EQ(message_of<UsageError>([&] { pairs.decode({-1}); }), fmt::format("vocabulary: there is no token -1; accepted: 0 to {}", pairs.vocabulary().size() - 1));
+}
+
+TEST(Tokenizers, take_lists_of_tokens_as_they_are_found) {
+  const testing::TemporaryFolder folder;
+  const auto tokenizer = [&](std::string_view lines) {
+    testing::write_text(folder / "vocab.txt", lines);
+    return WordPiece(folder / "vocab.txt");
+  };
+  const WordPiece twice = tokenizer("[PAD]\n[UNK]\na\n[CLS]\n[SEP]\na\nb\na \n");
+  EXPECT_EQ(twice.encode("a b"), (Ids{7, 6})) << "of a token that is there several times the last one counts";
+  EXPECT_EQ(twice.vocabulary().size(), 8);
+  EXPECT_EQ(twice.decode({2, 5}), "a a");
+  const WordPiece blank = tokenizer("[PAD]\n[UNK]\n\n[CLS]\n \xe2\x80\xa8\n[SEP]\n   \na\n\n \n\n");
+  EXPECT_EQ(blank.encode("a"), Ids{7}) << "blank lines and those of white space have numbers, too";
+  EXPECT_EQ(blank.vocabulary().size(), 8) << "but at the end";
+  for (const char* same : {"\xef\xbb\xbf[PAD]\n[UNK]\n[CLS]\n[SEP]\na", "[PAD]\r\n[UNK]\r\n[CLS]\r\n[SEP]\r\na\r\n", "[PAD]\r[UNK]\r[CLS]\r[SEP]\ra\r"}) {
+    const WordPiece read = tokenizer(same);
+    EXPECT_EQ(read.encode("[PAD] a"), (Ids{0, 4}));
+    EXPECT_EQ(read.vocabulary().size(), 5);
+  }
+}
+
+TEST(Tokenizers, take_merges_as_they_are_found) {
+  const testing::TemporaryFolder folder;
+  testing::write_text(folder / "vocab.json", R"({"a":0,"b":1,"c":2,"ab":3,"bc":4})");
+  const auto ids = [&](std::string_view merges) {
+    testing::write_text(folder / "merges.txt", merges);
+    return BytePairs(folder / "vocab.json", folder / "merges.txt").encode("abc");
+  };
+  EXPECT_EQ(ids("a b\nb c\n"), (Ids{3, 2}));
+  EXPECT_EQ(ids("a b\nb c\na b\n"), (Ids{0, 4})) << "of a pair that is there twice the last one counts";
+  for (const char* same : {"\xef\xbb\xbf#version: 0.2\nb c\na b\n", "#version: 0.2\r\nb c\r\na b\r\n", "#version: 0.2\rb c\ra b\r", "b c\n\na b\n\n"}) EXPECT_EQ(ids(same), (Ids{0, 4})) << same;
+}
+
+/// By the definition: of all pairs that lie beside each other the one of the smallest rank, the first of these, again and again.
+Ids merged_one_by_one(Ids parts, const std::vector<std::pair<Ids, std::int64_t>>& merges) {
+  for (;;) {
+    bool found = false;
+    for (const auto& [pair, into] : merges) {
+      const auto at = std::search(parts.begin(), parts.end(), pair.begin(), pair.end());
+      if (at == parts.end()) continue;
+      *at = into;
+      parts.erase(at + 1);
+      found = true;
+      break;
+    }
+    if (!found) return parts;
+  }
+}
+
+TEST(Tokenizers, merge_pairs_in_the_order_of_their_ranks_from_the_front_whatever_they_are) {
+  const testing::TemporaryFolder folder;
+  PhiloxStream draws(5, 1);
+  for (int round = 0; round < 60; ++round) {
+    std::vector<std::string> tokens{"a", "b", "c"};
+    std::vector<std::pair<Ids, std::int64_t>> merges;
+    std::string lines;
+    while (tokens.size() < 14) {
+      const std::int64_t a = draws.below(static_cast<std::uint32_t>(tokens.size())), b = draws.below(static_cast<std::uint32_t>(tokens.size()));
+      const std::string joined = tokens[static_cast<std::size_t>(a)] + tokens[static_cast<std::size_t>(b)];
+      if (std::ranges::find(tokens, joined) != tokens.end()) continue;
+      merges.push_back({{a, b}, std::ssize(tokens)});
+      lines += tokens[static_cast<std::size_t>(a)] + " " + tokens[static_cast<std::size_t>(b)] + "\n";
+      tokens.push_back(joined);
+    }
+    nlohmann::json vocabulary;
+    for (std::size_t i = 0; i < tokens.size(); ++i) vocabulary[tokens[i]] = i;
+    testing::write_text(folder / "vocab.json", vocabulary.dump());
+    testing::write_text(folder / "merges.txt", lines);
+    const BytePairs pairs(folder / "vocab.json", folder / "merges.txt");
+    for (int i = 0; i < 20; ++i) {
+      std::string text;
+      Ids letters;
+      for (std::uint32_t n = draws.below(40); n > 0; --n) {
+        letters.push_back(draws.below(draws.below(2) ? 2 : 3));
+        text += static_cast<char>('a' + letters.back());
+      }
+      EXPECT_EQ(pairs.encode(text), merged_one_by_one(letters, merges)) << text << "\n" << lines;
+    }
+  }
 }
 
 /// Some bytes of a file are changed, cut away or put in.

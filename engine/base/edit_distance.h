@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -10,20 +11,35 @@
 
 namespace gemel {
 
-/// Elements to insert, delete or replace to make one of the other. Time: the product of their lengths. Source: V. I. Levenshtein, 1966.
+/// The distance where it is at most `limit`: such a path goes through no beginnings whose lengths differ by more than a part of it allows.
+/// @param a  not longer than b  @param limit  at least as large as the difference of their lengths
 template <class T>
-std::size_t edit_distance(std::span<const T> a, std::span<const T> b) {
-  std::vector<std::size_t> row(b.size() + 1);  // distances of a's beginning to all beginnings of b
-  std::iota(row.begin(), row.end(), std::size_t{0});
+std::optional<std::size_t> edit_distance_within(std::span<const T> a, std::span<const T> b, std::size_t limit) {
+  const std::size_t longer = b.size() - a.size(), beside = (limit - longer) / 2, beyond = a.size() + b.size() + 1;
+  std::vector<std::size_t> row(b.size() + 1, beyond);  // distances of a's beginning to beginnings of b; beyond: not looked at
+  std::iota(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(std::min(longer + beside, b.size()) + 1), std::size_t{0});
   for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
+    const std::size_t first = i >= beside ? i - beside : 0, last = std::min(b.size(), i + 1 + longer + beside);
+    std::size_t diagonal = std::exchange(row[first], first == 0 && i < beside ? i + 1 : beyond);
+    for (std::size_t j = first; j < last; ++j) {
       const std::size_t replaced = diagonal + !(a[i] == b[j]);
       diagonal = row[j + 1];
       row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, replaced});
     }
   }
-  return row.back();
+  return row.back() <= limit ? std::optional(row.back()) : std::nullopt;
+}
+
+/// Elements to insert, delete or replace to make one of the other. Time: the sum of their lengths times the distance, at most one and a half times the product of
+/// their lengths. Source: V. I. Levenshtein, 1966; E. Ukkonen, Algorithms for approximate string matching, 1985
+template <class T>
+std::size_t edit_distance(std::span<const T> a, std::span<const T> b) {
+  while (!a.empty() && !b.empty() && a.front() == b.front()) a = a.subspan(1), b = b.subspan(1);
+  while (!a.empty() && !b.empty() && a.back() == b.back()) a = a.first(a.size() - 1), b = b.first(b.size() - 1);
+  if (a.size() > b.size()) std::swap(a, b);
+  const std::size_t most = b.size();
+  for (std::size_t limit = std::min(most, b.size() - a.size() + 1);; limit = limit >= most / 4 ? most : 2 * limit)
+    if (const auto distance = edit_distance_within(a, b, limit)) return *distance;
 }
 
 /// Letters, for "did you mean".

@@ -122,14 +122,26 @@ Json json_of(const Program& program) {
   return out;
 }
 
-Json json_of(const GraphNames& names) {
-  Json out{{"graph", names.graph}, {"values", Json::object()}, {"operations", Json::object()}, {"parameters", names.parameters},
-           {"buffers", names.buffers}, {"settings", Json::object()}};
-  for (const auto& [name, use] : names.values) out["values"][name] = json_of(use);
-  for (const auto& [name, instructions] : names.operations) out["operations"][name] = instructions;
-  for (const auto& [name, settings] : names.settings)
-    for (const auto& [key, item] : settings.entries()) out["settings"][name][key] = json_of(item);
+/// An object of what is in a map. Its members are pushed, not looked up: an ordered object searches its keys one by one.
+template <class Map, class Write>
+Json object_of(const Map& map, const Write& write) {
+  Json out = Json::object();
+  for (const auto& [name, value] : map) out.get_ref<Json::object_t&>().emplace_back(name, write(value));
   return out;
+}
+
+Json json_of(const GraphNames& names) {
+  const auto entries = [](const auto& settings) {
+    Json out = Json::object();
+    for (const auto& [key, item] : settings.entries()) out[key] = json_of(item);
+    return out;
+  };
+  return {{"graph", names.graph},
+          {"values", object_of(names.values, [](const Program::Use& use) { return json_of(use); })},
+          {"operations", object_of(names.operations, [](const auto& instructions) { return Json(instructions); })},
+          {"parameters", names.parameters},
+          {"buffers", names.buffers},
+          {"settings", object_of(names.settings, entries)}};
 }
 
 std::string lines(const Json& array) {

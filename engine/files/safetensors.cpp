@@ -18,6 +18,7 @@
 #include "engine/base/error.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
+#include "engine/files/other_formats.h"
 
 namespace gemel {
 namespace {
@@ -28,22 +29,54 @@ constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 constexpr std::size_t kPrefixBytes = 8, kAlignment = 8;
 constexpr const char* kMetadataKey = "__metadata__";
 
-constexpr std::array<std::pair<std::string_view, DType>, 6> kDTypes{{{"F32", DType::float32},
-                                                                     {"F16", DType::float16},
-                                                                     {"BF16", DType::bfloat16},
-                                                                     {"I32", DType::int32},
-                                                                     {"I64", DType::int64},
-                                                                     {"BOOL", DType::boolean}}};
+/// An element type of the format.
+struct Type {
+  std::string_view name;
+  int bits;
+  std::optional<DType> read_as;  // empty: foreign
+};
+constexpr std::array<Type, 22> kTypes{{{"F32", 32, DType::float32},
+                                       {"F16", 16, DType::float16},
+                                       {"BF16", 16, DType::bfloat16},
+                                       {"F64", 64, DType::float32},
+                                       {"I32", 32, DType::int32},
+                                       {"I64", 64, DType::int64},
+                                       {"BOOL", 8, DType::boolean},
+                                       {"U8", 8, {}},
+                                       {"I8", 8, {}},
+                                       {"U16", 16, {}},
+                                       {"I16", 16, {}},
+                                       {"U32", 32, {}},
+                                       {"U64", 64, {}},
+                                       {"C64", 64, {}},
+                                       {"F8_E4M3", 8, {}},
+                                       {"F8_E5M2", 8, {}},
+                                       {"F8_E4M3FNUZ", 8, {}},
+                                       {"F8_E5M2FNUZ", 8, {}},
+                                       {"F8_E8M0", 8, {}},
+                                       {"F6_E2M3", 6, {}},
+                                       {"F6_E3M2", 6, {}},
+                                       {"F4", 4, {}}}};
 
+/// Those that are read, and with foreign ones all.
+std::string names_of_types(ForeignTensors foreign) {
+  std::string out;
+  for (const Type& t : kTypes)
+    if (t.read_as || foreign == ForeignTensors::listed) out += fmt::format("{}{}", out.empty() ? "" : ", ", t.name);
+  return out;
+}
+
+/// In which the engine's type is written: the first one that is read as it.
 std::string_view format_name(DType dtype) {
-  for (const auto& [name, candidate] : kDTypes)
-    if (candidate == dtype) return name;
-  throw InternalError("safetensors: an element type without a name in the format");
+  const auto* found = std::ranges::find(kTypes, std::optional(dtype), &Type::read_as);
+  if (found == kTypes.end()) throw InternalError("safetensors: an element type without a name in the format");
+  return found->name;
 }
 
 struct Entry {
   std::string name;
-  Spec spec;
+  const Type* type = nullptr;
+  Shape shape;
   std::uint64_t begin = 0, end = 0;
 };
 
@@ -51,7 +84,7 @@ struct Entry {
 /// string and two arrays of natural numbers. Nothing nests deeper, so a hostile header costs no stack.
 class HeaderHandler : public nlohmann::json::json_sax_t {
  public:
-  explicit HeaderHandler(std::string file) : file_(std::move(file)) {}
+  HeaderHandler(std::string file, ForeignTensors foreign) : file_(std::move(file)), foreign_(foreign) {}
 
   std::vector<Entry> entries;
   FileMetadata metadata;
@@ -66,7 +99,7 @@ class HeaderHandler : public nlohmann::json::json_sax_t {
       if (!names_.insert(text).second) fail(fmt::format("tensor '{}' stands twice; accepted: each name once", text));
       in_metadata_ = text == kMetadataKey;
       name_ = text;
-      entry_ = Entry{.name = text, .spec = {}};
+      entry_ = Entry{.name = text, .shape = {}};
     } else {
       if (!in_metadata_ && text != "dtype" && text != "shape" && text != "data_offsets")
         refuse(fmt::format("an unknown field '{}'", text));
@@ -136,19 +169,19 @@ class HeaderHandler : public nlohmann::json::json_sax_t {
     fail(fmt::format("tensor '{}' has {}; accepted: dtype, shape and data_offsets", name_, what));
   }
   void take_dtype(const std::string& text) {
-    const auto* found = std::ranges::find(kDTypes, std::string_view(text), &std::pair<std::string_view, DType>::first);
-    if (found == kDTypes.end())
-      fail(fmt::format("tensor '{}' has dtype {}; accepted: F32, F16, BF16, I32, I64, BOOL", name_, text));
-    entry_.spec.dtype = found->second;
+    entry_.type = std::ranges::find(kTypes, std::string_view(text), &Type::name);
+    if (entry_.type == kTypes.end() || !(entry_.type->read_as || foreign_ == ForeignTensors::listed))
+      fail(fmt::format("tensor '{}' has dtype {}; accepted: {}", name_, text, names_of_types(foreign_)));
   }
   void take_shape() {
     for (const std::uint64_t extent : numbers_) {
       if (!std::in_range<std::int64_t>(extent)) refuse(fmt::format("the extent {}", extent));
-      entry_.spec.shape.push_back(static_cast<std::int64_t>(extent));
+      entry_.shape.push_back(static_cast<std::int64_t>(extent));
     }
   }
 
   std::string file_, name_, key_;
+  ForeignTensors foreign_;
   std::unordered_set<std::string> names_;
   std::set<std::string> fields_;
   std::vector<std::uint64_t> numbers_;
@@ -164,6 +197,10 @@ std::string header_text(const SteadyFile& file) {
   std::uint64_t length = 0;
   if (size < kPrefixBytes) fail(fmt::format("the file has {} bytes; expected: 8 or more", size));
   file.read(0, std::as_writable_bytes(std::span(&length, 1)));
+  std::byte first{};  // of the header
+  if (size > kPrefixBytes) file.read(kPrefixBytes, {&first, 1});
+  if (length > kMaxHeaderBytes || first != std::byte{'{'})
+    if (const auto other = known_otherwise(file)) fail(*other);
   if (length > kMaxHeaderBytes)
     fail(fmt::format("the header's length is given as {} bytes; accepted: up to {}", length, kMaxHeaderBytes));
   if (length > size - kPrefixBytes)
@@ -182,12 +219,14 @@ void check_layout(std::span<const Entry> entries, std::uint64_t data_bytes, cons
     const auto fail = [&](const std::string& what) {
       throw DataError(fmt::format("safetensors: {}: tensor '{}' {}", file, e.name, what));
     };
-    const auto needed = checked_bytes(e.spec.shape.span(), size_of(e.spec.dtype));
-    if (!needed) fail(fmt::format("has shape {}, whose size overflows", to_string(e.spec.shape)));
+    constexpr int kByte = 8;
+    const auto bits = checked_bytes(e.shape.span(), static_cast<std::size_t>(e.type->bits));
+    if (!bits) fail(fmt::format("has shape {}, whose size overflows", to_string(e.shape)));
+    if (*bits % kByte != 0) fail(fmt::format("has shape {}, whose elements of {} bits fill no whole bytes", to_string(e.shape), e.type->bits));
+    const auto needed = static_cast<std::uint64_t>(*bits / kByte);
     if (e.begin > e.end) fail(fmt::format("has data_offsets [{}, {}], which run backwards", e.begin, e.end));
-    if (e.end - e.begin != static_cast<std::uint64_t>(*needed))
-      fail(fmt::format("has {} bytes at data_offsets [{}, {}]; {} needs {}", e.end - e.begin, e.begin, e.end,
-                       to_string(e.spec), *needed));
+    if (e.end - e.begin != needed)
+      fail(fmt::format("has {} bytes at data_offsets [{}, {}]; {} {} needs {}", e.end - e.begin, e.begin, e.end, e.type->name, to_string(e.shape), needed));
     if (e.end > data_bytes)
       fail(fmt::format("ends at byte {} of the data, and the file has {}: it is truncated", e.end, data_bytes));
   }
@@ -237,18 +276,34 @@ void check_given(std::span<const NamedTensor> tensors) {
   }
 }
 
+/// Rounds doubles to floats, which take the first half of their place. @return that half
+std::span<const std::byte> rounded(std::span<std::byte> doubles) {
+  const std::size_t count = doubles.size() / sizeof(double);
+  for (std::size_t i = 0; i < count; ++i) {
+    double wide;
+    std::memcpy(&wide, doubles.data() + i * sizeof wide, sizeof wide);
+    const auto narrow = static_cast<float>(wide);
+    std::memcpy(doubles.data() + i * sizeof narrow, &narrow, sizeof narrow);
+  }
+  return doubles.first(count * sizeof(float));
+}
+
 }  // namespace
 
-SafetensorsHeader::SafetensorsHeader(const std::filesystem::path& path) : file_(path) {
+SafetensorsHeader::SafetensorsHeader(const std::filesystem::path& path, ForeignTensors foreign) : file_(path) {
   const std::string name = path.string(), text = header_text(file_);
-  HeaderHandler header(name);
+  HeaderHandler header(name, foreign);
   nlohmann::json::sax_parse(text, &header);
   data_offset_ = static_cast<std::int64_t>(kPrefixBytes + text.size());
   check_layout(header.entries, static_cast<std::uint64_t>(file_.bytes() - data_offset_), name);
   metadata_ = std::move(header.metadata);
   for (Entry& e : header.entries) {
-    tensors_.push_back({std::move(e.name), e.spec});
-    begins_.push_back(e.begin);
+    if (!e.type->read_as) {
+      foreign_.push_back({std::move(e.name), e.shape, e.type->name});
+      continue;
+    }
+    tensors_.push_back({std::move(e.name), {e.shape, *e.type->read_as}});
+    places_.push_back({e.begin, e.type->name == "F64"});
   }
 }
 
@@ -261,8 +316,10 @@ SafetensorsFile::SafetensorsFile(SafetensorsHeader header) : header_(std::move(h
   file.check_content_unchanged();
   for (std::size_t i = 0; i < header_.tensors_.size(); ++i) {
     const auto& [name, spec] = header_.tensors_[i];
+    const auto& [begin, is_double] = header_.places_[i];
     by_name_.emplace(name, i);
-    tensors_.push_back({name, spec, data.subspan(header_.begins_[i], static_cast<std::size_t>(spec.bytes()))});
+    const auto bytes = static_cast<std::size_t>(spec.bytes());
+    tensors_.push_back({name, spec, is_double ? rounded(data.subspan(begin, 2 * bytes)) : data.subspan(begin, bytes)});
   }
 }
 

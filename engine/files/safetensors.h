@@ -31,25 +31,41 @@ struct NamedTensor {
 /// Text that goes with a file: its `__metadata__`.
 using FileMetadata = std::map<std::string, std::string>;
 
+/// A tensor of an element type that the format knows and the engine has not.
+struct ForeignTensor {
+  std::string name;
+  Shape shape;
+  std::string_view type;  // in the format's words: "U8"
+};
+
+/// What becomes of foreign tensors: files of Gemel's own have none, of others' weights a model may have no use for them.
+enum class ForeignTensors { refused, listed };
+
 /// What a safetensors file says of its tensors; their data are not read. It is checked against the file's size: what
-/// `tensors` names is there, whole, and nothing else is.
+/// `tensors` and `foreign` name is there, whole, and nothing else is.
 class SafetensorsHeader {
  public:
-  /// Accepts F32, F16, BF16, I32, I64 and BOOL.
-  /// @throws DataError naming the file, the tensor and what is wrong with it
-  explicit SafetensorsHeader(const std::filesystem::path& path);
+  /// Accepts F32, F16, BF16, I32, I64 and BOOL; F64, which becomes float32; and, where foreign tensors are listed, every other type of the format.
+  /// @throws DataError naming the file, the tensor and what is wrong with it, or what the file is that is none of these
+  explicit SafetensorsHeader(const std::filesystem::path& path, ForeignTensors foreign = ForeignTensors::refused);
 
   const std::filesystem::path& path() const { return file_.path(); }
-  /// In the header's order.
+  /// In the header's order, as the other lists are.
   std::span<const NamedSpec> tensors() const { return tensors_; }
+  std::span<const ForeignTensor> foreign() const { return foreign_; }
   const FileMetadata& metadata() const { return metadata_; }
 
  private:
   friend class SafetensorsFile;
+  struct Place {
+    std::size_t begin;  // in the data
+    bool is_double;     // and is read as float32
+  };
   SteadyFile file_;
-  std::int64_t data_offset_ = 0;     // in the file
+  std::int64_t data_offset_ = 0;  // in the file
   std::vector<NamedSpec> tensors_;
-  std::vector<std::size_t> begins_;  // [tensor] in the data
+  std::vector<Place> places_;  // [tensor]
+  std::vector<ForeignTensor> foreign_;
   FileMetadata metadata_;
 };
 
@@ -58,7 +74,7 @@ class SafetensorsFile {
  public:
   /// @throws DataError as SafetensorsHeader, and where the file changes while it is read
   explicit SafetensorsFile(const std::filesystem::path& path) : SafetensorsFile(SafetensorsHeader(path)) {}
-  /// A file that another was renamed over is read to its end.
+  /// F64 is rounded to float32. A file that another was renamed over is read to its end.
   /// @throws DataError naming the file where it has changed since its header was read
   explicit SafetensorsFile(SafetensorsHeader header);
 

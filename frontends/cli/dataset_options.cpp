@@ -22,7 +22,7 @@ void add_dataset_options(po::options_description& options) {
                                         kSynthetic, kRatings, kSynthetic, kSpeech);
   options.add_options()
       ("dataset", po::value<std::string>()->default_value("synthetic"), names.c_str())
-      ("data", po::value<std::string>()->default_value(""), "its folder, or for cifar10 the official .tar.gz")
+      ("data", po::value<std::string>()->default_value(""), "its folder, or for cifar10 the official .tar.gz or its .tar")
       ("input", po::value<std::string>()->default_value(""), "CxHxW of its pictures; synthetic makes 3x32x32, or less for a smaller model")
       ("normalize", po::value<std::string>()->default_value("none"), "none, or standard: by CIFAR-10's mean and deviation")
       ("limit", po::value<std::int64_t>()->default_value(0), "use only the first so many samples of each split; 0: all");
@@ -85,10 +85,10 @@ struct TextFiles {
   const char *files, *vocabulary;
 };
 TextFiles text_files(const std::string& model) {
-  if (is_translator(model)) return {{std::string(kTranslation)}, "the folder of its train.tsv and dev.tsv", "BERT's vocab.txt, or a folder with it or with GPT-2's vocab.json and merges.txt"};
-  if (is_language_model(model)) return {{std::string(kRunningText)}, "the folder of its train.txt", "GPT-2's folder of vocab.json and merges.txt"};
+  if (is_translator(model)) return {{std::string(kTranslation)}, "the folder of its train.tsv and dev.tsv", "BERT's vocab.txt, a tokenizer.json, or a folder with one of them or with GPT-2's vocab.json and merges.txt"};
+  if (is_language_model(model)) return {{std::string(kRunningText)}, "the folder of its train.txt", "GPT-2's folder of vocab.json and merges.txt, or a tokenizer.json"};
   const auto glue = datasets::glue_names();
-  return {{glue.begin(), glue.end()}, "the folder of its train.tsv and dev.tsv", "BERT's vocab.txt, or a folder with it"};
+  return {{glue.begin(), glue.end()}, "the folder of its train.tsv and dev.tsv", "BERT's vocab.txt, a tokenizer.json, or a folder with one of them"};
 }
 
 bool buckets_option(const po::variables_map& v) {
@@ -179,7 +179,7 @@ void add_config_option(po::options_description& options) {
 void add_text_options(po::options_description& options) {
   add_config_option(options);
   options.add_options()
-      ("vocab", po::value<std::string>()->default_value(""), "vocabulary of its texts: BERT's vocab.txt, or a folder with it or with GPT-2's vocab.json and merges.txt")
+      ("vocab", po::value<std::string>()->default_value(""), "vocabulary of its texts: BERT's vocab.txt, a tokenizer.json, or a folder with one of them or with GPT-2's vocab.json and merges.txt")
       ("cased", po::bool_switch(), "letters and accents of texts stay as they are")
       ("max-length", po::value<std::int64_t>()->default_value(128), "tokens of a text at most, [CLS] and [SEP] among them; of a block of running text; of a source, and of its translation")
       ("length-buckets", po::value<std::string>()->default_value("off"), "on: batches are of texts or speech of like length, padded to one of a few lengths; off: all to the longest");

@@ -7,7 +7,7 @@
 #include "datasets/loader.h"
 #include "engine/base/error.h"
 #include "engine/base/hash.h"
-#include "engine/files/safetensors.h"
+#include "engine/files/weights.h"
 #include "frontends/cli/command.h"
 #include "frontends/cli/dataset_options.h"
 #include "frontends/cli/job.h"
@@ -46,7 +46,7 @@ struct EvalOrder {
 /// As a hash.
 std::string contents_of(const std::string& weights) {
   std::uint64_t hash = 0;
-  const SafetensorsFile file(weights);
+  const WeightsFile file(weights);
   for (const NamedTensor& t : file.tensors()) hash = hash_of(t.data, hash);
   return fmt::format("{:016x}", hash);
 }
@@ -86,10 +86,10 @@ struct Evaluator {
     if (job.options().pipeline) {
       const PlannedPipeline planned = planned_pipeline(run.session(), job, task, shard, {.shape = {}, .memory_bytes = run.memory_limit(), .trains = false, .stage = options});
       pipeline.emplace(run.session(), *job.communication(), task, planned.micro_batch, planned.plan);
-      nn::load_weights(task.module(), run.session(), order.weights, nn::Mismatch::refuse, nn::Extent::materialised);
+      say_prefix(nn::load_weights(task.module(), run.session(), order.weights, nn::Mismatch::refuse, nn::Extent::materialised));
       return;
     }
-    nn::load_weights(task.module(), run.session(), order.weights);
+    say_prefix(nn::load_weights(task.module(), run.session(), order.weights));
     if (job.communication()) shared.emplace(run.session(), *job.communication());
     step.emplace(run.session(), task, nullptr, train::StepOptions{.frontend = options.frontend, .passes = options.passes, .ranks = &ranks()});
   }

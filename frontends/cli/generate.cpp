@@ -7,9 +7,10 @@
 #include "datasets/utf8_pieces.h"
 #include "engine/base/clock.h"
 #include "engine/base/error.h"
-#include "engine/files/safetensors.h"
+#include "engine/files/weights.h"
 #include "frontends/cli/command.h"
 #include "frontends/cli/dataset_options.h"
+#include "frontends/cli/model_options.h"
 #include "frontends/cli/run_scope.h"
 #include "frontends/cli/say.h"
 #include "frontends/models/texts.h"
@@ -38,7 +39,7 @@ struct Prepared {
 
 std::unique_ptr<models::Gpt2> model_of(const GenerateOrder& order, std::int64_t vocabulary) {
   models::Gpt2Config config = models::gpt2_config(order.config);
-  const std::int64_t tokens = models::vocabulary_in(kModel, SafetensorsHeader(order.weights).tensors()).value_or(config.vocab_size);
+  const std::int64_t tokens = models::vocabulary_in(kModel, WeightsHeader(order.weights).tensors()).value_or(config.vocab_size);
   if (tokens != vocabulary)
     throw DataError(fmt::format("generate: {} has {} tokens, {} is of {}; accepted: the vocabulary that it was trained with", order.vocabulary, vocabulary, order.weights, tokens));
   config.vocab_size = tokens;
@@ -109,7 +110,7 @@ Made go_on(RunScope& run, const Prepared& with, const GenerateOrder& order) {
 void generate_text(RunScope& run, const GenerateOrder& order) {
   const Prepared with = prepare(order);
   run.open_device();
-  nn::load_weights(*with.model, run.session(), order.weights);
+  say_prefix(nn::load_weights(*with.model, run.session(), order.weights));
   run.log_start(kModel, *with.model);
   print(order.prompt);
   const Made made = go_on(run, with, order);
@@ -125,8 +126,8 @@ int generate(const Arguments& arguments) {
   po::options_description options("options", 110);
   options.add_options()
       ("model", po::value<std::string>()->default_value(kModel), "language model: gpt2")
-      ("weights", po::value<std::string>()->required(), "safetensors file with Hugging Face's names and layouts")
-      ("vocab", po::value<std::string>()->required(), "folder of its vocab.json and merges.txt")
+      ("weights", po::value<std::string>()->required(), "safetensors file with Hugging Face's names and layouts, or the index or folder of its shards")
+      ("vocab", po::value<std::string>()->required(), "folder of its vocab.json and merges.txt, or its tokenizer.json")
       ("prompt", po::value<std::string>()->required(), "text to go on from; an empty one: a text from its beginning")
       ("max-tokens", po::value<std::int64_t>()->default_value(100), "tokens that are made at most")
       ("temperature", po::value<double>()->default_value(0, "0"), "0: the likeliest token each time; above: drawn by softmax(logits / temperature)")

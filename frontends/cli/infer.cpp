@@ -102,7 +102,7 @@ int infer(const Arguments& arguments) {
     if (!output.empty()) check_can_write(output);
     const InferOrder order = infer_order(v, name);
     run.open_device();
-    nn::load_weights(*order.model, run.session(), v["weights"].as<std::string>());
+    say_prefix(nn::load_weights(*order.model, run.session(), v["weights"].as<std::string>()));
     run.log_start(name, *order.model);
     run_batches(run, order, frontend, batch_size, output);
     run.summary()["samples"] = order.inputs->count();

@@ -13,7 +13,7 @@
 #include "datasets/utf8_pieces.h"
 #include "engine/base/error.h"
 #include "engine/base/span.h"
-#include "engine/files/safetensors.h"
+#include "engine/files/weights.h"
 #include "engine/ops/ops.h"
 #include "frontends/cli/dataset_options.h"
 #include "frontends/cli/model_options.h"
@@ -78,13 +78,13 @@ Order texts_order(const po::variables_map& v, const std::string& name) {
   const bool language_model = is_language_model(name);
   if (language_model && v.count("text")) throw UsageError(fmt::format("--text: it is given with --model {}, which has no classes; accepted: --input, or gemel generate --prompt", name));
   if (language_model) refuse_classes(v, name);
-  const SafetensorsHeader weights(v["weights"].as<std::string>());
+  const WeightsHeader weights(v["weights"].as<std::string>());
   models::TextOptions options{.config = v["config"].as<std::string>()};
   models::TextSizes sizes = models::text_sizes(name, options.config);
   sizes.vocabulary = models::vocabulary_in(name, weights.tensors()).value_or(sizes.vocabulary);
   Order order;
   if (v.count("text")) {
-    const auto tokenizer = tokenizer_of(v, "--text", "BERT's vocab.txt, or a folder with it", sizes.vocabulary);
+    const auto tokenizer = tokenizer_of(v, "--text", "BERT's vocab.txt, a tokenizer.json, or a folder with one of them", sizes.vocabulary);
     sizes.padding = tokenizer->padding();
     const std::int64_t given = whole_number(v, "max-length", 2, 1e6), longest = sizes.longest > 0 ? std::min(sizes.longest, given) : given;
     const auto texts = v["text"].as<Texts>();
@@ -117,7 +117,7 @@ void print_translations(const Value& tokens, const datasets::Tokenizer& tokenize
 
 Order translation_order(const po::variables_map& v, const std::string& name) {
   refuse_classes(v, name);
-  const SafetensorsHeader weights(v["weights"].as<std::string>());
+  const WeightsHeader weights(v["weights"].as<std::string>());
   const auto config = v["config"].as<std::string>();
   const std::int64_t vocabulary = models::vocabulary_in(name, weights.tensors()).value_or(models::text_sizes(name, config).vocabulary);
   const std::shared_ptr<const datasets::Tokenizer> tokenizer = tokenizer_of(v, "--model " + name, "the vocabulary that it was trained with", vocabulary);

@@ -5,7 +5,8 @@
 
 #include "datasets/pictures.h"
 #include "engine/base/error.h"
-#include "engine/files/safetensors.h"
+#include "engine/files/weights.h"
+#include "frontends/cli/say.h"
 #include "frontends/cli/workload.h"
 #include "frontends/models/texts.h"
 #include "frontends/nn/state_dict.h"
@@ -63,7 +64,7 @@ models::RecomputedParts recompute_option(const po::variables_map& v, const std::
 void add_loaded_model_options(po::options_description& options, ModelKinds kinds) {
   options.add_options()
       ("model", po::value<std::string>()->required(), model_help(kinds).c_str())
-      ("weights", po::value<std::string>()->required(), "safetensors file with torchvision's names and layouts, or Hugging Face's")
+      ("weights", po::value<std::string>()->required(), "safetensors file with torchvision's names and layouts, or Hugging Face's; or the index or folder of its shards")
       ("classes", po::value<std::int64_t>()->default_value(0), "size of the last layer; 0: by the data or the file");
 }
 
@@ -74,11 +75,15 @@ std::unique_ptr<nn::Module> model_of_weights(const po::variables_map& v, std::in
   const auto weights = v["weights"].as<std::string>();
   if (const auto asked = class_count(v, 0); asked > 0)
     options.classes = asked;
-  else if (const auto in_file = nn::output_size_in(*models::make(name, options), SafetensorsHeader(weights).tensors()))
+  else if (const auto in_file = nn::output_size_in(*models::make(name, options), WeightsHeader(weights).tensors()))
     options.classes = *in_file;
   auto model = models::make(name, options);
   model->eval();
   return model;
+}
+
+void say_prefix(const nn::Loaded& loaded) {
+  if (!loaded.prefix.empty()) say("weights: '{}' is taken off the file's names, which all begin with it\n", loaded.prefix);
 }
 
 }  // namespace gemel::cli

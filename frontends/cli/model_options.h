@@ -9,6 +9,7 @@
 #include "frontends/cli/arguments.h"
 #include "frontends/models/models.h"
 #include "frontends/nn/module.h"
+#include "frontends/nn/state_dict.h"
 
 namespace gemel::cli {
 
@@ -32,5 +33,7 @@ models::RecomputedParts recompute_option(const po::variables_map& values, const 
 void add_loaded_model_options(po::options_description& options, ModelKinds kinds = ModelKinds::pictures);
 /// A model of pictures without memory, in evaluation mode, of as many classes as --classes or the file of --weights says.
 std::unique_ptr<nn::Module> model_of_weights(const po::variables_map& values, std::int64_t channels);
+/// Says what was taken off the names of a weight file, where that is something.
+void say_prefix(const nn::Loaded& loaded);
 
 }  // namespace gemel::cli

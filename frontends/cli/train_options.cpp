@@ -40,7 +40,7 @@ po::options_description train_options() {
       ("warmup", po::value<std::string>()->default_value("0"), "with linear: steps in which the rate climbs from 0, or with a point, as 0.1, that share of the run")
       ("shuffle", po::value<std::string>()->default_value("on"), "on or off")
       ("augment", po::value<std::string>(), "none, or standard: pictures are padded by 4, cropped, flipped; items that a user has not met are drawn anew in each epoch. Default: standard of ratings, else none")
-      ("weights", po::value<std::string>()->default_value(""), "safetensors file to start from")
+      ("weights", po::value<std::string>()->default_value(""), "safetensors file to start from, or the index or folder of its shards")
       ("freeze-backbone", po::bool_switch(), "train the last layer only")
       ("freeze-norm", po::bool_switch(), "normalisation uses running statistics in training too")
       ("sparse-embeddings", po::bool_switch(), "updates move the rows of embeddings that a step meets and no others, and these do not decay; not of tables that a head shares. With sgd, adam, adamw")

@@ -12,6 +12,7 @@
 #include "engine/base/span.h"
 #include "frontends/cli/interrupt.h"
 #include "frontends/cli/joined_trace.h"
+#include "frontends/cli/model_options.h"
 #include "frontends/cli/planned_step.h"
 #include "frontends/cli/run_identity.h"
 #include "frontends/cli/say.h"
@@ -241,6 +242,7 @@ void TrainRun::build_model() {
 }
 
 void TrainRun::tell_loaded(const nn::Loaded& loaded) const {
+  say_prefix(loaded);
   for (const std::string& name : loaded.fresh) cli::say("weights: {} starts afresh, the file has none of its shape\n", name);
   if (!loaded.left_aside.empty()) cli::say("weights: left aside, as the model has no such tensors: {}\n", fmt::join(loaded.left_aside, ", "));
 }

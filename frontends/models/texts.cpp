@@ -11,6 +11,7 @@
 #include "frontends/models/gpt2.h"
 #include "frontends/models/lstm_classifier.h"
 #include "frontends/models/transformer.h"
+#include "frontends/nn/wrappers.h"
 
 namespace gemel::models {
 namespace {
@@ -19,6 +20,7 @@ struct Named {
   std::string_view name;
   TextKind kind;
   std::string_view token_table;
+  std::string_view tied_head;  // of the same contents, and the only one in some files; empty: none
   bool has_blocks;
   TextSizes (*sizes)(const std::string& config);
   std::unique_ptr<nn::Module> (*make)(const TextOptions& options);
@@ -74,10 +76,10 @@ TextSizes transformer_sizes(const std::string& config) {
   return {c.vocab_size, c.pad_token_id, 0, c.bos_token_id, c.eos_token_id};
 }
 
-constexpr std::array<Named, 4> kModels{{{"bert", TextKind::classifier, "bert.embeddings.word_embeddings.weight", true, bert_sizes, bert},
-                                        {"lstm_classifier", TextKind::classifier, "embedding.weight", false, lstm_sizes, lstm},
-                                        {"gpt2", TextKind::language_model, "transformer.wte.weight", true, gpt2_sizes, gpt2},
-                                        {"transformer", TextKind::translator, "embedding.weight", true, transformer_sizes, transformer}}};
+constexpr std::array<Named, 4> kModels{{{"bert", TextKind::classifier, "bert.embeddings.word_embeddings.weight", "", true, bert_sizes, bert},
+                                        {"lstm_classifier", TextKind::classifier, "embedding.weight", "", false, lstm_sizes, lstm},
+                                        {"gpt2", TextKind::language_model, "transformer.wte.weight", "lm_head.weight", true, gpt2_sizes, gpt2},
+                                        {"transformer", TextKind::translator, "embedding.weight", "output.weight", true, transformer_sizes, transformer}}};
 
 const Named& named(std::string_view name) {
   const auto* found = std::ranges::find(kModels, name, &Named::name);
@@ -97,9 +99,12 @@ TextKind text_kind(std::string_view name) { return named(name).kind; }
 bool text_has_blocks(std::string_view name) { return named(name).has_blocks; }
 TextSizes text_sizes(std::string_view name, const std::string& config) { return named(name).sizes(config); }
 std::optional<std::int64_t> vocabulary_in(std::string_view name, std::span<const NamedSpec> file) {
-  const std::string_view table = named(name).token_table;
-  for (const NamedSpec& t : file)  // some have no "bert." or "transformer." before their names
-    if ((table == t.name || table.ends_with("." + t.name)) && !t.spec.shape.empty()) return t.spec.shape[0];
+  const Named& model = named(name);
+  for (const NamedSpec& t : file) {  // some have no "bert." or "transformer." before their names
+    const std::string_view own = nn::without_wrappers(t.name);
+    const bool is_table = own == model.token_table || own == model.tied_head || model.token_table.ends_with("." + std::string(own));
+    if (is_table && !t.spec.shape.empty()) return t.spec.shape[0];
+  }
   return {};
 }
 std::unique_ptr<nn::Module> make_text(std::string_view name, const TextOptions& options) {

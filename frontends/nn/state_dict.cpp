@@ -9,8 +9,10 @@
 
 #include "engine/base/error.h"
 #include "engine/host_cast.h"
+#include "engine/files/weights.h"
 #include "engine/host_contents.h"
 #include "frontends/nn/layout.h"
+#include "frontends/nn/wrappers.h"
 
 namespace gemel::nn {
 namespace {
@@ -59,6 +61,39 @@ void fill(const Slot& slot, Session& session, const NamedTensor& tensor) {
   else slot.buffer->value = std::move(made);
 }
 
+/// What a module is to be given.
+struct Given {
+  std::span<const NamedTensor> tensors;
+  std::span<const ForeignTensor> foreign;
+};
+
+/// The wrappers that all names begin with, as many as it takes until the module knows one of them; empty where that is none, or it never does.
+std::string wrappers_of(const Module& module, const std::vector<Slot>& slots, const Given& given) {
+  std::vector<std::string_view> names;
+  for (const NamedTensor& t : given.tensors) names.push_back(t.name);
+  for (const ForeignTensor& t : given.foreign) names.push_back(t.name);
+  if (names.empty()) return {};
+  const std::set<std::string_view> known = [&] {
+    std::set<std::string_view> out;
+    for (const Slot& s : slots) out.insert(s.name);
+    return out;
+  }();
+  const std::string_view first = names.front();
+  for (std::size_t length = 0;;) {
+    if (std::ranges::any_of(names, [&](std::string_view n) { return known.contains(module.name_of(std::string(n.substr(length)))); })) return std::string(first.substr(0, length));
+    const std::size_t more = wrapper_of(first.substr(length));
+    if (more == 0 || !std::ranges::all_of(names, [&](std::string_view n) { return n.starts_with(first.substr(0, length + more)); })) return {};
+    length += more;
+  }
+}
+
+template <class Tensor>
+std::vector<Tensor> without(std::size_t prefix, std::span<const Tensor> tensors) {
+  std::vector<Tensor> out(tensors.begin(), tensors.end());
+  for (Tensor& t : out) t.name.erase(0, prefix);
+  return out;
+}
+
 /// What fits, and what does not, of tensors against a module.
 struct Comparison {
   std::vector<std::pair<const Slot*, const NamedTensor*>> fitting;
@@ -84,14 +119,28 @@ std::vector<std::string> torn_in(const std::vector<std::pair<const Slot*, const 
   return out;
 }
 
-Comparison compare(const Module& module, const std::vector<Slot>& slots, std::span<const NamedTensor> tensors) {
-  std::map<std::string, const NamedTensor*> given;
+/// Of tied parameters that the file has under another name than their own.
+void forget_tied(std::vector<const Slot*>& missing, const std::vector<std::pair<const Slot*, const NamedTensor*>>& fitting) {
+  std::set<const Parameter*> filled;
+  for (const auto& [slot, tensor] : fitting)
+    if (slot->parameter) filled.insert(&slot->parameter->owner());
+  std::erase_if(missing, [&](const Slot* s) { return s->parameter && filled.contains(&s->parameter->owner()); });
+}
+
+Comparison compare(const Module& module, const std::vector<Slot>& slots, const Given& all) {
+  struct Candidate {
+    const NamedTensor* tensor;
+    const ForeignTensor* foreign;  // one of the two
+  };
+  std::map<std::string, Candidate> given;
   Comparison c;
-  for (const NamedTensor& t : tensors) {
-    const std::string name = module.name_of(t.name);
-    if (name.empty()) c.left_aside.push_back(t.name);
-    else if (!given.emplace(name, &t).second) c.unexpected.push_back(t.name);  // under two names
-  }
+  const auto take = [&](const std::string& in_file, Candidate candidate) {
+    const std::string name = module.name_of(in_file);
+    if (name.empty()) c.left_aside.push_back(in_file);
+    else if (!given.emplace(name, candidate).second) c.unexpected.push_back(in_file);  // under two names
+  };
+  for (const NamedTensor& t : all.tensors) take(t.name, {&t, nullptr});
+  for (const ForeignTensor& t : all.foreign) take(t.name, {nullptr, &t});
   for (const Slot& slot : slots) {
     const auto it = given.find(slot.name);
     if (it == given.end()) {
@@ -99,19 +148,24 @@ Comparison compare(const Module& module, const std::vector<Slot>& slots, std::sp
       continue;
     }
     const Spec expected = slot.file();
-    if (it->second->spec.shape != expected.shape || !converts(it->second->spec.dtype, expected.dtype)) {
-      c.wrong.push_back(fmt::format("{} is {}, accepted: {}", slot.name, to_string(it->second->spec), to_string(expected)));
+    const auto [tensor, foreign] = it->second;
+    if (foreign || tensor->spec.shape != expected.shape || !converts(tensor->spec.dtype, expected.dtype)) {
+      const std::string found = foreign ? fmt::format("{} {}", foreign->type, to_string(foreign->shape)) : to_string(tensor->spec);
+      c.wrong.push_back(fmt::format("{} is {}, accepted: {}", slot.name, found, to_string(expected)));
       c.misshapen.push_back(&slot);
     } else {
-      c.fitting.emplace_back(&slot, it->second);
+      c.fitting.emplace_back(&slot, tensor);
     }
     given.erase(it);
   }
   c.torn = torn_in(c.fitting);
-  for (const NamedTensor& t : tensors) {
-    const auto it = given.find(module.name_of(t.name));
-    if (it != given.end() && it->second == &t) c.unexpected.push_back(t.name);
-  }
+  forget_tied(c.missing, c.fitting);
+  const auto note_left = [&](const std::string& in_file, const void* tensor) {
+    const auto it = given.find(module.name_of(in_file));
+    if (it != given.end() && (it->second.tensor == tensor || it->second.foreign == tensor)) c.unexpected.push_back(in_file);
+  };
+  for (const NamedTensor& t : all.tensors) note_left(t.name, &t);
+  for (const ForeignTensor& t : all.foreign) note_left(t.name, &t);
   return c;
 }
 
@@ -131,6 +185,23 @@ bool only_output_layers(const Comparison& c, const Module& module) {
   if (!c.wrong.empty()) text += fmt::format("; of another shape or type: {}", fmt::join(c.wrong, "; "));
   if (!c.torn.empty()) text += fmt::format("; with contents that differ, though the model has one tensor for both: {}", fmt::join(c.torn, "; "));
   throw DataError(text);
+}
+
+Loaded load(Module& module, Session& session, const Given& given, Mismatch mismatch, Extent extent) {
+  const std::vector<Slot> slots = slots_of(module);
+  const std::string prefix = wrappers_of(module, slots, given);
+  const auto tensors = without(prefix.size(), given.tensors);
+  const auto foreign = without(prefix.size(), given.foreign);
+  const Comparison c = compare(module, slots, {tensors, foreign});
+  const bool fits = c.missing.empty() && c.unexpected.empty() && c.wrong.empty();
+  if (!c.torn.empty() || (!fits && !(mismatch == Mismatch::keep_output_layers && only_output_layers(c, module)))) refuse(c);
+  for (const auto& [slot, tensor] : c.fitting)
+    if (extent == Extent::whole || slot->value()) fill(*slot, session, *tensor);
+  if (extent == Extent::whole) module.materialise(session);
+  Loaded out{{}, c.left_aside, prefix};
+  for (const auto* slots_left : {&c.misshapen, &c.missing})
+    for (const Slot* slot : *slots_left) out.fresh.push_back(slot->name);
+  return out;
 }
 
 }  // namespace
@@ -154,23 +225,13 @@ std::vector<StateEntry> state_dict(const Module& module, Extent extent) {
 }
 
 Loaded load_state_dict(Module& module, Session& session, std::span<const NamedTensor> tensors, Mismatch mismatch, Extent extent) {
-  const std::vector<Slot> slots = slots_of(module);
-  const Comparison c = compare(module, slots, tensors);
-  const bool fits = c.missing.empty() && c.unexpected.empty() && c.wrong.empty();
-  if (!c.torn.empty() || (!fits && !(mismatch == Mismatch::keep_output_layers && only_output_layers(c, module)))) refuse(c);
-  for (const auto& [slot, tensor] : c.fitting)
-    if (extent == Extent::whole || slot->value()) fill(*slot, session, *tensor);
-  if (extent == Extent::whole) module.materialise(session);
-  Loaded out{{}, c.left_aside};
-  for (const auto* slots_left : {&c.misshapen, &c.missing})
-    for (const Slot* slot : *slots_left) out.fresh.push_back(slot->name);
-  return out;
+  return load(module, session, {tensors, {}}, mismatch, extent);
 }
 
 std::optional<std::int64_t> output_size_in(const Module& module, std::span<const NamedSpec> tensors) {
   const std::string name = join_path(module.output_layers().front(), "weight");
   for (const NamedSpec& t : tensors)
-    if (module.name_of(t.name) == name && !t.spec.shape.empty()) return t.spec.shape[0];
+    if ((module.name_of(t.name) == name || module.name_of(std::string(without_wrappers(t.name))) == name) && !t.spec.shape.empty()) return t.spec.shape[0];
   return {};
 }
 
@@ -185,11 +246,11 @@ void save_weights(const std::vector<StateEntry>& state, const std::filesystem::p
 }
 
 Loaded load_weights(Module& module, Session& session, const std::filesystem::path& path, Mismatch mismatch, Extent extent) {
-  const SafetensorsFile file(path);
-  if (file.metadata().contains(kCheckpointField))
+  const WeightsFile file(path);
+  if (file.has_metadata(kCheckpointField))
     throw DataError(path.string() + ": it is a checkpoint; accepted: weights, which its run writes at its end (train --resume CHECKPOINT --save WEIGHTS)");
   try {
-    return load_state_dict(module, session, file.tensors(), mismatch, extent);
+    return load(module, session, {file.tensors(), file.foreign()}, mismatch, extent);
   } catch (const DataError& e) {
     throw DataError(path.string() + ": " + e.what());
   }

@@ -36,10 +36,12 @@ enum class Mismatch { refuse, keep_output_layers };
 struct Loaded {
   std::vector<std::string> fresh;       // the module's, left as they start; none with Mismatch::refuse
   std::vector<std::string> left_aside;  // the file's, which Module::name_of gives no name
+  std::string prefix;                   // of all names of the file, such as "module.", that was taken off
 };
 
 /// Gives the module the tensors' contents and, where it has none yet, memory. A missing `num_batches_tracked` is allowed, and so
-/// is another floating type, which is rounded; names are as Module::name_of has them. With Extent::materialised all tensors are compared, and those are taken that the module has memory for.
+/// is another floating type, which is rounded; names are as Module::name_of has them, without the wrappers (frontends/nn/wrappers.h) that all begin with where
+/// the module knows them only so. Of tied parameters one is enough. With Extent::materialised all tensors are compared, and those are taken that the module has memory for.
 /// @throws DataError naming every missing, unexpected and misshapen tensor, and such as the model has as one and that differ; the module is then unchanged
 Loaded load_state_dict(Module& module, Session& session, std::span<const NamedTensor> tensors, Mismatch mismatch = Mismatch::refuse, Extent extent = Extent::whole);
 
@@ -52,7 +54,8 @@ inline constexpr const char* kCheckpointField = "optimizer_steps";
 /// Writes the state to a safetensors file. @throws DataError where it cannot be written
 void save_weights(const Module& module, const std::filesystem::path& path);
 void save_weights(const std::vector<StateEntry>& state, const std::filesystem::path& path);
-/// load_state_dict from a safetensors file; what it throws names the file.
+/// load_state_dict from a safetensors file, or shards of one (engine/files/weights.h); what it throws names the path. A tensor that Module::name_of gives no
+/// name may be of any type that the format knows.
 Loaded load_weights(Module& module, Session& session, const std::filesystem::path& path, Mismatch mismatch = Mismatch::refuse, Extent extent = Extent::whole);
 
 }  // namespace gemel::nn

@@ -1,0 +1,38 @@
+// Lines of text files, whoever wrote them.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+
+namespace gemel::datasets {
+
+/// Text without the byte-order mark that some editors put before it.
+inline std::string_view without_mark(std::string_view text) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";
+  return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
+}
+
+/// Gives the lines to `take(line, number)`, numbers from 1, until it returns false. A line ends with a line feed, which a carriage return may stand before; in a
+/// text without any line feed, as Macs wrote once, with a carriage return. A mark before the text is no part of it.
+template <class Take>
+void each_line(std::string_view text, const Take& take) {
+  text = without_mark(text);
+  const char end_of_line = text.find('\n') == std::string_view::npos ? '\r' : '\n';
+  std::int64_t number = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(end_of_line, begin), text.size());
+    std::string_view line = text.substr(begin, end - begin);
+    begin = end + 1;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (!take(line, ++number)) return;
+  }
+}
+
+/// Without the lines at its end that hold nothing but spaces.
+inline std::string_view without_blank_end(std::string_view text) {
+  const std::size_t last = text.find_last_not_of(" \r\n");
+  if (last == std::string_view::npos) return {};
+  return text.substr(0, std::min(text.find_first_of("\r\n", last), text.size()));
+}
+
+}  // namespace gemel::datasets
