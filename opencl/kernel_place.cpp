@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <system_error>
 
 #include "engine/base/descriptor.h"
@@ -34,14 +35,15 @@ fs::path nearest_there(fs::path folder) {
 
 std::string cannot(const char* what, int error) { return fmt::format("cannot be {}: {}", what, system_message(error)); }
 
-/// By mapping a page of a file as a linked kernel's is.
-std::string why_not_executable(const fs::path& folder) {
+/// By a file as large as kernels are, and a page of it that is mapped as a linked kernel's is.
+std::string why_no_code(const fs::path& folder) {
+  constexpr std::int64_t kKernel = 2 << 20;  // bytes
   std::string name = (folder / "gemel-doctor-XXXXXX").string();
   const Descriptor file(::mkostemp(name.data(), O_CLOEXEC));
   if (file.get() < 0) return cannot("written", errno);
   ::unlink(name.c_str());
+  if (const int error = ::posix_fallocate(file.get(), 0, kKernel)) return cannot("written", error);
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  if (::ftruncate(file.get(), static_cast<off_t>(page)) != 0) return cannot("written", errno);
   void* const mapped = ::mmap(nullptr, page, PROT_READ | PROT_EXEC, MAP_PRIVATE, file.get(), 0);
   if (mapped == MAP_FAILED) return errno == EPERM ? "lies on a file system that is mounted noexec" : cannot("executed from", errno);
   ::munmap(mapped, page);
@@ -56,9 +58,7 @@ std::string why_no_kernels(const fs::path& folder) {
   if (::stat(there.c_str(), &status) != 0) return cannot("examined", errno);
   if (!S_ISDIR(status.st_mode)) return cannot("made", ENOTDIR);
   if (::access(there.c_str(), W_OK | X_OK) != 0) return cannot("written", errno);
-  if (std::string why = why_not_executable(there); !why.empty()) return why;
-  const int error = why_no_room(there);
-  return error == 0 ? "" : cannot("written", error);
+  return why_no_code(there);
 }
 
 KernelPlace kernel_place() {

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -60,10 +61,15 @@ class PipeReport : public Report {
   }
 };
 
-/// "POCL_AFFINITY: '1' is not accepted" is mended by leaving the variable out.
+/// "POCL_AFFINITY: '1' is not accepted; ..." and "platform: 'x' is not found; ..." are mended by leaving a variable out, limits by raising them.
 std::string remedy_of(const std::string& error) {
-  const std::string name = error.substr(0, error.find(':'));
-  return !name.empty() && ::getenv(name.c_str()) ? "unset " + name : "";
+  std::string name = error.substr(0, error.find(':'));
+  if (!name.empty() && ::getenv(name.c_str())) return "unset " + name;
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  if (::getenv(("GEMEL_" + name).c_str())) return "unset GEMEL_" + name;
+  if (error.find("(ulimit ") != std::string::npos) return remedy_of_limit(error);
+  const auto accepted = error.find("accepted: ");
+  return accepted == std::string::npos ? "" : error.substr(accepted + std::string_view("accepted: ").size());
 }
 
 /// A crash ends it as it would end any process: no file of its memory, no line of the program's own.
@@ -81,9 +87,10 @@ void let_signals_end_it() {
   PipeReport report(pipe);
   try {
     check.look(report);
+  } catch (const Error& e) {  // it says what it is of
+    report.add({Health::wrong, e.what(), remedy_of(e.what())});
   } catch (const std::exception& e) {
-    const std::string why = worded(e);
-    report.add({Health::wrong, check.subject.empty() ? why : check.subject + ": " + why, remedy_of(why)});
+    report.add({Health::wrong, check.subject.empty() ? worded(e) : check.subject + ": " + worded(e)});
   }
   report.done();
   std::exit(0);  // as any run ends: a driver may crash there too
@@ -122,7 +129,8 @@ class Apart {
     if (Clock::now() < std::min(until_, last)) return;
     ::kill(process_, SIGKILL);
     process_ = 0;  // it may wait in the system for ever: `sweep` collects it
-    fail(fmt::format("it does not end within {} s", std::chrono::round<std::chrono::seconds>(limit_).count()));
+    fail(limit_ < std::chrono::seconds(1) ? fmt::format("it does not end within {} ms", limit_.count())
+                                          : fmt::format("it does not end within {} s", limit_.count() / 1000));
   }
 
  private:
@@ -193,7 +201,7 @@ void merge(std::vector<Line>& lines, const Line& more) {
   const auto same = std::ranges::find(lines, more.name, &Line::name);
   if (same == lines.end()) return lines.push_back(more);
   Finding& f = same->finding;
-  f.found += "; " + more.finding.found;
+  if (f.found.find(more.finding.found) == std::string::npos) f.found += "; " + more.finding.found;  // the same of every driver is said once
   if (more.finding.health > f.health || (more.finding.health == f.health && f.remedy.empty())) f.remedy = more.finding.remedy;
   f.health = std::max(f.health, more.finding.health);
 }

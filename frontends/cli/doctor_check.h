@@ -69,6 +69,8 @@ std::string as_root(const std::string& command);
 bool may_administer();
 /// "64 KiB", "23.5 GiB"
 std::string bytes_text(double bytes);
+/// What mends an error that names a limit of ulimit.
+std::string remedy_of_limit(const std::string& error);
 /// Names of environment variables that the predicate takes, in order.
 std::vector<std::string> variables(const std::function<bool(const std::string& name)>& wanted);
 

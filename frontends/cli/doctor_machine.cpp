@@ -146,16 +146,6 @@ struct ProcessLimit {
 constexpr ProcessLimit kLimits[] = {{"address space", "-v", RLIMIT_AS, 1},  {"data", "-d", RLIMIT_DATA, 1},         {"stack", "-s", RLIMIT_STACK, 1},
                                     {"files' size", "-f", RLIMIT_FSIZE, 1}, {"open files", "-n", RLIMIT_NOFILE, 0}, {"processes", "-u", RLIMIT_NPROC, 0}};
 
-/// Raises a limit as far as the system lets this user.
-std::string remedy_of_limit(const std::string& why) {
-  for (const ProcessLimit& l : kLimits) {
-    rlimit is{};
-    if (why.find(fmt::format("(ulimit {})", l.option)) == std::string::npos || ::getrlimit(static_cast<__rlimit_resource_t>(l.resource), &is) != 0) continue;
-    if (is.rlim_cur < is.rlim_max) return fmt::format("ulimit -S {0} $(ulimit -H {0})", l.option);
-  }
-  return "a higher limit: in /etc/security/limits.conf, of the container (docker run --ulimit) or the service";
-}
-
 Finding limits() {
   std::vector<std::string> parts;
   for (const ProcessLimit& l : kLimits) {
@@ -176,6 +166,16 @@ Finding limits() {
 std::vector<Check> machine_checks() {
   return {{"version", version},     {"build", build}, {"libraries", libraries}, {"distribution", distribution},
           {"processor", processor}, {"cores", cores}, {"memory", memory},       {"limits", limits}};
+}
+
+/// Raises it as far as the system lets this user.
+std::string remedy_of_limit(const std::string& error) {
+  for (const ProcessLimit& l : kLimits) {
+    rlimit is{};
+    if (error.find(fmt::format("(ulimit {})", l.option)) == std::string::npos || ::getrlimit(static_cast<__rlimit_resource_t>(l.resource), &is) != 0) continue;
+    if (is.rlim_cur < is.rlim_max) return fmt::format("ulimit -S {0} $(ulimit -H {0})", l.option);
+  }
+  return "a higher limit: in /etc/security/limits.conf, of the container (docker run --ulimit) or the service";
 }
 
 std::string bytes_text(double bytes) {

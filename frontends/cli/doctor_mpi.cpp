@@ -108,14 +108,14 @@ void all_reduce(Report& report) {
   if (is_rank_of_live_job()) return report.add({Health::ok, "not tried: this process is of a job itself"});
   if (mpiruns().empty()) return report.add({Health::odd, "not tried: there is no mpirun"});
   const auto begin = std::chrono::steady_clock::now();
-  const JobEnd end = run_mpirun({.ranks = 2, .command = {"doctor"}}, {});
+  const Launch launch{.ranks = 2, .command = {"doctor"}};
+  const JobEnd end = run_mpirun(launch, {});
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   const std::string printed = report.printed();
   const auto marker = printed.find(kMarker);
   if (marker == std::string::npos) {
-    const std::string said = said_by(printed);
-    return report.add({Health::wrong, fmt::format("two ranks come to no end: mpirun ended with status {}{}", end.status,
-                                                  said.empty() ? ", without a word" : " and said: " + said)});
+    const std::string how = text_of(end, launch), said = said_by(printed);
+    return report.add({Health::wrong, fmt::format("two ranks come to no end: {}{}", how.substr(0, how.find("; ")), said.empty() ? "" : "; it said: " + said)});
   }
   const std::size_t from = marker + std::string_view(kMarker).size();
   const std::string text = printed.substr(from, printed.find('\n', from) - from);

@@ -21,35 +21,24 @@ using Names = std::vector<std::string_view>;
 /// Who sets variables for the processes that it starts.
 struct Setter {
   const char* name;
-  Names prefixes;     // of all its variables
-  Names job;          // those that make others take a process for a part of a job
-  Names processes;    // above each process of a live job
-  const char* group;  // in the names of its jobs' control groups; null: it makes none
+  Names prefixes;   // of all its variables
+  Names job;        // those that make others take a process for a part of a job
+  Names processes;  // above each process of a live job
 };
 
-const std::vector<Setter>& schedulers() {
-  static const std::vector<Setter> all{
-      {"SLURM",
-       {"SLURM_", "SLURMD_"},
-       {"SLURM_JOB_ID", "SLURM_JOBID", "SLURM_NODELIST", "SLURM_JOB_NODELIST", "SLURM_PROCID"},
-       {"slurmstepd", "salloc", "srun", "sbatch"},
-       "slurm"},
-      {"PBS", {"PBS_"}, {"PBS_JOBID", "PBS_NODEFILE"}, {"pbs_mom", "pbs_attach", "qsub"}, "pbs"},
-      {"LSF", {"LSB_", "LS_JOBPID"}, {"LSB_JOBID", "LSB_HOSTS", "LSB_MCPU_HOSTS", "LSB_DJOB_HOSTFILE"}, {"res", "sbatchd", "bsub"}, "lsf"},
-      {"Grid Engine", {"SGE_", "PE_HOSTFILE"}, {"PE_HOSTFILE", "SGE_JOB_SPOOL_DIR"}, {"sge_shepherd", "sge_execd", "qrsh"}, "sge"}};
-  return all;
-}
+// clang-format off
+const std::vector<Setter> kSchedulers{
+    {"SLURM", {"SLURM_", "SLURMD_"},
+     {"SLURM_JOB_ID", "SLURM_JOBID", "SLURM_NODELIST", "SLURM_JOB_NODELIST", "SLURM_PROCID"}, {"slurmstepd", "salloc", "srun", "sbatch"}},
+    {"PBS", {"PBS_"}, {"PBS_JOBID", "PBS_NODEFILE"}, {"pbs_mom", "pbs_attach", "qsub"}},
+    {"LSF", {"LSB_", "LS_JOBPID"}, {"LSB_JOBID", "LSB_HOSTS", "LSB_MCPU_HOSTS", "LSB_DJOB_HOSTFILE"}, {"res", "sbatchd", "bsub"}},
+    {"Grid Engine", {"SGE_", "PE_HOSTFILE"}, {"PE_HOSTFILE", "SGE_JOB_SPOOL_DIR"}, {"sge_shepherd", "sge_execd", "qrsh"}}};
 
-const std::vector<Setter>& launchers() {
-  static const Names kProcesses{"mpirun", "mpiexec", "orterun", "orted", "prterun", "prted", "prte", "mpiexec.hydra", "hydra_pmi_proxy", "slurmstepd", "srun"};
-  static const std::vector<Setter> all{{"Open MPI",
-                                        {"OMPI_COMM_WORLD_", "OMPI_UNIVERSE_SIZE", "PMIX_"},
-                                        {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMIX_NAMESPACE"},
-                                        kProcesses,
-                                        nullptr},
-                                       {"PMI", {"PMI_"}, {"PMI_RANK", "PMI_SIZE", "PMI_FD"}, kProcesses, nullptr}};
-  return all;
-}
+const Names kStarters{"mpirun", "mpiexec", "orterun", "orted", "prterun", "prted", "prte", "mpiexec.hydra", "hydra_pmi_proxy", "slurmstepd", "srun"};
+const std::vector<Setter> kLaunchers{
+    {"Open MPI", {"OMPI_COMM_WORLD_", "OMPI_UNIVERSE_SIZE", "PMIX_"}, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMIX_NAMESPACE"}, kStarters},
+    {"PMI", {"PMI_"}, {"PMI_RANK", "PMI_SIZE", "PMI_FD"}, kStarters}};
+// clang-format on
 
 /// What a user sets for all jobs.
 bool is_setting(const std::string& name) { return name == "SLURM_CONF" || name.starts_with("PMIX_MCA_") || name.find("_MCA_") != std::string::npos; }
@@ -74,17 +63,8 @@ std::vector<std::string> ancestors() {
   return out;
 }
 
-bool is_in_group_of(const Setter& setter) {
-  if (setter.group == nullptr) return false;
-  std::ifstream groups("/proc/self/cgroup");
-  const std::string text((std::istreambuf_iterator<char>(groups)), {});
-  return text.find(setter.group) != std::string::npos;
-}
-
 bool is_alive(const Setter& setter) {
-  const std::vector<std::string> above = ancestors();
-  return is_in_group_of(setter) ||
-         std::ranges::any_of(above, [&](const std::string& name) { return std::ranges::find(setter.processes, name) != setter.processes.end(); });
+  return std::ranges::any_of(ancestors(), [&](const std::string& name) { return std::ranges::find(setter.processes, name) != setter.processes.end(); });
 }
 
 /// The first of its variables that speaks of a job; empty where none is set.
@@ -109,9 +89,9 @@ Finding left_overs(const std::vector<Setter>& setters, Health health, const char
   return {Health::ok, alive.empty() ? "none" : fmt::format("this process is of a job of {}", fmt::join(alive, " and "))};
 }
 
-Finding scheduler() { return left_overs(schedulers(), Health::odd, "mpirun takes their hosts and slots for its own"); }
+Finding scheduler() { return left_overs(kSchedulers, Health::odd, "mpirun takes their hosts and slots for its own"); }
 
-Finding rank_variables() { return left_overs(launchers(), Health::wrong, "a run takes itself for a rank of a job that is not there"); }
+Finding rank_variables() { return left_overs(kLaunchers, Health::wrong, "a run takes itself for a rank of a job that is not there"); }
 
 /// Lines of a file that say something.
 std::vector<std::string> lines_of(const std::filesystem::path& file) {
@@ -145,7 +125,7 @@ Finding mpi_settings() {
 }  // namespace
 
 bool is_rank_of_live_job() {
-  return std::ranges::any_of(launchers(), [](const Setter& s) { return !job_variable(s).empty() && is_alive(s); });
+  return std::ranges::any_of(kLaunchers, [](const Setter& s) { return !job_variable(s).empty() && is_alive(s); });
 }
 
 std::vector<Check> scheduler_checks() { return {{"scheduler", scheduler}, {"rank-variables", rank_variables}, {"mpi-settings", mpi_settings}}; }
