@@ -69,7 +69,7 @@ KernelPlace kernel_place() {
     out.folder = from_environment("POCL_CACHE_DIR");
   else if (const auto folder = ProgramCache::default_folder())
     out.folder = *folder;
-  out.why_not = out.folder.empty() ? "there is no folder" : why_no_kernels(out.folder);
+  out.why_not = out.folder.empty() ? "has no folder: HOME names none" : why_no_kernels(out.folder);
   try {
     DriverCache::of_process().open();
     const fs::path used = DriverCache::of_process().folder();

@@ -30,6 +30,7 @@ std::vector<DriverFile> installed_drivers(const fs::path& place) {
     out.push_back({file, library});
   };
   std::error_code none;
+  if (place.filename().string().find(".so") != std::string::npos && !fs::is_directory(place, none)) return {{place, place.string()}};
   if (fs::is_regular_file(place, none)) add(place);
   for (auto it = fs::directory_iterator(place, none); !none && it != fs::directory_iterator(); it.increment(none))
     if (it->path().extension() == ".icd") add(it->path());

@@ -10,7 +10,7 @@ struct DriverFile {
   std::filesystem::path file;  // /etc/OpenCL/vendors/pocl.icd
   std::string library;         // that it names
 };
-/// Where it looks: OCL_ICD_VENDORS, a folder or a single file, or the system's folder.
+/// Where it looks: OCL_ICD_VENDORS, a folder, a single file or a library, or the system's folder.
 std::filesystem::path drivers_place();
 /// In order of their names; empty where there is none.
 std::vector<DriverFile> installed_drivers(const std::filesystem::path& place);

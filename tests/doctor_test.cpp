@@ -214,6 +214,29 @@ TEST_F(Doctor, names_variables_that_devices_are_refused_for) {
   EXPECT_EQ(visit({"device"})["device"].remedy, "unset POCL_MAX_PTHREAD_COUNT");
 }
 
+TEST_F(Doctor, is_pointed_to_by_a_launch_that_mpirun_gives_no_reason_for) {
+  const Outcome o = run({"launch", "--np", "1", "train", "--model", "lenet"}, [] { ::setenv("OMPI_MCA_plm", "nonsense", 1); });
+  EXPECT_EQ(o.status, 1);
+  EXPECT_TRUE(o.err.ends_with("; gemel doctor looks for what is wrong\n")) << o.err;
+}
+
+TEST_F(Doctor, looks_at_everything_with_few_open_files_and_no_path) {
+  place_ = "ulimit -S -n 64";
+  EXPECT_EQ(visit({})["slots"].status, "ok");
+  place_ = "unset HOME GEMEL_CACHE_DIR XDG_CACHE_HOME";
+  const Visit v = visit({"kernel-folder"});
+  EXPECT_EQ(v["kernel-folder"].found, "this user has no folder: HOME names none: kernels are compiled again in every run");
+  EXPECT_TRUE(v["kernel-folder"].remedy.starts_with("export GEMEL_CACHE_DIR=/")) << v.text;
+}
+
+TEST_F(Doctor, takes_a_library_that_the_loaders_variable_names_for_a_driver) {
+  if (!has_pocl()) GTEST_SKIP() << "PoCL is not installed";
+  std::string library;
+  std::ifstream("/etc/OpenCL/vendors/pocl.icd") >> library;
+  place_ = "export OCL_ICD_VENDORS=" + library;
+  EXPECT_EQ(visit({"drivers"})["drivers"].status, "ok");
+}
+
 /// One way to break in the short run; the others, one of which takes its time, with --full.
 TEST_F(Doctor, names_a_driver_that_ends_or_holds_up_whoever_loads_it) {
   if (!has_pocl()) GTEST_SKIP() << "PoCL is not installed";

@@ -72,12 +72,26 @@ std::string remedy_of(const std::string& error) {
   return accepted == std::string::npos ? "" : error.substr(accepted + std::string_view("accepted: ").size());
 }
 
-/// A crash ends it as it would end any process: no file of its memory, no line of the program's own.
+/// A crash ends it as it would end any process, without a file of its memory or a line of the program's own.
 void let_signals_end_it() {
   constexpr rlimit kNone{0, 0};
   ::setrlimit(RLIMIT_CORE, &kNone);
   for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGINT, SIGTERM, SIGPIPE}) std::signal(signal, SIG_DFL);
 }
+
+/// All checks at once need more open files than one of them; each has the user's own limit.
+class MoreFiles {
+ public:
+  MoreFiles() {
+    ::getrlimit(RLIMIT_NOFILE, &users_);
+    const rlimit most{users_.rlim_max, users_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &most);
+  }
+  void give_back() const { ::setrlimit(RLIMIT_NOFILE, &users_); }
+
+ private:
+  rlimit users_{};
+};
 
 [[noreturn]] void carry_out(const Check& check, int pipe, int printed) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -99,7 +113,7 @@ void let_signals_end_it() {
 /// A check's process.
 class Apart {
  public:
-  explicit Apart(const Check& check) : check_(&check), doing_(check.name), until_(Clock::now() + Check::kLimit) {
+  Apart(const Check& check, const MoreFiles& files) : check_(&check), doing_(check.name), until_(Clock::now() + Check::kLimit) {
     std::array<int, 2> ends{-1, -1};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
       fail("no pipe can be made: " + system_message(errno));
@@ -110,7 +124,10 @@ class Apart {
     printed_ = Descriptor(::memfd_create("printed", MFD_CLOEXEC));
     if (printed_.get() < 0) printed_ = Descriptor(::open("/dev/null", O_RDWR | O_CLOEXEC));
     process_ = ::fork();
-    if (process_ == 0) carry_out(check, ends[1], printed_.get());
+    if (process_ == 0) {
+      files.give_back();
+      carry_out(check, ends[1], printed_.get());
+    }
     if (process_ < 0) fail("no process can be made: " + system_message(errno));
     process_ = std::max(process_, 0);
     ::fcntl(pipe_.get(), F_SETFL, O_NONBLOCK);
@@ -212,9 +229,10 @@ std::vector<Line> run_apart(const std::vector<Check>& checks) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   std::fflush(nullptr);  // or each process would print it again
   const auto last = Clock::now() + kAllChecks;
+  const MoreFiles files;
   std::vector<Apart> all;
   all.reserve(checks.size());
-  for (const Check& check : checks) all.emplace_back(check);
+  for (const Check& check : checks) all.emplace_back(check, files);
   for (;;) {
     std::vector<pollfd> pipes;
     auto next = last;

@@ -1,7 +1,9 @@
 // gemel doctor's checks: what each of them looks at and tells. A driver may crash or hang in any of them, so each runs in a process of its own.
 #pragma once
 #include <chrono>
+#include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,8 +49,9 @@ struct Check {
   Check(std::string line, Finding (*run)()) : name(std::move(line)), look([run](Report& report) { report.add(run()); }) {}
 };
 
-/// Program, machine and what of it may be used (doctor_machine.cpp, doctor_folders.cpp).
+/// Program, machine and what of it may be used (doctor_machine.cpp, doctor_limits.cpp, doctor_folders.cpp).
 std::vector<Check> machine_checks();
+std::vector<Check> limit_checks();
 std::vector<Check> folder_checks();
 /// Drivers, devices, and a product on each (doctor_drivers.cpp).
 std::vector<Check> driver_checks();
@@ -63,6 +66,12 @@ bool is_rank_of_live_job();
 /// The exit status of a rank of the all-reduce.
 int doctor_rank();
 
+/// In the order in which a shell looks.
+std::vector<std::filesystem::path> programs_in_path(const std::string& name);
+/// Where it is one that this user may start.
+std::optional<std::filesystem::path> program_in(const std::filesystem::path& folder, const std::string& name);
+/// A word as a shell reads it.
+std::string quoted(const std::string& word);
 /// A command that root alone may run, as this user runs it.
 std::string as_root(const std::string& command);
 /// Whether this process may mount, set addresses and the like.

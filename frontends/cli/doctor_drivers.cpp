@@ -146,7 +146,7 @@ void look_at(const DriverFile& driver, Report& report) {
 
 /// The command that brings a driver for CPUs.
 std::string how_to_install() {
-  if (std::system("command -v apt-get >/dev/null 2>&1") == 0) return as_root("apt-get install --no-install-recommends pocl-opencl-icd");
+  if (!programs_in_path("apt-get").empty()) return as_root("apt-get install --no-install-recommends pocl-opencl-icd");
   return "install an OpenCL driver: PoCL brings one for CPUs (the package is called pocl, pocl-opencl-icd or the like)";
 }
 
@@ -169,6 +169,14 @@ Finding device() {
   return {Health::ok, fmt::format("{} ({}) is what runs take", p.name, p.platform)};
 }
 
+/// What a product may have failed for, beside its driver.
+std::string remedy_of_product(const std::vector<Line>& lines) {
+  if (programs_in_path("ld").empty() && program_in("/usr/bin", "ld")) return "export PATH=/usr/bin:$PATH";  // a driver's compiler links by it
+  for (const Line& l : lines)
+    if ((l.name == "kernel-folder" || l.name == "limits") && l.finding.health != Health::ok) return fmt::format("mend {} first", l.name);
+  return "another version of the driver, or another device: --platform and --device choose";
+}
+
 }  // namespace
 
 std::vector<Check> driver_checks() {
@@ -185,17 +193,16 @@ std::vector<Check> driver_checks() {
 /// The run's own device cannot be told where a driver ends whatever loads it: that line would be the same news again.
 void add_driver_remedies(std::vector<Line>& lines) {
   const auto line = [&](const std::string& name) { return std::ranges::find(lines, name, &Line::name); };
-  const bool keeps_kernels = line("kernel-folder") == lines.end() || line("kernel-folder")->finding.health == Health::ok;
   for (Line& l : lines)
-    if (l.name.starts_with("product-") && l.finding.health == Health::wrong && l.finding.remedy.empty())
-      l.finding.remedy = keeps_kernels ? "another version of the driver, or another device: --platform and --device choose" : "mend kernel-folder first";
-  if (line(kDrivers) == lines.end() || line(kDrivers)->finding.health != Health::wrong || !line(kDrivers)->finding.remedy.empty()) return;
+    if (l.name.starts_with("product-") && l.finding.health == Health::wrong && l.finding.remedy.empty()) l.finding.remedy = remedy_of_product(lines);
+  if (line(kDrivers) == lines.end() || line(kDrivers)->finding.health != Health::wrong) return;
   std::erase_if(lines, [](const Line& l) { return l.name == "device"; });
   std::string& remedy = line(kDrivers)->finding.remedy;
+  if (!remedy.empty()) return;
   remedy = "remove the package that the driver is of";
   for (const DriverFile& d : opencl::installed_drivers(opencl::drivers_place()))
     if (const auto product = line(fmt::format("product-{}-0", d.file.stem().string())); product != lines.end() && product->finding.health == Health::ok)
-      remedy = "export OCL_ICD_VENDORS=" + d.file.string();
+      remedy = "export OCL_ICD_VENDORS=" + quoted(d.file.string());
 }
 
 }  // namespace gemel::cli

@@ -1,5 +1,6 @@
 // gemel doctor: folders that a run needs.
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -48,7 +49,7 @@ Finding temporary_folder() {
   std::string remedy = "a folder that can be written, named by TMPDIR";
   for (const std::string& other : {std::string("/tmp"), std::string("/var/tmp"), std::string("/dev/shm"), from_environment("HOME")})
     if (!other.empty() && !why_not_writable(other)) {
-      remedy = "export TMPDIR=" + other;
+      remedy = "export TMPDIR=" + quoted(other);
       break;
     }
   return {Health::wrong, fmt::format("{} takes no files: {}; mpirun starts nothing", folder, *why), remedy};
@@ -69,18 +70,20 @@ Finding shared_memory() {
 
 /// A folder that compiled kernels can lie in, by the variable that names it.
 std::string remedy_of_kernels(const opencl::KernelPlace& place) {
+  constexpr rlim_t kLargestKernel = 2 << 20;  // bytes
+  if (rlimit largest{}; ::getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur < kLargestKernel) return remedy_of_limit("(ulimit -f)");
   if (place.by_variable == "POCL_CACHE_DIR") return "unset POCL_CACHE_DIR";
   const std::string user = std::to_string(::geteuid()), home = from_environment("HOME");
   for (const fs::path& parent : {fs::path(home.empty() ? "" : home + "/.cache"), fs::path("/var/tmp"), fs::path("/tmp"), fs::path("/dev/shm")}) {
     const fs::path folder = parent / (parent == fs::path(home) / ".cache" ? "gemel" : "gemel-" + user);
-    if (!parent.empty() && folder != place.folder && opencl::why_no_kernels(folder).empty()) return "export GEMEL_CACHE_DIR=" + folder.string();
+    if (!parent.empty() && folder != place.folder && opencl::why_no_kernels(folder).empty()) return "export GEMEL_CACHE_DIR=" + quoted(folder.string());
   }
   return "a folder of yours with room for files that can be executed, named by GEMEL_CACHE_DIR";
 }
 
 Finding kernel_folder() {
   const opencl::KernelPlace place = opencl::kernel_place();
-  const std::string folder = place.folder.empty() ? "none: HOME names no folder" : place.folder.string();
+  const std::string folder = place.folder.empty() ? "this user" : place.folder.string();
   if (place.why_not.empty()) return {Health::ok, fmt::format("{}, {} free", folder, bytes_text(room_in(place.folder).value_or(Room{}).free))};
   if (!place.refused.empty()) return {Health::wrong, fmt::format("{} {}; runs end: {}", folder, place.why_not, place.refused), remedy_of_kernels(place)};
   return {Health::odd, fmt::format("{} {}: kernels are compiled again in every run", folder, place.why_not), remedy_of_kernels(place)};

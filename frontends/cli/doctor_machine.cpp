@@ -3,13 +3,11 @@
 #include <fmt/ranges.h>
 #include <link.h>
 #include <sched.h>
-#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -17,10 +15,8 @@
 #include <string_view>
 
 #include "engine/base/allowance.h"
-#include "engine/base/error.h"
 #include "frontends/cli/commit.h"
 #include "frontends/cli/doctor_check.h"
-#include "opencl/memory_limit.h"
 
 namespace gemel::cli {
 namespace {
@@ -138,72 +134,11 @@ Finding memory() {
           limit.empty() ? "fewer programs beside it" : "a larger limit: of the container (docker run --memory), the batch job or the service"};
 }
 
-struct ProcessLimit {
-  const char *what, *option;  // of ulimit
-  int resource;
-  double unit;  // 0: a number
-};
-constexpr ProcessLimit kLimits[] = {{"address space", "-v", RLIMIT_AS, 1},  {"data", "-d", RLIMIT_DATA, 1},         {"stack", "-s", RLIMIT_STACK, 1},
-                                    {"files' size", "-f", RLIMIT_FSIZE, 1}, {"open files", "-n", RLIMIT_NOFILE, 0}, {"processes", "-u", RLIMIT_NPROC, 0}};
-
-Finding limits() {
-  std::vector<std::string> parts;
-  for (const ProcessLimit& l : kLimits) {
-    rlimit is{};
-    if (::getrlimit(static_cast<__rlimit_resource_t>(l.resource), &is) != 0 || is.rlim_cur == RLIM_INFINITY) continue;
-    parts.push_back(fmt::format("{} {}", l.what, l.unit > 0 ? bytes_text(static_cast<double>(is.rlim_cur)) : std::to_string(is.rlim_cur)));
-  }
-  try {
-    opencl::check_process_limits();
-  } catch (const Error& e) {
-    return {Health::wrong, e.what(), remedy_of_limit(e.what())};
-  }
-  return {Health::ok, parts.empty() ? "none" : fmt::format("{}", fmt::join(parts, ", "))};
-}
-
 }  // namespace
 
 std::vector<Check> machine_checks() {
   return {{"version", version},     {"build", build}, {"libraries", libraries}, {"distribution", distribution},
-          {"processor", processor}, {"cores", cores}, {"memory", memory},       {"limits", limits}};
-}
-
-/// Raises it as far as the system lets this user.
-std::string remedy_of_limit(const std::string& error) {
-  for (const ProcessLimit& l : kLimits) {
-    rlimit is{};
-    if (error.find(fmt::format("(ulimit {})", l.option)) == std::string::npos || ::getrlimit(static_cast<__rlimit_resource_t>(l.resource), &is) != 0) continue;
-    if (is.rlim_cur < is.rlim_max) return fmt::format("ulimit -S {0} $(ulimit -H {0})", l.option);
-  }
-  return "a higher limit: in /etc/security/limits.conf, of the container (docker run --ulimit) or the service";
-}
-
-std::string bytes_text(double bytes) {
-  constexpr std::array<const char*, 5> kUnits{"bytes", "KiB", "MiB", "GiB", "TiB"};
-  std::size_t unit = 0;
-  for (; bytes >= 1024 && unit + 1 < kUnits.size(); ++unit) bytes /= 1024;
-  return fmt::format("{:.{}f} {}", bytes, unit > 0 && bytes < 100 && bytes != std::floor(bytes) ? 1 : 0, kUnits[unit]);
-}
-
-std::string as_root(const std::string& command) { return ::geteuid() == 0 ? command : "sudo " + command; }
-
-bool may_administer() {
-  constexpr int kCapability = 21;  // CAP_SYS_ADMIN
-  std::ifstream status("/proc/self/status");
-  std::uint64_t effective = 0;
-  for (std::string word; status >> word;)
-    if (word == "CapEff:" && status >> std::hex >> effective) break;
-  return (effective >> kCapability & 1) != 0;
-}
-
-std::vector<std::string> variables(const std::function<bool(const std::string& name)>& wanted) {
-  std::vector<std::string> out;
-  for (char** v = environ; *v; ++v) {
-    const std::string name = std::string(*v).substr(0, std::string_view(*v).find('='));
-    if (wanted(name)) out.push_back(name);
-  }
-  std::ranges::sort(out);
-  return out;
+          {"processor", processor}, {"cores", cores}, {"memory", memory}};
 }
 
 }  // namespace gemel::cli

@@ -29,22 +29,6 @@ namespace fs = std::filesystem;
 constexpr const char* kMarker = "gemel doctor: ";
 constexpr std::int64_t kElements = 1 << 18;  // that two ranks add
 
-std::optional<fs::path> program_in(const fs::path& folder, const char* name) {
-  const fs::path file = folder / name;
-  std::error_code none;
-  if (folder.empty() || ::access(file.c_str(), X_OK) != 0 || fs::is_directory(file, none)) return std::nullopt;
-  return file;
-}
-
-/// In the order in which a shell looks.
-std::vector<fs::path> mpiruns() {
-  std::vector<fs::path> out;
-  std::istringstream folders(opencl::from_environment("PATH"));
-  for (std::string folder; std::getline(folders, folder, ':');)
-    if (const auto found = program_in(folder, "mpirun"); found && std::ranges::find(out, *found) == out.end()) out.push_back(*found);
-  return out;
-}
-
 MpiVersion version_of(const fs::path& mpirun) {
   const std::vector<HostAnswer> answers = ask_hosts({{"localhost", 1}}, {mpirun.string(), "--version"});
   return answers.front().is_good() ? parse_mpi_version(answers.front().output) : MpiVersion{};
@@ -56,7 +40,7 @@ std::string remedy_of_mpirun(const std::vector<fs::path>& all, const MpiVersion&
   for (const char* folder : {"/usr/bin", "/usr/local/bin", "/usr/lib64/openmpi/bin", "/usr/lib64/mpich/bin"})
     if (const auto found = program_in(folder, "mpirun"); found && std::ranges::find(all, *found) == all.end()) others.push_back(*found);
   for (const fs::path& other : others)
-    if (version_of(other) == linked) return fmt::format("export PATH={}:$PATH", other.parent_path().string());
+    if (version_of(other) == linked) return fmt::format("export PATH={}:$PATH", quoted(other.parent_path().string()));
   for (const char* name : {"mpirun.openmpi", "mpirun.mpich"})
     if (const auto found = program_in("/usr/bin", name); found && version_of(*found) == linked)
       return as_root(fmt::format("update-alternatives --set mpirun {}", found->string()));
@@ -65,7 +49,7 @@ std::string remedy_of_mpirun(const std::vector<fs::path>& all, const MpiVersion&
 
 Finding mpirun() {
   const MpiVersion linked = parse_mpi_version(parallel::mpi_library());
-  const std::vector<fs::path> all = mpiruns();
+  const std::vector<fs::path> all = programs_in_path("mpirun");
   if (all.empty())
     return {Health::odd, fmt::format("there is none in PATH, so that gemel launch starts nothing; linked with {}", linked.text()),
             "the package that has it, openmpi-bin for one, or its folder in PATH"};
@@ -106,7 +90,7 @@ void all_reduce(Report& report) {
   constexpr std::chrono::milliseconds kLimit{9000};
   report.begin("all-reduce", kLimit);
   if (is_rank_of_live_job()) return report.add({Health::ok, "not tried: this process is of a job itself"});
-  if (mpiruns().empty()) return report.add({Health::odd, "not tried: there is no mpirun"});
+  if (programs_in_path("mpirun").empty()) return report.add({Health::odd, "not tried: there is no mpirun"});
   const auto begin = std::chrono::steady_clock::now();
   const Launch launch{.ranks = 2, .command = {"doctor"}};
   const JobEnd end = run_mpirun(launch, {});

@@ -75,7 +75,7 @@ std::set<std::string> addresses_of(const std::string& host) {
   return out;
 }
 
-bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
+bool is_of_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
 
 Finding host_name() {
   constexpr std::chrono::seconds kForAnswer{2};
@@ -91,7 +91,7 @@ Finding host_name() {
   const std::set<std::string> addresses = answer.get(), own = interfaces().addresses;
   if (addresses.empty()) return {Health::odd, host + " has no address: other machines cannot be told of this one", remedy};
   const std::string text = fmt::format("{} is {}", host, fmt::join(addresses, ", "));
-  if (std::ranges::all_of(addresses, is_loopback)) return {Health::ok, text + ": a loopback address, enough for jobs of this machine alone"};
+  if (std::ranges::all_of(addresses, is_of_loopback)) return {Health::ok, text + ": a loopback address, enough for jobs of this machine alone"};
   if (std::ranges::any_of(addresses, [&](const std::string& a) { return own.contains(a); })) return {Health::ok, text};
   return {Health::odd, text + ", which no interface of this machine has", "the address that it has now, in /etc/hosts or with the name server"};
 }
