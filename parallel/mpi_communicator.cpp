@@ -270,6 +270,13 @@ std::optional<MpiLaunch> mpi_launch() {
   return std::nullopt;
 }
 
+std::string mpi_library() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  check(MPI_Get_library_version(text.data(), &length), "its version is not known");
+  return {text.data(), at(length)};
+}
+
 std::unique_ptr<Communicator> mpi_communicator() {
   const auto runtime = std::make_shared<Runtime>();
   int rank = 0, size = 1;

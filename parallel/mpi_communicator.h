@@ -2,6 +2,7 @@
 #pragma once
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "parallel/communicator.h"
 
@@ -14,6 +15,9 @@ struct MpiLaunch {
 /// Nothing where neither mpirun nor a PMI started it; `sbatch` alone, which sets SLURM_PROCID, does not.
 /// @throws CommError where the variables hold anything but a rank and a number of ranks
 std::optional<MpiLaunch> mpi_launch();
+
+/// Names the MPI that is linked, and its version, in its own words. Nothing is initialised.
+std::string mpi_library();
 
 /// Initialises MPI. The calling thread makes all calls from now on, and destroys what it gets, which ends MPI: once in a process.
 /// @throws CommError where MPI cannot be initialised

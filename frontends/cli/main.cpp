@@ -40,6 +40,7 @@ constexpr std::array kCommands{
     Command{"tune", "measures kernel variants on this device and keeps the best", tune},
     Command{"tokenize", "texts to the numbers of a vocabulary", tokenize},
     Command{"ops", "the operator reference", ops},
+    Command{"doctor", "what this machine has, what is odd or wrong with it, and what mends it", doctor},
 };
 
 /// One line, whatever a file's contents brought into the message. Nothing is thrown where standard error is closed or full.

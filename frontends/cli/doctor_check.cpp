@@ -1,0 +1,72 @@
+#include "frontends/cli/doctor_check.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+#include <system_error>
+
+namespace gemel::cli {
+
+namespace fs = std::filesystem;
+
+std::string bytes_text(double bytes) {
+  constexpr std::array<const char*, 5> kUnits{"bytes", "KiB", "MiB", "GiB", "TiB"};
+  std::size_t unit = 0;
+  for (; bytes >= 1024 && unit + 1 < kUnits.size(); ++unit) bytes /= 1024;
+  return fmt::format("{:.{}f} {}", bytes, unit > 0 && bytes < 100 && bytes != std::floor(bytes) ? 1 : 0, kUnits[unit]);
+}
+
+std::string as_root(const std::string& command) { return ::geteuid() == 0 ? command : "sudo " + command; }
+
+bool may_administer() {
+  constexpr int kCapability = 21;  // CAP_SYS_ADMIN
+  std::ifstream status("/proc/self/status");
+  std::uint64_t effective = 0;
+  for (std::string word; status >> word;)
+    if (word == "CapEff:" && status >> std::hex >> effective) break;
+  return (effective >> kCapability & 1) != 0;
+}
+
+std::vector<std::string> variables(const std::function<bool(const std::string& name)>& wanted) {
+  std::vector<std::string> out;
+  for (char** v = environ; *v; ++v) {
+    const std::string name = std::string(*v).substr(0, std::string_view(*v).find('='));
+    if (wanted(name)) out.push_back(name);
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
+std::optional<fs::path> program_in(const fs::path& folder, const std::string& name) {
+  const fs::path file = folder / name;
+  std::error_code none;
+  if (folder.empty() || ::access(file.c_str(), X_OK) != 0 || fs::is_directory(file, none)) return std::nullopt;
+  return file;
+}
+
+std::vector<fs::path> programs_in_path(const std::string& name) {
+  std::vector<fs::path> out;
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path ? path : "");
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (const auto found = program_in(folder, name); found && std::ranges::find(out, *found) == out.end()) out.push_back(*found);
+  return out;
+}
+
+std::string quoted(const std::string& word) {
+  constexpr std::string_view kPlain = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_./:,=+@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
+}
+
+}  // namespace gemel::cli
