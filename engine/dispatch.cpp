@@ -14,15 +14,22 @@
 namespace gemel {
 namespace {
 
+/// Why a variant does not compute the problem; empty where it can.
+std::string why_not(const Variant& v, const Problem& problem, const opencl::DeviceProfile& profile, std::span<const Refused> refused) {
+  if (const char* why = v.declines(problem, profile)) return why;
+  const auto it = std::ranges::find(refused, &v, &Refused::variant);
+  return it == refused.end() ? "" : it->why;
+}
+
 /// Prints a choice the first time it is made.
-void explain(const Problem& problem, const opencl::DeviceProfile& profile, const Variant& chosen, const char* why_chosen) {
+void explain(const Problem& problem, const opencl::DeviceProfile& profile, std::span<const Refused> refused, const Variant& chosen, const char* why_chosen) {
   static std::mutex mutex;
   static std::set<std::string> seen;
   std::string text = fmt::format("dispatch: {} {} -> {} ({})", problem.op.name, to_string(problem), chosen.name, why_chosen);
   for (const Variant& v : problem.op.variants) {
     if (&v == &chosen) continue;
-    const char* why = v.declines(problem, profile);
-    text += why ? fmt::format("; {} declines: {}", v.name, why) : fmt::format("; {} could too", v.name);
+    const std::string why = why_not(v, problem, profile, refused);
+    text += why.empty() ? fmt::format("; {} could too", v.name) : fmt::format("; {} declines: {}", v.name, why);
   }
   const std::lock_guard lock(mutex);
   if (seen.insert(text).second) fmt::print(stderr, "{}\n", text);
@@ -53,39 +60,39 @@ std::string tuning_key(const Problem& problem) {
 namespace {
 
 /// The variant that was measured to be the fastest; null where none was, or where it does not take the problem.
-const Variant* tuned(const Problem& problem, const opencl::DeviceProfile& profile) {
+const Variant* tuned(const Problem& problem, const opencl::DeviceProfile& profile, std::span<const Refused> refused) {
   if (!profile.tuning || profile.tuning->variants().empty() || problem.op.variants.size() < 2) return nullptr;
   const std::string* name = profile.tuning->variant_for(tuning_key(problem));
   if (!name) return nullptr;
   for (const Variant& v : problem.op.variants)
-    if (v.name == *name && !v.declines(problem, profile)) return &v;
+    if (v.name == *name && why_not(v, problem, profile, refused).empty()) return &v;
   return nullptr;
 }
 
-std::string none_takes(const Problem& problem, const opencl::DeviceProfile& profile) {
+std::string none_takes(const Problem& problem, const opencl::DeviceProfile& profile, std::span<const Refused> refused) {
   std::string text = fmt::format("{}: no kernel for {} runs on {}", problem.op.name, to_string(problem), profile.name);
-  for (const Variant& v : problem.op.variants) text += fmt::format("; {}: {}", v.name, v.declines(problem, profile));
+  for (const Variant& v : problem.op.variants) text += fmt::format("; {}: {}", v.name, why_not(v, problem, profile, refused));
   return text;
 }
 
 }  // namespace
 
-const Variant& choose(const Problem& problem, const opencl::DeviceProfile& profile) {
-  if (const Variant* best = tuned(problem, profile)) {
-    if (opencl::is_told("dispatch")) explain(problem, profile, *best, "tuned");
+const Variant& choose(const Problem& problem, const opencl::DeviceProfile& profile, std::span<const Refused> refused) {
+  if (const Variant* best = tuned(problem, profile, refused)) {
+    if (opencl::is_told("dispatch")) explain(problem, profile, refused, *best, "tuned");
     return *best;
   }
   const Variant* best = nullptr;
   int best_rank = 0;
   for (const Variant& v : problem.op.variants) {
-    if (v.declines(problem, profile)) continue;
+    if (v.declines(problem, profile) || std::ranges::count(refused, &v, &Refused::variant) > 0) continue;
     const int rank = v.rank ? v.rank(problem, profile) : 0;
     if (best && rank <= best_rank) continue;
     best = &v;
     best_rank = rank;
   }
-  if (!best) throw DeviceError(none_takes(problem, profile));
-  if (opencl::is_told("dispatch")) explain(problem, profile, *best, "ranked");
+  if (!best) throw DeviceError(none_takes(problem, profile, refused));
+  if (opencl::is_told("dispatch")) explain(problem, profile, refused, *best, "ranked");
   return *best;
 }
 

@@ -12,10 +12,16 @@ namespace gemel {
 
 class Session;
 
+/// A variant of whose kernels the device's compiler makes nothing (opencl/compiler_abort.h): it declines too.
+struct Refused {
+  const Variant* variant;
+  std::string why;
+};
+
 /// The variant that the device's tuning table names, else the best ranked one that supports the problem; the first among
 /// equals. GEMEL_VERBOSE=dispatch prints each new choice, why, and each refusal with its reason.
 /// @throws DeviceError where all decline, with their reasons
-const Variant& choose(const Problem& problem, const opencl::DeviceProfile& profile);
+const Variant& choose(const Problem& problem, const opencl::DeviceProfile& profile, std::span<const Refused> refused = {});
 
 /// Enqueues one variant. @param in, out  device memory of the problem's inputs and outputs
 void launch(Session& session, const Variant& variant, const Problem& problem, std::span<const opencl::Region> in,

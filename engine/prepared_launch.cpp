@@ -12,6 +12,7 @@
 #include "engine/device_storage.h"
 #include "engine/dispatch.h"
 #include "engine/ops/catalog.h"
+#include "opencl/compiler_abort.h"
 
 namespace gemel {
 namespace {
@@ -67,17 +68,23 @@ bool in_catalog(const OpDef& op) { return find_op(op.name) == &op; }
 }  // namespace
 
 PreparedLaunch::PreparedLaunch(const LaunchTarget& target, const OpDef& op, Attributes attributes, Specs in, Specs out)
-    : target_(target), op_(op), attributes_(std::move(attributes)), inputs_(std::move(in)), outputs_(std::move(out)),
-      variant_(choose(problem(), target.device.profile())) {
-  const opencl::DeviceProfile& profile = target.device.profile();
-  if (profile.profiling && op.cost) cost_ = op.cost(problem());
-  if (variant_.workspace_bytes) workspace_bytes_ = variant_.workspace_bytes(problem(), profile);
+    : target_(target), op_(op), attributes_(std::move(attributes)), inputs_(std::move(in)), outputs_(std::move(out)) {
+  if (target.device.profile().profiling && op.cost) cost_ = op.cost(problem());
+  choose_variant();
   workspace_name_ = op.name + " workspace";
   for (const Specs* specs : {&inputs_, &outputs_})
     for (const Spec& spec : *specs) operands_.push_back({nullptr, 0, spec.bytes()});
   operands_.emplace_back();
   for (const int input : op.writes) written_.push_back(static_cast<std::size_t>(input));
   for (std::size_t i = inputs_.size(); i < operands_.size(); ++i) written_.push_back(i);
+}
+
+void PreparedLaunch::choose_variant() {
+  const opencl::DeviceProfile& profile = target_.device.profile();
+  variant_ = &choose(problem(), profile, refused_);
+  workspace_bytes_ = variant_->workspace_bytes ? variant_->workspace_bytes(problem(), profile) : 0;
+  recordings_.clear();
+  recordable_ = true;
 }
 
 template <class Operands>
@@ -92,6 +99,15 @@ void PreparedLaunch::run(std::span<const Value> in, std::span<const Value> out) 
       *operand = region_at(v, operand->bytes);
       ++operand;
     }
+  for (;;) try {
+      return run_variant();
+    } catch (const opencl::CompilerAbort& e) {
+      refused_.push_back({variant_, e.what()});
+      choose_variant();
+    }
+}
+
+void PreparedLaunch::run_variant() {
   opencl::Scratch workspace;
   if (workspace_bytes_ > 0) workspace = target_.device.memory().scratch(workspace_bytes_, workspace_name_);
   operands_.back() = workspace.region;
@@ -114,7 +130,7 @@ void PreparedLaunch::check_apart() const {
 void PreparedLaunch::launch_on(opencl::Device& device, std::span<const opencl::Region> operands) const {
   const Problem problem = this->problem();
   Launch call({device, target_.error_word}, problem, operands.first(inputs_.size()), operands.subspan(inputs_.size(), outputs_.size()), operands.back());
-  variant_.launch(call);
+  variant_->launch(call);
 }
 
 /// The one that fits the operands; null where the launch cannot be recorded.

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/dispatch.h"
 #include "engine/kernel.h"
 #include "engine/trace.h"
 #include "opencl/recording.h"
@@ -27,6 +28,9 @@ class PreparedLaunch : public Prepared {
 
  private:
   Problem problem() const { return {op_, attributes_, inputs_, outputs_}; }
+  /// Chooses among the variants that are not refused.
+  void choose_variant();
+  void run_variant();
   void check_apart() const;
   void launch_on(opencl::Device& device, std::span<const opencl::Region> operands) const;
   void enqueue();
@@ -35,7 +39,8 @@ class PreparedLaunch : public Prepared {
   const OpDef& op_;
   Attributes attributes_;
   Specs inputs_, outputs_;
-  const Variant& variant_;
+  const Variant* variant_ = nullptr;
+  std::vector<Refused> refused_;
   std::optional<Cost> cost_;  // with profiling
   std::int64_t workspace_bytes_ = 0;
   std::string workspace_name_;

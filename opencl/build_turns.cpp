@@ -34,12 +34,13 @@ BuildTurns::~BuildTurns() {
   if (file_ >= 0) ::close(file_);
 }
 
-/// It depends on the size of the groups, which the driver chooses by the range where it is not given, and on whether there are few or many.
-bool is_new_to_driver(Kernel& kernel, const Range& range) {
+Range as_driver_meets(const Range& range) {
   constexpr std::int64_t kFew = 65535;  // groups, of PoCL
   Range met = range;
   for (int d = 0; range.local[0] > 0 && d < range.dimensions; ++d) met.global[d] = range.local[d] > 0 && range.global[d] / range.local[d] > kFew;
-  return kernel.launched.insert(met).second;
+  return met;
 }
+
+bool is_new_to_driver(Kernel& kernel, const Range& range) { return kernel.launched.insert(as_driver_meets(range)).second; }
 
 }  // namespace gemel::opencl

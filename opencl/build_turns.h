@@ -59,6 +59,9 @@ class BuildTurns {
   int file_;
 };
 
+/// What of a range a driver that compiles a kernel for each size of a group goes by: the local extents, and whether there are more groups than a few.
+/// Where it chooses the size itself, all of the range.
+Range as_driver_meets(const Range& range);
 /// Whether the driver has yet to compile the kernel for such groups; from here on it has.
 bool is_new_to_driver(Kernel& kernel, const Range& range);
 

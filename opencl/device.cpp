@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <mutex>
 #include <unordered_map>
@@ -13,6 +14,8 @@
 #include "opencl/block.h"
 #include "opencl/build_turns.h"
 #include "opencl/compilations.h"
+#include "opencl/compile_apart.h"
+#include "opencl/compiler_abort.h"
 #include "opencl/driver_cache.h"
 #include "opencl/gemm_providers.h"
 #include "opencl/host_views.h"
@@ -37,6 +40,7 @@ class ClDevice : public Device {
   ClDevice(FoundDevice found, std::optional<int> part, const DeviceOptions& options)
       : profile_(std::move(found.profile)), device_(found.device), cache_(ProgramCache::folder_for(profile_), profile_) {
     if (const auto cache = DriverCache::of_process().folder(); !cache.empty() && profile_.is_pocl() && options.memory_sharers.of_host > 1) turns_.emplace(cache);
+    if (CompileApart::is_asked_for() || CompileApart::is_needed(found.platform, profile_)) apart_ = std::make_unique<CompileApart>(profile_);
     profile_.gemm = options.gemm;
     profile_.profiling = timing_ = options.profiling == Profiling::all;
     can_sample_ = options.profiling == Profiling::sampled;
@@ -75,17 +79,20 @@ class ClDevice : public Device {
     const bool builds = is_new(kernel, range);
     const BuildTurns::OfQueue turn = turn_if(builds);
     const CompilationWatch watch(builds ? 1 : 0, queue_.get());
+    if (builds && apart_) compile_apart(std::array{Compiled{&kernel, range, {arguments.begin(), arguments.end()}}});
     const std::lock_guard lock(mutex_);  // a kernel's arguments are its state until it is enqueued
     cl_uint next = 0;
     for (const Argument& argument : arguments) std::visit([&](const auto& value) { set(kernel, next, value); }, argument);
     enqueue(kernel, range);
   }
   void replay(const Recording& recording, std::span<const Region> operands) override {
-    std::size_t fresh = 0;  // kernels that the driver may have to compile
+    std::vector<Compiled> fresh;  // that the driver may have to compile
     for (const Recording::Entry& entry : recording.entries())
-      if (const auto* r = profile_.is_pocl() ? std::get_if<Recording::Run>(&entry) : nullptr) fresh += is_new(*r->kernel, r->range);
-    const BuildTurns::OfQueue turn = turn_if(fresh > 0);
-    const CompilationWatch watch(fresh, queue_.get());
+      if (const auto* r = profile_.is_pocl() ? std::get_if<Recording::Run>(&entry) : nullptr)
+        if (is_new(*r->kernel, r->range)) fresh.push_back({r->kernel, r->range, apart_ ? recorded_arguments(*r, operands) : std::vector<Argument>()});
+    const BuildTurns::OfQueue turn = turn_if(!fresh.empty());
+    const CompilationWatch watch(fresh.size(), queue_.get());
+    if (apart_) compile_apart(fresh);
     const std::lock_guard lock(mutex_);
     for (const Recording::Entry& entry : recording.entries()) std::visit(Again{*this, operands}, entry);
   }
@@ -207,6 +214,33 @@ class ClDevice : public Device {
     return is_new_to_driver(kernel, range);
   }
 
+  /// What the driver is about to compile, for these arguments.
+  struct Compiled {
+    Kernel* kernel;
+    Range range;
+    std::vector<Argument> arguments;
+  };
+  /// @throws CompilerAbort where one of them cannot be; then none has been
+  void compile_apart(std::span<const Compiled> fresh) {
+    try {
+      for (const Compiled& c : fresh)
+        apart_->compile({*c.kernel->program, c.kernel->name, in_groups_of(c.range, c.kernel->most_items), c.arguments, !profile_.overlaps_sub_buffers});
+    } catch (const CompilerAbort&) {
+      const std::lock_guard lock(mutex_);
+      for (const Compiled& c : fresh) c.kernel->launched.erase(as_driver_meets(c.range));
+      throw;
+    }
+  }
+  static std::vector<Argument> recorded_arguments(const Recording::Run& run, std::span<const Region> operands) {
+    std::vector<Argument> out;
+    for (const Recording::Argument& argument : run.arguments)
+      std::visit([&]<class T>(const T& value) {
+        if constexpr (std::is_same_v<T, Recording::Place>) out.emplace_back(value.in(operands));
+        else out.emplace_back(value);
+      }, argument);
+    return out;
+  }
+
   bool divides() const { return profile_.is_cpu() && device_info<cl_uint>(device_, CL_DEVICE_PARTITION_MAX_SUB_DEVICES) > 0; }
   /// Takes one of the equal parts of a CPU device.
   void take_part(int index, int threads) {
@@ -309,6 +343,10 @@ class ClDevice : public Device {
     return macros_for(profile_) + (profile_.overlaps_sub_buffers ? source : with_offset_arguments(source));
   }
 
+  struct Program {
+    ProgramHandle handle;
+    ProgramText text;  // where kernels are compiled apart
+  };
   /// What tells programs of one title apart.
   struct Build {
     std::string_view options, preface;
@@ -322,14 +360,20 @@ class ClDevice : public Device {
     key_.append(name);
     if (const auto it = kernels_.find(key_); it != kernels_.end()) return it->second;
     const std::string program_name = key_.substr(0, program_key);
-    ProgramHandle& program = programs_[program_name];
-    if (!program && profile_.is_pocl()) DriverCache::of_process().make_room();
-    const BuildTurns::Turn turn = !program && turns_ ? turns_->take() : BuildTurns::Turn();
-    if (!program) program = build_program(context(), device_, cache_, {std::string(title), source(), std::string(build.options), profile_.parses_builtins});
+    Program& program = programs_[program_name];
+    if (!program.handle && profile_.is_pocl()) DriverCache::of_process().make_room();
+    const BuildTurns::Turn turn = !program.handle && turns_ ? turns_->take() : BuildTurns::Turn();
+    if (!program.handle) {
+      ProgramText text{std::string(title), source(), std::string(build.options), profile_.parses_builtins};
+      if (apart_) apart_->compile({text});
+      program.handle = build_program(context(), device_, cache_, text);
+      if (apart_) program.text = std::move(text);
+    }
     cl_int code = CL_SUCCESS;
-    Kernel made{KernelHandle(clCreateKernel(program.get(), std::string(name).c_str(), &code)), std::string(name)};
+    Kernel made{KernelHandle(clCreateKernel(program.handle.get(), std::string(name).c_str(), &code)), std::string(name)};
     check(code, "clCreateKernel", fmt::format("{} of {}", name, title));
     made.most_items = most_items_of(made.handle.get(), device_, profile_);
+    made.program = &program.text;
     return kernels_.emplace(key_, std::move(made)).first->second;
   }
 
@@ -353,7 +397,8 @@ class ClDevice : public Device {
   std::shared_ptr<Allocator> allocator_;
   ProgramCache cache_;
   std::optional<BuildTurns> turns_;  // where other processes build the same
-  std::unordered_map<std::string, ProgramHandle> programs_;
+  std::unique_ptr<CompileApart> apart_;  // where the driver's compiler may end the process
+  std::unordered_map<std::string, Program> programs_;
   std::unordered_map<std::string, Kernel> kernels_;
   std::string key_;
   std::deque<std::pair<EventHandle, std::shared_ptr<const std::vector<std::byte>>>> staged_;

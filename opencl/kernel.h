@@ -14,11 +14,14 @@ struct RangeOrder {
   bool operator()(const Range& a, const Range& b) const { return std::tie(a.dimensions, a.global, a.local) < std::tie(b.dimensions, b.global, b.local); }
 };
 
+struct ProgramText;
+
 class Kernel {
  public:
   KernelHandle handle;
   std::string name;
   std::int64_t most_items = 1;  // of a work-group, where it may be smaller than asked for
+  const ProgramText* program = nullptr;  // as long as the kernel
   std::set<Range, RangeOrder> launched = {};  // those that a driver which compiles for each size of a group has met
 };
 
