@@ -26,6 +26,7 @@
 #include "engine/base/error.h"
 #include "engine/base/file.h"
 #include "frontends/cli/launch_hosts.h"
+#include "frontends/cli/mpirun_network.h"
 
 namespace gemel::cli {
 namespace {
@@ -206,6 +207,7 @@ void note_stop_requests() {
 bool stop_asked() { return asked != 0; }
 
 JobEnd run_mpirun(const Launch& launch, const Launched& launched) {
+  choose_network(launch.hosts);
   Arguments ours = passed_on(launch);
   ours.insert(ours.begin(), "--quiet");
   const Arguments words = command_line_of(launch, ours);
