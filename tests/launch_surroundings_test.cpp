@@ -233,7 +233,10 @@ TEST_F(LaunchSurroundings, within_a_job_a_launch_is_refused_and_within_one_of_on
 TEST_F(LaunchSurroundings, without_process_vm_readv_ranks_train_and_open_mpi_says_nothing) {
   for (const char* collective : {"auto", "mpi"}) {
     if (collective == std::string("auto") && !is_full_run()) continue;
-    const Outcome o = finish_within(std::chrono::seconds(60), start_job(launch({"--np", "2"}, steps(collective, {"--collective", collective})), close_process_vm_readv));
+    const Outcome o = finish_within(std::chrono::seconds(60), start_job(launch({"--np", "2"}, steps(collective, {"--collective", collective})), [] {
+                                       forget_this_process();
+                                       close_process_vm_readv();
+                                     }));
     EXPECT_EQ(o.status, 0) << o.err;
     expect_own_lines_alone(o);
     EXPECT_EQ(losses(collective).size(), 2u);
