@@ -105,6 +105,20 @@ TEST_F(TwoMachines, name_a_machine_that_is_lost_and_end_the_job) {
   expect_gone(there);
 }
 
+/// The bridge of containers has the same address on every machine, and leads nowhere.
+TEST_F(TwoMachines, train_where_both_have_the_bridge_of_containers) {
+  for (const std::string& name : {a_, b_})
+    ASSERT_TRUE(shell(fmt::format("ip -n {0} link add docker0 type veth peer name inside && ip -n {0} addr add 172.17.0.1/16 dev docker0 && ip -n {0} link set docker0 up && ip -n {0} link set inside up", name)));
+  for (const char* collective : {"auto", "mpi"}) {
+    here();
+    std::vector<std::string> words = lenet({"--steps", "3", "--parallel", "ddp", "--collective", collective, "--log-dir", in_folder(collective)});
+    words.insert(words.begin(), {"launch", "--np", "2", "--hosts", hosts(1)});
+    const Outcome o = finish_within(std::chrono::seconds(60), start_by_agent(words));
+    EXPECT_EQ(o.status, 0) << o.err;
+    EXPECT_EQ(losses(collective).size(), 3u);
+  }
+}
+
 TEST_F(TwoMachines, have_ranks_with_the_variables_that_are_named) {
   here();
   ::setenv("GEMEL_OF_THIS_TEST", "on", 1);

@@ -32,7 +32,6 @@ int launch(const Arguments& arguments) {
   note_stop_requests();
   if (const std::vector<std::string> hidden = hide_other_placements(); !hidden.empty())
     say("launch: {} {} hidden from mpirun: --np and --hosts say where processes run\n", fmt::join(hidden, ", "), hidden.size() == 1 ? "is" : "are");
-  set_for_mpirun();
   if (job.checks) return check_launch(job);
   if (const auto why = mpirun_cannot()) throw Error("launch: " + *why);
   require_answers(job.hosts);

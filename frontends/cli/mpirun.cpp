@@ -27,6 +27,7 @@
 #include "engine/base/error.h"
 #include "engine/base/file.h"
 #include "frontends/cli/launch_hosts.h"
+#include "frontends/cli/mpirun_network.h"
 #include "frontends/cli/mpirun_words.h"
 
 namespace gemel::cli {
@@ -224,6 +225,7 @@ void note_stop_requests() {
 bool stop_asked() { return asked != 0; }
 
 JobEnd run_mpirun(const Launch& launch, const Launched& launched) {
+  choose_network(launch.hosts);
   const Arguments words = command_line_of(launch, passed_on(launch));
   MpirunErrors errors;
   {

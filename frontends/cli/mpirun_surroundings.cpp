@@ -1,9 +1,6 @@
 #include "frontends/cli/mpirun_surroundings.h"
 
 #include <fmt/format.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -16,6 +13,7 @@
 #include <system_error>
 
 #include "engine/base/file.h"
+#include "frontends/cli/mpirun_network.h"
 
 namespace gemel::cli {
 namespace {
@@ -92,38 +90,6 @@ std::optional<std::string> folder_cannot() {
   return fmt::format("{}, where mpirun keeps its files, {}; accepted: a folder with {} MiB of room, which TMPDIR may name", folder.string(), why, kLeast >> 20);
 }
 
-struct Interface {
-  std::string name;
-  bool is_loopback = false, is_up = false, has_address = false;  // of IPv4
-
-  bool is_usable() const { return is_up && has_address; }
-};
-
-std::vector<Interface> interfaces() {
-  std::vector<Interface> out;
-  ifaddrs* all = nullptr;
-  if (::getifaddrs(&all) != 0) return out;
-  for (const ifaddrs* one = all; one; one = one->ifa_next) {
-    auto found = std::ranges::find(out, one->ifa_name, &Interface::name);
-    if (found == out.end()) found = out.insert(out.end(), {one->ifa_name, (one->ifa_flags & IFF_LOOPBACK) != 0, (one->ifa_flags & IFF_UP) != 0});
-    found->has_address = found->has_address || (one->ifa_addr && one->ifa_addr->sa_family == AF_INET);
-  }
-  ::freeifaddrs(all);
-  return out;
-}
-
-/// mpirun's processes of one machine reach each other by the loopback; where it is down and there is another interface they wait for ever.
-std::optional<std::string> loopback_cannot() {
-  const std::vector<Interface> all = interfaces();
-  const auto loopback = std::ranges::find_if(all, &Interface::is_loopback);
-  if (loopback == all.end()) return std::nullopt;
-  const std::string& name = loopback->name;
-  if (!loopback->is_up)
-    return fmt::format("the loopback interface {} is down, by which mpirun and its processes reach each other; accepted: ip link set {} up", name, name);
-  if (std::ranges::any_of(all, &Interface::is_usable)) return std::nullopt;
-  return fmt::format("no network interface has an address, by which mpirun and its processes reach each other; accepted: ip addr add 127.0.0.1/8 dev {}", name);
-}
-
 }  // namespace
 
 std::vector<std::string> hide_other_placements() {
@@ -138,19 +104,10 @@ std::vector<std::string> hide_other_placements() {
   std::ranges::sort(told);
   const auto doubles = std::ranges::unique(told);
   told.erase(doubles.begin(), doubles.end());
-  return told;
-}
-
-void set_for_mpirun() {
+  // A site's file of settings may say it too.
   ::setenv("OMPI_MCA_rmaps_base_no_oversubscribe", "0", 1);
   ::setenv("OMPI_MCA_hwloc_base_cpu_list", "", 1);
-  const std::vector<Interface> all = interfaces();
-  const auto loopback = std::ranges::find_if(all, [](const Interface& i) { return i.is_loopback && i.is_usable(); });
-  const auto is_other = [](const Interface& i) { return !i.is_loopback && i.is_usable(); };
-  const bool only_virtual =
-      std::ranges::any_of(all, is_other) && std::ranges::none_of(all, [&](const Interface& i) { return is_other(i) && !i.name.starts_with("vir"); });
-  // Open MPI 4 takes neither these nor, where there are any, the loopback.
-  if (loopback != all.end() && only_virtual) ::setenv("OMPI_MCA_oob_tcp_if_include", loopback->name.c_str(), 0);
+  return told;
 }
 
 std::optional<std::string> mpirun_cannot() {
@@ -158,7 +115,7 @@ std::optional<std::string> mpirun_cannot() {
   if (const fs::path here = fs::current_path(gone); gone)
     return fmt::format("the current folder: {}; accepted: one that is there", system_message(gone.value()));
   if (const auto why = folder_cannot()) return why;
-  return loopback_cannot();
+  return network_cannot();
 }
 
 }  // namespace gemel::cli

@@ -11,10 +11,8 @@ namespace gemel::cli {
 /// @return what of it somebody has set, "SLURM_*" of a scheduler's many
 std::vector<std::string> hide_other_placements();
 
-/// What a site's file of settings may say otherwise, and interfaces that Open MPI passes over.
-void set_for_mpirun();
-
-/// Why mpirun cannot start processes here, or nothing: the current folder is gone, it has no room for its files, or no loopback interface.
+/// Why mpirun cannot start processes here, or nothing: the current folder is gone, it has no room for its files, or its processes cannot
+/// reach each other.
 std::optional<std::string> mpirun_cannot();
 
 }  // namespace gemel::cli
