@@ -37,13 +37,14 @@ struct Case {
 class AllReduce : public ::testing::TestWithParam<Case> {};
 
 TEST_P(AllReduce, is_the_serial_reduction_of_every_type_and_size_with_the_same_bits_on_every_rank) {
-  const auto [algorithm, ranks] = GetParam();
+  const Algorithm algorithm = GetParam().algorithm;
+  const int ranks = GetParam().ranks;
   // Two machines where it takes two.
   std::vector<std::string> hosts(at(ranks), "a");
   if (algorithm == Algorithm::hierarchical)
     for (int r = ranks / 2; r < ranks; ++r) hosts[at(r)] = "b";
   std::vector<Bytes> held(at(ranks));
-  run_ranks(ranks, [&, ranks = ranks, algorithm = algorithm](Communicator& c) {
+  run_ranks(ranks, [&](Communicator& c) {
     Collectives collectives(c);
     const auto check = [&](DType dtype, Reduction reduction, std::int64_t count) {
       SCOPED_TRACE(fmt::format("{} {} of {} on rank {}", to_string(reduction), to_string(dtype), count, c.rank()));

@@ -234,10 +234,10 @@ TEST(DeviceControl, gradients_match_the_reference_and_graph_equals_eager_bit_for
     const Data x = noise_for(specs, 11, 0.5);
     EXPECT_LE(relative_error(first_order(device, f, specs, x), first_order(*reference, f, specs, x)), kDevice);
     const Values v = leaves_for(device, specs, x);
-    const auto step = [&, f = f](const Values& in) {
+    const auto step = [&, result_of = f](const Values& in) {
       Values leaves;
       for (const Value& i : in) leaves.push_back(leaf(i));
-      const Value y = f(leaves);
+      const Value y = result_of(leaves);
       Values out = gradient({y}, leaves);
       for (std::size_t i = 0; i < out.size(); ++i)
         if (!out[i]) out[i] = full(device, in[i].spec(), 0);

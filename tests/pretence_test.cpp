@@ -170,8 +170,8 @@ class PretendedGpuSums : public ::testing::Test {
 
 TEST_F(PretendedGpuSums, over_time_in_groups_and_for_each_channel) {
   for (const auto& [groups, filters] : {std::pair<std::int64_t, std::int64_t>{2, 6}, {4, 4}})
-    expect_the_cpus_gradient_of_weights(f32({2, 3001, 4}), f32({5, 4 / groups, filters}), [groups = groups](const Value& x, const Value& w) {
-      return conv1d(x, w, {.stride = 2, .padding = 3, .dilation = 2, .groups = groups});
+    expect_the_cpus_gradient_of_weights(f32({2, 3001, 4}), f32({5, 4 / groups, filters}), [count = groups](const Value& x, const Value& w) {
+      return conv1d(x, w, {.stride = 2, .padding = 3, .dilation = 2, .groups = count});
     });
 }
 

@@ -1,4 +1,5 @@
 // What the gemel program does with bad input: one line that names it, and the right status.
+#include <fmt/format.h>
 #include <linux/securebits.h>
 #include <stdlib.h>
 #include <sys/prctl.h>

@@ -23,8 +23,8 @@ void shrink_clblast_tiles(opencl::Device& device) {
 
 /// Never destroyed: at the end of the process some drivers are gone before a static of ours.
 template <class T>
-T& kept(T made) {
-  return *std::make_unique<T>(std::move(made)).release();
+T* kept(T made) {
+  return std::make_unique<T>(std::move(made)).release();
 }
 
 /// GEMEL_TEST_OFFSETS=1: with offsets into whole buffers instead of sub-buffers.
@@ -37,21 +37,21 @@ std::shared_ptr<opencl::Device> opened() {
 }  // namespace
 
 const std::shared_ptr<opencl::Device>& shared_test_device() {
-  static const auto& device = kept(opened());
+  static const auto& device = *kept(opened());
   return device;
 }
 
 opencl::Device& test_device() { return *shared_test_device(); }
 
 const std::shared_ptr<opencl::Device>& shared_narrow_device() {
-  static const auto& device = kept(opencl::Device::open({.simd_width = 8}));
+  static const auto& device = *kept(opencl::Device::open({.simd_width = 8}));
   return device;
 }
 
 opencl::Device& narrow_device() { return *shared_narrow_device(); }
 
 Session& test_session() {
-  static const auto& session = kept(std::make_unique<Session>(shared_test_device()));
+  static const auto& session = *kept(std::make_unique<Session>(shared_test_device()));
   static const ::testing::TestInfo* seeded_for = nullptr;
   if (const auto* test = ::testing::UnitTest::GetInstance()->current_test_info(); test != seeded_for) {
     seeded_for = test;
@@ -68,7 +68,7 @@ bool is_full_run() { return std::getenv("GEMEL_TEST_FULL"); }
 bool does_long_work() { return is_full_run() || !test_device().profile().is_emulator; }
 
 Session& cacheless_session() {
-  static const auto& session = kept(std::make_unique<Session>(opencl::Device::open({.cache_bytes = 1})));
+  static const auto& session = *kept(std::make_unique<Session>(opencl::Device::open({.cache_bytes = 1})));
   return *session;
 }
 

@@ -1,6 +1,7 @@
 // Small helpers over spans and integers.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <span>
 #include <string>
