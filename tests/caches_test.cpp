@@ -73,7 +73,8 @@ class Caches : public Job {
   static std::vector<fs::path> compiled_in(const fs::path& cache, const char* extension) {
     std::vector<fs::path> out;
     for (const auto& entry : fs::recursive_directory_iterator(cache))
-      if (entry.is_regular_file() && entry.path().extension() == extension && !entry.path().filename().string().starts_with("temp")) out.push_back(entry.path());
+      if (entry.is_regular_file() && entry.path().extension() == extension && !entry.path().filename().string().starts_with("temp"))
+        out.push_back(entry.path());
     return out;
   }
 
@@ -106,7 +107,8 @@ class Caches : public Job {
     fs::remove_all(cache());
     const auto begin = std::chrono::steady_clock::now();
     const Outcome o = finish_within(kLongest, start_on(ranks));
-    Cold cold{(once.path() / std::to_string(ranks)).string(), std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin), kernels_in(cache())};
+    Cold cold{(once.path() / std::to_string(ranks)).string(), std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin),
+              kernels_in(cache())};
     EXPECT_EQ(o.status, 0) << o.err;
     EXPECT_GT(cold.kernels, 5u);
     EXPECT_EQ(lines_with("kernels: compiled ", o), std::ssize(compiled_in(cache(), ".so"))) << "each once, by all ranks together: " << o.err;
@@ -239,7 +241,9 @@ TEST_F(Caches, that_nothing_can_be_loaded_from_are_left_for_another_place) {
   if (o.status == kNoDisk) GTEST_SKIP() << "no disk can be mounted here";
   EXPECT_EQ(o.status, 0) << o.err;
   EXPECT_EQ(o.err.rfind("gemel: warning: kernel cache: " + cache() + "/pocl/", 0), 0u) << o.err;
-  EXPECT_NE(o.err.find(": nothing can be loaded from it as code, as where it is mounted noexec (Operation not permitted); PoCL compiles into "), std::string::npos) << o.err;
+  EXPECT_NE(o.err.find(": nothing can be loaded from it as code, as where it is mounted noexec (Operation not permitted); PoCL compiles into "),
+            std::string::npos)
+      << o.err;
 }
 
 TEST_F(Caches, that_the_user_named_and_nothing_can_be_loaded_from_or_that_are_read_only_are_left_too) {
@@ -275,7 +279,8 @@ TEST_F(Caches, with_nothing_to_load_code_from_anywhere_are_one_line_that_names_e
   if (o.status == kNoDisk) GTEST_SKIP() << "no disk can be mounted here";
   EXPECT_EQ(o.status, 1) << o.err;
   const std::string last = lines_of(o.err).back(), why = ": nothing can be loaded from it as code, as where it is mounted noexec (Operation not permitted)";
-  EXPECT_NE(last.find("and no other folder can take what PoCL compiles (/tmp" + why + ", /var/tmp" + why + ", /dev/shm" + why + ")"), std::string::npos) << o.err;
+  EXPECT_NE(last.find("and no other folder can take what PoCL compiles (/tmp" + why + ", /var/tmp" + why + ", /dev/shm" + why + ")"), std::string::npos)
+      << o.err;
 }
 
 TEST_F(Caches, that_the_user_named_are_left_where_they_are_full) {

@@ -100,7 +100,8 @@ TEST_F(LockedFolder, is_free_when_the_process_number_is_another_ones_now) {
 TEST_F(LockedFolder, of_another_machine_is_free_when_it_was_not_renewed_for_a_minute) {
   // Of another host, of this one before or after a start of its system, or in another container: the process cannot be looked up.
   write_text(file(), with(with(own_text(), "machine", "0a1b/pid:[7]"), "host", "elsewhere"));
-  EXPECT_NE(refusal().find(" on elsewhere, heard of 0 s ago; accepted: a folder of its own, or this one 60 s after that run's end"), std::string::npos) << refusal();
+  EXPECT_NE(refusal().find(" on elsewhere, heard of 0 s ago; accepted: a folder of its own, or this one 60 s after that run's end"), std::string::npos)
+      << refusal();
   renewed_before(std::chrono::seconds(50));
   EXPECT_NE(refusal().find(", heard of 5"), std::string::npos) << refusal();
   renewed_before(std::chrono::seconds(-3600));
@@ -122,8 +123,8 @@ TEST_F(LockedFolder, of_a_run_that_was_stopped_for_a_minute_is_free_and_no_longe
 
 TEST_F(LockedFolder, is_free_where_the_file_is_none_that_a_run_wrote_whole) {
   const std::string text = own_text();
-  for (const std::string& torn : {std::string(), std::string("\n"), text.substr(0, text.size() / 2), std::string("process 1"), std::string(100'000, 'x'), with(text, "process", "-1"),
-                                  with(text, "process", "99999999999999999999"), std::string("\0\0\0\0", 4)}) {
+  for (const std::string& torn : {std::string(), std::string("\n"), text.substr(0, text.size() / 2), std::string("process 1"), std::string(100'000, 'x'),
+                                  with(text, "process", "-1"), with(text, "process", "99999999999999999999"), std::string("\0\0\0\0", 4)}) {
     write_text(file(), torn);
     EXPECT_TRUE(is_free()) << torn.substr(0, 100) << refusal();
     const FolderLock lock(folder(), "log");

@@ -17,7 +17,8 @@ Trace steps(std::int64_t from, std::int64_t to, std::int64_t clock) {
   Trace out;
   for (std::int64_t step = from; step <= to; ++step) {
     for (int kernel = 0; kernel < 3; ++kernel) {
-      for (int rank = 0; rank < 2; ++rank) out.events.push_back({"step " + std::to_string(step), rank == 0 ? Track::compute_queue : Track::communication, rank, clock, clock + 80, 7, 9});
+      for (int rank = 0; rank < 2; ++rank)
+        out.events.push_back({"step " + std::to_string(step), rank == 0 ? Track::compute_queue : Track::communication, rank, clock, clock + 80, 7, 9});
       clock += 100;
     }
     if (step % 2 == 0) out.checkpoints.push_back({step, "/c", clock - 10});
@@ -92,9 +93,10 @@ TEST_F(RunTrace, that_is_none_is_nothing_to_go_on_with) {
   EXPECT_TRUE(read_trace(file()).events.empty());
   write_trace(file(), steps(1, 2, 0));
   const std::string whole = testing::read_text(file());
-  for (const std::string& text : {std::string(), std::string("{}"), std::string("[]"), whole.substr(0, whole.size() / 2), std::string(R"({"traceEvents":[]})"),
-                                  std::string(R"({"traceEvents":[{"ph":"X"}],"otherData":{"checkpoints":[]}})"), std::string(R"({"traceEvents":7,"otherData":{"checkpoints":7}})"),
-                                  std::string(R"({"traceEvents":[{"ph":"X","name":"a","ts":"0","dur":1,"pid":0,"tid":0,"args":{}}]})")}) {
+  for (const std::string& text :
+       {std::string(), std::string("{}"), std::string("[]"), whole.substr(0, whole.size() / 2), std::string(R"({"traceEvents":[]})"),
+        std::string(R"({"traceEvents":[{"ph":"X"}],"otherData":{"checkpoints":[]}})"), std::string(R"({"traceEvents":7,"otherData":{"checkpoints":7}})"),
+        std::string(R"({"traceEvents":[{"ph":"X","name":"a","ts":"0","dur":1,"pid":0,"tid":0,"args":{}}]})")}) {
     write_text(file(), text);
     const Trace read = read_trace(file());
     EXPECT_TRUE(read.events.empty() && read.checkpoints.empty()) << text.substr(0, 100);

@@ -94,7 +94,8 @@ TEST(TensorBoard, a_run_that_begins_at_a_step_takes_the_place_of_what_stands_fro
 /// A run may be killed and started again within a second, on a machine whose clock is behind or whose process numbers begin anew.
 TEST(TensorBoard, a_new_file_is_the_last_by_its_name) {
   const TemporaryFolder folder;
-  for (const char* name : {"events.out.tfevents.4000000000.zebra.9.0", "events.out.tfevents.x", "events.out.tfevents.99999999999999999999.z.1.0", "events.out.tfevents.", "events.out"})
+  for (const char* name : {"events.out.tfevents.4000000000.zebra.9.0", "events.out.tfevents.x", "events.out.tfevents.99999999999999999999.z.1.0",
+                           "events.out.tfevents.", "events.out"})
     write_text(folder / name, "");
   const TensorBoardWriter first(folder.path()), second(folder.path());
   EXPECT_EQ(first.path().filename().string().rfind("events.out.tfevents.4000000001.", 0), 0u) << first.path();

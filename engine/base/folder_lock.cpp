@@ -92,7 +92,8 @@ std::string text_of(const Owner& o) {
   const std::time_t seconds = std::time(nullptr);
   std::tm utc{};
   std::strftime(now.data(), now.size(), "%Y-%m-%dT%H:%M:%SZ", ::gmtime_r(&seconds, &utc));
-  return "host " + o.host + "\nmachine " + o.machine + "\nprocess " + std::to_string(o.process) + "\nstarted " + std::to_string(o.started) + "\nrenewed " + now.data() + "\n";
+  return "host " + o.host + "\nmachine " + o.machine + "\nprocess " + std::to_string(o.process) + "\nstarted " + std::to_string(o.started) + "\nrenewed " +
+         now.data() + "\n";
 }
 
 /// None where the text is no lock's: its writer was killed in the middle.
@@ -165,8 +166,8 @@ std::string why_not(const Opened& lock, const Owner& self) {
   if (age > std::chrono::duration<double>(FolderLock::kOver).count() || (is_here && !lives(*owner))) return {};
   const std::string who = "is in use by another run, process " + std::to_string(owner->process) + " on " + owner->host;
   if (is_here) return who + "; accepted: a folder of its own";
-  return who + ", heard of " + std::to_string(std::max<std::int64_t>(0, static_cast<std::int64_t>(age))) + " s ago; accepted: a folder of its own, or this one " +
-         std::to_string(FolderLock::kOver.count()) + " s after that run's end";
+  return who + ", heard of " + std::to_string(std::max<std::int64_t>(0, static_cast<std::int64_t>(age))) +
+         " s ago; accepted: a folder of its own, or this one " + std::to_string(FolderLock::kOver.count()) + " s after that run's end";
 }
 
 /// Throws where somebody has it.

@@ -32,9 +32,14 @@ std::int64_t nanoseconds(const Json& microseconds) { return std::llround(1e3 * m
 std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 Json json_of(const TraceEvent& e, std::int64_t zero) {
-  return {{"name", e.name}, {"cat", e.track == Track::communication ? "communication" : "kernel"}, {"ph", "X"},
-          {"ts", microseconds(e.begin_ns - zero)}, {"dur", microseconds(e.end_ns - e.begin_ns)}, {"pid", e.rank},
-          {"tid", static_cast<int>(e.track)}, {"args", {{"flops", e.flops}, {"bytes", e.bytes}}}};
+  return {{"name", e.name},
+          {"cat", e.track == Track::communication ? "communication" : "kernel"},
+          {"ph", "X"},
+          {"ts", microseconds(e.begin_ns - zero)},
+          {"dur", microseconds(e.end_ns - e.begin_ns)},
+          {"pid", e.rank},
+          {"tid", static_cast<int>(e.track)},
+          {"args", {{"flops", e.flops}, {"bytes", e.bytes}}}};
 }
 
 }  // namespace
@@ -87,7 +92,8 @@ Trace read_trace(const std::string& file) {
     for (const Json& e : all.at("traceEvents")) {
       if (e.at("ph") != "X") continue;
       const std::int64_t begin = nanoseconds(e.at("ts"));
-      out.events.push_back({e.at("name"), static_cast<Track>(e.at("tid").get<int>()), e.at("pid"), begin, begin + nanoseconds(e.at("dur")), e.at("args").at("flops"), e.at("args").at("bytes")});
+      out.events.push_back({e.at("name"), static_cast<Track>(e.at("tid").get<int>()), e.at("pid"), begin, begin + nanoseconds(e.at("dur")),
+                            e.at("args").at("flops"), e.at("args").at("bytes")});
     }
     for (const Json& c : all.at("otherData").at("checkpoints")) out.checkpoints.push_back({c.at("step"), c.at("folder"), nanoseconds(c.at("ts"))});
   } catch (const DataError&) {  // it is not there
