@@ -104,7 +104,8 @@ std::string driver_build() {
 /// Folders in which one that goes with the process may be made, the likeliest first.
 std::vector<fs::path> temporary_places() {
   std::vector<fs::path> places;
-  for (const fs::path& place : {fs::path(from_environment("TMPDIR")), fs::path("/tmp"), fs::path("/var/tmp"), fs::path(from_environment("XDG_RUNTIME_DIR")), fs::path("/dev/shm")})
+  for (const fs::path& place :
+       {fs::path(from_environment("TMPDIR")), fs::path("/tmp"), fs::path("/var/tmp"), fs::path(from_environment("XDG_RUNTIME_DIR")), fs::path("/dev/shm")})
     if (!place.empty() && std::ranges::find(places, place) == places.end()) places.push_back(place);
   return places;
 }
@@ -133,7 +134,8 @@ fs::path make_temporary() {
     const Obstacle obstacle = ::mkdtemp(name.data()) ? obstacle_in(name) : Obstacle{errno, {}};
     if (!obstacle) return name;
     ::rmdir(name.c_str());
-    refused += fmt::format("{}{}: {}", refused.empty() ? "" : ", ", place.string(), obstacle.not_loaded.empty() ? system_message(obstacle.error) : obstacle.not_loaded);
+    refused += fmt::format("{}{}: {}", refused.empty() ? "" : ", ", place.string(),
+                           obstacle.not_loaded.empty() ? system_message(obstacle.error) : obstacle.not_loaded);
   }
   throw DeviceError(refused);
 }
@@ -151,7 +153,8 @@ void link_all(const fs::path& from, const fs::path& to) {
 }  // namespace
 
 std::string Obstacle::text(const fs::path& folder) const {
-  return not_loaded.empty() ? fmt::format("{} cannot be written: {}", folder.string(), system_message(error)) : fmt::format("{}: {}", folder.string(), not_loaded);
+  return not_loaded.empty() ? fmt::format("{} cannot be written: {}", folder.string(), system_message(error))
+                            : fmt::format("{}: {}", folder.string(), not_loaded);
 }
 
 Obstacle obstacle_in(const fs::path& folder) {

@@ -218,7 +218,8 @@ void KernelFolder::remove_crashed() const {
   for (std::string name; std::getline(mark, name);) {
     const fs::path kernel = fs::path(name).lexically_normal();
     struct stat status {};
-    if (kernel.empty() || kernel.is_absolute() || *kernel.begin() == ".." || ::lstat((folder_ / kernel).c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+    if (kernel.empty() || kernel.is_absolute() || *kernel.begin() == ".." || ::lstat((folder_ / kernel).c_str(), &status) != 0 || !S_ISREG(status.st_mode))
+      continue;
     warn(fmt::format("kernel cache: an earlier run crashed in {}; it is compiled again", (folder_ / kernel).string()));
     take_away(folder_ / kernel);
   }

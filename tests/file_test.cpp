@@ -211,14 +211,6 @@ TEST(File, that_a_file_can_be_written_is_found_beforehand) {
   EXPECT_EQ(message_of<DataError>([&] { check_can_write(too_long); }), "write: cannot write " + too_long.string() + ": File name too long");
 }
 
-TEST(File, a_folder_is_locked_by_one_at_a_time) {
-  const TemporaryFolder folder;
-  std::optional<FolderLock> first(std::in_place, folder.path(), "log");
-  EXPECT_EQ(message_of<DataError>([&] { FolderLock(folder.path(), "log"); }), "log: " + folder.path().string() + " is in use by another run; accepted: a folder of its own");
-  first.reset();
-  FolderLock(folder.path(), "log");
-}
-
 TEST(File, what_is_there_is_told_apart_from_what_cannot_be_examined) {
   const TemporaryFolder folder;
   write_text(folder / "a", "");

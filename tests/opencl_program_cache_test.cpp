@@ -187,7 +187,8 @@ TEST(ProgramCache, folder_is_none_that_the_environment_names_by_a_relative_path)
     return ProgramCache::default_folder().value().string();
   };
   EXPECT_EQ(with_xdg("/caches"), "/caches/gemel");
-  for (const char* relative : {"", "caches", "./caches", "../caches", "~/caches", "$HOME/caches"}) EXPECT_EQ(with_xdg(relative), "/home/somebody/.cache/gemel") << relative;
+  for (const char* relative : {"", "caches", "./caches", "../caches", "~/caches", "$HOME/caches"})
+    EXPECT_EQ(with_xdg(relative), "/home/somebody/.cache/gemel") << relative;
 }
 
 TEST(DeviceProgramCache, second_device_runs_the_first_ones_binary) {

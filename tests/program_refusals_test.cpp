@@ -12,7 +12,7 @@
 
 #include "datasets/npy.h"
 #include "engine/base/error.h"
-#include "engine/base/file.h"
+#include "engine/base/folder_lock.h"
 #include "engine/files/safetensors.h"
 #include "frontends/cli/command.h"
 #include "tests/message_of.h"
@@ -485,10 +485,15 @@ TEST_F(Refusals, an_output_replaces_nothing_that_the_command_uses) {
   EXPECT_EQ(run(training({"--steps", "1", "--weights", weights, "--save", weights})).status, 0) << "trained further";
 }
 
-TEST_F(Refusals, a_log_folder_that_another_run_writes_into_is_named) {
-  fs::create_directories(folder() / "log");
-  const FolderLock other(folder() / "log", "another");
-  expect_refused(training({"--log-dir", in_folder("log")}), 1, "gemel: log: " + in_folder("log") + " is in use by another run; accepted: a folder of its own");
+TEST_F(Refusals, a_folder_that_another_run_writes_into_is_named_before_anything_is_computed) {
+  for (const std::string op : {"log", "checkpoint"}) {
+    fs::create_directories(folder() / op);
+    const FolderLock other(folder() / op, op);
+    const Outcome o = run(training({"--" + op + "-dir", in_folder(op)}));
+    EXPECT_EQ(o.status, 1);
+    EXPECT_EQ(o.err.rfind("gemel: " + op + ": " + in_folder(op) + " is in use by another run, process " + std::to_string(::getpid()) + " on ", 0), 0u) << o.err;
+    EXPECT_EQ(lines_of(o.err).size(), 1u) << o.err;
+  }
 }
 
 TEST_F(Refusals, arguments_that_are_no_text_do_not_break_the_log) {

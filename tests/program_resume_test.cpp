@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 #include <string>
 #include <thread>
@@ -165,6 +166,7 @@ TEST_F(Resume, an_interrupted_run_goes_on_to_the_same_bits) {
   const Outcome interrupted = finish(child);
   EXPECT_EQ(interrupted.status, 1) << interrupted.err;
   EXPECT_EQ(events("log").back()["status"], "interrupted");
+  expect_no_locks();
   auto again = arguments;
   again.insert(again.end(), {"--save", in_folder("resumed.safetensors")});
   const Outcome resumed = run(again);
@@ -193,6 +195,44 @@ TEST_F(Resume, an_interrupt_in_the_validation_is_obeyed_and_the_epoch_ends_when_
   ASSERT_EQ(run(arguments).status, 0);
   EXPECT_EQ(count("epoch"), 1);
   EXPECT_EQ(count("step"), 12) << "nothing was trained again";
+}
+
+/// A run in three parts, the last of which finds nothing to do.
+TEST_F(Resume, the_trace_and_the_summary_are_those_of_the_whole_run) {
+  const auto part = [this](const char* steps, const char* trace, const Words& more) {
+    const Outcome o = run(joined(training({"--steps", steps, "--profile", in_folder(trace)}), more));
+    EXPECT_EQ(o.status, 0) << o.err;
+  };
+  const auto work = [this](const char* trace) {
+    std::map<std::string, int> kernels;
+    double last = 0;
+    const Json events = Json::parse(read_text(folder() / trace))["traceEvents"];
+    for (const Json& e : events) {
+      if (e["ph"] != "X") continue;
+      EXPECT_GE(e["ts"], last) << "parts lie one behind the other";
+      last = e["ts"].get<double>() + e["dur"].get<double>();
+      const std::string name = e["name"];
+      if (name.find("gradient") != name.npos || name == "adam_update") ++kernels[name];  // of steps: others validate and load in each part
+    }
+    return kernels;
+  };
+  const auto summary = [this] { return Json::parse(read_text(folder() / "log/summary.json")); };
+  part("7", "whole.json", {});
+  const Words on_record{"--checkpoint-dir", in_folder("c"), "--log-dir", in_folder("log"), "--resume", "auto"};
+  part("6", "parts.json", on_record);
+  const double seconds = summary()["seconds"];
+  EXPECT_EQ(summary()["last_epoch"]["epoch"], 2) << "a part of one";
+  part("7", "parts.json", on_record);
+  EXPECT_EQ(summary()["steps"], 7);
+  EXPECT_GT(summary()["seconds"], seconds);
+  const auto whole = work("whole.json");
+  EXPECT_GT(whole.size(), 5u);
+  EXPECT_EQ(whole.at("adam_update"), 7);
+  EXPECT_EQ(work("parts.json"), whole);
+  const auto last_epoch = summary()["last_epoch"];
+  part("7", "parts.json", on_record);
+  EXPECT_EQ(summary()["last_epoch"], last_epoch);
+  EXPECT_EQ(work("parts.json"), whole);
 }
 
 TEST_F(Resume, checkpoints_that_are_passed_over_stay) {

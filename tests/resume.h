@@ -8,6 +8,7 @@
 #include <system_error>
 #include <vector>
 
+#include "tests/logged_events.h"
 #include "tests/program.h"
 
 namespace gemel::testing {
@@ -28,6 +29,11 @@ class Resume : public CommandLine {
   }
   std::string checkpoint(int step) const { return in_folder("c/checkpoint-" + std::to_string(step) + ".safetensors"); }
 
+  void expect_no_locks() const {
+    for (const char* name : {"c", "log"})
+      for (const auto& entry : std::filesystem::directory_iterator(folder() / name)) EXPECT_NE(entry.path().extension(), ".lock") << entry.path();
+  }
+
   /// The step after which a run went on, as it says. 0 where it did not.
   static int resumed_after(const Outcome& o) {
     const std::string words = "resume: going on after step ";
@@ -46,6 +52,13 @@ class Resume : public CommandLine {
     std::iota(all.begin(), all.end(), 1);
     EXPECT_EQ(steps, all);
     EXPECT_EQ(epochs, std::vector<int>(all.begin(), all.begin() + count));
+    for (const auto& [tag, points] : points_shown(folder() / "log")) {
+      std::vector<int> shown, of_epochs;
+      for (const auto& [step, value] : points) shown.push_back(static_cast<int>(step));
+      for (int epoch = 1; epoch <= count; ++epoch) of_epochs.push_back(5 * epoch);
+      EXPECT_EQ(shown, tag == "train/loss" || tag == "train/lr" ? all : of_epochs) << "in TensorBoard, " << tag;
+    }
+    expect_no_locks();
   }
 };
 

@@ -13,13 +13,14 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "tests/logged_events.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 
 namespace gemel {
 namespace {
 
-using testing::message_of, testing::read_text, testing::TemporaryFolder, testing::write_text;
+using testing::LoggedEvent, testing::message_of, testing::points_shown, testing::read_events, testing::read_text, testing::TemporaryFolder, testing::write_text;
 
 std::uint32_t crc32c(std::string_view text) {
   return std::rotl(masked_crc32c(std::as_bytes(std::span(text))) - 0xa282ead8u, 15);
@@ -34,103 +35,6 @@ TEST(TensorBoard, crc32c_gives_the_published_values) {
   std::string ascending(32, '\0');
   for (std::size_t i = 0; i < 32; ++i) ascending[i] = static_cast<char>(i);
   EXPECT_EQ(crc32c(ascending), 0x46DD794Eu);
-}
-
-/// A decoder of its own for the few fields that an event has.
-struct LoggedEvent {
-  double wall_time = 0;
-  std::uint64_t step = 0;
-  std::string file_version, tag;
-  std::optional<float> value;
-};
-
-class Fields {
- public:
-  explicit Fields(std::string_view bytes) : bytes_(bytes) {}
-  bool next() {
-    if (bytes_.empty()) return false;
-    const std::uint64_t key = varint();
-    number = key >> 3;
-    switch (key & 7) {
-      case 0:
-        integer = varint();
-        break;
-      case 1:
-        text = take(8);
-        break;
-      case 2:
-        text = take(varint());
-        break;
-      case 5:
-        text = take(4);
-        break;
-      default:
-        throw std::runtime_error("an unknown wire type");
-    }
-    return true;
-  }
-  template <class T>
-  T fixed() const {
-    T value{};
-    std::memcpy(&value, text.data(), sizeof value);
-    return value;
-  }
-  std::uint64_t number = 0, integer = 0;
-  std::string_view text;
-
- private:
-  std::uint64_t varint() {
-    std::uint64_t value = 0;
-    for (int shift = 0;; shift += 7) {
-      const auto byte = static_cast<std::uint8_t>(take(1)[0]);
-      value |= std::uint64_t{byte & 0x7Fu} << shift;
-      if (byte < 0x80) return value;
-    }
-  }
-  std::string_view take(std::size_t n) {
-    if (n > bytes_.size()) throw std::runtime_error("a field ends beyond its message");
-    const std::string_view taken = bytes_.substr(0, n);
-    bytes_.remove_prefix(n);
-    return taken;
-  }
-  std::string_view bytes_;
-};
-
-LoggedEvent decode(std::string_view bytes) {
-  LoggedEvent event;
-  for (Fields f(bytes); f.next();) {
-    if (f.number == 1) event.wall_time = f.fixed<double>();
-    if (f.number == 2) event.step = f.integer;
-    if (f.number == 3) event.file_version = f.text;
-    if (f.number != 5) continue;
-    for (Fields summary(f.text); summary.next();)
-      for (Fields value(summary.text); value.next();) {
-        if (value.number == 1) event.tag = value.text;
-        if (value.number == 2) event.value = value.fixed<float>();
-      }
-  }
-  return event;
-}
-
-std::vector<LoggedEvent> read_events(const std::filesystem::path& path) {
-  const std::string file = read_text(path);
-  std::string_view rest = file;
-  const auto number = [&](std::size_t at, std::size_t size) {
-    std::uint64_t value = 0;
-    std::memcpy(&value, rest.data() + at, size);
-    return value;
-  };
-  std::vector<LoggedEvent> events;
-  while (!rest.empty()) {
-    if (rest.size() < 16) throw std::runtime_error("a record is truncated");
-    const std::uint64_t length = number(0, 8);
-    EXPECT_EQ(number(8, 4), masked_crc32c(std::as_bytes(std::span(rest.substr(0, 8)))));
-    const std::string_view data = rest.substr(12, length);
-    EXPECT_EQ(number(12 + length, 4), masked_crc32c(std::as_bytes(std::span(data))));
-    events.push_back(decode(data));
-    rest.remove_prefix(16 + length);
-  }
-  return events;
 }
 
 TEST(TensorBoard, scalars_are_in_the_file_as_soon_as_they_are_written) {
@@ -161,6 +65,41 @@ TEST(TensorBoard, two_writers_of_one_folder_have_two_files) {
   const TemporaryFolder folder;
   const TensorBoardWriter a(folder.path()), b(folder.path());
   EXPECT_NE(a.path(), b.path());
+}
+
+TEST(TensorBoard, a_run_that_begins_at_a_step_takes_the_place_of_what_stands_from_there_on) {
+  const TemporaryFolder folder;
+  {
+    TensorBoardWriter killed(folder.path());
+    killed.begin_at(1);
+    for (int step = 1; step <= 6; ++step) killed.scalar("loss", static_cast<float>(step), step);
+    killed.scalar("accuracy", 0.5f, 4);
+  }
+  {
+    TensorBoardWriter resumed(folder.path());
+    resumed.begin_at(5);
+    EXPECT_EQ(read_events(resumed.path()).at(1).session_status, 1u) << "START, by which TensorBoard goes";
+    EXPECT_EQ(read_events(resumed.path()).at(1).step, 5u);
+    for (int step = 5; step <= 7; ++step) resumed.scalar("loss", static_cast<float>(10 * step), step);
+  }
+  TensorBoardWriter again(folder.path());
+  again.begin_at(7);
+  again.scalar("loss", 700, 7);
+  const auto shown = points_shown(folder.path());
+  using Points = std::vector<std::pair<std::uint64_t, float>>;
+  EXPECT_EQ(shown.at("loss"), (Points{{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 50}, {6, 60}, {7, 700}}));
+  EXPECT_EQ(shown.at("accuracy"), (Points{{4, 0.5f}}));
+}
+
+/// A run may be killed and started again within a second, on a machine whose clock is behind or whose process numbers begin anew.
+TEST(TensorBoard, a_new_file_is_the_last_by_its_name) {
+  const TemporaryFolder folder;
+  for (const char* name : {"events.out.tfevents.4000000000.zebra.9.0", "events.out.tfevents.x", "events.out.tfevents.99999999999999999999.z.1.0",
+                           "events.out.tfevents.", "events.out"})
+    write_text(folder / name, "");
+  const TensorBoardWriter first(folder.path()), second(folder.path());
+  EXPECT_EQ(first.path().filename().string().rfind("events.out.tfevents.4000000001.", 0), 0u) << first.path();
+  EXPECT_GT(second.path(), first.path());
 }
 
 TEST(TensorBoard, a_folder_that_cannot_be_made_is_named) {

@@ -8,12 +8,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <cstdio>
 #include <optional>
 #include <random>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "engine/base/descriptor.h"
@@ -167,20 +165,6 @@ std::vector<std::byte> read_whole(const fs::path& path) {
   }
   out.resize(filled);
   return out;
-}
-
-FolderLock::FolderLock(const fs::path& folder, std::string_view op) : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-  constexpr int kTries = 10;  // a run that was killed holds its lock until all of its memory is freed
-  for (int i = 0; i < kTries; ++i) {
-    if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
-  }
-  ::close(descriptor_);
-  throw DataError(std::string(op) + ": " + folder.string() + " is in use by another run; accepted: a folder of its own");
-}
-
-FolderLock::~FolderLock() {
-  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 void FileWriter::write(std::span<const std::byte> bytes) {

@@ -52,19 +52,6 @@ class FileWriter {
 /// @throws DataError naming the path and the reason
 void write_file_atomically(const std::filesystem::path& path, const std::function<void(FileWriter&)>& fill);
 
-/// A folder for one run at a time; the end of a process unlocks it. Where the file system does not lock folders (NFS) all runs may use it.
-class FolderLock {
- public:
-  /// @param op  begins the message  @throws DataError `OP: FOLDER is in use by another run; accepted: a folder of its own`
-  FolderLock(const std::filesystem::path& folder, std::string_view op);
-  ~FolderLock();
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  int descriptor_;
-};
-
 /// Finds early, before hours of work, that a file could not be written at its end. Nothing is left behind.
 /// @throws DataError as write_file_atomically does where the folder is missing or closed
 void check_can_write(const std::filesystem::path& path);

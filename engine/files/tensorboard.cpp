@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <string>
@@ -62,6 +64,24 @@ std::string event_at(std::int64_t step) {
   return event;
 }
 
+constexpr std::string_view kName = "events.out.tfevents.";
+
+/// Seconds that begin the name of a new file: TensorBoard reads a folder's files in the order of their names, and another run of this second, or of
+/// a machine whose clock is ahead, may have written there.
+std::int64_t seconds_behind_all(const std::filesystem::path& folder) {
+  std::int64_t seconds = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  std::error_code error;
+  for (auto it = std::filesystem::directory_iterator(folder, error); !error && it != std::filesystem::directory_iterator(); it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    std::int64_t other = 0;
+    if (!name.starts_with(kName)) continue;
+    const auto [rest, wrong] = std::from_chars(name.data() + kName.size(), name.data() + name.size(), other);
+    constexpr std::int64_t kMost = 9'999'999'998;  // of ten digits
+    if (wrong == std::errc() && *rest == '.' && other <= kMost) seconds = std::max(seconds, other + 1);
+  }
+  return seconds;
+}
+
 std::string host_name() {
   std::array<char, 256> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
@@ -81,10 +101,8 @@ TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder, error);
   if (error)
     throw DataError(fmt::format("tensorboard: cannot create the folder {}: {}", folder.string(), error.message()));
-  const auto now =
-      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch());
-  const std::string stem = fmt::format("events.out.tfevents.{:010}.{}.{}", now.count(), host_name(), ::getpid());
-  // One process may open several writers in one second.
+  const std::string stem = fmt::format("{}{:010}.{}.{}", kName, seconds_behind_all(folder), host_name(), ::getpid());
+  // Several threads may open a writer at once.
   for (int attempt = 0; !file_; ++attempt) {
     std::filesystem::path path = folder / fmt::format("{}.{}", stem, attempt);
     Descriptor opened(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666));
@@ -106,6 +124,16 @@ void TensorBoardWriter::scalar(std::string_view tag, float value, std::int64_t s
   put_bytes(summary, 1, point);
   std::string event = event_at(step);
   put_bytes(event, 5, summary);
+  write_record(event);
+}
+
+void TensorBoardWriter::begin_at(std::int64_t step) {
+  constexpr std::uint64_t kStart = 1;  // of SessionLog.SessionStatus
+  std::string session;
+  put_tag(session, 1, Wire::varint);
+  put_varint(session, kStart);
+  std::string event = event_at(step);
+  put_bytes(event, 7, session);
   write_record(event);
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
+#include "engine/base/folder_lock.h"
 #include "frontends/cli/mpirun.h"
 #include "frontends/cli/say.h"
 #include "frontends/train/checkpoint.h"
@@ -31,6 +32,13 @@ Arguments with_resume(const Arguments& command) {
 
 /// What a launcher that was killed left.
 void remove_losses_in(const std::filesystem::path& folder) { forget_losses({.losses = (folder / kLosses).string()}); }
+
+/// Of a job whose ranks have ended: the next rank 0 may be on another machine, from which nobody sees that the one before is gone.
+void give_up_folders(const TrainOptions& training) {
+  std::error_code gone;
+  std::filesystem::remove(FolderLock::file_in(training.checkpoint_dir, train::kCheckpoint), gone);
+  if (!training.common.log_dir.empty()) std::filesystem::remove(FolderLock::file_in(training.common.log_dir, "log"), gone);
+}
 
 /// Of a rank, by the slots that mpirun fills one machine after the other.
 const std::string& host_of(int rank, const std::vector<Host>& hosts) {
@@ -96,6 +104,7 @@ void RestartedJob::plan_next() {
                             from ? "checkpoint later than " + from->first.string() : "first checkpoint"));
   if (left_-- == 0) throw Error(fmt::format("{}; none is left of --restarts {}", what, *next_.restarts));
   const std::string left_out = leave_out(silent);
+  give_up_folders(*next_.training);
   next_.command = from ? with_resume(command_) : command_;
   ++told_.restart;
   told_.lost = lost;

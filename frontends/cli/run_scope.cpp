@@ -1,8 +1,10 @@
 #include "frontends/cli/run_scope.h"
 
 #include <exception>
+#include <system_error>
 #include <utility>
 
+#include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "frontends/cli/launched.h"
 #include "frontends/cli/say.h"
@@ -14,6 +16,12 @@ std::vector<std::string> command_line(const char* command, const std::vector<std
   std::vector<std::string> words{"gemel", command};
   words.insert(words.end(), arguments.begin(), arguments.end());
   return words;
+}
+
+/// The same however it is given.
+std::string name_of(const std::filesystem::path& folder) {
+  std::error_code error;
+  return std::filesystem::weakly_canonical(folder.empty() ? "." : folder, error).string();
 }
 
 nlohmann::ordered_json first_line(const std::vector<std::string>& argv, const nlohmann::ordered_json& about) {
@@ -78,7 +86,23 @@ bool RunScope::begin_batch(bool interrupted) {
 
 std::vector<TraceEvent> RunScope::take_trace() {
   add_trace(times_->take_trace());
-  return std::exchange(trace_, {});
+  return std::exchange(trace_.events, {});
+}
+
+void RunScope::trace_checkpoint(std::int64_t step, const std::filesystem::path& folder) {
+  if (options_.profile.empty()) return;
+  device_->finish();
+  trace_.checkpoints.push_back({step, name_of(folder), steady_ns()});
+}
+
+void RunScope::go_on_after(std::int64_t step, const std::filesystem::path& folder) {
+  earlier_ = {step, name_of(folder)};
+  if (!log_.last_epoch().is_null()) summary_["last_epoch"] = log_.last_epoch();
+}
+
+void RunScope::write_profile() {
+  add_trace(times_->take_trace());
+  write_trace(options_.profile, earlier_ ? continued(read_trace(options_.profile), earlier_->folder, earlier_->step, std::move(trace_)) : std::move(trace_));
 }
 
 /// A trace that cannot be written takes nothing from the log.
@@ -86,7 +110,7 @@ void RunScope::end(std::string status) {
   std::exception_ptr lost;
   const double seconds = log_.seconds();
   try {
-    if (times_ && options_.writes_profile()) write_trace(options_.profile, take_trace());
+    if (times_ && options_.writes_profile()) write_profile();
   } catch (...) {
     lost = std::current_exception();
     status = "failed";

@@ -1,6 +1,8 @@
 // What every computing command has around its work: a device whose kernels are timed, a session on it, and the record of the run,
 // which is written in whatever way the run ends.
 #pragma once
+#include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -58,17 +60,27 @@ class RunScope {
   /// What was added to the trace, and this rank's kernels, since the last call.
   std::vector<TraceEvent> take_trace();
   /// What the trace has beside this rank's kernels from now on.
-  void add_trace(const std::vector<TraceEvent>& events) { trace_.insert(trace_.end(), events.begin(), events.end()); }
+  void add_trace(const std::vector<TraceEvent>& events) { trace_.events.insert(trace_.events.end(), events.begin(), events.end()); }
+  /// Notes in the trace, if there is one, that a checkpoint is written now.
+  void trace_checkpoint(std::int64_t step, const std::filesystem::path& folder);
+  /// The run goes on from a checkpoint in the folder: its trace and its summary go on from those of its earlier parts.
+  void go_on_after(std::int64_t step, const std::filesystem::path& folder);
 
  private:
   void end(std::string status);
+  void write_profile();
   CommonOptions options_;
   std::vector<std::string> argv_;
   train::RunLog log_;
   std::shared_ptr<opencl::Device> device_;
   std::unique_ptr<Session> session_;
   std::optional<KernelTimes> times_;
-  std::vector<TraceEvent> trace_;
+  Trace trace_;
+  struct GoneOnWith {
+    std::int64_t step;
+    std::string folder;
+  };
+  std::optional<GoneOnWith> earlier_;
   nlohmann::ordered_json summary_ = nlohmann::ordered_json::object();
 };
 

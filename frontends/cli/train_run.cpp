@@ -270,6 +270,7 @@ void TrainRun::resume() {
   if (options_.resume.empty()) return;
   const auto file = trainer_->resume(options_.resume);
   if (!file) return;
+  scope_.go_on_after(trainer_->state().step, file->parent_path());
   cli::say("resume: going on after step {} from {}{}\n", trainer_->state().step, file->string(),
            options_.weights.empty() ? "" : ", whose weights stand in place of --weights");
   if (trainer_->done()) cli::say("resume: the run is at its end: nothing is trained, except with more --{}\n", options_.steps ? "steps" : "epochs");
@@ -318,6 +319,8 @@ void TrainRun::step_done(const train::StepReport& r) {
   scope_.times().collect();
   if (progress_) progress_->show(r.batch + 1, r.loss, r.samples);
 }
+
+void TrainRun::saves(std::int64_t step) { scope_.trace_checkpoint(step, options_.checkpoint_dir); }
 
 void TrainRun::epoch_trained() {
   busy_seconds_ = scope_.times().take_busy_seconds();

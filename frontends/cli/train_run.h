@@ -61,6 +61,7 @@ class TrainRun : private train::Reporter {
   void step_begins() override;
   void epoch_trained() override;
   void batch_evaluated() override { scope_.times().collect(); }
+  void saves(std::int64_t step) override;
   void epoch_done(const train::EpochReport& report, nlohmann::ordered_json& line) override;
   std::string why_not_finite() override;
   bool interrupted() override;

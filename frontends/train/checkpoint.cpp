@@ -14,6 +14,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/file.h"
+#include "engine/base/folder_lock.h"
 #include "engine/files/safetensors.h"
 #include "engine/host_contents.h"
 #include "frontends/nn/finite.h"
@@ -191,6 +192,7 @@ void prepare_checkpoints(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder, error);
   if (error) throw DataError(fmt::format("checkpoint: cannot make the folder {}: {}", folder.string(), error.message()));
   check_can_write(folder / "checkpoint");
+  FolderLock::require_free(folder, kCheckpoint);
 }
 
 std::filesystem::path save_checkpoint(CheckpointFolder& folder, const nn::Module& model, const optim::Optimizer& optimizer,

@@ -34,7 +34,9 @@ struct CheckpointFolder {
 CheckpointFolder begin_in(const std::filesystem::path& folder);
 /// For a run that goes on from the folder's newest file.
 CheckpointFolder go_on_in(const std::filesystem::path& folder, const std::filesystem::path& file);
-/// Makes the folder. @throws DataError where that fails, or nothing can be written in it
+/// What its lock is for.
+constexpr const char* kCheckpoint = "checkpoint";
+/// Makes the folder. @throws DataError where that fails, nothing can be written in it, or a living run writes into it
 void prepare_checkpoints(const std::filesystem::path& folder);
 /// The folder's checkpoints by run, then by step, the newest last. Both numbers stand in the files, so that copies keep their order; a file whose
 /// numbers cannot be read is left out.

@@ -62,10 +62,11 @@ void RunLog::go_on_after(std::int64_t step, std::int64_t epochs) {
   if (!active() || !std::filesystem::is_regular_file(file(), error)) return;
   // What other runs wrote, or this one where it ended well; all of what is gone on with; of that, what stays.
   std::string earlier, run, done;
+  nlohmann::ordered_json last_of_run;  // its last epoch's line
   std::ifstream in(file(), std::ios::binary);
   for (std::string line; std::getline(in, line);) {
-    const auto event = nlohmann::json::parse(line, nullptr, false);
-    const auto is = [&](const char* name) { return event.is_object() && event.value("event", nlohmann::json()) == name; };
+    auto event = nlohmann::ordered_json::parse(line, nullptr, false);
+    const auto is = [&](const char* name) { return event.is_object() && event.value("event", nlohmann::ordered_json()) == name; };
     const auto later = [&](const char* name, std::int64_t last) {
       return is(name) && event.contains(name) && event[name].is_number_integer() && event[name] > last;
     };
@@ -73,11 +74,24 @@ void RunLog::go_on_after(std::int64_t step, std::int64_t epochs) {
       earlier += std::exchange(run, {});
       done.clear();
     };
-    if (is("start") && !event.contains("resumed_from")) leave();
+    if (is("start") && !event.contains("resumed_from")) {
+      leave();
+      seconds_before_ = 0;
+      last_epoch_ = last_of_run = nullptr;
+    }
     run += line + "\n";
-    if (!later("step", step) && !later("epoch", epochs)) done += line + "\n";
-    if (is("end") && event.value("status", nlohmann::json()) == "ok") leave();
+    const bool is_done = !later("step", step) && !later("epoch", epochs);
+    if (is_done) done += line + "\n";
+    if (is("end") && event.contains("seconds") && event["seconds"].is_number()) seconds_before_ += event["seconds"].get<double>();
+    if (is("end") && event.value("status", nlohmann::ordered_json()) == "ok") {
+      leave();
+      last_epoch_ = last_of_run;  // all of it stays
+    }
+    if (!is("epoch")) continue;
+    last_of_run = event;
+    if (is_done) last_epoch_ = std::move(event);
   }
+  if (step == 0) seconds_before_ = 0;  // nothing of them is gone on with
   if (in.bad()) throw DataError(fmt::format("log: cannot read {}: {}", file().string(), system_message(errno)));
   record([&] { write_file_atomically(file(), [&](FileWriter& out) { out.write(earlier + done); }); });
   open();
@@ -107,11 +121,15 @@ void RunLog::start(Session& session, const std::string& model_name, std::int64_t
   event(line);
 }
 
-void RunLog::end(const std::string& status) {
-  if (--running_ == 0) event({{"event", "end"}, {"seconds", seconds()}, {"status", status}});
+void RunLog::begin_steps(std::int64_t first) {
+  if (tensorboard_) record([&] { tensorboard_->begin_at(first); });
 }
 
-double RunLog::seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
+void RunLog::end(const std::string& status) {
+  if (--running_ == 0) event({{"event", "end"}, {"seconds", seconds() - seconds_before_}, {"status", status}});
+}
+
+double RunLog::seconds() const { return seconds_before_ + std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
 
 void RunLog::event(const nlohmann::ordered_json& line) {
   if (active()) record([&] { lines_->append(json_text(line) + "\n"); });

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "engine/base/file.h"
+#include "engine/base/folder_lock.h"
 #include "engine/base/record_file.h"
 #include "engine/device_facts.h"
 #include "engine/files/tensorboard.h"
@@ -37,10 +37,14 @@ class RunLog {
   void begin();
   /// The run's first line. @param parameters  elements of the model's  @param resumed_from  the checkpoint; empty: it starts afresh
   void start(Session& session, const std::string& model_name, std::int64_t parameters, const std::filesystem::path& resumed_from = {});
+  /// The run's steps begin with this one: in TensorBoard's curves it stands in place of what an earlier run, or an earlier part of this one, has there.
+  void begin_steps(std::int64_t first);
   /// Ends what began last; the outermost writes the run's last line. @param status  "ok", "interrupted", "failed"
   void end(const std::string& status);
-  /// Since the outermost run began.
+  /// Since the outermost run began, and of the parts of it that ended before it was gone on with, as far as they are on record.
   double seconds() const;
+  /// The line of the last epoch that is done, of a run that is gone on with; null where there is none.
+  const nlohmann::ordered_json& last_epoch() const { return last_epoch_; }
   /// A run that did not end well is gone on with, in its own log: what stands there of later steps and epochs is dropped, for
   /// they are done again. Where the disk has no room for that the log stays as it was, and a warning says so.
   /// @throws DataError where it cannot be read
@@ -64,6 +68,8 @@ class RunLog {
   nlohmann::ordered_json about_;
   int running_ = 0;  // runs that lie within each other
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  double seconds_before_ = 0;
+  nlohmann::ordered_json last_epoch_;
   std::optional<RecordFile> lines_;
   std::unique_ptr<TensorBoardWriter> tensorboard_;
   Warn warn_;

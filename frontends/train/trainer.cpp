@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "engine/base/error.h"
+#include "engine/base/folder_lock.h"
 #include "frontends/train/evaluation.h"
 
 namespace gemel::train {
@@ -74,6 +75,8 @@ double Trainer::rate_now() const {
 }
 
 Trainer::End Trainer::run() {
+  std::optional<FolderLock> checkpoints;
+  if (!options_.checkpoint_dir.empty() && ranks_.rank() == 0) checkpoints.emplace(options_.checkpoint_dir, kCheckpoint);
   if (!run_.log) return train_epochs();
   RunLog& log = *run_.log;
   log.begin();
@@ -81,6 +84,7 @@ Trainer::End Trainer::run() {
   try {
     const nn::Module& model = run_.task.module();
     log.start(run_.session, options_.model_name.empty() ? model.describe() : options_.model_name, model.parameter_elements(), resumed_from_);
+    log.begin_steps(state_.step + 1);
     end = train_epochs();
   } catch (...) {
     log.end("failed");
@@ -254,6 +258,7 @@ void Trainer::save() {
   settle_all();
   ranks_.join_model();
   ranks_.check_same();
+  run_.reporter->saves(state_.step);
   state_.ranks = ranks_.state();
   if (ranks_.rank() != 0) return;
   save_checkpoint(checkpoints_, run_.task.module(), run_.optimizer, state_, identity_);

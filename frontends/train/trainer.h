@@ -61,6 +61,8 @@ class Reporter {
   virtual void batch_evaluated() {}
   /// @param line  of the record: may be added to
   virtual void epoch_done(const EpochReport&, nlohmann::ordered_json& /*line*/) {}
+  /// Before a checkpoint is written, when all ranks have done its step and none has begun the next one.
+  virtual void saves(std::int64_t /*step*/) {}
   /// What is appended to the error of a loss that is not finite.
   virtual std::string why_not_finite() { return {}; }
   /// Asked after every batch. Where it is true the run saves a checkpoint and ends.
