@@ -100,7 +100,7 @@ AllTokens tokens_of(const Description& file, std::initializer_list<json> normali
     if (const auto it = vocabulary.find(name); it == vocabulary.end()) all.emplace_back(name, id.get<std::int64_t>());
     else if (*it != id) file.fail(fmt::format("its added token '{}' has the number {}, and in the vocabulary {}; accepted: one number", name, message_text(id), message_text(*it)));
   }
-  return {Vocabulary::of_numbers(std::move(all), file.path()), std::move(added)};
+  return {Vocabulary::of_numbers(std::move(all), Vocabulary::Gaps::accepted, file.path()), std::move(added)};
 }
 
 json special(const char* token, int type) { return {{"SpecialToken", {{"id", token}, {"type_id", type}}}}; }

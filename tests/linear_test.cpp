@@ -214,6 +214,7 @@ TEST(LinearTime, weights) {
       OneLayer net;
       nn::load_weights(net, *session, folder / "w");
     });
+  expect_linear("wrappers", of_header(repeated("module.", begin + ",\"", R"(":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}})")), target("weights"));
   write_text(folder / "model.safetensors.shard", testing::raw_safetensors({}));
   expect_linear("an index", numbered([](std::size_t i) { return fmt::format(R"({}"t{}":"model.safetensors.shard")", i ? "," : "", i); }, R"({"weight_map":{)", "}}"), [&](const std::string& text) {
     write_text(folder / "index.json", text);

@@ -277,7 +277,7 @@ TEST(Safetensors, every_type_of_the_format_is_listed_where_foreign_ones_are_want
 
 TEST(Safetensors, what_else_was_given_is_said_by_its_first_bytes) {
   const TemporaryFolder folder;
-  const auto said = [&](const std::string& name, const std::string& content) {
+  const auto said = [&](const char* name, const std::string& content) {
     write_text(folder / name, content);
     const std::string message = message_of<DataError>([&] { SafetensorsHeader{folder / name}; }), begin = "safetensors: " + (folder / name).string() + ": ";
     EXPECT_TRUE(message.starts_with(begin)) << message;

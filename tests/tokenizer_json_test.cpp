@@ -150,8 +150,19 @@ TEST(TokenizerJson, what_it_describes_besides_is_said_in_one_line) {
   testing::write_text(file.path(), "{\"model\": {");
   EXPECT_EQ(message_of<DataError>([&] { open_tokenizer(file.path()); }), "tokenizer: " + file.path().string() + ": it is no valid JSON");
   json gap = pieces;
-  gap["model"]["vocab"]["b"] = 6;
-  EXPECT_NE(message_of<DataError>([&] { open_tokenizer(file.write(gap)); }).find("'b' has the number 6 of 6 tokens"), std::string::npos);
+  gap["model"]["vocab"]["b"] = 1 << 30;
+  EXPECT_NE(message_of<DataError>([&] { open_tokenizer(file.write(gap)); }).find("'b' has the number 1073741824 of 6 tokens"), std::string::npos);
+  gap["model"]["vocab"]["b"] = 4;
+  EXPECT_NE(message_of<DataError>([&] { open_tokenizer(file.write(gap)); }).find("has the number 4, as another one has"), std::string::npos);
+}
+
+/// As a list of tokens leaves them that had some twice, or blank lines.
+TEST(TokenizerJson, numbers_may_be_missing) {
+  const File file;
+  const auto read = open_tokenizer(file.write(word_piece_json({{"[PAD]", 0}, {"[UNK]", 1}, {"[CLS]", 4}, {"[SEP]", 5}, {"a", 9}}, true)));
+  EXPECT_EQ(read->for_model("a", {}, 9).ids, (Ids{4, 9, 5}));
+  EXPECT_EQ(read->vocabulary().size(), 10);
+  EXPECT_EQ(read->vocabulary().token(3), "");
 }
 
 TEST(TokenizerJson, the_processor_of_earlier_berts_is_the_same) {

@@ -117,7 +117,8 @@ TEST(Wav, sound_of_unknown_size_goes_on_to_the_end_of_the_file) {
       testing::write_text(folder / "a.wav", file);
       EXPECT_EQ(count_samples(folder / "a.wav"), 3) << std::hex << whole_size << " " << data_size;
       // A pipe that is closed within a sample: known sizes tell that it is missing.
-      if (data_size != 6) EXPECT_EQ(parsed(file.substr(0, file.size() - 1)).samples, (List{0.5f, -0.5f})) << std::hex << whole_size << " " << data_size;
+      if (data_size == 6) continue;
+      EXPECT_EQ(parsed(file.substr(0, file.size() - 1)).samples, (List{0.5f, -0.5f})) << std::hex << whole_size << " " << data_size;
     }
   }
   EXPECT_TRUE(parsed(sized(0xFFFFFFFF, 0xFFFFFFFF, "")).samples.empty());

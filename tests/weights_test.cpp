@@ -41,7 +41,7 @@ std::vector<RawTensor> tensors_behind(const std::string& prefix) {
 
 class Weights : public ::testing::Test {
  protected:
-  std::filesystem::path write(const std::string& name, const std::vector<RawTensor>& tensors) const {
+  std::filesystem::path write(const char* name, const std::vector<RawTensor>& tensors) const {
     write_text(folder / name, raw_safetensors(tensors));
     return folder / name;
   }

@@ -78,13 +78,16 @@ std::string wrappers_of(const Module& module, const std::vector<Slot>& slots, co
     for (const Slot& s : slots) out.insert(s.name);
     return out;
   }();
+  constexpr int kMost = 8;  // wrappers within each other
   const std::string_view first = names.front();
-  for (std::size_t length = 0;;) {
+  std::size_t length = 0;
+  for (int wrappers = 0; wrappers <= kMost; ++wrappers) {
     if (std::ranges::any_of(names, [&](std::string_view n) { return known.contains(module.name_of(std::string(n.substr(length)))); })) return std::string(first.substr(0, length));
     const std::size_t more = wrapper_of(first.substr(length));
     if (more == 0 || !std::ranges::all_of(names, [&](std::string_view n) { return n.starts_with(first.substr(0, length + more)); })) return {};
     length += more;
   }
+  return {};
 }
 
 template <class Tensor>
