@@ -104,8 +104,9 @@ SpecialTokens::SpecialTokens(const Vocabulary& vocabulary, const std::vector<std
 void SpecialTokens::cut(std::string_view text, const std::function<void(std::string_view)>& plain, const std::function<void(std::int64_t)>& special) const {
   std::size_t begin = 0;
   for (std::size_t i = 0; i < text.size();) {
-    const auto found = begins_.test(static_cast<unsigned char>(text[i])) ? std::ranges::find_if(tokens_, [&](const auto& t) { return text.substr(i).starts_with(t.first); })
-                                                                         : tokens_.end();
+    const auto found = begins_.test(static_cast<unsigned char>(text[i]))
+                           ? std::ranges::find_if(tokens_, [&](const auto& t) { return text.substr(i).starts_with(t.first); })
+                           : tokens_.end();
     if (found == tokens_.end()) {
       ++i;
       continue;
