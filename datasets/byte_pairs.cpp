@@ -95,7 +95,8 @@ void BytePairs::read_merges(const std::filesystem::path& file) {
     if (line.starts_with("#version") || line.empty()) return true;
     const std::size_t space = line.find(' ');
     try {
-      if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos) throw DataError(fmt::format("'{}'; accepted: two tokens with a space between", line));
+      if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos)
+        throw DataError(fmt::format("'{}'; accepted: two tokens with a space between", line));
       add_merge(line.substr(0, space), line.substr(space + 1));
     } catch (const DataError& e) {
       throw DataError(fmt::format("merges: {}, line {}: {}", file.string(), number, e.what()));
@@ -133,7 +134,8 @@ void BytePairs::note_joint(std::size_t first, Scratch& scratch) const {
   std::push_heap(joints.begin(), joints.end());
 }
 
-/// The pair that is merged is always the one of the smallest rank, the first of these: they wait in a heap, and one whose parts have changed since is passed over.
+/// The pair that is merged is always the one of the smallest rank, the first of these: they wait in a heap, and one whose parts have changed since is passed
+/// over.
 void BytePairs::append_word(std::vector<std::int64_t>& out, std::string_view bytes, Scratch& scratch) const {
   auto& [parts, joints] = scratch;
   parts.clear();

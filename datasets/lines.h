@@ -12,8 +12,8 @@ inline std::string_view without_mark(std::string_view text) {
   return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
 }
 
-/// Gives the lines to `take(line, number)`, numbers from 1, until it returns false. A line ends with a line feed, which a carriage return may stand before; in a
-/// text without any line feed, as Macs wrote once, with a carriage return. A mark before the text is no part of it.
+/// Gives the lines to `take(line, number)`, numbers from 1, until it returns false. A line ends with a line feed, which a carriage return may stand before; in
+/// a text without any line feed, as Macs wrote once, with a carriage return. A mark before the text is no part of it.
 template <class Take>
 void each_line(std::string_view text, const Take& take) {
   text = without_mark(text);

@@ -92,15 +92,19 @@ AllTokens tokens_of(const Description& file, std::initializer_list<json> normali
   if (!list.is_null() && !list.is_array()) file.fail("its added_tokens are no array");
   for (const json& t : list) {
     const json &content = Description::member(t, "content"), &id = Description::member(t, "id");
-    if (!content.is_string() || content.get_ref<const std::string&>().empty() || !id.is_number_integer()) file.fail("one of its added_tokens has no content or no id");
+    if (!content.is_string() || content.get_ref<const std::string&>().empty() || !id.is_number_integer())
+      file.fail("one of its added_tokens has no content or no id");
     const auto name = content.get<std::string>();
     for (const char* flag : {"lstrip", "rstrip", "single_word"}) file.require(fmt::format("added token '{}'", name).c_str(), t, flag, {false, nullptr});
     file.require(fmt::format("added token '{}'", name).c_str(), t, "normalized", normalized);
     added.push_back(name);
-    if (const auto it = vocabulary.find(name); it == vocabulary.end()) all.emplace_back(name, id.get<std::int64_t>());
-    else if (*it != id) file.fail(fmt::format("its added token '{}' has the number {}, and in the vocabulary {}; accepted: one number", name, message_text(id), message_text(*it)));
+    if (const auto it = vocabulary.find(name); it == vocabulary.end())
+      all.emplace_back(name, id.get<std::int64_t>());
+    else if (*it != id)
+      file.fail(
+          fmt::format("its added token '{}' has the number {}, and in the vocabulary {}; accepted: one number", name, message_text(id), message_text(*it)));
   }
-  return {Vocabulary::of_numbers(std::move(all), file.path()), std::move(added)};
+  return {Vocabulary::of_numbers(std::move(all), Vocabulary::Gaps::accepted, file.path()), std::move(added)};
 }
 
 json special(const char* token, int type) { return {{"SpecialToken", {{"id", token}, {"type_id", type}}}}; }
@@ -110,7 +114,9 @@ json sequence(const char* name, int type) { return {{"Sequence", {{"id", name}, 
 void check_ends(const Description& file, const Vocabulary& vocabulary) {
   const json& post = file.part("post_processor");
   const auto number = [&](const char* token) { return vocabulary.find(token).value_or(-1); };
-  const auto refuse = [&] { file.fail(fmt::format("its post_processor puts other tokens around texts than [CLS] A [SEP] and [CLS] A [SEP] B [SEP]; {}", kAccepted)); };
+  const auto refuse = [&] {
+    file.fail(fmt::format("its post_processor puts other tokens around texts than [CLS] A [SEP] and [CLS] A [SEP] B [SEP]; {}", kAccepted));
+  };
   if (Description::member(post, "type") == "BertProcessing") {
     for (const auto& [key, token] : {std::pair{"cls", "[CLS]"}, {"sep", "[SEP]"}})
       if (Description::member(post, key) != json::array({token, number(token)})) refuse();
@@ -151,9 +157,12 @@ BytePairs::Merges merges_of(const Description& file) {
     const bool is_pair = m.is_array() && m.size() == 2 && m[0].is_string() && m[1].is_string();
     const std::string text = m.is_string() ? m.get<std::string>() : "";
     const std::size_t space = text.find(' ');
-    if (is_pair) out.emplace_back(m[0].get<std::string>(), m[1].get<std::string>());
-    else if (space != std::string::npos && text.find(' ', space + 1) == std::string::npos) out.emplace_back(text.substr(0, space), text.substr(space + 1));
-    else file.fail(fmt::format("its merge {} (from 0) is {}; accepted: two tokens", out.size(), message_text(m)));
+    if (is_pair)
+      out.emplace_back(m[0].get<std::string>(), m[1].get<std::string>());
+    else if (space != std::string::npos && text.find(' ', space + 1) == std::string::npos)
+      out.emplace_back(text.substr(0, space), text.substr(space + 1));
+    else
+      file.fail(fmt::format("its merge {} (from 0) is {}; accepted: two tokens", out.size(), message_text(m)));
   }
   return out;
 }

@@ -31,8 +31,10 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& vocabular
   if (is_there(at.lines)) return std::make_unique<WordPiece>(at.lines, letters);
   if (at.has_pairs()) return std::make_unique<BytePairs>(at.json, at.merges);
   if (is_there(at.whole)) return read_tokenizer_json(at.whole, letters);
-  throw DataError(fmt::format("vocabulary: {} has no vocab.txt, no vocab.json with merges.txt and no tokenizer.json; accepted: a folder that has one of these, or the file vocab.txt or tokenizer.json",
-                              vocabulary.string()));
+  throw DataError(
+      fmt::format("vocabulary: {} has no vocab.txt, no vocab.json with merges.txt and no tokenizer.json; accepted: a folder that has one of these, or the file "
+                  "vocab.txt or tokenizer.json",
+                  vocabulary.string()));
 }
 
 std::unique_ptr<BytePairs> open_byte_pairs(const std::filesystem::path& vocabulary) {
@@ -40,7 +42,8 @@ std::unique_ptr<BytePairs> open_byte_pairs(const std::filesystem::path& vocabula
   const Places at(vocabulary);
   if (at.has_pairs()) return std::make_unique<BytePairs>(at.json, at.merges);
   if (is_there(at.whole)) return read_byte_pairs_json(at.whole);
-  throw DataError(fmt::format("vocabulary: {} has no vocab.json with merges.txt and no tokenizer.json; accepted: a folder that has, as GPT-2's are", vocabulary.string()));
+  throw DataError(
+      fmt::format("vocabulary: {} has no vocab.json with merges.txt and no tokenizer.json; accepted: a folder that has, as GPT-2's are", vocabulary.string()));
 }
 
 }  // namespace gemel::datasets

@@ -58,17 +58,21 @@ Vocabulary Vocabulary::of_json(const std::filesystem::path& file) {
     if (!id.is_number_integer()) refuse_numbers(file, fmt::format("'{}' has the number {} of {} tokens", token, message_text(id), json.size()));
     tokens.emplace_back(token, id.get<std::int64_t>());
   }
-  return of_numbers(std::move(tokens), file);
+  return of_numbers(std::move(tokens), Gaps::refused, file);
 }
 
-Vocabulary Vocabulary::of_numbers(std::vector<std::pair<std::string, std::int64_t>> tokens, const std::filesystem::path& file) {
-  const std::size_t count = tokens.size();
+Vocabulary Vocabulary::of_numbers(std::vector<std::pair<std::string, std::int64_t>> tokens, Gaps gaps, const std::filesystem::path& file) {
+  constexpr std::int64_t kMostMissing = 1 << 20;  // of a file that says anything
+  const std::int64_t count = std::ssize(tokens), most = gaps == Gaps::accepted ? count + kMostMissing : count;
   if (count == 0) refuse_numbers(file, "it is empty");
+  std::int64_t size = count;
+  for (const auto& [token, id] : tokens)
+    if (id < most) size = std::max(size, id + 1);
   Vocabulary out;
-  out.tokens_.resize(count);
-  std::vector<bool> taken(count, false);
+  out.tokens_.resize(static_cast<std::size_t>(size));
+  std::vector<bool> taken(out.tokens_.size(), false);
   for (auto& [token, id] : tokens) {
-    if (id < 0 || id >= std::ssize(tokens)) refuse_numbers(file, fmt::format("'{}' has the number {} of {} tokens", token, id, count));
+    if (id < 0 || id >= size) refuse_numbers(file, fmt::format("'{}' has the number {} of {} tokens", token, id, count));
     const auto place = static_cast<std::size_t>(id);
     if (taken[place]) refuse_numbers(file, fmt::format("'{}' has the number {}, as another one has", token, place));
     taken[place] = true;
@@ -100,8 +104,9 @@ SpecialTokens::SpecialTokens(const Vocabulary& vocabulary, const std::vector<std
 void SpecialTokens::cut(std::string_view text, const std::function<void(std::string_view)>& plain, const std::function<void(std::int64_t)>& special) const {
   std::size_t begin = 0;
   for (std::size_t i = 0; i < text.size();) {
-    const auto found = begins_.test(static_cast<unsigned char>(text[i])) ? std::ranges::find_if(tokens_, [&](const auto& t) { return text.substr(i).starts_with(t.first); })
-                                                                         : tokens_.end();
+    const auto found = begins_.test(static_cast<unsigned char>(text[i]))
+                           ? std::ranges::find_if(tokens_, [&](const auto& t) { return text.substr(i).starts_with(t.first); })
+                           : tokens_.end();
     if (found == tokens_.end()) {
       ++i;
       continue;

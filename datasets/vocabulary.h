@@ -22,8 +22,10 @@ class Vocabulary {
   /// An object of tokens and numbers, from 0 on without a gap.
   /// @throws DataError where it is anything else: names the token
   static Vocabulary of_json(const std::filesystem::path& file);
-  /// Each number of 0..tokens-1 once. @param file  that errors name  @throws DataError where that is not so: names the token
-  static Vocabulary of_numbers(std::vector<std::pair<std::string, std::int64_t>> tokens, const std::filesystem::path& file);
+  /// Each number once, and where gaps are refused all of 0..tokens-1. A number that no token has stands for no text.
+  /// @param file  that errors name  @throws DataError where that is not so: names the token
+  enum class Gaps { refused, accepted };
+  static Vocabulary of_numbers(std::vector<std::pair<std::string, std::int64_t>> tokens, Gaps gaps, const std::filesystem::path& file);
 
   std::int64_t size() const { return static_cast<std::int64_t>(tokens_.size()); }
   std::optional<std::int64_t> find(std::string_view token) const;

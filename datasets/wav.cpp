@@ -64,8 +64,8 @@ struct Chunks {
   bool data_to_the_end = false;  // nobody knew how much there would be
 };
 
-/// Whether a size stands for "unknown", as one does that is written before what it counts, into a pipe: 0xFFFFFFFF (ffmpeg), 0x7FFFF000 (sox, which adds its header's
-/// bytes), 0x7FFFFFFF and 0x80000000 (arecord), or 0.
+/// Whether a size stands for "unknown", as one does that is written before what it counts, into a pipe: 0xFFFFFFFF (ffmpeg), 0x7FFFF000 (sox, which adds its
+/// header's bytes), 0x7FFFFFFF and 0x80000000 (arecord), or 0.
 bool is_unknown(std::size_t size) {
   constexpr std::size_t kHalf = 0x80000000, kAll = 0xFFFFFFFF, kNear = 0x1000;
   return size == 0 || (size >= kHalf - kNear && size <= kHalf + kNear) || size >= kAll - kNear;
@@ -79,7 +79,8 @@ class Walk {
     const auto header = piece_of<kHeader>(file, 0);
     is_long_ = text(header, 0) == "RF64" || text(header, 0) == "BW64";
     if ((text(header, 0) != "RIFF" && !is_long_) || text(header, 8) != "WAVE")
-      fail(name, fmt::format("no WAV file of {} bytes: it starts with {} and {}; expected: RIFF, a size and WAVE", file.size, shown(text(header, 0)), shown(text(header, 8))));
+      fail(name, fmt::format("no WAV file of {} bytes: it starts with {} and {}; expected: RIFF, a size and WAVE", file.size, shown(text(header, 0)),
+                             shown(text(header, 8))));
     const std::size_t size = number<std::uint32_t>(header, 4);
     is_piped_ = is_unknown(size);
     whole_ = is_piped_ ? file.size : std::size_t{8} + size;
@@ -161,8 +162,8 @@ Format format_of(const Source& file, const Range& range, const std::string& name
   }
   const bool known = f.encoding == kFloat ? f.bits == 32 || f.bits == 64 : f.encoding == kPcm && (f.bits == 8 || f.bits == 16 || f.bits == 24 || f.bits == 32);
   if (!known)
-    fail(name, fmt::format("its format is {} with {} bits a sample; accepted: 1 (PCM) with 8, 16, 24 or 32, and 3 (floating point) with 32 or 64",
-                           f.encoding, f.bits));
+    fail(name, fmt::format("its format is {} with {} bits a sample; accepted: 1 (PCM) with 8, 16, 24 or 32, and 3 (floating point) with 32 or 64", f.encoding,
+                           f.bits));
   if (f.channels == 0 || f.sample_rate == 0)
     fail(name, fmt::format("it has {} channels and {} samples a second; accepted: 1 or more of each", f.channels, f.sample_rate));
   if (block != f.channels * f.bits / 8)

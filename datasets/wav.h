@@ -1,5 +1,6 @@
 // WAV files: sound as it is stored most, uncompressed.
-// Source: Microsoft and IBM, Multimedia programming interface and data specifications 1.0, 1991; Microsoft, Multiple channel audio data, 2007; EBU Tech 3306, RF64, 2009.
+// Source: Microsoft and IBM, Multimedia programming interface and data specifications 1.0, 1991; Microsoft, Multiple channel audio data, 2007; EBU Tech 3306,
+// RF64, 2009.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -17,8 +18,8 @@ struct Sound {
   std::vector<float> samples;    // whole numbers of b bits over 2^(b - 1), so -1..1; floating ones as they are
 };
 
-/// Reads PCM of 8 (unsigned), 16, 24 or 32 bits, or floating point of 32 or 64, which is rounded, of any number of channels. Chunks may come in any order; those of
-/// other kinds are skipped. Sound whose size was unknown when the file was written, into a pipe, goes on to its end. RF64 has sizes of 64 bits.
+/// Reads PCM of 8 (unsigned), 16, 24 or 32 bits, or floating point of 32 or 64, which is rounded, of any number of channels. Chunks may come in any order;
+/// those of other kinds are skipped. Sound whose size was unknown when the file was written, into a pipe, goes on to its end. RF64 has sizes of 64 bits.
 /// @param file           the whole file
 /// @param name           the path that errors name
 /// @param expected_rate  refused where the file has another

@@ -37,8 +37,13 @@ WordPiece::WordPiece(const std::filesystem::path& vocabulary, Letters letters)
     : WordPiece(Vocabulary::of_lines(vocabulary), letters, {"[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"}, vocabulary) {}
 
 WordPiece::WordPiece(Vocabulary vocabulary, Letters letters, const std::vector<std::string>& special, const std::filesystem::path& file)
-    : vocabulary_(std::move(vocabulary)), letters_(letters), special_(vocabulary_, special), unknown_(required(vocabulary_, "[UNK]", file)),
-      begin_(required(vocabulary_, "[CLS]", file)), separator_(required(vocabulary_, "[SEP]", file)), padding_(required(vocabulary_, "[PAD]", file)) {}
+    : vocabulary_(std::move(vocabulary)),
+      letters_(letters),
+      special_(vocabulary_, special),
+      unknown_(required(vocabulary_, "[UNK]", file)),
+      begin_(required(vocabulary_, "[CLS]", file)),
+      separator_(required(vocabulary_, "[SEP]", file)),
+      padding_(required(vocabulary_, "[PAD]", file)) {}
 
 std::vector<std::int64_t> WordPiece::encode(std::string_view text) const {
   std::vector<std::int64_t> out;

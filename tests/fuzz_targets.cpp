@@ -205,7 +205,8 @@ void encode_by_pairs() { datasets::BytePairs(file("vocab.json"), file("merges.tx
 /// Both kinds in turn, as what each says of itself leads.
 FuzzTarget tokenizer() {
   const nlohmann::json tokens{{"[PAD]", 0}, {"[UNK]", 1}, {"[CLS]", 2}, {"[SEP]", 3}, {"a", 4}};
-  return {{word_piece_json(tokens, true).dump(), byte_pairs_json({{"a", 0}, {"b", 1}, {"ab", 2}}, nlohmann::json::array({nlohmann::json::array({"a", "b"})})).dump()},
+  return {{word_piece_json(tokens, true).dump(),
+           byte_pairs_json({{"a", 0}, {"b", 1}, {"ab", 2}}, nlohmann::json::array({nlohmann::json::array({"a", "b"})})).dump()},
           [](std::string_view text) { datasets::open_tokenizer(written("tokenizer.json", text))->encode("ab A [UNK]<|endoftext|>"); }};
 }
 
@@ -218,7 +219,8 @@ FuzzTarget merges() {
 
 FuzzTarget wav() {
   const std::string piped = "RIFF" + low(0xFFFFFFFF, 4) + "WAVE" + format({.tag = 3, .bits = 64}) + "data" + low(0xFFFFFFFF, 4) + std::string(24, '\0');
-  const std::string large = "RF64" + low(0xFFFFFFFF, 4) + "WAVE" + chunk("ds64", low(100, 8) + low(4, 8) + low(0, 8) + low(0, 4)) + format({}) + "data" + low(0xFFFFFFFF, 4) + "abcd";
+  const std::string large =
+      "RF64" + low(0xFFFFFFFF, 4) + "WAVE" + chunk("ds64", low(100, 8) + low(4, 8) + low(0, 8) + low(0, 4)) + format({}) + "data" + low(0xFFFFFFFF, 4) + "abcd";
   return {{wav_of({0, 1000, -1000, 32767}), piped, large}, [](std::string_view text) {
             datasets::parse_wav(bytes_of_text(text), "fuzzed.wav");
             datasets::count_samples(written("a.wav", text));

@@ -1,5 +1,5 @@
-// Readers take a time that grows with the length of what they read, not with its square. Where operations can be counted they are; else time is told of 1 and 4 MB
-// (a quarter of that without --full), the processor's for this thread, so that it matters less what else runs.
+// Readers take a time that grows with the length of what they read, not with its square. Where operations can be counted they are; else time is told of 1 and 4
+// MB (a quarter of that without --full), the processor's for this thread, so that it matters less what else runs.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -109,8 +109,10 @@ TEST(LinearTime, byte_pairs_of_any_text) {
   const datasets::BytePairs pairs(kTokenizers / "vocab.json", kTokenizers / "merges.txt");
   const Read encode = [&](const std::string& text) { pairs.encode(text); };
   expect_linear("one letter", repeated("x"), encode);
-  expect_linear("one word", [](std::size_t n) { return letters(n, 26); }, encode);
-  expect_linear("few letters", [](std::size_t n) { return letters(n, 2); }, encode);
+  expect_linear(
+      "one word", [](std::size_t n) { return letters(n, 26); }, encode);
+  expect_linear(
+      "few letters", [](std::size_t n) { return letters(n, 2); }, encode);
   expect_linear("ideographs", repeated("\xe4\xb8\xad"), encode);
   expect_linear("digits", repeated("7"), encode);
   expect_linear("punctuation", repeated("!?"), encode);
@@ -125,7 +127,8 @@ TEST(LinearTime, byte_pairs_of_any_text) {
 TEST(LinearTime, word_pieces_of_any_text) {
   const datasets::WordPiece pieces(kTokenizers / "cased.txt");
   const Read encode = [&](const std::string& text) { pieces.encode(text); };
-  expect_linear("one word", [](std::size_t n) { return letters(n, 26); }, encode);
+  expect_linear(
+      "one word", [](std::size_t n) { return letters(n, 26); }, encode);
   expect_linear("words of a hundred letters", repeated(std::string(100, 'x') + " "), encode);
   expect_linear("words", repeated("the kernels "), encode);
   expect_linear("marks in two orders", repeated("\xcc\x81\xcc\xa3", "a"), encode);
@@ -162,10 +165,18 @@ TEST(LinearTime, vocabularies) {
     const bool is_object = member == std::string("/model/vocab");
     return numbered(part, text.substr(0, at) + (is_object ? "{" : "["), (is_object ? "}" : "]") + text.substr(at + place.size()));
   };
-  expect_linear("tokenizer.json's tokens", described("/model/vocab", [](std::size_t i) { return fmt::format("{}\"{}\":{}", i ? "," : "", i ? fmt::format("t{}", i) : "<|endoftext|>", i); }), open("tokenizer.json"));
-  expect_linear("tokenizer.json's merges", described("/model/merges", [](std::size_t i) { return std::string(i ? "," : "") + R"(["a","b"])"; }), open("tokenizer.json"));
+  expect_linear(
+      "tokenizer.json's tokens",
+      described("/model/vocab", [](std::size_t i) { return fmt::format("{}\"{}\":{}", i ? "," : "", i ? fmt::format("t{}", i) : "<|endoftext|>", i); }),
+      open("tokenizer.json"));
+  expect_linear("tokenizer.json's merges", described("/model/merges", [](std::size_t i) { return std::string(i ? "," : "") + R"(["a","b"])"; }),
+                open("tokenizer.json"));
   expect_linear("tokenizer.json's added tokens",
-                described("/added_tokens", [](std::size_t i) { return (i ? "," : "") + testing::added_token(static_cast<int>(3 + i), i ? fmt::format("<{}>", i) : "<|endoftext|>").dump(); }), open("tokenizer.json"));
+                described("/added_tokens",
+                          [](std::size_t i) {
+                            return (i ? "," : "") + testing::added_token(static_cast<int>(3 + i), i ? fmt::format("<{}>", i) : "<|endoftext|>").dump();
+                          }),
+                open("tokenizer.json"));
 }
 
 /// Each reader of the fuzz tests that takes its input whole.
@@ -202,8 +213,10 @@ TEST(LinearTime, weights) {
   const auto of_header = [](const Make& make) { return [make](std::size_t bytes) { return headed(make(bytes)); }; };
   const std::string begin = R"({"__metadata__":{"a":"b"})";
   expect_linear("tensors", of_header(numbered(entry("F32"), begin, "}")), target("safetensors"));
-  expect_linear("metadata", of_header(numbered([](std::size_t i) { return fmt::format(R"({}"k{}":"v")", i ? "," : "", i); }, R"({"__metadata__":{)", "}}")), target("safetensors"));
-  expect_linear("a long name", of_header(repeated("n", R"({"__metadata__":{"a":"b"},")", R"(":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}})")), target("safetensors"));
+  expect_linear("metadata", of_header(numbered([](std::size_t i) { return fmt::format(R"({}"k{}":"v")", i ? "," : "", i); }, R"({"__metadata__":{)", "}}")),
+                target("safetensors"));
+  expect_linear("a long name", of_header(repeated("n", R"({"__metadata__":{"a":"b"},")", R"(":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}})")),
+                target("safetensors"));
   expect_linear("spaces", of_header(repeated(" ", R"({"__metadata__":{"a":"b"})", "}")), target("safetensors"));
   expect_linear("an open array", of_header(repeated("[", R"({"w":)")), target("safetensors"));
   const TemporaryFolder folder;
@@ -214,11 +227,14 @@ TEST(LinearTime, weights) {
       OneLayer net;
       nn::load_weights(net, *session, folder / "w");
     });
+  expect_linear("wrappers", of_header(repeated("module.", begin + ",\"", R"(":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}})")), target("weights"));
   write_text(folder / "model.safetensors.shard", testing::raw_safetensors({}));
-  expect_linear("an index", numbered([](std::size_t i) { return fmt::format(R"({}"t{}":"model.safetensors.shard")", i ? "," : "", i); }, R"({"weight_map":{)", "}}"), [&](const std::string& text) {
-    write_text(folder / "index.json", text);
-    WeightsHeader{folder / "index.json"};
-  });
+  expect_linear("an index",
+                numbered([](std::size_t i) { return fmt::format(R"({}"t{}":"model.safetensors.shard")", i ? "," : "", i); }, R"({"weight_map":{)", "}}"),
+                [&](const std::string& text) {
+                  write_text(folder / "index.json", text);
+                  WeightsHeader{folder / "index.json"};
+                });
 }
 
 TEST(LinearTime, archives_and_sound) {
@@ -262,7 +278,8 @@ TEST(LinearTime, edit_distances_compare_as_often_as_texts_are_long_where_few_ele
     EXPECT_EQ(edit_distance(std::span<const Counted>(a), std::span<const Counted>(b)), errors);
     return Counted::comparisons;
   };
-  for (const std::size_t errors : {0, 1, 2, 7, 20}) EXPECT_LE(static_cast<double>(comparisons(40'000, errors)), 4.5 * static_cast<double>(comparisons(10'000, errors))) << errors;
+  for (const std::size_t errors : {0, 1, 2, 7, 20})
+    EXPECT_LE(static_cast<double>(comparisons(40'000, errors)), 4.5 * static_cast<double>(comparisons(10'000, errors))) << errors;
   // Of texts that have nothing in common it is their product and a half at most.
   const std::vector<Counted> a(500, Counted{1}), b(800, Counted{2});
   Counted::comparisons = 0;

@@ -119,7 +119,8 @@ TEST_F(TextProgram, that_is_wrong_is_refused_in_one_line) {
   const auto train = [this](const Words& more) { return told({"train"}, more); };
   expect_refused({"train", "--model", "bert", "--dataset", "sst2", "--vocab", in_folder("vocab.txt")}, 2,
                  "--data: no data path was given for --dataset sst2; accepted: the folder of its train.tsv and dev.tsv");
-  expect_refused({"train", "--model", "bert", "--dataset", "sst2", "--data", folder().string()}, 2, "--vocab: none is given for --dataset sst2; accepted: BERT's vocab.txt, a tokenizer.json, or a folder with one of them");
+  expect_refused({"train", "--model", "bert", "--dataset", "sst2", "--data", folder().string()}, 2,
+                 "--vocab: none is given for --dataset sst2; accepted: BERT's vocab.txt, a tokenizer.json, or a folder with one of them");
   expect_refused({"train", "--model", "bert", "--vocab", in_folder("vocab.txt")}, 2,
                  "--vocab: '" + in_folder("vocab.txt") + "' is given with --dataset synthetic, which has no texts to tokenize; accepted: --dataset sst2 or cola or mrpc with it");
   expect_refused({"train", "--model", "bert", "--dataset", "cifar10"}, 2, "--dataset: 'cifar10' is not accepted; accepted: sst2, cola, mrpc, synthetic");

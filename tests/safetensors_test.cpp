@@ -152,11 +152,9 @@ std::vector<Hostile> hostile_files() {
   return {
       {"empty", "", "has 0 bytes; expected: 8 or more"},
       {"short", "1234567", "has 7 bytes"},
-      {"huge_header", std::string("\x01\xe1\xf5\x05\0\0\0\0", 8),
-       "given as 100000001 bytes; accepted: up to 100000000"},
+      {"huge_header", std::string("\x01\xe1\xf5\x05\0\0\0\0", 8), "given as 100000001 bytes; accepted: up to 100000000"},
       {"largest_header", std::string(8, '\xff'), "given as 18446744073709551615 bytes"},
-      {"truncated_header", std::string("\x40\0\0\0\0\0\0\0{}", 10),
-       "truncated: it has 10 bytes and its header alone needs 72"},
+      {"truncated_header", std::string("\x40\0\0\0\0\0\0\0{}", 10), "truncated: it has 10 bytes and its header alone needs 72"},
       {"empty_header", file_of("", ""), "does not start with '{'"},
       {"bom", file_of("\xef\xbb\xbf{}", ""), "does not start with '{'"},
       {"an_array", file_of("[1]", ""), "does not start with '{'"},
@@ -185,34 +183,23 @@ std::vector<Hostile> hostile_files() {
        "tensor 'w' has dtype F8_E4M3; accepted: F32, F16, BF16, F64, I32, I64, BOOL"},
       {"negative_extent", file_of(entry(R"("shape":[-1])"), ""), "the negative number -1"},
       {"fractional_extent", file_of(entry(R"("shape":[1.5])"), ""), "the number 1.5"},
-      {"extent_over_64_bits", file_of(entry(R"("shape":[18446744073709551616])"), ""),
-       "the number 18446744073709551616"},
-      {"extent_over_63_bits", file_of(entry(R"("shape":[18446744073709551615])"), ""),
-       "the extent 18446744073709551615"},
+      {"extent_over_64_bits", file_of(entry(R"("shape":[18446744073709551616])"), ""), "the number 18446744073709551616"},
+      {"extent_over_63_bits", file_of(entry(R"("shape":[18446744073709551615])"), ""), "the extent 18446744073709551615"},
       {"nine_axes", file_of(entry(R"("shape":[1,1,1,1,1,1,1,1,1])"), ""), "more than 8 numbers in 'shape'"},
-      {"overflow", file_of(entry(R"("dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0])"), ""),
-       "whose size overflows"},
-      {"overflow_beside_zero",
-       file_of(entry(R"("dtype":"F32","shape":[0,4294967296,4294967296],"data_offsets":[0,0])"), ""),
-       "whose size overflows"},
+      {"overflow", file_of(entry(R"("dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0])"), ""), "whose size overflows"},
+      {"overflow_beside_zero", file_of(entry(R"("dtype":"F32","shape":[0,4294967296,4294967296],"data_offsets":[0,0])"), ""), "whose size overflows"},
       {"backwards", file_of(entry(R"("dtype":"F32","shape":[1],"data_offsets":[4,0])"), "1234"), "run backwards"},
-      {"wrong_length", file_of(entry(R"("dtype":"F32","shape":[2],"data_offsets":[0,4])"), "1234"),
-       "has 4 bytes at data_offsets [0, 4]; F32 [2] needs 8"},
-      {"truncated_data", file_of(entry(good), "123"),
-       "ends at byte 4 of the data, and the file has 3: it is truncated"},
-      {"offsets_at_the_end_of_64_bits",
-       file_of(entry(R"("dtype":"F32","shape":[1],"data_offsets":[18446744073709551611,18446744073709551615])"),
-               "1234"),
+      {"wrong_length", file_of(entry(R"("dtype":"F32","shape":[2],"data_offsets":[0,4])"), "1234"), "has 4 bytes at data_offsets [0, 4]; F32 [2] needs 8"},
+      {"truncated_data", file_of(entry(good), "123"), "ends at byte 4 of the data, and the file has 3: it is truncated"},
+      {"offsets_at_the_end_of_64_bits", file_of(entry(R"("dtype":"F32","shape":[1],"data_offsets":[18446744073709551611,18446744073709551615])"), "1234"),
        "it is truncated"},
       {"trailing_data", file_of(entry(good), "12345"), "the file has 5 bytes of data; its tensors take 4"},
       {"overlap", file_of("{\"w\":{" + good + R"(},"v":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}})", "123456"),
        "tensor 'v' begins at byte 2 of the data, which overlaps the tensor up to byte 4"},
       {"same_bytes_twice", file_of("{\"w\":{" + good + "},\"v\":{" + good + "}}", "1234"), "overlaps"},
-      {"hole",
-       file_of("{\"w\":{" + good + R"(},"v":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}})", "123456789012"),
+      {"hole", file_of("{\"w\":{" + good + R"(},"v":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}})", "123456789012"),
        "tensor 'v' begins at byte 8 of the data, which leaves a hole from byte 4"},
-      {"hole_at_the_start", file_of(entry(R"("dtype":"F32","shape":[1],"data_offsets":[4,8])"), "12345678"),
-       "leaves a hole from byte 0"},
+      {"hole_at_the_start", file_of(entry(R"("dtype":"F32","shape":[1],"data_offsets":[4,8])"), "12345678"), "leaves a hole from byte 0"},
   };
 }
 
@@ -246,11 +233,13 @@ TEST(Safetensors, doubles_are_rounded_to_floats) {
 TEST(Safetensors, every_type_of_the_format_is_listed_where_foreign_ones_are_wanted) {
   const TemporaryFolder folder;
   std::string header, data;
-  const std::vector<std::pair<std::string, std::size_t>> types{{"BOOL", 8}, {"F4", 4}, {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8}, {"I8", 8}, {"F8_E5M2", 8}, {"F8_E4M3", 8},
-                                                               {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"I16", 16}, {"U16", 16}, {"F16", 16}, {"BF16", 16}, {"I32", 32},
-                                                               {"U32", 32}, {"F32", 32}, {"C64", 64}, {"F64", 64}, {"I64", 64}, {"U64", 64}};
+  const std::vector<std::pair<std::string, std::size_t>> types{
+      {"BOOL", 8},    {"F4", 4},          {"F6_E2M3", 6},     {"F6_E3M2", 6}, {"U8", 8},   {"I8", 8},   {"F8_E5M2", 8}, {"F8_E4M3", 8},
+      {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"I16", 16},    {"U16", 16}, {"F16", 16}, {"BF16", 16},   {"I32", 32},
+      {"U32", 32},    {"F32", 32},        {"C64", 64},        {"F64", 64},    {"I64", 64}, {"U64", 64}};
   for (const auto& [type, bits] : types) {
-    header += fmt::format(R"({}"{}":{{"dtype":"{}","shape":[2,4],"data_offsets":[{},{}]}})", header.empty() ? "{" : ",", type, type, data.size(), data.size() + bits);
+    header +=
+        fmt::format(R"({}"{}":{{"dtype":"{}","shape":[2,4],"data_offsets":[{},{}]}})", header.empty() ? "{" : ",", type, type, data.size(), data.size() + bits);
     data += std::string(bits, 'x');
   }
   write_text(folder / "w", file_of(header + "}", data));
@@ -265,19 +254,22 @@ TEST(Safetensors, every_type_of_the_format_is_listed_where_foreign_ones_are_want
   EXPECT_EQ(own, (std::vector<std::string>{"BOOL", "F16", "BF16", "I32", "F32", "F64", "I64"}));
   EXPECT_EQ(own.size() + foreign.size(), types.size());
   EXPECT_EQ(SafetensorsFile(SafetensorsHeader(folder / "w", ForeignTensors::listed)).tensors().size(), own.size());
-  EXPECT_NE(message_of<DataError>([&] { SafetensorsHeader{folder / "w"}; }).find("tensor 'F4' has dtype F4; accepted: F32, F16, BF16, F64, I32, I64, BOOL"), std::string::npos);
+  EXPECT_NE(message_of<DataError>([&] { SafetensorsHeader{folder / "w"}; }).find("tensor 'F4' has dtype F4; accepted: F32, F16, BF16, F64, I32, I64, BOOL"),
+            std::string::npos);
   const auto listed = [&](const std::string& body, const std::string& content) {
     write_text(folder / "w", file_of(entry(body), content));
     return message_of<DataError>([&] { SafetensorsHeader(folder / "w", ForeignTensors::listed); });
   };
-  EXPECT_NE(listed(R"("dtype":"F4","shape":[3],"data_offsets":[0,1])", "1").find("tensor 'w' has shape [3], whose elements of 4 bits fill no whole bytes"), std::string::npos);
+  EXPECT_NE(listed(R"("dtype":"F4","shape":[3],"data_offsets":[0,1])", "1").find("tensor 'w' has shape [3], whose elements of 4 bits fill no whole bytes"),
+            std::string::npos);
   EXPECT_NE(listed(R"("dtype":"I16","shape":[3],"data_offsets":[0,3])", "123").find("has 3 bytes at data_offsets [0, 3]; I16 [3] needs 6"), std::string::npos);
-  EXPECT_NE(listed(R"("dtype":"Q8","shape":[3],"data_offsets":[0,3])", "123").find("has dtype Q8; accepted: F32, F16, BF16, F64, I32, I64, BOOL, U8, I8,"), std::string::npos);
+  EXPECT_NE(listed(R"("dtype":"Q8","shape":[3],"data_offsets":[0,3])", "123").find("has dtype Q8; accepted: F32, F16, BF16, F64, I32, I64, BOOL, U8, I8,"),
+            std::string::npos);
 }
 
 TEST(Safetensors, what_else_was_given_is_said_by_its_first_bytes) {
   const TemporaryFolder folder;
-  const auto said = [&](const std::string& name, const std::string& content) {
+  const auto said = [&](const char* name, const std::string& content) {
     write_text(folder / name, content);
     const std::string message = message_of<DataError>([&] { SafetensorsHeader{folder / name}; }), begin = "safetensors: " + (folder / name).string() + ": ";
     EXPECT_TRUE(message.starts_with(begin)) << message;
@@ -287,15 +279,17 @@ TEST(Safetensors, what_else_was_given_is_said_by_its_first_bytes) {
             "it is a pointer of git-lfs to a file of 440449768 bytes; accepted: that file, which `git lfs pull` fetches");
   const std::string zip = std::string("PK\3\4\0\0\x08\x08", 8) + std::string(18, '\0'), path = (folder / "p").string();
   const auto line = [&](const std::string& from, const std::string& to) {
-    return "of torch.save; accepted: safetensors, which this line makes of a state dict: python3 -c \"import torch, safetensors.torch as s; d = torch.load('" + from +
-           "', map_location='cpu', weights_only=True); s.save_file({k: v.clone().contiguous() for k, v in d.get('state_dict', d).items()}, '" + to + "')\"";
+    return "of torch.save; accepted: safetensors, which this line makes of a state dict: python3 -c \"import torch, safetensors.torch as s; d = torch.load('" +
+           from + "', map_location='cpu', weights_only=True); s.save_file({k: v.clone().contiguous() for k, v in d.get('state_dict', d).items()}, '" + to +
+           "')\"";
   };
   const std::string member("\x16\0\0\0pytorch_model/data.pkl", 26);
   EXPECT_EQ(said("p.bin", zip + member + "..."), "it is PyTorch's, a zip file " + line(path + ".bin", path + ".safetensors"));
-  EXPECT_EQ(said("p.safetensors", zip + member), "it is PyTorch's, a zip file " + line(path + ".safetensors", path + ".safetensors.new")) << "nothing is overwritten";
+  EXPECT_EQ(said("p.safetensors", zip + member), "it is PyTorch's, a zip file " + line(path + ".safetensors", path + ".safetensors.new"))
+      << "nothing is overwritten";
   EXPECT_EQ(said("o'p.pt", std::string("\x80\x02\x8a\nl\xfc\x9c"
-                                      "F\xf9 j",
-                                      11)),
+                                       "F\xf9 j",
+                                       11)),
             "it is PyTorch's, a pickle " + line("FILE", "model.safetensors"));
   EXPECT_EQ(said("p.npz", zip + std::string("\x05\0\0\0w.npy", 9)), "it is a zip file of NumPy's arrays; accepted: safetensors");
   EXPECT_EQ(said("p.zip", zip + std::string("\x01\0\0\0w", 5)), "it is a zip file; accepted: safetensors");

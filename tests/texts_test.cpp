@@ -66,8 +66,8 @@ TEST(Glue, reads_sst2_cola_and_mrpc) {
 TEST(Glue, blank_lines_at_the_end_byte_order_marks_and_the_line_ends_of_old_macs_are_no_part_of_the_texts) {
   const Files files;
   const std::string dev = "sentence\tlabel\nb\t0\n";
-  for (const char* train : {"sentence\tlabel\na b\t1\nc\t0\n\n\n", "\xef\xbb\xbfsentence\tlabel\r\na b\t1\r\nc\t0\r\n\r\n  \r\n", "sentence\tlabel\ra b\t1\rc\t0\r", "sentence\tlabel\ra b\t1\rc\t0\r\r",
-                            "sentence\tlabel\na b\t1\nc\t0\n   "}) {
+  for (const char* train : {"sentence\tlabel\na b\t1\nc\t0\n\n\n", "\xef\xbb\xbfsentence\tlabel\r\na b\t1\r\nc\t0\r\n\r\n  \r\n",
+                            "sentence\tlabel\ra b\t1\rc\t0\r", "sentence\tlabel\ra b\t1\rc\t0\r\r", "sentence\tlabel\na b\t1\nc\t0\n   "}) {
     const TextSplits splits = files.open("sst2", train, dev);
     ASSERT_EQ(splits.train->size(), 2) << train;
     const std::int64_t all[] = {0, 1};

@@ -129,8 +129,10 @@ TEST(TokenizerJson, what_it_describes_besides_is_said_in_one_line) {
   EXPECT_EQ(refused(pairs, "/model/end_of_word_suffix", "</w>"), "its model has end_of_word_suffix \"</w>\"" + accepted + ", of which it is null or \"\"");
   EXPECT_EQ(refused(pairs, "/model/dropout", 0.1), "its model has dropout 0.1" + accepted + ", of which it is null or 0");
   EXPECT_EQ(refused(pairs, "/model/unk_token", "a"), "its model has unk_token \"a\"" + accepted + ", of which it is null");
-  EXPECT_EQ(refused(pairs, "/post_processor", {{"type", "RobertaProcessing"}}), "its post_processor is \"RobertaProcessing\"" + accepted + ", of which it is \"ByteLevel\"");
-  EXPECT_EQ(refused(pairs, "/model/merges", json::array({json::array({"a", "c"})})), "its merge 0 (from 0): the vocabulary has no token 'c'; accepted: merges of its tokens into its tokens");
+  EXPECT_EQ(refused(pairs, "/post_processor", {{"type", "RobertaProcessing"}}),
+            "its post_processor is \"RobertaProcessing\"" + accepted + ", of which it is \"ByteLevel\"");
+  EXPECT_EQ(refused(pairs, "/model/merges", json::array({json::array({"a", "c"})})),
+            "its merge 0 (from 0): the vocabulary has no token 'c'; accepted: merges of its tokens into its tokens");
   EXPECT_EQ(refused(pairs, "/model/merges", json::array({"a b c"})), "its merge 0 (from 0) is \"a b c\"; accepted: two tokens");
   EXPECT_EQ(refused(pairs, "/model/merges", "a b"), "its model has no merges");
   EXPECT_EQ(refused(pairs, "/added_tokens/0/lstrip", true), "its added token '<|endoftext|>' has lstrip true" + accepted + ", of which it is false or null");
@@ -146,12 +148,24 @@ TEST(TokenizerJson, what_it_describes_besides_is_said_in_one_line) {
   EXPECT_EQ(refused(pieces, "/post_processor/single", json::array()), ends);
   EXPECT_EQ(refused(pieces, "/post_processor/special_tokens/[CLS]/ids/0", 3), ends);
   EXPECT_EQ(refused(pieces, "/post_processor", {{"type", "BertProcessing"}, {"cls", json::array({"[CLS]", 2})}, {"sep", json::array({"[SEP]", 2})}}), ends);
-  EXPECT_EQ(message_of<DataError>([&] { open_byte_pairs(file.write(pieces)); }), "tokenizer: " + file.path().string() + ": it describes WordPiece; accepted: GPT-2's byte pairs");
+  EXPECT_EQ(message_of<DataError>([&] { open_byte_pairs(file.write(pieces)); }),
+            "tokenizer: " + file.path().string() + ": it describes WordPiece; accepted: GPT-2's byte pairs");
   testing::write_text(file.path(), "{\"model\": {");
   EXPECT_EQ(message_of<DataError>([&] { open_tokenizer(file.path()); }), "tokenizer: " + file.path().string() + ": it is no valid JSON");
   json gap = pieces;
-  gap["model"]["vocab"]["b"] = 6;
-  EXPECT_NE(message_of<DataError>([&] { open_tokenizer(file.write(gap)); }).find("'b' has the number 6 of 6 tokens"), std::string::npos);
+  gap["model"]["vocab"]["b"] = 1 << 30;
+  EXPECT_NE(message_of<DataError>([&] { open_tokenizer(file.write(gap)); }).find("'b' has the number 1073741824 of 6 tokens"), std::string::npos);
+  gap["model"]["vocab"]["b"] = 4;
+  EXPECT_NE(message_of<DataError>([&] { open_tokenizer(file.write(gap)); }).find("has the number 4, as another one has"), std::string::npos);
+}
+
+/// As a list of tokens leaves them that had some twice, or blank lines.
+TEST(TokenizerJson, numbers_may_be_missing) {
+  const File file;
+  const auto read = open_tokenizer(file.write(word_piece_json({{"[PAD]", 0}, {"[UNK]", 1}, {"[CLS]", 4}, {"[SEP]", 5}, {"a", 9}}, true)));
+  EXPECT_EQ(read->for_model("a", {}, 9).ids, (Ids{4, 9, 5}));
+  EXPECT_EQ(read->vocabulary().size(), 10);
+  EXPECT_EQ(read->vocabulary().token(3), "");
 }
 
 TEST(TokenizerJson, the_processor_of_earlier_berts_is_the_same) {

@@ -145,7 +145,8 @@ TEST(Tokenizers, take_merges_as_they_are_found) {
   };
   EXPECT_EQ(ids("a b\nb c\n"), (Ids{3, 2}));
   EXPECT_EQ(ids("a b\nb c\na b\n"), (Ids{0, 4})) << "of a pair that is there twice the last one counts";
-  for (const char* same : {"\xef\xbb\xbf#version: 0.2\nb c\na b\n", "#version: 0.2\r\nb c\r\na b\r\n", "#version: 0.2\rb c\ra b\r", "b c\n\na b\n\n"}) EXPECT_EQ(ids(same), (Ids{0, 4})) << same;
+  for (const char* same : {"\xef\xbb\xbf#version: 0.2\nb c\na b\n", "#version: 0.2\r\nb c\r\na b\r\n", "#version: 0.2\rb c\ra b\r", "b c\n\na b\n\n"})
+    EXPECT_EQ(ids(same), (Ids{0, 4})) << same;
 }
 
 /// By the definition: of all pairs that lie beside each other the one of the smallest rank, the first of these, again and again.

@@ -117,13 +117,16 @@ TEST(Wav, sound_of_unknown_size_goes_on_to_the_end_of_the_file) {
       testing::write_text(folder / "a.wav", file);
       EXPECT_EQ(count_samples(folder / "a.wav"), 3) << std::hex << whole_size << " " << data_size;
       // A pipe that is closed within a sample: known sizes tell that it is missing.
-      if (data_size != 6) EXPECT_EQ(parsed(file.substr(0, file.size() - 1)).samples, (List{0.5f, -0.5f})) << std::hex << whole_size << " " << data_size;
+      if (data_size == 6) continue;
+      EXPECT_EQ(parsed(file.substr(0, file.size() - 1)).samples, (List{0.5f, -0.5f})) << std::hex << whole_size << " " << data_size;
     }
   }
   EXPECT_TRUE(parsed(sized(0xFFFFFFFF, 0xFFFFFFFF, "")).samples.empty());
   EXPECT_TRUE(parsed(riff(format({}) + chunk("data", "") + chunk("LIST", "four"))).samples.empty()) << "what says that it is empty, is";
-  EXPECT_EQ(refusal(sized(0x12345678, 0x12345654, sound)), "wav: a.wav: the file is truncated: it has 50 bytes; expected: 305419904") << "a size like any other";
-  EXPECT_EQ(refusal("RIFF" + low(-1, 4) + "WAVE" + "data" + low(-1, 4) + sound), "wav: a.wav: its chunk 'data' at byte 12 has 4294967295 bytes; accepted: the 6 that are left");
+  EXPECT_EQ(refusal(sized(0x12345678, 0x12345654, sound)), "wav: a.wav: the file is truncated: it has 50 bytes; expected: 305419904")
+      << "a size like any other";
+  EXPECT_EQ(refusal("RIFF" + low(-1, 4) + "WAVE" + "data" + low(-1, 4) + sound),
+            "wav: a.wav: its chunk 'data' at byte 12 has 4294967295 bytes; accepted: the 6 that are left");
 }
 
 TEST(Wav, sizes_of_64_bits_stand_in_a_chunk_of_their_own) {
@@ -138,7 +141,9 @@ TEST(Wav, sizes_of_64_bits_stand_in_a_chunk_of_their_own) {
 
 TEST(Wav, a_size_of_the_whole_that_is_some_bytes_wrong_and_broken_chunks_behind_the_sound_do_no_harm) {
   const std::string chunks = format({}) + chunk("data", whole({16384, 8192}, 2));
-  const auto file = [&](std::int64_t off, const std::string& behind) { return "RIFF" + low(4 + std::ssize(chunks + behind) + off, 4) + "WAVE" + chunks + behind; };
+  const auto file = [&](std::int64_t off, const std::string& behind) {
+    return "RIFF" + low(4 + std::ssize(chunks + behind) + off, 4) + "WAVE" + chunks + behind;
+  };
   const List expected{0.5f, 0.25f};
   EXPECT_EQ(parsed(file(8, "")).samples, expected) << "the file's size in place of what follows it";
   EXPECT_EQ(parsed(file(16, "")).samples, expected);

@@ -41,7 +41,7 @@ std::vector<RawTensor> tensors_behind(const std::string& prefix) {
 
 class Weights : public ::testing::Test {
  protected:
-  std::filesystem::path write(const std::string& name, const std::vector<RawTensor>& tensors) const {
+  std::filesystem::path write(const char* name, const std::vector<RawTensor>& tensors) const {
     write_text(folder / name, raw_safetensors(tensors));
     return folder / name;
   }
@@ -75,7 +75,8 @@ TEST_F(Weights, tensors_that_are_set_aside_may_have_any_type_and_others_are_refu
   tensors = tensors_behind("");
   tensors[1] = {"fc.bias", "U8", {2}, "ab"};
   tensors.push_back({"extra", "I16", {1}, "ab"});
-  EXPECT_EQ(refused(write("w", tensors)), "state dict: 2 names do not fit; unexpected: extra; of another shape or type: fc.bias is U8 [2], accepted: float32 [2]");
+  EXPECT_EQ(refused(write("w", tensors)),
+            "state dict: 2 names do not fit; unexpected: extra; of another shape or type: fc.bias is U8 [2], accepted: float32 [2]");
 }
 
 TEST_F(Weights, doubles_that_are_used_are_rounded) {
@@ -85,25 +86,30 @@ TEST_F(Weights, doubles_that_are_used_are_rounded) {
 }
 
 TEST_F(Weights, wrappers_before_all_names_are_taken_off) {
-  for (const char* prefix : {"", "module.", "_orig_mod.", "model.", "module._orig_mod.", "_orig_mod.module.", "model.module.model."}) expect_loads(write("w", tensors_behind(prefix)), prefix);
+  for (const char* prefix : {"", "module.", "_orig_mod.", "model.", "module._orig_mod.", "_orig_mod.module.", "model.module.model."})
+    expect_loads(write("w", tensors_behind(prefix)), prefix);
   // Foreign ones count among all.
   std::vector<RawTensor> tensors = tensors_behind("module.");
   tensors.push_back({"module.a.mask", "U8", {1}, "x"});
   expect_loads(write("w", tensors), "module.");
   tensors.back().name = "a.mask";
-  EXPECT_EQ(refused(write("w", tensors)), "state dict: 4 names do not fit; missing: fc.weight, fc.bias; unexpected: module.fc.weight, module.fc.bias") << "one lacks it";
-  EXPECT_EQ(refused(write("w", tensors_behind("net."))), "state dict: 4 names do not fit; missing: fc.weight, fc.bias; unexpected: net.fc.weight, net.fc.bias") << "no wrapper";
+  EXPECT_EQ(refused(write("w", tensors)), "state dict: 4 names do not fit; missing: fc.weight, fc.bias; unexpected: module.fc.weight, module.fc.bias")
+      << "one lacks it";
+  EXPECT_EQ(refused(write("w", tensors_behind("net."))), "state dict: 4 names do not fit; missing: fc.weight, fc.bias; unexpected: net.fc.weight, net.fc.bias")
+      << "no wrapper";
   Net own("module");
   EXPECT_EQ(load(write("w", {{"module.weight", "F32", {2, 2}, kWeight}, {"module.bias", "F32", {2}, kBias}}), own).prefix, "") << "a name that the model knows";
   EXPECT_EQ(read(own.fc->bias()->tensor()), (List{5, 6}));
   Net wrapped("module");
-  EXPECT_EQ(load(write("w", {{"module.module.weight", "F32", {2, 2}, kWeight}, {"module.module.bias", "F32", {2}, kBias}}), wrapped).prefix, "module.") << "no more than it takes";
+  EXPECT_EQ(load(write("w", {{"module.module.weight", "F32", {2, 2}, kWeight}, {"module.module.bias", "F32", {2}, kBias}}), wrapped).prefix, "module.")
+      << "no more than it takes";
 }
 
 TEST_F(Weights, sizes_are_found_behind_wrappers_too) {
   const std::vector<NamedSpec> head{{"_orig_mod.fc.weight", f32({2, 2})}};
   EXPECT_EQ(nn::output_size_in(Net(), head), 2);
-  const std::vector<NamedSpec> table{{"module.bert.embeddings.word_embeddings.weight", f32({40, 8})}}, short_table{{"module.wte.weight", f32({50, 8})}}, tied{{"lm_head.weight", f32({60, 8})}};
+  const std::vector<NamedSpec> table{{"module.bert.embeddings.word_embeddings.weight", f32({40, 8})}}, short_table{{"module.wte.weight", f32({50, 8})}},
+      tied{{"lm_head.weight", f32({60, 8})}};
   EXPECT_EQ(models::vocabulary_in("bert", table), 40);
   EXPECT_EQ(models::vocabulary_in("gpt2", short_table), 50);
   EXPECT_EQ(models::vocabulary_in("gpt2", tied), 60);
@@ -161,20 +167,24 @@ TEST_F(Shards, load_by_their_index_or_the_folder_that_holds_it) {
 }
 
 TEST_F(Shards, that_do_not_fit_their_index_are_named) {
-  EXPECT_EQ(refused(index({{"fc.bias", kSecond}, {"fc.weight", kSecond}})), at_index("tensor 'fc.bias' is not in model-00002-of-00002.safetensors; accepted: an index of the shards beside it"));
+  EXPECT_EQ(refused(index({{"fc.bias", kSecond}, {"fc.weight", kSecond}})),
+            at_index("tensor 'fc.bias' is not in model-00002-of-00002.safetensors; accepted: an index of the shards beside it"));
   EXPECT_EQ(refused(index({{"fc.bias", "none.safetensors"}})), "read: cannot open " + (folder / "none.safetensors").string() + ": No such file or directory");
   const std::string accepted = "; accepted: an object with a weight_map of tensors and the files in its folder that have them";
   EXPECT_EQ(refused(index({{"fc.bias", "../w"}})), at_index("the file of 'fc.bias' is \"../w\"" + accepted));
   EXPECT_EQ(refused(index({{"fc.bias", "/etc/passwd"}})), at_index("the file of 'fc.bias' is \"/etc/passwd\"" + accepted));
   EXPECT_EQ(refused(index({})), at_index("it has no weight_map" + accepted));
   write(kSecond, {{"fc.weight", "F32", {2, 2}, kWeight}, {"fc.bias", "F32", {2}, kBias}});
-  EXPECT_EQ(refused(good()), at_index("tensor 'fc.bias' is in model-00001-of-00002.safetensors and in model-00002-of-00002.safetensors; accepted: one shard for each"));
+  EXPECT_EQ(refused(good()),
+            at_index("tensor 'fc.bias' is in model-00001-of-00002.safetensors and in model-00002-of-00002.safetensors; accepted: one shard for each"));
   write_text(folder / kSecond, "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 77\n");
-  EXPECT_EQ(refused(good()), "safetensors: " + (folder / kSecond).string() + ": it is a pointer of git-lfs to a file of 77 bytes; accepted: that file, which `git lfs pull` fetches");
+  EXPECT_EQ(refused(good()), "safetensors: " + (folder / kSecond).string() +
+                                 ": it is a pointer of git-lfs to a file of 77 bytes; accepted: that file, which `git lfs pull` fetches");
   write_text(folder / "other.json", R"({"architectures": ["GPT2LMHeadModel"]})");
   EXPECT_EQ(refused(folder / "other.json"), "weights: " + (folder / "other.json").string() + ": it has no weight_map" + accepted);
   const TemporaryFolder empty;
-  EXPECT_EQ(refused(empty.path()), "weights: " + empty.path().string() + " has no model.safetensors and no model.safetensors.index.json; accepted: a folder that has, or a safetensors file");
+  EXPECT_EQ(refused(empty.path()), "weights: " + empty.path().string() +
+                                       " has no model.safetensors and no model.safetensors.index.json; accepted: a folder that has, or a safetensors file");
 }
 
 TEST_F(Shards, of_a_checkpoint_are_no_weights) {

@@ -30,8 +30,8 @@ std::optional<std::size_t> edit_distance_within(std::span<const T> a, std::span<
   return row.back() <= limit ? std::optional(row.back()) : std::nullopt;
 }
 
-/// Elements to insert, delete or replace to make one of the other. Time: the sum of their lengths times the distance, at most one and a half times the product of
-/// their lengths. Source: V. I. Levenshtein, 1966; E. Ukkonen, Algorithms for approximate string matching, 1985
+/// Elements to insert, delete or replace to make one of the other. Time: the sum of their lengths times the distance, at most one and a half times the product
+/// of their lengths. Source: V. I. Levenshtein, 1966; E. Ukkonen, Algorithms for approximate string matching, 1985
 template <class T>
 std::size_t edit_distance(std::span<const T> a, std::span<const T> b) {
   while (!a.empty() && !b.empty() && a.front() == b.front()) a = a.subspan(1), b = b.subspan(1);

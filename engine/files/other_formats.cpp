@@ -51,7 +51,8 @@ bool is_plain(std::string_view path) {
 
 std::string conversion_of(const std::filesystem::path& path) {
   const bool plain = is_plain(path.string());
-  const std::string from = plain ? path.string() : "FILE", to = (plain ? std::filesystem::path(path).replace_extension("safetensors") : "model.safetensors").string();
+  const std::string from = plain ? path.string() : "FILE",
+                    to = (plain ? std::filesystem::path(path).replace_extension("safetensors") : "model.safetensors").string();
   return fmt::format(
       "python3 -c \"import torch, safetensors.torch as s; d = torch.load('{}', map_location='cpu', weights_only=True); "
       "s.save_file({{k: v.clone().contiguous() for k, v in d.get('state_dict', d).items()}}, '{}')\"",

@@ -42,7 +42,8 @@ bool is_json(const std::filesystem::path& path) {
 
 WeightMap weight_map_in(const std::filesystem::path& index) {
   const auto fail = [&](const std::string& what) {
-    throw DataError(fmt::format("weights: {}: {}; accepted: an object with a weight_map of tensors and the files in its folder that have them", index.string(), what));
+    throw DataError(
+        fmt::format("weights: {}: {}; accepted: an object with a weight_map of tensors and the files in its folder that have them", index.string(), what));
   };
   const auto json = nlohmann::json::parse(as_text(read_whole(index)), nullptr, false);
   if (!json.is_object()) fail("it is no JSON object");
@@ -77,7 +78,8 @@ WeightsHeader::WeightsHeader(const std::filesystem::path& path) {
   for (const auto& [shard, names] : names_of) {
     SafetensorsHeader header(file.parent_path() / shard, ForeignTensors::listed);
     const auto take = [&, &in = shard](const std::string& name) {
-      if (const auto [it, is_first] = found.emplace(name, in); !is_first) throw DataError(fmt::format("weights: {}: tensor '{}' is in {} and in {}; accepted: one shard for each", file.string(), name, it->second, in));
+      if (const auto [it, is_first] = found.emplace(name, in); !is_first)
+        throw DataError(fmt::format("weights: {}: tensor '{}' is in {} and in {}; accepted: one shard for each", file.string(), name, it->second, in));
     };
     for (const NamedSpec& t : header.tensors()) take(t.name);
     for (const ForeignTensor& t : header.foreign()) take(t.name);

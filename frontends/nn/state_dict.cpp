@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/host_cast.h"
 #include "engine/files/weights.h"
+#include "engine/host_cast.h"
 #include "engine/host_contents.h"
 #include "frontends/nn/layout.h"
 #include "frontends/nn/wrappers.h"
@@ -78,13 +78,17 @@ std::string wrappers_of(const Module& module, const std::vector<Slot>& slots, co
     for (const Slot& s : slots) out.insert(s.name);
     return out;
   }();
+  constexpr int kMost = 8;  // wrappers within each other
   const std::string_view first = names.front();
-  for (std::size_t length = 0;;) {
-    if (std::ranges::any_of(names, [&](std::string_view n) { return known.contains(module.name_of(std::string(n.substr(length)))); })) return std::string(first.substr(0, length));
+  std::size_t length = 0;
+  for (int wrappers = 0; wrappers <= kMost; ++wrappers) {
+    if (std::ranges::any_of(names, [&](std::string_view n) { return known.contains(module.name_of(std::string(n.substr(length)))); }))
+      return std::string(first.substr(0, length));
     const std::size_t more = wrapper_of(first.substr(length));
     if (more == 0 || !std::ranges::all_of(names, [&](std::string_view n) { return n.starts_with(first.substr(0, length + more)); })) return {};
     length += more;
   }
+  return {};
 }
 
 template <class Tensor>
@@ -136,8 +140,10 @@ Comparison compare(const Module& module, const std::vector<Slot>& slots, const G
   Comparison c;
   const auto take = [&](const std::string& in_file, Candidate candidate) {
     const std::string name = module.name_of(in_file);
-    if (name.empty()) c.left_aside.push_back(in_file);
-    else if (!given.emplace(name, candidate).second) c.unexpected.push_back(in_file);  // under two names
+    if (name.empty())
+      c.left_aside.push_back(in_file);
+    else if (!given.emplace(name, candidate).second)
+      c.unexpected.push_back(in_file);  // under two names
   };
   for (const NamedTensor& t : all.tensors) take(t.name, {&t, nullptr});
   for (const ForeignTensor& t : all.foreign) take(t.name, {nullptr, &t});
