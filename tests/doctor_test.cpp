@@ -11,6 +11,7 @@
 #include "frontends/cli/doctor_check.h"
 #include "frontends/cli/doctor_mpi.h"
 #include "frontends/cli/doctor_print.h"
+#include "opencl/gpu_nodes.h"
 #include "tests/job.h"
 #include "tests/test_device.h"
 
@@ -96,7 +97,7 @@ TEST_F(Doctor, finds_nothing_wrong_where_the_tests_run) {
   const Visit v = visit({});
   EXPECT_EQ(v.status, 0) << v.text;
   for (const auto& [name, line] : v.lines) EXPECT_NE(line.status, "wrong") << name << ": " << line.found;
-  for (const char* name : {"version", "build", "libraries", "distribution", "processor", "cores", "memory", "limits", "temporary-folder", "shared-memory", "kernel-folder", "drivers", "device", "loopback",
+  for (const char* name : {"version", "build", "libraries", "distribution", "processor", "cores", "memory", "limits", "temporary-folder", "shared-memory", "kernel-folder", "gpus", "drivers", "device", "loopback",
                            "host-name", "scheduler", "rank-variables", "mpi-settings", "mpirun", "slots", "all-reduce"})
     EXPECT_FALSE(v[name].found.empty()) << name;
   EXPECT_NE(v["all-reduce"].found.find("2 ranks have the right sums"), std::string::npos) << v.text;
@@ -337,6 +338,23 @@ TEST(DoctorChecks, texts_are_cut_between_words) {
   EXPECT_EQ(cli::wrapped("a-very-long-word and more", 6), (std::vector<std::string>{"a-very-long-word", "and", "more"}));
   EXPECT_EQ(cli::wrapped("", 6), (std::vector<std::string>{""}));
   EXPECT_EQ(cli::wrapped("short", 6), (std::vector<std::string>{"short"}));
+}
+
+TEST(DoctorChecks, gpus_without_a_driver_are_found) {
+  const TemporaryFolder root;
+  fs::create_directories(root / "dev" / "dri");
+  for (const char* name : {"nvidia0", "nvidiactl", "nvidia-uvm", "dri/renderD128", "dri/card0", "null"}) write_text(root / "dev" / name, "");
+  const auto told = [&](const std::vector<opencl::DriverFile>& drivers) {
+    std::vector<std::string> out;
+    for (const opencl::GpuNode& g : opencl::gpu_nodes(drivers, root.path())) out.push_back(fmt::format("{} {} {}", g.node.filename().string(), g.may_open, g.has_driver));
+    return out;
+  };
+  EXPECT_EQ(told({}), Words{"nvidia0 true false"});
+  EXPECT_EQ(told({{"/v/pocl.icd", "libpocl.so.2"}}), Words{"nvidia0 true false"});
+  EXPECT_EQ(told({{"/v/gpu.icd", "libnvidia-opencl.so.1"}}), Words{"nvidia0 true true"});
+  fs::remove(root / "dev" / "nvidia0");
+  EXPECT_EQ(told({{"/v/pocl.icd", "libpocl.so.2"}}), Words{"renderD128 true false"});
+  EXPECT_EQ(told({{"/v/pocl.icd", "libpocl.so.2"}, {"/v/intel.icd", "/usr/lib/libigdrcl.so"}}), Words{"renderD128 true true"});
 }
 
 TEST(DoctorChecks, sizes_are_read_by_people) {

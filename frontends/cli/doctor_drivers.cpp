@@ -162,11 +162,12 @@ void say_there_is_none(Report& report) {
   report.add({Health::wrong, fmt::format("no OpenCL driver: {} names none{}", place.string(), is_users ? ", which OCL_ICD_VENDORS says" : ""), remedy});
 }
 
-/// The device that a run takes which is told nothing else, or what the variables say.
-Finding device() {
+/// The device that a run takes which is told nothing else, or what the variables say. It loads all drivers.
+void look_at_choice(Report& report) {
+  report.begin("device", kToCompute);
   const auto device = opencl::Device::open({});
   const opencl::DeviceProfile& p = device->profile();
-  return {Health::ok, fmt::format("{} ({}) is what runs take", p.name, p.platform)};
+  report.add({Health::ok, fmt::format("{} ({}) is what runs take", p.name, p.platform)});
 }
 
 /// What a product may have failed for, beside its driver.
@@ -186,7 +187,7 @@ std::vector<Check> driver_checks() {
   if (drivers.empty())
     out.push_back({kDrivers, say_there_is_none});
   else
-    out.push_back({"device", device});
+    out.push_back({"device", look_at_choice});
   return out;
 }
 
