@@ -247,6 +247,7 @@ std::vector<Line> run_apart(const std::vector<Check>& checks) {
     ::poll(pipes.data(), pipes.size(), static_cast<int>(std::max<std::int64_t>(0, wait.count())));
   }
   sweep();
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
   std::vector<Line> lines;
   for (const Apart& one : all)
     for (const Line& line : one.lines()) merge(lines, line);
