@@ -175,7 +175,7 @@ std::string remedy_of_product(const std::vector<Line>& lines) {
   if (programs_in_path("ld").empty() && program_in("/usr/bin", "ld")) return "export PATH=/usr/bin:$PATH";  // a driver's compiler links by it
   for (const Line& l : lines)
     if ((l.name == "kernel-folder" || l.name == "limits") && l.finding.health != Health::ok) return fmt::format("mend {} first", l.name);
-  return "another version of the driver, or another device: --platform and --device choose";
+  return "run it once more, as the first time kernels are compiled; else another version of the driver, or another device by --platform and --device";
 }
 
 }  // namespace
