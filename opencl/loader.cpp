@@ -11,15 +11,15 @@ namespace gemel::opencl {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr const char* kVariable = "OCL_ICD_VENDORS";
-constexpr const char* kSystem = "/etc/OpenCL/vendors";
+constexpr const char* kVendors = "OCL_ICD_VENDORS";
+constexpr const char* kSystemFolder = "/etc/OpenCL/vendors";
 
 }  // namespace
 
 fs::path drivers_place() {
-  const std::string own = from_environment(kVariable);
-  if (own.empty()) return kSystem;
-  return own.find('/') == std::string::npos && own.ends_with(".icd") ? fs::path(kSystem) / own : fs::path(own);
+  const std::string own = from_environment(kVendors);
+  if (own.empty()) return kSystemFolder;
+  return own.find('/') == std::string::npos && own.ends_with(".icd") ? fs::path(kSystemFolder) / own : fs::path(own);
 }
 
 std::vector<DriverFile> installed_drivers(const fs::path& place) {
@@ -38,6 +38,6 @@ std::vector<DriverFile> installed_drivers(const fs::path& place) {
   return out;
 }
 
-void load_alone(const DriverFile& driver) { ::setenv(kVariable, driver.file.c_str(), 1); }
+void load_alone(const DriverFile& driver) { ::setenv(kVendors, driver.file.c_str(), 1); }
 
 }  // namespace gemel::opencl

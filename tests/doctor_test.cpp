@@ -11,6 +11,7 @@
 #include "frontends/cli/doctor_check.h"
 #include "frontends/cli/doctor_mpi.h"
 #include "frontends/cli/doctor_print.h"
+#include "opencl/gpu_nodes.h"
 #include "tests/job.h"
 #include "tests/test_device.h"
 
@@ -74,7 +75,9 @@ class Doctor : public Job {
     const Visit after = visit(checks, before[line].remedy + " >&2");
     EXPECT_EQ(after[line].status, "ok") << "after `" << before[line].remedy << "`: " << after.text;
   }
-  void expect_mended(const std::string& line, const std::string& status, const std::string& found, const std::string& remedy) { expect_mended(line, status, found, remedy, {line}); }
+  void expect_mended(const std::string& line, const std::string& status, const std::string& found, const std::string& remedy) {
+    expect_mended(line, status, found, remedy, {line});
+  }
   bool in_own(const std::string& namespaces) {
     if (!shell(fmt::format("unshare -r {} true", namespaces))) return false;
     around_ = {"unshare", "-r"};
@@ -96,8 +99,9 @@ TEST_F(Doctor, finds_nothing_wrong_where_the_tests_run) {
   const Visit v = visit({});
   EXPECT_EQ(v.status, 0) << v.text;
   for (const auto& [name, line] : v.lines) EXPECT_NE(line.status, "wrong") << name << ": " << line.found;
-  for (const char* name : {"version", "build", "libraries", "distribution", "processor", "cores", "memory", "limits", "temporary-folder", "shared-memory", "kernel-folder", "drivers", "device", "loopback",
-                           "host-name", "scheduler", "rank-variables", "mpi-settings", "mpirun", "slots", "all-reduce"})
+  for (const char* name : {"version",          "build",          "libraries",     "distribution", "processor", "cores",     "memory",   "limits",
+                           "temporary-folder", "shared-memory",  "kernel-folder", "gpus",         "drivers",   "device",    "loopback", "host-name",
+                           "scheduler",        "rank-variables", "mpi-settings",  "mpirun",       "slots",     "all-reduce"})
     EXPECT_FALSE(v[name].found.empty()) << name;
   EXPECT_NE(v["all-reduce"].found.find("2 ranks have the right sums"), std::string::npos) << v.text;
   if (!has_pocl()) return;
@@ -130,13 +134,15 @@ TEST_F(Doctor, names_a_folder_of_kernels_that_is_mounted_noexec) {
   if (!in_own("-m")) GTEST_SKIP() << "no mounts of its own can be made here";
   fs::create_directories(folder() / "kernels");
   place_ = fmt::format("mount -t tmpfs -o noexec none '{0}/kernels'; export GEMEL_CACHE_DIR='{0}/kernels' HOME='{0}'", folder().string());
-  expect_mended("kernel-folder", "odd", in_folder("kernels") + " lies on a file system that is mounted noexec", "export GEMEL_CACHE_DIR=" + in_folder(".cache/gemel"));
+  expect_mended("kernel-folder", "odd", in_folder("kernels") + " lies on a file system that is mounted noexec",
+                "export GEMEL_CACHE_DIR=" + in_folder(".cache/gemel"));
 }
 
 TEST_F(Doctor, names_a_folder_of_kernels_that_is_a_file) {
   write_text(folder() / "file", "");
   place_ = fmt::format("export GEMEL_CACHE_DIR='{0}/file' HOME='{0}'", folder().string());
-  expect_mended("kernel-folder", "wrong", in_folder("file") + " cannot be made: Not a directory; runs end: GEMEL_CACHE_DIR: ", "export GEMEL_CACHE_DIR=" + in_folder(".cache/gemel"));
+  expect_mended("kernel-folder", "wrong",
+                in_folder("file") + " cannot be made: Not a directory; runs end: GEMEL_CACHE_DIR: ", "export GEMEL_CACHE_DIR=" + in_folder(".cache/gemel"));
 }
 
 TEST_F(Doctor, names_a_loader_without_drivers) {
@@ -169,7 +175,8 @@ TEST_F(Doctor, names_variables_of_schedulers_without_a_job) {
   place_ = "export PBS_JOBID=5 PBS_NODEFILE=/var/spool/pbs/5 LSB_JOBID=6";
   expect_mended("scheduler", "odd", "variables of PBS (PBS_JOBID=5) and LSF (LSB_JOBID=6) without", "unset PBS_JOBID PBS_NODEFILE LSB_JOBID");
   place_ = "export OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 PMIX_RANK=1 OMPI_MCA_btl=^uct";
-  expect_mended("rank-variables", "wrong", "variables of Open MPI (OMPI_COMM_WORLD_RANK=1) without a job of it", "unset OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMIX_RANK");
+  expect_mended("rank-variables", "wrong", "variables of Open MPI (OMPI_COMM_WORLD_RANK=1) without a job of it",
+                "unset OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMIX_RANK");
   place_ = "export OMPI_MCA_hwloc_base_binding_policy=core";
   expect_mended("mpi-settings", "odd", "OMPI_MCA_hwloc_base_binding_policy=core", "unset OMPI_MCA_hwloc_base_binding_policy");
 }
@@ -243,10 +250,11 @@ TEST_F(Doctor, names_a_driver_that_ends_or_holds_up_whoever_loads_it) {
   const std::string which = vendors() + "/broken.icd (" + GEMEL_BINARY_DIR + "/tests/broken_driver.so): ";
   std::vector<std::pair<std::string, std::string>> ways{{"aborts", "signal 6 (Aborted) ended the process"}};
   if (is_full_run())
-    for (const auto& way : std::vector<std::pair<std::string, std::string>>{{"crashes", "signal 11 (Segmentation fault) ended the process"},
-                                                                            {"exits", "it ended the process, with status 3"},
-                                                                            {"crashes at the end", "signal 11 (Segmentation fault) ended the process, when it had done its work"},
-                                                                            {"hangs", "it does not end within 6 s"}})
+    for (const auto& way :
+         std::vector<std::pair<std::string, std::string>>{{"crashes", "signal 11 (Segmentation fault) ended the process"},
+                                                          {"exits", "it ended the process, with status 3"},
+                                                          {"crashes at the end", "signal 11 (Segmentation fault) ended the process, when it had done its work"},
+                                                          {"hangs", "it does not end within 6 s"}})
       ways.push_back(way);
   for (const auto& [way, found] : ways) {
     place_ = fmt::format("export GEMEL_TEST_DRIVER='{}' OCL_ICD_VENDORS=\"${{OCL_ICD_VENDORS-{}}}\"", way, vendors());
@@ -258,7 +266,8 @@ TEST_F(Doctor, names_a_driver_that_ends_or_holds_up_whoever_loads_it) {
 TEST_F(Doctor, ends_in_time_whatever_is_broken_and_leaves_nothing) {
   if (!is_full_run() || !has_pocl()) GTEST_SKIP() << "with --full, and PoCL";
   make_program(folder() / "bin" / "mpirun", fmt::format("trap '' TERM; echo $$ >>{}; sleep 600", in_folder("pids")));
-  place_ = fmt::format("export GEMEL_TEST_DRIVER=hangs OCL_ICD_VENDORS={} PATH='{}':$PATH SLURM_JOB_ID=7 TMPDIR={}", vendors(), in_folder("bin"), in_folder("none"));
+  place_ =
+      fmt::format("export GEMEL_TEST_DRIVER=hangs OCL_ICD_VENDORS={} PATH='{}':$PATH SLURM_JOB_ID=7 TMPDIR={}", vendors(), in_folder("bin"), in_folder("none"));
   const auto begin = std::chrono::steady_clock::now();
   const Visit v = visit({});
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
@@ -281,16 +290,22 @@ using cli::Line;
 using cli::Report;
 
 TEST(DoctorChecks, that_crash_hang_or_throw_are_wrong_where_they_were) {
-  const std::vector<Check> checks{{"fine", [] { return Finding{Health::ok, "all there"}; }},
-                                  {"aborts", [](Report& r) {
+  const std::vector<Check> checks{{"fine",
+                                   [] {
+                                     return Finding{Health::ok, "all there"};
+                                   }},
+                                  {"aborts",
+                                   [](Report& r) {
                                      r.add({Health::ok, "a first part"});
                                      r.begin("its-second-part", 1s);
                                      std::abort();
                                    }},
-                                  {"hangs", [](Report& r) {
+                                  {"hangs",
+                                   [](Report& r) {
                                      r.begin("hangs", 50ms);
                                      std::this_thread::sleep_for(1h);
-                                   }, "a driver"},
+                                   },
+                                   "a driver"},
                                   {"throws", [](Report&) { throw UsageError("GEMEL_DOCTORED: 'x' is not accepted; accepted: y"); }},
                                   {"prints", [](Report& r) {
                                      std::puts("some words");
@@ -304,16 +319,16 @@ TEST(DoctorChecks, that_crash_hang_or_throw_are_wrong_where_they_were) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 3s);
   std::vector<std::string> got;
   for (const Line& l : lines) got.push_back(fmt::format("{} {} {} -> {}", l.name, to_string(l.finding.health), l.finding.found, l.finding.remedy));
-  EXPECT_EQ(got, (std::vector<std::string>{"fine ok all there -> ", "aborts ok a first part -> ", "its-second-part wrong signal 6 (Aborted) ended the process -> ",
-                                           "hangs wrong a driver: it does not end within 50 ms -> ", "throws wrong GEMEL_DOCTORED: 'x' is not accepted; accepted: y -> y",
-                                           "prints wrong it printed: some words\n; signal 9 (Killed) ended the process; it printed: last words -> "}));
+  EXPECT_EQ(got, (std::vector<std::string>{
+                     "fine ok all there -> ", "aborts ok a first part -> ", "its-second-part wrong signal 6 (Aborted) ended the process -> ",
+                     "hangs wrong a driver: it does not end within 50 ms -> ", "throws wrong GEMEL_DOCTORED: 'x' is not accepted; accepted: y -> y",
+                     "prints wrong it printed: some words\n; signal 9 (Killed) ended the process; it printed: last words -> "}));
 }
 
 TEST(DoctorChecks, lines_of_one_name_are_one_with_the_worst_health) {
-  const auto told = [](Health health, const char* found, const char* remedy) {
-    return Check("drivers", [=](Report& r) { r.add({health, found, remedy}); });
-  };
-  const std::vector<Line> lines = cli::run_apart({told(Health::odd, "a", "mend a"), told(Health::ok, "b", ""), told(Health::wrong, "c", "mend c"), told(Health::ok, "b", "")});
+  const auto told = [](Health health, const char* found, const char* remedy) { return Check("drivers", [=](Report& r) { r.add({health, found, remedy}); }); };
+  const std::vector<Line> lines =
+      cli::run_apart({told(Health::odd, "a", "mend a"), told(Health::ok, "b", ""), told(Health::wrong, "c", "mend c"), told(Health::ok, "b", "")});
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0].finding.health, Health::wrong);
   EXPECT_EQ(lines[0].finding.found, "a; b; c");
@@ -337,6 +352,24 @@ TEST(DoctorChecks, texts_are_cut_between_words) {
   EXPECT_EQ(cli::wrapped("a-very-long-word and more", 6), (std::vector<std::string>{"a-very-long-word", "and", "more"}));
   EXPECT_EQ(cli::wrapped("", 6), (std::vector<std::string>{""}));
   EXPECT_EQ(cli::wrapped("short", 6), (std::vector<std::string>{"short"}));
+}
+
+TEST(DoctorChecks, gpus_without_a_driver_are_found) {
+  const TemporaryFolder root;
+  fs::create_directories(root / "dev" / "dri");
+  for (const char* name : {"nvidia0", "nvidiactl", "nvidia-uvm", "dri/renderD128", "dri/card0", "null"}) write_text(root / "dev" / name, "");
+  const auto told = [&](const std::vector<opencl::DriverFile>& drivers) {
+    std::vector<std::string> out;
+    for (const opencl::GpuNode& g : opencl::gpu_nodes(drivers, root.path()))
+      out.push_back(fmt::format("{} {} {}", g.node.filename().string(), g.may_open, g.has_driver));
+    return out;
+  };
+  EXPECT_EQ(told({}), Words{"nvidia0 true false"});
+  EXPECT_EQ(told({{"/v/pocl.icd", "libpocl.so.2"}}), Words{"nvidia0 true false"});
+  EXPECT_EQ(told({{"/v/gpu.icd", "libnvidia-opencl.so.1"}}), Words{"nvidia0 true true"});
+  fs::remove(root / "dev" / "nvidia0");
+  EXPECT_EQ(told({{"/v/pocl.icd", "libpocl.so.2"}}), Words{"renderD128 true false"});
+  EXPECT_EQ(told({{"/v/pocl.icd", "libpocl.so.2"}, {"/v/intel.icd", "/usr/lib/libigdrcl.so"}}), Words{"renderD128 true true"});
 }
 
 TEST(DoctorChecks, sizes_are_read_by_people) {

@@ -19,7 +19,7 @@ namespace {
 std::vector<Check> all_checks() {
   std::vector<Check> out;
   for (std::vector<Check>& some :
-       std::array{machine_checks(), limit_checks(), folder_checks(), driver_checks(), network_checks(), scheduler_checks(), mpi_checks()})
+       std::array{machine_checks(), limit_checks(), folder_checks(), gpu_checks(), driver_checks(), network_checks(), scheduler_checks(), mpi_checks()})
     for (Check& check : some) out.push_back(std::move(check));
   return out;
 }

@@ -116,7 +116,7 @@ class Apart {
   Apart(const Check& check, const MoreFiles& files) : check_(&check), doing_(check.name), until_(Clock::now() + Check::kLimit) {
     std::array<int, 2> ends{-1, -1};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-      fail("no pipe can be made: " + system_message(errno));
+      fail("no pipe can be made: " + system_message(errno), remedy_of_limit("(ulimit -n)"));
       return;
     }
     pipe_ = Descriptor(ends[0]);
@@ -128,7 +128,7 @@ class Apart {
       files.give_back();
       carry_out(check, ends[1], printed_.get());
     }
-    if (process_ < 0) fail("no process can be made: " + system_message(errno));
+    if (process_ < 0) fail("no process can be made: " + system_message(errno), remedy_of_limit("(ulimit -u)"));
     process_ = std::max(process_, 0);
     ::fcntl(pipe_.get(), F_SETFL, O_NONBLOCK);
   }
@@ -187,9 +187,9 @@ class Apart {
     else if (!done_)
       fail(fmt::format("it ended the process, with status {}", WEXITSTATUS(status)));
   }
-  void fail(const std::string& how) {
+  void fail(const std::string& how, const std::string& remedy = {}) {
     const std::string subject = check_->subject.empty() ? "" : check_->subject + ": ", when = done_ ? ", when it had done its work" : "", last = last_printed();
-    lines_.push_back({doing_, {Health::wrong, subject + how + when + (last.empty() ? "" : "; it printed: " + last)}});
+    lines_.push_back({doing_, {Health::wrong, subject + how + when + (last.empty() ? "" : "; it printed: " + last), remedy}});
   }
   std::string last_printed() const {
     constexpr std::size_t kMost = 200;
@@ -247,6 +247,7 @@ std::vector<Line> run_apart(const std::vector<Check>& checks) {
     ::poll(pipes.data(), pipes.size(), static_cast<int>(std::max<std::int64_t>(0, wait.count())));
   }
   sweep();
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
   std::vector<Line> lines;
   for (const Apart& one : all)
     for (const Line& line : one.lines()) merge(lines, line);

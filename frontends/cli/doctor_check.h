@@ -55,6 +55,8 @@ std::vector<Check> limit_checks();
 std::vector<Check> folder_checks();
 /// Drivers, devices, and a product on each (doctor_drivers.cpp).
 std::vector<Check> driver_checks();
+/// GPUs without a driver (doctor_gpus.cpp).
+std::vector<Check> gpu_checks();
 /// A driver that ends or holds up whoever loads it is left out by what remains of them.
 void add_driver_remedies(std::vector<Line>& lines);
 /// What ranks need, and an all-reduce of two (doctor_network.cpp, doctor_scheduler.cpp, doctor_mpi.cpp).

@@ -162,11 +162,12 @@ void say_there_is_none(Report& report) {
   report.add({Health::wrong, fmt::format("no OpenCL driver: {} names none{}", place.string(), is_users ? ", which OCL_ICD_VENDORS says" : ""), remedy});
 }
 
-/// The device that a run takes which is told nothing else, or what the variables say.
-Finding device() {
+/// The device that a run takes which is told nothing else, or what the variables say. It loads all drivers.
+void look_at_choice(Report& report) {
+  report.begin("device", kToCompute);
   const auto device = opencl::Device::open({});
   const opencl::DeviceProfile& p = device->profile();
-  return {Health::ok, fmt::format("{} ({}) is what runs take", p.name, p.platform)};
+  report.add({Health::ok, fmt::format("{} ({}) is what runs take", p.name, p.platform)});
 }
 
 /// What a product may have failed for, beside its driver.
@@ -174,7 +175,7 @@ std::string remedy_of_product(const std::vector<Line>& lines) {
   if (programs_in_path("ld").empty() && program_in("/usr/bin", "ld")) return "export PATH=/usr/bin:$PATH";  // a driver's compiler links by it
   for (const Line& l : lines)
     if ((l.name == "kernel-folder" || l.name == "limits") && l.finding.health != Health::ok) return fmt::format("mend {} first", l.name);
-  return "another version of the driver, or another device: --platform and --device choose";
+  return "run it once more, as the first time kernels are compiled; else another version of the driver, or another device by --platform and --device";
 }
 
 }  // namespace
@@ -186,7 +187,7 @@ std::vector<Check> driver_checks() {
   if (drivers.empty())
     out.push_back({kDrivers, say_there_is_none});
   else
-    out.push_back({"device", device});
+    out.push_back({"device", look_at_choice});
   return out;
 }
 

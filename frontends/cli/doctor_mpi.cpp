@@ -99,7 +99,8 @@ void all_reduce(Report& report) {
   const auto marker = printed.find(kMarker);
   if (marker == std::string::npos) {
     const std::string how = text_of(end, launch), said = said_by(printed);
-    return report.add({Health::wrong, fmt::format("two ranks come to no end: {}{}", how.substr(0, how.find("; ")), said.empty() ? "" : "; it said: " + said)});
+    return report.add(
+        {Health::wrong, fmt::format("two ranks come to no end: {}{}", how.substr(0, how.find("; where no line")), said.empty() ? "" : "; it said: " + said)});
   }
   const std::size_t from = marker + std::string_view(kMarker).size();
   const std::string text = printed.substr(from, printed.find('\n', from) - from);

@@ -36,7 +36,8 @@ const std::vector<Setter> kSchedulers{
 
 const Names kStarters{"mpirun", "mpiexec", "orterun", "orted", "prterun", "prted", "prte", "mpiexec.hydra", "hydra_pmi_proxy", "slurmstepd", "srun"};
 const std::vector<Setter> kLaunchers{
-    {"Open MPI", {"OMPI_COMM_WORLD_", "OMPI_UNIVERSE_SIZE", "PMIX_"}, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMIX_NAMESPACE"}, kStarters},
+    {"Open MPI", {"OMPI_COMM_WORLD_", "OMPI_UNIVERSE_SIZE", "PMIX_"},
+     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMIX_NAMESPACE"}, kStarters},
     {"PMI", {"PMI_"}, {"PMI_RANK", "PMI_SIZE", "PMI_FD"}, kStarters}};
 // clang-format on
 
