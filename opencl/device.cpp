@@ -37,6 +37,7 @@ class ClDevice : public Device {
       : profile_(std::move(found.profile)), device_(found.device), cache_(ProgramCache::folder_for(profile_), profile_) {
     if (const auto cache = DriverCache::of_process().folder(); !cache.empty() && profile_.is_pocl() && options.memory_sharers.of_host > 1) turns_.emplace(cache);
     profile_.gemm = options.gemm;
+    profile_.denormals = options.denormals;
     profile_.profiling = timing_ = options.profiling == Profiling::all;
     can_sample_ = options.profiling == Profiling::sampled;
     if (part) take_part(*part, std::max(options.threads, 1));
@@ -305,6 +306,11 @@ class ClDevice : public Device {
     return macros_for(profile_) + (profile_.overlaps_sub_buffers ? source : with_offset_arguments(source));
   }
 
+  /// On CPUs a driver switches the processor before each kernel of a program that is built so.
+  std::string with_denormals(std::string_view options) const {
+    return std::string(options) + (profile_.denormals == Denormals::flush ? " -cl-denorms-are-zero" : "");
+  }
+
   /// What tells programs of one title apart.
   struct Build {
     std::string_view options, preface;
@@ -321,7 +327,7 @@ class ClDevice : public Device {
     ProgramHandle& program = programs_[program_name];
     if (!program && profile_.is_pocl()) DriverCache::of_process().make_room();
     const BuildTurns::Turn turn = !program && turns_ ? turns_->take() : BuildTurns::Turn();
-    if (!program) program = build_program(context(), device_, cache_, {std::string(title), source(), std::string(build.options), profile_.parses_builtins});
+    if (!program) program = build_program(context(), device_, cache_, {std::string(title), source(), with_denormals(build.options), profile_.parses_builtins});
     cl_int code = CL_SUCCESS;
     Kernel made{KernelHandle(clCreateKernel(program.get(), std::string(name).c_str(), &code)), std::string(name)};
     check(code, "clCreateKernel", fmt::format("{} of {}", name, title));
@@ -362,6 +368,7 @@ class ClDevice : public Device {
 std::shared_ptr<Device> Device::open(const DeviceOptions& options) {
   const WantedDevice wanted = wanted_device(options.device);
   prepare_environment(wanted.part ? 0 : options.threads);
+  if (options.denormals == Denormals::flush) flush_denormals_in_clblast();
   return std::make_shared<ClDevice>(select_device(options.platform, wanted.device), wanted.part, options);
 }
 
