@@ -14,7 +14,13 @@
 namespace gemel {
 namespace {
 
-constexpr std::int32_t kLengthOutOfRange = 2;  // as in index.clh
+// As in index.clh.
+using ErrorWord = std::array<std::int32_t, 5>;
+constexpr std::int32_t kLengthOutOfRange = 2;
+
+std::int64_t whole_of(const ErrorWord& word, std::size_t lower) {
+  return std::int64_t{word[lower + 1]} << 32 | static_cast<std::uint32_t>(word[lower]);
+}
 
 }  // namespace
 
@@ -24,7 +30,7 @@ opencl::Region region_of(const Value& value) {
 }
 
 DeviceInterpreter::DeviceInterpreter(std::shared_ptr<opencl::Device> device)
-    : device_(std::move(device)), error_(device_->memory().allocate(4 * sizeof(std::int32_t), "error word")),
+    : device_(std::move(device)), error_(device_->memory().allocate(sizeof(ErrorWord), "error word")),
       target_{*device_, opencl::whole(error_)}, launches_(target_) {
   const std::byte zero{};
   device_->fill(target_.error_word, std::span(&zero, 1));
@@ -33,13 +39,13 @@ DeviceInterpreter::DeviceInterpreter(std::shared_ptr<opencl::Device> device)
 /// Kernels leave an index or a length that was out of range in the error word, which comes with every value that the host reads.
 /// @throws DataError if there is one; clears the word, so that it is told once
 void DeviceInterpreter::check_error_word(std::span<const std::byte> bytes) {
-  std::array<std::int32_t, 4> word{};
+  ErrorWord word{};
   std::memcpy(word.data(), bytes.data(), sizeof word);
   if (word[0] == 0) return;
   const std::byte zero{};
   device_->fill(target_.error_word, std::span(&zero, 1));
   const char* what = word[0] == kLengthOutOfRange ? "a length" : "an index or label";
-  throw DataError(fmt::format("{} {} is out of range; accepted: 0..{}", what, word[1], word[2] - 1));
+  throw DataError(fmt::format("{} {} is out of range; accepted: 0..{}", what, whole_of(word, 1), whole_of(word, 3) - 1));
 }
 
 const LaunchTarget& launch_target(Session& session) {

@@ -42,6 +42,7 @@ class ClDevice : public Device {
     if (const auto cache = DriverCache::of_process().folder(); !cache.empty() && profile_.is_pocl() && options.memory_sharers.of_host > 1) turns_.emplace(cache);
     if (CompileApart::is_asked_for() || CompileApart::is_needed(found.platform, profile_)) apart_ = std::make_unique<CompileApart>(profile_);
     profile_.gemm = options.gemm;
+    profile_.denormals = options.denormals;
     profile_.profiling = timing_ = options.profiling == Profiling::all;
     can_sample_ = options.profiling == Profiling::sampled;
     if (part) take_part(*part, std::max(options.threads, 1));
@@ -347,6 +348,11 @@ class ClDevice : public Device {
     ProgramHandle handle;
     ProgramText text;  // where kernels are compiled apart
   };
+  /// On CPUs a driver switches the processor before each kernel of a program that is built so.
+  std::string with_denormals(std::string_view options) const {
+    return std::string(options) + (profile_.denormals == Denormals::flush ? " -cl-denorms-are-zero" : "");
+  }
+
   /// What tells programs of one title apart.
   struct Build {
     std::string_view options, preface;
@@ -364,7 +370,7 @@ class ClDevice : public Device {
     if (!program.handle && profile_.is_pocl()) DriverCache::of_process().make_room();
     const BuildTurns::Turn turn = !program.handle && turns_ ? turns_->take() : BuildTurns::Turn();
     if (!program.handle) {
-      ProgramText text{std::string(title), source(), std::string(build.options), profile_.parses_builtins};
+      ProgramText text{std::string(title), source(), with_denormals(build.options), profile_.parses_builtins};
       if (apart_) apart_->compile({text});
       program.handle = build_program(context(), device_, cache_, text);
       if (apart_) program.text = std::move(text);
@@ -411,6 +417,7 @@ class ClDevice : public Device {
 std::shared_ptr<Device> Device::open(const DeviceOptions& options) {
   const WantedDevice wanted = wanted_device(options.device);
   prepare_environment(wanted.part ? 0 : options.threads);
+  if (options.denormals == Denormals::flush) flush_denormals_in_clblast();
   return std::make_shared<ClDevice>(select_device(options.platform, wanted.device), wanted.part, options);
 }
 

@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "engine/base/denormals.h"
 #include "engine/base/event.h"
 #include "engine/base/host_view.h"
 #include "opencl/buffer.h"
@@ -51,6 +52,7 @@ struct DeviceOptions {
   int simd_width = 0;                 // float lanes that kernels are made for; 0: as many as the device has
   bool overlaps_sub_buffers = true;   // false: kernels take offsets, as on drivers on which sub-buffers must not overlap
   bool tuned = true;                  // choose as the tuning table of the device says
+  Denormals denormals = Denormals::keep;  // in kernels
 };
 
 /// Groups along the second and the third dimension that every driver takes: NVIDIA's refuses more.

@@ -4,6 +4,8 @@
 #include <memory>
 #include <string>
 
+#include "engine/base/denormals.h"
+
 namespace gemel::opencl {
 
 class TuningTable;
@@ -44,6 +46,7 @@ struct DeviceProfile {
   bool overlaps_sub_buffers = true;         // else kernels take offsets into whole buffers (opencl/offset_arguments.h)
   bool parses_builtins = false;             // its compiler parses a header with all built-in functions before each program
   GemmChoice gemm = GemmChoice::automatic;  // what the user asked for
+  Denormals denormals = Denormals::keep;    // the same
   bool profiling = false;                   // all work is timed and told with its costs
   std::shared_ptr<const TuningTable> tuning = {};  // what measurements chose (opencl/tuning.h); null: nothing
 

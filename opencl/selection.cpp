@@ -226,6 +226,13 @@ void prepare_environment(int threads) {
   set_variable("POCL_CPU_MAX_CU_COUNT", text);   // and since
 }
 
+void flush_denormals_in_clblast() {
+  const std::lock_guard lock(environment_mutex());
+  constexpr const char *kVariable = "CLBLAST_BUILD_OPTIONS", *kOption = "-cl-denorms-are-zero";
+  const std::string others = from_environment(kVariable);
+  if (others.find(kOption) == std::string::npos) setenv(kVariable, (others.empty() ? kOption : others + " " + kOption).c_str(), 1);
+}
+
 std::vector<PlatformInfo> platforms() {
   prepare_environment(0);
   std::vector<PlatformInfo> out;

@@ -53,6 +53,16 @@ TEST(Index, kernels_skip_an_index_out_of_range_and_the_next_read_tells_it_once) 
   EXPECT_EQ(read(hot), (std::vector<double>{0, 1, 0, 0}));
 }
 
+TEST(Index, an_index_beyond_32_bits_is_told_as_it_was_given) {
+  Session& session = test_session();
+  const Value x = reals(session, {3, 2}, {1, 2, 3, 4, 5, 6});
+  for (const double index : {0x1p31, -0x1p31 - 1, 0x1p32 + 1, 0x1p52, -0x1p52}) {
+    const Value gathered = gather(x, session.tensor(i64({2}), std::span<const double>(std::vector<double>{index, 1})), 0);
+    EXPECT_EQ(message_of<DataError>([&] { read(gathered); }), fmt::format("an index or label {:.0f} is out of range; accepted: 0..2", index));
+    EXPECT_EQ(read(gathered), (std::vector<double>{0, 0, 3, 4}));
+  }
+}
+
 TEST(Index, rows_that_do_not_all_lie_in_a_tensor_are_not_written_and_the_next_read_tells_it) {
   Session& session = test_session();
   const Value x = reals(session, {4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}), rows = reals(session, {2, 2}, {-1, -2, -3, -4});

@@ -163,7 +163,7 @@ TEST_F(Refusals, a_number_out_of_range_tells_the_range) {
 
 TEST_F(Refusals, a_word_that_is_no_choice_tells_the_choices) {
   for (const char* option : {"--model", "--dataset", "--optimizer", "--lr-schedule", "--shuffle", "--augment", "--normalize", "--frontend", "--gemm",
-      "--recompute"})
+      "--recompute", "--denormals"})
     expect_refused({"train", option, "zzz"}, 2, std::string("gemel: ") + option + ": 'zzz' is not accepted; accepted: ");
   expect_refused({"train", "--graph-passes", "dead-code,"}, 2, "graph passes: '' is unknown; accepted: all, none, ");
   const std::string no_blocks = "gemel: lenet: it has no repeated blocks to compute again; accepted: recompute none, or another model: resnet18, resnet50, ";

@@ -19,6 +19,7 @@ constexpr double kTanhGelu = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi,
 
 /// The sigmoid of w, and the slope of w.
 struct TanhGelu {
+  static constexpr double kEnd = 12;  // beyond it the sigmoid is 0 or 1 in float32, and x times its derivative 0
   explicit TanhGelu(double x) : s(1 / (1 + std::exp(-kTanhGelu * (x + kCube * x * x * x)))), slope(kTanhGelu * (1 + 3 * kCube * x * x)) {}
   double s, slope;
 };
@@ -126,7 +127,7 @@ const OpDef& relu6_gradient_def() {
 const OpDef& silu_def() {
   static const OpDef def = unary_record<"silu">(
       {.doc = "x sigmoid(x), also called swish.",
-       .body = "x0 / (1.0f + exponential(-x0))",
+       .body = "x0 * sigmoid(x0)",
        .reference = of_reals<[](double x) { return x / (1 + std::exp(-x)); }>,
        .gradient = [](const Backward& b) -> Values { return {silu_gradient(b.gradient(0), b.input(0))}; },
        .reads = {inputs(0)}});
@@ -137,10 +138,7 @@ const OpDef& silu_gradient_def() {
   // f' = s (1 + x (1 - s)),  f'' = s (1 - s) (2 + x (1 - 2 s)),  where s = sigmoid(x)
   static const OpDef def = derivative_record<"silu_gradient", Fill{}>(
       {.doc = "dy times the derivative of silu at u.",
-       // With e = exp(-u): 1 - s would lose what is left of it where u is large, e s does not. Compilers compute e once.
-       // exp overflows float above 88.7, and e / (1 + e) would be NaN; at 87 it does not yet, and e / (1 + e) is 1 already.
-       .body = "x0 / (1.0f + exponential(fmin(-x1, 87.0f))) * "
-               "(1.0f + x1 * (exponential(fmin(-x1, 87.0f)) / (1.0f + exponential(fmin(-x1, 87.0f)))))",
+       .body = "x0 * sigmoid(x1) * (1.0f + x1 * sigmoid(-x1))",  // 1 - sigmoid(x1) would lose what is left of it where x1 is large
        .reference = derivative_of_reals<[](double dy, double u) { return dy / (1 + std::exp(-u)) * (1 + u / (1 + std::exp(u))); }>,
        .gradient = [](const Backward& b) -> Values {
          const Value g = b.gradient(0), x = b.input(1);
@@ -158,7 +156,7 @@ const OpDef& silu_gradient_def() {
 const OpDef& hard_swish_def() {
   static const OpDef def = unary_record<"hard_swish", Kind{.a = distinct(-5, 5)}>(
       {.doc = "x relu6(x + 3) / 6.",
-       .body = "x0 * clamp(x0 + 3.0f, 0.0f, 6.0f) / 6.0f",
+       .body = "x0 * (clamp(x0 + 3.0f, 0.0f, 6.0f) / 6.0f)",
        .reference = of_reals<[](double x) { return x * std::clamp(x + 3, 0.0, 6.0) / 6; }>,
        .gradient = [](const Backward& b) -> Values { return {hard_swish_gradient(b.gradient(0), b.input(0))}; },
        .reads = {inputs(0)}});
@@ -214,7 +212,7 @@ const OpDef& gelu_tanh_def() {
   // (1 + tanh(w / 2)) / 2 is the sigmoid of w: one exponential, and nothing cancels.
   static const OpDef def = unary_record<"gelu_tanh">(
       {.doc = "0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x x x))), an approximation of gelu.",
-       .body = "x0 / (1.0f + exponential(-1.5957691216f * x0 * (1.0f + 0.044715f * x0 * x0)))",
+       .body = "x0 * sigmoid(1.5957691216f * x0 * (1.0f + 0.044715f * x0 * x0))",
        .reference = of_reals<[](double x) { return x * TanhGelu(x).s; }>,
        .gradient = [](const Backward& b) -> Values { return {gelu_tanh_gradient(b.gradient(0), b.input(0))}; },
        .reads = {inputs(0)}});
@@ -223,15 +221,17 @@ const OpDef& gelu_tanh_def() {
 
 const OpDef& gelu_tanh_gradient_def() {
   // f = x s, s = sigmoid(w), w = c (x + a x x x):  f' = s + x s (1 - s) w',  f'' = s (1 - s) (2 w' + x ((1 - 2 s) w' w' + w''))
-  // With e = exp(-w), 1 - s = e s, as in silu_gradient. Beyond 10 the sigmoid is 0 or 1, and e would overflow; NaN stays.
-  const std::string held = "(x1 < -10.0f ? -10.0f : x1 > 10.0f ? 10.0f : x1)", e = fmt::format("exponential(-1.5957691216f * {0} * (1.0f + 0.044715f * {0} * {0}))", held);
-  const std::string body = fmt::format("x0 / (1.0f + {0}) * (1.0f + {1} * ({0} / (1.0f + {0})) * (1.5957691216f + 0.2140644876f * {1} * {1}))", e, held);
+  // 1 - s is the sigmoid of -w, as in silu_gradient. x is held where w' would overflow; NaN stays.
+  const std::string held = fmt::format("(x1 < -{0:.1f}f ? -{0:.1f}f : x1 > {0:.1f}f ? {0:.1f}f : x1)", TanhGelu::kEnd);
+  const std::string w = fmt::format("1.5957691216f * {0} * (1.0f + 0.044715f * {0} * {0})", held);
+  const std::string body = fmt::format("x0 * sigmoid({0}) * (1.0f + {1} * sigmoid(-({0})) * (1.5957691216f + 0.2140644876f * {1} * {1}))", w, held);
   static const OpDef def = derivative_record<"gelu_tanh_gradient", Fill{}>(
-      {.doc = "dy times the derivative of gelu_tanh at u.",
+      {.doc = "dy times the derivative of gelu_tanh at u; that is 0 and 1 at the infinities, where PyTorch's is NaN.",
        .body = body.c_str(),
        .reference = derivative_of_reals<[](double dy, double u) {
-         const TanhGelu g(u);
-         return dy * (g.s + u * g.s * (1 - g.s) * g.slope);
+         const double x = std::clamp(u, -TanhGelu::kEnd, TanhGelu::kEnd);
+         const TanhGelu g(x);
+         return dy * (g.s + x * g.s * (1 - g.s) * g.slope);
        }>,
        .gradient = [](const Backward& b) -> Values {
          const Value g = b.gradient(0), x = b.input(1);
@@ -277,12 +277,12 @@ const OpDef& clamp_gradient_def() {
   static const OpDef def = [] {
     OpDef d = bounded_record(elementwise_record(
         "clamp_gradient", {"dy", "x"},
-        {.doc = "dy where x is within low and high, both included.",
-         .body = "x1 < low || x1 > high ? 0 : x0",
+        {.doc = "dy where x is between low and high, 0 at both.",
+         .body = "x1 > low && x1 < high ? x0 : 0",
          .reference =
              [](const HostCall& c) {
                const double low = c.attributes().real("low"), high = c.attributes().real("high");
-               map_as<double, double>(c, [=](double dy, double x) { return x < low || x > high ? 0 : dy; });
+               map_as<double, double>(c, [=](double dy, double x) { return x > low && x < high ? dy : 0; });
              },
          .gradient = [](const Backward& b) -> Values {
            if (!b.wants(0)) return {Value(), Value()};

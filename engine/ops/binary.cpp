@@ -24,12 +24,12 @@ Values pair(const Backward& b, A of_a, B of_b) {
   return {b.wants(0) ? sum_to(of_a(), b.input_shape(0), b.place(0)) : Value(), b.wants(1) ? sum_to(of_b(), b.input_shape(1), b.place(1)) : Value()};
 }
 
-/// g where a is ahead, half of it where both are equal, else 0.
-Value share_of(const Value& g, Value ahead, Value equals) {
-  return where(std::move(ahead), g, where(std::move(equals), g * 0.5, number_like(g, 0)));
+/// g, half of it where both are equal, 0 where the other one was taken: all of it at NaN, which is neither.
+Value share_of(const Value& g, Value other, Value equals) {
+  return where(std::move(other), number_like(g, 0), where(std::move(equals), g * 0.5, g));
 }
 
-Values power_gradient(const Backward& b) {  // da = g b a^(b - 1), 0 for b = 0;  db = g y log a, 0 for a = 0
+Values power_gradient(const Backward& b) {  // da = g b a^(b - 1), 0 for b = 0;  db = g y log a, 0 for a = 0 and b >= 0
   const Value g = b.gradient(0);
   const auto zero = [&] { return number_like(g, 0); };
   return pair(
@@ -39,8 +39,8 @@ Values power_gradient(const Backward& b) {  // da = g b a^(b - 1), 0 for b = 0; 
         return where(equal(e, zero()), zero(), g * e * power(x, e - 1.0));
       },
       [&] {
-        const Value x = b.input(0);
-        return where(equal(x, zero()), zero(), g * b.output(0) * log(where(equal(x, zero()), number_like(x, 1), x)));
+        const Value x = b.input(0), stays = logical_and(equal(x, zero()), greater_equal(b.input(1), zero()));
+        return where(stays, zero(), g * b.output(0) * log(where(stays, number_like(x, 1), x)));
       });
 }
 
@@ -85,9 +85,8 @@ const OpDef& divide_def() {
        .body = "x0 / x1",
        .reference = [](const HostCall& c) { map_as<double, double>(c, [](double a, double b) { return a / b; }); },
        .gradient =
-           [](const Backward& b) {  // da = g / b;  db = -(g / b) y
-             const Value quotient = b.gradient(0) / b.input(1);
-             return pair(b, [&] { return quotient; }, [&] { return negate(quotient * b.output(0)); });
+           [](const Backward& b) {  // da = g / b;  db = -g (y / b): g / b may be infinite where y is 0
+             return pair(b, [&] { return b.gradient(0) / b.input(1); }, [&] { return negate(b.gradient(0) * (b.output(0) / b.input(1))); });
            },
        .reads = {inputs(1), inputs(1) | outputs(0)}});
   return def;
@@ -95,24 +94,9 @@ const OpDef& divide_def() {
 
 const OpDef& maximum_def() {
   static const OpDef def = binary_record<"maximum", kNumbers>(
-      {.doc = "The larger of a and b; NaN where either is. Equal elements share the gradient.",
+      {.doc = "The larger of a and b; NaN where either is. Equal elements share the gradient; at NaN both have all of it.",
        .body = "x0 > x1 || x0 != x0 ? x0 : x1",
        .reference = [](const HostCall& c) { map_numbers<2>(c, [](auto a, auto b) { return a > b || a != a ? a : b; }); },
-       .gradient =
-           [](const Backward& b) {
-             const Value g = b.gradient(0), x = b.input(0), y = b.input(1);
-             return pair(b, [&] { return share_of(g, greater(x, y), equal(x, y)); },
-                         [&] { return share_of(g, less(x, y), equal(x, y)); });
-           },
-       .reads = {inputs(0, 1)}});
-  return def;
-}
-
-const OpDef& minimum_def() {
-  static const OpDef def = binary_record<"minimum", kNumbers>(
-      {.doc = "The smaller of a and b; NaN where either is. Equal elements share the gradient.",
-       .body = "x0 < x1 || x0 != x0 ? x0 : x1",
-       .reference = [](const HostCall& c) { map_numbers<2>(c, [](auto a, auto b) { return a < b || a != a ? a : b; }); },
        .gradient =
            [](const Backward& b) {
              const Value g = b.gradient(0), x = b.input(0), y = b.input(1);
@@ -123,13 +107,28 @@ const OpDef& minimum_def() {
   return def;
 }
 
+const OpDef& minimum_def() {
+  static const OpDef def = binary_record<"minimum", kNumbers>(
+      {.doc = "The smaller of a and b; NaN where either is. Equal elements share the gradient; at NaN both have all of it.",
+       .body = "x0 < x1 || x0 != x0 ? x0 : x1",
+       .reference = [](const HostCall& c) { map_numbers<2>(c, [](auto a, auto b) { return a < b || a != a ? a : b; }); },
+       .gradient =
+           [](const Backward& b) {
+             const Value g = b.gradient(0), x = b.input(0), y = b.input(1);
+             return pair(b, [&] { return share_of(g, greater(x, y), equal(x, y)); },
+                         [&] { return share_of(g, less(x, y), equal(x, y)); });
+           },
+       .reads = {inputs(0, 1)}});
+  return def;
+}
+
 const OpDef& power_def() {
   static const OpDef def = binary_record<"power", Kind{.a = uniform(0.3, 2)}>(
-      {.doc = "a to the power of b, with broadcasting.",
+      {.doc = "a to the power of b, with broadcasting. The gradient of a goes by a^(b - 1), which overflows before it does where b is tiny; that of b is 0 where a is 0 and b is not negative.",
        .body = "pow(x0, x1)",
        .reference = [](const HostCall& c) { map_as<double, double>(c, [](double a, double b) { return std::pow(a, b); }); },
        .gradient = power_gradient,
-       .reads = {inputs(0, 1), inputs(0) | outputs(0)}});
+       .reads = {inputs(0, 1), inputs(0, 1) | outputs(0)}});
   return def;
 }
 

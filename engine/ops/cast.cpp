@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 
 #include "engine/ops/catalog.h"
 #include "engine/ops/elementwise_record.h"
@@ -17,6 +18,9 @@ Specs cast_infer(const Specs& in, const Attributes& a) {
   return {{in[0].shape, to}};
 }
 
+/// Without its fraction. Of what no integer holds, NaN too, the least one: a device may give another.
+std::int64_t whole(double x) { return x >= -0x1p63 && x < 0x1p63 ? static_cast<std::int64_t>(x) : std::numeric_limits<std::int64_t>::min(); }
+
 /// An integer as the type holds it.
 std::int64_t held(DType dtype, std::int64_t x) { return dtype == DType::int32 ? static_cast<std::int32_t>(x) : x; }
 
@@ -28,7 +32,7 @@ void cast_reference(const HostCall& c) {
   else if (is_floating(to))
     map_as<std::int64_t>(c, [](std::int64_t x) { return double{static_cast<float>(x)}; });
   else if (from_real)
-    map_as<double>(c, [to](double x) { return held(to, static_cast<std::int64_t>(x)); });
+    map_as<double>(c, [to](double x) { return held(to, whole(x)); });
   else
     map_as<std::int64_t>(c, [to](std::int64_t x) { return held(to, x); });
 }
@@ -47,7 +51,7 @@ std::vector<Sample> cast_samples() {
 const OpDef& cast_def() {
   static const OpDef def = [] {
     OpDef d = elementwise_record("cast", {"x"},
-                                 {.doc = "x in another number type, to the nearest; floating to integer truncates.",
+                                 {.doc = "x in another number type, to the nearest; floating to integer truncates, and what the type cannot hold, NaN too, may be any number there.",
                                   .body = "x0",
                                   .reference = cast_reference,
                                   .gradient = [](const Backward& b) -> Values { return {cast(b.gradient(0), b.input_spec(0).dtype)}; },

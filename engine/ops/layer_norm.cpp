@@ -218,7 +218,7 @@ const Fill kPositive = uniform(0.3, 2);
 const OpDef& layer_norm_def() {
   static const OpDef def{
       .name = "layer_norm",
-      .doc = "Normalises over the last axes, as many as gamma has.",
+      .doc = "Normalises over the last axes, as many as gamma has. Rows with deviations above 1e19, whose squares overflow float32, give beta.",
       .inputs = {"x", "gamma", "beta"},
       .outputs = {"y", "mean", "inverse"},
       .attributes = {{"eps", Type::real, "added to the variance"}},

@@ -24,8 +24,7 @@ double divisor_of(const Attributes& a, std::int64_t rows) { return a.boolean("me
 void check(const char* op, const Spec& logits, const Spec& labels, const Attributes& a) {
   check_float32(op, "logits", logits);
   check_rank(op, "logits", logits, 2);
-  if (logits.elements() == 0)
-    throw ShapeError(fmt::format("{}: logits is {}; accepted: at least one row and one class", op, to_string(logits.shape)));
+  if (logits.shape[1] == 0) throw ShapeError(fmt::format("{}: logits is {}; accepted: at least one class", op, to_string(logits.shape)));
   const Shape rows{logits.shape[0]};
   const bool soft = labels.dtype == DType::float32 && labels.shape == logits.shape;
   if (!soft && !(is_integer(labels.dtype) && labels.shape == rows))
@@ -75,10 +74,12 @@ HostRow host_row(const HostCall& c, int logits, int labels, std::size_t r) {
 
 void reference(const HostCall& c) {
   const auto rows = at(c.in_shape(0)[0]), n = at(c.in_shape(0)[1]);
+  const bool soft = is_floating(c.in_spec(1).dtype);
   double loss = 0;
   for (std::size_t r = 0; r < rows; ++r) {
     const HostRow row = host_row(c, 0, 1, r);
-    for (std::size_t j = 0; j < n; ++j) loss += row.target[j] * (std::log(row.total) - (c.real(0)[r * n + j] - row.top));
+    for (std::size_t j = 0; j < n; ++j)
+      if (soft || row.target[j] != 0) loss += row.target[j] * (std::log(row.total) - (c.real(0)[r * n + j] - row.top));  // another class may be impossible
   }
   c.out_real(0)[0] = loss / divisor_of(c.attributes(), c.in_shape(0)[0]);
 }
@@ -182,7 +183,7 @@ const char* unless_short_rows(const Problem& p, const opencl::DeviceProfile& pro
 }
 
 std::int64_t row_losses_bytes(const Problem& p, const opencl::DeviceProfile&) {
-  return p.inputs[0].shape[0] * static_cast<std::int64_t>(sizeof(float));
+  return std::max<std::int64_t>(1, p.inputs[0].shape[0]) * static_cast<std::int64_t>(sizeof(float));
 }
 
 /// Samples of (logits, labels), with `before` in front of them.
@@ -204,7 +205,7 @@ std::vector<Sample> samples(const Specs& before) {
   return {sample(f32({3, 10}), i32({3}), 0),      sample(f32({65, 7}), i64({65}), 0.1), sample(f32({1, 1}), i64({1}), 0),
           sample(f32({17, 65}), i64({17}), 0),    sample(f32({2, 1000}), i32({2}), 0.2), sample(f32({4, 33}), f32({4, 33}), 0),
           sample(f32({16, 8}), f32({16, 8}), 0.1), sample(f32({300, 5}), i32({300}), 0),
-          with_padding(f32({17, 3}), i64({17}), 0), with_padding(f32({65, 4}), i32({65}), 0.1)};
+          with_padding(f32({17, 3}), i64({17}), 0), with_padding(f32({65, 4}), i32({65}), 0.1), sample(f32({0, 5}), i64({0}), 0)};
 }
 
 const AttributeDef kMean{"mean", Type::boolean, "the mean over rows, or their sum"};
@@ -216,7 +217,7 @@ const AttributeDef kSmoothing{"smoothing", Type::real, "share of the uniform dis
 const OpDef& cross_entropy_def() {
   static const OpDef def{
       .name = kForward,
-      .doc = "Mean over rows, or sum, of the cross-entropy of softmax(logits) against labels: a class for each row, or a row of shares.",
+      .doc = "Mean over rows, or sum, of the cross-entropy of softmax(logits) against labels: a class for each row, or a row of shares. The mean over no rows is NaN.",
       .inputs = {"logits", "labels"},
       .attributes = {kSmoothing, kMean, kLabelledOnly},
       .infer = infer,
@@ -235,7 +236,7 @@ const OpDef& cross_entropy_def() {
         return std::vector<Rejected>{
             {{f32({3, 5}), i64({4})}, a, "cross_entropy: labels is int64 [4]; accepted: int32 or int64 [3], or float32 [3, 5]"},
             {{f32({3, 5}), b8({3})}, a, "cross_entropy: labels is bool [3]; accepted: int32 or int64 [3], or float32 [3, 5]"},
-            {{f32({0, 5}), i64({0})}, a, "cross_entropy: logits is [0, 5]; accepted: at least one row and one class"},
+            {{f32({3, 0}), i64({3})}, a, "cross_entropy: logits is [3, 0]; accepted: at least one class"},
             {{f32({5}), i64({5})}, a, "cross_entropy: logits is [5], of rank 1; accepted: rank 2"},
             {{f32({3, 5}), i64({3})}, with(0, true, true), "cross_entropy: rows without a label are to be left out of a mean; accepted: of a sum over rows with a class each"},
             {{f32({3, 5}), f32({3, 5})}, with(0, false, true),

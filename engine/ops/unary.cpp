@@ -27,9 +27,9 @@ const OpDef& negate_def() {
 
 const OpDef& abs_def() {
   static const OpDef def = unary_record<"abs", kSigned>(
-      {.doc = "The absolute value of x. Its gradient at 0 is 0.",
-       .body = "x0 < 0 ? -x0 : x0",
-       .reference = [](const HostCall& c) { map_numbers<1>(c, [](auto x) { return x < 0 ? -x : x; }); },
+      {.doc = "The absolute value of x. Its gradient at 0 and at NaN is 0.",
+       .body = "x0 < 0 ? -x0 : x0 + 0",  // of -0 too, 0
+       .reference = [](const HostCall& c) { map_numbers<1>(c, [](auto x) { return x < 0 ? -x : x + 0; }); },
        .gradient = [](const Backward& b) -> Values { return {b.gradient(0) * sign(b.input(0))}; },
        .reads = {inputs(0)}});
   return def;
@@ -37,7 +37,7 @@ const OpDef& abs_def() {
 
 const OpDef& sign_def() {
   static const OpDef def = unary_record<"sign", kSigned>(
-      {.doc = "-1, 0 or 1, as x is negative, zero or positive.",
+      {.doc = "-1, 0 or 1, as x is negative, zero or positive; 0 of NaN.",
        .body = "(x0 > 0) - (x0 < 0)",
        .reference = [](const HostCall& c) { map_numbers<1>(c, [](auto x) { return static_cast<decltype(x)>((x > 0) - (x < 0)); }); }});
   return def;
@@ -136,7 +136,7 @@ const OpDef& erf_def() {
 
 const OpDef& tanh_def() {
   static const OpDef def = unary_record<"tanh">(
-      {.doc = "The hyperbolic tangent of x.",
+      {.doc = "The hyperbolic tangent of x. Its gradient comes from its value: in float32 it is 0 beyond 9.02, where that is 1.",
        .body = "tanh(x0)",
        .reference = of_reals<[](double x) { return std::tanh(x); }>,
        .gradient = [](const Backward& b) -> Values { return {b.gradient(0) - b.gradient(0) * square(b.output(0))}; },
@@ -146,8 +146,8 @@ const OpDef& tanh_def() {
 
 const OpDef& sigmoid_def() {
   static const OpDef def = unary_record<"sigmoid">(
-      {.doc = "1 / (1 + exp(-x)).",
-       .body = "1.0f / (1.0f + exponential(-x0))",
+      {.doc = "1 / (1 + exp(-x)). Its gradient comes from its value: in float32 it is 0 above 17.4, where that is 1.",
+       .body = "sigmoid(x0)",
        .reference = of_reals<[](double x) { return 1 / (1 + std::exp(-x)); }>,
        .gradient = [](const Backward& b) -> Values { return {b.gradient(0) * (b.output(0) - square(b.output(0)))}; },
        .reads = {outputs(0)}});

@@ -15,6 +15,7 @@
 #include "frontends/cli/dataset_options.h"
 #include "frontends/cli/joined_trace.h"
 #include "frontends/cli/model_options.h"
+#include "frontends/cli/pipeline_plan.h"
 #include "frontends/cli/say.h"
 #include "frontends/cli/units.h"
 #include "frontends/models/models.h"
@@ -58,8 +59,12 @@ void share(std::vector<BenchCase>& cases, const Job& job, bool no_sync) {
       job.options().check_ranks(c.batch_size, job.size());
       c.copies = copies;
       c.copy = job.options().copy(job.rank(), job.size());
-      if (const auto& pipeline = job.options().pipeline)
-        c.pipeline = fmt::format("{}-{}", parallel::to_string(pipeline->schedule), pipeline->micro_batches_of(c.largest_shard(), job.size()));
+      if (auto pipeline = job.options().pipeline) {
+        const std::int64_t batch[] = {c.batch_size};
+        pipeline->micro_batches = micro_batches_for(*pipeline, job.size(), shards_of(batch, copies), [&c](std::int64_t samples) { return c.trains_on(samples); });
+        c.micro_batches = static_cast<int>(pipeline->micro_batches_of(c.largest_shard(), job.size()));
+        c.pipeline = fmt::format("{}-{}", parallel::to_string(pipeline->schedule), c.micro_batches);
+      }
       c.parallel = no_sync ? kNoSync : job.options().style;
       c.ranks = job.size();
     }
@@ -154,6 +159,7 @@ void run_cases(RunScope& run, Job& job, std::vector<BenchCase> cases, const Benc
   if (job.communication()) {
     std::vector<distributed::Setting> settings = job.options().settings(!run.options().profile.empty());
     settings.push_back({"compression", job.options().compression_text});
+    settings.push_back({"denormals", to_string(run.options().device.denormals)});
     settings.push_back({"normalised over", job.options().sync_bn ? "the whole batch" : "a rank's shard"});
     settings.push_back({"steps", fmt::format("{} + {}", order.length.warmup, order.length.runs)});
     for (std::size_t i = 0; i < cases.size(); ++i) settings.push_back({fmt::format("case {}", i + 1), cases[i].name()});

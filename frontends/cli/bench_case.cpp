@@ -77,7 +77,7 @@ class Meter {
     const Specs shard = c.with->batch(c.largest_shard());
     const bool keeps_spans = !run_.options().profile.empty();
     const PlannedPipeline planned = planned_pipeline(session, job_, task, shard,
-                                                     {.shape = {}, .memory_bytes = run_.memory_limit(),
+                                                     {.shape = {.micro_batches = c.micro_batches}, .memory_bytes = run_.memory_limit(),
                                                       .stage = {.frontend = c.frontend, .passes = run_.options().passes,
                                                                 .kept = c.recompute == models::RecomputedParts::none ? Kept::all : Kept::inputs, .keeps_spans = keeps_spans}});
     run_.device().memory().trim();
@@ -154,6 +154,11 @@ std::unique_ptr<nn::Module> BenchCase::make_model(models::RecomputedParts parts)
   auto made = with->model({.recompute = parts});
   if (freeze_norm) made->freeze_norm();
   return made;
+}
+
+bool BenchCase::trains_on(std::int64_t samples) const {
+  const auto made = make_model(models::RecomputedParts::none);
+  return cli::trains_on(*with->task(*made), with->batch(samples));
 }
 
 void BenchCase::plan(const opencl::DeviceProfile& device) {

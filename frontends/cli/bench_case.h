@@ -31,11 +31,14 @@ struct BenchCase {
   int copies = 1;  // of the model, each of which has a shard
   int copy = 0;    // this rank's
   std::string pipeline;  // "1f1b-8": its schedule and micro-batches
+  int micro_batches = 1;
   PlannedStep planned;  // by `plan`, of the largest shard
   std::int64_t held_bytes = 0;  // parameters, statistics, gradients, momentum and the batch
 
   /// Finds what a step takes on a device. @throws ShapeError where the model refuses the input
   void plan(const opencl::DeviceProfile& device);
+  /// Whether the model takes a step of training on so many samples.
+  bool trains_on(std::int64_t samples) const;
   /// Bytes that it needs: what it holds, activations as planned without any pass, and the largest workspace.
   std::int64_t bytes_needed() const { return held_bytes + planned.arena_bytes + planned.workspace_bytes; }
   /// The model as it is measured, without memory. @param parts  computed again in the backward pass

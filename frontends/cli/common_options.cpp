@@ -19,6 +19,11 @@ opencl::GemmChoice gemm_choice(const std::string& text) {
   return text == "clblast" ? opencl::GemmChoice::clblast : text == "native" ? opencl::GemmChoice::native : opencl::GemmChoice::automatic;
 }
 
+Denormals denormals_choice(const std::string& text) {
+  check_choice("--denormals", text, {"keep", "flush"});
+  return text == "flush" ? Denormals::flush : Denormals::keep;
+}
+
 }  // namespace
 
 void add_device_options(po::options_description& options) {
@@ -29,7 +34,9 @@ void add_device_options(po::options_description& options) {
       ("threads", po::value<int>()->default_value(0), "threads of a CPU device; 0: all")
       ("memory-limit", po::value<std::string>()->default_value("0"),
           "bytes that may be held on the device (8G, 512M too); 0: the least of what it has, what a container allows and, where shared, what is free")
-      ("gemm", po::value<std::string>()->default_value("auto"), "GEMM provider: auto, clblast or native");
+      ("gemm", po::value<std::string>()->default_value("auto"), "GEMM provider: auto, clblast or native")
+      ("denormals", po::value<std::string>()->default_value("keep"),
+          "numbers too small for all digits of a float: keep, or flush, which takes them for 0; some processors take a hundred cycles over each");
 }
 
 opencl::DeviceOptions device_options(const po::variables_map& v) {
@@ -39,6 +46,7 @@ opencl::DeviceOptions device_options(const po::variables_map& v) {
   o.threads = v["threads"].as<int>();
   o.memory_limit = byte_count(v, "memory-limit");
   o.gemm = gemm_choice(v["gemm"].as<std::string>());
+  o.denormals = denormals_choice(v["denormals"].as<std::string>());
   check_range("--threads", o.threads, 0, 4096);
   return o;
 }

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <span>
 
 #include "datasets/glue.h"
 #include "engine/base/error.h"
 #include "frontends/cli/model_options.h"
 #include "frontends/models/config_file.h"
+#include "frontends/models/texts.h"
 
 namespace gemel::cli {
 namespace {
@@ -71,6 +73,7 @@ constexpr const char* kOthersThanRatings[] = {"input", "normalize", "classes", "
 constexpr const char* kOthersThanSpeech[] = {"input", "normalize", "augment", "classes", "vocab", "cased", "max-length"};
 constexpr const char* kClassOption[] = {"classes"};
 constexpr std::int64_t kLeastTextClasses = 2;  // as GLUE's tasks have
+constexpr std::int64_t kTextLength = 128;      // tokens, where nothing is said
 constexpr const char* kClassifierOptions[] = {"classes", "length-buckets"};
 
 /// Options that would do nothing are refused.
@@ -97,6 +100,12 @@ bool buckets_option(const po::variables_map& v) {
   return buckets == "on";
 }
 
+/// Tokens of a text where nothing is said: no more than the model has positions for.
+std::int64_t default_length(const po::variables_map& v, const std::string& model) {
+  const std::int64_t longest = models::text_sizes(model, v["config"].as<std::string>()).longest;
+  return longest > 0 ? std::min(longest, kTextLength) : kTextLength;
+}
+
 WorkloadOptions::Text text_options(const po::variables_map& v, const std::string& model, std::uint64_t seed) {
   WorkloadOptions::Text o;
   if (is_language_model(model)) refuse(v, kClassifierOptions, fmt::format("--model {}, which has no classes", model));
@@ -115,7 +124,7 @@ WorkloadOptions::Text text_options(const po::variables_map& v, const std::string
   o.config = v["config"].as<std::string>();
   o.cased = v["cased"].as<bool>();
   o.buckets = buckets_option(v);
-  o.max_length = whole_number(v, "max-length", 2, 1e6);
+  o.max_length = v["max-length"].defaulted() ? default_length(v, model) : whole_number(v, "max-length", 2, 1e6);
   o.limit = whole_number(v, "limit", 0, 1e12);
   o.classes = class_count(v, 0);
   if (o.classes > 0 && o.classes < kLeastTextClasses)
@@ -181,7 +190,7 @@ void add_text_options(po::options_description& options) {
   options.add_options()
       ("vocab", po::value<std::string>()->default_value(""), "vocabulary of its texts: BERT's vocab.txt, a tokenizer.json, or a folder with one of them or with GPT-2's vocab.json and merges.txt")
       ("cased", po::bool_switch(), "letters and accents of texts stay as they are")
-      ("max-length", po::value<std::int64_t>()->default_value(128), "tokens of a text at most, [CLS] and [SEP] among them; of a block of running text; of a source, and of its translation")
+      ("max-length", po::value<std::int64_t>()->default_value(kTextLength), "tokens of a text at most, or as many as the model has positions for, [CLS] and [SEP] among them; of a block of running text; of a source, and of its translation")
       ("length-buckets", po::value<std::string>()->default_value("off"), "on: batches are of texts or speech of like length, padded to one of a few lengths; off: all to the longest");
 }
 
@@ -206,13 +215,12 @@ WorkloadOptions workload_options(const po::variables_map& v, std::uint64_t seed)
 }
 
 std::vector<MadeUp> made_up(const po::variables_map& v, const std::string& model, std::int64_t samples, std::uint64_t seed) {
-  constexpr std::int64_t kLength = 128;  // of texts, where nothing is said
   if (model == kNcf) return made_up_ratings(v, samples, seed);
   if (model == kSpeech) return made_up_speech(v, samples, seed);
   std::vector<MadeUp> out;
   const auto given = v["input"].as<std::string>();
   if (takes_texts(model)) {
-    const std::vector<std::int64_t> lengths = given.empty() ? std::vector{kLength} : whole_numbers(v, "input", 2, 1'000'000);
+    const std::vector<std::int64_t> lengths = given.empty() ? std::vector{default_length(v, model)} : whole_numbers(v, "input", 2, 1'000'000);
     const std::int64_t classes = v["classes"].defaulted() ? kLeastTextClasses : class_count(v, kLeastTextClasses);
     for (const std::int64_t length : lengths)
       out.push_back({std::to_string(length), {.model = model, .text = WorkloadOptions::Text{.config = v["config"].as<std::string>(), .max_length = length, .classes = classes,

@@ -65,7 +65,7 @@ void check_job(RunScope& run, Job& job, const EvalOrder& order, const datasets::
   if (!job.communication()) return;
   std::vector<distributed::Setting> settings = job.options().settings(!run.options().profile.empty());
   const std::vector<distributed::Setting> own{{"model", order.work.model}, {"samples", std::to_string(split.size())}, {"data", first_and_last(split)},
-                                              {"batch size", std::to_string(order.batch_size)}, {"front end", train::to_string(order.frontend)}, {"weights", contents_of(order.weights)}};
+                                              {"batch size", std::to_string(order.batch_size)}, {"front end", train::to_string(order.frontend)}, {"weights", contents_of(order.weights)}, {"denormals", to_string(run.options().device.denormals)}};
   settings.insert(settings.end(), own.begin(), own.end());
   distributed::require_same(*job.communication(), settings);
   if (!job.options().pipeline) return;
@@ -84,7 +84,8 @@ struct Evaluator {
   Evaluator(RunScope& run, Job& job, const EvalOrder& order, train::Task& task, const Specs& shard) {
     const distributed::StageOptions options{.frontend = order.frontend, .passes = run.options().passes, .keeps_spans = !run.options().profile.empty()};
     if (job.options().pipeline) {
-      const PlannedPipeline planned = planned_pipeline(run.session(), job, task, shard, {.shape = {}, .memory_bytes = run.memory_limit(), .trains = false, .stage = options});
+      const auto micro_batches = static_cast<int>(job.options().pipeline->micro_batches_of(shard[0].shape[0], job.size()));
+      const PlannedPipeline planned = planned_pipeline(run.session(), job, task, shard, {.shape = {.micro_batches = micro_batches}, .memory_bytes = run.memory_limit(), .trains = false, .stage = options});
       pipeline.emplace(run.session(), *job.communication(), task, planned.micro_batch, planned.plan);
       say_prefix(nn::load_weights(task.module(), run.session(), order.weights, nn::Mismatch::refuse, nn::Extent::materialised));
       return;

@@ -219,6 +219,7 @@ CommonOptions of_rank(CommonOptions options, const Job& job) {
 }
 
 int run_job(const ParallelOptions& options, const opencl::DeviceOptions& device, const std::function<int(Job&)>& body) {
+  set_denormals(device.denormals);  // of the sums over ranks too: threads that are started have their starter's choice
   if (!options.in_one_process()) {
     Job job(options);
     return job.carry_out([&] { return body(job); });

@@ -157,7 +157,7 @@ void add_balance_option(po::options_description& options) {
 void add_pipeline_options(po::options_description& options) {
   options.add_options()
       ("pipeline-stages", po::value<std::int64_t>()->default_value(0), "stages of a pipeline, a divisor of the ranks: the others are copies that share each batch (default: as many as ranks)")
-      ("microbatches", po::value<std::int64_t>()->default_value(0), "parts of a batch that follow each other through a pipeline; 1: plain model parallelism (default: four a stage where the batch allows)")
+      ("microbatches", po::value<std::int64_t>()->default_value(0), "parts of a batch that follow each other through a pipeline; 1: plain model parallelism (default: the most, up to four a stage, of which the model accepts every one)")
       ("stages", po::value<std::string>()->default_value("auto"), "auto: by measured cost; or the first module of each stage but the first: layer2,layer4");
 }
 
@@ -169,7 +169,7 @@ void add_schedule_options(po::options_description& options) {
 
 std::int64_t PipelineOptions::micro_batches_of(std::int64_t samples, int ranks) const {
   const int p = shape(ranks).stages;
-  const std::int64_t m = std::min<std::int64_t>(micro_batches ? micro_batches : 4 * p, samples);
+  const std::int64_t m = std::min<std::int64_t>(micro_batches ? micro_batches : kMostByDefault * p, samples);
   if (schedule != parallel::ScheduleKind::interleaved) return m;
   if (micro_batches % p != 0)
     throw UsageError(fmt::format("--microbatches: {} with --pipeline-schedule interleaved over {} stages; accepted: a multiple of the stages", micro_batches, p));

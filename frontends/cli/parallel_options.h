@@ -24,7 +24,8 @@ struct PipelineOptions {
   int stages = 0;                   // 0: as many as ranks; else a divisor of them
   parallel::ScheduleKind schedule = parallel::ScheduleKind::one_f_one_b;
   int virtual_stages = 1;           // pieces a stage
-  std::int64_t micro_batches = 0;   // 0: four a stage where the batch allows
+  std::int64_t micro_batches = 0;   // 0: as many as micro_batches_for says
+  static constexpr int kMostByDefault = 4;  // a stage
   std::vector<std::string> modules{};  // the first one of each piece but the first; empty: by cost
 
   parallel::PipelineShape shape(int ranks) const { return {schedule, stages ? stages : ranks, virtual_stages}; }

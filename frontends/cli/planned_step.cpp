@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "engine/autograd.h"
+#include "engine/base/error.h"
 #include "engine/dispatch.h"
 #include "engine/graph/plan.h"
 #include "engine/ops/ops.h"
@@ -51,6 +52,16 @@ Program capture_step(Session& session, train::Task& task, const Specs& inputs, W
     return model(Values(in.begin(), in.begin() + std::ssize(inputs) - 1));
   };
   return work == Work::train ? capture(session, specs, training) : capture(session, specs, infer);
+}
+
+bool trains_on(train::Task& task, const Specs& inputs) {
+  const auto session = Session::reference();
+  try {
+    capture_step(*session, task, inputs, Work::train);
+    return true;
+  } catch (const ShapeError&) {
+    return false;
+  }
 }
 
 PlannedStep plan_step(train::Task& task, const Specs& inputs, Work work, const opencl::DeviceProfile* device) {

@@ -17,6 +17,9 @@ enum class Work { train, infer };
 /// @throws ShapeError where a layer refuses what reaches it
 Program capture_step(Session& session, train::Task& task, const Specs& inputs, Work work);
 
+/// Whether it can be captured for training: batch normalisation, for one, takes more than one value a channel.
+bool trains_on(train::Task& task, const Specs& inputs);
+
 struct PlannedStep {
   std::int64_t flops = 0;        // of all operators, as their records count them
   std::int64_t arena_bytes = 0;  // of activations, their gradients and scratch results that live at once; not of parameters' gradients

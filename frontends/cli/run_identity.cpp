@@ -46,6 +46,7 @@ train::RunIdentity identity_of(const TrainOptions& o, const Workload& work) {
           {"normalised over", o.parallel.pipeline ? "a micro-batch" : o.parallel.sync_bn || o.parallel.style.empty() ? "the whole batch" : "a rank's shard", Bearing::setting},
           {"compression", o.parallel.compression_text, Bearing::setting},
           {"graph passes", o.common.passes_text, Bearing::last_bits},
+          {"denormals", to_string(o.common.device.denormals), Bearing::setting},
           {"GEMM provider", gemm_text(o.common.device.gemm), Bearing::last_bits}};
   out.insert(out.end(), of_run.begin(), of_run.end());
   return out;

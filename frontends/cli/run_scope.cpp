@@ -59,6 +59,7 @@ int RunScope::carry_out(const std::function<void()>& body) {
 
 void RunScope::open_device() {
   opencl::DeviceOptions device = options_.device;
+  set_denormals(device.denormals);
   device.profiling = options_.profile.empty() ? opencl::Profiling::sampled : opencl::Profiling::all;
   device_ = opencl::Device::open(device);
   say_device(device_->profile());

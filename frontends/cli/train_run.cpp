@@ -13,6 +13,7 @@
 #include "frontends/cli/interrupt.h"
 #include "frontends/cli/joined_trace.h"
 #include "frontends/cli/model_options.h"
+#include "frontends/cli/pipeline_plan.h"
 #include "frontends/cli/planned_step.h"
 #include "frontends/cli/run_identity.h"
 #include "frontends/cli/say.h"
@@ -55,6 +56,7 @@ int TrainRun::run() {
     check_warmup();
     normalise_over_batch_where_shares_vary();
     check_job();
+    choose_micro_batches();
     check_last_batch();
     scope_.open_device();
     const train::Trainer::End end = trained();
@@ -127,13 +129,38 @@ void TrainRun::check_warmup() const {
                                options_.steps ? options_.steps : options_.epochs * batches));
 }
 
+/// Samples of a batch of all ranks, and of the last one of an epoch where it has fewer and the run comes to it.
+std::vector<std::int64_t> TrainRun::batch_sizes() const {
+  const std::int64_t samples = work_->train_data().size(), rest = samples % options_.batch_size;
+  std::vector<std::int64_t> out{std::min(options_.batch_size, samples)};
+  if (rest != 0 && rest != samples && !(options_.steps && options_.steps < loader_->batches())) out.push_back(rest);
+  return out;
+}
+
+/// As it is trained, without memory.
+std::unique_ptr<nn::Module> TrainRun::untouched_model() const {
+  auto model = work_->model();
+  if (options_.freeze_norm) model->freeze_norm();
+  return model;
+}
+
+/// A default that the model would decline is none.
+void TrainRun::choose_micro_batches() {
+  if (!options_.parallel.pipeline) return;
+  const auto accepts = [this](std::int64_t samples) {
+    const auto model = untouched_model();
+    return trains_on(*work_->task(*model), work_->batch(samples));
+  };
+  PipelineOptions& pipeline = *options_.parallel.pipeline;
+  pipeline.micro_batches = micro_batches_for(pipeline, job_.size(), shards_of(batch_sizes(), copies()), accepts);
+}
+
 /// Batch normalisation, for one, takes more than one value a channel: better told now than at the end of an epoch.
 void TrainRun::check_last_batch() const {
-  const std::int64_t samples = work_->train_data().size(), rest = samples % options_.batch_size;
+  const std::vector<std::int64_t> sizes = batch_sizes();
   const bool cut = micro_batches(options_.batch_size) > 1 || copies() > 1;
-  if (cut) check_batch(std::min(options_.batch_size, samples), "the batch");
-  if (rest == 0 || (rest == samples && !cut) || (options_.steps && options_.steps < loader_->batches())) return;
-  check_batch(rest, "the last batch of an epoch");
+  if (cut) check_batch(sizes.front(), "the batch");
+  if (sizes.size() > 1) check_batch(sizes.back(), "the last batch of an epoch");
 }
 
 /// @param samples  of a batch, whose smallest micro-batch is tried
@@ -143,8 +170,7 @@ void TrainRun::check_batch(std::int64_t samples, const char* which) const {
     throw UsageError(fmt::format("--sync-bn: {}, {} of {} samples, leaves some of {} ranks none{}; accepted: another --batch-size or --limit", which, samples,
                                  work_->train_data().size(), job_.size(), parts > 1 ? " in a micro-batch" : ""));
   const std::int64_t least = options_.parallel.sync_bn ? whole : std::max<std::int64_t>(1, whole / copies());  // no empty shard
-  const auto model = work_->model();
-  if (options_.freeze_norm) model->freeze_norm();
+  const auto model = untouched_model();
   const auto host = Session::reference();
   try {
     capture_step(*host, *work_->task(*model), work_->batch(least), Work::train);

@@ -31,6 +31,9 @@ class TrainRun : private train::Reporter {
   void check_outputs() const;
   void check_job() const;
   void check_warmup() const;
+  void choose_micro_batches();
+  std::vector<std::int64_t> batch_sizes() const;
+  std::unique_ptr<nn::Module> untouched_model() const;
   void check_last_batch() const;
   void check_batch(std::int64_t samples, const char* which) const;
   void load_data();

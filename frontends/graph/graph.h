@@ -78,7 +78,7 @@ class Graph {
   Operation assign(const Value& variable, const Value& value, const std::string& name);
   /// Gradients of sum(loss); an empty value where none flows. May be asked for again, also after an update or an assignment that changes what
   /// the loss was computed from: they are those of the loss as it is, and where both are run, they come before that change.
-  /// @throws UsageError where control dependencies say that they come after it
+  /// @throws UsageError where control dependencies say that they come after it; for a placeholder, whose gradient nobody wants
   Values gradients(const Value& loss, const Values& variables);
 
   /// The operation that makes the loss smaller: gradients, and the optimizer's update of its parameters, which become variables as its
@@ -153,6 +153,7 @@ class Graph {
   std::vector<int> after(const std::vector<Fetch>& before);
   std::string scoped(const std::string& name) const;
   void claim(const std::string& name, Fetch fetch);
+  std::string described(const Value& value) const;
   Values gradients_as_read(const Value& loss, const Values& variables, Values into = {});
   Operation add_training(const Value& loss, optim::Optimizer& optimizer, const std::string& name);
   Value named_constant(const Value& value, const std::string& name);

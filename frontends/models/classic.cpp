@@ -2,9 +2,12 @@
 // Sources: Y. LeCun et al., Gradient-based learning applied to document recognition, 1998 (here with ReLU and max pooling);
 // A. Krizhevsky, One weird trick for parallelizing convolutional neural networks, 2014; K. Simonyan, A. Zisserman, Very deep
 // convolutional networks for large-scale image recognition, 2015.
+#include <fmt/format.h>
+
 #include <span>
 #include <string>
 
+#include "engine/base/error.h"
 #include "engine/ops/ops.h"
 #include "frontends/models/zoo.h"
 #include "frontends/nn/functions.h"
@@ -46,13 +49,19 @@ class LeNet : public nn::Module {
 class Perceptron : public nn::Module {
  public:
   explicit Perceptron(const Options& o)
-      : fc1_(add<Linear>("fc1", 16 * 16 * o.channels, 256)), fc2_(add<Linear>("fc2", 256, 256)), fc3_(add<Linear>("fc3", 256, o.classes)) {}
+      : channels_(o.channels), fc1_(add<Linear>("fc1", kSide * kSide * o.channels, 256)), fc2_(add<Linear>("fc2", 256, 256)), fc3_(add<Linear>("fc3", 256, o.classes)) {}
   std::string describe() const override { return "Perceptron"; }
 
  protected:
-  Value forward(Value x) override { return fc3_(relu(fc2_(relu(fc1_(flatten_(std::move(x))))))); }
+  Value forward(Value x) override {
+    if (const Shape& s = x.shape(); s.rank() != 4 || s != Shape{s[0], kSide, kSide, channels_})
+      throw ShapeError(fmt::format("perceptron: x is {}; accepted: [N, {}, {}, {}], as of pictures {}x{}x{}", to_string(s), kSide, kSide, channels_, channels_, kSide, kSide));
+    return fc3_(relu(fc2_(relu(fc1_(flatten_(std::move(x)))))));
+  }
 
  private:
+  static constexpr std::int64_t kSide = 16;
+  std::int64_t channels_;
   Linear &fc1_, &fc2_, &fc3_;
   nn::Flatten flatten_;
 };

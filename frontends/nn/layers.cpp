@@ -57,7 +57,17 @@ std::string Linear::describe() const {
   return fmt::format("Linear({}, {}{})", weight_.spec.shape[0], weight_.spec.shape[1], bias_ ? "" : ", no bias");
 }
 
+/// In the layer's words, not those of the product that it is.
+void Linear::check(const Value& x) const {
+  const std::int64_t takes = weight_.spec.shape[0];
+  if (x.shape().rank() >= 1 && x.shape().back() == takes) return;
+  const std::string& path = *x.session().scope();
+  throw ShapeError(fmt::format("{}{}: x is {}{}; accepted: [..., {}]", path.empty() ? "" : path + ": ", describe(), to_string(x.shape()),
+                               x.shape().rank() >= 1 ? fmt::format(", of {} features", x.shape().back()) : "", takes));
+}
+
 Value Linear::forward(Value x) {
+  check(x);
   Value y = matmul(std::move(x), weight_.tensor());
   return bias_ ? std::move(y) + bias_->tensor() : y;
 }
@@ -129,7 +139,8 @@ BatchNorm2d::BatchNorm2d(std::int64_t features, const BatchNormOptions& options)
 std::string BatchNorm2d::describe() const { return fmt::format("BatchNorm2d({})", weight_.spec.shape[0]); }
 
 Value BatchNorm2d::forward(Value x) {
-  if (!training() || norm_frozen() || !weight_.owner().trainable)
+  const bool is_empty = x.shape().rank() > 0 && x.elements() == 0;  // of no samples: nothing moves the statistics
+  if (!training() || norm_frozen() || !weight_.owner().trainable || is_empty)
     return batch_norm_inference(std::move(x), {weight_.tensor(), bias_.tensor()}, running_mean_.tensor(), running_var_.tensor(),
                                 options_.eps);
   const RunningStatistics running{running_mean_.tensor(), running_var_.tensor(), num_batches_tracked_.tensor()};

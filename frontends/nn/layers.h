@@ -24,6 +24,7 @@ class Linear : public Module {
   Value forward(Value x) override;
 
  private:
+  void check(const Value& x) const;
   Parameter& weight_;
   Parameter* bias_ = nullptr;
 };

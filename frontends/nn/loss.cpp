@@ -20,8 +20,8 @@ Value binary_cross_entropy(Value logits, Value labels, LossReduction reduction) 
   if (labels.spec() != logits.spec())
     throw ShapeError(fmt::format("binary_cross_entropy: logits are {} and labels {}; accepted: labels of the logits' shape and type", to_string(logits.spec()), to_string(labels.spec())));
   Value rest = log(exp(-abs(logits)) + 1);
-  Value above = maximum(logits, full(logits.session(), {Shape{}, logits.dtype()}, 0));  // at 0 it and |x| share the gradient: 1/2 and 0
-  Value losses = std::move(above) - std::move(logits) * std::move(labels) + std::move(rest);
+  Value below = maximum(-logits, full(logits.session(), {Shape{}, logits.dtype()}, 0));  // at 0 it and |x| share the gradient: -1/2 and 0
+  Value losses = (1 - std::move(labels)) * std::move(logits) + std::move(below) + std::move(rest);
   return reduction == LossReduction::sum ? sum(std::move(losses)) : mean(std::move(losses));
 }
 

@@ -14,7 +14,7 @@ namespace gemel::nn {
 Value classification_loss(Module& module, Value logits, const Value& labels, LossReduction reduction = LossReduction::mean, double label_smoothing = 0);
 
 /// Binary cross-entropy of sigmoid(logits), a mean over all elements or their sum:
-/// loss[i] = max(x[i], 0) - x[i] y[i] + log(1 + exp(-|x[i]|)), which no logit overflows.
+/// loss[i] = (1 - y[i]) x[i] + max(-x[i], 0) + log(1 + exp(-|x[i]|)), which no logit overflows.
 /// @param logits  x, floating point, any shape  @param labels  y, of the same shape and type: the probability of 1
 /// @return        []
 Value binary_cross_entropy(Value logits, Value labels, LossReduction reduction = LossReduction::mean);

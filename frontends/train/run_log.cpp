@@ -26,7 +26,7 @@ std::string json_text(const nlohmann::ordered_json& json, int indent = -1) {
 
 nlohmann::ordered_json json_of(const DeviceFacts& f) {
   return {{"platform", f.platform}, {"name", f.name}, {"version", f.version}, {"driver", f.driver}, {"type", f.type},
-          {"compute_units", f.compute_units}, {"global_bytes", f.global_bytes}, {"tuning", f.tuning}};
+          {"compute_units", f.compute_units}, {"global_bytes", f.global_bytes}, {"tuning", f.tuning}, {"denormals", f.denormals}};
 }
 
 void warn(const std::string& line) {
