@@ -60,8 +60,9 @@ std::string without_check(std::string_view text) {
 PassError parse_passes(void* builder, void* passes, PassText text) {
   void* const caller = library_of(__builtin_return_address(0));
   // A library's own symbols and those of what it is linked to, but not the program's: LLVM's function, of the version that the caller means.
-  auto own = reinterpret_cast<ParsePasses>(caller ? ::dlsym(caller, GEMEL_PARSE_PASSES) : ::dlsym(RTLD_NEXT, GEMEL_PARSE_PASSES));
-  if (!own || own == &parse_passes) std::abort();  // somebody's call was bound to a function that is not there
+  auto own = reinterpret_cast<ParsePasses>(caller ? ::dlsym(caller, GEMEL_PARSE_PASSES) : nullptr);
+  if (!own || own == &parse_passes) own = reinterpret_cast<ParsePasses>(::dlsym(RTLD_NEXT, GEMEL_PARSE_PASSES));
+  if (!own || own == &parse_passes) std::abort();  // somebody's call was bound to a function that is nowhere
   if (!caller || !knows_the_option(caller)) return own(builder, passes, text);
   const std::string unchecked = without_check({text.data, text.size});
   return own(builder, passes, {unchecked.data(), unchecked.size()});

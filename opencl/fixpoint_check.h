@@ -5,9 +5,9 @@ namespace gemel::opencl {
 
 /// PoCL 6 names LLVM's passes in a text, where `instcombine` asks for a check besides: from LLVM 18 on, that a second round would find nothing to
 /// combine any more. A kernel may well need that round, and then LLVM ends the process. LLVM means the check for its own tests; whoever compiles for
-/// use is to write `instcombine<no-verify-fixpoint>` (llvm-project, issue 104905), and PoCL 7 does without the pass. PoCL has no variable for it.
+/// use is to write `instcombine<no-verify-fixpoint>`, as later versions of its message say, and PoCL 7 does without the pass. PoCL has no variable for it.
 /// So the program has a function of the name of LLVM's that reads such texts: the dynamic linker finds the program's first, this one writes the
-/// option in, and hands the text to LLVM's own. What it finds no such pass in, and any other LLVM in the process, it leaves as it is.
+/// option in, and hands the text to LLVM's own: that of the library which calls, since a process may hold several.
 ///
 /// @param icd_object  a platform of the driver's, behind which an OpenCL loader finds the driver's functions
 /// @return whether texts of that driver come here: not where LLVM is a part of the driver's own file, nor where Gemel is in a library that was

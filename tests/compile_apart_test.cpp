@@ -19,7 +19,10 @@
 #include "engine/prepared_launch.h"
 #include "opencl/compile_request.h"
 #include "opencl/compiler_abort.h"
+#include "opencl/fixpoint_check.h"
+#include "opencl/handle.h"
 #include "tests/message_of.h"
+#include "tests/temporary_folder.h"
 #include "tests/test_device.h"
 
 namespace gemel::testing {
@@ -30,8 +33,8 @@ constexpr const char* kDoubled = "kernel void f(global const float* x, global fl
 const std::string kEndsBuild = std::string("#pragma clang __debug llvm_fatal_error\n") + kDoubled;
 /// Ends LLVM as it selects instructions, which PoCL has it do when the kernel is enqueued: this one only a GPU has.
 constexpr const char* kEndsEnqueue =
-    "int lane(int) __asm__(\"llvm.amdgcn.readfirstlane\");\n"
-    "kernel void f(global const float* x, global float* y) { const int i = get_global_id(0); y[i] = lane(i) * x[i]; }\n";
+    "int lane(int, int) __asm__(\"llvm.amdgcn.mbcnt.lo\");\n"
+    "kernel void f(global const float* x, global float* y) { const int i = get_global_id(0); y[i] = lane(i, 0) * x[i]; }\n";
 /// Compiles, and ends whoever runs it among zeros.
 constexpr const char* kCrashesAmongZeros =
     "kernel void f(global const float* x, global float* y) {\n"
@@ -134,6 +137,22 @@ TEST_F(DeviceCompilesApart, where_the_compiler_ends_over_every_variant_the_error
   EXPECT_TRUE(told.starts_with("doubling: no kernel for float32 [48] runs on ")) << told;
   EXPECT_NE(told.find("; first: ends its build: the driver's compiler ends its process over it"), std::string::npos) << told;
   EXPECT_NE(told.find("; second: ends its enqueue, kernel f: the driver's compiler ends its process over it"), std::string::npos) << told;
+}
+
+/// It is the program's function only where the linker has exported it, and the driver's LLVM is in a file of its own, as distributions have it.
+TEST(CompileApart, passes_that_pocl_asks_llvm_for_are_read_by_the_program_first) {
+  cl_platform_id platform = nullptr;
+  test_device().native(
+      [&](void* queue, void**) {
+        cl_device_id device = nullptr;
+        clGetCommandQueueInfo(static_cast<cl_command_queue>(queue), CL_QUEUE_DEVICE, sizeof device, &device, nullptr);
+        clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof platform, &platform, nullptr);
+      },
+      "platform");
+  if (!test_device().profile().is_pocl() || read_text("/proc/self/maps").find("/libLLVM") == std::string::npos)
+    GTEST_SKIP() << "no PoCL with an LLVM of its own";
+  EXPECT_TRUE(opencl::asks_no_fixpoint_of(platform));
+  EXPECT_FALSE(opencl::CompileApart::is_needed(platform, test_device().profile()));
 }
 
 TEST(CompileApart, another_word_is_refused) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <set>
 
 #include "engine/base/error.h"
@@ -18,6 +19,7 @@
 #include "frontends/cli/operator_run.h"
 #include "frontends/cli/say.h"
 #include "frontends/models/models.h"
+#include "opencl/compiler_abort.h"
 #include "opencl/gemm.h"
 #include "opencl/tuning.h"
 
@@ -92,7 +94,15 @@ bool tune_case(Session& session, const OperatorCase& c, int runs, opencl::Tuning
   const std::string key = tuning_key(problem);
   const Variant& usual = choose(problem, untuned);
   OperatorRun run(session, c);
-  const auto seconds_of = [&](const Variant& v, int count) { return best_seconds(session.device(), count, [&] { run.enqueue(v); }); };
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  const auto seconds_of = [&](const Variant& v, int count) {
+    try {
+      return best_seconds(session.device(), count, [&] { run.enqueue(v); });
+    } catch (const opencl::CompilerAbort& e) {
+      say("{:>9}  {} declines: {}\n", which, v.name, e.what());
+      return kNever;
+    }
+  };
   const double usual_seconds = seconds_of(usual, runs);
   const Variant* best = &usual;
   double least = usual_seconds;
@@ -101,7 +111,7 @@ bool tune_case(Session& session, const OperatorCase& c, int runs, opencl::Tuning
     if (const double seconds = seconds_of(v, runs); seconds < least) least = seconds, best = &v;
   }
   bool clearly = best != &usual && least < kClearly * usual_seconds;
-  if (clearly) {  // what the best of a few says once may be chance
+  if (clearly && usual_seconds < kNever) {  // what the best of a few says once may be chance
     const auto [usual_median, best_median] = in_turn(session, run, {&usual, best}, 2 * runs + 1);
     clearly = best_median < kClearly * usual_median;
   }

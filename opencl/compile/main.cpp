@@ -140,7 +140,7 @@ void serve(Compiler& compiler) {
     try {
       compiler.compile(request_from(text));
     } catch (const std::exception& e) {  // whoever asks meets the same
-      std::fprintf(stderr, "%s\n", e.what());
+      std::fprintf(stderr, "%s\n", gemel::worded(e).c_str());
     }
     answer();
   }
@@ -161,7 +161,7 @@ int main(int argc, char** argv) {
     Compiler compiler(argv[1], argv[2]);
     serve(compiler);
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "gemel-compile: %s\n", e.what());
+    std::fprintf(stderr, "gemel-compile: %s\n", gemel::worded(e).c_str());
     return 1;
   }
 }

@@ -148,7 +148,8 @@ void ctc_alphas(__global const float* x, __global const LABEL* labels, __global 
   __global const float* end = a + max(frames, 0L) % kept * WIDTH;
   const float reached = count > frames ? -INFINITY : log_sum_2(BLANKS(end)[count], LABELS(end)[count - 1]);
   const float loss = -(sum + (reached - excess));
-  losses[n] = frames < 0 || (zero_infinity && loss == INFINITY) ? 0.0f : loss;
+  const int counts_nothing = (frames < 0) | ((zero_infinity != 0) & (loss == INFINITY));
+  losses[n] = counts_nothing ? 0.0f : loss;
 }
 
 /// dx, from the last frame down. @param losses  with their infinities @param scratch  rows b, b + x and p

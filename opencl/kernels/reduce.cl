@@ -159,7 +159,8 @@ __kernel void reduce_column_items(__global const X* x, __global Y* y, const long
                 const long p##d3, const long p##s3, const long p##d4, const long p##s4, const long p##d5, const long p##s5, \
                 const long p##d6, const long p##s6, const long p##d7, const long p##s7
 #define STEP(p, k) if (p##d##k > 1) { offset += (rest % p##d##k) * p##s##k; rest /= p##d##k; }
-#define OFFSET(p) STEP(p, 0) STEP(p, 1) STEP(p, 2) STEP(p, 3) STEP(p, 4) STEP(p, 5) STEP(p, 6) STEP(p, 7)
+// What is left for the last axis is its index.
+#define OFFSET(p) STEP(p, 0) STEP(p, 1) STEP(p, 2) STEP(p, 3) STEP(p, 4) STEP(p, 5) STEP(p, 6) offset += rest * p##s7;
 
 __kernel void reduce_any(__global const X* x, __global Y* y, const long n, const T scale, AXES(k), AXES(r)) {
   const long i = get_global_id(0);
