@@ -243,6 +243,15 @@ TEST_F(LaunchSurroundings, without_process_vm_readv_ranks_train_and_open_mpi_say
   }
 }
 
+/// Open MPI 5 ends where it finds less than 16 MiB for each rank.
+TEST_F(LaunchSurroundings, with_little_shared_memory_ranks_train) {
+  if (!is_full_run()) GTEST_SKIP() << "with --full";
+  const auto with_little = [] {
+    if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 || ::mount("none", "/dev/shm", "tmpfs", 0, "size=64k") != 0) ::_exit(kCannot);
+  };
+  expect_trains(2, {}, with_little, std::max(1, allowed_cores().count() / 2));
+}
+
 TEST_F(LaunchSurroundings, a_folder_that_mpirun_cannot_use_is_named) {
   const Words arguments = launch({"--np", "2"}, lenet({"--parallel", "ddp"}));
   const auto of_folder = [](const char* name, const std::function<void()>& prepare = {}) {
