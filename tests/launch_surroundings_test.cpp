@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include <array>
@@ -327,6 +328,15 @@ TEST_F(LaunchSurroundings, ranks_use_the_network_of_their_hosts_beside_that_of_c
   EXPECT_EQ(environment().find("\nOMPI_MCA_btl_tcp_if_include="), std::string::npos) << "Open MPI takes one of the two: " << environment();
   run_with_false_mpirun(words_of("localhost,10.99.0.1"), with_bridge(""));
   EXPECT_EQ(environment().find("\nOMPI_MCA_btl_tcp_if_include="), std::string::npos) << "behind a router: " << environment();
+}
+
+TEST_F(LaunchSurroundings, too_few_open_files_are_named) {
+  const Outcome o = run(launch({"--np", "2"}, lenet({"--parallel", "ddp"})), [] {
+    const rlimit few{20, 20};
+    ::setrlimit(RLIMIT_NOFILE, &few);
+  });
+  EXPECT_EQ(o.status, 1);
+  EXPECT_EQ(o.err, "gemel: launch: open files: their limit (ulimit -n) is 20; accepted: 64 or more\n");
 }
 
 TEST_F(LaunchSurroundings, a_current_folder_that_is_gone_is_named) {
