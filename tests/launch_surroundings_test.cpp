@@ -87,25 +87,25 @@ class LaunchSurroundings : public Job {
   int runs_ = 0;
 };
 
-std::vector<int> shares(const std::vector<std::string>& hosts, const std::vector<AllowedCores>& allowed) { return parallel::Placement::of(hosts, allowed).cores; }
+std::vector<int> shares_of(const std::vector<std::string>& hosts, const std::vector<AllowedCores>& allowed) { return parallel::Placement::of(hosts, allowed).cores; }
 
 TEST(Placement, ranks_of_a_machine_share_the_cores_that_more_than_one_of_them_may_use) {
   const AllowedCores all{{0, 1, 2, 3}, std::nullopt, 4}, first{{0, 1}, std::nullopt, 4}, last{{2, 3}, std::nullopt, 4}, one{{3}, std::nullopt, 4};
   using Shares = std::vector<int>;
-  EXPECT_EQ(shares({"a", "a"}, {all, all}), (Shares{2, 2}));
-  EXPECT_EQ(shares({"a", "a"}, {first, last}), (Shares{2, 2})) << "bound to cores of their own";
-  EXPECT_EQ(shares({"a", "b"}, {all, all}), (Shares{4, 4})) << "on machines of their own";
-  EXPECT_EQ(shares({"a", "a", "a"}, {first, one, last}), (Shares{2, 0, 1})) << "0: waiting, none may hold the core";
-  EXPECT_EQ(shares({"a", "a"}, {{}, {}}), (Shares{0, 0})) << "a machine of one core whose mask is not told";
+  EXPECT_EQ(shares_of({"a", "a"}, {all, all}), (Shares{2, 2}));
+  EXPECT_EQ(shares_of({"a", "a"}, {first, last}), (Shares{2, 2})) << "bound to cores of their own";
+  EXPECT_EQ(shares_of({"a", "b"}, {all, all}), (Shares{4, 4})) << "on machines of their own";
+  EXPECT_EQ(shares_of({"a", "a", "a"}, {first, one, last}), (Shares{2, 0, 1})) << "0: waiting, none may hold the core";
+  EXPECT_EQ(shares_of({"a", "a"}, {{}, {}}), (Shares{0, 0})) << "a machine of one core whose mask is not told";
 }
 
 TEST(Placement, ranks_of_a_machine_share_its_quota) {
   const auto with_quota = [](std::vector<int> mask, double quota) { return AllowedCores{std::move(mask), quota, 4}; };
   using Shares = std::vector<int>;
-  EXPECT_EQ(shares({"a", "a"}, {with_quota({0, 1, 2, 3}, 2), with_quota({0, 1, 2, 3}, 2)}), (Shares{1, 1}));
-  EXPECT_EQ(shares({"a", "a"}, {with_quota({0, 1}, 1.5), with_quota({2, 3}, 1.5)}), (Shares{1, 1})) << "bound or not";
-  EXPECT_EQ(shares({"a", "a", "a"}, std::vector<AllowedCores>(3, with_quota({0, 1, 2, 3}, 2))), (Shares{0, 0, 0}));
-  EXPECT_EQ(shares({"a", "b"}, {with_quota({0, 1, 2, 3}, 2), with_quota({0, 1, 2, 3}, 2)}), (Shares{2, 2}));
+  EXPECT_EQ(shares_of({"a", "a"}, {with_quota({0, 1, 2, 3}, 2), with_quota({0, 1, 2, 3}, 2)}), (Shares{1, 1}));
+  EXPECT_EQ(shares_of({"a", "a"}, {with_quota({0, 1}, 1.5), with_quota({2, 3}, 1.5)}), (Shares{1, 1})) << "bound or not";
+  EXPECT_EQ(shares_of({"a", "a", "a"}, std::vector<AllowedCores>(3, with_quota({0, 1, 2, 3}, 2))), (Shares{0, 0, 0}));
+  EXPECT_EQ(shares_of({"a", "b"}, {with_quota({0, 1, 2, 3}, 2), with_quota({0, 1, 2, 3}, 2)}), (Shares{2, 2}));
 }
 
 TEST(Placement, of_some_ranks_keeps_the_shares_of_all) {
