@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include <array>
@@ -86,25 +87,25 @@ class LaunchSurroundings : public Job {
   int runs_ = 0;
 };
 
-std::vector<int> shares(const std::vector<std::string>& hosts, const std::vector<AllowedCores>& allowed) { return parallel::Placement::of(hosts, allowed).cores; }
+std::vector<int> shares_of(const std::vector<std::string>& hosts, const std::vector<AllowedCores>& allowed) { return parallel::Placement::of(hosts, allowed).cores; }
 
 TEST(Placement, ranks_of_a_machine_share_the_cores_that_more_than_one_of_them_may_use) {
   const AllowedCores all{{0, 1, 2, 3}, std::nullopt, 4}, first{{0, 1}, std::nullopt, 4}, last{{2, 3}, std::nullopt, 4}, one{{3}, std::nullopt, 4};
   using Shares = std::vector<int>;
-  EXPECT_EQ(shares({"a", "a"}, {all, all}), (Shares{2, 2}));
-  EXPECT_EQ(shares({"a", "a"}, {first, last}), (Shares{2, 2})) << "bound to cores of their own";
-  EXPECT_EQ(shares({"a", "b"}, {all, all}), (Shares{4, 4})) << "on machines of their own";
-  EXPECT_EQ(shares({"a", "a", "a"}, {first, one, last}), (Shares{2, 0, 1})) << "0: waiting, none may hold the core";
-  EXPECT_EQ(shares({"a", "a"}, {{}, {}}), (Shares{0, 0})) << "a machine of one core whose mask is not told";
+  EXPECT_EQ(shares_of({"a", "a"}, {all, all}), (Shares{2, 2}));
+  EXPECT_EQ(shares_of({"a", "a"}, {first, last}), (Shares{2, 2})) << "bound to cores of their own";
+  EXPECT_EQ(shares_of({"a", "b"}, {all, all}), (Shares{4, 4})) << "on machines of their own";
+  EXPECT_EQ(shares_of({"a", "a", "a"}, {first, one, last}), (Shares{2, 0, 1})) << "0: waiting, none may hold the core";
+  EXPECT_EQ(shares_of({"a", "a"}, {{}, {}}), (Shares{0, 0})) << "a machine of one core whose mask is not told";
 }
 
 TEST(Placement, ranks_of_a_machine_share_its_quota) {
   const auto with_quota = [](std::vector<int> mask, double quota) { return AllowedCores{std::move(mask), quota, 4}; };
   using Shares = std::vector<int>;
-  EXPECT_EQ(shares({"a", "a"}, {with_quota({0, 1, 2, 3}, 2), with_quota({0, 1, 2, 3}, 2)}), (Shares{1, 1}));
-  EXPECT_EQ(shares({"a", "a"}, {with_quota({0, 1}, 1.5), with_quota({2, 3}, 1.5)}), (Shares{1, 1})) << "bound or not";
-  EXPECT_EQ(shares({"a", "a", "a"}, std::vector<AllowedCores>(3, with_quota({0, 1, 2, 3}, 2))), (Shares{0, 0, 0}));
-  EXPECT_EQ(shares({"a", "b"}, {with_quota({0, 1, 2, 3}, 2), with_quota({0, 1, 2, 3}, 2)}), (Shares{2, 2}));
+  EXPECT_EQ(shares_of({"a", "a"}, {with_quota({0, 1, 2, 3}, 2), with_quota({0, 1, 2, 3}, 2)}), (Shares{1, 1}));
+  EXPECT_EQ(shares_of({"a", "a"}, {with_quota({0, 1}, 1.5), with_quota({2, 3}, 1.5)}), (Shares{1, 1})) << "bound or not";
+  EXPECT_EQ(shares_of({"a", "a", "a"}, std::vector<AllowedCores>(3, with_quota({0, 1, 2, 3}, 2))), (Shares{0, 0, 0}));
+  EXPECT_EQ(shares_of({"a", "b"}, {with_quota({0, 1, 2, 3}, 2), with_quota({0, 1, 2, 3}, 2)}), (Shares{2, 2}));
 }
 
 TEST(Placement, of_some_ranks_keeps_the_shares_of_all) {
@@ -243,6 +244,15 @@ TEST_F(LaunchSurroundings, without_process_vm_readv_ranks_train_and_open_mpi_say
   }
 }
 
+/// Open MPI 5 ends where it finds less than 16 MiB for each rank.
+TEST_F(LaunchSurroundings, with_little_shared_memory_ranks_train) {
+  if (!is_full_run()) GTEST_SKIP() << "with --full";
+  const auto with_little = [] {
+    if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 || ::mount("none", "/dev/shm", "tmpfs", 0, "size=64k") != 0) ::_exit(kCannot);
+  };
+  expect_trains(2, {}, with_little, std::max(1, allowed_cores().count() / 2));
+}
+
 TEST_F(LaunchSurroundings, a_folder_that_mpirun_cannot_use_is_named) {
   const Words arguments = launch({"--np", "2"}, lenet({"--parallel", "ddp"}));
   const auto of_folder = [](const char* name, const std::function<void()>& prepare = {}) {
@@ -318,6 +328,15 @@ TEST_F(LaunchSurroundings, ranks_use_the_network_of_their_hosts_beside_that_of_c
   EXPECT_EQ(environment().find("\nOMPI_MCA_btl_tcp_if_include="), std::string::npos) << "Open MPI takes one of the two: " << environment();
   run_with_false_mpirun(words_of("localhost,10.99.0.1"), with_bridge(""));
   EXPECT_EQ(environment().find("\nOMPI_MCA_btl_tcp_if_include="), std::string::npos) << "behind a router: " << environment();
+}
+
+TEST_F(LaunchSurroundings, too_few_open_files_are_named) {
+  const Outcome o = run(launch({"--np", "2"}, lenet({"--parallel", "ddp"})), [] {
+    const rlimit few{20, 20};
+    ::setrlimit(RLIMIT_NOFILE, &few);
+  });
+  EXPECT_EQ(o.status, 1);
+  EXPECT_EQ(o.err, "gemel: launch: open files: their limit (ulimit -n) is 20; accepted: 64 or more\n");
 }
 
 TEST_F(LaunchSurroundings, a_current_folder_that_is_gone_is_named) {

@@ -1,6 +1,7 @@
 #include "frontends/cli/mpirun_surroundings.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -111,6 +112,10 @@ std::vector<std::string> hide_other_placements() {
 }
 
 std::optional<std::string> mpirun_cannot() {
+  constexpr rlim_t kLeastFiles = 64;  // mpirun has some 20 open, and more for each rank
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < kLeastFiles)
+    return fmt::format("open files: their limit (ulimit -n) is {}; accepted: {} or more", files.rlim_cur, kLeastFiles);
   std::error_code gone;
   if (const fs::path here = fs::current_path(gone); gone)
     return fmt::format("the current folder: {}; accepted: one that is there", system_message(gone.value()));

@@ -11,7 +11,7 @@ namespace gemel::cli {
 /// @return what of it somebody has set, "SLURM_*" of a scheduler's many
 std::vector<std::string> hide_other_placements();
 
-/// Why mpirun cannot start processes here, or nothing: the current folder is gone, it has no room for its files, or its processes cannot
+/// Why mpirun cannot start processes here, or nothing: the current folder is gone, files are few, it has no room for its files, or its processes cannot
 /// reach each other.
 std::optional<std::string> mpirun_cannot();
 
