@@ -56,6 +56,16 @@ TEST_F(JobOfDevices, trains_as_one_process) {
   }
 }
 
+TEST_F(JobOfDevices, a_pipeline_has_as_many_micro_batches_as_normalisation_accepts) {
+  if (!is_full_run()) GTEST_SKIP() << "with --full: how many they are is tested by itself (PipelinePlan)";
+  std::vector<std::string> arguments{"train", "--model", "resnet18", "--limit", "10", "--batch-size", "6", "--eval-every", "0"};
+  const std::vector<std::string> stages = two("pipeline");
+  arguments.insert(arguments.end(), stages.begin(), stages.end());
+  const Outcome o = run(arguments);
+  ASSERT_EQ(o.status, 0) << o.err;
+  EXPECT_NE(o.err.find("pipeline: 1f1b of 2 micro-batches"), std::string::npos) << "of at least two samples, of the last four too: " << o.err;
+}
+
 TEST_F(JobOfDevices, evaluates_as_one_process_and_profiles_both) {
   const std::string weights = in_folder("w.safetensors");
   ASSERT_EQ(perceptron("saved", {"--save", weights}).status, 0);

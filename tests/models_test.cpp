@@ -72,6 +72,17 @@ TEST(Models, take_their_usual_input) {
   EXPECT_THROW(usual_input("resnet"), UsageError);
 }
 
+TEST(Models, train_on_their_small_input) {
+  for (const std::string_view name : names()) {
+    const auto model = make(name);
+    model->train();
+    const Shape input = small_input(name);
+    EXPECT_EQ(nn::summarise(*model, {f32({2, input[1], input[2], input[0]})}).at(0).output, f32({2, 1000})) << name;
+  }
+  EXPECT_EQ(small_input("resnet18"), (Shape{3, 32, 32}));
+  EXPECT_EQ(small_input("perceptron"), (Shape{3, 16, 16}));
+}
+
 TEST(Models, resnets_names_are_torchvisions) {
   const auto names = state_names("resnet18");
   const std::vector<std::string> start{"conv1.weight", "bn1.weight", "bn1.bias", "bn1.running_mean", "bn1.running_var",

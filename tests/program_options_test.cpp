@@ -167,7 +167,7 @@ TEST_F(Options, synthetic_pictures_are_what_a_small_model_takes) {
   const Outcome o = run({"train", "--model", "perceptron", "--limit", "8", "--save", weights});
   EXPECT_EQ(o.status, 0) << o.err;
   EXPECT_EQ(run({"eval", "--model", "perceptron", "--limit", "8", "--weights", weights}).status, 0);
-  expect_refused({"train", "--model", "perceptron", "--limit", "8", "--input", "3x32x32"}, 1, "3072");
+  expect_refused({"train", "--model", "perceptron", "--limit", "8", "--input", "3x32x32"}, 1, "perceptron: x is [8, 32, 32, 3]; accepted: [N, 16, 16, 3]");
   expect_refused({"eval", "--model", "lenet", "--weights", weights, "--dataset", "cifar10"}, 2, "--data: no data path was given for --dataset cifar10");
 }
 

@@ -25,7 +25,7 @@ void add_dataset_options(po::options_description& options) {
   options.add_options()
       ("dataset", po::value<std::string>()->default_value("synthetic"), names.c_str())
       ("data", po::value<std::string>()->default_value(""), "its folder, or for cifar10 the official .tar.gz or its .tar")
-      ("input", po::value<std::string>()->default_value(""), "CxHxW of its pictures; synthetic makes 3x32x32, or less for a smaller model")
+      ("input", po::value<std::string>()->default_value(""), "CxHxW of its pictures; synthetic makes 3x32x32, or what a model takes that cannot train on those")
       ("normalize", po::value<std::string>()->default_value("none"), "none, or standard: by CIFAR-10's mean and deviation")
       ("limit", po::value<std::int64_t>()->default_value(0), "use only the first so many samples of each split; 0: all");
 }
@@ -39,10 +39,10 @@ void check_data(const std::string& name, const std::string& data, const std::vec
   if (name != kSynthetic && data.empty()) throw UsageError(fmt::format("--data: no data path was given for --dataset {}; accepted: {}", name, files));
 }
 
-/// What synthetic makes where --input is not given: empty, the data set's own pictures, but for a model that takes smaller ones.
+/// What synthetic makes where --input is not given: empty, the data set's own pictures, but for a model that takes others.
 Shape synthetic_input(const std::string& model) {
-  const Shape usual = models::usual_input(model);
-  return usual.elements() < Shape{3, 32, 32}.elements() ? usual : Shape();
+  const Shape small = models::small_input(model);
+  return small != Shape{3, 32, 32} ? small : Shape();
 }
 
 }  // namespace

@@ -19,20 +19,21 @@ struct Entry {
   std::string_view name;
   std::unique_ptr<nn::Module> (*make)(const Options&);
   std::array<std::int64_t, 2> channels;
-  std::int64_t size;  // height and width of the pictures that it was made for
+  std::int64_t size;   // height and width of the pictures that it was made for
+  std::int64_t small;  // of small ones that it still trains on
 };
 
-constexpr std::array<Entry, 11> kModels{{{"lenet", lenet, {1, 3}, 32},
-                                         {"perceptron", perceptron, {1, 3}, 16},
-                                         {"alexnet", alexnet, {3, 3}, 224},
-                                         {"vgg16", vgg16, {3, 3}, 224},
-                                         {"vgg19", vgg19, {3, 3}, 224},
-                                         {"resnet18", resnet18, {3, 3}, 224},
-                                         {"resnet50", resnet50, {3, 3}, 224},
-                                         {"resnet152", resnet152, {3, 3}, 224},
-                                         {"mobilenet_v2", mobilenet_v2, {3, 3}, 224},
-                                         {"efficientnet_b4", efficientnet_b4, {3, 3}, 224},
-                                         {"inception_v3", inception_v3, {3, 3}, 299}}};
+constexpr std::array<Entry, 11> kModels{{{"lenet", lenet, {1, 3}, 32, 32},
+                                         {"perceptron", perceptron, {1, 3}, 16, 16},
+                                         {"alexnet", alexnet, {3, 3}, 224, 63},
+                                         {"vgg16", vgg16, {3, 3}, 224, 32},
+                                         {"vgg19", vgg19, {3, 3}, 224, 32},
+                                         {"resnet18", resnet18, {3, 3}, 224, 32},
+                                         {"resnet50", resnet50, {3, 3}, 224, 32},
+                                         {"resnet152", resnet152, {3, 3}, 224, 32},
+                                         {"mobilenet_v2", mobilenet_v2, {3, 3}, 224, 32},
+                                         {"efficientnet_b4", efficientnet_b4, {3, 3}, 224, 32},
+                                         {"inception_v3", inception_v3, {3, 3}, 299, 299}}};
 
 [[noreturn]] void refuse_name(std::string_view name) {
   const auto known = names();
@@ -79,6 +80,11 @@ void recompute_blocks(nn::Module& model) {
 Shape usual_input(std::string_view name) {
   const Entry& entry = entry_of(name);
   return {entry.channels[1], entry.size, entry.size};
+}
+
+Shape small_input(std::string_view name) {
+  const Entry& entry = entry_of(name);
+  return {entry.channels[1], entry.small, entry.small};
 }
 
 std::unique_ptr<nn::Module> make(std::string_view name, const Options& options) {

@@ -34,6 +34,8 @@ void check_recompute(std::string_view name, RecomputedParts recompute);
 /// [C, H, W] of the pictures that a model is usually given: 3x32x32 to lenet, 3x16x16 to perceptron, 3x299x299 to inception_v3, 3x224x224 to the others.
 /// @throws UsageError for an unknown name
 Shape usual_input(std::string_view name);
+/// The same of small ones that it can be trained on: 3x32x32 where a model takes no smaller ones and needs no larger ones.
+Shape small_input(std::string_view name);
 /// A model without memory: sizes and names are known, `materialise` or a loaded state gives it contents.
 /// @throws UsageError for an unknown name (with the nearest one), no classes, channels that the model does not take, or RecomputedParts::blocks without any
 std::unique_ptr<nn::Module> make(std::string_view name, const Options& options = {});
