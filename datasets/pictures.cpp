@@ -1,6 +1,7 @@
 #include "datasets/pictures.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>

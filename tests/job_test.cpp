@@ -328,11 +328,9 @@ TEST_F(Job, that_evaluates_weights_that_give_no_number_says_so_once) {
 }
 
 TEST_F(Job, of_ranks_with_different_options_is_refused_in_one_table) {
-  on_ranks(1);
-  std::vector<std::string> words = lenet({"--parallel", "ddp", "--lr", "0.1", ":", "-np", "1", std::string(GEMEL_BINARY_DIR) + "/gemel"});
-  const std::vector<std::string> other = lenet({"--parallel", "ddp", "--lr", "0.2"});
-  words.insert(words.end(), other.begin(), other.end());
-  expect_told_once("ranks: they do not run the same; accepted: on every rank the same value of", start_job(words));
+  on_ranks(2);
+  for (const char* word : {"sh", "-c", "exec \"$@\" --lr 0.$((OMPI_COMM_WORLD_RANK + 1))", "sh"}) launcher_.emplace_back(word);
+  expect_told_once("ranks: they do not run the same; accepted: on every rank the same value of", start_job(lenet({"--parallel", "ddp"})));
   const std::string told = read_text(folder() / "err");
   EXPECT_NE(told.find("\n  learning rate:\n    rank 0: 0.1\n    rank 1: 0.2\n"), std::string::npos) << told;
 }

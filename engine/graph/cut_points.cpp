@@ -1,5 +1,6 @@
 // Cuts between modules: where they are, and the names by which a user asks for them.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>

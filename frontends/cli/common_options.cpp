@@ -1,6 +1,7 @@
 #include "frontends/cli/common_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "engine/base/error.h"
 #include "frontends/cli/say.h"

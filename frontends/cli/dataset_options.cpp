@@ -1,6 +1,7 @@
 #include "frontends/cli/dataset_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <span>

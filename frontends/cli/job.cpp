@@ -58,8 +58,8 @@ void Job::become_rank(std::function<std::unique_ptr<parallel::Communicator>()> c
   try {
     communication_ = std::make_unique<parallel::CommunicationThread>(std::move(communicator), options_.collective);
   } catch (const UsageError&) {  // the same on every rank
-    if (rank != 0) throw Told{kWrongUsage};
-    throw;
+    if (rank != 0 && options_.in_one_process()) throw Told{kWrongUsage};
+    throw;  // of processes the first one says it
   }
 }
 

@@ -1,5 +1,6 @@
 // gemel ops: the reference of the operators, from their records.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "engine/base/error.h"
 #include "engine/ops/catalog.h"

@@ -1,5 +1,6 @@
 // gemel tokenize: texts to the numbers of a vocabulary, a line each.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <iostream>
 #include <limits>

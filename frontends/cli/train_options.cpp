@@ -1,6 +1,7 @@
 #include "frontends/cli/train_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <charconv>
 #include <system_error>

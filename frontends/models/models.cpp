@@ -1,6 +1,7 @@
 #include "frontends/models/models.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>

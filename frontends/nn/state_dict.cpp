@@ -1,6 +1,7 @@
 #include "frontends/nn/state_dict.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>

@@ -1,5 +1,6 @@
 // Adam, AdamW and RMSprop; the optimizers by name.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
