@@ -1,6 +1,7 @@
 // gemel-compile PLATFORM DEVICE: compiles what it is asked on its standard input, a socket (opencl/compile_apart.h). A compiler that crashes ends
 // this process instead of the one that asks.
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -28,11 +29,23 @@ namespace gemel::opencl {
 namespace {
 
 constexpr int kSocket = STDIN_FILENO;
+// What a signal handler and the driver's threads reach.
 std::atomic<bool> answered = false;
+std::atomic<cl_event> enqueued = nullptr;
 
-/// Once for each request: by the driver's thread that is about to run the kernel, or by this one where that does not come to it.
+/// Once for each request: by a thread of the driver's when the kernel begins to run, or by this one where it does not come to that.
 void answer() {
   if (!answered.exchange(true)) send_message(kSocket, kCompiled);
+}
+
+/// A kernel may crash among zeros; it has been compiled then, and the driver's thread that is to say so may come later.
+void crash(int signal) {
+  cl_int status = CL_QUEUED;
+  if (const cl_event event = enqueued;
+      event && clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr) == CL_SUCCESS && status <= CL_RUNNING)
+    answer();
+  ::signal(signal, SIG_DFL);
+  ::raise(signal);
 }
 
 std::vector<cl_platform_id> platforms() {
@@ -116,14 +129,22 @@ class Compiler {
   void run(cl_kernel kernel, const Range& range) {
     std::array<std::size_t, 3> global{}, local{};
     for (std::size_t d = 0; d < 3; ++d) global[d] = at(range.global[d]), local[d] = at(range.local[d]);
+    cl_int code = CL_SUCCESS;
+    const EventHandle begin(clCreateUserEvent(context_.get(), &code));  // when `crash` can know
+    check(code, "clCreateUserEvent");
+    const cl_event before = begin.get();
     EventHandle event;
-    check(clEnqueueNDRangeKernel(queue_.get(), kernel, static_cast<cl_uint>(range.dimensions), nullptr, global.data(), local[0] > 0 ? local.data() : nullptr, 0,
-                                 nullptr, event.place()),
+    check(clEnqueueNDRangeKernel(queue_.get(), kernel, static_cast<cl_uint>(range.dimensions), nullptr, global.data(), local[0] > 0 ? local.data() : nullptr, 1,
+                                 &before, event.place()),
           "clEnqueueNDRangeKernel");
-    check(clSetEventCallback(
-              event.get(), CL_RUNNING, [](cl_event, cl_int, void*) { answer(); }, nullptr),
-          "clSetEventCallback");
-    check(clFinish(queue_.get()), "clFinish");
+    enqueued = event.get();
+    const cl_int told = clSetEventCallback(
+        event.get(), CL_RUNNING, [](cl_event, cl_int, void*) { answer(); }, nullptr);
+    clSetUserEventStatus(before, CL_COMPLETE);
+    code = clFinish(queue_.get());
+    enqueued = nullptr;
+    check(told, "clSetEventCallback");
+    check(code, "clFinish");
   }
 
   cl_device_id device_;
@@ -157,6 +178,7 @@ int main(int argc, char** argv) {
   }
   const rlimit none{};
   ::setrlimit(RLIMIT_CORE, &none);  // a crash here is no news
+  for (const int signal : {SIGSEGV, SIGBUS, SIGILL}) ::signal(signal, crash);
   try {
     Compiler compiler(argv[1], argv[2]);
     serve(compiler);
