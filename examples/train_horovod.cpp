@@ -29,6 +29,7 @@ int main(int count, char** arguments) {
     optimizer.backward(loss);  // gradients are reduced while it computes
     optimizer.step();
   }
+  hvd.broadcast_parameters(net, hvd.join());  // of ranks that have fewer batches than others
   const double mean = hvd.all_reduce(loss, "loss").item();
   if (hvd.rank() == 0) std::printf("loss %.4f\n", mean);
 }

@@ -31,6 +31,7 @@ int main(int count, char** arguments) {
     optimizer->step();
     loss = mean.item();
   }
+  ranks.join();  // of ranks that have fewer batches than others
   const double all = ranks.merge({.loss = loss, .weight = 1}).mean_loss();
   if (communication.rank() == 0) std::printf("loss %.4f\n", all);
 }

@@ -104,6 +104,7 @@ void CommunicationThread::work(const Make& make, std::optional<Algorithm> fixed,
   std::optional<Collectives> collectives;
   try {
     communicator_ = make();
+    communicator_->waits().tell_doing([this] { return doing(); });
     collectives.emplace(*communicator_, fixed);
     if (!fixed) collectives->measure_limits();
     ready.set_value();
@@ -119,9 +120,11 @@ void CommunicationThread::work(const Make& make, std::optional<Algorithm> fixed,
   }
   for (std::deque<Job> jobs = due_jobs(*collectives); !jobs.empty(); jobs = due_jobs(*collectives))
     for (; !jobs.empty(); jobs.pop_front()) {  // what a job holds is let go of when it has run
+      communicator_->waits().at_step(jobs.front().step);
       jobs.front().run(*collectives);
       tell_turns();
     }
+  communicator_->waits().at_step(step());
   collectives.reset();
   communicator_.reset();  // here, in the thread that made it
 }

@@ -1,7 +1,9 @@
 // The thread of a rank that communicates: it makes the communicator, runs what it is given in order, and sleeps in between.
 #pragma once
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <exception>
 #include <functional>
@@ -42,7 +44,7 @@ class CommunicationThread {
   /// @param fixed  the algorithm of every all-reduce; none: by size
   /// @throws what `make` threw; UsageError where the ranks cannot run the algorithm
   explicit CommunicationThread(Make make, std::optional<Algorithm> fixed = {});
-  /// Runs what was submitted, then ends.
+  /// Runs what was submitted, then ends: the other ranks are told, see Communicator::goodbye.
   ~CommunicationThread();
   CommunicationThread(const CommunicationThread&) = delete;
   CommunicationThread& operator=(const CommunicationThread&) = delete;
@@ -73,14 +75,22 @@ class CommunicationThread {
         promise->set_exception(failed_);
       }
     };
-    enqueue({std::move(run), std::move(can_start)});
+    enqueue({std::move(run), std::move(can_start), step()});
     return result;
   }
   /// The same, and waits. @throws what it threw
   template <class Work>
   auto run(Work work) {
-    return submit(std::move(work)).get();
+    try {
+      return submit(std::move(work)).get();
+    } catch (...) {
+      tell_failure();
+      throw;
+    }
   }
+  /// Whether anybody was told of what ended communication, by `run` or otherwise.
+  bool has_told_failure() const { return failure_was_told_; }
+  void tell_failure() { failure_was_told_ = true; }
   /// What is submitted runs in these turns from now on; null: at once. In work, the same on every rank. They must outlive that.
   void take_turns(Turns* turns) { turns_ = turns; }
   /// A turn may be due sooner than before. From any thread.
@@ -98,6 +108,10 @@ class CommunicationThread {
   };
   /// "the gradient of fc.weight"; empty where nothing is named. From any thread.
   std::string doing() const;
+  /// What is submitted from now on is of that step of this rank, counted from 1; an error of a rank that waits for one that has ended names both steps. From
+  /// any thread.
+  void at_step(std::int64_t step) { step_.store(step, std::memory_order_relaxed); }
+  std::int64_t step() const { return step_.load(std::memory_order_relaxed); }
   /// Ends waits with a CommError: what is submitted fails. From any thread.
   void abort(const std::string& why) { communicator_->abort(why); }
 
@@ -105,6 +119,7 @@ class CommunicationThread {
   struct Job {
     std::function<void(Collectives&)> run;  // throws nothing
     CanStart can_start;
+    std::int64_t step;
   };
   void enqueue(Job job);
   void set_doing(std::string what);
@@ -118,6 +133,8 @@ class CommunicationThread {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::string doing_;
+  std::atomic<std::int64_t> step_{0};
+  std::atomic<bool> failure_was_told_{false};
   std::deque<Job> jobs_;
   bool ending_ = false;
   bool woken_ = false;

@@ -11,14 +11,11 @@
 
 #include "engine/base/allowance.h"
 #include "engine/base/dtype.h"
+#include "parallel/attendance.h"
+#include "parallel/reduction.h"
 #include "parallel/wait.h"
 
 namespace gemel::parallel {
-
-/// How elements of all ranks become one. `mean` is the sum divided by the number of ranks; `bit_and` is for integers.
-enum class Reduction { sum, mean, min, max, product, bit_and };
-/// "sum", "mean", "min", "max", "product", "bit_and"
-const char* to_string(Reduction reduction);
 
 /// A run of elements in the host's memory.
 struct Elements {
@@ -79,9 +76,9 @@ struct Placement {
 
 /// One rank's end. All calls come from one thread, in the same order of collectives on every rank; messages between two ranks with one
 /// tag arrive in the order in which they were sent.
-class Communicator {
+class Communicator : protected Notes {
  public:
-  virtual ~Communicator() = default;
+  ~Communicator() override = default;
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
@@ -109,17 +106,31 @@ class Communicator {
   /// The carrier's own all-reduce. @return false where it has none
   virtual bool carrier_all_reduce(const Elements&, Reduction) { return false; }
 
+  /// How long the ranks take part. What waits here looks at it, and ends with an error that names a rank that will not do its part.
+  Attendance& attendance() { return attendance_; }
+  /// What ends the waits of this rank, in its groups too.
+  RankWaits& waits() { return *waits_; }
+  /// The orderly end: this rank takes part in nothing more, and waits for nobody. The destructor says so, too.
+  void goodbye() { attendance_.end(); }
+
   /// How this rank waits, in shared memory too.
   virtual void wait_as(const WaitPolicy& policy) = 0;
   /// Ends every wait of this rank, now and later, with a CommError of that text. From any thread.
   virtual void abort(const std::string& why) = 0;
 
  protected:
-  Communicator(int rank, Placement placement) : rank_(rank), placement_(std::move(placement)) {}
+  /// @param ranks  [rank] their numbers in the job
+  Communicator(int rank, Placement placement, std::shared_ptr<RankWaits> waits, std::vector<int> ranks)
+      : rank_(rank), placement_(std::move(placement)), waits_(waits), attendance_(*this, std::move(waits), rank, std::move(ranks)) {}
+  const std::shared_ptr<RankWaits>& waits_of_rank() const { return waits_; }
+  /// [rank] of a group of some of this one's ranks.
+  std::vector<int> numbers_of(std::span<const int> ranks) const { return attendance_.numbers_of(ranks); }
 
  private:
   int rank_;
   Placement placement_;
+  std::shared_ptr<RankWaits> waits_;
+  Attendance attendance_;
 };
 
 }  // namespace gemel::parallel

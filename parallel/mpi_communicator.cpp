@@ -1,6 +1,7 @@
 #include "parallel/mpi_communicator.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <mpi.h>
 #include <sys/statvfs.h>
 #include <sys/uio.h>
@@ -11,9 +12,14 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <list>
+#include <map>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -24,6 +30,7 @@
 namespace gemel::parallel {
 namespace {
 
+constexpr int kNoteTag = Communicator::kTags + 1;       // beside those of messages and of the making of groups
 constexpr std::size_t kLargest = std::size_t{1} << 30;  // bytes of one message of MPI's, whose counts are int
 
 void check(int result, const char* what) {
@@ -79,14 +86,58 @@ class Runtime {
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
   ~Runtime() {
-    if (!abort.raised() && std::uncaught_exceptions() == 0) MPI_Finalize();  // it waits for ranks, which may be lost or know of no error
+    if (ends_in_order()) MPI_Finalize();  // it waits for ranks, which may be lost or know of no error
   }
   void check_thread() const {
     if (std::this_thread::get_id() != thread_) throw InternalError("MPI: called from another thread than the one that initialised it");
   }
   AbortFlag abort;
+  /// Where an error ends this rank nobody is waited for.
+  bool ends_in_order() const { return !abort.raised() && std::uncaught_exceptions() == 0; }
+
+  // Notes of all communicators travel in the job's: a group may be gone on one side when they arrive, and its number be another group's.
+  void post(int to, const std::string& of, const Note& note) {
+    check_thread();
+    std::erase_if(posted_, has_left);
+    Posted& posted = *posted_.emplace_back(std::make_unique<Posted>(Posted{{std::hash<std::string>()(of), note}}));
+    check(MPI_Isend(&posted.letter, sizeof posted.letter, MPI_BYTE, to, kNoteTag, MPI_COMM_WORLD, &posted.request), "a message cannot be begun");
+  }
+  bool all_have_left() { return std::erase_if(posted_, has_left), posted_.empty(); }
+  /// The next one that was told of a communicator. Its rank is that of the job.
+  std::optional<Notes::Heard> next_note(const std::string& of) {
+    check_thread();
+    for (;;) {
+      int there = 0;
+      MPI_Status status;
+      check(MPI_Iprobe(MPI_ANY_SOURCE, kNoteTag, MPI_COMM_WORLD, &there, &status), "messages cannot be looked for");
+      if (!there) break;
+      Letter letter;
+      check(MPI_Recv(&letter, sizeof letter, MPI_BYTE, status.MPI_SOURCE, kNoteTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE), "a message failed");
+      heard_[letter.of].push_back({status.MPI_SOURCE, letter.note});
+    }
+    auto& mine = heard_[std::hash<std::string>()(of)];
+    if (mine.empty()) return std::nullopt;
+    const Notes::Heard first = mine.front();
+    mine.pop_front();
+    return first;
+  }
 
  private:
+  struct Letter {
+    std::size_t of = 0;  // its communicator, by the hash of its name
+    Note note;
+  };
+  struct Posted {
+    Letter letter;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+  static bool has_left(const std::unique_ptr<Posted>& posted) {
+    int done = 0;
+    check(MPI_Test(&posted->request, &done, MPI_STATUS_IGNORE), "a message failed");
+    return done != 0;
+  }
+  std::list<std::unique_ptr<Posted>> posted_;
+  std::map<std::size_t, std::deque<Notes::Heard>> heard_;
   std::thread::id thread_ = std::this_thread::get_id();
 };
 
@@ -105,28 +156,36 @@ class Handle {
   MPI_Comm comm_;
 };
 
+bool all_done(std::vector<MPI_Request>& requests) {
+  int done = 0;
+  check(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE), "a message failed");
+  return done != 0;
+}
+
+/// Of a communicator that outlives it.
 class MpiTransfer : public Transfer::State {
  public:
-  MpiTransfer(std::vector<MPI_Request> requests, const WaitPolicy& policy, const Runtime& runtime)
-      : requests_(std::move(requests)), policy_(policy), runtime_(runtime) {}
+  MpiTransfer(std::vector<MPI_Request> requests, const WaitPolicy& policy, Communicator& of, const Attendance::Message& message)
+      : requests_(std::move(requests)), policy_(policy), of_(of), message_(message) {}
   ~MpiTransfer() override {
-    // Given up by an error: MPI may still read or write the memory, which the process then gives up as well.
-    for (MPI_Request& r : requests_)
-      if (r != MPI_REQUEST_NULL) MPI_Request_free(&r);
+    // Given up by an error. What is not on its way yet never will be; of the rest MPI may still read or write the memory, which the process then gives up as
+    // well.
+    for (MPI_Request& r : requests_) {
+      if (r == MPI_REQUEST_NULL) continue;
+      if (!message_.sent) MPI_Cancel(&r);
+      MPI_Request_free(&r);
+    }
   }
   void wait() override {
-    poll_until([this] { return test(); }, policy_, runtime_.abort);
+    const Attendance::Awaited awaited(of_.attendance(), message_);
+    poll_until([this] { return all_done(requests_); }, policy_, of_.waits());
   }
 
  private:
-  bool test() {
-    int done = 0;
-    check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE), "a message failed");
-    return done != 0;
-  }
   std::vector<MPI_Request> requests_;
   const WaitPolicy& policy_;
-  const Runtime& runtime_;
+  Communicator& of_;
+  Attendance::Message message_;
 };
 
 std::optional<MPI_Datatype> mpi_type(DType dtype) {
@@ -149,21 +208,37 @@ MPI_Op mpi_op(Reduction reduction) {
 
 class MpiCommunicator : public Communicator {
  public:
-  MpiCommunicator(int rank, Placement placement, Handle handle, std::shared_ptr<Runtime> runtime)
-      : Communicator(rank, std::move(placement)), runtime_(std::move(runtime)), handle_(std::move(handle)) {
+  MpiCommunicator(int rank, Placement placement, std::shared_ptr<RankWaits> waits, std::vector<int> ranks, Handle handle, std::shared_ptr<Runtime> runtime,
+                  std::string name)
+      : Communicator(rank, std::move(placement), std::move(waits), ranks),
+        runtime_(std::move(runtime)),
+        handle_(std::move(handle)),
+        name_(std::move(name)),
+        numbers_(std::move(ranks)) {
     if (this->placement().cores[at(this->rank())] == 0) policy_.spin_ns = 0;
     if (local_size() == 1) return;
-    shared_ = ProcessGroup::make(*this, runtime_->abort);
+    shared_ = ProcessGroup::make(*this, this->waits());
     if (shared_) shared_->policy() = policy_;
+  }
+  /// The end of MPI waits for all ranks anyway; here they still hear each other.
+  ~MpiCommunicator() override {
+    if (!runtime_->ends_in_order()) return;
+    try {
+      goodbye();
+      if (handle_.get() == MPI_COMM_WORLD)
+        poll_until([this] { return attendance().all_ended() && runtime_->all_have_left(); }, {.spin_ns = 0}, runtime_->abort);
+    } catch (const std::exception&) {
+      // An abort meanwhile: whoever called for it tells why.
+    }
   }
 
   Transfer send(int to, std::span<const std::byte> bytes, int tag) override {
-    return each_part(bytes.size(), [&](std::size_t begin, int count, MPI_Request* request) {
+    return each_part(bytes.size(), attendance().sends(to), [&](std::size_t begin, int count, MPI_Request* request) {
       return MPI_Isend(bytes.data() + begin, count, MPI_BYTE, to, tag, handle_.get(), request);
     });
   }
   Transfer receive(int from, std::span<std::byte> bytes, int tag) override {
-    return each_part(bytes.size(), [&](std::size_t begin, int count, MPI_Request* request) {
+    return each_part(bytes.size(), attendance().receives(from), [&](std::size_t begin, int count, MPI_Request* request) {
       return MPI_Irecv(bytes.data() + begin, count, MPI_BYTE, from, tag, handle_.get(), request);
     });
   }
@@ -180,13 +255,16 @@ class MpiCommunicator : public Communicator {
     check(made, "a group cannot be made");
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     const auto self = std::ranges::find(ranks, rank());
-    return std::make_unique<MpiCommunicator>(static_cast<int>(self - ranks.begin()), placement().part(ranks), Handle(comm), runtime_);
+    const std::string list = fmt::format("{}", fmt::join(ranks, ","));
+    return std::make_unique<MpiCommunicator>(static_cast<int>(self - ranks.begin()), placement().part(ranks), waits_of_rank(), numbers_of(ranks), Handle(comm),
+                                             runtime_, fmt::format("{}/{}#{}", name_, list, groups_[list]++));
   }
   SharedGroup* shared() override { return shared_.get(); }
   bool carrier_all_reduce(const Elements& data, Reduction reduction) override {
     runtime_->check_thread();
     const auto type = mpi_type(data.dtype);
     if (!type) return false;
+    wait_for_all();  // what follows cannot be ended
     constexpr std::int64_t kStep = std::int64_t{1} << 28;
     for (std::int64_t i = 0; i < data.count; i += kStep) {
       const Elements part = data.part(i, std::min(kStep, data.count - i));
@@ -201,18 +279,32 @@ class MpiCommunicator : public Communicator {
   void abort(const std::string& why) override { runtime_->abort.raise(why); }
 
  private:
+  void wait_for_all() {
+    std::vector<MPI_Request> request(1);
+    check(MPI_Ibarrier(handle_.get(), request.data()), "its barrier cannot be begun");
+    poll_until([&] { return all_done(request); }, policy_, waits());
+  }
   template <class Begin>
-  Transfer each_part(std::size_t bytes, const Begin& begin_part) {
+  Transfer each_part(std::size_t bytes, const Attendance::Message& message, const Begin& begin_part) {
     runtime_->check_thread();
     std::vector<MPI_Request> requests(std::max<std::size_t>(1, (bytes + kLargest - 1) / kLargest), MPI_REQUEST_NULL);
     for (std::size_t i = 0; i < requests.size(); ++i) {
       const std::size_t begin = i * kLargest;
       check(begin_part(begin, static_cast<int>(std::min(kLargest, bytes - begin)), &requests[i]), "a message cannot be begun");
     }
-    return Transfer(std::make_unique<MpiTransfer>(std::move(requests), policy_, *runtime_));
+    return Transfer(std::make_unique<MpiTransfer>(std::move(requests), policy_, *this, message));
+  }
+  void tell(int to, const Note& note) override { runtime_->post(numbers_[at(to)], name_, note); }
+  std::optional<Heard> hear() override {
+    std::optional<Heard> heard = runtime_->next_note(name_);
+    if (heard) heard->from = static_cast<int>(std::ranges::find(numbers_, heard->from) - numbers_.begin());
+    return heard;
   }
   std::shared_ptr<Runtime> runtime_;
   Handle handle_;
+  std::string name_;                   // the same on its ranks, and no other's
+  std::vector<int> numbers_;           // [rank] in the job
+  std::map<std::string, int> groups_;  // made so far, by their ranks
   WaitPolicy policy_;
   std::unique_ptr<SharedGroup> shared_;
 };
@@ -298,7 +390,11 @@ std::unique_ptr<Communicator> mpi_communicator() {
   check(MPI_Comm_size(MPI_COMM_WORLD, &size), "the number of ranks is not known");
   if (const auto launch = mpi_launch(); launch && launch->size != size)  // each would train for itself, and all write the same files
     throw CommError(fmt::format("mpi: the environment says that {} ranks were started, and MPI has {}; accepted: gemel launch, mpirun of this Open MPI, or srun with --mpi=pmix", launch->size, size));
-  return std::make_unique<MpiCommunicator>(rank, placement_of_all(size), Handle(MPI_COMM_WORLD), runtime);
+  Placement placement = placement_of_all(size);
+  std::vector<int> all(at(size));
+  std::iota(all.begin(), all.end(), 0);
+  auto waits = std::make_shared<RankWaits>(runtime->abort, placement.hosts);
+  return std::make_unique<MpiCommunicator>(rank, std::move(placement), std::move(waits), all, Handle(MPI_COMM_WORLD), runtime, "all");
 }
 
 }  // namespace gemel::parallel

@@ -63,11 +63,11 @@ struct Invitation {
   std::uint32_t length = 0;  // of the address; 0: there is no listening socket
 };
 
-void wait_readable(int fd, const AbortFlag& abort, int within_ms = -1) {
+void wait_readable(int fd, const WaitCheck& check, int within_ms = -1) {
   for (int waited = 0;; waited += 20) {
     pollfd p{fd, POLLIN, 0};
     if (poll(&p, 1, 20) > 0) return;
-    abort.check();
+    check.check();
     if (within_ms >= 0 && waited >= within_ms) throw CommError("shared memory: a rank of this machine did not connect within 10 s");
   }
 }
@@ -77,7 +77,7 @@ void wait_readable(int fd, const AbortFlag& abort, int within_ms = -1) {
 /// A connection to another rank of the machine.
 class ProcessGroup::Socket {
  public:
-  Socket(File file, const AbortFlag& abort) : file_(std::move(file)), abort_(abort) {}
+  Socket(File file, const WaitCheck& check) : file_(std::move(file)), check_(check) {}
 
   void send(std::span<const std::byte> bytes, std::span<const int> files = {}) const {
     iovec data{const_cast<std::byte*>(bytes.data()), bytes.size()};
@@ -94,10 +94,14 @@ class ProcessGroup::Socket {
       header->cmsg_len = CMSG_LEN(files.size_bytes());
       std::memcpy(CMSG_DATA(header), files.data(), files.size_bytes());
     }
-    if (sendmsg(file_.get(), &message, MSG_NOSIGNAL) != static_cast<ssize_t>(bytes.size())) fail("a rank of this machine is lost");
+    if (sendmsg(file_.get(), &message, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size())) return;
+    const int error = errno;
+    check_.check();  // it may have said that it ends
+    errno = error;
+    fail("a rank of this machine is lost");
   }
   std::vector<File> receive(std::span<std::byte> bytes, int within_ms = -1) const {
-    wait_readable(file_.get(), abort_, within_ms);
+    wait_readable(file_.get(), check_, within_ms);
     iovec data{bytes.data(), bytes.size()};
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMostRanks)> control{};
     msghdr message{};
@@ -115,13 +119,14 @@ class ProcessGroup::Socket {
         files.emplace_back(fd);
       }
     }
-    if (got != static_cast<ssize_t>(bytes.size())) throw CommError("shared memory: a rank of this machine is lost");
-    return files;
+    if (got == static_cast<ssize_t>(bytes.size())) return files;
+    check_.check();  // it may have said that it ends
+    throw CommError("shared memory: a rank of this machine is lost");
   }
 
  private:
   File file_;
-  const AbortFlag& abort_;
+  const WaitCheck& check_;
 };
 
 ProcessGroup::Segment::~Segment() {
@@ -159,7 +164,7 @@ File connected(const Invitation& invitation) {
 }  // namespace
 
 /// The first rank's side: connections to all others, or none.
-ProcessGroup::Sockets ProcessGroup::invite(Communicator& c, std::span<const int> ranks, const AbortFlag& abort) {
+ProcessGroup::Sockets ProcessGroup::invite(Communicator& c, std::span<const int> ranks, const WaitCheck& check) {
   const int size = static_cast<int>(ranks.size());
   Invitation invitation;
   const File listener = listening(invitation);
@@ -173,8 +178,8 @@ ProcessGroup::Sockets ProcessGroup::invite(Communicator& c, std::span<const int>
   }
   Sockets sockets(good ? ranks.size() : 0);
   for (int left = good ? size - 1 : 0; left > 0;) {
-    wait_readable(listener.get(), abort, kConnectMs);
-    auto socket = std::make_unique<Socket>(File(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)), abort);
+    wait_readable(listener.get(), check, kConnectMs);
+    auto socket = std::make_unique<Socket>(File(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)), check);
     Greeting greeting;
     socket->receive(raw_bytes(greeting), kConnectMs);
     if (greeting.token != invitation.token || greeting.rank < 1 || greeting.rank >= size || sockets[at(greeting.rank)]) continue;  // a stranger
@@ -186,14 +191,14 @@ ProcessGroup::Sockets ProcessGroup::invite(Communicator& c, std::span<const int>
 }
 
 /// Another rank's side: the connection to the first, or none where one of them has none.
-ProcessGroup::Sockets ProcessGroup::accept(Communicator& c, int first, const AbortFlag& abort) {
+ProcessGroup::Sockets ProcessGroup::accept(Communicator& c, int first, const WaitCheck& check) {
   Invitation invitation;
   c.receive(first, raw_bytes(invitation)).wait();
   File file = invitation.length ? connected(invitation) : File();
   std::uint8_t good = file ? 1 : 0;
   Sockets sockets;
   if (file) {
-    sockets.push_back(std::make_unique<Socket>(std::move(file), abort));
+    sockets.push_back(std::make_unique<Socket>(std::move(file), check));
     Greeting greeting{invitation.token, c.local_rank()};
     sockets[0]->send(raw_bytes(greeting));
   }
@@ -203,13 +208,13 @@ ProcessGroup::Sockets ProcessGroup::accept(Communicator& c, int first, const Abo
   return sockets;
 }
 
-std::unique_ptr<SharedGroup> ProcessGroup::make(Communicator& c, const AbortFlag& abort) {
+std::unique_ptr<SharedGroup> ProcessGroup::make(Communicator& c, const WaitCheck& check) {
   const std::vector<int> ranks = c.placement().beside(c.rank());
   const int size = static_cast<int>(ranks.size()), self = c.local_rank();
   if (size > kMostRanks) return nullptr;
-  Sockets sockets = self == 0 ? invite(c, ranks, abort) : accept(c, ranks[0], abort);
+  Sockets sockets = self == 0 ? invite(c, ranks, check) : accept(c, ranks[0], check);
   if (sockets.empty()) return nullptr;
-  std::unique_ptr<ProcessGroup> group(new ProcessGroup(self, size, abort, std::move(sockets)));
+  std::unique_ptr<ProcessGroup> group(new ProcessGroup(self, size, check, std::move(sockets)));
   const auto control = group->share(control_bytes(size));
   if (!control) return nullptr;
   group->segments_.push_back(control);
@@ -217,7 +222,7 @@ std::unique_ptr<SharedGroup> ProcessGroup::make(Communicator& c, const AbortFlag
   return group;
 }
 
-ProcessGroup::ProcessGroup(int rank, int size, const AbortFlag& abort, Sockets sockets) : SharedGroup(rank, size, abort), sockets_(std::move(sockets)) {}
+ProcessGroup::ProcessGroup(int rank, int size, const WaitCheck& check, Sockets sockets) : SharedGroup(rank, size, check), sockets_(std::move(sockets)) {}
 
 ProcessGroup::~ProcessGroup() = default;
 

@@ -16,7 +16,7 @@ class ProcessGroup : public SharedGroup {
  public:
   /// Of the ranks beside this one; collective among them.
   /// @return null on all of them where one cannot share memory  @throws CommError where one is lost meanwhile
-  static std::unique_ptr<SharedGroup> make(Communicator& communicator, const AbortFlag& abort);
+  static std::unique_ptr<SharedGroup> make(Communicator& communicator, const WaitCheck& check);
   ~ProcessGroup() override;
 
   HostBytes allocate(std::int64_t bytes) override;
@@ -35,9 +35,9 @@ class ProcessGroup : public SharedGroup {
   struct Files;
   using Sockets = std::vector<std::unique_ptr<Socket>>;
 
-  ProcessGroup(int rank, int size, const AbortFlag& abort, Sockets sockets);
-  static Sockets invite(Communicator& communicator, std::span<const int> ranks, const AbortFlag& abort);
-  static Sockets accept(Communicator& communicator, int first, const AbortFlag& abort);
+  ProcessGroup(int rank, int size, const WaitCheck& check, Sockets sockets);
+  static Sockets invite(Communicator& communicator, std::span<const int> ranks, const WaitCheck& check);
+  static Sockets accept(Communicator& communicator, int first, const WaitCheck& check);
   /// Sets to 0 on all ranks what is 0 on one of them.
   void agree(std::span<std::uint8_t> flags) const;
   Files exchange_files(std::int64_t bytes) const;

@@ -23,7 +23,7 @@ void SharedGroup::barrier(const std::byte* data) {
   mine.places[count_ & 1] = place_of(data);
   mine.arrived.set(count_);
   for (int r = 0; r < size_; ++r)
-    if (r != rank_) line(r).arrived.wait_for(count_, policy_, abort_);
+    if (r != rank_) line(r).arrived.wait_for(count_, policy_, check_);
 }
 
 std::byte* SharedGroup::of(int rank) const { return address_of(rank, line(rank).places[count_ & 1]); }

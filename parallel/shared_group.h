@@ -56,19 +56,18 @@ class SharedGroup {
   WaitPolicy& policy() { return policy_; }
 
  protected:
-  SharedGroup(int rank, int size, const AbortFlag& abort) : rank_(rank), size_(size), abort_(abort) {}
+  SharedGroup(int rank, int size, const WaitCheck& check) : rank_(rank), size_(size), check_(check) {}
   /// Bytes of what `use` is given: the lines, and behind them the stages.
   static std::int64_t control_bytes(int size);
   /// @param control  zeros at first, seen by all
   void use(std::byte* control);
   virtual SharedPlace place_of(const std::byte* data) const = 0;
   virtual std::byte* address_of(int rank, const SharedPlace& place) const = 0;
-  const AbortFlag& abort_flag() const { return abort_; }
 
  private:
   SharedLine& line(int rank) const { return lines_[rank]; }
   int rank_, size_;
-  const AbortFlag& abort_;
+  const WaitCheck& check_;
   WaitPolicy policy_;
   SharedLine* lines_ = nullptr;
   std::byte* stages_ = nullptr;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -11,6 +12,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <thread>
 #include <tuple>
 #include <vector>
@@ -73,9 +75,27 @@ class Exchange {
     const std::lock_guard lock(mutex_);
     if (!mine->done) std::erase(waiting_[way], mine);
   }
-  void wait(const Offer& offer) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return finished(offer); });
+  /// @param check  looked at now and then, without the lock
+  void wait(const Offer& offer, const WaitCheck& check) {
+    using namespace std::chrono_literals;
+    for (std::unique_lock lock(mutex_); !changed_.wait_for(lock, 20ms, [&] { return finished(offer); }); lock.lock()) {
+      lock.unlock();
+      check.check();
+    }
+  }
+  /// A rank of a group that is told of another.
+  using Ear = std::pair<std::string, int>;
+  void tell(const Ear& to, const Notes::Heard& note) {
+    const std::lock_guard lock(notes_mutex_);
+    notes_[to].push_back(note);
+  }
+  std::optional<Notes::Heard> hear(const Ear& ear) {
+    const std::lock_guard lock(notes_mutex_);
+    auto& told = notes_[ear];
+    if (told.empty()) return std::nullopt;
+    const Notes::Heard first = told.front();
+    told.pop_front();
+    return first;
   }
   void abort(const std::string& why) {
     abort_.raise(why);
@@ -107,32 +127,40 @@ class Exchange {
     if (!offer.done) abort_.check();
     return offer.done;
   }
-  std::mutex mutex_;
+  std::mutex mutex_, notes_mutex_;
   std::condition_variable changed_;
   AbortFlag abort_;
+  std::map<Ear, std::deque<Notes::Heard>> notes_;
   std::map<Way, std::deque<std::shared_ptr<Offer>>> waiting_;
   std::map<std::string, HostBytes> memory_;
   std::map<std::pair<std::string, int>, std::shared_ptr<Allocation>> allocations_;
 };
 
+/// Of a communicator that outlives it.
 class ThreadTransfer : public Transfer::State {
  public:
-  ThreadTransfer(std::shared_ptr<Exchange> exchange, Way way, std::shared_ptr<Offer> offer) : exchange_(std::move(exchange)), way_(std::move(way)), offer_(std::move(offer)) {}
+  ThreadTransfer(std::shared_ptr<Exchange> exchange, Way way, std::shared_ptr<Offer> offer, Communicator& of, const Attendance::Message& message)
+      : exchange_(std::move(exchange)), way_(std::move(way)), offer_(std::move(offer)), of_(of), message_(message) {}
   ~ThreadTransfer() override { exchange_->withdraw(way_, offer_); }
-  void wait() override { exchange_->wait(*offer_); }
+  void wait() override {
+    const Attendance::Awaited awaited(of_.attendance(), message_);
+    exchange_->wait(*offer_, of_.waits());
+  }
 
  private:
   std::shared_ptr<Exchange> exchange_;
   Way way_;
   std::shared_ptr<Offer> offer_;
+  Communicator& of_;
+  Attendance::Message message_;
 };
 
 /// All memory of a process is seen by its threads: a place is an address. Only of what `allocate` gave: other memory is freed by a rank that
 /// throws, while others may still write into it.
 class ThreadGroup : public SharedGroup {
  public:
-  ThreadGroup(int rank, int size, std::shared_ptr<Exchange> exchange, const std::string& name)
-      : SharedGroup(rank, size, exchange->abort_flag()), exchange_(std::move(exchange)), name_(name), control_(exchange_->memory(name, control_bytes(size))) {
+  ThreadGroup(int rank, int size, const WaitCheck& check, std::shared_ptr<Exchange> exchange, const std::string& name)
+      : SharedGroup(rank, size, check), exchange_(std::move(exchange)), name_(name), control_(exchange_->memory(name, control_bytes(size))) {
     use(control_.first.get());
   }
   HostBytes allocate(std::int64_t bytes) override {
@@ -166,25 +194,27 @@ class ThreadGroup : public SharedGroup {
 
 class ThreadCommunicator : public Communicator {
  public:
-  ThreadCommunicator(int rank, Placement placement, std::shared_ptr<Exchange> exchange, std::string name)
-      : Communicator(rank, std::move(placement)), exchange_(std::move(exchange)), name_(std::move(name)) {
+  ThreadCommunicator(int rank, Placement placement, std::shared_ptr<RankWaits> waits, std::vector<int> ranks, std::shared_ptr<Exchange> exchange,
+                     std::string name)
+      : Communicator(rank, std::move(placement), std::move(waits), std::move(ranks)), exchange_(std::move(exchange)), name_(std::move(name)) {
     if (local_size() > 1)
-      shared_ = std::make_unique<ThreadGroup>(local_rank(), local_size(), exchange_, fmt::format("{} on {}", name_, host(rank)));
+      shared_ = std::make_unique<ThreadGroup>(local_rank(), local_size(), this->waits(), exchange_, fmt::format("{} on {}", name_, host(rank)));
     if (shared_ && this->placement().cores[at(rank)] == 0) shared_->policy().spin_ns = 0;
   }
+  ~ThreadCommunicator() override { goodbye(); }
 
   Transfer send(int to, std::span<const std::byte> bytes, int tag) override {
-    return offer({name_, rank(), to, tag}, {Offer::Side::send, const_cast<std::byte*>(bytes.data()), bytes.size()});
+    return offer({name_, rank(), to, tag}, {Offer::Side::send, const_cast<std::byte*>(bytes.data()), bytes.size()}, attendance().sends(to));
   }
   Transfer receive(int from, std::span<std::byte> bytes, int tag) override {
-    return offer({name_, from, rank(), tag}, {Offer::Side::receive, bytes.data(), bytes.size()});
+    return offer({name_, from, rank(), tag}, {Offer::Side::receive, bytes.data(), bytes.size()}, attendance().receives(from));
   }
   std::string_view carrier() const override { return "threads"; }
   std::unique_ptr<Communicator> group(std::span<const int> ranks) override {
     const std::string list = fmt::format("{}", fmt::join(ranks, ","));
     const auto self = std::ranges::find(ranks, rank());
     if (self == ranks.end()) throw UsageError(fmt::format("communicator: rank {} makes a group of ranks {}", rank(), list));
-    return std::make_unique<ThreadCommunicator>(static_cast<int>(self - ranks.begin()), placement().part(ranks), exchange_,
+    return std::make_unique<ThreadCommunicator>(static_cast<int>(self - ranks.begin()), placement().part(ranks), waits_of_rank(), numbers_of(ranks), exchange_,
                                                 fmt::format("{}/{}#{}", name_, list, groups_[list]++));
   }
   SharedGroup* shared() override { return shared_.get(); }
@@ -194,11 +224,14 @@ class ThreadCommunicator : public Communicator {
   void abort(const std::string& why) override { exchange_->abort(why); }
 
  private:
-  Transfer offer(const Way& way, Offer offer) {
+  Transfer offer(const Way& way, Offer offer, const Attendance::Message& message) {
     const auto mine = std::make_shared<Offer>(std::move(offer));
     exchange_->offer(way, mine);
-    return Transfer(std::make_unique<ThreadTransfer>(exchange_, way, mine));
+    return Transfer(std::make_unique<ThreadTransfer>(exchange_, way, mine, *this, message));
   }
+  void tell(int to, const Note& note) override { exchange_->tell({name_, to}, {rank(), note}); }
+  std::optional<Heard> hear() override { return exchange_->hear({name_, rank()}); }
+
   std::shared_ptr<Exchange> exchange_;
   std::string name_;
   std::map<std::string, int> groups_;  // made so far, by their ranks
@@ -211,10 +244,13 @@ std::vector<std::unique_ptr<Communicator>> thread_communicators(int ranks, std::
   if (ranks < 1) throw UsageError(fmt::format("communicator: {} ranks; accepted: one or more", ranks));
   hosts.resize(at(ranks), hosts.empty() ? "localhost" : hosts.back());
   const auto exchange = std::make_shared<Exchange>();
+  std::vector<int> all(at(ranks));
+  std::iota(all.begin(), all.end(), 0);
   std::vector<std::unique_ptr<Communicator>> out;
   const std::vector<AllowedCores> allowed(at(ranks), allowed_cores());
-  const Placement placement = Placement::of(std::move(hosts), allowed);
-  for (int r = 0; r < ranks; ++r) out.push_back(std::make_unique<ThreadCommunicator>(r, placement, exchange, "all"));
+  const Placement placement = Placement::of(hosts, allowed);
+  for (int r = 0; r < ranks; ++r)
+    out.push_back(std::make_unique<ThreadCommunicator>(r, placement, std::make_shared<RankWaits>(exchange->abort_flag(), hosts), all, exchange, "all"));
   return out;
 }
 
@@ -228,6 +264,7 @@ void run_ranks(int ranks, const std::function<void(Communicator&)>& work, std::v
       threads.emplace_back([&] {
         try {
           work(*c);
+          c->goodbye();
         } catch (const std::exception& e) {
           {
             const std::lock_guard lock(mutex);

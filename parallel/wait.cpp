@@ -61,7 +61,7 @@ void AbortFlag::check() const {
   throw AbortedError(why_);
 }
 
-void poll_until(const std::function<bool()>& done, const WaitPolicy& policy, const AbortFlag& abort) {
+void poll_until(const std::function<bool()>& done, const WaitPolicy& policy, const WaitCheck& check) {
   if (spin(done, policy.spin_ns)) return;
   // Where nothing computes on this core, yielding for the time of a chunk costs nobody anything; a sleep overshoots.
   const auto end = Clock::now() + std::chrono::nanoseconds(10 * policy.spin_ns);
@@ -73,7 +73,7 @@ void poll_until(const std::function<bool()>& done, const WaitPolicy& policy, con
   // Looking takes some microseconds of a core that computes: in a long wait it may be late by a thirtieth of it.
   const auto begin = Clock::now();
   for (std::int64_t ns = 5'000;; ns = std::min<std::int64_t>(ns * 2, std::clamp<std::int64_t>((Clock::now() - begin).count() / 32, 100'000, 500'000))) {
-    abort.check();
+    check.check();
     std::this_thread::sleep_for(std::chrono::nanoseconds(ns));
     if (done()) return;
   }
@@ -85,19 +85,19 @@ void SharedCount::set(std::uint32_t value) {
   if (sleepers_.load(std::memory_order_seq_cst)) syscall(SYS_futex, word(count_), FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
 }
 
-void SharedCount::wait_for(std::uint32_t value, const WaitPolicy& policy, const AbortFlag& abort) {
+void SharedCount::wait_for(std::uint32_t value, const WaitPolicy& policy, const WaitCheck& check) {
   if (spin([&] { return reached(value); }, policy.spin_ns)) return;
   struct Sleeping {
     std::atomic<std::uint32_t>& sleepers;
     explicit Sleeping(std::atomic<std::uint32_t>& s) : sleepers(s) { sleepers.fetch_add(1, std::memory_order_seq_cst); }
     ~Sleeping() { sleepers.fetch_sub(1, std::memory_order_relaxed); }
   } sleeping(sleepers_);
-  constexpr timespec kAbortCheck{0, 20'000'000};  // an abort of this rank alone wakes nobody
+  constexpr timespec kCheckEvery{0, 20'000'000};  // an abort of this rank alone wakes nobody
   for (;;) {
     const std::uint32_t seen = count_.load(std::memory_order_seq_cst);
     if (static_cast<std::int32_t>(seen - value) >= 0) return;
-    abort.check();
-    syscall(SYS_futex, word(count_), FUTEX_WAIT, seen, &kAbortCheck, nullptr, 0);
+    check.check();
+    syscall(SYS_futex, word(count_), FUTEX_WAIT, seen, &kCheckEvery, nullptr, 0);
   }
 }
 

@@ -16,14 +16,22 @@ class AbortedError : public CommError {
   using CommError::CommError;
 };
 
+/// Looked at as long as a rank waits.
+class WaitCheck {
+ public:
+  virtual ~WaitCheck() = default;
+  /// @throws CommError where what is waited for will not come
+  virtual void check() const = 0;
+};
+
 /// Ends the waits of a rank. Shared by whatever waits for it.
-class AbortFlag {
+class AbortFlag : public WaitCheck {
  public:
   /// The first text stands.
   void raise(const std::string& why);
   bool raised() const { return raised_.load(std::memory_order_acquire); }
   /// @throws AbortedError if raised
-  void check() const;
+  void check() const override;
 
  private:
   std::atomic<bool> raised_{false};
@@ -37,16 +45,16 @@ struct WaitPolicy {
 };
 
 /// Polls until `done` says so: spins, yields for ten times as long, then sleeps ever longer, at most half a millisecond at a time.
-/// @throws CommError if aborted
-void poll_until(const std::function<bool()>& done, const WaitPolicy& policy, const AbortFlag& abort);
+/// @throws what `check` throws
+void poll_until(const std::function<bool()>& done, const WaitPolicy& policy, const WaitCheck& check);
 
 /// A count in memory that processes may share, which others wait for. It only grows, and wraps around.
 class SharedCount {
  public:
   void set(std::uint32_t value);
   std::uint32_t get() const { return count_.load(std::memory_order_acquire); }
-  /// Sleeps until the count has reached `value`. @throws CommError if aborted
-  void wait_for(std::uint32_t value, const WaitPolicy& policy, const AbortFlag& abort);
+  /// Sleeps until the count has reached `value`. @throws what `check` throws
+  void wait_for(std::uint32_t value, const WaitPolicy& policy, const WaitCheck& check);
 
  private:
   bool reached(std::uint32_t value) const { return static_cast<std::int32_t>(get() - value) >= 0; }

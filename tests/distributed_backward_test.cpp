@@ -6,79 +6,16 @@
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
-#include "engine/ops/ops.h"
-#include "frontends/distributed/data_parallel.h"
-#include "frontends/eager/eager.h"
-#include "frontends/nn/containers.h"
-#include "frontends/nn/functions.h"
-#include "frontends/nn/layers.h"
-#include "opencl/device.h"
 #include "tests/communicating_ranks.h"
 #include "tests/message_of.h"
+#include "tests/own_loop.h"
 
 namespace gemel::distributed {
 namespace {
 
+using namespace testing;
 using eager::Tensor;
 using parallel::CommunicationThread;
-using testing::message_of;
-using Floats = std::vector<float>;
-using List = std::vector<double>;
-
-class BackwardNet : public nn::Module {
- public:
-  nn::Linear& first = add<nn::Linear>("first", 5, 8);
-  nn::Linear& second = add<nn::Linear>("second", 8, 3);
-
- protected:
-  Value forward(Value x) override { return second(relu(first(std::move(x)))); }
-};
-
-/// Samples [begin, end) of a set.
-struct Samples {
-  std::int64_t begin, end;
-  std::int64_t count() const { return end - begin; }
-};
-
-/// The sum of the samples' losses.
-Tensor loss_of(Session& session, nn::Module& net, Samples s) {
-  Floats x;
-  std::vector<std::int64_t> y;
-  for (std::int64_t i = s.begin; i < s.end; ++i) {
-    for (int k = 0; k < 5; ++k) x.push_back(std::sin(static_cast<float>(7 * i + 3 * k)));
-    y.push_back(i % 3);
-  }
-  const Value logits = net(eager::from_host(session, std::span<const float>(x), {s.count(), 5}));
-  return Tensor(cross_entropy(logits, eager::from_host(session, std::span<const std::int64_t>(y), {s.count()}), 0, LossReduction::sum));
-}
-
-List gradients_of(const optim::Optimizer& optimizer) {
-  List out;
-  for (const NamedValue& p : optimizer.parameters()) {
-    const List g = read(p.value.node()->accumulated);
-    out.insert(out.end(), g.begin(), g.end());
-  }
-  return out;
-}
-
-/// One rank's side of a loop.
-struct Side {
-  Session session{opencl::Device::open({}), 3};
-  BackwardNet net{};
-  std::unique_ptr<optim::Optimizer> optimizer;
-  std::unique_ptr<DataParallel> ranks;
-
-  explicit Side(CommunicationThread* communication, const DataParallelOptions& options = {}) {
-    net.materialise(session);
-    if (communication) {
-      ranks = std::make_unique<DataParallel>(session, *communication, options);
-      ranks->pack(net);
-    }
-    optimizer = optim::make("momentum", optim::all_in_one(net.parameters()));
-    if (ranks) ranks->attach(net, *optimizer);
-  }
-  Tensor loss(Samples s) { return loss_of(session, net, s); }
-};
 
 void expect_near_all(const List& actual, const List& expected) {
   ASSERT_EQ(actual.size(), expected.size());
@@ -94,7 +31,7 @@ List mean_gradients(const std::vector<Samples>& passes) {
 
 TEST(DistributedBackward, gives_every_rank_the_gradients_of_the_mean_of_the_losses) {
   const List expected = mean_gradients({{0, 12}});
-  testing::run_communicating_ranks(3, [&](CommunicationThread& c) {
+  run_communicating_ranks(3, [&](CommunicationThread& c) {
     Side side(&c);
     side.ranks->backward(side.loss({4 * c.rank(), 4 * c.rank() + 4}) * 0.25);
     expect_near_all(gradients_of(*side.optimizer), expected);
@@ -102,7 +39,7 @@ TEST(DistributedBackward, gives_every_rank_the_gradients_of_the_mean_of_the_loss
 }
 
 TEST(DistributedBackward, sums_gradients_behind_the_pass_where_statistics_are_over_the_batch) {
-  testing::run_communicating_ranks(2, [&](CommunicationThread& communication) {
+  run_communicating_ranks(2, [&](CommunicationThread& communication) {
     Side side(&communication, {.norm = NormOver::batch});
     side.ranks->backward(side.loss({3 * communication.rank(), 3 * communication.rank() + 3}) * (1.0 / 3));
     expect_near_all(gradients_of(*side.optimizer), mean_gradients({{0, 6}}));
@@ -111,7 +48,7 @@ TEST(DistributedBackward, sums_gradients_behind_the_pass_where_statistics_are_ov
 
 TEST(DistributedBackward, adds_to_gradients_that_are_there_as_in_one_process) {
   const List expected = mean_gradients({{0, 8}, {8, 16}});
-  testing::run_communicating_ranks(2, [&](CommunicationThread& c) {
+  run_communicating_ranks(2, [&](CommunicationThread& c) {
     Side side(&c);
     for (const std::int64_t begin : {0, 8}) side.ranks->backward(side.loss({begin + 4 * c.rank(), begin + 4 * c.rank() + 4}) * 0.25);
     expect_near_all(gradients_of(*side.optimizer), expected);
@@ -120,7 +57,7 @@ TEST(DistributedBackward, adds_to_gradients_that_are_there_as_in_one_process) {
 
 TEST(DistributedBackward, adds_up_without_communication_under_no_sync) {
   const List expected = mean_gradients({{0, 8}, {8, 16}});
-  testing::run_communicating_ranks(2, [&](CommunicationThread& c) {
+  run_communicating_ranks(2, [&](CommunicationThread& c) {
     Side side(&c);
     {
       const DataParallel::NoSync no_sync(*side.ranks);
@@ -137,7 +74,7 @@ TEST(DistributedBackward, adds_up_without_communication_under_no_sync) {
 TEST(DistributedBackward, of_sums_and_weights_is_exact_for_shards_of_any_length) {
   const List expected = mean_gradients({{0, 9}});
   const Samples shards[3][2] = {{{0, 1}, {1, 5}}, {{5, 7}, {7, 9}}, {{9, 9}, {9, 9}}};  // rank 2 has none
-  testing::run_communicating_ranks(3, [&](CommunicationThread& c) {
+  run_communicating_ranks(3, [&](CommunicationThread& c) {
     Side side(&c);
     const auto pass = [&](const Samples& s) {
       if (s.count() > 0) side.ranks->backward(side.loss(s), static_cast<double>(s.count()));
@@ -157,7 +94,7 @@ TEST(DistributedBackward, of_sums_and_weights_is_exact_for_shards_of_any_length)
 
 TEST(DistributedBackward, of_masked_samples_and_after_a_step_that_was_given_up_counts_what_is_there) {
   const List expected = mean_gradients({{0, 8}});
-  testing::run_communicating_ranks(2, [&](CommunicationThread& c) {
+  run_communicating_ranks(2, [&](CommunicationThread& c) {
     Side side(&c);
     {
       const DataParallel::NoSync no_sync(*side.ranks);
@@ -184,14 +121,15 @@ TEST(DistributedBackward, tells_in_a_later_step_what_ended_the_communication) {
       gradients_of(*side.optimizer);  // waits
     }
   };
-  EXPECT_THROW(testing::run_communicating_ranks(2, [&](CommunicationThread& c) {
-                 try {
-                   run(c);
-                 } catch (const Error& e) {
-                   said[at(c.rank())] = e.what();
-                   throw;
-                 }
-               }),
+  EXPECT_THROW(run_communicating_ranks(2,
+                                       [&](CommunicationThread& c) {
+                                         try {
+                                           run(c);
+                                         } catch (const Error& e) {
+                                           said[at(c.rank())] = e.what();
+                                           throw;
+                                         }
+                                       }),
                CommError);
   EXPECT_EQ(said[0], "rank 1 failed");
   EXPECT_NE(said[1].find("ranks: the gradient of "), std::string::npos) << said[1];
@@ -205,7 +143,7 @@ TEST(DistributedBackward, trains_alike_on_all_ranks_from_rank_0s_parameters) {
     (alone.loss({0, 9}) * (1.0 / 9)).backward();
     alone.optimizer->step();
   }
-  testing::run_communicating_ranks(2, [&](CommunicationThread& c) {
+  run_communicating_ranks(2, [&](CommunicationThread& c) {
     Side side(&c);
     for (int step = 0; step < 5; ++step) {
       side.optimizer->zero_grad();
@@ -218,7 +156,7 @@ TEST(DistributedBackward, trains_alike_on_all_ranks_from_rank_0s_parameters) {
 }
 
 TEST(DistributedBackward, leaves_what_is_frozen_and_what_no_rank_used) {
-  testing::run_communicating_ranks(2, [&](CommunicationThread& c) {
+  run_communicating_ranks(2, [&](CommunicationThread& c) {
     Side side(&c);
     side.net.first.freeze();
     side.ranks->backward(side.loss({4 * c.rank(), 4 * c.rank() + 4}));
@@ -231,7 +169,7 @@ TEST(DistributedBackward, leaves_what_is_frozen_and_what_no_rank_used) {
 }
 
 TEST(DistributedBackward, says_what_it_does_not_take) {
-  testing::run_communicating_ranks(2, [&](CommunicationThread& c) {
+  run_communicating_ranks(2, [&](CommunicationThread& c) {
     Side side(&c);
     const auto loss = [&] { return side.loss({0, 2}); };
     EXPECT_EQ(message_of<UsageError>([&] { side.ranks->backward(loss(), -1); }), "backward: the weight is -1; accepted: 0 or more");
@@ -254,19 +192,21 @@ TEST(RanksState, goes_on_with_residuals_on_other_ranks_and_with_limits_on_the_sa
   const parallel::Limits limits{{{0, parallel::Algorithm::tree}, {12345, parallel::Algorithm::ring}}, 777};
   const DataParallelOptions options{.reducer = {.compression = {parallel::CompressionOptions::Kind::top_k, 0.1}}};
   train::RunState saved{.step = 5};
-  testing::run_communicating_ranks(3, [&](CommunicationThread& c) {
+  run_communicating_ranks(3, [&](CommunicationThread& c) {
     Side side(&c, options);
     c.run([&](parallel::Collectives& all) {
       all.set_limits(limits);
       for (float& x : side.ranks->reducer().residual(0)) x = static_cast<float>(1 + c.rank());
     });
     auto state = side.ranks->state();
-    if (c.rank() == 0) saved.ranks = std::move(state);
-    else EXPECT_TRUE(state.tensors.empty());
+    if (c.rank() == 0)
+      saved.ranks = std::move(state);
+    else
+      EXPECT_TRUE(state.tensors.empty());
   });
   EXPECT_EQ(saved.ranks.tensors.size(), 4u) << "two weights, two biases";
   for (const int ranks : {1, 2, 3})
-    testing::run_communicating_ranks(ranks, [&](CommunicationThread& c) {
+    run_communicating_ranks(ranks, [&](CommunicationThread& c) {
       Side side(&c, options);
       train::RunState state = c.rank() == 0 ? saved : train::RunState();
       side.ranks->join_state(side.net, *side.optimizer, state);

@@ -224,7 +224,7 @@ TEST(Horovod, carries_out_a_group_of_which_only_some_were_agreed_on_before) {
   });
 }
 
-TEST(Horovod, a_rank_that_has_joined_adds_zeros_until_all_have) {
+TEST(Horovod, a_rank_that_has_joined_changes_nothing_until_all_have) {
   run_horovod(3, quick(), [](Horovod& h) {
     const int steps = 2 + 2 * h.rank();  // the data of rank 2 last longest
     for (int epoch = 0; epoch < 2; ++epoch) {
@@ -232,7 +232,12 @@ TEST(Horovod, a_rank_that_has_joined_adds_zeros_until_all_have) {
         Floats a{3};
         h.all_reduce("a", tensor_of(a)).synchronize();
         const int with_data = step < 2 ? 3 : step < 4 ? 2 : 1;
-        EXPECT_EQ(a[0], static_cast<float>(with_data)) << "a mean divides by all ranks";
+        EXPECT_EQ(a[0], 3) << "a mean is over the ranks that have data";
+        Floats b{3}, c{static_cast<float>(-1 - h.rank())};
+        h.all_reduce("b", tensor_of(b), {.reduction = Reduction::sum}).synchronize();
+        EXPECT_EQ(b[0], static_cast<float>(3 * with_data));
+        h.all_reduce("c", tensor_of(c), {.reduction = Reduction::max}).synchronize();
+        EXPECT_EQ(c[0], with_data == 3 ? -1 : with_data == 2 ? -2 : -3) << "what a rank without data adds changes nothing";
         Floats rows{1};
         const auto received = h.all_gather("rows", tensor_of(rows)).synchronize().received;
         EXPECT_EQ(std::ranges::count_if(received, [](const Bytes& bytes) { return !bytes.empty(); }), with_data);

@@ -34,7 +34,8 @@ void DataParallel::backward(const eager::Tensor& loss) {
   if (unsummed_weight_ && holds_gradients())
     throw UsageError("backward: the loss has no weight, and that of a pass under NoSync had one; accepted: a weight in every pass of a step, or in none");
   unsummed_weight_.reset();
-  backward_sum(loss, 1.0 / size());
+  if (syncs_) begin_step();
+  reduce_backward(loss, 1.0 / size(), size());
 }
 
 void DataParallel::backward(const eager::Tensor& loss_sum, double weight) {
@@ -43,13 +44,19 @@ void DataParallel::backward(const eager::Tensor& loss_sum, double weight) {
   if (!unsummed_weight_)
     throw UsageError("backward: grad() holds gradients of an earlier step, which were divided by its weight; accepted: zero_grad() before a step's first pass");
   *unsummed_weight_ += weight;
-  if (!syncs_) return backward_sum(loss_sum, 1);
+  if (!syncs_) return reduce_backward(loss_sum, 1, 0);
+  begin_step();
   const double all = merge({.weight = *std::exchange(unsummed_weight_, std::nullopt)}).weight;
-  backward_sum(loss_sum, all > 0 ? 1 / all : 0);
+  reduce_backward(loss_sum, all > 0 ? 1 / all : 0, 0);
+}
+
+void DataParallel::backward_sum(const eager::Tensor& loss, double scale) {
+  if (syncs_) begin_step();
+  reduce_backward(loss, scale, 0);
 }
 
 /// Under NoSync gradients are as they come; the pass that sums them scales all there are. A rank without samples has no loss.
-void DataParallel::backward_sum(const eager::Tensor& loss, double scale) {
+void DataParallel::reduce_backward(const eager::Tensor& loss, double scale, int divided_by) {
   if (replicator_) throw UsageError("backward: replicas are copied in each step; accepted: a Trainer, or replicas that are kept");
   if (!syncs_) {
     if (loss.defined()) eager::backward({loss});
@@ -74,8 +81,19 @@ void DataParallel::backward_sum(const eager::Tensor& loss, double scale) {
   }
   Values gradients;
   for (const NamedValue& p : parameters) gradients.push_back(p.value.node()->accumulated);
-  reducer_->join(gradients);
+  reducer_->join(gradients, divided_by);
   for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].value.node()->accumulated = gradients[i];
+}
+
+int DataParallel::join() {
+  if (options_.horovod) throw UsageError("join: Horovod carries the gradients; accepted: its own join()");
+  if (!reducer_) throw UsageError("join: no model is attached; accepted: behind attach()");
+  unsummed_weight_.reset();
+  const int last = communication_.run([](parallel::Collectives& c) { return c.join(); });
+  for (const NamedValue& v : all_of(module_->parameters())) broadcast(v.value, last);
+  for (const NamedValue& v : optimizer_->state()) broadcast(v.value, last);
+  broadcast_steps(*optimizer_->hyperparameters(), last);
+  return last;
 }
 
 }  // namespace gemel::distributed

@@ -39,9 +39,11 @@ DataParallel::~DataParallel() {
   try {
     if (std::uncaught_exceptions() > exceptions_) communication_.abort(fmt::format("rank {} failed", rank()));
     if (options_.horovod) mark(session_).wait();  // gradients are asked for when they are computed, which may be yet to come
-    communication_.run([](Collectives&) {});
-  } catch (...) {
-    // What failed is told by whoever waited for it.
+    communication_.submit([](Collectives&) {}).wait();
+    const bool ends_in_order = std::uncaught_exceptions() == exceptions_;
+    if (ends_in_order && reducer_ && !communication_.has_told_failure()) reducer_->throw_failure();
+  } catch (const std::exception& e) {  // of the last steps: nothing was asked behind them that could tell
+    fmt::print(stderr, "{}\n", worded(e));
   }
 }
 
@@ -142,6 +144,7 @@ train::Notice DataParallel::agreed() {
 }
 
 void DataParallel::step_begins(std::int64_t samples) {
+  begin_step();
   begun_.push_back({samples, std::chrono::steady_clock::now()});
 }
 
@@ -163,10 +166,18 @@ void DataParallel::collect_times() {
   }
 }
 
-void DataParallel::broadcast(const Value& value) {
-  std::vector<std::byte> bytes = rank() == 0 ? read_bytes(value) : std::vector<std::byte>(at(value.spec().bytes()));
-  communication_.run([&](Collectives& c) { c.broadcast(bytes); });
-  if (rank() != 0) write(value, bytes);
+void DataParallel::broadcast(const Value& value, int root) {
+  std::vector<std::byte> bytes = rank() == root ? read_bytes(value) : std::vector<std::byte>(at(value.spec().bytes()));
+  communication_.run([&](Collectives& c) { c.broadcast(bytes, root); });
+  if (rank() != root) write(value, bytes);
+}
+
+void DataParallel::broadcast_steps(optim::Hyperparameters& hyper, int root) {
+  std::vector<std::int64_t> steps = hyper.parameter_steps();
+  steps.push_back(hyper.steps);
+  communication_.run([&](Collectives& c) { c.broadcast(std::as_writable_bytes(std::span(steps)), root); });
+  hyper.steps = steps.back();
+  for (std::size_t i = 0; i < hyper.rows.size(); ++i) hyper.rows[i].steps = steps[i];
 }
 
 void DataParallel::join_model() {
@@ -201,6 +212,7 @@ void DataParallel::join_state(nn::Module& module, optim::Optimizer& optimizer, t
   const auto first = numbers_in(all[0]);
   hyper.steps = static_cast<std::int64_t>(first[3]);
   for (std::size_t i = 0; i < hyper.rows.size(); ++i) hyper.rows[i].steps = static_cast<std::int64_t>(first[4 + i]);
+  step_ = static_cast<std::int64_t>(first[0]);
   state = {static_cast<std::int64_t>(first[0]), static_cast<std::int64_t>(first[1]), static_cast<std::int64_t>(first[2]), sums_in(first.subspan(4 + hyper.rows.size())), std::move(state.ranks)};
   join_ranks_state(state.ranks);
 }

@@ -85,6 +85,12 @@ class DataParallel : public train::Ranks {
   void backward(const eager::Tensor& loss_sum, double weight);
   /// Adds the gradients of the sum of the ranks' losses, times a factor. @param loss  undefined on a rank that has none
   void backward_sum(const eager::Tensor& loss, double scale = 1);
+  /// This rank has run out of data, as PyTorch's join context: until all ranks have joined it takes part in all that they do in such loops (backward, merge,
+  /// statistics over the batch) without samples and with weight 0, and the mean of `backward` is over the ranks that have not joined. Behind it all ranks have
+  /// the parameters, buffers and the optimizer's state of the one that joined last. Gradients that a rank has added up under NoSync and not summed are lost.
+  /// @return the rank that joined last; of several that had as many steps the one with the largest number
+  /// @throws UsageError where Horovod carries gradients, which has a join of its own  @throws CommError where a rank ended without having joined
+  int join();
   /// As long as it lives backward adds up this rank's gradients alone; the first pass behind it sums them over the ranks.
   class NoSync {
    public:
@@ -124,8 +130,11 @@ class DataParallel : public train::Ranks {
   void pack(nn::Module& module, train::BackwardOutline outline);
   std::vector<bool> tables_by_rows() const;
   void synchronise_norm(nn::Module& module);
-  void broadcast(const Value& value);
+  void broadcast(const Value& value, int root = 0);
+  void broadcast_steps(optim::Hyperparameters& hyper, int root);
   bool holds_gradients() const;
+  void reduce_backward(const eager::Tensor& loss, double scale, int divided_by);
+  void begin_step() { communication_.at_step(++step_); }
   void check_models(const nn::Module& module);
   void join_ranks_state(const train::RanksState& of_rank_0);
   void collect_times();
@@ -143,6 +152,7 @@ class DataParallel : public train::Ranks {
   std::unordered_set<const Node*> travel_as_rows_;         // tables of which all ranks look up less than they have
   std::unordered_map<const Node*, std::size_t> index_of_;  // of a parameter's leaf, as the optimizer numbers them
   bool syncs_ = true;
+  std::int64_t step_ = 0;                  // under way
   std::optional<double> unsummed_weight_;  // of passes under NoSync; none: they had none
   int exceptions_ = std::uncaught_exceptions();  // under way when this was made
   Notices notices_;

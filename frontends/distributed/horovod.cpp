@@ -44,8 +44,11 @@ void Horovod::init(Session& session, parallel::CommunicationThread& communicatio
   over_ = false;
 }
 
+/// Behind this rank's own requests, as join.
 void Horovod::shutdown() {
-  in_force("shutdown").shutdown();
+  parallel::horovod::Horovod& horovod = in_force("shutdown");
+  mark(*session_).wait();
+  horovod.shutdown();
   over_ = true;
 }
 
@@ -160,8 +163,7 @@ DataParallelOptions in_cycles(Horovod& horovod, const DistributedOptimizerOption
 }  // namespace
 
 DistributedOptimizer::DistributedOptimizer(Horovod& horovod, nn::Module& module, std::string_view name, const DistributedOptimizerOptions& options)
-    : horovod_(horovod), options_(options), ranks_(horovod.session(), horovod.communication(), in_cycles(horovod, options)),
-      scale_(options.op == parallel::Reduction::mean ? 1.0 / horovod.size() : 1) {
+    : horovod_(horovod), options_(options), ranks_(horovod.session(), horovod.communication(), in_cycles(horovod, options)) {
   ranks_.pack(module);
   optimizer_ = optim::make(name, optim::all_in_one(module.parameters()), options.settings);
   ranks_.attach(module, *optimizer_);
@@ -172,7 +174,8 @@ void DistributedOptimizer::backward(const eager::Tensor& loss) {
   if (passes_ == options_.backward_passes_per_step)
     throw UsageError(fmt::format("horovod: a backward pass comes behind the {} of a step; accepted: step() first, or more backward_passes_per_step", passes_));
   ++passes_;
-  if (passes_ == options_.backward_passes_per_step) return ranks_.backward_sum(loss, scale_);
+  const bool averages = options_.op == parallel::Reduction::mean;
+  if (passes_ == options_.backward_passes_per_step) return averages ? ranks_.backward(loss) : ranks_.backward_sum(loss);
   const DataParallel::NoSync alone(ranks_);
   ranks_.backward_sum(loss);
 }

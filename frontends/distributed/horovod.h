@@ -67,7 +67,9 @@ class Horovod {
   eager::Tensor reduce_scatter(const eager::Tensor& t, const std::string& name, const Reduce& how = {}) { return reduce_scatter_async(t, name, how).synchronize(); }
   eager::Tensor all_to_all(const eager::Tensor& t, std::vector<std::int64_t> rows, const std::string& name) { return all_to_all_async(t, std::move(rows), name).synchronize(); }
 
-  /// This rank has run out of data: returns once all have. @return the rank that was last
+  /// This rank has run out of data: until all have, it takes part in what they ask for with zeros, and means are over the ranks that gave data.
+  /// @return the rank that joined last, whose parameters are the ones to go on with: broadcast_parameters(net, join())
+  /// @throws CommError where a rank ended without having joined
   int join();
 
   /// All ranks get the root's parameters and buffers.
@@ -123,7 +125,6 @@ class DistributedOptimizer {
   DistributedOptimizerOptions options_;
   DataParallel ranks_;
   std::unique_ptr<optim::Optimizer> optimizer_;
-  double scale_;
   int passes_ = 0;  // of the step under way
 };
 

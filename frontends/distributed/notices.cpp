@@ -27,6 +27,10 @@ Notices::Agreed Notices::joined(parallel::Collectives& c, const train::Notice& m
   Agreed out;
   for (const auto& bytes : c.all_gather(std::as_bytes(std::span(numbers)))) {
     const auto theirs = numbers_in(bytes);
+    if (theirs.empty()) {  // it has joined
+      out.seen.emplace_back();
+      continue;
+    }
     out.all.weight += theirs[0];
     out.all.interrupted = out.all.interrupted || theirs[1] != 0;
     out.seen.push_back({static_cast<std::int64_t>(theirs[2]), theirs[3]});

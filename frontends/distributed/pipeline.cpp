@@ -111,6 +111,7 @@ std::vector<datasets::Batch> Pipeline::micro_batches_of(const datasets::Batch& b
 }
 
 train::Pending Pipeline::train(const datasets::Batch& batch, double rate, std::int64_t step, std::optional<double> weight) {
+  communication_.at_step(step);
   const std::vector<datasets::Batch> parts = micro_batches_of(batch);
   train::Pending pending(task_, fmt::format("step {}", step));
   Values gradients(optimizer_->parameters().size());

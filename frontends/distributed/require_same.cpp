@@ -82,11 +82,12 @@ void require_same_contents(parallel::CommunicationThread& communication, const s
   std::vector<std::uint64_t> mine;
   for (const NamedValue& v : values) mine.push_back(hash_of(read_bytes(v.value)));
   const auto all = communication.run([&](parallel::Collectives& c) { return (among ? *among : c).all_gather(std::as_bytes(std::span(mine))); });
-  for (std::size_t k = 1; k < all.size(); ++k)
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      if (std::memcmp(all[k].data() + i * sizeof mine[0], all[0].data() + i * sizeof mine[0], sizeof mine[0]) == 0) continue;
-      throw CommError(fmt::format("ranks: {} is not the same on rank {} ({}) as on rank {}; accepted: the same parameters and buffers on both", values[i].name, ranks[k],
-                                  communication.placement().hosts[at(ranks[k])], ranks[0]));
+  const std::size_t first = static_cast<std::size_t>(std::ranges::find_if(all, [](const auto& theirs) { return !theirs.empty(); }) - all.begin());
+  for (std::size_t k = first + 1; k < all.size(); ++k)
+    for (std::size_t i = 0; i < values.size() && !all[k].empty(); ++i) {  // one that has joined says nothing
+      if (std::memcmp(all[k].data() + i * sizeof mine[0], all[first].data() + i * sizeof mine[0], sizeof mine[0]) == 0) continue;
+      throw CommError(fmt::format("ranks: {} is not the same on rank {} ({}) as on rank {}; accepted: the same parameters and buffers on both", values[i].name,
+                                  ranks[k], communication.placement().hosts[at(ranks[k])], ranks[first]));
     }
 }
 

@@ -74,6 +74,7 @@ void Collectives::all_reduce(const Elements& data, Reduction reduction) { all_re
 
 void Collectives::all_reduce(const Elements& data, Reduction reduction, Algorithm algorithm) {
   reduce_into({data.first, 0, data.dtype}, data.first, reduction);  // refuses, also where there is one rank
+  const auto round = begin({Call::Kind::all_reduce, data.dtype, reduction, algorithm, 0, data.count});
   if (size() > 1) switch (algorithm) {
     case Algorithm::ring: ring_all_reduce(data, reduction); break;
     case Algorithm::tree: tree_all_reduce(data, reduction); break;
@@ -83,7 +84,7 @@ void Collectives::all_reduce(const Elements& data, Reduction reduction, Algorith
       if (!communicator_.carrier_all_reduce(data, reduction)) tree_all_reduce(data, reduction);  // it has none for this type
       break;
   }
-  if (reduction == Reduction::mean) divide(data, size());
+  if (reduction == Reduction::mean) divide(data, communicator_.attendance().givers());
 }
 
 void Collectives::hierarchical_all_reduce(const Elements& data, Reduction reduction) {
@@ -107,6 +108,7 @@ void Collectives::hierarchical_all_reduce(const Elements& data, Reduction reduct
 void Collectives::broadcast(std::span<std::byte> bytes, int root) {
   // A binomial tree over ranks counted from the root, in pieces, so that one is passed on while the next arrives.
   constexpr std::size_t kPiece = std::size_t{1} << 20;
+  const auto round = begin({.kind = Call::Kind::broadcast, .root = root, .count = std::ssize(bytes)});
   const int n = size(), self = (rank() - root + n) % n;
   const auto rank_of = [&](int number) { return (number + root) % n; };
   std::vector<Transfer> sending;
@@ -124,6 +126,7 @@ void Collectives::broadcast(std::span<std::byte> bytes, int root) {
 void Collectives::reduce(const Elements& data, Reduction reduction, int root) {
   // In pieces, so that one is added while the next arrives.
   constexpr std::int64_t kPiece = std::int64_t{1} << 18;
+  const auto round = begin({Call::Kind::reduce, data.dtype, reduction, Algorithm::tree, root, data.count});
   const int n = size();
   if (rank() != root) {
     std::vector<Transfer> sending;
@@ -153,14 +156,16 @@ void Collectives::reduce(const Elements& data, Reduction reduction, int root) {
     arriving.wait();
     reduce_into(data.part(pieces[i].begin, pieces[i].count), bytes, reduction == Reduction::mean ? Reduction::sum : reduction);
   }
-  if (reduction == Reduction::mean) divide(data, n);
+  if (reduction == Reduction::mean) divide(data, communicator_.attendance().givers());
 }
 
 std::vector<std::vector<std::byte>> Collectives::all_gather(std::span<const std::byte> mine) {
+  const auto round = begin({.kind = Call::Kind::all_gather});
   return exchange(std::vector<std::span<const std::byte>>(at(size()), mine));
 }
 
 std::vector<std::vector<std::byte>> Collectives::all_to_all(std::span<const std::vector<std::byte>> given) {
+  const auto round = begin({.kind = Call::Kind::all_to_all});
   return exchange(std::vector<std::span<const std::byte>>(given.begin(), given.end()));
 }
 
@@ -192,6 +197,7 @@ std::vector<std::vector<std::byte>> Collectives::exchange(std::span<const std::s
 std::int64_t Collectives::piece_begin(std::int64_t count, int rank, int size) { return count / size * rank + std::min<std::int64_t>(rank, count % size); }
 
 void Collectives::barrier() {
+  const auto round = begin({.kind = Call::Kind::barrier});
   SharedGroup* group = communicator_.shared();
   if (group && group->size() == size()) return group->barrier();
   std::byte out{}, in{};
@@ -199,6 +205,56 @@ void Collectives::barrier() {
     Transfer to = communicator_.send((rank() + d) % size(), {&out, 1});
     communicator_.receive((rank() + size() - d) % size(), {&in, 1}).wait();
     to.wait();
+  }
+}
+
+HostBytes Collectives::allocate_shared(std::int64_t bytes) {
+  const auto round = begin({.kind = Call::Kind::memory});
+  SharedGroup* const group = communicator_.shared();
+  return group ? group->allocate(bytes) : HostBytes();
+}
+
+int Collectives::join() {
+  Attendance& attendance = communicator_.attendance();
+  attendance.join();
+  while (const std::optional<Call> call = attendance.next_call()) take_part(*call);
+  const int last = attendance.all_joined();
+  barrier();  // all know that all have joined, before one of them may join again
+  return last;
+}
+
+/// With what leaves the others' data as they are.
+void Collectives::take_part(const Call& call) {
+  const auto nothing = [&](std::int64_t bytes) { return std::vector<std::byte>(at(bytes)); };
+  const auto neutral = [&] {
+    auto memory = nothing(call.count * static_cast<std::int64_t>(size_of(call.dtype)));
+    fill_neutral({memory.data(), call.count, call.dtype}, call.reduction);
+    return memory;
+  };
+  std::vector<std::byte> memory;
+  switch (call.kind) {
+    case Call::Kind::all_reduce:
+      memory = neutral();
+      return all_reduce({memory.data(), call.count, call.dtype}, call.reduction, call.algorithm);
+    case Call::Kind::reduce:
+      memory = neutral();
+      return reduce({memory.data(), call.count, call.dtype}, call.reduction, call.root);
+    case Call::Kind::reduce_scatter:
+      memory = neutral();
+      return reduce_scatter({memory.data(), call.count, call.dtype}, call.reduction);
+    case Call::Kind::broadcast:
+      memory = nothing(call.count);
+      return broadcast(memory, call.root);
+    case Call::Kind::all_gather:
+      all_gather({});
+      return;
+    case Call::Kind::all_to_all:
+      all_to_all(std::vector<std::vector<std::byte>>(at(size())));
+      return;
+    case Call::Kind::barrier:
+      return barrier();
+    case Call::Kind::memory:
+      break;
   }
 }
 

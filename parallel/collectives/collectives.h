@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/base/host_view.h"
 #include "parallel/collectives/choice.h"
 #include "parallel/communicator.h"
 
@@ -53,6 +54,11 @@ class Collectives {
   std::vector<std::vector<std::byte>> all_to_all(std::span<const std::vector<std::byte>> given);
   /// Waits until all ranks have called it. @throws CommError
   void barrier();
+  /// SharedGroup::allocate on each machine. @return empty, too, on a rank that shares no memory  @throws CommError
+  HostBytes allocate_shared(std::int64_t bytes);
+  /// This rank has run out of data: it takes part in all that the others do, and changes nothing, until all ranks have joined.
+  /// @return the rank that joined last  @throws CommError where one ended without having joined
+  int join();
 
   /// The algorithm of every all-reduce; none: it is chosen by size.
   const std::optional<Algorithm>& fixed() const { return fixed_; }
@@ -72,6 +78,8 @@ class Collectives {
   std::unique_ptr<Communicator> leaders_;  // the first rank of each machine; null on the others, and where all or none are leaders
   std::unique_ptr<Collectives> between_;   // of the leaders
 
+  Attendance::Round begin(const Call& call) { return {communicator_.attendance(), call}; }
+  void take_part(const Call& call);
   std::span<std::byte> scratch(std::int64_t bytes);
   void shared_all_reduce(const Elements& data, Reduction reduction);
   void ring_all_reduce(const Elements& data, Reduction reduction);

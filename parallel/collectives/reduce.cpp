@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <type_traits>
 
@@ -155,6 +156,38 @@ void reduce_all(const Runs& runs, Reduction reduction) {
     if (runs.runs.size() == 2 && std::ranges::equal(runs.runs, runs.results))
       return join_both<Type, decltype(op)>(reinterpret_cast<Stored*>(runs.runs[0]), reinterpret_cast<Stored*>(runs.runs[1]), runs.count);
     join_blocks<Type, decltype(op)>(runs);
+  });
+}
+
+namespace {
+
+template <class Number>
+Number neutral(Add) {
+  return 0;
+}
+template <class Number>
+Number neutral(Multiply) {
+  return 1;
+}
+template <class Number>
+Number neutral(Least) {
+  return std::numeric_limits<Number>::has_infinity ? std::numeric_limits<Number>::infinity() : std::numeric_limits<Number>::max();
+}
+template <class Number>
+Number neutral(Largest) {
+  return std::numeric_limits<Number>::has_infinity ? -std::numeric_limits<Number>::infinity() : std::numeric_limits<Number>::lowest();
+}
+template <class Number>
+Number neutral(BitAnd) {
+  return ~Number{0};
+}
+
+}  // namespace
+
+void fill_neutral(const Elements& elements, Reduction reduction) {
+  visit(elements.dtype, reduction, [&](auto type, auto op) {
+    using Type = decltype(type);
+    std::fill_n(reinterpret_cast<typename Type::Stored*>(elements.first), elements.count, Type::store(neutral<typename Type::Number>(op)));
   });
 }
 

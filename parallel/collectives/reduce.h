@@ -21,6 +21,9 @@ struct Runs {
 };
 void reduce_all(const Runs& runs, Reduction reduction);
 
+/// What leaves others as they are when it is joined to them: zeros where they are added.
+void fill_neutral(const Elements& elements, Reduction reduction);
+
 /// Divides by the number of ranks; integers are rounded towards zero.
 void divide(const Elements& elements, int ranks);
 

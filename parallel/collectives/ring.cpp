@@ -92,12 +92,13 @@ void Collectives::ring_all_reduce(const Elements& data, Reduction reduction) {
 }
 
 void Collectives::reduce_scatter(const Elements& data, Reduction reduction) {
+  const auto round = begin({Call::Kind::reduce_scatter, data.dtype, reduction, Algorithm::ring, 0, data.count});
   if (size() > 1) {
     const Chunks chunks(data, size());
     Round(communicator_, chunks).add_up((rank() + size() - 1) % size(), scratch(kAhead * kChunkBytes), reduction);
   }
   const std::int64_t begin = piece_begin(data.count, rank(), size()), end = piece_begin(data.count, rank() + 1, size());
-  if (reduction == Reduction::mean) divide(data.part(begin, end - begin), size());
+  if (reduction == Reduction::mean) divide(data.part(begin, end - begin), communicator_.attendance().givers());
 }
 
 }  // namespace gemel::parallel

@@ -7,7 +7,6 @@
 #include "engine/device_access.h"
 #include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
-#include "parallel/shared_group.h"
 
 namespace gemel::parallel {
 namespace {
@@ -37,10 +36,7 @@ bool computes_in_place(Session& session, const HostBytes& memory) {
 
 GradientMemory::GradientMemory(Session& session, CommunicationThread& communication, Collectives* among)
     : session_(session), communication_(communication), among_(among) {
-  const HostBytes memory = communication.run([among](Collectives& all) {
-    SharedGroup* shared = (among ? *among : all).communicator().shared();
-    return shared ? shared->allocate(kHostPage) : HostBytes();
-  });
+  const HostBytes memory = communication.run([among](Collectives& all) { return (among ? *among : all).allocate_shared(kHostPage); });
   std::int32_t good = 0;
   try {
     good = memory.first && computes_in_place(session, memory);
@@ -55,7 +51,7 @@ GradientMemory::GradientMemory(Session& session, CommunicationThread& communicat
 HostMemorySource GradientMemory::source() {
   if (!in_place_) return {};
   return [given = given_, &communication = communication_, among = among_](std::int64_t bytes) {
-    given->push_back(communication.run([bytes, among](Collectives& all) { return (among ? *among : all).communicator().shared()->allocate(bytes); }));
+    given->push_back(communication.run([bytes, among](Collectives& all) { return (among ? *among : all).allocate_shared(bytes); }));
     return given->back();  // none where the machine has too little of it: then gradients are brought to the others in pieces
   };
 }

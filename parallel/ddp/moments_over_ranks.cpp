@@ -38,6 +38,10 @@ void execute_gather(Interpreter&, const Attributes& a, std::span<const Value> in
     for (std::size_t i = 0, begin = 0; i < to.size(); begin += lengths[i++]) {
       std::vector<std::byte> column;
       for (const auto& theirs : all) {
+        if (theirs.empty()) {  // it has joined: moments of no rows
+          column.resize(column.size() + lengths[i]);
+          continue;
+        }
         const auto part = std::span(theirs).subspan(begin, lengths[i]);
         column.insert(column.end(), part.begin(), part.end());
       }

@@ -62,6 +62,10 @@ const std::vector<Bucket>& Reducer::buckets() {
     bucket_of_.assign(values_.size(), buckets_->size());
     for (std::size_t b = 0; b < buckets_->size(); ++b)
       for (const std::size_t p : (*buckets_)[b].parameters) bucket_of_[p] = b;
+    std::vector<SlabRange> trained;
+    for (const Value& p : values_)
+      if (p.wants_gradient()) trained.push_back(gradient_range(p, slabs_));
+    gradients_ = std::make_shared<const std::vector<SlabRange>>(std::move(trained));
   }
   return *buckets_;
 }
@@ -111,7 +115,8 @@ void Reducer::submit(std::size_t bucket, const Event& computed) {
   });
 }
 
-void Reducer::join(Values& gradients) {
+void Reducer::join(Values& gradients, int divided_by) {
+  divided_by_ = divided_by;
   std::vector<std::int64_t> unused;
   Values rows;  // are read when the last slab is joined
   for (std::size_t i = 0; i < gradients.size(); ++i) {
@@ -148,7 +153,12 @@ void Reducer::throw_failure() {
   while (!joined_.empty() && joined_.front().wait_for(0s) == std::future_status::ready) {
     std::future<std::vector<std::int32_t>> first = std::move(joined_.front());
     joined_.pop_front();
-    first.get();
+    try {
+      first.get();
+    } catch (...) {
+      communication_.tell_failure();
+      throw;
+    }
   }
 }
 
@@ -163,7 +173,7 @@ void Reducer::finish(const std::vector<std::int64_t>& unused) {
   for (const std::int64_t i : unused) used[at(i)] = 0;
   const auto last_gradient = std::make_shared<std::promise<Clock::time_point>>();
   mark(session_).then([last_gradient] { last_gradient->set_value(Clock::now()); });
-  auto done = end_step(std::move(used), {Clock::now(), last_gradient->get_future().share()});
+  auto done = end_step(std::move(used), {Clock::now(), last_gradient->get_future().share(), divided_by_, gradients_});
   if (unused.empty()) {
     joined_.push_back(std::move(done));
     return;
@@ -177,17 +187,27 @@ void Reducer::finish(const std::vector<std::int64_t>& unused) {
 }
 
 std::future<std::vector<std::int32_t>> Reducer::end_step(std::vector<std::int32_t> used, const Ended& ended) {
-  return in_step(session_, communication_, [self = shared_from_this(), used = std::move(used), ended](Collectives& c, const Event&) mutable {
-    self->group(c).all_reduce({reinterpret_cast<std::byte*>(used.data()), std::ssize(used), DType::int32}, Reduction::max);
-    self->add_step(ended);
+  return in_step(session_, communication_, [self = shared_from_this(), used = std::move(used), ended](Collectives& all_ranks, const Event& computed) mutable {
+    Collectives& c = self->group(all_ranks);
+    c.all_reduce({reinterpret_cast<std::byte*>(used.data()), std::ssize(used), DType::int32}, Reduction::max);
+    self->add_step(ended, c.communicator().attendance().givers(), computed);
     return used;
   });
 }
 
-void Reducer::add_step(const Ended& ended) {
-  const auto now = Clock::now(), computed = ended.computed.get();
+void Reducer::add_step(const Ended& ended, int givers, const Event& computed) {
+  if (ended.divided_by > 0 && givers > 0 && givers != ended.divided_by) {
+    const float factor = static_cast<float>(ended.divided_by) / static_cast<float>(givers);
+    for (const SlabRange& range : *ended.gradients) {
+      View opened = open(range, computed);
+      for (float& x : opened.gradients) x *= factor;
+      opened.view.release().wait();
+    }
+  }
+  const auto now = Clock::now(), last_computed = ended.computed.get();
   const std::lock_guard lock(mutex_);
-  steps_.push_back({ended.enqueued, computed, now, std::exchange(more_exposed_, 0), std::max(0.0, std::chrono::duration<double>(now - computed).count())});
+  steps_.push_back(
+      {ended.enqueued, last_computed, now, std::exchange(more_exposed_, 0), std::max(0.0, std::chrono::duration<double>(now - last_computed).count())});
 }
 
 /// It ends now.

@@ -51,11 +51,14 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
   GradientReady gradient_ready();
   /// For GradientOptions::rows of that pass.
   const std::vector<bool>& by_rows() const { return options_.by_rows; }
-  /// In operators, behind that pass: gradients are in their places, and sums over all ranks (or undefined, where others get them). What a rank did not use counts as zeros; it is
-  /// an empty value where no rank used it. Of a table that travels as rows it is the whole table, of rows where its leaf asks for them.
+  /// In operators, behind that pass: gradients are in their places, and sums over all ranks (or undefined, where others get them). What a rank did not use
+  /// counts as zeros; it is an empty value where no rank used it. Of a table that travels as rows it is the whole table, of rows where its leaf asks for them.
   /// @throws UsageError in a captured step where only another rank used a parameter; what ended the communication of an earlier step: a
   /// CommError, or with check_finite an Error that names rank and parameter
-  void join(Values& gradients);
+  /// @param divided_by  the number of ranks, where what each gives is a share of a mean: of ranks that have joined the mean is without. 0: sums
+  void join(Values& gradients, int divided_by = 0);
+  /// @throws what ended the communication of an earlier step
+  void throw_failure();
 
   /// Of a step that was joined.
   struct StepTimes {
@@ -80,6 +83,8 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
   struct Ended {
     Clock::time_point enqueued;
     std::shared_future<Clock::time_point> computed;
+    int divided_by;  // see `join`
+    std::shared_ptr<const std::vector<SlabRange>> gradients;
   };
   /// All buckets of the step were submitted. What the session computes from now on begins behind their sums.
   /// @param used  [parameter] by this rank  @return [parameter] by some rank
@@ -96,8 +101,8 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
   /// @throws Error that names this rank and the parameter
   void check_finite(const Bucket& bucket, const Event& computed) const;
   void check_finite(std::size_t parameter, std::span<const float> gradient) const;
-  /// Its sums are there.
-  void add_step(const Ended& ended);
+  /// Its sums are there. @param givers  ranks that gave data  @param computed  when what the sums were made of was
+  void add_step(const Ended& ended, int givers, const Event& computed);
   void add_span(std::string what, std::int64_t begin_ns, std::int64_t bytes);
   void add_span(std::size_t bucket, std::int64_t begin_ns, std::int64_t bytes) { add_span("bucket " + std::to_string(bucket), begin_ns, bytes); }
   const std::string& name_of(std::size_t parameter) const { return parameters_[parameter].name; }
@@ -107,6 +112,7 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
   CommunicationThread& communication_;
   const ReducerOptions options_;
   std::shared_ptr<const std::vector<Bucket>> buckets_;
+  std::shared_ptr<const std::vector<SlabRange>> gradients_;  // of all that are trained
 
  private:
   friend void execute_join(Reducer& reducer, const std::vector<std::int64_t>& unused);
@@ -118,7 +124,6 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
   void arrived(std::size_t parameter);
   void submit_complete();
   void finish(const std::vector<std::int64_t>& unused);
-  void throw_failure();
   void reduce(Collectives& collectives, std::size_t which, const Bucket& bucket, const Event& computed);
   std::string names_in(const Bucket& bucket) const;
 
@@ -136,6 +141,7 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
   std::vector<bool> submitted_;            // [bucket]
   std::vector<RowsInStep> rows_;           // that go behind the buckets, as those of a rank may be complete at the end only
   bool joining_ = false;                   // `join` computes at once
+  int divided_by_ = 0;                     // of the step that is joined
   std::vector<std::int32_t> used_;         // [parameter] by some rank, of the last step in which this one did not use them all
   std::deque<std::future<std::vector<std::int32_t>>> joined_;  // of steps whose communication may still be under way
 

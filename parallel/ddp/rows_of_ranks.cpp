@@ -54,7 +54,8 @@ RowsGiven unpacked_rows(std::span<const std::byte> bytes, std::int64_t width) {
 std::vector<std::int64_t> sum_over_ranks(Collectives& c, const RowsGiven& mine, const HostTable& table) {
   std::vector<std::int64_t> met(at(table.rows), -1);
   std::vector<RowsGiven> given;
-  for (const std::vector<std::byte>& theirs : c.all_gather(packed(mine))) given.push_back(unpacked_rows(theirs, table.width));
+  for (const std::vector<std::byte>& theirs : c.all_gather(packed(mine)))
+    if (!theirs.empty()) given.push_back(unpacked_rows(theirs, table.width));  // one that has joined gives nothing
   const bool any_gives_all = std::ranges::any_of(given, &RowsGiven::all);
   if (!mine.all) std::ranges::fill(table.elements, 0.0f);
   if (!any_gives_all) {

@@ -5,6 +5,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
+#include "parallel/collectives/reduce.h"
 #include "parallel/horovod/horovod.h"
 
 namespace gemel::parallel::horovod {
@@ -18,27 +19,48 @@ std::string phase_name(Operation operation) {
   return out;
 }
 
+/// A mean is divided behind it, by the ranks that gave data.
+Reduction summed(Reduction reduction) { return reduction == Reduction::mean ? Reduction::sum : reduction; }
+
 }  // namespace
 
 void Horovod::carry_out(Collectives& c, const std::vector<Ready>& ready) {
   const std::int64_t now = steady_ns();
-  std::vector<Request> agreed;
+  std::map<int, std::vector<Request>> agreed;  // by how many ranks give data
   for (const Ready& r : ready) {
     if (const auto it = pending_.find(r.request.name); it != pending_.end() && timeline_.keeps()) {
       it->second.ready_ns = now;
       timeline_.add(r.request.name, "NEGOTIATE_" + phase_name(r.request.operation), it->second.since_ns, now);
     }
-    if (!r.error.empty()) finish(r.request, std::make_exception_ptr(CommError(r.error)));
-    else if (r.request.operation != Operation::join) agreed.push_back(r.request);
+    if (const std::exception_ptr failure = failure_of(r))
+      finish(r.request, failure);
+    else if (r.request.operation != Operation::join)
+      agreed[r.givers].push_back(r.request);
   }
-  for (const std::vector<std::size_t>& together : fused(agreed, options_.fusion_bytes)) {
-    std::vector<const Request*> requests;
-    for (const std::size_t i : together) requests.push_back(&agreed[i]);
-    if (requests[0]->operation == Operation::all_reduce) reduce_together(c, requests);
-    else carry_out_alone(c, *requests[0]);
-  }
+  for (const auto& [givers, alike] : agreed)
+    for (const std::vector<std::size_t>& together : fused(alike, options_.fusion_bytes)) {
+      std::vector<const Request*> requests;
+      for (const std::size_t i : together) requests.push_back(&alike[i]);
+      if (requests[0]->operation == Operation::all_reduce)
+        reduce_together(c, requests, givers);
+      else
+        carry_out_alone(c, *requests[0], givers);
+    }
   for (const Ready& r : ready)
-    if (r.request.operation == Operation::join) finish(r.request, nullptr, {{}, r.request.root});
+    if (r.request.operation == Operation::join && r.ended < 0) finish(r.request, nullptr, {.last_joined = r.request.root});
+}
+
+/// Null where it is carried out. Requests of a rank that asked for none of it have no place.
+std::exception_ptr Horovod::failure_of(const Ready& r) const {
+  if (!r.error.empty()) return std::make_exception_ptr(CommError(r.error));
+  const auto mine = pending_.find(r.request.name);
+  if (r.ended < 0) return nullptr;
+  std::string what = to_string(r.request.operation);
+  std::ranges::replace(what, '_', '-');
+  if (r.request.operation != Operation::join) what += " " + r.request.name;
+  const Place here = mine == pending_.end() ? Place{} : Place{mine->second.step, static_cast<std::int64_t>(mine->second.number)};
+  return std::make_exception_ptr(
+      CommError(what + ": " + has_ended(r.ended, communication_.placement().hosts, coordinator_.ended().at(r.ended), here, "request") + kAcceptedOfUneven));
 }
 
 void Horovod::queued_until_now(const Request& request) {
@@ -46,7 +68,7 @@ void Horovod::queued_until_now(const Request& request) {
   if (it != pending_.end()) timeline_.add(request.name, "QUEUE", it->second.ready_ns, steady_ns());
 }
 
-void Horovod::reduce_together(Collectives& c, std::span<const Request* const> requests) {
+void Horovod::reduce_together(Collectives& c, std::span<const Request* const> requests, int givers) {
   const CommunicationThread::Doing doing(communication_, requests.size() == 1 ? requests[0]->name : fmt::format("{} ... {}", requests[0]->name, requests.back()->name));
   std::vector<Fusion::Part> parts;
   for (const Request* r : requests) {
@@ -54,24 +76,26 @@ void Horovod::reduce_together(Collectives& c, std::span<const Request* const> re
     parts.push_back({*r, it == pending_.end() ? nullptr : it->second.buffer.get()});
     queued_until_now(*r);
   }
-  fusion_.all_reduce(c, parts);
+  fusion_.all_reduce(c, parts, givers);
   {
     const std::lock_guard lock(mutex_);
     ++statistics_.all_reduces;
   }
   if (tuner_)
     if (const auto tuned = tuner_->reduced(requests, Clock::now())) news_ = tuned;
-  for (const Request* r : requests) finish(*r, nullptr);
+  for (const Request* r : requests) finish(*r, nullptr, {.givers = givers});
 }
 
-void Horovod::carry_out_alone(Collectives& c, const Request& request) {
+void Horovod::carry_out_alone(Collectives& c, const Request& request, int givers) {
   const CommunicationThread::Doing doing(communication_, request.name);
   queued_until_now(request);
   const std::int64_t begin = steady_ns();
   const auto it = pending_.find(request.name);
   Result result;
   if (it == pending_.end()) take_part(c, request);
-  else result = move_data(c, it->second);
+  else
+    result = move_data(c, it->second, givers);
+  result.givers = givers;
   timeline_.add(request.name, phase_name(request.operation), begin, steady_ns());
   finish(request, nullptr, std::move(result));
 }
@@ -86,7 +110,8 @@ void Horovod::take_part(Collectives& c, const Request& request) {
       return c.broadcast(zeros, request.root);
     case Operation::reduce_scatter:
       zeros.resize(at(request.bytes()));
-      return c.reduce_scatter({zeros.data(), request.shape.elements(), request.dtype}, request.reduction);
+      fill_neutral({zeros.data(), request.shape.elements(), request.dtype}, request.reduction);
+      return c.reduce_scatter({zeros.data(), request.shape.elements(), request.dtype}, summed(request.reduction));
     case Operation::all_reduce:
     case Operation::all_to_all:
     case Operation::join: break;
@@ -94,7 +119,7 @@ void Horovod::take_part(Collectives& c, const Request& request) {
   throw InternalError(fmt::format("horovod: {}: {} is carried out on a rank that has joined", request.name, to_string(request.operation)));
 }
 
-Result Horovod::move_data(Collectives& c, Pending& pending) {
+Result Horovod::move_data(Collectives& c, Pending& pending, int givers) {
   const Request& r = pending.request;
   const std::span<std::byte> bytes = pending.buffer->open();
   Result result;
@@ -105,7 +130,8 @@ Result Horovod::move_data(Collectives& c, Pending& pending) {
       const Elements all{bytes.data(), r.shape.elements(), r.dtype};
       const std::int64_t begin = Collectives::piece_begin(all.count, rank(), size()), end = Collectives::piece_begin(all.count, rank() + 1, size());
       scale(all, r.prescale);
-      c.reduce_scatter(all, r.reduction);
+      c.reduce_scatter(all, summed(r.reduction));
+      if (r.reduction == Reduction::mean) divide(all.part(begin, end - begin), givers);
       scale(all.part(begin, end - begin), r.postscale);
       break;
     }
@@ -142,9 +168,10 @@ void Horovod::finish(const Request& request, const std::exception_ptr& error, Re
 }
 
 void Horovod::tell(Pending& pending, const std::exception_ptr& error, Result result) {
+  const int givers = result.givers;
   if (error) pending.done.set_exception(error);
   else pending.done.set_value(std::move(result));
-  if (pending.then) pending.then(error);
+  if (pending.then) pending.then(error, givers);
 }
 
 }  // namespace gemel::parallel::horovod

@@ -23,15 +23,29 @@ bool Coordinator::has_all(const Asked& asked) const {
   return true;
 }
 
+int Coordinator::givers(const std::string& name) const {
+  const auto asked = waiting_.find(name);
+  return ranks_ - static_cast<int>(std::ranges::count_if(joined_, [&](int r) { return asked == waiting_.end() || !asked->second.by_rank.contains(r); }));
+}
+
+int Coordinator::never_asks(const std::string& name) const {
+  const auto asked = waiting_.find(name);
+  return never_asks(asked == waiting_.end() ? Asked{} : asked->second);
+}
+
+int Coordinator::never_asks(const Asked& asked) const {
+  for (const auto& [rank, place] : ended_)
+    if (!asked.by_rank.contains(rank) && !joined_.contains(rank)) return rank;
+  return -1;
+}
+
 /// What a rank without data cannot take part in.
 std::string Coordinator::refusal(const Request& r) const {
   if (joined_.empty()) return {};
   const auto refuse = [&](const std::string& what) { return fmt::format("horovod: {}: {}", r.name, what); };
   if (r.operation == Operation::all_to_all) return refuse("an all_to_all goes on while a rank has joined; accepted: all ranks, or none that has joined");
-  if (r.operation == Operation::broadcast && joined_.contains(r.root)) return refuse(fmt::format("the root, rank {}, has joined; accepted: a root that has data", r.root));
-  const bool adds = r.reduction == Reduction::sum || r.reduction == Reduction::mean;
-  if ((r.operation == Operation::all_reduce || r.operation == Operation::reduce_scatter) && !adds)
-    return refuse(fmt::format("the reduction is {} while a rank has joined; accepted: sum, mean", to_string(r.reduction)));
+  if (r.operation == Operation::broadcast && joined_.contains(r.root))
+    return refuse(fmt::format("the root, rank {}, has joined; accepted: a root that has data", r.root));
   return {};
 }
 
@@ -39,7 +53,7 @@ Coordinator::Ready Coordinator::answer(const Asked& asked) const {
   const auto& [first_rank, first] = *asked.by_rank.begin();
   for (const auto& [rank, request] : asked.by_rank)
     if (std::string error = disagreement({first_rank, first}, {rank, request}); !error.empty()) return {first, std::move(error)};
-  return {first, refusal(first)};
+  return {first, refusal(first), givers(first.name)};
 }
 
 std::vector<Coordinator::Ready> Coordinator::take_ready() {
@@ -47,13 +61,17 @@ std::vector<Coordinator::Ready> Coordinator::take_ready() {
   for (const auto& [name, asked] : waiting_)
     if (has_all(asked)) ++complete[asked.by_rank.begin()->second.group];
   std::map<std::size_t, Ready> in_order;
+  const auto is_complete = [&](const Asked& asked) {
+    const Request& first = asked.by_rank.begin()->second;
+    return has_all(asked) && (first.group.empty() || complete[first.group] >= first.members);
+  };
   for (auto it = waiting_.begin(); it != waiting_.end();) {
-    const Request& first = it->second.by_rank.begin()->second;
-    if (!has_all(it->second) || (!first.group.empty() && complete[first.group] < first.members)) {
+    const int never = never_asks(it->second);
+    if (never < 0 && !is_complete(it->second)) {
       ++it;
       continue;
     }
-    in_order.emplace(it->second.order, answer(it->second));
+    in_order.emplace(it->second.order, never < 0 ? answer(it->second) : Ready{it->second.by_rank.begin()->second, "", 0, never});
     it = waiting_.erase(it);
   }
   std::vector<Ready> out;
@@ -61,6 +79,9 @@ std::vector<Coordinator::Ready> Coordinator::take_ready() {
   if (std::ssize(joined_) == ranks_) {
     Request all{.operation = Operation::join, .name = "join", .root = last_joined_};
     out.push_back({std::move(all), ""});
+    joined_.clear();
+  } else if (!joined_.empty() && !ended_.empty()) {
+    out.push_back({{.operation = Operation::join, .name = "join"}, "", 0, ended_.begin()->first});
     joined_.clear();
   }
   return out;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
+#include <string_view>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
@@ -21,8 +23,8 @@ constexpr std::size_t kBitsOfWord = 64;
 Clock::duration milliseconds(double ms) { return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double, std::milli>(ms)); }
 Clock::duration seconds(double s) { return milliseconds(1e3 * s); }
 
-/// A rank that has nothing to do takes part as often, so that others learn in time whom they wait for.
-Clock::duration idle(const Options& options) { return seconds(options.stall_warning_s > 0 ? std::min(1.0, options.stall_warning_s / 4) : 1.0); }
+/// A rank that has nothing to do takes part as often, so that others learn in time whom they wait for, and who has ended.
+Clock::duration idle(const Options& options) { return seconds(options.stall_warning_s > 0 ? std::min(0.25, options.stall_warning_s / 4) : 0.25); }
 
 }  // namespace
 
@@ -51,6 +53,7 @@ std::size_t Horovod::turn(Collectives& c, std::size_t startable) {
     if (negotiates) negotiate(c, message);
     for (const Ready& r : ready) coordinator_.forget(r.request.name);  // of what was overdue the ranks were told
     for (Ready& r : coordinator_.take_ready()) ready.push_back(std::move(r));
+    add_never_asked(ready);
     const std::lock_guard lock(mutex_);
     ++statistics_.cycles;
     ++statistics_.bit_exchanges;
@@ -68,6 +71,7 @@ void Horovod::take_arrived() {
     pending_.insert_or_assign(name, std::move(p));
   }
   arrived_.clear();
+  if (over_) ends_ = {communication_.step(), static_cast<std::int64_t>(asked_)};
 }
 
 /// "the gradient of fc.weight" where that is what was asked for first.
@@ -75,6 +79,12 @@ std::string Horovod::waiting_for() const {
   if (pending_.empty()) return {};
   const auto first = std::ranges::min_element(pending_, {}, [](const auto& p) { return p.second.number; });
   return pending_.size() == 1 ? first->first : fmt::format("{} and {} more", first->first, pending_.size() - 1);
+}
+
+/// The others are told in words what it has asked for, as it gives data to that alone.
+bool Horovod::leaves() const {
+  if (ends_) return !told_end_;
+  return std::ranges::any_of(pending_, [](const auto& p) { return p.second.request.operation == Operation::join && !p.second.told; });
 }
 
 /// Of which a member is not agreed on: the others are told in words with it, as only what comes by one way is counted together.
@@ -89,6 +99,7 @@ std::set<std::string> Horovod::groups_to_agree_on() const {
 Horovod::Words Horovod::bits_of_mine(std::size_t startable, Message& message) {
   Words words(1 + (cache_.capacity() + kBitsOfWord - 1) / kBitsOfWord, has_joined() ? ~std::uint64_t{0} : 0);
   const auto now = Clock::now();
+  const bool is_last = leaves();
   std::map<std::size_t, Pending*> fresh, overdue;  // in the order in which they were asked for
   const std::set<std::string> not_agreed = groups_to_agree_on();
   for (auto& [name, p] : pending_) {
@@ -96,7 +107,7 @@ Horovod::Words Horovod::bits_of_mine(std::size_t startable, Message& message) {
       const std::size_t bit = cache_.bit(name);
       words[1 + bit / kBitsOfWord] |= std::uint64_t{1} << bit % kBitsOfWord;
       const bool is_late = options_.stall_warning_s > 0 && now - p.since > seconds(options_.stall_warning_s);
-      if (is_late && !std::exchange(p.told_overdue, true)) overdue.emplace(p.number, &p);
+      if ((is_late || is_last) && !std::exchange(p.told_overdue, true)) overdue.emplace(p.number, &p);
       p.told = false;
     } else if (!std::exchange(p.told, true)) {
       fresh.emplace(p.number, &p);
@@ -104,9 +115,11 @@ Horovod::Words Horovod::bits_of_mine(std::size_t startable, Message& message) {
   }
   for (const auto& [number, p] : fresh) message.fresh.push_back(p->request);
   for (const auto& [number, p] : overdue) message.overdue.push_back(p->request);
+  if (ends_ && !std::exchange(told_end_, true)) message.ends = ends_;
   message.packing_bytes = fusion_.wanted_bytes();
   if (rank() == 0) add_decisions(message);
-  const bool nothing = message.fresh.empty() && message.overdue.empty() && message.packing_bytes == 0 && !message.tuned && message.give_up.empty();
+  const bool nothing =
+      message.fresh.empty() && message.overdue.empty() && !message.ends && message.packing_bytes == 0 && !message.tuned && message.give_up.empty();
   words[0] = (nothing ? kNothingFresh : 0) | ((std::uint64_t{1} << std::min(startable, kMostWork)) - 1) << 1;
   return words;
 }
@@ -117,9 +130,21 @@ std::vector<Horovod::Ready> Horovod::common(const Words& words) const {
     for (std::uint64_t left = words[w]; left; left &= left - 1) {
       const Request& r = cache_.at_bit((w - 1) * kBitsOfWord + at(std::countr_zero(left)));
       const auto it = pending_.find(r.name);
-      out.push_back({it == pending_.end() ? r : it->second.request, coordinator_.refusal(r)});
+      out.push_back({it == pending_.end() ? r : it->second.request, coordinator_.refusal(r), coordinator_.givers(r.name)});
     }
   return out;
+}
+
+/// What this rank has said by bits, of which the others know nothing.
+void Horovod::add_never_asked(std::vector<Ready>& ready) const {
+  if (coordinator_.ended().empty()) return;
+  std::set<std::string_view> answered;
+  for (const Ready& r : ready) answered.insert(r.request.name);
+  std::vector<Ready> more;
+  for (const auto& [name, p] : pending_)
+    if (const int never = coordinator_.never_asks(name); never >= 0 && p.request.operation != Operation::join && !answered.contains(name))
+      more.push_back({p.request, "", 0, never});
+  std::ranges::move(more, std::back_inserter(ready));
 }
 
 /// Every rank hears all, so that all come to the same answer.
@@ -132,7 +157,9 @@ void Horovod::negotiate(Collectives& c, const Message& mine) {
   for (std::size_t r = 0; r < all.size(); ++r) {
     const Message m = unpacked(all[r]);
     packing_bytes = std::max(packing_bytes, m.packing_bytes);
-    for (const Request& request : m.overdue) coordinator_.add(static_cast<int>(r), request, late);
+    const bool is_last = m.ends || std::ranges::any_of(m.fresh, [](const Request& q) { return q.operation == Operation::join; });
+    for (const Request& request : m.overdue) coordinator_.add(static_cast<int>(r), request, is_last ? now : late);
+    if (m.ends) coordinator_.end(static_cast<int>(r), *m.ends);
     for (const Request& request : m.fresh) {
       cache_.erase(request.name);
       coordinator_.add(static_cast<int>(r), request, now);

@@ -10,8 +10,8 @@
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"
+#include "parallel/collectives/reduce.h"
 #include "parallel/collectives/two_bytes.h"
-#include "parallel/shared_group.h"
 
 namespace gemel::parallel::horovod {
 namespace {
@@ -53,6 +53,11 @@ bool contiguous(std::span<const Fusion::Part> parts, std::span<const std::span<s
     if (i > 0 && opened[i - 1].data() + opened[i - 1].size() != opened[i].data()) return false;
   }
   return true;
+}
+
+void reduce(Collectives& c, const Elements& all, Reduction reduction, int givers) {
+  c.all_reduce(all, reduction == Reduction::mean ? Reduction::sum : reduction);
+  if (reduction == Reduction::mean) divide(all, givers);
 }
 
 }  // namespace
@@ -121,14 +126,13 @@ Elements Fusion::packing(std::int64_t count, DType dtype) {
 void Fusion::share(Collectives& c, std::int64_t bytes) {
   wanted_bytes_ = 0;
   if (bytes <= shared_.bytes) return;
-  SharedGroup* const group = c.communicator().shared();
   shared_ = {};
-  if (group) shared_ = group->allocate(bytes);
+  shared_ = c.allocate_shared(bytes);
   can_share_ = shared_.first != nullptr;
   if (can_share_) private_ = {};
 }
 
-void Fusion::reduce_packed(Collectives& c, std::span<const Part> parts, std::span<const std::span<std::byte>> opened) {
+void Fusion::reduce_packed(Collectives& c, std::span<const Part> parts, std::span<const std::span<std::byte>> opened, int givers) {
   const Request& first = parts[0].request;
   std::int64_t count = 0;
   for (const Part& p : parts) count += p.request.shape.elements();
@@ -145,14 +149,16 @@ void Fusion::reduce_packed(Collectives& c, std::span<const Part> parts, std::spa
   {
     const Timeline::Phases phases(timeline_, parts, "MEMCPY_IN_FUSION_BUFFER");
     each([&](std::size_t i, const Elements& to) {
-      if (opened[i].empty()) std::ranges::fill(to.span(), std::byte{});
-      else pack(to, opened[i], parts[i].request.dtype);
+      if (parts[i].buffer) pack(to, opened[i], parts[i].request.dtype);
     });
     scale(all, first.prescale);
+    each([&](std::size_t i, const Elements& to) {
+      if (!parts[i].buffer) fill_neutral(to, first.reduction);
+    });
   }
   {
     const Timeline::Phases phases(timeline_, parts, "ALLREDUCE");
-    c.all_reduce(all, first.reduction);
+    reduce(c, all, first.reduction, givers);
   }
   const Timeline::Phases phases(timeline_, parts, "MEMCPY_OUT_FUSION_BUFFER");
   scale(all, first.postscale);
@@ -161,7 +167,7 @@ void Fusion::reduce_packed(Collectives& c, std::span<const Part> parts, std::spa
   });
 }
 
-void Fusion::all_reduce(Collectives& c, std::span<const Part> parts) {
+void Fusion::all_reduce(Collectives& c, std::span<const Part> parts, int givers) {
   std::vector<std::span<std::byte>> opened;
   {
     const Timeline::Phases phases(timeline_, parts, "WAIT_FOR_DATA");
@@ -173,10 +179,10 @@ void Fusion::all_reduce(Collectives& c, std::span<const Part> parts) {
     const std::byte* const end = opened.back().data() + opened.back().size();
     const Elements all{opened[0].data(), (end - opened[0].data()) / static_cast<std::int64_t>(size_of(first.dtype)), first.dtype};
     scale(all, first.prescale);
-    c.all_reduce(all, first.reduction);
+    reduce(c, all, first.reduction, givers);
     scale(all, first.postscale);
   } else {
-    reduce_packed(c, parts, opened);
+    reduce_packed(c, parts, opened, givers);
   }
   for (const Part& p : parts)
     if (p.buffer) p.buffer->close();

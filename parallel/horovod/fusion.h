@@ -40,10 +40,11 @@ class Fusion {
 
   struct Part {
     const Request& request;
-    Buffer* buffer;  // null: this rank has joined, and adds zeros
+    Buffer* buffer;  // null: this rank has joined, and changes nothing
   };
   /// The tensors of all ranks become their reduction: one all-reduce. Of one type, reduction and scale.
-  void all_reduce(Collectives& c, std::span<const Part> parts);
+  /// @param givers  ranks that give data, which a mean is over
+  void all_reduce(Collectives& c, std::span<const Part> parts, int givers);
   /// Memory that the ranks of the machine see, which packing would be faster in; 0: it has enough. Only some of the ranks may pack, and only
   /// all of them can allocate it: by `share`.
   std::int64_t wanted_bytes() const { return wanted_bytes_; }
@@ -52,7 +53,7 @@ class Fusion {
 
  private:
   Elements packing(std::int64_t count, DType dtype);
-  void reduce_packed(Collectives& c, std::span<const Part> parts, std::span<const std::span<std::byte>> opened);
+  void reduce_packed(Collectives& c, std::span<const Part> parts, std::span<const std::span<std::byte>> opened, int givers);
 
   Timeline& timeline_;
   HostBytes shared_;                // that the ranks of the machine see

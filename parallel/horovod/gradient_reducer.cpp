@@ -17,7 +17,8 @@ struct GradientReducer::Step {
   std::size_t left = 1;  // one that stands for what is not asked for yet
   std::exception_ptr error;
   std::vector<std::int32_t> used;
-  std::function<void()> at_end;
+  int givers = 0;
+  std::function<void(int givers)> at_end;
   std::promise<std::vector<std::int32_t>> done;
   std::shared_ptr<Gate> gate;  // opens with this
 
@@ -26,16 +27,17 @@ struct GradientReducer::Step {
     ++left;
   }
   /// From any thread.
-  void answer(const std::exception_ptr& failed) {
+  void answer(const std::exception_ptr& failed, int of) {
     {
       const std::lock_guard lock(mutex);
       if (!error) error = failed;
+      if (of > 0) givers = of;
       if (--left > 0) return;
     }
     if (error) {
       done.set_exception(error);
     } else {
-      at_end();
+      at_end(givers);
       done.set_value(used);
     }
     gate.reset();
@@ -95,13 +97,13 @@ void GradientReducer::submit(std::size_t which, const Event& computed) {
   if (!step_) step_ = std::make_shared<Step>();
   step_->ask();
   const Bucket& bucket = (*buckets_)[which];
-  const auto answered = [step = step_](const std::exception_ptr& error) { step->answer(error); };
+  const auto answered = [step = step_](const std::exception_ptr& error, int givers) { step->answer(error, givers); };
   computed.then([self = self(), answered, name = "gradient." + name_of(bucket.parameters[0]), count = bucket.ranges[0].count,
-                 gradient = std::make_shared<Gradient>(self(), buckets_, which, computed)] {
+                 gradient = std::make_shared<Gradient>(self(), buckets_, which, computed), number = communication_.step()] {
     try {
-      self->horovod_.all_reduce(name, {gradient, Shape{count}, DType::float32}, self->how_, answered);
+      self->horovod_.all_reduce(name, {gradient, Shape{count}, DType::float32}, self->how_, answered, number);
     } catch (...) {
-      answered(std::current_exception());
+      answered(std::current_exception(), 0);
     }
   });
 }
@@ -110,17 +112,18 @@ std::future<std::vector<std::int32_t>> GradientReducer::end_step(std::vector<std
   const std::shared_ptr<Step> step = step_ ? std::exchange(step_, nullptr) : std::make_shared<Step>();
   std::future<std::vector<std::int32_t>> done = step->done.get_future();
   step->used = std::move(used);
-  step->at_end = [self = self(), ended] { self->add_step(ended); };
   const Event computed = mark(session_);
+  step->at_end = [self = self(), ended, computed](int givers) { self->add_step(ended, givers, computed); };
   step->gate = std::make_shared<Gate>(make_fence(session_));
   wait_for(session_, step->gate->fence.event());
-  const auto answered = [step](const std::exception_ptr& error) { step->answer(error); };
-  computed.then([self = self(), step, answered] {
+  const auto answered = [step](const std::exception_ptr& error, int givers) { step->answer(error, givers); };
+  computed.then([self = self(), step, answered, number = communication_.step()] {
     const std::span<std::int32_t> flags = step->used;
     try {
-      self->horovod_.all_reduce("used parameters", {host_buffer(std::as_writable_bytes(flags)), Shape{std::ssize(flags)}, DType::int32}, {.reduction = Reduction::max}, answered);
+      self->horovod_.all_reduce("used parameters", {host_buffer(std::as_writable_bytes(flags)), Shape{std::ssize(flags)}, DType::int32},
+                                {.reduction = Reduction::max}, answered, number);
     } catch (...) {
-      answered(std::current_exception());
+      answered(std::current_exception(), 0);
     }
   });
   return done;

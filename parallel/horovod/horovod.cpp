@@ -75,7 +75,11 @@ void Horovod::shutdown() {
   communication_.run([this](Collectives& c) {
     communication_.take_turns(nullptr);
     refuse_all(std::make_exception_ptr(CommError("horovod: shutdown came before all ranks had asked for it")));
-    if (timeline_.keeps()) timeline_.write(c, clock_lead_ns(c.communicator()));
+    if (!timeline_.keeps()) return;
+    if (coordinator_.all_ended())
+      timeline_.write(c, clock_lead_ns(c.communicator()));
+    else if (rank() == 0)
+      timeline_.write_alone();  // others are at other work
   });
 }
 
@@ -107,6 +111,7 @@ std::vector<Handle> Horovod::ask_all(std::vector<Pending> asked) {
       p.since = Clock::now();
       p.since_ns = steady_ns();
       p.number = ++asked_;
+      if (p.step == 0) p.step = communication_.step();
       out.emplace_back(p.done.get_future());
       arrived_.push_back(std::move(p));
     }
@@ -147,11 +152,12 @@ Handle Horovod::all_reduce(const std::string& name, Tensor tensor, const Reduce&
   return ask(reduction_of(Operation::all_reduce, name, tensor, how), std::move(tensor.buffer));
 }
 
-void Horovod::all_reduce(const std::string& name, Tensor tensor, const Reduce& how, Done done) {
+void Horovod::all_reduce(const std::string& name, Tensor tensor, const Reduce& how, Done done, std::int64_t step) {
   std::vector<Pending> one(1);
   one[0].request = reduction_of(Operation::all_reduce, name, tensor, how);
   one[0].buffer = std::move(tensor.buffer);
   one[0].then = std::move(done);
+  one[0].step = step;
   ask_all(std::move(one));
 }
 

@@ -30,6 +30,7 @@ namespace gemel::parallel::horovod {
 struct Result {
   std::vector<std::vector<std::byte>> received;  // [rank] of all_gather and all_to_all
   int last_joined = -1;                          // of join: the rank that ran out of data last
+  int givers = 0;                                // ranks that gave data: all, but for those that had joined
 };
 
 /// A request under way.
@@ -75,12 +76,14 @@ class Horovod : public Turns {
   int cross_size() const;
 
   // Requests, from any thread. Tensors are in use until their handles are done.
+  // Where a rank has ended that has not asked for it, a handle fails with a CommError that names it.
   /// @throws UsageError for a name that is under way on this rank, an empty one, "join", or after shutdown; ShapeError for a type that is not
   ///         reduced, or a scalar whose rows are asked for
   Handle all_reduce(const std::string& name, Tensor tensor, const Reduce& how = {});
-  /// The same. @param done  is told, in the communication thread, with what failed or null. It throws nothing
-  using Done = std::function<void(const std::exception_ptr& error)>;
-  void all_reduce(const std::string& name, Tensor tensor, const Reduce& how, Done done);
+  /// The same. @param done  is told, in the communication thread, with what failed or null, and of how many ranks gave data. It throws nothing
+  /// @param step  of this rank, for errors; see CommunicationThread::at_step
+  using Done = std::function<void(const std::exception_ptr& error, int givers)>;
+  void all_reduce(const std::string& name, Tensor tensor, const Reduce& how, Done done, std::int64_t step);
   struct Named {
     std::string name;
     Tensor tensor;
@@ -95,10 +98,12 @@ class Horovod : public Turns {
   Handle reduce_scatter(const std::string& name, Tensor tensor, const Reduce& how = {});
   /// Rows to each rank, in the order of ranks. @param rows  [rank] how many go there  @throws ShapeError where they are not all of the tensor's
   Handle all_to_all(const std::string& name, Tensor tensor, std::vector<std::int64_t> rows);
-  /// This rank has run out of data: until all ranks have, it takes part in theirs with zeros (a mean still divides by all ranks).
+  /// This rank has run out of data: until all ranks have, it takes part in theirs with zeros, or what else changes nothing, and a mean is over the ranks that
+  /// gave data.
   Handle join();
 
-  /// Ends the cycles, fails what is under way, and writes the timeline. Collective, once. @throws CommError; DataError on rank 0
+  /// Ends the cycles, fails what is under way, and writes the timeline. Collective, once: what other ranks still ask for meanwhile fails there.
+  /// @throws CommError; DataError on rank 0
   void shutdown();
 
   struct Statistics {
@@ -125,6 +130,7 @@ class Horovod : public Turns {
     std::promise<Result> done;
     Done then;                       // told beside it; may be empty
     std::size_t number = 0;          // of this rank's requests
+    std::int64_t step = 0;           // of this rank
     Clock::time_point since;
     std::int64_t since_ns = 0, ready_ns = 0;  // for the timeline
     bool told = false, told_overdue = false;  // to the other ranks, in words
@@ -136,17 +142,20 @@ class Horovod : public Turns {
   std::set<std::string> groups_to_agree_on() const;
   Words bits_of_mine(std::size_t startable, Message& message);
   std::vector<Ready> common(const Words& words) const;
+  void add_never_asked(std::vector<Ready>& ready) const;
+  std::exception_ptr failure_of(const Ready& ready) const;
   void negotiate(Collectives& c, const Message& mine);
   void add_decisions(Message& message);
   void carry_out(Collectives& c, const std::vector<Ready>& ready);
   void queued_until_now(const Request& request);
-  void reduce_together(Collectives& c, std::span<const Request* const> requests);
-  void carry_out_alone(Collectives& c, const Request& request);
+  void reduce_together(Collectives& c, std::span<const Request* const> requests, int givers);
+  void carry_out_alone(Collectives& c, const Request& request, int givers);
   void take_part(Collectives& c, const Request& request);
-  Result move_data(Collectives& c, Pending& pending);
+  Result move_data(Collectives& c, Pending& pending, int givers);
   void finish(const Request& request, const std::exception_ptr& error, Result result = {});
   static void tell(Pending& pending, const std::exception_ptr& error, Result result = {});
   std::string waiting_for() const;
+  bool leaves() const;
   bool has_joined() const { return coordinator_.joined().contains(rank()); }
 
   CommunicationThread& communication_;
@@ -172,6 +181,8 @@ class Horovod : public Turns {
   std::optional<Tuned> news_;       // to be told to all
   std::map<std::string, Clock::time_point> warned_;
   Clock::time_point last_{}, looked_for_stalls_{};
+  std::optional<Place> ends_;  // this rank asks for nothing more
+  bool told_end_ = false;
 };
 
 }  // namespace gemel::parallel::horovod

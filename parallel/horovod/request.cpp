@@ -146,6 +146,8 @@ std::vector<std::byte> packed(const Message& m) {
   Writer out;
   out.put(m.fresh);
   out.put(m.overdue);
+  out.put(m.ends.has_value());
+  out.put(m.ends.value_or(Place{}));
   out.put(m.packing_bytes);
   out.put(m.tuned.has_value());
   out.put(m.tuned.value_or(Tuned{}));
@@ -158,6 +160,9 @@ Message unpacked(std::span<const std::byte> bytes) {
   Message m;
   m.fresh = in.requests();
   m.overdue = in.requests();
+  const bool ends = in.flag();
+  const auto place = in.get<Place>();
+  if (ends) m.ends = place;
   m.packing_bytes = in.get<std::int64_t>();
   const bool has_tuned = in.flag();
   const auto tuned = in.get<Tuned>();
