@@ -25,7 +25,7 @@ class TwoMachines : public Job {
     cable_ = cable;
     // In ssh's place: agent HOST COMMAND... It hears nothing from a machine that is unplugged.
     std::ofstream(folder() / "agent") << "#!/bin/sh\nname=" << b_ << "\n[ \"$1\" = 10.77.0.1 ] && name=" << a_
-                                      << "\n[ $name = " << a_ << " ] || ip -n " << a_ << " link show " << cable << " | grep -q LOWER_UP || exec sleep 60"
+                                      << "\n[ $name = " << a_ << " ] || ip -n " << a_ << " link show " << cable << " 2>/dev/null | grep -q LOWER_UP || exec sleep 60"
                                       << "\nshift\nexec ip netns exec $name unshare --uts sh -c 'hostname \"$0\"; exec sh -c \"$1\"' $name \"$*\"\n";
     std::filesystem::permissions(folder() / "agent", std::filesystem::perms::owner_all);
   }
@@ -37,9 +37,11 @@ class TwoMachines : public Job {
   /// On the first machine.
   void here() { launcher_ = {"ip", "netns", "exec", a_, "unshare", "--uts", "sh", "-c", "hostname " + a_ + "; exec \"$@\"", "sh"}; }
   static std::string hosts(int ranks_each) { return fmt::format("10.77.0.1:{0},10.77.0.2:{0}", ranks_each); }
+  /// mpirun of Open MPI 5 does not know the first machine by its address.
   void on_machines(int ranks_each) {
     here();
-    for (const std::string& word : {std::string("mpirun"), std::string("--oversubscribe"), std::string("--host"), hosts(ranks_each), std::string("-np"), std::to_string(2 * ranks_each)})
+    for (const std::string& word : {std::string("mpirun"), std::string("--map-by"), std::string("slot:OVERSUBSCRIBE"), std::string("--host"),
+                                    fmt::format("localhost:{0},10.77.0.2:{0}", ranks_each), std::string("-np"), std::to_string(2 * ranks_each)})
       launcher_.push_back(word);
   }
   /// The ranks on a machine.
