@@ -55,8 +55,7 @@ void write_note(const fs::path& path, const std::string& text) {
 }  // namespace
 
 bool CompileApart::is_needed(cl_platform_id platform, const DeviceProfile& profile) {
-  // LLVM's check for a fixed point, from LLVM 18 on: fixpoint_check.h.
-  return profile.is_pocl() && platform_text(platform, CL_PLATFORM_VERSION).find("PoCL 6.") != std::string::npos && !asks_no_fixpoint_of(platform);
+  return profile.is_pocl() && checks_fixpoint(platform_text(platform, CL_PLATFORM_VERSION)) && !asks_no_fixpoint_of(platform);
 }
 
 bool CompileApart::is_asked_for() {

@@ -4,7 +4,7 @@
 
 namespace gemel::opencl {
 
-/// What was asked for did not run, and nothing of it was enqueued; another variant may compute it.
+/// The kernel did not run, nor did any of a recording that it belongs to; another variant may compute what was asked for.
 class CompilerAbort : public DeviceError {
  public:
   using DeviceError::DeviceError;

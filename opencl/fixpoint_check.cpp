@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <charconv>
 #include <cstddef>
 #include <cstdlib>
 #include <string>
@@ -39,9 +40,10 @@ void* library_of(const void* function) {
   return library;
 }
 
+constexpr unsigned kFirst = 18;  // version of LLVM
+
 /// Whether the LLVM that a library is linked to knows the option.
 bool knows_the_option(void* library) {
-  constexpr unsigned kFirst = 18;
   const auto version = reinterpret_cast<void (*)(unsigned*, unsigned*, unsigned*)>(::dlsym(library, "LLVMGetVersion"));
   unsigned major = 0, minor = 0, patch = 0;
   if (version) version(&major, &minor, &patch);
@@ -66,6 +68,16 @@ PassError parse_passes(void* builder, void* passes, PassText text) {
   if (!caller || !knows_the_option(caller)) return own(builder, passes, text);
   const std::string unchecked = without_check({text.data, text.size});
   return own(builder, passes, {unchecked.data(), unchecked.size()});
+}
+
+bool checks_fixpoint(std::string_view platform_version) {
+  constexpr std::string_view kLlvm = "LLVM ";
+  const auto at = platform_version.find(kLlvm);
+  if (platform_version.find(" PoCL 6.") == std::string_view::npos || at == std::string_view::npos) return false;
+  unsigned major = 0;
+  const std::string_view version = platform_version.substr(at + kLlvm.size());
+  std::from_chars(version.data(), version.data() + version.size(), major);
+  return major >= kFirst;
 }
 
 bool asks_no_fixpoint_of(const void* icd_object) {

@@ -155,6 +155,14 @@ TEST(CompileApart, passes_that_pocl_asks_llvm_for_are_read_by_the_program_first)
   EXPECT_FALSE(opencl::CompileApart::is_needed(platform, test_device().profile()));
 }
 
+TEST(CompileApart, drivers_that_check_for_a_fixed_point_are_known) {
+  EXPECT_TRUE(opencl::checks_fixpoint("OpenCL 3.0 PoCL 6.0+debian  Linux, None+Asserts, RELOC, SPIR-V, LLVM 18.1.8, SLEEF, DISTRO, POCL_DEBUG"));
+  for (const char* other :
+       {"OpenCL 3.0 PoCL 6.0  Linux, Release, RELOC, LLVM 17.0.6, SLEEF", "OpenCL 3.0 PoCL 3.1+debian  Linux, None+Asserts, RELOC, SPIR, LLVM 15.0.6, SLEEF",
+        "OpenCL 3.0 PoCL 7.1+debian  Linux, None+Asserts, RELOC, SPIR-V, LLVM 21.1.8, SLEEF", "OpenCL 3.0 LLVM 18.1.8", ""})
+    EXPECT_FALSE(opencl::checks_fixpoint(other)) << other;
+}
+
 TEST(CompileApart, another_word_is_refused) {
   ::setenv("GEMEL_COMPILE", "always", 1);
   EXPECT_EQ(message_of<UsageError>([] { opencl::CompileApart::is_asked_for(); }), "GEMEL_COMPILE: 'always' is unknown; accepted: apart");
