@@ -141,6 +141,23 @@ TEST(DistributedJoin, leaves_out_passes_that_were_not_summed) {
   });
 }
 
+/// Zeros of a rank that has joined are no use of a parameter.
+TEST(DistributedJoin, leaves_parameters_that_no_rank_with_data_uses) {
+  run_communicating_ranks(2, [&](CommunicationThread& c) {
+    Side side(&c);
+    for (int step = 0; step < 1 + c.rank(); ++step) {
+      side.optimizer->zero_grad();
+      side.ranks->backward(step == 0 ? side.loss(samples_of(step, c.rank())) : Tensor(mean(side.net.first.parameters().parameters()[0].value)));
+      const auto gradient_of = [&](const char* name) { return side.net.parameters().find(name)->node()->accumulated; };
+      EXPECT_EQ(bool(gradient_of("second.weight")), step == 0);
+      if (step == 1) {
+        EXPECT_NEAR(read(gradient_of("first.weight"))[0], 1.0 / 40, 1e-7) << "of its 40 elements";
+      }
+    }
+    EXPECT_EQ(side.ranks->join(), 1);
+  });
+}
+
 class NormNet : public nn::Module {
  public:
   nn::Linear& first = add<nn::Linear>("first", 5, 8);

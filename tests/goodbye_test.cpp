@@ -201,6 +201,27 @@ TEST(Goodbye, of_a_rank_of_horovods_leaves_what_it_has_asked_for) {
   });
 }
 
+TEST(Join, of_a_rank_of_horovods_counts_what_it_has_asked_for_before) {
+  std::vector<Floats> memory(6, Floats{1});
+  run_horovod(3, quick(), [&](horovod::Horovod& h) {
+    Floats &a = memory[at(h.rank())], &b = memory[at(3 + h.rank())];
+    for (int epoch = 0; epoch < 2; ++epoch) {  // names that are new, and names that the ranks have agreed on
+      a[0] = b[0] = static_cast<float>(h.rank());
+      std::vector<horovod::Handle> handles;
+      if (h.rank() != 2) handles.push_back(h.all_reduce("a", tensor_of(a)));
+      if (h.rank() == 0) handles.push_back(h.join());  // its request may be under way
+      if (h.rank() == 1) handles.push_back(h.all_reduce("b", tensor_of(b)));
+      for (horovod::Handle& handle : handles) {
+        const int last = handle.synchronize().last_joined;
+        EXPECT_TRUE(last < 0 || h.rank() == 0);
+      }
+      if (h.rank() != 0) h.join().synchronize();
+      EXPECT_EQ(a[0], h.rank() == 2 ? 2 : 0.5f) << "the mean of ranks 0 and 1: rank 2 has joined without it";
+      EXPECT_EQ(b[0], h.rank() == 0 ? 0 : h.rank()) << "rank 1's alone";
+    }
+  });
+}
+
 TEST(Goodbye, of_a_rank_of_horovods_is_seen_by_work_that_is_submitted_as_well) {
   run_communicating_ranks(3, [](CommunicationThread& communication) {
     horovod::Horovod h(communication, quick());

@@ -64,7 +64,9 @@ TEST(Horovod, may_be_shut_down_directly_behind_work_that_fails) {
       EXPECT_EQ(message_of<CommError>([&] { h.shutdown(); }), "failed");
       EXPECT_THROW(fails.get(), CommError);
     }
-    if (alone) told += message_of<CommError>([&] { alone->synchronize(); }) == "failed";
+    if (!alone) return;
+    const std::string said = message_of<CommError>([&] { alone->synchronize(); });
+    told += said == "failed" || said.starts_with("all-reduce alone: rank 1 of 2 on localhost has ended");  // as rank 1 may be the first to shut down
   });
   EXPECT_EQ(told, 1);
 }
@@ -163,7 +165,9 @@ TEST(Horovod, refuses_a_name_that_is_under_way_and_what_comes_after_shutdown) {
     if (h.rank() == 0) alone = h.all_reduce("alone", tensor_of(never));
     h.shutdown();
     if (alone) {
-      EXPECT_EQ(message_of<CommError>([&] { alone->synchronize(); }), "horovod: shutdown came before all ranks had asked for it");
+      const std::string said = message_of<CommError>([&] { alone->synchronize(); });
+      const bool heard_of_the_other = said == "all-reduce alone: rank 1 of 2 on localhost has ended (after request 1); this rank is at request 2; accepted: join() for uneven loops";
+      EXPECT_TRUE(heard_of_the_other || said == "horovod: shutdown came before all ranks had asked for it") << said;
     }
     EXPECT_EQ(message_of<UsageError>([&] { h.all_reduce("late", tensor_of(b)); }), "horovod: late: it is asked for after shutdown; accepted: before it");
   });

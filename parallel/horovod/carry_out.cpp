@@ -32,6 +32,7 @@ void Horovod::carry_out(Collectives& c, const std::vector<Ready>& ready) {
       it->second.ready_ns = now;
       timeline_.add(r.request.name, "NEGOTIATE_" + phase_name(r.request.operation), it->second.since_ns, now);
     }
+    if (r.ended >= 0 && ends_) continue;  // the end of this one's own cycles refuses it
     if (const std::exception_ptr failure = failure_of(r))
       finish(r.request, failure);
     else if (r.request.operation != Operation::join)

@@ -137,7 +137,7 @@ std::vector<Horovod::Ready> Horovod::common(const Words& words) const {
 
 /// What this rank has said by bits, of which the others know nothing.
 void Horovod::add_never_asked(std::vector<Ready>& ready) const {
-  if (coordinator_.ended().empty()) return;
+  if (coordinator_.ended().empty() || ends_) return;
   std::set<std::string_view> answered;
   for (const Ready& r : ready) answered.insert(r.request.name);
   std::vector<Ready> more;
