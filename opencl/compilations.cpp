@@ -79,10 +79,12 @@ CompilationWatch::~CompilationWatch() {
   for (const std::string& kernel : fresh) count.compiled(told(kernel), took / static_cast<Clock::rep>(fresh.size()));
 }
 
+void count_program() {
+  if (is_told("kernels")) Count::of_process().met(1);
+}
+
 void tell_compiled(const std::string& program, Clock::duration took) {
-  if (!is_told("kernels")) return;
-  Count::of_process().met(1);
-  Count::of_process().compiled("program " + program, took);
+  if (is_told("kernels")) Count::of_process().compiled("program " + program, took);
 }
 
 }  // namespace gemel::opencl

@@ -28,7 +28,8 @@ class CompilationWatch {
   std::chrono::steady_clock::time_point begin_;
 };
 
-/// A program that was built from source by a driver which compiles kernels then.
+/// A program of a driver that compiles kernels when it builds one: met, and where it was not in our cache built from source.
+void count_program();
 void tell_compiled(const std::string& program, std::chrono::steady_clock::duration took);
 
 }  // namespace gemel::opencl

@@ -157,6 +157,7 @@ std::string macros_for(const DeviceProfile& p) {
 }
 
 ProgramHandle build_program(cl_context context, cl_device_id device, const ProgramCache& cache, const ProgramText& text) {
+  if (cache.is_of_kernels()) count_program();
   if (ProgramHandle cached = from_binary(context, device, cache.load(text.source, text.options), text.options)) return cached;
   const auto begin = std::chrono::steady_clock::now();
   std::string log;

@@ -10,6 +10,7 @@
 
 #include "engine/base/allowance.h"
 #include "engine/base/dtype.h"
+#include "engine/base/folder_lock.h"
 #include "engine/files/safetensors.h"
 #include "engine/host_cast.h"
 #include "frontends/models/models.h"
@@ -249,7 +250,7 @@ TEST_F(Job, of_four_ranks_builds_each_kernel_once_and_leaves_no_half_one) {
   int programs = 0, kernels = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(in_folder("cache4"))) {
     const std::string name = entry.path().filename();
-    if (!entry.is_regular_file() || name == "last_accessed" || name == "gemel.lock" || name == "in_use" || name == "manifest") continue;
+    if (!entry.is_regular_file() || name == "last_accessed" || name == "gemel.lock" || name == "in_use" || name == "turn" || name == "manifest") continue;
     programs += name == "program.bc";
     kernels += entry.path().extension() == ".so";
     EXPECT_TRUE(name == "program.bc" || entry.path().extension() == ".so") << "left over: " << entry.path();
@@ -296,6 +297,9 @@ TEST_F(Job, with_an_error_of_one_rank_ends_soon_and_tells_it_once) {
   ::gethostname(host.data(), host.size() - 1);
   const std::string on = fmt::format(" of 2 on {}: ", host.data());
   expect_refused_on(2, lenet({"--parallel", "ddp", "--checkpoint-dir", "/proc/none"}), "rank 0" + on);
+  const FolderLock living(folder(), "checkpoint");
+  expect_refused_on(2, lenet({"--parallel", "ddp", "--checkpoint-dir", folder().string()}),
+                    "rank 0" + on + "checkpoint: " + folder().string() + " is in use by another run, process ");
   expect_refused_on(2, lenet({"--parallel", "ddp", "--devices", "portable:cpu,nothere:0"}), "rank 1" + on + "platform: 'nothere' is not found");
   expect_refused_on(2, lenet({"--parallel", "ddp", "--interface", "nosuch"}), "interface: nosuch is not there on rank 0's host, or has no address; accepted: ");
 }

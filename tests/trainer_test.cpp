@@ -8,6 +8,7 @@
 #include <set>
 
 #include "engine/base/error.h"
+#include "engine/base/folder_lock.h"
 #include "engine/files/safetensors.h"
 #include "engine/ops/ops.h"
 #include "frontends/nn/functions.h"
@@ -178,6 +179,21 @@ TEST_P(TrainingOf, an_interrupted_run_goes_on_bit_for_bit) {
   ASSERT_EQ(events("start").size(), 2u);
   EXPECT_EQ(events("start")[1]["resumed_from"], file->string());
   EXPECT_EQ(events("step").size(), 9u);
+}
+
+TEST_F(Training, a_checkpoint_folder_that_a_living_run_writes_into_is_refused_and_free_after_it) {
+  const TrainerOptions options{.epochs = 1, .checkpoint_dir = folder.path()};
+  Bench b;
+  Trainer trainer(b.run(), options);
+  {
+    const FolderLock other(folder.path(), kCheckpoint);
+    const std::string refused = "checkpoint: " + folder.path().string() + " is in use by another run, process ";
+    EXPECT_EQ(message_of<DataError>([&] { trainer.run(); }).rfind(refused, 0), 0u);
+    EXPECT_EQ(message_of<DataError>([&] { Trainer(b.run(), options); }).rfind(refused, 0), 0u);
+    EXPECT_EQ(trainer.state().step, 0);
+  }
+  EXPECT_EQ(trainer.run(), Trainer::End::done);
+  const FolderLock next(folder.path(), kCheckpoint);
 }
 
 TEST_F(Training, a_checkpoint_of_another_optimizer_is_refused) {

@@ -27,8 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-// A tenth of a second apart: for a look at the file while another looks; and for an owner that may have been killed just before.
-constexpr int kTries = 10, kTriesOfOwner = 3;
+constexpr int kTries = 10, kTriesOfOwner = 3;  // while another looks at the file; of an owner that may have been killed just before
 
 /// Who holds a lock, as the file says.
 struct Owner {
@@ -161,41 +160,38 @@ class Opened {
 std::string why_not(const Opened& lock, const Owner& self) {
   const auto owner = lock.owner();
   if (!owner) return {};
-  const double age = lock.age();
   const bool is_here = owner->machine == self.machine;
-  if (age > std::chrono::duration<double>(FolderLock::kOver).count() || (is_here && !lives(*owner))) return {};
+  for (int i = 0; is_here && i < kTriesOfOwner; ++i) {
+    if (i > 0) std::this_thread::sleep_for(50ms);
+    if (!lives(*owner)) return {};
+  }
+  const double age = lock.age();
+  if (age > std::chrono::duration<double>(FolderLock::kOver).count()) return {};
   const std::string who = "is in use by another run, process " + std::to_string(owner->process) + " on " + owner->host;
   if (is_here) return who + "; accepted: a folder of its own";
   return who + ", heard of " + std::to_string(std::max<std::int64_t>(0, static_cast<std::int64_t>(age))) +
          " s ago; accepted: a folder of its own, or this one " + std::to_string(FolderLock::kOver.count()) + " s after that run's end";
 }
 
-/// Throws where somebody has it.
-/// @param free  is called with the lock where nobody has it
-template <class Free>
-void look(const fs::path& file, const Owner& self, int flags, std::string_view op, const Free& free) {
-  std::string why;
-  for (int i = 0; i < kTriesOfOwner; ++i) {
-    if (i > 0) std::this_thread::sleep_for(100ms);
-    const auto lock = Opened::at(file, flags);
-    if (!lock) return;
-    why = why_not(*lock, self);
-    if (why.empty()) return free(*lock);
-  }
-  throw DataError(std::string(op) + ": " + file.parent_path().string() + " " + why);
+/// @return nothing where there is no lock to look at  @throws DataError where somebody has it
+std::optional<Opened> free_lock(const fs::path& file, const Owner& self, int flags, std::string_view op) {
+  auto lock = Opened::at(file, flags);
+  const std::string why = lock ? why_not(*lock, self) : "";
+  if (!why.empty()) throw DataError(std::string(op) + ": " + file.parent_path().string() + " " + why);
+  return lock;
 }
 
 }  // namespace
 
 fs::path FolderLock::file_in(const fs::path& folder, std::string_view op) { return folder / (".gemel-" + std::string(op) + ".lock"); }
 
-void FolderLock::require_free(const fs::path& folder, std::string_view op) {
-  look(file_in(folder, op), this_process(), 0, op, [](const Opened&) {});
-}
+void FolderLock::require_free(const fs::path& folder, std::string_view op) { free_lock(file_in(folder, op), this_process(), 0, op); }
 
 FolderLock::FolderLock(const fs::path& folder, std::string_view op) : file_(file_in(folder, op)) {
   const Owner self = this_process();
-  look(file_, self, O_CREAT, op, [&](const Opened& lock) { lock.write(self); });
+  const auto lock = free_lock(file_, self, O_CREAT, op);
+  if (!lock) return;
+  lock->write(self);
   renewing_ = std::jthread([this](const std::stop_token& stop) { renew(stop); });
 }
 
