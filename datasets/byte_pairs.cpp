@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "datasets/lines.h"
 #include "datasets/unicode.h"
 #include "engine/base/error.h"
 #include "engine/base/file.h"
+#include "engine/base/span.h"
 
 namespace gemel::datasets {
 namespace {
@@ -86,7 +88,7 @@ void BytePairs::add_merge(std::string_view a, std::string_view b) {
   const std::string joined = std::string(a) + std::string(b);
   for (const std::string_view token : {a, b, std::string_view(joined)})
     if (!vocabulary_.find(token)) throw DataError(fmt::format("the vocabulary has no token '{}'; accepted: merges of its tokens into its tokens", token));
-  merges_.insert_or_assign(pair_of(*vocabulary_.find(a), *vocabulary_.find(b)), Merge{next_rank_++, *vocabulary_.find(joined)});
+  merges_.insert_or_assign(pair_of(*vocabulary_.find(a), *vocabulary_.find(b)), Merge{next_rank_++, narrow<std::uint32_t>(*vocabulary_.find(joined))});
 }
 
 void BytePairs::read_merges(const std::filesystem::path& file) {
@@ -123,39 +125,44 @@ std::vector<std::int64_t> BytePairs::encode(std::string_view text) const {
 }
 
 /// Takes note of what a part and the one behind it may become.
-void BytePairs::note_joint(std::size_t first, Scratch& scratch) const {
+void BytePairs::note_joint(std::uint32_t first, Scratch& scratch) const {
   auto& [parts, joints] = scratch;
-  const std::size_t second = parts[first].after;
-  if (second == parts.size()) return;
-  const std::uint64_t pair = pair_of(parts[first].token, parts[second].token);
-  const auto it = merges_.find(pair);
+  Part& part = parts[first];
+  part.rank = kNone;
+  if (part.after == parts.size()) return;
+  const auto it = merges_.find(pair_of(part.token, parts[part.after].token));
   if (it == merges_.end()) return;
-  joints.push_back({it->second.rank, first, pair, it->second.into});
-  std::push_heap(joints.begin(), joints.end());
+  part.rank = it->second.rank;
+  part.into = it->second.into;
+  joints.push_back(std::uint64_t{part.rank} << 32 | first);
+  std::push_heap(joints.begin(), joints.end(), std::greater<>());
 }
 
-/// The pair that is merged is always the one of the smallest rank, the first of these: they wait in a heap, and one whose parts have changed since is passed
-/// over.
+/// The pair that is merged is always the one of the smallest rank, the first of these: they wait in a heap, and what a part could once become is passed over.
 void BytePairs::append_word(std::vector<std::int64_t>& out, std::string_view bytes, Scratch& scratch) const {
   auto& [parts, joints] = scratch;
   parts.clear();
   joints.clear();
-  for (const char b : bytes)
-    if (const std::int64_t id = byte_ids_[static_cast<unsigned char>(b)]; id >= 0) parts.push_back({id, parts.size() - 1, parts.size() + 1});
-  for (std::size_t i = 0; i < parts.size(); ++i) note_joint(i, scratch);
+  if (bytes.size() >= kNone) throw DataError(fmt::format("text: a word of {} bytes; accepted: below {}", bytes.size(), kNone));
+  for (const char b : bytes) {
+    const auto i = static_cast<std::uint32_t>(parts.size());
+    if (const std::int64_t id = byte_ids_[static_cast<unsigned char>(b)]; id >= 0) parts.push_back({id, i - 1, i + 1, kNone, 0});
+  }
+  for (std::uint32_t i = 0; i < parts.size(); ++i) note_joint(i, scratch);
   while (!joints.empty()) {
-    std::pop_heap(joints.begin(), joints.end());
-    const Joint joint = joints.back();
+    std::pop_heap(joints.begin(), joints.end(), std::greater<>());
+    const auto at = static_cast<std::uint32_t>(joints.back()), rank = static_cast<std::uint32_t>(joints.back() >> 32);
     joints.pop_back();
-    Part& first = parts[joint.first];
-    if (first.token < 0 || first.after == parts.size() || pair_of(first.token, parts[first.after].token) != joint.pair) continue;
+    Part& first = parts[at];
+    if (first.rank != rank) continue;
     Part& second = parts[first.after];
-    first.token = joint.into;
-    second.token = -1;
+    first.token = first.into;
     first.after = second.after;
-    if (first.after < parts.size()) parts[first.after].before = joint.first;
-    if (joint.first > 0) note_joint(first.before, scratch);
-    note_joint(joint.first, scratch);
+    second.token = -1;
+    second.rank = kNone;
+    if (first.after < parts.size()) parts[first.after].before = at;
+    if (at > 0) note_joint(first.before, scratch);
+    note_joint(at, scratch);
   }
   for (const Part& p : parts)
     if (p.token >= 0) out.push_back(p.token);

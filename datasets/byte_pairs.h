@@ -39,39 +39,33 @@ class BytePairs : public Tokenizer {
 
  private:
   struct Merge {
-    std::int64_t rank, into;  // the smaller first; a token
+    std::uint32_t rank, into;  // the smaller first; a token
   };
   static std::uint64_t pair_of(std::int64_t a, std::int64_t b) { return static_cast<std::uint64_t>(a) << 32 | static_cast<std::uint64_t>(b); }
-  /// A part of a word that is being merged.
+  /// A part of a word that is being merged, and what it may become with the one behind it.
   struct Part {
-    std::int64_t token;         // -1: it has grown into the one before
-    std::size_t before, after;  // parts beside it
+    std::int64_t token;          // -1: it has grown into the one before
+    std::uint32_t before, after;  // parts beside it
+    std::uint32_t rank;          // of the merge; kNone: there is none
+    std::uint32_t into;
   };
-  /// Two parts that a merge may join, as they were when they met.
-  struct Joint {
-    std::int64_t rank;
-    std::size_t first;
-    std::uint64_t pair;
-    std::int64_t into;
-    /// Heaps have the greatest in front: the one of the smallest rank, the first of these.
-    bool operator<(const Joint& other) const { return rank != other.rank ? rank > other.rank : first > other.first; }
-  };
+  static constexpr std::uint32_t kNone = 0xFFFFFFFF;
   /// Memory that words use one after another.
   struct Scratch {
     std::vector<Part> parts;
-    std::vector<Joint> joints;  // a heap, the one to be joined next at the front
+    std::vector<std::uint64_t> joints;  // a heap of rank << 32 | part, the smallest at the front
   };
   BytePairs(Vocabulary vocabulary, const std::vector<std::string>& special);
   void read_merges(const std::filesystem::path& file);
   void add_merge(std::string_view a, std::string_view b);
   void append_word(std::vector<std::int64_t>& out, std::string_view bytes, Scratch& scratch) const;
-  void note_joint(std::size_t first, Scratch& scratch) const;
+  void note_joint(std::uint32_t first, Scratch& scratch) const;
 
   Vocabulary vocabulary_;
   SpecialTokens special_;
   std::array<std::int64_t, 256> byte_ids_{};  // -1: the vocabulary has no token of that byte alone
   std::unordered_map<std::uint64_t, Merge> merges_;
-  std::int64_t next_rank_ = 0;
+  std::uint32_t next_rank_ = 0;
 };
 
 }  // namespace gemel::datasets
