@@ -115,6 +115,13 @@ TEST_F(TextProgram, of_no_data_is_made_up_to_train_measure_and_summarise) {
   EXPECT_EQ(told["pipeline"].size(), 2u);
 }
 
+TEST_F(TextProgram, a_text_is_by_default_no_longer_than_the_model_has_positions) {
+  write_text(folder() / "short.json", R"({"n_embd": 32, "n_layer": 1, "n_head": 2, "n_positions": 16})");
+  const Outcome o = run({"summary", "--model", "gpt2", "--config", in_folder("short.json"), "--batch-size", "2", "--json"});
+  ASSERT_EQ(o.status, 0) << o.err;
+  EXPECT_EQ(Json::parse(o.out)["layers"][0]["output"][1], 16);
+}
+
 TEST_F(TextProgram, that_is_wrong_is_refused_in_one_line) {
   const auto train = [this](const Words& more) { return told({"train"}, more); };
   expect_refused({"train", "--model", "bert", "--dataset", "sst2", "--vocab", in_folder("vocab.txt")}, 2,
