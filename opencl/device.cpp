@@ -417,7 +417,7 @@ class ClDevice : public Device {
 std::shared_ptr<Device> Device::open(const DeviceOptions& options) {
   const WantedDevice wanted = wanted_device(options.device);
   prepare_environment(wanted.part ? 0 : options.threads);
-  if (options.denormals == Denormals::flush) flush_denormals_in_clblast();
+  tell_clblast(options.denormals);
   return std::make_shared<ClDevice>(select_device(options.platform, wanted.device), wanted.part, options);
 }
 

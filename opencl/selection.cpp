@@ -226,11 +226,13 @@ void prepare_environment(int threads) {
   set_variable("POCL_CPU_MAX_CU_COUNT", text);   // and since
 }
 
-void flush_denormals_in_clblast() {
+void tell_clblast(Denormals denormals) {
   const std::lock_guard lock(environment_mutex());
-  constexpr const char *kVariable = "CLBLAST_BUILD_OPTIONS", *kOption = "-cl-denorms-are-zero";
-  const std::string others = from_environment(kVariable);
-  if (others.find(kOption) == std::string::npos) setenv(kVariable, (others.empty() ? kOption : others + " " + kOption).c_str(), 1);
+  constexpr const char* kVariable = "CLBLAST_BUILD_OPTIONS";
+  static const std::string given = from_environment(kVariable);
+  const std::string text = (denormals == Denormals::flush ? "-cl-denorms-are-zero " : "") + given;  // CLBlast puts no space behind it
+  if (!text.empty()) set_variable(kVariable, text);
+  else if (std::getenv(kVariable)) unsetenv(kVariable);
 }
 
 std::vector<PlatformInfo> platforms() {

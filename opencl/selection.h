@@ -33,7 +33,7 @@ std::vector<std::string> devices_alike(const FoundDevice& device);
 /// Only the first call before OpenCL is touched has an effect on drivers. Several threads may call it at once; it writes only what differs.
 /// @throws DeviceError as DriverCache::open and check_process_limits do, UsageError as check_pocl_variables does
 void prepare_environment(int threads);
-/// Asks it of CLBlast too, which builds its programs by itself.
-void flush_denormals_in_clblast();
+/// Of programs that CLBlast builds from now on, by itself.
+void tell_clblast(Denormals denormals);
 
 }  // namespace gemel::opencl

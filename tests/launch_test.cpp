@@ -88,7 +88,7 @@ TEST_F(LaunchedJob, with_options_that_do_not_fit_is_a_usage_error) {
 TEST_F(LaunchedJob, that_open_mpi_does_not_start_says_so) {
   const std::vector<std::string> arguments = launch({"--np", "2"}, lenet({"--parallel", "ddp"}));
   // It starts processes, by other variables up to version 4 and since 5; or it begins MPI in them.
-  for (const std::vector<const char*>& frameworks : {std::vector{"OMPI_MCA_plm", "PRTE_MCA_rmaps"}, {"OMPI_MCA_pml"}}) {
+  for (const std::vector<const char*>& frameworks : {std::vector{"OMPI_MCA_plm", "PRTE_MCA_ess"}, {"OMPI_MCA_pml"}}) {
     const Outcome o = run(arguments, [&] {
       for (const char* framework : frameworks) ::setenv(framework, "nonsense", 1);
     });

@@ -266,7 +266,7 @@ int exit_status(const JobEnd& end, const Launch& launch) {
   if (end.status == Launched::kToldFailure || stop_asked()) return 1;
   if (end.by_signal() && end.began && launch.ranks > 1) return 1;  // of which the others tell
   if (end.by_signal() && end.began) throw Error("launch: the rank was lost: " + end.signal_text());
-  throw Error("launch: " + text_of(end, launch) + "; gemel doctor looks for what is wrong");
+  throw Error("launch: " + text_of(end, launch));
 }
 
 }  // namespace gemel::cli
