@@ -73,7 +73,7 @@ TEST(Denormals, kernels_keep_them_unless_told_to_flush) {
 
 TEST(Denormals, clblast_builds_its_programs_either_way) {
   for (const Denormals denormals : {Denormals::flush, Denormals::keep}) {
-    Session session(opencl::Device::open({.gemm = GemmChoice::clblast, .denormals = denormals}), 1);
+    Session session(opencl::Device::open({.gemm = opencl::GemmChoice::clblast, .denormals = denormals}), 1);
     EXPECT_EQ(read(matmul(full(session, f32({2, 3}), 2), full(session, f32({3, 2}), 4))), std::vector<double>(4, 24));
   }
 }

@@ -11,6 +11,7 @@
 #include "datasets/npy.h"
 #include "engine/base/allowance.h"
 #include "engine/base/spec.h"
+#include "tests/divides.h"
 #include "tests/test_device.h"
 
 namespace gemel::testing {
@@ -21,7 +22,7 @@ class JobOfDevices : public Job {
  protected:
   void SetUp() override {
     if (allowed_cores().count() < 2) GTEST_SKIP() << "one core has no parts";
-    if (!test_device().profile().is_pocl()) GTEST_SKIP() << "needs a device that divides";
+    if (!divides(test_device())) GTEST_SKIP() << "needs a device that divides";
   }
   static std::vector<std::string> two(const std::string& style) { return {"--parallel", style, "--devices", "0.0,0.1"}; }
   Outcome perceptron(const std::string& log, const std::vector<std::string>& more, const char* batch = "12") {

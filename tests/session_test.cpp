@@ -15,6 +15,7 @@
 #include "engine/ops/ops.h"
 #include "frontends/models/models.h"
 #include "frontends/optim/optimizer.h"
+#include "tests/divides.h"
 #include "tests/message_of.h"
 #include "tests/shared_pages.h"
 #include "tests/test_device.h"
@@ -212,10 +213,8 @@ TEST(SessionGradients, asked_in_another_session_are_refused) {
             "gradient: a tensor belongs to another session; accepted: outputs and inputs of one session");
 }
 
-bool divides(const opencl::DeviceProfile& profile) { return profile.platform == "Portable Computing Language" && profile.compute_units >= 2; }
-
 TEST(SessionsSideBySide, on_two_parts_of_a_device_train_as_each_does_alone) {
-  if (!divides(test_device().profile())) GTEST_SKIP() << "needs a device that divides";
+  if (!divides(test_device())) GTEST_SKIP() << "needs a device that divides";
   const auto train = [](const char* part, std::uint64_t seed) {
     return [=] {
       Session session(opencl::Device::open({.device = part}));
@@ -242,7 +241,7 @@ TEST(SessionsSideBySide, on_drivers_of_two_makers_train_as_each_does_alone) {
 }
 
 TEST(SessionsSideBySide, a_part_beyond_the_last_is_refused) {
-  if (!divides(test_device().profile())) GTEST_SKIP() << "needs a device that divides";
+  if (!divides(test_device())) GTEST_SKIP() << "needs a device that divides";
   const std::string text = message_of<UsageError>([] { opencl::Device::open({.device = "0.999"}); });
   EXPECT_NE(text.find("part 999"), std::string::npos) << text;
 }
