@@ -104,9 +104,9 @@ TEST(Goodbye, behind_the_last_collective_fails_nobody_who_is_still_in_it) {
   const std::vector<std::vector<std::string>> machines{{"a", "a", "a"}, {"a", "b", "c"}, {"a", "a", "b", "b"}};
   for (const auto& hosts : machines)
     for (const Case& it : cases(hosts[0] == hosts.back(), hosts[0] == hosts[1])) {
-      for (int repetition = 0; repetition < (is_full_run() ? 200 : 8); ++repetition) {
+      for (int repetition = 0; repetition < (is_full_run() ? 60 : 6); ++repetition) {
         std::vector<std::uint64_t> turns;  // that a rank is late
-        for (std::size_t r = 0; r < hosts.size(); ++r) turns.push_back(random() % 4 == 0 ? random() % 2000 : 0);
+        for (std::size_t r = 0; r < hosts.size(); ++r) turns.push_back(random() % 4 == 0 ? random() % 100 : 0);
         run_ranks(
             static_cast<int>(hosts.size()),
             [&](Communicator& communicator) {
@@ -284,7 +284,7 @@ TEST(Join, takes_part_in_every_collective_and_changes_nothing) {
 
 TEST(Join, of_ranks_one_after_the_other_tells_all_who_was_last) {
   std::mt19937 random(3);
-  for (int repetition = 0; repetition < (is_full_run() ? 200 : 20); ++repetition) {
+  for (int repetition = 0; repetition < (is_full_run() ? 100 : 15); ++repetition) {
     std::vector<int> steps;
     for (int r = 0; r < 4; ++r) steps.push_back(static_cast<int>(random() % 6));
     int last = 0;
