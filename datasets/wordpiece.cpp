@@ -43,7 +43,9 @@ WordPiece::WordPiece(Vocabulary vocabulary, Letters letters, const std::vector<s
       unknown_(required(vocabulary_, "[UNK]", file)),
       begin_(required(vocabulary_, "[CLS]", file)),
       separator_(required(vocabulary_, "[SEP]", file)),
-      padding_(required(vocabulary_, "[PAD]", file)) {}
+      padding_(required(vocabulary_, "[PAD]", file)) {
+  for (std::int64_t id = 0; id < vocabulary_.size(); ++id) longest_ = std::max(longest_, vocabulary_.token(id).size());
+}
 
 std::vector<std::int64_t> WordPiece::encode(std::string_view text) const {
   std::vector<std::int64_t> out;
@@ -99,6 +101,7 @@ void WordPiece::append_word(std::vector<std::int64_t>& out, std::u32string_view 
     std::optional<std::int64_t> found;
     std::size_t last = word.size();
     for (; last > first && !found; --last) {
+      if (ends[last - 1] - begin > longest_) continue;
       piece.assign(first == 0 ? "" : kInside);
       piece.append(text, begin, ends[last - 1] - begin);
       found = vocabulary_.find(piece);

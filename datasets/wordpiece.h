@@ -39,6 +39,7 @@ class WordPiece : public Tokenizer {
   Letters letters_;
   SpecialTokens special_;
   std::int64_t unknown_, begin_, separator_, padding_;
+  std::size_t longest_ = 0;  // bytes of a token
 };
 
 }  // namespace gemel::datasets
