@@ -34,7 +34,7 @@ List parameters_of(nn::Module& net) {
   return out;
 }
 
-void expect_near_all(const List& actual, const List& expected, double relative = 1e-5) {
+void expect_all_near(const List& actual, const List& expected, double relative = 1e-5) {
   ASSERT_EQ(actual.size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(actual[i], expected[i], 1e-6 + relative * std::abs(expected[i])) << "element " << i;
 }
@@ -90,7 +90,7 @@ TEST(DistributedJoin, means_are_over_the_ranks_that_have_data) {
   for (const Steps& steps : all) {
     SCOPED_TRACE(steps[0]);
     const List expected = trained_alone(steps);
-    for (const Loss loss : {Loss::mean, Loss::sum_and_weight}) expect_near_all(trained_with_join(steps, loss), expected);
+    for (const Loss loss : {Loss::mean, Loss::sum_and_weight}) expect_all_near(trained_with_join(steps, loss), expected);
   }
 }
 
@@ -98,8 +98,8 @@ TEST(DistributedJoin, holds_for_compressed_gradients) {
   const Steps steps{1, 3, 2};
   using Kind = parallel::CompressionOptions::Kind;
   for (const Kind kind : {Kind::float16, Kind::bfloat16})  // 11 and 8 bits of each gradient
-    expect_near_all(trained_with_join(steps, Loss::mean, {.reducer = {.compression = {kind}}}), trained_alone(steps), kind == Kind::float16 ? 2e-2 : 1e-1);
-  expect_near_all(trained_with_join(steps, Loss::mean, {.reducer = {.compression = {Kind::top_k, 1.0}}}), trained_alone(steps));
+    expect_all_near(trained_with_join(steps, Loss::mean, {.reducer = {.compression = {kind}}}), trained_alone(steps), kind == Kind::float16 ? 2e-2 : 1e-1);
+  expect_all_near(trained_with_join(steps, Loss::mean, {.reducer = {.compression = {Kind::top_k, 1.0}}}), trained_alone(steps));
 }
 
 TEST(DistributedJoin, goes_on_for_several_epochs_and_passes_without_sums) {
@@ -137,7 +137,7 @@ TEST(DistributedJoin, leaves_out_passes_that_were_not_summed) {
       side.ranks->backward(side.loss({50, 54}));
     }
     side.ranks->join();
-    expect_near_all(parameters_of(side.net), expected);
+    expect_all_near(parameters_of(side.net), expected);
   });
 }
 
@@ -189,7 +189,7 @@ TEST(DistributedJoin, takes_statistics_over_the_samples_that_there_are) {
       side.optimizer->step();
     }
     EXPECT_EQ(side.ranks->join(), 1);
-    expect_near_all(parameters_of(side.net), parameters_of(alone.net), 1e-4);  // and running statistics
+    expect_all_near(parameters_of(side.net), parameters_of(alone.net), 1e-4);  // and running statistics
   });
 }
 
@@ -233,7 +233,7 @@ TEST(DistributedJoin, holds_for_gradients_that_are_rows) {
       side->optimizer->step();
     }
     EXPECT_EQ(side->ranks->join(), 1);
-    expect_near_all(parameters_of(side->net), parameters_of(alone->net));
+    expect_all_near(parameters_of(side->net), parameters_of(alone->net));
   });
 }
 
@@ -318,8 +318,8 @@ TEST(HorovodJoin, means_are_over_the_ranks_that_have_data) {
   if (is_full_run()) all.insert(all.end(), {{2, 4}, {2, 2}, {3, 0, 2}});
   for (const Steps& steps : all) {
     SCOPED_TRACE(steps[0]);
-    expect_near_all(trained_by_horovod(steps, {}), trained_alone(steps));
-    expect_near_all(trained_by_horovod(steps, {.compression = WireFormat::fp16}), trained_alone(steps), 2e-2);  // 11 bits of each gradient
+    expect_all_near(trained_by_horovod(steps, {}), trained_alone(steps));
+    expect_all_near(trained_by_horovod(steps, {.compression = WireFormat::fp16}), trained_alone(steps), 2e-2);  // 11 bits of each gradient
   }
 }
 

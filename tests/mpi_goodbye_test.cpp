@@ -25,7 +25,7 @@ namespace {
 using namespace gemel::testing;
 
 constexpr int kAll[] = {0, 1, 2};
-constexpr std::size_t kLong = 100'000;  // elements: MPI sends so many bytes only when the other side asks for them
+constexpr std::size_t kLongMessage = 100'000;  // elements: MPI sends so many bytes only when the other side asks for them
 
 void all_reduce(Collectives& c, Algorithm algorithm, std::size_t count, float givers = 3) {
   std::vector<float> x(count, 1);
@@ -46,7 +46,7 @@ void check_that_nobody_fails_who_is_slower(Communicator& world) {
     const auto group = world.group(kAll);
     Collectives c(*group);
     for (const Algorithm algorithm : algorithms_of(c.communicator()))
-      for (const std::size_t count : {std::size_t{1}, kLong}) {
+      for (const std::size_t count : {std::size_t{1}, kLongMessage}) {
         for (auto late = random() % 8 == 0 ? random() % 20 : 0; late > 0; --late) std::this_thread::yield();
         all_reduce(c, algorithm, count);
       }
@@ -59,7 +59,7 @@ void check_join(Communicator& world) {
   Collectives c(world);
   for (const int first : {0, 1, 2}) {
     for (const Algorithm algorithm : algorithms_of(world))
-      for (const std::size_t count : {std::size_t{1}, kLong}) {
+      for (const std::size_t count : {std::size_t{1}, kLongMessage}) {
         if (c.rank() == first) continue;
         std::vector<float> x(count, static_cast<float>(c.rank()));
         c.all_reduce(elements_of(x), Reduction::mean, algorithm);
@@ -82,7 +82,7 @@ TEST(MpiGoodbye, on_ranks) {
   };
   std::vector<Case> cases;
   for (const Algorithm algorithm : algorithms_of(w))
-    for (const std::size_t count : {std::size_t{1}, kLong}) cases.push_back({"all-reduce", [=](Collectives& c) { all_reduce(c, algorithm, count); }});
+    for (const std::size_t count : {std::size_t{1}, kLongMessage}) cases.push_back({"all-reduce", [=](Collectives& c) { all_reduce(c, algorithm, count); }});
   if (w.shared()) cases.push_back({"memory that ranks share", [](Collectives& c) { c.allocate_shared(100); }});
   cases.push_back({"all-gather", [](Collectives& c) { c.all_gather({}); }});
   cases.push_back({"barrier", [](Collectives& c) { c.barrier(); }});

@@ -1,9 +1,20 @@
-// tokenizer.json as Hugging Face's tokenizers 0.23 write it, around tokens of a test's own.
+// Files of tokenizers: those of tests/data, and tokenizer.json as Hugging Face's tokenizers 0.23 write it, around tokens of a test's own.
 #pragma once
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 namespace gemel::testing {
+
+/// Vocabularies, texts, and the numbers that Hugging Face's tokenizers give them.
+inline const std::filesystem::path kTokenizerData = std::filesystem::path(GEMEL_SOURCE_DIR) / "tests/data/tokenizers";
+
+inline std::vector<std::string> tokenizer_texts() {
+  std::ifstream in(kTokenizerData / "strings.json");
+  return nlohmann::json::parse(in).get<std::vector<std::string>>();
+}
 
 inline nlohmann::json added_token(int id, const std::string& content) {
   return {{"id", id}, {"content", content}, {"single_word", false}, {"lstrip", false}, {"rstrip", false}, {"normalized", false}, {"special", true}};

@@ -19,37 +19,30 @@
 namespace gemel::datasets {
 namespace {
 
-using nlohmann::json;
-using testing::byte_pairs_json, testing::message_of, testing::word_piece_json;
+using Json = nlohmann::json;
+using testing::byte_pairs_json, testing::kTokenizerData, testing::message_of, testing::tokenizer_texts, testing::word_piece_json;
 using Ids = std::vector<std::int64_t>;
 
-const std::filesystem::path kData = std::filesystem::path(GEMEL_SOURCE_DIR) / "tests/data/tokenizers";
-
-std::vector<std::string> strings() {
-  std::ifstream in(kData / "strings.json");
-  return json::parse(in).get<std::vector<std::string>>();
-}
-
 /// The tokens of a list, and their numbers.
-json numbers_of(const std::filesystem::path& lines) {
-  json out;
+Json numbers_of(const std::filesystem::path& lines) {
+  Json out;
   std::ifstream in(lines);
   std::int64_t number = 0;
   for (std::string line; std::getline(in, line);) out[line] = number++;
   return out;
 }
 
-json merges_of(const std::filesystem::path& lines) {
-  json out = json::array();
+Json merges_of(const std::filesystem::path& lines) {
+  Json out = Json::array();
   std::ifstream in(lines);
   for (std::string line; std::getline(in, line);)
-    if (!line.starts_with("#version")) out.push_back(json::array({line.substr(0, line.find(' ')), line.substr(line.find(' ') + 1)}));
+    if (!line.starts_with("#version")) out.push_back(Json::array({line.substr(0, line.find(' ')), line.substr(line.find(' ') + 1)}));
   return out;
 }
 
 class File {
  public:
-  std::filesystem::path write(const json& content) const {
+  std::filesystem::path write(const Json& content) const {
     testing::write_text(folder_ / "tokenizer.json", content.dump());
     return folder_ / "tokenizer.json";
   }
@@ -62,30 +55,30 @@ class File {
 
 TEST(TokenizerJson, word_pieces_are_those_of_the_list_of_tokens) {
   const File file;
-  const json described = word_piece_json(numbers_of(kData / "cased.txt"), false);
+  const Json described = word_piece_json(numbers_of(kTokenizerData / "cased.txt"), false);
   const auto read = open_tokenizer(file.write(described));
-  const WordPiece expected(kData / "cased.txt", Letters::kept);
-  for (const std::string& text : strings()) EXPECT_EQ(read->encode(text), expected.encode(text)) << text;
+  const WordPiece expected(kTokenizerData / "cased.txt", Letters::kept);
+  for (const std::string& text : tokenizer_texts()) EXPECT_EQ(read->encode(text), expected.encode(text)) << text;
   EXPECT_EQ(read->for_model("a text", "another", 9).ids, expected.for_model("a text", "another", 9).ids);
   EXPECT_EQ(open_tokenizer(file.folder())->encode("a text"), expected.encode("a text")) << "in a folder that has nothing else";
   EXPECT_EQ(open_tokenizer(file.path(), Letters::kept)->encode("A Text"), expected.encode("A Text"));
-  const WordPiece lower(kData / "cased.txt");
-  EXPECT_EQ(open_tokenizer(file.write(word_piece_json(numbers_of(kData / "cased.txt"), true)))->encode("A T\u00e9xt"), lower.encode("A T\u00e9xt"));
+  const WordPiece lower(kTokenizerData / "cased.txt");
+  EXPECT_EQ(open_tokenizer(file.write(word_piece_json(numbers_of(kTokenizerData / "cased.txt"), true)))->encode("A T\u00e9xt"), lower.encode("A T\u00e9xt"));
   EXPECT_EQ(message_of<DataError>([&] { open_tokenizer(file.path(), Letters::kept); }),
             "tokenizer: " + file.path().string() + ": it makes letters lower case; accepted: without --cased");
 }
 
 TEST(TokenizerJson, byte_pairs_are_those_of_vocab_json_and_merges) {
   const File file;
-  std::ifstream vocabulary(kData / "vocab.json");
-  json described = byte_pairs_json(json::parse(vocabulary), merges_of(kData / "merges.txt"));
+  std::ifstream vocabulary(kTokenizerData / "vocab.json");
+  Json described = byte_pairs_json(Json::parse(vocabulary), merges_of(kTokenizerData / "merges.txt"));
   const auto read = open_tokenizer(file.write(described));
-  const BytePairs expected(kData / "vocab.json", kData / "merges.txt");
-  for (const std::string& text : strings()) EXPECT_EQ(read->encode(text), expected.encode(text)) << text;
+  const BytePairs expected(kTokenizerData / "vocab.json", kTokenizerData / "merges.txt");
+  for (const std::string& text : tokenizer_texts()) EXPECT_EQ(read->encode(text), expected.encode(text)) << text;
   EXPECT_EQ(open_byte_pairs(file.path())->ends().end, expected.ends().end);
   EXPECT_EQ(open_byte_pairs(file.folder())->encode("a text"), expected.encode("a text"));
   // As older files have it: merges as text, no types, and a processor that adds nothing.
-  for (json& m : described["model"]["merges"]) m = m[0].get<std::string>() + " " + m[1].get<std::string>();
+  for (Json& m : described["model"]["merges"]) m = m[0].get<std::string>() + " " + m[1].get<std::string>();
   described["model"].erase("type");
   described["model"].erase("byte_fallback");
   described["model"].erase("ignore_merges");
@@ -97,7 +90,7 @@ TEST(TokenizerJson, byte_pairs_are_those_of_vocab_json_and_merges) {
 
 TEST(TokenizerJson, tokens_that_were_added_stand_in_a_text_as_they_are) {
   const File file;
-  json described = word_piece_json({{"[PAD]", 0}, {"[UNK]", 1}, {"[CLS]", 2}, {"[SEP]", 3}, {"a", 4}, {"##b", 5}}, true);
+  Json described = word_piece_json({{"[PAD]", 0}, {"[UNK]", 1}, {"[CLS]", 2}, {"[SEP]", 3}, {"a", 4}, {"##b", 5}}, true);
   described["added_tokens"].push_back(testing::added_token(6, "<New>"));
   const auto read = open_tokenizer(file.write(described));
   EXPECT_EQ(read->encode("ab<New>A<new>"), (Ids{4, 5, 6, 4, 1, 1, 1}));
@@ -106,18 +99,18 @@ TEST(TokenizerJson, tokens_that_were_added_stand_in_a_text_as_they_are) {
 
 TEST(TokenizerJson, what_it_describes_besides_is_said_in_one_line) {
   const File file;
-  const json tokens{{"[PAD]", 0}, {"[UNK]", 1}, {"[CLS]", 2}, {"[SEP]", 3}, {"a", 4}};
-  const json pieces = word_piece_json(tokens, true), pairs = byte_pairs_json({{"a", 0}, {"b", 1}, {"ab", 2}}, json::array({json::array({"a", "b"})}));
-  const auto refused = [&](const json& from, const char* place, const json& value) {
-    json described = from;
-    described[json::json_pointer(place)] = value;
+  const Json tokens{{"[PAD]", 0}, {"[UNK]", 1}, {"[CLS]", 2}, {"[SEP]", 3}, {"a", 4}};
+  const Json pieces = word_piece_json(tokens, true), pairs = byte_pairs_json({{"a", 0}, {"b", 1}, {"ab", 2}}, Json::array({Json::array({"a", "b"})}));
+  const auto refused = [&](const Json& from, const char* place, const Json& value) {
+    Json described = from;
+    described[Json::json_pointer(place)] = value;
     const std::string message = message_of<DataError>([&] { open_tokenizer(file.write(described)); }), begin = "tokenizer: " + file.path().string() + ": ";
     EXPECT_TRUE(message.starts_with(begin)) << message;
     return message.substr(begin.size());
   };
   const std::string accepted = "; accepted: BERT's WordPiece and GPT-2's byte pairs";
-  EXPECT_EQ(refused(pairs, "/model", {{"type", "Unigram"}, {"vocab", json::array()}}), "it describes Unigram" + accepted);
-  EXPECT_EQ(refused(pairs, "/model", {{"vocab", json::array({json::array({"<unk>", 0})})}}), "it describes Unigram" + accepted);
+  EXPECT_EQ(refused(pairs, "/model", {{"type", "Unigram"}, {"vocab", Json::array()}}), "it describes Unigram" + accepted);
+  EXPECT_EQ(refused(pairs, "/model", {{"vocab", Json::array({Json::array({"<unk>", 0})})}}), "it describes Unigram" + accepted);
   EXPECT_EQ(refused(pairs, "/model", {{"vocab", {{"a", 0}}}}), "it describes WordLevel" + accepted);
   EXPECT_EQ(refused(pairs, "/model", nullptr), "it describes no model; accepted: a tokenizer.json; of vocab.json and merges.txt their folder");
   EXPECT_EQ(refused(pairs, "/pre_tokenizer", {{"type", "Sequence"}}), "its pre_tokenizer is \"Sequence\"" + accepted + ", of which it is \"ByteLevel\"");
@@ -131,9 +124,9 @@ TEST(TokenizerJson, what_it_describes_besides_is_said_in_one_line) {
   EXPECT_EQ(refused(pairs, "/model/unk_token", "a"), "its model has unk_token \"a\"" + accepted + ", of which it is null");
   EXPECT_EQ(refused(pairs, "/post_processor", {{"type", "RobertaProcessing"}}),
             "its post_processor is \"RobertaProcessing\"" + accepted + ", of which it is \"ByteLevel\"");
-  EXPECT_EQ(refused(pairs, "/model/merges", json::array({json::array({"a", "c"})})),
+  EXPECT_EQ(refused(pairs, "/model/merges", Json::array({Json::array({"a", "c"})})),
             "its merge 0 (from 0): the vocabulary has no token 'c'; accepted: merges of its tokens into its tokens");
-  EXPECT_EQ(refused(pairs, "/model/merges", json::array({"a b c"})), "its merge 0 (from 0) is \"a b c\"; accepted: two tokens");
+  EXPECT_EQ(refused(pairs, "/model/merges", Json::array({"a b c"})), "its merge 0 (from 0) is \"a b c\"; accepted: two tokens");
   EXPECT_EQ(refused(pairs, "/model/merges", "a b"), "its model has no merges");
   EXPECT_EQ(refused(pairs, "/added_tokens/0/lstrip", true), "its added token '<|endoftext|>' has lstrip true" + accepted + ", of which it is false or null");
   EXPECT_EQ(refused(pairs, "/added_tokens/0/content", ""), "one of its added_tokens has no content or no id");
@@ -145,14 +138,14 @@ TEST(TokenizerJson, what_it_describes_besides_is_said_in_one_line) {
   EXPECT_EQ(refused(pieces, "/model/max_input_chars_per_word", 200), "its model has max_input_chars_per_word 200" + accepted + ", of which it is 100");
   EXPECT_EQ(refused(pieces, "/post_processor", nullptr), "its post_processor is null" + accepted + ", of which it is \"TemplateProcessing\"");
   const std::string ends = "its post_processor puts other tokens around texts than [CLS] A [SEP] and [CLS] A [SEP] B [SEP]" + accepted;
-  EXPECT_EQ(refused(pieces, "/post_processor/single", json::array()), ends);
+  EXPECT_EQ(refused(pieces, "/post_processor/single", Json::array()), ends);
   EXPECT_EQ(refused(pieces, "/post_processor/special_tokens/[CLS]/ids/0", 3), ends);
-  EXPECT_EQ(refused(pieces, "/post_processor", {{"type", "BertProcessing"}, {"cls", json::array({"[CLS]", 2})}, {"sep", json::array({"[SEP]", 2})}}), ends);
+  EXPECT_EQ(refused(pieces, "/post_processor", {{"type", "BertProcessing"}, {"cls", Json::array({"[CLS]", 2})}, {"sep", Json::array({"[SEP]", 2})}}), ends);
   EXPECT_EQ(message_of<DataError>([&] { open_byte_pairs(file.write(pieces)); }),
             "tokenizer: " + file.path().string() + ": it describes WordPiece; accepted: GPT-2's byte pairs");
   testing::write_text(file.path(), "{\"model\": {");
   EXPECT_EQ(message_of<DataError>([&] { open_tokenizer(file.path()); }), "tokenizer: " + file.path().string() + ": it is no valid JSON");
-  json gap = pieces;
+  Json gap = pieces;
   gap["model"]["vocab"]["b"] = 1 << 30;
   EXPECT_NE(message_of<DataError>([&] { open_tokenizer(file.write(gap)); }).find("'b' has the number 1073741824 of 6 tokens"), std::string::npos);
   gap["model"]["vocab"]["b"] = 4;
@@ -170,8 +163,8 @@ TEST(TokenizerJson, numbers_may_be_missing) {
 
 TEST(TokenizerJson, the_processor_of_earlier_berts_is_the_same) {
   const File file;
-  json described = word_piece_json({{"[PAD]", 0}, {"[UNK]", 1}, {"[CLS]", 2}, {"[SEP]", 3}, {"a", 4}}, true);
-  described["post_processor"] = {{"type", "BertProcessing"}, {"cls", json::array({"[CLS]", 2})}, {"sep", json::array({"[SEP]", 3})}};
+  Json described = word_piece_json({{"[PAD]", 0}, {"[UNK]", 1}, {"[CLS]", 2}, {"[SEP]", 3}, {"a", 4}}, true);
+  described["post_processor"] = {{"type", "BertProcessing"}, {"cls", Json::array({"[CLS]", 2})}, {"sep", Json::array({"[SEP]", 3})}};
   described["model"].erase("type");
   EXPECT_EQ(open_tokenizer(file.write(described))->for_model("A", {}, 9).ids, (Ids{2, 4, 3}));
 }

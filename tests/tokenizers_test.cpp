@@ -15,22 +15,16 @@
 #include "engine/base/philox.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
+#include "tests/tokenizer_files.h"
 
 namespace gemel::datasets {
 namespace {
 
-using testing::message_of;
+using testing::kTokenizerData, testing::message_of, testing::tokenizer_texts;
 using Ids = std::vector<std::int64_t>;
 
-const std::filesystem::path kData = std::filesystem::path(GEMEL_SOURCE_DIR) / "tests/data/tokenizers";
-
-std::vector<std::string> strings() {
-  std::ifstream in(kData / "strings.json");
-  return nlohmann::json::parse(in).get<std::vector<std::string>>();
-}
-
 std::vector<Ids> stored(const char* name) {
-  std::ifstream in(kData / name);
+  std::ifstream in(kTokenizerData / name);
   std::vector<Ids> out;
   for (std::string line; std::getline(in, line);) {
     std::istringstream numbers(line);
@@ -40,7 +34,7 @@ std::vector<Ids> stored(const char* name) {
 }
 
 void expect_stored(const Tokenizer& tokenizer, const char* name) {
-  const std::vector<std::string> texts = strings();
+  const std::vector<std::string> texts = tokenizer_texts();
   const std::vector<Ids> expected = stored(name);
   ASSERT_GE(texts.size(), 2000u);
   ASSERT_EQ(texts.size(), expected.size());
@@ -53,17 +47,17 @@ TEST(Tokenizers, uncased_wordpiece_gives_the_numbers_of_hugging_faces) {
   expect_stored(WordPiece(vocabulary), "uncased.ids");
 }
 
-TEST(Tokenizers, cased_wordpiece_gives_the_numbers_of_hugging_faces) { expect_stored(WordPiece(kData / "cased.txt", Letters::kept), "cased.ids"); }
+TEST(Tokenizers, cased_wordpiece_gives_the_numbers_of_hugging_faces) { expect_stored(WordPiece(kTokenizerData / "cased.txt", Letters::kept), "cased.ids"); }
 
 TEST(Tokenizers, byte_pairs_give_the_numbers_of_hugging_faces_and_back_the_same_bytes) {
-  const BytePairs pairs(kData / "vocab.json", kData / "merges.txt");
+  const BytePairs pairs(kTokenizerData / "vocab.json", kTokenizerData / "merges.txt");
   expect_stored(pairs, "bpe.ids");
-  for (const std::string& text : strings()) EXPECT_EQ(pairs.decode(pairs.encode(text)), text);
+  for (const std::string& text : tokenizer_texts()) EXPECT_EQ(pairs.decode(pairs.encode(text)), text);
 }
 
 TEST(Tokenizers, cut_texts_and_pairs_as_hugging_faces_do) {
-  const WordPiece tokenizer(kData / "cased.txt", Letters::kept);
-  std::ifstream in(kData / "pairs.json");
+  const WordPiece tokenizer(kTokenizerData / "cased.txt", Letters::kept);
+  std::ifstream in(kTokenizerData / "pairs.json");
   const nlohmann::json cases = nlohmann::json::parse(in);
   ASSERT_GE(cases.size(), 300u);
   for (const auto& c : cases) {
@@ -76,8 +70,8 @@ TEST(Tokenizers, cut_texts_and_pairs_as_hugging_faces_do) {
 }
 
 TEST(Tokenizers, refuse_a_text_that_is_not_utf_8) {
-  const WordPiece tokenizer(kData / "cased.txt", Letters::kept);
-  const BytePairs pairs(kData / "vocab.json", kData / "merges.txt");
+  const WordPiece tokenizer(kTokenizerData / "cased.txt", Letters::kept);
+  const BytePairs pairs(kTokenizerData / "vocab.json", kTokenizerData / "merges.txt");
   for (const char* text : {"ab\xff", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe4\xb8"}) {
     EXPECT_NE(message_of<DataError>([&] { tokenizer.encode(text); }).find("is not UTF-8"), std::string::npos);
     EXPECT_NE(message_of<DataError>([&] { pairs.encode(text); }).find("is not UTF-8"), std::string::npos);
@@ -112,7 +106,7 @@ TEST(Tokenizers, say_what_is_wrong_with_their_files) {
   EXPECT_EQ(of_json(R"({"a":0.5})"), "vocabulary: " + json + ": 'a' has the number 0.5 of 1 tokens" + accepted);
   EXPECT_EQ(of_json(R"({"a":0,"b":1,"ab":2})", "#version: 0.2\na b c\n"), "merges: " + merges + ", line 2: 'a b c'; accepted: two tokens with a space between");
   EXPECT_EQ(of_json(R"({"a":0,"b":1})", "a b\n"), "merges: " + merges + ", line 1: the vocabulary has no token 'ab'; accepted: merges of its tokens into its tokens");
-  const BytePairs pairs(kData / "vocab.json", kData / "merges.txt");
+  const BytePairs pairs(kTokenizerData / "vocab.json", kTokenizerData / "merges.txt");
   EXPECT_EQ(message_of<UsageError>([&] { pairs.decode({-1}); }), fmt::format("vocabulary: there is no token -1; accepted: 0 to {}", pairs.vocabulary().size() - 1));
 }
 
@@ -223,8 +217,8 @@ TEST(Tokenizers, end_with_an_error_or_none_whatever_happened_to_their_files) {
       ++refused;
     }
   };
-  const std::string lines = testing::read_text(kData / "cased.txt"), json = testing::read_text(kData / "vocab.json"), merges = testing::read_text(kData / "merges.txt");
-  const std::vector<std::string> texts = strings();
+  const std::string lines = testing::read_text(kTokenizerData / "cased.txt"), json = testing::read_text(kTokenizerData / "vocab.json"), merges = testing::read_text(kTokenizerData / "merges.txt");
+  const std::vector<std::string> texts = tokenizer_texts();
   for (std::size_t i = 0; i < 200; ++i) {
     const std::string& text = texts[i * 7];
     testing::write_text(folder / "vocab.txt", damaged(lines, draws));
@@ -235,7 +229,7 @@ TEST(Tokenizers, end_with_an_error_or_none_whatever_happened_to_their_files) {
       const BytePairs pairs(folder / "vocab.json", folder / "merges.txt");
       (void)pairs.decode(pairs.encode(text));
     });
-    load([&] { (void)WordPiece(kData / "cased.txt").encode(damaged(text, draws)); });
+    load([&] { (void)WordPiece(kTokenizerData / "cased.txt").encode(damaged(text, draws)); });
   }
   EXPECT_GT(refused, 100);
 }

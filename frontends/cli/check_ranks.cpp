@@ -22,13 +22,13 @@
 namespace gemel::cli {
 namespace {
 
-struct Finding {
+struct RankFinding {
   bool fits = true;
   std::string text;
-  bool operator==(const Finding&) const = default;
+  bool operator==(const RankFinding&) const = default;
 };
 
-Finding found_by(const std::function<std::string()>& look) {
+RankFinding found_by(const std::function<std::string()>& look) {
   try {
     return {true, look()};
   } catch (const std::exception& e) {
@@ -69,25 +69,25 @@ class RanksCheck {
   bool fits_ = true;
 
   /// [rank]. Collective: where one rank cannot look, all know it.
-  std::vector<Finding> of_all(const Finding& mine) const {
+  std::vector<RankFinding> of_all(const RankFinding& mine) const {
     if (!job_.communication()) return {mine};
-    std::vector<Finding> out;
+    std::vector<RankFinding> out;
     for (const std::string& text : distributed::texts_of_ranks(*job_.communication(), (mine.fits ? "+" : "-") + mine.text)) out.push_back({text[0] == '+', text.substr(1)});
     return out;
   }
 
   void row(const char* what, Wanted wanted, const std::function<std::string()>& look) { conclude(what, wanted, of_all(found_by(look))); }
 
-  void conclude(const char* what, Wanted wanted, const std::vector<Finding>& all) {
-    const bool each = std::ranges::all_of(all, &Finding::fits);
-    const bool fits = each && (wanted == Wanted::any || std::ranges::all_of(all, [&](const Finding& f) { return f == all.front(); }));
+  void conclude(const char* what, Wanted wanted, const std::vector<RankFinding>& all) {
+    const bool each = std::ranges::all_of(all, &RankFinding::fits);
+    const bool fits = each && (wanted == Wanted::any || std::ranges::all_of(all, [&](const RankFinding& f) { return f == all.front(); }));
     if (job_.rank() == 0) print_row(what, fits, text_of(all, !each));
     fits_ = fits_ && fits;
   }
 
   /// Those that found the same share a place: "ranks 0, 2: ...; rank 1: ...".
-  std::string text_of(const std::vector<Finding>& all, bool failures_alone) const {
-    std::vector<std::pair<Finding, std::vector<int>>> groups;
+  std::string text_of(const std::vector<RankFinding>& all, bool failures_alone) const {
+    std::vector<std::pair<RankFinding, std::vector<int>>> groups;
     for (int r = 0; r < std::ssize(all); ++r) {
       const auto same = std::ranges::find(groups, all[at(r)], [](const auto& group) { return group.first; });
       if (same == groups.end()) groups.push_back({all[at(r)], {r}});
@@ -110,7 +110,7 @@ class RanksCheck {
     constexpr const char* kWhat = "checkpoint folder";
     if (folder.empty()) return conclude(kWhat, Wanted::any, of_all({true, "none is given"}));
     std::filesystem::path written;
-    const std::vector<Finding> made = of_all(found_by([&]() -> std::string {
+    const std::vector<RankFinding> made = of_all(found_by([&]() -> std::string {
       if (job_.rank() != 0) return "";
       train::prepare_checkpoints(folder);
       const std::string name = ".check-" + parallel::random_token();
