@@ -24,9 +24,11 @@ std::string passed_in_parts(std::string_view text, std::size_t part, std::vector
 }
 
 TEST(MpirunWords, are_taken_out_however_the_bytes_come) {
-  const std::string text = "epoch 1\n" + kPage + std::string(1, '\0') + "gemel: rank 1 was lost\n[vm:02079] *** An error occurred in MPI_Init_thread\n" +
-                           "[vm][[12802,1],0][../opal/btl_tcp_proc.c:266:create_interface_graph] Unable to find reachable pairing\n*** on a NULL communicator\n" +
-                           "mpirun: Forwarding signal 12 to job\n" + kPage + "12 more processes have sent help message help-mpi-runtime.txt / mpi_init (job prterun-vm-12957@1)\n" + "saved - 3 files\n";
+  const std::string text =
+      "epoch 1\n" + kPage + std::string(1, '\0') + "gemel: rank 1 was lost\n[vm:02079] *** An error occurred in MPI_Init_thread\n" +
+      "[vm][[12802,1],0][../opal/btl_tcp_proc.c:266:create_interface_graph] Unable to find reachable pairing\n*** on a NULL communicator\n" +
+      "mpirun: Forwarding signal 12 to job\n" + kPage + "12 more processes have sent help message help-mpi-runtime.txt / mpi_init (job prterun-vm-12957@1)\n" +
+      "saved - 3 files\n";
   for (std::size_t part = 1; part <= text.size(); ++part) {
     std::vector<std::string> found;
     ASSERT_EQ(passed_in_parts(text, part, &found), "epoch 1\ngemel: rank 1 was lost\nsaved - 3 files\n") << part;
@@ -41,7 +43,8 @@ TEST(MpirunWords, begin_behind_a_line_of_a_rank_that_has_no_end) {
 }
 
 TEST(MpirunWords, are_not_what_a_rank_says) {
-  for (const std::string text : {"[vm] a line\n", "[1, 2] 3\n", "[:12] x\n", "[vm:] x\n", "[a b:12] x\n", "[vm:1x] y\n", "[vm:12]x\n", "---\n- a\n", "12 more\n", "3\n", "12 more processes\n", "more process\n", "***\n", "a *** b\n", "mpi\n", "a: mpirun: b\n", "\n\n"})
+  for (const std::string text : {"[vm] a line\n", "[1, 2] 3\n", "[:12] x\n", "[vm:] x\n", "[a b:12] x\n", "[vm:1x] y\n", "[vm:12]x\n", "---\n- a\n",
+                                 "12 more\n", "3\n", "12 more processes\n", "more process\n", "***\n", "a *** b\n", "mpi\n", "a: mpirun: b\n", "\n\n"})
     for (const std::size_t part : {1, 2, 1000}) EXPECT_EQ(passed_in_parts(text, part), text) << part;
   EXPECT_EQ(passed_in_parts(std::string(59, '-') + "\n", 10), std::string(59, '-') + "\n");
 }

@@ -84,8 +84,10 @@ void WordsOfOpenMpi::take_line(std::string_view line, std::string& out) {
   const bool is_whole = !std::exchange(is_mid_line_, false);
   if (is_in_page_) {
     is_in_page_ = !is_dashes(line);
-    if (is_in_page_) page_.append(line) += '\n';
-    else found_.push_back(page_.substr(page_.find('\n') + 1));
+    if (is_in_page_)
+      page_.append(line) += '\n';
+    else
+      found_.push_back(page_.substr(page_.find('\n') + 1));
   } else if (ends_with_dashes(line)) {
     is_in_page_ = true;
     page_ = line.substr(before_dashes(line).size());
@@ -143,8 +145,10 @@ void MpirunErrors::pass_on() {
     pollfd event{ends_[0], POLLIN, 0};
     ::poll(&event, 1, is_last ? 0 : kLookMilliseconds);
     const ssize_t count = ::read(ends_[0], bytes.data(), bytes.size());
-    if (count > 0) write_all(STDERR_FILENO, words_.pass({bytes.data(), static_cast<std::size_t>(count)}));
-    else if (count == 0 || is_last) break;
+    if (count > 0)
+      write_all(STDERR_FILENO, words_.pass({bytes.data(), static_cast<std::size_t>(count)}));
+    else if (count == 0 || is_last)
+      break;
   }
 }
 
