@@ -139,11 +139,12 @@ bool TarReader::read_header(std::span<std::byte, kBlock> block) {
     while (read_some(rest) == rest.size()) continue;
     return false;
   }
-  if (found != block.size()) fail(fmt::format("the archive ends inside a header, after {} of 512 bytes", found));
-  const auto sum = octal(field(block, 148, 8));
-  const bool is_first = member_ == kNoMember;
-  if ((!sum || *sum != checksum(block)) && is_first && std::holds_alternative<Plain>(source_)) fail("no tar archive, nor one compressed by gzip");
-  if (!sum || *sum != checksum(block)) fail(fmt::format("the checksum of the header after {} is wrong", member_));
+  const bool is_whole = found == block.size();
+  const auto sum = is_whole ? octal(field(block, 148, 8)) : std::nullopt;
+  const bool is_header = sum && *sum == checksum(block), is_first = member_ == kNoMember;
+  if (!is_header && is_first && std::holds_alternative<Plain>(source_)) fail("no tar archive, nor one compressed by gzip");
+  if (!is_whole) fail(fmt::format("the archive ends inside a header, after {} of 512 bytes", found));
+  if (!is_header) fail(fmt::format("the checksum of the header after {} is wrong", member_));
   return true;
 }
 

@@ -102,6 +102,8 @@ void PreparedLaunch::run(std::span<const Value> in, std::span<const Value> out) 
   for (;;) try {
       return run_variant();
     } catch (const opencl::CompilerAbort& e) {
+      // A recording compiles all its kernels before the first is enqueued; otherwise an earlier one may have changed what the next variant would read.
+      if (!recordable_ && overwrites_an_input()) throw;
       refused_.push_back({variant_, e.what()});
       choose_variant();
     }
@@ -125,6 +127,15 @@ void PreparedLaunch::check_apart() const {
       if (a.block != b.block || !a.block || a.bytes == 0 || b.bytes == 0 || a.offset >= b.offset + b.bytes || b.offset >= a.offset + a.bytes || (a.offset == b.offset && a.bytes == b.bytes)) continue;
       throw InternalError(fmt::format("{}: operand {} at {}, of {} bytes, is written and overlaps operand {} at {}, of {} bytes", op_.name, w, a.offset, a.bytes, i, b.offset, b.bytes));
     }
+}
+
+/// In place, or because an output has an input's memory.
+bool PreparedLaunch::overwrites_an_input() const {
+  const auto is_input = [&](std::size_t written) {
+    return std::ranges::any_of(std::span(operands_).first(inputs_.size()),
+                               [&](const opencl::Region& in) { return in.block && in.block == operands_[written].block && in.offset == operands_[written].offset; });
+  };
+  return std::ranges::any_of(written_, is_input);
 }
 
 void PreparedLaunch::launch_on(opencl::Device& device, std::span<const opencl::Region> operands) const {

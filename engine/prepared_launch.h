@@ -32,6 +32,7 @@ class PreparedLaunch : public Prepared {
   void choose_variant();
   void run_variant();
   void check_apart() const;
+  bool overwrites_an_input() const;
   void launch_on(opencl::Device& device, std::span<const opencl::Region> operands) const;
   void enqueue();
   const opencl::Recording* recording();

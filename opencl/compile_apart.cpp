@@ -23,11 +23,11 @@ namespace fs = std::filesystem;
 
 constexpr const char* kNotes = "apart";  // a folder in the driver's
 
-/// What the driver compiles once: the program, the kernel, the size of its groups, and whether there are few of them.
-std::string note_of(const CompileRequest& r) {
+/// What a driver compiles once for a device: the program, the kernel, the size of its groups, and whether there are few of them.
+std::string note_of(const std::string& key, const CompileRequest& r) {
   const Range met = r.kernel.empty() ? Range{} : as_driver_meets(r.range);
   const std::string text =
-      fmt::format("{}\n{}\n{}\n{} {} {}", r.program.source, r.program.options, r.kernel, met.dimensions, fmt::join(met.local, " "), fmt::join(met.global, " "));
+      fmt::format("{}\n{}\n{}\n{}\n{} {} {}", key, r.program.source, r.program.options, r.kernel, met.dimensions, fmt::join(met.local, " "), fmt::join(met.global, " "));
   const std::uint64_t first = hash_of(text);
   return fmt::format("{:016x}{:016x}", first, hash_of(text, first));
 }
@@ -64,10 +64,14 @@ bool CompileApart::is_asked_for() {
   return !text.empty();
 }
 
+CompileApart::CompileApart(cl_platform_id platform, const DeviceProfile& profile)
+    : device_{profile.platform, profile.name},
+      key_(fmt::format("{}\n{}\n{}\n{}\n{}", profile.platform, platform_text(platform, CL_PLATFORM_VERSION), profile.name, profile.version, profile.driver)) {}
+
 void CompileApart::compile(const CompileRequest& request) {
   const std::lock_guard lock(mutex_);
   const fs::path folder = DriverCache::of_process().folder();
-  const std::string note = note_of(request);
+  const std::string note = note_of(key_, request);
   auto known = refusals_.find(note);
   if (known == refusals_.end()) known = refusals_.emplace(note, refusal_of(request, folder, note)).first;
   if (known->second.empty()) return;
@@ -78,11 +82,13 @@ void CompileApart::compile(const CompileRequest& request) {
 std::string CompileApart::refusal_of(const CompileRequest& request, const fs::path& folder, const std::string& note) {
   const fs::path path = folder.empty() ? fs::path() : folder / kNotes / note;
   if (const auto noted = read_note(path)) return *noted;
+  if (given_up_) return "";
   try {
     const std::optional<std::string> refusal = compiled(to_text(request), folder);
     if (refusal && !path.empty()) write_note(path, *refusal);
     return refusal.value_or("");
   } catch (const DeviceError& e) {
+    given_up_ = true;
     warn(fmt::format("{}; kernels are compiled in this process, which the driver's compiler may end", e.what()));
     return "";
   }
@@ -95,7 +101,13 @@ std::optional<std::string> CompileApart::compiled(const std::string& request, co
     const CompilerProcess::Answer answer = process_->ask(request);
     if (answer == CompilerProcess::Answer::compiled) return "";
     const auto ended = std::exchange(process_, nullptr);
-    if (const auto crash = ended->crash(); crash && answer == CompilerProcess::Answer::ended_over_it) return crash;
+    const auto crash = ended->crash();
+    if (crash && answer == CompilerProcess::Answer::ended_over_it) return crash;
+    const bool was_new = i > 0;  // so that nothing compiled before can have ended it
+    if (was_new && answer == CompilerProcess::Answer::ended) {
+      const std::string said = ended->last_words();
+      throw DeviceError(fmt::format("gemel-compile ends before it compiles{}{}", said.empty() ? "" : ": ", said));
+    }
   }
   return std::nullopt;  // killed each time
 }

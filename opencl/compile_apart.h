@@ -27,16 +27,20 @@ class CompileApart {
   /// GEMEL_COMPILE=apart: for a compiler that is not known for it. @throws UsageError where it is anything else
   static bool is_asked_for();
 
-  explicit CompileApart(const DeviceProfile& profile) : device_{profile.platform, profile.name} {}
+  CompileApart(cl_platform_id platform, const DeviceProfile& profile);
 
   /// @throws CompilerAbort
   void compile(const CompileRequest& request);
 
  private:
+  /// Empty where it compiles, or nobody knows.
   std::string refusal_of(const CompileRequest& request, const std::filesystem::path& folder, const std::string& note);
+  /// @return empty where it compiles; nothing where it was not found out  @throws DeviceError where no process comes to it
   std::optional<std::string> compiled(const std::string& request, const std::filesystem::path& folder);
   std::mutex mutex_;  // of all that follows
   CompilerProcess::Device device_;
+  std::string key_;        // the device and its driver, in the names of notes
+  bool given_up_ = false;  // there is no process that compiles: what is noted is still refused
   std::unique_ptr<CompilerProcess> process_;
   std::map<std::string, std::string> refusals_;  // by name of the note; empty where it compiles
 };

@@ -94,8 +94,8 @@ std::string reason_in(const std::string& text) {
 fs::path CompilerProcess::program() {
   std::error_code none;
   const fs::path self = fs::read_symlink("/proc/self/exe", none).parent_path();
-  for (const fs::path& place : {self / kProgram, fs::path(GEMEL_BUILD_FOLDER) / kProgram, fs::path(GEMEL_PROGRAM_FOLDER) / kProgram})
-    if (::access(place.c_str(), X_OK) == 0) return place;
+  for (const fs::path& folder : {self, self.parent_path() / "libexec" / "gemel", fs::path(GEMEL_PROGRAM_FOLDER), fs::path(GEMEL_BUILD_FOLDER)})
+    if (const fs::path program = folder / kProgram; program.is_absolute() && ::access(program.c_str(), X_OK) == 0) return program;
   return {};
 }
 
@@ -108,7 +108,7 @@ CompilerProcess::CompilerProcess(const Device& device, const fs::path& cache) : 
   said_ = Descriptor(::memfd_create(kProgram, MFD_CLOEXEC));
   const fs::path program = CompilerProcess::program();
   if (const int error = Start(its.get(), said_.get()).run(program, {program.string(), device.platform, device.name}, environment_with(cache), process_))
-    throw DeviceError(fmt::format("{} does not start: {}", program.string(), system_message(error)));
+    throw DeviceError(fmt::format("{} does not start: {}", program.empty() ? kProgram : program.string(), system_message(error)));
 }
 
 CompilerProcess::~CompilerProcess() {
@@ -131,11 +131,15 @@ std::optional<std::string> CompilerProcess::crash() {
   process_ = -1;
   const std::array crashes{SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
   if (!WIFSIGNALED(status) || std::ranges::find(crashes, WTERMSIG(status)) == crashes.end()) return std::nullopt;
+  const std::string said = last_words();
+  return said.empty() ? ::strsignal(WTERMSIG(status)) : said;
+}
+
+std::string CompilerProcess::last_words() const {
   std::string text(1 << 16, '\0');
   const ssize_t read = ::pread(said_.get(), text.data(), text.size(), 0);
   text.resize(static_cast<std::size_t>(std::max<ssize_t>(read, 0)));
-  const std::string reason = reason_in(text);
-  return reason.empty() ? ::strsignal(WTERMSIG(status)) : reason;
+  return reason_in(text);
 }
 
 }  // namespace gemel::opencl

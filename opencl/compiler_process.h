@@ -17,7 +17,8 @@ class CompilerProcess {
   struct Device {
     std::string platform, name;
   };
-  /// Where the program is: beside the one that runs, where this was built, or where it was installed. Empty where it is in none of them.
+  /// Where the program is: beside the one that runs, in libexec/gemel beside that one's folder, where it was installed, or where this was built.
+  /// Empty where it is in none of them.
   static std::filesystem::path program();
 
   /// @param cache  the folder in which the driver is to keep what it compiles; empty: as the environment says  @throws DeviceError where it does not start
@@ -32,6 +33,8 @@ class CompilerProcess {
   Answer ask(std::string_view request);
   /// Of one that has ended: what its compiler said before it crashed; nothing where it was killed, or ended by itself.
   std::optional<std::string> crash();
+  /// What it said; of more than a line the one that tells most.
+  std::string last_words() const;
 
  private:
   std::filesystem::path cache_;

@@ -40,7 +40,7 @@ class ClDevice : public Device {
   ClDevice(FoundDevice found, std::optional<int> part, const DeviceOptions& options)
       : profile_(std::move(found.profile)), device_(found.device), cache_(ProgramCache::folder_for(profile_), profile_) {
     if (const auto cache = DriverCache::of_process().folder(); !cache.empty() && profile_.is_pocl() && options.memory_sharers.of_host > 1) turns_.emplace(cache);
-    if (CompileApart::is_asked_for() || CompileApart::is_needed(found.platform, profile_)) apart_ = std::make_unique<CompileApart>(profile_);
+    if (CompileApart::is_asked_for() || CompileApart::is_needed(found.platform, profile_)) apart_ = std::make_unique<CompileApart>(found.platform, profile_);
     profile_.gemm = options.gemm;
     profile_.denormals = options.denormals;
     profile_.profiling = timing_ = options.profiling == Profiling::all;

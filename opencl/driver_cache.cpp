@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
-#include <fstream>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -27,6 +26,7 @@
 #include "opencl/device.h"
 #include "opencl/driver_signals.h"
 #include "opencl/handle.h"
+#include "opencl/loader.h"
 #include "opencl/program_cache.h"
 #include "opencl/warn.h"
 
@@ -54,12 +54,13 @@ bool is_nearly_full(const fs::path& folder) {
 bool is_of_disk(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG || error == EROFS; }
 
 /// What is compiled is loaded as code, which a file system that is mounted noexec, or a policy of the system, forbids.
-std::string why_not_loaded(const Descriptor& file) {
+/// @return zero, or the system's error number
+int load_error_of(const Descriptor& file) {
   constexpr std::size_t kByte = 1;
   void* const code = ::mmap(nullptr, kByte, PROT_READ | PROT_EXEC, MAP_PRIVATE, file.get(), 0);
-  if (code == MAP_FAILED) return fmt::format("nothing can be loaded from it as code, as where it is mounted noexec ({})", system_message(errno));
+  if (code == MAP_FAILED) return errno;
   ::munmap(code, kByte);
-  return {};
+  return 0;
 }
 
 /// An open file without a name; where the file system has none such it has one for a moment, beside the files of drivers.
@@ -84,20 +85,9 @@ std::string build_of(const std::string& library) {
 
 /// Names PoCL's build, as far as can be known before it starts.
 std::string driver_build() {
-  std::string vendors = from_environment("OCL_ICD_VENDORS");
-  if (vendors.empty()) vendors = "/etc/OpenCL/vendors";
-  std::vector<std::string> builds;
-  const auto add = [&](const fs::path& vendor) {
-    std::string library;
-    std::ifstream(vendor) >> library;
-    if (library.find("pocl") != std::string::npos) builds.push_back(library + " " + build_of(library));
-  };
-  std::error_code none;
-  if (fs::is_regular_file(vendors, none)) add(vendors);  // the loader takes a single one, too
-  for (auto it = fs::directory_iterator(vendors, none); !none && it != fs::directory_iterator(); it.increment(none)) add(it->path());
-  std::ranges::sort(builds);
   std::uint64_t hash = hash_of("");
-  for (const std::string& build : builds) hash = hash_of(build, hash);
+  for (const DriverFile& driver : installed_drivers(drivers_place()))
+    if (driver.library.find("pocl") != std::string::npos) hash = hash_of(driver.library + " " + build_of(driver.library), hash);
   return fmt::format("{:016x}", hash);
 }
 
@@ -131,11 +121,10 @@ fs::path make_temporary() {
   for (const fs::path& place : temporary_places()) {
     remove_abandoned(place);
     std::string name = fmt::format("{}/{}XXXXXX", place.string(), kTemporary);
-    const Obstacle obstacle = ::mkdtemp(name.data()) ? obstacle_in(name) : Obstacle{errno, {}};
+    const Obstacle obstacle = ::mkdtemp(name.data()) ? obstacle_in(name) : Obstacle{.write_error = errno};
     if (!obstacle) return name;
     ::rmdir(name.c_str());
-    refused += fmt::format("{}{}: {}", refused.empty() ? "" : ", ", place.string(),
-                           obstacle.not_loaded.empty() ? system_message(obstacle.error) : obstacle.not_loaded);
+    refused += fmt::format("{}{}: {}", refused.empty() ? "" : ", ", place.string(), obstacle.why());
   }
   throw DeviceError(refused);
 }
@@ -152,20 +141,24 @@ void link_all(const fs::path& from, const fs::path& to) {
 
 }  // namespace
 
+std::string Obstacle::why() const {
+  if (load_error == 0) return system_message(write_error);
+  return fmt::format("nothing can be loaded from it as code, as where it is mounted noexec ({})", system_message(load_error));
+}
+
 std::string Obstacle::text(const fs::path& folder) const {
-  return not_loaded.empty() ? fmt::format("{} cannot be written: {}", folder.string(), system_message(error))
-                            : fmt::format("{}: {}", folder.string(), not_loaded);
+  return fmt::format("{}{}: {}", folder.string(), load_error == 0 ? " cannot be written" : "", why());
 }
 
 Obstacle obstacle_in(const fs::path& folder) {
   rlimit largest{};
-  if (::getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur < static_cast<rlim_t>(kRoom)) return {EFBIG, {}};
-  if (is_nearly_full(folder)) return {ENOSPC, {}};
+  if (::getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur < static_cast<rlim_t>(kRoom)) return {.write_error = EFBIG};
+  if (is_nearly_full(folder)) return {.write_error = ENOSPC};
   const Descriptor file = nameless_in(folder);
-  if (file.get() < 0) return {errno, {}};
+  if (file.get() < 0) return {.write_error = errno};
   int error = EINTR;
   while (error == EINTR) error = ::posix_fallocate(file.get(), 0, kRoom);
-  return {error, error == 0 ? why_not_loaded(file) : ""};
+  return {error, error == 0 ? load_error_of(file) : 0};
 }
 
 DriverCache& DriverCache::of_process() {
@@ -193,8 +186,8 @@ void DriverCache::open() {
     if (is_users) use_users_folder();
     else use_kept_folder();
     const Obstacle obstacle = obstacle_in(folder_);
-    if (!obstacle.not_loaded.empty()) leave(obstacle);
-    else if (obstacle) throw std::system_error(obstacle.error, std::generic_category(), folder_.string() + " cannot be written");
+    if (obstacle.load_error != 0) leave(obstacle);
+    else if (obstacle) throw std::system_error(obstacle.write_error, std::generic_category(), folder_.string() + " cannot be written");
   } catch (const std::system_error& e) {
     const bool goes_on = is_of_disk(e.code().value()) || (!is_users && from_environment("GEMEL_CACHE_DIR").empty());
     if (!goes_on && !is_users) throw DeviceError(fmt::format("GEMEL_CACHE_DIR: {}; accepted: a folder that can be written", e.what()));
@@ -230,7 +223,7 @@ void DriverCache::use(const fs::path& folder) {
 
 void DriverCache::leave(const Obstacle& obstacle) {
   const std::string why = obstacle.text(folder_);
-  if (!obstacle.not_loaded.empty()) folder_.clear();  // what lies there is of no use through a link either
+  if (obstacle.load_error != 0) folder_.clear();  // what lies there is of no use through a link either
   leave(why);
 }
 

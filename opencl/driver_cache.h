@@ -16,9 +16,10 @@ namespace gemel::opencl {
 
 /// Why a driver cannot compile into a folder.
 struct Obstacle {
-  int error = 0;           // the system's number where nothing can be written
-  std::string not_loaded;  // why what is written cannot be loaded
-  explicit operator bool() const { return error != 0 || !not_loaded.empty(); }
+  int write_error = 0;  // the system's number where nothing can be written
+  int load_error = 0;   // the same where what is written cannot be loaded
+  explicit operator bool() const { return write_error != 0 || load_error != 0; }
+  std::string why() const;
   std::string text(const std::filesystem::path& folder) const;
 };
 /// None where a file of a megabyte or two can be written in the folder, more than a kernel takes, the disk has room for some more, and what is written

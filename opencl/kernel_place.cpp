@@ -1,17 +1,12 @@
 #include "opencl/kernel_place.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdint>
 #include <system_error>
 
-#include "engine/base/descriptor.h"
 #include "engine/base/error.h"
 #include "engine/base/file.h"
 #include "opencl/device.h"
@@ -35,21 +30,6 @@ fs::path nearest_there(fs::path folder) {
 
 std::string cannot(const char* what, int error) { return fmt::format("cannot be {}: {}", what, system_message(error)); }
 
-/// By a file as large as kernels are, and a page of it that is mapped as a linked kernel's is.
-std::string why_no_code(const fs::path& folder) {
-  constexpr std::int64_t kKernel = 2 << 20;  // bytes
-  std::string name = (folder / "gemel-doctor-XXXXXX").string();
-  const Descriptor file(::mkostemp(name.data(), O_CLOEXEC));
-  if (file.get() < 0) return cannot("written", errno);
-  ::unlink(name.c_str());
-  if (const int error = ::posix_fallocate(file.get(), 0, kKernel)) return cannot("written", error);
-  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  void* const mapped = ::mmap(nullptr, page, PROT_READ | PROT_EXEC, MAP_PRIVATE, file.get(), 0);
-  if (mapped == MAP_FAILED) return errno == EPERM ? "lies on a file system that is mounted noexec" : cannot("executed from", errno);
-  ::munmap(mapped, page);
-  return "";
-}
-
 }  // namespace
 
 std::string why_no_kernels(const fs::path& folder) {
@@ -58,7 +38,10 @@ std::string why_no_kernels(const fs::path& folder) {
   if (::stat(there.c_str(), &status) != 0) return cannot("examined", errno);
   if (!S_ISDIR(status.st_mode)) return cannot("made", ENOTDIR);
   if (::access(there.c_str(), W_OK | X_OK) != 0) return cannot("written", errno);
-  return why_no_code(there);
+  const Obstacle obstacle = obstacle_in(there);
+  if (obstacle.write_error != 0) return cannot("written", obstacle.write_error);
+  if (obstacle.load_error == EPERM) return "lies on a file system that is mounted noexec";
+  return obstacle ? cannot("executed from", obstacle.load_error) : "";
 }
 
 KernelPlace kernel_place() {

@@ -33,7 +33,8 @@ std::vector<std::string> devices_alike(const FoundDevice& device);
 /// Only the first call before OpenCL is touched has an effect on drivers. Several threads may call it at once; it writes only what differs.
 /// @throws DeviceError as DriverCache::open and check_process_limits do, UsageError as check_pocl_variables does
 void prepare_environment(int threads);
-/// Of programs that CLBlast builds from now on, by itself.
+/// Of programs that CLBlast builds from now on, by itself. It reads this as it builds, for whatever device, and keeps programs by the device's name:
+/// where devices of a process differ in this, the last one opened decides for what is not built yet.
 void tell_clblast(Denormals denormals);
 
 }  // namespace gemel::opencl

@@ -245,6 +245,7 @@ class MpiCommunicator : public Communicator {
   std::string_view carrier() const override { return "mpi"; }
   std::unique_ptr<Communicator> group(std::span<const int> ranks) override {
     runtime_->check_thread();
+    meet(ranks);
     MPI_Group all, some;
     check(MPI_Comm_group(handle_.get(), &all), "a group cannot be made");
     check(MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some), "a group cannot be made");
@@ -279,6 +280,18 @@ class MpiCommunicator : public Communicator {
   void abort(const std::string& why) override { runtime_->abort.raise(why); }
 
  private:
+  /// Before a call of MPI's that cannot be ended: whoever waits here for a rank that has ended is told.
+  void meet(std::span<const int> ranks) {
+    const std::byte here{};
+    std::vector<std::byte> heard(ranks.size());
+    std::vector<Transfer> transfers;
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      if (ranks[i] == rank()) continue;
+      transfers.push_back(receive(ranks[i], std::span(&heard[i], 1), 0));
+      transfers.push_back(send(ranks[i], std::span(&here, 1), 0));
+    }
+    for (Transfer& t : transfers) t.wait();
+  }
   void wait_for_all() {
     std::vector<MPI_Request> request(1);
     check(MPI_Ibarrier(handle_.get(), request.data()), "its barrier cannot be begun");

@@ -128,6 +128,24 @@ TEST_F(DeviceCompilesApart, the_next_variant_computes_what_the_compiler_ended_ov
   }
 }
 
+/// Not recorded, for the sake of `native`.
+void ends_second_enqueue_of_a_library(Launch& l) {
+  l.device().native([](void*, void**) {}, "a library");
+  ends_second_enqueue(l);
+}
+
+TEST_F(DeviceCompilesApart, no_variant_goes_on_with_an_input_that_an_unrecorded_one_has_begun_to_write) {
+  OpDef op = doubling(ends_second_enqueue_of_a_library, right);
+  const Spec spec = f32({48});
+  const Value in[]{full(*session_, spec, 3)}, out[]{session_->empty(spec)};
+  op.writes = {0};
+  PreparedLaunch in_place(launch_target(*session_), op, {}, {spec}, {spec});
+  EXPECT_THROW(in_place.run(in, out), opencl::CompilerAbort);
+  op.writes = {};
+  PreparedLaunch reusing(launch_target(*session_), op, {}, {spec}, {spec});
+  EXPECT_THROW(reusing.run(in, in), opencl::CompilerAbort);
+}
+
 TEST_F(DeviceCompilesApart, where_the_compiler_ends_over_every_variant_the_error_names_each) {
   const OpDef op = doubling(ends_build, ends_second_enqueue);
   const Spec spec = f32({48});
@@ -139,16 +157,33 @@ TEST_F(DeviceCompilesApart, where_the_compiler_ends_over_every_variant_the_error
   EXPECT_NE(told.find("; second: ends its enqueue, kernel f: the driver's compiler ends its process over it"), std::string::npos) << told;
 }
 
-/// It is the program's function only where the linker has exported it, and the driver's LLVM is in a file of its own, as distributions have it.
-TEST(CompileApart, passes_that_pocl_asks_llvm_for_are_read_by_the_program_first) {
+cl_platform_id platform_of(opencl::Device& of) {
   cl_platform_id platform = nullptr;
-  test_device().native(
+  of.native(
       [&](void* queue, void**) {
         cl_device_id device = nullptr;
         clGetCommandQueueInfo(static_cast<cl_command_queue>(queue), CL_QUEUE_DEVICE, sizeof device, &device, nullptr);
         clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof platform, &platform, nullptr);
       },
       "platform");
+  return platform;
+}
+
+TEST(CompileApart, kernels_pass_with_one_warning_where_the_process_that_compiles_ends_before) {
+  opencl::DeviceProfile profile = test_device().profile();
+  profile.name = "none";
+  opencl::CompileApart apart(platform_of(test_device()), profile);
+  ::testing::internal::CaptureStderr();
+  for (const char* source : {"kernel void f() {}", "kernel void g() {}"}) apart.compile({{"title", source, "", false}});
+  const std::string told = ::testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(told.starts_with("gemel: warning: gemel-compile ends before it compiles: ")) << told;
+  EXPECT_NE(told.find("; kernels are compiled in this process, which the driver's compiler may end\n"), std::string::npos) << told;
+  EXPECT_EQ(told.find('\n'), told.size() - 1) << told;
+}
+
+/// It is the program's function only where the linker has exported it, and the driver's LLVM is in a file of its own, as distributions have it.
+TEST(CompileApart, passes_that_pocl_asks_llvm_for_are_read_by_the_program_first) {
+  cl_platform_id platform = platform_of(test_device());
   if (!test_device().profile().is_pocl() || read_text("/proc/self/maps").find("/libLLVM") == std::string::npos)
     GTEST_SKIP() << "no PoCL with an LLVM of its own";
   EXPECT_TRUE(opencl::asks_no_fixpoint_of(platform));

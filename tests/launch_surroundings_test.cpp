@@ -45,7 +45,9 @@ class LaunchSurroundings : public Job {
   static constexpr int kCannot = 77;  // of a process that may not make its surroundings
 
   static Words launch(const Words& options, const Words& command) { return joined(joined({"launch"}, options), command); }
-  Words steps(const std::string& log, const Words& more = {}) const { return lenet(joined({"--steps", "2", "--parallel", "ddp", "--log-dir", in_folder(log)}, more)); }
+  Words steps(const std::string& log, const Words& more = {}) const {
+    return lenet(joined({"--steps", "2", "--parallel", "ddp", "--log-dir", in_folder(log)}, more));
+  }
   /// In mpirun's place, first on the path: it writes down what it gets.
   void use_false_mpirun() const {
     const std::string script = fmt::format("#!/bin/sh\necho \"$@\" >{0}/words\nenv >{0}/environment\n", folder().string());
@@ -67,7 +69,9 @@ class LaunchSurroundings : public Job {
   std::string environment() const { return "\n" + read_text(folder() / "environment"); }
   static void expect_own_lines_alone(const Outcome& o) {
     for (const std::string& line : lines_of(o.err))
-      EXPECT_TRUE(std::ranges::any_of(std::array{"launch: ", "device: ", "ddp: ", "model: ", "epoch "}, [&](const char* begin) { return line.starts_with(begin); })) << line;
+      EXPECT_TRUE(std::ranges::any_of(std::array{"launch: ", "device: ", "ddp: ", "model: ", "epoch "}, [&](const char* begin) {
+        return line.starts_with(begin);
+      })) << line;
   }
   void expect_trains(int ranks, const Words& options, const std::function<void()>& prepare, int units) {
     const std::string log = fmt::format("log{}", runs_++);
@@ -75,7 +79,7 @@ class LaunchSurroundings : public Job {
                                        forget_this_process();
                                        prepare();
                                      }));
-    if (o.status == kCannot) GTEST_SKIP() << "needs root, and control groups that may be written";
+    if (o.status == kCannot) GTEST_SKIP() << "needs root, and mounts, networks and control groups that it may make";
     ASSERT_EQ(o.status, 0) << o.err;
     expect_own_lines_alone(o);
     const Json each = events(log).front()["each_rank"];
@@ -87,7 +91,9 @@ class LaunchSurroundings : public Job {
   int runs_ = 0;
 };
 
-std::vector<int> shares_of(const std::vector<std::string>& hosts, const std::vector<AllowedCores>& allowed) { return parallel::Placement::of(hosts, allowed).cores; }
+std::vector<int> shares_of(const std::vector<std::string>& hosts, const std::vector<AllowedCores>& allowed) {
+  return parallel::Placement::of(hosts, allowed).cores;
+}
 
 TEST(Placement, ranks_of_a_machine_share_the_cores_that_more_than_one_of_them_may_use) {
   const AllowedCores all{{0, 1, 2, 3}, std::nullopt, 4}, first{{0, 1}, std::nullopt, 4}, last{{2, 3}, std::nullopt, 4}, one{{3}, std::nullopt, 4};
@@ -130,7 +136,8 @@ TEST_F(LaunchSurroundings, on_one_processor_of_several_any_number_of_ranks_runs_
 }
 
 /// Names a control group of this process's own, of version 1 or 2, and enters it. @return whether it may
-bool enter_group(const char* controller, const std::vector<std::pair<const char*, const char*>>& first, const std::vector<std::pair<const char*, const char*>>& second) {
+bool enter_group(const char* controller, const std::vector<std::pair<const char*, const char*>>& first,
+                 const std::vector<std::pair<const char*, const char*>>& second) {
   namespace fs = std::filesystem;
   const fs::path all = "/sys/fs/cgroup", name = "gemel-test-" + std::string(controller) + "-" + std::to_string(::getppid());
   const bool is_first = fs::exists(all / controller);
@@ -187,18 +194,24 @@ TEST_F(LaunchSurroundings, devices_have_no_more_units_than_a_mask_or_a_quota_has
 }
 
 TEST_F(LaunchSurroundings, what_says_otherwise_where_ranks_run_is_hidden_from_mpirun_and_named) {
-  const std::vector<std::pair<const char*, const char*>> variables{{"SLURM_JOBID", "77"},       {"SLURM_NODELIST", "gone[1-2]"},
-                                                                   {"PE_HOSTFILE", "/nowhere"}, {"OMPI_MCA_hwloc_base_binding_policy", "core"},
-                                                                   {"HWLOC_XMLFILE", "/nowhere"}, {"PMIX_RANK", "0"},          {"PRTE_MCA_hwloc_default_binding_policy", "core"},
-                                                                   {"PMI_RANK", "1"},           {"OMPI_MCA_rmaps_base_mapping_policy", "ppr:1:node"}};
+  const std::vector<std::pair<const char*, const char*>> variables{{"SLURM_JOBID", "77"},
+                                                                   {"SLURM_NODELIST", "gone[1-2]"},
+                                                                   {"PE_HOSTFILE", "/nowhere"},
+                                                                   {"OMPI_MCA_hwloc_base_binding_policy", "core"},
+                                                                   {"HWLOC_XMLFILE", "/nowhere"},
+                                                                   {"PMIX_RANK", "0"},
+                                                                   {"PRTE_MCA_hwloc_default_binding_policy", "core"},
+                                                                   {"PMI_RANK", "1"},
+                                                                   {"OMPI_MCA_rmaps_base_mapping_policy", "ppr:1:node"}};
   const auto set = [&] {
     for (const auto& [name, value] : variables) ::setenv(name, value, 1);
     ::setenv("OMPI_MCA_btl_tcp_if_include", "lo", 1);
   };
   const Outcome o = run_with_false_mpirun(launch({"--np", "2"}, lenet({"--parallel", "ddp"})), set);
   EXPECT_EQ(o.status, 0) << o.err;
-  EXPECT_EQ(o.err, "launch: HWLOC_XMLFILE, OMPI_MCA_hwloc_base_binding_policy, OMPI_MCA_rmaps_base_mapping_policy, PE_HOSTFILE, PRTE_MCA_hwloc_default_binding_policy, SLURM_* are hidden from "
-                   "mpirun: --np and --hosts say where processes run\n");
+  EXPECT_EQ(o.err,
+            "launch: HWLOC_XMLFILE, OMPI_MCA_hwloc_base_binding_policy, OMPI_MCA_rmaps_base_mapping_policy, PE_HOSTFILE, "
+            "PRTE_MCA_hwloc_default_binding_policy, SLURM_* are hidden from mpirun: --np and --hosts say where processes run\n");
   for (const auto& [name, value] : variables) EXPECT_EQ(environment().find(fmt::format("\n{}=", name)), std::string::npos) << name;
   EXPECT_NE(environment().find("\nOMPI_MCA_btl_tcp_if_include=lo\n"), std::string::npos) << "it says nothing of that";
   expect_trains(2, {}, set, std::max(1, allowed_cores().count() / 2));
@@ -207,18 +220,21 @@ TEST_F(LaunchSurroundings, what_says_otherwise_where_ranks_run_is_hidden_from_mp
 /// A site's file of settings, as /etc/openmpi/openmpi-mca-params.conf.
 TEST_F(LaunchSurroundings, a_sites_file_of_policies_starts_ranks_where_the_launcher_says) {
   if (!is_full_run()) GTEST_SKIP() << "with --full";
-  for (const char* policy : {"hwloc_base_binding_policy = socket", "rmaps_base_mapping_policy = ppr:1:node", "rmaps_base_no_oversubscribe = 1", "hwloc_base_cpu_list = 0"})
+  for (const char* policy :
+       {"hwloc_base_binding_policy = socket", "rmaps_base_mapping_policy = ppr:1:node", "rmaps_base_no_oversubscribe = 1", "hwloc_base_cpu_list = 0"})
     for (const int ranks : {2, allowed_cores().count() + 1}) {
       SCOPED_TRACE(policy);
       write_text(folder() / "settings", policy + std::string("\n"));
-      expect_trains(ranks, {}, [&] { ::setenv("OMPI_MCA_mca_base_param_files", in_folder("settings").c_str(), 1); }, std::max(1, allowed_cores().count() / ranks));
+      expect_trains(
+          ranks, {}, [&] { ::setenv("OMPI_MCA_mca_base_param_files", in_folder("settings").c_str(), 1); }, std::max(1, allowed_cores().count() / ranks));
     }
 }
 
 TEST_F(LaunchSurroundings, within_a_job_a_launch_is_refused_and_within_one_of_one_process_it_starts) {
   const auto within = [](const char* ranks) {
     return [ranks] {
-      for (const auto& [name, value] : {std::pair{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", ranks}, {"OMPI_UNIVERSE_SIZE", ranks}}) ::setenv(name, value, 1);
+      for (const auto& [name, value] : {std::pair{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", ranks}, {"OMPI_UNIVERSE_SIZE", ranks}})
+        ::setenv(name, value, 1);
     };
   };
   const Words arguments = launch({"--np", "2"}, lenet({"--parallel", "ddp"}));
@@ -248,7 +264,9 @@ TEST_F(LaunchSurroundings, without_process_vm_readv_ranks_train_and_open_mpi_say
 TEST_F(LaunchSurroundings, with_little_shared_memory_ranks_train) {
   if (!is_full_run()) GTEST_SKIP() << "with --full";
   const auto with_little = [] {
-    if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 || ::mount("none", "/dev/shm", "tmpfs", 0, "size=64k") != 0) ::_exit(kCannot);
+    if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount("none", "/dev/shm", "tmpfs", 0, "size=64k") != 0)
+      ::_exit(kCannot);
   };
   expect_trains(2, {}, with_little, std::max(1, allowed_cores().count() / 2));
 }
@@ -263,12 +281,15 @@ TEST_F(LaunchSurroundings, a_folder_that_mpirun_cannot_use_is_named) {
   };
   const auto mounted = [&](unsigned long flags, const char* size) {
     return of_folder("/tmp", [=] {
-      if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 || ::mount("none", "/mnt", "tmpfs", flags, size) != 0) ::_exit(kCannot);
+      if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+          ::mount("none", "/mnt", "tmpfs", flags, size) != 0)
+        ::_exit(kCannot);
       ::setenv("TMPDIR", "/mnt", 1);
     });
   };
   const std::string accepted = "; accepted: a folder with 12 MiB of room, which TMPDIR may name\n";
-  EXPECT_EQ(run(arguments, of_folder("/proc/none")).err, "gemel: launch: /proc/none, where mpirun keeps its files, cannot be written: No such file or directory" + accepted);
+  EXPECT_EQ(run(arguments, of_folder("/proc/none")).err,
+            "gemel: launch: /proc/none, where mpirun keeps its files, cannot be written: No such file or directory" + accepted);
   const Outcome read_only = run(arguments, mounted(MS_RDONLY, "size=64m"));
   if (read_only.status == kCannot) GTEST_SKIP() << "needs root";
   EXPECT_EQ(read_only.status, 1);
@@ -276,7 +297,9 @@ TEST_F(LaunchSurroundings, a_folder_that_mpirun_cannot_use_is_named) {
   EXPECT_EQ(run(arguments, mounted(0, "size=4m")).err, "gemel: launch: /mnt, where mpirun keeps its files, has 4 MiB of room" + accepted);
   const Outcome checked = run(launch({"--np", "2", "--check"}, lenet({"--parallel", "ddp"})), mounted(MS_RDONLY, "size=64m"));
   EXPECT_EQ(checked.status, 1);
-  EXPECT_NE(checked.out.find("\nMPI                does not fit  /mnt, where mpirun keeps its files, cannot be written: Read-only file system"), std::string::npos) << checked.out;
+  EXPECT_NE(checked.out.find("\nMPI                does not fit  /mnt, where mpirun keeps its files, cannot be written: Read-only file system"),
+            std::string::npos)
+      << checked.out;
   const Outcome made = run_with_false_mpirun(arguments, of_folder(in_folder("new/one").c_str()));
   EXPECT_EQ(made.status, 0) << "mpirun makes it: " << made.err;
 }
@@ -292,15 +315,16 @@ TEST_F(LaunchSurroundings, a_loopback_interface_that_is_down_is_named) {
   if (o.status == kCannot) GTEST_SKIP() << "needs root";
   EXPECT_EQ(o.status, 1);
   EXPECT_EQ(o.err, "gemel: launch: the loopback interface lo is down, by which mpirun and its processes reach each other; accepted: ip link set lo up\n");
-  EXPECT_EQ(run(arguments, with_network("ip link set lo up && ip addr flush dev lo")).err,
-            "gemel: launch: no network interface has an address, by which mpirun and its processes reach each other; accepted: ip addr add 127.0.0.1/8 dev lo\n");
+  EXPECT_EQ(
+      run(arguments, with_network("ip link set lo up && ip addr flush dev lo")).err,
+      "gemel: launch: no network interface has an address, by which mpirun and its processes reach each other; accepted: ip addr add 127.0.0.1/8 dev lo\n");
 }
 
 /// As on a laptop without a network that has virtual machines: Open MPI takes neither.
 TEST_F(LaunchSurroundings, beside_the_loopback_and_interfaces_of_virtual_machines_alone_ranks_train) {
   const auto with_bridge = [] {
-    if (::unshare(CLONE_NEWNET) != 0 ||
-        std::system("ip link set lo up && ip link add virbr0 type veth peer name virbr1 && ip addr add 192.168.122.1/24 dev virbr0 && ip link set virbr0 up && ip link set virbr1 up") != 0)
+    if (::unshare(CLONE_NEWNET) != 0 || std::system("ip link set lo up && ip link add virbr0 type veth peer name virbr1 && ip addr add 192.168.122.1/24 dev "
+                                                    "virbr0 && ip link set virbr0 up && ip link set virbr1 up") != 0)
       ::_exit(kCannot);
   };
   if (is_full_run()) return expect_trains(2, {}, with_bridge, std::max(1, allowed_cores().count() / 2));
@@ -312,8 +336,9 @@ TEST_F(LaunchSurroundings, beside_the_loopback_and_interfaces_of_virtual_machine
 TEST_F(LaunchSurroundings, ranks_use_the_network_of_their_hosts_beside_that_of_containers) {
   const auto with_bridge = [](const char* more) {
     return [more] {
-      const std::string commands = std::string("ip link set lo up && for n in docker0:172.17.0.1/16 eth9:10.79.4.1/22; do ip link add ${n%:*} type veth peer name p${n%:*} && "
-                                               "ip addr add ${n#*:} dev ${n%:*} && ip link set ${n%:*} up && ip link set p${n%:*} up || exit 1; done");
+      const std::string commands = std::string(
+          "ip link set lo up && for n in docker0:172.17.0.1/16 eth9:10.79.4.1/22; do ip link add ${n%:*} type veth peer name p${n%:*} && "
+          "ip addr add ${n#*:} dev ${n%:*} && ip link set ${n%:*} up && ip link set p${n%:*} up || exit 1; done");
       if (::unshare(CLONE_NEWNET) != 0 || std::system(commands.c_str()) != 0) ::_exit(kCannot);
       ::setenv("OMPI_MCA_plm_rsh_agent", "true", 1);  // every host answers
       if (*more) ::setenv(more, "eth9", 1);
@@ -350,19 +375,22 @@ TEST_F(LaunchSurroundings, a_current_folder_that_is_gone_is_named) {
 
 TEST_F(LaunchSurroundings, variables_that_are_named_reach_every_rank) {
   const auto set = [] {
-    for (const auto& [name, value] : {std::pair{"GEMEL_CHECK", "on"}, {"HOROVOD_CYCLE_TIME", "3"}, {"MINE", "of here"}, {"OTHER", "x"}}) ::setenv(name, value, 1);
+    for (const auto& [name, value] : {std::pair{"GEMEL_CHECK", "on"}, {"HOROVOD_CYCLE_TIME", "3"}, {"MINE", "of here"}, {"OTHER", "x"}})
+      ::setenv(name, value, 1);
   };
   const Outcome o = run_with_false_mpirun(launch({"--np", "2", "--env", "MINE", "--env", "GIVEN=a=b, c"}, lenet({"--parallel", "ddp"})), set);
   EXPECT_EQ(o.status, 0) << o.err;
-  for (const char* name : {"GEMEL_CHECK", "GEMEL_LAUNCH", "HOROVOD_CYCLE_TIME", "MINE", "GIVEN"}) EXPECT_NE(words().find(fmt::format("-x {} ", name)), std::string::npos) << words();
+  for (const char* name : {"GEMEL_CHECK", "GEMEL_LAUNCH", "HOROVOD_CYCLE_TIME", "MINE", "GIVEN"})
+    EXPECT_NE(words().find(fmt::format("-x {} ", name)), std::string::npos) << words();
   EXPECT_EQ(words().find("OTHER"), std::string::npos) << words();
   EXPECT_NE(environment().find("\nGIVEN=a=b, c\n"), std::string::npos) << environment();
-  const std::vector<std::pair<const char*, const char*>> wrong{{"", "--env: '' names no variable; accepted: NAME or NAME=VALUE, a name of letters, digits and _"},
-                                                               {"=x", "--env: '=x' names no variable; accepted: NAME or NAME=VALUE, a name of letters, digits and _"},
-                                                               {"2A=x", "--env: '2A=x' names no variable; accepted: NAME or NAME=VALUE, a name of letters, digits and _"},
-                                                               {"A B=x", "--env: 'A B=x' names no variable; accepted: NAME or NAME=VALUE, a name of letters, digits and _"},
-                                                               {"NOT_THERE", "--env: NOT_THERE has no value here; accepted: a variable that is set, or NOT_THERE=VALUE"},
-                                                               {"GEMEL_LAUNCH=x", "--env: GEMEL_LAUNCH is what gemel launch itself tells its processes by; accepted: another variable"}};
+  const std::vector<std::pair<const char*, const char*>> wrong{
+      {"", "--env: '' names no variable; accepted: NAME or NAME=VALUE, a name of letters, digits and _"},
+      {"=x", "--env: '=x' names no variable; accepted: NAME or NAME=VALUE, a name of letters, digits and _"},
+      {"2A=x", "--env: '2A=x' names no variable; accepted: NAME or NAME=VALUE, a name of letters, digits and _"},
+      {"A B=x", "--env: 'A B=x' names no variable; accepted: NAME or NAME=VALUE, a name of letters, digits and _"},
+      {"NOT_THERE", "--env: NOT_THERE has no value here; accepted: a variable that is set, or NOT_THERE=VALUE"},
+      {"GEMEL_LAUNCH=x", "--env: GEMEL_LAUNCH is what gemel launch itself tells its processes by; accepted: another variable"}};
   for (const auto& [given, line] : wrong) {
     const Outcome refused = run(launch({"--np", "2", "--env", given}, lenet({"--parallel", "ddp"})));
     EXPECT_EQ(refused.status, 2) << given;

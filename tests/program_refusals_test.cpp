@@ -348,7 +348,7 @@ TEST_F(Refusals, a_data_set_that_does_not_fit_names_file_and_record) {
   write_text(folder() / "cifar" / "data_batch_1.bin", std::string(3073, '\0'));
   expect_refused(on("cifar10", in_folder("cifar")), 1, "cifar/data_batch_1.bin has 3073 bytes; expected: 30730000");
   write_text(folder() / "wrong.tar.gz", "this is no archive");
-  expect_refused(on("cifar10", in_folder("wrong.tar.gz")), 1, "wrong.tar.gz: no gzip file of 18 bytes");
+  expect_refused(on("cifar10", in_folder("wrong.tar.gz")), 1, "wrong.tar.gz: no tar archive, nor one compressed by gzip");
   expect_refused(on("cifar10", in_folder("none.tar.gz")), 1, "none.tar.gz does not exist");
 }
 
@@ -362,7 +362,7 @@ TEST_F(Refusals, hostile_weight_files_are_refused_in_one_line) {
       {"{" + bias + "[-24,0]}}", "the negative number -24"},
       {"{" + bias + "[24,0]}}", "which run backwards"},
       {"{" + bias + "[8,32]}}", "leaves a hole"},
-      {"{" + bias + "[0,28]}}", "has 28 bytes at data_offsets [0, 28]; float32 [6] needs 24"},
+      {"{" + bias + "[0,28]}}", "has 28 bytes at data_offsets [0, 28]; F32 [6] needs 24"},
       {"{" + bias + "[0,18446744073709551615]}}", "tensor 'conv1.bias'"},
       {R"({"conv1.bias":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", "whose size overflows"},
       {R"({"two\nlines\u001b[31m":{"dtype":"F7","shape":[],"data_offsets":[0,0]}})", R"(tensor 'two\nlines\x1b[31m' has dtype F7)"},

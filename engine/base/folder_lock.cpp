@@ -132,10 +132,11 @@ class Opened {
     const ssize_t got = ::pread(file_.get(), text.data(), text.size(), 0);
     return owner_in(text.substr(0, static_cast<std::size_t>(std::max<ssize_t>(got, 0))));
   }
-  /// On a full disk nothing is left.
-  void write(const Owner& owner) const {
-    const std::string text = text_of(owner);
-    if (::ftruncate(file_.get(), 0) != 0 || ::pwrite(file_.get(), text.data(), text.size(), 0) != std::ssize(text)) remove();
+  /// A renewal has room on a full disk too: it writes over what is there. A first text that has none is not left in part.
+  void write(const Owner& owner_now) const {
+    const std::string text = text_of(owner_now);
+    const bool is_written = ::pwrite(file_.get(), text.data(), text.size(), 0) == std::ssize(text) && ::ftruncate(file_.get(), std::ssize(text)) == 0;
+    if (!is_written && !owner()) remove();
   }
   void remove() const { ::unlink(path_.c_str()); }
   /// Seconds since it was written, by the clock of the file system.

@@ -91,9 +91,10 @@ std::vector<std::string> with_empty_texts_apart(const std::vector<std::string>& 
 /// An empty value names nothing: it is what an unset variable of a shell leaves.
 void refuse_empty(const std::string& command, const po::options_description& options, const po::variables_map& values) {
   for (const auto& [name, value] : values) {
+    if (value.defaulted() || std::ranges::find(kTexts, name) != kTexts.end()) continue;
     const auto* text = boost::any_cast<std::string>(&value.value());
-    if (text && text->empty() && !value.defaulted() && std::ranges::find(kTexts, name) == kTexts.end())
-      throw empty_value(command, options, "--" + name);
+    const auto* texts = boost::any_cast<std::vector<std::string>>(&value.value());
+    if ((text && text->empty()) || (texts && std::ranges::find(*texts, "") != texts->end())) throw empty_value(command, options, "--" + name);
   }
 }
 

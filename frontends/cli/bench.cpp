@@ -61,7 +61,8 @@ void share(std::vector<BenchCase>& cases, const Job& job, bool no_sync) {
       c.copy = job.options().copy(job.rank(), job.size());
       if (auto pipeline = job.options().pipeline) {
         const std::int64_t batch[] = {c.batch_size};
-        pipeline->micro_batches = micro_batches_for(*pipeline, job.size(), shards_of(batch, copies), [&c](std::int64_t samples) { return c.trains_on(samples); });
+        pipeline->micro_batches =
+            micro_batches_for(*pipeline, job.size(), shards_of(batch, copies), [&c](std::int64_t samples) { return c.trains_on(samples); });
         c.micro_batches = static_cast<int>(pipeline->micro_batches_of(c.largest_shard(), job.size()));
         c.pipeline = fmt::format("{}-{}", parallel::to_string(pipeline->schedule), c.micro_batches);
       }

@@ -89,8 +89,12 @@ struct TextFiles {
   const char *files, *vocabulary;
 };
 TextFiles text_files(const std::string& model) {
-  if (is_translator(model)) return {{std::string(kTranslation)}, "the folder of its train.tsv and dev.tsv", "BERT's vocab.txt, a tokenizer.json, or a folder with one of them or with GPT-2's vocab.json and merges.txt"};
-  if (is_language_model(model)) return {{std::string(kRunningText)}, "the folder of its train.txt", "GPT-2's folder of vocab.json and merges.txt, or a tokenizer.json"};
+  if (is_translator(model))
+    return {{std::string(kTranslation)},
+            "the folder of its train.tsv and dev.tsv",
+            "BERT's vocab.txt, a tokenizer.json, or a folder with one of them or with GPT-2's vocab.json and merges.txt"};
+  if (is_language_model(model))
+    return {{std::string(kRunningText)}, "the folder of its train.txt", "GPT-2's folder of vocab.json and merges.txt, or a tokenizer.json"};
   const auto glue = datasets::glue_names();
   return {{glue.begin(), glue.end()}, "the folder of its train.tsv and dev.tsv", "BERT's vocab.txt, a tokenizer.json, or a folder with one of them"};
 }
@@ -189,9 +193,12 @@ void add_config_option(po::options_description& options) {
 void add_text_options(po::options_description& options) {
   add_config_option(options);
   options.add_options()
-      ("vocab", po::value<std::string>()->default_value(""), "vocabulary of its texts: BERT's vocab.txt, a tokenizer.json, or a folder with one of them or with GPT-2's vocab.json and merges.txt")
+      ("vocab", po::value<std::string>()->default_value(""),
+       "vocabulary of its texts: BERT's vocab.txt, a tokenizer.json, or a folder with one of them or with GPT-2's vocab.json and merges.txt")
       ("cased", po::bool_switch(), "letters and accents of texts stay as they are")
-      ("max-length", po::value<std::int64_t>()->default_value(kTextLength), "tokens of a text at most, or as many as the model has positions for, [CLS] and [SEP] among them; of a block of running text; of a source, and of its translation")
+      ("max-length", po::value<std::int64_t>()->default_value(kTextLength),
+       "tokens of a text at most, or as many as the model has positions for, [CLS] and [SEP] among them; "
+       "of a block of running text; of a source, and of its translation")
       ("length-buckets", po::value<std::string>()->default_value("off"), "on: batches are of texts or speech of like length, padded to one of a few lengths; off: all to the longest");
 }
 

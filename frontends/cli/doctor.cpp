@@ -40,13 +40,12 @@ std::vector<Check> chosen(const std::vector<std::string>& names) {
   return all;
 }
 
-/// Ranks come to no end by what other checks found.
+/// Ranks come to no end by what other checks found, and launch does not hide from mpirun.
 void add_remedy_of_ranks(std::vector<Line>& lines) {
   const auto ranks = std::ranges::find(lines, "all-reduce", &Line::name);
   if (ranks == lines.end() || ranks->finding.health != Health::wrong || !ranks->finding.remedy.empty()) return;
   std::vector<std::string> causes;
-  for (const char* name :
-       {"limits", "temporary-folder", "shared-memory", "loopback", "host-name", "scheduler", "rank-variables", "mpi-settings", "mpirun", "slots", "cores"})
+  for (const char* name : {"limits", "temporary-folder", "shared-memory", "loopback", "host-name", "rank-variables", "mpirun", "slots", "cores"})
     if (const auto l = std::ranges::find(lines, name, &Line::name); l != lines.end() && l->finding.health != Health::ok) causes.emplace_back(name);
   ranks->finding.remedy = causes.empty() ? "mpirun -np 2 hostname says more, in Open MPI's own words" : fmt::format("mend {} first", fmt::join(causes, ", "));
 }

@@ -134,15 +134,16 @@ class Apart {
   }
 
   bool ended() const { return process_ == 0; }
-  int pipe() const { return pipe_.get(); }
+  int pipe() const { return pipe_.get(); }  // -1: nothing more comes
   Clock::time_point until() const { return until_; }
   const std::vector<Line>& lines() const { return lines_; }
 
   void look(Clock::time_point last) {
     std::array<char, 4096> part;
-    ssize_t got = 0;
-    while ((got = ::read(pipe_.get(), part.data(), part.size())) > 0) take(std::string_view(part.data(), static_cast<std::size_t>(got)));
-    if (got == 0) return conclude();
+    ssize_t got = -1;
+    while (pipe_.get() >= 0 && (got = ::read(pipe_.get(), part.data(), part.size())) > 0) take(std::string_view(part.data(), static_cast<std::size_t>(got)));
+    if (got == 0) pipe_ = Descriptor(-1);
+    if (pipe_.get() < 0 && conclude()) return;
     if (Clock::now() < std::min(until_, last)) return;
     ::kill(process_, SIGKILL);
     process_ = 0;  // it may wait in the system for ever: `sweep` collects it
@@ -178,14 +179,16 @@ class Apart {
           {doing_, {static_cast<Health>(message["health"].get<int>()), message["found"].get<std::string>(), message["remedy"].get<std::string>()}});
     }
   }
-  void conclude() {
+  /// It may have closed the pipe and go on. @return whether it has ended
+  bool conclude() {
     int status = 0;
-    ::waitpid(process_, &status, 0);
+    if (::waitpid(process_, &status, WNOHANG) == 0) return false;
     process_ = 0;
     if (WIFSIGNALED(status))
       fail(fmt::format("signal {} ({}) ended the process", WTERMSIG(status), ::strsignal(WTERMSIG(status))));
     else if (!done_)
       fail(fmt::format("it ended the process, with status {}", WEXITSTATUS(status)));
+    return true;
   }
   void fail(const std::string& how, const std::string& remedy = {}) {
     const std::string subject = check_->subject.empty() ? "" : check_->subject + ": ", when = done_ ? ", when it had done its work" : "", last = last_printed();
@@ -226,6 +229,7 @@ void merge(std::vector<Line>& lines, const Line& more) {
 }  // namespace
 
 std::vector<Line> run_apart(const std::vector<Check>& checks) {
+  constexpr milliseconds kLook{20};  // for the end of a process that tells no more
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   std::fflush(nullptr);  // or each process would print it again
   const auto last = Clock::now() + kAllChecks;
@@ -239,8 +243,8 @@ std::vector<Line> run_apart(const std::vector<Check>& checks) {
     for (Apart& one : all) {
       if (!one.ended()) one.look(last);
       if (one.ended()) continue;
-      pipes.push_back({one.pipe(), POLLIN, 0});
-      next = std::min(next, one.until());
+      pipes.push_back({one.pipe(), POLLIN, 0});  // of -1 poll takes no notice
+      next = std::min(next, one.pipe() < 0 ? Clock::now() + kLook : one.until());
     }
     if (pipes.empty()) break;
     const auto wait = std::chrono::ceil<milliseconds>(next - Clock::now());

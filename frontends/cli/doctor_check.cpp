@@ -7,15 +7,10 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <fstream>
-#include <sstream>
 #include <string_view>
-#include <system_error>
 
 namespace gemel::cli {
-
-namespace fs = std::filesystem;
 
 std::string bytes_text(double bytes) {
   constexpr std::array<const char*, 5> kUnits{"bytes", "KiB", "MiB", "GiB", "TiB"};
@@ -43,30 +38,6 @@ std::vector<std::string> variables(const std::function<bool(const std::string& n
   }
   std::ranges::sort(out);
   return out;
-}
-
-std::optional<fs::path> program_in(const fs::path& folder, const std::string& name) {
-  const fs::path file = folder / name;
-  std::error_code none;
-  if (folder.empty() || ::access(file.c_str(), X_OK) != 0 || fs::is_directory(file, none)) return std::nullopt;
-  return file;
-}
-
-std::vector<fs::path> programs_in_path(const std::string& name) {
-  std::vector<fs::path> out;
-  const char* path = std::getenv("PATH");
-  std::istringstream folders(path ? path : "");
-  for (std::string folder; std::getline(folders, folder, ':');)
-    if (const auto found = program_in(folder, name); found && std::ranges::find(out, *found) == out.end()) out.push_back(*found);
-  return out;
-}
-
-std::string quoted(const std::string& word) {
-  constexpr std::string_view kPlain = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_./:,=+@%";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  std::string out = "'";
-  for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
-  return out + "'";
 }
 
 }  // namespace gemel::cli

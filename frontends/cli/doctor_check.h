@@ -1,9 +1,7 @@
 // gemel doctor's checks: what each of them looks at and tells. A driver may crash or hang in any of them, so each runs in a process of its own.
 #pragma once
 #include <chrono>
-#include <filesystem>
 #include <functional>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -68,12 +66,6 @@ bool is_rank_of_live_job();
 /// The exit status of a rank of the all-reduce.
 int doctor_rank();
 
-/// In the order in which a shell looks.
-std::vector<std::filesystem::path> programs_in_path(const std::string& name);
-/// Where it is one that this user may start.
-std::optional<std::filesystem::path> program_in(const std::filesystem::path& folder, const std::string& name);
-/// A word as a shell reads it.
-std::string quoted(const std::string& word);
 /// A command that root alone may run, as this user runs it.
 std::string as_root(const std::string& command);
 /// Whether this process may mount, set addresses and the like.

@@ -16,6 +16,8 @@
 #include "engine/ops/ops.h"
 #include "engine/session.h"
 #include "frontends/cli/doctor_check.h"
+#include "frontends/cli/programs.h"
+#include "frontends/cli/shell_word.h"
 #include "opencl/device.h"
 #include "opencl/loader.h"
 
@@ -203,7 +205,7 @@ void add_driver_remedies(std::vector<Line>& lines) {
   remedy = "remove the package that the driver is of";
   for (const DriverFile& d : opencl::installed_drivers(opencl::drivers_place()))
     if (const auto product = line(fmt::format("product-{}-0", d.file.stem().string())); product != lines.end() && product->finding.health == Health::ok)
-      remedy = "export OCL_ICD_VENDORS=" + quoted(d.file.string());
+      remedy = "export OCL_ICD_VENDORS=" + shell_word(d.file.string());
 }
 
 }  // namespace gemel::cli

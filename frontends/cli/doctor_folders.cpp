@@ -5,14 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <vector>
 
-#include "engine/base/file.h"
 #include "frontends/cli/doctor_check.h"
+#include "frontends/cli/mpirun_surroundings.h"
+#include "frontends/cli/shell_word.h"
 #include "opencl/device.h"
 #include "opencl/kernel_place.h"
 
@@ -21,14 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using opencl::from_environment;
-
-/// Nothing where the folder takes files; else the system's words.
-std::optional<std::string> why_not_writable(const fs::path& folder) {
-  std::string name = (folder / "gemel-doctor-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) return system_message(errno);
-  ::rmdir(name.c_str());
-  return std::nullopt;
-}
 
 struct Room {
   double all = 0, free = 0;  // bytes
@@ -42,17 +34,19 @@ std::optional<Room> room_in(const fs::path& folder) {
 
 /// Where Open MPI's launcher makes the sockets and files of a job: without it, it starts nothing.
 Finding temporary_folder() {
-  std::string folder = from_environment("TMPDIR");
-  if (folder.empty()) folder = "/tmp";
-  const auto why = why_not_writable(folder);
-  if (!why) return {Health::ok, fmt::format("{}, {} free", folder, bytes_text(room_in(folder).value_or(Room{}).free))};
-  std::string remedy = "a folder that can be written, named by TMPDIR";
+  const MpirunFolder folder = folder_of_mpirun();
+  const auto why = folder_cannot(folder);
+  if (!why) {
+    const auto room = room_in(folder.path);
+    return {Health::ok, fmt::format("{}, {}", folder.path.string(), room ? bytes_text(room->free) + " free" : "which mpirun makes")};
+  }
+  std::string remedy = fmt::format("a folder with room that can be written, named by {}", folder.variable);
   for (const std::string& other : {std::string("/tmp"), std::string("/var/tmp"), std::string("/dev/shm"), from_environment("HOME")})
-    if (!other.empty() && !why_not_writable(other)) {
-      remedy = "export TMPDIR=" + quoted(other);
+    if (!other.empty() && !folder_cannot({folder.variable, other})) {
+      remedy = fmt::format("export {}={}", folder.variable, shell_word(other));
       break;
     }
-  return {Health::wrong, fmt::format("{} takes no files: {}; mpirun starts nothing", folder, *why), remedy};
+  return {Health::wrong, why->substr(0, why->find("; accepted: ")), remedy};
 }
 
 /// Through it Open MPI passes large messages between ranks of one machine.
@@ -76,7 +70,7 @@ std::string remedy_of_kernels(const opencl::KernelPlace& place) {
   const std::string user = std::to_string(::geteuid()), home = from_environment("HOME");
   for (const fs::path& parent : {fs::path(home.empty() ? "" : home + "/.cache"), fs::path("/var/tmp"), fs::path("/tmp"), fs::path("/dev/shm")}) {
     const fs::path folder = parent / (parent == fs::path(home) / ".cache" ? "gemel" : "gemel-" + user);
-    if (!parent.empty() && folder != place.folder && opencl::why_no_kernels(folder).empty()) return "export GEMEL_CACHE_DIR=" + quoted(folder.string());
+    if (!parent.empty() && folder != place.folder && opencl::why_no_kernels(folder).empty()) return "export GEMEL_CACHE_DIR=" + shell_word(folder.string());
   }
   return "a folder of yours with room for files that can be executed, named by GEMEL_CACHE_DIR";
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "frontends/cli/doctor_check.h"
+#include "frontends/cli/shell_word.h"
 #include "opencl/gpu_nodes.h"
 #include "opencl/loader.h"
 
@@ -30,8 +31,8 @@ std::string remedy_of_closed(const opencl::GpuNode& gpu) {
 std::string remedy_of_driver(const opencl::GpuNode& gpu) {
   if (gpu.library.empty() || ::dlopen(gpu.library.c_str(), RTLD_LAZY) == nullptr) return "a driver for it, of the package " + gpu.package;
   const std::string folder = opencl::drivers_place().string();
-  return fmt::format("{} && echo {} | {} >/dev/null", as_root("mkdir -p " + quoted(folder)), gpu.library,
-                     as_root(fmt::format("tee {}/gpu.icd", quoted(folder))));
+  return fmt::format("{} && echo {} | {} >/dev/null", as_root("mkdir -p " + shell_word(folder)), gpu.library,
+                     as_root(fmt::format("tee {}/gpu.icd", shell_word(folder))));
 }
 
 Finding gpus() {

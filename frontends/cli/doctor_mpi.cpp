@@ -19,6 +19,9 @@
 #include "frontends/cli/job.h"
 #include "frontends/cli/launch_hosts.h"
 #include "frontends/cli/mpirun.h"
+#include "frontends/cli/mpirun_surroundings.h"
+#include "frontends/cli/programs.h"
+#include "frontends/cli/shell_word.h"
 #include "opencl/device.h"
 #include "parallel/mpi_communicator.h"
 
@@ -40,7 +43,7 @@ std::string remedy_of_mpirun(const std::vector<fs::path>& all, const MpiVersion&
   for (const char* folder : {"/usr/bin", "/usr/local/bin", "/usr/lib64/openmpi/bin", "/usr/lib64/mpich/bin"})
     if (const auto found = program_in(folder, "mpirun"); found && std::ranges::find(all, *found) == all.end()) others.push_back(*found);
   for (const fs::path& other : others)
-    if (version_of(other) == linked) return fmt::format("export PATH={}:$PATH", quoted(other.parent_path().string()));
+    if (version_of(other) == linked) return fmt::format("export PATH={}:$PATH", shell_word(other.parent_path().string()));
   for (const char* name : {"mpirun.openmpi", "mpirun.mpich"})
     if (const auto found = program_in("/usr/bin", name); found && version_of(*found) == linked)
       return as_root(fmt::format("update-alternatives --set mpirun {}", found->string()));
@@ -65,7 +68,8 @@ Finding slots() {
   std::string text = fmt::format("{}, one for each core; gemel launch starts up to 16 ranks a core", cores);
   for (const char* variable : {"OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile"})
     if (const std::string file = opencl::from_environment(variable); !file.empty())
-      return {Health::odd, fmt::format("{}; mpirun takes those of {}, which {} names", text, file, variable), fmt::format("unset {}", variable)};
+      return {Health::odd, fmt::format("{}; mpirun by itself takes those of {}, which {} names; gemel launch hides it", text, file, variable),
+              fmt::format("unset {}", variable)};
   std::ifstream site("/etc/openmpi/openmpi-default-hostfile");
   for (std::string line; std::getline(site, line);)
     if (const auto begin = line.find_first_not_of(" \t"); begin != std::string::npos && line[begin] != '#')
@@ -91,6 +95,8 @@ void all_reduce(Report& report) {
   report.begin("all-reduce", kLimit);
   if (is_rank_of_live_job()) return report.add({Health::ok, "not tried: this process is of a job itself"});
   if (programs_in_path("mpirun").empty()) return report.add({Health::odd, "not tried: there is no mpirun"});
+  hide_other_placements();
+  if (const auto why = mpirun_cannot()) throw Error(*why);
   const auto begin = std::chrono::steady_clock::now();
   const Launch launch{.ranks = 2, .command = {"doctor"}};
   const JobEnd end = run_mpirun(launch, {});

@@ -90,7 +90,7 @@ Finding left_overs(const std::vector<Setter>& setters, Health health, const char
   return {Health::ok, alive.empty() ? "none" : fmt::format("this process is of a job of {}", fmt::join(alive, " and "))};
 }
 
-Finding scheduler() { return left_overs(kSchedulers, Health::odd, "mpirun takes their hosts and slots for its own"); }
+Finding scheduler() { return left_overs(kSchedulers, Health::odd, "mpirun by itself takes their hosts and slots for its own; gemel launch hides them"); }
 
 Finding rank_variables() { return left_overs(kLaunchers, Health::wrong, "a run takes itself for a rank of a job that is not there"); }
 
@@ -120,7 +120,8 @@ Finding mpi_settings() {
   if (parts.empty()) return {Health::ok, "none"};
   const std::string text = fmt::format("{}", fmt::join(parts, ", "));
   if (policies.empty()) return {Health::ok, text};
-  return {Health::odd, text + ": where ranks run is then not what gemel launch asks for", fmt::format("unset {}", fmt::join(policies, " "))};
+  return {Health::odd, fmt::format("{}; mpirun by itself places ranks by {}; gemel launch hides them", text, fmt::join(policies, " and ")),
+          fmt::format("unset {}", fmt::join(policies, " "))};
 }
 
 }  // namespace

@@ -64,8 +64,13 @@ train::Sums evaluated(RunScope& run, train::Stepper& step, datasets::Loader& loa
 void check_job(RunScope& run, Job& job, const EvalOrder& order, const datasets::Dataset& split) {
   if (!job.communication()) return;
   std::vector<distributed::Setting> settings = job.options().settings(!run.options().profile.empty());
-  const std::vector<distributed::Setting> own{{"model", order.work.model}, {"samples", std::to_string(split.size())}, {"data", first_and_last(split)},
-                                              {"batch size", std::to_string(order.batch_size)}, {"front end", train::to_string(order.frontend)}, {"weights", contents_of(order.weights)}, {"denormals", to_string(run.options().device.denormals)}};
+  const std::vector<distributed::Setting> own{{"model", order.work.model},
+                                              {"samples", std::to_string(split.size())},
+                                              {"data", first_and_last(split)},
+                                              {"batch size", std::to_string(order.batch_size)},
+                                              {"front end", train::to_string(order.frontend)},
+                                              {"weights", contents_of(order.weights)},
+                                              {"denormals", to_string(run.options().device.denormals)}};
   settings.insert(settings.end(), own.begin(), own.end());
   distributed::require_same(*job.communication(), settings);
   if (!job.options().pipeline) return;
@@ -85,7 +90,8 @@ struct Evaluator {
     const distributed::StageOptions options{.frontend = order.frontend, .passes = run.options().passes, .keeps_spans = !run.options().profile.empty()};
     if (job.options().pipeline) {
       const auto micro_batches = static_cast<int>(job.options().pipeline->micro_batches_of(shard[0].shape[0], job.size()));
-      const PlannedPipeline planned = planned_pipeline(run.session(), job, task, shard, {.shape = {.micro_batches = micro_batches}, .memory_bytes = run.memory_limit(), .trains = false, .stage = options});
+      const PlannedPipeline planned = planned_pipeline(
+          run.session(), job, task, shard, {.shape = {.micro_batches = micro_batches}, .memory_bytes = run.memory_limit(), .trains = false, .stage = options});
       pipeline.emplace(run.session(), *job.communication(), task, planned.micro_batch, planned.plan);
       say_prefix(nn::load_weights(task.module(), run.session(), order.weights, nn::Mismatch::refuse, nn::Extent::materialised));
       return;

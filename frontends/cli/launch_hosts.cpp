@@ -25,6 +25,7 @@
 #include "engine/base/error.h"
 #include "engine/base/file.h"
 #include "frontends/cli/mpirun.h"
+#include "frontends/cli/programs.h"
 
 namespace gemel::cli {
 namespace {
@@ -35,11 +36,7 @@ constexpr std::size_t kMostOutput = 4096;  // bytes that are kept of an answer
 
 bool is_installed(const std::string& program) {
   if (program.find('/') != std::string::npos) return ::access(program.c_str(), X_OK) == 0;
-  const char* path = std::getenv("PATH");
-  std::istringstream folders(path ? path : "");
-  for (std::string folder; std::getline(folders, folder, ':');)
-    if (::access((folder + "/" + program).c_str(), X_OK) == 0) return true;
-  return false;
+  return !programs_in_path(program).empty();
 }
 
 constexpr const char* kAgentVariables[] = {"PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent"};  // of Open MPI 5, and of those before

@@ -22,7 +22,8 @@ po::options_description launch_options() {
   options.add_options()
       ("np", po::value<std::int64_t>(), "processes")
       ("hosts", po::value<std::string>(), "machines and their processes, such as a:2,b:2 (default: this machine)")
-      ("env", po::value<std::vector<std::string>>()->composing(), "NAME or NAME=VALUE: a variable that the processes get on every machine, as those whose names begin with GEMEL_ or HOROVOD_; may be given several times")
+      ("env", po::value<std::vector<std::string>>()->composing(),
+       "NAME or NAME=VALUE: a variable that the processes get on every machine, as those whose names begin with GEMEL_ or HOROVOD_; may be given several times")
       ("restarts", po::value<std::int64_t>(), "how often train goes on from its newest checkpoint where a process or a machine is lost; needs --checkpoint-dir")
       ("check", po::bool_switch(), "say whether hosts, MPI, devices, builds, data and checkpoint folder fit, and end without training");
   return options;

@@ -9,6 +9,7 @@
 #include "frontends/cli/mpirun.h"
 #include "frontends/cli/say.h"
 #include "frontends/train/checkpoint.h"
+#include "frontends/train/run_log.h"
 #include "parallel/watch/addresses.h"
 
 namespace gemel::cli {
@@ -37,7 +38,7 @@ void remove_losses_in(const std::filesystem::path& folder) { forget_losses({.los
 void give_up_folders(const TrainOptions& training) {
   std::error_code gone;
   std::filesystem::remove(FolderLock::file_in(training.checkpoint_dir, train::kCheckpoint), gone);
-  if (!training.common.log_dir.empty()) std::filesystem::remove(FolderLock::file_in(training.common.log_dir, "log"), gone);
+  if (!training.common.log_dir.empty()) std::filesystem::remove(FolderLock::file_in(training.common.log_dir, train::kLog), gone);
 }
 
 /// Of a rank, by the slots that mpirun fills one machine after the other.

@@ -64,7 +64,8 @@ models::RecomputedParts recompute_option(const po::variables_map& v, const std::
 void add_loaded_model_options(po::options_description& options, ModelKinds kinds) {
   options.add_options()
       ("model", po::value<std::string>()->required(), model_help(kinds).c_str())
-      ("weights", po::value<std::string>()->required(), "safetensors file with torchvision's names and layouts, or Hugging Face's; or the index or folder of its shards")
+      ("weights", po::value<std::string>()->required(),
+       "safetensors file with torchvision's names and layouts, or Hugging Face's; or the index or folder of its shards")
       ("classes", po::value<std::int64_t>()->default_value(0), "size of the last layer; 0: by the data or the file");
 }
 

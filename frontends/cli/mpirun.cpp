@@ -29,6 +29,7 @@
 #include "frontends/cli/launch_hosts.h"
 #include "frontends/cli/mpirun_network.h"
 #include "frontends/cli/mpirun_words.h"
+#include "frontends/cli/shell_word.h"
 
 namespace gemel::cli {
 namespace {
@@ -117,15 +118,6 @@ Arguments command_line_of(const Launch& launch, const Arguments& ours) {
   if (::geteuid() == 0) words.emplace_back("--allow-run-as-root");
   for (const Arguments& more : {placement(launch), Arguments{own_program().string()}, launch.command}) words.insert(words.end(), more.begin(), more.end());
   return words;
-}
-
-/// As a shell reads it.
-std::string shell_word(const std::string& word) {
-  constexpr std::string_view kPlain = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_./:,=+@%";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  std::string out = "'";
-  for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
-  return out + "'";
 }
 
 /// @param errors  its standard error

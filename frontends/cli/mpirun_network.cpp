@@ -1,66 +1,21 @@
 #include "frontends/cli/mpirun_network.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netdb.h>
-#include <netinet/in.h>
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <set>
-#include <string_view>
 
 #include "frontends/cli/launch_hosts.h"
+#include "frontends/cli/network_interfaces.h"
 
 namespace gemel::cli {
 namespace {
-
-/// Of IPv4, in the machine's order of bytes.
-struct Network {
-  std::uint32_t address = 0, mask = 0;
-
-  bool has(std::uint32_t other) const { return ((address ^ other) & mask) == 0; }
-  std::string text() const {
-    const std::uint32_t base = address & mask;
-    return fmt::format("{}.{}.{}.{}/{}", base >> 24, (base >> 16) & 255, (base >> 8) & 255, base & 255, std::popcount(mask));
-  }
-};
-
-struct Interface {
-  std::string name;
-  bool is_loopback = false, is_up = false;
-  std::vector<Network> networks;
-
-  bool is_usable() const { return is_up && !networks.empty(); }
-  /// By which containers and virtual machines of this machine reach it. Those of others often have the same addresses.
-  bool is_virtual() const {
-    constexpr std::string_view kBegins[] = {"docker", "br-", "vir", "veth", "lxc", "lxd", "cni", "podman", "flannel", "cali"};
-    return std::ranges::any_of(kBegins, [&](std::string_view begin) { return name.starts_with(begin); });
-  }
-};
-
-std::uint32_t number_of(const sockaddr* address) { return ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr); }
-
-std::vector<Interface> interfaces() {
-  std::vector<Interface> out;
-  ifaddrs* all = nullptr;
-  if (::getifaddrs(&all) != 0) return out;
-  for (const ifaddrs* one = all; one; one = one->ifa_next) {
-    auto found = std::ranges::find(out, one->ifa_name, &Interface::name);
-    if (found == out.end()) found = out.insert(out.end(), {one->ifa_name, (one->ifa_flags & IFF_LOOPBACK) != 0, (one->ifa_flags & IFF_UP) != 0, {}});
-    if (one->ifa_addr && one->ifa_addr->sa_family == AF_INET && one->ifa_netmask)
-      found->networks.push_back({number_of(one->ifa_addr), number_of(one->ifa_netmask)});
-  }
-  ::freeifaddrs(all);
-  return out;
-}
 
 std::optional<std::uint32_t> address_of(const std::string& host) {
   addrinfo of_ipv4{};
@@ -103,7 +58,7 @@ bool is_left_to_open_mpi() {
 }  // namespace
 
 std::optional<std::string> network_cannot() {
-  const std::vector<Interface> all = interfaces();
+  const std::vector<Interface> all = network_interfaces();
   const auto loopback = std::ranges::find_if(all, &Interface::is_loopback);
   if (loopback == all.end()) return std::nullopt;
   const std::string& name = loopback->name;
@@ -114,7 +69,7 @@ std::optional<std::string> network_cannot() {
 }
 
 void choose_network(const std::vector<Host>& hosts) {
-  const std::vector<Interface> all = interfaces();
+  const std::vector<Interface> all = network_interfaces();
   if (std::ranges::none_of(all, [](const Interface& i) { return i.is_usable() && i.is_virtual(); })) return;
   const auto networks = networks_to(hosts, all);
   if (networks && !networks->empty() && is_left_to_open_mpi()) ::setenv("OMPI_MCA_btl_tcp_if_include", fmt::format("{}", fmt::join(*networks, ",")).c_str(), 0);

@@ -64,33 +64,6 @@ std::vector<std::string> names_in_environment() {
   return out;
 }
 
-/// As Open MPI chooses it.
-fs::path folder_of_mpirun() {
-  for (const char* variable : {"OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base", "TMPDIR", "TEMP", "TMP"})
-    if (const char* folder = std::getenv(variable); folder && *folder) return folder;
-  return "/tmp";
-}
-
-/// mpirun makes folders that are missing.
-std::optional<std::string> folder_cannot() {
-  constexpr std::uint64_t kLeast = std::uint64_t{12} << 20;  // bytes: seen to suffice for 16 ranks; with less ranks fail, or mpirun waits for ever
-  const fs::path folder = folder_of_mpirun();
-  fs::path there = fs::absolute(folder);
-  std::error_code closed;
-  while (there.has_relative_path() && !fs::exists(there, closed)) there = there.parent_path();
-  std::string probe = (there / "gemel-launch-XXXXXX").string();
-  struct statvfs room {};
-  std::string why;
-  if (::mkdtemp(probe.data()) == nullptr)
-    why = fmt::format("cannot be written: {}", system_message(errno));
-  else if (::rmdir(probe.c_str()) != 0 || ::statvfs(there.c_str(), &room) != 0)
-    return std::nullopt;
-  else if (room.f_bavail * room.f_frsize < kLeast)
-    why = fmt::format("has {} MiB of room", (room.f_bavail * room.f_frsize) >> 20);
-  if (why.empty()) return std::nullopt;
-  return fmt::format("{}, where mpirun keeps its files, {}; accepted: a folder with {} MiB of room, which TMPDIR may name", folder.string(), why, kLeast >> 20);
-}
-
 }  // namespace
 
 std::vector<std::string> hide_other_placements() {
@@ -111,6 +84,31 @@ std::vector<std::string> hide_other_placements() {
   return told;
 }
 
+MpirunFolder folder_of_mpirun() {
+  for (const char* variable : {"OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base", "TMPDIR", "TEMP", "TMP"})
+    if (const char* folder = std::getenv(variable); folder && *folder) return {variable, folder};
+  return {"TMPDIR", "/tmp"};
+}
+
+std::optional<std::string> folder_cannot(const MpirunFolder& folder) {
+  constexpr std::uint64_t kLeast = std::uint64_t{12} << 20;  // bytes: seen to suffice for 16 ranks; with less ranks fail, or mpirun waits for ever
+  fs::path there = fs::absolute(folder.path);
+  std::error_code closed;
+  while (there.has_relative_path() && !fs::exists(there, closed)) there = there.parent_path();
+  std::string probe = (there / "gemel-launch-XXXXXX").string();
+  struct statvfs room {};
+  std::string why;
+  if (::mkdtemp(probe.data()) == nullptr)
+    why = fmt::format("cannot be written: {}", system_message(errno));
+  else if (::rmdir(probe.c_str()) != 0 || ::statvfs(there.c_str(), &room) != 0)
+    return std::nullopt;
+  else if (room.f_bavail * room.f_frsize < kLeast)
+    why = fmt::format("has {} MiB of room", (room.f_bavail * room.f_frsize) >> 20);
+  if (why.empty()) return std::nullopt;
+  return fmt::format("{}, where mpirun keeps its files, {}; accepted: a folder with {} MiB of room, which {} may name", folder.path.string(), why, kLeast >> 20,
+                     folder.variable);
+}
+
 std::optional<std::string> mpirun_cannot() {
   constexpr rlim_t kLeastFiles = 64;  // mpirun has some 20 open, and more for each rank
   rlimit files{};
@@ -119,7 +117,7 @@ std::optional<std::string> mpirun_cannot() {
   std::error_code gone;
   if (const fs::path here = fs::current_path(gone); gone)
     return fmt::format("the current folder: {}; accepted: one that is there", system_message(gone.value()));
-  if (const auto why = folder_cannot()) return why;
+  if (const auto why = folder_cannot(folder_of_mpirun())) return why;
   return network_cannot();
 }
 

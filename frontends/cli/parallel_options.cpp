@@ -157,7 +157,9 @@ void add_balance_option(po::options_description& options) {
 void add_pipeline_options(po::options_description& options) {
   options.add_options()
       ("pipeline-stages", po::value<std::int64_t>()->default_value(0), "stages of a pipeline, a divisor of the ranks: the others are copies that share each batch (default: as many as ranks)")
-      ("microbatches", po::value<std::int64_t>()->default_value(0), "parts of a batch that follow each other through a pipeline; 1: plain model parallelism (default: the most, up to four a stage, of which the model accepts every one)")
+      ("microbatches", po::value<std::int64_t>()->default_value(0),
+       "parts of a batch that follow each other through a pipeline; 1: plain model parallelism "
+       "(default: the most, up to four a stage, of which the model accepts every one)")
       ("stages", po::value<std::string>()->default_value("auto"), "auto: by measured cost; or the first module of each stage but the first: layer2,layer4");
 }
 

@@ -10,7 +10,8 @@
 
 namespace gemel::cli {
 
-std::int64_t micro_batches_for(const PipelineOptions& options, int ranks, std::span<const std::int64_t> shards, const std::function<bool(std::int64_t)>& accepts) {
+std::int64_t micro_batches_for(const PipelineOptions& options, int ranks, std::span<const std::int64_t> shards,
+                               const std::function<bool(std::int64_t)>& accepts) {
   if (options.micro_batches) return options.micro_batches;
   const int stages = options.shape(ranks).stages, fewest = options.schedule == parallel::ScheduleKind::interleaved ? stages : 1;
   std::map<std::int64_t, bool> known;

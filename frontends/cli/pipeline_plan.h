@@ -20,7 +20,8 @@ struct PlannedPipeline {
 /// @param shards   samples that copies have of batches, the last one of an epoch among them
 /// @param accepts  whether the model takes so many samples at once
 /// @throws UsageError where the schedule cannot run one of them
-std::int64_t micro_batches_for(const PipelineOptions& options, int ranks, std::span<const std::int64_t> shards, const std::function<bool(std::int64_t samples)>& accepts);
+std::int64_t micro_batches_for(const PipelineOptions& options, int ranks, std::span<const std::int64_t> shards,
+                               const std::function<bool(std::int64_t samples)>& accepts);
 /// The samples that copies of a model have of batches of so many: the smallest and the largest shard of each, but for empty ones.
 std::vector<std::int64_t> shards_of(std::span<const std::int64_t> batches, int copies);
 

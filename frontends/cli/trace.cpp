@@ -53,7 +53,8 @@ std::string packed(const std::vector<TraceEvent>& events) {
 std::vector<TraceEvent> unpacked(std::string_view text) {
   std::vector<TraceEvent> out;
   try {
-    for (const nlohmann::json& e : nlohmann::json::parse(text)) out.push_back({e.at(0), static_cast<Track>(e.at(1).get<int>()), e.at(2), e.at(3), e.at(4), e.at(5), e.at(6)});
+    for (const nlohmann::json& e : nlohmann::json::parse(text))
+      out.push_back({e.at(0), static_cast<Track>(e.at(1).get<int>()), e.at(2), e.at(3), e.at(4), e.at(5), e.at(6)});
   } catch (const Json::exception&) {
     throw CommError("profile: a rank's events cannot be read; accepted: what ranks of one version send");
   }

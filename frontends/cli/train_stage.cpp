@@ -47,7 +47,9 @@ void TrainRun::build_stage(Specs batch) {
   const std::int64_t samples = batch[0].shape[0];
   for (Spec& spec : batch) spec.shape[0] = (samples + copies() - 1) / copies();
   const PlannedPipeline planned = planned_pipeline(session, job_, *task_, batch,
-                                                   {.shape = {.micro_batches = static_cast<int>(micro_batches(samples))}, .memory_bytes = scope_.memory_limit(), .parameter_copies = copies_a_parameter(options_),
+                                                   {.shape = {.micro_batches = static_cast<int>(micro_batches(samples))},
+                                                    .memory_bytes = scope_.memory_limit(),
+                                                    .parameter_copies = copies_a_parameter(options_),
                                                     .stage = stage_options()});
   pipeline_.emplace(session, *job_.communication(), *task_, planned.micro_batch, planned.plan);
   if (!options_.weights.empty())

@@ -39,7 +39,7 @@ RunLog::RunLog(const std::string& folder, nlohmann::ordered_json about, Warn war
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
   if (error) throw DataError(fmt::format("log: cannot make the folder {}: {}", folder, error.message()));
-  lock_.emplace(folder_, "log");
+  lock_.emplace(folder_, kLog);
   check_can_write(summary_file());
   mend();
   open();

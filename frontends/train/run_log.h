@@ -22,6 +22,9 @@ nlohmann::ordered_json json_of(const DeviceFacts& facts);
 /// A line of warning, to standard error.
 void warn(const std::string& line);
 
+/// What its folder's lock is for.
+constexpr const char* kLog = "log";
+
 /// A disk that fills takes from the record and nothing from the run: what does not fit is left out as whole lines, and a warning tells of it once.
 class RunLog {
  public:
