@@ -132,8 +132,9 @@ void PreparedLaunch::check_apart() const {
 /// In place, or because an output has an input's memory.
 bool PreparedLaunch::overwrites_an_input() const {
   const auto is_input = [&](std::size_t written) {
-    return std::ranges::any_of(std::span(operands_).first(inputs_.size()),
-                               [&](const opencl::Region& in) { return in.block && in.block == operands_[written].block && in.offset == operands_[written].offset; });
+    return std::ranges::any_of(std::span(operands_).first(inputs_.size()), [&](const opencl::Region& in) {
+      return in.block && in.block == operands_[written].block && in.offset == operands_[written].offset;
+    });
   };
   return std::ranges::any_of(written_, is_input);
 }

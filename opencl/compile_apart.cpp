@@ -26,8 +26,8 @@ constexpr const char* kNotes = "apart";  // a folder in the driver's
 /// What a driver compiles once for a device: the program, the kernel, the size of its groups, and whether there are few of them.
 std::string note_of(const std::string& key, const CompileRequest& r) {
   const Range met = r.kernel.empty() ? Range{} : as_driver_meets(r.range);
-  const std::string text =
-      fmt::format("{}\n{}\n{}\n{}\n{} {} {}", key, r.program.source, r.program.options, r.kernel, met.dimensions, fmt::join(met.local, " "), fmt::join(met.global, " "));
+  const std::string text = fmt::format("{}\n{}\n{}\n{}\n{} {} {}", key, r.program.source, r.program.options, r.kernel, met.dimensions,
+                                       fmt::join(met.local, " "), fmt::join(met.global, " "));
   const std::uint64_t first = hash_of(text);
   return fmt::format("{:016x}{:016x}", first, hash_of(text, first));
 }

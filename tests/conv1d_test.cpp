@@ -107,14 +107,20 @@ TEST(Conv1d, describes_itself_and_refuses_what_does_not_fit) {
 TEST(Conv1d, refusals_are_in_its_own_words) {
   const auto session = Session::reference();
   const auto zeros = [&](const Spec& spec) { return full(*session, spec, 0); };
-  const auto refusal = [&](const Spec& x, const Spec& w, const Convolution1d& c = {}) { return message_of<ShapeError>([&] { conv1d(zeros(x), zeros(w), c); }); };
+  const auto refusal = [&](const Spec& x, const Spec& w, const Convolution1d& c = {}) {
+    return message_of<ShapeError>([&] { conv1d(zeros(x), zeros(w), c); });
+  };
   EXPECT_EQ(refusal(i32({2, 9, 3}), f32({1, 3, 4})), "conv1d: x is int32 [2, 9, 3]; accepted: float32");
   EXPECT_EQ(refusal(f32({2, 9, 3}), i32({1, 3, 4})), "conv1d: float32 [2, 9, 3] and int32 [1, 3, 4] differ in element type; accepted: equal types, cast one");
-  EXPECT_EQ(refusal(f32({2, 3, 9}), f32({1, 3, 4})), "conv1d: x [2, 3, 9] has 9 channels, its last axis, w [1, 3, 4] takes 3; accepted: x [N, T, 3], which transpose(x, {0, 2, 1}) makes of [N, C, T]");
-  EXPECT_EQ(refusal(f32({2, 9, 5}), f32({1, 3, 4}), {.groups = 2}), "conv1d: x [2, 9, 5] has 5 channels, its last axis, w [1, 3, 4] takes 6 in 2 groups; accepted: x [N, T, 6]");
+  EXPECT_EQ(refusal(f32({2, 3, 9}), f32({1, 3, 4})),
+            "conv1d: x [2, 3, 9] has 9 channels, its last axis, w [1, 3, 4] takes 3; accepted: x [N, T, 3], which transpose(x, {0, 2, 1}) makes of [N, C, T]");
+  EXPECT_EQ(refusal(f32({2, 9, 5}), f32({1, 3, 4}), {.groups = 2}),
+            "conv1d: x [2, 9, 5] has 5 channels, its last axis, w [1, 3, 4] takes 6 in 2 groups; accepted: x [N, T, 6]");
   EXPECT_EQ(refusal(f32({2, 9, 6}), f32({1, 2, 4}), {.groups = 3}), "conv1d: 4 filters of w [1, 2, 4] are not divisible by 3 groups; accepted: a divisor");
-  EXPECT_EQ(refusal(f32({2, 9, 3}), f32({4, 3, 4}), {.padding = 1, .dilation = 4}), "conv1d: the window of w [4, 3, 4] spans 13, the padded x [2, 9, 3] has 11; accepted: a window of 1 up to that");
-  EXPECT_EQ(refusal(f32({2, 9, 3}), f32({0, 3, 4})), "conv1d: the window of w [0, 3, 4] spans 0, the padded x [2, 9, 3] has 9; accepted: a window of 1 up to that");
+  EXPECT_EQ(refusal(f32({2, 9, 3}), f32({4, 3, 4}), {.padding = 1, .dilation = 4}),
+            "conv1d: the window of w [4, 3, 4] spans 13, the padded x [2, 9, 3] has 11; accepted: a window of 1 up to that");
+  EXPECT_EQ(refusal(f32({2, 9, 3}), f32({0, 3, 4})),
+            "conv1d: the window of w [0, 3, 4] spans 0, the padded x [2, 9, 3] has 9; accepted: a window of 1 up to that");
   EXPECT_EQ(refusal(f32({2, 9, 3}), f32({1, 3, 4}), {.stride = 0}), "conv1d: stride is 0; accepted: at least 1");
   EXPECT_EQ(refusal(f32({2, 9, 3}), f32({1, 3, 4}), {.padding = -1}), "conv1d: padding is -1; accepted: at least 0");
   EXPECT_EQ(refusal(f32({2, 9, 3}), f32({1, 3, 4}), {.groups = 0}), "conv1d: groups is 0; accepted: at least 1");

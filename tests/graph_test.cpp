@@ -156,10 +156,12 @@ TEST(Graph, refuses_to_write_what_is_fed) {
 
 TEST(Graph, gradients_of_what_wants_none_say_what_it_is) {
   Counter c;
-  EXPECT_EQ(message_of<UsageError>([&] { c.graph.gradients(c.before, {c.x}); }), "gradients: x, float32 [1], is a placeholder; accepted: variables that are trained, and what is computed from them");
+  EXPECT_EQ(message_of<UsageError>([&] { c.graph.gradients(c.before, {c.x}); }),
+            "gradients: x, float32 [1], is a placeholder; accepted: variables that are trained, and what is computed from them");
   EXPECT_EQ(message_of<UsageError>([&] { c.graph.gradients(c.before, {c.count}); }),
             "gradients: count, float32 [1], is a variable that is not trained; accepted: variables that are trained, and what is computed from them");
-  EXPECT_EQ(message_of<UsageError>([&] { c.graph.gradients(c.before, {Value()}); }), "gradients: an empty value is given; accepted: variables that are trained, and what is computed from them");
+  EXPECT_EQ(message_of<UsageError>([&] { c.graph.gradients(c.before, {Value()}); }),
+            "gradients: an empty value is given; accepted: variables that are trained, and what is computed from them");
 }
 
 TEST(Graph, scopes_of_graphs_may_end_in_any_order) {

@@ -166,7 +166,8 @@ TEST(Horovod, refuses_a_name_that_is_under_way_and_what_comes_after_shutdown) {
     h.shutdown();
     if (alone) {
       const std::string said = message_of<CommError>([&] { alone->synchronize(); });
-      const bool heard_of_the_other = said == "all-reduce alone: rank 1 of 2 on localhost has ended (after request 1); this rank is at request 2; accepted: join() for uneven loops";
+      const bool heard_of_the_other =
+          said == "all-reduce alone: rank 1 of 2 on localhost has ended (after request 1); this rank is at request 2; accepted: join() for uneven loops";
       EXPECT_TRUE(heard_of_the_other || said == "horovod: shutdown came before all ranks had asked for it") << said;
     }
     EXPECT_EQ(message_of<UsageError>([&] { h.all_reduce("late", tensor_of(b)); }), "horovod: late: it is asked for after shutdown; accepted: before it");

@@ -359,8 +359,10 @@ TEST_F(Job, that_is_launched_is_refused_what_no_machine_can_start) {
   };
   refused({"launch", "--np", "2", "nonsense"}, "launch: there is no command that it starts; accepted: train, bench or eval, such as gemel launch --np 2 train --parallel ddp ...");
   const int cores = allowed_cores().count();
-  refused({"launch", "--np", "100000", "train", "--parallel", "ddp"},
-          fmt::format("launch: --np 100000 is more than 16 processes for each of the cores that may be used here, {} in all; accepted: --np {} or less, or --hosts", cores, 16 * cores));
+  refused(
+      {"launch", "--np", "100000", "train", "--parallel", "ddp"},
+      fmt::format("launch: --np 100000 is more than 16 processes for each of the cores that may be used here, {} in all; accepted: --np {} or less, or --hosts",
+                  cores, 16 * cores));
   const Outcome ranks = run({"launch", "--np", "2", "train", "--parallel", "ddp", "--collective", "rnig"});
   EXPECT_EQ(ranks.status, 2) << "as one process";
   EXPECT_EQ(lines_with("mpirun", ranks), 0) << ranks.err;

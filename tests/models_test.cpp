@@ -180,10 +180,16 @@ TEST(Models, a_perceptron_and_linear_layers_refuse_an_input_in_their_own_words) 
   const auto session = Session::reference();
   const auto model = make("perceptron");
   model->materialise(*session);
-  EXPECT_EQ(message_of<ShapeError>([&] { (*model)(full(*session, f32({2, 32, 32, 3}), 0)); }), "perceptron: x is [2, 32, 32, 3]; accepted: [N, 16, 16, 3], as of pictures 3x16x16");
+  EXPECT_EQ(message_of<ShapeError>([&] {
+              (*model)(full(*session, f32({2, 32, 32, 3}), 0));
+            }),
+            "perceptron: x is [2, 32, 32, 3]; accepted: [N, 16, 16, 3], as of pictures 3x16x16");
   const auto lenet = make("lenet", {.classes = 10});
   lenet->materialise(*session);
-  EXPECT_EQ(message_of<ShapeError>([&] { (*lenet)(full(*session, f32({2, 28, 28, 3}), 0)); }), "fc1: Linear(400, 120): x is [2, 256], of 256 features; accepted: [..., 400]");
+  EXPECT_EQ(message_of<ShapeError>([&] {
+              (*lenet)(full(*session, f32({2, 28, 28, 3}), 0));
+            }),
+            "fc1: Linear(400, 120): x is [2, 256], of 256 features; accepted: [..., 400]");
 }
 
 TEST(Models, convolutions_start_by_their_fan_out) {

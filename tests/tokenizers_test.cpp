@@ -217,7 +217,8 @@ TEST(Tokenizers, end_with_an_error_or_none_whatever_happened_to_their_files) {
       ++refused;
     }
   };
-  const std::string lines = testing::read_text(kTokenizerData / "cased.txt"), json = testing::read_text(kTokenizerData / "vocab.json"), merges = testing::read_text(kTokenizerData / "merges.txt");
+  const std::string lines = testing::read_text(kTokenizerData / "cased.txt"), json = testing::read_text(kTokenizerData / "vocab.json"),
+                    merges = testing::read_text(kTokenizerData / "merges.txt");
   const std::vector<std::string> texts = tokenizer_texts();
   for (std::size_t i = 0; i < 200; ++i) {
     const std::string& text = texts[i * 7];

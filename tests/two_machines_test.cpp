@@ -24,8 +24,8 @@ class TwoMachines : public Job {
       GTEST_SKIP() << "network namespaces cannot be made here";
     cable_ = cable;
     // In ssh's place: agent HOST COMMAND... It hears nothing from a machine that is unplugged.
-    std::ofstream(folder() / "agent") << "#!/bin/sh\nname=" << b_ << "\n[ \"$1\" = 10.77.0.1 ] && name=" << a_
-                                      << "\n[ $name = " << a_ << " ] || ip -n " << a_ << " link show " << cable << " 2>/dev/null | grep -q LOWER_UP || exec sleep 60"
+    std::ofstream(folder() / "agent") << "#!/bin/sh\nname=" << b_ << "\n[ \"$1\" = 10.77.0.1 ] && name=" << a_ << "\n[ $name = " << a_ << " ] || ip -n " << a_
+                                      << " link show " << cable << " 2>/dev/null | grep -q LOWER_UP || exec sleep 60"
                                       << "\nshift\nexec ip netns exec $name unshare --uts sh -c 'hostname \"$0\"; exec sh -c \"$1\"' $name \"$*\"\n";
     std::filesystem::permissions(folder() / "agent", std::filesystem::perms::owner_all);
   }
@@ -110,7 +110,10 @@ TEST_F(TwoMachines, name_a_machine_that_is_lost_and_end_the_job) {
 /// The bridge of containers has the same address on every machine, and leads nowhere.
 TEST_F(TwoMachines, train_where_both_have_the_bridge_of_containers) {
   for (const std::string& name : {a_, b_})
-    ASSERT_TRUE(shell(fmt::format("ip -n {0} link add docker0 type veth peer name inside && ip -n {0} addr add 172.17.0.1/16 dev docker0 && ip -n {0} link set docker0 up && ip -n {0} link set inside up", name)));
+    ASSERT_TRUE(
+        shell(fmt::format("ip -n {0} link add docker0 type veth peer name inside && ip -n {0} addr add 172.17.0.1/16 dev docker0 && ip -n {0} link set docker0 "
+                          "up && ip -n {0} link set inside up",
+                          name)));
   for (const char* collective : {"auto", "mpi"}) {
     here();
     std::vector<std::string> words = lenet({"--steps", "3", "--parallel", "ddp", "--collective", collective, "--log-dir", in_folder(collective)});

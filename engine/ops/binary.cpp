@@ -124,7 +124,8 @@ const OpDef& minimum_def() {
 
 const OpDef& power_def() {
   static const OpDef def = binary_record<"power", Kind{.a = uniform(0.3, 2)}>(
-      {.doc = "a to the power of b, with broadcasting. The gradient of a goes by a^(b - 1), which overflows before it does where b is tiny; that of b is 0 where a is 0 and b is not negative.",
+      {.doc = "a to the power of b, with broadcasting. The gradient of a goes by a^(b - 1), which overflows before it does where b is tiny; that of b is 0 "
+              "where a is 0 and b is not negative.",
        .body = "pow(x0, x1)",
        .reference = [](const HostCall& c) { map_as<double, double>(c, [](double a, double b) { return std::pow(a, b); }); },
        .gradient = power_gradient,

@@ -50,12 +50,13 @@ std::vector<Sample> cast_samples() {
 
 const OpDef& cast_def() {
   static const OpDef def = [] {
-    OpDef d = elementwise_record("cast", {"x"},
-                                 {.doc = "x in another number type, to the nearest; floating to integer truncates, and what the type cannot hold, NaN too, may be any number there.",
-                                  .body = "x0",
-                                  .reference = cast_reference,
-                                  .gradient = [](const Backward& b) -> Values { return {cast(b.gradient(0), b.input_spec(0).dtype)}; },
-                                  .reads = {nothing}});
+    OpDef d = elementwise_record(
+        "cast", {"x"},
+        {.doc = "x in another number type, to the nearest; floating to integer truncates, and what the type cannot hold, NaN too, may be any number there.",
+         .body = "x0",
+         .reference = cast_reference,
+         .gradient = [](const Backward& b) -> Values { return {cast(b.gradient(0), b.input_spec(0).dtype)}; },
+         .reads = {nothing}});
     d.attributes = {{"dtype", Type::dtype, "of the result: float32, float16, bfloat16, int32 or int64"}};
     d.infer = cast_infer;
     d.samples = cast_samples;

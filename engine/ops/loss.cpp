@@ -217,32 +217,41 @@ const AttributeDef kSmoothing{"smoothing", Type::real, "share of the uniform dis
 const OpDef& cross_entropy_def() {
   static const OpDef def{
       .name = kForward,
-      .doc = "Mean over rows, or sum, of the cross-entropy of softmax(logits) against labels: a class for each row, or a row of shares. The mean over no rows is NaN.",
+      .doc =
+          "Mean over rows, or sum, of the cross-entropy of softmax(logits) against labels: a class for each row, or a row of shares. The mean over no rows is "
+          "NaN.",
       .inputs = {"logits", "labels"},
       .attributes = {kSmoothing, kMean, kLabelledOnly},
       .infer = infer,
-      .cost = [](const Problem& p) { return Cost{5 * p.inputs[0].elements(), p.inputs[0].bytes() + p.inputs[1].bytes()}; },
+      .cost =
+          [](const Problem& p) {
+            return Cost{5 * p.inputs[0].elements(), p.inputs[0].bytes() + p.inputs[1].bytes()};
+          },
       .reference = reference,
       .gradient = gradient,
       .gradient_reads = {inputs(0, 1), inputs(0)},
       .variants = {{"group_a_row", "a work-group a row, through local memory", unless_group_of<kGroup>, rank_with_local_memory, row_losses_bytes, launch_group},
                    {"rows", "a run of rows for each work-item, eight lanes wide", unless_short_rows<0>, rank_anywhere, row_losses_bytes, launch_rows}},
       .samples = [] { return samples({}); },
-      .rejected = [] {
-        const auto with = [](double smoothing, bool mean, bool labelled_only) {
-          return Attributes{{"smoothing", smoothing}, {"mean", mean}, {"labelled_only", labelled_only}};
-        };
-        const Attributes a = with(0, true, false);
-        return std::vector<Rejected>{
-            {{f32({3, 5}), i64({4})}, a, "cross_entropy: labels is int64 [4]; accepted: int32 or int64 [3], or float32 [3, 5]"},
-            {{f32({3, 5}), b8({3})}, a, "cross_entropy: labels is bool [3]; accepted: int32 or int64 [3], or float32 [3, 5]"},
-            {{f32({3, 0}), i64({3})}, a, "cross_entropy: logits is [3, 0]; accepted: at least one class"},
-            {{f32({5}), i64({5})}, a, "cross_entropy: logits is [5], of rank 1; accepted: rank 2"},
-            {{f32({3, 5}), i64({3})}, with(0, true, true), "cross_entropy: rows without a label are to be left out of a mean; accepted: of a sum over rows with a class each"},
-            {{f32({3, 5}), f32({3, 5})}, with(0, false, true),
-             "cross_entropy: rows without a label are to be left out of rows of shares; accepted: of a sum over rows with a class each"},
-            {{f32({3, 5}), i64({3})}, with(1.5, true, false), "cross_entropy: smoothing 1.5 is out of range; accepted: 0..1"}};
-      }};
+      .rejected =
+          [] {
+            const auto with = [](double smoothing, bool mean, bool labelled_only) {
+              return Attributes{{"smoothing", smoothing}, {"mean", mean}, {"labelled_only", labelled_only}};
+            };
+            const Attributes a = with(0, true, false);
+            return std::vector<Rejected>{
+                {{f32({3, 5}), i64({4})}, a, "cross_entropy: labels is int64 [4]; accepted: int32 or int64 [3], or float32 [3, 5]"},
+                {{f32({3, 5}), b8({3})}, a, "cross_entropy: labels is bool [3]; accepted: int32 or int64 [3], or float32 [3, 5]"},
+                {{f32({3, 0}), i64({3})}, a, "cross_entropy: logits is [3, 0]; accepted: at least one class"},
+                {{f32({5}), i64({5})}, a, "cross_entropy: logits is [5], of rank 1; accepted: rank 2"},
+                {{f32({3, 5}), i64({3})},
+                 with(0, true, true),
+                 "cross_entropy: rows without a label are to be left out of a mean; accepted: of a sum over rows with a class each"},
+                {{f32({3, 5}), f32({3, 5})},
+                 with(0, false, true),
+                 "cross_entropy: rows without a label are to be left out of rows of shares; accepted: of a sum over rows with a class each"},
+                {{f32({3, 5}), i64({3})}, with(1.5, true, false), "cross_entropy: smoothing 1.5 is out of range; accepted: 0..1"}};
+          }};
   return def;
 }
 

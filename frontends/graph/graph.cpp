@@ -115,13 +115,17 @@ std::string Graph::described(const Value& value) const {
   const auto known = std::ranges::find_if(names_, is_it);
   const std::string name = known == names_.end() ? "a value" : known->first;
   const auto is_fed = [&](const Program::Use& input) { return program().slots[at(input.slot)].name == name; };
-  const char* kind = std::ranges::any_of(program().inputs, is_fed) ? "a placeholder" : variables_.find(name) ? "a variable that is not trained" : "computed from no variable that is trained";
+  const char* kind = std::ranges::any_of(program().inputs, is_fed) ? "a placeholder"
+                     : variables_.find(name)                       ? "a variable that is not trained"
+                                                                   : "computed from no variable that is trained";
   return fmt::format("{}, {}, is {}", name, to_string(value.spec()), kind);
 }
 
 Values Graph::gradients(const Value& loss, const Values& variables) {
   for (const Value& v : variables)
-    if (!v || !v.node()) throw UsageError(fmt::format("gradients: {}; accepted: variables that are trained, and what is computed from them", v ? described(v) : "an empty value is given"));
+    if (!v || !v.node())
+      throw UsageError(
+          fmt::format("gradients: {}; accepted: variables that are trained, and what is computed from them", v ? described(v) : "an empty value is given"));
   const Building building(*this);
   return gradients_as_read(loss, variables);
 }

@@ -49,13 +49,17 @@ class LeNet : public nn::Module {
 class Perceptron : public nn::Module {
  public:
   explicit Perceptron(const Options& o)
-      : channels_(o.channels), fc1_(add<Linear>("fc1", kSide * kSide * o.channels, 256)), fc2_(add<Linear>("fc2", 256, 256)), fc3_(add<Linear>("fc3", 256, o.classes)) {}
+      : channels_(o.channels),
+        fc1_(add<Linear>("fc1", kSide * kSide * o.channels, 256)),
+        fc2_(add<Linear>("fc2", 256, 256)),
+        fc3_(add<Linear>("fc3", 256, o.classes)) {}
   std::string describe() const override { return "Perceptron"; }
 
  protected:
   Value forward(Value x) override {
     if (const Shape& s = x.shape(); s.rank() != 4 || s != Shape{s[0], kSide, kSide, channels_})
-      throw ShapeError(fmt::format("perceptron: x is {}; accepted: [N, {}, {}, {}], as of pictures {}x{}x{}", to_string(s), kSide, kSide, channels_, channels_, kSide, kSide));
+      throw ShapeError(fmt::format("perceptron: x is {}; accepted: [N, {}, {}, {}], as of pictures {}x{}x{}", to_string(s), kSide, kSide, channels_, channels_,
+                                   kSide, kSide));
     return fc3_(relu(fc2_(relu(fc1_(flatten_(std::move(x)))))));
   }
 
