@@ -385,7 +385,6 @@ TEST_F(LaunchSurroundings, variables_that_are_named_reach_every_rank) {
   EXPECT_EQ(words().find("OTHER"), std::string::npos) << words();
   EXPECT_NE(environment().find("\nGIVEN=a=b, c\n"), std::string::npos) << environment();
   const std::vector<std::pair<const char*, const char*>> wrong{
-      {"", "--env: '' names no variable; accepted: NAME or NAME=VALUE, a name of letters, digits and _"},
       {"=x", "--env: '=x' names no variable; accepted: NAME or NAME=VALUE, a name of letters, digits and _"},
       {"2A=x", "--env: '2A=x' names no variable; accepted: NAME or NAME=VALUE, a name of letters, digits and _"},
       {"A B=x", "--env: 'A B=x' names no variable; accepted: NAME or NAME=VALUE, a name of letters, digits and _"},

@@ -26,8 +26,8 @@ std::vector<std::string> names_of(const po::options_description& options) {
 
 std::string kind_of(const po::option_description& option) {
   const auto* typed = dynamic_cast<const po::typed_value_base*>(option.semantic().get());
-  if (!typed || typed->value_type() == typeid(std::string) || typed->value_type() == typeid(bool)) return "";
-  return typed->value_type() == typeid(double) ? "a number: " : "a whole number: ";
+  if (typed && typed->value_type() == typeid(double)) return "a number: ";
+  return typed && typed->value_type() == typeid(std::int64_t) ? "a whole number: " : "";
 }
 
 /// What an option takes, in the words of the help.
