@@ -26,8 +26,9 @@ std::vector<std::string> names_of(const po::options_description& options) {
 
 std::string kind_of(const po::option_description& option) {
   const auto* typed = dynamic_cast<const po::typed_value_base*>(option.semantic().get());
-  if (typed && typed->value_type() == typeid(double)) return "a number: ";
-  return typed && typed->value_type() == typeid(std::int64_t) ? "a whole number: " : "";
+  if (!typed) return "";
+  const bool is_whole = typed->value_type() == typeid(std::int64_t) || typed->value_type() == typeid(int);
+  return is_whole ? "a whole number: " : typed->value_type() == typeid(double) ? "a number: " : "";
 }
 
 /// What an option takes, in the words of the help.
