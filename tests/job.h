@@ -5,10 +5,13 @@
 #include <cstdlib>
 #include <functional>
 
+#include "frontends/cli/child_processes.h"
 #include "tests/program.h"
 #include "tests/test_device.h"
 
 namespace gemel::testing {
+
+using cli::children_of;
 
 class Job : public CommandLine {
  protected:
@@ -54,12 +57,6 @@ class Job : public CommandLine {
     const std::string stat = read_text("/proc/" + std::to_string(process) + "/stat");
     const auto name_end = stat.rfind(')');
     return name_end != stat.npos && stat.substr(name_end + 2, 1) != "Z";
-  }
-  static std::vector<pid_t> children_of(pid_t process) {
-    std::vector<pid_t> out;
-    std::ifstream children("/proc/" + std::to_string(process) + "/task/" + std::to_string(process) + "/children");
-    for (pid_t p; children >> p;) out.push_back(p);
-    return out;
   }
   static void expect_gone(const std::vector<pid_t>& ranks, std::chrono::seconds within = std::chrono::seconds(5)) {
     for (const pid_t p : ranks)

@@ -17,7 +17,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
@@ -25,6 +24,7 @@
 #include "engine/base/descriptor.h"
 #include "engine/base/error.h"
 #include "engine/base/file.h"
+#include "frontends/cli/child_processes.h"
 
 namespace gemel::cli {
 namespace {
@@ -208,11 +208,10 @@ class Apart {
 void sweep() {
   constexpr int kLooks = 20;
   for (int i = 0; i < kLooks; ++i) {
-    std::ifstream children(fmt::format("/proc/self/task/{}/children", ::getpid()));
-    int count = 0;
-    for (pid_t child; children >> child; ++count) ::kill(child, SIGKILL);
+    const std::vector<pid_t> children = children_of(::getpid());
+    for (const pid_t child : children) ::kill(child, SIGKILL);
     while (::waitpid(-1, nullptr, WNOHANG) > 0) continue;
-    if (count == 0) return;
+    if (children.empty()) return;
     std::this_thread::sleep_for(milliseconds(5));
   }
 }

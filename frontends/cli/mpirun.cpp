@@ -26,6 +26,7 @@
 #include "engine/base/allowance.h"
 #include "engine/base/error.h"
 #include "engine/base/file.h"
+#include "frontends/cli/child_processes.h"
 #include "frontends/cli/launch_hosts.h"
 #include "frontends/cli/mpirun_network.h"
 #include "frontends/cli/mpirun_words.h"
@@ -152,9 +153,8 @@ std::string first_of(const std::vector<std::string>& words) {
 /// Those of this machine, which mpirun itself has started.
 std::vector<pid_t> ranks_of(pid_t mpirun) {
   std::vector<pid_t> out;
-  std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", mpirun));
   const std::filesystem::path self = own_program();
-  for (pid_t child; children >> child;) {
+  for (const pid_t child : children_of(mpirun)) {
     std::error_code gone;
     if (std::filesystem::read_symlink(fmt::format("/proc/{}/exe", child), gone) == self) out.push_back(child);
   }

@@ -1,0 +1,23 @@
+#include "frontends/cli/child_processes.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <system_error>
+
+namespace gemel::cli {
+
+std::vector<pid_t> children_of(pid_t process) {
+  std::vector<pid_t> out;
+  std::error_code none;
+  std::filesystem::directory_iterator threads("/proc/" + std::to_string(process) + "/task", none);
+  for (; threads != std::filesystem::directory_iterator(); threads.increment(none)) {
+    std::ifstream children(threads->path() / "children");
+    for (pid_t child; children >> child;) out.push_back(child);
+  }
+  std::ranges::sort(out);  // as they were started, but where numbers begin anew
+  return out;
+}
+
+}  // namespace gemel::cli
