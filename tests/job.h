@@ -5,12 +5,13 @@
 #include <cstdlib>
 #include <functional>
 
-#include "frontends/cli/child_processes.h"
+#include "frontends/cli/process_state.h"
 #include "tests/program.h"
 #include "tests/test_device.h"
 
 namespace gemel::testing {
 
+using cli::catches;
 using cli::children_of;
 
 class Job : public CommandLine {

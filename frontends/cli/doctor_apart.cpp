@@ -24,7 +24,7 @@
 #include "engine/base/descriptor.h"
 #include "engine/base/error.h"
 #include "engine/base/file.h"
-#include "frontends/cli/child_processes.h"
+#include "frontends/cli/process_state.h"
 
 namespace gemel::cli {
 namespace {

@@ -11,11 +11,9 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -26,7 +24,7 @@
 #include "engine/base/allowance.h"
 #include "engine/base/error.h"
 #include "engine/base/file.h"
-#include "frontends/cli/child_processes.h"
+#include "frontends/cli/process_state.h"
 #include "frontends/cli/launch_hosts.h"
 #include "frontends/cli/mpirun_network.h"
 #include "frontends/cli/mpirun_words.h"
@@ -161,13 +159,8 @@ std::vector<pid_t> ranks_of(pid_t mpirun) {
   return out;
 }
 
-/// Whether a process has begun to note requests: before that the signal would end it, and mpirun drops what it has no ranks for.
-bool notes_requests(pid_t process) {
-  std::ifstream status(fmt::format("/proc/{}/status", process));
-  for (std::string word; status >> word;)
-    if (std::uint64_t caught = 0; word == "SigCgt:" && status >> std::hex >> caught) return (caught >> (kStopAndSave - 1)) & 1;
-  return false;
-}
+/// Whether a rank has begun to note requests: before that the signal would end it, and mpirun drops what it has no ranks for.
+bool notes_requests(pid_t rank) { return catches(rank, kStopAndSave); }
 
 void end_at_once(pid_t mpirun) {
   for (const pid_t rank : ranks_of(mpirun)) ::kill(rank, SIGKILL);

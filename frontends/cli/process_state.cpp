@@ -1,6 +1,7 @@
-#include "frontends/cli/child_processes.h"
+#include "frontends/cli/process_state.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -18,6 +19,13 @@ std::vector<pid_t> children_of(pid_t process) {
   }
   std::ranges::sort(out);  // as they were started, but where numbers begin anew
   return out;
+}
+
+bool catches(pid_t process, int signal) {
+  std::ifstream status("/proc/" + std::to_string(process) + "/status");
+  for (std::string word; status >> word;)
+    if (std::uint64_t caught = 0; word == "SigCgt:" && status >> std::hex >> caught) return (caught >> (signal - 1)) & 1;
+  return false;
 }
 
 }  // namespace gemel::cli
