@@ -184,7 +184,7 @@ TEST_F(Caches, lose_a_kernel_in_twenty_at_most_when_a_run_is_killed_and_one_of_f
     std::this_thread::sleep_for(std::chrono::milliseconds(draw(static_cast<std::size_t>(cold.time.count()))));
     constexpr std::array kSignals{SIGKILL, SIGSEGV, SIGABRT};
     const int signal = kSignals[draw(kSignals.size())];
-    auto victims = ranks == 1 ? std::vector{job} : children_of(job);
+    auto victims = ranks == 1 ? std::vector{job} : ranks_of(job);
     std::ranges::shuffle(victims, random);
     if (draw(2) == 0) victims.resize(std::min<std::size_t>(victims.size(), 1));
     for (const pid_t victim : victims) hit(victim, signal);

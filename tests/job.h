@@ -4,6 +4,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <functional>
+#include <map>
+#include <string>
+#include <vector>
 
 #include "frontends/cli/process_state.h"
 #include "tests/program.h"
@@ -58,6 +61,19 @@ class Job : public CommandLine {
     const std::string stat = read_text("/proc/" + std::to_string(process) + "/stat");
     const auto name_end = stat.rfind(')');
     return name_end != stat.npos && stat.substr(name_end + 2, 1) != "Z";
+  }
+  /// Of mpirun: its processes that are the program by now, by their rank. They need not have started in that order.
+  static std::vector<pid_t> ranks_of(pid_t mpirun) {
+    std::map<int, pid_t> out;
+    for (const pid_t p : children_of(mpirun)) {
+      const std::string process = "/proc/" + std::to_string(p), environment = '\0' + read_text(process + "/environ");
+      const std::string name = std::string(1, '\0') + "OMPI_COMM_WORLD_RANK=";
+      const auto at = environment.find(name);
+      if (at != environment.npos && read_text(process + "/comm") == "gemel\n") out[std::atoi(environment.c_str() + at + name.size())] = p;
+    }
+    std::vector<pid_t> ranks;
+    for (const auto& [rank, p] : out) ranks.push_back(p);
+    return ranks;
   }
   static void expect_gone(const std::vector<pid_t>& ranks, std::chrono::seconds within = std::chrono::seconds(5)) {
     for (const pid_t p : ranks)

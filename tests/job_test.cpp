@@ -175,7 +175,7 @@ TEST_F(Job, ends_with_one_line_when_a_rank_is_killed_and_leaves_no_process) {
   on_ranks(2);
   const pid_t job = start_job(lenet({"--epochs", "100000", "--parallel", "ddp", "--log-dir", in_folder("killed")}));
   ASSERT_TRUE(begins(job, "killed")) << read_text(folder() / "err");
-  const std::vector<pid_t> ranks = children_of(job);
+  const std::vector<pid_t> ranks = ranks_of(job);
   ASSERT_EQ(ranks.size(), 2u);
   ::kill(ranks[1], SIGKILL);
   const Outcome o = finish_within(std::chrono::seconds(7), job);
@@ -198,7 +198,7 @@ TEST_F(Job, killed_or_stopped_at_any_moment_ends_and_leaves_no_process_and_whole
     const pid_t job = start_job(lenet({"--epochs", is_short ? "2" : "100000", "--parallel", "ddp", "--heartbeat", "2", "--checkpoint-dir", in_folder("c"), "--checkpoint-every", "2",
                                        "--log-dir", in_folder(log)}));
     std::vector<pid_t> ranks;
-    ASSERT_TRUE(until([&] { return (ranks = children_of(job)).size() == 2 || !runs(job); }, std::chrono::seconds(10))) << read_text(folder() / "err");
+    ASSERT_TRUE(until([&] { return (ranks = ranks_of(job)).size() == 2 || !runs(job); }, std::chrono::seconds(10))) << read_text(folder() / "err");
     ASSERT_EQ(ranks.size(), 2u) << read_text(folder() / "err");
     const int signal = signals[i % 4];
     if (i % 3 == 0 || signal == SIGSTOP) {  // MPI's own start waits for a rank that is stopped in it
@@ -211,7 +211,7 @@ TEST_F(Job, killed_or_stopped_at_any_moment_ends_and_leaves_no_process_and_whole
     const pid_t hit_rank = ranks[static_cast<std::size_t>(rank)];
     hit(hit_rank, signal);
     // One that is stopped when the other has ended has nobody to end it: it goes on where it is continued.
-    if (is_short && signal == SIGSTOP && !until([&] { return !runs(job); }, std::chrono::seconds(8)) && children_of(job) == std::vector{hit_rank}) ::kill(hit_rank, SIGCONT);
+    if (is_short && signal == SIGSTOP && !until([&] { return !runs(job); }, std::chrono::seconds(8)) && ranks_of(job) == std::vector{hit_rank}) ::kill(hit_rank, SIGCONT);
     const Outcome o = finish_within(std::chrono::seconds(signal == SIGSTOP ? 10 : 7), job);
     EXPECT_TRUE(is_short || o.status != 0);
     if (is_training && signal != SIGTERM) {

@@ -71,7 +71,7 @@ class Kills : public Job, public ::testing::WithParamInterface<Killed> {
   }
   /// All of a job at once, one of its ranks, or its launcher alone: the others end by themselves.
   void kill_some_of(pid_t job) {
-    const auto ranks = children_of(job);
+    const auto ranks = ranks_of(job);
     const auto which = draw(3);
     if (which == 1 && !ranks.empty()) ::kill(ranks[draw(ranks.size())], SIGKILL);
     else ::kill(job, SIGKILL);
