@@ -125,7 +125,9 @@ TEST(Horovod, tells_every_rank_how_requests_of_one_name_differ) {
   expect_refused("horovod: x: the shape differs: [1, 6] on rank 0, [2, 3] on rank 1; accepted: the same on every rank",
                  [](Horovod& h, Floats& v) { return h.all_gather("x", {tensor_of(v).buffer, h.rank() ? Shape{2, 3} : Shape{1, 6}, DType::float32}); });
   expect_refused("horovod: x: the group differs: g of 1 on rank 0, no group on rank 1; accepted: the same on every rank", [](Horovod& h, Floats& v) {
-    return h.rank() ? h.all_reduce("x", tensor_of(v)) : std::move(h.grouped_all_reduce("g", {{"x", tensor_of(v)}})[0]);
+    if (h.rank()) return h.all_reduce("x", tensor_of(v));
+    auto grouped = h.grouped_all_reduce("g", {{"x", tensor_of(v)}});
+    return std::move(grouped[0]);
   });
 }
 

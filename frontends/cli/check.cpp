@@ -43,7 +43,8 @@ bool print_row(const char* what, bool fits, const std::string& detail) {
 }
 
 int check_launch(const Launch& launch) {
-  const std::vector<Host> hosts = launch.hosts.empty() ? std::vector<Host>{{"localhost", launch.ranks}} : launch.hosts;
+  std::vector<Host> hosts = launch.hosts;
+  if (hosts.empty()) hosts.push_back({"localhost", launch.ranks});
   const std::vector<HostAnswer> silent = silent_hosts(hosts);
   bool fits = print_row("hosts", silent.empty(), silent.empty() ? fmt::format("{}", fmt::join(names_of(hosts), ", ")) : text_of_silence(silent));
   if (const auto why = mpirun_cannot()) fits = print_row("MPI", false, *why);
