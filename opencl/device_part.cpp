@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <memory>
 #include <mutex>
+#include <tuple>
 #include <utility>
 #include <vector>
 

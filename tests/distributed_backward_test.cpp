@@ -14,6 +14,7 @@ namespace gemel::distributed {
 namespace {
 
 using namespace testing;
+using List = std::vector<double>;
 using eager::Tensor;
 using parallel::CommunicationThread;
 

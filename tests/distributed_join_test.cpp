@@ -16,6 +16,7 @@ namespace gemel::distributed {
 namespace {
 
 using namespace testing;
+using List = std::vector<double>;
 using eager::Tensor;
 using parallel::CommunicationThread;
 using Steps = std::vector<int>;  // [rank]

@@ -18,7 +18,6 @@
 namespace gemel::testing {
 
 using Floats = std::vector<float>;
-using List = std::vector<double>;
 
 class OwnLoopNet : public nn::Module {
  public:
@@ -47,10 +46,10 @@ inline eager::Tensor loss_of(Session& session, nn::Module& net, Samples s) {
   return eager::Tensor(cross_entropy(logits, eager::from_host(session, std::span<const std::int64_t>(y), {s.count()}), 0, LossReduction::sum));
 }
 
-inline List gradients_of(const optim::Optimizer& optimizer) {
-  List out;
+inline std::vector<double> gradients_of(const optim::Optimizer& optimizer) {
+  std::vector<double> out;
   for (const NamedValue& p : optimizer.parameters()) {
-    const List g = read(p.value.node()->accumulated);
+    const std::vector<double> g = read(p.value.node()->accumulated);
     out.insert(out.end(), g.begin(), g.end());
   }
   return out;

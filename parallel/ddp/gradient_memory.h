@@ -23,7 +23,6 @@ class GradientMemory {
   bool in_place() const { return in_place_; }
 
  private:
-  Session& session_;
   CommunicationThread& communication_;
   Collectives* among_;
   bool in_place_ = false;
