@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <vector>
 
 #include "engine/base/error.h"
 #include "engine/base/span.h"

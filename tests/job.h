@@ -14,8 +14,8 @@
 
 namespace gemel::testing {
 
-using cli::catches;
 using cli::children_of;
+using cli::has_handler;
 
 class Job : public CommandLine {
  protected:

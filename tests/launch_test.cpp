@@ -26,12 +26,14 @@ class LaunchedJob : public Job {
     EXPECT_EQ(o.err, "gemel: " + line + "\n");
   }
   static std::vector<pid_t> ranks_of_launcher(pid_t launcher) {
-    const std::vector<pid_t> mpirun = children_of(launcher);
-    return mpirun.empty() ? std::vector<pid_t>() : ranks_of(mpirun.front());
+    for (const pid_t child : children_of(launcher))  // mpirun, or one that asks a host
+      if (const std::vector<pid_t> ranks = ranks_of(child); !ranks.empty()) return ranks;
+    return {};
   }
   std::vector<pid_t> ranks_once_there(pid_t launcher, std::size_t count) {
     std::vector<pid_t> ranks;
-    EXPECT_TRUE(until([&] { return (ranks = ranks_of_launcher(launcher)).size() == count || !runs(launcher); }, std::chrono::seconds(20))) << read_text(folder() / "err");
+    EXPECT_TRUE(until([&] { return (ranks = ranks_of_launcher(launcher)).size() == count || !runs(launcher); }, std::chrono::seconds(20)))
+        << read_text(folder() / "err");
     EXPECT_EQ(ranks.size(), count) << read_text(folder() / "err");
     return ranks;
   }
@@ -94,8 +96,10 @@ TEST_F(LaunchedJob, that_open_mpi_does_not_start_says_so) {
     EXPECT_EQ(o.status, 1) << frameworks[0];
     EXPECT_TRUE(o.err.starts_with("gemel: launch: mpirun ended with status ")) << o.err;
     EXPECT_EQ(lines_with("; where no line above says why, Open MPI does to `mpirun -np 2 ", o), 1) << o.err;
-    const bool is_silent = frameworks.size() == 2 && std::stoi(cli::parse_mpi_version(parallel::mpi_library()).major()) >= 6;
-    EXPECT_EQ(lines_with("); where no line above", o), is_silent ? 0 : 1) << o.err;
+    // Of a framework of its own that is not there mpirun says nothing from Open MPI 6 on.
+    const bool mpirun_is_silent = frameworks.size() == 2 && std::stoi(cli::parse_mpi_version(parallel::mpi_library()).major()) >= 6;
+    EXPECT_EQ(lines_with("); where no line above", o), mpirun_is_silent ? 0 : 1) << o.err;
+    EXPECT_EQ(lines_with("", o), 1) << o.err;
   }
   const Outcome killed = [&] {
     const pid_t job = start_job(launch({"--np", "1"}, lenet({"--parallel", "ddp", "--epochs", "100000", "--log-dir", in_folder("log")})));
@@ -244,7 +248,7 @@ TEST_F(LaunchedJob, that_is_interrupted_while_it_starts_again_ends) {
     EXPECT_EQ(o.status, 1) << o.err;
     EXPECT_EQ(lines_with("4 restarts left", o), is_told ? 1 : 0) << o.err;
     expect_gone(ranks);
-    // mpirun may have killed rank 0, whose lock is a dead one then: the next run removes it.
+    // Where mpirun killed rank 0, its lock is left over: the next run removes it.
     EXPECT_EQ(finish(start_job(lenet({"--steps", "1", "--checkpoint-dir", in_folder("c")}))).status, 0) << read_text(folder() / "err");
     expect_whole_checkpoints_alone();
   }

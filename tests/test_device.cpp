@@ -65,6 +65,7 @@ std::unique_ptr<Session> session_on(Where where, std::uint64_t seed) {
 }
 
 bool is_full_run() { return std::getenv("GEMEL_TEST_FULL"); }
+std::chrono::milliseconds told_within() { return std::chrono::milliseconds(std::getenv("GEMEL_TEST_ALONE") ? 500 : 5000); }
 bool does_long_work() { return is_full_run() || !test_device().profile().is_emulator; }
 
 Session& cacheless_session() {

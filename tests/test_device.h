@@ -1,5 +1,6 @@
 // The device that tests run on: GEMEL_PLATFORM and GEMEL_DEVICE choose it, as they do for every program.
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <memory>
 
@@ -19,6 +20,8 @@ enum class Where { reference, device };
 std::unique_ptr<Session> session_on(Where where, std::uint64_t seed = 1);
 /// `./gemel test --full`
 bool is_full_run();
+/// Within how long an ended rank is told of: half a second where GEMEL_TEST_ALONE says that nothing else loads the machine, else ten times as long.
+std::chrono::milliseconds told_within();
 /// Whether to do what takes an emulator minutes: on any other device, and on an emulator in a full run.
 bool does_long_work();
 /// One on the same device as if its caches held next to nothing: results go around them.

@@ -24,10 +24,10 @@
 #include "engine/base/allowance.h"
 #include "engine/base/error.h"
 #include "engine/base/file.h"
-#include "frontends/cli/process_state.h"
 #include "frontends/cli/launch_hosts.h"
 #include "frontends/cli/mpirun_network.h"
 #include "frontends/cli/mpirun_words.h"
+#include "frontends/cli/process_state.h"
 #include "frontends/cli/shell_word.h"
 
 namespace gemel::cli {
@@ -160,7 +160,7 @@ std::vector<pid_t> ranks_of(pid_t mpirun) {
 }
 
 /// Whether a rank has begun to note requests: before that the signal would end it, and mpirun drops what it has no ranks for.
-bool notes_requests(pid_t rank) { return catches(rank, kStopAndSave); }
+bool notes_requests(pid_t rank) { return has_handler(rank, kStopAndSave); }
 
 void end_at_once(pid_t mpirun) {
   for (const pid_t rank : ranks_of(mpirun)) ::kill(rank, SIGKILL);

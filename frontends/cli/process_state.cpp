@@ -17,11 +17,12 @@ std::vector<pid_t> children_of(pid_t process) {
     std::ifstream children(threads->path() / "children");
     for (pid_t child; children >> child;) out.push_back(child);
   }
-  std::ranges::sort(out);  // as they were started, but where numbers begin anew
+  std::ranges::sort(out);  // by number: threads are not listed in the order of what they started
+  out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
 }
 
-bool catches(pid_t process, int signal) {
+bool has_handler(pid_t process, int signal) {
   std::ifstream status("/proc/" + std::to_string(process) + "/status");
   for (std::string word; status >> word;)
     if (std::uint64_t caught = 0; word == "SigCgt:" && status >> std::hex >> caught) return (caught >> (signal - 1)) & 1;

@@ -1,4 +1,4 @@
-// What /proc says of another process.
+// What /proc says of a process.
 #pragma once
 #include <sys/types.h>
 
@@ -6,9 +6,10 @@
 
 namespace gemel::cli {
 
-/// Processes that it has started and that live, whichever of its threads started them: Open MPI 6 starts ranks in one of its own.
+/// Its children, also those that have ended and are not waited for, whichever of its threads they belong to: Open MPI 6 starts ranks in a thread of
+/// its own.
 std::vector<pid_t> children_of(pid_t process);
 /// Whether it has a handler for the signal by now.
-bool catches(pid_t process, int signal);
+bool has_handler(pid_t process, int signal);
 
 }  // namespace gemel::cli
