@@ -174,7 +174,9 @@ TEST_F(Job, of_stages_begins_with_weights_of_a_file_and_evaluates_them) {
 TEST_F(Job, ends_with_one_line_when_a_rank_is_killed_and_leaves_no_process) {
   on_ranks(2);
   const pid_t job = start_job(lenet({"--epochs", "100000", "--parallel", "ddp", "--log-dir", in_folder("killed")}));
-  ASSERT_TRUE(begins(job, "killed")) << read_text(folder() / "err");
+  // A rank that compiles for longer than it is given for its last words writes none: the last batch of an epoch has kernels of its own.
+  ASSERT_TRUE(until([&] { return read_text(folder() / "killed/run.jsonl").find("\"event\":\"epoch\"") != std::string::npos || !runs(job); }, std::chrono::seconds(60)))
+      << read_text(folder() / "err");
   const std::vector<pid_t> ranks = ranks_of(job);
   ASSERT_EQ(ranks.size(), 2u);
   ::kill(ranks[1], SIGKILL);
