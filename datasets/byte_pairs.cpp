@@ -10,6 +10,7 @@
 #include "datasets/unicode.h"
 #include "engine/base/error.h"
 #include "engine/base/file.h"
+#include "engine/base/git_lfs.h"
 #include "engine/base/span.h"
 
 namespace gemel::datasets {
@@ -92,7 +93,7 @@ void BytePairs::add_merge(std::string_view a, std::string_view b) {
 }
 
 void BytePairs::read_merges(const std::filesystem::path& file) {
-  const std::vector<std::byte> content = read_whole(file);
+  const std::vector<std::byte> content = read_fetched(file);
   each_line(as_text(content), [&](std::string_view line, std::int64_t number) {
     if (line.starts_with("#version") || line.empty()) return true;
     const std::size_t space = line.find(' ');

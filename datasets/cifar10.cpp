@@ -11,6 +11,7 @@
 #include "datasets/tar.h"
 #include "engine/base/error.h"
 #include "engine/base/file.h"
+#include "engine/base/git_lfs.h"
 
 namespace gemel::datasets {
 namespace {
@@ -69,6 +70,7 @@ Files read_folder(const fs::path& data, std::int64_t classes) {
       throw DataError(fmt::format("cifar10: {} is missing; expected: a file of {} bytes", path.string(),
                                   Cifar10Dataset::kFileBytes));
     SteadyFile file(path);
+    if (const std::string pointer = git_lfs_pointer(file); !pointer.empty()) throw DataError(fmt::format("cifar10: {}: {}", path.string(), pointer));
     check_size(path.string(), file.bytes());
     files[i].file = std::move(file);
     files[i].labels = labels_of(*files[i].file, path.string(), classes);

@@ -12,6 +12,7 @@
 
 #include "engine/base/checked.h"
 #include "engine/base/error.h"
+#include "engine/base/git_lfs.h"
 
 namespace gemel::datasets {
 namespace {
@@ -206,6 +207,7 @@ NpyHeader read_npy_header(const SteadyFile& file) {
   const auto size = static_cast<std::size_t>(file.bytes());
   std::vector<std::byte> begin(std::min(size, kMost));
   file.read(0, begin);
+  if (const std::string pointer = git_lfs_pointer(file); !pointer.empty()) fail(name, pointer);
   if (!as_text(begin).starts_with(kMagic))
     fail(name, fmt::format("no .npy file of {} bytes: it does not start with \\x93NUMPY", size));
   const auto truncated = [&](std::size_t needed) {

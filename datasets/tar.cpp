@@ -9,6 +9,8 @@
 #include <string_view>
 
 #include "engine/base/error.h"
+#include "engine/base/file.h"
+#include "engine/base/git_lfs.h"
 #include "engine/base/span.h"
 
 namespace gemel::datasets {
@@ -142,7 +144,10 @@ bool TarReader::read_header(std::span<std::byte, kBlock> block) {
   const bool is_whole = found == block.size();
   const auto sum = is_whole ? octal(field(block, 148, 8)) : std::nullopt;
   const bool is_header = sum && *sum == checksum(block), is_first = member_ == kNoMember;
-  if (!is_header && is_first && std::holds_alternative<Plain>(source_)) fail("no tar archive, nor one compressed by gzip");
+  if (!is_header && is_first && std::holds_alternative<Plain>(source_)) {
+    const std::string pointer = git_lfs_pointer(as_text(std::span(block).first(found)));
+    fail(pointer.empty() ? "no tar archive, nor one compressed by gzip" : pointer);
+  }
   if (!is_whole) fail(fmt::format("the archive ends inside a header, after {} of 512 bytes", found));
   if (!is_header) fail(fmt::format("the checksum of the header after {} is wrong", member_));
   return true;

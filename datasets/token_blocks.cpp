@@ -7,6 +7,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/file.h"
+#include "engine/base/git_lfs.h"
 #include "engine/base/philox.h"
 #include "engine/base/span.h"
 
@@ -33,7 +34,7 @@ std::vector<HostTensor> TokenBlocks::tensors(std::span<const std::int64_t> sampl
 namespace {
 
 std::unique_ptr<TokenBlocks> read(const std::filesystem::path& file, const Tokenizer& tokenizer, const RunningTextOptions& options) {
-  const std::vector<std::byte> content = read_whole(file);
+  const std::vector<std::byte> content = read_fetched(file);
   std::vector<std::int32_t> tokens;
   try {
     for (const std::int64_t id : tokenizer.encode(as_text(content))) tokens.push_back(narrow<std::int32_t>(id));

@@ -16,6 +16,7 @@
 #include "datasets/wordpiece.h"
 #include "engine/base/error.h"
 #include "engine/base/file.h"
+#include "engine/base/git_lfs.h"
 #include "engine/base/json_text.h"
 
 namespace gemel::datasets {
@@ -29,7 +30,7 @@ constexpr const char* kAccepted = "accepted: BERT's WordPiece and GPT-2's byte p
 class Description {
  public:
   explicit Description(const std::filesystem::path& path) : path_(path) {
-    const std::vector<std::byte> content = read_whole(path);
+    const std::vector<std::byte> content = read_fetched(path);
     json_ = json::parse(as_text(content), nullptr, false);
     if (json_.is_discarded()) fail("it is no valid JSON");
     if (!json_.is_object() || !part("model").is_object()) fail("it describes no model; accepted: a tokenizer.json; of vocab.json and merges.txt their folder");

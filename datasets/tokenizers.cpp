@@ -6,6 +6,7 @@
 #include "datasets/wordpiece.h"
 #include "engine/base/error.h"
 #include "engine/base/file.h"
+#include "engine/base/git_lfs.h"
 
 namespace gemel::datasets {
 namespace {
@@ -23,7 +24,7 @@ struct Places {
 std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& vocabulary, Letters letters) {
   if (!is_folder(vocabulary)) {
     if (vocabulary.extension() == ".json") return read_tokenizer_json(vocabulary, letters);
-    const std::vector<std::byte> content = read_whole(vocabulary);
+    const std::vector<std::byte> content = read_fetched(vocabulary);
     if (is_json_object(as_text(content))) return read_tokenizer_json(vocabulary, letters);
     return std::make_unique<WordPiece>(vocabulary, letters);
   }

@@ -8,6 +8,7 @@
 
 #include "datasets/lines.h"
 #include "engine/base/error.h"
+#include "engine/base/file.h"
 
 namespace gemel::datasets {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/base/file.h"
+#include "engine/base/git_lfs.h"
 
 namespace gemel::datasets {
 
@@ -19,7 +19,7 @@ class TsvFile {
   using Take = std::function<bool(const Columns& columns)>;
 
   /// @param data_set  begins its errors  @throws DataError where the file cannot be read
-  TsvFile(std::string data_set, std::filesystem::path file) : data_set_(std::move(data_set)), path_(std::move(file)), content_(read_whole(path_)) {}
+  TsvFile(std::string data_set, std::filesystem::path file) : data_set_(std::move(data_set)), path_(std::move(file)), content_(read_fetched(path_)) {}
 
   /// Line by line. The views are good as long as this object.
   /// @throws DataError `DATA SET: FILE, line N: ...` for a NUL byte, and for what `take` says in a DataError

@@ -9,6 +9,7 @@
 #include "datasets/unicode.h"
 #include "engine/base/error.h"
 #include "engine/base/file.h"
+#include "engine/base/git_lfs.h"
 #include "engine/base/json_text.h"
 
 namespace gemel::datasets {
@@ -24,7 +25,7 @@ std::string_view without_white_space_behind(std::string_view line) {
 }  // namespace
 
 Vocabulary Vocabulary::of_lines(const std::filesystem::path& file) {
-  const std::vector<std::byte> content = read_whole(file);
+  const std::vector<std::byte> content = read_fetched(file);
   Vocabulary out;
   each_line(without_blank_end(as_text(content)), [&](std::string_view line, std::int64_t number) {
     try {
@@ -49,7 +50,7 @@ namespace {
 }  // namespace
 
 Vocabulary Vocabulary::of_json(const std::filesystem::path& file) {
-  const std::vector<std::byte> content = read_whole(file);
+  const std::vector<std::byte> content = read_fetched(file);
   const auto json = nlohmann::json::parse(as_text(content), nullptr, false);
   if (json.is_discarded() || !json.is_object()) refuse_numbers(file, "it is no JSON object");
   std::vector<std::pair<std::string, std::int64_t>> tokens;

@@ -11,6 +11,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/file.h"
+#include "engine/base/git_lfs.h"
 #include "engine/base/steady_file.h"
 
 namespace gemel::datasets {
@@ -65,9 +66,9 @@ struct Chunks {
 };
 
 /// Whether a size stands for "unknown", as one does that is written before what it counts, into a pipe: 0xFFFFFFFF (ffmpeg), 0x7FFFF000 (sox, which adds its
-/// header's bytes), 0x7FFFFFFF and 0x80000000 (arecord), or 0.
+/// header's bytes, and takes whole samples of all channels), 0x7FFFFFFF and 0x80000000 (arecord), or 0.
 bool is_unknown(std::size_t size) {
-  constexpr std::size_t kHalf = 0x80000000, kAll = 0xFFFFFFFF, kNear = 0x1000;
+  constexpr std::size_t kHalf = 0x80000000, kAll = 0xFFFFFFFF, kNear = 0x2000;  // 0x1000 is sox's, and a sample of all channels has up to that many bytes
   return size == 0 || (size >= kHalf - kNear && size <= kHalf + kNear) || size >= kAll - kNear;
 }
 
@@ -78,9 +79,13 @@ class Walk {
     if (file.size < kHeader) fail(name, fmt::format("no WAV file of {} bytes: it is too short; expected: RIFF, a size and WAVE", file.size));
     const auto header = piece_of<kHeader>(file, 0);
     is_long_ = text(header, 0) == "RF64" || text(header, 0) == "BW64";
-    if ((text(header, 0) != "RIFF" && !is_long_) || text(header, 8) != "WAVE")
+    if ((text(header, 0) != "RIFF" && !is_long_) || text(header, 8) != "WAVE") {
+      std::vector<std::byte> begin(std::min<std::size_t>(file.size, 512));
+      file.read(0, begin);
+      if (const std::string pointer = git_lfs_pointer(as_text(begin)); !pointer.empty()) fail(name, pointer);
       fail(name, fmt::format("no WAV file of {} bytes: it starts with {} and {}; expected: RIFF, a size and WAVE", file.size, shown(text(header, 0)),
                              shown(text(header, 8))));
+    }
     const std::size_t size = number<std::uint32_t>(header, 4);
     is_piped_ = is_unknown(size);
     whole_ = is_piped_ ? file.size : std::size_t{8} + size;

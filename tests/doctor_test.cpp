@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 
 #include "engine/base/error.h"
@@ -53,6 +54,10 @@ class Doctor : public Job {
   /// Everything of the tests' own environment that a place may be judged by.
   static void clean() {
     for (const char* variable : {"POCL_CACHE_DIR", "OCL_ICD_VENDORS", "TMPDIR", "TEMP", "TMP"}) ::unsetenv(variable);
+    std::vector<std::string> settings;
+    for (char** one = environ; *one; ++one)
+      if (const std::string name(*one, std::strcspn(*one, "=")); name.find("_MCA_") != name.npos) settings.push_back(name);
+    for (const std::string& name : settings) ::unsetenv(name.c_str());
   }
   Visit visit(const Words& checks, const std::string& first = "") {
     launcher_ = joined(around_, {"sh", "-c", place_ + "\n" + first + "\nexec \"$0\" \"$@\""});
@@ -124,6 +129,55 @@ TEST_F(Doctor, prints_lines_of_a_page_without_colours_where_it_is_no_terminal) {
   expect_refused({"doctor", "cors"}, 2, "doctor: check 'cors' is unknown, did you mean 'cores'?; accepted: version, build, ");
 }
 
+TEST_F(Doctor, looks_at_any_line_by_its_name) {
+  if (!has_pocl()) GTEST_SKIP() << "PoCL is not installed";
+  const Visit v = visit({"product-pocl-0"});
+  EXPECT_EQ(v["product-pocl-0"].status, "ok") << v.text;
+  EXPECT_EQ(v.text.find("variants-"), std::string::npos) << v.text;
+  expect_refused({"doctor", "device-pocl-77"}, 2, "doctor: check 'device-pocl-77' is unknown, did you mean 'device-pocl-0'?", clean);
+  place_ = "export OCL_ICD_VENDORS=" + in_folder("empty");
+  std::filesystem::create_directory(in_folder("empty"));
+  EXPECT_EQ(visit({"device"})["device"].status, "wrong");
+  const Visit none = visit({"drivers", "device", "device-pocl-0"});
+  EXPECT_EQ(none.status, 1) << none.text;
+  EXPECT_EQ(none["drivers"].status, "wrong") << none.text;
+  EXPECT_TRUE(none["drivers"].found.starts_with("no OpenCL driver: ")) << none.text;
+}
+
+TEST_F(Doctor, says_what_is_wrong_in_place_of_a_line_that_does_not_come) {
+  if (!has_pocl()) GTEST_SKIP() << "PoCL is not installed";
+  place_ = fmt::format("export GEMEL_TEST_DRIVER=aborts OCL_ICD_VENDORS={}", vendors());
+  const Visit v = visit({"product-broken-0"});
+  EXPECT_EQ(v.status, 1) << v.text;
+  EXPECT_EQ(v["drivers"].status, "wrong") << v.text;
+}
+
+TEST_F(Doctor, takes_a_rank_of_flux_for_one_of_a_live_job) {
+  make_program(folder() / "flux-shell", "export FLUX_JOB_ID=f7 PMI_RANK=0 PMI_SIZE=2; sh -c '\"$0\" \"$@\"; true' \"$@\"; true");
+  around_ = {in_folder("flux-shell")};
+  const Visit v = visit({"scheduler", "rank-variables", "all-reduce"});
+  EXPECT_EQ(v["scheduler"].found, "this process is of a job of Flux (FLUX_JOB_ID=f7)") << v.text;
+  EXPECT_EQ(v["rank-variables"].status, "ok") << v.text;
+  EXPECT_EQ(v["all-reduce"].found, "not tried: this process is of a job itself") << v.text;
+}
+
+TEST_F(Doctor, names_a_dev_shm_that_cannot_be_written) {
+  if (!in_own("-m")) GTEST_SKIP() << "no mounts of its own can be made here";
+  place_ = "mount -t tmpfs -o ro none /dev/shm";
+  const Visit v = visit({"shared-memory"});
+  EXPECT_EQ(v["shared-memory"].status, "odd") << v.text;
+  EXPECT_EQ(v["shared-memory"].remedy, "mount -o remount,rw /dev/shm") << v.text;
+}
+
+TEST_F(Doctor, names_settings_of_open_mpi_that_keep_ranks_from_starting) {
+  place_ = "export OMPI_MCA_pml=bogus";
+  const Visit v = visit({"all-reduce"});
+  EXPECT_EQ(v["all-reduce"].status, "wrong") << v.text;
+  EXPECT_EQ(v["all-reduce"].remedy, "unset OMPI_MCA_pml");
+  place_ = "export OMPI_MCA_pml=bogus OMPI_MCA_rmaps_base_mapping_policy=slot";
+  EXPECT_EQ(visit({"all-reduce"})["all-reduce"].remedy, "unset OMPI_MCA_pml") << "the other one is hidden from mpirun";
+}
+
 TEST_F(Doctor, names_a_mask_of_one_core) {
   const std::string first = "first=$(taskset -cp $$ | sed 's/.*: //; s/[,-].*//')";
   if (!shell("command -v taskset") || visit({"cores"})["cores"].found.starts_with("1 of ")) GTEST_SKIP() << "there is one core";
@@ -175,6 +229,12 @@ TEST_F(Doctor, names_variables_of_schedulers_without_a_job) {
   expect_mended("scheduler", "odd", "variables of SLURM (SLURM_JOB_ID=77) without a job of it", "unset SLURM_JOB_ID SLURM_NODELIST SLURM_TASKS_PER_NODE");
   place_ = "export PBS_JOBID=5 PBS_NODEFILE=/var/spool/pbs/5 LSB_JOBID=6";
   expect_mended("scheduler", "odd", "variables of PBS (PBS_JOBID=5) and LSF (LSB_JOBID=6) without", "unset PBS_JOBID PBS_NODEFILE LSB_JOBID");
+  place_ = "export FLUX_JOB_ID=f7";
+  expect_mended("scheduler", "odd", "variables of Flux (FLUX_JOB_ID=f7) without a job of it", "unset FLUX_JOB_ID");
+  EXPECT_EQ(visit({"all-reduce"})["all-reduce"].status, "ok");
+  place_ = "export OMPI_COMM_WORLD_RANK=1";
+  expect_mended("rank-variables", "odd", "variables of Open MPI (OMPI_COMM_WORLD_RANK=1) without a job of it: a run takes itself for no rank by them",
+                "unset OMPI_COMM_WORLD_RANK");
   place_ = "export OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 PMIX_RANK=1 OMPI_MCA_btl=^uct";
   expect_mended("rank-variables", "wrong", "variables of Open MPI (OMPI_COMM_WORLD_RANK=1) without a job of it",
                 "unset OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMIX_RANK");

@@ -106,6 +106,10 @@ TEST_F(LockedFolder, of_another_machine_is_free_when_it_was_not_renewed_for_a_mi
   EXPECT_NE(refusal().find(", heard of 5"), std::string::npos) << refusal();
   renewed_before(std::chrono::seconds(-3600));
   EXPECT_FALSE(is_free()) << "its clock may be ahead";
+  EXPECT_NE(refusal().find(" on elsewhere, by a clock that is 3"), std::string::npos) << refusal();
+  EXPECT_NE(refusal().find(" s ahead of this one; accepted: a folder of its own, or this one without " + file().string() + " where that run has ended"),
+            std::string::npos)
+      << refusal();
   renewed_before(std::chrono::seconds(61));
   EXPECT_TRUE(is_free());
   const FolderLock next(folder(), "log");

@@ -42,11 +42,15 @@ class Job : public CommandLine {
     }
     return true;
   }
-  bool has_step(const std::string& log) const { return read_text(folder() / log / "run.jsonl").find("\"step\"") != std::string::npos; }
-  /// @return whether the run's first step came to its log
-  bool begins(pid_t job, const std::string& log) const {
-    return until([&] { return has_step(log) || !runs(job); }, std::chrono::seconds(60)) && has_step(log);
+  bool has_event(const std::string& event, const std::string& log) const {
+    return read_text(folder() / log / "run.jsonl").find("{\"event\":\"" + event + "\"") != std::string::npos;
   }
+  bool has_step(const std::string& log) const { return has_event("step", log); }
+  /// @return whether the first such event came to its log
+  bool comes_to(const std::string& event, pid_t job, const std::string& log) const {
+    return until([&] { return has_event(event, log) || !runs(job); }, std::chrono::seconds(60)) && has_event(event, log);
+  }
+  bool begins(pid_t job, const std::string& log) const { return comes_to("step", job, log); }
   /// Its outcome; where it goes on for longer it is killed.
   Outcome finish_within(std::chrono::seconds limit, pid_t job) {
     if (!until([&] { return !runs(job); }, limit)) {

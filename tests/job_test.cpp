@@ -175,8 +175,7 @@ TEST_F(Job, ends_with_one_line_when_a_rank_is_killed_and_leaves_no_process) {
   on_ranks(2);
   const pid_t job = start_job(lenet({"--epochs", "100000", "--parallel", "ddp", "--log-dir", in_folder("killed")}));
   // A rank that compiles for longer than it is given for its last words writes none: the last batch of an epoch has kernels of its own.
-  ASSERT_TRUE(until([&] { return read_text(folder() / "killed/run.jsonl").find("\"event\":\"epoch\"") != std::string::npos || !runs(job); }, std::chrono::seconds(60)))
-      << read_text(folder() / "err");
+  ASSERT_TRUE(comes_to("epoch", job, "killed")) << read_text(folder() / "err");
   const std::vector<pid_t> ranks = ranks_of(job);
   ASSERT_EQ(ranks.size(), 2u);
   ::kill(ranks[1], SIGKILL);
@@ -364,7 +363,11 @@ TEST_F(Job, that_is_launched_is_refused_what_no_machine_can_start) {
     EXPECT_EQ(o.status, 2);
     EXPECT_EQ(o.err, "gemel: " + text + "\n");
   };
-  refused({"launch", "--np", "2", "nonsense"}, "launch: there is no command that it starts; accepted: train, bench or eval, such as gemel launch --np 2 train --parallel ddp ...");
+  refused({"launch", "--np", "2", "trian"},
+          "launch: 'trian' is no command that it starts, did you mean 'train'?; accepted: train, bench or eval, such as gemel launch --np 2 train --parallel "
+          "ddp ...");
+  refused({"launch", "--np", "2"},
+          "launch: there is no command that it starts; accepted: train, bench or eval, such as gemel launch --np 2 train --parallel ddp ...");
   const int cores = allowed_cores().count();
   refused(
       {"launch", "--np", "100000", "train", "--parallel", "ddp"},

@@ -197,6 +197,7 @@ TEST_F(LaunchSurroundings, what_says_otherwise_where_ranks_run_is_hidden_from_mp
   const std::vector<std::pair<const char*, const char*>> variables{{"SLURM_JOBID", "77"},
                                                                    {"SLURM_NODELIST", "gone[1-2]"},
                                                                    {"PE_HOSTFILE", "/nowhere"},
+                                                                   {"FLUX_JOB_ID", "7"},
                                                                    {"OMPI_MCA_hwloc_base_binding_policy", "core"},
                                                                    {"HWLOC_XMLFILE", "/nowhere"},
                                                                    {"PMIX_RANK", "0"},
@@ -210,7 +211,7 @@ TEST_F(LaunchSurroundings, what_says_otherwise_where_ranks_run_is_hidden_from_mp
   const Outcome o = run_with_false_mpirun(launch({"--np", "2"}, lenet({"--parallel", "ddp"})), set);
   EXPECT_EQ(o.status, 0) << o.err;
   EXPECT_EQ(o.err,
-            "launch: HWLOC_XMLFILE, OMPI_MCA_hwloc_base_binding_policy, OMPI_MCA_rmaps_base_mapping_policy, PE_HOSTFILE, "
+            "launch: FLUX_*, HWLOC_XMLFILE, OMPI_MCA_hwloc_base_binding_policy, OMPI_MCA_rmaps_base_mapping_policy, PE_HOSTFILE, "
             "PRTE_MCA_hwloc_default_binding_policy, SLURM_* are hidden from mpirun: --np and --hosts say where processes run\n");
   for (const auto& [name, value] : variables) EXPECT_EQ(environment().find(fmt::format("\n{}=", name)), std::string::npos) << name;
   EXPECT_NE(environment().find("\nOMPI_MCA_btl_tcp_if_include=lo\n"), std::string::npos) << "it says nothing of that";
@@ -240,10 +241,24 @@ TEST_F(LaunchSurroundings, within_a_job_a_launch_is_refused_and_within_one_of_on
   const Words arguments = launch({"--np", "2"}, lenet({"--parallel", "ddp"}));
   const Outcome of_two = run_with_false_mpirun(arguments, within("2"));
   EXPECT_EQ(of_two.status, 2);
-  EXPECT_EQ(of_two.err, "gemel: launch: it is one of 2 processes that mpirun started; accepted: gemel launch by itself, or mpirun with gemel train\n");
+  EXPECT_EQ(
+      of_two.err,
+      "gemel: launch: it is one of 2 processes that mpirun started; accepted: gemel launch by itself, or mpirun with gemel train; where no mpirun did, `gemel "
+      "doctor rank-variables` says which variables to unset\n");
   const Outcome of_one = run_with_false_mpirun(arguments, within("1"));
   EXPECT_EQ(of_one.status, 0) << of_one.err;
   EXPECT_EQ(environment().find("\nOMPI_UNIVERSE_SIZE="), std::string::npos) << "mpirun does not start where it takes itself for one of its own processes";
+}
+
+/// As a job's shell leaves them: there is no first rank that would speak.
+TEST_F(LaunchSurroundings, variables_of_a_rank_that_is_none_silence_nobody) {
+  const auto as_second = [] {
+    ::setenv("OMPI_COMM_WORLD_RANK", "1", 1);
+    ::setenv("OMPI_COMM_WORLD_SIZE", "4", 1);
+  };
+  expect_refused({"launch", "--np", "2", "train", "--parallel", "ddp"}, 2, "launch: it is one of 4 processes that mpirun started", as_second);
+  expect_refused({"summary", "--model", "nosuch"}, 2, "--model: 'nosuch' is not accepted", as_second);
+  expect_refused({"train", "--bogus"}, 2, "train: option '--bogus' is unknown", as_second);
 }
 
 /// Both by Gemel's own shared memory and by Open MPI's messages.

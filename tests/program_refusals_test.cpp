@@ -98,7 +98,8 @@ TEST_F(Refusals, a_missing_value_or_one_of_another_type_tells_what_is_accepted) 
   expect_refused({"train", "--lr"}, 2, "gemel: train: --lr is given without a value; accepted: a number: learning rate");
   expect_refused({"train", "--lr", "fast"}, 2, "gemel: train: --lr: 'fast' is not accepted; accepted: a number: learning rate");
   expect_refused({"train", "--steps", "1.5"}, 2, "--steps: '1.5' is not accepted; accepted: a whole number: updates");
-  expect_refused({"train", "--steps", "99999999999999999999"}, 2, "--steps: '99999999999999999999' is not accepted; accepted: a whole number: updates");
+  expect_refused({"train", "--steps", "99999999999999999999"}, 2, "--steps: 99999999999999999999 is out of range; accepted: a whole number: updates");
+  expect_refused({"train", "--lr", "1e999"}, 2, "--lr: 1e999 is out of range; accepted: a number: learning rate");
   expect_refused({"train", "--seed", "x"}, 2, "--seed: 'x' is not accepted; accepted: a whole number");
   expect_refused({"train", "--limit", "1", "--limit", "2"}, 2, "--limit is given more than once; accepted: once");
   expect_refused({"train", "--freeze-norm=yes"}, 2, "--freeze-norm is given a value; accepted: --freeze-norm alone");

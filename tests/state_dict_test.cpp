@@ -1,15 +1,18 @@
 // State dictionaries: names, layouts, refusals, and files.
+#include "frontends/nn/state_dict.h"
+
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 
 #include "engine/base/error.h"
 #include "engine/host_cast.h"
 #include "frontends/nn/containers.h"
 #include "frontends/nn/layers.h"
 #include "frontends/nn/layout.h"
-#include "frontends/nn/state_dict.h"
 #include "tests/message_of.h"
 
 namespace gemel::nn {
@@ -158,6 +161,28 @@ TEST(StateDict, half_precision_files_are_widened) {
     if (t.name == "fc.bias") t = {"fc.bias", {Shape{3}, DType::bfloat16}, halves};
   load_state_dict(net, *session, tensors);
   EXPECT_EQ(read(net.fc->bias()->tensor()), (std::vector<double>{0.5, -2, 8}));
+}
+
+/// As a state dict that was converted whole, its counters too.
+TEST(StateDict, a_batch_count_of_a_floating_type_is_a_count) {
+  const auto session = Session::reference();
+  Net net, to;
+  net.materialise(*session);
+  const auto state = state_dict(net);
+  auto tensors = tensors_of(state);
+  for (const auto& [type, count] : {std::pair{DType::float32, 1000.0}, {DType::float16, 2048.0}, {DType::bfloat16, 256.0}}) {
+    const auto bytes = bytes_from_numbers(type, std::vector{count});
+    for (NamedTensor& t : tensors)
+      if (t.name == "bn.num_batches_tracked") t = {t.name, {Shape{}, type}, bytes};
+    load_state_dict(to, *session, tensors);
+    EXPECT_EQ(read(*to.parameters().find("bn.num_batches_tracked")), std::vector{count});
+  }
+  for (const double wrong : {0.5, std::numeric_limits<double>::infinity(), std::nan("")}) {
+    const auto bytes = bytes_from_numbers(DType::float32, std::vector{wrong});
+    for (NamedTensor& t : tensors)
+      if (t.name == "bn.num_batches_tracked") t = {t.name, {Shape{}, DType::float32}, bytes};
+    EXPECT_NE(refusal(to, *session, tensors, Mismatch::refuse).find("bn.num_batches_tracked is float32 [], accepted: int64 []"), std::string::npos) << wrong;
+  }
 }
 
 TEST(StateDict, weights_go_through_a_file) {

@@ -121,6 +121,9 @@ TEST(Wav, sound_of_unknown_size_goes_on_to_the_end_of_the_file) {
       EXPECT_EQ(parsed(file.substr(0, file.size() - 1)).samples, (List{0.5f, -0.5f})) << std::hex << whole_size << " " << data_size;
     }
   }
+  // sox counts whole samples of all channels: fewer bytes than that where they do not divide it.
+  for (const int bytes : {3, 6, 12, 24})
+    EXPECT_EQ(parsed(sized(0x7FFFF024, 0x7FFFF000 / bytes * bytes, sound)).samples, expected) << bytes << " bytes a sample of all channels";
   EXPECT_TRUE(parsed(sized(0xFFFFFFFF, 0xFFFFFFFF, "")).samples.empty());
   EXPECT_TRUE(parsed(riff(format({}) + chunk("data", "") + chunk("LIST", "four"))).samples.empty()) << "what says that it is empty, is";
   EXPECT_EQ(refusal(sized(0x12345678, 0x12345654, sound)), "wav: a.wav: the file is truncated: it has 50 bytes; expected: 305419904")

@@ -139,6 +139,7 @@ class Opened {
     if (!is_written && !owner()) remove();
   }
   void remove() const { ::unlink(path_.c_str()); }
+  const fs::path& path() const { return path_; }
   /// Seconds since it was written, by the clock of the file system.
   double age() const {
     std::string name = path_.string() + "XXXXXX";
@@ -157,6 +158,8 @@ class Opened {
   timespec written_;
 };
 
+constexpr double kSkew = 60;  // seconds: clocks that differ by less are taken for the same
+
 /// Why the folder is not to be had; empty where it is.
 std::string why_not(const Opened& lock, const Owner& self) {
   const auto owner = lock.owner();
@@ -170,6 +173,9 @@ std::string why_not(const Opened& lock, const Owner& self) {
   if (age > std::chrono::duration<double>(FolderLock::kOver).count()) return {};
   const std::string who = "is in use by another run, process " + std::to_string(owner->process) + " on " + owner->host;
   if (is_here) return who + "; accepted: a folder of its own";
+  if (age < -kSkew)
+    return who + ", by a clock that is " + std::to_string(static_cast<std::int64_t>(-age)) +
+           " s ahead of this one; accepted: a folder of its own, or this one without " + lock.path().string() + " where that run has ended";
   return who + ", heard of " + std::to_string(std::max<std::int64_t>(0, static_cast<std::int64_t>(age))) +
          " s ago; accepted: a folder of its own, or this one " + std::to_string(FolderLock::kOver.count()) + " s after that run's end";
 }

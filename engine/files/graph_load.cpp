@@ -10,6 +10,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/file.h"
+#include "engine/base/git_lfs.h"
 #include "engine/base/span.h"
 #include "engine/files/graph_json.h"
 #include "engine/files/safetensors.h"
@@ -117,7 +118,7 @@ bool is_saved_with_last_tensors(const std::filesystem::path& graph) {
 }
 
 SavedGraph load_graph(Session& session, const std::filesystem::path& path) {
-  const std::vector<std::byte> file = read_whole(path);
+  const std::vector<std::byte> file = read_fetched(path);
   const TraceScope computing(session, session.interpreter());  // the contents are tensors also where another graph is being captured
   try {
     ParsedGraph parsed = parsed_of(file);

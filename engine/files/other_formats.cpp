@@ -11,6 +11,8 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/base/git_lfs.h"
+
 namespace gemel {
 namespace {
 
@@ -63,14 +65,6 @@ std::string torchs(std::string_view kind, const std::filesystem::path& path) {
   return fmt::format("it is PyTorch's, {} of torch.save; accepted: safetensors, which this line makes of a state dict: {}", kind, conversion_of(path));
 }
 
-/// The number of bytes that a pointer's line `size N` gives.
-std::string_view size_in(std::string_view pointer) {
-  const std::size_t at = pointer.find("\nsize ");
-  if (at == std::string_view::npos) return "?";
-  const std::string_view rest = pointer.substr(at + 6);
-  return rest.substr(0, rest.find_first_not_of("0123456789"));
-}
-
 }  // namespace
 
 std::optional<std::string> known_otherwise(const SteadyFile& file) {
@@ -78,8 +72,7 @@ std::optional<std::string> known_otherwise(const SteadyFile& file) {
   const std::size_t count = std::min<std::size_t>(kLooked, static_cast<std::size_t>(file.bytes()));
   file.read(0, std::span(bytes).first(count));
   const std::string_view begin(reinterpret_cast<const char*>(bytes.data()), count);
-  if (begin.starts_with("version https://git-lfs"))
-    return fmt::format("it is a pointer of git-lfs to a file of {} bytes; accepted: that file, which `git lfs pull` fetches", size_in(begin));
+  if (std::string pointer = git_lfs_pointer(begin); !pointer.empty()) return pointer;
   if (begin.starts_with(kZip)) {
     const std::string_view member = first_member(begin);
     if (member.ends_with("/data.pkl")) return torchs("a zip file", file.path());

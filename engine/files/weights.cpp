@@ -10,6 +10,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/file.h"
+#include "engine/base/git_lfs.h"
 #include "engine/base/json_text.h"
 #include "engine/base/steady_file.h"
 
@@ -45,7 +46,7 @@ WeightMap weight_map_in(const std::filesystem::path& index) {
     throw DataError(
         fmt::format("weights: {}: {}; accepted: an object with a weight_map of tensors and the files in its folder that have them", index.string(), what));
   };
-  const auto json = nlohmann::json::parse(as_text(read_whole(index)), nullptr, false);
+  const auto json = nlohmann::json::parse(as_text(read_fetched(index)), nullptr, false);
   if (!json.is_object()) fail("it is no JSON object");
   const auto map = json.find("weight_map");
   if (map == json.end() || !map->is_object() || map->empty()) fail("it has no weight_map");

@@ -9,6 +9,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <typeinfo>
 
 #include "engine/base/edit_distance.h"
@@ -59,6 +60,15 @@ std::string value_of(const std::string& option, const std::vector<std::string>& 
   return "";
 }
 
+/// Of a value that was refused: whether it is a number that its type does not reach.
+bool is_beyond_its_type(const std::string& text) {
+  const std::size_t digits = text.find_first_not_of("+-");
+  if (digits > 1 || !std::isdigit(static_cast<unsigned char>(text[digits]))) return false;  // npos: there are none
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  return *end == '\0' && (std::isinf(value) || text.find_first_not_of("0123456789", digits) == text.npos);
+}
+
 /// In our words, and what is accepted: Boost's differ from one version to another.
 std::string what_is_wrong(const po::error_with_option_name& e, const po::options_description& options, const std::vector<std::string>& words) {
   const std::string option = e.get_option_name(), accepted = accepted_by(options, option);
@@ -66,7 +76,9 @@ std::string what_is_wrong(const po::error_with_option_name& e, const po::options
   if (dynamic_cast<const po::required_option*>(&e)) return option + " is missing" + accepted;
   const auto* syntax = dynamic_cast<const po::invalid_syntax*>(&e);
   if (syntax && syntax->kind() == po::invalid_syntax::extra_parameter) return fmt::format("{0} is given a value; accepted: {0} alone", option);
-  return fmt::format("{}{}{}", option, syntax ? " is given without a value" : fmt::format(": '{}' is not accepted", value_of(option, words)), accepted);
+  const std::string value = syntax ? "" : value_of(option, words);
+  if (is_beyond_its_type(value)) return fmt::format("{}: {} is out of range{}", option, value, accepted);
+  return fmt::format("{}{}{}", option, syntax ? " is given without a value" : fmt::format(": '{}' is not accepted", value), accepted);
 }
 
 /// The first word that is no option, no option's value and more than the command takes.

@@ -30,6 +30,8 @@ bool may_administer() {
   return (effective >> kCapability & 1) != 0;
 }
 
+bool is_mpi_setting(const std::string& name) { return name.starts_with("OMPI_MCA_") || name.starts_with("PRTE_MCA_") || name.starts_with("PMIX_MCA_"); }
+
 std::vector<std::string> variables(const std::function<bool(const std::string& name)>& wanted) {
   std::vector<std::string> out;
   for (char** v = environ; *v; ++v) {

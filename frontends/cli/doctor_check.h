@@ -51,7 +51,8 @@ struct Check {
 std::vector<Check> machine_checks();
 std::vector<Check> limit_checks();
 std::vector<Check> folder_checks();
-/// Drivers, devices, and a product on each (doctor_drivers.cpp).
+/// Drivers, devices, and a product on each (doctor_drivers.cpp). The lines of a device follow that of its driver.
+inline constexpr const char* kDrivers = "drivers";
 std::vector<Check> driver_checks();
 /// GPUs without a driver (doctor_gpus.cpp).
 std::vector<Check> gpu_checks();
@@ -74,6 +75,8 @@ bool may_administer();
 std::string bytes_text(double bytes);
 /// What mends an error that names a limit of ulimit.
 std::string remedy_of_limit(const std::string& error);
+/// Whether a variable of this name sets something in Open MPI.
+bool is_mpi_setting(const std::string& name);
 /// Names of environment variables that the predicate takes, in order.
 std::vector<std::string> variables(const std::function<bool(const std::string& name)>& wanted);
 

@@ -29,7 +29,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kToLoad{6000};     // a driver of many GPUs takes some seconds
 constexpr milliseconds kToCompute{8000};  // with its kernels compiled
-constexpr const char* kDrivers = "drivers";
 
 std::string text_of(const DriverFile& driver) {
   return fmt::format("{} ({})", driver.file.string(), driver.library.empty() ? "which names no library" : driver.library);
@@ -152,8 +151,9 @@ std::string how_to_install() {
   return "install an OpenCL driver: PoCL brings one for CPUs (the package is called pocl, pocl-opencl-icd or the like)";
 }
 
-void say_there_is_none(Report& report) {
-  report.begin(kDrivers, Check::kLimit);
+/// @param line  of which it is
+void say_there_is_none(Report& report, const char* line) {
+  report.begin(line, Check::kLimit);
   const std::filesystem::path place = opencl::drivers_place();
   const bool is_users = !opencl::from_environment("OCL_ICD_VENDORS").empty();
   std::string remedy = how_to_install();
@@ -187,7 +187,7 @@ std::vector<Check> driver_checks() {
   std::vector<Check> out;
   for (const DriverFile& driver : drivers) out.push_back({kDrivers, [driver](Report& report) { look_at(driver, report); }, text_of(driver)});
   if (drivers.empty())
-    out.push_back({kDrivers, say_there_is_none});
+    for (const char* line : {kDrivers, "device"}) out.push_back({line, [line](Report& report) { say_there_is_none(report, line); }});
   else
     out.push_back({"device", look_at_choice});
   return out;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -56,6 +57,13 @@ Finding shared_memory() {
   const auto room = room_in(kFolder);
   if (!room) return {Health::odd, fmt::format("{} is not there: Open MPI passes messages by other ways", kFolder), as_root("mount -t tmpfs none /dev/shm")};
   const std::string text = fmt::format("{}, {} free", bytes_text(room->all), bytes_text(room->free));
+  if (::access(kFolder, W_OK) != 0) {
+    const bool is_mount = errno == EROFS;
+    return {Health::odd, fmt::format("{} cannot be written: Open MPI passes messages by slower ways", kFolder),
+            !is_mount          ? as_root("chmod 1777 /dev/shm")
+            : may_administer() ? "mount -o remount,rw /dev/shm"
+                               : "one that can be written, of the container"};
+  }
   if (room->free >= kLittle) return {Health::ok, text};
   const std::string all = text + ": Open MPI passes messages by slower ways";
   if (room->all >= 4 * kLittle) return {Health::odd, all, "remove what ended programs have left in /dev/shm"};

@@ -10,8 +10,10 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "frontends/cli/doctor_check.h"
 #include "opencl/device.h"
+#include "parallel/mpi_communicator.h"
 
 namespace gemel::cli {
 namespace {
@@ -32,9 +34,10 @@ const std::vector<Setter> kSchedulers{
      {"SLURM_JOB_ID", "SLURM_JOBID", "SLURM_NODELIST", "SLURM_JOB_NODELIST", "SLURM_PROCID"}, {"slurmstepd", "salloc", "srun", "sbatch"}},
     {"PBS", {"PBS_"}, {"PBS_JOBID", "PBS_NODEFILE"}, {"pbs_mom", "pbs_attach", "qsub"}},
     {"LSF", {"LSB_", "LS_JOBPID"}, {"LSB_JOBID", "LSB_HOSTS", "LSB_MCPU_HOSTS", "LSB_DJOB_HOSTFILE"}, {"res", "sbatchd", "bsub"}},
-    {"Grid Engine", {"SGE_", "PE_HOSTFILE"}, {"PE_HOSTFILE", "SGE_JOB_SPOOL_DIR"}, {"sge_shepherd", "sge_execd", "qrsh"}}};
+    {"Grid Engine", {"SGE_", "PE_HOSTFILE"}, {"PE_HOSTFILE", "SGE_JOB_SPOOL_DIR"}, {"sge_shepherd", "sge_execd", "qrsh"}},
+    {"Flux", {"FLUX_"}, {"FLUX_JOB_ID"}, {"flux-shell"}}};
 
-const Names kStarters{"mpirun", "mpiexec", "orterun", "orted", "prterun", "prted", "prte", "mpiexec.hydra", "hydra_pmi_proxy", "slurmstepd", "srun"};
+const Names kStarters{"mpirun", "mpiexec", "orterun", "orted", "prterun", "prted", "prte", "mpiexec.hydra", "hydra_pmi_proxy", "slurmstepd", "srun", "flux-shell"};
 const std::vector<Setter> kLaunchers{
     {"Open MPI", {"OMPI_COMM_WORLD_", "OMPI_UNIVERSE_SIZE", "PMIX_"},
      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMIX_NAMESPACE"}, kStarters},
@@ -92,7 +95,19 @@ Finding left_overs(const std::vector<Setter>& setters, Health health, const char
 
 Finding scheduler() { return left_overs(kSchedulers, Health::odd, "mpirun by itself takes their hosts and slots for its own; gemel launch hides them"); }
 
-Finding rank_variables() { return left_overs(kLaunchers, Health::wrong, "a run takes itself for a rank of a job that is not there"); }
+/// A run needs its rank and the number of ranks; by one of the two it takes itself for no rank. It is refused where they make no sense.
+bool runs_as_rank() {
+  try {
+    return parallel::mpi_launch().has_value();
+  } catch (const CommError&) {
+    return true;
+  }
+}
+
+Finding rank_variables() {
+  if (runs_as_rank()) return left_overs(kLaunchers, Health::wrong, "a run takes itself for a rank of a job that is not there");
+  return left_overs(kLaunchers, Health::odd, "a run takes itself for no rank by them; another program may");
+}
 
 /// Lines of a file that say something.
 std::vector<std::string> lines_of(const std::filesystem::path& file) {
@@ -109,8 +124,7 @@ Finding mpi_settings() {
     return text.find("binding_policy") != std::string::npos || text.find("mapping_policy") != std::string::npos || text.find("rmaps") != std::string::npos;
   };
   std::vector<std::string> parts, policies;
-  for (const std::string& name :
-       variables([](const std::string& n) { return n.starts_with("OMPI_MCA_") || n.starts_with("PRTE_MCA_") || n.starts_with("PMIX_MCA_"); })) {
+  for (const std::string& name : variables(is_mpi_setting)) {
     parts.push_back(fmt::format("{}={}", name, opencl::from_environment(name.c_str())));
     if (is_policy(name)) policies.push_back(name);
   }

@@ -21,7 +21,9 @@ void refuse_within_a_job() {
   const auto outer = parallel::mpi_launch();
   if (outer && outer->size > 1)
     throw UsageError(
-        fmt::format("launch: it is one of {} processes that mpirun started; accepted: gemel launch by itself, or mpirun with gemel train", outer->size));
+        fmt::format("launch: it is one of {} processes that mpirun started; accepted: gemel launch by itself, or mpirun with gemel train; where no mpirun did, "
+                    "`gemel doctor rank-variables` says which variables to unset",
+                    outer->size));
 }
 
 }  // namespace

@@ -72,6 +72,21 @@ std::pair<std::string, std::string> parse_variable(const std::string& word) {
   return {name, here};
 }
 
+/// Why there is nothing to start.
+std::string no_command_in(const Arguments& arguments) {
+  const po::options_description options = launch_options();
+  bool is_value = false;
+  for (const std::string& word : arguments) {
+    if (!is_value && !word.starts_with("-")) {
+      const std::string near = nearest(word, {"train", "bench", "eval"});
+      return fmt::format("'{}' is no command that it starts{}", word, near.empty() ? "" : ", did you mean '" + near + "'?");
+    }
+    const auto* option = word.starts_with("--") ? options.find_nothrow(word.substr(2), false) : nullptr;
+    is_value = option && option->semantic()->max_tokens() > 0;
+  }
+  return "there is no command that it starts";
+}
+
 /// What a machine cannot hold it would be busy with for minutes.
 void check_fits(const Launch& launch) {
   constexpr std::int64_t kMostOfCore = 16;
@@ -107,7 +122,7 @@ Launch parse_launch(const Arguments& arguments) {
   const auto command = std::ranges::find_if(arguments, [](const std::string& word) { return word == "train" || word == "bench" || word == "eval"; });
   const bool asks_for_help = std::ranges::any_of(arguments.begin(), command, [](const std::string& word) { return word == "--help" || word == "-h"; });
   if (command == arguments.end() && !asks_for_help)
-    throw UsageError("launch: there is no command that it starts; accepted: train, bench or eval, such as gemel launch --np 2 train --parallel ddp ...");
+    throw UsageError(fmt::format("launch: {}; accepted: train, bench or eval, such as gemel launch --np 2 train --parallel ddp ...", no_command_in(arguments)));
   const auto v = parse("launch --np N train ... --parallel ddp", "Starts the processes of a job with mpirun, with what the machine needs.", launch_options(),
                        {arguments.begin(), command});
   if (!v.count("np")) throw UsageError("launch: --np is missing; accepted: gemel launch --np 2 train --parallel ddp ...");

@@ -18,6 +18,7 @@
 #include "frontends/cli/arguments.h"
 #include "frontends/cli/command.h"
 #include "frontends/cli/commit.h"
+#include "frontends/cli/doctor_check.h"
 #include "frontends/cli/fatal.h"
 #include "frontends/cli/job.h"
 #include "frontends/cli/launched.h"
@@ -81,11 +82,12 @@ int run(const std::string& name, const Arguments& rest) {
   throw UsageError(fmt::format("command '{}' is unknown{}; `gemel --help` lists them", name, near.empty() ? "" : ", did you mean '" + near + "'?"));
 }
 
-/// Of the processes that mpirun started with one command line, one says what is wrong with it.
+/// Of the processes of a job, which were started with one command line, the first says what is wrong with it. Variables that a job has left behind make no
+/// process one of its ranks.
 bool speaks_for_all() {
   try {
     const auto launch = parallel::mpi_launch();
-    return !launch || launch->rank == 0;
+    return !launch || launch->rank == 0 || !is_rank_of_live_job();
   } catch (const CommError&) {
     return true;
   }
@@ -125,8 +127,10 @@ int main(int count, char** values) {
   } catch (const cli::Told& told) {
     return told.status;
   } catch (const UsageError& e) {
-    if (cli::speaks_for_all()) cli::print_error(e.what());
-    else cli::leave_last_word();
+    if (cli::speaks_for_all())
+      cli::print_error(e.what());
+    else
+      cli::leave_last_word();
     return cli::kWrongUsage;
   } catch (const std::exception& e) {
     cli::print_error(worded(e));

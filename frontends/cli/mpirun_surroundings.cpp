@@ -31,6 +31,7 @@ constexpr Origin kOrigins[] = {{Origin::Kind::scheduler, "SLURM_"},
                                {Origin::Kind::scheduler, "PBS_"},
                                {Origin::Kind::scheduler, "LSB_"},
                                {Origin::Kind::scheduler, "PE_HOSTFILE"},
+                               {Origin::Kind::scheduler, "FLUX_"},
                                {Origin::Kind::policy, "OMPI_MCA_hwloc_base_"},
                                {Origin::Kind::policy, "OMPI_MCA_rmaps"},
                                {Origin::Kind::policy, "OMPI_MCA_ras"},
@@ -64,13 +65,20 @@ std::vector<std::string> names_in_environment() {
   return out;
 }
 
+const Origin* origin_of(const std::string& name) {
+  const auto* origin = std::ranges::find_if(kOrigins, [&](const Origin& o) { return name.starts_with(o.begin); });
+  return origin == std::end(kOrigins) ? nullptr : origin;
+}
+
 }  // namespace
+
+bool hides(const std::string& name) { return origin_of(name) != nullptr; }
 
 std::vector<std::string> hide_other_placements() {
   std::vector<std::string> told;
   for (const std::string& name : names_in_environment()) {
-    const auto* origin = std::ranges::find_if(kOrigins, [&](const Origin& o) { return name.starts_with(o.begin); });
-    if (origin == std::end(kOrigins)) continue;
+    const Origin* origin = origin_of(name);
+    if (!origin) continue;
     ::unsetenv(name.c_str());
     if (origin->kind == Origin::Kind::policy) told.push_back(name);
     if (origin->kind == Origin::Kind::scheduler) told.push_back(std::string(origin->begin) + (origin->begin.ends_with('_') ? "*" : ""));

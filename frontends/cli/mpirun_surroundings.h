@@ -12,6 +12,9 @@ namespace gemel::cli {
 /// @return what of it somebody has set, "SLURM_*" of a scheduler's many
 std::vector<std::string> hide_other_placements();
 
+/// Whether it takes a variable of this name.
+bool hides(const std::string& name);
+
 /// Where mpirun keeps its files.
 struct MpirunFolder {
   std::string variable;  // that names it, or may

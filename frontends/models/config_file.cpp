@@ -11,6 +11,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/file.h"
+#include "engine/base/git_lfs.h"
 #include "engine/base/json_text.h"
 
 namespace gemel::models {
@@ -32,7 +33,7 @@ struct ConfigFile::Parsed {
 
 ConfigFile::ConfigFile(const std::filesystem::path& file) : file_(file), parsed_(std::make_unique<Parsed>()) {
   using nlohmann::json;
-  const auto content = read_whole(file);
+  const auto content = read_fetched(file);
   std::set<std::string> keys;
   std::optional<std::string> twice;
   const auto note_keys = [&](int depth, json::parse_event_t event, const json& key) {
