@@ -22,7 +22,7 @@ using Bytes = std::span<const std::byte>;
 constexpr std::size_t kHeader = 12, kChunkHeader = 8;  // RIFF, size, WAVE; kind, size
 constexpr int kPcm = 1, kFloat = 3, kExtensible = 0xFFFE;
 
-[[noreturn]] void fail(const std::string& name, const std::string& what) { throw DataError("wav: " + name + ": " + what); }
+[[noreturn]] void refuse(const std::string& name, const std::string& what) { throw DataError("wav: " + name + ": " + what); }
 
 /// A little-endian number without sign of 2, 4 or 8 bytes.
 template <class T>
@@ -76,14 +76,14 @@ bool is_unknown(std::size_t size) {
 class Walk {
  public:
   Walk(const Source& file, const std::string& name) : file_(file), name_(name) {
-    if (file.size < kHeader) fail(name, fmt::format("no WAV file of {} bytes: it is too short; expected: RIFF, a size and WAVE", file.size));
+    if (file.size < kHeader) refuse(name, fmt::format("no WAV file of {} bytes: it is too short; expected: RIFF, a size and WAVE", file.size));
     const auto header = piece_of<kHeader>(file, 0);
     is_long_ = text(header, 0) == "RF64" || text(header, 0) == "BW64";
     if ((text(header, 0) != "RIFF" && !is_long_) || text(header, 8) != "WAVE") {
       std::vector<std::byte> begin(std::min<std::size_t>(file.size, 512));
       file.read(0, begin);
-      if (const std::string pointer = git_lfs_pointer(as_text(begin)); !pointer.empty()) fail(name, pointer);
-      fail(name, fmt::format("no WAV file of {} bytes: it starts with {} and {}; expected: RIFF, a size and WAVE", file.size, shown(text(header, 0)),
+      if (const std::string pointer = git_lfs_pointer(as_text(begin)); !pointer.empty()) refuse(name, pointer);
+      refuse(name, fmt::format("no WAV file of {} bytes: it starts with {} and {}; expected: RIFF, a size and WAVE", file.size, shown(text(header, 0)),
                              shown(text(header, 8))));
     }
     const std::size_t size = number<std::uint32_t>(header, 4);
@@ -96,7 +96,7 @@ class Walk {
     for (std::size_t at = kHeader; at < end_;) {
       if (end_ - at < kChunkHeader) {
         if (found_.format && found_.data) break;
-        fail(name_, fmt::format("{} bytes follow its last chunk; expected: none, or a chunk", end_ - at));
+        refuse(name_, fmt::format("{} bytes follow its last chunk; expected: none, or a chunk", end_ - at));
       }
       const auto begin = piece_of<kChunkHeader>(file_, at);
       at += kChunkHeader;
@@ -120,13 +120,13 @@ class Walk {
     }
     if (size > end_ - at) {
       if (found_.format && found_.data) return end_ - at;  // what follows the sound is broken, and nothing of it
-      if (whole_ > file_.size) fail(name_, fmt::format("the file is truncated: it has {} bytes; expected: {}", file_.size, std::max(whole_, at + size)));
-      fail(name_, fmt::format("its chunk '{}' at byte {} has {} bytes; accepted: the {} that are left", shown(kind), at - kChunkHeader, size, end_ - at));
+      if (whole_ > file_.size) refuse(name_, fmt::format("the file is truncated: it has {} bytes; expected: {}", file_.size, std::max(whole_, at + size)));
+      refuse(name_, fmt::format("its chunk '{}' at byte {} has {} bytes; accepted: the {} that are left", shown(kind), at - kChunkHeader, size, end_ - at));
     }
     if (kind == "ds64" && is_long_ && size >= 16) long_data_ = number<std::uint64_t>(piece_of<8>(file_, at + 8), 0);
     if (is_data || kind == "fmt ") {
       std::optional<Range>& chunk = is_data ? found_.data : found_.format;
-      if (chunk) fail(name_, fmt::format("its chunk '{}' stands twice", kind));
+      if (chunk) refuse(name_, fmt::format("its chunk '{}' stands twice", kind));
       chunk = Range{at, size};
     }
     return size;
@@ -157,22 +157,22 @@ Format format_of(const Source& file, const Range& range, const std::string& name
   constexpr std::size_t kShort = 16, kLong = 40;  // bytes of a plain one, and of one that says more
   std::vector<std::byte> chunk(std::min(range.size, kLong));
   file.read(range.begin, chunk);
-  if (chunk.size() < kShort) fail(name, fmt::format("its chunk 'fmt ' has {} bytes; expected: {} or more", chunk.size(), kShort));
+  if (chunk.size() < kShort) refuse(name, fmt::format("its chunk 'fmt ' has {} bytes; expected: {} or more", chunk.size(), kShort));
   Format f{number<std::uint16_t>(chunk, 0), number<std::uint16_t>(chunk, 2), number<std::uint16_t>(chunk, 14), number<std::uint32_t>(chunk, 4)};
   const int block = number<std::uint16_t>(chunk, 12);
   if (f.encoding == kExtensible) {
     if (chunk.size() < kLong)
-      fail(name, fmt::format("its chunk 'fmt ' has {} bytes; expected: {} or more for an extensible format", chunk.size(), kLong));
+      refuse(name, fmt::format("its chunk 'fmt ' has {} bytes; expected: {} or more for an extensible format", chunk.size(), kLong));
     f.encoding = number<std::uint16_t>(chunk, 24);  // the first two bytes of what identifies it
   }
   const bool known = f.encoding == kFloat ? f.bits == 32 || f.bits == 64 : f.encoding == kPcm && (f.bits == 8 || f.bits == 16 || f.bits == 24 || f.bits == 32);
   if (!known)
-    fail(name, fmt::format("its format is {} with {} bits a sample; accepted: 1 (PCM) with 8, 16, 24 or 32, and 3 (floating point) with 32 or 64", f.encoding,
+    refuse(name, fmt::format("its format is {} with {} bits a sample; accepted: 1 (PCM) with 8, 16, 24 or 32, and 3 (floating point) with 32 or 64", f.encoding,
                            f.bits));
   if (f.channels == 0 || f.sample_rate == 0)
-    fail(name, fmt::format("it has {} channels and {} samples a second; accepted: 1 or more of each", f.channels, f.sample_rate));
+    refuse(name, fmt::format("it has {} channels and {} samples a second; accepted: 1 or more of each", f.channels, f.sample_rate));
   if (block != f.channels * f.bits / 8)
-    fail(name, fmt::format("{} bytes hold a sample of its {} channels of {} bits; expected: {}", block, f.channels, f.bits, f.channels * f.bits / 8));
+    refuse(name, fmt::format("{} bytes hold a sample of its {} channels of {} bits; expected: {}", block, f.channels, f.bits, f.channels * f.bits / 8));
   return f;
 }
 
@@ -205,14 +205,14 @@ struct Recording {
 Recording recording_of(const Source& file, const std::string& name, std::optional<std::int64_t> expected_rate) {
   Chunks chunks = Walk(file, name).chunks();
   if (!chunks.format || !chunks.data)
-    fail(name, fmt::format("it has no chunk '{}'; expected: one of 'fmt ' and one of 'data'", chunks.format ? "data" : "fmt "));
+    refuse(name, fmt::format("it has no chunk '{}'; expected: one of 'fmt ' and one of 'data'", chunks.format ? "data" : "fmt "));
   const Format f = format_of(file, *chunks.format, name);
   if (expected_rate && *expected_rate != f.sample_rate)
-    fail(name, fmt::format("it has {} samples a second; expected: {}", f.sample_rate, *expected_rate));
+    refuse(name, fmt::format("it has {} samples a second; expected: {}", f.sample_rate, *expected_rate));
   const std::size_t block = static_cast<std::size_t>(f.channels) * static_cast<std::size_t>(f.bits / 8);
   if (chunks.data_to_the_end) chunks.data->size -= chunks.data->size % block;  // a pipe that was closed may end within a sample
   if (chunks.data->size % block != 0)
-    fail(name, fmt::format("it has {} bytes of sound; accepted: a multiple of {}, of {} channels of {} bits", chunks.data->size, block, f.channels, f.bits));
+    refuse(name, fmt::format("it has {} bytes of sound; accepted: a multiple of {}, of {} channels of {} bits", chunks.data->size, block, f.channels, f.bits));
   return {f, *chunks.data, chunks.data->size / block};
 }
 
@@ -227,7 +227,7 @@ Sound parse_wav(std::span<const std::byte> file, const std::string& name, std::o
   for (std::size_t i = 0; i < r.count; ++i) {
     float sum = 0;
     for (std::size_t c = 0; c < channels; ++c) sum += sample_at(data, r.format, i * channels + c);
-    if (!std::isfinite(sum)) fail(name, fmt::format("sample {} (from 0) is {}; accepted: finite numbers", i, sum));
+    if (!std::isfinite(sum)) refuse(name, fmt::format("sample {} (from 0) is {}; accepted: finite numbers", i, sum));
     out.samples[i] = channels == 1 ? sum : sum / static_cast<float>(channels);
   }
   return out;

@@ -23,12 +23,12 @@ namespace {
 using namespace gemel::testing;
 using Work = std::function<void(Collectives&)>;
 
-struct Case {
+struct AwaitedCollective {
   std::string name;
   Work work;
 };
 
-std::vector<Case> cases(bool shares_all, bool shares) {
+std::vector<AwaitedCollective> awaited_collectives(bool shares_all, bool shares) {
   const auto all_reduce = [](std::int64_t count, Algorithm algorithm) {
     return [=](Collectives& c) {
       std::vector<float> x(at(count), 1);
@@ -36,7 +36,7 @@ std::vector<Case> cases(bool shares_all, bool shares) {
       EXPECT_EQ(x.back(), static_cast<float>(c.size()));
     };
   };
-  std::vector<Case> out;
+  std::vector<AwaitedCollective> out;
   std::vector<Algorithm> algorithms{Algorithm::ring, Algorithm::tree};
   if (shares_all) algorithms.push_back(Algorithm::shared);
   if (shares) algorithms.push_back(Algorithm::hierarchical);
@@ -68,7 +68,7 @@ TEST(Goodbye, of_a_rank_ends_every_collective_of_the_others_on_any_machines) {
   const std::vector<std::vector<std::string>> machines{{"a", "a", "a"}, {"a", "b", "c"}, {"a", "a", "b", "b"}};
   for (const auto& hosts : machines) {
     const bool shares_all = hosts[0] == hosts.back(), shares = hosts[0] == hosts[1];
-    for (const Case& it : cases(shares_all, shares)) {
+    for (const AwaitedCollective& it : awaited_collectives(shares_all, shares)) {
       SCOPED_TRACE(it.name + " on " + hosts[1] + hosts[2]);
       const bool some_may_be_through = it.name == "broadcast" || it.name == "reduce";
       std::atomic<int> refused = 0;
@@ -100,7 +100,7 @@ TEST(Goodbye, behind_the_last_collective_fails_nobody_who_is_still_in_it) {
   std::mt19937 random(5);
   const std::vector<std::vector<std::string>> machines{{"a", "a", "a"}, {"a", "b", "c"}, {"a", "a", "b", "b"}};
   for (const auto& hosts : machines)
-    for (const Case& it : cases(hosts[0] == hosts.back(), hosts[0] == hosts[1])) {
+    for (const AwaitedCollective& it : awaited_collectives(hosts[0] == hosts.back(), hosts[0] == hosts[1])) {
       for (int repetition = 0; repetition < (is_full_run() ? 60 : 6); ++repetition) {
         std::vector<std::uint64_t> turns;  // that a rank is late
         for (std::size_t r = 0; r < hosts.size(); ++r) turns.push_back(random() % 4 == 0 ? random() % 100 : 0);

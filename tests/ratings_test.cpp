@@ -36,7 +36,7 @@ Rows rows(const std::vector<HostTensor>& tensors) {
 }
 Rows rows(const Dataset& data, const Ids& samples, const std::optional<Draws>& draws = {}) { return rows(data.tensors(samples, draws)); }
 
-class File {
+class RatingsFile {
  public:
   RatingSplits open(std::string_view text, const RatingsOptions& options = {}) const {
     testing::write_text(path(), text);
@@ -74,7 +74,7 @@ using Pairs = std::vector<std::pair<std::int64_t, std::int64_t>>;
 using Last = std::map<std::int64_t, std::int64_t>;
 
 TEST(RatingsData, is_numbered_in_the_order_of_first_appearance) {
-  const File file;
+  const RatingsFile file;
   const RatingSplits splits = file.open("bob\tx\nann\ty\r\nbob\ty\nann\tz z\nbob\tx y\n17\tx\n");
   EXPECT_EQ(splits.users, 3);
   EXPECT_EQ(splits.items, 4);
@@ -88,13 +88,13 @@ TEST(RatingsData, is_numbered_in_the_order_of_first_appearance) {
 }
 
 TEST(RatingsData, holds_out_each_users_last_by_time_then_by_line) {
-  const File file;
+  const RatingsFile file;
   EXPECT_EQ(held_out(file.open("a\t1\t5\t30\na\t2\t1\t10\nb\t2\t3\t-7.5\nb\t3\t3\t-8\nc\t4\t2\t1\nc\t1\t4\t1\n")), (Last{{0, 0}, {1, 1}, {2, 0}}));
   EXPECT_EQ(held_out(file.open("a\t1\t5\na\t2\t1\nb\t2\t3\nb\t3\t3\n")), (Last{{0, 1}, {1, 2}})) << "ratings are no times";
 }
 
 TEST(RatingsData, counts_a_pair_that_comes_again_once_as_the_later) {
-  const File file;
+  const RatingsFile file;
   const RatingSplits splits = file.open("a\t1\t5\t10\na\t2\t5\t20\na\t1\t5\t30\nb\t3\t5\t1\nb\t3\t5\t2\n");
   EXPECT_EQ(held_out(splits), (Last{{0, 0}}));
   EXPECT_EQ(learnt(splits), (Pairs{{0, 1}, {1, 2}})) << "nothing that is held out is learnt; one item is not held out";
@@ -216,7 +216,7 @@ TEST(RatingsData, keeps_the_first_samples) {
 }
 
 TEST(RatingsData, names_file_and_line_of_what_is_wrong) {
-  const File file;
+  const RatingsFile file;
   const auto refused = [&](std::string_view text) { return message_of<DataError>([&] { file.open(text); }); };
   const std::string of = "ratings: " + file.path().string();
   EXPECT_EQ(refused(""), of + " has no lines; accepted: user, item, rating, time in each, with tabs between");
@@ -238,7 +238,7 @@ TEST(RatingsData, names_file_and_line_of_what_is_wrong) {
 }
 
 TEST(RatingsData, that_is_damaged_is_read_or_refused) {
-  const File file;
+  const RatingsFile file;
   std::string whole;
   for (const Interaction& i : many().lines) whole += fmt::format("u{}\t{}\t{}\t{}\n", i.user, i.item, 3, i.time);
   PhiloxStream draws(1, stream_hash("damaged ratings"));

@@ -40,7 +40,7 @@ Json merges_of(const std::filesystem::path& lines) {
   return out;
 }
 
-class File {
+class JsonFile {
  public:
   std::filesystem::path write(const Json& content) const {
     testing::write_text(folder_ / "tokenizer.json", content.dump());
@@ -54,7 +54,7 @@ class File {
 };
 
 TEST(TokenizerJson, word_pieces_are_those_of_the_list_of_tokens) {
-  const File file;
+  const JsonFile file;
   const Json described = word_piece_json(numbers_of(kTokenizerData / "cased.txt"), false);
   const auto read = open_tokenizer(file.write(described));
   const WordPiece expected(kTokenizerData / "cased.txt", Letters::kept);
@@ -69,7 +69,7 @@ TEST(TokenizerJson, word_pieces_are_those_of_the_list_of_tokens) {
 }
 
 TEST(TokenizerJson, byte_pairs_are_those_of_vocab_json_and_merges) {
-  const File file;
+  const JsonFile file;
   std::ifstream vocabulary(kTokenizerData / "vocab.json");
   Json described = byte_pairs_json(Json::parse(vocabulary), merges_of(kTokenizerData / "merges.txt"));
   const auto read = open_tokenizer(file.write(described));
@@ -89,7 +89,7 @@ TEST(TokenizerJson, byte_pairs_are_those_of_vocab_json_and_merges) {
 }
 
 TEST(TokenizerJson, tokens_that_were_added_stand_in_a_text_as_they_are) {
-  const File file;
+  const JsonFile file;
   Json described = word_piece_json({{"[PAD]", 0}, {"[UNK]", 1}, {"[CLS]", 2}, {"[SEP]", 3}, {"a", 4}, {"##b", 5}}, true);
   described["added_tokens"].push_back(testing::added_token(6, "<New>"));
   const auto read = open_tokenizer(file.write(described));
@@ -98,7 +98,7 @@ TEST(TokenizerJson, tokens_that_were_added_stand_in_a_text_as_they_are) {
 }
 
 TEST(TokenizerJson, what_it_describes_besides_is_said_in_one_line) {
-  const File file;
+  const JsonFile file;
   const Json tokens{{"[PAD]", 0}, {"[UNK]", 1}, {"[CLS]", 2}, {"[SEP]", 3}, {"a", 4}};
   const Json pieces = word_piece_json(tokens, true), pairs = byte_pairs_json({{"a", 0}, {"b", 1}, {"ab", 2}}, Json::array({Json::array({"a", "b"})}));
   const auto refused = [&](const Json& from, const char* place, const Json& value) {
@@ -154,7 +154,7 @@ TEST(TokenizerJson, what_it_describes_besides_is_said_in_one_line) {
 
 /// As a list of tokens leaves them that had some twice, or blank lines.
 TEST(TokenizerJson, numbers_may_be_missing) {
-  const File file;
+  const JsonFile file;
   const auto read = open_tokenizer(file.write(word_piece_json({{"[PAD]", 0}, {"[UNK]", 1}, {"[CLS]", 4}, {"[SEP]", 5}, {"a", 9}}, true)));
   EXPECT_EQ(read->for_model("a", {}, 9).ids, (Ids{4, 9, 5}));
   EXPECT_EQ(read->vocabulary().size(), 10);
@@ -162,7 +162,7 @@ TEST(TokenizerJson, numbers_may_be_missing) {
 }
 
 TEST(TokenizerJson, the_processor_of_earlier_berts_is_the_same) {
-  const File file;
+  const JsonFile file;
   Json described = word_piece_json({{"[PAD]", 0}, {"[UNK]", 1}, {"[CLS]", 2}, {"[SEP]", 3}, {"a", 4}}, true);
   described["post_processor"] = {{"type", "BertProcessing"}, {"cls", Json::array({"[CLS]", 2})}, {"sep", Json::array({"[SEP]", 3})}};
   described["model"].erase("type");

@@ -29,7 +29,7 @@ double microseconds(std::int64_t ns) { return 1e-3 * static_cast<double>(ns); }
 std::int64_t nanoseconds(const Json& microseconds) { return std::llround(1e3 * microseconds.get<double>()); }
 
 /// Paths may hold any bytes, JSON only UTF-8.
-std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 Json json_of(const TraceEvent& e, std::int64_t zero) {
   return {{"name", e.name},
@@ -81,7 +81,7 @@ void write_trace(const std::string& file, Trace trace) {
         text.clear();
       }
     }
-    out.write(text + "\n],\"otherData\":" + text_of({{"checkpoints", checkpoints}}) + "}\n");
+    out.write(text + "\n],\"otherData\":" + dumped({{"checkpoints", checkpoints}}) + "}\n");
   });
 }
 

@@ -10,7 +10,7 @@
 namespace gemel::parallel {
 namespace {
 
-constexpr std::int64_t kChunkBytes = std::int64_t{512} << 10;
+constexpr std::int64_t kRingChunkBytes = std::int64_t{512} << 10;
 constexpr int kAhead = 4;  // receives that wait for their chunk
 
 /// Pieces of the data, one a rank, each in the same number of chunks.
@@ -21,7 +21,7 @@ struct Chunks {
 
   Chunks(const Elements& all, int n) : data(all), ranks(n) {
     const std::int64_t largest = ceil_div(all.count, n) * static_cast<std::int64_t>(size_of(all.dtype));
-    a_piece = std::max<std::int64_t>(1, ceil_div(largest, kChunkBytes));
+    a_piece = std::max<std::int64_t>(1, ceil_div(largest, kRingChunkBytes));
   }
   Elements of(int piece, std::int64_t chunk) const {
     const std::int64_t begin = Collectives::piece_begin(data.count, piece, ranks), count = Collectives::piece_begin(data.count, piece + 1, ranks) - begin;
@@ -37,7 +37,7 @@ class Round {
 
   /// Sends piece `first` and, step by step, the pieces below it. @param scratch  kAhead chunks
   void add_up(int first, std::span<std::byte> scratch, Reduction reduction) {
-    const auto landing = [&](std::int64_t k) { return scratch.subspan(at(k % kAhead) * at(kChunkBytes)); };
+    const auto landing = [&](std::int64_t k) { return scratch.subspan(at(k % kAhead) * at(kRingChunkBytes)); };
     run(first, landing, [&](std::int64_t k, const Elements& chunk) { reduce_into(chunk, landing(k).data(), reduction); });
   }
   void gather(int first) {
@@ -87,7 +87,7 @@ void Collectives::ring_all_reduce(const Elements& data, Reduction reduction) {
   const int n = size();
   const Chunks chunks(data, n);
   Round round(communicator_, chunks);
-  round.add_up(rank(), scratch(kAhead * kChunkBytes), reduction);
+  round.add_up(rank(), scratch(kAhead * kRingChunkBytes), reduction);
   round.gather((rank() + 1) % n);
 }
 
@@ -95,7 +95,7 @@ void Collectives::reduce_scatter(const Elements& data, Reduction reduction) {
   const auto round = begin({Call::Kind::reduce_scatter, data.dtype, reduction, Algorithm::ring, 0, data.count});
   if (size() > 1) {
     const Chunks chunks(data, size());
-    Round(communicator_, chunks).add_up((rank() + size() - 1) % size(), scratch(kAhead * kChunkBytes), reduction);
+    Round(communicator_, chunks).add_up((rank() + size() - 1) % size(), scratch(kAhead * kRingChunkBytes), reduction);
   }
   const std::int64_t begin = piece_begin(data.count, rank(), size()), end = piece_begin(data.count, rank() + 1, size());
   if (reduction == Reduction::mean) divide(data.part(begin, end - begin), communicator_.attendance().givers());

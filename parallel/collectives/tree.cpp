@@ -11,7 +11,7 @@
 namespace gemel::parallel {
 namespace {
 
-constexpr std::int64_t kChunkBytes = std::int64_t{256} << 10;
+constexpr std::int64_t kTreeChunkBytes = std::int64_t{256} << 10;
 
 /// Messages between two ranks in both directions, in chunks of which one is joined while the next is on its way.
 struct Exchange {
@@ -19,7 +19,7 @@ struct Exchange {
   std::span<std::byte> scratch;  // two chunks
   Reduction reduction;
 
-  std::int64_t chunk_elements(DType dtype) const { return kChunkBytes / static_cast<std::int64_t>(size_of(dtype)); }
+  std::int64_t chunk_elements(DType dtype) const { return kTreeChunkBytes / static_cast<std::int64_t>(size_of(dtype)); }
 
   void send(int to, const Elements& data) {
     const std::int64_t step = chunk_elements(data.dtype);
@@ -33,7 +33,7 @@ struct Exchange {
   void join(int with, const Elements& given, const Elements& kept) {
     const std::int64_t step = chunk_elements(kept.dtype), sends = ceil_div(given.count, step), receives = ceil_div(kept.count, step);
     const auto part = [&](const Elements& all, std::int64_t k) { return all.part(k * step, std::min(step, all.count - k * step)); };
-    const auto landing = [&](std::int64_t k) { return scratch.subspan(at(k % 2) * at(kChunkBytes), at(part(kept, k).bytes())); };
+    const auto landing = [&](std::int64_t k) { return scratch.subspan(at(k % 2) * at(kTreeChunkBytes), at(part(kept, k).bytes())); };
     std::vector<Transfer> sending;
     Transfer next = receives > 0 ? c.receive(with, landing(0)) : Transfer();
     for (std::int64_t k = 0; k < std::max(sends, receives); ++k) {
@@ -91,7 +91,7 @@ void halve_and_double(Exchange& exchange, const Powers& powers, const Elements& 
 
 void Collectives::tree_all_reduce(const Elements& data, Reduction reduction) {
   const Powers powers(rank(), size());
-  Exchange exchange{communicator_, scratch(2 * kChunkBytes), reduction};
+  Exchange exchange{communicator_, scratch(2 * kTreeChunkBytes), reduction};
   const Elements nothing{data.first, 0, data.dtype};
   if (powers.is_extra()) {
     exchange.send(rank() - 1, data);
