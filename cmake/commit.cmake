@@ -5,4 +5,4 @@ if(NOT status EQUAL 0)
   set(commit unknown)
 endif()
 file(CONFIGURE OUTPUT ${OUTPUT} CONTENT
-"// Made at build time.\n#include \"frontends/cli/commit.h\"\n\nconst char* gemel::cli::commit() { return \"${commit}\"; }\nconst char* gemel::cli::build_type() { return \"${BUILD_TYPE}\"; }\n")
+"// Made at build time.\n#include \"frontends/cli/system/build_info.h\"\n\nconst char* gemel::cli::commit() { return \"${commit}\"; }\nconst char* gemel::cli::build_type() { return \"${BUILD_TYPE}\"; }\n")

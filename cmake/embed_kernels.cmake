@@ -1,5 +1,5 @@
 # Writes OUTPUT: a table of the OpenCL sources in KERNELS, by file name. Raw strings hold 64 KiB at most, so lines are split.
-set(text "// Made from opencl/kernels at build time.\n#include \"opencl/sources.h\"\n\nnamespace gemel::opencl {\n\n")
+set(text "// Made from opencl/kernels at build time.\n#include \"opencl/program/kernel_sources.h\"\n\nnamespace gemel::opencl {\n\n")
 string(APPEND text "std::span<const KernelSource> kernel_sources() {\n  static const KernelSource sources[] = {\n")
 foreach(file ${KERNELS})
   get_filename_component(name ${file} NAME)

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "frontends/eager/eager.h"
-#include "frontends/nn/functions.h"
-#include "frontends/nn/layers.h"
+#include "frontends/nn/layers/layers.h"
+#include "frontends/nn/layers/parameterless_layers.h"
 
 using namespace gemel;
 

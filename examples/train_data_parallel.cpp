@@ -4,14 +4,14 @@
 #include <iostream>
 #include <string>
 
-#include "datasets/loader.h"
-#include "datasets/pictures.h"
+#include "datasets/loading/data_loader.h"
+#include "datasets/pictures/picture_dataset.h"
 #include "frontends/distributed/data_parallel.h"
-#include "frontends/models/models.h"
+#include "frontends/models/pictures/picture_models.h"
 #include "frontends/train/trainer.h"
-#include "opencl/device.h"
-#include "parallel/mpi_communicator.h"
-#include "parallel/thread_communicator.h"
+#include "opencl/device/device.h"
+#include "parallel/transport/mpi_communicator.h"
+#include "parallel/transport/thread_communicator.h"
 
 using namespace gemel;
 

@@ -6,11 +6,11 @@
 #include <iostream>
 
 #include "engine/ops/ops.h"
-#include "engine/slab.h"
+#include "engine/parameters/parameter_slab.h"
 #include "frontends/graph/runner.h"
-#include "frontends/nn/layers.h"
-#include "frontends/train/run_log.h"
-#include "opencl/device.h"
+#include "frontends/nn/layers/layers.h"
+#include "frontends/train/record/run_log.h"
+#include "opencl/device/device.h"
 
 using namespace gemel;
 

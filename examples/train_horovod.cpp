@@ -5,9 +5,9 @@
 #include <string>
 
 #include "frontends/distributed/horovod.h"
-#include "opencl/device.h"
-#include "parallel/mpi_communicator.h"
-#include "parallel/thread_communicator.h"
+#include "opencl/device/device.h"
+#include "parallel/transport/mpi_communicator.h"
+#include "parallel/transport/thread_communicator.h"
 #include "sign_of_product.h"
 
 int main(int count, char** arguments) {

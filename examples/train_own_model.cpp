@@ -6,10 +6,10 @@
 #include <string>
 
 #include "engine/ops/ops.h"
-#include "frontends/nn/layers.h"
+#include "frontends/nn/layers/layers.h"
 #include "frontends/train/evaluation.h"
 #include "frontends/train/trainer.h"
-#include "opencl/device.h"
+#include "opencl/device/device.h"
 
 using namespace gemel;
 

@@ -26,17 +26,17 @@
 #include <utility>
 #include <vector>
 
-#include "benchmarks/benchmark_main.h"
-#include "benchmarks/roofline.h"
-#include "engine/dispatch.h"
+#include "benchmarks/micro/benchmark_main.h"
+#include "benchmarks/micro/roofline.h"
+#include "engine/device/dispatch.h"
 #include "engine/ops/catalog.h"
-#include "engine/ops/convolution.h"
+#include "engine/ops/convolution/convolution_ops.h"
 #include "engine/ops/ops.h"
-#include "frontends/cli/bench_case.h"
-#include "frontends/cli/common_options.h"
-#include "frontends/cli/operator_run.h"
-#include "frontends/cli/planned_step.h"
-#include "frontends/models/models.h"
+#include "frontends/cli/options/common_options.h"
+#include "frontends/cli/run/bench_case.h"
+#include "frontends/cli/run/operator_run.h"
+#include "frontends/cli/run/planned_step.h"
+#include "frontends/models/pictures/picture_models.h"
 
 namespace gemel {
 namespace {

@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "datasets/log_mel.h"
-#include "datasets/npy.h"
-#include "datasets/wav.h"
+#include "datasets/formats/npy.h"
+#include "datasets/formats/wav.h"
+#include "datasets/speech/log_mel.h"
 #include "engine/base/error.h"
 #include "engine/base/spec.h"
 

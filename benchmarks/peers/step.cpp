@@ -10,16 +10,16 @@
 #include <filesystem>
 #include <string>
 
-#include "datasets/npy.h"
+#include "datasets/formats/npy.h"
 #include "engine/base/error.h"
-#include "engine/base/file.h"
+#include "engine/base/files/file.h"
 #include "engine/files/safetensors.h"
 #include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
-#include "frontends/models/models.h"
-#include "frontends/nn/state_dict.h"
+#include "frontends/models/pictures/picture_models.h"
+#include "frontends/nn/state/state_dict.h"
 #include "frontends/train/step.h"
-#include "opencl/device.h"
+#include "opencl/device/device.h"
 
 namespace {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/base/checked.h"
+#include "engine/base/checked_bytes.h"
 #include "engine/base/error.h"
 
 namespace gemel {

@@ -1,6 +1,6 @@
 #include "engine/base/spec.h"
 
-#include "engine/base/checked.h"
+#include "engine/base/checked_bytes.h"
 #include "engine/base/error.h"
 
 namespace gemel {

@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "engine/base/span.h"
+#include "engine/base/numbers.h"
 #include "engine/files/graph_file.h"
 
 namespace gemel {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/graph/program.h"
+#include "engine/graph/capture/program.h"
 
 namespace gemel {
 

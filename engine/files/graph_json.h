@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/files/graph_file.h"
-#include "engine/graph/program.h"
+#include "engine/graph/capture/program.h"
 
 namespace gemel {
 

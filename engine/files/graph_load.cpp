@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "engine/base/file.h"
-#include "engine/base/git_lfs.h"
-#include "engine/base/span.h"
+#include "engine/base/files/file.h"
+#include "engine/base/files/git_lfs.h"
+#include "engine/base/numbers.h"
+#include "engine/core/session.h"
 #include "engine/files/graph_json.h"
 #include "engine/files/safetensors.h"
 #include "engine/ops/ops.h"
-#include "engine/session.h"
-#include "engine/slab.h"
+#include "engine/parameters/parameter_slab.h"
 
 namespace gemel {
 namespace {

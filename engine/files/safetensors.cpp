@@ -14,11 +14,11 @@
 #include <unordered_set>
 #include <utility>
 
-#include "engine/base/checked.h"
+#include "engine/base/checked_bytes.h"
 #include "engine/base/error.h"
-#include "engine/base/file.h"
+#include "engine/base/files/file.h"
 #include "engine/base/hash.h"
-#include "engine/files/other_formats.h"
+#include "engine/files/foreign_formats.h"
 
 namespace gemel {
 namespace {

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/base/files/steady_file.h"
 #include "engine/base/spec.h"
-#include "engine/base/steady_file.h"
 
 namespace gemel {
 

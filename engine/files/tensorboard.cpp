@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/base/file.h"
+#include "engine/base/files/file.h"
 
 namespace gemel {
 namespace {

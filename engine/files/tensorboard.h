@@ -8,7 +8,7 @@
 #include <span>
 #include <string_view>
 
-#include "engine/base/record_file.h"
+#include "engine/base/files/record_file.h"
 
 namespace gemel {
 

@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/base/file.h"
-#include "engine/base/git_lfs.h"
+#include "engine/base/files/file.h"
+#include "engine/base/files/git_lfs.h"
+#include "engine/base/files/steady_file.h"
 #include "engine/base/json_text.h"
-#include "engine/base/steady_file.h"
 
 namespace gemel {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/base/span.h"
+#include "engine/base/numbers.h"
 #include "engine/ops/common.h"
 
 namespace gemel::add_product {

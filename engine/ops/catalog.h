@@ -3,7 +3,7 @@
 #include <span>
 #include <string_view>
 
-#include "engine/op.h"
+#include "engine/core/op.h"
 
 namespace gemel {
 

@@ -3,12 +3,12 @@
 #include <string>
 #include <vector>
 
-#include "engine/autograd.h"
-#include "engine/elementwise.h"
-#include "engine/kernel.h"
-#include "engine/op.h"
-#include "engine/reference.h"
-#include "engine/rows.h"
+#include "engine/core/op.h"
+#include "engine/device/launch.h"
+#include "engine/gradients/autograd.h"
+#include "engine/gradients/row_gradient.h"
+#include "engine/ops/elementwise_kernels.h"
+#include "engine/reference/reference_interpreter.h"
 
 namespace gemel {
 

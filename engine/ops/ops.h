@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "engine/base/transpose.h"
-#include "engine/op.h"
-#include "engine/value.h"
+#include "engine/core/op.h"
+#include "engine/core/value.h"
 
 namespace gemel {
 
@@ -21,7 +21,7 @@ enum class Keep { no, yes };
 using Axes = std::vector<std::int64_t>;
 using Pair = std::array<std::int64_t, 2>;  // along H, along W
 
-// ---- create.cpp, write_rows.cpp
+// ---- shape/create.cpp, index/write_rows.cpp
 /// A tensor of one value.
 Value full(Session& session, const Spec& spec, double value);
 /// The same contents in memory of its own.
@@ -32,7 +32,7 @@ void assign(const Value& destination, Value source);
 /// all lie in it are an error that the next read tells. @param start  int32 or int64, one element
 void write_rows(const Value& destination, Value start, Value source, std::int64_t axis = 0);
 
-// ---- shape.cpp, concatenate.cpp, slice.cpp, index.cpp
+// ---- shape/, index/
 /// The same elements, in the same order, under another shape; shares memory. One extent may be -1.
 Value reshape(Value x, const std::vector<std::int64_t>& shape);
 Value reshape(Value x, const Shape& shape);
@@ -63,7 +63,7 @@ Value one_hot(Value indices, std::int64_t classes, DType dtype = DType::float32)
 /// Rows of `weight` [V, D] by indices [...]: [..., D].
 Value embedding(Value weight, Value indices);
 
-// ---- binary.cpp, comparison.cpp: element by element, with broadcasting; both sides of one element type
+// ---- elementwise/, of two inputs: element by element, with broadcasting; both sides of one element type
 Value add(Value a, Value b);
 Value subtract(Value a, Value b);
 Value multiply(Value a, Value b);
@@ -99,7 +99,7 @@ Value logical_or(Value a, Value b);
 /// a where the condition (bool) holds, else b.
 Value where(Value condition, Value a, Value b);
 
-// ---- unary.cpp, cast.cpp, activation.cpp
+// ---- elementwise/, of one input
 Value negate(Value x);
 Value abs(Value x);
 Value sign(Value x);
@@ -136,7 +136,7 @@ Value gelu_gradient(Value dy, Value x);
 Value gelu_tanh_gradient(Value dy, Value x);
 Value clamp_gradient(Value dy, Value x, double low, double high);
 
-// ---- reduce.cpp
+// ---- reduce/
 /// Over axes (all where none are given).
 Value sum(Value x, const Axes& axes = {}, Keep keep = Keep::no);
 Value mean(Value x, const Axes& axes = {}, Keep keep = Keep::no);
@@ -147,14 +147,14 @@ Value argmax(Value x, std::int64_t axis);
 /// Undoes a broadcast: sums x over the axes along which `shape` was repeated.
 Value sum_to(Value x, const Shape& shape, const Value& into = {});
 
-// ---- matmul.cpp
+// ---- matmul/
 /// op(a) op(b). @param a [..., M, K] @param b [..., K, N] (before transposing) @return [..., M, N]; leading axes are equal,
 /// or one side has none and serves them all
 Value matmul(Value a, Value b, Transpose transpose_a = Transpose::no, Transpose transpose_b = Transpose::no, const Value& into = {});
 /// sum += op(a) op(b), in its memory; float32. @param sum  shaped as the product  @return it, as it is then
 Value add_matmul(const Value& sum, Value a, Value b, Transpose transpose_a = Transpose::no, Transpose transpose_b = Transpose::no);
 
-// ---- convolution.cpp, convolution_1d.cpp
+// ---- convolution/, functions/conv1d.cpp
 struct Convolution {
   Pair stride{1, 1}, padding{0, 0}, dilation{1, 1};
   std::int64_t groups = 1;
@@ -173,7 +173,7 @@ struct Convolution1d {
 /// Cross-correlation along time. @param x [N, T, C] @param w [R, C / groups, K] @return [N, P, K]
 Value conv1d(Value x, Value w, const Convolution1d& c = {});
 
-// ---- max_pooling.cpp, average_pooling.cpp
+// ---- pooling/
 struct Window {
   Pair kernel{2, 2}, stride{2, 2}, padding{0, 0}, dilation{1, 1};
   bool ceil_mode = false;           // count a last, partial window
@@ -184,7 +184,7 @@ Value avg_pool2d(Value x, const Window& window);
 /// Mean over windows that split H x W evenly into `extents`, as PyTorch cuts them.
 Value adaptive_avg_pool2d(Value x, const Pair& extents);
 
-// ---- batch_norm.cpp, moments.cpp, layer_norm.cpp
+// ---- normalisation/
 /// What a normalisation multiplies by and adds.
 struct Scaling {
   const Value &gamma, &beta;
@@ -217,7 +217,7 @@ BatchStatistics merge_moments(const PartMoments& parts, const RunningStatistics&
 /// Normalises over the last axes, as many as gamma has.
 Value layer_norm(Value x, Value gamma, Value beta, double eps = 1e-5);
 
-// ---- softmax.cpp, loss.cpp
+// ---- normalisation/softmax.cpp, loss/cross_entropy.cpp
 /// y[i] = exp(x[i] - max x) / sum_j exp(x[j] - max x) along an axis.
 Value softmax(Value x, int axis = -1);
 Value log_softmax(Value x, int axis = -1);
@@ -229,7 +229,7 @@ Value cross_entropy(Value logits, Value labels, double smoothing = 0, LossReduct
 /// The sum over rows, without those whose label is below 0: padding. @param labels int32 or int64 [N]
 Value cross_entropy_of_labelled(Value logits, Value labels, double smoothing = 0);
 
-// ---- attention.cpp
+// ---- attention/
 /// Whether queries see later keys too.
 enum class Causal { no, yes };
 /// How attention weighs values, besides by queries and keys.
@@ -246,7 +246,7 @@ struct Attention {
 /// Source: T. Dao et al., FlashAttention, 2022
 Value attention(Value query, Value key, Value value, Attention how = {});
 
-// ---- ctc.cpp: connectionist temporal classification, PyTorch's ctc_loss
+// ---- loss/ctc.cpp: connectionist temporal classification, PyTorch's ctc_loss
 struct CtcTargets {
   Value labels;   // int32 or int64 [N, L], of each sample the first ones; what follows may be anything
   Value lengths;  // of the labels' type [N], 0..L
@@ -265,7 +265,7 @@ Value ctc_losses(Value log_probs, Value input_lengths, CtcTargets targets, const
 /// Their sum; or the mean of each loss over its labels, one at least, over the samples. @return float32 []
 Value ctc_loss(Value log_probs, Value input_lengths, CtcTargets targets, const Ctc& ctc = {}, LossReduction reduction = LossReduction::mean);
 
-// ---- lstm.cpp, gru.cpp: a recurrent layer over whole sequences, in one direction
+// ---- recurrent/: a recurrent layer over whole sequences, in one direction
 // Legend: N sequences of T steps, H hidden numbers. `weight` [H, G H] multiplies the hidden state; gates lie in PyTorch's order.
 enum class Reverse { no, yes };  // yes: each sequence is read from its end to its first step
 /// What a recurrent layer reads, besides its parameters.
@@ -299,7 +299,7 @@ struct GruResult {
 /// Source: K. Cho et al., Learning phrase representations using RNN encoder-decoder, 2014, in PyTorch's form
 GruResult gru(Sequences in, GruParameters parameters, Value start = {});
 
-// ---- random.cpp: drawn from the session's random state; the same bits in every interpreter
+// ---- random/: drawn from the session's random state; the same bits in every interpreter
 // Numbers are keyed by their sample's place in the epoch, so that shards and micro-batches draw what the whole batch does.
 // @param sample_axis  the axis that counts samples; kNoSampleAxis where the numbers belong to none of them
 constexpr int kNoSampleAxis = -1;
@@ -310,7 +310,7 @@ Value random_normal(Session& session, const Shape& shape, double mean = 0, doubl
 /// Another random state for trip `count` (int64 []) of a loop.
 Value fold_in(Value state, Value count);
 
-// ---- update.cpp: optimizers' updates, in place, PyTorch's formulas, over all parameters that lie in one slab
+// ---- update/: optimizers' updates, in place, PyTorch's formulas, over all parameters that lie in one slab
 /// What every update reads besides the optimizer's slots.
 struct Update {
   Value parameters, gradients;  // float32 [n]: whole slabs
@@ -331,7 +331,7 @@ struct RmspropUpdate {
 /// `velocity` is looked at only where the momentum is not 0; else it may be empty.
 void rmsprop_update(Update u, const Value& variance, const Value& velocity, const RmspropUpdate& rmsprop);
 
-// ---- rows.cpp: of rows that are given with their indices, and updates of those rows of a table alone
+// ---- update/sparse_rows.cpp: of rows that are given with their indices, and updates of those rows of a table alone
 /// Each row once, in ascending order, with the sum of what was given for it, added in the order given. Where a row comes up again the index
 /// is -1 and the values are 0, so that shapes do not depend on contents. What is whole has each row once as it is.
 RowValues sum_rows(RowValues rows);
@@ -346,7 +346,7 @@ void sgd_rows_update(RowUpdate u);
 /// The moments of other rows stay as they are. Source: torch.optim.SparseAdam, 1.13
 void adam_rows_update(RowUpdate u, const Value& mean, const Value& variance, const AdamUpdate& adam);
 
-// ---- clip.cpp: the norm of gradients that lie in slabs
+// ---- update/clip.cpp: the norm of gradients that lie in slabs
 /// Sums of squares of the elements that count, in pages that have a row. @param gradients  float32 [n] @param pages  as in Update
 /// @return float32 [256]: their sum is the squared norm
 Value page_squares(Value gradients, Value pages);

@@ -3,9 +3,9 @@
 // run after another instruction with what need not: a recomputation would be undone, and its memory with it.
 #include <map>
 
-#include "engine/base/span.h"
+#include "engine/base/numbers.h"
 #include "engine/passes/passes.h"
-#include "engine/passes/usage.h"
+#include "engine/passes/slot_usage.h"
 
 namespace gemel {
 namespace {

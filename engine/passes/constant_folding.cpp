@@ -1,11 +1,11 @@
 // Constant folding: what depends on nothing that varies is computed once, by the device's own kernel, so that no bit changes.
 // Bound tensors vary: they outlive the program and may be written outside it; draws vary; large constants are left to be
 // computed, because memory that is held for good costs more than filling it again.
-#include "engine/base/span.h"
+#include "engine/base/numbers.h"
+#include "engine/core/session.h"
+#include "engine/core/trace.h"
 #include "engine/passes/passes.h"
-#include "engine/passes/usage.h"
-#include "engine/session.h"
-#include "engine/trace.h"
+#include "engine/passes/slot_usage.h"
 
 namespace gemel {
 namespace {

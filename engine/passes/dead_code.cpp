@@ -1,7 +1,7 @@
 // Dead code: instructions that no output, no write to lasting memory and no State outside the program depends on.
 #include <algorithm>
 
-#include "engine/base/span.h"
+#include "engine/base/numbers.h"
 #include "engine/passes/passes.h"
 
 namespace gemel {

@@ -8,11 +8,11 @@
 #include <cctype>
 #include <map>
 
-#include "engine/base/span.h"
-#include "engine/elementwise.h"
+#include "engine/base/numbers.h"
+#include "engine/core/session.h"
+#include "engine/ops/elementwise_kernels.h"
 #include "engine/passes/passes.h"
-#include "engine/passes/usage.h"
-#include "engine/session.h"
+#include "engine/passes/slot_usage.h"
 
 namespace gemel {
 namespace {

@@ -5,12 +5,12 @@
 // It is done only where dispatch computes the fused record by the variant that it takes for the product alone.
 #include <algorithm>
 
-#include "engine/base/span.h"
-#include "engine/dispatch.h"
-#include "engine/epilogue.h"
+#include "engine/base/numbers.h"
+#include "engine/core/session.h"
+#include "engine/device/dispatch.h"
+#include "engine/ops/epilogue.h"
 #include "engine/passes/passes.h"
-#include "engine/passes/usage.h"
-#include "engine/session.h"
+#include "engine/passes/slot_usage.h"
 
 namespace gemel {
 namespace {

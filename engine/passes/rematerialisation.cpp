@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <iterator>
 
-#include "engine/base/span.h"
+#include "engine/base/numbers.h"
+#include "engine/core/session.h"
 #include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "engine/passes/passes.h"
-#include "engine/passes/usage.h"
-#include "engine/session.h"
+#include "engine/passes/slot_usage.h"
 
 namespace gemel {
 namespace {

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "engine/base/span.h"
+#include "engine/base/numbers.h"
 #include "engine/passes/passes.h"
-#include "engine/passes/usage.h"
+#include "engine/passes/slot_usage.h"
 
 namespace gemel {
 namespace {

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "engine/base/error.h"
-#include "frontends/cli/launched.h"
+#include "frontends/cli/job/launch_messages.h"
 
 namespace gemel::cli {
 namespace {

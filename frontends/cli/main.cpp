@@ -15,15 +15,16 @@
 #endif
 
 #include "engine/base/error.h"
-#include "frontends/cli/arguments.h"
 #include "frontends/cli/command.h"
-#include "frontends/cli/commit.h"
-#include "frontends/cli/doctor_check.h"
+#include "frontends/cli/doctor/health_check.h"
+#include "frontends/cli/system/build_info.h"
 #include "frontends/cli/fatal.h"
-#include "frontends/cli/job.h"
-#include "frontends/cli/launched.h"
-#include "frontends/cli/run_and_print.h"
-#include "parallel/mpi_communicator.h"
+#include "frontends/cli/job/job.h"
+#include "frontends/cli/job/launch_messages.h"
+#include "frontends/cli/options/arguments.h"
+#include "frontends/cli/standard_output.h"
+#include "frontends/cli/system/build_info.h"
+#include "parallel/transport/mpi_communicator.h"
 
 namespace gemel::cli {
 namespace {

@@ -6,10 +6,10 @@
 #include <numeric>
 
 #include "engine/base/error.h"
-#include "engine/base/span.h"
-#include "engine/device_access.h"
-#include "frontends/nn/batch_parts.h"
-#include "parallel/ddp/moments_over_ranks.h"
+#include "engine/base/numbers.h"
+#include "engine/device/device_access.h"
+#include "frontends/nn/layers/batch_parts.h"
+#include "parallel/ddp/sync_batch_norm.h"
 #include "parallel/horovod/gradient_reducer.h"
 
 namespace gemel::distributed {

@@ -16,15 +16,15 @@
 #include "frontends/distributed/notices.h"
 #include "frontends/eager/tensor.h"
 #include "frontends/optim/optimizer.h"
-#include "frontends/train/checkpoint.h"
+#include "frontends/train/checkpoint/checkpoint.h"
 #include "frontends/train/ranks.h"
 #include "frontends/train/step.h"
-#include "parallel/balance.h"
-#include "parallel/communication_thread.h"
-#include "parallel/ddp/moments_over_ranks.h"
+#include "parallel/collectives/communication_thread.h"
+#include "parallel/ddp/load_balance.h"
 #include "parallel/ddp/reducer.h"
 #include "parallel/ddp/replicator.h"
-#include "parallel/horovod/horovod.h"
+#include "parallel/ddp/sync_batch_norm.h"
+#include "parallel/horovod/operations.h"
 
 namespace gemel::distributed {
 

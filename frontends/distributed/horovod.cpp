@@ -6,9 +6,9 @@
 #include <numeric>
 
 #include "engine/base/error.h"
-#include "engine/base/span.h"
-#include "engine/device_access.h"
-#include "frontends/eager/autograd.h"
+#include "engine/base/numbers.h"
+#include "engine/device/device_access.h"
+#include "frontends/eager/grad.h"
 #include "frontends/nn/module.h"
 
 namespace gemel::distributed {

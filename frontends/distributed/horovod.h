@@ -10,7 +10,7 @@
 #include "frontends/distributed/data_parallel.h"
 #include "frontends/eager/tensor.h"
 #include "frontends/optim/optimizer.h"
-#include "parallel/horovod/horovod.h"
+#include "parallel/horovod/operations.h"
 
 namespace gemel::distributed {
 

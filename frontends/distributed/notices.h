@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "frontends/train/ranks.h"
-#include "parallel/balance.h"
-#include "parallel/communication_thread.h"
+#include "parallel/collectives/communication_thread.h"
+#include "parallel/ddp/load_balance.h"
 
 namespace gemel::distributed {
 

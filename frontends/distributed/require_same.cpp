@@ -8,7 +8,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/hash.h"
-#include "engine/base/span.h"
+#include "engine/base/numbers.h"
 #include "frontends/distributed/data_parallel.h"
 
 namespace gemel::distributed {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
-#include "engine/base/span.h"
+#include "engine/base/numbers.h"
 
 namespace gemel::eager {
 

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "engine/base/error.h"
-#include "engine/base/span.h"
-#include "frontends/eager/autograd.h"
+#include "engine/base/numbers.h"
+#include "frontends/eager/grad.h"
 
 namespace gemel::eager {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/autograd.h"
+#include "engine/gradients/autograd.h"
 #include "frontends/eager/tensor.h"
 
 namespace gemel::eager {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/span.h"
-#include "engine/rows.h"
+#include "engine/base/numbers.h"
+#include "engine/gradients/row_gradient.h"
 #include "frontends/eager/tensor.h"
 
 namespace gemel::eager {

@@ -10,9 +10,9 @@
 #include <tuple>
 
 #include "engine/base/error.h"
-#include "engine/base/span.h"
-#include "engine/rows.h"
-#include "frontends/eager/autograd.h"
+#include "engine/base/numbers.h"
+#include "engine/gradients/row_gradient.h"
+#include "frontends/eager/grad.h"
 
 namespace gemel::eager {
 

@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
+#include "engine/core/session.h"
+#include "engine/core/value.h"
 #include "engine/ops/ops.h"
-#include "engine/session.h"
-#include "engine/value.h"
 
 namespace gemel::eager {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
-#include "engine/op.h"
+#include "engine/core/op.h"
 
 namespace gemel::graph {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/graph/executor.h"
+#include "engine/core/session.h"
+#include "engine/graph/run/executor.h"
 #include "engine/passes/passes.h"
-#include "engine/session.h"
 
 namespace gemel::graph {
 

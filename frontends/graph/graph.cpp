@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
-#include "engine/base/span.h"
-#include "engine/graph/order.h"
+#include "engine/base/numbers.h"
+#include "engine/graph/capture/instruction_order.h"
 #include "engine/ops/ops.h"
 #include "frontends/graph/runner.h"
 

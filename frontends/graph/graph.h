@@ -12,11 +12,11 @@
 #include <variant>
 #include <vector>
 
-#include "engine/autograd.h"
 #include "engine/files/graph_file.h"
-#include "engine/graph/graph_trace.h"
-#include "engine/graph/prune.h"
-#include "engine/parameter_set.h"
+#include "engine/gradients/autograd.h"
+#include "engine/graph/capture/graph_trace.h"
+#include "engine/graph/cut/prune.h"
+#include "engine/parameters/parameter_set.h"
 #include "frontends/optim/optimizer.h"
 
 namespace gemel::graph {

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
-#include "engine/base/span.h"
-#include "engine/graph/open_extent.h"
-#include "frontends/graph/frozen.h"
+#include "engine/base/numbers.h"
+#include "engine/graph/capture/open_extent.h"
+#include "frontends/graph/frozen_parameters.h"
 
 namespace gemel::graph {
 namespace {

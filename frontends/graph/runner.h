@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/graph/executor.h"
+#include "engine/graph/run/executor.h"
 #include "engine/passes/passes.h"
 #include "frontends/graph/graph.h"
 

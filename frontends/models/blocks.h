@@ -3,8 +3,8 @@
 #include <cstdint>
 
 #include "frontends/nn/containers.h"
-#include "frontends/nn/functions.h"
-#include "frontends/nn/layers.h"
+#include "frontends/nn/layers/layers.h"
+#include "frontends/nn/layers/parameterless_layers.h"
 
 namespace gemel::models {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "engine/base/file.h"
-#include "engine/base/git_lfs.h"
+#include "engine/base/files/file.h"
+#include "engine/base/files/git_lfs.h"
 #include "engine/base/json_text.h"
 
 namespace gemel::models {

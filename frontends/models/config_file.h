@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "engine/base/error.h"
-#include "engine/base/file.h"
+#include "engine/base/files/file.h"
 
 namespace gemel::models {
 

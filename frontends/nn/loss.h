@@ -1,7 +1,7 @@
 // Losses that models are trained by.
 #pragma once
+#include "engine/core/value.h"
 #include "engine/ops/ops.h"
-#include "engine/value.h"
 #include "frontends/nn/module.h"
 
 namespace gemel::nn {

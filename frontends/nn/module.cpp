@@ -6,10 +6,10 @@
 #include <span>
 #include <thread>
 
-#include "engine/base/allowance.h"
 #include "engine/base/error.h"
+#include "engine/base/numbers.h"
 #include "engine/base/philox.h"
-#include "engine/base/span.h"
+#include "engine/base/resource_limits.h"
 #include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 

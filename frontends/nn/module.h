@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "engine/base/spec.h"
-#include "engine/parameter_set.h"
-#include "engine/session.h"
-#include "engine/value.h"
+#include "engine/core/session.h"
+#include "engine/core/value.h"
+#include "engine/parameters/parameter_set.h"
 #include "frontends/nn/init.h"
 
 namespace gemel::nn {

@@ -1,5 +1,5 @@
 // Modules of which only the inputs are kept for the backward pass.
-#include "engine/recompute.h"
+#include "engine/gradients/recompute.h"
 
 #include "engine/base/error.h"
 #include "frontends/nn/module.h"

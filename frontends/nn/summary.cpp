@@ -3,8 +3,8 @@
 #include <map>
 #include <memory>
 
-#include "engine/op.h"
-#include "engine/session.h"
+#include "engine/core/op.h"
+#include "engine/core/session.h"
 
 namespace gemel::nn {
 namespace {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/gradients/row_gradient.h"
 #include "engine/ops/ops.h"
-#include "engine/rows.h"
 
 namespace gemel::optim {
 namespace {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "engine/session.h"
-#include "engine/value.h"
+#include "engine/core/session.h"
+#include "engine/core/value.h"
 
 namespace gemel::optim {
 

@@ -11,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/core/session.h"
 #include "engine/ops/ops.h"
-#include "engine/parameter_set.h"
-#include "engine/session.h"
-#include "engine/slab.h"
+#include "engine/parameters/parameter_set.h"
+#include "engine/parameters/parameter_slab.h"
 #include "frontends/optim/hyperparameters.h"
 
 namespace gemel::optim {
@@ -76,7 +76,7 @@ class Optimizer {
   Values hyper(double rate) const;
   /// Updates parameters and slots in place, in operators: computes at once, or is captured.
   /// @param gradients  parallel to `parameters()`; a parameter without one (an empty value), or frozen, stays as it is. Where it is rows
-  ///                   (engine/rows.h), the others and their slots stay as they are
+  ///                   (engine/gradients/row_gradient.h), the others and their slots stay as they are
   /// @param hyper      as `hyper_specs` says
   /// @throws UsageError for lists of other lengths; for rows where the optimizer has no update of rows, or the weights decay; where it is captured, for
   /// `hyper` that is a constant there

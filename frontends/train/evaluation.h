@@ -2,7 +2,7 @@
 #pragma once
 #include <functional>
 
-#include "datasets/batch.h"
+#include "datasets/loading/batch.h"
 #include "frontends/train/step.h"
 
 namespace gemel::train {

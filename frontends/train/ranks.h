@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/autograd.h"
-#include "frontends/train/task.h"
+#include "engine/gradients/autograd.h"
+#include "frontends/train/tasks/task.h"
 
 namespace gemel::nn {
 class Module;
@@ -56,7 +56,7 @@ class Ranks {
   virtual void take_parameters() {}
   /// Who is told of each complete gradient of the parameters that are trained. Empty: nobody.
   virtual GradientReady gradient_ready() { return {}; }
-  /// [parameter] of the optimizer: whether `join_gradients` takes its gradient as rows (engine/rows.h); empty: of none.
+  /// [parameter] of the optimizer: whether `join_gradients` takes its gradient as rows (engine/gradients/row_gradient.h); empty: of none.
   virtual std::vector<bool> by_rows() const { return {}; }
   /// Behind it the gradients, in their places, are sums over all ranks. A parameter that another rank used has one too.
   virtual void join_gradients(Values& /*gradients*/) {}

@@ -6,16 +6,16 @@
 #include <span>
 #include <utility>
 
-#include "datasets/shard.h"
-#include "engine/autograd.h"
+#include "datasets/loading/shard.h"
 #include "engine/base/error.h"
-#include "engine/base/span.h"
-#include "engine/graph/program.h"
+#include "engine/base/numbers.h"
+#include "engine/gradients/autograd.h"
+#include "engine/gradients/row_gradient.h"
+#include "engine/graph/capture/program.h"
 #include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
-#include "engine/rows.h"
-#include "engine/slab.h"
-#include "frontends/nn/evaluating.h"
+#include "engine/parameters/parameter_slab.h"
+#include "frontends/nn/evaluation_mode.h"
 
 namespace gemel::train {
 

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "engine/base/error.h"
-#include "engine/base/folder_lock.h"
+#include "engine/base/files/folder_lock.h"
 #include "frontends/train/evaluation.h"
 
 namespace gemel::train {

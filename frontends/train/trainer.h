@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "datasets/batch.h"
+#include "datasets/loading/batch.h"
+#include "frontends/optim/learning_rate_schedule.h"
 #include "frontends/optim/optimizer.h"
-#include "frontends/optim/schedule.h"
-#include "frontends/train/checkpoint.h"
-#include "frontends/train/run_log.h"
+#include "frontends/train/checkpoint/checkpoint.h"
+#include "frontends/train/record/run_log.h"
 #include "frontends/train/step.h"
 
 namespace gemel::train {

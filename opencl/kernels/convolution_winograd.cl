@@ -21,7 +21,7 @@
 #include "transpose_block.clh"
 
 #define POINTS 36
-#define SLAB(floats) (((long)(floats) + 1023) / 1024 * 1024 + 16)  // from a point's floats to the next one's; as convolution_winograd.cpp's
+#define SLAB(floats) (((long)(floats) + 1023) / 1024 * 1024 + 16)  // from a point's floats to the next one's; as convolution/winograd.cpp's
 // The same of a group's own u and products.
 #define U_SLAB (CHANNELS * NR + 16)
 #define PRODUCTS_SLAB (TILES * NR + 16)

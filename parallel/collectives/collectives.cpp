@@ -8,9 +8,9 @@
 #include <cstring>
 
 #include "engine/base/error.h"
-#include "engine/base/span.h"
-#include "parallel/collectives/reduce.h"
-#include "parallel/shared_group.h"
+#include "engine/base/numbers.h"
+#include "parallel/collectives/host_reduce.h"
+#include "parallel/transport/shared_memory.h"
 
 namespace gemel::parallel {
 namespace {

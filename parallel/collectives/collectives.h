@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "engine/base/host_view.h"
-#include "parallel/collectives/choice.h"
-#include "parallel/communicator.h"
+#include "parallel/all_reduce_algorithm.h"
+#include "parallel/transport/communicator.h"
 
 namespace gemel::parallel {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <deque>
 
-#include "engine/base/span.h"
+#include "engine/base/numbers.h"
 #include "parallel/collectives/collectives.h"
-#include "parallel/collectives/reduce.h"
+#include "parallel/collectives/host_reduce.h"
 
 namespace gemel::parallel {
 namespace {

@@ -4,10 +4,10 @@
 #include <cstring>
 #include <utility>
 
-#include "engine/base/span.h"
+#include "engine/base/numbers.h"
 #include "parallel/collectives/collectives.h"
-#include "parallel/collectives/reduce.h"
-#include "parallel/shared_group.h"
+#include "parallel/collectives/host_reduce.h"
+#include "parallel/transport/shared_memory.h"
 
 namespace gemel::parallel {
 namespace {

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <bit>
 
-#include "engine/base/span.h"
+#include "engine/base/numbers.h"
 #include "parallel/collectives/collectives.h"
-#include "parallel/collectives/reduce.h"
+#include "parallel/collectives/host_reduce.h"
 
 namespace gemel::parallel {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "engine/base/span.h"
+#include "engine/base/numbers.h"
 
 namespace gemel::parallel {
 

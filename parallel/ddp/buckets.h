@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/slab.h"
+#include "engine/parameters/parameter_slab.h"
 
 namespace gemel::parallel {
 

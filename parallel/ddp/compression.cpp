@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "engine/base/span.h"
-#include "parallel/collectives/two_bytes.h"
+#include "engine/base/numbers.h"
+#include "parallel/collectives/half_precision.h"
 
 namespace gemel::parallel {
 namespace {

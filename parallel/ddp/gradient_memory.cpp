@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
-#include "engine/base/span.h"
-#include "engine/device_access.h"
+#include "engine/base/numbers.h"
+#include "engine/device/device_access.h"
 #include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 

@@ -3,9 +3,9 @@
 #include <memory>
 #include <vector>
 
-#include "engine/session.h"
-#include "engine/slab.h"
-#include "parallel/communication_thread.h"
+#include "engine/core/session.h"
+#include "engine/parameters/parameter_slab.h"
+#include "parallel/collectives/communication_thread.h"
 
 namespace gemel::parallel {
 

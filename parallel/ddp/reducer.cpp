@@ -7,12 +7,12 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/error.h"
-#include "engine/base/span.h"
-#include "engine/device_access.h"
+#include "engine/base/numbers.h"
+#include "engine/device/device_access.h"
+#include "engine/gradients/row_gradient.h"
 #include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
-#include "engine/rows.h"
-#include "parallel/ddp/in_step.h"
+#include "parallel/ddp/stream_ordered.h"
 
 namespace gemel::parallel {
 

@@ -11,15 +11,15 @@
 #include <string>
 #include <vector>
 
-#include "engine/attributes.h"
-#include "engine/autograd.h"
-#include "engine/parameter_set.h"
-#include "parallel/communication_thread.h"
+#include "engine/core/attributes.h"
+#include "engine/gradients/autograd.h"
+#include "engine/parameters/parameter_set.h"
+#include "parallel/collectives/communication_thread.h"
+#include "parallel/communication_span.h"
 #include "parallel/ddp/buckets.h"
 #include "parallel/ddp/compression.h"
 #include "parallel/ddp/gradient_memory.h"
-#include "parallel/ddp/rows_of_ranks.h"
-#include "parallel/span.h"
+#include "parallel/ddp/sparse_all_reduce.h"
 
 namespace gemel::parallel {
 

@@ -1,10 +1,10 @@
 #include "parallel/ddp/replicator.h"
 
 #include "engine/base/clock.h"
-#include "engine/base/span.h"
+#include "engine/base/numbers.h"
 #include "engine/ops/ops.h"
-#include "engine/slab.h"
-#include "parallel/ddp/in_step.h"
+#include "engine/parameters/parameter_slab.h"
+#include "parallel/ddp/stream_ordered.h"
 
 namespace gemel::parallel {
 namespace {

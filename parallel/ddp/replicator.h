@@ -3,9 +3,9 @@
 #include <memory>
 #include <vector>
 
-#include "engine/attributes.h"
-#include "engine/parameter_set.h"
-#include "parallel/communication_thread.h"
+#include "engine/core/attributes.h"
+#include "engine/parameters/parameter_set.h"
+#include "parallel/collectives/communication_thread.h"
 #include "parallel/ddp/reducer.h"
 
 namespace gemel::parallel {

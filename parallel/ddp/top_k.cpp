@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "engine/base/span.h"
+#include "engine/base/numbers.h"
 #include "parallel/ddp/compression.h"
 
 namespace gemel::parallel {

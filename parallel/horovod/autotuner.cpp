@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/base/descriptor.h"
 #include "engine/base/error.h"
+#include "engine/base/files/descriptor.h"
 
 namespace gemel::parallel::horovod {
 

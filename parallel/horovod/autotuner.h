@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/record_file.h"
+#include "engine/base/files/record_file.h"
 #include "parallel/horovod/options.h"
 #include "parallel/horovod/request.h"
 

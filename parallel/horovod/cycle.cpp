@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "engine/base/error.h"
-#include "engine/base/span.h"
-#include "parallel/horovod/horovod.h"
+#include "engine/base/numbers.h"
+#include "parallel/horovod/operations.h"
 
 namespace gemel::parallel::horovod {
 namespace {

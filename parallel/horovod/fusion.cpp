@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/base/span.h"
-#include "parallel/collectives/reduce.h"
-#include "parallel/collectives/two_bytes.h"
+#include "engine/base/numbers.h"
+#include "parallel/collectives/half_precision.h"
+#include "parallel/collectives/host_reduce.h"
 
 namespace gemel::parallel::horovod {
 namespace {

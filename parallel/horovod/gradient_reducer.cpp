@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "engine/base/clock.h"
-#include "engine/base/span.h"
-#include "engine/device_access.h"
-#include "parallel/ddp/in_step.h"
+#include "engine/base/numbers.h"
+#include "engine/device/device_access.h"
+#include "parallel/ddp/stream_ordered.h"
 
 namespace gemel::parallel::horovod {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "parallel/ddp/reducer.h"
-#include "parallel/horovod/horovod.h"
+#include "parallel/horovod/operations.h"
 
 namespace gemel::parallel::horovod {
 

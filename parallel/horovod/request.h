@@ -9,8 +9,8 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/shape.h"
-#include "parallel/attendance.h"
-#include "parallel/communicator.h"
+#include "parallel/transport/communicator.h"
+#include "parallel/transport/uneven_inputs.h"
 
 namespace gemel::parallel::horovod {
 

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
-#include "engine/base/file.h"
-#include "engine/base/span.h"
+#include "engine/base/files/file.h"
+#include "engine/base/numbers.h"
 
 namespace gemel::parallel::horovod {
 namespace {

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "engine/base/error.h"
-#include "engine/base/span.h"
+#include "engine/base/numbers.h"
 
 namespace gemel::parallel {
 namespace {

@@ -6,9 +6,9 @@
 #include <map>
 
 #include "engine/base/error.h"
-#include "engine/base/span.h"
-#include "parallel/pipeline/check.h"
-#include "parallel/pipeline/progress.h"
+#include "engine/base/numbers.h"
+#include "parallel/pipeline/schedule_check.h"
+#include "parallel/pipeline/schedule_progress.h"
 
 namespace gemel::parallel {
 namespace {

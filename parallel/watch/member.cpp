@@ -5,7 +5,7 @@
 #include <map>
 
 #include "engine/base/error.h"
-#include "parallel/watch/side.h"
+#include "parallel/watch/hub_and_member.h"
 
 namespace gemel::parallel {
 namespace {

@@ -3,10 +3,10 @@
 #include <span>
 #include <vector>
 
+#include "engine/core/session.h"
 #include "engine/ops/ops.h"
-#include "engine/session.h"
 #include "frontends/graph/compile.h"
-#include "opencl/device.h"
+#include "opencl/device/device.h"
 
 namespace {
 

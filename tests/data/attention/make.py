@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes what tests/attention_test.cpp compares with: PyTorch's scaled_dot_product_attention and its gradients, computed in double precision.
+"""Makes what tests/engine/ops/attention_test.cpp compares with: PyTorch's scaled_dot_product_attention and its gradients, computed in double precision.
 
   pip install torch safetensors; tests/data/attention/make.py
 

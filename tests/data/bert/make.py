@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes what tests/bert_test.cpp compares with: a small BERT classifier of Hugging Face's, and what it computes in double precision.
+"""Makes what tests/frontends/models/bert_test.cpp compares with: a small BERT classifier of Hugging Face's, and what it computes in double precision.
 
   pip install torch transformers safetensors; tests/data/bert/make.py
 

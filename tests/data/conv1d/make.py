@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes what tests/conv1d_test.cpp compares with: PyTorch's Conv1d layers and their gradients, in double precision.
+"""Makes what tests/frontends/nn/conv1d_test.cpp compares with: PyTorch's Conv1d layers and their gradients, in double precision.
 
   pip install torch safetensors; tests/data/conv1d/make.py
 

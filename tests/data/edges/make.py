@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes what tests/edges_test.cpp compares with: PyTorch's elementwise functions and gradients at the edges of float32 and at kinks.
+"""Makes what tests/engine/ops/generated/edge_numbers_test.cpp compares with: PyTorch's elementwise functions and gradients at the edges of float32 and at kinks.
 
   pip install torch==2.15.0 safetensors; tests/data/edges/make.py
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes what tests/gpt2_test.cpp compares with: a small GPT-2 of Hugging Face's, and what it computes in double precision.
+"""Makes what tests/frontends/models/gpt2_test.cpp compares with: a small GPT-2 of Hugging Face's, and what it computes in double precision.
 
   pip install torch transformers safetensors; tests/data/gpt2/make.py
 

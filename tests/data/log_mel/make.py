@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes what tests/log_mel_test.cpp compares with: sound, and its log-mel features by torch.stft, in double precision.
+"""Makes what tests/datasets/speech/log_mel_test.cpp compares with: sound, and its log-mel features by torch.stft, in double precision.
 
   pip install torch safetensors; tests/data/log_mel/make.py
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes what tests/lstm_classifier_test.cpp compares with: the same classifier written in PyTorch, and what it computes in double precision.
+"""Makes what tests/frontends/models/lstm_classifier_test.cpp compares with: the same classifier written in PyTorch, and what it computes in double precision.
 
   pip install torch safetensors; tests/data/lstm_classifier/make.py
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes what tests/ncf_test.cpp and tests/recommendation_test.cpp compare with: a small NeuMF in PyTorch, under the names of the port that is used most, and what
+"""Makes what tests/frontends/models/ncf_test.cpp and tests/frontends/train/recommendation_task_test.cpp compare with: a small NeuMF in PyTorch, under the names of the port that is used most, and what
 it computes in double precision.
 
   pip install torch safetensors; tests/data/ncf/make.py

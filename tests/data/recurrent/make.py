@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes what tests/recurrent_test.cpp compares with: PyTorch's LSTM and GRU layers and their gradients, in double precision.
+"""Makes what tests/engine/ops/recurrent_test.cpp compares with: PyTorch's LSTM and GRU layers and their gradients, in double precision.
 
   pip install torch safetensors; tests/data/recurrent/make.py
 

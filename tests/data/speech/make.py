@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes what tests/speech_test.cpp compares with: a small model of speech in PyTorch under the same names, and what it computes in double precision.
+"""Makes what tests/frontends/models/deep_speech_test.cpp compares with: a small model of speech in PyTorch under the same names, and what it computes in double precision.
 
   pip install torch safetensors; tests/data/speech/make.py
 

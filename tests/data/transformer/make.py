@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes what tests/transformer_test.cpp compares with: small transformers over torch.nn.Transformer, and what they compute in double precision.
+"""Makes what tests/frontends/models/transformer_test.cpp compares with: small transformers over torch.nn.Transformer, and what they compute in double precision.
 
   pip install torch safetensors; tests/data/transformer/make.py
 

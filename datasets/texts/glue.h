@@ -1,0 +1,27 @@
+// GLUE's tasks from their TSV files: SST-2, CoLA and MRPC. Lines end with a line feed, columns with a tab, and nothing is quoted.
+// Source: A. Wang et al., GLUE: a multi-task benchmark and analysis platform for natural language understanding, 2018.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+#include "datasets/texts/text_dataset.h"
+
+namespace gemel::datasets {
+
+struct GlueOptions {
+  std::filesystem::path folder{};    // that holds train.tsv and dev.tsv
+  std::int64_t max_length = 128;     // tokens of a sample, with those that a model wants around it
+  std::int64_t limit = 0;            // at most so many samples of each split, the first ones; 0: all
+  RowLengths lengths = RowLengths::of_all;
+};
+
+/// "sst2", "cola", "mrpc"
+std::span<const std::string_view> glue_names();
+/// Reads and tokenizes both splits.
+/// @throws UsageError for an unknown name  @throws DataError naming file and line: a line of other columns, a label that is none, text that is not
+///         UTF-8 or has a NUL; a file that is missing or has no samples
+TextSplits open_glue(std::string_view name, const Tokenizer& tokenizer, const GlueOptions& options);
+
+}  // namespace gemel::datasets

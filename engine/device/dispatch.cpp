@@ -1,0 +1,111 @@
+#include "engine/device/dispatch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+
+#include "engine/base/error.h"
+#include "engine/device/device_interpreter.h"
+#include "opencl/device/verbose.h"
+#include "opencl/program/tuning_table.h"
+
+namespace gemel {
+namespace {
+
+/// Why a variant does not compute the problem; empty where it can.
+std::string why_not(const Variant& v, const Problem& problem, const opencl::DeviceProfile& profile, std::span<const Refused> refused) {
+  if (const char* why = v.declines(problem, profile)) return why;
+  const auto it = std::ranges::find(refused, &v, &Refused::variant);
+  return it == refused.end() ? "" : it->why;
+}
+
+/// Prints a choice the first time it is made.
+void explain(const Problem& problem, const opencl::DeviceProfile& profile, std::span<const Refused> refused, const Variant& chosen, const char* why_chosen) {
+  static std::mutex mutex;
+  static std::set<std::string> seen;
+  std::string text = fmt::format("dispatch: {} {} -> {} ({})", problem.op.name, to_string(problem), chosen.name, why_chosen);
+  for (const Variant& v : problem.op.variants) {
+    if (&v == &chosen) continue;
+    const std::string why = why_not(v, problem, profile, refused);
+    text += why.empty() ? fmt::format("; {} could too", v.name) : fmt::format("; {} declines: {}", v.name, why);
+  }
+  const std::lock_guard lock(mutex);
+  if (seen.insert(text).second) fmt::print(stderr, "{}\n", text);
+}
+
+}  // namespace
+
+const char* never_declines(const Problem&, const opencl::DeviceProfile&) { return nullptr; }
+
+std::string to_string(const Problem& problem) {
+  std::string out;
+  for (const Spec& s : problem.inputs) out += (out.empty() ? "" : ", ") + to_string(s);
+  const std::string attributes = to_string(problem.attributes);
+  return attributes.empty() ? out : out + " " + attributes;
+}
+
+std::string tuning_key(const Problem& problem) {
+  if (const OpDef* product = problem.op.adds)  // as below
+    return product->name + " " + to_string(Problem{*product, problem.attributes, problem.inputs.first(product->inputs.size()), problem.outputs});
+  if (!problem.op.epilogue) return problem.op.name + " " + to_string(problem);
+  const Epilogue& e = *problem.op.epilogue;  // computed by whichever variant computes the product
+  Attributes own;
+  for (const auto& [name, value] : problem.attributes.entries())
+    if (std::find(e.scalars.begin(), e.scalars.end(), name) == e.scalars.end()) own.set(name, value);
+  return e.product->name + " " + to_string(Problem{*e.product, own, problem.inputs.first(e.product->inputs.size()), problem.outputs});
+}
+
+namespace {
+
+/// The variant that was measured to be the fastest; null where none was, or where it does not take the problem.
+const Variant* tuned(const Problem& problem, const opencl::DeviceProfile& profile, std::span<const Refused> refused) {
+  if (!profile.tuning || profile.tuning->variants().empty() || problem.op.variants.size() < 2) return nullptr;
+  const std::string* name = profile.tuning->variant_for(tuning_key(problem));
+  if (!name) return nullptr;
+  for (const Variant& v : problem.op.variants)
+    if (v.name == *name && why_not(v, problem, profile, refused).empty()) return &v;
+  return nullptr;
+}
+
+std::string none_takes(const Problem& problem, const opencl::DeviceProfile& profile, std::span<const Refused> refused) {
+  std::string text = fmt::format("{}: no kernel for {} runs on {}", problem.op.name, to_string(problem), profile.name);
+  for (const Variant& v : problem.op.variants) text += fmt::format("; {}: {}", v.name, why_not(v, problem, profile, refused));
+  return text;
+}
+
+}  // namespace
+
+const Variant& choose(const Problem& problem, const opencl::DeviceProfile& profile, std::span<const Refused> refused) {
+  if (const Variant* best = tuned(problem, profile, refused)) {
+    if (opencl::is_told("dispatch")) explain(problem, profile, refused, *best, "tuned");
+    return *best;
+  }
+  const Variant* best = nullptr;
+  int best_rank = 0;
+  for (const Variant& v : problem.op.variants) {
+    if (v.declines(problem, profile) || std::ranges::count(refused, &v, &Refused::variant) > 0) continue;
+    const int rank = v.rank ? v.rank(problem, profile) : 0;
+    if (best && rank <= best_rank) continue;
+    best = &v;
+    best_rank = rank;
+  }
+  if (!best) throw DeviceError(none_takes(problem, profile, refused));
+  if (opencl::is_told("dispatch")) explain(problem, profile, refused, *best, "ranked");
+  return *best;
+}
+
+void launch(Session& session, const Variant& variant, const Problem& problem, std::span<const opencl::Region> in,
+            std::span<const opencl::Region> out) {
+  const LaunchTarget& target = launch_target(session);
+  opencl::Device& device = target.device;
+  opencl::Scratch workspace;
+  if (variant.workspace_bytes)
+    if (const std::int64_t bytes = variant.workspace_bytes(problem, device.profile()); bytes > 0)
+      workspace = device.memory().scratch(bytes, problem.op.name + " workspace");
+  Launch call(target, problem, in, out, workspace.region);
+  variant.launch(call);
+}
+
+}  // namespace gemel

@@ -1,0 +1,65 @@
+// Launch: what a variant's `launch` gets: the problem, the memory, and the way to enqueue kernels.
+#pragma once
+#include <initializer_list>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "engine/core/op.h"
+#include "opencl/device/device.h"
+
+namespace gemel {
+
+/// Where kernels are enqueued, and where they leave an index or a length that was out of range: four int32 {code, value, bound, 0}, code 0
+/// for "no error".
+struct LaunchTarget {
+  opencl::Device& device;
+  opencl::Region error_word;
+};
+
+class Launch {
+ public:
+  Launch(const LaunchTarget& target, const Problem& problem, std::span<const opencl::Region> inputs,
+         std::span<const opencl::Region> outputs, const opencl::Region& workspace)
+      : target_(target), problem_(problem), inputs_(inputs), outputs_(outputs), workspace_(workspace) {}
+
+  const Problem& problem() const { return problem_; }
+  const Attributes& attributes() const { return problem_.attributes; }
+  const Spec& in_spec(int i) const { return problem_.inputs[static_cast<std::size_t>(i)]; }
+  const Spec& out_spec(int o) const { return problem_.outputs[static_cast<std::size_t>(o)]; }
+  const Shape& in_shape(int i) const { return in_spec(i).shape; }
+  const Shape& out_shape(int o) const { return out_spec(o).shape; }
+  const opencl::Region& in(int i) const { return inputs_[static_cast<std::size_t>(i)]; }
+  const opencl::Region& out(int o) const { return outputs_[static_cast<std::size_t>(o)]; }
+  const opencl::Region& workspace() const { return workspace_; }
+  opencl::Device& device() const { return target_.device; }
+  const opencl::Region& error_word() const { return target_.error_word; }
+  const opencl::DeviceProfile& profile() const { return device().profile(); }
+
+  /// Whether output 0 replaces no input and is, with all inputs, larger than the device's caches: what was stored first has then left
+  /// them before anyone reads it.
+  bool leaves_the_caches() const;
+
+  /// Of a record that adds to a sum: brings the sum to output 0, where it does not lie there already. To be called once, first.
+  /// @return whether what is computed is added to the output
+  bool begin_sum() const;
+
+  /// What a fused record appends to the product: the text for its last kernel, "" where there is nothing.
+  std::string_view epilogue_text() const { return problem_.op.epilogue ? std::string_view(problem_.op.epilogue->text) : ""; }
+  /// That kernel's further arguments. @param first  element of the output where what the kernel writes begins
+  std::vector<opencl::Argument> epilogue_arguments(std::int64_t first = 0) const;
+
+  /// Enqueues a kernel of an embedded file.
+  void run(std::string_view file, std::string_view kernel, const opencl::Range& range,
+           std::initializer_list<opencl::Argument> arguments, std::string_view options = {}) const {
+    device().run(device().kernel(file, kernel, options), range, arguments);
+  }
+
+ private:
+  LaunchTarget target_;
+  const Problem& problem_;
+  std::span<const opencl::Region> inputs_, outputs_;
+  opencl::Region workspace_;
+};
+
+}  // namespace gemel

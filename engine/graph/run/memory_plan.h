@@ -1,0 +1,27 @@
+// The memory plan: where each slot of a program lies in one arena.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "engine/graph/capture/program.h"
+
+namespace gemel {
+
+struct MemoryPlan {
+  struct Place {
+    int slab = -1;  // -1: not in the arena (inputs, outputs, external memory)
+    std::int64_t offset = 0;
+  };
+  std::vector<Place> places;             // [slot]
+  std::vector<std::int64_t> slab_bytes;  // the arena: slabs no larger than the device's largest allocation
+  std::int64_t arena_bytes = 0;          // their sum
+  std::int64_t lower_bound = 0;          // the largest sum of bytes alive at once: no plan can do with less
+};
+
+/// Places slots by decreasing size at the lowest offset that is free while they live. An output takes over an input's
+/// place where the record allows it and the input dies there.
+/// @param alignment  of every offset  @param max_slab_bytes  the device's largest allocation
+/// @throws MemoryError if one slot alone is larger than a slab may be
+MemoryPlan plan_memory(const Program& program, std::int64_t alignment, std::int64_t max_slab_bytes);
+
+}  // namespace gemel

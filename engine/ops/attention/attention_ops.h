@@ -1,0 +1,54 @@
+// Private to attention: what its records share. The formulas are in opencl/kernels/attention.clh and attention_tiles_backward.cl.
+// Legend: N samples, T queries, S keys, H heads; E the numbers of a query and a key, V those of a value. Tensors are [N, T, H, *], whole matrices
+// of scores [N, H, T, S].
+#pragma once
+#include <span>
+#include <vector>
+
+#include "engine/ops/common.h"
+#include "engine/ops/random/draws.h"
+
+namespace gemel {
+
+struct AttentionSizes {
+  std::int64_t samples, queries, keys, heads, head, value;  // N, T, S, H, E, V
+  Shape statistic() const { return {samples, queries, heads}; }
+  Shape scores() const { return {samples, heads, queries, keys}; }
+  /// Of query and key that see each other, over all samples and heads.
+  std::int64_t pairs(bool causal) const;
+  /// How many keys query i sees.
+  std::int64_t seen_by(std::int64_t i, bool causal) const;
+};
+AttentionSizes attention_sizes(const Shape& query, const Shape& value);
+
+/// Where the inputs that both records have begin: query, key, value, bias; and the state, if any.
+struct AttentionInputsAt {
+  int query, state;
+};
+inline constexpr AttentionInputsAt kForwardInputs{0, 4}, kBackwardInputs{1, 8};
+
+inline AttentionSizes attention_sizes(const Problem& p, AttentionInputsAt in) {
+  return attention_sizes(p.inputs[static_cast<std::size_t>(in.query)].shape, p.inputs[static_cast<std::size_t>(in.query) + 2].shape);
+}
+
+/// @throws ShapeError for inputs that are not of one attention
+void check_attention(const char* op, const Specs& inputs, AttentionInputsAt in, const Attributes& attributes);
+
+/// Attributes of both records.
+std::vector<AttributeDef> attention_attributes();
+
+// ---- reference.cpp
+void attention_reference(const HostCall& c);
+void attention_backward_reference(const HostCall& c);
+void attention_dropout_reference(const HostCall& c);
+
+// ---- launch.cpp
+std::vector<Variant> attention_variants();
+std::vector<Variant> attention_backward_variants();
+std::vector<Variant> attention_dropout_variants();
+
+// ---- gradient.cpp: gradients in public operators; they store whole matrices of scores
+Values attention_gradient(const Backward& b);
+Values attention_backward_gradient(const Backward& b);
+
+}  // namespace gemel

@@ -1,0 +1,63 @@
+// Depthwise convolution: each channel with a filter of its own.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/ops/common.h"
+#include "engine/ops/convolution/convolution_ops.h"
+
+namespace gemel::convolution {
+namespace {
+
+constexpr std::int64_t kLocal = 16;
+constexpr const char* kFile = "convolution_depthwise.cl";
+
+template <Direction d>
+const char* declines(const Problem& p, const opencl::DeviceProfile&) {
+  return geometry_of<d>(p).is_depthwise() ? nullptr : "it is not one filter for each channel";
+}
+
+/// Channels of one work-item: a vector where items run one after the other, one where they run side by side.
+std::int64_t width_of(std::int64_t channels, const opencl::DeviceProfile& d) {
+  if (!d.is_cpu()) return 1;
+  return channels % 16 == 0 ? 16 : channels % 8 == 0 ? 8 : 1;
+}
+
+std::int64_t parts_of(const Geometry& g, const opencl::DeviceProfile& d) { return parts_of_rows(g, g.taps() * g.c / width_of(g.c, d), kLocal, d); }
+
+opencl::Range range_of(std::int64_t elements, std::int64_t width) { return opencl::range1(round_up(elements / width, kLocal), kLocal); }
+std::string options_for(std::int64_t width) { return fmt::format("-DWIDTH={}", width); }
+
+template <Direction d>
+void product_launch(Launch& l) {
+  const Geometry g = geometry_of<d>(l.problem());
+  const std::int64_t width = width_of(g.c, l.profile());
+  run_last(l, {kFile, d == Direction::forward ? "depthwise_forward" : "depthwise_input_gradient", options_for(width)},
+           range_of(l.out_spec(0).elements(), width), arguments_of({l.in(0), l.in(1), l.out(0)}, g));
+}
+
+std::int64_t partial_bytes(const Problem& p, const opencl::DeviceProfile& d) {
+  return parts_of(in_rows(geometry_of<Direction::weights>(p), d), d) * p.outputs[0].bytes();
+}
+
+void weights_launch(Launch& l) {
+  const Geometry g = in_rows(geometry_of<Direction::weights>(l.problem()), l.profile());
+  const std::int64_t parts = parts_of(g, l.profile()), elements = l.out_spec(0).elements(), width = width_of(g.c, l.profile());
+  auto arguments = arguments_of({l.in(0), l.in(1), l.workspace()}, g);
+  arguments.emplace_back(parts);
+  run(l, {kFile, "depthwise_weight_gradient", options_for(width)}, range_of(parts * elements, width), arguments);
+  add_parts(l, parts, l.begin_sum());
+}
+
+int rank(const Problem&, const opencl::DeviceProfile&) { return Rank::depthwise; }
+
+}  // namespace
+
+Variant depthwise_variant(Direction d) {
+  constexpr const char* doc = "each channel with its own filter, a work-item some channels of a pixel";
+  if (d == Direction::forward) return {"depthwise", doc, declines<Direction::forward>, rank, nullptr, product_launch<Direction::forward>};
+  if (d == Direction::input) return {"depthwise", doc, declines<Direction::input>, rank, nullptr, product_launch<Direction::input>};
+  return {"depthwise", doc, declines<Direction::weights>, rank, partial_bytes, weights_launch};
+}
+
+}  // namespace gemel::convolution

@@ -1,0 +1,45 @@
+// Private to recurrent layers: how they run. "rows" is for CPUs: a work-item reads some sequences through all their steps, in one launch, with the
+// weight packed for its tiles. "steps" is for any device: a product and a kernel for each step.
+// Legend: engine/ops/recurrent/recurrent_ops.h.
+#pragma once
+#include <vector>
+
+#include "engine/ops/recurrent/recurrent_ops.h"
+
+namespace gemel::recurrent {
+
+enum class Pass { forward, backward };
+
+/// An output [N, H] that is carried from step to step, and the input that it begins as.
+struct Carried {
+  int output, start;
+};
+/// What the variants of a record are made of. The kernels are those of NAME.cl: NAME_rows and NAME_step, or NAME_backward_rows and
+/// NAME_backward_step. They take the record's inputs but weight and lengths, and its outputs, in their order.
+struct Form {
+  const char* name;
+  Pass pass;
+  int weight;                    // that input
+  std::int64_t gates;
+  std::vector<Carried> carried;  // the hidden state, or its gradient, first
+};
+
+const char* unless_rows(const Form& form, const Problem& p, const opencl::DeviceProfile& d);
+int rank_of_rows(const Problem&, const opencl::DeviceProfile& d);
+std::int64_t rows_bytes(const Form& form, const Problem& p, const opencl::DeviceProfile& d);
+void launch_rows(const Form& form, Launch& l);
+std::int64_t steps_bytes(const Form& form, const Problem& p, const opencl::DeviceProfile& d);
+void launch_steps(const Form& form, Launch& l);
+
+/// Of the record of a form.
+template <const Form& (*form)()>
+std::vector<Variant> variants() {
+  using opencl::DeviceProfile;
+  return {{"rows", "some sequences for each work-item, which reads them through all steps; for CPUs",
+           [](const Problem& p, const DeviceProfile& d) { return unless_rows(form(), p, d); }, rank_of_rows,
+           [](const Problem& p, const DeviceProfile& d) { return rows_bytes(form(), p, d); }, [](Launch& l) { launch_rows(form(), l); }},
+          {"steps", "a product and a kernel for each step", never_declines, rank_anywhere,
+           [](const Problem& p, const DeviceProfile& d) { return steps_bytes(form(), p, d); }, [](Launch& l) { launch_steps(form(), l); }}};
+}
+
+}  // namespace gemel::recurrent

@@ -1,0 +1,202 @@
+// Launches of reduce.cl.
+#include <algorithm>
+
+#include "engine/base/numbers.h"
+#include "engine/ops/reduce/reduce_ops.h"
+
+namespace gemel {
+namespace {
+
+using opencl::DeviceProfile;
+
+constexpr std::int64_t kGroup = 64;        // work-items, as in reduce.cl
+constexpr std::int64_t kLanes = 16;        // columns of one work-item of reduce_columns
+constexpr std::int64_t kRowElements = 4096;  // of one work-item that sums short rows
+
+Runs runs_of(const Problem& p) { return runs_of(p.inputs[0].shape, reduced_axes(p)); }
+
+/// `reduced` in slices of `length`. A pure function of shape and device, so that sums are the same at every run.
+struct Cut {
+  std::int64_t slices, length;
+};
+
+/// @param series  work-items or groups without a cut @param wanted  how many would fill the device
+/// @param least  shortest slice that is worth a second pass
+Cut cut(std::int64_t reduced, std::int64_t series, std::int64_t wanted, std::int64_t least) {
+  const std::int64_t most = std::max<std::int64_t>(1, reduced / least);
+  const std::int64_t slices = std::clamp<std::int64_t>(wanted / std::max<std::int64_t>(1, series), 1, most);
+  const std::int64_t length = std::max<std::int64_t>(1, round_up(ceil_div(reduced, slices), kLanes));
+  return {std::max<std::int64_t>(1, ceil_div(reduced, length)), length};
+}
+
+Cut cut_rows(const Runs& r, const DeviceProfile& d) { return cut(r.reduced, r.outer, 8 * d.compute_units, 16384); }
+Cut cut_groups(const Runs& r, const DeviceProfile& d) { return cut(r.reduced, r.outer, 16 * d.compute_units, 1024); }
+Cut cut_columns(const Runs& r, const DeviceProfile& d) {
+  return cut(r.reduced, r.outer * ceil_div(r.inner, kLanes), 8 * d.compute_units, 256);
+}
+Cut cut_column_items(const Runs& r, const DeviceProfile& d) { return cut(r.reduced, r.outer * r.inner, 128 * d.compute_units, 64); }
+
+using CutOf = Cut (*)(const Runs&, const DeviceProfile&);
+
+template <CutOf cut_of>
+std::int64_t partial_bytes(const Problem& p, const DeviceProfile& d) {
+  const Runs r = runs_of(p);
+  const Cut c = cut_of(r, d);
+  const std::int64_t bytes_of_sum = p.inputs[0].dtype == DType::int64 ? 8 : 4;
+  return c.slices == 1 ? 0 : c.slices * p.outputs[0].elements() * bytes_of_sum;
+}
+
+template <Reduction reduction>
+std::string options_for(const Launch& l) {
+  return type_options(l.in_spec(0).dtype) + (reduction == Reduction::maximum ? " -DMAXIMUM" : "");
+}
+
+/// One pass over `runs` of x.
+struct Pass {
+  opencl::Region x, y;
+  Runs runs;
+  Cut cut;
+  opencl::Argument scale;
+  std::string options;
+};
+
+opencl::Argument number(DType dtype, double value) {
+  if (dtype == DType::int32) return static_cast<std::int32_t>(value);
+  if (dtype == DType::int64) return static_cast<std::int64_t>(value);
+  return static_cast<float>(value);
+}
+
+template <Reduction reduction>
+opencl::Argument scale_of(const Launch& l) {
+  const double count = static_cast<double>(reduced_count(l.in_shape(0), reduced_axes(l.problem())));
+  return number(l.in_spec(0).dtype, reduction == Reduction::mean ? 1 / count : 1);
+}
+
+/// Runs a pass, or two through the workspace, where sums are not rounded to two bytes.
+template <Reduction reduction, CutOf cut_of, class Run>
+void in_passes(const Launch& l, Run run) {
+  Runs r = runs_of(l.problem());
+  if (l.out_spec(0).elements() == 0) return;
+  const Cut c = cut_of(r, l.profile());
+  const opencl::Argument scale = scale_of<reduction>(l);
+  const std::string options = options_for<reduction>(l);
+  if (c.slices == 1) return run(Pass{l.in(0), l.out(0), r, c, scale, options});
+  const bool two_bytes = is_two_bytes(l.in_spec(0).dtype);
+  run(Pass{l.in(0), l.workspace(), r, c, number(l.in_spec(0).dtype, 1), options + (two_bytes ? " -DTO_SLICES" : "")});
+  r.reduced = c.slices;
+  run(Pass{l.workspace(), l.out(0), r, Cut{1, r.reduced}, scale, options + (two_bytes ? " -DFROM_SLICES" : "")});
+}
+
+template <Reduction reduction>
+void launch_rows(Launch& l) {
+  in_passes<reduction, cut_rows>(l, [&](const Pass& p) {
+    const auto& [x, y, r, c, scale, options] = p;
+    const std::int64_t row_block = std::max({std::int64_t{1}, kRowElements / c.length, ceil_div(r.outer, opencl::kMostGroups)});
+    l.run("reduce.cl", "reduce_rows", opencl::range2({c.slices, ceil_div(r.outer, row_block)}, {1, 1}),
+          {x, y, r.outer, r.reduced, c.slices, c.length, row_block, scale}, options);
+  });
+}
+
+template <Reduction reduction>
+void launch_groups(Launch& l) {
+  in_passes<reduction, cut_groups>(l, [&](const Pass& p) {
+    const auto& [x, y, r, c, scale, options] = p;
+    l.run("reduce.cl", "reduce_groups", opencl::range1(c.slices * r.outer * kGroup, kGroup),
+          {x, y, r.reduced, c.slices, c.length, scale}, options);
+  });
+}
+
+template <Reduction reduction>
+void launch_columns(Launch& l) {
+  in_passes<reduction, cut_columns>(l, [&](const Pass& p) {
+    const auto& [x, y, r, c, scale, options] = p;
+    l.run("reduce.cl", "reduce_columns", opencl::range3({ceil_div(r.inner, kLanes), c.slices, std::min(r.outer, opencl::kMostGroups)}, {1, 1, 1}),
+          {x, y, r.outer, r.reduced, r.inner, c.slices, c.length, scale}, options);
+  });
+}
+
+template <Reduction reduction>
+void launch_column_items(Launch& l) {
+  in_passes<reduction, cut_column_items>(l, [&](const Pass& p) {
+    const auto& [x, y, r, c, scale, options] = p;
+    l.run("reduce.cl", "reduce_column_items", opencl::range1(round_up(r.inner * c.slices * r.outer, kGroup), kGroup),
+          {x, y, r.outer, r.reduced, r.inner, c.slices, c.length, scale}, options);
+  });
+}
+
+/// Any axes: the kept ones first, then the reduced ones, each with its stride.
+template <Reduction reduction>
+void launch_any(Launch& l) {
+  const Shape& shape = l.in_shape(0);
+  const auto axes = reduced_axes(l.problem());
+  const Shape strides = row_major_strides(shape);
+  const std::int64_t n = l.out_spec(0).elements();
+  std::vector<opencl::Argument> arguments{l.in(0), l.out(0), n, scale_of<reduction>(l)};
+  for (bool reduced : {false, true}) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> walked;  // extent, stride; innermost first
+    for (int k = shape.rank() - 1; k >= 0; --k)
+      if ((std::find(axes.begin(), axes.end(), k) != axes.end()) == reduced) walked.emplace_back(shape[k], strides[k]);
+    walked.resize(Shape::kMaxRank, {1, 0});
+    for (const auto& [extent, stride] : walked) {
+      arguments.emplace_back(extent);
+      arguments.emplace_back(stride);
+    }
+  }
+  l.device().run(l.device().kernel("reduce.cl", "reduce_any", options_for<reduction>(l)), opencl::range1(round_up(n, kGroup), kGroup), arguments);
+}
+
+const char* unless_rows(const Problem& p, const DeviceProfile&) {
+  const Runs r = runs_of(p);
+  return !r.possible ? "the reduced axes are not neighbours" : r.inner != 1 ? "the reduced axes are not the innermost" : nullptr;
+}
+const char* unless_groups(const Problem& p, const DeviceProfile& d) {
+  const char* why = unless_group_of<kGroup>(p, d);
+  return why ? why : unless_rows(p, d);
+}
+const char* unless_columns(const Problem& p, const DeviceProfile&) {
+  return runs_of(p).possible ? nullptr : "the reduced axes are not neighbours";
+}
+int fits_cpu(const Problem&, const DeviceProfile& d) { return d.is_cpu() ? 4 : 1; }
+int fits_columns_on_cpu(const Problem&, const DeviceProfile& d) { return d.is_cpu() ? 3 : 1; }
+int fits_local_memory(const Problem&, const DeviceProfile& d) { return d.has_real_local_memory ? 3 : d.is_cpu() ? 0 : 2; }
+
+}  // namespace
+
+Runs runs_of(const Shape& shape, const std::vector<std::int64_t>& axes) {
+  Runs r;
+  int stage = 0;  // 0: before the reduced axes, 1: within, 2: behind
+  for (int k = 0; k < shape.rank(); ++k) {
+    if (shape[k] == 1) continue;
+    const bool gone = std::find(axes.begin(), axes.end(), k) != axes.end();
+    if (gone && stage == 0) stage = 1;
+    if (!gone && stage == 1) stage = 2;
+    if (gone && stage == 2) r.possible = false;
+    (stage == 0 ? r.outer : stage == 1 ? r.reduced : r.inner) *= shape[k];
+  }
+  return r;
+}
+
+std::vector<std::int64_t> reduced_axes(const Problem& p) {
+  return normalised_axes(p.op.name.c_str(), p.inputs[0].shape, p.attributes.integers("axes"));
+}
+
+std::int64_t reduced_count(const Shape& shape, const std::vector<std::int64_t>& axes) {
+  std::int64_t count = 1;
+  for (std::int64_t k : axes) count *= shape[static_cast<int>(k)];
+  return count;
+}
+
+template <Reduction reduction>
+std::vector<Variant> reduce_variants() {
+  return {{"rows", "contiguous rows, sixteen lanes wide", unless_rows, fits_cpu, partial_bytes<cut_rows>, launch_rows<reduction>},
+          {"groups", "a work-group a row, through local memory", unless_groups, fits_local_memory, partial_bytes<cut_groups>, launch_groups<reduction>},
+          {"columns", "sixteen columns for each work-item", unless_columns, fits_columns_on_cpu, partial_bytes<cut_columns>, launch_columns<reduction>},
+          {"column_items", "one work-item a column", unless_columns, [](const Problem&, const DeviceProfile&) { return 2; },
+           partial_bytes<cut_column_items>, launch_column_items<reduction>},
+          {"any", "one work-item an output element, any axes", never_declines, nullptr, nullptr, launch_any<reduction>}};
+}
+template std::vector<Variant> reduce_variants<Reduction::sum>();
+template std::vector<Variant> reduce_variants<Reduction::mean>();
+template std::vector<Variant> reduce_variants<Reduction::maximum>();
+
+}  // namespace gemel

@@ -1,0 +1,147 @@
+// The reference interpreter: every operator's plain definition, in double on the host. Results of float16 and bfloat16 are rounded to
+// what the type holds, since their rounding is what a computation in them is about; those of float32 are not.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/base/numbers.h"
+#include "engine/core/op.h"
+#include "engine/core/trace.h"
+
+namespace gemel {
+
+/// Eight bytes an element: a double for floating types, an int64 for integers and booleans (0 or 1).
+class HostMemory : public Memory {
+ public:
+  explicit HostMemory(std::int64_t elements);
+  /// A range of it, which keeps it alive.
+  HostMemory(std::shared_ptr<const Memory> whole, std::int64_t first, std::int64_t elements);
+  template <class T>
+  std::span<T> as() const {
+    static_assert(sizeof(T) == 8);
+    return {reinterpret_cast<T*>(cells_), elements_};
+  }
+  std::span<double> reals() const { return as<double>(); }
+
+ private:
+  std::size_t elements_;
+  std::unique_ptr<std::byte[]> own_;
+  std::shared_ptr<const Memory> whole_;
+  std::byte* cells_;
+};
+
+/// An element of either kind, for operators that only move it.
+struct alignas(8) Cell {
+  std::byte bytes[8];
+};
+
+/// What a reference definition gets.
+class HostCall {
+ public:
+  HostCall(const OpDef& op, const Attributes& attributes, std::span<const Value> in, std::span<const Value> out)
+      : op_(op), attributes_(attributes), in_(in), out_(out) {}
+  const Attributes& attributes() const { return attributes_; }
+  int inputs() const { return static_cast<int>(in_.size()); }
+  int outputs() const { return static_cast<int>(out_.size()); }
+  const Spec& in_spec(int i) const { return in_[at(i)].spec(); }
+  const Spec& out_spec(int o) const { return out_[at(o)].spec(); }
+  const Shape& in_shape(int i) const { return in_spec(i).shape; }
+  const Shape& out_shape(int o) const { return out_spec(o).shape; }
+
+  /// Input elements as double, std::int64_t or Cell.
+  template <class T>
+  std::span<const T> in(int i) const { return cells<T>(in_[at(i)]); }
+  template <class T>
+  std::span<T> out(int o) const { return cells<T>(out_[at(o)]); }
+  /// An input that the record declares to be written.
+  template <class T>
+  std::span<T> written(int i) const { return cells<T>(in_[at(i)]); }
+  std::span<const double> real(int i) const { return in<double>(i); }
+  std::span<const std::int64_t> integer(int i) const { return in<std::int64_t>(i); }
+  std::span<double> out_real(int o) const { return out<double>(o); }
+  std::span<std::int64_t> out_integer(int o) const { return out<std::int64_t>(o); }
+
+ private:
+  template <class T>
+  std::span<T> cells(const Value& v) const {
+    if constexpr (!std::is_same_v<T, Cell>)
+      if (std::is_same_v<T, double> != is_floating(v.dtype()))
+        throw InternalError(op_.name + ": its reference reads " + std::string(to_string(v.dtype())) + " as another kind");
+    return static_cast<const HostMemory&>(*v.storage()->memory).as<T>().subspan(at(v.offset()), at(v.elements()));
+  }
+  const OpDef& op_;
+  const Attributes& attributes_;
+  std::span<const Value> in_, out_;
+};
+
+class ReferenceInterpreter : public Interpreter {
+ public:
+  std::unique_ptr<Memory> allocate(const Spec& spec, std::string_view what) override;
+  std::int64_t largest_allocation() const override;
+  /// An element for every four bytes: of tensors whose elements have so many on a device.
+  std::unique_ptr<Memory> allocate_bytes(std::int64_t bytes, std::string_view what) override;
+  std::unique_ptr<Memory> part_of(std::shared_ptr<const Memory> whole, std::int64_t offset, std::int64_t bytes) const override;
+  using Interpreter::write;
+  void write(const Value& to, std::span<const std::byte> from) override;
+  void read(const Value& from, std::span<std::byte> to) override;
+  PendingBytes read_later(const Value& from) override;
+  void copy(const Value& from, const Value& to) override;
+
+ protected:
+  void compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> inputs,
+                   std::span<const Value> outputs, Prepared*) override;
+};
+
+/// Calls f(linear index, index in each operand) for every element of `shape`, in row-major order.
+/// @param strides  one stride list an operand, 0 along broadcast axes
+template <std::size_t N, class F>
+void walk(const Shape& shape, const std::array<Shape, N>& strides, F f) {
+  Shape index = shape;
+  for (int k = 0; k < shape.rank(); ++k) index[k] = 0;
+  std::array<std::int64_t, N> offset{};
+  for (std::int64_t i = 0, n = shape.elements(); i < n; ++i) {
+    f(i, offset);
+    for (int k = shape.rank() - 1; k >= 0; --k) {
+      for (std::size_t o = 0; o < N; ++o) offset[o] += strides[o][k];
+      if (++index[k] < shape[k]) break;
+      for (std::size_t o = 0; o < N; ++o) offset[o] -= strides[o][k] * shape[k];
+      index[k] = 0;
+    }
+  }
+}
+
+/// y = f(x0, x1, ...) element by element, input i read as Ti, with broadcasting; f's result decides how y is stored.
+template <class... T, class F>
+void map_as(const HostCall& call, F f) {
+  using R = std::conditional_t<std::is_floating_point_v<std::invoke_result_t<F, T...>>, double, std::int64_t>;
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    const std::array<Shape, sizeof...(T)> strides{broadcast_strides(call.in_shape(I), call.out_shape(0))...};
+    const std::tuple inputs{call.in<T>(I)...};
+    const auto out = call.out<R>(0);
+    walk(call.out_shape(0), strides, [&](std::int64_t i, const auto& offset) {
+      out[at(i)] = static_cast<R>(f(std::get<I>(inputs)[at(offset[I])]...));
+    });
+  }(std::index_sequence_for<T...>{});
+}
+
+/// The same with all inputs double or all int64, as the first one is.
+template <std::size_t N, class F>
+void map_numbers(const HostCall& call, F f) {
+  const bool real = is_floating(call.in_spec(0).dtype);
+  if constexpr (N == 1) {
+    if (real) map_as<double>(call, f);
+    else map_as<std::int64_t>(call, f);
+  } else {
+    if (real) map_as<double, double>(call, f);
+    else map_as<std::int64_t, std::int64_t>(call, f);
+  }
+}
+
+}  // namespace gemel

@@ -1,0 +1,154 @@
+// gemel eval: loss and accuracy of saved weights on a data set.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "datasets/loading/data_loader.h"
+#include "engine/base/error.h"
+#include "engine/base/hash.h"
+#include "engine/files/weights.h"
+#include "frontends/cli/command.h"
+#include "frontends/cli/job/job.h"
+#include "frontends/cli/job/pipeline_plan.h"
+#include "frontends/cli/options/dataset_options.h"
+#include "frontends/cli/options/model_options.h"
+#include "frontends/cli/options/train_identity.h"
+#include "frontends/cli/run/joined_trace.h"
+#include "frontends/cli/run/run_scope.h"
+#include "frontends/nn/state/state_dict.h"
+#include "frontends/train/evaluation.h"
+
+namespace gemel::cli {
+namespace {
+
+/// @return what is told, for summary.json
+nlohmann::ordered_json report(train::RunLog& log, const train::Task& task, const train::Sums& sums) {
+  nlohmann::ordered_json result{{"samples", sums.samples}, {"loss", sums.mean_loss()}};
+  fmt::print("samples {}\nloss {:.6f}\n", sums.samples, sums.mean_loss());
+  for (const train::Metric& m : task.metrics(sums)) {
+    fmt::print("{} {:.6f}\n", m.name, m.value);
+    result[m.name] = m.value;
+  }
+  nlohmann::ordered_json line{{"event", "eval"}};
+  line.update(result);
+  log.event(line);
+  return result;
+}
+
+struct EvalOrder {
+  WorkloadOptions work;
+  std::int64_t batch_size;
+  Frontend frontend;
+  std::string weights;
+};
+
+/// As a hash.
+std::string contents_of(const std::string& weights) {
+  std::uint64_t hash = 0;
+  const WeightsFile file(weights);
+  for (const NamedTensor& t : file.tensors()) hash = hash_of(t.data, hash);
+  return fmt::format("{:016x}", hash);
+}
+
+/// Of all ranks' shards. All stop behind the same batch where one is interrupted: the stages of a pipeline wait for each other.
+train::Sums evaluated(RunScope& run, train::Stepper& step, datasets::Loader& loader, train::Ranks& ranks) {
+  const train::Sums mine = train::evaluate(step, loader, [&] {
+    ranks.announce({0, InterruptGuard::interrupted(), {}});
+    run.begin_batch(ranks.agreed().interrupted);
+  });
+  return ranks.merge(mine);
+}
+
+/// That all ranks evaluate the same.
+void check_job(RunScope& run, Job& job, const EvalOrder& order, const datasets::Dataset& split) {
+  if (!job.communication()) return;
+  std::vector<distributed::Setting> settings = job.options().settings(!run.options().profile.empty());
+  const std::vector<distributed::Setting> own{{"model", order.work.model},
+                                              {"samples", std::to_string(split.size())},
+                                              {"data", first_and_last(split)},
+                                              {"batch size", std::to_string(order.batch_size)},
+                                              {"front end", train::to_string(order.frontend)},
+                                              {"weights", contents_of(order.weights)},
+                                              {"denormals", to_string(run.options().device.denormals)}};
+  settings.insert(settings.end(), own.begin(), own.end());
+  distributed::require_same(*job.communication(), settings);
+  if (!job.options().pipeline) return;
+  if (const std::string& option = job.options().sums_option; !option.empty())
+    throw UsageError(fmt::format("--{}: it is given with eval, which sums no gradients; accepted: with train and bench", option));
+  job.options().check_ranks(order.batch_size, job.size());
+}
+
+/// What ranks of each style evaluate with.
+struct Evaluator {
+  train::Ranks alone;
+  std::optional<distributed::DataParallel> shared;
+  std::optional<distributed::Pipeline> pipeline;
+  std::optional<train::Step> step;
+
+  Evaluator(RunScope& run, Job& job, const EvalOrder& order, train::Task& task, const Specs& shard) {
+    const distributed::StageOptions options{.frontend = order.frontend, .passes = run.options().passes, .keeps_spans = !run.options().profile.empty()};
+    if (job.options().pipeline) {
+      const auto micro_batches = static_cast<int>(job.options().pipeline->micro_batches_of(shard[0].shape[0], job.size()));
+      const PlannedPipeline planned = planned_pipeline(
+          run.session(), job, task, shard, {.shape = {.micro_batches = micro_batches}, .memory_bytes = run.memory_limit(), .trains = false, .stage = options});
+      pipeline.emplace(run.session(), *job.communication(), task, planned.micro_batch, planned.plan);
+      say_prefix(nn::load_weights(task.module(), run.session(), order.weights, nn::Mismatch::refuse, nn::Extent::materialised));
+      return;
+    }
+    say_prefix(nn::load_weights(task.module(), run.session(), order.weights));
+    if (job.communication()) shared.emplace(run.session(), *job.communication());
+    step.emplace(run.session(), task, nullptr, train::StepOptions{.frontend = options.frontend, .passes = options.passes, .ranks = &ranks()});
+  }
+  train::Ranks& ranks() { return pipeline ? static_cast<train::Ranks&>(*pipeline) : shared ? *shared : alone; }
+  train::Stepper& stepper() { return pipeline ? static_cast<train::Stepper&>(*pipeline) : *step; }
+};
+
+void evaluate_split(RunScope& run, Job& job, const EvalOrder& order) {
+  const auto work = make_workload(order.work);
+  const datasets::Dataset& split = work->validation_data() ? *work->validation_data() : work->train_data();
+  check_job(run, job, order, split);
+  run.open_device();
+  const auto model = work->model();
+  model->eval();
+  const auto task = work->task(*model);
+  datasets::LoaderOptions in_order = datasets::in_file_order(order.batch_size);
+  in_order.rank = job.options().copy(job.rank(), job.size());
+  in_order.ranks = job.options().copies(job.size());
+  datasets::Loader loader(split, in_order);
+  const std::int64_t samples = (std::min(order.batch_size, split.size()) + in_order.ranks - 1) / in_order.ranks;
+  Evaluator with(run, job, order, *task, work->batch(samples));
+  run.log_start(order.work.model, *model);
+  const train::Sums sums = evaluated(run, with.stepper(), loader, with.ranks());
+  if (!std::isfinite(sums.loss))
+    throw Error(fmt::format("eval: the loss is {} with the weights of {}; accepted: weights and samples of finite numbers", sums.mean_loss(), order.weights));
+  if (with.pipeline) add_communication(run, with.pipeline->take_spans());
+  join_traces(run, job);
+  if (job.rank() == 0) run.summary().update(report(run.log(), *task, sums));
+}
+
+}  // namespace
+
+int eval(const Arguments& arguments) {
+  po::options_description options("options", 110);
+  add_loaded_model_options(options, ModelKinds::all);
+  options.add_options()("batch-size", po::value<std::int64_t>()->default_value(64), "samples at a time");
+  add_dataset_options(options);
+  add_text_options(options);
+  add_parallel_options(options);
+  add_pipeline_options(options);
+  add_frontend_option(options);
+  add_common_options(options);
+  const auto v = parse("eval", "Loss and accuracy of a weight file on a data set's validation split (its only one, where it has one).", options, arguments);
+  const auto batch_size = whole_number(v, "batch-size", 1, 1e9);
+  const CommonOptions common = common_options(v);
+  const Frontend frontend = frontend_option(v);
+  const WorkloadOptions work = workload_options(v, common.seed);
+  const ParallelOptions parallel = parallel_options(v);
+  return run_job(parallel, common.device, [&](Job& job) {
+    RunScope run(of_rank(common, job), "eval", arguments);
+    return run.carry_out([&] { evaluate_split(run, job, {work, batch_size, frontend, v["weights"].as<std::string>()}); });
+  });
+}
+
+}  // namespace gemel::cli

@@ -1,0 +1,199 @@
+// gemel tune: measures every variant of every operator that models have on this device, and of the products within their convolutions, and
+// keeps the names of those that are faster than dispatch's own choice.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <set>
+
+#include "engine/base/error.h"
+#include "engine/device/dispatch.h"
+#include "engine/ops/catalog.h"
+#include "engine/ops/matmul/matmul_ops.h"
+#include "engine/ops/ops.h"
+#include "frontends/cli/command.h"
+#include "frontends/cli/options/dataset_options.h"
+#include "frontends/cli/options/model_options.h"
+#include "frontends/cli/run/bench_case.h"
+#include "frontends/cli/run/operator_run.h"
+#include "frontends/cli/system/console.h"
+#include "frontends/models/pictures/picture_models.h"
+#include "opencl/gemm/gemm.h"
+#include "opencl/program/compiler_abort.h"
+#include "opencl/program/tuning_table.h"
+
+namespace gemel::cli {
+namespace {
+
+using namespace std::string_view_literals;
+
+constexpr double kClearly = 0.97;   // of the time of dispatch's own choice: less is not noise
+constexpr double kHopeless = 3;     // times the best so far, at the first count: not measured any further
+constexpr std::int64_t kClblastSize = 1024;
+
+/// Whether more than one variant takes a problem.
+bool has_a_choice(const OperatorCase& c, const opencl::DeviceProfile& profile) {
+  const Problem p = c.problem();
+  return std::ranges::count_if(p.op.variants, [&](const Variant& v) { return !v.declines(p, profile); }) > 1;
+}
+
+/// The operators of the models' steps that have a choice, for every input and batch size.
+std::vector<OperatorCase> cases_of(const po::variables_map& v, const opencl::DeviceProfile& profile) {
+  const auto session = Session::reference();
+  std::vector<OperatorCase> cases;
+  std::set<std::string> known;
+  for (const std::string& name : model_names(v)) {
+    for (const std::int64_t batch : whole_numbers(v, "batch-size", 1, 1'000'000))
+      for (const MadeUp& data : made_up(v, name, batch)) {
+        const auto workload = make_workload(data.work);
+        for (const Work work : {Work::train, Work::infer}) {
+          const auto model = workload->model();
+          for (OperatorCase& c : distinct_operators(capture_step(*session, *workload->task(*model), workload->batch(batch), work)))
+            if (has_a_choice(c, profile) && known.insert(tuning_key(c.problem())).second) cases.push_back(std::move(c));
+        }
+      }
+  }
+  return cases;
+}
+
+/// The products within the convolutions among the cases that are computed through one, by dispatch's own choice or the table's. A product
+/// that is a case itself is left out.
+std::vector<OperatorCase> products_within(const std::vector<OperatorCase>& cases, opencl::DeviceProfile profile, const opencl::TuningTable& table) {
+  std::vector<OperatorCase> products;
+  std::set<std::string> known;
+  for (const OperatorCase& c : cases) known.insert(tuning_key(c.problem()));
+  for (const auto& choices : {std::shared_ptr<const opencl::TuningTable>(), std::make_shared<const opencl::TuningTable>(table)}) {
+    profile.tuning = choices;
+    for (const OperatorCase& c : cases) {
+      if (choose(c.problem(), profile).name != "gemm"sv) continue;
+      for (const opencl::GemmProblem& product : products_of(c.problem(), profile)) {
+        auto [attributes, in, out] = matmul_of(product);
+        OperatorCase matmul{&matmul_def(), std::move(attributes), std::move(in), std::move(out)};
+        if (has_a_choice(matmul, profile) && known.insert(tuning_key(matmul.problem())).second) products.push_back(std::move(matmul));
+      }
+    }
+  }
+  return products;
+}
+
+/// Seconds of two variants, the medians of so many calls of each in turn.
+std::array<double, 2> in_turn(Session& session, OperatorRun& run, const std::array<const Variant*, 2>& variants, int count) {
+  std::array<std::vector<double>, 2> times;
+  for (int i = 0; i < count; ++i)
+    for (std::size_t v : {0u, 1u}) times[v].push_back(best_seconds(session.device(), 1, [&] { run.enqueue(*variants[v]); }));
+  return {spread_of(times[0]).median, spread_of(times[1]).median};
+}
+
+/// Measures one operator and notes the best.
+/// @param which  "3/48", in front of its line  @return whether the table changed
+bool tune_case(Session& session, const OperatorCase& c, int runs, opencl::TuningTable& table, std::string_view which) {
+  opencl::DeviceProfile untuned = session.device().profile();
+  untuned.tuning = nullptr;
+  const Problem problem = c.problem();
+  const std::string key = tuning_key(problem);
+  const Variant& usual = choose(problem, untuned);
+  OperatorRun run(session, c);
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  const auto seconds_of = [&](const Variant& v, int count) {
+    try {
+      return best_seconds(session.device(), count, [&] { run.enqueue(v); });
+    } catch (const opencl::CompilerAbort& e) {
+      say("{:>9}  {} declines: {}\n", which, v.name, e.what());
+      return kNever;
+    }
+  };
+  const double usual_seconds = seconds_of(usual, runs);
+  const Variant* best = &usual;
+  double least = usual_seconds;
+  for (const Variant& v : problem.op.variants) {
+    if (&v == &usual || v.declines(problem, untuned) || seconds_of(v, 1) > kHopeless * least) continue;
+    if (const double seconds = seconds_of(v, runs); seconds < least) least = seconds, best = &v;
+  }
+  bool clearly = best != &usual && least < kClearly * usual_seconds;
+  if (clearly && usual_seconds < kNever) {  // what the best of a few says once may be chance
+    const auto [usual_median, best_median] = in_turn(session, run, {&usual, best}, 2 * runs + 1);
+    clearly = best_median < kClearly * usual_median;
+  }
+  say("{:>9}  {:<24} {:>9.3f} ms  {} {}\n", which, clearly ? fmt::format("{} -> {}", usual.name, best->name) : usual.name, 1e3 * usual_seconds,
+      clearly ? fmt::format("-> {:.3f} ms ", 1e3 * least) : std::string(), key);
+  const std::string* before = table.variant_for(key);
+  const std::string after = clearly ? best->name : "";
+  if ((before ? *before : "") == after) return false;
+  table.set(key, after);
+  return true;
+}
+
+/// The products within convolutions come last, when it is known which convolutions have them.
+void tune_cases(RunScope& scope, const std::vector<OperatorCase>& cases, int runs, opencl::TuningTable& table) {
+  const opencl::DeviceProfile& profile = scope.device().profile();
+  std::size_t measured = 0;
+  std::int64_t changes = 0;
+  const auto tune_each = [&](const std::vector<OperatorCase>& some) {
+    const std::size_t all = measured + some.size();
+    for (const OperatorCase& c : some) {
+      scope.begin_batch();
+      if (!tune_case(scope.session(), c, runs, table, fmt::format("{}/{}", ++measured, all))) continue;
+      ++changes;
+      opencl::write_tuning(profile, table);  // after each, so that an interrupt loses none
+    }
+  };
+  tune_each(cases);
+  tune_each(products_within(cases, profile, table));
+  say("{} operators measured, {} entries changed, {} in the table\n", measured, changes, table.variants().size());
+}
+
+po::options_description tune_options() {
+  po::options_description options("options", 110);
+  options.add_options()
+      ("model", po::value<std::string>()->default_value("resnet18,resnet50,vgg16,mobilenet_v2"),
+       fmt::format("one or several, whose operators are measured; {}", model_help(ModelKinds::all)).c_str())
+      ("batch-size", po::value<std::string>()->default_value("16"), "one or several, such as 1,8,16")
+      ("classes", po::value<std::int64_t>()->default_value(1000), "size of the last layer")
+      ("input", po::value<std::string>()->default_value(""), fmt::format("one or several, separated by commas: {}", kInputHelp).c_str())
+      ("runs", po::value<std::int64_t>()->default_value(5), "the best of so many counts")
+      ("clblast", po::bool_switch(), "have CLBlast's own tuners measure its GEMM too: minutes on a GPU, far more on a CPU")
+      ("clblast-fraction", po::value<double>()->default_value(64), "one in so many of its parameters is tried")
+      ("forget", po::bool_switch(), "empty this device's table");
+  add_config_option(options);
+  add_common_options(options);
+  return options;
+}
+
+}  // namespace
+
+int tune(const Arguments& arguments) {
+  const auto v = parse("tune",
+                       "Measures kernel variants on this device and keeps the best. train, eval, infer and bench then choose them wherever an\n"
+                       "operator has exactly the shapes that were measured: with these models at these batch sizes, inputs and classes.",
+                       tune_options(), arguments);
+  if (!v["clblast-fraction"].defaulted() && !v["clblast"].as<bool>())
+    throw UsageError("--clblast-fraction: CLBlast's own tuners are not asked for; accepted: with --clblast");
+  check_range("--clblast-fraction", v["clblast-fraction"].as<double>(), 1, 1e6);
+  const auto runs = static_cast<int>(whole_number(v, "runs", 1, 1e6));
+  for (const std::string& name : model_names(v)) made_up(v, name, 1);
+  class_count(v, 1);
+  whole_numbers(v, "batch-size", 1, 1'000'000);
+  const bool forget = v["forget"].as<bool>();
+  CommonOptions common = common_options(v);
+  if (common.device.gemm != opencl::GemmChoice::automatic) throw UsageError("--gemm: every provider is measured; accepted: auto");
+  common.device.tuned = !forget;  // a table that no device opens with can be forgotten too
+  RunScope scope(std::move(common), "tune", arguments);
+  return scope.carry_out([&] {
+    scope.open_device();
+    const opencl::DeviceProfile& profile = scope.device().profile();
+    opencl::TuningTable table = forget ? opencl::TuningTable() : opencl::read_tuning(profile);
+    say("table: {}\n", opencl::write_tuning(profile, table).string());
+    if (forget) return;
+    for (const std::string_view kernel : opencl::clblast_kernels()) {
+      if (!v["clblast"].as<bool>()) break;
+      scope.begin_batch();
+      say("clblast {}\n", kernel);
+      table.clblast[std::string(kernel)] = opencl::tune_clblast(scope.device(), kernel, kClblastSize, v["clblast-fraction"].as<double>());
+      opencl::write_tuning(profile, table);
+    }
+    tune_cases(scope, cases_of(v, profile), runs, table);
+  });
+}
+
+}  // namespace gemel::cli

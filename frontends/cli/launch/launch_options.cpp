@@ -1,0 +1,154 @@
+#include "frontends/cli/launch/launch_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstdlib>
+#include <numeric>
+
+#include "engine/base/error.h"
+#include "engine/base/resource_limits.h"
+#include "frontends/cli/job/launch_messages.h"
+
+namespace gemel::cli {
+namespace {
+
+constexpr std::int64_t kMostRanks = 1 << 20;
+
+po::options_description launch_options() {
+  po::options_description options("options", 110);
+  options.add_options()
+      ("np", po::value<std::int64_t>(), "processes")
+      ("hosts", po::value<std::string>(), "machines and their processes, such as a:2,b:2 (default: this machine)")
+      ("env", po::value<std::vector<std::string>>()->composing(),
+       "NAME or NAME=VALUE: a variable that the processes get on every machine, as those whose names begin with GEMEL_ or HOROVOD_; may be given several times")
+      ("restarts", po::value<std::int64_t>(), "how often train goes on from its newest checkpoint where a process or a machine is lost; needs --checkpoint-dir")
+      ("check", po::bool_switch(), "say whether hosts, MPI, devices, builds, data and checkpoint folder fit, and end without training");
+  return options;
+}
+
+Host parse_host(const std::string& word, const std::string& list) {
+  const std::size_t colon = std::min(word.find(':'), word.size());
+  Host host{word.substr(0, colon)};
+  // A name that begins with a dash would be an option of ssh.
+  bool is_one = !host.name.empty() && host.name.front() != '-' &&
+                std::ranges::all_of(host.name, [](unsigned char c) { return std::isalnum(c) || c == '.' || c == '-' || c == '_'; });
+  if (colon < word.size()) {
+    const char* end = word.data() + word.size();
+    const auto [rest, error] = std::from_chars(word.data() + colon + 1, end, host.slots);
+    is_one = is_one && error == std::errc() && rest == end && host.slots >= 1 && host.slots <= kMostRanks;
+  }
+  if (!is_one)
+    throw UsageError(fmt::format("--hosts: '{}' has '{}'; accepted: HOST or HOST:PROCESSES, with commas between, such as a:2,b:2", list, word));
+  return host;
+}
+
+/// A host that is named twice has the slots of both.
+std::vector<Host> parse_hosts(const std::string& list) {
+  std::vector<Host> out;
+  for (const std::string& word : words_of(list)) {
+    const Host host = parse_host(word, list);
+    const auto same = std::ranges::find(out, host.name, &Host::name);
+    if (same == out.end()) out.push_back(host);
+    else same->slots += host.slots;
+  }
+  return out;
+}
+
+/// @param word  NAME=VALUE, or NAME for the value here
+std::pair<std::string, std::string> parse_variable(const std::string& word) {
+  const std::size_t end = std::min(word.find('='), word.size());
+  const std::string name = word.substr(0, end);
+  const auto is_of_name = [](unsigned char c) { return std::isalnum(c) || c == '_'; };
+  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) || !std::ranges::all_of(name, is_of_name))
+    throw UsageError(fmt::format("--env: '{}' names no variable; accepted: NAME or NAME=VALUE, a name of letters, digits and _", word));
+  if (name == Launched::kVariable)
+    throw UsageError(fmt::format("--env: {} is what gemel launch itself tells its processes by; accepted: another variable", name));
+  if (end < word.size()) return {name, word.substr(end + 1)};
+  const char* here = std::getenv(name.c_str());
+  if (here == nullptr) throw UsageError(fmt::format("--env: {} has no value here; accepted: a variable that is set, or {}=VALUE", name, name));
+  return {name, here};
+}
+
+/// Why there is nothing to start.
+std::string no_command_in(const Arguments& arguments) {
+  const po::options_description options = launch_options();
+  bool is_value = false;
+  for (const std::string& word : arguments) {
+    if (!is_value && !word.starts_with("-")) {
+      const std::string near = nearest(word, {"train", "bench", "eval"});
+      return fmt::format("'{}' is no command that it starts{}", word, near.empty() ? "" : ", did you mean '" + near + "'?");
+    }
+    const auto* option = word.starts_with("--") ? options.find_nothrow(word.substr(2), false) : nullptr;
+    is_value = option && option->semantic()->max_tokens() > 0;
+  }
+  return "there is no command that it starts";
+}
+
+/// What a machine cannot hold it would be busy with for minutes.
+void check_fits(const Launch& launch) {
+  constexpr std::int64_t kMostOfCore = 16;
+  const std::int64_t cores = allowed_cores().count(), most = kMostOfCore * cores;
+  if (launch.hosts.empty() && launch.ranks > most)
+    throw UsageError(
+        fmt::format("launch: --np {} is more than {} processes for each of the cores that may be used here, {} in all; accepted: --np {} or less, or --hosts",
+                    launch.ranks, kMostOfCore, cores, most));
+}
+
+void check_parallel(const Launch& launch) {
+  const auto is_parallel = [](const std::string& word) { return word == "--parallel" || word.starts_with("--parallel="); };
+  if (launch.ranks == 1 || std::ranges::any_of(launch.command, is_parallel)) return;
+  throw UsageError(fmt::format("launch: --parallel is missing, so that each of {} processes would run for itself and write the same files; accepted: gemel launch --np {} {} --parallel ddp ...",
+                               launch.ranks, launch.ranks, launch.command.front()));
+}
+
+/// What restarts and the check go by.
+void read_training(Launch& launch) {
+  const char* option = launch.restarts ? "--restarts" : "--check";
+  if (launch.command.front() != "train")
+    throw UsageError(fmt::format("launch: {} is given with {}; accepted: with train", option, launch.command.front()));
+  launch.training = parse_train_options({launch.command.begin() + 1, launch.command.end()});
+  if (launch.restarts && launch.training->checkpoint_dir.empty())
+    throw UsageError(fmt::format("launch: --restarts {} is given without --checkpoint-dir, so that there is nothing to go on from; accepted: gemel launch --np {} --restarts {} train --checkpoint-dir DIR ...",
+                                 *launch.restarts, launch.ranks, *launch.restarts));
+}
+
+}  // namespace
+
+/// Options of the launch come before the command that it starts.
+Launch parse_launch(const Arguments& arguments) {
+  const auto command = std::ranges::find_if(arguments, [](const std::string& word) { return word == "train" || word == "bench" || word == "eval"; });
+  const bool asks_for_help = std::ranges::any_of(arguments.begin(), command, [](const std::string& word) { return word == "--help" || word == "-h"; });
+  if (command == arguments.end() && !asks_for_help)
+    throw UsageError(fmt::format("launch: {}; accepted: train, bench or eval, such as gemel launch --np 2 train --parallel ddp ...", no_command_in(arguments)));
+  const auto v = parse("launch --np N train ... --parallel ddp", "Starts the processes of a job with mpirun, with what the machine needs.", launch_options(),
+                       {arguments.begin(), command});
+  if (!v.count("np")) throw UsageError("launch: --np is missing; accepted: gemel launch --np 2 train --parallel ddp ...");
+  Launch out{.ranks = whole_number(v, "np", 1, kMostRanks), .checks = v["check"].as<bool>(), .command = {command, arguments.end()}};
+  if (v.count("hosts")) out.hosts = parse_hosts(v["hosts"].as<std::string>());
+  if (const std::int64_t slots = slots_of(out.hosts); !out.hosts.empty() && slots < out.ranks)
+    throw UsageError(
+        fmt::format("launch: --np {} is more than --hosts {} takes, {} in all; accepted: --np {} or less, or more processes a host (HOST:PROCESSES)", out.ranks,
+                    text_of(out.hosts), slots, slots));
+  if (v.count("env"))
+    for (const std::string& word : v["env"].as<std::vector<std::string>>()) out.environment.push_back(parse_variable(word));
+  if (v.count("restarts")) out.restarts = whole_number(v, "restarts", 0, 1e9);
+  check_fits(out);
+  check_parallel(out);
+  if (out.restarts || out.checks) read_training(out);
+  return out;
+}
+
+std::string text_of(const std::vector<Host>& hosts) {
+  std::string out;
+  for (const Host& host : hosts) out += fmt::format("{}{}:{}", out.empty() ? "" : ",", host.name, host.slots);
+  return out;
+}
+
+std::int64_t slots_of(const std::vector<Host>& hosts) {
+  return std::accumulate(hosts.begin(), hosts.end(), std::int64_t{0}, [](std::int64_t sum, const Host& host) { return sum + host.slots; });
+}
+
+}  // namespace gemel::cli

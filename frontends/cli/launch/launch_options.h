@@ -1,0 +1,36 @@
+// The options of `gemel launch`.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "frontends/cli/command.h"
+#include "frontends/cli/options/train_options.h"
+
+namespace gemel::cli {
+
+struct Host {
+  std::string name;
+  std::int64_t slots = 1;  // processes that it takes
+};
+
+struct Launch {
+  std::int64_t ranks = 0;
+  std::vector<Host> hosts;  // empty: this machine
+  std::optional<std::int64_t> restarts;
+  bool checks = false;
+  std::vector<std::pair<std::string, std::string>> environment;  // name and value, for ranks on every machine
+  Arguments command;                                             // of each rank, "train" first
+  std::optional<TrainOptions> training;                          // what the command says, where launch itself needs to know
+};
+
+/// @throws UsageError
+Launch parse_launch(const Arguments& arguments);
+
+/// "a:2,b:2"
+std::string text_of(const std::vector<Host>& hosts);
+std::int64_t slots_of(const std::vector<Host>& hosts);
+
+}  // namespace gemel::cli

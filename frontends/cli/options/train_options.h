@@ -1,0 +1,41 @@
+// The options of `gemel train`.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "datasets/loading/data_loader.h"
+#include "frontends/cli/options/common_options.h"
+#include "frontends/cli/options/parallel_options.h"
+#include "frontends/domains/workload.h"
+#include "frontends/models/pictures/picture_models.h"
+#include "frontends/optim/learning_rate_schedule.h"
+#include "frontends/optim/optimizer.h"
+
+namespace gemel::cli {
+
+struct TrainOptions {
+  CommonOptions common;
+  ParallelOptions parallel;
+  Frontend frontend = Frontend::eager;
+  WorkloadOptions work;
+  std::string model, optimizer_name, weights, save, checkpoint_dir, resume;
+  std::int64_t epochs = 1, steps = 0;  // steps 0: measured in epochs
+  std::int64_t batch_size = 64, accumulate = 1, workers = 1, checkpoint_every = 0, eval_every = 1;
+  double rate = 1e-3, clip_norm = 0;
+  optim::Settings optimizer;
+  optim::Schedule schedule = optim::Schedule::constant;
+  optim::Warmup warmup;
+  std::optional<double> dropout;
+  models::RecomputedParts recompute = models::RecomputedParts::none;
+  datasets::Shuffle shuffle = datasets::Shuffle::on;
+  datasets::Augment augment = datasets::Augment::none;
+  bool by_length = false;  // batches of texts of like length
+  bool freeze_backbone = false, freeze_norm = false, detect_anomaly = false, sparse_embeddings = false;
+};
+
+/// @throws UsageError
+TrainOptions parse_train_options(const std::vector<std::string>& arguments);
+
+}  // namespace gemel::cli

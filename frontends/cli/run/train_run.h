@@ -1,0 +1,92 @@
+// One run of `gemel train`: the training layer with the program's options, progress bar and records around it.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "datasets/loading/data_loader.h"
+#include "frontends/cli/job/job.h"
+#include "frontends/cli/options/train_options.h"
+#include "frontends/cli/run/progress_bar.h"
+#include "frontends/cli/run/run_scope.h"
+#include "frontends/distributed/data_parallel.h"
+#include "frontends/distributed/pipeline/pipeline.h"
+#include "frontends/domains/workload.h"
+#include "frontends/nn/state/state_dict.h"
+#include "frontends/train/anomaly_detector.h"
+#include "frontends/train/trainer.h"
+
+namespace gemel::cli {
+
+class TrainRun : private train::Reporter {
+ public:
+  /// @param job  must outlive the run
+  TrainRun(TrainOptions options, const std::vector<std::string>& arguments, Job& job);
+  /// @return exit status: 0 done, `Launched::failed` interrupted
+  /// @throws Error what ends the run early; the record then says "failed"
+  int run();
+
+ private:
+  void check_outputs() const;
+  void check_job() const;
+  void check_warmup() const;
+  void choose_micro_batches();
+  std::vector<std::int64_t> batch_sizes() const;
+  std::unique_ptr<nn::Module> untouched_model() const;
+  void check_last_batch() const;
+  void check_batch(std::int64_t samples, const char* which) const;
+  void load_data();
+  void normalise_over_batch_where_shares_vary();
+  std::optional<distributed::Balancing> balancing();
+  void tell_shares(const parallel::Balance& balance) const;
+  void build_model();
+  distributed::StageOptions stage_options() const;
+  void build_stage(Specs batch);
+  int copies() const { return options_.parallel.copies(job_.size()); }
+  int copy() const { return options_.parallel.copy(job_.rank(), job_.size()); }
+  /// Of a batch of so many samples, of all ranks.
+  std::int64_t micro_batches(std::int64_t samples) const;
+  void save_weights();
+  train::Trainer::End trained();
+  /// Where one device has no room: with so many micro-batches, or one a sample. @return none: no number of them
+  static constexpr std::int64_t kHintMicroBatches = 8;
+  std::optional<int> stages_that_would_do() const;
+  void tell_loaded(const nn::Loaded& loaded) const;
+  void make_trainer();
+  void resume();
+  void tell_start();
+  void tell_ranks();
+
+  void say(const std::string& line) override;
+  void epoch_begins(std::int64_t epoch, std::int64_t here, std::int64_t later) override;
+  void step_done(const train::StepReport& report) override;
+  void step_begins() override;
+  void epoch_trained() override;
+  void batch_evaluated() override { scope_.times().collect(); }
+  void saves(std::int64_t step) override;
+  void epoch_done(const train::EpochReport& report, nlohmann::ordered_json& line) override;
+  std::string why_not_finite() override;
+  bool interrupted() override;
+
+  Job& job_;
+  TrainOptions options_;
+  RunScope scope_;
+  std::unique_ptr<Workload> work_;
+  std::unique_ptr<datasets::Loader> loader_, validation_;
+  std::unique_ptr<nn::Module> model_;
+  std::unique_ptr<train::Task> task_;
+  std::unique_ptr<parallel::horovod::Horovod> horovod_;
+  std::optional<distributed::DataParallel> data_parallel_;
+  std::optional<distributed::Pipeline> pipeline_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  std::optional<train::AnomalyDetector> anomaly_;
+  std::optional<train::Trainer> trainer_;
+  std::optional<ProgressBar> progress_;
+  double busy_seconds_ = 0;  // of the epoch's training
+};
+
+/// Whether it has layers that are normalised by their batch.
+bool has_batch_statistics(nn::Module& model);
+
+}  // namespace gemel::cli

@@ -1,0 +1,103 @@
+#include "opencl/device/queues.h"
+
+#include <memory>
+#include <mutex>
+
+#include "engine/base/error.h"
+#include "opencl/event_wait.h"
+
+namespace gemel::opencl {
+
+void Queues::Shared::check() const {
+  if (broken) throw DeviceError("fence: it was destroyed before it was complete; what was enqueued behind it has computed with unfinished data");
+}
+
+class Queues::State : public Event::State {
+ public:
+  State(EventHandle event, std::shared_ptr<const Shared> shared) : shared_(std::move(shared)), event_(std::move(event)) {}
+  bool done() const override { return status() <= CL_COMPLETE; }
+  void wait() const override {
+    check(opencl::wait(event_), "clWaitForEvents");
+    shared_->check();
+  }
+  void then(std::function<void()> call) const override {
+    const auto listener = std::make_shared<Listener>();
+    listener->call = std::move(call);
+    auto given = std::make_unique<std::shared_ptr<Listener>>(listener);
+    check(clSetEventCallback(event_.get(), CL_COMPLETE, &State::tell, given.get()), "clSetEventCallback");
+    static_cast<void>(given.release());  // to the callback
+    if (done()) listener->tell();  // oclgrind tells nobody who comes too late
+  }
+  cl_event get() const { return event_.get(); }
+  bool is_of(const Shared& shared) const { return shared_.get() == &shared; }
+
+ private:
+  cl_int status() const {
+    cl_int value = CL_COMPLETE;
+    check(clGetEventInfo(event_.get(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof value, &value, nullptr), "clGetEventInfo");
+    return value;
+  }
+  /// Who is told of an event, by the driver or by the one who asks too late.
+  struct Listener {
+    std::function<void()> call;
+    std::once_flag once;
+    void tell() { std::call_once(once, call); }
+  };
+  static void CL_CALLBACK tell(cl_event, cl_int, void* listener) {
+    (*std::unique_ptr<std::shared_ptr<Listener>>(static_cast<std::shared_ptr<Listener>*>(listener)))->tell();
+  }
+  std::shared_ptr<const Shared> shared_;  // keeps the context: released after the event
+  EventHandle event_;
+};
+
+Queues::Queues(std::shared_ptr<const Context> context, cl_device_id device, cl_command_queue compute)
+    : shared_(std::make_shared<Shared>()), device_(device), compute_(compute) {
+  shared_->context = std::move(context);
+}
+
+cl_command_queue Queues::get(Queue queue) {
+  if (queue == Queue::compute) return compute_;
+  std::call_once(transfer_is_made_, [this] {
+    cl_int code = CL_SUCCESS;
+    transfer_ = QueueHandle(clCreateCommandQueue(context(), device_, 0, &code));
+    check(code, "clCreateCommandQueue", "for transfers");
+  });
+  return transfer_.get();
+}
+
+Event Queues::mark(Queue queue) {
+  EventHandle event;
+  check(clEnqueueMarkerWithWaitList(get(queue), 0, nullptr, event.place()), "clEnqueueMarkerWithWaitList");
+  check(clFlush(get(queue)), "clFlush");  // or another thread would wait for ever
+  return event_of(std::move(event));
+}
+
+void Queues::wait_for(Queue queue, const Event& event) {
+  if (const cl_event handle = handle_in(event))
+    check(clEnqueueBarrierWithWaitList(get(queue), 1, &handle, nullptr), "clEnqueueBarrierWithWaitList");
+}
+
+Fence Queues::make_fence() {
+  cl_int code = CL_SUCCESS;
+  EventHandle made(clCreateUserEvent(context(), &code));
+  check(code, "clCreateUserEvent");
+  const auto state = std::make_shared<State>(std::move(made), shared_);
+  // An event that failed would end the process on some drivers and be overlooked by others: so a broken fence completes it, too.
+  return {Event(state), [state, shared = shared_](Fence::End end) {
+            if (end == Fence::End::broken) shared->broken = true;
+            clSetUserEventStatus(state->get(), CL_COMPLETE);
+          }};
+}
+
+Event Queues::event_of(EventHandle event) const { return Event(std::make_shared<State>(std::move(event), shared_)); }
+
+cl_event Queues::handle_in(const Event& event) const {
+  if (!event.state()) return nullptr;
+  const auto* state = dynamic_cast<const State*>(event.state().get());
+  if (!state || !state->is_of(*shared_)) throw UsageError("wait_for: the event is another device's; accepted: one of this device");
+  return state->get();
+}
+
+void Queues::check_fences() const { shared_->check(); }
+
+}  // namespace gemel::opencl

@@ -1,0 +1,64 @@
+// Problems with more rows than drivers take groups along a second dimension: every variant against the reference.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "engine/base/numbers.h"
+#include "engine/device/device_memory.h"
+#include "engine/device/dispatch.h"
+#include "engine/ops/catalog.h"
+#include "engine/ops/ops.h"
+#include "tests/support/device/test_device.h"
+#include "tests/support/operators/op_harness.h"
+
+namespace gemel::testing {
+namespace {
+
+constexpr std::int64_t kMany = opencl::kMostGroups + 500;
+// A few float32 operations an element, relative to the largest.
+constexpr double kClose = 1e-5;
+
+struct Many {
+  const OpDef& op;
+  Sample sample;
+};
+
+void expect_every_variant_right(const Many& m) {
+  Session& session = test_session();
+  const auto reference = Session::reference();
+  const InputNumbers x = numbers_for(m.op, m.sample);
+  const Values expected = apply(*reference, m.op, inputs_in(*reference, m.op, m.sample, x, Wanting::no), m.sample.attributes);
+  const Values in = inputs_in(session, m.op, m.sample, x, Wanting::no);
+  const Specs specs = m.op.infer(m.sample.inputs, m.sample.attributes);
+  const Problem problem{m.op, m.sample.attributes, m.sample.inputs, specs};
+  for (const Variant& variant : m.op.variants) {
+    if (variant.declines(problem, test_device().profile())) continue;
+    const Value y = session.tensor(specs[0], std::vector<double>(at(specs[0].elements()), 7.0));
+    std::vector<opencl::Region> regions;
+    for (const Value& v : in) regions.push_back(region_of(v));
+    launch(session, variant, problem, regions, std::array{region_of(y)});
+    EXPECT_LE(relative_error(read(y), read(expected[0])), kClose) << m.op.name << ", " << variant.name;
+  }
+}
+
+TEST(DeviceLaunchLimits, more_rows_than_groups_along_a_dimension) {
+  const Attributes over_last{{"axes", Axes{-1}}, {"keep", false}}, over_middle{{"axes", Axes{1}}, {"keep", false}};
+  const Attributes drawn{{"shape", Shape{kMany, 3}}, {"low", 0.0}, {"high", 1.0}, {"stream", std::int64_t{5}}, {"sample_axis", std::int64_t{0}}};
+  for (const Many& m : {Many{add_def(), {{f32({kMany, 2}), f32({kMany, 1})}}}, Many{sum_def(), {{f32({kMany, 3})}, over_last}},
+                        Many{sum_def(), {{f32({kMany, 2, 2})}, over_middle}},
+                        Many{random_uniform_def(), {{i64({4})}, drawn, {integers(0, 9)}}},
+                        Many{transpose_def(), {{f32({kMany, 2, 3})}, {{"order", Axes{0, 2, 1}}}}},
+                        Many{scatter_add_def(), {{f32({kMany, 2}), i32({3}), f32({kMany, 3})}, {{"axis", 1}}, {Fill{}, integers(0, 2), Fill{}}}}})
+    expect_every_variant_right(m);
+}
+
+TEST(DeviceLaunchLimits, long_rows_and_many_indices) {
+  const std::int64_t n = 70000;
+  for (const Many& m : {Many{softmax_def(), {{f32({2, n})}, {{"axis", 1}}}}, Many{softmax_def(), {{f32({n, 2})}, {{"axis", 0}}}},
+                        Many{cross_entropy_def(), {{f32({2, n}), i64({2})}, {{"smoothing", 0.1}, {"mean", true}, {"labelled_only", false}}, {Fill{}, integers(0, 70000)}}},
+                        Many{scatter_add_def(), {{f32({5, 2}), i32({n}), f32({n, 2})}, {{"axis", 0}}, {Fill{}, integers(0, 5), integers(-9, 9)}}}})
+    expect_every_variant_right(m);
+}
+
+}  // namespace
+}  // namespace gemel::testing
