@@ -30,6 +30,10 @@ struct TrainerOptions {
   StepOptions step{};
 };
 
+/// What every run of a trainer is told apart by: device, driver, build, the options that the course of a run depends on, and how many
+/// samples and batches an epoch has.
+RunIdentity identity_of(Session& session, const TrainerOptions& options, const datasets::BatchSource& data);
+
 struct StepReport {
   std::int64_t step, epoch, batch;  // from 1; of the epoch, from 0
   double loss, rate;                // the mean loss

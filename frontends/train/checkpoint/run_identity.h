@@ -3,8 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "datasets/loading/batch.h"
-#include "engine/core/session.h"
 #include "engine/files/safetensors.h"
 
 namespace gemel::train {
@@ -22,10 +20,6 @@ using RunIdentity = std::vector<IdentityPart>;
 /// Tells builds of the program apart.
 const std::string& build_identity();
 
-struct TrainerOptions;
-/// What every run of a trainer is told apart by: device, driver, build, the options that the course of a run depends on, and how many
-/// samples and batches an epoch has.
-RunIdentity identity_of(Session& session, const TrainerOptions& options, const datasets::BatchSource& data);
 /// Names of parts: a run that has the second is told apart without the first.
 inline constexpr const char *kBatches = "number of batches", *kBatchSize = "batch size";
 
