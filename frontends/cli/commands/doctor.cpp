@@ -79,9 +79,9 @@ std::vector<Line> lines_of(const Names& names) {
   for (const Line& l : lines)
     if (!has(known, l.name)) known.push_back(l.name);
   // A driver that is broken has no further lines: those that say so stand in their place.
-  const bool all_ok = std::ranges::all_of(lines, [](const Line& l) { return l.finding.health == Health::ok; });
+  const bool is_whole = std::ranges::all_of(lines, [](const Line& l) { return check_of(l.name) != kDrivers || l.finding.health == Health::ok; });
   for (const std::string& name : names)
-    if (!has(known, name) && all_ok) refuse(name, known);
+    if (!has(known, name) && is_whole) refuse(name, known);
   if (!names.empty())
     std::erase_if(lines, [&](const Line& l) { return !has(names, l.name) && !has(names, check_of(l.name)) && l.finding.health == Health::ok; });
   return lines;

@@ -135,6 +135,10 @@ TEST_F(Doctor, looks_at_any_line_by_its_name) {
   EXPECT_EQ(v["product-pocl-0"].status, "ok") << v.text;
   EXPECT_EQ(v.text.find("variants-"), std::string::npos) << v.text;
   expect_refused({"doctor", "device-pocl-77"}, 2, "doctor: check 'device-pocl-77' is unknown, did you mean 'device-pocl-0'?", clean);
+  expect_refused({"doctor", "scheduler", "device-pocl-77"}, 2, "check 'device-pocl-77' is unknown", [] {
+    clean();
+    ::setenv("SLURM_JOB_ID", "7", 1);  // what is odd elsewhere says nothing of drivers
+  });
   place_ = "export OCL_ICD_VENDORS=" + in_folder("empty");
   std::filesystem::create_directory(in_folder("empty"));
   EXPECT_EQ(visit({"device"})["device"].status, "wrong");
