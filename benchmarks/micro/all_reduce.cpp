@@ -79,10 +79,10 @@ Row measured(Collectives& collectives, Elements data, std::span<std::byte> spare
 int run(const std::vector<std::string>& arguments) {
   namespace po = cli::po;
   po::options_description options("options", 110);
-  options.add_options()
-      ("collective", po::value<std::string>()->default_value("auto"), "auto, ring, tree, shared, hierarchical or mpi")
-      ("rounds", po::value<std::int64_t>()->default_value(30), "measurements of each in turn; medians are printed")
-      ("most", po::value<std::string>()->default_value("256M"), "bytes of the largest");
+  auto option = options.add_options();
+  option("collective", po::value<std::string>()->default_value("auto"), "auto, ring, tree, shared, hierarchical or mpi");
+  option("rounds", po::value<std::int64_t>()->default_value(30), "measurements of each in turn; medians are printed");
+  option("most", po::value<std::string>()->default_value("256M"), "bytes of the largest");
   const auto v = cli::parse("gemel_all_reduce", "All-reduce of float32 against MPI_Allreduce: mpirun -np 2 gemel_all_reduce.", options, arguments);
   const auto rounds = static_cast<int>(cli::whole_number(v, "rounds", 1, 1e6));
   const std::int64_t most = cli::byte_count(v, "most");

@@ -57,10 +57,10 @@ Times measure(train::TextReader& reader, ReadingAlone& reading, opencl::Device& 
 int run(const std::vector<std::string>& arguments) {
   namespace po = cli::po;
   po::options_description options("options", 110);
-  options.add_options()
-      ("config", po::value<std::string>()->default_value("base"), "of GPT-2: a name, or a config.json")
-      ("prompt", po::value<std::int64_t>()->default_value(32), "tokens to go on from")
-      ("tokens", po::value<std::int64_t>()->default_value(64), "that are made and timed");
+  auto option = options.add_options();
+  option("config", po::value<std::string>()->default_value("base"), "of GPT-2: a name, or a config.json");
+  option("prompt", po::value<std::int64_t>()->default_value(32), "tokens to go on from");
+  option("tokens", po::value<std::int64_t>()->default_value(64), "that are made and timed");
   cli::add_frontend_option(options);
   cli::add_device_options(options);
   const auto v = cli::parse("gemel_generation", "What a token of a language model takes.", options, arguments);

@@ -54,15 +54,15 @@ std::vector<std::string> names_of(const std::vector<OperatorCase>& cases) {
 int run(const std::vector<std::string>& arguments) {
   namespace po = cli::po;
   po::options_description options("options", 110);
-  options.add_options()
-      ("work", po::value<std::string>()->required(), "train or infer")
-      ("model", po::value<std::string>()->default_value("resnet50"), cli::model_help(cli::ModelKinds::all).c_str())
-      ("batch-size", po::value<std::int64_t>()->default_value(8), "samples at a time")
-      ("input", po::value<std::string>()->default_value(""), cli::kInputHelp)
-      ("classes", po::value<std::int64_t>()->default_value(1000), "size of the last layer; 2 for texts")
-      ("op", po::value<std::string>()->default_value(""), "only this operator")
-      ("variants", po::value<std::string>()->default_value("chosen"), "chosen or all")
-      ("runs", po::value<std::int64_t>()->default_value(10), "the best of so many counts");
+  auto option = options.add_options();
+  option("work", po::value<std::string>()->required(), "train or infer");
+  option("model", po::value<std::string>()->default_value("resnet50"), cli::model_help(cli::ModelKinds::all).c_str());
+  option("batch-size", po::value<std::int64_t>()->default_value(8), "samples at a time");
+  option("input", po::value<std::string>()->default_value(""), cli::kInputHelp);
+  option("classes", po::value<std::int64_t>()->default_value(1000), "size of the last layer; 2 for texts");
+  option("op", po::value<std::string>()->default_value(""), "only this operator");
+  option("variants", po::value<std::string>()->default_value("chosen"), "chosen or all");
+  option("runs", po::value<std::int64_t>()->default_value(10), "the best of so many counts");
   cli::add_config_option(options);
   cli::add_device_options(options);
   po::positional_options_description positional;

@@ -120,9 +120,9 @@ Seconds seconds_of(opencl::Device& device, const std::function<void()>& enqueue)
 int run(const std::vector<std::string>& arguments) {
   namespace po = cli::po;
   po::options_description options("options", 110);
-  options.add_options()
-      ("operators", po::value<std::int64_t>()->default_value(1000), "length of the chain")
-      ("pairs", po::value<std::int64_t>()->default_value(20), "the median of so many counts");
+  auto option = options.add_options();
+  option("operators", po::value<std::int64_t>()->default_value(1000), "length of the chain");
+  option("pairs", po::value<std::int64_t>()->default_value(20), "the median of so many counts");
   cli::add_device_options(options);
   const auto v = cli::parse("gemel_launches", "What the host takes for a launch, beside a bare loop over the same kernel.", options, arguments);
   const auto operators = static_cast<int>(cli::whole_number(v, "operators", 1, 1e6));

@@ -29,11 +29,11 @@ int run(const std::vector<std::string>& arguments) {
   namespace po = cli::po;
   po::options_description options("options");
   cli::add_dataset_options(options);
-  options.add_options()
-      ("classes", po::value<std::int64_t>()->default_value(0), "as the data set has them")
-      ("batch-size", po::value<std::int64_t>()->default_value(64), "pictures at a time")
-      ("augment", po::value<std::string>()->default_value("standard"), "none, or standard: pad 4, crop, flip")
-      ("runs", po::value<std::int64_t>()->default_value(5), "epochs; the median counts");
+  auto option = options.add_options();
+  option("classes", po::value<std::int64_t>()->default_value(0), "as the data set has them");
+  option("batch-size", po::value<std::int64_t>()->default_value(64), "pictures at a time");
+  option("augment", po::value<std::string>()->default_value("standard"), "none, or standard: pad 4, crop, flip");
+  option("runs", po::value<std::int64_t>()->default_value(5), "epochs; the median counts");
   const auto v = cli::parse("gemel_loader", "Pictures a second that one core delivers.", options, arguments);
   const auto augment = v["augment"].as<std::string>();
   cli::check_choice("--augment", augment, {"none", "standard"});

@@ -139,12 +139,12 @@ void measure(CommunicationThread& communication, Session& session, const Sizes& 
 int run_benchmark(const std::vector<std::string>& arguments) {
   namespace po = cli::po;
   po::options_description options("options", 110);
-  options.add_options()
-      ("layers", po::value<std::int64_t>()->default_value(8), "of the chain, linear ones; a multiple of twice the ranks")
-      ("width", po::value<std::int64_t>()->default_value(2048), "of a layer")
-      ("samples", po::value<std::int64_t>()->default_value(64), "of a micro-batch")
-      ("microbatches", po::value<std::string>()->default_value("2,4,8"), "one or several numbers of them, multiples of the ranks")
-      ("rounds", po::value<std::int64_t>()->default_value(20), "steps measured of each, in turn with their computes; medians are printed");
+  auto option = options.add_options();
+  option("layers", po::value<std::int64_t>()->default_value(8), "of the chain, linear ones; a multiple of twice the ranks");
+  option("width", po::value<std::int64_t>()->default_value(2048), "of a layer");
+  option("samples", po::value<std::int64_t>()->default_value(64), "of a micro-batch");
+  option("microbatches", po::value<std::string>()->default_value("2,4,8"), "one or several numbers of them, multiples of the ranks");
+  option("rounds", po::value<std::int64_t>()->default_value(20), "steps measured of each, in turn with their computes; medians are printed");
   cli::add_device_options(options);
   const auto v = cli::parse("gemel_pipeline", "The bubble of a pipeline of equal layers: mpirun --bind-to core -np 2 gemel_pipeline.", options, arguments);
   const Sizes sizes{cli::whole_number(v, "layers", 1, 1e4), cli::whole_number(v, "width", 1, 1e5), cli::whole_number(v, "samples", 1, 1e6), cli::whole_number(v, "rounds", 1, 1e6)};

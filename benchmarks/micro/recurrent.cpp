@@ -49,13 +49,13 @@ Values inferred(nn::Module& layer, const Values& in) {
 int run(const std::vector<std::string>& arguments) {
   namespace po = cli::po;
   po::options_description options("options", 110);
-  options.add_options()
-      ("work", po::value<std::string>()->default_value("train"), "train or infer")
-      ("layer", po::value<std::string>()->default_value("lstm"), "lstm or gru")
-      ("batch-size", po::value<std::int64_t>()->default_value(32), "sequences")
-      ("steps", po::value<std::int64_t>()->default_value(64), "of a sequence")
-      ("input", po::value<std::int64_t>()->default_value(256), "numbers of a step")
-      ("hidden", po::value<std::int64_t>()->default_value(256), "numbers of a state");
+  auto option = options.add_options();
+  option("work", po::value<std::string>()->default_value("train"), "train or infer");
+  option("layer", po::value<std::string>()->default_value("lstm"), "lstm or gru");
+  option("batch-size", po::value<std::int64_t>()->default_value(32), "sequences");
+  option("steps", po::value<std::int64_t>()->default_value(64), "of a sequence");
+  option("input", po::value<std::int64_t>()->default_value(256), "numbers of a step");
+  option("hidden", po::value<std::int64_t>()->default_value(256), "numbers of a state");
   cli::add_frontend_option(options);
   cli::add_device_options(options);
   const auto v = cli::parse("gemel_recurrent", "Steps of a recurrent layer.", options, arguments);

@@ -64,11 +64,11 @@ std::vector<std::vector<double>> measured_in_turn(const std::vector<std::unique_
 int run(const std::vector<std::string>& arguments) {
   namespace po = cli::po;
   po::options_description options("options", 110);
-  options.add_options()
-      ("rows", po::value<std::int64_t>()->default_value(64), "looked up in a step")
-      ("width", po::value<std::int64_t>()->default_value(64), "of a row")
-      ("tables", po::value<std::string>()->default_value("1000,100000"), "rows of the tables")
-      ("rounds", po::value<std::int64_t>()->default_value(50), "steps measured of each table");
+  auto option = options.add_options();
+  option("rows", po::value<std::int64_t>()->default_value(64), "looked up in a step");
+  option("width", po::value<std::int64_t>()->default_value(64), "of a row");
+  option("tables", po::value<std::string>()->default_value("1000,100000"), "rows of the tables");
+  option("rounds", po::value<std::int64_t>()->default_value(50), "steps measured of each table");
   cli::add_device_options(options);
   const auto v = cli::parse("gemel_rows", "An optimizer's step on the rows of an embedding.", options, arguments);
   const auto device = opencl::Device::open(cli::device_options(v));

@@ -306,12 +306,12 @@ std::string summary(const std::vector<Result>& results, double Result::*figure) 
 int run(const std::vector<std::string>& arguments) {
   namespace po = cli::po;
   po::options_description options("options", 110);
-  options.add_options()
-      ("what", po::value<std::string>()->required(), "gemm, convolution or pointwise")
-      ("batch-size", po::value<std::int64_t>()->default_value(8), "pictures at a time, of convolutions")
-      ("only", po::value<std::string>()->default_value(""), "only this group: cube, resnet50, bert, few rows or small batch; forward, input gradient or weight gradient")
-      ("pairs", po::value<std::int64_t>()->default_value(5), "measurements of each in turn")
-      ("clblast", po::bool_switch(), "CLBlast's time for each matrix product too, of one call in each pair: minutes");
+  auto option = options.add_options();
+  option("what", po::value<std::string>()->required(), "gemm, convolution or pointwise");
+  option("batch-size", po::value<std::int64_t>()->default_value(8), "pictures at a time, of convolutions");
+  option("only", po::value<std::string>()->default_value(""), "only this group: cube, resnet50, bert, few rows or small batch; forward, input gradient or weight gradient");
+  option("pairs", po::value<std::int64_t>()->default_value(5), "measurements of each in turn");
+  option("clblast", po::bool_switch(), "CLBlast's time for each matrix product too, of one call in each pair: minutes");
   cli::add_device_options(options);
   po::positional_options_description positional;
   positional.add("what", 1);

@@ -30,7 +30,8 @@ const OpDef& gradient_complete_def() {
       .infer = [](const Specs&, const Attributes&) { return Specs{}; },
       .cost = [](const Problem&) { return Cost{}; },
       .writes = {0},
-      .execute = execute};
+      .execute = execute,
+  };
   return def;
 }
 

@@ -30,7 +30,8 @@ const OpDef& join_rows_def() {
       .writes = {2},
       .execute = [](Interpreter&, const Attributes& a, std::span<const Value> in, std::span<const Value> out) {
         execute_join_rows(static_cast<Reducer&>(*a.state("reducer")), {at(a.integer("parameter")), in[0], in[1], in[2], out.empty() ? Value() : out[0], a.boolean("all")});
-      }};
+      },
+  };
   return def;
 }
 

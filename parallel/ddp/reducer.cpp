@@ -34,7 +34,8 @@ const OpDef& join_gradients_def() {
       .writes = {0},
       .execute = [](Interpreter&, const Attributes& a, std::span<const Value>, std::span<const Value>) {
         if (a.boolean("last")) execute_join(static_cast<Reducer&>(*a.state("reducer")), a.integers("unused"));
-      }};
+      },
+  };
   return def;
 }
 

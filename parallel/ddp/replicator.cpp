@@ -21,7 +21,8 @@ const OpDef& replicate_def() {
       .writes = {0},
       .execute = [](Interpreter&, const Attributes& a, std::span<const Value>, std::span<const Value>) {
         static_cast<Replicator&>(*a.state("replicator")).broadcast(at(a.integer("slab")));
-      }};
+      },
+  };
   return def;
 }
 

@@ -73,7 +73,8 @@ const OpDef& gather_backward_def() {
       .attributes = {{"ranks", Type::state, "with which they are summed"}},
       .infer = [](const Specs& in, const Attributes&) { return Specs(2, f32({in[0].shape[1]})); },
       .cost = [](const Problem&) { return Cost{}; },
-      .execute = execute_gather_backward};
+      .execute = execute_gather_backward,
+  };
   return def;
 }
 
@@ -97,7 +98,8 @@ const OpDef& gather_def() {
       .cost = [](const Problem&) { return Cost{}; },
       .gradient = gather_gradient,
       .gradient_reads = {nothing},
-      .execute = execute_gather};
+      .execute = execute_gather,
+  };
   return def;
 }
 

@@ -220,7 +220,8 @@ const OpDef& attention_def() {
       .draws = kForwardInputs.state,
       .variants = attention_variants(),
       .samples = samples,
-      .rejected = rejected};
+      .rejected = rejected,
+  };
   return def;
 }
 
@@ -244,7 +245,8 @@ const OpDef& attention_backward_def() {
         const Spec q = f32({2, 3, 2, 4}), k = f32({2, 5, 2, 4}), none = f32({1, 1, 1, 1}), sum = f32({2, 3, 2});
         return std::vector<Rejected>{{{k, q, k, k, none, q, sum, sum}, plain, "attention_backward: dy is [2, 5, 2, 4]; accepted: [2, 3, 2, 4]"},
                                      {{q, q, k, k, none, q, sum, f32({2, 2, 3})}, plain, "attention_backward: log_sum is [2, 2, 3]; accepted: [2, 3, 2]"}};
-      }};
+      },
+  };
   return def;
 }
 
@@ -275,7 +277,8 @@ const OpDef& attention_dropout_def() {
         const Attributes a{{"rate", 0.5}, {"stream", kStream}};
         return std::vector<Rejected>{{{f32({2, 3, 4}), i64({4})}, a, "attention_dropout: weights is [2, 3, 4], of rank 3; accepted: rank 4"},
                                      {{f32({2, 1, 3, 4}), i64({7})}, a, "attention_dropout: there are 2 samples, the random state lists 3; accepted: as many"}};
-      }};
+      },
+  };
   return def;
 }
 

@@ -124,7 +124,8 @@ const OpDef& conditional_def() {
       .gradient_reads = {all_inputs},
       .execute = conditional_execute,
       .samples = conditional_samples,
-      .rejected = conditional_rejected};
+      .rejected = conditional_rejected,
+  };
   return def;
 }
 

@@ -225,7 +225,8 @@ const OpDef& while_def() {
       .gradient_reads = {all_inputs | outputs(0)},
       .execute = while_execute,
       .samples = while_samples,
-      .rejected = while_rejected};
+      .rejected = while_rejected,
+  };
   return def;
 }
 
@@ -246,7 +247,8 @@ const OpDef& scan_def() {
       .gradient_reads = {all_inputs},
       .execute = scan_execute,
       .samples = scan_samples,
-      .rejected = scan_rejected};
+      .rejected = scan_rejected,
+  };
   return def;
 }
 

@@ -272,7 +272,8 @@ const OpDef& conv2d_def() {
       .takes_epilogue = true,
       .variants = convolution::variants(Direction::forward),
       .samples = convolution::samples<Direction::forward>,
-      .rejected = convolution::forward_rejected};
+      .rejected = convolution::forward_rejected,
+  };
   return def;
 }
 
@@ -291,7 +292,8 @@ const OpDef& conv2d_input_gradient_def() {
       .takes_epilogue = true,
       .variants = convolution::variants(Direction::input),
       .samples = convolution::samples<Direction::input>,
-      .rejected = convolution::input_rejected};
+      .rejected = convolution::input_rejected,
+  };
   return def;
 }
 
@@ -309,7 +311,8 @@ const OpDef& conv2d_weight_gradient_def() {
       .gradient_reads = {inputs(1), inputs(0)},
       .variants = convolution::variants(Direction::weights),
       .samples = convolution::samples<Direction::weights>,
-      .rejected = convolution::weights_rejected};
+      .rejected = convolution::weights_rejected,
+  };
   return def;
 }
 

@@ -244,7 +244,8 @@ const OpDef& gather_def() {
       .rejected = [] {
         return std::vector<Rejected>{{{f32({3, 2}), f32({4})}, along(0), "gather: indices is float32 [4]; accepted: int32 or int64"},
                                      {{f32({3, 2}), i32({4})}, along(2), "gather: axis 2 is out of range for x [3, 2]; accepted: -2..1"}};
-      }};
+      },
+  };
   return def;
 }
 
@@ -271,7 +272,8 @@ const OpDef& gather_gradient_def() {
       .rejected = [] {
         return std::vector<Rejected>{{{f32({4, 3}), i32({4})}, along(0, {3, 2}), "gather_gradient: dy is [4, 3]; accepted: [4, 2]"},
                                      {{{Shape{4}, DType::bfloat16}, i32({4})}, along(0, {3}), "gather_gradient: dy is bfloat16 [4]; accepted: float32"}};
-      }};
+      },
+  };
   return def;
 }
 
@@ -304,7 +306,8 @@ const OpDef& scatter_add_def() {
             {{b8({3}), i32({4}), b8({4})}, along(0), "scatter_add: x is bool [3]; accepted: float32, int32 or int64"},
             {{{Shape{3}, DType::bfloat16}, i32({4}), {Shape{4}, DType::bfloat16}}, along(0),
              "scatter_add: x is bfloat16 [3]; accepted: float32, int32 or int64"}};
-      }};
+      },
+  };
   return def;
 }
 
@@ -328,7 +331,8 @@ const OpDef& one_hot_def() {
         return std::vector<Rejected>{
             {{f32({3})}, {{"classes", std::int64_t{2}}, {"dtype", DType::float32}}, "one_hot: indices is float32 [3]; accepted: int32 or int64"},
             {{i32({3})}, {{"classes", std::int64_t{-1}}, {"dtype", DType::float32}}, "one_hot: classes is -1; accepted: 0 or more"}};
-      }};
+      },
+  };
   return def;
 }
 

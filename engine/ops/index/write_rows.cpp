@@ -97,7 +97,8 @@ const OpDef& write_rows_def() {
             {{f32({4}), f32({}), f32({2})}, along(0), "write_rows: start is float32 []; accepted: int32 or int64"},
             {{f32({4}), i64({}), i32({2})}, along(0), "write_rows: float32 [4] and int32 [2] differ in element type; accepted: equal types, cast one"},
             {{f32({4}), i64({}), f32({2})}, along(1), "write_rows: axis 1 is out of range for destination [4]; accepted: -1..0"}};
-      }};
+      },
+  };
   return def;
 }
 

@@ -251,7 +251,8 @@ const OpDef& cross_entropy_def() {
                  with(0, false, true),
                  "cross_entropy: rows without a label are to be left out of rows of shares; accepted: of a sum over rows with a class each"},
                 {{f32({3, 5}), i64({3})}, with(1.5, true, false), "cross_entropy: smoothing 1.5 is out of range; accepted: 0..1"}};
-          }};
+          },
+  };
   return def;
 }
 
@@ -272,7 +273,8 @@ const OpDef& cross_entropy_backward_def() {
       .samples = [] { return samples({f32({})}); },
       .rejected = [] {
         return std::vector<Rejected>{{{f32({3}), f32({3, 5}), i64({3})}, {{"smoothing", 0.0}, {"mean", true}, {"labelled_only", false}}, "cross_entropy_backward: dy is [3]; accepted: []"}};
-      }};
+      },
+  };
   return def;
 }
 

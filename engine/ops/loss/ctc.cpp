@@ -305,7 +305,8 @@ const OpDef& ctc_loss_def() {
             {{x, i64({2, 2}), i64({2}), i32({2})}, a, "ctc_loss: int64 [2, 2] and int32 [2] differ in element type; accepted: equal types, cast one"},
             {{f32({2, 0, 4}), i64({2, 2}), i64({2}), i64({2})}, a, "ctc_loss: log_probs is [2, 0, 4]; accepted: at least one sample, frame and class"},
             {{x, i64({2, 2}), i64({2}), i64({2})}, {{"blank", 4}, {"zero_infinity", false}}, "ctc_loss: blank 4 is out of range; accepted: 0..3"}};
-      }};
+      },
+  };
   return def;
 }
 
@@ -326,7 +327,8 @@ const OpDef& ctc_loss_backward_def() {
       .rejected = [] {
         return std::vector<Rejected>{{{f32({3}), f32({2, 5, 4}), i64({2, 2}), i64({2}), i64({2})}, {{"blank", 0}, {"zero_infinity", false}},
                                       "ctc_loss_backward: dy is [3]; accepted: [2]"}};
-      }};
+      },
+  };
   return def;
 }
 

@@ -211,7 +211,8 @@ const OpDef& matmul_def() {
       .takes_epilogue = true,
       .variants = variants_of(std::make_index_sequence<kForms>()),
       .samples = samples,
-      .rejected = rejected};
+      .rejected = rejected,
+  };
   return def;
 }
 

@@ -280,7 +280,8 @@ const OpDef& batch_norm_def() {
             {x_and({2, 4}, 5), a, "batch_norm: batches is float32 [4]; accepted: int64 []"},
             {{f32({2, 4}), f32({4}), f32({4}), f32({3}), f32({4}), i64({})}, a, "batch_norm: running_mean is [3], x [2, 4] has 4 channels, its last axis as images are [N, H, W, C]; accepted: [4]"},
             {{i32({2, 4}), f32({4}), f32({4}), f32({4}), f32({4}), i64({})}, a, "batch_norm: x is int32 [2, 4]; accepted: float32"}};
-      }};
+      },
+  };
   return def;
 }
 
@@ -306,7 +307,8 @@ const OpDef& batch_norm_inference_def() {
       },
       .rejected = [] {
         return std::vector<Rejected>{{x_and({4}, 4), {{"eps", 1e-5}}, "batch_norm_inference: x is [4], of rank 1; accepted: rank 2 or more"}};
-      }};
+      },
+  };
   return def;
 }
 
@@ -334,7 +336,8 @@ const OpDef& batch_norm_backward_def() {
       },
       .rejected = [] {
         return std::vector<Rejected>{{{f32({3, 2}), f32({2, 2}), f32({2}), f32({2}), f32({2})}, {}, "batch_norm_backward: dy is [3, 2]; accepted: [2, 2]"}};
-      }};
+      },
+  };
   return def;
 }
 

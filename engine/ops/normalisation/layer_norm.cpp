@@ -245,7 +245,8 @@ const OpDef& layer_norm_def() {
             {{f32({2, 4}), {Shape{4}, DType::bfloat16}, f32({4})}, a,
              "layer_norm: float32 [2, 4] and bfloat16 [4] differ in element type; accepted: equal types, cast one"},
             {{i32({2, 4}), f32({4}), f32({4})}, a, "layer_norm: x is int32 [2, 4]; accepted: float32, float16 or bfloat16"}};
-      }};
+      },
+  };
   return def;
 }
 
@@ -274,7 +275,8 @@ const OpDef& layer_norm_backward_def() {
       },
       .rejected = [] {
         return std::vector<Rejected>{{{f32({2, 4}), f32({2, 4}), f32({4}), f32({4}), f32({2})}, {}, "layer_norm_backward: mean is [4]; accepted: [2]"}};
-      }};
+      },
+  };
   return def;
 }
 

@@ -143,7 +143,8 @@ const OpDef& channel_moments_def() {
       .rejected = [] {
         return std::vector<Rejected>{{{f32({})}, {}, "channel_moments: x is [], of rank 0; accepted: rank 1 or more"},
                                      {{i32({2, 3})}, {}, "channel_moments: x is int32 [2, 3]; accepted: float32"}};
-      }};
+      },
+  };
   return def;
 }
 
@@ -175,7 +176,8 @@ const OpDef& merge_moments_def() {
         return std::vector<Rejected>{{squares, a, "merge_moments: squares is float32 [3, 3]; accepted: float32 [2, 3]"},
                                      {rows, a, "merge_moments: rows is float32 [2]; accepted: int64 [2]"},
                                      {none, a, "merge_moments: mean is float32 [0, 3]; accepted: float32 [parts, channels], of one part or more"}};
-      }};
+      },
+  };
   return def;
 }
 

@@ -126,7 +126,8 @@ const OpDef& softmax_def() {
       .gradient_reads = {outputs(0)},
       .variants = variants(),
       .samples = samples,
-      .rejected = rejected<kSoftmax>};
+      .rejected = rejected<kSoftmax>,
+  };
   return def;
 }
 
@@ -143,7 +144,8 @@ const OpDef& log_softmax_def() {
       .gradient_reads = {outputs(0)},
       .variants = variants(),
       .samples = samples,
-      .rejected = rejected<kLogSoftmax>};
+      .rejected = rejected<kLogSoftmax>,
+  };
   return def;
 }
 

@@ -232,7 +232,8 @@ const OpDef& avg_pool2d_def() {
              "avg_pool2d: padding is [0, 2] for a kernel of 2 x 2; accepted: at most half the kernel"},
             {{f32({1, 4, 4, 3})}, attributes_of({.kernel = {5, 2}}),
              "avg_pool2d: the window spans 5 x 2, the padded x [1, 4, 4, 3] has 4 x 4; accepted: a window up to that"}};
-      }};
+      },
+  };
   return def;
 }
 
@@ -260,7 +261,8 @@ const OpDef& avg_pool2d_gradient_def() {
       .rejected = [] {
         return std::vector<Rejected>{{{f32({1, 3, 2, 3})}, with_shape(attributes_of({}), {1, 4, 4, 3}),
                                       "avg_pool2d_gradient: dy is [1, 3, 2, 3]; accepted: [1, 2, 2, 3]"}};
-      }};
+      },
+  };
   return def;
 }
 
@@ -288,7 +290,8 @@ const OpDef& adaptive_avg_pool2d_def() {
                                       "adaptive_avg_pool2d: extents are [-1, 1]; accepted: two numbers of at least 1"},
                                      {{f32({1, 0, 4, 3})}, {{"extents", Axes{1, 1}}},
                                       "adaptive_avg_pool2d: x is [1, 0, 4, 3]; accepted: images of at least 1 x 1"}};
-      }};
+      },
+  };
   return def;
 }
 
@@ -315,7 +318,8 @@ const OpDef& adaptive_avg_pool2d_gradient_def() {
       .rejected = [] {
         return std::vector<Rejected>{{{f32({2, 1, 1, 3})}, {{"shape", Shape{1, 4, 4, 3}}},
                                       "adaptive_avg_pool2d_gradient: dy is [2, 1, 1, 3]; accepted: [1, 1, 1, 3]"}};
-      }};
+      },
+  };
   return def;
 }
 

@@ -204,7 +204,8 @@ const OpDef& max_pool2d_def() {
         for (const auto& [x, v] : cases()) out.push_back({{x}, attributes_of(v), {distinct()}});
         return out;
       },
-      .rejected = forward_rejected};
+      .rejected = forward_rejected,
+  };
   return def;
 }
 
@@ -227,7 +228,8 @@ const OpDef& max_pool2d_gradient_def() {
                                       "max_pool2d_gradient: tap is float32 [1, 2, 2, 3]; accepted: int32 [1, 2, 2, 3]"},
                                      {{f32({1, 3, 2, 3}), i32({1, 2, 2, 3})}, attributes_of({}, {1, 4, 4, 3}),
                                       "max_pool2d_gradient: dy is [1, 3, 2, 3]; accepted: [1, 2, 2, 3]"}};
-      }};
+      },
+  };
   return def;
 }
 
@@ -249,7 +251,8 @@ const OpDef& max_pool2d_pick_def() {
       .rejected = [] {
         return std::vector<Rejected>{{{f32({1, 4, 4, 3}), i32({1, 2, 2, 1})}, attributes_of({}),
                                       "max_pool2d_pick: tap is int32 [1, 2, 2, 1]; accepted: int32 [1, 2, 2, 3]"}};
-      }};
+      },
+  };
   return def;
 }
 

@@ -215,7 +215,8 @@ const OpDef& dropout_def() {
             {{f32({2}), i64({4})}, with(0.5, 1), "dropout: the samples' axis 1 is out of range for [2]; accepted: 0..0, or -1 for none"},
             {{f32({2}), i64({7})}, with(0.5, 0),
              "dropout: [2] has 2 samples along axis 0, the random state lists 3; accepted: as many, or axis -1 for what belongs to no sample"}};
-      }};
+      },
+  };
   return def;
 }
 
@@ -239,7 +240,8 @@ const OpDef& random_uniform_def() {
         return std::vector<Rejected>{
             {{i64({2})}, beyond, "random_uniform: state is int64 [2]; accepted: int64 [4], or [4 + samples]"},
             {{i64({4})}, beyond, "random_uniform: the samples' axis 1 is out of range for [2]; accepted: 0..0, or -1 for none"}};
-      }};
+      },
+  };
   return def;
 }
 
@@ -263,7 +265,8 @@ const OpDef& random_normal_def() {
         return std::vector<Rejected>{
             {{i64({2})}, beyond, "random_normal: state is int64 [2]; accepted: int64 [4], or [4 + samples]"},
             {{i64({4})}, beyond, "random_normal: the samples' axis 1 is out of range for [2]; accepted: 0..0, or -1 for none"}};
-      }};
+      },
+  };
   return def;
 }
 
@@ -285,7 +288,8 @@ const OpDef& fold_in_def() {
       .rejected = [] {
         return std::vector<Rejected>{{{i64({4}), i32({})}, {}, "fold_in: count is int32 []; accepted: int64 []"},
                                      {{i64({3}), i64({})}, {}, "fold_in: state is int64 [3]; accepted: int64 [4], or [4 + samples]"}};
-      }};
+      },
+  };
   return def;
 }
 

@@ -184,7 +184,8 @@ const OpDef& gru_def() {
         return std::vector<Rejected>{{{x, f32({3, 12}), bias, bias, state, i64({2})}, a, "gru: weight is [3, 12]; accepted: [H, 3 H]"},
                                      {{x, w, bias, f32({3}), state, i64({2})}, a, "gru: hidden_bias is [3]; accepted: [9]"},
                                      {{x, w, bias, bias, f32({2, 9}), i64({2})}, a, "gru: h0 is [2, 9]; accepted: [2, 3]"}};
-      }};
+      },
+  };
   return def;
 }
 
@@ -206,7 +207,8 @@ const OpDef& gru_backward_def() {
       .rejected = [] {
         const Spec y = f32({2, 5, 3}), w = f32({3, 9}), state = f32({2, 3});
         return std::vector<Rejected>{{{y, state, w, state, y, y, y, i64({2})}, {{"reverse", false}}, "gru_backward: gates is [2, 5, 3]; accepted: [2, 5, 9]"}};
-      }};
+      },
+  };
   return def;
 }
 

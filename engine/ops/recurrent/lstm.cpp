@@ -199,7 +199,8 @@ const OpDef& lstm_def() {
             {{x, w, f32({12}), f32({5, 3}), state, i64({2})}, a, "lstm: h0 is [5, 3]; accepted: [2, 3]"},
             {{x, w, f32({12}), state, state, i32({2})}, a, "lstm: lengths is int32 [2]; accepted: int64"},
             {{x, w, f32({12}), state, state, i64({5})}, a, "lstm: lengths is [5]; accepted: [2]"}};
-      }};
+      },
+  };
   return def;
 }
 
@@ -223,7 +224,8 @@ const OpDef& lstm_backward_def() {
         const Attributes a{{"reverse", false}};
         return std::vector<Rejected>{{{y, state, state, w, state, y, y, i64({2})}, a, "lstm_backward: gates is [2, 5, 3]; accepted: [2, 5, 12]"},
                                      {{y, state, state, f32({0, 0}), state, gates, y, i64({2})}, a, "lstm_backward: weight is [0, 0]; accepted: [H, 4 H]"}};
-      }};
+      },
+  };
   return def;
 }
 

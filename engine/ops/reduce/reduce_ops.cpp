@@ -233,7 +233,8 @@ const OpDef& argmax_def() {
         return std::vector<Rejected>{
             {{f32({3, 0})}, {{"axis", std::int64_t{1}}}, "argmax: x [3, 0] has no elements along axis 1; accepted: at least one"},
             {{b8({3})}, {{"axis", std::int64_t{0}}}, "argmax: x is bool [3]; accepted: float32, float16, bfloat16, int32 or int64"}};
-      }};
+      },
+  };
   return def;
 }
 

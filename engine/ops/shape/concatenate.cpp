@@ -155,7 +155,8 @@ const OpDef& concatenate_def() {
                 "concatenate: float32 [2] and int32 [2] differ in element type; accepted: equal types, cast one"},
             {{f32({2})}, {{"axis", std::int64_t{1}}}, "concatenate: axis 1 is out of range for x [2]; accepted: -1..0"},
             {{}, {{"axis", std::int64_t{0}}}, "concatenate: no tensors are given; accepted: one or more"}};
-      }};
+      },
+  };
   return def;
 }
 
@@ -184,7 +185,8 @@ const OpDef& split_def() {
                                       "split: extents [1, 1] do not cut axis 1 of x [2, 3]; accepted: extents that add up to 3"},
                                      {{f32({2, 3})}, {{"extents", Axes{4, -1}}, {"axis", std::int64_t{-1}}},
                                       "split: extents [4, -1] do not cut axis 1 of x [2, 3]; accepted: extents that add up to 3"}};
-      }};
+      },
+  };
   return def;
 }
 

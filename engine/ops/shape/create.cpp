@@ -53,7 +53,8 @@ const OpDef& full_def() {
                                    {{}, {{"shape", Shape{5}}, {"dtype", DType::bfloat16}, {"value", 0.3}}},
                                    {{}, {{"shape", Shape{7}}, {"dtype", DType::boolean}, {"value", 1.0}}},
                                    {{}, {{"shape", Shape{0, 4}}, {"dtype", DType::float32}, {"value", 2.0}}}};
-      }};
+      },
+  };
   return def;
 }
 
@@ -69,7 +70,8 @@ const OpDef& copy_def() {
       .gradient_reads = {nothing},
       .variants = {{"copy", "the driver's copy", never_declines, nullptr, nullptr,
                     [](Launch& l) { l.device().copy(l.in(0), l.out(0)); }}},
-      .samples = [] { return also_in_two_bytes({{{f32({3, 5})}}, {{f32({0, 2})}}, {{i64({4})}, {}, {integers(-9, 9)}}}, {0}); }};
+      .samples = [] { return also_in_two_bytes({{{f32({3, 5})}}, {{f32({0, 2})}}, {{i64({4})}, {}, {integers(-9, 9)}}}, {0}); },
+  };
   return def;
 }
 
@@ -90,7 +92,8 @@ const OpDef& assign_def() {
         return std::vector<Rejected>{{{f32({3}), f32({4})}, {}, "assign: source is [4]; accepted: [3]"},
                                      {{f32({3}), i32({3})}, {},
                                       "assign: float32 [3] and int32 [3] differ in element type; accepted: equal types, cast one"}};
-      }};
+      },
+  };
   return def;
 }
 

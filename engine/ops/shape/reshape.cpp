@@ -116,7 +116,8 @@ const OpDef& transpose_def() {
       .rejected = [] {
         return std::vector<Rejected>{{{f32({2, 3})}, {{"order", Axes{1, 1}}},
                                       "transpose: order [1, 1] does not fit x [2, 3]; accepted: each axis from 0 once"}};
-      }};
+      },
+  };
   return def;
 }
 
@@ -138,7 +139,8 @@ const OpDef& reshape_def() {
       .rejected = [] {
         return std::vector<Rejected>{{{f32({2, 3})}, {{"shape", Shape{4}}},
                                       "reshape: x [2, 3] has 6 elements, [4] has 4; accepted: as many"}};
-      }};
+      },
+  };
   return def;
 }
 
@@ -166,7 +168,8 @@ const OpDef& broadcast_to_def() {
         return std::vector<Rejected>{
             {{f32({2, 3})}, {{"shape", Shape{2, 4}}},
              "broadcast_to: x [2, 3] does not broadcast to [2, 4]; accepted: equal extents or 1, from the last axis"}};
-      }};
+      },
+  };
   return def;
 }
 

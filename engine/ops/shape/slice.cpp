@@ -200,7 +200,8 @@ const OpDef& slice_def() {
             {{f32({3, 5})}, cut({0, 0}, {3, 9}, {1, 1}), "slice: stop 9 of axis 1 is out of range for x [3, 5]; accepted: -5..5"},
             {{f32({3, 5})}, cut({0}, {3, 5}, {1, 1}), "slice: starts [0] do not fit x [3, 5]; accepted: one an axis"},
             {{f32({3})}, cut({0}, {3}, {0}), "slice: step 0 is not positive; accepted: 1 or more"}};
-      }};
+      },
+  };
   return def;
 }
 
@@ -227,7 +228,8 @@ const OpDef& slice_gradient_def() {
       .rejected = [] {
         return std::vector<Rejected>{{{f32({3})}, put({4}, {0}, {2}),
                                       "slice_gradient: dy [3] from [0] in steps of [2] does not lie in [4]; accepted: what slice gives"}};
-      }};
+      },
+  };
   return def;
 }
 
@@ -252,7 +254,8 @@ const OpDef& pad_def() {
       .rejected = [] {
         return std::vector<Rejected>{{{f32({3})}, around({-1}, {0}, 0.0), "pad: before is -1 for axis 0; accepted: 0 or more"},
                                      {{f32({3})}, around({1}, {0, 0}, 0.0), "pad: after [0, 0] do not fit x [3]; accepted: one an axis"}};
-      }};
+      },
+  };
   return def;
 }
 

@@ -82,7 +82,8 @@ const OpDef& page_squares_def() {
       .rejected = [] {
         return std::vector<Rejected>{{{f32({3, 4}), i32({1, 2})}, {}, "page_squares: slab is [3, 4], of rank 2; accepted: rank 1"},
                                      {{f32({1025}), i32({1, 2})}, {}, "page_squares: pages is [1, 2]; accepted: [2, 2]"}};
-      }};
+      },
+  };
   return def;
 }
 
@@ -107,7 +108,8 @@ const OpDef& clip_pages_def() {
       },
       .rejected = [] {
         return std::vector<Rejected>{{{f32({4}), i32({1, 2}), f32({})}, {{"max_norm", 1.0}}, "clip_pages: squares is [], of rank 0; accepted: rank 1"}};
-      }};
+      },
+  };
   return def;
 }
 

@@ -178,7 +178,8 @@ const OpDef& sgd_update_def() {
             {{f32({3}), f32({3}), f32({1, 3}), i32({1, 2})}, {}, "sgd_update: hyper is [1, 3]; accepted: [1, 2]"},
             {{f32({2000}), f32({2000}), f32({1, 2}), i32({1, 2})}, {}, "sgd_update: pages is [1, 2]; accepted: [2, 2]"},
             {{i32({3}), f32({3}), f32({1, 2}), i32({1, 2})}, {}, "sgd_update: slab is int32 [3]; accepted: float32"}};
-      }};
+      },
+  };
   return def;
 }
 
@@ -198,7 +199,8 @@ const OpDef& momentum_update_def() {
       .rejected = [] {
         return std::vector<Rejected>{{{f32({3}), f32({3}), f32({1, 2}), i32({1, 2}), f32({4})}, {{"momentum", 0.9}, {"nesterov", false}},
                                       "momentum_update: velocity is [4]; accepted: [3]"}};
-      }};
+      },
+  };
   return def;
 }
 
@@ -223,7 +225,8 @@ const OpDef& adam_update_def() {
         return std::vector<Rejected>{{{f32({3}), f32({3}), f32({1, 2}), i32({1, 2}), f32({3}), f32({3})},
                                       {{"beta1", 0.9}, {"beta2", 0.99}, {"eps", 1e-8}, {"decoupled", false}},
                                       "adam_update: hyper is [1, 2]; accepted: [1, 4]"}};
-      }};
+      },
+  };
   return def;
 }
 
@@ -243,7 +246,8 @@ const OpDef& rmsprop_update_def() {
       .rejected = [] {
         return std::vector<Rejected>{{{f32({3}), f32({3}), f32({1, 2}), i32({1, 2}), f32({4})}, {{"alpha", 0.9}, {"eps", 1e-8}},
                                       "rmsprop_update: variance is [4]; accepted: [3]"}};
-      }};
+      },
+  };
   return def;
 }
 
@@ -263,7 +267,8 @@ const OpDef& rmsprop_momentum_update_def() {
       .rejected = [] {
         return std::vector<Rejected>{{{f32({3}), f32({3}), f32({1, 2}), i32({1, 2}), f32({3}), f32({4})}, {{"alpha", 0.9}, {"eps", 1e-8}, {"momentum", 0.8}},
                                       "rmsprop_momentum_update: velocity is [4]; accepted: [3]"}};
-      }};
+      },
+  };
   return def;
 }
 

@@ -227,7 +227,8 @@ const OpDef& sum_rows_def() {
         return std::vector<Rejected>{{{i64({4}), f32({3, 2})}, {}, "sum_rows: values is [3, 2]; accepted: [4, 2]"},
                                      {{f32({4}), f32({4, 2})}, {}, "sum_rows: indices is float32 [4]; accepted: int32 or int64"},
                                      {{i64({4}), f32({4})}, {}, "sum_rows: values is [4], of rank 1; accepted: rank 2"}};
-      }};
+      },
+  };
   return def;
 }
 
@@ -249,7 +250,8 @@ const OpDef& sgd_rows_update_def() {
             {{f32({5, 3}), i64({2}), f32({2, 4}), f32({1, 2})}, {{"group", std::int64_t{0}}}, "sgd_rows_update: sums is [2, 4]; accepted: [2, 3]"},
             {{f32({5, 3}), i64({2}), f32({2, 3}), f32({1, 2})}, {{"group", std::int64_t{1}}}, "sgd_rows_update: group 1 is out of range; accepted: 0..0"},
             {{f32({15}), i64({2}), f32({2, 3}), f32({1, 2})}, {{"group", std::int64_t{0}}}, "sgd_rows_update: parameters is [15], of rank 1; accepted: rank 2"}};
-      }};
+      },
+  };
   return def;
 }
 
@@ -274,7 +276,8 @@ const OpDef& adam_rows_update_def() {
         return std::vector<Rejected>{{{f32({5, 3}), i64({2}), f32({2, 3}), f32({1, 4}), f32({5, 3}), f32({5, 4})},
                                       {{"group", std::int64_t{0}}, {"beta1", 0.9}, {"beta2", 0.99}, {"eps", 1e-8}},
                                       "adam_rows_update: slot is [5, 4]; accepted: [5, 3]"}};
-      }};
+      },
+  };
   return def;
 }
 

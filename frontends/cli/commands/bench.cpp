@@ -185,18 +185,18 @@ void run_cases(RunScope& run, Job& job, std::vector<BenchCase> cases, const Benc
 
 po::options_description bench_options() {
   po::options_description options("options", 110);
-  options.add_options()
-      ("work", po::value<std::string>()->required(), "train (forward, cross-entropy, backward, momentum update) or infer; may stand first, without --work")
-      ("model", po::value<std::string>()->default_value("resnet18"), fmt::format("one or several, separated by commas; {}", model_help(ModelKinds::all)).c_str())
-      ("batch-size", po::value<std::string>()->default_value("16"), "one or several, such as 1,8,16")
-      ("input", po::value<std::string>()->default_value(""), fmt::format("one or several, separated by commas: {}", kInputHelp).c_str())
-      ("frontend", po::value<std::string>()->default_value("eager,graph"), "eager, graph, or both")
-      ("classes", po::value<std::int64_t>()->default_value(1000), "size of the last layer; 2 for texts where it is not given")
-      ("runs", po::value<std::int64_t>()->default_value(100), "steps measured")
-      ("warmup", po::value<std::int64_t>()->default_value(5), "steps before them")
-      ("no-sync", po::bool_switch(), "with --parallel: ranks sum nothing, so that what is left is communication's cost less")
-      ("freeze-norm", po::bool_switch(), "normalisation uses running statistics in training too")
-      ("json", po::value<std::string>()->default_value(""), "write the results to this file, as Google Benchmark does");
+  auto option = options.add_options();
+  option("work", po::value<std::string>()->required(), "train (forward, cross-entropy, backward, momentum update) or infer; may stand first, without --work");
+  option("model", po::value<std::string>()->default_value("resnet18"), fmt::format("one or several, separated by commas; {}", model_help(ModelKinds::all)).c_str());
+  option("batch-size", po::value<std::string>()->default_value("16"), "one or several, such as 1,8,16");
+  option("input", po::value<std::string>()->default_value(""), fmt::format("one or several, separated by commas: {}", kInputHelp).c_str());
+  option("frontend", po::value<std::string>()->default_value("eager,graph"), "eager, graph, or both");
+  option("classes", po::value<std::int64_t>()->default_value(1000), "size of the last layer; 2 for texts where it is not given");
+  option("runs", po::value<std::int64_t>()->default_value(100), "steps measured");
+  option("warmup", po::value<std::int64_t>()->default_value(5), "steps before them");
+  option("no-sync", po::bool_switch(), "with --parallel: ranks sum nothing, so that what is left is communication's cost less");
+  option("freeze-norm", po::bool_switch(), "normalisation uses running statistics in training too");
+  option("json", po::value<std::string>()->default_value(""), "write the results to this file, as Google Benchmark does");
   add_config_option(options);
   add_recompute_option(options);
   add_parallel_options(options);

@@ -94,7 +94,9 @@ const char* to_string(Health health) { return health == Health::ok ? "ok" : heal
 int doctor(const Arguments& arguments) {
   if (Launched::is_rank()) return doctor_rank();
   po::options_description options("options");
-  options.add_options()("json", po::bool_switch(), "machine-readable output")("check", po::value<std::vector<std::string>>(),
+  auto option = options.add_options();
+  option("json", po::bool_switch(), "machine-readable output");
+  option("check", po::value<std::vector<std::string>>(),
                                                                               "only this check (repeatable): the name of a line");
   po::positional_options_description positional;
   positional.add("check", -1);

@@ -124,14 +124,14 @@ void generate_text(RunScope& run, const GenerateOrder& order) {
 
 int generate(const Arguments& arguments) {
   po::options_description options("options", 110);
-  options.add_options()
-      ("model", po::value<std::string>()->default_value(kModel), "language model: gpt2")
-      ("weights", po::value<std::string>()->required(), "safetensors file with Hugging Face's names and layouts, or the index or folder of its shards")
-      ("vocab", po::value<std::string>()->required(), "folder of its vocab.json and merges.txt, or its tokenizer.json")
-      ("prompt", po::value<std::string>()->required(), "text to go on from; an empty one: a text from its beginning")
-      ("max-tokens", po::value<std::int64_t>()->default_value(100), "tokens that are made at most")
-      ("temperature", po::value<double>()->default_value(0, "0"), "0: the likeliest token each time; above: drawn by softmax(logits / temperature)")
-      ("top-k", po::value<std::int64_t>()->default_value(0), "with a temperature: drawn from the likeliest so many; 0: from all");
+  auto option = options.add_options();
+  option("model", po::value<std::string>()->default_value(kModel), "language model: gpt2");
+  option("weights", po::value<std::string>()->required(), "safetensors file with Hugging Face's names and layouts, or the index or folder of its shards");
+  option("vocab", po::value<std::string>()->required(), "folder of its vocab.json and merges.txt, or its tokenizer.json");
+  option("prompt", po::value<std::string>()->required(), "text to go on from; an empty one: a text from its beginning");
+  option("max-tokens", po::value<std::int64_t>()->default_value(100), "tokens that are made at most");
+  option("temperature", po::value<double>()->default_value(0, "0"), "0: the likeliest token each time; above: drawn by softmax(logits / temperature)");
+  option("top-k", po::value<std::int64_t>()->default_value(0), "with a temperature: drawn from the likeliest so many; 0: from all");
   add_config_option(options);
   add_frontend_option(options);
   add_common_options(options);

@@ -82,12 +82,12 @@ void check_given(const po::variables_map& v, const std::string& name) {
 int infer(const Arguments& arguments) {
   po::options_description options("options", 110);
   add_loaded_model_options(options, ModelKinds::all_but_ratings);
-  options.add_options()
-      ("input", po::value<std::string>(),
-       "x.npy: float32 [N, C, H, W] of pictures, or int64 [N, T] of tokens; x.wav, or several with commas between: what was said is printed")
-      ("text", po::value<std::vector<std::string>>(), "a text; may be given several times. Its class and the probability of it are printed, or its translation")
-      ("output", po::value<std::string>()->default_value(""), "y.npy: the model's output, float32, or int64 of translations")
-      ("batch-size", po::value<std::int64_t>()->default_value(64), "samples at a time");
+  auto option = options.add_options();
+  option("input", po::value<std::string>(),
+       "x.npy: float32 [N, C, H, W] of pictures, or int64 [N, T] of tokens; x.wav, or several with commas between: what was said is printed");
+  option("text", po::value<std::vector<std::string>>(), "a text; may be given several times. Its class and the probability of it are printed, or its translation");
+  option("output", po::value<std::string>()->default_value(""), "y.npy: the model's output, float32, or int64 of translations");
+  option("batch-size", po::value<std::int64_t>()->default_value(64), "samples at a time");
   add_text_options(options);
   add_frontend_option(options);
   add_common_options(options);

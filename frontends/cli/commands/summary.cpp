@@ -119,14 +119,14 @@ void print(const Cut& cut, std::int64_t micro_batches) {
 
 int summary(const Arguments& arguments) {
   po::options_description options("options", 110);
-  options.add_options()
-      ("model", po::value<std::string>()->required(), model_help(ModelKinds::all).c_str())
-      ("input", po::value<std::string>()->default_value(""), kInputHelp)
-      ("batch-size", po::value<std::int64_t>()->default_value(1), "samples at a time")
-      ("classes", po::value<std::int64_t>()->default_value(1000), "size of the last layer; 2 for texts where it is not given")
-      ("pipeline-stages", po::value<std::int64_t>()->default_value(0), "stages of a pipeline, whose cut is shown too: time, memory, bytes across it")
-      ("microbatches", po::value<std::int64_t>()->default_value(0), "micro-batches that the batch is cut into for it (default: four a stage where the batch allows)")
-      ("json", po::bool_switch(), "machine-readable output");
+  auto option = options.add_options();
+  option("model", po::value<std::string>()->required(), model_help(ModelKinds::all).c_str());
+  option("input", po::value<std::string>()->default_value(""), kInputHelp);
+  option("batch-size", po::value<std::int64_t>()->default_value(1), "samples at a time");
+  option("classes", po::value<std::int64_t>()->default_value(1000), "size of the last layer; 2 for texts where it is not given");
+  option("pipeline-stages", po::value<std::int64_t>()->default_value(0), "stages of a pipeline, whose cut is shown too: time, memory, bytes across it");
+  option("microbatches", po::value<std::int64_t>()->default_value(0), "micro-batches that the batch is cut into for it (default: four a stage where the batch allows)");
+  option("json", po::bool_switch(), "machine-readable output");
   add_config_option(options);
   add_recompute_option(options);
   const auto v = parse("summary", "A table of a model's layers in evaluation, and its memory in training, found without computing anything.",

@@ -145,16 +145,16 @@ void tune_cases(RunScope& scope, const std::vector<OperatorCase>& cases, int run
 
 po::options_description tune_options() {
   po::options_description options("options", 110);
-  options.add_options()
-      ("model", po::value<std::string>()->default_value("resnet18,resnet50,vgg16,mobilenet_v2"),
-       fmt::format("one or several, whose operators are measured; {}", model_help(ModelKinds::all)).c_str())
-      ("batch-size", po::value<std::string>()->default_value("16"), "one or several, such as 1,8,16")
-      ("classes", po::value<std::int64_t>()->default_value(1000), "size of the last layer")
-      ("input", po::value<std::string>()->default_value(""), fmt::format("one or several, separated by commas: {}", kInputHelp).c_str())
-      ("runs", po::value<std::int64_t>()->default_value(5), "the best of so many counts")
-      ("clblast", po::bool_switch(), "have CLBlast's own tuners measure its GEMM too: minutes on a GPU, far more on a CPU")
-      ("clblast-fraction", po::value<double>()->default_value(64), "one in so many of its parameters is tried")
-      ("forget", po::bool_switch(), "empty this device's table");
+  auto option = options.add_options();
+  option("model", po::value<std::string>()->default_value("resnet18,resnet50,vgg16,mobilenet_v2"),
+       fmt::format("one or several, whose operators are measured; {}", model_help(ModelKinds::all)).c_str());
+  option("batch-size", po::value<std::string>()->default_value("16"), "one or several, such as 1,8,16");
+  option("classes", po::value<std::int64_t>()->default_value(1000), "size of the last layer");
+  option("input", po::value<std::string>()->default_value(""), fmt::format("one or several, separated by commas: {}", kInputHelp).c_str());
+  option("runs", po::value<std::int64_t>()->default_value(5), "the best of so many counts");
+  option("clblast", po::bool_switch(), "have CLBlast's own tuners measure its GEMM too: minutes on a GPU, far more on a CPU");
+  option("clblast-fraction", po::value<double>()->default_value(64), "one in so many of its parameters is tried");
+  option("forget", po::bool_switch(), "empty this device's table");
   add_config_option(options);
   add_common_options(options);
   return options;

@@ -19,13 +19,13 @@ constexpr std::int64_t kMostRanks = 1 << 20;
 
 po::options_description launch_options() {
   po::options_description options("options", 110);
-  options.add_options()
-      ("np", po::value<std::int64_t>(), "processes")
-      ("hosts", po::value<std::string>(), "machines and their processes, such as a:2,b:2 (default: this machine)")
-      ("env", po::value<std::vector<std::string>>()->composing(),
-       "NAME or NAME=VALUE: a variable that the processes get on every machine, as those whose names begin with GEMEL_ or HOROVOD_; may be given several times")
-      ("restarts", po::value<std::int64_t>(), "how often train goes on from its newest checkpoint where a process or a machine is lost; needs --checkpoint-dir")
-      ("check", po::bool_switch(), "say whether hosts, MPI, devices, builds, data and checkpoint folder fit, and end without training");
+  auto option = options.add_options();
+  option("np", po::value<std::int64_t>(), "processes");
+  option("hosts", po::value<std::string>(), "machines and their processes, such as a:2,b:2 (default: this machine)");
+  option("env", po::value<std::vector<std::string>>()->composing(),
+       "NAME or NAME=VALUE: a variable that the processes get on every machine, as those whose names begin with GEMEL_ or HOROVOD_; may be given several times");
+  option("restarts", po::value<std::int64_t>(), "how often train goes on from its newest checkpoint where a process or a machine is lost; needs --checkpoint-dir");
+  option("check", po::bool_switch(), "say whether hosts, MPI, devices, builds, data and checkpoint folder fit, and end without training");
   return options;
 }
 

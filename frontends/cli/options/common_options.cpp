@@ -29,14 +29,14 @@ Denormals denormals_choice(const std::string& text) {
 
 void add_device_options(po::options_description& options) {
   const opencl::DeviceOptions defaults;
-  options.add_options()
-      ("platform", po::value<std::string>()->default_value(defaults.platform, ""), "OpenCL platform: an index or a part of its name (also GEMEL_PLATFORM)")
-      ("device", po::value<std::string>()->default_value(defaults.device, ""), "device in it: an index, a part of a CPU (0.1), cpu or gpu (also GEMEL_DEVICE)")
-      ("threads", po::value<int>()->default_value(0), "threads of a CPU device; 0: all")
-      ("memory-limit", po::value<std::string>()->default_value("0"),
-          "bytes that may be held on the device (8G, 512M too); 0: the least of what it has, what a container allows and, where shared, what is free")
-      ("gemm", po::value<std::string>()->default_value("auto"), "GEMM provider: auto, clblast or native")
-      ("denormals", po::value<std::string>()->default_value("keep"),
+  auto option = options.add_options();
+  option("platform", po::value<std::string>()->default_value(defaults.platform, ""), "OpenCL platform: an index or a part of its name (also GEMEL_PLATFORM)");
+  option("device", po::value<std::string>()->default_value(defaults.device, ""), "device in it: an index, a part of a CPU (0.1), cpu or gpu (also GEMEL_DEVICE)");
+  option("threads", po::value<int>()->default_value(0), "threads of a CPU device; 0: all");
+  option("memory-limit", po::value<std::string>()->default_value("0"),
+          "bytes that may be held on the device (8G, 512M too); 0: the least of what it has, what a container allows and, where shared, what is free");
+  option("gemm", po::value<std::string>()->default_value("auto"), "GEMM provider: auto, clblast or native");
+  option("denormals", po::value<std::string>()->default_value("keep"),
           "numbers too small for all digits of a float: keep, or flush, which takes them for 0; some processors take a hundred cycles over each");
 }
 
@@ -54,11 +54,11 @@ opencl::DeviceOptions device_options(const po::variables_map& v) {
 
 void add_common_options(po::options_description& options) {
   add_device_options(options);
-  options.add_options()
-      ("graph-passes", po::value<std::string>()->default_value("all"), pass_help().c_str())
-      ("seed", po::value<std::int64_t>()->default_value(1), "seed of initialisation, shuffling and dropout")
-      ("log-dir", po::value<std::string>()->default_value(""), "folder for run.jsonl, TensorBoard files and summary.json")
-      ("profile", po::value<std::string>()->default_value(""), "write a Chrome trace of every kernel to this file");
+  auto option = options.add_options();
+  option("graph-passes", po::value<std::string>()->default_value("all"), pass_help().c_str());
+  option("seed", po::value<std::int64_t>()->default_value(1), "seed of initialisation, shuffling and dropout");
+  option("log-dir", po::value<std::string>()->default_value(""), "folder for run.jsonl, TensorBoard files and summary.json");
+  option("profile", po::value<std::string>()->default_value(""), "write a Chrome trace of every kernel to this file");
 }
 
 CommonOptions common_options(const po::variables_map& v) {

@@ -23,12 +23,12 @@ void add_dataset_options(po::options_description& options) {
   const std::string names = fmt::format("data set: {}; of texts: {}, {}; of language models: {}, {}; of translations: {}, {}; of ratings: {}, {}; of speech: {}, {}",
                                         fmt::join(datasets::dataset_names(), ", "), kSynthetic, fmt::join(datasets::glue_names(), ", "), kSynthetic, kRunningText, kSynthetic, kTranslation,
                                         kSynthetic, kRatings, kSynthetic, kSpeech);
-  options.add_options()
-      ("dataset", po::value<std::string>()->default_value("synthetic"), names.c_str())
-      ("data", po::value<std::string>()->default_value(""), "its folder, or for cifar10 the official .tar.gz or its .tar")
-      ("input", po::value<std::string>()->default_value(""), "CxHxW of its pictures; synthetic makes 3x32x32, or what a model takes that cannot train on those")
-      ("normalize", po::value<std::string>()->default_value("none"), "none, or standard: by CIFAR-10's mean and deviation")
-      ("limit", po::value<std::int64_t>()->default_value(0), "use only the first so many samples of each split; 0: all");
+  auto option = options.add_options();
+  option("dataset", po::value<std::string>()->default_value("synthetic"), names.c_str());
+  option("data", po::value<std::string>()->default_value(""), "its folder, or for cifar10 the official .tar.gz or its .tar");
+  option("input", po::value<std::string>()->default_value(""), "CxHxW of its pictures; synthetic makes 3x32x32, or what a model takes that cannot train on those");
+  option("normalize", po::value<std::string>()->default_value("none"), "none, or standard: by CIFAR-10's mean and deviation");
+  option("limit", po::value<std::int64_t>()->default_value(0), "use only the first so many samples of each split; 0: all");
 }
 
 namespace {
@@ -192,14 +192,14 @@ void add_config_option(po::options_description& options) {
 
 void add_text_options(po::options_description& options) {
   add_config_option(options);
-  options.add_options()
-      ("vocab", po::value<std::string>()->default_value(""),
-       "vocabulary of its texts: BERT's vocab.txt, a tokenizer.json, or a folder with one of them or with GPT-2's vocab.json and merges.txt")
-      ("cased", po::bool_switch(), "letters and accents of texts stay as they are")
-      ("max-length", po::value<std::int64_t>()->default_value(kTextLength),
+  auto option = options.add_options();
+  option("vocab", po::value<std::string>()->default_value(""),
+       "vocabulary of its texts: BERT's vocab.txt, a tokenizer.json, or a folder with one of them or with GPT-2's vocab.json and merges.txt");
+  option("cased", po::bool_switch(), "letters and accents of texts stay as they are");
+  option("max-length", po::value<std::int64_t>()->default_value(kTextLength),
        "tokens of a text at most, or as many as the model has positions for, [CLS] and [SEP] among them; "
-       "of a block of running text; of a source, and of its translation")
-      ("length-buckets", po::value<std::string>()->default_value("off"), "on: batches are of texts or speech of like length, padded to one of a few lengths; off: all to the longest");
+       "of a block of running text; of a source, and of its translation");
+  option("length-buckets", po::value<std::string>()->default_value("off"), "on: batches are of texts or speech of like length, padded to one of a few lengths; off: all to the longest");
 }
 
 void refuse_text_options(const po::variables_map& v, const std::string& beside) { refuse(v, kTextOptions, beside); }

@@ -62,11 +62,11 @@ models::RecomputedParts recompute_option(const po::variables_map& v, const std::
 }
 
 void add_loaded_model_options(po::options_description& options, ModelKinds kinds) {
-  options.add_options()
-      ("model", po::value<std::string>()->required(), model_help(kinds).c_str())
-      ("weights", po::value<std::string>()->required(),
-       "safetensors file with torchvision's names and layouts, or Hugging Face's; or the index or folder of its shards")
-      ("classes", po::value<std::int64_t>()->default_value(0), "size of the last layer; 0: by the data or the file");
+  auto option = options.add_options();
+  option("model", po::value<std::string>()->required(), model_help(kinds).c_str());
+  option("weights", po::value<std::string>()->required(),
+       "safetensors file with torchvision's names and layouts, or Hugging Face's; or the index or folder of its shards");
+  option("classes", po::value<std::int64_t>()->default_value(0), "size of the last layer; 0: by the data or the file");
 }
 
 std::unique_ptr<nn::Module> model_of_weights(const po::variables_map& v, std::int64_t channels) {

@@ -130,24 +130,24 @@ void check_used(const po::variables_map& v, const ParallelOptions& o) {
 }  // namespace
 
 void add_parallel_options(po::options_description& options) {
-  options.add_options()
-      ("parallel", po::value<std::string>()->default_value(""), "ddp: the processes that mpirun started share each batch; horovod: the same, and gradients are reduced in cycles (HOROVOD_CYCLE_TIME and its kin); "
+  auto option = options.add_options();
+  option("parallel", po::value<std::string>()->default_value(""), "ddp: the processes that mpirun started share each batch; horovod: the same, and gradients are reduced in cycles (HOROVOD_CYCLE_TIME and its kin); "
           "pipeline: the model is cut into stages, one a rank, or one a device of this process; "
-          "mirrored: the devices of this process share each batch; dataparallel: the same, and the first device alone updates; without it: one device")
-      ("devices", po::value<std::string>()->default_value(""), "where each rank or replica computes: 0,1, parts of a CPU (0.0,0.1) or PLATFORM:DEVICE,... "
-          "(default: the platform's devices of a kind)")
-      ("collective", po::value<std::string>()->default_value("auto"), "algorithm of all-reduce: auto, ring, tree, shared, hierarchical or mpi")
-      ("heartbeat", po::value<double>()->default_value(8, "8"), "seconds after which a silent rank counts as lost; 0: never")
-      ("stall-warning", po::value<double>()->default_value(60, "60"), "seconds after which a rank that lives and makes no progress is warned of; 0: never")
-      ("interface", po::value<std::string>()->default_value(""), "network interface by which ranks watch each other (default: all are tried)");
+          "mirrored: the devices of this process share each batch; dataparallel: the same, and the first device alone updates; without it: one device");
+  option("devices", po::value<std::string>()->default_value(""), "where each rank or replica computes: 0,1, parts of a CPU (0.0,0.1) or PLATFORM:DEVICE,... "
+          "(default: the platform's devices of a kind)");
+  option("collective", po::value<std::string>()->default_value("auto"), "algorithm of all-reduce: auto, ring, tree, shared, hierarchical or mpi");
+  option("heartbeat", po::value<double>()->default_value(8, "8"), "seconds after which a silent rank counts as lost; 0: never");
+  option("stall-warning", po::value<double>()->default_value(60, "60"), "seconds after which a rank that lives and makes no progress is warned of; 0: never");
+  option("interface", po::value<std::string>()->default_value(""), "network interface by which ranks watch each other (default: all are tried)");
 }
 
 void add_gradient_options(po::options_description& options) {
-  options.add_options()
-      ("sync-bn", po::bool_switch(), "batch normalisation over the whole batch, not a rank's shard of it")
-      ("bucket-mb", po::value<double>()->default_value(25, "25"), "MiB of gradients that are summed over the ranks at once")
-      ("first-bucket-mb", po::value<double>()->default_value(1, "1"), "the same of the first, so that communication begins early")
-      ("compression", po::value<std::string>()->default_value("none"), "of gradients on their way: none, fp16, bf16, or topk:F, the largest F of them (topk:0.01)");
+  auto option = options.add_options();
+  option("sync-bn", po::bool_switch(), "batch normalisation over the whole batch, not a rank's shard of it");
+  option("bucket-mb", po::value<double>()->default_value(25, "25"), "MiB of gradients that are summed over the ranks at once");
+  option("first-bucket-mb", po::value<double>()->default_value(1, "1"), "the same of the first, so that communication begins early");
+  option("compression", po::value<std::string>()->default_value("none"), "of gradients on their way: none, fp16, bf16, or topk:F, the largest F of them (topk:0.01)");
 }
 
 void add_balance_option(po::options_description& options) {
@@ -155,18 +155,18 @@ void add_balance_option(po::options_description& options) {
 }
 
 void add_pipeline_options(po::options_description& options) {
-  options.add_options()
-      ("pipeline-stages", po::value<std::int64_t>()->default_value(0), "stages of a pipeline, a divisor of the ranks: the others are copies that share each batch (default: as many as ranks)")
-      ("microbatches", po::value<std::int64_t>()->default_value(0),
+  auto option = options.add_options();
+  option("pipeline-stages", po::value<std::int64_t>()->default_value(0), "stages of a pipeline, a divisor of the ranks: the others are copies that share each batch (default: as many as ranks)");
+  option("microbatches", po::value<std::int64_t>()->default_value(0),
        "parts of a batch that follow each other through a pipeline; 1: plain model parallelism "
-       "(default: the most, up to four a stage, of which the model accepts every one)")
-      ("stages", po::value<std::string>()->default_value("auto"), "auto: by measured cost; or the first module of each stage but the first: layer2,layer4");
+       "(default: the most, up to four a stage, of which the model accepts every one)");
+  option("stages", po::value<std::string>()->default_value("auto"), "auto: by measured cost; or the first module of each stage but the first: layer2,layer4");
 }
 
 void add_schedule_options(po::options_description& options) {
-  options.add_options()
-      ("pipeline-schedule", po::value<std::string>()->default_value("1f1b"), "gpipe, 1f1b or interleaved")
-      ("virtual-stages", po::value<std::int64_t>()->default_value(2), "pieces of the model that a stage has, with interleaved");
+  auto option = options.add_options();
+  option("pipeline-schedule", po::value<std::string>()->default_value("1f1b"), "gpipe, 1f1b or interleaved");
+  option("virtual-stages", po::value<std::int64_t>()->default_value(2), "pieces of the model that a stage has, with interleaved");
 }
 
 std::int64_t PipelineOptions::micro_batches_of(std::int64_t samples, int ranks) const {

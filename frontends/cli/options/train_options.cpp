@@ -19,38 +19,37 @@ std::vector<std::string> strings(const auto& names) { return {names.begin(), nam
 
 po::options_description train_options() {
   po::options_description options("options", 110);
-  options.add_options()
-      ("model", po::value<std::string>()->default_value("resnet18"), model_help(ModelKinds::all).c_str())
-      ("classes", po::value<std::int64_t>()->default_value(0), "size of the last layer; 0: the data set's classes")
-      ("dropout", po::value<double>(), "rate of every dropout of the model")
-      ("label-smoothing", po::value<double>()->default_value(0, "0"), "share of the uniform distribution in what a class or a translation's token is judged by, 0 to 1");
+  auto option = options.add_options();
+  option("model", po::value<std::string>()->default_value("resnet18"), model_help(ModelKinds::all).c_str());
+  option("classes", po::value<std::int64_t>()->default_value(0), "size of the last layer; 0: the data set's classes");
+  option("dropout", po::value<double>(), "rate of every dropout of the model");
+  option("label-smoothing", po::value<double>()->default_value(0, "0"), "share of the uniform distribution in what a class or a translation's token is judged by, 0 to 1");
   add_dataset_options(options);
   add_text_options(options);
-  options.add_options()
-      ("epochs", po::value<std::int64_t>(), "passes over the data (default 1)")
-      ("steps", po::value<std::int64_t>(), "updates, over as many epochs as it takes; not with --epochs")
-      ("batch-size", po::value<std::int64_t>()->default_value(64), "samples of a step")
-      ("accumulate", po::value<std::int64_t>()->default_value(1), "micro-batches of a step, whose gradients are added before its update")
-      ("workers", po::value<std::int64_t>()->default_value(1), "threads that make batches ahead; 0: none, the training waits for each")
-      ("optimizer", po::value<std::string>()->default_value("adam"), fmt::format("optimizer: {}", fmt::join(optim::names(), ", ")).c_str())
-      ("lr", po::value<double>()->default_value(1e-3, "0.001"), "learning rate")
-      ("weight-decay", po::value<double>(), "weight decay (default 0.01 for adamw, else 0)")
-      ("momentum", po::value<double>(), "momentum (default 0.9 for momentum and nesterov)")
-      ("clip-norm", po::value<double>()->default_value(0, "0"), "largest norm of all gradients together; 0: no limit")
-      ("lr-schedule", po::value<std::string>()->default_value("constant"), "constant, step (a tenth every 30 epochs), cosine or linear (to 0 over the run)")
-      ("warmup", po::value<std::string>()->default_value("0"), "with linear: steps in which the rate climbs from 0, or with a point, as 0.1, that share of the run")
-      ("shuffle", po::value<std::string>()->default_value("on"), "on or off")
-      ("augment", po::value<std::string>(), "none, or standard: pictures are padded by 4, cropped, flipped; items that a user has not met are drawn anew in each epoch. Default: standard of ratings, else none")
-      ("weights", po::value<std::string>()->default_value(""), "safetensors file to start from, or the index or folder of its shards")
-      ("freeze-backbone", po::bool_switch(), "train the last layer only")
-      ("freeze-norm", po::bool_switch(), "normalisation uses running statistics in training too")
-      ("sparse-embeddings", po::bool_switch(), "updates move the rows of embeddings that a step meets and no others, and these do not decay; not of tables that a head shares. With sgd, adam, adamw")
-      ("save", po::value<std::string>()->default_value(""), "write the trained weights to this safetensors file")
-      ("checkpoint-dir", po::value<std::string>()->default_value(""), "folder for checkpoints: at each epoch's end and on interrupt")
-      ("checkpoint-every", po::value<std::int64_t>()->default_value(0), "and every so many steps")
-      ("resume", po::value<std::string>()->default_value(""), "auto, or a checkpoint file to go on from")
-      ("eval-every", po::value<std::int64_t>()->default_value(1), "epochs from one validation to the next; 0: never")
-      ("detect-anomaly", po::bool_switch(), "look at every result, and name the first operator that makes a NaN (slow)");
+  option("epochs", po::value<std::int64_t>(), "passes over the data (default 1)");
+  option("steps", po::value<std::int64_t>(), "updates, over as many epochs as it takes; not with --epochs");
+  option("batch-size", po::value<std::int64_t>()->default_value(64), "samples of a step");
+  option("accumulate", po::value<std::int64_t>()->default_value(1), "micro-batches of a step, whose gradients are added before its update");
+  option("workers", po::value<std::int64_t>()->default_value(1), "threads that make batches ahead; 0: none, the training waits for each");
+  option("optimizer", po::value<std::string>()->default_value("adam"), fmt::format("optimizer: {}", fmt::join(optim::names(), ", ")).c_str());
+  option("lr", po::value<double>()->default_value(1e-3, "0.001"), "learning rate");
+  option("weight-decay", po::value<double>(), "weight decay (default 0.01 for adamw, else 0)");
+  option("momentum", po::value<double>(), "momentum (default 0.9 for momentum and nesterov)");
+  option("clip-norm", po::value<double>()->default_value(0, "0"), "largest norm of all gradients together; 0: no limit");
+  option("lr-schedule", po::value<std::string>()->default_value("constant"), "constant, step (a tenth every 30 epochs), cosine or linear (to 0 over the run)");
+  option("warmup", po::value<std::string>()->default_value("0"), "with linear: steps in which the rate climbs from 0, or with a point, as 0.1, that share of the run");
+  option("shuffle", po::value<std::string>()->default_value("on"), "on or off");
+  option("augment", po::value<std::string>(), "none, or standard: pictures are padded by 4, cropped, flipped; items that a user has not met are drawn anew in each epoch. Default: standard of ratings, else none");
+  option("weights", po::value<std::string>()->default_value(""), "safetensors file to start from, or the index or folder of its shards");
+  option("freeze-backbone", po::bool_switch(), "train the last layer only");
+  option("freeze-norm", po::bool_switch(), "normalisation uses running statistics in training too");
+  option("sparse-embeddings", po::bool_switch(), "updates move the rows of embeddings that a step meets and no others, and these do not decay; not of tables that a head shares. With sgd, adam, adamw");
+  option("save", po::value<std::string>()->default_value(""), "write the trained weights to this safetensors file");
+  option("checkpoint-dir", po::value<std::string>()->default_value(""), "folder for checkpoints: at each epoch's end and on interrupt");
+  option("checkpoint-every", po::value<std::int64_t>()->default_value(0), "and every so many steps");
+  option("resume", po::value<std::string>()->default_value(""), "auto, or a checkpoint file to go on from");
+  option("eval-every", po::value<std::int64_t>()->default_value(1), "epochs from one validation to the next; 0: never");
+  option("detect-anomaly", po::bool_switch(), "look at every result, and name the first operator that makes a NaN (slow)");
   add_recompute_option(options);
   add_parallel_options(options);
   add_gradient_options(options);
