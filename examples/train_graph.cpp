@@ -51,7 +51,8 @@ int main(int count, char** arguments) {
             {graph->value("labels"), session.tensor(i64({count}), std::as_bytes(std::span(&labels[first], 1ul * count)))}};
   };
   for (std::int64_t epoch = graph->hyperparameters("train").steps / batches; epoch < std::stoll(arguments[3]); ++epoch) {
-    for (std::int64_t first = 0; first < samples; first += 16) runner.run(feeds(first, std::min<std::int64_t>(16, samples - first)), {graph->operation("train")});
+    for (std::int64_t first = 0; first < samples; first += 16)
+      runner.run(feeds(first, std::min<std::int64_t>(16, samples - first)), {graph->operation("train")});
     const Values found = runner.run(feeds(0, samples), {graph->value("loss"), graph->value("accuracy")});
     graph->save(checkpoint), log.event({{"event", "epoch"}, {"epoch", epoch + 1}, {"loss", read(found[0])[0]}, {"accuracy", read(found[1])[0]}});
   }

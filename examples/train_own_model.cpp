@@ -33,7 +33,9 @@ struct Points : datasets::BatchSource {
     const std::int64_t first = 16 * batch, count = std::min<std::int64_t>(16, samples() - first);
     return datasets::Batch{.tensors = {datasets::host_tensor<float>("images", {count, 2}, {&points[2 * first], 2ul * count}),
                                        datasets::host_tensor<std::int64_t>("labels", {count}, {&labels[first], 1ul * count})},
-                           .samples = count, .index = batch++, .first_position = first};
+                           .samples = count,
+                           .index = batch++,
+                           .first_position = first};
   }
   std::vector<float> points;
   std::vector<std::int64_t> labels;

@@ -30,24 +30,24 @@ struct MemorySharers {
 struct DeviceProfile {
   std::string platform, name, vendor, version, driver;
   DeviceKind kind = DeviceKind::cpu;
-  bool is_emulator = false;           // a software stand-in for other hardware (llvmpipe, oclgrind): preferred last
+  bool is_emulator = false;  // a software stand-in for other hardware (llvmpipe, oclgrind): preferred last
   int compute_units = 1;
   int clock_mhz = 0;
-  int simd_width = 1;                 // float lanes of a vector register
-  bool has_real_local_memory = false; // scratch memory of its own, not main memory under another name
+  int simd_width = 1;                  // float lanes of a vector register
+  bool has_real_local_memory = false;  // scratch memory of its own, not main memory under another name
   bool shares_host_memory = false;
-  std::int64_t cache_bytes = 0;             // the last cache before main memory, at most kCacheOfUnit a unit; 0: unknown
-  std::int64_t unit_cache_bytes = 0;        // the second cache, which each core of a CPU has to itself; 0: unknown
+  std::int64_t cache_bytes = 0;       // the last cache before main memory, at most kCacheOfUnit a unit; 0: unknown
+  std::int64_t unit_cache_bytes = 0;  // the second cache, which each core of a CPU has to itself; 0: unknown
   std::int64_t global_bytes = 0;
   std::int64_t max_allocation_bytes = 0;
   std::int64_t max_group_size = 1;
-  std::int64_t base_alignment_bytes = 128;  // of a sub-buffer's origin
-  bool has_fma = false;                     // fused multiply-add in hardware; else `fma` would be computed by dozens of instructions
-  bool overlaps_sub_buffers = true;         // else kernels take offsets into whole buffers (opencl/program/offset_arguments.h)
-  bool parses_builtins = false;             // its compiler parses a header with all built-in functions before each program
-  GemmChoice gemm = GemmChoice::automatic;  // what the user asked for
-  Denormals denormals = Denormals::keep;    // the same
-  bool profiling = false;                   // all work is timed and told with its costs
+  std::int64_t base_alignment_bytes = 128;         // of a sub-buffer's origin
+  bool has_fma = false;                            // fused multiply-add in hardware; else `fma` would be computed by dozens of instructions
+  bool overlaps_sub_buffers = true;                // else kernels take offsets into whole buffers (opencl/program/offset_arguments.h)
+  bool parses_builtins = false;                    // its compiler parses a header with all built-in functions before each program
+  GemmChoice gemm = GemmChoice::automatic;         // what the user asked for
+  Denormals denormals = Denormals::keep;           // the same
+  bool profiling = false;                          // all work is timed and told with its costs
   std::shared_ptr<const TuningTable> tuning = {};  // what measurements chose (opencl/program/tuning_table.h); null: nothing
 
   bool is_cpu() const { return kind == DeviceKind::cpu; }

@@ -8,22 +8,49 @@
 namespace gemel::opencl {
 
 std::string code_name(cl_int code) {
-#define GEMEL_CODE(name) {name, #name}
-  static constexpr std::pair<cl_int, const char*> names[] = {
-      GEMEL_CODE(CL_DEVICE_NOT_FOUND), GEMEL_CODE(CL_DEVICE_NOT_AVAILABLE), GEMEL_CODE(CL_COMPILER_NOT_AVAILABLE),
-      GEMEL_CODE(CL_MEM_OBJECT_ALLOCATION_FAILURE), GEMEL_CODE(CL_OUT_OF_RESOURCES), GEMEL_CODE(CL_OUT_OF_HOST_MEMORY),
-      GEMEL_CODE(CL_PROFILING_INFO_NOT_AVAILABLE), GEMEL_CODE(CL_MEM_COPY_OVERLAP), GEMEL_CODE(CL_BUILD_PROGRAM_FAILURE),
-      GEMEL_CODE(CL_MAP_FAILURE), GEMEL_CODE(CL_MISALIGNED_SUB_BUFFER_OFFSET),
-      GEMEL_CODE(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST), GEMEL_CODE(CL_INVALID_VALUE), GEMEL_CODE(CL_INVALID_DEVICE_TYPE),
-      GEMEL_CODE(CL_INVALID_PLATFORM), GEMEL_CODE(CL_INVALID_DEVICE), GEMEL_CODE(CL_INVALID_CONTEXT),
-      GEMEL_CODE(CL_INVALID_QUEUE_PROPERTIES), GEMEL_CODE(CL_INVALID_COMMAND_QUEUE), GEMEL_CODE(CL_INVALID_MEM_OBJECT),
-      GEMEL_CODE(CL_INVALID_BINARY), GEMEL_CODE(CL_INVALID_BUILD_OPTIONS), GEMEL_CODE(CL_INVALID_PROGRAM),
-      GEMEL_CODE(CL_INVALID_PROGRAM_EXECUTABLE), GEMEL_CODE(CL_INVALID_KERNEL_NAME), GEMEL_CODE(CL_INVALID_KERNEL),
-      GEMEL_CODE(CL_INVALID_ARG_INDEX), GEMEL_CODE(CL_INVALID_ARG_VALUE), GEMEL_CODE(CL_INVALID_ARG_SIZE),
-      GEMEL_CODE(CL_INVALID_KERNEL_ARGS), GEMEL_CODE(CL_INVALID_WORK_DIMENSION), GEMEL_CODE(CL_INVALID_WORK_GROUP_SIZE),
-      GEMEL_CODE(CL_INVALID_WORK_ITEM_SIZE), GEMEL_CODE(CL_INVALID_GLOBAL_OFFSET), GEMEL_CODE(CL_INVALID_EVENT_WAIT_LIST),
-      GEMEL_CODE(CL_INVALID_EVENT), GEMEL_CODE(CL_INVALID_OPERATION), GEMEL_CODE(CL_INVALID_BUFFER_SIZE),
-      GEMEL_CODE(CL_INVALID_GLOBAL_WORK_SIZE), GEMEL_CODE(CL_INVALID_DEVICE_PARTITION_COUNT), {-1001, "CL_PLATFORM_NOT_FOUND_KHR"}};
+#define GEMEL_CODE(name) \
+  { name, #name }
+  static constexpr std::pair<cl_int, const char*> names[] = {GEMEL_CODE(CL_DEVICE_NOT_FOUND),
+                                                             GEMEL_CODE(CL_DEVICE_NOT_AVAILABLE),
+                                                             GEMEL_CODE(CL_COMPILER_NOT_AVAILABLE),
+                                                             GEMEL_CODE(CL_MEM_OBJECT_ALLOCATION_FAILURE),
+                                                             GEMEL_CODE(CL_OUT_OF_RESOURCES),
+                                                             GEMEL_CODE(CL_OUT_OF_HOST_MEMORY),
+                                                             GEMEL_CODE(CL_PROFILING_INFO_NOT_AVAILABLE),
+                                                             GEMEL_CODE(CL_MEM_COPY_OVERLAP),
+                                                             GEMEL_CODE(CL_BUILD_PROGRAM_FAILURE),
+                                                             GEMEL_CODE(CL_MAP_FAILURE),
+                                                             GEMEL_CODE(CL_MISALIGNED_SUB_BUFFER_OFFSET),
+                                                             GEMEL_CODE(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST),
+                                                             GEMEL_CODE(CL_INVALID_VALUE),
+                                                             GEMEL_CODE(CL_INVALID_DEVICE_TYPE),
+                                                             GEMEL_CODE(CL_INVALID_PLATFORM),
+                                                             GEMEL_CODE(CL_INVALID_DEVICE),
+                                                             GEMEL_CODE(CL_INVALID_CONTEXT),
+                                                             GEMEL_CODE(CL_INVALID_QUEUE_PROPERTIES),
+                                                             GEMEL_CODE(CL_INVALID_COMMAND_QUEUE),
+                                                             GEMEL_CODE(CL_INVALID_MEM_OBJECT),
+                                                             GEMEL_CODE(CL_INVALID_BINARY),
+                                                             GEMEL_CODE(CL_INVALID_BUILD_OPTIONS),
+                                                             GEMEL_CODE(CL_INVALID_PROGRAM),
+                                                             GEMEL_CODE(CL_INVALID_PROGRAM_EXECUTABLE),
+                                                             GEMEL_CODE(CL_INVALID_KERNEL_NAME),
+                                                             GEMEL_CODE(CL_INVALID_KERNEL),
+                                                             GEMEL_CODE(CL_INVALID_ARG_INDEX),
+                                                             GEMEL_CODE(CL_INVALID_ARG_VALUE),
+                                                             GEMEL_CODE(CL_INVALID_ARG_SIZE),
+                                                             GEMEL_CODE(CL_INVALID_KERNEL_ARGS),
+                                                             GEMEL_CODE(CL_INVALID_WORK_DIMENSION),
+                                                             GEMEL_CODE(CL_INVALID_WORK_GROUP_SIZE),
+                                                             GEMEL_CODE(CL_INVALID_WORK_ITEM_SIZE),
+                                                             GEMEL_CODE(CL_INVALID_GLOBAL_OFFSET),
+                                                             GEMEL_CODE(CL_INVALID_EVENT_WAIT_LIST),
+                                                             GEMEL_CODE(CL_INVALID_EVENT),
+                                                             GEMEL_CODE(CL_INVALID_OPERATION),
+                                                             GEMEL_CODE(CL_INVALID_BUFFER_SIZE),
+                                                             GEMEL_CODE(CL_INVALID_GLOBAL_WORK_SIZE),
+                                                             GEMEL_CODE(CL_INVALID_DEVICE_PARTITION_COUNT),
+                                                             {-1001, "CL_PLATFORM_NOT_FOUND_KHR"}};
 #undef GEMEL_CODE
   for (const auto& [value, name] : names)
     if (value == code) return std::string(name) + " (" + std::to_string(code) + ")";

@@ -9,8 +9,11 @@
 namespace gemel::parallel {
 namespace {
 
-constexpr std::pair<Algorithm, std::string_view> kNames[] = {{Algorithm::ring, "ring"}, {Algorithm::tree, "tree"}, {Algorithm::shared, "shared"},
-                                                            {Algorithm::hierarchical, "hierarchical"}, {Algorithm::carrier, "mpi"}};
+constexpr std::pair<Algorithm, std::string_view> kNames[] = {{Algorithm::ring, "ring"},
+                                                             {Algorithm::tree, "tree"},
+                                                             {Algorithm::shared, "shared"},
+                                                             {Algorithm::hierarchical, "hierarchical"},
+                                                             {Algorithm::carrier, "mpi"}};
 
 std::optional<Algorithm> find(std::string_view name) {
   for (const auto& [algorithm, known] : kNames)
@@ -53,11 +56,15 @@ Limits parse_limits(std::string_view text) {
     rest.remove_prefix(std::min(rest.size(), entry.size() + 2));
     const std::size_t space = entry.find(' ');
     std::int64_t bytes = -1;
-    if (space == std::string_view::npos || std::from_chars(entry.data() + space + 1, entry.data() + entry.size(), bytes).ec != std::errc() || bytes < 0) refuse();
+    if (space == std::string_view::npos || std::from_chars(entry.data() + space + 1, entry.data() + entry.size(), bytes).ec != std::errc() || bytes < 0)
+      refuse();
     const std::string_view name = entry.substr(0, space);
-    if (name == "halving") out.halving_from = bytes;
-    else if (const auto algorithm = find(name)) out.ranges.push_back({bytes, *algorithm});
-    else refuse();
+    if (name == "halving")
+      out.halving_from = bytes;
+    else if (const auto algorithm = find(name))
+      out.ranges.push_back({bytes, *algorithm});
+    else
+      refuse();
   }
   if (out.halving_from < 0 || out.ranges.empty() || out.ranges.front().from != 0) refuse();
   return out;

@@ -28,7 +28,7 @@ struct Limits {
     friend bool operator==(const Range&, const Range&) = default;
   };
   std::vector<Range> ranges{{0, Algorithm::tree}, {1 << 20, Algorithm::ring}};  // ascending, the first from 0
-  std::int64_t halving_from = 16 << 10;  // bytes from which on a tree halves and doubles
+  std::int64_t halving_from = 16 << 10;                                         // bytes from which on a tree halves and doubles
 
   const Range& at(std::int64_t bytes) const;
   friend bool operator==(const Limits&, const Limits&) = default;

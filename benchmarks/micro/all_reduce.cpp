@@ -57,11 +57,15 @@ Row measured(Collectives& collectives, Elements data, std::span<std::byte> spare
   std::byte* const halves[] = {private_a.first, private_b.first};
   for (int round = -1; round < rounds; ++round) {
     const auto measure_ours = [&] { return seconds_of(collectives, calls, [&] { collectives.all_reduce(data); }); };
-    const auto measure_mpi = [&] { return seconds_of(collectives, calls, [&] { collectives.communicator().carrier_all_reduce(data, parallel::Reduction::sum); }); };
+    const auto measure_mpi = [&] {
+      return seconds_of(collectives, calls, [&] { collectives.communicator().carrier_all_reduce(data, parallel::Reduction::sum); });
+    };
     // The second one finds in the caches what the first one left there: they take turns.
     double a = 0, b = 0;
-    if (round % 2 == 0) a = measure_ours(), b = measure_mpi();
-    else b = measure_mpi(), a = measure_ours();
+    if (round % 2 == 0)
+      a = measure_ours(), b = measure_mpi();
+    else
+      b = measure_mpi(), a = measure_ours();
     const double c = seconds_of(collectives, calls, [&] { parallel::reduce_all({halves, halves, private_a.count, data.dtype}, parallel::Reduction::sum); });
     // What no all-reduce goes without, and the pass has none of: one barrier before it reads, one before it returns.
     const double d = seconds_of(collectives, 200, [&] { collectives.barrier(); });

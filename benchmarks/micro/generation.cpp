@@ -81,8 +81,8 @@ int run(const std::vector<std::string>& arguments) {
   const auto rate = [&](std::size_t quarter) { return 1e-6 * array / quartile(times.readings, quarter); };
   const double token = quartile(times.tokens, 2), least = 1e-6 * bytes / rate(2);
   fmt::print("reading: median {:.1f} GB/s ({:.1f} to {:.1f}, quartiles), in turn with the tokens\n", rate(2), rate(3), rate(1));
-  fmt::print("token: median {:.3f} ms ({:.3f} to {:.3f}, quartiles) of {}; weights: {:.1f} MB, {:.3f} ms of reading; ratio {:.2f}\n", token, quartile(times.tokens, 1),
-             quartile(times.tokens, 3), tokens, 1e-6 * bytes, least, token / least);
+  fmt::print("token: median {:.3f} ms ({:.3f} to {:.3f}, quartiles) of {}; weights: {:.1f} MB, {:.3f} ms of reading; ratio {:.2f}\n", token,
+             quartile(times.tokens, 1), quartile(times.tokens, 3), tokens, 1e-6 * bytes, least, token / least);
   return 0;
 }
 

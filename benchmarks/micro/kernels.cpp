@@ -75,7 +75,8 @@ int run(const std::vector<std::string>& arguments) {
   const auto workload = cli::make_workload(cli::made_up_once(v, cli::model_name(v, cli::ModelKinds::all), batch).work);
   const auto model = workload->model();
   const auto host = Session::reference();
-  const Program program = cli::capture_step(*host, *workload->task(*model), workload->batch(batch), v["work"].as<std::string>() == "train" ? cli::Work::train : cli::Work::infer);
+  const Program program =
+      cli::capture_step(*host, *workload->task(*model), workload->batch(batch), v["work"].as<std::string>() == "train" ? cli::Work::train : cli::Work::infer);
   const std::vector<OperatorCase> cases = cli::distinct_operators(program);
   const auto op = v["op"].as<std::string>();
   if (!op.empty()) cli::check_choice("--op", op, names_of(cases));

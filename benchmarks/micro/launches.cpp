@@ -57,14 +57,17 @@ class BareLoop {
   void enqueue(int times) const {
     cl_kernel kernel = run_->kernel->handle.get();
     const auto dimensions = static_cast<cl_uint>(run_->range.dimensions);
-    device_.native([&](void* queue, void**) {
-      for (int t = 0; t < times; ++t) {
-        for (std::size_t i = 0; i < arguments_.size(); ++i)
-          opencl::check(clSetKernelArg(kernel, static_cast<cl_uint>(i), arguments_[i].size(), arguments_[i].data()), "clSetKernelArg");
-        opencl::check(clEnqueueNDRangeKernel(static_cast<cl_command_queue>(queue), kernel, dimensions, nullptr, global_, local_[0] ? local_ : nullptr,
-                                             0, nullptr, nullptr), "clEnqueueNDRangeKernel");
-      }
-    }, "bare loop");
+    device_.native(
+        [&](void* queue, void**) {
+          for (int t = 0; t < times; ++t) {
+            for (std::size_t i = 0; i < arguments_.size(); ++i)
+              opencl::check(clSetKernelArg(kernel, static_cast<cl_uint>(i), arguments_[i].size(), arguments_[i].data()), "clSetKernelArg");
+            opencl::check(clEnqueueNDRangeKernel(static_cast<cl_command_queue>(queue), kernel, dimensions, nullptr, global_, local_[0] ? local_ : nullptr, 0,
+                                                 nullptr, nullptr),
+                          "clEnqueueNDRangeKernel");
+          }
+        },
+        "bare loop");
   }
 
  private:
@@ -130,15 +133,18 @@ int run(const std::vector<std::string>& arguments) {
   Session session(opencl::Device::open(cli::device_options(v)));
   opencl::Device& device = session.device();
   const Value x = full(session, kSpec, 0), y = full(session, kSpec, 1), parameter = leaf(x);
-  auto compiled = graph::compile(session, [&](const Values& in) { return list(chain(add, in[0], in[1], operators)); }, parse_passes("none"));
+  auto compiled = graph::compile(
+      session, [&](const Values& in) { return list(chain(add, in[0], in[1], operators)); }, parse_passes("none"));
   const BareLoop bare(session);
   Value made, result;  // let go between two measurements: a history is no launch
   const auto nothing = [] {};
-  const Way ways[] = {
-      {"replayed graph", nothing, [&] { result = compiled({x, y})[0]; }},
-      {"eager without history", nothing, [&] { result = chain(add, x, y, operators); }},
-      {"eager with history", nothing, [&] { result = chain(add, parameter, y, operators); }},
-      {"eager backward", [&] { made = chain(multiply, parameter, y, operators); }, [&] { result = gradient({made}, {parameter}, {y})[0]; }}};
+  const Way ways[] = {{"replayed graph", nothing,
+                       [&] {
+                         result = compiled({x, y})[0];
+                       }},
+                      {"eager without history", nothing, [&] { result = chain(add, x, y, operators); }},
+                      {"eager with history", nothing, [&] { result = chain(add, parameter, y, operators); }},
+                      {"eager backward", [&] { made = chain(multiply, parameter, y, operators); }, [&] { result = gradient({made}, {parameter}, {y})[0]; }}};
   for (const auto& [name, prepare, enqueue] : ways) {
     std::vector<double> ratios, times, threads, bare_threads;
     for (std::int64_t i = -3; i < pairs; ++i) {
@@ -152,8 +158,8 @@ int run(const std::vector<std::string>& arguments) {
       bare_threads.push_back(1e6 * alone.thread / operators);
     }
     const cli::Spread ratio = cli::spread_of(ratios);
-    fmt::print("{:<22} {:.2f} of the bare loop ({:.2f}..{:.2f}), {:.2f} us an operator, the thread {:.2f} (bare {:.2f})\n", name, ratio.median,
-               ratio.min, ratio.max, cli::spread_of(times).median, cli::spread_of(threads).median, cli::spread_of(bare_threads).median);
+    fmt::print("{:<22} {:.2f} of the bare loop ({:.2f}..{:.2f}), {:.2f} us an operator, the thread {:.2f} (bare {:.2f})\n", name, ratio.median, ratio.min,
+               ratio.max, cli::spread_of(times).median, cli::spread_of(threads).median, cli::spread_of(bare_threads).median);
   }
   return 0;
 }

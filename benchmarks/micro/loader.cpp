@@ -46,8 +46,8 @@ int run(const std::vector<std::string>& arguments) {
   epoch_seconds(loader, 0);  // reads the files
   for (std::int64_t i = 1; i <= runs; ++i) rates.push_back(static_cast<double>(data->size()) / epoch_seconds(loader, i));
   const cli::Spread rate = cli::spread_of(rates);
-  fmt::print("{}, {} pictures, augment {}: {:.0f} pictures/s ({:.0f}..{:.0f}, {} epochs)\n", data->name(), data->size(), augment,
-             rate.median, rate.min, rate.max, runs);
+  fmt::print("{}, {} pictures, augment {}: {:.0f} pictures/s ({:.0f}..{:.0f}, {} epochs)\n", data->name(), data->size(), augment, rate.median, rate.min,
+             rate.max, runs);
   return 0;
 }
 

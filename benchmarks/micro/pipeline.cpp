@@ -61,8 +61,10 @@ std::vector<datasets::Batch> micro_batches(const Sizes& sizes, std::int64_t coun
   for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int64_t>(i) % sizes.width;
   std::vector<datasets::Batch> out;
   for (std::int64_t k = 0; k < count; ++k)
-    out.push_back({.tensors = {datasets::host_tensor<float>("images", {sizes.samples, 1, 1, sizes.width}, pictures), datasets::host_tensor<std::int64_t>("labels", {sizes.samples}, labels)},
-                   .samples = sizes.samples, .first_position = k * sizes.samples});
+    out.push_back({.tensors = {datasets::host_tensor<float>("images", {sizes.samples, 1, 1, sizes.width}, pictures),
+                               datasets::host_tensor<std::int64_t>("labels", {sizes.samples}, labels)},
+                   .samples = sizes.samples,
+                   .first_position = k * sizes.samples});
   return out;
 }
 
@@ -90,7 +92,8 @@ class Computes {
     const Program program = distributed::trace_over_names(session, task, inputs);
     const distributed::TracedInputs traced{inputs.size(), nn::StateNames(task.module()).parameters()};
     const std::vector<Piece> pieces = split(program, cuts_before(program, std::get<std::vector<std::string>>(plan.cuts)), {});
-    for (int p = stage; p < shape.pieces(); p += shape.stages) pieces_.emplace(p, std::make_unique<distributed::PieceOnZeros>(session, pieces[at(p)], traced, plan.options));
+    for (int p = stage; p < shape.pieces(); p += shape.stages)
+      pieces_.emplace(p, std::make_unique<distributed::PieceOnZeros>(session, pieces[at(p)], traced, plan.options));
     actions_ = parallel::make_schedule(shape).actions[at(stage)];
   }
   /// In the order of the schedule, which decides what is still in the caches.
@@ -131,8 +134,9 @@ void measure(CommunicationThread& communication, Session& session, const Sizes& 
   }
   if (communication.rank() != 0) return;
   const double formula = static_cast<double>(shape.stages - 1) / (shape.virtual_stages * shape.micro_batches), bubble = median(bubbles);
-  fmt::print("{:<6} {:<12} {:>4} {:>10.2f} {:>10.2f} {:>8.3f} {:>15} {:>8.3f} {:>8.3f}\n", train::to_string(frontend), parallel::to_string(shape.kind), shape.micro_batches, 1e3 * median(steps),
-             1e3 * median(ideals), bubble, fmt::format("({:.3f}..{:.3f})", *std::ranges::min_element(bubbles), *std::ranges::max_element(bubbles)), formula, bubble - formula);
+  fmt::print("{:<6} {:<12} {:>4} {:>10.2f} {:>10.2f} {:>8.3f} {:>15} {:>8.3f} {:>8.3f}\n", train::to_string(frontend), parallel::to_string(shape.kind),
+             shape.micro_batches, 1e3 * median(steps), 1e3 * median(ideals), bubble,
+             fmt::format("({:.3f}..{:.3f})", *std::ranges::min_element(bubbles), *std::ranges::max_element(bubbles)), formula, bubble - formula);
   std::fflush(stdout);
 }
 
@@ -147,23 +151,27 @@ int run_benchmark(const std::vector<std::string>& arguments) {
   option("rounds", po::value<std::int64_t>()->default_value(20), "steps measured of each, in turn with their computes; medians are printed");
   cli::add_device_options(options);
   const auto v = cli::parse("gemel_pipeline", "The bubble of a pipeline of equal layers: mpirun --bind-to core -np 2 gemel_pipeline.", options, arguments);
-  const Sizes sizes{cli::whole_number(v, "layers", 1, 1e4), cli::whole_number(v, "width", 1, 1e5), cli::whole_number(v, "samples", 1, 1e6), cli::whole_number(v, "rounds", 1, 1e6)};
+  const Sizes sizes{cli::whole_number(v, "layers", 1, 1e4), cli::whole_number(v, "width", 1, 1e5), cli::whole_number(v, "samples", 1, 1e6),
+                    cli::whole_number(v, "rounds", 1, 1e6)};
   const auto counts = cli::whole_numbers(v, "microbatches", 1, 1e4);
   opencl::DeviceOptions device = cli::device_options(v);
   if (!parallel::mpi_launch()) throw UsageError("mpirun did not start this process; accepted: mpirun --bind-to core -np 2 gemel_pipeline");
   if (device.threads == 0) device.threads = 1;
   CommunicationThread communication(parallel::mpi_communicator);
   const int stages = communication.size();
-  if (sizes.layers % (2 * stages) != 0) throw UsageError(fmt::format("--layers: {} over {} ranks; accepted: a multiple of {}", sizes.layers, stages, 2 * stages));
+  if (sizes.layers % (2 * stages) != 0)
+    throw UsageError(fmt::format("--layers: {} over {} ranks; accepted: a multiple of {}", sizes.layers, stages, 2 * stages));
   communication.run([](parallel::Collectives& c) { c.communicator().wait_as({.spin_ns = 0}); });
   Session session(opencl::Device::open(device));
   if (communication.rank() == 0) {
     cli::say_device(session.device().profile());
-    fmt::print("{:<6} {:<12} {:>4} {:>10} {:>10} {:>8} {:>15} {:>8} {:>8}\n", "", "schedule", "m", "step ms", "computes", "bubble", "(least..most)", "formula", "above");
+    fmt::print("{:<6} {:<12} {:>4} {:>10} {:>10} {:>8} {:>15} {:>8} {:>8}\n", "", "schedule", "m", "step ms", "computes", "bubble", "(least..most)", "formula",
+               "above");
   }
   for (const train::Frontend frontend : {train::Frontend::eager, train::Frontend::graph})
     for (const ScheduleKind kind : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved})
-      for (const std::int64_t m : counts) measure(communication, session, sizes, {kind, stages, kind == ScheduleKind::interleaved ? 2 : 1, static_cast<int>(m)}, frontend);
+      for (const std::int64_t m : counts)
+        measure(communication, session, sizes, {kind, stages, kind == ScheduleKind::interleaved ? 2 : 1, static_cast<int>(m)}, frontend);
   return 0;
 }
 

@@ -66,7 +66,8 @@ int run(const std::vector<std::string>& arguments) {
   const auto layer = layer_of(v);
   layer->materialise(session);
   const std::int64_t batch = cli::whole_number(v, "batch-size", 1, 1e6), steps = cli::whole_number(v, "steps", 1, 1e6);
-  const Values in{random_normal(session, {batch, steps, v["input"].as<std::int64_t>()}), random_normal(session, {batch, steps, v["hidden"].as<std::int64_t>()})};
+  const Values in{random_normal(session, {batch, steps, v["input"].as<std::int64_t>()}),
+                  random_normal(session, {batch, steps, v["hidden"].as<std::int64_t>()})};
   const auto step = [&](const Values& given) { return work == "train" ? trained(*layer, given) : inferred(*layer, given); };
   graph::Compiled compiled = graph::compile(session, step);
   const auto once = [&] {

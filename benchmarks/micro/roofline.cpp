@@ -26,8 +26,8 @@ std::string to_string(const Roofline& r) {
 namespace {
 
 constexpr std::int64_t kElements = 1 << 26, kLine = 16;  // floats of an array; of a cache line
-constexpr int kStreams = 16;                              // that a group reads (measured: 8 give a twentieth less, one a third)
-constexpr std::int64_t kGroup = 256;                      // work-items of a GPU's
+constexpr int kStreams = 16;                             // that a group reads (measured: 8 give a twentieth less, one a third)
+constexpr std::int64_t kGroup = 256;                     // work-items of a GPU's
 /// For a CPU: a group is a work-item, with vectors of its own.
 constexpr const char* kOfCpu = R"(
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fma_peak(__global float* y, const float a, const long steps) {
@@ -80,10 +80,14 @@ std::int64_t group_of(const opencl::Device& device) { return device.profile().is
 std::int64_t groups_of(const opencl::Device& device) { return (device.profile().is_cpu() ? 4 : 32) * device.profile().compute_units; }
 
 opencl::Kernel& kernel_of(opencl::Device& device, const char* name) {
-  return device.generated_kernel("roofline", [&] {
-    return fmt::format("typedef float{} lanes;\n#define CHAINS {}\n#define STREAMS {}\n#define GROUP {}\n", lanes_of(device) == 1 ? "" : fmt::to_string(lanes_of(device)),
-                       chains_of(device), kStreams, kGroup) + (device.profile().is_cpu() ? kOfCpu : kOfGpu);
-  }, name);
+  return device.generated_kernel(
+      "roofline",
+      [&] {
+        return fmt::format("typedef float{} lanes;\n#define CHAINS {}\n#define STREAMS {}\n#define GROUP {}\n",
+                           lanes_of(device) == 1 ? "" : fmt::to_string(lanes_of(device)), chains_of(device), kStreams, kGroup) +
+               (device.profile().is_cpu() ? kOfCpu : kOfGpu);
+      },
+      name);
 }
 
 /// Enqueues so many groups.
@@ -96,10 +100,14 @@ void run(opencl::Device& device, opencl::Kernel& kernel, std::int64_t groups, st
 // Streams of an odd number of lines: at whole powers of two apart they would compete for one set of the caches. On a GPU a group's are one,
 // of which each turn takes a float4 for each work-item.
 ReadingAlone::ReadingAlone(Session& session)
-    : device_(session.device()), kernel_(kernel_of(device_, "reading")), groups_(groups_of(device_)),
-      stream_(device_.profile().is_cpu() ? ((kElements / kLine / (groups_ * kStreams) - 1) | 1) * kLine : kElements / groups_ / (4 * kGroup) * (4 * kGroup) / kStreams),
+    : device_(session.device()),
+      kernel_(kernel_of(device_, "reading")),
+      groups_(groups_of(device_)),
+      stream_(device_.profile().is_cpu() ? ((kElements / kLine / (groups_ * kStreams) - 1) | 1) * kLine
+                                         : kElements / groups_ / (4 * kGroup) * (4 * kGroup) / kStreams),
       // Written before it is read: pages that were never written are all the same one, which the caches hold.
-      array_(full(session, f32({kElements}), 1)), sums_(full(session, f32({groups_ * std::max(kLine, group_of(device_))}), 0)) {}
+      array_(full(session, f32({kElements}), 1)),
+      sums_(full(session, f32({groups_ * std::max(kLine, group_of(device_))}), 0)) {}
 
 void ReadingAlone::enqueue() { run(device_, kernel_, groups_, {region_of(array_), region_of(sums_), stream_}); }
 std::int64_t ReadingAlone::bytes() const { return 4 * groups_ * kStreams * stream_; }
@@ -114,8 +122,8 @@ Roofline measure_roofline(Session& session) {
   const double memory = cli::best_seconds(device, 5, [&] { run(device, stream, kElements / chunk, {region_of(x), region_of(y), chunk}); });
   ReadingAlone reading(session);
   const double reads = cli::best_seconds(device, 5, [&] { reading.enqueue(); });
-  return {2.0 * lanes_of(device) * chains_of(device) * static_cast<double>(steps * groups * group_of(device)) / fma, 12.0 * static_cast<double>(kElements) / memory,
-          static_cast<double>(reading.bytes()) / reads};
+  return {2.0 * lanes_of(device) * chains_of(device) * static_cast<double>(steps * groups * group_of(device)) / fma,
+          12.0 * static_cast<double>(kElements) / memory, static_cast<double>(reading.bytes()) / reads};
 }
 
 }  // namespace gemel

@@ -83,8 +83,8 @@ int run(const std::vector<std::string>& arguments) {
       for (const std::int64_t table : tables) steps.push_back(std::make_unique<RowStep>(session, table, looked_up, form, optimizer));
       for (std::size_t k = 0; const std::vector<double>& times : measured_in_turn(steps, rounds)) {
         const auto quarter = [&times](std::size_t q) { return 1e6 * times[q * (times.size() - 1) / 4]; };
-        fmt::print("{:<4} {:<5} {:>8} rows: {:>9.1f} us ({:.1f} to {:.1f})\n", optimizer, form == GradientForm::rows ? "rows" : "dense", tables[k++], quarter(2),
-                   quarter(1), quarter(3));
+        fmt::print("{:<4} {:<5} {:>8} rows: {:>9.1f} us ({:.1f} to {:.1f})\n", optimizer, form == GradientForm::rows ? "rows" : "dense", tables[k++],
+                   quarter(2), quarter(1), quarter(3));
       }
     }
   return 0;

@@ -156,9 +156,12 @@ OperatorCase product_of(const OperatorCase& c) {
   using convolution::Direction;
   const convolution::Geometry g = convolution::geometry_of(direction_of(c), c.in, c.out, c.attributes);
   switch (direction_of(c)) {
-    case Direction::forward: return matrix_product({}, {g.pixels(), g.k, g.c}, false, false);
-    case Direction::input: return matrix_product({}, {g.pixels(), g.c, g.k}, false, true);
-    default: return matrix_product({}, {g.c, g.k, g.pixels()}, true, false);
+    case Direction::forward:
+      return matrix_product({}, {g.pixels(), g.k, g.c}, false, false);
+    case Direction::input:
+      return matrix_product({}, {g.pixels(), g.c, g.k}, false, true);
+    default:
+      return matrix_product({}, {g.c, g.k, g.pixels()}, true, false);
   }
 }
 
@@ -265,9 +268,8 @@ Result compare(Session& session, const OperatorCase& c, const Measuring& how, co
   const Variant& chosen = choose(problem, device.profile());
   Peer peer = c.op == &matmul_def() ? matmul_peer(c) : cold ? matmul_peer(product_of(c)) : convolution_peer(c);
   const Call ours = [&] { own.enqueue(chosen), device.finish(); };
-  const auto other = std::ranges::find_if(problem.op.variants, [&](const Variant& v) {
-    return clblast && std::string_view(v.name) == "clblast" && !v.declines(problem, device.profile());
-  });
+  const auto other = std::ranges::find_if(
+      problem.op.variants, [&](const Variant& v) { return clblast && std::string_view(v.name) == "clblast" && !v.declines(problem, device.profile()); });
   const bool has_clblast = other != problem.op.variants.end();
   std::vector<double> own_times, peer_times, ratios, over_clblast;
   for (std::int64_t i = 0; i < pairs; ++i) {
@@ -309,7 +311,8 @@ int run(const std::vector<std::string>& arguments) {
   auto option = options.add_options();
   option("what", po::value<std::string>()->required(), "gemm, convolution or pointwise");
   option("batch-size", po::value<std::int64_t>()->default_value(8), "pictures at a time, of convolutions");
-  option("only", po::value<std::string>()->default_value(""), "only this group: cube, resnet50, bert, few rows or small batch; forward, input gradient or weight gradient");
+  option("only", po::value<std::string>()->default_value(""),
+         "only this group: cube, resnet50, bert, few rows or small batch; forward, input gradient or weight gradient");
   option("pairs", po::value<std::int64_t>()->default_value(5), "measurements of each in turn");
   option("clblast", po::bool_switch(), "CLBlast's time for each matrix product too, of one call in each pair: minutes");
   cli::add_device_options(options);

@@ -4,6 +4,8 @@
 // loss.txt and gradients.safetensors, under torchvision's names and in its layouts, and activations.safetensors: the
 // outputs of the ReLUs and ReLU6s in their order ("0", "1", ...; images as [N, H, W, C]), which tell the side of every kink.
 // Batch normalisation is in training mode, dropout and stochastic depth are off. The device is chosen by GEMEL_PLATFORM and GEMEL_DEVICE.
+#include "frontends/train/step.h"
+
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -18,7 +20,6 @@
 #include "engine/ops/ops.h"
 #include "frontends/models/pictures/picture_models.h"
 #include "frontends/nn/state/state_dict.h"
-#include "frontends/train/step.h"
 #include "opencl/device/device.h"
 
 namespace {

@@ -43,8 +43,7 @@ struct GzipReader::State {
   }
 };
 
-GzipReader::GzipReader(const std::filesystem::path& path, std::int64_t limit)
-    : state_(std::make_unique<State>(path, limit)) {}
+GzipReader::GzipReader(const std::filesystem::path& path, std::int64_t limit) : state_(std::make_unique<State>(path, limit)) {}
 GzipReader::~GzipReader() = default;
 GzipReader::GzipReader(GzipReader&&) noexcept = default;
 

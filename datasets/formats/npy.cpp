@@ -36,9 +36,7 @@ constexpr std::array<TypeRow, 7> kTypes{{{NpyType::float32, "float32", "<f4", 4}
                                          {NpyType::boolean, "bool", "|b1", 1}}};
 const TypeRow& row(NpyType type) { return kTypes[static_cast<std::size_t>(type)]; }
 
-[[noreturn]] void fail(const std::string& file, const std::string& what) {
-  throw DataError(fmt::format("npy: {}: {}", file, what));
-}
+[[noreturn]] void fail(const std::string& file, const std::string& what) { throw DataError(fmt::format("npy: {}: {}", file, what)); }
 
 /// Parses the header's Python literal, of the one form that the format has.
 class HeaderParser {
@@ -93,8 +91,7 @@ class HeaderParser {
     expect('(');
     while (!accept(')')) {
       extents.push_back(number());
-      if (static_cast<int>(extents.size()) > Shape::kMaxRank)
-        fail(file_, fmt::format("the shape has more than {0} axes; accepted: 0..{0}", Shape::kMaxRank));
+      if (static_cast<int>(extents.size()) > Shape::kMaxRank) fail(file_, fmt::format("the shape has more than {0} axes; accepted: 0..{0}", Shape::kMaxRank));
       if (accept(',')) continue;
       // Python reads (3) as a number: a tuple of one needs its comma.
       if (extents.size() == 1) malformed("','");
@@ -183,8 +180,7 @@ std::string header_of(const Spec& spec) {
   std::string shape;
   for (int i = 0; i < spec.shape.rank(); ++i) shape += fmt::format("{}{}", i ? ", " : "", spec.shape[i]);
   if (spec.shape.rank() == 1) shape += ',';
-  std::string text =
-      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", descr_of(spec.dtype), shape);
+  std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", descr_of(spec.dtype), shape);
   const std::size_t before = kMagic.size() + 4, unpadded = before + text.size() + 1;
   text.append((kAlignment - unpadded % kAlignment) % kAlignment, ' ');
   text += '\n';
@@ -208,16 +204,12 @@ NpyHeader read_npy_header(const SteadyFile& file) {
   std::vector<std::byte> begin(std::min(size, kMost));
   file.read(0, begin);
   if (const std::string pointer = git_lfs_pointer(file); !pointer.empty()) fail(name, pointer);
-  if (!as_text(begin).starts_with(kMagic))
-    fail(name, fmt::format("no .npy file of {} bytes: it does not start with \\x93NUMPY", size));
-  const auto truncated = [&](std::size_t needed) {
-    fail(name, fmt::format("the file is truncated: it has {} bytes; expected: {} or more", size, needed));
-  };
+  if (!as_text(begin).starts_with(kMagic)) fail(name, fmt::format("no .npy file of {} bytes: it does not start with \\x93NUMPY", size));
+  const auto truncated = [&](std::size_t needed) { fail(name, fmt::format("the file is truncated: it has {} bytes; expected: {} or more", size, needed)); };
   std::size_t offset = kMagic.size() + 2;
   if (size < offset) truncated(offset);
   const int major = static_cast<int>(begin[6]), minor = static_cast<int>(begin[7]);
-  if (major < 1 || major > 3 || minor != 0)
-    fail(name, fmt::format("format version {}.{}; accepted: 1.0, 2.0, 3.0", major, minor));
+  if (major < 1 || major > 3 || minor != 0) fail(name, fmt::format("format version {}.{}; accepted: 1.0, 2.0, 3.0", major, minor));
   const std::size_t length_bytes = major == 1 ? 2 : 4;
   std::uint32_t length = 0;
   if (size < offset + length_bytes) truncated(offset + length_bytes);
@@ -231,8 +223,7 @@ NpyHeader read_npy_header(const SteadyFile& file) {
   if (!bytes) fail(name, fmt::format("the size of shape {} overflows", to_string(header.shape)));
   const std::size_t present = size - header.data_offset;
   if (present != static_cast<std::size_t>(*bytes))
-    fail(name, fmt::format("the file has {} bytes of data; {} {} needs {}", present, to_string(header.type),
-                           to_string(header.shape), *bytes));
+    fail(name, fmt::format("the file has {} bytes of data; {} {} needs {}", present, to_string(header.type), to_string(header.shape), *bytes));
   return header;
 }
 
@@ -249,8 +240,7 @@ void write_npy(const std::filesystem::path& path, const Spec& spec, const std::f
     fill(out);
     const std::int64_t given = out.written() - static_cast<std::int64_t>(header.size());
     if (given != spec.bytes())
-      throw UsageError(fmt::format("write_npy: {}: {} bytes of data were given; {} needs {}", path.string(), given,
-                                   to_string(spec), spec.bytes()));
+      throw UsageError(fmt::format("write_npy: {}: {} bytes of data were given; {} needs {}", path.string(), given, to_string(spec), spec.bytes()));
   });
 }
 

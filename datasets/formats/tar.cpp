@@ -57,9 +57,7 @@ bool take_pax(std::string_view records, Overrides& overrides) {
     std::size_t length = 0;
     const auto [end, error] = std::from_chars(records.data(), records.data() + records.size(), length);
     const auto digits = static_cast<std::size_t>(end - records.data());
-    if (error != std::errc() || length > records.size() || length < digits + 3 || records[digits] != ' ' ||
-        records[length - 1] != '\n')
-      return false;
+    if (error != std::errc() || length > records.size() || length < digits + 3 || records[digits] != ' ' || records[length - 1] != '\n') return false;
     const std::string_view record = records.substr(digits + 1, length - digits - 2);
     records.remove_prefix(length);
     if (record.starts_with("path=")) overrides.name = record.substr(5);
@@ -104,13 +102,11 @@ void TarReader::fail(const std::string& what) const { throw DataError(fmt::forma
 
 void TarReader::read_exactly(std::span<std::byte> out, const std::string& what) {
   const std::size_t done = read_some(out);
-  if (done != out.size())
-    fail(fmt::format("the archive ends inside {}: {} bytes were found; expected: {}", what, done, out.size()));
+  if (done != out.size()) fail(fmt::format("the archive ends inside {}: {} bytes were found; expected: {}", what, done, out.size()));
 }
 
 void TarReader::read(std::span<std::byte> out) {
-  if (static_cast<std::int64_t>(out.size()) != unread_)
-    throw InternalError("tar: a member is read as a whole, exactly once");
+  if (static_cast<std::int64_t>(out.size()) != unread_) throw InternalError("tar: a member is read as a whole, exactly once");
   read_exactly(out, member_);
   unread_ = 0;
 }

@@ -67,7 +67,9 @@ bool is_white_space(char32_t c) {
   if (c < kAsciiEnd) return c == ' ' || (c >= 0x09 && c <= 0x0d);
   return c == 0x85 || is_from(c, UTF8PROC_CATEGORY_ZS, UTF8PROC_CATEGORY_ZP);
 }
-bool is_other(char32_t c) { return c < kAsciiEnd ? c < 0x20 || c == 0x7f : category(c) == UTF8PROC_CATEGORY_CN || is_from(c, UTF8PROC_CATEGORY_CC, UTF8PROC_CATEGORY_CO); }
+bool is_other(char32_t c) {
+  return c < kAsciiEnd ? c < 0x20 || c == 0x7f : category(c) == UTF8PROC_CATEGORY_CN || is_from(c, UTF8PROC_CATEGORY_CC, UTF8PROC_CATEGORY_CO);
+}
 bool is_punctuation(char32_t c) { return is_from(c, UTF8PROC_CATEGORY_PC, UTF8PROC_CATEGORY_PO); }
 bool is_letter(char32_t c) { return is_from(c, UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_LO); }
 bool is_number(char32_t c) { return is_from(c, UTF8PROC_CATEGORY_ND, UTF8PROC_CATEGORY_NO); }

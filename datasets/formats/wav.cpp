@@ -84,7 +84,7 @@ class Walk {
       file.read(0, begin);
       if (const std::string pointer = git_lfs_pointer(as_text(begin)); !pointer.empty()) refuse(name, pointer);
       refuse(name, fmt::format("no WAV file of {} bytes: it starts with {} and {}; expected: RIFF, a size and WAVE", file.size, shown(text(header, 0)),
-                             shown(text(header, 8))));
+                               shown(text(header, 8))));
     }
     const std::size_t size = number<std::uint32_t>(header, 4);
     is_piped_ = is_unknown(size);
@@ -161,14 +161,13 @@ Format format_of(const Source& file, const Range& range, const std::string& name
   Format f{number<std::uint16_t>(chunk, 0), number<std::uint16_t>(chunk, 2), number<std::uint16_t>(chunk, 14), number<std::uint32_t>(chunk, 4)};
   const int block = number<std::uint16_t>(chunk, 12);
   if (f.encoding == kExtensible) {
-    if (chunk.size() < kLong)
-      refuse(name, fmt::format("its chunk 'fmt ' has {} bytes; expected: {} or more for an extensible format", chunk.size(), kLong));
+    if (chunk.size() < kLong) refuse(name, fmt::format("its chunk 'fmt ' has {} bytes; expected: {} or more for an extensible format", chunk.size(), kLong));
     f.encoding = number<std::uint16_t>(chunk, 24);  // the first two bytes of what identifies it
   }
   const bool known = f.encoding == kFloat ? f.bits == 32 || f.bits == 64 : f.encoding == kPcm && (f.bits == 8 || f.bits == 16 || f.bits == 24 || f.bits == 32);
   if (!known)
     refuse(name, fmt::format("its format is {} with {} bits a sample; accepted: 1 (PCM) with 8, 16, 24 or 32, and 3 (floating point) with 32 or 64", f.encoding,
-                           f.bits));
+                             f.bits));
   if (f.channels == 0 || f.sample_rate == 0)
     refuse(name, fmt::format("it has {} channels and {} samples a second; accepted: 1 or more of each", f.channels, f.sample_rate));
   if (block != f.channels * f.bits / 8)
@@ -207,8 +206,7 @@ Recording recording_of(const Source& file, const std::string& name, std::optiona
   if (!chunks.format || !chunks.data)
     refuse(name, fmt::format("it has no chunk '{}'; expected: one of 'fmt ' and one of 'data'", chunks.format ? "data" : "fmt "));
   const Format f = format_of(file, *chunks.format, name);
-  if (expected_rate && *expected_rate != f.sample_rate)
-    refuse(name, fmt::format("it has {} samples a second; expected: {}", f.sample_rate, *expected_rate));
+  if (expected_rate && *expected_rate != f.sample_rate) refuse(name, fmt::format("it has {} samples a second; expected: {}", f.sample_rate, *expected_rate));
   const std::size_t block = static_cast<std::size_t>(f.channels) * static_cast<std::size_t>(f.bits / 8);
   if (chunks.data_to_the_end) chunks.data->size -= chunks.data->size % block;  // a pipe that was closed may end within a sample
   if (chunks.data->size % block != 0)

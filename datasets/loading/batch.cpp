@@ -27,7 +27,8 @@ Batch Batch::part(std::int64_t begin, std::int64_t count) const {
   if (!positions.empty()) out.positions.assign(positions.begin() + begin, positions.begin() + begin + count);
   for (HostTensor& t : out.tensors) {
     if (t.spec.shape.rank() == 0 || t.spec.shape[0] != samples)
-      throw DataError(fmt::format("batch: the tensor '{}' is {} in a batch of {} samples; accepted: axis 0 of {}", t.name, to_string(t.spec), samples, samples));
+      throw DataError(
+          fmt::format("batch: the tensor '{}' is {} in a batch of {} samples; accepted: axis 0 of {}", t.name, to_string(t.spec), samples, samples));
     const std::int64_t sample = samples ? t.spec.bytes() / samples : 0;
     t.spec.shape[0] = count;
     t.bytes = std::make_shared<const std::vector<std::byte>>(t.bytes->begin() + begin * sample, t.bytes->begin() + (begin + count) * sample);

@@ -18,8 +18,7 @@ namespace gemel::datasets {
 namespace {
 
 void check(const char* what, std::int64_t given, std::int64_t least, std::int64_t most) {
-  if (given < least || given > most)
-    throw UsageError(fmt::format("loader: {} is {}; accepted: {}..{}", what, given, least, most));
+  if (given < least || given > most) throw UsageError(fmt::format("loader: {} is {}; accepted: {}..{}", what, given, least, most));
 }
 
 }  // namespace
@@ -28,8 +27,7 @@ std::vector<std::uint32_t> permutation(std::int64_t size, std::uint64_t seed) {
   std::vector<std::uint32_t> order(narrow<std::uint32_t>(size));
   std::iota(order.begin(), order.end(), 0u);
   PhiloxStream stream(seed, stream_hash("shuffle"));
-  for (std::size_t i = order.size(); i > 1; --i)
-    std::swap(order[i - 1], order[stream.below(static_cast<std::uint32_t>(i))]);
+  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[stream.below(static_cast<std::uint32_t>(i))]);
   return order;
 }
 
@@ -52,8 +50,7 @@ void Loader::start(std::int64_t epoch, std::int64_t first_batch) {
   stop();
   epoch_ = epoch;
   order_.clear();
-  if (options_.shuffle == Shuffle::on)
-    order_ = permutation(dataset_.size(), options_.seed + static_cast<std::uint64_t>(epoch));
+  if (options_.shuffle == Shuffle::on) order_ = permutation(dataset_.size(), options_.seed + static_cast<std::uint64_t>(epoch));
   if (options_.by_length) group_by_length();
   next_out_ = next_in_ = first_batch;
   shares_ = {{0, std::move(shares_.rbegin()->second)}};
@@ -76,7 +73,8 @@ void Loader::group_by_length() {
     const auto first = order_.begin() + begin, last = order_.begin() + std::min(begin + kBatches * batch, whole);
     std::stable_sort(first, last, [this](std::uint32_t a, std::uint32_t b) { return dataset_.length(a) < dataset_.length(b); });
     for (std::int64_t n = (last - first) / batch; n > 1; --n)
-      if (const std::int64_t k = stream.below(static_cast<std::uint32_t>(n)); k != n - 1) std::swap_ranges(first + k * batch, first + (k + 1) * batch, first + (n - 1) * batch);
+      if (const std::int64_t k = stream.below(static_cast<std::uint32_t>(n)); k != n - 1)
+        std::swap_ranges(first + k * batch, first + (k + 1) * batch, first + (n - 1) * batch);
   }
 }
 
@@ -93,8 +91,10 @@ std::optional<Batch> Loader::next() {
 }
 
 void Loader::share(Shares shares) {
-  if (std::ssize(shares) != options_.ranks || std::ranges::any_of(shares, [](std::int64_t s) { return s < 0; }) || std::ranges::all_of(shares, [](std::int64_t s) { return s == 0; }))
-    throw UsageError(fmt::format("loader: the shares are {}; accepted: one a rank, of {}, none below 0 and not all 0", fmt::join(shares, ", "), options_.ranks));
+  if (std::ssize(shares) != options_.ranks || std::ranges::any_of(shares, [](std::int64_t s) { return s < 0; }) ||
+      std::ranges::all_of(shares, [](std::int64_t s) { return s == 0; }))
+    throw UsageError(
+        fmt::format("loader: the shares are {}; accepted: one a rank, of {}, none below 0 and not all 0", fmt::join(shares, ", "), options_.ranks));
   const std::lock_guard lock(mutex_);
   shares_.insert_or_assign(next_out_ + options_.prefetch, std::move(shares));  // the same on ranks with any number of workers
 }
@@ -154,7 +154,8 @@ void Loader::stop() {
 Batch Loader::make(std::int64_t index, const Shares& shares) const {
   Batch out{.epoch = epoch_, .index = index};
   const std::int64_t first = index * options_.batch_size, whole = std::min(options_.batch_size, dataset_.size() - first);
-  const std::vector<SampleRun> shard = shard_of(whole, options_.micro_batches, options_.rank, options_.ranks, whole == std::min(options_.batch_size, dataset_.size()) ? shares : Shares());
+  const std::vector<SampleRun> shard =
+      shard_of(whole, options_.micro_batches, options_.rank, options_.ranks, whole == std::min(options_.batch_size, dataset_.size()) ? shares : Shares());
   for (const SampleRun& run : shard) {
     out.samples += run.count;
     for (std::int64_t j = 0; j < run.count; ++j) out.positions.push_back(first + run.begin + j);

@@ -28,8 +28,7 @@ constexpr std::array<float, 3> kMean{0.4914f, 0.4822f, 0.4465f}, kDeviation{0.24
 using Record = std::array<std::byte, Cifar10Dataset::kRecordBytes>;
 
 void check_size(const std::string& file, std::int64_t bytes) {
-  if (bytes != Cifar10Dataset::kFileBytes)
-    throw DataError(fmt::format("cifar10: {} has {} bytes; expected: {}", file, bytes, Cifar10Dataset::kFileBytes));
+  if (bytes != Cifar10Dataset::kFileBytes) throw DataError(fmt::format("cifar10: {} has {} bytes; expected: {}", file, bytes, Cifar10Dataset::kFileBytes));
 }
 
 /// The begin of a file's record. @param out  gets it where it lies on the disk, as much as it holds
@@ -66,9 +65,7 @@ Files read_folder(const fs::path& data, std::int64_t classes) {
     const fs::path path = folder / kFiles[i];
     if (!is_there(path) && (is_there(data / "data_batch_1") || is_folder(data / "cifar-10-batches-py")))
       throw DataError(fmt::format("cifar10: {} has the version for Python; accepted: the binary version, cifar-10-binary.tar.gz", data.string()));
-    if (!is_there(path))
-      throw DataError(fmt::format("cifar10: {} is missing; expected: a file of {} bytes", path.string(),
-                                  Cifar10Dataset::kFileBytes));
+    if (!is_there(path)) throw DataError(fmt::format("cifar10: {} is missing; expected: a file of {} bytes", path.string(), Cifar10Dataset::kFileBytes));
     SteadyFile file(path);
     if (const std::string pointer = git_lfs_pointer(file); !pointer.empty()) throw DataError(fmt::format("cifar10: {}: {}", path.string(), pointer));
     check_size(path.string(), file.bytes());
@@ -99,8 +96,7 @@ Files read_archive(const fs::path& path, std::int64_t classes) {
   if (is_for_python) throw DataError(fmt::format("cifar10: {} is the version for Python; accepted: the binary version, cifar-10-binary.tar.gz", path.string()));
   for (std::size_t i = 0; i < kFiles.size(); ++i)
     if (!files[i].file)
-      throw DataError(fmt::format("cifar10: {} lacks {}; expected: a file of {} bytes", path.string(), kFiles[i],
-                                  Cifar10Dataset::kFileBytes));
+      throw DataError(fmt::format("cifar10: {} lacks {}; expected: a file of {} bytes", path.string(), kFiles[i], Cifar10Dataset::kFileBytes));
   return files;
 }
 
@@ -129,9 +125,7 @@ void Cifar10Dataset::copy(std::int64_t i, const Placement& placement, std::span<
   constexpr std::int64_t kPlane = 32 * 32;
   Record room;
   const std::byte* planes = begin_of_record(files_[static_cast<std::size_t>(i / kRecordsPerFile)], i % kRecordsPerFile, room).data() + 1;
-  const auto pixel = [&](std::int64_t c, std::int64_t k) {
-    return values_[static_cast<std::size_t>(c)][static_cast<std::size_t>(planes[c * kPlane + k])];
-  };
+  const auto pixel = [&](std::int64_t c, std::int64_t k) { return values_[static_cast<std::size_t>(c)][static_cast<std::size_t>(planes[c * kPlane + k])]; };
   place(
       shape_, placement, pixel, [&](std::int64_t c) { return values_[static_cast<std::size_t>(c)][0]; }, out);
 }

@@ -21,12 +21,10 @@ constexpr std::int64_t kSyntheticValidation = 512;
 
 Splits open_synthetic(const DatasetOptions& options) {
   if (options.normalize == Normalize::standard)
-    throw UsageError(
-        "synthetic: normalize standard needs a data set with known statistics; accepted: none, or cifar10");
+    throw UsageError("synthetic: normalize standard needs a data set with known statistics; accepted: none, or cifar10");
   const Shape shape = options.input.empty() ? Shape{3, 32, 32} : options.input;
   if (shape.rank() != 3 || std::ranges::any_of(shape, [](std::int64_t d) { return d < 1 || d > 65536; }))
-    throw UsageError(
-        fmt::format("synthetic: input {} is no picture; accepted: [C, H, W], each 1..65536", to_string(shape)));
+    throw UsageError(fmt::format("synthetic: input {} is no picture; accepted: [C, H, W], each 1..65536", to_string(shape)));
   const std::int64_t classes = options.classes ? options.classes : 10;
   using Split = SyntheticDataset::Split;
   return {std::make_unique<SyntheticDataset>(shape, classes, options.samples, options.seed, Split::train),
@@ -38,10 +36,9 @@ struct Opener {
   bool needs_data;
   Splits (*open)(const DatasetOptions&);
 };
-constexpr std::array<Opener, 3> kOpeners{
-    {{"synthetic", false, open_synthetic},
-     {"cifar10", true, [](const DatasetOptions& o) { return open_cifar10(o.data, o.classes, o.normalize); }},
-     {"npy", true, [](const DatasetOptions& o) { return open_npy(o.data, o.classes, o.normalize); }}}};
+constexpr std::array<Opener, 3> kOpeners{{{"synthetic", false, open_synthetic},
+                                          {"cifar10", true, [](const DatasetOptions& o) { return open_cifar10(o.data, o.classes, o.normalize); }},
+                                          {"npy", true, [](const DatasetOptions& o) { return open_npy(o.data, o.classes, o.normalize); }}}};
 constexpr auto kDatasetNames = [] {
   std::array<std::string_view, kOpeners.size()> names;
   for (std::size_t i = 0; i < names.size(); ++i) names[i] = kOpeners[i].name;
@@ -57,9 +54,7 @@ class Prefix final : public Pictures {
   std::int64_t classes() const override { return whole_->classes(); }
   const Shape& shape() const override { return whole_->shape(); }
   std::int64_t label(std::int64_t i) const override { return whole_->label(i); }
-  void copy(std::int64_t i, const Placement& placement, std::span<float> out) const override {
-    whole_->copy(i, placement, out);
-  }
+  void copy(std::int64_t i, const Placement& placement, std::span<float> out) const override { whole_->copy(i, placement, out); }
   void check_files() const override { whole_->check_files(); }
 
  private:
@@ -97,24 +92,17 @@ std::span<const std::string_view> dataset_names() { return kDatasetNames; }
 
 Splits open_dataset(const DatasetOptions& options) {
   const auto opener = std::ranges::find(kOpeners, options.name, &Opener::name);
-  if (opener == kOpeners.end())
-    throw UsageError(fmt::format("dataset: '{}' is unknown; accepted: {}", options.name, fmt::join(kDatasetNames, ", ")));
-  if (opener->needs_data && options.data.empty())
-    throw UsageError(fmt::format("{}: no data path was given; accepted: the path of its files", options.name));
-  if (options.limit < 0)
-    throw UsageError(
-        fmt::format("{}: limit {} is negative; accepted: 1 or more, 0 for all", options.name, options.limit));
+  if (opener == kOpeners.end()) throw UsageError(fmt::format("dataset: '{}' is unknown; accepted: {}", options.name, fmt::join(kDatasetNames, ", ")));
+  if (opener->needs_data && options.data.empty()) throw UsageError(fmt::format("{}: no data path was given; accepted: the path of its files", options.name));
+  if (options.limit < 0) throw UsageError(fmt::format("{}: limit {} is negative; accepted: 1 or more, 0 for all", options.name, options.limit));
   if (options.classes < 0 || options.classes > kMaxClasses)
-    throw UsageError(fmt::format("{}: classes {} is out of range; accepted: 1..{}, 0 for the data set's own",
-                                 options.name, options.classes, kMaxClasses));
+    throw UsageError(fmt::format("{}: classes {} is out of range; accepted: 1..{}, 0 for the data set's own", options.name, options.classes, kMaxClasses));
   Splits splits = opener->open(options);
   const Pictures& train = *splits.train;
   if (!options.input.empty() && options.input != train.shape())
-    throw UsageError(fmt::format("{}: input {} was asked for; the pictures are {}", options.name,
-                                 to_string(options.input), to_string(train.shape())));
+    throw UsageError(fmt::format("{}: input {} was asked for; the pictures are {}", options.name, to_string(options.input), to_string(train.shape())));
   for (std::unique_ptr<Pictures>* split : {&splits.train, &splits.validation})
-    if (*split && options.limit && options.limit < (*split)->size())
-      *split = std::make_unique<Prefix>(std::move(*split), options.limit);
+    if (*split && options.limit && options.limit < (*split)->size()) *split = std::make_unique<Prefix>(std::move(*split), options.limit);
   return splits;
 }
 

@@ -12,8 +12,7 @@ namespace gemel::datasets {
 /// @param pixel  (channel, index in its plane) -> float
 /// @param black  channel -> float: what lies outside the picture
 template <class Pixel, class Black>
-void place(const Shape& shape, const Placement& placement, const Pixel& pixel, const Black& black,
-           std::span<float> out) {
+void place(const Shape& shape, const Placement& placement, const Pixel& pixel, const Black& black, std::span<float> out) {
   const std::int64_t channels = shape[0], height = shape[1], width = shape[2];
   // The columns of the crop that lie in the picture are [from, to).
   const std::int64_t from = std::clamp<std::int64_t>(-placement.left, 0, width);

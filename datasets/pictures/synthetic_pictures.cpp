@@ -15,8 +15,7 @@ constexpr float kNoise = 0.4f;
 
 }  // namespace
 
-SyntheticDataset::SyntheticDataset(const Shape& shape, std::int64_t classes, std::int64_t size, std::uint64_t seed,
-                                   Split split)
+SyntheticDataset::SyntheticDataset(const Shape& shape, std::int64_t classes, std::int64_t size, std::uint64_t seed, Split split)
     : shape_(shape), classes_(classes), size_(size), seed_(seed), split_(split) {
   PhiloxStream stream(seed, stream_hash("synthetic patterns"));
   patterns_.resize(at(classes * shape[0] * kBlocks * kBlocks));
@@ -24,8 +23,7 @@ SyntheticDataset::SyntheticDataset(const Shape& shape, std::int64_t classes, std
 }
 
 std::int64_t SyntheticDataset::label(std::int64_t i) const {
-  PhiloxStream stream(seed_, (static_cast<std::uint64_t>(i) << 1 | static_cast<std::uint64_t>(split_)) ^
-                                 std::uint64_t{stream_hash("synthetic labels")} << 32);
+  PhiloxStream stream(seed_, (static_cast<std::uint64_t>(i) << 1 | static_cast<std::uint64_t>(split_)) ^ std::uint64_t{stream_hash("synthetic labels")} << 32);
   return stream.below(narrow<std::uint32_t>(classes_));
 }
 
@@ -38,9 +36,8 @@ void SyntheticDataset::copy(std::int64_t i, const Placement& placement, std::spa
   const PhiloxKey key{static_cast<std::uint32_t>(seed_), static_cast<std::uint32_t>(seed_ >> 32)};
   const std::uint64_t sample = static_cast<std::uint64_t>(i) << 1 | static_cast<std::uint64_t>(split_);
   for (std::size_t block = 0; block < noise.size() / 4; ++block) {
-    const PhiloxCounter bits = philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(sample),
-                                       static_cast<std::uint32_t>(sample >> 32), stream_hash("synthetic noise")},
-                                      key);
+    const PhiloxCounter bits = philox(
+        {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(sample), static_cast<std::uint32_t>(sample >> 32), stream_hash("synthetic noise")}, key);
     std::copy(bits.begin(), bits.end(), noise.begin() + static_cast<std::ptrdiff_t>(block * 4));
   }
   const std::vector<std::uint32_t>& words = noise;

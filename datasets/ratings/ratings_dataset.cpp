@@ -43,8 +43,10 @@ class Met {
     std::int64_t before = 0;  // items met below the one looked for
     for (std::int64_t end = ends_[at(user) + 1] - begin; before < end;) {
       const std::int64_t middle = (before + end) / 2;
-      if (items_[at(begin + middle)] - middle <= k) before = middle + 1;  // no more than k others lie below it
-      else end = middle;
+      if (items_[at(begin + middle)] - middle <= k)
+        before = middle + 1;  // no more than k others lie below it
+      else
+        end = middle;
     }
     return k + before;
   }
@@ -74,7 +76,10 @@ std::int64_t at_most(std::int64_t samples, std::int64_t limit) { return limit > 
 class Trained final : public Dataset {
  public:
   Trained(std::vector<Pair> interactions, Met met, RatingsOptions options)
-      : interactions_(std::move(interactions)), met_(std::move(met)), options_(std::move(options)), size_(at_most(std::ssize(interactions_) * group(), options_.limit)) {}
+      : interactions_(std::move(interactions)),
+        met_(std::move(met)),
+        options_(std::move(options)),
+        size_(at_most(std::ssize(interactions_) * group(), options_.limit)) {}
   std::string_view name() const override { return options_.name; }
   std::int64_t size() const override { return size_; }
   std::int64_t classes() const override { return kMetOrNot; }
@@ -82,8 +87,10 @@ class Trained final : public Dataset {
     Rows rows;
     for (const std::int64_t sample : samples) {
       const Pair& met = interactions_[at(sample / group())];
-      if (sample % group() == 0) rows.add(met.user, met.item, 1);
-      else rows.add(met.user, drawn(met.user, sample, draws.value_or(Draws{options_.seed, 0})), 0);
+      if (sample % group() == 0)
+        rows.add(met.user, met.item, 1);
+      else
+        rows.add(met.user, drawn(met.user, sample, draws.value_or(Draws{options_.seed, 0})), 0);
     }
     return rows.tensors({std::ssize(samples), 1});
   }
@@ -165,7 +172,8 @@ RatingSplits split_ratings(const Interactions& given, const RatingsOptions& opti
     const auto end = std::find_if(begin, met.end(), [user = begin->user](const Line& l) { return l.user != user; });
     const auto latest = std::max_element(begin, end, [](const Line& a, const Line& b) { return std::tie(a.time, a.number) < std::tie(b.time, b.number); });
     if (end - begin == given.items)
-      throw DataError(fmt::format("line {}: with it its user has met all of {} item{}; accepted: users that leave one or more", latest->number + 1, given.items, given.items == 1 ? "" : "s"));
+      throw DataError(fmt::format("line {}: with it its user has met all of {} item{}; accepted: users that leave one or more", latest->number + 1, given.items,
+                                  given.items == 1 ? "" : "s"));
     const bool has_more = end - begin > 1;
     for (auto line = begin; line != end; ++line) (has_more && line == latest ? last : trained).push_back(*line);
     begin = end;

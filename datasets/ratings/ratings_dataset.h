@@ -25,10 +25,10 @@ struct Interactions {
 };
 
 struct RatingsOptions {
-  std::string name = "ratings";   // that the data set is opened by
-  std::int64_t negatives = 4;     // items not met, beside each interaction that is learnt from
-  std::int64_t limit = 0;         // at most so many samples of each split, the first ones; 0: all
-  std::uint64_t seed = 1;         // of what is drawn where a loader brings no draws
+  std::string name = "ratings";  // that the data set is opened by
+  std::int64_t negatives = 4;    // items not met, beside each interaction that is learnt from
+  std::int64_t limit = 0;        // at most so many samples of each split, the first ones; 0: all
+  std::uint64_t seed = 1;        // of what is drawn where a loader brings no draws
 };
 
 /// Of a sample of the validation split: the item that was held out, and others.

@@ -32,7 +32,8 @@ class Numbering {
 double number(std::string_view text, const char* of) {
   double out = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(out)) throw DataError(fmt::format("its {} is '{}'; accepted: a number", of, text));
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(out))
+    throw DataError(fmt::format("its {} is '{}'; accepted: a number", of, text));
   return out;
 }
 

@@ -22,7 +22,8 @@ std::int64_t met_by_each(const SyntheticRatingsOptions& o) {
     throw UsageError(fmt::format("synthetic: {} users and {} items; accepted: 2..{} and 4..{}", o.users, o.items, kMost, kMost));
   const std::int64_t of_each = 1 + o.ratings.negatives, most = o.items / 2, enough = ceil_div(o.samples, o.users * of_each) + 1;  // one is held out
   if (enough > most)
-    throw UsageError(fmt::format("synthetic: {} samples of {} users and {} items; accepted: at most {}", o.samples, o.users, o.items, o.users * of_each * (most - 1)));
+    throw UsageError(
+        fmt::format("synthetic: {} samples of {} users and {} items; accepted: at most {}", o.samples, o.users, o.items, o.users * of_each * (most - 1)));
   return std::min(std::max(kMet, enough), most);
 }
 
@@ -62,8 +63,10 @@ RatingSplits synthetic_ratings(const SyntheticRatingsOptions& o) {
     const std::int64_t group = stream.below(narrow<std::uint32_t>(groups));
     const std::int64_t of_group = std::min(groups == 1 ? met : met - met / kOther, liked[at(group)].size());
     const auto meet = [&](std::int32_t item) { all.lines.push_back({user, item}); };
-    any.deal(met - of_group, stream, [&](std::int32_t item) { return item % groups != group; }, meet);
-    liked[at(group)].deal(of_group, stream, [](std::int32_t) { return true; }, meet);
+    any.deal(
+        met - of_group, stream, [&](std::int32_t item) { return item % groups != group; }, meet);
+    liked[at(group)].deal(
+        of_group, stream, [](std::int32_t) { return true; }, meet);
   }
   return split_ratings(all, o.ratings);
 }

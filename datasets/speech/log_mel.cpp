@@ -42,8 +42,10 @@ LogMel::LogMel(const LogMelOptions& o)
       band.weights.push_back(static_cast<float>(weight));
     }
     if (band.weights.empty())
-      throw UsageError(fmt::format("log_mel: {} bands are too many for a window of {} samples: none of its frequencies lies in band {}, {:.1f}..{:.1f} Hz; "
-                                   "accepted: fewer, or a longer window", o.bands, fourier_.size(), b, low, high));
+      throw UsageError(
+          fmt::format("log_mel: {} bands are too many for a window of {} samples: none of its frequencies lies in band {}, {:.1f}..{:.1f} Hz; "
+                      "accepted: fewer, or a longer window",
+                      o.bands, fourier_.size(), b, low, high));
     bands_.push_back(std::move(band));
   }
 }

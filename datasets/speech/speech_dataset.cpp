@@ -45,7 +45,8 @@ Utterance utterance_of(const std::filesystem::path& wav, std::string text, const
   const auto features = [wav, log_mel, sample_rate, opened, samples] {
     const Sound sound = read_wav(wav, sample_rate);
     require_unchanged(wav, opened, stamp_of(wav));
-    if (std::ssize(sound.samples) != samples) throw DataError(fmt::format("{}: it has {} samples; accepted: {}, as when it was counted", wav.string(), sound.samples.size(), samples));
+    if (std::ssize(sound.samples) != samples)
+      throw DataError(fmt::format("{}: it has {} samples; accepted: {}, as when it was counted", wav.string(), sound.samples.size(), samples));
     return (*log_mel)(sound.samples);
   };
   return {frames, std::move(text), features};
@@ -60,8 +61,10 @@ Utterance utterance_of(const TsvFile::Columns& line, const std::filesystem::path
   Utterance out = utterance_of(folder / line[0], spelled(line[1]), log_mel, options.features.sample_rate);
   const std::int64_t written = ceil_div(out.frames, options.stride), needed = least_classes(out.text);
   if (needed > written)
-    throw DataError(fmt::format("its transcript takes {} steps of the model (a character each, and a blank between equal ones), its sound of {} frames gives "
-                                "{}; accepted: no more", needed, out.frames, written));
+    throw DataError(
+        fmt::format("its transcript takes {} steps of the model (a character each, and a blank between equal ones), its sound of {} frames gives "
+                    "{}; accepted: no more",
+                    needed, out.frames, written));
   return out;
 }
 
@@ -113,7 +116,8 @@ std::vector<HostTensor> Speech::tensors(std::span<const std::int64_t> samples, c
     frames.push_back(utterance.frames);
     std::ranges::transform(utterance.text, transcripts.begin() + static_cast<std::ptrdiff_t>(j) * longest_text_, class_of);
   }
-  return {host_tensor("features", {n, width, options_.bands}, std::span<const float>(features)), host_tensor("frames", {n}, std::span<const std::int64_t>(frames)),
+  return {host_tensor("features", {n, width, options_.bands}, std::span<const float>(features)),
+          host_tensor("frames", {n}, std::span<const std::int64_t>(frames)),
           host_tensor("transcripts", {n, longest_text_}, std::span<const std::int64_t>(transcripts))};
 }
 

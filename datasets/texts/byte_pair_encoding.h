@@ -44,9 +44,9 @@ class BytePairs : public Tokenizer {
   static std::uint64_t pair_of(std::int64_t a, std::int64_t b) { return static_cast<std::uint64_t>(a) << 32 | static_cast<std::uint64_t>(b); }
   /// A part of a word that is being merged, and what it may become with the one behind it.
   struct Part {
-    std::int64_t token;          // -1: it has grown into the one before
+    std::int64_t token;           // -1: it has grown into the one before
     std::uint32_t before, after;  // parts beside it
-    std::uint32_t rank;          // of the merge; kNone: there is none
+    std::uint32_t rank;           // of the merge; kNone: there is none
     std::uint32_t into;
   };
   static constexpr std::uint32_t kNone = 0xFFFFFFFF;

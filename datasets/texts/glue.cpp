@@ -39,7 +39,8 @@ void check_header(const TsvFile::Columns& columns, const Form& form) {
 
 /// A line's sample. @throws DataError what is wrong with it
 void add_line(Texts& out, const TsvFile::Columns& columns, const Form& form, const Tokenizer& tokenizer, std::int64_t max_length) {
-  if (columns.size() != form.columns) throw DataError(fmt::format("it has {} column{}; accepted: {}, with tabs between", columns.size(), columns.size() == 1 ? "" : "s", form.columns));
+  if (columns.size() != form.columns)
+    throw DataError(fmt::format("it has {} column{}; accepted: {}, with tabs between", columns.size(), columns.size() == 1 ? "" : "s", form.columns));
   const std::string_view label = columns[form.label];
   if (!is_label(label)) throw DataError(fmt::format("its label is '{}'; accepted: 0 or 1", label));
   const auto second = form.second ? std::optional(columns[*form.second]) : std::nullopt;
@@ -51,8 +52,10 @@ std::unique_ptr<Texts> read(const std::filesystem::path& path, const Form& form,
   auto out = std::make_unique<Texts>(TextsOptions{std::string(form.name), kClasses, tokenizer.padding(), options.lengths});
   bool is_header = form.has_header;
   file.each_line([&](const TsvFile::Columns& columns) {
-    if (std::exchange(is_header, false)) check_header(columns, form);
-    else add_line(*out, columns, form, tokenizer, options.max_length);
+    if (std::exchange(is_header, false))
+      check_header(columns, form);
+    else
+      add_line(*out, columns, form, tokenizer, options.max_length);
     return options.limit == 0 || out->size() < options.limit;
   });
   if (out->size() == 0) throw DataError(fmt::format("{} has no samples", file.title()));

@@ -11,9 +11,9 @@
 namespace gemel::datasets {
 
 struct GlueOptions {
-  std::filesystem::path folder{};    // that holds train.tsv and dev.tsv
-  std::int64_t max_length = 128;     // tokens of a sample, with those that a model wants around it
-  std::int64_t limit = 0;            // at most so many samples of each split, the first ones; 0: all
+  std::filesystem::path folder{};  // that holds train.tsv and dev.tsv
+  std::int64_t max_length = 128;   // tokens of a sample, with those that a model wants around it
+  std::int64_t limit = 0;          // at most so many samples of each split, the first ones; 0: all
   RowLengths lengths = RowLengths::of_all;
 };
 

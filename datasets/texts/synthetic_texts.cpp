@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kValidationTexts = 512;
 constexpr std::int64_t kUsedTokens = 1000;  // that are used of a vocabulary: few enough to meet each often
-constexpr std::uint32_t kTold = 4;      // one token of so many is of the class alone
+constexpr std::uint32_t kTold = 4;          // one token of so many is of the class alone
 
 /// Tokens of a class are those whose number leaves the class as the remainder by the number of classes.
 std::unique_ptr<Texts> split_of(const SyntheticTextsOptions& o, std::int64_t samples, std::uint32_t split) {
@@ -40,7 +40,8 @@ std::unique_ptr<Texts> split_of(const SyntheticTextsOptions& o, std::int64_t sam
 
 TextSplits synthetic_texts(const SyntheticTextsOptions& o) {
   if (std::min(o.vocabulary, kUsedTokens) < 2 * o.classes)
-    throw UsageError(fmt::format("synthetic: {} classes of texts over {} tokens; accepted: two tokens a class or more, of the first {}", o.classes, o.vocabulary, kUsedTokens));
+    throw UsageError(fmt::format("synthetic: {} classes of texts over {} tokens; accepted: two tokens a class or more, of the first {}", o.classes,
+                                 o.vocabulary, kUsedTokens));
   if (o.length < 2) throw UsageError(fmt::format("synthetic: texts of {} token; accepted: 2 or more", o.length));
   return {split_of(o, o.samples, 0), split_of(o, kValidationTexts, 1)};
 }

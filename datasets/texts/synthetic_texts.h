@@ -9,8 +9,8 @@ namespace gemel::datasets {
 struct SyntheticTextsOptions {
   std::int64_t vocabulary = 30522, padding = 0;  // tokens are 0..vocabulary-1
   std::int64_t classes = 2;
-  std::int64_t length = 128;                     // of the longest; a text has half of it or more
-  std::int64_t samples = 2048;                   // of the training split
+  std::int64_t length = 128;    // of the longest; a text has half of it or more
+  std::int64_t samples = 2048;  // of the training split
   std::uint64_t seed = 1;
   RowLengths lengths = RowLengths::of_all;
 };

@@ -30,7 +30,9 @@ std::vector<HostTensor> Texts::tensors(std::span<const std::int64_t> samples, co
     std::fill(types.begin() + begin + first_lengths_[sample], types.begin() + begin + std::ssize(row), 1);
     labels.push_back(labels_[sample]);
   }
-  const auto tensor = [](const char* name, const Shape& shape, const std::vector<std::int64_t>& numbers) { return host_tensor(name, shape, std::span(numbers)); };
+  const auto tensor = [](const char* name, const Shape& shape, const std::vector<std::int64_t>& numbers) {
+    return host_tensor(name, shape, std::span(numbers));
+  };
   return {tensor("ids", {n, width}, ids), tensor("types", {n, width}, types), tensor("labels", {n}, labels)};
 }
 

@@ -12,9 +12,9 @@
 namespace gemel::datasets {
 
 struct TextsOptions {
-  std::string name{};                       // that the data set is opened by
+  std::string name{};  // that the data set is opened by
   std::int64_t classes = 2;
-  std::int64_t padding = 0;                 // token behind the end of shorter texts
+  std::int64_t padding = 0;  // token behind the end of shorter texts
   RowLengths lengths = RowLengths::of_all;
 };
 

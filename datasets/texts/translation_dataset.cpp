@@ -42,7 +42,8 @@ std::unique_ptr<Translations> read(const std::filesystem::path& path, const Toke
   const TsvFile file(kName, path);
   auto out = std::make_unique<Translations>(TranslationsOptions{kName, tokenizer.vocabulary().size(), tokenizer.padding(), options.lengths});
   file.each_line([&](const TsvFile::Columns& line) {
-    if (line.size() != 2) throw DataError(fmt::format("it has {} column{}; accepted: 2, with a tab between: source and target", line.size(), line.size() == 1 ? "" : "s"));
+    if (line.size() != 2)
+      throw DataError(fmt::format("it has {} column{}; accepted: 2, with a tab between: source and target", line.size(), line.size() == 1 ? "" : "s"));
     out->add(between_ends(tokenizer, line[0], options.max_length), between_ends(tokenizer, line[1], options.max_length + 1));
     return options.limit == 0 || out->size() < options.limit;
   });

@@ -13,9 +13,9 @@
 namespace gemel::datasets {
 
 struct TranslationsOptions {
-  std::string name{};                       // that the data set is opened by
-  std::int64_t vocabulary = 0;              // tokens are 0..vocabulary-1
-  std::int64_t padding = 0;                 // token behind the end of shorter texts
+  std::string name{};           // that the data set is opened by
+  std::int64_t vocabulary = 0;  // tokens are 0..vocabulary-1
+  std::int64_t padding = 0;     // token behind the end of shorter texts
   RowLengths lengths = RowLengths::of_all;
 };
 
@@ -63,8 +63,8 @@ TranslationSplits open_translations(const Tokenizer& tokenizer, const Translatio
 struct SyntheticTranslationsOptions {
   std::int64_t vocabulary = 30522, padding = 0;
   TextEnds ends{1, 2};
-  std::int64_t length = 128;     // as max_length; a text has half of it or more
-  std::int64_t samples = 2048;   // of the training split
+  std::int64_t length = 128;    // as max_length; a text has half of it or more
+  std::int64_t samples = 2048;  // of the training split
   std::uint64_t seed = 1;
   RowLengths lengths = RowLengths::of_all;
 };

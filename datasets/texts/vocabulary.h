@@ -15,8 +15,8 @@ namespace gemel::datasets {
 
 class Vocabulary {
  public:
-  /// A token a line (datasets/formats/lines.h), the first one 0; white space at the ends of lines is no part of them. A blank line has a number, too, but at the end of
-  /// the file; of a token that is there twice the last number counts.
+  /// A token a line (datasets/formats/lines.h), the first one 0; white space at the ends of lines is no part of them. A blank line has a number, too, but at
+  /// the end of the file; of a token that is there twice the last number counts.
   /// @throws DataError where the file is missing, is empty or is not UTF-8: names the line
   static Vocabulary of_lines(const std::filesystem::path& file);
   /// An object of tokens and numbers, from 0 on without a gap.

@@ -11,12 +11,12 @@
 namespace gemel::datasets {
 namespace {
 
-constexpr std::size_t kLongestWord = 100;  // letters
+constexpr std::size_t kLongestWord = 100;   // letters
 constexpr std::string_view kInside = "##";  // begins a piece that is not a word's first
 
 bool is_ideograph(char32_t c) {
   constexpr std::pair<char32_t, char32_t> kRanges[] = {{0x4e00, 0x9fff},   {0x3400, 0x4dbf},   {0x20000, 0x2a6df}, {0x2a700, 0x2b73f},
-                                                      {0x2b740, 0x2b81f}, {0x2b920, 0x2ceaf}, {0xf900, 0xfaff},   {0x2f800, 0x2fa1f}};
+                                                       {0x2b740, 0x2b81f}, {0x2b920, 0x2ceaf}, {0xf900, 0xfaff},   {0x2f800, 0x2fa1f}};
   return c >= 0x3400 && std::ranges::any_of(kRanges, [c](const auto& range) { return c >= range.first && c <= range.second; });
 }
 
@@ -49,7 +49,8 @@ WordPiece::WordPiece(Vocabulary vocabulary, Letters letters, const std::vector<s
 
 std::vector<std::int64_t> WordPiece::encode(std::string_view text) const {
   std::vector<std::int64_t> out;
-  special_.cut(text, [&](std::string_view plain) { append_plain(out, plain); }, [&](std::int64_t id) { out.push_back(id); });
+  special_.cut(
+      text, [&](std::string_view plain) { append_plain(out, plain); }, [&](std::int64_t id) { out.push_back(id); });
   return out;
 }
 
@@ -60,8 +61,10 @@ std::u32string WordPiece::normalised(std::string_view text) const {
   for (const char32_t c : code_points(text)) {
     const bool is_space = is_white_space(c) && (c >= 0x80 || c == ' ' || c == '\t' || c == '\n' || c == '\r');
     if (c == 0 || c == 0xfffd || (is_other(c) && c != '\t' && c != '\n' && c != '\r')) continue;
-    if (is_ideograph(c)) cleaned += {U' ', c, U' '};
-    else cleaned.push_back(is_space ? U' ' : c);
+    if (is_ideograph(c))
+      cleaned += {U' ', c, U' '};
+    else
+      cleaned.push_back(is_space ? U' ' : c);
   }
   if (letters_ == Letters::kept) return cleaned;
   std::u32string out;
@@ -138,8 +141,10 @@ std::string WordPiece::decode(const std::vector<std::int64_t>& ids) const {
   std::string out;
   for (const std::int64_t id : ids) {
     const std::string& token = vocabulary_.token(id);
-    if (token.starts_with(kInside)) out += token.substr(kInside.size());
-    else out += (out.empty() ? "" : " ") + token;
+    if (token.starts_with(kInside))
+      out += token.substr(kInside.size());
+    else
+      out += (out.empty() ? "" : " ") + token;
   }
   return out;
 }

@@ -31,9 +31,7 @@ std::optional<DType> parse_dtype(std::string_view name) {
   return std::nullopt;
 }
 
-bool is_floating(DType dtype) {
-  return dtype == DType::float32 || dtype == DType::float16 || dtype == DType::bfloat16;
-}
+bool is_floating(DType dtype) { return dtype == DType::float32 || dtype == DType::float16 || dtype == DType::bfloat16; }
 bool is_two_bytes(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
 double unit_roundoff(DType dtype) {
   if (!is_floating(dtype)) return 0;

@@ -72,24 +72,36 @@ double rounded_to(DType dtype, double value) {
 
 std::vector<std::byte> bytes_from_numbers(DType dtype, std::span<const double> values) {
   switch (dtype) {
-    case DType::float32: return pack<float>(values, [](double v) { return static_cast<float>(v); });
-    case DType::float16: return pack<std::uint16_t>(values, [](double v) { return half_from_float(static_cast<float>(v)); });
-    case DType::bfloat16: return pack<std::uint16_t>(values, [](double v) { return bfloat16_from_float(static_cast<float>(v)); });
-    case DType::int32: return pack<std::int32_t>(values, [](double v) { return static_cast<std::int32_t>(v); });
-    case DType::int64: return pack<std::int64_t>(values, [](double v) { return static_cast<std::int64_t>(v); });
-    case DType::boolean: return pack<std::uint8_t>(values, [](double v) { return static_cast<std::uint8_t>(v != 0); });
+    case DType::float32:
+      return pack<float>(values, [](double v) { return static_cast<float>(v); });
+    case DType::float16:
+      return pack<std::uint16_t>(values, [](double v) { return half_from_float(static_cast<float>(v)); });
+    case DType::bfloat16:
+      return pack<std::uint16_t>(values, [](double v) { return bfloat16_from_float(static_cast<float>(v)); });
+    case DType::int32:
+      return pack<std::int32_t>(values, [](double v) { return static_cast<std::int32_t>(v); });
+    case DType::int64:
+      return pack<std::int64_t>(values, [](double v) { return static_cast<std::int64_t>(v); });
+    case DType::boolean:
+      return pack<std::uint8_t>(values, [](double v) { return static_cast<std::uint8_t>(v != 0); });
   }
   throw InternalError("bytes_from_numbers: unknown element type");
 }
 
 std::vector<double> numbers_from_bytes(DType dtype, std::span<const std::byte> bytes) {
   switch (dtype) {
-    case DType::float32: return unpack<float>(bytes, [](float v) { return static_cast<double>(v); });
-    case DType::float16: return unpack<std::uint16_t>(bytes, [](std::uint16_t v) { return double{float_from_half(v)}; });
-    case DType::bfloat16: return unpack<std::uint16_t>(bytes, [](std::uint16_t v) { return double{float_from_bfloat16(v)}; });
-    case DType::int32: return unpack<std::int32_t>(bytes, [](std::int32_t v) { return static_cast<double>(v); });
-    case DType::int64: return unpack<std::int64_t>(bytes, [](std::int64_t v) { return static_cast<double>(v); });
-    case DType::boolean: return unpack<std::uint8_t>(bytes, [](std::uint8_t v) { return v ? 1.0 : 0.0; });
+    case DType::float32:
+      return unpack<float>(bytes, [](float v) { return static_cast<double>(v); });
+    case DType::float16:
+      return unpack<std::uint16_t>(bytes, [](std::uint16_t v) { return double{float_from_half(v)}; });
+    case DType::bfloat16:
+      return unpack<std::uint16_t>(bytes, [](std::uint16_t v) { return double{float_from_bfloat16(v)}; });
+    case DType::int32:
+      return unpack<std::int32_t>(bytes, [](std::int32_t v) { return static_cast<double>(v); });
+    case DType::int64:
+      return unpack<std::int64_t>(bytes, [](std::int64_t v) { return static_cast<double>(v); });
+    case DType::boolean:
+      return unpack<std::uint8_t>(bytes, [](std::uint8_t v) { return v ? 1.0 : 0.0; });
   }
   throw InternalError("numbers_from_bytes: unknown element type");
 }

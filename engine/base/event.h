@@ -27,8 +27,10 @@ class Event {
   }
   /// Calls once it has happened, maybe in a thread of the driver's: what is called returns soon and throws nothing.
   void then(std::function<void()> call) const {
-    if (state_) state_->then(std::move(call));
-    else call();
+    if (state_)
+      state_->then(std::move(call));
+    else
+      call();
   }
   /// What happens; null for an empty one.
   const std::shared_ptr<const State>& state() const { return state_; }

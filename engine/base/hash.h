@@ -9,8 +9,6 @@ namespace gemel {
 
 /// Follows every byte, eight at a time in the manner of FNV-1a.
 std::uint64_t hash_of(std::span<const std::byte> bytes, std::uint64_t hash = 14695981039346656037ull);
-inline std::uint64_t hash_of(std::string_view text, std::uint64_t hash = 14695981039346656037ull) {
-  return hash_of(std::as_bytes(std::span(text)), hash);
-}
+inline std::uint64_t hash_of(std::string_view text, std::uint64_t hash = 14695981039346656037ull) { return hash_of(std::as_bytes(std::span(text)), hash); }
 
 }  // namespace gemel

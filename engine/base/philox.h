@@ -12,8 +12,8 @@ using PhiloxKey = std::array<std::uint32_t, 2>;
 constexpr PhiloxCounter philox(PhiloxCounter c, PhiloxKey k) {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t a = std::uint64_t{0xD2511F53u} * c[0], b = std::uint64_t{0xCD9E8D57u} * c[2];
-    c = {static_cast<std::uint32_t>(b >> 32) ^ c[1] ^ k[0], static_cast<std::uint32_t>(b),
-         static_cast<std::uint32_t>(a >> 32) ^ c[3] ^ k[1], static_cast<std::uint32_t>(a)};
+    c = {static_cast<std::uint32_t>(b >> 32) ^ c[1] ^ k[0], static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(a >> 32) ^ c[3] ^ k[1],
+         static_cast<std::uint32_t>(a)};
     k[0] += 0x9E3779B9u;
     k[1] += 0xBB67AE85u;
   }
@@ -34,8 +34,7 @@ struct DrawState {
 constexpr PhiloxCounter draw(const DrawState& state, std::uint32_t stream, std::int64_t place, std::int64_t block) {
   const auto low = [](std::int64_t v) { return static_cast<std::uint32_t>(static_cast<std::uint64_t>(v)); };
   const auto high = [](std::int64_t v) { return static_cast<std::uint32_t>(static_cast<std::uint64_t>(v) >> 32); };
-  return philox({low(block), low(place), low(state.step), stream},
-                {low(state.seed) ^ high(state.fold), high(state.seed) ^ low(state.fold)});
+  return philox({low(block), low(place), low(state.step), stream}, {low(state.seed) ^ high(state.fold), high(state.seed) ^ low(state.fold)});
 }
 
 /// The fold of a loop's trip (from 1) within a loop of fold `fold`.

@@ -43,8 +43,7 @@ std::string to_string(const Shape& shape) {
 int checked_axis(const char* op, const char* name, const Shape& shape, std::int64_t axis) {
   const int r = shape.rank();
   if (axis < -r || axis >= r)
-    throw ShapeError(std::string(op) + ": axis " + std::to_string(axis) + " is out of range for " + name + " " +
-                     to_string(shape) +
+    throw ShapeError(std::string(op) + ": axis " + std::to_string(axis) + " is out of range for " + name + " " + to_string(shape) +
                      (r ? "; accepted: " + std::to_string(-r) + ".." + std::to_string(r - 1) : "; it has no axes"));
   return static_cast<int>(axis < 0 ? axis + r : axis);
 }
@@ -77,8 +76,7 @@ Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b) {
     std::int64_t& d = out[out.rank() - k];
     const std::int64_t e = less[less.rank() - k];
     if (d != e && d != 1 && e != 1)
-      throw ShapeError(std::string(op) + ": " + to_string(a) + " and " + to_string(b) +
-                       " do not broadcast; accepted: equal extents or 1, from the last axis");
+      throw ShapeError(std::string(op) + ": " + to_string(a) + " and " + to_string(b) + " do not broadcast; accepted: equal extents or 1, from the last axis");
     if (d == 1) d = e;
   }
   return out;

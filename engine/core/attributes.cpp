@@ -30,8 +30,7 @@ bool same(const Attributes::Entry& a, const Attributes::Entry& b) {
 }  // namespace
 
 std::string_view to_string(Type type) {
-  constexpr std::array<std::string_view, 9> names{"integer",  "real",  "boolean", "text",
-                                                  "integers", "shape", "dtype",   "program", "state"};
+  constexpr std::array<std::string_view, 9> names{"integer", "real", "boolean", "text", "integers", "shape", "dtype", "program", "state"};
   return names[at(static_cast<int>(type))];
 }
 
@@ -39,14 +38,10 @@ std::int64_t Attributes::integer(std::string_view name) const { return get<std::
 double Attributes::real(std::string_view name) const { return get<double>(*this, name); }
 bool Attributes::boolean(std::string_view name) const { return get<bool>(*this, name); }
 const std::string& Attributes::text(std::string_view name) const { return get<std::string>(*this, name); }
-const std::vector<std::int64_t>& Attributes::integers(std::string_view name) const {
-  return get<std::vector<std::int64_t>>(*this, name);
-}
+const std::vector<std::int64_t>& Attributes::integers(std::string_view name) const { return get<std::vector<std::int64_t>>(*this, name); }
 const Shape& Attributes::shape(std::string_view name) const { return get<Shape>(*this, name); }
 DType Attributes::dtype(std::string_view name) const { return get<DType>(*this, name); }
-const std::shared_ptr<const Program>& Attributes::program(std::string_view name) const {
-  return get<std::shared_ptr<const Program>>(*this, name);
-}
+const std::shared_ptr<const Program>& Attributes::program(std::string_view name) const { return get<std::shared_ptr<const Program>>(*this, name); }
 const std::shared_ptr<State>& Attributes::state(std::string_view name) const { return get<std::shared_ptr<State>>(*this, name); }
 
 const Attributes::Item* Attributes::find(std::string_view name) const {

@@ -32,8 +32,8 @@ std::string_view to_string(Type type);
 class Attributes {
  public:
   /// A captured program is an attribute like any other.
-  using Item = std::variant<std::int64_t, double, bool, std::string, std::vector<std::int64_t>, Shape, DType,
-                            std::shared_ptr<const Program>, std::shared_ptr<State>>;
+  using Item =
+      std::variant<std::int64_t, double, bool, std::string, std::vector<std::int64_t>, Shape, DType, std::shared_ptr<const Program>, std::shared_ptr<State>>;
   using Entry = std::pair<std::string, Item>;
 
   Attributes() = default;

@@ -69,11 +69,11 @@ struct Reuse {
 /// An operator whose output element depends on the input elements of the same (broadcast) index alone.
 class ElementwiseLibrary;
 struct Elementwise {
-  std::string body;                    // OpenCL C expression of x0, x1, ... and the scalars by name
-  std::vector<std::string> scalars{};  // real attributes that the body names; they become float arguments
-  std::string statements{};            // C statements before the body (fused chains)
-  std::string title{};                 // of a fused chain: "multiply+add+relu"
-  int flops = 1;                       // an element: one for each member of a chain
+  std::string body;                             // OpenCL C expression of x0, x1, ... and the scalars by name
+  std::vector<std::string> scalars{};           // real attributes that the body names; they become float arguments
+  std::string statements{};                     // C statements before the body (fused chains)
+  std::string title{};                          // of a fused chain: "multiply+add+relu"
+  int flops = 1;                                // an element: one for each member of a chain
   const ElementwiseLibrary* library = nullptr;  // where its kernels are built; null: with the catalog's
 };
 
@@ -121,17 +121,17 @@ struct OpDef {
   std::vector<AttributeDef> attributes = {};
   Specs (*infer)(const Specs& inputs, const Attributes&) = nullptr;
   Cost (*cost)(const Problem&) = nullptr;
-  void (*reference)(const HostCall&) = nullptr;  // the plain definition, in double on the host
+  void (*reference)(const HostCall&) = nullptr;   // the plain definition, in double on the host
   Values (*gradient)(const Backward&) = nullptr;  // null: its outputs never want a gradient
   std::vector<Reads> gradient_reads = {};         // [input]; the last entry also serves the inputs after it
   std::vector<int> writes = {};                   // inputs updated in place
   std::optional<int> draws = {};                  // the input that is the random state, where it is given
   std::vector<Reuse> may_reuse = {};
-  std::optional<int> views = {};                  // output 0 is this input's storage under another shape; nothing runs
+  std::optional<int> views = {};  // output 0 is this input's storage under another shape; nothing runs
   std::optional<Elementwise> elementwise = {};
-  bool takes_epilogue = false;                    // a product: each variant also computes `epilogue`, or declines it
-  std::optional<Epilogue> epilogue = {};          // of a record that epilogue fusion made
-  const OpDef* adds = nullptr;                    // the product that it adds to its last input (engine/ops/add_product.h); its variants compute both
+  bool takes_epilogue = false;            // a product: each variant also computes `epilogue`, or declines it
+  std::optional<Epilogue> epilogue = {};  // of a record that epilogue fusion made
+  const OpDef* adds = nullptr;            // the product that it adds to its last input (engine/ops/add_product.h); its variants compute both
   std::vector<Variant> variants = {};
   /// Runs captured programs (conditional, while) or works with a State: in place of variants and reference, in every interpreter.
   void (*execute)(Interpreter&, const Attributes&, std::span<const Value>, std::span<const Value>) = nullptr;

@@ -45,8 +45,7 @@ Session::Session(std::unique_ptr<Interpreter> interpreter, std::shared_ptr<openc
   manual_seed(seed);
 }
 
-Session::Session(std::shared_ptr<opencl::Device> device, std::uint64_t seed)
-    : Session(std::make_unique<DeviceInterpreter>(device), device, seed) {}
+Session::Session(std::shared_ptr<opencl::Device> device, std::uint64_t seed) : Session(std::make_unique<DeviceInterpreter>(device), device, seed) {}
 
 std::unique_ptr<Session> Session::reference(std::uint64_t seed) {
   return std::unique_ptr<Session>(new Session(std::make_unique<ReferenceInterpreter>(), nullptr, seed));
@@ -74,8 +73,7 @@ opencl::Device& Session::device() {
 }
 
 void Session::check_thread() const {
-  if (std::this_thread::get_id() != thread_)
-    throw UsageError("session: used in a thread that did not make it; accepted: a session of its own for each thread");
+  if (std::this_thread::get_id() != thread_) throw UsageError("session: used in a thread that did not make it; accepted: a session of its own for each thread");
 }
 
 Executor& Session::executor(const std::shared_ptr<const Program>& program) { return executors_->find(*this, program); }
@@ -89,8 +87,7 @@ Value Session::empty(const Spec& spec, std::string_view what) {
 namespace {
 void check_size(const Spec& spec, std::size_t bytes) {
   if (static_cast<std::int64_t>(bytes) != spec.bytes())
-    throw ShapeError("tensor: " + std::to_string(bytes) + " bytes given for " + to_string(spec) + "; accepted: " +
-                     std::to_string(spec.bytes()));
+    throw ShapeError("tensor: " + std::to_string(bytes) + " bytes given for " + to_string(spec) + "; accepted: " + std::to_string(spec.bytes()));
 }
 }  // namespace
 
@@ -111,8 +108,7 @@ Value Session::tensor(const Spec& spec, std::shared_ptr<const std::vector<std::b
 namespace {
 void check_count(const Spec& spec, std::size_t given) {
   if (static_cast<std::int64_t>(given) != spec.elements())
-    throw ShapeError("tensor: " + std::to_string(given) + " numbers given for " + to_string(spec) +
-                     "; accepted: " + std::to_string(spec.elements()));
+    throw ShapeError("tensor: " + std::to_string(given) + " numbers given for " + to_string(spec) + "; accepted: " + std::to_string(spec.elements()));
 }
 }  // namespace
 
@@ -135,13 +131,9 @@ Value Session::tensor(const Spec& spec, std::span<const double> values) {
   return tensor(spec, std::span<const std::byte>(bytes_from_numbers(spec.dtype, values)));
 }
 
-void Session::begin_random_step(std::int64_t step, std::int64_t first_sample) {
-  random().begin(random_state(*this, step, first_sample));
-}
+void Session::begin_random_step(std::int64_t step, std::int64_t first_sample) { random().begin(random_state(*this, step, first_sample)); }
 
-void Session::begin_random_step(std::int64_t step, std::span<const std::int64_t> places) {
-  random().begin(random_state(*this, step, 0, places));
-}
+void Session::begin_random_step(std::int64_t step, std::span<const std::int64_t> places) { random().begin(random_state(*this, step, 0, places)); }
 
 Value random_state(Session& session, std::int64_t step, std::int64_t first_sample, std::span<const std::int64_t> places) {
   std::vector<std::int64_t> state{static_cast<std::int64_t>(session.seed()), step, first_sample, 0};
@@ -156,8 +148,7 @@ void Session::manual_seed(std::uint64_t seed) {
 }
 
 NameScope::NameScope(Session& session, std::string_view name)
-    : path_(session, std::make_shared<const std::string>(
-                         session.scope()->empty() ? std::string(name) : *session.scope() + "." + std::string(name))) {}
+    : path_(session, std::make_shared<const std::string>(session.scope()->empty() ? std::string(name) : *session.scope() + "." + std::string(name))) {}
 
 namespace {
 const Storage& concrete(const Value& value, const char* what) {
@@ -202,9 +193,7 @@ void read_floats(const Value& value, std::vector<float>& into) {
 
 std::function<std::vector<double>()> read_later(const Value& value) {
   concrete(value, "read");
-  return [pending = value.session().interpreter().read_later(value), dtype = value.dtype()] {
-    return numbers_from_bytes(dtype, pending());
-  };
+  return [pending = value.session().interpreter().read_later(value), dtype = value.dtype()] { return numbers_from_bytes(dtype, pending()); };
 }
 
 void write(const Value& value, std::span<const std::byte> bytes) {

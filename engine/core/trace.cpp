@@ -20,8 +20,7 @@ Reads reads_of(const OpDef& op, const Values& in) {
   return reads;
 }
 
-std::shared_ptr<Node> record(Session& session, const OpDef& op, const Attributes& attributes, const Values& in,
-                             const Values& out) {
+std::shared_ptr<Node> record(Session& session, const OpDef& op, const Attributes& attributes, const Values& in, const Values& out) {
   if (!op.gradient || !session.gradients_enabled()) return nullptr;
   if (std::none_of(in.begin(), in.end(), [](const Value& v) { return v.wants_gradient(); })) return nullptr;
   if (std::none_of(out.begin(), out.end(), [](const Value& v) { return is_floating(v.dtype()); })) return nullptr;
@@ -51,8 +50,7 @@ Specs checked_specs(const Session& session, const OpDef& op, const Values& in) {
 
 /// Where an output goes that is not given memory of its own.
 Value given_memory(const OpDef& op, const Value& into, const Spec& spec) {
-  if (into.spec() != spec)
-    throw InternalError(op.name + ": its output is " + to_string(spec) + ", the memory given for it " + to_string(into.spec()));
+  if (into.spec() != spec) throw InternalError(op.name + ": its output is " + to_string(spec) + ", the memory given for it " + to_string(into.spec()));
   return into.detached();
 }
 
@@ -132,7 +130,8 @@ void set_wants_gradient(const Value& leaf, bool wanted) {
 void set_gradient_form(const Value& leaf, GradientForm form) {
   const auto refuse = [&](const char* why) { throw UsageError("set_gradient_form: " + to_string(leaf.spec()) + " " + why); };
   if (!leaf.node() || leaf.node()->op) refuse("is no leaf; accepted: a leaf");
-  if (form == GradientForm::rows && (leaf.dtype() != DType::float32 || leaf.shape().rank() != 2)) refuse("is no table; accepted for rows: float32 [rows, width]");
+  if (form == GradientForm::rows && (leaf.dtype() != DType::float32 || leaf.shape().rank() != 2))
+    refuse("is no table; accepted for rows: float32 [rows, width]");
   if (leaf.node()->slab) refuse("is in a slab already; accepted: a leaf before an optimizer holds it");
   leaf.node()->gradient_form = form;
 }
@@ -140,7 +139,8 @@ void set_gradient_form(const Value& leaf, GradientForm form) {
 Storage::Storage(Session& in_session, std::int64_t size) : session(in_session.itself()), elements(size) {}
 
 void Value::refuse_ended() const {
-  throw UsageError("tensor: " + to_string(spec_) + " is used after its session has ended; accepted: a session that is kept as long as its tensors, or numbers "
+  throw UsageError("tensor: " + to_string(spec_) +
+                   " is used after its session has ended; accepted: a session that is kept as long as its tensors, or numbers "
                    "that were read before");
 }
 
@@ -210,15 +210,14 @@ bool Interpreter::observed() const {
 void Interpreter::run(const OpDef& op, const Attributes& attributes, Values& in, Values& out) {
   for (std::size_t i = 0; i < in.size(); ++i)
     if (!in[i].storage()->memory)
-      throw UsageError(op.name + ": input " + std::to_string(i) + " " + to_string(in[i].spec()) +
-                       " is a name in the graph '" + (in[i].storage()->graph ? *in[i].storage()->graph : "") +
-                       "', not a computed tensor; accepted here: values of the eager front end");
+      throw UsageError(op.name + ": input " + std::to_string(i) + " " + to_string(in[i].spec()) + " is a name in the graph '" +
+                       (in[i].storage()->graph ? *in[i].storage()->graph : "") + "', not a computed tensor; accepted here: values of the eager front end");
   for (std::size_t o = 0; o < out.size(); ++o) {
     Storage& made = *out[o].storage();
     for (const Reuse& r : op.may_reuse) {
       const Value& given = in[at(r.input)];
-      if (at(r.output) == o && !made.memory && given.storage().use_count() == 1 && given.offset() == 0 &&
-          given.storage()->elements == made.elements && given.shape().elements() == made.elements && size_of(given.dtype()) == size_of(out[o].dtype()))
+      if (at(r.output) == o && !made.memory && given.storage().use_count() == 1 && given.offset() == 0 && given.storage()->elements == made.elements &&
+          given.shape().elements() == made.elements && size_of(given.dtype()) == size_of(out[o].dtype()))
         made.memory = given.storage()->memory;
     }
     if (!made.memory) made.memory = allocate(out[o].spec(), op.name);

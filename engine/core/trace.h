@@ -92,8 +92,7 @@ class Interpreter : public Trace {
   void run(const OpDef& op, const Attributes& attributes, Values& inputs, Values& outputs) final;
   /// Computes one operator, then tells the observers. All inputs and outputs have memory.
   /// @param prepared  of this operator, these attributes (the same object) and these specs, or null
-  void compute(const OpDef& op, const Attributes& attributes, std::span<const Value> inputs, std::span<const Value> outputs,
-               Prepared* prepared = nullptr) {
+  void compute(const OpDef& op, const Attributes& attributes, std::span<const Value> inputs, std::span<const Value> outputs, Prepared* prepared = nullptr) {
     compute_now(op, attributes, inputs, outputs, prepared);
     for (auto it = observers_.begin(); it != observers_.end();) {
       if (const auto observer = it->lock()) {  // held while it is told: it may let go of itself
@@ -135,8 +134,8 @@ class Interpreter : public Trace {
   virtual void copy(const Value& from, const Value& to) = 0;
 
  protected:
-  virtual void compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> inputs,
-                           std::span<const Value> outputs, Prepared* prepared) = 0;
+  virtual void compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> inputs, std::span<const Value> outputs,
+                           Prepared* prepared) = 0;
 
  private:
   std::list<std::weak_ptr<const Observer>> observers_;  // in the order in which they came

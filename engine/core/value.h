@@ -38,12 +38,12 @@ struct Writes {
 struct Storage {
   Storage(Session& in_session, std::int64_t size);
   std::shared_ptr<Session* const> session;  // null behind it once the session has ended
-  std::shared_ptr<Memory> memory;  // shared only while an output takes over an input's
-  std::shared_ptr<Storage> whole;  // what this one's memory is a range of, where kernels also work on the whole (a slab)
-  std::int64_t first = 0;          // the element of the whole that it begins with
+  std::shared_ptr<Memory> memory;           // shared only while an output takes over an input's
+  std::shared_ptr<Storage> whole;           // what this one's memory is a range of, where kernels also work on the whole (a slab)
+  std::int64_t first = 0;                   // the element of the whole that it begins with
   std::int64_t elements = 0;
   Writes writes;
-  std::uint64_t recorded = 0;  // version of the last write in place with a history: handles from before do not know of it
+  std::uint64_t recorded = 0;                // version of the last write in place with a history: handles from before do not know of it
   std::shared_ptr<const std::string> graph;  // what the graph is called in which it is a name; null once computed
   std::shared_ptr<const RowValues> rows;     // in place of memory: the rows of a table whose other rows are zero (engine/gradients/row_gradient.h)
 };
@@ -52,8 +52,7 @@ struct Storage {
 class Value {
  public:
   Value() = default;
-  Value(Spec spec, std::shared_ptr<Storage> storage, std::int64_t offset = 0)
-      : spec_(std::move(spec)), storage_(std::move(storage)), offset_(offset) {}
+  Value(Spec spec, std::shared_ptr<Storage> storage, std::int64_t offset = 0) : spec_(std::move(spec)), storage_(std::move(storage)), offset_(offset) {}
 
   explicit operator bool() const { return storage_ != nullptr; }
   const Spec& spec() const { return spec_; }
@@ -112,21 +111,21 @@ struct Node {
   };
   const OpDef* op = nullptr;  // null: a leaf
   Attributes attributes;
-  std::uint64_t order = 0;    // later is larger: descending order is a backward order, the same in every interpreter
-  std::vector<Saved> inputs;  // the edges
-  std::vector<Saved> outputs; // without node: a node never owns itself
+  std::uint64_t order = 0;     // later is larger: descending order is a backward order, the same in every interpreter
+  std::vector<Saved> inputs;   // the edges
+  std::vector<Saved> outputs;  // without node: a node never owns itself
   std::vector<std::pair<int, std::shared_ptr<const GradientHook>>> hooks;  // by output
-  std::function<std::vector<Value>(const Backward&)> rule;  // of a custom function: its gradient, in place of the record's
-  std::shared_ptr<const OpDef> owned;               // keeps a record alive that was made for this node
-  std::shared_ptr<const std::string> scope;         // the module that applied it
-  Value accumulated;                                // of a leaf: what backward passes have added up
-  bool frozen = false;                              // of a leaf: it wants no gradient for now
-  GradientForm gradient_form = GradientForm::dense; // of a leaf
-  std::shared_ptr<ParameterSlab> slab;              // of a leaf: where its memory lies and its gradient has a place
+  std::function<std::vector<Value>(const Backward&)> rule;                 // of a custom function: its gradient, in place of the record's
+  std::shared_ptr<const OpDef> owned;                                      // keeps a record alive that was made for this node
+  std::shared_ptr<const std::string> scope;                                // the module that applied it
+  Value accumulated;                                                       // of a leaf: what backward passes have added up
+  bool frozen = false;                                                     // of a leaf: it wants no gradient for now
+  GradientForm gradient_form = GradientForm::dense;                        // of a leaf
+  std::shared_ptr<ParameterSlab> slab;                                     // of a leaf: where its memory lies and its gradient has a place
   std::size_t index_in_slab = 0;
-  bool symbolic = false;                            // of a leaf: its tensor is a name in a graph
+  bool symbolic = false;  // of a leaf: its tensor is a name in a graph
   bool released = false;
-  const char* refusal = nullptr;                    // what a pass that comes here is told, where it was not a pass that released it
+  const char* refusal = nullptr;  // what a pass that comes here is told, where it was not a pass that released it
   Node() = default;
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;

@@ -10,7 +10,7 @@ namespace gemel {
 struct DeviceFacts {
   std::string platform, name, version, driver, type;  // type: "CPU", "GPU", ...
   std::int64_t compute_units = 1, global_bytes = 0;
-  std::string tuning;  // of the table by which choices are made: a hash, or "none"
+  std::string tuning;              // of the table by which choices are made: a hash, or "none"
   std::string denormals = "keep";  // or "flush"
 };
 

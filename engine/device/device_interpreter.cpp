@@ -18,9 +18,7 @@ namespace {
 using ErrorWord = std::array<std::int32_t, 5>;
 constexpr std::int32_t kLengthOutOfRange = 2;
 
-std::int64_t whole_of(const ErrorWord& word, std::size_t lower) {
-  return std::int64_t{word[lower + 1]} << 32 | static_cast<std::uint32_t>(word[lower]);
-}
+std::int64_t whole_of(const ErrorWord& word, std::size_t lower) { return std::int64_t{word[lower + 1]} << 32 | static_cast<std::uint32_t>(word[lower]); }
 
 }  // namespace
 
@@ -30,8 +28,10 @@ opencl::Region region_of(const Value& value) {
 }
 
 DeviceInterpreter::DeviceInterpreter(std::shared_ptr<opencl::Device> device)
-    : device_(std::move(device)), error_(device_->memory().allocate(sizeof(ErrorWord), "error word")),
-      target_{*device_, opencl::whole(error_)}, launches_(target_) {
+    : device_(std::move(device)),
+      error_(device_->memory().allocate(sizeof(ErrorWord), "error word")),
+      target_{*device_, opencl::whole(error_)},
+      launches_(target_) {
   const std::byte zero{};
   device_->fill(target_.error_word, std::span(&zero, 1));
 }
@@ -53,8 +53,7 @@ const LaunchTarget& launch_target(Session& session) {
   return static_cast<DeviceInterpreter&>(session.interpreter()).launch_target();
 }
 
-void DeviceInterpreter::compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> in,
-                                    std::span<const Value> out, Prepared* prepared) {
+void DeviceInterpreter::compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> in, std::span<const Value> out, Prepared* prepared) {
   if (op.execute) return op.execute(*this, attributes, in, out);
   if (prepared) return static_cast<PreparedLaunch&>(*prepared).run(in, out);
   if (PreparedLaunch* kept = launches_.find(op, attributes, in)) return kept->run(in, out);

@@ -26,8 +26,7 @@ class DeviceInterpreter : public Interpreter {
   void copy(const Value& from, const Value& to) override;
 
  protected:
-  void compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> inputs,
-                   std::span<const Value> outputs, Prepared* prepared) override;
+  void compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> inputs, std::span<const Value> outputs, Prepared* prepared) override;
 
  private:
   void check_error_word(std::span<const std::byte> bytes);

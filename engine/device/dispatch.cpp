@@ -96,8 +96,7 @@ const Variant& choose(const Problem& problem, const opencl::DeviceProfile& profi
   return *best;
 }
 
-void launch(Session& session, const Variant& variant, const Problem& problem, std::span<const opencl::Region> in,
-            std::span<const opencl::Region> out) {
+void launch(Session& session, const Variant& variant, const Problem& problem, std::span<const opencl::Region> in, std::span<const opencl::Region> out) {
   const LaunchTarget& target = launch_target(session);
   opencl::Device& device = target.device;
   opencl::Scratch workspace;

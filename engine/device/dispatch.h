@@ -24,8 +24,7 @@ struct Refused {
 const Variant& choose(const Problem& problem, const opencl::DeviceProfile& profile, std::span<const Refused> refused = {});
 
 /// Enqueues one variant. @param in, out  device memory of the problem's inputs and outputs
-void launch(Session& session, const Variant& variant, const Problem& problem, std::span<const opencl::Region> in,
-            std::span<const opencl::Region> out);
+void launch(Session& session, const Variant& variant, const Problem& problem, std::span<const opencl::Region> in, std::span<const opencl::Region> out);
 
 /// What a tuning table calls the problem; a product with an epilogue is that product.
 std::string tuning_key(const Problem& problem);

@@ -19,8 +19,8 @@ struct LaunchTarget {
 
 class Launch {
  public:
-  Launch(const LaunchTarget& target, const Problem& problem, std::span<const opencl::Region> inputs,
-         std::span<const opencl::Region> outputs, const opencl::Region& workspace)
+  Launch(const LaunchTarget& target, const Problem& problem, std::span<const opencl::Region> inputs, std::span<const opencl::Region> outputs,
+         const opencl::Region& workspace)
       : target_(target), problem_(problem), inputs_(inputs), outputs_(outputs), workspace_(workspace) {}
 
   const Problem& problem() const { return problem_; }
@@ -50,8 +50,8 @@ class Launch {
   std::vector<opencl::Argument> epilogue_arguments(std::int64_t first = 0) const;
 
   /// Enqueues a kernel of an embedded file.
-  void run(std::string_view file, std::string_view kernel, const opencl::Range& range,
-           std::initializer_list<opencl::Argument> arguments, std::string_view options = {}) const {
+  void run(std::string_view file, std::string_view kernel, const opencl::Range& range, std::initializer_list<opencl::Argument> arguments,
+           std::string_view options = {}) const {
     device().run(device().kernel(file, kernel, options), range, arguments);
   }
 

@@ -27,7 +27,10 @@ opencl::Region region_at(const Value& value, std::int64_t bytes) {
 
 class Hash {
  public:
-  void add(std::size_t value) { sum_ = (sum_ ^ value) * 0x9E3779B97F4A7C15u; sum_ ^= sum_ >> 29; }
+  void add(std::size_t value) {
+    sum_ = (sum_ ^ value) * 0x9E3779B97F4A7C15u;
+    sum_ ^= sum_ >> 29;
+  }
   void add(std::span<const std::int64_t> values) {
     add(values.size());
     for (const std::int64_t v : values) add(static_cast<std::size_t>(v));
@@ -37,13 +40,19 @@ class Hash {
     add(spec.shape.span());
   }
   void add(const Attributes::Item& item) {
-    std::visit([this](const auto& value) {
-      using T = std::decay_t<decltype(value)>;
-      if constexpr (std::is_same_v<T, Shape>) add(value.span());
-      else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) add(std::span(value));
-      else if constexpr (std::is_same_v<T, double>) add(std::bit_cast<std::uint64_t>(value));
-      else add(std::hash<T>()(value));
-    }, item);
+    std::visit(
+        [this](const auto& value) {
+          using T = std::decay_t<decltype(value)>;
+          if constexpr (std::is_same_v<T, Shape>)
+            add(value.span());
+          else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>)
+            add(std::span(value));
+          else if constexpr (std::is_same_v<T, double>)
+            add(std::bit_cast<std::uint64_t>(value));
+          else
+            add(std::hash<T>()(value));
+        },
+        item);
   }
   std::size_t sum() const { return sum_; }
 
@@ -114,8 +123,10 @@ void PreparedLaunch::run_variant() {
   if (workspace_bytes_ > 0) workspace = target_.device.memory().scratch(workspace_bytes_, workspace_name_);
   operands_.back() = workspace.region;
   check_apart();
-  if (cost_) target_.device.charge(op_.name, cost_->flops, cost_->bytes, [this] { enqueue(); });
-  else enqueue();
+  if (cost_)
+    target_.device.charge(op_.name, cost_->flops, cost_->bytes, [this] { enqueue(); });
+  else
+    enqueue();
 }
 
 /// What is written is exactly another operand's memory, or apart from it. Regions that overlap otherwise are two buffers, and what is read through one
@@ -124,8 +135,11 @@ void PreparedLaunch::check_apart() const {
   for (const std::size_t w : written_)
     for (std::size_t i = 0; i < operands_.size(); ++i) {
       const opencl::Region &a = operands_[w], &b = operands_[i];
-      if (a.block != b.block || !a.block || a.bytes == 0 || b.bytes == 0 || a.offset >= b.offset + b.bytes || b.offset >= a.offset + a.bytes || (a.offset == b.offset && a.bytes == b.bytes)) continue;
-      throw InternalError(fmt::format("{}: operand {} at {}, of {} bytes, is written and overlaps operand {} at {}, of {} bytes", op_.name, w, a.offset, a.bytes, i, b.offset, b.bytes));
+      if (a.block != b.block || !a.block || a.bytes == 0 || b.bytes == 0 || a.offset >= b.offset + b.bytes || b.offset >= a.offset + a.bytes ||
+          (a.offset == b.offset && a.bytes == b.bytes))
+        continue;
+      throw InternalError(fmt::format("{}: operand {} at {}, of {} bytes, is written and overlaps operand {} at {}, of {} bytes", op_.name, w, a.offset,
+                                      a.bytes, i, b.offset, b.bytes));
     }
 }
 
@@ -157,8 +171,10 @@ const opencl::Recording* PreparedLaunch::recording() {
 }
 
 void PreparedLaunch::enqueue() {
-  if (const opencl::Recording* recorded = recording()) target_.device.replay(*recorded, operands_);
-  else launch_on(target_.device, operands_);
+  if (const opencl::Recording* recorded = recording())
+    target_.device.replay(*recorded, operands_);
+  else
+    launch_on(target_.device, operands_);
 }
 
 PreparedLaunch* LaunchCache::find(const OpDef& op, const Attributes& attributes, std::span<const Value> in) const {

@@ -45,8 +45,8 @@ class PreparedLaunch : public Prepared {
   std::optional<Cost> cost_;  // with profiling
   std::int64_t workspace_bytes_ = 0;
   std::string workspace_name_;
-  std::vector<opencl::Region> operands_;  // inputs, outputs, workspace; of the run under way
-  std::vector<std::size_t> written_;      // operands
+  std::vector<opencl::Region> operands_;                              // inputs, outputs, workspace; of the run under way
+  std::vector<std::size_t> written_;                                  // operands
   std::vector<std::unique_ptr<const opencl::Recording>> recordings_;  // one for each way in which operands coincided
   bool recordable_ = true;
 };

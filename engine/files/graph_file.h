@@ -12,7 +12,7 @@ namespace gemel {
 
 /// What a front end knows a program's parts by.
 struct GraphNames {
-  std::string graph;                                   // its own name
+  std::string graph;  // its own name
   std::map<std::string, Program::Use> values;
   std::map<std::string, std::vector<int>> operations;  // instructions that are run for what they do
   std::vector<std::string> parameters, buffers;        // values that last from run to run

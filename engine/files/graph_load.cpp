@@ -90,7 +90,8 @@ void join_slabs(Session& session, Program& program, const std::vector<ParsedGrap
   for (std::size_t s = 0; s < memory.size(); ++s) {
     const auto [zeros, slab, page] = memory[s];
     if (slab < 0) continue;
-    if (at(slab) >= memory.size() || memory[at(slab)].slab >= 0 || !program.slots[at(slab)].external) refuse(fmt::format("slot {} is a range of {}, which is no slab", s, slab));
+    if (at(slab) >= memory.size() || memory[at(slab)].slab >= 0 || !program.slots[at(slab)].external)
+      refuse(fmt::format("slot {} is a range of {}, which is no slab", s, slab));
     const auto& whole = program.slots[at(slab)].external;
     auto& slot = program.slots[s];
     const std::int64_t first = page * Slab::kPageElements, elements = slot.bytes / std::int64_t{sizeof(float)};
@@ -100,8 +101,10 @@ void join_slabs(Session& session, Program& program, const std::vector<ParsedGrap
     part->memory = session.interpreter().part_of(whole->memory, first * std::int64_t{sizeof(float)}, flat.bytes());
     part->whole = whole;
     part->first = first;
-    if (slot.external) session.interpreter().copy(Value(flat, slot.external), Value(flat, part));
-    else slot.spec = flat;
+    if (slot.external)
+      session.interpreter().copy(Value(flat, slot.external), Value(flat, part));
+    else
+      slot.spec = flat;
     slot.external = part;
   }
 }

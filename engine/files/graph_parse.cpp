@@ -34,9 +34,7 @@ std::int64_t integer(const Json& json, const char* name, std::int64_t least, std
   return v;
 }
 
-std::int64_t optional_integer(const Json& object, const char* name) {
-  return object.contains(name) ? integer(object[name], name, 0, INT64_MAX) : 0;
-}
+std::int64_t optional_integer(const Json& object, const char* name) { return object.contains(name) ? integer(object[name], name, 0, INT64_MAX) : 0; }
 
 const std::string& text(const Json& json, const char* name) {
   if (!json.is_string()) refuse(fmt::format("'{}' is no text", name));
@@ -157,9 +155,12 @@ class Reader {
     each(json, "settings", [&](const std::string& name, const Json& settings) {
       for (const auto& [key, item] : settings.items())
         for (const auto& [type, v] : item.items()) {
-          if (type == to_string(Type::integer)) names_.settings[name].set(key, integer(v, key.c_str(), INT64_MIN, INT64_MAX));
-          else if (type == to_string(Type::real)) names_.settings[name].set(key, real(v, key.c_str()));
-          else refuse(fmt::format("the setting '{}' of '{}' is a {}; accepted: integer, real", key, name, type));
+          if (type == to_string(Type::integer))
+            names_.settings[name].set(key, integer(v, key.c_str(), INT64_MIN, INT64_MAX));
+          else if (type == to_string(Type::real))
+            names_.settings[name].set(key, real(v, key.c_str()));
+          else
+            refuse(fmt::format("the setting '{}' of '{}' is a {}; accepted: integer, real", key, name, type));
         }
     });
   }
@@ -181,17 +182,25 @@ class Reader {
   Attributes::Item attribute(const AttributeDef& def, const Json& json) {
     const Json& v = field(json, std::string(to_string(def.type)).c_str());
     switch (def.type) {
-      case Type::integer: return integer(v, def.name, INT64_MIN, INT64_MAX);
-      case Type::real: return real(v, def.name);
+      case Type::integer:
+        return integer(v, def.name, INT64_MIN, INT64_MAX);
+      case Type::real:
+        return real(v, def.name);
       case Type::boolean:
         if (!v.is_boolean()) refuse(fmt::format("'{}' is not true or false", def.name));
         return v.get<bool>();
-      case Type::text: return text(v, def.name);
-      case Type::integers: return integers(v, def.name);
-      case Type::shape: return shape_of(integers(v, def.name));
-      case Type::dtype: return dtype_of(text(v, def.name));
-      case Type::program: return body(v);
-      case Type::state: refuse(fmt::format("'{}' is state of a process", def.name));
+      case Type::text:
+        return text(v, def.name);
+      case Type::integers:
+        return integers(v, def.name);
+      case Type::shape:
+        return shape_of(integers(v, def.name));
+      case Type::dtype:
+        return dtype_of(text(v, def.name));
+      case Type::program:
+        return body(v);
+      case Type::state:
+        refuse(fmt::format("'{}' is state of a process", def.name));
     }
     refuse(fmt::format("'{}' is of an unknown type", def.name));
   }
@@ -226,8 +235,8 @@ class Reader {
     if (!op) refuse(fmt::format("there is no operator '{}'", name));
     try {
       if (op->views) refuse("only shapes another use, which a program does without");
-      Program::Instruction out{op, {}, uses(array(json, "inputs")), uses(array(json, "outputs")),
-                               json.contains("scope") ? text(json["scope"], "scope") : "", {}, {}};
+      Program::Instruction out{op, {}, uses(array(json, "inputs")), uses(array(json, "outputs")), json.contains("scope") ? text(json["scope"], "scope") : "",
+                               {}, {}};
       check_arity(*op, out.inputs.size());
       const Json none = Json::object();
       const Json& given = json.contains("attributes") ? json["attributes"] : none;
@@ -248,7 +257,8 @@ class Reader {
   void check_inputs() const {
     std::vector<bool> seen(program_.slots.size(), false);
     for (const auto& u : program_.inputs) {
-      if (seen[at(u.slot)] || !tensors_[at(u.slot)].empty() || memory_[at(u.slot)].zeros) refuse(fmt::format("slot {} is an input twice, or a tensor too", u.slot));
+      if (seen[at(u.slot)] || !tensors_[at(u.slot)].empty() || memory_[at(u.slot)].zeros)
+        refuse(fmt::format("slot {} is an input twice, or a tensor too", u.slot));
       seen[at(u.slot)] = true;
       if (u.offset != 0 || u.spec.bytes() != program_.slots[at(u.slot)].bytes)
         refuse(fmt::format("input slot {} of {} bytes is {}", u.slot, program_.slots[at(u.slot)].bytes, to_string(u.spec)));
@@ -259,9 +269,9 @@ class Reader {
   std::int64_t instructions_ = 0;  // of the program
   Program program_;
   GraphNames names_;
-  std::vector<std::string> tensors_;               // [slot]
-  std::vector<ParsedGraph::Outside> memory_;       // [slot]
-  std::vector<std::optional<DType>> types_;  // [slot]
+  std::vector<std::string> tensors_;          // [slot]
+  std::vector<ParsedGraph::Outside> memory_;  // [slot]
+  std::vector<std::optional<DType>> types_;   // [slot]
 };
 
 }  // namespace

@@ -57,8 +57,8 @@ Json json_of(const Attributes::Item& item) {
 
 Json json_of(const Program::Instruction& step, std::size_t i) {
   if (step.owner || find_op(step.op->name) != step.op)
-    throw UsageError(fmt::format("graph file: instruction {}, {}, is not in the catalog; accepted: operators of the catalog, as before the passes", i,
-                                 step.op->name));
+    throw UsageError(
+        fmt::format("graph file: instruction {}, {}, is not in the catalog; accepted: operators of the catalog, as before the passes", i, step.op->name));
   Json out{{"op", step.op->name}};
   if (!step.scope.empty()) out["scope"] = step.scope;
   for (const auto& [name, item] : step.attributes.entries()) out["attributes"][name] = json_of(item);
@@ -106,8 +106,10 @@ Json slots_of(const Program& program) {
     Json slot{{"bytes", program.slots[s].bytes}};
     if (!program.slots[s].name.empty()) slot["name"] = program.slots[s].name;
     if (const auto& external = program.slots[s].external) {
-      if (outside.saved[s]) slot["tensor"] = tensor_name(program, s);
-      else slot["zeros"] = true;
+      if (outside.saved[s])
+        slot["tensor"] = tensor_name(program, s);
+      else
+        slot["zeros"] = true;
       if (const int slab = outside.slab[s]; slab >= 0) slot.update({{"slab", slab}, {"page", external->first / Slab::kPageElements}});
     }
     out.push_back(std::move(slot));
@@ -159,8 +161,8 @@ Spec whole_spec(const Program::Slot& slot) {
 std::string text_of(const Program& program, const GraphNames& names, const std::string& checksum) {
   const Json json = json_of(program);
   const std::string named = names.values.empty() ? "" : ",\n\"names\": " + json_of(names).dump();
-  const std::string structure = fmt::format("\"slots\": {},\n\"inputs\": {},\n\"outputs\": {},\n\"code\": {}{}}}\n", lines(json["slots"]), lines(json["inputs"]), lines(json["outputs"]),
-                                            lines(json["code"]), named);
+  const std::string structure = fmt::format("\"slots\": {},\n\"inputs\": {},\n\"outputs\": {},\n\"code\": {}{}}}\n", lines(json["slots"]),
+                                            lines(json["inputs"]), lines(json["outputs"]), lines(json["code"]), named);
   const std::string saved = checksum.empty() ? "" : fmt::format("\"checksum\": \"{}\", \"structure\": \"{}\",\n", checksum, checksum_of_structure(structure));
   return fmt::format("{{\"format\": \"{}\", \"version\": {},\n{}{}", kGraphFormat, kGraphVersion, saved, structure);
 }
@@ -176,7 +178,9 @@ void keep_last_tensors(const std::filesystem::path& graph) {
 
 }  // namespace
 
-std::string checksum_of_structure(std::string_view json) { return fmt::format("{:016x}", hash_of(json.substr(std::min(json.find("\"slots\":"), json.size())))); }
+std::string checksum_of_structure(std::string_view json) {
+  return fmt::format("{:016x}", hash_of(json.substr(std::min(json.find("\"slots\":"), json.size()))));
+}
 
 std::string to_json(const Program& program, const GraphNames& names) { return text_of(program, names, ""); }
 

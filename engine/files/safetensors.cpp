@@ -101,8 +101,7 @@ class HeaderHandler : public nlohmann::json::json_sax_t {
       name_ = text;
       entry_ = Entry{.name = text, .shape = {}};
     } else {
-      if (!in_metadata_ && text != "dtype" && text != "shape" && text != "data_offsets")
-        refuse(fmt::format("an unknown field '{}'", text));
+      if (!in_metadata_ && text != "dtype" && text != "shape" && text != "data_offsets") refuse(fmt::format("an unknown field '{}'", text));
       if (!fields_.insert(text).second) refuse(fmt::format("the field '{}' twice", text));
     }
     key_ = text;
@@ -150,9 +149,7 @@ class HeaderHandler : public nlohmann::json::json_sax_t {
     return true;
   }
   bool number_integer(number_integer_t value) override { refuse(fmt::format("the negative number {}", value)); }
-  bool number_float(number_float_t, const string_t& text) override {
-    refuse(fmt::format("the number {}, which is not in 0..2^64-1", text.substr(0, 40)));
-  }
+  bool number_float(number_float_t, const string_t& text) override { refuse(fmt::format("the number {}, which is not in 0..2^64-1", text.substr(0, 40))); }
   bool boolean(bool) override { refuse("true or false where none belongs"); }
   bool null() override { refuse("null where none belongs"); }
   bool binary(binary_t&) override { refuse("binary data"); }
@@ -161,9 +158,7 @@ class HeaderHandler : public nlohmann::json::json_sax_t {
   }
 
  private:
-  [[noreturn]] void fail(const std::string& what) const {
-    throw DataError(fmt::format("safetensors: {}: {}", file_, what));
-  }
+  [[noreturn]] void fail(const std::string& what) const { throw DataError(fmt::format("safetensors: {}: {}", file_, what)); }
   [[noreturn]] void refuse(const std::string& what) const {
     if (names_.empty()) fail(fmt::format("the header has {}; accepted: one object of tensors", what));
     fail(fmt::format("tensor '{}' has {}; accepted: dtype, shape and data_offsets", name_, what));
@@ -201,10 +196,8 @@ std::string header_text(const SteadyFile& file) {
   if (size > kPrefixBytes) file.read(kPrefixBytes, {&first, 1});
   if (length > kMaxHeaderBytes || first != std::byte{'{'})
     if (const auto other = known_otherwise(file)) fail(*other);
-  if (length > kMaxHeaderBytes)
-    fail(fmt::format("the header's length is given as {} bytes; accepted: up to {}", length, kMaxHeaderBytes));
-  if (length > size - kPrefixBytes)
-    fail(fmt::format("the file is truncated: it has {} bytes and its header alone needs {}", size, length + kPrefixBytes));
+  if (length > kMaxHeaderBytes) fail(fmt::format("the header's length is given as {} bytes; accepted: up to {}", length, kMaxHeaderBytes));
+  if (length > size - kPrefixBytes) fail(fmt::format("the file is truncated: it has {} bytes and its header alone needs {}", size, length + kPrefixBytes));
   std::string text(length, '\0');
   file.read(kPrefixBytes, std::as_writable_bytes(std::span(text)));
   if (!text.starts_with('{')) fail("the header does not start with '{'");
@@ -216,9 +209,7 @@ std::string header_text(const SteadyFile& file) {
 /// Every tensor's bytes match its spec, and together they cover the data once, without a hole.
 void check_layout(std::span<const Entry> entries, std::uint64_t data_bytes, const std::string& file) {
   for (const Entry& e : entries) {
-    const auto fail = [&](const std::string& what) {
-      throw DataError(fmt::format("safetensors: {}: tensor '{}' {}", file, e.name, what));
-    };
+    const auto fail = [&](const std::string& what) { throw DataError(fmt::format("safetensors: {}: tensor '{}' {}", file, e.name, what)); };
     constexpr int kByte = 8;
     const auto bits = checked_bytes(e.shape.span(), static_cast<std::size_t>(e.type->bits));
     if (!bits) fail(fmt::format("has shape {}, whose size overflows", to_string(e.shape)));
@@ -227,8 +218,7 @@ void check_layout(std::span<const Entry> entries, std::uint64_t data_bytes, cons
     if (e.begin > e.end) fail(fmt::format("has data_offsets [{}, {}], which run backwards", e.begin, e.end));
     if (e.end - e.begin != needed)
       fail(fmt::format("has {} bytes at data_offsets [{}, {}]; {} {} needs {}", e.end - e.begin, e.begin, e.end, e.type->name, to_string(e.shape), needed));
-    if (e.end > data_bytes)
-      fail(fmt::format("ends at byte {} of the data, and the file has {}: it is truncated", e.end, data_bytes));
+    if (e.end > data_bytes) fail(fmt::format("ends at byte {} of the data, and the file has {}: it is truncated", e.end, data_bytes));
   }
   std::vector<const Entry*> order;
   for (const Entry& e : entries) order.push_back(&e);
@@ -236,14 +226,11 @@ void check_layout(std::span<const Entry> entries, std::uint64_t data_bytes, cons
   std::uint64_t covered = 0;
   for (const Entry* e : order) {
     if (e->begin != covered)
-      throw DataError(fmt::format("safetensors: {}: tensor '{}' begins at byte {} of the data, which {} byte {}", file,
-                                  e->name, e->begin,
+      throw DataError(fmt::format("safetensors: {}: tensor '{}' begins at byte {} of the data, which {} byte {}", file, e->name, e->begin,
                                   e->begin < covered ? "overlaps the tensor up to" : "leaves a hole from", covered));
     covered = e->end;
   }
-  if (covered != data_bytes)
-    throw DataError(
-        fmt::format("safetensors: {}: the file has {} bytes of data; its tensors take {}", file, data_bytes, covered));
+  if (covered != data_bytes) throw DataError(fmt::format("safetensors: {}: the file has {} bytes of data; its tensors take {}", file, data_bytes, covered));
 }
 
 /// What stands before the data: the length, and the header padded with spaces to the alignment.
@@ -256,8 +243,7 @@ std::string header_of(const nlohmann::ordered_json& header) {
   }
   text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
   if (text.size() > kMaxHeaderBytes)
-    throw UsageError(
-        fmt::format("write_safetensors: the header takes {} bytes; accepted: up to {}", text.size(), kMaxHeaderBytes));
+    throw UsageError(fmt::format("write_safetensors: the header takes {} bytes; accepted: up to {}", text.size(), kMaxHeaderBytes));
   const std::uint64_t length = text.size();
   std::string prefix(kPrefixBytes, '\0');
   std::memcpy(prefix.data(), &length, kPrefixBytes);
@@ -268,11 +254,9 @@ void check_given(std::span<const NamedTensor> tensors) {
   std::unordered_set<std::string_view> names;
   for (const NamedTensor& t : tensors) {
     if (t.name == kMetadataKey || !names.insert(t.name).second)
-      throw UsageError(fmt::format("write_safetensors: the name '{}' is {}", t.name,
-                                   t.name == kMetadataKey ? "reserved" : "given twice"));
+      throw UsageError(fmt::format("write_safetensors: the name '{}' is {}", t.name, t.name == kMetadataKey ? "reserved" : "given twice"));
     if (static_cast<std::int64_t>(t.data.size()) != t.spec.bytes())
-      throw UsageError(fmt::format("write_safetensors: tensor '{}' has {} bytes; {} needs {}", t.name, t.data.size(),
-                                   to_string(t.spec), t.spec.bytes()));
+      throw UsageError(fmt::format("write_safetensors: tensor '{}' has {} bytes; {} needs {}", t.name, t.data.size(), to_string(t.spec), t.spec.bytes()));
   }
 }
 
@@ -335,8 +319,7 @@ std::string checksum_of(std::span<const NamedTensor> tensors, const FileMetadata
   return fmt::format("{:016x}", sum);
 }
 
-void write_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
-                       const FileMetadata& metadata) {
+void write_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors, const FileMetadata& metadata) {
   check_given(tensors);
   // Larger elements lie first, so that every tensor is aligned to its element although nothing may lie between two.
   std::vector<std::size_t> layout(tensors.size());
@@ -355,8 +338,7 @@ void write_safetensors(const std::filesystem::path& path, std::span<const NamedT
   for (std::size_t i = 0; i < tensors.size(); ++i)
     members.emplace_back(tensors[i].name,
                          nlohmann::ordered_json{{"dtype", format_name(tensors[i].spec.dtype)},
-                                                {"shape", std::vector<std::int64_t>(tensors[i].spec.shape.begin(),
-                                                                                    tensors[i].spec.shape.end())},
+                                                {"shape", std::vector<std::int64_t>(tensors[i].spec.shape.begin(), tensors[i].spec.shape.end())},
                                                 {"data_offsets", {begin[i], begin[i] + tensors[i].data.size()}}});
   const std::string text = header_of(header);
   write_file_atomically(path, [&](FileWriter& out) {

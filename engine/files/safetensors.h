@@ -100,7 +100,6 @@ std::string checksum_of(std::span<const NamedTensor> tensors, const FileMetadata
 /// The default metadata is what safetensors.torch expects.
 /// @throws DataError where the file cannot be written
 /// @throws UsageError for names given twice or not in UTF-8, or bytes that do not match a spec
-void write_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
-                       const FileMetadata& metadata = {{"format", "pt"}});
+void write_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors, const FileMetadata& metadata = {{"format", "pt"}});
 
 }  // namespace gemel

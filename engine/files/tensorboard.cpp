@@ -38,9 +38,7 @@ void put_varint(std::string& out, std::uint64_t value) {
   for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
   out += static_cast<char>(value);
 }
-void put_tag(std::string& out, std::uint32_t field, Wire wire) {
-  put_varint(out, field << 3 | static_cast<std::uint32_t>(wire));
-}
+void put_tag(std::string& out, std::uint32_t field, Wire wire) { put_varint(out, field << 3 | static_cast<std::uint32_t>(wire)); }
 template <class T>
 void put_fixed(std::string& out, T value) {
   static_assert(std::endian::native == std::endian::little, "records are little-endian");
@@ -99,15 +97,13 @@ std::uint32_t masked_crc32c(std::span<const std::byte> bytes) {
 TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error)
-    throw DataError(fmt::format("tensorboard: cannot create the folder {}: {}", folder.string(), error.message()));
+  if (error) throw DataError(fmt::format("tensorboard: cannot create the folder {}: {}", folder.string(), error.message()));
   const std::string stem = fmt::format("{}{:010}.{}.{}", kName, seconds_behind_all(folder), host_name(), ::getpid());
   // Several threads may open a writer at once.
   for (int attempt = 0; !file_; ++attempt) {
     std::filesystem::path path = folder / fmt::format("{}.{}", stem, attempt);
     Descriptor opened(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666));
-    if (opened.get() < 0 && errno != EEXIST)
-      throw DataError(fmt::format("tensorboard: cannot create {}: {}", path.string(), system_message(errno)));
+    if (opened.get() < 0 && errno != EEXIST) throw DataError(fmt::format("tensorboard: cannot create {}: {}", path.string(), system_message(errno)));
     if (opened.get() >= 0) file_.emplace(std::move(opened), std::move(path));
   }
   std::string event = event_at(0);

@@ -37,9 +37,8 @@ Value Backward::fresh(const Node::Saved& saved, const char* what, int i) const {
   if (!saved.value) throw InternalError(who() + " was not kept; declare it in gradient_reads");
   const std::uint64_t now = version_of(saved.value);
   if (now != saved.version)
-    throw UsageError(who() + " is needed for the gradient but was changed in place after it was saved (version " +
-                     std::to_string(now) + ", saved at " + std::to_string(saved.version) +
-                     "); accepted: change a copy, or run backward first");
+    throw UsageError(who() + " is needed for the gradient but was changed in place after it was saved (version " + std::to_string(now) + ", saved at " +
+                     std::to_string(saved.version) + "); accepted: change a copy, or run backward first");
   return saved.value;
 }
 
@@ -129,7 +128,8 @@ Visits reach(const Values& outputs) {
     auto [it, is_new] = visits.try_emplace(node->order);
     if (!is_new) continue;
     if (node->released)
-      throw UsageError(node->op->name + ": " + (node->refusal ? node->refusal : "its history was released by an earlier backward pass; accepted: retain it in that pass"));
+      throw UsageError(node->op->name + ": " +
+                       (node->refusal ? node->refusal : "its history was released by an earlier backward pass; accepted: retain it in that pass"));
     const std::size_t outs = node->op ? node->outputs.size() : 1;
     it->second.gradients.resize(outs);
     it->second.hooked.resize(outs);
@@ -156,8 +156,7 @@ void complete(Visit& visit, std::size_t output, Put put) {
 /// The gradients asked for: how many edges still owe a contribution, and what to do when none does.
 class Targets {
  public:
-  Targets(const Values& inputs, const Values& seeds, const GradientOptions& options)
-      : results(inputs.size()), options_(options), into_(options.into) {
+  Targets(const Values& inputs, const Values& seeds, const GradientOptions& options) : results(inputs.size()), options_(options), into_(options.into) {
     if (options.ready) observer_ = std::make_shared<GradientObserver>(options.ready);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i].node()) throw UsageError("gradient: input " + std::to_string(i) + " does not want a gradient");
@@ -233,8 +232,10 @@ class Targets {
       }
       taken_.insert(numbers_of(g));
       if (observer_) gradient_complete(g, observer_, i);
-      if (options_.take) options_.take(i, g);
-      else results[i] = std::move(g);
+      if (options_.take)
+        options_.take(i, g);
+      else
+        results[i] = std::move(g);
     }
   }
   std::map<Key, Target> targets_;
@@ -246,12 +247,12 @@ class Targets {
 
 void check_found(const Node& node, const Values& found) {
   if (found.size() != node.inputs.size())
-    throw InternalError(node.op->name + ": gradient returned " + std::to_string(found.size()) + " values for " +
-                        std::to_string(node.inputs.size()) + " inputs");
+    throw InternalError(node.op->name + ": gradient returned " + std::to_string(found.size()) + " values for " + std::to_string(node.inputs.size()) +
+                        " inputs");
   for (std::size_t i = 0; i < found.size(); ++i)
     if (found[i] && found[i].spec() != node.inputs[i].value.spec())
-      throw InternalError(node.op->name + ": gradient " + std::to_string(i) + " is " + to_string(found[i].spec()) +
-                          ", input is " + to_string(node.inputs[i].value.spec()));
+      throw InternalError(node.op->name + ": gradient " + std::to_string(i) + " is " + to_string(found[i].spec()) + ", input is " +
+                          to_string(node.inputs[i].value.spec()));
 }
 
 void step_back(Visit visit, Visits& visits, Targets& targets, Session& session, Tape tape) {
@@ -310,8 +311,7 @@ void plant(const Values& outputs, Values& seeds, Visits& visits, Session& sessio
     Value seed = seeds.empty() ? full(session, outputs[o].spec(), 1.0) : std::move(seeds[o]);
     if (!seed) continue;
     if (seed.shape() != outputs[o].shape())
-      throw ShapeError("gradient: output gradient " + std::to_string(o) + " is " + to_string(seed.shape()) + ", the output " +
-                       to_string(outputs[o].shape()));
+      throw ShapeError("gradient: output gradient " + std::to_string(o) + " is " + to_string(seed.shape()) + ", the output " + to_string(outputs[o].shape()));
     visits.accumulate(outputs[o], tape == Tape::extend ? seed : seed.detached());
   }
 }
@@ -353,8 +353,7 @@ Values gradient(const Values& outputs, const Values& inputs, Values seeds, const
   const GradientMode mode(session, tape == Tape::extend ? GradientMode::Mode::on : GradientMode::Mode::off);
   Visits visits = reach(outputs);
   for (const Value& v : inputs)
-    if (session.capturing() && v.node() && !v.node()->op)
-      session.trace().assume(stays_as_frozen(v, session.trace().nodes_before()));
+    if (session.capturing() && v.node() && !v.node()->op) session.trace().assume(stays_as_frozen(v, session.trace().nodes_before()));
   Targets targets(inputs, seeds, options);
   mark_needed(visits, targets);
   plant(outputs, seeds, visits, session, tape);
@@ -391,8 +390,10 @@ std::vector<std::int64_t> looked_up_rows(const Values& outputs, const Values& in
       if (!used.node() || used.node()->op) continue;
       const bool looks_up = i == 0 && visit.node->op == &gather_def() && used.shape().rank() == 2 && visit.node->attributes.integer("axis") == 0;
       std::int64_t& sum = rows[used.node().get()];
-      if (!looks_up) sum = -1;
-      else if (sum >= 0) sum += visit.node->inputs[1].value.elements();
+      if (!looks_up)
+        sum = -1;
+      else if (sum >= 0)
+        sum += visit.node->inputs[1].value.elements();
     }
   std::vector<std::int64_t> out;
   for (const Value& v : inputs) {

@@ -67,12 +67,13 @@ using GradientReady = std::function<void(std::size_t index, const Value& gradien
 
 struct GradientOptions {
   Tape tape = Tape::release;
-  GradientReady take = {};   // gets each result as soon as it is there, which is not returned then
-  GradientReady ready = {};  // told as soon as what computes a result is enqueued; of a captured pass at every replay. Not with Tape::extend
-  Values into = {};  // memory for the results, one an input (an empty value: of its own), or none at all. Not with Tape::extend
-  std::vector<bool> adds = {};  // one for each of `into`, or none: the result is added to what lies there. `ready` and `take` are told of the sum
+  GradientReady take = {};        // gets each result as soon as it is there, which is not returned then
+  GradientReady ready = {};       // told as soon as what computes a result is enqueued; of a captured pass at every replay. Not with Tape::extend
+  Values into = {};               // memory for the results, one an input (an empty value: of its own), or none at all. Not with Tape::extend
+  std::vector<bool> adds = {};    // one for each of `into`, or none: the result is added to what lies there. `ready` and `take` are told of the sum
   PostponeProduct postpone = {};  // of products of two matrices. Not with Tape::extend
-  std::vector<bool> rows = {};  // one an input, or none: the result may be rows (engine/gradients/row_gradient.h), as of a leaf that asks for them; rows stay out of `into`
+  std::vector<bool> rows =
+      {};  // one an input, or none: the result may be rows (engine/gradients/row_gradient.h), as of a leaf that asks for them; rows stay out of `into`
 };
 
 /// Gradients of sum(outputs * output_gradients) with respect to inputs.

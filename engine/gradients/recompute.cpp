@@ -36,7 +36,10 @@ std::vector<int> with_first_run(std::vector<int> after, std::size_t applied) {
 class Again {
  public:
   Again(Session& session, Random draws, std::size_t applied)
-      : session_(session), draws_(std::move(draws)), recorded_(session, GradientMode::Mode::on), later_(session.trace(), with_first_run(session.trace().after(), applied)) {
+      : session_(session),
+        draws_(std::move(draws)),
+        recorded_(session, GradientMode::Mode::on),
+        later_(session.trace(), with_first_run(session.trace().after(), applied)) {
     std::swap(session_.random(), draws_);
   }
   ~Again() { std::swap(session_.random(), draws_); }
@@ -115,7 +118,9 @@ struct Recomputation {
       }
     GradientOptions options{.tape = Tape::extend};
     if (b.tape() != Tape::extend)
-      options = {.into = into, .adds = adds, .postpone = [&](std::size_t k, const Value& left, const Value& right) { return b.postponed(static_cast<int>(wanted[k]), left, right); }};
+      options = {.into = into, .adds = adds, .postpone = [&](std::size_t k, const Value& left, const Value& right) {
+                   return b.postponed(static_cast<int>(wanted[k]), left, right);
+                 }};
     const Values gradients = gradient(outputs, targets, std::move(seeds), options);
     for (std::size_t k = 0; k < wanted.size(); ++k) found[wanted[k]] = gradients[k];
     return found;

@@ -9,9 +9,7 @@ namespace {
 Value joined(const Value& a, const Value& b) { return concatenate(list(a, b), 0); }
 
 /// Indices of two lookups, which may differ in type.
-Value joined_indices(const Value& a, const Value& b) {
-  return a.dtype() == b.dtype() ? joined(a, b) : joined(cast(a, DType::int64), cast(b, DType::int64));
-}
+Value joined_indices(const Value& a, const Value& b) { return a.dtype() == b.dtype() ? joined(a, b) : joined(cast(a, DType::int64), cast(b, DType::int64)); }
 
 }  // namespace
 
@@ -35,10 +33,14 @@ void refuse_rows(const std::string& who, const Value& value) {
 
 void accumulate(Value& sum, Value more) {
   const RowValues *a = row_values(sum), *b = row_values(more);
-  if (!sum) sum = std::move(more);
-  else if (a && b && !a->whole && !b->whole) sum = table_of({joined_indices(a->indices, b->indices), joined(a->values, b->values)}, sum.spec());
-  else if (a || b) sum = add(to_dense(sum), to_dense(std::move(more)));
-  else sum = add(std::move(sum), std::move(more));
+  if (!sum)
+    sum = std::move(more);
+  else if (a && b && !a->whole && !b->whole)
+    sum = table_of({joined_indices(a->indices, b->indices), joined(a->values, b->values)}, sum.spec());
+  else if (a || b)
+    sum = add(to_dense(sum), to_dense(std::move(more)));
+  else
+    sum = add(std::move(sum), std::move(more));
 }
 
 }  // namespace gemel

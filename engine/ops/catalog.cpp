@@ -2,7 +2,6 @@
 
 #include <array>
 
-
 namespace gemel {
 
 std::span<const OpDef* const> catalog() {

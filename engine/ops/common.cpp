@@ -15,23 +15,18 @@ void check_type(const char* op, const char* name, const Spec& spec, std::initial
     throw ShapeError(fmt::format("{}: {} is {}; accepted: {}", op, name, to_string(spec), accepted));
 }
 
-void check_float32(const char* op, const char* name, const Spec& spec) {
-  check_type(op, name, spec, {DType::float32}, "float32");
-}
+void check_float32(const char* op, const char* name, const Spec& spec) { check_type(op, name, spec, {DType::float32}, "float32"); }
 void check_floating(const char* op, const char* name, const Spec& spec) {
   check_type(op, name, spec, {DType::float32, DType::float16, DType::bfloat16}, "float32, float16 or bfloat16");
 }
 void check_number(const char* op, const char* name, const Spec& spec) {
-  check_type(op, name, spec, {DType::float32, DType::float16, DType::bfloat16, DType::int32, DType::int64},
-             "float32, float16, bfloat16, int32 or int64");
+  check_type(op, name, spec, {DType::float32, DType::float16, DType::bfloat16, DType::int32, DType::int64}, "float32, float16, bfloat16, int32 or int64");
 }
 void check_computes(const char* op, const char* name, const Spec& spec) {
   check_type(op, name, spec, {DType::float32, DType::float16, DType::bfloat16, DType::int32, DType::int64, DType::boolean},
              "float32, float16, bfloat16, int32, int64 or bool");
 }
-void check_integer(const char* op, const char* name, const Spec& spec) {
-  check_type(op, name, spec, {DType::int32, DType::int64}, "int32 or int64");
-}
+void check_integer(const char* op, const char* name, const Spec& spec) { check_type(op, name, spec, {DType::int32, DType::int64}, "int32 or int64"); }
 
 void check_same_dtype(const char* op, const Spec& a, const Spec& b) {
   if (a.dtype != b.dtype)
@@ -44,8 +39,7 @@ void check_rank(const char* op, const char* name, const Spec& spec, int rank) {
 }
 
 void check_shape(const char* op, const char* name, const Spec& spec, const Shape& expected) {
-  if (spec.shape != expected)
-    throw ShapeError(fmt::format("{}: {} is {}; accepted: {}", op, name, to_string(spec.shape), to_string(expected)));
+  if (spec.shape != expected) throw ShapeError(fmt::format("{}: {} is {}; accepted: {}", op, name, to_string(spec.shape), to_string(expected)));
 }
 
 void check_pair(const char* op, const Attributes& a, const char* name, std::int64_t least) {

@@ -14,8 +14,8 @@
 namespace gemel {
 namespace {
 
-constexpr std::int64_t kGroup = 256;          // work-items of a group, one an element
-constexpr std::int64_t kChunkElements = 8192; // of one work-item on a CPU: long enough to hide the launch, short enough to share
+constexpr std::int64_t kGroup = 256;           // work-items of a group, one an element
+constexpr std::int64_t kChunkElements = 8192;  // of one work-item on a CPU: long enough to hide the launch, short enough to share
 
 std::string pattern_name(const std::string& op, const char* form, const std::vector<bool>& constant) {
   std::string name = op + "_" + form + "_";
@@ -114,8 +114,7 @@ std::string general_kernel(const OpDef& op, const Specs& in, DType out) {
   return fmt::format(
       "__kernel void {}_general({}, const long n{}) {{\n  const long i = get_global_id(0);\n  if (i >= n) return;\n"
       "  long rest = i;{}\n{}  {}\n}}\n",
-      op.name, parameters(op, in, out), extents, offsets, steps,
-      statement(op, in, out, "y[i]", [](std::size_t k) { return fmt::format("o{}", k); }));
+      op.name, parameters(op, in, out), extents, offsets, steps, statement(op, in, out, "y[i]", [](std::size_t k) { return fmt::format("o{}", k); }));
 }
 
 Specs scalars_of(std::span<const Spec> in) {
@@ -140,30 +139,29 @@ std::string program_source(const OpDef& op, const Specs& signature, DType out, F
   return text;
 }
 
-opencl::Kernel& kernel_of(const Launch& l, const char* form, const std::string& name,
-                          const std::function<std::string(const Specs&, DType)>& source) {
+opencl::Kernel& kernel_of(const Launch& l, const char* form, const std::string& name, const std::function<std::string(const Specs&, DType)>& source) {
   if (const ElementwiseLibrary* library = l.problem().op.elementwise->library)
-    return l.device().generated_kernel(library->title(), [&] { return library->source(); }, name);
+    return l.device().generated_kernel(
+        library->title(), [&] { return library->source(); }, name);
   const Specs signature = scalars_of(l.problem().inputs);
   const DType out = l.out_spec(0).dtype;
   std::string title = l.problem().op.name + "_" + form;
   for (const Spec& s : signature) title += fmt::format("_{}", to_string(s.dtype));
   title += fmt::format("_{}", to_string(out));
-  return l.device().generated_kernel(title, [&] { return source(signature, out); }, name);
+  return l.device().generated_kernel(
+      title, [&] { return source(signature, out); }, name);
 }
 
 opencl::Kernel& folded_kernel(const Launch& l, const char* name, Form form, const Folded& f) {
   const OpDef& op = l.problem().op;
-  return kernel_of(l, name, pattern_name(op.name, name, f.column_constant),
-                   [&](const Specs& in, DType out) { return program_source(op, in, out, form); });
+  return kernel_of(l, name, pattern_name(op.name, name, f.column_constant), [&](const Specs& in, DType out) { return program_source(op, in, out, form); });
 }
 
 std::vector<opencl::Argument> leading_arguments(const Launch& l) {
   std::vector<opencl::Argument> arguments;
   for (std::size_t i = 0; i < l.problem().inputs.size(); ++i) arguments.emplace_back(l.in(static_cast<int>(i)));
   arguments.emplace_back(l.out(0));
-  for (const std::string& s : l.problem().op.elementwise->scalars)
-    arguments.emplace_back(static_cast<float>(l.attributes().real(s)));
+  for (const std::string& s : l.problem().op.elementwise->scalars) arguments.emplace_back(static_cast<float>(l.attributes().real(s)));
   return arguments;
 }
 
@@ -215,8 +213,7 @@ void launch_general(Launch& l) {
     for (const Shape& s : strides) arguments.emplace_back(axis >= 0 ? s[axis] : std::int64_t{0});
   }
   const OpDef& op = l.problem().op;
-  opencl::Kernel& kernel =
-      kernel_of(l, "general", op.name + "_general", [&](const Specs& in, DType out) { return kPrelude + general_kernel(op, in, out); });
+  opencl::Kernel& kernel = kernel_of(l, "general", op.name + "_general", [&](const Specs& in, DType out) { return kPrelude + general_kernel(op, in, out); });
   l.device().run(kernel, opencl::range1(round_up(n, kGroup), kGroup), arguments);
 }
 

@@ -11,9 +11,12 @@ namespace {
 
 const char* index_of(Reach reach) {
   switch (reach) {
-    case Reach::element: return "i";
-    case Reach::column: return "c";
-    default: return "0";
+    case Reach::element:
+      return "i";
+    case Reach::column:
+      return "c";
+    default:
+      return "0";
   }
 }
 
@@ -37,8 +40,10 @@ std::string text_of(const Elementwise& e, const Specs& inputs, const std::vector
     passed += fmt::format(", epilogue_s{}", s);
   }
   // Always inlined: a call in it would leave the loop over lanes scalar.
-  return fmt::format("#include \"functions.clh\"\nstatic inline __attribute__((always_inline)) float epilogue({}, const long i, const long c{}) {{\n{}  {}return (float)({});\n}}\n", product,
-                     parameters, loads, e.statements, e.body) +
+  return fmt::format(
+             "#include \"functions.clh\"\nstatic inline __attribute__((always_inline)) float epilogue({}, const long i, const long c{}) {{\n{}  {}return "
+             "(float)({});\n}}\n",
+             product, parameters, loads, e.statements, e.body) +
          fmt::format("#define EPILOGUE_PARAMETERS {}\n#define EPILOGUE(v, i, c) epilogue(v, epilogue_first + (i), c{})\n", further, passed);
 }
 
@@ -60,8 +65,7 @@ std::optional<Reach> reach_of(const Shape& input, const Shape& out) {
   return std::nullopt;
 }
 
-std::shared_ptr<const OpDef> epilogue_record(const OpDef& product, const OpDef& elementwise, const Specs& inputs,
-                                             const std::vector<Reach>& reach) {
+std::shared_ptr<const OpDef> epilogue_record(const OpDef& product, const OpDef& elementwise, const Specs& inputs, const std::vector<Reach>& reach) {
   const Elementwise& e = *elementwise.elementwise;
   auto op = std::make_shared<OpDef>();
   op->name = product.name + "+" + (e.title.empty() ? elementwise.name : e.title);

@@ -23,7 +23,6 @@ std::optional<Reach> reach_of(const Shape& input, const Shape& out);
 /// those of the elementwise operator without the product's output; its attributes are the product's and the scalars.
 /// Its kernels' text depends on nothing else than these arguments.
 /// @param inputs  specs of all of the elementwise operator's inputs  @param reach  [input]
-std::shared_ptr<const OpDef> epilogue_record(const OpDef& product, const OpDef& elementwise, const Specs& inputs,
-                                             const std::vector<Reach>& reach);
+std::shared_ptr<const OpDef> epilogue_record(const OpDef& product, const OpDef& elementwise, const Specs& inputs, const std::vector<Reach>& reach);
 
 }  // namespace gemel

@@ -77,11 +77,11 @@ Value true_divide(Value a, Value b);
 /// A number beside a tensor.
 struct Number {
   template <class T>
-    requires std::is_arithmetic_v<T>
-  Number(T number) : value(static_cast<double>(number)), whole(std::is_integral_v<T> ? static_cast<std::int64_t>(number) : 0), is_fraction(std::is_floating_point_v<T>) {}
+  requires std::is_arithmetic_v<T> Number(T number)
+      : value(static_cast<double>(number)), whole(std::is_integral_v<T> ? static_cast<std::int64_t>(number) : 0), is_fraction(std::is_floating_point_v<T>) {}
   double value;
   std::int64_t whole;  // exactly, of an integer
-  bool is_fraction;  // of a floating type, whatever its value
+  bool is_fraction;    // of a floating type, whatever its value
 };
 /// x, and a tensor of one element for the number, both of the type that PyTorch gives them: x's, which is float32 for integers beside a fraction, and
 /// int64 for booleans beside an integer. So both front ends understand x * 0.5.
@@ -176,8 +176,8 @@ Value conv1d(Value x, Value w, const Convolution1d& c = {});
 // ---- pooling/
 struct Window {
   Pair kernel{2, 2}, stride{2, 2}, padding{0, 0}, dilation{1, 1};
-  bool ceil_mode = false;           // count a last, partial window
-  bool count_padding = true;        // averages divide by the whole window
+  bool ceil_mode = false;     // count a last, partial window
+  bool count_padding = true;  // averages divide by the whole window
 };
 Value max_pool2d(Value x, const Window& window);
 Value avg_pool2d(Value x, const Window& window);
@@ -234,9 +234,9 @@ Value cross_entropy_of_labelled(Value logits, Value labels, double smoothing = 0
 enum class Causal { no, yes };
 /// How attention weighs values, besides by queries and keys.
 struct Attention {
-  Value bias = {};              // added to the scores: float32 [N, H, T, S], any extent of which may be 1; empty: none
-  Causal causal = Causal::no;   // yes: query i sees keys 0..i + S - T alone, the last query all of them, as with cached keys
-  double dropout = 0;           // share of the weights that is zeroed; the others are scaled by 1 / (1 - dropout)
+  Value bias = {};                   // added to the scores: float32 [N, H, T, S], any extent of which may be 1; empty: none
+  Causal causal = Causal::no;        // yes: query i sees keys 0..i + S - T alone, the last query all of them, as with cached keys
+  double dropout = 0;                // share of the weights that is zeroed; the others are scaled by 1 / (1 - dropout)
   std::optional<double> scale = {};  // of the scores; none: 1 / sqrt(E)
 };
 /// softmax(scale query key^T + bias) value, head by head, also its gradients in memory linear in T and S: no matrix of scores is stored, but for a
@@ -288,8 +288,8 @@ struct LstmResult {
 /// Source: S. Hochreiter, J. Schmidhuber, Long short-term memory, 1997; F. A. Gers et al., Learning to forget, 2000
 LstmResult lstm(Sequences in, Value weight, Value bias, LstmState start = {});
 struct GruParameters {
-  Value weight;               // [H, 3 H], order r, z, n
-  Value bias, hidden_bias;    // [3 H]: of the inputs, and of the hidden state, which r scales with its product
+  Value weight;             // [H, 3 H], order r, z, n
+  Value bias, hidden_bias;  // [3 H]: of the inputs, and of the hidden state, which r scales with its product
 };
 struct GruResult {
   Value y, h;  // [N, T, H], [N, H]

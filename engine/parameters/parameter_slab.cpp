@@ -108,7 +108,7 @@ void ParameterSlab::pack(std::span<const Value> leaves, const PackOptions& optio
       group[i].node()->slab = slab;
       group[i].node()->index_in_slab = i;
     }
-    session.interpreter().trim();  // of what they were in
+    session.interpreter().trim();             // of what they were in
     if (!alone(group[0])) slab->gradients();  // once the leaves know their slab: where there is no room they stay in it and are good to use
   }
 }
@@ -134,9 +134,7 @@ Value ParameterSlab::page_table(std::span<const std::int32_t> rows) const {
   return parameters_.whole().session().tensor(i32({parameters_.pages(), 2}), std::as_bytes(std::span(table)));
 }
 
-Value gradient_place(const Value& leaf) {
-  return leaf.node() && leaf.node()->slab && !alone(leaf) ? dense_gradient_place(leaf) : Value();
-}
+Value gradient_place(const Value& leaf) { return leaf.node() && leaf.node()->slab && !alone(leaf) ? dense_gradient_place(leaf) : Value(); }
 
 Value dense_gradient_place(const Value& leaf) { return leaf.node()->slab->gradients().part(leaf.node()->index_in_slab); }
 

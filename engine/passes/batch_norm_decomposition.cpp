@@ -13,8 +13,10 @@ class BatchNormDecomposition {
 
   Program run() {
     for (Program::Instruction& step : program_.code) {
-      if (step.op == &batch_norm_inference_def()) decompose(step);
-      else code_.push_back(std::move(step));
+      if (step.op == &batch_norm_inference_def())
+        decompose(step);
+      else
+        code_.push_back(std::move(step));
     }
     program_.code = std::move(code_);
     return std::move(program_);

@@ -18,9 +18,7 @@ std::string key_of(const Program::Instruction& step) {
   return key;
 }
 
-bool mergeable(const Program::Instruction& step) {
-  return step.op->writes.empty() && !step.op->draws && !step.op->execute && !step.owner;
-}
+bool mergeable(const Program::Instruction& step) { return step.op->writes.empty() && !step.op->draws && !step.op->execute && !step.owner; }
 
 }  // namespace
 

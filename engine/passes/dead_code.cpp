@@ -18,7 +18,7 @@ Program eliminate_dead_code(Session&, Program program) {
   std::vector<bool> needed(program.slots.size(), false);
   for (const auto& u : program.outputs) needed[at(u.slot)] = true;
   for (std::size_t s = 0; s < program.slots.size(); ++s)
-    if (program.slots[s].external) needed[s] = true;  // a parameter outlives the run
+    if (program.slots[s].external) needed[s] = true;               // a parameter outlives the run
   for (const auto& u : program.inputs) needed[at(u.slot)] = true;  // so may what was fed
   std::vector<Program::Instruction> kept;
   for (auto step = program.code.rbegin(); step != program.code.rend(); ++step) {

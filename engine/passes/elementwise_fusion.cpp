@@ -75,9 +75,7 @@ void append(Chain& chain, const Program::Instruction& step, std::map<int, std::s
   made[step.outputs[0].slot] = temporary;
 }
 
-bool fusible(const Program::Instruction& step) {
-  return is_elementwise(step) && step.op->elementwise->statements.empty();
-}
+bool fusible(const Program::Instruction& step) { return is_elementwise(step) && step.op->elementwise->statements.empty(); }
 
 class Fusion {
  public:
@@ -123,8 +121,7 @@ class Fusion {
   }
 
   bool any_written_between(const std::vector<std::size_t>& members, std::size_t end) const {
-    return std::any_of(members.begin(), members.end(),
-                       [&](std::size_t m) { return written_between(program_, members.front(), end, program_.code[m]); });
+    return std::any_of(members.begin(), members.end(), [&](std::size_t m) { return written_between(program_, members.front(), end, program_.code[m]); });
   }
 
   void join_producers(std::size_t i) {
@@ -153,8 +150,7 @@ class Fusion {
     for (const auto& u : chain.inputs) in.push_back(u.spec);
     chain.attributes.set("shape", out.shape);
     chain.attributes.set("dtype", out.dtype);
-    return {library->record(chain.text, in, out), chain.attributes, chain.inputs, last.outputs,
-            last.scope, last.after, library};
+    return {library->record(chain.text, in, out), chain.attributes, chain.inputs, last.outputs, last.scope, last.after, library};
   }
 
   Program& program_;

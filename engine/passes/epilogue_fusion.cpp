@@ -28,8 +28,8 @@ std::string_view choice_for(const Program::Instruction& step, const opencl::Devi
 
 /// The columns of both are the same, so that flat indices and columns mean the same element.
 bool same_matrix(const Spec& a, const Spec& b) {
-  return a.dtype == DType::float32 && b.dtype == DType::float32 && a.elements() == b.elements() && a.elements() > 0 &&
-         a.shape.rank() > 0 && b.shape.rank() > 0 && a.shape.back() == b.shape.back();
+  return a.dtype == DType::float32 && b.dtype == DType::float32 && a.elements() == b.elements() && a.elements() > 0 && a.shape.rank() > 0 &&
+         b.shape.rank() > 0 && a.shape.back() == b.shape.back();
 }
 
 class EpilogueFusion {

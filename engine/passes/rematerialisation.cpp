@@ -45,7 +45,8 @@ class Rematerialisation {
     if (!is_elementwise(step) || step.inputs.size() != 1) return -1;
     const int made = makers_[at(step.inputs[0].slot)];
     return made < 0 || !reads_all(step.inputs[0], program_.code[at(made)].outputs[0]) || step.inputs[0].spec != step.outputs[0].spec
-               ? -1 : normalisation_under(at(made));
+               ? -1
+               : normalisation_under(at(made));
   }
 
   /// Gives the late readers of what `made` computes, those that other than elementwise work separates from it, results of their own.

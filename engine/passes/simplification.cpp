@@ -55,7 +55,10 @@ constexpr std::array kRules{
     NamedRule{"divide", [](const Facts& f, const Program::Instruction& s) { return neutral(f, s, 1, false); }},
     NamedRule{"add", [](const Facts& f, const Program::Instruction& s) { return neutral(f, s, 0, true); }},
     NamedRule{"subtract", [](const Facts& f, const Program::Instruction& s) { return neutral(f, s, 0, false); }},
-    NamedRule{"cast", the_same_by_spec}, NamedRule{"broadcast_to", the_same_by_spec}, NamedRule{"pad", the_same_by_spec}, NamedRule{"slice", the_same_by_spec},
+    NamedRule{"cast", the_same_by_spec},
+    NamedRule{"broadcast_to", the_same_by_spec},
+    NamedRule{"pad", the_same_by_spec},
+    NamedRule{"slice", the_same_by_spec},
 };
 
 /// Two uses of one involution: -(-x).

@@ -10,8 +10,8 @@ namespace gemel {
 bool is_elementwise(const Program::Instruction& step);
 
 struct Usage {
-  int uses = 0;         // as an input of instructions
-  bool lasts = false;   // it is an input or an output of the program, or memory from outside
+  int uses = 0;        // as an input of instructions
+  bool lasts = false;  // it is an input or an output of the program, or memory from outside
 };
 /// [slot]
 std::vector<Usage> usage_of(const Program& program);

@@ -10,8 +10,7 @@
 
 namespace gemel {
 
-HostMemory::HostMemory(std::int64_t elements)
-    : elements_(at(elements)), own_(std::make_unique<std::byte[]>(at(elements) * sizeof(Cell))), cells_(own_.get()) {}
+HostMemory::HostMemory(std::int64_t elements) : elements_(at(elements)), own_(std::make_unique<std::byte[]>(at(elements) * sizeof(Cell))), cells_(own_.get()) {}
 
 HostMemory::HostMemory(std::shared_ptr<const Memory> whole, std::int64_t first, std::int64_t elements)
     : elements_(at(elements)), whole_(std::move(whole)), cells_(static_cast<const HostMemory&>(*whole_).cells_ + at(first) * sizeof(Cell)) {}
@@ -23,8 +22,7 @@ std::span<T> cells(const Value& v) {
 }
 }  // namespace
 
-void ReferenceInterpreter::compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> in,
-                                       std::span<const Value> out, Prepared*) {
+void ReferenceInterpreter::compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> in, std::span<const Value> out, Prepared*) {
   if (op.execute) return op.execute(*this, attributes, in, out);
   if (!op.reference) throw InternalError(op.name + ": the record has no reference");
   op.reference(HostCall(op, attributes, in, out));
@@ -33,9 +31,7 @@ void ReferenceInterpreter::compute_now(const OpDef& op, const Attributes& attrib
       for (double& x : cells<double>(y)) x = rounded_to(y.dtype(), x);
 }
 
-std::unique_ptr<Memory> ReferenceInterpreter::allocate(const Spec& spec, std::string_view) {
-  return std::make_unique<HostMemory>(spec.elements());
-}
+std::unique_ptr<Memory> ReferenceInterpreter::allocate(const Spec& spec, std::string_view) { return std::make_unique<HostMemory>(spec.elements()); }
 
 namespace {
 constexpr std::int64_t kBytesOfElement = 4;  // of divided memory, on a device
@@ -60,8 +56,7 @@ void ReferenceInterpreter::write(const Value& to, std::span<const std::byte> fro
   if (is_floating(to.dtype()))
     std::copy(numbers.begin(), numbers.end(), cells<double>(to).begin());
   else
-    std::transform(numbers.begin(), numbers.end(), cells<std::int64_t>(to).begin(),
-                   [](double v) { return static_cast<std::int64_t>(v); });
+    std::transform(numbers.begin(), numbers.end(), cells<std::int64_t>(to).begin(), [](double v) { return static_cast<std::int64_t>(v); });
 }
 
 void ReferenceInterpreter::read(const Value& from, std::span<std::byte> to) {

@@ -57,12 +57,18 @@ class HostCall {
 
   /// Input elements as double, std::int64_t or Cell.
   template <class T>
-  std::span<const T> in(int i) const { return cells<T>(in_[at(i)]); }
+  std::span<const T> in(int i) const {
+    return cells<T>(in_[at(i)]);
+  }
   template <class T>
-  std::span<T> out(int o) const { return cells<T>(out_[at(o)]); }
+  std::span<T> out(int o) const {
+    return cells<T>(out_[at(o)]);
+  }
   /// An input that the record declares to be written.
   template <class T>
-  std::span<T> written(int i) const { return cells<T>(in_[at(i)]); }
+  std::span<T> written(int i) const {
+    return cells<T>(in_[at(i)]);
+  }
   std::span<const double> real(int i) const { return in<double>(i); }
   std::span<const std::int64_t> integer(int i) const { return in<std::int64_t>(i); }
   std::span<double> out_real(int o) const { return out<double>(o); }
@@ -95,8 +101,7 @@ class ReferenceInterpreter : public Interpreter {
   void copy(const Value& from, const Value& to) override;
 
  protected:
-  void compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> inputs,
-                   std::span<const Value> outputs, Prepared*) override;
+  void compute_now(const OpDef& op, const Attributes& attributes, std::span<const Value> inputs, std::span<const Value> outputs, Prepared*) override;
 };
 
 /// Calls f(linear index, index in each operand) for every element of `shape`, in row-major order.
@@ -125,10 +130,9 @@ void map_as(const HostCall& call, F f) {
     const std::array<Shape, sizeof...(T)> strides{broadcast_strides(call.in_shape(I), call.out_shape(0))...};
     const std::tuple inputs{call.in<T>(I)...};
     const auto out = call.out<R>(0);
-    walk(call.out_shape(0), strides, [&](std::int64_t i, const auto& offset) {
-      out[at(i)] = static_cast<R>(f(std::get<I>(inputs)[at(offset[I])]...));
-    });
-  }(std::index_sequence_for<T...>{});
+    walk(call.out_shape(0), strides, [&](std::int64_t i, const auto& offset) { out[at(i)] = static_cast<R>(f(std::get<I>(inputs)[at(offset[I])]...)); });
+  }
+  (std::index_sequence_for<T...>{});
 }
 
 /// The same with all inputs double or all int64, as the first one is.
@@ -136,11 +140,15 @@ template <std::size_t N, class F>
 void map_numbers(const HostCall& call, F f) {
   const bool real = is_floating(call.in_spec(0).dtype);
   if constexpr (N == 1) {
-    if (real) map_as<double>(call, f);
-    else map_as<std::int64_t>(call, f);
+    if (real)
+      map_as<double>(call, f);
+    else
+      map_as<std::int64_t>(call, f);
   } else {
-    if (real) map_as<double, double>(call, f);
-    else map_as<std::int64_t, std::int64_t>(call, f);
+    if (real)
+      map_as<double, double>(call, f);
+    else
+      map_as<std::int64_t, std::int64_t>(call, f);
   }
 }
 

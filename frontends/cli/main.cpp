@@ -17,7 +17,6 @@
 #include "engine/base/error.h"
 #include "frontends/cli/command.h"
 #include "frontends/cli/doctor/health_check.h"
-#include "frontends/cli/system/build_info.h"
 #include "frontends/cli/fatal.h"
 #include "frontends/cli/job/job.h"
 #include "frontends/cli/job/launch_messages.h"
@@ -52,9 +51,12 @@ constexpr std::array kCommands{
 void print_error(std::string_view what) {
   std::string line = "gemel: ";
   for (const char c : what) {
-    if (c == '\n') line += "\\n";
-    else if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') line += fmt::format("\\x{:02x}", c);
-    else line += c;
+    if (c == '\n')
+      line += "\\n";
+    else if (static_cast<unsigned char>(c) < ' ' || c == '\x7f')
+      line += fmt::format("\\x{:02x}", c);
+    else
+      line += c;
   }
   line += '\n';
   std::fwrite(line.data(), 1, line.size(), stderr);

@@ -99,8 +99,8 @@ std::vector<bool> DataParallel::tables_by_rows() const {
   for (const NamedValue& p : optimizer_->parameters()) {
     const bool moves_rows = p.value.node()->gradient_form == GradientForm::rows;
     if (moves_rows && scales)
-      throw UsageError(fmt::format("ranks: the gradient of {} is rows, and gradients are scaled by {} and {}; accepted: factors of 1", p.name, options_.prescale,
-                                   options_.postscale));
+      throw UsageError(fmt::format("ranks: the gradient of {} is rows, and gradients are scaled by {} and {}; accepted: factors of 1", p.name,
+                                   options_.prescale, options_.postscale));
     out.push_back(moves_rows || (as_they_are && travel_as_rows_.contains(p.value.node().get())));
   }
   return out;
@@ -116,9 +116,11 @@ void DataParallel::attach(nn::Module& module, optim::Optimizer& optimizer) {
   reducer.overlaps = options_.norm == NormOver::shard;
   reducer.by_rows = tables_by_rows();
   if (options_.horovod)
-    reducer_ = std::make_shared<parallel::horovod::GradientReducer>(session_, communication_, optimizer.parameters(), memory_, reducer,
-                                                                    parallel::horovod::GradientReducer::By{*options_.horovod, options_.prescale, options_.postscale});
-  else reducer_ = std::make_shared<parallel::Reducer>(session_, communication_, optimizer.parameters(), memory_, reducer);
+    reducer_ =
+        std::make_shared<parallel::horovod::GradientReducer>(session_, communication_, optimizer.parameters(), memory_, reducer,
+                                                             parallel::horovod::GradientReducer::By{*options_.horovod, options_.prescale, options_.postscale});
+  else
+    reducer_ = std::make_shared<parallel::Reducer>(session_, communication_, optimizer.parameters(), memory_, reducer);
   if (moments_)
     moments_->tell_waits([weak = std::weak_ptr(reducer_)](double seconds) {
       if (const auto reducer_of_steps = weak.lock()) reducer_of_steps->add_exposed(seconds);
@@ -205,7 +207,8 @@ void DataParallel::join_state(nn::Module& module, optim::Optimizer& optimizer, t
   for (const NamedValue& v : all_of(module.parameters())) broadcast(v.value);
   for (const NamedValue& v : optimizer.state()) broadcast(v.value);
   optim::Hyperparameters& hyper = *optimizer.hyperparameters();
-  std::vector<double> numbers{static_cast<double>(state.step), static_cast<double>(state.epoch), static_cast<double>(state.batch), static_cast<double>(hyper.steps)};
+  std::vector<double> numbers{static_cast<double>(state.step), static_cast<double>(state.epoch), static_cast<double>(state.batch),
+                              static_cast<double>(hyper.steps)};
   for (const std::int64_t steps : hyper.parameter_steps()) numbers.push_back(static_cast<double>(steps));
   put(numbers, state.sums);
   const auto all = communication_.run([&](Collectives& c) { return c.all_gather(std::as_bytes(std::span(numbers))); });
@@ -213,7 +216,8 @@ void DataParallel::join_state(nn::Module& module, optim::Optimizer& optimizer, t
   hyper.steps = static_cast<std::int64_t>(first[3]);
   for (std::size_t i = 0; i < hyper.rows.size(); ++i) hyper.rows[i].steps = static_cast<std::int64_t>(first[4 + i]);
   step_ = static_cast<std::int64_t>(first[0]);
-  state = {static_cast<std::int64_t>(first[0]), static_cast<std::int64_t>(first[1]), static_cast<std::int64_t>(first[2]), sums_in(first.subspan(4 + hyper.rows.size())), std::move(state.ranks)};
+  state = {static_cast<std::int64_t>(first[0]), static_cast<std::int64_t>(first[1]), static_cast<std::int64_t>(first[2]),
+           sums_in(first.subspan(4 + hyper.rows.size())), std::move(state.ranks)};
   join_ranks_state(state.ranks);
 }
 

@@ -41,7 +41,7 @@ enum class NormOver { shard, batch };
 
 /// Shares of the batch by the rates that ranks are seen to have. Who loads the batches is told of each change, on every rank alike.
 struct Balancing {
-  std::int64_t batch = 0;  // samples of all ranks
+  std::int64_t batch = 0;              // samples of all ranks
   parallel::Balance::Limits limits{};  // with NormOver::batch every rank needs a sample in each micro-batch
   std::function<void(const parallel::Balance&)> changed;
 };
@@ -146,21 +146,21 @@ class DataParallel : public train::Ranks {
   parallel::GradientMemory memory_;
   std::shared_ptr<parallel::Reducer> reducer_;
   std::shared_ptr<parallel::MomentsOverRanks> moments_;  // null where a shard is normalised by itself
-  std::shared_ptr<parallel::Replicator> replicator_;  // null where replicas are kept
+  std::shared_ptr<parallel::Replicator> replicator_;     // null where replicas are kept
   nn::Module* module_ = nullptr;
   optim::Optimizer* optimizer_ = nullptr;
   std::unordered_set<const Node*> travel_as_rows_;         // tables of which all ranks look up less than they have
   std::unordered_map<const Node*, std::size_t> index_of_;  // of a parameter's leaf, as the optimizer numbers them
   bool syncs_ = true;
-  std::int64_t step_ = 0;                  // under way
-  std::optional<double> unsummed_weight_;  // of passes under NoSync; none: they had none
+  std::int64_t step_ = 0;                        // under way
+  std::optional<double> unsummed_weight_;        // of passes under NoSync; none: they had none
   int exceptions_ = std::uncaught_exceptions();  // under way when this was made
   Notices notices_;
   struct Begun {
     std::int64_t samples;
     std::chrono::steady_clock::time_point time;
   };
-  std::deque<Begun> begun_;  // steps whose times are not known yet
+  std::deque<Begun> begun_;                         // steps whose times are not known yet
   std::chrono::steady_clock::time_point summed_{};  // the last of those before
   std::deque<double> exposed_ms_;
   parallel::Balance::Seen seen_;  // in the last step whose times are known and not told yet

@@ -17,8 +17,7 @@ namespace {
 /// What is dense in its place, where it stays.
 Value scaled(Value gradient, double scale, const Value& place) {
   const Spec factor = f32({});
-  if (const RowValues* rows = row_values(gradient))
-    return table_of({rows->indices, rows->values * full(place.session(), factor, scale)}, gradient.spec());
+  if (const RowValues* rows = row_values(gradient)) return table_of({rows->indices, rows->values * full(place.session(), factor, scale)}, gradient.spec());
   Value sum = to_dense(std::move(gradient), place);
   assign(sum, sum * full(place.session(), factor, scale));
   return sum;

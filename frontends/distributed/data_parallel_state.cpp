@@ -61,7 +61,8 @@ train::RanksState DataParallel::state() {
 void DataParallel::join_ranks_state(const train::RanksState& of_rank_0) {
   communication_.run([&](parallel::Collectives& c) {
     std::string limits;
-    if (rank() == 0 && c.chooses_by_size() && of_rank_0.texts.contains(kLimits) && of_rank_0.texts.contains(kLayout) && of_rank_0.texts.at(kLayout) == layout_of(c.communicator()))
+    if (rank() == 0 && c.chooses_by_size() && of_rank_0.texts.contains(kLimits) && of_rank_0.texts.contains(kLayout) &&
+        of_rank_0.texts.at(kLayout) == layout_of(c.communicator()))
       limits = of_rank_0.texts.at(kLimits);
     const auto said = c.all_gather(std::as_bytes(std::span(limits)))[0];
     limits.assign(reinterpret_cast<const char*>(said.data()), said.size());
@@ -72,7 +73,8 @@ void DataParallel::join_ranks_state(const train::RanksState& of_rank_0) {
     const auto saved = std::ranges::find(of_rank_0.tensors, kResidual + optimizer_->parameters()[i].name, &train::RanksState::Tensor::name);
     communication_.run([&](parallel::Collectives& c) {
       const std::span<float> mine = reducer_->residual(i);
-      std::int64_t ranks = rank() == 0 && saved != of_rank_0.tensors.end() ? std::ssize(saved->bytes) / std::max<std::int64_t>(1, std::ssize(std::as_bytes(mine))) : 0;
+      std::int64_t ranks =
+          rank() == 0 && saved != of_rank_0.tensors.end() ? std::ssize(saved->bytes) / std::max<std::int64_t>(1, std::ssize(std::as_bytes(mine))) : 0;
       c.broadcast(parallel::raw_bytes(ranks));
       std::vector<float> row(mine.size());
       std::ranges::fill(mine, 0.0f);

@@ -53,14 +53,16 @@ void Horovod::shutdown() {
 }
 
 parallel::horovod::Horovod& Horovod::in_force(const char* call) const {
-  if (!is_initialized()) throw UsageError(fmt::format("horovod: {} is called {}; accepted: between init and shutdown", call, over_ ? "after shutdown" : "before init"));
+  if (!is_initialized())
+    throw UsageError(fmt::format("horovod: {} is called {}; accepted: between init and shutdown", call, over_ ? "after shutdown" : "before init"));
   return *horovod_;
 }
 
 Horovod::Handle Horovod::all_reduce_async(const eager::Tensor& tensor, const std::string& name, const Reduce& how) {
   parallel::horovod::Horovod& horovod = in_force("all_reduce");
   const Copy copy{Value(tensor)};
-  return {horovod.all_reduce(name, copy.tensor(), how), [copy, this](const parallel::horovod::Result&) { return eager::Tensor(session_->tensor(copy.spec, *copy.bytes)); }};
+  return {horovod.all_reduce(name, copy.tensor(), how),
+          [copy, this](const parallel::horovod::Result&) { return eager::Tensor(session_->tensor(copy.spec, *copy.bytes)); }};
 }
 
 std::vector<Horovod::Handle> Horovod::grouped_all_reduce_async(const eager::Tensors& tensors, const std::string& name, const Reduce& how) {
@@ -74,20 +76,23 @@ std::vector<Horovod::Handle> Horovod::grouped_all_reduce_async(const eager::Tens
   std::vector<Handle> out;
   std::vector<parallel::horovod::Handle> handles = horovod.grouped_all_reduce(name, std::move(named), how);
   for (std::size_t i = 0; i < handles.size(); ++i)
-    out.push_back({std::move(handles[i]), [copy = copies[i], this](const parallel::horovod::Result&) { return eager::Tensor(session_->tensor(copy.spec, *copy.bytes)); }});
+    out.push_back({std::move(handles[i]),
+                   [copy = copies[i], this](const parallel::horovod::Result&) { return eager::Tensor(session_->tensor(copy.spec, *copy.bytes)); }});
   return out;
 }
 
 Horovod::Handle Horovod::all_gather_async(const eager::Tensor& tensor, const std::string& name) {
   parallel::horovod::Horovod& horovod = in_force("all_gather");
   const Copy copy{Value(tensor)};
-  return {horovod.all_gather(name, copy.tensor()), [copy, this](const parallel::horovod::Result& r) { return eager::Tensor(joined_rows(*session_, copy.spec, r.received)); }};
+  return {horovod.all_gather(name, copy.tensor()),
+          [copy, this](const parallel::horovod::Result& r) { return eager::Tensor(joined_rows(*session_, copy.spec, r.received)); }};
 }
 
 Horovod::Handle Horovod::broadcast_async(const eager::Tensor& tensor, int root, const std::string& name) {
   parallel::horovod::Horovod& horovod = in_force("broadcast");
   const Copy copy{Value(tensor)};
-  return {horovod.broadcast(name, copy.tensor(), root), [copy, this](const parallel::horovod::Result&) { return eager::Tensor(session_->tensor(copy.spec, *copy.bytes)); }};
+  return {horovod.broadcast(name, copy.tensor(), root),
+          [copy, this](const parallel::horovod::Result&) { return eager::Tensor(session_->tensor(copy.spec, *copy.bytes)); }};
 }
 
 Horovod::Handle Horovod::reduce_scatter_async(const eager::Tensor& tensor, const std::string& name, const Reduce& how) {
@@ -95,9 +100,11 @@ Horovod::Handle Horovod::reduce_scatter_async(const eager::Tensor& tensor, const
   const Copy copy{Value(tensor)};
   return {horovod.reduce_scatter(name, copy.tensor(), how), [copy, this, rank = rank(), size = size()](const parallel::horovod::Result&) {
             using parallel::Collectives;
-            const std::int64_t all = copy.spec.shape.elements(), begin = Collectives::piece_begin(all, rank, size), end = Collectives::piece_begin(all, rank + 1, size);
+            const std::int64_t all = copy.spec.shape.elements(), begin = Collectives::piece_begin(all, rank, size),
+                               end = Collectives::piece_begin(all, rank + 1, size);
             const auto element = static_cast<std::int64_t>(size_of(copy.spec.dtype));
-            return eager::Tensor(session_->tensor({Shape{end - begin}, copy.spec.dtype}, std::span<const std::byte>(*copy.bytes).subspan(at(begin * element), at((end - begin) * element))));
+            return eager::Tensor(session_->tensor({Shape{end - begin}, copy.spec.dtype},
+                                                  std::span<const std::byte>(*copy.bytes).subspan(at(begin * element), at((end - begin) * element))));
           }};
 }
 
@@ -154,8 +161,10 @@ namespace {
 DataParallelOptions in_cycles(Horovod& horovod, const DistributedOptimizerOptions& options) {
   if (options.op != parallel::Reduction::mean && options.op != parallel::Reduction::sum)
     throw UsageError(fmt::format("horovod: gradients become their {}; accepted: mean, sum", parallel::to_string(options.op)));
-  if (options.backward_passes_per_step < 1) throw UsageError(fmt::format("horovod: {} backward passes a step; accepted: one or more", options.backward_passes_per_step));
-  DataParallelOptions out{.horovod = &horovod.cycles(), .prescale = options.prescale, .postscale = options.postscale, .rows_travel = false};  // a rank may join()
+  if (options.backward_passes_per_step < 1)
+    throw UsageError(fmt::format("horovod: {} backward passes a step; accepted: one or more", options.backward_passes_per_step));
+  DataParallelOptions out{
+      .horovod = &horovod.cycles(), .prescale = options.prescale, .postscale = options.postscale, .rows_travel = false};  // a rank may join()
   if (options.compression == WireFormat::fp16) out.reducer.compression.kind = parallel::CompressionOptions::Kind::float16;
   return out;
 }

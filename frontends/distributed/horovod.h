@@ -64,8 +64,12 @@ class Horovod {
   eager::Tensor all_reduce(const eager::Tensor& t, const std::string& name, const Reduce& how = {}) { return all_reduce_async(t, name, how).synchronize(); }
   eager::Tensor all_gather(const eager::Tensor& t, const std::string& name) { return all_gather_async(t, name).synchronize(); }
   eager::Tensor broadcast(const eager::Tensor& t, int root, const std::string& name) { return broadcast_async(t, root, name).synchronize(); }
-  eager::Tensor reduce_scatter(const eager::Tensor& t, const std::string& name, const Reduce& how = {}) { return reduce_scatter_async(t, name, how).synchronize(); }
-  eager::Tensor all_to_all(const eager::Tensor& t, std::vector<std::int64_t> rows, const std::string& name) { return all_to_all_async(t, std::move(rows), name).synchronize(); }
+  eager::Tensor reduce_scatter(const eager::Tensor& t, const std::string& name, const Reduce& how = {}) {
+    return reduce_scatter_async(t, name, how).synchronize();
+  }
+  eager::Tensor all_to_all(const eager::Tensor& t, std::vector<std::int64_t> rows, const std::string& name) {
+    return all_to_all_async(t, std::move(rows), name).synchronize();
+  }
 
   /// This rank has run out of data: until all have, it takes part in what they ask for with zeros, and means are over the ranks that gave data.
   /// @return the rank that joined last, whose parameters are the ones to go on with: broadcast_parameters(net, join())
@@ -98,11 +102,11 @@ class Horovod {
 enum class WireFormat { none, fp16 };
 
 struct DistributedOptimizerOptions {
-  optim::Settings settings{};           // of the optimizer
+  optim::Settings settings{};  // of the optimizer
   WireFormat compression = WireFormat::none;
-  int backward_passes_per_step = 1;     // whose gradients add up on each rank before they are reduced
+  int backward_passes_per_step = 1;                    // whose gradients add up on each rank before they are reduced
   parallel::Reduction op = parallel::Reduction::mean;  // or sum
-  double prescale = 1, postscale = 1;   // factors of gradients before and behind the reduction
+  double prescale = 1, postscale = 1;                  // factors of gradients before and behind the reduction
 };
 
 /// An optimizer whose gradients are those of all ranks: zero_grad, backward as often as backward_passes_per_step says, step.

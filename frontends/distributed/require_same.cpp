@@ -66,7 +66,8 @@ void require_same(parallel::CommunicationThread& communication, const std::vecto
       wrong += fmt::format("\n    rank{} {}: {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "), value);
       with += ranks.size();
     }
-    if (static_cast<int>(with) < communication.size()) wrong += fmt::format("\n    {} of {} ranks: none", communication.size() - static_cast<int>(with), communication.size());
+    if (static_cast<int>(with) < communication.size())
+      wrong += fmt::format("\n    {} of {} ranks: none", communication.size() - static_cast<int>(with), communication.size());
   }
   if (!wrong.empty()) throw CommError("ranks: they do not run the same; accepted: on every rank the same value of" + wrong);
 }

@@ -33,9 +33,12 @@ class LanguageWorkload : public Workload {
   std::string title() const override { return fmt::format("{}-{}", options_.model, std::filesystem::path(options_.text->config).stem().string()); }
   const datasets::Dataset& train_data() const override { return *data_.train; }
   const datasets::Dataset* validation_data() const override { return data_.validation.get(); }
-  std::string extent() const override { return fmt::format("{} blocks of {} tokens, a vocabulary of {}", data_.train->size(), tokens(), data_.train->classes()); }
+  std::string extent() const override {
+    return fmt::format("{} blocks of {} tokens, a vocabulary of {}", data_.train->size(), tokens(), data_.train->classes());
+  }
   std::unique_ptr<nn::Module> model(const ModelChanges& changes) const override {
-    return models::make_text(options_.model, {.config = options_.text->config, .vocabulary = data_.train->classes(), .dropout = changes.dropout, .recompute = changes.recompute});
+    return models::make_text(
+        options_.model, {.config = options_.text->config, .vocabulary = data_.train->classes(), .dropout = changes.dropout, .recompute = changes.recompute});
   }
   std::unique_ptr<train::Task> task(nn::Module& module) const override { return std::make_unique<train::LanguageTask>(module); }
   Specs batch(std::int64_t samples) const override { return {i64({samples, tokens()}), i64({samples, tokens()})}; }

@@ -13,10 +13,12 @@ class PictureWorkload : public Workload {
   const datasets::Dataset& train_data() const override { return *data_.train; }
   const datasets::Dataset* validation_data() const override { return data_.validation.get(); }
   std::unique_ptr<nn::Module> model(const ModelChanges& changes) const override {
-    return models::make(options_.model, {.classes = data_.train->classes(), .dropout = changes.dropout, .channels = data_.train->shape()[0], .recompute = changes.recompute});
+    return models::make(options_.model,
+                        {.classes = data_.train->classes(), .dropout = changes.dropout, .channels = data_.train->shape()[0], .recompute = changes.recompute});
   }
   std::unique_ptr<train::Task> task(nn::Module& module) const override {
-    return std::make_unique<train::ClassificationTask>(module, data_.train->classes(), train::ClassificationOptions{.label_smoothing = options_.label_smoothing});
+    return std::make_unique<train::ClassificationTask>(module, data_.train->classes(),
+                                                       train::ClassificationOptions{.label_smoothing = options_.label_smoothing});
   }
   Specs batch(std::int64_t samples) const override {
     const Shape& picture = data_.train->shape();

@@ -14,8 +14,7 @@ namespace {
 
 datasets::SpeechSplits opened(const WorkloadOptions::Speech& o, const models::SpeechConfig& config) {
   const auto lengths = o.buckets ? datasets::RowLengths::of_batch : datasets::RowLengths::of_all;
-  if (o.dataset == kSynthetic)
-    return datasets::synthetic_speech({config.bands, o.frames, config.stride, o.samples, o.limit, o.seed, lengths});
+  if (o.dataset == kSynthetic) return datasets::synthetic_speech({config.bands, o.frames, config.stride, o.samples, o.limit, o.seed, lengths});
   const datasets::LogMelOptions features{.sample_rate = config.sample_rate, .bands = config.bands};
   return datasets::open_speech(o.folder, {features, config.stride, o.limit, lengths});
 }

@@ -20,10 +20,12 @@ class TextWorkload : public Workload {
   explicit TextWorkload(WorkloadOptions options) : options_(std::move(options)), sizes_(models::text_sizes(options_.model, options_.text->config)) {
     const WorkloadOptions::Text& text = *options_.text;
     if (sizes_.longest > 0 && text.max_length > sizes_.longest)
-      throw UsageError(fmt::format("{}: {} tokens for a model of {} positions; accepted: at most as many", text.length_option, text.max_length, sizes_.longest));
+      throw UsageError(
+          fmt::format("{}: {} tokens for a model of {} positions; accepted: at most as many", text.length_option, text.max_length, sizes_.longest));
     const auto lengths = text.buckets ? datasets::RowLengths::of_batch : datasets::RowLengths::of_all;
     if (text.dataset == kSynthetic) {
-      data_ = datasets::synthetic_texts({sizes_.vocabulary, sizes_.padding, std::max<std::int64_t>(text.classes, 2), text.max_length, text.samples, text.seed, lengths});
+      data_ = datasets::synthetic_texts(
+          {sizes_.vocabulary, sizes_.padding, std::max<std::int64_t>(text.classes, 2), text.max_length, text.samples, text.seed, lengths});
       if (text.limit > 0)
         for (const auto& split : {data_.train.get(), data_.validation.get()}) split->keep(text.limit);
       return;

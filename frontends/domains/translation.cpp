@@ -21,7 +21,8 @@ class TranslationWorkload : public Workload {
     const WorkloadOptions::Text& text = *options_.text;
     const auto lengths = text.buckets ? datasets::RowLengths::of_batch : datasets::RowLengths::of_all;
     if (text.dataset == kSynthetic) {
-      data_ = datasets::synthetic_translations({sizes_.vocabulary, sizes_.padding, {sizes_.begin, sizes_.end}, text.max_length, text.samples, text.seed, lengths});
+      data_ =
+          datasets::synthetic_translations({sizes_.vocabulary, sizes_.padding, {sizes_.begin, sizes_.end}, text.max_length, text.samples, text.seed, lengths});
       if (text.limit > 0)
         for (const auto& split : {data_.train.get(), data_.validation.get()}) split->keep(text.limit);
       return;
@@ -36,11 +37,19 @@ class TranslationWorkload : public Workload {
   const datasets::Dataset* validation_data() const override { return data_.validation.get(); }
   std::string extent() const override { return fmt::format("{} pairs of texts, a vocabulary of {}", data_.train->size(), sizes_.vocabulary); }
   std::unique_ptr<nn::Module> model(const ModelChanges& changes) const override {
-    return models::make_text(options_.model, {.config = options_.text->config, .vocabulary = sizes_.vocabulary, .padding = sizes_.padding, .dropout = changes.dropout,
-                                              .recompute = changes.recompute, .begin = sizes_.begin, .end = sizes_.end, .longest = options_.text->max_length});
+    return models::make_text(options_.model, {.config = options_.text->config,
+                                              .vocabulary = sizes_.vocabulary,
+                                              .padding = sizes_.padding,
+                                              .dropout = changes.dropout,
+                                              .recompute = changes.recompute,
+                                              .begin = sizes_.begin,
+                                              .end = sizes_.end,
+                                              .longest = options_.text->max_length});
   }
   std::unique_ptr<train::Task> task(nn::Module& module) const override {
-    const auto text_of = [tokenizer = tokenizer_](const std::vector<std::int64_t>& ids) { return tokenizer ? tokenizer->decode(ids) : fmt::format("{}", fmt::join(ids, " ")); };
+    const auto text_of = [tokenizer = tokenizer_](const std::vector<std::int64_t>& ids) {
+      return tokenizer ? tokenizer->decode(ids) : fmt::format("{}", fmt::join(ids, " "));
+    };
     return std::make_unique<train::TranslationTask>(module, train::TranslationTaskOptions{sizes_.end, options_.label_smoothing, text_of});
   }
   Specs batch(std::int64_t samples) const override {

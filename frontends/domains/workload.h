@@ -53,8 +53,8 @@ struct WorkloadOptions {
     bool cased = false, buckets = false;
     std::int64_t max_length = 128, limit = 0, classes = 0;
     const char* length_option = "--max-length";  // that max_length is given by
-    std::int64_t samples = 2048;  // of synthetic texts to train with
-    std::uint64_t seed = 1;       // that they are made by
+    std::int64_t samples = 2048;                 // of synthetic texts to train with
+    std::uint64_t seed = 1;                      // that they are made by
   };
   std::optional<Text> text{};  // of models that take texts
   struct Ratings {
@@ -72,7 +72,7 @@ struct WorkloadOptions {
     std::uint64_t seed = 1;                     // that it is made by
   };
   std::optional<Speech> speech{};  // of models that take speech
-  double label_smoothing = 0;        // of the loss, where it is a cross-entropy; 0..1
+  double label_smoothing = 0;      // of the loss, where it is a cross-entropy; 0..1
 };
 
 /// Opens the data. @throws what they throw

@@ -16,8 +16,7 @@ void Nested::join(std::span<const Nested> rows) {
   kind_ = rows.empty() ? Kind::real : Kind::boolean;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].shape_ != row)
-      throw ShapeError(fmt::format("tensor: row {} is {}, row 0 {}; accepted: rows of one shape", i, gemel::to_string(rows[i].shape_),
-                                   gemel::to_string(row)));
+      throw ShapeError(fmt::format("tensor: row {} is {}, row 0 {}; accepted: rows of one shape", i, gemel::to_string(rows[i].shape_), gemel::to_string(row)));
     reals_.insert(reals_.end(), rows[i].reals_.begin(), rows[i].reals_.end());
     integers_.insert(integers_.end(), rows[i].integers_.begin(), rows[i].integers_.end());
     kind_ = std::max(kind_, rows[i].kind_);
@@ -35,16 +34,14 @@ Tensor made(Value value, const TensorOptions& options) { return Tensor(std::move
 Tensor from_numbers(Session& session, std::span<const double> numbers, const Shape& shape, DType dtype, const TensorOptions& options) {
   return made(session.tensor({shape, options.dtype.value_or(dtype)}, numbers), options);
 }
-Tensor from_integers(Session& session, std::span<const std::int64_t> data, const Shape& shape, DType dtype,
-                     const TensorOptions& options) {
+Tensor from_integers(Session& session, std::span<const std::int64_t> data, const Shape& shape, DType dtype, const TensorOptions& options) {
   if (options.dtype.value_or(dtype) == DType::int64) return made(session.tensor({shape, DType::int64}, bytes_of(data)), options);
   return from_numbers(session, std::vector<double>(data.begin(), data.end()), shape, dtype, options);
 }
 }  // namespace
 
 Tensor tensor(Session& session, const Nested& numbers, const TensorOptions& options) {
-  if (options.dtype.value_or(numbers.dtype()) == DType::int64)
-    return from_integers(session, numbers.integers(), numbers.shape(), DType::int64, options);
+  if (options.dtype.value_or(numbers.dtype()) == DType::int64) return from_integers(session, numbers.integers(), numbers.shape(), DType::int64, options);
   return from_numbers(session, numbers.reals(), numbers.shape(), numbers.dtype(), options);
 }
 

@@ -21,10 +21,12 @@ struct TensorOptions {
 class Nested {
  public:
   template <class T>
-    requires std::is_arithmetic_v<T>
-  Nested(T number)
-      : reals_{static_cast<double>(number)}, integers_{static_cast<std::int64_t>(number)},
-        kind_(std::is_same_v<T, bool> ? Kind::boolean : std::is_integral_v<T> ? Kind::integer : Kind::real) {}
+  requires std::is_arithmetic_v<T> Nested(T number)
+      : reals_{static_cast<double>(number)},
+        integers_{static_cast<std::int64_t>(number)},
+        kind_(std::is_same_v<T, bool> ? Kind::boolean
+              : std::is_integral_v<T> ? Kind::integer
+                                      : Kind::real) {}
   /// @throws ShapeError rows of different shapes
   Nested(std::initializer_list<Nested> rows) { join({rows.begin(), rows.size()}); }
   template <class T>
@@ -73,18 +75,14 @@ Tensor progression(Session& session, double first, double step, std::int64_t cou
 /// first, first + step, ... below `end` (above, for steps below 0): int64 for integers, else float32.
 /// @throws UsageError for a step of 0
 template <class A, class B, class C = int>
-  requires(std::is_arithmetic_v<A> && std::is_arithmetic_v<B> && std::is_arithmetic_v<C>)
-Tensor arange(Session& session, A first, B end, C step = 1, TensorOptions options = {}) {
+requires(std::is_arithmetic_v<A>&& std::is_arithmetic_v<B>&& std::is_arithmetic_v<C>) Tensor
+    arange(Session& session, A first, B end, C step = 1, TensorOptions options = {}) {
   constexpr bool integers = std::is_integral_v<A> && std::is_integral_v<B> && std::is_integral_v<C>;
   if (!options.dtype) options.dtype = integers ? DType::int64 : DType::float32;
   const double count = std::ceil((static_cast<double>(end) - static_cast<double>(first)) / static_cast<double>(step));
-  return progression(session, static_cast<double>(first), static_cast<double>(step),
-                     count > 0 ? static_cast<std::int64_t>(count) : 0, options);
+  return progression(session, static_cast<double>(first), static_cast<double>(step), count > 0 ? static_cast<std::int64_t>(count) : 0, options);
 }
 template <class B>
-  requires std::is_arithmetic_v<B>
-Tensor arange(Session& session, B end) {
-  return arange(session, 0, end);
-}
+requires std::is_arithmetic_v<B> Tensor arange(Session& session, B end) { return arange(session, 0, end); }
 
 }  // namespace gemel::eager

@@ -26,8 +26,7 @@ class CustomGradient {
     for (int i = 0; i < b.input_count(); ++i) context.needs_.push_back(b.wants(i));
     for (const Saved& saved : saved_) context.saved_.push_back(look_up(saved, b));
     Tensors gradients;
-    for (int o = 0; o < b.output_count(); ++o)
-      gradients.push_back(b.has_gradient(o) ? b.gradient(o) : gemel::full(b.session(), b.output_spec(o), 0));
+    for (int o = 0; o < b.output_count(); ++o) gradients.push_back(b.has_gradient(o) ? b.gradient(o) : gemel::full(b.session(), b.output_spec(o), 0));
     const Tensors found = function_.backward(context, gradients);
     check(found, b);
     return values_of(found);
@@ -43,9 +42,7 @@ class CustomGradient {
 
   /// An input or output is kept by the node, as the engine's own operators do; anything else here.
   void keep(const Value& value, Node& node, const Values& inputs, const Values& outputs) {
-    const auto same = [&value](const Value& v) {
-      return v.storage() == value.storage() && v.offset() == value.offset() && v.spec() == value.spec();
-    };
+    const auto same = [&value](const Value& v) { return v.storage() == value.storage() && v.offset() == value.offset() && v.spec() == value.spec(); };
     for (std::size_t i = 0; i < inputs.size(); ++i)
       if (same(inputs[i])) {
         node.inputs[i].value = inputs[i];
@@ -64,8 +61,7 @@ class CustomGradient {
     if (saved.kind == Kind::output) return b.output(saved.index);
     const Value& value = saved.other.value;
     if (version_of(value) != saved.other.version)
-      throw UsageError(fmt::format("{}: a saved tensor {} was changed in place; accepted: save a copy", function_.name,
-                                   gemel::to_string(value.spec())));
+      throw UsageError(fmt::format("{}: a saved tensor {} was changed in place; accepted: save a copy", function_.name, gemel::to_string(value.spec())));
     return value;
   }
 
@@ -117,10 +113,10 @@ Tensors Function::operator()(const Tensors& tensors) const {
     if (!v) throw UsageError(name + ": forward gave an undefined tensor");
     v = v.detached();
   }
-  if (!session.gradients_enabled() || std::none_of(inputs.begin(), inputs.end(), [](const Value& v) { return v.wants_gradient(); }))
-    return tensors_of(outputs);
+  if (!session.gradients_enabled() || std::none_of(inputs.begin(), inputs.end(), [](const Value& v) { return v.wants_gradient(); })) return tensors_of(outputs);
   if (session.trace().differentiates_by_replay())
-    throw UsageError(name + ": a custom function cannot be differentiated where it is applied again from a capture (a conditional, a loop, a pipeline); accepted: "
+    throw UsageError(name +
+                     ": a custom function cannot be differentiated where it is applied again from a capture (a conditional, a loop, a pipeline); accepted: "
                      "operators, or inputs that do not require grad");
   const auto node = named_node(name, session, inputs, outputs);
   node->rule = CustomGradient(*this, std::move(context), *node, inputs, outputs);

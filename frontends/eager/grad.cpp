@@ -21,12 +21,12 @@ Values checked_seeds(const char* op, const Tensors& outputs, const Tensors& grad
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const bool given = !gradients.empty() && gradients[i].defined();
     all_ones = all_ones && !given;
-    if (!outputs[i].requires_grad())
-      throw UsageError(fmt::format("{}: tensor {} does not require grad and was not computed from one that does", op, i));
+    if (!outputs[i].requires_grad()) throw UsageError(fmt::format("{}: tensor {} does not require grad and was not computed from one that does", op, i));
     if (!given && outputs[i].numel() != 1)
-      throw UsageError(fmt::format("{}: grad can be implicitly created only for scalar outputs, tensor {} is {}; accepted: one element, "
-                                   "or a gradient of its shape",
-                                   op, i, gemel::to_string(outputs[i].shape())));
+      throw UsageError(
+          fmt::format("{}: grad can be implicitly created only for scalar outputs, tensor {} is {}; accepted: one element, "
+                      "or a gradient of its shape",
+                      op, i, gemel::to_string(outputs[i].shape())));
   }
   if (all_ones) return {};
   Values seeds = values_of(gradients);
@@ -44,8 +44,9 @@ Tape tape_of(bool retain_graph, bool create_graph) {
 void check_inside(const std::vector<std::shared_ptr<Node>>& leaves, const Session& session) {
   const bool outside = std::ranges::any_of(leaves, [](const auto& leaf) { return !leaf->symbolic && !leaf->frozen; });
   if (session.capturing() && outside)
-    throw UsageError("backward: a graph is captured, and grad() of a tensor from outside of it would not change when the graph runs; accepted: grad(), whose "
-                     "results the captured function returns or gives to an optimizer's apply_updates");
+    throw UsageError(
+        "backward: a graph is captured, and grad() of a tensor from outside of it would not change when the graph runs; accepted: grad(), whose "
+        "results the captured function returns or gives to an optimizer's apply_updates");
 }
 
 }  // namespace
@@ -79,11 +80,12 @@ void backward(const Tensors& tensors, const Tensors& gradients, const BackwardOp
   }
   gradient(outputs, inputs, std::move(seeds),
            {.tape = tape_of(options.retain_graph, options.create_graph),
-            .take = [&](std::size_t i, const Value& found) {
-              add_to(leaves[i]->accumulated, found);
-              if (leaves[i]->accumulated.node()) outputs[0].session().release_at_end(leaves[i]);  // its history leads to the leaf
-              if (options.accumulated) options.accumulated(*leaves[i]);
-            },
+            .take =
+                [&](std::size_t i, const Value& found) {
+                  add_to(leaves[i]->accumulated, found);
+                  if (leaves[i]->accumulated.node()) outputs[0].session().release_at_end(leaves[i]);  // its history leads to the leaf
+                  if (options.accumulated) options.accumulated(*leaves[i]);
+                },
             .into = into,
             .adds = adds});
 }
@@ -91,14 +93,14 @@ void backward(const Tensors& tensors, const Tensors& gradients, const BackwardOp
 Tensors grad(const Tensors& outputs, const Tensors& inputs, const GradOptions& options) {
   Values seeds = checked_seeds("grad", outputs, options.grad_outputs);
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (!inputs[i].requires_grad())
-      throw UsageError(fmt::format("grad: input {} does not require grad; accepted: tensors that do", i));
-  const Values found = gradient(values_of(outputs), values_of(inputs), std::move(seeds),
-                                tape_of(options.retain_graph, options.create_graph));
+    if (!inputs[i].requires_grad()) throw UsageError(fmt::format("grad: input {} does not require grad; accepted: tensors that do", i));
+  const Values found = gradient(values_of(outputs), values_of(inputs), std::move(seeds), tape_of(options.retain_graph, options.create_graph));
   for (std::size_t i = 0; i < found.size(); ++i)
     if (!found[i] && !options.allow_unused)
-      throw UsageError(fmt::format("grad: input {} appears to not have been used in the graph; accepted: allow_unused, if this is "
-                                   "the desired behavior", i));
+      throw UsageError(
+          fmt::format("grad: input {} appears to not have been used in the graph; accepted: allow_unused, if this is "
+                      "the desired behavior",
+                      i));
   return tensors_of(found);
 }
 

@@ -20,16 +20,16 @@ void Tensor::check_in_place(const char* op) const {
   if (!x.session().gradients_enabled() || !x.node()) return;
   const Node* root = viewed(x.node().get());
   if (root && root->op == nullptr)
-    throw UsageError(fmt::format("{}: {} leaf variable that requires grad is being used in an in-place operation, {}; accepted: "
-                                 "inside a NoGrad scope, or on its detach()",
-                                 op, is_leaf() ? "a" : "a view of a", gemel::to_string(x.spec())));
+    throw UsageError(
+        fmt::format("{}: {} leaf variable that requires grad is being used in an in-place operation, {}; accepted: "
+                    "inside a NoGrad scope, or on its detach()",
+                    op, is_leaf() ? "a" : "a view of a", gemel::to_string(x.spec())));
 }
 
 Tensor Tensor::overwrite(const char* op, Value contents) const {
   Value& x = state_->value;
   if (contents.spec() != x.spec())
-    throw ShapeError(fmt::format("{}: the result is {}; accepted: {}, what the tensor is", op, gemel::to_string(contents.spec()),
-                                 gemel::to_string(x.spec())));
+    throw ShapeError(fmt::format("{}: the result is {}; accepted: {}, what the tensor is", op, gemel::to_string(contents.spec()), gemel::to_string(x.spec())));
   const auto node = contents.node();
   const int output = contents.output();
   assign(x, std::move(contents));
@@ -62,15 +62,16 @@ Tensor Tensor::changed_in_place(const char* op, Tensor (*compute)(Operand, Opera
 }
 
 Tensor Tensor::add_(const Operand& other, double alpha) const {
-  return changed_in_place("add_", [](Operand a, Operand b) { return binary(gemel::add, std::move(a), std::move(b)); },
-                          alpha == 1 ? other : other.times(alpha));
+  return changed_in_place(
+      "add_", [](Operand a, Operand b) { return binary(gemel::add, std::move(a), std::move(b)); }, alpha == 1 ? other : other.times(alpha));
 }
 Tensor Tensor::sub_(const Operand& other, double alpha) const {
-  return changed_in_place("sub_", [](Operand a, Operand b) { return binary(gemel::subtract, std::move(a), std::move(b)); },
-                          alpha == 1 ? other : other.times(alpha));
+  return changed_in_place(
+      "sub_", [](Operand a, Operand b) { return binary(gemel::subtract, std::move(a), std::move(b)); }, alpha == 1 ? other : other.times(alpha));
 }
 Tensor Tensor::mul_(const Operand& other) const {
-  return changed_in_place("mul_", [](Operand a, Operand b) { return binary(gemel::multiply, std::move(a), std::move(b)); }, other);
+  return changed_in_place(
+      "mul_", [](Operand a, Operand b) { return binary(gemel::multiply, std::move(a), std::move(b)); }, other);
 }
 Tensor Tensor::div_(const Operand& other) const { return changed_in_place("div_", true_divide, other); }
 

@@ -57,8 +57,7 @@ class Format {
 class Printer {
  public:
   Printer(const Shape& shape, DType dtype, const std::vector<double>& numbers)
-      : shape_(shape), strides_(row_major_strides(shape)), numbers_(numbers), summarised_(shape.elements() > kThreshold),
-        format_(dtype, shown()) {}
+      : shape_(shape), strides_(row_major_strides(shape)), numbers_(numbers), summarised_(shape.elements() > kThreshold), format_(dtype, shown()) {}
   std::string text() const { return shape_.empty() ? format_(numbers_[0]) : block(0, 0, kIndent); }
 
  private:

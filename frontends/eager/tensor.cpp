@@ -35,9 +35,10 @@ void check_described(const Value& value, std::uint64_t version) {
   if (!value.storage()) return;
   const bool has_history = value.node() && value.node()->op;
   if (has_history ? version_of(value) != version : value.storage()->recorded > version)
-    throw UsageError(fmt::format("tensor: {} was changed in place through a view or another handle, so its history no longer "
-                                 "describes it; accepted: changes through this tensor itself, or its detach()",
-                                 to_string(value.spec())));
+    throw UsageError(
+        fmt::format("tensor: {} was changed in place through a view or another handle, so its history no longer "
+                    "describes it; accepted: changes through this tensor itself, or its detach()",
+                    to_string(value.spec())));
 }
 }  // namespace
 
@@ -54,10 +55,10 @@ Tensor::operator Value() && {
 }
 
 double Tensor::item() const {
-  if (numel() != 1)
-    throw UsageError(fmt::format("item: {} has {} elements; accepted: one", to_string(value().spec()), numel()));
+  if (numel() != 1) throw UsageError(fmt::format("item: {} has {} elements; accepted: one", to_string(value().spec()), numel()));
   const double number = read(value())[0];  // a symbolic one is refused
-  if (value().session().capturing()) throw UsageError("item: while a graph is captured its number would be a constant there; accepted: the tensor itself, or an input");
+  if (value().session().capturing())
+    throw UsageError("item: while a graph is captured its number would be a constant there; accepted: the tensor itself, or an input");
   return number;
 }
 
@@ -87,8 +88,10 @@ template std::vector<std::int64_t> Tensor::to_vector() const;
 // ---- operands
 /// Both operands as tensors, a number beside the other.
 std::pair<Value, Value> alike(Operand a, Operand b) {
-  if (!a.value_ && b.value_) std::tie(b.value_, a.value_) = gemel::alike(std::move(b.value_), a.number_);
-  else if (!b.value_ && a.value_) std::tie(a.value_, b.value_) = gemel::alike(std::move(a.value_), b.number_);
+  if (!a.value_ && b.value_)
+    std::tie(b.value_, a.value_) = gemel::alike(std::move(b.value_), a.number_);
+  else if (!b.value_ && a.value_)
+    std::tie(a.value_, b.value_) = gemel::alike(std::move(a.value_), b.number_);
   return {std::move(a.value_), std::move(b.value_)};
 }
 
@@ -156,10 +159,12 @@ Tensor Tensor::requires_grad_(bool wanted) const& {
   if (wanted && !is_floating(dtype()))
     throw UsageError(fmt::format("requires_grad_: {} cannot have a gradient; accepted: a floating type", to_string(value().spec())));
   if (!is_leaf())
-    throw UsageError(fmt::format("requires_grad_: {} was made by {}, only leaf tensors can be switched off; accepted: detach()",
-                                 to_string(value().spec()), value().node()->op->name));
-  if (value().node()) set_wants_gradient(value(), wanted);
-  else state_->value = leaf(state_->value);
+    throw UsageError(fmt::format("requires_grad_: {} was made by {}, only leaf tensors can be switched off; accepted: detach()", to_string(value().spec()),
+                                 value().node()->op->name));
+  if (value().node())
+    set_wants_gradient(value(), wanted);
+  else
+    state_->value = leaf(state_->value);
   return *this;
 }
 
@@ -200,8 +205,10 @@ struct Tensor::Retaining {
 void Tensor::check_watched(const char* op) const {
   if (!requires_grad()) throw UsageError(fmt::format("{}: the tensor does not require grad; accepted: one that does", op));
   if (session().trace().differentiates_by_replay())
-    throw UsageError(fmt::format("{}: hooks are not called where a body is applied again from its capture (a conditional, a loop, a pipeline); accepted: "
-                                 "before or after it, on what it is given or gives", op));
+    throw UsageError(
+        fmt::format("{}: hooks are not called where a body is applied again from its capture (a conditional, a loop, a pipeline); accepted: "
+                    "before or after it, on what it is given or gives",
+                    op));
 }
 
 void Tensor::retain_grad() const {
@@ -223,17 +230,15 @@ void Tensor::keep_retaining(const std::shared_ptr<Node>& before) const {
 }
 
 void Tensor::backward(const BackwardOptions& options) const { eager::backward({*this}, {}, options); }
-void Tensor::backward(const Tensor& gradient, const BackwardOptions& options) const {
-  eager::backward({*this}, {gradient}, options);
-}
+void Tensor::backward(const Tensor& gradient, const BackwardOptions& options) const { eager::backward({*this}, {gradient}, options); }
 
 HookHandle Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) const {
   check_watched("register_hook");
   auto call = std::make_shared<const GradientHook>([hook = std::move(hook)](const Value& gradient) -> Value {
     const Value replaced = hook(gradient);
     if (replaced && replaced.spec() != gradient.spec())
-      throw ShapeError(fmt::format("register_hook: the hook gave {} for a gradient {}; accepted: an equal shape and type",
-                                   to_string(replaced.spec()), to_string(gradient.spec())));
+      throw ShapeError(fmt::format("register_hook: the hook gave {} for a gradient {}; accepted: an equal shape and type", to_string(replaced.spec()),
+                                   to_string(gradient.spec())));
     return replaced;
   });
   HookHandle handle(value().node(), call);

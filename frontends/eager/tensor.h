@@ -26,8 +26,8 @@ using Tensors = std::vector<Tensor>;
 
 /// What becomes of the history in a backward pass, which by default is released, and who is told.
 struct BackwardOptions {
-  bool retain_graph = false;  // keep it for another pass
-  bool create_graph = false;  // record the pass too, so that gradients can be differentiated; keeps it as well
+  bool retain_graph = false;                               // keep it for another pass
+  bool create_graph = false;                               // record the pass too, so that gradients can be differentiated; keeps it as well
   std::function<void(const Node& leaf)> accumulated = {};  // as soon as grad() of a leaf has the pass's gradient
 };
 
@@ -141,8 +141,8 @@ class Tensor {
   /// @throws UsageError where no gradient is wanted; in the body of a conditional or a loop, whose gradient applies operators alone again
   HookHandle register_hook(std::function<Tensor(const Tensor&)> hook) const;
   template <class F>
-    requires std::is_void_v<std::invoke_result_t<F, const Tensor&>>
-  HookHandle register_hook(F look) const {
+  requires std::is_void_v<std::invoke_result_t<F, const Tensor&>> HookHandle register_hook(F look)
+  const {
     return register_hook([look](const Tensor& gradient) mutable {
       look(gradient);
       return Tensor();
@@ -189,8 +189,7 @@ class Operand {
   Operand(Tensor&& tensor) : value_(std::move(tensor)) {}
   Operand(Value value) : value_(std::move(value)) {}
   template <class T>
-    requires std::is_arithmetic_v<T>
-  Operand(T number) : number_(number) {}
+  requires std::is_arithmetic_v<T> Operand(T number) : number_(number) {}
 
   bool wants_gradient() const { return value_.wants_gradient(); }
   Operand times(double factor) const;
@@ -211,59 +210,29 @@ concept IsTensor = std::same_as<std::remove_cvref_t<T>, Tensor>;
 template <class T>
 concept IsOperand = IsTensor<T> || std::same_as<std::remove_cvref_t<T>, Value> || std::is_arithmetic_v<std::remove_cvref_t<T>>;
 template <class A, class B>
-concept WithTensor = IsOperand<A> && IsOperand<B> && (IsTensor<A> || IsTensor<B>);
+concept WithTensor = IsOperand<A> && IsOperand<B> &&(IsTensor<A> || IsTensor<B>);
 
 template <class A, class B>
-  requires WithTensor<A, B>
-Tensor operator+(A&& a, B&& b) {
-  return binary(gemel::add, std::forward<A>(a), std::forward<B>(b));
-}
+requires WithTensor<A, B> Tensor operator+(A&& a, B&& b) { return binary(gemel::add, std::forward<A>(a), std::forward<B>(b)); }
 template <class A, class B>
-  requires WithTensor<A, B>
-Tensor operator-(A&& a, B&& b) {
-  return binary(gemel::subtract, std::forward<A>(a), std::forward<B>(b));
-}
+requires WithTensor<A, B> Tensor operator-(A&& a, B&& b) { return binary(gemel::subtract, std::forward<A>(a), std::forward<B>(b)); }
 template <class A, class B>
-  requires WithTensor<A, B>
-Tensor operator*(A&& a, B&& b) {
-  return binary(gemel::multiply, std::forward<A>(a), std::forward<B>(b));
-}
+requires WithTensor<A, B> Tensor operator*(A&& a, B&& b) { return binary(gemel::multiply, std::forward<A>(a), std::forward<B>(b)); }
 template <class A, class B>
-  requires WithTensor<A, B>
-Tensor operator/(A&& a, B&& b) {
-  return true_divide(std::forward<A>(a), std::forward<B>(b));
-}
+requires WithTensor<A, B> Tensor operator/(A&& a, B&& b) { return true_divide(std::forward<A>(a), std::forward<B>(b)); }
 /// Comparisons give booleans, element by element.
 template <class A, class B>
-  requires WithTensor<A, B>
-Tensor operator==(A&& a, B&& b) {
-  return binary(gemel::equal, std::forward<A>(a), std::forward<B>(b));
-}
+requires WithTensor<A, B> Tensor operator==(A&& a, B&& b) { return binary(gemel::equal, std::forward<A>(a), std::forward<B>(b)); }
 template <class A, class B>
-  requires WithTensor<A, B>
-Tensor operator!=(A&& a, B&& b) {
-  return binary(gemel::not_equal, std::forward<A>(a), std::forward<B>(b));
-}
+requires WithTensor<A, B> Tensor operator!=(A&& a, B&& b) { return binary(gemel::not_equal, std::forward<A>(a), std::forward<B>(b)); }
 template <class A, class B>
-  requires WithTensor<A, B>
-Tensor operator<(A&& a, B&& b) {
-  return binary(gemel::less, std::forward<A>(a), std::forward<B>(b));
-}
+requires WithTensor<A, B> Tensor operator<(A&& a, B&& b) { return binary(gemel::less, std::forward<A>(a), std::forward<B>(b)); }
 template <class A, class B>
-  requires WithTensor<A, B>
-Tensor operator<=(A&& a, B&& b) {
-  return binary(gemel::less_equal, std::forward<A>(a), std::forward<B>(b));
-}
+requires WithTensor<A, B> Tensor operator<=(A&& a, B&& b) { return binary(gemel::less_equal, std::forward<A>(a), std::forward<B>(b)); }
 template <class A, class B>
-  requires WithTensor<A, B>
-Tensor operator>(A&& a, B&& b) {
-  return binary(gemel::greater, std::forward<A>(a), std::forward<B>(b));
-}
+requires WithTensor<A, B> Tensor operator>(A&& a, B&& b) { return binary(gemel::greater, std::forward<A>(a), std::forward<B>(b)); }
 template <class A, class B>
-  requires WithTensor<A, B>
-Tensor operator>=(A&& a, B&& b) {
-  return binary(gemel::greater_equal, std::forward<A>(a), std::forward<B>(b));
-}
+requires WithTensor<A, B> Tensor operator>=(A&& a, B&& b) { return binary(gemel::greater_equal, std::forward<A>(a), std::forward<B>(b)); }
 
 /// In place, as in Python.
 inline const Tensor& operator+=(const Tensor& a, const Operand& b) { return a.add_(b), a; }

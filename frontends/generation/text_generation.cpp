@@ -18,7 +18,9 @@ namespace {
 constexpr std::int64_t kFirstCapacity = 64;
 constexpr std::size_t kCache = 2;  // the first of its tensors among the model's inputs
 
-Value whole_numbers(Session& session, const Shape& shape, std::span<const std::int64_t> numbers) { return session.tensor({shape, DType::int64}, std::as_bytes(numbers)); }
+Value whole_numbers(Session& session, const Shape& shape, std::span<const std::int64_t> numbers) {
+  return session.tensor({shape, DType::int64}, std::as_bytes(numbers));
+}
 
 /// The first of the largest. @throws DataError where a logit is not finite
 std::int64_t likeliest(std::span<const float> logits) {
@@ -33,7 +35,9 @@ std::int64_t likeliest(std::span<const float> logits) {
 }  // namespace
 
 TextReader::TextReader(Session& session, models::Gpt2& model, Frontend frontend, PassNames passes)
-    : session_(session), model_(model), frontend_(frontend),
+    : session_(session),
+      model_(model),
+      frontend_(frontend),
       forward_([&session, &model](const Values& in) {
         const GradientMode no_gradients(session, GradientMode::Mode::off);
         return model(in);
@@ -74,7 +78,8 @@ std::span<const float> TextReader::read(std::span<const std::int64_t> ids) {
 }
 
 Sampler::Sampler(const Sampling& sampling) : sampling_(sampling), draws_(sampling.seed, stream_hash("sampling")) {
-  if (!(sampling.temperature >= 0) || std::isinf(sampling.temperature)) throw UsageError(fmt::format("sampling: the temperature is {}; accepted: 0 or more", sampling.temperature));
+  if (!(sampling.temperature >= 0) || std::isinf(sampling.temperature))
+    throw UsageError(fmt::format("sampling: the temperature is {}; accepted: 0 or more", sampling.temperature));
   if (sampling.top_k < 0) throw UsageError(fmt::format("sampling: top_k is {}; accepted: 0 or more", sampling.top_k));
 }
 

@@ -40,9 +40,9 @@ class TextReader {
 };
 
 struct Sampling {
-  double temperature = 0;   // 0: the likeliest token
-  std::int64_t top_k = 0;   // only the likeliest so many are drawn from; 0: all
-  std::uint64_t seed = 1;   // of the draws
+  double temperature = 0;  // 0: the likeliest token
+  std::int64_t top_k = 0;  // only the likeliest so many are drawn from; 0: all
+  std::uint64_t seed = 1;  // of the draws
 };
 
 /// Chooses tokens. The same draws with the same seed.

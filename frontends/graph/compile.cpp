@@ -19,15 +19,15 @@ std::shared_ptr<Node> no_history(Session& session) {
   node->op = &compiled_def();
   node->order = session.next_node();
   node->released = true;
-  node->refusal = "its results have no history that a backward pass could follow; accepted: gradients that are taken within the function and returned "
-                  "by it, or used there by an optimizer's apply_updates; or detach() of its results";
+  node->refusal =
+      "its results have no history that a backward pass could follow; accepted: gradients that are taken within the function and returned "
+      "by it, or used there by an optimizer's apply_updates; or detach() of its results";
   return node;
 }
 
 }  // namespace
 
-Compiled::Compiled(Session& session, Function function, PassNames passes)
-    : session_(session), function_(std::move(function)), passes_(std::move(passes)) {}
+Compiled::Compiled(Session& session, Function function, PassNames passes) : session_(session), function_(std::move(function)), passes_(std::move(passes)) {}
 
 Compiled::Plan Compiled::make(const Specs& specs) {
   Plan plan;
@@ -44,7 +44,9 @@ Compiled::Plan Compiled::make(const Specs& specs) {
 
 Values Compiled::operator()(const Values& inputs) {
   if (session_.capturing())
-    throw UsageError("compile: a compiled function is called while a graph is captured, where its results would be constants; accepted: a call of the function that it was compiled from");
+    throw UsageError(
+        "compile: a compiled function is called while a graph is captured, where its results would be constants; accepted: a call of the function that it was "
+        "compiled from");
   std::string signature;
   for (const Value& v : inputs) signature += to_string(v.spec()) + ";";
   const auto [begin, end] = plans_.equal_range(signature);
@@ -70,8 +72,6 @@ ArenaUse Compiled::arena() const {
   return most;
 }
 
-Compiled compile(Session& session, Function function, PassNames passes) {
-  return {session, std::move(function), std::move(passes)};
-}
+Compiled compile(Session& session, Function function, PassNames passes) { return {session, std::move(function), std::move(passes)}; }
 
 }  // namespace gemel::graph

@@ -17,7 +17,8 @@ Values frozen_parameters(const Graph& graph) {
   Values out;
   for (const auto& [name, training] : graph.trainings())
     for (std::size_t i = 0; i < training.gradients.size(); ++i)
-      if (const Value& p = training.hyperparameters->rows[i].parameter; p && !p.wants_gradient() && training.gradients[i] == Graph::Gradient::given) out.push_back(p);
+      if (const Value& p = training.hyperparameters->rows[i].parameter; p && !p.wants_gradient() && training.gradients[i] == Graph::Gradient::given)
+        out.push_back(p);
   return out;
 }
 
@@ -76,8 +77,9 @@ void check_not_thawed(const std::string& operation, const Graph::Training& train
   for (std::size_t i = 0; i < training.gradients.size(); ++i) {
     const Graph::Gradient gradient = training.gradients[i];
     if (gradient != Graph::Gradient::frozen || !training.hyperparameters->rows[i].parameter.wants_gradient()) continue;
-    throw UsageError(fmt::format("run: {} was frozen when '{}' was added and is no longer, the graph has no gradient for it; accepted: frozen as it was, or a new graph",
-                                 training.names[i], operation));
+    throw UsageError(
+        fmt::format("run: {} was frozen when '{}' was added and is no longer, the graph has no gradient for it; accepted: frozen as it was, or a new graph",
+                    training.names[i], operation));
   }
 }
 

@@ -25,9 +25,7 @@ Graph::Building::Building(Graph& graph) {
   in_force_.emplace(graph.trace_);
 }
 
-std::string Graph::scoped(const std::string& name) const {
-  return session_.scope()->empty() ? name : *session_.scope() + "." + name;
-}
+std::string Graph::scoped(const std::string& name) const { return session_.scope()->empty() ? name : *session_.scope() + "." + name; }
 
 void Graph::claim(const std::string& name, Fetch fetch) {
   if (name.empty()) throw UsageError(fmt::format("graph: a name in '{}' is empty; accepted: at least one character", this->name()));
@@ -43,8 +41,12 @@ Value Graph::placeholder(const Spec& spec, const std::string& name) {
   return v;
 }
 
-Value Graph::constant(const Spec& spec, std::span<const double> numbers, const std::string& name) { return named_constant(session_.tensor(spec, numbers), name); }
-Value Graph::constant(const Spec& spec, std::span<const float> numbers, const std::string& name) { return named_constant(session_.tensor(spec, numbers), name); }
+Value Graph::constant(const Spec& spec, std::span<const double> numbers, const std::string& name) {
+  return named_constant(session_.tensor(spec, numbers), name);
+}
+Value Graph::constant(const Spec& spec, std::span<const float> numbers, const std::string& name) {
+  return named_constant(session_.tensor(spec, numbers), name);
+}
 
 Value Graph::named_constant(const Value& value, const std::string& name) {
   std::string path = scoped(name.empty() ? "constant" : name);
@@ -72,8 +74,10 @@ Value Graph::variable(const Value& initial, const std::string& name, Trainable t
 void Graph::keep(const std::string& path, const Value& variable) {
   const bool is_new = !trace_.knows(variable);
   claim(path, variable);
-  if (variable.node()) variables_.add_parameter(path, variable);
-  else variables_.add_buffer(path, variable);
+  if (variable.node())
+    variables_.add_parameter(path, variable);
+  else
+    variables_.add_buffer(path, variable);
   if (is_new || trace_.program().slots[at(trace_.use(variable, path).slot)].name.empty()) trace_.name_slot(variable, path);
 }
 
@@ -177,8 +181,9 @@ Operation Graph::add_training(const Value& loss, optim::Optimizer& optimizer, co
     for (std::size_t i = 0; i < gradients.size(); ++i)
       training.gradients.push_back(!optimizer.parameters()[i].value.wants_gradient() ? Gradient::frozen : gradients[i] ? Gradient::given : Gradient::none);
     if (std::ranges::find(training.gradients, Gradient::given) == training.gradients.end())
-      throw UsageError(fmt::format("minimize: the loss {} of '{}' reaches no parameter of the optimizer that is not frozen, such as {}; accepted: a loss computed from one",
-                                   to_string(loss.spec()), name, training.names[0]));
+      throw UsageError(
+          fmt::format("minimize: the loss {} of '{}' reaches no parameter of the optimizer that is not frozen, such as {}; accepted: a loss computed from one",
+                      to_string(loss.spec()), name, training.names[0]));
     optimizer.apply_updates(std::move(gradients), {hyper});
   });
   trainings_.emplace(step.name, std::move(training));

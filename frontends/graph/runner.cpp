@@ -79,7 +79,8 @@ void Runner::check_feed(const Program::Use& use, const std::string& what, const 
     throw ShapeError(fmt::format("run: {} is fed {}, another feed has {} for ?; accepted: one extent for all", what, to_string(value.spec()), *fed.extent));
   if (extent) fed.extent = extent;
   if (!value.storage()->memory)
-    throw UsageError(fmt::format("run: {} is fed a name in the graph '{}'; accepted: a computed value", what, value.storage()->graph ? *value.storage()->graph : ""));
+    throw UsageError(
+        fmt::format("run: {} is fed a name in the graph '{}'; accepted: a computed value", what, value.storage()->graph ? *value.storage()->graph : ""));
 }
 
 Runner::Fed Runner::looked_up(const std::vector<Feed>& feeds) const {
@@ -87,7 +88,8 @@ Runner::Fed Runner::looked_up(const std::vector<Feed>& feeds) const {
   Fed fed;
   for (const auto& [fed_value, value] : feeds) {
     if (!fed_value || !graph_.trace().knows(fed_value))
-      throw UsageError(fmt::format("run: what is fed is no value of '{}'; accepted: its values, the placeholders {} among them", graph_.name(), placeholders_of(graph_)));
+      throw UsageError(
+          fmt::format("run: what is fed is no value of '{}'; accepted: its values, the placeholders {} among them", graph_.name(), placeholders_of(graph_)));
     const Program::Use use = graph_.trace().use(fed_value, "feed");
     const std::size_t input = input_of(program, use);
     const std::string& name = program.slots[at(use.slot)].name;

@@ -57,8 +57,12 @@ std::size_t index(const Attributes& settings, const std::string& name, std::size
 }
 
 optim::Hyperparameters hyperparameters_of(const Attributes& settings) {
-  optim::Hyperparameters out{.rate = real(settings, "rate"), .weight_decay = real(settings, "weight_decay"), .betas = {}, .groups = {},
-                             .steps = integer(settings, "steps"), .rows = {}};
+  optim::Hyperparameters out{.rate = real(settings, "rate"),
+                             .weight_decay = real(settings, "weight_decay"),
+                             .betas = {},
+                             .groups = {},
+                             .steps = integer(settings, "steps"),
+                             .rows = {}};
   for (std::size_t i = 0; settings.has(fmt::format("beta.{}", i)); ++i) out.betas.push_back(real(settings, fmt::format("beta.{}", i)));
   for (std::size_t g = 0; settings.has(fmt::format("rate_factor.{}", g)); ++g) {
     out.groups.push_back({.rate_factor = real(settings, fmt::format("rate_factor.{}", g))});
@@ -100,8 +104,10 @@ constexpr const char* kParameterSteps = ".parameter_steps";
 void Graph::save(const std::filesystem::path& path) {
   GraphNames out{.graph = name(), .values = {}, .operations = {}, .parameters = {}, .buffers = {}, .settings = {}};
   for (const auto& [name, fetch] : names_) {
-    if (const auto* value = std::get_if<Value>(&fetch)) out.values.emplace(name, trace_.use(*value, "saving"));
-    else out.operations.emplace(name, std::get<Operation>(fetch).instructions);
+    if (const auto* value = std::get_if<Value>(&fetch))
+      out.values.emplace(name, trace_.use(*value, "saving"));
+    else
+      out.operations.emplace(name, std::get<Operation>(fetch).instructions);
   }
   for (const auto& [name, value] : variables_.parameters()) {
     out.parameters.push_back(name);
@@ -117,15 +123,15 @@ void Graph::save(const std::filesystem::path& path) {
 /// Builds a saved program again, instruction by instruction, so that its values have their histories.
 class Graph::Loader {
  public:
-  Loader(Graph& graph, const SavedGraph& saved)
-      : graph_(graph), saved_(saved), overtaken_(overtaken(saved.program)), values_(saved.program.slots.size()) {}
+  Loader(Graph& graph, const SavedGraph& saved) : graph_(graph), saved_(saved), overtaken_(overtaken(saved.program)), values_(saved.program.slots.size()) {}
 
   void load() {
     const Building building(graph_);
     for (const std::string& name : saved_.names.parameters) {
       Value& v = values_[at(use_of(name).slot)];
       if (!v) v = leaf(outside(use_of(name)));
-      if (const auto frozen = saved_.names.settings.find(kFrozen); frozen != saved_.names.settings.end() && frozen->second.has(name)) set_wants_gradient(v, false);
+      if (const auto frozen = saved_.names.settings.find(kFrozen); frozen != saved_.names.settings.end() && frozen->second.has(name))
+        set_wants_gradient(v, false);
     }
     std::size_t next = 0;
     for (std::size_t s = 0; s < values_.size(); ++s) {  // slots are numbered as they became known
@@ -149,8 +155,10 @@ class Graph::Loader {
     const auto& slot = saved_.program.slots[s];
     if (slot.external) {
       if (!values_[s]) values_[s] = Value(slot.spec, slot.external);
-      if (slot.name.empty()) graph_.trace_.use(values_[s], "loading");
-      else graph_.trace_.name_slot(values_[s], slot.name);
+      if (slot.name.empty())
+        graph_.trace_.use(values_[s], "loading");
+      else
+        graph_.trace_.name_slot(values_[s], slot.name);
     } else if (s == 0) {
       values_[s] = graph_.random_state_;
     } else if (const auto input = std::ranges::find(saved_.program.inputs, static_cast<int>(s), &Program::Use::slot); input != saved_.program.inputs.end()) {
@@ -211,7 +219,8 @@ class Graph::Loader {
   }
 
   bool variable(const std::string& name) const {
-    return std::ranges::find(saved_.names.parameters, name) != saved_.names.parameters.end() || std::ranges::find(saved_.names.buffers, name) != saved_.names.buffers.end();
+    return std::ranges::find(saved_.names.parameters, name) != saved_.names.parameters.end() ||
+           std::ranges::find(saved_.names.buffers, name) != saved_.names.buffers.end();
   }
   /// A value that is asked for by its name has its history.
   static Program::Use tracked(Program::Use use) {
@@ -268,8 +277,10 @@ void Graph::restore_variables(const std::filesystem::path& path) {
   std::string wrong;
   const auto find = [&](const std::string& name, const Spec& spec) {
     const NamedTensor* found = file.find(name);
-    if (!found) wrong += fmt::format("; {} is missing", name);
-    else if (found->spec != spec) wrong += fmt::format("; {} is {}, accepted: {}", name, to_string(found->spec), to_string(spec));
+    if (!found)
+      wrong += fmt::format("; {} is missing", name);
+    else if (found->spec != spec)
+      wrong += fmt::format("; {} is {}, accepted: {}", name, to_string(found->spec), to_string(spec));
     return found;
   };
   std::vector<std::pair<const NamedTensor*, Value>> writes;

@@ -42,7 +42,9 @@ ConfigFile::ConfigFile(const std::filesystem::path& file) : file_(file), parsed_
   };
   parsed_->json = json::parse(as_text(content), note_keys, false);
   if (!parsed_->json.is_object()) throw DataError(fmt::format("configuration: {} is no JSON object; accepted: a config.json of Hugging Face's", file.string()));
-  if (twice) throw DataError(fmt::format("configuration: {} gives {} twice; accepted: each key once", file.string(), json(*twice).dump(-1, ' ', false, json::error_handler_t::replace)));
+  if (twice)
+    throw DataError(fmt::format("configuration: {} gives {} twice; accepted: each key once", file.string(),
+                                json(*twice).dump(-1, ' ', false, json::error_handler_t::replace)));
 }
 
 ConfigFile::~ConfigFile() = default;
@@ -76,7 +78,8 @@ void ConfigFile::take(const char* key, bool& is_on) const {
 void ConfigFile::require(const char* key, std::initializer_list<std::string_view> accepted) const {
   const nlohmann::json* found = parsed_->find(key);
   if (!found) return;
-  if (!found->is_string() || std::ranges::find(accepted, found->get_ref<const std::string&>()) == accepted.end()) refuse(key, fmt::format("\"{}\"", fmt::join(accepted, "\", \"")));
+  if (!found->is_string() || std::ranges::find(accepted, found->get_ref<const std::string&>()) == accepted.end())
+    refuse(key, fmt::format("\"{}\"", fmt::join(accepted, "\", \"")));
 }
 
 void ConfigFile::require_switch(const char* key, bool accepted) const {
@@ -94,7 +97,8 @@ void check_size(std::string_view model, const char* name, std::int64_t size, std
 }
 
 void refuse_config(std::string_view model, const std::string& name) {
-  throw UsageError(fmt::format("{}: the configuration '{}' is neither known nor a file; accepted: {}, or a config.json", model, name, fmt::join(kConfigNames, ", ")));
+  throw UsageError(
+      fmt::format("{}: the configuration '{}' is neither known nor a file; accepted: {}, or a config.json", model, name, fmt::join(kConfigNames, ", ")));
 }
 
 }  // namespace gemel::models

@@ -17,8 +17,10 @@ class Evaluating {
   }
   ~Evaluating() {
     for (const auto& [module, training] : modes_) {  // a parent before its children
-      if (training) module->train();
-      else module->eval();
+      if (training)
+        module->train();
+      else
+        module->eval();
     }
   }
   Evaluating(const Evaluating&) = delete;

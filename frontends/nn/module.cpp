@@ -18,9 +18,7 @@ namespace {
 
 constexpr std::uint32_t kOtherBasis = 0x9747b28cu;  // a second hash of the same path, so that streams do not collide
 
-std::uint64_t stream_of(const std::string& path) {
-  return std::uint64_t{stream_hash(path.c_str(), kOtherBasis)} << 32 | stream_hash(path.c_str());
-}
+std::uint64_t stream_of(const std::string& path) { return std::uint64_t{stream_hash(path.c_str(), kOtherBasis)} << 32 | stream_hash(path.c_str()); }
 
 constexpr std::size_t kChunk = std::size_t{1} << 20;  // numbers drawn from one stream
 
@@ -133,14 +131,15 @@ Value Module::watched(Value x, std::size_t which, const std::vector<std::pair<Ho
   Value y = apply(reshape_def(), list(x), {{"shape", x.shape()}})[0];
   if (!y.node()) return x;  // nothing is recorded here
   if (y.session().trace().differentiates_by_replay())
-    throw UsageError(describe() + ": its backward hooks are not called where it is applied again from a capture (a conditional, a loop, a pipeline); "
+    throw UsageError(describe() +
+                     ": its backward hooks are not called where it is applied again from a capture (a conditional, a loop, a pipeline); "
                      "accepted: a module without them");
   for (const auto& [id, hook] : hooks)
     y.node()->hooks.emplace_back(0, std::make_shared<const GradientHook>([self = std::weak_ptr(itself_), hook, which](const Value& gradient) -> Value {
-      Value changed = gradient;
-      if (const auto module = self.lock()) hook(**module, changed, which);
-      return changed.storage() == gradient.storage() ? Value() : changed;
-    }));
+                                   Value changed = gradient;
+                                   if (const auto module = self.lock()) hook(**module, changed, which);
+                                   return changed.storage() == gradient.storage() ? Value() : changed;
+                                 }));
   return y;
 }
 
@@ -309,8 +308,7 @@ void Module::check_free(const std::string& name) const {
   const bool taken = std::ranges::any_of(parameters_, same) || std::ranges::any_of(buffers_, same) ||
                      std::ranges::any_of(children_, [&name](const auto& child) { return child->name_ == name; });
   if (taken) throw UsageError(describe() + ": " + name + " is already the name of a parameter, buffer or child");
-  if (name.empty() || name.find('.') != std::string::npos)
-    throw UsageError(describe() + ": \"" + name + "\" cannot be a name; accepted: text without dots");
+  if (name.empty() || name.find('.') != std::string::npos) throw UsageError(describe() + ": \"" + name + "\" cannot be a name; accepted: text without dots");
 }
 
 Parameter& Module::add_parameter(std::string name, Spec spec, FileLayout layout, Initialiser initialise) {
@@ -327,7 +325,8 @@ Buffer& Module::add_buffer(std::string name, Spec spec, double initial) {
 
 void Module::tie(Parameter& alias, Parameter& owner) {
   if (alias.spec != owner.spec)
-    throw ShapeError(alias.name + ": it is " + to_string(alias.spec) + ", tied to " + owner.name + ", which is " + to_string(owner.spec) + "; accepted: equal specs");
+    throw ShapeError(alias.name + ": it is " + to_string(alias.spec) + ", tied to " + owner.name + ", which is " + to_string(owner.spec) +
+                     "; accepted: equal specs");
   if (&owner.owner() == &alias) throw UsageError(alias.name + ": it is tied to itself; accepted: another parameter");
   alias.tied_to = &owner;
   alias.value = {};

@@ -26,9 +26,9 @@ struct Parameter {
   Spec spec;         // in the engine's layout
   FileLayout layout = FileLayout::same;
   Initialiser initialise;
-  bool trainable = true;       // where it is tied, the owner's counts
+  bool trainable = true;  // where it is tied, the owner's counts
   GradientForm gradient_form = GradientForm::dense;
-  Value value = {};            // a leaf, frozen where it is not trainable; empty where it is tied
+  Value value = {};              // a leaf, frozen where it is not trainable; empty where it is tied
   Parameter* tied_to = nullptr;  // the parameter whose tensor it is another name for
 
   /// @throws UsageError before the module is materialised
@@ -149,8 +149,8 @@ class Module {
 
   // ---- hooks; under capture they run once, when the module is traced. Hooks that one adds or removes while those of its kind run come
   // and go with the next call
-  using PreHook = std::function<void(Module&, Values& x)>;                  // may replace the inputs
-  using Hook = std::function<void(Module&, const Values& x, Values& y)>;    // may replace the outputs
+  using PreHook = std::function<void(Module&, Values& x)>;                // may replace the inputs
+  using Hook = std::function<void(Module&, const Values& x, Values& y)>;  // may replace the outputs
   using HookId = std::uint64_t;
   HookId add_forward_pre_hook(PreHook hook);
   HookId add_forward_hook(Hook hook);

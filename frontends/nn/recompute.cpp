@@ -60,7 +60,8 @@ Values Module::forward_twice(Values x) {
     given.push_back(static_cast<bool>(v));
     if (v) inputs.push_back(std::move(v));
   }
-  const auto run = [weak = std::weak_ptr<Module*>(itself_), now = std::move(now), given, parameters, kind = describe()](const Values& in, const Values& buffers) -> Values {
+  const auto run = [weak = std::weak_ptr<Module*>(itself_), now = std::move(now), given, parameters, kind = describe()](const Values& in,
+                                                                                                                        const Values& buffers) -> Values {
     const auto alive = weak.lock();
     if (!alive) throw UsageError(kind + ": it is gone before the backward pass that computes it again; accepted: a module that lives until then");
     Module& module = **alive;

@@ -10,10 +10,10 @@
 namespace gemel::nn {
 
 struct LayerSummary {
-  std::string path;                  // "" for the model itself
-  std::string description;           // "Conv2d(3, 64, kernel 7, stride 2, padding 3, no bias)"
-  Spec output;                       // of its last call, the first of several
-  std::int64_t parameters = 0;       // its own elements, without its children's
+  std::string path;                   // "" for the model itself
+  std::string description;            // "Conv2d(3, 64, kernel 7, stride 2, padding 3, no bias)"
+  Spec output;                        // of its last call, the first of several
+  std::int64_t parameters = 0;        // its own elements, without its children's
   std::int64_t flops = 0, bytes = 0;  // of the operators that it applies itself, forward
   std::int64_t activation_bytes = 0;  // of their outputs
 };

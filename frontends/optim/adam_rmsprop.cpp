@@ -13,11 +13,10 @@ namespace gemel::optim {
 
 Adam::Adam(std::vector<Group> groups, const AdamOptions& options)
     : Optimizer(std::move(groups), {.rate = options.rate, .weight_decay = options.weight_decay, .betas = {options.update.beta1, options.update.beta2}},
-                {"mean", "variance"}), options_(options) {}
+                {"mean", "variance"}),
+      options_(options) {}
 
-void Adam::update(Update u, std::span<const Slab> slots) const {
-  adam_update(std::move(u), slots[0].whole(), slots[1].whole(), options_.update);
-}
+void Adam::update(Update u, std::span<const Slab> slots) const { adam_update(std::move(u), slots[0].whole(), slots[1].whole(), options_.update); }
 
 bool Adam::update_rows(RowUpdate u, std::span<const Value> slots) const {
   adam_rows_update(std::move(u), slots[0], slots[1], options_.update);
@@ -44,22 +43,26 @@ struct Named {
 };
 
 constexpr std::array<Named, 6> kOptimizers{{
-    {"sgd", 0, 0, [](std::vector<Group> g, double m, double w) -> std::unique_ptr<Optimizer> {
+    {"sgd", 0, 0,
+     [](std::vector<Group> g, double m, double w) -> std::unique_ptr<Optimizer> {
        return std::make_unique<Sgd>(std::move(g), SgdOptions{m, w});
      }},
-    {"momentum", 0.9, 0, [](std::vector<Group> g, double m, double w) -> std::unique_ptr<Optimizer> {
+    {"momentum", 0.9, 0,
+     [](std::vector<Group> g, double m, double w) -> std::unique_ptr<Optimizer> {
        return std::make_unique<Sgd>(std::move(g), SgdOptions{m, w});
      }},
-    {"nesterov", 0.9, 0, [](std::vector<Group> g, double m, double w) -> std::unique_ptr<Optimizer> {
+    {"nesterov", 0.9, 0,
+     [](std::vector<Group> g, double m, double w) -> std::unique_ptr<Optimizer> {
        return std::make_unique<Sgd>(std::move(g), SgdOptions{m, w, true});
      }},
-    {"adam", std::nullopt, 0, [](std::vector<Group> g, double, double w) -> std::unique_ptr<Optimizer> {
-       return std::make_unique<Adam>(std::move(g), AdamOptions{.weight_decay = w});
-     }},
-    {"adamw", std::nullopt, 0.01, [](std::vector<Group> g, double, double w) -> std::unique_ptr<Optimizer> {
+    {"adam", std::nullopt, 0,
+     [](std::vector<Group> g, double, double w) -> std::unique_ptr<Optimizer> { return std::make_unique<Adam>(std::move(g), AdamOptions{.weight_decay = w}); }},
+    {"adamw", std::nullopt, 0.01,
+     [](std::vector<Group> g, double, double w) -> std::unique_ptr<Optimizer> {
        return std::make_unique<Adam>(std::move(g), AdamOptions{.update = {.decoupled = true}, .weight_decay = w});
      }},
-    {"rmsprop", 0, 0, [](std::vector<Group> g, double m, double w) -> std::unique_ptr<Optimizer> {
+    {"rmsprop", 0, 0,
+     [](std::vector<Group> g, double m, double w) -> std::unique_ptr<Optimizer> {
        return std::make_unique<Rmsprop>(std::move(g), RmspropOptions{.update = {.momentum = m}, .weight_decay = w});
      }},
 }};
@@ -81,8 +84,7 @@ std::vector<std::string_view> names() {
 Settings with_defaults(std::string_view name, const Settings& settings) {
   const Named& o = named(name);
   if (settings.momentum && !o.momentum)
-    throw UsageError(fmt::format("optimizer: {} takes no momentum, {} given; accepted with sgd, momentum, nesterov and rmsprop", name,
-                                 *settings.momentum));
+    throw UsageError(fmt::format("optimizer: {} takes no momentum, {} given; accepted with sgd, momentum, nesterov and rmsprop", name, *settings.momentum));
   return {settings.momentum ? settings.momentum : o.momentum, settings.weight_decay.value_or(o.weight_decay)};
 }
 

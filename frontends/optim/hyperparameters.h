@@ -18,7 +18,7 @@ struct Hyperparameters {
   };
   /// Of one parameter: the page tables name it by its number.
   struct Row {
-    Value parameter;         // its leaf
+    Value parameter;  // its leaf
     std::size_t group = 0;
     std::int64_t steps = 0;  // those that moved it: its moments have seen as many gradients
   };

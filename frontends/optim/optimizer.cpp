@@ -21,9 +21,10 @@ void check_once(const std::vector<NamedValue>& parameters) {
   for (const NamedValue& p : parameters) {
     if (const auto [it, is_new] = seen.emplace(p.name, &p.value); !is_new) {
       if (it->second->storage() == p.value.storage()) throw UsageError("optimizer: " + p.name + " is in two groups; accepted: each parameter once");
-      throw UsageError(fmt::format("optimizer: two parameters are named {0}, {1} and {2}, as those of two modules are; accepted: a name for each, "
-                                   "such as first.{0} and second.{0}",
-                                   p.name, to_string(it->second->spec()), to_string(p.value.spec())));
+      throw UsageError(
+          fmt::format("optimizer: two parameters are named {0}, {1} and {2}, as those of two modules are; accepted: a name for each, "
+                      "such as first.{0} and second.{0}",
+                      p.name, to_string(it->second->spec()), to_string(p.value.spec())));
     }
     if (const auto [it, is_new] = memory.emplace(p.value.storage().get(), p.name); !is_new)
       throw UsageError(fmt::format("optimizer: {} is the same tensor as {}; accepted: each parameter once", p.name, it->second));
@@ -199,9 +200,10 @@ Value Optimizer::clip_norm(Values& gradients, double max_norm, const Value& squa
 void Optimizer::apply_updates(Values gradients, const Values& hyper) {
   if (hyper.size() != 1) throw UsageError(fmt::format("optimizer: {} hyperparameter tensors given; accepted: 1", hyper.size()));
   if (hyper[0].session().capturing() && hyper[0].storage()->memory)
-    throw UsageError("optimizer: the rate and the count of steps would be constants of the graph that is captured, the same at each of its runs; accepted: "
-                     "apply_updates with hyperparameters that are an input of the captured function, given as hyper(rate)[0] at each call, and advance() after "
-                     "it; or step() with the gradients that the function returns");
+    throw UsageError(
+        "optimizer: the rate and the count of steps would be constants of the graph that is captured, the same at each of its runs; accepted: "
+        "apply_updates with hyperparameters that are an input of the captured function, given as hyper(rate)[0] at each call, and advance() after "
+        "it; or step() with the gradients that the function returns");
   settle(gradients);
   update_met_rows(gradients, hyper[0]);  // first: it may refuse, and then nothing is written
   for (const Shard& s : shards_)
@@ -271,8 +273,7 @@ Sgd::Sgd(std::vector<Group> groups, const SgdOptions& options)
     : Optimizer(std::move(groups), {.rate = options.rate, .weight_decay = options.weight_decay},
                 options.momentum != 0 ? std::vector<std::string>{"velocity"} : std::vector<std::string>{}),
       options_(options) {
-  if (options.nesterov && options.momentum <= 0)
-    throw UsageError(fmt::format("sgd: Nesterov's momentum is {}; accepted: above 0", options.momentum));
+  if (options.nesterov && options.momentum <= 0) throw UsageError(fmt::format("sgd: Nesterov's momentum is {}; accepted: above 0", options.momentum));
 }
 
 void Sgd::update(Update u, std::span<const Slab> slots) const {

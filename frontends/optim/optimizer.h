@@ -22,7 +22,7 @@ namespace gemel::optim {
 /// Parameters that share their hyperparameters.
 struct Group {
   std::vector<NamedValue> parameters;
-  double rate_factor = 1;                 // times the rate of the step
+  double rate_factor = 1;                // times the rate of the step
   std::optional<double> weight_decay{};  // the optimizer's own where not given
 };
 
@@ -81,7 +81,8 @@ class Optimizer {
   /// @throws UsageError for lists of other lengths; for rows where the optimizer has no update of rows, or the weights decay; where it is captured, for
   /// `hyper` that is a constant there
   void apply_updates(Values gradients, const Values& hyper);
-  /// Scales all gradients to a norm of at most `max_norm`: two launches a slab, a few for each that is rows. @return the norm before, float32 []; empty without gradients
+  /// Scales all gradients to a norm of at most `max_norm`: two launches a slab, a few for each that is rows. @return the norm before, float32 []; empty without
+  /// gradients
   /// @param squares  where others have gradients too: float32 [n], whose sum is that of the squares of all of them
   Value clip_norm(Values& gradients, double max_norm, const Value& squares = {});
   /// Float32 [n], whose sum is that of the squares of all gradients; empty where there is none.
@@ -105,7 +106,8 @@ class Optimizer {
   void load_state(std::span<const NamedValue> state, std::int64_t steps, std::span<const std::int64_t> parameter_steps = {});
 
  protected:
-  /// @param groups  none at all: of a stage of a pipeline that has nothing to train  @param common  of all groups; `groups` fills in theirs  @param slots  names of the tensors kept for each parameter; they start at 0
+  /// @param groups  none at all: of a stage of a pipeline that has nothing to train  @param common  of all groups; `groups` fills in theirs  @param slots names
+  /// of the tensors kept for each parameter; they start at 0
   Optimizer(std::vector<Group> groups, Hyperparameters common, std::vector<std::string> slots);
   /// @param slots  whole slabs, in the order given at construction
   virtual void update(Update u, std::span<const Slab> slots) const = 0;
@@ -120,7 +122,7 @@ class Optimizer {
   struct Shard {
     std::shared_ptr<ParameterSlab> slab;
     std::vector<Slab> slots;
-    std::vector<std::ptrdiff_t> parameters;  // [in the slab] its index here; -1: another optimizer's
+    std::vector<std::ptrdiff_t> parameters;    // [in the slab] its index here; -1: another optimizer's
     mutable std::vector<std::int32_t> rows{};  // of which `pages` is the table
     mutable Value pages{};
   };
@@ -135,7 +137,7 @@ class Optimizer {
 
   std::vector<Group> groups_;
   std::vector<NamedValue> parameters_;
-  std::vector<NamedValue> state_;       // parameter by parameter, in the order of the slots
+  std::vector<NamedValue> state_;  // parameter by parameter, in the order of the slots
   std::vector<Shard> shards_;
   std::shared_ptr<Hyperparameters> hyper_;
   std::map<std::vector<bool>, std::vector<bool>> had_gradient_;  // [which are frozen] the parameters that the last such update moved

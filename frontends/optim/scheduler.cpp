@@ -25,9 +25,7 @@ RateFactor step_decay(std::int64_t every, double gamma) {
 
 RateFactor cosine_decay(std::int64_t total) {
   check_least("total", total, 1);
-  return [=](std::int64_t steps) {
-    return (1 + std::cos(std::numbers::pi * std::min(1.0, static_cast<double>(steps) / static_cast<double>(total)))) / 2;
-  };
+  return [=](std::int64_t steps) { return (1 + std::cos(std::numbers::pi * std::min(1.0, static_cast<double>(steps) / static_cast<double>(total)))) / 2; };
 }
 
 RateFactor linear_decay(std::int64_t total, std::int64_t warmup) {
@@ -39,9 +37,7 @@ RateFactor linear_decay(std::int64_t total, std::int64_t warmup) {
   };
 }
 
-Scheduler::Scheduler(Optimizer& optimizer, RateFactor factor) : optimizer_(optimizer), factor_(std::move(factor)), first_rate_(optimizer.rate()) {
-  go_to(0);
-}
+Scheduler::Scheduler(Optimizer& optimizer, RateFactor factor) : optimizer_(optimizer), factor_(std::move(factor)), first_rate_(optimizer.rate()) { go_to(0); }
 
 void Scheduler::go_to(std::int64_t steps) {
   steps_ = steps;

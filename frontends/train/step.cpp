@@ -91,9 +91,16 @@ graph::Compiled Step::compiled(Function function) {
 }
 
 Step::Step(Session& session, Task& task, optim::Optimizer* optimizer, StepOptions options)
-    : session_(session), task_(task), optimizer_(optimizer), options_(std::move(options)), names_(task.inputs()),
-      whole_(compiled(&Step::whole_step)), first_(compiled(&Step::first_part)), further_(compiled(&Step::further_part)),
-      update_(compiled(&Step::update)), evaluation_(compiled(&Step::evaluation)) {
+    : session_(session),
+      task_(task),
+      optimizer_(optimizer),
+      options_(std::move(options)),
+      names_(task.inputs()),
+      whole_(compiled(&Step::whole_step)),
+      first_(compiled(&Step::first_part)),
+      further_(compiled(&Step::further_part)),
+      update_(compiled(&Step::update)),
+      evaluation_(compiled(&Step::evaluation)) {
   if (options_.accumulate < 1) throw UsageError(fmt::format("step: {} micro-batches; accepted: one or more", options_.accumulate));
 }
 
@@ -172,8 +179,10 @@ Values Step::gathered(Differentiated part) {
     if (!g || row_values(g)) continue;
     const Value place = dense_gradient_place(optimizer_->parameters()[i].value);
     if (g.storage() != place.storage()) {
-      if (reached[i]) gemel::apply(add_def(), list(place, std::move(g)), {}, std::span(&place, 1));
-      else gemel::apply(copy_def(), list(std::move(g)), {}, std::span(&place, 1));
+      if (reached[i])
+        gemel::apply(add_def(), list(place, std::move(g)), {}, std::span(&place, 1));
+      else
+        gemel::apply(copy_def(), list(std::move(g)), {}, std::span(&place, 1));
     }
     reached[i] = true;
   }

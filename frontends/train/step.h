@@ -76,7 +76,7 @@ Differentiated differentiate(Session& session, Task& task, std::span<const Value
 
 /// What a trace of a forward pass tells of a task's trainable parameters.
 struct BackwardOutline {
-  std::vector<std::size_t> order;         // in which a backward pass completes their gradients, as indices; the reverse of theirs for a model that cannot be traced
+  std::vector<std::size_t> order;  // in which a backward pass completes their gradients, as indices; the reverse of theirs for a model that cannot be traced
   std::vector<std::int64_t> looked_up{};  // as looked_up_rows (engine/gradients/autograd.h) counts them
 };
 /// @param inputs  specs of a batch's tensors, as the task names them
@@ -111,8 +111,8 @@ class Step : public Stepper {
  public:
   /// @param optimizer  null for evaluation only. Task and optimizer must outlive the step
   Step(Session& session, Task& task, optim::Optimizer* optimizer, StepOptions options = {});
-  /// Called between the gradients, which are complete and lie in the optimizer's places or are rows (engine/gradients/row_gradient.h), and the update; in operators, as the graph front
-  /// end captures them.
+  /// Called between the gradients, which are complete and lie in the optimizer's places or are rows (engine/gradients/row_gradient.h), and the update; in
+  /// operators, as the graph front end captures them.
   using Hook = std::function<void(Values& gradients)>;
   /// @throws UsageError after a training step, which may have been captured without the hook
   void before_update(Hook hook);

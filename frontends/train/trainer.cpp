@@ -12,9 +12,7 @@
 namespace gemel::train {
 namespace {
 
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
+double seconds_since(std::chrono::steady_clock::time_point begin) { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); }
 
 StepOptions shared_by(StepOptions options, Ranks* ranks) {
   options.ranks = ranks;
@@ -27,7 +25,10 @@ struct CutShort {};
 }  // namespace
 
 Trainer::Trainer(const Run& run, TrainerOptions options, RunIdentity identity)
-    : run_(run), ranks_(run.ranks ? *run.ranks : only_), options_(std::move(options)), identity_(std::move(identity)),
+    : run_(run),
+      ranks_(run.ranks ? *run.ranks : only_),
+      options_(std::move(options)),
+      identity_(std::move(identity)),
       step_(run.stepper ? *run.stepper : own_step_.emplace(run.session, run.task, &run.optimizer, shared_by(options_.step, run.ranks))) {
   const bool has_batch_size = std::ranges::find(identity_, kBatchSize, &IdentityPart::name) != identity_.end();
   for (const IdentityPart& part : identity_of(run_.session, options_, run_.data))
@@ -57,7 +58,8 @@ std::optional<std::filesystem::path> Trainer::read_checkpoint(const std::string&
   }
   const Restored restored = load_checkpoint(*file, run_.task.module(), run_.optimizer, run_.session, identity_);  // what is refused there tells more
   if (const std::int64_t batch = restored.state.batch; batch > run_.data.batches())
-    throw DataError(fmt::format("checkpoint: {} has '{}' for 'batch' in its metadata; accepted: whole numbers, 0..{}, of an epoch's batches", file->string(), batch, run_.data.batches()));
+    throw DataError(fmt::format("checkpoint: {} has '{}' for 'batch' in its metadata; accepted: whole numbers, 0..{}, of an epoch's batches", file->string(),
+                                batch, run_.data.batches()));
   for (const std::string& line : restored.warnings) tell("resume: warning: " + line);
   state_ = restored.state;
   resumed_from_ = *file;
@@ -181,8 +183,10 @@ void Trainer::settle(std::size_t leave) {
     ahead_.pop_front();
     Sums sums = ahead.result.get();
     const double seconds = seconds_since(std::exchange(last_done_, Clock::now()));
-    if (alone()) report(ahead.made, sums, seconds);
-    else settled_.push_back({ahead.made, std::move(sums), seconds});
+    if (alone())
+      report(ahead.made, sums, seconds);
+    else
+      settled_.push_back({ahead.made, std::move(sums), seconds});
   }
 }
 
@@ -203,7 +207,8 @@ void Trainer::report(const Made& made, const Sums& sums, double seconds) {
   const double speed = static_cast<double>(sums.samples) / std::max(1e-9, seconds), loss = sums.mean_loss();
   const std::optional<double> exposed = ranks_.next_exposed_ms();
   if (run_.log) {
-    nlohmann::ordered_json line{{"event", "step"}, {"step", made.step}, {"epoch", state_.epoch + 1}, {"loss", loss}, {"lr", made.rate}, {"samples_per_s", speed}};
+    nlohmann::ordered_json line{{"event", "step"}, {"step", made.step}, {"epoch", state_.epoch + 1},
+                                {"loss", loss},    {"lr", made.rate},   {"samples_per_s", speed}};
     if (exposed) line["exposed_comm_ms"] = *exposed;
     run_.log->event(line);
     run_.log->scalar("train/loss", loss, made.step);
@@ -237,8 +242,8 @@ bool Trainer::validate(EpochReport& report) {
 /// @param seconds, samples  what this process spent and trained; the means are over the whole epoch
 /// @return whether nothing interrupted it: what is saved then stands before its validation
 bool Trainer::end_epoch(double seconds, std::int64_t samples) {
-  EpochReport report{state_.epoch + 1, seconds, static_cast<double>(samples) / std::max(seconds, 1e-9), state_.sums.mean_loss(),
-                     run_.task.metrics(state_.sums), {}, {}};
+  EpochReport report{
+      state_.epoch + 1, seconds, static_cast<double>(samples) / std::max(seconds, 1e-9), state_.sums.mean_loss(), run_.task.metrics(state_.sums), {}, {}};
   if (run_.validation && options_.eval_every && report.epoch % options_.eval_every == 0 && !validate(report)) return false;
   nlohmann::ordered_json line{{"event", "epoch"}, {"epoch", report.epoch}, {"seconds", seconds}, {"train_loss", report.loss}};
   for (const Metric& m : report.metrics) line["train_" + m.name] = m.value;

@@ -23,7 +23,7 @@ struct TrainerOptions {
   std::int64_t eval_every = 1;         // epochs from one validation to the next; 0: never
   double rate = 1e-3, clip_norm = 0;   // clip_norm 0: no limit
   optim::Schedule schedule = optim::Schedule::constant;
-  optim::Warmup warmup{};  // of a linear schedule
+  optim::Warmup warmup{};                  // of a linear schedule
   std::filesystem::path checkpoint_dir{};  // empty: no checkpoints
   std::int64_t checkpoint_every = 0;       // steps; 0: at the end of epochs only
   std::string model_name{};                // on record; empty: what the module says of itself
@@ -42,7 +42,7 @@ struct StepReport {
 };
 
 struct EpochReport {
-  std::int64_t epoch;  // from 1
+  std::int64_t epoch;             // from 1
   double seconds, samples_per_s;  // of what this process trained
   double loss;                    // the mean over the whole epoch
   std::vector<Metric> metrics;
@@ -82,7 +82,7 @@ struct Run {
   datasets::BatchSource* validation = nullptr;
   RunLog* log = nullptr;
   Reporter* reporter = nullptr;
-  Ranks* ranks = nullptr;  // that the run is shared with; data and validation are this one's shards, the log is for rank 0
+  Ranks* ranks = nullptr;      // that the run is shared with; data and validation are this one's shards, the log is for rank 0
   Stepper* stepper = nullptr;  // null: the trainer's own Step, of the whole model
 };
 
@@ -152,12 +152,12 @@ class Trainer {
   Stepper& step_;
   CheckpointFolder checkpoints_;
   RunState state_;
-  std::filesystem::path resumed_from_;  // empty: from the beginning
-  std::deque<Ahead> ahead_;           // enqueued
-  std::deque<Settled> settled_;       // whose sums the other ranks do not know; empty where there is one
-  std::optional<Settled> announced_;  // whose sums are on their way
-  std::optional<Notice> agreed_;      // before the next step; none while it is on its way
-  bool interrupted_ = false;          // some rank was
+  std::filesystem::path resumed_from_;          // empty: from the beginning
+  std::deque<Ahead> ahead_;                     // enqueued
+  std::deque<Settled> settled_;                 // whose sums the other ranks do not know; empty where there is one
+  std::optional<Settled> announced_;            // whose sums are on their way
+  std::optional<Notice> agreed_;                // before the next step; none while it is on its way
+  bool interrupted_ = false;                    // some rank was
   Clock::time_point last_done_ = Clock::now();  // when a step was, or the run began
 };
 

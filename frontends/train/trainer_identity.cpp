@@ -13,7 +13,8 @@ std::string schedule_text(const TrainerOptions& o) {
   if (o.schedule == optim::Schedule::constant || o.schedule == optim::Schedule::step) return std::string(name);
   const std::string over = o.steps ? fmt::format("{} over {} steps", name, o.steps) : fmt::format("{} over {} epochs", name, o.epochs);
   if (o.schedule == optim::Schedule::cosine) return over;
-  return o.warmup.share > 0 ? fmt::format("{}, the first {} of them to warm up", over, o.warmup.share) : fmt::format("{}, {} steps to warm up", over, o.warmup.steps);
+  return o.warmup.share > 0 ? fmt::format("{}, the first {} of them to warm up", over, o.warmup.share)
+                            : fmt::format("{}, {} steps to warm up", over, o.warmup.steps);
 }
 
 }  // namespace

@@ -1,6 +1,4 @@
 // CLBlast: the default on GPUs. On a CPU it falls back to untuned parameters, far below Gemel's own kernel.
-#include "opencl/memory/block.h"  // before clblast.h, which would choose another version of the OpenCL headers
-
 #include <clblast.h>
 #include <fmt/format.h>
 
@@ -12,6 +10,7 @@
 #include "engine/base/numbers.h"
 #include "opencl/device/warn.h"
 #include "opencl/gemm/gemm_providers.h"
+#include "opencl/memory/block.h"  // before clblast.h, which would choose another version of the OpenCL headers
 
 namespace gemel::opencl {
 namespace {
@@ -77,28 +76,31 @@ void run(Device& device, const GemmProblem& p, const GemmOperands& operands) {
   constexpr auto kLayout = clblast::Layout::kColMajor;
   const auto lda = lead(p.a, p.m, p.k), ldb = lead(p.b, p.k, p.n), ldc = at(p.n);
   const auto enqueue = [&](const auto& call) {
-    device.native([&](void* queue, void** event) {
-      auto q = static_cast<cl_command_queue>(queue);
-      require(call(place_of(operands.a, profile), place_of(operands.b, profile), place_of(operands.c, profile), &q, reinterpret_cast<cl_event*>(event)));
-    }, "clblast");
+    device.native(
+        [&](void* queue, void** event) {
+          auto q = static_cast<cl_command_queue>(queue);
+          require(call(place_of(operands.a, profile), place_of(operands.b, profile), place_of(operands.c, profile), &q, reinterpret_cast<cl_event*>(event)));
+        },
+        "clblast");
   };
   const auto padding = [&](cl_command_queue* q, std::size_t in_a, std::size_t in_b, std::size_t in_c) {
     std::size_t needed = 0;
-    require(clblast::GemmTempBufferSize<float>(kLayout, flag(p.b), flag(p.a), at(p.n), at(p.m), at(p.k), in_b, ldb, in_a, lda, in_c, ldc, q, needed), "GemmTempBufferSize");
+    require(clblast::GemmTempBufferSize<float>(kLayout, flag(p.b), flag(p.a), at(p.n), at(p.m), at(p.k), in_b, ldb, in_a, lda, in_c, ldc, q, needed),
+            "GemmTempBufferSize");
     return narrow<std::int64_t>(needed);
   };
   // In a batch it allocates what it pads and transposes itself, beside the memory limit, and where it pads nothing it forgets where the matrices
   // begin in their buffers. It pads what does not begin there, so this asks with the true places. Products so large mostly fill the device one at a time.
   bool pads = false;
-  if (batched(p)) enqueue([&](const Place& a, const Place& b, const Place& c, cl_command_queue* q, cl_event*) {
-    pads = padding(q, a.first, b.first, c.first) > 0;
-    return clblast::StatusCode::kSuccess;
-  });
+  if (batched(p))
+    enqueue([&](const Place& a, const Place& b, const Place& c, cl_command_queue* q, cl_event*) {
+      pads = padding(q, a.first, b.first, c.first) > 0;
+      return clblast::StatusCode::kSuccess;
+    });
   if (batched(p) && !pads) {
     enqueue([&](const Place& a, const Place& b, const Place& c, cl_command_queue* q, cl_event* e) {
-      return clblast::GemmStridedBatched<float>(kLayout, flag(p.b), flag(p.a), at(p.n), at(p.m), at(p.k), alpha,
-                                                b.memory, b.first, ldb, at(p.stride_b), a.memory, a.first, lda, at(p.stride_a), beta,
-                                                c.memory, c.first, ldc, at(p.stride_c), at(p.batch), q, e);
+      return clblast::GemmStridedBatched<float>(kLayout, flag(p.b), flag(p.a), at(p.n), at(p.m), at(p.k), alpha, b.memory, b.first, ldb, at(p.stride_b),
+                                                a.memory, a.first, lda, at(p.stride_a), beta, c.memory, c.first, ldc, at(p.stride_c), at(p.batch), q, e);
     });
     return;
   }
@@ -107,9 +109,8 @@ void run(Device& device, const GemmProblem& p, const GemmOperands& operands) {
       const std::size_t in_a = a.first + at(g * p.stride_a), in_b = b.first + at(g * p.stride_b), in_c = c.first + at(g * p.stride_c);
       const std::int64_t needed = padding(q, in_a, in_b, in_c);
       const Buffer padded = needed > 0 ? device.memory().allocate(needed, "CLBlast's padded matrices") : Buffer();
-      return clblast::Gemm<float>(kLayout, flag(p.b), flag(p.a), at(p.n), at(p.m), at(p.k), alpha,
-                                  b.memory, in_b, ldb, a.memory, in_a, lda, beta, c.memory, in_c, ldc, q, e,
-                                  padded ? padded.block()->memory.get() : nullptr);
+      return clblast::Gemm<float>(kLayout, flag(p.b), flag(p.a), at(p.n), at(p.m), at(p.k), alpha, b.memory, in_b, ldb, a.memory, in_a, lda, beta, c.memory,
+                                  in_c, ldc, q, e, padded ? padded.block()->memory.get() : nullptr);
     });
 }
 
@@ -151,19 +152,21 @@ ClblastParameters tune_clblast(Device& device, std::string_view kernel, std::int
     if (kernel == "Xgemm") return clblast::TuneXgemm<float>(q, n, n, n, fraction, best);
     return clblast::TuneXgemmDirect<float>(q, n, n, n, fraction, best);
   };
-  device.native([&](void* queue, void**) {
-    auto q = static_cast<cl_command_queue>(queue);
-    // It takes a share of all, and fails where that is less than one: then more are tried.
-    auto status = tuner(&q, 1 / one_in);
-    while (status == clblast::StatusCode::kUnexpectedError && one_in > 1) {
-      one_in = std::max(one_in / 4, 1.0);
-      status = tuner(&q, 1 / one_in);
-    }
-    require(status, fmt::format("Tune{}", kernel));
-    cl_device_id tuned = nullptr;
-    check(clGetCommandQueueInfo(q, CL_QUEUE_DEVICE, sizeof tuned, &tuned, nullptr), "clGetCommandQueueInfo");
-    use_clblast_parameters(tuned, std::string(kernel), {best.begin(), best.end()});
-  }, "clblast tuner");
+  device.native(
+      [&](void* queue, void**) {
+        auto q = static_cast<cl_command_queue>(queue);
+        // It takes a share of all, and fails where that is less than one: then more are tried.
+        auto status = tuner(&q, 1 / one_in);
+        while (status == clblast::StatusCode::kUnexpectedError && one_in > 1) {
+          one_in = std::max(one_in / 4, 1.0);
+          status = tuner(&q, 1 / one_in);
+        }
+        require(status, fmt::format("Tune{}", kernel));
+        cl_device_id tuned = nullptr;
+        check(clGetCommandQueueInfo(q, CL_QUEUE_DEVICE, sizeof tuned, &tuned, nullptr), "clGetCommandQueueInfo");
+        use_clblast_parameters(tuned, std::string(kernel), {best.begin(), best.end()});
+      },
+      "clblast tuner");
   return {best.begin(), best.end()};
 }
 

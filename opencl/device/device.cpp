@@ -39,14 +39,17 @@ class ClDevice : public Device {
   /// @param part  of the device's equal parts; none: as many threads as are wanted
   ClDevice(FoundDevice found, std::optional<int> part, const DeviceOptions& options)
       : profile_(std::move(found.profile)), device_(found.device), cache_(ProgramCache::folder_for(profile_), profile_) {
-    if (const auto cache = DriverCache::of_process().folder(); !cache.empty() && profile_.is_pocl() && options.memory_sharers.of_host > 1) turns_.emplace(cache);
+    if (const auto cache = DriverCache::of_process().folder(); !cache.empty() && profile_.is_pocl() && options.memory_sharers.of_host > 1)
+      turns_.emplace(cache);
     if (CompileApart::is_asked_for() || CompileApart::is_needed(found.platform, profile_)) apart_ = std::make_unique<CompileApart>(found.platform, profile_);
     profile_.gemm = options.gemm;
     profile_.denormals = options.denormals;
     profile_.profiling = timing_ = options.profiling == Profiling::all;
     can_sample_ = options.profiling == Profiling::sampled;
-    if (part) take_part(*part, std::max(options.threads, 1));
-    else if (options.threads > 0 && profile_.is_cpu() && options.threads != profile_.compute_units && (divides() || !options.threads_are_a_share)) take_part(0, options.threads);
+    if (part)
+      take_part(*part, std::max(options.threads, 1));
+    else if (options.threads > 0 && profile_.is_cpu() && options.threads != profile_.compute_units && (divides() || !options.threads_are_a_share))
+      take_part(0, options.threads);
     if (options.cache_bytes >= 0) profile_.cache_bytes = options.cache_bytes;
     if (options.simd_width > 0) profile_.simd_width = options.simd_width;
     if (!options.overlaps_sub_buffers) profile_.overlaps_sub_buffers = false;
@@ -62,7 +65,8 @@ class ClDevice : public Device {
     queues_.emplace(context_, device_, queue_.get());
     views_.emplace(*this, *queues_, turns_ ? &*turns_ : nullptr);
     if (profile_.is_pocl()) DriverCache::of_process().make_room();  // the allocator asks a kernel for addresses of host memory
-    allocator_ = make_allocator(context_, queue_.get(), profile_, options.memory_limit > 0 ? options.memory_limit : default_memory_limit(profile_, options.memory_sharers));
+    allocator_ = make_allocator(context_, queue_.get(), profile_,
+                                options.memory_limit > 0 ? options.memory_limit : default_memory_limit(profile_, options.memory_sharers));
   }
   ~ClDevice() override { opencl::finish(queue_.get()); }
 
@@ -128,8 +132,8 @@ class ClDevice : public Device {
     }
     cl_int code = CL_SUCCESS;
     EventHandle ready;
-    void* mapped = clEnqueueMapBuffer(queue_.get(), to.block->memory.get(), CL_FALSE, CL_MAP_WRITE_INVALIDATE_REGION, at(to.offset), at(to.bytes), 0,
-                                      nullptr, ready.place(), &code);
+    void* mapped = clEnqueueMapBuffer(queue_.get(), to.block->memory.get(), CL_FALSE, CL_MAP_WRITE_INVALIDATE_REGION, at(to.offset), at(to.bytes), 0, nullptr,
+                                      ready.place(), &code);
     check(code, "clEnqueueMapBuffer", to.block->what);
     check(wait(ready), "clWaitForEvents", to.block->what);
     const auto unmap = [&] { return clEnqueueUnmapMemObject(queue_.get(), to.block->memory.get(), mapped, 0, nullptr, nullptr); };
@@ -235,10 +239,14 @@ class ClDevice : public Device {
   static std::vector<Argument> recorded_arguments(const Recording::Run& run, std::span<const Region> operands) {
     std::vector<Argument> out;
     for (const Recording::Argument& argument : run.arguments)
-      std::visit([&]<class T>(const T& value) {
-        if constexpr (std::is_same_v<T, Recording::Place>) out.emplace_back(value.in(operands));
-        else out.emplace_back(value);
-      }, argument);
+      std::visit(
+          [&]<class T>(const T& value) {
+            if constexpr (std::is_same_v<T, Recording::Place>)
+              out.emplace_back(value.in(operands));
+            else
+              out.emplace_back(value);
+          },
+          argument);
     return out;
   }
 
@@ -246,10 +254,11 @@ class ClDevice : public Device {
   /// Takes one of the equal parts of a CPU device.
   void take_part(int index, int threads) {
     if (threads > profile_.compute_units)
-      throw UsageError(fmt::format("device: {} threads are asked for, {} runs {}; accepted: 1..{}", threads, profile_.name,
-                                    profile_.compute_units, profile_.compute_units));
+      throw UsageError(
+          fmt::format("device: {} threads are asked for, {} runs {}; accepted: 1..{}", threads, profile_.name, profile_.compute_units, profile_.compute_units));
     if (!divides())
-      throw DeviceError(fmt::format("device: a part of {} threads is asked for, {} cannot be divided; accepted: all {}", threads, profile_.name, profile_.compute_units));
+      throw DeviceError(
+          fmt::format("device: a part of {} threads is asked for, {} cannot be divided; accepted: all {}", threads, profile_.name, profile_.compute_units));
     if (const int parts = count_parts(device_, threads); index >= parts)
       throw UsageError(fmt::format("device: part {} is asked for, {} has {} of {} threads; accepted: 0..{}", index, profile_.name, parts, threads, parts - 1));
     context_->part = DevicePart(device_, threads, index);
@@ -272,8 +281,7 @@ class ClDevice : public Device {
     }
     void operator()(const Recording::Run& r) const {
       cl_uint next = 0;
-      for (const Recording::Argument& argument : r.arguments)
-        std::visit([&](const auto& value) { device.set(*r.kernel, next, in_operands(value)); }, argument);
+      for (const Recording::Argument& argument : r.arguments) std::visit([&](const auto& value) { device.set(*r.kernel, next, in_operands(value)); }, argument);
       device.enqueue(*r.kernel, r.range);
     }
     void operator()(const Recording::Copy& c) const { device.enqueue_copy(c.from.in(operands), c.to.in(operands)); }
@@ -298,17 +306,15 @@ class ClDevice : public Device {
   void enqueue_copy(const Region& from, const Region& to) {
     require_room("copy", from.bytes, to.bytes);
     if (from.bytes == 0) return;
-    check(clEnqueueCopyBuffer(queue_.get(), from.block->memory.get(), to.block->memory.get(), at(from.offset), at(to.offset),
-                              at(from.bytes), 0, nullptr, event_for("copy")),
+    check(clEnqueueCopyBuffer(queue_.get(), from.block->memory.get(), to.block->memory.get(), at(from.offset), at(to.offset), at(from.bytes), 0, nullptr,
+                              event_for("copy")),
           "clEnqueueCopyBuffer");
   }
   void enqueue_fill(const Region& to, std::span<const std::byte> pattern) {
-    if (to.bytes % std::ssize(pattern) != 0)
-      throw InternalError(fmt::format("fill: {} bytes are no multiple of a pattern of {}", to.bytes, pattern.size()));
+    if (to.bytes % std::ssize(pattern) != 0) throw InternalError(fmt::format("fill: {} bytes are no multiple of a pattern of {}", to.bytes, pattern.size()));
     if (to.bytes == 0) return;
     if (profile_.is_emulator) return write_repeated(to, pattern);
-    check(clEnqueueFillBuffer(queue_.get(), to.block->memory.get(), pattern.data(), pattern.size(), at(to.offset), at(to.bytes), 0,
-                              nullptr, event_for("fill")),
+    check(clEnqueueFillBuffer(queue_.get(), to.block->memory.get(), pattern.data(), pattern.size(), at(to.offset), at(to.bytes), 0, nullptr, event_for("fill")),
           "clEnqueueFillBuffer");
   }
 
@@ -402,7 +408,7 @@ class ClDevice : public Device {
   std::optional<HostViews> views_;
   std::shared_ptr<Allocator> allocator_;
   ProgramCache cache_;
-  std::optional<BuildTurns> turns_;  // where other processes build the same
+  std::optional<BuildTurns> turns_;      // where other processes build the same
   std::unique_ptr<CompileApart> apart_;  // where the driver's compiler may end the process
   std::unordered_map<std::string, Program> programs_;
   std::unordered_map<std::string, Kernel> kernels_;

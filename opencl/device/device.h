@@ -42,16 +42,16 @@ struct DeviceOptions {
   /// Index in the platform, "cpu" or "gpu"; empty: the best. "0.1": of the CPU device 0 the second of equal parts, of `threads` units each
   /// (0: of one).
   std::string device = from_environment("GEMEL_DEVICE");
-  int threads = 0;                    // of a CPU device or a part of one; 0: all
-  bool threads_are_a_share = false;   // of a machine that several ranks use: a device that cannot be divided is taken whole
-  std::int64_t memory_limit = 0;      // bytes; 0: the least of device memory, the cgroup's limit and, where shared, what is free
+  int threads = 0;                   // of a CPU device or a part of one; 0: all
+  bool threads_are_a_share = false;  // of a machine that several ranks use: a device that cannot be divided is taken whole
+  std::int64_t memory_limit = 0;     // bytes; 0: the least of device memory, the cgroup's limit and, where shared, what is free
   MemorySharers memory_sharers = {};
   GemmChoice gemm = GemmChoice::automatic;
   Profiling profiling = Profiling::off;
-  std::int64_t cache_bytes = -1;      // of the last cache before main memory; -1: as the device says
-  int simd_width = 0;                 // float lanes that kernels are made for; 0: as many as the device has
-  bool overlaps_sub_buffers = true;   // false: kernels take offsets, as on drivers on which sub-buffers must not overlap
-  bool tuned = true;                  // choose as the tuning table of the device says
+  std::int64_t cache_bytes = -1;          // of the last cache before main memory; -1: as the device says
+  int simd_width = 0;                     // float lanes that kernels are made for; 0: as many as the device has
+  bool overlaps_sub_buffers = true;       // false: kernels take offsets, as on drivers on which sub-buffers must not overlap
+  bool tuned = true;                      // choose as the tuning table of the device says
   Denormals denormals = Denormals::keep;  // in kernels
 };
 
@@ -119,8 +119,7 @@ class Device {
   /// @param preface  text that comes before the source
   virtual Kernel& kernel(std::string_view file, std::string_view name, std::string_view options = {}, std::string_view preface = {}) = 0;
   /// A kernel of generated source. `title` names the program, here and in messages; `source` is asked once for each title.
-  virtual Kernel& generated_kernel(std::string_view title, const std::function<std::string()>& source,
-                                   std::string_view name) = 0;
+  virtual Kernel& generated_kernel(std::string_view title, const std::function<std::string()>& source, std::string_view name) = 0;
 
   /// Enqueues. An empty range (any global extent 0) does nothing.
   virtual void run(Kernel& kernel, const Range& range, std::span<const Argument> arguments) = 0;

@@ -53,7 +53,8 @@ cl_map_flags flags_for(Access access) {
 bool HostViews::computes_in_host_memory() {
   std::call_once(probed_, [this] {
     if (!device_.profile().shares_host_memory) return;
-    Kernel& increment = device_.generated_kernel("host memory probe", [] { return std::string(kProbe); }, "increment");
+    Kernel& increment = device_.generated_kernel(
+        "host memory probe", [] { return std::string(kProbe); }, "increment");
     const BuildTurns::Turn turn = turns_ ? turns_->take() : BuildTurns::Turn();
     if (!device_.profile().overlaps_sub_buffers) set(increment, 1, cl_ulong{0});  // the offset
     // The queue for computing may be held back by a fence that waits for the very thread that maps.
@@ -75,8 +76,8 @@ HostView HostViews::mapped(const Region& region, Access access, const Event& aft
   const cl_mem memory = region.block->memory.get();
   EventHandle ready;
   cl_int code = CL_SUCCESS;
-  void* bytes = clEnqueueMapBuffer(queue, memory, CL_FALSE, flags_for(access), at(region.offset), at(region.bytes), wanted ? 1 : 0,
-                                   wanted ? &wanted : nullptr, ready.place(), &code);
+  void* bytes = clEnqueueMapBuffer(queue, memory, CL_FALSE, flags_for(access), at(region.offset), at(region.bytes), wanted ? 1 : 0, wanted ? &wanted : nullptr,
+                                   ready.place(), &code);
   check(code, "clEnqueueMapBuffer", region.block->what);
   check(clFlush(queue), "clFlush");
   const auto unmap = [queue, memory, bytes, &queues = queues_] {

@@ -27,9 +27,11 @@ std::optional<int> number_behind(std::string_view word, std::string_view text, i
 void pretend(DeviceProfile& p, std::string_view what) {
   if (what.empty()) return;
   const auto refuse = [what] {
-    throw UsageError(fmt::format("GEMEL_PRETEND: '{}' is given; accepted: gpu, and behind a colon, with commas between them: units=N with N from 1 to {}, local=N with N from 0 to {} bytes, "
-                                 "group=N with N from 1 to {}",
-                                 what, kMostUnits, kMostLocalBytes, kMostGroup));
+    throw UsageError(
+        fmt::format("GEMEL_PRETEND: '{}' is given; accepted: gpu, and behind a colon, with commas between them: units=N with N from 1 to {}, local=N with N "
+                    "from 0 to {} bytes, "
+                    "group=N with N from 1 to {}",
+                    what, kMostUnits, kMostLocalBytes, kMostGroup));
   };
   constexpr std::string_view kGpu = "gpu";
   if (!what.starts_with(kGpu)) refuse();
@@ -40,10 +42,14 @@ void pretend(DeviceProfile& p, std::string_view what) {
     if (rest.front() != before) refuse();
     const std::string_view item = rest.substr(1, rest.find(',', 1) - 1);
     rest.remove_prefix(1 + item.size());
-    if (const auto given = number_behind("units=", item, 1, kMostUnits)) units = *given;
-    else if (const auto bytes = number_behind("local=", item, 0, kMostLocalBytes)) local_bytes = *bytes;
-    else if (const auto items = number_behind("group=", item, 1, kMostGroup)) group = std::min<std::int64_t>(group, *items);
-    else refuse();
+    if (const auto given = number_behind("units=", item, 1, kMostUnits))
+      units = *given;
+    else if (const auto bytes = number_behind("local=", item, 0, kMostLocalBytes))
+      local_bytes = *bytes;
+    else if (const auto items = number_behind("group=", item, 1, kMostGroup))
+      group = std::min<std::int64_t>(group, *items);
+    else
+      refuse();
   }
   p.kind = DeviceKind::gpu;
   p.compute_units = units;

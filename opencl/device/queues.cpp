@@ -26,7 +26,7 @@ class Queues::State : public Event::State {
     auto given = std::make_unique<std::shared_ptr<Listener>>(listener);
     check(clSetEventCallback(event_.get(), CL_COMPLETE, &State::tell, given.get()), "clSetEventCallback");
     static_cast<void>(given.release());  // to the callback
-    if (done()) listener->tell();  // oclgrind tells nobody who comes too late
+    if (done()) listener->tell();        // oclgrind tells nobody who comes too late
   }
   cl_event get() const { return event_.get(); }
   bool is_of(const Shared& shared) const { return shared_.get() == &shared; }
@@ -73,8 +73,7 @@ Event Queues::mark(Queue queue) {
 }
 
 void Queues::wait_for(Queue queue, const Event& event) {
-  if (const cl_event handle = handle_in(event))
-    check(clEnqueueBarrierWithWaitList(get(queue), 1, &handle, nullptr), "clEnqueueBarrierWithWaitList");
+  if (const cl_event handle = handle_in(event)) check(clEnqueueBarrierWithWaitList(get(queue), 1, &handle, nullptr), "clEnqueueBarrierWithWaitList");
 }
 
 Fence Queues::make_fence() {

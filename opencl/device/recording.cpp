@@ -18,8 +18,7 @@ bool coincide(const Region& a, const Region& b) { return a.block == b.block && a
 class Recorder final : public Device {
  public:
   Recorder(Device& device, std::span<const Region> operands, std::span<const std::size_t> first) : device_(device), blocks_(operands.size()) {
-    for (std::size_t i = 0; i < operands.size(); ++i)
-      stand_ins_.push_back({operands[i].block ? &blocks_[first[i]] : nullptr, 0, operands[i].bytes});
+    for (std::size_t i = 0; i < operands.size(); ++i) stand_ins_.push_back({operands[i].block ? &blocks_[first[i]] : nullptr, 0, operands[i].bytes});
   }
   std::span<const Region> stand_ins() const { return stand_ins_; }
   bool complete() const { return complete_; }
@@ -38,8 +37,7 @@ class Recorder final : public Device {
     if (is_empty(range)) return;
     Recording::Run run{&kernel, range, {}};
     run.arguments.reserve(arguments.size());
-    for (const Argument& argument : arguments)
-      std::visit([&](const auto& value) { run.arguments.emplace_back(kept(value)); }, argument);
+    for (const Argument& argument : arguments) std::visit([&](const auto& value) { run.arguments.emplace_back(kept(value)); }, argument);
     entries_.emplace_back(std::move(run));
   }
   void copy(const Region& from, const Region& to) override { entries_.emplace_back(Recording::Copy{kept(from), kept(to)}); }
@@ -66,7 +64,9 @@ class Recorder final : public Device {
   std::int64_t clock_lead_ns() override { refuse("clock_lead_ns"); }
 
  private:
-  [[noreturn]] static void refuse(const char* what) { throw InternalError(fmt::format("{}: a launch enqueues kernels, copies and fills, and waits for nothing", what)); }
+  [[noreturn]] static void refuse(const char* what) {
+    throw InternalError(fmt::format("{}: a launch enqueues kernels, copies and fills, and waits for nothing", what));
+  }
 
   template <class T>
   static T kept(const T& number) {

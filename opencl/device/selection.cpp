@@ -83,7 +83,8 @@ DeviceProfile profile_of(cl_platform_id platform, cl_device_id device) {
   // NVIDIA's driver (580.159) crashes when sub-buffers are released that overlap and that kernels have used. Offsets take their place, and
   // CLBlast counts them in int.
   p.overlaps_sub_buffers = !contains(p.platform, "nvidia");
-  if (!p.overlaps_sub_buffers) p.max_allocation_bytes = std::min<std::int64_t>(p.max_allocation_bytes, std::int64_t{4} * std::numeric_limits<std::int32_t>::max());
+  if (!p.overlaps_sub_buffers)
+    p.max_allocation_bytes = std::min<std::int64_t>(p.max_allocation_bytes, std::int64_t{4} * std::numeric_limits<std::int32_t>::max());
   p.max_group_size = static_cast<std::int64_t>(device_info<std::size_t>(device, CL_DEVICE_MAX_WORK_GROUP_SIZE));
   p.base_alignment_bytes = std::max<std::int64_t>(64, device_info<cl_uint>(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8);
   pretend(p, from_environment("GEMEL_PRETEND"));
@@ -143,15 +144,15 @@ bool offers_nothing(const FoundPlatform& p) { return p.devices.empty() && platfo
 
 std::string why_nothing() {
   const std::string cache = from_environment("POCL_CACHE_DIR"), devices = from_environment("POCL_DEVICES");
-  const std::string text = " offers none where its cache cannot be written: " + (cache.empty() ? "GEMEL_CACHE_DIR may name a folder that can" : "POCL_CACHE_DIR names " + cache);
+  const std::string text =
+      " offers none where its cache cannot be written: " + (cache.empty() ? "GEMEL_CACHE_DIR may name a folder that can" : "POCL_CACHE_DIR names " + cache);
   return devices.empty() ? text : text + fmt::format("; or where POCL_DEVICES, '{}', has no device that it is built with, such as pthread", devices);
 }
 
 std::string listed(const std::vector<FoundPlatform>& platforms) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < platforms.size(); ++i)
-    names.push_back(fmt::format("{} \"{}\" ({} device{})", i, platforms[i].name, platforms[i].devices.size(),
-                                platforms[i].devices.size() == 1 ? "" : "s"));
+    names.push_back(fmt::format("{} \"{}\" ({} device{})", i, platforms[i].name, platforms[i].devices.size(), platforms[i].devices.size() == 1 ? "" : "s"));
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
@@ -179,18 +180,15 @@ bool device_matches(const FoundDevice& d, int index, const std::string& wanted) 
 
 /// A GPU before a CPU, then by rate, emulators last.
 bool better(const FoundDevice& a, const FoundDevice& b) {
-  const auto key = [](const FoundDevice& d) {
-    return std::tuple(!d.profile.is_emulator, d.profile.kind == DeviceKind::gpu, d.profile.estimated_gflops());
-  };
+  const auto key = [](const FoundDevice& d) { return std::tuple(!d.profile.is_emulator, d.profile.kind == DeviceKind::gpu, d.profile.estimated_gflops()); };
   return key(a) > key(b);
 }
 
 /// Whether the system has a GPU that Mesa may drive.
 bool has_render_node() {
   std::error_code none;
-  return std::ranges::any_of(std::filesystem::directory_iterator("/dev/dri", none), [](const auto& entry) {
-    return entry.path().filename().string().starts_with("renderD");
-  });
+  return std::ranges::any_of(std::filesystem::directory_iterator("/dev/dri", none),
+                             [](const auto& entry) { return entry.path().filename().string().starts_with("renderD"); });
 }
 
 }  // namespace
@@ -200,9 +198,7 @@ std::string from_environment(const char* name) {
   return value ? value : "";
 }
 
-std::string to_string(DeviceKind kind) {
-  return kind == DeviceKind::cpu ? "cpu" : kind == DeviceKind::gpu ? "gpu" : "accelerator";
-}
+std::string to_string(DeviceKind kind) { return kind == DeviceKind::cpu ? "cpu" : kind == DeviceKind::gpu ? "gpu" : "accelerator"; }
 
 double DeviceProfile::estimated_gflops() const {
   // A GPU's unit runs far more lanes than its vector type has; 64 is the least that any of them runs.
@@ -231,8 +227,10 @@ void tell_clblast(Denormals denormals) {
   constexpr const char* kVariable = "CLBLAST_BUILD_OPTIONS";
   static const std::string given = from_environment(kVariable);
   const std::string text = (denormals == Denormals::flush ? "-cl-denorms-are-zero " : "") + given;  // CLBlast puts no space behind it
-  if (!text.empty()) set_variable(kVariable, text);
-  else if (std::getenv(kVariable)) unsetenv(kVariable);
+  if (!text.empty())
+    set_variable(kVariable, text);
+  else if (std::getenv(kVariable))
+    unsetenv(kVariable);
 }
 
 std::vector<PlatformInfo> platforms() {
@@ -257,8 +255,7 @@ WantedDevice wanted_device(const std::string& text) {
 
 FoundDevice select_device(const std::string& platform, const std::string& device) {
   const auto all = found_platforms();
-  if (all.empty())
-    throw DeviceError("platform: no OpenCL platform is found; accepted: any OpenCL driver, for instance the package pocl-opencl-icd");
+  if (all.empty()) throw DeviceError("platform: no OpenCL platform is found; accepted: any OpenCL driver, for instance the package pocl-opencl-icd");
   if (!device.empty() && !is_index(device) && lower(device) != "cpu" && lower(device) != "gpu")
     throw UsageError(fmt::format("device: '{}' is unknown; accepted: an index, one of its parts (0.1), cpu or gpu", device));
   std::vector<FoundDevice> usable;

@@ -54,15 +54,12 @@ void WorkTimes::charge(std::string_view name, std::int64_t flops, std::int64_t b
 
 void WorkTimes::wait() {
   const std::lock_guard lock(mutex_);
-  for (const Timed& t : timed_)
-    check(opencl::wait(t.event), "clWaitForEvents");
+  for (const Timed& t : timed_) check(opencl::wait(t.event), "clWaitForEvents");
 }
 
 std::vector<TimedWork> WorkTimes::take_finished() {
   const std::lock_guard lock(mutex_);
-  const auto begins_open_charge = [this](const Timed& t) {
-    return std::ranges::any_of(charges_, [&](const auto& entry) { return entry.second.first == &t; });
-  };
+  const auto begins_open_charge = [this](const Timed& t) { return std::ranges::any_of(charges_, [&](const auto& entry) { return entry.second.first == &t; }); };
   std::vector<TimedWork> out;
   while (!timed_.empty() && !begins_open_charge(timed_.front()) && is_finished(timed_.front().event)) {
     Timed t = std::move(timed_.front());

@@ -15,7 +15,7 @@ struct GemmProblem {
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
   Transpose a = Transpose::no, b = Transpose::no;
   std::int64_t stride_a = 0, stride_b = 0, stride_c = 0;
-  bool accumulate = false;  // C += op(A) op(B); otherwise C is not read
+  bool accumulate = false;     // C += op(A) op(B); otherwise C is not read
   EpilogueCode epilogue = {};  // computed on C [batch, m, n], whose columns are its columns
 };
 

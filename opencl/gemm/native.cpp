@@ -12,14 +12,14 @@
 namespace gemel::opencl {
 namespace {
 
-constexpr std::int64_t kKBlock = 384;      // of the inner axis: C is read and written again for each
-constexpr std::int64_t kRowsOfMiB = 288;   // a group's block of A, 288 x 384 floats, stays in a second cache of 1 MiB
-constexpr std::int64_t kFinished = 1 << 16; // elements of C that an epilogue finds in the second cache
-constexpr std::int64_t kCompactB = 1 << 16; // elements of B that lie close enough together for the second cache
-constexpr std::int64_t kCompactA = 64;      // rows of a transposed A: so few lie as close together as when packed
-constexpr std::int64_t kFewTiles = 8;       // so few along the rows read B where it lies faster than it is packed (measured)
+constexpr std::int64_t kKBlock = 384;           // of the inner axis: C is read and written again for each
+constexpr std::int64_t kRowsOfMiB = 288;        // a group's block of A, 288 x 384 floats, stays in a second cache of 1 MiB
+constexpr std::int64_t kFinished = 1 << 16;     // elements of C that an epilogue finds in the second cache
+constexpr std::int64_t kCompactB = 1 << 16;     // elements of B that lie close enough together for the second cache
+constexpr std::int64_t kCompactA = 64;          // rows of a transposed A: so few lie as close together as when packed
+constexpr std::int64_t kFewTiles = 8;           // so few along the rows read B where it lies faster than it is packed (measured)
 constexpr std::int64_t kSecondCache = 1 << 18;  // elements of B that the second cache holds; beyond it few rows wait for memory
-constexpr std::int64_t kFewRows = 8;       // B is larger than all that is computed from it: memory is the limit
+constexpr std::int64_t kFewRows = 8;            // B is larger than all that is computed from it: memory is the limit
 
 bool is_empty(const GemmProblem& p) { return p.m == 0 || p.n == 0 || p.batch == 0; }
 
@@ -33,8 +33,8 @@ std::int64_t rows_of_group(const DeviceProfile& d) {
 
 /// How tiles are computed. Accumulators and a row of B fill the vector registers (32 of 16 lanes, or 16 of 8).
 struct Tiling {
-  std::int64_t width, rows, columns;       // a vector; a tile
-  bool packs_a, packs_b;                   // into the group's own memory
+  std::int64_t width, rows, columns;                      // a vector; a tile
+  bool packs_a, packs_b;                                  // into the group's own memory
   std::int64_t k_block, row_tiles = 1, column_tiles = 1;  // of a group
 };
 
@@ -114,8 +114,8 @@ void run_tiles(Device& device, const GemmProblem& p, const GemmOperands& o) {
   if (tb) options += " -DB_TRANSPOSED";
   device.run(device.kernel("gemm.cl", "gemm_tiles", options, p.epilogue.text),
              range3({ceil_div(p.m, t.row_tiles * t.rows), ceil_div(p.n, t.column_tiles * t.columns), p.batch}, {1, 1, 1}),
-             {o.a, o.b, o.c, p.m, p.n, p.k, ta ? p.m : p.k, tb ? p.k : p.n, t.row_tiles, t.column_tiles, t.k_block, p.stride_a, p.stride_b,
-              p.stride_c, std::int32_t{p.accumulate}},
+             {o.a, o.b, o.c, p.m, p.n, p.k, ta ? p.m : p.k, tb ? p.k : p.n, t.row_tiles, t.column_tiles, t.k_block, p.stride_a, p.stride_b, p.stride_c,
+              std::int32_t{p.accumulate}},
              p.epilogue.arguments);
 }
 
@@ -135,10 +135,8 @@ void run_dots(Device& device, const GemmProblem& p, const GemmOperands& o) {
   const bool apart = rows == 2 && p.n * p.k > kSecondCache;
   const std::string options = fmt::format("-DWIDTH={} -DROWS={} -DCOLUMNS={}{}", wide ? 16 : 8, rows, columns, apart ? " -DAPART" : "");
   if (turns(p))
-    device.run(device.kernel("gemm_dots.cl", "gemm_turn", options), range2({p.m, p.stride_a ? p.batch : 1}, {1, 1}),
-               {o.a, o.workspace, p.m, p.k, p.stride_a});
-  device.run(device.kernel("gemm_dots.cl", "gemm_dots", options, p.epilogue.text),
-             range3({ceil_div(p.m, rows), ceil_div(p.n, columns), p.batch}, {1, 1, 1}),
+    device.run(device.kernel("gemm_dots.cl", "gemm_turn", options), range2({p.m, p.stride_a ? p.batch : 1}, {1, 1}), {o.a, o.workspace, p.m, p.k, p.stride_a});
+  device.run(device.kernel("gemm_dots.cl", "gemm_dots", options, p.epilogue.text), range3({ceil_div(p.m, rows), ceil_div(p.n, columns), p.batch}, {1, 1, 1}),
              {turns(p) ? o.workspace : o.a, o.b, o.c, p.m, p.n, p.k, turns(p) && p.stride_a ? p.m * p.k : p.stride_a, p.stride_b, p.stride_c,
               std::int32_t{p.accumulate}},
              p.epilogue.arguments);
@@ -161,7 +159,8 @@ void run_few_rows(Device& device, const GemmProblem& p, const GemmOperands& o) {
 /// many for each unit, of few enough terms that a sum of all rounds little. 0: there is no such cut.
 std::int64_t parts_of(const GemmProblem& p, const DeviceProfile& d) {
   constexpr std::int64_t kMostTerms = 256, kLeastTerms = 64;
-  for (std::int64_t parts = round_up(std::max<std::int64_t>(ceil_div(p.k, kMostTerms), 1), d.compute_units); p.k >= parts * kLeastTerms; parts += d.compute_units)
+  for (std::int64_t parts = round_up(std::max<std::int64_t>(ceil_div(p.k, kMostTerms), 1), d.compute_units); p.k >= parts * kLeastTerms;
+       parts += d.compute_units)
     if (p.k % parts == 0) return parts;
   return 0;
 }
@@ -175,7 +174,8 @@ void run_parts(Device& device, const GemmProblem& p, const GemmOperands& o) {
   while (chunk < p.n && chunk < kSums / kFewRows) chunk *= 2;
   const std::int64_t columns = round_up(ceil_div(p.n, ceil_div(p.n, chunk)), 16);
   const bool ta = p.a == Transpose::yes;
-  device.run(device.kernel("gemm_few_rows.cl", "gemm_few_rows", fmt::format("-DROWS={} -DCHUNK={}", p.m, chunk)), range2({ceil_div(p.n, columns), parts}, {1, 1}),
+  device.run(device.kernel("gemm_few_rows.cl", "gemm_few_rows", fmt::format("-DROWS={} -DCHUNK={}", p.m, chunk)),
+             range2({ceil_div(p.n, columns), parts}, {1, 1}),
              {o.a, o.b, o.workspace, p.n, terms, ta ? one : p.k, ta ? p.m : one, columns, ta ? terms * p.m : terms, terms * p.n, p.m * p.n, std::int32_t{0}});
   device.run(device.kernel("gemm_few_rows.cl", "gemm_sum_parts", fmt::format("-DROWS={} -DCHUNK={}", p.m, kGroupOfSum), p.epilogue.text),
              range2({ceil_div(p.n, kGroupOfSum), p.m}, {1, 1}), {o.workspace, o.c, p.n, p.m * p.n, parts, std::int32_t{p.accumulate}}, p.epilogue.arguments);
@@ -260,8 +260,14 @@ GemmForm tiles(const char* name) {
 }  // namespace
 
 std::vector<GemmForm> native_gemm() {
-  return {tiles<14>("tiles_14"), tiles<12>("tiles_12"), tiles<8>("tiles_8"), tiles<7>("tiles_7"), tiles<6>("tiles_6"), tiles<4>("tiles_4"),
-          tiles<2>("tiles_2"), tiles<1>("tiles_1"),
+  return {tiles<14>("tiles_14"),
+          tiles<12>("tiles_12"),
+          tiles<8>("tiles_8"),
+          tiles<7>("tiles_7"),
+          tiles<6>("tiles_6"),
+          tiles<4>("tiles_4"),
+          tiles<2>("tiles_2"),
+          tiles<1>("tiles_1"),
           {"dots", "dot products of rows of A and of a transposed B; for CPUs", unless_dots, rank_of_dots, bytes_of_dots, run_dots},
           {"few_rows", "at most 8 rows, B read once as it lies; for CPUs", unless_few_rows, rank_of_few_rows, no_bytes, run_few_rows},
           {"parts", "at most 8 rows, B read in parts along k, a whole row at a time; for CPUs", unless_parts, rank_of_parts, bytes_of_parts, run_parts},

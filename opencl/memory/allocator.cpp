@@ -40,8 +40,12 @@ bool exact_mode() {
 class CachingAllocator : public Allocator {
  public:
   CachingAllocator(std::shared_ptr<Context> context, cl_command_queue queue, const DeviceProfile& profile, std::int64_t limit)
-      : context_(std::move(context)), max_allocation_(profile.max_allocation_bytes), device_(profile.name), exact_(exact_mode()),
-        alignment_(profile.base_alignment_bytes), on_host_(!exact_ && profile.is_cpu() && profile.shares_host_memory && !profile.is_emulator) {
+      : context_(std::move(context)),
+        max_allocation_(profile.max_allocation_bytes),
+        device_(profile.name),
+        exact_(exact_mode()),
+        alignment_(profile.base_alignment_bytes),
+        on_host_(!exact_ && profile.is_cpu() && profile.shares_host_memory && !profile.is_emulator) {
     check(clRetainCommandQueue(queue), "clRetainCommandQueue");
     queue_ = QueueHandle(queue);
     statistics_.limit = limit;
@@ -191,8 +195,10 @@ class CachingAllocator : public Allocator {
     for (bool last_try : {false, true}) {
       cl_int code = CL_SUCCESS;
       auto block = std::make_unique<Block>();
-      if (on_host_) code = allocate_on_host(context_->handle.get(), size, alignment_, *block);
-      else block->memory = MemoryHandle(clCreateBuffer(context_->handle.get(), CL_MEM_READ_WRITE, at(size), nullptr, &code));
+      if (on_host_)
+        code = allocate_on_host(context_->handle.get(), size, alignment_, *block);
+      else
+        block->memory = MemoryHandle(clCreateBuffer(context_->handle.get(), CL_MEM_READ_WRITE, at(size), nullptr, &code));
       block->size = size;
       if (code == CL_SUCCESS) return block;
       if (last_try) refuse(asked, what, "clCreateBuffer: " + code_name(code));
@@ -208,8 +214,8 @@ class CachingAllocator : public Allocator {
     std::string list;
     for (std::size_t i = 0; i < std::min<std::size_t>(5, largest.size()); ++i)
       list += fmt::format("{}{} ({} bytes)", i ? ", " : "", largest[i]->what, largest[i]->size);
-    throw MemoryError(fmt::format("out of memory on {}: {} bytes asked for {}, {} held, limit {}: {}; largest: {}", device_, asked, what,
-                                  statistics_.in_use, statistics_.limit, why, list.empty() ? "none" : list));
+    throw MemoryError(fmt::format("out of memory on {}: {} bytes asked for {}, {} held, limit {}: {}; largest: {}", device_, asked, what, statistics_.in_use,
+                                  statistics_.limit, why, list.empty() ? "none" : list));
   }
 
   std::shared_ptr<Context> context_;
@@ -248,8 +254,7 @@ cl_mem memory_of(const Region& region) {
   return part.get();
 }
 
-Buffer::Buffer(std::shared_ptr<Allocator> allocator, Block* block, std::int64_t bytes)
-    : allocator_(std::move(allocator)), block_(block), bytes_(bytes) {}
+Buffer::Buffer(std::shared_ptr<Allocator> allocator, Block* block, std::int64_t bytes) : allocator_(std::move(allocator)), block_(block), bytes_(bytes) {}
 Buffer::Buffer(Buffer&& other) noexcept
     : allocator_(std::move(other.allocator_)), block_(std::exchange(other.block_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
 Buffer& Buffer::operator=(Buffer&& other) noexcept {

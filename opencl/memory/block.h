@@ -22,9 +22,9 @@ struct PartHash {
 struct Block {
   MemoryHandle memory;
   std::int64_t size = 0;
-  std::int64_t asked = 0;  // bytes of `size` that its holder asked for
-  std::string what;  // names the tensor that holds it now
-  std::byte* host = nullptr;  // where it begins in the host's memory; null: the driver allocated it
+  std::int64_t asked = 0;       // bytes of `size` that its holder asked for
+  std::string what;             // names the tensor that holds it now
+  std::byte* host = nullptr;    // where it begins in the host's memory; null: the driver allocated it
   bool is_the_callers = false;  // memory that the caller gave: never handed out again
   std::unordered_map<std::pair<std::int64_t, std::int64_t>, MemoryHandle, PartHash> parts;  // sub-buffers by (offset, bytes)
 };

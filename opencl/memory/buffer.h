@@ -49,9 +49,9 @@ struct Scratch {
 };
 
 struct MemoryStatistics {
-  std::int64_t limit = 0;         // bytes that may be held
-  std::int64_t in_use = 0;        // bytes in live buffers
-  std::int64_t cached = 0;        // bytes kept for the next request
+  std::int64_t limit = 0;   // bytes that may be held
+  std::int64_t in_use = 0;  // bytes in live buffers
+  std::int64_t cached = 0;  // bytes kept for the next request
   std::int64_t peak_in_use = 0;
   std::int64_t requests = 0, hits = 0;
 };

@@ -27,7 +27,8 @@ cl_int allocate_on_host(cl_context context, std::int64_t bytes, std::int64_t ali
   cl_int code = CL_SUCCESS;
   MemoryHandle buffer(clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, at(bytes), memory.get(), &code));
   if (code != CL_SUCCESS) return code;
-  code = clSetMemObjectDestructorCallback(buffer.get(), [](cl_mem, void* host) { std::free(host); }, memory.get());
+  code = clSetMemObjectDestructorCallback(
+      buffer.get(), [](cl_mem, void* host) { std::free(host); }, memory.get());
   if (code != CL_SUCCESS) return code;
   block.host = static_cast<std::byte*>(memory.release());
   block.memory = std::move(buffer);

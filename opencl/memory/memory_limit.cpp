@@ -28,10 +28,11 @@ std::int64_t process_limit(const std::filesystem::path& root, std::string_view n
 /// A limit of what a process may map.
 struct MapLimit {
   std::string_view name, text, option;
-  int used;              // which field of /proc/self/statm counts against it
+  int used;               // which field of /proc/self/statm counts against it
   std::int64_t to_start;  // bytes: seen to suffice for PoCL, without the stacks of its threads
 };
-constexpr MapLimit kMapLimits[] = {{"Max address space", "address space", "-v", 0, std::int64_t{1200} << 20}, {"Max data size", "data size", "-d", 5, std::int64_t{400} << 20}};
+constexpr MapLimit kMapLimits[] = {{"Max address space", "address space", "-v", 0, std::int64_t{1200} << 20},
+                                   {"Max data size", "data size", "-d", 5, std::int64_t{400} << 20}};
 
 /// What the limit leaves beside what is mapped.
 std::int64_t bytes_left(const std::filesystem::path& root, const MapLimit& of) {
@@ -66,11 +67,15 @@ void check_process_limits(const std::filesystem::path& root) {
   for (const MapLimit& of : kMapLimits) {
     const std::int64_t needed = of.to_start + kOfThread * threads, left = bytes_left(root, of);
     if (left < needed)
-      throw DeviceError(fmt::format("{}: its limit (ulimit {}) leaves {} MiB, and OpenCL drivers end the process where they find less than {}; "
-                                    "accepted: a higher limit", of.text, of.option, left >> 20, needed >> 20));
+      throw DeviceError(
+          fmt::format("{}: its limit (ulimit {}) leaves {} MiB, and OpenCL drivers end the process where they find less than {}; "
+                      "accepted: a higher limit",
+                      of.text, of.option, left >> 20, needed >> 20));
   }
   if (const std::int64_t stack = process_limit(root, "Max stack size"); stack < kLeastStack)
-    throw DeviceError(fmt::format("stack size: its limit (ulimit -s) is {} KiB, and kernels of CPU devices end the process where they find too little; accepted: {} KiB or more", stack >> 10, kLeastStack >> 10));
+    throw DeviceError(fmt::format(
+        "stack size: its limit (ulimit -s) is {} KiB, and kernels of CPU devices end the process where they find too little; accepted: {} KiB or more",
+        stack >> 10, kLeastStack >> 10));
   if (const std::int64_t files = process_limit(root, "Max open files"); files < kLeastFiles)
     throw DeviceError(fmt::format("open files: their limit (ulimit -n) is {}; accepted: {} or more, which drivers, caches and data need", files, kLeastFiles));
 }

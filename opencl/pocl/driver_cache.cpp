@@ -36,7 +36,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-constexpr std::int64_t kRoom = 2 << 20;    // bytes: of Gemel's kernels none takes a fifth
+constexpr std::int64_t kRoom = 2 << 20;     // bytes: of Gemel's kernels none takes a fifth
 constexpr std::int64_t kMargin = 16 << 20;  // that others may fill before we look again
 constexpr std::chrono::milliseconds kLook = 50ms, kTry = 500ms, kNote = 5s;
 constexpr auto kCompiling = 10min;  // at most, behind the last that was enqueued
@@ -134,8 +134,10 @@ void link_all(const fs::path& from, const fs::path& to) {
   std::error_code error, ignored;
   for (auto it = fs::recursive_directory_iterator(from, error); !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
     const fs::path there = to / fs::relative(it->path(), from, ignored);
-    if (it->is_directory(ignored)) fs::create_directory(there, ignored);
-    else fs::create_symlink(it->path(), there, ignored);  // PoCL renames what it writes, which replaces a link
+    if (it->is_directory(ignored))
+      fs::create_directory(there, ignored);
+    else
+      fs::create_symlink(it->path(), there, ignored);  // PoCL renames what it writes, which replaces a link
   }
 }
 
@@ -183,16 +185,22 @@ void DriverCache::open() {
   take_signals_back();  // which are the program's own until now
   const bool is_users = !from_environment(kVariable).empty();
   try {
-    if (is_users) use_users_folder();
-    else use_kept_folder();
+    if (is_users)
+      use_users_folder();
+    else
+      use_kept_folder();
     const Obstacle obstacle = obstacle_in(folder_);
-    if (obstacle.load_error != 0) leave(obstacle);
-    else if (obstacle) throw std::system_error(obstacle.write_error, std::generic_category(), folder_.string() + " cannot be written");
+    if (obstacle.load_error != 0)
+      leave(obstacle);
+    else if (obstacle)
+      throw std::system_error(obstacle.write_error, std::generic_category(), folder_.string() + " cannot be written");
   } catch (const std::system_error& e) {
     const bool goes_on = is_of_disk(e.code().value()) || (!is_users && from_environment("GEMEL_CACHE_DIR").empty());
     if (!goes_on && !is_users) throw DeviceError(fmt::format("GEMEL_CACHE_DIR: {}; accepted: a folder that can be written", e.what()));
-    if (goes_on) leave(e.what());
-    else folder_.clear();  // PoCL offers no device then, and selection says why
+    if (goes_on)
+      leave(e.what());
+    else
+      folder_.clear();  // PoCL offers no device then, and selection says why
   }
   looked_ = tried_ = noted_ = Clock::now();
   owner_ = ::getpid();
@@ -216,8 +224,10 @@ void DriverCache::use_users_folder() {
 void DriverCache::use(const fs::path& folder) {
   const Descriptor opened = open_folder(folder);
   if (opened.get() < 0) throw std::system_error(errno, std::generic_category(), folder.string() + " cannot be opened");
-  if (descriptor_ < 0) descriptor_ = ::dup(opened.get());
-  else ::dup2(opened.get(), descriptor_);
+  if (descriptor_ < 0)
+    descriptor_ = ::dup(opened.get());
+  else
+    ::dup2(opened.get(), descriptor_);
   folder_ = folder;
 }
 
@@ -253,8 +263,10 @@ DriverCache::Shown::Shown(DriverCache& cache) {
 DriverCache::Shown::~Shown() {
   take_signals_back();
   if (!first_) return;
-  if (before_.empty()) ::unsetenv(kVariable);
-  else ::setenv(kVariable, before_.c_str(), 1);
+  if (before_.empty())
+    ::unsetenv(kVariable);
+  else
+    ::setenv(kVariable, before_.c_str(), 1);
 }
 
 void DriverCache::make_room() {
@@ -292,8 +304,10 @@ void DriverCache::look() {
   note_if_grown();
   if (now - tried_ < kTry && !is_nearly_full(folder_)) return;
   tried_ = now;
-  if (const Obstacle obstacle = obstacle_in(folder_)) leave(obstacle);
-  else no_room_.clear();  // again
+  if (const Obstacle obstacle = obstacle_in(folder_))
+    leave(obstacle);
+  else
+    no_room_.clear();  // again
 }
 
 void DriverCache::watch(const std::stop_token& stop) {

@@ -44,9 +44,12 @@ std::uintptr_t take_address(std::string_view& text) {
   std::uintptr_t value = 0;
   for (; !text.empty(); text.remove_prefix(1)) {
     const char c = text.front();
-    if (c >= '0' && c <= '9') value = 16 * value + static_cast<std::uintptr_t>(c - '0');
-    else if (c >= 'a' && c <= 'f') value = 16 * value + static_cast<std::uintptr_t>(c - 'a' + 10);
-    else break;
+    if (c >= '0' && c <= '9')
+      value = 16 * value + static_cast<std::uintptr_t>(c - '0');
+    else if (c >= 'a' && c <= 'f')
+      value = 16 * value + static_cast<std::uintptr_t>(c - 'a' + 10);
+    else
+      break;
   }
   return value;
 }

@@ -165,7 +165,9 @@ std::optional<std::uint64_t> checksum_of(const Found& found) {
 }
 
 /// A folder of PoCL's has a name without a point; one with it is in the place of a file, which PoCL would end the process over.
-bool is_for_files(const Found& found) { return S_ISDIR(found.status.st_mode) && name_of(found.in_folder).find('.') == std::string_view::npos && !is_no_kernel(found.in_folder); }
+bool is_for_files(const Found& found) {
+  return S_ISDIR(found.status.st_mode) && name_of(found.in_folder).find('.') == std::string_view::npos && !is_no_kernel(found.in_folder);
+}
 
 /// What is in the folder and may hold a kernel, or is none of PoCL's. @throws std::system_error where not all of it can be read
 void each_file(const fs::path& folder, const std::function<void(const Found&)>& visit) {
@@ -291,8 +293,10 @@ void KernelFolder::note() {
         now[found.in_folder] = entry;
       }
     });
-    if (known.empty() ? !now.empty() : met != known.size()) write_entries(manifest(), now);
-    else if (!fresh.empty()) append_entries(manifest(), fresh);
+    if (known.empty() ? !now.empty() : met != known.size())
+      write_entries(manifest(), now);
+    else if (!fresh.empty())
+      append_entries(manifest(), fresh);
   } catch (const std::exception&) {
     // It is a cache: the next run compiles again.
   }

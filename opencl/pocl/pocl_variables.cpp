@@ -52,7 +52,8 @@ void check_pocl_variables(int threads) {
     refuse("POCL_DEBUG_LLVM_PASSES", passes, "0, or an LLVM that is built for it");
   if (const std::string offline = from_environment("POCL_OFFLINE_COMPILE"); !offline.empty() && offline != "0")
     refuse("POCL_OFFLINE_COMPILE", offline, "0; with it PoCL's devices compile and compute nothing");
-  if (const std::string tracing = from_environment("POCL_TRACING"); tracing == "cq") refuse("POCL_TRACING", tracing, "text");  // PoCL's ends with the queues that it traces
+  if (const std::string tracing = from_environment("POCL_TRACING"); tracing == "cq")
+    refuse("POCL_TRACING", tracing, "text");  // PoCL's ends with the queues that it traces
 }
 
 }  // namespace gemel::opencl

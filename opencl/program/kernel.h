@@ -20,8 +20,8 @@ class Kernel {
  public:
   KernelHandle handle;
   std::string name;
-  std::int64_t most_items = 1;  // of a work-group, where it may be smaller than asked for
-  const ProgramText* program = nullptr;  // as long as the kernel
+  std::int64_t most_items = 1;                // of a work-group, where it may be smaller than asked for
+  const ProgramText* program = nullptr;       // as long as the kernel
   std::set<Range, RangeOrder> launched = {};  // those that a driver which compiles for each size of a group has met
 };
 

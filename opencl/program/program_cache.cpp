@@ -62,9 +62,7 @@ ProgramHandle from_source(cl_context context, cl_device_id device, const Program
 }
 
 /// The same with our own declarations of built-in functions: the macro is the guard of clang's header, which is then empty.
-ProgramText with_declarations(const ProgramText& text) {
-  return {text.title, embedded_source("builtins.clh") + text.source, text.options + " -D_OPENCL_H_"};
-}
+ProgramText with_declarations(const ProgramText& text) { return {text.title, embedded_source("builtins.clh") + text.source, text.options + " -D_OPENCL_H_"}; }
 
 std::vector<unsigned char> binary_of(cl_program program) {
   std::size_t size = 0;
@@ -85,9 +83,7 @@ std::optional<std::filesystem::path> ProgramCache::default_folder() {
   return std::nullopt;
 }
 
-std::optional<std::filesystem::path> ProgramCache::folder_for(const DeviceProfile& profile) {
-  return profile.is_pocl() ? std::nullopt : default_folder();
-}
+std::optional<std::filesystem::path> ProgramCache::folder_for(const DeviceProfile& profile) { return profile.is_pocl() ? std::nullopt : default_folder(); }
 
 ProgramCache::ProgramCache(std::optional<std::filesystem::path> folder, const DeviceProfile& p)
     : folder_(std::move(folder)), device_(fmt::format("{}|{}|{}|{}|{}", p.platform, p.name, p.vendor, p.version, p.driver)), is_of_kernels_(!p.is_pocl()) {}

@@ -31,8 +31,10 @@ const std::string* TuningTable::variant_for(const std::string& problem) const {
 }
 
 void TuningTable::set(const std::string& problem, const std::string& variant) {
-  if (variant.empty()) variants_.erase(problem);
-  else variants_[problem] = variant;
+  if (variant.empty())
+    variants_.erase(problem);
+  else
+    variants_[problem] = variant;
 }
 
 std::string TuningTable::name() const { return fmt::format("{:016x}", hash_of(Json{{"variants", variants_}, {"clblast", clblast}}.dump(1) + "\n")); }

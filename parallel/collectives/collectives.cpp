@@ -45,7 +45,8 @@ void Collectives::check(Algorithm algorithm) const {
   if (size() == 1) return;
   const bool shares = communicator_.local_size() == 1 || communicator_.shared();
   const auto refuse = [&](const char* why) {
-    throw UsageError(fmt::format("collective: {} cannot run: {}; accepted: auto, ring, tree{}{}", to_string(algorithm), why, shares && one_machine() ? ", shared" : "", shares ? ", hierarchical" : ""));
+    throw UsageError(fmt::format("collective: {} cannot run: {}; accepted: auto, ring, tree{}{}", to_string(algorithm), why,
+                                 shares && one_machine() ? ", shared" : "", shares ? ", hierarchical" : ""));
   };
   if (algorithm == Algorithm::shared && !one_machine()) refuse("the ranks are on several machines");
   if ((algorithm == Algorithm::shared || algorithm == Algorithm::hierarchical) && !shares) refuse("the ranks of this machine share no memory");
@@ -76,14 +77,22 @@ void Collectives::all_reduce(const Elements& data, Reduction reduction, Algorith
   reduce_into({data.first, 0, data.dtype}, data.first, reduction);  // refuses, also where there is one rank
   const auto round = begin({Call::Kind::all_reduce, data.dtype, reduction, algorithm, 0, data.count});
   if (size() > 1) switch (algorithm) {
-    case Algorithm::ring: ring_all_reduce(data, reduction); break;
-    case Algorithm::tree: tree_all_reduce(data, reduction); break;
-    case Algorithm::shared: shared_all_reduce(data, reduction); break;
-    case Algorithm::hierarchical: hierarchical_all_reduce(data, reduction); break;
-    case Algorithm::carrier:
-      if (!communicator_.carrier_all_reduce(data, reduction)) tree_all_reduce(data, reduction);  // it has none for this type
-      break;
-  }
+      case Algorithm::ring:
+        ring_all_reduce(data, reduction);
+        break;
+      case Algorithm::tree:
+        tree_all_reduce(data, reduction);
+        break;
+      case Algorithm::shared:
+        shared_all_reduce(data, reduction);
+        break;
+      case Algorithm::hierarchical:
+        hierarchical_all_reduce(data, reduction);
+        break;
+      case Algorithm::carrier:
+        if (!communicator_.carrier_all_reduce(data, reduction)) tree_all_reduce(data, reduction);  // it has none for this type
+        break;
+    }
   if (reduction == Reduction::mean) divide(data, communicator_.attendance().givers());
 }
 
@@ -115,7 +124,8 @@ void Collectives::broadcast(std::span<std::byte> bytes, int root) {
   for (std::size_t begin = 0; begin < bytes.size(); begin += kPiece) {
     const std::span<std::byte> piece = bytes.subspan(begin, std::min(kPiece, bytes.size() - begin));
     int bit = 1;
-    for (; bit < n && !(self & bit); bit *= 2) {}
+    for (; bit < n && !(self & bit); bit *= 2) {
+    }
     if (self) communicator_.receive(rank_of(self - bit), piece).wait();
     for (bit /= 2; bit > 0; bit /= 2)
       if (self + bit < n) sending.push_back(communicator_.send(rank_of(self + bit), piece));
@@ -283,7 +293,8 @@ double Collectives::least_seconds(const Elements& data, Algorithm algorithm) {
 }
 
 void Collectives::measure_limits() {
-  constexpr std::array<std::int64_t, 5> kSizes{std::int64_t{4} << 10, std::int64_t{32} << 10, std::int64_t{256} << 10, std::int64_t{1} << 20, std::int64_t{4} << 20};
+  constexpr std::array<std::int64_t, 5> kSizes{std::int64_t{4} << 10, std::int64_t{32} << 10, std::int64_t{256} << 10, std::int64_t{1} << 20,
+                                               std::int64_t{4} << 20};
   if (size() == 1 || (one_machine() && communicator_.shared())) return;  // no choice by size
   std::vector<std::byte> memory(at(kSizes.back()));
   const auto seconds = [&](std::int64_t bytes, Algorithm algorithm) { return least_seconds({memory.data(), bytes / 4, DType::float32}, algorithm); };

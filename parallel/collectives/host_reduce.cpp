@@ -48,36 +48,52 @@ struct Bfloat16 {
 
 struct Add {
   template <class T>
-  static T join(T a, T b) { return a + b; }
+  static T join(T a, T b) {
+    return a + b;
+  }
 };
 struct Multiply {
   template <class T>
-  static T join(T a, T b) { return a * b; }
+  static T join(T a, T b) {
+    return a * b;
+  }
 };
 // A NaN on either side is the result, so that it cannot be lost on the way.
 struct Least {
   template <class T>
-  static T join(T a, T b) { return a < b || a != a ? a : b; }
+  static T join(T a, T b) {
+    return a < b || a != a ? a : b;
+  }
 };
 struct Largest {
   template <class T>
-  static T join(T a, T b) { return a > b || a != a ? a : b; }
+  static T join(T a, T b) {
+    return a > b || a != a ? a : b;
+  }
 };
 
 struct BitAnd {
   template <class T>
-  static T join(T a, T b) { return a & b; }
+  static T join(T a, T b) {
+    return a & b;
+  }
 };
 
 template <class Visit>
 void visit_type(DType dtype, const Visit& visit) {
   switch (dtype) {
-    case DType::float32: return visit(Plain<float>());
-    case DType::float16: return visit(Float16());
-    case DType::bfloat16: return visit(Bfloat16());
-    case DType::int32: return visit(Plain<std::int32_t>());
-    case DType::int64: return visit(Plain<std::int64_t>());
-    case DType::boolean: break;
+    case DType::float32:
+      return visit(Plain<float>());
+    case DType::float16:
+      return visit(Float16());
+    case DType::bfloat16:
+      return visit(Bfloat16());
+    case DType::int32:
+      return visit(Plain<std::int32_t>());
+    case DType::int64:
+      return visit(Plain<std::int64_t>());
+    case DType::boolean:
+      break;
   }
   throw ShapeError(fmt::format("collective: elements of {} are not reduced; accepted: float32, float16, bfloat16, int32, int64", to_string(dtype)));
 }
@@ -87,13 +103,19 @@ void visit(DType dtype, Reduction reduction, const Visit& visit) {
   visit_type(dtype, [&](auto type) {
     switch (reduction) {
       case Reduction::sum:
-      case Reduction::mean: return visit(type, Add());
-      case Reduction::product: return visit(type, Multiply());
-      case Reduction::min: return visit(type, Least());
-      case Reduction::max: return visit(type, Largest());
+      case Reduction::mean:
+        return visit(type, Add());
+      case Reduction::product:
+        return visit(type, Multiply());
+      case Reduction::min:
+        return visit(type, Least());
+      case Reduction::max:
+        return visit(type, Largest());
       case Reduction::bit_and:
-        if constexpr (std::is_integral_v<typename decltype(type)::Number>) return visit(type, BitAnd());
-        else throw ShapeError(fmt::format("collective: bit_and of {}; accepted: int32, int64", to_string(dtype)));
+        if constexpr (std::is_integral_v<typename decltype(type)::Number>)
+          return visit(type, BitAnd());
+        else
+          throw ShapeError(fmt::format("collective: bit_and of {}; accepted: int32, int64", to_string(dtype)));
     }
   });
 }

@@ -15,7 +15,7 @@ void reduce_into(const Elements& to, const std::byte* from, Reduction reduction)
 /// All members' runs become their reduction, in the order of `fold_order`: what a tree of messages gives, bit for bit.
 /// @param runs  [member] the same elements of each  @param results  where the reduction is written, which may be runs
 struct Runs {
-  std::span<std::byte* const> runs, results;
+  std::span<std::byte*const> runs, results;
   std::int64_t count;
   DType dtype;
 };

@@ -41,7 +41,8 @@ class Round {
     run(first, landing, [&](std::int64_t k, const Elements& chunk) { reduce_into(chunk, landing(k).data(), reduction); });
   }
   void gather(int first) {
-    run(first, [](std::int64_t) { return std::span<std::byte>(); }, [](std::int64_t, const Elements&) {});
+    run(
+        first, [](std::int64_t) { return std::span<std::byte>(); }, [](std::int64_t, const Elements&) {});
   }
 
  private:

@@ -99,8 +99,10 @@ void Collectives::tree_all_reduce(const Elements& data, Reduction reduction) {
     return;
   }
   if (powers.has_extra()) exchange.join(rank() + 1, nothing, data);
-  if (data.bytes() < limits_.halving_from || data.count < powers.p) double_up(exchange, powers, data);
-  else halve_and_double(exchange, powers, data);
+  if (data.bytes() < limits_.halving_from || data.count < powers.p)
+    double_up(exchange, powers, data);
+  else
+    halve_and_double(exchange, powers, data);
   if (powers.has_extra()) exchange.send(rank() + 1, data);
 }
 

@@ -40,8 +40,10 @@ std::vector<Bucket> buckets_of(std::span<const Value> parameters, std::span<cons
     bucket.bytes += bytes;
     bucket.parameters.push_back(parameter);
     SlabRange* const last = bucket.ranges.empty() ? nullptr : &bucket.ranges.back();
-    if (last && last->slab == range.slab && last->begin + last->count == range.begin) last->count += range.count;
-    else bucket.ranges.push_back(range);
+    if (last && last->slab == range.slab && last->begin + last->count == range.begin)
+      last->count += range.count;
+    else
+      bucket.ranges.push_back(range);
   }
   return out;
 }

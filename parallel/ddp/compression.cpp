@@ -10,8 +10,10 @@ namespace gemel::parallel {
 namespace {
 
 void sum_elements(Collectives& c, const Elements& elements, SumsOn on) {
-  if (on == SumsOn::every_rank) c.all_reduce(elements);
-  else c.reduce(elements);
+  if (on == SumsOn::every_rank)
+    c.all_reduce(elements);
+  else
+    c.reduce(elements);
 }
 
 class Exact : public Compression {
@@ -44,10 +46,14 @@ class TwoBytes : public Compression {
 
 std::unique_ptr<Compression> make_compression(const CompressionOptions& options, SumsOn on, std::span<const std::int64_t> slab_elements) {
   switch (options.kind) {
-    case CompressionOptions::Kind::float16: return std::make_unique<TwoBytes>(DType::float16, on);
-    case CompressionOptions::Kind::bfloat16: return std::make_unique<TwoBytes>(DType::bfloat16, on);
-    case CompressionOptions::Kind::top_k: return make_top_k(options.fraction, slab_elements);
-    default: return std::make_unique<Exact>(on);
+    case CompressionOptions::Kind::float16:
+      return std::make_unique<TwoBytes>(DType::float16, on);
+    case CompressionOptions::Kind::bfloat16:
+      return std::make_unique<TwoBytes>(DType::bfloat16, on);
+    case CompressionOptions::Kind::top_k:
+      return make_top_k(options.fraction, slab_elements);
+    default:
+      return std::make_unique<Exact>(on);
   }
 }
 

@@ -34,8 +34,7 @@ bool computes_in_place(Session& session, const HostBytes& memory) {
 
 }  // namespace
 
-GradientMemory::GradientMemory(Session& session, CommunicationThread& communication, Collectives* among)
-    : communication_(communication), among_(among) {
+GradientMemory::GradientMemory(Session& session, CommunicationThread& communication, Collectives* among) : communication_(communication), among_(among) {
   const HostBytes memory = communication.run([among](Collectives& all) { return (among ? *among : all).allocate_shared(kHostPage); });
   std::int32_t good = 0;
   try {

@@ -9,7 +9,7 @@
 namespace gemel::parallel {
 namespace {
 
-constexpr double kPays = 0.95;        // of a step's time: what is less than a twentieth is noise
+constexpr double kPays = 0.95;  // of a step's time: what is less than a twentieth is noise
 // Steps whose median counts: so many, or as many as took so long. One slow step alone changes nothing, two long ones in a row count in full.
 constexpr std::size_t kLeastRecent = 3, kMostRecent = 64;
 constexpr double kRecentSeconds = 0.25;
@@ -71,7 +71,7 @@ std::optional<std::vector<std::int64_t>> Balance::saw(std::span<const Seen> all)
   for (std::size_t r = 0; r < shares.size(); ++r) {
     if (known_[r].steps_without < kForgottenAfter) continue;
     known_[r] = {};  // nothing new is seen of one that has none
-    for (auto most = std::ranges::max_element(shares); shares[r] < limits_.of_trial && *most > shares[r]; most = std::ranges::max_element(shares)) {
+    for (auto most = std::ranges::max_element(shares); shares[r]<limits_.of_trial&& * most> shares[r]; most = std::ranges::max_element(shares)) {
       --*most;
       ++shares[r];
     }

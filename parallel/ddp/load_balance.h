@@ -37,10 +37,10 @@ class Balance {
 
  private:
   struct Known {
-    double seconds = 0;              // a sample: the median of the recent steps
+    double seconds = 0;  // a sample: the median of the recent steps
     std::deque<Seen> recent{};
-    std::set<std::int64_t> met{};    // numbers of samples that it had in a step
-    int steps_without = 0;           // samples
+    std::set<std::int64_t> met{};  // numbers of samples that it had in a step
+    int steps_without = 0;         // samples
   };
   static void learn(Known& known, const Seen& seen, std::int64_t share);
   std::vector<std::int64_t> best() const;

@@ -23,14 +23,18 @@ const OpDef& join_rows_def() {
       .doc = "What is enqueued behind the join_gradients that follows sees a table that is the sum of the rows of all ranks.",
       .inputs = {"indices", "values", "table"},
       .outputs = {"met"},
-      .attributes = {{"reducer", Type::state, "which sums them"}, {"parameter", Type::integer, "whose gradient it is"},
-                     {"all", Type::boolean, "whether the table holds this rank's gradient"}, {"tells", Type::boolean, "which rows are met"}},
+      .attributes = {{"reducer", Type::state, "which sums them"},
+                     {"parameter", Type::integer, "whose gradient it is"},
+                     {"all", Type::boolean, "whether the table holds this rank's gradient"},
+                     {"tells", Type::boolean, "which rows are met"}},
       .infer = [](const Specs& in, const Attributes& a) { return a.boolean("tells") ? Specs{i64({in[2].shape[0]})} : Specs{}; },
       .cost = [](const Problem&) { return Cost{}; },
       .writes = {2},
-      .execute = [](Interpreter&, const Attributes& a, std::span<const Value> in, std::span<const Value> out) {
-        execute_join_rows(static_cast<Reducer&>(*a.state("reducer")), {at(a.integer("parameter")), in[0], in[1], in[2], out.empty() ? Value() : out[0], a.boolean("all")});
-      },
+      .execute =
+          [](Interpreter&, const Attributes& a, std::span<const Value> in, std::span<const Value> out) {
+            execute_join_rows(static_cast<Reducer&>(*a.state("reducer")),
+                              {at(a.integer("parameter")), in[0], in[1], in[2], out.empty() ? Value() : out[0], a.boolean("all")});
+          },
   };
   return def;
 }
@@ -69,10 +73,12 @@ Value Reducer::join_rows(std::size_t parameter, Value gradient, Values& given) {
     if (table.storage() != place.storage()) apply(copy_def(), list(table), {}, std::span(&place, 1));
   }
   const bool gives_rows = rows && !all;
-  const Value indices = gives_rows ? rows->indices : full(session_, i64({0}), 0), values = gives_rows ? rows->values : full(session_, f32({0, leaf.shape()[1]}), 0);
+  const Value indices = gives_rows ? rows->indices : full(session_, i64({0}), 0),
+              values = gives_rows ? rows->values : full(session_, f32({0, leaf.shape()[1]}), 0);
   given.insert(given.end(), {indices, values});
-  const Values met = apply(join_rows_def(), list(indices, values, place),
-                           {{"reducer", std::shared_ptr<State>(shared_from_this())}, {"parameter", static_cast<std::int64_t>(parameter)}, {"all", all}, {"tells", moves_rows}});
+  const Values met = apply(
+      join_rows_def(), list(indices, values, place),
+      {{"reducer", std::shared_ptr<State>(shared_from_this())}, {"parameter", static_cast<std::int64_t>(parameter)}, {"all", all}, {"tells", moves_rows}});
   return moves_rows ? table_of({met[0], place, true}, leaf.spec()) : place;
 }
 

@@ -27,14 +27,16 @@ const OpDef& join_gradients_def() {
       .doc = "What is enqueued behind it sees gradients that are sums over all ranks.",
       .inputs = {"gradients", "rows..."},
       .outputs = {},
-      .attributes = {{"reducer", Type::state, "which sums them"}, {"unused", Type::integers, "parameters that have no gradient on this rank"},
+      .attributes = {{"reducer", Type::state, "which sums them"},
+                     {"unused", Type::integers, "parameters that have no gradient on this rank"},
                      {"last", Type::boolean, "whether it is the last slab of gradients"}},
       .infer = [](const Specs&, const Attributes&) { return Specs{}; },
       .cost = [](const Problem&) { return Cost{}; },
       .writes = {0},
-      .execute = [](Interpreter&, const Attributes& a, std::span<const Value>, std::span<const Value>) {
-        if (a.boolean("last")) execute_join(static_cast<Reducer&>(*a.state("reducer")), a.integers("unused"));
-      },
+      .execute =
+          [](Interpreter&, const Attributes& a, std::span<const Value>, std::span<const Value>) {
+            if (a.boolean("last")) execute_join(static_cast<Reducer&>(*a.state("reducer")), a.integers("unused"));
+          },
   };
   return def;
 }
@@ -43,7 +45,11 @@ const OpDef& join_gradients_def() {
 
 Reducer::Reducer(Session& session, CommunicationThread& communication, std::vector<NamedValue> parameters, const GradientMemory& memory,
                  const ReducerOptions& options)
-    : session_(session), communication_(communication), options_(options), parameters_(std::move(parameters)), values_(values_of(parameters_)),
+    : session_(session),
+      communication_(communication),
+      options_(options),
+      parameters_(std::move(parameters)),
+      values_(values_of(parameters_)),
       slabs_(slabs_of(values_)) {
   std::vector<std::int64_t> elements;
   for (const auto& slab : slabs_) {
@@ -281,7 +287,8 @@ Reducer::View Reducer::open(const SlabRange& range, const Event& computed, Acces
 /// "the gradients of layer4.1.conv2.weight ... fc.bias"
 std::string Reducer::names_in(const Bucket& bucket) const {
   const std::string& first = parameters_[bucket.parameters.front()].name;
-  return bucket.parameters.size() == 1 ? "the gradient of " + first : fmt::format("the gradients of {} ... {}", first, parameters_[bucket.parameters.back()].name);
+  return bucket.parameters.size() == 1 ? "the gradient of " + first
+                                       : fmt::format("the gradients of {} ... {}", first, parameters_[bucket.parameters.back()].name);
 }
 
 std::span<float> Reducer::residual(std::size_t parameter) {

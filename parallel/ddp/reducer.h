@@ -30,7 +30,8 @@ struct ReducerOptions {
   bool overlaps = true;       // sums while the backward pass goes on; not where that communicates by itself, in its own order
   bool keeps_spans = false;   // of what is communicated, for a trace
   bool check_finite = false;  // of each gradient before it is summed: names the parameter and the rank (slow)
-  std::vector<bool> by_rows = {};  // [parameter] tables whose gradients travel as rows, as float32 whatever the compression; the same on every rank; empty: none
+  std::vector<bool> by_rows =
+      {};                        // [parameter] tables whose gradients travel as rows, as float32 whatever the compression; the same on every rank; empty: none
   Collectives* among = nullptr;  // of a group of the ranks, made in the communication thread, whose gradients these are; null: of all
 };
 
@@ -134,15 +135,15 @@ class Reducer : public State, public std::enable_shared_from_this<Reducer> {
 
   // Of the step that is under way, in the session's thread.
   bool under_way_ = false;
-  std::vector<bool> frozen_;               // for which the buckets are
-  std::vector<std::size_t> bucket_of_;     // [parameter]
-  std::vector<bool> has_arrived_;          // [parameter]
-  std::vector<std::size_t> missing_;       // [bucket] parameters
-  std::vector<bool> submitted_;            // [bucket]
-  std::vector<RowsInStep> rows_;           // that go behind the buckets, as those of a rank may be complete at the end only
-  bool joining_ = false;                   // `join` computes at once
-  int divided_by_ = 0;                     // of the step that is joined
-  std::vector<std::int32_t> used_;         // [parameter] by some rank, of the last step in which this one did not use them all
+  std::vector<bool> frozen_;                                   // for which the buckets are
+  std::vector<std::size_t> bucket_of_;                         // [parameter]
+  std::vector<bool> has_arrived_;                              // [parameter]
+  std::vector<std::size_t> missing_;                           // [bucket] parameters
+  std::vector<bool> submitted_;                                // [bucket]
+  std::vector<RowsInStep> rows_;                               // that go behind the buckets, as those of a rank may be complete at the end only
+  bool joining_ = false;                                       // `join` computes at once
+  int divided_by_ = 0;                                         // of the step that is joined
+  std::vector<std::int32_t> used_;                             // [parameter] by some rank, of the last step in which this one did not use them all
   std::deque<std::future<std::vector<std::int32_t>>> joined_;  // of steps whose communication may still be under way
 
   std::unique_ptr<Compression> compression_;  // of the communication thread

@@ -19,9 +19,8 @@ const OpDef& replicate_def() {
       .infer = [](const Specs&, const Attributes&) { return Specs{}; },
       .cost = [](const Problem&) { return Cost{}; },
       .writes = {0},
-      .execute = [](Interpreter&, const Attributes& a, std::span<const Value>, std::span<const Value>) {
-        static_cast<Replicator&>(*a.state("replicator")).broadcast(at(a.integer("slab")));
-      },
+      .execute = [](Interpreter&, const Attributes& a, std::span<const Value>,
+                    std::span<const Value>) { static_cast<Replicator&>(*a.state("replicator")).broadcast(at(a.integer("slab"))); },
   };
   return def;
 }
@@ -33,7 +32,8 @@ Replicator::Replicator(Session& session, CommunicationThread& communication, con
 
 void Replicator::replicate() {
   for (std::size_t i = 0; i < slabs_.size(); ++i)
-    apply(replicate_def(), list(slabs_[i]->parameters().whole()), {{"replicator", std::shared_ptr<State>(shared_from_this())}, {"slab", static_cast<std::int64_t>(i)}});
+    apply(replicate_def(), list(slabs_[i]->parameters().whole()),
+          {{"replicator", std::shared_ptr<State>(shared_from_this())}, {"slab", static_cast<std::int64_t>(i)}});
 }
 
 void Replicator::broadcast(std::size_t slab) {

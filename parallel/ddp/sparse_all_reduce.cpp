@@ -43,7 +43,8 @@ RowsGiven unpacked_rows(std::span<const std::byte> bytes, std::int64_t width) {
   if (count == kAll && rest.empty()) return {.all = true};
   const std::size_t row = sizeof(std::int64_t) + at(width) * sizeof(float);
   if (count < 0 || rest.size() % row != 0 || at(count) != rest.size() / row)
-    throw CommError("ranks: a message of " + std::to_string(count) + " rows has " + std::to_string(rest.size()) + " bytes of them; accepted: " + std::to_string(row) + " for each");
+    throw CommError("ranks: a message of " + std::to_string(count) + " rows has " + std::to_string(rest.size()) +
+                    " bytes of them; accepted: " + std::to_string(row) + " for each");
   RowsGiven out{std::vector<std::int64_t>(at(count)), std::vector<float>(at(count * width))};
   const auto indices = std::as_writable_bytes(std::span(out.indices)), values = std::as_writable_bytes(std::span(out.values));
   std::ranges::copy(rest.first(indices.size()), indices.begin());

@@ -26,8 +26,8 @@ struct HostTable {
   std::int64_t rows = 0, width = 0;
 };
 
-/// The table becomes the sum over all ranks, on every rank the same bits: rows are added in the order of ranks, and of each as it gives them. Where a rank gives all
-/// of its table, every one sends all of its own. In the communication thread.
+/// The table becomes the sum over all ranks, on every rank the same bits: rows are added in the order of ranks, and of each as it gives them. Where a rank
+/// gives all of its table, every one sends all of its own. In the communication thread.
 /// @return [row] itself where some rank gives it, else -1  @throws CommError
 std::vector<std::int64_t> sum_over_ranks(Collectives& c, const RowsGiven& mine, const HostTable& table);
 

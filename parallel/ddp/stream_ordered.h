@@ -26,10 +26,12 @@ auto in_step(Session& session, CommunicationThread& communication, Work work) {
   const Event computed = mark(session);
   auto gate = std::make_shared<Gate>(make_fence(session));
   wait_for(session, gate->fence.event());
-  return communication.submit([work = std::move(work), computed, gate](Collectives& c) mutable {
-    const std::shared_ptr<Gate> opened = std::move(gate);  // when this returns, however that is
-    return work(c, computed);
-  }, [computed] { return computed.done(); });  // what it waits for may wait itself for gradients that turns reduce
+  return communication.submit(
+      [work = std::move(work), computed, gate](Collectives& c) mutable {
+        const std::shared_ptr<Gate> opened = std::move(gate);  // when this returns, however that is
+        return work(c, computed);
+      },
+      [computed] { return computed.done(); });  // what it waits for may wait itself for gradients that turns reduce
 }
 
 }  // namespace gemel::parallel

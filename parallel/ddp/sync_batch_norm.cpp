@@ -91,10 +91,11 @@ const OpDef& gather_def() {
       .inputs = {"mean", "squares"},
       .outputs = {"mean", "squares", "rows"},
       .attributes = {{"ranks", Type::state, "of which they are gathered"}, {"parts", Type::integer, "ranks"}, {"rows", Type::integer, "of this rank's shard"}},
-      .infer = [](const Specs& in, const Attributes& a) {
-        const Spec parts = f32({a.integer("parts"), in[0].shape[0]});
-        return Specs{parts, parts, i64({a.integer("parts")})};
-      },
+      .infer =
+          [](const Specs& in, const Attributes& a) {
+            const Spec parts = f32({a.integer("parts"), in[0].shape[0]});
+            return Specs{parts, parts, i64({a.integer("parts")})};
+          },
       .cost = [](const Problem&) { return Cost{}; },
       .gradient = gather_gradient,
       .gradient_reads = {nothing},

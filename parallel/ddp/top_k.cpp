@@ -33,8 +33,10 @@ class Largest {
     at_limit_.clear();
     for (std::uint32_t i = 0; i < values.size(); ++i) {
       const std::uint32_t place = magnitude(values[i]) >> kShift;
-      if (place > limit) out.push_back({i, values[i]});
-      else if (place == limit) at_limit_.push_back({i, values[i]});
+      if (place > limit)
+        out.push_back({i, values[i]});
+      else if (place == limit)
+        at_limit_.push_back({i, values[i]});
     }
     const auto end = at_limit_.begin() + static_cast<std::ptrdiff_t>(k - above);
     std::nth_element(at_limit_.begin(), end, at_limit_.end(), [](const Sent& a, const Sent& b) {
@@ -87,6 +89,8 @@ class TopK : public Compression {
 
 }  // namespace
 
-std::unique_ptr<Compression> make_top_k(double fraction, std::span<const std::int64_t> slab_elements) { return std::make_unique<TopK>(fraction, slab_elements); }
+std::unique_ptr<Compression> make_top_k(double fraction, std::span<const std::int64_t> slab_elements) {
+  return std::make_unique<TopK>(fraction, slab_elements);
+}
 
 }  // namespace gemel::parallel

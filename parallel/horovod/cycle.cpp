@@ -186,7 +186,8 @@ void Horovod::add_decisions(Message& message) {
     for (const int r : w.missing) missing += fmt::format("{}rank {} ({})", missing.empty() ? "" : ", ", r, communication_.placement().hosts[at(r)]);
     const double waited = std::chrono::duration<double>(now - w.since).count();
     const std::string line = fmt::format("horovod: {} has waited {:.0f} s for {}", w.name, waited, missing);
-    if (options_.stall_shutdown_s > 0 && waited > options_.stall_shutdown_s) message.give_up = line + fmt::format("; the limit of HOROVOD_STALL_SHUTDOWN_TIME_SECONDS is {:g}", options_.stall_shutdown_s);
+    if (options_.stall_shutdown_s > 0 && waited > options_.stall_shutdown_s)
+      message.give_up = line + fmt::format("; the limit of HOROVOD_STALL_SHUTDOWN_TIME_SECONDS is {:g}", options_.stall_shutdown_s);
     auto& warned = warned_[w.name];
     if (warned != Clock::time_point() && now - warned < seconds(options_.stall_warning_s)) continue;
     warned = now;

@@ -70,7 +70,8 @@ void Horovod::queued_until_now(const Request& request) {
 }
 
 void Horovod::reduce_together(Collectives& c, std::span<const Request* const> requests, int givers) {
-  const CommunicationThread::Doing doing(communication_, requests.size() == 1 ? requests[0]->name : fmt::format("{} ... {}", requests[0]->name, requests.back()->name));
+  const CommunicationThread::Doing doing(communication_,
+                                         requests.size() == 1 ? requests[0]->name : fmt::format("{} ... {}", requests[0]->name, requests.back()->name));
   std::vector<Fusion::Part> parts;
   for (const Request* r : requests) {
     const auto it = pending_.find(r->name);
@@ -93,7 +94,8 @@ void Horovod::carry_out_alone(Collectives& c, const Request& request, int givers
   const std::int64_t begin = steady_ns();
   const auto it = pending_.find(request.name);
   Result result;
-  if (it == pending_.end()) take_part(c, request);
+  if (it == pending_.end())
+    take_part(c, request);
   else
     result = move_data(c, it->second, givers);
   result.givers = givers;
@@ -105,7 +107,9 @@ void Horovod::carry_out_alone(Collectives& c, const Request& request, int givers
 void Horovod::take_part(Collectives& c, const Request& request) {
   std::vector<std::byte> zeros;
   switch (request.operation) {
-    case Operation::all_gather: c.all_gather({}); return;
+    case Operation::all_gather:
+      c.all_gather({});
+      return;
     case Operation::broadcast:
       zeros.resize(at(request.bytes()));
       return c.broadcast(zeros, request.root);
@@ -115,7 +119,8 @@ void Horovod::take_part(Collectives& c, const Request& request) {
       return c.reduce_scatter({zeros.data(), request.shape.elements(), request.dtype}, summed(request.reduction));
     case Operation::all_reduce:
     case Operation::all_to_all:
-    case Operation::join: break;
+    case Operation::join:
+      break;
   }
   throw InternalError(fmt::format("horovod: {}: {} is carried out on a rank that has joined", request.name, to_string(request.operation)));
 }
@@ -125,8 +130,12 @@ Result Horovod::move_data(Collectives& c, Pending& pending, int givers) {
   const std::span<std::byte> bytes = pending.buffer->open();
   Result result;
   switch (r.operation) {
-    case Operation::all_gather: result.received = c.all_gather(bytes); break;
-    case Operation::broadcast: c.broadcast(bytes, r.root); break;
+    case Operation::all_gather:
+      result.received = c.all_gather(bytes);
+      break;
+    case Operation::broadcast:
+      c.broadcast(bytes, r.root);
+      break;
     case Operation::reduce_scatter: {
       const Elements all{bytes.data(), r.shape.elements(), r.dtype};
       const std::int64_t begin = Collectives::piece_begin(all.count, rank(), size()), end = Collectives::piece_begin(all.count, rank() + 1, size());
@@ -149,7 +158,8 @@ Result Horovod::move_data(Collectives& c, Pending& pending, int givers) {
       break;
     }
     case Operation::all_reduce:
-    case Operation::join: throw InternalError(fmt::format("horovod: {} is carried out alone", to_string(r.operation)));
+    case Operation::join:
+      throw InternalError(fmt::format("horovod: {} is carried out alone", to_string(r.operation)));
   }
   pending.buffer->close();
   return result;
@@ -170,8 +180,10 @@ void Horovod::finish(const Request& request, const std::exception_ptr& error, Re
 
 void Horovod::tell(Pending& pending, const std::exception_ptr& error, Result result) {
   const int givers = result.givers;
-  if (error) pending.done.set_exception(error);
-  else pending.done.set_value(std::move(result));
+  if (error)
+    pending.done.set_exception(error);
+  else
+    pending.done.set_value(std::move(result));
   if (pending.then) pending.then(error, givers);
 }
 

@@ -36,14 +36,18 @@ void convert(std::byte* to, const std::byte* from, std::int64_t count, Convert o
 
 void pack(const Elements& to, std::span<const std::byte> from, DType dtype) {
   if (to.dtype == dtype) return static_cast<void>(std::ranges::copy(from, to.first));
-  if (to.dtype == DType::float16) convert<std::uint16_t, float>(to.first, from.data(), to.count, narrow_float16);
-  else convert<std::uint16_t, float>(to.first, from.data(), to.count, narrow_bfloat16);
+  if (to.dtype == DType::float16)
+    convert<std::uint16_t, float>(to.first, from.data(), to.count, narrow_float16);
+  else
+    convert<std::uint16_t, float>(to.first, from.data(), to.count, narrow_bfloat16);
 }
 
 void unpack(std::span<std::byte> to, const Elements& from, DType dtype) {
   if (from.dtype == dtype) return static_cast<void>(std::copy_n(from.first, to.size(), to.data()));
-  if (from.dtype == DType::float16) convert<float, std::uint16_t>(to.data(), from.first, from.count, widen_float16);
-  else convert<float, std::uint16_t>(to.data(), from.first, from.count, widen_bfloat16);
+  if (from.dtype == DType::float16)
+    convert<float, std::uint16_t>(to.data(), from.first, from.count, widen_float16);
+  else
+    convert<float, std::uint16_t>(to.data(), from.first, from.count, widen_bfloat16);
 }
 
 /// Whether this rank's tensors lie behind each other, so that they are one as they lie. Other ranks may pack theirs.
@@ -69,10 +73,14 @@ void scale(const Elements& data, double factor) {
   };
   const auto as_is = [](float v) { return v; };
   switch (data.dtype) {
-    case DType::float32: return each(reinterpret_cast<float*>(data.first), as_is, as_is);
-    case DType::float16: return each(reinterpret_cast<std::uint16_t*>(data.first), widen_float16, narrow_float16);
-    case DType::bfloat16: return each(reinterpret_cast<std::uint16_t*>(data.first), widen_bfloat16, narrow_bfloat16);
-    default: throw InternalError(fmt::format("horovod: {} is scaled", to_string(data.dtype)));
+    case DType::float32:
+      return each(reinterpret_cast<float*>(data.first), as_is, as_is);
+    case DType::float16:
+      return each(reinterpret_cast<std::uint16_t*>(data.first), widen_float16, narrow_float16);
+    case DType::bfloat16:
+      return each(reinterpret_cast<std::uint16_t*>(data.first), widen_bfloat16, narrow_bfloat16);
+    default:
+      throw InternalError(fmt::format("horovod: {} is scaled", to_string(data.dtype)));
   }
 }
 
@@ -85,7 +93,9 @@ std::shared_ptr<Buffer> host_buffer(std::shared_ptr<std::vector<std::byte>> byte
 std::vector<std::vector<std::size_t>> fused(std::span<const Request> requests, std::int64_t most_bytes) {
   std::vector<std::vector<std::size_t>> out;
   std::vector<bool> taken(requests.size());
-  const auto joins = [&](std::size_t k, const Request& other) { return !taken[k] && requests[k].operation == Operation::all_reduce && kind_of(requests[k]) == kind_of(other); };
+  const auto joins = [&](std::size_t k, const Request& other) {
+    return !taken[k] && requests[k].operation == Operation::all_reduce && kind_of(requests[k]) == kind_of(other);
+  };
   // A request, or what there is of its group.
   const auto undivided = [&](std::size_t one) {
     if (requests[one].group.empty()) return std::vector{one};

@@ -87,7 +87,8 @@ GradientReducer::GradientReducer(Session& session, CommunicationThread& communic
   how_.postscale = by.postscale;
   if (options_.compression.kind == CompressionOptions::Kind::float16) how_.wire = DType::float16;
   if (options_.compression.kind == CompressionOptions::Kind::bfloat16) how_.wire = DType::bfloat16;
-  const bool changes = how_.wire || how_.prescale != 1 || how_.postscale != 1, looked_at = options_.check_finite || options_.keeps_spans || horovod_.is_observed();
+  const bool changes = how_.wire || how_.prescale != 1 || how_.postscale != 1,
+             looked_at = options_.check_finite || options_.keeps_spans || horovod_.is_observed();
   asks_ = horovod_.size() > 1 || changes || looked_at;
 }
 

@@ -23,7 +23,9 @@ struct Alike {
 };
 
 Options rank_0s(Options mine, CommunicationThread& communication) {
-  Alike alike{mine.fusion_bytes, static_cast<std::int64_t>(mine.cache_capacity), mine.cycle_ms, mine.stall_warning_s, mine.stall_shutdown_s, !mine.timeline.empty(), mine.marks_cycles};
+  Alike alike{
+      mine.fusion_bytes, static_cast<std::int64_t>(mine.cache_capacity), mine.cycle_ms, mine.stall_warning_s, mine.stall_shutdown_s, !mine.timeline.empty(),
+      mine.marks_cycles};
   communication.run([&](Collectives& c) { c.broadcast(raw_bytes(alike)); });
   mine.fusion_bytes = alike.fusion_bytes;
   mine.cache_capacity = static_cast<std::size_t>(alike.cache_capacity);
@@ -49,8 +51,13 @@ Options checked(Options options, CommunicationThread& communication) {
 }  // namespace
 
 Horovod::Horovod(CommunicationThread& communication, Options options, Warn warn)
-    : communication_(communication), options_(checked(std::move(options), communication)), warn_(std::move(warn)), cache_(options_.cache_capacity),
-      coordinator_(communication.size()), timeline_(options_.timeline, options_.marks_cycles), fusion_(timeline_) {
+    : communication_(communication),
+      options_(checked(std::move(options), communication)),
+      warn_(std::move(warn)),
+      cache_(options_.cache_capacity),
+      coordinator_(communication.size()),
+      timeline_(options_.timeline, options_.marks_cycles),
+      fusion_(timeline_) {
   statistics_.tuned = {options_.fusion_bytes, options_.cycle_ms};
   if (options_.tunes && rank() == 0) news_ = tuner_.emplace(options_, warn_).current();
   communication_.run([this](Collectives&) { communication_.take_turns(this); });
@@ -132,17 +139,27 @@ namespace {
 
 Request reduction_of(Operation operation, const std::string& name, const Tensor& tensor, const Reduce& how) {
   const DType wire = how.wire.value_or(tensor.dtype);
-  if (tensor.dtype == DType::boolean) throw ShapeError(fmt::format("horovod: {}: booleans are not reduced; accepted: float32, float16, bfloat16, int32, int64", name));
+  if (tensor.dtype == DType::boolean)
+    throw ShapeError(fmt::format("horovod: {}: booleans are not reduced; accepted: float32, float16, bfloat16, int32, int64", name));
   const bool narrows = tensor.dtype == DType::float32 && is_two_bytes(wire) && operation == Operation::all_reduce;
   if (wire != tensor.dtype && !narrows)
-    throw UsageError(fmt::format("horovod: {}: {} of {} travels as {}; accepted: all_reduce of float32 as float16 or bfloat16", name, to_string(operation), to_string(tensor.dtype), to_string(wire)));
+    throw UsageError(fmt::format("horovod: {}: {} of {} travels as {}; accepted: all_reduce of float32 as float16 or bfloat16", name, to_string(operation),
+                                 to_string(tensor.dtype), to_string(wire)));
   if (!is_floating(tensor.dtype) && (how.prescale != 1 || how.postscale != 1))
     throw UsageError(fmt::format("horovod: {}: {} is scaled; accepted: floating types", name, to_string(tensor.dtype)));
-  return {.operation = operation, .name = name, .dtype = tensor.dtype, .shape = tensor.shape, .wire = wire, .reduction = how.reduction, .prescale = how.prescale, .postscale = how.postscale};
+  return {.operation = operation,
+          .name = name,
+          .dtype = tensor.dtype,
+          .shape = tensor.shape,
+          .wire = wire,
+          .reduction = how.reduction,
+          .prescale = how.prescale,
+          .postscale = how.postscale};
 }
 
 Request movement_of(Operation operation, const std::string& name, const Tensor& tensor) {
-  if (operation != Operation::broadcast && tensor.shape.empty()) throw ShapeError(fmt::format("horovod: {}: a scalar has no rows; accepted: one axis or more", name));
+  if (operation != Operation::broadcast && tensor.shape.empty())
+    throw ShapeError(fmt::format("horovod: {}: a scalar has no rows; accepted: one axis or more", name));
   return {.operation = operation, .name = name, .dtype = tensor.dtype, .shape = tensor.shape, .wire = tensor.dtype};
 }
 
@@ -172,9 +189,7 @@ std::vector<Handle> Horovod::grouped_all_reduce(const std::string& group, std::v
   return ask_all(std::move(all));
 }
 
-Handle Horovod::all_gather(const std::string& name, Tensor tensor) {
-  return ask(movement_of(Operation::all_gather, name, tensor), std::move(tensor.buffer));
-}
+Handle Horovod::all_gather(const std::string& name, Tensor tensor) { return ask(movement_of(Operation::all_gather, name, tensor), std::move(tensor.buffer)); }
 
 Handle Horovod::broadcast(const std::string& name, Tensor tensor, int root) {
   if (root < 0 || root >= size()) throw UsageError(fmt::format("horovod: {}: the root is {}; accepted: 0..{}", name, root, size() - 1));
@@ -191,7 +206,8 @@ Handle Horovod::all_to_all(const std::string& name, Tensor tensor, std::vector<s
   Request request = movement_of(Operation::all_to_all, name, tensor);
   const std::int64_t all = std::accumulate(rows.begin(), rows.end(), std::int64_t{0}), held = tensor.shape[0];
   if (std::ssize(rows) != size() || all != held || std::ranges::any_of(rows, [](std::int64_t n) { return n < 0; }))
-    throw ShapeError(fmt::format("horovod: {}: {} rows go to {} ranks, of {} rows; accepted: for each of {} ranks 0 or more, all of them together", name, all, rows.size(), held, size()));
+    throw ShapeError(fmt::format("horovod: {}: {} rows go to {} ranks, of {} rows; accepted: for each of {} ranks 0 or more, all of them together", name, all,
+                                 rows.size(), held, size()));
   return ask(std::move(request), std::move(tensor.buffer), std::move(rows));
 }
 

@@ -1,5 +1,5 @@
-// Horovod: named tensors that the ranks reduce, gather, broadcast and exchange as soon as all of them have asked, in any order. The ranks' communication threads meet
-// once a cycle: they say by bits which of the requests that they know they have, negotiate the others, and carry out together what all have.
+// Horovod: named tensors that the ranks reduce, gather, broadcast and exchange as soon as all of them have asked, in any order. The ranks' communication
+// threads meet once a cycle: they say by bits which of the requests that they know they have, negotiate the others, and carry out together what all have.
 // Source: A. Sergeev, M. Del Balso, Horovod: fast and easy distributed deep learning in TensorFlow, 2018.
 #pragma once
 #include <chrono>
@@ -110,7 +110,7 @@ class Horovod : public Turns {
     std::int64_t cycles = 0, bit_exchanges = 0, negotiations = 0;
     std::int64_t all_reduces = 0, tensors = 0;  // carried out: of any operation
     std::int64_t stall_warnings = 0;
-    Tuned tuned{};                               // in use
+    Tuned tuned{};  // in use
   };
   Statistics statistics();
   /// Whether somebody looks at each tensor's way: a timeline, or the autotuner.
@@ -128,9 +128,9 @@ class Horovod : public Turns {
     std::shared_ptr<Buffer> buffer;
     std::vector<std::int64_t> rows;  // of all_to_all
     std::promise<Result> done;
-    Done then;                       // told beside it; may be empty
-    std::size_t number = 0;          // of this rank's requests
-    std::int64_t step = 0;           // of this rank
+    Done then;               // told beside it; may be empty
+    std::size_t number = 0;  // of this rank's requests
+    std::int64_t step = 0;   // of this rank
     Clock::time_point since;
     std::int64_t since_ns = 0, ready_ns = 0;  // for the timeline
     bool told = false, told_overdue = false;  // to the other ranks, in words

@@ -15,9 +15,9 @@ namespace gemel::parallel::horovod {
 namespace {
 
 constexpr std::string_view kPrefix = "HOROVOD_";
-constexpr std::array<std::string_view, 12> kRead{"FUSION_THRESHOLD", "CYCLE_TIME", "CACHE_CAPACITY", "STALL_CHECK_TIME_SECONDS", "STALL_CHECK_DISABLE",
-                                                 "STALL_SHUTDOWN_TIME_SECONDS", "TIMELINE", "TIMELINE_MARK_CYCLES", "AUTOTUNE", "AUTOTUNE_LOG",
-                                                 "AUTOTUNE_WARMUP_SAMPLES", "AUTOTUNE_STEPS_PER_SAMPLE"};
+constexpr std::array<std::string_view, 12> kRead{
+    "FUSION_THRESHOLD",     "CYCLE_TIME", "CACHE_CAPACITY", "STALL_CHECK_TIME_SECONDS", "STALL_CHECK_DISABLE",      "STALL_SHUTDOWN_TIME_SECONDS", "TIMELINE",
+    "TIMELINE_MARK_CYCLES", "AUTOTUNE",   "AUTOTUNE_LOG",   "AUTOTUNE_WARMUP_SAMPLES",  "AUTOTUNE_STEPS_PER_SAMPLE"};
 
 class Variables {
  public:
@@ -50,7 +50,9 @@ class Variables {
 
 /// What would do nothing, as another variable has not switched it on.
 void refuse_dead_values(const Variables& variables, const Options& o) {
-  const auto refuse = [](const char* name, const char* given, const char* accepted) { throw UsageError(fmt::format("{}{}: it is given {}; accepted: {}", kPrefix, name, given, accepted)); };
+  const auto refuse = [](const char* name, const char* given, const char* accepted) {
+    throw UsageError(fmt::format("{}{}: it is given {}; accepted: {}", kPrefix, name, given, accepted));
+  };
   for (const char* name : {"AUTOTUNE_LOG", "AUTOTUNE_WARMUP_SAMPLES", "AUTOTUNE_STEPS_PER_SAMPLE"})
     if (!o.tunes && !variables.text(name).empty()) refuse(name, "without HOROVOD_AUTOTUNE", "HOROVOD_AUTOTUNE=1 with it");
   if (o.marks_cycles && o.timeline.empty()) refuse("TIMELINE_MARK_CYCLES", "without HOROVOD_TIMELINE", "a file of HOROVOD_TIMELINE with it");

@@ -115,12 +115,18 @@ std::string text_of(const Request& r) { return r.group.empty() ? "no group" : fm
 
 const char* to_string(Operation operation) {
   switch (operation) {
-    case Operation::all_reduce: return "all_reduce";
-    case Operation::all_gather: return "all_gather";
-    case Operation::broadcast: return "broadcast";
-    case Operation::reduce_scatter: return "reduce_scatter";
-    case Operation::all_to_all: return "all_to_all";
-    case Operation::join: return "join";
+    case Operation::all_reduce:
+      return "all_reduce";
+    case Operation::all_gather:
+      return "all_gather";
+    case Operation::broadcast:
+      return "broadcast";
+    case Operation::reduce_scatter:
+      return "reduce_scatter";
+    case Operation::all_to_all:
+      return "all_to_all";
+    case Operation::join:
+      return "join";
   }
   return "";
 }

@@ -51,9 +51,9 @@ struct Tuned {
 
 /// What a rank tells all others in a round of negotiation.
 struct Message {
-  std::vector<Request> fresh;    // that the ranks have not agreed on before, or whose form has changed
-  std::vector<Request> overdue;  // that are agreed on, and wait for long, or are the last of a rank that leaves: so that all know who has them
-  std::optional<Place> ends;     // this rank asks for nothing more, and has come so far: steps, requests
+  std::vector<Request> fresh;      // that the ranks have not agreed on before, or whose form has changed
+  std::vector<Request> overdue;    // that are agreed on, and wait for long, or are the last of a rank that leaves: so that all know who has them
+  std::optional<Place> ends;       // this rank asks for nothing more, and has come so far: steps, requests
   std::int64_t packing_bytes = 0;  // memory that all of a machine see, for what this rank packs; 0: it has enough
   // Of rank 0, which decides by its clock:
   std::optional<Tuned> tuned;  // from now on

@@ -34,9 +34,12 @@ std::string Timeline::events_of(int rank, std::int64_t lead_ns) const {
     const std::string name = s.tensor.empty() ? kCycles : s.tensor;
     const auto [it, is_new] = track.try_emplace(name, track.size());
     if (is_new) add({{"name", "thread_name"}, {"ph", "M"}, {"pid", rank}, {"tid", it->second}, {"args", {{"name", name}}}});
-    nlohmann::json event{{"name", s.phase}, {"cat", "horovod"}, {"pid", rank}, {"tid", it->second}, {"ts", kPerMicrosecond * static_cast<double>(s.begin_ns + lead_ns)}};
-    if (s.tensor.empty()) event.update({{"ph", "i"}, {"s", "p"}});
-    else event.update({{"ph", "X"}, {"dur", kPerMicrosecond * static_cast<double>(s.end_ns - s.begin_ns)}});
+    nlohmann::json event{
+        {"name", s.phase}, {"cat", "horovod"}, {"pid", rank}, {"tid", it->second}, {"ts", kPerMicrosecond * static_cast<double>(s.begin_ns + lead_ns)}};
+    if (s.tensor.empty())
+      event.update({{"ph", "i"}, {"s", "p"}});
+    else
+      event.update({{"ph", "X"}, {"dur", kPerMicrosecond * static_cast<double>(s.end_ns - s.begin_ns)}});
     add(event);
   }
   return out;

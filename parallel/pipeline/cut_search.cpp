@@ -117,8 +117,10 @@ class BranchAndBound {
     int low = begin, high = costs_.units();
     while (low < high) {
       const int middle = (low + high) / 2;
-      if (amount(begin, middle) < part) low = middle + 1;
-      else high = middle;
+      if (amount(begin, middle) < part)
+        low = middle + 1;
+      else
+        high = middle;
     }
     return low;
   }

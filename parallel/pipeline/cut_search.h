@@ -32,9 +32,9 @@ class PieceCosts {
 
  private:
   const PartitionProblem& problem_;
-  std::vector<double> compute_s_;                       // [unit] of all before it
-  std::vector<std::int64_t> fixed_, activations_;       // [unit] bytes of all before it: held whatever the schedule, and a micro-batch
-  std::vector<std::vector<std::vector<int>>> held_;     // [stage][moment][virtual stage]
+  std::vector<double> compute_s_;                    // [unit] of all before it
+  std::vector<std::int64_t> fixed_, activations_;    // [unit] bytes of all before it: held whatever the schedule, and a micro-batch
+  std::vector<std::vector<std::vector<int>>> held_;  // [stage][moment][virtual stage]
 };
 
 /// What is least of the worst stage.

@@ -24,7 +24,8 @@ void check_pieces(const PartitionProblem& problem) {
   if (at(problem.shape.pieces()) <= problem.units.size()) return;
   const int stages = problem.shape.stages, each = problem.shape.virtual_stages;
   const std::size_t parts = problem.units.size(), most = parts / at(each);
-  throw UsageError(fmt::format("pipeline: {} stages{} for a model that can be cut into {} parts; accepted: {}", stages, each == 1 ? "" : fmt::format(" of {} pieces each", each), parts,
+  throw UsageError(fmt::format("pipeline: {} stages{} for a model that can be cut into {} parts; accepted: {}", stages,
+                               each == 1 ? "" : fmt::format(" of {} pieces each", each), parts,
                                most > 0 ? fmt::format("at most {} stages", most) : fmt::format("at most {} pieces", parts)));
 }
 
@@ -51,8 +52,8 @@ Partition measured(const PieceCosts& costs, const std::vector<int>& first) {
   for (std::size_t s = 1; s < cut.stage_bytes.size(); ++s)
     if (share(s) > share(worst)) worst = s;
   const std::optional<int> enough = stages_that_would_do(problem);
-  throw MemoryError(fmt::format("pipeline: stage {} needs {} bytes in the cut that comes nearest, and its device has {}; accepted: {}", worst, cut.stage_bytes[worst],
-                                problem.memory_bytes[worst],
+  throw MemoryError(fmt::format("pipeline: stage {} needs {} bytes in the cut that comes nearest, and its device has {}; accepted: {}", worst,
+                                cut.stage_bytes[worst], problem.memory_bytes[worst],
                                 enough ? fmt::format("a cut by cost into {} stage{}", *enough, *enough == 1 ? "" : "s")
                                        : "smaller micro-batches or more memory, as no number of stages would do"));
 }

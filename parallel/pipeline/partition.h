@@ -28,8 +28,8 @@ struct PartitionProblem {
 };
 
 /// A stage's time is that of its computes at its device's rate and of the messages over its boundaries, an activation one way and a gradient of
-/// the same size the other. Its memory is all copies of its parameters, the activations of the micro-batches that the schedule makes it hold, what one backward pass
-/// computes again, and what it holds besides.
+/// the same size the other. Its memory is all copies of its parameters, the activations of the micro-batches that the schedule makes it hold, what one backward
+/// pass computes again, and what it holds besides.
 struct Partition {
   std::vector<int> first;                 // [piece] its first unit; it ends where the next one begins
   std::vector<double> stage_s;            // [stage] of a micro-batch

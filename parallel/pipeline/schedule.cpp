@@ -29,9 +29,12 @@ Action compute(const PipelineShape& shape, int stage, Kind kind, int k) {
 int warm_up(const PipelineShape& shape, int stage) {
   const int all = shape.micro_batches * shape.virtual_stages, behind = shape.stages - stage - 1;
   switch (shape.kind) {
-    case ScheduleKind::gpipe: return all;
-    case ScheduleKind::one_f_one_b: return std::min(behind, all);
-    case ScheduleKind::interleaved: return std::min(2 * behind + (shape.virtual_stages - 1) * shape.stages, all);
+    case ScheduleKind::gpipe:
+      return all;
+    case ScheduleKind::one_f_one_b:
+      return std::min(behind, all);
+    case ScheduleKind::interleaved:
+      return std::min(2 * behind + (shape.virtual_stages - 1) * shape.stages, all);
   }
   throw InternalError("pipeline: a schedule of no kind");
 }
@@ -82,13 +85,20 @@ std::string to_string(const Action& action) {
     return fmt::format("{} of micro-batch {} {} piece {}", what, action.micro_batch, where, action.piece);
   };
   switch (action.kind) {
-    case Kind::forward: return text("forward", "in");
-    case Kind::backward: return text("backward", "in");
-    case Kind::send_activation: return text("send of the activation", "from");
-    case Kind::receive_activation: return text("receive of the activation", "for");
-    case Kind::send_gradient: return text("send of the gradient", "from");
-    case Kind::receive_gradient: return text("receive of the gradient", "for");
-    case Kind::update: return "update";
+    case Kind::forward:
+      return text("forward", "in");
+    case Kind::backward:
+      return text("backward", "in");
+    case Kind::send_activation:
+      return text("send of the activation", "from");
+    case Kind::receive_activation:
+      return text("receive of the activation", "for");
+    case Kind::send_gradient:
+      return text("send of the gradient", "from");
+    case Kind::receive_gradient:
+      return text("receive of the gradient", "for");
+    case Kind::update:
+      return "update";
   }
   return "";
 }

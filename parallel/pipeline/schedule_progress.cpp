@@ -21,11 +21,16 @@ std::vector<Action> needs(const Schedule& schedule, const Action& action) {
       if (piece + 1 == schedule.pieces()) return {{Kind::forward, piece, micro_batch}};
       if (schedule.crosses(piece)) return {{Kind::forward, piece, micro_batch}, {Kind::receive_gradient, piece, micro_batch}};
       return {{Kind::forward, piece, micro_batch}, {Kind::backward, piece + 1, micro_batch}};
-    case Kind::send_activation: return {{Kind::forward, piece, micro_batch}};
-    case Kind::send_gradient: return {{Kind::backward, piece, micro_batch}};
-    case Kind::receive_activation: return {{Kind::send_activation, piece - 1, micro_batch}};
-    case Kind::receive_gradient: return {{Kind::send_gradient, piece + 1, micro_batch}};
-    case Kind::update: return {};  // it stands behind every backward
+    case Kind::send_activation:
+      return {{Kind::forward, piece, micro_batch}};
+    case Kind::send_gradient:
+      return {{Kind::backward, piece, micro_batch}};
+    case Kind::receive_activation:
+      return {{Kind::send_activation, piece - 1, micro_batch}};
+    case Kind::receive_gradient:
+      return {{Kind::send_gradient, piece + 1, micro_batch}};
+    case Kind::update:
+      return {};  // it stands behind every backward
   }
   return {};
 }

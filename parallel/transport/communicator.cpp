@@ -10,12 +10,18 @@ namespace gemel::parallel {
 
 const char* to_string(Reduction reduction) {
   switch (reduction) {
-    case Reduction::sum: return "sum";
-    case Reduction::mean: return "mean";
-    case Reduction::min: return "min";
-    case Reduction::max: return "max";
-    case Reduction::product: return "product";
-    case Reduction::bit_and: return "bit_and";
+    case Reduction::sum:
+      return "sum";
+    case Reduction::mean:
+      return "mean";
+    case Reduction::min:
+      return "min";
+    case Reduction::max:
+      return "max";
+    case Reduction::product:
+      return "product";
+    case Reduction::bit_and:
+      return "bit_and";
   }
   return "";
 }

@@ -25,9 +25,7 @@ struct Elements {
 
   std::int64_t bytes() const { return count * static_cast<std::int64_t>(size_of(dtype)); }
   std::span<std::byte> span() const { return {first, static_cast<std::size_t>(bytes())}; }
-  Elements part(std::int64_t begin, std::int64_t elements) const {
-    return {first + begin * static_cast<std::int64_t>(size_of(dtype)), elements, dtype};
-  }
+  Elements part(std::int64_t begin, std::int64_t elements) const { return {first + begin * static_cast<std::int64_t>(size_of(dtype)), elements, dtype}; }
 };
 inline Elements elements_of(std::span<float> values) {
   return {reinterpret_cast<std::byte*>(values.data()), static_cast<std::int64_t>(values.size()), DType::float32};

@@ -63,7 +63,7 @@ void find_others_by_address() {
 /// Each rank of a machine has 16 MiB of it for messages; Open MPI 5 ends where it finds no room.
 void choose_shared_memory() {
   constexpr std::uint64_t kOfRank = std::uint64_t{16} << 20;
-  struct statvfs room{};
+  struct statvfs room {};
   if (::statvfs("/dev/shm", &room) == 0 && room.f_bavail * room.f_frsize >= kOfRank && ::access("/dev/shm", W_OK) == 0) return;
   std::error_code none;
   const std::string folder = std::filesystem::temp_directory_path(none).string();
@@ -190,19 +190,28 @@ class MpiTransfer : public Transfer::State {
 
 std::optional<MPI_Datatype> mpi_type(DType dtype) {
   switch (dtype) {
-    case DType::float32: return MPI_FLOAT;
-    case DType::int32: return MPI_INT32_T;
-    case DType::int64: return MPI_INT64_T;
-    default: return std::nullopt;
+    case DType::float32:
+      return MPI_FLOAT;
+    case DType::int32:
+      return MPI_INT32_T;
+    case DType::int64:
+      return MPI_INT64_T;
+    default:
+      return std::nullopt;
   }
 }
 MPI_Op mpi_op(Reduction reduction) {
   switch (reduction) {
-    case Reduction::min: return MPI_MIN;
-    case Reduction::max: return MPI_MAX;
-    case Reduction::product: return MPI_PROD;
-    case Reduction::bit_and: return MPI_BAND;
-    default: return MPI_SUM;
+    case Reduction::min:
+      return MPI_MIN;
+    case Reduction::max:
+      return MPI_MAX;
+    case Reduction::product:
+      return MPI_PROD;
+    case Reduction::bit_and:
+      return MPI_BAND;
+    default:
+      return MPI_SUM;
   }
 }
 
@@ -328,7 +337,8 @@ std::optional<int> number_in(const char* variable) {
   if (!text || !*text) return std::nullopt;
   int value = 0;
   const auto [end, error] = std::from_chars(text, text + std::strlen(text), value);
-  if (error != std::errc() || *end != '\0' || value < 0) throw CommError(fmt::format("{}: '{}' is not accepted; accepted: digits, as mpirun sets them", variable, text));
+  if (error != std::errc() || *end != '\0' || value < 0)
+    throw CommError(fmt::format("{}: '{}' is not accepted; accepted: digits, as mpirun sets them", variable, text));
   return value;
 }
 
@@ -402,7 +412,9 @@ std::unique_ptr<Communicator> mpi_communicator() {
   check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "the rank is not known");
   check(MPI_Comm_size(MPI_COMM_WORLD, &size), "the number of ranks is not known");
   if (const auto launch = mpi_launch(); launch && launch->size != size)  // each would train for itself, and all write the same files
-    throw CommError(fmt::format("mpi: the environment says that {} ranks were started, and MPI has {}; accepted: gemel launch, mpirun of this Open MPI, or srun with --mpi=pmix", launch->size, size));
+    throw CommError(fmt::format(
+        "mpi: the environment says that {} ranks were started, and MPI has {}; accepted: gemel launch, mpirun of this Open MPI, or srun with --mpi=pmix",
+        launch->size, size));
   Placement placement = placement_of_all(size);
   std::vector<int> all(at(size));
   std::iota(all.begin(), all.end(), 0);

@@ -298,8 +298,10 @@ HostBytes ProcessGroup::allocate(std::int64_t bytes) {
   const std::shared_ptr<Segment> segment = share(bytes);
   if (!segment) return {};
   const auto place = std::ranges::find(segments_, nullptr);
-  if (place == segments_.end()) segments_.push_back(segment);
-  else *place = segment;
+  if (place == segments_.end())
+    segments_.push_back(segment);
+  else
+    *place = segment;
   const Segment::Mapping& mine = segment->of[at(rank())];
   return {std::shared_ptr<std::byte>(segment, mine.first), mine.bytes};
 }

@@ -4,18 +4,14 @@
 
 namespace gemel::parallel {
 
-std::int64_t SharedGroup::control_bytes(int size) {
-  return round_up(size * static_cast<std::int64_t>(sizeof(SharedLine)), kHostPage) + size * 2 * kStageBytes;
-}
+std::int64_t SharedGroup::control_bytes(int size) { return round_up(size * static_cast<std::int64_t>(sizeof(SharedLine)), kHostPage) + size * 2 * kStageBytes; }
 
 void SharedGroup::use(std::byte* control) {
   lines_ = reinterpret_cast<SharedLine*>(control);  // of zeros, as a new line is
   stages_ = control + round_up(size_ * static_cast<std::int64_t>(sizeof(SharedLine)), kHostPage);
 }
 
-std::span<std::byte> SharedGroup::stage(int rank, std::uint32_t half) const {
-  return {stages_ + (rank * 2 + half) * kStageBytes, at(kStageBytes)};
-}
+std::span<std::byte> SharedGroup::stage(int rank, std::uint32_t half) const { return {stages_ + (rank * 2 + half) * kStageBytes, at(kStageBytes)}; }
 
 void SharedGroup::barrier(const std::byte* data) {
   SharedLine& mine = line(rank_);

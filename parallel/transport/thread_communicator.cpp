@@ -64,8 +64,10 @@ class Exchange {
       const std::shared_ptr<Offer> other = waiting.front();
       waiting.pop_front();
       const Offer &from = mine->side == Offer::Side::send ? *mine : *other, &to = mine->side == Offer::Side::send ? *other : *mine;
-      if (from.count != to.count) mine->error = other->error = fmt::format("receive: {} bytes are awaited, and {} were sent", to.count, from.count);
-      else if (to.count) std::memcpy(to.bytes, from.bytes, to.count);
+      if (from.count != to.count)
+        mine->error = other->error = fmt::format("receive: {} bytes are awaited, and {} were sent", to.count, from.count);
+      else if (to.count)
+        std::memcpy(to.bytes, from.bytes, to.count);
       mine->done = other->done = true;
     }
     changed_.notify_all();
@@ -182,9 +184,7 @@ class ThreadGroup : public SharedGroup {
     }
     return {};
   }
-  std::byte* address_of(int, const SharedPlace& place) const override {
-    return place.segment < 0 ? nullptr : reinterpret_cast<std::byte*>(place.offset);
-  }
+  std::byte* address_of(int, const SharedPlace& place) const override { return place.segment < 0 ? nullptr : reinterpret_cast<std::byte*>(place.offset); }
   std::shared_ptr<Exchange> exchange_;
   std::string name_;
   HostBytes control_;

@@ -1,6 +1,4 @@
 // Damaged input of every reader: read or refused. For hours: tests/fuzzer/.
-#include "tests/support/faults/fuzz_targets.h"
-
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -9,6 +7,7 @@
 #include "engine/base/hash.h"
 #include "tests/support/device/test_device.h"
 #include "tests/support/faults/fuzz_mutator.h"
+#include "tests/support/faults/fuzz_targets.h"
 
 namespace gemel::testing {
 namespace {
@@ -21,8 +20,10 @@ INSTANTIATE_TEST_SUITE_P(Each, Fuzzed, ::testing::ValuesIn(fuzz_target_names()),
 
 TEST_P(Fuzzed, corpus_is_read) {
   for (const std::string& text : target_.corpus) {
-    if (GetParam() == "cifar10") { EXPECT_THROW(target_.read(text), DataError) << "a whole one has 170 MB"; }
-    else EXPECT_NO_THROW(target_.read(text));
+    if (GetParam() == "cifar10") {
+      EXPECT_THROW(target_.read(text), DataError) << "a whole one has 170 MB";
+    } else
+      EXPECT_NO_THROW(target_.read(text));
   }
 }
 

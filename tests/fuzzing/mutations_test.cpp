@@ -101,7 +101,8 @@ TEST(Mutations, of_what_a_checkpoint_says_of_itself_are_read_or_refused) {
   const TemporaryFolder folder;
   const std::vector<float> values{1, 2, 3, 4};
   const std::vector<NamedTensor> tensors{{"model.weight", f32({2, 2}), std::as_bytes(std::span(values))}};
-  const FileMetadata good = train::metadata_of(train::CheckpointNumbers{.run = 1, .step = 400, .epoch = 2, .batch = 3, .optimizer_steps = 400, .parameter_steps = {400, 399}});
+  const FileMetadata good =
+      train::metadata_of(train::CheckpointNumbers{.run = 1, .step = 400, .epoch = 2, .batch = 3, .optimizer_steps = 400, .parameter_steps = {400, 399}});
   int refused = 0;
   for (int i = 0; i < as_many_as(60); ++i) {
     PhiloxStream draws(static_cast<std::uint64_t>(i), stream_hash("metadata"));

@@ -44,11 +44,8 @@ std::int64_t elements(std::int64_t one, std::int64_t stride, std::int64_t batch)
 std::int64_t operand_offset(const DeviceProfile& profile) { return profile.platform == "Oclgrind" ? 0 : profile.base_alignment_bytes; }
 
 struct Operand {
-  Operand(Device& device, std::int64_t count)
-      : offset(operand_offset(device.profile())), buffer(device.memory().allocate(offset + 4 * count, "operand")) {}
-  Operand(Device& device, const std::vector<float>& v) : Operand(device, std::ssize(v)) {
-    device.write(region(), std::as_bytes(std::span(v)));
-  }
+  Operand(Device& device, std::int64_t count) : offset(operand_offset(device.profile())), buffer(device.memory().allocate(offset + 4 * count, "operand")) {}
+  Operand(Device& device, const std::vector<float>& v) : Operand(device, std::ssize(v)) { device.write(region(), std::as_bytes(std::span(v))); }
   Region region() const { return {buffer.block(), offset, buffer.bytes() - offset}; }
   std::int64_t offset;
   Buffer buffer;
@@ -70,8 +67,8 @@ std::string difference(const GemmProblem& p, const std::vector<float>& a, const 
         const double wanted = sum + old, bound = unit * (magnitude + std::abs(old));
         if (!(std::abs(c[at(at_c)] - wanted) <= bound))
           return "m " + std::to_string(p.m) + " n " + std::to_string(p.n) + " k " + std::to_string(p.k) + " batch " + std::to_string(g) +
-                 (p.a == Transpose::yes ? " A'" : " A") + (p.b == Transpose::yes ? "B'" : "B") + ": element [" + std::to_string(i) + ", " +
-                 std::to_string(j) + "] is " + std::to_string(c[at(at_c)]) + ", not " + std::to_string(wanted);
+                 (p.a == Transpose::yes ? " A'" : " A") + (p.b == Transpose::yes ? "B'" : "B") + ": element [" + std::to_string(i) + ", " + std::to_string(j) +
+                 "] is " + std::to_string(c[at(at_c)]) + ", not " + std::to_string(wanted);
       }
   for (std::size_t i = c.size() - kGuard; i < c.size(); ++i)
     if (c[i] != kSentinel) return "an element after C was written";
@@ -114,7 +111,9 @@ GemmProblem problem(std::int64_t m, std::int64_t n, std::int64_t k, Transpose a 
 
 constexpr Transpose kBoth[] = {Transpose::no, Transpose::yes};
 /// B as the form takes it.
-Transpose b_for(const GemmForm& form) { return form.name == std::string_view("few_rows") || form.name == std::string_view("parts") ? Transpose::no : Transpose::yes; }
+Transpose b_for(const GemmForm& form) {
+  return form.name == std::string_view("few_rows") || form.name == std::string_view("parts") ? Transpose::no : Transpose::yes;
+}
 
 TEST(Gemm, clblast_declines_what_its_32_bit_offsets_do_not_reach) {
   DeviceProfile profile{.max_group_size = 256};
@@ -147,8 +146,8 @@ TEST(Gemm, native_forms_for_eight_lanes_agree_with_the_definition) {
   if (!testing::test_device().profile().has_wide_vectors()) GTEST_SKIP() << "the other tests do this here";
   Device& device = testing::narrow_device();
   for (const GemmForm& form : own_forms().first(own_forms().size() - 1))
-    for (const auto& [m, n, k] : {std::array{1, 7, 17}, std::array{2, 33, 20}, std::array{4, 15, 400}, std::array{6, 17, 9}, std::array{29, 300, 400},
-                                std::array{3, 20, 1041}})
+    for (const auto& [m, n, k] :
+         {std::array{1, 7, 17}, std::array{2, 33, 20}, std::array{4, 15, 400}, std::array{6, 17, 9}, std::array{29, 300, 400}, std::array{3, 20, 1041}})
       for (const Transpose ta : kBoth)
         for (const Transpose tb : kBoth) {
           const auto p = problem(m, n, k, ta, tb);
@@ -249,8 +248,8 @@ TEST(KernelsGemm, native_forms_read_and_write_only_their_own) {
   std::int64_t forms = 0;
   for (const GemmForm& form : own_forms()) {
     int ran = 0;
-    for (const auto& [m, n, k] : {std::array{1, 1, 1}, std::array{13, 33, 17}, std::array{17, 40, 5}, std::array{50, 20, 16}, std::array{3, 35, 20},
-                                std::array{2, 1100, 9}})
+    for (const auto& [m, n, k] :
+         {std::array{1, 1, 1}, std::array{13, 33, 17}, std::array{17, 40, 5}, std::array{50, 20, 16}, std::array{3, 35, 20}, std::array{2, 1100, 9}})
       for (const Transpose ta : kBoth)
         for (const Transpose tb : kBoth) {
           auto p = problem(m, n, k, ta, tb);

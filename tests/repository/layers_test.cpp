@@ -25,8 +25,9 @@ struct Layer {
 };
 
 const std::vector<Layer>& layers() {
-  static const std::vector<std::string_view> all = {"engine/base",           "opencl",               "engine",        "datasets",          "parallel", "frontends", "frontends/train",
-                                                    "frontends/generation",  "frontends/distributed", "frontends/domains", "frontends/cli", "tests",    "benchmarks"};
+  static const std::vector<std::string_view> all = {
+      "engine/base",       "opencl",        "engine", "datasets",  "parallel", "frontends", "frontends/train", "frontends/generation", "frontends/distributed",
+      "frontends/domains", "frontends/cli", "tests",  "benchmarks"};
   static const std::vector<Layer> table = {
       {"engine/base", {}},
       {"opencl", {"engine/base"}},
@@ -50,9 +51,9 @@ constexpr std::string_view kDeviceFiles[] = {"engine/device/", "engine/ops/"};
 
 /// The engine's rooms in their order: each may include itself and those before it. The longest start of a path names its room.
 constexpr std::string_view kEngineRooms[] = {
-    "engine/base/",          "engine/core/",      "engine/ops/ops.",       "engine/ops/catalog.", "engine/gradients/", "engine/device/",
-    "engine/parameters/",    "engine/reference/", "engine/ops/",           "engine/functions/",   "engine/graph/capture/", "engine/graph/run/",
-    "engine/graph/cut/",     "engine/passes/",    "engine/ops/control/",   "engine/files/",
+    "engine/base/",       "engine/core/",      "engine/ops/ops.",     "engine/ops/catalog.", "engine/gradients/",     "engine/device/",
+    "engine/parameters/", "engine/reference/", "engine/ops/",         "engine/functions/",   "engine/graph/capture/", "engine/graph/run/",
+    "engine/graph/cut/",  "engine/passes/",    "engine/ops/control/", "engine/files/",
 };
 /// Families of operators that use another one's; any other pair of families is apart.
 constexpr std::pair<std::string_view, std::string_view> kFamiliesThatUse[] = {
@@ -217,7 +218,8 @@ TEST(Layers, few_files_of_the_engine_see_opencl_through_its_headers) {
   for (const auto& entry : fs::recursive_directory_iterator(root / "engine")) {
     const std::string file = fs::relative(entry.path(), root).generic_string();
     if (!file.ends_with(".h") && !file.ends_with(".cpp")) continue;
-    if (std::ranges::any_of(kDeviceFiles, [&](std::string_view start) { return file.starts_with(start); }) || std::ranges::count(kUsersOfDeviceFiles, file) > 0) continue;
+    if (std::ranges::any_of(kDeviceFiles, [&](std::string_view start) { return file.starts_with(start); }) || std::ranges::count(kUsersOfDeviceFiles, file) > 0)
+      continue;
     std::set<std::string> seen;
     const auto way = way_to_opencl(file, seen);
     EXPECT_TRUE(way.empty()) << fmt::format("{}", fmt::join(way, " > "));
@@ -228,8 +230,7 @@ TEST(Layers, forbidden_includes_are_named_with_file_and_line) {
   EXPECT_EQ(violations("engine/base/shape.cpp", "#pragma once\n#include \"engine/core/op.h\"\n"),
             std::vector<std::string>{"engine/base/shape.cpp:2: engine/core/op.h: the room engine/base/ comes before engine/core/"});
   EXPECT_EQ(violations("datasets/loading/data_loader.cpp", "#  include \"shape.h\"\n"),
-            std::vector<std::string>{
-                "datasets/loading/data_loader.cpp:1: shape.h: quoted includes are paths from the root of the source tree"});
+            std::vector<std::string>{"datasets/loading/data_loader.cpp:1: shape.h: quoted includes are paths from the root of the source tree"});
   EXPECT_EQ(violations("parallel/ddp/reducer.h", "#include <mpi.h>\n"),
             std::vector<std::string>{"parallel/ddp/reducer.h:1: mpi.h: only parallel/transport/mpi_communicator* may include it"});
 }
@@ -247,26 +248,26 @@ TEST_P(LayersRule, decides_as_the_architecture_says) {
   EXPECT_EQ(violations(given.path, given.line).empty(), given.accepted) << given.path << ": " << given.line;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Includes, LayersRule,
-    ::testing::Values(Case{"opencl/queue.cpp", "#include <CL/cl.h>", true}, Case{"engine/graph/run/executor.cpp", "#include <CL/cl.h>", false},
-                    Case{"opencl/clblast/gemm.cpp", "#include <clblast_c.h>", true},
-                    Case{"opencl/gemm/native.cpp", "#include <clblast_c.h>", false},
-                    Case{"parallel/transport/mpi_communicator.cpp", "#include <mpi.h>", true},
-                    Case{"engine/device/dispatch.cpp", "#include \"opencl/device/device.h\"", true},
-                    Case{"engine/ops/normalisation/softmax.cpp", "#include \"opencl/device/device.h\"", true},
-                    Case{"engine/gradients/autograd.cpp", "#include \"opencl/device/device.h\"", false},
-                    Case{"opencl/queue.cpp", "#include \"engine/core/op.h\"", false},
-                    Case{"frontends/nn/linear.h", "#include \"parallel/transport/communicator.h\"", false},
-                    Case{"frontends/nn/linear.h", "#include \"frontends/cli/train.h\"", false},
-                    Case{"frontends/nn/linear.h", "#include \"engine/core/value.h\"", true},
-                    Case{"parallel/ddp/reducer.h", "#include \"frontends/nn/module.h\"", false},
-                    Case{"frontends/train/step.h", "#include \"datasets/loading/batch.h\"", true},
-                    Case{"frontends/train/step.h", "#include \"frontends/cli/run/progress_bar.h\"", false},
-                    Case{"frontends/nn/linear.h", "#include \"frontends/train/step.h\"", false},
-                    Case{"datasets/loading/data_loader.h", "#include \"engine/base/shape.h\"", true},
-                    Case{"datasets/loading/data_loader.h", "#include \"engine/core/value.h\"", false},
-                    Case{"frontends/cli/commands/train.cpp", "#include \"parallel/ddp/reducer.h\"", true}));
+INSTANTIATE_TEST_SUITE_P(Includes, LayersRule,
+                         ::testing::Values(Case{"opencl/queue.cpp", "#include <CL/cl.h>", true},
+                                           Case{"engine/graph/run/executor.cpp", "#include <CL/cl.h>", false},
+                                           Case{"opencl/clblast/gemm.cpp", "#include <clblast_c.h>", true},
+                                           Case{"opencl/gemm/native.cpp", "#include <clblast_c.h>", false},
+                                           Case{"parallel/transport/mpi_communicator.cpp", "#include <mpi.h>", true},
+                                           Case{"engine/device/dispatch.cpp", "#include \"opencl/device/device.h\"", true},
+                                           Case{"engine/ops/normalisation/softmax.cpp", "#include \"opencl/device/device.h\"", true},
+                                           Case{"engine/gradients/autograd.cpp", "#include \"opencl/device/device.h\"", false},
+                                           Case{"opencl/queue.cpp", "#include \"engine/core/op.h\"", false},
+                                           Case{"frontends/nn/linear.h", "#include \"parallel/transport/communicator.h\"", false},
+                                           Case{"frontends/nn/linear.h", "#include \"frontends/cli/train.h\"", false},
+                                           Case{"frontends/nn/linear.h", "#include \"engine/core/value.h\"", true},
+                                           Case{"parallel/ddp/reducer.h", "#include \"frontends/nn/module.h\"", false},
+                                           Case{"frontends/train/step.h", "#include \"datasets/loading/batch.h\"", true},
+                                           Case{"frontends/train/step.h", "#include \"frontends/cli/run/progress_bar.h\"", false},
+                                           Case{"frontends/nn/linear.h", "#include \"frontends/train/step.h\"", false},
+                                           Case{"datasets/loading/data_loader.h", "#include \"engine/base/shape.h\"", true},
+                                           Case{"datasets/loading/data_loader.h", "#include \"engine/core/value.h\"", false},
+                                           Case{"frontends/cli/commands/train.cpp", "#include \"parallel/ddp/reducer.h\"", true}));
 
 }  // namespace
 }  // namespace gemel

@@ -62,14 +62,18 @@ std::string code_of(const std::vector<std::string>& lines) {
     char quote = 0;
     for (std::size_t i = 0; i < line.size(); ++i) {
       if (quote) {
-        if (line[i] == '\\') ++i;
-        else if (line[i] == quote) quote = 0;
+        if (line[i] == '\\')
+          ++i;
+        else if (line[i] == quote)
+          quote = 0;
         continue;
       }
       if (line.compare(i, 2, "//") == 0) break;
       // Between digits it separates them.
-      if (line[i] == '"' || (line[i] == '\'' && (i == 0 || !std::isalnum(static_cast<unsigned char>(line[i - 1]))))) quote = line[i];
-      else out += line[i];
+      if (line[i] == '"' || (line[i] == '\'' && (i == 0 || !std::isalnum(static_cast<unsigned char>(line[i - 1])))))
+        quote = line[i];
+      else
+        out += line[i];
     }
     out += '\n';
   }
@@ -150,7 +154,9 @@ std::vector<std::string> texts_taken_of_any_exception(const std::vector<std::str
 }
 
 TEST(Sources, texts_taken_of_any_exception_are_found) {
-  const std::vector<std::string> lines{"  try {", "  } catch (const Error& e) {", "    a(e.what());", "  } catch (const std::exception& e) {  // others", "    b(e.what());", "  }", "  c(e.what());"};
+  const std::vector<std::string> lines{
+      "  try {",       "  } catch (const Error& e) {", "    a(e.what());", "  } catch (const std::exception& e) {  // others", "    b(e.what());", "  }",
+      "  c(e.what());"};
   EXPECT_EQ(texts_taken_of_any_exception(lines), std::vector<std::string>{"    b(e.what());"});
   const std::vector<std::string> in_one_line{"  } catch (const std::exception& e) { b(e.what()); }", "  c(e.what());"};
   EXPECT_EQ(texts_taken_of_any_exception(in_one_line), std::vector<std::string>{in_one_line[0]});
@@ -214,8 +220,10 @@ TEST(Sources, built_in_functions_that_kernels_call_are_declared_in_builtins_clh)
   std::set<std::string> called;
   std::string declarations;
   for (const Source& k : sources("opencl/kernels", {".cl", ".clh"})) {
-    if (k.path.filename() == "builtins.clh") declarations = code_of(k.lines);
-    else add_called(code_of(k.lines), called);
+    if (k.path.filename() == "builtins.clh")
+      declarations = code_of(k.lines);
+    else
+      add_called(code_of(k.lines), called);
   }
   for (const OpDef* op : catalog())
     if (op->elementwise) add_called(op->elementwise->statements + " " + op->elementwise->body, called);

@@ -15,8 +15,10 @@ class Variable {
     ::setenv(name, value.c_str(), 1);
   }
   ~Variable() {
-    if (before_) ::setenv(name_, before_->c_str(), 1);
-    else ::unsetenv(name_);
+    if (before_)
+      ::setenv(name_, before_->c_str(), 1);
+    else
+      ::unsetenv(name_);
   }
   Variable(const Variable&) = delete;
   Variable& operator=(const Variable&) = delete;

@@ -141,7 +141,8 @@ Descriptor open_regular(const char* op, const fs::path& path, int flags) {
   struct stat status {};
   if (file.get() >= 0 && ::fstat(file.get(), &status) != 0) fail_on(op, "examine", path, errno);
   if (file.get() < 0 || !S_ISREG(status.st_mode))
-    throw DataError(std::string(op) + ": cannot open " + path.string() + ": it is " + (S_ISDIR(status.st_mode) ? "a folder" : "no regular file") + "; accepted: a regular file");
+    throw DataError(std::string(op) + ": cannot open " + path.string() + ": it is " + (S_ISDIR(status.st_mode) ? "a folder" : "no regular file") +
+                    "; accepted: a regular file");
   return file;
 }
 
@@ -160,8 +161,10 @@ std::vector<std::byte> read_whole(const fs::path& path) {
   for (ssize_t done = 1; done > 0 && filled < out.size();) {
     done = ::read(file.get(), out.data() + filled, std::min(out.size() - filled, kPiece));
     if (done < 0 && errno != EINTR) fail_on("read", "read", path, errno);
-    if (done < 0) done = 1;
-    else filled += static_cast<std::size_t>(done);
+    if (done < 0)
+      done = 1;
+    else
+      filled += static_cast<std::size_t>(done);
   }
   out.resize(filled);
   return out;

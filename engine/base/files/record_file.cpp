@@ -12,7 +12,8 @@ void RecordFile::append(std::string_view record) {
     FileWriter(file_.get(), path_).write(record);
   } catch (...) {
     // What fitted of it would be taken for the beginning of the next one. Taking it out needs no room.
-    if (end >= 0) [[maybe_unused]] const int done = ::ftruncate(file_.get(), end);
+    if (end >= 0) [[maybe_unused]]
+      const int done = ::ftruncate(file_.get(), end);
     throw;
   }
 }

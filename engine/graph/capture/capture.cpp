@@ -86,9 +86,7 @@ void verify(const Program& program, const std::string& after) {
 }
 
 std::string to_string(const Program& program) {
-  const auto name = [&](const Program::Use& u) {
-    return fmt::format("{}{}:{}", program.slots[at(u.slot)].external ? "@" : "%", u.slot, to_string(u.spec));
-  };
+  const auto name = [&](const Program::Use& u) { return fmt::format("{}{}:{}", program.slots[at(u.slot)].external ? "@" : "%", u.slot, to_string(u.spec)); };
   const auto names = [&](const std::vector<Program::Use>& uses) {
     std::string out;
     for (const auto& u : uses) out += (out.empty() ? "" : ", ") + name(u);
@@ -97,8 +95,8 @@ std::string to_string(const Program& program) {
   std::string text = fmt::format("inputs {}\n", names(program.inputs));
   for (const auto& step : program.code) {
     const std::string attributes = to_string(step.attributes);
-    text += fmt::format("{} = {}({}){}{}\n", names(step.outputs), step.op->name, names(step.inputs),
-                        attributes.empty() ? "" : " {" + attributes + "}", step.scope.empty() ? "" : "  # " + step.scope);
+    text += fmt::format("{} = {}({}){}{}\n", names(step.outputs), step.op->name, names(step.inputs), attributes.empty() ? "" : " {" + attributes + "}",
+                        step.scope.empty() ? "" : "  # " + step.scope);
   }
   return text + fmt::format("outputs {}\n", names(program.outputs));
 }

@@ -12,8 +12,12 @@
 namespace gemel {
 
 GraphTrace::GraphTrace(Session& session, Outside outside, std::string name)
-    : session_(session), outside_(outside), name_(std::make_shared<const std::string>(std::move(name))),
-      first_node_(session.nodes_made()), enclosing_(session.trace()), random_(session.random()) {}
+    : session_(session),
+      outside_(outside),
+      name_(std::make_shared<const std::string>(std::move(name))),
+      first_node_(session.nodes_made()),
+      enclosing_(session.trace()),
+      random_(session.random()) {}
 
 Value GraphTrace::input(const Spec& spec, std::string name) {
   Value v(spec, std::make_shared<Storage>(session_, spec.elements()));
@@ -57,7 +61,8 @@ void GraphTrace::check_writes(const OpDef& op, const Program::Instruction& step,
     const bool is_argument = knows(in[at(w)]) && std::ranges::any_of(program_.inputs, [slot](const auto& input) { return input.slot == slot; });
     const std::string& name = program_.slots[at(slot)].name;
     if (is_argument && !name.empty())
-      throw UsageError(fmt::format("{}: writes the placeholder '{}' of '{}', in the memory of what is fed; accepted: a variable, or a copy", op.name, name, *name_));
+      throw UsageError(
+          fmt::format("{}: writes the placeholder '{}' of '{}', in the memory of what is fed; accepted: a variable, or a copy", op.name, name, *name_));
     if (outside_ == Outside::passed && (is_argument || !knows(in[at(w)])))
       throw UsageError(op.name + ": writes a value from outside this body; accepted: a pure body, which its gradient can run again");
   }
@@ -90,8 +95,8 @@ Program::Use GraphTrace::use_bound(const Value& v, const std::string& who) {
   const auto& storage = v.storage();
   refuse_rows(who + ": the value", v);
   if (!storage->memory)
-    throw UsageError(fmt::format("{}: a value {} of the graph '{}' is used in the graph '{}'; accepted: values of this graph, or computed ones",
-                                 who, to_string(v.spec()), storage->graph ? *storage->graph : "", *name_));
+    throw UsageError(fmt::format("{}: a value {} of the graph '{}' is used in the graph '{}'; accepted: values of this graph, or computed ones", who,
+                                 to_string(v.spec()), storage->graph ? *storage->graph : "", *name_));
   program_.slots[at(define(v))].external = storage;
   return use(v, who);
 }
@@ -117,9 +122,7 @@ Program::Use GraphTrace::use(const Value& v, const std::string& who) {
   return {it->second, v.spec(), v.offset(), version(v.storage()), has_history(v)};
 }
 
-void GraphTrace::name_slot(const Value& value, const std::string& name) {
-  program_.slots[at(use(value, name).slot)].name = name;
-}
+void GraphTrace::name_slot(const Value& value, const std::string& name) { program_.slots[at(use(value, name).slot)].name = name; }
 
 /// Whether a gradient goes to it decides what is recorded, and what has a history.
 void GraphTrace::assume_of_leaf(const Value& v) {

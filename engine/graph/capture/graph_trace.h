@@ -116,7 +116,7 @@ class GraphTrace : public Trace {
   std::map<Foreign, int> foreign_;                   // slots of values from outside that are passed
   std::uint64_t first_node_;
   std::map<std::shared_ptr<Storage>, Writes> writes_;  // of memory from outside, where this program may write it
-  Trace& enclosing_;                                            // in force when a body was begun
+  Trace& enclosing_;                                   // in force when a body was begun
   std::set<const Node*> arguments_;
   std::set<std::uint64_t> leaves_;  // nodes of leaves from outside that it reads
   InForce* in_force_ = nullptr;

@@ -44,9 +44,8 @@ class Line {
 
  private:
   std::vector<int>::iterator ready() {
-    return std::ranges::find_if(waiting_, [&](int j) {
-      return owed_[at(j)] == 0 && std::ranges::none_of(waiting_, [&](int i) { return i < j && depends(j, i); });
-    });
+    return std::ranges::find_if(waiting_,
+                                [&](int j) { return owed_[at(j)] == 0 && std::ranges::none_of(waiting_, [&](int i) { return i < j && depends(j, i); }); });
   }
 
   bool depends(int j, int i) const {
@@ -83,9 +82,10 @@ Program in_order(Program program) {
   for (int i = 0; i < count; ++i) line.add(i);
   if (!line.waiting().empty()) {
     const auto& step = program.code[at(line.waiting()[0])];
-    throw UsageError(fmt::format("graph: {}{} must run after what depends on it: a gradient is of values before it and of values after it; "
-                                 "accepted: fetches without one of the two",
-                                 step.op->name, step.scope.empty() ? "" : " of " + step.scope));
+    throw UsageError(
+        fmt::format("graph: {}{} must run after what depends on it: a gradient is of values before it and of values after it; "
+                    "accepted: fetches without one of the two",
+                    step.op->name, step.scope.empty() ? "" : " of " + step.scope));
   }
   std::vector<int> moved(program.code.size());
   for (int i = 0; i < count; ++i) moved[at(line.out()[at(i)])] = i;

@@ -41,9 +41,7 @@ class Substitution {
       throw UsageError(fmt::format("the number {} depends on the open extent; accepted: what divides by it itself, as mean does", r));
     return r;
   }
-  std::shared_ptr<const Program> operator()(const std::shared_ptr<const Program>& program) const {
-    return std::make_shared<const Program>((*this)(*program));
-  }
+  std::shared_ptr<const Program> operator()(const std::shared_ptr<const Program>& program) const { return std::make_shared<const Program>((*this)(*program)); }
   std::shared_ptr<State> operator()(const std::shared_ptr<State>& state) const { return state; }
 
   Program operator()(Program program) const {
@@ -56,14 +54,15 @@ class Substitution {
     uses(program, program.inputs);
     uses(program, program.outputs);
     for (auto& step : program.code) try {
-      uses(program, step.inputs);
-      uses(program, step.outputs);
-      Attributes attributes;
-      for (const auto& [name, item] : step.attributes.entries()) attributes.set(name, std::visit([this](const auto& v) -> Attributes::Item { return (*this)(v); }, item));
-      step.attributes = std::move(attributes);
-    } catch (const UsageError& e) {
-      throw UsageError(fmt::format("{}: {}", step.op->name, e.what()));
-    }
+        uses(program, step.inputs);
+        uses(program, step.outputs);
+        Attributes attributes;
+        for (const auto& [name, item] : step.attributes.entries())
+          attributes.set(name, std::visit([this](const auto& v) -> Attributes::Item { return (*this)(v); }, item));
+        step.attributes = std::move(attributes);
+      } catch (const UsageError& e) {
+        throw UsageError(fmt::format("{}: {}", step.op->name, e.what()));
+      }
     return program;
   }
 
@@ -86,9 +85,8 @@ bool is_open(const Spec& spec) { return std::ranges::any_of(spec.shape, follows)
 
 bool is_open(const Program& program) {
   const auto open = [](const Program::Use& u) { return is_open(u.spec); };
-  return std::ranges::any_of(program.inputs, open) || std::ranges::any_of(program.code, [&](const auto& step) {
-           return std::ranges::any_of(step.inputs, open) || std::ranges::any_of(step.outputs, open);
-         });
+  return std::ranges::any_of(program.inputs, open) ||
+         std::ranges::any_of(program.code, [&](const auto& step) { return std::ranges::any_of(step.inputs, open) || std::ranges::any_of(step.outputs, open); });
 }
 
 std::optional<std::int64_t> extent_between(const Spec& open, const Spec& given) {

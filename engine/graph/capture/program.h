@@ -24,10 +24,10 @@ struct Program {
     const OpDef* op = nullptr;
     Attributes attributes;
     std::vector<Use> inputs, outputs;
-    std::string scope;               // path of the module that applied it
-    std::vector<int> after;          // instructions (by index) that must run before, beyond what data says; until passes have run. Those that
-                                     // come later in the program do so where they are run too: in_order (engine/graph/capture/instruction_order.h) moves them
-    std::shared_ptr<const void> owner;   // keeps a record made for this program alive (fusion, custom functions)
+    std::string scope;       // path of the module that applied it
+    std::vector<int> after;  // instructions (by index) that must run before, beyond what data says; until passes have run. Those that
+                             // come later in the program do so where they are run too: in_order (engine/graph/capture/instruction_order.h) moves them
+    std::shared_ptr<const void> owner;  // keeps a record made for this program alive (fusion, custom functions)
   };
   struct Slot {
     std::int64_t bytes = 0;             // on the device
@@ -37,8 +37,8 @@ struct Program {
   };
   std::vector<Slot> slots;
   std::vector<Use> inputs, outputs;
-  std::vector<Instruction> code;  // in program order; a write is ordered against reads of the same slot by it
-  Values captured;                // values from outside that became the last inputs (a loop's body, a branch, a piece)
+  std::vector<Instruction> code;                   // in program order; a write is ordered against reads of the same slot by it
+  Values captured;                                 // values from outside that became the last inputs (a loop's body, a branch, a piece)
   std::vector<std::function<bool()>> assumptions;  // see Trace::assume
 };
 
@@ -56,8 +56,7 @@ enum class Outside { bound, passed, bound_for_replay };
 
 /// Runs `body` once with symbolic inputs and records what it applies. Writes nothing: versions are put back afterwards.
 /// @throws UsageError for reading a symbolic value, a constant random state, a body that writes outside values when passed
-Program capture(Session& session, const Specs& inputs, const std::function<Values(const Values&)>& body,
-                Outside outside = Outside::bound);
+Program capture(Session& session, const Specs& inputs, const std::function<Values(const Values&)>& body, Outside outside = Outside::bound);
 
 /// Applies a program without memory bound for good (Outside::passed) again, operator by operator, under the trace in force: with
 /// histories, so it differentiates, and with its writes. What is not used any more is let go, inputs too where they are given away.

@@ -70,7 +70,8 @@ std::vector<std::size_t> cuts_before(const Program& program, const std::vector<s
   }
   for (std::size_t k = 0; k < cuts.size(); ++k) {
     if (k > 0 && cuts[k] < cuts[k - 1])
-      throw UsageError(fmt::format("pipeline: '{}' is named behind '{}' and runs before it; accepted: modules in the order in which they run", modules[k], modules[k - 1]));
+      throw UsageError(
+          fmt::format("pipeline: '{}' is named behind '{}' and runs before it; accepted: modules in the order in which they run", modules[k], modules[k - 1]));
     if (cuts[k] == (k == 0 ? 0 : cuts[k - 1]))
       throw UsageError(fmt::format("pipeline: the piece {} '{}' is empty; accepted: modules that others run before: {}",
                                    k == 0 ? std::string("before") : fmt::format("from '{}' to", modules[k - 1]), modules[k], names_of_points(program)));

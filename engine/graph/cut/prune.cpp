@@ -14,8 +14,7 @@ namespace {
 /// Marks backwards: an instruction is seen after everything that could need it.
 class Marks {
  public:
-  Marks(const Program& program, const Wanted& wanted)
-      : slots(program.slots.size(), false), instructions(program.code.size(), false), program_(program) {
+  Marks(const Program& program, const Wanted& wanted) : slots(program.slots.size(), false), instructions(program.code.size(), false), program_(program) {
     for (const auto& step : program.code)
       for (const auto& u : step.outputs) filled_.insert(program.slots[at(u.slot)].external.get());
     for (const auto& u : wanted.values) want(u);
@@ -66,8 +65,8 @@ class Marks {
   }
 
   const Program& program_;
-  std::set<const Storage*> outside_;  // memory from outside that is wanted
-  std::set<const Storage*> filled_;   // memory from outside that is an output
+  std::set<const Storage*> outside_;      // memory from outside that is wanted
+  std::set<const Storage*> filled_;       // memory from outside that is an output
   std::set<const Storage*> filled_anew_;  // of it what a later instruction fills before anything reads it
 };
 
@@ -86,9 +85,11 @@ Program with_inputs(Program program, Wanted& wanted) {
     for (auto& step : program.code)
       for (std::size_t i = 0; i < step.inputs.size(); ++i) {
         const bool writes = std::ranges::find(step.op->writes, static_cast<int>(i)) != step.op->writes.end();
-        if (!writes) replace(step.inputs[i]);
+        if (!writes)
+          replace(step.inputs[i]);
         else if (!outside && step.inputs[i].slot == given.slot)
-          throw UsageError(fmt::format("graph: the value {} is changed in place by {}; accepted: values that stay as they are to be fed", to_string(given.spec), step.op->name));
+          throw UsageError(fmt::format("graph: the value {} is changed in place by {}; accepted: values that stay as they are to be fed", to_string(given.spec),
+                                       step.op->name));
       }
     for (auto& u : wanted.values) replace(u);
   }

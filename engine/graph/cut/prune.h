@@ -9,8 +9,8 @@ namespace gemel {
 
 /// What is asked of a program.
 struct Wanted {
-  std::vector<Program::Use> values;  // become the outputs
-  std::vector<int> instructions;     // to be run for what they do
+  std::vector<Program::Use> values;      // become the outputs
+  std::vector<int> instructions;         // to be run for what they do
   std::vector<Program::Use> given = {};  // not computed: further inputs, after the program's own
   std::vector<int> without = {};         // instructions that are not run, whatever needs them
 };

@@ -56,8 +56,8 @@ void check_cuts(const Program& program, const std::vector<std::size_t>& cuts) {
   for (std::size_t k = 0; k < cuts.size(); ++k) {
     const std::size_t first = k == 0 ? 1 : cuts[k - 1] + 1;
     if (cuts[k] < first || cuts[k] >= program.code.size())
-      throw UsageError(fmt::format("pipeline: cut {} is before instruction {} of {}; accepted: cuts in ascending order that leave an instruction to each piece", k,
-                                   cuts[k], program.code.size()));
+      throw UsageError(fmt::format("pipeline: cut {} is before instruction {} of {}; accepted: cuts in ascending order that leave an instruction to each piece",
+                                   k, cuts[k], program.code.size()));
   }
 }
 
@@ -67,8 +67,10 @@ void check_unchanged(const Program& program, std::size_t cut, const std::vector<
     for (int w : program.code[i].op->writes) {
       const auto& written = program.code[i].inputs[at(w)];
       if (std::ranges::any_of(arrives, [&](const auto& u) { return u.slot == written.slot; }))
-        throw UsageError(fmt::format("pipeline: the value {} crosses the cut before instruction {} and is changed in place behind it by {}; accepted: cuts on one side "
-                                     "of where it is made and changed", to_string(written.spec), cut, program.code[i].op->name));
+        throw UsageError(
+            fmt::format("pipeline: the value {} crosses the cut before instruction {} and is changed in place behind it by {}; accepted: cuts on one side "
+                        "of where it is made and changed",
+                        to_string(written.spec), cut, program.code[i].op->name));
     }
 }
 
@@ -197,7 +199,8 @@ Piece with_bound(Piece piece, const std::map<std::size_t, Value>& values) {
     if (given == values.end()) continue;
     const Value& value = given->second;
     if (value.spec() != program.inputs[i].spec)
-      throw ShapeError(fmt::format("pipeline: {} is bound as input {}; accepted: {}", to_string(value.spec()), given->first, to_string(program.inputs[i].spec)));
+      throw ShapeError(
+          fmt::format("pipeline: {} is bound as input {}; accepted: {}", to_string(value.spec()), given->first, to_string(program.inputs[i].spec)));
     program.captured.push_back(value);
     if (value.node()) program.assumptions.push_back(stays_frozen_or_not(value));
   }
@@ -210,7 +213,8 @@ Piece with_bound(Piece piece, const std::map<std::size_t, Value>& values) {
 Values run(Session& session, const Piece& piece, Values inputs, Kept kept) {
   const Program& program = piece.program;
   if (const std::size_t taken = piece.own.size() + piece.arrives.size(); inputs.size() != taken)
-    throw UsageError(fmt::format("pipeline: a piece is given {} values; accepted: {}, of its own {} and those that arrive", inputs.size(), taken, piece.own.size()));
+    throw UsageError(
+        fmt::format("pipeline: a piece is given {} values; accepted: {}, of its own {} and those that arrive", inputs.size(), taken, piece.own.size()));
   inputs.insert(inputs.end(), program.captured.begin(), program.captured.end());
   if (kept == Kept::all || inputs.empty()) return replay(session, program, std::move(inputs));
   const std::set<int> changed = changed_in_place(program);

@@ -13,8 +13,8 @@ namespace {
 
 /// A piece's forward pass, then its backward pass.
 struct Joint {
-  Program program;       // outputs: the piece's, then the gradients
-  std::size_t forward;   // instructions
+  Program program;      // outputs: the piece's, then the gradients
+  std::size_t forward;  // instructions
   std::vector<bool> reached;
   std::vector<std::size_t> postponed;
 };
@@ -82,7 +82,11 @@ ForwardBackward split_backward(Session& session, const Piece& piece, Kept kept, 
   const std::size_t end = joint.program.code.size(), outputs = piece.program.outputs.size();
   std::vector<Program::Use> results(joint.program.outputs.begin(), joint.program.outputs.begin() + static_cast<std::ptrdiff_t>(outputs));
   joint.program.outputs.erase(joint.program.outputs.begin(), joint.program.outputs.begin() + static_cast<std::ptrdiff_t>(outputs));
-  ForwardBackward out{.forward = {}, .backward = {}, .reached = std::move(joint.reached), .postponed = std::move(joint.postponed), .saved = crossing(joint.program, joint.forward)};
+  ForwardBackward out{.forward = {},
+                      .backward = {},
+                      .reached = std::move(joint.reached),
+                      .postponed = std::move(joint.postponed),
+                      .saved = crossing(joint.program, joint.forward)};
   results.insert(results.end(), out.saved.begin(), out.saved.end());
   out.forward = section(joint.program, 0, joint.forward, {}, results);
   out.backward = section(joint.program, joint.forward, end, out.saved, joint.program.outputs);

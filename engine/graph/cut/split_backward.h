@@ -13,11 +13,11 @@ namespace gemel {
 /// Sections of one program whose inputs are the piece's (its own, what arrives), then a gradient for each output that has a history.
 /// Both are for an Executor; what the piece uses of memory is bound.
 struct ForwardBackward {
-  Section forward;             // outputs: the piece's, then what is saved
-  Section backward;            // inputs: some of those above by `own`, then what is saved. Outputs: gradients of what arrives and wants one
-                               // (zeros where none flows), then of the parameters that are reached and have no place, all dense,
-                               // then left and right of each product that is postponed
-  std::vector<bool> reached;   // [Piece::parameters] whether a gradient flows to it that is not postponed
+  Section forward;                     // outputs: the piece's, then what is saved
+  Section backward;                    // inputs: some of those above by `own`, then what is saved. Outputs: gradients of what arrives and wants one
+                                       // (zeros where none flows), then of the parameters that are reached and have no place, all dense,
+                                       // then left and right of each product that is postponed
+  std::vector<bool> reached;           // [Piece::parameters] whether a gradient flows to it that is not postponed
   std::vector<std::size_t> postponed;  // of Piece::parameters, by index
   std::vector<Program::Use> saved;
 };

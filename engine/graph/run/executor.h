@@ -51,12 +51,12 @@ class Executor {
   MemoryPlan plan_;
   std::unique_ptr<Arena> own_;
   Arena& arena_;
-  std::uint64_t generation_ = 0;                      // of the arena when the slots were placed in it
-  std::vector<std::shared_ptr<Storage>> storages_;    // [slot]: arena and external; null for inputs and outputs
-  std::vector<std::vector<Patch>> patches_;           // [slot]: where a value given at run time goes
-  std::vector<Bound> bound_;                          // [instruction]
-  std::vector<Program::Use> results_;                 // slots that get memory of their own at each run, by their first use
-  std::vector<Value> made_;                           // [slot]: inputs and results of the run under way
+  std::uint64_t generation_ = 0;                    // of the arena when the slots were placed in it
+  std::vector<std::shared_ptr<Storage>> storages_;  // [slot]: arena and external; null for inputs and outputs
+  std::vector<std::vector<Patch>> patches_;         // [slot]: where a value given at run time goes
+  std::vector<Bound> bound_;                        // [instruction]
+  std::vector<Program::Use> results_;               // slots that get memory of their own at each run, by their first use
+  std::vector<Value> made_;                         // [slot]: inputs and results of the run under way
 };
 
 /// Executors by program. It does not keep the programs: an executor goes once its program has gone.

@@ -127,8 +127,8 @@ MemoryPlan plan_memory(const Program& program, std::int64_t alignment, std::int6
   for (int s : order) {
     const Life& life = lives[at(s)];
     if (life.bytes > slab)
-      throw MemoryError("plan: a tensor of " + std::to_string(life.bytes) +
-                        " bytes is larger than the device's largest buffer, " + std::to_string(max_slab_bytes));
+      throw MemoryError("plan: a tensor of " + std::to_string(life.bytes) + " bytes is larger than the device's largest buffer, " +
+                        std::to_string(max_slab_bytes));
     std::vector<std::pair<std::int64_t, std::int64_t>> occupied;
     placed.each_beside(life, [&](int p) { occupied.emplace_back(offset[at(p)], offset[at(p)] + lives[at(p)].bytes); });
     offset[at(s)] = lowest_gap(std::move(occupied), life.bytes, slab);

@@ -193,10 +193,12 @@ std::vector<Rejected> rejected() {
   return {{{f32({2, 3, 4}), k, k, none}, plain, "attention: query is [2, 3, 4], of rank 3; accepted: rank 4"},
           {{q, f32({2, 5, 2, 3}), k, none}, plain, "attention: key is [2, 5, 2, 3]; accepted: [2, 5, 2, 4]"},
           {{q, k, f32({2, 5, 1, 4}), none}, plain, "attention: value is [2, 5, 1, 4]; accepted: [2, 5, 2, 4]"},
-          {{q, k, {k.shape, DType::bfloat16}, none}, plain,
+          {{q, k, {k.shape, DType::bfloat16}, none},
+           plain,
            "attention: float32 [2, 3, 2, 4] and bfloat16 [2, 5, 2, 4] differ in element type; accepted: equal types, cast one"},
           {{q, k, k, f32({2, 1, 5, 3})}, plain, "attention: bias is [2, 1, 5, 3]; accepted: [2, 2, 3, 5], any extent of which may be 1"},
-          {{f32({2, 3, 2, 0}), f32({2, 5, 2, 0}), k, none}, plain,
+          {{f32({2, 3, 2, 0}), f32({2, 5, 2, 0}), k, none},
+           plain,
            "attention: query is [2, 3, 2, 0] and value [2, 5, 2, 4]; accepted: at least one number in each head"},
           {{q, k, k, none}, drops, "attention: 0 random states with rate 0.5; accepted: one where the rate is above 0, else none"},
           {{q, k, k, none, i64({4})}, plain, "attention: 1 random states with rate 0; accepted: one where the rate is above 0, else none"},
@@ -240,12 +242,13 @@ const OpDef& attention_backward_def() {
       .draws = kBackwardInputs.state,
       .variants = attention_backward_variants(),
       .samples = backward_samples,
-      .rejected = [] {
-        const Attributes plain{{"scale", 1.0}, {"causal", false}, {"rate", 0.0}, {"stream", std::int64_t{0}}};
-        const Spec q = f32({2, 3, 2, 4}), k = f32({2, 5, 2, 4}), none = f32({1, 1, 1, 1}), sum = f32({2, 3, 2});
-        return std::vector<Rejected>{{{k, q, k, k, none, q, sum, sum}, plain, "attention_backward: dy is [2, 5, 2, 4]; accepted: [2, 3, 2, 4]"},
-                                     {{q, q, k, k, none, q, sum, f32({2, 2, 3})}, plain, "attention_backward: log_sum is [2, 2, 3]; accepted: [2, 3, 2]"}};
-      },
+      .rejected =
+          [] {
+            const Attributes plain{{"scale", 1.0}, {"causal", false}, {"rate", 0.0}, {"stream", std::int64_t{0}}};
+            const Spec q = f32({2, 3, 2, 4}), k = f32({2, 5, 2, 4}), none = f32({1, 1, 1, 1}), sum = f32({2, 3, 2});
+            return std::vector<Rejected>{{{k, q, k, k, none, q, sum, sum}, plain, "attention_backward: dy is [2, 5, 2, 4]; accepted: [2, 3, 2, 4]"},
+                                         {{q, q, k, k, none, q, sum, f32({2, 2, 3})}, plain, "attention_backward: log_sum is [2, 2, 3]; accepted: [2, 3, 2]"}};
+          },
   };
   return def;
 }
@@ -259,25 +262,31 @@ const OpDef& attention_dropout_def() {
       .infer = dropout_infer,
       .cost = per_element<15>,
       .reference = attention_dropout_reference,
-      .gradient = [](const Backward& b) -> Values { return {apply(attention_dropout_def(), list(b.gradient(0), b.input(1)), b.attributes())[0], Value()}; },
+      .gradient = [](const Backward& b) -> Values {
+        return {apply(attention_dropout_def(), list(b.gradient(0), b.input(1)), b.attributes())[0], Value()};
+      },
       .gradient_reads = {inputs(1), nothing},
       .draws = 1,
       .may_reuse = {{0, 0}},
       .variants = attention_dropout_variants(),
-      .samples = [] {
-        std::vector<Sample> out;
-        double rate = 0;
-        for (const Shape& shape : {Shape{2, 3, 5, 7}, {1, 1, 3, 64}, {3, 2, 2, 65}, {1, 2, 1, 200}, {0, 2, 3, 4}, {2, 1, 3, 0}}) {
-          rate += 0.15;
-          out.push_back({{{shape, DType::float32}, i64({kStateNumbers + (out.size() % 2 ? shape[0] : 0)})}, {{"rate", rate}, {"stream", kStream}}, {Fill{}, kState}});
-        }
-        return out;
-      },
-      .rejected = [] {
-        const Attributes a{{"rate", 0.5}, {"stream", kStream}};
-        return std::vector<Rejected>{{{f32({2, 3, 4}), i64({4})}, a, "attention_dropout: weights is [2, 3, 4], of rank 3; accepted: rank 4"},
-                                     {{f32({2, 1, 3, 4}), i64({7})}, a, "attention_dropout: there are 2 samples, the random state lists 3; accepted: as many"}};
-      },
+      .samples =
+          [] {
+            std::vector<Sample> out;
+            double rate = 0;
+            for (const Shape& shape : {Shape{2, 3, 5, 7}, {1, 1, 3, 64}, {3, 2, 2, 65}, {1, 2, 1, 200}, {0, 2, 3, 4}, {2, 1, 3, 0}}) {
+              rate += 0.15;
+              out.push_back(
+                  {{{shape, DType::float32}, i64({kStateNumbers + (out.size() % 2 ? shape[0] : 0)})}, {{"rate", rate}, {"stream", kStream}}, {Fill{}, kState}});
+            }
+            return out;
+          },
+      .rejected =
+          [] {
+            const Attributes a{{"rate", 0.5}, {"stream", kStream}};
+            return std::vector<Rejected>{
+                {{f32({2, 3, 4}), i64({4})}, a, "attention_dropout: weights is [2, 3, 4], of rank 3; accepted: rank 4"},
+                {{f32({2, 1, 3, 4}), i64({7})}, a, "attention_dropout: there are 2 samples, the random state lists 3; accepted: as many"}};
+          },
   };
   return def;
 }

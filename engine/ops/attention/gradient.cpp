@@ -42,7 +42,8 @@ struct Whole {
   /// What dropout leaves of a matrix.
   Value kept(Value x) const {
     if (in.state >= b.input_count()) return x;
-    return apply(attention_dropout_def(), list(std::move(x), b.input(in.state)), {{"rate", b.attributes().real("rate")}, {"stream", b.attributes().integer("stream")}})[0];
+    return apply(attention_dropout_def(), list(std::move(x), b.input(in.state)),
+                 {{"rate", b.attributes().real("rate")}, {"stream", b.attributes().integer("stream")}})[0];
   }
   /// 1 at each query's largest score, shared among equal ones, and 0 elsewhere.
   Value largest() const {

@@ -23,7 +23,7 @@ constexpr std::int64_t kWidest = 1024;          // E + V up to which a work-item
 constexpr std::int64_t kPageFloats = 1024;      // of a page of memory
 constexpr std::int64_t kShortestPart = 128;     // keys: fewer are not worth a part of their own
 constexpr std::int64_t kGroup = 64, kRowsOfGroup = 16, kItemsOfRow = 4;  // as in attention_group.cl
-constexpr std::int64_t kDropoutElements = 1 << 14;  // of one work-item on a CPU
+constexpr std::int64_t kDropoutElements = 1 << 14;                       // of one work-item on a CPU
 
 using Arguments = std::vector<opencl::Argument>;
 
@@ -56,8 +56,8 @@ std::int64_t width_of(const DeviceProfile& d) { return d.has_wide_vectors() ? 16
 struct Tiling {
   std::int64_t rows, queries, keys;  // MR, QUERIES, KEYS
   std::string options(const AttentionSizes& s, const DeviceProfile& d, DType dtype) const {
-    return fmt::format("{} -DHEAD={} -DVALUE={} -DWIDTH={} -DLANES={} -DMR={} -DQUERIES={} -DKEYS={}", type_options(dtype), s.head, s.value, width_of(d), width_of(d), rows,
-                       queries, keys);
+    return fmt::format("{} -DHEAD={} -DVALUE={} -DWIDTH={} -DLANES={} -DMR={} -DQUERIES={} -DKEYS={}", type_options(dtype), s.head, s.value, width_of(d),
+                       width_of(d), rows, queries, keys);
   }
 };
 
@@ -103,7 +103,9 @@ const char* unless_tiles(const AttentionSizes& s, const DeviceProfile& d) {
   return s.head + s.value > kWidest ? "heads are too wide for its blocks" : nullptr;
 }
 template <AttentionInputsAt in>
-const char* unless_tiles(const Problem& p, const DeviceProfile& d) { return unless_tiles(attention_sizes(p, in), d); }
+const char* unless_tiles(const Problem& p, const DeviceProfile& d) {
+  return unless_tiles(attention_sizes(p, in), d);
+}
 int rank_of_tiles(const Problem&, const DeviceProfile& d) { return runs_vectors(d) ? 2 : 0; }
 
 /// Where the parts' results lie in the workspace: y, top and sum.
@@ -115,9 +117,9 @@ Sections<3> part_results(const AttentionSizes& s, const Parts& p, const DevicePr
 /// A forward kernel, of the file of its name.
 struct ForwardKernel {
   std::string name, options;
-  std::int64_t items;   // for each part of the keys
+  std::int64_t items;  // for each part of the keys
   Parts parts;
-  Arguments own = {};   // before the problem's
+  Arguments own = {};  // before the problem's
 };
 /// Runs it and joins the parts.
 void run_parts(Launch& l, const ForwardKernel& kernel) {
@@ -129,11 +131,12 @@ void run_parts(Launch& l, const ForwardKernel& kernel) {
   Arguments arguments{l.in(0), l.in(1), l.in(2), l.in(3), state_of(l, kForwardInputs), results[0], results[1], results[2], s.samples, parts, part_keys};
   arguments.insert(arguments.end(), kernel.own.begin(), kernel.own.end());
   add_problem(arguments, l, kForwardInputs);
-  l.device().run(l.device().kernel(kernel.name + ".cl", kernel.name, kernel.options + (parts == 1 ? "" : " -DPARTS")), opencl::range1(kernel.items * parts, 1), arguments);
+  l.device().run(l.device().kernel(kernel.name + ".cl", kernel.name, kernel.options + (parts == 1 ? "" : " -DPARTS")), opencl::range1(kernel.items * parts, 1),
+                 arguments);
   const std::int64_t rows = s.statistic().elements();
   if (parts > 1)
-    l.run("attention_join.cl", "attention_join", opencl::range1(rows, 1), {results[0], results[1], results[2], l.out(0), l.out(1), l.out(2), rows, s.value, parts},
-          type_options(l.in_spec(0).dtype));
+    l.run("attention_join.cl", "attention_join", opencl::range1(rows, 1),
+          {results[0], results[1], results[2], l.out(0), l.out(1), l.out(2), rows, s.value, parts}, type_options(l.in_spec(0).dtype));
 }
 
 std::int64_t bytes_of(const AttentionSizes& s, const Parts& parts, const DeviceProfile& d) { return parts.parts == 1 ? 0 : part_results(s, parts, d).bytes(); }
@@ -143,7 +146,9 @@ const char* unless_one(const Problem& p, const DeviceProfile& d) {
 }
 int rank_of_one(const Problem& p, const DeviceProfile& d) { return unless_one(p, d) ? 0 : 2 * rank_of_tiles(p, d); }
 /// Heads of a work-item: a page of memory holds their keys, or their values.
-std::int64_t heads_of_item(const AttentionSizes& s) { return std::clamp<std::int64_t>(kPageFloats / std::max(s.head, s.value), 1, std::max<std::int64_t>(s.heads, 1)); }
+std::int64_t heads_of_item(const AttentionSizes& s) {
+  return std::clamp<std::int64_t>(kPageFloats / std::max(s.head, s.value), 1, std::max<std::int64_t>(s.heads, 1));
+}
 std::int64_t items_of_one(const AttentionSizes& s) { return s.samples * ceil_div(s.heads, heads_of_item(s)); }
 Parts parts_of_one(const AttentionSizes& s, const DeviceProfile& d) { return parts_of(s.keys, items_of_one(s), d); }
 std::int64_t one_bytes(const Problem& p, const DeviceProfile& d) {
@@ -182,8 +187,9 @@ void launch_backward_tiles(Launch& l) {
   const Parts parts = backward_parts(s, l.profile());
   const bool apart = sums_apart(l.problem(), parts);
   const std::string options = backward_tiling(s, l.profile()).options(s, l.profile(), l.in_spec(1).dtype);
-  Arguments arguments{l.in(0), l.in(1), l.in(2), l.in(3), l.in(4), l.in(5), l.in(6), l.in(7), state_of(l, kBackwardInputs), apart ? l.workspace() : l.out(0), l.out(1), l.out(2),
-                      s.samples, parts.parts, parts.keys};
+  Arguments arguments{
+      l.in(0),  l.in(1),  l.in(2),   l.in(3),     l.in(4),   l.in(5), l.in(6), l.in(7), state_of(l, kBackwardInputs), apart ? l.workspace() : l.out(0),
+      l.out(1), l.out(2), s.samples, parts.parts, parts.keys};
   add_problem(arguments, l, kBackwardInputs);
   l.device().run(l.device().kernel(kBackwardTiles, "attention_backward_tiles", options), opencl::range1(s.samples * s.heads * parts.parts, 1), arguments);
   constexpr std::int64_t kRun = 4096;
@@ -196,7 +202,9 @@ void launch_backward_tiles(Launch& l) {
 std::string group_options(const AttentionSizes& s, DType dtype) {
   return fmt::format("{} -DHEAD={} -DVALUE={} -DLANES=1", type_options(dtype), ceil_div(s.head, kItemsOfRow), ceil_div(s.value, kItemsOfRow));
 }
-opencl::Range group_range(const AttentionSizes& s, std::int64_t rows) { return opencl::range1(s.samples * s.heads * ceil_div(rows, kRowsOfGroup) * kGroup, kGroup); }
+opencl::Range group_range(const AttentionSizes& s, std::int64_t rows) {
+  return opencl::range1(s.samples * s.heads * ceil_div(rows, kRowsOfGroup) * kGroup, kGroup);
+}
 
 void run_group(const Launch& l, const char* kernel, std::int64_t rows, Arguments arguments, AttentionInputsAt in) {
   const AttentionSizes s = attention_sizes(l.problem(), in);
@@ -207,7 +215,8 @@ void run_group(const Launch& l, const char* kernel, std::int64_t rows, Arguments
 }
 
 void launch_group(Launch& l) {
-  run_group(l, "attention_group", l.in_shape(0)[1], {l.in(0), l.in(1), l.in(2), l.in(3), state_of(l, kForwardInputs), l.out(0), l.out(1), l.out(2)}, kForwardInputs);
+  run_group(l, "attention_group", l.in_shape(0)[1], {l.in(0), l.in(1), l.in(2), l.in(3), state_of(l, kForwardInputs), l.out(0), l.out(1), l.out(2)},
+            kForwardInputs);
 }
 
 std::int64_t delta_bytes(const Problem& p, const DeviceProfile&) { return 4 * attention_sizes(p, kBackwardInputs).statistic().elements(); }
@@ -237,17 +246,18 @@ void launch_dropout(Launch& l) {
 
 std::vector<Variant> attention_variants() {
   return {{"one_query", "a share of the keys for each work-item, which are read once where they lie; for CPUs", unless_one, rank_of_one, one_bytes, launch_one},
-          {"tiles", "a block of queries for each work-item, in tiles of registers; for CPUs", unless_tiles<kForwardInputs>, rank_of_tiles, forward_bytes, launch_tiles},
+          {"tiles", "a block of queries for each work-item, in tiles of registers; for CPUs", unless_tiles<kForwardInputs>, rank_of_tiles, forward_bytes,
+           launch_tiles},
           {"groups", "a work-group for 16 queries, four items each", unless_group_of<kGroup>, rank_anywhere, nullptr, launch_group}};
 }
 
 std::vector<Variant> attention_backward_variants() {
-  return {{"tiles", "a share of the keys for each work-item, in tiles of registers; for CPUs", unless_tiles<kBackwardInputs>, rank_of_tiles, backward_bytes, launch_backward_tiles},
-          {"groups", "a work-group for 16 queries, then for 16 keys, four items each", unless_group_of<kGroup>, rank_anywhere, delta_bytes, launch_backward_group}};
+  return {
+      {"tiles", "a share of the keys for each work-item, in tiles of registers; for CPUs", unless_tiles<kBackwardInputs>, rank_of_tiles, backward_bytes,
+       launch_backward_tiles},
+      {"groups", "a work-group for 16 queries, then for 16 keys, four items each", unless_group_of<kGroup>, rank_anywhere, delta_bytes, launch_backward_group}};
 }
 
-std::vector<Variant> attention_dropout_variants() {
-  return {{"runs", "a run of keys for each work-item", never_declines, nullptr, nullptr, launch_dropout}};
-}
+std::vector<Variant> attention_dropout_variants() { return {{"runs", "a run of keys for each work-item", never_declines, nullptr, nullptr, launch_dropout}}; }
 
 }  // namespace gemel

@@ -32,7 +32,8 @@ class Draws {
   /// What the weight of a query and a key is multiplied by.
   double factor(std::int64_t query, std::int64_t key) const {
     if (threshold_ == 0) return 1;
-    const PhiloxCounter words = philox({static_cast<std::uint32_t>(key / 64 * 16 + key % 16), static_cast<std::uint32_t>(query), key_[2], key_[3]}, {key_[0], key_[1]});
+    const PhiloxCounter words =
+        philox({static_cast<std::uint32_t>(key / 64 * 16 + key % 16), static_cast<std::uint32_t>(query), key_[2], key_[3]}, {key_[0], key_[1]});
     return (words[at(key / 16 % 4)] >> 8) < threshold_ ? 0 : scale_;
   }
 
@@ -45,16 +46,21 @@ class Draws {
 /// One query of one head of one sample, and the inputs that both records have.
 class HostQuery {
  public:
-  HostQuery(const HostCall& c, AttentionInputsAt in, const AttentionSizes& s) : c_(c), in_(in), s_(s), bias_strides_(broadcast_strides(c.in_shape(in.query + 3), s.scores())) {}
+  HostQuery(const HostCall& c, AttentionInputsAt in, const AttentionSizes& s)
+      : c_(c), in_(in), s_(s), bias_strides_(broadcast_strides(c.in_shape(in.query + 3), s.scores())) {}
   void move_to(std::int64_t sample, std::int64_t head, std::int64_t query) { n_ = sample, h_ = head, i_ = query; }
 
   std::size_t row() const { return at((n_ * s_.queries + i_) * s_.heads + h_); }
   std::size_t row_of_key(std::int64_t j) const { return at((n_ * s_.keys + j) * s_.heads + h_); }
   /// The query's or a key's vector of `width` in a tensor.
   template <class T>
-  std::span<T> of_query(std::span<T> x, std::int64_t width) const { return x.subspan(row() * at(width), at(width)); }
+  std::span<T> of_query(std::span<T> x, std::int64_t width) const {
+    return x.subspan(row() * at(width), at(width));
+  }
   template <class T>
-  std::span<T> of_key(std::span<T> x, std::int64_t j, std::int64_t width) const { return x.subspan(row_of_key(j) * at(width), at(width)); }
+  std::span<T> of_key(std::span<T> x, std::int64_t j, std::int64_t width) const {
+    return x.subspan(row_of_key(j) * at(width), at(width));
+  }
   std::span<const double> query() const { return of_query(c_.real(in_.query), s_.head); }
   std::span<const double> key(std::int64_t j) const { return of_key(c_.real(in_.query + 1), j, s_.head); }
   std::span<const double> value(std::int64_t j) const { return of_key(c_.real(in_.query + 2), j, s_.value); }

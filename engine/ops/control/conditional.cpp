@@ -29,8 +29,8 @@ Specs conditional_infer(const Specs& in, const Attributes& a) {
     throw ShapeError(fmt::format("conditional: then returns {} values, otherwise {}; accepted: as many", first.size(), second.size()));
   for (std::size_t o = 0; o < first.size(); ++o)
     if (first[o] != second[o])
-      throw ShapeError(fmt::format("conditional: value {} is {} from then, {} from otherwise; accepted: equal specs", o, to_string(first[o]),
-                                   to_string(second[o])));
+      throw ShapeError(
+          fmt::format("conditional: value {} is {} from then, {} from otherwise; accepted: equal specs", o, to_string(first[o]), to_string(second[o])));
   return first;
 }
 
@@ -94,8 +94,10 @@ Values conditional_gradient(const Backward& b) {
 
 std::vector<Sample> conditional_samples() {
   const auto session = Session::reference();
-  const auto then = capture(*session, {f32({2, 3}), f32({3})}, [](const Values& v) -> Values { return {exp(v[0]) * v[1]}; }, Outside::passed);
-  const auto otherwise = capture(*session, {f32({2, 3})}, [](const Values& v) -> Values { return {v[0] * v[0] * v[0]}; }, Outside::passed);
+  const auto then = capture(
+      *session, {f32({2, 3}), f32({3})}, [](const Values& v) -> Values { return {exp(v[0]) * v[1]}; }, Outside::passed);
+  const auto otherwise = capture(
+      *session, {f32({2, 3})}, [](const Values& v) -> Values { return {v[0] * v[0] * v[0]}; }, Outside::passed);
   const Attributes attributes{{"then", std::make_shared<const Program>(then)}, {"otherwise", std::make_shared<const Program>(otherwise)}, {"then_captures", 2}};
   const Specs in{b8({}), f32({2, 3}), f32({3}), f32({2, 3})};
   return {{in, attributes, {uniform(1, 2), Fill{}}}, {in, attributes, {uniform(-2, -1), Fill{}}}};

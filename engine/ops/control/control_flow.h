@@ -19,7 +19,7 @@ Values cond(Value predicate, const std::function<Values()>& then, const std::fun
 /// @param condition  gives one bool []  @param body  gives values of the specs it is given
 /// @return carried after the last trip. Its gradient runs the loop again and keeps what is carried, max_trips rows of it.
 /// @throws ShapeError another condition, or a body that changes specs  @throws UsageError as cond
-Values while_loop(const std::function<Value(const Values&)>& condition, const std::function<Values(const Values&)>& body,
-                  Values carried, std::int64_t max_trips);
+Values while_loop(const std::function<Value(const Values&)>& condition, const std::function<Values(const Values&)>& body, Values carried,
+                  std::int64_t max_trips);
 
 }  // namespace gemel

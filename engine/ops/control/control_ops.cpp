@@ -41,8 +41,7 @@ Part capture_part(Session& session, Specs arguments, const Values& operands, con
   return {std::make_shared<const Program>(std::move(program)), join(operands, captured)};
 }
 
-Values pull_back(Session& session, const Program& program, const Values& inputs, const Values& output_gradients,
-                 const std::vector<std::size_t>& wanted) {
+Values pull_back(Session& session, const Program& program, const Values& inputs, const Values& output_gradients, const std::vector<std::size_t>& wanted) {
   const GradientMode on(session, GradientMode::Mode::on);
   Values targets;
   Specs specs;
@@ -85,9 +84,8 @@ Specs arguments_of(const Loop& loop) {  // of its body, what it captured aside
 /// Rows [trip] of everything that the body was given to carry, by running the loop once more.
 Values history_of(Session& session, const Loop& loop) {
   const std::size_t k = loop.carried.size();
-  const Part again = capture_part(session, arguments_of(loop), loop.captured, [&](const Values& v) {
-    return join(cut(replay(session, *loop.body, v), 0, k), cut(v, 1, 1 + k));
-  });
+  const Part again = capture_part(session, arguments_of(loop), loop.captured,
+                                  [&](const Values& v) { return join(cut(replay(session, *loop.body, v), 0, k), cut(v, 1, 1 + k)); });
   Loop forward = loop;
   forward.body = again.program;
   forward.captured = again.operands;

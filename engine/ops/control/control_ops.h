@@ -43,8 +43,7 @@ Part capture_part(Session& session, Specs arguments, const Values& operands, con
 
 /// Gradients of a program at `inputs` for those `wanted` (by index), zeros where none flows. Recorded, so that a body that
 /// does this differentiates again.
-Values pull_back(Session& session, const Program& program, const Values& inputs, const Values& output_gradients,
-                 const std::vector<std::size_t>& wanted);
+Values pull_back(Session& session, const Program& program, const Values& inputs, const Values& output_gradients, const std::vector<std::size_t>& wanted);
 
 /// @throws ShapeError where a program's inputs are not these
 void check_takes(const char* op, const char* part, const Program& program, const Specs& given);

@@ -166,10 +166,13 @@ Values scan_gradient(const Backward& b) {
 /// c = tanh(c w + row), stacking c * row.
 std::vector<Sample> scan_samples() {
   const auto session = Session::reference();
-  const auto body = std::make_shared<const Program>(capture(*session, {i64({}), f32({2, 3}), f32({3}), f32({3, 3})}, [](const Values& v) -> Values {
-    const Value next = tanh(matmul(v[1], v[3]) + v[2]);
-    return {next, next * v[2]};
-  }, Outside::passed));
+  const auto body = std::make_shared<const Program>(capture(
+      *session, {i64({}), f32({2, 3}), f32({3}), f32({3, 3})},
+      [](const Values& v) -> Values {
+        const Value next = tanh(matmul(v[1], v[3]) + v[2]);
+        return {next, next * v[2]};
+      },
+      Outside::passed));
   const auto sample = [&](std::int64_t rows, int count, bool down) {
     return Sample{{i64({}), f32({2, 3}), {Shape{rows, 3}, DType::float32}, f32({3, 3})},
                   {{"body", body}, {"carried", 1}, {"rows", 1}, {"rows_kept", rows}, {"down", down}},
@@ -187,12 +190,14 @@ std::vector<Rejected> scan_rejected() {
 /// c = tanh(c w) while the count, carried too, is below a captured number.
 std::vector<Sample> while_samples() {
   const auto session = Session::reference();
-  const auto condition = std::make_shared<const Program>(capture(*session, {f32({2, 3}), i64({}), i64({})}, [](const Values& v) -> Values {
-    return {less(v[1], v[2])};
-  }, Outside::passed));
-  const auto body = std::make_shared<const Program>(capture(*session, {i64({}), f32({2, 3}), i64({}), f32({3, 3})}, [](const Values& v) -> Values {
-    return {tanh(matmul(v[1], v[3])), v[2] + full(v[2].session(), i64({}), 1)};
-  }, Outside::passed));
+  const auto condition = std::make_shared<const Program>(capture(
+      *session, {f32({2, 3}), i64({}), i64({})}, [](const Values& v) -> Values { return {less(v[1], v[2])}; }, Outside::passed));
+  const auto body = std::make_shared<const Program>(capture(
+      *session, {i64({}), f32({2, 3}), i64({}), f32({3, 3})},
+      [](const Values& v) -> Values {
+        return {tanh(matmul(v[1], v[3])), v[2] + full(v[2].session(), i64({}), 1)};
+      },
+      Outside::passed));
   const auto sample = [&](int trips, std::int64_t most) {
     return Sample{{f32({2, 3}), i64({}), i64({}), f32({3, 3})},
                   {{"condition", condition}, {"body", body}, {"carried", 2}, {"condition_captures", 1}, {"max_trips", most}},
@@ -261,8 +266,8 @@ Values control::scan(const Loop& loop) {
                 {"down", loop.direction == Direction::down}});
 }
 
-Values while_loop(const std::function<Value(const Values&)>& condition, const std::function<Values(const Values&)>& body,
-                  Values carried, std::int64_t max_trips) {
+Values while_loop(const std::function<Value(const Values&)>& condition, const std::function<Values(const Values&)>& body, Values carried,
+                  std::int64_t max_trips) {
   if (carried.empty()) throw ShapeError("while: nothing is carried; accepted: one value at least");
   Session& session = carried[0].session();
   const Specs specs = specs_of(carried);

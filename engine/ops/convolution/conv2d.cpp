@@ -2,8 +2,6 @@
 //   y[n,p,q,k]  = sum_{r,s,c} x[n, p*stride + r*dilation - padding, ..., c] w[r,s,c,k]
 //   dx, dw      = the same sum, arranged by x and by w
 // Legend: x [N, H, W, C], w [R, S, C / groups, K], y [N, P, Q, K].
-#include "engine/ops/convolution/convolution_ops.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include "engine/ops/add_product.h"
 #include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
+#include "engine/ops/convolution/convolution_ops.h"
 
 namespace gemel {
 namespace convolution {
@@ -23,8 +22,19 @@ std::int64_t output_extent(std::int64_t in, std::int64_t window, std::int64_t st
 
 Geometry geometry_of(const Shape& x, const Shape& w, const Attributes& a) {
   const auto pair = [&](const char* name) { return Pair{a.integers(name)[0], a.integers(name)[1]}; };
-  Geometry g{.n = x[0], .h = x[1], .w = x[2], .c = x[3], .r = w[0], .s = w[1], .k = w[3], .p = 0, .q = 0,
-             .groups = a.integer("groups"), .stride = pair("stride"), .padding = pair("padding"), .dilation = pair("dilation")};
+  Geometry g{.n = x[0],
+             .h = x[1],
+             .w = x[2],
+             .c = x[3],
+             .r = w[0],
+             .s = w[1],
+             .k = w[3],
+             .p = 0,
+             .q = 0,
+             .groups = a.integer("groups"),
+             .stride = pair("stride"),
+             .padding = pair("padding"),
+             .dilation = pair("dilation")};
   g.p = output_extent(g.h, g.r, g.stride[0], g.padding[0], g.dilation[0]);
   g.q = output_extent(g.w, g.s, g.stride[1], g.padding[1], g.dilation[1]);
   return g;
@@ -32,9 +42,12 @@ Geometry geometry_of(const Shape& x, const Shape& w, const Attributes& a) {
 
 Geometry geometry_of(Direction d, std::span<const Spec> in, std::span<const Spec> out, const Attributes& a) {
   switch (d) {
-    case Direction::forward: return geometry_of(in[0].shape, in[1].shape, a);
-    case Direction::input: return geometry_of(out[0].shape, in[1].shape, a);
-    case Direction::weights: return geometry_of(in[1].shape, out[0].shape, a);
+    case Direction::forward:
+      return geometry_of(in[0].shape, in[1].shape, a);
+    case Direction::input:
+      return geometry_of(out[0].shape, in[1].shape, a);
+    case Direction::weights:
+      return geometry_of(in[1].shape, out[0].shape, a);
   }
   throw InternalError("convolution: unknown direction");
 }
@@ -48,8 +61,7 @@ constexpr const char* name_of(Direction d) { return kNames[static_cast<int>(d)];
 
 void check_options(const char* op, const Attributes& a) {
   for (const auto& [name, least] : {std::pair{"stride", 1}, {"padding", 0}, {"dilation", 1}}) check_pair(op, a, name, least);
-  if (a.integer("groups") < 1)
-    throw ShapeError(fmt::format("{}: groups is {}; accepted: at least 1", op, a.integer("groups")));
+  if (a.integer("groups") < 1) throw ShapeError(fmt::format("{}: groups is {}; accepted: at least 1", op, a.integer("groups")));
 }
 
 void check_channels(const char* op, const Shape& x, const Shape& w, std::int64_t groups) {
@@ -66,9 +78,8 @@ void check_channels(const char* op, const Shape& x, const Shape& w, std::int64_t
 void check_window(const char* op, const Shape& x, const Shape& w, const Geometry& g) {
   if (g.r > 0 && g.s > 0 && g.p > 0 && g.q > 0) return;
   const auto span = [](std::int64_t taps, std::int64_t dilation) { return taps ? (taps - 1) * dilation + 1 : 0; };
-  throw ShapeError(fmt::format("{}: the window of w {} spans {} x {}, the padded x {} has {} x {}; accepted: a window of 1 x 1 up to that",
-                               op, to_string(w), span(g.r, g.dilation[0]), span(g.s, g.dilation[1]), to_string(x),
-                               g.h + 2 * g.padding[0], g.w + 2 * g.padding[1]));
+  throw ShapeError(fmt::format("{}: the window of w {} spans {} x {}, the padded x {} has {} x {}; accepted: a window of 1 x 1 up to that", op, to_string(w),
+                               span(g.r, g.dilation[0]), span(g.s, g.dilation[1]), to_string(x), g.h + 2 * g.padding[0], g.w + 2 * g.padding[1]));
 }
 
 Geometry checked_geometry(const char* op, const Spec& x, const Spec& w, const Attributes& a) {
@@ -110,8 +121,7 @@ void each_product(const Geometry& g, F f) {
     if (h < 0 || h >= g.h || w < 0 || w >= g.w) return;
     const std::int64_t x_pixel = (image * g.h + h) * g.w + w;
     for (std::int64_t k = 0; k < g.k; ++k)
-      for (std::int64_t c = 0; c < cg; ++c)
-        f(at(x_pixel * g.c + k / kg * cg + c), at((tap * cg + c) * g.k + k), at(y_pixel * g.k + k));
+      for (std::int64_t c = 0; c < cg; ++c) f(at(x_pixel * g.c + k / kg * cg + c), at((tap * cg + c) * g.k + k), at(y_pixel * g.k + k));
   });
 }
 
@@ -150,7 +160,8 @@ Values gradient(const Backward& b) {
   Values out(2);
   if constexpr (d == forward) {
     if (b.wants(0)) out[0] = conv2d_input_gradient(g, b.input(1), b.input_shape(0), c);
-    if (b.wants(1)) out[1] = b.sum(1) ? add_conv2d_weight_gradient(b.sum(1), g, b.input(0), c) : conv2d_weight_gradient(g, b.input(0), b.input_shape(1), c, b.place(1));
+    if (b.wants(1))
+      out[1] = b.sum(1) ? add_conv2d_weight_gradient(b.sum(1), g, b.input(0), c) : conv2d_weight_gradient(g, b.input(0), b.input_shape(1), c, b.place(1));
   } else if constexpr (d == Direction::input) {  // g is like x
     if (b.wants(0)) out[0] = conv2d(g, b.input(1), c);
     if (b.wants(1)) out[1] = conv2d_weight_gradient(b.input(0), g, b.input_shape(1), c);
@@ -206,35 +217,37 @@ std::vector<Sample> samples() {
 std::vector<Rejected> forward_rejected() {
   const Spec x = f32({1, 4, 4, 3});
   return {{{i32({1, 4, 4, 3}), i32({3, 3, 3, 8})}, attributes_of({}), "conv2d: x is int32 [1, 4, 4, 3]; accepted: float32"},
-          {{{Shape{1, 4, 4, 3}, DType::bfloat16}, {Shape{3, 3, 3, 8}, DType::bfloat16}}, attributes_of({}),
+          {{{Shape{1, 4, 4, 3}, DType::bfloat16}, {Shape{3, 3, 3, 8}, DType::bfloat16}},
+           attributes_of({}),
            "conv2d: x is bfloat16 [1, 4, 4, 3]; accepted: float32"},
           {{f32({4, 4, 3}), f32({3, 3, 3, 8})}, attributes_of({}), "conv2d: x is [4, 4, 3], of rank 3; accepted: rank 4"},
           {{x, f32({3, 3, 3, 8})}, attributes_of({.stride = {0, 1}}), "conv2d: stride is [0, 1]; accepted: two numbers of at least 1"},
           {{x, f32({3, 3, 3, 8})}, attributes_of({.padding = {-1, 0}}), "conv2d: padding is [-1, 0]; accepted: two numbers of at least 0"},
           {{x, f32({3, 3, 3, 8})}, attributes_of({.groups = 0}), "conv2d: groups is 0; accepted: at least 1"},
-          {{x, f32({3, 3, 3, 8})}, attributes_of({.groups = 2}),
+          {{x, f32({3, 3, 3, 8})},
+           attributes_of({.groups = 2}),
            "conv2d: x [1, 4, 4, 3] has 3 channels, its last axis, w [3, 3, 3, 8] takes 6 in 2 groups; accepted: x [N, H, W, 6]"},
           {{x, f32({3, 3, 1, 8})}, attributes_of({.groups = 3}), "conv2d: 8 filters of w [3, 3, 1, 8] are not divisible by 3 groups; accepted: a divisor"},
-          {{f32({8, 3, 32, 32}), f32({3, 3, 3, 8})}, attributes_of({}),
-           "conv2d: x [8, 3, 32, 32] has 32 channels, its last axis, w [3, 3, 3, 8] takes 3; accepted: x [N, H, W, 3], which transpose(x, {0, 2, 3, 1}) makes of [N, C, H, W]"},
-          {{x, f32({3, 3, 5, 8})}, attributes_of({}),
-           "conv2d: x [1, 4, 4, 3] has 3 channels, its last axis, w [3, 3, 5, 8] takes 5; accepted: x [N, H, W, 5]"},
-          {{x, f32({3, 5, 3, 8})}, attributes_of({.dilation = {2, 1}}),
+          {{f32({8, 3, 32, 32}), f32({3, 3, 3, 8})},
+           attributes_of({}),
+           "conv2d: x [8, 3, 32, 32] has 32 channels, its last axis, w [3, 3, 3, 8] takes 3; accepted: x [N, H, W, 3], which transpose(x, {0, 2, 3, 1}) makes "
+           "of [N, C, H, W]"},
+          {{x, f32({3, 3, 5, 8})}, attributes_of({}), "conv2d: x [1, 4, 4, 3] has 3 channels, its last axis, w [3, 3, 5, 8] takes 5; accepted: x [N, H, W, 5]"},
+          {{x, f32({3, 5, 3, 8})},
+           attributes_of({.dilation = {2, 1}}),
            "conv2d: the window of w [3, 5, 3, 8] spans 5 x 5, the padded x [1, 4, 4, 3] has 4 x 4; accepted: a window of 1 x 1 up to that"},
-          {{x, f32({0, 1, 3, 8})}, attributes_of({}),
+          {{x, f32({0, 1, 3, 8})},
+           attributes_of({}),
            "conv2d: the window of w [0, 1, 3, 8] spans 0 x 1, the padded x [1, 4, 4, 3] has 4 x 4; accepted: a window of 1 x 1 up to that"}};
 }
 
 std::vector<Rejected> input_rejected() {
-  return {{{f32({1, 4, 4, 8}), f32({3, 3, 3, 8})}, attributes_of({}, {1, 4, 4, 3}),
-           "conv2d_input_gradient: dy is [1, 4, 4, 8]; accepted: [1, 2, 2, 8]"}};
+  return {{{f32({1, 4, 4, 8}), f32({3, 3, 3, 8})}, attributes_of({}, {1, 4, 4, 3}), "conv2d_input_gradient: dy is [1, 4, 4, 8]; accepted: [1, 2, 2, 8]"}};
 }
 
 std::vector<Rejected> weights_rejected() {
-  return {{{f32({1, 4, 4, 8}), f32({1, 4, 4, 3})}, attributes_of({}, {3, 3, 3, 8}),
-           "conv2d_weight_gradient: dy is [1, 4, 4, 8]; accepted: [1, 2, 2, 8]"},
-          {{f32({1, 2, 2, 8}), f32({1, 4, 4})}, attributes_of({}, {3, 3, 3, 8}),
-           "conv2d_weight_gradient: x is [1, 4, 4], of rank 3; accepted: rank 4"}};
+  return {{{f32({1, 4, 4, 8}), f32({1, 4, 4, 3})}, attributes_of({}, {3, 3, 3, 8}), "conv2d_weight_gradient: dy is [1, 4, 4, 8]; accepted: [1, 2, 2, 8]"},
+          {{f32({1, 2, 2, 8}), f32({1, 4, 4})}, attributes_of({}, {3, 3, 3, 8}), "conv2d_weight_gradient: x is [1, 4, 4], of rank 3; accepted: rank 4"}};
 }
 
 std::vector<AttributeDef> attributes(const char* shape_doc = nullptr) {
@@ -321,9 +334,7 @@ const OpDef& add_conv2d_weight_gradient_def() {
   return def;
 }
 
-Value conv2d(Value x, Value w, const Convolution& c) {
-  return apply(conv2d_def(), list(std::move(x), std::move(w)), convolution::attributes_of(c))[0];
-}
+Value conv2d(Value x, Value w, const Convolution& c) { return apply(conv2d_def(), list(std::move(x), std::move(w)), convolution::attributes_of(c))[0]; }
 
 Value conv2d_input_gradient(Value dy, Value w, const Shape& x_shape, const Convolution& c) {
   return apply(conv2d_input_gradient_def(), list(std::move(dy), std::move(w)), convolution::attributes_of(c, x_shape))[0];

@@ -25,9 +25,7 @@ struct Geometry {
   std::int64_t flops() const { return 2 * pixels() * k * depth(); }
   bool is_depthwise() const { return groups == c && groups == k; }
   /// The convolution is a product of x as [N H W, C] with w as [C, K].
-  bool is_matrix_product() const {
-    return groups == 1 && r == 1 && s == 1 && stride == Pair{1, 1} && padding == Pair{0, 0};
-  }
+  bool is_matrix_product() const { return groups == 1 && r == 1 && s == 1 && stride == Pair{1, 1} && padding == Pair{0, 0}; }
 };
 
 /// Ranks of the variants: how fast each is on a problem and a device, in classes of speed. The direct ones have 0.

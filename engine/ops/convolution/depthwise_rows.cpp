@@ -10,14 +10,14 @@ namespace gemel::convolution {
 namespace {
 
 constexpr const char* kFile = "convolution_depthwise_rows.cl";
-constexpr std::int64_t kMostTaps = 8;         // of a window, along each axis
-constexpr std::int64_t kPixels[] = {8, 14, 7};  // 8 unless another fits a row better
-constexpr std::int64_t kMostOfEight = 8;        // pixels at once where vectors have 8 lanes: more sums leave no registers for the taps
-constexpr std::int64_t kStreamed = 512;         // channels: pixels so long are streams that CPUs follow by themselves
+constexpr std::int64_t kMostTaps = 8;              // of a window, along each axis
+constexpr std::int64_t kPixels[] = {8, 14, 7};     // 8 unless another fits a row better
+constexpr std::int64_t kMostOfEight = 8;           // pixels at once where vectors have 8 lanes: more sums leave no registers for the taps
+constexpr std::int64_t kStreamed = 512;            // channels: pixels so long are streams that CPUs follow by themselves
 constexpr std::int64_t kRows = 8, kMostRows = 28;  // of a group: rows at its edges are read by its neighbour too
-constexpr std::int64_t kGroupsAUnit = 8;      // so that no unit waits long for the last
+constexpr std::int64_t kGroupsAUnit = 8;           // so that no unit waits long for the last
 // Of the weights' gradient, whose groups of rows have sums of their own, which another launch adds:
-constexpr std::int64_t kReadOverSums = 32;    // what is read is so many times as much
+constexpr std::int64_t kReadOverSums = 32;  // what is read is so many times as much
 constexpr std::int64_t kLeastGroupsAUnit = 2;
 constexpr std::int64_t kLeastChannels = 128;  // of a group of all rows: pieces of a pixel that are long enough to be read as streams
 
@@ -66,9 +66,7 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
   return nullptr;
 }
 
-int rank(const Problem&, const opencl::DeviceProfile& profile) {
-  return runs_vectors(profile) ? Rank::depthwise_rows : Rank::for_others;
-}
+int rank(const Problem&, const opencl::DeviceProfile& profile) { return runs_vectors(profile) ? Rank::depthwise_rows : Rank::for_others; }
 
 std::vector<opencl::Argument> arguments_for(std::initializer_list<opencl::Argument> first, const Geometry& g, const Shares& s) {
   auto arguments = arguments_of(first, g);
@@ -95,9 +93,8 @@ std::string options_for(const Launch& l, const Geometry& g) {
   // Halves of a line that go around the caches one by one are written alone wherever other lines come between them: up to eight times slower.
   const bool lines = width == 16, around = lines && l.epilogue_text().empty() && l.leaves_the_caches();
   const bool asks = lines && g.c < kStreamed && shares_of<d>(g, l.profile()).channel_groups == 1;
-  return fmt::format("-DWIDTH={} -DPIXELS={} -DTAPS={} -DSTEP={} -DSPREAD={} -DSHIFT={} -DDILATION={}{}{}", width,
-                     pixels_of(turned ? g.w : g.q, spread, width), g.s, step, spread, (left % spread + spread) % spread, g.dilation[1],
-                     asks ? " -DASKS" : "", around ? " -DAROUND" : "");
+  return fmt::format("-DWIDTH={} -DPIXELS={} -DTAPS={} -DSTEP={} -DSPREAD={} -DSHIFT={} -DDILATION={}{}{}", width, pixels_of(turned ? g.w : g.q, spread, width),
+                     g.s, step, spread, (left % spread + spread) % spread, g.dilation[1], asks ? " -DASKS" : "", around ? " -DAROUND" : "");
 }
 
 template <Direction d>

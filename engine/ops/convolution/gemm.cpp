@@ -30,9 +30,12 @@ constexpr std::int64_t kWorthwhileFlops = 1 << 17;    // below this, one simple 
 
 opencl::GemmProblem gemm_of(Direction d, const Geometry& g, std::int64_t rows) {
   switch (d) {
-    case Direction::forward: return {.m = rows, .n = g.k, .k = g.depth()};
-    case Direction::input: return {.m = rows, .n = g.depth(), .k = g.k, .b = Transpose::yes};
-    case Direction::weights: return {.m = g.depth(), .n = g.k, .k = rows, .a = Transpose::yes};
+    case Direction::forward:
+      return {.m = rows, .n = g.k, .k = g.depth()};
+    case Direction::input:
+      return {.m = rows, .n = g.depth(), .k = g.k, .b = Transpose::yes};
+    case Direction::weights:
+      return {.m = g.depth(), .n = g.k, .k = rows, .a = Transpose::yes};
   }
   throw InternalError("convolution: unknown direction");
 }
@@ -152,9 +155,7 @@ std::int64_t workspace_bytes(const Problem& p, const opencl::DeviceProfile& prof
   return plan_of(d, geometry_of<d>(p), profile).sections.bytes();
 }
 
-opencl::Region part(const opencl::Region& of, std::int64_t begin, std::int64_t elements) {
-  return {of.block, of.offset + 4 * begin, 4 * elements};
-}
+opencl::Region part(const opencl::Region& of, std::int64_t begin, std::int64_t elements) { return {of.block, of.offset + 4 * begin, 4 * elements}; }
 
 /// Channels of one work-item: a vector where items run one after the other, a little where they run side by side.
 std::int64_t width_of(std::int64_t channels, const opencl::DeviceProfile& profile) {
@@ -188,8 +189,7 @@ void run_block(const Launch& l, const Geometry& g, const Plan& plan, const Block
   const bool is_product = g.is_matrix_product();
   const opencl::Region& x = d == Direction::forward ? l.in(0) : d == Direction::input ? l.out(0) : l.in(1);
   const opencl::Region y = part(d == Direction::forward ? l.out(0) : l.in(0), b.begin * g.k, b.rows * g.k);
-  const opencl::Region columns =
-      is_product ? part(x, b.begin * g.c, b.rows * g.c) : part(plan.sections.in(l.workspace(), 1), 0, b.rows * g.depth());
+  const opencl::Region columns = is_product ? part(x, b.begin * g.c, b.rows * g.c) : part(plan.sections.in(l.workspace(), 1), 0, b.rows * g.depth());
   const opencl::Region scratch = plan.sections.in(l.workspace(), 2);
   const auto epilogue = l.epilogue_arguments(b.begin * (d == Direction::forward ? g.k : g.c));
   opencl::GemmProblem problem = product_of(d, g, plan, b);
@@ -198,8 +198,12 @@ void run_block(const Launch& l, const Geometry& g, const Plan& plan, const Block
   const opencl::GemmForm& gemm = product_form(problem, l.profile());
   if (d != Direction::input && !is_product) im2col(l, g, x, columns, b);
   switch (d) {
-    case Direction::forward: gemm.run(l.device(), problem, {columns, l.in(1), y, scratch}); break;
-    case Direction::input: gemm.run(l.device(), problem, {y, l.in(1), columns, scratch}); break;
+    case Direction::forward:
+      gemm.run(l.device(), problem, {columns, l.in(1), y, scratch});
+      break;
+    case Direction::input:
+      gemm.run(l.device(), problem, {y, l.in(1), columns, scratch});
+      break;
     case Direction::weights: {
       const opencl::Region sums = plan.parts > 1 ? part(l.workspace(), 0, problem.batch * g.depth() * g.k) : l.out(0);
       gemm.run(l.device(), problem, {columns, y, sums, scratch});
@@ -214,8 +218,7 @@ void launch(Launch& l) {
   const Geometry g = geometry_of<d>(l.problem());
   const Plan plan = plan_of(d, g, l.profile());
   const bool adds = l.begin_sum();
-  for (const Block& b : plan.blocks(g.pixels()))
-    run_block<d>(l, g, plan, b, (adds && plan.parts == 1) || (d == Direction::weights && b.begin > 0));
+  for (const Block& b : plan.blocks(g.pixels())) run_block<d>(l, g, plan, b, (adds && plan.parts == 1) || (d == Direction::weights && b.begin > 0));
   if (plan.parts > 1) add_parts(l, plan.parts, adds);
 }
 

@@ -9,8 +9,7 @@ namespace gemel::convolution {
 
 std::vector<opencl::Argument> arguments_of(std::initializer_list<opencl::Argument> first, const Geometry& g) {
   std::vector<opencl::Argument> out(first);
-  for (std::int64_t v : {g.n, g.h, g.w, g.c, g.r, g.s, g.k, g.p, g.q, g.stride[0], g.stride[1], g.padding[0], g.padding[1],
-                         g.dilation[0], g.dilation[1]})
+  for (std::int64_t v : {g.n, g.h, g.w, g.c, g.r, g.s, g.k, g.p, g.q, g.stride[0], g.stride[1], g.padding[0], g.padding[1], g.dilation[0], g.dilation[1]})
     out.emplace_back(narrow<std::int32_t>(v));
   return out;
 }

@@ -68,8 +68,6 @@ void launch(Launch& l) {
 
 }  // namespace
 
-Variant rows_variant() {
-  return {"rows", "vectors of a row's pixels, for few filters; for CPUs", declines, rank, nullptr, launch};
-}
+Variant rows_variant() { return {"rows", "vectors of a row's pixels, for few filters; for CPUs", declines, rank, nullptr, launch}; }
 
 }  // namespace gemel::convolution

@@ -76,9 +76,7 @@ int rank_of(const Geometry& g, const opencl::DeviceProfile& profile, int worthwh
   return g.flops() < kWorthTiles ? Rank::too_small : worthwhile;
 }
 
-std::int64_t panel_count(Direction d, const Geometry& g, const Tile& t) {
-  return ceil_div(output_channels(d, g), t.columns);
-}
+std::int64_t panel_count(Direction d, const Geometry& g, const Tile& t) { return ceil_div(output_channels(d, g), t.columns); }
 
 std::int64_t panel_bytes(Direction d, const Geometry& g, const Tile& t) {
   return 4 * g.groups * panel_count(d, g, t) * t.columns * g.taps() * (d == Direction::forward ? g.group_channels() : g.group_filters());
@@ -94,9 +92,7 @@ std::int64_t workspace_bytes(const Problem& p, const opencl::DeviceProfile& prof
 std::string options_for(const Tile& t) { return fmt::format("-DMR={} -DNR={}", t.rows, t.columns); }
 
 /// Of the kernels that store a result: without an epilogue nothing reads it before what was stored first has left the caches.
-std::string result_options(const Launch& l, const Tile& t) {
-  return options_for(t) + (l.epilogue_text().empty() && l.leaves_the_caches() ? " -DAROUND" : "");
-}
+std::string result_options(const Launch& l, const Tile& t) { return options_for(t) + (l.epilogue_text().empty() && l.leaves_the_caches() ? " -DAROUND" : ""); }
 
 /// A part of the window: the taps that meet the image.
 struct Part {
@@ -193,20 +189,26 @@ Variant tiles_variant(Direction d) {
   constexpr const char* doc = "register tiles of pixels by channels, without a matrix of patches; for CPUs";
   using opencl::DeviceProfile;
   if (d == Direction::forward)
-    return {"tiles", doc, declines<Direction::forward>,
+    return {"tiles",
+            doc,
+            declines<Direction::forward>,
             [](const Problem& p, const DeviceProfile& f) {
               const Geometry g = geometry_of<Direction::forward>(p);
               return rank_of(g, f, forward_is_fast(g, tile_for(Direction::forward, g, f)) ? Rank::fast : Rank::fair);
             },
-            workspace_bytes<Direction::forward>, forward_launch};
+            workspace_bytes<Direction::forward>,
+            forward_launch};
   if (d == Direction::input)
-    return {"tiles", doc, declines<Direction::input>,
+    return {"tiles",
+            doc,
+            declines<Direction::input>,
             [](const Problem& p, const DeviceProfile& f) {
               const Geometry g = geometry_of<Direction::input>(p);
               const double least = g.is_matrix_product() ? kLeastShareOfProduct : kLeastShare;
               return rank_of(g, f, share_of(g.n, tile_for(Direction::input, g, f).rows) >= least ? Rank::fast : Rank::fair);
             },
-            workspace_bytes<Direction::input>, input_launch};
+            workspace_bytes<Direction::input>,
+            input_launch};
   return weight_tiles_variant();
 }
 

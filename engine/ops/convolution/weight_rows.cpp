@@ -52,15 +52,14 @@ void launch(Launch& l) {
   auto arguments = arguments_of({l.in(0), l.in(1), l.workspace()}, g);
   arguments.push_back(narrow<std::int32_t>(rows_of(g, l.profile())));
   const bool wide = l.profile().has_wide_vectors();
-  const std::string options = fmt::format("-DMR={} -DNR={} -DWINDOW={}{}", wide ? 8 : 4, panel_of(g, l.profile()), kWindow, lays_out_dy(g) ? " -DFEW_FILTERS" : "");
+  const std::string options =
+      fmt::format("-DMR={} -DNR={} -DWINDOW={}{}", wide ? 8 : 4, panel_of(g, l.profile()), kWindow, lays_out_dy(g) ? " -DFEW_FILTERS" : "");
   run(l, {kFile, "rows_weight_gradient", options}, opencl::range1(parts, 1), arguments);
   add_parts(l, parts, l.begin_sum());
 }
 
 }  // namespace
 
-Variant weight_rows_variant() {
-  return {"rows", "patches read where rows of x lie, for few channels; for CPUs", declines, rank, workspace_bytes, launch};
-}
+Variant weight_rows_variant() { return {"rows", "patches read where rows of x lie, for few channels; for CPUs", declines, rank, workspace_bytes, launch}; }
 
 }  // namespace gemel::convolution

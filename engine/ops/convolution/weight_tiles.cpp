@@ -11,7 +11,7 @@ namespace gemel::convolution {
 namespace {
 
 constexpr const char* kFile = "convolution_weight_tiles.cl";
-constexpr std::int64_t kGroupsAUnit = 8;   // so that no unit waits long for the last
+constexpr std::int64_t kGroupsAUnit = 8;     // so that no unit waits long for the last
 constexpr std::int64_t kNarrowFilters = 48;  // up to these, half a panel too many would be much
 
 /// The register tile, and the most that a group holds packed: pixels, rows and columns of dw.
@@ -75,7 +75,7 @@ void launch(Launch& l) {
   const bool adds = l.begin_sum();
   auto arguments = arguments_of({l.in(0), l.in(1), s.parts == 1 ? l.out(0) : l.workspace()}, g);
   arguments.insert(arguments.end(), {narrow<std::int32_t>(s.depth), narrow<std::int32_t>(s.filters), s.pixels, narrow<std::int32_t>(s.block),
-                   std::int32_t{adds && s.parts == 1}});
+                                     std::int32_t{adds && s.parts == 1}});
   run(l, {kFile, "tiles_weight_gradient", tile_for(g, l.profile()).options()}, opencl::range3({s.groups, s.parts, g.groups}, {1, 1, 1}), arguments);
   if (s.parts > 1) add_parts(l, s.parts, adds);
 }

@@ -13,10 +13,10 @@ namespace {
 
 constexpr const char* kFile = "convolution_winograd.cl";
 constexpr std::int64_t kPoints = 36;
-constexpr std::int64_t kTile = 4;                   // outputs of a tile along each axis
-constexpr std::int64_t kChunkFloats = 1 << 22;      // of transformed tiles at a time: they stay in the last cache
-constexpr std::int64_t kBlock = 128;                // tiles that are summed in registers
-constexpr std::int64_t kGroupsAUnit = 8;            // so that no unit waits long for the last
+constexpr std::int64_t kTile = 4;               // outputs of a tile along each axis
+constexpr std::int64_t kChunkFloats = 1 << 22;  // of transformed tiles at a time: they stay in the last cache
+constexpr std::int64_t kBlock = 128;            // tiles that are summed in registers
+constexpr std::int64_t kGroupsAUnit = 8;        // so that no unit waits long for the last
 
 /// The convolution that a direction asks for, seen as y = x * w.
 struct Extents {
@@ -151,14 +151,14 @@ void weights_launch(Launch& l) {
     const std::int64_t tiles = std::min(plan.chunk, e.tiles() - first);
     patches(l, {l.in(1), v}, e, {first, tiles}, s.options());
     l.run(kFile, "winograd_tiles", opencl::range1(tiles, 1),
-          {l.in(0), dy, number(e.out_height), number(e.out_width), number(e.outer), number(plan.panels), number(e.tile_rows()),
-           number(e.tile_columns()), first, number(tiles)},
+          {l.in(0), dy, number(e.out_height), number(e.out_width), number(e.outer), number(plan.panels), number(e.tile_rows()), number(e.tile_columns()), first,
+           number(tiles)},
           s.options());
     l.run(kFile, "winograd_sums", opencl::range2({plan.panels, kPoints}, {1, 1}),
           {v, dy, m, number(e.inner), number(plan.panels), first, number(tiles), number(kBlock)}, s.options());
   }
-  l.run(kFile, "winograd_windows", opencl::range1(e.inner, 1),
-        {m, l.out(0), number(e.inner), number(e.outer), number(plan.panels), number(l.begin_sum())}, s.options());
+  l.run(kFile, "winograd_windows", opencl::range1(e.inner, 1), {m, l.out(0), number(e.inner), number(e.outer), number(plan.panels), number(l.begin_sum())},
+        s.options());
 }
 
 }  // namespace
@@ -166,11 +166,9 @@ void weights_launch(Launch& l) {
 Variant winograd_variant(Direction d) {
   constexpr const char* doc = "Winograd's F(4x4, 3x3): a quarter of the multiplications; for CPUs";
   if (d == Direction::forward)
-    return {"winograd", doc, declines<Direction::forward>, rank<Direction::forward>, workspace_bytes<Direction::forward>,
-            product_launch<Direction::forward>};
+    return {"winograd", doc, declines<Direction::forward>, rank<Direction::forward>, workspace_bytes<Direction::forward>, product_launch<Direction::forward>};
   if (d == Direction::input)
-    return {"winograd", doc, declines<Direction::input>, rank<Direction::input>, workspace_bytes<Direction::input>,
-            product_launch<Direction::input>};
+    return {"winograd", doc, declines<Direction::input>, rank<Direction::input>, workspace_bytes<Direction::input>, product_launch<Direction::input>};
   return {"winograd", doc, declines<Direction::weights>, rank<Direction::weights>, workspace_bytes<Direction::weights>, weights_launch};
 }
 

@@ -83,22 +83,24 @@ Value apply_derivative(const OpDef& def, Value dy, Value u) { return apply(def, 
 }  // namespace
 
 const OpDef& relu_def() {
-  static const OpDef def = unary_record<"relu", kKinked>(
-      {.doc = "x where it is positive, else 0; NaN stays.",
-       .body = "x0 < 0 ? 0 : x0",
-       .reference = [](const HostCall& c) { map_numbers<1>(c, [](auto x) { return x < 0 ? decltype(x){0} : x; }); },
-       .gradient = [](const Backward& b) -> Values { return {relu_gradient(b.gradient(0), b.output(0))}; },
-       .reads = {outputs(0)}});
+  static const OpDef def =
+      unary_record<"relu", kKinked>({.doc = "x where it is positive, else 0; NaN stays.",
+                                     .body = "x0 < 0 ? 0 : x0",
+                                     .reference = [](const HostCall& c) { map_numbers<1>(c, [](auto x) { return x < 0 ? decltype(x){0} : x; }); },
+                                     .gradient = [](const Backward& b) -> Values { return {relu_gradient(b.gradient(0), b.output(0))}; },
+                                     .reads = {outputs(0)}});
   return def;
 }
 
 const OpDef& relu_gradient_def() {
-  static const OpDef def = derivative_record<"relu_gradient", off_zero()>(
-      {.doc = "dy where relu's output u is not 0.",
-       .body = "x1 <= 0 ? 0 : x0",
-       .reference = derivative_of_reals<[](double dy, double u) { return u <= 0 ? 0 : dy; }>,
-       .gradient = [](const Backward& b) -> Values { return {b.wants(0) ? relu_gradient(b.gradient(0), b.input(1)) : Value(), Value()}; },
-       .reads = {inputs(1), nothing}});
+  static const OpDef def =
+      derivative_record<"relu_gradient", off_zero()>({.doc = "dy where relu's output u is not 0.",
+                                                      .body = "x1 <= 0 ? 0 : x0",
+                                                      .reference = derivative_of_reals<[](double dy, double u) { return u <= 0 ? 0 : dy; }>,
+                                                      .gradient = [](const Backward& b) -> Values {
+                                                        return {b.wants(0) ? relu_gradient(b.gradient(0), b.input(1)) : Value(), Value()};
+                                                      },
+                                                      .reads = {inputs(1), nothing}});
   return def;
 }
 
@@ -106,31 +108,32 @@ const OpDef& relu6_def() {
   static const OpDef def = unary_record<"relu6", Kind{.takes = Takes::numbers, .a = distinct(-3, 9)}>(
       {.doc = "x held within 0 and 6; NaN stays.",
        .body = "x0 < 0 ? 0 : x0 > 6 ? 6 : x0",
-       .reference = [](const HostCall& c) {
-         map_numbers<1>(c, [](auto x) { return x < 0 ? decltype(x){0} : x > 6 ? decltype(x){6} : x; });
-       },
+       .reference = [](const HostCall& c) { map_numbers<1>(c, [](auto x) { return x < 0   ? decltype(x){0}
+                                                                                  : x > 6 ? decltype(x){6}
+                                                                                          : x; }); },
        .gradient = [](const Backward& b) -> Values { return {relu6_gradient(b.gradient(0), b.output(0))}; },
        .reads = {outputs(0)}});
   return def;
 }
 
 const OpDef& relu6_gradient_def() {
-  static const OpDef def = derivative_record<"relu6_gradient", distinct(-3, 9)>(
-      {.doc = "dy where relu6's output u is neither 0 nor 6.",
-       .body = "x1 <= 0 || x1 >= 6 ? 0 : x0",
-       .reference = derivative_of_reals<[](double dy, double u) { return u <= 0 || u >= 6 ? 0 : dy; }>,
-       .gradient = [](const Backward& b) -> Values { return {b.wants(0) ? relu6_gradient(b.gradient(0), b.input(1)) : Value(), Value()}; },
-       .reads = {inputs(1), nothing}});
+  static const OpDef def =
+      derivative_record<"relu6_gradient", distinct(-3, 9)>({.doc = "dy where relu6's output u is neither 0 nor 6.",
+                                                            .body = "x1 <= 0 || x1 >= 6 ? 0 : x0",
+                                                            .reference = derivative_of_reals<[](double dy, double u) { return u <= 0 || u >= 6 ? 0 : dy; }>,
+                                                            .gradient = [](const Backward& b) -> Values {
+                                                              return {b.wants(0) ? relu6_gradient(b.gradient(0), b.input(1)) : Value(), Value()};
+                                                            },
+                                                            .reads = {inputs(1), nothing}});
   return def;
 }
 
 const OpDef& silu_def() {
-  static const OpDef def = unary_record<"silu">(
-      {.doc = "x sigmoid(x), also called swish.",
-       .body = "x0 * sigmoid(x0)",
-       .reference = of_reals<[](double x) { return x / (1 + std::exp(-x)); }>,
-       .gradient = [](const Backward& b) -> Values { return {silu_gradient(b.gradient(0), b.input(0))}; },
-       .reads = {inputs(0)}});
+  static const OpDef def = unary_record<"silu">({.doc = "x sigmoid(x), also called swish.",
+                                                 .body = "x0 * sigmoid(x0)",
+                                                 .reference = of_reals<[](double x) { return x / (1 + std::exp(-x)); }>,
+                                                 .gradient = [](const Backward& b) -> Values { return {silu_gradient(b.gradient(0), b.input(0))}; },
+                                                 .reads = {inputs(0)}});
   return def;
 }
 
@@ -167,23 +170,23 @@ const OpDef& hard_swish_gradient_def() {
   static const OpDef def = derivative_record<"hard_swish_gradient", distinct(-5, 5)>(
       {.doc = "dy times the derivative of hard_swish at u.",
        .body = "x1 <= -3 ? 0 : x1 >= 3 ? x0 : x0 * (x1 / 3 + 0.5f)",
-       .reference = derivative_of_reals<[](double dy, double u) { return u <= -3 ? 0 : u >= 3 ? dy : dy * (u / 3 + 0.5); }>,
+       .reference = derivative_of_reals<[](double dy, double u) { return u <= -3  ? 0
+                                                                         : u >= 3 ? dy
+                                                                                  : dy * (u / 3 + 0.5); }>,
        .gradient = [](const Backward& b) -> Values {
          const Value g = b.gradient(0), x = b.input(1);
-         return {b.wants(0) ? hard_swish_gradient(g, x) : Value(),
-                 b.wants(1) ? clamp_gradient(g * b.input(0) * (1.0 / 3), x, -3, 3) : Value()};
+         return {b.wants(0) ? hard_swish_gradient(g, x) : Value(), b.wants(1) ? clamp_gradient(g * b.input(0) * (1.0 / 3), x, -3, 3) : Value()};
        },
        .reads = {inputs(1), inputs(0, 1)}});
   return def;
 }
 
 const OpDef& gelu_def() {
-  static const OpDef def = unary_record<"gelu">(
-      {.doc = "x Phi(x), exact, where Phi is the normal distribution function.",
-       .body = "0.5f * x0 * error_complement(-x0 * M_SQRT1_2_F)",
-       .reference = of_reals<[](double x) { return 0.5 * x * std::erfc(-x / std::numbers::sqrt2); }>,
-       .gradient = [](const Backward& b) -> Values { return {gelu_gradient(b.gradient(0), b.input(0))}; },
-       .reads = {inputs(0)}});
+  static const OpDef def = unary_record<"gelu">({.doc = "x Phi(x), exact, where Phi is the normal distribution function.",
+                                                 .body = "0.5f * x0 * error_complement(-x0 * M_SQRT1_2_F)",
+                                                 .reference = of_reals<[](double x) { return 0.5 * x * std::erfc(-x / std::numbers::sqrt2); }>,
+                                                 .gradient = [](const Backward& b) -> Values { return {gelu_gradient(b.gradient(0), b.input(0))}; },
+                                                 .reads = {inputs(0)}});
   return def;
 }
 
@@ -192,9 +195,8 @@ const OpDef& gelu_gradient_def() {
   static const OpDef def = derivative_record<"gelu_gradient", Fill{}>(
       {.doc = "dy times the derivative of gelu at u.",
        .body = "x0 * (0.5f * error_complement(-x1 * M_SQRT1_2_F) + x1 * 0.3989422804f * exponential(-0.5f * x1 * x1))",
-       .reference = derivative_of_reals<[](double dy, double u) {
-         return dy * (0.5 * std::erfc(-u / std::numbers::sqrt2) + u * kInvSqrt2Pi * std::exp(-0.5 * u * u));
-       }>,
+       .reference =
+           derivative_of_reals<[](double dy, double u) { return dy * (0.5 * std::erfc(-u / std::numbers::sqrt2) + u * kInvSqrt2Pi * std::exp(-0.5 * u * u)); }>,
        .gradient = [](const Backward& b) -> Values {
          const Value g = b.gradient(0), x = b.input(1);
          Value second;
@@ -210,12 +212,11 @@ const OpDef& gelu_gradient_def() {
 
 const OpDef& gelu_tanh_def() {
   // (1 + tanh(w / 2)) / 2 is the sigmoid of w: one exponential, and nothing cancels.
-  static const OpDef def = unary_record<"gelu_tanh">(
-      {.doc = "0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x x x))), an approximation of gelu.",
-       .body = "x0 * sigmoid(1.5957691216f * x0 * (1.0f + 0.044715f * x0 * x0))",
-       .reference = of_reals<[](double x) { return x * TanhGelu(x).s; }>,
-       .gradient = [](const Backward& b) -> Values { return {gelu_tanh_gradient(b.gradient(0), b.input(0))}; },
-       .reads = {inputs(0)}});
+  static const OpDef def = unary_record<"gelu_tanh">({.doc = "0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x x x))), an approximation of gelu.",
+                                                      .body = "x0 * sigmoid(1.5957691216f * x0 * (1.0f + 0.044715f * x0 * x0))",
+                                                      .reference = of_reals<[](double x) { return x * TanhGelu(x).s; }>,
+                                                      .gradient = [](const Backward& b) -> Values { return {gelu_tanh_gradient(b.gradient(0), b.input(0))}; },
+                                                      .reads = {inputs(0)}});
   return def;
 }
 
@@ -248,20 +249,19 @@ const OpDef& gelu_tanh_gradient_def() {
 
 const OpDef& clamp_def() {
   static const OpDef def = [] {
-    OpDef d = bounded_record(elementwise_record(
-        "clamp", {"x"},
-        {.doc = "x held within low and high; NaN stays.",
-         .body = "x0 < low ? low : x0 > high ? high : x0",
-         .reference = [](const HostCall& c) { map_as<double>(c, [&](double x) { return held_within(x, c.attributes()); }); },
-         .gradient = [](const Backward& b) -> Values {
-           return {clamp_gradient(b.gradient(0), b.input(0), b.attributes().real("low"), b.attributes().real("high"))};
-         },
-         .reads = {inputs(0)}}));
+    OpDef d =
+        bounded_record(elementwise_record("clamp", {"x"},
+                                          {.doc = "x held within low and high; NaN stays.",
+                                           .body = "x0 < low ? low : x0 > high ? high : x0",
+                                           .reference = [](const HostCall& c) { map_as<double>(c, [&](double x) { return held_within(x, c.attributes()); }); },
+                                           .gradient = [](const Backward& b) -> Values {
+                                             return {clamp_gradient(b.gradient(0), b.input(0), b.attributes().real("low"), b.attributes().real("high"))};
+                                           },
+                                           .reads = {inputs(0)}}));
     d.may_reuse = {{0, 0}};
     d.samples = [] {
       std::vector<Sample> out;
-      for (const Shape& s : {Shape{3, 5}, Shape{}, Shape{65, 33}, Shape{0}})
-        out.push_back({{{s}}, {{"low", -1.0}, {"high", 0.5}}, {distinct()}});
+      for (const Shape& s : {Shape{3, 5}, Shape{}, Shape{65, 33}, Shape{0}}) out.push_back({{{s}}, {{"low", -1.0}, {"high", 0.5}}, {distinct()}});
       return also_in_two_bytes(std::move(out), {2});
     };
     d.rejected = [] {
@@ -275,31 +275,27 @@ const OpDef& clamp_def() {
 
 const OpDef& clamp_gradient_def() {
   static const OpDef def = [] {
-    OpDef d = bounded_record(elementwise_record(
-        "clamp_gradient", {"dy", "x"},
-        {.doc = "dy where x is between low and high, 0 at both.",
-         .body = "x1 > low && x1 < high ? x0 : 0",
-         .reference =
-             [](const HostCall& c) {
-               const double low = c.attributes().real("low"), high = c.attributes().real("high");
-               map_as<double, double>(c, [=](double dy, double x) { return x > low && x < high ? dy : 0; });
-             },
-         .gradient = [](const Backward& b) -> Values {
-           if (!b.wants(0)) return {Value(), Value()};
-           return {clamp_gradient(b.gradient(0), b.input(1), b.attributes().real("low"), b.attributes().real("high")), Value()};
-         },
-         .reads = {inputs(1), nothing}}));
+    OpDef d = bounded_record(
+        elementwise_record("clamp_gradient", {"dy", "x"},
+                           {.doc = "dy where x is between low and high, 0 at both.",
+                            .body = "x1 > low && x1 < high ? x0 : 0",
+                            .reference =
+                                [](const HostCall& c) {
+                                  const double low = c.attributes().real("low"), high = c.attributes().real("high");
+                                  map_as<double, double>(c, [=](double dy, double x) { return x > low && x < high ? dy : 0; });
+                                },
+                            .gradient = [](const Backward& b) -> Values {
+                              if (!b.wants(0)) return {Value(), Value()};
+                              return {clamp_gradient(b.gradient(0), b.input(1), b.attributes().real("low"), b.attributes().real("high")), Value()};
+                            },
+                            .reads = {inputs(1), nothing}}));
     d.may_reuse = {{0, 0}, {0, 1}};
     d.samples = [] {
       std::vector<Sample> out;
-      for (const Shape& s : {Shape{3, 5}, Shape{65, 33}, Shape{0}})
-        out.push_back({{{s}, {s}}, {{"low", -1.0}, {"high", 0.5}}, {Fill{}, distinct()}});
+      for (const Shape& s : {Shape{3, 5}, Shape{65, 33}, Shape{0}}) out.push_back({{{s}, {s}}, {{"low", -1.0}, {"high", 0.5}}, {Fill{}, distinct()}});
       return also_in_two_bytes(std::move(out), {1});
     };
-    d.rejected = [] {
-      return std::vector<Rejected>{
-          {{f32({2}), f32({3})}, {{"low", 0.0}, {"high", 1.0}}, "clamp_gradient: dy is [2]; accepted: [3]"}};
-    };
+    d.rejected = [] { return std::vector<Rejected>{{{f32({2}), f32({3})}, {{"low", 0.0}, {"high", 1.0}}, "clamp_gradient: dy is [2]; accepted: [3]"}}; };
     return d;
   }();
   return def;
@@ -311,9 +307,7 @@ Value silu(Value x) { return apply(silu_def(), list(std::move(x)))[0]; }
 Value hard_swish(Value x) { return apply(hard_swish_def(), list(std::move(x)))[0]; }
 Value gelu(Value x) { return apply(gelu_def(), list(std::move(x)))[0]; }
 Value gelu_tanh(Value x) { return apply(gelu_tanh_def(), list(std::move(x)))[0]; }
-Value clamp(Value x, double low, double high) {
-  return apply(clamp_def(), list(std::move(x)), {{"low", low}, {"high", high}})[0];
-}
+Value clamp(Value x, double low, double high) { return apply(clamp_def(), list(std::move(x)), {{"low", low}, {"high", high}})[0]; }
 Value clamp_gradient(Value dy, Value x, double low, double high) {
   return apply(clamp_gradient_def(), list(std::move(dy), std::move(x)), {{"low", low}, {"high", high}})[0];
 }

@@ -25,9 +25,7 @@ Values pair(const Backward& b, A of_a, B of_b) {
 }
 
 /// g, half of it where both are equal, 0 where the other one was taken: all of it at NaN, which is neither.
-Value share_of(const Value& g, Value other, Value equals) {
-  return where(std::move(other), number_like(g, 0), where(std::move(equals), g * 0.5, g));
-}
+Value share_of(const Value& g, Value other, Value equals) { return where(std::move(other), number_like(g, 0), where(std::move(equals), g * 0.5, g)); }
 
 Values power_gradient(const Backward& b) {  // da = g b a^(b - 1), 0 for b = 0;  db = g y log a, 0 for a = 0 and b >= 0
   const Value g = b.gradient(0);
@@ -47,35 +45,42 @@ Values power_gradient(const Backward& b) {  // da = g b a^(b - 1), 0 for b = 0; 
 }  // namespace
 
 const OpDef& add_def() {
-  static const OpDef def = binary_record<"add", kNumbers>(
-      {.doc = "a + b, with broadcasting.",
-       .body = "x0 + x1",
-       .reference = [](const HostCall& c) { map_numbers<2>(c, [](auto a, auto b) { return a + b; }); },
-       .gradient = [](const Backward& b) { return pair(b, [&] { return b.gradient(0); }, [&] { return b.gradient(0); }); },
-       .reads = {nothing}});
+  static const OpDef def = binary_record<"add", kNumbers>({.doc = "a + b, with broadcasting.",
+                                                           .body = "x0 + x1",
+                                                           .reference = [](const HostCall& c) { map_numbers<2>(c, [](auto a, auto b) { return a + b; }); },
+                                                           .gradient =
+                                                               [](const Backward& b) {
+                                                                 return pair(
+                                                                     b, [&] { return b.gradient(0); }, [&] { return b.gradient(0); });
+                                                               },
+                                                           .reads = {nothing}});
   return def;
 }
 
 const OpDef& subtract_def() {
-  static const OpDef def = binary_record<"subtract", kNumbers>(
-      {.doc = "a - b, with broadcasting.",
-       .body = "x0 - x1",
-       .reference = [](const HostCall& c) { map_numbers<2>(c, [](auto a, auto b) { return a - b; }); },
-       .gradient = [](const Backward& b) { return pair(b, [&] { return b.gradient(0); }, [&] { return negate(b.gradient(0)); }); },
-       .reads = {nothing}});
+  static const OpDef def = binary_record<"subtract", kNumbers>({.doc = "a - b, with broadcasting.",
+                                                                .body = "x0 - x1",
+                                                                .reference = [](const HostCall& c) { map_numbers<2>(c, [](auto a, auto b) { return a - b; }); },
+                                                                .gradient =
+                                                                    [](const Backward& b) {
+                                                                      return pair(
+                                                                          b, [&] { return b.gradient(0); }, [&] { return negate(b.gradient(0)); });
+                                                                    },
+                                                                .reads = {nothing}});
   return def;
 }
 
 const OpDef& multiply_def() {
-  static const OpDef def = binary_record<"multiply", kNumbers>(
-      {.doc = "a * b, with broadcasting.",
-       .body = "x0 * x1",
-       .reference = [](const HostCall& c) { map_numbers<2>(c, [](auto a, auto b) { return a * b; }); },
-       .gradient =
-           [](const Backward& b) {
-             return pair(b, [&] { return b.gradient(0) * b.input(1); }, [&] { return b.gradient(0) * b.input(0); });
-           },
-       .reads = {inputs(1), inputs(0)}});
+  static const OpDef def =
+      binary_record<"multiply", kNumbers>({.doc = "a * b, with broadcasting.",
+                                           .body = "x0 * x1",
+                                           .reference = [](const HostCall& c) { map_numbers<2>(c, [](auto a, auto b) { return a * b; }); },
+                                           .gradient =
+                                               [](const Backward& b) {
+                                                 return pair(
+                                                     b, [&] { return b.gradient(0) * b.input(1); }, [&] { return b.gradient(0) * b.input(0); });
+                                               },
+                                           .reads = {inputs(1), inputs(0)}});
   return def;
 }
 
@@ -86,7 +91,8 @@ const OpDef& divide_def() {
        .reference = [](const HostCall& c) { map_as<double, double>(c, [](double a, double b) { return a / b; }); },
        .gradient =
            [](const Backward& b) {  // da = g / b;  db = -g (y / b): g / b may be infinite where y is 0
-             return pair(b, [&] { return b.gradient(0) / b.input(1); }, [&] { return negate(b.gradient(0) * (b.output(0) / b.input(1))); });
+             return pair(
+                 b, [&] { return b.gradient(0) / b.input(1); }, [&] { return negate(b.gradient(0) * (b.output(0) / b.input(1))); });
            },
        .reads = {inputs(1), inputs(1) | outputs(0)}});
   return def;
@@ -100,8 +106,8 @@ const OpDef& maximum_def() {
        .gradient =
            [](const Backward& b) {
              const Value g = b.gradient(0), x = b.input(0), y = b.input(1);
-             return pair(b, [&] { return share_of(g, less(x, y), equal(x, y)); },
-                         [&] { return share_of(g, greater(x, y), equal(x, y)); });
+             return pair(
+                 b, [&] { return share_of(g, less(x, y), equal(x, y)); }, [&] { return share_of(g, greater(x, y), equal(x, y)); });
            },
        .reads = {inputs(0, 1)}});
   return def;
@@ -115,8 +121,8 @@ const OpDef& minimum_def() {
        .gradient =
            [](const Backward& b) {
              const Value g = b.gradient(0), x = b.input(0), y = b.input(1);
-             return pair(b, [&] { return share_of(g, greater(x, y), equal(x, y)); },
-                         [&] { return share_of(g, less(x, y), equal(x, y)); });
+             return pair(
+                 b, [&] { return share_of(g, greater(x, y), equal(x, y)); }, [&] { return share_of(g, less(x, y), equal(x, y)); });
            },
        .reads = {inputs(0, 1)}});
   return def;
@@ -154,8 +160,8 @@ namespace {
 void check_fits(DType dtype, Number number) {
   const bool is_narrow = dtype == DType::int32;
   if (number.value >= 0x1p63 || (is_narrow && !std::in_range<std::int32_t>(number.whole)))
-    throw UsageError(fmt::format("{:.0f} beside a tensor of {}: it does not fit; accepted: -2^{} to 2^{} - 1, or a tensor that is cast to another type", number.value, to_string(dtype), is_narrow ? 31 : 63,
-                                 is_narrow ? 31 : 63));
+    throw UsageError(fmt::format("{:.0f} beside a tensor of {}: it does not fit; accepted: -2^{} to 2^{} - 1, or a tensor that is cast to another type",
+                                 number.value, to_string(dtype), is_narrow ? 31 : 63, is_narrow ? 31 : 63));
 }
 
 }  // namespace
@@ -167,7 +173,8 @@ std::pair<Value, Value> alike(Value x, Number number) {
   const Spec one{Shape{}, dtype};
   if (!is_floating(dtype)) check_fits(dtype, number);
   constexpr std::int64_t kExact = std::int64_t{1} << 53;  // of a double
-  Value n = dtype == DType::int64 && (number.whole > kExact || number.whole < -kExact) ? x.session().tensor(one, std::as_bytes(std::span(&number.whole, 1))) : full(x.session(), one, number.value);
+  Value n = dtype == DType::int64 && (number.whole > kExact || number.whole < -kExact) ? x.session().tensor(one, std::as_bytes(std::span(&number.whole, 1)))
+                                                                                       : full(x.session(), one, number.value);
   return {x.dtype() == dtype ? std::move(x) : cast(std::move(x), dtype), std::move(n)};
 }
 

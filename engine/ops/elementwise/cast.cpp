@@ -13,8 +13,7 @@ namespace {
 
 Specs cast_infer(const Specs& in, const Attributes& a) {
   const DType to = a.dtype("dtype");
-  if (to == DType::boolean)
-    throw ShapeError(fmt::format("cast: dtype is {}; accepted: float32, float16, bfloat16, int32 or int64", to_string(to)));
+  if (to == DType::boolean) throw ShapeError(fmt::format("cast: dtype is {}; accepted: float32, float16, bfloat16, int32 or int64", to_string(to)));
   return {{in[0].shape, to}};
 }
 
@@ -61,8 +60,7 @@ const OpDef& cast_def() {
     d.infer = cast_infer;
     d.samples = cast_samples;
     d.rejected = [] {
-      return std::vector<Rejected>{
-          {{f32({2})}, {{"dtype", DType::boolean}}, "cast: dtype is bool; accepted: float32, float16, bfloat16, int32 or int64"}};
+      return std::vector<Rejected>{{{f32({2})}, {{"dtype", DType::boolean}}, "cast: dtype is bool; accepted: float32, float16, bfloat16, int32 or int64"}};
     };
     return d;
   }();
@@ -71,25 +69,25 @@ const OpDef& cast_def() {
 
 const OpDef& is_nonzero_def() {
   static const OpDef def = unary_record<"is_nonzero", Kind{.takes = Takes::anything, .gives = Gives::boolean, .a = integers(-1, 2)}>(
-      {.doc = "Whether x is not 0, as bool.",
-       .body = "x0 != 0",
-       .reference = [](const HostCall& c) { map_numbers<1>(c, [](auto x) { return std::int64_t{x != 0}; }); }});
+      {.doc = "Whether x is not 0, as bool.", .body = "x0 != 0", .reference = [](const HostCall& c) {
+         map_numbers<1>(c, [](auto x) { return std::int64_t{x != 0}; });
+       }});
   return def;
 }
 
 const OpDef& is_finite_def() {
   static const OpDef def = unary_record<"is_finite", Kind{.gives = Gives::boolean}>(
-      {.doc = "Whether x is neither infinite nor NaN, as bool.",
-       .body = "isfinite(x0)",
-       .reference = [](const HostCall& c) { map_as<double>(c, [](double x) { return std::int64_t{std::isfinite(x)}; }); }});
+      {.doc = "Whether x is neither infinite nor NaN, as bool.", .body = "isfinite(x0)", .reference = [](const HostCall& c) {
+         map_as<double>(c, [](double x) { return std::int64_t{std::isfinite(x)}; });
+       }});
   return def;
 }
 
 const OpDef& logical_not_def() {
-  static const OpDef def = unary_record<"logical_not", Kind{.takes = Takes::booleans}>(
-      {.doc = "Not x, of bools.",
-       .body = "!x0",
-       .reference = [](const HostCall& c) { map_as<std::int64_t>(c, [](std::int64_t x) { return std::int64_t{!x}; }); }});
+  static const OpDef def =
+      unary_record<"logical_not", Kind{.takes = Takes::booleans}>({.doc = "Not x, of bools.", .body = "!x0", .reference = [](const HostCall& c) {
+                                                                     map_as<std::int64_t>(c, [](std::int64_t x) { return std::int64_t{!x}; });
+                                                                   }});
   return def;
 }
 

@@ -41,47 +41,41 @@ Values where_gradient(const Backward& b) {
 }  // namespace
 
 const OpDef& equal_def() {
-  static const OpDef def = binary_record<"equal", kEquality>(
-      {.doc = "a = b, as bool.", .body = "x0 == x1", .reference = compared<std::equal_to<>{}>});
+  static const OpDef def = binary_record<"equal", kEquality>({.doc = "a = b, as bool.", .body = "x0 == x1", .reference = compared<std::equal_to<>{}>});
   return def;
 }
 const OpDef& not_equal_def() {
-  static const OpDef def = binary_record<"not_equal", kEquality>(
-      {.doc = "a unlike b, as bool.", .body = "x0 != x1", .reference = compared<std::not_equal_to<>{}>});
+  static const OpDef def =
+      binary_record<"not_equal", kEquality>({.doc = "a unlike b, as bool.", .body = "x0 != x1", .reference = compared<std::not_equal_to<>{}>});
   return def;
 }
 const OpDef& less_def() {
-  static const OpDef def = binary_record<"less", kOrder>(
-      {.doc = "a < b, as bool.", .body = "x0 < x1", .reference = compared<std::less<>{}>});
+  static const OpDef def = binary_record<"less", kOrder>({.doc = "a < b, as bool.", .body = "x0 < x1", .reference = compared<std::less<>{}>});
   return def;
 }
 const OpDef& less_equal_def() {
-  static const OpDef def = binary_record<"less_equal", kOrder>(
-      {.doc = "a <= b, as bool.", .body = "x0 <= x1", .reference = compared<std::less_equal<>{}>});
+  static const OpDef def = binary_record<"less_equal", kOrder>({.doc = "a <= b, as bool.", .body = "x0 <= x1", .reference = compared<std::less_equal<>{}>});
   return def;
 }
 const OpDef& greater_def() {
-  static const OpDef def = binary_record<"greater", kOrder>(
-      {.doc = "a > b, as bool.", .body = "x0 > x1", .reference = compared<std::greater<>{}>});
+  static const OpDef def = binary_record<"greater", kOrder>({.doc = "a > b, as bool.", .body = "x0 > x1", .reference = compared<std::greater<>{}>});
   return def;
 }
 const OpDef& greater_equal_def() {
-  static const OpDef def = binary_record<"greater_equal", kOrder>(
-      {.doc = "a >= b, as bool.", .body = "x0 >= x1", .reference = compared<std::greater_equal<>{}>});
+  static const OpDef def =
+      binary_record<"greater_equal", kOrder>({.doc = "a >= b, as bool.", .body = "x0 >= x1", .reference = compared<std::greater_equal<>{}>});
   return def;
 }
 const OpDef& logical_and_def() {
-  static const OpDef def = binary_record<"logical_and", kLogic>(
-      {.doc = "a and b, of bools.", .body = "x0 & x1", .reference = [](const HostCall& c) {
-         map_as<std::int64_t, std::int64_t>(c, [](std::int64_t a, std::int64_t b) { return a & b; });
-       }});
+  static const OpDef def = binary_record<"logical_and", kLogic>({.doc = "a and b, of bools.", .body = "x0 & x1", .reference = [](const HostCall& c) {
+                                                                   map_as<std::int64_t, std::int64_t>(c, [](std::int64_t a, std::int64_t b) { return a & b; });
+                                                                 }});
   return def;
 }
 const OpDef& logical_or_def() {
-  static const OpDef def = binary_record<"logical_or", kLogic>(
-      {.doc = "a or b, of bools.", .body = "x0 | x1", .reference = [](const HostCall& c) {
-         map_as<std::int64_t, std::int64_t>(c, [](std::int64_t a, std::int64_t b) { return a | b; });
-       }});
+  static const OpDef def = binary_record<"logical_or", kLogic>({.doc = "a or b, of bools.", .body = "x0 | x1", .reference = [](const HostCall& c) {
+                                                                  map_as<std::int64_t, std::int64_t>(c, [](std::int64_t a, std::int64_t b) { return a | b; });
+                                                                }});
   return def;
 }
 
@@ -96,10 +90,13 @@ const OpDef& where_def() {
     d.infer = where_infer;
     d.may_reuse = {{0, 1}, {0, 2}};
     d.samples = [] {
-      std::vector<Sample> out{{{b8({3, 5}), f32({3, 5}), f32({3, 5})}},      {{b8({65}), f32({}), f32({65})}},
-                                 {{b8({33, 17}), f32({33, 17}), f32({})}},      {{b8({33, 1}), f32({33, 17}), f32({17})}},
-                                 {{b8({2, 1, 3}), f32({4, 1}), f32({2, 4, 3})}}, {{b8({0}), f32({0}), f32({})}},
-                                 {{b8({16}), i64({16}), i64({})}, {}, {Fill{}, integers(-9, 9)}}};
+      std::vector<Sample> out{{{b8({3, 5}), f32({3, 5}), f32({3, 5})}},
+                              {{b8({65}), f32({}), f32({65})}},
+                              {{b8({33, 17}), f32({33, 17}), f32({})}},
+                              {{b8({33, 1}), f32({33, 17}), f32({17})}},
+                              {{b8({2, 1, 3}), f32({4, 1}), f32({2, 4, 3})}},
+                              {{b8({0}), f32({0}), f32({})}},
+                              {{b8({16}), i64({16}), i64({})}, {}, {Fill{}, integers(-9, 9)}}};
       return also_in_two_bytes(std::move(out), {0, 3});
     };
     d.rejected = [] {
@@ -120,8 +117,6 @@ Value greater(Value a, Value b) { return apply(greater_def(), list(std::move(a),
 Value greater_equal(Value a, Value b) { return apply(greater_equal_def(), list(std::move(a), std::move(b)))[0]; }
 Value logical_and(Value a, Value b) { return apply(logical_and_def(), list(std::move(a), std::move(b)))[0]; }
 Value logical_or(Value a, Value b) { return apply(logical_or_def(), list(std::move(a), std::move(b)))[0]; }
-Value where(Value condition, Value a, Value b) {
-  return apply(where_def(), list(std::move(condition), std::move(a), std::move(b)))[0];
-}
+Value where(Value condition, Value a, Value b) { return apply(where_def(), list(std::move(condition), std::move(a), std::move(b)))[0]; }
 
 }  // namespace gemel

@@ -43,8 +43,7 @@ void check_takes(const char* op, const char* name, const Spec& spec) {
   if constexpr (takes == Takes::floating) check_floating(op, name, spec);
   if constexpr (takes == Takes::numbers) check_number(op, name, spec);
   if constexpr (takes == Takes::anything) check_computes(op, name, spec);
-  if (takes == Takes::booleans && spec.dtype != DType::boolean)
-    throw ShapeError(std::string(op) + ": " + name + " is " + to_string(spec) + "; accepted: bool");
+  if (takes == Takes::booleans && spec.dtype != DType::boolean) throw ShapeError(std::string(op) + ": " + name + " is " + to_string(spec) + "; accepted: bool");
 }
 
 /// A spec of this shape that the operator takes.
@@ -84,8 +83,7 @@ constexpr const char* kAccepted = takes == Takes::floating   ? "float32, float16
 template <Literal name, Takes takes>
 std::vector<Rejected> unary_rejected() {
   std::vector<Rejected> out;
-  for (const Spec& bad : refused<takes>())
-    out.push_back({{bad}, {}, std::string(name.text) + ": x is " + to_string(bad) + "; accepted: " + kAccepted<takes>});
+  for (const Spec& bad : refused<takes>()) out.push_back({{bad}, {}, std::string(name.text) + ": x is " + to_string(bad) + "; accepted: " + kAccepted<takes>});
   return out;
 }
 
@@ -93,9 +91,8 @@ template <Literal name, Takes takes>
 std::vector<Rejected> binary_rejected() {
   const std::string op = name.text;
   const auto of = [](const Shape& shape) { return taken<takes>(shape); };
-  std::vector<Rejected> out{
-      {{of({2, 3}), of({2})}, {}, op + ": [2, 3] and [2] do not broadcast; accepted: equal extents or 1, from the last axis"},
-      {{f32({2}), i32({2})}, {}, op + ": float32 [2] and int32 [2] differ in element type; accepted: equal types, cast one"}};
+  std::vector<Rejected> out{{{of({2, 3}), of({2})}, {}, op + ": [2, 3] and [2] do not broadcast; accepted: equal extents or 1, from the last axis"},
+                            {{f32({2}), i32({2})}, {}, op + ": float32 [2] and int32 [2] differ in element type; accepted: equal types, cast one"}};
   for (const Spec& bad : refused<takes>()) out.push_back({{bad, bad}, {}, op + ": a is " + to_string(bad) + "; accepted: " + kAccepted<takes>});
   return out;
 }
@@ -143,8 +140,8 @@ OpDef binary_record(const ElementwiseParts& parts) {
   if (kind.gives == Gives::same) def.may_reuse = {{0, 0}, {0, 1}};
   def.rejected = binary_rejected<name, kind.takes>;
   def.samples = [] {
-    const std::vector<std::pair<Shape, Shape>> shapes{{{3, 5}, {3, 5}}, {{65}, {}},        {{33, 17}, {17}},          {{33, 17}, {33, 1}},
-                                                      {{3, 1}, {1, 31}}, {{0, 3}, {3}},    {{2, 1, 3, 1, 4}, {5, 1, 2, 1}}};
+    const std::vector<std::pair<Shape, Shape>> shapes{
+        {{3, 5}, {3, 5}}, {{65}, {}}, {{33, 17}, {17}}, {{33, 17}, {33, 1}}, {{3, 1}, {1, 31}}, {{0, 3}, {3}}, {{2, 1, 3, 1, 4}, {5, 1, 2, 1}}};
     std::vector<Sample> out;
     for (const auto& [a, b] : shapes) out.push_back({{taken<kind.takes>(a), taken<kind.takes>(b)}, {}, {kind.a, kind.b}});
     if (kind.takes == Takes::numbers || kind.takes == Takes::anything) {

@@ -16,30 +16,29 @@ constexpr Kind kSigned{.takes = Takes::numbers, .a = off_zero()};
 }  // namespace
 
 const OpDef& negate_def() {
-  static const OpDef def = unary_record<"negate", Kind{.takes = Takes::numbers}>(
-      {.doc = "The negative, -x.",
-       .body = "-x0",
-       .reference = [](const HostCall& c) { map_numbers<1>(c, [](auto x) { return -x; }); },
-       .gradient = [](const Backward& b) -> Values { return {negate(b.gradient(0))}; },
-       .reads = {nothing}});
+  static const OpDef def =
+      unary_record<"negate", Kind{.takes = Takes::numbers}>({.doc = "The negative, -x.",
+                                                             .body = "-x0",
+                                                             .reference = [](const HostCall& c) { map_numbers<1>(c, [](auto x) { return -x; }); },
+                                                             .gradient = [](const Backward& b) -> Values { return {negate(b.gradient(0))}; },
+                                                             .reads = {nothing}});
   return def;
 }
 
 const OpDef& abs_def() {
-  static const OpDef def = unary_record<"abs", kSigned>(
-      {.doc = "The absolute value of x. Its gradient at 0 and at NaN is 0.",
-       .body = "x0 < 0 ? -x0 : x0 + 0",  // of -0 too, 0
-       .reference = [](const HostCall& c) { map_numbers<1>(c, [](auto x) { return x < 0 ? -x : x + 0; }); },
-       .gradient = [](const Backward& b) -> Values { return {b.gradient(0) * sign(b.input(0))}; },
-       .reads = {inputs(0)}});
+  static const OpDef def = unary_record<"abs", kSigned>({.doc = "The absolute value of x. Its gradient at 0 and at NaN is 0.",
+                                                         .body = "x0 < 0 ? -x0 : x0 + 0",  // of -0 too, 0
+                                                         .reference = [](const HostCall& c) { map_numbers<1>(c, [](auto x) { return x < 0 ? -x : x + 0; }); },
+                                                         .gradient = [](const Backward& b) -> Values { return {b.gradient(0) * sign(b.input(0))}; },
+                                                         .reads = {inputs(0)}});
   return def;
 }
 
 const OpDef& sign_def() {
   static const OpDef def = unary_record<"sign", kSigned>(
-      {.doc = "-1, 0 or 1, as x is negative, zero or positive; 0 of NaN.",
-       .body = "(x0 > 0) - (x0 < 0)",
-       .reference = [](const HostCall& c) { map_numbers<1>(c, [](auto x) { return static_cast<decltype(x)>((x > 0) - (x < 0)); }); }});
+      {.doc = "-1, 0 or 1, as x is negative, zero or positive; 0 of NaN.", .body = "(x0 > 0) - (x0 < 0)", .reference = [](const HostCall& c) {
+         map_numbers<1>(c, [](auto x) { return static_cast<decltype(x)>((x > 0) - (x < 0)); });
+       }});
   return def;
 }
 
@@ -53,32 +52,30 @@ const OpDef& exp_def() {
 }
 
 const OpDef& log_def() {
-  static const OpDef def = unary_record<"log", kPositive>(
-      {.doc = "The natural logarithm of x.",
-       .body = "log(x0)",
-       .reference = of_reals<[](double x) { return std::log(x); }>,
-       .gradient = [](const Backward& b) -> Values { return {b.gradient(0) / b.input(0)}; },
-       .reads = {inputs(0)}});
+  static const OpDef def = unary_record<"log", kPositive>({.doc = "The natural logarithm of x.",
+                                                           .body = "log(x0)",
+                                                           .reference = of_reals<[](double x) { return std::log(x); }>,
+                                                           .gradient = [](const Backward& b) -> Values { return {b.gradient(0) / b.input(0)}; },
+                                                           .reads = {inputs(0)}});
   return def;
 }
 
 const OpDef& sqrt_def() {
-  static const OpDef def = unary_record<"sqrt", kPositive>(
-      {.doc = "The square root of x.",
-       .body = "sqrt(x0)",
-       .reference = of_reals<[](double x) { return std::sqrt(x); }>,
-       .gradient = [](const Backward& b) -> Values { return {b.gradient(0) * 0.5 / b.output(0)}; },
-       .reads = {outputs(0)}});
+  static const OpDef def = unary_record<"sqrt", kPositive>({.doc = "The square root of x.",
+                                                            .body = "sqrt(x0)",
+                                                            .reference = of_reals<[](double x) { return std::sqrt(x); }>,
+                                                            .gradient = [](const Backward& b) -> Values { return {b.gradient(0) * 0.5 / b.output(0)}; },
+                                                            .reads = {outputs(0)}});
   return def;
 }
 
 const OpDef& rsqrt_def() {
-  static const OpDef def = unary_record<"rsqrt", kPositive>(
-      {.doc = "One over the square root of x.",
-       .body = "rsqrt(x0)",
-       .reference = of_reals<[](double x) { return 1 / std::sqrt(x); }>,
-       .gradient = [](const Backward& b) -> Values { return {b.gradient(0) * -0.5 * (b.output(0) * square(b.output(0)))}; },
-       .reads = {outputs(0)}});
+  static const OpDef def =
+      unary_record<"rsqrt", kPositive>({.doc = "One over the square root of x.",
+                                        .body = "rsqrt(x0)",
+                                        .reference = of_reals<[](double x) { return 1 / std::sqrt(x); }>,
+                                        .gradient = [](const Backward& b) -> Values { return {b.gradient(0) * -0.5 * (b.output(0) * square(b.output(0)))}; },
+                                        .reads = {outputs(0)}});
   return def;
 }
 
@@ -93,12 +90,12 @@ const OpDef& reciprocal_def() {
 }
 
 const OpDef& square_def() {
-  static const OpDef def = unary_record<"square", Kind{.takes = Takes::numbers}>(
-      {.doc = "x times x.",
-       .body = "x0 * x0",
-       .reference = [](const HostCall& c) { map_numbers<1>(c, [](auto x) { return x * x; }); },
-       .gradient = [](const Backward& b) -> Values { return {b.gradient(0) * (b.input(0) * 2.0)}; },
-       .reads = {inputs(0)}});
+  static const OpDef def =
+      unary_record<"square", Kind{.takes = Takes::numbers}>({.doc = "x times x.",
+                                                             .body = "x0 * x0",
+                                                             .reference = [](const HostCall& c) { map_numbers<1>(c, [](auto x) { return x * x; }); },
+                                                             .gradient = [](const Backward& b) -> Values { return {b.gradient(0) * (b.input(0) * 2.0)}; },
+                                                             .reads = {inputs(0)}});
   return def;
 }
 
@@ -112,12 +109,11 @@ const OpDef& sin_def() {
 }
 
 const OpDef& cos_def() {
-  static const OpDef def = unary_record<"cos">(
-      {.doc = "The cosine of x, in radians.",
-       .body = "cos(x0)",
-       .reference = of_reals<[](double x) { return std::cos(x); }>,
-       .gradient = [](const Backward& b) -> Values { return {negate(b.gradient(0) * sin(b.input(0)))}; },
-       .reads = {inputs(0)}});
+  static const OpDef def = unary_record<"cos">({.doc = "The cosine of x, in radians.",
+                                                .body = "cos(x0)",
+                                                .reference = of_reals<[](double x) { return std::cos(x); }>,
+                                                .gradient = [](const Backward& b) -> Values { return {negate(b.gradient(0) * sin(b.input(0)))}; },
+                                                .reads = {inputs(0)}});
   return def;
 }
 
@@ -126,31 +122,28 @@ const OpDef& erf_def() {
       {.doc = "The error function, 2 / sqrt(pi) times the integral of exp(-t t) from 0 to x.",
        .body = "error_function(x0)",
        .reference = of_reals<[](double x) { return std::erf(x); }>,
-       .gradient =
-           [](const Backward& b) -> Values {
-             return {b.gradient(0) * (exp(negate(square(b.input(0)))) * (2 * std::numbers::inv_sqrtpi))};
-           },
+       .gradient = [](const Backward& b) -> Values { return {b.gradient(0) * (exp(negate(square(b.input(0)))) * (2 * std::numbers::inv_sqrtpi))}; },
        .reads = {inputs(0)}});
   return def;
 }
 
 const OpDef& tanh_def() {
-  static const OpDef def = unary_record<"tanh">(
-      {.doc = "The hyperbolic tangent of x. Its gradient comes from its value: in float32 it is 0 beyond 9.02, where that is 1.",
-       .body = "tanh(x0)",
-       .reference = of_reals<[](double x) { return std::tanh(x); }>,
-       .gradient = [](const Backward& b) -> Values { return {b.gradient(0) - b.gradient(0) * square(b.output(0))}; },
-       .reads = {outputs(0)}});
+  static const OpDef def =
+      unary_record<"tanh">({.doc = "The hyperbolic tangent of x. Its gradient comes from its value: in float32 it is 0 beyond 9.02, where that is 1.",
+                            .body = "tanh(x0)",
+                            .reference = of_reals<[](double x) { return std::tanh(x); }>,
+                            .gradient = [](const Backward& b) -> Values { return {b.gradient(0) - b.gradient(0) * square(b.output(0))}; },
+                            .reads = {outputs(0)}});
   return def;
 }
 
 const OpDef& sigmoid_def() {
-  static const OpDef def = unary_record<"sigmoid">(
-      {.doc = "1 / (1 + exp(-x)). Its gradient comes from its value: in float32 it is 0 above 17.4, where that is 1.",
-       .body = "sigmoid(x0)",
-       .reference = of_reals<[](double x) { return 1 / (1 + std::exp(-x)); }>,
-       .gradient = [](const Backward& b) -> Values { return {b.gradient(0) * (b.output(0) - square(b.output(0)))}; },
-       .reads = {outputs(0)}});
+  static const OpDef def =
+      unary_record<"sigmoid">({.doc = "1 / (1 + exp(-x)). Its gradient comes from its value: in float32 it is 0 above 17.4, where that is 1.",
+                               .body = "sigmoid(x0)",
+                               .reference = of_reals<[](double x) { return 1 / (1 + std::exp(-x)); }>,
+                               .gradient = [](const Backward& b) -> Values { return {b.gradient(0) * (b.output(0) - square(b.output(0)))}; },
+                               .reads = {outputs(0)}});
   return def;
 }
 

@@ -31,8 +31,8 @@ Shape gathered_shape(const char* op, const Spec& x, const Spec& indices, const A
   check_integer(op, "indices", indices);
   const int axis = checked_axis(op, "x", x.shape, a.integer("axis"));
   if (x.shape.rank() - 1 + indices.shape.rank() > Shape::kMaxRank)
-    throw ShapeError(fmt::format("{}: x {} and indices {} give more than {} axes; accepted: fewer", op, to_string(x.shape),
-                                 to_string(indices.shape), Shape::kMaxRank));
+    throw ShapeError(
+        fmt::format("{}: x {} and indices {} give more than {} axes; accepted: fewer", op, to_string(x.shape), to_string(indices.shape), Shape::kMaxRank));
   Shape out(x.shape.span().first(at(axis)));
   for (std::int64_t extent : indices.shape) out.push_back(extent);
   for (int k = axis + 1; k < x.shape.rank(); ++k) out.push_back(x.shape[k]);
@@ -43,8 +43,7 @@ Specs gather_infer(const Specs& in, const Attributes& a) { return {{gathered_sha
 
 /// @throws DataError on the host, where nothing is skipped
 std::int64_t checked_index(const char* op, std::int64_t index, std::int64_t bound) {
-  if (index < 0 || index >= bound)
-    throw DataError(fmt::format("{}: index {} is out of range; accepted: 0..{}", op, index, bound - 1));
+  if (index < 0 || index >= bound) throw DataError(fmt::format("{}: index {} is out of range; accepted: 0..{}", op, index, bound - 1));
   return index;
 }
 
@@ -116,13 +115,10 @@ void scatter_add_cells(const HostCall& c) {
                 [&](std::size_t to, std::size_t from) { y[to] += updates[from]; });
 }
 
-void scatter_add_reference(const HostCall& c) {
-  is_floating(c.in_spec(0).dtype) ? scatter_add_cells<double>(c) : scatter_add_cells<std::int64_t>(c);
-}
+void scatter_add_reference(const HostCall& c) { is_floating(c.in_spec(0).dtype) ? scatter_add_cells<double>(c) : scatter_add_cells<std::int64_t>(c); }
 
 Values scatter_add_gradient(const Backward& b) {
-  return {b.wants(0) ? b.gradient(0) : Value(), Value(),
-          b.wants(2) ? gather(b.gradient(0), b.input(1), b.attributes().integer("axis")) : Value()};
+  return {b.wants(0) ? b.gradient(0) : Value(), Value(), b.wants(2) ? gather(b.gradient(0), b.input(1), b.attributes().integer("axis")) : Value()};
 }
 
 /// What one work-item of scatter_add.cl owns.
@@ -142,8 +138,7 @@ void add_updates(const Launch& l, int updates, const Share& share) {
   const std::int64_t part = l.profile().is_emulator ? std::max<std::int64_t>(1, kEmulatedLoop / (share.columns + 1)) : r.count;
   for (std::int64_t begin = 0; begin < r.count; begin += part)
     l.run("scatter_add.cl", "scatter_add", opencl::range1(round_up(all, share.group), share.group),
-          {l.in(1), l.in(updates), l.out(0), l.error_word(), r.outer, r.n, r.count, r.inner, row_block, share.columns, begin,
-           std::min(begin + part, r.count)},
+          {l.in(1), l.in(updates), l.out(0), l.error_word(), r.outer, r.n, r.count, r.inner, row_block, share.columns, begin, std::min(begin + part, r.count)},
           "-DT=" + std::string(opencl_name(l.out_spec(0).dtype)) + index_option(l.in_spec(1)));
 }
 
@@ -197,8 +192,7 @@ void one_hot_cells(const HostCall& c) {
 
 void one_hot_launch(Launch& l) {
   const std::int64_t count = l.in_spec(0).elements(), classes = l.attributes().integer("classes");
-  l.run("gather.cl", "one_hot", opencl::range1(round_up(count * classes, kGroup), kGroup),
-        {l.in(0), l.out(0), l.error_word(), count, classes},
+  l.run("gather.cl", "one_hot", opencl::range1(round_up(count * classes, kGroup), kGroup), {l.in(0), l.out(0), l.error_word(), count, classes},
         type_options(l.out_spec(0).dtype) + index_option(l.in_spec(0)));
 }
 
@@ -210,9 +204,12 @@ std::vector<Variant> gather_variants() {
 template <void (*launch)(const Launch&, const Share&)>
 std::vector<Variant> adding_variants() {
   return {{"column_blocks", "a block of columns for each work-item", never_declines, rank_on_cpu, nullptr,
-           [](Launch& l) { launch(l, {kColumns, 8 * l.profile().compute_units, 1}); }},
-          {"columns", "a column, or a part of it, for each work-item", never_declines, rank_anywhere, nullptr,
-           [](Launch& l) { launch(l, {1, 64 * l.profile().compute_units, kGroup}); }}};
+           [](Launch& l) {
+             launch(l, {kColumns, 8 * l.profile().compute_units, 1});
+           }},
+          {"columns", "a column, or a part of it, for each work-item", never_declines, rank_anywhere, nullptr, [](Launch& l) {
+             launch(l, {1, 64 * l.profile().compute_units, kGroup});
+           }}};
 }
 
 Attributes along(std::int64_t axis) { return {{"axis", axis}}; }
@@ -227,24 +224,30 @@ const OpDef& gather_def() {
       .inputs = {"x", "indices"},
       .attributes = {{"axis", Type::integer, "indexed axis, -rank..rank-1"}},
       .infer = gather_infer,
-      .cost = [](const Problem& p) { return Cost{0, 2 * p.outputs[0].bytes() + p.inputs[1].bytes()}; },
+      .cost =
+          [](const Problem& p) {
+            return Cost{0, 2 * p.outputs[0].bytes() + p.inputs[1].bytes()};
+          },
       .reference = gather_reference,
       .gradient = gather_gradient,
       .gradient_reads = {inputs(1), nothing},
       .variants = gather_variants(),
-      .samples = [] {
-        return also_in_two_bytes({{{f32({7, 5}), i64({4})}, along(0), {Fill{}, integers(0, 7)}},
-                                   {{f32({33, 17}), i32({3, 65})}, along(0), {Fill{}, integers(0, 33)}},
-                                   {{f32({2, 5, 3}), i32({2, 4})}, along(1), {Fill{}, integers(0, 5)}},
-                                   {{f32({3, 16}), i64({})}, along(-1), {Fill{}, integers(0, 16)}},
-                                   {{f32({3, 2}), i32({0})}, along(0), {Fill{}, integers(0, 3)}},
-                                   {{i64({6}), i64({9})}, along(0), {integers(-9, 9), integers(0, 6)}},
-                                   {{b8({6, 2}), i32({9})}, along(0), {Fill{}, integers(0, 6)}}}, {1, 2});
-      },
-      .rejected = [] {
-        return std::vector<Rejected>{{{f32({3, 2}), f32({4})}, along(0), "gather: indices is float32 [4]; accepted: int32 or int64"},
-                                     {{f32({3, 2}), i32({4})}, along(2), "gather: axis 2 is out of range for x [3, 2]; accepted: -2..1"}};
-      },
+      .samples =
+          [] {
+            return also_in_two_bytes({{{f32({7, 5}), i64({4})}, along(0), {Fill{}, integers(0, 7)}},
+                                      {{f32({33, 17}), i32({3, 65})}, along(0), {Fill{}, integers(0, 33)}},
+                                      {{f32({2, 5, 3}), i32({2, 4})}, along(1), {Fill{}, integers(0, 5)}},
+                                      {{f32({3, 16}), i64({})}, along(-1), {Fill{}, integers(0, 16)}},
+                                      {{f32({3, 2}), i32({0})}, along(0), {Fill{}, integers(0, 3)}},
+                                      {{i64({6}), i64({9})}, along(0), {integers(-9, 9), integers(0, 6)}},
+                                      {{b8({6, 2}), i32({9})}, along(0), {Fill{}, integers(0, 6)}}},
+                                     {1, 2});
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{{{f32({3, 2}), f32({4})}, along(0), "gather: indices is float32 [4]; accepted: int32 or int64"},
+                                         {{f32({3, 2}), i32({4})}, along(2), "gather: axis 2 is out of range for x [3, 2]; accepted: -2..1"}};
+          },
   };
   return def;
 }
@@ -256,23 +259,30 @@ const OpDef& gather_gradient_def() {
       .inputs = {"dy", "indices"},
       .attributes = {{"axis", Type::integer, "indexed axis of the result, -rank..rank-1"}, {"shape", Type::shape, "of the result"}},
       .infer = gather_gradient_infer,
-      .cost = [](const Problem& p) { return Cost{p.inputs[0].elements(), p.outputs[0].bytes() + 3 * p.inputs[0].bytes() + p.inputs[1].bytes()}; },
+      .cost =
+          [](const Problem& p) {
+            return Cost{p.inputs[0].elements(), p.outputs[0].bytes() + 3 * p.inputs[0].bytes() + p.inputs[1].bytes()};
+          },
       .reference = gather_gradient_reference,
-      .gradient = [](const Backward& b) -> Values { return {gather(b.gradient(0), b.input(1), b.attributes().integer("axis")), Value()}; },
+      .gradient = [](const Backward& b) -> Values {
+        return {gather(b.gradient(0), b.input(1), b.attributes().integer("axis")), Value()};
+      },
       .gradient_reads = {inputs(1), nothing},
       .variants = adding_variants<gather_gradient_launch>(),
-      .samples = [] {
-        return std::vector<Sample>{{{f32({4, 5}), i64({4})}, along(0, {7, 5}), {Fill{}, integers(0, 7)}},
-                                   {{f32({3, 65, 17}), i32({3, 65})}, along(0, {33, 17}), {Fill{}, integers(0, 33)}},
-                                   {{f32({33, 65}), i32({33})}, along(-2, {5, 65}), {Fill{}, integers(0, 5)}},
-                                   {{f32({2, 2, 4, 3}), i32({2, 4})}, along(1, {2, 5, 3}), {Fill{}, integers(0, 5)}},
-                                   {{f32({16}), i64({16})}, along(0, {1}), {Fill{}, integers(0, 1)}},
-                                   {{f32({0, 2}), i32({0})}, along(0, {3, 2}), {Fill{}, integers(0, 3)}}};
-      },
-      .rejected = [] {
-        return std::vector<Rejected>{{{f32({4, 3}), i32({4})}, along(0, {3, 2}), "gather_gradient: dy is [4, 3]; accepted: [4, 2]"},
-                                     {{{Shape{4}, DType::bfloat16}, i32({4})}, along(0, {3}), "gather_gradient: dy is bfloat16 [4]; accepted: float32"}};
-      },
+      .samples =
+          [] {
+            return std::vector<Sample>{{{f32({4, 5}), i64({4})}, along(0, {7, 5}), {Fill{}, integers(0, 7)}},
+                                       {{f32({3, 65, 17}), i32({3, 65})}, along(0, {33, 17}), {Fill{}, integers(0, 33)}},
+                                       {{f32({33, 65}), i32({33})}, along(-2, {5, 65}), {Fill{}, integers(0, 5)}},
+                                       {{f32({2, 2, 4, 3}), i32({2, 4})}, along(1, {2, 5, 3}), {Fill{}, integers(0, 5)}},
+                                       {{f32({16}), i64({16})}, along(0, {1}), {Fill{}, integers(0, 1)}},
+                                       {{f32({0, 2}), i32({0})}, along(0, {3, 2}), {Fill{}, integers(0, 3)}}};
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{{{f32({4, 3}), i32({4})}, along(0, {3, 2}), "gather_gradient: dy is [4, 3]; accepted: [4, 2]"},
+                                         {{{Shape{4}, DType::bfloat16}, i32({4})}, along(0, {3}), "gather_gradient: dy is bfloat16 [4]; accepted: float32"}};
+          },
   };
   return def;
 }
@@ -284,29 +294,35 @@ const OpDef& scatter_add_def() {
       .inputs = {"x", "indices", "updates"},
       .attributes = {{"axis", Type::integer, "indexed axis of x, -rank..rank-1"}},
       .infer = scatter_add_infer,
-      .cost = [](const Problem& p) { return Cost{p.inputs[2].elements(), 2 * p.inputs[0].bytes() + 3 * p.inputs[2].bytes() + p.inputs[1].bytes()}; },
+      .cost =
+          [](const Problem& p) {
+            return Cost{p.inputs[2].elements(), 2 * p.inputs[0].bytes() + 3 * p.inputs[2].bytes() + p.inputs[1].bytes()};
+          },
       .reference = scatter_add_reference,
       .gradient = scatter_add_gradient,
       .gradient_reads = {nothing, nothing, inputs(1)},
       .may_reuse = {{0, 0}},
       .variants = adding_variants<scatter_add_launch>(),
-      .samples = [] {
-        return std::vector<Sample>{{{f32({7, 5}), i64({4}), f32({4, 5})}, along(0), {Fill{}, integers(0, 7), Fill{}}},
-                                   {{f32({5, 65}), i32({33}), f32({33, 65})}, along(0), {Fill{}, integers(0, 5), Fill{}}},
-                                   {{f32({2, 5, 3}), i32({2, 4}), f32({2, 2, 4, 3})}, along(1), {Fill{}, integers(0, 5), Fill{}}},
-                                   {{f32({64}), i64({31}), f32({31})}, along(0), {Fill{}, integers(0, 64), Fill{}}},
-                                   {{f32({3, 2}), i32({0}), f32({0, 2})}, along(0), {Fill{}, integers(0, 3), Fill{}}},
-                                   {{i64({3}), i64({16}), i64({16})}, along(0), {integers(-9, 9), integers(0, 3), integers(-9, 9)}}};
-      },
-      .rejected = [] {
-        return std::vector<Rejected>{
-            {{f32({3, 2}), i32({4}), f32({4, 3})}, along(0), "scatter_add: updates is [4, 3]; accepted: [4, 2]"},
-            {{f32({3, 2}), i32({4}), i32({4, 2})}, along(0),
-                "scatter_add: float32 [3, 2] and int32 [4, 2] differ in element type; accepted: equal types, cast one"},
-            {{b8({3}), i32({4}), b8({4})}, along(0), "scatter_add: x is bool [3]; accepted: float32, int32 or int64"},
-            {{{Shape{3}, DType::bfloat16}, i32({4}), {Shape{4}, DType::bfloat16}}, along(0),
-             "scatter_add: x is bfloat16 [3]; accepted: float32, int32 or int64"}};
-      },
+      .samples =
+          [] {
+            return std::vector<Sample>{{{f32({7, 5}), i64({4}), f32({4, 5})}, along(0), {Fill{}, integers(0, 7), Fill{}}},
+                                       {{f32({5, 65}), i32({33}), f32({33, 65})}, along(0), {Fill{}, integers(0, 5), Fill{}}},
+                                       {{f32({2, 5, 3}), i32({2, 4}), f32({2, 2, 4, 3})}, along(1), {Fill{}, integers(0, 5), Fill{}}},
+                                       {{f32({64}), i64({31}), f32({31})}, along(0), {Fill{}, integers(0, 64), Fill{}}},
+                                       {{f32({3, 2}), i32({0}), f32({0, 2})}, along(0), {Fill{}, integers(0, 3), Fill{}}},
+                                       {{i64({3}), i64({16}), i64({16})}, along(0), {integers(-9, 9), integers(0, 3), integers(-9, 9)}}};
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{{{f32({3, 2}), i32({4}), f32({4, 3})}, along(0), "scatter_add: updates is [4, 3]; accepted: [4, 2]"},
+                                         {{f32({3, 2}), i32({4}), i32({4, 2})},
+                                          along(0),
+                                          "scatter_add: float32 [3, 2] and int32 [4, 2] differ in element type; accepted: equal types, cast one"},
+                                         {{b8({3}), i32({4}), b8({4})}, along(0), "scatter_add: x is bool [3]; accepted: float32, int32 or int64"},
+                                         {{{Shape{3}, DType::bfloat16}, i32({4}), {Shape{4}, DType::bfloat16}},
+                                          along(0),
+                                          "scatter_add: x is bfloat16 [3]; accepted: float32, int32 or int64"}};
+          },
   };
   return def;
 }
@@ -318,27 +334,30 @@ const OpDef& one_hot_def() {
       .inputs = {"indices"},
       .attributes = {{"classes", Type::integer, "extent of the new axis"}, {"dtype", Type::dtype, "of the result"}},
       .infer = one_hot_infer,
-      .cost = [](const Problem& p) { return Cost{0, p.inputs[0].bytes() + p.outputs[0].bytes()}; },
+      .cost =
+          [](const Problem& p) {
+            return Cost{0, p.inputs[0].bytes() + p.outputs[0].bytes()};
+          },
       .reference = [](const HostCall& c) { is_floating(c.out_spec(0).dtype) ? one_hot_cells<double>(c) : one_hot_cells<std::int64_t>(c); },
       .variants = {{"items", "one work-item an element", never_declines, nullptr, nullptr, one_hot_launch}},
-      .samples = [] {
-        const auto into = [](std::int64_t classes, DType dtype) { return Attributes{{"classes", classes}, {"dtype", dtype}}; };
-        return std::vector<Sample>{{{i32({17})}, into(10, DType::float32), {integers(0, 10)}}, {{i64({3, 5})}, into(65, DType::int64), {integers(0, 65)}},
-                                   {{i64({7})}, into(3, DType::float16), {integers(0, 3)}},    {{i64({7})}, into(3, DType::bfloat16), {integers(0, 3)}},
-                                   {{i32({})}, into(1, DType::boolean), {integers(0, 1)}},     {{i64({0})}, into(4, DType::int32), {integers(0, 4)}}};
-      },
-      .rejected = [] {
-        return std::vector<Rejected>{
-            {{f32({3})}, {{"classes", std::int64_t{2}}, {"dtype", DType::float32}}, "one_hot: indices is float32 [3]; accepted: int32 or int64"},
-            {{i32({3})}, {{"classes", std::int64_t{-1}}, {"dtype", DType::float32}}, "one_hot: classes is -1; accepted: 0 or more"}};
-      },
+      .samples =
+          [] {
+            const auto into = [](std::int64_t classes, DType dtype) { return Attributes{{"classes", classes}, {"dtype", dtype}}; };
+            return std::vector<Sample>{{{i32({17})}, into(10, DType::float32), {integers(0, 10)}}, {{i64({3, 5})}, into(65, DType::int64), {integers(0, 65)}},
+                                       {{i64({7})}, into(3, DType::float16), {integers(0, 3)}},    {{i64({7})}, into(3, DType::bfloat16), {integers(0, 3)}},
+                                       {{i32({})}, into(1, DType::boolean), {integers(0, 1)}},     {{i64({0})}, into(4, DType::int32), {integers(0, 4)}}};
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{
+                {{f32({3})}, {{"classes", std::int64_t{2}}, {"dtype", DType::float32}}, "one_hot: indices is float32 [3]; accepted: int32 or int64"},
+                {{i32({3})}, {{"classes", std::int64_t{-1}}, {"dtype", DType::float32}}, "one_hot: classes is -1; accepted: 0 or more"}};
+          },
   };
   return def;
 }
 
-Value gather(Value x, Value indices, std::int64_t axis) {
-  return apply(gather_def(), list(std::move(x), std::move(indices)), along(axis))[0];
-}
+Value gather(Value x, Value indices, std::int64_t axis) { return apply(gather_def(), list(std::move(x), std::move(indices)), along(axis))[0]; }
 Value gather_gradient(Value dy, Value indices, const Shape& shape, std::int64_t axis, const Value& into) {
   return apply(gather_gradient_def(), list(std::move(dy), std::move(indices)), along(axis, shape), std::span(&into, 1))[0];
 }

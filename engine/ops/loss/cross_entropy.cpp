@@ -28,13 +28,13 @@ void check(const char* op, const Spec& logits, const Spec& labels, const Attribu
   const Shape rows{logits.shape[0]};
   const bool soft = labels.dtype == DType::float32 && labels.shape == logits.shape;
   if (!soft && !(is_integer(labels.dtype) && labels.shape == rows))
-    throw ShapeError(fmt::format("{}: labels is {}; accepted: int32 or int64 {}, or float32 {}", op, to_string(labels), to_string(rows),
-                                 to_string(logits.shape)));
+    throw ShapeError(
+        fmt::format("{}: labels is {}; accepted: int32 or int64 {}, or float32 {}", op, to_string(labels), to_string(rows), to_string(logits.shape)));
   if (a.boolean("labelled_only") && (soft || a.boolean("mean")))
-    throw ShapeError(fmt::format("{}: rows without a label are to be left out of {}; accepted: of a sum over rows with a class each", op, soft ? "rows of shares" : "a mean"));
+    throw ShapeError(fmt::format("{}: rows without a label are to be left out of {}; accepted: of a sum over rows with a class each", op,
+                                 soft ? "rows of shares" : "a mean"));
   const double smoothing = a.real("smoothing");
-  if (!(smoothing >= 0 && smoothing <= 1))
-    throw ShapeError(fmt::format("{}: smoothing {} is out of range; accepted: 0..1", op, smoothing));
+  if (!(smoothing >= 0 && smoothing <= 1)) throw ShapeError(fmt::format("{}: smoothing {} is out of range; accepted: 0..1", op, smoothing));
 }
 
 Specs infer(const Specs& in, const Attributes& a) {
@@ -89,8 +89,7 @@ void backward_reference(const HostCall& c) {
   const double step = c.real(0)[0] / divisor_of(c.attributes(), c.in_shape(1)[0]);
   for (std::size_t r = 0; r < rows; ++r) {
     const HostRow row = host_row(c, 1, 2, r);
-    for (std::size_t j = 0; j < n; ++j)
-      c.out_real(0)[r * n + j] = (std::exp(c.real(1)[r * n + j] - row.top) / row.total * row.mass - row.target[j]) * step;
+    for (std::size_t j = 0; j < n; ++j) c.out_real(0)[r * n + j] = (std::exp(c.real(1)[r * n + j] - row.top) / row.total * row.mass - row.target[j]) * step;
   }
 }
 
@@ -138,12 +137,17 @@ struct Sizes {
 Sizes sizes_of(const Launch& l, int logits) {
   const Shape& shape = l.in_shape(logits);
   const double smoothing = l.attributes().real("smoothing");
-  return {shape[0], shape[1], ceil_div(kChunkElements, shape[1]), static_cast<float>(1 - smoothing),
-          static_cast<float>(smoothing / static_cast<double>(shape[1])), static_cast<float>(divisor_of(l.attributes(), shape[0]))};
+  return {shape[0],
+          shape[1],
+          ceil_div(kChunkElements, shape[1]),
+          static_cast<float>(1 - smoothing),
+          static_cast<float>(smoothing / static_cast<double>(shape[1])),
+          static_cast<float>(divisor_of(l.attributes(), shape[0]))};
 }
 
 std::string options_of(const Launch& l, const Spec& labels) {
-  return fmt::format("-DLABEL={}{} -DLABELLED_ONLY={}", opencl_name(labels.dtype), is_floating(labels.dtype) ? " -DSOFT" : "", int{l.attributes().boolean("labelled_only")});
+  return fmt::format("-DLABEL={}{} -DLABELLED_ONLY={}", opencl_name(labels.dtype), is_floating(labels.dtype) ? " -DSOFT" : "",
+                     int{l.attributes().boolean("labelled_only")});
 }
 
 /// By one group: of one work-item where the device's are small.
@@ -202,10 +206,10 @@ std::vector<Sample> samples(const Specs& before) {
     s.fills.back().low = -2;
     return s;
   };
-  return {sample(f32({3, 10}), i32({3}), 0),      sample(f32({65, 7}), i64({65}), 0.1), sample(f32({1, 1}), i64({1}), 0),
-          sample(f32({17, 65}), i64({17}), 0),    sample(f32({2, 1000}), i32({2}), 0.2), sample(f32({4, 33}), f32({4, 33}), 0),
-          sample(f32({16, 8}), f32({16, 8}), 0.1), sample(f32({300, 5}), i32({300}), 0),
-          with_padding(f32({17, 3}), i64({17}), 0), with_padding(f32({65, 4}), i32({65}), 0.1), with_padding(f32({0, 5}), i64({0}), 0)};
+  return {sample(f32({3, 10}), i32({3}), 0),          sample(f32({65, 7}), i64({65}), 0.1),  sample(f32({1, 1}), i64({1}), 0),
+          sample(f32({17, 65}), i64({17}), 0),        sample(f32({2, 1000}), i32({2}), 0.2), sample(f32({4, 33}), f32({4, 33}), 0),
+          sample(f32({16, 8}), f32({16, 8}), 0.1),    sample(f32({300, 5}), i32({300}), 0),  with_padding(f32({17, 3}), i64({17}), 0),
+          with_padding(f32({65, 4}), i32({65}), 0.1), with_padding(f32({0, 5}), i64({0}), 0)};
 }
 
 const AttributeDef kMean{"mean", Type::boolean, "the mean over rows, or their sum"};
@@ -271,9 +275,12 @@ const OpDef& cross_entropy_backward_def() {
       .variants = {{"group_a_row", "a work-group a row, through local memory", unless_group_of<kGroup>, rank_with_local_memory, nullptr, launch_backward_group},
                    {"rows", "a run of rows for each work-item, eight lanes wide", unless_short_rows<1>, rank_anywhere, nullptr, launch_backward_rows}},
       .samples = [] { return samples({f32({})}); },
-      .rejected = [] {
-        return std::vector<Rejected>{{{f32({3}), f32({3, 5}), i64({3})}, {{"smoothing", 0.0}, {"mean", true}, {"labelled_only", false}}, "cross_entropy_backward: dy is [3]; accepted: []"}};
-      },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{{{f32({3}), f32({3, 5}), i64({3})},
+                                          {{"smoothing", 0.0}, {"mean", true}, {"labelled_only", false}},
+                                          "cross_entropy_backward: dy is [3]; accepted: []"}};
+          },
   };
   return def;
 }

@@ -29,8 +29,7 @@ void check(const char* op, const Specs& in, const Attributes& a, std::size_t fir
   const Spec &x = in[first], &targets = in[first + 1];
   check_float32(op, "log_probs", x);
   check_rank(op, "log_probs", x, 3);
-  if (x.elements() == 0)
-    throw ShapeError(fmt::format("{}: log_probs is {}; accepted: at least one sample, frame and class", op, to_string(x.shape)));
+  if (x.elements() == 0) throw ShapeError(fmt::format("{}: log_probs is {}; accepted: at least one sample, frame and class", op, to_string(x.shape)));
   check_integer(op, "targets", targets);
   check_rank(op, "targets", targets, 2);
   check_shape(op, "targets", targets, Shape{x.shape[0], targets.shape[1]});
@@ -143,8 +142,7 @@ void backward_reference(const HostCall& c) {
     if (!std::isfinite(likelihood) && !(zero_infinity && likelihood == -kInfinity)) std::ranges::fill(dx, std::nan(""));
     if (!std::isfinite(likelihood)) continue;
     for (std::size_t t = 0; t < sample.frames(); ++t)
-      for (std::size_t s = 0; s < a[t].size(); ++s)
-        dx[t * C + sample.state_class(s)] -= c.real(0)[n] * std::exp(a[t + 1][s] + b[t][s] - likelihood);
+      for (std::size_t s = 0; s < a[t].size(); ++s) dx[t * C + sample.state_class(s)] -= c.real(0)[n] * std::exp(a[t + 1][s] + b[t][s] - likelihood);
   }
 }
 
@@ -206,8 +204,8 @@ class Launches {
     const opencl::Region lengths = section(l, 0), sums = section(l, 1), a = section(l, 3), scratch = section(l, 4);
     const opencl::Region losses = pass_ == Pass::forward ? l.out(0) : section(l, 2);
     const opencl::Region &x = l.in(first_), &labels = l.in(first_ + 1);
-    l.run(kFile, "ctc_lengths", opencl::range1(round_up(N, group_), group_),
-          {labels, l.in(first_ + 2), l.in(first_ + 3), lengths, l.error_word(), N, T, C, L}, options_);
+    l.run(kFile, "ctc_lengths", opencl::range1(round_up(N, group_), group_), {labels, l.in(first_ + 2), l.in(first_ + 3), lengths, l.error_word(), N, T, C, L},
+          options_);
     const std::int32_t zeroed = zero_infinity_, zeroed_here = pass_ == Pass::forward ? zeroed : 0;
     for (std::int64_t t = 0; t < T; t += chunk_)
       l.run(kFile, "ctc_alphas", samples(), {x, labels, lengths, a, sums, losses, T, C, L, blank_, kept_, zeroed_here, t, std::min(t + chunk_, T)}, options_);
@@ -233,14 +231,19 @@ class Launches {
 };
 
 template <Pass pass, std::int64_t group>
-std::int64_t workspace_bytes(const Problem& p, const opencl::DeviceProfile& profile) { return Launches(p, profile, pass, group).bytes(); }
+std::int64_t workspace_bytes(const Problem& p, const opencl::DeviceProfile& profile) {
+  return Launches(p, profile, pass, group).bytes();
+}
 template <Pass pass, std::int64_t group>
-void launch(Launch& l) { Launches(l.problem(), l.profile(), pass, group).run(l); }
+void launch(Launch& l) {
+  Launches(l.problem(), l.profile(), pass, group).run(l);
+}
 
 template <Pass pass>
 std::vector<Variant> variants() {
-  return {{"group_a_sample", "a work-group a sample, along its states", unless_group_of<64>, rank_with_local_memory, workspace_bytes<pass, 64>, launch<pass, 64>},
-          {"samples", "a work-item a sample, in vectors along its states", never_declines, rank_anywhere, workspace_bytes<pass, 1>, launch<pass, 1>}};
+  return {
+      {"group_a_sample", "a work-group a sample, along its states", unless_group_of<64>, rank_with_local_memory, workspace_bytes<pass, 64>, launch<pass, 64>},
+      {"samples", "a work-item a sample, in vectors along its states", never_declines, rank_anywhere, workspace_bytes<pass, 1>, launch<pass, 1>}};
 }
 
 template <Pass pass>
@@ -271,8 +274,8 @@ std::vector<Sample> samples(Pass pass) {
     }
     return s;
   };
-  return {sample({3, 7, 5}, 3, 0, DType::int64),   sample({2, 9, 4}, 4, 3, DType::int32),  sample({1, 1, 2}, 1, 0, DType::int64),
-          sample({17, 5, 3}, 2, 0, DType::int32),  sample({2, 4, 2}, 0, 1, DType::int64),  sample({2, 40, 33}, 17, 32, DType::int64),
+  return {sample({3, 7, 5}, 3, 0, DType::int64),   sample({2, 9, 4}, 4, 3, DType::int32), sample({1, 1, 2}, 1, 0, DType::int64),
+          sample({17, 5, 3}, 2, 0, DType::int32),  sample({2, 4, 2}, 0, 1, DType::int64), sample({2, 40, 33}, 17, 32, DType::int64),
           sample({1, 140, 8}, 65, 0, DType::int64)};
 }
 
@@ -294,18 +297,19 @@ const OpDef& ctc_loss_def() {
       .gradient_reads = {inputs(0, 1, 2, 3), nothing},
       .variants = variants<Pass::forward>(),
       .samples = [] { return samples(Pass::forward); },
-      .rejected = [] {
-        const Attributes a{{"blank", 0}, {"zero_infinity", false}};
-        const Spec x = f32({2, 5, 4});
-        return std::vector<Rejected>{
-            {{x, i64({2}), i64({2}), i64({2})}, a, "ctc_loss: targets is [2], of rank 1; accepted: rank 2"},
-            {{x, i64({3, 2}), i64({2}), i64({2})}, a, "ctc_loss: targets is [3, 2]; accepted: [2, 2]"},
-            {{x, f32({2, 2}), i64({2}), i64({2})}, a, "ctc_loss: targets is float32 [2, 2]; accepted: int32 or int64"},
-            {{x, i64({2, 2}), i64({3}), i64({2})}, a, "ctc_loss: input_lengths is [3]; accepted: [2]"},
-            {{x, i64({2, 2}), i64({2}), i32({2})}, a, "ctc_loss: int64 [2, 2] and int32 [2] differ in element type; accepted: equal types, cast one"},
-            {{f32({2, 0, 4}), i64({2, 2}), i64({2}), i64({2})}, a, "ctc_loss: log_probs is [2, 0, 4]; accepted: at least one sample, frame and class"},
-            {{x, i64({2, 2}), i64({2}), i64({2})}, {{"blank", 4}, {"zero_infinity", false}}, "ctc_loss: blank 4 is out of range; accepted: 0..3"}};
-      },
+      .rejected =
+          [] {
+            const Attributes a{{"blank", 0}, {"zero_infinity", false}};
+            const Spec x = f32({2, 5, 4});
+            return std::vector<Rejected>{
+                {{x, i64({2}), i64({2}), i64({2})}, a, "ctc_loss: targets is [2], of rank 1; accepted: rank 2"},
+                {{x, i64({3, 2}), i64({2}), i64({2})}, a, "ctc_loss: targets is [3, 2]; accepted: [2, 2]"},
+                {{x, f32({2, 2}), i64({2}), i64({2})}, a, "ctc_loss: targets is float32 [2, 2]; accepted: int32 or int64"},
+                {{x, i64({2, 2}), i64({3}), i64({2})}, a, "ctc_loss: input_lengths is [3]; accepted: [2]"},
+                {{x, i64({2, 2}), i64({2}), i32({2})}, a, "ctc_loss: int64 [2, 2] and int32 [2] differ in element type; accepted: equal types, cast one"},
+                {{f32({2, 0, 4}), i64({2, 2}), i64({2}), i64({2})}, a, "ctc_loss: log_probs is [2, 0, 4]; accepted: at least one sample, frame and class"},
+                {{x, i64({2, 2}), i64({2}), i64({2})}, {{"blank", 4}, {"zero_infinity", false}}, "ctc_loss: blank 4 is out of range; accepted: 0..3"}};
+          },
   };
   return def;
 }
@@ -324,10 +328,12 @@ const OpDef& ctc_loss_backward_def() {
       .gradient_reads = {inputs(1, 2, 3, 4), inputs(0, 1, 2, 3, 4), nothing},
       .variants = variants<Pass::backward>(),
       .samples = [] { return samples(Pass::backward); },
-      .rejected = [] {
-        return std::vector<Rejected>{{{f32({3}), f32({2, 5, 4}), i64({2, 2}), i64({2}), i64({2})}, {{"blank", 0}, {"zero_infinity", false}},
-                                      "ctc_loss_backward: dy is [3]; accepted: [2]"}};
-      },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{{{f32({3}), f32({2, 5, 4}), i64({2, 2}), i64({2}), i64({2})},
+                                          {{"blank", 0}, {"zero_infinity", false}},
+                                          "ctc_loss_backward: dy is [3]; accepted: [2]"}};
+          },
   };
   return def;
 }

@@ -1,4 +1,6 @@
 // Matrix products.
+#include "engine/ops/matmul/matmul_ops.h"
+
 #include <fmt/format.h>
 
 #include "engine/base/error.h"
@@ -6,7 +8,6 @@
 #include "engine/ops/add_product.h"
 #include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
-#include "engine/ops/matmul/matmul_ops.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/workspace_sections.h"
 
@@ -22,23 +23,28 @@ struct Sides {
 Sides sides(const Shape& a, const Shape& b, const Attributes& t) {
   const bool ta = t.boolean("transpose_a"), tb = t.boolean("transpose_b");
   const int ra = a.rank(), rb = b.rank();
-  return {ta, tb, a[ra - (ta ? 1 : 2)], a[ra - (ta ? 2 : 1)], b[rb - (tb ? 1 : 2)], b[rb - (tb ? 2 : 1)],
-          Shape(a.span().first(at(ra - 2))), Shape(b.span().first(at(rb - 2)))};
+  return {ta,
+          tb,
+          a[ra - (ta ? 1 : 2)],
+          a[ra - (ta ? 2 : 1)],
+          b[rb - (tb ? 1 : 2)],
+          b[rb - (tb ? 2 : 1)],
+          Shape(a.span().first(at(ra - 2))),
+          Shape(b.span().first(at(rb - 2)))};
 }
 
 Specs infer(const Specs& in, const Attributes& t) {
   check_floating("matmul", "a", in[0]);
   check_same_dtype("matmul", in[0], in[1]);
   for (int i : {0, 1})
-    if (in[at(i)].shape.rank() < 2)
-      throw ShapeError(fmt::format("matmul: {} is {}; accepted: two axes or more", i ? "b" : "a", to_string(in[at(i)].shape)));
+    if (in[at(i)].shape.rank() < 2) throw ShapeError(fmt::format("matmul: {} is {}; accepted: two axes or more", i ? "b" : "a", to_string(in[at(i)].shape)));
   const Sides s = sides(in[0].shape, in[1].shape, t);
   if (s.k != s.k_b)
-    throw ShapeError(fmt::format("matmul: a {}{} by b {}{} do not fit: {} columns meet {} rows; accepted: equal inner extents",
-                                 to_string(in[0].shape), s.ta ? "^T" : "", to_string(in[1].shape), s.tb ? "^T" : "", s.k, s.k_b));
+    throw ShapeError(fmt::format("matmul: a {}{} by b {}{} do not fit: {} columns meet {} rows; accepted: equal inner extents", to_string(in[0].shape),
+                                 s.ta ? "^T" : "", to_string(in[1].shape), s.tb ? "^T" : "", s.k, s.k_b));
   if (!s.batch_a.empty() && !s.batch_b.empty() && s.batch_a != s.batch_b)
-    throw ShapeError(fmt::format("matmul: leading axes of a {} and b {} differ; accepted: equal, or none on one side",
-                                 to_string(in[0].shape), to_string(in[1].shape)));
+    throw ShapeError(
+        fmt::format("matmul: leading axes of a {} and b {} differ; accepted: equal, or none on one side", to_string(in[0].shape), to_string(in[1].shape)));
   Shape out = s.batch_a.empty() ? s.batch_b : s.batch_a;
   out.push_back(s.m);
   out.push_back(s.n);
@@ -54,10 +60,15 @@ opencl::GemmProblem gemm_of(const Problem& p) {
   }
   const std::int64_t batch = (s.batch_a.empty() ? s.batch_b : s.batch_a).elements();
   const std::string_view epilogue = p.op.epilogue ? std::string_view(p.op.epilogue->text) : "";
-  return {.m = s.m, .n = s.n, .k = s.k, .batch = batch,
+  return {.m = s.m,
+          .n = s.n,
+          .k = s.k,
+          .batch = batch,
           .a = s.ta ? Transpose::yes : Transpose::no,
           .b = s.tb ? Transpose::yes : Transpose::no,
-          .stride_a = s.batch_a.empty() ? 0 : s.m * s.k, .stride_b = s.batch_b.empty() ? 0 : s.k * s.n, .stride_c = s.m * s.n,
+          .stride_a = s.batch_a.empty() ? 0 : s.m * s.k,
+          .stride_b = s.batch_b.empty() ? 0 : s.k * s.n,
+          .stride_c = s.m * s.n,
           .epilogue = {epilogue}};
 }
 
@@ -76,8 +87,7 @@ void reference(const HostCall& c) {
     for (std::int64_t i = 0; i < s.m; ++i)
       for (std::int64_t j = 0; j < s.n; ++j) {
         double total = 0;
-        for (std::int64_t p = 0; p < s.k; ++p)
-          total += a[at(oa + (s.ta ? p * s.m + i : i * s.k + p))] * b[at(ob + (s.tb ? j * s.k + p : p * s.n + j))];
+        for (std::int64_t p = 0; p < s.k; ++p) total += a[at(oa + (s.ta ? p * s.m + i : i * s.k + p))] * b[at(ob + (s.tb ? j * s.k + p : p * s.n + j))];
         y[at((g * s.m + i) * s.n + j)] = total;
       }
   }
@@ -159,8 +169,12 @@ void launch(Launch& l) {
 template <std::size_t form>
 Variant variant() {
   static const opencl::GemmForm& p = opencl::gemm_forms()[form];
-  return {p.name, p.doc, [](const Problem& q, const opencl::DeviceProfile& d) { return p.declines(gemm_of(q), d); },
-          [](const Problem& q, const opencl::DeviceProfile& d) { return p.rank(gemm_of(q), d); }, workspace_bytes<form>, launch<form>};
+  return {p.name,
+          p.doc,
+          [](const Problem& q, const opencl::DeviceProfile& d) { return p.declines(gemm_of(q), d); },
+          [](const Problem& q, const opencl::DeviceProfile& d) { return p.rank(gemm_of(q), d); },
+          workspace_bytes<form>,
+          launch<form>};
 }
 
 constexpr std::size_t kForms = 13;
@@ -174,8 +188,7 @@ std::vector<Sample> samples() {
   std::vector<Sample> out;
   const auto flags = [](bool ta, bool tb) { return Attributes{{"transpose_a", ta}, {"transpose_b", tb}}; };
   for (bool ta : {false, true})
-    for (bool tb : {false, true})
-      out.push_back({{ta ? f32({5, 3}) : f32({3, 5}), tb ? f32({4, 5}) : f32({5, 4})}, flags(ta, tb)});
+    for (bool tb : {false, true}) out.push_back({{ta ? f32({5, 3}) : f32({3, 5}), tb ? f32({4, 5}) : f32({5, 4})}, flags(ta, tb)});
   for (std::int64_t n : {1, 15, 16, 17, 31, 33, 65}) out.push_back({{f32({n, 33}), f32({33, n})}, flags(false, false)});
   out.push_back({{f32({2, 3, 4}), f32({2, 4, 5})}, flags(false, false)});
   out.push_back({{f32({2, 2, 4, 3}), f32({5, 4})}, flags(true, true)});
@@ -187,12 +200,10 @@ std::vector<Sample> samples() {
 
 std::vector<Rejected> rejected() {
   const Attributes plain{{"transpose_a", false}, {"transpose_b", false}};
-  return {{{f32({2, 3}), f32({2, 3})}, plain,
-           "matmul: a [2, 3] by b [2, 3] do not fit: 3 columns meet 2 rows; accepted: equal inner extents"},
+  return {{{f32({2, 3}), f32({2, 3})}, plain, "matmul: a [2, 3] by b [2, 3] do not fit: 3 columns meet 2 rows; accepted: equal inner extents"},
           {{f32({3}), f32({3, 2})}, plain, "matmul: a is [3]; accepted: two axes or more"},
           {{i32({2, 2}), i32({2, 2})}, plain, "matmul: a is int32 [2, 2]; accepted: float32, float16 or bfloat16"},
-          {{f32({2, 3, 4}), f32({3, 4, 5})}, plain,
-           "matmul: leading axes of a [2, 3, 4] and b [3, 4, 5] differ; accepted: equal, or none on one side"}};
+          {{f32({2, 3, 4}), f32({3, 4, 5})}, plain, "matmul: leading axes of a [2, 3, 4] and b [3, 4, 5] differ; accepted: equal, or none on one side"}};
 }
 
 }  // namespace

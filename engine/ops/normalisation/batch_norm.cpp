@@ -42,8 +42,10 @@ Specs infer(const Specs& in, const Attributes&) {
   check_channels("batch_norm", in, 0, 1, {"gamma", "beta", "running_mean", "running_var"});
   if (in[5] != i64({})) throw ShapeError("batch_norm: batches is " + to_string(in[5]) + "; accepted: int64 []");
   if (columns_of(in[0].shape).rows < 2)
-    throw ShapeError(fmt::format("batch_norm: x is {}, fewer than 2 values a channel, which have no unbiased variance; accepted: 2 or more, "
-                                 "or inference with the running statistics", to_string(in[0].shape)));
+    throw ShapeError(
+        fmt::format("batch_norm: x is {}, fewer than 2 values a channel, which have no unbiased variance; accepted: 2 or more, "
+                    "or inference with the running statistics",
+                    to_string(in[0].shape)));
   return {in[0], in[1], in[1]};
 }
 
@@ -97,8 +99,7 @@ void backward_reference(const HostCall& c) {
       dbeta += c.real(0)[i];
       dgamma += c.real(0)[i] * xhat(i);
     }
-    for (std::size_t i = j; i < c.real(0).size(); i += at(channels))
-      c.out_real(0)[i] = gamma * inverse * (c.real(0)[i] - dbeta / n - xhat(i) * dgamma / n);
+    for (std::size_t i = j; i < c.real(0).size(); i += at(channels)) c.out_real(0)[i] = gamma * inverse * (c.real(0)[i] - dbeta / n - xhat(i) * dgamma / n);
     c.out_real(1)[j] = dgamma;
     c.out_real(2)[j] = dbeta;
   }
@@ -225,8 +226,7 @@ void launch_backward(Launch& l) {
 using Bytes = std::int64_t (*)(const Problem&, const opencl::DeviceProfile&);
 std::vector<Variant> variants(Bytes tile_bytes, void (*tile)(Launch&), Bytes rows_bytes, void (*rows)(Launch&)) {
   return {{"tiles", "a group of 32 channels by 8 rows", unless_group_of<kTileItems>, rank_with_local_memory, tile_bytes, tile},
-          {"rows", "a span of rows for each work-item, loops along the channels", never_declines,
-           rank_anywhere, rows_bytes, rows}};
+          {"rows", "a span of rows for each work-item, loops along the channels", never_declines, rank_anywhere, rows_bytes, rows}};
 }
 
 // ---- samples
@@ -265,22 +265,27 @@ const OpDef& batch_norm_def() {
       .may_reuse = {{0, 0}},
       .takes_epilogue = true,
       .variants = variants(forward_bytes<Mapping::tile>, launch_forward<Mapping::tile>, forward_bytes<Mapping::rows>, launch_forward<Mapping::rows>),
-      .samples = [] {
-        std::vector<Sample> out;
-        for (const Shape& x : shapes())
-          out.push_back({with_batches(x_and(x, 4)), {{"momentum", 0.1}, {"eps", 1e-5}}, {Fill{}, Fill{}, Fill{}, Fill{}, kPositive, integers(0, 9)}});
-        return out;
-      },
-      .rejected = [] {
-        const Attributes a{{"momentum", 0.1}, {"eps", 1e-5}};
-        return std::vector<Rejected>{
-            {with_batches(x_and({1, 4}, 4)), a, "batch_norm: x is [1, 4], fewer than 2 values a channel, which have no unbiased variance; accepted: 2 or "
-                                  "more, or inference with the running statistics"},
-            {with_batches(x_and({4}, 4)), a, "batch_norm: x is [4], of rank 1; accepted: rank 2 or more"},
-            {x_and({2, 4}, 5), a, "batch_norm: batches is float32 [4]; accepted: int64 []"},
-            {{f32({2, 4}), f32({4}), f32({4}), f32({3}), f32({4}), i64({})}, a, "batch_norm: running_mean is [3], x [2, 4] has 4 channels, its last axis as images are [N, H, W, C]; accepted: [4]"},
-            {{i32({2, 4}), f32({4}), f32({4}), f32({4}), f32({4}), i64({})}, a, "batch_norm: x is int32 [2, 4]; accepted: float32"}};
-      },
+      .samples =
+          [] {
+            std::vector<Sample> out;
+            for (const Shape& x : shapes())
+              out.push_back({with_batches(x_and(x, 4)), {{"momentum", 0.1}, {"eps", 1e-5}}, {Fill{}, Fill{}, Fill{}, Fill{}, kPositive, integers(0, 9)}});
+            return out;
+          },
+      .rejected =
+          [] {
+            const Attributes a{{"momentum", 0.1}, {"eps", 1e-5}};
+            return std::vector<Rejected>{
+                {with_batches(x_and({1, 4}, 4)), a,
+                 "batch_norm: x is [1, 4], fewer than 2 values a channel, which have no unbiased variance; accepted: 2 or "
+                 "more, or inference with the running statistics"},
+                {with_batches(x_and({4}, 4)), a, "batch_norm: x is [4], of rank 1; accepted: rank 2 or more"},
+                {x_and({2, 4}, 5), a, "batch_norm: batches is float32 [4]; accepted: int64 []"},
+                {{f32({2, 4}), f32({4}), f32({4}), f32({3}), f32({4}), i64({})},
+                 a,
+                 "batch_norm: running_mean is [3], x [2, 4] has 4 channels, its last axis as images are [N, H, W, C]; accepted: [4]"},
+                {{i32({2, 4}), f32({4}), f32({4}), f32({4}), f32({4}), i64({})}, a, "batch_norm: x is int32 [2, 4]; accepted: float32"}};
+          },
   };
   return def;
 }
@@ -299,15 +304,17 @@ const OpDef& batch_norm_inference_def() {
       .may_reuse = {{0, 0}},
       .takes_epilogue = true,
       .variants = variants(scale_bytes, launch_inference<Mapping::tile>, scale_bytes, launch_inference<Mapping::rows>),
-      .samples = [] {
-        std::vector<Sample> out;
-        for (const Shape& x : {Shape{1, 3}, {17, 33}, {65, 1}, {2, 5, 3, 16}, {0, 4}, {3, 0}})
-          out.push_back({x_and(x, 4), {{"eps", 1e-5}}, {Fill{}, Fill{}, Fill{}, Fill{}, kPositive}});
-        return out;
-      },
-      .rejected = [] {
-        return std::vector<Rejected>{{x_and({4}, 4), {{"eps", 1e-5}}, "batch_norm_inference: x is [4], of rank 1; accepted: rank 2 or more"}};
-      },
+      .samples =
+          [] {
+            std::vector<Sample> out;
+            for (const Shape& x : {Shape{1, 3}, {17, 33}, {65, 1}, {2, 5, 3, 16}, {0, 4}, {3, 0}})
+              out.push_back({x_and(x, 4), {{"eps", 1e-5}}, {Fill{}, Fill{}, Fill{}, Fill{}, kPositive}});
+            return out;
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{{x_and({4}, 4), {{"eps", 1e-5}}, "batch_norm_inference: x is [4], of rank 1; accepted: rank 2 or more"}};
+          },
   };
   return def;
 }
@@ -325,31 +332,31 @@ const OpDef& batch_norm_backward_def() {
       .gradient_reads = {inputs(1, 2, 3, 4), inputs(0, 1, 2, 3, 4), inputs(0, 1, 2, 3, 4)},
       .may_reuse = {{0, 0}},
       .variants = variants(backward_bytes<Mapping::tile>, launch_backward<Mapping::tile>, backward_bytes<Mapping::rows>, launch_backward<Mapping::rows>),
-      .samples = [] {
-        std::vector<Sample> out;
-        for (const Shape& x : shapes()) {
-          Specs specs = x_and(x, 3);
-          specs.insert(specs.begin(), specs[0]);
-          out.push_back({std::move(specs), {}, {Fill{}, Fill{}, Fill{}, Fill{}, kPositive}});
-        }
-        return out;
-      },
-      .rejected = [] {
-        return std::vector<Rejected>{{{f32({3, 2}), f32({2, 2}), f32({2}), f32({2}), f32({2})}, {}, "batch_norm_backward: dy is [3, 2]; accepted: [2, 2]"}};
-      },
+      .samples =
+          [] {
+            std::vector<Sample> out;
+            for (const Shape& x : shapes()) {
+              Specs specs = x_and(x, 3);
+              specs.insert(specs.begin(), specs[0]);
+              out.push_back({std::move(specs), {}, {Fill{}, Fill{}, Fill{}, Fill{}, kPositive}});
+            }
+            return out;
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{{{f32({3, 2}), f32({2, 2}), f32({2}), f32({2}), f32({2})}, {}, "batch_norm_backward: dy is [3, 2]; accepted: [2, 2]"}};
+          },
   };
   return def;
 }
 
 Value batch_norm(Value x, const Scaling& scaling, const RunningStatistics& running, double momentum, double eps) {
-  return apply(batch_norm_def(),
-               list(std::move(x), scaling.gamma, scaling.beta, running.mean.detached(), running.var.detached(), running.batches.detached()),
+  return apply(batch_norm_def(), list(std::move(x), scaling.gamma, scaling.beta, running.mean.detached(), running.var.detached(), running.batches.detached()),
                {{"momentum", momentum}, {"eps", eps}})[0];
 }
 
 Value batch_norm_inference(Value x, const Scaling& scaling, Value running_mean, Value running_var, double eps) {
-  return apply(batch_norm_inference_def(),
-               list(std::move(x), scaling.gamma, scaling.beta, std::move(running_mean), std::move(running_var)), {{"eps", eps}})[0];
+  return apply(batch_norm_inference_def(), list(std::move(x), scaling.gamma, scaling.beta, std::move(running_mean), std::move(running_var)), {{"eps", eps}})[0];
 }
 
 }  // namespace gemel

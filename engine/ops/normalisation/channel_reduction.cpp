@@ -10,10 +10,10 @@ namespace {
 constexpr std::int64_t kSpanElements = 16384;  // fewer are not worth a work-item of their own on a CPU
 // An emulator may silently cut a work-item's loops off after 65 535 iterations in all: its spans stay short.
 constexpr std::int64_t kEmulatedSpanElements = 4096;
-constexpr std::int64_t kBlockElements = 16384; // 64 KiB, in a core's second cache
-constexpr std::int64_t kRunElements = 8192;    // of an elementwise pass, for each work-item on a CPU
+constexpr std::int64_t kBlockElements = 16384;                     // 64 KiB, in a core's second cache
+constexpr std::int64_t kRunElements = 8192;                        // of an elementwise pass, for each work-item on a CPU
 constexpr std::int64_t kWidth = 32, kLanes = kTileItems / kWidth;  // WIDTH and LANES in the kernels
-constexpr std::int64_t kTileRows = 64;         // fewer rows are not worth a group of their own
+constexpr std::int64_t kTileRows = 64;                             // fewer rows are not worth a group of their own
 
 /// Groups of WIDTH channels along x, `groups` along y.
 opencl::Range tile_range(std::int64_t channels, std::int64_t groups) {

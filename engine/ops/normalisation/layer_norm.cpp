@@ -32,8 +32,7 @@ void check(const char* op, const Spec& x, const Spec& gamma) {
   check_same_dtype(op, x, gamma);
   const int lead = x.shape.rank() - gamma.shape.rank();
   if (gamma.shape.empty() || lead < 0 || Shape(x.shape.span().last(at(gamma.shape.rank()))) != gamma.shape || gamma.elements() == 0)
-    throw ShapeError(fmt::format("{}: gamma is {}; accepted: the last axes of x {}, of one element or more", op, to_string(gamma.shape),
-                                 to_string(x.shape)));
+    throw ShapeError(fmt::format("{}: gamma is {}; accepted: the last axes of x {}, of one element or more", op, to_string(gamma.shape), to_string(x.shape)));
 }
 
 Specs infer(const Specs& in, const Attributes&) {
@@ -113,8 +112,7 @@ Values gradient(const Backward& b) {
   const auto [rows, width] = rows_of(x.shape(), gamma.shape());
   const Shape flat{rows, width}, column{rows, 1};
   const double one = 1 / static_cast<double>(width);
-  if (b.has_gradient(1))
-    accumulate(out[0], cast(reshape(broadcast_to(reshape(b.gradient(1) * one, column), flat), x.shape()), x.dtype()));
+  if (b.has_gradient(1)) accumulate(out[0], cast(reshape(broadcast_to(reshape(b.gradient(1) * one, column), flat), x.shape()), x.dtype()));
   if (b.has_gradient(2)) {
     const Value slope = reshape(b.gradient(2) * inverse * inverse * inverse * -one, column);
     accumulate(out[0], cast(reshape((as_rows(x, flat) - reshape(mean, column)) * slope, x.shape()), x.dtype()));
@@ -175,8 +173,7 @@ void launch_rows(Launch& l) {
 void launch_group(Launch& l) {
   const auto [rows, width] = rows_of(l.in_shape(0), l.in_shape(1));
   l.run(kFile, "layer_norm_group", opencl::range1(rows * kGroup, kGroup),
-        {l.in(0), l.in(1), l.in(2), l.out(0), l.out(1), l.out(2), width, static_cast<float>(l.attributes().real("eps"))},
-        type_options(l.in_spec(0).dtype));
+        {l.in(0), l.in(1), l.in(2), l.out(0), l.out(1), l.out(2), width, static_cast<float>(l.attributes().real("eps"))}, type_options(l.in_spec(0).dtype));
 }
 
 SpanMemory memory_of(const Spans& s, const opencl::DeviceProfile& profile, Mapping mapping) { return SpanMemory(s, profile, mapping, 1); }
@@ -191,14 +188,14 @@ void launch_backward(Launch& l) {
   const SpanMemory memory = memory_of(s, l.profile(), mapping);
   const std::string options = type_options(l.in_spec(1).dtype);
   if (mapping == Mapping::tile) {
-    l.run(kFile, "layer_norm_slope_group", opencl::range1(size.rows * kGroup, kGroup),
-          {l.in(0), l.in(1), l.in(2), l.in(3), l.in(4), l.out(0), size.channels}, options);
+    l.run(kFile, "layer_norm_slope_group", opencl::range1(size.rows * kGroup, kGroup), {l.in(0), l.in(1), l.in(2), l.in(3), l.in(4), l.out(0), size.channels},
+          options);
     run_spans(l, {kFile, "layer_norm_sums", mapping, options}, s, memory, {l.in(0), l.in(1), l.in(3), l.in(4)});
   } else {
     run_spans(l, {kFile, "layer_norm_backward", mapping, options}, s, memory, {l.in(0), l.in(1), l.in(2), l.in(3), l.in(4), l.out(0)});
   }
-  l.run(kFile, "layer_norm_totals", channel_range(s.channels),
-        {s.spans ? memory.parts(l.workspace()) : l.workspace(), l.out(1), l.out(2), s.channels, s.spans}, options);
+  l.run(kFile, "layer_norm_totals", channel_range(s.channels), {s.spans ? memory.parts(l.workspace()) : l.workspace(), l.out(1), l.out(2), s.channels, s.spans},
+        options);
 }
 
 // ---- samples
@@ -207,8 +204,8 @@ struct Sizes {
   Shape x, gamma;
 };
 const std::vector<Sizes>& sizes() {
-  static const std::vector<Sizes> all{{{2, 3}, {3}},       {{17, 33}, {33}},  {{4, 5, 16}, {16}}, {{3, 5, 7, 4}, {7, 4}}, {{65, 64}, {64}},
-                                      {{6}, {6}},          {{1, 1000}, {1000}}, {{0, 5}, {5}},    {{700, 3}, {3}}};
+  static const std::vector<Sizes> all{{{2, 3}, {3}}, {{17, 33}, {33}},    {{4, 5, 16}, {16}}, {{3, 5, 7, 4}, {7, 4}}, {{65, 64}, {64}},
+                                      {{6}, {6}},    {{1, 1000}, {1000}}, {{0, 5}, {5}},      {{700, 3}, {3}}};
   return all;
 }
 const Fill kPositive = uniform(0.3, 2);
@@ -229,23 +226,24 @@ const OpDef& layer_norm_def() {
       .gradient_reads = {inputs(0, 1) | outputs(1, 2)},
       .may_reuse = {{0, 0}},
       .variants = {{"group_a_row", "a work-group a row, through local memory", unless_group_of<kGroup>, rank_with_local_memory, nullptr, launch_group},
-                   {"rows", "a run of rows for each work-item, eight lanes wide", never_declines,
-                    rank_anywhere, nullptr, launch_rows}},
-      .samples = [] {
-        std::vector<Sample> out;
-        for (const auto& [x, gamma] : sizes())
-          out.push_back({{{x, DType::float32}, {gamma, DType::float32}, {gamma, DType::float32}}, {{"eps", 1e-5}}});
-        return also_in_two_bytes(std::move(out), {1, 3});
-      },
-      .rejected = [] {
-        const Attributes a{{"eps", 1e-5}};
-        return std::vector<Rejected>{
-            {{f32({2, 4}), f32({3}), f32({3})}, a, "layer_norm: gamma is [3]; accepted: the last axes of x [2, 4], of one element or more"},
-            {{f32({2, 4}), f32({4}), f32({2, 4})}, a, "layer_norm: beta is [2, 4]; accepted: [4]"},
-            {{f32({2, 4}), {Shape{4}, DType::bfloat16}, f32({4})}, a,
-             "layer_norm: float32 [2, 4] and bfloat16 [4] differ in element type; accepted: equal types, cast one"},
-            {{i32({2, 4}), f32({4}), f32({4})}, a, "layer_norm: x is int32 [2, 4]; accepted: float32, float16 or bfloat16"}};
-      },
+                   {"rows", "a run of rows for each work-item, eight lanes wide", never_declines, rank_anywhere, nullptr, launch_rows}},
+      .samples =
+          [] {
+            std::vector<Sample> out;
+            for (const auto& [x, gamma] : sizes()) out.push_back({{{x, DType::float32}, {gamma, DType::float32}, {gamma, DType::float32}}, {{"eps", 1e-5}}});
+            return also_in_two_bytes(std::move(out), {1, 3});
+          },
+      .rejected =
+          [] {
+            const Attributes a{{"eps", 1e-5}};
+            return std::vector<Rejected>{
+                {{f32({2, 4}), f32({3}), f32({3})}, a, "layer_norm: gamma is [3]; accepted: the last axes of x [2, 4], of one element or more"},
+                {{f32({2, 4}), f32({4}), f32({2, 4})}, a, "layer_norm: beta is [2, 4]; accepted: [4]"},
+                {{f32({2, 4}), {Shape{4}, DType::bfloat16}, f32({4})},
+                 a,
+                 "layer_norm: float32 [2, 4] and bfloat16 [4] differ in element type; accepted: equal types, cast one"},
+                {{i32({2, 4}), f32({4}), f32({4})}, a, "layer_norm: x is int32 [2, 4]; accepted: float32, float16 or bfloat16"}};
+          },
   };
   return def;
 }
@@ -263,19 +261,21 @@ const OpDef& layer_norm_backward_def() {
       .gradient_reads = {inputs(1, 2, 3, 4), inputs(0, 1, 2, 3, 4)},
       .variants = {{"group_a_row", "a work-group a row, and tiles for the sums over rows", unless_group_of<kTileItems>, rank_with_local_memory,
                     backward_bytes<Mapping::tile>, launch_backward<Mapping::tile>},
-                   {"rows", "a span of rows for each work-item, eight lanes wide", never_declines,
-                    rank_anywhere, backward_bytes<Mapping::rows>, launch_backward<Mapping::rows>}},
-      .samples = [] {
-        std::vector<Sample> out;
-        for (const auto& [x, gamma] : sizes()) {
-          const Spec wide{x, DType::float32}, statistic{leading(x, gamma), DType::float32};
-          out.push_back({{wide, wide, {gamma, DType::float32}, statistic, statistic}, {}, {Fill{}, Fill{}, Fill{}, Fill{}, kPositive}});
-        }
-        return also_in_two_bytes(std::move(out), {1, 3}, inputs(0, 1, 2));
-      },
-      .rejected = [] {
-        return std::vector<Rejected>{{{f32({2, 4}), f32({2, 4}), f32({4}), f32({4}), f32({2})}, {}, "layer_norm_backward: mean is [4]; accepted: [2]"}};
-      },
+                   {"rows", "a span of rows for each work-item, eight lanes wide", never_declines, rank_anywhere, backward_bytes<Mapping::rows>,
+                    launch_backward<Mapping::rows>}},
+      .samples =
+          [] {
+            std::vector<Sample> out;
+            for (const auto& [x, gamma] : sizes()) {
+              const Spec wide{x, DType::float32}, statistic{leading(x, gamma), DType::float32};
+              out.push_back({{wide, wide, {gamma, DType::float32}, statistic, statistic}, {}, {Fill{}, Fill{}, Fill{}, Fill{}, kPositive}});
+            }
+            return also_in_two_bytes(std::move(out), {1, 3}, inputs(0, 1, 2));
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{{{f32({2, 4}), f32({2, 4}), f32({4}), f32({4}), f32({2})}, {}, "layer_norm_backward: mean is [4]; accepted: [2]"}};
+          },
   };
   return def;
 }

@@ -128,22 +128,29 @@ const OpDef& channel_moments_def() {
       .inputs = {"x"},
       .outputs = {"mean", "squares"},
       .infer = infer,
-      .cost = [](const Problem& p) { return Cost{4 * p.inputs[0].elements(), p.inputs[0].bytes() + 2 * p.outputs[0].bytes()}; },
+      .cost =
+          [](const Problem& p) {
+            return Cost{4 * p.inputs[0].elements(), p.inputs[0].bytes() + 2 * p.outputs[0].bytes()};
+          },
       .reference = reference,
       .gradient = gradient,
       .gradient_reads = {inputs(0) | outputs(0)},
-      .variants = {{"tiles", "a group of 32 channels by 8 rows", unless_group_of<kTileItems>, rank_with_local_memory, workspace_bytes<Mapping::tile>, launch<Mapping::tile>},
-                   {"rows", "a span of rows for each work-item, loops along the channels", never_declines, rank_anywhere,
-                    workspace_bytes<Mapping::rows>, launch<Mapping::rows>}},
-      .samples = [] {
-        std::vector<Sample> out;
-        for (const Shape& x : {Shape{2, 3}, {17, 33}, {65, 1}, {6}, {4, 5, 3, 16}, {2, 31, 31, 8}, {150, 64}, {4, 0}, {0, 3}}) out.push_back({{{x, DType::float32}}});
-        return out;
-      },
-      .rejected = [] {
-        return std::vector<Rejected>{{{f32({})}, {}, "channel_moments: x is [], of rank 0; accepted: rank 1 or more"},
-                                     {{i32({2, 3})}, {}, "channel_moments: x is int32 [2, 3]; accepted: float32"}};
-      },
+      .variants = {{"tiles", "a group of 32 channels by 8 rows", unless_group_of<kTileItems>, rank_with_local_memory, workspace_bytes<Mapping::tile>,
+                    launch<Mapping::tile>},
+                   {"rows", "a span of rows for each work-item, loops along the channels", never_declines, rank_anywhere, workspace_bytes<Mapping::rows>,
+                    launch<Mapping::rows>}},
+      .samples =
+          [] {
+            std::vector<Sample> out;
+            for (const Shape& x : {Shape{2, 3}, {17, 33}, {65, 1}, {6}, {4, 5, 3, 16}, {2, 31, 31, 8}, {150, 64}, {4, 0}, {0, 3}})
+              out.push_back({{{x, DType::float32}}});
+            return out;
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{{{f32({})}, {}, "channel_moments: x is [], of rank 0; accepted: rank 1 or more"},
+                                         {{i32({2, 3})}, {}, "channel_moments: x is int32 [2, 3]; accepted: float32"}};
+          },
   };
   return def;
 }
@@ -156,27 +163,33 @@ const OpDef& merge_moments_def() {
       .outputs = {"mean", "var"},
       .attributes = {{"momentum", Type::real, "share of the batch in the running statistics"}},
       .infer = infer_merged,
-      .cost = [](const Problem& p) { return Cost{8 * p.inputs[0].elements(), 2 * p.inputs[0].bytes() + 6 * p.outputs[0].bytes()}; },
+      .cost =
+          [](const Problem& p) {
+            return Cost{8 * p.inputs[0].elements(), 2 * p.inputs[0].bytes() + 6 * p.outputs[0].bytes()};
+          },
       .reference = reference_merged,
       .gradient = gradient_of_merged,
       .gradient_reads = {inputs(0, 2) | outputs(0), inputs(2), nothing},
       .writes = {3, 4, 5},
       .variants = {{"plain", "a work-item for each channel", never_declines, nullptr, nullptr, launch_merged}},
-      .samples = [] {
-        std::vector<Sample> out;
-        for (const auto& [parts, channels] : {std::pair{1, 3}, {2, 65}, {4, 17}, {3, 0}})
-          out.push_back({merged_inputs(parts, channels), {{"momentum", 0.1}}, {Fill{}, uniform(0.3, 2), integers(1, 9), Fill{}, uniform(0.3, 2), integers(0, 9)}});
-        return out;
-      },
-      .rejected = [] {
-        const Attributes a{{"momentum", 0.1}};
-        Specs squares = merged_inputs(2, 3), rows = squares, none = merged_inputs(0, 3);
-        squares[1] = f32({3, 3});
-        rows[2] = f32({2});
-        return std::vector<Rejected>{{squares, a, "merge_moments: squares is float32 [3, 3]; accepted: float32 [2, 3]"},
-                                     {rows, a, "merge_moments: rows is float32 [2]; accepted: int64 [2]"},
-                                     {none, a, "merge_moments: mean is float32 [0, 3]; accepted: float32 [parts, channels], of one part or more"}};
-      },
+      .samples =
+          [] {
+            std::vector<Sample> out;
+            for (const auto& [parts, channels] : {std::pair{1, 3}, {2, 65}, {4, 17}, {3, 0}})
+              out.push_back(
+                  {merged_inputs(parts, channels), {{"momentum", 0.1}}, {Fill{}, uniform(0.3, 2), integers(1, 9), Fill{}, uniform(0.3, 2), integers(0, 9)}});
+            return out;
+          },
+      .rejected =
+          [] {
+            const Attributes a{{"momentum", 0.1}};
+            Specs squares = merged_inputs(2, 3), rows = squares, none = merged_inputs(0, 3);
+            squares[1] = f32({3, 3});
+            rows[2] = f32({2});
+            return std::vector<Rejected>{{squares, a, "merge_moments: squares is float32 [3, 3]; accepted: float32 [2, 3]"},
+                                         {rows, a, "merge_moments: rows is float32 [2]; accepted: int64 [2]"},
+                                         {none, a, "merge_moments: mean is float32 [0, 3]; accepted: float32 [parts, channels], of one part or more"}};
+          },
   };
   return def;
 }
@@ -187,8 +200,9 @@ Moments channel_moments(Value x) {
 }
 
 BatchStatistics merge_moments(const PartMoments& parts, const RunningStatistics& running, double momentum) {
-  Values out = apply(merge_moments_def(),
-                     list(parts.mean, parts.squares, parts.rows, running.mean.detached(), running.var.detached(), running.batches.detached()), {{"momentum", momentum}});
+  Values out =
+      apply(merge_moments_def(), list(parts.mean, parts.squares, parts.rows, running.mean.detached(), running.var.detached(), running.batches.detached()),
+            {{"momentum", momentum}});
   return {std::move(out[0]), std::move(out[1])};
 }
 

@@ -68,9 +68,7 @@ const char* unless_short_rows(const Problem& p, const opencl::DeviceProfile& pro
   const char* why = unless_last_axis(p, profile);
   return why ? why : unless_loops_are_long(p, profile);
 }
-int rank_of_groups(const Problem& p, const opencl::DeviceProfile& profile) {
-  return unless_last_axis(p, profile) ? 0 : rank_with_local_memory(p, profile);
-}
+int rank_of_groups(const Problem& p, const opencl::DeviceProfile& profile) { return unless_last_axis(p, profile) ? 0 : rank_with_local_memory(p, profile); }
 
 std::int32_t logarithm(const Launch& l) { return l.problem().op.name == kLogSoftmax; }
 
@@ -88,8 +86,8 @@ void launch_group(Launch& l) {
 }
 void launch_any(Launch& l) {
   const Rows r = rows_of(l.in_shape(0), l.attributes());
-  l.run("softmax.cl", "softmax_any", opencl::range1(r.n ? round_up(r.outer * r.inner, 16) : 0, 16),
-        {l.in(0), l.out(0), r.outer, r.n, r.inner, logarithm(l)}, type_options(l.in_spec(0).dtype));
+  l.run("softmax.cl", "softmax_any", opencl::range1(r.n ? round_up(r.outer * r.inner, 16) : 0, 16), {l.in(0), l.out(0), r.outer, r.n, r.inner, logarithm(l)},
+        type_options(l.in_spec(0).dtype));
 }
 
 std::vector<Variant> variants() {
@@ -99,9 +97,15 @@ std::vector<Variant> variants() {
 }
 
 std::vector<Sample> samples() {
-  return also_in_two_bytes({{{f32({3, 10})}, {{"axis", -1}}}, {{f32({17, 65})}, {{"axis", 1}}}, {{f32({4, 5, 6})}, {{"axis", 1}}},
-                            {{f32({2, 1})}, {{"axis", 1}}},   {{f32({0, 4})}, {{"axis", 1}}},   {{f32({33, 64})}, {{"axis", 0}}},
-                            {{f32({2, 1000})}, {{"axis", -1}}}, {{f32({3, 0})}, {{"axis", 1}}}}, {1, 2});
+  return also_in_two_bytes({{{f32({3, 10})}, {{"axis", -1}}},
+                            {{f32({17, 65})}, {{"axis", 1}}},
+                            {{f32({4, 5, 6})}, {{"axis", 1}}},
+                            {{f32({2, 1})}, {{"axis", 1}}},
+                            {{f32({0, 4})}, {{"axis", 1}}},
+                            {{f32({33, 64})}, {{"axis", 0}}},
+                            {{f32({2, 1000})}, {{"axis", -1}}},
+                            {{f32({3, 0})}, {{"axis", 1}}}},
+                           {1, 2});
 }
 
 template <const char* const& name>

@@ -18,8 +18,11 @@ using pooling::Geometry;
 using pooling::geometry_of;
 
 Attributes attributes_of(const Window& v) {
-  return {{"kernel", pooling::list_of(v.kernel)}, {"stride", pooling::list_of(v.stride)}, {"padding", pooling::list_of(v.padding)},
-          {"ceil_mode", v.ceil_mode}, {"count_padding", v.count_padding}};
+  return {{"kernel", pooling::list_of(v.kernel)},
+          {"stride", pooling::list_of(v.stride)},
+          {"padding", pooling::list_of(v.padding)},
+          {"ceil_mode", v.ceil_mode},
+          {"count_padding", v.count_padding}};
 }
 Attributes with_shape(Attributes a, const Shape& shape) {
   a.set("shape", shape);
@@ -35,12 +38,8 @@ std::vector<AttributeDef> with_shape(std::vector<AttributeDef> defs) {
   return defs;
 }
 
-Value spread(Value dy, const Attributes& a, const Shape& x) {
-  return apply(avg_pool2d_gradient_def(), list(std::move(dy)), with_shape(a, x))[0];
-}
-Value adaptive_spread(Value dy, const Shape& x) {
-  return apply(adaptive_avg_pool2d_gradient_def(), list(std::move(dy)), {{"shape", x}})[0];
-}
+Value spread(Value dy, const Attributes& a, const Shape& x) { return apply(avg_pool2d_gradient_def(), list(std::move(dy)), with_shape(a, x))[0]; }
+Value adaptive_spread(Value dy, const Shape& x) { return apply(adaptive_avg_pool2d_gradient_def(), list(std::move(dy)), {{"shape", x}})[0]; }
 
 // ---- avg_pool2d and its gradient
 /// What a window's sum is divided by: its elements up to the far edge of the padding, or those in the image.
@@ -79,15 +78,13 @@ void reference(const HostCall& call) {
   const auto x = call.real(0);
   const auto y = call.out_real(0);
   std::fill(y.begin(), y.end(), 0.0);
-  each_element(geometry_of(call.in_shape(0), call.attributes()),
-               [&](std::size_t from, std::size_t to, double count) { y[to] += x[from] / count; });
+  each_element(geometry_of(call.in_shape(0), call.attributes()), [&](std::size_t from, std::size_t to, double count) { y[to] += x[from] / count; });
 }
 void gradient_reference(const HostCall& call) {
   const auto dy = call.real(0);
   const auto dx = call.out_real(0);
   std::fill(dx.begin(), dx.end(), 0.0);
-  each_element(geometry_of(call.out_shape(0), call.attributes()),
-               [&](std::size_t to, std::size_t from, double count) { dx[to] += dy[from] / count; });
+  each_element(geometry_of(call.out_shape(0), call.attributes()), [&](std::size_t to, std::size_t from, double count) { dx[to] += dy[from] / count; });
 }
 
 void run(const Launch& l, const char* kernel, bool vectors, const Shape& x) {
@@ -109,8 +106,7 @@ void gradient_launch(Launch& l) {
 void check_extents(const char* op, const Shape& x, const std::vector<std::int64_t>& extents) {
   if (extents.size() != 2 || extents[0] < 1 || extents[1] < 1)
     throw ShapeError(fmt::format("{}: extents are {}; accepted: two numbers of at least 1", op, to_string(Attributes::Item(extents))));
-  if (x[1] < 1 || x[2] < 1)
-    throw ShapeError(fmt::format("{}: x is {}; accepted: images of at least 1 x 1", op, to_string(x)));
+  if (x[1] < 1 || x[2] < 1) throw ShapeError(fmt::format("{}: x is {}; accepted: images of at least 1 x 1", op, to_string(x)));
 }
 
 Specs adaptive_infer(const Specs& in, const Attributes& a) {
@@ -150,15 +146,13 @@ void adaptive_reference(const HostCall& call) {
   const auto x = call.real(0);
   const auto y = call.out_real(0);
   std::fill(y.begin(), y.end(), 0.0);
-  each_adaptive_element(call.in_shape(0), call.out_shape(0),
-                        [&](std::size_t from, std::size_t to, double count) { y[to] += x[from] / count; });
+  each_adaptive_element(call.in_shape(0), call.out_shape(0), [&](std::size_t from, std::size_t to, double count) { y[to] += x[from] / count; });
 }
 void adaptive_gradient_reference(const HostCall& call) {
   const auto dy = call.real(0);
   const auto dx = call.out_real(0);
   std::fill(dx.begin(), dx.end(), 0.0);
-  each_adaptive_element(call.out_shape(0), call.in_shape(0),
-                        [&](std::size_t to, std::size_t from, double count) { dx[to] += dy[from] / count; });
+  each_adaptive_element(call.out_shape(0), call.in_shape(0), [&](std::size_t to, std::size_t from, double count) { dx[to] += dy[from] / count; });
 }
 
 void adaptive_run(const Launch& l, const char* kernel, bool vectors, const Shape& x, const Shape& y) {
@@ -201,7 +195,7 @@ struct AdaptiveCase {
   Shape x, y;
 };
 std::vector<AdaptiveCase> adaptive_cases() {
-  return {{{2, 7, 7, 16}, {2, 1, 1, 16}}, {{1, 7, 5, 3}, {1, 3, 2, 3}}, {{1, 6, 6, 17}, {1, 3, 6, 17}},
+  return {{{2, 7, 7, 16}, {2, 1, 1, 16}}, {{1, 7, 5, 3}, {1, 3, 2, 3}},   {{1, 6, 6, 17}, {1, 3, 6, 17}},
           {{1, 2, 3, 4}, {1, 5, 7, 4}},   {{3, 1, 1, 32}, {3, 1, 1, 32}}, {{0, 4, 4, 2}, {0, 2, 2, 2}}};
 }
 
@@ -219,20 +213,24 @@ const OpDef& avg_pool2d_def() {
       .gradient = [](const Backward& b) -> Values { return {spread(b.gradient(0), b.attributes(), b.input_shape(0))}; },
       .gradient_reads = {nothing},
       .variants = pooling::variants(launch<true>, launch<false>),
-      .samples = [] {
-        std::vector<Sample> out;
-        for (const auto& [x, v] : cases()) out.push_back({{x}, attributes_of(v)});
-        return out;
-      },
-      .rejected = [] {
-        return std::vector<Rejected>{
-            {{{Shape{1, 4, 4, 3}, DType::bfloat16}}, attributes_of({}), "avg_pool2d: x is bfloat16 [1, 4, 4, 3]; accepted: float32"},
-            {{f32({1, 4, 4, 3})}, attributes_of({.padding = {-2, 0}}), "avg_pool2d: padding is [-2, 0]; accepted: two numbers of at least 0"},
-            {{f32({1, 4, 4, 3})}, attributes_of({.padding = {0, 2}}),
-             "avg_pool2d: padding is [0, 2] for a kernel of 2 x 2; accepted: at most half the kernel"},
-            {{f32({1, 4, 4, 3})}, attributes_of({.kernel = {5, 2}}),
-             "avg_pool2d: the window spans 5 x 2, the padded x [1, 4, 4, 3] has 4 x 4; accepted: a window up to that"}};
-      },
+      .samples =
+          [] {
+            std::vector<Sample> out;
+            for (const auto& [x, v] : cases()) out.push_back({{x}, attributes_of(v)});
+            return out;
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{
+                {{{Shape{1, 4, 4, 3}, DType::bfloat16}}, attributes_of({}), "avg_pool2d: x is bfloat16 [1, 4, 4, 3]; accepted: float32"},
+                {{f32({1, 4, 4, 3})}, attributes_of({.padding = {-2, 0}}), "avg_pool2d: padding is [-2, 0]; accepted: two numbers of at least 0"},
+                {{f32({1, 4, 4, 3})},
+                 attributes_of({.padding = {0, 2}}),
+                 "avg_pool2d: padding is [0, 2] for a kernel of 2 x 2; accepted: at most half the kernel"},
+                {{f32({1, 4, 4, 3})},
+                 attributes_of({.kernel = {5, 2}}),
+                 "avg_pool2d: the window spans 5 x 2, the padded x [1, 4, 4, 3] has 4 x 4; accepted: a window up to that"}};
+          },
   };
   return def;
 }
@@ -253,15 +251,17 @@ const OpDef& avg_pool2d_gradient_def() {
       },
       .gradient_reads = {nothing},
       .variants = pooling::variants(gradient_launch<true>, gradient_launch<false>),
-      .samples = [] {
-        std::vector<Sample> out;
-        for (const auto& [x, v] : cases()) out.push_back({infer({x}, attributes_of(v)), with_shape(attributes_of(v), x.shape)});
-        return out;
-      },
-      .rejected = [] {
-        return std::vector<Rejected>{{{f32({1, 3, 2, 3})}, with_shape(attributes_of({}), {1, 4, 4, 3}),
-                                      "avg_pool2d_gradient: dy is [1, 3, 2, 3]; accepted: [1, 2, 2, 3]"}};
-      },
+      .samples =
+          [] {
+            std::vector<Sample> out;
+            for (const auto& [x, v] : cases()) out.push_back({infer({x}, attributes_of(v)), with_shape(attributes_of(v), x.shape)});
+            return out;
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{
+                {{f32({1, 3, 2, 3})}, with_shape(attributes_of({}), {1, 4, 4, 3}), "avg_pool2d_gradient: dy is [1, 3, 2, 3]; accepted: [1, 2, 2, 3]"}};
+          },
   };
   return def;
 }
@@ -273,24 +273,27 @@ const OpDef& adaptive_avg_pool2d_def() {
       .inputs = {"x"},
       .attributes = {{"extents", Type::integers, "P and Q of the result"}},
       .infer = adaptive_infer,
-      .cost = [](const Problem& p) { return Cost{p.inputs[0].elements(), per_element<0>(p).bytes}; },
+      .cost =
+          [](const Problem& p) {
+            return Cost{p.inputs[0].elements(), per_element<0>(p).bytes};
+          },
       .reference = adaptive_reference,
       .gradient = [](const Backward& b) -> Values { return {adaptive_spread(b.gradient(0), b.input_shape(0))}; },
       .gradient_reads = {nothing},
       .variants = pooling::variants(adaptive_launch<true>, adaptive_launch<false>),
-      .samples = [] {
-        std::vector<Sample> out;
-        for (const auto& [x, y] : adaptive_cases()) out.push_back({{{x}}, {{"extents", Axes{y[1], y[2]}}}});
-        return out;
-      },
-      .rejected = [] {
-        return std::vector<Rejected>{{{f32({1, 4, 4, 3})}, {{"extents", Axes{0, 1}}},
-                                      "adaptive_avg_pool2d: extents are [0, 1]; accepted: two numbers of at least 1"},
-                                     {{f32({1, 4, 4, 3})}, {{"extents", Axes{-1, 1}}},
-                                      "adaptive_avg_pool2d: extents are [-1, 1]; accepted: two numbers of at least 1"},
-                                     {{f32({1, 0, 4, 3})}, {{"extents", Axes{1, 1}}},
-                                      "adaptive_avg_pool2d: x is [1, 0, 4, 3]; accepted: images of at least 1 x 1"}};
-      },
+      .samples =
+          [] {
+            std::vector<Sample> out;
+            for (const auto& [x, y] : adaptive_cases()) out.push_back({{{x}}, {{"extents", Axes{y[1], y[2]}}}});
+            return out;
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{
+                {{f32({1, 4, 4, 3})}, {{"extents", Axes{0, 1}}}, "adaptive_avg_pool2d: extents are [0, 1]; accepted: two numbers of at least 1"},
+                {{f32({1, 4, 4, 3})}, {{"extents", Axes{-1, 1}}}, "adaptive_avg_pool2d: extents are [-1, 1]; accepted: two numbers of at least 1"},
+                {{f32({1, 0, 4, 3})}, {{"extents", Axes{1, 1}}}, "adaptive_avg_pool2d: x is [1, 0, 4, 3]; accepted: images of at least 1 x 1"}};
+          },
   };
   return def;
 }
@@ -303,22 +306,27 @@ const OpDef& adaptive_avg_pool2d_gradient_def() {
       .outputs = {"dx"},
       .attributes = {{"shape", Type::shape, "of the images"}},
       .infer = adaptive_gradient_infer,
-      .cost = [](const Problem& p) { return Cost{p.outputs[0].elements(), per_element<0>(p).bytes}; },
+      .cost =
+          [](const Problem& p) {
+            return Cost{p.outputs[0].elements(), per_element<0>(p).bytes};
+          },
       .reference = adaptive_gradient_reference,
       .gradient = [](const Backward& b) -> Values {
         return {adaptive_avg_pool2d(b.gradient(0), {b.input_shape(0)[1], b.input_shape(0)[2]})};
       },
       .gradient_reads = {nothing},
       .variants = pooling::variants(adaptive_gradient_launch<true>, adaptive_gradient_launch<false>),
-      .samples = [] {
-        std::vector<Sample> out;
-        for (const auto& [x, y] : adaptive_cases()) out.push_back({{{y}}, {{"shape", x}}});
-        return out;
-      },
-      .rejected = [] {
-        return std::vector<Rejected>{{{f32({2, 1, 1, 3})}, {{"shape", Shape{1, 4, 4, 3}}},
-                                      "adaptive_avg_pool2d_gradient: dy is [2, 1, 1, 3]; accepted: [1, 1, 1, 3]"}};
-      },
+      .samples =
+          [] {
+            std::vector<Sample> out;
+            for (const auto& [x, y] : adaptive_cases()) out.push_back({{{y}}, {{"shape", x}}});
+            return out;
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{
+                {{f32({2, 1, 1, 3})}, {{"shape", Shape{1, 4, 4, 3}}}, "adaptive_avg_pool2d_gradient: dy is [2, 1, 1, 3]; accepted: [1, 1, 1, 3]"}};
+          },
   };
   return def;
 }

@@ -19,8 +19,11 @@ using pooling::Geometry;
 using pooling::geometry_of;
 
 Attributes attributes_of(const Window& v) {
-  return {{"kernel", pooling::list_of(v.kernel)}, {"stride", pooling::list_of(v.stride)}, {"padding", pooling::list_of(v.padding)},
-          {"ceil_mode", v.ceil_mode}, {"dilation", pooling::list_of(v.dilation)}};
+  return {{"kernel", pooling::list_of(v.kernel)},
+          {"stride", pooling::list_of(v.stride)},
+          {"padding", pooling::list_of(v.padding)},
+          {"ceil_mode", v.ceil_mode},
+          {"dilation", pooling::list_of(v.dilation)}};
 }
 Attributes attributes_of(const Window& v, const Shape& shape) {
   Attributes a = attributes_of(v);
@@ -41,16 +44,13 @@ std::vector<AttributeDef> attribute_defs_with_shape() {
 Shape pooled(const Geometry& g) { return {g.n, g.p, g.q, g.c}; }
 
 void check_taps(const char* op, const Spec& tap, const Shape& shape) {
-  if (tap != Spec{shape, DType::int32})
-    throw ShapeError(fmt::format("{}: tap is {}; accepted: int32 {}", op, to_string(tap), to_string(shape)));
+  if (tap != Spec{shape, DType::int32}) throw ShapeError(fmt::format("{}: tap is {}; accepted: int32 {}", op, to_string(tap), to_string(shape)));
 }
 
 Value scattered(Value dy, Value tap, const Shape& x, const Window& v) {
   return apply(max_pool2d_gradient_def(), list(std::move(dy), std::move(tap)), attributes_of(v, x))[0];
 }
-Value picked(Value x, Value tap, const Window& v) {
-  return apply(max_pool2d_pick_def(), list(std::move(x), std::move(tap)), attributes_of(v))[0];
-}
+Value picked(Value x, Value tap, const Window& v) { return apply(max_pool2d_pick_def(), list(std::move(x), std::move(tap)), attributes_of(v))[0]; }
 Window window_of(const Backward& b) { return geometry_of(Shape{0, 0, 0, 0}, b.attributes()).window; }
 
 // ---- max_pool2d
@@ -160,7 +160,8 @@ std::vector<Sample> tap_samples() {
   std::vector<Sample> out;
   for (const auto& [x, v] : cases()) {
     const Shape y = pooled(geometry_of(x.shape, attributes_of(v)));
-    out.push_back({{to_x ? Spec{y} : x, {y, DType::int32}}, to_x ? attributes_of(v, x.shape) : attributes_of(v),
+    out.push_back({{to_x ? Spec{y} : x, {y, DType::int32}},
+                   to_x ? attributes_of(v, x.shape) : attributes_of(v),
                    {Fill{}, integers(0, static_cast<int>(v.kernel[0] * v.kernel[1]))}});
   }
   return out;
@@ -174,10 +175,8 @@ std::vector<Rejected> forward_rejected() {
           {{x}, attributes_of({.kernel = {0, 2}}), "max_pool2d: kernel is [0, 2]; accepted: two numbers of at least 1"},
           {{x}, attributes_of({.stride = {2, 0}}), "max_pool2d: stride is [2, 0]; accepted: two numbers of at least 1"},
           {{x}, attributes_of({.padding = {0, -1}}), "max_pool2d: padding is [0, -1]; accepted: two numbers of at least 0"},
-          {{x}, attributes_of({.padding = {2, 1}}),
-           "max_pool2d: padding is [2, 1] for a kernel of 2 x 2; accepted: at most half the kernel"},
-          {{x}, attributes_of({.kernel = {5, 2}}),
-           "max_pool2d: the window spans 5 x 2, the padded x [1, 4, 4, 3] has 4 x 4; accepted: a window up to that"}};
+          {{x}, attributes_of({.padding = {2, 1}}), "max_pool2d: padding is [2, 1] for a kernel of 2 x 2; accepted: at most half the kernel"},
+          {{x}, attributes_of({.kernel = {5, 2}}), "max_pool2d: the window spans 5 x 2, the padded x [1, 4, 4, 3] has 4 x 4; accepted: a window up to that"}};
 }
 
 }  // namespace
@@ -190,20 +189,20 @@ const OpDef& max_pool2d_def() {
       .outputs = {"y", "tap"},
       .attributes = attribute_defs(),
       .infer = forward_infer,
-      .cost = [](const Problem& p) {
-        return Cost{p.outputs[0].elements() * geometry_of(p.inputs[0].shape, p.attributes).taps(), per_element<0>(p).bytes};
-      },
+      .cost =
+          [](const Problem& p) {
+            return Cost{p.outputs[0].elements() * geometry_of(p.inputs[0].shape, p.attributes).taps(), per_element<0>(p).bytes};
+          },
       .reference = forward_reference,
-      .gradient = [](const Backward& b) -> Values {
-        return {scattered(b.gradient(0), b.output(1), b.input_shape(0), window_of(b))};
-      },
+      .gradient = [](const Backward& b) -> Values { return {scattered(b.gradient(0), b.output(1), b.input_shape(0), window_of(b))}; },
       .gradient_reads = {outputs(1)},
       .variants = pooling::variants(forward_launch<true>, forward_launch<false>),
-      .samples = [] {
-        std::vector<Sample> out;
-        for (const auto& [x, v] : cases()) out.push_back({{x}, attributes_of(v), {distinct()}});
-        return out;
-      },
+      .samples =
+          [] {
+            std::vector<Sample> out;
+            for (const auto& [x, v] : cases()) out.push_back({{x}, attributes_of(v), {distinct()}});
+            return out;
+          },
       .rejected = forward_rejected,
   };
   return def;
@@ -219,16 +218,20 @@ const OpDef& max_pool2d_gradient_def() {
       .infer = gradient_infer,
       .cost = per_element<1>,
       .reference = gradient_reference,
-      .gradient = [](const Backward& b) -> Values { return {picked(b.gradient(0), b.input(1), window_of(b)), {}}; },
+      .gradient = [](const Backward& b) -> Values {
+        return {picked(b.gradient(0), b.input(1), window_of(b)), {}};
+      },
       .gradient_reads = {inputs(1), nothing},
       .variants = pooling::variants(gradient_launch<true>, gradient_launch<false>),
       .samples = tap_samples<true>,
-      .rejected = [] {
-        return std::vector<Rejected>{{{f32({1, 2, 2, 3}), f32({1, 2, 2, 3})}, attributes_of({}, {1, 4, 4, 3}),
-                                      "max_pool2d_gradient: tap is float32 [1, 2, 2, 3]; accepted: int32 [1, 2, 2, 3]"},
-                                     {{f32({1, 3, 2, 3}), i32({1, 2, 2, 3})}, attributes_of({}, {1, 4, 4, 3}),
-                                      "max_pool2d_gradient: dy is [1, 3, 2, 3]; accepted: [1, 2, 2, 3]"}};
-      },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{
+                {{f32({1, 2, 2, 3}), f32({1, 2, 2, 3})},
+                 attributes_of({}, {1, 4, 4, 3}),
+                 "max_pool2d_gradient: tap is float32 [1, 2, 2, 3]; accepted: int32 [1, 2, 2, 3]"},
+                {{f32({1, 3, 2, 3}), i32({1, 2, 2, 3})}, attributes_of({}, {1, 4, 4, 3}), "max_pool2d_gradient: dy is [1, 3, 2, 3]; accepted: [1, 2, 2, 3]"}};
+          },
   };
   return def;
 }
@@ -248,16 +251,15 @@ const OpDef& max_pool2d_pick_def() {
       .gradient_reads = {inputs(1), nothing},
       .variants = pooling::variants(pick_launch<true>, pick_launch<false>),
       .samples = tap_samples<false>,
-      .rejected = [] {
-        return std::vector<Rejected>{{{f32({1, 4, 4, 3}), i32({1, 2, 2, 1})}, attributes_of({}),
-                                      "max_pool2d_pick: tap is int32 [1, 2, 2, 1]; accepted: int32 [1, 2, 2, 3]"}};
-      },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{
+                {{f32({1, 4, 4, 3}), i32({1, 2, 2, 1})}, attributes_of({}), "max_pool2d_pick: tap is int32 [1, 2, 2, 1]; accepted: int32 [1, 2, 2, 3]"}};
+          },
   };
   return def;
 }
 
-Value max_pool2d(Value x, const Window& window) {
-  return apply(max_pool2d_def(), list(std::move(x)), attributes_of(window))[0];
-}
+Value max_pool2d(Value x, const Window& window) { return apply(max_pool2d_def(), list(std::move(x)), attributes_of(window))[0]; }
 
 }  // namespace gemel

@@ -9,7 +9,7 @@ namespace gemel::pooling {
 namespace {
 
 constexpr std::int64_t kLocal = 16;
-constexpr std::int64_t kSpan = 16;  // vectors that a work-item of a CPU makes: where they lie is then found by counting, not dividing
+constexpr std::int64_t kSpan = 16;          // vectors that a work-item of a CPU makes: where they lie is then found by counting, not dividing
 constexpr std::int64_t kUnrolledTaps = 25;  // of a window whose taps are each compiled by themselves
 
 /// In ceil mode a last, partial window counts if it starts inside the image or the padding before it.
@@ -44,12 +44,12 @@ Geometry checked_geometry(const char* op, const Spec& x, const Attributes& a) {
   const Geometry g = geometry_of(x.shape, a);
   const Window& v = g.window;
   if (2 * v.padding[0] > v.kernel[0] || 2 * v.padding[1] > v.kernel[1])
-    throw ShapeError(fmt::format("{}: padding is [{}, {}] for a kernel of {} x {}; accepted: at most half the kernel", op, v.padding[0],
-                                 v.padding[1], v.kernel[0], v.kernel[1]));
+    throw ShapeError(fmt::format("{}: padding is [{}, {}] for a kernel of {} x {}; accepted: at most half the kernel", op, v.padding[0], v.padding[1],
+                                 v.kernel[0], v.kernel[1]));
   if (g.p < 1 || g.q < 1)
     throw ShapeError(fmt::format("{}: the window spans {} x {}, the padded x {} has {} x {}; accepted: a window up to that", op,
-                                 (v.kernel[0] - 1) * v.dilation[0] + 1, (v.kernel[1] - 1) * v.dilation[1] + 1, to_string(x.shape),
-                                 g.h + 2 * v.padding[0], g.w + 2 * v.padding[1]));
+                                 (v.kernel[0] - 1) * v.dilation[0] + 1, (v.kernel[1] - 1) * v.dilation[1] + 1, to_string(x.shape), g.h + 2 * v.padding[0],
+                                 g.w + 2 * v.padding[1]));
   return g;
 }
 
@@ -81,8 +81,11 @@ bool tiles(const Window& v, std::size_t axis, std::int64_t in, std::int64_t out)
 /// No extent of the images is among them: images of all sizes share a few programs.
 std::string constants_of(const Geometry& g) {
   const Window& v = g.window;
-  return fmt::format(" -DFIXED_C={} -DFIXED_R={} -DFIXED_S={} -DFIXED_SH={} -DFIXED_SW={} -DFIXED_PH={} -DFIXED_PW={} -DFIXED_DH={} -DFIXED_DW={} -DTILED_H={:d} -DTILED_W={:d}", g.c,
-                     v.kernel[0], v.kernel[1], v.stride[0], v.stride[1], v.padding[0], v.padding[1], v.dilation[0], v.dilation[1], tiles(v, 0, g.h, g.p), tiles(v, 1, g.w, g.q));
+  return fmt::format(
+      " -DFIXED_C={} -DFIXED_R={} -DFIXED_S={} -DFIXED_SH={} -DFIXED_SW={} -DFIXED_PH={} -DFIXED_PW={} -DFIXED_DH={} -DFIXED_DW={} -DTILED_H={:d} "
+      "-DTILED_W={:d}",
+      g.c, v.kernel[0], v.kernel[1], v.stride[0], v.stride[1], v.padding[0], v.padding[1], v.dilation[0], v.dilation[1], tiles(v, 0, g.h, g.p),
+      tiles(v, 1, g.w, g.q));
 }
 
 }  // namespace
@@ -104,8 +107,8 @@ void run(const Launch& l, const Call& call, std::vector<opencl::Argument> argume
 std::vector<opencl::Argument> arguments_of(std::initializer_list<opencl::Argument> first, const Geometry& g) {
   std::vector<opencl::Argument> out(first);
   const Window& v = g.window;
-  for (std::int64_t i : {g.n, g.h, g.w, g.c, g.p, g.q, v.kernel[0], v.kernel[1], v.stride[0], v.stride[1], v.padding[0], v.padding[1],
-                         v.dilation[0], v.dilation[1]})
+  for (std::int64_t i :
+       {g.n, g.h, g.w, g.c, g.p, g.q, v.kernel[0], v.kernel[1], v.stride[0], v.stride[1], v.padding[0], v.padding[1], v.dilation[0], v.dilation[1]})
     out.emplace_back(narrow<std::int32_t>(i));
   return out;
 }

@@ -20,9 +20,12 @@ DrawState state_of(const HostCall& c, int state_input) {
 
 std::int64_t place_of(const HostCall& c, int state_input, Keyed keyed, std::int64_t sample) {
   switch (keyed) {
-    case Keyed::none: return 0;
-    case Keyed::following: return c.integer(state_input)[2] + sample;
-    case Keyed::listed: return c.integer(state_input)[at(kStateNumbers + sample)];
+    case Keyed::none:
+      return 0;
+    case Keyed::following:
+      return c.integer(state_input)[2] + sample;
+    case Keyed::listed:
+      return c.integer(state_input)[at(kStateNumbers + sample)];
   }
   return 0;
 }

@@ -31,9 +31,7 @@ Layout layout_of(const Shape& shape, const Attributes& a) {
   return {shape.product(0, k), shape[k], shape.product(k + 1, shape.rank())};
 }
 
-Keyed keyed_by(const Spec& state, const Attributes& a) {
-  return a.integer("sample_axis") < 0 ? Keyed::none : keyed_by(state);
-}
+Keyed keyed_by(const Spec& state, const Attributes& a) { return a.integer("sample_axis") < 0 ? Keyed::none : keyed_by(state); }
 
 void check_samples(const char* op, const Shape& shape, const Spec& state, const Attributes& a) {
   check_state(op, state);
@@ -130,14 +128,13 @@ void launch(Launch& l) {
 template <Arguments (*numbers)(const Attributes&)>
 std::vector<Variant> variants() {
   return {{"chunks", "a run of samples and blocks for each work-item", never_declines, rank_on_cpu, nullptr, launch<numbers, for_cpu>},
-          {"items", "one work-item a block of four numbers", never_declines,
-           rank_anywhere, nullptr, launch<numbers, for_gpu>}};
+          {"items", "one work-item a block of four numbers", never_declines, rank_anywhere, nullptr, launch<numbers, for_gpu>}};
 }
 
-Arguments dropout_numbers(const Attributes& a) { return {static_cast<float>(dropout_threshold(a.real("rate"))), static_cast<float>(dropout_scale(a.real("rate")))}; }
-Arguments uniform_numbers(const Attributes& a) {
-  return {static_cast<float>(a.real("low")), static_cast<float>(a.real("high") - a.real("low"))};
+Arguments dropout_numbers(const Attributes& a) {
+  return {static_cast<float>(dropout_threshold(a.real("rate"))), static_cast<float>(dropout_scale(a.real("rate")))};
 }
+Arguments uniform_numbers(const Attributes& a) { return {static_cast<float>(a.real("low")), static_cast<float>(a.real("high") - a.real("low"))}; }
 Arguments normal_numbers(const Attributes& a) { return {static_cast<float>(a.real("mean")), static_cast<float>(a.real("deviation"))}; }
 
 // ---- records
@@ -194,28 +191,29 @@ const OpDef& dropout_def() {
       .draws = 1,
       .may_reuse = {{0, 0}},
       .variants = variants<dropout_numbers>(),
-      .samples = [] {
-        std::vector<Sample> out;
-        double rate = 0;
-        for (const Shape& shape : kSampleShapes) {
-          const auto [axis, state] = drawn(shape, out.size());
-          rate = rate < 1 ? rate + 0.125 : 0.125;
-          out.push_back({{{shape, DType::float32}, state}, {{"rate", rate}, {"stream", kStream}, {"sample_axis", axis}}, {Fill{}, kState}});
-        }
-        return out;
-      },
-      .rejected = [] {
-        const auto with = [](double rate, std::int64_t axis) {
-          return Attributes{{"rate", rate}, {"stream", std::int64_t{1}}, {"sample_axis", axis}};
-        };
-        return std::vector<Rejected>{
-            {{f32({2}), i64({4})}, with(1.5, 0), "dropout: rate 1.5 is out of range; accepted: 0..1"},
-            {{i32({2}), i64({4})}, with(0.5, 0), "dropout: x is int32 [2]; accepted: float32"},
-            {{f32({2}), i64({2})}, with(0.5, 0), "dropout: state is int64 [2]; accepted: int64 [4], or [4 + samples]"},
-            {{f32({2}), i64({4})}, with(0.5, 1), "dropout: the samples' axis 1 is out of range for [2]; accepted: 0..0, or -1 for none"},
-            {{f32({2}), i64({7})}, with(0.5, 0),
-             "dropout: [2] has 2 samples along axis 0, the random state lists 3; accepted: as many, or axis -1 for what belongs to no sample"}};
-      },
+      .samples =
+          [] {
+            std::vector<Sample> out;
+            double rate = 0;
+            for (const Shape& shape : kSampleShapes) {
+              const auto [axis, state] = drawn(shape, out.size());
+              rate = rate < 1 ? rate + 0.125 : 0.125;
+              out.push_back({{{shape, DType::float32}, state}, {{"rate", rate}, {"stream", kStream}, {"sample_axis", axis}}, {Fill{}, kState}});
+            }
+            return out;
+          },
+      .rejected =
+          [] {
+            const auto with = [](double rate, std::int64_t axis) { return Attributes{{"rate", rate}, {"stream", std::int64_t{1}}, {"sample_axis", axis}}; };
+            return std::vector<Rejected>{
+                {{f32({2}), i64({4})}, with(1.5, 0), "dropout: rate 1.5 is out of range; accepted: 0..1"},
+                {{i32({2}), i64({4})}, with(0.5, 0), "dropout: x is int32 [2]; accepted: float32"},
+                {{f32({2}), i64({2})}, with(0.5, 0), "dropout: state is int64 [2]; accepted: int64 [4], or [4 + samples]"},
+                {{f32({2}), i64({4})}, with(0.5, 1), "dropout: the samples' axis 1 is out of range for [2]; accepted: 0..0, or -1 for none"},
+                {{f32({2}), i64({7})},
+                 with(0.5, 0),
+                 "dropout: [2] has 2 samples along axis 0, the random state lists 3; accepted: as many, or axis -1 for what belongs to no sample"}};
+          },
   };
   return def;
 }
@@ -235,12 +233,12 @@ const OpDef& random_uniform_def() {
       .draws = 0,
       .variants = variants<uniform_numbers>(),
       .samples = [] { return made_samples("low", "high", -1, 3); },
-      .rejected = [] {
-        const Attributes beyond{{"shape", Shape{2}}, {"low", 0.0}, {"high", 1.0}, {"stream", std::int64_t{1}}, {"sample_axis", std::int64_t{1}}};
-        return std::vector<Rejected>{
-            {{i64({2})}, beyond, "random_uniform: state is int64 [2]; accepted: int64 [4], or [4 + samples]"},
-            {{i64({4})}, beyond, "random_uniform: the samples' axis 1 is out of range for [2]; accepted: 0..0, or -1 for none"}};
-      },
+      .rejected =
+          [] {
+            const Attributes beyond{{"shape", Shape{2}}, {"low", 0.0}, {"high", 1.0}, {"stream", std::int64_t{1}}, {"sample_axis", std::int64_t{1}}};
+            return std::vector<Rejected>{{{i64({2})}, beyond, "random_uniform: state is int64 [2]; accepted: int64 [4], or [4 + samples]"},
+                                         {{i64({4})}, beyond, "random_uniform: the samples' axis 1 is out of range for [2]; accepted: 0..0, or -1 for none"}};
+          },
   };
   return def;
 }
@@ -250,7 +248,11 @@ const OpDef& random_normal_def() {
       .name = "random_normal",
       .doc = "Normally distributed numbers.",
       .inputs = {"state"},
-      .attributes = {kShapeAttribute, {"mean", Type::real, "of the distribution"}, {"deviation", Type::real, "its standard deviation"}, kStreamAttribute, kSampleAxisAttribute},
+      .attributes = {kShapeAttribute,
+                     {"mean", Type::real, "of the distribution"},
+                     {"deviation", Type::real, "its standard deviation"},
+                     kStreamAttribute,
+                     kSampleAxisAttribute},
       .infer = [](const Specs& in, const Attributes& a) -> Specs {
         check_samples("random_normal", a.shape("shape"), in[0], a);
         return {{a.shape("shape"), DType::float32}};
@@ -260,12 +262,12 @@ const OpDef& random_normal_def() {
       .draws = 0,
       .variants = variants<normal_numbers>(),
       .samples = [] { return made_samples("mean", "deviation", 0.5, 2); },
-      .rejected = [] {
-        const Attributes beyond{{"shape", Shape{2}}, {"mean", 0.0}, {"deviation", 1.0}, {"stream", std::int64_t{1}}, {"sample_axis", std::int64_t{1}}};
-        return std::vector<Rejected>{
-            {{i64({2})}, beyond, "random_normal: state is int64 [2]; accepted: int64 [4], or [4 + samples]"},
-            {{i64({4})}, beyond, "random_normal: the samples' axis 1 is out of range for [2]; accepted: 0..0, or -1 for none"}};
-      },
+      .rejected =
+          [] {
+            const Attributes beyond{{"shape", Shape{2}}, {"mean", 0.0}, {"deviation", 1.0}, {"stream", std::int64_t{1}}, {"sample_axis", std::int64_t{1}}};
+            return std::vector<Rejected>{{{i64({2})}, beyond, "random_normal: state is int64 [2]; accepted: int64 [4], or [4 + samples]"},
+                                         {{i64({4})}, beyond, "random_normal: the samples' axis 1 is out of range for [2]; accepted: 0..0, or -1 for none"}};
+          },
   };
   return def;
 }
@@ -283,12 +285,18 @@ const OpDef& fold_in_def() {
       .cost = per_element<1>,
       .reference = fold_in_reference,
       .variants = {{"item", "one work-item", never_declines, nullptr, nullptr,
-                    [](Launch& l) { l.run("random.cl", "fold_in", opencl::range1(1, 1), {l.in(0), l.in(1), l.out(0), l.in_spec(0).elements()}, "-DLANES=1"); }}},
-      .samples = [] { return std::vector<Sample>{{{i64({4}), i64({})}, {}, {kState, integers(0, 9)}}, {{i64({9}), i64({})}, {}, {kState, integers(0, 9)}}}; },
-      .rejected = [] {
-        return std::vector<Rejected>{{{i64({4}), i32({})}, {}, "fold_in: count is int32 []; accepted: int64 []"},
-                                     {{i64({3}), i64({})}, {}, "fold_in: state is int64 [3]; accepted: int64 [4], or [4 + samples]"}};
-      },
+                    [](Launch& l) {
+                      l.run("random.cl", "fold_in", opencl::range1(1, 1), {l.in(0), l.in(1), l.out(0), l.in_spec(0).elements()}, "-DLANES=1");
+                    }}},
+      .samples =
+          [] {
+            return std::vector<Sample>{{{i64({4}), i64({})}, {}, {kState, integers(0, 9)}}, {{i64({9}), i64({})}, {}, {kState, integers(0, 9)}}};
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{{{i64({4}), i32({})}, {}, "fold_in: count is int32 []; accepted: int64 []"},
+                                         {{i64({3}), i64({})}, {}, "fold_in: state is int64 [3]; accepted: int64 [4], or [4 + samples]"}};
+          },
   };
   return def;
 }
@@ -297,7 +305,8 @@ Value dropout(Value x, double rate, int sample_axis) {
   if (rate == 0) return x;
   Session& session = x.session();
   const std::int64_t stream = session.random().next_stream(*session.scope());
-  return apply(session, dropout_def(), list(std::move(x), session.random().state()), {{"rate", rate}, {"stream", stream}, {"sample_axis", std::int64_t{sample_axis}}})[0];
+  return apply(session, dropout_def(), list(std::move(x), session.random().state()),
+               {{"rate", rate}, {"stream", stream}, {"sample_axis", std::int64_t{sample_axis}}})[0];
 }
 
 namespace {

@@ -129,7 +129,8 @@ Values composed_backward(const Values& in, bool reverse, const Kept& kept = {}) 
 
 Values gradient(const Backward& b) {
   const bool reverse = is_reverse(b.attributes());
-  const Values in = list(gradient_or_zeros(b, 0), gradient_or_zeros(b, 1), b.input(kWeight), b.input(kH0), b.output(0), b.output(2), b.output(3), b.input(kLengths));
+  const Values in =
+      list(gradient_or_zeros(b, 0), gradient_or_zeros(b, 1), b.input(kWeight), b.input(kH0), b.output(0), b.output(2), b.output(3), b.input(kLengths));
   const Values places{b.place(kX), Value(), b.place(kH0)};
   const Kept kept{b.has_gradient(2) ? b.gradient(2) : Value(), b.has_gradient(3) ? b.gradient(3) : Value()};
   const Values found = kept.gates || kept.inner ? composed_backward(in, reverse, kept) : apply(gru_backward_def(), in, b.attributes(), places);
@@ -178,13 +179,14 @@ const OpDef& gru_def() {
       .may_reuse = {{2, kX}},
       .variants = variants<forward_form>(),
       .samples = [] { return samples_of(sample_of); },
-      .rejected = [] {
-        const Attributes a{{"reverse", false}};
-        const Spec x = f32({2, 5, 9}), w = f32({3, 9}), bias = f32({9}), state = f32({2, 3});
-        return std::vector<Rejected>{{{x, f32({3, 12}), bias, bias, state, i64({2})}, a, "gru: weight is [3, 12]; accepted: [H, 3 H]"},
-                                     {{x, w, bias, f32({3}), state, i64({2})}, a, "gru: hidden_bias is [3]; accepted: [9]"},
-                                     {{x, w, bias, bias, f32({2, 9}), i64({2})}, a, "gru: h0 is [2, 9]; accepted: [2, 3]"}};
-      },
+      .rejected =
+          [] {
+            const Attributes a{{"reverse", false}};
+            const Spec x = f32({2, 5, 9}), w = f32({3, 9}), bias = f32({9}), state = f32({2, 3});
+            return std::vector<Rejected>{{{x, f32({3, 12}), bias, bias, state, i64({2})}, a, "gru: weight is [3, 12]; accepted: [H, 3 H]"},
+                                         {{x, w, bias, f32({3}), state, i64({2})}, a, "gru: hidden_bias is [3]; accepted: [9]"},
+                                         {{x, w, bias, bias, f32({2, 9}), i64({2})}, a, "gru: h0 is [2, 9]; accepted: [2, 3]"}};
+          },
   };
   return def;
 }
@@ -204,10 +206,12 @@ const OpDef& gru_backward_def() {
       .may_reuse = {{0, kGatesBehind}},
       .variants = variants<backward_form>(),
       .samples = [] { return samples_of(backward_sample_of); },
-      .rejected = [] {
-        const Spec y = f32({2, 5, 3}), w = f32({3, 9}), state = f32({2, 3});
-        return std::vector<Rejected>{{{y, state, w, state, y, y, y, i64({2})}, {{"reverse", false}}, "gru_backward: gates is [2, 5, 3]; accepted: [2, 5, 9]"}};
-      },
+      .rejected =
+          [] {
+            const Spec y = f32({2, 5, 3}), w = f32({3, 9}), state = f32({2, 3});
+            return std::vector<Rejected>{
+                {{y, state, w, state, y, y, y, i64({2})}, {{"reverse", false}}, "gru_backward: gates is [2, 5, 3]; accepted: [2, 5, 9]"}};
+          },
   };
   return def;
 }

@@ -187,19 +187,19 @@ const OpDef& lstm_def() {
       .may_reuse = {{3, kX}},
       .variants = variants<forward_form>(),
       .samples = [] { return samples_of(sample_of); },
-      .rejected = [] {
-        const Attributes a{{"reverse", false}};
-        const Spec x = f32({2, 5, 12}), w = f32({3, 12}), state = f32({2, 3});
-        return std::vector<Rejected>{
-            {{f32({2, 12}), w, f32({12}), state, state, i64({2})}, a, "lstm: x is [2, 12], of rank 2; accepted: rank 3"},
-            {{f32({2, 0, 12}), w, f32({12}), state, state, i64({2})}, a, "lstm: x is [2, 0, 12]; accepted: at least one step"},
-            {{x, f32({12, 3}), f32({12}), state, state, i64({2})}, a, "lstm: weight is [12, 3]; accepted: [H, 4 H]"},
-            {{f32({2, 5, 9}), w, f32({12}), state, state, i64({2})}, a, "lstm: x is [2, 5, 9]; accepted: [2, 5, 12]"},
-            {{x, w, f32({3}), state, state, i64({2})}, a, "lstm: bias is [3]; accepted: [12]"},
-            {{x, w, f32({12}), f32({5, 3}), state, i64({2})}, a, "lstm: h0 is [5, 3]; accepted: [2, 3]"},
-            {{x, w, f32({12}), state, state, i32({2})}, a, "lstm: lengths is int32 [2]; accepted: int64"},
-            {{x, w, f32({12}), state, state, i64({5})}, a, "lstm: lengths is [5]; accepted: [2]"}};
-      },
+      .rejected =
+          [] {
+            const Attributes a{{"reverse", false}};
+            const Spec x = f32({2, 5, 12}), w = f32({3, 12}), state = f32({2, 3});
+            return std::vector<Rejected>{{{f32({2, 12}), w, f32({12}), state, state, i64({2})}, a, "lstm: x is [2, 12], of rank 2; accepted: rank 3"},
+                                         {{f32({2, 0, 12}), w, f32({12}), state, state, i64({2})}, a, "lstm: x is [2, 0, 12]; accepted: at least one step"},
+                                         {{x, f32({12, 3}), f32({12}), state, state, i64({2})}, a, "lstm: weight is [12, 3]; accepted: [H, 4 H]"},
+                                         {{f32({2, 5, 9}), w, f32({12}), state, state, i64({2})}, a, "lstm: x is [2, 5, 9]; accepted: [2, 5, 12]"},
+                                         {{x, w, f32({3}), state, state, i64({2})}, a, "lstm: bias is [3]; accepted: [12]"},
+                                         {{x, w, f32({12}), f32({5, 3}), state, i64({2})}, a, "lstm: h0 is [5, 3]; accepted: [2, 3]"},
+                                         {{x, w, f32({12}), state, state, i32({2})}, a, "lstm: lengths is int32 [2]; accepted: int64"},
+                                         {{x, w, f32({12}), state, state, i64({5})}, a, "lstm: lengths is [5]; accepted: [2]"}};
+          },
   };
   return def;
 }
@@ -219,12 +219,13 @@ const OpDef& lstm_backward_def() {
       .may_reuse = {{0, kGatesBehind}},
       .variants = variants<backward_form>(),
       .samples = [] { return samples_of(backward_sample_of); },
-      .rejected = [] {
-        const Spec y = f32({2, 5, 3}), gates = f32({2, 5, 12}), w = f32({3, 12}), state = f32({2, 3});
-        const Attributes a{{"reverse", false}};
-        return std::vector<Rejected>{{{y, state, state, w, state, y, y, i64({2})}, a, "lstm_backward: gates is [2, 5, 3]; accepted: [2, 5, 12]"},
-                                     {{y, state, state, f32({0, 0}), state, gates, y, i64({2})}, a, "lstm_backward: weight is [0, 0]; accepted: [H, 4 H]"}};
-      },
+      .rejected =
+          [] {
+            const Spec y = f32({2, 5, 3}), gates = f32({2, 5, 12}), w = f32({3, 12}), state = f32({2, 3});
+            const Attributes a{{"reverse", false}};
+            return std::vector<Rejected>{{{y, state, state, w, state, y, y, i64({2})}, a, "lstm_backward: gates is [2, 5, 3]; accepted: [2, 5, 12]"},
+                                         {{y, state, state, f32({0, 0}), state, gates, y, i64({2})}, a, "lstm_backward: weight is [0, 0]; accepted: [H, 4 H]"}};
+          },
   };
   return def;
 }

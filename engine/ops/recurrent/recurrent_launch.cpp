@@ -18,9 +18,9 @@ using opencl::Region;
 using Arguments = std::vector<opencl::Argument>;
 
 constexpr const char* kShared = "recurrent.cl";
-constexpr std::int64_t kMostRows = 32;       // sequences of a work-item: their sums stay in the first cache
-constexpr std::int64_t kTurnedVectors = 4;   // of a panel of the turned weight
-constexpr std::int64_t kGroup = 64;          // of a kernel whose items are single numbers
+constexpr std::int64_t kMostRows = 32;      // sequences of a work-item: their sums stay in the first cache
+constexpr std::int64_t kTurnedVectors = 4;  // of a panel of the turned weight
+constexpr std::int64_t kGroup = 64;         // of a kernel whose items are single numbers
 
 bool is_backward(const Form& f) { return f.pass == Pass::backward; }
 
@@ -48,7 +48,8 @@ void add_sizes(Arguments& arguments, const Sizes& s, const Launch& l) {
 void run_order(const Launch& l, const Sizes& s, const Region& lengths, const Region& order) {
   const int given = static_cast<int>(l.problem().inputs.size()) - 1;
   const std::int64_t group = l.profile().is_cpu() ? 1 : kGroup;
-  l.run(kShared, "recurrent_order", opencl::range1(round_up(s.sequences, group), group), {l.in(given), lengths, order, l.error_word(), s.sequences, s.steps}, "-DWIDTH=1");
+  l.run(kShared, "recurrent_order", opencl::range1(round_up(s.sequences, group), group), {l.in(given), lengths, order, l.error_word(), s.sequences, s.steps},
+        "-DWIDTH=1");
 }
 
 // ---- rows
@@ -56,7 +57,7 @@ void run_order(const Launch& l, const Sizes& s, const Region& lengths, const Reg
 /// How sequences are shared among work-items, and how the weight is packed: in panels of so many columns.
 struct RowsPlan {
   std::int64_t width, items, vectors, panels, panel_rows, padded;  // padded: hidden numbers, up to whole vectors
-  std::int64_t row_floats;  // of a sequence's states
+  std::int64_t row_floats;                                         // of a sequence's states
   std::string options;
 
   RowsPlan(const Form& f, const Problem& p, const DeviceProfile& d) {
@@ -88,7 +89,8 @@ const char* unless_rows(const Form& f, const Problem& p, const DeviceProfile& d)
   if (!d.is_cpu()) return kForCpus;
   const Sizes s = sizes_of(f, p);
   const RowsPlan plan(f, p, d);
-  return d.is_emulator && s.steps * ceil_div(s.sequences, plan.items) * plan.panels * plan.panel_rows > kEmulatedLoop ? "its loops are too long for an emulator" : nullptr;
+  return d.is_emulator && s.steps * ceil_div(s.sequences, plan.items) * plan.panels * plan.panel_rows > kEmulatedLoop ? "its loops are too long for an emulator"
+                                                                                                                      : nullptr;
 }
 
 int rank_of_rows(const Problem&, const DeviceProfile& d) { return runs_vectors(d) ? 2 : 0; }
@@ -102,8 +104,8 @@ void launch_rows(const Form& f, Launch& l) {
   const RowSections sections = row_sections(f, l.problem(), l.profile());
   const auto section = [&](std::size_t i) { return sections.in(l.workspace(), i); };
   run_order(l, s, section(0), section(1));
-  l.run(kShared, is_backward(f) ? "recurrent_pack_turned" : "recurrent_pack", opencl::range1(plan.panels, 1), {l.in(f.weight), section(2), s.hidden, s.gates, plan.padded},
-        plan.options);
+  l.run(kShared, is_backward(f) ? "recurrent_pack_turned" : "recurrent_pack", opencl::range1(plan.panels, 1),
+        {l.in(f.weight), section(2), s.hidden, s.gates, plan.padded}, plan.options);
   Arguments arguments = tensors_of(f, l);
   for (std::size_t i = 0; i < 4; ++i) arguments.emplace_back(section(i));
   add_sizes(arguments, s, l);
@@ -138,7 +140,8 @@ void launch_steps(const Form& f, Launch& l) {
   const auto section = [&](std::size_t i) { return sections.in(l.workspace(), i); };
   const opencl::GemmProblem product = product_of(f, s);
   const Region hidden = l.out(f.carried[0].output), gates = section(2);
-  const opencl::GemmOperands operands = is_backward(f) ? opencl::GemmOperands{gates, l.in(f.weight), hidden, section(3)} : opencl::GemmOperands{hidden, l.in(f.weight), gates, section(3)};
+  const opencl::GemmOperands operands =
+      is_backward(f) ? opencl::GemmOperands{gates, l.in(f.weight), hidden, section(3)} : opencl::GemmOperands{hidden, l.in(f.weight), gates, section(3)};
   run_order(l, s, section(0), section(1));
   for (const Carried& c : f.carried) l.device().copy(l.in(c.start), l.out(c.output));
   Arguments arguments = tensors_of(f, l);

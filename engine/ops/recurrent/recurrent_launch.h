@@ -19,7 +19,7 @@ struct Carried {
 struct Form {
   const char* name;
   Pass pass;
-  int weight;                    // that input
+  int weight;  // that input
   std::int64_t gates;
   std::vector<Carried> carried;  // the hidden state, or its gradient, first
 };

@@ -51,8 +51,8 @@ Cost cost_of(const Problem& p, std::size_t weight, std::int64_t flops) {
 }
 
 std::vector<Sample> samples_of(Sample (*make)(std::int64_t, std::int64_t, std::int64_t, bool)) {
-  return {make(2, 3, 4, false), make(3, 5, 3, true), make(1, 1, 1, false), make(1, 4, 16, true), make(5, 2, 17, false), make(18, 3, 33, true), make(35, 2, 15, false),
-          make(0, 2, 4, false), make(3, 2, 70, true)};
+  return {make(2, 3, 4, false),  make(3, 5, 3, true),    make(1, 1, 1, false), make(1, 4, 16, true), make(5, 2, 17, false),
+          make(18, 3, 33, true), make(35, 2, 15, false), make(0, 2, 4, false), make(3, 2, 70, true)};
 }
 
 // ---- what is not given
@@ -109,9 +109,7 @@ Value at_step(const Value& x, std::int64_t t) {
   return reshape(slice(x, {0, t, 0}, {s[0], t + 1, s[2]}), Shape{s[0], s[2]});
 }
 
-Value is_read(const Value& lengths, std::int64_t t) {
-  return reshape(greater(lengths, number(lengths.session(), t)), Shape{lengths.shape()[0], 1});
-}
+Value is_read(const Value& lengths, std::int64_t t) { return reshape(greater(lengths, number(lengths.session(), t)), Shape{lengths.shape()[0], 1}); }
 
 Value before(const Before& b, std::int64_t t) {
   if (!b.reverse) return t > 0 ? at_step(b.states, t - 1) : b.start;

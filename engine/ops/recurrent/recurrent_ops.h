@@ -44,7 +44,9 @@ Value state_or_zeros(Value given, const Sequences& in, const Value& weight);
 inline double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
 /// Row `row` of [*, width].
 template <class T>
-std::span<T> row_of(std::span<T> x, std::int64_t row, std::size_t width) { return x.subspan(at(row) * width, width); }
+std::span<T> row_of(std::span<T> x, std::int64_t row, std::size_t width) {
+  return x.subspan(at(row) * width, width);
+}
 /// The steps of sequence n in the order in which they are read. @throws DataError for a length that is out of range
 std::vector<std::int64_t> steps_of(const HostCall& c, std::int64_t n);
 /// Zeros behind the end of sequence n in an output [N, T, *]. What is before may still be an input's memory.

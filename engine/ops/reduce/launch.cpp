@@ -9,8 +9,8 @@ namespace {
 
 using opencl::DeviceProfile;
 
-constexpr std::int64_t kGroup = 64;        // work-items, as in reduce.cl
-constexpr std::int64_t kLanes = 16;        // columns of one work-item of reduce_columns
+constexpr std::int64_t kGroup = 64;          // work-items, as in reduce.cl
+constexpr std::int64_t kLanes = 16;          // columns of one work-item of reduce_columns
 constexpr std::int64_t kRowElements = 4096;  // of one work-item that sums short rows
 
 Runs runs_of(const Problem& p) { return runs_of(p.inputs[0].shape, reduced_axes(p)); }
@@ -31,9 +31,7 @@ Cut cut(std::int64_t reduced, std::int64_t series, std::int64_t wanted, std::int
 
 Cut cut_rows(const Runs& r, const DeviceProfile& d) { return cut(r.reduced, r.outer, 8 * d.compute_units, 16384); }
 Cut cut_groups(const Runs& r, const DeviceProfile& d) { return cut(r.reduced, r.outer, 16 * d.compute_units, 1024); }
-Cut cut_columns(const Runs& r, const DeviceProfile& d) {
-  return cut(r.reduced, r.outer * ceil_div(r.inner, kLanes), 8 * d.compute_units, 256);
-}
+Cut cut_columns(const Runs& r, const DeviceProfile& d) { return cut(r.reduced, r.outer * ceil_div(r.inner, kLanes), 8 * d.compute_units, 256); }
 Cut cut_column_items(const Runs& r, const DeviceProfile& d) { return cut(r.reduced, r.outer * r.inner, 128 * d.compute_units, 64); }
 
 using CutOf = Cut (*)(const Runs&, const DeviceProfile&);
@@ -101,8 +99,7 @@ template <Reduction reduction>
 void launch_groups(Launch& l) {
   in_passes<reduction, cut_groups>(l, [&](const Pass& p) {
     const auto& [x, y, r, c, scale, options] = p;
-    l.run("reduce.cl", "reduce_groups", opencl::range1(c.slices * r.outer * kGroup, kGroup),
-          {x, y, r.reduced, c.slices, c.length, scale}, options);
+    l.run("reduce.cl", "reduce_groups", opencl::range1(c.slices * r.outer * kGroup, kGroup), {x, y, r.reduced, c.slices, c.length, scale}, options);
   });
 }
 
@@ -153,9 +150,7 @@ const char* unless_groups(const Problem& p, const DeviceProfile& d) {
   const char* why = unless_group_of<kGroup>(p, d);
   return why ? why : unless_rows(p, d);
 }
-const char* unless_columns(const Problem& p, const DeviceProfile&) {
-  return runs_of(p).possible ? nullptr : "the reduced axes are not neighbours";
-}
+const char* unless_columns(const Problem& p, const DeviceProfile&) { return runs_of(p).possible ? nullptr : "the reduced axes are not neighbours"; }
 int fits_cpu(const Problem&, const DeviceProfile& d) { return d.is_cpu() ? 4 : 1; }
 int fits_columns_on_cpu(const Problem&, const DeviceProfile& d) { return d.is_cpu() ? 3 : 1; }
 int fits_local_memory(const Problem&, const DeviceProfile& d) { return d.has_real_local_memory ? 3 : d.is_cpu() ? 0 : 2; }
@@ -176,9 +171,7 @@ Runs runs_of(const Shape& shape, const std::vector<std::int64_t>& axes) {
   return r;
 }
 
-std::vector<std::int64_t> reduced_axes(const Problem& p) {
-  return normalised_axes(p.op.name.c_str(), p.inputs[0].shape, p.attributes.integers("axes"));
-}
+std::vector<std::int64_t> reduced_axes(const Problem& p) { return normalised_axes(p.op.name.c_str(), p.inputs[0].shape, p.attributes.integers("axes")); }
 
 std::int64_t reduced_count(const Shape& shape, const std::vector<std::int64_t>& axes) {
   std::int64_t count = 1;
@@ -191,8 +184,8 @@ std::vector<Variant> reduce_variants() {
   return {{"rows", "contiguous rows, sixteen lanes wide", unless_rows, fits_cpu, partial_bytes<cut_rows>, launch_rows<reduction>},
           {"groups", "a work-group a row, through local memory", unless_groups, fits_local_memory, partial_bytes<cut_groups>, launch_groups<reduction>},
           {"columns", "sixteen columns for each work-item", unless_columns, fits_columns_on_cpu, partial_bytes<cut_columns>, launch_columns<reduction>},
-          {"column_items", "one work-item a column", unless_columns, [](const Problem&, const DeviceProfile&) { return 2; },
-           partial_bytes<cut_column_items>, launch_column_items<reduction>},
+          {"column_items", "one work-item a column", unless_columns, [](const Problem&, const DeviceProfile&) { return 2; }, partial_bytes<cut_column_items>,
+           launch_column_items<reduction>},
           {"any", "one work-item an output element, any axes", never_declines, nullptr, nullptr, launch_any<reduction>}};
 }
 template std::vector<Variant> reduce_variants<Reduction::sum>();

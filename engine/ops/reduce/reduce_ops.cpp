@@ -28,9 +28,7 @@ Specs max_infer(const Specs& in, const Attributes& a) {
 }
 
 /// The shape of x with the reduced axes kept as extents of 1.
-Shape kept_shape(const char* op, const Shape& shape, const Attributes& a) {
-  return reduced_shape(shape, normalised_axes(op, shape, a.integers("axes")), true);
-}
+Shape kept_shape(const char* op, const Shape& shape, const Attributes& a) { return reduced_shape(shape, normalised_axes(op, shape, a.integers("axes")), true); }
 
 /// Joins every element of x to its place in y; `joined(y, x, whether y is still unset)` gives the new y.
 template <class T, class F>
@@ -39,12 +37,11 @@ void join_cells(const HostCall& c, const char* op, F joined) {
   const auto x = c.in<T>(0);
   std::vector<char> unset(y.size(), 1);
   std::fill(y.begin(), y.end(), T{});
-  walk<1>(c.in_shape(0), {broadcast_strides(kept_shape(op, c.in_shape(0), c.attributes()), c.in_shape(0))},
-          [&](std::int64_t i, const auto& offset) {
-            const std::size_t o = at(offset[0]);
-            y[o] = joined(y[o], x[at(i)], unset[o] != 0);
-            unset[o] = 0;
-          });
+  walk<1>(c.in_shape(0), {broadcast_strides(kept_shape(op, c.in_shape(0), c.attributes()), c.in_shape(0))}, [&](std::int64_t i, const auto& offset) {
+    const std::size_t o = at(offset[0]);
+    y[o] = joined(y[o], x[at(i)], unset[o] != 0);
+    unset[o] = 0;
+  });
 }
 
 template <class F>
@@ -69,9 +66,7 @@ void max_reference(const HostCall& c) {
   join_numbers(c, "max", [](auto best, auto x, bool unset) { return unset || x > best || x != x ? x : best; });
 }
 
-Values sum_gradient(const Backward& b) {
-  return {broadcast_to(reshape(b.gradient(0), kept_shape("sum", b.input_shape(0), b.attributes())), b.input_shape(0))};
-}
+Values sum_gradient(const Backward& b) { return {broadcast_to(reshape(b.gradient(0), kept_shape("sum", b.input_shape(0), b.attributes())), b.input_shape(0))}; }
 
 Values mean_gradient(const Backward& b) {
   const Shape& shape = b.input_shape(0);
@@ -93,11 +88,16 @@ Attributes over(Axes axes, bool keep) { return {{"axes", std::move(axes)}, {"kee
 /// Samples for every reduction: every layout of the axes, lengths about the lanes, blocks and groups of the kernels.
 template <Takes takes, Fill fill>
 std::vector<Sample> samples() {
-  std::vector<Sample> out{{{f32({3, 5})}, over({}, false)},        {{f32({3, 65})}, over({-1}, true)},
-                          {{f32({65, 33})}, over({0}, false)},     {{f32({2, 3, 4, 5})}, over({0, 2}, true)},
-                          {{f32({4, 1, 6})}, over({0, 1}, false)}, {{f32({3, 0})}, over({0}, false)},
-                          {{f32({})}, over({}, false)},            {{f32({5, 31, 16})}, over({1}, false)},
-                          {{f32({1100, 17})}, over({0}, false)},   {{f32({2, 2500})}, over({1}, false)}};
+  std::vector<Sample> out{{{f32({3, 5})}, over({}, false)},
+                          {{f32({3, 65})}, over({-1}, true)},
+                          {{f32({65, 33})}, over({0}, false)},
+                          {{f32({2, 3, 4, 5})}, over({0, 2}, true)},
+                          {{f32({4, 1, 6})}, over({0, 1}, false)},
+                          {{f32({3, 0})}, over({0}, false)},
+                          {{f32({})}, over({}, false)},
+                          {{f32({5, 31, 16})}, over({1}, false)},
+                          {{f32({1100, 17})}, over({0}, false)},
+                          {{f32({2, 2500})}, over({1}, false)}};
   for (Sample& s : out) s.fills = {fill};
   if (takes == Takes::numbers) out.push_back({{i64({7, 2})}, over({1}, false), {integers(-9, 9)}});
   return also_in_two_bytes(std::move(out), {1, 2, 3, 8, 9});
@@ -106,11 +106,9 @@ std::vector<Sample> samples() {
 template <Literal name, Takes takes>
 std::vector<Rejected> rejected() {
   const std::string op = name.text;
-  std::vector<Rejected> out{
-      {{f32({3, 5})}, over({2}, false), op + ": axis 2 is out of range for x [3, 5]; accepted: -2..1"},
-      {{f32({3, 5})}, over({0, -2}, false), op + ": an axis is given twice; accepted: each axis of x [3, 5] once"}};
-  for (const Spec& bad : refused<takes>())
-    out.push_back({{bad}, over({}, false), op + ": x is " + to_string(bad) + "; accepted: " + kAccepted<takes>});
+  std::vector<Rejected> out{{{f32({3, 5})}, over({2}, false), op + ": axis 2 is out of range for x [3, 5]; accepted: -2..1"},
+                            {{f32({3, 5})}, over({0, -2}, false), op + ": an axis is given twice; accepted: each axis of x [3, 5] once"}};
+  for (const Spec& bad : refused<takes>()) out.push_back({{bad}, over({}, false), op + ": x is " + to_string(bad) + "; accepted: " + kAccepted<takes>});
   return out;
 }
 
@@ -131,8 +129,7 @@ Runs argmax_runs(const Shape& shape, const Attributes& a) {
 Specs argmax_infer(const Specs& in, const Attributes& a) {
   check_takes<Takes::numbers>("argmax", "x", in[0]);
   const int axis = checked_axis("argmax", "x", in[0].shape, a.integer("axis"));
-  if (in[0].shape[axis] == 0)
-    throw ShapeError(fmt::format("argmax: x {} has no elements along axis {}; accepted: at least one", to_string(in[0].shape), axis));
+  if (in[0].shape[axis] == 0) throw ShapeError(fmt::format("argmax: x {} has no elements along axis {}; accepted: at least one", to_string(in[0].shape), axis));
   return {{reduced_shape(in[0].shape, {axis}, false), DType::int64}};
 }
 
@@ -223,17 +220,23 @@ const OpDef& argmax_def() {
       .cost = cost,
       .reference = [](const HostCall& c) { is_floating(c.in_spec(0).dtype) ? argmax_cells<double>(c) : argmax_cells<std::int64_t>(c); },
       .variants = {{"items", "one work-item an output element", never_declines, nullptr, nullptr, argmax_launch}},
-      .samples = [] {
-        const auto along = [](std::int64_t axis) { return Attributes{{"axis", axis}}; };
-        return also_in_two_bytes({{{f32({3, 10})}, along(-1)},  {{f32({17, 65})}, along(0)}, {{f32({2, 5, 3})}, along(1)},
-                                   {{f32({4, 1})}, along(1)},    {{f32({0, 3})}, along(1)},
-                                   {{i32({5, 33})}, along(1), {integers(-3, 3)}}}, {1});
-      },
-      .rejected = [] {
-        return std::vector<Rejected>{
-            {{f32({3, 0})}, {{"axis", std::int64_t{1}}}, "argmax: x [3, 0] has no elements along axis 1; accepted: at least one"},
-            {{b8({3})}, {{"axis", std::int64_t{0}}}, "argmax: x is bool [3]; accepted: float32, float16, bfloat16, int32 or int64"}};
-      },
+      .samples =
+          [] {
+            const auto along = [](std::int64_t axis) { return Attributes{{"axis", axis}}; };
+            return also_in_two_bytes({{{f32({3, 10})}, along(-1)},
+                                      {{f32({17, 65})}, along(0)},
+                                      {{f32({2, 5, 3})}, along(1)},
+                                      {{f32({4, 1})}, along(1)},
+                                      {{f32({0, 3})}, along(1)},
+                                      {{i32({5, 33})}, along(1), {integers(-3, 3)}}},
+                                     {1});
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{
+                {{f32({3, 0})}, {{"axis", std::int64_t{1}}}, "argmax: x [3, 0] has no elements along axis 1; accepted: at least one"},
+                {{b8({3})}, {{"axis", std::int64_t{0}}}, "argmax: x is bool [3]; accepted: float32, float16, bfloat16, int32 or int64"}};
+          },
   };
   return def;
 }

@@ -37,8 +37,8 @@ Specs concatenate_infer(const Specs& in, const Attributes& a) {
     Shape expected = in[0].shape;
     if (in[i].shape.rank() == expected.rank()) expected[axis] = in[i].shape[axis];
     if (in[i].shape != expected)
-      throw ShapeError(fmt::format("concatenate: {} and {} do not join along axis {}; accepted: other extents equal",
-                                   to_string(in[0].shape), to_string(in[i].shape), axis));
+      throw ShapeError(
+          fmt::format("concatenate: {} and {} do not join along axis {}; accepted: other extents equal", to_string(in[0].shape), to_string(in[i].shape), axis));
     shape[axis] += in[i].shape[axis];
   }
   return {{shape, in[0].dtype}};
@@ -70,8 +70,7 @@ void concatenate_reference(const HostCall& c) {
   std::vector<std::int64_t> extents;
   for (int i = 0; i < c.inputs(); ++i) extents.push_back(c.in_shape(i)[axis]);
   const auto y = c.out<Cell>(0);
-  each_element(c.out_shape(0), axis, extents,
-               [&](int part, std::int64_t of_part, std::int64_t of_whole) { y[at(of_whole)] = c.in<Cell>(part)[at(of_part)]; });
+  each_element(c.out_shape(0), axis, extents, [&](int part, std::int64_t of_part, std::int64_t of_whole) { y[at(of_whole)] = c.in<Cell>(part)[at(of_part)]; });
 }
 
 Values concatenate_gradient(const Backward& b) {
@@ -92,8 +91,8 @@ Specs split_infer(const Specs& in, const Attributes& a) {
   const auto& extents = a.integers("extents");
   const bool negative = std::any_of(extents.begin(), extents.end(), [](std::int64_t e) { return e < 0; });
   if (negative || std::accumulate(extents.begin(), extents.end(), std::int64_t{0}) != in[0].shape[axis])
-    throw ShapeError(fmt::format("split: extents [{}] do not cut axis {} of x {}; accepted: extents that add up to {}",
-                                 fmt::join(extents, ", "), axis, to_string(in[0].shape), in[0].shape[axis]));
+    throw ShapeError(fmt::format("split: extents [{}] do not cut axis {} of x {}; accepted: extents that add up to {}", fmt::join(extents, ", "), axis,
+                                 to_string(in[0].shape), in[0].shape[axis]));
   Specs out(extents.size(), in[0]);
   for (std::size_t i = 0; i < extents.size(); ++i) out[i].shape[axis] = extents[i];
   return out;
@@ -118,8 +117,7 @@ void split_reference(const HostCall& c) {
 
 Values split_gradient(const Backward& b) {
   Values parts;
-  for (int o = 0; o < b.output_count(); ++o)
-    parts.push_back(b.has_gradient(o) ? b.gradient(o) : full(b.session(), b.output_spec(o), 0));
+  for (int o = 0; o < b.output_count(); ++o) parts.push_back(b.has_gradient(o) ? b.gradient(o) : full(b.session(), b.output_spec(o), 0));
   return {concatenate(std::move(parts), b.attributes().integer("axis"))};
 }
 
@@ -137,25 +135,31 @@ const OpDef& concatenate_def() {
       .gradient = concatenate_gradient,
       .gradient_reads = {nothing},
       .variants = move_variants<concatenate_moves>(),
-      .samples = [] {
-        const auto along = [](std::int64_t axis) { return Attributes{{"axis", axis}}; };
-        return also_in_two_bytes({{{f32({3, 5}), f32({2, 5})}, along(0)},
-                                   {{f32({3, 5}), f32({3, 1}), f32({3, 16})}, along(-1)},
-                                   {{f32({2, 3, 3, 17}), f32({2, 3, 3, 31})}, along(3)},
-                                   {{f32({2, 3, 5}), f32({2, 0, 5}), f32({2, 2, 5})}, along(1)},
-                                   {{f32({65})}, along(0)},
-                                   {{f32({0, 3}), f32({0, 3})}, along(0)},
-                                   {{i64({4}), i64({3})}, along(0), {integers(-9, 9)}}}, {0});
-      },
-      .rejected = [] {
-        return std::vector<Rejected>{
-            {{f32({2, 3}), f32({2, 4})}, {{"axis", std::int64_t{0}}}, "concatenate: [2, 3] and [2, 4] do not join along axis 0; accepted: other extents equal"},
-            {{f32({2}), f32({2, 4})}, {{"axis", std::int64_t{0}}}, "concatenate: [2] and [2, 4] do not join along axis 0; accepted: other extents equal"},
-            {{f32({2}), i32({2})}, {{"axis", std::int64_t{0}}},
-                "concatenate: float32 [2] and int32 [2] differ in element type; accepted: equal types, cast one"},
-            {{f32({2})}, {{"axis", std::int64_t{1}}}, "concatenate: axis 1 is out of range for x [2]; accepted: -1..0"},
-            {{}, {{"axis", std::int64_t{0}}}, "concatenate: no tensors are given; accepted: one or more"}};
-      },
+      .samples =
+          [] {
+            const auto along = [](std::int64_t axis) { return Attributes{{"axis", axis}}; };
+            return also_in_two_bytes({{{f32({3, 5}), f32({2, 5})}, along(0)},
+                                      {{f32({3, 5}), f32({3, 1}), f32({3, 16})}, along(-1)},
+                                      {{f32({2, 3, 3, 17}), f32({2, 3, 3, 31})}, along(3)},
+                                      {{f32({2, 3, 5}), f32({2, 0, 5}), f32({2, 2, 5})}, along(1)},
+                                      {{f32({65})}, along(0)},
+                                      {{f32({0, 3}), f32({0, 3})}, along(0)},
+                                      {{i64({4}), i64({3})}, along(0), {integers(-9, 9)}}},
+                                     {0});
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{
+                {{f32({2, 3}), f32({2, 4})},
+                 {{"axis", std::int64_t{0}}},
+                 "concatenate: [2, 3] and [2, 4] do not join along axis 0; accepted: other extents equal"},
+                {{f32({2}), f32({2, 4})}, {{"axis", std::int64_t{0}}}, "concatenate: [2] and [2, 4] do not join along axis 0; accepted: other extents equal"},
+                {{f32({2}), i32({2})},
+                 {{"axis", std::int64_t{0}}},
+                 "concatenate: float32 [2] and int32 [2] differ in element type; accepted: equal types, cast one"},
+                {{f32({2})}, {{"axis", std::int64_t{1}}}, "concatenate: axis 1 is out of range for x [2]; accepted: -1..0"},
+                {{}, {{"axis", std::int64_t{0}}}, "concatenate: no tensors are given; accepted: one or more"}};
+          },
   };
   return def;
 }
@@ -173,19 +177,27 @@ const OpDef& split_def() {
       .gradient = split_gradient,
       .gradient_reads = {nothing},
       .variants = move_variants<split_moves>(),
-      .samples = [] {
-        const auto into = [](Axes extents, std::int64_t axis) { return Attributes{{"extents", std::move(extents)}, {"axis", axis}}; };
-        return also_in_two_bytes({{{f32({5, 3})}, into({2, 3}, 0)},      {{f32({3, 33})}, into({1, 15, 17}, -1)},
-                                   {{f32({2, 5, 4})}, into({2, 0, 3}, 1)}, {{f32({64})}, into({64}, 0)},
-                                   {{f32({0, 4})}, into({1, 3}, 1)},      {{b8({6})}, into({2, 4}, 0)},
-                                   {{f32({2, 20000})}, into({17000, 3000}, 1)}}, {0});
-      },
-      .rejected = [] {
-        return std::vector<Rejected>{{{f32({2, 3})}, {{"extents", Axes{1, 1}}, {"axis", std::int64_t{1}}},
-                                      "split: extents [1, 1] do not cut axis 1 of x [2, 3]; accepted: extents that add up to 3"},
-                                     {{f32({2, 3})}, {{"extents", Axes{4, -1}}, {"axis", std::int64_t{-1}}},
-                                      "split: extents [4, -1] do not cut axis 1 of x [2, 3]; accepted: extents that add up to 3"}};
-      },
+      .samples =
+          [] {
+            const auto into = [](Axes extents, std::int64_t axis) { return Attributes{{"extents", std::move(extents)}, {"axis", axis}}; };
+            return also_in_two_bytes({{{f32({5, 3})}, into({2, 3}, 0)},
+                                      {{f32({3, 33})}, into({1, 15, 17}, -1)},
+                                      {{f32({2, 5, 4})}, into({2, 0, 3}, 1)},
+                                      {{f32({64})}, into({64}, 0)},
+                                      {{f32({0, 4})}, into({1, 3}, 1)},
+                                      {{b8({6})}, into({2, 4}, 0)},
+                                      {{f32({2, 20000})}, into({17000, 3000}, 1)}},
+                                     {0});
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{{{f32({2, 3})},
+                                          {{"extents", Axes{1, 1}}, {"axis", std::int64_t{1}}},
+                                          "split: extents [1, 1] do not cut axis 1 of x [2, 3]; accepted: extents that add up to 3"},
+                                         {{f32({2, 3})},
+                                          {{"extents", Axes{4, -1}}, {"axis", std::int64_t{-1}}},
+                                          "split: extents [4, -1] do not cut axis 1 of x [2, 3]; accepted: extents that add up to 3"}};
+          },
   };
   return def;
 }

@@ -42,18 +42,21 @@ const OpDef& full_def() {
       .name = "full",
       .doc = "A tensor of one value.",
       .attributes = {{"shape", Type::shape, "of the result"}, {"dtype", Type::dtype, "of the result"}, {"value", Type::real, "of every element"}},
-      .infer = [](const Specs&, const Attributes& a) -> Specs { return {{a.shape("shape"), a.dtype("dtype")}}; },
+      .infer = [](const Specs&, const Attributes& a) -> Specs {
+        return {{a.shape("shape"), a.dtype("dtype")}};
+      },
       .cost = moves,
       .reference = full_reference,
       .variants = {{"fill", "the driver's fill", never_declines, nullptr, nullptr, full_launch}},
-      .samples = [] {
-        return std::vector<Sample>{{{}, {{"shape", Shape{3, 5}}, {"dtype", DType::float32}, {"value", 1.5}}},
-                                   {{}, {{"shape", Shape{}}, {"dtype", DType::int64}, {"value", -3.0}}},
-                                   {{}, {{"shape", Shape{3, 5}}, {"dtype", DType::float16}, {"value", 0.3}}},
-                                   {{}, {{"shape", Shape{5}}, {"dtype", DType::bfloat16}, {"value", 0.3}}},
-                                   {{}, {{"shape", Shape{7}}, {"dtype", DType::boolean}, {"value", 1.0}}},
-                                   {{}, {{"shape", Shape{0, 4}}, {"dtype", DType::float32}, {"value", 2.0}}}};
-      },
+      .samples =
+          [] {
+            return std::vector<Sample>{{{}, {{"shape", Shape{3, 5}}, {"dtype", DType::float32}, {"value", 1.5}}},
+                                       {{}, {{"shape", Shape{}}, {"dtype", DType::int64}, {"value", -3.0}}},
+                                       {{}, {{"shape", Shape{3, 5}}, {"dtype", DType::float16}, {"value", 0.3}}},
+                                       {{}, {{"shape", Shape{5}}, {"dtype", DType::bfloat16}, {"value", 0.3}}},
+                                       {{}, {{"shape", Shape{7}}, {"dtype", DType::boolean}, {"value", 1.0}}},
+                                       {{}, {{"shape", Shape{0, 4}}, {"dtype", DType::float32}, {"value", 2.0}}}};
+          },
   };
   return def;
 }
@@ -68,9 +71,11 @@ const OpDef& copy_def() {
       .reference = [](const HostCall& c) { copy_cells(c.in<Cell>(0), c.out<Cell>(0)); },
       .gradient = [](const Backward& b) -> Values { return {b.gradient(0)}; },
       .gradient_reads = {nothing},
-      .variants = {{"copy", "the driver's copy", never_declines, nullptr, nullptr,
-                    [](Launch& l) { l.device().copy(l.in(0), l.out(0)); }}},
-      .samples = [] { return also_in_two_bytes({{{f32({3, 5})}}, {{f32({0, 2})}}, {{i64({4})}, {}, {integers(-9, 9)}}}, {0}); },
+      .variants = {{"copy", "the driver's copy", never_declines, nullptr, nullptr, [](Launch& l) { l.device().copy(l.in(0), l.out(0)); }}},
+      .samples =
+          [] {
+            return also_in_two_bytes({{{f32({3, 5})}}, {{f32({0, 2})}}, {{i64({4})}, {}, {integers(-9, 9)}}}, {0});
+          },
   };
   return def;
 }
@@ -85,14 +90,17 @@ const OpDef& assign_def() {
       .cost = moves,
       .reference = [](const HostCall& c) { copy_cells(c.in<Cell>(1), c.written<Cell>(0)); },
       .writes = {0},
-      .variants = {{"copy", "the driver's copy", never_declines, nullptr, nullptr,
-                    [](Launch& l) { l.device().copy(l.in(1), l.in(0)); }}},
-      .samples = [] { return also_in_two_bytes({{{f32({3, 5}), f32({3, 5})}}, {{i32({4}), i32({4})}, {}, {integers(-9, 9)}}}, {0}); },
-      .rejected = [] {
-        return std::vector<Rejected>{{{f32({3}), f32({4})}, {}, "assign: source is [4]; accepted: [3]"},
-                                     {{f32({3}), i32({3})}, {},
-                                      "assign: float32 [3] and int32 [3] differ in element type; accepted: equal types, cast one"}};
-      },
+      .variants = {{"copy", "the driver's copy", never_declines, nullptr, nullptr, [](Launch& l) { l.device().copy(l.in(1), l.in(0)); }}},
+      .samples =
+          [] {
+            return also_in_two_bytes({{{f32({3, 5}), f32({3, 5})}}, {{i32({4}), i32({4})}, {}, {integers(-9, 9)}}}, {0});
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{
+                {{f32({3}), f32({4})}, {}, "assign: source is [4]; accepted: [3]"},
+                {{f32({3}), i32({3})}, {}, "assign: float32 [3] and int32 [3] differ in element type; accepted: equal types, cast one"}};
+          },
   };
   return def;
 }

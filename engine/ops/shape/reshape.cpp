@@ -16,8 +16,8 @@ namespace {
 Specs reshape_infer(const Specs& in, const Attributes& a) {
   const Shape& shape = a.shape("shape");
   if (shape.elements() != in[0].elements())
-    throw ShapeError(fmt::format("reshape: x {} has {} elements, {} has {}; accepted: as many", to_string(in[0].shape),
-                                 in[0].elements(), to_string(shape), shape.elements()));
+    throw ShapeError(fmt::format("reshape: x {} has {} elements, {} has {}; accepted: as many", to_string(in[0].shape), in[0].elements(), to_string(shape),
+                                 shape.elements()));
   return {{shape, in[0].dtype}};
 }
 
@@ -29,16 +29,15 @@ Specs broadcast_to_infer(const Specs& in, const Attributes& a) {
     fits = from == to || from == 1;
   }
   if (!fits)
-    throw ShapeError(fmt::format("broadcast_to: x {} does not broadcast to {}; accepted: equal extents or 1, from the last axis",
-                                 to_string(in[0].shape), to_string(shape)));
+    throw ShapeError(
+        fmt::format("broadcast_to: x {} does not broadcast to {}; accepted: equal extents or 1, from the last axis", to_string(in[0].shape), to_string(shape)));
   return {{shape, in[0].dtype}};
 }
 
 void broadcast_to_reference(const HostCall& c) {
   const auto x = c.in<Cell>(0);
   const auto y = c.out<Cell>(0);
-  walk<1>(c.out_shape(0), {broadcast_strides(c.in_shape(0), c.out_shape(0))},
-          [&](std::int64_t i, const auto& offset) { y[at(i)] = x[at(offset[0])]; });
+  walk<1>(c.out_shape(0), {broadcast_strides(c.in_shape(0), c.out_shape(0))}, [&](std::int64_t i, const auto& offset) { y[at(i)] = x[at(offset[0])]; });
 }
 
 Specs transpose_infer(const Specs& in, const Attributes& a) {
@@ -48,8 +47,7 @@ Specs transpose_infer(const Specs& in, const Attributes& a) {
   bool each_once = static_cast<int>(order.size()) == in[0].shape.rank();
   for (std::size_t k = 0; each_once && k < sorted.size(); ++k) each_once = sorted[k] == static_cast<std::int64_t>(k);
   if (!each_once)
-    throw ShapeError(fmt::format("transpose: order [{}] does not fit x {}; accepted: each axis from 0 once", fmt::join(order, ", "),
-                                 to_string(in[0].shape)));
+    throw ShapeError(fmt::format("transpose: order [{}] does not fit x {}; accepted: each axis from 0 once", fmt::join(order, ", "), to_string(in[0].shape)));
   Shape shape;
   for (std::int64_t k : order) shape.push_back(in[0].shape[static_cast<int>(k)]);
   return {{shape, in[0].dtype}};
@@ -104,19 +102,27 @@ const OpDef& transpose_def() {
       .gradient = transpose_gradient,
       .gradient_reads = {nothing},
       .variants = move_variants<transpose_moves>(),
-      .samples = [] {
-        const auto order = [](Axes axes) { return Attributes{{"order", std::move(axes)}}; };
-        return also_in_two_bytes({{{f32({3, 5})}, order({1, 0})},        {{f32({33, 65})}, order({1, 0})},
-                                   {{f32({2, 17, 16, 3})}, order({0, 3, 1, 2})}, {{f32({2, 5, 4, 33})}, order({0, 2, 1, 3})},
-                                   {{f32({3, 4, 5, 6})}, order({3, 1, 2, 0})},   {{f32({2, 3, 4, 2, 3})}, order({4, 2, 0, 3, 1})},
-                                   {{f32({7, 1, 4})}, order({1, 0, 2})},  {{f32({0, 4})}, order({1, 0})},
-                                   {{f32({})}, order({})},                {{i64({15, 4})}, order({1, 0}), {integers(-9, 9)}},
-                                   {{b8({4, 15})}, order({1, 0})}}, {1});
-      },
-      .rejected = [] {
-        return std::vector<Rejected>{{{f32({2, 3})}, {{"order", Axes{1, 1}}},
-                                      "transpose: order [1, 1] does not fit x [2, 3]; accepted: each axis from 0 once"}};
-      },
+      .samples =
+          [] {
+            const auto order = [](Axes axes) { return Attributes{{"order", std::move(axes)}}; };
+            return also_in_two_bytes({{{f32({3, 5})}, order({1, 0})},
+                                      {{f32({33, 65})}, order({1, 0})},
+                                      {{f32({2, 17, 16, 3})}, order({0, 3, 1, 2})},
+                                      {{f32({2, 5, 4, 33})}, order({0, 2, 1, 3})},
+                                      {{f32({3, 4, 5, 6})}, order({3, 1, 2, 0})},
+                                      {{f32({2, 3, 4, 2, 3})}, order({4, 2, 0, 3, 1})},
+                                      {{f32({7, 1, 4})}, order({1, 0, 2})},
+                                      {{f32({0, 4})}, order({1, 0})},
+                                      {{f32({})}, order({})},
+                                      {{i64({15, 4})}, order({1, 0}), {integers(-9, 9)}},
+                                      {{b8({4, 15})}, order({1, 0})}},
+                                     {1});
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{
+                {{f32({2, 3})}, {{"order", Axes{1, 1}}}, "transpose: order [1, 1] does not fit x [2, 3]; accepted: each axis from 0 once"}};
+          },
   };
   return def;
 }
@@ -132,14 +138,15 @@ const OpDef& reshape_def() {
       .gradient = [](const Backward& b) -> Values { return {reshape(b.gradient(0), b.input_shape(0))}; },
       .gradient_reads = {nothing},
       .views = 0,
-      .samples = [] {
-        return also_in_two_bytes({{{f32({2, 6})}, {{"shape", Shape{3, 4}}}}, {{f32({1, 1})}, {{"shape", Shape{}}}},
-                                  {{f32({0, 3})}, {{"shape", Shape{3, 0}}}}}, {0});
-      },
-      .rejected = [] {
-        return std::vector<Rejected>{{{f32({2, 3})}, {{"shape", Shape{4}}},
-                                      "reshape: x [2, 3] has 6 elements, [4] has 4; accepted: as many"}};
-      },
+      .samples =
+          [] {
+            return also_in_two_bytes(
+                {{{f32({2, 6})}, {{"shape", Shape{3, 4}}}}, {{f32({1, 1})}, {{"shape", Shape{}}}}, {{f32({0, 3})}, {{"shape", Shape{3, 0}}}}}, {0});
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{{{f32({2, 3})}, {{"shape", Shape{4}}}, "reshape: x [2, 3] has 6 elements, [4] has 4; accepted: as many"}};
+          },
   };
   return def;
 }
@@ -157,18 +164,21 @@ const OpDef& broadcast_to_def() {
       .gradient_reads = {nothing},
       .elementwise = Elementwise{"x0"},
       .variants = elementwise_variants(),
-      .samples = [] {
-        return also_in_two_bytes({{{f32({3, 1})}, {{"shape", Shape{3, 5}}}},
-                                   {{f32({5})}, {{"shape", Shape{3, 5}}}},
-                                   {{f32({})}, {{"shape", Shape{33, 65}}}},
-                                   {{f32({3, 1, 4, 1})}, {{"shape", Shape{2, 3, 5, 4, 3}}}},
-                                   {{f32({1, 4})}, {{"shape", Shape{0, 4}}}}}, {0, 3});
-      },
-      .rejected = [] {
-        return std::vector<Rejected>{
-            {{f32({2, 3})}, {{"shape", Shape{2, 4}}},
-             "broadcast_to: x [2, 3] does not broadcast to [2, 4]; accepted: equal extents or 1, from the last axis"}};
-      },
+      .samples =
+          [] {
+            return also_in_two_bytes({{{f32({3, 1})}, {{"shape", Shape{3, 5}}}},
+                                      {{f32({5})}, {{"shape", Shape{3, 5}}}},
+                                      {{f32({})}, {{"shape", Shape{33, 65}}}},
+                                      {{f32({3, 1, 4, 1})}, {{"shape", Shape{2, 3, 5, 4, 3}}}},
+                                      {{f32({1, 4})}, {{"shape", Shape{0, 4}}}}},
+                                     {0, 3});
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{{{f32({2, 3})},
+                                          {{"shape", Shape{2, 4}}},
+                                          "broadcast_to: x [2, 3] does not broadcast to [2, 4]; accepted: equal extents or 1, from the last axis"}};
+          },
   };
   return def;
 }
@@ -190,8 +200,8 @@ Value reshape(Value x, const std::vector<std::int64_t>& shape) {
   }
   if (rest >= 0) {
     if (product <= 0 || x.elements() % product)
-      throw ShapeError(fmt::format("reshape: x {} does not fit [{}]; accepted: extents whose product divides {}",
-                                   to_string(x.shape()), fmt::join(shape, ", "), x.elements()));
+      throw ShapeError(fmt::format("reshape: x {} does not fit [{}]; accepted: extents whose product divides {}", to_string(x.shape()), fmt::join(shape, ", "),
+                                   x.elements()));
     known[static_cast<int>(rest)] = x.elements() / product;
   }
   return reshape(std::move(x), known);

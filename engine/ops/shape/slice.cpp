@@ -22,8 +22,7 @@ void check_count(const char* op, const char* name, const Axes& list, const Spec&
 std::int64_t from_front(const char* name, const Shape& shape, int axis, std::int64_t at_axis) {
   const std::int64_t extent = shape[axis];
   if (at_axis < -extent || at_axis > extent)
-    throw ShapeError(fmt::format("slice: {} {} of axis {} is out of range for x {}; accepted: {}..{}", name, at_axis, axis,
-                                 to_string(shape), -extent, extent));
+    throw ShapeError(fmt::format("slice: {} {} of axis {} is out of range for x {}; accepted: {}..{}", name, at_axis, axis, to_string(shape), -extent, extent));
   return at_axis < 0 ? at_axis + extent : at_axis;
 }
 
@@ -43,8 +42,7 @@ Specs slice_infer(const Specs& in, const Attributes& a) {
   check_steps("slice", a.integers("steps"));
   const Axes starts = from_front("start", in[0].shape, a.integers("starts")), stops = from_front("stop", in[0].shape, a.integers("stops"));
   Spec out = in[0];
-  for (int k = 0; k < out.shape.rank(); ++k)
-    out.shape[k] = std::max<std::int64_t>(0, ceil_div(stops[at(k)] - starts[at(k)], a.integers("steps")[at(k)]));
+  for (int k = 0; k < out.shape.rank(); ++k) out.shape[k] = std::max<std::int64_t>(0, ceil_div(stops[at(k)] - starts[at(k)], a.integers("steps")[at(k)]));
   return {out};
 }
 
@@ -87,8 +85,8 @@ void each_pair(const Shape& part, const Shape& whole, const Axes& starts, const 
 void slice_reference(const HostCall& c) {
   const auto x = c.in<Cell>(0);
   const auto y = c.out<Cell>(0);
-  each_pair(c.out_shape(0), c.in_shape(0), from_front("start", c.in_shape(0), c.attributes().integers("starts")),
-            c.attributes().integers("steps"), [&](std::size_t i, std::size_t j) { y[i] = x[j]; });
+  each_pair(c.out_shape(0), c.in_shape(0), from_front("start", c.in_shape(0), c.attributes().integers("starts")), c.attributes().integers("steps"),
+            [&](std::size_t i, std::size_t j) { y[i] = x[j]; });
 }
 
 Values slice_gradient_rule(const Backward& b) {
@@ -98,8 +96,7 @@ Values slice_gradient_rule(const Backward& b) {
 
 Axes after_last(const Shape& part, const Axes& starts, const Axes& steps) {
   Axes stops;
-  for (int k = 0; k < part.rank(); ++k)
-    stops.push_back(part[k] ? starts[at(k)] + (part[k] - 1) * steps[at(k)] + 1 : starts[at(k)]);
+  for (int k = 0; k < part.rank(); ++k) stops.push_back(part[k] ? starts[at(k)] + (part[k] - 1) * steps[at(k)] + 1 : starts[at(k)]);
   return stops;
 }
 
@@ -111,8 +108,8 @@ Specs slice_gradient_infer(const Specs& in, const Attributes& a) {
   bool fits = whole.rank() == in[0].shape.rank();
   for (int k = 0; fits && k < whole.rank(); ++k) fits = starts[at(k)] >= 0 && stops[at(k)] <= whole[k];
   if (!fits)
-    throw ShapeError(fmt::format("slice_gradient: dy {} from [{}] in steps of [{}] does not lie in {}; accepted: what slice gives",
-                                 to_string(in[0].shape), fmt::join(starts, ", "), fmt::join(a.integers("steps"), ", "), to_string(whole)));
+    throw ShapeError(fmt::format("slice_gradient: dy {} from [{}] in steps of [{}] does not lie in {}; accepted: what slice gives", to_string(in[0].shape),
+                                 fmt::join(starts, ", "), fmt::join(a.integers("steps"), ", "), to_string(whole)));
   return {{whole, in[0].dtype}};
 }
 
@@ -165,13 +162,9 @@ Values pad_gradient(const Backward& b) {
   return {slice(b.gradient(0), before, after_last(b.input_shape(0), before, Axes(before.size(), 1)))};
 }
 
-Attributes cut(Axes starts, Axes stops, Axes steps) {
-  return {{"starts", std::move(starts)}, {"stops", std::move(stops)}, {"steps", std::move(steps)}};
-}
+Attributes cut(Axes starts, Axes stops, Axes steps) { return {{"starts", std::move(starts)}, {"stops", std::move(stops)}, {"steps", std::move(steps)}}; }
 Attributes put(Shape shape, Axes starts, Axes steps) { return {{"shape", shape}, {"starts", std::move(starts)}, {"steps", std::move(steps)}}; }
-Attributes around(Axes before, Axes after, double value) {
-  return {{"before", std::move(before)}, {"after", std::move(after)}, {"value", value}};
-}
+Attributes around(Axes before, Axes after, double value) { return {{"before", std::move(before)}, {"after", std::move(after)}, {"value", value}}; }
 
 }  // namespace
 
@@ -189,18 +182,24 @@ const OpDef& slice_def() {
       .gradient = slice_gradient_rule,
       .gradient_reads = {nothing},
       .variants = move_variants<slice_moves>(),
-      .samples = [] {
-        return also_in_two_bytes({{{f32({5, 7})}, cut({1, 0}, {4, 7}, {1, 1})},      {{f32({5, 33})}, cut({0, -17}, {5, -1}, {1, 1})},
-                                   {{f32({5, 7})}, cut({0, 1}, {5, 7}, {2, 3})},      {{f32({2, 3, 4, 5})}, cut({0, 1, 1, 2}, {2, 3, 3, 5}, {1, 1, 1, 1})},
-                                   {{f32({4})}, cut({3}, {2}, {1})},                  {{f32({65})}, cut({0}, {65}, {64})},
-                                   {{i32({6, 2})}, cut({2, 0}, {6, 1}, {1, 1}), {integers(-9, 9)}}, {{f32({})}, cut({}, {}, {})}}, {0});
-      },
-      .rejected = [] {
-        return std::vector<Rejected>{
-            {{f32({3, 5})}, cut({0, 0}, {3, 9}, {1, 1}), "slice: stop 9 of axis 1 is out of range for x [3, 5]; accepted: -5..5"},
-            {{f32({3, 5})}, cut({0}, {3, 5}, {1, 1}), "slice: starts [0] do not fit x [3, 5]; accepted: one an axis"},
-            {{f32({3})}, cut({0}, {3}, {0}), "slice: step 0 is not positive; accepted: 1 or more"}};
-      },
+      .samples =
+          [] {
+            return also_in_two_bytes({{{f32({5, 7})}, cut({1, 0}, {4, 7}, {1, 1})},
+                                      {{f32({5, 33})}, cut({0, -17}, {5, -1}, {1, 1})},
+                                      {{f32({5, 7})}, cut({0, 1}, {5, 7}, {2, 3})},
+                                      {{f32({2, 3, 4, 5})}, cut({0, 1, 1, 2}, {2, 3, 3, 5}, {1, 1, 1, 1})},
+                                      {{f32({4})}, cut({3}, {2}, {1})},
+                                      {{f32({65})}, cut({0}, {65}, {64})},
+                                      {{i32({6, 2})}, cut({2, 0}, {6, 1}, {1, 1}), {integers(-9, 9)}},
+                                      {{f32({})}, cut({}, {}, {})}},
+                                     {0});
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{{{f32({3, 5})}, cut({0, 0}, {3, 9}, {1, 1}), "slice: stop 9 of axis 1 is out of range for x [3, 5]; accepted: -5..5"},
+                                         {{f32({3, 5})}, cut({0}, {3, 5}, {1, 1}), "slice: starts [0] do not fit x [3, 5]; accepted: one an axis"},
+                                         {{f32({3})}, cut({0}, {3}, {0}), "slice: step 0 is not positive; accepted: 1 or more"}};
+          },
   };
   return def;
 }
@@ -210,7 +209,8 @@ const OpDef& slice_gradient_def() {
       .name = "slice_gradient",
       .doc = "Zeros with dy where slice read.",
       .inputs = {"dy"},
-      .attributes = {{"shape", Type::shape, "of what was cut"}, {"starts", Type::integers, "of the slice, 0 or more"},
+      .attributes = {{"shape", Type::shape, "of what was cut"},
+                     {"starts", Type::integers, "of the slice, 0 or more"},
                      {"steps", Type::integers, "of the slice"}},
       .infer = slice_gradient_infer,
       .cost = move_cost,
@@ -221,14 +221,19 @@ const OpDef& slice_gradient_def() {
       },
       .gradient_reads = {nothing},
       .variants = move_variants<slice_gradient_moves>(),
-      .samples = [] {
-        return also_in_two_bytes({{{f32({3, 5})}, put({5, 7}, {1, 0}, {1, 1})}, {{f32({3, 2})}, put({5, 7}, {0, 2}, {2, 3})},
-                                   {{f32({0, 3})}, put({4, 3}, {4, 0}, {1, 1})}, {{f32({2, 1, 16})}, put({2, 3, 33}, {0, 2, 17}, {1, 1, 1})}}, {0});
-      },
-      .rejected = [] {
-        return std::vector<Rejected>{{{f32({3})}, put({4}, {0}, {2}),
-                                      "slice_gradient: dy [3] from [0] in steps of [2] does not lie in [4]; accepted: what slice gives"}};
-      },
+      .samples =
+          [] {
+            return also_in_two_bytes({{{f32({3, 5})}, put({5, 7}, {1, 0}, {1, 1})},
+                                      {{f32({3, 2})}, put({5, 7}, {0, 2}, {2, 3})},
+                                      {{f32({0, 3})}, put({4, 3}, {4, 0}, {1, 1})},
+                                      {{f32({2, 1, 16})}, put({2, 3, 33}, {0, 2, 17}, {1, 1, 1})}},
+                                     {0});
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{
+                {{f32({3})}, put({4}, {0}, {2}), "slice_gradient: dy [3] from [0] in steps of [2] does not lie in [4]; accepted: what slice gives"}};
+          },
   };
   return def;
 }
@@ -238,7 +243,8 @@ const OpDef& pad_def() {
       .name = "pad",
       .doc = "A value before and behind each axis.",
       .inputs = {"x"},
-      .attributes = {{"before", Type::integers, "elements before each axis"}, {"after", Type::integers, "elements behind each axis"},
+      .attributes = {{"before", Type::integers, "elements before each axis"},
+                     {"after", Type::integers, "elements behind each axis"},
                      {"value", Type::real, "of the new elements"}},
       .infer = pad_infer,
       .cost = move_cost,
@@ -246,15 +252,21 @@ const OpDef& pad_def() {
       .gradient = pad_gradient,
       .gradient_reads = {nothing},
       .variants = move_variants<pad_moves>(),
-      .samples = [] {
-        return also_in_two_bytes({{{f32({3, 5})}, around({1, 2}, {0, 3}, 0.0)},       {{f32({2, 15, 17, 3})}, around({0, 1, 1, 0}, {0, 1, 1, 0}, -1.5)},
-                                   {{f32({0, 2})}, around({2, 0}, {1, 1}, 4.0)},       {{f32({3, 1})}, around({0, 0}, {0, 0}, 1.0)},
-                                   {{i64({5})}, around({1}, {1}, 7.0), {integers(-9, 9)}}, {{b8({5})}, around({0}, {3}, 1.0)}}, {0});
-      },
-      .rejected = [] {
-        return std::vector<Rejected>{{{f32({3})}, around({-1}, {0}, 0.0), "pad: before is -1 for axis 0; accepted: 0 or more"},
-                                     {{f32({3})}, around({1}, {0, 0}, 0.0), "pad: after [0, 0] do not fit x [3]; accepted: one an axis"}};
-      },
+      .samples =
+          [] {
+            return also_in_two_bytes({{{f32({3, 5})}, around({1, 2}, {0, 3}, 0.0)},
+                                      {{f32({2, 15, 17, 3})}, around({0, 1, 1, 0}, {0, 1, 1, 0}, -1.5)},
+                                      {{f32({0, 2})}, around({2, 0}, {1, 1}, 4.0)},
+                                      {{f32({3, 1})}, around({0, 0}, {0, 0}, 1.0)},
+                                      {{i64({5})}, around({1}, {1}, 7.0), {integers(-9, 9)}},
+                                      {{b8({5})}, around({0}, {3}, 1.0)}},
+                                     {0});
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{{{f32({3})}, around({-1}, {0}, 0.0), "pad: before is -1 for axis 0; accepted: 0 or more"},
+                                         {{f32({3})}, around({1}, {0, 0}, 0.0), "pad: after [0, 0] do not fit x [3]; accepted: one an axis"}};
+          },
   };
   return def;
 }
@@ -266,8 +278,6 @@ Value slice(Value x, const Axes& starts, const Axes& stops, const Axes& steps) {
 Value slice_gradient(Value dy, const Shape& shape, const Axes& starts, const Axes& steps) {
   return apply(slice_gradient_def(), list(std::move(dy)), put(shape, starts, steps))[0];
 }
-Value pad(Value x, const Axes& before, const Axes& after, double value) {
-  return apply(pad_def(), list(std::move(x)), around(before, after, value))[0];
-}
+Value pad(Value x, const Axes& before, const Axes& after, double value) { return apply(pad_def(), list(std::move(x)), around(before, after, value))[0]; }
 
 }  // namespace gemel

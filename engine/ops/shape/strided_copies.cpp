@@ -15,10 +15,14 @@ constexpr std::int64_t kTile = 32, kSide = 16;  // as in move.cl
 
 std::string options_for(DType dtype) {
   switch (size_of(dtype)) {
-    case 1: return "-DT=uchar";
-    case 2: return "-DT=ushort";
-    case 4: return "-DT=uint";
-    case 8: return "-DT=ulong";
+    case 1:
+      return "-DT=uchar";
+    case 2:
+      return "-DT=ushort";
+    case 4:
+      return "-DT=uint";
+    case 8:
+      return "-DT=ulong";
   }
   throw InternalError("moves: unknown size of an element");
 }

@@ -64,7 +64,10 @@ const OpDef& page_squares_def() {
       .inputs = {"gradients", "pages"},
       .outputs = {"squares"},
       .infer = squares_infer,
-      .cost = [](const Problem& p) { return Cost{2 * p.inputs[0].elements(), p.inputs[0].bytes() + p.inputs[1].bytes() + p.outputs[0].bytes()}; },
+      .cost =
+          [](const Problem& p) {
+            return Cost{2 * p.inputs[0].elements(), p.inputs[0].bytes() + p.inputs[1].bytes() + p.outputs[0].bytes()};
+          },
       .reference = squares_reference,
       .variants = {{"runs", "a run of pages for each work-item", never_declines, rank_on_cpu, nullptr,
                     [](Launch& l) {
@@ -76,13 +79,15 @@ const OpDef& page_squares_def() {
                       l.run("clip.cl", "page_squares_groups", opencl::range1(groups * kGroup, kGroup),
                             {l.in(0), l.in(1), l.out(0), l.in_spec(0).elements(), kSquareSums});
                     }}},
-      .samples = [] {
-        return page_samples([](std::int64_t n, std::int64_t pages) { return Specs{f32({n}), i32({pages, 2})}; }, {{}}, {Fill{}, kPageFill});
-      },
-      .rejected = [] {
-        return std::vector<Rejected>{{{f32({3, 4}), i32({1, 2})}, {}, "page_squares: slab is [3, 4], of rank 2; accepted: rank 1"},
-                                     {{f32({1025}), i32({1, 2})}, {}, "page_squares: pages is [1, 2]; accepted: [2, 2]"}};
-      },
+      .samples =
+          [] {
+            return page_samples([](std::int64_t n, std::int64_t pages) { return Specs{f32({n}), i32({pages, 2})}; }, {{}}, {Fill{}, kPageFill});
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{{{f32({3, 4}), i32({1, 2})}, {}, "page_squares: slab is [3, 4], of rank 2; accepted: rank 1"},
+                                         {{f32({1025}), i32({1, 2})}, {}, "page_squares: pages is [1, 2]; accepted: [2, 2]"}};
+          },
   };
   return def;
 }
@@ -95,27 +100,33 @@ const OpDef& clip_pages_def() {
       .outputs = {"norm"},
       .attributes = {{"max_norm", Type::real, "the largest norm that is left as it is"}},
       .infer = clip_infer,
-      .cost = [](const Problem& p) { return Cost{p.inputs[0].elements(), 2 * p.inputs[0].bytes() + p.inputs[1].bytes() + p.inputs[2].bytes()}; },
+      .cost =
+          [](const Problem& p) {
+            return Cost{p.inputs[0].elements(), 2 * p.inputs[0].bytes() + p.inputs[1].bytes() + p.inputs[2].bytes()};
+          },
       .reference = clip_reference,
       .writes = {0},
       .variants = {{"runs", "a run of elements for each work-item", never_declines, rank_on_cpu, nullptr,
                     [](Launch& l) { run_clip(l, "clip_pages_runs", kPageChunk); }},
                    {"groups", "one work-item an element", unless_group_of<kGroup>, rank_anywhere, nullptr,
                     [](Launch& l) { run_clip(l, "clip_pages_groups", 1); }}},
-      .samples = [] {
-        return page_samples([](std::int64_t n, std::int64_t pages) { return Specs{f32({n}), i32({pages, 2}), f32({300})}; },
-                            {{{"max_norm", 0.5}}, {{"max_norm", 1e3}}}, {Fill{}, kPageFill, uniform(0.1, 2)});
-      },
-      .rejected = [] {
-        return std::vector<Rejected>{{{f32({4}), i32({1, 2}), f32({})}, {{"max_norm", 1.0}}, "clip_pages: squares is [], of rank 0; accepted: rank 1"}};
-      },
+      .samples =
+          [] {
+            return page_samples(
+                [](std::int64_t n, std::int64_t pages) {
+                  return Specs{f32({n}), i32({pages, 2}), f32({300})};
+                },
+                {{{"max_norm", 0.5}}, {{"max_norm", 1e3}}}, {Fill{}, kPageFill, uniform(0.1, 2)});
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{{{f32({4}), i32({1, 2}), f32({})}, {{"max_norm", 1.0}}, "clip_pages: squares is [], of rank 0; accepted: rank 1"}};
+          },
   };
   return def;
 }
 
-Value page_squares(Value gradients, Value pages) {
-  return apply(page_squares_def(), list(std::move(gradients), std::move(pages)))[0];
-}
+Value page_squares(Value gradients, Value pages) { return apply(page_squares_def(), list(std::move(gradients), std::move(pages)))[0]; }
 
 Value clip_pages(const Value& gradients, Value pages, Value squares, double max_norm) {
   if (!(max_norm > 0)) throw UsageError(fmt::format("clip_pages: max_norm {} given; accepted: above 0", max_norm));

@@ -10,7 +10,7 @@
 namespace gemel {
 namespace {
 
-constexpr std::int64_t kGroup = 256;  // work-items of a group, one an element
+constexpr std::int64_t kGroup = 256;                                                    // work-items of a group, one an element
 constexpr int kParameters = 0, kGradients = 1, kHyper = 2, kPages = 3, kFirstSlot = 4;  // inputs
 constexpr std::int64_t kRate = 0, kDecay = 1, kBias1 = 2, kBias2 = 3;                   // numbers of a group in hyper
 
@@ -58,8 +58,7 @@ template <Arguments (*numbers)(const Attributes&)>
 std::vector<Variant> variants() {
   return {{"chunks", "a run of elements for each work-item", never_declines, rank_on_cpu, nullptr,
            [](Launch& l) { run(l, kPageChunk, 1, numbers(l.attributes())); }},
-          {"items", "one work-item an element", never_declines, rank_anywhere, nullptr,
-           [](Launch& l) { run(l, 1, kGroup, numbers(l.attributes())); }}};
+          {"items", "one work-item an element", never_declines, rank_anywhere, nullptr, [](Launch& l) { run(l, 1, kGroup, numbers(l.attributes())); }}};
 }
 
 Arguments sgd_numbers(const Attributes&) { return {}; }
@@ -172,13 +171,13 @@ const OpDef& sgd_update_def() {
       .writes = {kParameters},
       .variants = variants<sgd_numbers>(),
       .samples = [] { return samples(0, 0, 2, {{}}); },
-      .rejected = [] {
-        return std::vector<Rejected>{
-            {{f32({3}), f32({4}), f32({1, 2}), i32({1, 2})}, {}, "sgd_update: gradients is [4]; accepted: [3]"},
-            {{f32({3}), f32({3}), f32({1, 3}), i32({1, 2})}, {}, "sgd_update: hyper is [1, 3]; accepted: [1, 2]"},
-            {{f32({2000}), f32({2000}), f32({1, 2}), i32({1, 2})}, {}, "sgd_update: pages is [1, 2]; accepted: [2, 2]"},
-            {{i32({3}), f32({3}), f32({1, 2}), i32({1, 2})}, {}, "sgd_update: slab is int32 [3]; accepted: float32"}};
-      },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{{{f32({3}), f32({4}), f32({1, 2}), i32({1, 2})}, {}, "sgd_update: gradients is [4]; accepted: [3]"},
+                                         {{f32({3}), f32({3}), f32({1, 3}), i32({1, 2})}, {}, "sgd_update: hyper is [1, 3]; accepted: [1, 2]"},
+                                         {{f32({2000}), f32({2000}), f32({1, 2}), i32({1, 2})}, {}, "sgd_update: pages is [1, 2]; accepted: [2, 2]"},
+                                         {{i32({3}), f32({3}), f32({1, 2}), i32({1, 2})}, {}, "sgd_update: slab is int32 [3]; accepted: float32"}};
+          },
   };
   return def;
 }
@@ -195,11 +194,16 @@ const OpDef& momentum_update_def() {
       .reference = momentum_reference,
       .writes = {kParameters, kFirstSlot},
       .variants = variants<momentum_numbers>(),
-      .samples = [] { return samples(1, 1, 2, {{{"momentum", 0.9}, {"nesterov", false}}, {{"momentum", 0.8}, {"nesterov", true}}}); },
-      .rejected = [] {
-        return std::vector<Rejected>{{{f32({3}), f32({3}), f32({1, 2}), i32({1, 2}), f32({4})}, {{"momentum", 0.9}, {"nesterov", false}},
-                                      "momentum_update: velocity is [4]; accepted: [3]"}};
-      },
+      .samples =
+          [] {
+            return samples(1, 1, 2, {{{"momentum", 0.9}, {"nesterov", false}}, {{"momentum", 0.8}, {"nesterov", true}}});
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{{{f32({3}), f32({3}), f32({1, 2}), i32({1, 2}), f32({4})},
+                                          {{"momentum", 0.9}, {"nesterov", false}},
+                                          "momentum_update: velocity is [4]; accepted: [3]"}};
+          },
   };
   return def;
 }
@@ -210,22 +214,29 @@ const OpDef& adam_update_def() {
       .doc = "Adam, or with decoupled decay AdamW, over a slab, in place. hyper is {rate, weight decay, 1 - beta1^t, 1 - beta2^t} a group.",
       .inputs = {"parameters", "gradients", "hyper", "pages", "mean", "variance"},
       .outputs = {},
-      .attributes = {{"beta1", Type::real, "share of the mean that is kept"}, {"beta2", Type::real, "share of the variance that is kept"},
-                     kEps, {"decoupled", Type::boolean, "the decay shrinks the parameter instead of joining the gradient"}},
-      .infer = [](const Specs& in, const Attributes&) { return infer("adam_update", in, {"mean", "variance"}, 4); },
+      .attributes = {{"beta1", Type::real, "share of the mean that is kept"},
+                     {"beta2", Type::real, "share of the variance that is kept"},
+                     kEps,
+                     {"decoupled", Type::boolean, "the decay shrinks the parameter instead of joining the gradient"}},
+      .infer =
+          [](const Specs& in, const Attributes&) {
+            return infer("adam_update", in, {"mean", "variance"}, 4);
+          },
       .cost = cost<16>,
       .reference = adam_reference,
       .writes = {kParameters, kFirstSlot, kFirstSlot + 1},
       .variants = variants<adam_numbers>(),
-      .samples = [] {
-        const auto with = [](bool decoupled) { return Attributes{{"beta1", 0.9}, {"beta2", 0.99}, {"eps", 1e-8}, {"decoupled", decoupled}}; };
-        return samples(2, 1, 4, {with(false), with(true)});
-      },
-      .rejected = [] {
-        return std::vector<Rejected>{{{f32({3}), f32({3}), f32({1, 2}), i32({1, 2}), f32({3}), f32({3})},
-                                      {{"beta1", 0.9}, {"beta2", 0.99}, {"eps", 1e-8}, {"decoupled", false}},
-                                      "adam_update: hyper is [1, 2]; accepted: [1, 4]"}};
-      },
+      .samples =
+          [] {
+            const auto with = [](bool decoupled) { return Attributes{{"beta1", 0.9}, {"beta2", 0.99}, {"eps", 1e-8}, {"decoupled", decoupled}}; };
+            return samples(2, 1, 4, {with(false), with(true)});
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{{{f32({3}), f32({3}), f32({1, 2}), i32({1, 2}), f32({3}), f32({3})},
+                                          {{"beta1", 0.9}, {"beta2", 0.99}, {"eps", 1e-8}, {"decoupled", false}},
+                                          "adam_update: hyper is [1, 2]; accepted: [1, 4]"}};
+          },
   };
   return def;
 }
@@ -242,11 +253,15 @@ const OpDef& rmsprop_update_def() {
       .reference = rmsprop_reference,
       .writes = {kParameters, kFirstSlot},
       .variants = variants<rmsprop_numbers>(),
-      .samples = [] { return samples(1, 0, 2, {{{"alpha", 0.9}, {"eps", 1e-8}}}); },
-      .rejected = [] {
-        return std::vector<Rejected>{{{f32({3}), f32({3}), f32({1, 2}), i32({1, 2}), f32({4})}, {{"alpha", 0.9}, {"eps", 1e-8}},
-                                      "rmsprop_update: variance is [4]; accepted: [3]"}};
-      },
+      .samples =
+          [] {
+            return samples(1, 0, 2, {{{"alpha", 0.9}, {"eps", 1e-8}}});
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{
+                {{f32({3}), f32({3}), f32({1, 2}), i32({1, 2}), f32({4})}, {{"alpha", 0.9}, {"eps", 1e-8}}, "rmsprop_update: variance is [4]; accepted: [3]"}};
+          },
   };
   return def;
 }
@@ -258,16 +273,24 @@ const OpDef& rmsprop_momentum_update_def() {
       .inputs = {"parameters", "gradients", "hyper", "pages", "variance", "velocity"},
       .outputs = {},
       .attributes = {kAlpha, kEps, kMomentum},
-      .infer = [](const Specs& in, const Attributes&) { return infer("rmsprop_momentum_update", in, {"variance", "velocity"}, 2); },
+      .infer =
+          [](const Specs& in, const Attributes&) {
+            return infer("rmsprop_momentum_update", in, {"variance", "velocity"}, 2);
+          },
       .cost = cost<12>,
       .reference = rmsprop_momentum_reference,
       .writes = {kParameters, kFirstSlot, kFirstSlot + 1},
       .variants = variants<rmsprop_momentum_numbers>(),
-      .samples = [] { return samples(2, 0, 2, {{{"alpha", 0.9}, {"eps", 1e-8}, {"momentum", 0.8}}}); },
-      .rejected = [] {
-        return std::vector<Rejected>{{{f32({3}), f32({3}), f32({1, 2}), i32({1, 2}), f32({3}), f32({4})}, {{"alpha", 0.9}, {"eps", 1e-8}, {"momentum", 0.8}},
-                                      "rmsprop_momentum_update: velocity is [4]; accepted: [3]"}};
-      },
+      .samples =
+          [] {
+            return samples(2, 0, 2, {{{"alpha", 0.9}, {"eps", 1e-8}, {"momentum", 0.8}}});
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{{{f32({3}), f32({3}), f32({1, 2}), i32({1, 2}), f32({3}), f32({4})},
+                                          {{"alpha", 0.9}, {"eps", 1e-8}, {"momentum", 0.8}},
+                                          "rmsprop_momentum_update: velocity is [4]; accepted: [3]"}};
+          },
   };
   return def;
 }
@@ -286,7 +309,8 @@ void momentum_update(Update u, const Value& velocity, double momentum, bool nest
 }
 
 void adam_update(Update u, const Value& mean, const Value& variance, const AdamUpdate& adam) {
-  apply_update(adam_update_def(), std::move(u), {{"beta1", adam.beta1}, {"beta2", adam.beta2}, {"eps", adam.eps}, {"decoupled", adam.decoupled}}, mean, variance);
+  apply_update(adam_update_def(), std::move(u), {{"beta1", adam.beta1}, {"beta2", adam.beta2}, {"eps", adam.eps}, {"decoupled", adam.decoupled}}, mean,
+               variance);
 }
 
 void rmsprop_update(Update u, const Value& variance, const Value& velocity, const RmspropUpdate& rmsprop) {

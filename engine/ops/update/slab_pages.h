@@ -30,7 +30,7 @@ void each_counted(const HostCall& call, int pages, F f) {
 constexpr std::int64_t kSampleGroups = Slab::kPageElements + 1;
 constexpr Fill kPageFill = integers(-1, static_cast<int>(kSampleGroups));
 /// Samples over slabs of several lengths, with the attributes in turn.
-std::vector<Sample> page_samples(const std::function<Specs(std::int64_t elements, std::int64_t pages)>& inputs,
-                                 const std::vector<Attributes>& attributes, const std::vector<Fill>& fills);
+std::vector<Sample> page_samples(const std::function<Specs(std::int64_t elements, std::int64_t pages)>& inputs, const std::vector<Attributes>& attributes,
+                                 const std::vector<Fill>& fills);
 
 }  // namespace gemel

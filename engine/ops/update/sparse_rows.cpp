@@ -15,9 +15,9 @@
 namespace gemel {
 namespace {
 
-constexpr std::int64_t kGroup = 64;          // work-items
-constexpr std::int64_t kRun = 64;            // indices ranked by counting; as in rows.cl
-constexpr std::int64_t kRowElements = 4096;  // of one work-item of a CPU
+constexpr std::int64_t kGroup = 64;                                               // work-items
+constexpr std::int64_t kRun = 64;                                                 // indices ranked by counting; as in rows.cl
+constexpr std::int64_t kRowElements = 4096;                                       // of one work-item of a CPU
 constexpr int kParameters = 0, kRows = 1, kSums = 2, kHyper = 3, kFirstSlot = 4;  // inputs of an update
 constexpr std::size_t kRate = 0, kBias1 = 2, kBias2 = 3;                          // numbers of a group in hyper
 
@@ -30,7 +30,9 @@ struct Share {
   }
 };
 using Sharing = Share (*)(std::int64_t width);
-Share blocks_of_rows(std::int64_t width) { return {std::max<std::int64_t>(1, kRowElements / std::max<std::int64_t>(1, width)), std::max<std::int64_t>(1, width), 1}; }
+Share blocks_of_rows(std::int64_t width) {
+  return {std::max<std::int64_t>(1, kRowElements / std::max<std::int64_t>(1, width)), std::max<std::int64_t>(1, width), 1};
+}
 Share elements(std::int64_t) { return {1, 1, kGroup}; }
 
 std::string index_option(const Spec& indices) { return "-DINDEX=" + std::string(opencl_name(indices.dtype)); }
@@ -188,7 +190,8 @@ void adam_reference(const HostCall& c) {
 std::vector<Sample> update_samples(std::size_t slots, std::int64_t numbers, const Attributes& attributes) {
   std::vector<Sample> out;
   for (const auto& [n, count, width] : {std::array{7, 6, 5}, std::array{33, 33, 64}, std::array{200, 3, 65}, std::array{5, 0, 3}, std::array{1030, 1025, 1}}) {
-    Sample s{{f32({n, width}), out.size() % 2 ? i32({count}) : i64({count}), f32({count, width}), f32({3, numbers})}, attributes,
+    Sample s{{f32({n, width}), out.size() % 2 ? i32({count}) : i64({count}), f32({count, width}), f32({3, numbers})},
+             attributes,
              {Fill{}, distinct(-count, count), Fill{}, uniform(0.1, 0.9)}};
     for (std::size_t k = 0; k < slots; ++k) {
       s.inputs.push_back(f32({n, width}));
@@ -210,24 +213,27 @@ const OpDef& sum_rows_def() {
       .inputs = {"indices", "values"},
       .outputs = {"rows", "sums"},
       .infer = sum_infer,
-      .cost = [](const Problem& p) { return Cost{p.inputs[1].elements(), 2 * (p.inputs[0].bytes() + p.inputs[1].bytes())}; },
+      .cost =
+          [](const Problem& p) {
+            return Cost{p.inputs[1].elements(), 2 * (p.inputs[0].bytes() + p.inputs[1].bytes())};
+          },
       .reference = sum_reference,
       .variants = variants(sum_launch<blocks_of_rows>, sum_launch<elements>,
                            [](const Problem& p, const opencl::DeviceProfile& profile) { return orders(p.inputs[0], profile).bytes(); }),
-      .samples = [] {
-        return std::vector<Sample>{{{i64({6}), f32({6, 5})}, {}, {integers(0, 3), Fill{}}},
-                                   {{i32({64}), f32({64, 17})}, {}, {integers(0, 1), Fill{}}},
-                                   {{i64({65}), f32({65, 64})}, {}, {integers(0, 33), Fill{}}},
-                                   {{i32({150}), f32({150, 3})}, {}, {integers(0, 60), Fill{}}},
-                                   {{i32({129}), f32({129, 1})}, {}, {distinct(0, 129), Fill{}}},
-                                   {{i64({1}), f32({1, 65})}, {}, {integers(0, 9), Fill{}}},
-                                   {{i64({0}), f32({0, 4})}, {}, {integers(0, 9), Fill{}}}};
-      },
-      .rejected = [] {
-        return std::vector<Rejected>{{{i64({4}), f32({3, 2})}, {}, "sum_rows: values is [3, 2]; accepted: [4, 2]"},
-                                     {{f32({4}), f32({4, 2})}, {}, "sum_rows: indices is float32 [4]; accepted: int32 or int64"},
-                                     {{i64({4}), f32({4})}, {}, "sum_rows: values is [4], of rank 1; accepted: rank 2"}};
-      },
+      .samples =
+          [] {
+            return std::vector<Sample>{
+                {{i64({6}), f32({6, 5})}, {}, {integers(0, 3), Fill{}}},       {{i32({64}), f32({64, 17})}, {}, {integers(0, 1), Fill{}}},
+                {{i64({65}), f32({65, 64})}, {}, {integers(0, 33), Fill{}}},   {{i32({150}), f32({150, 3})}, {}, {integers(0, 60), Fill{}}},
+                {{i32({129}), f32({129, 1})}, {}, {distinct(0, 129), Fill{}}}, {{i64({1}), f32({1, 65})}, {}, {integers(0, 9), Fill{}}},
+                {{i64({0}), f32({0, 4})}, {}, {integers(0, 9), Fill{}}}};
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{{{i64({4}), f32({3, 2})}, {}, "sum_rows: values is [3, 2]; accepted: [4, 2]"},
+                                         {{f32({4}), f32({4, 2})}, {}, "sum_rows: indices is float32 [4]; accepted: int32 or int64"},
+                                         {{i64({4}), f32({4})}, {}, "sum_rows: values is [4], of rank 1; accepted: rank 2"}};
+          },
   };
   return def;
 }
@@ -244,13 +250,19 @@ const OpDef& sgd_rows_update_def() {
       .reference = sgd_reference,
       .writes = {kParameters},
       .variants = update_variants<sgd_numbers>(),
-      .samples = [] { return update_samples(0, 2, {{"group", std::int64_t{1}}}); },
-      .rejected = [] {
-        return std::vector<Rejected>{
-            {{f32({5, 3}), i64({2}), f32({2, 4}), f32({1, 2})}, {{"group", std::int64_t{0}}}, "sgd_rows_update: sums is [2, 4]; accepted: [2, 3]"},
-            {{f32({5, 3}), i64({2}), f32({2, 3}), f32({1, 2})}, {{"group", std::int64_t{1}}}, "sgd_rows_update: group 1 is out of range; accepted: 0..0"},
-            {{f32({15}), i64({2}), f32({2, 3}), f32({1, 2})}, {{"group", std::int64_t{0}}}, "sgd_rows_update: parameters is [15], of rank 1; accepted: rank 2"}};
-      },
+      .samples =
+          [] {
+            return update_samples(0, 2, {{"group", std::int64_t{1}}});
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{
+                {{f32({5, 3}), i64({2}), f32({2, 4}), f32({1, 2})}, {{"group", std::int64_t{0}}}, "sgd_rows_update: sums is [2, 4]; accepted: [2, 3]"},
+                {{f32({5, 3}), i64({2}), f32({2, 3}), f32({1, 2})}, {{"group", std::int64_t{1}}}, "sgd_rows_update: group 1 is out of range; accepted: 0..0"},
+                {{f32({15}), i64({2}), f32({2, 3}), f32({1, 2})},
+                 {{"group", std::int64_t{0}}},
+                 "sgd_rows_update: parameters is [15], of rank 1; accepted: rank 2"}};
+          },
   };
   return def;
 }
@@ -258,8 +270,9 @@ const OpDef& sgd_rows_update_def() {
 const OpDef& adam_rows_update_def() {
   static const OpDef def{
       .name = "adam_rows_update",
-      .doc = "Lazy Adam on some rows of a table, each given once, in place; a row below 0 stands for none, and other rows keep their moments. "
-             "hyper is {rate, -, 1 - beta1^t, 1 - beta2^t} a group.",
+      .doc =
+          "Lazy Adam on some rows of a table, each given once, in place; a row below 0 stands for none, and other rows keep their moments. "
+          "hyper is {rate, -, 1 - beta1^t, 1 - beta2^t} a group.",
       .inputs = {"parameters", "rows", "sums", "hyper", "mean", "variance"},
       .outputs = {},
       .attributes = {kGroupOfHyper,
@@ -271,12 +284,16 @@ const OpDef& adam_rows_update_def() {
       .reference = adam_reference,
       .writes = {kParameters, kFirstSlot, kFirstSlot + 1},
       .variants = update_variants<adam_numbers>(),
-      .samples = [] { return update_samples(2, 4, {{"group", std::int64_t{2}}, {"beta1", 0.9}, {"beta2", 0.99}, {"eps", 1e-8}}); },
-      .rejected = [] {
-        return std::vector<Rejected>{{{f32({5, 3}), i64({2}), f32({2, 3}), f32({1, 4}), f32({5, 3}), f32({5, 4})},
-                                      {{"group", std::int64_t{0}}, {"beta1", 0.9}, {"beta2", 0.99}, {"eps", 1e-8}},
-                                      "adam_rows_update: slot is [5, 4]; accepted: [5, 3]"}};
-      },
+      .samples =
+          [] {
+            return update_samples(2, 4, {{"group", std::int64_t{2}}, {"beta1", 0.9}, {"beta2", 0.99}, {"eps", 1e-8}});
+          },
+      .rejected =
+          [] {
+            return std::vector<Rejected>{{{f32({5, 3}), i64({2}), f32({2, 3}), f32({1, 4}), f32({5, 3}), f32({5, 4})},
+                                          {{"group", std::int64_t{0}}, {"beta1", 0.9}, {"beta2", 0.99}, {"eps", 1e-8}},
+                                          "adam_rows_update: slot is [5, 4]; accepted: [5, 3]"}};
+          },
   };
   return def;
 }

@@ -44,7 +44,13 @@ std::vector<BenchCase> cases_of(const po::variables_map& v, std::uint64_t seed) 
         const MadeUp data = made_up(v, model, batch, seed)[i];
         const std::shared_ptr<const Workload> with = make_workload(data.work);
         for (const std::string& frontend : words_of(text("frontend")))
-          cases.push_back({.work = work, .with = with, .input = data.input, .batch_size = batch, .frontend = parse_frontend(frontend), .recompute = recompute, .freeze_norm = freeze_norm});
+          cases.push_back({.work = work,
+                           .with = with,
+                           .input = data.input,
+                           .batch_size = batch,
+                           .frontend = parse_frontend(frontend),
+                           .recompute = recompute,
+                           .freeze_norm = freeze_norm});
       }
   }
   return cases;
@@ -73,13 +79,24 @@ void share(std::vector<BenchCase>& cases, const Job& job, bool no_sync) {
 
 nlohmann::ordered_json json_of(const BenchCase& c, const BenchResult& r) {
   const Spread s = spread_of(r.seconds);
-  nlohmann::ordered_json out{{"name", c.name()}, {"run_name", c.name()}, {"run_type", "iteration"}, {"iterations", r.seconds.size()},
-                             {"real_time", kMilli * s.mean}, {"median", kMilli * s.median}, {"min", kMilli * s.min}, {"max", kMilli * s.max},
-                             {"stddev", kMilli * s.stddev}, {"time_unit", "ms"}};
+  nlohmann::ordered_json out{{"name", c.name()},
+                             {"run_name", c.name()},
+                             {"run_type", "iteration"},
+                             {"iterations", r.seconds.size()},
+                             {"real_time", kMilli * s.mean},
+                             {"median", kMilli * s.median},
+                             {"min", kMilli * s.min},
+                             {"max", kMilli * s.max},
+                             {"stddev", kMilli * s.stddev},
+                             {"time_unit", "ms"}};
   const double share = static_cast<double>(c.batch_size) / static_cast<double>(c.largest_shard());
-  out.update({{"items_per_second", static_cast<double>(c.batch_size) / s.mean}, {"flops_per_second", static_cast<double>(c.planned.flops) * share / s.mean},
-              {"peak_bytes", r.peak_bytes}, {"device_busy", r.busy},
-              {"planned_bytes", r.arena.bytes}, {"least_planned_bytes", r.arena.least}, {"resident_bytes", r.resident_bytes},
+  out.update({{"items_per_second", static_cast<double>(c.batch_size) / s.mean},
+              {"flops_per_second", static_cast<double>(c.planned.flops) * share / s.mean},
+              {"peak_bytes", r.peak_bytes},
+              {"device_busy", r.busy},
+              {"planned_bytes", r.arena.bytes},
+              {"least_planned_bytes", r.arena.least},
+              {"resident_bytes", r.resident_bytes},
               {"first_time", kMilli * r.first_seconds}});
   if (c.with->tokens() > 0) out["tokens_per_second"] = static_cast<double>(c.batch_size * c.with->tokens()) / s.mean;
   if (!c.parallel.empty()) out.update({{"parallel", c.parallel}, {"ranks", c.ranks}});
@@ -90,15 +107,15 @@ nlohmann::ordered_json json_of(const BenchCase& c, const BenchResult& r) {
 
 void print_head(std::size_t width) {
   if (!speaks()) return;
-  fmt::print("{:<{}} {:>10} {:>10} {:>10} {:>10} {:>10} {:>9} {:>9} {:>5}\n", "case", width, "median ms", "min", "max", "stddev", "samples/s",
-             "GFLOP/s", "peak MiB", "busy");
+  fmt::print("{:<{}} {:>10} {:>10} {:>10} {:>10} {:>10} {:>9} {:>9} {:>5}\n", "case", width, "median ms", "min", "max", "stddev", "samples/s", "GFLOP/s",
+             "peak MiB", "busy");
 }
 
 void print(const nlohmann::ordered_json& j, std::size_t width) {
   if (!speaks()) return;
   const auto number = [&](const char* key) { return j[key].get<double>(); };
-  fmt::print("{:<{}} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.1f} {:>9.1f} {:>9.1f} {:>4.0f}%{}\n", j["name"].get<std::string>(), width,
-             number("median"), number("min"), number("max"), number("stddev"), number("items_per_second"), 1e-9 * number("flops_per_second"),
+  fmt::print("{:<{}} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.1f} {:>9.1f} {:>9.1f} {:>4.0f}%{}\n", j["name"].get<std::string>(), width, number("median"),
+             number("min"), number("max"), number("stddev"), number("items_per_second"), 1e-9 * number("flops_per_second"),
              mebibytes(j["peak_bytes"].get<std::int64_t>()), 100 * number("device_busy"),
              j.contains("tokens_per_second") ? fmt::format(" {:>9.0f} tokens/s", number("tokens_per_second")) : "");
   std::fflush(stdout);  // a case may take minutes
@@ -108,8 +125,12 @@ void print(const nlohmann::ordered_json& j, std::size_t width) {
 class BenchReport {
  public:
   BenchReport(RunScope& run, std::string file, std::size_t cases) : run_(run), file_(std::move(file)) {
-    context_ = {{"date", fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)))}, {"argv", run.argv()}, {"library", "gemel"},
-                {"version", GEMEL_VERSION}, {"commit", commit()}, {"graph_passes", run.options().passes_text},
+    context_ = {{"date", fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)))},
+                {"argv", run.argv()},
+                {"library", "gemel"},
+                {"version", GEMEL_VERSION},
+                {"commit", commit()},
+                {"graph_passes", run.options().passes_text},
                 {"cases", cases}};  // an interrupted run has fewer
   }
   void add(nlohmann::ordered_json line) {
@@ -143,8 +164,8 @@ nlohmann::ordered_json measured(RunScope& run, Job& job, const BenchCase& c, con
     if (job.size() > 1) throw;  // the other ranks may have room
     const std::int64_t needed = c.bytes_needed(), limit = run.device().memory().statistics().limit;
     fmt::print("{:<{}} does not fit: about {:.1f} MiB are needed, {:.1f} MiB may be held\n", c.name(), width, mebibytes(needed), mebibytes(limit));
-    return {{"name", c.name()}, {"run_name", c.name()}, {"run_type", "iteration"}, {"error_occurred", true}, {"error_message", e.what()},
-            {"bytes_needed", needed}, {"bytes_limit", limit}};
+    return {{"name", c.name()},          {"run_name", c.name()},   {"run_type", "iteration"}, {"error_occurred", true},
+            {"error_message", e.what()}, {"bytes_needed", needed}, {"bytes_limit", limit}};
   }
 }
 
@@ -177,9 +198,10 @@ void run_cases(RunScope& run, Job& job, std::vector<BenchCase> cases, const Benc
   run.summary()["cases"] = report.lines();
   if (std::ranges::all_of(report.lines(), [](const auto& line) { return line.contains("error_occurred"); })) {
     const auto needed = [](const auto& line) { return line["bytes_needed"].template get<std::int64_t>(); };
-    throw MemoryError(fmt::format("bench: no case fits: {} bytes may be held, the smallest needs about {}; accepted: a larger --memory-limit, a smaller "
-                                  "--batch-size, --input or --model",
-                                  run.device().memory().statistics().limit, std::ranges::min(report.lines() | std::views::transform(needed))));
+    throw MemoryError(
+        fmt::format("bench: no case fits: {} bytes may be held, the smallest needs about {}; accepted: a larger --memory-limit, a smaller "
+                    "--batch-size, --input or --model",
+                    run.device().memory().statistics().limit, std::ranges::min(report.lines() | std::views::transform(needed))));
   }
 }
 
@@ -187,7 +209,8 @@ po::options_description bench_options() {
   po::options_description options("options", 110);
   auto option = options.add_options();
   option("work", po::value<std::string>()->required(), "train (forward, cross-entropy, backward, momentum update) or infer; may stand first, without --work");
-  option("model", po::value<std::string>()->default_value("resnet18"), fmt::format("one or several, separated by commas; {}", model_help(ModelKinds::all)).c_str());
+  option("model", po::value<std::string>()->default_value("resnet18"),
+         fmt::format("one or several, separated by commas; {}", model_help(ModelKinds::all)).c_str());
   option("batch-size", po::value<std::string>()->default_value("16"), "one or several, such as 1,8,16");
   option("input", po::value<std::string>()->default_value(""), fmt::format("one or several, separated by commas: {}", kInputHelp).c_str());
   option("frontend", po::value<std::string>()->default_value("eager,graph"), "eager, graph, or both");
@@ -212,7 +235,8 @@ po::options_description bench_options() {
 int bench(const Arguments& arguments) {
   po::positional_options_description positional;
   positional.add("work", 1);
-  const auto v = parse("bench", "Measures training or inference: every model with every input, batch size and front end.", bench_options(), arguments, positional);
+  const auto v =
+      parse("bench", "Measures training or inference: every model with every input, batch size and front end.", bench_options(), arguments, positional);
   const CommonOptions common = common_options(v);
   const auto cases = cases_of(v, common.seed);
   const BenchLength length{whole_number(v, "warmup", 1, 1e6), whole_number(v, "runs", 1, 1e6)};

@@ -17,9 +17,16 @@ nlohmann::ordered_json json_of(const std::vector<opencl::PlatformInfo>& platform
     auto devices = nlohmann::ordered_json::array();
     for (std::size_t d = 0; d < p.devices.size(); ++d) {
       const auto& f = p.devices[d];
-      devices.push_back({{"index", d}, {"name", f.name}, {"type", to_string(f.kind)}, {"compute_units", f.compute_units},
-                         {"global_bytes", f.global_bytes}, {"max_allocation_bytes", f.max_allocation_bytes}, {"version", f.version},
-                         {"driver", f.driver}, {"usable", p.problems[d].empty()}, {"problem", p.problems[d]}});
+      devices.push_back({{"index", d},
+                         {"name", f.name},
+                         {"type", to_string(f.kind)},
+                         {"compute_units", f.compute_units},
+                         {"global_bytes", f.global_bytes},
+                         {"max_allocation_bytes", f.max_allocation_bytes},
+                         {"version", f.version},
+                         {"driver", f.driver},
+                         {"usable", p.problems[d].empty()},
+                         {"problem", p.problems[d]}});
     }
     out.push_back({{"index", i}, {"name", p.name}, {"vendor", p.vendor}, {"version", p.version}, {"devices", devices}});
   }
@@ -34,9 +41,8 @@ void print(const std::vector<opencl::PlatformInfo>& platforms) {
     if (p.devices.empty()) fmt::print("  no devices\n");
     for (std::size_t d = 0; d < p.devices.size(); ++d) {
       const auto& f = p.devices[d];
-      fmt::print("  device {}: {}\n    {}, {} compute units, {:.1f} GiB, largest buffer {:.1f} GiB, {}, driver {}\n    {}\n", d, f.name,
-                 to_string(f.kind), f.compute_units, static_cast<double>(f.global_bytes) / (1 << 30),
-                 static_cast<double>(f.max_allocation_bytes) / (1 << 30), f.version, f.driver,
+      fmt::print("  device {}: {}\n    {}, {} compute units, {:.1f} GiB, largest buffer {:.1f} GiB, {}, driver {}\n    {}\n", d, f.name, to_string(f.kind),
+                 f.compute_units, static_cast<double>(f.global_bytes) / (1 << 30), static_cast<double>(f.max_allocation_bytes) / (1 << 30), f.version, f.driver,
                  p.problems[d].empty() ? "can be used" : "cannot be used: " + p.problems[d]);
     }
   }

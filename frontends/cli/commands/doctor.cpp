@@ -96,8 +96,7 @@ int doctor(const Arguments& arguments) {
   po::options_description options("options");
   auto option = options.add_options();
   option("json", po::bool_switch(), "machine-readable output");
-  option("check", po::value<std::vector<std::string>>(),
-                                                                              "only this check (repeatable): the name of a line");
+  option("check", po::value<std::vector<std::string>>(), "only this check (repeatable): the name of a line");
   po::positional_options_description positional;
   positional.add("check", -1);
   const auto v = parse("doctor [CHECK...]",

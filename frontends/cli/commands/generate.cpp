@@ -41,7 +41,8 @@ std::unique_ptr<models::Gpt2> model_of(const GenerateOrder& order, std::int64_t 
   models::Gpt2Config config = models::gpt2_config(order.config);
   const std::int64_t tokens = models::vocabulary_in(kModel, WeightsHeader(order.weights).tensors()).value_or(config.vocab_size);
   if (tokens != vocabulary)
-    throw DataError(fmt::format("generate: {} has {} tokens, {} is of {}; accepted: the vocabulary that it was trained with", order.vocabulary, vocabulary, order.weights, tokens));
+    throw DataError(fmt::format("generate: {} has {} tokens, {} is of {}; accepted: the vocabulary that it was trained with", order.vocabulary, vocabulary,
+                                order.weights, tokens));
   config.vocab_size = tokens;
   return std::make_unique<models::Gpt2>(config);
 }
@@ -60,7 +61,8 @@ Prepared prepare(const GenerateOrder& order) {
   }
   out.model = model_of(order, out.tokenizer->vocabulary().size());
   const std::int64_t positions = out.model->config().n_positions;
-  if (std::ssize(out.prompt) > positions) throw UsageError(fmt::format("--prompt: it has {} tokens; accepted: at most {}, as many as there are positions", out.prompt.size(), positions));
+  if (std::ssize(out.prompt) > positions)
+    throw UsageError(fmt::format("--prompt: it has {} tokens; accepted: at most {}, as many as there are positions", out.prompt.size(), positions));
   return out;
 }
 
@@ -89,8 +91,10 @@ Made go_on(RunScope& run, const Prepared& with, const GenerateOrder& order) {
   while (made.tokens < order.max_tokens) {
     run.begin_batch();
     const std::int64_t begin = steady_ns(), token = sampler(reader.read(next)), taken = steady_ns() - begin;
-    if (++made.steps == 0) made.prompt_ns = taken;
-    else if (made.steps > 1) made.timed_ns += taken;
+    if (++made.steps == 0)
+      made.prompt_ns = taken;
+    else if (made.steps > 1)
+      made.timed_ns += taken;
     if (token == end) {
       made.end = "<|endoftext|>";
       break;
@@ -135,7 +139,9 @@ int generate(const Arguments& arguments) {
   add_config_option(options);
   add_frontend_option(options);
   add_common_options(options);
-  const auto v = parse("generate", "Prints a text and how a language model goes on from it, to the end of the text, --max-tokens, or the model's last position.", options, arguments);
+  const auto v =
+      parse("generate", "Prints a text and how a language model goes on from it, to the end of the text, --max-tokens, or the model's last position.", options,
+            arguments);
   check_choice("--model", v["model"].as<std::string>(), {kModel});
   const CommonOptions common = common_options(v);
   const auto text = [&](const char* name) { return v[name].as<std::string>(); };
@@ -143,7 +149,9 @@ int generate(const Arguments& arguments) {
   check_range("--temperature", temperature, 0, 1e6);
   const std::int64_t top_k = whole_number(v, "top-k", 0, 1e9);
   if (top_k > 0 && temperature == 0) throw UsageError("--top-k: it is given with --temperature 0, which takes the likeliest token; accepted: with one above 0");
-  const GenerateOrder order{text("weights"), text("vocab"), text("prompt"), text("config"), whole_number(v, "max-tokens", 1, 1e9), {temperature, top_k, common.seed}, frontend_option(v)};
+  const GenerateOrder order{
+      text("weights"),   text("vocab"), text("prompt"), text("config"), whole_number(v, "max-tokens", 1, 1e9), {temperature, top_k, common.seed},
+      frontend_option(v)};
   RunScope run(common, "generate", arguments);
   return run.carry_out([&] { generate_text(run, order); });
 }

@@ -41,7 +41,8 @@ Output finite_output(const InferOrder& order, const Values& out, std::int64_t be
   if (!element) return y;
   const Shape& told = out[order.tells_finite ? 1 : 0].shape();
   const std::int64_t sample = begin + *element * told[0] / told.elements();
-  throw Error(fmt::format("infer: the output of sample {} (from 0) is not finite; accepted: weights and samples of finite numbers that stay finite in the model", sample));
+  throw Error(fmt::format(
+      "infer: the output of sample {} (from 0) is not finite; accepted: weights and samples of finite numbers that stay finite in the model", sample));
 }
 
 /// @param output  of the file; empty: none
@@ -74,7 +75,8 @@ void run_batches(RunScope& run, const InferOrder& order, Frontend frontend, std:
 
 void check_given(const po::variables_map& v, const std::string& name) {
   if (v.count("input") + v.count("text") != 1) throw UsageError("infer: accepted: --input or --text, one of them");
-  if (v.count("input") && name != kSpeech && v["output"].as<std::string>().empty()) throw UsageError("infer: --input is given without --output; accepted: with it");
+  if (v.count("input") && name != kSpeech && v["output"].as<std::string>().empty())
+    throw UsageError("infer: --input is given without --output; accepted: with it");
 }
 
 }  // namespace
@@ -84,8 +86,9 @@ int infer(const Arguments& arguments) {
   add_loaded_model_options(options, ModelKinds::all_but_ratings);
   auto option = options.add_options();
   option("input", po::value<std::string>(),
-       "x.npy: float32 [N, C, H, W] of pictures, or int64 [N, T] of tokens; x.wav, or several with commas between: what was said is printed");
-  option("text", po::value<std::vector<std::string>>(), "a text; may be given several times. Its class and the probability of it are printed, or its translation");
+         "x.npy: float32 [N, C, H, W] of pictures, or int64 [N, T] of tokens; x.wav, or several with commas between: what was said is printed");
+  option("text", po::value<std::vector<std::string>>(),
+         "a text; may be given several times. Its class and the probability of it are printed, or its translation");
   option("output", po::value<std::string>()->default_value(""), "y.npy: the model's output, float32, or int64 of translations");
   option("batch-size", po::value<std::int64_t>()->default_value(64), "samples at a time");
   add_text_options(options);

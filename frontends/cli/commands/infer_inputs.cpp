@@ -53,14 +53,16 @@ class Tokens : public InferInputs {
   Tokens(const std::filesystem::path& npy, std::int64_t vocabulary, std::int64_t longest) : file_(npy) {
     if (file_.type() != datasets::NpyType::int64 || file_.shape().rank() != 2) refuse(file_, "int64 [N, T]");
     const std::int64_t length = file_.shape()[1];
-    if (length < 1 || (longest > 0 && length > longest)) refuse(file_, (longest > 0 ? fmt::format("1 to {} tokens a row", longest) : "1 token a row or more").c_str());
+    if (length < 1 || (longest > 0 && length > longest))
+      refuse(file_, (longest > 0 ? fmt::format("1 to {} tokens a row", longest) : "1 token a row or more").c_str());
     std::vector<std::int64_t> ids(at(length));
     for (std::int64_t row = 0; row < count(); ++row) {
       const auto bytes = std::as_writable_bytes(std::span(ids));
       file_.read(row * std::ssize(bytes), bytes);
       const auto wrong = std::ranges::find_if(ids, [&](std::int64_t id) { return id < 0 || id >= vocabulary; });
       if (wrong != ids.end())
-        throw DataError(fmt::format("infer: {}: row {} has the token {} at {}; accepted: 0..{}", file_.path().string(), row, *wrong, wrong - ids.begin(), vocabulary - 1));
+        throw DataError(
+            fmt::format("infer: {}: row {} has the token {} at {}; accepted: 0..{}", file_.path().string(), row, *wrong, wrong - ids.begin(), vocabulary - 1));
     }
   }
   std::int64_t count() const override { return file_.shape()[0]; }
@@ -103,7 +105,8 @@ std::unique_ptr<InferInputs> tokens_of(const std::filesystem::path& npy, std::in
   return std::make_unique<Tokens>(npy, vocabulary, longest);
 }
 
-std::unique_ptr<InferInputs> tokens_of(const std::vector<std::string>& texts, std::int64_t padding, const std::function<datasets::Tokens(const std::string&)>& tokens) {
+std::unique_ptr<InferInputs> tokens_of(const std::vector<std::string>& texts, std::int64_t padding,
+                                       const std::function<datasets::Tokens(const std::string&)>& tokens) {
   auto out = std::make_unique<datasets::Texts>(datasets::TextsOptions{.name = "given", .padding = padding, .lengths = datasets::RowLengths::of_batch});
   for (const std::string& text : texts) out->add(tokens(text), 0);
   return std::make_unique<GivenSamples>(std::move(out), "labels");

@@ -26,7 +26,8 @@ std::unique_ptr<InferInputs> pictures_of(const std::filesystem::path& npy, std::
 /// @throws DataError unless it is int64 [N, T] of tokens 0..vocabulary-1, T at most `longest`; 0: any
 std::unique_ptr<InferInputs> tokens_of(const std::filesystem::path& npy, std::int64_t vocabulary, std::int64_t longest);
 /// @param tokens  of a text  @param padding  behind shorter ones  @throws what `tokens` throws
-std::unique_ptr<InferInputs> tokens_of(const std::vector<std::string>& texts, std::int64_t padding, const std::function<datasets::Tokens(const std::string&)>& tokens);
+std::unique_ptr<InferInputs> tokens_of(const std::vector<std::string>& texts, std::int64_t padding,
+                                       const std::function<datasets::Tokens(const std::string&)>& tokens);
 /// WAV files, all padded to the longest. @throws DataError as datasets::open_sounds
 std::unique_ptr<InferInputs> sounds_of(const std::vector<std::string>& wavs, const datasets::LogMelOptions& features);
 

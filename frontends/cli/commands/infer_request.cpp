@@ -31,7 +31,8 @@ using Order = InferOrder;
 using Texts = std::vector<std::string>;
 
 Order pictures_order(const po::variables_map& v) {
-  if (v.count("text")) throw UsageError(fmt::format("--text: it is given with --model {}, which takes pictures; accepted: --input", v["model"].as<std::string>()));
+  if (v.count("text"))
+    throw UsageError(fmt::format("--text: it is given with --model {}, which takes pictures; accepted: --input", v["model"].as<std::string>()));
   refuse_text_options(v, "--model " + v["model"].as<std::string>() + ", which takes pictures");
   Order order;
   std::int64_t channels = 0;
@@ -76,7 +77,8 @@ void print_classes(const Value& logits, std::span<const std::string> texts) {
 /// The sizes of vocabulary and last layer are the weight file's.
 Order texts_order(const po::variables_map& v, const std::string& name) {
   const bool language_model = is_language_model(name);
-  if (language_model && v.count("text")) throw UsageError(fmt::format("--text: it is given with --model {}, which has no classes; accepted: --input, or gemel generate --prompt", name));
+  if (language_model && v.count("text"))
+    throw UsageError(fmt::format("--text: it is given with --model {}, which has no classes; accepted: --input, or gemel generate --prompt", name));
   if (language_model) refuse_classes(v, name);
   const WeightsHeader weights(v["weights"].as<std::string>());
   models::TextOptions options{.config = v["config"].as<std::string>()};
@@ -89,7 +91,9 @@ Order texts_order(const po::variables_map& v, const std::string& name) {
     const std::int64_t given = whole_number(v, "max-length", 2, 1e6), longest = sizes.longest > 0 ? std::min(sizes.longest, given) : given;
     const auto texts = v["text"].as<Texts>();
     order.inputs = tokens_of(texts, sizes.padding, [&](const std::string& text) { return tokenizer->for_model(text, {}, longest); });
-    order.tell = [texts](const Values& outputs, std::int64_t begin, std::int64_t count) { print_classes(outputs[0], std::span(texts).subspan(at(begin), at(count))); };
+    order.tell = [texts](const Values& outputs, std::int64_t begin, std::int64_t count) {
+      print_classes(outputs[0], std::span(texts).subspan(at(begin), at(count)));
+    };
   } else {
     refuse_beside_tokens(v, {"vocab", "cased", "max-length"});
     order.inputs = tokens_of(v["input"].as<std::string>(), sizes.vocabulary, sizes.longest);
@@ -97,8 +101,10 @@ Order texts_order(const po::variables_map& v, const std::string& name) {
   options.vocabulary = sizes.vocabulary;
   options.padding = sizes.padding;
   order.takes_types = !language_model;
-  if (const std::int64_t asked = class_count(v, 0); asked > 0) options.classes = asked;
-  else if (!language_model) options.classes = nn::output_size_in(*models::make_text(name, options), weights.tensors()).value_or(options.classes);
+  if (const std::int64_t asked = class_count(v, 0); asked > 0)
+    options.classes = asked;
+  else if (!language_model)
+    options.classes = nn::output_size_in(*models::make_text(name, options), weights.tensors()).value_or(options.classes);
   order.model = models::make_text(name, options);
   order.model->eval();
   return order;
@@ -134,7 +140,8 @@ Order translation_order(const po::variables_map& v, const std::string& name) {
     order.inputs = tokens_of(v["input"].as<std::string>(), vocabulary, 0);
   }
   const datasets::TextEnds ends = tokenizer->ends();
-  order.model = models::make_text(name, {.config = config, .vocabulary = vocabulary, .padding = tokenizer->padding(), .begin = ends.begin, .end = ends.end, .longest = longest});
+  order.model = models::make_text(
+      name, {.config = config, .vocabulary = vocabulary, .padding = tokenizer->padding(), .begin = ends.begin, .end = ends.end, .longest = longest});
   order.model->eval();
   return order;
 }

@@ -1,4 +1,6 @@
 // gemel summary: layers, shapes, parameters, FLOPs and memory of a model, computed from shapes alone.
+#include "frontends/nn/summary.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +15,6 @@
 #include "frontends/cli/run/planned_step.h"
 #include "frontends/cli/system/units.h"
 #include "frontends/distributed/pipeline/model_cut.h"
-#include "frontends/nn/summary.h"
 
 namespace gemel::cli {
 namespace {
@@ -50,12 +51,12 @@ void print(const std::vector<nn::LayerSummary>& layers, const Totals& t) {
   }
   fmt::print("{:<{}}  {:<{}}  {:<20} {:>12} {:>10} {:>10}\n", "layer", path, "kind", about, "output", "parameters", "MFLOPs", "MiB");
   for (const auto& l : layers)
-    fmt::print("{:<{}}  {:<{}}  {:<20} {:>12} {:>10.2f} {:>10.2f}\n", l.path.empty() ? "." : l.path, path, l.description, about,
-               to_string(l.output.shape), l.parameters, 1e-6 * static_cast<double>(l.flops), mebibytes(l.activation_bytes));
-  const std::string training =
-      t.arena_bytes ? fmt::format("{:.2f} MiB: parameters and statistics, gradients, and an arena of {:.2f} MiB (without optimizer state)",
-                                  mebibytes(t.parameter_bytes + t.gradient_bytes + *t.arena_bytes), mebibytes(*t.arena_bytes))
-                    : fmt::format("nothing, it cannot train on this input: {}", t.no_training);
+    fmt::print("{:<{}}  {:<{}}  {:<20} {:>12} {:>10.2f} {:>10.2f}\n", l.path.empty() ? "." : l.path, path, l.description, about, to_string(l.output.shape),
+               l.parameters, 1e-6 * static_cast<double>(l.flops), mebibytes(l.activation_bytes));
+  const std::string training = t.arena_bytes
+                                   ? fmt::format("{:.2f} MiB: parameters and statistics, gradients, and an arena of {:.2f} MiB (without optimizer state)",
+                                                 mebibytes(t.parameter_bytes + t.gradient_bytes + *t.arena_bytes), mebibytes(*t.arena_bytes))
+                                   : fmt::format("nothing, it cannot train on this input: {}", t.no_training);
   fmt::print("\nparameters           {} ({:.2f} MiB)\nforward              {:.3f} GFLOPs\nactivations          {:.2f} MiB forward\nplanned for training {}\n",
              t.parameters, mebibytes(t.parameter_bytes), 1e-9 * static_cast<double>(t.flops), mebibytes(t.activation_bytes), training);
 }
@@ -63,9 +64,17 @@ void print(const std::vector<nn::LayerSummary>& layers, const Totals& t) {
 nlohmann::ordered_json json_of(const std::vector<nn::LayerSummary>& layers, const Totals& t) {
   auto rows = nlohmann::ordered_json::array();
   for (const auto& l : layers)
-    rows.push_back({{"layer", l.path}, {"kind", l.description}, {"output", std::vector<std::int64_t>(l.output.shape.begin(), l.output.shape.end())},
-                    {"parameters", l.parameters}, {"flops", l.flops}, {"activation_bytes", l.activation_bytes}});
-  nlohmann::ordered_json out{{"layers", rows}, {"parameters", t.parameters}, {"parameter_bytes", t.parameter_bytes}, {"gradient_bytes", t.gradient_bytes}, {"flops", t.flops},
+    rows.push_back({{"layer", l.path},
+                    {"kind", l.description},
+                    {"output", std::vector<std::int64_t>(l.output.shape.begin(), l.output.shape.end())},
+                    {"parameters", l.parameters},
+                    {"flops", l.flops},
+                    {"activation_bytes", l.activation_bytes}});
+  nlohmann::ordered_json out{{"layers", rows},
+                             {"parameters", t.parameters},
+                             {"parameter_bytes", t.parameter_bytes},
+                             {"gradient_bytes", t.gradient_bytes},
+                             {"flops", t.flops},
                              {"activation_bytes", t.activation_bytes}};
   if (t.arena_bytes)
     out.update({{"arena_bytes", *t.arena_bytes}, {"training_bytes", t.parameter_bytes + t.gradient_bytes + *t.arena_bytes}});
@@ -101,8 +110,11 @@ Cut cut_of(train::Task& task, const Specs& micro_batch, const parallel::Pipeline
 nlohmann::ordered_json json_of(const Cut& cut) {
   auto out = nlohmann::ordered_json::array();
   for (std::size_t s = 0; s < cut.modules.size(); ++s)
-    out.push_back({{"first_module", cut.modules[s]}, {"relative_time", cut.partition.stage_s[s] / cut.partition.slowest_s}, {"bytes", cut.partition.stage_bytes[s]},
-                   {"parameter_bytes", cut.parameter_bytes[s]}, {"bytes_behind", cut.bytes_behind[s]}});
+    out.push_back({{"first_module", cut.modules[s]},
+                   {"relative_time", cut.partition.stage_s[s] / cut.partition.slowest_s},
+                   {"bytes", cut.partition.stage_bytes[s]},
+                   {"parameter_bytes", cut.parameter_bytes[s]},
+                   {"bytes_behind", cut.bytes_behind[s]}});
   return out;
 }
 
@@ -110,9 +122,12 @@ void print(const Cut& cut, std::int64_t micro_batches) {
   fmt::print("\n{:<6}  {:<24} {:>8} {:>14} {:>10} {:>18}\n", "stage", "first module", "time", "parameters MiB", "MiB", "MiB to the next");
   for (std::size_t s = 0; s < cut.modules.size(); ++s)
     fmt::print("{:<6}  {:<24} {:>7.0f}% {:>14.2f} {:>10.2f} {:>18.2f}\n", s, cut.modules[s].empty() ? "." : cut.modules[s],
-               100 * cut.partition.stage_s[s] / cut.partition.slowest_s, mebibytes(cut.parameter_bytes[s]), mebibytes(cut.partition.stage_bytes[s]), mebibytes(cut.bytes_behind[s]));
-  fmt::print("time: of the slowest stage's, estimated from operations and bytes (train measures it); MiB: weights, gradients, momentum and activations of 1f1b with {} micro-batches\n",
-             micro_batches);
+               100 * cut.partition.stage_s[s] / cut.partition.slowest_s, mebibytes(cut.parameter_bytes[s]), mebibytes(cut.partition.stage_bytes[s]),
+               mebibytes(cut.bytes_behind[s]));
+  fmt::print(
+      "time: of the slowest stage's, estimated from operations and bytes (train measures it); MiB: weights, gradients, momentum and activations of 1f1b with "
+      "{} micro-batches\n",
+      micro_batches);
 }
 
 }  // namespace
@@ -125,12 +140,13 @@ int summary(const Arguments& arguments) {
   option("batch-size", po::value<std::int64_t>()->default_value(1), "samples at a time");
   option("classes", po::value<std::int64_t>()->default_value(1000), "size of the last layer; 2 for texts where it is not given");
   option("pipeline-stages", po::value<std::int64_t>()->default_value(0), "stages of a pipeline, whose cut is shown too: time, memory, bytes across it");
-  option("microbatches", po::value<std::int64_t>()->default_value(0), "micro-batches that the batch is cut into for it (default: four a stage where the batch allows)");
+  option("microbatches", po::value<std::int64_t>()->default_value(0),
+         "micro-batches that the batch is cut into for it (default: four a stage where the batch allows)");
   option("json", po::bool_switch(), "machine-readable output");
   add_config_option(options);
   add_recompute_option(options);
-  const auto v = parse("summary", "A table of a model's layers in evaluation, and its memory in training, found without computing anything.",
-                       options, arguments);
+  const auto v =
+      parse("summary", "A table of a model's layers in evaluation, and its memory in training, found without computing anything.", options, arguments);
   const std::string name = model_name(v, ModelKinds::all);
   const auto batch_size = whole_number(v, "batch-size", 1, 1e6);
   const auto workload = make_workload(made_up_once(v, name, 1).work);
@@ -146,7 +162,8 @@ int summary(const Arguments& arguments) {
   const std::int64_t micro_batches = given ? given : std::min(4 * stages, batch_size);
   std::optional<Cut> cut;
   if (stages)
-    cut = cut_of(*task, workload->batch(std::max<std::int64_t>(1, batch_size / micro_batches)), {.stages = static_cast<int>(stages), .micro_batches = static_cast<int>(micro_batches)});
+    cut = cut_of(*task, workload->batch(std::max<std::int64_t>(1, batch_size / micro_batches)),
+                 {.stages = static_cast<int>(stages), .micro_batches = static_cast<int>(micro_batches)});
   if (v["json"].as<bool>()) {
     auto all = json_of(layers, totals);
     if (cut) all["pipeline"] = json_of(*cut);

@@ -28,8 +28,8 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr double kClearly = 0.97;   // of the time of dispatch's own choice: less is not noise
-constexpr double kHopeless = 3;     // times the best so far, at the first count: not measured any further
+constexpr double kClearly = 0.97;  // of the time of dispatch's own choice: less is not noise
+constexpr double kHopeless = 3;    // times the best so far, at the first count: not measured any further
 constexpr std::int64_t kClblastSize = 1024;
 
 /// Whether more than one variant takes a problem.
@@ -147,7 +147,7 @@ po::options_description tune_options() {
   po::options_description options("options", 110);
   auto option = options.add_options();
   option("model", po::value<std::string>()->default_value("resnet18,resnet50,vgg16,mobilenet_v2"),
-       fmt::format("one or several, whose operators are measured; {}", model_help(ModelKinds::all)).c_str());
+         fmt::format("one or several, whose operators are measured; {}", model_help(ModelKinds::all)).c_str());
   option("batch-size", po::value<std::string>()->default_value("16"), "one or several, such as 1,8,16");
   option("classes", po::value<std::int64_t>()->default_value(1000), "size of the last layer");
   option("input", po::value<std::string>()->default_value(""), fmt::format("one or several, separated by commas: {}", kInputHelp).c_str());

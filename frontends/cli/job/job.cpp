@@ -36,7 +36,8 @@ Job::Job(const ParallelOptions& options) : options_(options) {
   if (options.style.empty()) return;
   const auto launch = parallel::mpi_launch();
   if (!launch)
-    throw UsageError(fmt::format("--parallel {}: mpirun did not start this process; accepted: gemel launch --np 2 train --parallel {} ...", options.style, options.style));
+    throw UsageError(
+        fmt::format("--parallel {}: mpirun did not start this process; accepted: gemel launch --np 2 train --parallel {} ...", options.style, options.style));
   launched_ = Launched::here();
   become_rank(parallel::mpi_communicator, launch->rank);
   try {
@@ -125,8 +126,8 @@ opencl::DeviceOptions Job::share_of(opencl::DeviceOptions device) const {
     if (const auto alike = opencl::Device::alike(device); alike.size() >= beside && beside > 1)
       for (const std::string& d : alike) names.push_back({device.platform, d});
   if (!names.empty() && names.size() < beside)
-    throw UsageError(fmt::format("--devices: {} given for {} ranks of {}; accepted: one a rank", names.size() == 1 ? "one is" : fmt::format("{} are", names.size()),
-                                 beside, placement.hosts[at(rank())]));
+    throw UsageError(fmt::format("--devices: {} given for {} ranks of {}; accepted: one a rank",
+                                 names.size() == 1 ? "one is" : fmt::format("{} are", names.size()), beside, placement.hosts[at(rank())]));
   if (!names.empty()) {
     if (!names[self].platform.empty()) device.platform = names[self].platform;
     device.device = names[self].device;
@@ -153,8 +154,10 @@ int Job::carry_out(const std::function<int()>& body) {
     const auto loss = watch_->report(why);
     communication_->abort(why);
     if (loss) tell_launcher(*loss);  // the error may come of it
-    if (!loss) tell(why);
-    else if (rank() == 0) tell(parallel::describe(*loss, size(), 0, ""));
+    if (!loss)
+      tell(why);
+    else if (rank() == 0)
+      tell(parallel::describe(*loss, size(), 0, ""));
     throw told;
   }
   if (watch_) {
@@ -179,8 +182,9 @@ std::vector<DeviceName> replicas_of(const ParallelOptions& options, const opencl
   if (device.device.empty())
     for (const std::string& d : opencl::Device::alike(device)) out.push_back({device.platform, d});
   if (out.size() < 2)
-    throw UsageError(fmt::format("--parallel {}: the platform has one device of its kind; accepted: --devices 0,1 for two of them, --devices 0.0,0.1 for parts of a CPU{}",
-                                 options.style, options.pipeline ? "; or gemel launch --np 2 for a process each" : ""));
+    throw UsageError(
+        fmt::format("--parallel {}: the platform has one device of its kind; accepted: --devices 0,1 for two of them, --devices 0.0,0.1 for parts of a CPU{}",
+                    options.style, options.pipeline ? "; or gemel launch --np 2 for a process each" : ""));
   return out;
 }
 

@@ -72,7 +72,8 @@ class RanksCheck {
   std::vector<RankFinding> of_all(const RankFinding& mine) const {
     if (!job_.communication()) return {mine};
     std::vector<RankFinding> out;
-    for (const std::string& text : distributed::texts_of_ranks(*job_.communication(), (mine.fits ? "+" : "-") + mine.text)) out.push_back({text[0] == '+', text.substr(1)});
+    for (const std::string& text : distributed::texts_of_ranks(*job_.communication(), (mine.fits ? "+" : "-") + mine.text))
+      out.push_back({text[0] == '+', text.substr(1)});
     return out;
   }
 
@@ -90,8 +91,10 @@ class RanksCheck {
     std::vector<std::pair<RankFinding, std::vector<int>>> groups;
     for (int r = 0; r < std::ssize(all); ++r) {
       const auto same = std::ranges::find(groups, all[at(r)], [](const auto& group) { return group.first; });
-      if (same == groups.end()) groups.push_back({all[at(r)], {r}});
-      else same->second.push_back(r);
+      if (same == groups.end())
+        groups.push_back({all[at(r)], {r}});
+      else
+        same->second.push_back(r);
     }
     if (groups.size() == 1) return groups.front().first.text;
     std::vector<std::string> parts;

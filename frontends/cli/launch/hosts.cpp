@@ -208,7 +208,8 @@ void require_answers(const std::vector<Host>& hosts) {
   const std::vector<HostAnswer> silent = silent_hosts(hosts);
   if (stop_asked()) throw Error("launch: interrupted before the job began");
   if (!silent.empty())
-    throw Error(fmt::format("launch: {}; accepted: hosts on which `{} HOST true` succeeds without a password", text_of_silence(silent), fmt::join(agent(), " ")));
+    throw Error(
+        fmt::format("launch: {}; accepted: hosts on which `{} HOST true` succeeds without a password", text_of_silence(silent), fmt::join(agent(), " ")));
 }
 
 }  // namespace gemel::cli

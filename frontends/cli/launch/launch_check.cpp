@@ -26,8 +26,10 @@ bool check_program(const char* what, const std::vector<Host>& hosts, const Argum
   const std::vector<HostAnswer> answers = ask_hosts(hosts, command);
   std::vector<std::string> wrong;
   for (const HostAnswer& a : answers) {
-    if (!a.is_good()) wrong.push_back(fmt::format("{}: {}", a.host, a.why()));
-    else if (a.first_line() != answers.front().first_line()) wrong.push_back(fmt::format("{} has {}", a.host, a.first_line()));
+    if (!a.is_good())
+      wrong.push_back(fmt::format("{}: {}", a.host, a.why()));
+    else if (a.first_line() != answers.front().first_line())
+      wrong.push_back(fmt::format("{} has {}", a.host, a.first_line()));
   }
   if (wrong.empty()) return print_row(what, true, answers.front().first_line());
   if (answers.front().is_good()) wrong.insert(wrong.begin(), fmt::format("{} has {}", answers.front().host, answers.front().first_line()));

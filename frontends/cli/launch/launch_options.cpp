@@ -22,9 +22,11 @@ po::options_description launch_options() {
   auto option = options.add_options();
   option("np", po::value<std::int64_t>(), "processes");
   option("hosts", po::value<std::string>(), "machines and their processes, such as a:2,b:2 (default: this machine)");
-  option("env", po::value<std::vector<std::string>>()->composing(),
-       "NAME or NAME=VALUE: a variable that the processes get on every machine, as those whose names begin with GEMEL_ or HOROVOD_; may be given several times");
-  option("restarts", po::value<std::int64_t>(), "how often train goes on from its newest checkpoint where a process or a machine is lost; needs --checkpoint-dir");
+  option(
+      "env", po::value<std::vector<std::string>>()->composing(),
+      "NAME or NAME=VALUE: a variable that the processes get on every machine, as those whose names begin with GEMEL_ or HOROVOD_; may be given several times");
+  option("restarts", po::value<std::int64_t>(),
+         "how often train goes on from its newest checkpoint where a process or a machine is lost; needs --checkpoint-dir");
   option("check", po::bool_switch(), "say whether hosts, MPI, devices, builds, data and checkpoint folder fit, and end without training");
   return options;
 }
@@ -40,8 +42,7 @@ Host parse_host(const std::string& word, const std::string& list) {
     const auto [rest, error] = std::from_chars(word.data() + colon + 1, end, host.slots);
     is_one = is_one && error == std::errc() && rest == end && host.slots >= 1 && host.slots <= kMostRanks;
   }
-  if (!is_one)
-    throw UsageError(fmt::format("--hosts: '{}' has '{}'; accepted: HOST or HOST:PROCESSES, with commas between, such as a:2,b:2", list, word));
+  if (!is_one) throw UsageError(fmt::format("--hosts: '{}' has '{}'; accepted: HOST or HOST:PROCESSES, with commas between, such as a:2,b:2", list, word));
   return host;
 }
 
@@ -51,8 +52,10 @@ std::vector<Host> parse_hosts(const std::string& list) {
   for (const std::string& word : words_of(list)) {
     const Host host = parse_host(word, list);
     const auto same = std::ranges::find(out, host.name, &Host::name);
-    if (same == out.end()) out.push_back(host);
-    else same->slots += host.slots;
+    if (same == out.end())
+      out.push_back(host);
+    else
+      same->slots += host.slots;
   }
   return out;
 }
@@ -100,19 +103,22 @@ void check_fits(const Launch& launch) {
 void check_parallel(const Launch& launch) {
   const auto is_parallel = [](const std::string& word) { return word == "--parallel" || word.starts_with("--parallel="); };
   if (launch.ranks == 1 || std::ranges::any_of(launch.command, is_parallel)) return;
-  throw UsageError(fmt::format("launch: --parallel is missing, so that each of {} processes would run for itself and write the same files; accepted: gemel launch --np {} {} --parallel ddp ...",
-                               launch.ranks, launch.ranks, launch.command.front()));
+  throw UsageError(
+      fmt::format("launch: --parallel is missing, so that each of {} processes would run for itself and write the same files; accepted: gemel launch --np {} "
+                  "{} --parallel ddp ...",
+                  launch.ranks, launch.ranks, launch.command.front()));
 }
 
 /// What restarts and the check go by.
 void read_training(Launch& launch) {
   const char* option = launch.restarts ? "--restarts" : "--check";
-  if (launch.command.front() != "train")
-    throw UsageError(fmt::format("launch: {} is given with {}; accepted: with train", option, launch.command.front()));
+  if (launch.command.front() != "train") throw UsageError(fmt::format("launch: {} is given with {}; accepted: with train", option, launch.command.front()));
   launch.training = parse_train_options({launch.command.begin() + 1, launch.command.end()});
   if (launch.restarts && launch.training->checkpoint_dir.empty())
-    throw UsageError(fmt::format("launch: --restarts {} is given without --checkpoint-dir, so that there is nothing to go on from; accepted: gemel launch --np {} --restarts {} train --checkpoint-dir DIR ...",
-                                 *launch.restarts, launch.ranks, *launch.restarts));
+    throw UsageError(
+        fmt::format("launch: --restarts {} is given without --checkpoint-dir, so that there is nothing to go on from; accepted: gemel launch --np {} "
+                    "--restarts {} train --checkpoint-dir DIR ...",
+                    *launch.restarts, launch.ranks, *launch.restarts));
 }
 
 }  // namespace

@@ -46,8 +46,10 @@ volatile std::sig_atomic_t quits = 0;
 
 /// The first request is passed on when the ranks can note it (`status_of`), the second one ends them.
 void note_request(int) {
-  if (asked && job > 0) ::kill(-static_cast<pid_t>(job), SIGTERM);
-  else if (asked) ::_exit(1);
+  if (asked && job > 0)
+    ::kill(-static_cast<pid_t>(job), SIGTERM);
+  else if (asked)
+    ::_exit(1);
   asked = 1;
 }
 

@@ -13,9 +13,9 @@ void note_stop_requests();
 bool stop_asked();
 
 struct JobEnd {
-  int status = 0;          // mpirun's: of the first rank that failed, 128 and the number of the signal that ended it, or one of Open MPI's own
-  bool had_ranks = false;  // on this machine
-  bool began = false;      // a rank here had got past the begin of MPI
+  int status = 0;                       // mpirun's: of the first rank that failed, 128 and the number of the signal that ended it, or one of Open MPI's own
+  bool had_ranks = false;               // on this machine
+  bool began = false;                   // a rank here had got past the begin of MPI
   std::vector<std::string> words = {};  // Open MPI's own, which were not passed on
 
   static constexpr int kOfSignal = 128;  // what mpirun and shells add to its number

@@ -24,8 +24,10 @@ std::string counted(std::int64_t count, const char* one) { return fmt::format("{
 Arguments with_resume(const Arguments& command) {
   Arguments out;
   for (std::size_t i = 0; i < command.size(); ++i) {
-    if (command[i] == "--resume") ++i;
-    else if (!command[i].starts_with("--resume=")) out.push_back(command[i]);
+    if (command[i] == "--resume")
+      ++i;
+    else if (!command[i].starts_with("--resume="))
+      out.push_back(command[i]);
   }
   out.insert(out.end(), {"--resume", "auto"});
   return out;
@@ -101,8 +103,9 @@ void RestartedJob::plan_next() {
   in_vain_ = from == last_ ? in_vain_ + 1 : 0;
   last_ = from;
   if (in_vain_ == kMostInVain)
-    throw Error(fmt::format("{}: before a {}, as the start before; it is not started again; accepted: a job that comes to a checkpoint, with --checkpoint-every for an earlier one", what,
-                            from ? "checkpoint later than " + from->first.string() : "first checkpoint"));
+    throw Error(fmt::format(
+        "{}: before a {}, as the start before; it is not started again; accepted: a job that comes to a checkpoint, with --checkpoint-every for an earlier one",
+        what, from ? "checkpoint later than " + from->first.string() : "first checkpoint"));
   if (left_-- == 0) throw Error(fmt::format("{}; none is left of --restarts {}", what, *next_.restarts));
   const std::string left_out = leave_out(silent);
   give_up_folders(*next_.training);

@@ -44,7 +44,7 @@ class RestartedJob {
   std::optional<Checkpoint> last_;     // when the last start ended
   int in_vain_ = 0;                    // starts in a row that made none
   std::int64_t left_;
-  JobEnd end_;                         // of the last start
+  JobEnd end_;                    // of the last start
   std::vector<ToldLoss> losses_;  // that its ranks told of
 };
 

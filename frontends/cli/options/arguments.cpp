@@ -124,15 +124,16 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
   return best;
 }
 
-po::variables_map parse(const std::string& usage, const std::string& about, const po::options_description& options,
-                        const std::vector<std::string>& arguments, const po::positional_options_description& positional) {
+po::variables_map parse(const std::string& usage, const std::string& about, const po::options_description& options, const std::vector<std::string>& arguments,
+                        const po::positional_options_description& positional) {
   const std::string command = usage.substr(0, usage.find(' '));
   po::options_description all;
   all.add(options);
   all.add_options()("help,h", "show this help");
   const auto unknown = [&](const std::string& given) {
     const std::string near = nearest(given, names_of(all));
-    return UsageError(fmt::format("{}: option '{}' is unknown{}; `{} --help` lists them", command, given, near.empty() ? "" : ", did you mean '" + near + "'?", call_of(command)));
+    return UsageError(fmt::format("{}: option '{}' is unknown{}; `{} --help` lists them", command, given, near.empty() ? "" : ", did you mean '" + near + "'?",
+                                  call_of(command)));
   };
   const std::vector<std::string> words = with_empty_texts_apart(arguments);
   try {
@@ -157,16 +158,17 @@ po::variables_map parse(const std::string& usage, const std::string& about, cons
     throw UsageError(fmt::format("{}: {}", command, what_is_wrong(e, all, words)));
   } catch (const po::too_many_positional_options_error&) {
     const unsigned most = positional.max_total_count();
-    throw UsageError(fmt::format("{}: '{}' is {}; accepted: {}options, which begin with --; `{} --help` lists them", command, surplus_word(all, words, positional),
-                                 most ? "one word too many" : "no option", most ? positional.name_for_position(0) + " and " : "", call_of(command)));
+    throw UsageError(fmt::format("{}: '{}' is {}; accepted: {}options, which begin with --; `{} --help` lists them", command,
+                                 surplus_word(all, words, positional), most ? "one word too many" : "no option",
+                                 most ? positional.name_for_position(0) + " and " : "", call_of(command)));
   }
 }
 
 void check_choice(const std::string& option, const std::string& given, const std::vector<std::string>& accepted) {
   if (std::find(accepted.begin(), accepted.end(), given) != accepted.end()) return;
   const std::string near = nearest(given, accepted);
-  throw UsageError(fmt::format("{}: '{}' is not accepted{}; accepted: {}", option, given,
-                               near.empty() ? "" : ", did you mean '" + near + "'?", fmt::join(accepted, ", ")));
+  throw UsageError(
+      fmt::format("{}: '{}' is not accepted{}; accepted: {}", option, given, near.empty() ? "" : ", did you mean '" + near + "'?", fmt::join(accepted, ", ")));
 }
 
 void check_range(const std::string& option, double value, double low, double high) {

@@ -19,8 +19,8 @@ struct HelpWanted {};
 /// @param usage  the command's name, and behind it what the first line of its help shows before the options
 /// @throws UsageError for unknown options (with the nearest one), missing or ill-formed values
 /// @throws HelpWanted after printing the help
-po::variables_map parse(const std::string& usage, const std::string& about, const po::options_description& options,
-                        const std::vector<std::string>& arguments, const po::positional_options_description& positional = {});
+po::variables_map parse(const std::string& usage, const std::string& about, const po::options_description& options, const std::vector<std::string>& arguments,
+                        const po::positional_options_description& positional = {});
 
 /// The candidate nearest to a word, or empty where none is near.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);

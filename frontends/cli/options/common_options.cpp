@@ -31,13 +31,14 @@ void add_device_options(po::options_description& options) {
   const opencl::DeviceOptions defaults;
   auto option = options.add_options();
   option("platform", po::value<std::string>()->default_value(defaults.platform, ""), "OpenCL platform: an index or a part of its name (also GEMEL_PLATFORM)");
-  option("device", po::value<std::string>()->default_value(defaults.device, ""), "device in it: an index, a part of a CPU (0.1), cpu or gpu (also GEMEL_DEVICE)");
+  option("device", po::value<std::string>()->default_value(defaults.device, ""),
+         "device in it: an index, a part of a CPU (0.1), cpu or gpu (also GEMEL_DEVICE)");
   option("threads", po::value<int>()->default_value(0), "threads of a CPU device; 0: all");
   option("memory-limit", po::value<std::string>()->default_value("0"),
-          "bytes that may be held on the device (8G, 512M too); 0: the least of what it has, what a container allows and, where shared, what is free");
+         "bytes that may be held on the device (8G, 512M too); 0: the least of what it has, what a container allows and, where shared, what is free");
   option("gemm", po::value<std::string>()->default_value("auto"), "GEMM provider: auto, clblast or native");
   option("denormals", po::value<std::string>()->default_value("keep"),
-          "numbers too small for all digits of a float: keep, or flush, which takes them for 0; some processors take a hundred cycles over each");
+         "numbers too small for all digits of a float: keep, or flush, which takes them for 0; some processors take a hundred cycles over each");
 }
 
 opencl::DeviceOptions device_options(const po::variables_map& v) {
@@ -83,8 +84,6 @@ Frontend parse_frontend(const std::string& name) {
   return name == "graph" ? Frontend::graph : Frontend::eager;
 }
 
-void say_device(const opencl::DeviceProfile& p) {
-  say("device: {} ({}, {} unit{})\n", p.name, p.platform, p.compute_units, p.compute_units == 1 ? "" : "s");
-}
+void say_device(const opencl::DeviceProfile& p) { say("device: {} ({}, {} unit{})\n", p.name, p.platform, p.compute_units, p.compute_units == 1 ? "" : "s"); }
 
 }  // namespace gemel::cli

@@ -20,13 +20,15 @@ constexpr const char* kRatings = "ratings";
 }  // namespace
 
 void add_dataset_options(po::options_description& options) {
-  const std::string names = fmt::format("data set: {}; of texts: {}, {}; of language models: {}, {}; of translations: {}, {}; of ratings: {}, {}; of speech: {}, {}",
-                                        fmt::join(datasets::dataset_names(), ", "), kSynthetic, fmt::join(datasets::glue_names(), ", "), kSynthetic, kRunningText, kSynthetic, kTranslation,
-                                        kSynthetic, kRatings, kSynthetic, kSpeech);
+  const std::string names =
+      fmt::format("data set: {}; of texts: {}, {}; of language models: {}, {}; of translations: {}, {}; of ratings: {}, {}; of speech: {}, {}",
+                  fmt::join(datasets::dataset_names(), ", "), kSynthetic, fmt::join(datasets::glue_names(), ", "), kSynthetic, kRunningText, kSynthetic,
+                  kTranslation, kSynthetic, kRatings, kSynthetic, kSpeech);
   auto option = options.add_options();
   option("dataset", po::value<std::string>()->default_value("synthetic"), names.c_str());
   option("data", po::value<std::string>()->default_value(""), "its folder, or for cifar10 the official .tar.gz or its .tar");
-  option("input", po::value<std::string>()->default_value(""), "CxHxW of its pictures; synthetic makes 3x32x32, or what a model takes that cannot train on those");
+  option("input", po::value<std::string>()->default_value(""),
+         "CxHxW of its pictures; synthetic makes 3x32x32, or what a model takes that cannot train on those");
   option("normalize", po::value<std::string>()->default_value("none"), "none, or standard: by CIFAR-10's mean and deviation");
   option("limit", po::value<std::int64_t>()->default_value(0), "use only the first so many samples of each split; 0: all");
 }
@@ -36,7 +38,8 @@ namespace {
 /// @param others  names of the data sets that read files, which are `files`
 void check_data(const std::string& name, const std::string& data, const std::vector<std::string>& others, const char* files) {
   if (name == kSynthetic && !data.empty())
-    throw UsageError(fmt::format("--data: '{}' is given with --dataset synthetic, which reads no files; accepted: --dataset {} with it", data, fmt::join(others, " or ")));
+    throw UsageError(
+        fmt::format("--data: '{}' is given with --dataset synthetic, which reads no files; accepted: --dataset {} with it", data, fmt::join(others, " or ")));
   if (name != kSynthetic && data.empty()) throw UsageError(fmt::format("--data: no data path was given for --dataset {}; accepted: {}", name, files));
 }
 
@@ -55,8 +58,10 @@ datasets::DatasetOptions dataset_options(const po::variables_map& v, std::uint64
   check_choice("--dataset", o.name, {names.begin(), names.end()});
   o.data = v["data"].as<std::string>();
   check_data(o.name, o.data.string(), {names.begin() + 1, names.end()}, "the path of its files");
-  if (const auto input = v["input"].as<std::string>(); !input.empty()) o.input = Shape(parse_extents("--input", input));
-  else if (o.name == "synthetic") o.input = synthetic_input(model_name(v));
+  if (const auto input = v["input"].as<std::string>(); !input.empty())
+    o.input = Shape(parse_extents("--input", input));
+  else if (o.name == "synthetic")
+    o.input = synthetic_input(model_name(v));
   o.classes = class_count(v, 0);
   const auto normalize = v["normalize"].as<std::string>();
   check_choice("--normalize", normalize, {"none", "standard"});
@@ -124,8 +129,10 @@ WorkloadOptions::Text text_options(const po::variables_map& v, const std::string
   check_data(o.dataset, o.folder, of_files, files);
   o.vocabulary = v["vocab"].as<std::string>();
   if (o.dataset == kSynthetic && !o.vocabulary.empty())
-    throw UsageError(fmt::format("--vocab: '{}' is given with --dataset synthetic, which has no texts to tokenize; accepted: --dataset {} with it", o.vocabulary, fmt::join(of_files, " or ")));
-  if (o.dataset != kSynthetic && o.vocabulary.empty()) throw UsageError(fmt::format("--vocab: none is given for --dataset {}; accepted: {}", o.dataset, vocabulary));
+    throw UsageError(fmt::format("--vocab: '{}' is given with --dataset synthetic, which has no texts to tokenize; accepted: --dataset {} with it",
+                                 o.vocabulary, fmt::join(of_files, " or ")));
+  if (o.dataset != kSynthetic && o.vocabulary.empty())
+    throw UsageError(fmt::format("--vocab: none is given for --dataset {}; accepted: {}", o.dataset, vocabulary));
   o.config = v["config"].as<std::string>();
   o.cased = v["cased"].as<bool>();
   o.buckets = buckets_option(v);
@@ -133,7 +140,8 @@ WorkloadOptions::Text text_options(const po::variables_map& v, const std::string
   o.limit = whole_number(v, "limit", 0, 1e12);
   o.classes = class_count(v, 0);
   if (o.classes > 0 && o.classes < kLeastTextClasses)
-    throw UsageError(fmt::format("--classes: {} is given with --model {}, whose texts have {} or more; accepted: as many, or 0 for the data set's", o.classes, model, kLeastTextClasses));
+    throw UsageError(fmt::format("--classes: {} is given with --model {}, whose texts have {} or more; accepted: as many, or 0 for the data set's", o.classes,
+                                 model, kLeastTextClasses));
   o.seed = seed;
   return o;
 }
@@ -159,8 +167,8 @@ WorkloadOptions::Speech speech_options(const po::variables_map& v, std::uint64_t
 
 /// --input's, of data that are made up.
 std::vector<MadeUp> made_up_ratings(const po::variables_map& v, std::int64_t samples, std::uint64_t seed) {
-  constexpr std::int64_t kMost = 100'000'000;         // users, or items
-  constexpr const char* kMovieLens = "6040x3706";      // of MovieLens 1M
+  constexpr std::int64_t kMost = 100'000'000;      // users, or items
+  constexpr const char* kMovieLens = "6040x3706";  // of MovieLens 1M
   refuse(v, kClassOption, fmt::format("--model {}, which takes ratings", kNcf));
   const auto given = v["input"].as<std::string>();
   std::vector<MadeUp> out;
@@ -194,12 +202,13 @@ void add_text_options(po::options_description& options) {
   add_config_option(options);
   auto option = options.add_options();
   option("vocab", po::value<std::string>()->default_value(""),
-       "vocabulary of its texts: BERT's vocab.txt, a tokenizer.json, or a folder with one of them or with GPT-2's vocab.json and merges.txt");
+         "vocabulary of its texts: BERT's vocab.txt, a tokenizer.json, or a folder with one of them or with GPT-2's vocab.json and merges.txt");
   option("cased", po::bool_switch(), "letters and accents of texts stay as they are");
   option("max-length", po::value<std::int64_t>()->default_value(kTextLength),
-       "tokens of a text at most, or as many as the model has positions for, [CLS] and [SEP] among them; "
-       "of a block of running text; of a source, and of its translation");
-  option("length-buckets", po::value<std::string>()->default_value("off"), "on: batches are of texts or speech of like length, padded to one of a few lengths; off: all to the longest");
+         "tokens of a text at most, or as many as the model has positions for, [CLS] and [SEP] among them; "
+         "of a block of running text; of a source, and of its translation");
+  option("length-buckets", po::value<std::string>()->default_value("off"),
+         "on: batches are of texts or speech of like length, padded to one of a few lengths; off: all to the longest");
 }
 
 void refuse_text_options(const po::variables_map& v, const std::string& beside) { refuse(v, kTextOptions, beside); }
@@ -231,8 +240,14 @@ std::vector<MadeUp> made_up(const po::variables_map& v, const std::string& model
     const std::vector<std::int64_t> lengths = given.empty() ? std::vector{default_length(v, model)} : whole_numbers(v, "input", 2, 1'000'000);
     const std::int64_t classes = v["classes"].defaulted() ? kLeastTextClasses : class_count(v, kLeastTextClasses);
     for (const std::int64_t length : lengths)
-      out.push_back({std::to_string(length), {.model = model, .text = WorkloadOptions::Text{.config = v["config"].as<std::string>(), .max_length = length, .classes = classes,
-                                                                                           .length_option = "--input", .samples = samples, .seed = seed}}});
+      out.push_back({std::to_string(length),
+                     {.model = model,
+                      .text = WorkloadOptions::Text{.config = v["config"].as<std::string>(),
+                                                    .max_length = length,
+                                                    .classes = classes,
+                                                    .length_option = "--input",
+                                                    .samples = samples,
+                                                    .seed = seed}}});
     return out;
   }
   refuse_text_options(v, fmt::format("--model {}, which takes pictures", model));
@@ -244,7 +259,8 @@ std::vector<MadeUp> made_up(const po::variables_map& v, const std::string& model
     for (const std::string& input : words_of(given)) inputs.push_back(parse_extents("--input", input));
   }
   for (const std::vector<std::int64_t>& input : inputs)
-    out.push_back({fmt::format("{}", fmt::join(input, "x")), {.model = model, .pictures = {.input = Shape(input), .classes = class_count(v, 1), .seed = seed, .samples = samples}}});
+    out.push_back({fmt::format("{}", fmt::join(input, "x")),
+                   {.model = model, .pictures = {.input = Shape(input), .classes = class_count(v, 1), .seed = seed, .samples = samples}}});
   return out;
 }
 

@@ -45,9 +45,8 @@ std::int64_t class_count(const po::variables_map& v, std::int64_t least) {
 }
 
 void add_recompute_option(po::options_description& options) {
-  options.add_options()
-      ("recompute", po::value<std::string>()->default_value("none"),
-       "none, or blocks: the backward pass computes the model's repeated blocks again; less memory, more time, the same results");
+  options.add_options()("recompute", po::value<std::string>()->default_value("none"),
+                        "none, or blocks: the backward pass computes the model's repeated blocks again; less memory, more time, the same results");
 }
 
 models::RecomputedParts recompute_option(const po::variables_map& v, const std::string& model) {
@@ -65,7 +64,7 @@ void add_loaded_model_options(po::options_description& options, ModelKinds kinds
   auto option = options.add_options();
   option("model", po::value<std::string>()->required(), model_help(kinds).c_str());
   option("weights", po::value<std::string>()->required(),
-       "safetensors file with torchvision's names and layouts, or Hugging Face's; or the index or folder of its shards");
+         "safetensors file with torchvision's names and layouts, or Hugging Face's; or the index or folder of its shards");
   option("classes", po::value<std::int64_t>()->default_value(0), "size of the last layer; 0: by the data or the file");
 }
 

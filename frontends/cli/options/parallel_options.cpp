@@ -52,7 +52,8 @@ parallel::CompressionOptions compression(const std::string& text) {
   constexpr std::string_view kTopK = "topk:";
   double fraction = 0;
   const char* const end = text.data() + text.size();
-  if (text.starts_with(kTopK) && std::from_chars(text.data() + kTopK.size(), end, fraction).ptr == end && fraction > 0 && fraction <= 1) return {Kind::top_k, fraction};
+  if (text.starts_with(kTopK) && std::from_chars(text.data() + kTopK.size(), end, fraction).ptr == end && fraction > 0 && fraction <= 1)
+    return {Kind::top_k, fraction};
   throw UsageError(fmt::format("--compression: '{}'; accepted: none, fp16, bf16, or topk:F with F above 0 and at most 1", text));
 }
 
@@ -69,7 +70,8 @@ std::vector<std::string> module_names(const std::string& list) {
   if (list == "auto") return {};
   std::vector<std::string> out = words_of(list);
   if (std::ranges::any_of(out, &std::string::empty))
-    throw UsageError(fmt::format("--stages: '{}' has an empty name; accepted: auto, or the first module of each stage but the first, with commas between", list));
+    throw UsageError(
+        fmt::format("--stages: '{}' has an empty name; accepted: auto, or the first module of each stage but the first, with commas between", list));
   return out;
 }
 
@@ -85,7 +87,8 @@ PipelineOptions read_pipeline_options(const po::variables_map& v) {
   const bool interleaved = o.schedule == parallel::ScheduleKind::interleaved;
   o.virtual_stages = interleaved ? static_cast<int>(whole_number(v, "virtual-stages", 2, 1e3)) : 1;
   if (!interleaved && !v["virtual-stages"].defaulted())
-    throw UsageError(fmt::format("--virtual-stages: it is given with --pipeline-schedule {}, where a stage is one piece; accepted: with interleaved", schedule));
+    throw UsageError(
+        fmt::format("--virtual-stages: it is given with --pipeline-schedule {}, where a stage is one piece; accepted: with interleaved", schedule));
   return o;
 }
 
@@ -96,7 +99,9 @@ void check_pipeline(const po::variables_map& v, ParallelOptions& o) {
       if (given(name)) throw UsageError(fmt::format("--{}: it is given without --parallel pipeline; accepted: with it", name));
     return;
   }
-  if (o.sync_bn) throw UsageError("--sync-bn: it is given with --parallel pipeline, whose batch statistics are those of a micro-batch; accepted: --freeze-norm, or --microbatches 1");
+  if (o.sync_bn)
+    throw UsageError(
+        "--sync-bn: it is given with --parallel pipeline, whose batch statistics are those of a micro-batch; accepted: --freeze-norm, or --microbatches 1");
   if (o.balances) throw UsageError("--balance: auto is given with --parallel pipeline, which takes rates into account where it cuts; accepted: even");
   if (o.reducer.compression.kind == parallel::CompressionOptions::Kind::top_k)
     throw UsageError(fmt::format("--compression: '{}' is given with --parallel pipeline; accepted: none, fp16, bf16", o.compression_text));
@@ -111,10 +116,12 @@ void check_used(const po::variables_map& v, const ParallelOptions& o) {
   const auto given = [&v](const char* name) { return v.count(name) && !v[name].defaulted(); };
   for (const char* name : {"heartbeat", "stall-warning", "interface"})
     if (o.in_one_process() && given(name))
-      throw UsageError(fmt::format("--{}: it is given with --parallel {}, where one process has no others to watch; accepted: with --parallel ddp", name, o.style));
+      throw UsageError(
+          fmt::format("--{}: it is given with --parallel {}, where one process has no others to watch; accepted: with --parallel ddp", name, o.style));
   for (const char* name : {"bucket-mb", "first-bucket-mb"})
     if (o.horovod && given(name))
-      throw UsageError(fmt::format("--{}: it is given with --parallel horovod, which fuses what is there in a cycle; accepted: HOROVOD_FUSION_THRESHOLD and HOROVOD_CYCLE_TIME", name));
+      throw UsageError(fmt::format(
+          "--{}: it is given with --parallel horovod, which fuses what is there in a cycle; accepted: HOROVOD_FUSION_THRESHOLD and HOROVOD_CYCLE_TIME", name));
   if (o.horovod && o.reducer.compression.kind == parallel::CompressionOptions::Kind::top_k)
     throw UsageError(fmt::format("--compression: '{}' is given with --parallel horovod; accepted: none, fp16, bf16", o.compression_text));
   if (!o.devices.empty() && given("device"))
@@ -131,11 +138,13 @@ void check_used(const po::variables_map& v, const ParallelOptions& o) {
 
 void add_parallel_options(po::options_description& options) {
   auto option = options.add_options();
-  option("parallel", po::value<std::string>()->default_value(""), "ddp: the processes that mpirun started share each batch; horovod: the same, and gradients are reduced in cycles (HOROVOD_CYCLE_TIME and its kin); "
-          "pipeline: the model is cut into stages, one a rank, or one a device of this process; "
-          "mirrored: the devices of this process share each batch; dataparallel: the same, and the first device alone updates; without it: one device");
-  option("devices", po::value<std::string>()->default_value(""), "where each rank or replica computes: 0,1, parts of a CPU (0.0,0.1) or PLATFORM:DEVICE,... "
-          "(default: the platform's devices of a kind)");
+  option("parallel", po::value<std::string>()->default_value(""),
+         "ddp: the processes that mpirun started share each batch; horovod: the same, and gradients are reduced in cycles (HOROVOD_CYCLE_TIME and its kin); "
+         "pipeline: the model is cut into stages, one a rank, or one a device of this process; "
+         "mirrored: the devices of this process share each batch; dataparallel: the same, and the first device alone updates; without it: one device");
+  option("devices", po::value<std::string>()->default_value(""),
+         "where each rank or replica computes: 0,1, parts of a CPU (0.0,0.1) or PLATFORM:DEVICE,... "
+         "(default: the platform's devices of a kind)");
   option("collective", po::value<std::string>()->default_value("auto"), "algorithm of all-reduce: auto, ring, tree, shared, hierarchical or mpi");
   option("heartbeat", po::value<double>()->default_value(8, "8"), "seconds after which a silent rank counts as lost; 0: never");
   option("stall-warning", po::value<double>()->default_value(60, "60"), "seconds after which a rank that lives and makes no progress is warned of; 0: never");
@@ -147,19 +156,22 @@ void add_gradient_options(po::options_description& options) {
   option("sync-bn", po::bool_switch(), "batch normalisation over the whole batch, not a rank's shard of it");
   option("bucket-mb", po::value<double>()->default_value(25, "25"), "MiB of gradients that are summed over the ranks at once");
   option("first-bucket-mb", po::value<double>()->default_value(1, "1"), "the same of the first, so that communication begins early");
-  option("compression", po::value<std::string>()->default_value("none"), "of gradients on their way: none, fp16, bf16, or topk:F, the largest F of them (topk:0.01)");
+  option("compression", po::value<std::string>()->default_value("none"),
+         "of gradients on their way: none, fp16, bf16, or topk:F, the largest F of them (topk:0.01)");
 }
 
 void add_balance_option(po::options_description& options) {
-  options.add_options()("balance", po::value<std::string>()->default_value("even"), "shares of each batch: even, or auto, by the rates that ranks are measured to have");
+  options.add_options()("balance", po::value<std::string>()->default_value("even"),
+                        "shares of each batch: even, or auto, by the rates that ranks are measured to have");
 }
 
 void add_pipeline_options(po::options_description& options) {
   auto option = options.add_options();
-  option("pipeline-stages", po::value<std::int64_t>()->default_value(0), "stages of a pipeline, a divisor of the ranks: the others are copies that share each batch (default: as many as ranks)");
+  option("pipeline-stages", po::value<std::int64_t>()->default_value(0),
+         "stages of a pipeline, a divisor of the ranks: the others are copies that share each batch (default: as many as ranks)");
   option("microbatches", po::value<std::int64_t>()->default_value(0),
-       "parts of a batch that follow each other through a pipeline; 1: plain model parallelism "
-       "(default: the most, up to four a stage, of which the model accepts every one)");
+         "parts of a batch that follow each other through a pipeline; 1: plain model parallelism "
+         "(default: the most, up to four a stage, of which the model accepts every one)");
   option("stages", po::value<std::string>()->default_value("auto"), "auto: by measured cost; or the first module of each stage but the first: layer2,layer4");
 }
 
@@ -174,16 +186,16 @@ std::int64_t PipelineOptions::micro_batches_of(std::int64_t samples, int ranks) 
   const std::int64_t m = std::min<std::int64_t>(micro_batches ? micro_batches : kMostByDefault * p, samples);
   if (schedule != parallel::ScheduleKind::interleaved) return m;
   if (micro_batches % p != 0)
-    throw UsageError(fmt::format("--microbatches: {} with --pipeline-schedule interleaved over {} stages; accepted: a multiple of the stages", micro_batches, p));
+    throw UsageError(
+        fmt::format("--microbatches: {} with --pipeline-schedule interleaved over {} stages; accepted: a multiple of the stages", micro_batches, p));
   if (m < p)
-    throw UsageError(fmt::format("--pipeline-schedule: interleaved with {} samples over {} stages; accepted: as many samples as stages in every batch, the last one too; gpipe; 1f1b",
-                                 samples, p));
+    throw UsageError(fmt::format(
+        "--pipeline-schedule: interleaved with {} samples over {} stages; accepted: as many samples as stages in every batch, the last one too; gpipe; 1f1b",
+        samples, p));
   return m - m % p;  // a smaller batch has fewer
 }
 
-bool ParallelOptions::in_one_process() const {
-  return style == "mirrored" || style == "dataparallel" || (pipeline && !parallel::mpi_launch());
-}
+bool ParallelOptions::in_one_process() const { return style == "mirrored" || style == "dataparallel" || (pipeline && !parallel::mpi_launch()); }
 
 int ParallelOptions::copies(int ranks) const {
   if (!pipeline) return ranks;
@@ -195,15 +207,16 @@ int ParallelOptions::copies(int ranks) const {
 void ParallelOptions::check_ranks(std::int64_t batch_size, int ranks) const {
   const int shards = copies(ranks);
   if (batch_size < shards)
-    throw UsageError(fmt::format("--batch-size: {} samples are for {} {}; accepted: one a {} or more", batch_size, shards, pipeline ? "copies of the pipeline" : "ranks",
-                                 pipeline ? "copy" : "rank"));
+    throw UsageError(fmt::format("--batch-size: {} samples are for {} {}; accepted: one a {} or more", batch_size, shards,
+                                 pipeline ? "copies of the pipeline" : "ranks", pipeline ? "copy" : "rank"));
   if (!pipeline) return;
   if (pipeline->micro_batches > batch_size / shards)
-    throw UsageError(fmt::format("--microbatches: {} of {} samples that a copy of the model has of a batch; accepted: at most one a sample", pipeline->micro_batches,
-                                 batch_size / shards));
+    throw UsageError(fmt::format("--microbatches: {} of {} samples that a copy of the model has of a batch; accepted: at most one a sample",
+                                 pipeline->micro_batches, batch_size / shards));
   if (shards == 1 && !sums_option.empty())
-    throw UsageError(fmt::format("--{}: it is given with a pipeline of one copy, in which no gradients are summed over ranks; accepted: with --pipeline-stages, for several copies",
-                                 sums_option));
+    throw UsageError(fmt::format(
+        "--{}: it is given with a pipeline of one copy, in which no gradients are summed over ranks; accepted: with --pipeline-stages, for several copies",
+        sums_option));
 }
 
 ParallelOptions parallel_options(const po::variables_map& v) {
@@ -223,7 +236,8 @@ ParallelOptions parallel_options(const po::variables_map& v) {
   const auto collective = v["collective"].as<std::string>();
   check_choice("--collective", collective, {"auto", "ring", "tree", "shared", "hierarchical", "mpi"});
   o.collective = parallel::parse_algorithm(collective);
-  o.watch = {.heartbeat_s = seconds_option(v, "heartbeat"), .stall_warning_s = seconds_option(v, "stall-warning"), .interface = v["interface"].as<std::string>()};
+  o.watch = {
+      .heartbeat_s = seconds_option(v, "heartbeat"), .stall_warning_s = seconds_option(v, "stall-warning"), .interface = v["interface"].as<std::string>()};
   check_used(v, o);
   check_pipeline(v, o);
   return o;
@@ -233,16 +247,18 @@ std::vector<distributed::Setting> program_settings() { return {{"version", GEMEL
 
 std::vector<distributed::Setting> ParallelOptions::settings(bool profiled) const {
   std::vector<distributed::Setting> out = program_settings();
-  const std::vector<distributed::Setting> own{
-      {"style", style},
-      {"buckets", fmt::format("{} bytes, the first {}", reducer.buckets.bytes, reducer.buckets.first_bytes)},
-      {"shares", balances ? "by measured rate" : "even"},
-      {"collective", std::string(collective ? parallel::to_string(*collective) : "auto")},
-      {"profile", profiled ? "yes" : "no"}};
+  const std::vector<distributed::Setting> own{{"style", style},
+                                              {"buckets", fmt::format("{} bytes, the first {}", reducer.buckets.bytes, reducer.buckets.first_bytes)},
+                                              {"shares", balances ? "by measured rate" : "even"},
+                                              {"collective", std::string(collective ? parallel::to_string(*collective) : "auto")},
+                                              {"profile", profiled ? "yes" : "no"}};
   out.insert(out.end(), own.begin(), own.end());
   if (pipeline)
-    out.push_back({"pipeline", fmt::format("{}, {} of {} pieces, {} micro-batches, cut before {}", pipeline->stages ? fmt::format("{} stages", pipeline->stages) : "a stage on each rank", parallel::to_string(pipeline->schedule),
-                                           pipeline->virtual_stages, pipeline->micro_batches ? std::to_string(pipeline->micro_batches) : "some", pipeline->modules.empty() ? "what costs say" : fmt::format("{}", fmt::join(pipeline->modules, ", ")))});
+    out.push_back({"pipeline",
+                   fmt::format("{}, {} of {} pieces, {} micro-batches, cut before {}",
+                               pipeline->stages ? fmt::format("{} stages", pipeline->stages) : "a stage on each rank", parallel::to_string(pipeline->schedule),
+                               pipeline->virtual_stages, pipeline->micro_batches ? std::to_string(pipeline->micro_batches) : "some",
+                               pipeline->modules.empty() ? "what costs say" : fmt::format("{}", fmt::join(pipeline->modules, ", ")))});
   return out;
 }
 

@@ -21,12 +21,12 @@ struct DeviceName {
 
 /// How a model is cut into stages, and a batch into micro-batches.
 struct PipelineOptions {
-  int stages = 0;                   // 0: as many as ranks; else a divisor of them
+  int stages = 0;  // 0: as many as ranks; else a divisor of them
   parallel::ScheduleKind schedule = parallel::ScheduleKind::one_f_one_b;
-  int virtual_stages = 1;           // pieces a stage
-  std::int64_t micro_batches = 0;   // 0: as many as micro_batches_for says
+  int virtual_stages = 1;                   // pieces a stage
+  std::int64_t micro_batches = 0;           // 0: as many as micro_batches_for says
   static constexpr int kMostByDefault = 4;  // a stage
-  std::vector<std::string> modules{};  // the first one of each piece but the first; empty: by cost
+  std::vector<std::string> modules{};       // the first one of each piece but the first; empty: by cost
 
   parallel::PipelineShape shape(int ranks) const { return {schedule, stages ? stages : ranks, virtual_stages}; }
   /// Of a batch of so many samples in each copy. @throws UsageError where the schedule cannot run them
@@ -34,7 +34,7 @@ struct PipelineOptions {
 };
 
 struct ParallelOptions {
-  std::string style;  // "ddp", "horovod", "pipeline", "mirrored", "dataparallel"; empty: one process
+  std::string style;                // "ddp", "horovod", "pipeline", "mirrored", "dataparallel"; empty: one process
   std::vector<DeviceName> devices;  // one a rank of the machine, or a replica of the process; empty: as the machine has them
   bool sync_bn = false;
   bool balances = false;  // shares of the batch by rate
@@ -44,7 +44,7 @@ struct ParallelOptions {
   parallel::WatchOptions watch;
   std::optional<parallel::horovod::Options> horovod;  // where that is the style
   std::optional<PipelineOptions> pipeline;            // the same
-  std::string sums_option;  // of a pipeline: one that was given and is about sums over its copies; empty: none
+  std::string sums_option;                            // of a pipeline: one that was given and is about sums over its copies; empty: none
 
   /// Whether the ranks are replicas, or stages, in threads of this process.
   bool in_one_process() const;

@@ -23,7 +23,8 @@ po::options_description train_options() {
   option("model", po::value<std::string>()->default_value("resnet18"), model_help(ModelKinds::all).c_str());
   option("classes", po::value<std::int64_t>()->default_value(0), "size of the last layer; 0: the data set's classes");
   option("dropout", po::value<double>(), "rate of every dropout of the model");
-  option("label-smoothing", po::value<double>()->default_value(0, "0"), "share of the uniform distribution in what a class or a translation's token is judged by, 0 to 1");
+  option("label-smoothing", po::value<double>()->default_value(0, "0"),
+         "share of the uniform distribution in what a class or a translation's token is judged by, 0 to 1");
   add_dataset_options(options);
   add_text_options(options);
   option("epochs", po::value<std::int64_t>(), "passes over the data (default 1)");
@@ -37,13 +38,18 @@ po::options_description train_options() {
   option("momentum", po::value<double>(), "momentum (default 0.9 for momentum and nesterov)");
   option("clip-norm", po::value<double>()->default_value(0, "0"), "largest norm of all gradients together; 0: no limit");
   option("lr-schedule", po::value<std::string>()->default_value("constant"), "constant, step (a tenth every 30 epochs), cosine or linear (to 0 over the run)");
-  option("warmup", po::value<std::string>()->default_value("0"), "with linear: steps in which the rate climbs from 0, or with a point, as 0.1, that share of the run");
+  option("warmup", po::value<std::string>()->default_value("0"),
+         "with linear: steps in which the rate climbs from 0, or with a point, as 0.1, that share of the run");
   option("shuffle", po::value<std::string>()->default_value("on"), "on or off");
-  option("augment", po::value<std::string>(), "none, or standard: pictures are padded by 4, cropped, flipped; items that a user has not met are drawn anew in each epoch. Default: standard of ratings, else none");
+  option("augment", po::value<std::string>(),
+         "none, or standard: pictures are padded by 4, cropped, flipped; items that a user has not met are drawn anew in each epoch. Default: standard of "
+         "ratings, else none");
   option("weights", po::value<std::string>()->default_value(""), "safetensors file to start from, or the index or folder of its shards");
   option("freeze-backbone", po::bool_switch(), "train the last layer only");
   option("freeze-norm", po::bool_switch(), "normalisation uses running statistics in training too");
-  option("sparse-embeddings", po::bool_switch(), "updates move the rows of embeddings that a step meets and no others, and these do not decay; not of tables that a head shares. With sgd, adam, adamw");
+  option(
+      "sparse-embeddings", po::bool_switch(),
+      "updates move the rows of embeddings that a step meets and no others, and these do not decay; not of tables that a head shares. With sgd, adam, adamw");
   option("save", po::value<std::string>()->default_value(""), "write the trained weights to this safetensors file");
   option("checkpoint-dir", po::value<std::string>()->default_value(""), "folder for checkpoints: at each epoch's end and on interrupt");
   option("checkpoint-every", po::value<std::int64_t>()->default_value(0), "and every so many steps");
@@ -93,7 +99,8 @@ void read_optimizer(const po::variables_map& v, TrainOptions& o) {
     }
   const double momentum = optim::with_defaults(o.optimizer_name, o.optimizer).momentum.value_or(0);
   if (o.sparse_embeddings && (momentum != 0 || o.optimizer_name == "rmsprop"))
-    throw UsageError(fmt::format("--sparse-embeddings: --optimizer {} with momentum {} is given; accepted: sgd without momentum, adam or adamw", o.optimizer_name, momentum));
+    throw UsageError(fmt::format("--sparse-embeddings: --optimizer {} with momentum {} is given; accepted: sgd without momentum, adam or adamw",
+                                 o.optimizer_name, momentum));
   if (o.sparse_embeddings && o.parallel.pipeline) throw UsageError("--sparse-embeddings: it is given with --parallel pipeline; accepted: no pipeline");
   const auto schedule = v["lr-schedule"].as<std::string>();
   check_choice("--lr-schedule", schedule, strings(optim::schedule_names()));
@@ -106,9 +113,12 @@ void read_optimizer(const po::variables_map& v, TrainOptions& o) {
 void read_batches(const po::variables_map& v, TrainOptions& o) {
   o.batch_size = whole_number(v, "batch-size", 1, 1e9);
   o.accumulate = whole_number(v, "accumulate", 1, 1e9);
-  if (o.accumulate > o.batch_size) throw UsageError(fmt::format("--accumulate: {} micro-batches of a --batch-size of {}; accepted: at most one a sample", o.accumulate, o.batch_size));
+  if (o.accumulate > o.batch_size)
+    throw UsageError(fmt::format("--accumulate: {} micro-batches of a --batch-size of {}; accepted: at most one a sample", o.accumulate, o.batch_size));
   o.workers = whole_number(v, "workers", 0, 256);
-  const std::string shuffle = v["shuffle"].as<std::string>(), augment = v.count("augment") ? v["augment"].as<std::string>() : o.work.ratings ? "standard" : "none";
+  const std::string shuffle = v["shuffle"].as<std::string>(), augment = v.count("augment") ? v["augment"].as<std::string>()
+                                                                        : o.work.ratings   ? "standard"
+                                                                                           : "none";
   check_choice("--shuffle", shuffle, {"on", "off"});
   check_choice("--augment", augment, {"none", "standard"});
   o.shuffle = shuffle == "on" ? datasets::Shuffle::on : datasets::Shuffle::off;

@@ -77,9 +77,12 @@ class Meter {
     const Specs shard = c.with->batch(c.largest_shard());
     const bool keeps_spans = !run_.options().profile.empty();
     const PlannedPipeline planned = planned_pipeline(session, job_, task, shard,
-                                                     {.shape = {.micro_batches = c.micro_batches}, .memory_bytes = run_.memory_limit(),
-                                                      .stage = {.frontend = c.frontend, .passes = run_.options().passes,
-                                                                .kept = c.recompute == models::RecomputedParts::none ? Kept::all : Kept::inputs, .keeps_spans = keeps_spans}});
+                                                     {.shape = {.micro_batches = c.micro_batches},
+                                                      .memory_bytes = run_.memory_limit(),
+                                                      .stage = {.frontend = c.frontend,
+                                                                .passes = run_.options().passes,
+                                                                .kept = c.recompute == models::RecomputedParts::none ? Kept::all : Kept::inputs,
+                                                                .keeps_spans = keeps_spans}});
     run_.device().memory().trim();
     run_.device().memory().reset_peak();
     distributed::Pipeline stage(session, *job_.communication(), task, planned.micro_batch, planned.plan);
@@ -117,7 +120,9 @@ class Meter {
   bool interrupted() {
     std::int32_t some = InterruptGuard::interrupted();
     if (job_.communication())
-      job_.communication()->run([&some](parallel::Collectives& c) { c.all_reduce({reinterpret_cast<std::byte*>(&some), 1, DType::int32}, parallel::Reduction::max); });
+      job_.communication()->run([&some](parallel::Collectives& c) {
+        c.all_reduce({reinterpret_cast<std::byte*>(&some), 1, DType::int32}, parallel::Reduction::max);
+      });
     return some != 0;
   }
   void measure(const std::function<void()>& step) {

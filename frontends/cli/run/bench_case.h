@@ -28,11 +28,11 @@ struct BenchCase {
   bool freeze_norm = false;
   std::string parallel;  // "ddp", ... as --parallel has it; "no-sync": ranks that sum nothing
   int ranks = 1;
-  int copies = 1;  // of the model, each of which has a shard
-  int copy = 0;    // this rank's
+  int copies = 1;        // of the model, each of which has a shard
+  int copy = 0;          // this rank's
   std::string pipeline;  // "1f1b-8": its schedule and micro-batches
   int micro_batches = 1;
-  PlannedStep planned;  // by `plan`, of the largest shard
+  PlannedStep planned;          // by `plan`, of the largest shard
   std::int64_t held_bytes = 0;  // parameters, statistics, gradients, momentum and the batch
 
   /// Finds what a step takes on a device. @throws ShapeError where the model refuses the input
@@ -45,7 +45,8 @@ struct BenchCase {
   std::unique_ptr<nn::Module> make_model(models::RecomputedParts parts) const;
   /// Samples of rank 0, which has one more where the batch does not divide.
   std::int64_t largest_shard() const { return (batch_size + copies - 1) / copies; }
-  /// "train/resnet18/16/3x224x224/graph", "train/bert-tiny/8/128/eager"; "/recompute" where blocks are computed again, "/freeze-norm" where normalisation is frozen,
+  /// "train/resnet18/16/3x224x224/graph", "train/bert-tiny/8/128/eager"; "/recompute" where blocks are computed again, "/freeze-norm" where normalisation is
+  /// frozen,
   /// "/ddp:2" where two ranks share the batch, "/pipeline:2/1f1b-8" where they are two stages
   std::string name() const;
 };
@@ -58,14 +59,14 @@ struct Spread {
 Spread spread_of(std::vector<double> values);
 
 struct BenchResult {
-  std::vector<double> seconds;    // of each measured step, from its first enqueue to the host's knowing that it is done
-  double first_seconds = 0;       // of the first step of all, which captures, plans and builds kernels
-  double busy = 0;                // the part of a step in which the device computes, of those that were timed
-  std::int64_t peak_bytes = 0;    // held on the device at once by this case
-  graph::ArenaUse arena;          // of that planned; 0 for the eager front end
-  std::int64_t resident_bytes = 0;  // of the process: at its peak, less before the model was built; 0 where nothing counts it
+  std::vector<double> seconds;                 // of each measured step, from its first enqueue to the host's knowing that it is done
+  double first_seconds = 0;                    // of the first step of all, which captures, plans and builds kernels
+  double busy = 0;                             // the part of a step in which the device computes, of those that were timed
+  std::int64_t peak_bytes = 0;                 // held on the device at once by this case
+  graph::ArenaUse arena;                       // of that planned; 0 for the eager front end
+  std::int64_t resident_bytes = 0;             // of the process: at its peak, less before the model was built; 0 where nothing counts it
   std::vector<std::int64_t> stage_peak_bytes;  // [rank] of a pipeline
-  std::vector<double> exposed_ms;   // that each measured step waited for communication; empty where there is none
+  std::vector<double> exposed_ms;              // that each measured step waited for communication; empty where there is none
 };
 
 struct BenchLength {

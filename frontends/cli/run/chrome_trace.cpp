@@ -20,7 +20,10 @@ using Json = nlohmann::ordered_json;
 std::string track_names(int rank, Track track) {
   const int id = static_cast<int>(track);
   const Json process{{"name", "process_name"}, {"ph", "M"}, {"pid", rank}, {"args", {{"name", fmt::format("rank {}", rank)}}}};
-  const Json thread{{"name", "thread_name"}, {"ph", "M"}, {"pid", rank}, {"tid", id},
+  const Json thread{{"name", "thread_name"},
+                    {"ph", "M"},
+                    {"pid", rank},
+                    {"tid", id},
                     {"args", {{"name", track == Track::communication ? "communication" : "compute queue"}}}};
   return "\n" + process.dump() + ",\n" + thread.dump();
 }

@@ -33,9 +33,11 @@ void write_or_rescue(const fs::path& file, std::span<const fs::path> others, con
     write(file);
   } catch (const DataError& e) {
     constexpr std::size_t kMost = 200;  // so that it fits into a file's name together with what stands before it
-    const std::string given = file.filename().string(), name = fmt::format("rescued-{}-{}", ::getpid(), given.substr(given.size() - std::min(given.size(), kMost)));
+    const std::string given = file.filename().string(),
+                      name = fmt::format("rescued-{}-{}", ::getpid(), given.substr(given.size() - std::min(given.size(), kMost)));
     for (const fs::path& folder : others)
-      if (const fs::path place = folder / name; !folder.empty() && lies_in(place, write)) throw DataError(fmt::format("{}; it is in {} instead", e.what(), place.string()));
+      if (const fs::path place = folder / name; !folder.empty() && lies_in(place, write))
+        throw DataError(fmt::format("{}; it is in {} instead", e.what(), place.string()));
     throw DataError(fmt::format("{}; no other folder took it", e.what()));
   }
 }

@@ -41,7 +41,8 @@ std::vector<TraceEvent> KernelTimes::take_trace() {
   add(device_.take_work());
   const std::int64_t lead = device_.clock_lead_ns();
   std::vector<TraceEvent> out;
-  for (opencl::TimedWork& w : std::exchange(kept_, {})) out.push_back({std::move(w.name), Track::compute_queue, 0, w.begin_ns + lead, w.end_ns + lead, w.flops, w.bytes});
+  for (opencl::TimedWork& w : std::exchange(kept_, {}))
+    out.push_back({std::move(w.name), Track::compute_queue, 0, w.begin_ns + lead, w.end_ns + lead, w.flops, w.bytes});
   return out;
 }
 

@@ -28,8 +28,10 @@ std::vector<OperatorCase> distinct_operators(const Program& program) {
     for (const auto& use : i.inputs) c.in.push_back(use.spec);
     for (const auto& use : i.outputs) c.out.push_back(use.spec);
     const auto [at, fresh] = known.try_emplace(i.op->name + to_string(c.problem()), cases.size());
-    if (fresh) cases.push_back(std::move(c));
-    else ++cases[at->second].count;
+    if (fresh)
+      cases.push_back(std::move(c));
+    else
+      ++cases[at->second].count;
   }
   return cases;
 }

@@ -21,8 +21,8 @@ Program capture_step(Session& session, train::Task& task, const Specs& inputs, W
 bool trains_on(train::Task& task, const Specs& inputs);
 
 struct PlannedStep {
-  std::int64_t flops = 0;        // of all operators, as their records count them
-  std::int64_t arena_bytes = 0;  // of activations, their gradients and scratch results that live at once; not of parameters' gradients
+  std::int64_t flops = 0;            // of all operators, as their records count them
+  std::int64_t arena_bytes = 0;      // of activations, their gradients and scratch results that live at once; not of parameters' gradients
   std::int64_t workspace_bytes = 0;  // the most that an operator takes while it runs, on the device that was named
 };
 

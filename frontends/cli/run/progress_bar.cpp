@@ -39,8 +39,7 @@ void ProgressBar::show(std::int64_t done, double loss, std::int64_t samples) {
   }
   constexpr std::int64_t width = 24;
   const auto filled = std::clamp<std::int64_t>(done * width / std::max<std::int64_t>(1, total_), 0, width);
-  say("\r{} [{}{}] {}\033[K", label_, std::string(static_cast<std::size_t>(filled), '='),
-             std::string(static_cast<std::size_t>(width - filled), ' '), numbers);
+  say("\r{} [{}{}] {}\033[K", label_, std::string(static_cast<std::size_t>(filled), '='), std::string(static_cast<std::size_t>(width - filled), ' '), numbers);
   std::fflush(stderr);
 }
 

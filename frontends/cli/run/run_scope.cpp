@@ -33,7 +33,9 @@ nlohmann::ordered_json first_line(const std::vector<std::string>& argv, const nl
 }  // namespace
 
 RunScope::RunScope(CommonOptions options, const char* command, const std::vector<std::string>& arguments, const nlohmann::ordered_json& about)
-    : options_(std::move(options)), argv_(command_line(command, arguments)), log_(options_.log_dir, first_line(argv_, about), [](const std::string& line) { say("{}\n", line); }) {
+    : options_(std::move(options)),
+      argv_(command_line(command, arguments)),
+      log_(options_.log_dir, first_line(argv_, about), [](const std::string& line) { say("{}\n", line); }) {
   log_.begin();
 }
 

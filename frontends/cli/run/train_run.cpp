@@ -83,7 +83,8 @@ train::Trainer::End TrainRun::trained() {
   } catch (const MemoryError& e) {
     const auto stages = options_.parallel.style.empty() ? stages_that_would_do() : std::nullopt;
     if (!stages) throw;
-    throw MemoryError(fmt::format("{}; --parallel pipeline with {} stages on as many devices of this size, and --microbatches {}, would do", e.what(), *stages, kHintMicroBatches));
+    throw MemoryError(fmt::format("{}; --parallel pipeline with {} stages on as many devices of this size, and --microbatches {}, would do", e.what(), *stages,
+                                  kHintMicroBatches));
   }
 }
 
@@ -118,7 +119,8 @@ void TrainRun::check_job() const {
   distributed::require_same(*job_.communication(), settings);
   options_.parallel.check_ranks(options_.batch_size, job_.size());
   if (work_->train_data().size() < copies())
-    throw UsageError(fmt::format("train: {} {} share {} samples; accepted: one a {} or more", copies(), options_.parallel.pipeline ? "copies of the pipeline" : "ranks", work_->train_data().size(),
+    throw UsageError(fmt::format("train: {} {} share {} samples; accepted: one a {} or more", copies(),
+                                 options_.parallel.pipeline ? "copies of the pipeline" : "ranks", work_->train_data().size(),
                                  options_.parallel.pipeline ? "copy" : "rank"));
 }
 
@@ -175,9 +177,10 @@ void TrainRun::check_batch(std::int64_t samples, const char* which) const {
   try {
     capture_step(*host, *work_->task(*model), work_->batch(least), Work::train);
   } catch (const ShapeError& e) {
-    throw ShapeError(fmt::format("train: {}, {} of {} samples{}: {}; accepted: another --batch-size or --limit{}", which, samples, work_->train_data().size(),
-                                 parts > 1 ? fmt::format(" in {} micro-batches, the least of {}", parts, least) : "", e.what(),
-                                 parts > 1 ? fmt::format(", fewer micro-batches (--{}), or --freeze-norm", options_.parallel.pipeline ? "microbatches" : "accumulate") : ""));
+    throw ShapeError(fmt::format(
+        "train: {}, {} of {} samples{}: {}; accepted: another --batch-size or --limit{}", which, samples, work_->train_data().size(),
+        parts > 1 ? fmt::format(" in {} micro-batches, the least of {}", parts, least) : "", e.what(),
+        parts > 1 ? fmt::format(", fewer micro-batches (--{}), or --freeze-norm", options_.parallel.pipeline ? "microbatches" : "accumulate") : ""));
   }
 }
 
@@ -215,9 +218,13 @@ std::optional<distributed::Balancing> TrainRun::balancing() {
   const std::int64_t batch = std::min(options_.batch_size, work_->train_data().size()), micro_batch = batch / std::min(options_.accumulate, batch);
   const std::int64_t one_in_each = (batch + micro_batch - 1) / micro_batch;
   if (options_.parallel.sync_bn && one_in_each * job_.size() > batch)
-    throw UsageError(fmt::format("--balance: batch statistics take a sample of each of {} ranks in each micro-batch of {}, which leaves none to share out by rate; accepted: even, or another --batch-size or --accumulate",
-                                 job_.size(), micro_batch));
-  return distributed::Balancing{.batch = batch, .limits = {.least = options_.parallel.sync_bn ? one_in_each : 0, .of_trial = one_in_each}, .changed = [this](const parallel::Balance& balance) {
+    throw UsageError(
+        fmt::format("--balance: batch statistics take a sample of each of {} ranks in each micro-batch of {}, which leaves none to share out by rate; "
+                    "accepted: even, or another --batch-size or --accumulate",
+                    job_.size(), micro_batch));
+  return distributed::Balancing{.batch = batch,
+                                .limits = {.least = options_.parallel.sync_bn ? one_in_each : 0, .of_trial = one_in_each},
+                                .changed = [this](const parallel::Balance& balance) {
                                   loader_->share(balance.shares());
                                   tell_shares(balance);
                                 }};
@@ -233,7 +240,8 @@ void TrainRun::tell_shares(const parallel::Balance& balance) const {
     rates.push_back(seconds > 0 ? fmt::format("{:.1f}", 1 / seconds) : "not measured");
     longest = std::max(longest, seconds * static_cast<double>(shares[static_cast<std::size_t>(r)]));
   }
-  cli::say("balance: {} of {} samples ({} samples/s)\n", fmt::join(shares, ", "), std::accumulate(shares.begin(), shares.end(), std::int64_t{0}), fmt::join(rates, ", "));
+  cli::say("balance: {} of {} samples ({} samples/s)\n", fmt::join(shares, ", "), std::accumulate(shares.begin(), shares.end(), std::int64_t{0}),
+           fmt::join(rates, ", "));
   for (int r = 0; r < job_.size(); ++r)
     if (shares[static_cast<std::size_t>(r)] == 0)
       cli::say("balance: rank {} ({}) gets no samples: it takes {:.3f} s for one, and a step is {:.3f} s without it\n", r,
@@ -250,15 +258,15 @@ void TrainRun::build_model() {
   if (options_.freeze_norm) model_->freeze_norm();
   task_ = work_->task(*model_);
   if (options_.parallel.pipeline) return build_stage(work_->batch(batch));
-  if (!options_.weights.empty())
-    tell_loaded(nn::load_weights(*model_, session, options_.weights, nn::Mismatch::keep_output_layers));
+  if (!options_.weights.empty()) tell_loaded(nn::load_weights(*model_, session, options_.weights, nn::Mismatch::keep_output_layers));
   model_->materialise(session);
   const Specs inputs = work_->batch(batch);
   if (job_.communication()) {
     horovod_ = job_.begin_cycles();
-    data_parallel_.emplace(session, *job_.communication(),
-                           options_.parallel.data_parallel({.check_finite = options_.detect_anomaly, .keeps_spans = !options_.common.profile.empty(),
-                                                            .horovod = horovod_.get(), .balance = balancing()}));
+    data_parallel_.emplace(
+        session, *job_.communication(),
+        options_.parallel.data_parallel(
+            {.check_finite = options_.detect_anomaly, .keeps_spans = !options_.common.profile.empty(), .horovod = horovod_.get(), .balance = balancing()}));
     data_parallel_->pack(*task_, inputs);
   } else {
     train::pack_parameters(session, *task_, inputs);
@@ -275,21 +283,22 @@ void TrainRun::tell_loaded(const nn::Loaded& loaded) const {
 
 void TrainRun::make_trainer() {
   if (options_.detect_anomaly) anomaly_.emplace(scope_.session());
-  const train::TrainerOptions options{.epochs = options_.epochs,
-                                      .steps = options_.steps,
-                                      .eval_every = options_.eval_every,
-                                      .rate = options_.rate,
-                                      .clip_norm = options_.clip_norm,
-                                      .schedule = options_.schedule,
-                                      .warmup = options_.warmup,
-                                      .checkpoint_dir = options_.checkpoint_dir,
-                                      .checkpoint_every = options_.checkpoint_every,
-                                      .model_name = options_.model,
-                                      .step = {options_.frontend, options_.common.passes, micro_batches(std::min(options_.batch_size, work_->train_data().size()))}};
+  const train::TrainerOptions options{
+      .epochs = options_.epochs,
+      .steps = options_.steps,
+      .eval_every = options_.eval_every,
+      .rate = options_.rate,
+      .clip_norm = options_.clip_norm,
+      .schedule = options_.schedule,
+      .warmup = options_.warmup,
+      .checkpoint_dir = options_.checkpoint_dir,
+      .checkpoint_every = options_.checkpoint_every,
+      .model_name = options_.model,
+      .step = {options_.frontend, options_.common.passes, micro_batches(std::min(options_.batch_size, work_->train_data().size()))}};
   train::Ranks* const ranks = pipeline_ ? static_cast<train::Ranks*>(&*pipeline_) : data_parallel_ ? &*data_parallel_ : nullptr;
   trainer_.emplace(train::Run{scope_.session(), *task_, *optimizer_, *loader_, validation_.get(), job_.rank() == 0 ? &scope_.log() : nullptr, this, ranks,
-                              pipeline_ ? &*pipeline_ : nullptr}, options,
-                   identity_of(options_, *work_));
+                              pipeline_ ? &*pipeline_ : nullptr},
+                   options, identity_of(options_, *work_));
 }
 
 void TrainRun::resume() {
@@ -306,15 +315,19 @@ void TrainRun::tell_start() {
   scope_.summarise(options_.model, *model_);
   scope_.summary()["steps"] = trainer_->state().step;
   if (job_.communication()) tell_ranks();
-  cli::say("model: {}, {} parameters; data: {}; {} front end\n", options_.model, model_->parameter_elements(), work_->extent(), train::to_string(options_.frontend));
+  cli::say("model: {}, {} parameters; data: {}; {} front end\n", options_.model, model_->parameter_elements(), work_->extent(),
+           train::to_string(options_.frontend));
 }
 
 void TrainRun::tell_ranks() {
   parallel::CommunicationThread& communication = *job_.communication();
   const opencl::DeviceProfile& device = scope_.device().profile();
   const std::int64_t share = datasets::part_of(std::min(options_.batch_size, work_->train_data().size()), copy(), copies()).count;
-  nlohmann::ordered_json mine{{"host", communication.placement().hosts[static_cast<std::size_t>(job_.rank())]}, {"device", device.name}, {"platform", device.platform},
-                                    {"units", device.compute_units}, {"share", share}};
+  nlohmann::ordered_json mine{{"host", communication.placement().hosts[static_cast<std::size_t>(job_.rank())]},
+                              {"device", device.name},
+                              {"platform", device.platform},
+                              {"units", device.compute_units},
+                              {"share", share}};
   if (pipeline_) mine["stage"] = pipeline_->place().stage();
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const std::string& text : distributed::texts_of_ranks(communication, mine.dump())) all.push_back(nlohmann::ordered_json::parse(text));
@@ -323,7 +336,8 @@ void TrainRun::tell_ranks() {
   scope_.log().tell_about({{"each_rank", all}, {"collective", collective}});
   cli::say("{}: {} ranks; gradients: {}\n", options_.parallel.style, job_.size(), collective);
   if (options_.parallel.horovod)
-    if (const auto unread = parallel::horovod::unread_variables(); !unread.empty()) cli::say("horovod: {} in the environment: nothing reads it here\n", fmt::join(unread, ", "));
+    if (const auto unread = parallel::horovod::unread_variables(); !unread.empty())
+      cli::say("horovod: {} in the environment: nothing reads it here\n", fmt::join(unread, ", "));
 }
 
 // ---- what the trainer tells
@@ -358,9 +372,10 @@ void TrainRun::epoch_done(const train::EpochReport& r, nlohmann::ordered_json& l
   const std::int64_t peak = scope_.device().memory().statistics().peak_in_use, planned = trainer_->step().arena().bytes;
   line.update({{"device_busy", busy}, {"peak_device_bytes", peak}});
   const std::string validation = r.validation_loss ? fmt::format(", validation loss {:.4f}{}", *r.validation_loss, text_of(r.validation_metrics)) : "";
-  if (speaks()) fmt::print("epoch {}: {:.1f} s, loss {:.4f}{}{}; {:.1f} samples/s, device busy {:.0f} %, peak {:.1f} MiB{}\n", r.epoch, r.seconds, r.loss,
-             text_of(r.metrics), validation, r.samples_per_s, 100 * busy, mebibytes(peak),
-             planned ? fmt::format(", of that planned {:.1f} MiB", mebibytes(planned)) : "");
+  if (speaks())
+    fmt::print("epoch {}: {:.1f} s, loss {:.4f}{}{}; {:.1f} samples/s, device busy {:.0f} %, peak {:.1f} MiB{}\n", r.epoch, r.seconds, r.loss,
+               text_of(r.metrics), validation, r.samples_per_s, 100 * busy, mebibytes(peak),
+               planned ? fmt::format(", of that planned {:.1f} MiB", mebibytes(planned)) : "");
   std::fflush(stdout);
   scope_.summary()["last_epoch"] = line;
 }

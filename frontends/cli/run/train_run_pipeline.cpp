@@ -37,7 +37,9 @@ bool has_batch_statistics(nn::Module& model) {
 
 /// In a pipeline a stage computes its pieces again, not the model its blocks.
 distributed::StageOptions TrainRun::stage_options() const {
-  return {.frontend = options_.frontend, .passes = options_.common.passes, .kept = options_.recompute == models::RecomputedParts::none ? Kept::all : Kept::inputs,
+  return {.frontend = options_.frontend,
+          .passes = options_.common.passes,
+          .kept = options_.recompute == models::RecomputedParts::none ? Kept::all : Kept::inputs,
           .keeps_spans = !options_.common.profile.empty()};
 }
 
@@ -52,14 +54,13 @@ void TrainRun::build_stage(Specs batch) {
                                                     .parameter_copies = copies_a_parameter(options_),
                                                     .stage = stage_options()});
   pipeline_.emplace(session, *job_.communication(), *task_, planned.micro_batch, planned.plan);
-  if (!options_.weights.empty())
-    tell_loaded(nn::load_weights(*model_, session, options_.weights, nn::Mismatch::keep_output_layers, nn::Extent::materialised));
+  if (!options_.weights.empty()) tell_loaded(nn::load_weights(*model_, session, options_.weights, nn::Mismatch::keep_output_layers, nn::Extent::materialised));
   optimizer_ = optim::make(options_.optimizer_name, pipeline_->groups([this](const ParameterSet& mine) { return work_->groups(mine); }), options_.optimizer);
   pipeline_->attach(*optimizer_, options_.parallel.data_parallel({.keeps_spans = !options_.common.profile.empty()}).reducer);
   const auto m = planned.plan.shape.micro_batches;
   const auto& modules = std::get<std::vector<std::string>>(planned.plan.cuts);
-  cli::say("pipeline: {} of {} micro-batches, {}{}\n", to_string(planned.plan.shape.kind), m, modules.empty() ? "one stage" : fmt::format("cut before {}", fmt::join(modules, ", ")),
-           copies() > 1 ? fmt::format("; {} copies", copies()) : "");
+  cli::say("pipeline: {} of {} micro-batches, {}{}\n", to_string(planned.plan.shape.kind), m,
+           modules.empty() ? "one stage" : fmt::format("cut before {}", fmt::join(modules, ", ")), copies() > 1 ? fmt::format("; {} copies", copies()) : "");
   if (has_batch_statistics(*model_) && !options_.freeze_norm && m > 1) cli::say("pipeline: batch statistics are those of a micro-batch\n");
 }
 
@@ -70,8 +71,10 @@ std::optional<int> TrainRun::stages_that_would_do() const {
   const auto task = work_->task(*model);
   const std::int64_t batch = std::min(options_.batch_size, work_->train_data().size()), m = std::min(kHintMicroBatches, batch), n = batch / m;
   try {
-    const distributed::PipelineMeans means{.shape = {.micro_batches = static_cast<int>(m)}, .memory_bytes = scope_.memory_limit(),
-                                           .parameter_copies = copies_a_parameter(options_), .stage = stage_options()};
+    const distributed::PipelineMeans means{.shape = {.micro_batches = static_cast<int>(m)},
+                                           .memory_bytes = scope_.memory_limit(),
+                                           .parameter_copies = copies_a_parameter(options_),
+                                           .stage = stage_options()};
     const auto costs = distributed::pipeline_costs(*task, work_->batch(n), means);
     return parallel::stages_that_would_do(distributed::partition_problem(costs, means), 2);
   } catch (const Error&) {  // batch statistics of one value a channel, for one: the hint is left out
@@ -90,7 +93,8 @@ void TrainRun::save_weights() {
   std::vector<NamedTensor> tensors;
   for (const nn::StateEntry& e : state) tensors.push_back({e.name, e.spec, e.bytes});
   if (const auto wrong = nn::not_finite_in(tensors))
-    throw Error(fmt::format("train: {} after step {}: nothing is saved in {}; accepted: a smaller --lr, or --clip-norm", *wrong, trainer_->state().step, options_.save));
+    throw Error(fmt::format("train: {} after step {}: nothing is saved in {}; accepted: a smaller --lr, or --clip-norm", *wrong, trainer_->state().step,
+                            options_.save));
   std::error_code none;
   const fs::path others[] = {options_.checkpoint_dir, options_.common.log_dir, fs::current_path(none), fs::temp_directory_path(none)};
   write_or_rescue(options_.save, others, [&](const fs::path& path) { write_safetensors(path, tensors); });

@@ -15,11 +15,12 @@ constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};  // the 
 std::mutex guards_mutex;
 int guards = 0;  // that live: the replicas of a process have one each
 volatile std::sig_atomic_t noted = 0, answers = 1;
-std::atomic<long> noted_at = 0;  // milliseconds of the first one; lock-free, as what a signal handler reaches must be
+std::atomic<long> noted_at = 0;     // milliseconds of the first one; lock-free, as what a signal handler reaches must be
 constexpr long kSameRequest = 500;  // milliseconds: `timeout` and some terminals signal the process and then its group
 static_assert(std::atomic<long>::is_always_lock_free);
 
-constexpr char kAnswer[] = "\ngemel: interrupted: the step under way is finished first (compiling the kernels of a first one takes a while); again ends it at once\n";
+constexpr char kAnswer[] =
+    "\ngemel: interrupted: the step under way is finished first (compiling the kernels of a first one takes a while); again ends it at once\n";
 
 long milliseconds() {
   timespec now{};

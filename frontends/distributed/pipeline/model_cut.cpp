@@ -44,7 +44,9 @@ std::int64_t bytes_of(const std::vector<Program::Use>& uses) {
 
 /// Forwards alone keep nothing but what is on its way.
 parallel::PipelineUnit evaluated_unit(const Piece& piece) {
-  return {.forward_s = estimated_seconds(piece.program, 0, piece.program.code.size()), .activation_bytes = bytes_of(piece.arrives), .boundary_bytes = bytes_of(piece.leaves)};
+  return {.forward_s = estimated_seconds(piece.program, 0, piece.program.code.size()),
+          .activation_bytes = bytes_of(piece.arrives),
+          .boundary_bytes = bytes_of(piece.leaves)};
 }
 
 /// From a piece's forward and backward pass, traced as one program.
@@ -143,14 +145,17 @@ Program trace_over_names(Session& session, train::Task& task, const Specs& input
   const std::vector<std::string> names = task.inputs();
   Specs all = inputs;
   all.insert(all.end(), state.specs().begin(), state.specs().end());
-  return capture(session, all, [&](const Values& in) {
-    session.random().begin(in[names.size()]);
-    state.fill(std::span(in).subspan(names.size() + 1));
-    const train::Outcome outcome = task.forward(train::Inputs(names, std::span(in).first(names.size())));
-    Values out{outcome.loss};
-    for (const Value& v : outcome.outputs) out.push_back(v.detached());
-    return out;
-  }, Outside::bound_for_replay);
+  return capture(
+      session, all,
+      [&](const Values& in) {
+        session.random().begin(in[names.size()]);
+        state.fill(std::span(in).subspan(names.size() + 1));
+        const train::Outcome outcome = task.forward(train::Inputs(names, std::span(in).first(names.size())));
+        Values out{outcome.loss};
+        for (const Value& v : outcome.outputs) out.push_back(v.detached());
+        return out;
+      },
+      Outside::bound_for_replay);
 }
 
 namespace {
@@ -163,8 +168,10 @@ struct Parts {
 };
 
 Parts traced_parts(Session& session, train::Task& task, const Specs& micro_batch, const PipelineMeans& means) {
-  if (means.trains) task.module().train();
-  else task.module().eval();
+  if (means.trains)
+    task.module().train();
+  else
+    task.module().eval();
   Specs all = micro_batch;
   all.push_back(i64({4}));
   const Program program = trace_over_names(session, task, all);
@@ -219,9 +226,13 @@ std::vector<parallel::PipelineUnit> with_update(std::vector<parallel::PipelineUn
 
 parallel::PartitionProblem partition_problem(const PipelineCosts& costs, const PipelineMeans& means) {
   const std::size_t stages = at(means.shape.stages);
-  return {.units = means.trains ? with_update(costs.units, means) : costs.units, .shape = means.shape, .rates = std::vector<double>(stages, 1.0), .memory_bytes = std::vector<std::int64_t>(stages, means.memory_bytes),
+  return {.units = means.trains ? with_update(costs.units, means) : costs.units,
+          .shape = means.shape,
+          .rates = std::vector<double>(stages, 1.0),
+          .memory_bytes = std::vector<std::int64_t>(stages, means.memory_bytes),
           .parameter_copies = means.trains ? means.parameter_copies : 1,
-          .seconds_per_byte = kSecondsPerByte, .latency_s = kMessageSeconds};
+          .seconds_per_byte = kSecondsPerByte,
+          .latency_s = kMessageSeconds};
 }
 
 std::vector<std::string> cut_modules(const PipelineCosts& costs, const parallel::Partition& partition) {

@@ -34,8 +34,12 @@ std::vector<int> PipelinePlace::alike() const {
 }
 
 Pipeline::Pipeline(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& micro_batch, PipelinePlan plan)
-    : session_(session), communication_(communication), task_(task), place_{plan.shape.stages, communication.rank(), communication.size()},
-      micro_batches_(plan.shape.micro_batches), notices_(communication) {
+    : session_(session),
+      communication_(communication),
+      task_(task),
+      place_{plan.shape.stages, communication.rank(), communication.size()},
+      micro_batches_(plan.shape.micro_batches),
+      notices_(communication) {
   plan = at_rank(std::move(plan), place_);
   if (computes_on_host(session)) communication.submit([](Collectives& c) { c.communicator().wait_as({.spin_ns = 0}); });
   if (plan.trains && place_.copies() > 1) plan.pack = pack_options();
@@ -54,10 +58,13 @@ PackOptions Pipeline::pack_options() {
     return alike;
   });
   // A job lets go of it in the communication thread, also where a stage is refused before this is made.
-  alike_ = {made.release(), [&communication = communication_](Alike* alike) { communication.submit([owned = std::shared_ptr<Alike>(alike)](Collectives&) {}); }};
+  alike_ = {made.release(),
+            [&communication = communication_](Alike* alike) { communication.submit([owned = std::shared_ptr<Alike>(alike)](Collectives&) {}); }};
   memory_.emplace(session_, communication_, alike_->collectives.get());
   std::int64_t largest = session_.interpreter().largest_allocation();
-  communication_.run([&](Collectives&) { alike_->collectives->all_reduce({reinterpret_cast<std::byte*>(&largest), 1, DType::int64}, parallel::Reduction::min); });
+  communication_.run([&](Collectives&) {
+    alike_->collectives->all_reduce({reinterpret_cast<std::byte*>(&largest), 1, DType::int64}, parallel::Reduction::min);
+  });
   return {memory_->source(), largest};
 }
 
@@ -150,7 +157,8 @@ double Pipeline::clip(Values& gradients) {
   if (squares)
     for (const double x : read(squares)) mine += x;
   std::vector<std::vector<std::byte>> all;
-  const double exposed_s = exposed_seconds(session_, [&] { all = communication_.run([&](Collectives& c) { return c.all_gather(std::as_bytes(std::span(&mine, 1))); }); });
+  const double exposed_s =
+      exposed_seconds(session_, [&] { all = communication_.run([&](Collectives& c) { return c.all_gather(std::as_bytes(std::span(&mine, 1))); }); });
   double sum = 0;
   for (int s = 0; s < place_.stages; ++s) sum += numbers_in(all[at(place_.first_rank() + s)])[0];
   const float total[1] = {static_cast<float>(sum)};

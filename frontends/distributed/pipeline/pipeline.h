@@ -99,10 +99,10 @@ class Pipeline : public train::Ranks, public train::Stepper {
   optim::Optimizer* optimizer_ = nullptr;
   double largest_norm_ = 0;  // 0: no limit
   Notices notices_;
-  std::deque<double> exposed_ms_;            // of steps that were not asked for yet, but for their sums over the copies
-  std::shared_ptr<Alike> alike_;             // null where there is one copy, or it does not train
+  std::deque<double> exposed_ms_;                   // of steps that were not asked for yet, but for their sums over the copies
+  std::shared_ptr<Alike> alike_;                    // null where there is one copy, or it does not train
   std::optional<parallel::GradientMemory> memory_;  // the same
-  std::shared_ptr<parallel::Reducer> reducer_;  // null where there is one copy, or nothing to train
+  std::shared_ptr<parallel::Reducer> reducer_;      // null where there is one copy, or nothing to train
 };
 
 }  // namespace gemel::distributed

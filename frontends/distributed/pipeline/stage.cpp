@@ -27,7 +27,7 @@ struct PipelineStage::Step {
 
   const parallel::Schedule schedule;
   StageMessages messages;
-  std::span<const datasets::Batch> batches;      // [micro-batch]
+  std::span<const datasets::Batch> batches;  // [micro-batch]
   std::int64_t number;
   std::vector<Pieces*> pieces;                   // [micro-batch]
   Value scale;                                   // 1 / the weight: the gradient of each loss
@@ -141,8 +141,12 @@ void PipelineStage::carry_out(Step& step) {
   for (std::size_t i = 0; i < actions.size(); ++i) {
     const Action& a = actions[i];
     switch (a.kind) {
-      case Action::Kind::forward: forward(step, a); break;
-      case Action::Kind::backward: backward(step, a); break;
+      case Action::Kind::forward:
+        forward(step, a);
+        break;
+      case Action::Kind::backward:
+        backward(step, a);
+        break;
       case Action::Kind::receive_activation:
       case Action::Kind::receive_gradient: {
         expect_next(step, i + 1, step.schedule.tag(a));  // the next one comes while this one is computed with
@@ -150,9 +154,14 @@ void PipelineStage::carry_out(Step& step) {
         arrived[{a.piece, a.micro_batch}] = step.messages.take(a);
         break;
       }
-      case Action::Kind::send_activation: step.messages.send(a, std::move(step.passed.extract({a.piece + 1, a.micro_batch}).mapped())); break;
-      case Action::Kind::send_gradient: step.messages.send(a, std::move(step.wanted.extract({a.piece - 1, a.micro_batch}).mapped())); break;
-      case Action::Kind::update: break;  // the caller's, of the gradients that are returned
+      case Action::Kind::send_activation:
+        step.messages.send(a, std::move(step.passed.extract({a.piece + 1, a.micro_batch}).mapped()));
+        break;
+      case Action::Kind::send_gradient:
+        step.messages.send(a, std::move(step.wanted.extract({a.piece - 1, a.micro_batch}).mapped()));
+        break;
+      case Action::Kind::update:
+        break;  // the caller's, of the gradients that are returned
     }
   }
   step.messages.finish();
@@ -186,16 +195,20 @@ void PipelineStage::forward(Step& step, const Action& action) {
   if (auto arrived = step.passed.extract({p, k}))
     for (Value& v : arrived.mapped()) inputs.push_back(std::move(v));
   Values out = piece.forward(k, std::move(inputs));
-  if (p + 1 == shape_.pieces()) step.results[at(k)] = std::move(out);
-  else step.passed[{p + 1, k}] = std::move(out);
+  if (p + 1 == shape_.pieces())
+    step.results[at(k)] = std::move(out);
+  else
+    step.passed[{p + 1, k}] = std::move(out);
 }
 
 void PipelineStage::backward(Step& step, const Action& action) {
   const int p = action.piece, k = action.micro_batch;
   StagePiece& piece = *step.pieces[at(k)]->at(p);
   Values leaving;
-  if (auto wanted = step.wanted.extract({p, k})) leaving = std::move(wanted.mapped());
-  else if (piece.piece().program.outputs[0].tracked) leaving = {step.scale};
+  if (auto wanted = step.wanted.extract({p, k}))
+    leaving = std::move(wanted.mapped());
+  else if (piece.piece().program.outputs[0].tracked)
+    leaving = {step.scale};
   Values arrived;
   with_reached(step, piece, [&](std::vector<bool>& has) { arrived = piece.backward(k, leaving, has); });
   if (p > 0) step.wanted[{p - 1, k}] = std::move(arrived);

@@ -30,9 +30,9 @@ struct PipelinePlan {
   PipelineCuts cuts;              // between the pieces
   parallel::PipelineShape shape;  // but for the micro-batches: as many as a step is given
   StageOptions options{};
-  bool trains = true;             // false: it is evaluated alone, and has no memory for gradients
-  int first_rank = 0;             // stage s is rank first_rank + s of the communication
-  PackOptions pack{};             // of what it trains
+  bool trains = true;  // false: it is evaluated alone, and has no memory for gradients
+  int first_rank = 0;  // stage s is rank first_rank + s of the communication
+  PackOptions pack{};  // of what it trains
 };
 
 /// Each rank is given all micro-batches, of whose tensors a stage uses what its pieces read.

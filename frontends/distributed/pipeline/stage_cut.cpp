@@ -41,8 +41,16 @@ std::vector<std::size_t> cuts_before_any(const Program& program, const std::vect
 }  // namespace
 
 PipelineStage::PipelineStage(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& micro_batch, PipelinePlan plan)
-    : session_(session), communication_(communication), task_(task), names_(task.inputs()), cuts_(std::move(plan.cuts)), shape_(plan.shape),
-      options_(plan.options), trains_(plan.trains), first_rank_(plan.first_rank), pack_(std::move(plan.pack)) {
+    : session_(session),
+      communication_(communication),
+      task_(task),
+      names_(task.inputs()),
+      cuts_(std::move(plan.cuts)),
+      shape_(plan.shape),
+      options_(plan.options),
+      trains_(plan.trains),
+      first_rank_(plan.first_rank),
+      pack_(std::move(plan.pack)) {
   shape_.micro_batches = shape_.stages;  // any that every schedule takes: steps bring their own
   parallel::validate(shape_);
   if (stage() < 0 || stage() >= shape_.stages || first_rank_ + shape_.stages > communication.size())
@@ -80,8 +88,8 @@ void PipelineStage::check_held(const std::vector<Piece>& evaluated) const {
   for (std::size_t p = at(stage()); p < evaluated.size(); p += at(shape_.stages))
     for (const std::size_t i : evaluated[p].own)
       if (i >= first && !state_.contains(i))
-        throw UsageError(fmt::format("pipeline: stage {} uses '{}' in evaluation alone, and in training others do; accepted: cuts that leave it to one stage", stage(),
-                                     nn::StateNames(task_.module()).paths()[i - first]));
+        throw UsageError(fmt::format("pipeline: stage {} uses '{}' in evaluation alone, and in training others do; accepted: cuts that leave it to one stage",
+                                     stage(), nn::StateNames(task_.module()).paths()[i - first]));
 }
 
 /// Of a program that was traced in the mode in which it runs first.
@@ -128,7 +136,8 @@ void PipelineStage::hold(const std::vector<Piece>& pieces) {
   }
   for (std::size_t i = parameters; i < paths.size(); ++i)
     if (stages[i].size() > 1 && std::ranges::any_of(pieces, [&](const Piece& p) { return p.changes(names_.size() + 1 + i); }))
-      throw UsageError(fmt::format("pipeline: stages {} and {} both move '{}'; accepted: cuts that leave it to one stage", *stages[i].begin(), *stages[i].rbegin(), paths[i]));
+      throw UsageError(fmt::format("pipeline: stages {} and {} both move '{}'; accepted: cuts that leave it to one stage", *stages[i].begin(),
+                                   *stages[i].rbegin(), paths[i]));
   std::set<std::string> mine;
   for (std::size_t i = 0; i < paths.size(); ++i)
     if (stages[i].contains(stage())) mine.insert(paths[i]);

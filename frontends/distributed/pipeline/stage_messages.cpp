@@ -36,11 +36,16 @@ namespace {
 Action other_end(const parallel::Schedule& schedule, const Action& message) {
   const auto kind = [&] {
     switch (message.kind) {
-      case Action::Kind::send_activation: return Action::Kind::receive_activation;
-      case Action::Kind::receive_activation: return Action::Kind::send_activation;
-      case Action::Kind::send_gradient: return Action::Kind::receive_gradient;
-      case Action::Kind::receive_gradient: return Action::Kind::send_gradient;
-      default: throw InternalError("pipeline: " + to_string(message) + " is no message");
+      case Action::Kind::send_activation:
+        return Action::Kind::receive_activation;
+      case Action::Kind::receive_activation:
+        return Action::Kind::send_activation;
+      case Action::Kind::send_gradient:
+        return Action::Kind::receive_gradient;
+      case Action::Kind::receive_gradient:
+        return Action::Kind::send_gradient;
+      default:
+        throw InternalError("pipeline: " + to_string(message) + " is no message");
     }
   }();
   return {kind, schedule.other_piece(message), message.micro_batch};
@@ -87,7 +92,8 @@ Values StageMessages::take(const Action& receive) {
   });
   waiting.pop_front();
   Values out;
-  for (std::size_t i = 0; i < message->specs.size(); ++i) out.push_back(session_.tensor(message->specs[i], std::shared_ptr<const std::vector<std::byte>>(message->bytes[i])));
+  for (std::size_t i = 0; i < message->specs.size(); ++i)
+    out.push_back(session_.tensor(message->specs[i], std::shared_ptr<const std::vector<std::byte>>(message->bytes[i])));
   const int from = schedule_.peer(receive);
   const std::size_t said_at = place(from, other_end(schedule_, receive));
   for (Sent& s : sent_)

@@ -45,7 +45,7 @@ class StageMessages {
   struct Outgoing;
   struct Sent {
     std::shared_ptr<Outgoing> message;
-    Values values;              // of the session's thread, which alone frees tensors
+    Values values;  // of the session's thread, which alone frees tensors
     int to;
     std::size_t received_at;    // the place of its receive among the other stage's actions
     std::future<void> arrived;  // not valid as long as nobody waits for it

@@ -167,7 +167,9 @@ class GraphPiece : public StagePiece {
     std::unique_ptr<Executor> executor;  // null: nothing wants a gradient
   };
 
-  ForwardBackward halves_for(const std::vector<bool>& has) const { return split_backward(session_, piece(), options_.kept, {places_of(piece()), has, leaves_products}); }
+  ForwardBackward halves_for(const std::vector<bool>& has) const {
+    return split_backward(session_, piece(), options_.kept, {places_of(piece()), has, leaves_products});
+  }
 
   const Backward& keep_backward(const std::vector<bool>& has, ForwardBackward halves) {
     Backward made{std::move(halves.backward.own), std::move(halves.reached), std::move(halves.postponed), nullptr};
@@ -240,8 +242,10 @@ void StagePiece::add_product(std::size_t parameter, Product product, std::vector
   const auto rows_of_all = [](Values& parts) { return parts.size() == 1 ? std::move(parts[0]) : concatenate(std::exchange(parts, {}), 0); };
   const Value place = dense_gradient_place(piece_.parameters()[parameter]);
   Value left = rows_of_all(product.left), right = rows_of_all(product.right);
-  if (has[parameter]) add_matmul(place, std::move(left), std::move(right), Transpose::yes);
-  else matmul(std::move(left), std::move(right), Transpose::yes, Transpose::no, place);
+  if (has[parameter])
+    add_matmul(place, std::move(left), std::move(right), Transpose::yes);
+  else
+    matmul(std::move(left), std::move(right), Transpose::yes, Transpose::no, place);
   has[parameter] = true;
 }
 
@@ -252,7 +256,8 @@ void StagePiece::finish(std::vector<bool>& has) {
 
 std::int64_t left_bytes(const Spec& left, const Spec& right, int micro_batches) {
   if (!leaves_products(left, right)) return 0;
-  return static_cast<std::int64_t>(size_of(left.dtype)) * std::min(micro_batches * (left.shape.elements() + right.shape.elements()), most_left(left.shape, right.shape));
+  return static_cast<std::int64_t>(size_of(left.dtype)) *
+         std::min(micro_batches * (left.shape.elements() + right.shape.elements()), most_left(left.shape, right.shape));
 }
 
 Values StagePiece::backward(int, const Values&, std::vector<bool>&) { throw InternalError("pipeline: a piece of an evaluation has no backward pass"); }

@@ -51,7 +51,7 @@ class StagePiece {
 
  private:
   struct Product {
-    Values left, right;  // [micro-batch] [rows, columns]
+    Values left, right;         // [micro-batch] [rows, columns]
     std::int64_t elements = 0;  // of both
   };
   void add_product(std::size_t parameter, Product product, std::vector<bool>& has);

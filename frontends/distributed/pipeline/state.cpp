@@ -48,7 +48,8 @@ train::RanksState Pipeline::mine() const {
   const std::size_t slots = optimizer_->state().size() / std::max<std::size_t>(1, optimizer_->parameters().size());  // of each parameter
   for (std::size_t i = 0; i < optimizer_->state().size(); ++i) {
     const NamedValue& slot = optimizer_->state()[i];
-    if (!stage_->has_before(optimizer_->parameters()[i / slots].value)) out.slots.push_back({slot.name, slot.value.spec(), Bytes(contents[i].begin(), contents[i].end())});
+    if (!stage_->has_before(optimizer_->parameters()[i / slots].value))
+      out.slots.push_back({slot.name, slot.value.spec(), Bytes(contents[i].begin(), contents[i].end())});
   }
   const std::vector<std::int64_t> steps = optimizer_->parameter_steps();
   for (std::size_t i = 0; i < steps.size(); ++i)

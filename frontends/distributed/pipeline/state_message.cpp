@@ -22,7 +22,9 @@ nlohmann::json head_of(const Tensors& tensors) {
   return out;
 }
 
-[[noreturn]] void refuse_state(const std::string& what) { throw CommError(fmt::format("pipeline: the state of a stage {}; accepted: what ranks of one version send", what)); }
+[[noreturn]] void refuse_state(const std::string& what) {
+  throw CommError(fmt::format("pipeline: the state of a stage {}; accepted: what ranks of one version send", what));
+}
 
 }  // namespace
 
@@ -50,7 +52,8 @@ train::RanksState unpacked_state(std::span<const std::byte> bytes) {
     for (const auto& t : list) {
       const auto extents = t.at(2).get<std::vector<std::int64_t>>();
       const int type = t.at(1).get<int>();
-      if (std::ranges::any_of(extents, [](std::int64_t e) { return e < 0; }) || type < 0 || type > static_cast<int>(DType::boolean)) refuse_state("has a tensor of no shape or type");
+      if (std::ranges::any_of(extents, [](std::int64_t e) { return e < 0; }) || type < 0 || type > static_cast<int>(DType::boolean))
+        refuse_state("has a tensor of no shape or type");
       const Spec spec{Shape(std::span<const std::int64_t>(extents)), static_cast<DType>(type)};
       if (spec.bytes() > std::ssize(rest)) refuse_state(fmt::format("ends before {}", t.at(0).get<std::string>()));
       const auto contents = rest.first(at(spec.bytes()));

@@ -21,8 +21,7 @@ constexpr std::int64_t kChannelAxis = 3;
 class BasicConv : public nn::Module {
  public:
   BasicConv(std::int64_t in, std::int64_t out, const Pair& kernel, const Pair& padding = {0, 0}, std::int64_t stride = 1)
-      : conv_(add<nn::Conv2d>("conv", in, out,
-                              nn::ConvolutionOptions{kernel, {.stride = {stride, stride}, .padding = padding}, nn::Bias::no})),
+      : conv_(add<nn::Conv2d>("conv", in, out, nn::ConvolutionOptions{kernel, {.stride = {stride, stride}, .padding = padding}, nn::Bias::no})),
         bn_(add<nn::BatchNorm2d>("bn", out, nn::BatchNormOptions{.eps = 1e-3})) {}
   std::string describe() const override { return "BasicConv2d"; }
 
@@ -45,9 +44,7 @@ class Mixed : public RepeatedBlock {
     return &add<BasicConv>(std::move(name), in, out, kernel, padding, 1);
   }
   /// 3 x 3 in steps of 2.
-  BasicConv* halving(std::string name, std::int64_t in, std::int64_t out) {
-    return &add<BasicConv>(std::move(name), in, out, Pair{3, 3}, Pair{0, 0}, 2);
-  }
+  BasicConv* halving(std::string name, std::int64_t in, std::int64_t out) { return &add<BasicConv>(std::move(name), in, out, Pair{3, 3}, Pair{0, 0}, 2); }
   static Value run(const Branch& branch, Value x) {
     for (BasicConv* layer : branch) x = (*layer)(std::move(x));
     return x;
@@ -61,14 +58,11 @@ class InceptionA : public Mixed {
   InceptionA(std::int64_t in, std::int64_t pooled)
       : one_{conv("branch1x1", in, 64, {1, 1})},
         five_{conv("branch5x5_1", in, 48, {1, 1}), conv("branch5x5_2", 48, 64, {5, 5}, {2, 2})},
-        three_{conv("branch3x3dbl_1", in, 64, {1, 1}), conv("branch3x3dbl_2", 64, 96, {3, 3}, {1, 1}),
-               conv("branch3x3dbl_3", 96, 96, {3, 3}, {1, 1})},
+        three_{conv("branch3x3dbl_1", in, 64, {1, 1}), conv("branch3x3dbl_2", 64, 96, {3, 3}, {1, 1}), conv("branch3x3dbl_3", 96, 96, {3, 3}, {1, 1})},
         pool_{conv("branch_pool", in, pooled, {1, 1})} {}
 
  protected:
-  Value forward(Value x) override {
-    return concatenate(list(run(one_, x), run(five_, x), run(three_, x), run(pool_, mean_around(x))), kChannelAxis);
-  }
+  Value forward(Value x) override { return concatenate(list(run(one_, x), run(five_, x), run(three_, x), run(pool_, mean_around(x))), kChannelAxis); }
 
  private:
   Branch one_, five_, three_, pool_;
@@ -78,8 +72,7 @@ class InceptionB : public Mixed {
  public:
   explicit InceptionB(std::int64_t in)
       : three_{halving("branch3x3", in, 384)},
-        double_{conv("branch3x3dbl_1", in, 64, {1, 1}), conv("branch3x3dbl_2", 64, 96, {3, 3}, {1, 1}),
-                halving("branch3x3dbl_3", 96, 96)} {}
+        double_{conv("branch3x3dbl_1", in, 64, {1, 1}), conv("branch3x3dbl_2", 64, 96, {3, 3}, {1, 1}), halving("branch3x3dbl_3", 96, 96)} {}
 
  protected:
   Value forward(Value x) override { return concatenate(list(run(three_, x), run(double_, x), halved(x)), kChannelAxis); }
@@ -92,17 +85,14 @@ class InceptionC : public Mixed {
  public:
   InceptionC(std::int64_t in, std::int64_t width)
       : one_{conv("branch1x1", in, 192, {1, 1})},
-        seven_{conv("branch7x7_1", in, width, {1, 1}), conv("branch7x7_2", width, width, {1, 7}, {0, 3}),
-               conv("branch7x7_3", width, 192, {7, 1}, {3, 0})},
+        seven_{conv("branch7x7_1", in, width, {1, 1}), conv("branch7x7_2", width, width, {1, 7}, {0, 3}), conv("branch7x7_3", width, 192, {7, 1}, {3, 0})},
         double_{conv("branch7x7dbl_1", in, width, {1, 1}), conv("branch7x7dbl_2", width, width, {7, 1}, {3, 0}),
                 conv("branch7x7dbl_3", width, width, {1, 7}, {0, 3}), conv("branch7x7dbl_4", width, width, {7, 1}, {3, 0}),
                 conv("branch7x7dbl_5", width, 192, {1, 7}, {0, 3})},
         pool_{conv("branch_pool", in, 192, {1, 1})} {}
 
  protected:
-  Value forward(Value x) override {
-    return concatenate(list(run(one_, x), run(seven_, x), run(double_, x), run(pool_, mean_around(x))), kChannelAxis);
-  }
+  Value forward(Value x) override { return concatenate(list(run(one_, x), run(seven_, x), run(double_, x), run(pool_, mean_around(x))), kChannelAxis); }
 
  private:
   Branch one_, seven_, double_, pool_;
@@ -112,8 +102,8 @@ class InceptionD : public Mixed {
  public:
   explicit InceptionD(std::int64_t in)
       : three_{conv("branch3x3_1", in, 192, {1, 1}), halving("branch3x3_2", 192, 320)},
-        seven_{conv("branch7x7x3_1", in, 192, {1, 1}), conv("branch7x7x3_2", 192, 192, {1, 7}, {0, 3}),
-               conv("branch7x7x3_3", 192, 192, {7, 1}, {3, 0}), halving("branch7x7x3_4", 192, 192)} {}
+        seven_{conv("branch7x7x3_1", in, 192, {1, 1}), conv("branch7x7x3_2", 192, 192, {1, 7}, {0, 3}), conv("branch7x7x3_3", 192, 192, {7, 1}, {3, 0}),
+               halving("branch7x7x3_4", 192, 192)} {}
 
  protected:
   Value forward(Value x) override { return concatenate(list(run(three_, x), run(seven_, x), halved(x)), kChannelAxis); }
@@ -137,8 +127,7 @@ class InceptionE : public Mixed {
  protected:
   Value forward(Value x) override {
     const Value three = run(three_, x), twice = run(double_, x);
-    return concatenate(list(run(one_, x), run(three_a_, three), run(three_b_, three), run(double_a_, twice),
-                            run(double_b_, twice), run(pool_, mean_around(x))),
+    return concatenate(list(run(one_, x), run(three_a_, three), run(three_b_, three), run(double_a_, twice), run(double_b_, twice), run(pool_, mean_around(x))),
                        kChannelAxis);
   }
 
@@ -149,9 +138,7 @@ class InceptionE : public Mixed {
 class Auxiliary : public nn::Module {
  public:
   Auxiliary(std::int64_t in, std::int64_t classes)
-      : conv0_(add<BasicConv>("conv0", in, 128, Pair{1, 1})),
-        conv1_(add<BasicConv>("conv1", 128, 768, Pair{5, 5})),
-        fc_(add<Linear>("fc", 768, classes)) {}
+      : conv0_(add<BasicConv>("conv0", in, 128, Pair{1, 1})), conv1_(add<BasicConv>("conv1", 128, 768, Pair{5, 5})), fc_(add<Linear>("fc", 768, classes)) {}
   std::string describe() const override { return "InceptionAux"; }
   Linear& fc() { return fc_; }
 
@@ -186,11 +173,8 @@ class InceptionV3 : public nn::Module {
                    &add<InceptionC>("Mixed_6d", 768, 160),
                    &add<InceptionC>("Mixed_6e", 768, 192)};
     aux_ = &add<Auxiliary>("AuxLogits", 768, o.classes);
-    after_aux_ = {&add<InceptionD>("Mixed_7a", 768),
-                  &add<InceptionE>("Mixed_7b", 1280),
-                  &add<InceptionE>("Mixed_7c", 2048),
-                  &add<nn::AdaptiveAvgPool2d>("avgpool", Pair{1, 1}),
-                  &add<nn::Dropout>("dropout", dropout_rate(o, 0.5))};
+    after_aux_ = {&add<InceptionD>("Mixed_7a", 768), &add<InceptionE>("Mixed_7b", 1280), &add<InceptionE>("Mixed_7c", 2048),
+                  &add<nn::AdaptiveAvgPool2d>("avgpool", Pair{1, 1}), &add<nn::Dropout>("dropout", dropout_rate(o, 0.5))};
     fc_ = &add<Linear>("fc", 2048, o.classes);
     visit_all<nn::Conv2d>([](nn::Conv2d& conv) { conv.weight().initialise = nn::normal(0.1); });
     fc_->weight().initialise = nn::normal(0.1);

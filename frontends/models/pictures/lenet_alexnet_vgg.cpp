@@ -155,14 +155,12 @@ std::unique_ptr<nn::Module> alexnet(const Options& o) {
 }
 
 std::unique_ptr<nn::Module> vgg16(const Options& options) {
-  static constexpr std::int64_t plan[] = {64,  64,    kPool, 128, 128, kPool, 256, 256,  256,
-                                          kPool, 512, 512,   512, kPool, 512, 512, 512, kPool};
+  static constexpr std::int64_t plan[] = {64, 64, kPool, 128, 128, kPool, 256, 256, 256, kPool, 512, 512, 512, kPool, 512, 512, 512, kPool};
   return vgg("VGG16", plan, options);
 }
 
 std::unique_ptr<nn::Module> vgg19(const Options& options) {
-  static constexpr std::int64_t plan[] = {64,  64,  kPool, 128, 128, kPool, 256, 256, 256, 256,  kPool,
-                                          512, 512, 512,   512, kPool, 512, 512, 512, 512, kPool};
+  static constexpr std::int64_t plan[] = {64, 64, kPool, 128, 128, kPool, 256, 256, 256, 256, kPool, 512, 512, 512, 512, kPool, 512, 512, 512, 512, kPool};
   return vgg("VGG19", plan, options);
 }
 

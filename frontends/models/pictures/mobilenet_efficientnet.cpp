@@ -76,8 +76,7 @@ class InvertedResidual : public RepeatedBlock {
 class SqueezeExcitation : public nn::Module {
  public:
   SqueezeExcitation(std::int64_t channels, std::int64_t squeezed)
-      : fc1_(add<Conv2d>("fc1", channels, squeezed, square_kernel(1))),
-        fc2_(add<Conv2d>("fc2", squeezed, channels, square_kernel(1))) {}
+      : fc1_(add<Conv2d>("fc1", channels, squeezed, square_kernel(1))), fc2_(add<Conv2d>("fc2", squeezed, channels, square_kernel(1))) {}
   std::string describe() const override { return "SqueezeExcitation"; }
 
  protected:

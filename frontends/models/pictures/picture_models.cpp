@@ -92,8 +92,7 @@ std::unique_ptr<nn::Module> make(std::string_view name, const Options& options) 
   const Entry& entry = entry_of(name);
   if (options.classes < 1) throw UsageError(fmt::format("{}: {} classes given; accepted: 1 or more", name, options.classes));
   if (std::ranges::find(entry.channels, options.channels) == entry.channels.end())
-    throw UsageError(fmt::format("{}: {} input channels given; accepted: {}", name, options.channels,
-                                 entry.channels[0] == entry.channels[1] ? "3" : "1 or 3"));
+    throw UsageError(fmt::format("{}: {} input channels given; accepted: {}", name, options.channels, entry.channels[0] == entry.channels[1] ? "3" : "1 or 3"));
   check_recompute(name, options.recompute);
   auto model = entry.make(options);
   if (options.recompute == RecomputedParts::blocks) recompute_blocks(*model);

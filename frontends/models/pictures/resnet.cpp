@@ -17,9 +17,7 @@ using nn::Bias;
 using nn::Conv2d;
 using nn::square_kernel;
 
-nn::ConvolutionOptions plain_kernel(std::int64_t kernel, std::int64_t stride = 1) {
-  return square_kernel(kernel, stride, kernel / 2, Bias::no);
-}
+nn::ConvolutionOptions plain_kernel(std::int64_t kernel, std::int64_t stride = 1) { return square_kernel(kernel, stride, kernel / 2, Bias::no); }
 
 /// y = relu(branch(x) + shortcut(x)), the shortcut a 1 x 1 convolution where the shape changes.
 class Block : public RepeatedBlock {
@@ -27,8 +25,7 @@ class Block : public RepeatedBlock {
   std::string describe() const override { return kind_; }
 
  protected:
-  Block(const char* kind, std::int64_t in, std::int64_t out, std::int64_t stride)
-      : kind_(kind), in_(in), out_(out), stride_(stride) {}
+  Block(const char* kind, std::int64_t in, std::int64_t out, std::int64_t stride) : kind_(kind), in_(in), out_(out), stride_(stride) {}
   /// After the branch's own layers, so that the state comes in torchvision's order.
   void add_downsample() {
     if (stride_ == 1 && in_ == out_) return;
@@ -105,9 +102,7 @@ template <class B>
 class ResNet : public nn::Module {
  public:
   ResNet(std::string kind, const std::array<int, 4>& depths, const Options& o)
-      : kind_(std::move(kind)),
-        conv1_(add<Conv2d>("conv1", o.channels, 64, square_kernel(7, 2, 3, Bias::no))),
-        bn1_(add<BatchNorm2d>("bn1", 64)) {
+      : kind_(std::move(kind)), conv1_(add<Conv2d>("conv1", o.channels, 64, square_kernel(7, 2, 3, Bias::no))), bn1_(add<BatchNorm2d>("bn1", 64)) {
     std::int64_t in = 64;
     for (std::size_t stage = 0; stage < depths.size(); ++stage) {
       const std::int64_t width = std::int64_t{64} << stage;
@@ -142,14 +137,8 @@ class ResNet : public nn::Module {
 
 }  // namespace
 
-std::unique_ptr<nn::Module> resnet18(const Options& options) {
-  return std::make_unique<ResNet<BasicBlock>>("ResNet18", std::array{2, 2, 2, 2}, options);
-}
-std::unique_ptr<nn::Module> resnet50(const Options& options) {
-  return std::make_unique<ResNet<Bottleneck>>("ResNet50", std::array{3, 4, 6, 3}, options);
-}
-std::unique_ptr<nn::Module> resnet152(const Options& options) {
-  return std::make_unique<ResNet<Bottleneck>>("ResNet152", std::array{3, 8, 36, 3}, options);
-}
+std::unique_ptr<nn::Module> resnet18(const Options& options) { return std::make_unique<ResNet<BasicBlock>>("ResNet18", std::array{2, 2, 2, 2}, options); }
+std::unique_ptr<nn::Module> resnet50(const Options& options) { return std::make_unique<ResNet<Bottleneck>>("ResNet50", std::array{3, 4, 6, 3}, options); }
+std::unique_ptr<nn::Module> resnet152(const Options& options) { return std::make_unique<ResNet<Bottleneck>>("ResNet152", std::array{3, 8, 36, 3}, options); }
 
 }  // namespace gemel::models

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::array<NcfConfig, 4> kConfigs{{{.factor_num = 8}, {.factor_num = 16}, {.factor_num = 32}, {.factor_num = 64}}};
 constexpr std::int64_t kHighestTower = 12;  // layers, each twice as wide as the next
-constexpr double kTableDeviation = 0.01;  // of initial factors, the paper's
+constexpr double kTableDeviation = 0.01;    // of initial factors, the paper's
 
 void check(const NcfConfig& c) {
   check_size("ncf", "factor_num", c.factor_num, kWidest);
@@ -27,9 +27,11 @@ void check(const NcfConfig& c) {
 class NeuMF : public nn::Module {
  public:
   NeuMF(const NcfConfig& c, const NcfSizes& sizes)
-      : user_factors_(add<nn::Embedding>("embed_user_GMF", sizes.users, c.factor_num)), item_factors_(add<nn::Embedding>("embed_item_GMF", sizes.items, c.factor_num)),
+      : user_factors_(add<nn::Embedding>("embed_user_GMF", sizes.users, c.factor_num)),
+        item_factors_(add<nn::Embedding>("embed_item_GMF", sizes.items, c.factor_num)),
         user_features_(add<nn::Embedding>("embed_user_MLP", sizes.users, c.factor_num << (c.num_layers - 1))),
-        item_features_(add<nn::Embedding>("embed_item_MLP", sizes.items, c.factor_num << (c.num_layers - 1))), tower_(add<nn::Sequential>("MLP_layers")),
+        item_features_(add<nn::Embedding>("embed_item_MLP", sizes.items, c.factor_num << (c.num_layers - 1))),
+        tower_(add<nn::Sequential>("MLP_layers")),
         predict_(add<nn::Linear>("predict_layer", 2 * c.factor_num, 1)) {
     for (std::int64_t in = c.factor_num << c.num_layers; in > c.factor_num; in /= 2) {
       tower_.emplace<nn::Dropout>(c.dropout);

@@ -42,9 +42,13 @@ Value within(const Value& frames, std::int64_t count, std::int64_t stride) {
 class DeepSpeech : public nn::Module {
  public:
   DeepSpeech(const SpeechConfig& c, std::int64_t classes)
-      : bands_(c.bands), strides_{kFirstStride, c.stride / kFirstStride}, conv_(add<nn::ModuleList>("conv")), norm_(add<nn::ModuleList>("norm")),
+      : bands_(c.bands),
+        strides_{kFirstStride, c.stride / kFirstStride},
+        conv_(add<nn::ModuleList>("conv")),
+        norm_(add<nn::ModuleList>("norm")),
         rnn_(add<nn::GRU>("rnn", c.channels, c.hidden_size, nn::RecurrentOptions{c.num_layers, nn::Bidirectional::yes, c.dropout})),
-        dropout_(add<nn::Dropout>("dropout", c.dropout)), fc_(add<nn::Linear>("fc", 2 * c.hidden_size, classes)) {
+        dropout_(add<nn::Dropout>("dropout", c.dropout)),
+        fc_(add<nn::Linear>("fc", 2 * c.hidden_size, classes)) {
     for (std::size_t i = 0; i < strides_.size(); ++i) {
       conv_.emplace<nn::Conv1d>(i == 0 ? c.bands : c.channels, c.channels, nn::Convolution1dOptions{kKernel, {.stride = strides_[i], .padding = kKernel / 2}});
       norm_.emplace<nn::LayerNorm>(c.channels);

@@ -11,11 +11,11 @@ namespace gemel::models {
 
 /// Sizes and rates, under these names in a config.json; those of base.
 struct SpeechConfig {
-  std::int64_t sample_rate = 16000, bands = 80;  // of the features: samples a second of the sound, numbers a frame
-  std::int64_t stride = 2;                       // frames for each class that is written: 2, or 4
-  std::int64_t channels = 512;                   // of each of two convolutions
+  std::int64_t sample_rate = 16000, bands = 80;    // of the features: samples a second of the sound, numbers a frame
+  std::int64_t stride = 2;                         // frames for each class that is written: 2, or 4
+  std::int64_t channels = 512;                     // of each of two convolutions
   std::int64_t hidden_size = 512, num_layers = 5;  // of the recurrent layers, each way
-  double dropout = 0.1;                          // between them and behind the last
+  double dropout = 0.1;                            // between them and behind the last
 };
 
 /// "tiny", "mini", "small", "base"; or what a config.json has in place of base's.

@@ -48,14 +48,16 @@ class Embeddings : public nn::Module {
   explicit Embeddings(const BertConfig& c)
       : words_(add<nn::Embedding>("word_embeddings", c.vocab_size, c.hidden_size, c.pad_token_id)),
         positions_(add<nn::Embedding>("position_embeddings", c.max_position_embeddings, c.hidden_size)),
-        types_(add<nn::Embedding>("token_type_embeddings", c.type_vocab_size, c.hidden_size)), norm_(add<nn::LayerNorm>("LayerNorm", c.hidden_size, c.layer_norm_eps)),
+        types_(add<nn::Embedding>("token_type_embeddings", c.type_vocab_size, c.hidden_size)),
+        norm_(add<nn::LayerNorm>("LayerNorm", c.hidden_size, c.layer_norm_eps)),
         dropout_(add<nn::Dropout>("dropout", c.hidden_dropout_prob)) {}
 
  protected:
   /// Of ids and types.
   Values forward_values(Values in) override {
     const std::int64_t length = in[0].shape()[1], positions = positions_.weight().spec.shape[0];
-    if (length > positions) throw ShapeError(fmt::format("bert: a text has {} tokens; accepted: at most {}, as many as there are positions", length, positions));
+    if (length > positions)
+      throw ShapeError(fmt::format("bert: a text has {} tokens; accepted: at most {}, as many as there are positions", length, positions));
     const Value places = nn::places(in[0].session(), length);
     Value sum = words_(std::move(in[0])) + positions_(places);
     return {dropout_(norm_(std::move(sum) + types_(std::move(in[1]))))};
@@ -71,7 +73,8 @@ class Embeddings : public nn::Module {
 class Output : public nn::Module {
  public:
   Output(const BertConfig& c, std::int64_t in)
-      : dense_(add<nn::Linear>("dense", in, c.hidden_size)), norm_(add<nn::LayerNorm>("LayerNorm", c.hidden_size, c.layer_norm_eps)),
+      : dense_(add<nn::Linear>("dense", in, c.hidden_size)),
+        norm_(add<nn::LayerNorm>("LayerNorm", c.hidden_size, c.layer_norm_eps)),
         dropout_(add<nn::Dropout>("dropout", c.hidden_dropout_prob)) {}
 
  protected:
@@ -86,13 +89,14 @@ class Output : public nn::Module {
 class SelfAttention : public nn::Module {
  public:
   explicit SelfAttention(const BertConfig& c)
-      : heads_(c.num_attention_heads), query_(add<nn::Linear>("query", c.hidden_size, c.hidden_size)), key_(add<nn::Linear>("key", c.hidden_size, c.hidden_size)),
-        value_(add<nn::Linear>("value", c.hidden_size, c.hidden_size)), dropout_(c.attention_probs_dropout_prob) {}
+      : heads_(c.num_attention_heads),
+        query_(add<nn::Linear>("query", c.hidden_size, c.hidden_size)),
+        key_(add<nn::Linear>("key", c.hidden_size, c.hidden_size)),
+        value_(add<nn::Linear>("value", c.hidden_size, c.hidden_size)),
+        dropout_(c.attention_probs_dropout_prob) {}
 
  protected:
-  Values forward_values(Values in) override {
-    return {nn::attention({query_(in[0]), key_(in[0]), value_(in[0]), in[1]}, heads_, training() ? dropout_ : 0)};
-  }
+  Values forward_values(Values in) override { return {nn::attention({query_(in[0]), key_(in[0]), value_(in[0]), in[1]}, heads_, training() ? dropout_ : 0)}; }
 
  private:
   std::int64_t heads_;
@@ -103,8 +107,11 @@ class SelfAttention : public nn::Module {
 class Layer : public RepeatedBlock {
  public:
   explicit Layer(const BertConfig& c)
-      : attention_(add<Part>("attention")), self_(attention_.add<SelfAttention>("self", c)), attended_(attention_.add<Output>("output", c, c.hidden_size)),
-        intermediate_(add<Part>("intermediate").add<nn::Linear>("dense", c.hidden_size, c.intermediate_size)), output_(add<Output>("output", c, c.intermediate_size)) {}
+      : attention_(add<Part>("attention")),
+        self_(attention_.add<SelfAttention>("self", c)),
+        attended_(attention_.add<Output>("output", c, c.hidden_size)),
+        intermediate_(add<Part>("intermediate").add<nn::Linear>("dense", c.hidden_size, c.intermediate_size)),
+        output_(add<Output>("output", c, c.intermediate_size)) {}
 
  protected:
   /// Of the layer before, and the bias of scores.
@@ -124,9 +131,13 @@ class Layer : public RepeatedBlock {
 class BertClassifier : public nn::Module {
  public:
   BertClassifier(const BertConfig& c, std::int64_t classes)
-      : padding_(c.pad_token_id), bert_(add<Part>("bert")), embeddings_(bert_.add<Embeddings>("embeddings", c)),
-        layers_(bert_.add<Part>("encoder").add<nn::ModuleList>("layer")), pooler_(bert_.add<Part>("pooler").add<nn::Linear>("dense", c.hidden_size, c.hidden_size)),
-        dropout_(add<nn::Dropout>("dropout", c.hidden_dropout_prob)), classifier_(add<nn::Linear>("classifier", c.hidden_size, classes)) {
+      : padding_(c.pad_token_id),
+        bert_(add<Part>("bert")),
+        embeddings_(bert_.add<Embeddings>("embeddings", c)),
+        layers_(bert_.add<Part>("encoder").add<nn::ModuleList>("layer")),
+        pooler_(bert_.add<Part>("pooler").add<nn::Linear>("dense", c.hidden_size, c.hidden_size)),
+        dropout_(add<nn::Dropout>("dropout", c.hidden_dropout_prob)),
+        classifier_(add<nn::Linear>("classifier", c.hidden_size, classes)) {
     for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) layers_.emplace<Layer>(c);
     start(c.initializer_range);
   }
@@ -147,8 +158,7 @@ class BertClassifier : public nn::Module {
 
  protected:
   Values forward_values(Values in) override {
-    if (in.size() != 2 || in[0].shape().rank() != 2 || in[1].shape() != in[0].shape())
-      throw ShapeError("bert: accepted: ids and types, int64 [N, T] each");
+    if (in.size() != 2 || in[0].shape().rank() != 2 || in[1].shape() != in[0].shape()) throw ShapeError("bert: accepted: ids and types, int64 [N, T] each");
     const Value bias = nn::padding_bias(in[0], padding_);
     const Shape shape = in[0].shape();
     Value x = embeddings_({in[0], in[1]})[0];

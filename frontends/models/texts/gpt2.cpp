@@ -55,8 +55,10 @@ double residual_deviation(const Gpt2Config& c) { return c.initializer_range / st
 class SelfAttention : public nn::Module {
  public:
   explicit SelfAttention(const Gpt2Config& c)
-      : heads_(c.n_head), parts_(add<Conv1D>("c_attn", c.n_embd, 3 * c.n_embd, c.initializer_range)),
-        projection_(add<Conv1D>("c_proj", c.n_embd, c.n_embd, residual_deviation(c))), dropout_(add<nn::Dropout>("attn_dropout", c.attn_pdrop)),
+      : heads_(c.n_head),
+        parts_(add<Conv1D>("c_attn", c.n_embd, 3 * c.n_embd, c.initializer_range)),
+        projection_(add<Conv1D>("c_proj", c.n_embd, c.n_embd, residual_deviation(c))),
+        dropout_(add<nn::Dropout>("attn_dropout", c.attn_pdrop)),
         residual_dropout_(add<nn::Dropout>("resid_dropout", c.resid_pdrop)) {}
 
  protected:
@@ -86,7 +88,8 @@ class SelfAttention : public nn::Module {
 class Mlp : public nn::Module {
  public:
   explicit Mlp(const Gpt2Config& c)
-      : in_(add<Conv1D>("c_fc", c.n_embd, inner_width(c), c.initializer_range)), out_(add<Conv1D>("c_proj", inner_width(c), c.n_embd, residual_deviation(c))),
+      : in_(add<Conv1D>("c_fc", c.n_embd, inner_width(c), c.initializer_range)),
+        out_(add<Conv1D>("c_proj", inner_width(c), c.n_embd, residual_deviation(c))),
         dropout_(add<nn::Dropout>("dropout", c.resid_pdrop)) {}
 
  protected:
@@ -100,8 +103,10 @@ class Mlp : public nn::Module {
 class Block : public RepeatedBlock {
  public:
   explicit Block(const Gpt2Config& c)
-      : attention_norm_(add<nn::LayerNorm>("ln_1", c.n_embd, c.layer_norm_epsilon)), attention_(add<SelfAttention>("attn", c)),
-        mlp_norm_(add<nn::LayerNorm>("ln_2", c.n_embd, c.layer_norm_epsilon)), mlp_(add<Mlp>("mlp", c)) {}
+      : attention_norm_(add<nn::LayerNorm>("ln_1", c.n_embd, c.layer_norm_epsilon)),
+        attention_(add<SelfAttention>("attn", c)),
+        mlp_norm_(add<nn::LayerNorm>("ln_2", c.n_embd, c.layer_norm_epsilon)),
+        mlp_(add<Mlp>("mlp", c)) {}
 
  protected:
   /// As SelfAttention takes them.
@@ -122,11 +127,14 @@ class Block : public RepeatedBlock {
 }  // namespace
 
 Gpt2::Gpt2(const Gpt2Config& c)
-    : config_(checked(c)), transformer_(add<nn::ModuleDict>("transformer")),
+    : config_(checked(c)),
+      transformer_(add<nn::ModuleDict>("transformer")),
       tokens_(transformer_.insert("wte", std::make_unique<nn::Embedding>(c.vocab_size, c.n_embd))),
       positions_(transformer_.insert("wpe", std::make_unique<nn::Embedding>(c.n_positions, c.n_embd))),
-      dropout_(transformer_.insert("drop", std::make_unique<nn::Dropout>(c.embd_pdrop))), blocks_(transformer_.insert("h", std::make_unique<nn::ModuleList>())),
-      norm_(transformer_.insert("ln_f", std::make_unique<nn::LayerNorm>(c.n_embd, c.layer_norm_epsilon))), head_(add<nn::TiedLinear>("lm_head", tokens_, nn::Bias::no)) {
+      dropout_(transformer_.insert("drop", std::make_unique<nn::Dropout>(c.embd_pdrop))),
+      blocks_(transformer_.insert("h", std::make_unique<nn::ModuleList>())),
+      norm_(transformer_.insert("ln_f", std::make_unique<nn::LayerNorm>(c.n_embd, c.layer_norm_epsilon))),
+      head_(add<nn::TiedLinear>("lm_head", tokens_, nn::Bias::no)) {
   for (std::int64_t i = 0; i < c.n_layer; ++i) blocks_.emplace<Block>(c);
   tokens_.start_normal(c.initializer_range);
   positions_.start_normal(c.initializer_range);

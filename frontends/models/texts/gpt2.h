@@ -17,7 +17,8 @@ struct Gpt2Config {
   double embd_pdrop = 0.1, attn_pdrop = 0.1, resid_pdrop = 0.1, layer_norm_epsilon = 1e-5, initializer_range = 0.02;
 };
 
-/// "tiny", "mini", "small" with the layers and widths of the BERTs called so, and "base": gpt2, of 124 million parameters; or what a config.json has in place of gpt2's.
+/// "tiny", "mini", "small" with the layers and widths of the BERTs called so, and "base": gpt2, of 124 million parameters; or what a config.json has in place
+/// of gpt2's.
 /// @throws UsageError for what is neither a name nor a file  @throws DataError for a file that is no configuration of a GPT-2, naming file and key
 Gpt2Config gpt2_config(const std::string& name_or_file);
 

@@ -9,10 +9,10 @@
 #include "engine/base/numbers.h"
 #include "engine/ops/ops.h"
 #include "frontends/models/config_file.h"
-#include "frontends/nn/layers/multi_head_attention.h"
-#include "frontends/nn/layers/rnn.h"
 #include "frontends/nn/layers/layers.h"
+#include "frontends/nn/layers/multi_head_attention.h"
 #include "frontends/nn/layers/parameterless_layers.h"
+#include "frontends/nn/layers/rnn.h"
 
 namespace gemel::models {
 namespace {
@@ -46,11 +46,13 @@ void take(const ConfigFile& file, LstmClassifierConfig& c) {
 class LstmClassifier : public nn::Module {
  public:
   LstmClassifier(const LstmClassifierConfig& c, std::int64_t classes)
-      : padding_(c.pad_token_id), embedding_(add<nn::Embedding>("embedding", c.vocab_size, c.embedding_size, c.pad_token_id)),
+      : padding_(c.pad_token_id),
+        embedding_(add<nn::Embedding>("embedding", c.vocab_size, c.embedding_size, c.pad_token_id)),
         embedding_dropout_(add<nn::Dropout>("embedding_dropout", c.embedding_dropout_prob)),
         lstm_(add<nn::LSTM>("lstm", c.embedding_size, c.hidden_size,
                             nn::RecurrentOptions{.layers = c.num_hidden_layers, .bidirectional = nn::Bidirectional::yes, .dropout = c.hidden_dropout_prob})),
-        dropout_(add<nn::Dropout>("dropout", c.hidden_dropout_prob)), classifier_(add<nn::Linear>("classifier", 2 * 2 * c.hidden_size, classes)) {
+        dropout_(add<nn::Dropout>("dropout", c.hidden_dropout_prob)),
+        classifier_(add<nn::Linear>("classifier", 2 * 2 * c.hidden_size, classes)) {
     embedding_.start_normal(c.initializer_range);
   }
   std::string describe() const override { return "LstmClassifier"; }

@@ -26,12 +26,13 @@ struct TextSizes {
 };
 
 struct TextOptions {
-  std::string config = "base";  // a name, or a config.json
-  std::int64_t classes = 2;     // of a classifier
+  std::string config = "base";                          // a name, or a config.json
+  std::int64_t classes = 2;                             // of a classifier
   std::optional<std::int64_t> vocabulary{}, padding{};  // in place of the configuration's
   std::optional<double> dropout{};                      // in place of every dropout's own rate
   RecomputedParts recompute = RecomputedParts::none;
-  std::optional<std::int64_t> begin{}, end{}, longest{};  // in place of a translator's configuration's: what stands before a translation and behind it, how long it is at most
+  std::optional<std::int64_t> begin{}, end{},
+      longest{};  // in place of a translator's configuration's: what stands before a translation and behind it, how long it is at most
 };
 
 /// All names that `make_text` knows.

@@ -61,15 +61,20 @@ class Sinusoids {
 class Transformer : public nn::Module {
  public:
   explicit Transformer(const TransformerConfig& c)
-      : config_(c), embedding_(add<nn::Embedding>("embedding", c.vocab_size, c.d_model)), dropout_(add<nn::Dropout>("dropout", c.dropout)),
-        encoder_(add<TransformerEncoder>("encoder", c)), decoder_(add<TransformerDecoder>("decoder", c)), output_(add<nn::TiedLinear>("output", embedding_, nn::Bias::no)) {
+      : config_(c),
+        embedding_(add<nn::Embedding>("embedding", c.vocab_size, c.d_model)),
+        dropout_(add<nn::Dropout>("dropout", c.dropout)),
+        encoder_(add<TransformerEncoder>("encoder", c)),
+        decoder_(add<TransformerDecoder>("decoder", c)),
+        output_(add<nn::TiedLinear>("output", embedding_, nn::Bias::no)) {
     embedding_.start_normal(1 / std::sqrt(static_cast<double>(c.d_model)));  // so that logits start with a variance of 1
   }
   std::string describe() const override { return "Transformer"; }
 
  protected:
   Values forward_values(Values in) override {
-    const bool fits = in.size() <= 2 && std::ranges::all_of(in, [&](const Value& ids) { return ids.shape().rank() == 2 && ids.shape()[0] == in[0].shape()[0]; });
+    const bool fits =
+        in.size() <= 2 && std::ranges::all_of(in, [&](const Value& ids) { return ids.shape().rank() == 2 && ids.shape()[0] == in[0].shape()[0]; });
     if (!fits) throw ShapeError("transformer: accepted: a source int64 [N, S], alone or with a target int64 [N, T]");
     const TransformerMemory memory = remembered(std::move(in[0]));
     if (in.size() == 1) return translation(memory);
@@ -80,9 +85,7 @@ class Transformer : public nn::Module {
 
  private:
   /// @param places  what tells places apart, [T, D]  @return [N, T, D]
-  Value embedded(Value ids, Value places) {
-    return dropout_(embedding_(std::move(ids)) * std::sqrt(static_cast<double>(config_.d_model)) + std::move(places));
-  }
+  Value embedded(Value ids, Value places) { return dropout_(embedding_(std::move(ids)) * std::sqrt(static_cast<double>(config_.d_model)) + std::move(places)); }
   TransformerMemory remembered(Value source) {
     Value bias = nn::padding_bias(source, config_.pad_token_id);
     const std::int64_t length = source.shape()[1];
@@ -111,8 +114,12 @@ class Transformer : public nn::Module {
     Session& session = memory.bias.session();
     const std::int64_t n = memory.bias.shape()[0], most = config_.max_length;
     const auto all = [&](const Shape& shape, std::int64_t id) { return full(session, {shape, DType::int64}, static_cast<double>(id)); };
-    Written begin{token(session, 0), all({n, 1}, config_.bos_token_id), full(session, b8({n, 1}), 1), all({n, most}, config_.pad_token_id),
-                  full(session, b8({n, 1}), 1), {}};
+    Written begin{token(session, 0),
+                  all({n, 1}, config_.bos_token_id),
+                  full(session, b8({n, 1}), 1),
+                  all({n, most}, config_.pad_token_id),
+                  full(session, b8({n, 1}), 1),
+                  {}};
     for (std::size_t i = 0; i < memory.keys_and_values.size(); ++i) begin.cache.push_back(full(session, f32({n, most, config_.d_model}), 0));
     const Value places = sinusoids_.first(session, most), numbers = nn::places(session, most);
     const auto some_open = [&](const Values& v) { return less(full(session, f32({}), 0), sum(cast(written(v).open, DType::float32))); };
@@ -128,8 +135,12 @@ class Transformer : public nn::Module {
                                 {before.cache, nn::causal_bias(place, numbers.elements()), reshape(here, Shape{numbers.elements(), 1})});
     const Value logits = output_(std::move(made[0])), finite = is_finite(max(abs(logits), {2}));
     const Value last = where(before.open, argmax(logits, 2), token(session, config_.pad_token_id));
-    return {before.count + token(session, 1), last, logical_and(before.open, not_equal(last, token(session, config_.eos_token_id))), where(here, last, before.tokens),
-            where(before.open, logical_and(before.finite, finite), before.finite), Values(made.begin() + 1, made.end())};
+    return {before.count + token(session, 1),
+            last,
+            logical_and(before.open, not_equal(last, token(session, config_.eos_token_id))),
+            where(here, last, before.tokens),
+            where(before.open, logical_and(before.finite, finite), before.finite),
+            Values(made.begin() + 1, made.end())};
   }
 
   const TransformerConfig config_;

@@ -13,8 +13,11 @@ namespace {
 class PackedAttention : public nn::Module {
  public:
   explicit PackedAttention(const TransformerConfig& c)
-      : heads_(c.nhead), rate_(c.dropout), weight_(add_parameter("in_proj_weight", f32({c.d_model, 3 * c.d_model}), nn::FileLayout::linear, nullptr)),
-        bias_(add_parameter("in_proj_bias", f32({3 * c.d_model}), nn::FileLayout::same, nn::constant(0))), out_(add<nn::Linear>("out_proj", c.d_model, c.d_model)) {
+      : heads_(c.nhead),
+        rate_(c.dropout),
+        weight_(add_parameter("in_proj_weight", f32({c.d_model, 3 * c.d_model}), nn::FileLayout::linear, nullptr)),
+        bias_(add_parameter("in_proj_bias", f32({3 * c.d_model}), nn::FileLayout::same, nn::constant(0))),
+        out_(add<nn::Linear>("out_proj", c.d_model, c.d_model)) {
     weight_.initialise = nn::uniform_within(nn::glorot_bound(weight_.spec.shape));
     out_.weight().initialise = nn::uniform_within(nn::glorot_bound(out_.weight().spec.shape));
     out_.bias()->initialise = nn::constant(0);

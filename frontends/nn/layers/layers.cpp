@@ -47,15 +47,11 @@ Initialiser rows_but(std::optional<std::int64_t> padding_idx, std::int64_t width
 }  // namespace
 
 Linear::Linear(std::int64_t in, std::int64_t out, Bias bias)
-    : weight_(add_parameter("weight", floats({in, out}), FileLayout::linear,
-                            uniform_within(default_bound(static_cast<double>(in))))) {
-  if (bias == Bias::yes)
-    bias_ = &add_parameter("bias", floats({out}), FileLayout::same, uniform_within(default_bound(static_cast<double>(in))));
+    : weight_(add_parameter("weight", floats({in, out}), FileLayout::linear, uniform_within(default_bound(static_cast<double>(in))))) {
+  if (bias == Bias::yes) bias_ = &add_parameter("bias", floats({out}), FileLayout::same, uniform_within(default_bound(static_cast<double>(in))));
 }
 
-std::string Linear::describe() const {
-  return fmt::format("Linear({}, {}{})", weight_.spec.shape[0], weight_.spec.shape[1], bias_ ? "" : ", no bias");
-}
+std::string Linear::describe() const { return fmt::format("Linear({}, {}{})", weight_.spec.shape[0], weight_.spec.shape[1], bias_ ? "" : ", no bias"); }
 
 /// In the layer's words, not those of the product that it is.
 void Linear::check(const Value& x) const {
@@ -103,8 +99,8 @@ Value Conv2d::forward(Value x) {
 
 Conv1d::Conv1d(std::int64_t in, std::int64_t out, const Convolution1dOptions& options)
     : options_(options),
-      weight_(add_parameter("weight", floats({options.kernel, group_channels("Conv1d", {in, out, options.geometry.groups}), out}),
-                            FileLayout::convolution_1d, nullptr)) {
+      weight_(add_parameter("weight", floats({options.kernel, group_channels("Conv1d", {in, out, options.geometry.groups}), out}), FileLayout::convolution_1d,
+                            nullptr)) {
   const Initialiser start = uniform_within(default_bound(fan_in(weight_.spec.shape, weight_.layout)));
   weight_.initialise = start;
   if (options.bias == Bias::yes) bias_ = &add_parameter("bias", floats({out}), FileLayout::same, start);
@@ -141,8 +137,7 @@ std::string BatchNorm2d::describe() const { return fmt::format("BatchNorm2d({})"
 Value BatchNorm2d::forward(Value x) {
   const bool is_empty = x.shape().rank() > 0 && x.elements() == 0;  // of no samples: nothing moves the statistics
   if (!training() || norm_frozen() || !weight_.owner().trainable || is_empty)
-    return batch_norm_inference(std::move(x), {weight_.tensor(), bias_.tensor()}, running_mean_.tensor(), running_var_.tensor(),
-                                options_.eps);
+    return batch_norm_inference(std::move(x), {weight_.tensor(), bias_.tensor()}, running_mean_.tensor(), running_var_.tensor(), options_.eps);
   const RunningStatistics running{running_mean_.tensor(), running_var_.tensor(), num_batches_tracked_.tensor()};
   const Scaling scaling{weight_.tensor(), bias_.tensor()};
   if (!batch_parts()) return batch_norm(std::move(x), scaling, running, options_.momentum, options_.eps);
@@ -199,13 +194,10 @@ bool embed_by_rows(Module& module) {
 TiedLinear::TiedLinear(Embedding& table, Bias bias) : weight_(add_parameter("weight", table.weight().spec, FileLayout::same, nullptr)) {
   tie(weight_, table.weight());
   const std::int64_t out = weight_.spec.shape[0], in = weight_.spec.shape[1];
-  if (bias == Bias::yes)
-    bias_ = &add_parameter("bias", floats({out}), FileLayout::same, uniform_within(default_bound(static_cast<double>(in))));
+  if (bias == Bias::yes) bias_ = &add_parameter("bias", floats({out}), FileLayout::same, uniform_within(default_bound(static_cast<double>(in))));
 }
 
-std::string TiedLinear::describe() const {
-  return fmt::format("TiedLinear({}, {}{})", weight_.spec.shape[1], weight_.spec.shape[0], bias_ ? "" : ", no bias");
-}
+std::string TiedLinear::describe() const { return fmt::format("TiedLinear({}, {}{})", weight_.spec.shape[1], weight_.spec.shape[0], bias_ ? "" : ", no bias"); }
 
 Value TiedLinear::forward(Value x) {
   Value y = matmul(std::move(x), weight_.tensor(), Transpose::no, Transpose::yes);

@@ -35,8 +35,7 @@ struct ConvolutionOptions {
   Bias bias = Bias::yes;
 };
 /// A square kernel with equal steps both ways.
-ConvolutionOptions square_kernel(std::int64_t kernel, std::int64_t stride = 1, std::int64_t padding = 0, Bias bias = Bias::yes,
-                                 std::int64_t groups = 1);
+ConvolutionOptions square_kernel(std::int64_t kernel, std::int64_t stride = 1, std::int64_t padding = 0, Bias bias = Bias::yes, std::int64_t groups = 1);
 
 /// Cross-correlation; weight [R, S, C / groups, K] in memory, [K, C / groups, R, S] in files.
 class Conv2d : public Module {
@@ -125,8 +124,7 @@ class Embedding : public Module {
   /// @param padding_idx  its row starts at zero and gets no gradient here; -num_embeddings..num_embeddings-1
   /// @param gradient     rows: of the looked up ones alone, and optimizers move no others (PyTorch's sparse=True)
   /// @throws UsageError for padding_idx out of range
-  Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, std::optional<std::int64_t> padding_idx = {},
-            GradientForm gradient = GradientForm::dense);
+  Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, std::optional<std::int64_t> padding_idx = {}, GradientForm gradient = GradientForm::dense);
   std::string describe() const override;
   Parameter& weight() { return weight_; }
   /// Rows start with this deviation, of 1 otherwise; that of padding at zero.

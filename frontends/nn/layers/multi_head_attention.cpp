@@ -25,7 +25,8 @@ Value by_head(Value x, const char* name, std::int64_t heads) {
 }  // namespace
 
 Value attention(AttentionInputs in, std::int64_t heads, double dropout, Causal causal) {
-  Value query = by_head(std::move(in.query), "query", heads), key = by_head(std::move(in.key), "key", heads), value = by_head(std::move(in.value), "value", heads);
+  Value query = by_head(std::move(in.query), "query", heads), key = by_head(std::move(in.key), "key", heads),
+        value = by_head(std::move(in.value), "value", heads);
   Value y = gemel::attention(std::move(query), std::move(key), std::move(value), {.bias = std::move(in.bias), .causal = causal, .dropout = dropout});
   const Shape shape = y.shape();
   return reshape(std::move(y), Shape{shape[0], shape[1], shape[2] * shape[3]});

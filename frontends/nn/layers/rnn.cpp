@@ -59,7 +59,8 @@ void Recurrent::check(const Values& in) const {
   if (x.rank() != 3 || x[2] != sizes_.input) throw ShapeError(fmt::format("{}: x is {}; accepted: [N, T, {}]", kind_, to_string(x), sizes_.input));
   const Shape state{options_.layers * directions(), x[0], sizes_.hidden};
   for (std::size_t i = 2; i < in.size(); ++i)
-    if (in[i] && in[i].shape() != state) throw ShapeError(fmt::format("{}: the first states are {}; accepted: {}", kind_, to_string(in[i].shape()), to_string(state)));
+    if (in[i] && in[i].shape() != state)
+      throw ShapeError(fmt::format("{}: the first states are {}; accepted: {}", kind_, to_string(in[i].shape()), to_string(state)));
 }
 
 Values Recurrent::forward_values(Values in) {

@@ -39,10 +39,8 @@ struct Slot {
 std::vector<Slot> slots_of(const Module& module) {
   std::vector<Slot> slots;
   module.visit([&slots](const std::string& path, const Module& m) {
-    for (const auto& p : m.own_parameters())
-      slots.push_back({join_path(path, p->name), path, p->spec, p->layout, p->tied_to != nullptr, p.get(), nullptr});
-    for (const auto& b : m.own_buffers())
-      slots.push_back({join_path(path, b->name), path, b->spec, FileLayout::same, b->optional_in_files, nullptr, b.get()});
+    for (const auto& p : m.own_parameters()) slots.push_back({join_path(path, p->name), path, p->spec, p->layout, p->tied_to != nullptr, p.get(), nullptr});
+    for (const auto& b : m.own_buffers()) slots.push_back({join_path(path, b->name), path, b->spec, FileLayout::same, b->optional_in_files, nullptr, b.get()});
   });
   return slots;
 }
@@ -66,8 +64,10 @@ void fill(const Slot& slot, Session& session, const NamedTensor& tensor) {
   const std::vector<std::byte> bytes = from_file_layout(slot.memory, slot.layout, data);
   if (slot.value()) return write(slot.value(), bytes);
   Value made = session.tensor(slot.memory, std::span<const std::byte>(bytes));
-  if (slot.parameter) slot.parameter->owner().bind(made);
-  else slot.buffer->value = std::move(made);
+  if (slot.parameter)
+    slot.parameter->owner().bind(made);
+  else
+    slot.buffer->value = std::move(made);
 }
 
 /// What a module is to be given.
@@ -234,8 +234,7 @@ std::vector<StateEntry> state_dict(const Module& module, Extent extent) {
   for (const Slot& slot : slots) tensors.push_back(slot.tensor());
   const HostContents contents(tensors);
   std::vector<StateEntry> out;
-  for (std::size_t i = 0; i < slots.size(); ++i)
-    out.push_back({slots[i].name, slots[i].file(), to_file_layout(slots[i].memory, slots[i].layout, contents[i])});
+  for (std::size_t i = 0; i < slots.size(); ++i) out.push_back({slots[i].name, slots[i].file(), to_file_layout(slots[i].memory, slots[i].layout, contents[i])});
   return out;
 }
 
@@ -250,9 +249,7 @@ std::optional<std::int64_t> output_size_in(const Module& module, std::span<const
   return {};
 }
 
-void save_weights(const Module& module, const std::filesystem::path& path) {
-  save_weights(state_dict(module), path);
-}
+void save_weights(const Module& module, const std::filesystem::path& path) { save_weights(state_dict(module), path); }
 
 void save_weights(const std::vector<StateEntry>& state, const std::filesystem::path& path) {
   std::vector<NamedTensor> tensors;

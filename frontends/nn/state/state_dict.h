@@ -40,11 +40,12 @@ struct Loaded {
 };
 
 /// Gives the module the tensors' contents and, where it has none yet, memory. A missing `num_batches_tracked` is allowed, and so
-/// is another floating type, which is rounded; names are as Module::name_of has them, without the wrappers (frontends/nn/state/wrapper_prefixes.h) that all begin with where
-/// the module knows them only so. Of tied parameters one is enough. With Extent::materialised all tensors are compared, and those are taken that the module has
-/// memory for.
+/// is another floating type, which is rounded; names are as Module::name_of has them, without the wrappers (frontends/nn/state/wrapper_prefixes.h) that all
+/// begin with where the module knows them only so. Of tied parameters one is enough. With Extent::materialised all tensors are compared, and those are taken
+/// that the module has memory for.
 /// @throws DataError naming every missing, unexpected and misshapen tensor, and such as the model has as one and that differ; the module is then unchanged
-Loaded load_state_dict(Module& module, Session& session, std::span<const NamedTensor> tensors, Mismatch mismatch = Mismatch::refuse, Extent extent = Extent::whole);
+Loaded load_state_dict(Module& module, Session& session, std::span<const NamedTensor> tensors, Mismatch mismatch = Mismatch::refuse,
+                       Extent extent = Extent::whole);
 
 /// Outputs of the first output layer as the tensors have it: the classes of a weight file. Empty where it is not there.
 std::optional<std::int64_t> output_size_in(const Module& module, std::span<const NamedSpec> tensors);

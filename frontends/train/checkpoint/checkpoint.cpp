@@ -195,8 +195,8 @@ void prepare_checkpoints(const std::filesystem::path& folder) {
   FolderLock::require_free(folder, kCheckpoint);
 }
 
-std::filesystem::path save_checkpoint(CheckpointFolder& folder, const nn::Module& model, const optim::Optimizer& optimizer,
-                                      const RunState& state, const RunIdentity& identity) {
+std::filesystem::path save_checkpoint(CheckpointFolder& folder, const nn::Module& model, const optim::Optimizer& optimizer, const RunState& state,
+                                      const RunIdentity& identity) {
   const auto entries = nn::state_dict(model, nn::Extent::materialised);
   const HostContents contents(values_of(optimizer.state()));
   std::vector<NamedTensor> weights, slots;
@@ -210,8 +210,10 @@ std::filesystem::path save_checkpoint(CheckpointFolder& folder, const nn::Module
     std::ranges::stable_sort(slots, {}, [&](const NamedTensor& t) { return places.at(optim::parameter_of_slot(t.name)); });
   }
   if (!std::ranges::all_of(state.sums.counts, [](double c) { return std::isfinite(c); }))
-    throw Error(fmt::format("checkpoint: the metrics' sums are not finite after step {}: nothing is saved; accepted: a task whose counts are finite", state.step));
-  if (const auto wrong = nn::not_finite_in(weights)) throw Error(fmt::format("checkpoint: {} after step {}: nothing is saved; accepted: weights that are finite", *wrong, state.step));
+    throw Error(
+        fmt::format("checkpoint: the metrics' sums are not finite after step {}: nothing is saved; accepted: a task whose counts are finite", state.step));
+  if (const auto wrong = nn::not_finite_in(weights))
+    throw Error(fmt::format("checkpoint: {} after step {}: nothing is saved; accepted: weights that are finite", *wrong, state.step));
   std::vector<NamedTensor> tensors;
   for (const NamedTensor& t : weights) tensors.push_back({std::string(kModel) + t.name, t.spec, t.data});
   for (const NamedTensor& t : slots) tensors.push_back({std::string(kOptimizer) + t.name, t.spec, t.data});
@@ -238,8 +240,7 @@ std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::pa
   return std::nullopt;
 }
 
-Restored load_checkpoint(const std::filesystem::path& path, nn::Module& model, optim::Optimizer& optimizer, Session& session,
-                         const RunIdentity& identity) {
+Restored load_checkpoint(const std::filesystem::path& path, nn::Module& model, optim::Optimizer& optimizer, Session& session, const RunIdentity& identity) {
   const SafetensorsFile file = open_whole(path);
   Restored out;
   const CheckpointNumbers numbers = numbers_in(file.header());

@@ -18,10 +18,10 @@ namespace gemel::train {
 
 /// Where a run stands.
 struct RunState {
-  std::int64_t step = 0;             // steps done
-  std::int64_t epoch = 0, batch = 0; // the next batch to train
-  Sums sums;                         // of this epoch's batches so far
-  RanksState ranks;                  // of a checkpoint
+  std::int64_t step = 0;              // steps done
+  std::int64_t epoch = 0, batch = 0;  // the next batch to train
+  Sums sums;                          // of this epoch's batches so far
+  RanksState ranks;                   // of a checkpoint
 };
 
 /// Where a run puts its checkpoints. Those of other runs stay, but for one of the same step, which is written over.
@@ -44,8 +44,8 @@ std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& f
 
 /// Writes `checkpoint-STEP.safetensors` into the folder and keeps it and the one that the run wrote last before it.
 /// @return its path  @throws DataError where it cannot be written  @throws Error for weights that are not finite; older checkpoints stay
-std::filesystem::path save_checkpoint(CheckpointFolder& folder, const nn::Module& model, const optim::Optimizer& optimizer,
-                                      const RunState& state, const RunIdentity& identity);
+std::filesystem::path save_checkpoint(CheckpointFolder& folder, const nn::Module& model, const optim::Optimizer& optimizer, const RunState& state,
+                                      const RunIdentity& identity);
 
 /// The newest checkpoint of a folder that is whole, by its checksum too, if there is one.
 /// @param tell  is told of those passed over, and why
@@ -57,7 +57,6 @@ struct Restored {
 };
 /// Gives model and optimizer the saved contents.
 /// @throws DataError naming what is missing, unknown or of another shape; or what makes this another run, see differences_from
-Restored load_checkpoint(const std::filesystem::path& file, nn::Module& model, optim::Optimizer& optimizer, Session& session,
-                         const RunIdentity& identity);
+Restored load_checkpoint(const std::filesystem::path& file, nn::Module& model, optim::Optimizer& optimizer, Session& session, const RunIdentity& identity);
 
 }  // namespace gemel::train

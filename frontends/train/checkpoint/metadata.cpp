@@ -47,7 +47,8 @@ class Reader {
  private:
   const std::string& text(const char* key) const {
     const auto it = file_.metadata().find(key);
-    if (it == file_.metadata().end()) throw DataError(fmt::format("checkpoint: {} has no '{}' in its metadata; accepted: files that train wrote", file_.path().string(), key));
+    if (it == file_.metadata().end())
+      throw DataError(fmt::format("checkpoint: {} has no '{}' in its metadata; accepted: files that train wrote", file_.path().string(), key));
     return it->second;
   }
   std::vector<std::string> words(const char* key) const {
@@ -97,7 +98,8 @@ FileMetadata metadata_of(const CheckpointNumbers& n) {
 
 CheckpointNumbers numbers_in(const SafetensorsHeader& file) {
   const Reader read(file);
-  CheckpointNumbers n{.run = read.whole(kRun, 1, kMost), .step = read.whole(kStep, 0, kMost), .epoch = read.whole(kEpoch, 0, kMost), .batch = read.whole(kBatch, 0, kMost)};
+  CheckpointNumbers n{
+      .run = read.whole(kRun, 1, kMost), .step = read.whole(kStep, 0, kMost), .epoch = read.whole(kEpoch, 0, kMost), .batch = read.whole(kBatch, 0, kMost)};
   n.sums = {read.whole(kSamples, 0, kMost), read.real(kLossSum), read.real(kWeight), read.reals(kCounts)};
   if (n.sums.weight < 0) read.refuse(kWeight, "0 or more");
   n.optimizer_steps = read.whole(kOptimizerSteps, 0, kMost);  // more than `step` where a program had stepped before the run began

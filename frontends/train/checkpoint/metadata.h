@@ -9,8 +9,8 @@
 namespace gemel::train {
 
 struct CheckpointNumbers {
-  std::int64_t run = 1;                            // a count of the runs that wrote into the folder: those of a later run are newer, whatever their step
-  std::int64_t step = 0, epoch = 0, batch = 0;     // as in RunState
+  std::int64_t run = 1;                         // a count of the runs that wrote into the folder: those of a later run are newer, whatever their step
+  std::int64_t step = 0, epoch = 0, batch = 0;  // as in RunState
   Sums sums = {};
   std::int64_t optimizer_steps = 0;
   std::vector<std::int64_t> parameter_steps = {};  // of each; none: all are the optimizer's

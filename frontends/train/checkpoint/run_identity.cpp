@@ -9,9 +9,7 @@
 namespace gemel::train {
 namespace {
 
-const char* consequence(Bearing bearing) {
-  return bearing == Bearing::last_bits ? "results may differ in the last bits" : "the run goes on with the new one";
-}
+const char* consequence(Bearing bearing) { return bearing == Bearing::last_bits ? "results may differ in the last bits" : "the run goes on with the new one"; }
 
 }  // namespace
 

@@ -25,8 +25,15 @@ std::string json_text(const nlohmann::ordered_json& json, int indent = -1) {
 }  // namespace
 
 nlohmann::ordered_json json_of(const DeviceFacts& f) {
-  return {{"platform", f.platform}, {"name", f.name}, {"version", f.version}, {"driver", f.driver}, {"type", f.type},
-          {"compute_units", f.compute_units}, {"global_bytes", f.global_bytes}, {"tuning", f.tuning}, {"denormals", f.denormals}};
+  return {{"platform", f.platform},
+          {"name", f.name},
+          {"version", f.version},
+          {"driver", f.driver},
+          {"type", f.type},
+          {"compute_units", f.compute_units},
+          {"global_bytes", f.global_bytes},
+          {"tuning", f.tuning},
+          {"denormals", f.denormals}};
 }
 
 void warn(const std::string& line) {
@@ -114,8 +121,7 @@ void RunLog::begin() {
 void RunLog::start(Session& session, const std::string& model_name, std::int64_t parameters, const std::filesystem::path& resumed_from) {
   nlohmann::ordered_json line{{"event", "start"}};
   line.update(about_);
-  line.update({{"version", GEMEL_VERSION}, {"device", json_of(facts_of(session))}, {"model", model_name},
-               {"parameters", parameters}});
+  line.update({{"version", GEMEL_VERSION}, {"device", json_of(facts_of(session))}, {"model", model_name}, {"parameters", parameters}});
   if (!line.contains("ranks")) line["ranks"] = 1;
   if (!resumed_from.empty()) line["resumed_from"] = resumed_from.string();
   event(line);

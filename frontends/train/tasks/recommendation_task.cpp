@@ -9,7 +9,7 @@
 namespace gemel::train {
 namespace {
 
-constexpr double kFirst = 10;  // places that count
+constexpr double kFirst = 10;                                                 // places that count
 constexpr std::size_t kRanked = 0, kHits = 1, kGain = 2, kRankingCounts = 3;  // samples that were ranked, those with a place that counts, their gain
 
 /// [N] how many candidates stand before the one at column 0: those that are not less, NaN among them.

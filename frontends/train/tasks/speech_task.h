@@ -7,10 +7,10 @@
 
 namespace gemel::train {
 
-/// A batch is one of datasets::Speech. The module takes "features" and "frames" and gives log-probabilities float32 [N, P, C] of characters and the blank, and how
-/// many of a sample's P count, int64 [N]. The loss is connectionist temporal classification's, a mean over samples: infinite where a transcript does not fit
-/// its frames. Its metrics are wer, the errors of words over the words that were said, and cer, the same of characters, of the likeliest class at each frame;
-/// the smaller the better.
+/// A batch is one of datasets::Speech. The module takes "features" and "frames" and gives log-probabilities float32 [N, P, C] of characters and the blank, and
+/// how many of a sample's P count, int64 [N]. The loss is connectionist temporal classification's, a mean over samples: infinite where a transcript does not
+/// fit its frames. Its metrics are wer, the errors of words over the words that were said, and cer, the same of characters, of the likeliest class at each
+/// frame; the smaller the better.
 class SpeechTask : public Task {
  public:
   explicit SpeechTask(nn::Module& module) : module_(module) {}

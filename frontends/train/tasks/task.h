@@ -52,8 +52,8 @@ class Task {
   virtual nn::Module& module() = 0;
   /// Names of the batch's tensors that `forward` reads.
   virtual std::vector<std::string> inputs() const = 0;
-  /// Told before the module is cut into stages, of which none holds all of it: what takes the whole module besides the pass that is trained, `forward` then leaves
-  /// out of evaluation.
+  /// Told before the module is cut into stages, of which none holds all of it: what takes the whole module besides the pass that is trained, `forward` then
+  /// leaves out of evaluation.
   virtual void cut_into_stages() {}
   /// Forward pass and loss, in the module's mode, in whatever front end.
   virtual Outcome forward(const Inputs& batch) = 0;
@@ -77,7 +77,8 @@ struct ClassificationOptions {
 /// Source: B. W. Matthews, Comparison of the predicted and observed secondary structure of T4 phage lysozyme, 1975
 class ClassificationTask : public Task {
  public:
-  ClassificationTask(nn::Module& module, std::int64_t classes, ClassificationOptions options = {}) : module_(module), classes_(classes), options_(std::move(options)) {}
+  ClassificationTask(nn::Module& module, std::int64_t classes, ClassificationOptions options = {})
+      : module_(module), classes_(classes), options_(std::move(options)) {}
   nn::Module& module() override { return module_; }
   std::vector<std::string> inputs() const override;
   Outcome forward(const Inputs& batch) override;

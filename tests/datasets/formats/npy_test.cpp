@@ -15,8 +15,7 @@
 namespace gemel::datasets {
 namespace {
 
-using gemel::testing::message_of, gemel::testing::read_text, gemel::testing::TemporaryFolder,
-    gemel::testing::write_text;
+using gemel::testing::message_of, gemel::testing::read_text, gemel::testing::TemporaryFolder, gemel::testing::write_text;
 
 std::string file_of(const std::string& header, const std::string& data, int version = 1) {
   std::string out = "\x93NUMPY";
@@ -91,8 +90,7 @@ TEST(Npy, versions_types_and_spellings_that_numpy_has_are_read) {
   EXPECT_EQ(read(file_of(dict("<i4", "()"), "1234")).type(), NpyType::int32);
   EXPECT_EQ(read(file_of(dict("|u1", "(2, 1)"), "12")).type(), NpyType::uint8);
   EXPECT_EQ(read(file_of(dict("|b1", "(1,)"), "1")).type(), NpyType::boolean);
-  EXPECT_EQ(read(file_of("{\"shape\":(1,2),\"fortran_order\":False,\"descr\":\"<f4\"}", "12345678")).shape(),
-            (Shape{1, 2}));
+  EXPECT_EQ(read(file_of("{\"shape\":(1,2),\"fortran_order\":False,\"descr\":\"<f4\"}", "12345678")).shape(), (Shape{1, 2}));
 }
 
 struct HostileNpy {
@@ -120,29 +118,23 @@ std::vector<HostileNpy> hostile_files() {
       {"escape", file_of("{'de\\x73cr': '<f4'}", ""), "expected: printable ASCII"},
       {"endless_string", file_of("{'descr", ""), "expected: a short quoted string"},
       {"no_colon", file_of("{'descr' '<f4'}", ""), "expected: ':'"},
-      {"trailing_text", file_of("{'descr': '<f4', 'fortran_order': False, 'shape': (2,)} x", "12345678"),
-       "expected: nothing more"},
+      {"trailing_text", file_of("{'descr': '<f4', 'fortran_order': False, 'shape': (2,)} x", "12345678"), "expected: nothing more"},
       {"fortran_order", file_of("{'descr': '<f4', 'fortran_order': True, 'shape': (2,)}", "12345678"),
        "in Fortran order; accepted: row-major (numpy.ascontiguousarray)"},
-      {"order_as_number", file_of("{'descr': '<f4', 'fortran_order': 0, 'shape': (2,)}", "12345678"),
-       "expected: True or False"},
+      {"order_as_number", file_of("{'descr': '<f4', 'fortran_order': 0, 'shape': (2,)}", "12345678"), "expected: True or False"},
       {"objects", file_of(dict("|O", "(2,)"), "12345678"), "'|O' holds Python objects"},
       {"big_endian", file_of(dict(">f4", "(2,)"), "12345678"), "'>f4' is big-endian"},
-      {"unknown_type", file_of(dict("<c8", "(1,)"), "12345678"),
-       "'<c8' is unknown; accepted: <f4, <f8, <f2, <i4, <i8, |u1, |b1"},
-      {"structured", file_of("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,)}", "12345678"),
-       "structured"},
+      {"unknown_type", file_of(dict("<c8", "(1,)"), "12345678"), "'<c8' is unknown; accepted: <f4, <f8, <f2, <i4, <i8, |u1, |b1"},
+      {"structured", file_of("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,)}", "12345678"), "structured"},
       {"shape_a_number", file_of(dict("<f4", "2"), "12345678"), "expected: '('"},
       {"shape_without_comma", file_of(dict("<f4", "(2)"), "12345678"), "expected: ','"},
       {"shape_of_text", file_of(dict("<f4", "('a',)"), "12345678"), "expected: an extent"},
       {"shape_cut", file_of("{'shape': (2,", ""), "expected: an extent"},
       {"negative", file_of(dict("<f4", "(-2,)"), "12345678"), "negative extent -2"},
       {"extent_overflow", file_of(dict("<f4", "(9223372036854775808,)"), ""), "does not fit in 63 bits"},
-      {"product_overflow", file_of(dict("<f4", "(4294967296, 4294967296)"), ""),
-       "size of shape [4294967296, 4294967296] overflows"},
+      {"product_overflow", file_of(dict("<f4", "(4294967296, 4294967296)"), ""), "size of shape [4294967296, 4294967296] overflows"},
       {"product_overflow_beside_zero", file_of(dict("<f4", "(4294967296, 4294967296, 0)"), ""), "overflows"},
-      {"huge", file_of(dict("<f4", "(1000000000000,)"), "12345678"),
-       "has 8 bytes of data; float32 [1000000000000] needs 4000000000000"},
+      {"huge", file_of(dict("<f4", "(1000000000000,)"), "12345678"), "has 8 bytes of data; float32 [1000000000000] needs 4000000000000"},
       {"nine_axes", file_of(dict("<f4", "(1, 1, 1, 1, 1, 1, 1, 1, 1)"), "1234"), "more than 8 axes"},
       {"truncated_data", file_of(good, "1234567"), "has 7 bytes of data; float32 [2] needs 8"},
       {"trailing_data", file_of(good, "123456789"), "has 9 bytes of data; float32 [2] needs 8"},
@@ -159,8 +151,7 @@ TEST_P(NpyHostile, file_is_refused_with_its_name_and_the_reason) {
   EXPECT_NE(message.find(GetParam().expected), std::string::npos) << message;
 }
 
-INSTANTIATE_TEST_SUITE_P(, NpyHostile, ::testing::ValuesIn(hostile_files()),
-                         [](const auto& tested) { return std::string(tested.param.title); });
+INSTANTIATE_TEST_SUITE_P(, NpyHostile, ::testing::ValuesIn(hostile_files()), [](const auto& tested) { return std::string(tested.param.title); });
 
 class NpyDatasetTest : public ::testing::Test {
  protected:
@@ -168,12 +159,9 @@ class NpyDatasetTest : public ::testing::Test {
     std::vector<float> pixels(static_cast<std::size_t>(pictures * 2 * 2 * 3));
     for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<float>(i) - 5;
     write_array(folder_.path() / (std::string(prefix) + "images.npy"), f32({pictures, 2, 2, 3}), pixels);
-    write_array(folder_.path() / (std::string(prefix) + "labels.npy"), i64({static_cast<std::int64_t>(labels.size())}),
-                labels);
+    write_array(folder_.path() / (std::string(prefix) + "labels.npy"), i64({static_cast<std::int64_t>(labels.size())}), labels);
   }
-  Splits open(std::int64_t classes = 0) {
-    return open_dataset({.name = "npy", .data = folder_.path(), .classes = classes});
-  }
+  Splits open(std::int64_t classes = 0) { return open_dataset({.name = "npy", .data = folder_.path(), .classes = classes}); }
   std::string path(const char* name) const { return (folder_ / name).string(); }
   TemporaryFolder folder_;
 };
@@ -202,31 +190,25 @@ TEST_F(NpyDatasetTest, both_splits_share_their_classes) {
 
 TEST_F(NpyDatasetTest, wrong_labels_and_shapes_are_named) {
   write_split("", {0, 3, 1}, 3);
-  EXPECT_EQ(message_of<DataError>([&] { open(3); }),
-            "npy: " + path("labels.npy") + ": record 1 (from 0) has label 3; accepted: 0..2");
+  EXPECT_EQ(message_of<DataError>([&] { open(3); }), "npy: " + path("labels.npy") + ": record 1 (from 0) has label 3; accepted: 0..2");
   write_split("", {0, 0, -1}, 3);
-  EXPECT_EQ(message_of<DataError>([&] { open(); }),
-            "npy: " + path("labels.npy") + ": record 2 (from 0) has label -1; accepted: 0..999999");
+  EXPECT_EQ(message_of<DataError>([&] { open(); }), "npy: " + path("labels.npy") + ": record 2 (from 0) has label -1; accepted: 0..999999");
   write_split("", {0, 0}, 3);
-  EXPECT_EQ(message_of<DataError>([&] { open(); }), "npy: " + path("labels.npy") + " has 2 labels; " +
-                                                        path("images.npy") + " has 3 pictures: accepted: as many");
+  EXPECT_EQ(message_of<DataError>([&] { open(); }),
+            "npy: " + path("labels.npy") + " has 2 labels; " + path("images.npy") + " has 3 pictures: accepted: as many");
   write_array<float>(folder_ / "labels.npy", f32({3}), {0, 0, 0});
-  EXPECT_EQ(message_of<DataError>([&] { open(); }),
-            "npy: " + path("labels.npy") + ": the array is float32 [3]; accepted: int64 [N]");
+  EXPECT_EQ(message_of<DataError>([&] { open(); }), "npy: " + path("labels.npy") + ": the array is float32 [3]; accepted: int64 [N]");
   write_split("", {}, 0);
-  EXPECT_EQ(message_of<DataError>([&] { open(); }),
-            "npy: " + path("images.npy") + ": the array [0, 2, 2, 3] is empty; accepted: one picture or more");
+  EXPECT_EQ(message_of<DataError>([&] { open(); }), "npy: " + path("images.npy") + ": the array [0, 2, 2, 3] is empty; accepted: one picture or more");
 }
 
 TEST_F(NpyDatasetTest, missing_files_are_named) {
-  EXPECT_EQ(message_of<DataError>([&] { open(); }),
-            "read: cannot open " + path("images.npy") + ": No such file or directory");
+  EXPECT_EQ(message_of<DataError>([&] { open(); }), "read: cannot open " + path("images.npy") + ": No such file or directory");
   write_split("", {0}, 1);
   write_split("val_", {0}, 1);
   std::filesystem::remove(folder_ / "val_labels.npy");
-  EXPECT_EQ(
-      message_of<DataError>([&] { open(); }),
-      "npy: " + folder_.path().string() + " has val_images.npy without val_labels.npy; accepted: both or neither");
+  EXPECT_EQ(message_of<DataError>([&] { open(); }),
+            "npy: " + folder_.path().string() + " has val_images.npy without val_labels.npy; accepted: both or neither");
 }
 
 }  // namespace

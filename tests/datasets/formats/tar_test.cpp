@@ -38,13 +38,12 @@ std::vector<Read> read_all(const std::filesystem::path& path, std::int64_t limit
 TEST(Tar, members_of_every_kind_are_listed_with_their_content) {
   const TemporaryFolder folder;
   const std::string long_name = "folder/" + std::string(300, 'n');
-  const std::string archive = (tar_member("folder/", "", '5') + tar_member("folder/short", "content") + tar_member("empty", "") +
-                  tar_member("block", std::string(512, 'b')) + tar_member("name", "prefixed", '0', "some/folder") +
-                  tar_member("link", "", '2') + tar_member("././@LongLink", long_name + '\0', 'L') +
-                  tar_member("nnn", "gnu") + tar_member("global", pax_record("comment", "x"), 'g') +
-                  tar_member("attributes",
-                             pax_record("path", long_name) + pax_record("size", "3") + pax_record("mtime", "1"), 'x') +
-                  tar_header("nnn", 0) + "pax" + std::string(509, '\0') + tar_member("last", "end", '\0') + tar_end());
+  const std::string archive =
+      (tar_member("folder/", "", '5') + tar_member("folder/short", "content") + tar_member("empty", "") + tar_member("block", std::string(512, 'b')) +
+       tar_member("name", "prefixed", '0', "some/folder") + tar_member("link", "", '2') + tar_member("././@LongLink", long_name + '\0', 'L') +
+       tar_member("nnn", "gnu") + tar_member("global", pax_record("comment", "x"), 'g') +
+       tar_member("attributes", pax_record("path", long_name) + pax_record("size", "3") + pax_record("mtime", "1"), 'x') + tar_header("nnn", 0) + "pax" +
+       std::string(509, '\0') + tar_member("last", "end", '\0') + tar_end());
   const std::vector<Read> expected{{"folder/", "", false},
                                    {"folder/short", "content", true},
                                    {"empty", "", true},
@@ -98,23 +97,17 @@ std::vector<HostileArchive> hostile_archives() {
       {"only_magic", "\x1f\x8b", "truncated: it ends at its byte 2"},
       {"half", whole.substr(0, whole.size() / 2), "truncated: it ends at its byte"},
       {"without_its_checksum", whole.substr(0, whole.size() - 4), "truncated"},
-      {"wrong_checksum", with(whole, whole.size() - 8, static_cast<char>(whole[whole.size() - 8] ^ 1)),
-       "corrupt (incorrect data check)"},
+      {"wrong_checksum", with(whole, whole.size() - 8, static_cast<char>(whole[whole.size() - 8] ^ 1)), "corrupt (incorrect data check)"},
       {"wrong_block", with(whole, 10, '\x07'), "corrupt"},
       {"followed_by_more", whole + "more", "bytes follow the end of the gzip stream"},
-      {"bomb", gzip(tar_member("zeros", std::string(2 << 20, '\0')) + tar_end()),
-       "inflates to more than 1048576 bytes; refused"},
+      {"bomb", gzip(tar_member("zeros", std::string(2 << 20, '\0')) + tar_end()), "inflates to more than 1048576 bytes; refused"},
       {"no_tar", gzip(std::string(2000, 'x')), "the checksum of the header after the archive is wrong"},
       {"short_header", gzip("short"), "ends inside a header, after 5 of 512 bytes"},
-      {"changed_header", gzip(with(member, 0, 'N') + tar_end()),
-       "the checksum of the header after the archive is wrong"},
+      {"changed_header", gzip(with(member, 0, 'N') + tar_end()), "the checksum of the header after the archive is wrong"},
       {"second_header_changed", gzip(member + with(member, 0, 'N')), "the checksum of the header after name is wrong"},
-      {"ends_in_a_member", gzip(tar_header("big", 5000) + std::string(100, 'x')),
-       "ends inside big: 100 bytes were found; expected: 5000"},
-      {"name_too_long", gzip(tar_member("l", std::string(70000, 'n'), 'L') + member),
-       "a name takes 70000 bytes; accepted: up to 65536"},
-      {"attributes_without_end", gzip(tar_member("x", "99 path=a\n", 'x') + member),
-       "the attributes in x are malformed"},
+      {"ends_in_a_member", gzip(tar_header("big", 5000) + std::string(100, 'x')), "ends inside big: 100 bytes were found; expected: 5000"},
+      {"name_too_long", gzip(tar_member("l", std::string(70000, 'n'), 'L') + member), "a name takes 70000 bytes; accepted: up to 65536"},
+      {"attributes_without_end", gzip(tar_member("x", "99 path=a\n", 'x') + member), "the attributes in x are malformed"},
       {"attributes_of_length_0", gzip(tar_member("x", "0 path=a\n", 'x') + member), "malformed"},
       {"attributes_with_a_wrong_size", gzip(tar_member("x", pax_record("size", "-1"), 'x') + member), "malformed"},
       {"attributes_with_a_huge_size", gzip(tar_member("x", pax_record("size", "9223372036854775807"), 'x') + member),
@@ -132,8 +125,7 @@ TEST_P(TarHostile, archive_is_refused_with_its_name_and_the_reason) {
   EXPECT_NE(message.find(GetParam().expected), std::string::npos) << message;
 }
 
-INSTANTIATE_TEST_SUITE_P(, TarHostile, ::testing::ValuesIn(hostile_archives()),
-                         [](const auto& tested) { return std::string(tested.param.title); });
+INSTANTIATE_TEST_SUITE_P(, TarHostile, ::testing::ValuesIn(hostile_archives()), [](const auto& tested) { return std::string(tested.param.title); });
 
 TEST(Tar, a_size_that_is_no_octal_number_is_refused) {
   const TemporaryFolder folder;

@@ -169,9 +169,11 @@ TEST(Wav, samples_are_counted_by_what_stands_before_them) {
   const testing::TemporaryFolder folder;
   testing::write_text(folder / "a.wav", riff(format({.channels = 2, .bits = 24, .rate = 8000}) + chunk("data", std::string(66, 'x'))));
   EXPECT_EQ(count_samples(folder / "a.wav"), 11);
-  EXPECT_EQ(message_of<DataError>([&] { count_samples(folder / "a.wav", 16000); }), "wav: " + (folder / "a.wav").string() + ": it has 8000 samples a second; expected: 16000");
+  EXPECT_EQ(message_of<DataError>([&] { count_samples(folder / "a.wav", 16000); }),
+            "wav: " + (folder / "a.wav").string() + ": it has 8000 samples a second; expected: 16000");
   testing::write_text(folder / "a.wav", riff(format({}) + chunk("data", "odd")));
-  EXPECT_EQ(message_of<DataError>([&] { count_samples(folder / "a.wav"); }), "wav: " + (folder / "a.wav").string() + ": it has 3 bytes of sound; accepted: a multiple of 2, of 1 channels of 16 bits");
+  EXPECT_EQ(message_of<DataError>([&] { count_samples(folder / "a.wav"); }),
+            "wav: " + (folder / "a.wav").string() + ": it has 3 bytes of sound; accepted: a multiple of 2, of 1 channels of 16 bits");
 }
 
 TEST(Wav, one_that_is_written_anew_while_its_samples_are_counted_is_an_error_or_whole_and_no_signal) {
@@ -237,10 +239,18 @@ TEST(Wav, damaged_files_end_with_an_error_or_finite_sound) {
       const std::size_t place = draws.below(static_cast<std::uint32_t>(file.size()));
       const auto byte = static_cast<char>(draws.below(256));
       switch (draws.below(4)) {
-        case 0: file[place] = byte; break;
-        case 1: file.erase(place, draws.below(8)); break;
-        case 2: file.insert(place, draws.below(8), byte); break;
-        default: file.resize(place + 1); break;
+        case 0:
+          file[place] = byte;
+          break;
+        case 1:
+          file.erase(place, draws.below(8));
+          break;
+        case 2:
+          file.insert(place, draws.below(8), byte);
+          break;
+        default:
+          file.resize(place + 1);
+          break;
       }
     }
     try {

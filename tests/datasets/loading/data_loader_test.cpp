@@ -24,8 +24,7 @@ using gemel::testing::message_of;
 /// Picture i has pixels 1000 i + k in the order [C, H, W], and label i.
 class Counting final : public Pictures {
  public:
-  explicit Counting(std::int64_t size, Shape shape = {2, 6, 5}, std::int64_t broken = -1)
-      : size_(size), shape_(shape), broken_(broken) {}
+  explicit Counting(std::int64_t size, Shape shape = {2, 6, 5}, std::int64_t broken = -1) : size_(size), shape_(shape), broken_(broken) {}
   std::string_view name() const override { return "counting"; }
   std::int64_t size() const override { return size_; }
   std::int64_t classes() const override { return size_; }
@@ -35,8 +34,7 @@ class Counting final : public Pictures {
     if (i == broken_) throw DataError("counting: picture " + std::to_string(i) + " is broken");
     const std::int64_t plane = shape_[1] * shape_[2];
     place(
-        shape_, placement, [&](std::int64_t c, std::int64_t k) { return value(i, c * plane + k); },
-        [](std::int64_t) { return 0.0f; }, out);
+        shape_, placement, [&](std::int64_t c, std::int64_t k) { return value(i, c * plane + k); }, [](std::int64_t) { return 0.0f; }, out);
   }
   static float value(std::int64_t i, std::int64_t k) { return static_cast<float>(1000 * i + k + 1); }
 
@@ -87,8 +85,7 @@ TEST(Loader, without_shuffling_samples_come_in_order_and_the_last_batch_is_small
   EXPECT_EQ(batches[2].first_position, 8);
   const auto pixels = pixels_of(batches[1]);
   for (std::int64_t k = 0; k < 60; ++k)
-    for (std::int64_t j = 0; j < 4; ++j)
-      ASSERT_EQ(pixels[static_cast<std::size_t>(j * 60 + k % 30 * 2 + k / 30)], Counting::value(4 + j, k));
+    for (std::int64_t j = 0; j < 4; ++j) ASSERT_EQ(pixels[static_cast<std::size_t>(j * 60 + k % 30 * 2 + k / 30)], Counting::value(4 + j, k));
 }
 
 TEST(Loader, a_permutation_holds_every_sample_once_and_depends_on_its_seed) {
@@ -276,8 +273,7 @@ TEST(Loader, a_placed_picture_is_the_padded_one_cropped_then_mirrored) {
               for (std::int64_t x = 0; x < width; ++x) {
                 const std::int64_t from_y = y + top, from_x = (flip ? width - 1 - x : x) + left;
                 const bool inside = from_y >= 0 && from_y < height && from_x >= 0 && from_x < width;
-                expected[static_cast<std::size_t>((y * width + x) * channels + c)] =
-                    inside ? Counting::value(1, (c * height + from_y) * width + from_x) : 0.0f;
+                expected[static_cast<std::size_t>((y * width + x) * channels + c)] = inside ? Counting::value(1, (c * height + from_y) * width + from_x) : 0.0f;
               }
           ASSERT_EQ(out, expected) << to_string(shape) << " top " << top << " left " << left << " flip " << flip;
         }
@@ -300,8 +296,7 @@ TEST(Loader, augmentation_draws_all_offsets_and_both_sides_equally_often) {
   }
   EXPECT_NEAR(flipped, 4500, 240);
   const Placement a = augmentation({1, 0}, 5), b = augmentation({1, 1}, 5), c = augmentation({2, 0}, 5);
-  EXPECT_TRUE(std::tie(a.top, a.left, a.flip) != std::tie(b.top, b.left, b.flip) ||
-              std::tie(a.top, a.left, a.flip) != std::tie(c.top, c.left, c.flip));
+  EXPECT_TRUE(std::tie(a.top, a.left, a.flip) != std::tie(b.top, b.left, b.flip) || std::tie(a.top, a.left, a.flip) != std::tie(c.top, c.left, c.flip));
 }
 
 TEST(Loader, an_exception_in_a_worker_reaches_the_consumer_in_its_turn) {
@@ -330,12 +325,9 @@ TEST(Loader, buffers_outlive_the_loader) {
 
 TEST(Loader, options_out_of_range_are_named) {
   const Counting data(4), none(0);
-  EXPECT_EQ(message_of<UsageError>([&] { Loader(data, {.rank = 2, .ranks = 2}); }),
-            "loader: rank is 2; accepted: 0..1");
-  EXPECT_EQ(message_of<UsageError>([&] { Loader(data, {.batch_size = 0}); }),
-            "loader: batch size is 0; accepted: 1..2147483648");
-  EXPECT_EQ(message_of<UsageError>([&] { Loader(none, {}); }),
-            "loader: number of samples is 0; accepted: 1..4294967295");
+  EXPECT_EQ(message_of<UsageError>([&] { Loader(data, {.rank = 2, .ranks = 2}); }), "loader: rank is 2; accepted: 0..1");
+  EXPECT_EQ(message_of<UsageError>([&] { Loader(data, {.batch_size = 0}); }), "loader: batch size is 0; accepted: 1..2147483648");
+  EXPECT_EQ(message_of<UsageError>([&] { Loader(none, {}); }), "loader: number of samples is 0; accepted: 1..4294967295");
   Loader loader(data, {.batch_size = 2});
   EXPECT_EQ(message_of<UsageError>([&] { loader.start(0, 3); }), "loader: first batch is 3; accepted: 0..2");
   EXPECT_THROW(loader.next(), UsageError);

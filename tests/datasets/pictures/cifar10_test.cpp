@@ -22,8 +22,7 @@ using namespace gemel::testing;
 
 constexpr auto kRecord = static_cast<std::size_t>(Cifar10Dataset::kRecordBytes);
 constexpr auto kBytes = static_cast<std::size_t>(Cifar10Dataset::kFileBytes);
-const std::vector<std::string> kFiles{"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
-                                      "data_batch_4.bin", "data_batch_5.bin", "test_batch.bin"};
+const std::vector<std::string> kFiles{"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin", "test_batch.bin"};
 
 /// Byte k of the pictures here; k counts from the record's label on.
 std::uint8_t pixel(std::size_t k) { return static_cast<std::uint8_t>(k * 31 + 7); }
@@ -46,9 +45,7 @@ void make_files(const fs::path& folder) {
   }
 }
 
-Splits open(const fs::path& data, Normalize normalize = Normalize::none) {
-  return open_dataset({.name = "cifar10", .data = data, .normalize = normalize});
-}
+Splits open(const fs::path& data, Normalize normalize = Normalize::none) { return open_dataset({.name = "cifar10", .data = data, .normalize = normalize}); }
 
 void expect_the_marked_records(const Splits& splits) {
   ASSERT_EQ(splits.train->size(), 50000);
@@ -63,8 +60,7 @@ void expect_the_marked_records(const Splits& splits) {
   splits.train->copy(20007, {}, out);
   for (std::size_t y = 0; y < 32; ++y)
     for (std::size_t x = 0; x < 32; ++x)
-      for (std::size_t c = 0; c < 3; ++c)
-        ASSERT_EQ(out[(y * 32 + x) * 3 + c], static_cast<float>(pixel(1 + c * 1024 + y * 32 + x)) / 255.0f);
+      for (std::size_t c = 0; c < 3; ++c) ASSERT_EQ(out[(y * 32 + x) * 3 + c], static_cast<float>(pixel(1 + c * 1024 + y * 32 + x)) / 255.0f);
 }
 
 TEST(Cifar10, a_folder_of_the_binary_files_is_read) {
@@ -85,8 +81,7 @@ TEST(Cifar10, the_archive_is_read_in_any_order_with_other_members) {
   make_files(folder.path());
   const std::string top = "cifar-10-batches-bin/";
   std::string tar = tar_member(top, "", '5') + tar_member(top + "readme.html", "text");
-  for (auto name = kFiles.rbegin(); name != kFiles.rend(); ++name)
-    tar += tar_member(top + *name, read_text(folder.path() / *name));
+  for (auto name = kFiles.rbegin(); name != kFiles.rend(); ++name) tar += tar_member(top + *name, read_text(folder.path() / *name));
   write_text(folder / "c.tar.gz", gzip(tar + tar_end()));
   expect_the_marked_records(open(folder / "c.tar.gz"));
   write_text(folder / "c.tar", tar + tar_end());
@@ -110,8 +105,7 @@ TEST(Cifar10, standard_normalisation_follows_the_published_mean_and_deviation) {
   std::vector<float> out(3072);
   splits.train->copy(5, {}, out);
   const float mean[]{0.4914f, 0.4822f, 0.4465f}, deviation[]{0.2470f, 0.2435f, 0.2616f};
-  for (std::size_t c = 0; c < 3; ++c)
-    EXPECT_EQ(out[c], (static_cast<float>(pixel(1 + c * 1024)) / 255.0f - mean[c]) / deviation[c]);
+  for (std::size_t c = 0; c < 3; ++c) EXPECT_EQ(out[c], (static_cast<float>(pixel(1 + c * 1024)) / 255.0f - mean[c]) / deviation[c]);
   // What a crop adds is a black pixel, which is normalised, too.
   splits.train->copy(5, {.top = -1}, out);
   EXPECT_EQ(out[0], -mean[0] / deviation[0]);
@@ -122,18 +116,14 @@ TEST(Cifar10, missing_and_truncated_files_are_named_with_their_sizes) {
   make_files(folder.path());
   const auto path = [&](const char* name) { return (folder / name).string(); };
   fs::resize_file(folder / "data_batch_4.bin", kBytes - 1);
-  EXPECT_EQ(message_of<DataError>([&] { open(folder.path()); }),
-            "cifar10: " + path("data_batch_4.bin") + " has 30729999 bytes; expected: 30730000");
+  EXPECT_EQ(message_of<DataError>([&] { open(folder.path()); }), "cifar10: " + path("data_batch_4.bin") + " has 30729999 bytes; expected: 30730000");
   fs::resize_file(folder / "data_batch_4.bin", kBytes + 1);
-  EXPECT_EQ(message_of<DataError>([&] { open(folder.path()); }),
-            "cifar10: " + path("data_batch_4.bin") + " has 30730001 bytes; expected: 30730000");
+  EXPECT_EQ(message_of<DataError>([&] { open(folder.path()); }), "cifar10: " + path("data_batch_4.bin") + " has 30730001 bytes; expected: 30730000");
   fs::remove(folder / "data_batch_4.bin");
-  EXPECT_EQ(message_of<DataError>([&] { open(folder.path()); }),
-            "cifar10: " + path("data_batch_4.bin") + " is missing; expected: a file of 30730000 bytes");
-  EXPECT_EQ(message_of<DataError>([&] { open(folder / "none"); }),
-            "cifar10: " + path("none") +
-                " does not exist; accepted: a folder with data_batch_1.bin and the other files, or "
-                "the official .tar.gz, or that unpacked to a .tar");
+  EXPECT_EQ(message_of<DataError>([&] { open(folder.path()); }), "cifar10: " + path("data_batch_4.bin") + " is missing; expected: a file of 30730000 bytes");
+  EXPECT_EQ(message_of<DataError>([&] { open(folder / "none"); }), "cifar10: " + path("none") +
+                                                                       " does not exist; accepted: a folder with data_batch_1.bin and the other files, or "
+                                                                       "the official .tar.gz, or that unpacked to a .tar");
 }
 
 TEST(Cifar10, a_file_that_changes_under_its_reader_is_named) {
@@ -143,7 +133,8 @@ TEST(Cifar10, a_file_that_changes_under_its_reader_is_named) {
   const auto first_of = [&](std::int64_t file) { splits.train->tensors(std::vector{file * Cifar10Dataset::kRecordsPerFile}); };
   first_of(0);
   fs::resize_file(folder / "data_batch_4.bin", 1000);
-  const std::string changed = "read: " + (folder / "data_batch_4.bin").string() + " has changed since it was opened: it had 30730000 bytes, and has 1000; accepted: ";
+  const std::string changed =
+      "read: " + (folder / "data_batch_4.bin").string() + " has changed since it was opened: it had 30730000 bytes, and has 1000; accepted: ";
   for (const std::int64_t file : {0, 3}) EXPECT_EQ(message_of<DataError>([&] { first_of(file); }).rfind(changed, 0), 0u) << "a batch of file " << file;
   splits.validation->tensors(std::vector<std::int64_t>{0});
 }
@@ -166,10 +157,8 @@ TEST(Cifar10, archives_with_wrong_members_are_refused_before_anything_is_allocat
     return text.substr(std::min(start.size(), text.size()));
   };
   EXPECT_EQ(message(tar_end()), " lacks data_batch_1.bin; expected: a file of 30730000 bytes");
-  EXPECT_EQ(message(tar_member("a/data_batch_2.bin", "short") + tar_end()),
-            ": a/data_batch_2.bin has 5 bytes; expected: 30730000");
-  EXPECT_EQ(message(tar_header("test_batch.bin", 8589934591) + tar_end()),
-            ": test_batch.bin has 8589934591 bytes; expected: 30730000");
+  EXPECT_EQ(message(tar_member("a/data_batch_2.bin", "short") + tar_end()), ": a/data_batch_2.bin has 5 bytes; expected: 30730000");
+  EXPECT_EQ(message(tar_header("test_batch.bin", 8589934591) + tar_end()), ": test_batch.bin has 8589934591 bytes; expected: 30730000");
   EXPECT_EQ(message(tar_member("data_batch_1.bin", "", '2') + tar_end()), ": data_batch_1.bin is no regular file");
   const std::string one = tar_member("data_batch_1.bin", std::string(kBytes, '\0'));
   EXPECT_EQ(message(one + one + tar_end()), ": data_batch_1.bin stands in the archive twice");

@@ -86,25 +86,22 @@ TEST(OpenDataset, a_limit_keeps_the_first_samples_of_each_split) {
 }
 
 TEST(OpenDataset, wrong_options_are_usage_errors_that_say_what_is_accepted) {
-  const auto message = [](const DatasetOptions& options) {
-    return message_of<UsageError>([&] { open_dataset(options); });
-  };
+  const auto message = [](const DatasetOptions& options) { return message_of<UsageError>([&] { open_dataset(options); }); };
   EXPECT_EQ(message({.name = "cifar"}), "dataset: 'cifar' is unknown; accepted: synthetic, cifar10, npy");
   EXPECT_EQ(message({.name = "npy"}), "npy: no data path was given; accepted: the path of its files");
-  EXPECT_EQ(message({.input = {32, 32}}),
-            "synthetic: input [32, 32] is no picture; accepted: [C, H, W], each 1..65536");
+  EXPECT_EQ(message({.input = {32, 32}}), "synthetic: input [32, 32] is no picture; accepted: [C, H, W], each 1..65536");
   EXPECT_EQ(message({.limit = -1}), "synthetic: limit -1 is negative; accepted: 1 or more, 0 for all");
-  EXPECT_EQ(message({.classes = 1000001}),
-            "synthetic: classes 1000001 is out of range; accepted: 1..1000000, 0 for the data set's own");
-  EXPECT_EQ(message({.normalize = Normalize::standard}),
-            "synthetic: normalize standard needs a data set with known statistics; accepted: none, or cifar10");
+  EXPECT_EQ(message({.classes = 1000001}), "synthetic: classes 1000001 is out of range; accepted: 1..1000000, 0 for the data set's own");
+  EXPECT_EQ(message({.normalize = Normalize::standard}), "synthetic: normalize standard needs a data set with known statistics; accepted: none, or cifar10");
 }
 
 TEST(Batch, a_part_has_its_samples_of_every_tensor_and_their_places) {
   const std::vector<float> pixels{0, 1, 10, 11, 20, 21};
   const std::vector<std::int64_t> labels{0, 1, 2};
   const Batch batch{.tensors = {host_tensor<float>("images", {3, 2}, pixels), host_tensor<std::int64_t>("labels", {3}, labels)},
-                    .samples = 3, .first_position = 7, .positions = {7, 9, 12}};
+                    .samples = 3,
+                    .first_position = 7,
+                    .positions = {7, 9, 12}};
   const Batch part = batch.part(1, 2);
   EXPECT_EQ(part.samples, 2);
   EXPECT_EQ(part.first_position, 9);
@@ -119,7 +116,8 @@ TEST(Batch, a_part_has_its_samples_of_every_tensor_and_their_places) {
 TEST(Batch, a_part_of_tensors_with_other_samples_than_the_batchs_is_refused) {
   const std::vector<std::int64_t> labels{0, 1, 2};
   const auto part_with = [&](const Shape& shape) {
-    const Batch batch{.tensors = {host_tensor<std::int64_t>("labels", shape, std::span(labels).first(static_cast<std::size_t>(shape.elements())))}, .samples = 4};
+    const Batch batch{.tensors = {host_tensor<std::int64_t>("labels", shape, std::span(labels).first(static_cast<std::size_t>(shape.elements())))},
+                      .samples = 4};
     return message_of<DataError>([&] { batch.part(0, 2); });
   };
   EXPECT_EQ(part_with({3}), "batch: the tensor 'labels' is int64 [3] in a batch of 4 samples; accepted: axis 0 of 4");

@@ -171,7 +171,8 @@ TEST(RatingsData, that_leave_fewer_others_has_each_of_them_again) {
 }
 
 /// [sample] its row, of the ranks' and threads' batches of an epoch.
-std::map<std::int64_t, std::tuple<std::int64_t, std::int64_t, float>> epoch_of(const Dataset& data, LoaderOptions options, std::int64_t epoch, std::int64_t first = 0) {
+std::map<std::int64_t, std::tuple<std::int64_t, std::int64_t, float>> epoch_of(const Dataset& data, LoaderOptions options, std::int64_t epoch,
+                                                                               std::int64_t first = 0) {
   std::map<std::int64_t, std::tuple<std::int64_t, std::int64_t, float>> out;
   for (options.rank = 0; options.rank < options.ranks; ++options.rank) {
     Loader loader(data, options);
@@ -200,7 +201,9 @@ TEST(RatingsData, is_drawn_alike_by_any_rank_and_thread_and_anew_in_each_epoch) 
   auto rest = expected;
   std::erase_if(rest, [](const auto& row) { return row.first < 5 * 13; });
   EXPECT_EQ(epoch_of(*splits.train, shared, 2, 5), rest) << "begun in the middle";
-  const auto in_order = [&](Augment augment, std::int64_t epoch) { return epoch_of(*splits.train, {.batch_size = 13, .shuffle = Shuffle::off, .augment = augment, .seed = 4, .workers = 0}, epoch); };
+  const auto in_order = [&](Augment augment, std::int64_t epoch) {
+    return epoch_of(*splits.train, {.batch_size = 13, .shuffle = Shuffle::off, .augment = augment, .seed = 4, .workers = 0}, epoch);
+  };
   EXPECT_NE(in_order(Augment::standard, 2), in_order(Augment::standard, 3));
   EXPECT_EQ(in_order(Augment::none, 2), in_order(Augment::none, 3)) << "unless that is not wanted";
   EXPECT_EQ(in_order(Augment::none, 2), in_order(Augment::standard, 0));
@@ -292,7 +295,8 @@ TEST(SyntheticRatings, have_users_that_like_a_group) {
 TEST(SyntheticRatings, have_as_many_samples_as_are_asked_for_or_refuse) {
   EXPECT_EQ(synthetic_ratings({.users = 4, .items = 100, .samples = 900}).train->size(), 4 * 45 * 5);
   EXPECT_EQ(synthetic_ratings({.users = 2, .items = 4, .samples = 10}).train->size(), 10);
-  EXPECT_EQ(message_of<UsageError>([] { synthetic_ratings({.users = 2, .items = 4, .samples = 11}); }), "synthetic: 11 samples of 2 users and 4 items; accepted: at most 10");
+  EXPECT_EQ(message_of<UsageError>([] { synthetic_ratings({.users = 2, .items = 4, .samples = 11}); }),
+            "synthetic: 11 samples of 2 users and 4 items; accepted: at most 10");
   EXPECT_EQ(message_of<UsageError>([] { synthetic_ratings({.users = 1}); }), "synthetic: 1 users and 256 items; accepted: 2..1073741824 and 4..1073741824");
 }
 

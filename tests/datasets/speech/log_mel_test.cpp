@@ -102,8 +102,7 @@ TEST(LogMel, says_what_does_not_fit) {
   EXPECT_EQ(message_of<DataError>([] { LogMel()({}); }), "log_mel: 0 samples of sound; accepted: more than 200, half a window");
   EXPECT_EQ(message_of<UsageError>([] { LogMel({.window_ms = 0.01}); }),
             "log_mel: a window of 0.01 ms at 16000 samples a second; accepted: 1 to 1048576 samples");
-  EXPECT_EQ(message_of<UsageError>([] { LogMel({.hop_ms = -1}); }),
-            "log_mel: a hop of -1 ms at 16000 samples a second; accepted: 1 to 1048576 samples");
+  EXPECT_EQ(message_of<UsageError>([] { LogMel({.hop_ms = -1}); }), "log_mel: a hop of -1 ms at 16000 samples a second; accepted: 1 to 1048576 samples");
   EXPECT_EQ(message_of<UsageError>([] { LogMel({.bands = 0}); }), "log_mel: 0 bands; accepted: 1 or more");
   EXPECT_EQ(message_of<UsageError>([] { LogMel({.floor = 0}); }), "log_mel: a floor of 0; accepted: above 0");
   EXPECT_EQ(message_of<UsageError>([] { LogMel({.bands = 200}); }),

@@ -1,4 +1,6 @@
 // Speech: its files whole and damaged, batches of utterances of different length, and what is made up.
+#include "datasets/speech/speech_dataset.h"
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +12,6 @@
 
 #include "datasets/loading/data_loader.h"
 #include "datasets/speech/characters.h"
-#include "datasets/speech/speech_dataset.h"
 #include "datasets/speech/synthetic_speech.h"
 #include "engine/base/error.h"
 #include "engine/base/philox.h"
@@ -124,8 +125,7 @@ TEST(SpeechData, keeps_the_first_samples) {
 
 TEST(SpeechData, has_rows_of_few_lengths_where_that_is_wanted) {
   Speech speech({"speech", 3, RowLengths::of_batch});
-  for (const std::int64_t frames : {7, 20, 40, 100})
-    speech.add({frames, "a", [frames] { return List(static_cast<std::size_t>(3 * frames), 1.0f); }});
+  for (const std::int64_t frames : {7, 20, 40, 100}) speech.add({frames, "a", [frames] { return List(static_cast<std::size_t>(3 * frames), 1.0f); }});
   EXPECT_EQ(speech.tensors(Ids{0})[0].spec, f32({1, 16, 3}));
   EXPECT_EQ(speech.tensors(Ids{1, 0})[0].spec, f32({2, 24, 3}));
   EXPECT_EQ(speech.tensors(Ids{0, 2})[0].spec, f32({2, 48, 3}));
@@ -146,7 +146,8 @@ TEST(SpeechData, is_delivered_alike_by_any_rank_and_thread) {
         const auto row = std::ssize(features) / std::max<std::int64_t>(1, batch->samples), width = splits.train->longest_text();
         for (std::int64_t i = 0; i < batch->samples; ++i) {
           const auto begin = features.begin() + i * row;
-          out[batch->position(i)] = {List(begin, begin + frames[static_cast<std::size_t>(i)] * 8), Ids(transcripts.begin() + i * width, transcripts.begin() + (i + 1) * width)};
+          out[batch->position(i)] = {List(begin, begin + frames[static_cast<std::size_t>(i)] * 8),
+                                     Ids(transcripts.begin() + i * width, transcripts.begin() + (i + 1) * width)};
         }
       }
     }
@@ -169,7 +170,8 @@ TEST(SpeechData, names_file_and_line_of_what_is_wrong) {
   EXPECT_EQ(folder.refusal("\ta\n"), of + ", line 1: its WAV file is empty; accepted: a path from the folder on");
   EXPECT_EQ(folder.refusal("a.wav\t  \n"), of + ", line 1: its transcript is empty; accepted: a..z, A..Z, apostrophes and spaces");
   EXPECT_EQ(folder.refusal("a.wav\tno 3\n"), of + ", line 1: its transcript has '3' as character 4; accepted: a..z, A..Z, apostrophes and spaces");
-  EXPECT_EQ(folder.refusal("a.wav\tcaf\xC3\xA9\n"), of + ", line 1: its transcript has '\xC3\xA9' as character 4; accepted: a..z, A..Z, apostrophes and spaces");
+  EXPECT_EQ(folder.refusal("a.wav\tcaf\xC3\xA9\n"),
+            of + ", line 1: its transcript has '\xC3\xA9' as character 4; accepted: a..z, A..Z, apostrophes and spaces");
   EXPECT_NE(folder.refusal("a.wav\tcaf\xC3\n").find(of + ", line 1: "), std::string::npos);
   EXPECT_EQ(folder.refusal(std::string("a.wav\ta\0\n", 9)), of + ", line 1: it has a NUL byte; accepted: text");
   EXPECT_EQ(folder.refusal("b.wav\ta\n"), of + ", line 1: read: cannot open " + wav + ": No such file or directory");
@@ -181,8 +183,8 @@ TEST(SpeechData, names_file_and_line_of_what_is_wrong) {
   EXPECT_EQ(folder.refusal("b.wav\ta\n"), of + ", line 1: " + wav + ": log_mel: 200 samples of sound; accepted: more than 200, half a window");
   // 101 frames are 26 steps of four.
   EXPECT_EQ(folder.open("a.wav\tabcdefghijklmnopqrstuvwxyz\n").train->size(), 1);
-  EXPECT_EQ(folder.refusal("a.wav\tabcdefghijklmnopqrstuvwxyy\n"),
-            of + ", line 1: its transcript takes 27 steps of the model (a character each, and a blank between equal ones), its sound of 101 frames gives 26; accepted: no more");
+  EXPECT_EQ(folder.refusal("a.wav\tabcdefghijklmnopqrstuvwxyy\n"), of + ", line 1: its transcript takes 27 steps of the model (a character each, and a blank "
+                                                                        "between equal ones), its sound of 101 frames gives 26; accepted: no more");
   std::filesystem::remove(folder.path("dev.tsv"));
   EXPECT_EQ(folder.refusal("a.wav\ta\n"), "read: cannot open " + folder.path("dev.tsv").string() + ": No such file or directory");
 }
@@ -191,7 +193,9 @@ TEST(SpeechData, that_changes_while_it_is_read_is_refused) {
   const SpeechFolder folder;
   const SpeechSplits splits = folder.open("a.wav\ta\n");
   folder.write("a.wav", testing::wav_of(Ids(8000, 1)));
-  EXPECT_EQ(message_of<DataError>([&] { splits.train->tensors(Ids{0}); }), "read: " + folder.path("a.wav").string() + " has changed since it was opened: it had 32044 bytes, and has 16044; accepted: data that stay as they are while they are in use");
+  EXPECT_EQ(message_of<DataError>([&] { splits.train->tensors(Ids{0}); }),
+            "read: " + folder.path("a.wav").string() +
+                " has changed since it was opened: it had 32044 bytes, and has 16044; accepted: data that stay as they are while they are in use");
   std::filesystem::remove(folder.path("a.wav"));
   EXPECT_NE(message_of<DataError>([&] { splits.train->tensors(Ids{0}); }).find("read: cannot open"), std::string::npos);
 }
@@ -263,7 +267,8 @@ TEST(SyntheticSpeech, tells_its_characters_by_its_bands) {
   EXPECT_GE(found, 10) << "of 12: two bands a character, normalised";
   EXPECT_EQ(synthetic_speech({.samples = 20, .limit = 3}).validation->size(), 3);
   EXPECT_NE(synthetic_speech({.samples = 2, .seed = 2}).train->text(0), synthetic_speech({.samples = 2}).train->text(0));
-  EXPECT_EQ(message_of<UsageError>([] { synthetic_speech({.frames = 7}); }), "synthetic: utterances of 7 frames; accepted: 8 or more, two for each step of the model");
+  EXPECT_EQ(message_of<UsageError>([] { synthetic_speech({.frames = 7}); }),
+            "synthetic: utterances of 7 frames; accepted: 8 or more, two for each step of the model");
 }
 
 }  // namespace

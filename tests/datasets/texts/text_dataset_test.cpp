@@ -81,7 +81,8 @@ TEST(Glue, blank_lines_at_the_end_byte_order_marks_and_the_line_ends_of_old_macs
 
 TEST(Glue, cuts_long_texts_and_keeps_the_first_samples) {
   const Files files;
-  const TextSplits splits = files.open("sst2", "sentence\tlabel\na b c d a b c d\t1\nc\t0\nd\tnonsense\n", "sentence\tlabel\nb\t0\n", {.max_length = 5, .limit = 2});
+  const TextSplits splits =
+      files.open("sst2", "sentence\tlabel\na b c d a b c d\t1\nc\t0\nd\tnonsense\n", "sentence\tlabel\nb\t0\n", {.max_length = 5, .limit = 2});
   EXPECT_EQ(splits.train->size(), 2) << "what is beyond the limit is not looked at";
   EXPECT_EQ(splits.train->longest(), 5);
 }

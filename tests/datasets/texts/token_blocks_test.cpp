@@ -37,7 +37,8 @@ TEST(TokenBlocks, have_each_token_as_a_label_once) {
 TEST(TokenBlocks, are_made_of_files) {
   const testing::TemporaryFolder folder;
   const auto tokenizer = open_tokenizer(std::filesystem::path(GEMEL_SOURCE_DIR) / "tests/data/tokenizers");
-  EXPECT_EQ(message_of<DataError>([&] { open_running_text(*tokenizer, {.folder = folder.path()}); }), "read: cannot open " + (folder / "train.txt").string() + ": No such file or directory");
+  EXPECT_EQ(message_of<DataError>([&] { open_running_text(*tokenizer, {.folder = folder.path()}); }),
+            "read: cannot open " + (folder / "train.txt").string() + ": No such file or directory");
   const std::string text = "The kernels of a pipeline.\n\nThe kernels of another.\n";
   testing::write_text(folder / "train.txt", text);
   TokenBlockSplits splits = open_running_text(*tokenizer, {.folder = folder.path(), .length = 3});
@@ -53,9 +54,11 @@ TEST(TokenBlocks, are_made_of_files) {
   ASSERT_TRUE(splits.validation);
   EXPECT_EQ(splits.validation->size(), 1);
   testing::write_text(folder / "dev.txt", "a\xff");
-  EXPECT_EQ(message_of<DataError>([&] { open_running_text(*tokenizer, {.folder = folder.path()}); }), "text: " + (folder / "dev.txt").string() + ": text: byte 1 (0xff) is not UTF-8");
+  EXPECT_EQ(message_of<DataError>([&] { open_running_text(*tokenizer, {.folder = folder.path()}); }),
+            "text: " + (folder / "dev.txt").string() + ": text: byte 1 (0xff) is not UTF-8");
   testing::write_text(folder / "dev.txt", "a");
-  EXPECT_EQ(message_of<DataError>([&] { open_running_text(*tokenizer, {.folder = folder.path()}); }), "text: " + (folder / "dev.txt").string() + " has 1 tokens; accepted: two or more");
+  EXPECT_EQ(message_of<DataError>([&] { open_running_text(*tokenizer, {.folder = folder.path()}); }),
+            "text: " + (folder / "dev.txt").string() + " has 1 tokens; accepted: two or more");
 }
 
 TEST(TokenBlocks, that_are_made_up_follow_mostly_from_the_token_before) {

@@ -38,7 +38,8 @@ void expect_stored(const Tokenizer& tokenizer, const char* name) {
   const std::vector<Ids> expected = stored(name);
   ASSERT_GE(texts.size(), 2000u);
   ASSERT_EQ(texts.size(), expected.size());
-  for (std::size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(tokenizer.encode(texts[i]), expected[i]) << "string " << i << ": " << nlohmann::json(texts[i]).dump(-1, ' ', true);
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    EXPECT_EQ(tokenizer.encode(texts[i]), expected[i]) << "string " << i << ": " << nlohmann::json(texts[i]).dump(-1, ' ', true);
 }
 
 TEST(Tokenizers, uncased_wordpiece_gives_the_numbers_of_hugging_faces) {
@@ -66,7 +67,8 @@ TEST(Tokenizers, cut_texts_and_pairs_as_hugging_faces_do) {
     EXPECT_EQ(found.ids, c[3].get<Ids>()) << c.dump(-1, ' ', true);
     EXPECT_EQ(found.types, c[4].get<Ids>()) << c.dump(-1, ' ', true);
   }
-  EXPECT_EQ(message_of<UsageError>([&] { tokenizer.for_model("a", "b", 2); }), "tokenizer: at most 2 tokens are wanted; accepted: 3 or more, for [CLS] and [SEP]");
+  EXPECT_EQ(message_of<UsageError>([&] { tokenizer.for_model("a", "b", 2); }),
+            "tokenizer: at most 2 tokens are wanted; accepted: 3 or more, for [CLS] and [SEP]");
 }
 
 TEST(Tokenizers, refuse_a_text_that_is_not_utf_8) {
@@ -105,9 +107,11 @@ TEST(Tokenizers, say_what_is_wrong_with_their_files) {
   EXPECT_EQ(of_json(deep), "vocabulary: " + json + ": 'a' has the number an array of 1 tokens" + accepted);
   EXPECT_EQ(of_json(R"({"a":0.5})"), "vocabulary: " + json + ": 'a' has the number 0.5 of 1 tokens" + accepted);
   EXPECT_EQ(of_json(R"({"a":0,"b":1,"ab":2})", "#version: 0.2\na b c\n"), "merges: " + merges + ", line 2: 'a b c'; accepted: two tokens with a space between");
-  EXPECT_EQ(of_json(R"({"a":0,"b":1})", "a b\n"), "merges: " + merges + ", line 1: the vocabulary has no token 'ab'; accepted: merges of its tokens into its tokens");
+  EXPECT_EQ(of_json(R"({"a":0,"b":1})", "a b\n"),
+            "merges: " + merges + ", line 1: the vocabulary has no token 'ab'; accepted: merges of its tokens into its tokens");
   const BytePairs pairs(kTokenizerData / "vocab.json", kTokenizerData / "merges.txt");
-  EXPECT_EQ(message_of<UsageError>([&] { pairs.decode({-1}); }), fmt::format("vocabulary: there is no token -1; accepted: 0 to {}", pairs.vocabulary().size() - 1));
+  EXPECT_EQ(message_of<UsageError>([&] { pairs.decode({-1}); }),
+            fmt::format("vocabulary: there is no token -1; accepted: 0 to {}", pairs.vocabulary().size() - 1));
 }
 
 TEST(Tokenizers, take_lists_of_tokens_as_they_are_found) {
@@ -197,10 +201,18 @@ std::string damaged(std::string text, PhiloxStream& draws) {
     const std::size_t at = draws.below(static_cast<std::uint32_t>(text.size()));
     const auto byte = static_cast<char>(draws.below(256));
     switch (draws.below(4)) {
-      case 0: text[at] = byte; break;
-      case 1: text.erase(at, draws.below(40)); break;
-      case 2: text.insert(at, draws.below(20), byte); break;
-      default: text.resize(at); break;
+      case 0:
+        text[at] = byte;
+        break;
+      case 1:
+        text.erase(at, draws.below(40));
+        break;
+      case 2:
+        text.insert(at, draws.below(20), byte);
+        break;
+      default:
+        text.resize(at);
+        break;
     }
   }
   return text;

@@ -75,7 +75,9 @@ TEST(Translation, has_rows_of_few_lengths_where_batches_are_of_like_length) {
     for (int w = 0; w < words; ++w) lines += "a ";
     lines += "\tb\n";
   }
-  const auto width = [&](RowLengths lengths, const Ids& samples, std::size_t tensor) { return folder.open(lines, "a\tb\n", {.lengths = lengths}).train->tensors(samples)[tensor].spec.shape[1]; };
+  const auto width = [&](RowLengths lengths, const Ids& samples, std::size_t tensor) {
+    return folder.open(lines, "a\tb\n", {.lengths = lengths}).train->tensors(samples)[tensor].spec.shape[1];
+  };
   EXPECT_EQ(width(RowLengths::of_all, {0}, 0), 42);
   EXPECT_EQ(width(RowLengths::of_batch, {0, 13}, 0), 16) << "14 words between two ends";
   EXPECT_EQ(width(RowLengths::of_batch, {0, 14}, 0), 24);
@@ -105,7 +107,8 @@ TEST(Translation, of_byte_pairs_is_between_ends_of_text) {
   EXPECT_EQ(elements<std::int64_t>(tensors[2]), (Ids{2, 0}));
   testing::write_text(folder.path() / "vocab.json", R"({"b": 0, "a": 1, "ab": 2})");
   EXPECT_EQ(message_of<DataError>([&] { open_translations(*open_tokenizer(folder.path()), {.folder = folder.path()}); }),
-            "translation: " + (folder.path() / "train.tsv").string() + ", line 1: vocabulary: it has no <|endoftext|>; accepted: one that has, to begin and end what a model writes");
+            "translation: " + (folder.path() / "train.tsv").string() +
+                ", line 1: vocabulary: it has no <|endoftext|>; accepted: one that has, to begin and end what a model writes");
 }
 
 TEST(Translation, is_made_text_again) {
@@ -126,7 +129,8 @@ TEST(Translation, names_file_and_line_of_what_is_wrong) {
   EXPECT_EQ(refused("a\tb\tc\n"), of + ", line 1: it has 3 columns; accepted: 2, with a tab between: source and target");
   EXPECT_EQ(refused(std::string("a\tb\0\n", 5)), of + ", line 1: it has a NUL byte; accepted: text");
   EXPECT_EQ(refused("a\tb\na\tb\xff\n"), of + ", line 2: text: byte 1 (0xff) is not UTF-8");
-  EXPECT_EQ(message_of<DataError>([&] { folder.open("a\tb\n", ""); }), "translation: " + (folder.path() / "dev.tsv").string() + " has no lines; accepted: source and target in each, with a tab between");
+  EXPECT_EQ(message_of<DataError>([&] { folder.open("a\tb\n", ""); }),
+            "translation: " + (folder.path() / "dev.tsv").string() + " has no lines; accepted: source and target in each, with a tab between");
   std::filesystem::remove(folder.path() / "dev.tsv");
   EXPECT_EQ(message_of<DataError>([&] { open_translations(*folder.tokenizer(), {.folder = folder.path()}); }),
             "read: cannot open " + (folder.path() / "dev.tsv").string() + ": No such file or directory");
@@ -175,7 +179,8 @@ TEST(SyntheticTranslations, have_a_target_that_is_the_source_behind_one_token) {
     EXPECT_EQ(std::ranges::count(source, 1) + std::ranges::count(source, 0) + std::ranges::count(source, 4), 2) << "ends and padding are no words";
   }
   EXPECT_NE(elements<std::int64_t>(splits.train->tensors(Ids{0})[0]), elements<std::int64_t>(splits.validation->tensors(Ids{0})[0]));
-  EXPECT_EQ(message_of<UsageError>([] { synthetic_translations({.vocabulary = 3}); }), "synthetic: texts over 3 tokens; accepted: one or more besides ends and padding");
+  EXPECT_EQ(message_of<UsageError>([] { synthetic_translations({.vocabulary = 3}); }),
+            "synthetic: texts over 3 tokens; accepted: one or more besides ends and padding");
   EXPECT_EQ(message_of<UsageError>([] { synthetic_translations({.length = 1}); }), "synthetic: texts of 1 token; accepted: 2 or more");
 }
 

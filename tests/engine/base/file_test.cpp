@@ -23,9 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::message_of, testing::read_text, testing::TemporaryFolder, testing::write_text;
 
-std::size_t files_in(const fs::path& folder) {
-  return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
-}
+std::size_t files_in(const fs::path& folder) { return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator())); }
 
 TEST(File, the_whole_of_one_is_read) {
   const TemporaryFolder folder;
@@ -40,10 +38,8 @@ TEST(File, what_cannot_be_read_is_named_with_the_reason) {
   const TemporaryFolder folder;
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   const std::string where = folder.path().string();
-  EXPECT_EQ(message_of<DataError>([&] { read_whole(folder / "none"); }),
-            "read: cannot open " + where + "/none: No such file or directory");
-  EXPECT_EQ(message_of<DataError>([&] { read_whole(folder.path()); }),
-            "read: cannot open " + where + ": it is a folder; accepted: a regular file");
+  EXPECT_EQ(message_of<DataError>([&] { read_whole(folder / "none"); }), "read: cannot open " + where + "/none: No such file or directory");
+  EXPECT_EQ(message_of<DataError>([&] { read_whole(folder.path()); }), "read: cannot open " + where + ": it is a folder; accepted: a regular file");
   EXPECT_EQ(message_of<DataError>([&] { read_whole(folder / "pipe"); }),
             "read: cannot open " + where + "/pipe: it is no regular file; accepted: a regular file");
 }
@@ -136,11 +132,13 @@ TEST(File, of_another_user_in_a_sticky_folder_is_refused_beforehand) {
   write_text(folder / "a", "old");
   ASSERT_EQ(::chmod(folder.path().c_str(), 01777), 0);
   const UserWithoutRights user;
-  if (!user.is_one() || ::faccessat(AT_FDCWD, (folder / "a").c_str(), F_OK, AT_EACCESS) != 0) GTEST_SKIP() << "only root can be another user, where that one can reach the folder";
-  const std::string refusal =
-      "write: cannot write " + (folder / "a").string() + ": it is another user's, and its folder is sticky; accepted: a file of one's own, or a name that is free";
+  if (!user.is_one() || ::faccessat(AT_FDCWD, (folder / "a").c_str(), F_OK, AT_EACCESS) != 0)
+    GTEST_SKIP() << "only root can be another user, where that one can reach the folder";
+  const std::string refusal = "write: cannot write " + (folder / "a").string() +
+                              ": it is another user's, and its folder is sticky; accepted: a file of one's own, or a name that is free";
   EXPECT_EQ(message_of<DataError>([&] { check_can_write(folder / "a"); }), refusal);
-  EXPECT_EQ(message_of<DataError>([&] { write_file_atomically(folder / "a", [](FileWriter&) { ADD_FAILURE() << "it is asked for what cannot be kept"; }); }), refusal);
+  EXPECT_EQ(message_of<DataError>([&] { write_file_atomically(folder / "a", [](FileWriter&) { ADD_FAILURE() << "it is asked for what cannot be kept"; }); }),
+            refusal);
   for (const char* text : {"new", "and again"}) write_file_atomically(folder / "b", [text](FileWriter& out) { out.write(text); });
   EXPECT_EQ(read_text(folder / "b"), "and again");
   EXPECT_EQ(read_text(folder / "a"), "old");

@@ -5,9 +5,9 @@
 
 #include "datasets/formats/npy.h"
 #include "datasets/formats/tar.h"
-#include "datasets/texts/open_tokenizer.h"
 #include "datasets/formats/tsv.h"
 #include "datasets/formats/wav.h"
+#include "datasets/texts/open_tokenizer.h"
 #include "engine/base/error.h"
 #include "engine/base/files/steady_file.h"
 #include "frontends/models/config_file.h"

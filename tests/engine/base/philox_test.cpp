@@ -1,12 +1,12 @@
 // Philox: known answers, the same bits on host and device, and draws that do not depend on how a batch is split.
+#include "engine/base/philox.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
 
 #include "engine/base/numbers.h"
-#include "engine/base/numbers.h"
-#include "engine/base/philox.h"
 #include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "tests/support/device/test_device.h"

@@ -171,7 +171,9 @@ TEST(SessionObservers, are_all_told_in_their_order_for_as_long_as_they_are_held)
   const auto session = Session::reference();
   const Value x = full(*session, f32({2}), 1);
   std::string told;
-  const auto observer = [&](char name) { return [&told, name](const OpDef& op, std::span<const Value>, std::span<const Value>) { told += name + op.name + " "; }; };
+  const auto observer = [&](char name) {
+    return [&told, name](const OpDef& op, std::span<const Value>, std::span<const Value>) { told += name + op.name + " "; };
+  };
   auto first = session->interpreter().observe(observer('1'));
   const auto second = session->interpreter().observe(observer('2'));
   exp(x);

@@ -57,7 +57,8 @@ TEST(DeviceLaunch, what_is_written_overlaps_no_other_operand) {
     add.run(in, out);
   };
   const std::string refused = testing::message_of<InternalError>([&] { run(0, 1024, 512); });
-  EXPECT_TRUE(refused.starts_with("add: operand 2 at ") && refused.find(", of 4096 bytes, is written and overlaps operand 0 at ") != std::string::npos) << refused;
+  EXPECT_TRUE(refused.starts_with("add: operand 2 at ") && refused.find(", of 4096 bytes, is written and overlaps operand 0 at ") != std::string::npos)
+      << refused;
   run(0, 512, 2048);  // what is only read may overlap
   run(0, 1024, 0);
   EXPECT_EQ(read(memory.view(spec, 0)), std::vector<double>(1024, 2));

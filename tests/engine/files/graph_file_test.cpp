@@ -35,9 +35,12 @@ Program example(Session& session) {
   const Value three = session.tensor(i64({}), List{3}), one = session.tensor(i64({}), List{1});
   const NameScope scope(session, "recurrent");
   const Value y = while_loop([&](const Values& c) { return less(c[0], three); },
-                             [&](const Values& c) -> Values { return {c[0] + one, tanh(matmul(c[1], w))}; },
+                             [&](const Values& c) -> Values {
+                               return {c[0] + one, tanh(matmul(c[1], w))};
+                             },
                              {full(session, i64({}), 0), x}, 5)[1];
-  const Value z = cond(less(sum(y), full(session, f32({}), 1e30)), [&]() -> Values { return {sum(y, {-1})}; }, [&]() -> Values { return {sum(x, {0})}; })[0];
+  const Value z = cond(
+      less(sum(y), full(session, f32({}), 1e30)), [&]() -> Values { return {sum(y, {-1})}; }, [&]() -> Values { return {sum(x, {0})}; })[0];
   return graph.part({z, graph.gradients(z, {w})[0]}).program;
 }
 
@@ -140,8 +143,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Change{"\"op\":\"less\"", "\"op\":\"reshape\"", "only shapes another use"},
                       Change{"{\"slot\":0,", "{\"slot\":100000,", "'slot' is 100000"}, Change{"{\"slot\":0,", "{\"slot\":-1,", "'slot' is -1"},
                       Change{"float32 [2, 2]", "float32 [2, 3]", "load_graph"}, Change{"float32 [2, 2]", "float32 [4611686018427387904, 4]", "too large"},
-                      Change{"float32 [2, 2]", "float9 [2, 2]", "'float9' is no element type"},
-                      Change{"{\"bytes\":16", "{\"bytes\":4", "of 4 bytes"}, Change{"\"tensor\":\"w\"", "\"tensor\":\"v\"", "tensor 'v' is not in"},
+                      Change{"float32 [2, 2]", "float9 [2, 2]", "'float9' is no element type"}, Change{"{\"bytes\":16", "{\"bytes\":4", "of 4 bytes"},
+                      Change{"\"tensor\":\"w\"", "\"tensor\":\"v\"", "tensor 'v' is not in"},
                       Change{"\"max_trips\":{\"integer\":5}", "\"max_trips\":{\"real\":5}", "'integer' is missing"},
                       Change{"\"max_trips\":{\"integer\":5}", "\"most_trips\":{\"integer\":5}", "'max_trips' is missing"},
                       Change{"\"carried\":{\"integer\":2}", "\"carried\":{\"integer\":-2}", "carried is -2"},
@@ -194,8 +197,8 @@ class TwoSaves : public ::testing::Test {
 
 TEST_F(TwoSaves, files_of_two_saves_are_refused) {
   write(beside("a.safetensors"), tensors[0]);
-  EXPECT_EQ(message_of<DataError>([&] { loaded(); }), "load_graph: " + path.string() + ": " + beside("a.safetensors").string() +
-                                                          " is not what was saved with it; accepted: both files of one save");
+  EXPECT_EQ(message_of<DataError>([&] { loaded(); }),
+            "load_graph: " + path.string() + ": " + beside("a.safetensors").string() + " is not what was saved with it; accepted: both files of one save");
   write(path, texts[0]);
   EXPECT_EQ(loaded(), List{1});
 }

@@ -213,8 +213,7 @@ TEST_P(SafetensorsHostile, file_is_refused_with_its_name_and_the_reason) {
   EXPECT_NE(message.find(GetParam().expected), std::string::npos) << message;
 }
 
-INSTANTIATE_TEST_SUITE_P(, SafetensorsHostile, ::testing::ValuesIn(hostile_files()),
-                         [](const auto& tested) { return std::string(tested.param.title); });
+INSTANTIATE_TEST_SUITE_P(, SafetensorsHostile, ::testing::ValuesIn(hostile_files()), [](const auto& tested) { return std::string(tested.param.title); });
 
 TEST(Safetensors, doubles_are_rounded_to_floats) {
   const TemporaryFolder folder;
@@ -315,9 +314,7 @@ TEST(Safetensors, every_truncation_of_a_file_is_refused) {
 TEST(Safetensors, what_cannot_be_written_is_a_usage_error) {
   const TemporaryFolder folder;
   const std::vector<std::byte> bytes = counted(4);
-  const auto write = [&](const std::vector<NamedTensor>& tensors) {
-    return message_of<UsageError>([&] { write_safetensors(folder / "w", tensors); });
-  };
+  const auto write = [&](const std::vector<NamedTensor>& tensors) { return message_of<UsageError>([&] { write_safetensors(folder / "w", tensors); }); };
   EXPECT_EQ(write({{"w", f32({1}), bytes}, {"w", f32({1}), bytes}}), "write_safetensors: the name 'w' is given twice");
   EXPECT_EQ(write({{"__metadata__", f32({1}), bytes}}), "write_safetensors: the name '__metadata__' is reserved");
   EXPECT_EQ(write({{"w", f32({2}), bytes}}), "write_safetensors: tensor 'w' has 4 bytes; float32 [2] needs 8");

@@ -22,9 +22,7 @@ namespace {
 
 using testing::LoggedEvent, testing::message_of, testing::points_shown, testing::read_events, testing::read_text, testing::TemporaryFolder, testing::write_text;
 
-std::uint32_t crc32c(std::string_view text) {
-  return std::rotl(masked_crc32c(std::as_bytes(std::span(text))) - 0xa282ead8u, 15);
-}
+std::uint32_t crc32c(std::string_view text) { return std::rotl(masked_crc32c(std::as_bytes(std::span(text))) - 0xa282ead8u, 15); }
 
 TEST(TensorBoard, crc32c_gives_the_published_values) {
   EXPECT_EQ(crc32c(""), 0u);

@@ -19,9 +19,9 @@ std::vector<List> gradients_overwritten(const std::function<std::pair<Value, Val
   const auto [y, targets] = f(leaves);
   std::vector<List> found(targets.size());
   gradient({sum(y)}, targets, {}, {.take = [&](std::size_t i, const Value& g) {
-    found[i] = read(g);
-    assign(g, full(*session, g.spec(), -99));
-  }});
+             found[i] = read(g);
+             assign(g, full(*session, g.spec(), -99));
+           }});
   return found;
 }
 
@@ -33,7 +33,10 @@ TEST(Autograd, a_gradient_handed_out_may_be_overwritten_while_the_pass_goes_on) 
 
 TEST(Autograd, a_gradient_shared_through_a_view_may_be_overwritten) {
   const auto found = gradients_overwritten(
-      [](const Values& v) { return std::pair{reshape(v[0], Shape{2, 1}) + reshape(v[1] * v[1], Shape{2, 1}), v}; }, {{1, 2}, {3, 4}});
+      [](const Values& v) {
+        return std::pair{reshape(v[0], Shape{2, 1}) + reshape(v[1] * v[1], Shape{2, 1}), v};
+      },
+      {{1, 2}, {3, 4}});
   EXPECT_EQ(found, (std::vector<List>{{1, 1}, {6, 8}}));
 }
 

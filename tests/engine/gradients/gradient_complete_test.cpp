@@ -111,9 +111,9 @@ TEST(GradientComplete, of_rows_is_told_as_rows_in_eager_and_captured_passes) {
   const auto pass = [&](const Values&) {
     const Value y = gather(table, indices, 0);
     return Values{to_dense(gradient({sum(y * y)}, {table}, {}, {.ready = [&dense](std::size_t, const Value& g) {
-      ASSERT_TRUE(row_values(g));
-      dense = read(to_dense(g));
-    }})[0])};
+                                      ASSERT_TRUE(row_values(g));
+                                      dense = read(to_dense(g));
+                                    }})[0])};
   };
   const Numbers expected{2, 2, 0, 0, 0, 0, 0, 0, 4, 4};
   EXPECT_EQ(read(pass({})[0]), expected);
@@ -148,7 +148,9 @@ TEST(GradientComplete, is_refused_where_histories_go_on_and_in_a_graph_file) {
   const GradientReady nobody = [](std::size_t, const Value&) {};
   EXPECT_EQ(message_of<UsageError>([&] { c.pass({.tape = Tape::extend, .ready = nobody}); }),
             "gradient: whom to tell of complete gradients is given with Tape::extend, where their histories go on; accepted: release or retain");
-  EXPECT_EQ(message_of<UsageError>([&] { c.pass({.tape = Tape::extend, .into = {Value(), numbers(session, {0, 0})}}); }),
+  EXPECT_EQ(message_of<UsageError>([&] {
+              c.pass({.tape = Tape::extend, .into = {Value(), numbers(session, {0, 0})}});
+            }),
             "gradient: memory for results is given with Tape::extend, where their histories go on; accepted: release or retain");
   EXPECT_EQ(message_of<UsageError>([&] { c.pass({.tape = Tape::extend, .postpone = [](std::size_t, const Value&, const Value&) { return false; }}); }),
             "gradient: whom to offer products to is given with Tape::extend, where their histories go on; accepted: release or retain");

@@ -44,8 +44,9 @@ class Counted {
 /// A convolution of three-by-three windows, one of single pixels, then a linear layer of either orientation.
 struct ConvolutionsThenLinear {
   explicit ConvolutionsThenLinear(Session& session)
-      : x(pattern(session, {3, 6, 6, 8}, 0.1)), leaves{leaf(pattern(session, {3, 3, 8, 16}, 1)), leaf(pattern(session, {1, 1, 16, 8}, 2)), leaf(pattern(session, {288, 5}, 3)),
-                                                       leaf(pattern(session, {7, 5}, 4)), leaf(pattern(session, {7}, 5))} {}
+      : x(pattern(session, {3, 6, 6, 8}, 0.1)),
+        leaves{leaf(pattern(session, {3, 3, 8, 16}, 1)), leaf(pattern(session, {1, 1, 16, 8}, 2)), leaf(pattern(session, {288, 5}, 3)),
+               leaf(pattern(session, {7, 5}, 4)), leaf(pattern(session, {7}, 5))} {}
   Value loss(const Values& w) const {
     Value h = conv2d(conv2d(x, w[0], {.padding = {1, 1}}), w[1]);
     h = matmul(matmul(reshape(h, Shape{3, 288}), w[2]), w[3], Transpose::no, Transpose::yes) + w[4];
@@ -64,7 +65,8 @@ Values places_with(Session& session, const Values& leaves, double value) {
 void expect_sums(const Values& found, const Values& alone, double before) {
   for (std::size_t i = 0; i < found.size(); ++i) {
     const Numbers sums = read(found[i]), parts = read(alone[i]);
-    for (std::size_t k = 0; k < sums.size(); ++k) ASSERT_NEAR(sums[k], before + parts[k], 1e-5 * (before + std::abs(parts[k]))) << "gradient " << i << ", element " << k;
+    for (std::size_t k = 0; k < sums.size(); ++k)
+      ASSERT_NEAR(sums[k], before + parts[k], 1e-5 * (before + std::abs(parts[k]))) << "gradient " << i << ", element " << k;
   }
 }
 
@@ -162,7 +164,9 @@ TEST(GradientSum, of_two_eager_passes_is_made_in_the_slab) {
 TEST(GradientSum, is_refused_where_it_is_not_said_of_each_result) {
   Session& session = test_session();
   const Value w = leaf(full(session, f32({2}), 1));
-  EXPECT_EQ(message_of<UsageError>([&] { gradient({sum(w)}, {w}, {}, {.into = {full(session, f32({2}), 0)}, .adds = {true, true}}); }),
+  EXPECT_EQ(message_of<UsageError>([&] {
+              gradient({sum(w)}, {w}, {}, {.into = {full(session, f32({2}), 0)}, .adds = {true, true}});
+            }),
             "gradient: whether to add is said of 2 results, memory is given for 1; accepted: as many, or of none");
 }
 

@@ -92,7 +92,8 @@ using Place = std::tuple<Where, How>;
 std::vector<List> trained(const Place& place, Blocks blocks) {
   const auto session = testing::session_on(std::get<0>(place), 3);
   Trainer trainer(*session, blocks);
-  graph::Compiled compiled(*session, [&](const Values& in) { return trainer.step(in); }, parse_passes("all"));
+  graph::Compiled compiled(
+      *session, [&](const Values& in) { return trainer.step(in); }, parse_passes("all"));
   std::vector<List> out;
   for (int s = 1; s <= 3; ++s) {
     const Values in = trainer.inputs(s, {4, 5, 5, 3});
@@ -110,8 +111,7 @@ std::vector<List> trained(const Place& place, Blocks blocks) {
 
 class RecomputeEverywhere : public ::testing::TestWithParam<Place> {};
 INSTANTIATE_TEST_SUITE_P(, RecomputeEverywhere,
-                         ::testing::Combine(::testing::Values(Where::reference, Where::device), ::testing::Values(How::eager, How::graph)),
-                         [](const auto& i) {
+                         ::testing::Combine(::testing::Values(Where::reference, Where::device), ::testing::Values(How::eager, How::graph)), [](const auto& i) {
                            return std::string(std::get<0>(i.param) == Where::reference ? "reference_" : "device_") +
                                   (std::get<1>(i.param) == How::eager ? "eager" : "graph");
                          });
@@ -176,7 +176,8 @@ TEST(Recompute, plans_a_smaller_arena) {
 }
 
 TEST(Recompute, an_eager_step_holds_less) {
-  if (const auto& p = testing::test_device().profile(); p.is_emulator || !p.is_cpu()) GTEST_SKIP() << "what its convolutions work in is larger than what is not kept";
+  if (const auto& p = testing::test_device().profile(); p.is_emulator || !p.is_cpu())
+    GTEST_SKIP() << "what its convolutions work in is larger than what is not kept";
   Session session(testing::shared_test_device());
   const auto peak = [&](Blocks blocks) {
     Trainer trainer(session, blocks, kPairs, 4);
@@ -334,7 +335,7 @@ TEST(Recompute, an_input_changed_before_the_second_run_is_refused) {
   const Value y = recomputed([](const Values& in, const Values&) -> Values { return {exp(in[0])}; }, {x}, {})[0];
   assign(x, waves(*session, {2}, 2));
   EXPECT_NE(message_of<UsageError>([&] { gradient({y}, {x}); }).find("recomputed: input 0 is needed for the gradient but was changed in place"),
-      std::string::npos);
+            std::string::npos);
 }
 
 TEST(Recompute, a_module_that_is_gone_is_named) {
@@ -371,8 +372,9 @@ TEST(Recompute, models_of_repeated_blocks_are_known) {
   const std::map<std::string_view, int> blocks{{"resnet18", 8}, {"resnet50", 16}, {"mobilenet_v2", 17}, {"efficientnet_b4", 32}, {"inception_v3", 11}};
   for (const auto& [name, count] : blocks) {
     int found = 0;
-    models::make(name, {.recompute = models::RecomputedParts::blocks})->visit([&](const std::string&,
-        const nn::Module& m) { found += m.recompute() == Recompute::yes; });
+    models::make(name, {.recompute = models::RecomputedParts::blocks})->visit([&](const std::string&, const nn::Module& m) {
+      found += m.recompute() == Recompute::yes;
+    });
     EXPECT_EQ(found, count) << name;
   }
   EXPECT_EQ(message_of<UsageError>([] { models::make("vgg16", {.recompute = models::RecomputedParts::blocks}); }),

@@ -100,7 +100,8 @@ TEST(Rows, are_refused_by_operators_reads_and_graphs) {
   const Value x = graph.placeholder(i64({1}), "x");
   const auto building = graph.as_default();
   const Value symbolic = graph.gradients(sum(embedding(table, x)), {table})[0];
-  EXPECT_EQ(message_of<UsageError>([&] { graph.named(symbolic, "g"); }), "named: the value is rows of float32 [4, 2]; accepted: a dense tensor, as to_dense gives");
+  EXPECT_EQ(message_of<UsageError>([&] { graph.named(symbolic, "g"); }),
+            "named: the value is rows of float32 [4, 2]; accepted: a dense tensor, as to_dense gives");
   EXPECT_EQ(to_dense(symbolic).spec(), table.spec());
 }
 

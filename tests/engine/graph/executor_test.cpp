@@ -17,9 +17,9 @@ namespace {
 /// Three intermediates of x's size.
 std::unique_ptr<Executor> plan_for(Session& session, std::int64_t columns) {
   return std::make_unique<Executor>(session, std::make_shared<Program>(capture(session, {f32({33, columns})}, [](const Values& in) -> Values {
-    const Value e = exp(in[0]), s = softmax(in[0], 1);
-    return {matmul(e, s, Transpose::no, Transpose::yes) + matmul(s, e, Transpose::no, Transpose::yes)};
-  })));
+                                      const Value e = exp(in[0]), s = softmax(in[0], 1);
+                                      return {matmul(e, s, Transpose::no, Transpose::yes) + matmul(s, e, Transpose::no, Transpose::yes)};
+                                    })));
 }
 
 std::vector<double> run(Session& session, Executor& executor, std::int64_t columns, double value) {
@@ -45,14 +45,18 @@ TEST(Executor, plans_of_one_session_share_an_arena_that_grows) {
 TEST(Executor, a_symbolic_input_is_refused) {
   Session& session = test_session();
   const auto plan = plan_for(session, 8);
-  EXPECT_EQ(message_of<UsageError>([&] { capture(session, {f32({33, 8})}, [&](const Values& in) { return plan->run({in[0]}); }); }),
+  EXPECT_EQ(message_of<UsageError>([&] {
+              capture(session, {f32({33, 8})}, [&](const Values& in) { return plan->run({in[0]}); });
+            }),
             "graph: input 0 is symbolic, of a graph that is being captured; accepted: a tensor with contents");
 }
 
 TEST(Executor, an_input_of_another_session_or_an_empty_one_is_refused) {
   const auto plan = plan_for(test_session(), 8);
   const auto reference = Session::reference();
-  EXPECT_EQ(message_of<UsageError>([&] { plan->run({full(*reference, f32({33, 8}), 1)}); }),
+  EXPECT_EQ(message_of<UsageError>([&] {
+              plan->run({full(*reference, f32({33, 8}), 1)});
+            }),
             "graph: input 0 float32 [33, 8] belongs to another session; accepted: tensors of the graph's session");
   EXPECT_EQ(message_of<UsageError>([&] { plan->run({Value()}); }), "graph: input 0 is empty; accepted: float32 [33, 8]");
 }

@@ -57,10 +57,19 @@ Program random_program(unsigned seed) {
     for (int step = 0; step < 30; ++step) {
       const Value a = pool[below(pool.size())], b = pool[pool.size() - 1];
       switch (below(4)) {
-        case 0: pool.push_back(matmul(a, transpose(b, {1, 0}))); pool.back() = sum(pool.back(), {1}, Keep::yes) * a; break;
-        case 1: pool.push_back(a + b); break;
-        case 2: pool.push_back(tanh(a)); break;
-        default: pool.push_back(exp(softmax(b, 1))); break;
+        case 0:
+          pool.push_back(matmul(a, transpose(b, {1, 0})));
+          pool.back() = sum(pool.back(), {1}, Keep::yes) * a;
+          break;
+        case 1:
+          pool.push_back(a + b);
+          break;
+        case 2:
+          pool.push_back(tanh(a));
+          break;
+        default:
+          pool.push_back(exp(softmax(b, 1)));
+          break;
       }
     }
     return Values{pool.back()};
@@ -80,8 +89,8 @@ TEST(Plan, what_lives_at_once_lies_apart) {
       EXPECT_LE(plan.places[a].offset + program.slots[a].bytes, plan.slab_bytes[at(plan.places[a].slab)]);
       for (std::size_t b = 0; b < program.slots.size(); ++b) {
         if (b == a || plan.places[b].slab != plan.places[a].slab || lives[b].first < lives[a].first || lives[b].first > lives[a].last) continue;
-        const bool apart = plan.places[a].offset + program.slots[a].bytes <= plan.places[b].offset ||
-                           plan.places[b].offset + program.slots[b].bytes <= plan.places[a].offset;
+        const bool apart =
+            plan.places[a].offset + program.slots[a].bytes <= plan.places[b].offset || plan.places[b].offset + program.slots[b].bytes <= plan.places[a].offset;
         EXPECT_TRUE(apart || takes_over(program, lives, a, b)) << "slots " << a << " and " << b << ", seed " << seed;
       }
     }
@@ -97,7 +106,8 @@ void expect_little_more_than_the_least(Session& session, train::Task& task, cons
     Program program = cli::capture_step(session, task, batch, work);
     const auto expect = [&](const Program& planned, const char* how) {
       const MemoryPlan plan = plan_memory(planned, kAlignment, std::int64_t{1} << 50);
-      EXPECT_LE(static_cast<double>(plan.arena_bytes), 1.1 * static_cast<double>(plan.lower_bound)) << name << (work == cli::Work::train ? ", training" : ", inference") << how;
+      EXPECT_LE(static_cast<double>(plan.arena_bytes), 1.1 * static_cast<double>(plan.lower_bound))
+          << name << (work == cli::Work::train ? ", training" : ", inference") << how;
     };
     expect(program, "");
     expect(optimise(session, std::move(program), parse_passes("all")), ", optimised");

@@ -54,10 +54,13 @@ TEST(ProgramPiecesSessions, pieces_run_in_sessions_of_their_own) {
   Specs specs = specs_of(named.in);
   const std::size_t given = specs.size();
   for (const Spec& s : names.specs()) specs.push_back(s);
-  const Program program = capture(session, specs, [&](const Values& x) {
-    names.put(std::span(x).subspan(given));
-    return named.forward(x);
-  }, Outside::bound_for_replay);
+  const Program program = capture(
+      session, specs,
+      [&](const Values& x) {
+        names.put(std::span(x).subspan(given));
+        return named.forward(x);
+      },
+      Outside::bound_for_replay);
   const auto pieces = split(program, cuts_before(program, {"1.bn"}), {});
   const Piece a = with_bound(pieces[0], ModelState(*first.model).values(given)), b = with_bound(pieces[1], ModelState(*second.model).values(given));
   const auto moved = [](Session& to, const Value& v) { return to.tensor(v.spec(), read(v)); };

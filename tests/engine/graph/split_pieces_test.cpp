@@ -60,10 +60,13 @@ TEST_F(ProgramPieces, the_gradients_of_tied_weights_add_up) {
 
 TEST_F(ProgramPieces, only_values_that_lead_to_an_output_with_a_history_want_gradients) {
   const Value w = leaf(waves(session, {3}));
-  const Program program = capture(session, {f32({3}), i64({3})}, [&](const Values& x) -> Values {
-    const Value prepared = x[0] * 2.0, scaled = prepared * w, found = argmax(scaled.detached(), 0);
-    return {sum(exp(scaled) * prepared), found, cast(x[1], DType::float32)};
-  }, Outside::bound_for_replay);
+  const Program program = capture(
+      session, {f32({3}), i64({3})},
+      [&](const Values& x) -> Values {
+        const Value prepared = x[0] * 2.0, scaled = prepared * w, found = argmax(scaled.detached(), 0);
+        return {sum(exp(scaled) * prepared), found, cast(x[1], DType::float32)};
+      },
+      Outside::bound_for_replay);
   ASSERT_EQ(program.code.size(), 8u) << to_string(program);
   const auto pieces = split(program, {2, 4}, {w});
   const auto said = [](const std::vector<Program::Use>& uses) {
@@ -85,10 +88,13 @@ TEST_F(ProgramPieces, only_values_that_lead_to_an_output_with_a_history_want_gra
 
 TEST_F(ProgramPieces, what_leads_to_detached_outputs_alone_wants_no_gradient) {
   const Value w = leaf(waves(session, {3}));
-  const Program program = capture(session, {f32({3})}, [&](const Values& x) -> Values {
-    const Value y = x[0] * w;
-    return {sum(exp(w)), sum(y).detached()};
-  }, Outside::bound_for_replay);
+  const Program program = capture(
+      session, {f32({3})},
+      [&](const Values& x) -> Values {
+        const Value y = x[0] * w;
+        return {sum(exp(w)), sum(y).detached()};
+      },
+      Outside::bound_for_replay);
   const auto pieces = split(program, {1}, {w});
   ASSERT_EQ(pieces[1].arrives.size(), 1u);
   EXPECT_FALSE(pieces[1].arrives[0].tracked);
@@ -143,7 +149,8 @@ TEST_F(ProgramPieces, frozen_parameters_get_no_gradient) {
 
 TEST_F(ProgramPieces, what_is_saved_between_the_passes_is_what_the_second_reads) {
   const Value w = leaf(waves(session, {3, 3}));
-  const Program program = capture(session, {f32({2, 3})}, [&](const Values& x) -> Values { return {sum(tanh(matmul(x[0], w)))}; }, Outside::bound_for_replay);
+  const Program program = capture(
+      session, {f32({2, 3})}, [&](const Values& x) -> Values { return {sum(tanh(matmul(x[0], w)))}; }, Outside::bound_for_replay);
   const auto halves = split_backward(session, split(program, {}, {w})[0]);
   ASSERT_EQ(halves.saved.size(), 1u) << "the result of tanh";
   EXPECT_EQ(halves.saved[0].spec, f32({2, 3}));
@@ -214,8 +221,14 @@ TEST_F(ProgramPieces, cut_points_are_where_modules_begin) {
     EXPECT_EQ(p.specs.size(), crossing(program, p.index).size());
   }
   const std::int64_t picture = f32({2, 5, 5, 3}).bytes(), means = f32({2, 3}).bytes();
-  EXPECT_EQ(points, (std::vector<std::pair<std::string, std::int64_t>>{{"0.bn", picture}, {"0.dropout", picture}, {"1", picture}, {"1.bn", 2 * picture},
-                                                                      {"1.dropout", 2 * picture}, {"2", picture}, {"3", picture}, {"5", means}}))
+  EXPECT_EQ(points, (std::vector<std::pair<std::string, std::int64_t>>{{"0.bn", picture},
+                                                                       {"0.dropout", picture},
+                                                                       {"1", picture},
+                                                                       {"1.bn", 2 * picture},
+                                                                       {"1.dropout", 2 * picture},
+                                                                       {"2", picture},
+                                                                       {"3", picture},
+                                                                       {"5", means}}))
       << "pictures that the program is given do not cross, what skips a module does";
 }
 
@@ -259,20 +272,25 @@ TEST_F(ProgramPiecesRefusals, cuts_out_of_range_or_order) {
 }
 
 TEST_F(ProgramPiecesRefusals, a_value_that_is_changed_behind_the_cut) {
-  program = capture(session, {f32({3})}, [](const Values& x) -> Values {
-    const Value y = exp(x[0]), z = y * 2.0;
-    assign(y, z);
-    return {y + z};
-  }, Outside::bound_for_replay);
-  EXPECT_EQ(refused(Cuts{1}), "pipeline: the value float32 [3] crosses the cut before instruction 1 and is changed in place behind it by assign; accepted: cuts on "
-                              "one side of where it is made and changed");
+  program = capture(
+      session, {f32({3})},
+      [](const Values& x) -> Values {
+        const Value y = exp(x[0]), z = y * 2.0;
+        assign(y, z);
+        return {y + z};
+      },
+      Outside::bound_for_replay);
+  EXPECT_EQ(refused(Cuts{1}),
+            "pipeline: the value float32 [3] crosses the cut before instruction 1 and is changed in place behind it by assign; accepted: cuts on "
+            "one side of where it is made and changed");
 }
 
 TEST_F(ProgramPiecesRefusals, backward_hooks_that_nothing_would_call) {
   c.model->find("fc1")->add_backward_hook([](nn::Module&, Value&, std::size_t) {});
-  EXPECT_EQ(message_of<UsageError>([&] { c.captured(); }),
-            "Linear(400, 120): its backward hooks are not called where it is applied again from a capture (a conditional, a loop, a pipeline); accepted: a module "
-            "without them");
+  EXPECT_EQ(
+      message_of<UsageError>([&] { c.captured(); }),
+      "Linear(400, 120): its backward hooks are not called where it is applied again from a capture (a conditional, a loop, a pipeline); accepted: a module "
+      "without them");
 }
 
 TEST_F(ProgramPiecesRefusals, an_input_bound_to_another_spec) {

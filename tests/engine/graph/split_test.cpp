@@ -1,11 +1,12 @@
 // Programs cut into pieces compute the bits of the whole, forwards and backwards, wherever the cuts are.
+#include "engine/graph/cut/split.h"
+
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <string>
 
 #include "engine/base/numbers.h"
-#include "engine/graph/cut/split.h"
 #include "engine/ops/ops.h"
 #include "frontends/graph/compile.h"
 #include "frontends/models/pictures/picture_models.h"
@@ -24,11 +25,16 @@ enum class How { whole, whole_graph, pieces, pieces_graph, halves };
 
 /// Loss, classes and gradients of each parameter; then the buffers as the step left them.
 std::vector<List> trained(SplitCase& c, How how, const std::vector<Piece>& pieces, Kept kept = Kept::all) {
-  const auto step = [&](const Values& x) { return how == How::pieces || how == How::pieces_graph ? in_pieces(c.session, pieces, x, c.parameters, kept) : c.whole(x); };
+  const auto step = [&](const Values& x) {
+    return how == How::pieces || how == How::pieces_graph ? in_pieces(c.session, pieces, x, c.parameters, kept) : c.whole(x);
+  };
   Values results;
-  if (how == How::halves) results = in_halves(c.session, pieces, c.in, c.parameters, kept);
-  else if (how == How::whole_graph || how == How::pieces_graph) results = graph::compile(c.session, step)(c.in);
-  else results = step(c.in);
+  if (how == How::halves)
+    results = in_halves(c.session, pieces, c.in, c.parameters, kept);
+  else if (how == How::whole_graph || how == How::pieces_graph)
+    results = graph::compile(c.session, step)(c.in);
+  else
+    results = step(c.in);
   std::vector<List> out;
   for (const Value& v : results) out.push_back(read(v));
   for (const NamedValue& b : c.model->parameters().buffers()) out.push_back(read(b.value));
@@ -66,9 +72,7 @@ INSTANTIATE_TEST_SUITE_P(, ProgramSplit, ::testing::Values(Where::reference, Whe
 std::unique_ptr<nn::Module> lenet() { return models::make("lenet", {.classes = 4, .channels = 1}); }
 std::unique_ptr<nn::Module> resnet18() { return models::make("resnet18", {.classes = 4}); }
 
-TEST_P(ProgramSplit, lenet_in_three_pieces_computes_the_bits_of_the_whole) {
-  expect_the_bits_of_the_whole(lenet, {3, 32, 32, 1}, 4, before({"conv2", "fc2"}));
-}
+TEST_P(ProgramSplit, lenet_in_three_pieces_computes_the_bits_of_the_whole) { expect_the_bits_of_the_whole(lenet, {3, 32, 32, 1}, 4, before({"conv2", "fc2"})); }
 
 TEST_P(ProgramSplit, a_cut_inside_a_skip_connection_passes_the_value_through) {
   expect_the_bits_of_the_whole(residual_net, {2, 5, 5, 3}, 2, before({"0.bn", "1.dropout", "5"}));
@@ -107,11 +111,14 @@ TEST(ProgramSplitModels, resnet18_cut_at_layer3_computes_the_bits_of_the_whole) 
 TEST(ProgramSplitModels, a_piece_lets_go_of_what_is_not_used_any_more) {
   Session session(shared_test_device());
   const Spec spec = f32({1 << 16});
-  const Program program = capture(session, {spec}, [](const Values& x) -> Values {
-    Value y = x[0];
-    for (int i = 0; i < 8; ++i) y = tanh(y);
-    return {y};
-  }, Outside::bound_for_replay);
+  const Program program = capture(
+      session, {spec},
+      [](const Values& x) -> Values {
+        Value y = x[0];
+        for (int i = 0; i < 8; ++i) y = tanh(y);
+        return {y};
+      },
+      Outside::bound_for_replay);
   const auto pieces = split(program, {4}, {});
   opencl::Allocator& memory = session.device().memory();
   Values arrived = run(session, pieces[0], list(session.empty(spec)));

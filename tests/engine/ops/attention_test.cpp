@@ -103,7 +103,8 @@ TEST(Attention, has_second_derivatives) {
     v[0].session().begin_random_step(1);
     return weighted(attention(v[0], v[1], v[2], {.bias = v[3], .causal = Causal::yes, .dropout = 0.4}));
   };
-  const auto [first, second] = against_differences(f, {f32({1, x.t, x.h, x.e}), f32({1, x.s, x.h, x.e}), f32({1, x.s, x.h, x.v}), f32({1, x.h, x.t, x.s})}, 0.8);
+  const auto [first, second] =
+      against_differences(f, {f32({1, x.t, x.h, x.e}), f32({1, x.s, x.h, x.e}), f32({1, x.s, x.h, x.v}), f32({1, x.h, x.t, x.s})}, 0.8);
   EXPECT_LE(first, 1e-7);  // of central differences in double
   EXPECT_LE(second, 1e-6);
 }
@@ -178,7 +179,9 @@ TEST(DeviceAttention, drops_weights_by_sample_head_query_and_key_alone) {
   const Extents whole{3, 9, 70, 2, 2, 70}, part{2, 5, 33, 2, 2, 33};
   session.begin_random_step(4, 20);
   const List all = factors(session, whole, 0.25);
-  const auto in_whole = [&](std::int64_t n, std::int64_t h, std::int64_t i, std::int64_t j) { return all[at(((n * whole.h + h) * whole.t + i) * whole.s + j)]; };
+  const auto in_whole = [&](std::int64_t n, std::int64_t h, std::int64_t i, std::int64_t j) {
+    return all[at(((n * whole.h + h) * whole.t + i) * whole.s + j)];
+  };
   const auto expect_part = [&](const List& got, const std::vector<std::int64_t>& samples) {
     std::size_t e = 0;
     for (std::int64_t n : samples)
@@ -253,8 +256,8 @@ TEST(Attention, of_4096_tokens_is_right_in_little_memory) {
   opencl::Allocator& memory = session.device().memory();
   memory.reset_peak();
   const std::int64_t before = memory.statistics().in_use;
-  const Values out = apply(attention_def(), list(in[0], in[1], in[2], in[3].detached()),
-                           {{"scale", 0.5}, {"causal", true}, {"rate", 0.0}, {"stream", std::int64_t{0}}});
+  const Values out =
+      apply(attention_def(), list(in[0], in[1], in[2], in[3].detached()), {{"scale", 0.5}, {"causal", true}, {"rate", 0.0}, {"stream", std::int64_t{0}}});
   const Values gradients = gradient({out[0]}, {in[0], in[1], in[2]}, {dy});
   std::vector<List> d;
   for (const Value& g : gradients) d.push_back(read(g));
@@ -294,7 +297,9 @@ TEST(Attention, of_4096_tokens_is_right_in_little_memory) {
 
 TEST(Attention, of_layers_divides_the_width_among_heads) {
   Session& session = test_session();
-  const auto random = [&](const Shape& shape, unsigned seed) { return session.tensor({shape, DType::float32}, std::span<const double>(noise(shape.elements(), seed))); };
+  const auto random = [&](const Shape& shape, unsigned seed) {
+    return session.tensor({shape, DType::float32}, std::span<const double>(noise(shape.elements(), seed)));
+  };
   const Value q = random({2, 5, 12}, 1), k = random({2, 7, 12}, 2), v = random({2, 7, 12}, 3);
   const List numbers{4, 9, 0, 1, 2, 0, 0, 5, 0, 0, 0, 0, 0, 0};
   const Value bias = nn::padding_bias(session.tensor(i64({2, 7}), std::span<const double>(numbers)), 0);
@@ -302,9 +307,15 @@ TEST(Attention, of_layers_divides_the_width_among_heads) {
   const Value split_q = reshape(q, Shape{2, 5, 3, 4}), split_k = reshape(k, Shape{2, 7, 3, 4}), split_v = reshape(v, Shape{2, 7, 3, 4});
   EXPECT_LE(relative_error(read(nn::attention({q, k, v, bias}, 3)), read(composed({split_q, split_k, split_v, bias}, Causal::no, 0))), kAttentionError);
   const Value none = full(session, f32({1, 1, 1, 1}), 0);
-  EXPECT_LE(relative_error(read(nn::attention({q, k, v}, 3, 0, Causal::yes)), read(composed({split_q, split_k, split_v, none}, Causal::yes, 0))), kAttentionError);
-  EXPECT_EQ(message_of<ShapeError>([&] { nn::attention({q, k, v}, 5); }), "attention: 5 heads share a query [2, 5, 12]; accepted: [N, T, D], of a width that they divide");
-  EXPECT_EQ(message_of<ShapeError>([&] { nn::attention({q, k, random({2, 7, 10}, 4)}, 3); }),
+  EXPECT_LE(relative_error(read(nn::attention({q, k, v}, 3, 0, Causal::yes)), read(composed({split_q, split_k, split_v, none}, Causal::yes, 0))),
+            kAttentionError);
+  EXPECT_EQ(message_of<ShapeError>([&] {
+              nn::attention({q, k, v}, 5);
+            }),
+            "attention: 5 heads share a query [2, 5, 12]; accepted: [N, T, D], of a width that they divide");
+  EXPECT_EQ(message_of<ShapeError>([&] {
+              nn::attention({q, k, random({2, 7, 10}, 4)}, 3);
+            }),
             "attention: 3 heads share a value [2, 7, 10]; accepted: [N, T, D], of a width that they divide");
 }
 

@@ -34,8 +34,9 @@ void expect_right(const Scalar& f, const Specs& specs, double scale = 1) {
 
 Scalar branching(double threshold) {
   return [threshold](const Values& v) {
-    return weighted(cond(less(sum(v[0]), scalar(v[0].session(), threshold)), [&]() -> Values { return {exp(v[0]) * v[1]}; },
-                         [&]() -> Values { return {v[0] * (v[0] * v[2])}; })[0]);
+    return weighted(cond(
+        less(sum(v[0]), scalar(v[0].session(), threshold)), [&]() -> Values { return {exp(v[0]) * v[1]}; },
+        [&]() -> Values { return {v[0] * (v[0] * v[2])}; })[0]);
   };
 }
 
@@ -44,7 +45,9 @@ Values loop(const Value& start, const Value& w, double limit) {
   Session& s = start.session();
   const Value one = full(s, i64({}), 1), most = scalar(s, limit);
   return while_loop([&](const Values& c) { return less(sum(c[1] * c[1]), most); },
-                    [&](const Values& c) -> Values { return {c[0] + one, exp(matmul(c[1], w) * 0.2 + c[1] * 0.3)}; },
+                    [&](const Values& c) -> Values {
+                      return {c[0] + one, exp(matmul(c[1], w) * 0.2 + c[1] * 0.3)};
+                    },
                     {full(s, i64({}), 0), start}, 8);
 }
 Scalar looping(double limit) {
@@ -70,26 +73,34 @@ TEST_P(ControlTrips, gradients_of_a_loop_match_differences) {
 INSTANTIATE_TEST_SUITE_P(none_some_and_all, ControlTrips, ::testing::Values(std::pair{0.1, 0}, std::pair{7.0, 2}, std::pair{1e9, 8}));
 
 TEST(Control, loops_and_branches_nest) {
-  expect_right([](const Values& v) {
-    return cond(full(v[0].session(), b8({}), 1), [&]() -> Values { return {looping(1e9)(v)}; }, [&]() -> Values { return {sum(v[0])}; })[0];
-  }, loop_specs, 0.5);
-  expect_right([](const Values& v) {
-    Session& s = v[0].session();
-    const Value zero = full(s, i64({}), 0), one = full(s, i64({}), 1), three = full(s, i64({}), 3);
-    return weighted(while_loop([&](const Values& c) { return less(c[0], three); },
-                               [&](const Values& c) -> Values {
-                                 const Values next = cond(less(c[0], one), [&]() -> Values { return {tanh(matmul(c[1], v[1]))}; },
-                                                          [&]() -> Values { return {sin(c[1]) * v[0]}; });
-                                 return {c[0] + one, next[0]};
-                               }, {zero, v[0]}, 5)[1]);
-  }, loop_specs, 0.5);
+  expect_right(
+      [](const Values& v) {
+        return cond(
+            full(v[0].session(), b8({}), 1), [&]() -> Values { return {looping(1e9)(v)}; }, [&]() -> Values { return {sum(v[0])}; })[0];
+      },
+      loop_specs, 0.5);
+  expect_right(
+      [](const Values& v) {
+        Session& s = v[0].session();
+        const Value zero = full(s, i64({}), 0), one = full(s, i64({}), 1), three = full(s, i64({}), 3);
+        return weighted(while_loop([&](const Values& c) { return less(c[0], three); },
+                                   [&](const Values& c) -> Values {
+                                     const Values next = cond(
+                                         less(c[0], one), [&]() -> Values { return {tanh(matmul(c[1], v[1]))}; },
+                                         [&]() -> Values { return {sin(c[1]) * v[0]}; });
+                                     return {c[0] + one, next[0]};
+                                   },
+                                   {zero, v[0]}, 5)[1]);
+      },
+      loop_specs, 0.5);
 }
 
 TEST(Control, detached_and_leaf_cut_inside_a_branch_as_outside) {
   const auto cut = [](const Values& v) { return v[1].detached() * exp(v[0]) + v[1] * leaf(v[0]); };
   const Scalar outside = [&](const Values& v) { return weighted(cut(v)); };
   const Scalar inside = [&](const Values& v) {
-    return weighted(cond(full(v[0].session(), b8({}), 1), [&]() -> Values { return {cut(v)}; }, [&]() -> Values { return {v[0]}; })[0]);
+    return weighted(cond(
+        full(v[0].session(), b8({}), 1), [&]() -> Values { return {cut(v)}; }, [&]() -> Values { return {v[0]}; })[0]);
   };
   const Specs specs{f32({2, 3}), f32({2, 3})};
   const Data x = noise_for(specs, 1), along = noise_for(specs, 3);
@@ -103,7 +114,8 @@ TEST(Control, a_body_may_use_parts_of_one_slab) {
   const auto session = Session::reference();
   const Value slab = session->tensor(f32({4}), std::vector<double>{1, 2, 3, 4});
   const Value a = leaf(slab.view(f32({2}), 0)), b = leaf(slab.view(f32({2}), 2));
-  const Values y = cond(full(*session, b8({}), 1), [&]() -> Values { return {a * b}; }, [&]() -> Values { return {a}; });
+  const Values y = cond(
+      full(*session, b8({}), 1), [&]() -> Values { return {a * b}; }, [&]() -> Values { return {a}; });
   EXPECT_EQ(read(y[0]), (std::vector<double>{3, 8}));
   const Values g = gradient({sum(y[0])}, {a, b});
   EXPECT_EQ(read(g[0]), (std::vector<double>{3, 4}));
@@ -111,18 +123,25 @@ TEST(Control, a_body_may_use_parts_of_one_slab) {
 }
 
 TEST(Control, a_value_and_its_reshape_are_two_values_of_a_body) {
-  expect_right([](const Values& v) {
-    const Value x = v[0] * v[1], flat = reshape(x, Shape{6});
-    return weighted(cond(full(v[0].session(), b8({}), 1), [&]() -> Values { return {reshape(flat, Shape{2, 3}) * x}; },
-                         [&]() -> Values { return {x}; })[0]);
-  }, {f32({2, 3}), f32({2, 3})});
+  expect_right(
+      [](const Values& v) {
+        const Value x = v[0] * v[1], flat = reshape(x, Shape{6});
+        return weighted(cond(
+            full(v[0].session(), b8({}), 1),
+            [&]() -> Values {
+              return {reshape(flat, Shape{2, 3}) * x};
+            },
+            [&]() -> Values { return {x}; })[0]);
+      },
+      {f32({2, 3}), f32({2, 3})});
 }
 
 TEST(Control, two_leaves_over_one_storage_get_their_own_gradients) {
   const auto session = Session::reference();
   const Value x = session->tensor(f32({2}), std::vector<double>{1, 2});
   const Value a = leaf(x), b = leaf(x);
-  const Values y = cond(full(*session, b8({}), 1), [&]() -> Values { return {a * b * b}; }, [&]() -> Values { return {a}; });
+  const Values y = cond(
+      full(*session, b8({}), 1), [&]() -> Values { return {a * b * b}; }, [&]() -> Values { return {a}; });
   const Values g = gradient({sum(y[0])}, {a, b});
   EXPECT_EQ(read(g[0]), (std::vector<double>{1, 4}));  // b b
   EXPECT_EQ(read(g[1]), (std::vector<double>{2, 8}));  // 2 a b
@@ -131,7 +150,10 @@ TEST(Control, two_leaves_over_one_storage_get_their_own_gradients) {
 /// The last four of `trips` draws, of 8 numbers each, oldest first.
 Values four_draws(Session& s, const std::function<Value(const Value&)>& draw, std::int64_t trips) {
   const Value nothing = full(s, f32({8}), 0), yes = full(s, b8({}), 1);
-  return while_loop([&](const Values&) { return yes; }, [&](const Values& c) -> Values { return {c[1], c[2], c[3], draw(c[3])}; },
+  return while_loop([&](const Values&) { return yes; },
+                    [&](const Values& c) -> Values {
+                      return {c[1], c[2], c[3], draw(c[3])};
+                    },
                     {nothing, nothing, nothing, nothing}, trips);
 }
 
@@ -181,7 +203,9 @@ TEST(Control, a_compiled_gradient_is_captured_once_whatever_leaves_it_makes) {
   };
   expect_once([&](const Values& in) { return gradient({sum(loop(in[0], w, 7)[1])}, {w}); });
   expect_once([&](const Values& in) {
-    return gradient({sum(cond(yes, [&]() -> Values { return {matmul(in[0], w)}; }, [&]() -> Values { return {in[0]}; })[0])}, {w});
+    return gradient({sum(cond(
+                        yes, [&]() -> Values { return {matmul(in[0], w)}; }, [&]() -> Values { return {in[0]}; })[0])},
+                    {w});
   });
   expect_once([](const Values& in) {
     const Value own = leaf(in[0]);
@@ -203,7 +227,14 @@ TEST(Control, integer_values_pass_through_without_a_gradient) {
   const auto session = Session::reference();
   const Value x = leaf(session->tensor(f32({2}), std::vector<double>{1, 2}));
   const Value n = full(*session, i64({}), 7);
-  const Values y = cond(full(*session, b8({}), 1), [&]() -> Values { return {x * x, n}; }, [&]() -> Values { return {x, n}; });
+  const Values y = cond(
+      full(*session, b8({}), 1),
+      [&]() -> Values {
+        return {x * x, n};
+      },
+      [&]() -> Values {
+        return {x, n};
+      });
   EXPECT_EQ(read(y[1])[0], 7);
   EXPECT_EQ(read(gradient({sum(y[0])}, {x})[0]), (std::vector<double>{2, 4}));
 }
@@ -212,17 +243,33 @@ TEST(Control, refusals_say_what_is_accepted) {
   const auto session = Session::reference();
   const Value x = session->tensor(f32({2}), std::vector<double>{1, 2}), yes = full(*session, b8({}), 1);
   EXPECT_EQ(message_of<UsageError>([&] {
-    cond(yes, [&]() -> Values { assign(x, x * 2.0); return {x}; }, [&]() -> Values { return {x}; });
-  }), "assign: writes a value from outside this body; accepted: a pure body, which its gradient can run again");
-  EXPECT_EQ(message_of<ShapeError>([&] { cond(yes, [&]() -> Values { return {x}; }, [&]() -> Values { return {sum(x)}; }); }),
+              cond(
+                  yes,
+                  [&]() -> Values {
+                    assign(x, x * 2.0);
+                    return {x};
+                  },
+                  [&]() -> Values { return {x}; });
+            }),
+            "assign: writes a value from outside this body; accepted: a pure body, which its gradient can run again");
+  EXPECT_EQ(message_of<ShapeError>([&] {
+              cond(
+                  yes, [&]() -> Values { return {x}; }, [&]() -> Values { return {sum(x)}; });
+            }),
             "conditional: value 0 is float32 [2] from then, float32 [] from otherwise; accepted: equal specs");
   EXPECT_EQ(message_of<ShapeError>([&] { while_loop([&](const Values& c) { return c[0]; }, [](const Values& c) { return c; }, {x}, 3); }),
             "while: the condition returns float32 [2]; accepted: one bool []");
   EXPECT_EQ(message_of<ShapeError>([&] { while_loop([&](const Values&) { return yes; }, [](const Values& c) -> Values { return {sum(c[0])}; }, {x}, 3); }),
             "while: the body returns float32 [] for carried value 0; accepted: float32 [2]");
   EXPECT_EQ(message_of<UsageError>([&] {
-    while_loop([&](const Values& c) { read(c[0]); return yes; }, [](const Values& c) { return c; }, {x}, 3);
-  }), "read: the value float32 [2] is symbolic, a name in the graph 'graph'; run the graph and fetch it, or use cond and while_loop to decide by it");
+              while_loop(
+                  [&](const Values& c) {
+                    read(c[0]);
+                    return yes;
+                  },
+                  [](const Values& c) { return c; }, {x}, 3);
+            }),
+            "read: the value float32 [2] is symbolic, a name in the graph 'graph'; run the graph and fetch it, or use cond and while_loop to decide by it");
   EXPECT_EQ(read(x), (std::vector<double>{1, 2}));
   EXPECT_FALSE(session->capturing());
 }

@@ -28,7 +28,8 @@ std::vector<double> drawn(std::int64_t elements) {
 }
 
 /// The result of one variant on inputs drawn for these specs.
-std::vector<double> run_variant(const std::shared_ptr<opencl::Device>& device, const OpDef& op, const Variant& variant, const Specs& in, const Attributes& attributes) {
+std::vector<double> run_variant(const std::shared_ptr<opencl::Device>& device, const OpDef& op, const Variant& variant, const Specs& in,
+                                const Attributes& attributes) {
   Session session(device);
   const Specs out_specs = op.infer(in, attributes);
   const Value out = session.empty(out_specs[0]);
@@ -73,9 +74,7 @@ Attributes padded(const Shape* shape = nullptr) {
   return a;
 }
 
-TEST(Convolution, forward_in_several_blocks_gives_the_direct_result) {
-  expect_like_direct(conv2d_def(), {kX, kW}, padded(), kDense);
-}
+TEST(Convolution, forward_in_several_blocks_gives_the_direct_result) { expect_like_direct(conv2d_def(), {kX, kW}, padded(), kDense); }
 
 TEST(Convolution, input_gradient_in_several_blocks_gives_the_direct_result) {
   expect_like_direct(conv2d_input_gradient_def(), {kY, kW}, padded(&kX.shape), kDense);
@@ -100,8 +99,8 @@ TEST(Convolution, weight_gradient_of_single_taps_in_parts_gives_the_direct_resul
   const Spec w = f32({1, 1, 64, 40});
   Attributes a{{"stride", Axes{1, 1}}, {"padding", Axes{0, 0}}, {"dilation", Axes{1, 1}}, {"groups", 1}, {"shape", w.shape}};
   for (const Shape& pixels : {Shape{2 * test_device().profile().compute_units, 32, 32}, Shape{1, 63, 65}})
-    expect_like_direct(conv2d_weight_gradient_def(),
-                       {f32({pixels[0], pixels[1], pixels[2], 40}), f32({pixels[0], pixels[1], pixels[2], 64})}, a, {"rows", "tiles", "gemm"});
+    expect_like_direct(conv2d_weight_gradient_def(), {f32({pixels[0], pixels[1], pixels[2], 40}), f32({pixels[0], pixels[1], pixels[2], 64})}, a,
+                       {"rows", "tiles", "gemm"});
 }
 
 /// All three directions of a 5x5 depthwise convolution of x.

@@ -19,9 +19,7 @@
 namespace gemel::testing {
 namespace {
 
-Value numbers(Session& session, const Spec& spec, const std::vector<double>& values) {
-  return session.tensor(spec, std::span<const double>(values));
-}
+Value numbers(Session& session, const Spec& spec, const std::vector<double>& values) { return session.tensor(spec, std::span<const double>(values)); }
 
 TEST(CrossEntropy, of_equal_logits_is_the_logarithm_of_the_number_of_classes) {
   Session& session = test_session();

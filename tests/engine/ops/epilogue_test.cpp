@@ -113,8 +113,9 @@ struct Fused {
 
 Fused fused(Session& session, const Product& p, const Following& f, const Values& in) {
   const Spec y = p.op->infer(p.inputs, p.attributes)[0];
-  const Program chain = optimise(session, capture(session, {y, in[2].spec(), in[3].spec(), in[4].spec()},
-                                                  [&](const Values& v) -> Values { return {f.apply(v)}; }), {"elementwise-fusion"});
+  const Program chain =
+      optimise(session, capture(session, {y, in[2].spec(), in[3].spec(), in[4].spec()}, [&](const Values& v) -> Values { return {f.apply(v)}; }),
+               {"elementwise-fusion"});
   EXPECT_EQ(chain.code.size(), 1u) << f.name;
   const auto& step = chain.code[0];
   Fused out{nullptr, p.attributes, {in[0], in[1]}};
@@ -197,7 +198,7 @@ TEST(KernelsEpilogue, matrix_products_are_followed_right_around_tile_edges) {
 }
 
 TEST(KernelsEpilogue, long_sums_and_batches_are_followed_once) {
-  expect_right(matrices(13, 600, 35), kBoth);        // three blocks of k
+  expect_right(matrices(13, 600, 35), kBoth);             // three blocks of k
   expect_right(matrices(5, 300, 7, false, true), kBoth);  // by dot products
   Product batched = matrices(9, 4, 33);
   batched.inputs = {f32({2, 3, 9, 4}), f32({2, 3, 4, 33})};
@@ -262,8 +263,7 @@ Names optimised(Session& session, const Specs& specs, const Body& body, const Pa
   const Names names = names_of(program);
   const Values plain = results(capture(session, specs, body)), found = results(std::move(program));
   EXPECT_EQ(plain.size(), found.size());
-  for (std::size_t i = 0; i < plain.size(); ++i)
-    EXPECT_LE(relative_error(read(found[i]), read(plain[i])), 1e-6) << i;  // contractions alone
+  for (std::size_t i = 0; i < plain.size(); ++i) EXPECT_LE(relative_error(read(found[i]), read(plain[i])), 1e-6) << i;  // contractions alone
   return names;
 }
 Names optimised(const Specs& specs, const Body& body) { return optimised(test_session(), specs, body); }
@@ -283,28 +283,41 @@ TEST(DeviceEpilogueFusion, joins_bias_residual_and_activation_with_their_product
 
 TEST(DeviceEpilogueFusion, takes_one_operator_where_chains_are_not_fused) {
   PassNames passes = parse_passes("epilogue-fusion");
-  EXPECT_EQ(optimised(test_session(), kLayer, [](const Values& v) -> Values { return {relu(convolution(v) + v[2])}; }, passes),
+  EXPECT_EQ(optimised(
+                test_session(), kLayer, [](const Values& v) -> Values { return {relu(convolution(v) + v[2])}; }, passes),
             (Names{"conv2d+add", "relu"}));
 }
 
 TEST(DeviceEpilogueFusion, looks_through_a_view_of_the_product) {
   EXPECT_EQ(optimised({f32({6, 5}), f32({5, 33}), f32({33})},
-                      [](const Values& v) -> Values { return {reshape(matmul(v[0], v[1]), Shape{2, 3, 33}) + v[2]}; }),
+                      [](const Values& v) -> Values {
+                        return {reshape(matmul(v[0], v[1]), Shape{2, 3, 33}) + v[2]};
+                      }),
             products_take_epilogues() ? Names{"matmul+add"} : (Names{"matmul", "add"}));
   EXPECT_EQ(optimised({f32({6, 5}), f32({5, 33}), f32({11})},
-                      [](const Values& v) -> Values { return {reshape(matmul(v[0], v[1]), Shape{6, 3, 11}) + v[2]}; }),
-            (Names{"matmul", "add"})) << "its columns are others";
+                      [](const Values& v) -> Values {
+                        return {reshape(matmul(v[0], v[1]), Shape{6, 3, 11}) + v[2]};
+                      }),
+            (Names{"matmul", "add"}))
+      << "its columns are others";
 }
 
 TEST(DeviceEpilogueFusion, leaves_a_product_that_something_else_uses) {
-  EXPECT_EQ(optimised(kLayer, [](const Values& v) -> Values {
-              const Value y = convolution(v);
-              return {relu(y), sum(y)};
-            }).front(), "conv2d") << "two users";
-  EXPECT_EQ(optimised(kLayer, [](const Values& v) -> Values {
-              const Value y = convolution(v);
-              return {y, relu(y)};
-            }), (Names{"conv2d", "relu"})) << "it is fetched";
+  EXPECT_EQ(optimised(kLayer,
+                      [](const Values& v) -> Values {
+                        const Value y = convolution(v);
+                        return {relu(y), sum(y)};
+                      })
+                .front(),
+            "conv2d")
+      << "two users";
+  EXPECT_EQ(optimised(kLayer,
+                      [](const Values& v) -> Values {
+                        const Value y = convolution(v);
+                        return {y, relu(y)};
+                      }),
+            (Names{"conv2d", "relu"}))
+      << "it is fetched";
 }
 
 TEST(DeviceEpilogueFusion, leaves_what_is_broadcast_along_rows) {
@@ -313,18 +326,20 @@ TEST(DeviceEpilogueFusion, leaves_what_is_broadcast_along_rows) {
 }
 
 TEST(DeviceEpilogueFusion, joins_a_sum_of_two_products_with_the_later_one) {
-  EXPECT_EQ(optimised(kLayer, [](const Values& v) -> Values { return {convolution(v) + conv2d(v[0] * 2.0, v[1], {.padding = {1, 1}})}; }).back(),
-            "conv2d+add");
+  EXPECT_EQ(optimised(kLayer, [](const Values& v) -> Values { return {convolution(v) + conv2d(v[0] * 2.0, v[1], {.padding = {1, 1}})}; }).back(), "conv2d+add");
 }
 
 TEST(DeviceEpilogueFusion, moves_no_product_past_a_write_of_what_it_reads) {
   Session session(shared_test_device());
   const Value w = session.tensor(f32({5, 33}), std::span<const double>(drawn(5 * 33, 1)));
-  const auto program = optimise(session, capture(session, {f32({9, 5})}, [&](const Values& v) -> Values {
-    const Value y = matmul(v[0], w);
-    assign(w, w * 2.0);
-    return {relu(y)};
-  }), parse_passes("all"));
+  const auto program = optimise(session,
+                                capture(session, {f32({9, 5})},
+                                        [&](const Values& v) -> Values {
+                                          const Value y = matmul(v[0], w);
+                                          assign(w, w * 2.0);
+                                          return {relu(y)};
+                                        }),
+                                parse_passes("all"));
   EXPECT_EQ(program.code.front().op->name, "matmul");
   EXPECT_EQ(program.code.back().op->name, "relu");
 }

@@ -22,13 +22,16 @@ struct Step {
 
 /// sum(square(x w)), and its gradients by x and w.
 Step step_of(Session& session, const Spec& x, const Spec& w, Transpose transposed) {
-  Program program = optimise(session, capture(session, {x, w}, [&](const Values& in) -> Values {
-    const Values of{leaf(in[0]), leaf(in[1])};
-    const Value loss = sum(square(matmul(of[0], of[1], Transpose::no, transposed)));
-    Values out = gradient({loss}, of);
-    out.push_back(loss);
-    return out;
-  }), parse_passes("all"));
+  Program program = optimise(session,
+                             capture(session, {x, w},
+                                     [&](const Values& in) -> Values {
+                                       const Values of{leaf(in[0]), leaf(in[1])};
+                                       const Value loss = sum(square(matmul(of[0], of[1], Transpose::no, transposed)));
+                                       Values out = gradient({loss}, of);
+                                       out.push_back(loss);
+                                       return out;
+                                     }),
+                             parse_passes("all"));
   Step out;
   for (const auto& i : program.code) {
     if (!i.op->views) out.operators.push_back(i.op->name);

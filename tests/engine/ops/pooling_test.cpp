@@ -21,9 +21,7 @@
 namespace gemel::testing {
 namespace {
 
-Value tensor(Session& session, const Shape& shape, const std::vector<double>& numbers) {
-  return session.tensor({shape}, std::span<const double>(numbers));
-}
+Value tensor(Session& session, const Shape& shape, const std::vector<double>& numbers) { return session.tensor({shape}, std::span<const double>(numbers)); }
 
 TEST(Pooling, first_of_equal_maxima_takes_the_gradient) {
   Session session(shared_test_device());
@@ -59,9 +57,7 @@ TEST(Pooling, max_keeps_what_is_not_a_number) {
 
 TEST(Pooling, ceil_mode_counts_a_window_only_if_it_starts_before_the_far_padding) {
   const auto session = Session::reference();
-  const auto extent = [&](std::int64_t h, const Window& v) {
-    return max_pool2d(session->empty({Shape{1, h, 8, 1}}), v).shape()[1];
-  };
+  const auto extent = [&](std::int64_t h, const Window& v) { return max_pool2d(session->empty({Shape{1, h, 8, 1}}), v).shape()[1]; };
   EXPECT_EQ(extent(6, {.kernel = {3, 3}, .stride = {2, 2}}), 2);
   EXPECT_EQ(extent(6, {.kernel = {3, 3}, .stride = {2, 2}, .ceil_mode = true}), 3);
   EXPECT_EQ(extent(5, {.padding = {1, 1}, .ceil_mode = true}), 3);  // a fourth would start at row 5
@@ -109,19 +105,26 @@ TEST(DevicePooling, of_large_windows_over_few_channels_is_right) {
   const Shape x{1, 57, 112, 3}, y{1, 1, 2, 3};
   for (const bool is_average : {false, true}) {
     Attributes a{{"kernel", Axes{56, 56}}, {"stride", Axes{56, 56}}, {"padding", Axes{0, 0}}, {"ceil_mode", false}};
-    if (is_average) a.set("count_padding", true);
-    else a.set("dilation", Axes{1, 1});
+    if (is_average)
+      a.set("count_padding", true);
+    else
+      a.set("dilation", Axes{1, 1});
     expect_every_variant_right(is_average ? avg_pool2d_def() : max_pool2d_def(), {{{x}}, a, {distinct()}});
     a.set("shape", x);
-    if (is_average) expect_every_variant_right(avg_pool2d_gradient_def(), {{{y}}, a});
-    else expect_every_variant_right(max_pool2d_gradient_def(), {{{y}, {y, DType::int32}}, a, {Fill{}, integers(0, 56 * 56)}});
+    if (is_average)
+      expect_every_variant_right(avg_pool2d_gradient_def(), {{{y}}, a});
+    else
+      expect_every_variant_right(max_pool2d_gradient_def(), {{{y}, {y, DType::int32}}, a, {Fill{}, integers(0, 56 * 56)}});
   }
 }
 
 /// The kernel that pools images of that height and width.
 const opencl::Kernel* kernel_for(std::int64_t height, std::int64_t width, const Window& v) {
-  const Attributes a{{"kernel", Axes{v.kernel[0], v.kernel[1]}}, {"stride", Axes{v.stride[0], v.stride[1]}}, {"padding", Axes{0, 0}},
-                     {"ceil_mode", false}, {"dilation", Axes{1, 1}}};
+  const Attributes a{{"kernel", Axes{v.kernel[0], v.kernel[1]}},
+                     {"stride", Axes{v.stride[0], v.stride[1]}},
+                     {"padding", Axes{0, 0}},
+                     {"ceil_mode", false},
+                     {"dilation", Axes{1, 1}}};
   const Specs in{f32({1, height, width, 3})}, out = max_pool2d_def().infer(in, a);
   const Problem problem{max_pool2d_def(), a, in, out};
   const Values memory{test_session().empty(in[0]), test_session().empty(out[0]), test_session().empty(out[1])};
@@ -143,7 +146,8 @@ TEST(DevicePooling, images_of_two_sizes_share_one_program) {
 
 // Windows that lie side by side skip the checks of their taps; these do so along no, one or both axes.
 TEST(DevicePooling, is_right_where_windows_leave_rows_behind_or_lie_apart) {
-  for (const auto& [height, width, kernel, stride] : {std::array<std::int64_t, 4>{7, 6, 2, 2}, {6, 7, 2, 2}, {7, 9, 2, 3}, {8, 8, 2, 3}, {9, 9, 2, 4}, {10, 9, 1, 3}}) {
+  for (const auto& [height, width, kernel, stride] :
+       {std::array<std::int64_t, 4>{7, 6, 2, 2}, {6, 7, 2, 2}, {7, 9, 2, 3}, {8, 8, 2, 3}, {9, 9, 2, 4}, {10, 9, 1, 3}}) {
     const Shape x{2, height, width, 3};
     Attributes a{{"kernel", Axes{kernel, kernel}}, {"stride", Axes{stride, stride}}, {"padding", Axes{0, 0}}, {"ceil_mode", false}, {"dilation", Axes{1, 1}}};
     expect_every_variant_right(max_pool2d_def(), {{{x}}, a, {distinct()}});

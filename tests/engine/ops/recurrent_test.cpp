@@ -84,9 +84,13 @@ class Layer {
   void expect_pytorchs(const Values& got, double forward, double backward) const {
     std::size_t i = 0;
     for (const char* what : {"y", "h_n", "c_n"})
-      if (expected_.has(name(what))) { EXPECT_LE(relative_error(read(got[i++]), expected_.numbers(name(what))), forward) << what; }
+      if (expected_.has(name(what))) {
+        EXPECT_LE(relative_error(read(got[i++]), expected_.numbers(name(what))), forward) << what;
+      }
     for (const char* what : {"dx", "dh0", "dc0"})
-      if (expected_.has(name(what))) { EXPECT_LE(relative_error(read(got[i++]), expected_.numbers(name(what))), backward) << what; }
+      if (expected_.has(name(what))) {
+        EXPECT_LE(relative_error(read(got[i++]), expected_.numbers(name(what))), backward) << what;
+      }
     for (const auto& p : layer_->own_parameters()) {
       const List as_file = numbers_from_bytes(DType::float32, to_file_layout(p->spec, p->layout, read_bytes(got[i++])));
       EXPECT_LE(relative_error(as_file, expected_.numbers(name("d" + p->name))), backward) << p->name;
@@ -158,7 +162,8 @@ TEST(Recurrent, every_variant_reads_many_sequences_of_every_length) {
       for (const Variant& variant : op->variants) {
         if (variant.declines({*op, attributes, specs, made}, test_device().profile())) continue;
         const auto got = run_variant(*op, variant, inputs_of(test_session(), *op), attributes);
-        for (std::size_t o = 0; o < got.size(); ++o) EXPECT_LE(relative_error(got[o], read(expected[o])), kForward) << op->name << ", " << variant.name << ", " << op->outputs[o];
+        for (std::size_t o = 0; o < got.size(); ++o)
+          EXPECT_LE(relative_error(got[o], read(expected[o])), kForward) << op->name << ", " << variant.name << ", " << op->outputs[o];
       }
     }
 }
@@ -177,7 +182,8 @@ TEST(Recurrent, a_sequence_gives_what_it_gives_alone_and_zeros_behind_its_end) {
         EXPECT_EQ(List(h.begin() + n * kHidden, h.begin() + (n + 1) * kHidden), read(slice(in[4], {n, 0}, {n + 1, kHidden})));
         continue;
       }
-      const GruResult alone = gru({slice(in[0], {n, 0, 0}, {n + 1, length, 3 * kHidden}), {}, reverse}, {in[1], in[2], in[3]}, slice(in[4], {n, 0}, {n + 1, kHidden}));
+      const GruResult alone =
+          gru({slice(in[0], {n, 0, 0}, {n + 1, length, 3 * kHidden}), {}, reverse}, {in[1], in[2], in[3]}, slice(in[4], {n, 0}, {n + 1, kHidden}));
       EXPECT_LE(relative_error(List(begin, end), read(alone.y)), kForward) << n;
       EXPECT_LE(relative_error(List(h.begin() + n * kHidden, h.begin() + (n + 1) * kHidden), read(alone.h)), kForward) << n;
     }
@@ -219,7 +225,10 @@ TEST(Recurrent, what_does_not_fit_is_refused) {
   layer.materialise(session);
   const Value x = full(session, f32({2, 3, 4}), 1);
   EXPECT_EQ(message_of<ShapeError>([&] { layer(Values{full(session, f32({2, 3, 6}), 1)}); }), "GRU: x is [2, 3, 6]; accepted: [N, T, 4]");
-  EXPECT_EQ(message_of<ShapeError>([&] { layer(Values{x, {}, full(session, f32({1, 2, 5}), 0)}); }), "GRU: the first states are [1, 2, 5]; accepted: [4, 2, 5]");
+  EXPECT_EQ(message_of<ShapeError>([&] {
+              layer(Values{x, {}, full(session, f32({1, 2, 5}), 0)});
+            }),
+            "GRU: the first states are [1, 2, 5]; accepted: [4, 2, 5]");
   EXPECT_EQ(message_of<ShapeError>([&] { layer(Values{x, {}, {}, x}); }), "GRU: 4 inputs given; accepted: at most 3");
   EXPECT_EQ(message_of<ShapeError>([&] { layer(Values{x, full(session, i64({3}), 1)}); }), "gru: lengths is [3]; accepted: [2]");
 }

@@ -1,5 +1,7 @@
 // Parameters that stay: one leaf each, in a slab, whatever is frozen, tied or added after an optimizer was built; in eager, compiled
 // and Graph steps.
+#include "engine/parameters/parameter_slab.h"
+
 #include <gtest/gtest.h>
 
 #include <set>
@@ -9,7 +11,6 @@
 #include "engine/gradients/autograd.h"
 #include "engine/graph/run/executor.h"
 #include "engine/ops/catalog.h"
-#include "engine/parameters/parameter_slab.h"
 #include "frontends/eager/eager.h"
 #include "frontends/graph/compile.h"
 #include "frontends/graph/runner.h"
@@ -154,8 +155,8 @@ TEST(ParameterSlab, one_launch_updates_all) {
   Session& session = test_session();
   SlabTraining t(session);
   std::size_t updates = 0;
-  const auto observation = session.interpreter().observe(
-      [&](const OpDef& op, std::span<const Value>, std::span<const Value>) { updates += &op == &momentum_update_def(); });
+  const auto observation =
+      session.interpreter().observe([&](const OpDef& op, std::span<const Value>, std::span<const Value>) { updates += &op == &momentum_update_def(); });
   t.step(t.inputs());
   EXPECT_EQ(updates, 1u);
 }
@@ -178,8 +179,10 @@ TEST(ParameterSlab, order_of_gradients_is_that_of_the_backward_pass) {
 template <class Step>
 void expect_frozen_steps_keep_it(SlabTraining& t, Step step) {
   for (const bool frozen : {false, true, false}) {
-    if (frozen) t.net.first.freeze();
-    else t.net.first.unfreeze();
+    if (frozen)
+      t.net.first.freeze();
+    else
+      t.net.first.unfreeze();
     const Numbers first = t.weights(t.net.first), second = t.weights(t.net.second), velocity = read(t.optimizer->state()[0].value);
     step();
     EXPECT_EQ(t.weights(t.net.first) == first, frozen);
@@ -265,9 +268,10 @@ TEST(ParameterSlab, a_graphs_training_step_equals_the_eager_one_with_every_pass)
 
 TEST(ParameterSlab, two_passes_in_one_program_are_not_taken_for_one) {
   SlabTraining t(test_session()), apart(test_session());
-  for (auto* from : {&t, &apart}) from->net.visit([](const std::string&, nn::Module& m) {
-    for (const auto& p : m.own_parameters()) assign(p->value.detached(), full(p->value.session(), p->spec, 0.1));
-  });
+  for (auto* from : {&t, &apart})
+    from->net.visit([](const std::string&, nn::Module& m) {
+      for (const auto& p : m.own_parameters()) assign(p->value.detached(), full(p->value.session(), p->spec, 0.1));
+    });
   const auto both = [&](const Values& in) {
     t.step(in);
     return t.step(in);

@@ -38,9 +38,7 @@ struct SharedTraining {
   }
   ParameterSlab& slab() { return *optimizer->parameters()[0].value.node()->slab; }
   Values inputs() { return {session.tensor(f32({2, 3}), Numbers{1, -2, 3, 0.5, 1, -1}), optimizer->hyper(0.01)[0]}; }
-  Values gradients(const Value& x) {
-    return gradient({sum(square(net(x)))}, values_of(optimizer->parameters()), {}, {.into = optimizer->gradient_places()});
-  }
+  Values gradients(const Value& x) { return gradient({sum(square(net(x)))}, values_of(optimizer->parameters()), {}, {.into = optimizer->gradient_places()}); }
   Values step(const Values& in) {
     optimizer->apply_updates(gradients(in[0]), {in[1]});
     return {};

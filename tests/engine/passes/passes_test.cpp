@@ -138,10 +138,13 @@ TEST(Passes, a_broadcast_of_what_is_written_is_no_constant) {
 TEST(Passes, draws_are_neither_merged_nor_folded) {
   Session& session = test_session();
   session.begin_random_step(1);
-  const auto program = optimised({i64({4})}, [&](const Values& in) -> Values {
-    session.random().begin(in[0]);
-    return {random_uniform(session, {8}, 0, 1), random_uniform(session, {8}, 0, 1)};
-  }, parse_passes("all"));
+  const auto program = optimised(
+      {i64({4})},
+      [&](const Values& in) -> Values {
+        session.random().begin(in[0]);
+        return {random_uniform(session, {8}, 0, 1), random_uniform(session, {8}, 0, 1)};
+      },
+      parse_passes("all"));
   EXPECT_EQ(operators_of(program), (Names{"random_uniform", "random_uniform"}));
 }
 
@@ -243,14 +246,30 @@ Body random_expression(unsigned seed) {
     for (int step = 0; step < 14; ++step) {
       const Value a = pool[below(pool.size())], b = pool[below(pool.size())];
       switch (below(8)) {
-        case 0: pool.push_back(a + b); break;
-        case 1: pool.push_back(a * b); break;
-        case 2: pool.push_back(a - b); break;
-        case 3: pool.push_back(tanh(a)); break;
-        case 4: pool.push_back(maximum(a, b)); break;
-        case 5: pool.push_back(sigmoid(a) * 2.0); break;
-        case 6: pool.push_back(where(greater(a, b), a, b)); break;
-        default: pool.push_back(a.shape().rank() == 2 && a.shape()[0] == 7 ? sum(a, {0}, Keep::yes) * 0.1 : relu(a)); break;
+        case 0:
+          pool.push_back(a + b);
+          break;
+        case 1:
+          pool.push_back(a * b);
+          break;
+        case 2:
+          pool.push_back(a - b);
+          break;
+        case 3:
+          pool.push_back(tanh(a));
+          break;
+        case 4:
+          pool.push_back(maximum(a, b));
+          break;
+        case 5:
+          pool.push_back(sigmoid(a) * 2.0);
+          break;
+        case 6:
+          pool.push_back(where(greater(a, b), a, b));
+          break;
+        default:
+          pool.push_back(a.shape().rank() == 2 && a.shape()[0] == 7 ? sum(a, {0}, Keep::yes) * 0.1 : relu(a));
+          break;
       }
     }
     return Values{pool[pool.size() - 1], pool[pool.size() - 2], pool[pool.size() / 2]};
@@ -276,7 +295,7 @@ TEST(Passes, random_expressions_keep_their_values) {
       const Values graph = executor.run(in);
       for (std::size_t o = 0; o < eager.size(); ++o)
         EXPECT_LE(relative_error(read(graph[o]), read(eager[o])), kFused) << "seed " << seed << ", result " << o << ", run " << run << "\n"
-            << to_string(*program);
+                                                                          << to_string(*program);
     }
   }
   EXPECT_GE(fused, static_cast<int>(expressions)) << "chains were fused";

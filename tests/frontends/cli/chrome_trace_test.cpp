@@ -1,10 +1,11 @@
 // The trace of a run in parts: of each only what was kept, one behind the other.
+#include "frontends/cli/run/chrome_trace.h"
+
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "frontends/cli/run/chrome_trace.h"
 #include "tests/support/temporary_folder.h"
 
 namespace gemel::cli {

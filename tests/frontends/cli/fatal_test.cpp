@@ -37,8 +37,7 @@ constexpr std::array<void (*)(const std::function<void()>&), 2> kPlaces{in_a_thr
 constexpr const char* kOutOfMemory = "^gemel: out of memory in a driver or library; accepted: [^\n]*\n$";
 
 TEST_F(Fatal, memory_that_a_thread_or_a_callback_lacks_is_told_in_one_line) {
-  for (const auto where : kPlaces)
-    EXPECT_EXIT((end_with_a_line(), where([] { throw std::bad_alloc(); })), ExitedWithCode(1), kOutOfMemory);
+  for (const auto where : kPlaces) EXPECT_EXIT((end_with_a_line(), where([] { throw std::bad_alloc(); })), ExitedWithCode(1), kOutOfMemory);
 }
 
 TEST_F(Fatal, another_exception_is_told_in_one_line_with_its_words) {

@@ -79,8 +79,10 @@ TEST(DistributedBackward, of_sums_and_weights_is_exact_for_shards_of_any_length)
   run_communicating_ranks(3, [&](CommunicationThread& c) {
     Side side(&c);
     const auto pass = [&](const Samples& s) {
-      if (s.count() > 0) side.ranks->backward(side.loss(s), static_cast<double>(s.count()));
-      else side.ranks->backward({}, 0);
+      if (s.count() > 0)
+        side.ranks->backward(side.loss(s), static_cast<double>(s.count()));
+      else
+        side.ranks->backward({}, 0);
     };
     for (int step = 0; step < 2; ++step) {
       side.optimizer->zero_grad();
@@ -184,7 +186,9 @@ TEST(DistributedBackward, says_what_it_does_not_take) {
     EXPECT_EQ(message_of<UsageError>([&] { side.ranks->backward(loss()); }),
               "backward: the loss has no weight, and that of a pass under NoSync had one; accepted: a weight in every pass of a step, or in none");
     Side copied(&c, {.replicas = Replicas::copied_each_step});
-    EXPECT_EQ(message_of<UsageError>([&] { copied.ranks->backward(copied.loss({0, 2})); }),
+    EXPECT_EQ(message_of<UsageError>([&] {
+                copied.ranks->backward(copied.loss({0, 2}));
+              }),
               "backward: replicas are copied in each step; accepted: a Trainer, or replicas that are kept");
   });
 }

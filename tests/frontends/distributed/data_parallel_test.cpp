@@ -107,11 +107,11 @@ std::unique_ptr<nn::Module> made(const ReplicasJob& job, Session& session, int r
 
 /// What a run came to.
 struct ReplicasCourse {
-  List losses;                       // of each step
-  List validation;                   // of each epoch
-  List metrics;                      // of each epoch's validation
-  std::vector<std::byte> parameters; // of rank 0, at the end
-  std::vector<float> buffers;        // likewise
+  List losses;                        // of each step
+  List validation;                    // of each epoch
+  List metrics;                       // of each epoch's validation
+  std::vector<std::byte> parameters;  // of rank 0, at the end
+  std::vector<float> buffers;         // likewise
 };
 
 struct ReplicasRecorder : train::Reporter {
@@ -144,7 +144,8 @@ ReplicasCourse trained(const ReplicasJob& job, CommunicationThread* communicatio
   std::optional<DataParallel> shared;
   if (communication) {
     if (job.horovod) horovod = std::make_unique<parallel::horovod::Horovod>(*communication, *job.horovod);
-    shared.emplace(session, *communication, DataParallelOptions{.reducer = job.reducer, .replicas = job.replicas, .norm = NormOver::batch, .horovod = horovod.get()});
+    shared.emplace(session, *communication,
+                   DataParallelOptions{.reducer = job.reducer, .replicas = job.replicas, .norm = NormOver::batch, .horovod = horovod.get()});
     shared->pack(task, inputs);
   } else {
     train::pack_parameters(session, task, inputs);
@@ -153,7 +154,11 @@ ReplicasCourse trained(const ReplicasJob& job, CommunicationThread* communicatio
   if (shared) shared->attach(*model, *optimizer);
   ReplicasRecorder recorder;
   train::Run run{session, task, *optimizer, loader, &validation, nullptr, &recorder, shared ? &*shared : nullptr};
-  train::TrainerOptions options{.epochs = job.epochs, .steps = job.steps, .rate = job.rate, .clip_norm = job.clip_norm, .checkpoint_dir = job.checkpoint_dir,
+  train::TrainerOptions options{.epochs = job.epochs,
+                                .steps = job.steps,
+                                .rate = job.rate,
+                                .clip_norm = job.clip_norm,
+                                .checkpoint_dir = job.checkpoint_dir,
                                 .step = {.frontend = job.frontend, .accumulate = job.accumulate}};
   train::Trainer trainer(run, options);
   if (!job.checkpoint_dir.empty()) trainer.resume();
@@ -180,7 +185,8 @@ ReplicasCourse alone(const ReplicasJob& job) { return trained(job, nullptr); }
 /// What rank 0 saw; all must have seen the same losses.
 ReplicasCourse on_ranks(int ranks, const ReplicasJob& job, std::vector<std::string> hosts = {}) {
   std::vector<ReplicasCourse> courses(static_cast<std::size_t>(ranks));
-  testing::run_communicating_ranks(ranks, [&](CommunicationThread& c) { courses[static_cast<std::size_t>(c.rank())] = trained(job, &c); }, std::move(hosts), job.algorithm);
+  testing::run_communicating_ranks(
+      ranks, [&](CommunicationThread& c) { courses[static_cast<std::size_t>(c.rank())] = trained(job, &c); }, std::move(hosts), job.algorithm);
   for (const ReplicasCourse& c : courses) {
     EXPECT_EQ(c.losses, courses[0].losses);
     EXPECT_EQ(c.validation, courses[0].validation);
@@ -403,7 +409,12 @@ TEST(DataParallel, goes_on_from_a_checkpoint_with_another_number_of_ranks) {
 
 TEST(DataParallel, clocks_of_other_machines_are_brought_to_rank_0s) {
   std::vector<std::int64_t> leads(3, -1);
-  testing::run_communicating_ranks(3, [&](CommunicationThread& c) { leads[static_cast<std::size_t>(c.rank())] = c.run([](parallel::Collectives& all) { return parallel::clock_lead_ns(all.communicator()); }); }, {"a", "a", "b"});
+  testing::run_communicating_ranks(3,
+                                   [&](CommunicationThread& c) {
+                                     leads[static_cast<std::size_t>(c.rank())] =
+                                         c.run([](parallel::Collectives& all) { return parallel::clock_lead_ns(all.communicator()); });
+                                   },
+                                   {"a", "a", "b"});
   EXPECT_EQ(leads[0], 0);
   EXPECT_EQ(leads[1], 0);
   EXPECT_NE(leads[2], -1);
@@ -420,8 +431,9 @@ TEST(DataParallel, ranks_that_differ_are_listed) {
     });
   });
   for (const std::string& m : messages)
-    EXPECT_EQ(m, "ranks: they do not run the same; accepted: on every rank the same value of\n  model:\n    ranks 0, 2: lenet\n    rank 1: vgg16\n"
-                 "  extra:\n    rank 2: on\n    2 of 3 ranks: none");
+    EXPECT_EQ(m,
+              "ranks: they do not run the same; accepted: on every rank the same value of\n  model:\n    ranks 0, 2: lenet\n    rank 1: vgg16\n"
+              "  extra:\n    rank 2: on\n    2 of 3 ranks: none");
 }
 
 }  // namespace

@@ -103,7 +103,8 @@ TEST(DistributedHorovod, is_used_between_init_and_shutdown) {
     Session session(opencl::Device::open({}), 1);
     Horovod hvd;
     EXPECT_EQ(message_of<UsageError>([&] { hvd.rank(); }), "horovod: rank is called before init; accepted: between init and shutdown");
-    EXPECT_EQ(message_of<UsageError>([&] { hvd.all_reduce(filled(session, {1}, 1), "x"); }), "horovod: all_reduce is called before init; accepted: between init and shutdown");
+    EXPECT_EQ(message_of<UsageError>([&] { hvd.all_reduce(filled(session, {1}, 1), "x"); }),
+              "horovod: all_reduce is called before init; accepted: between init and shutdown");
     hvd.init(session, communication, {.cycle_ms = 0.2});
     EXPECT_EQ(message_of<UsageError>([&] { hvd.init(session, communication); }), "horovod: init is called twice; accepted: once before shutdown");
     EXPECT_EQ(message_of<ShapeError>([&] { hvd.all_gather(filled(session, {}, 1), "x"); }), "horovod: x: a scalar has no rows; accepted: one axis or more");
@@ -190,8 +191,10 @@ TEST(DistributedHorovod, an_optimizer_refuses_passes_that_are_missing_or_too_man
   run_horovod(1, [](Horovod& hvd, Session& session) {
     HorovodNet net;
     net.materialise(session);
-    EXPECT_EQ(message_of<UsageError>([&] { DistributedOptimizer(hvd, net, "sgd", {.op = Reduction::max}); }), "horovod: gradients become their max; accepted: mean, sum");
-    EXPECT_EQ(message_of<UsageError>([&] { DistributedOptimizer(hvd, net, "sgd", {.backward_passes_per_step = 0}); }), "horovod: 0 backward passes a step; accepted: one or more");
+    EXPECT_EQ(message_of<UsageError>([&] { DistributedOptimizer(hvd, net, "sgd", {.op = Reduction::max}); }),
+              "horovod: gradients become their max; accepted: mean, sum");
+    EXPECT_EQ(message_of<UsageError>([&] { DistributedOptimizer(hvd, net, "sgd", {.backward_passes_per_step = 0}); }),
+              "horovod: 0 backward passes a step; accepted: one or more");
     DistributedOptimizer optimizer(hvd, net, "sgd", {.backward_passes_per_step = 2});
     const PassSamples s = samples_of(session, 0, 0, 1);
     optimizer.backward(cross_entropy(net(s.x), s.y));
@@ -220,7 +223,8 @@ TEST(DistributedHorovod, an_optimizer_refuses_what_comes_after_shutdown) {
     hvd.shutdown();
     EXPECT_FALSE(hvd.is_initialized());
     EXPECT_EQ(before.synchronize().to_vector(), Floats(2, 2)) << "its result is there";
-    EXPECT_EQ(message_of<UsageError>([&] { optimizer.backward(cross_entropy(net(s.x), s.y)); }), "horovod: backward is called after shutdown; accepted: between init and shutdown");
+    EXPECT_EQ(message_of<UsageError>([&] { optimizer.backward(cross_entropy(net(s.x), s.y)); }),
+              "horovod: backward is called after shutdown; accepted: between init and shutdown");
   });
 }
 

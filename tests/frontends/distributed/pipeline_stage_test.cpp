@@ -1,7 +1,5 @@
 // Stages of a pipeline on ranks that are threads: the losses, outputs and gradients of one process that accumulates over the same
 // micro-batches.
-#include "frontends/distributed/pipeline/stage.h"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -15,6 +13,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/numbers.h"
+#include "frontends/distributed/pipeline/stage.h"
 #include "frontends/nn/containers.h"
 #include "frontends/nn/layers/layers.h"
 #include "frontends/nn/layers/parameterless_layers.h"
@@ -56,7 +55,8 @@ std::vector<datasets::Batch> micro_batches(const std::vector<std::int64_t>& size
     for (std::int64_t i = first * 75; i < (first + n) * 75; ++i) pictures.push_back(static_cast<float>(std::sin(0.1 * static_cast<double>(i))));
     for (std::int64_t i = first; i < first + n; ++i) labels.push_back(i % 2);
     out.push_back({.tensors = {datasets::host_tensor<float>("images", {n, 5, 5, 3}, pictures), datasets::host_tensor<std::int64_t>("labels", {n}, labels)},
-                   .samples = n, .first_position = first});
+                   .samples = n,
+                   .first_position = first});
     first += n;
   }
   return out;
@@ -72,7 +72,7 @@ Specs specs_of(const datasets::Batch& batch) { return {batch["images"].spec, bat
 
 /// What a step gives, and the model's statistics behind it.
 struct Found {
-  std::vector<List> results;         // [micro-batch] its loss, then the classes found
+  std::vector<List> results;  // [micro-batch] its loss, then the classes found
   std::map<std::string, List> gradients, buffers;
 };
 
@@ -196,7 +196,8 @@ TEST_P(PipelineStageInBothFrontEnds, interleaved_pieces_compute_as_one_process_t
   const Found whole = in_one_process(small_net, batches);
   for (const int stages : {1, 2}) {
     const Modules cuts = stages == 1 ? Modules{"4"} : Modules{"2", "4", "6"};
-    expect_same(in_stages({small_net, cuts, ScheduleKind::interleaved, stages, 2, {.frontend = GetParam()}}, batches), whole, GetParam(), fmt::format("{} stages", stages));
+    expect_same(in_stages({small_net, cuts, ScheduleKind::interleaved, stages, 2, {.frontend = GetParam()}}, batches), whole, GetParam(),
+                fmt::format("{} stages", stages));
   }
 }
 
@@ -225,7 +226,8 @@ TEST_P(PipelineStageInBothFrontEnds, a_gradient_much_larger_than_its_factors_is_
     const std::vector<std::int64_t> ten_of_two(10, 2);  // the factors of nine take half of the gradient's memory
     for (const auto& [sizes, products] : {Step{{2, 2, 2, 2}, 1}, Step{{4, 4}, 1}, Step{{20, 20}, 2}, Step{ten_of_two, 2}}) {
       int made = 0;  // the gradient, or a sum of it
-      const auto observation = session.interpreter().observe([&](const OpDef&, std::span<const Value>, std::span<const Value> out) { made += !out.empty() && out[0].elements() == 75 * 64; });
+      const auto observation = session.interpreter().observe(
+          [&](const OpDef&, std::span<const Value>, std::span<const Value> out) { made += !out.empty() && out[0].elements() == 75 * 64; });
       stage.run(micro_batches(sizes), 8, kStep);
       EXPECT_EQ(made, products) << "of " << sizes.size() << " micro-batches of " << sizes[0];
     }
@@ -235,8 +237,8 @@ TEST_P(PipelineStageInBothFrontEnds, a_gradient_much_larger_than_its_factors_is_
 TEST_P(PipelineStageInBothFrontEnds, recomputation_changes_nothing) {
   const auto batches = micro_batches({2, 2, 1});
   const Found whole = in_one_process(testing::residual_net, batches);
-  expect_same(in_stages({testing::residual_net, Modules{"1.bn"}, ScheduleKind::one_f_one_b, 2, 1, {.frontend = GetParam(), .kept = Kept::inputs}}, batches), whole,
-              GetParam(), "inputs alone are kept");
+  expect_same(in_stages({testing::residual_net, Modules{"1.bn"}, ScheduleKind::one_f_one_b, 2, 1, {.frontend = GetParam(), .kept = Kept::inputs}}, batches),
+              whole, GetParam(), "inputs alone are kept");
 }
 
 TEST_P(PipelineStageInBothFrontEnds, a_stage_that_computes_again_holds_less) {

@@ -105,7 +105,9 @@ PipelineCourse trained(const PipelineJob& job, CommunicationThread* communicatio
   const std::int64_t each = std::max<std::int64_t>(1, job.batch_size / copies / job.micro_batches);
   if (communication) {
     pipeline.emplace(session, *communication, task, Specs{f32({each, 4, 4, 3}), i64({each})},
-                     PipelinePlan{.cuts = job.cuts, .shape = {job.schedule, job.stages, job.virtual_stages, static_cast<int>(job.micro_batches)}, .options = {.frontend = job.frontend}});
+                     PipelinePlan{.cuts = job.cuts,
+                                  .shape = {job.schedule, job.stages, job.virtual_stages, static_cast<int>(job.micro_batches)},
+                                  .options = {.frontend = job.frontend}});
     optimizer = optim::make(job.optimizer, pipeline->groups());
     pipeline->attach(*optimizer);
   } else {
@@ -114,7 +116,8 @@ PipelineCourse trained(const PipelineJob& job, CommunicationThread* communicatio
   }
   PipelineRecorder recorder;
   train::Run run{session, task, *optimizer, loader, &validation, nullptr, &recorder, pipeline ? &*pipeline : nullptr, pipeline ? &*pipeline : nullptr};
-  train::Trainer trainer(run, {.steps = job.steps, .rate = 1e-3, .clip_norm = job.clip_norm, .checkpoint_dir = job.checkpoint_dir, .step = {.frontend = job.frontend}});
+  train::Trainer trainer(
+      run, {.steps = job.steps, .rate = 1e-3, .clip_norm = job.clip_norm, .checkpoint_dir = job.checkpoint_dir, .step = {.frontend = job.frontend}});
   if (!job.checkpoint_dir.empty()) trainer.resume();
   trainer.run();
   for (nn::StateEntry& e : pipeline ? pipeline->whole_state() : nn::state_dict(net)) recorder.course.state[e.name] = std::move(e.bytes);
@@ -169,7 +172,8 @@ TEST_P(PipelineInBothFrontEnds, trains_as_one_process_with_any_schedule) {
   }
   for (const auto& [schedule, stages, m] : tried) {
     SCOPED_TRACE(fmt::format("{} stages, {}, {} micro-batches", stages, parallel::to_string(schedule), m));
-    expect_same_course(through_pipeline(stages, {.frontend = GetParam(), .cuts = cuts[stages - 2], .schedule = schedule, .stages = stages, .micro_batches = m}), expected);
+    expect_same_course(through_pipeline(stages, {.frontend = GetParam(), .cuts = cuts[stages - 2], .schedule = schedule, .stages = stages, .micro_batches = m}),
+                       expected);
   }
   const PipelineJob of_two_pieces_each{.frontend = GetParam(), .cuts = cuts[2], .schedule = interleaved, .stages = 2, .virtual_stages = 2, .micro_batches = 4};
   expect_same_course(through_pipeline(2, of_two_pieces_each), expected);
@@ -178,7 +182,8 @@ TEST_P(PipelineInBothFrontEnds, trains_as_one_process_with_any_schedule) {
 TEST_P(PipelineInBothFrontEnds, two_copies_of_two_stages_train_as_one_process_also_with_shards_that_are_empty) {
   for (const std::int64_t samples : {std::int64_t{40}, std::int64_t{37}}) {  // the last batch of the second has one sample
     SCOPED_TRACE(fmt::format("{} samples", samples));
-    expect_same_course(through_pipeline(4, {.frontend = GetParam(), .cuts = {"middle"}, .stages = 2, .micro_batches = 3, .samples = samples}), without_pipeline({.samples = samples}));
+    expect_same_course(through_pipeline(4, {.frontend = GetParam(), .cuts = {"middle"}, .stages = 2, .micro_batches = 3, .samples = samples}),
+                       without_pipeline({.samples = samples}));
   }
 }
 
@@ -201,7 +206,8 @@ TEST(Pipeline, a_tied_weight_on_two_stages_is_saved_once_and_resumed) {
 }
 
 TEST(Pipeline, interleaved_takes_a_last_batch_and_shards_that_do_not_divide) {
-  const PipelineJob job{.cuts = {"dropout", "middle", "last"}, .schedule = ScheduleKind::interleaved, .stages = 2, .virtual_stages = 2, .micro_batches = 4, .samples = 41};
+  const PipelineJob job{
+      .cuts = {"dropout", "middle", "last"}, .schedule = ScheduleKind::interleaved, .stages = 2, .virtual_stages = 2, .micro_batches = 4, .samples = 41};
   expect_same_course(through_pipeline(2, job), without_pipeline({.samples = 41}));  // five samples are left
   expect_same_course(through_pipeline(4, job), without_pipeline({.samples = 41}));  // shards of three and two
 }
@@ -215,7 +221,8 @@ TEST(Pipeline, copies_of_a_single_stage_resume_what_the_first_one_read) {
 }
 
 TEST_P(PipelineInBothFrontEnds, a_stage_that_has_nothing_to_train_only_computes) {
-  expect_same_course(through_pipeline(2, {.frontend = GetParam(), .cuts = {"shared"}, .stages = 2, .micro_batches = 2, .freezes_first = true}), without_pipeline({.freezes_first = true}));
+  expect_same_course(through_pipeline(2, {.frontend = GetParam(), .cuts = {"shared"}, .stages = 2, .micro_batches = 2, .freezes_first = true}),
+                     without_pipeline({.freezes_first = true}));
 }
 
 TEST(Pipeline, the_norm_that_limits_gradients_is_that_of_all_stages) {
@@ -272,7 +279,8 @@ TEST(Pipeline, memory_for_gradients_is_of_what_it_trains) {
       PipelineNet net;
       net.first.freeze();
       train::ClassificationTask task(net, 10);
-      Pipeline pipeline(session, c, task, {f32({2, 4, 4, 3}), i64({2})}, PipelinePlan{.cuts = Modules{"middle"}, .shape = {ScheduleKind::gpipe, 2}, .trains = trains});
+      Pipeline pipeline(session, c, task, {f32({2, 4, 4, 3}), i64({2})},
+                        PipelinePlan{.cuts = Modules{"middle"}, .shape = {ScheduleKind::gpipe, 2}, .trains = trains});
       const ParameterSet held = net.materialised();
       for (const NamedValue& p : held.parameters())
         EXPECT_EQ(p.value.node() && p.value.node()->slab != nullptr, trains && !p.name.starts_with("first.")) << p.name;
@@ -301,9 +309,12 @@ TEST(Pipeline, an_evaluation_that_uses_what_another_stage_holds_is_refused) {
     Session session(opencl::Device::open({}), 3);
     UsesAnother net;
     train::ClassificationTask task(net, 10);
-    const auto make = [&] { Pipeline(session, c, task, {f32({2, 4, 4, 3}), i64({2})}, PipelinePlan{.cuts = Modules{"last"}, .shape = {ScheduleKind::gpipe, 2}}); };
+    const auto make = [&] {
+      Pipeline(session, c, task, {f32({2, 4, 4, 3}), i64({2})}, PipelinePlan{.cuts = Modules{"last"}, .shape = {ScheduleKind::gpipe, 2}});
+    };
     if (c.rank() == 0) return make();
-    EXPECT_EQ(message_of<UsageError>(make), "pipeline: stage 1 uses 'first.weight' in evaluation alone, and in training others do; accepted: cuts that leave it to one stage");
+    EXPECT_EQ(message_of<UsageError>(make),
+              "pipeline: stage 1 uses 'first.weight' in evaluation alone, and in training others do; accepted: cuts that leave it to one stage");
   });
 }
 

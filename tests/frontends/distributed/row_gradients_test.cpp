@@ -138,9 +138,11 @@ class RowsOfRanks : public ::testing::TestWithParam<std::tuple<Frontend, Gradien
  protected:
   RowsJob job() const { return {.form = std::get<1>(GetParam()), .frontend = std::get<0>(GetParam())}; }
 };
-INSTANTIATE_TEST_SUITE_P(Each, RowsOfRanks, ::testing::Combine(::testing::Values(Frontend::eager, Frontend::graph), ::testing::Values(GradientForm::dense, GradientForm::rows)),
+INSTANTIATE_TEST_SUITE_P(Each, RowsOfRanks,
+                         ::testing::Combine(::testing::Values(Frontend::eager, Frontend::graph), ::testing::Values(GradientForm::dense, GradientForm::rows)),
                          [](const auto& given) {
-                           return fmt::format("{}_{}", train::to_string(std::get<0>(given.param)), std::get<1>(given.param) == GradientForm::rows ? "moves_rows" : "moves_all");
+                           return fmt::format("{}_{}", train::to_string(std::get<0>(given.param)),
+                                              std::get<1>(given.param) == GradientForm::rows ? "moves_rows" : "moves_all");
                          });
 
 TEST_P(RowsOfRanks, a_table_travels_as_rows_and_is_trained_as_by_one_process) {
@@ -197,7 +199,8 @@ TEST(RowsOfRanksOnce, a_second_sum_without_zero_grad_is_refused) {
     const std::int64_t words[] = {5};
     const auto backward = [&] { shared.backward(eager::Tensor(sum(model.table(eager::from_host(session, std::span<const std::int64_t>(words), {1}))))); };
     backward();
-    EXPECT_EQ(message_of<UsageError>(backward), "backward: grad() of table.weight holds the rows of an earlier step; accepted: zero_grad() before a step's first pass");
+    EXPECT_EQ(message_of<UsageError>(backward),
+              "backward: grad() of table.weight holds the rows of an earlier step; accepted: zero_grad() before a step's first pass");
     optimizer->zero_grad();
     backward();
   });

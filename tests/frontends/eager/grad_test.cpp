@@ -125,8 +125,8 @@ TEST_P(EagerAutograd, what_a_gradient_needs_must_not_change_in_place) {
 TEST_P(EagerAutograd, in_place_changes_of_results_are_differentiated) {
   const Tensor x = wanting({1, 2}), w = wanting({3, 5});
   const Tensor y = x + 0;
-  y *= w;       // w x
-  y += x;       // w x + x
+  y *= w;  // w x
+  y += x;  // w x + x
   y.sum().backward();
   EXPECT_EQ(x.grad().to_vector(), (Floats{4, 6}));
   EXPECT_EQ(w.grad().to_vector(), (Floats{1, 2}));
@@ -257,7 +257,12 @@ TEST_P(EagerAutograd, hooks_on_tensors_of_a_body_are_refused_instead_of_left_out
   const auto retained = within([](const Tensor& y) { y.retain_grad(); });
   expect_error<UsageError>([&] { cond(yes, within([](const Tensor&) {}), retained); }, "retain_grad: hooks are not called");
   const auto always = [&](const Values&) { return yes; };
-  expect_error<UsageError>([&] { while_loop(always, [&](const Values&) { return hooked(); }, {x}, 2); }, "register_hook: hooks are not called");
+  expect_error<UsageError>(
+      [&] {
+        while_loop(
+            always, [&](const Values&) { return hooked(); }, {x}, 2);
+      },
+      "register_hook: hooks are not called");
   int calls = 0;
   x.register_hook([&calls](const Tensor&) { ++calls; });
   Tensor(cond(yes, within([](const Tensor&) {}), within([](const Tensor&) {}))[0]).sum().backward();
@@ -330,7 +335,7 @@ TEST_P(EagerAutograd, custom_functions_may_save_outputs_and_intermediates) {
                             }};
   const Tensor x = wanting(1);
   const Tensors y = scaled_exp({x, tensor(session, 3.0)});
-  y[1].backward();  // nothing arrives for y[0]: zeros
+  y[1].backward();                                        // nothing arrives for y[0]: zeros
   EXPECT_NEAR(x.grad().item(), 6 * std::exp(1.0), 1e-5);  // float32
 }
 
@@ -371,7 +376,10 @@ TEST_P(EagerAutograd, custom_functions_are_captured_with_their_gradient) {
 
 TEST_P(EagerAutograd, custom_functions_are_refused_where_gradients_replay_a_body) {
   expect_error<UsageError>(
-      [&] { capture(session, {f32({2})}, [](const Values& in) { return values_of(cube()({in[0]})); }, Outside::passed); },
+      [&] {
+        capture(
+            session, {f32({2})}, [](const Values& in) { return values_of(cube()({in[0]})); }, Outside::passed);
+      },
       "Cube: a custom function cannot be differentiated where it is applied again from a capture");
 }
 

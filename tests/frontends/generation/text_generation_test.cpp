@@ -66,7 +66,10 @@ TEST(Sampler, draws_the_same_with_the_same_seed) {
 TEST(Sampler, refuses_what_is_no_temperature_and_no_logit) {
   EXPECT_EQ(message_of<UsageError>([] { Sampler({.temperature = -1}); }), "sampling: the temperature is -1; accepted: 0 or more");
   EXPECT_EQ(message_of<UsageError>([] { Sampler({.temperature = 1, .top_k = -1}); }), "sampling: top_k is -1; accepted: 0 or more");
-  EXPECT_EQ(message_of<DataError>([] { Sampler({})(Logits{0, std::numeric_limits<float>::quiet_NaN()}); }), "sampling: a logit is not finite; accepted: weights that are");
+  EXPECT_EQ(message_of<DataError>([] {
+              Sampler({})(Logits{0, std::numeric_limits<float>::quiet_NaN()});
+            }),
+            "sampling: a logit is not finite; accepted: weights that are");
 }
 
 /// What a text gives that comes byte by byte.

@@ -172,10 +172,12 @@ TEST_F(Compiling, neither_calls_of_compiled_functions_nor_numbers_read_become_co
   Compiled inner = compile(session, [&](const Values& in) -> Values { return {in[0] * 2.0}; });
   Compiled outer = compile(session, [&](const Values& in) -> Values { return {in[0] + sum(inner({w.detached()})[0])}; });
   EXPECT_EQ(message_of<UsageError>([&] { outer({x}); }),
-            "compile: a compiled function is called while a graph is captured, where its results would be constants; accepted: a call of the function that it was compiled from");
+            "compile: a compiled function is called while a graph is captured, where its results would be constants; accepted: a call of the function that it "
+            "was compiled from");
   const eager::Tensor number(full(session, f32({}), 2));
   Compiled reads = compile(session, [&](const Values& in) -> Values { return {in[0] * number.item()}; });
-  EXPECT_EQ(message_of<UsageError>([&] { reads({x}); }), "item: while a graph is captured its number would be a constant there; accepted: the tensor itself, or an input");
+  EXPECT_EQ(message_of<UsageError>([&] { reads({x}); }),
+            "item: while a graph is captured its number would be a constant there; accepted: the tensor itself, or an input");
 }
 
 TEST(CompiledResults, that_are_empty_are_refused) {

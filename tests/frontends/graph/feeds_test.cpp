@@ -22,12 +22,18 @@ TEST(GraphFeeds, an_open_extent_that_cannot_be_followed_is_refused) {
   const Value slope = gradient({average}, {leaf(x)})[0];
   EXPECT_FALSE(slope) << "a leaf of its own";
   Runner runner(graph);
-  const auto fed = [&](std::int64_t rows, std::int64_t columns) { return session->tensor(f32({rows, columns}), List(static_cast<std::size_t>(rows * columns), 0.5)); };
+  const auto fed = [&](std::int64_t rows, std::int64_t columns) {
+    return session->tensor(f32({rows, columns}), List(static_cast<std::size_t>(rows * columns), 0.5));
+  };
   EXPECT_EQ(runner.run({{x, fed(3, 2)}, {y, fed(2, 3)}}, {product})[0].shape(), (Shape{2, 2}));
-  EXPECT_EQ(message_of<ShapeError>([&] { runner.run({{x, fed(3, 2)}, {y, fed(2, 4)}}, {product}); }),
+  EXPECT_EQ(message_of<ShapeError>([&] {
+              runner.run({{x, fed(3, 2)}, {y, fed(2, 4)}}, {product});
+            }),
             "run: placeholder 'y' is fed float32 [2, 4], another feed has 3 for ?; accepted: one extent for all");
   EXPECT_EQ(message_of<ShapeError>([&] { runner.run({{x, fed(3, 3)}}, {average}); }), "run: placeholder 'x' is fed float32 [3, 3]; accepted: float32 [?, 2]");
-  EXPECT_NE(message_of<UsageError>([&] { runner.run({{x, fed(3, 2)}}, {halves}); }).find("depends on the open extent; accepted: what divides by it itself, as mean does"),
+  EXPECT_NE(message_of<UsageError>([&] {
+              runner.run({{x, fed(3, 2)}}, {halves});
+            }).find("depends on the open extent; accepted: what divides by it itself, as mean does"),
             std::string::npos);
   EXPECT_EQ(message_of<UsageError>([&] { runner.run({}, {average}); }),
             "run: placeholder 'x' float32 [?, 2] is not fed; accepted: a value for each placeholder that the fetches need");
@@ -40,7 +46,8 @@ TEST(GraphFeeds, the_gradient_of_a_mean_follows_the_open_extent) {
   const Value x = graph.placeholder(f32({kOpen, 2}), "x"), w = graph.variable(session->tensor(f32({2}), List{1, 1}), "w");
   const Value g = graph.gradients(mean(x * w), {w})[0];
   Runner runner(graph);
-  for (const std::int64_t rows : {1, 3, 8}) EXPECT_EQ(read(runner.run({{x, session->tensor(f32({rows, 2}), List(std::size_t(2 * rows), 3))}}, {g})[0]), (List{1.5, 1.5})) << rows;
+  for (const std::int64_t rows : {1, 3, 8})
+    EXPECT_EQ(read(runner.run({{x, session->tensor(f32({rows, 2}), List(std::size_t(2 * rows), 3))}}, {g})[0]), (List{1.5, 1.5})) << rows;
 }
 
 TEST(GraphFeeds, any_value_may_be_fed) {

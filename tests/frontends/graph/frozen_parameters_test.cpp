@@ -49,8 +49,10 @@ struct Layers {
     optimizer = optim::make(name, optim::all_in_one(net.parameters()), {.weight_decay = 0.0625});
   }
   void freeze_first(bool frozen) {
-    if (frozen) net.first.freeze();
-    else net.first.unfreeze();
+    if (frozen)
+      net.first.freeze();
+    else
+      net.first.unfreeze();
   }
   /// Parameters and slots, of the layer that is frozen in turn or of the other.
   std::vector<Numbers> of(std::string_view layer) const {
@@ -65,7 +67,8 @@ struct Layers {
 };
 
 class FrozenIn : public ::testing::TestWithParam<train::Frontend> {};
-INSTANTIATE_TEST_SUITE_P(, FrozenIn, ::testing::Values(train::Frontend::eager, train::Frontend::graph), [](const auto& i) { return train::to_string(i.param); });
+INSTANTIATE_TEST_SUITE_P(, FrozenIn, ::testing::Values(train::Frontend::eager, train::Frontend::graph),
+                         [](const auto& i) { return train::to_string(i.param); });
 
 /// The first layer's state after each step; it is frozen in some. The last three batches are smaller: first micro-batches are as before, further ones are not.
 std::vector<std::vector<Numbers>> in_micro_batches(train::Frontend frontend, bool frozen_first) {
@@ -169,7 +172,8 @@ TEST(Frozen, thawed_after_minimize_a_parameter_without_a_gradient_is_refused_by_
   g.step(1);
   g.graph.save(folder.path() / "frozen.json");
   l.freeze_first(false);
-  const std::string refusal = " was frozen when 'train' was added and is no longer, the graph has no gradient for it; accepted: frozen as it was, or a new graph";
+  const std::string refusal =
+      " was frozen when 'train' was added and is no longer, the graph has no gradient for it; accepted: frozen as it was, or a new graph";
   EXPECT_EQ(message_of<UsageError>([&] { g.step(2); }), "run: first.weight" + refusal);
   const Value x = l.session.tensor(f32({4, 3}), rows_of(4, 2)["x"].bytes);
   EXPECT_TRUE(g.runner.run({{g.x, x}}, {g.loss})[0]) << "the loss may be asked for";
@@ -292,7 +296,8 @@ void expect_steps_of_their_own(bool compiled) {
   };
   graph::Compiled step = graph::compile(session, body);
   std::size_t updates = 0;
-  const auto observation = session.interpreter().observe([&](const OpDef& op, std::span<const Value>, std::span<const Value>) { updates += op.name == "adam_update"; });
+  const auto observation =
+      session.interpreter().observe([&](const OpDef& op, std::span<const Value>, std::span<const Value>) { updates += op.name == "adam_update"; });
   std::array<Adam, 3> expected{Adam{1}, Adam{1}, Adam{1}};
   constexpr double rate = 0.125;
   for (int s = 1; s <= 7; ++s) {
@@ -343,7 +348,8 @@ TEST_P(FrozenIn, runs_go_on_from_a_checkpoint_bit_for_bit) {
 TEST(Frozen, counts_of_steps_that_do_not_fit_are_refused) {
   Layers l("sgd");
   const std::vector<std::int64_t> counts{1, 2};
-  EXPECT_EQ(message_of<DataError>([&] { l.optimizer->load_state({}, 2, counts); }), "optimizer state: it does not fit; 2 counts of steps are given, accepted: 4");
+  EXPECT_EQ(message_of<DataError>([&] { l.optimizer->load_state({}, 2, counts); }),
+            "optimizer state: it does not fit; 2 counts of steps are given, accepted: 4");
   EXPECT_EQ(l.optimizer->steps(), 0);
 }
 

@@ -23,9 +23,7 @@ namespace {
 using testing::message_of;
 using List = std::vector<double>;
 
-Value numbers(Session& session, const List& v) {
-  return session.tensor({Shape{static_cast<std::int64_t>(v.size())}, DType::float32}, v);
-}
+Value numbers(Session& session, const List& v) { return session.tensor({Shape{static_cast<std::int64_t>(v.size())}, DType::float32}, v); }
 
 /// From the host, as loading weights does.
 void overwrite(const Value& to, const std::array<float, 2>& numbers) { write(to, std::as_bytes(std::span(numbers))); }
@@ -187,7 +185,8 @@ TEST(Graph, scopes_of_graphs_may_end_in_any_order) {
 TEST(Graph, control_dependencies_may_end_in_any_order_and_after_their_graph) {
   Counter c;
   Runner runner(c.graph);
-  std::optional<Graph::ControlDependencies> first(std::in_place, c.graph, std::vector<Fetch>{c.increment}), second(std::in_place, c.graph, std::vector<Fetch>{c.before});
+  std::optional<Graph::ControlDependencies> first(std::in_place, c.graph, std::vector<Fetch>{c.increment}),
+      second(std::in_place, c.graph, std::vector<Fetch>{c.before});
   first.reset();
   second.reset();
   {
@@ -204,16 +203,26 @@ TEST(Graph, refuses_feeds_that_do_not_fit) {
   Runner runner(c.graph);
   EXPECT_EQ(message_of<UsageError>([&] { runner.run({}, {c.increment}); }),
             "run: placeholder 'x' float32 [1] is not fed; accepted: a value for each placeholder that the fetches need");
-  EXPECT_EQ(message_of<ShapeError>([&] { runner.run({{c.x, numbers(*c.session, {1, 2})}}, {c.increment}); }),
+  EXPECT_EQ(message_of<ShapeError>([&] {
+              runner.run({{c.x, numbers(*c.session, {1, 2})}}, {c.increment});
+            }),
             "run: placeholder 'x' is fed float32 [2]; accepted: float32 [1]");
-  EXPECT_EQ(message_of<UsageError>([&] { runner.run({{c.fed(1), c.fed(1)}}, {c.increment}); }),
+  EXPECT_EQ(message_of<UsageError>([&] {
+              runner.run({{c.fed(1), c.fed(1)}}, {c.increment});
+            }),
             "run: what is fed is no value of 'counting'; accepted: its values, the placeholders random_state, x among them");
-  EXPECT_EQ(message_of<UsageError>([&] { runner.run({{c.x, c.fed(1)}, {c.x, c.fed(1)}}, {c.increment}); }),
+  EXPECT_EQ(message_of<UsageError>([&] {
+              runner.run({{c.x, c.fed(1)}, {c.x, c.fed(1)}}, {c.increment});
+            }),
             "run: placeholder 'x' is fed twice; accepted: once");
-  EXPECT_EQ(message_of<UsageError>([&] { runner.run({{c.x, c.before}}, {c.increment}); }),
+  EXPECT_EQ(message_of<UsageError>([&] {
+              runner.run({{c.x, c.before}}, {c.increment});
+            }),
             "run: placeholder 'x' is fed a name in the graph 'counting'; accepted: a computed value");
   const auto other = Session::reference();
-  EXPECT_EQ(message_of<UsageError>([&] { runner.run({{c.x, numbers(*other, {1})}}, {c.increment}); }),
+  EXPECT_EQ(message_of<UsageError>([&] {
+              runner.run({{c.x, numbers(*other, {1})}}, {c.increment});
+            }),
             "run: placeholder 'x' is fed float32 [1] of another session; accepted: tensors of the graph's session");
   EXPECT_EQ(read(c.count), List{1});
 }
@@ -245,7 +254,9 @@ TEST(Graph, holds_loops_and_branches) {
   const Value n = graph.placeholder(i64({}), "n"), w = graph.variable(numbers(*session, {2}), "w");
   const Value one = full(*session, i64({}), 1);
   const Value y = while_loop([&](const Values& c) { return less(c[0], n); },
-                             [&](const Values& c) -> Values { return {c[0] + one, c[1] * w}; },
+                             [&](const Values& c) -> Values {
+                               return {c[0] + one, c[1] * w};
+                             },
                              {full(*session, i64({}), 0), w}, 10)[1];
   const Value dw = graph.gradients(sum(y), {w})[0];
   Runner runner(graph);

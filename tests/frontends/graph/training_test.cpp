@@ -166,7 +166,8 @@ TEST(DeviceGraphTraining, variables_are_saved_and_restored_by_name) {
   Graph another(session, "another");
   another.variable(full(session, f32({2, 3}), 0), "first.bias");
   const std::string refused = message_of<DataError>([&] { another.restore_variables(folder.path() / "two.safetensors"); });
-  for (const char* part : {"does not fit the graph 'another'", "first.bias is float32 [6], accepted: float32 [2, 3]", "last.weight is unknown", "train.steps is unknown"})
+  for (const char* part :
+       {"does not fit the graph 'another'", "first.bias is float32 [6], accepted: float32 [2, 3]", "last.weight is unknown", "train.steps is unknown"})
     EXPECT_NE(refused.find(part), std::string::npos) << refused;
 }
 
@@ -198,8 +199,7 @@ TEST(DeviceGraphTraining, the_rate_is_set_between_runs) {
   runner.run(batch_of(trained.graph, 5), {trained.graph.operation("train")});
   EXPECT_NE(read(trained.graph.value("last.bias")), before);
   EXPECT_EQ(runner.plans().size(), 1u);
-  EXPECT_EQ(message_of<UsageError>([&] { trained.graph.hyperparameters("other"); }),
-            "graph: no operation 'other' of minimize in 'trained'; accepted: train");
+  EXPECT_EQ(message_of<UsageError>([&] { trained.graph.hyperparameters("other"); }), "graph: no operation 'other' of minimize in 'trained'; accepted: train");
 }
 
 TEST(DeviceGraphTraining, an_open_batch_trains_as_the_one_that_is_known) {
@@ -261,7 +261,9 @@ struct Adversaries {
   void step(Graph& graph, Runner& runner, const std::vector<std::string>& operations) {
     std::vector<Fetch> fetches;
     for (const std::string& o : operations) fetches.emplace_back(graph.operation(o));
-    runner.run({{graph.value("noise"), graph.session().tensor(f32({5, 3}), ramp(15))}, {graph.value("real"), graph.session().tensor(f32({5, 2}), ramp(10, 0.25))}}, fetches);
+    runner.run(
+        {{graph.value("noise"), graph.session().tensor(f32({5, 3}), ramp(15))}, {graph.value("real"), graph.session().tensor(f32({5, 2}), ramp(10, 0.25))}},
+        fetches);
   }
   /// The same computed at once.
   void step(const std::vector<std::string>& operations) {
@@ -345,8 +347,10 @@ TEST(DeviceGraphTraining, one_loss_is_minimised_by_two_optimizers) {
     const Values g = gradients();
     EXPECT_EQ(run(operations), read(g[0])) << "the gradient of the loss before the updates";
     for (const std::string& o : operations) {
-      if (o == "warm") wanted.adam->step(list(copy(g[0]), copy(g[1])), 0.0625);
-      else wanted.sgd->step(list(copy(g[0]), copy(g[1])), 0.125);
+      if (o == "warm")
+        wanted.adam->step(list(copy(g[0]), copy(g[1])), 0.0625);
+      else
+        wanted.sgd->step(list(copy(g[0]), copy(g[1])), 0.125);
     }
     EXPECT_EQ(built.weight(), wanted.weight()) << operations.size() << " from " << operations[0];
   }
@@ -430,7 +434,8 @@ TEST(DeviceGraphTraining, a_loss_that_reaches_no_parameter_is_refused) {
   const auto building = graph.as_default();
   const Value x = graph.placeholder(f32({5, 3}), "x");
   EXPECT_EQ(message_of<UsageError>([&] { graph.minimize(sum(x), *adam, "train"); }),
-            "minimize: the loss float32 [] of 'train' reaches no parameter of the optimizer that is not frozen, such as first.weight; accepted: a loss computed from one");
+            "minimize: the loss float32 [] of 'train' reaches no parameter of the optimizer that is not frozen, such as first.weight; accepted: a loss "
+            "computed from one");
   for (int i = 0; i < 8; ++i) {  // in the memory of what the refused one had added
     const Value v = graph.variable(full(session, f32({1}), 1), std::to_string(i), Trainable::no);
     graph.assign(v, v * 2.0, "assign" + std::to_string(i));
@@ -480,7 +485,8 @@ TEST(GraphTraining, hostile_names_are_refused) {
   EXPECT_NE(refused("\"double\":[", "\"double\":[99,").find("runs instruction 99"), std::string::npos);
   EXPECT_NE(refused("\"parameters\":[\"w\"]", "\"parameters\":[\"v\"]").find("the variable 'v' has no contents"), std::string::npos);
   EXPECT_NE(refused("\"runs\":{\"runs\":{\"integer\":0}}", "\"runs\":{\"ran\":{\"integer\":0}}").find("the setting 'runs' is missing"), std::string::npos);
-  EXPECT_NE(refused("\"runs\":{\"runs\":{\"integer\":0}}", "\"training.double\":{\"rate\":{\"real\":1}}").find("double takes no hyperparameters"), std::string::npos);
+  EXPECT_NE(refused("\"runs\":{\"runs\":{\"integer\":0}}", "\"training.double\":{\"rate\":{\"real\":1}}").find("double takes no hyperparameters"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -35,12 +35,20 @@ using testing::test_session;
 
 /// That of tests/data/bert/make.py.
 BertConfig small_bert() {
-  return {.vocab_size = 40, .hidden_size = 24, .num_hidden_layers = 2, .num_attention_heads = 3, .intermediate_size = 48, .max_position_embeddings = 12,
-          .hidden_dropout_prob = 0, .attention_probs_dropout_prob = 0};
+  return {.vocab_size = 40,
+          .hidden_size = 24,
+          .num_hidden_layers = 2,
+          .num_attention_heads = 3,
+          .intermediate_size = 48,
+          .max_position_embeddings = 12,
+          .hidden_dropout_prob = 0,
+          .attention_probs_dropout_prob = 0};
 }
 
 /// As they lie in files.
-List file_numbers(const nn::Parameter& p, const Value& gradient) { return numbers_from_bytes(DType::float32, nn::to_file_layout(p.spec, p.layout, read_bytes(gradient))); }
+List file_numbers(const nn::Parameter& p, const Value& gradient) {
+  return numbers_from_bytes(DType::float32, nn::to_file_layout(p.spec, p.layout, read_bytes(gradient)));
+}
 
 TEST(Bert, gives_hugging_faces_logits_and_gradients) {
   Session& session = test_session();
@@ -61,7 +69,8 @@ TEST(Bert, gives_hugging_faces_logits_and_gradients) {
   // Keys' biases change no weight of attention: their gradients count as none.
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     ASSERT_TRUE(gradients[i]) << parameters[i].first;
-    EXPECT_LE(relative_error(file_numbers(*parameters[i].second, gradients[i]), expected.numbers("gradient." + parameters[i].first)), 1e-3) << parameters[i].first;
+    EXPECT_LE(relative_error(file_numbers(*parameters[i].second, gradients[i]), expected.numbers("gradient." + parameters[i].first)), 1e-3)
+        << parameters[i].first;
   }
 }
 
@@ -99,7 +108,8 @@ TEST(Bert, starts_from_a_pretrained_encoder_in_any_spelling) {
   for (NamedTensor t : file.tensors()) {
     if (t.name.starts_with("classifier.")) continue;
     t.name = t.name.substr(std::string("bert.").size());
-    if (const auto at = t.name.find("LayerNorm."); at != std::string::npos) t.name = t.name.substr(0, at) + (t.name.ends_with("weight") ? "LayerNorm.gamma" : "LayerNorm.beta");
+    if (const auto at = t.name.find("LayerNorm."); at != std::string::npos)
+      t.name = t.name.substr(0, at) + (t.name.ends_with("weight") ? "LayerNorm.gamma" : "LayerNorm.beta");
     tensors.push_back(t);
   }
   tensors.push_back({"embeddings.position_ids", i64({1, 4}), std::as_bytes(std::span(zeros)).first(32)});
@@ -109,18 +119,22 @@ TEST(Bert, starts_from_a_pretrained_encoder_in_any_spelling) {
   EXPECT_EQ(told.left_aside, (std::vector<std::string>{"cls.predictions.bias", "embeddings.position_ids"}));
   nn::load_weights(*whole, session, file.path());
   for (const NamedValue& p : whole->parameters().parameters())
-    if (!p.name.starts_with("classifier.")) { EXPECT_EQ(read(*loaded->parameters().find(p.name)), read(p.value)) << p.name; }
+    if (!p.name.starts_with("classifier.")) {
+      EXPECT_EQ(read(*loaded->parameters().find(p.name)), read(p.value)) << p.name;
+    }
   EXPECT_EQ(message_of<DataError>([&] { nn::load_state_dict(*bert_classifier(small_bert(), 3), session, tensors); }),
             "state dict: 2 names do not fit; missing: classifier.weight, classifier.bias");
   tensors.push_back({"bert.pooler.dense.bias", f32({24}), std::as_bytes(std::span(zeros)).first(96)});
   EXPECT_EQ(message_of<DataError>([&] { nn::load_state_dict(*bert_classifier(small_bert(), 3), session, tensors, nn::Mismatch::keep_output_layers); }),
-            "state dict: 3 names do not fit; missing: classifier.weight, classifier.bias; unexpected: bert.pooler.dense.bias") << "under two names";
+            "state dict: 3 names do not fit; missing: classifier.weight, classifier.bias; unexpected: bert.pooler.dense.bias")
+      << "under two names";
 }
 
 TEST(Bert, has_the_sizes_of_its_configurations_and_refuses_others) {
   EXPECT_EQ(bert_classifier(bert_config("tiny"), 2)->parameter_elements(), 4386178);
   EXPECT_EQ(bert_classifier(bert_config("base"), 2)->parameter_elements(), 109483778);
-  EXPECT_EQ(message_of<UsageError>([] { bert_config("huge"); }), "bert: the configuration 'huge' is neither known nor a file; accepted: tiny, mini, small, base, or a config.json");
+  EXPECT_EQ(message_of<UsageError>([] { bert_config("huge"); }),
+            "bert: the configuration 'huge' is neither known nor a file; accepted: tiny, mini, small, base, or a config.json");
   BertConfig wrong = small_bert();
   wrong.num_attention_heads = 5;
   EXPECT_EQ(message_of<UsageError>([&] { bert_classifier(wrong, 2); }), "bert: 5 heads share a width of 24; accepted: heads that divide it");
@@ -131,7 +145,10 @@ TEST(Bert, has_the_sizes_of_its_configurations_and_refuses_others) {
   const auto model = bert_classifier(small_bert(), 2);
   model->materialise(session);
   const Value ids = full(session, i64({1, 13}), 1);
-  EXPECT_NE(message_of<ShapeError>([&] { (*model)({ids, ids}); }).find("a text has 13 tokens; accepted: at most 12, as many as there are positions"), std::string::npos);
+  EXPECT_NE(message_of<ShapeError>([&] {
+              (*model)({ids, ids});
+            }).find("a text has 13 tokens; accepted: at most 12, as many as there are positions"),
+            std::string::npos);
 }
 
 class BertConfigFile : public ::testing::Test {
@@ -150,13 +167,15 @@ class BertConfigFile : public ::testing::Test {
   const std::filesystem::path file_ = folder_ / "config.json";
 };
 
-constexpr std::string_view kConfig = R"({"architectures": ["BertForMaskedLM"], "model_type": "bert", "hidden_act": "gelu", "hidden_size": 36, "num_attention_heads": 6,
+constexpr std::string_view kConfig =
+    R"({"architectures": ["BertForMaskedLM"], "model_type": "bert", "hidden_act": "gelu", "hidden_size": 36, "num_attention_heads": 6,
  "num_hidden_layers": 3, "intermediate_size": 50, "max_position_embeddings": 20, "type_vocab_size": 1, "vocab_size": 99, "pad_token_id": 3,
  "hidden_dropout_prob": 0.25, "attention_probs_dropout_prob": 0, "layer_norm_eps": 1e-6, "initializer_range": 0.1, "classifier_dropout": null})";
 
 TEST_F(BertConfigFile, has_hugging_faces_names) {
   const BertConfig c = read(kConfig);
-  EXPECT_EQ((std::vector{c.vocab_size, c.hidden_size, c.num_hidden_layers, c.num_attention_heads, c.intermediate_size, c.max_position_embeddings, c.type_vocab_size, c.pad_token_id}),
+  EXPECT_EQ((std::vector{c.vocab_size, c.hidden_size, c.num_hidden_layers, c.num_attention_heads, c.intermediate_size, c.max_position_embeddings,
+                         c.type_vocab_size, c.pad_token_id}),
             (std::vector<std::int64_t>{99, 36, 3, 6, 50, 20, 1, 3}));
   EXPECT_EQ((List{c.hidden_dropout_prob, c.attention_probs_dropout_prob, c.layer_norm_eps, c.initializer_range}), (List{0.25, 0, 1e-6, 0.1}));
   EXPECT_EQ(read("{}").hidden_size, 768) << "what is not there is bert-base's";

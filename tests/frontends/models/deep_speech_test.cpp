@@ -93,7 +93,8 @@ TEST(SpeechModel, gives_pytorchs_log_probabilities_losses_and_gradients) {
 }
 
 class SpeechSteps : public ::testing::TestWithParam<train::Frontend> {};
-INSTANTIATE_TEST_SUITE_P(, SpeechSteps, ::testing::Values(train::Frontend::eager, train::Frontend::graph), [](const auto& i) { return train::to_string(i.param); });
+INSTANTIATE_TEST_SUITE_P(, SpeechSteps, ::testing::Values(train::Frontend::eager, train::Frontend::graph),
+                         [](const auto& i) { return train::to_string(i.param); });
 
 /// The same rounding, carried through five steps.
 TEST_P(SpeechSteps, lose_what_pytorchs_lose) {
@@ -167,21 +168,25 @@ TEST(SpeechModel, has_the_sizes_of_its_configurations_and_refuses_others) {
   EXPECT_EQ(speech(speech_config("tiny"), 29)->parameter_elements(), 64 * (40 * 11 + 1) + 64 * (64 * 11 + 1) + 4 * 64 + recurrent(64, 64) + 29 * 129);
   EXPECT_EQ(speech(speech_config("base"), 29)->parameter_elements(),
             512 * (80 * 11 + 1) + 512 * (512 * 11 + 1) + 4 * 512 + recurrent(512, 512) + 4 * recurrent(1024, 512) + 29 * 1025);
-  EXPECT_EQ(message_of<UsageError>([] { speech_config("huge"); }), "speech: the configuration 'huge' is neither known nor a file; accepted: tiny, mini, small, base, or a config.json");
+  EXPECT_EQ(message_of<UsageError>([] { speech_config("huge"); }),
+            "speech: the configuration 'huge' is neither known nor a file; accepted: tiny, mini, small, base, or a config.json");
   EXPECT_EQ(message_of<UsageError>([] { speech({.stride = 3}, 29); }), "speech: stride is 3; accepted: 2 or 4");
   EXPECT_EQ(message_of<UsageError>([] { speech({.num_layers = 0}, 29); }), "speech: num_layers is 0; accepted: 1..64");
   EXPECT_EQ(message_of<UsageError>([] { speech({.dropout = 2}, 29); }), "speech: dropout is 2; accepted: 0..1");
   EXPECT_EQ(message_of<UsageError>([] { speech({}, 1); }), "speech: 1 classes given; accepted: 2 or more, a blank among them");
   Session& session = test_session();
   const auto model = loaded_speech(session);
-  EXPECT_NE(message_of<ShapeError>([&] { (*model)({full(session, f32({2, 9, 7}), 0), full(session, i64({2}), 1)}); }).find("speech: accepted: features [N, T, 6] and frames, int64 [N]"),
+  EXPECT_NE(message_of<ShapeError>([&] {
+              (*model)({full(session, f32({2, 9, 7}), 0), full(session, i64({2}), 1)});
+            }).find("speech: accepted: features [N, T, 6] and frames, int64 [N]"),
             std::string::npos);
 }
 
 TEST(SpeechModel, is_configured_by_a_file) {
   const testing::TemporaryFolder folder;
   const std::filesystem::path path = folder / "config.json";
-  testing::write_text(path, R"({"model_type": "speech", "sample_rate": 8000, "bands": 40, "stride": 4, "channels": 32, "hidden_size": 48, "num_layers": 3, "dropout": 0.25})");
+  testing::write_text(
+      path, R"({"model_type": "speech", "sample_rate": 8000, "bands": 40, "stride": 4, "channels": 32, "hidden_size": 48, "num_layers": 3, "dropout": 0.25})");
   const SpeechConfig c = speech_config(path.string());
   EXPECT_EQ(c.sample_rate, 8000);
   EXPECT_EQ(c.bands, 40);

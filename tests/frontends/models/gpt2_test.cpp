@@ -36,7 +36,9 @@ using testing::test_session;
 using train::Frontend;
 
 /// That of tests/data/gpt2/make.py.
-Gpt2Config small_gpt2() { return {.vocab_size = 50, .n_positions = 20, .n_embd = 24, .n_layer = 2, .n_head = 3, .embd_pdrop = 0, .attn_pdrop = 0, .resid_pdrop = 0}; }
+Gpt2Config small_gpt2() {
+  return {.vocab_size = 50, .n_positions = 20, .n_embd = 24, .n_layer = 2, .n_head = 3, .embd_pdrop = 0, .attn_pdrop = 0, .resid_pdrop = 0};
+}
 
 Ids ids_of(const Expected& expected, const std::string& name) {
   const List numbers = expected.numbers(name);
@@ -116,7 +118,9 @@ TEST_P(Gpt2InFrontEnd, with_a_cache_gives_the_logits_without) {
     const List ours(logits.begin(), logits.end());
     const auto row = std::span(theirs).subspan(behind * 50, 50);
     EXPECT_LE(relative_error(ours, {row.begin(), row.end()}), 1e-4) << behind;
-    if (behind + 1 < text.size() && lead(row) >= 1e-3) { EXPECT_EQ(likeliest(ours), at(text[behind + 1])) << behind; }
+    if (behind + 1 < text.size() && lead(row) >= 1e-3) {
+      EXPECT_EQ(likeliest(ours), at(text[behind + 1])) << behind;
+    }
   };
   // A prompt, then a token each, then several at once, up to the last position.
   expect_logits(reader.read(std::span(text).first(4)), 3);
@@ -124,7 +128,8 @@ TEST_P(Gpt2InFrontEnd, with_a_cache_gives_the_logits_without) {
   expect_logits(reader.read(std::span(text).subspan(15)), 19);
   EXPECT_EQ(reader.length(), 20);
   EXPECT_EQ(reader.capacity(), 20) << "no more than there are positions";
-  EXPECT_EQ(message_of<UsageError>([&] { reader.read(std::span(text).first(1)); }), "generation: 1 tokens are to be read after 20; accepted: 1 or more, 20 in all");
+  EXPECT_EQ(message_of<UsageError>([&] { reader.read(std::span(text).first(1)); }),
+            "generation: 1 tokens are to be read after 20; accepted: 1 or more, 20 in all");
 }
 
 TEST_P(Gpt2InFrontEnd, a_cache_that_grows_keeps_what_it_holds) {
@@ -212,7 +217,8 @@ TEST(Gpt2, starts_as_hugging_faces_does) {
 TEST(Gpt2, has_the_sizes_of_its_configurations_and_refuses_others) {
   EXPECT_EQ(Gpt2(gpt2_config("base")).parameter_elements(), 124439808);
   EXPECT_EQ(Gpt2(gpt2_config("mini")).config().n_head, 4);
-  EXPECT_EQ(message_of<UsageError>([] { gpt2_config("huge"); }), "gpt2: the configuration 'huge' is neither known nor a file; accepted: tiny, mini, small, base, or a config.json");
+  EXPECT_EQ(message_of<UsageError>([] { gpt2_config("huge"); }),
+            "gpt2: the configuration 'huge' is neither known nor a file; accepted: tiny, mini, small, base, or a config.json");
   Gpt2Config wrong = small_gpt2();
   wrong.n_head = 5;
   EXPECT_EQ(message_of<UsageError>([&] { Gpt2 model(wrong); }), "gpt2: 5 heads share a width of 24; accepted: heads that divide it");
@@ -221,7 +227,10 @@ TEST(Gpt2, has_the_sizes_of_its_configurations_and_refuses_others) {
   EXPECT_EQ(message_of<UsageError>([&] { Gpt2 model(wrong); }), "gpt2: n_layer is 0; accepted: 1..1024");
   Session& session = test_session();
   const auto model = loaded_gpt2(session);
-  EXPECT_NE(message_of<ShapeError>([&] { (*model)(full(session, i64({1, 21}), 1)); }).find("a text has 21 tokens; accepted: at most 20, as many as there are positions"), std::string::npos);
+  EXPECT_NE(message_of<ShapeError>([&] {
+              (*model)(full(session, i64({1, 21}), 1));
+            }).find("a text has 21 tokens; accepted: at most 20, as many as there are positions"),
+            std::string::npos);
   const Value ids = full(session, i64({1, 2}), 1), places = full(session, i64({3}), 0);
   const auto with = [&](const Value& at, const Spec& kept) {
     Values in{ids, at};
@@ -251,7 +260,8 @@ class Gpt2ConfigFile : public ::testing::Test {
 };
 
 TEST_F(Gpt2ConfigFile, has_hugging_faces_names) {
-  const Gpt2Config c = read(R"({"model_type": "gpt2", "activation_function": "gelu_new", "n_embd": 36, "n_head": 6, "n_layer": 3, "n_positions": 20, "n_ctx": 20,
+  const Gpt2Config c =
+      read(R"({"model_type": "gpt2", "activation_function": "gelu_new", "n_embd": 36, "n_head": 6, "n_layer": 3, "n_positions": 20, "n_ctx": 20,
  "n_inner": null, "vocab_size": 99, "embd_pdrop": 0.25, "attn_pdrop": 0, "resid_pdrop": 0.5, "layer_norm_epsilon": 1e-6, "initializer_range": 0.1,
  "scale_attn_weights": true, "tie_word_embeddings": true})");
   EXPECT_EQ((std::vector{c.vocab_size, c.n_positions, c.n_embd, c.n_layer, c.n_head, c.n_inner}), (Ids{99, 20, 36, 3, 6, 0}));

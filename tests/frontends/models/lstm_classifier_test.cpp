@@ -95,7 +95,10 @@ TEST(LstmClassifier, has_the_sizes_of_its_configurations_and_refuses_others) {
   const auto model = lstm_classifier(small_lstm_classifier(), 2);
   model->materialise(session);
   const Value ids = full(session, i64({1, 3}), 1);
-  EXPECT_NE(message_of<ShapeError>([&] { (*model)({ids, full(session, i64({1, 4}), 1)}); }).find("accepted: ids and types, int64 [N, T] each"), std::string::npos);
+  EXPECT_NE(message_of<ShapeError>([&] {
+              (*model)({ids, full(session, i64({1, 4}), 1)});
+            }).find("accepted: ids and types, int64 [N, T] each"),
+            std::string::npos);
 }
 
 TEST(LstmClassifier, reads_a_configuration_from_a_file) {

@@ -55,7 +55,8 @@ TEST(Ncf, gives_pytorchs_logits_loss_and_gradients) {
       const std::string name = path + "." + p->name;
       ASSERT_EQ(parameters.parameters()[i].name, name);
       ASSERT_TRUE(gradients[i]) << name;
-      expect_near(numbers_from_bytes(DType::float32, nn::to_file_layout(p->spec, p->layout, read_bytes(gradients[i]))), expected.numbers("gradient." + name), 1e-5, name);
+      expect_near(numbers_from_bytes(DType::float32, nn::to_file_layout(p->spec, p->layout, read_bytes(gradients[i]))), expected.numbers("gradient." + name),
+                  1e-5, name);
       ++i;
     }
   });
@@ -101,7 +102,8 @@ TEST(Ncf, has_the_sizes_of_its_configurations_and_refuses_others) {
   // Tables of 64 and of 256 a user and an item; layers 512-256-128-64 and 128-1 with biases.
   EXPECT_EQ(ncf(ncf_config("base"), {6040, 3706})->parameter_elements(), (6040 + 3706) * (64 + 256) + 513 * 256 + 257 * 128 + 129 * 64 + 129);
   EXPECT_EQ(ncf_config("tiny").factor_num, 8);
-  EXPECT_EQ(message_of<UsageError>([] { ncf_config("huge"); }), "ncf: the configuration 'huge' is neither known nor a file; accepted: tiny, mini, small, base, or a config.json");
+  EXPECT_EQ(message_of<UsageError>([] { ncf_config("huge"); }),
+            "ncf: the configuration 'huge' is neither known nor a file; accepted: tiny, mini, small, base, or a config.json");
   EXPECT_EQ(message_of<UsageError>([] { ncf({.factor_num = 0}, kSizes); }), "ncf: factor_num is 0; accepted: 1..65536");
   EXPECT_EQ(message_of<UsageError>([] { ncf({.num_layers = 13}, kSizes); }), "ncf: num_layers is 13; accepted: 1..12");
   EXPECT_EQ(message_of<UsageError>([] { ncf(kSmallNcf, {7, 0}); }), "ncf: 7 users and 0 items; accepted: 1 or more of each");

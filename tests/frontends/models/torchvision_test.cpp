@@ -28,8 +28,8 @@ struct Known {
   std::int64_t parameters;
 };
 // torchvision's own, with 1000 classes.
-constexpr Known kKnown[] = {{"alexnet", 16, 61'100'840},  {"vgg16", 32, 138'357'544},   {"vgg19", 38, 143'667'240},
-                            {"resnet18", 122, 11'689'512}, {"resnet50", 320, 25'557'032}, {"resnet152", 932, 60'192'808},
+constexpr Known kKnown[] = {{"alexnet", 16, 61'100'840},      {"vgg16", 32, 138'357'544},           {"vgg19", 38, 143'667'240},
+                            {"resnet18", 122, 11'689'512},    {"resnet50", 320, 25'557'032},        {"resnet152", 932, 60'192'808},
                             {"mobilenet_v2", 314, 3'504'872}, {"efficientnet_b4", 706, 19'341'616}, {"inception_v3", 580, 27'161'264}};
 
 std::vector<std::string> state_names(std::string_view model) {
@@ -85,8 +85,8 @@ TEST(Models, train_on_their_small_input) {
 
 TEST(Models, resnets_names_are_torchvisions) {
   const auto names = state_names("resnet18");
-  const std::vector<std::string> start{"conv1.weight", "bn1.weight", "bn1.bias", "bn1.running_mean", "bn1.running_var",
-                                       "bn1.num_batches_tracked", "layer1.0.conv1.weight"};
+  const std::vector<std::string> start{"conv1.weight",         "bn1.weight", "bn1.bias", "bn1.running_mean", "bn1.running_var", "bn1.num_batches_tracked",
+                                       "layer1.0.conv1.weight"};
   EXPECT_EQ(std::vector<std::string>(names.begin(), names.begin() + 7), start);
   EXPECT_EQ(names[names.size() - 2], "fc.weight");
   const auto deep = state_names("resnet50");
@@ -104,12 +104,11 @@ TEST(Models, classic_names_are_torchvisions) {
   EXPECT_EQ(vgg[28], "classifier.3.weight");
   EXPECT_EQ(vgg[30], "classifier.6.weight");
   EXPECT_EQ(state_names("alexnet"),
-            (std::vector<std::string>{"features.0.weight", "features.0.bias", "features.3.weight", "features.3.bias",
-                                      "features.6.weight", "features.6.bias", "features.8.weight", "features.8.bias",
-                                      "features.10.weight", "features.10.bias", "classifier.1.weight", "classifier.1.bias",
-                                      "classifier.4.weight", "classifier.4.bias", "classifier.6.weight", "classifier.6.bias"}));
-  EXPECT_EQ(state_names("lenet"), (std::vector<std::string>{"conv1.weight", "conv1.bias", "conv2.weight", "conv2.bias", "fc1.weight",
-                                                            "fc1.bias", "fc2.weight", "fc2.bias", "fc3.weight", "fc3.bias"}));
+            (std::vector<std::string>{"features.0.weight", "features.0.bias", "features.3.weight", "features.3.bias", "features.6.weight", "features.6.bias",
+                                      "features.8.weight", "features.8.bias", "features.10.weight", "features.10.bias", "classifier.1.weight",
+                                      "classifier.1.bias", "classifier.4.weight", "classifier.4.bias", "classifier.6.weight", "classifier.6.bias"}));
+  EXPECT_EQ(state_names("lenet"), (std::vector<std::string>{"conv1.weight", "conv1.bias", "conv2.weight", "conv2.bias", "fc1.weight", "fc1.bias", "fc2.weight",
+                                                            "fc2.bias", "fc3.weight", "fc3.bias"}));
 }
 
 TEST(Models, mobile_and_inception_names_are_torchvisions) {

@@ -47,8 +47,16 @@ class TransformerCase : public ::testing::TestWithParam<const char*> {
   static List numbers(const std::string& what) { return expected_of_transformer().numbers(named(what)); }
   static std::int64_t end() { return static_cast<std::int64_t>(numbers("end")[0]); }
   static std::unique_ptr<nn::Module> loaded(Session& session) {
-    auto model = transformer({.vocab_size = 20, .d_model = 12, .nhead = 3, .num_encoder_layers = 2, .num_decoder_layers = 2, .dim_feedforward = 20, .eos_token_id = end(),
-                              .max_length = 9, .dropout = 0, .norm_first = GetParam() == std::string("pre")});
+    auto model = transformer({.vocab_size = 20,
+                              .d_model = 12,
+                              .nhead = 3,
+                              .num_encoder_layers = 2,
+                              .num_decoder_layers = 2,
+                              .dim_feedforward = 20,
+                              .eos_token_id = end(),
+                              .max_length = 9,
+                              .dropout = 0,
+                              .norm_first = GetParam() == std::string("pre")});
     const std::vector<NamedTensor> weights = weights_of_case();
     EXPECT_TRUE(nn::load_state_dict(*model, session, weights).fresh.empty());
     return model;
@@ -80,7 +88,8 @@ List labelled(const List& logits, const List& labels) {
   const std::size_t tokens = logits.size() / labels.size();
   List out;
   for (std::size_t i = 0; i < labels.size(); ++i)
-    if (labels[i] >= 0) out.insert(out.end(), logits.begin() + static_cast<std::ptrdiff_t>(i * tokens), logits.begin() + static_cast<std::ptrdiff_t>((i + 1) * tokens));
+    if (labels[i] >= 0)
+      out.insert(out.end(), logits.begin() + static_cast<std::ptrdiff_t>(i * tokens), logits.begin() + static_cast<std::ptrdiff_t>((i + 1) * tokens));
   return out;
 }
 
@@ -122,7 +131,8 @@ TEST_P(TransformerCase, trains_as_pytorchs_in_both_front_ends) {
     const auto optimizer = optim::make("sgd", optim::all_in_one(model->parameters()));
     train::Step step(session, task, optimizer.get(), {.frontend = frontend});
     for (std::size_t s = 0; s < losses.size(); ++s)  // as exact as the logits that they are of
-      EXPECT_NEAR(step.train(batch(), 0.05, static_cast<std::int64_t>(s) + 1).get().mean_loss(), losses[s], 2e-6 * losses[s]) << to_string(frontend) << ", step " << s + 1;
+      EXPECT_NEAR(step.train(batch(), 0.05, static_cast<std::int64_t>(s) + 1).get().mean_loss(), losses[s], 2e-6 * losses[s])
+          << to_string(frontend) << ", step " << s + 1;
   }
 }
 
@@ -180,7 +190,8 @@ TEST(Transformer, has_the_sizes_of_its_configurations_and_refuses_others) {
   const std::int64_t attention = 4 * (512 * 512 + 512), encoder = attention + 2 * 512 * 2048 + 2048 + 512 + 2 * 1024, decoder = encoder + attention + 1024;
   EXPECT_EQ(transformer(transformer_config("base"))->parameter_elements(), 30522 * 512 + 6 * (encoder + decoder) + 2 * 1024);
   EXPECT_EQ(transformer_config("tiny").nhead, 2);
-  EXPECT_EQ(message_of<UsageError>([] { transformer_config("huge"); }), "transformer: the configuration 'huge' is neither known nor a file; accepted: tiny, mini, small, base, or a config.json");
+  EXPECT_EQ(message_of<UsageError>([] { transformer_config("huge"); }),
+            "transformer: the configuration 'huge' is neither known nor a file; accepted: tiny, mini, small, base, or a config.json");
   EXPECT_EQ(message_of<UsageError>([] { transformer({.nhead = 7}); }), "transformer: 7 heads share a width of 512; accepted: heads that divide it");
   EXPECT_EQ(message_of<UsageError>([] { transformer({.num_decoder_layers = 0}); }), "transformer: num_decoder_layers is 0; accepted: 1..1024");
   EXPECT_EQ(message_of<UsageError>([] { transformer({.num_encoder_layers = 1'000'000}); }), "transformer: num_encoder_layers is 1000000; accepted: 1..1024");
@@ -189,16 +200,22 @@ TEST(Transformer, has_the_sizes_of_its_configurations_and_refuses_others) {
   const auto model = transformer({.vocab_size = 9, .d_model = 8, .nhead = 2, .num_encoder_layers = 1, .num_decoder_layers = 1, .dim_feedforward = 8});
   model->materialise(session);
   const Value two = full(session, i64({2, 4}), 3), three = full(session, i64({3, 4}), 3);
-  EXPECT_NE(message_of<ShapeError>([&] { (*model)({two, three}); }).find("transformer: accepted: a source int64 [N, S], alone or with a target int64 [N, T]"), std::string::npos);
+  EXPECT_NE(message_of<ShapeError>([&] {
+              (*model)({two, three});
+            }).find("transformer: accepted: a source int64 [N, S], alone or with a target int64 [N, T]"),
+            std::string::npos);
 }
 
 TEST(Transformer, is_configured_by_a_file) {
   const testing::TemporaryFolder folder;
   const std::filesystem::path file = folder / "config.json";
-  testing::write_text(file, R"({"model_type": "transformer", "d_model": 24, "nhead": 3, "num_encoder_layers": 1, "num_decoder_layers": 3, "dim_feedforward": 50, "vocab_size": 40,
+  testing::write_text(
+      file,
+      R"({"model_type": "transformer", "d_model": 24, "nhead": 3, "num_encoder_layers": 1, "num_decoder_layers": 3, "dim_feedforward": 50, "vocab_size": 40,
     "pad_token_id": 4, "bos_token_id": 5, "eos_token_id": 6, "dropout": 0.25, "layer_norm_eps": 1e-6, "norm_first": true, "activation": "relu"})");
   const TransformerConfig c = transformer_config(file.string());
-  EXPECT_EQ((std::vector{c.d_model, c.nhead, c.num_encoder_layers, c.num_decoder_layers, c.dim_feedforward, c.vocab_size, c.pad_token_id, c.bos_token_id, c.eos_token_id}),
+  EXPECT_EQ((std::vector{c.d_model, c.nhead, c.num_encoder_layers, c.num_decoder_layers, c.dim_feedforward, c.vocab_size, c.pad_token_id, c.bos_token_id,
+                         c.eos_token_id}),
             (std::vector<std::int64_t>{24, 3, 1, 3, 50, 40, 4, 5, 6}));
   EXPECT_EQ((List{c.dropout, c.layer_norm_eps}), (List{0.25, 1e-6}));
   EXPECT_TRUE(c.norm_first);

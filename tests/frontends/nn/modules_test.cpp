@@ -31,9 +31,7 @@ std::vector<double> counting(std::int64_t n, double step = 0.1) {
   return numbers;
 }
 
-Value numbers(Session& session, const Spec& spec) {
-  return session.tensor(spec, std::span<const double>(counting(spec.elements())));
-}
+Value numbers(Session& session, const Spec& spec) { return session.tensor(spec, std::span<const double>(counting(spec.elements()))); }
 
 /// conv (3 -> 2), bn, then a head: small, and with every kind of state.
 class Small : public Module {
@@ -61,8 +59,7 @@ TEST(Modules, parameters_and_buffers_come_in_pytorchs_order_under_their_paths) {
   std::vector<std::string> parameters, buffers;
   for (const NamedValue& p : set.parameters()) parameters.push_back(p.name);
   for (const NamedValue& b : set.buffers()) buffers.push_back(b.name);
-  EXPECT_EQ(parameters, (std::vector<std::string>{"body.0.weight", "body.0.bias", "body.1.weight", "body.1.bias", "head.weight",
-                                                  "head.bias"}));
+  EXPECT_EQ(parameters, (std::vector<std::string>{"body.0.weight", "body.0.bias", "body.1.weight", "body.1.bias", "head.weight", "head.bias"}));
   EXPECT_EQ(buffers, (std::vector<std::string>{"body.1.running_mean", "body.1.running_var", "body.1.num_batches_tracked"}));
   EXPECT_EQ(set.parameter_elements(), 3 * 3 * 3 * 2 + 2 + 2 + 2 + 8 * 3 + 3);
   EXPECT_EQ(set.bytes(), 4 * (set.parameter_elements() + 4) + 8);
@@ -76,8 +73,7 @@ TEST(Modules, parameters_and_buffers_come_in_pytorchs_order_under_their_paths) {
 TEST(Modules, an_unmaterialised_module_says_what_to_do) {
   const auto session = Session::reference();
   Linear linear(2, 3);
-  EXPECT_EQ(message_of<Error>([&] { linear(numbers(*session, f32({4, 2}))); }),
-            "weight: the module has no memory yet; materialise it in a session first");
+  EXPECT_EQ(message_of<Error>([&] { linear(numbers(*session, f32({4, 2}))); }), "weight: the module has no memory yet; materialise it in a session first");
 }
 
 TEST(Modules, an_error_names_the_path_of_its_layer) {
@@ -226,8 +222,8 @@ TEST(Modules, default_initial_values_fill_pytorchs_interval) {
     largest = std::max(largest, std::abs(w));
     total += w;
   }
-  EXPECT_LE(largest, bound * (1 + 1e-6));  // the bound is rounded to float32
-  EXPECT_GT(largest, 0.99 * bound);        // of 4 608 draws
+  EXPECT_LE(largest, bound * (1 + 1e-6));                                // the bound is rounded to float32
+  EXPECT_GT(largest, 0.99 * bound);                                      // of 4 608 draws
   EXPECT_LT(std::abs(total / 4608), 4 * bound / std::sqrt(3 * 4608.0));  // four deviations of the mean
   for (const double b : read(conv.bias()->tensor())) EXPECT_LE(std::abs(b), bound * (1 + 1e-6));
 }
@@ -240,8 +236,8 @@ TEST(Modules, normal_initial_values_have_their_deviation) {
   const double n = static_cast<double>(w.size());
   const double mean = std::accumulate(w.begin(), w.end(), 0.0) / n;
   const double square = std::inner_product(w.begin(), w.end(), w.begin(), 0.0) / n;
-  EXPECT_LT(std::abs(mean), 4 / std::sqrt(n));               // four deviations of the mean,
-  EXPECT_LT(std::abs(square - 1), 4 * std::sqrt(2.0 / n));   // and of the mean square
+  EXPECT_LT(std::abs(mean), 4 / std::sqrt(n));              // four deviations of the mean,
+  EXPECT_LT(std::abs(square - 1), 4 * std::sqrt(2.0 / n));  // and of the mean square
 }
 
 TEST(Modules, freezing_takes_parameters_out_of_training) {

@@ -154,7 +154,8 @@ datasets::Batch masked_batch(std::int64_t samples) {
   };
   std::vector<float> mask(static_cast<std::size_t>(3 * samples));
   for (std::size_t i = 0; i < mask.size(); ++i) mask[i] = i % 5 < 2 || i < 3 ? 1.0f : 0.0f;  // uneven from sample to sample
-  return {.tensors = {waves("x", 0.7), waves("state", 1.3), waves("target", 2.1), datasets::host_tensor<float>("mask", {samples, 3}, mask)}, .samples = samples};
+  return {.tensors = {waves("x", 0.7), waves("state", 1.3), waves("target", 2.1), datasets::host_tensor<float>("mask", {samples, 3}, mask)},
+          .samples = samples};
 }
 
 class SeveralValuesTrain : public ::testing::TestWithParam<train::Frontend> {

@@ -1,4 +1,6 @@
 // State dictionaries: names, layouts, refusals, and files.
+#include "frontends/nn/state/state_dict.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,7 +13,6 @@
 #include "frontends/nn/containers.h"
 #include "frontends/nn/layers/layers.h"
 #include "frontends/nn/state/file_layout.h"
-#include "frontends/nn/state/state_dict.h"
 #include "tests/support/message_of.h"
 
 namespace gemel::nn {
@@ -141,10 +142,8 @@ TEST(StateDict, transfer_learning_keeps_the_output_layer_alone) {
   const auto state = state_dict(pretrained);
   const auto tensors = tensors_of(state);
   EXPECT_EQ(output_size_in(net, state_specs(pretrained)), 5);
-  EXPECT_NE(refusal(net, *session, tensors, Mismatch::refuse).find("fc.weight is float32 [5, 3], accepted: float32 [3, 3]"),
-            std::string::npos);
-  EXPECT_EQ(load_state_dict(net, *session, tensors, Mismatch::keep_output_layers).fresh,
-            (std::vector<std::string>{"fc.weight", "fc.bias"}));
+  EXPECT_NE(refusal(net, *session, tensors, Mismatch::refuse).find("fc.weight is float32 [5, 3], accepted: float32 [3, 3]"), std::string::npos);
+  EXPECT_EQ(load_state_dict(net, *session, tensors, Mismatch::keep_output_layers).fresh, (std::vector<std::string>{"fc.weight", "fc.bias"}));
   EXPECT_EQ(read(net.conv->weight().tensor()), read(pretrained.conv->weight().tensor()));
   EXPECT_EQ(net.fc->weight().tensor().shape(), (Shape{3, 3}));
 }

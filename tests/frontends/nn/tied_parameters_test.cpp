@@ -19,8 +19,10 @@ struct LanguageModel : Module {
   Head& head = add_head();
   explicit LanguageModel(Session& session) { materialise(session); }
   Head& add_head() {
-    if constexpr (std::is_same_v<Head, TiedLinear>) return add<TiedLinear>("head", words);
-    else return add<Linear>("head", 3, 5);
+    if constexpr (std::is_same_v<Head, TiedLinear>)
+      return add<TiedLinear>("head", words);
+    else
+      return add<Linear>("head", 3, 5);
   }
   Value forward(Value x) override { return head(words(std::move(x))); }
   /// Of the sum of squares, by the named parameters. @param names  of parameters

@@ -64,9 +64,8 @@ TEST(Optim, of_no_parameters_counts_steps_and_has_no_hyperparameters) {
 
 TEST(Optim, sgd_with_weight_decay) {
   const auto session = Session::reference();
-  expect_near(trained(*session, maker("sgd", {.weight_decay = 0.02})), expected([] {
-                return [](double p, double g, int) { return p - kRate * (g + 0.02 * p); };
-              }));
+  expect_near(trained(*session, maker("sgd", {.weight_decay = 0.02})),
+              expected([] { return [](double p, double g, int) { return p - kRate * (g + 0.02 * p); }; }));
 }
 
 TEST(Optim, momentum_starts_with_the_first_gradient) {
@@ -277,9 +276,7 @@ TEST(Optim, a_name_of_two_parameters_is_told_from_a_parameter_in_two_groups) {
 
 TEST(Clipping, scales_all_gradients_by_their_common_norm) {
   const auto session = Session::reference();
-  const auto two = [&] {
-    return list(session->tensor(f32({2}), Reals{3, 0}), Value(), session->tensor(f32({1, 1}), Reals{-4}));
-  };
+  const auto two = [&] { return list(session->tensor(f32({2}), Reals{3, 0}), Value(), session->tensor(f32({1, 1}), Reals{-4})); };
   const Clipped small = clip_grad_norm(two(), 10);
   EXPECT_NEAR(read(small.norm)[0], 5, 1e-12);
   EXPECT_EQ(read(small.gradients[0]), (Reals{3, 0}));

@@ -67,8 +67,7 @@ std::vector<std::vector<double>> trained(std::string_view optimizer_name, bool c
 }
 
 class TrainingStep : public ::testing::TestWithParam<std::string_view> {};
-INSTANTIATE_TEST_SUITE_P(Optimizers, TrainingStep, ::testing::ValuesIn(optim::names()),
-                         [](const auto& i) { return std::string(i.param); });
+INSTANTIATE_TEST_SUITE_P(Optimizers, TrainingStep, ::testing::ValuesIn(optim::names()), [](const auto& i) { return std::string(i.param); });
 
 TEST_P(TrainingStep, trains_the_same_captured_or_eager) {
   const auto eager = trained(GetParam(), false), captured = trained(GetParam(), true);

@@ -68,15 +68,30 @@ TEST_F(Checkpoints, that_are_damaged_are_passed_over_by_name) {
   EXPECT_EQ(newest(), whole);
   ASSERT_EQ(told_.size(), 2u);
   std::ranges::sort(told_);
-  EXPECT_NE(told_[0].find("resume: passed over: checkpoint: " + step.string() + " has '-2' for 'step' in its metadata; accepted: whole numbers, 0..1000000000000000"), std::string::npos)
+  EXPECT_NE(
+      told_[0].find("resume: passed over: checkpoint: " + step.string() + " has '-2' for 'step' in its metadata; accepted: whole numbers, 0..1000000000000000"),
+      std::string::npos)
       << told_[0];
   EXPECT_NE(told_[1].find(torn.string()), std::string::npos) << told_[1];
 }
 
 TEST_F(Checkpoints, with_a_number_out_of_its_range_are_refused) {
-  const std::vector<std::pair<std::string, std::string>> wrong{
-      {"run", "0"}, {"step", "-5"}, {"step", "1e3"}, {"epoch", "9223372036854775807"}, {"epoch", "9223372036854775808"}, {"batch", "-1"}, {"samples", "-100"}, {"samples", ""},
-      {"loss_sum", "nan"}, {"loss_sum", "1 2"}, {"weight", "-0x1p+0"}, {"counts", "0x1p+0 inf"}, {"counts", "1 x"}, {"optimizer_steps", "-1"}, {"optimizer_steps", "9223372036854775807"}, {"parameter_steps", "5 6"}};
+  const std::vector<std::pair<std::string, std::string>> wrong{{"run", "0"},
+                                                               {"step", "-5"},
+                                                               {"step", "1e3"},
+                                                               {"epoch", "9223372036854775807"},
+                                                               {"epoch", "9223372036854775808"},
+                                                               {"batch", "-1"},
+                                                               {"samples", "-100"},
+                                                               {"samples", ""},
+                                                               {"loss_sum", "nan"},
+                                                               {"loss_sum", "1 2"},
+                                                               {"weight", "-0x1p+0"},
+                                                               {"counts", "0x1p+0 inf"},
+                                                               {"counts", "1 x"},
+                                                               {"optimizer_steps", "-1"},
+                                                               {"optimizer_steps", "9223372036854775807"},
+                                                               {"parameter_steps", "5 6"}};
   for (const auto& [key, text] : wrong) {
     const fs::path path = write(5, numbers_at(1, 5), {{key, text}});
     const std::string message = testing::message_of<DataError>([&] { numbers_in(SafetensorsHeader(path)); });
@@ -93,7 +108,8 @@ TEST_F(Checkpoints, come_back_to_the_bit) {
   const CheckpointNumbers read = numbers_in(SafetensorsHeader(write(7, n)));
   EXPECT_EQ(std::bit_cast<std::uint64_t>(read.sums.loss), std::bit_cast<std::uint64_t>(n.sums.loss));
   EXPECT_EQ(read.sums.counts, n.sums.counts);
-  EXPECT_EQ((std::vector{read.run, read.step, read.epoch, read.batch, read.sums.samples, read.optimizer_steps}), (std::vector<std::int64_t>{3, 7, 2, 3, 12, 7}));
+  EXPECT_EQ((std::vector{read.run, read.step, read.epoch, read.batch, read.sums.samples, read.optimizer_steps}),
+            (std::vector<std::int64_t>{3, 7, 2, 3, 12, 7}));
 }
 
 TEST_F(Checkpoints, with_one_bit_flipped_are_refused_or_mean_the_same) {
@@ -109,8 +125,10 @@ TEST_F(Checkpoints, with_one_bit_flipped_are_refused_or_mean_the_same) {
     std::string flipped = bytes;
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
     testing::write_text(path, flipped);
-    if (newest()) { EXPECT_EQ(checksum(), original) << "bit " << bit; }
-    else ++refused;
+    if (newest()) {
+      EXPECT_EQ(checksum(), original) << "bit " << bit;
+    } else
+      ++refused;
   }
   EXPECT_GT(refused, static_cast<int>(7 * bytes.size())) << "but for spaces";
 }

@@ -13,7 +13,8 @@
 namespace gemel::train {
 namespace {
 
-constexpr models::Gpt2Config kSmall{.vocab_size = 11, .n_positions = 6, .n_embd = 8, .n_layer = 1, .n_head = 2, .embd_pdrop = 0, .attn_pdrop = 0, .resid_pdrop = 0};
+constexpr models::Gpt2Config kSmall{
+    .vocab_size = 11, .n_positions = 6, .n_embd = 8, .n_layer = 1, .n_head = 2, .embd_pdrop = 0, .attn_pdrop = 0, .resid_pdrop = 0};
 
 /// Of 21 tokens in blocks of 6: the last block has two labels.
 datasets::Batch batch() {

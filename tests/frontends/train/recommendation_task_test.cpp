@@ -109,7 +109,8 @@ TEST(Recommendation, of_single_candidates_has_a_loss_alone) {
 TEST(BinaryCrossEntropy, is_pytorchs_with_its_gradient_for_large_and_small_logits) {
   Session& session = test_session();
   const testing::Expected expected("ncf/expected.safetensors");
-  const List losses = expected.numbers("bce.losses"), slopes = expected.numbers("bce.gradient"), x = expected.numbers("bce.logits"), y = expected.numbers("bce.labels");
+  const List losses = expected.numbers("bce.losses"), slopes = expected.numbers("bce.gradient"), x = expected.numbers("bce.logits"),
+             y = expected.numbers("bce.labels");
   ASSERT_EQ(losses.size(), 12u);
   double sum = 0;
   for (std::size_t i = 0; i < losses.size(); ++i) {

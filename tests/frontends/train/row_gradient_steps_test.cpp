@@ -31,7 +31,8 @@ class Squares : public Task {
 
 datasets::Batch batch_of(const std::vector<std::int64_t>& words) {
   const auto view = std::as_bytes(std::span(words));
-  return {.tensors = {{"words", i64({std::ssize(words)}), std::make_shared<const std::vector<std::byte>>(view.begin(), view.end())}}, .samples = std::ssize(words)};
+  return {.tensors = {{"words", i64({std::ssize(words)}), std::make_shared<const std::vector<std::byte>>(view.begin(), view.end())}},
+          .samples = std::ssize(words)};
 }
 
 struct Case {

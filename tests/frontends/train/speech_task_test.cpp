@@ -43,7 +43,8 @@ Sums sums_of_texts(const Texts& said, const Texts& written, double sure = 0.9) {
   std::vector<std::int64_t> transcripts(static_cast<std::size_t>(n * width), -1);
   for (std::size_t i = 0; i < said.size(); ++i) {
     const List likeliest = alignment(written[i]);
-    for (std::size_t t = 0; t < likeliest.size(); ++t) log_probs[(i * kFrames + t) * static_cast<std::size_t>(classes) + static_cast<std::size_t>(likeliest[t])] = std::log(sure);
+    for (std::size_t t = 0; t < likeliest.size(); ++t)
+      log_probs[(i * kFrames + t) * static_cast<std::size_t>(classes) + static_cast<std::size_t>(likeliest[t])] = std::log(sure);
     for (std::size_t c = 0; c < said[i].size(); ++c) transcripts[i * static_cast<std::size_t>(width) + c] = datasets::class_of(said[i][c]);
     frames.push_back(2 * static_cast<double>(written[i].size()));
   }
@@ -98,7 +99,9 @@ TEST(SpeechTask, refuses_transcripts_that_are_none) {
   FixedOutputs module({});
   const std::vector<float> numbers(2);
   const datasets::Batch batch{.tensors = {datasets::host_tensor("transcripts", Shape{2, 1}, std::span<const float>(numbers))}, .samples = 2};
-  EXPECT_EQ(testing::message_of<UsageError>([&] { SpeechTask(module).count(batch, std::vector<List>{{0, 0}, {1, 1}}); }),
+  EXPECT_EQ(testing::message_of<UsageError>([&] {
+              SpeechTask(module).count(batch, std::vector<List>{{0, 0}, {1, 1}});
+            }),
             "speech: transcripts is float32 [2, 1]; accepted: int32 or int64 [2, L]");
 }
 

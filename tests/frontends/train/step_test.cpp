@@ -44,7 +44,8 @@ datasets::Batch batch_of(const std::vector<float>& pixels, const std::vector<std
     return std::make_shared<const std::vector<std::byte>>(view.begin(), view.end());
   };
   const auto n = static_cast<std::int64_t>(labels.size());
-  return {.tensors = {{"images", f32({n, 1, 1, static_cast<std::int64_t>(pixels.size()) / n}), bytes(pixels)}, {"labels", i64({n}), bytes(labels)}}, .samples = n};
+  return {.tensors = {{"images", f32({n, 1, 1, static_cast<std::int64_t>(pixels.size()) / n}), bytes(pixels)}, {"labels", i64({n}), bytes(labels)}},
+          .samples = n};
 }
 
 TEST(Loss, of_auxiliary_outputs_joins_with_its_weight_in_training_only) {

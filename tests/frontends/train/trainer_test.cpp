@@ -52,8 +52,11 @@ class Points : public datasets::BatchSource {
       for (int c = 0; c < 3; ++c) pixels.push_back(batch_ == poisoned ? std::numeric_limits<float>::quiet_NaN() : std::sin(static_cast<float>(3 * i + c)));
       labels.push_back(i % 3 == 0);
     }
-    return datasets::Batch{.tensors = {datasets::host_tensor<float>("images", {size, 1, 1, 3}, pixels), datasets::host_tensor<std::int64_t>("labels", {size}, labels)},
-                           .samples = size, .index = batch_++, .first_position = first};
+    return datasets::Batch{
+        .tensors = {datasets::host_tensor<float>("images", {size, 1, 1, 3}, pixels), datasets::host_tensor<std::int64_t>("labels", {size}, labels)},
+        .samples = size,
+        .index = batch_++,
+        .first_position = first};
   }
   std::int64_t count = 10, most = 4;  // samples, and of a batch
   std::int64_t poisoned = -1;         // the batch that holds a NaN

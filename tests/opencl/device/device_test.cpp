@@ -41,7 +41,8 @@ __kernel void reverse(__global const int* x, __global int* y) {
 )";
 
 Kernel& test_kernel(Device& device, std::string_view name) {
-  return device.generated_kernel("device test", [] { return std::string(kSource); }, name);
+  return device.generated_kernel(
+      "device test", [] { return std::string(kSource); }, name);
 }
 
 template <class T>
@@ -89,8 +90,7 @@ TEST(DeviceQueue, region_inside_a_buffer_is_passed_as_its_own) {
   std::iota(values.begin(), values.end(), 0.f);
   const Buffer x = upload(device, values), y = upload(device, std::vector<float>(values.size()));
   const Region from{x.block(), offset, offset}, to{y.block(), offset, offset};
-  for (int repeat = 0; repeat < 2; ++repeat)
-    device.run(test_kernel(device, "affine"), range1(offset / 4), {from, to, 3, std::int64_t{1}, 2.f});
+  for (int repeat = 0; repeat < 2; ++repeat) device.run(test_kernel(device, "affine"), range1(offset / 4), {from, to, 3, std::int64_t{1}, 2.f});
   const auto got = read<float>(device, whole(y));
   const std::size_t first = at(offset / 4);
   EXPECT_EQ(got[first - 1], 0);
@@ -202,8 +202,7 @@ TEST(DeviceQueue, threads_may_run_the_same_kernel) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&, t] {
-      for (int i = 0; i < 50; ++i)
-        device.run(test_kernel(device, "affine"), range1(1), {whole(x), whole(results[at(t)]), 1, std::int64_t{t}, 1.f});
+      for (int i = 0; i < 50; ++i) device.run(test_kernel(device, "affine"), range1(1), {whole(x), whole(results[at(t)]), 1, std::int64_t{t}, 1.f});
     });
   for (std::thread& t : threads) t.join();
   for (int t = 0; t < 4; ++t) EXPECT_EQ(read<float>(device, whole(results[at(t)]))[0], static_cast<float>(1 + t));
@@ -212,7 +211,8 @@ TEST(DeviceQueue, threads_may_run_the_same_kernel) {
 TEST(DevicePrograms, build_failure_shows_the_log_and_the_title) {
   Device& device = testing::test_device();
   const std::string text = message_of<Error>([&] {
-    device.generated_kernel("broken program", [] { return std::string("__kernel void f(__global int* x) { *x = undeclared_name; }"); }, "f");
+    device.generated_kernel(
+        "broken program", [] { return std::string("__kernel void f(__global int* x) { *x = undeclared_name; }"); }, "f");
   });
   for (const char* part : {"CL_BUILD_PROGRAM_FAILURE", "broken program", "undeclared_name"})
     EXPECT_NE(text.find(part), std::string::npos) << part << " is not in: " << text;
@@ -407,8 +407,10 @@ TEST(DeviceSelection, the_environment_is_written_only_where_it_differs) {
   EXPECT_EQ(std::getenv(name), ours + std::strlen(name) + 1);
   prepare_environment(2);
   EXPECT_EQ(from_environment(name), "2");
-  if (before.empty()) ::unsetenv(name);
-  else ::setenv(name, before.c_str(), 1);
+  if (before.empty())
+    ::unsetenv(name);
+  else
+    ::setenv(name, before.c_str(), 1);
 }
 
 TEST(DeviceSelection, fewer_threads_make_a_smaller_device) {

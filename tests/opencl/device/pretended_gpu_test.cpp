@@ -48,11 +48,12 @@ TEST(Pretence, is_of_a_gpu_with_units_or_is_refused) {
   EXPECT_EQ(p.max_group_size, 64);
   pretend(p, "gpu:group=128");  // no device gets larger by it
   EXPECT_EQ(p.max_group_size, 64);
-  for (const char* wrong : {"cpu", "gp", "gpu:", "gpu60", "gpu,units=6", "gpu:units=", "gpu:units=0", "gpu:units=-1", "gpu:units=6x", "gpu:units=65537", "gpu:units=6,",
-                            "gpu:units=6:local=0", "gpu:local=-1", "gpu:group=0", "gpu:group=4097", "GPU", "gpu:wave=64"})
+  for (const char* wrong : {"cpu", "gp", "gpu:", "gpu60", "gpu,units=6", "gpu:units=", "gpu:units=0", "gpu:units=-1", "gpu:units=6x", "gpu:units=65537",
+                            "gpu:units=6,", "gpu:units=6:local=0", "gpu:local=-1", "gpu:group=0", "gpu:group=4097", "GPU", "gpu:wave=64"})
     EXPECT_EQ(message_of<UsageError>([&] { pretend(p, wrong); }),
-              "GEMEL_PRETEND: '" + std::string(wrong) + "' is given; accepted: gpu, and behind a colon, with commas between them: units=N with N from 1 to 65536, "
-                                                        "local=N with N from 0 to 16777216 bytes, group=N with N from 1 to 4096");
+              "GEMEL_PRETEND: '" + std::string(wrong) +
+                  "' is given; accepted: gpu, and behind a colon, with commas between them: units=N with N from 1 to 65536, "
+                  "local=N with N from 0 to 16777216 bytes, group=N with N from 1 to 4096");
 }
 
 /// By dispatch, for each sample of each operator. @return names of variants
@@ -127,7 +128,8 @@ INSTANTIATE_TEST_SUITE_P(Models, PretendedGpu, ::testing::ValuesIn(models::names
 
 // The bounds of models against PyTorch: outputs 1e-4, gradients 1e-3. In the deepest the last bit of a sum decides on which side of its kink a ReLU
 // falls, and normalisation over few values carries it on: of resnet50's gradients the CPU's own move by 1 % where its vectors are half as wide,
-// of resnet152's by 4 %, and resnet152's loss by 1e-4. They are held to outputs, to ten times that loss and to the norm of all gradients; operators' own tests hold the kernels of gradients.
+// of resnet152's by 4 %, and resnet152's loss by 1e-4. They are held to outputs, to ten times that loss and to the norm of all gradients; operators' own tests
+// hold the kernels of gradients.
 TEST_P(PretendedGpu, computes_the_cpus_loss_and_gradients) {
   if (test_device().profile().is_emulator || !test_device().profile().is_cpu()) GTEST_SKIP() << "a CPU pretends";
   constexpr std::array<std::string_view, 3> kQuick{"lenet", "resnet18", "mobilenet_v2"};
@@ -176,7 +178,9 @@ TEST_F(PretendedGpuSums, over_time_in_groups_and_for_each_channel) {
 }
 
 TEST_F(PretendedGpuSums, over_pictures) {
-  expect_the_cpus_gradient_of_weights(f32({3, 63, 65, 8}), f32({3, 3, 8, 16}), [](const Value& x, const Value& w) { return conv2d(x, w, {.padding = {1, 1}}); });
+  expect_the_cpus_gradient_of_weights(f32({3, 63, 65, 8}), f32({3, 3, 8, 16}), [](const Value& x, const Value& w) {
+    return conv2d(x, w, {.padding = {1, 1}});
+  });
 }
 
 // The bounds are those above.

@@ -21,12 +21,16 @@ using opencl::Recording;
 using opencl::Region;
 
 opencl::Kernel& sum_kernel(Device& device) {
-  return device.generated_kernel("recording test", [] {
-    return std::string("__kernel void sum(__global const int* x, __global const int* y, __global int* z, const int more) {\n"
-                       "  const size_t i = get_global_id(0);\n"
-                       "  z[i] = x[i] + y[i] + more;\n"
-                       "}\n");
-  }, "sum");
+  return device.generated_kernel(
+      "recording test",
+      [] {
+        return std::string(
+            "__kernel void sum(__global const int* x, __global const int* y, __global int* z, const int more) {\n"
+            "  const size_t i = get_global_id(0);\n"
+            "  z[i] = x[i] + y[i] + more;\n"
+            "}\n");
+      },
+      "sum");
 }
 
 constexpr std::int64_t kInts = 64, kBytes = kInts * 4;

@@ -22,8 +22,10 @@ class ExactMode {
  public:
   ExactMode() { setenv("GEMEL_ALLOCATOR", "exact", 1); }
   ~ExactMode() {
-    if (before_.empty()) unsetenv("GEMEL_ALLOCATOR");
-    else setenv("GEMEL_ALLOCATOR", before_.c_str(), 1);
+    if (before_.empty())
+      unsetenv("GEMEL_ALLOCATOR");
+    else
+      setenv("GEMEL_ALLOCATOR", before_.c_str(), 1);
   }
 
  private:

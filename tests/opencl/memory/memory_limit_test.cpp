@@ -47,9 +47,14 @@ TEST_F(MemoryLimit, is_what_the_host_has_free_where_the_device_is_the_host) {
 TEST_F(MemoryLimit, is_what_the_address_space_has_beside_what_is_mapped_and_the_compiler_needs) {
   const std::int64_t mapped = 1000 * ::sysconf(_SC_PAGESIZE), compiler = std::int64_t{256} << 20;
   const auto limited_to = [this](const std::string& bytes, const std::string& of_data = "unlimited") {
-    write("proc/self/limits", "Limit                     Soft Limit           Hard Limit           Units     \nMax cpu time              1                    1                    seconds   \n"
-                              "Max data size             " + of_data + "           unlimited            bytes     \n"
-                              "Max address space         " + bytes + "           unlimited            bytes     \n");
+    write("proc/self/limits",
+          "Limit                     Soft Limit           Hard Limit           Units     \nMax cpu time              1                    1                    "
+          "seconds   \n"
+          "Max data size             " +
+              of_data +
+              "           unlimited            bytes     \n"
+              "Max address space         " +
+              bytes + "           unlimited            bytes     \n");
   };
   write("proc/self/statm", "1000 500 100 10 0 200 0\n");
   limited_to("unlimited");
@@ -77,7 +82,9 @@ TEST_F(MemoryLimit, of_a_process_is_accepted_where_it_is_just_enough_and_refused
                                                         {"Max stack size", 1 << 20},
                                                         {"Max open files", 64}};
   for (const auto& [name, enough] : least) {
-    const auto limited_to = [&](std::int64_t number) { write("proc/self/limits", name + std::string("      ") + std::to_string(number) + "      unlimited   units\n"); };
+    const auto limited_to = [&](std::int64_t number) {
+      write("proc/self/limits", name + std::string("      ") + std::to_string(number) + "      unlimited   units\n");
+    };
     limited_to(enough);
     EXPECT_NO_THROW(check_process_limits(root())) << name;
     limited_to(enough - 1);

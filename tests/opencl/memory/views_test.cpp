@@ -36,7 +36,8 @@ struct Buffers {
   SharedPages pages{kBytes};
   Buffer small, large, given;
   explicit Buffers(Device& device)
-      : small(device.memory().allocate(kBytes, "small")), large(device.memory().allocate(std::int64_t{4} << 20, "large")),
+      : small(device.memory().allocate(kBytes, "small")),
+        large(device.memory().allocate(std::int64_t{4} << 20, "large")),
         given(device.memory().adopt(pages.given(), kBytes, "given")) {}
   std::vector<const Buffer*> all() const { return {&small, &large, &given}; }
 };

@@ -77,8 +77,16 @@ class Listing final : public opencl::Device {
 };
 
 DeviceProfile a_gpu() {
-  return {.platform = "of nobody", .name = "a GPU", .kind = opencl::DeviceKind::gpu, .compute_units = 60, .has_real_local_memory = true, .cache_bytes = 4 << 20,
-          .global_bytes = std::int64_t{8} << 30, .max_allocation_bytes = std::int64_t{2} << 30, .max_group_size = 256, .has_fma = true};
+  return {.platform = "of nobody",
+          .name = "a GPU",
+          .kind = opencl::DeviceKind::gpu,
+          .compute_units = 60,
+          .has_real_local_memory = true,
+          .cache_bytes = 4 << 20,
+          .global_bytes = std::int64_t{8} << 30,
+          .max_allocation_bytes = std::int64_t{2} << 30,
+          .max_group_size = 256,
+          .has_fma = true};
 }
 
 /// Asks for the kernels of every variant that a GPU may get, on every sample of every operator.
@@ -120,7 +128,8 @@ void expect_all_compile(const std::vector<ProgramSource>& programs, const std::s
   }
 }
 
-const std::string kClang = "clang-15 -x cl -cl-std=CL1.2 -Xclang -fdeclare-opencl-builtins -Xclang -finclude-default-header -O1 -w -S -o out {options} source.cl";
+const std::string kClang =
+    "clang-15 -x cl -cl-std=CL1.2 -Xclang -fdeclare-opencl-builtins -Xclang -finclude-default-header -O1 -w -S -o out {options} source.cl";
 
 TEST(OfflineGpu, is_asked_for_programs_of_most_operators) {
   std::set<std::string> titles;

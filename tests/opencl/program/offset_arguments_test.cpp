@@ -73,7 +73,8 @@ TEST(OffsetArguments, miss_no_pointer_of_any_kernel) {
       const std::string list = bracketed(source, static_cast<std::size_t>(k->position() + k->length()) - 1);
       EXPECT_EQ(std::ranges::count(list, '*'), count(list, offset)) << file.file << " " << (*k)[1];
       for (std::sregex_iterator m(list.begin(), list.end(), name); m != end; ++m)
-        EXPECT_FALSE(std::regex_search(source, std::regex("#define " + m->str() + "\\b(?:[^\\n*\\\\]|\\\\\\n)*\\*"))) << m->str() << " of " << (*k)[1] << " hides a pointer";
+        EXPECT_FALSE(std::regex_search(source, std::regex("#define " + m->str() + "\\b(?:[^\\n*\\\\]|\\\\\\n)*\\*")))
+            << m->str() << " of " << (*k)[1] << " hides a pointer";
     }
   }
   EXPECT_GT(kernels, 100);
@@ -89,16 +90,19 @@ std::vector<List> step_on(Session& session) {
   const Values in{filled({2, 8, 8, 6}, 1), filled({3, 3, 6, 8}, 0.5), filled({8}, 0.2), filled({8, 32}, 0.3)};
   Specs specs;
   for (const Value& v : in) specs.push_back(v.spec());
-  auto program = optimise(session, capture(session, specs, [](const Values& v) -> Values {
-    const Values w{leaf(v[1]), leaf(v[2]), leaf(v[3])};
-    const Value features = relu(conv2d(slice(v[0], {0, 1, 0, 0}, {2, 7, 8, 6}), w[0], {.padding = {1, 1}}) + w[1]);
-    const Value scores = matmul(reshape(features, Shape{2 * 6 * 8, 8}), w[2]);
-    const Value halves = slice(scores, {0, 16}, {96, 32}) * slice(scores, {0, 0}, {96, 16});
-    const Value loss = sum(square(softmax(halves, 1)));
-    Values out{loss};
-    for (const Value& g : gradient({loss}, w)) out.push_back(g);
-    return out;
-  }), parse_passes("all"));
+  auto program = optimise(session,
+                          capture(session, specs,
+                                  [](const Values& v) -> Values {
+                                    const Values w{leaf(v[1]), leaf(v[2]), leaf(v[3])};
+                                    const Value features = relu(conv2d(slice(v[0], {0, 1, 0, 0}, {2, 7, 8, 6}), w[0], {.padding = {1, 1}}) + w[1]);
+                                    const Value scores = matmul(reshape(features, Shape{2 * 6 * 8, 8}), w[2]);
+                                    const Value halves = slice(scores, {0, 16}, {96, 32}) * slice(scores, {0, 0}, {96, 16});
+                                    const Value loss = sum(square(softmax(halves, 1)));
+                                    Values out{loss};
+                                    for (const Value& g : gradient({loss}, w)) out.push_back(g);
+                                    return out;
+                                  }),
+                          parse_passes("all"));
   std::vector<List> out;
   for (const Value& v : Executor(session, std::make_shared<const Program>(std::move(program))).run(in)) out.push_back(read(v));
   return out;

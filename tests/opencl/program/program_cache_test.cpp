@@ -38,8 +38,9 @@ std::vector<fs::path> cached_files(const fs::path& folder) {
 /// A folder that goes with the test.
 class Folder {
  public:
-  Folder() : path_(fs::temp_directory_path() / ("gemel_program_cache_" + std::to_string(::getpid()) + "_" +
-                                                ::testing::UnitTest::GetInstance()->current_test_info()->name())) {
+  Folder()
+      : path_(fs::temp_directory_path() /
+              ("gemel_program_cache_" + std::to_string(::getpid()) + "_" + ::testing::UnitTest::GetInstance()->current_test_info()->name())) {
     fs::remove_all(path_);
   }
   ~Folder() { fs::remove_all(path_); }
@@ -65,7 +66,8 @@ std::string content(const fs::path& file) {
 }
 
 int answer(Device& device) {
-  Kernel& kernel = device.generated_kernel("answer", [] { return std::string("__kernel void answer(__global int* y) { *y = 42; }"); }, "answer");
+  Kernel& kernel = device.generated_kernel(
+      "answer", [] { return std::string("__kernel void answer(__global int* y) { *y = 42; }"); }, "answer");
   const Buffer y = device.memory().allocate(4, "y");
   device.run(kernel, range1(1), {whole(y)});
   int value = 0;
@@ -129,8 +131,10 @@ TEST(ProgramCache, writers_and_readers_never_meet_half_a_file) {
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&, t] {
       for (int i = 0; i < 50; ++i) {
-        if (t % 2) cache.store("source", "", binary);
-        else if (cache.load("source", "") != binary) ++misses;
+        if (t % 2)
+          cache.store("source", "", binary);
+        else if (cache.load("source", "") != binary)
+          ++misses;
       }
     });
   for (std::thread& t : threads) t.join();
@@ -238,8 +242,7 @@ TEST(DeviceProgramCache, kernels_may_call_what_builtins_clh_does_not_declare) {
 
 TEST(EmbeddedSources, are_found_whole_and_without_includes) {
   ASSERT_FALSE(kernel_sources().empty());
-  for (const KernelSource& s : kernel_sources())
-    EXPECT_EQ(embedded_source(s.file).find("\n#include"), std::string::npos) << s.file;
+  for (const KernelSource& s : kernel_sources()) EXPECT_EQ(embedded_source(s.file).find("\n#include"), std::string::npos) << s.file;
   EXPECT_THROW(embedded_source("no_such_file.cl"), InternalError);
 }
 

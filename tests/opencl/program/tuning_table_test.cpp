@@ -1,4 +1,6 @@
 // The tuning table: its text, what dispatch makes of it, and `gemel tune`.
+#include "opencl/program/tuning_table.h"
+
 #include <algorithm>
 #include <map>
 #include <random>
@@ -10,7 +12,6 @@
 #include "engine/ops/epilogue.h"
 #include "engine/ops/matmul/matmul_ops.h"
 #include "engine/ops/ops.h"
-#include "opencl/program/tuning_table.h"
 #include "tests/support/device/test_device.h"
 #include "tests/support/faults/damaged_files.h"
 #include "tests/support/message_of.h"
@@ -62,8 +63,10 @@ TEST(TuningTable, is_refused_after_any_mutation) {
 /// A 3x3 convolution, which many variants take, on a CPU that has a table.
 struct Convolution3x3 {
   Specs in{f32({1, 8, 8, 16}), f32({3, 3, 16, 16})}, out{f32({1, 8, 8, 16})};
-  Attributes attributes{{"stride", std::vector<std::int64_t>{1, 1}}, {"padding", std::vector<std::int64_t>{1, 1}},
-                        {"dilation", std::vector<std::int64_t>{1, 1}}, {"groups", std::int64_t{1}}};
+  Attributes attributes{{"stride", std::vector<std::int64_t>{1, 1}},
+                        {"padding", std::vector<std::int64_t>{1, 1}},
+                        {"dilation", std::vector<std::int64_t>{1, 1}},
+                        {"groups", std::int64_t{1}}};
   Problem problem() const { return {conv2d_def(), attributes, in, out}; }
 
   std::string chosen(const std::string& tuned) const {
@@ -101,8 +104,10 @@ TEST(Tuning, the_product_of_a_pointwise_convolution_is_looked_up_as_a_matmul) {
     return key;
   };
   EXPECT_EQ(key_of(conv2d_def(), {images[0], weights[0]}, filters), "matmul float32 [128, 24], float32 [24, 144] transpose_a=false, transpose_b=false");
-  EXPECT_EQ(key_of(conv2d_input_gradient_def(), {filters[0], weights[0]}, images), "matmul float32 [128, 144], float32 [24, 144] transpose_a=false, transpose_b=true");
-  EXPECT_EQ(key_of(conv2d_weight_gradient_def(), {filters[0], images[0]}, weights), "matmul float32 [128, 24], float32 [128, 144] transpose_a=true, transpose_b=false");
+  EXPECT_EQ(key_of(conv2d_input_gradient_def(), {filters[0], weights[0]}, images),
+            "matmul float32 [128, 144], float32 [24, 144] transpose_a=false, transpose_b=true");
+  EXPECT_EQ(key_of(conv2d_weight_gradient_def(), {filters[0], images[0]}, weights),
+            "matmul float32 [128, 24], float32 [128, 144] transpose_a=true, transpose_b=false");
 }
 
 TEST(Tuning, a_product_with_an_epilogue_is_looked_up_as_the_product) {
@@ -148,8 +153,7 @@ class Tune : public CommandLine {
   }
 };
 
-constexpr const char* kFirstConvolution =
-    "conv2d float32 [2, 32, 32, 3], float32 [5, 5, 3, 6] stride=[1, 1], padding=[0, 0], dilation=[1, 1], groups=1";
+constexpr const char* kFirstConvolution = "conv2d float32 [2, 32, 32, 3], float32 [5, 5, 3, 6] stride=[1, 1], padding=[0, 0], dilation=[1, 1], groups=1";
 
 constexpr const char* kThroughAProduct =
     "conv2d_input_gradient float32 [2, 10, 10, 16], float32 [5, 5, 6, 16] stride=[1, 1], padding=[0, 0], dilation=[1, 1], groups=1, shape=[2, 14, 14, 6]";
@@ -166,7 +170,8 @@ TEST_F(Tune, measures_each_operator_and_writes_a_table) {
   ASSERT_EQ(o.status, 0) << o.err;
   EXPECT_EQ(measured(o, "conv2d").size(), 2u) << o.err;
   const auto lines_with = [&, lines = lines_of(o.err)](const std::string& variant, const std::string& key) {
-    return std::ranges::count_if(lines, [&](const std::string& line) { return line.find(" " + variant + " ") != std::string::npos && line.ends_with("  " + key); });
+    return std::ranges::count_if(lines,
+                                 [&](const std::string& line) { return line.find(" " + variant + " ") != std::string::npos && line.ends_with("  " + key); });
   };
   const bool has_product = lines_with("gemm", kThroughAProduct) > 0;  // by dispatch's choice or the table's
   EXPECT_EQ(std::ranges::count(measured(o, "matmul"), kProduct), has_product) << o.err;
@@ -179,9 +184,9 @@ TEST_F(Tune, measures_each_operator_and_writes_a_table) {
   for (const auto& [key, variant] : after) {
     if (key == "conv2d of another model" || (key == kProduct && !has_product)) continue;
     const auto lines = lines_of(o.err);
-    EXPECT_TRUE(std::ranges::any_of(lines, [&](const std::string& line) {
-      return line.find(" -> " + variant + " ") != std::string::npos && line.ends_with(" " + key);
-    })) << key << " -> " << variant << " is said nowhere: " << o.err;
+    EXPECT_TRUE(std::ranges::any_of(
+        lines, [&](const std::string& line) { return line.find(" -> " + variant + " ") != std::string::npos && line.ends_with(" " + key); }))
+        << key << " -> " << variant << " is said nowhere: " << o.err;
   }
 }
 

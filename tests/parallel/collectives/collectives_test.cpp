@@ -1,4 +1,6 @@
 // Every collective against a serial computation, on ranks that are threads of this process.
+#include "parallel/collectives/collectives.h"
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +9,6 @@
 #include "engine/base/dtype_conversion.h"
 #include "engine/base/error.h"
 #include "engine/base/numbers.h"
-#include "parallel/collectives/collectives.h"
 #include "parallel/collectives/half_precision.h"
 #include "parallel/collectives/host_reduce.h"
 #include "parallel/transport/shared_memory.h"
@@ -44,24 +45,27 @@ TEST_P(AllReduce, is_the_serial_reduction_of_every_type_and_size_with_the_same_b
   if (algorithm == Algorithm::hierarchical)
     for (int r = ranks / 2; r < ranks; ++r) hosts[at(r)] = "b";
   std::vector<Bytes> held(at(ranks));
-  run_ranks(ranks, [&](Communicator& c) {
-    Collectives collectives(c);
-    const auto check = [&](DType dtype, Reduction reduction, std::int64_t count) {
-      SCOPED_TRACE(fmt::format("{} {} of {} on rank {}", to_string(reduction), to_string(dtype), count, c.rank()));
-      Bytes& mine = held[at(c.rank())];
-      mine = contents(dtype, c.rank(), count);
-      collectives.all_reduce(elements_in(mine, dtype), reduction, algorithm);
-      expect_near_all(numbers_from_bytes(dtype, mine), serial(dtype, ranks, count, reduction), tolerance(dtype, ranks));
-      collectives.barrier();
-      EXPECT_EQ(mine, held[0]);
-      collectives.barrier();
-    };
-    for (const DType dtype : kTypes)
-      for (const Reduction reduction : reductions_of(dtype))
-        for (const std::int64_t count : sizes_for(ranks)) check(dtype, reduction, count);
-    check(DType::float32, Reduction::sum, (testing::is_full_run() ? 1 << 20 : 1 << 17) + 7);
-    check(DType::bfloat16, Reduction::max, (1 << 17) + 7);
-  }, hosts);
+  run_ranks(
+      ranks,
+      [&](Communicator& c) {
+        Collectives collectives(c);
+        const auto check = [&](DType dtype, Reduction reduction, std::int64_t count) {
+          SCOPED_TRACE(fmt::format("{} {} of {} on rank {}", to_string(reduction), to_string(dtype), count, c.rank()));
+          Bytes& mine = held[at(c.rank())];
+          mine = contents(dtype, c.rank(), count);
+          collectives.all_reduce(elements_in(mine, dtype), reduction, algorithm);
+          expect_near_all(numbers_from_bytes(dtype, mine), serial(dtype, ranks, count, reduction), tolerance(dtype, ranks));
+          collectives.barrier();
+          EXPECT_EQ(mine, held[0]);
+          collectives.barrier();
+        };
+        for (const DType dtype : kTypes)
+          for (const Reduction reduction : reductions_of(dtype))
+            for (const std::int64_t count : sizes_for(ranks)) check(dtype, reduction, count);
+        check(DType::float32, Reduction::sum, (testing::is_full_run() ? 1 << 20 : 1 << 17) + 7);
+        check(DType::bfloat16, Reduction::max, (1 << 17) + 7);
+      },
+      hosts);
 }
 
 std::vector<Case> all_cases() {
@@ -102,7 +106,8 @@ TEST(Collectives, a_tree_gives_the_same_bits_however_the_elements_are_cut) {
     Collectives collectives(c, Algorithm::tree);
     Bytes whole = contents(DType::float32, c.rank(), kCount), cut = whole;
     collectives.all_reduce(elements_in(whole, DType::float32));
-    for (std::int64_t i = 0; i < kCount; i += 9'999) collectives.all_reduce(elements_in(cut, DType::float32).part(i, std::min<std::int64_t>(9'999, kCount - i)));
+    for (std::int64_t i = 0; i < kCount; i += 9'999)
+      collectives.all_reduce(elements_in(cut, DType::float32).part(i, std::min<std::int64_t>(9'999, kCount - i)));
     EXPECT_EQ(cut, whole);
   });
 }
@@ -143,8 +148,10 @@ TEST(Collectives, reduce_leaves_the_root_the_whole_and_others_theirs) {
           for (const std::int64_t count : {0, 1, 1009, dtype == DType::bfloat16 && root == 0 ? (1 << 19) + 7 : 7}) {
             Bytes bytes = contents(dtype, c.rank(), count);
             collectives.reduce(elements_in(bytes, dtype), reduction, root);
-            if (c.rank() != root) EXPECT_EQ(bytes, contents(dtype, c.rank(), count));
-            else expect_near_all(numbers_from_bytes(dtype, bytes), serial(dtype, ranks, count, reduction), tolerance(dtype, ranks));
+            if (c.rank() != root)
+              EXPECT_EQ(bytes, contents(dtype, c.rank(), count));
+            else
+              expect_near_all(numbers_from_bytes(dtype, bytes), serial(dtype, ranks, count, reduction), tolerance(dtype, ranks));
           }
     });
 }
@@ -194,10 +201,15 @@ TEST(Collectives, of_a_group_are_its_own) {
 
 TEST(Collectives, that_the_ranks_cannot_run_are_refused) {
   const auto refusal = [](Algorithm algorithm, std::vector<std::string> hosts) {
-    return message_of<UsageError>([&] { run_ranks(2, [&](Communicator& c) { Collectives(c, algorithm); }, hosts); });
+    return message_of<UsageError>([&] {
+      run_ranks(
+          2, [&](Communicator& c) { Collectives(c, algorithm); }, hosts);
+    });
   };
-  EXPECT_EQ(refusal(Algorithm::shared, {"a", "b"}), "collective: shared cannot run: the ranks are on several machines; accepted: auto, ring, tree, hierarchical");
-  EXPECT_EQ(refusal(Algorithm::carrier, {"a"}), "collective: mpi cannot run: these ranks are threads of one process, without MPI; accepted: auto, ring, tree, shared, hierarchical");
+  EXPECT_EQ(refusal(Algorithm::shared, {"a", "b"}),
+            "collective: shared cannot run: the ranks are on several machines; accepted: auto, ring, tree, hierarchical");
+  EXPECT_EQ(refusal(Algorithm::carrier, {"a"}),
+            "collective: mpi cannot run: these ranks are threads of one process, without MPI; accepted: auto, ring, tree, shared, hierarchical");
   EXPECT_EQ(message_of<ShapeError>([] {
               run_ranks(1, [](Communicator& c) {
                 std::byte b{};
@@ -231,28 +243,24 @@ TEST(Collectives, a_rank_that_fails_ends_the_waits_of_the_others) {
 
 TEST(Collectives, limits_that_are_measured_are_the_same_on_every_rank_and_survive_as_text) {
   std::vector<Limits> limits(4);
-  run_ranks(4, [&](Communicator& c) {
-    Collectives collectives(c);
-    collectives.measure_limits();
-    limits[at(c.rank())] = collectives.limits();
-    EXPECT_NE(collectives.choice(1000).why, "");
-  }, {"a", "a", "b", "b"});
+  run_ranks(4,
+            [&](Communicator& c) {
+              Collectives collectives(c);
+              collectives.measure_limits();
+              limits[at(c.rank())] = collectives.limits();
+              EXPECT_NE(collectives.choice(1000).why, "");
+            },
+            {"a", "a", "b", "b"});
   for (const Limits& l : limits) EXPECT_EQ(l, limits[0]);
   EXPECT_EQ(parse_limits(to_string(limits[0])), limits[0]);
   EXPECT_EQ(message_of<DataError>([] { parse_limits("tree 5"); }), "collective: the limits 'tree 5' cannot be read");
 }
 
-TEST(Collectives, memory_of_a_group_is_reduced_where_it_lies) {
-  run_ranks(2, expect_reduced_in_place);
-}
+TEST(Collectives, memory_of_a_group_is_reduced_where_it_lies) { run_ranks(2, expect_reduced_in_place); }
 
-TEST(Collectives, memory_that_is_a_ranks_own_is_not_for_others_to_write) {
-  run_ranks(3, expect_own_memory_to_be_unseen);
-}
+TEST(Collectives, memory_that_is_a_ranks_own_is_not_for_others_to_write) { run_ranks(3, expect_own_memory_to_be_unseen); }
 
-TEST(Collectives, memory_of_a_group_is_freed_behind_its_last_owner) {
-  run_ranks(3, expect_freed_by_the_last_owner);
-}
+TEST(Collectives, memory_of_a_group_is_freed_behind_its_last_owner) { run_ranks(3, expect_freed_by_the_last_owner); }
 
 TEST(Collectives, memory_of_a_group_stays_where_an_error_ends_a_rank) {
   const auto ranks = thread_communicators(2);
@@ -263,12 +271,14 @@ TEST(Collectives, memory_of_a_group_stays_where_an_error_ends_a_rank) {
 }
 
 TEST(Collectives, that_were_measured_name_the_size_from_which_they_are_fastest) {
-  run_ranks(2, [](Communicator& c) {
-    Collectives collectives(c);
-    collectives.set_limits({{{0, Algorithm::tree}, {4096, Algorithm::ring}}, 0});
-    EXPECT_EQ(collectives.choice(4095).why, "fastest from 0 bytes as measured");
-    EXPECT_EQ(collectives.choice(9999).why, "fastest from 4096 bytes as measured");
-  }, {"a", "b"});
+  run_ranks(2,
+            [](Communicator& c) {
+              Collectives collectives(c);
+              collectives.set_limits({{{0, Algorithm::tree}, {4096, Algorithm::ring}}, 0});
+              EXPECT_EQ(collectives.choice(4095).why, "fastest from 0 bytes as measured");
+              EXPECT_EQ(collectives.choice(9999).why, "fastest from 4096 bytes as measured");
+            },
+            {"a", "b"});
 }
 
 TEST(TwoBytes, are_widened_and_rounded_as_the_engine_does) {

@@ -63,8 +63,10 @@ void check_pieces_and_roots(Communicator& c) {
     for (int root = 0; root < c.size(); ++root) {
       bytes = contents(DType::float32, c.rank(), count);
       collectives.reduce(elements_in(bytes, DType::float32), Reduction::mean, root);
-      if (c.rank() == root) expect_near_all(values(bytes, 0, count), mean, tolerance(DType::float32, c.size()));
-      else EXPECT_EQ(bytes, contents(DType::float32, c.rank(), count));
+      if (c.rank() == root)
+        expect_near_all(values(bytes, 0, count), mean, tolerance(DType::float32, c.size()));
+      else
+        EXPECT_EQ(bytes, contents(DType::float32, c.rank(), count));
       bytes = contents(DType::float32, c.rank(), count);
       collectives.broadcast(bytes, root);
       EXPECT_EQ(bytes, contents(DType::float32, root, count));

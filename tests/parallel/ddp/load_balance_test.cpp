@@ -46,7 +46,8 @@ double best_step(std::int64_t samples, const List& seconds, std::int64_t least) 
       best = std::min(best, step_of(shares, seconds));
       return;
     }
-    for (shares[r] = least; left - shares[r] >= least * std::ssize(shares) - least * static_cast<std::int64_t>(r + 1); ++shares[r]) each(r + 1, left - shares[r]);
+    for (shares[r] = least; left - shares[r] >= least * std::ssize(shares) - least * static_cast<std::int64_t>(r + 1); ++shares[r])
+      each(r + 1, left - shares[r]);
   };
   each(0, samples);
   return best;
@@ -187,7 +188,8 @@ class Net : public nn::Module {
 /// Sleeps for each sample, as a slow device would take.
 class SlowTask : public train::ClassificationTask {
  public:
-  SlowTask(nn::Module& module, std::function<std::chrono::microseconds()> for_a_sample) : ClassificationTask(module, 10), for_a_sample_(std::move(for_a_sample)) {}
+  SlowTask(nn::Module& module, std::function<std::chrono::microseconds()> for_a_sample)
+      : ClassificationTask(module, 10), for_a_sample_(std::move(for_a_sample)) {}
   train::Outcome forward(const train::Inputs& batch) override {
     std::this_thread::sleep_for(for_a_sample_() * batch["images"].shape()[0]);
     return ClassificationTask::forward(batch);
@@ -217,7 +219,8 @@ Recorder trained(int ranks, std::int64_t steps, const std::function<std::chrono:
     Net net;
     net.materialise(session);
     SlowTask task(net, [&] { return for_a_sample(c.rank(), recorder.begins.size()); });
-    distributed::DataParallel shared(session, c, {.balance = distributed::Balancing{.batch = kBatch, .changed = [&](const Balance& balance) { loader.share(balance.shares()); }}});
+    distributed::DataParallel shared(
+        session, c, {.balance = distributed::Balancing{.batch = kBatch, .changed = [&](const Balance& balance) { loader.share(balance.shares()); }}});
     shared.pack(net);
     const auto optimizer = optim::make("momentum", optim::all_in_one(net.parameters()));
     shared.attach(net, *optimizer);

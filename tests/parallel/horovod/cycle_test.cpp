@@ -29,7 +29,8 @@ TEST(Horovod, sums_averages_and_scales_what_all_ranks_ask_for) {
     run_horovod(ranks, quick(), [&](Horovod& h) {
       Floats a(1000, static_cast<float>(h.rank() + 1)), b = a, c = a, d = a;
       Handle mean = h.all_reduce("a", tensor_of(a)), sum = h.all_reduce("b", tensor_of(b), {.reduction = Reduction::sum, .prescale = 0.5, .postscale = 4});
-      Handle most = h.all_reduce("c", tensor_of(c), {.reduction = Reduction::max}), half = h.all_reduce("d", tensor_of(d), {.reduction = Reduction::sum, .wire = DType::float16});
+      Handle most = h.all_reduce("c", tensor_of(c), {.reduction = Reduction::max}),
+             half = h.all_reduce("d", tensor_of(d), {.reduction = Reduction::sum, .wire = DType::float16});
       for (Handle* handle : {&mean, &sum, &most, &half}) handle->synchronize();
       const float all = static_cast<float>(ranks * (ranks + 1)) / 2;
       EXPECT_EQ(a, Floats(1000, all / static_cast<float>(ranks)));
@@ -88,14 +89,16 @@ std::vector<Drawn> drawn_tensors(int count) {
   std::mt19937 random(7);
   std::vector<Drawn> out;
   for (int i = 0; i < count; ++i)
-    out.push_back({fmt::format("tensor.{}", i), std::array{DType::float32, DType::float16, DType::bfloat16, DType::int32, DType::int64}[random() % 5], 1 + static_cast<std::int64_t>(random() % 300)});
+    out.push_back({fmt::format("tensor.{}", i), std::array{DType::float32, DType::float16, DType::bfloat16, DType::int32, DType::int64}[random() % 5],
+                   1 + static_cast<std::int64_t>(random() % 300)});
   return out;
 }
 
 /// Whole numbers, whose sums over ranks are exact in every type: below 256, as bfloat16 holds.
 Numbers small_numbers(std::size_t tensor, int rank, int step, std::int64_t count) {
   Numbers out(at(count));
-  for (std::size_t k = 0; k < out.size(); ++k) out[k] = static_cast<double>((tensor + 3 * static_cast<std::size_t>(rank) + 5 * static_cast<std::size_t>(step) + 7 * k) % 32);
+  for (std::size_t k = 0; k < out.size(); ++k)
+    out[k] = static_cast<double>((tensor + 3 * static_cast<std::size_t>(rank) + 5 * static_cast<std::size_t>(step) + 7 * k) % 32);
   return out;
 }
 
@@ -290,14 +293,16 @@ TEST(Horovod, work_that_the_communication_thread_is_given_runs_in_its_order_amon
 }
 
 TEST(Horovod, knows_the_ranks_of_a_machine_and_those_across_machines) {
-  run_horovod(5, quick(), [](Horovod& h) {
-    const int expected[5][4] = {{0, 3, 0, 2}, {1, 3, 0, 2}, {0, 2, 1, 2}, {2, 3, 0, 1}, {1, 2, 1, 2}};
-    const int* mine = expected[h.rank()];
-    EXPECT_EQ(h.local_rank(), mine[0]);
-    EXPECT_EQ(h.local_size(), mine[1]);
-    EXPECT_EQ(h.cross_rank(), mine[2]);
-    EXPECT_EQ(h.cross_size(), mine[3]);
-  }, {"a", "a", "b", "a", "b"});
+  run_horovod(5, quick(),
+              [](Horovod& h) {
+                const int expected[5][4] = {{0, 3, 0, 2}, {1, 3, 0, 2}, {0, 2, 1, 2}, {2, 3, 0, 1}, {1, 2, 1, 2}};
+                const int* mine = expected[h.rank()];
+                EXPECT_EQ(h.local_rank(), mine[0]);
+                EXPECT_EQ(h.local_size(), mine[1]);
+                EXPECT_EQ(h.cross_rank(), mine[2]);
+                EXPECT_EQ(h.cross_size(), mine[3]);
+              },
+              {"a", "a", "b", "a", "b"});
 }
 
 TEST(Horovod, writes_a_timeline_of_all_ranks) {

@@ -80,8 +80,8 @@ TEST(Horovod, answers_what_is_asked_for_while_communication_ends) {
       Floats a{1};
       auto fails = communication.submit([](Collectives&) { throw CommError("failed"); });
       told += message_of<CommError>([&] {
-        for (;;) h.all_reduce("a", tensor_of(a)).synchronize();
-      }) == "failed";
+                for (;;) h.all_reduce("a", tensor_of(a)).synchronize();
+              }) == "failed";
       EXPECT_THROW(fails.get(), CommError);
     });
   EXPECT_EQ(told, times);
@@ -110,20 +110,19 @@ TEST(Horovod, tells_every_rank_how_requests_of_one_name_differ) {
   expect_refused("horovod: x: the type differs: float32 on rank 0, int32 on rank 1; accepted: the same on every rank", [](Horovod& h, Floats& v) {
     return h.all_reduce("x", {tensor_of(v).buffer, Shape{6}, h.rank() ? DType::int32 : DType::float32});
   });
-  expect_refused("horovod: x: the operation differs: all_reduce on rank 0, all_gather on rank 1; accepted: the same on every rank", [](Horovod& h, Floats& v) {
-    return h.rank() ? h.all_gather("x", tensor_of(v)) : h.all_reduce("x", tensor_of(v));
-  });
-  expect_refused("horovod: x: the root differs: 0 on rank 0, 1 on rank 1; accepted: the same on every rank", [](Horovod& h, Floats& v) { return h.broadcast("x", tensor_of(v), h.rank()); });
-  expect_refused("horovod: x: the reduction differs: sum on rank 0, max on rank 1; accepted: the same on every rank", [](Horovod& h, Floats& v) {
-    return h.all_reduce("x", tensor_of(v), {.reduction = h.rank() ? Reduction::max : Reduction::sum});
-  });
+  expect_refused("horovod: x: the operation differs: all_reduce on rank 0, all_gather on rank 1; accepted: the same on every rank",
+                 [](Horovod& h, Floats& v) { return h.rank() ? h.all_gather("x", tensor_of(v)) : h.all_reduce("x", tensor_of(v)); });
+  expect_refused("horovod: x: the root differs: 0 on rank 0, 1 on rank 1; accepted: the same on every rank",
+                 [](Horovod& h, Floats& v) { return h.broadcast("x", tensor_of(v), h.rank()); });
+  expect_refused("horovod: x: the reduction differs: sum on rank 0, max on rank 1; accepted: the same on every rank",
+                 [](Horovod& h, Floats& v) { return h.all_reduce("x", tensor_of(v), {.reduction = h.rank() ? Reduction::max : Reduction::sum}); });
   expect_refused("horovod: x: the scale before it differs: 1 on rank 0, 2 on rank 1; accepted: the same on every rank",
                  [](Horovod& h, Floats& v) { return h.all_reduce("x", tensor_of(v), {.prescale = 1.0 + h.rank()}); });
-  expect_refused("horovod: x: the compression differs: float32 on rank 0, float16 on rank 1; accepted: the same on every rank", [](Horovod& h, Floats& v) {
-    return h.all_reduce("x", tensor_of(v), {.wire = h.rank() ? std::optional(DType::float16) : std::nullopt});
+  expect_refused("horovod: x: the compression differs: float32 on rank 0, float16 on rank 1; accepted: the same on every rank",
+                 [](Horovod& h, Floats& v) { return h.all_reduce("x", tensor_of(v), {.wire = h.rank() ? std::optional(DType::float16) : std::nullopt}); });
+  expect_refused("horovod: x: the shape differs: [1, 6] on rank 0, [2, 3] on rank 1; accepted: the same on every rank", [](Horovod& h, Floats& v) {
+    return h.all_gather("x", {tensor_of(v).buffer, h.rank() ? Shape{2, 3} : Shape{1, 6}, DType::float32});
   });
-  expect_refused("horovod: x: the shape differs: [1, 6] on rank 0, [2, 3] on rank 1; accepted: the same on every rank",
-                 [](Horovod& h, Floats& v) { return h.all_gather("x", {tensor_of(v).buffer, h.rank() ? Shape{2, 3} : Shape{1, 6}, DType::float32}); });
   expect_refused("horovod: x: the group differs: g of 1 on rank 0, no group on rank 1; accepted: the same on every rank", [](Horovod& h, Floats& v) {
     if (h.rank()) return h.all_reduce("x", tensor_of(v));
     auto grouped = h.grouped_all_reduce("g", {{"x", tensor_of(v)}});
@@ -135,18 +134,29 @@ TEST(Horovod, refuses_what_no_rank_can_ask_for) {
   run_horovod(2, quick(), [](Horovod& h) {
     Floats a(6, 1.0f);
     EXPECT_EQ(message_of<UsageError>([&] { h.broadcast("x", tensor_of(a), 2); }), "horovod: x: the root is 2; accepted: 0..1");
-    EXPECT_EQ(message_of<UsageError>([&] { h.all_reduce("", tensor_of(a)); }), "horovod: a tensor has no name; accepted: a name that is the same on every rank");
+    EXPECT_EQ(message_of<UsageError>([&] { h.all_reduce("", tensor_of(a)); }),
+              "horovod: a tensor has no name; accepted: a name that is the same on every rank");
     EXPECT_EQ(message_of<UsageError>([&] { h.all_reduce("join", tensor_of(a)); }), "horovod: a tensor is called 'join', as join() is; accepted: another name");
     for (const bool gathers : {true, false})
-      EXPECT_EQ(message_of<ShapeError>([&] { gathers ? h.all_gather("x", {tensor_of(a).buffer, Shape{}}) : h.all_to_all("x", {tensor_of(a).buffer, Shape{}}, {0, 0}); }),
+      EXPECT_EQ(message_of<ShapeError>([&] {
+                  gathers ? h.all_gather("x", {tensor_of(a).buffer, Shape{}}) : h.all_to_all("x", {tensor_of(a).buffer, Shape{}}, {0, 0});
+                }),
                 "horovod: x: a scalar has no rows; accepted: one axis or more");
-    EXPECT_EQ(message_of<ShapeError>([&] { h.all_reduce("x", {tensor_of(a).buffer, Shape{24}, DType::boolean}); }),
+    EXPECT_EQ(message_of<ShapeError>([&] {
+                h.all_reduce("x", {tensor_of(a).buffer, Shape{24}, DType::boolean});
+              }),
               "horovod: x: booleans are not reduced; accepted: float32, float16, bfloat16, int32, int64");
-    EXPECT_EQ(message_of<UsageError>([&] { h.all_reduce("x", {tensor_of(a).buffer, Shape{6}, DType::int32}, {.prescale = 2}); }),
+    EXPECT_EQ(message_of<UsageError>([&] {
+                h.all_reduce("x", {tensor_of(a).buffer, Shape{6}, DType::int32}, {.prescale = 2});
+              }),
               "horovod: x: int32 is scaled; accepted: floating types");
-    EXPECT_EQ(message_of<UsageError>([&] { h.all_reduce("x", {tensor_of(a).buffer, Shape{6}, DType::int32}, {.wire = DType::float16}); }),
+    EXPECT_EQ(message_of<UsageError>([&] {
+                h.all_reduce("x", {tensor_of(a).buffer, Shape{6}, DType::int32}, {.wire = DType::float16});
+              }),
               "horovod: x: all_reduce of int32 travels as float16; accepted: all_reduce of float32 as float16 or bfloat16");
-    EXPECT_EQ(message_of<ShapeError>([&] { h.all_to_all("x", tensor_of(a), {1, 2}); }),
+    EXPECT_EQ(message_of<ShapeError>([&] {
+                h.all_to_all("x", tensor_of(a), {1, 2});
+              }),
               "horovod: x: 3 rows go to 2 ranks, of 6 rows; accepted: for each of 2 ranks 0 or more, all of them together");
   });
 }
@@ -158,7 +168,8 @@ TEST(Horovod, refuses_a_name_that_is_under_way_and_what_comes_after_shutdown) {
     std::optional<Handle> first;
     if (h.rank() == 0) {
       first = h.all_reduce("a", tensor_of(a));
-      EXPECT_EQ(message_of<UsageError>([&] { h.all_reduce("a", tensor_of(b)); }), "horovod: a: it is under way already; accepted: one request of a name at a time");
+      EXPECT_EQ(message_of<UsageError>([&] { h.all_reduce("a", tensor_of(b)); }),
+                "horovod: a: it is under way already; accepted: one request of a name at a time");
     }
     communication.run([](Collectives& c) { c.barrier(); });
     if (h.rank() == 1) first = h.all_reduce("a", tensor_of(a));
@@ -180,7 +191,8 @@ TEST(Horovod, takes_no_name_of_a_group_that_it_refuses) {
   run_horovod(2, quick(), [](Horovod& h) {
     Floats a{1}, b{2}, c{3};
     const auto refused = [&](std::vector<Horovod::Named> named) { return message_of<UsageError>([&] { h.grouped_all_reduce("g", std::move(named)); }); };
-    EXPECT_EQ(refused({{"a", tensor_of(a)}, {"b", tensor_of(b)}, {"a", tensor_of(c)}}), "horovod: a: it is under way already; accepted: one request of a name at a time");
+    EXPECT_EQ(refused({{"a", tensor_of(a)}, {"b", tensor_of(b)}, {"a", tensor_of(c)}}),
+              "horovod: a: it is under way already; accepted: one request of a name at a time");
     EXPECT_EQ(refused({{"a", tensor_of(a)}, {"", tensor_of(b)}}), "horovod: a tensor has no name; accepted: a name that is the same on every rank");
     for (Handle& handle : h.grouped_all_reduce("g", {{"a", tensor_of(a)}, {"b", tensor_of(b)}}, {.reduction = Reduction::sum})) handle.synchronize();
     EXPECT_EQ(a[0], 2);
@@ -194,7 +206,8 @@ TEST(Horovod, says_what_a_rank_that_has_joined_cannot_take_part_in) {
     if (h.rank() == 0) {
       const auto refused = [&](Handle handle) { return message_of<CommError>([&] { handle.synchronize(); }); };
       EXPECT_EQ(refused(h.broadcast("x", tensor_of(a), 1)), "horovod: x: the root, rank 1, has joined; accepted: a root that has data");
-      EXPECT_EQ(refused(h.all_to_all("x", tensor_of(a), {1, 1})), "horovod: x: an all_to_all goes on while a rank has joined; accepted: all ranks, or none that has joined");
+      EXPECT_EQ(refused(h.all_to_all("x", tensor_of(a), {1, 1})),
+                "horovod: x: an all_to_all goes on while a rank has joined; accepted: all ranks, or none that has joined");
       h.broadcast("x", tensor_of(a), 0).synchronize();
       h.reduce_scatter("y", tensor_of(a)).synchronize();
     }
@@ -229,29 +242,34 @@ TEST(Horovod, warns_of_a_stall_by_tensor_and_rank_and_gives_up_where_it_is_told_
   std::mutex mutex;
   std::vector<std::string> lines;
   std::atomic<int> refused = 0;
-  EXPECT_THROW(run_communicating_ranks(3, [&](CommunicationThread& communication) {
-    Horovod h(communication, {.cycle_ms = 1, .stall_warning_s = 0.2, .stall_shutdown_s = 0.6}, [&](const std::string& line) {
-      const std::lock_guard lock(mutex);
-      lines.push_back(line);
-    });
-    Floats known{1}, fresh{1};
-    h.all_reduce("known", tensor_of(known)).synchronize();
-    std::vector<Handle> waiting;
-    if (h.rank() != 1) waiting.push_back(h.all_reduce("known", tensor_of(known)));
-    if (h.rank() == 2) waiting.push_back(h.all_reduce("fresh", tensor_of(fresh)));
-    if (h.rank() == 1) waiting.push_back(h.all_reduce("other", tensor_of(fresh)));
-    for (Handle& handle : waiting)
-      try {
-        handle.synchronize();
-      } catch (const CommError& e) {
-        ++refused;
-        throw;
-      }
-  }, {"m", "m", "n"}), CommError);
+  EXPECT_THROW(run_communicating_ranks(3,
+                                       [&](CommunicationThread& communication) {
+                                         Horovod h(communication, {.cycle_ms = 1, .stall_warning_s = 0.2, .stall_shutdown_s = 0.6},
+                                                   [&](const std::string& line) {
+                                                     const std::lock_guard lock(mutex);
+                                                     lines.push_back(line);
+                                                   });
+                                         Floats known{1}, fresh{1};
+                                         h.all_reduce("known", tensor_of(known)).synchronize();
+                                         std::vector<Handle> waiting;
+                                         if (h.rank() != 1) waiting.push_back(h.all_reduce("known", tensor_of(known)));
+                                         if (h.rank() == 2) waiting.push_back(h.all_reduce("fresh", tensor_of(fresh)));
+                                         if (h.rank() == 1) waiting.push_back(h.all_reduce("other", tensor_of(fresh)));
+                                         for (Handle& handle : waiting) try {
+                                             handle.synchronize();
+                                           } catch (const CommError& e) {
+                                             ++refused;
+                                             throw;
+                                           }
+                                       },
+                                       {"m", "m", "n"}),
+               CommError);
   EXPECT_GE(refused, 1);
   ASSERT_FALSE(lines.empty());
   const auto says = [&](const std::string& tensor, const std::string& ranks) {
-    return std::ranges::any_of(lines, [&](const std::string& line) { return line.find("horovod: " + tensor + " has waited ") != std::string::npos && line.find(" s for " + ranks) != std::string::npos; });
+    return std::ranges::any_of(lines, [&](const std::string& line) {
+      return line.find("horovod: " + tensor + " has waited ") != std::string::npos && line.find(" s for " + ranks) != std::string::npos;
+    });
   };
   EXPECT_TRUE(says("known", "rank 1 (m)")) << lines[0];
   EXPECT_TRUE(says("fresh", "rank 0 (m), rank 1 (m)")) << lines[0];
@@ -298,7 +316,8 @@ TEST(Horovod, refuses_a_pipe_for_the_log_of_tuning_and_waits_for_no_reader) {
   options.tunes = true;
   options.tuning_log = (folder.path() / "pipe").string();
   ASSERT_EQ(::mkfifo(options.tuning_log.c_str(), 0600), 0);
-  EXPECT_EQ(testing::message_of<DataError>([&] { Autotuner tuner(options); }), "HOROVOD_AUTOTUNE_LOG: cannot open " + options.tuning_log + ": it is no regular file; accepted: a regular file");
+  EXPECT_EQ(testing::message_of<DataError>([&] { Autotuner tuner(options); }),
+            "HOROVOD_AUTOTUNE_LOG: cannot open " + options.tuning_log + ": it is no regular file; accepted: a regular file");
 }
 
 TEST(Horovod, tells_of_a_timeline_that_cannot_be_written_at_the_end) {
@@ -344,9 +363,17 @@ TEST(HorovodOptions, are_horovods_variables_and_numbers_or_refused) {
   EXPECT_EQ(defaults.cycle_ms, 1);
   EXPECT_EQ(defaults.cache_capacity, 1024u);
   EXPECT_EQ(defaults.stall_warning_s, 60);
-  const Options o = with({{"HOROVOD_FUSION_THRESHOLD", "1000"}, {"HOROVOD_CYCLE_TIME", "2.5"}, {"HOROVOD_CACHE_CAPACITY", "0"}, {"HOROVOD_STALL_CHECK_TIME_SECONDS", "7"},
-                          {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "9"}, {"HOROVOD_TIMELINE", "t.json"}, {"HOROVOD_TIMELINE_MARK_CYCLES", "1"}, {"HOROVOD_AUTOTUNE", "1"},
-                          {"HOROVOD_AUTOTUNE_LOG", "log"}, {"HOROVOD_AUTOTUNE_WARMUP_SAMPLES", "1"}, {"HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", "4"}});
+  const Options o = with({{"HOROVOD_FUSION_THRESHOLD", "1000"},
+                          {"HOROVOD_CYCLE_TIME", "2.5"},
+                          {"HOROVOD_CACHE_CAPACITY", "0"},
+                          {"HOROVOD_STALL_CHECK_TIME_SECONDS", "7"},
+                          {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "9"},
+                          {"HOROVOD_TIMELINE", "t.json"},
+                          {"HOROVOD_TIMELINE_MARK_CYCLES", "1"},
+                          {"HOROVOD_AUTOTUNE", "1"},
+                          {"HOROVOD_AUTOTUNE_LOG", "log"},
+                          {"HOROVOD_AUTOTUNE_WARMUP_SAMPLES", "1"},
+                          {"HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", "4"}});
   EXPECT_EQ(o.fusion_bytes, 1000);
   EXPECT_EQ(o.cycle_ms, 2.5);
   EXPECT_EQ(o.cache_capacity, 0u);
@@ -359,18 +386,26 @@ TEST(HorovodOptions, are_horovods_variables_and_numbers_or_refused) {
   EXPECT_EQ(o.tuning_steps, 4);
   EXPECT_EQ(with({{"HOROVOD_STALL_CHECK_DISABLE", "1"}}).stall_warning_s, 0);
   EXPECT_EQ(message_of<UsageError>([&] { with({{"HOROVOD_CYCLE_TIME", "fast"}}); }), "HOROVOD_CYCLE_TIME: 'fast'; accepted: a number from 0 to 1000000");
-  EXPECT_EQ(message_of<UsageError>([&] { with({{"HOROVOD_FUSION_THRESHOLD", "-1"}}); }), "HOROVOD_FUSION_THRESHOLD: '-1'; accepted: a number from 0 to 1099511627776");
+  EXPECT_EQ(message_of<UsageError>([&] {
+              with({{"HOROVOD_FUSION_THRESHOLD", "-1"}});
+            }),
+            "HOROVOD_FUSION_THRESHOLD: '-1'; accepted: a number from 0 to 1099511627776");
   EXPECT_EQ(message_of<UsageError>([&] { with({{"HOROVOD_CACHE_CAPACITY", "12x"}}); }), "HOROVOD_CACHE_CAPACITY: '12x'; accepted: a number from 0 to 1048576");
   EXPECT_EQ(message_of<UsageError>([&] { with({{"HOROVOD_AUTOTUNE", "yes"}}); }), "HOROVOD_AUTOTUNE: 'yes'; accepted: 0, 1");
   for (const std::string name : {"HOROVOD_AUTOTUNE_LOG", "HOROVOD_AUTOTUNE_WARMUP_SAMPLES", "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE"}) {
     EXPECT_EQ(message_of<UsageError>([&] { with({{name, "5"}}); }), name + ": it is given without HOROVOD_AUTOTUNE; accepted: HOROVOD_AUTOTUNE=1 with it");
   }
-  EXPECT_EQ(message_of<UsageError>([&] { with({{"HOROVOD_TIMELINE_MARK_CYCLES", "1"}}); }),
+  EXPECT_EQ(message_of<UsageError>([&] {
+              with({{"HOROVOD_TIMELINE_MARK_CYCLES", "1"}});
+            }),
             "HOROVOD_TIMELINE_MARK_CYCLES: it is given without HOROVOD_TIMELINE; accepted: a file of HOROVOD_TIMELINE with it");
   EXPECT_FALSE(with({{"HOROVOD_TIMELINE_MARK_CYCLES", "0"}}).marks_cycles);
   for (const auto& [name, value] : {std::pair("HOROVOD_STALL_CHECK_DISABLE", "1"), std::pair("HOROVOD_STALL_CHECK_TIME_SECONDS", "0")})
-    EXPECT_EQ(message_of<UsageError>([&] { with({{"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "9"}, {name, value}}); }),
-              "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS: it is given where stalls are not looked for; accepted: a HOROVOD_STALL_CHECK_TIME_SECONDS over 0, and no HOROVOD_STALL_CHECK_DISABLE=1");
+    EXPECT_EQ(message_of<UsageError>([&] {
+                with({{"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "9"}, {name, value}});
+              }),
+              "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS: it is given where stalls are not looked for; accepted: a HOROVOD_STALL_CHECK_TIME_SECONDS over 0, and no "
+              "HOROVOD_STALL_CHECK_DISABLE=1");
 }
 
 }  // namespace

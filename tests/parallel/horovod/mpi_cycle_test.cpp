@@ -16,8 +16,11 @@ void expect_sum_of_a_pair(Horovod& h, std::size_t count) {
   const std::size_t gap = h.rank() == 0 ? 0 : 1;
   Floats memory(2 * count + gap, static_cast<float>(1 + h.rank()));
   const auto bytes = std::as_writable_bytes(std::span(memory));
-  const auto tensor = [&](std::size_t first) { return Tensor{host_buffer(bytes.subspan(4 * first, 4 * count)), Shape{static_cast<std::int64_t>(count)}, DType::float32}; };
-  for (Handle& handle : h.grouped_all_reduce("pair", {{"first", tensor(0)}, {"second", tensor(count + gap)}}, {.reduction = Reduction::sum})) handle.synchronize();
+  const auto tensor = [&](std::size_t first) {
+    return Tensor{host_buffer(bytes.subspan(4 * first, 4 * count)), Shape{static_cast<std::int64_t>(count)}, DType::float32};
+  };
+  for (Handle& handle : h.grouped_all_reduce("pair", {{"first", tensor(0)}, {"second", tensor(count + gap)}}, {.reduction = Reduction::sum}))
+    handle.synchronize();
   Floats expected(memory.size(), 6);
   if (gap) expected[count] = static_cast<float>(1 + h.rank());
   EXPECT_EQ(memory, expected) << "on rank " << h.rank();

@@ -1,4 +1,6 @@
 // Cuts of a model into pieces, against every cut that there is.
+#include "parallel/pipeline/partition.h"
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +12,6 @@
 #include "engine/base/error.h"
 #include "engine/base/numbers.h"
 #include "engine/base/philox.h"
-#include "parallel/pipeline/partition.h"
 #include "tests/support/message_of.h"
 #include "tests/support/ranks/schedule_names.h"
 

@@ -1,4 +1,6 @@
 // Schedules of pipelines: complete, free of deadlock, with the bubble and the memory of their papers; broken ones are refused.
+#include "parallel/pipeline/schedule.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -9,7 +11,6 @@
 #include "engine/base/error.h"
 #include "engine/base/numbers.h"
 #include "engine/base/philox.h"
-#include "parallel/pipeline/schedule.h"
 #include "parallel/pipeline/schedule_check.h"
 #include "parallel/pipeline/simulate.h"
 #include "parallel/transport/communicator.h"
@@ -53,7 +54,8 @@ std::vector<double> with_last_of(const Schedule& schedule, double size) {
 std::string computes(const Schedule& schedule, int stage) {
   std::vector<std::string> out;
   for (const Action& a : schedule.actions[at(stage)])
-    if (a.kind == ActionKind::forward || a.kind == ActionKind::backward) out.push_back(fmt::format("{}{}.{}", a.kind == ActionKind::forward ? "F" : "B", a.piece, a.micro_batch));
+    if (a.kind == ActionKind::forward || a.kind == ActionKind::backward)
+      out.push_back(fmt::format("{}{}.{}", a.kind == ActionKind::forward ? "F" : "B", a.piece, a.micro_batch));
   return fmt::format("{}", fmt::join(out, " "));
 }
 
@@ -92,8 +94,16 @@ TEST(PipelineSchedule, computes_stand_in_the_order_of_the_papers) {
 }
 
 TEST(PipelineSchedule, one_micro_batch_is_plain_model_parallelism) {
-  const std::vector<Action> first{{ActionKind::forward, 0, 0}, {ActionKind::send_activation, 0, 0}, {ActionKind::receive_gradient, 0, 0}, {ActionKind::backward, 0, 0}, {ActionKind::update}};
-  const std::vector<Action> last{{ActionKind::receive_activation, 1, 0}, {ActionKind::forward, 1, 0}, {ActionKind::backward, 1, 0}, {ActionKind::send_gradient, 1, 0}, {ActionKind::update}};
+  const std::vector<Action> first{{ActionKind::forward, 0, 0},
+                                  {ActionKind::send_activation, 0, 0},
+                                  {ActionKind::receive_gradient, 0, 0},
+                                  {ActionKind::backward, 0, 0},
+                                  {ActionKind::update}};
+  const std::vector<Action> last{{ActionKind::receive_activation, 1, 0},
+                                 {ActionKind::forward, 1, 0},
+                                 {ActionKind::backward, 1, 0},
+                                 {ActionKind::send_gradient, 1, 0},
+                                 {ActionKind::update}};
   for (const ScheduleKind kind : {kGpipe, k1f1b}) {
     const Schedule schedule = make_schedule({kind, 2, 1, 1});
     EXPECT_EQ(schedule.actions[0], first);
@@ -242,7 +252,8 @@ TEST(PipelineClock, the_slowest_stage_sets_the_ideal_time) {
 
 /// A send or receive's other end.
 Action other_end(const Schedule& schedule, const Action& message) {
-  constexpr std::pair<ActionKind, ActionKind> kEnds[] = {{ActionKind::send_activation, ActionKind::receive_activation}, {ActionKind::send_gradient, ActionKind::receive_gradient}};
+  constexpr std::pair<ActionKind, ActionKind> kEnds[] = {{ActionKind::send_activation, ActionKind::receive_activation},
+                                                         {ActionKind::send_gradient, ActionKind::receive_gradient}};
   for (const auto& [send, receive] : kEnds) {
     if (message.kind == send) return {receive, schedule.other_piece(message), message.micro_batch};
     if (message.kind == receive) return {send, schedule.other_piece(message), message.micro_batch};

@@ -45,8 +45,8 @@ TEST_F(Bench, every_model_input_batch_and_front_end_is_a_case) {
 TEST_F(Bench, a_case_of_recomputed_blocks_says_so_and_plans_less) {
   std::vector<double> flops;
   const auto planned = [&](const std::string& recompute, const std::string& name) {
-    const Outcome o = run({"bench", "train", "--model", "resnet18", "--input", "3x32x32", "--batch-size", "4", "--frontend", "graph", "--runs", "1",
-                           "--warmup", "1", "--recompute", recompute, "--json", in_folder("b.json")});
+    const Outcome o = run({"bench", "train", "--model", "resnet18", "--input", "3x32x32", "--batch-size", "4", "--frontend", "graph", "--runs", "1", "--warmup",
+                           "1", "--recompute", recompute, "--json", in_folder("b.json")});
     EXPECT_EQ(o.status, 0) << o.err;
     const Json b = Json::parse(read_text(folder() / "b.json"))["benchmarks"][0];
     EXPECT_EQ(b["name"], name);
@@ -59,7 +59,8 @@ TEST_F(Bench, a_case_of_recomputed_blocks_says_so_and_plans_less) {
 
 TEST_F(Bench, a_case_of_frozen_normalisation_says_so_and_takes_a_single_value_a_channel) {
   const auto resnet = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> arguments{"bench", "train", "--model", "resnet18", "--input", "3x32x32", "--batch-size", "1", "--runs", "1", "--warmup", "1", "--json", in_folder("b.json")};
+    std::vector<std::string> arguments{"bench", "train",  "--model", "resnet18", "--input", "3x32x32", "--batch-size",
+                                       "1",     "--runs", "1",       "--warmup", "1",       "--json",  in_folder("b.json")};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   };
@@ -71,8 +72,9 @@ TEST_F(Bench, a_case_of_frozen_normalisation_says_so_and_takes_a_single_value_a_
 }
 
 TEST_F(Bench, a_batch_is_as_large_as_was_asked) {
-  const auto peak = [this](const char* size) { return results({"infer", "--batch-size", size, "--frontend",
-      "eager"})["benchmarks"][0]["peak_bytes"].get<double>(); };
+  const auto peak = [this](const char* size) {
+    return results({"infer", "--batch-size", size, "--frontend", "eager"})["benchmarks"][0]["peak_bytes"].get<double>();
+  };
   EXPECT_GT(peak("6000"), 2.5 * peak("2000")) << "three times the pictures";
 }
 
@@ -101,8 +103,8 @@ TEST_F(Bench, a_case_has_the_members_that_scripts_read) {
 }
 
 TEST_F(Bench, no_case_that_fits_is_a_failure_with_its_record) {
-  const Outcome o = run({"bench", "train", "--model", "lenet", "--batch-size", "512,256", "--frontend", "eager", "--memory-limit", "4000000", "--json",
-                         in_folder("b.json")});
+  const Outcome o =
+      run({"bench", "train", "--model", "lenet", "--batch-size", "512,256", "--frontend", "eager", "--memory-limit", "4000000", "--json", in_folder("b.json")});
   EXPECT_EQ(o.status, 1);
   EXPECT_NE(o.err.find("gemel: bench: no case fits: 4000000 bytes may be held, the smallest needs about "), std::string::npos) << o.err;
   EXPECT_EQ(Json::parse(read_text(folder() / "b.json"))["benchmarks"].size(), 2u);

@@ -1,6 +1,4 @@
 // The gemel program from outside, as users and scripts call it: status, messages, files, resuming, both front ends.
-#include "tests/support/program/command_line_fixture.h"
-
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -12,6 +10,7 @@
 #include "frontends/cli/system/build_info.h"
 #include "frontends/models/pictures/picture_models.h"
 #include "tests/support/device/test_device.h"
+#include "tests/support/program/command_line_fixture.h"
 
 namespace gemel::testing {
 namespace {
@@ -117,8 +116,8 @@ TEST_F(CommandLine, an_interrupt_or_a_lost_terminal_saves_and_ends_with_1) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const std::string name = std::to_string(signal), checkpoints = in_folder("checkpoints" + name), log = in_folder("log" + name);
     const pid_t child = start({"train", "--model", "lenet", "--epochs", "1000", "--limit", "64", "--checkpoint-dir", checkpoints, "--log-dir", log});
-    while (read_text(std::filesystem::path(log) / "run.jsonl").find("\"step\"") == std::string::npos && ::waitpid(child, nullptr,
-        WNOHANG) == 0) std::this_thread::yield();
+    while (read_text(std::filesystem::path(log) / "run.jsonl").find("\"step\"") == std::string::npos && ::waitpid(child, nullptr, WNOHANG) == 0)
+      std::this_thread::yield();
     ::kill(child, signal);
     const Outcome o = finish(child);
     EXPECT_EQ(o.status, 1) << o.err;
@@ -133,8 +132,7 @@ TEST_F(CommandLine, a_signal_sent_twice_is_one_request_and_one_that_follows_late
   const auto started = [&](const std::string& name) {
     const pid_t child = start({"train", "--model", "lenet", "--epochs", "100000", "--limit", "64", "--eval-every", "0", "--checkpoint-dir",
                                in_folder("c" + name), "--log-dir", in_folder(name)});
-    while (read_text(folder() / name / "run.jsonl").find("\"step\"") == std::string::npos && ::waitpid(child, nullptr, WNOHANG) == 0)
-      std::this_thread::yield();
+    while (read_text(folder() / name / "run.jsonl").find("\"step\"") == std::string::npos && ::waitpid(child, nullptr, WNOHANG) == 0) std::this_thread::yield();
     return child;
   };
   const pid_t twice = started("twice");
@@ -227,8 +225,11 @@ TEST_F(CommandLine, devices_that_mesa_emulates_are_listed_where_the_system_shows
   const auto list_beside = [this](const std::string& node) {  // in a /dev of the program's own
     return run({"devices"}, [&node] {
       constexpr mode_t kForAll = S_IFCHR | 0666;
-      if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 || ::mount("none", "/dev", "tmpfs", 0, "size=1m") != 0) ::_exit(kNoRight);
-      if (::mknod("/dev/null", kForAll, ::makedev(1, 3)) != 0 || ::mknod("/dev/urandom", kForAll, ::makedev(1, 9)) != 0 || ::mkdir("/dev/dri", 0755) != 0) ::_exit(kNoRight);
+      if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+          ::mount("none", "/dev", "tmpfs", 0, "size=1m") != 0)
+        ::_exit(kNoRight);
+      if (::mknod("/dev/null", kForAll, ::makedev(1, 3)) != 0 || ::mknod("/dev/urandom", kForAll, ::makedev(1, 9)) != 0 || ::mkdir("/dev/dri", 0755) != 0)
+        ::_exit(kNoRight);
       std::ofstream("/dev/dri/" + node).flush();
       ::unsetenv("RUSTICL_ENABLE");
     });

@@ -408,11 +408,11 @@ TEST(DoctorChecks, that_crash_hang_or_throw_are_wrong_where_they_were) {
     EXPECT_LT(std::chrono::steady_clock::now() - begin, 3s);
     std::vector<std::string> got;
     for (const Line& l : lines) got.push_back(fmt::format("{} {} {} -> {}", l.name, to_string(l.finding.health), l.finding.found, l.finding.remedy));
-    EXPECT_EQ(got, (std::vector<std::string>{
-                       "fine ok all there -> ", "aborts ok a first part -> ", "its-second-part wrong signal 6 (Aborted) ended the process -> ",
-                       "hangs wrong a driver: it does not end within 50 ms -> ",
-                       "closes wrong it does not end within 50 ms -> ", "throws wrong GEMEL_DOCTORED: 'x' is not accepted; accepted: y -> y",
-                       "prints wrong it printed: some words\n; signal 9 (Killed) ended the process; it printed: last words -> "}));
+    EXPECT_EQ(got,
+              (std::vector<std::string>{"fine ok all there -> ", "aborts ok a first part -> ", "its-second-part wrong signal 6 (Aborted) ended the process -> ",
+                                        "hangs wrong a driver: it does not end within 50 ms -> ", "closes wrong it does not end within 50 ms -> ",
+                                        "throws wrong GEMEL_DOCTORED: 'x' is not accepted; accepted: y -> y",
+                                        "prints wrong it printed: some words\n; signal 9 (Killed) ended the process; it printed: last words -> "}));
   });
 }
 

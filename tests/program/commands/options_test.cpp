@@ -67,7 +67,8 @@ TEST_F(Options, frozen_normalisation_trains_by_running_statistics_and_is_part_of
     EXPECT_FALSE(all("bn1.bias", 0)) << frontend;
     EXPECT_EQ(weights_after(resnet({"--freeze-norm", "--resume", folder + "/checkpoint-1.safetensors"})), whole) << frontend;
   }
-  const Outcome other = run({"train", "--limit", "8", "--batch-size", "4", "--eval-every", "0", "--epochs", "2", "--resume", in_folder("eager/checkpoint-2.safetensors")});
+  const Outcome other =
+      run({"train", "--limit", "8", "--batch-size", "4", "--eval-every", "0", "--epochs", "2", "--resume", in_folder("eager/checkpoint-2.safetensors")});
   EXPECT_NE(other.err.find("frozen normalisation was 'on', is now 'off'"), std::string::npos) << other.err;
 }
 
@@ -116,8 +117,8 @@ TEST_F(Options, products_by_clblast_train_as_by_our_own_kernels) {
 }
 
 TEST_F(Options, inceptions_auxiliary_classifier_trains_too) {
-  const Weights after = weights_after({"train", "--model", "inception_v3", "--input", "3x299x299", "--batch-size", "2", "--limit", "2",
-      "--eval-every", "0", "--freeze-backbone"});
+  const Weights after = weights_after(
+      {"train", "--model", "inception_v3", "--input", "3x299x299", "--batch-size", "2", "--limit", "2", "--eval-every", "0", "--freeze-backbone"});
   const auto session = Session::reference(1);
   const auto model = models::make("inception_v3", {.classes = 10}, *session);
   Weights before;
@@ -142,8 +143,8 @@ TEST_F(Options, a_clipped_gradient_has_the_norm_asked_for) {
 }
 
 TEST_F(Options, schedules_give_each_steps_rate) {
-  const Words short_epochs{"train", "--model", "lenet", "--limit", "2", "--batch-size", "2", "--lr", "0.5", "--optimizer", "sgd", "--clip-norm",
-      "0.01", "--eval-every", "0"};
+  const Words short_epochs{"train", "--model",     "lenet", "--limit",     "2",    "--batch-size", "2", "--lr",
+                           "0.5",   "--optimizer", "sgd",   "--clip-norm", "0.01", "--eval-every", "0"};
   const auto rates_of = [&](const std::string& name, const Words& more) {
     Words arguments = short_epochs;
     arguments.insert(arguments.end(), {"--lr-schedule", name, "--log-dir", in_folder(name)});
@@ -180,9 +181,8 @@ TEST_F(Options, classes_reach_the_synthetic_data) {
 }
 
 TEST_F(Options, dropout_of_everything_is_accepted) {
-  const Outcome o = run({"train", "--model", "alexnet", "--input", "3x64x64", "--batch-size", "2", "--limit", "2", "--eval-every", "0", "--dropout",
-      "1", "--log-dir",
-                         in_folder("log")});
+  const Outcome o = run({"train", "--model", "alexnet", "--input", "3x64x64", "--batch-size", "2", "--limit", "2", "--eval-every", "0", "--dropout", "1",
+                         "--log-dir", in_folder("log")});
   ASSERT_EQ(o.status, 0) << o.err;
   // Behind the last dropout all pictures look alike: the last layer sees its own bias only, so that the loss is near ln 10.
   EXPECT_NEAR(losses("log").at(0), std::log(10.0), 0.1) << "the bias is uniform within 1 / sqrt(4096)";

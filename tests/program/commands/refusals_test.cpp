@@ -45,7 +45,9 @@ class Refusals : public CommandLine {
     return {"train", "--model", "lenet", "--steps", "1", "--batch-size", "2", "--dataset", dataset, "--data", path};
   }
 
-  static Words infer_into(const std::string& output) { return {"infer", "--model", "lenet", "--weights", "none.safetensors", "--input", "none.npy", "--output", output}; }
+  static Words infer_into(const std::string& output) {
+    return {"infer", "--model", "lenet", "--weights", "none.safetensors", "--input", "none.npy", "--output", output};
+  }
   static Words bench_into(const std::string& json) { return {"bench", "infer", "--model", "lenet", "--json", json}; }
 
   /// One line and no other: it is refused before data, weights or a device are looked for.
@@ -113,17 +115,23 @@ TEST_F(Refusals, a_missing_value_or_one_of_another_type_tells_what_is_accepted) 
 
 TEST_F(Refusals, an_empty_value_names_nothing_whatever_option_of_whatever_command_has_it) {
   const std::pair<std::string, std::string> model{"--model", "lenet"}, weights{"--weights", "w"}, wrong{"--seed", "-1"};
-  const std::vector<Called> commands{
-      {"train", cli::train, {wrong}}, {"eval", cli::eval, {model, weights, wrong}}, {"infer", cli::infer, {model, weights, wrong}},
-      {"launch", cli::launch, {{"--np", "0"}}, {"train", "--parallel", "ddp"}}, {"bench", cli::bench, {{"--work", "infer"}, wrong}}, {"tune", cli::tune, {wrong}},
-      {"summary", cli::summary, {model, {"--batch-size", "0"}}}, {"generate", cli::generate, {weights, {"--vocab", "v"}, {"--prompt", "p"}, wrong}},
-      {"tokenize", cli::tokenize, {{"--vocab", "none"}}}, {"ops", cli::ops, {}}};
+  const std::vector<Called> commands{{"train", cli::train, {wrong}},
+                                     {"eval", cli::eval, {model, weights, wrong}},
+                                     {"infer", cli::infer, {model, weights, wrong}},
+                                     {"launch", cli::launch, {{"--np", "0"}}, {"train", "--parallel", "ddp"}},
+                                     {"bench", cli::bench, {{"--work", "infer"}, wrong}},
+                                     {"tune", cli::tune, {wrong}},
+                                     {"summary", cli::summary, {model, {"--batch-size", "0"}}},
+                                     {"generate", cli::generate, {weights, {"--vocab", "v"}, {"--prompt", "p"}, wrong}},
+                                     {"tokenize", cli::tokenize, {{"--vocab", "none"}}},
+                                     {"ops", cli::ops, {}}};
   for (const Called& command : commands) {
     const Words options = options_with_values(run({command.name, "--help"}).out);
     EXPECT_FALSE(options.empty()) << command.name;
     for (const std::string& option : options) {
       const auto said = [&](const Words& words) { return message_of<UsageError>([&] { command.run(command.with(option, words)); }); };
-      const std::string names_nothing = command.name + ": " + option + " is given an empty value; accepted: ", is_no_number = option + ": '' is not accepted; accepted: ";
+      const std::string names_nothing = command.name + ": " + option + " is given an empty value; accepted: ",
+                        is_no_number = option + ": '' is not accepted; accepted: ";
       if (option == "--text" || option == "--prompt") {  // a text may be empty
         EXPECT_EQ(said({option + "="}), said({option, ""}));
         EXPECT_EQ(said({option + "="}).find(names_nothing), std::string::npos) << said({option + "="});
@@ -136,7 +144,8 @@ TEST_F(Refusals, an_empty_value_names_nothing_whatever_option_of_whatever_comman
     if (options.empty()) continue;
     expect_refused(joined({command.name}, command.with(options[0], {options[0] + "="})), 2, options[0] + " is given an empty value; accepted: ");
   }
-  expect_refused({"launch", "--np", "2", "--check", "train", "--parallel", "ddp", "--weights", ""}, 2, "gemel: train: --weights is given an empty value; accepted: ");
+  expect_refused({"launch", "--np", "2", "--check", "train", "--parallel", "ddp", "--weights", ""}, 2,
+                 "gemel: train: --weights is given an empty value; accepted: ");
 }
 
 TEST_F(Refusals, a_name_that_is_too_long_is_told_in_words_of_its_own) {
@@ -148,9 +157,9 @@ TEST_F(Refusals, a_number_out_of_range_tells_the_range) {
   const std::map<std::string, std::string> outside{
       {"--epochs", "0"},     {"--steps", "-1"},      {"--batch-size", "0"}, {"--lr", "nan"},        {"--weight-decay", "-1"},
       {"--momentum", "1.5"}, {"--clip-norm", "inf"}, {"--limit", "-1"},     {"--eval-every", "-1"}, {"--checkpoint-every", "-1"},
-      {"--seed", "-1"},      {"--threads", "9999"},  {"--classes", "-1"},   {"--dropout", "1.1"},   {"--memory-limit", "-1"}, {"--accumulate", "0"}, {"--workers", "-1"}};
-  for (const auto& [option, value] : outside)
-    expect_refused({"train", option, value}, 2, "gemel: " + option + ": " + value + " is out of range; accepted: ");
+      {"--seed", "-1"},      {"--threads", "9999"},  {"--classes", "-1"},   {"--dropout", "1.1"},   {"--memory-limit", "-1"},
+      {"--accumulate", "0"}, {"--workers", "-1"}};
+  for (const auto& [option, value] : outside) expect_refused({"train", option, value}, 2, "gemel: " + option + ": " + value + " is out of range; accepted: ");
   for (const char* text : {"8X", "G", "1.5G", "8GB"})
     expect_refused({"train", "--memory-limit", text}, 2, std::string("gemel: --memory-limit: '") + text + "' is not accepted; accepted: bytes, such as ");
   for (const Words& command : {Words{"train"}, Words{"eval", "--model", "lenet", "--weights", "w"}, Words{"summary", "--model", "lenet"}}) {
@@ -163,8 +172,8 @@ TEST_F(Refusals, a_number_out_of_range_tells_the_range) {
 }
 
 TEST_F(Refusals, a_word_that_is_no_choice_tells_the_choices) {
-  for (const char* option : {"--model", "--dataset", "--optimizer", "--lr-schedule", "--shuffle", "--augment", "--normalize", "--frontend", "--gemm",
-      "--recompute", "--denormals"})
+  for (const char* option :
+       {"--model", "--dataset", "--optimizer", "--lr-schedule", "--shuffle", "--augment", "--normalize", "--frontend", "--gemm", "--recompute", "--denormals"})
     expect_refused({"train", option, "zzz"}, 2, std::string("gemel: ") + option + ": 'zzz' is not accepted; accepted: ");
   expect_refused({"train", "--graph-passes", "dead-code,"}, 2, "graph passes: '' is unknown; accepted: all, none, ");
   const std::string no_blocks = "gemel: lenet: it has no repeated blocks to compute again; accepted: recompute none, or another model: resnet18, resnet50, ";
@@ -174,7 +183,7 @@ TEST_F(Refusals, a_word_that_is_no_choice_tells_the_choices) {
     expect_refused(arguments, 2, no_blocks);
   }
   expect_refused({"bench", "infer", "--recompute", "blocks"}, 2,
-      "gemel: bench: --recompute blocks is given with infer, which has no backward pass; accepted: train");
+                 "gemel: bench: --recompute blocks is given with infer, which has no backward pass; accepted: train");
   expect_refused({"train", "--freeze-backbone=1"}, 2, "; accepted: --freeze-backbone alone");
   expect_refused({"train", "--input", "3x-1x2"}, 2, "--input: '3x-1x2' is not accepted; accepted: 3 extents from 1 to 65536, such as 3x32x32");
 }
@@ -216,9 +225,16 @@ TEST_F(Refusals, a_cache_folder_that_was_asked_for_and_cannot_be_made_is_named) 
 }
 
 TEST_F(Refusals, what_pocl_would_crash_on_is_named) {
-  const std::vector<std::pair<const char*, const char*>> bad{
-      {"POCL_MAX_PTHREAD_COUNT", "-1"}, {"POCL_MAX_PTHREAD_COUNT", "99999999999"}, {"POCL_CPU_MAX_CU_COUNT", "four"}, {"POCL_PTHREAD_MIN_THREADS", "-1"}, {"POCL_TRACING", "cq"}, {"POCL_OFFLINE_COMPILE", "1"},
-      {"POCL_MAX_WORK_GROUP_SIZE", "0"}, {"POCL_MAX_WORK_GROUP_SIZE", "2"}, {"POCL_DEBUG_LLVM_PASSES", "1"}, {"POCL_STARTUP_DELAY", "1000000"}};
+  const std::vector<std::pair<const char*, const char*>> bad{{"POCL_MAX_PTHREAD_COUNT", "-1"},
+                                                             {"POCL_MAX_PTHREAD_COUNT", "99999999999"},
+                                                             {"POCL_CPU_MAX_CU_COUNT", "four"},
+                                                             {"POCL_PTHREAD_MIN_THREADS", "-1"},
+                                                             {"POCL_TRACING", "cq"},
+                                                             {"POCL_OFFLINE_COMPILE", "1"},
+                                                             {"POCL_MAX_WORK_GROUP_SIZE", "0"},
+                                                             {"POCL_MAX_WORK_GROUP_SIZE", "2"},
+                                                             {"POCL_DEBUG_LLVM_PASSES", "1"},
+                                                             {"POCL_STARTUP_DELAY", "1000000"}};
   for (const auto& [name, value] : bad)
     expect_refused({"devices"}, 2, std::string("gemel: ") + name + ": '" + value + "' is not accepted; accepted: ", [&] { ::setenv(name, value, 1); });
   const auto bind_too_many = [] {
@@ -283,7 +299,8 @@ TEST_F(Refusals, an_option_that_another_one_or_the_data_contradict_is_named) {
   const Words linear = training({"--lr-schedule", "linear"});
   expect_refused(joined(linear, {"--warmup", "1000000000000"}), 2, "gemel: --warmup: 1000000000000 steps of a run of 5; accepted: at most all of them");
   expect_refused(joined(linear, {"--warmup", "4", "--steps", "3"}), 2, "gemel: --warmup: 4 steps of a run of 3; accepted: ");
-  expect_refused({"train", "--model", "bert", "--config", "tiny", "--classes", "1"}, 2, "gemel: --classes: 1 is given with --model bert, whose texts have 2 or more; accepted: ");
+  expect_refused({"train", "--model", "bert", "--config", "tiny", "--classes", "1"}, 2,
+                 "gemel: --classes: 1 is given with --model bert, whose texts have 2 or more; accepted: ");
   const Words bert{"--model", "bert", "--config", "tiny"};
   expect_refused(joined({"summary", "--input", "513"}, bert), 2, "gemel: --input: 513 tokens for a model of 512 positions; accepted: ");
   expect_refused(joined({"train", "--max-length", "513"}, bert), 2, "gemel: --max-length: 513 tokens for a model of 512 positions; accepted: ");
@@ -308,7 +325,8 @@ TEST_F(Refusals, what_is_no_file_is_refused_where_one_is_written_and_not_waited_
   fs::create_directory(folder() / "log");
   ASSERT_EQ(::mkfifo(in_folder("pipe").c_str(), 0600), 0);
   for (const char* option : {"--save", "--profile"})
-    expect_refused(training({option, in_folder("pipe")}), 1, "gemel: write: cannot write " + in_folder("pipe") + ": it is no regular file; accepted: a regular file, or a name that is free");
+    expect_refused(training({option, in_folder("pipe")}), 1,
+                   "gemel: write: cannot write " + in_folder("pipe") + ": it is no regular file; accepted: a regular file, or a name that is free");
   for (const std::string name : {"run.jsonl", "summary.json"}) {
     fs::create_symlink(in_folder("pipe"), folder() / "log" / name);
     expect_refused(training({"--log-dir", in_folder("log")}), 1, in_folder("log/" + name) + ": it is no regular file; accepted: ");
@@ -335,14 +353,14 @@ TEST_F(Refusals, a_data_set_that_does_not_fit_names_file_and_record) {
   expect_refused(on("npy", cut), 1, "cut/images.npy: ");
   expect_refused(on("npy", ""), 2, "--data is given an empty value");
   const Words fewer{"--classes", "2"};
-  Words train = on("npy", arrays("three", 3, {0, 1, 2})), eval{"eval", "--model", "lenet", "--weights", "none", "--dataset", "npy", "--data",
-      in_folder("three")};
+  Words train = on("npy", arrays("three", 3, {0, 1, 2})),
+        eval{"eval", "--model", "lenet", "--weights", "none", "--dataset", "npy", "--data", in_folder("three")};
   for (Words* command : {&train, &eval}) {
     command->insert(command->end(), fewer.begin(), fewer.end());
     expect_refused(*command, 1, "three/labels.npy: record 2 (from 0) has label 2; accepted: 0..1");
   }
   expect_refused({"train", "--model", "lenet", "--dataset", "npy", "--data", arrays("fits", 3, {0, 1, 2}), "--input", "3x16x16"}, 2,
-      "the pictures are [3, 32, 32]");
+                 "the pictures are [3, 32, 32]");
 
   fs::create_directory(folder() / "cifar");
   expect_refused(on("cifar10", in_folder("cifar")), 1, "cifar/data_batch_1.bin is missing; expected: a file of 30730000 bytes");
@@ -377,8 +395,8 @@ TEST_F(Refusals, hostile_weight_files_are_refused_in_one_line) {
   refused(weights_with("{}", 5000), "the file is truncated");
   const std::vector<float> pixels(3 * 32 * 32, 0.5f);
   datasets::write_npy(folder() / "x.npy", f32({1, 3, 32, 32}), std::as_bytes(std::span(pixels)));
-  expect_refused({"infer", "--model", "lenet", "--input", in_folder("x.npy"), "--output", in_folder("y.npy"), "--weights",
-                  weights_with(files[2].first)}, 1, "stands twice");
+  expect_refused({"infer", "--model", "lenet", "--input", in_folder("x.npy"), "--output", in_folder("y.npy"), "--weights", weights_with(files[2].first)}, 1,
+                 "stands twice");
   EXPECT_FALSE(fs::exists(folder() / "y.npy"));
 }
 
@@ -407,21 +425,21 @@ TEST_F(Refusals, an_input_too_small_for_the_model_names_the_layer) {
 
 TEST_F(Refusals, a_validation_loss_that_is_not_a_number_ends_the_run) {
   expect_refused({"train", "--model", "lenet", "--limit", "8", "--lr", "1e25", "--checkpoint-dir", in_folder("c")}, 1,
-      "gemel: train: the validation loss after step 1 is ");
+                 "gemel: train: the validation loss after step 1 is ");
   EXPECT_TRUE(fs::is_empty(folder() / "c")) << "weights that are no numbers are no checkpoint";
 }
 
 TEST_F(Refusals, files_that_cannot_be_written_are_found_before_the_work) {
   for (const char* option : {"--save", "--profile"}) {
     expect_refused(training({option, in_folder("none/file")}), 1,
-        "gemel: write: cannot create a file for " + in_folder("none/file") + ": No such file or directory");
+                   "gemel: write: cannot create a file for " + in_folder("none/file") + ": No such file or directory");
     EXPECT_EQ(read_text(folder() / "err").find("epoch"), std::string::npos) << "nothing was trained before";
     const std::string too_long = in_folder(std::string(300, 'a'));
     expect_refused(training({option, too_long}), 1, "gemel: write: cannot write " + too_long + ": File name too long");
   }
   write_text(folder() / "file", "");
   expect_refused(training({"--checkpoint-dir", in_folder("file/c")}), 1,
-      "gemel: checkpoint: cannot make the folder " + in_folder("file/c") + ": Not a directory");
+                 "gemel: checkpoint: cannot make the folder " + in_folder("file/c") + ": Not a directory");
   expect_refused(training({"--log-dir", in_folder("file/log")}), 1, "gemel: log: cannot make the folder " + in_folder("file/log") + ": Not a directory");
 }
 
@@ -444,7 +462,8 @@ TEST_F(Refusals, outputs_into_folders_that_are_closed_to_the_user_are_found_befo
   const std::string closed = in_folder("closed"), denied = ": Permission denied";
   const auto refused = [&](const Words& arguments, const std::string& what) { expect_refused_at_once(arguments, what + denied, obey_modes); };
   const auto refused_file = [&](const Words& arguments, const std::string& file) { refused(arguments, "write: cannot create a file for " + file); };
-  const Words eval{"eval", "--model", "lenet", "--weights", "w"}, generate{"generate", "--weights", "w", "--vocab", "v", "--prompt", "p"}, tune{"tune", "--model", "lenet"};
+  const Words eval{"eval", "--model", "lenet", "--weights", "w"}, generate{"generate", "--weights", "w", "--vocab", "v", "--prompt", "p"},
+      tune{"tune", "--model", "lenet"};
   for (const Words& command : {training({}), eval, infer_into(in_folder("y.npy")), bench_into(in_folder("b.json")), generate, tune}) {
     refused_file(joined(command, {"--profile", closed + "/trace.json"}), closed + "/trace.json");
     refused(joined(command, {"--log-dir", closed + "/log"}), "log: cannot make the folder " + closed + "/log");
@@ -470,7 +489,9 @@ TEST_F(Refusals, an_output_replaces_nothing_that_the_command_uses) {
   fs::create_symlink("w.safetensors", folder() / "link");
   const auto path = [this](const char* name) { return in_folder(name); };
   const Words infer{"infer", "--model", "lenet", "--weights", path("w.safetensors"), "--input", path("x.npy")};
-  const auto refused = [](const char* option, const std::string& file, const std::string& rest) { return fmt::format("gemel: --{}: '{}' is {}; accepted: another file", option, file, rest); };
+  const auto refused = [](const char* option, const std::string& file, const std::string& rest) {
+    return fmt::format("gemel: --{}: '{}' is {}; accepted: another file", option, file, rest);
+  };
   expect_refused(joined(infer, {"--output", path("link")}), 2, refused("output", path("link"), "given for --weights too"));
   expect_refused(joined(infer, {"--output", path("x.npy")}), 2, refused("output", path("x.npy"), "given for --input too"));
   const Words train{"train", "--model", "lenet", "--dataset", "npy", "--data", path("data")};
@@ -479,7 +500,8 @@ TEST_F(Refusals, an_output_replaces_nothing_that_the_command_uses) {
   expect_refused(joined(train, {"--log-dir", path("log"), "--save", path("log/run.jsonl")}), 2, refused("save", path("log/run.jsonl"), "a file of --log-dir"));
   expect_refused(joined(train, {"--checkpoint-dir", path("c"), "--profile", path("c/checkpoint-1.safetensors")}), 2,
                  refused("profile", path("c/checkpoint-1.safetensors"), "a file of --checkpoint-dir"));
-  expect_refused({"train", "--model", "bert", "--config", "tiny", "--vocab", path("vocab.txt"), "--save", path("vocab.txt")}, 2, refused("save", path("vocab.txt"), "given for --vocab too"));
+  expect_refused({"train", "--model", "bert", "--config", "tiny", "--vocab", path("vocab.txt"), "--save", path("vocab.txt")}, 2,
+                 refused("save", path("vocab.txt"), "given for --vocab too"));
   for (const char* name : {"data/images.npy", "w.safetensors", "x.npy", "vocab.txt"}) EXPECT_EQ(read_text(folder() / name), "what was there") << name;
   const std::string weights = path("own.safetensors");
   ASSERT_EQ(run(training({"--steps", "1", "--save", weights})).status, 0);

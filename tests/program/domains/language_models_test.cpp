@@ -17,7 +17,9 @@ class Generate : public CommandLine {
     return joined(with_running_text(folder(), "train", {"--batch-size", "8", "--optimizer", "adamw", "--lr", "3e-3", "--dropout", "0"}), more);
   }
   Words generating(const std::string& prompt, const Words& more = {}) const {
-    return joined({"generate", "--model", "gpt2", "--config", in_folder("config.json"), "--weights", in_folder("w.safetensors"), "--vocab", folder().string(), "--prompt", prompt}, more);
+    return joined({"generate", "--model", "gpt2", "--config", in_folder("config.json"), "--weights", in_folder("w.safetensors"), "--vocab", folder().string(),
+                   "--prompt", prompt},
+                  more);
   }
   void train_briefly() { ASSERT_EQ(run(training({"--steps", "1", "--save", in_folder("w.safetensors")})).status, 0) << read_text(folder() / "err"); }
 };
@@ -73,13 +75,15 @@ TEST_F(Generate, models_are_inferred_told_and_measured) {
   const std::vector<std::int64_t> ids{5, 7, 9, 11, 6, 8};
   datasets::write_npy(folder() / "ids.npy", i64({2, 3}), std::as_bytes(std::span(ids)));
   const Words model{"--model", "gpt2", "--config", in_folder("config.json")};
-  const Outcome infer = run(joined(joined({"infer"}, model), {"--weights", in_folder("w.safetensors"), "--input", in_folder("ids.npy"), "--output", in_folder("y.npy"), "--batch-size", "1"}));
+  const Outcome infer = run(joined(joined({"infer"}, model), {"--weights", in_folder("w.safetensors"), "--input", in_folder("ids.npy"), "--output",
+                                                              in_folder("y.npy"), "--batch-size", "1"}));
   ASSERT_EQ(infer.status, 0) << infer.err;
   EXPECT_EQ(datasets::NpyFile(folder() / "y.npy").shape(), (Shape{2, 3, 1500}));
   const Outcome summary = run(joined(joined({"summary"}, model), {"--input", "12", "--batch-size", "2", "--json"}));
   ASSERT_EQ(summary.status, 0) << summary.err;
   EXPECT_EQ(Json::parse(summary.out)["layers"][0]["output"], (std::vector<int>{2, 12, 1500}));
-  const Outcome bench = run(joined(joined({"bench", "train"}, model), {"--input", "12", "--batch-size", "2", "--runs", "2", "--warmup", "1", "--json", in_folder("b.json")}));
+  const Outcome bench =
+      run(joined(joined({"bench", "train"}, model), {"--input", "12", "--batch-size", "2", "--runs", "2", "--warmup", "1", "--json", in_folder("b.json")}));
   ASSERT_EQ(bench.status, 0) << bench.err;
   const Json cases = Json::parse(read_text(folder() / "b.json"))["benchmarks"];
   ASSERT_EQ(cases.size(), 2u);
@@ -91,7 +95,8 @@ TEST_F(Generate, refuses_in_one_line) {
   train_briefly();
   expect_refused({"generate", "--weights", "w", "--vocab", "v"}, 2, "--prompt is missing; accepted: text to go on from");
   expect_refused(generating("The sea", {"--temperature", "-1"}), 2, "--temperature: -1 is out of range; accepted: 0 to 1000000");
-  expect_refused(generating("The sea", {"--top-k", "5"}), 2, "--top-k: it is given with --temperature 0, which takes the likeliest token; accepted: with one above 0");
+  expect_refused(generating("The sea", {"--top-k", "5"}), 2,
+                 "--top-k: it is given with --temperature 0, which takes the likeliest token; accepted: with one above 0");
   expect_refused(generating("The sea", {"--max-tokens", "0"}), 2, "--max-tokens: 0 is out of range");
   expect_refused(generating("a\xff"), 2, "--prompt: text: byte 1 (0xff) is not UTF-8; accepted: UTF-8");
   std::string longer;
@@ -105,19 +110,22 @@ TEST_F(Generate, refuses_in_one_line) {
   expect_refused(with("--model", "bert"), 2, "--model: 'bert' is not accepted; accepted: gpt2");
   expect_refused(with("--vocab", in_folder("none")), 1, "read: cannot open " + in_folder("none") + ": No such file or directory");
   expect_refused(with("--weights", in_folder("none")), 1, "none");
-  expect_refused(with("--config", "huge"), 2, "gpt2: the configuration 'huge' is neither known nor a file; accepted: tiny, mini, small, base, or a config.json");
+  expect_refused(with("--config", "huge"), 2,
+                 "gpt2: the configuration 'huge' is neither known nor a file; accepted: tiny, mini, small, base, or a config.json");
   std::filesystem::create_directory(folder() / "other");
   write_text(folder() / "other" / "vocab.json", R"({"a": 0, "b": 1})");
   write_text(folder() / "other" / "merges.txt", "");
-  expect_refused(with("--vocab", in_folder("other")), 1,
-                 "generate: " + in_folder("other") + " has 2 tokens, " + in_folder("w.safetensors") + " is of 1500; accepted: the vocabulary that it was trained with");
+  expect_refused(
+      with("--vocab", in_folder("other")), 1,
+      "generate: " + in_folder("other") + " has 2 tokens, " + in_folder("w.safetensors") + " is of 1500; accepted: the vocabulary that it was trained with");
   write_text(folder() / "config.json", R"({"n_embd": 48, "n_layer": 3, "n_head": 2, "n_positions": 64})");
   expect_refused(generating("The sea"), 1, "missing: transformer.h.2.ln_1.weight");
 }
 
 TEST_F(Generate, training_refuses_in_one_line) {
   expect_refused({"train", "--model", "gpt2", "--dataset", "sst2"}, 2, "--dataset: 'sst2' is not accepted; accepted: text, synthetic");
-  expect_refused({"train", "--model", "gpt2", "--dataset", "text"}, 2, "--data: no data path was given for --dataset text; accepted: the folder of its train.txt");
+  expect_refused({"train", "--model", "gpt2", "--dataset", "text"}, 2,
+                 "--data: no data path was given for --dataset text; accepted: the folder of its train.txt");
   expect_refused({"train", "--model", "gpt2", "--dataset", "text", "--data", folder().string()}, 2,
                  "--vocab: none is given for --dataset text; accepted: GPT-2's folder of vocab.json and merges.txt, or a tokenizer.json");
   expect_refused(training({"--classes", "3"}), 2, "--classes: it is given with --model gpt2, which has no classes; accepted: without it");

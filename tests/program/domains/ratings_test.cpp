@@ -17,7 +17,8 @@ class RatingsProgram : public CommandLine {
 /// By chance one in ten is found among the first ten of a hundred.
 TEST_F(RatingsProgram, learns_and_evaluates_alike_in_both_front_ends) {
   for (const std::string frontend : {"eager", "graph"}) {
-    const Outcome o = run(training({"--epochs", "4", "--frontend", frontend, "--log-dir", in_folder(frontend), "--save", in_folder(frontend + ".safetensors")}));
+    const Outcome o =
+        run(training({"--epochs", "4", "--frontend", frontend, "--log-dir", in_folder(frontend), "--save", in_folder(frontend + ".safetensors")}));
     ASSERT_EQ(o.status, 0) << o.err;
     EXPECT_NE(o.err.find("11400 samples of 120 users and 128 items"), std::string::npos) << o.err;
   }
@@ -68,17 +69,23 @@ TEST_F(RatingsProgram, of_no_data_trains_measures_and_summarises) {
 
 TEST_F(RatingsProgram, that_is_wrong_is_refused_in_one_line) {
   const auto train = [this](const Words& more) { return told({"train"}, more); };
-  expect_refused({"train", "--model", "ncf", "--dataset", "ratings"}, 2, "--data: no data path was given for --dataset ratings; accepted: the folder of its ratings.tsv");
-  expect_refused({"train", "--model", "ncf", "--data", folder().string()}, 2, "is given with --dataset synthetic, which reads no files; accepted: --dataset ratings with it");
+  expect_refused({"train", "--model", "ncf", "--dataset", "ratings"}, 2,
+                 "--data: no data path was given for --dataset ratings; accepted: the folder of its ratings.tsv");
+  expect_refused({"train", "--model", "ncf", "--data", folder().string()}, 2,
+                 "is given with --dataset synthetic, which reads no files; accepted: --dataset ratings with it");
   expect_refused({"train", "--model", "ncf", "--dataset", "sst2"}, 2, "--dataset: 'sst2' is not accepted; accepted: synthetic, ratings");
   expect_refused({"train", "--model", "lenet", "--dataset", "ratings", "--data", folder().string()}, 2, "--dataset: 'ratings' is not accepted");
-  const Words others[] = {{"--input", "3x32x32"}, {"--normalize", "standard"}, {"--classes", "2"}, {"--vocab", "vocab.txt"}, {"--max-length", "5"}, {"--length-buckets", "on"}};
+  const Words others[] = {{"--input", "3x32x32"},   {"--normalize", "standard"}, {"--classes", "2"},
+                          {"--vocab", "vocab.txt"}, {"--max-length", "5"},       {"--length-buckets", "on"}};
   for (const Words& other : others) expect_refused(train(other), 2, other[0] + ": it is given with --model ncf, which takes ratings; accepted: without it");
   expect_refused(train({"--recompute", "blocks"}), 2, "--recompute: blocks is given with --model ncf, which has no repeated blocks; accepted: none");
   expect_refused({"infer", "--model", "ncf", "--weights", "w", "--input", "x.npy", "--output", "y.npy"}, 2, "--model: 'ncf' is not accepted; accepted: lenet");
-  expect_refused({"summary", "--model", "ncf", "--input", "3x32x32"}, 2, "--input: '3x32x32' is not accepted; accepted: 2 extents from 1 to 100000000, such as 6040x3706");
-  expect_refused({"bench", "train", "--model", "ncf", "--input", "4x4", "--batch-size", "64"}, 2, "synthetic: 64 samples of 4 users and 4 items; accepted: at most 20");
-  expect_refused({"train", "--model", "ncf", "--config", "huge"}, 2, "ncf: the configuration 'huge' is neither known nor a file; accepted: tiny, mini, small, base, or a config.json");
+  expect_refused({"summary", "--model", "ncf", "--input", "3x32x32"}, 2,
+                 "--input: '3x32x32' is not accepted; accepted: 2 extents from 1 to 100000000, such as 6040x3706");
+  expect_refused({"bench", "train", "--model", "ncf", "--input", "4x4", "--batch-size", "64"}, 2,
+                 "synthetic: 64 samples of 4 users and 4 items; accepted: at most 20");
+  expect_refused({"train", "--model", "ncf", "--config", "huge"}, 2,
+                 "ncf: the configuration 'huge' is neither known nor a file; accepted: tiny, mini, small, base, or a config.json");
   const auto text = [this](std::string_view content) { write_text(folder() / "ratings.tsv", content); };
   text("a\t1\nb 2\n");
   expect_refused(train({}), 1, "ratings.tsv, line 2: it has 1 column; accepted: 2 to 4, with tabs between: user, item, rating, time");

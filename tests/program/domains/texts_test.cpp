@@ -16,8 +16,8 @@ class TextProgram : public CommandLine {
   Words training(const Words& more) const { return joined(told({"train", "--batch-size", "16", "--optimizer", "adamw", "--lr", "3e-3"}), more); }
   void expect_learnt_in_both_front_ends() {
     for (const std::string frontend : {"eager", "graph"}) {
-      const Outcome o = run(training({"--epochs", "5", "--lr-schedule", "linear", "--warmup", "0.1", "--frontend", frontend, "--log-dir", in_folder(frontend), "--dropout", "0", "--save",
-                                      in_folder(frontend + ".safetensors")}));
+      const Outcome o = run(training({"--epochs", "5", "--lr-schedule", "linear", "--warmup", "0.1", "--frontend", frontend, "--log-dir", in_folder(frontend),
+                                      "--dropout", "0", "--save", in_folder(frontend + ".safetensors")}));
       ASSERT_EQ(o.status, 0) << o.err;
     }
     ASSERT_NO_FATAL_FAILURE(expect_first_losses_alike_in_both_front_ends(30));
@@ -38,7 +38,8 @@ class TextProgram : public CommandLine {
     ASSERT_EQ(run(training({"--epochs", "5", "--dropout", "0", "--save", in_folder("w.safetensors")})).status, 0);
     const Words model{"infer", "--model", model_, "--config", in_folder("config.json"), "--weights", in_folder("w.safetensors")};
     const auto infer = [&](const Words& more) { return run(joined(model, more)); };
-    const Outcome words = infer({"--vocab", in_folder("vocab.txt"), "--text", "The film is good", "--text", "a BAD story of the dog and their people", "--output", in_folder("words.npy"), "--batch-size", "1"});
+    const Outcome words = infer({"--vocab", in_folder("vocab.txt"), "--text", "The film is good", "--text", "a BAD story of the dog and their people",
+                                 "--output", in_folder("words.npy"), "--batch-size", "1"});
     ASSERT_EQ(words.status, 0) << words.err;
     const auto lines = lines_of(words.out);
     ASSERT_EQ(lines.size(), 2u) << words.out;
@@ -129,18 +130,26 @@ TEST_F(TextProgram, that_is_wrong_is_refused_in_one_line) {
   expect_refused({"train", "--model", "bert", "--dataset", "sst2", "--data", folder().string()}, 2,
                  "--vocab: none is given for --dataset sst2; accepted: BERT's vocab.txt, a tokenizer.json, or a folder with one of them");
   expect_refused({"train", "--model", "bert", "--vocab", in_folder("vocab.txt")}, 2,
-                 "--vocab: '" + in_folder("vocab.txt") + "' is given with --dataset synthetic, which has no texts to tokenize; accepted: --dataset sst2 or cola or mrpc with it");
+                 "--vocab: '" + in_folder("vocab.txt") +
+                     "' is given with --dataset synthetic, which has no texts to tokenize; accepted: --dataset sst2 or cola or mrpc with it");
   expect_refused({"train", "--model", "bert", "--dataset", "cifar10"}, 2, "--dataset: 'cifar10' is not accepted; accepted: sst2, cola, mrpc, synthetic");
-  expect_refused({"train", "--model", "lenet", "--vocab", "vocab.txt"}, 2, "--vocab: it is given with --model lenet, which takes pictures; accepted: without it");
+  expect_refused({"train", "--model", "lenet", "--vocab", "vocab.txt"}, 2,
+                 "--vocab: it is given with --model lenet, which takes pictures; accepted: without it");
   expect_refused(train({"--augment", "standard"}), 2, "--augment: it is given with --model bert, which takes texts; accepted: without it");
   const std::string without_momentum = "; accepted: sgd without momentum, adam or adamw";
-  expect_refused(train({"--sparse-embeddings", "--optimizer", "momentum"}), 2, "--sparse-embeddings: --optimizer momentum with momentum 0.9 is given" + without_momentum);
-  expect_refused(train({"--sparse-embeddings", "--optimizer", "rmsprop"}), 2, "--sparse-embeddings: --optimizer rmsprop with momentum 0 is given" + without_momentum);
-  expect_refused(train({"--sparse-embeddings", "--parallel", "pipeline"}), 2, "--sparse-embeddings: it is given with --parallel pipeline; accepted: no pipeline");
-  expect_refused({"train", "--model", "lenet", "--sparse-embeddings"}, 2, "--sparse-embeddings: lenet has no embeddings that are in nothing but lookups; accepted: a model that has");
+  expect_refused(train({"--sparse-embeddings", "--optimizer", "momentum"}), 2,
+                 "--sparse-embeddings: --optimizer momentum with momentum 0.9 is given" + without_momentum);
+  expect_refused(train({"--sparse-embeddings", "--optimizer", "rmsprop"}), 2,
+                 "--sparse-embeddings: --optimizer rmsprop with momentum 0 is given" + without_momentum);
+  expect_refused(train({"--sparse-embeddings", "--parallel", "pipeline"}), 2,
+                 "--sparse-embeddings: it is given with --parallel pipeline; accepted: no pipeline");
+  expect_refused({"train", "--model", "lenet", "--sparse-embeddings"}, 2,
+                 "--sparse-embeddings: lenet has no embeddings that are in nothing but lookups; accepted: a model that has");
   expect_refused(train({"--warmup", "5"}), 2, "--warmup: it is given with --lr-schedule constant; accepted: with linear");
-  expect_refused(train({"--lr-schedule", "linear", "--warmup", "many"}), 2, "--warmup: 'many' is given; accepted: a number of steps, or a share of the run with a point, 0.0 to 1.0");
-  expect_refused(train({"--lr-schedule", "linear", "--warmup", "100", "--steps", "4"}), 2, "gemel: --warmup: 100 steps of a run of 4; accepted: at most all of them");
+  expect_refused(train({"--lr-schedule", "linear", "--warmup", "many"}), 2,
+                 "--warmup: 'many' is given; accepted: a number of steps, or a share of the run with a point, 0.0 to 1.0");
+  expect_refused(train({"--lr-schedule", "linear", "--warmup", "100", "--steps", "4"}), 2,
+                 "gemel: --warmup: 100 steps of a run of 4; accepted: at most all of them");
   Words longer = train({});
   longer.back() = "49";
   expect_refused(longer, 2, "--max-length: 49 tokens for a model of 48 positions; accepted: at most as many");

@@ -1,6 +1,4 @@
 // Jobs of one process: its devices, or parts of a CPU, each a rank that is a thread.
-#include "tests/support/program/job_fixture.h"
-
 #include <limits>
 #include <set>
 #include <span>
@@ -13,6 +11,7 @@
 #include "engine/base/spec.h"
 #include "tests/support/device/sub_devices.h"
 #include "tests/support/device/test_device.h"
+#include "tests/support/program/job_fixture.h"
 
 namespace gemel::testing {
 namespace {
@@ -26,7 +25,8 @@ class JobOfDevices : public Job {
   }
   static std::vector<std::string> two(const std::string& style) { return {"--parallel", style, "--devices", "0.0,0.1"}; }
   Outcome perceptron(const std::string& log, const std::vector<std::string>& more, const char* batch = "12") {
-    std::vector<std::string> all{"train", "--model", "perceptron", "--limit", "20", "--batch-size", batch, "--epochs", "2", "--optimizer", "momentum", "--log-dir", in_folder(log)};
+    std::vector<std::string> all{"train",    "--model", "perceptron",  "--limit",  "20",        "--batch-size", batch,
+                                 "--epochs", "2",       "--optimizer", "momentum", "--log-dir", in_folder(log)};
     all.insert(all.end(), more.begin(), more.end());
     return run(all);
   }
@@ -94,7 +94,8 @@ TEST_F(JobOfDevices, tells_the_error_of_one_and_not_what_comes_of_it) {
   const std::vector<std::int64_t> labels{0, 1, 2, 3, 4, 5, 6, 7};
   datasets::write_npy(folder() / "images.npy", f32({8, 3, 16, 16}), std::as_bytes(std::span(pictures)));
   datasets::write_npy(folder() / "labels.npy", i64({8}), std::as_bytes(std::span(labels)));
-  std::vector<std::string> words{"train", "--model", "perceptron", "--dataset", "npy", "--data", folder().string(), "--shuffle", "off", "--batch-size", "8", "--detect-anomaly"};
+  std::vector<std::string> words{"train",           "--model",   "perceptron", "--dataset",    "npy", "--data",
+                                 folder().string(), "--shuffle", "off",        "--batch-size", "8",   "--detect-anomaly"};
   for (const std::string& word : two("mirrored")) words.push_back(word);
   const Outcome o = run(words);
   EXPECT_EQ(o.status, 1);

@@ -1,6 +1,4 @@
 // Jobs: the gemel program on several ranks under mpirun.
-#include "tests/support/program/job_fixture.h"
-
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -17,6 +15,7 @@
 #include "tests/support/datasets/pictures_folder.h"
 #include "tests/support/device/test_device.h"
 #include "tests/support/models/fresh_weights.h"
+#include "tests/support/program/job_fixture.h"
 
 namespace gemel::testing {
 namespace {
@@ -79,7 +78,8 @@ TEST_F(Job, with_shares_by_rate_trains_as_one_process_and_says_what_it_normalise
   ASSERT_EQ(o.status, 0) << o.err;
   ASSERT_EQ(losses("job").size(), 12u);
   expect_losses_as_alone("job");
-  const Outcome normed = finish(start_job({"train", "--model", "resnet18", "--limit", "16", "--batch-size", "8", "--steps", "1", "--eval-every", "0", "--parallel", "ddp", "--balance", "auto"}));
+  const Outcome normed = finish(start_job(
+      {"train", "--model", "resnet18", "--limit", "16", "--batch-size", "8", "--steps", "1", "--eval-every", "0", "--parallel", "ddp", "--balance", "auto"}));
   EXPECT_EQ(normed.status, 0) << normed.err;
   EXPECT_EQ(lines_with("balance: resnet18 has batch statistics, which are taken over the whole batch (--sync-bn)", normed), 1) << normed.err;
 }
@@ -87,8 +87,8 @@ TEST_F(Job, with_shares_by_rate_trains_as_one_process_and_says_what_it_normalise
 TEST_F(Job, normalises_over_the_whole_batch_in_ddp_and_horovod_alike) {
   on_ranks(2);
   for (const std::string style : {"ddp", "horovod"}) {
-    const Outcome o = finish(start_job({"train", "--model", "resnet18", "--limit", "32", "--batch-size", "8", "--steps", "4", "--eval-every", "0", "--sync-bn", "--lr", "1e-3", "--parallel", style,
-                                        "--log-dir", in_folder(style)}));
+    const Outcome o = finish(start_job({"train", "--model", "resnet18", "--limit", "32", "--batch-size", "8", "--steps", "4", "--eval-every", "0", "--sync-bn",
+                                        "--lr", "1e-3", "--parallel", style, "--log-dir", in_folder(style)}));
     ASSERT_EQ(o.status, 0) << o.err;
   }
   const auto ddp = losses("ddp"), horovod = losses("horovod");
@@ -121,7 +121,8 @@ TEST_F(Job, of_stages_trains_as_one_process_saves_the_whole_model_and_refuses_cu
   launcher_.clear();
   ASSERT_EQ(run(lenet({"--steps", "6", "--log-dir", in_folder("alone")})).status, 0);
   on_ranks(2);
-  const Outcome o = finish(start_job(lenet({"--steps", "6", "--parallel", "pipeline", "--microbatches", "4", "--save", in_folder("saved.safetensors"), "--log-dir", in_folder("job")})));
+  const Outcome o = finish(start_job(
+      lenet({"--steps", "6", "--parallel", "pipeline", "--microbatches", "4", "--save", in_folder("saved.safetensors"), "--log-dir", in_folder("job")})));
   ASSERT_EQ(o.status, 0) << o.err;
   ASSERT_EQ(losses("job").size(), 6u);
   expect_losses_as_alone("job");
@@ -132,7 +133,8 @@ TEST_F(Job, of_stages_trains_as_one_process_saves_the_whole_model_and_refuses_cu
       {{"--stages", "conv1,conv2"}, "gemel: --stages: conv1,conv2 cuts the model into 3 pieces; accepted: 2, one a stage"},
       {{"--memory-limit", "100K"}, "gemel: pipeline: stage "},
       {{"--pipeline-stages", "3"}, "gemel: --pipeline-stages: 3 stages on 2 ranks; accepted: a divisor of the ranks"},
-      {{"--pipeline-schedule", "interleaved", "--microbatches", "3"}, "gemel: --microbatches: 3 with --pipeline-schedule interleaved over 2 stages; accepted: a multiple of the stages"},
+      {{"--pipeline-schedule", "interleaved", "--microbatches", "3"},
+       "gemel: --microbatches: 3 with --pipeline-schedule interleaved over 2 stages; accepted: a multiple of the stages"},
       {{"--microbatches", "13"}, "gemel: --microbatches: 13 of 12 samples that a copy of the model has of a batch; accepted: at most one a sample"},
       {{"--compression", "fp16"}, "gemel: --compression: it is given with a pipeline of one copy, in which no gradients are summed over ranks; accepted: "}};
   for (const auto& [options, line] : std::span(refused).first(is_full_run() ? std::size(refused) : 3)) {  // each is a start of MPI
@@ -182,7 +184,9 @@ TEST_F(Job, ends_with_one_line_when_a_rank_is_killed_and_leaves_no_process) {
   const Outcome o = finish_within(std::chrono::seconds(7), job);
   EXPECT_NE(o.status, 0);
   const auto lines = lines_of(o.err);
-  EXPECT_EQ(std::ranges::count_if(lines, [](const std::string& l) { return l.starts_with("gemel: rank 1 of 2 on ") && l.find(" was lost: its connection closed") != l.npos; }), 1)
+  EXPECT_EQ(std::ranges::count_if(
+                lines, [](const std::string& l) { return l.starts_with("gemel: rank 1 of 2 on ") && l.find(" was lost: its connection closed") != l.npos; }),
+            1)
       << o.err;
   EXPECT_EQ(events("killed").back()["status"], "failed");
   expect_gone(ranks);
@@ -196,8 +200,8 @@ TEST_F(Job, killed_or_stopped_at_any_moment_ends_and_leaves_no_process_and_whole
     on_ranks(2);
     const bool is_short = i % 5 == 4;  // so that the end of a run is met too
     const std::string log = fmt::format("run{}", i);
-    const pid_t job = start_job(lenet({"--epochs", is_short ? "2" : "100000", "--parallel", "ddp", "--heartbeat", "2", "--checkpoint-dir", in_folder("c"), "--checkpoint-every", "2",
-                                       "--log-dir", in_folder(log)}));
+    const pid_t job = start_job(lenet({"--epochs", is_short ? "2" : "100000", "--parallel", "ddp", "--heartbeat", "2", "--checkpoint-dir", in_folder("c"),
+                                       "--checkpoint-every", "2", "--log-dir", in_folder(log)}));
     std::vector<pid_t> ranks;
     ASSERT_TRUE(until([&] { return (ranks = ranks_of(job)).size() == 2 || !runs(job); }, std::chrono::seconds(10))) << read_text(folder() / "err");
     ASSERT_EQ(ranks.size(), 2u) << read_text(folder() / "err");
@@ -268,9 +272,12 @@ TEST_F(Job, of_ranks_on_two_platforms_trains_as_one_process) {
   if (devices.out.find("rusticl") == std::string::npos) GTEST_SKIP() << "rusticl is not installed";
   ASSERT_EQ(run(lenet({"--steps", "6", "--log-dir", in_folder("alone")})).status, 0);
   for (const std::string style : {"ddp", "horovod", "pipeline", "mirrored"}) {
-    if (style == "mirrored") launcher_.clear();
-    else on_ranks(2);
-    const Outcome o = finish(start_job(lenet({"--steps", "6", "--log-dir", in_folder(style), "--parallel", style, "--devices", "portable:cpu,rusticl:0"}), with_rusticl));
+    if (style == "mirrored")
+      launcher_.clear();
+    else
+      on_ranks(2);
+    const Outcome o =
+        finish(start_job(lenet({"--steps", "6", "--log-dir", in_folder(style), "--parallel", style, "--devices", "portable:cpu,rusticl:0"}), with_rusticl));
     ASSERT_EQ(o.status, 0) << o.err;
     const Json ranks = events(style).front()["each_rank"];
     EXPECT_NE(ranks[0]["platform"], ranks[1]["platform"]);
@@ -310,14 +317,17 @@ TEST_F(Job, whose_data_shrink_names_the_file_once_and_ends_its_record) {
   write_pictures(folder() / "data", 24, std::vector<std::int64_t>(24, 1));
   const auto size = std::filesystem::file_size(folder() / "data/images.npy");
   on_ranks(2);
-  const pid_t job = start_job({"train", "--model", "lenet", "--batch-size", "12", "--dataset", "npy", "--data", in_folder("data"), "--parallel", "ddp", "--epochs", "1000000", "--log-dir",
-                               in_folder("log")});
+  const pid_t job = start_job({"train", "--model", "lenet", "--batch-size", "12", "--dataset", "npy", "--data", in_folder("data"), "--parallel", "ddp",
+                               "--epochs", "1000000", "--log-dir", in_folder("log")});
   ASSERT_TRUE(begins(job, "log")) << read_text(folder() / "err");
   std::filesystem::resize_file(folder() / "data/images.npy", 1000);
   const Outcome o = finish_within(std::chrono::seconds(15), job);
   EXPECT_EQ(o.status, 1);
   EXPECT_EQ(lines_with("gemel: ", o), 1) << o.err;
-  EXPECT_EQ(lines_with("read: " + in_folder("data/images.npy") + fmt::format(" has changed since it was opened: it had {} bytes, and has 1000; accepted: ", size), o), 1) << o.err;
+  EXPECT_EQ(
+      lines_with("read: " + in_folder("data/images.npy") + fmt::format(" has changed since it was opened: it had {} bytes, and has 1000; accepted: ", size), o),
+      1)
+      << o.err;
   EXPECT_EQ(events("log").back()["event"], "end");
   EXPECT_EQ(events("log").back()["status"], "failed");
 }
@@ -382,8 +392,10 @@ TEST_F(Job, without_parallel_is_not_launched) {
   launcher_.clear();
   const Outcome o = run({"launch", "--np", "2", "train", "--model", "lenet"});
   EXPECT_EQ(o.status, 2);
-  EXPECT_EQ(o.err, "gemel: launch: --parallel is missing, so that each of 2 processes would run for itself and write the same files; accepted: gemel launch --np 2 train "
-                   "--parallel ddp ...\n");
+  EXPECT_EQ(
+      o.err,
+      "gemel: launch: --parallel is missing, so that each of 2 processes would run for itself and write the same files; accepted: gemel launch --np 2 train "
+      "--parallel ddp ...\n");
 }
 
 TEST_F(Job, that_is_launched_divides_the_processors_among_its_ranks) {
@@ -406,7 +418,8 @@ TEST_F(Job, is_refused_options_that_would_do_nothing) {
   launcher_.clear();
   for (const std::string option : {"--bucket-mb", "--first-bucket-mb", "--compression", "--collective", "--heartbeat", "--stall-warning", "--interface"}) {
     const std::string value = option == "--compression" ? "fp16" : option == "--collective" ? "ring" : "4";
-    EXPECT_EQ(run(lenet({option, value})).err, "gemel: " + option + ": it is given without --parallel, where one device computes; accepted: with --parallel ddp\n");
+    EXPECT_EQ(run(lenet({option, value})).err,
+              "gemel: " + option + ": it is given without --parallel, where one device computes; accepted: with --parallel ddp\n");
   }
   for (const std::string option : {"--heartbeat", "--stall-warning", "--interface"})
     EXPECT_EQ(run(lenet({"--parallel", "mirrored", option, "4"})).err,
@@ -427,11 +440,15 @@ TEST_F(Job, that_cannot_run_is_refused_in_one_line) {
   expect_refused_on(3, {"train", "--model", "lenet", "--parallel", "ddp", "--batch-size", "2"},
                     "--batch-size: 2 samples are for 3 ranks; accepted: one a rank or more");
   expect_refused_on(3, {"train", "--model", "lenet", "--parallel", "ddp", "--limit", "2"}, "train: 3 ranks share 2 samples; accepted: one a rank or more");
-  expect_refused_on(2, {"train", "--parallel", "ddp", "--compression", "topk:2"}, "--compression: 'topk:2'; accepted: none, fp16, bf16, or topk:F with F above 0 and at most 1");
-  expect_refused_on(2, {"train", "--parallel", "hovorod"}, "--parallel: 'hovorod' is not accepted, did you mean 'horovod'?; accepted: ddp, horovod, pipeline, mirrored, dataparallel");
-  expect_refused_on(2, {"train", "--parallel", "horovod", "--compression", "topk:0.1"}, "--compression: 'topk:0.1' is given with --parallel horovod; accepted: none, fp16, bf16");
-  expect_refused_on(2, {"train", "--parallel", "horovod", "--bucket-mb", "1"},
-                    "--bucket-mb: it is given with --parallel horovod, which fuses what is there in a cycle; accepted: HOROVOD_FUSION_THRESHOLD and HOROVOD_CYCLE_TIME");
+  expect_refused_on(2, {"train", "--parallel", "ddp", "--compression", "topk:2"},
+                    "--compression: 'topk:2'; accepted: none, fp16, bf16, or topk:F with F above 0 and at most 1");
+  expect_refused_on(2, {"train", "--parallel", "hovorod"},
+                    "--parallel: 'hovorod' is not accepted, did you mean 'horovod'?; accepted: ddp, horovod, pipeline, mirrored, dataparallel");
+  expect_refused_on(2, {"train", "--parallel", "horovod", "--compression", "topk:0.1"},
+                    "--compression: 'topk:0.1' is given with --parallel horovod; accepted: none, fp16, bf16");
+  expect_refused_on(
+      2, {"train", "--parallel", "horovod", "--bucket-mb", "1"},
+      "--bucket-mb: it is given with --parallel horovod, which fuses what is there in a cycle; accepted: HOROVOD_FUSION_THRESHOLD and HOROVOD_CYCLE_TIME");
 }
 
 }  // namespace

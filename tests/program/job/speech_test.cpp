@@ -16,7 +16,8 @@ class JobOfSpeech : public Job {
     expect_losses_of_one_process(ranks, with_speech(folder(), {"train", "--batch-size", "8", "--epochs", "2", "--dropout", "0.1"}, how), style);
     ASSERT_EQ(losses("job").size(), 6u);
     const Json alone = last_epoch("alone"), job = last_epoch("job");
-    for (const char* metric : {"val_wer", "val_cer"}) EXPECT_NEAR(job[metric].get<double>(), alone[metric].get<double>(), 1e-9) << style[1] << ": errors are whole numbers";
+    for (const char* metric : {"val_wer", "val_cer"})
+      EXPECT_NEAR(job[metric].get<double>(), alone[metric].get<double>(), 1e-9) << style[1] << ": errors are whole numbers";
   }
 };
 

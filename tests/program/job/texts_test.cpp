@@ -12,7 +12,8 @@ class JobOfTexts : public Job {
     write_texts(folder(), 40, 9);
   }
   void expect_training_of_one_process(int ranks, const Words& how, const Words& style) {
-    const Words command{"train", "--batch-size", "12", "--epochs", "2", "--optimizer", "adamw", "--weight-decay", "0.1", "--clip-norm", "1", "--lr-schedule", "linear", "--warmup", "2"};
+    const Words command{"train", "--batch-size", "12", "--epochs",      "2",      "--optimizer", "adamw", "--weight-decay",
+                        "0.1",   "--clip-norm",  "1",  "--lr-schedule", "linear", "--warmup",    "2"};
     expect_losses_of_one_process(ranks, with_texts(folder(), model_, command, how), style);
     EXPECT_EQ(losses("job").size(), 8u);
   }

@@ -20,7 +20,9 @@ class JobOfTranslations : public Job {
     for (const char* metric : {"val_bleu", "val_token_accuracy"}) {
       ASSERT_TRUE(alone.contains(metric));
       ASSERT_EQ(job.contains(metric), style[1] != "pipeline") << "no stage has the whole model";
-      if (job.contains(metric)) { EXPECT_NEAR(job[metric].get<double>(), alone[metric].get<double>(), 1e-9) << style[1] << ": tokens are whole numbers"; }
+      if (job.contains(metric)) {
+        EXPECT_NEAR(job[metric].get<double>(), alone[metric].get<double>(), 1e-9) << style[1] << ": tokens are whole numbers";
+      }
     }
   }
 };

@@ -68,16 +68,18 @@ class LaunchedJob : public Job {
 
 TEST_F(LaunchedJob, with_options_that_do_not_fit_is_a_usage_error) {
   const std::vector<std::string> train = lenet({"--parallel", "ddp"});
-  expect_usage_error(launch({"--np", "2", "--restarts", "3"}, train),
-                     "launch: --restarts 3 is given without --checkpoint-dir, so that there is nothing to go on from; accepted: gemel launch --np 2 --restarts 3 train "
-                     "--checkpoint-dir DIR ...");
+  expect_usage_error(
+      launch({"--np", "2", "--restarts", "3"}, train),
+      "launch: --restarts 3 is given without --checkpoint-dir, so that there is nothing to go on from; accepted: gemel launch --np 2 --restarts 3 train "
+      "--checkpoint-dir DIR ...");
   expect_usage_error(launch({"--np", "2", "--restarts", "-1"}, with_checkpoints({})), "--restarts: -1 is out of range; accepted: 0 to 1000000000");
   for (const std::string option : {"--restarts=1", "--check"})
     expect_usage_error(launch({"--np", "2", option}, {"bench", "train", "--parallel", "ddp"}),
                        "launch: " + option.substr(0, option.find('=')) + " is given with bench; accepted: with train");
   expect_usage_error(launch({"--np", "4", "--hosts", "a:1,b:2"}, train),
                      "launch: --np 4 is more than --hosts a:1,b:2 takes, 3 in all; accepted: --np 3 or less, or more processes a host (HOST:PROCESSES)");
-  for (const auto& [hosts, wrong] : std::vector<std::pair<std::string, std::string>>{{"a:", "a:"}, {"a:2,b:x", "b:x"}, {"a:0", "a:0"}, {"-oA=b,a", "-oA=b"}, {"a,,b", ""}})
+  for (const auto& [hosts, wrong] :
+       std::vector<std::pair<std::string, std::string>>{{"a:", "a:"}, {"a:2,b:x", "b:x"}, {"a:0", "a:0"}, {"-oA=b,a", "-oA=b"}, {"a,,b", ""}})
     expect_usage_error(launch({"--np", "2", "--hosts", hosts}, train),
                        fmt::format("--hosts: '{}' has '{}'; accepted: HOST or HOST:PROCESSES, with commas between, such as a:2,b:2", hosts, wrong));
   const Outcome told = run(train, [] { ::setenv("GEMEL_LAUNCH", "yes", 1); });
@@ -120,8 +122,12 @@ TEST_F(LaunchedJob, on_hosts_that_do_not_answer_ends_soon_in_one_line) {
   const Outcome o = finish_within(std::chrono::seconds(10), start_by_agent(launch({"--np", "3", "--hosts", "localhost,b,deaf"}, lenet({"--parallel", "ddp"}))));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(8));
   EXPECT_EQ(o.status, 1);
-  EXPECT_EQ(o.err, fmt::format("gemel: launch: host b does not answer: no route to b; host deaf does not answer: no answer within 5 s; accepted: hosts on which `{} HOST true` "
-                               "succeeds without a password\n", in_folder("agent")));
+  EXPECT_EQ(
+      o.err,
+      fmt::format(
+          "gemel: launch: host b does not answer: no route to b; host deaf does not answer: no answer within 5 s; accepted: hosts on which `{} HOST true` "
+          "succeeds without a password\n",
+          in_folder("agent")));
 }
 
 /// Two short jobs; 30 longer ones with --full.
@@ -176,7 +182,8 @@ TEST_F(LaunchedJob, begins_as_it_was_told_and_goes_on_from_a_checkpoint_of_its_o
 }
 
 TEST_F(LaunchedJob, of_one_rank_goes_on_where_a_library_ended_it) {
-  const pid_t job = start_job(launch({"--np", "1", "--restarts", "1"}, with_checkpoints({"--steps", "400", "--checkpoint-every", "5", "--log-dir", in_folder("log")})));
+  const pid_t job =
+      start_job(launch({"--np", "1", "--restarts", "1"}, with_checkpoints({"--steps", "400", "--checkpoint-every", "5", "--log-dir", in_folder("log")})));
   const auto ranks = ranks_once_there(job, 1);
   ASSERT_EQ(ranks.size(), 1u);
   ASSERT_TRUE(comes_to_a_checkpoint(job)) << read_text(folder() / "err");
@@ -193,7 +200,8 @@ TEST_F(LaunchedJob, that_ends_by_an_error_of_its_own_is_not_repeated) {
   EXPECT_TRUE(device.status == 1 || device.status == 2) << "of the rank that ends first: wrong usage is another's error " << device.status;
   EXPECT_EQ(lines_with("platform: 'nothere' is not found", device), 1) << device.err;
   EXPECT_EQ(lines_with("launch:", device), 0) << device.err;
-  const Outcome nan = finish(start_job(launch({"--np", "2", "--restarts", "2"}, with_checkpoints({"--lr", "1e30", "--steps", "50", "--checkpoint-every", "1", "--log-dir", in_folder("nan")}))));
+  const Outcome nan = finish(start_job(
+      launch({"--np", "2", "--restarts", "2"}, with_checkpoints({"--lr", "1e30", "--steps", "50", "--checkpoint-every", "1", "--log-dir", in_folder("nan")}))));
   EXPECT_EQ(nan.status, 1);
   EXPECT_EQ(lines_with("launch:", nan), 0) << nan.err;
   EXPECT_EQ(starts("nan").size(), 1u);
@@ -263,8 +271,8 @@ TEST_F(LaunchedJob, is_checked_without_training) {
   EXPECT_EQ(good.err, "");
   EXPECT_FALSE(std::filesystem::exists(folder() / "log"));
   EXPECT_TRUE(std::filesystem::is_empty(in_folder("c")));
-  const Outcome bad = finish(start_job(launch({"--np", "2", "--check"}, {"train", "--parallel", "ddp", "--devices", "portable:cpu,nothere:0", "--dataset", "npy", "--data", in_folder("none"),
-                                                                         "--checkpoint-dir", "/proc/none"})));
+  const Outcome bad = finish(start_job(launch({"--np", "2", "--check"}, {"train", "--parallel", "ddp", "--devices", "portable:cpu,nothere:0", "--dataset",
+                                                                         "npy", "--data", in_folder("none"), "--checkpoint-dir", "/proc/none"})));
   EXPECT_EQ(bad.status, 1);
   for (const std::string name : {"devices", "data", "checkpoint folder"})
     EXPECT_NE(bad.out.find(fmt::format("{:<18} does not fit ", name)), std::string::npos) << name << ":\n" << bad.out;
@@ -280,7 +288,8 @@ TEST_F(LaunchedJob, is_checked_for_hosts_and_what_is_on_them) {
   const Outcome silent = check("exit 255");
   EXPECT_EQ(silent.status, 1);
   EXPECT_EQ(silent.out, fmt::format("hosts              does not fit  host b does not answer: {} ended with status 255\n"
-                                    "devices, builds, data and checkpoint folder are looked at once these fit\n", in_folder("agent")));
+                                    "devices, builds, data and checkpoint folder are looked at once these fit\n",
+                                    in_folder("agent")));
   const Outcome other = check("shift; [ $1 = mpirun ] && exec echo 'mpirun (Open MPI) 0.1'; exec \"$@\"");
   EXPECT_EQ(other.status, 1);
   EXPECT_NE(other.out.find("MPI                does not fit  localhost has mpirun (Open MPI) "), std::string::npos) << other.out;

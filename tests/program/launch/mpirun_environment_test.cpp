@@ -76,9 +76,9 @@ class LaunchSurroundings : public Job {
   void expect_trains(int ranks, const Words& options, const std::function<void()>& prepare, int units) {
     const std::string log = fmt::format("log{}", runs_++);
     const Outcome o = finish_within(std::chrono::seconds(60), start_job(launch(joined({"--np", std::to_string(ranks)}, options), steps(log)), [&] {
-                                       forget_this_process();
-                                       prepare();
-                                     }));
+                                      forget_this_process();
+                                      prepare();
+                                    }));
     if (o.status == kCannot) GTEST_SKIP() << "needs root, and mounts, networks and control groups that it may make";
     ASSERT_EQ(o.status, 0) << o.err;
     expect_own_lines_alone(o);
@@ -266,9 +266,9 @@ TEST_F(LaunchSurroundings, without_process_vm_readv_ranks_train_and_open_mpi_say
   for (const char* collective : {"auto", "mpi"}) {
     if (collective == std::string("auto") && !is_full_run()) continue;
     const Outcome o = finish_within(std::chrono::seconds(60), start_job(launch({"--np", "2"}, steps(collective, {"--collective", collective})), [] {
-                                       forget_this_process();
-                                       close_process_vm_readv();
-                                     }));
+                                      forget_this_process();
+                                      close_process_vm_readv();
+                                    }));
     EXPECT_EQ(o.status, 0) << o.err;
     expect_own_lines_alone(o);
     EXPECT_EQ(losses(collective).size(), 2u);

@@ -17,10 +17,11 @@ class TwoMachines : public Job {
     if (!is_full_run()) GTEST_SKIP() << "with --full";
     const std::string cable = fmt::format("gea{}", ::getpid() % 10000), other = fmt::format("geb{}", ::getpid() % 10000);
     const auto machine = [](const std::string& name, const std::string& end, const char* address) {
-      return fmt::format(" && ip link set {1} netns {0} && ip -n {0} addr add {2}/24 dev {1} && ip -n {0} link set {1} up && ip -n {0} link set lo up", name, end, address);
+      return fmt::format(" && ip link set {1} netns {0} && ip -n {0} addr add {2}/24 dev {1} && ip -n {0} link set {1} up && ip -n {0} link set lo up", name,
+                         end, address);
     };
-    if (!shell(fmt::format("ip netns add {} && ip netns add {} && ip link add {} type veth peer name {}", a_, b_, cable, other) + machine(a_, cable, "10.77.0.1") +
-               machine(b_, other, "10.77.0.2")))
+    if (!shell(fmt::format("ip netns add {} && ip netns add {} && ip link add {} type veth peer name {}", a_, b_, cable, other) +
+               machine(a_, cable, "10.77.0.1") + machine(b_, other, "10.77.0.2")))
       GTEST_SKIP() << "network namespaces cannot be made here";
     cable_ = cable;
     // In ssh's place: agent HOST COMMAND... It hears nothing from a machine that is unplugged.
@@ -139,7 +140,8 @@ TEST_F(TwoMachines, have_ranks_with_the_variables_that_are_named) {
 
 TEST_F(TwoMachines, go_on_with_the_one_that_is_left_when_the_other_is_unplugged) {
   const auto training = [&](const std::string& log, const std::vector<std::string>& of_ranks) {
-    std::vector<std::string> all{"train", "--model", "lenet", "--limit", "240", "--batch-size", "120", "--steps", "80", "--optimizer", "momentum", "--eval-every", "0", "--log-dir", in_folder(log)};
+    std::vector<std::string> all{"train", "--model",     "lenet",    "--limit",      "240", "--batch-size", "120",         "--steps",
+                                 "80",    "--optimizer", "momentum", "--eval-every", "0",   "--log-dir",    in_folder(log)};
     all.insert(all.end(), of_ranks.begin(), of_ranks.end());
     return all;
   };
@@ -154,7 +156,14 @@ TEST_F(TwoMachines, go_on_with_the_one_that_is_left_when_the_other_is_unplugged)
   ASSERT_TRUE(shell(fmt::format("ip -n {} link set {} down", a_, cable_)));
   const Outcome o = finish_within(std::chrono::seconds(60), job);
   EXPECT_EQ(o.status, 0) << o.err;
-  EXPECT_EQ(lines_with(fmt::format("launch: rank 2 of 3 on {} has been silent for 2 s; host 10.77.0.2 does not answer: no answer within 5 s, and is left out; 2 ranks go on from ", b_), o), 1) << o.err;
+  EXPECT_EQ(
+      lines_with(
+          fmt::format(
+              "launch: rank 2 of 3 on {} has been silent for 2 s; host 10.77.0.2 does not answer: no answer within 5 s, and is left out; 2 ranks go on from ",
+              b_),
+          o),
+      1)
+      << o.err;
   EXPECT_EQ(events("job").back()["status"], "ok");
   const auto alone = losses("alone"), with = losses("job");
   ASSERT_EQ(with.size(), 80u);
@@ -178,7 +187,9 @@ TEST_F(TwoMachines, are_told_apart_from_one_that_has_another_checkpoint_folder) 
   std::ofstream(folder() / "agent") << std::string(script).replace(run, 21, "unshare --uts --mount sh -c 'mount -t tmpfs none " + in_folder("c") + "; ");
   const Outcome apart = check();
   EXPECT_EQ(apart.status, 1) << apart.out << apart.err;
-  EXPECT_NE(apart.out.find(fmt::format("checkpoint folder  does not fit  rank 1 on {}: {} is another folder than that of rank 0\n", b_, in_folder("c"))), std::string::npos) << apart.out;
+  EXPECT_NE(apart.out.find(fmt::format("checkpoint folder  does not fit  rank 1 on {}: {} is another folder than that of rank 0\n", b_, in_folder("c"))),
+            std::string::npos)
+      << apart.out;
 }
 
 }  // namespace

@@ -26,13 +26,15 @@ class DataFiles : public CommandLine {
   Outcome run_until(const std::function<void()>& happens, const Words& arguments) {
     fs::remove_all(folder() / "log");
     const pid_t child = start(joined(arguments, {"--epochs", "1000000", "--log-dir", in_folder("log")}));
-    while (read_text(folder() / "log" / "run.jsonl").find("\"epoch\":2") == std::string::npos && ::waitpid(child, nullptr, WNOHANG) == 0) std::this_thread::yield();
+    while (read_text(folder() / "log" / "run.jsonl").find("\"epoch\":2") == std::string::npos && ::waitpid(child, nullptr, WNOHANG) == 0)
+      std::this_thread::yield();
     happens();
     return finish(child);
   }
   void expect_told(const Outcome& o, const std::string& file, const std::string& how) {
     EXPECT_EQ(o.status, 1) << o.err;
-    EXPECT_EQ(lines_of(o.err).back(), "gemel: read: " + in_folder(file) + " has changed since it was opened: " + how + "; accepted: data that stay as they are while they are in use");
+    EXPECT_EQ(lines_of(o.err).back(),
+              "gemel: read: " + in_folder(file) + " has changed since it was opened: " + how + "; accepted: data that stay as they are while they are in use");
     EXPECT_EQ(events("log").back()["event"], "end");
     EXPECT_EQ(events("log").back()["status"], "failed");
   }
@@ -41,11 +43,13 @@ class DataFiles : public CommandLine {
   std::string weights() const { return in_folder("nan.safetensors"); }
   void expect_loss_told(const Words& eval) {
     expect_refused(joined(eval, {"--weights", weights()}), 1, "gemel: eval: the loss is ");
-    EXPECT_TRUE(lines_of(read_text(folder() / "err")).back().ends_with(" with the weights of " + weights() + "; accepted: weights and samples of finite numbers"));
+    EXPECT_TRUE(
+        lines_of(read_text(folder() / "err")).back().ends_with(" with the weights of " + weights() + "; accepted: weights and samples of finite numbers"));
     EXPECT_EQ(read_text(folder() / "out"), "") << "no loss is printed";
   }
   void expect_output_told(const Words& infer) {
-    expect_refused(joined(infer, {"--weights", weights(), "--output", in_folder("y.npy")}), 1, "gemel: infer: the output of sample 0 (from 0) is not finite; accepted: ");
+    expect_refused(joined(infer, {"--weights", weights(), "--output", in_folder("y.npy")}), 1,
+                   "gemel: infer: the output of sample 0 (from 0) is not finite; accepted: ");
     EXPECT_EQ(read_text(folder() / "out"), "") << "nothing is said of it";
     EXPECT_FALSE(fs::exists(folder() / "y.npy"));
   }
@@ -55,9 +59,11 @@ class DataFiles : public CommandLine {
 TEST_F(DataFiles, one_that_shrinks_or_is_replaced_under_a_run_is_named_and_the_record_has_its_end) {
   write_pictures(folder() / "data", 16, std::vector<std::int64_t>(16, 1));
   const auto size = fs::file_size(folder() / "data/images.npy");
-  expect_told(run_until([&] { fs::resize_file(folder() / "data/images.npy", 1000); }, on_pictures()), "data/images.npy", "it had " + std::to_string(size) + " bytes, and has 1000");
+  expect_told(run_until([&] { fs::resize_file(folder() / "data/images.npy", 1000); }, on_pictures()), "data/images.npy",
+              "it had " + std::to_string(size) + " bytes, and has 1000");
   write_pictures(folder() / "data", 16, std::vector<std::int64_t>(16, 1));
-  expect_told(run_until([&] { write_pictures(folder() / "data", 16, std::vector<std::int64_t>(16, 2)); }, on_pictures()), "data/images.npy", "another file is in its place");
+  expect_told(run_until([&] { write_pictures(folder() / "data", 16, std::vector<std::int64_t>(16, 2)); }, on_pictures()), "data/images.npy",
+              "another file is in its place");
 }
 
 TEST_F(DataFiles, one_that_shrinks_under_the_graph_front_end_is_named) {
@@ -80,8 +86,8 @@ TEST_F(DataFiles, one_that_shrinks_under_inference_is_named_and_no_output_is_lef
       if (const auto bytes = entry.file_size(gone); !gone && bytes > kHeader) return true;
     return false;
   };
-  const pid_t child = start({"infer", "--model", "lenet", "--weights", in_folder("w.safetensors"), "--input", in_folder("x.npy"), "--output", in_folder("written/y.npy"), "--batch-size", "1",
-                             "--log-dir", in_folder("log")});
+  const pid_t child = start({"infer", "--model", "lenet", "--weights", in_folder("w.safetensors"), "--input", in_folder("x.npy"), "--output",
+                             in_folder("written/y.npy"), "--batch-size", "1", "--log-dir", in_folder("log")});
   while (!has_outputs() && ::waitpid(child, nullptr, WNOHANG) == 0) std::this_thread::yield();
   fs::resize_file(folder() / "x.npy", 1000);
   expect_told(finish(child), "x.npy", "it had " + std::to_string(size) + " bytes, and has 1000");
@@ -120,10 +126,12 @@ TEST_F(DataFiles, weights_that_give_no_number_for_translations_are_told_by_eval_
   write_translations(folder(), 8, 4);
   write_fresh_weights(*models::make_text("transformer", {.config = config()}), weights(), {"embedding.weight", "output.weight"});
   expect_loss_told(with_translations(folder(), {"eval"}));
-  const Words infer{"infer", "--model", "transformer", "--config", config(), "--vocab", in_folder("vocab.txt"), "--max-length", "8", "--text", "a b", "--weights", weights()};
+  const Words infer{"infer",        "--model", "transformer", "--config", config(),    "--vocab", in_folder("vocab.txt"),
+                    "--max-length", "8",       "--text",      "a b",      "--weights", weights()};
   const std::string refusal = "gemel: infer: the output of sample 0 (from 0) is not finite; accepted: ";  // of tokens, by the logits that they are chosen by
   expect_refused(infer, 1, refusal);
-  write_fresh_weights(*models::make_text("transformer", {.config = config()}), weights(), {"embedding.weight", "output.weight"}, 3e38f);  // finite, and not what is computed with them
+  write_fresh_weights(*models::make_text("transformer", {.config = config()}), weights(), {"embedding.weight", "output.weight"},
+                      3e38f);  // finite, and not what is computed with them
   for (const char* frontend : {"graph", "eager"}) expect_refused(joined(infer, {"--frontend", frontend}), 1, refusal);
   EXPECT_EQ(read_text(folder() / "out"), "");
 }

@@ -97,7 +97,8 @@ TEST_F(FullDisk, takes_lines_from_the_log_and_nothing_from_the_run) {
   constexpr rlim_t kSmall = 4000;  // which the log comes to in the fifth epoch, and what is printed of fewer than thirty does not
   const Outcome o = run_into(kSmall, training({"--epochs", "16", "--log-dir", in_folder("log")}));
   EXPECT_EQ(o.status, 0) << o.err;
-  const std::string warning = "log: warning: write: cannot write " + in_folder("log/run.jsonl") + ": File too large; the run goes on, and its record lacks what does not fit";
+  const std::string warning =
+      "log: warning: write: cannot write " + in_folder("log/run.jsonl") + ": File too large; the run goes on, and its record lacks what does not fit";
   EXPECT_EQ(std::ranges::count(lines_of(o.err), warning), 1) << o.err;
   EXPECT_NE(o.out.find("epoch 16: "), std::string::npos) << o.out;
   EXPECT_GT(events("log").size(), 10u) << "whole lines, or they could not be read";
@@ -118,7 +119,9 @@ TEST_F(FullDisk, leaves_the_weights_elsewhere_and_says_where) {
   const Outcome o = finish(child);
   EXPECT_EQ(o.status, 1) << o.err;
   const std::string rescued = in_folder("log/rescued-" + std::to_string(child) + "-w.safetensors");
-  EXPECT_EQ(lines_of(o.err).back(), "gemel: write: cannot create a file for " + in_folder("lost/w.safetensors") + ": No such file or directory; it is in " + rescued + " instead") << o.err;
+  EXPECT_EQ(lines_of(o.err).back(),
+            "gemel: write: cannot create a file for " + in_folder("lost/w.safetensors") + ": No such file or directory; it is in " + rescued + " instead")
+      << o.err;
   EXPECT_TRUE(read_text(rescued) == read_text(folder() / "whole.safetensors"));
 }
 
@@ -135,9 +138,13 @@ TEST_F(FullDisk, of_a_few_pages_ends_no_run_by_a_signal) {
   if (saved.status == kNoRight) GTEST_SKIP() << "this user may not mount";
   const std::string full = ": No space left on device";
   EXPECT_EQ(saved.status, 1);
-  EXPECT_NE(saved.err.find("gemel: write: cannot write " + in_folder("disk/w.safetensors") + full + "; it is in " + in_folder("log/rescued-")), std::string::npos) << saved.err;
-  expect_refused(training({"--steps", "1", "--checkpoint-dir", in_folder("disk/c")}), 1, "gemel: write: cannot write " + in_folder("disk/c/checkpoint-1.safetensors") + full, small_disk);
-  expect_refused(training({"--steps", "40", "--profile", in_folder("disk/trace.json")}), 1, "gemel: write: cannot write " + in_folder("disk/trace.json") + full, small_disk);
+  EXPECT_NE(saved.err.find("gemel: write: cannot write " + in_folder("disk/w.safetensors") + full + "; it is in " + in_folder("log/rescued-")),
+            std::string::npos)
+      << saved.err;
+  expect_refused(training({"--steps", "1", "--checkpoint-dir", in_folder("disk/c")}), 1,
+                 "gemel: write: cannot write " + in_folder("disk/c/checkpoint-1.safetensors") + full, small_disk);
+  expect_refused(training({"--steps", "40", "--profile", in_folder("disk/trace.json")}), 1, "gemel: write: cannot write " + in_folder("disk/trace.json") + full,
+                 small_disk);
   const Outcome logged = run(training({"--steps", "200", "--log-dir", in_folder("disk/log")}), small_disk);
   EXPECT_EQ(logged.status, 0) << logged.err;
   EXPECT_NE(logged.err.find("log: warning: write: cannot write " + in_folder("disk/log/")), std::string::npos) << logged.err;

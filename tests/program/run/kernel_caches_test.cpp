@@ -111,8 +111,10 @@ class Caches : public Job {
     return all.emplace(ranks, cold).first->second;
   }
   pid_t start_on(int ranks) {
-    if (ranks > 1) on_ranks(ranks);
-    else launcher_.clear();
+    if (ranks > 1)
+      on_ranks(ranks);
+    else
+      launcher_.clear();
     return start_job(joined(small(), ranks > 1 ? Words{"--parallel", "ddp"} : Words{}), with_cache(cache(), [] { ::setenv("GEMEL_VERBOSE", "kernels", 1); }));
   }
   /// Open MPI's launcher may wait for ever where a rank is killed while it starts.
@@ -236,8 +238,10 @@ TEST_F(Caches, that_nothing_can_be_loaded_from_are_left_for_another_place) {
   const Words more = is_full_run() ? Words{} : Words{"--memory-limit", "1000"};
   const Outcome o = finish_within(kLongest, start(joined(small(), more), with_cache(cache(), [this] { move_to_small_disk(64, MS_NOEXEC); })));
   if (o.status == kNoDisk) GTEST_SKIP() << "no disk can be mounted here";
-  if (is_full_run()) EXPECT_EQ(o.status, 0) << o.err;
-  else EXPECT_NE(o.err.find("the memory limit is reached"), std::string::npos) << "it goes on as it would: " << o.err;
+  if (is_full_run())
+    EXPECT_EQ(o.status, 0) << o.err;
+  else
+    EXPECT_NE(o.err.find("the memory limit is reached"), std::string::npos) << "it goes on as it would: " << o.err;
   EXPECT_EQ(o.err.rfind("gemel: warning: kernel cache: " + cache() + "/pocl/", 0), 0u) << o.err;
   EXPECT_NE(o.err.find(": nothing can be loaded from it as code, as where it is mounted noexec (Operation not permitted); PoCL compiles into "),
             std::string::npos)
@@ -300,9 +304,9 @@ TEST_F(Caches, that_fill_during_a_run_are_left_for_another_place) {
   warm();
   fs::remove(folder() / "err");  // an earlier run's words are no sign of this one
   const pid_t child = start(small(), with_cache(cache(), [this] {
-    move_to_small_disk(64);
-    forget_kernels(cache(), 8);
-  }));
+                              move_to_small_disk(64);
+                              forget_kernels(cache(), 8);
+                            }));
   const fs::path disk = "/proc/" + std::to_string(child) + "/root" + cache();
   until([&] { return !runs(child) || read_text(folder() / "err").find("model: ") != std::string::npos; }, kLongest);
   std::ofstream filling(disk / "filling");
@@ -336,7 +340,8 @@ TEST_F(Caches, of_another_user_are_named) {
   EXPECT_NE(asked.err.find(" belongs to another user: "), std::string::npos) << asked.err;
   fs::create_directory(in_folder("home"));
   fs::rename(cache(), in_folder("home/gemel"));
-  const Outcome by_default = run(joined(small(), {"--memory-limit", "1000"}), with_cache("", [this] { ::setenv("XDG_CACHE_HOME", in_folder("home").c_str(), 1); }));
+  const Outcome by_default =
+      run(joined(small(), {"--memory-limit", "1000"}), with_cache("", [this] { ::setenv("XDG_CACHE_HOME", in_folder("home").c_str(), 1); }));
   EXPECT_EQ(by_default.err.rfind("gemel: warning: kernel cache: " + in_folder("home/gemel/pocl/"), 0), 0u) << by_default.err;
   EXPECT_NE(by_default.err.find(" belongs to another user: "), std::string::npos) << by_default.err;
   EXPECT_NE(by_default.err.find("the memory limit is reached"), std::string::npos) << "it goes on as it would: " << by_default.err;

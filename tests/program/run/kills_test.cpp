@@ -60,7 +60,8 @@ class Kills : public Job, public ::testing::WithParamInterface<Killed> {
     return joined(out, more);
   }
   Words resuming() const {
-    return arguments({"--checkpoint-dir", in_folder("c"), "--checkpoint-every", "1", "--resume", "auto", "--log-dir", in_folder("log"), "--save", in_folder("resumed.safetensors")});
+    return arguments({"--checkpoint-dir", in_folder("c"), "--checkpoint-every", "1", "--resume", "auto", "--log-dir", in_folder("log"), "--save",
+                      in_folder("resumed.safetensors")});
   }
   /// @param caches  of compiled kernels
   pid_t start_with(const Words& words, const std::string& caches) {
@@ -73,8 +74,10 @@ class Kills : public Job, public ::testing::WithParamInterface<Killed> {
   void kill_some_of(pid_t job) {
     const auto ranks = ranks_of(job);
     const auto which = draw(3);
-    if (which == 1 && !ranks.empty()) ::kill(ranks[draw(ranks.size())], SIGKILL);
-    else ::kill(job, SIGKILL);
+    if (which == 1 && !ranks.empty())
+      ::kill(ranks[draw(ranks.size())], SIGKILL);
+    else
+      ::kill(job, SIGKILL);
     if (which == 0)
       for (const pid_t p : ranks) ::kill(p, SIGKILL);
     finish_within(std::chrono::seconds(60), job);
@@ -150,9 +153,8 @@ TEST_P(Kills, at_any_moment_change_no_bit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, Kills, ::testing::ValuesIn(kKilled), [](const auto& p) {
-  return std::string(p.param.frontend) + "_" + p.param.data + "_on_" + std::to_string(p.param.ranks);
-});
+INSTANTIATE_TEST_SUITE_P(, Kills, ::testing::ValuesIn(kKilled),
+                         [](const auto& p) { return std::string(p.param.frontend) + "_" + p.param.data + "_on_" + std::to_string(p.param.ranks); });
 
 }  // namespace
 }  // namespace gemel::testing

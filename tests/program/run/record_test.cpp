@@ -90,8 +90,8 @@ TEST_F(Record, is_whole_after_a_failed_run) {
 
 TEST_F(Record, is_whole_after_an_interrupt_and_lacks_no_epoch_but_the_last) {
   // One batch an epoch: every interrupt comes at an epoch's last batch, or in the validation that follows it and is then cut short.
-  const pid_t child = start(recorded({"train", "--model", "lenet", "--limit", "8", "--batch-size", "8", "--epochs", "100000", "--checkpoint-dir",
-      in_folder("c")}));
+  const pid_t child =
+      start(recorded({"train", "--model", "lenet", "--limit", "8", "--batch-size", "8", "--epochs", "100000", "--checkpoint-dir", in_folder("c")}));
   while (read_text(folder() / "log" / "run.jsonl").find("\"step\"") == std::string::npos && ::waitpid(child, nullptr, WNOHANG) == 0) std::this_thread::yield();
   ::kill(child, SIGINT);
   EXPECT_EQ(finish(child).status, 1);
@@ -147,8 +147,8 @@ TEST_F(Record, of_evaluation_is_what_inference_says_of_each_picture) {
   const Words model{"--model", "lenet", "--weights", in_folder("w.safetensors"), "--graph-passes", "none"};
   write_npy("images.npy", f32({20, 3, 32, 32}), pictures(20));
   for (const std::string frontend : {"eager", "graph"}) {
-    const Outcome o = run(joined({"infer", "--input", in_folder("images.npy"), "--output", in_folder(frontend), "--batch-size", "3", "--frontend",
-        frontend}, model));
+    const Outcome o =
+        run(joined({"infer", "--input", in_folder("images.npy"), "--output", in_folder(frontend), "--batch-size", "3", "--frontend", frontend}, model));
     ASSERT_EQ(o.status, 0) << o.err;
   }
   EXPECT_EQ(read_text(folder() / "eager"), read_text(folder() / "graph"));
@@ -167,8 +167,8 @@ TEST_F(Record, of_evaluation_is_what_inference_says_of_each_picture) {
   }
   write_npy("labels.npy", i64({20}), labels);
   for (const char* frontend : {"eager", "graph"}) {
-    const Outcome o = run(joined({"eval", "--dataset", "npy", "--data", folder().string(), "--classes", "10", "--batch-size", "6", "--frontend",
-        frontend}, model));
+    const Outcome o =
+        run(joined({"eval", "--dataset", "npy", "--data", folder().string(), "--classes", "10", "--batch-size", "6", "--frontend", frontend}, model));
     ASSERT_EQ(o.status, 0) << o.err;
     EXPECT_NE(o.out.find("samples 20\n"), std::string::npos) << o.out;
     EXPECT_EQ(number_after(o.out, "accuracy "), 0.65) << o.out;

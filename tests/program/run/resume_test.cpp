@@ -94,7 +94,8 @@ TEST_F(Resume, a_checkpoint_of_something_else_is_refused_by_name) {
   expect_other({"--batch-size", "8", "--limit", "40", "--classes", "11"}, "classes was '10', is now '11'; accepted: '10'");
   expect_refused({"train", "--model", "alexnet", "--input", "3x64x64", "--limit", "8", "--resume", checkpoint(14)}, 1,
                  "checkpoint-14.safetensors: resume: model was 'lenet', is now 'alexnet'");
-  const Outcome frozen = run({"train", "--model", "lenet", "--dropout", "0", "--batch-size", "8", "--limit", "40", "--freeze-backbone", "--resume", checkpoint(14)});
+  const Outcome frozen =
+      run({"train", "--model", "lenet", "--dropout", "0", "--batch-size", "8", "--limit", "40", "--freeze-backbone", "--resume", checkpoint(14)});
   EXPECT_EQ(frozen.status, 1);
   EXPECT_NE(frozen.err.find("checkpoint-14.safetensors: optimizer state: it does not fit; "), std::string::npos) << frozen.err;
   EXPECT_NE(frozen.err.find("; since it was written: frozen backbone was 'off', is now 'on'"), std::string::npos) << frozen.err;
@@ -103,7 +104,8 @@ TEST_F(Resume, a_checkpoint_of_something_else_is_refused_by_name) {
 TEST_F(Resume, a_run_at_its_end_says_that_it_trains_nothing_and_makes_weights_of_its_checkpoint) {
   const std::string whole = in_folder("whole.safetensors"), again = in_folder("again.safetensors");
   ASSERT_EQ(run(with_checkpoints({"--save", whole})).status, 0);
-  expect_refused({"eval", "--model", "lenet", "--weights", checkpoint(15)}, 1, "checkpoint-15.safetensors: it is a checkpoint; accepted: weights, which its run writes at its end");
+  expect_refused({"eval", "--model", "lenet", "--weights", checkpoint(15)}, 1,
+                 "checkpoint-15.safetensors: it is a checkpoint; accepted: weights, which its run writes at its end");
   const Outcome o = run(with_checkpoints({"--resume", "auto", "--save", again}));
   ASSERT_EQ(o.status, 0) << o.err;
   EXPECT_NE(o.err.find("resume: the run is at its end: nothing is trained, except with more --epochs\n"), std::string::npos) << o.err;
@@ -112,8 +114,9 @@ TEST_F(Resume, a_run_at_its_end_says_that_it_trains_nothing_and_makes_weights_of
 
 TEST_F(Resume, other_settings_are_told_and_taken_between_epochs) {
   ASSERT_EQ(run(training({"--checkpoint-dir", in_folder("c")})).status, 0);  // one epoch of 5 steps
-  const Outcome o = run({"train", "--model", "lenet", "--dropout", "0", "--batch-size", "4", "--limit", "40", "--resume", checkpoint(5), "--log-dir",
-                         in_folder("log"), "--epochs", "2", "--lr", "0.01", "--weight-decay", "0.1", "--lr-schedule", "cosine", "--denormals", "flush"});
+  const Outcome o = run({"train",       "--model",     "lenet",          "--dropout", "0", "--batch-size", "4",    "--limit",        "40",  "--resume",
+                         checkpoint(5), "--log-dir",   in_folder("log"), "--epochs",  "2", "--lr",         "0.01", "--weight-decay", "0.1", "--lr-schedule",
+                         "cosine",      "--denormals", "flush"});
   ASSERT_EQ(o.status, 0) << o.err;
   for (const char* line : {"batch size was '8', is now '4'; the run goes on with the new one", "learning rate was '0.001', is now '0.01'; the run goes on",
                            "weight decay was '0', is now '0.1'; the run goes on", "denormals was 'keep', is now 'flush'; the run goes on",
@@ -134,9 +137,7 @@ TEST_F(Resume, other_settings_are_told_and_taken_between_epochs) {
 TEST_F(Resume, a_fresh_run_in_an_old_folder_keeps_what_it_writes) {
   ASSERT_EQ(run(with_checkpoints()).status, 0);
   EXPECT_EQ(checkpoints(), (std::set<int>{14, 15}));
-  const auto fresh = [this](const char* steps) {
-    return training({"--steps", steps, "--checkpoint-dir", in_folder("c"), "--checkpoint-every", "1"});
-  };
+  const auto fresh = [this](const char* steps) { return training({"--steps", steps, "--checkpoint-dir", in_folder("c"), "--checkpoint-every", "1"}); };
   ASSERT_EQ(run(fresh("1")).status, 0);
   EXPECT_EQ(checkpoints(), (std::set<int>{1, 14, 15})) << "another run's checkpoints stay";
   auto on = fresh("3");
@@ -158,11 +159,11 @@ TEST_F(Resume, samples_a_second_are_those_of_this_process) {
 }
 
 TEST_F(Resume, an_interrupted_run_goes_on_to_the_same_bits) {
-  const std::vector<std::string> arguments = training({"--epochs", "40", "--checkpoint-dir", in_folder("c"), "--log-dir", in_folder("log"),
-      "--resume", "auto"});
+  const std::vector<std::string> arguments =
+      training({"--epochs", "40", "--checkpoint-dir", in_folder("c"), "--log-dir", in_folder("log"), "--resume", "auto"});
   const pid_t child = start(arguments);
-  while (read_text(folder() / "log" / "run.jsonl").find("\"epoch\":2") == std::string::npos && ::waitpid(child, nullptr,
-      WNOHANG) == 0) std::this_thread::yield();
+  while (read_text(folder() / "log" / "run.jsonl").find("\"epoch\":2") == std::string::npos && ::waitpid(child, nullptr, WNOHANG) == 0)
+    std::this_thread::yield();
   ::kill(child, SIGTERM);
   const Outcome interrupted = finish(child);
   EXPECT_EQ(interrupted.status, 1) << interrupted.err;
@@ -179,15 +180,15 @@ TEST_F(Resume, an_interrupted_run_goes_on_to_the_same_bits) {
 }
 
 TEST_F(Resume, an_interrupt_in_the_validation_is_obeyed_and_the_epoch_ends_when_resumed) {
-  const std::vector<std::string> arguments{"train", "--model", "resnet18", "--input", "3x128x128", "--batch-size", "8", "--epochs", "1", "--limit", "96",
-                                           "--checkpoint-dir", in_folder("c"), "--log-dir", in_folder("log"), "--resume", "auto"};
+  const std::vector<std::string> arguments{"train",   "--model", "resnet18",         "--input",      "3x128x128", "--batch-size",   "8",        "--epochs", "1",
+                                           "--limit", "96",      "--checkpoint-dir", in_folder("c"), "--log-dir", in_folder("log"), "--resume", "auto"};
   const auto count = [this](const char* event) {
     const auto all = events("log");
     return std::count_if(all.begin(), all.end(), [&](const Json& e) { return e["event"] == event; });
   };
   const pid_t child = start(arguments);
-  while (read_text(folder() / "log" / "run.jsonl").find("\"step\":12") == std::string::npos && ::waitpid(child, nullptr,
-      WNOHANG) == 0) std::this_thread::yield();
+  while (read_text(folder() / "log" / "run.jsonl").find("\"step\":12") == std::string::npos && ::waitpid(child, nullptr, WNOHANG) == 0)
+    std::this_thread::yield();
   ::kill(child, SIGINT);
   const Outcome o = finish(child);
   EXPECT_EQ(o.status, 1);

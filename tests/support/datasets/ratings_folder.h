@@ -22,7 +22,8 @@ inline void write_ratings(const std::filesystem::path& folder, std::uint32_t use
     std::set<std::uint32_t> seen;
     while (seen.size() < met) {
       const std::uint32_t item = kGroups * draws.below(items / kGroups) + group;
-      if (seen.insert(item).second) lines.push_back("user" + std::to_string(user) + "\titem" + std::to_string(item) + "\t5\t" + std::to_string(1000 + seen.size()) + "\n");
+      if (seen.insert(item).second)
+        lines.push_back("user" + std::to_string(user) + "\titem" + std::to_string(item) + "\t5\t" + std::to_string(1000 + seen.size()) + "\n");
     }
   }
   std::string text;

@@ -35,12 +35,13 @@ inline std::vector<std::int64_t> spoken(const std::vector<std::uint32_t>& words,
   return out;
 }
 
-inline std::string wav_of(const std::vector<std::int64_t>& samples, int rate = 16000) { return riff(format({.rate = rate}) + chunk("data", whole(samples, 2))); }
+inline std::string wav_of(const std::vector<std::int64_t>& samples, int rate = 16000) {
+  return riff(format({.rate = rate}) + chunk("data", whole(samples, 2)));
+}
 
 /// Writes train.tsv, dev.tsv, their WAV files of one to three words each, and a config.json of a model that learns them.
 inline void write_speech(const std::filesystem::path& folder, int train = 96, int dev = 16) {
-  write_text(folder / "config.json",
-             R"({"model_type": "speech", "bands": 20, "stride": 4, "channels": 24, "hidden_size": 24, "num_layers": 1, "dropout": 0})");
+  write_text(folder / "config.json", R"({"model_type": "speech", "bands": 20, "stride": 4, "channels": 24, "hidden_size": 24, "num_layers": 1, "dropout": 0})");
   PhiloxStream draws(11, stream_hash("speech"));
   for (const auto& [split, count] : {std::pair{std::string("train"), train}, {std::string("dev"), dev}}) {
     std::filesystem::create_directories(folder / split);

@@ -41,8 +41,9 @@ inline void write_texts(const std::filesystem::path& folder, int train = 96, int
 
 /// What `gemel COMMAND` is told of them. @param model  a classifier of texts
 inline Words with_texts(const std::filesystem::path& folder, const std::string& model, const Words& command, const Words& more = {}) {
-  return joined(joined(command, {"--model", model, "--config", (folder / "config.json").string(), "--vocab", (folder / "vocab.txt").string(), "--dataset", "sst2", "--data",
-                                 folder.string(), "--max-length", "40"}), more);
+  return joined(joined(command, {"--model", model, "--config", (folder / "config.json").string(), "--vocab", (folder / "vocab.txt").string(), "--dataset",
+                                 "sst2", "--data", folder.string(), "--max-length", "40"}),
+                more);
 }
 
 }  // namespace gemel::testing

@@ -26,7 +26,8 @@ inline void write_translations(const std::filesystem::path& folder, int train = 
     std::string text;
     for (int i = 0; i < count;) {
       std::string words;
-      for (std::uint32_t n = kShortest + draws.below(kLengths); n > 0; --n) words += std::string(words.empty() ? "" : " ") + static_cast<char>('a' + draws.below(kWords));
+      for (std::uint32_t n = kShortest + draws.below(kLengths); n > 0; --n)
+        words += std::string(words.empty() ? "" : " ") + static_cast<char>('a' + draws.below(kWords));
       if (!seen.insert(words).second) continue;
       text += words + "\t" + words + "\n";
       ++i;
@@ -37,8 +38,9 @@ inline void write_translations(const std::filesystem::path& folder, int train = 
 
 /// What `gemel COMMAND` is told of them.
 inline Words with_translations(const std::filesystem::path& folder, const Words& command, const Words& more = {}) {
-  return joined(joined(command, {"--model", "transformer", "--config", (folder / "config.json").string(), "--vocab", (folder / "vocab.txt").string(), "--dataset", "translation",
-                                 "--data", folder.string(), "--max-length", "8"}), more);
+  return joined(joined(command, {"--model", "transformer", "--config", (folder / "config.json").string(), "--vocab", (folder / "vocab.txt").string(),
+                                 "--dataset", "translation", "--data", folder.string(), "--max-length", "8"}),
+                more);
 }
 
 }  // namespace gemel::testing

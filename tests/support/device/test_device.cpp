@@ -13,12 +13,15 @@ namespace {
 
 /// CLBlast's smallest tiles: what is tested is how it is called, and PoCL takes three times as long to compile the usual ones.
 void shrink_clblast_tiles(opencl::Device& device) {
-  device.native([](void* queue, void**) {
-    cl_device_id id = nullptr;
-    clGetCommandQueueInfo(static_cast<cl_command_queue>(queue), CL_QUEUE_DEVICE, sizeof id, &id, nullptr);
-    opencl::use_clblast_parameters(id, "XgemmDirect", {{"WGD", 8}, {"KWID", 2}, {"MDIMAD", 8}, {"MDIMCD", 8}, {"NDIMBD", 8}, {"NDIMCD", 8},
-                                                       {"VWMD", 1}, {"VWND", 1}, {"PADA", 1}, {"PADB", 1}});
-  }, "clblast");
+  device.native(
+      [](void* queue, void**) {
+        cl_device_id id = nullptr;
+        clGetCommandQueueInfo(static_cast<cl_command_queue>(queue), CL_QUEUE_DEVICE, sizeof id, &id, nullptr);
+        opencl::use_clblast_parameters(
+            id, "XgemmDirect",
+            {{"WGD", 8}, {"KWID", 2}, {"MDIMAD", 8}, {"MDIMCD", 8}, {"NDIMBD", 8}, {"NDIMCD", 8}, {"VWMD", 1}, {"VWND", 1}, {"PADA", 1}, {"PADB", 1}});
+      },
+      "clblast");
 }
 
 /// Never destroyed: at the end of the process some drivers are gone before a static of ours.

@@ -12,7 +12,8 @@ namespace {
 constexpr std::size_t kLongest = 1 << 16;  // that a text grows to
 // At the ends of what 1, 2, 4 and 8 bytes hold; those in text are what parsers of numbers stumble over.
 constexpr std::array<std::int64_t, 10> kLimits{0, 1, -1, 127, 255, 32767, 65535, 2147483647, 4294967295, INT64_MAX};
-constexpr std::array<std::string_view, 12> kNumbers{"-1", "0", "1e9", "2147483648", "9223372036854775807", "9223372036854775808", "18446744073709551616", "nan", "inf", "0x10", "", "-0"};
+constexpr std::array<std::string_view, 12> kNumbers{
+    "-1", "0", "1e9", "2147483648", "9223372036854775807", "9223372036854775808", "18446744073709551616", "nan", "inf", "0x10", "", "-0"};
 
 }  // namespace
 
@@ -37,11 +38,21 @@ void Mutator::change(std::string& text) {
   }
   const std::size_t at = draw(text.size()), length = 1 + draw(std::min<std::size_t>(text.size() - at, 64));
   switch (draw(9)) {
-    case 0: text[at] = static_cast<char>(text[at] ^ (1 << draw(8))); break;
-    case 1: text[at] = static_cast<char>(draw(256)); break;
-    case 2: text.erase(at, length); break;
-    case 3: text.insert(at, text.substr(at, length)); break;
-    case 4: text.resize(at); break;
+    case 0:
+      text[at] = static_cast<char>(text[at] ^ (1 << draw(8)));
+      break;
+    case 1:
+      text[at] = static_cast<char>(draw(256));
+      break;
+    case 2:
+      text.erase(at, length);
+      break;
+    case 3:
+      text.insert(at, text.substr(at, length));
+      break;
+    case 4:
+      text.resize(at);
+      break;
     case 5: {
       const std::int64_t limit = kLimits[draw(kLimits.size())];
       const std::size_t bytes = std::min(std::size_t{1} << draw(4), text.size() - at);
@@ -53,8 +64,12 @@ void Mutator::change(std::string& text) {
       if (!other.empty()) text.insert(at, other.substr(draw(other.size()), length));
       break;
     }
-    case 7: change_digits(text); break;
-    case 8: text.insert(at, length, text[at]); break;
+    case 7:
+      change_digits(text);
+      break;
+    case 8:
+      text.insert(at, length, text[at]);
+      break;
   }
 }
 

@@ -112,7 +112,8 @@ FuzzTarget other_formats() {
 FuzzTarget checkpoint() {
   const std::vector<float> values{1, 2, 3, 4};
   const std::vector<NamedTensor> tensors{{"model.weight", f32({2, 2}), std::as_bytes(std::span(values))}};
-  FileMetadata metadata = train::metadata_of({.run = 1, .step = 5, .epoch = 2, .batch = 3, .sums = {.samples = 12, .loss = 0.1, .weight = 12, .counts = {7}}, .optimizer_steps = 5});
+  FileMetadata metadata = train::metadata_of(
+      {.run = 1, .step = 5, .epoch = 2, .batch = 3, .sums = {.samples = 12, .loss = 0.1, .weight = 12, .counts = {7}}, .optimizer_steps = 5});
   metadata["checksum"] = checksum_of(tensors, metadata);
   write_safetensors(file("checkpoint-good.safetensors"), tensors, metadata);
   const std::string good = read_text(file("checkpoint-good.safetensors"));
@@ -158,7 +159,9 @@ void read_archive(const fs::path& path) {
   }
 }
 
-std::string small_tar() { return tar_member("folder/", "", '5') + tar_member("folder/a.bin", "0123456789") + tar_member("b", std::string(700, 'x')) + tar_end(); }
+std::string small_tar() {
+  return tar_member("folder/", "", '5') + tar_member("folder/a.bin", "0123456789") + tar_member("b", std::string(700, 'x')) + tar_end();
+}
 
 FuzzTarget gzip_file() {
   return {{gzip(small_tar()), gzip("")}, [](std::string_view text) { read_archive(written("a.tar.gz", text)); }};
@@ -182,8 +185,10 @@ FuzzTarget texts() {
 }
 
 FuzzTarget ratings() {
-  return {{"anna\tw1\t5\t10\nanna\tw2\t4\t11\nbert\tw2\t3\t5\nbert\tw3\t1\t6\n", "a\tx\nb\ty\na\tz\n"},
-          [](std::string_view text) { written("ratings.tsv", text); datasets::open_ratings(folder().path(), {}); }};
+  return {{"anna\tw1\t5\t10\nanna\tw2\t4\t11\nbert\tw2\t3\t5\nbert\tw3\t1\t6\n", "a\tx\nb\ty\na\tz\n"}, [](std::string_view text) {
+            written("ratings.tsv", text);
+            datasets::open_ratings(folder().path(), {});
+          }};
 }
 
 FuzzTarget translations() {
@@ -211,10 +216,18 @@ FuzzTarget tokenizer() {
 }
 
 FuzzTarget pairs() {
-  return {{kPairs}, [](std::string_view text) { written("vocab.json", text); written("merges.txt", kMerges); encode_by_pairs(); }};
+  return {{kPairs}, [](std::string_view text) {
+            written("vocab.json", text);
+            written("merges.txt", kMerges);
+            encode_by_pairs();
+          }};
 }
 FuzzTarget merges() {
-  return {{kMerges}, [](std::string_view text) { written("vocab.json", kPairs); written("merges.txt", text); encode_by_pairs(); }};
+  return {{kMerges}, [](std::string_view text) {
+            written("vocab.json", kPairs);
+            written("merges.txt", text);
+            encode_by_pairs();
+          }};
 }
 
 FuzzTarget wav() {
@@ -258,8 +271,7 @@ FuzzTarget horovod_messages() {
   message.fresh.push_back({.name = "weight", .shape = {3, 4}, .group = "g", .members = 2});
   message.tuned = parallel::horovod::Tuned{1 << 20, 2.5};
   message.give_up = "why";
-  return {{text_of(parallel::horovod::packed(message))},
-          [](std::string_view text) { parallel::horovod::unpacked(bytes_of_text(text)); }};
+  return {{text_of(parallel::horovod::packed(message))}, [](std::string_view text) { parallel::horovod::unpacked(bytes_of_text(text)); }};
 }
 
 FuzzTarget rows() {
@@ -277,12 +289,14 @@ FuzzTarget stage_state() {
 }
 
 FuzzTarget trace() {
-  return {{cli::packed({{.name = "matmul", .rank = 1, .begin_ns = 5, .end_ns = 9, .flops = 3, .bytes = 4}})}, [](std::string_view text) { cli::unpacked(text); }};
+  return {{cli::packed({{.name = "matmul", .rank = 1, .begin_ns = 5, .end_ns = 9, .flops = 3, .bytes = 4}})},
+          [](std::string_view text) { cli::unpacked(text); }};
 }
 
 /// An argument a line.
 FuzzTarget options() {
-  return {{"--model\nlenet\n--dataset\nsynthetic\n--batch-size\n32\n--epochs\n2", "--optimizer\nadamw\n--lr\n1e-3\n--lr-schedule\nlinear\n--warmup\n10\n--memory-limit\n8G",
+  return {{"--model\nlenet\n--dataset\nsynthetic\n--batch-size\n32\n--epochs\n2",
+           "--optimizer\nadamw\n--lr\n1e-3\n--lr-schedule\nlinear\n--warmup\n10\n--memory-limit\n8G",
            "--parallel\nddp\n--devices\n0.0,0.1\n--compression\ntopk:0.01\n--bucket-mb\n25"},
           [](std::string_view text) {
             std::vector<std::string> arguments;

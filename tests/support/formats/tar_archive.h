@@ -31,10 +31,8 @@ inline std::string tar_header(std::string_view name, std::size_t size, char type
 }
 
 /// The header, the content and its padding.
-inline std::string tar_member(std::string_view name, std::string_view content, char type = '0',
-                              std::string_view prefix = "") {
-  return tar_header(name, content.size(), type, prefix) + std::string(content) +
-         std::string((512 - content.size() % 512) % 512, '\0');
+inline std::string tar_member(std::string_view name, std::string_view content, char type = '0', std::string_view prefix = "") {
+  return tar_header(name, content.size(), type, prefix) + std::string(content) + std::string((512 - content.size() % 512) % 512, '\0');
 }
 
 /// One record of the attributes of the pax format.
@@ -48,8 +46,7 @@ inline std::string tar_end() { return std::string(1024, '\0'); }
 
 inline std::string gzip(std::string_view text) {
   z_stream stream{};
-  if (deflateInit2(&stream, 1, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK)
-    throw std::runtime_error("deflateInit2");
+  if (deflateInit2(&stream, 1, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK) throw std::runtime_error("deflateInit2");
   std::string out(deflateBound(&stream, text.size()) + 64, '\0');
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
   stream.avail_in = static_cast<uInt>(text.size());

@@ -13,8 +13,7 @@ enum class Where { reference, device };
 
 class EagerTest : public ::testing::TestWithParam<Where> {
  protected:
-  std::unique_ptr<Session> owned =
-      GetParam() == Where::reference ? Session::reference() : std::make_unique<Session>(gemel::testing::shared_test_device());
+  std::unique_ptr<Session> owned = GetParam() == Where::reference ? Session::reference() : std::make_unique<Session>(gemel::testing::shared_test_device());
   Session& session = *owned;
 
   Tensor wanting(const Nested& numbers) { return tensor(session, numbers, {.dtype = DType::float32, .requires_grad = true}); }

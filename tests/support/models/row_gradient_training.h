@@ -19,7 +19,9 @@ namespace gemel::testing {
 
 using Numbers = std::vector<double>;
 
-inline Value words_of(Session& session, const Numbers& words) { return session.tensor({Shape{std::ssize(words)}, DType::int64}, std::span<const double>(words)); }
+inline Value words_of(Session& session, const Numbers& words) {
+  return session.tensor({Shape{std::ssize(words)}, DType::int64}, std::span<const double>(words));
+}
 
 struct RowModel : nn::Module {
   static constexpr std::int64_t kRows = 9, kWidth = 5;

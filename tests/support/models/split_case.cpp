@@ -134,7 +134,8 @@ Values SplitCase::whole(const Values& x) {
 }
 
 Program SplitCase::captured() {
-  return capture(session, specs_of(in), [this](const Values& x) { return forward(x); }, Outside::bound_for_replay);
+  return capture(
+      session, specs_of(in), [this](const Values& x) { return forward(x); }, Outside::bound_for_replay);
 }
 
 Values in_pieces(Session& session, const std::vector<Piece>& pieces, const Values& in, const Values& parameters, Kept kept) {

@@ -21,8 +21,7 @@ const Fill& fill_of(const Sample& sample, std::size_t i) {
 
 double drawn(const Fill& fill, std::mt19937& random) {
   if (fill.kind == Fill::Kind::uniform) return std::uniform_real_distribution<double>(fill.low, fill.high)(random);
-  if (fill.kind == Fill::Kind::integers)
-    return std::uniform_int_distribution<int>(static_cast<int>(fill.low), static_cast<int>(fill.high) - 1)(random);
+  if (fill.kind == Fill::Kind::integers) return std::uniform_int_distribution<int>(static_cast<int>(fill.low), static_cast<int>(fill.high) - 1)(random);
   const double x = std::normal_distribution<double>()(random);
   return std::fabs(x) < fill.away_from_zero ? std::copysign(fill.away_from_zero + std::fabs(x), x) : x;
 }
@@ -30,8 +29,7 @@ double drawn(const Fill& fill, std::mt19937& random) {
 std::vector<double> filled(const Spec& spec, const Fill& fill, std::mt19937& random) {
   std::vector<double> out(at(spec.elements()));
   if (fill.kind == Fill::Kind::distinct) {
-    for (std::size_t i = 0; i < out.size(); ++i)
-      out[i] = fill.low + (fill.high - fill.low) * (static_cast<double>(i) + 0.5) / static_cast<double>(out.size());
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = fill.low + (fill.high - fill.low) * (static_cast<double>(i) + 0.5) / static_cast<double>(out.size());
     std::shuffle(out.begin(), out.end(), random);
   } else {
     for (double& x : out) x = drawn(fill, random);
@@ -42,9 +40,7 @@ std::vector<double> filled(const Spec& spec, const Fill& fill, std::mt19937& ran
   return out;
 }
 
-std::vector<double> zeros_or_read(const Value& v, const Spec& spec) {
-  return v ? read(v) : std::vector<double>(at(spec.elements()), 0.0);
-}
+std::vector<double> zeros_or_read(const Value& v, const Spec& spec) { return v ? read(v) : std::vector<double>(at(spec.elements()), 0.0); }
 
 Value weights_like(const Value& y) {
   std::mt19937 random(5);
@@ -118,8 +114,7 @@ InputNumbers gradients(Session& session, const OpDef& op, const Sample& sample, 
   std::copy_if(in.begin(), in.end(), std::back_inserter(wanting), [](const Value& v) { return v.wants_gradient(); });
   const Values found = gradient({objective(apply(session, op, in, sample.attributes))}, wanting);
   InputNumbers out;
-  for (std::size_t i = 0, w = 0; i < in.size(); ++i)
-    out.push_back(in[i].wants_gradient() ? zeros_or_read(found[w++], in[i].spec()) : std::vector<double>());
+  for (std::size_t i = 0, w = 0; i < in.size(); ++i) out.push_back(in[i].wants_gradient() ? zeros_or_read(found[w++], in[i].spec()) : std::vector<double>());
   return out;
 }
 
@@ -138,8 +133,7 @@ InputNumbers hessian_vector(Session& session, const OpDef& op, const Sample& sam
   }
   const Values second = dot ? gradient({dot}, wanting) : Values(wanting.size());
   InputNumbers out;
-  for (std::size_t i = 0, w = 0; i < in.size(); ++i)
-    out.push_back(in[i].wants_gradient() ? zeros_or_read(second[w++], in[i].spec()) : std::vector<double>());
+  for (std::size_t i = 0, w = 0; i < in.size(); ++i) out.push_back(in[i].wants_gradient() ? zeros_or_read(second[w++], in[i].spec()) : std::vector<double>());
   return out;
 }
 

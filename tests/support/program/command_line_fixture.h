@@ -75,9 +75,7 @@ class CommandLine : public ::testing::Test {
     return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read_text(folder() / "out"), read_text(folder() / "err")};
   }
 
-  Outcome run(const Words& arguments, const std::function<void()>& prepare = {}) {
-    return finish(start(arguments, prepare));
-  }
+  Outcome run(const Words& arguments, const std::function<void()>& prepare = {}) { return finish(start(arguments, prepare)); }
 
   /// Kills a program without warning as soon as the moment has come.
   void kill_when(pid_t child, const std::function<bool()>& moment) {
@@ -134,8 +132,8 @@ class CommandLine : public ::testing::Test {
     return out;
   }
 
-  /// Of runs whose logs are "eager" and "graph". A graph's fused kernels may round in other places by float32's last place of 6e-8, which steps carry on and let
-  /// grow: 1e-5 of the first five losses.
+  /// Of runs whose logs are "eager" and "graph". A graph's fused kernels may round in other places by float32's last place of 6e-8, which steps carry on and
+  /// let grow: 1e-5 of the first five losses.
   void expect_first_losses_alike_in_both_front_ends(std::size_t steps) const {
     const auto eager = losses("eager"), graph = losses("graph");
     ASSERT_EQ(eager.size(), steps);

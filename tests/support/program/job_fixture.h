@@ -80,8 +80,7 @@ class Job : public CommandLine {
     return ranks;
   }
   static void expect_gone(const std::vector<pid_t>& ranks, std::chrono::seconds within = std::chrono::seconds(5)) {
-    for (const pid_t p : ranks)
-      EXPECT_TRUE(until([&] { return !runs(p); }, within)) << "a rank is left over";
+    for (const pid_t p : ranks) EXPECT_TRUE(until([&] { return !runs(p); }, within)) << "a rank is left over";
   }
   /// Sends a signal; SIGSEGV until it ends: LLVM's handler takes the first and goes back to where a real fault would come again.
   static void hit(pid_t rank, int signal) {

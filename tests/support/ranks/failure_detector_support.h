@@ -8,8 +8,8 @@
 
 namespace gemel::parallel {
 
-inline constexpr auto kPatience = std::chrono::seconds(30);        // for what comes within a second, on a machine with other work
-inline constexpr double kNoHeartbeat = 3600;  // what is named within the patience was not named for its silence
+inline constexpr auto kPatience = std::chrono::seconds(30);  // for what comes within a second, on a machine with other work
+inline constexpr double kNoHeartbeat = 3600;                 // what is named within the patience was not named for its silence
 inline const std::string kClosed = "was lost: its connection closed";
 inline const std::string kStep = "step 12, gradient of layer4.1.conv2.weight";
 

@@ -18,12 +18,16 @@ inline parallel::horovod::Tensor tensor_of(Floats& values) {
 }
 
 /// Runs the body on ranks that have called init, and shuts down behind it.
-inline void run_horovod(int ranks, const parallel::horovod::Options& options, const std::function<void(parallel::horovod::Horovod&)>& body, std::vector<std::string> hosts = {}) {
-  run_communicating_ranks(ranks, [&](parallel::CommunicationThread& communication) {
-    parallel::horovod::Horovod horovod(communication, options);
-    body(horovod);
-    horovod.shutdown();
-  }, std::move(hosts));
+inline void run_horovod(int ranks, const parallel::horovod::Options& options, const std::function<void(parallel::horovod::Horovod&)>& body,
+                        std::vector<std::string> hosts = {}) {
+  run_communicating_ranks(
+      ranks,
+      [&](parallel::CommunicationThread& communication) {
+        parallel::horovod::Horovod horovod(communication, options);
+        body(horovod);
+        horovod.shutdown();
+      },
+      std::move(hosts));
 }
 inline parallel::horovod::Options quick() { return {.cycle_ms = 0.1}; }
 

@@ -39,11 +39,21 @@ inline Numbers serial(DType dtype, int ranks, std::int64_t count, parallel::Redu
     const Numbers more = numbers_from_bytes(dtype, contents(dtype, r, count));
     for (std::size_t i = 0; i < out.size(); ++i) switch (reduction) {
         case Reduction::sum:
-        case Reduction::mean: out[i] += more[i]; break;
-        case Reduction::min: out[i] = std::min(out[i], more[i]); break;
-        case Reduction::max: out[i] = std::max(out[i], more[i]); break;
-        case Reduction::product: out[i] *= more[i]; break;
-        case Reduction::bit_and: out[i] = static_cast<double>(static_cast<std::int64_t>(out[i]) & static_cast<std::int64_t>(more[i])); break;
+        case Reduction::mean:
+          out[i] += more[i];
+          break;
+        case Reduction::min:
+          out[i] = std::min(out[i], more[i]);
+          break;
+        case Reduction::max:
+          out[i] = std::max(out[i], more[i]);
+          break;
+        case Reduction::product:
+          out[i] *= more[i];
+          break;
+        case Reduction::bit_and:
+          out[i] = static_cast<double>(static_cast<std::int64_t>(out[i]) & static_cast<std::int64_t>(more[i]));
+          break;
       }
   }
   if (reduction == Reduction::mean)

@@ -15,9 +15,7 @@ constexpr double kSame = 1e-12;
 
 class WantsCase : public ::testing::TestWithParam<OpCase> {};
 
-std::vector<double> or_zeros(const Values& found, const Spec& spec) {
-  return found[0] ? read(found[0]) : std::vector<double>(at(spec.elements()), 0.0);
-}
+std::vector<double> or_zeros(const Values& found, const Spec& spec) { return found[0] ? read(found[0]) : std::vector<double>(at(spec.elements()), 0.0); }
 
 TEST_P(WantsCase, an_input_alone_gets_the_gradient_that_it_gets_among_others) {
   const OpDef& op = *GetParam().op;

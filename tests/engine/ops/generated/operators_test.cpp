@@ -56,9 +56,7 @@ Result expected_of(const OpDef& op, const Sample& s) {
 }
 
 /// Memory that shows where a kernel did not write. Written, not filled: a memory checker loses track of filled buffers.
-Value poisoned(Session& session, const Spec& spec) {
-  return session.tensor(spec, std::vector<std::byte>(at(spec.bytes()), std::byte{0xFF}));
-}
+Value poisoned(Session& session, const Spec& spec) { return session.tensor(spec, std::vector<std::byte>(at(spec.bytes()), std::byte{0xFF})); }
 
 Result run_variant(Session& session, const OpDef& op, const Sample& s, const Variant& variant) {
   const Values in = inputs_in(session, op, s, numbers_for(op, s), Wanting::no);
@@ -125,8 +123,7 @@ TEST_P(OperatorsCase, device_gradient_matches_the_reference) {
   const auto reference = Session::reference();
   Session& device = test_session();
   const InputNumbers expected = gradients(*reference, op(), s, x), got = gradients(device, op(), s, x);
-  for (std::size_t i = 0; i < expected.size(); ++i)
-    EXPECT_LE(relative_error(got[i], expected[i]), backward_error(s.inputs[i].dtype)) << "input " << i;
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_LE(relative_error(got[i], expected[i]), backward_error(s.inputs[i].dtype)) << "input " << i;
 }
 
 /// Outputs and first-order gradients of a sample, as one function of its inputs.
@@ -180,7 +177,8 @@ TEST_P(OperatorsCase, graph_after_all_passes_is_close_to_eager) {
   const Values eager = forward_and_backward(op(), sample(), eager_in), graph = executor.run(graph_in);
   ASSERT_EQ(graph.size(), eager.size());
   for (std::size_t o = 0; o < graph.size(); ++o) EXPECT_LE(relative_error(read(graph[o]), read(eager[o])), backward_error(eager[o].dtype())) << "result " << o;
-  for (int w : op().writes) EXPECT_LE(relative_error(read(graph_in[at(w)]), read(eager_in[at(w)])), backward_error(eager_in[at(w)].dtype())) << "written input " << w;
+  for (int w : op().writes)
+    EXPECT_LE(relative_error(read(graph_in[at(w)]), read(eager_in[at(w)])), backward_error(eager_in[at(w)].dtype())) << "written input " << w;
 }
 
 INSTANTIATE_TEST_SUITE_P(all, OperatorsCase, ::testing::ValuesIn(all_cases()), case_name);
