@@ -10,7 +10,8 @@
 
 __kernel void page_squares_runs(__global const float* restrict g, __global const int2* restrict pages, __global float* restrict squares,
                                 const long n) {
-  const long all = (n + PAGE - 1) / PAGE, run = (all + get_global_size(0) - 1) / get_global_size(0), first = get_global_id(0) * run, last = min(first + run, all);
+  const long all = (n + PAGE - 1) / PAGE, run = (all + get_global_size(0) - 1) / get_global_size(0);
+  const long first = get_global_id(0) * run, last = min(first + run, all);
   float total = 0;
   for (long page = first; page < last; ++page)
     if (pages[page].x >= 0) total += row_dot(g + page * PAGE, g + page * PAGE, min((long)pages[page].y, n - page * PAGE), 0);
@@ -24,7 +25,8 @@ void page_squares_groups(__global const float* restrict g, __global const int2* 
   const long all = (n + PAGE - 1) / PAGE, run = (all + sums - 1) / sums, first = get_group_id(0) * run, last = min(first + run, all);
   float mine = 0;
   for (long page = first; page < last; ++page)
-    for (int i = get_local_id(0); pages[page].x >= 0 && i < min((long)pages[page].y, n - page * PAGE); i += GROUP) mine += g[page * PAGE + i] * g[page * PAGE + i];
+    for (int i = get_local_id(0); pages[page].x >= 0 && i < min((long)pages[page].y, n - page * PAGE); i += GROUP)
+      mine += g[page * PAGE + i] * g[page * PAGE + i];
   const float total = group_sum(shared, mine);
   if (get_local_id(0) == 0) squares[get_group_id(0)] = total;
   for (long k = get_num_groups(0) + get_global_id(0); k < sums; k += get_global_size(0)) squares[k] = 0;  // of no pages
