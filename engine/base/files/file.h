@@ -23,7 +23,6 @@ bool is_folder(const std::filesystem::path& path);
 /// Reads a regular file. A file that shrinks meanwhile is read to its new end.
 /// @throws DataError `read: cannot open PATH: ...` if the file is missing, unreadable or not a regular file
 std::vector<std::byte> read_whole(const std::filesystem::path& path);
-
 inline std::string_view as_text(std::span<const std::byte> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
 /// Writes to an open file and checks every write.
