@@ -11,7 +11,7 @@
 namespace gemel {
 
 /// Device on which kernels are enqueued, and its error word, in which kernels report an index or length out of range:
-/// four int32 {code, value, bound, 0}; code 0 means no error.
+/// five int32 {code, value, value, bound, bound}, with each 64-bit number as two halves, lower first; code 0 means no error.
 struct LaunchTarget {
   opencl::Device& device;
   opencl::Region error_word;
