@@ -154,7 +154,7 @@ Value sum_to(Value x, const Shape& shape, const Value& into = {});
 
 // ---- matmul/
 /// Returns op(a) op(b), op being the transpose if asked for.
-/// @param a  [..., M, K]  @param b  [..., K, N], both before transposing
+/// @param a  op(a) is [..., M, K]  @param b  op(b) is [..., K, N]
 /// @return [..., M, N]; leading axes are equal, or one side has none and is used with all of the other's
 Value matmul(Value a, Value b, Transpose transpose_a = Transpose::no, Transpose transpose_b = Transpose::no, const Value& into = {});
 /// Computes sum += op(a) op(b) in the memory of the sum; float32.
