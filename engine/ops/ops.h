@@ -233,7 +233,7 @@ Value layer_norm(Value x, Value gamma, Value beta, double eps = 1e-5);
 /// y[i] = exp(x[i] - max x) / sum_j exp(x[j] - max x) along an axis.
 Value softmax(Value x, int axis = -1);
 Value log_softmax(Value x, int axis = -1);
-/// How the losses of rows are reduced.
+/// Reduction of the losses of rows.
 enum class LossReduction { mean, sum };
 /// Cross-entropy of softmax(logits).
 /// @param logits  [N, C]  @param labels  int32 or int64 [N], or probabilities, float [N, C]  @param smoothing  share of 1 / C in the targets

@@ -10,7 +10,7 @@
 
 namespace gemel::eager {
 
-/// What a custom function passes from its forward to its backward function.
+/// Tensors that a custom function passes from its forward to its backward function.
 class Context {
  public:
   /// Called in forward. Inputs and outputs keep their history, so that gradients can be differentiated.

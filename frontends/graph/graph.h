@@ -131,7 +131,7 @@ class Graph {
   Session& session() const { return session_; }
   /// The placeholder, int64 [4], of the random state for draws. A Runner feeds it.
   const Value& random_state() const { return random_state_; }
-  /// What a training operation has of a parameter's gradient. none: the loss does not depend on the parameter. frozen: the parameter was frozen.
+  /// State of a parameter's gradient in a training operation. none: the loss does not depend on the parameter. frozen: the parameter was frozen.
   enum class Gradient { none, given, frozen };
   /// A training operation's placeholder for hyperparameters, which a Runner feeds.
   struct Training {

@@ -23,7 +23,7 @@ namespace gemel::train {
 
 struct RunState;
 
-/// What ranks save in checkpoints besides model and optimizer.
+/// State that ranks save in checkpoints besides model and optimizer.
 struct RanksState {
   struct Tensor {
     std::string name;
@@ -38,7 +38,7 @@ struct RanksState {
   std::map<std::string, std::int64_t> parameter_steps;
 };
 
-/// What ranks exchange before a step. Notices are added up, so that the result is the same on all ranks.
+/// Message that ranks exchange before a step. Notices are added up, so that the result is the same on all ranks.
 struct Notice {
   double weight = 0;         // of the shard of the step's batch: divisor of summed losses
   bool interrupted = false;  // by a signal: the step does not begin

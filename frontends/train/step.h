@@ -76,7 +76,7 @@ struct Differentiated {
 /// @param options  where to write gradients, and callbacks
 Differentiated differentiate(Session& session, Task& task, std::span<const Value> in, const Values& parameters, const GradientOptions& options = {});
 
-/// What a capture of a forward pass tells about a task's trainable parameters.
+/// Facts about a task's trainable parameters from a capture of its forward pass.
 struct BackwardOutline {
   /// Numbers of the parameters in the order in which a backward pass completes their gradients; the reverse order of registration if the model cannot be
   /// captured.

@@ -108,7 +108,7 @@ class CommunicationThread {
    private:
     CommunicationThread& thread_;
   };
-  /// What is being communicated: "the gradient of fc.weight"; empty if it has no name. From any thread.
+  /// Returns what is being communicated: "the gradient of fc.weight"; empty if it has no name. From any thread.
   std::string doing() const;
   /// Sets this rank's step, counted from 1, of the work submitted from now on. Errors of a rank that waits for one that has ended name the steps of both. From
   /// any thread.

@@ -50,7 +50,7 @@ struct Tuned {
   bool operator==(const Tuned&) const = default;
 };
 
-/// What a rank tells all others in a round of negotiation.
+/// A rank's message to all others in a round of negotiation.
 struct Message {
   std::vector<Request> fresh;      // requests that the ranks have not agreed on yet, or that have changed
   std::vector<Request> overdue;    // agreed requests that wait for long, or are the last of a rank that leaves, so that all know who made them

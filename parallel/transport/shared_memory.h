@@ -52,7 +52,7 @@ class SharedGroup {
   /// Returns the half to use next, alternating.
   std::uint32_t next_half() { return half_++ & 1; }
 
-  /// How barriers wait.
+  /// Wait policy of barriers.
   WaitPolicy& policy() { return policy_; }
 
  protected:

@@ -1,4 +1,4 @@
-// How a rank waits: it spins for some microseconds if nothing else needs the core, then sleeps.
+// Waits of a rank: it spins for some microseconds if nothing else needs the core, then sleeps.
 #pragma once
 #include <atomic>
 #include <cstdint>

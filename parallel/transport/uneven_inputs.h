@@ -81,7 +81,7 @@ class RankWaits : public WaitCheck {
   std::int64_t step_ = 0;
 };
 
-/// How far a rank has come, for error messages.
+/// Progress of a rank, for error messages.
 struct Place {
   std::int64_t step = 0, count = 0;  // step from 1, or 0; then count is used: of collectives or requests
 };

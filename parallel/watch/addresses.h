@@ -13,7 +13,7 @@ struct WatchEndpoint {
   std::string text() const;  // 192.0.2.1:4000, [2001:db8::1]:4000
 };
 
-/// What rank 0 announces to the other ranks. Several hosts may have the same address, such as containers; the rank 0 of this job is the one that answers with
+/// Announcement of rank 0 to the other ranks. Several hosts may have the same address, such as containers; the rank 0 of this job is the one that answers with
 /// the token.
 struct WatchAnnouncement {
   std::string token;

@@ -13,7 +13,7 @@ inline constexpr std::int64_t kStateNumbers = 4;  // seed, step, first sample, f
 /// @throws ShapeError if the spec is not that of a random state
 void check_state(const char* op, const Spec& state);
 
-/// What keys the numbers: no sample, consecutive samples from the first on, or the samples that the state lists.
+/// Key of the numbers: no sample, consecutive samples from the first on, or the samples that the state lists.
 enum class Keyed : std::int64_t { none, following, listed };
 /// Returns how numbers that belong to samples are keyed.
 inline Keyed keyed_by(const Spec& state) { return state.shape[0] > kStateNumbers ? Keyed::listed : Keyed::following; }

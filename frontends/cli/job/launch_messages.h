@@ -22,7 +22,7 @@ struct LostRank {
   static LostRank of(const nlohmann::ordered_json& json);
 };
 
-/// What `gemel launch` tells the ranks.
+/// The message of `gemel launch` to the ranks.
 struct Launched {
   static constexpr const char* kVariable = "GEMEL_LAUNCH";
 

@@ -12,7 +12,7 @@ namespace gemel::cli {
 void note_stop_requests();
 bool stop_asked();
 
-/// How mpirun and the ranks ended.
+/// The end of mpirun and of its ranks.
 struct JobEnd {
   int status = 0;                       // mpirun's: of the first rank that failed, 128 plus the number of the signal that ended it, or one of Open MPI's own
   bool had_ranks = false;               // on this machine

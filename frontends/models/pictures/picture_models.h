@@ -11,7 +11,7 @@
 
 namespace gemel::models {
 
-/// What the backward pass recomputes instead of keeping: nothing, or each of the blocks that the model is a sequence of.
+/// Parts that the backward pass recomputes instead of keeping: none, or each of the blocks that the model is a sequence of.
 enum class RecomputedParts { none, blocks };
 
 struct Options {

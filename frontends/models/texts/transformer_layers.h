@@ -19,7 +19,7 @@ class TransformerEncoder : public nn::Module {
   nn::LayerNorm& norm_;
 };
 
-/// What every layer of a decoder reads of the source.
+/// Keys and values of the source, read by every layer of a decoder.
 struct TransformerMemory {
   Values keys_and_values;  // [2 layers], each [N, S, D]
   Value bias;              // of scores: masks padding

@@ -21,7 +21,7 @@ struct BleuCounts {
   double score() const;
 };
 
-/// Of one sentence. Words are those of split_words.h, compared as they are, letters' case included.
+/// Counts one sentence. Words are split by split_words.h and compared case-sensitively.
 BleuCounts bleu_counts(std::string_view reference, std::string_view hypothesis);
 
 }  // namespace gemel::train
