@@ -1,4 +1,4 @@
-// The explicit list of every operator: its record, which stands in the source of its family.
+// The list of all operators. Each record is defined in the source of its family.
 #pragma once
 #include <span>
 #include <string_view>
@@ -8,7 +8,7 @@
 namespace gemel {
 
 std::span<const OpDef* const> catalog();
-/// nullptr where there is none of that name.
+/// Returns the record of that name, or nullptr.
 const OpDef* find_op(std::string_view name);
 
 // ---- the records
