@@ -50,6 +50,10 @@ class Optimizer {
   const std::vector<Group>& groups() const { return groups_; }
   /// All groups' parameters one after the other: the order of the gradients.
   const std::vector<NamedValue>& parameters() const { return parameters_; }
+  /// How many tensors it keeps for each parameter, each of the parameter's size.
+  std::size_t slots() const { return slot_names_.size(); }
+  /// Whether it has an update of rows, for gradients that are rows (engine/gradients/row_gradient.h).
+  virtual bool updates_rows() const { return false; }
   /// Further parameters, whose slots and counts of steps start at 0. @throws UsageError for one that is there already; where it throws, nothing
   /// is added
   void add_group(Group group);
@@ -111,9 +115,8 @@ class Optimizer {
   Optimizer(std::vector<Group> groups, Hyperparameters common, std::vector<std::string> slots);
   /// @param slots  whole slabs, in the order given at construction
   virtual void update(Update u, std::span<const Slab> slots) const = 0;
-  /// Moves the rows of a table that were met. @param slots  the table's, in the order given at construction
-  /// @return whether there is such an update; if not, nothing is written
-  virtual bool update_rows(RowUpdate, std::span<const Value> /*slots*/) const { return false; }
+  /// Moves the rows of a table that were met, where it `updates_rows`. @param slots  the table's, in the order given at construction
+  virtual void update_rows(RowUpdate, std::span<const Value> /*slots*/) const {}
   /// What errors call it.
   virtual std::string_view name() const = 0;
 
@@ -154,10 +157,11 @@ class Sgd : public Optimizer {
  public:
   /// @throws UsageError for Nesterov without momentum
   Sgd(std::vector<Group> groups, const SgdOptions& options = {});
+  bool updates_rows() const override { return options_.momentum == 0; }
 
  protected:
   void update(Update u, std::span<const Slab> slots) const override;
-  bool update_rows(RowUpdate u, std::span<const Value> slots) const override;
+  void update_rows(RowUpdate u, std::span<const Value> slots) const override;
   std::string_view name() const override { return options_.momentum == 0 ? "sgd" : "sgd with momentum"; }
 
  private:
@@ -173,10 +177,11 @@ struct AdamOptions {
 class Adam : public Optimizer {
  public:
   Adam(std::vector<Group> groups, const AdamOptions& options = {});
+  bool updates_rows() const override { return true; }
 
  protected:
   void update(Update u, std::span<const Slab> slots) const override;
-  bool update_rows(RowUpdate u, std::span<const Value> slots) const override;
+  void update_rows(RowUpdate u, std::span<const Value> slots) const override;
   std::string_view name() const override { return options_.update.decoupled ? "adamw" : "adam"; }
 
  private:
@@ -209,6 +214,7 @@ struct Settings {
 /// The settings of an optimizer with its defaults where none are given; no momentum where it takes none.
 /// @throws as `make`
 Settings with_defaults(std::string_view name, const Settings& settings);
+/// @param groups  none: one that moves nothing, and can be asked what it keeps for each parameter
 /// @throws UsageError for an unknown name, or a momentum given to an optimizer that has none
 std::unique_ptr<Optimizer> make(std::string_view name, std::vector<Group> groups, const Settings& settings = {});
 

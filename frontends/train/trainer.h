@@ -38,7 +38,7 @@ struct StepReport {
   std::int64_t step, epoch, batch;  // from 1; of the epoch, from 0
   double loss, rate;                // the mean loss
   std::int64_t samples;
-  double samples_per_s;
+  double samples_per_s, milliseconds;  // since the step before was done
 };
 
 struct EpochReport {

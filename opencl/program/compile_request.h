@@ -1,4 +1,4 @@
-// Private to opencl/: what the process that compiles apart (compile/main.cpp) is asked.
+// Private to opencl/: what the process that compiles apart (compiler_main.cpp) is asked.
 #pragma once
 #include <span>
 #include <string>

@@ -79,9 +79,7 @@ void check_given(const po::variables_map& v, const std::string& name) {
     throw UsageError("infer: --input is given without --output; accepted: with it");
 }
 
-}  // namespace
-
-int infer(const Arguments& arguments) {
+po::options_description infer_options() {
   po::options_description options("options", 110);
   add_loaded_model_options(options, ModelKinds::all_but_ratings);
   auto option = options.add_options();
@@ -94,12 +92,23 @@ int infer(const Arguments& arguments) {
   add_text_options(options);
   add_frontend_option(options);
   add_common_options(options);
-  const auto v = parse("infer", "Runs a model on an array of inputs, on texts, or on sounds.", options, arguments);
+  add_spec_options(options);
+  return options;
+}
+
+}  // namespace
+
+int infer(const Arguments& arguments) {
+  const po::options_description options = infer_options();
+  const auto v = parse("infer", "Runs a model on an array of inputs, on texts, or on sounds.", options, with_spec("infer", options, arguments));
   const std::string name = model_name(v, ModelKinds::all_but_ratings);
   const auto batch_size = whole_number(v, "batch-size", 1, 1e9);
   const Frontend frontend = frontend_option(v);
   check_given(v, name);
-  RunScope run(common_options(v), "infer", arguments);
+  const CommonOptions common = common_options(v);
+  const Json spec = spec_of("infer", options, v);
+  print_if_asked(v, spec);
+  RunScope run(common, "infer", arguments, {{"spec", spec}});
   return run.carry_out([&] {
     const auto output = v["output"].as<std::string>();
     if (!output.empty()) check_can_write(output);

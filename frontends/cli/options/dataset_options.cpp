@@ -231,6 +231,11 @@ WorkloadOptions workload_options(const po::variables_map& v, std::uint64_t seed)
   return o;
 }
 
+Json resolved(Json spec, const WorkloadOptions& work) {
+  if (work.text) spec["max-length"] = work.text->max_length;
+  return spec;
+}
+
 std::vector<MadeUp> made_up(const po::variables_map& v, const std::string& model, std::int64_t samples, std::uint64_t seed) {
   if (model == kNcf) return made_up_ratings(v, samples, seed);
   if (model == kSpeech) return made_up_speech(v, samples, seed);
@@ -264,8 +269,8 @@ std::vector<MadeUp> made_up(const po::variables_map& v, const std::string& model
   return out;
 }
 
-MadeUp made_up_once(const po::variables_map& v, const std::string& model, std::int64_t samples) {
-  const std::vector<MadeUp> all = made_up(v, model, samples);
+MadeUp made_up_once(const po::variables_map& v, const std::string& model, std::int64_t samples, std::uint64_t seed) {
+  const std::vector<MadeUp> all = made_up(v, model, samples, seed);
   if (all.size() != 1) throw UsageError(fmt::format("--input: '{}' is given; accepted: one", v["input"].as<std::string>()));
   return all.front();
 }

@@ -6,6 +6,7 @@
 
 #include "datasets/pictures/picture_dataset.h"
 #include "frontends/cli/options/arguments.h"
+#include "frontends/cli/options/run_spec.h"
 #include "frontends/domains/workload.h"
 
 namespace gemel::cli {
@@ -22,6 +23,9 @@ void refuse_text_options(const po::variables_map& values, const std::string& bes
 /// What train computes with, by --model. @throws UsageError where options of another kind of model are given, or lack what it needs
 WorkloadOptions workload_options(const po::variables_map& values, std::uint64_t seed);
 
+/// A spec with what defaults become of these data.
+Json resolved(Json spec, const WorkloadOptions& work);
+
 /// Of --input, where data are made up.
 inline constexpr const char* kInputHelp =
     "CxHxW of a picture (default: the model's usual, 3x224x224 for most), tokens of a text (default 128), frames of speech (default 400), or UxI: users and "
@@ -36,6 +40,6 @@ struct MadeUp {
 /// What a command computes with that needs no data, for each of --input's: what --config and --classes say, so many samples.
 std::vector<MadeUp> made_up(const po::variables_map& values, const std::string& model, std::int64_t samples, std::uint64_t seed = 1);
 /// The same where --input takes one.
-MadeUp made_up_once(const po::variables_map& values, const std::string& model, std::int64_t samples);
+MadeUp made_up_once(const po::variables_map& values, const std::string& model, std::int64_t samples, std::uint64_t seed = 1);
 
 }  // namespace gemel::cli

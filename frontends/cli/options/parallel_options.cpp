@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <string_view>
@@ -245,20 +246,16 @@ ParallelOptions parallel_options(const po::variables_map& v) {
 
 std::vector<distributed::Setting> program_settings() { return {{"version", GEMEL_VERSION}, {"commit", commit()}, {"build", train::build_identity()}}; }
 
-std::vector<distributed::Setting> ParallelOptions::settings(bool profiled) const {
+std::vector<distributed::Setting> settings_of(const Json& spec) {
+  constexpr std::array kOwn{"platform", "device", "devices", "threads", "memory-limit", "workers", "log-dir", "interface", "heartbeat", "stall-warning"};
+  constexpr std::array kFiles{"data", "vocab",          "weights", "save",   "output",
+                              "json", "checkpoint-dir", "resume",  "profile"};  // whose place may be each rank's own
   std::vector<distributed::Setting> out = program_settings();
-  const std::vector<distributed::Setting> own{{"style", style},
-                                              {"buckets", fmt::format("{} bytes, the first {}", reducer.buckets.bytes, reducer.buckets.first_bytes)},
-                                              {"shares", balances ? "by measured rate" : "even"},
-                                              {"collective", std::string(collective ? parallel::to_string(*collective) : "auto")},
-                                              {"profile", profiled ? "yes" : "no"}};
-  out.insert(out.end(), own.begin(), own.end());
-  if (pipeline)
-    out.push_back({"pipeline",
-                   fmt::format("{}, {} of {} pieces, {} micro-batches, cut before {}",
-                               pipeline->stages ? fmt::format("{} stages", pipeline->stages) : "a stage on each rank", parallel::to_string(pipeline->schedule),
-                               pipeline->virtual_stages, pipeline->micro_batches ? std::to_string(pipeline->micro_batches) : "some",
-                               pipeline->modules.empty() ? "what costs say" : fmt::format("{}", fmt::join(pipeline->modules, ", ")))});
+  for (const auto& [key, value] : spec.items()) {
+    if (std::ranges::find(kOwn, key) != kOwn.end()) continue;
+    const bool is_file = std::ranges::find(kFiles, key) != kFiles.end();
+    out.push_back({key, is_file ? value.is_null() || value == "" ? "not given" : "given" : value.is_string() ? value.get<std::string>() : value.dump()});
+  }
   return out;
 }
 

@@ -5,10 +5,12 @@
 
 #include <charconv>
 #include <system_error>
+#include <utility>
 
 #include "engine/base/error.h"
 #include "frontends/cli/options/dataset_options.h"
 #include "frontends/cli/options/model_options.h"
+#include "frontends/cli/options/optimizer_options.h"
 
 namespace gemel::cli {
 namespace {
@@ -16,6 +18,8 @@ namespace {
 constexpr double kMany = 1e12;  // steps or epochs
 
 std::vector<std::string> strings(const auto& names) { return {names.begin(), names.end()}; }
+
+}  // namespace
 
 po::options_description train_options() {
   po::options_description options("options", 110);
@@ -32,10 +36,7 @@ po::options_description train_options() {
   option("batch-size", po::value<std::int64_t>()->default_value(64), "samples of a step");
   option("accumulate", po::value<std::int64_t>()->default_value(1), "micro-batches of a step, whose gradients are added before its update");
   option("workers", po::value<std::int64_t>()->default_value(1), "threads that make batches ahead; 0: none, the training waits for each");
-  option("optimizer", po::value<std::string>()->default_value("adam"), fmt::format("optimizer: {}", fmt::join(optim::names(), ", ")).c_str());
-  option("lr", po::value<double>()->default_value(1e-3, "0.001"), "learning rate");
-  option("weight-decay", po::value<double>(), "weight decay (default 0.01 for adamw, else 0)");
-  option("momentum", po::value<double>(), "momentum (default 0.9 for momentum and nesterov)");
+  add_optimizer_options(options, "adam", 1e-3);
   option("clip-norm", po::value<double>()->default_value(0, "0"), "largest norm of all gradients together; 0: no limit");
   option("lr-schedule", po::value<std::string>()->default_value("constant"), "constant, step (a tenth every 30 epochs), cosine or linear (to 0 over the run)");
   option("warmup", po::value<std::string>()->default_value("0"),
@@ -64,8 +65,11 @@ po::options_description train_options() {
   add_balance_option(options);
   add_frontend_option(options);
   add_common_options(options);
+  add_spec_options(options);
   return options;
 }
+
+namespace {
 
 void read_length(const po::variables_map& v, TrainOptions& o) {
   if (v.count("epochs") && v.count("steps")) throw UsageError("train: --epochs and --steps are both given; accepted: one of them");
@@ -85,22 +89,12 @@ optim::Warmup warmup_of(const std::string& text) {
 }
 
 void read_optimizer(const po::variables_map& v, TrainOptions& o) {
-  o.optimizer_name = v["optimizer"].as<std::string>();
-  check_choice("--optimizer", o.optimizer_name, strings(optim::names()));
-  o.rate = v["lr"].as<double>();
-  check_range("--lr", o.rate, 0, 1e30);
+  o.optimizer = optimizer_options(v);
   o.clip_norm = v["clip-norm"].as<double>();
   check_range("--clip-norm", o.clip_norm, 0, 1e30);
-  for (const char* name : {"weight-decay", "momentum"})
-    if (v.count(name)) {
-      const double value = v[name].as<double>();
-      check_range(std::string("--") + name, value, 0, std::string_view(name) == "momentum" ? 1 : 1e6);
-      (std::string_view(name) == "momentum" ? o.optimizer.momentum : o.optimizer.weight_decay) = value;
-    }
-  const double momentum = optim::with_defaults(o.optimizer_name, o.optimizer).momentum.value_or(0);
-  if (o.sparse_embeddings && (momentum != 0 || o.optimizer_name == "rmsprop"))
+  if (o.sparse_embeddings && !o.optimizer.make()->updates_rows())
     throw UsageError(fmt::format("--sparse-embeddings: --optimizer {} with momentum {} is given; accepted: sgd without momentum, adam or adamw",
-                                 o.optimizer_name, momentum));
+                                 o.optimizer.name, optim::with_defaults(o.optimizer.name, o.optimizer.settings).momentum.value_or(0)));
   if (o.sparse_embeddings && o.parallel.pipeline) throw UsageError("--sparse-embeddings: it is given with --parallel pipeline; accepted: no pipeline");
   const auto schedule = v["lr-schedule"].as<std::string>();
   check_choice("--lr-schedule", schedule, strings(optim::schedule_names()));
@@ -150,10 +144,19 @@ void read_checkpoints(const po::variables_map& v, TrainOptions& o) {
     throw UsageError(std::string("train: ") + (o.resume == "auto" ? "--resume auto" : "--checkpoint-every") + " needs --checkpoint-dir");
 }
 
+/// Null where an option has no meaning here.
+Json resolved(Json spec, const TrainOptions& o) {
+  spec["epochs"] = o.steps ? Json() : Json(o.epochs);
+  spec["steps"] = o.steps ? Json(o.steps) : Json();
+  if (!o.work.text && !o.work.speech) spec["augment"] = o.augment == datasets::Augment::standard ? "standard" : "none";
+  return resolved(resolved(std::move(spec), o.work), o.optimizer);
+}
+
 }  // namespace
 
 TrainOptions parse_train_options(const std::vector<std::string>& arguments) {
-  const auto v = parse("train", "Trains a model and reports loss and accuracy.", train_options(), arguments);
+  const po::options_description options = train_options();
+  const auto v = parse("train", "Trains a model and reports loss and accuracy.", options, with_spec("train", options, arguments));
   TrainOptions o;
   o.common = common_options(v);
   o.parallel = parallel_options(v);
@@ -167,6 +170,8 @@ TrainOptions parse_train_options(const std::vector<std::string>& arguments) {
   read_checkpoints(v, o);
   o.eval_every = whole_number(v, "eval-every", 0, kMany);
   o.detect_anomaly = v["detect-anomaly"].as<bool>();
+  o.spec = resolved(spec_of("train", options, v), o);
+  print_if_asked(v, o.spec);
   return o;
 }
 

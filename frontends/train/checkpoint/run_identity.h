@@ -8,8 +8,8 @@
 namespace gemel::train {
 
 /// What follows from a difference: results that differ in the last bits; training by another setting from here on; samples left
-/// out or met twice, where the run stands in the middle of an epoch; weights or optimizer state of other names or shapes.
-enum class Bearing { last_bits, setting, sample_order, state };
+/// out or met twice, where the run stands in the middle of an epoch; weights or optimizer state of other names or shapes. Nothing: it is on record alone.
+enum class Bearing { last_bits, setting, sample_order, state, none };
 
 struct IdentityPart {
   std::string name, value;
