@@ -74,7 +74,7 @@ void add_words(Texts& out, const po::option_description& option, const Json& val
     return;
   }
   const bool repeats = is(option, typeid(Texts));
-  for (const Json& one : repeats&& value.is_array() ? value : Json::array({value})) out.push_back(name + "=" + word_of(option, one));
+  for (const Json& one : (repeats && value.is_array()) ? value : Json::array({value})) out.push_back(name + "=" + word_of(option, one));
 }
 
 const po::option_description& option_of(const std::string& key, const po::options_description& options) {
