@@ -11,14 +11,13 @@ namespace gemel::parallel::horovod {
 
 class GradientReducer : public Reducer {
  public:
-  /// What carries gradients, which outlives this, and factors of them.
-  struct By {
-    Horovod& horovod;
-    double prescale = 1, postscale = 1;
+  struct Options {
+    Horovod& horovod;                    // carries the gradients, and outlives this
+    ReducerOptions reducer;              // compression: none or two bytes; buckets are one a parameter
+    double prescale = 1, postscale = 1;  // factors of gradients before and after they are summed
   };
-  /// @param options  of which compression may be none or two bytes, and buckets are one a parameter
   GradientReducer(Session& session, CommunicationThread& communication, std::vector<NamedValue> parameters, const GradientMemory& memory,
-                  ReducerOptions options, const By& by);
+                  const Options& options);
 
  private:
   struct Step;

@@ -42,11 +42,10 @@ po::options_description bench_options(bool lists) {
   po::options_description options("options", 110);
   auto option = options.add_options();
   option("work", po::value<std::string>(), "train (forward, cross-entropy, backward, update) or infer; may stand first, without --work");
-  option("model", po::value<std::string>()->default_value("resnet18"),
-         fmt::format("one or several, separated by commas; {}", model_help(ModelKinds::all)).c_str());
-  add_config_option(options);
+  option("model", po::value<std::string>()->default_value("resnet18"), fmt::format("one or several, separated by commas; {}", model_help()).c_str());
+  add_domain_options(options, domains::OptionUse::model);
   option("classes", po::value<std::int64_t>()->default_value(1000), "size of the last layer; 2 for texts where it is not given");
-  option("input", po::value<std::string>()->default_value(""), fmt::format("one or several, separated by commas: {}", kInputHelp).c_str());
+  option("input", po::value<std::string>()->default_value(""), fmt::format("one or several, separated by commas: {}", made_up_input_help()).c_str());
   if (lists)
     options.add_options()("batch-size", po::value<std::string>()->default_value("16"), "one or several, such as 1,8,16");
   else
@@ -79,7 +78,7 @@ Json spec_of_line(const Arguments& arguments) {
   positional.add("work", 1);
   const auto v = parse("bench", "Measures training or inference: every model with every input, batch size and front end.", options, arguments, positional);
   Json all = spec_of("bench", options, v);
-  for (const char* key : kListed) all[key] = listed(words_of(all[key].get<std::string>()));
+  for (const char* key : kListed) all[key] = listed(split_at_commas(all[key].get<std::string>()));
   const std::vector<std::int64_t> batches = whole_numbers(v, "batch-size", 1, 1'000'000);
   all["batch-size"] = batches.size() == 1 ? Json(batches.front()) : Json(batches);
   const Json file = spec_file(arguments);
@@ -87,9 +86,8 @@ Json spec_of_line(const Arguments& arguments) {
     if (!all.contains(key)) require_option(key, options);
     if (key != "command" && (v.count(key) == 0 || v[key].defaulted())) all[key] = value;
   }
-  const std::string of_file = file.value("command", std::string()), work = v.count("work")                 ? v["work"].as<std::string>()
-                                                                           : of_file.starts_with("bench ") ? of_file.substr(6)
-                                                                                                           : "";
+  const std::string of_file = file.is_null() ? "" : file.value("command", "");
+  const std::string work = v.count("work") ? v["work"].as<std::string>() : of_file.starts_with("bench ") ? of_file.substr(6) : "";
   check_choice("bench", work, {"train", "infer"});
   if (!file.is_null() && of_file != "bench " + work)
     throw UsageError(fmt::format("spec: command: '{}' is given with gemel bench {}; accepted: \"bench {}\"", of_file, work, work));
@@ -118,10 +116,10 @@ BenchCase case_of(Json spec) {
       if (v.count(name) && !v[name].defaulted()) throw UsageError(fmt::format("bench: --{} is given with infer, which trains nothing; accepted: train", name));
   if (c.accumulate > c.batch_size)
     throw UsageError(fmt::format("--accumulate: {} micro-batches of a --batch-size of {}; accepted: at most one a sample", c.accumulate, c.batch_size));
-  const std::string model = model_name(v, ModelKinds::all);
-  c.recompute = recompute_option(v, model);
-  const MadeUp data = made_up_once(v, model, c.batch_size, common_options(v).seed);
-  c.with = make_workload(data.work);
+  const domains::RunOptions of_run = run_options(v);
+  c.recompute = recompute_option(of_run);
+  const domains::MadeUp data = made_up_once(of_run, c.batch_size);
+  c.with = data.open();
   c.input = data.input;
   spec["input"] = data.input;
   c.spec = resolved(std::move(spec), c.optimizer);

@@ -39,7 +39,8 @@ nlohmann::ordered_json report(train::RunLog& log, const train::Task& task, const
 
 struct EvalOrder {
   Json spec{};
-  WorkloadOptions work{};
+  std::string model{};
+  domains::OpenWorkload open{};
   std::int64_t batch_size = 0;
   Frontend frontend = Frontend::eager;
   std::string weights{};
@@ -102,7 +103,7 @@ struct Evaluator {
 };
 
 void evaluate_split(RunScope& run, Job& job, const EvalOrder& order) {
-  const auto work = make_workload(order.work);
+  const auto work = order.open();
   const datasets::Dataset& split = work->validation_data() ? *work->validation_data() : work->train_data();
   check_job(job, order, split);
   run.open_device();
@@ -115,7 +116,7 @@ void evaluate_split(RunScope& run, Job& job, const EvalOrder& order) {
   datasets::Loader loader(split, in_order);
   const std::int64_t samples = (std::min(order.batch_size, split.size()) + in_order.ranks - 1) / in_order.ranks;
   Evaluator with(run, job, order, *task, work->batch(samples));
-  run.log_start(order.work.model, *model);
+  run.log_start(order.model, *model);
   const train::Sums sums = evaluated(run, with.stepper(), loader, with.ranks());
   if (!std::isfinite(sums.loss))
     throw Error(fmt::format("eval: the loss is {} with the weights of {}; accepted: weights and samples of finite numbers", sums.mean_loss(), order.weights));
@@ -126,10 +127,9 @@ void evaluate_split(RunScope& run, Job& job, const EvalOrder& order) {
 
 po::options_description eval_options() {
   po::options_description options("options", 110);
-  add_loaded_model_options(options, ModelKinds::all);
+  add_loaded_model_options(options);
   options.add_options()("batch-size", po::value<std::int64_t>()->default_value(64), "samples at a time");
   add_dataset_options(options);
-  add_text_options(options);
   add_parallel_options(options);
   add_pipeline_options(options);
   add_frontend_option(options);
@@ -150,10 +150,12 @@ EvalOptions parse_eval_options(const Arguments& arguments) {
                        with_spec("eval", options, arguments));
   EvalOptions o{.order = {.batch_size = whole_number(v, "batch-size", 1, 1e9)}, .common = common_options(v)};
   o.order.frontend = frontend_option(v);
-  o.order.work = workload_options(v, o.common.seed);
+  const domains::RunOptions of_run = run_options(v);
+  o.order.open = domains::read(of_run);
+  o.order.model = of_run.text("model");
   o.order.weights = v["weights"].as<std::string>();
   o.parallel = parallel_options(v);
-  o.order.spec = resolved(spec_of("eval", options, v), o.order.work);
+  o.order.spec = resolved(spec_of("eval", options, v), of_run);
   print_if_asked(v, o.order.spec);
   return o;
 }

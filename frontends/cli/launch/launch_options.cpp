@@ -51,7 +51,7 @@ Host parse_host(const std::string& word, const std::string& list) {
 /// A host that is named twice has the slots of both.
 std::vector<Host> parse_hosts(const std::string& list) {
   std::vector<Host> out;
-  for (const std::string& word : words_of(list)) {
+  for (const std::string& word : split_at_commas(list)) {
     const Host host = parse_host(word, list);
     const auto same = std::ranges::find(out, host.name, &Host::name);
     if (same == out.end())

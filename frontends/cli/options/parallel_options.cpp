@@ -27,7 +27,7 @@ std::int64_t bucket_bytes(const po::variables_map& v, const char* name) {
 std::vector<DeviceName> device_names(const std::string& list) {
   std::vector<DeviceName> out;
   if (list.empty()) return out;
-  for (const std::string& name : words_of(list)) {
+  for (const std::string& name : split_at_commas(list)) {
     const std::size_t colon = name.find(':');
     DeviceName device = colon == std::string::npos ? DeviceName{"", name} : DeviceName{name.substr(0, colon), name.substr(colon + 1)};
     if (device.device.empty() || (colon == 0))
@@ -69,7 +69,7 @@ constexpr const char* kPipelineOptions[] = {"pipeline-stages", "microbatches", "
 
 std::vector<std::string> module_names(const std::string& list) {
   if (list == "auto") return {};
-  std::vector<std::string> out = words_of(list);
+  std::vector<std::string> out = split_at_commas(list);
   if (std::ranges::any_of(out, &std::string::empty))
     throw UsageError(
         fmt::format("--stages: '{}' has an empty name; accepted: auto, or the first module of each stage but the first, with commas between", list));

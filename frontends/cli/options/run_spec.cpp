@@ -14,6 +14,7 @@
 #include "engine/base/error.h"
 #include "engine/base/files/file.h"
 #include "frontends/cli/system/console.h"
+#include "frontends/domains/domain.h"
 #include "parallel/transport/mpi_communicator.h"
 
 namespace gemel::cli {
@@ -36,19 +37,20 @@ const char* accepted_json(const po::option_description& option) {
   return is(option, typeid(Texts)) ? "a text, or a list of texts" : "a text";
 }
 
-Json json_of(const boost::any& value) {
-  if (const auto* flag = boost::any_cast<bool>(&value)) return *flag;
-  if (const auto* whole = boost::any_cast<std::int64_t>(&value)) return *whole;
-  if (const auto* small = boost::any_cast<int>(&value)) return *small;
-  if (const auto* number = boost::any_cast<double>(&value)) return *number;
-  if (const auto* text = boost::any_cast<std::string>(&value)) return *text;
-  if (const auto* texts = boost::any_cast<Texts>(&value)) return *texts;
-  return nullptr;
+Json json_of(const domains::OptionValue& value) {
+  return std::visit(
+      [](const auto& v) -> Json {
+        if constexpr (std::is_same_v<std::decay_t<decltype(v)>, std::monostate>)
+          return nullptr;
+        else
+          return v;
+      },
+      value);
 }
 
 Json default_of(const po::option_description& option) {
   boost::any value;
-  return option.semantic()->apply_default(value) ? json_of(value) : Json();
+  return option.semantic()->apply_default(value) ? json_of(option_value(value)) : Json();
 }
 
 [[noreturn]] void refuse_type(const po::option_description& option, const Json& value) {
@@ -149,7 +151,9 @@ Json spec_file(const Texts& words) {
 
 /// What the spec says of processes is the launcher's to do.
 void require_launched(const Texts& words) {
-  const Json spec = spec_file(words), np = spec.is_null() ? Json(processes_here()) : spec.value("np", Json(processes_here()));
+  const Json spec = spec_file(words);
+  if (spec.is_null() || !spec.contains("np")) return;
+  const Json& np = spec["np"];
   if (!np.is_number_integer() || np < 1) throw UsageError(fmt::format("spec: np: {} is not accepted; accepted: a whole number of processes", np.dump()));
   if (const int here = processes_here(); np != here)
     throw UsageError(
@@ -166,7 +170,7 @@ Texts with_spec(const std::string& command, const po::options_description& optio
   if (const Json of = spec.value(kCommand, Json()); of != command)
     throw UsageError(fmt::format("spec: command: {} is given with gemel {}; accepted: \"{}\"", of.dump(), command, command));
   for (const auto& o : options.options())
-    if (names(words, o->long_name())) spec.erase(o->long_name());
+    if (names(words, o->long_name()) && o->long_name() != kSpec && o->long_name() != kPrint) spec.erase(o->long_name());
   Texts out = words_of_spec(spec, options);
   out.insert(out.end(), words.begin(), words.end());
   return out;
@@ -183,15 +187,24 @@ Json spec_of(const std::string& command, const po::options_description& options,
   Json out{{kCommand, command}, {"np", processes_here()}, {"hosts", ""}, {"env", Json::array()}};
   for (const auto& option : options.options()) {
     const std::string& name = option->long_name();
-    if (name != kSpec && name != kPrint) out[name] = values.count(name) ? json_of(values[name].value()) : Json();
+    if (name != kSpec && name != kPrint) out[name] = values.count(name) ? json_of(option_value(values[name].value())) : Json();
   }
   return out;
 }
 
 void print_if_asked(const po::variables_map& values, const Json& spec) {
   if (!values[kPrint].as<bool>()) return;
-  if (speaks()) fmt::print("{}\n", spec.dump(1));
+  if (speaks()) fmt::print("{}\n", text_of(spec, 1));
   throw HelpWanted();
+}
+
+std::string text_of(const Json& spec, int indent) { return spec.dump(indent, ' ', false, Json::error_handler_t::replace); }
+
+Json resolved(Json spec, const domains::RunOptions& options) {
+  const domains::Domain& domain = domains::of_model(options);
+  if (domain.resolved)
+    for (const auto& [name, value] : domain.resolved(options)) spec[name] = json_of(value);
+  return spec;
 }
 
 std::vector<Json> single_specs(const Json& spec, const std::vector<std::string>& lists) {

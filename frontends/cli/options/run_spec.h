@@ -11,6 +11,9 @@ namespace gemel::cli {
 
 using Json = nlohmann::ordered_json;
 
+/// A spec as text, where bytes of a path that are no UTF-8 are replaced. @param indent  of its lines; -1: one line
+std::string text_of(const Json& spec, int indent = -1);
+
 /// Adds --spec and --print-spec.
 void add_spec_options(po::options_description& options);
 
@@ -35,6 +38,9 @@ void print_if_asked(const po::variables_map& values, const Json& spec);
 /// The command line of a spec, without the command and without what is as by default.
 /// @throws UsageError as `with_spec`
 std::vector<std::string> words_of_spec(const Json& spec, const po::options_description& options);
+
+/// A spec in which options whose defaults depend on the model have the values of this one.
+Json resolved(Json spec, const domains::RunOptions& options);
 
 /// One spec for each combination of the values of its lists, the first key's slowest. @param lists  options that are lists themselves
 std::vector<Json> single_specs(const Json& spec, const std::vector<std::string>& lists);

@@ -34,7 +34,7 @@ constexpr Part kParts[] = {{"batch-size", train::kBatchSize, Bearing::sample_ord
                            {"denormals", "denormals", Bearing::setting},
                            {"gemm", "GEMM provider", Bearing::last_bits}};
 
-std::string text_of(const Json& value, const char* none) {
+std::string value_of(const Json& value, const char* none) {
   if (value.is_null()) return none;
   if (value.is_boolean()) return value.get<bool>() ? "on" : "off";
   if (value.is_string()) return value.get<std::string>();
@@ -50,13 +50,13 @@ std::string first_and_last(const datasets::Dataset& data) {
   return fmt::format("{:016x}", hash);
 }
 
-train::RunIdentity identity_of(const TrainOptions& o, const Workload& work) {
+train::RunIdentity identity_of(const TrainOptions& o, const domains::Workload& work) {
   train::RunIdentity out{{"model", o.model, Bearing::state}};
   for (const train::IdentityPart& part : work.identity()) out.push_back(part);
-  for (const Part& part : kParts) out.push_back({part.name, text_of(o.spec.at(part.option), part.none), part.bearing});
+  for (const Part& part : kParts) out.push_back({part.name, value_of(o.spec.at(part.option), part.none), part.bearing});
   const char* const over = o.parallel.pipeline ? "a micro-batch" : o.parallel.sync_bn || o.parallel.style.empty() ? "the whole batch" : "a rank's shard";
   out.push_back({"normalised over", over, Bearing::setting});
-  out.push_back({"spec", o.spec.dump(), Bearing::none});
+  out.push_back({"spec", text_of(o.spec), Bearing::none});
   return out;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <system_error>
 #include <utility>
@@ -24,13 +25,12 @@ std::vector<std::string> strings(const auto& names) { return {names.begin(), nam
 po::options_description train_options() {
   po::options_description options("options", 110);
   auto option = options.add_options();
-  option("model", po::value<std::string>()->default_value("resnet18"), model_help(ModelKinds::all).c_str());
+  option("model", po::value<std::string>()->default_value("resnet18"), model_help().c_str());
   option("classes", po::value<std::int64_t>()->default_value(0), "size of the last layer; 0: the data set's classes");
   option("dropout", po::value<double>(), "rate of every dropout of the model");
   option("label-smoothing", po::value<double>()->default_value(0, "0"),
          "share of the uniform distribution in what a class or a translation's token is judged by, 0 to 1");
   add_dataset_options(options);
-  add_text_options(options);
   option("epochs", po::value<std::int64_t>(), "passes over the data (default 1)");
   option("steps", po::value<std::int64_t>(), "updates, over as many epochs as it takes; not with --epochs");
   option("batch-size", po::value<std::int64_t>()->default_value(64), "samples of a step");
@@ -110,9 +110,8 @@ void read_batches(const po::variables_map& v, TrainOptions& o) {
   if (o.accumulate > o.batch_size)
     throw UsageError(fmt::format("--accumulate: {} micro-batches of a --batch-size of {}; accepted: at most one a sample", o.accumulate, o.batch_size));
   o.workers = whole_number(v, "workers", 0, 256);
-  const std::string shuffle = v["shuffle"].as<std::string>(), augment = v.count("augment") ? v["augment"].as<std::string>()
-                                                                        : o.work.ratings   ? "standard"
-                                                                                           : "none";
+  const std::string shuffle = v["shuffle"].as<std::string>(),
+                    augment = v.count("augment") ? v["augment"].as<std::string>() : domains::of_model(run_options(v)).augmentation;
   check_choice("--shuffle", shuffle, {"on", "off"});
   check_choice("--augment", augment, {"none", "standard"});
   o.shuffle = shuffle == "on" ? datasets::Shuffle::on : datasets::Shuffle::off;
@@ -120,16 +119,16 @@ void read_batches(const po::variables_map& v, TrainOptions& o) {
 }
 
 void read_model(const po::variables_map& v, TrainOptions& o) {
-  o.model = o.work.model;
-  o.recompute = recompute_option(v, o.model);
+  const domains::RunOptions options = run_options(v);
+  o.open = domains::read(options);
+  o.model = options.text("model");
+  o.recompute = recompute_option(options);
   o.weights = v["weights"].as<std::string>();
   o.save = v["save"].as<std::string>();
   o.freeze_backbone = v["freeze-backbone"].as<bool>();
   o.freeze_norm = v["freeze-norm"].as<bool>();
   o.sparse_embeddings = v["sparse-embeddings"].as<bool>();
-  o.work.label_smoothing = v["label-smoothing"].as<double>();
-  check_range("--label-smoothing", o.work.label_smoothing, 0, 1);
-  if (o.work.label_smoothing > 0 && (o.work.ratings || o.work.speech || is_language_model(o.model)))
+  if (domains::label_smoothing(options) > 0 && !domains::of_model(options).smooths_labels)
     throw UsageError(fmt::format("--label-smoothing: it is given with --model {}; accepted: with models of classes, and those that translate", o.model));
   if (!v.count("dropout")) return;
   o.dropout = v["dropout"].as<double>();
@@ -144,12 +143,13 @@ void read_checkpoints(const po::variables_map& v, TrainOptions& o) {
     throw UsageError(std::string("train: ") + (o.resume == "auto" ? "--resume auto" : "--checkpoint-every") + " needs --checkpoint-dir");
 }
 
-/// Null where an option has no meaning here.
-Json resolved(Json spec, const TrainOptions& o) {
+/// The spec in which nothing is left to a default that depends on something else.
+Json resolved_run(Json spec, const TrainOptions& o, const domains::RunOptions& options) {
   spec["epochs"] = o.steps ? Json() : Json(o.epochs);
   spec["steps"] = o.steps ? Json(o.steps) : Json();
-  if (!o.work.text && !o.work.speech) spec["augment"] = o.augment == datasets::Augment::standard ? "standard" : "none";
-  return resolved(resolved(std::move(spec), o.work), o.optimizer);
+  if (std::ranges::count(domains::of_model(options).options, &domains::kAugment))
+    spec["augment"] = o.augment == datasets::Augment::standard ? "standard" : "none";
+  return resolved(resolved(std::move(spec), options), o.optimizer);
 }
 
 }  // namespace
@@ -161,16 +161,15 @@ TrainOptions parse_train_options(const std::vector<std::string>& arguments) {
   o.common = common_options(v);
   o.parallel = parallel_options(v);
   o.frontend = frontend_option(v);
-  o.work = workload_options(v, o.common.seed);
-  o.by_length = (o.work.text && o.work.text->buckets) || (o.work.speech && o.work.speech->buckets);
   read_model(v, o);
+  o.by_length = run_options(v).on("length-buckets");
   read_length(v, o);
   read_optimizer(v, o);
   read_batches(v, o);
   read_checkpoints(v, o);
   o.eval_every = whole_number(v, "eval-every", 0, kMany);
   o.detect_anomaly = v["detect-anomaly"].as<bool>();
-  o.spec = resolved(spec_of("train", options, v), o);
+  o.spec = resolved_run(spec_of("train", options, v), o, run_options(v));
   print_if_asked(v, o.spec);
   return o;
 }

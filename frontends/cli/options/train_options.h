@@ -10,7 +10,7 @@
 #include "frontends/cli/options/optimizer_options.h"
 #include "frontends/cli/options/parallel_options.h"
 #include "frontends/cli/options/run_spec.h"
-#include "frontends/domains/workload.h"
+#include "frontends/domains/domain.h"
 #include "frontends/models/pictures/picture_models.h"
 #include "frontends/optim/learning_rate_schedule.h"
 
@@ -21,7 +21,7 @@ struct TrainOptions {
   CommonOptions common;
   ParallelOptions parallel;
   Frontend frontend = Frontend::eager;
-  WorkloadOptions work;
+  domains::OpenWorkload open;  // opens the data
   std::string model, weights, save, checkpoint_dir, resume;
   std::int64_t epochs = 1, steps = 0;  // steps 0: measured in epochs
   std::int64_t batch_size = 64, accumulate = 1, workers = 1, checkpoint_every = 0, eval_every = 1;

@@ -99,7 +99,7 @@ void TrainRun::check_job() const {
   std::vector<distributed::Setting> settings = settings_of(options_.spec);
   settings.push_back({"samples", std::to_string(work_->train_data().size())});
   settings.push_back({"contents", first_and_last(work_->train_data())});
-  for (const train::IdentityPart& part : work_->identity()) settings.push_back({part.name, part.value});
+  for (const train::IdentityPart& part : work_->identity()) settings.push_back({part.name + " of the data", part.value});
   distributed::require_same(*job_.communication(), settings);
   options_.parallel.check_ranks(options_.batch_size, job_.size());
   if (work_->train_data().size() < copies())
@@ -169,7 +169,7 @@ void TrainRun::check_batch(std::int64_t samples, const char* which) const {
 }
 
 void TrainRun::load_data() {
-  work_ = make_workload(options_.work);
+  work_ = options_.open();
   datasets::LoaderOptions loader;
   loader.batch_size = options_.batch_size;
   loader.shuffle = options_.shuffle;
