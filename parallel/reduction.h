@@ -1,3 +1,4 @@
+// What all-reduce and its kin make of the elements of all ranks.
 #pragma once
 
 namespace gemel::parallel {

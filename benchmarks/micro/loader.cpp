@@ -13,6 +13,7 @@
 #include "datasets/loading/data_loader.h"
 #include "frontends/cli/options/dataset_options.h"
 #include "frontends/cli/run/bench_case.h"
+#include "frontends/domains/pictures.h"
 
 namespace gemel {
 namespace {
@@ -36,9 +37,9 @@ int run(const std::vector<std::string>& arguments) {
   option("runs", po::value<std::int64_t>()->default_value(5), "epochs; the median counts");
   const auto v = cli::parse("gemel_loader", "Pictures a second that one core delivers.", options, arguments);
   const auto augment = v["augment"].as<std::string>();
-  cli::check_choice("--augment", augment, {"none", "standard"});
+  check_choice("--augment", augment, {"none", "standard"});
   const std::int64_t runs = cli::whole_number(v, "runs", 1, 1e6);
-  const auto data = datasets::open_dataset(cli::dataset_options(v, 1)).train;
+  const auto data = datasets::open_dataset(domains::picture_data(cli::run_options(v))).train;
   datasets::Loader loader(*data, {.batch_size = cli::whole_number(v, "batch-size", 1, 1e6),
                                   .augment = augment == "standard" ? datasets::Augment::standard : datasets::Augment::none,
                                   .workers = 0});

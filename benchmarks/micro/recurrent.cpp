@@ -29,7 +29,7 @@ namespace {
 std::unique_ptr<nn::Recurrent> layer_of(const cli::po::variables_map& v) {
   const std::int64_t input = cli::whole_number(v, "input", 1, 1e5), hidden = cli::whole_number(v, "hidden", 1, 1e5);
   const auto& layer = v["layer"].as<std::string>();
-  cli::check_choice("--layer", layer, {"lstm", "gru"});
+  check_choice("--layer", layer, {"lstm", "gru"});
   if (layer == "lstm") return std::make_unique<nn::LSTM>(input, hidden);
   return std::make_unique<nn::GRU>(input, hidden);
 }
@@ -60,7 +60,7 @@ int run(const std::vector<std::string>& arguments) {
   cli::add_device_options(options);
   const auto v = cli::parse("gemel_recurrent", "Steps of a recurrent layer.", options, arguments);
   const auto& work = v["work"].as<std::string>();
-  cli::check_choice("--work", work, {"train", "infer"});
+  check_choice("--work", work, {"train", "infer"});
   const bool eager = cli::frontend_option(v) == cli::Frontend::eager;
   Session session(opencl::Device::open(cli::device_options(v)));
   const auto layer = layer_of(v);

@@ -320,7 +320,7 @@ int run(const std::vector<std::string>& arguments) {
   positional.add("what", 1);
   const auto v = cli::parse("gemel_onednn", "Matrix products and convolutions against oneDNN's.", options, arguments, positional);
   const auto what = v["what"].as<std::string>(), only = v["only"].as<std::string>();
-  cli::check_choice("gemel_onednn", what, {"gemm", "convolution", "pointwise"});
+  check_choice("gemel_onednn", what, {"gemm", "convolution", "pointwise"});
   const auto device = opencl::Device::open(cli::device_options(v));
   const std::string units = fmt::format("{}", device->profile().compute_units), threads = opencl::from_environment("OMP_NUM_THREADS");
   if (threads.empty() ? v["threads"].as<int>() > 0 : threads != units)
@@ -334,7 +334,7 @@ int run(const std::vector<std::string>& arguments) {
   const Measuring how{cli::whole_number(v, "pairs", 1, 1e6), v["clblast"].as<bool>(), what == "pointwise"};
   std::vector<std::string> names;
   for (const Group& g : groups) names.push_back(g.name);
-  if (!only.empty()) cli::check_choice("--only", only, names);
+  if (!only.empty()) check_choice("--only", only, names);
   std::string summaries;
   for (const Group& g : groups) {
     if (!only.empty() && g.name != only) continue;

@@ -116,9 +116,9 @@ void DataParallel::attach(nn::Module& module, optim::Optimizer& optimizer) {
   reducer.overlaps = options_.norm == NormOver::shard;
   reducer.by_rows = tables_by_rows();
   if (options_.horovod)
-    reducer_ =
-        std::make_shared<parallel::horovod::GradientReducer>(session_, communication_, optimizer.parameters(), memory_, reducer,
-                                                             parallel::horovod::GradientReducer::By{*options_.horovod, options_.prescale, options_.postscale});
+    reducer_ = std::make_shared<parallel::horovod::GradientReducer>(
+        session_, communication_, optimizer.parameters(), memory_,
+        parallel::horovod::GradientReducer::Options{*options_.horovod, reducer, options_.prescale, options_.postscale});
   else
     reducer_ = std::make_shared<parallel::Reducer>(session_, communication_, optimizer.parameters(), memory_, reducer);
   if (moments_)

@@ -1,18 +1,29 @@
-// Workloads of ratings: models that recommend items to users.
+// Ratings: neural collaborative filtering recommends items to users.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <utility>
 
 #include "datasets/ratings/synthetic_ratings.h"
-#include "frontends/domains/workload_kinds.h"
+#include "engine/base/accepted.h"
+#include "frontends/domains/domain.h"
 #include "frontends/models/ratings/ncf.h"
 #include "frontends/train/tasks/recommendation_task.h"
 
-namespace gemel::cli {
+namespace gemel::domains {
 namespace {
 
-datasets::RatingSplits opened(const WorkloadOptions::Ratings& o) {
+constexpr const char *kModel = "ncf", *kRatings = "ratings";
+
+struct RatingsData {
+  std::string dataset = kSynthetic, folder, config = "base";  // synthetic ratings need no folder
+  std::int64_t limit = 0;
+  std::int64_t users = 512, items = 256, samples = 0;  // of synthetic ratings; samples to train with at least
+  std::uint64_t seed = 1;                              // that they are made by, and items that were not met are drawn by
+};
+
+datasets::RatingSplits opened(const RatingsData& o) {
   const datasets::RatingsOptions ratings{.name = o.dataset, .limit = o.limit, .seed = o.seed};
   if (o.dataset == kSynthetic) return datasets::synthetic_ratings({o.users, o.items, o.samples, ratings});
   return datasets::open_ratings(o.folder, ratings);
@@ -20,9 +31,8 @@ datasets::RatingSplits opened(const WorkloadOptions::Ratings& o) {
 
 class RatingsWorkload : public Workload {
  public:
-  explicit RatingsWorkload(WorkloadOptions options)
-      : options_(std::move(options)), config_(models::ncf_config(options_.ratings->config)), data_(opened(*options_.ratings)) {}
-  std::string title() const override { return fmt::format("{}-{}", options_.model, std::filesystem::path(options_.ratings->config).stem().string()); }
+  explicit RatingsWorkload(RatingsData ratings) : ratings_(std::move(ratings)), config_(models::ncf_config(ratings_.config)), data_(opened(ratings_)) {}
+  std::string title() const override { return fmt::format("{}-{}", kModel, std::filesystem::path(ratings_.config).stem().string()); }
   const datasets::Dataset& train_data() const override { return *data_.train; }
   const datasets::Dataset* validation_data() const override { return data_.validation.get(); }
   std::string extent() const override { return fmt::format("{} samples of {} users and {} items", data_.train->size(), data_.users, data_.items); }
@@ -37,18 +47,60 @@ class RatingsWorkload : public Workload {
     using train::Bearing;
     return {{"users", std::to_string(data_.users), Bearing::state},
             {"items", std::to_string(data_.items), Bearing::state},
-            {"data set", options_.ratings->dataset, Bearing::sample_order},
-            {"configuration", options_.ratings->config, Bearing::state}};
+            {"data set", ratings_.dataset, Bearing::sample_order},
+            {"configuration", ratings_.config, Bearing::state}};
   }
 
  private:
-  WorkloadOptions options_;
+  RatingsData ratings_;
   models::NcfConfig config_;
   datasets::RatingSplits data_;
 };
 
+OpenWorkload opener(const RatingsData& ratings) {
+  return [ratings] { return std::make_unique<RatingsWorkload>(ratings); };
+}
+
+OpenWorkload read_ratings(const RunOptions& options) {
+  return opener({.dataset = checked_data_set(options, {kSynthetic, kRatings}, "the folder of its ratings.tsv"),
+                 .folder = options.text("data"),
+                 .config = options.text("config"),
+                 .limit = sample_limit(options),
+                 .seed = data_seed(options)});
+}
+
+std::vector<MadeUp> made_up_ratings(const RunOptions& options, std::int64_t samples) {
+  constexpr std::int64_t kMost = 100'000'000;      // users, or items
+  constexpr const char* kMovieLens = "6040x3706";  // of MovieLens 1M
+  const std::string& given = options.text("input");
+  std::vector<MadeUp> out;
+  for (const std::string& input : split_at_commas(given.empty() ? kMovieLens : given)) {
+    const std::vector<std::int64_t> extents = parse_extents("--input", input, kMovieLens, kMost);
+    out.push_back({fmt::format("{}", fmt::join(extents, "x")),
+                   opener({.config = options.text("config"), .users = extents[0], .items = extents[1], .samples = samples, .seed = data_seed(options)})});
+  }
+  return out;
+}
+
 }  // namespace
 
-std::unique_ptr<Workload> ratings_workload(const WorkloadOptions& options) { return std::make_unique<RatingsWorkload>(options); }
+const Domain& ratings() {
+  static const Domain domain{
+      .name = "ratings",
+      .takes = "takes ratings",
+      .models = [] { return std::vector<std::string>{kModel}; },
+      .data_sets =
+          [] {
+            return std::vector<std::string>{kSynthetic, kRatings};
+          },
+      .options = {&kAugment, &kConfig},
+      .made_up_input = "UxI: users and items (default 6040x3706)",
+      .augmentation = "standard",
+      .has_blocks = [](const std::string&) { return false; },
+      .read = read_ratings,
+      .made_up = made_up_ratings,
+  };
+  return domain;
+}
 
-}  // namespace gemel::cli
+}  // namespace gemel::domains

@@ -18,10 +18,7 @@ Adam::Adam(std::vector<Group> groups, const AdamOptions& options)
 
 void Adam::update(Update u, std::span<const Slab> slots) const { adam_update(std::move(u), slots[0].whole(), slots[1].whole(), options_.update); }
 
-bool Adam::update_rows(RowUpdate u, std::span<const Value> slots) const {
-  adam_rows_update(std::move(u), slots[0], slots[1], options_.update);
-  return true;
-}
+void Adam::update_rows(RowUpdate u, std::span<const Value> slots) const { adam_rows_update(std::move(u), slots[0], slots[1], options_.update); }
 
 Rmsprop::Rmsprop(std::vector<Group> groups, const RmspropOptions& options)
     : Optimizer(std::move(groups), {.rate = options.rate, .weight_decay = options.weight_decay},

@@ -162,10 +162,10 @@ void Optimizer::update_met_rows(const Values& gradients, const Value& hyper) con
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     const RowValues* rows = row_values(gradients[i]);
     if (!rows) continue;
-    const Values slots = values_of(std::span(state_).subspan(i * slot_names_.size(), slot_names_.size()));
-    if (!update_rows({parameters_[i].value, sum_rows(*rows), hyper, static_cast<std::int64_t>(i)}, slots))
+    if (!updates_rows())
       throw UsageError(fmt::format("{}: the gradient of {} is rows; accepted: a dense one, as to_dense gives, or sgd without momentum, adam or adamw", name(),
                                    parameters_[i].name));
+    update_rows({parameters_[i].value, sum_rows(*rows), hyper, static_cast<std::int64_t>(i)}, values_of(std::span(state_).subspan(i * slots(), slots())));
   }
 }
 
@@ -281,10 +281,6 @@ void Sgd::update(Update u, std::span<const Slab> slots) const {
   momentum_update(std::move(u), slots[0].whole(), options_.momentum, options_.nesterov);
 }
 
-bool Sgd::update_rows(RowUpdate u, std::span<const Value>) const {
-  if (options_.momentum != 0) return false;
-  sgd_rows_update(std::move(u));
-  return true;
-}
+void Sgd::update_rows(RowUpdate u, std::span<const Value>) const { sgd_rows_update(std::move(u)); }
 
 }  // namespace gemel::optim

@@ -50,6 +50,10 @@ class Optimizer {
   const std::vector<Group>& groups() const { return groups_; }
   /// The parameters of all groups in order, which is the order of gradients.
   const std::vector<NamedValue>& parameters() const { return parameters_; }
+  /// Number of tensors kept for each parameter, each of the parameter's size.
+  std::size_t slots() const { return slot_names_.size(); }
+  /// Tells if it can update single rows of tables, from sparse gradients (engine/gradients/row_gradient.h).
+  virtual bool updates_rows() const { return false; }
   /// Adds parameters, whose slots and step counts start at 0.
   /// @throws UsageError for a parameter that it already has; nothing is then added
   void add_group(Group group);
@@ -112,10 +116,9 @@ class Optimizer {
   Optimizer(std::vector<Group> groups, Hyperparameters common, std::vector<std::string> slots);
   /// @param slots  full slabs, in the order given to the constructor
   virtual void update(Update u, std::span<const Slab> slots) const = 0;
-  /// Updates the rows of a table that have gradients.
+  /// Updates the rows of a table that have gradients, if `updates_rows`.
   /// @param slots  the table's, in the order given to the constructor
-  /// @return false if the optimizer has no such update; nothing is then written
-  virtual bool update_rows(RowUpdate, std::span<const Value> /*slots*/) const { return false; }
+  virtual void update_rows(RowUpdate, std::span<const Value> /*slots*/) const {}
   /// Name for error messages.
   virtual std::string_view name() const = 0;
 
@@ -156,10 +159,11 @@ class Sgd : public Optimizer {
  public:
   /// @throws UsageError for Nesterov without momentum
   Sgd(std::vector<Group> groups, const SgdOptions& options = {});
+  bool updates_rows() const override { return options_.momentum == 0; }
 
  protected:
   void update(Update u, std::span<const Slab> slots) const override;
-  bool update_rows(RowUpdate u, std::span<const Value> slots) const override;
+  void update_rows(RowUpdate u, std::span<const Value> slots) const override;
   std::string_view name() const override { return options_.momentum == 0 ? "sgd" : "sgd with momentum"; }
 
  private:
@@ -176,10 +180,11 @@ struct AdamOptions {
 class Adam : public Optimizer {
  public:
   Adam(std::vector<Group> groups, const AdamOptions& options = {});
+  bool updates_rows() const override { return true; }
 
  protected:
   void update(Update u, std::span<const Slab> slots) const override;
-  bool update_rows(RowUpdate u, std::span<const Value> slots) const override;
+  void update_rows(RowUpdate u, std::span<const Value> slots) const override;
   std::string_view name() const override { return options_.update.decoupled ? "adamw" : "adam"; }
 
  private:
@@ -213,6 +218,7 @@ struct Settings {
 /// @throws as `make`
 Settings with_defaults(std::string_view name, const Settings& settings);
 /// Makes an optimizer by name.
+/// @param groups  empty for an optimizer that is only asked for its slots
 /// @throws UsageError for an unknown name, or a momentum for an optimizer that takes none
 std::unique_ptr<Optimizer> make(std::string_view name, std::vector<Group> groups, const Settings& settings = {});
 

@@ -204,17 +204,17 @@ void Trainer::fail_on_loss(const std::string& which, double loss) const {
 void Trainer::report(const Made& made, const Sums& sums, double seconds) {
   if (!std::isfinite(sums.loss)) fail_on_loss(fmt::format("loss of step {}", made.step), sums.mean_loss());
   state_.sums += sums;
-  const double speed = static_cast<double>(sums.samples) / std::max(1e-9, seconds), loss = sums.mean_loss();
+  const double speed = static_cast<double>(sums.samples) / std::max(1e-9, seconds), ms = 1e3 * seconds, loss = sums.mean_loss();
   const std::optional<double> exposed = ranks_.next_exposed_ms();
   if (run_.log) {
-    nlohmann::ordered_json line{{"event", "step"}, {"step", made.step}, {"epoch", state_.epoch + 1},
-                                {"loss", loss},    {"lr", made.rate},   {"samples_per_s", speed}};
+    nlohmann::ordered_json line{{"event", "step"}, {"step", made.step}, {"epoch", state_.epoch + 1}, {"loss", loss},
+                                {"lr", made.rate}, {"ms", ms},          {"samples_per_s", speed}};
     if (exposed) line["exposed_comm_ms"] = *exposed;
     run_.log->event(line);
     run_.log->scalar("train/loss", loss, made.step);
     run_.log->scalar("train/lr", made.rate, made.step);
   }
-  run_.reporter->step_done({made.step, state_.epoch + 1, made.batch, loss, made.rate, sums.samples, speed});
+  run_.reporter->step_done({made.step, state_.epoch + 1, made.batch, loss, made.rate, sums.samples, speed, ms});
 }
 
 /// @return whether it came to its end

@@ -38,7 +38,7 @@ struct StepReport {
   std::int64_t step, epoch, batch;  // step from 1, epoch from 1, batch from 0 in the epoch
   double loss, rate;                // loss: mean
   std::int64_t samples;
-  double samples_per_s;
+  double samples_per_s, milliseconds;  // since the step before was done
 };
 
 struct EpochReport {

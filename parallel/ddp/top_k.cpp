@@ -1,3 +1,4 @@
+// Top-k compression: the largest gradients travel, the rest is added to the next step's.
 #include <algorithm>
 #include <bit>
 #include <cmath>

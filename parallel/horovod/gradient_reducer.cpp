@@ -81,10 +81,10 @@ ReducerOptions one_a_parameter(ReducerOptions options) {
 }  // namespace
 
 GradientReducer::GradientReducer(Session& session, CommunicationThread& communication, std::vector<NamedValue> parameters, const GradientMemory& memory,
-                                 ReducerOptions options, const By& by)
-    : Reducer(session, communication, std::move(parameters), memory, one_a_parameter(std::move(options))), horovod_(by.horovod) {
-  how_.prescale = by.prescale;
-  how_.postscale = by.postscale;
+                                 const Options& options)
+    : Reducer(session, communication, std::move(parameters), memory, one_a_parameter(options.reducer)), horovod_(options.horovod) {
+  how_.prescale = options.prescale;
+  how_.postscale = options.postscale;
   if (options_.compression.kind == CompressionOptions::Kind::float16) how_.wire = DType::float16;
   if (options_.compression.kind == CompressionOptions::Kind::bfloat16) how_.wire = DType::bfloat16;
   const bool changes = how_.wire || how_.prescale != 1 || how_.postscale != 1,

@@ -11,14 +11,13 @@ namespace gemel::parallel::horovod {
 
 class GradientReducer : public Reducer {
  public:
-  /// The Horovod that reduces gradients, which must outlive this object, and factors of the gradients.
-  struct By {
-    Horovod& horovod;
-    double prescale = 1, postscale = 1;
+  struct Options {
+    Horovod& horovod;                    // reduces the gradients; must outlive this object
+    ReducerOptions reducer;              // compression may be none, float16 or bfloat16; each bucket has one parameter
+    double prescale = 1, postscale = 1;  // factors of gradients before and after they are summed
   };
-  /// @param options  compression may be none, float16 or bfloat16; each bucket has one parameter
   GradientReducer(Session& session, CommunicationThread& communication, std::vector<NamedValue> parameters, const GradientMemory& memory,
-                  ReducerOptions options, const By& by);
+                  const Options& options);
 
  private:
   struct Step;

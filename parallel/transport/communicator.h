@@ -75,6 +75,14 @@ struct Placement {
 /// One rank's end of the communication. All calls come from one thread. Messages of one tag between two ranks arrive in the order in which they were sent.
 class Communicator : protected Notes {
  public:
+  /// One rank of a group of ranks.
+  struct Member {
+    int rank;
+    Placement placement;
+    std::shared_ptr<RankWaits> waits;
+    std::vector<int> numbers;  // [rank] its number in the job
+  };
+
   ~Communicator() override = default;
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -117,9 +125,8 @@ class Communicator : protected Notes {
   virtual void abort(const std::string& why) = 0;
 
  protected:
-  /// @param ranks  [rank] its number in the job
-  Communicator(int rank, Placement placement, std::shared_ptr<RankWaits> waits, std::vector<int> ranks)
-      : rank_(rank), placement_(std::move(placement)), waits_(waits), attendance_(*this, std::move(waits), rank, std::move(ranks)) {}
+  explicit Communicator(Member self)
+      : rank_(self.rank), placement_(std::move(self.placement)), waits_(self.waits), attendance_(*this, self.waits, rank_, std::move(self.numbers)) {}
   const std::shared_ptr<RankWaits>& waits_of_rank() const { return waits_; }
   /// Numbers in the job of some of this communicator's ranks.
   std::vector<int> numbers_of(std::span<const int> ranks) const { return attendance_.numbers_of(ranks); }

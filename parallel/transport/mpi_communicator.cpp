@@ -217,13 +217,8 @@ MPI_Op mpi_op(Reduction reduction) {
 
 class MpiCommunicator : public Communicator {
  public:
-  MpiCommunicator(int rank, Placement placement, std::shared_ptr<RankWaits> waits, std::vector<int> ranks, Handle handle, std::shared_ptr<Runtime> runtime,
-                  std::string name)
-      : Communicator(rank, std::move(placement), std::move(waits), ranks),
-        runtime_(std::move(runtime)),
-        handle_(std::move(handle)),
-        name_(std::move(name)),
-        numbers_(std::move(ranks)) {
+  MpiCommunicator(const Member& self, Handle handle, std::shared_ptr<Runtime> runtime, std::string name)
+      : Communicator(self), runtime_(std::move(runtime)), handle_(std::move(handle)), name_(std::move(name)), numbers_(self.numbers) {
     if (this->placement().cores[at(this->rank())] == 0) policy_.spin_ns = 0;
     if (local_size() == 1) return;
     shared_ = ProcessGroup::make(*this, this->waits());
@@ -266,8 +261,8 @@ class MpiCommunicator : public Communicator {
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     const auto self = std::ranges::find(ranks, rank());
     const std::string list = fmt::format("{}", fmt::join(ranks, ","));
-    return std::make_unique<MpiCommunicator>(static_cast<int>(self - ranks.begin()), placement().part(ranks), waits_of_rank(), numbers_of(ranks), Handle(comm),
-                                             runtime_, fmt::format("{}/{}#{}", name_, list, groups_[list]++));
+    return std::make_unique<MpiCommunicator>(Member{static_cast<int>(self - ranks.begin()), placement().part(ranks), waits_of_rank(), numbers_of(ranks)},
+                                             Handle(comm), runtime_, fmt::format("{}/{}#{}", name_, list, groups_[list]++));
   }
   SharedGroup* shared() override { return shared_.get(); }
   bool carrier_all_reduce(const Elements& data, Reduction reduction) override {
@@ -419,7 +414,7 @@ std::unique_ptr<Communicator> mpi_communicator() {
   std::vector<int> all(at(size));
   std::iota(all.begin(), all.end(), 0);
   auto waits = std::make_shared<RankWaits>(runtime->abort, placement.hosts);
-  return std::make_unique<MpiCommunicator>(rank, std::move(placement), std::move(waits), all, Handle(MPI_COMM_WORLD), runtime, "all");
+  return std::make_unique<MpiCommunicator>(Communicator::Member{rank, std::move(placement), std::move(waits), all}, Handle(MPI_COMM_WORLD), runtime, "all");
 }
 
 }  // namespace gemel::parallel

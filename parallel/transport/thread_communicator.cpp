@@ -194,12 +194,11 @@ class ThreadGroup : public SharedGroup {
 
 class ThreadCommunicator : public Communicator {
  public:
-  ThreadCommunicator(int rank, Placement placement, std::shared_ptr<RankWaits> waits, std::vector<int> ranks, std::shared_ptr<Exchange> exchange,
-                     std::string name)
-      : Communicator(rank, std::move(placement), std::move(waits), std::move(ranks)), exchange_(std::move(exchange)), name_(std::move(name)) {
+  ThreadCommunicator(const Member& self, std::shared_ptr<Exchange> exchange, std::string name)
+      : Communicator(self), exchange_(std::move(exchange)), name_(std::move(name)) {
     if (local_size() > 1)
-      shared_ = std::make_unique<ThreadGroup>(local_rank(), local_size(), this->waits(), exchange_, fmt::format("{} on {}", name_, host(rank)));
-    if (shared_ && this->placement().cores[at(rank)] == 0) shared_->policy().spin_ns = 0;
+      shared_ = std::make_unique<ThreadGroup>(local_rank(), local_size(), this->waits(), exchange_, fmt::format("{} on {}", name_, host(self.rank)));
+    if (shared_ && this->placement().cores[at(self.rank)] == 0) shared_->policy().spin_ns = 0;
   }
   ~ThreadCommunicator() override { goodbye(); }
 
@@ -214,8 +213,8 @@ class ThreadCommunicator : public Communicator {
     const std::string list = fmt::format("{}", fmt::join(ranks, ","));
     const auto self = std::ranges::find(ranks, rank());
     if (self == ranks.end()) throw UsageError(fmt::format("communicator: rank {} makes a group of ranks {}", rank(), list));
-    return std::make_unique<ThreadCommunicator>(static_cast<int>(self - ranks.begin()), placement().part(ranks), waits_of_rank(), numbers_of(ranks), exchange_,
-                                                fmt::format("{}/{}#{}", name_, list, groups_[list]++));
+    return std::make_unique<ThreadCommunicator>(Member{static_cast<int>(self - ranks.begin()), placement().part(ranks), waits_of_rank(), numbers_of(ranks)},
+                                                exchange_, fmt::format("{}/{}#{}", name_, list, groups_[list]++));
   }
   SharedGroup* shared() override { return shared_.get(); }
   void wait_as(const WaitPolicy& policy) override {
@@ -250,7 +249,8 @@ std::vector<std::unique_ptr<Communicator>> thread_communicators(int ranks, std::
   const std::vector<AllowedCores> allowed(at(ranks), allowed_cores());
   const Placement placement = Placement::of(hosts, allowed);
   for (int r = 0; r < ranks; ++r)
-    out.push_back(std::make_unique<ThreadCommunicator>(r, placement, std::make_shared<RankWaits>(exchange->abort_flag(), hosts), all, exchange, "all"));
+    out.push_back(std::make_unique<ThreadCommunicator>(Communicator::Member{r, placement, std::make_shared<RankWaits>(exchange->abort_flag(), hosts), all},
+                                                       exchange, "all"));
   return out;
 }
 

@@ -1,4 +1,4 @@
-// Damaged input of every reader: read or refused. For hours: tests/fuzzer/.
+// Damaged input of every reader: read or refused. For hours: tests/fuzzing/libfuzzer_main.cpp.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -122,7 +122,7 @@ TEST(Sources, functions_of_many_parameters_are_found) {
 }
 
 TEST(Sources, no_function_has_more_than_five_parameters) {
-  for (const char* folder : {"engine", "opencl", "frontends", "datasets", "tests", "benchmarks", "examples"})
+  for (const char* folder : {"engine", "opencl", "parallel", "frontends", "datasets", "tests", "benchmarks", "examples"})
     for (const Source& s : sources(folder, {".h", ".cpp"}))
       for (const std::string& name : functions_above(code_of(s.lines), 5)) ADD_FAILURE() << s.path << ": " << name;
 }
@@ -244,7 +244,7 @@ TEST(Sources, built_in_functions_that_kernels_call_are_declared_in_builtins_clh)
 }
 
 TEST(Sources, every_file_says_first_what_is_in_it) {
-  for (const char* folder : {"engine", "opencl", "frontends", "datasets", "tests", "benchmarks", "examples"})
+  for (const char* folder : {"engine", "opencl", "parallel", "frontends", "datasets", "tests", "benchmarks", "examples"})
     for (const Source& s : sources(folder, {".h", ".cpp", ".cl", ".clh"})) {
       // What implements a header is told there.
       const bool has_header = s.path.extension() == ".cpp" && fs::exists(fs::path(s.path).replace_extension(".h"));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <ranges>
@@ -10,9 +11,12 @@
 #include "engine/base/error.h"
 #include "engine/base/files/file.h"
 #include "frontends/cli/command.h"
+#include "frontends/cli/commands/specs.h"
 #include "frontends/cli/job/pipeline_plan.h"
 #include "frontends/cli/options/dataset_options.h"
 #include "frontends/cli/options/model_options.h"
+#include "frontends/cli/options/optimizer_options.h"
+#include "frontends/cli/options/run_spec.h"
 #include "frontends/cli/run/bench_case.h"
 #include "frontends/cli/run/joined_trace.h"
 #include "frontends/cli/system/build_info.h"
@@ -25,35 +29,101 @@ namespace {
 
 constexpr double kMilli = 1e3;  // milliseconds in a second
 
-/// Every model with every input, batch size and front end, in that order.
-std::vector<BenchCase> cases_of(const po::variables_map& v, std::uint64_t seed) {
-  const auto text = [&](const char* option) { return v[option].as<std::string>(); };
-  check_choice("bench", text("work"), {"train", "infer"});
-  const Work work = text("work") == "train" ? Work::train : Work::infer;
-  class_count(v, 1);
-  const bool freeze_norm = v["freeze-norm"].as<bool>();
-  if (freeze_norm && work == Work::infer) throw UsageError("bench: --freeze-norm is given with infer, which uses running statistics anyhow; accepted: train");
-  std::vector<BenchCase> cases;
-  for (const std::string& model : model_names(v)) {
-    const models::RecomputedParts recompute = recompute_option(v, model);
-    if (work == Work::infer && recompute != models::RecomputedParts::none)
-      throw UsageError("bench: --recompute blocks is given with infer, which has no backward pass; accepted: train");
-    const std::size_t inputs = made_up(v, model, 1, seed).size();
-    for (std::size_t i = 0; i < inputs; ++i)
-      for (const std::int64_t batch : whole_numbers(v, "batch-size", 1, 1'000'000)) {
-        const MadeUp data = made_up(v, model, batch, seed)[i];
-        const std::shared_ptr<const Workload> with = make_workload(data.work);
-        for (const std::string& frontend : words_of(text("frontend")))
-          cases.push_back({.work = work,
-                           .with = with,
-                           .input = data.input,
-                           .batch_size = batch,
-                           .frontend = parse_frontend(frontend),
-                           .recompute = recompute,
-                           .freeze_norm = freeze_norm});
-      }
+constexpr double kRate = 1e-4;  // small: nothing grows without bound in some hundred steps on one batch
+
+/// On the command line several are separated by commas.
+constexpr std::array kListed{"model", "input", "frontend"};
+/// What a case may have otherwise than its neighbours.
+constexpr std::array kOfCase{"model",       "config",    "classes", "input",        "batch-size", "frontend",  "recompute",
+                             "freeze-norm", "optimizer", "lr",      "weight-decay", "momentum",   "accumulate"};
+
+/// @param lists  of a whole command line; else of one case
+po::options_description bench_options(bool lists) {
+  po::options_description options("options", 110);
+  auto option = options.add_options();
+  option("work", po::value<std::string>(), "train (forward, cross-entropy, backward, update) or infer; may stand first, without --work");
+  option("model", po::value<std::string>()->default_value("resnet18"), fmt::format("one or several, separated by commas; {}", model_help()).c_str());
+  add_domain_options(options, domains::OptionUse::model);
+  option("classes", po::value<std::int64_t>()->default_value(1000), "size of the last layer; 2 for texts where it is not given");
+  option("input", po::value<std::string>()->default_value(""), fmt::format("one or several, separated by commas: {}", made_up_input_help()).c_str());
+  if (lists)
+    options.add_options()("batch-size", po::value<std::string>()->default_value("16"), "one or several, such as 1,8,16");
+  else
+    options.add_options()("batch-size", po::value<std::int64_t>()->default_value(16), "samples of a step");
+  options.add_options()("frontend", po::value<std::string>()->default_value("eager,graph"), "eager, graph, or both");
+  add_recompute_option(options);
+  option("freeze-norm", po::bool_switch(), "normalisation uses running statistics in training too");
+  option("accumulate", po::value<std::int64_t>()->default_value(1), "micro-batches of a step, whose gradients are added before its update");
+  add_optimizer_options(options, kOptimizer, kRate);
+  option("runs", po::value<std::int64_t>()->default_value(100), "steps measured");
+  option("warmup", po::value<std::int64_t>()->default_value(5), "steps before them");
+  option("no-sync", po::bool_switch(), "with --parallel: ranks sum nothing, so that what is left is communication's cost less");
+  option("json", po::value<std::string>()->default_value(""), "write the results to this file, as Google Benchmark does");
+  add_parallel_options(options);
+  add_gradient_options(options);
+  add_pipeline_options(options);
+  add_schedule_options(options);
+  add_common_options(options);
+  add_spec_options(options);
+  return options;
+}
+
+/// "a,b" as a list, "a" as itself.
+Json listed(const std::vector<std::string>& words) { return words.size() == 1 ? Json(words.front()) : Json(words); }
+
+/// The whole command's spec: what the line says, before what the file says, before what neither says.
+Json spec_of_line(const Arguments& arguments) {
+  const po::options_description options = bench_options(true);
+  po::positional_options_description positional;
+  positional.add("work", 1);
+  const auto v = parse("bench", "Measures training or inference: every model with every input, batch size and front end.", options, arguments, positional);
+  Json all = spec_of("bench", options, v);
+  for (const char* key : kListed) all[key] = listed(split_at_commas(all[key].get<std::string>()));
+  const std::vector<std::int64_t> batches = whole_numbers(v, "batch-size", 1, 1'000'000);
+  all["batch-size"] = batches.size() == 1 ? Json(batches.front()) : Json(batches);
+  const Json file = spec_file(arguments);
+  for (const auto& [key, value] : file.items()) {
+    if (!all.contains(key)) require_option(key, options);
+    if (key != "command" && (v.count(key) == 0 || v[key].defaulted())) all[key] = value;
   }
-  return cases;
+  const std::string of_file = file.is_null() ? "" : file.value("command", "");
+  const std::string work = v.count("work") ? v["work"].as<std::string>() : of_file.starts_with("bench ") ? of_file.substr(6) : "";
+  check_choice("bench", work, {"train", "infer"});
+  if (!file.is_null() && of_file != "bench " + work)
+    throw UsageError(fmt::format("spec: command: '{}' is given with gemel bench {}; accepted: \"bench {}\"", of_file, work, work));
+  all.erase("work");
+  all["command"] = "bench " + work;
+  for (const auto& [key, value] : all.items())
+    if (value.is_array() && key != "env" && std::ranges::find(kOfCase, key) == kOfCase.end())
+      throw UsageError(fmt::format("spec: {}: a list is given; accepted: one value, which all cases share", key));
+  print_if_asked(v, all);
+  return all;
+}
+
+/// A case's options, which are all given one value. @param spec  with single values, which are filled in where they are defaults
+BenchCase case_of(Json spec) {
+  const po::options_description options = bench_options(false);
+  const auto v = parse("bench", "", options, words_of_spec(spec, options));
+  const Work work = spec["command"] == "bench train" ? Work::train : Work::infer;
+  BenchCase c{.work = work,
+              .batch_size = whole_number(v, "batch-size", 1, 1'000'000),
+              .frontend = parse_frontend(v["frontend"].as<std::string>()),
+              .freeze_norm = v["freeze-norm"].as<bool>(),
+              .optimizer = optimizer_options(v),
+              .accumulate = whole_number(v, "accumulate", 1, 1e9)};
+  if (work == Work::infer)
+    for (const char* name : {"freeze-norm", "recompute", "accumulate", "optimizer", "lr", "weight-decay", "momentum"})
+      if (v.count(name) && !v[name].defaulted()) throw UsageError(fmt::format("bench: --{} is given with infer, which trains nothing; accepted: train", name));
+  if (c.accumulate > c.batch_size)
+    throw UsageError(fmt::format("--accumulate: {} micro-batches of a --batch-size of {}; accepted: at most one a sample", c.accumulate, c.batch_size));
+  const domains::RunOptions of_run = run_options(v);
+  c.recompute = recompute_option(of_run);
+  const domains::MadeUp data = made_up_once(of_run, c.batch_size);
+  c.with = data.open();
+  c.input = data.input;
+  spec["input"] = data.input;
+  c.spec = resolved(std::move(spec), c.optimizer);
+  return c;
 }
 
 /// @throws UsageError where a case cannot be shared by so many ranks
@@ -99,9 +169,12 @@ nlohmann::ordered_json json_of(const BenchCase& c, const BenchResult& r) {
               {"resident_bytes", r.resident_bytes},
               {"first_time", kMilli * r.first_seconds}});
   if (c.with->tokens() > 0) out["tokens_per_second"] = static_cast<double>(c.batch_size * c.with->tokens()) / s.mean;
+  out.update({{"model", c.spec["model"]}, {"batch_size", c.batch_size}, {"input", c.input}, {"frontend", train::to_string(c.frontend)}});
   if (!c.parallel.empty()) out.update({{"parallel", c.parallel}, {"ranks", c.ranks}});
   if (!r.stage_peak_bytes.empty()) out["stage_peak_bytes"] = r.stage_peak_bytes;
   if (!r.exposed_ms.empty()) out["exposed_comm_ms"] = spread_of(r.exposed_ms).median;
+  for (const double seconds : r.seconds) out["samples_ms"].push_back(kMilli * seconds);
+  out["spec"] = c.spec;
   return out;
 }
 
@@ -165,7 +238,7 @@ nlohmann::ordered_json measured(RunScope& run, Job& job, const BenchCase& c, con
     const std::int64_t needed = c.bytes_needed(), limit = run.device().memory().statistics().limit;
     fmt::print("{:<{}} does not fit: about {:.1f} MiB are needed, {:.1f} MiB may be held\n", c.name(), width, mebibytes(needed), mebibytes(limit));
     return {{"name", c.name()},          {"run_name", c.name()},   {"run_type", "iteration"}, {"error_occurred", true},
-            {"error_message", e.what()}, {"bytes_needed", needed}, {"bytes_limit", limit}};
+            {"error_message", e.what()}, {"bytes_needed", needed}, {"bytes_limit", limit},    {"spec", c.spec}};
   }
 }
 
@@ -179,12 +252,8 @@ void run_cases(RunScope& run, Job& job, std::vector<BenchCase> cases, const Benc
   if (!order.file.empty()) check_can_write(order.file);
   share(cases, job, order.no_sync);
   if (job.communication()) {
-    std::vector<distributed::Setting> settings = job.options().settings(!run.options().profile.empty());
-    settings.push_back({"compression", job.options().compression_text});
-    settings.push_back({"denormals", to_string(run.options().device.denormals)});
-    settings.push_back({"normalised over", job.options().sync_bn ? "the whole batch" : "a rank's shard"});
-    settings.push_back({"steps", fmt::format("{} + {}", order.length.warmup, order.length.runs)});
-    for (std::size_t i = 0; i < cases.size(); ++i) settings.push_back({fmt::format("case {}", i + 1), cases[i].name()});
+    std::vector<distributed::Setting> settings = settings_of(cases.front().spec);
+    for (std::size_t i = 1; i < cases.size(); ++i) settings.push_back({fmt::format("case {}", i + 1), cases[i].name()});
     distributed::require_same(*job.communication(), settings);
   }
   run.open_device();
@@ -205,46 +274,24 @@ void run_cases(RunScope& run, Job& job, std::vector<BenchCase> cases, const Benc
   }
 }
 
-po::options_description bench_options() {
-  po::options_description options("options", 110);
-  auto option = options.add_options();
-  option("work", po::value<std::string>()->required(), "train (forward, cross-entropy, backward, momentum update) or infer; may stand first, without --work");
-  option("model", po::value<std::string>()->default_value("resnet18"),
-         fmt::format("one or several, separated by commas; {}", model_help(ModelKinds::all)).c_str());
-  option("batch-size", po::value<std::string>()->default_value("16"), "one or several, such as 1,8,16");
-  option("input", po::value<std::string>()->default_value(""), fmt::format("one or several, separated by commas: {}", kInputHelp).c_str());
-  option("frontend", po::value<std::string>()->default_value("eager,graph"), "eager, graph, or both");
-  option("classes", po::value<std::int64_t>()->default_value(1000), "size of the last layer; 2 for texts where it is not given");
-  option("runs", po::value<std::int64_t>()->default_value(100), "steps measured");
-  option("warmup", po::value<std::int64_t>()->default_value(5), "steps before them");
-  option("no-sync", po::bool_switch(), "with --parallel: ranks sum nothing, so that what is left is communication's cost less");
-  option("freeze-norm", po::bool_switch(), "normalisation uses running statistics in training too");
-  option("json", po::value<std::string>()->default_value(""), "write the results to this file, as Google Benchmark does");
-  add_config_option(options);
-  add_recompute_option(options);
-  add_parallel_options(options);
-  add_gradient_options(options);
-  add_pipeline_options(options);
-  add_schedule_options(options);
-  add_common_options(options);
-  return options;
-}
-
 }  // namespace
 
+Json bench_spec(const Arguments& arguments) { return spec_of_line(arguments); }
+
 int bench(const Arguments& arguments) {
-  po::positional_options_description positional;
-  positional.add("work", 1);
-  const auto v =
-      parse("bench", "Measures training or inference: every model with every input, batch size and front end.", bench_options(), arguments, positional);
+  require_launched(arguments);
+  const Json all = spec_of_line(arguments);
+  std::vector<BenchCase> cases;
+  for (const Json& one : single_specs(all, {"env"})) cases.push_back(case_of(one));
+  const po::options_description options = bench_options(false);
+  const auto v = parse("bench", "", options, words_of_spec(cases.front().spec, options));  // what all cases share
   const CommonOptions common = common_options(v);
-  const auto cases = cases_of(v, common.seed);
   const BenchLength length{whole_number(v, "warmup", 1, 1e6), whole_number(v, "runs", 1, 1e6)};
   const ParallelOptions parallel = parallel_options(v);
   const bool no_sync = v["no-sync"].as<bool>();
   if (no_sync && parallel.style.empty()) throw UsageError("bench: --no-sync is given without --parallel; accepted: with it");
   return run_job(parallel, common.device, [&](Job& job) {
-    RunScope run(of_rank(common, job), "bench", arguments);
+    RunScope run(of_rank(common, job), "bench", arguments, {{"spec", all}});
     return run.carry_out([&] { run_cases(run, job, cases, {length, job.rank() == 0 ? v["json"].as<std::string>() : "", no_sync}); });
   });
 }

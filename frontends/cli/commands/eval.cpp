@@ -9,6 +9,7 @@
 #include "engine/base/hash.h"
 #include "engine/files/weights.h"
 #include "frontends/cli/command.h"
+#include "frontends/cli/commands/specs.h"
 #include "frontends/cli/job/job.h"
 #include "frontends/cli/job/pipeline_plan.h"
 #include "frontends/cli/options/dataset_options.h"
@@ -37,10 +38,12 @@ nlohmann::ordered_json report(train::RunLog& log, const train::Task& task, const
 }
 
 struct EvalOrder {
-  WorkloadOptions work;
-  std::int64_t batch_size;
-  Frontend frontend;
-  std::string weights;
+  Json spec{};
+  std::string model{};
+  domains::OpenWorkload open{};
+  std::int64_t batch_size = 0;
+  Frontend frontend = Frontend::eager;
+  std::string weights{};
 };
 
 /// As a hash.
@@ -61,16 +64,11 @@ train::Sums evaluated(RunScope& run, train::Stepper& step, datasets::Loader& loa
 }
 
 /// That all ranks evaluate the same.
-void check_job(RunScope& run, Job& job, const EvalOrder& order, const datasets::Dataset& split) {
+void check_job(Job& job, const EvalOrder& order, const datasets::Dataset& split) {
   if (!job.communication()) return;
-  std::vector<distributed::Setting> settings = job.options().settings(!run.options().profile.empty());
-  const std::vector<distributed::Setting> own{{"model", order.work.model},
-                                              {"samples", std::to_string(split.size())},
-                                              {"data", first_and_last(split)},
-                                              {"batch size", std::to_string(order.batch_size)},
-                                              {"front end", train::to_string(order.frontend)},
-                                              {"weights", contents_of(order.weights)},
-                                              {"denormals", to_string(run.options().device.denormals)}};
+  std::vector<distributed::Setting> settings = settings_of(order.spec);
+  const std::vector<distributed::Setting> own{
+      {"samples", std::to_string(split.size())}, {"contents", first_and_last(split)}, {"contents of weights", contents_of(order.weights)}};
   settings.insert(settings.end(), own.begin(), own.end());
   distributed::require_same(*job.communication(), settings);
   if (!job.options().pipeline) return;
@@ -105,9 +103,9 @@ struct Evaluator {
 };
 
 void evaluate_split(RunScope& run, Job& job, const EvalOrder& order) {
-  const auto work = make_workload(order.work);
+  const auto work = order.open();
   const datasets::Dataset& split = work->validation_data() ? *work->validation_data() : work->train_data();
-  check_job(run, job, order, split);
+  check_job(job, order, split);
   run.open_device();
   const auto model = work->model();
   model->eval();
@@ -118,7 +116,7 @@ void evaluate_split(RunScope& run, Job& job, const EvalOrder& order) {
   datasets::Loader loader(split, in_order);
   const std::int64_t samples = (std::min(order.batch_size, split.size()) + in_order.ranks - 1) / in_order.ranks;
   Evaluator with(run, job, order, *task, work->batch(samples));
-  run.log_start(order.work.model, *model);
+  run.log_start(order.model, *model);
   const train::Sums sums = evaluated(run, with.stepper(), loader, with.ranks());
   if (!std::isfinite(sums.loss))
     throw Error(fmt::format("eval: the loss is {} with the weights of {}; accepted: weights and samples of finite numbers", sums.mean_loss(), order.weights));
@@ -127,27 +125,51 @@ void evaluate_split(RunScope& run, Job& job, const EvalOrder& order) {
   if (job.rank() == 0) run.summary().update(report(run.log(), *task, sums));
 }
 
-}  // namespace
-
-int eval(const Arguments& arguments) {
+po::options_description eval_options() {
   po::options_description options("options", 110);
-  add_loaded_model_options(options, ModelKinds::all);
+  add_loaded_model_options(options);
   options.add_options()("batch-size", po::value<std::int64_t>()->default_value(64), "samples at a time");
   add_dataset_options(options);
-  add_text_options(options);
   add_parallel_options(options);
   add_pipeline_options(options);
   add_frontend_option(options);
   add_common_options(options);
-  const auto v = parse("eval", "Loss and accuracy of a weight file on a data set's validation split (its only one, where it has one).", options, arguments);
-  const auto batch_size = whole_number(v, "batch-size", 1, 1e9);
-  const CommonOptions common = common_options(v);
-  const Frontend frontend = frontend_option(v);
-  const WorkloadOptions work = workload_options(v, common.seed);
-  const ParallelOptions parallel = parallel_options(v);
-  return run_job(parallel, common.device, [&](Job& job) {
-    RunScope run(of_rank(common, job), "eval", arguments);
-    return run.carry_out([&] { evaluate_split(run, job, {work, batch_size, frontend, v["weights"].as<std::string>()}); });
+  add_spec_options(options);
+  return options;
+}
+
+struct EvalOptions {
+  EvalOrder order;
+  CommonOptions common;
+  ParallelOptions parallel;
+};
+
+EvalOptions parse_eval_options(const Arguments& arguments) {
+  const po::options_description options = eval_options();
+  const auto v = parse("eval", "Loss and accuracy of a weight file on a data set's validation split (its only one, where it has one).", options,
+                       with_spec("eval", options, arguments));
+  EvalOptions o{.order = {.batch_size = whole_number(v, "batch-size", 1, 1e9)}, .common = common_options(v)};
+  o.order.frontend = frontend_option(v);
+  const domains::RunOptions of_run = run_options(v);
+  o.order.open = domains::read(of_run);
+  o.order.model = of_run.text("model");
+  o.order.weights = v["weights"].as<std::string>();
+  o.parallel = parallel_options(v);
+  o.order.spec = resolved(spec_of("eval", options, v), of_run);
+  print_if_asked(v, o.order.spec);
+  return o;
+}
+
+}  // namespace
+
+Json eval_spec(const Arguments& arguments) { return parse_eval_options(arguments).order.spec; }
+
+int eval(const Arguments& arguments) {
+  require_launched(arguments);
+  const EvalOptions o = parse_eval_options(arguments);
+  return run_job(o.parallel, o.common.device, [&](Job& job) {
+    RunScope run(of_rank(o.common, job), "eval", arguments, {{"spec", o.order.spec}});
+    return run.carry_out([&] { evaluate_split(run, job, o.order); });
   });
 }
 

@@ -136,7 +136,7 @@ int generate(const Arguments& arguments) {
   option("max-tokens", po::value<std::int64_t>()->default_value(100), "tokens that are made at most");
   option("temperature", po::value<double>()->default_value(0, "0"), "0: the likeliest token each time; above: drawn by softmax(logits / temperature)");
   option("top-k", po::value<std::int64_t>()->default_value(0), "with a temperature: drawn from the likeliest so many; 0: from all");
-  add_config_option(options);
+  add_domain_options(options, domains::OptionUse::model);
   add_frontend_option(options);
   add_common_options(options);
   const auto v =

@@ -10,11 +10,11 @@
 #include "engine/base/error.h"
 #include "engine/base/files/file.h"
 #include "frontends/cli/command.h"
-#include "frontends/cli/commands/infer_request.h"
 #include "frontends/cli/options/dataset_options.h"
 #include "frontends/cli/options/model_options.h"
+#include "frontends/cli/options/run_spec.h"
 #include "frontends/cli/run/run_scope.h"
-#include "frontends/domains/workload.h"
+#include "frontends/domains/domain.h"
 #include "frontends/nn/state/finite_check.h"
 #include "frontends/nn/state/state_dict.h"
 #include "frontends/train/inference.h"
@@ -35,27 +35,27 @@ struct Output {
 };
 
 /// @param out  [N, ...] of the samples from `begin` on  @throws Error naming the first of them that is not finite
-Output finite_output(const InferOrder& order, const Values& out, std::int64_t begin) {
+Output finite_output(const domains::InferRequest& request, const Values& out, std::int64_t begin) {
   Output y{out[0].spec(), read_bytes(out[0])};
-  const std::optional<std::int64_t> element = order.tells_finite ? first_false(read_bytes(out[1])) : nn::first_not_finite(y.spec.dtype, y.bytes);
+  const std::optional<std::int64_t> element = request.tells_finite ? first_false(read_bytes(out[1])) : nn::first_not_finite(y.spec.dtype, y.bytes);
   if (!element) return y;
-  const Shape& told = out[order.tells_finite ? 1 : 0].shape();
+  const Shape& told = out[request.tells_finite ? 1 : 0].shape();
   const std::int64_t sample = begin + *element * told[0] / told.elements();
   throw Error(fmt::format(
       "infer: the output of sample {} (from 0) is not finite; accepted: weights and samples of finite numbers that stay finite in the model", sample));
 }
 
 /// @param output  of the file; empty: none
-void run_batches(RunScope& run, const InferOrder& order, Frontend frontend, std::int64_t batch_size, const std::string& output) {
-  train::Inference inference(run.session(), *order.model, frontend, run.options().passes);
-  const std::int64_t n = order.inputs->count();
+void run_batches(RunScope& run, const domains::InferRequest& request, Frontend frontend, std::int64_t batch_size, const std::string& output) {
+  train::Inference inference(run.session(), *request.model, frontend, run.options().passes);
+  const std::int64_t n = request.inputs->count();
   const auto output_of = [&](std::int64_t begin) {
     const std::int64_t count = std::min(batch_size, n - begin);
-    Values in = order.inputs->batch(run.session(), begin, count);
-    if (!order.takes_types) in.resize(1);
+    Values in = request.inputs->batch(run.session(), begin, count);
+    if (!request.takes_types) in.resize(1);
     const Values out = inference(in);
-    Output y = finite_output(order, out, begin);
-    if (order.tell) order.tell(out, begin, count);
+    Output y = finite_output(request, out, begin);
+    if (request.tell) request.tell(out, begin, count);
     return y;
   };
   // The first batch (of none, where there is no sample) tells the shape of the output.
@@ -73,17 +73,13 @@ void run_batches(RunScope& run, const InferOrder& order, Frontend frontend, std:
   datasets::write_npy(output, {shape, first.spec.dtype}, [&](FileWriter& out) { each([&](const Output& y) { out.write(y.bytes); }); });
 }
 
-void check_given(const po::variables_map& v, const std::string& name) {
+void check_given(const po::variables_map& v) {
   if (v.count("input") + v.count("text") != 1) throw UsageError("infer: accepted: --input or --text, one of them");
-  if (v.count("input") && name != kSpeech && v["output"].as<std::string>().empty())
-    throw UsageError("infer: --input is given without --output; accepted: with it");
 }
 
-}  // namespace
-
-int infer(const Arguments& arguments) {
+po::options_description infer_options() {
   po::options_description options("options", 110);
-  add_loaded_model_options(options, ModelKinds::all_but_ratings);
+  add_loaded_model_options(options, ModelKinds::of_infer);
   auto option = options.add_options();
   option("input", po::value<std::string>(),
          "x.npy: float32 [N, C, H, W] of pictures, or int64 [N, T] of tokens; x.wav, or several with commas between: what was said is printed");
@@ -91,24 +87,37 @@ int infer(const Arguments& arguments) {
          "a text; may be given several times. Its class and the probability of it are printed, or its translation");
   option("output", po::value<std::string>()->default_value(""), "y.npy: the model's output, float32, or int64 of translations");
   option("batch-size", po::value<std::int64_t>()->default_value(64), "samples at a time");
-  add_text_options(options);
+  add_domain_options(options, domains::OptionUse::inputs);
   add_frontend_option(options);
   add_common_options(options);
-  const auto v = parse("infer", "Runs a model on an array of inputs, on texts, or on sounds.", options, arguments);
-  const std::string name = model_name(v, ModelKinds::all_but_ratings);
+  add_spec_options(options);
+  return options;
+}
+
+}  // namespace
+
+int infer(const Arguments& arguments) {
+  const po::options_description options = infer_options();
+  const auto v = parse("infer", "Runs a model on an array of inputs, on texts, or on sounds.", options, with_spec("infer", options, arguments));
+  const domains::RunOptions of_run = run_options(v);
+  const std::string& name = of_run.choice("model", domains::model_names(true));
   const auto batch_size = whole_number(v, "batch-size", 1, 1e9);
   const Frontend frontend = frontend_option(v);
-  check_given(v, name);
-  RunScope run(common_options(v), "infer", arguments);
+  check_given(v);
+  const CommonOptions common = common_options(v);
+  const Json spec = spec_of("infer", options, v);
+  print_if_asked(v, spec);
+  RunScope run(common, "infer", arguments, {{"spec", spec}});
   return run.carry_out([&] {
     const auto output = v["output"].as<std::string>();
     if (!output.empty()) check_can_write(output);
-    const InferOrder order = infer_order(v, name);
+    const domains::InferRequest request = domains::infer(of_run);
+    if (!request.tell && output.empty()) throw UsageError("infer: --input is given without --output; accepted: with it");
     run.open_device();
-    say_prefix(nn::load_weights(*order.model, run.session(), v["weights"].as<std::string>()));
-    run.log_start(name, *order.model);
-    run_batches(run, order, frontend, batch_size, output);
-    run.summary()["samples"] = order.inputs->count();
+    say_prefix(nn::load_weights(*request.model, run.session(), v["weights"].as<std::string>()));
+    run.log_start(name, *request.model);
+    run_batches(run, request, frontend, batch_size, output);
+    run.summary()["samples"] = request.inputs->count();
   });
 }
 

@@ -135,22 +135,22 @@ void print(const Cut& cut, std::int64_t micro_batches) {
 int summary(const Arguments& arguments) {
   po::options_description options("options", 110);
   auto option = options.add_options();
-  option("model", po::value<std::string>()->required(), model_help(ModelKinds::all).c_str());
-  option("input", po::value<std::string>()->default_value(""), kInputHelp);
+  option("model", po::value<std::string>()->required(), model_help().c_str());
+  option("input", po::value<std::string>()->default_value(""), made_up_input_help().c_str());
   option("batch-size", po::value<std::int64_t>()->default_value(1), "samples at a time");
   option("classes", po::value<std::int64_t>()->default_value(1000), "size of the last layer; 2 for texts where it is not given");
   option("pipeline-stages", po::value<std::int64_t>()->default_value(0), "stages of a pipeline, whose cut is shown too: time, memory, bytes across it");
   option("microbatches", po::value<std::int64_t>()->default_value(0),
          "micro-batches that the batch is cut into for it (default: four a stage where the batch allows)");
   option("json", po::bool_switch(), "machine-readable output");
-  add_config_option(options);
+  add_domain_options(options, domains::OptionUse::model);
   add_recompute_option(options);
   const auto v =
       parse("summary", "A table of a model's layers in evaluation, and its memory in training, found without computing anything.", options, arguments);
-  const std::string name = model_name(v, ModelKinds::all);
+  const domains::RunOptions of_run = run_options(v);
   const auto batch_size = whole_number(v, "batch-size", 1, 1e6);
-  const auto workload = make_workload(made_up_once(v, name, 1).work);
-  const auto model = workload->model({.recompute = recompute_option(v, name)});
+  const auto workload = made_up_once(of_run, 1).open();
+  const auto model = workload->model({.recompute = recompute_option(of_run)});
   const auto task = workload->task(*model);
   model->eval();
   const Specs batch = workload->batch(batch_size);

@@ -38,15 +38,26 @@ bool has_a_choice(const OperatorCase& c, const opencl::DeviceProfile& profile) {
   return std::ranges::count_if(p.op.variants, [&](const Variant& v) { return !v.declines(p, profile); }) > 1;
 }
 
+/// The options with each of --model's names.
+std::vector<domains::RunOptions> of_models(const po::variables_map& v) {
+  std::vector<domains::RunOptions> out;
+  for (const std::string& name : split_at_commas(v["model"].as<std::string>())) {
+    out.push_back(run_options(v));
+    out.back().set("model", name, true);
+    domains::of_model(out.back());
+  }
+  return out;
+}
+
 /// The operators of the models' steps that have a choice, for every input and batch size.
 std::vector<OperatorCase> cases_of(const po::variables_map& v, const opencl::DeviceProfile& profile) {
   const auto session = Session::reference();
   std::vector<OperatorCase> cases;
   std::set<std::string> known;
-  for (const std::string& name : model_names(v)) {
+  for (const domains::RunOptions& options : of_models(v)) {
     for (const std::int64_t batch : whole_numbers(v, "batch-size", 1, 1'000'000))
-      for (const MadeUp& data : made_up(v, name, batch)) {
-        const auto workload = make_workload(data.work);
+      for (const domains::MadeUp& data : domains::made_up(options, batch)) {
+        const auto workload = data.open();
         for (const Work work : {Work::train, Work::infer}) {
           const auto model = workload->model();
           for (OperatorCase& c : distinct_operators(capture_step(*session, *workload->task(*model), workload->batch(batch), work)))
@@ -147,15 +158,15 @@ po::options_description tune_options() {
   po::options_description options("options", 110);
   auto option = options.add_options();
   option("model", po::value<std::string>()->default_value("resnet18,resnet50,vgg16,mobilenet_v2"),
-         fmt::format("one or several, whose operators are measured; {}", model_help(ModelKinds::all)).c_str());
+         fmt::format("one or several, whose operators are measured; {}", model_help()).c_str());
   option("batch-size", po::value<std::string>()->default_value("16"), "one or several, such as 1,8,16");
   option("classes", po::value<std::int64_t>()->default_value(1000), "size of the last layer");
-  option("input", po::value<std::string>()->default_value(""), fmt::format("one or several, separated by commas: {}", kInputHelp).c_str());
+  option("input", po::value<std::string>()->default_value(""), fmt::format("one or several, separated by commas: {}", made_up_input_help()).c_str());
   option("runs", po::value<std::int64_t>()->default_value(5), "the best of so many counts");
   option("clblast", po::bool_switch(), "have CLBlast's own tuners measure its GEMM too: minutes on a GPU, far more on a CPU");
   option("clblast-fraction", po::value<double>()->default_value(64), "one in so many of its parameters is tried");
   option("forget", po::bool_switch(), "empty this device's table");
-  add_config_option(options);
+  add_domain_options(options, domains::OptionUse::model);
   add_common_options(options);
   return options;
 }
@@ -171,8 +182,7 @@ int tune(const Arguments& arguments) {
     throw UsageError("--clblast-fraction: CLBlast's own tuners are not asked for; accepted: with --clblast");
   check_range("--clblast-fraction", v["clblast-fraction"].as<double>(), 1, 1e6);
   const auto runs = static_cast<int>(whole_number(v, "runs", 1, 1e6));
-  for (const std::string& name : model_names(v)) made_up(v, name, 1);
-  class_count(v, 1);
+  for (const domains::RunOptions& options : of_models(v)) domains::made_up(options, 1);
   whole_numbers(v, "batch-size", 1, 1'000'000);
   const bool forget = v["forget"].as<bool>();
   CommonOptions common = common_options(v);

@@ -13,14 +13,11 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "frontends/cli/options/run_spec.h"
 #include "parallel/watch/failure_detector.h"
 
 namespace gemel::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 void each_file(const Launched& launched, const std::function<void(const std::filesystem::path&)>& look) {
   if (launched.losses.empty()) return;

@@ -55,7 +55,7 @@ class RanksCheck {
       return fmt::format("{}", fmt::join(words, ", "));
     });
     row("data", Wanted::same, [this] {
-      const auto work = make_workload(options_.work);
+      const auto work = options_.open();
       const datasets::Dataset& data = work->train_data();
       return fmt::format("{}, {} samples, the first and the last {}", data.name(), data.size(), first_and_last(data));
     });

@@ -10,6 +10,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/resource_limits.h"
+#include "frontends/cli/commands/specs.h"
 #include "frontends/cli/job/launch_messages.h"
 
 namespace gemel::cli {
@@ -27,6 +28,7 @@ po::options_description launch_options() {
       "NAME or NAME=VALUE: a variable that the processes get on every machine, as those whose names begin with GEMEL_ or HOROVOD_; may be given several times");
   option("restarts", po::value<std::int64_t>(),
          "how often train goes on from its newest checkpoint where a process or a machine is lost; needs --checkpoint-dir");
+  option("spec", po::value<std::string>(), "a run as JSON, in place of the command that is started; its np, hosts and env where the line has none");
   option("check", po::bool_switch(), "say whether hosts, MPI, devices, builds, data and checkpoint folder fit, and end without training");
   return options;
 }
@@ -49,7 +51,7 @@ Host parse_host(const std::string& word, const std::string& list) {
 /// A host that is named twice has the slots of both.
 std::vector<Host> parse_hosts(const std::string& list) {
   std::vector<Host> out;
-  for (const std::string& word : words_of(list)) {
+  for (const std::string& word : split_at_commas(list)) {
     const Host host = parse_host(word, list);
     const auto same = std::ranges::find(out, host.name, &Host::name);
     if (same == out.end())
@@ -90,6 +92,25 @@ std::string no_command_in(const Arguments& arguments) {
   return "there is no command that it starts";
 }
 
+// What a spec says of the launch.
+std::int64_t processes_of(const Json& spec) {
+  const Json& np = spec.at("np");
+  if (!np.is_number_integer()) throw UsageError(fmt::format("spec: np: {} is not accepted; accepted: a whole number of processes", np.dump()));
+  check_range("spec: np", np.get<double>(), 1, kMostRanks);
+  return np.get<std::int64_t>();
+}
+std::string text_in(const Json& spec, const char* key) {
+  const Json value = spec.is_null() ? Json("") : spec.value(key, Json(""));
+  if (!value.is_string()) throw UsageError(fmt::format("spec: {}: {} is not accepted; accepted: a text", key, value.dump()));
+  return value.get<std::string>();
+}
+Arguments variables_of(const Json& spec) {
+  const Json value = spec.is_null() ? Json::array() : spec.value("env", Json::array());
+  if (!value.is_array() || !std::ranges::all_of(value, [](const Json& one) { return one.is_string(); }))
+    throw UsageError(fmt::format("spec: env: {} is not accepted; accepted: a list of NAME or NAME=VALUE", value.dump()));
+  return value.get<Arguments>();
+}
+
 /// What a machine cannot hold it would be busy with for minutes.
 void check_fits(const Launch& launch) {
   constexpr std::int64_t kMostOfCore = 16;
@@ -109,6 +130,36 @@ void check_parallel(const Launch& launch) {
                   launch.ranks, launch.ranks, launch.command.front()));
 }
 
+struct RunCommand {
+  const char* name;
+  Json (*spec)(const Arguments& arguments);
+};
+constexpr RunCommand kRunCommands[] = {{"train", train_spec}, {"bench", bench_spec}, {"eval", eval_spec}};
+bool is_command(const std::string& word) { return std::ranges::find(kRunCommands, word, &RunCommand::name) != std::end(kRunCommands); }
+
+/// Its ranks get it without what is the launcher's.
+Arguments command_of(Json spec, std::int64_t ranks) {
+  const std::string command = spec.value("command", std::string()), name = command.substr(0, command.find(' '));
+  if (!is_command(name))
+    throw UsageError(fmt::format("spec: command: '{}' is given with gemel launch; accepted: train, eval, bench train, bench infer", command));
+  spec["np"] = ranks;
+  return {name, "--spec", spec.dump()};
+}
+
+/// --print-spec of the command that is started.
+void print_if_asked(const Launch& launch) {
+  const auto asks = [](const std::string& word) { return word == "--print-spec"; };
+  if (std::ranges::none_of(launch.command, asks)) return;
+  Arguments words(launch.command.begin() + 1, launch.command.end());
+  std::erase_if(words, asks);
+  Json spec = std::ranges::find(kRunCommands, launch.command.front(), &RunCommand::name)->spec(words);
+  spec["np"] = launch.ranks;
+  spec["hosts"] = text_of(launch.hosts);
+  for (const auto& [name, value] : launch.environment) spec["env"].push_back(name + "=" + value);
+  fmt::print("{}\n", spec.dump(1));
+  throw HelpWanted();
+}
+
 /// What restarts and the check go by.
 void read_training(Launch& launch) {
   const char* option = launch.restarts ? "--restarts" : "--check";
@@ -125,24 +176,31 @@ void read_training(Launch& launch) {
 
 /// Options of the launch come before the command that it starts.
 Launch parse_launch(const Arguments& arguments) {
-  const auto command = std::ranges::find_if(arguments, [](const std::string& word) { return word == "train" || word == "bench" || word == "eval"; });
+  const auto command = std::ranges::find_if(arguments, is_command);
   const bool asks_for_help = std::ranges::any_of(arguments.begin(), command, [](const std::string& word) { return word == "--help" || word == "-h"; });
-  if (command == arguments.end() && !asks_for_help)
+  const Arguments own{arguments.begin(), command};
+  const Json spec = spec_file(own);
+  if (!spec.is_null() && command != arguments.end())
+    throw UsageError(fmt::format("launch: --spec is given with the command {}; accepted: one of them", *command));
+  if (command == arguments.end() && !asks_for_help && spec.is_null())
     throw UsageError(fmt::format("launch: {}; accepted: train, bench or eval, such as gemel launch --np 2 train --parallel ddp ...", no_command_in(arguments)));
-  const auto v = parse("launch --np N train ... --parallel ddp", "Starts the processes of a job with mpirun, with what the machine needs.", launch_options(),
-                       {arguments.begin(), command});
-  if (!v.count("np")) throw UsageError("launch: --np is missing; accepted: gemel launch --np 2 train --parallel ddp ...");
-  Launch out{.ranks = whole_number(v, "np", 1, kMostRanks), .checks = v["check"].as<bool>(), .command = {command, arguments.end()}};
-  if (v.count("hosts")) out.hosts = parse_hosts(v["hosts"].as<std::string>());
+  const auto v =
+      parse("launch --np N train ... --parallel ddp", "Starts the processes of a job with mpirun, with what the machine needs.", launch_options(), own);
+  if (!v.count("np") && !spec.contains("np")) throw UsageError("launch: --np is missing; accepted: gemel launch --np 2 train --parallel ddp ...");
+  Launch out{.ranks = v.count("np") ? whole_number(v, "np", 1, kMostRanks) : processes_of(spec),
+             .checks = v["check"].as<bool>(),
+             .command = {command, arguments.end()}};
+  if (!spec.is_null()) out.command = command_of(spec, out.ranks);
+  if (const std::string hosts = v.count("hosts") ? v["hosts"].as<std::string>() : text_in(spec, "hosts"); !hosts.empty()) out.hosts = parse_hosts(hosts);
   if (const std::int64_t slots = slots_of(out.hosts); !out.hosts.empty() && slots < out.ranks)
     throw UsageError(
         fmt::format("launch: --np {} is more than --hosts {} takes, {} in all; accepted: --np {} or less, or more processes a host (HOST:PROCESSES)", out.ranks,
                     text_of(out.hosts), slots, slots));
-  if (v.count("env"))
-    for (const std::string& word : v["env"].as<std::vector<std::string>>()) out.environment.push_back(parse_variable(word));
+  for (const std::string& word : v.count("env") ? v["env"].as<Arguments>() : variables_of(spec)) out.environment.push_back(parse_variable(word));
   if (v.count("restarts")) out.restarts = whole_number(v, "restarts", 0, 1e9);
   check_fits(out);
-  check_parallel(out);
+  if (spec.is_null()) check_parallel(out);
+  print_if_asked(out);
   if (out.restarts || out.checks) read_training(out);
   return out;
 }

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ostream.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -12,7 +11,6 @@
 #include <cstdlib>
 #include <typeinfo>
 
-#include "engine/base/edit_distance.h"
 #include "engine/base/error.h"
 #include "frontends/cli/options/output_conflicts.h"
 
@@ -113,17 +111,6 @@ void refuse_empty(const std::string& command, const po::options_description& opt
 
 }  // namespace
 
-std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
-  std::string best;
-  std::size_t least = std::max<std::size_t>(3, word.size() / 2);
-  for (const std::string& c : candidates)
-    if (const std::size_t d = edit_distance(word, c); d < least) {
-      least = d;
-      best = c;
-    }
-  return best;
-}
-
 po::variables_map parse(const std::string& usage, const std::string& about, const po::options_description& options, const std::vector<std::string>& arguments,
                         const po::positional_options_description& positional) {
   const std::string command = usage.substr(0, usage.find(' '));
@@ -164,19 +151,6 @@ po::variables_map parse(const std::string& usage, const std::string& about, cons
   }
 }
 
-void check_choice(const std::string& option, const std::string& given, const std::vector<std::string>& accepted) {
-  if (std::find(accepted.begin(), accepted.end(), given) != accepted.end()) return;
-  const std::string near = nearest(given, accepted);
-  throw UsageError(
-      fmt::format("{}: '{}' is not accepted{}; accepted: {}", option, given, near.empty() ? "" : ", did you mean '" + near + "'?", fmt::join(accepted, ", ")));
-}
-
-void check_range(const std::string& option, double value, double low, double high) {
-  if (value >= low && value <= high) return;
-  const auto text = [](double v) { return v == std::floor(v) && std::abs(v) < 1e19 ? fmt::format("{:.0f}", v) : fmt::format("{}", v); };
-  throw UsageError(fmt::format("{}: {} is out of range; accepted: {} to {}", option, text(value), text(low), text(high)));
-}
-
 std::int64_t whole_number(const po::variables_map& values, const std::string& name, double low, double high) {
   const auto value = values[name].as<std::int64_t>();
   check_range("--" + name, static_cast<double>(value), low, high);
@@ -199,39 +173,22 @@ std::int64_t byte_count(const po::variables_map& values, const std::string& name
 }
 
 std::vector<std::int64_t> whole_numbers(const po::variables_map& values, const std::string& name, std::int64_t low, std::int64_t high) {
-  std::vector<std::int64_t> out;
-  for (const std::string& word : words_of(values[name].as<std::string>())) {
-    const char* end = word.data() + word.size();
-    const auto [next, error] = std::from_chars(word.data(), end, out.emplace_back());
-    if (error != std::errc() || next != end || out.back() < low || out.back() > high)
-      throw UsageError(fmt::format("--{}: '{}' is not accepted; accepted: whole numbers from {} to {}, such as 1,8,16", name, word, low, high));
-  }
-  return out;
+  return parse_numbers("--" + name, values[name].as<std::string>(), low, high);
 }
 
-std::vector<std::int64_t> parse_extents(const std::string& option, const std::string& text, std::string_view like, std::int64_t most) {
-  const std::ptrdiff_t count = std::ranges::count(like, 'x') + 1;
-  std::vector<std::int64_t> out;
-  const char *at = text.data(), *end = text.data() + text.size();
-  while (at < end) {
-    std::int64_t value = 0;
-    const auto [next, error] = std::from_chars(at, end, value);
-    if (error != std::errc() || value < 1 || value > most || (next < end && *next != 'x')) break;
-    out.push_back(value);
-    at = next < end ? next + 1 : next;
-  }
-  if (at != end || text.empty() || text.back() == 'x' || std::ssize(out) != count)
-    throw UsageError(fmt::format("{}: '{}' is not accepted; accepted: {} extents from 1 to {}, such as {}", option, text, count, most, like));
-  return out;
+domains::OptionValue option_value(const boost::any& value) {
+  if (const auto* flag = boost::any_cast<bool>(&value)) return *flag;
+  if (const auto* small = boost::any_cast<int>(&value)) return std::int64_t{*small};
+  if (const auto* whole = boost::any_cast<std::int64_t>(&value)) return *whole;
+  if (const auto* number = boost::any_cast<double>(&value)) return *number;
+  if (const auto* text = boost::any_cast<std::string>(&value)) return *text;
+  if (const auto* texts = boost::any_cast<std::vector<std::string>>(&value)) return *texts;
+  return {};
 }
 
-std::vector<std::string> words_of(const std::string& list) {
-  std::vector<std::string> out;
-  for (std::size_t begin = 0; begin <= list.size();) {
-    const std::size_t end = std::min(list.find(',', begin), list.size());
-    out.push_back(list.substr(begin, end - begin));
-    begin = end + 1;
-  }
+domains::RunOptions run_options(const po::variables_map& values) {
+  domains::RunOptions out;
+  for (const auto& [name, value] : values) out.set(name, option_value(value.value()), !value.defaulted());
   return out;
 }
 

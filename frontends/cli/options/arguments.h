@@ -8,6 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/base/accepted.h"
+#include "frontends/domains/run_options.h"
+
 namespace gemel::cli {
 
 namespace po = boost::program_options;
@@ -22,16 +25,6 @@ struct HelpWanted {};
 po::variables_map parse(const std::string& usage, const std::string& about, const po::options_description& options, const std::vector<std::string>& arguments,
                         const po::positional_options_description& positional = {});
 
-/// The candidate nearest to a word, or empty where none is near.
-std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
-
-/// @throws UsageError `--option: 'given' is not accepted; accepted: a, b, c`, with the nearest
-void check_choice(const std::string& option, const std::string& given, const std::vector<std::string>& accepted);
-/// @throws UsageError unless low <= value <= high
-void check_range(const std::string& option, double value, double low, double high);
-
-/// "a,b" as its parts.
-std::vector<std::string> words_of(const std::string& list);
 /// The value of a whole-number option. @throws UsageError unless low <= value <= high
 std::int64_t whole_number(const po::variables_map& values, const std::string& name, double low, double high);
 /// An option's bytes: a whole number, or one with K, M, G or T behind it, powers of 1024. @throws UsageError
@@ -39,7 +32,9 @@ std::int64_t byte_count(const po::variables_map& values, const std::string& name
 /// The values of an option that takes one or several, such as "1,8,16". @throws UsageError unless each is one of low..high
 std::vector<std::int64_t> whole_numbers(const po::variables_map& values, const std::string& name, std::int64_t low, std::int64_t high);
 
-/// "3x32x32" as extents. @param like  as many are accepted  @throws UsageError unless each is one of 1..most
-std::vector<std::int64_t> parse_extents(const std::string& option, const std::string& text, std::string_view like = "3x32x32", std::int64_t most = 65536);
+/// A value of Boost's parser; none for a type that no option has.
+domains::OptionValue option_value(const boost::any& value);
+/// The options as domains read them.
+domains::RunOptions run_options(const po::variables_map& values);
 
 }  // namespace gemel::cli

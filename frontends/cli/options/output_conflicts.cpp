@@ -64,7 +64,7 @@ void check_outputs_apart(const boost::program_options::variables_map& values) {
       if (const std::string other = text_of(values, kOutputs[k]); !other.empty() && is_same(file, other)) refuse(kOutputs[i], file, kOutputs[k]);
     for (const char* input : kInputs) {
       if (kOutputs[i] == std::string_view("save") && input == std::string_view("weights")) continue;
-      for (const std::string& used : words_of(text_of(values, input)))
+      for (const std::string& used : split_at_commas(text_of(values, input)))
         if (!used.empty() && is_same(file, used)) refuse(kOutputs[i], file, input);
     }
     if (lies_in(file, text_of(values, "data")) && is_data(file)) refuse_place(kOutputs[i], file, "data");

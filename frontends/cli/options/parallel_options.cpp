@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <string_view>
@@ -26,7 +27,7 @@ std::int64_t bucket_bytes(const po::variables_map& v, const char* name) {
 std::vector<DeviceName> device_names(const std::string& list) {
   std::vector<DeviceName> out;
   if (list.empty()) return out;
-  for (const std::string& name : words_of(list)) {
+  for (const std::string& name : split_at_commas(list)) {
     const std::size_t colon = name.find(':');
     DeviceName device = colon == std::string::npos ? DeviceName{"", name} : DeviceName{name.substr(0, colon), name.substr(colon + 1)};
     if (device.device.empty() || (colon == 0))
@@ -68,7 +69,7 @@ constexpr const char* kPipelineOptions[] = {"pipeline-stages", "microbatches", "
 
 std::vector<std::string> module_names(const std::string& list) {
   if (list == "auto") return {};
-  std::vector<std::string> out = words_of(list);
+  std::vector<std::string> out = split_at_commas(list);
   if (std::ranges::any_of(out, &std::string::empty))
     throw UsageError(
         fmt::format("--stages: '{}' has an empty name; accepted: auto, or the first module of each stage but the first, with commas between", list));
@@ -245,20 +246,16 @@ ParallelOptions parallel_options(const po::variables_map& v) {
 
 std::vector<distributed::Setting> program_settings() { return {{"version", GEMEL_VERSION}, {"commit", commit()}, {"build", train::build_identity()}}; }
 
-std::vector<distributed::Setting> ParallelOptions::settings(bool profiled) const {
+std::vector<distributed::Setting> settings_of(const Json& spec) {
+  constexpr std::array kOwn{"platform", "device", "devices", "threads", "memory-limit", "workers", "log-dir", "interface", "heartbeat", "stall-warning"};
+  constexpr std::array kFiles{"data", "vocab",          "weights", "save",   "output",
+                              "json", "checkpoint-dir", "resume",  "profile"};  // whose place may be each rank's own
   std::vector<distributed::Setting> out = program_settings();
-  const std::vector<distributed::Setting> own{{"style", style},
-                                              {"buckets", fmt::format("{} bytes, the first {}", reducer.buckets.bytes, reducer.buckets.first_bytes)},
-                                              {"shares", balances ? "by measured rate" : "even"},
-                                              {"collective", std::string(collective ? parallel::to_string(*collective) : "auto")},
-                                              {"profile", profiled ? "yes" : "no"}};
-  out.insert(out.end(), own.begin(), own.end());
-  if (pipeline)
-    out.push_back({"pipeline",
-                   fmt::format("{}, {} of {} pieces, {} micro-batches, cut before {}",
-                               pipeline->stages ? fmt::format("{} stages", pipeline->stages) : "a stage on each rank", parallel::to_string(pipeline->schedule),
-                               pipeline->virtual_stages, pipeline->micro_batches ? std::to_string(pipeline->micro_batches) : "some",
-                               pipeline->modules.empty() ? "what costs say" : fmt::format("{}", fmt::join(pipeline->modules, ", ")))});
+  for (const auto& [key, value] : spec.items()) {
+    if (std::ranges::find(kOwn, key) != kOwn.end()) continue;
+    const bool is_file = std::ranges::find(kFiles, key) != kFiles.end();
+    out.push_back({key, is_file ? value.is_null() || value == "" ? "not given" : "given" : value.is_string() ? value.get<std::string>() : value.dump()});
+  }
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "frontends/cli/options/arguments.h"
+#include "frontends/cli/options/run_spec.h"
 #include "frontends/distributed/data_parallel.h"
 #include "parallel/all_reduce_algorithm.h"
 #include "parallel/ddp/reducer.h"
@@ -61,12 +62,12 @@ struct ParallelOptions {
     std::optional<distributed::Balancing> balance{};
   };
   distributed::DataParallelOptions data_parallel(const Asked& asked) const;
-  /// The program and the options that decide in what order and in what pieces ranks communicate.
-  std::vector<distributed::Setting> settings(bool profiled) const;
 };
 
 /// What tells builds of the program apart.
 std::vector<distributed::Setting> program_settings();
+/// What ranks of a run must have alike: the program, and its options but for those of each rank's own devices and files.
+std::vector<distributed::Setting> settings_of(const Json& spec);
 
 void add_parallel_options(po::options_description& options);
 /// Those of gradients and normalisation, for commands that train.

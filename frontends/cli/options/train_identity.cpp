@@ -10,11 +10,35 @@
 namespace gemel::cli {
 namespace {
 
-std::string number(double value) { return fmt::format("{}", value); }
-const char* on_off(bool value) { return value ? "on" : "off"; }
+using train::Bearing;
 
-const char* gemm_text(opencl::GemmChoice choice) {
-  return choice == opencl::GemmChoice::clblast ? "clblast" : choice == opencl::GemmChoice::native ? "native" : "auto";
+/// Options that a run is told apart by.
+struct Part {
+  const char *option, *name;
+  Bearing bearing;
+  const char* none = "none";  // where it has no value
+};
+constexpr Part kParts[] = {{"batch-size", train::kBatchSize, Bearing::sample_order},
+                           {"shuffle", "shuffle", Bearing::sample_order},
+                           {"augment", "augment", Bearing::setting},
+                           {"optimizer", "optimizer", Bearing::state},
+                           {"momentum", "momentum", Bearing::setting, "0"},
+                           {"weight-decay", "weight decay", Bearing::setting},
+                           {"dropout", "dropout", Bearing::setting, "the model's"},
+                           {"sparse-embeddings", "sparse embeddings", Bearing::setting},
+                           {"label-smoothing", "label smoothing", Bearing::setting},
+                           {"freeze-backbone", "frozen backbone", Bearing::setting},
+                           {"freeze-norm", "frozen normalisation", Bearing::setting},
+                           {"compression", "compression", Bearing::setting},
+                           {"graph-passes", "graph passes", Bearing::last_bits},
+                           {"denormals", "denormals", Bearing::setting},
+                           {"gemm", "GEMM provider", Bearing::last_bits}};
+
+std::string value_of(const Json& value, const char* none) {
+  if (value.is_null()) return none;
+  if (value.is_boolean()) return value.get<bool>() ? "on" : "off";
+  if (value.is_string()) return value.get<std::string>();
+  return value.is_number_integer() ? fmt::format("{}", value.get<std::int64_t>()) : fmt::format("{}", value.get<double>());
 }
 
 }  // namespace
@@ -26,32 +50,13 @@ std::string first_and_last(const datasets::Dataset& data) {
   return fmt::format("{:016x}", hash);
 }
 
-train::RunIdentity identity_of(const TrainOptions& o, const Workload& work) {
-  using train::Bearing;
-  const optim::Settings optimizer = optim::with_defaults(o.optimizer_name, o.optimizer);
+train::RunIdentity identity_of(const TrainOptions& o, const domains::Workload& work) {
   train::RunIdentity out{{"model", o.model, Bearing::state}};
   for (const train::IdentityPart& part : work.identity()) out.push_back(part);
-  const train::RunIdentity of_run{{train::kBatchSize, std::to_string(o.batch_size), Bearing::sample_order},
-                                  {"shuffle", on_off(o.shuffle == datasets::Shuffle::on), Bearing::sample_order},
-                                  {"augment", o.augment == datasets::Augment::standard ? "standard" : "none", Bearing::setting},
-                                  {"optimizer", o.optimizer_name, Bearing::state},
-                                  {"momentum", number(optimizer.momentum.value_or(0)), Bearing::setting},
-                                  {"weight decay", number(*optimizer.weight_decay), Bearing::setting},
-                                  {"dropout", o.dropout ? number(*o.dropout) : "the model's", Bearing::setting},
-                                  {"sparse embeddings", on_off(o.sparse_embeddings), Bearing::setting},
-                                  {"label smoothing", number(o.work.label_smoothing), Bearing::setting},
-                                  {"frozen backbone", on_off(o.freeze_backbone), Bearing::setting},
-                                  {"frozen normalisation", on_off(o.freeze_norm), Bearing::setting},
-                                  {"normalised over",
-                                   o.parallel.pipeline                              ? "a micro-batch"
-                                   : o.parallel.sync_bn || o.parallel.style.empty() ? "the whole batch"
-                                                                                    : "a rank's shard",
-                                   Bearing::setting},
-                                  {"compression", o.parallel.compression_text, Bearing::setting},
-                                  {"graph passes", o.common.passes_text, Bearing::last_bits},
-                                  {"denormals", to_string(o.common.device.denormals), Bearing::setting},
-                                  {"GEMM provider", gemm_text(o.common.device.gemm), Bearing::last_bits}};
-  out.insert(out.end(), of_run.begin(), of_run.end());
+  for (const Part& part : kParts) out.push_back({part.name, value_of(o.spec.at(part.option), part.none), part.bearing});
+  const char* const over = o.parallel.pipeline ? "a micro-batch" : o.parallel.sync_bn || o.parallel.style.empty() ? "the whole batch" : "a rank's shard";
+  out.push_back({"normalised over", over, Bearing::setting});
+  out.push_back({"spec", text_of(o.spec), Bearing::none});
   return out;
 }
 

@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <system_error>
+#include <utility>
 
 #include "engine/base/error.h"
 #include "frontends/cli/options/dataset_options.h"
 #include "frontends/cli/options/model_options.h"
+#include "frontends/cli/options/optimizer_options.h"
 
 namespace gemel::cli {
 namespace {
@@ -17,25 +20,23 @@ constexpr double kMany = 1e12;  // steps or epochs
 
 std::vector<std::string> strings(const auto& names) { return {names.begin(), names.end()}; }
 
+}  // namespace
+
 po::options_description train_options() {
   po::options_description options("options", 110);
   auto option = options.add_options();
-  option("model", po::value<std::string>()->default_value("resnet18"), model_help(ModelKinds::all).c_str());
+  option("model", po::value<std::string>()->default_value("resnet18"), model_help().c_str());
   option("classes", po::value<std::int64_t>()->default_value(0), "size of the last layer; 0: the data set's classes");
   option("dropout", po::value<double>(), "rate of every dropout of the model");
   option("label-smoothing", po::value<double>()->default_value(0, "0"),
          "share of the uniform distribution in what a class or a translation's token is judged by, 0 to 1");
   add_dataset_options(options);
-  add_text_options(options);
   option("epochs", po::value<std::int64_t>(), "passes over the data (default 1)");
   option("steps", po::value<std::int64_t>(), "updates, over as many epochs as it takes; not with --epochs");
   option("batch-size", po::value<std::int64_t>()->default_value(64), "samples of a step");
   option("accumulate", po::value<std::int64_t>()->default_value(1), "micro-batches of a step, whose gradients are added before its update");
   option("workers", po::value<std::int64_t>()->default_value(1), "threads that make batches ahead; 0: none, the training waits for each");
-  option("optimizer", po::value<std::string>()->default_value("adam"), fmt::format("optimizer: {}", fmt::join(optim::names(), ", ")).c_str());
-  option("lr", po::value<double>()->default_value(1e-3, "0.001"), "learning rate");
-  option("weight-decay", po::value<double>(), "weight decay (default 0.01 for adamw, else 0)");
-  option("momentum", po::value<double>(), "momentum (default 0.9 for momentum and nesterov)");
+  add_optimizer_options(options, "adam", 1e-3);
   option("clip-norm", po::value<double>()->default_value(0, "0"), "largest norm of all gradients together; 0: no limit");
   option("lr-schedule", po::value<std::string>()->default_value("constant"), "constant, step (a tenth every 30 epochs), cosine or linear (to 0 over the run)");
   option("warmup", po::value<std::string>()->default_value("0"),
@@ -64,8 +65,11 @@ po::options_description train_options() {
   add_balance_option(options);
   add_frontend_option(options);
   add_common_options(options);
+  add_spec_options(options);
   return options;
 }
+
+namespace {
 
 void read_length(const po::variables_map& v, TrainOptions& o) {
   if (v.count("epochs") && v.count("steps")) throw UsageError("train: --epochs and --steps are both given; accepted: one of them");
@@ -85,22 +89,12 @@ optim::Warmup warmup_of(const std::string& text) {
 }
 
 void read_optimizer(const po::variables_map& v, TrainOptions& o) {
-  o.optimizer_name = v["optimizer"].as<std::string>();
-  check_choice("--optimizer", o.optimizer_name, strings(optim::names()));
-  o.rate = v["lr"].as<double>();
-  check_range("--lr", o.rate, 0, 1e30);
+  o.optimizer = optimizer_options(v);
   o.clip_norm = v["clip-norm"].as<double>();
   check_range("--clip-norm", o.clip_norm, 0, 1e30);
-  for (const char* name : {"weight-decay", "momentum"})
-    if (v.count(name)) {
-      const double value = v[name].as<double>();
-      check_range(std::string("--") + name, value, 0, std::string_view(name) == "momentum" ? 1 : 1e6);
-      (std::string_view(name) == "momentum" ? o.optimizer.momentum : o.optimizer.weight_decay) = value;
-    }
-  const double momentum = optim::with_defaults(o.optimizer_name, o.optimizer).momentum.value_or(0);
-  if (o.sparse_embeddings && (momentum != 0 || o.optimizer_name == "rmsprop"))
+  if (o.sparse_embeddings && !o.optimizer.make()->updates_rows())
     throw UsageError(fmt::format("--sparse-embeddings: --optimizer {} with momentum {} is given; accepted: sgd without momentum, adam or adamw",
-                                 o.optimizer_name, momentum));
+                                 o.optimizer.name, optim::with_defaults(o.optimizer.name, o.optimizer.settings).momentum.value_or(0)));
   if (o.sparse_embeddings && o.parallel.pipeline) throw UsageError("--sparse-embeddings: it is given with --parallel pipeline; accepted: no pipeline");
   const auto schedule = v["lr-schedule"].as<std::string>();
   check_choice("--lr-schedule", schedule, strings(optim::schedule_names()));
@@ -116,9 +110,8 @@ void read_batches(const po::variables_map& v, TrainOptions& o) {
   if (o.accumulate > o.batch_size)
     throw UsageError(fmt::format("--accumulate: {} micro-batches of a --batch-size of {}; accepted: at most one a sample", o.accumulate, o.batch_size));
   o.workers = whole_number(v, "workers", 0, 256);
-  const std::string shuffle = v["shuffle"].as<std::string>(), augment = v.count("augment") ? v["augment"].as<std::string>()
-                                                                        : o.work.ratings   ? "standard"
-                                                                                           : "none";
+  const std::string shuffle = v["shuffle"].as<std::string>(),
+                    augment = v.count("augment") ? v["augment"].as<std::string>() : domains::of_model(run_options(v)).augmentation;
   check_choice("--shuffle", shuffle, {"on", "off"});
   check_choice("--augment", augment, {"none", "standard"});
   o.shuffle = shuffle == "on" ? datasets::Shuffle::on : datasets::Shuffle::off;
@@ -126,16 +119,16 @@ void read_batches(const po::variables_map& v, TrainOptions& o) {
 }
 
 void read_model(const po::variables_map& v, TrainOptions& o) {
-  o.model = o.work.model;
-  o.recompute = recompute_option(v, o.model);
+  const domains::RunOptions options = run_options(v);
+  o.open = domains::read(options);
+  o.model = options.text("model");
+  o.recompute = recompute_option(options);
   o.weights = v["weights"].as<std::string>();
   o.save = v["save"].as<std::string>();
   o.freeze_backbone = v["freeze-backbone"].as<bool>();
   o.freeze_norm = v["freeze-norm"].as<bool>();
   o.sparse_embeddings = v["sparse-embeddings"].as<bool>();
-  o.work.label_smoothing = v["label-smoothing"].as<double>();
-  check_range("--label-smoothing", o.work.label_smoothing, 0, 1);
-  if (o.work.label_smoothing > 0 && (o.work.ratings || o.work.speech || is_language_model(o.model)))
+  if (domains::label_smoothing(options) > 0 && !domains::of_model(options).smooths_labels)
     throw UsageError(fmt::format("--label-smoothing: it is given with --model {}; accepted: with models of classes, and those that translate", o.model));
   if (!v.count("dropout")) return;
   o.dropout = v["dropout"].as<double>();
@@ -150,23 +143,34 @@ void read_checkpoints(const po::variables_map& v, TrainOptions& o) {
     throw UsageError(std::string("train: ") + (o.resume == "auto" ? "--resume auto" : "--checkpoint-every") + " needs --checkpoint-dir");
 }
 
+/// The spec in which nothing is left to a default that depends on something else.
+Json resolved_run(Json spec, const TrainOptions& o, const domains::RunOptions& options) {
+  spec["epochs"] = o.steps ? Json() : Json(o.epochs);
+  spec["steps"] = o.steps ? Json(o.steps) : Json();
+  if (std::ranges::count(domains::of_model(options).options, &domains::kAugment))
+    spec["augment"] = o.augment == datasets::Augment::standard ? "standard" : "none";
+  return resolved(resolved(std::move(spec), options), o.optimizer);
+}
+
 }  // namespace
 
 TrainOptions parse_train_options(const std::vector<std::string>& arguments) {
-  const auto v = parse("train", "Trains a model and reports loss and accuracy.", train_options(), arguments);
+  const po::options_description options = train_options();
+  const auto v = parse("train", "Trains a model and reports loss and accuracy.", options, with_spec("train", options, arguments));
   TrainOptions o;
   o.common = common_options(v);
   o.parallel = parallel_options(v);
   o.frontend = frontend_option(v);
-  o.work = workload_options(v, o.common.seed);
-  o.by_length = (o.work.text && o.work.text->buckets) || (o.work.speech && o.work.speech->buckets);
   read_model(v, o);
+  o.by_length = run_options(v).on("length-buckets");
   read_length(v, o);
   read_optimizer(v, o);
   read_batches(v, o);
   read_checkpoints(v, o);
   o.eval_every = whole_number(v, "eval-every", 0, kMany);
   o.detect_anomaly = v["detect-anomaly"].as<bool>();
+  o.spec = resolved_run(spec_of("train", options, v), o, run_options(v));
+  print_if_asked(v, o.spec);
   return o;
 }
 

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "datasets/loading/data_loader.h"
+#include "engine/base/numbers.h"
 #include "frontends/cli/job/pipeline_plan.h"
 #include "frontends/cli/run/joined_trace.h"
 #include "frontends/cli/system/resident_peak.h"
@@ -19,8 +20,6 @@
 namespace gemel::cli {
 namespace {
 
-constexpr double kRate = 1e-4;  // small: nothing grows without bound in some hundred steps on one batch
-
 datasets::Batch batch_of(const BenchCase& c) {
   datasets::LoaderOptions options;
   options.batch_size = c.batch_size;
@@ -28,6 +27,7 @@ datasets::Batch batch_of(const BenchCase& c) {
   options.workers = 0;
   options.rank = c.copy;
   options.ranks = c.copies;
+  options.micro_batches = c.accumulate;
   datasets::Loader loader(c.with->train_data(), options);
   loader.start(0);
   return *loader.next();
@@ -57,13 +57,17 @@ class Meter {
       shared.emplace(session, *job_.communication(), job_.options().data_parallel({.keeps_spans = !run_.options().profile.empty(), .horovod = horovod.get()}));
       shared->pack(task, c.with->batch(c.batch_size));
     }
-    const auto optimizer = optim::make("momentum", optim::all_in_one(model.parameters()));
+    const auto optimizer = c.optimizer.make(optim::all_in_one(model.parameters()));
     if (shared) shared->attach(model, *optimizer);
-    train::Step training(session, task, optimizer.get(), {.frontend = c.frontend, .passes = run_.options().passes, .ranks = shared ? &*shared : nullptr});
-    const train::DeviceBatch batch = training.to_device(batch_of(c));
+    train::Step training(session, task, optimizer.get(),
+                         {.frontend = c.frontend, .passes = run_.options().passes, .accumulate = c.accumulate, .ranks = shared ? &*shared : nullptr});
+    const datasets::Batch batch = batch_of(c);
+    const train::DeviceBatch on_device = c.accumulate == 1 ? training.to_device(batch) : train::DeviceBatch();
     std::int64_t step = 0;
     measure([&] {
-      training.train(batch, kRate, ++step, static_cast<double>(c.batch_size)).get();
+      const double rate = c.optimizer.rate, weight = static_cast<double>(c.batch_size);
+      ++step;
+      (c.accumulate == 1 ? training.train(on_device, rate, step, weight) : training.train(batch, rate, step, weight)).get();
       const auto exposed = shared ? shared->next_exposed_ms() : std::nullopt;
       if (exposed && step > length_.warmup) result_.exposed_ms.push_back(*exposed);
     });
@@ -79,6 +83,7 @@ class Meter {
     const PlannedPipeline planned = planned_pipeline(session, job_, task, shard,
                                                      {.shape = {.micro_batches = c.micro_batches},
                                                       .memory_bytes = run_.memory_limit(),
+                                                      .parameter_copies = c.optimizer.parameter_copies(),
                                                       .stage = {.frontend = c.frontend,
                                                                 .passes = run_.options().passes,
                                                                 .kept = c.recompute == models::RecomputedParts::none ? Kept::all : Kept::inputs,
@@ -86,11 +91,11 @@ class Meter {
     run_.device().memory().trim();
     run_.device().memory().reset_peak();
     distributed::Pipeline stage(session, *job_.communication(), task, planned.micro_batch, planned.plan);
-    const auto optimizer = optim::make("momentum", stage.groups());
+    const auto optimizer = c.optimizer.make(stage.groups());
     stage.attach(*optimizer, job_.options().data_parallel({.keeps_spans = keeps_spans}).reducer);
     std::int64_t step = 0;
     measure([&] {
-      stage.train(batch, kRate, ++step, static_cast<double>(c.batch_size)).get();
+      stage.train(batch, c.optimizer.rate, ++step, static_cast<double>(c.batch_size)).get();
       run_.device().finish();
       const auto exposed = stage.next_exposed_ms();
       if (exposed && step > length_.warmup) result_.exposed_ms.push_back(*exposed);
@@ -150,8 +155,10 @@ class Meter {
 }  // namespace
 
 std::string BenchCase::name() const {
-  return fmt::format("{}/{}/{}/{}/{}{}{}{}", work == Work::train ? "train" : "infer", with->title(), batch_size, input, train::to_string(frontend),
+  return fmt::format("{}/{}/{}/{}/{}{}{}{}{}{}", work == Work::train ? "train" : "infer", with->title(), batch_size, input, train::to_string(frontend),
                      recompute == models::RecomputedParts::blocks ? "/recompute" : "", freeze_norm ? "/freeze-norm" : "",
+                     work == Work::infer || optimizer.name == kOptimizer ? "" : "/" + optimizer.name,
+                     accumulate > 1 ? fmt::format("/accumulate:{}", accumulate) : "",
                      parallel.empty() ? "" : fmt::format("/{}:{}{}{}", parallel, ranks, pipeline.empty() ? "" : "/", pipeline));
 }
 
@@ -169,12 +176,15 @@ bool BenchCase::trains_on(std::int64_t samples) const {
 void BenchCase::plan(const opencl::DeviceProfile& device) {
   const auto made = make_model(recompute);
   const Specs batch = with->batch(largest_shard());
-  held_bytes = state_bytes(*made) + (work == Work::train ? 2 * slab_bytes(*made) : 0);
+  const std::int64_t part = ceil_div(largest_shard(), accumulate);
+  held_bytes = state_bytes(*made) + (work == Work::train ? (optimizer.parameter_copies() - 1) * slab_bytes(*made) : 0);
   for (const Spec& s : batch) held_bytes += s.bytes();
-  planned = plan_step(*with->task(*made), batch, work, &device);
-  if (recompute != models::RecomputedParts::blocks) return;
-  const auto plain = make_model(models::RecomputedParts::none);  // the rate is of the model's own work, done once
-  planned.flops = plan_step(*with->task(*plain), batch, work).flops;
+  planned = plan_step(*with->task(*made), with->batch(part), work, &device);
+  if (recompute == models::RecomputedParts::blocks) {
+    const auto plain = make_model(models::RecomputedParts::none);  // the rate is of the model's own work, done once
+    planned.flops = plan_step(*with->task(*plain), with->batch(part), work).flops;
+  }
+  planned.flops = planned.flops * largest_shard() / part;
 }
 
 Spread spread_of(std::vector<double> v) {

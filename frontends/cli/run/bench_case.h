@@ -7,6 +7,8 @@
 
 #include "frontends/cli/job/job.h"
 #include "frontends/cli/options/common_options.h"
+#include "frontends/cli/options/optimizer_options.h"
+#include "frontends/cli/options/run_spec.h"
 #include "frontends/cli/run/planned_step.h"
 #include "frontends/cli/run/run_scope.h"
 #include "frontends/domains/workload.h"
@@ -15,18 +17,24 @@
 
 namespace gemel::cli {
 
+/// What `bench` trains by, where it is not told otherwise.
+inline constexpr const char* kOptimizer = "momentum";
+
 /// Ranks that sum nothing, as a case's name has it.
 inline constexpr const char* kNoSync = "no-sync";
 
 struct BenchCase {
+  Json spec;  // with single values: it runs alone to the same case
   Work work = Work::train;
-  std::shared_ptr<const Workload> with;  // data that are made up, of as many samples as the batch has
-  std::string input;                     // "3x224x224" of a picture, "128" tokens of a text, "400" frames of speech, "6040x3706" users and items
-  std::int64_t batch_size = 1;           // of all ranks together
+  std::shared_ptr<const domains::Workload> with;  // data that are made up, of as many samples as the batch has
+  std::string input;                              // "3x224x224" of a picture, "128" tokens of a text, "400" frames of speech, "6040x3706" users and items
+  std::int64_t batch_size = 1;                    // of all ranks together
   Frontend frontend = Frontend::graph;
   models::RecomputedParts recompute = models::RecomputedParts::none;
   bool freeze_norm = false;
-  std::string parallel;  // "ddp", ... as --parallel has it; "no-sync": ranks that sum nothing
+  OptimizerOptions optimizer;
+  std::int64_t accumulate = 1;  // micro-batches of a step, for which the batch lies on the host
+  std::string parallel;         // "ddp", ... as --parallel has it; "no-sync": ranks that sum nothing
   int ranks = 1;
   int copies = 1;        // of the model, each of which has a shard
   int copy = 0;          // this rank's

@@ -37,9 +37,9 @@ TrainOptions options_of_rank(TrainOptions o, const Job& job) {
   return o;
 }
 
-nlohmann::ordered_json about(const TrainOptions& o, const Job& job) {
-  nlohmann::ordered_json out = nlohmann::ordered_json::object();
-  if (!o.parallel.style.empty()) out = {{"ranks", job.size()}, {"parallel", o.parallel.style}};
+Json about(const TrainOptions& o, const Job& job) {
+  Json out{{"spec", o.spec}};
+  if (!o.parallel.style.empty()) out.update({{"ranks", job.size()}, {"parallel", o.parallel.style}});
   if (const Launched launched = Launched::here(); launched.lost) out.update({{"restart", launched.restart}, {"lost", launched.lost->json()}});
   return out;
 }
@@ -96,26 +96,10 @@ void TrainRun::check_outputs() const {
 /// That all ranks run the same, and each can have a sample.
 void TrainRun::check_job() const {
   if (!job_.communication()) return;
-  std::vector<distributed::Setting> settings = options_.parallel.settings(!options_.common.profile.empty());
-  const std::vector<distributed::Setting> own{
-      {"samples", std::to_string(work_->train_data().size())},
-      {"data", first_and_last(work_->train_data())},
-      {"seed", std::to_string(options_.common.seed)},
-      {"front end", train::to_string(options_.frontend)},
-      {"epochs", std::to_string(options_.epochs)},
-      {"steps", std::to_string(options_.steps)},
-      {"accumulate", std::to_string(options_.accumulate)},
-      {"learning rate", fmt::format("{}", options_.rate)},
-      {"learning rate schedule", std::string(optim::schedule_names()[static_cast<std::size_t>(options_.schedule)])},
-      {"warm-up", fmt::format("{} steps, {} of the run", options_.warmup.steps, options_.warmup.share)},
-      {"largest gradient norm", fmt::format("{}", options_.clip_norm)},
-      {"epochs between validations", std::to_string(options_.eval_every)},
-      {"checkpoints", options_.checkpoint_dir.empty() ? "none" : fmt::format("every {} steps", options_.checkpoint_every)},
-      {"resume", options_.resume.empty() ? "no" : "yes"},
-      {"save", options_.save.empty() ? "no" : "yes"},
-      {"anomaly detection", options_.detect_anomaly ? "on" : "off"}};
-  settings.insert(settings.end(), own.begin(), own.end());
-  for (const train::IdentityPart& part : identity_of(options_, *work_)) settings.push_back({part.name, part.value});
+  std::vector<distributed::Setting> settings = settings_of(options_.spec);
+  settings.push_back({"samples", std::to_string(work_->train_data().size())});
+  settings.push_back({"contents", first_and_last(work_->train_data())});
+  for (const train::IdentityPart& part : work_->identity()) settings.push_back({part.name + " of the data", part.value});
   distributed::require_same(*job_.communication(), settings);
   options_.parallel.check_ranks(options_.batch_size, job_.size());
   if (work_->train_data().size() < copies())
@@ -185,7 +169,7 @@ void TrainRun::check_batch(std::int64_t samples, const char* which) const {
 }
 
 void TrainRun::load_data() {
-  work_ = make_workload(options_.work);
+  work_ = options_.open();
   datasets::LoaderOptions loader;
   loader.batch_size = options_.batch_size;
   loader.shuffle = options_.shuffle;
@@ -271,7 +255,7 @@ void TrainRun::build_model() {
   } else {
     train::pack_parameters(session, *task_, inputs);
   }
-  optimizer_ = optim::make(options_.optimizer_name, optim::no_decay_on_rows(work_->groups(model_->parameters())), options_.optimizer);
+  optimizer_ = options_.optimizer.make(optim::no_decay_on_rows(work_->groups(model_->parameters())));
   if (data_parallel_) data_parallel_->attach(*model_, *optimizer_);
 }
 
@@ -287,7 +271,7 @@ void TrainRun::make_trainer() {
       .epochs = options_.epochs,
       .steps = options_.steps,
       .eval_every = options_.eval_every,
-      .rate = options_.rate,
+      .rate = options_.optimizer.rate,
       .clip_norm = options_.clip_norm,
       .schedule = options_.schedule,
       .warmup = options_.warmup,
@@ -356,6 +340,7 @@ void TrainRun::step_begins() {
 
 void TrainRun::step_done(const train::StepReport& r) {
   scope_.summary()["steps"] = r.step;
+  scope_.summary()["samples_ms"].push_back(r.milliseconds);
   scope_.times().collect();
   if (progress_) progress_->show(r.batch + 1, r.loss, r.samples);
 }

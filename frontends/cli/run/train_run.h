@@ -72,7 +72,7 @@ class TrainRun : private train::Reporter {
   Job& job_;
   TrainOptions options_;
   RunScope scope_;
-  std::unique_ptr<Workload> work_;
+  std::unique_ptr<domains::Workload> work_;
   std::unique_ptr<datasets::Loader> loader_, validation_;
   std::unique_ptr<nn::Module> model_;
   std::unique_ptr<train::Task> task_;

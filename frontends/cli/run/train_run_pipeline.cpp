@@ -18,17 +18,6 @@
 #include "frontends/nn/state/state_dict.h"
 
 namespace gemel::cli {
-namespace {
-
-/// Weights, gradients, and what the optimizer keeps for each.
-int copies_a_parameter(const TrainOptions& o) {
-  const bool has_momentum = optim::with_defaults(o.optimizer_name, o.optimizer).momentum.value_or(0) != 0;
-  if (o.optimizer_name.starts_with("adam")) return 4;
-  return 2 + (o.optimizer_name == "rmsprop" ? 1 : 0) + (has_momentum ? 1 : 0);
-}
-
-}  // namespace
-
 bool has_batch_statistics(nn::Module& model) {
   bool has = false;
   model.visit_all<nn::BatchNorm2d>([&](nn::BatchNorm2d&) { has = true; });
@@ -51,11 +40,11 @@ void TrainRun::build_stage(Specs batch) {
   const PlannedPipeline planned = planned_pipeline(session, job_, *task_, batch,
                                                    {.shape = {.micro_batches = static_cast<int>(micro_batches(samples))},
                                                     .memory_bytes = scope_.memory_limit(),
-                                                    .parameter_copies = copies_a_parameter(options_),
+                                                    .parameter_copies = options_.optimizer.parameter_copies(),
                                                     .stage = stage_options()});
   pipeline_.emplace(session, *job_.communication(), *task_, planned.micro_batch, planned.plan);
   if (!options_.weights.empty()) tell_loaded(nn::load_weights(*model_, session, options_.weights, nn::Mismatch::keep_output_layers, nn::Extent::materialised));
-  optimizer_ = optim::make(options_.optimizer_name, pipeline_->groups([this](const ParameterSet& mine) { return work_->groups(mine); }), options_.optimizer);
+  optimizer_ = options_.optimizer.make(pipeline_->groups([this](const ParameterSet& mine) { return work_->groups(mine); }));
   pipeline_->attach(*optimizer_, options_.parallel.data_parallel({.keeps_spans = !options_.common.profile.empty()}).reducer);
   const auto m = planned.plan.shape.micro_batches;
   const auto& modules = std::get<std::vector<std::string>>(planned.plan.cuts);
@@ -73,7 +62,7 @@ std::optional<int> TrainRun::stages_that_would_do() const {
   try {
     const distributed::PipelineMeans means{.shape = {.micro_batches = static_cast<int>(m)},
                                            .memory_bytes = scope_.memory_limit(),
-                                           .parameter_copies = copies_a_parameter(options_),
+                                           .parameter_copies = options_.optimizer.parameter_copies(),
                                            .stage = stage_options()};
     const auto costs = distributed::pipeline_costs(*task, work_->batch(n), means);
     return parallel::stages_that_would_do(distributed::partition_problem(costs, means), 2);

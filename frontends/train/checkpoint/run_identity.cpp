@@ -19,13 +19,13 @@ const std::string& build_identity() {
   return hash;
 }
 
-std::string metadata_key(const IdentityPart& part) { return "identity." + part.name; }
+std::string metadata_key(const IdentityPart& part) { return part.bearing == Bearing::none ? part.name : "identity." + part.name; }
 
 std::vector<std::string> differences_from(const FileMetadata& checkpoint, const RunIdentity& now, bool middle_of_epoch) {
   std::vector<std::string> out;
   for (const IdentityPart& part : now) {
     const auto it = checkpoint.find(metadata_key(part));
-    if (it != checkpoint.end() && it->second == part.value) continue;
+    if (part.bearing == Bearing::none || (it != checkpoint.end() && it->second == part.value)) continue;
     const std::string was = it == checkpoint.end() ? "unknown" : it->second;
     const std::string change = fmt::format("{} was '{}', is now '{}'", part.name, was, part.value);
     if (it != checkpoint.end() && part.bearing == Bearing::state)

@@ -8,8 +8,8 @@
 namespace gemel::train {
 
 /// Effect of a difference. last_bits: results differ in the last bits. setting: training continues with another setting. sample_order: samples are left out or
-/// repeated, if the run is within an epoch. state: weights or optimizer state have other names or shapes.
-enum class Bearing { last_bits, setting, sample_order, state };
+/// repeated, if the run is within an epoch. state: weights or optimizer state have other names or shapes. none: the part is a record only.
+enum class Bearing { last_bits, setting, sample_order, state, none };
 
 struct IdentityPart {
   std::string name, value;

@@ -14,7 +14,7 @@
 #include "engine/ops/ops.h"
 #include "engine/passes/passes.h"
 #include "frontends/cli/run/planned_step.h"
-#include "frontends/domains/workload.h"
+#include "frontends/domains/domain.h"
 #include "frontends/models/pictures/picture_models.h"
 #include "frontends/train/tasks/task.h"
 #include "tests/support/device/test_device.h"
@@ -125,17 +125,20 @@ TEST(Plan, of_a_model_of_images_takes_a_tenth_more_than_the_least_at_most) {
 }
 
 TEST(Plan, of_a_model_of_texts_speech_or_ratings_takes_a_tenth_more_than_the_least_at_most) {
-  std::vector<cli::WorkloadOptions> all;
-  for (const char* name : {"bert", "lstm_classifier", "transformer", "gpt2"})
-    all.push_back({.model = name, .text = cli::WorkloadOptions::Text{.config = "small", .samples = 64}});
-  all.push_back({.model = std::string(cli::kNcf), .ratings = cli::WorkloadOptions::Ratings{.config = "tiny"}});
-  all.push_back({.model = std::string(cli::kSpeech), .speech = cli::WorkloadOptions::Speech{.config = "tiny", .samples = 8}});
-  for (const cli::WorkloadOptions& options : all) {
+  struct Made {
+    const char *model, *config, *input;
+  };
+  for (const auto& [name, config, input] : {Made{"bert", "small", "128"}, Made{"lstm_classifier", "small", "128"}, Made{"transformer", "small", "128"},
+                                            Made{"gpt2", "small", "128"}, Made{"ncf", "tiny", "512x256"}, Made{"speech", "tiny", "400"}}) {
     const auto session = Session::reference();
-    const auto workload = cli::make_workload(options);
+    domains::RunOptions options;
+    options.set("model", name, true);
+    options.set("config", config, true);
+    options.set("input", input, true);
+    const auto workload = domains::made_up(options, 64).front().open();
     const auto model = workload->model();
     const auto task = workload->task(*model);
-    expect_little_more_than_the_least(*session, *task, workload->batch(4), options.model);
+    expect_little_more_than_the_least(*session, *task, workload->batch(4), name);
   }
 }
 

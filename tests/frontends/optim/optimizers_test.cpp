@@ -62,6 +62,27 @@ TEST(Optim, of_no_parameters_counts_steps_and_has_no_hyperparameters) {
   EXPECT_EQ(message_of<UsageError>([&] { optimizer->hyper(0.1); }), "optimizer: it has no parameters; accepted: one at least");
 }
 
+TEST(Optim, says_what_it_keeps_for_each_parameter_and_whether_it_updates_rows) {
+  const auto is = [](std::string_view name, const Settings& settings, std::size_t slots, bool updates_rows) {
+    const auto optimizer = make(name, {}, settings);
+    EXPECT_EQ(optimizer->slots(), slots) << name;
+    EXPECT_EQ(optimizer->updates_rows(), updates_rows) << name;
+  };
+  is("sgd", {}, 0, true);
+  is("sgd", {.momentum = 0.5}, 1, false);
+  is("momentum", {}, 1, false);
+  is("momentum", {.momentum = 0}, 0, true);
+  is("nesterov", {}, 1, false);
+  is("adam", {}, 2, true);
+  is("adamw", {}, 2, true);
+  is("rmsprop", {}, 1, false);
+  is("rmsprop", {.momentum = 0.9}, 2, false);
+  const auto session = Session::reference();
+  const Value p = leaf(session->tensor(f32({3}), Reals{1, 2, 3}));
+  const auto adam = make("adam", {{{{"p", p}}}});
+  EXPECT_EQ(adam->state().size(), adam->slots());
+}
+
 TEST(Optim, sgd_with_weight_decay) {
   const auto session = Session::reference();
   expect_near(trained(*session, maker("sgd", {.weight_decay = 0.02})),

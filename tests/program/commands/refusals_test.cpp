@@ -176,7 +176,8 @@ TEST_F(Refusals, a_word_that_is_no_choice_tells_the_choices) {
        {"--model", "--dataset", "--optimizer", "--lr-schedule", "--shuffle", "--augment", "--normalize", "--frontend", "--gemm", "--recompute", "--denormals"})
     expect_refused({"train", option, "zzz"}, 2, std::string("gemel: ") + option + ": 'zzz' is not accepted; accepted: ");
   expect_refused({"train", "--graph-passes", "dead-code,"}, 2, "graph passes: '' is unknown; accepted: all, none, ");
-  const std::string no_blocks = "gemel: lenet: it has no repeated blocks to compute again; accepted: recompute none, or another model: resnet18, resnet50, ";
+  const std::string no_blocks =
+      "gemel: --recompute: blocks is given with --model lenet, which has no repeated blocks; accepted: none, or another model: resnet18, resnet50, ";
   for (const Words& command : {Words{"train"}, Words{"bench", "train"}, Words{"summary"}}) {
     Words arguments = command;
     arguments.insert(arguments.end(), {"--model", "lenet", "--recompute", "blocks"});

@@ -128,8 +128,8 @@ TEST_F(Generate, training_refuses_in_one_line) {
                  "--data: no data path was given for --dataset text; accepted: the folder of its train.txt");
   expect_refused({"train", "--model", "gpt2", "--dataset", "text", "--data", folder().string()}, 2,
                  "--vocab: none is given for --dataset text; accepted: GPT-2's folder of vocab.json and merges.txt, or a tokenizer.json");
-  expect_refused(training({"--classes", "3"}), 2, "--classes: it is given with --model gpt2, which has no classes; accepted: without it");
-  expect_refused(training({"--length-buckets", "on"}), 2, "--length-buckets: it is given with --model gpt2, which has no classes; accepted: without it");
+  expect_refused(training({"--classes", "3"}), 2, "--classes: it is given with --model gpt2, which takes running text; accepted: without it");
+  expect_refused(training({"--length-buckets", "on"}), 2, "--length-buckets: it is given with --model gpt2, which takes running text; accepted: without it");
   Words longer = training({});
   *(std::ranges::find(longer, "--max-length") + 1) = "65";
   expect_refused(longer, 2, "--max-length: 65 tokens for a model of 64 positions; accepted: at most as many");

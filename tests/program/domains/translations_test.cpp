@@ -96,8 +96,8 @@ TEST_F(TranslationProgram, that_is_wrong_is_refused_in_one_line) {
   expect_refused({"train", "--model", "transformer", "--dataset", "translation", "--data", folder().string()}, 2,
                  "--vocab: none is given for --dataset translation; accepted: BERT's vocab.txt");
   expect_refused({"train", "--model", "transformer", "--dataset", "sst2"}, 2, "--dataset: 'sst2' is not accepted; accepted: translation, synthetic");
-  expect_refused(train({"--classes", "3"}), 2, "--classes: it is given with --model transformer, which has no classes; accepted: without it");
-  expect_refused(train({"--augment", "standard"}), 2, "--augment: it is given with --model transformer, which takes texts; accepted: without it");
+  expect_refused(train({"--classes", "3"}), 2, "--classes: it is given with --model transformer, which translates texts; accepted: without it");
+  expect_refused(train({"--augment", "standard"}), 2, "--augment: it is given with --model transformer, which translates texts; accepted: without it");
   expect_refused(train({"--label-smoothing", "1.5"}), 2, "--label-smoothing");
   expect_refused({"train", "--model", "gpt2", "--label-smoothing", "0.1"}, 2,
                  "--label-smoothing: it is given with --model gpt2; accepted: with models of classes, and those that translate");

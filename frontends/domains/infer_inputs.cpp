@@ -1,4 +1,4 @@
-#include "frontends/cli/commands/infer_inputs.h"
+#include "frontends/domains/infer_inputs.h"
 
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@
 #include "engine/base/numbers.h"
 #include "engine/ops/ops.h"
 
-namespace gemel::cli {
+namespace gemel::domains {
 namespace {
 
 [[noreturn]] void refuse(const datasets::NpyFile& file, const char* accepted) {
@@ -116,4 +116,4 @@ std::unique_ptr<InferInputs> sounds_of(const std::vector<std::string>& wavs, con
   return std::make_unique<GivenSamples>(datasets::open_sounds(wavs, features), "transcripts");
 }
 
-}  // namespace gemel::cli
+}  // namespace gemel::domains

@@ -11,7 +11,7 @@
 #include "datasets/texts/tokenizer.h"
 #include "engine/core/session.h"
 
-namespace gemel::cli {
+namespace gemel::domains {
 
 class InferInputs {
  public:
@@ -31,4 +31,4 @@ std::unique_ptr<InferInputs> tokens_of(const std::vector<std::string>& texts, st
 /// WAV files, all padded to the longest. @throws DataError as datasets::open_sounds
 std::unique_ptr<InferInputs> sounds_of(const std::vector<std::string>& wavs, const datasets::LogMelOptions& features);
 
-}  // namespace gemel::cli
+}  // namespace gemel::domains
