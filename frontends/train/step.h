@@ -97,6 +97,12 @@ class Stepper {
   /// @param step  from 1: names the random draws  @param weight  of the whole step, all ranks and micro-batches together; none: the task's
   /// of this batch
   virtual Pending train(const datasets::Batch& batch, double rate, std::int64_t step, std::optional<double> weight = {}) = 0;
+  /// A batch for several steps: its tensors lie on the device where a step begins there.
+  virtual DeviceBatch to_device(const datasets::Batch& batch) { return {{}, batch}; }
+  /// The same on such a batch, in one piece. @throws UsageError where a Step has micro-batches
+  virtual Pending train(const DeviceBatch& batch, double rate, std::int64_t step, std::optional<double> weight = {}) {
+    return train(batch.host, rate, step, weight);
+  }
   /// Enqueues a forward pass in evaluation mode. Then each module is in the mode that it was in.
   virtual Pending evaluate(const datasets::Batch& batch) = 0;
   /// Before the first step: all gradients together are scaled to a norm of at most `most`.
@@ -118,11 +124,10 @@ class Step : public Stepper {
   void before_update(Hook hook);
 
   /// Enqueues the transfers.
-  DeviceBatch to_device(const datasets::Batch& batch);
+  DeviceBatch to_device(const datasets::Batch& batch) override;
   /// It puts the whole module into training mode, also what was in evaluation mode; what is frozen stays frozen.
   Pending train(const datasets::Batch& batch, double rate, std::int64_t step, std::optional<double> weight = {}) override;
-  /// The same on the device's batch, in one piece. @throws UsageError with micro-batches
-  Pending train(const DeviceBatch& batch, double rate, std::int64_t step, std::optional<double> weight = {});
+  Pending train(const DeviceBatch& batch, double rate, std::int64_t step, std::optional<double> weight = {}) override;
   Pending evaluate(const DeviceBatch& batch);
   Pending evaluate(const datasets::Batch& batch) override { return evaluate(to_device(batch)); }
   void clip_norm(double most) override;

@@ -33,12 +33,11 @@ class Job {
   Job& operator=(const Job&) = delete;
 
   const ParallelOptions& options() const { return options_; }
+  const Strategy& strategy() const { return *options_.strategy; }
   int rank() const { return communication_ ? communication_->rank() : 0; }
   int size() const { return communication_ ? communication_->size() : 1; }
   /// Null for a process of its own.
   parallel::CommunicationThread* communication() { return communication_.get(); }
-  /// Begins Horovod's cycles where that is the style, else gives null: for a run, which ends them. Collective.
-  std::unique_ptr<parallel::horovod::Horovod> begin_cycles();
   /// This rank's device and its share of the machine: of the cores it was bound to an even part, where other ranks are bound to them too; an
   /// even part of the memory.
   /// @throws UsageError where fewer devices are named than ranks of this machine
@@ -61,6 +60,9 @@ class Job {
   std::unique_ptr<parallel::FailureWatch> watch_;
   std::atomic<bool> is_over_ = false;
 };
+
+/// Writes a line to standard error, as every error is, also where a rank does not speak otherwise.
+void tell(const std::string& line);
 
 /// A rank's own: its device; of a job's ranks the first writes files, the profile of all among them.
 CommonOptions of_rank(CommonOptions options, const Job& job);

@@ -225,6 +225,8 @@ std::vector<std::int64_t> parse_extents(const std::string& option, const std::st
   return out;
 }
 
+bool is_given(const po::variables_map& values, const char* name) { return values.count(name) && !values[name].defaulted(); }
+
 std::vector<std::string> words_of(const std::string& list) {
   std::vector<std::string> out;
   for (std::size_t begin = 0; begin <= list.size();) {

@@ -30,6 +30,8 @@ void check_choice(const std::string& option, const std::string& given, const std
 /// @throws UsageError unless low <= value <= high
 void check_range(const std::string& option, double value, double low, double high);
 
+/// Whether it stands on the command line; also where the command has no such option.
+bool is_given(const po::variables_map& values, const char* name);
 /// "a,b" as its parts.
 std::vector<std::string> words_of(const std::string& list);
 /// The value of a whole-number option. @throws UsageError unless low <= value <= high
