@@ -1,5 +1,7 @@
 // --parallel pipeline: the model is cut into stages, one a rank, which micro-batches go through one behind the other. Several copies of the pipeline may
 // share each batch.
+#include "frontends/distributed/pipeline/pipeline.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -12,7 +14,6 @@
 #include "frontends/cli/strategies/pipeline_plan.h"
 #include "frontends/cli/strategies/strategy.h"
 #include "frontends/cli/system/console.h"
-#include "frontends/distributed/pipeline/pipeline.h"
 #include "frontends/nn/layers/layers.h"
 
 namespace gemel::cli {

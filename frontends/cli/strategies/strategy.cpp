@@ -13,12 +13,7 @@ extern const Style kDdp, kHorovod, kPipeline, kMirrored, kDataparallel, kAlone;
 
 std::span<const Style* const> styles() {
   static constexpr const Style* kStyles[] = {
-      &kDdp,
-      &kHorovod,
-      &kPipeline,
-      &kMirrored,
-      &kDataparallel,
-      &kAlone,
+      &kDdp, &kHorovod, &kPipeline, &kMirrored, &kDataparallel, &kAlone,
   };
   return kStyles;
 }
@@ -46,8 +41,7 @@ void Strategy::check(Purpose purpose, std::int64_t batch_size, int ranks) const 
 
 void Strategy::check_shards(std::int64_t batch_size, int ranks) const {
   if (const int shards = copies(ranks); batch_size < shards)
-    throw UsageError(
-        fmt::format("--batch-size: {} samples are for {} {}; accepted: one a {} or more", batch_size, shards, sharer().many, sharer().one));
+    throw UsageError(fmt::format("--batch-size: {} samples are for {} {}; accepted: one a {} or more", batch_size, shards, sharer().many, sharer().one));
 }
 
 std::shared_ptr<const Strategy> Strategy::fitted(int, std::span<const std::int64_t>, const std::function<bool(std::int64_t)>&) const {

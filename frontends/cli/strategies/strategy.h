@@ -25,8 +25,8 @@ enum class RanksAre { one_process, processes, threads };
 
 /// A parallel style: a record of the table.
 struct Style {
-  const char* name;   // as --parallel takes it; "" without it
-  const char* about;  // for the help of --parallel
+  const char* name;                               // as --parallel takes it; "" without it
+  const char* about;                              // for the help of --parallel
   bool in_processes = false, in_threads = false;  // what its ranks may be; with both: processes where mpirun started this one
   /// Adds the options that are its own; null: it has none.
   void (*add_options)(po::options_description&, Purpose) = nullptr;

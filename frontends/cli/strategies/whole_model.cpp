@@ -42,8 +42,6 @@ std::function<Values()> WholeModel::inference(const datasets::Batch& shard) {
   return [this, in = std::move(in)] { return (*inference_)(in); };
 }
 
-std::vector<nn::StateEntry> WholeModel::whole_state() {
-  return ranks().rank() == 0 ? nn::state_dict(task_.module()) : std::vector<nn::StateEntry>();
-}
+std::vector<nn::StateEntry> WholeModel::whole_state() { return ranks().rank() == 0 ? nn::state_dict(task_.module()) : std::vector<nn::StateEntry>(); }
 
 }  // namespace gemel::cli
