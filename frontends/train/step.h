@@ -100,6 +100,13 @@ class Stepper {
   /// Enqueues a training step.
   /// @param step  from 1, keys random draws  @param weight  of the whole step over ranks and micro-batches; none: the task's for this batch
   virtual Pending train(const datasets::Batch& batch, double rate, std::int64_t step, std::optional<double> weight = {}) = 0;
+  /// Prepares a batch for several steps: its tensors are on the device if steps begin there.
+  virtual DeviceBatch to_device(const datasets::Batch& batch) { return {{}, batch}; }
+  /// Trains on such a batch, in one piece.
+  /// @throws UsageError with micro-batches
+  virtual Pending train(const DeviceBatch& batch, double rate, std::int64_t step, std::optional<double> weight = {}) {
+    return train(batch.host, rate, step, weight);
+  }
   /// Enqueues a forward pass in evaluation mode. Modules then return to their own modes.
   virtual Pending evaluate(const datasets::Batch& batch) = 0;
   /// Scales all gradients together to a norm of at most `most`. Call before the first step.
@@ -121,12 +128,10 @@ class Step : public Stepper {
   void before_update(Hook hook);
 
   /// Enqueues the transfers.
-  DeviceBatch to_device(const datasets::Batch& batch);
+  DeviceBatch to_device(const datasets::Batch& batch) override;
   /// Puts the full module into training mode; what is frozen stays frozen.
   Pending train(const datasets::Batch& batch, double rate, std::int64_t step, std::optional<double> weight = {}) override;
-  /// Trains on a batch on the device, at once.
-  /// @throws UsageError with micro-batches
-  Pending train(const DeviceBatch& batch, double rate, std::int64_t step, std::optional<double> weight = {});
+  Pending train(const DeviceBatch& batch, double rate, std::int64_t step, std::optional<double> weight = {}) override;
   Pending evaluate(const DeviceBatch& batch);
   Pending evaluate(const datasets::Batch& batch) override { return evaluate(to_device(batch)); }
   void clip_norm(double most) override;

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <set>
 #include <sstream>
 #include <string>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "engine/ops/catalog.h"
+#include "frontends/cli/strategies/strategy.h"
 
 namespace gemel {
 namespace {
@@ -192,6 +194,35 @@ TEST(Sources, what_a_process_may_use_is_asked_in_one_place) {
       for (const std::string& line : questions_about_the_machine(s.lines))
         if (!s.path.string().ends_with("engine/base/resource_limits.cpp"))
           ADD_FAILURE() << s.path << ": " << line << "; accepted: allowed_cores() and allowed_memory() of engine/base/resource_limits.h";
+}
+
+/// The lines that ask which parallel style there is: that compare one of these names, or the name of a strategy.
+std::vector<std::string> questions_about_styles(const std::vector<std::string>& lines, const std::vector<std::string>& names) {
+  static const std::regex compares("[!=]=|\\bcase\\b|starts_with"), compares_strategy("(strategy|style)(\\(\\))?(\\.|->)name(\\(\\))? *([!=]=|\\.)");
+  std::vector<std::string> out;
+  for (const std::string& line : lines) {
+    const bool has_name = std::ranges::any_of(names, [&](const std::string& name) { return line.find('"' + name + '"') != std::string::npos; });
+    if ((has_name && std::regex_search(line, compares)) || std::regex_search(line, compares_strategy)) out.push_back(line);
+  }
+  return out;
+}
+
+TEST(Sources, questions_about_a_parallel_style_are_found) {
+  const std::vector<std::string> asking{"  if (o.style == \"ddp\") {", "  if (job.strategy().name() == other) {", "  case x: f(\"mirrored\");",
+                                        "  if (text.starts_with(\"mirrored\"))"};
+  EXPECT_EQ(questions_about_styles(asking, {"ddp", "mirrored"}), asking);
+  EXPECT_TRUE(questions_about_styles({"  say(\"{}: {} ranks\", strategy.name(), n);", "  run({\"--parallel\", \"ddp\"})", "if (a == b)"}, {"ddp"}).empty());
+}
+
+TEST(Sources, a_parallel_style_is_asked_for_in_its_own_file_alone) {
+  EXPECT_GE(cli::styles().size(), 6u);
+  for (const Source& s : sources("frontends", {".h", ".cpp"})) {
+    std::vector<std::string> others;
+    for (const cli::Style* style : cli::styles())
+      if (*style->name && (s.path.parent_path().filename() != "strategies" || s.path.stem() != style->name)) others.push_back(style->name);
+    for (const std::string& line : questions_about_styles(s.lines, others))
+      ADD_FAILURE() << s.path << ": " << line << "; accepted: a function of frontends/cli/strategies/strategy.h";
+  }
 }
 
 bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }

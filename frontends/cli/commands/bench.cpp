@@ -12,7 +12,6 @@
 #include "engine/base/files/file.h"
 #include "frontends/cli/command.h"
 #include "frontends/cli/commands/specs.h"
-#include "frontends/cli/job/pipeline_plan.h"
 #include "frontends/cli/options/dataset_options.h"
 #include "frontends/cli/options/model_options.h"
 #include "frontends/cli/options/optimizer_options.h"
@@ -36,6 +35,10 @@ constexpr std::array kListed{"model", "input", "frontend"};
 /// What a case may have otherwise than its neighbours.
 constexpr std::array kOfCase{"model",       "config",    "classes", "input",        "batch-size", "frontend",  "recompute",
                              "freeze-norm", "optimizer", "lr",      "weight-decay", "momentum",   "accumulate"};
+
+/// What inference has no use for.
+constexpr std::array kOfTraining{"freeze-norm", "recompute", "accumulate",      "optimizer",   "lr",      "weight-decay",      "momentum",
+                                 "sync-bn",     "bucket-mb", "first-bucket-mb", "compression", "no-sync", "pipeline-schedule", "virtual-stages"};
 
 /// @param lists  of a whole command line; else of one case
 po::options_description bench_options(bool lists) {
@@ -61,8 +64,7 @@ po::options_description bench_options(bool lists) {
   option("json", po::value<std::string>()->default_value(""), "write the results to this file, as Google Benchmark does");
   add_parallel_options(options);
   add_gradient_options(options);
-  add_pipeline_options(options);
-  add_schedule_options(options);
+  add_style_options(options, Purpose::train);
   add_common_options(options);
   add_spec_options(options);
   return options;
@@ -112,8 +114,8 @@ BenchCase case_of(Json spec) {
               .optimizer = optimizer_options(v),
               .accumulate = whole_number(v, "accumulate", 1, 1e9)};
   if (work == Work::infer)
-    for (const char* name : {"freeze-norm", "recompute", "accumulate", "optimizer", "lr", "weight-decay", "momentum"})
-      if (v.count(name) && !v[name].defaulted()) throw UsageError(fmt::format("bench: --{} is given with infer, which trains nothing; accepted: train", name));
+    for (const char* name : kOfTraining)
+      if (is_given(v, name)) throw UsageError(fmt::format("bench: --{} is given with infer, which trains nothing; accepted: train", name));
   if (c.accumulate > c.batch_size)
     throw UsageError(fmt::format("--accumulate: {} micro-batches of a --batch-size of {}; accepted: at most one a sample", c.accumulate, c.batch_size));
   const domains::RunOptions of_run = run_options(v);
@@ -127,24 +129,21 @@ BenchCase case_of(Json spec) {
 }
 
 /// @throws UsageError where a case cannot be shared by so many ranks
-void share(std::vector<BenchCase>& cases, const Job& job, bool no_sync) {
-  if (!job.options().style.empty())
-    for (BenchCase& c : cases) {
-      if (c.work == Work::infer) throw UsageError("bench: --parallel is given with infer, which needs no communication; accepted: train");
-      const int copies = job.options().copies(job.size());
-      job.options().check_ranks(c.batch_size, job.size());
-      c.copies = copies;
-      c.copy = job.options().copy(job.rank(), job.size());
-      if (auto pipeline = job.options().pipeline) {
-        const std::int64_t batch[] = {c.batch_size};
-        pipeline->micro_batches =
-            micro_batches_for(*pipeline, job.size(), shards_of(batch, copies), [&c](std::int64_t samples) { return c.trains_on(samples); });
-        c.micro_batches = static_cast<int>(pipeline->micro_batches_of(c.largest_shard(), job.size()));
-        c.pipeline = fmt::format("{}-{}", parallel::to_string(pipeline->schedule), c.micro_batches);
-      }
-      c.parallel = no_sync ? kNoSync : job.options().style;
-      c.ranks = job.size();
-    }
+void share(std::vector<BenchCase>& cases, Job& job, bool no_sync) {
+  const auto& strategy = job.options().strategy;
+  for (BenchCase& c : cases) {
+    c.strategy = strategy;
+    if (!job.communication()) continue;
+    strategy->check(c.purpose(), c.batch_size, job.size());
+    c.copies = strategy->copies(job.size());
+    c.copy = strategy->copy(job.rank(), job.size());
+    c.parallel = no_sync ? kNoSync : strategy->name();
+    c.ranks = job.size();
+    if (no_sync) c.strategy = alone();
+    const std::int64_t batch[] = {c.batch_size};
+    if (c.work == Work::train) c.strategy = c.strategy->fitted(job.size(), batch, [&c](std::int64_t samples) { return c.trains_on(samples); });
+  }
+  for (BenchCase& c : cases) c.micro_batches = c.strategy->micro_batches(c.batch_size, job.size(), c.accumulate);
 }
 
 nlohmann::ordered_json json_of(const BenchCase& c, const BenchResult& r) {
@@ -289,7 +288,7 @@ int bench(const Arguments& arguments) {
   const BenchLength length{whole_number(v, "warmup", 1, 1e6), whole_number(v, "runs", 1, 1e6)};
   const ParallelOptions parallel = parallel_options(v);
   const bool no_sync = v["no-sync"].as<bool>();
-  if (no_sync && parallel.style.empty()) throw UsageError("bench: --no-sync is given without --parallel; accepted: with it");
+  if (no_sync && parallel.strategy->ranks_are() == RanksAre::one_process) throw UsageError("bench: --no-sync is given without --parallel; accepted: with it");
   return run_job(parallel, common.device, [&](Job& job) {
     RunScope run(of_rank(common, job), "bench", arguments, {{"spec", all}});
     return run.carry_out([&] { run_cases(run, job, cases, {length, job.rank() == 0 ? v["json"].as<std::string>() : "", no_sync}); });

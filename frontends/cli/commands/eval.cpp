@@ -7,16 +7,17 @@
 #include "datasets/loading/data_loader.h"
 #include "engine/base/error.h"
 #include "engine/base/hash.h"
+#include "engine/base/numbers.h"
 #include "engine/files/weights.h"
 #include "frontends/cli/command.h"
 #include "frontends/cli/commands/specs.h"
 #include "frontends/cli/job/job.h"
-#include "frontends/cli/job/pipeline_plan.h"
 #include "frontends/cli/options/dataset_options.h"
 #include "frontends/cli/options/model_options.h"
 #include "frontends/cli/options/train_identity.h"
 #include "frontends/cli/run/joined_trace.h"
 #include "frontends/cli/run/run_scope.h"
+#include "frontends/cli/strategies/strategy.h"
 #include "frontends/nn/state/state_dict.h"
 #include "frontends/train/evaluation.h"
 
@@ -71,36 +72,8 @@ void check_job(Job& job, const EvalOrder& order, const datasets::Dataset& split)
       {"samples", std::to_string(split.size())}, {"contents", first_and_last(split)}, {"contents of weights", contents_of(order.weights)}};
   settings.insert(settings.end(), own.begin(), own.end());
   distributed::require_same(*job.communication(), settings);
-  if (!job.options().pipeline) return;
-  if (const std::string& option = job.options().sums_option; !option.empty())
-    throw UsageError(fmt::format("--{}: it is given with eval, which sums no gradients; accepted: with train and bench", option));
-  job.options().check_ranks(order.batch_size, job.size());
+  job.strategy().check(Purpose::evaluate, order.batch_size, job.size());
 }
-
-/// What ranks of each style evaluate with.
-struct Evaluator {
-  train::Ranks alone;
-  std::optional<distributed::DataParallel> shared;
-  std::optional<distributed::Pipeline> pipeline;
-  std::optional<train::Step> step;
-
-  Evaluator(RunScope& run, Job& job, const EvalOrder& order, train::Task& task, const Specs& shard) {
-    const distributed::StageOptions options{.frontend = order.frontend, .passes = run.options().passes, .keeps_spans = !run.options().profile.empty()};
-    if (job.options().pipeline) {
-      const auto micro_batches = static_cast<int>(job.options().pipeline->micro_batches_of(shard[0].shape[0], job.size()));
-      const PlannedPipeline planned = planned_pipeline(
-          run.session(), job, task, shard, {.shape = {.micro_batches = micro_batches}, .memory_bytes = run.memory_limit(), .trains = false, .stage = options});
-      pipeline.emplace(run.session(), *job.communication(), task, planned.micro_batch, planned.plan);
-      say_prefix(nn::load_weights(task.module(), run.session(), order.weights, nn::Mismatch::refuse, nn::Extent::materialised));
-      return;
-    }
-    say_prefix(nn::load_weights(task.module(), run.session(), order.weights));
-    if (job.communication()) shared.emplace(run.session(), *job.communication());
-    step.emplace(run.session(), task, nullptr, train::StepOptions{.frontend = options.frontend, .passes = options.passes, .ranks = &ranks()});
-  }
-  train::Ranks& ranks() { return pipeline ? static_cast<train::Ranks&>(*pipeline) : shared ? *shared : alone; }
-  train::Stepper& stepper() { return pipeline ? static_cast<train::Stepper&>(*pipeline) : *step; }
-};
 
 void evaluate_split(RunScope& run, Job& job, const EvalOrder& order) {
   const auto work = order.open();
@@ -111,16 +84,26 @@ void evaluate_split(RunScope& run, Job& job, const EvalOrder& order) {
   model->eval();
   const auto task = work->task(*model);
   datasets::LoaderOptions in_order = datasets::in_file_order(order.batch_size);
-  in_order.rank = job.options().copy(job.rank(), job.size());
-  in_order.ranks = job.options().copies(job.size());
+  const Strategy& strategy = job.strategy();
+  in_order.rank = strategy.copy(job.rank(), job.size());
+  in_order.ranks = strategy.copies(job.size());
   datasets::Loader loader(split, in_order);
-  const std::int64_t samples = (std::min(order.batch_size, split.size()) + in_order.ranks - 1) / in_order.ranks;
-  Evaluator with(run, job, order, *task, work->batch(samples));
+  const std::int64_t samples = std::min(order.batch_size, split.size());
+  const auto with = strategy.model(run.session(), job, *task,
+                                   {.purpose = Purpose::evaluate,
+                                    .batch = work->batch(samples),
+                                    .shard = work->batch(ceil_div(samples, std::int64_t{in_order.ranks})),
+                                    .micro_batches = strategy.micro_batches(samples, job.size(), 1),
+                                    .frontend = order.frontend,
+                                    .passes = run.options().passes,
+                                    .keeps_spans = !run.options().profile.empty(),
+                                    .memory_bytes = run.memory_limit()});
+  with->build([&](nn::Extent extent) { say_prefix(nn::load_weights(*model, run.session(), order.weights, nn::Mismatch::refuse, extent)); });
   run.log_start(order.model, *model);
-  const train::Sums sums = evaluated(run, with.stepper(), loader, with.ranks());
+  const train::Sums sums = evaluated(run, with->stepper(), loader, with->ranks());
   if (!std::isfinite(sums.loss))
     throw Error(fmt::format("eval: the loss is {} with the weights of {}; accepted: weights and samples of finite numbers", sums.mean_loss(), order.weights));
-  if (with.pipeline) add_communication(run, with.pipeline->take_spans());
+  add_communication(run, with->take_spans());
   join_traces(run, job);
   if (job.rank() == 0) run.summary().update(report(run.log(), *task, sums));
 }
@@ -131,7 +114,7 @@ po::options_description eval_options() {
   options.add_options()("batch-size", po::value<std::int64_t>()->default_value(64), "samples at a time");
   add_dataset_options(options);
   add_parallel_options(options);
-  add_pipeline_options(options);
+  add_style_options(options, Purpose::evaluate);
   add_frontend_option(options);
   add_common_options(options);
   add_spec_options(options);

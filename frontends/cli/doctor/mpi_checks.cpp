@@ -140,7 +140,7 @@ std::string MpiVersion::text() const { return family.empty() ? "an MPI that does
 std::vector<Check> mpi_checks() { return {{"mpirun", mpirun}, {"slots", slots}, {"all-reduce", all_reduce}}; }
 
 int doctor_rank() {
-  return run_job({.style = "ddp"}, {}, [](Job& job) {
+  return run_job(parallel_options({"--parallel", "ddp"}), {}, [](Job& job) {
     std::vector<float> numbers(kElements);
     for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(static_cast<int>(i % 100) * (job.rank() + 1));
     const std::string how = job.communication()->run([&](parallel::Collectives& c) {

@@ -12,9 +12,9 @@
 #include "engine/base/error.h"
 #include "engine/base/numbers.h"
 #include "frontends/cli/command.h"
+#include "frontends/cli/strategies/strategy.h"
 #include "frontends/cli/system/console.h"
 #include "frontends/cli/system/interrupt.h"
-#include "frontends/distributed/data_parallel.h"
 #include "parallel/transport/mpi_communicator.h"
 #include "parallel/transport/thread_communicator.h"
 
@@ -24,20 +24,19 @@ namespace {
 /// After a loss, for the run to write its record; then the process ends whatever it does.
 constexpr std::chrono::seconds kLastWords{3};
 
-/// On standard error, as every error is, also where a rank does not speak otherwise.
+}  // namespace
+
 void tell(const std::string& line) {
   const std::string text = "gemel: " + line + "\n";
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
-}  // namespace
-
 Job::Job(const ParallelOptions& options) : options_(options) {
-  if (options.style.empty()) return;
+  if (strategy().ranks_are() == RanksAre::one_process) return;
   const auto launch = parallel::mpi_launch();
   if (!launch)
     throw UsageError(
-        fmt::format("--parallel {}: mpirun did not start this process; accepted: gemel launch --np 2 train --parallel {} ...", options.style, options.style));
+        fmt::format("--parallel {0}: mpirun did not start this process; accepted: gemel launch --np 2 train --parallel {0} ...", strategy().name()));
   launched_ = Launched::here();
   become_rank(parallel::mpi_communicator, launch->rank);
   try {
@@ -55,11 +54,12 @@ Job::Job(const ParallelOptions& options, std::unique_ptr<parallel::Communicator>
 
 void Job::become_rank(std::function<std::unique_ptr<parallel::Communicator>()> communicator, int rank) {
   if (rank != 0) speaks() = false;
-  if (rank != 0 && !options_.in_one_process()) InterruptGuard::leave_answer_to_another();
+  const bool is_thread = strategy().ranks_are() == RanksAre::threads;
+  if (rank != 0 && !is_thread) InterruptGuard::leave_answer_to_another();
   try {
     communication_ = std::make_unique<parallel::CommunicationThread>(std::move(communicator), options_.collective);
   } catch (const UsageError&) {  // the same on every rank
-    if (rank != 0 && options_.in_one_process()) throw Told{kWrongUsage};
+    if (rank != 0 && is_thread) throw Told{kWrongUsage};
     throw;  // of processes the first one says it
   }
 }
@@ -105,11 +105,6 @@ void Job::end_within(double seconds) {
 /// Of an error that a rank reported it needs no word: the job's exit status is that of an error.
 void Job::tell_launcher(const parallel::Loss& loss) const {
   if (loss.ranks.empty()) tell_loss(launched_, rank(), {.rank = loss.rank, .ranks = size(), .host = loss.host, .why = loss.why});
-}
-
-std::unique_ptr<parallel::horovod::Horovod> Job::begin_cycles() {
-  if (!options_.horovod) return nullptr;
-  return std::make_unique<parallel::horovod::Horovod>(*communication_, *options_.horovod, [](const std::string& line) { tell(line); });
 }
 
 opencl::DeviceOptions Job::share_of(opencl::DeviceOptions device) const {
@@ -184,7 +179,7 @@ std::vector<DeviceName> replicas_of(const ParallelOptions& options, const opencl
   if (out.size() < 2)
     throw UsageError(
         fmt::format("--parallel {}: the platform has one device of its kind; accepted: --devices 0,1 for two of them, --devices 0.0,0.1 for parts of a CPU{}",
-                    options.style, options.pipeline ? "; or gemel launch --np 2 for a process each" : ""));
+                    options.strategy->name(), options.strategy->style().in_processes ? "; or gemel launch --np 2 for a process each" : ""));
   return out;
 }
 
@@ -224,12 +219,12 @@ CommonOptions of_rank(CommonOptions options, const Job& job) {
 
 int run_job(const ParallelOptions& options, const opencl::DeviceOptions& device, const std::function<int(Job&)>& body) {
   set_denormals(device.denormals);  // of the sums over ranks too: threads that are started have their starter's choice
-  if (!options.in_one_process()) {
+  if (options.strategy->ranks_are() != RanksAre::threads) {
     Job job(options);
     return job.carry_out([&] { return body(job); });
   }
   if (const auto launch = parallel::mpi_launch(); launch && launch->size > 1)
-    throw UsageError(fmt::format("--parallel {}: it is for one process, and mpirun started {}; accepted: ddp", options.style, launch->size));
+    throw UsageError(fmt::format("--parallel {}: it is for one process, and mpirun started {}; accepted: ddp", options.strategy->name(), launch->size));
   ParallelOptions named = options;
   named.devices = replicas_of(options, device);
   auto communicators = parallel::thread_communicators(static_cast<int>(named.devices.size()));

@@ -33,12 +33,11 @@ class Job {
   Job& operator=(const Job&) = delete;
 
   const ParallelOptions& options() const { return options_; }
+  const Strategy& strategy() const { return *options_.strategy; }
   int rank() const { return communication_ ? communication_->rank() : 0; }
   int size() const { return communication_ ? communication_->size() : 1; }
   /// Null if the process is alone.
   parallel::CommunicationThread* communication() { return communication_.get(); }
-  /// Starts Horovod's cycles for a run, which ends them; null if Horovod is not the parallel style. Collective.
-  std::unique_ptr<parallel::horovod::Horovod> begin_cycles();
   /// Returns the options of this rank's device with its share of the machine: an equal part of the cores that it is bound to, if other ranks are bound to them
   /// too, and an equal part of the memory.
   /// @throws UsageError if fewer devices are named than this machine has ranks
@@ -62,6 +61,9 @@ class Job {
   std::unique_ptr<parallel::FailureWatch> watch_;
   std::atomic<bool> is_over_ = false;
 };
+
+/// Writes a line to standard error, also on ranks that print nothing else.
+void tell(const std::string& line);
 
 /// Returns the options of a rank: its device; files, such as the profile of all ranks, only on rank 0.
 CommonOptions of_rank(CommonOptions options, const Job& job);

@@ -186,6 +186,8 @@ domains::OptionValue option_value(const boost::any& value) {
   return {};
 }
 
+bool is_given(const po::variables_map& values, const char* name) { return values.count(name) && !values[name].defaulted(); }
+
 domains::RunOptions run_options(const po::variables_map& values) {
   domains::RunOptions out;
   for (const auto& [name, value] : values) out.set(name, option_value(value.value()), !value.defaulted());

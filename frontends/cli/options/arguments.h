@@ -25,6 +25,8 @@ struct HelpWanted {};
 po::variables_map parse(const std::string& usage, const std::string& about, const po::options_description& options, const std::vector<std::string>& arguments,
                         const po::positional_options_description& positional = {});
 
+/// Tells if an option stands on the command line; false if the command has no such option.
+bool is_given(const po::variables_map& values, const char* name);
 /// The value of a whole-number option. @throws UsageError unless low <= value <= high
 std::int64_t whole_number(const po::variables_map& values, const std::string& name, double low, double high);
 /// An option's bytes: a whole number, or one with K, M, G or T behind it, powers of 1024. @throws UsageError

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/base/hash.h"
+#include "frontends/cli/strategies/strategy.h"
 
 namespace gemel::cli {
 namespace {
@@ -54,9 +55,10 @@ train::RunIdentity identity_of(const TrainOptions& o, const domains::Workload& w
   train::RunIdentity out{{"model", o.model, Bearing::state}};
   for (const train::IdentityPart& part : work.identity()) out.push_back(part);
   for (const Part& part : kParts) out.push_back({part.name, value_of(o.spec.at(part.option), part.none), part.bearing});
-  const char* const over = o.parallel.pipeline ? "a micro-batch" : o.parallel.sync_bn || o.parallel.style.empty() ? "the whole batch" : "a rank's shard";
-  out.push_back({"normalised over", over, Bearing::setting});
-  out.push_back({"spec", text_of(o.spec), Bearing::none});
+  out.push_back({"normalised over", o.parallel.strategy->normalised_over(o.parallel.sync_bn), Bearing::setting});
+  Json spec = o.spec;
+  spec["resume"] = "";  // the same run, whether or not it went on from a checkpoint
+  out.push_back({"spec", text_of(spec), Bearing::none});
   return out;
 }
 

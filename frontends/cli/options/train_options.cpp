@@ -60,8 +60,7 @@ po::options_description train_options() {
   add_recompute_option(options);
   add_parallel_options(options);
   add_gradient_options(options);
-  add_pipeline_options(options);
-  add_schedule_options(options);
+  add_style_options(options, Purpose::train);
   add_balance_option(options);
   add_frontend_option(options);
   add_common_options(options);
@@ -95,7 +94,6 @@ void read_optimizer(const po::variables_map& v, TrainOptions& o) {
   if (o.sparse_embeddings && !o.optimizer.make()->updates_rows())
     throw UsageError(fmt::format("--sparse-embeddings: --optimizer {} with momentum {} is given; accepted: sgd without momentum, adam or adamw",
                                  o.optimizer.name, optim::with_defaults(o.optimizer.name, o.optimizer.settings).momentum.value_or(0)));
-  if (o.sparse_embeddings && o.parallel.pipeline) throw UsageError("--sparse-embeddings: it is given with --parallel pipeline; accepted: no pipeline");
   const auto schedule = v["lr-schedule"].as<std::string>();
   check_choice("--lr-schedule", schedule, strings(optim::schedule_names()));
   o.schedule = optim::parse_schedule(schedule);

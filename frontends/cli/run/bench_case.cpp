@@ -5,16 +5,16 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <numeric>
+#include <span>
 
 #include "datasets/loading/data_loader.h"
 #include "engine/base/numbers.h"
-#include "frontends/cli/job/pipeline_plan.h"
 #include "frontends/cli/run/joined_trace.h"
 #include "frontends/cli/system/resident_peak.h"
 #include "frontends/optim/optimizer.h"
-#include "frontends/train/inference.h"
 #include "frontends/train/step.h"
 
 namespace gemel::cli {
@@ -44,83 +44,69 @@ class Meter {
  public:
   Meter(RunScope& run, Job& job, const BenchLength& length) : run_(run), job_(job), length_(length) {}
 
-  void train(const BenchCase& c, Session& session, nn::Module& model) {
-    const auto owned = c.with->task(model);
-    train::Task& task = *owned;
-    if (!c.pipeline.empty()) return train_stage(c, session, task);
-    std::unique_ptr<parallel::horovod::Horovod> horovod;
-    std::optional<distributed::DataParallel> shared;
-    if (c.parallel.empty() || c.parallel == kNoSync) {
-      train::pack_parameters(session, task, c.with->batch(c.largest_shard()));
-    } else {
-      horovod = job_.begin_cycles();
-      shared.emplace(session, *job_.communication(), job_.options().data_parallel({.keeps_spans = !run_.options().profile.empty(), .horovod = horovod.get()}));
-      shared->pack(task, c.with->batch(c.batch_size));
-    }
-    const auto optimizer = c.optimizer.make(optim::all_in_one(model.parameters()));
-    if (shared) shared->attach(model, *optimizer);
-    train::Step training(session, task, optimizer.get(),
-                         {.frontend = c.frontend, .passes = run_.options().passes, .accumulate = c.accumulate, .ranks = shared ? &*shared : nullptr});
-    const datasets::Batch batch = batch_of(c);
-    const train::DeviceBatch on_device = c.accumulate == 1 ? training.to_device(batch) : train::DeviceBatch();
-    std::int64_t step = 0;
-    measure([&] {
-      const double rate = c.optimizer.rate, weight = static_cast<double>(c.batch_size);
-      ++step;
-      (c.accumulate == 1 ? training.train(on_device, rate, step, weight) : training.train(batch, rate, step, weight)).get();
-      const auto exposed = shared ? shared->next_exposed_ms() : std::nullopt;
-      if (exposed && step > length_.warmup) result_.exposed_ms.push_back(*exposed);
-    });
-    if (shared) add_communication(run_, shared->reducer().take_spans());
-    if (horovod) horovod->shutdown();  // here, where an error that it meets is told
-    result_.arena = training.arena();
-  }
-
-  void train_stage(const BenchCase& c, Session& session, train::Task& task) {
-    const datasets::Batch batch = batch_of(c);
-    const Specs shard = c.with->batch(c.largest_shard());
-    const bool keeps_spans = !run_.options().profile.empty();
-    const PlannedPipeline planned = planned_pipeline(session, job_, task, shard,
-                                                     {.shape = {.micro_batches = c.micro_batches},
-                                                      .memory_bytes = run_.memory_limit(),
-                                                      .parameter_copies = c.optimizer.parameter_copies(),
-                                                      .stage = {.frontend = c.frontend,
-                                                                .passes = run_.options().passes,
-                                                                .kept = c.recompute == models::RecomputedParts::none ? Kept::all : Kept::inputs,
-                                                                .keeps_spans = keeps_spans}});
+  void run(const BenchCase& c, Session& session, train::Task& task) {
+    const auto model = c.strategy->model(session, job_, task, use_of(c));
     run_.device().memory().trim();
     run_.device().memory().reset_peak();
-    distributed::Pipeline stage(session, *job_.communication(), task, planned.micro_batch, planned.plan);
-    const auto optimizer = c.optimizer.make(stage.groups());
-    stage.attach(*optimizer, job_.options().data_parallel({.keeps_spans = keeps_spans}).reducer);
-    std::int64_t step = 0;
-    measure([&] {
-      stage.train(batch, c.optimizer.rate, ++step, static_cast<double>(c.batch_size)).get();
-      run_.device().finish();
-      const auto exposed = stage.next_exposed_ms();
-      if (exposed && step > length_.warmup) result_.exposed_ms.push_back(*exposed);
-    });
-    add_communication(run_, stage.take_spans());
-    result_.arena = stage.arena();
-  }
-
-  void infer(const BenchCase& c, Session& session, nn::Module& model) {
-    train::Inference inference(session, model, c.frontend, run_.options().passes);
-    const datasets::Batch batch = batch_of(c);
-    std::vector<std::string> names = c.with->task(model)->inputs();
-    names.pop_back();  // the labels
-    Values in;
-    for (const std::string& name : names) in.push_back(session.tensor(batch[name].spec, *batch[name].bytes));
-    measure([&] {
-      const Values out = inference(in);
-      run_.device().finish();
-    });
-    result_.arena = inference.arena();
+    model->build({});
+    c.work == Work::train ? train(c, *model) : infer(c, *model);
+    add_communication(run_, model->take_spans());
+    model->end();
+    result_.arena = model->arena();
   }
 
   BenchResult& result() { return result_; }
 
  private:
+  ModelUse use_of(const BenchCase& c) const {
+    return {.purpose = c.purpose(),
+            .batch = c.with->batch(c.batch_size),
+            .shard = c.with->batch(c.largest_shard()),
+            .micro_batches = c.micro_batches,
+            .frontend = c.frontend,
+            .passes = run_.options().passes,
+            .recompute = c.recompute,
+            .sync_bn = job_.options().sync_bn,
+            .keeps_spans = !run_.options().profile.empty(),
+            .memory_bytes = run_.memory_limit(),
+            .parameter_copies = c.optimizer.parameter_copies()};
+  }
+
+  void train(const BenchCase& c, RankModel& model) {
+    model.attach(c.optimizer.make(model.groups(optim::all_in_one)));
+    train::Stepper& stepper = model.stepper();
+    const datasets::Batch batch = batch_of(c);
+    const train::DeviceBatch on_device = c.accumulate == 1 ? stepper.to_device(batch) : train::DeviceBatch();
+    std::int64_t step = 0;
+    measure([&] {
+      const double rate = c.optimizer.rate, weight = static_cast<double>(c.batch_size);
+      ++step;
+      (c.accumulate == 1 ? stepper.train(on_device, rate, step, weight) : stepper.train(batch, rate, step, weight)).get();
+      run_.device().finish();
+      const auto exposed = model.ranks().next_exposed_ms();
+      if (exposed && step > length_.warmup) result_.exposed_ms.push_back(*exposed);
+    });
+  }
+
+  void infer(const BenchCase& c, RankModel& model) {
+    const auto forward = model.inference(batch_of(c));
+    measure([&] {
+      const Values out = forward();
+      run_.device().finish();
+    });
+  }
+
+  /// A step is as long as on the slowest rank.
+  void join_seconds() {
+    if (!job_.communication()) return;
+    const auto all = job_.communication()->run([&](parallel::Collectives& c) { return c.all_gather(std::as_bytes(std::span(result_.seconds))); });
+    for (const auto& bytes : all)
+      for (std::size_t i = 0; i < result_.seconds.size(); ++i) {
+        double seconds = 0;
+        std::memcpy(&seconds, bytes.data() + i * sizeof seconds, sizeof seconds);
+        result_.seconds[i] = std::max(result_.seconds[i], seconds);
+      }
+  }
   /// All ranks stop before the same step.
   bool interrupted() {
     std::int32_t some = InterruptGuard::interrupted();
@@ -144,6 +130,7 @@ class Meter {
       if (is_timed) timed.push_back(result_.seconds.back());
     }
     result_.busy = run_.times().take_busy_seconds() / (static_cast<double>(length_.runs) * spread_of(timed).mean);
+    join_seconds();
   }
 
   RunScope& run_;
@@ -155,11 +142,12 @@ class Meter {
 }  // namespace
 
 std::string BenchCase::name() const {
+  std::string cut = strategy->cut(purpose(), micro_batches);
+  if (!cut.empty()) cut = "/" + cut;
   return fmt::format("{}/{}/{}/{}/{}{}{}{}{}{}", work == Work::train ? "train" : "infer", with->title(), batch_size, input, train::to_string(frontend),
                      recompute == models::RecomputedParts::blocks ? "/recompute" : "", freeze_norm ? "/freeze-norm" : "",
                      work == Work::infer || optimizer.name == kOptimizer ? "" : "/" + optimizer.name,
-                     accumulate > 1 ? fmt::format("/accumulate:{}", accumulate) : "",
-                     parallel.empty() ? "" : fmt::format("/{}:{}{}{}", parallel, ranks, pipeline.empty() ? "" : "/", pipeline));
+                     accumulate > 1 ? fmt::format("/accumulate:{}", accumulate) : "", parallel.empty() ? "" : fmt::format("/{}:{}{}", parallel, ranks, cut));
 }
 
 std::unique_ptr<nn::Module> BenchCase::make_model(models::RecomputedParts parts) const {
@@ -204,16 +192,13 @@ BenchResult run_case(RunScope& run, Job& job, const BenchCase& c, const BenchLen
   const std::int64_t before = memory.statistics().in_use;
   const ResidentPeak resident;
   Session session(run.shared_device(), run.options().seed);
-  const auto model = c.make_model(c.pipeline.empty() ? c.recompute : models::RecomputedParts::none);  // a stage computes its pieces again
-  if (c.pipeline.empty()) model->materialise(session);
+  const auto model = c.make_model(c.strategy->recomputed_by_model(c.recompute));
+  const auto task = c.with->task(*model);
   Meter meter(run, job, length);
-  if (c.work == Work::train)
-    meter.train(c, session, *model);
-  else
-    meter.infer(c, session, *model);
+  meter.run(c, session, *task);
   meter.result().peak_bytes = memory.statistics().peak_in_use - before;
   meter.result().resident_bytes = resident.bytes();
-  if (!c.pipeline.empty())
+  if (c.strategy->splits_model())
     for (const std::string& text : distributed::texts_of_ranks(*job.communication(), std::to_string(meter.result().peak_bytes)))
       meter.result().stage_peak_bytes.push_back(std::stoll(text));
   return meter.result();

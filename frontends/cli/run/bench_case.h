@@ -11,6 +11,7 @@
 #include "frontends/cli/options/run_spec.h"
 #include "frontends/cli/run/planned_step.h"
 #include "frontends/cli/run/run_scope.h"
+#include "frontends/cli/strategies/strategy.h"
 #include "frontends/domains/workload.h"
 #include "frontends/graph/compile.h"
 #include "frontends/models/pictures/picture_models.h"
@@ -33,15 +34,15 @@ struct BenchCase {
   models::RecomputedParts recompute = models::RecomputedParts::none;
   bool freeze_norm = false;
   OptimizerOptions optimizer;
-  std::int64_t accumulate = 1;  // micro-batches of a step, for which the batch lies on the host
-  std::string parallel;         // "ddp", ... as --parallel has it; "no-sync": ranks that sum nothing
+  std::int64_t accumulate = 1;               // micro-batches of a step, for which the batch lies on the host
+  std::shared_ptr<const Strategy> strategy;  // that it runs by
+  std::string parallel;                      // "ddp", ... as --parallel has it; "no-sync": ranks that sum nothing; empty: one device
   int ranks = 1;
-  int copies = 1;        // of the model, each of which has a shard
-  int copy = 0;          // this rank's
-  std::string pipeline;  // "1f1b-8": its schedule and micro-batches
-  int micro_batches = 1;
-  PlannedStep planned;          // by `plan`, of the largest shard
-  std::int64_t held_bytes = 0;  // parameters, statistics, gradients, momentum and the batch
+  int copies = 1;                  // of the model, each of which has a shard
+  int copy = 0;                    // this rank's
+  std::int64_t micro_batches = 1;  // of the largest shard
+  PlannedStep planned;             // by `plan`, of the largest shard
+  std::int64_t held_bytes = 0;     // parameters, statistics, gradients, momentum and the batch
 
   /// Finds what a step takes on a device. @throws ShapeError where the model refuses the input
   void plan(const opencl::DeviceProfile& device);
@@ -49,6 +50,7 @@ struct BenchCase {
   bool trains_on(std::int64_t samples) const;
   /// Bytes that it needs: what it holds, activations as planned without any pass, and the largest workspace.
   std::int64_t bytes_needed() const { return held_bytes + planned.arena_bytes + planned.workspace_bytes; }
+  Purpose purpose() const { return work == Work::train ? Purpose::train : Purpose::infer; }
   /// The model as it is measured, without memory. @param parts  computed again in the backward pass
   std::unique_ptr<nn::Module> make_model(models::RecomputedParts parts) const;
   /// Samples of rank 0, which has one more where the batch does not divide.
@@ -67,13 +69,13 @@ struct Spread {
 Spread spread_of(std::vector<double> values);
 
 struct BenchResult {
-  std::vector<double> seconds;                 // of each measured step, from its first enqueue to the host's knowing that it is done
+  std::vector<double> seconds;                 // of each measured step, from its first enqueue to the host's knowing that it is done, on the slowest rank
   double first_seconds = 0;                    // of the first step of all, which captures, plans and builds kernels
   double busy = 0;                             // the part of a step in which the device computes, of those that were timed
   std::int64_t peak_bytes = 0;                 // held on the device at once by this case
   graph::ArenaUse arena;                       // of that planned; 0 for the eager front end
   std::int64_t resident_bytes = 0;             // of the process: at its peak, less before the model was built; 0 where nothing counts it
-  std::vector<std::int64_t> stage_peak_bytes;  // [rank] of a pipeline
+  std::vector<std::int64_t> stage_peak_bytes;  // [rank] where ranks hold parts of the model
   std::vector<double> exposed_ms;              // that each measured step waited for communication; empty where there is none
 };
 

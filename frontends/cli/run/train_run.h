@@ -1,5 +1,7 @@
 // One run of `gemel train`: the training layer with the program's options, progress bar and records around it.
 #pragma once
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,8 +12,7 @@
 #include "frontends/cli/options/train_options.h"
 #include "frontends/cli/run/progress_bar.h"
 #include "frontends/cli/run/run_scope.h"
-#include "frontends/distributed/data_parallel.h"
-#include "frontends/distributed/pipeline/pipeline.h"
+#include "frontends/cli/strategies/strategy.h"
 #include "frontends/domains/workload.h"
 #include "frontends/nn/state/state_dict.h"
 #include "frontends/train/anomaly_detector.h"
@@ -41,17 +42,17 @@ class TrainRun : private train::Reporter {
   std::optional<distributed::Balancing> balancing();
   void tell_shares(const parallel::Balance& balance) const;
   void build_model();
-  distributed::StageOptions stage_options() const;
-  void build_stage(Specs batch);
-  int copies() const { return options_.parallel.copies(job_.size()); }
-  int copy() const { return options_.parallel.copy(job_.rank(), job_.size()); }
+  ModelUse model_use() const;
+  const Strategy& strategy() const { return *options_.parallel.strategy; }
+  int copies() const { return strategy().copies(job_.size()); }
+  int copy() const { return strategy().copy(job_.rank(), job_.size()); }
+  /// Samples of a batch of all ranks.
+  std::int64_t batch_samples() const { return std::min(options_.batch_size, work_->train_data().size()); }
   /// Of a batch of so many samples, of all ranks.
-  std::int64_t micro_batches(std::int64_t samples) const;
+  std::int64_t micro_batches(std::int64_t samples) const { return strategy().micro_batches(samples, job_.size(), options_.accumulate); }
   void save_weights();
   train::Trainer::End trained();
-  /// Where one device has no room: with so many micro-batches, or one a sample. @return none: no number of them
-  static constexpr std::int64_t kHintMicroBatches = 8;
-  std::optional<int> stages_that_would_do() const;
+  std::string where_there_is_room() const;
   void tell_loaded(const nn::Loaded& loaded) const;
   void make_trainer();
   void resume();
@@ -76,17 +77,11 @@ class TrainRun : private train::Reporter {
   std::unique_ptr<datasets::Loader> loader_, validation_;
   std::unique_ptr<nn::Module> model_;
   std::unique_ptr<train::Task> task_;
-  std::unique_ptr<parallel::horovod::Horovod> horovod_;
-  std::optional<distributed::DataParallel> data_parallel_;
-  std::optional<distributed::Pipeline> pipeline_;
-  std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<RankModel> shared_;
   std::optional<train::AnomalyDetector> anomaly_;
   std::optional<train::Trainer> trainer_;
   std::optional<ProgressBar> progress_;
   double busy_seconds_ = 0;  // of the epoch's training
 };
-
-/// Whether it has layers that are normalised by their batch.
-bool has_batch_statistics(nn::Module& model);
 
 }  // namespace gemel::cli

@@ -55,6 +55,7 @@ class Pipeline : public train::Ranks, public train::Stepper {
   std::vector<nn::StateEntry> whole_state();
 
   // ---- interface for train::Trainer
+  using train::Stepper::train;
   train::Pending train(const datasets::Batch& batch, double rate, std::int64_t step, std::optional<double> weight = {}) override;
   train::Pending evaluate(const datasets::Batch& batch) override;
   void clip_norm(double most) override { largest_norm_ = most; }

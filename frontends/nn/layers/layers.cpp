@@ -132,6 +132,12 @@ BatchNorm2d::BatchNorm2d(std::int64_t features, const BatchNormOptions& options)
   num_batches_tracked_.optional_in_files = true;  // older torchvision files lack it
 }
 
+bool has_batch_statistics(Module& module) {
+  bool has = false;
+  module.visit_all<BatchNorm2d>([&has](BatchNorm2d&) { has = true; });
+  return has;
+}
+
 std::string BatchNorm2d::describe() const { return fmt::format("BatchNorm2d({})", weight_.spec.shape[0]); }
 
 Value BatchNorm2d::forward(Value x) {

@@ -104,6 +104,8 @@ class BatchNorm2d : public Module {
   Parameter &weight_, &bias_;
   Buffer &running_mean_, &running_var_, &num_batches_tracked_;
 };
+/// Whether a module has layers that are normalised by their batch.
+bool has_batch_statistics(Module& module);
 
 /// Layer normalisation over the last axis, of extent `features`.
 class LayerNorm : public Module {

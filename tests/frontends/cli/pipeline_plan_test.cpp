@@ -1,5 +1,5 @@
 // How many micro-batches a pipeline has by default.
-#include "frontends/cli/job/pipeline_plan.h"
+#include "frontends/cli/strategies/pipeline_plan.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,11 @@
 // `gemel bench`: its numbers and its files.
 #include <cmath>
 
+#include "engine/base/resource_limits.h"
 #include "frontends/cli/run/bench_case.h"
-#include "tests/support/program/command_line_fixture.h"
+#include "tests/support/device/sub_devices.h"
+#include "tests/support/device/test_device.h"
+#include "tests/support/program/job_fixture.h"
 
 namespace gemel::testing {
 namespace {
@@ -130,6 +133,50 @@ TEST_F(Bench, what_a_planned_case_is_said_to_need_is_enough) {
   const auto needed = fits(4000000).second;
   for (const std::int64_t more : {1, 3}) EXPECT_TRUE(fits(needed + (more * 2 << 20)).first) << needed << " and " << more;
   EXPECT_FALSE(fits(needed * 3 / 4).first) << needed;
+}
+
+class SharedInference : public Job {
+ protected:
+  static Words infer(const Words& more) {
+    return joined({"bench", "infer", "--model", "lenet", "--input", "3x32x32", "--frontend", "graph", "--batch-size", "5", "--runs", "3", "--warmup", "1"},
+                  more);
+  }
+  Json only_case(const Outcome& o) {
+    EXPECT_EQ(o.status, 0) << o.err;
+    const Json all = Json::parse(read_text(folder() / "b.json"));
+    EXPECT_EQ(all["benchmarks"].size(), 1u);
+    return all["benchmarks"][0];
+  }
+};
+
+TEST_F(SharedInference, has_a_shard_on_each_process_or_a_stage) {
+  on_ranks(2);
+  for (const std::string style : {"ddp", "horovod", "pipeline"}) {
+    Words words = infer({"--parallel", style, "--json", in_folder("b.json")});
+    if (style == "pipeline") words = joined(words, {"--microbatches", "5"});
+    const Json b = only_case(finish(start_job(words)));
+    EXPECT_EQ(b["name"], "infer/lenet/5/3x32x32/graph/" + style + (style == "pipeline" ? ":2/5" : ":2"));
+    EXPECT_EQ(b["parallel"], style);
+    EXPECT_EQ(b["ranks"], 2);
+    EXPECT_EQ(b["iterations"], 3);
+    EXPECT_NEAR(b["items_per_second"].get<double>() * b["real_time"].get<double>(), 5000, 1e-6) << "of both ranks together";
+    EXPECT_EQ(b.contains("stage_peak_bytes"), style == "pipeline");
+    EXPECT_FALSE(b.contains("exposed_comm_ms")) << "nothing is summed";
+  }
+  expect_refused_on(2, infer({"--batch-size", "1", "--parallel", "ddp"}), "--batch-size: 1 samples are for 2 ranks; accepted: one a rank or more");
+}
+
+TEST_F(SharedInference, has_a_shard_on_each_device_of_a_process) {
+  if (allowed_cores().count() < 2 || !divides(test_device())) GTEST_SKIP() << "needs a device that divides";
+  const Words parts{"--devices", "0.0,0.1", "--json", in_folder("b.json")};
+  EXPECT_EQ(only_case(run(infer(joined({"--parallel", "mirrored"}, parts))))["name"], "infer/lenet/5/3x32x32/graph/mirrored:2");
+  expect_refused(infer(joined({"--parallel", "dataparallel"}, parts)), 2,
+                 "gemel: bench: --parallel dataparallel is given with infer, where no update is there to be copied; accepted: train, --parallel mirrored");
+}
+
+TEST_F(SharedInference, takes_no_options_of_gradients) {
+  for (const Words& given : {Words{"--bucket-mb", "1"}, {"--compression", "fp16"}, {"--sync-bn"}, {"--no-sync"}, {"--pipeline-schedule", "gpipe"}})
+    expect_refused(infer(joined({"--parallel", "ddp"}, given)), 2, "gemel: bench: " + given[0] + " is given with infer, which trains nothing; accepted: train");
 }
 
 TEST_F(Bench, wrong_lists_are_refused) {

@@ -183,8 +183,7 @@ TEST_F(Refusals, a_word_that_is_no_choice_tells_the_choices) {
     arguments.insert(arguments.end(), {"--model", "lenet", "--recompute", "blocks"});
     expect_refused(arguments, 2, no_blocks);
   }
-  expect_refused({"bench", "infer", "--recompute", "blocks"}, 2,
-                 "gemel: bench: --recompute blocks is given with infer, which has no backward pass; accepted: train");
+  expect_refused({"bench", "infer", "--recompute", "blocks"}, 2, "gemel: bench: --recompute is given with infer, which trains nothing; accepted: train");
   expect_refused({"train", "--freeze-backbone=1"}, 2, "; accepted: --freeze-backbone alone");
   expect_refused({"train", "--input", "3x-1x2"}, 2, "--input: '3x-1x2' is not accepted; accepted: 3 extents from 1 to 65536, such as 3x32x32");
 }

@@ -99,7 +99,7 @@ TEST_F(SpeechProgram, that_is_wrong_is_refused_in_one_line) {
   expect_refused({"infer", "--model", "speech", "--weights", "w", "--text", "a"}, 2,
                  "--text: it is given with --model speech, which takes sounds; accepted: --input");
   expect_refused({"infer", "--model", "speech", "--weights", "w", "--input", "a.wav", "--classes", "3"}, 2,
-                 "--classes: it is given with --model speech; accepted: without it");
+                 "--classes: it is given with --model speech, which takes speech; accepted: without it");
   expect_refused({"infer", "--model", "speech", "--weights", "w", "--input", in_folder("none.wav")}, 1, "none.wav: No such file or directory");
   write_text(folder() / "dev.tsv", "dev/0.wav low\n");
   expect_refused(train({}), 1, "dev.tsv, line 1: it has 1 column; accepted: 2, with a tab between: WAV file and transcript");

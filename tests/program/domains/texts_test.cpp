@@ -132,7 +132,7 @@ TEST_F(TextProgram, that_is_wrong_is_refused_in_one_line) {
   expect_refused({"train", "--model", "bert", "--vocab", in_folder("vocab.txt")}, 2,
                  "--vocab: '" + in_folder("vocab.txt") +
                      "' is given with --dataset synthetic, which has no texts to tokenize; accepted: --dataset sst2 or cola or mrpc with it");
-  expect_refused({"train", "--model", "bert", "--dataset", "cifar10"}, 2, "--dataset: 'cifar10' is not accepted; accepted: sst2, cola, mrpc, synthetic");
+  expect_refused({"train", "--model", "bert", "--dataset", "cifar10"}, 2, "--dataset: 'cifar10' is not accepted; accepted: synthetic, sst2, cola, mrpc");
   expect_refused({"train", "--model", "lenet", "--vocab", "vocab.txt"}, 2,
                  "--vocab: it is given with --model lenet, which takes pictures; accepted: without it");
   expect_refused(train({"--augment", "standard"}), 2, "--augment: it is given with --model bert, which takes texts; accepted: without it");
