@@ -95,7 +95,7 @@ TEST_F(TranslationProgram, that_is_wrong_is_refused_in_one_line) {
                  "--data: no data path was given for --dataset translation; accepted: the folder of its train.tsv and dev.tsv");
   expect_refused({"train", "--model", "transformer", "--dataset", "translation", "--data", folder().string()}, 2,
                  "--vocab: none is given for --dataset translation; accepted: BERT's vocab.txt");
-  expect_refused({"train", "--model", "transformer", "--dataset", "sst2"}, 2, "--dataset: 'sst2' is not accepted; accepted: translation, synthetic");
+  expect_refused({"train", "--model", "transformer", "--dataset", "sst2"}, 2, "--dataset: 'sst2' is not accepted; accepted: synthetic, translation");
   expect_refused(train({"--classes", "3"}), 2, "--classes: it is given with --model transformer, which translates texts; accepted: without it");
   expect_refused(train({"--augment", "standard"}), 2, "--augment: it is given with --model transformer, which translates texts; accepted: without it");
   expect_refused(train({"--label-smoothing", "1.5"}), 2, "--label-smoothing");
@@ -113,7 +113,8 @@ TEST_F(TranslationProgram, that_is_wrong_is_refused_in_one_line) {
   const Words with_vocabulary = joined(infer, {"--vocab", in_folder("vocab.txt")});
   text("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n");
   expect_refused(with_vocabulary, 1, "vocab.txt has 5 tokens, " + in_folder("w.safetensors") + " is of 13; accepted: the vocabulary that it was trained with");
-  expect_refused(joined(with_vocabulary, {"--classes", "2"}), 2, "--classes: it is given with --model transformer, which has none; accepted: without it");
+  expect_refused(joined(with_vocabulary, {"--classes", "2"}), 2,
+                 "--classes: it is given with --model transformer, which translates texts; accepted: without it");
 }
 
 /// The script that users make the task up by.

@@ -348,7 +348,7 @@ TEST_F(Job, of_ranks_with_different_options_is_refused_in_one_table) {
   for (const char* word : {"sh", "-c", "exec \"$@\" --lr 0.$((OMPI_COMM_WORLD_RANK + 1))", "sh"}) launcher_.emplace_back(word);
   expect_told_once("ranks: they do not run the same; accepted: on every rank the same value of", start_job(lenet({"--parallel", "ddp"})));
   const std::string told = read_text(folder() / "err");
-  EXPECT_NE(told.find("\n  learning rate:\n    rank 0: 0.1\n    rank 1: 0.2\n"), std::string::npos) << told;
+  EXPECT_NE(told.find("\n  lr:\n    rank 0: 0.1\n    rank 1: 0.2\n"), std::string::npos) << told;
 }
 
 TEST_F(Job, that_is_launched_ends_when_it_is_asked_to_at_any_moment_of_its_start) {
