@@ -311,9 +311,9 @@ Cost elementwise_cost(const Problem& p) {
 }
 
 std::vector<Variant> elementwise_variants() {
-  return {{"chunks", "a block of rows and columns for each work-item", unless_folds, rank_on_cpu, nullptr, launch_chunks},
-          {"items", "one work-item an element of rows and columns", unless_folds, rank_anywhere, nullptr, launch_items},
-          {"general", "one work-item an element, any broadcast", never_declines, nullptr, nullptr, launch_general}};
+  return {{.name = "chunks", .doc = "a block of rows and columns for each work-item", .declines = unless_folds, .rank = rank_on_cpu, .launch = launch_chunks},
+          {.name = "items", .doc = "one work-item an element of rows and columns", .declines = unless_folds, .rank = rank_anywhere, .launch = launch_items},
+          {.name = "general", .doc = "one work-item an element, any broadcast", .launch = launch_general}};
 }
 
 }  // namespace gemel

@@ -245,19 +245,40 @@ void launch_dropout(Launch& l) {
 }  // namespace
 
 std::vector<Variant> attention_variants() {
-  return {{"one_query", "a share of the keys for each work-item, which are read once where they lie; for CPUs", unless_one, rank_of_one, one_bytes, launch_one},
-          {"tiles", "a block of queries for each work-item, in tiles of registers; for CPUs", unless_tiles<kForwardInputs>, rank_of_tiles, forward_bytes,
-           launch_tiles},
-          {"groups", "a work-group for 16 queries, four items each", unless_group_of<kGroup>, rank_anywhere, nullptr, launch_group}};
+  return {{.name = "one_query",
+           .doc = "a share of the keys for each work-item, which are read once where they lie; for CPUs",
+           .declines = unless_one,
+           .rank = rank_of_one,
+           .workspace_bytes = one_bytes,
+           .launch = launch_one},
+          {.name = "tiles",
+           .doc = "a block of queries for each work-item, in tiles of registers; for CPUs",
+           .declines = unless_tiles<kForwardInputs>,
+           .rank = rank_of_tiles,
+           .workspace_bytes = forward_bytes,
+           .launch = launch_tiles},
+          {.name = "groups",
+           .doc = "a work-group for 16 queries, four items each",
+           .declines = unless_group_of<kGroup>,
+           .rank = rank_anywhere,
+           .launch = launch_group}};
 }
 
 std::vector<Variant> attention_backward_variants() {
-  return {
-      {"tiles", "a share of the keys for each work-item, in tiles of registers; for CPUs", unless_tiles<kBackwardInputs>, rank_of_tiles, backward_bytes,
-       launch_backward_tiles},
-      {"groups", "a work-group for 16 queries, then for 16 keys, four items each", unless_group_of<kGroup>, rank_anywhere, delta_bytes, launch_backward_group}};
+  return {{.name = "tiles",
+           .doc = "a share of the keys for each work-item, in tiles of registers; for CPUs",
+           .declines = unless_tiles<kBackwardInputs>,
+           .rank = rank_of_tiles,
+           .workspace_bytes = backward_bytes,
+           .launch = launch_backward_tiles},
+          {.name = "groups",
+           .doc = "a work-group for 16 queries, then for 16 keys, four items each",
+           .declines = unless_group_of<kGroup>,
+           .rank = rank_anywhere,
+           .workspace_bytes = delta_bytes,
+           .launch = launch_backward_group}};
 }
 
-std::vector<Variant> attention_dropout_variants() { return {{"runs", "a run of keys for each work-item", never_declines, nullptr, nullptr, launch_dropout}}; }
+std::vector<Variant> attention_dropout_variants() { return {{.name = "runs", .doc = "a run of keys for each work-item", .launch = launch_dropout}}; }
 
 }  // namespace gemel

@@ -55,9 +55,11 @@ int rank(const Problem&, const opencl::DeviceProfile&) { return Rank::depthwise;
 
 Variant depthwise_variant(Direction d) {
   constexpr const char* doc = "each channel with its own filter, a work-item some channels of a pixel";
-  if (d == Direction::forward) return {"depthwise", doc, declines<Direction::forward>, rank, nullptr, product_launch<Direction::forward>};
-  if (d == Direction::input) return {"depthwise", doc, declines<Direction::input>, rank, nullptr, product_launch<Direction::input>};
-  return {"depthwise", doc, declines<Direction::weights>, rank, partial_bytes, weights_launch};
+  if (d == Direction::forward)
+    return {.name = "depthwise", .doc = doc, .declines = declines<Direction::forward>, .rank = rank, .launch = product_launch<Direction::forward>};
+  if (d == Direction::input)
+    return {.name = "depthwise", .doc = doc, .declines = declines<Direction::input>, .rank = rank, .launch = product_launch<Direction::input>};
+  return {.name = "depthwise", .doc = doc, .declines = declines<Direction::weights>, .rank = rank, .workspace_bytes = partial_bytes, .launch = weights_launch};
 }
 
 }  // namespace gemel::convolution

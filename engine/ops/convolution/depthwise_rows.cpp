@@ -125,9 +125,12 @@ void weights_launch(Launch& l) {
 
 Variant depthwise_rows_variant(Direction d) {
   constexpr const char* doc = "each channel with its own filter, rows of some channels at a time; for CPUs";
-  if (d == Direction::forward) return {"depthwise_rows", doc, declines<Direction::forward>, rank, nullptr, product_launch<Direction::forward>};
-  if (d == Direction::input) return {"depthwise_rows", doc, declines<Direction::input>, rank, nullptr, product_launch<Direction::input>};
-  return {"depthwise_rows", doc, declines<Direction::weights>, rank, partial_bytes, weights_launch};
+  if (d == Direction::forward)
+    return {.name = "depthwise_rows", .doc = doc, .declines = declines<Direction::forward>, .rank = rank, .launch = product_launch<Direction::forward>};
+  if (d == Direction::input)
+    return {.name = "depthwise_rows", .doc = doc, .declines = declines<Direction::input>, .rank = rank, .launch = product_launch<Direction::input>};
+  return {
+      .name = "depthwise_rows", .doc = doc, .declines = declines<Direction::weights>, .rank = rank, .workspace_bytes = partial_bytes, .launch = weights_launch};
 }
 
 }  // namespace gemel::convolution

@@ -42,10 +42,10 @@ void launch_weights(Launch& l) {
 }  // namespace
 
 Variant direct_variant(Direction d) {
-  if (d == Direction::weights) return {"direct", "one work-item a weight and share of the rows", never_declines, nullptr, partial_bytes, launch_weights};
-  return {"direct",       "one work-item an output element",
-          never_declines, nullptr,
-          nullptr,        d == Direction::forward ? launch<Direction::forward> : launch<Direction::input>};
+  if (d == Direction::weights)
+    return {.name = "direct", .doc = "one work-item a weight and share of the rows", .workspace_bytes = partial_bytes, .launch = launch_weights};
+  return {
+      .name = "direct", .doc = "one work-item an output element", .launch = d == Direction::forward ? launch<Direction::forward> : launch<Direction::input>};
 }
 
 }  // namespace gemel::convolution

@@ -224,7 +224,12 @@ void launch(Launch& l) {
 
 template <Direction d>
 Variant variant() {
-  return {"gemm", "a matrix product with the patches under the windows, in blocks", declines<d>, rank<d>, workspace_bytes<d>, launch<d>};
+  return {.name = "gemm",
+          .doc = "a matrix product with the patches under the windows, in blocks",
+          .declines = declines<d>,
+          .rank = rank<d>,
+          .workspace_bytes = workspace_bytes<d>,
+          .launch = launch<d>};
 }
 
 template <Direction d>

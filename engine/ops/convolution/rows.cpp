@@ -68,6 +68,8 @@ void launch(Launch& l) {
 
 }  // namespace
 
-Variant rows_variant() { return {"rows", "vectors of a row's pixels, for few filters; for CPUs", declines, rank, nullptr, launch}; }
+Variant rows_variant() {
+  return {.name = "rows", .doc = "vectors of a row's pixels, for few filters; for CPUs", .declines = declines, .rank = rank, .launch = launch};
+}
 
 }  // namespace gemel::convolution

@@ -189,26 +189,28 @@ Variant tiles_variant(Direction d) {
   constexpr const char* doc = "register tiles of pixels by channels, without a matrix of patches; for CPUs";
   using opencl::DeviceProfile;
   if (d == Direction::forward)
-    return {"tiles",
-            doc,
-            declines<Direction::forward>,
-            [](const Problem& p, const DeviceProfile& f) {
-              const Geometry g = geometry_of<Direction::forward>(p);
-              return rank_of(g, f, forward_is_fast(g, tile_for(Direction::forward, g, f)) ? Rank::fast : Rank::fair);
-            },
-            workspace_bytes<Direction::forward>,
-            forward_launch};
+    return {.name = "tiles",
+            .doc = doc,
+            .declines = declines<Direction::forward>,
+            .rank =
+                [](const Problem& p, const DeviceProfile& f) {
+                  const Geometry g = geometry_of<Direction::forward>(p);
+                  return rank_of(g, f, forward_is_fast(g, tile_for(Direction::forward, g, f)) ? Rank::fast : Rank::fair);
+                },
+            .workspace_bytes = workspace_bytes<Direction::forward>,
+            .launch = forward_launch};
   if (d == Direction::input)
-    return {"tiles",
-            doc,
-            declines<Direction::input>,
-            [](const Problem& p, const DeviceProfile& f) {
-              const Geometry g = geometry_of<Direction::input>(p);
-              const double least = g.is_matrix_product() ? kLeastShareOfProduct : kLeastShare;
-              return rank_of(g, f, share_of(g.n, tile_for(Direction::input, g, f).rows) >= least ? Rank::fast : Rank::fair);
-            },
-            workspace_bytes<Direction::input>,
-            input_launch};
+    return {.name = "tiles",
+            .doc = doc,
+            .declines = declines<Direction::input>,
+            .rank =
+                [](const Problem& p, const DeviceProfile& f) {
+                  const Geometry g = geometry_of<Direction::input>(p);
+                  const double least = g.is_matrix_product() ? kLeastShareOfProduct : kLeastShare;
+                  return rank_of(g, f, share_of(g.n, tile_for(Direction::input, g, f).rows) >= least ? Rank::fast : Rank::fair);
+                },
+            .workspace_bytes = workspace_bytes<Direction::input>,
+            .launch = input_launch};
   return weight_tiles_variant();
 }
 

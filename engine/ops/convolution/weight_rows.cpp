@@ -60,6 +60,13 @@ void launch(Launch& l) {
 
 }  // namespace
 
-Variant weight_rows_variant() { return {"rows", "patches read where rows of x lie, for few channels; for CPUs", declines, rank, workspace_bytes, launch}; }
+Variant weight_rows_variant() {
+  return {.name = "rows",
+          .doc = "patches read where rows of x lie, for few channels; for CPUs",
+          .declines = declines,
+          .rank = rank,
+          .workspace_bytes = workspace_bytes,
+          .launch = launch};
+}
 
 }  // namespace gemel::convolution

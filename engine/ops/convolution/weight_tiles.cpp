@@ -83,7 +83,12 @@ void launch(Launch& l) {
 }  // namespace
 
 Variant weight_tiles_variant() {
-  return {"tiles", "patches and dy packed into register tiles as they are summed; for CPUs", declines, rank, workspace_bytes, launch};
+  return {.name = "tiles",
+          .doc = "patches and dy packed into register tiles as they are summed; for CPUs",
+          .declines = declines,
+          .rank = rank,
+          .workspace_bytes = workspace_bytes,
+          .launch = launch};
 }
 
 }  // namespace gemel::convolution

@@ -166,10 +166,25 @@ void weights_launch(Launch& l) {
 Variant winograd_variant(Direction d) {
   constexpr const char* doc = "Winograd's F(4x4, 3x3): a quarter of the multiplications; for CPUs";
   if (d == Direction::forward)
-    return {"winograd", doc, declines<Direction::forward>, rank<Direction::forward>, workspace_bytes<Direction::forward>, product_launch<Direction::forward>};
+    return {.name = "winograd",
+            .doc = doc,
+            .declines = declines<Direction::forward>,
+            .rank = rank<Direction::forward>,
+            .workspace_bytes = workspace_bytes<Direction::forward>,
+            .launch = product_launch<Direction::forward>};
   if (d == Direction::input)
-    return {"winograd", doc, declines<Direction::input>, rank<Direction::input>, workspace_bytes<Direction::input>, product_launch<Direction::input>};
-  return {"winograd", doc, declines<Direction::weights>, rank<Direction::weights>, workspace_bytes<Direction::weights>, weights_launch};
+    return {.name = "winograd",
+            .doc = doc,
+            .declines = declines<Direction::input>,
+            .rank = rank<Direction::input>,
+            .workspace_bytes = workspace_bytes<Direction::input>,
+            .launch = product_launch<Direction::input>};
+  return {.name = "winograd",
+          .doc = doc,
+          .declines = declines<Direction::weights>,
+          .rank = rank<Direction::weights>,
+          .workspace_bytes = workspace_bytes<Direction::weights>,
+          .launch = weights_launch};
 }
 
 }  // namespace gemel::convolution

@@ -197,17 +197,20 @@ void one_hot_launch(Launch& l) {
 }
 
 std::vector<Variant> gather_variants() {
-  return {{"rows", "a block of rows for each work-item", never_declines, rank_on_cpu, nullptr, gather_rows_launch},
-          {"items", "one work-item an element", never_declines, rank_anywhere, nullptr, gather_items_launch}};
+  return {{.name = "rows", .doc = "a block of rows for each work-item", .rank = rank_on_cpu, .launch = gather_rows_launch},
+          {.name = "items", .doc = "one work-item an element", .rank = rank_anywhere, .launch = gather_items_launch}};
 }
 
 template <void (*launch)(const Launch&, const Share&)>
 std::vector<Variant> adding_variants() {
-  return {{"column_blocks", "a block of columns for each work-item", never_declines, rank_on_cpu, nullptr,
-           [](Launch& l) {
-             launch(l, {kColumns, 8 * l.profile().compute_units, 1});
-           }},
-          {"columns", "a column, or a part of it, for each work-item", never_declines, rank_anywhere, nullptr, [](Launch& l) {
+  return {{.name = "column_blocks",
+           .doc = "a block of columns for each work-item",
+           .rank = rank_on_cpu,
+           .launch =
+               [](Launch& l) {
+                 launch(l, {kColumns, 8 * l.profile().compute_units, 1});
+               }},
+          {.name = "columns", .doc = "a column, or a part of it, for each work-item", .rank = rank_anywhere, .launch = [](Launch& l) {
              launch(l, {1, 64 * l.profile().compute_units, kGroup});
            }}};
 }
@@ -339,7 +342,7 @@ const OpDef& one_hot_def() {
             return Cost{0, p.inputs[0].bytes() + p.outputs[0].bytes()};
           },
       .reference = [](const HostCall& c) { is_floating(c.out_spec(0).dtype) ? one_hot_cells<double>(c) : one_hot_cells<std::int64_t>(c); },
-      .variants = {{"items", "one work-item an element", never_declines, nullptr, nullptr, one_hot_launch}},
+      .variants = {{.name = "items", .doc = "one work-item an element", .launch = one_hot_launch}},
       .samples =
           [] {
             const auto into = [](std::int64_t classes, DType dtype) { return Attributes{{"classes", classes}, {"dtype", dtype}}; };

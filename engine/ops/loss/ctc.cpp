@@ -241,9 +241,17 @@ void launch(Launch& l) {
 
 template <Pass pass>
 std::vector<Variant> variants() {
-  return {
-      {"group_a_sample", "a work-group a sample, along its states", unless_group_of<64>, rank_with_local_memory, workspace_bytes<pass, 64>, launch<pass, 64>},
-      {"samples", "a work-item a sample, in vectors along its states", never_declines, rank_anywhere, workspace_bytes<pass, 1>, launch<pass, 1>}};
+  return {{.name = "group_a_sample",
+           .doc = "a work-group a sample, along its states",
+           .declines = unless_group_of<64>,
+           .rank = rank_with_local_memory,
+           .workspace_bytes = workspace_bytes<pass, 64>,
+           .launch = launch<pass, 64>},
+          {.name = "samples",
+           .doc = "a work-item a sample, in vectors along its states",
+           .rank = rank_anywhere,
+           .workspace_bytes = workspace_bytes<pass, 1>,
+           .launch = launch<pass, 1>}};
 }
 
 template <Pass pass>

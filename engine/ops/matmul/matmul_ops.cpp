@@ -169,12 +169,12 @@ void launch(Launch& l) {
 template <std::size_t form>
 Variant variant() {
   static const opencl::GemmForm& p = opencl::gemm_forms()[form];
-  return {p.name,
-          p.doc,
-          [](const Problem& q, const opencl::DeviceProfile& d) { return p.declines(gemm_of(q), d); },
-          [](const Problem& q, const opencl::DeviceProfile& d) { return p.rank(gemm_of(q), d); },
-          workspace_bytes<form>,
-          launch<form>};
+  return {.name = p.name,
+          .doc = p.doc,
+          .declines = [](const Problem& q, const opencl::DeviceProfile& d) { return p.declines(gemm_of(q), d); },
+          .rank = [](const Problem& q, const opencl::DeviceProfile& d) { return p.rank(gemm_of(q), d); },
+          .workspace_bytes = workspace_bytes<form>,
+          .launch = launch<form>};
 }
 
 constexpr std::size_t kForms = 13;

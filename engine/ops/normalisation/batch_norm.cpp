@@ -225,8 +225,17 @@ void launch_backward(Launch& l) {
 
 using Bytes = std::int64_t (*)(const Problem&, const opencl::DeviceProfile&);
 std::vector<Variant> variants(Bytes tile_bytes, void (*tile)(Launch&), Bytes rows_bytes, void (*rows)(Launch&)) {
-  return {{"tiles", "a group of 32 channels by 8 rows", unless_group_of<kTileItems>, rank_with_local_memory, tile_bytes, tile},
-          {"rows", "a span of rows for each work-item, loops along the channels", never_declines, rank_anywhere, rows_bytes, rows}};
+  return {{.name = "tiles",
+           .doc = "a group of 32 channels by 8 rows",
+           .declines = unless_group_of<kTileItems>,
+           .rank = rank_with_local_memory,
+           .workspace_bytes = tile_bytes,
+           .launch = tile},
+          {.name = "rows",
+           .doc = "a span of rows for each work-item, loops along the channels",
+           .rank = rank_anywhere,
+           .workspace_bytes = rows_bytes,
+           .launch = rows}};
 }
 
 // ---- samples

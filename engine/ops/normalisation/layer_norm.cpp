@@ -225,8 +225,12 @@ const OpDef& layer_norm_def() {
       .gradient = gradient,
       .gradient_reads = {inputs(0, 1) | outputs(1, 2)},
       .may_reuse = {{0, 0}},
-      .variants = {{"group_a_row", "a work-group a row, through local memory", unless_group_of<kGroup>, rank_with_local_memory, nullptr, launch_group},
-                   {"rows", "a run of rows for each work-item, eight lanes wide", never_declines, rank_anywhere, nullptr, launch_rows}},
+      .variants = {{.name = "group_a_row",
+                    .doc = "a work-group a row, through local memory",
+                    .declines = unless_group_of<kGroup>,
+                    .rank = rank_with_local_memory,
+                    .launch = launch_group},
+                   {.name = "rows", .doc = "a run of rows for each work-item, eight lanes wide", .rank = rank_anywhere, .launch = launch_rows}},
       .samples =
           [] {
             std::vector<Sample> out;
@@ -259,10 +263,17 @@ const OpDef& layer_norm_backward_def() {
       .reference = backward_reference,
       .gradient = backward_gradient,
       .gradient_reads = {inputs(1, 2, 3, 4), inputs(0, 1, 2, 3, 4)},
-      .variants = {{"group_a_row", "a work-group a row, and tiles for the sums over rows", unless_group_of<kTileItems>, rank_with_local_memory,
-                    backward_bytes<Mapping::tile>, launch_backward<Mapping::tile>},
-                   {"rows", "a span of rows for each work-item, eight lanes wide", never_declines, rank_anywhere, backward_bytes<Mapping::rows>,
-                    launch_backward<Mapping::rows>}},
+      .variants = {{.name = "group_a_row",
+                    .doc = "a work-group a row, and tiles for the sums over rows",
+                    .declines = unless_group_of<kTileItems>,
+                    .rank = rank_with_local_memory,
+                    .workspace_bytes = backward_bytes<Mapping::tile>,
+                    .launch = launch_backward<Mapping::tile>},
+                   {.name = "rows",
+                    .doc = "a span of rows for each work-item, eight lanes wide",
+                    .rank = rank_anywhere,
+                    .workspace_bytes = backward_bytes<Mapping::rows>,
+                    .launch = launch_backward<Mapping::rows>}},
       .samples =
           [] {
             std::vector<Sample> out;

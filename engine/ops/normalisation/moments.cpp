@@ -135,10 +135,17 @@ const OpDef& channel_moments_def() {
       .reference = reference,
       .gradient = gradient,
       .gradient_reads = {inputs(0) | outputs(0)},
-      .variants = {{"tiles", "a group of 32 channels by 8 rows", unless_group_of<kTileItems>, rank_with_local_memory, workspace_bytes<Mapping::tile>,
-                    launch<Mapping::tile>},
-                   {"rows", "a span of rows for each work-item, loops along the channels", never_declines, rank_anywhere, workspace_bytes<Mapping::rows>,
-                    launch<Mapping::rows>}},
+      .variants = {{.name = "tiles",
+                    .doc = "a group of 32 channels by 8 rows",
+                    .declines = unless_group_of<kTileItems>,
+                    .rank = rank_with_local_memory,
+                    .workspace_bytes = workspace_bytes<Mapping::tile>,
+                    .launch = launch<Mapping::tile>},
+                   {.name = "rows",
+                    .doc = "a span of rows for each work-item, loops along the channels",
+                    .rank = rank_anywhere,
+                    .workspace_bytes = workspace_bytes<Mapping::rows>,
+                    .launch = launch<Mapping::rows>}},
       .samples =
           [] {
             std::vector<Sample> out;
@@ -171,7 +178,7 @@ const OpDef& merge_moments_def() {
       .gradient = gradient_of_merged,
       .gradient_reads = {inputs(0, 2) | outputs(0), inputs(2), nothing},
       .writes = {3, 4, 5},
-      .variants = {{"plain", "a work-item for each channel", never_declines, nullptr, nullptr, launch_merged}},
+      .variants = {{.name = "plain", .doc = "a work-item for each channel", .launch = launch_merged}},
       .samples =
           [] {
             std::vector<Sample> out;

@@ -91,9 +91,14 @@ void launch_any(Launch& l) {
 }
 
 std::vector<Variant> variants() {
-  return {{"rows", "a run of rows for each work-item, eight lanes wide", unless_short_rows, rank_on_cpu, nullptr, launch_rows},
-          {"any_axis", "one work-item a row along any axis", unless_loops_are_long, rank_anywhere, nullptr, launch_any},
-          {"group_a_row", "a work-group a row along any axis, through local memory", unless_group_of<kGroup>, rank_of_groups, nullptr, launch_group}};
+  return {
+      {.name = "rows", .doc = "a run of rows for each work-item, eight lanes wide", .declines = unless_short_rows, .rank = rank_on_cpu, .launch = launch_rows},
+      {.name = "any_axis", .doc = "one work-item a row along any axis", .declines = unless_loops_are_long, .rank = rank_anywhere, .launch = launch_any},
+      {.name = "group_a_row",
+       .doc = "a work-group a row along any axis, through local memory",
+       .declines = unless_group_of<kGroup>,
+       .rank = rank_of_groups,
+       .launch = launch_group}};
 }
 
 std::vector<Sample> samples() {

@@ -65,8 +65,8 @@ std::vector<Variant> variants(void (*vectors)(Launch&), void (*one)(Launch&)) {
     return p.outputs[0].shape[3] % 8 ? "the channels are not a multiple of 8" : nullptr;
   };
   const auto rank = [](const Problem&, const opencl::DeviceProfile& d) { return d.is_cpu() ? 1 : -1; };
-  return {{"vectors", "vectors of 16 or 8 channels", declines, rank, nullptr, vectors},
-          {"one_channel", "one channel at a time", never_declines, nullptr, nullptr, one}};
+  return {{.name = "vectors", .doc = "vectors of 16 or 8 channels", .declines = declines, .rank = rank, .launch = vectors},
+          {.name = "one_channel", .doc = "one channel at a time", .launch = one}};
 }
 
 namespace {

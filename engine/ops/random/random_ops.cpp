@@ -127,8 +127,8 @@ void launch(Launch& l) {
 
 template <Arguments (*numbers)(const Attributes&)>
 std::vector<Variant> variants() {
-  return {{"chunks", "a run of samples and blocks for each work-item", never_declines, rank_on_cpu, nullptr, launch<numbers, for_cpu>},
-          {"items", "one work-item a block of four numbers", never_declines, rank_anywhere, nullptr, launch<numbers, for_gpu>}};
+  return {{.name = "chunks", .doc = "a run of samples and blocks for each work-item", .rank = rank_on_cpu, .launch = launch<numbers, for_cpu>},
+          {.name = "items", .doc = "one work-item a block of four numbers", .rank = rank_anywhere, .launch = launch<numbers, for_gpu>}};
 }
 
 Arguments dropout_numbers(const Attributes& a) {
@@ -284,10 +284,12 @@ const OpDef& fold_in_def() {
       },
       .cost = per_element<1>,
       .reference = fold_in_reference,
-      .variants = {{"item", "one work-item", never_declines, nullptr, nullptr,
-                    [](Launch& l) {
-                      l.run("random.cl", "fold_in", opencl::range1(1, 1), {l.in(0), l.in(1), l.out(0), l.in_spec(0).elements()}, "-DLANES=1");
-                    }}},
+      .variants = {{.name = "item",
+                    .doc = "one work-item",
+                    .launch =
+                        [](Launch& l) {
+                          l.run("random.cl", "fold_in", opencl::range1(1, 1), {l.in(0), l.in(1), l.out(0), l.in_spec(0).elements()}, "-DLANES=1");
+                        }}},
       .samples =
           [] {
             return std::vector<Sample>{{{i64({4}), i64({})}, {}, {kState, integers(0, 9)}}, {{i64({9}), i64({})}, {}, {kState, integers(0, 9)}}};

@@ -35,11 +35,17 @@ void launch_steps(const Form& form, Launch& l);
 template <const Form& (*form)()>
 std::vector<Variant> variants() {
   using opencl::DeviceProfile;
-  return {{"rows", "some sequences for each work-item, which reads them through all steps; for CPUs",
-           [](const Problem& p, const DeviceProfile& d) { return unless_rows(form(), p, d); }, rank_of_rows,
-           [](const Problem& p, const DeviceProfile& d) { return rows_bytes(form(), p, d); }, [](Launch& l) { launch_rows(form(), l); }},
-          {"steps", "a product and a kernel for each step", never_declines, rank_anywhere,
-           [](const Problem& p, const DeviceProfile& d) { return steps_bytes(form(), p, d); }, [](Launch& l) { launch_steps(form(), l); }}};
+  return {{.name = "rows",
+           .doc = "some sequences for each work-item, which reads them through all steps; for CPUs",
+           .declines = [](const Problem& p, const DeviceProfile& d) { return unless_rows(form(), p, d); },
+           .rank = rank_of_rows,
+           .workspace_bytes = [](const Problem& p, const DeviceProfile& d) { return rows_bytes(form(), p, d); },
+           .launch = [](Launch& l) { launch_rows(form(), l); }},
+          {.name = "steps",
+           .doc = "a product and a kernel for each step",
+           .rank = rank_anywhere,
+           .workspace_bytes = [](const Problem& p, const DeviceProfile& d) { return steps_bytes(form(), p, d); },
+           .launch = [](Launch& l) { launch_steps(form(), l); }}};
 }
 
 }  // namespace gemel::recurrent

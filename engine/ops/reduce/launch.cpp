@@ -181,12 +181,31 @@ std::int64_t reduced_count(const Shape& shape, const std::vector<std::int64_t>& 
 
 template <Reduction reduction>
 std::vector<Variant> reduce_variants() {
-  return {{"rows", "contiguous rows, sixteen lanes wide", unless_rows, fits_cpu, partial_bytes<cut_rows>, launch_rows<reduction>},
-          {"groups", "a work-group a row, through local memory", unless_groups, fits_local_memory, partial_bytes<cut_groups>, launch_groups<reduction>},
-          {"columns", "sixteen columns for each work-item", unless_columns, fits_columns_on_cpu, partial_bytes<cut_columns>, launch_columns<reduction>},
-          {"column_items", "one work-item a column", unless_columns, [](const Problem&, const DeviceProfile&) { return 2; }, partial_bytes<cut_column_items>,
-           launch_column_items<reduction>},
-          {"any", "one work-item an output element, any axes", never_declines, nullptr, nullptr, launch_any<reduction>}};
+  return {{.name = "rows",
+           .doc = "contiguous rows, sixteen lanes wide",
+           .declines = unless_rows,
+           .rank = fits_cpu,
+           .workspace_bytes = partial_bytes<cut_rows>,
+           .launch = launch_rows<reduction>},
+          {.name = "groups",
+           .doc = "a work-group a row, through local memory",
+           .declines = unless_groups,
+           .rank = fits_local_memory,
+           .workspace_bytes = partial_bytes<cut_groups>,
+           .launch = launch_groups<reduction>},
+          {.name = "columns",
+           .doc = "sixteen columns for each work-item",
+           .declines = unless_columns,
+           .rank = fits_columns_on_cpu,
+           .workspace_bytes = partial_bytes<cut_columns>,
+           .launch = launch_columns<reduction>},
+          {.name = "column_items",
+           .doc = "one work-item a column",
+           .declines = unless_columns,
+           .rank = [](const Problem&, const DeviceProfile&) { return 2; },
+           .workspace_bytes = partial_bytes<cut_column_items>,
+           .launch = launch_column_items<reduction>},
+          {.name = "any", .doc = "one work-item an output element, any axes", .launch = launch_any<reduction>}};
 }
 template std::vector<Variant> reduce_variants<Reduction::sum>();
 template std::vector<Variant> reduce_variants<Reduction::mean>();

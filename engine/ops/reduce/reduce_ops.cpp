@@ -219,7 +219,7 @@ const OpDef& argmax_def() {
       .infer = argmax_infer,
       .cost = cost,
       .reference = [](const HostCall& c) { is_floating(c.in_spec(0).dtype) ? argmax_cells<double>(c) : argmax_cells<std::int64_t>(c); },
-      .variants = {{"items", "one work-item an output element", never_declines, nullptr, nullptr, argmax_launch}},
+      .variants = {{.name = "items", .doc = "one work-item an output element", .launch = argmax_launch}},
       .samples =
           [] {
             const auto along = [](std::int64_t axis) { return Attributes{{"axis", axis}}; };

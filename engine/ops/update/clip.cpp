@@ -69,16 +69,23 @@ const OpDef& page_squares_def() {
             return Cost{2 * p.inputs[0].elements(), p.inputs[0].bytes() + p.inputs[1].bytes() + p.outputs[0].bytes()};
           },
       .reference = squares_reference,
-      .variants = {{"runs", "a run of pages for each work-item", never_declines, rank_on_cpu, nullptr,
-                    [](Launch& l) {
-                      l.run("clip.cl", "page_squares_runs", opencl::range1(kSquareSums, 1), {l.in(0), l.in(1), l.out(0), l.in_spec(0).elements()});
-                    }},
-                   {"groups", "a run of pages for each group", unless_group_of<kGroup>, rank_anywhere, nullptr,
-                    [](Launch& l) {
-                      const std::int64_t pages = l.in_shape(1)[0], run = ceil_div(pages, kSquareSums), groups = pages > 0 ? ceil_div(pages, run) : 1;
-                      l.run("clip.cl", "page_squares_groups", opencl::range1(groups * kGroup, kGroup),
-                            {l.in(0), l.in(1), l.out(0), l.in_spec(0).elements(), kSquareSums});
-                    }}},
+      .variants = {{.name = "runs",
+                    .doc = "a run of pages for each work-item",
+                    .rank = rank_on_cpu,
+                    .launch =
+                        [](Launch& l) {
+                          l.run("clip.cl", "page_squares_runs", opencl::range1(kSquareSums, 1), {l.in(0), l.in(1), l.out(0), l.in_spec(0).elements()});
+                        }},
+                   {.name = "groups",
+                    .doc = "a run of pages for each group",
+                    .declines = unless_group_of<kGroup>,
+                    .rank = rank_anywhere,
+                    .launch =
+                        [](Launch& l) {
+                          const std::int64_t pages = l.in_shape(1)[0], run = ceil_div(pages, kSquareSums), groups = pages > 0 ? ceil_div(pages, run) : 1;
+                          l.run("clip.cl", "page_squares_groups", opencl::range1(groups * kGroup, kGroup),
+                                {l.in(0), l.in(1), l.out(0), l.in_spec(0).elements(), kSquareSums});
+                        }}},
       .samples =
           [] {
             return page_samples([](std::int64_t n, std::int64_t pages) { return Specs{f32({n}), i32({pages, 2})}; }, {{}}, {Fill{}, kPageFill});
@@ -106,10 +113,15 @@ const OpDef& clip_pages_def() {
           },
       .reference = clip_reference,
       .writes = {0},
-      .variants = {{"runs", "a run of elements for each work-item", never_declines, rank_on_cpu, nullptr,
-                    [](Launch& l) { run_clip(l, "clip_pages_runs", kPageChunk); }},
-                   {"groups", "one work-item an element", unless_group_of<kGroup>, rank_anywhere, nullptr,
-                    [](Launch& l) { run_clip(l, "clip_pages_groups", 1); }}},
+      .variants = {{.name = "runs",
+                    .doc = "a run of elements for each work-item",
+                    .rank = rank_on_cpu,
+                    .launch = [](Launch& l) { run_clip(l, "clip_pages_runs", kPageChunk); }},
+                   {.name = "groups",
+                    .doc = "one work-item an element",
+                    .declines = unless_group_of<kGroup>,
+                    .rank = rank_anywhere,
+                    .launch = [](Launch& l) { run_clip(l, "clip_pages_groups", 1); }}},
       .samples =
           [] {
             return page_samples(

@@ -56,9 +56,11 @@ void run(Launch& l, std::int64_t chunk, std::int64_t group, const Arguments& num
 
 template <Arguments (*numbers)(const Attributes&)>
 std::vector<Variant> variants() {
-  return {{"chunks", "a run of elements for each work-item", never_declines, rank_on_cpu, nullptr,
-           [](Launch& l) { run(l, kPageChunk, 1, numbers(l.attributes())); }},
-          {"items", "one work-item an element", never_declines, rank_anywhere, nullptr, [](Launch& l) { run(l, 1, kGroup, numbers(l.attributes())); }}};
+  return {{.name = "chunks",
+           .doc = "a run of elements for each work-item",
+           .rank = rank_on_cpu,
+           .launch = [](Launch& l) { run(l, kPageChunk, 1, numbers(l.attributes())); }},
+          {.name = "items", .doc = "one work-item an element", .rank = rank_anywhere, .launch = [](Launch& l) { run(l, 1, kGroup, numbers(l.attributes())); }}};
 }
 
 Arguments sgd_numbers(const Attributes&) { return {}; }

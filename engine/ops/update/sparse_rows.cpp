@@ -148,8 +148,8 @@ void update_launch(Launch& l) {
 }
 
 std::vector<Variant> variants(void (*in_blocks)(Launch&), void (*in_elements)(Launch&), decltype(Variant::workspace_bytes) workspace = nullptr) {
-  return {{"blocks", "a block of rows for each work-item", never_declines, rank_on_cpu, workspace, in_blocks},
-          {"items", "one work-item an element", never_declines, rank_anywhere, workspace, in_elements}};
+  return {{.name = "blocks", .doc = "a block of rows for each work-item", .rank = rank_on_cpu, .workspace_bytes = workspace, .launch = in_blocks},
+          {.name = "items", .doc = "one work-item an element", .rank = rank_anywhere, .workspace_bytes = workspace, .launch = in_elements}};
 }
 
 template <Arguments (*numbers)(const Attributes&)>

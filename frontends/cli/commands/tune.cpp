@@ -35,7 +35,7 @@ constexpr std::int64_t kClblastSize = 1024;
 /// Whether more than one variant takes a problem.
 bool has_a_choice(const OperatorCase& c, const opencl::DeviceProfile& profile) {
   const Problem p = c.problem();
-  return std::ranges::count_if(p.op.variants, [&](const Variant& v) { return !v.declines(p, profile); }) > 1;
+  return std::ranges::count_if(p.op.variants, [&](const Variant& v) { return !declines(v, p, profile); }) > 1;
 }
 
 /// The operators of the models' steps that have a choice, for every input and batch size.
@@ -107,7 +107,7 @@ bool tune_case(Session& session, const OperatorCase& c, int runs, opencl::Tuning
   const Variant* best = &usual;
   double least = usual_seconds;
   for (const Variant& v : problem.op.variants) {
-    if (&v == &usual || v.declines(problem, untuned) || seconds_of(v, 1) > kHopeless * least) continue;
+    if (&v == &usual || declines(v, problem, untuned) || seconds_of(v, 1) > kHopeless * least) continue;
     if (const double seconds = seconds_of(v, runs); seconds < least) least = seconds, best = &v;
   }
   bool clearly = best != &usual && least < kClearly * usual_seconds;

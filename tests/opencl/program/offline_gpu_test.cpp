@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/device/dispatch.h"
 #include "engine/device/launch.h"
 #include "engine/ops/catalog.h"
 #include "opencl/device/recording.h"
@@ -100,7 +101,7 @@ void launch_all(Listing& device) {
     for (const Spec& s : sample.inputs) in.push_back({&blocks[in.size()], 0, s.bytes()});
     for (const Spec& s : out_specs) out.push_back({&blocks[in.size() + out.size()], 0, s.bytes()});
     for (const Variant& v : c.op->variants) {
-      if (v.declines(problem, device.profile())) continue;
+      if (declines(v, problem, device.profile())) continue;
       Launch call({device, {&blocks[blocks.size() - 1], 0, 16}}, problem, in, out,
                   {&blocks[blocks.size() - 2], 0, v.workspace_bytes ? v.workspace_bytes(problem, device.profile()) : 0});
       v.launch(call);
