@@ -49,8 +49,8 @@ void explain(const Problem& problem, const opencl::DeviceProfile& profile, std::
 const char* declines(const Variant& v, const Problem& problem, const opencl::DeviceProfile& profile) {
   if (const char* why = lacks(v.needs, profile)) return why;
   if (const char* why = v.declines ? v.declines(problem, profile) : nullptr) return why;
-  const bool is_cut_short = profile.is_emulator && v.longest_loop && v.longest_loop(problem, profile) > opencl::kEmulatedLoop;
-  return is_cut_short ? "its loops are too long for an emulator" : nullptr;
+  if (profile.longest_loop == opencl::kAnyLoop || !v.longest_loop) return nullptr;
+  return v.longest_loop(problem, profile) > profile.longest_loop ? "its loops are too long for an emulator" : nullptr;
 }
 
 std::string to_string(const Problem& problem) {

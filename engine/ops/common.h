@@ -29,27 +29,10 @@ void check_shape(const char* op, const char* name, const Spec& spec, const Shape
 /// An attribute of two numbers, one for each axis of an image. @throws ShapeError where they are not two of at least `least`
 void check_pair(const char* op, const Attributes& attributes, const char* name, std::int64_t least);
 
-using opencl::kEmulatedLoop;
-
-/// Why kernels decline that keep blocks in a work-item's private memory, which GPUs have little of.
-inline constexpr const char* kForCpus = "it is for CPUs";
-inline constexpr const char* kGroupsTooSmall = "the device's work-groups are too small";
-/// Whether the device runs a work-item's vectors as its own, as CPUs do: not a GPU, nor an emulator of one.
-bool runs_vectors(const opencl::DeviceProfile& profile);
 /// The options of a kernel that includes types.clh.
 std::string type_options(DType dtype);
 /// The samples, and those numbered `which` again in float16 and in bfloat16. @param changed  the inputs that change, where they are float32
 std::vector<Sample> also_in_two_bytes(std::vector<Sample> samples, std::initializer_list<std::size_t> which, Reads changed = all_inputs);
-/// Ranks of a variant made for CPUs, and of one made for devices with scratch memory of their own: 2 there, else 0.
-int rank_on_cpu(const Problem&, const opencl::DeviceProfile& profile);
-int rank_with_local_memory(const Problem&, const opencl::DeviceProfile& profile);
-/// Declines a device whose work-groups are smaller than the variant's kernels need.
-template <std::int64_t items>
-const char* unless_group_of(const Problem&, const opencl::DeviceProfile& profile) {
-  return profile.max_group_size < items ? kGroupsTooSmall : nullptr;
-}
-/// 1: of the variant that is taken where none is made for the device.
-int rank_anywhere(const Problem&, const opencl::DeviceProfile&);
 
 /// Inputs and outputs read and written once, `flops` an output element.
 template <int flops>

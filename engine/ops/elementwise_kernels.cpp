@@ -311,8 +311,8 @@ Cost elementwise_cost(const Problem& p) {
 }
 
 std::vector<Variant> elementwise_variants() {
-  return {{.name = "chunks", .doc = "a block of rows and columns for each work-item", .declines = unless_folds, .rank = rank_on_cpu, .launch = launch_chunks},
-          {.name = "items", .doc = "one work-item an element of rows and columns", .declines = unless_folds, .rank = rank_anywhere, .launch = launch_items},
+  return {{.name = "chunks", .doc = "a block of rows and columns for each work-item", .target = Target::cpu, .declines = unless_folds, .launch = launch_chunks},
+          {.name = "items", .doc = "one work-item an element of rows and columns", .declines = unless_folds, .launch = launch_items},
           {.name = "general", .doc = "one work-item an element, any broadcast", .launch = launch_general}};
 }
 

@@ -63,16 +63,16 @@ struct Tiling {
 
 /// Of keys, where `floats` go with each.
 std::int64_t keys_of_block(const DeviceProfile& d, std::int64_t floats, std::int64_t most) {
-  return d.is_emulator ? kRandomKeys : std::clamp(kBlockFloats / floats / kRandomKeys * kRandomKeys, kRandomKeys, most);
+  return d.runs_vectors() ? std::clamp(kBlockFloats / floats / kRandomKeys * kRandomKeys, kRandomKeys, most) : kRandomKeys;
 }
 
 std::int64_t rows_of_tile(const DeviceProfile& d) { return d.has_wide_vectors() ? 8 : 4; }
 Tiling forward_tiling(const AttentionSizes& s, const DeviceProfile& d) {
-  return {rows_of_tile(d), d.is_emulator ? 8 : kMostQueries, keys_of_block(d, s.head + s.value, 512)};
+  return {rows_of_tile(d), d.runs_vectors() ? kMostQueries : 8, keys_of_block(d, s.head + s.value, 512)};
 }
 Tiling backward_tiling(const AttentionSizes& s, const DeviceProfile& d) {
   const std::int64_t keys = keys_of_block(d, 2 * (s.head + s.value), 128);
-  return {rows_of_tile(d), d.is_emulator ? 8 : keys, keys};
+  return {rows_of_tile(d), d.runs_vectors() ? keys : 8, keys};
 }
 
 /// How the keys are shared among work-items: in `parts` of `keys` each, the last of which may have fewer.
@@ -98,15 +98,13 @@ Share share_of(const AttentionSizes& s, const Tiling& t, const DeviceProfile& d)
   return {block, blocks, parts_of(s.keys, pairs * blocks, d)};
 }
 
-const char* unless_tiles(const AttentionSizes& s, const DeviceProfile& d) {
-  if (!d.is_cpu()) return kForCpus;
+template <AttentionInputsAt in>
+const char* unless_tiles(const Problem& p, const DeviceProfile&) {
+  const AttentionSizes s = attention_sizes(p, in);
   return s.head + s.value > kWidest ? "heads are too wide for its blocks" : nullptr;
 }
-template <AttentionInputsAt in>
-const char* unless_tiles(const Problem& p, const DeviceProfile& d) {
-  return unless_tiles(attention_sizes(p, in), d);
-}
-int rank_of_tiles(const Problem&, const DeviceProfile& d) { return runs_vectors(d) ? 2 : 0; }
+/// Above or below groups of work-items, which any device runs.
+int rank_of_blocks(const Problem&, const DeviceProfile& d) { return d.runs_vectors() ? 1 : -1; }
 
 /// Where the parts' results lie in the workspace: y, top and sum.
 Sections<3> part_results(const AttentionSizes& s, const Parts& p, const DeviceProfile& d) {
@@ -144,7 +142,6 @@ std::int64_t bytes_of(const AttentionSizes& s, const Parts& parts, const DeviceP
 const char* unless_one(const Problem& p, const DeviceProfile& d) {
   return p.inputs[0].shape[1] != 1 ? "there is not one query" : unless_tiles<kForwardInputs>(p, d);
 }
-int rank_of_one(const Problem& p, const DeviceProfile& d) { return unless_one(p, d) ? 0 : 2 * rank_of_tiles(p, d); }
 /// Heads of a work-item: a page of memory holds their keys, or their values.
 std::int64_t heads_of_item(const AttentionSizes& s) {
   return std::clamp<std::int64_t>(kPageFloats / std::max(s.head, s.value), 1, std::max<std::int64_t>(s.heads, 1));
@@ -232,7 +229,7 @@ void launch_backward_group(Launch& l) {
 
 void launch_dropout(Launch& l) {
   const Shape& shape = l.in_shape(0);
-  const std::int64_t rows = shape.product(0, 3), keys = shape[3], cpu = runs_vectors(l.profile());
+  const std::int64_t rows = shape.product(0, 3), keys = shape[3], cpu = l.profile().runs_vectors();
   const std::int64_t run = cpu ? round_up(std::clamp<std::int64_t>(keys, 1, kDropoutElements), kRandomKeys) : kRandomKeys;
   const std::int64_t row_block = std::max(cpu ? ceil_div(kDropoutElements, run) : 1, ceil_div(rows, opencl::kMostGroups));
   const double rate = l.attributes().real("rate");
@@ -247,34 +244,35 @@ void launch_dropout(Launch& l) {
 std::vector<Variant> attention_variants() {
   return {{.name = "one_query",
            .doc = "a share of the keys for each work-item, which are read once where they lie; for CPUs",
+           .target = Target::cpu,
+           .needs = {.private_blocks = true},
            .declines = unless_one,
-           .rank = rank_of_one,
+           .rank = rank_of_blocks,
            .workspace_bytes = one_bytes,
            .launch = launch_one},
           {.name = "tiles",
            .doc = "a block of queries for each work-item, in tiles of registers; for CPUs",
+           .target = Target::cpu,
+           .needs = {.private_blocks = true},
            .declines = unless_tiles<kForwardInputs>,
-           .rank = rank_of_tiles,
+           .rank = rank_of_blocks,
            .workspace_bytes = forward_bytes,
            .launch = launch_tiles},
-          {.name = "groups",
-           .doc = "a work-group for 16 queries, four items each",
-           .declines = unless_group_of<kGroup>,
-           .rank = rank_anywhere,
-           .launch = launch_group}};
+          {.name = "groups", .doc = "a work-group for 16 queries, four items each", .needs = {.group_size = kGroup}, .launch = launch_group}};
 }
 
 std::vector<Variant> attention_backward_variants() {
   return {{.name = "tiles",
            .doc = "a share of the keys for each work-item, in tiles of registers; for CPUs",
+           .target = Target::cpu,
+           .needs = {.private_blocks = true},
            .declines = unless_tiles<kBackwardInputs>,
-           .rank = rank_of_tiles,
+           .rank = rank_of_blocks,
            .workspace_bytes = backward_bytes,
            .launch = launch_backward_tiles},
           {.name = "groups",
            .doc = "a work-group for 16 queries, then for 16 keys, four items each",
-           .declines = unless_group_of<kGroup>,
-           .rank = rank_anywhere,
+           .needs = {.group_size = kGroup},
            .workspace_bytes = delta_bytes,
            .launch = launch_backward_group}};
 }

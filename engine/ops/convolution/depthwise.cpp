@@ -19,7 +19,7 @@ const char* declines(const Problem& p, const opencl::DeviceProfile&) {
 
 /// Channels of one work-item: a vector where items run one after the other, one where they run side by side.
 std::int64_t width_of(std::int64_t channels, const opencl::DeviceProfile& d) {
-  if (!d.is_cpu()) return 1;
+  if (d.runs_items_in_lanes()) return 1;
   return channels % 16 == 0 ? 16 : channels % 8 == 0 ? 8 : 1;
 }
 

@@ -51,8 +51,7 @@ Shares shares_of(const Geometry& g, const opencl::DeviceProfile& profile) {
 }
 
 template <Direction d>
-const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
-  if (!profile.is_cpu()) return kForCpus;
+const char* declines(const Problem& p, const opencl::DeviceProfile&) {
   const Geometry g = geometry_of<d>(p);
   if (!g.is_depthwise()) return "it is not one filter for each channel";
   if (g.c % 8 != 0) return "the channels are no multiple of 8";
@@ -60,13 +59,17 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
   if (g.dilation[0] != 1) return "the rows of its window are apart";
   if (g.r > kMostTaps || g.s > kMostTaps) return "its window is too large";
   if (g.stride[1] > kMostTaps || (g.s - 1) * g.dilation[1] > kPixels[0]) return "its taps are too far apart";
-  const Shares s = shares_of<d>(g, profile);
-  if (profile.is_emulator && s.rows * g.taps() * std::max(g.w, g.q) * s.channels / width_of(g, profile) > kEmulatedLoop)
-    return "its loops are too long for an emulator";
   return nullptr;
 }
 
-int rank(const Problem&, const opencl::DeviceProfile& profile) { return runs_vectors(profile) ? Rank::depthwise_rows : Rank::for_others; }
+template <Direction d>
+std::int64_t longest_loop(const Problem& p, const opencl::DeviceProfile& profile) {
+  const Geometry g = geometry_of<d>(p);
+  const Shares s = shares_of<d>(g, profile);
+  return s.rows * g.taps() * std::max(g.w, g.q) * s.channels / width_of(g, profile);
+}
+
+int rank(const Problem&, const opencl::DeviceProfile& profile) { return profile.runs_vectors() ? Rank::depthwise_rows : Rank::emulated; }
 
 std::vector<opencl::Argument> arguments_for(std::initializer_list<opencl::Argument> first, const Geometry& g, const Shares& s) {
   auto arguments = arguments_of(first, g);
@@ -121,16 +124,25 @@ void weights_launch(Launch& l) {
   if (s.row_groups > 1) add_parts(l, s.row_groups, adds);
 }
 
+template <Direction d>
+Variant variant(void (*launch)(Launch&)) {
+  return {.name = "depthwise_rows",
+          .doc = "each channel with its own filter, rows of some channels at a time; for CPUs",
+          .target = Target::cpu,
+          .needs = {.private_blocks = true},
+          .declines = declines<d>,
+          .longest_loop = longest_loop<d>,
+          .rank = rank,
+          .workspace_bytes = d == Direction::weights ? partial_bytes : nullptr,
+          .launch = launch};
+}
+
 }  // namespace
 
 Variant depthwise_rows_variant(Direction d) {
-  constexpr const char* doc = "each channel with its own filter, rows of some channels at a time; for CPUs";
-  if (d == Direction::forward)
-    return {.name = "depthwise_rows", .doc = doc, .declines = declines<Direction::forward>, .rank = rank, .launch = product_launch<Direction::forward>};
-  if (d == Direction::input)
-    return {.name = "depthwise_rows", .doc = doc, .declines = declines<Direction::input>, .rank = rank, .launch = product_launch<Direction::input>};
-  return {
-      .name = "depthwise_rows", .doc = doc, .declines = declines<Direction::weights>, .rank = rank, .workspace_bytes = partial_bytes, .launch = weights_launch};
+  if (d == Direction::forward) return variant<Direction::forward>(product_launch<Direction::forward>);
+  if (d == Direction::input) return variant<Direction::input>(product_launch<Direction::input>);
+  return variant<Direction::weights>(weights_launch);
 }
 
 }  // namespace gemel::convolution

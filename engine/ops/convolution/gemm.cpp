@@ -42,7 +42,7 @@ opencl::GemmProblem gemm_of(Direction d, const Geometry& g, std::int64_t rows) {
 
 /// Parts of one length into which all pixels are cut for a small dw, as many for each unit, so that none reads another's pixels. 1: none.
 std::int64_t parts_on_cpu(const Geometry& g, const opencl::DeviceProfile& profile) {
-  if (!g.is_matrix_product() || !runs_vectors(profile) || g.c * g.k > kPartElements) return 1;
+  if (!g.is_matrix_product() || !profile.runs_vectors() || g.c * g.k > kPartElements) return 1;
   const std::int64_t step = 2 * profile.compute_units;  // a unit that is held up leaves its second to another
   for (std::int64_t parts = round_up(ceil_div(g.pixels(), kWeightRows), step); g.pixels() / parts >= kShortestPart; parts += step)
     if (g.pixels() % parts == 0) return parts;
@@ -105,12 +105,12 @@ Plan plan_of(Direction d, const Geometry& g, const opencl::DeviceProfile& profil
   plan.unit = std::max<std::int64_t>(profile.base_alignment_bytes / 4, 1);
   plan.rows = round_up(g.pixels(), plan.unit);
   if (!g.is_matrix_product()) {
-    const std::int64_t wanted = profile.is_cpu() ? kColumnBytes : kWideColumnBytes;
+    const std::int64_t wanted = profile.runs_items_in_lanes() ? kWideColumnBytes : kColumnBytes;
     const std::int64_t room = std::min(wanted, profile.max_allocation_bytes / 4);
     plan.rows = std::max(plan.unit, std::min(plan.rows, room / (4 * g.depth()) / plan.unit * plan.unit));
   }
   if (d == Direction::weights) {
-    plan.parts = profile.is_cpu() ? parts_on_cpu(g, profile) : parts_on_gpu(g, std::min(plan.rows, g.pixels()), profile);
+    plan.parts = profile.runs_items_in_lanes() ? parts_on_gpu(g, std::min(plan.rows, g.pixels()), profile) : parts_on_cpu(g, profile);
     if (plan.parts == 1) plan.rows = std::min(plan.rows, round_up(kWeightRows, plan.unit));
   }
   std::int64_t gemm_bytes = 0;
@@ -147,7 +147,7 @@ int rank(const Problem& p, const opencl::DeviceProfile& profile) {
   // The weight gradient of a window of one pixel: a product over many pixels, where it has tiles for every unit.
   constexpr std::int64_t kTile = 12 * 32;
   const bool one_product = d == Direction::weights && g.is_matrix_product() && g.c * g.k >= 4 * kTile * profile.compute_units;
-  return one_product && runs_vectors(profile) ? Rank::faster : Rank::good;
+  return one_product && profile.runs_vectors() ? Rank::faster : Rank::good;
 }
 
 template <Direction d>
@@ -160,7 +160,7 @@ opencl::Region part(const opencl::Region& of, std::int64_t begin, std::int64_t e
 /// Channels of one work-item: a vector where items run one after the other, a little where they run side by side.
 std::int64_t width_of(std::int64_t channels, const opencl::DeviceProfile& profile) {
   for (std::int64_t width : {16, 4})
-    if (channels % width == 0 && (width == 16) == profile.is_cpu()) return width;
+    if (channels % width == 0 && (width == 4) == profile.runs_items_in_lanes()) return width;
   return 1;
 }
 

@@ -51,9 +51,8 @@ Geometry cropped(Geometry g, std::int64_t& first_tap) {
   return g;
 }
 
-/// Steps of the innermost loops of one work-item.
 template <Direction d>
-std::int64_t steps_of(const Problem& p, const opencl::DeviceProfile& profile) {
+std::int64_t longest_loop(const Problem& p, const opencl::DeviceProfile& profile) {
   const Geometry g = geometry_of<d>(p);
   const Tile t = tile_for(d, g, profile);
   const std::int64_t finishing = p.op.epilogue ? t.rows * t.columns : 0;
@@ -61,18 +60,16 @@ std::int64_t steps_of(const Problem& p, const opencl::DeviceProfile& profile) {
 }
 
 template <Direction d>
-const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
-  if (!profile.is_cpu()) return kForCpus;
+const char* declines(const Problem& p, const opencl::DeviceProfile&) {
   const Geometry g = geometry_of<d>(p);
   if (g.is_depthwise() && g.c > 1) return "it is one filter for each channel";
   if (g.pixels() == 0 || g.c == 0 || g.k == 0) return "an extent is 0";
-  if (profile.is_emulator && steps_of<d>(p, profile) > kEmulatedLoop) return "its loops are too long for an emulator";
   return nullptr;
 }
 
 /// @param worthwhile  the rank where there is work enough for its launches
 int rank_of(const Geometry& g, const opencl::DeviceProfile& profile, int worthwhile) {
-  if (!runs_vectors(profile)) return Rank::for_others;
+  if (!profile.runs_vectors()) return Rank::emulated;
   return g.flops() < kWorthTiles ? Rank::too_small : worthwhile;
 }
 
@@ -191,7 +188,10 @@ Variant tiles_variant(Direction d) {
   if (d == Direction::forward)
     return {.name = "tiles",
             .doc = doc,
+            .target = Target::cpu,
+            .needs = {.private_blocks = true},
             .declines = declines<Direction::forward>,
+            .longest_loop = longest_loop<Direction::forward>,
             .rank =
                 [](const Problem& p, const DeviceProfile& f) {
                   const Geometry g = geometry_of<Direction::forward>(p);
@@ -202,7 +202,10 @@ Variant tiles_variant(Direction d) {
   if (d == Direction::input)
     return {.name = "tiles",
             .doc = doc,
+            .target = Target::cpu,
+            .needs = {.private_blocks = true},
             .declines = declines<Direction::input>,
+            .longest_loop = longest_loop<Direction::input>,
             .rank =
                 [](const Problem& p, const DeviceProfile& f) {
                   const Geometry g = geometry_of<Direction::input>(p);

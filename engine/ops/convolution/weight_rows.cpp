@@ -26,18 +26,21 @@ bool lays_out_dy(const Geometry& g) { return g.k < kNarrowPanel; }
 std::int64_t rows_of(const Geometry& g, const opencl::DeviceProfile& profile) { return ceil_div(g.n * g.p, kGroupsAUnit * profile.compute_units); }
 std::int64_t parts_of(const Geometry& g, const opencl::DeviceProfile& profile) { return ceil_div(g.n * g.p, rows_of(g, profile)); }
 
-const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
-  if (!profile.is_cpu()) return kForCpus;
+const char* declines(const Problem& p, const opencl::DeviceProfile&) {
   const Geometry g = geometry_of<Direction::weights>(p);
   if (g.groups != 1) return "it has several groups";
   if (g.pixels() == 0 || g.c == 0 || g.n * g.h * g.w == 0) return "an extent is 0";
   if (g.r * places_of(g) * g.c > kWindow || (lays_out_dy(g) && g.q * kNarrowPanel > kWindow)) return "its rows are too long";
-  if (profile.is_emulator && rows_of(g, profile) * g.depth() * g.q > kEmulatedLoop) return "its loops are too long for an emulator";
   return nullptr;
 }
 
+std::int64_t longest_loop(const Problem& p, const opencl::DeviceProfile& profile) {
+  const Geometry g = geometry_of<Direction::weights>(p);
+  return rows_of(g, profile) * g.depth() * g.q;
+}
+
 int rank(const Problem& p, const opencl::DeviceProfile& profile) {
-  if (!runs_vectors(profile)) return Rank::for_others;
+  if (!profile.runs_vectors()) return Rank::emulated;
   const Geometry g = geometry_of<Direction::weights>(p);
   return g.c * g.stride[1] <= kMostStep && g.q >= kShortestRow && g.taps() > 1 ? Rank::faster : Rank::slow;
 }
@@ -63,7 +66,10 @@ void launch(Launch& l) {
 Variant weight_rows_variant() {
   return {.name = "rows",
           .doc = "patches read where rows of x lie, for few channels; for CPUs",
+          .target = Target::cpu,
+          .needs = {.private_blocks = true},
           .declines = declines,
+          .longest_loop = longest_loop,
           .rank = rank,
           .workspace_bytes = workspace_bytes,
           .launch = launch};

@@ -135,7 +135,7 @@ void add_updates(const Launch& l, int updates, const Share& share) {
   const std::int64_t column_blocks = ceil_div(r.inner, share.columns);
   const std::int64_t row_blocks = std::clamp<std::int64_t>(share.items / (column_blocks * r.outer), 1, r.n);
   const std::int64_t row_block = ceil_div(r.n, row_blocks), all = column_blocks * ceil_div(r.n, row_block) * r.outer;
-  const std::int64_t part = l.profile().is_emulator ? std::max<std::int64_t>(1, kEmulatedLoop / (share.columns + 1)) : r.count;
+  const std::int64_t part = std::clamp<std::int64_t>(l.profile().longest_loop / (share.columns + 1), 1, r.count);
   for (std::int64_t begin = 0; begin < r.count; begin += part)
     l.run("scatter_add.cl", "scatter_add", opencl::range1(round_up(all, share.group), share.group),
           {l.in(1), l.in(updates), l.out(0), l.error_word(), r.outer, r.n, r.count, r.inner, row_block, share.columns, begin, std::min(begin + part, r.count)},
@@ -197,20 +197,20 @@ void one_hot_launch(Launch& l) {
 }
 
 std::vector<Variant> gather_variants() {
-  return {{.name = "rows", .doc = "a block of rows for each work-item", .rank = rank_on_cpu, .launch = gather_rows_launch},
-          {.name = "items", .doc = "one work-item an element", .rank = rank_anywhere, .launch = gather_items_launch}};
+  return {{.name = "rows", .doc = "a block of rows for each work-item", .target = Target::cpu, .launch = gather_rows_launch},
+          {.name = "items", .doc = "one work-item an element", .launch = gather_items_launch}};
 }
 
 template <void (*launch)(const Launch&, const Share&)>
 std::vector<Variant> adding_variants() {
   return {{.name = "column_blocks",
            .doc = "a block of columns for each work-item",
-           .rank = rank_on_cpu,
+           .target = Target::cpu,
            .launch =
                [](Launch& l) {
                  launch(l, {kColumns, 8 * l.profile().compute_units, 1});
                }},
-          {.name = "columns", .doc = "a column, or a part of it, for each work-item", .rank = rank_anywhere, .launch = [](Launch& l) {
+          {.name = "columns", .doc = "a column, or a part of it, for each work-item", .launch = [](Launch& l) {
              launch(l, {1, 64 * l.profile().compute_units, kGroup});
            }}};
 }

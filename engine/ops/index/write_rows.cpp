@@ -82,8 +82,8 @@ const OpDef& write_rows_def() {
           },
       .reference = reference,
       .writes = {kDestination},
-      .variants = {{.name = "chunks", .doc = "a run of elements for each work-item", .rank = rank_on_cpu, .launch = [](Launch& l) { launch(l, kChunk, 1); }},
-                   {.name = "items", .doc = "one work-item an element", .rank = rank_anywhere, .launch = [](Launch& l) { launch(l, 1, kGroup); }}},
+      .variants = {{.name = "chunks", .doc = "a run of elements for each work-item", .target = Target::cpu, .launch = [](Launch& l) { launch(l, kChunk, 1); }},
+                   {.name = "items", .doc = "one work-item an element", .launch = [](Launch& l) { launch(l, 1, kGroup); }}},
       .samples =
           [] {
             const auto along = [](std::int64_t axis) { return Attributes{{"axis", axis}}; };

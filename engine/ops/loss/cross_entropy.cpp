@@ -182,8 +182,8 @@ void launch_backward_group(Launch& l) {
 }
 
 template <int logits>
-const char* unless_short_rows(const Problem& p, const opencl::DeviceProfile& profile) {
-  return profile.is_emulator && p.inputs[logits].shape[1] > kEmulatedLoop ? "its loops are too long for an emulator" : nullptr;
+std::int64_t classes_of(const Problem& p, const opencl::DeviceProfile&) {
+  return p.inputs[logits].shape[1];
 }
 
 std::int64_t row_losses_bytes(const Problem& p, const opencl::DeviceProfile&) {
@@ -236,14 +236,14 @@ const OpDef& cross_entropy_def() {
       .gradient_reads = {inputs(0, 1), inputs(0)},
       .variants = {{.name = "group_a_row",
                     .doc = "a work-group a row, through local memory",
-                    .declines = unless_group_of<kGroup>,
-                    .rank = rank_with_local_memory,
+                    .target = Target::gpu,
+                    .needs = {.group_size = kGroup},
                     .workspace_bytes = row_losses_bytes,
                     .launch = launch_group},
                    {.name = "rows",
                     .doc = "a run of rows for each work-item, eight lanes wide",
-                    .declines = unless_short_rows<0>,
-                    .rank = rank_anywhere,
+                    .target = Target::cpu,
+                    .longest_loop = classes_of<0>,
                     .workspace_bytes = row_losses_bytes,
                     .launch = launch_rows}},
       .samples = [] { return samples({}); },
@@ -284,13 +284,13 @@ const OpDef& cross_entropy_backward_def() {
       .gradient_reads = {inputs(1, 2), inputs(0, 1, 2), inputs(0, 1)},
       .variants = {{.name = "group_a_row",
                     .doc = "a work-group a row, through local memory",
-                    .declines = unless_group_of<kGroup>,
-                    .rank = rank_with_local_memory,
+                    .target = Target::gpu,
+                    .needs = {.group_size = kGroup},
                     .launch = launch_backward_group},
                    {.name = "rows",
                     .doc = "a run of rows for each work-item, eight lanes wide",
-                    .declines = unless_short_rows<1>,
-                    .rank = rank_anywhere,
+                    .target = Target::cpu,
+                    .longest_loop = classes_of<1>,
                     .launch = launch_backward_rows}},
       .samples = [] { return samples({f32({})}); },
       .rejected =

@@ -194,9 +194,9 @@ class Launches {
     const std::int64_t width = 2 * L + 3, whole = std::int64_t{sizeof(std::int64_t)}, real = std::int64_t{sizeof(float)};
     kept_ = pass == Pass::forward ? 2 : T + 1;
     sections_ = {{2 * N * whole, 2 * N * real, N * real, N * kept_ * width * real, pass == Pass::forward ? 0 : N * 3 * width * real}, profile};
-    // Iterations of a work-item's loops in a frame, 64 of which are a group's reductions; an emulator may cut a launch of too many short.
+    // Iterations of a work-item's loops in a frame, 64 of which are a group's reductions.
     const std::int64_t a_frame = C / group + L + 10 * (width / group) + 64;
-    chunk_ = profile.is_emulator ? std::max<std::int64_t>(1, kEmulatedLoop / a_frame) : T;
+    chunk_ = std::clamp<std::int64_t>(profile.longest_loop / a_frame, 1, std::max<std::int64_t>(T, 1));
   }
   std::int64_t bytes() const { return sections_.bytes(); }
 
@@ -243,13 +243,13 @@ template <Pass pass>
 std::vector<Variant> variants() {
   return {{.name = "group_a_sample",
            .doc = "a work-group a sample, along its states",
-           .declines = unless_group_of<64>,
-           .rank = rank_with_local_memory,
+           .target = Target::gpu,
+           .needs = {.group_size = 64},
            .workspace_bytes = workspace_bytes<pass, 64>,
            .launch = launch<pass, 64>},
           {.name = "samples",
            .doc = "a work-item a sample, in vectors along its states",
-           .rank = rank_anywhere,
+           .target = Target::cpu,
            .workspace_bytes = workspace_bytes<pass, 1>,
            .launch = launch<pass, 1>}};
 }

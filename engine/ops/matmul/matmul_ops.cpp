@@ -146,7 +146,8 @@ std::int64_t workspace_bytes(const Problem& p, const opencl::DeviceProfile& d) {
 /// Elements from one type to another, by either kernel of convert.cl.
 void convert(const Launch& l, const char* kernel, const opencl::Region& from, const opencl::Region& to, std::int64_t n) {
   constexpr std::int64_t kRun = 4096, kGroup = 64;  // of a work-item on a CPU
-  const std::int64_t run = l.profile().is_cpu() ? kRun : 1, group = l.profile().is_cpu() ? 1 : kGroup;
+  const bool in_lanes = l.profile().runs_items_in_lanes();
+  const std::int64_t run = in_lanes ? 1 : kRun, group = in_lanes ? kGroup : 1;
   l.run("convert.cl", kernel, opencl::range1(round_up(ceil_div(n, run), group), group), {from, to, n, run}, type_options(l.in_spec(0).dtype));
 }
 

@@ -227,13 +227,13 @@ using Bytes = std::int64_t (*)(const Problem&, const opencl::DeviceProfile&);
 std::vector<Variant> variants(Bytes tile_bytes, void (*tile)(Launch&), Bytes rows_bytes, void (*rows)(Launch&)) {
   return {{.name = "tiles",
            .doc = "a group of 32 channels by 8 rows",
-           .declines = unless_group_of<kTileItems>,
-           .rank = rank_with_local_memory,
+           .target = Target::gpu,
+           .needs = {.group_size = kTileItems},
            .workspace_bytes = tile_bytes,
            .launch = tile},
           {.name = "rows",
            .doc = "a span of rows for each work-item, loops along the channels",
-           .rank = rank_anywhere,
+           .target = Target::cpu,
            .workspace_bytes = rows_bytes,
            .launch = rows}};
 }

@@ -7,9 +7,8 @@
 namespace gemel {
 namespace {
 
-constexpr std::int64_t kSpanElements = 16384;  // fewer are not worth a work-item of their own on a CPU
-// An emulator may silently cut a work-item's loops off after 65 535 iterations in all: its spans stay short.
-constexpr std::int64_t kEmulatedSpanElements = 4096;
+constexpr std::int64_t kSpanElements = 16384;                      // fewer are not worth a work-item of their own on a CPU
+constexpr std::int64_t kLoopsOfSpan = 4;                           // over its elements, of which an emulator runs few
 constexpr std::int64_t kBlockElements = 16384;                     // 64 KiB, in a core's second cache
 constexpr std::int64_t kRunElements = 8192;                        // of an elementwise pass, for each work-item on a CPU
 constexpr std::int64_t kWidth = 32, kLanes = kTileItems / kWidth;  // WIDTH and LANES in the kernels
@@ -29,8 +28,8 @@ Spans spans_of(const Columns& columns, const opencl::DeviceProfile& profile, Map
   const std::int64_t units = profile.compute_units;
   std::int64_t wanted = ceil_div(rows, kTileRows);
   if (mapping == Mapping::tile) wanted = std::min(wanted, ceil_div(8 * units, std::max<std::int64_t>(1, ceil_div(channels, kWidth))));
-  if (mapping == Mapping::rows && !profile.is_emulator) wanted = std::min(rows * channels / kSpanElements, 4 * units);
-  if (mapping == Mapping::rows && profile.is_emulator) wanted = ceil_div(rows * channels, kEmulatedSpanElements);
+  if (mapping == Mapping::rows)
+    wanted = std::max(std::min(rows * channels / kSpanElements, 4 * units), ceil_div(rows * channels, profile.longest_loop / kLoopsOfSpan));
   wanted = std::max<std::int64_t>(1, std::min(wanted, rows));
   const std::int64_t span_rows = std::max<std::int64_t>(1, ceil_div(rows, wanted));
   const std::int64_t block_rows = std::clamp<std::int64_t>(kBlockElements / std::max<std::int64_t>(1, channels), 8, 64);

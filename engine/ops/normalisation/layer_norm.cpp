@@ -227,10 +227,10 @@ const OpDef& layer_norm_def() {
       .may_reuse = {{0, 0}},
       .variants = {{.name = "group_a_row",
                     .doc = "a work-group a row, through local memory",
-                    .declines = unless_group_of<kGroup>,
-                    .rank = rank_with_local_memory,
+                    .target = Target::gpu,
+                    .needs = {.group_size = kGroup},
                     .launch = launch_group},
-                   {.name = "rows", .doc = "a run of rows for each work-item, eight lanes wide", .rank = rank_anywhere, .launch = launch_rows}},
+                   {.name = "rows", .doc = "a run of rows for each work-item, eight lanes wide", .target = Target::cpu, .launch = launch_rows}},
       .samples =
           [] {
             std::vector<Sample> out;
@@ -265,13 +265,13 @@ const OpDef& layer_norm_backward_def() {
       .gradient_reads = {inputs(1, 2, 3, 4), inputs(0, 1, 2, 3, 4)},
       .variants = {{.name = "group_a_row",
                     .doc = "a work-group a row, and tiles for the sums over rows",
-                    .declines = unless_group_of<kTileItems>,
-                    .rank = rank_with_local_memory,
+                    .target = Target::gpu,
+                    .needs = {.group_size = kTileItems},
                     .workspace_bytes = backward_bytes<Mapping::tile>,
                     .launch = launch_backward<Mapping::tile>},
                    {.name = "rows",
                     .doc = "a span of rows for each work-item, eight lanes wide",
-                    .rank = rank_anywhere,
+                    .target = Target::cpu,
                     .workspace_bytes = backward_bytes<Mapping::rows>,
                     .launch = launch_backward<Mapping::rows>}},
       .samples =

@@ -60,15 +60,9 @@ const char* unless_last_axis(const Problem& p, const opencl::DeviceProfile&) {
   return rows_of(p.inputs[0].shape, p.attributes).inner == 1 ? nullptr : "the axis is not the innermost";
 }
 
-const char* unless_loops_are_long(const Problem& p, const opencl::DeviceProfile& profile) {
-  const bool cut = profile.is_emulator && rows_of(p.inputs[0].shape, p.attributes).n > kEmulatedLoop;
-  return cut ? "its loops are too long for an emulator" : nullptr;
-}
-const char* unless_short_rows(const Problem& p, const opencl::DeviceProfile& profile) {
-  const char* why = unless_last_axis(p, profile);
-  return why ? why : unless_loops_are_long(p, profile);
-}
-int rank_of_groups(const Problem& p, const opencl::DeviceProfile& profile) { return unless_last_axis(p, profile) ? 0 : rank_with_local_memory(p, profile); }
+std::int64_t row_length(const Problem& p, const opencl::DeviceProfile&) { return rows_of(p.inputs[0].shape, p.attributes).n; }
+/// Along another axis the items of a group would read memory that lies apart.
+int rank_of_groups(const Problem& p, const opencl::DeviceProfile& profile) { return unless_last_axis(p, profile) ? -1 : 0; }
 
 std::int32_t logarithm(const Launch& l) { return l.problem().op.name == kLogSoftmax; }
 
@@ -91,14 +85,19 @@ void launch_any(Launch& l) {
 }
 
 std::vector<Variant> variants() {
-  return {
-      {.name = "rows", .doc = "a run of rows for each work-item, eight lanes wide", .declines = unless_short_rows, .rank = rank_on_cpu, .launch = launch_rows},
-      {.name = "any_axis", .doc = "one work-item a row along any axis", .declines = unless_loops_are_long, .rank = rank_anywhere, .launch = launch_any},
-      {.name = "group_a_row",
-       .doc = "a work-group a row along any axis, through local memory",
-       .declines = unless_group_of<kGroup>,
-       .rank = rank_of_groups,
-       .launch = launch_group}};
+  return {{.name = "rows",
+           .doc = "a run of rows for each work-item, eight lanes wide",
+           .target = Target::cpu,
+           .declines = unless_last_axis,
+           .longest_loop = row_length,
+           .launch = launch_rows},
+          {.name = "group_a_row",
+           .doc = "a work-group a row along any axis, through local memory",
+           .target = Target::gpu,
+           .needs = {.group_size = kGroup},
+           .rank = rank_of_groups,
+           .launch = launch_group},
+          {.name = "any_axis", .doc = "one work-item a row along any axis", .longest_loop = row_length, .launch = launch_any}};
 }
 
 std::vector<Sample> samples() {

@@ -127,8 +127,8 @@ void launch(Launch& l) {
 
 template <Arguments (*numbers)(const Attributes&)>
 std::vector<Variant> variants() {
-  return {{.name = "chunks", .doc = "a run of samples and blocks for each work-item", .rank = rank_on_cpu, .launch = launch<numbers, for_cpu>},
-          {.name = "items", .doc = "one work-item a block of four numbers", .rank = rank_anywhere, .launch = launch<numbers, for_gpu>}};
+  return {{.name = "chunks", .doc = "a run of samples and blocks for each work-item", .target = Target::cpu, .launch = launch<numbers, for_cpu>},
+          {.name = "items", .doc = "one work-item a block of four numbers", .launch = launch<numbers, for_gpu>}};
 }
 
 Arguments dropout_numbers(const Attributes& a) {

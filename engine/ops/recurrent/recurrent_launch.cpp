@@ -47,7 +47,7 @@ void add_sizes(Arguments& arguments, const Sizes& s, const Launch& l) {
 /// Lengths that are in range, and the sequences from the longest to the shortest.
 void run_order(const Launch& l, const Sizes& s, const Region& lengths, const Region& order) {
   const int given = static_cast<int>(l.problem().inputs.size()) - 1;
-  const std::int64_t group = l.profile().is_cpu() ? 1 : kGroup;
+  const std::int64_t group = l.profile().runs_items_in_lanes() ? kGroup : 1;
   l.run(kShared, "recurrent_order", opencl::range1(round_up(s.sequences, group), group), {l.in(given), lengths, order, l.error_word(), s.sequences, s.steps},
         "-DWIDTH=1");
 }
@@ -85,15 +85,11 @@ RowSections row_sections(const Form& f, const Problem& p, const DeviceProfile& d
 
 }  // namespace
 
-const char* unless_rows(const Form& f, const Problem& p, const DeviceProfile& d) {
-  if (!d.is_cpu()) return kForCpus;
+std::int64_t rows_loop(const Form& f, const Problem& p, const DeviceProfile& d) {
   const Sizes s = sizes_of(f, p);
   const RowsPlan plan(f, p, d);
-  return d.is_emulator && s.steps * ceil_div(s.sequences, plan.items) * plan.panels * plan.panel_rows > kEmulatedLoop ? "its loops are too long for an emulator"
-                                                                                                                      : nullptr;
+  return s.steps * ceil_div(s.sequences, plan.items) * plan.panels * plan.panel_rows;
 }
-
-int rank_of_rows(const Problem&, const DeviceProfile& d) { return runs_vectors(d) ? 2 : 0; }
 
 std::int64_t rows_bytes(const Form& f, const Problem& p, const DeviceProfile& d) { return row_sections(f, p, d).bytes(); }
 

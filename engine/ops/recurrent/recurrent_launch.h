@@ -24,8 +24,7 @@ struct Form {
   std::vector<Carried> carried;  // the hidden state, or its gradient, first
 };
 
-const char* unless_rows(const Form& form, const Problem& p, const opencl::DeviceProfile& d);
-int rank_of_rows(const Problem&, const opencl::DeviceProfile& d);
+std::int64_t rows_loop(const Form& form, const Problem& p, const opencl::DeviceProfile& d);
 std::int64_t rows_bytes(const Form& form, const Problem& p, const opencl::DeviceProfile& d);
 void launch_rows(const Form& form, Launch& l);
 std::int64_t steps_bytes(const Form& form, const Problem& p, const opencl::DeviceProfile& d);
@@ -37,13 +36,14 @@ std::vector<Variant> variants() {
   using opencl::DeviceProfile;
   return {{.name = "rows",
            .doc = "some sequences for each work-item, which reads them through all steps; for CPUs",
-           .declines = [](const Problem& p, const DeviceProfile& d) { return unless_rows(form(), p, d); },
-           .rank = rank_of_rows,
+           .target = Target::cpu,
+           .needs = {.private_blocks = true},
+           .longest_loop = [](const Problem& p, const DeviceProfile& d) { return rows_loop(form(), p, d); },
+           .rank = [](const Problem&, const DeviceProfile& d) { return d.runs_vectors() ? 1 : -1; },
            .workspace_bytes = [](const Problem& p, const DeviceProfile& d) { return rows_bytes(form(), p, d); },
            .launch = [](Launch& l) { launch_rows(form(), l); }},
           {.name = "steps",
            .doc = "a product and a kernel for each step",
-           .rank = rank_anywhere,
            .workspace_bytes = [](const Problem& p, const DeviceProfile& d) { return steps_bytes(form(), p, d); },
            .launch = [](Launch& l) { launch_steps(form(), l); }}};
 }

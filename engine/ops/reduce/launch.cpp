@@ -146,14 +146,7 @@ const char* unless_rows(const Problem& p, const DeviceProfile&) {
   const Runs r = runs_of(p);
   return !r.possible ? "the reduced axes are not neighbours" : r.inner != 1 ? "the reduced axes are not the innermost" : nullptr;
 }
-const char* unless_groups(const Problem& p, const DeviceProfile& d) {
-  const char* why = unless_group_of<kGroup>(p, d);
-  return why ? why : unless_rows(p, d);
-}
 const char* unless_columns(const Problem& p, const DeviceProfile&) { return runs_of(p).possible ? nullptr : "the reduced axes are not neighbours"; }
-int fits_cpu(const Problem&, const DeviceProfile& d) { return d.is_cpu() ? 4 : 1; }
-int fits_columns_on_cpu(const Problem&, const DeviceProfile& d) { return d.is_cpu() ? 3 : 1; }
-int fits_local_memory(const Problem&, const DeviceProfile& d) { return d.has_real_local_memory ? 3 : d.is_cpu() ? 0 : 2; }
 
 }  // namespace
 
@@ -183,26 +176,26 @@ template <Reduction reduction>
 std::vector<Variant> reduce_variants() {
   return {{.name = "rows",
            .doc = "contiguous rows, sixteen lanes wide",
+           .target = Target::cpu,
            .declines = unless_rows,
-           .rank = fits_cpu,
            .workspace_bytes = partial_bytes<cut_rows>,
            .launch = launch_rows<reduction>},
           {.name = "groups",
            .doc = "a work-group a row, through local memory",
-           .declines = unless_groups,
-           .rank = fits_local_memory,
+           .target = Target::gpu,
+           .needs = {.group_size = kGroup},
+           .declines = unless_rows,
            .workspace_bytes = partial_bytes<cut_groups>,
            .launch = launch_groups<reduction>},
           {.name = "columns",
            .doc = "sixteen columns for each work-item",
+           .target = Target::cpu,
            .declines = unless_columns,
-           .rank = fits_columns_on_cpu,
            .workspace_bytes = partial_bytes<cut_columns>,
            .launch = launch_columns<reduction>},
           {.name = "column_items",
            .doc = "one work-item a column",
            .declines = unless_columns,
-           .rank = [](const Problem&, const DeviceProfile&) { return 2; },
            .workspace_bytes = partial_bytes<cut_column_items>,
            .launch = launch_column_items<reduction>},
           {.name = "any", .doc = "one work-item an output element, any axes", .launch = launch_any<reduction>}};

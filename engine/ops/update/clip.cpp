@@ -71,15 +71,15 @@ const OpDef& page_squares_def() {
       .reference = squares_reference,
       .variants = {{.name = "runs",
                     .doc = "a run of pages for each work-item",
-                    .rank = rank_on_cpu,
+                    .target = Target::cpu,
                     .launch =
                         [](Launch& l) {
                           l.run("clip.cl", "page_squares_runs", opencl::range1(kSquareSums, 1), {l.in(0), l.in(1), l.out(0), l.in_spec(0).elements()});
                         }},
                    {.name = "groups",
                     .doc = "a run of pages for each group",
-                    .declines = unless_group_of<kGroup>,
-                    .rank = rank_anywhere,
+                    .target = Target::gpu,
+                    .needs = {.group_size = kGroup},
                     .launch =
                         [](Launch& l) {
                           const std::int64_t pages = l.in_shape(1)[0], run = ceil_div(pages, kSquareSums), groups = pages > 0 ? ceil_div(pages, run) : 1;
@@ -115,12 +115,12 @@ const OpDef& clip_pages_def() {
       .writes = {0},
       .variants = {{.name = "runs",
                     .doc = "a run of elements for each work-item",
-                    .rank = rank_on_cpu,
+                    .target = Target::cpu,
                     .launch = [](Launch& l) { run_clip(l, "clip_pages_runs", kPageChunk); }},
                    {.name = "groups",
                     .doc = "one work-item an element",
-                    .declines = unless_group_of<kGroup>,
-                    .rank = rank_anywhere,
+                    .target = Target::gpu,
+                    .needs = {.group_size = kGroup},
                     .launch = [](Launch& l) { run_clip(l, "clip_pages_groups", 1); }}},
       .samples =
           [] {

@@ -58,9 +58,9 @@ template <Arguments (*numbers)(const Attributes&)>
 std::vector<Variant> variants() {
   return {{.name = "chunks",
            .doc = "a run of elements for each work-item",
-           .rank = rank_on_cpu,
+           .target = Target::cpu,
            .launch = [](Launch& l) { run(l, kPageChunk, 1, numbers(l.attributes())); }},
-          {.name = "items", .doc = "one work-item an element", .rank = rank_anywhere, .launch = [](Launch& l) { run(l, 1, kGroup, numbers(l.attributes())); }}};
+          {.name = "items", .doc = "one work-item an element", .launch = [](Launch& l) { run(l, 1, kGroup, numbers(l.attributes())); }}};
 }
 
 Arguments sgd_numbers(const Attributes&) { return {}; }

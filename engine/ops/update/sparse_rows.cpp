@@ -93,7 +93,7 @@ void sum_launch(Launch& l) {
   if (count == 0) return;
   const opencl::Region order = sorted(l);
   const Share share = sharing(width);
-  const std::int64_t most = l.profile().is_emulator ? std::max<std::int64_t>(1, kEmulatedLoop / (share.rows * share.columns + 1)) : count;
+  const std::int64_t most = std::clamp<std::int64_t>(l.profile().longest_loop / (share.rows * share.columns + 1), 1, count);
   for (std::int64_t begin = 0; begin < count; begin += most)
     l.run("rows.cl", "sum_rows", share.range(count, width),
           {l.in(0), l.in(1), order, l.out(0), l.out(1), count, width, share.rows, share.columns, static_cast<std::int32_t>(begin),
@@ -148,8 +148,8 @@ void update_launch(Launch& l) {
 }
 
 std::vector<Variant> variants(void (*in_blocks)(Launch&), void (*in_elements)(Launch&), decltype(Variant::workspace_bytes) workspace = nullptr) {
-  return {{.name = "blocks", .doc = "a block of rows for each work-item", .rank = rank_on_cpu, .workspace_bytes = workspace, .launch = in_blocks},
-          {.name = "items", .doc = "one work-item an element", .rank = rank_anywhere, .workspace_bytes = workspace, .launch = in_elements}};
+  return {{.name = "blocks", .doc = "a block of rows for each work-item", .target = Target::cpu, .workspace_bytes = workspace, .launch = in_blocks},
+          {.name = "items", .doc = "one work-item an element", .workspace_bytes = workspace, .launch = in_elements}};
 }
 
 template <Arguments (*numbers)(const Attributes&)>
