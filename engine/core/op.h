@@ -93,7 +93,7 @@ struct Elementwise {
 /// What a fused record computes on each element of a product before it is stored. Its inputs follow the product's.
 struct Epilogue {
   const OpDef* product;
-  std::string text;                    // for kernels (opencl/kernels/epilogue.clh)
+  std::string text;                    // for kernels (opencl/kernels/lib/epilogue.clh)
   std::vector<std::string> scalars{};  // real attributes that become float arguments after the inputs
   int flops = 1;                       // an element
 };

@@ -125,7 +125,7 @@ Specs scalars_of(std::span<const Spec> in) {
 
 using Form = std::string (*)(const OpDef&, const Specs& in, DType out, const std::vector<bool>& constant);
 
-constexpr const char* kPrelude = "#include \"stores.clh\"\n#include \"functions.clh\"\n";
+constexpr const char* kPrelude = "#include \"lib/stores.clh\"\n#include \"lib/math/functions.clh\"\n";
 
 /// An operator's kernels of one form, for every set of inputs that hold one value a row: one program, built when first used.
 /// Small programs: a whole family at once would cost the first step some seconds.

@@ -80,7 +80,7 @@ using Argument = std::variant<Region, std::int32_t, std::int64_t, float>;
 class Kernel;  // one kernel of one program; lives as long as its device
 class Recording;
 
-/// What kernels compute on the elements of their output before they are done with them (kernels/epilogue.clh). Empty: nothing.
+/// What kernels compute on the elements of their output before they are done with them (opencl/kernels/lib/epilogue.clh). Empty: nothing.
 struct EpilogueCode {
   std::string_view text;                     // comes before the kernel's source
   std::span<const Argument> arguments = {};  // come after the kernel's own; not needed to choose a kernel
@@ -115,7 +115,7 @@ class Device {
   virtual const DeviceProfile& profile() const = 0;
   virtual Allocator& memory() = 0;
 
-  /// A kernel of an embedded source, built on first use: `kernel("softmax.cl", "softmax_rows", "-DTILE=16")`.
+  /// A kernel of an embedded source, built on first use: `kernel("cpu/softmax.cl", "softmax_rows", "-DT=float")`.
   /// @param preface  text that comes before the source
   virtual Kernel& kernel(std::string_view file, std::string_view name, std::string_view options = {}, std::string_view preface = {}) = 0;
   /// A kernel of generated source. `title` names the program, here and in messages; `source` is asked once for each title.

@@ -1,4 +1,4 @@
-// Gemel's own GEMM. On CPUs: tiles of registers, one work-item a group (kernels/gemm.cl explains the layout), or forms that
+// Gemel's own GEMM. On CPUs: tiles of registers, one work-item a group (opencl/kernels/cpu/gemm.cl explains the layout), or forms that
 // read B once where rows are few; where lanes are work-items, one item a column.
 #include <fmt/format.h>
 
@@ -112,7 +112,7 @@ void run_tiles(Device& device, const GemmProblem& p, const GemmOperands& o) {
   if (t.packs_a) options += fmt::format(" -DPACK_A={}", rows_of_group(device.profile()));
   if (t.packs_b) options += " -DPACK_B";
   if (tb) options += " -DB_TRANSPOSED";
-  device.run(device.kernel("gemm.cl", "gemm_tiles", options, p.epilogue.text),
+  device.run(device.kernel("cpu/gemm.cl", "gemm_tiles", options, p.epilogue.text),
              range3({ceil_div(p.m, t.row_tiles * t.rows), ceil_div(p.n, t.column_tiles * t.columns), p.batch}, {1, 1, 1}),
              {o.a, o.b, o.c, p.m, p.n, p.k, ta ? p.m : p.k, tb ? p.k : p.n, t.row_tiles, t.column_tiles, t.k_block, p.stride_a, p.stride_b, p.stride_c,
               std::int32_t{p.accumulate}},
@@ -135,8 +135,10 @@ void run_dots(Device& device, const GemmProblem& p, const GemmOperands& o) {
   const bool apart = rows == 2 && p.n * p.k > kSecondCache;
   const std::string options = fmt::format("-DWIDTH={} -DROWS={} -DCOLUMNS={}{}", wide ? 16 : 8, rows, columns, apart ? " -DAPART" : "");
   if (turns(p))
-    device.run(device.kernel("gemm_dots.cl", "gemm_turn", options), range2({p.m, p.stride_a ? p.batch : 1}, {1, 1}), {o.a, o.workspace, p.m, p.k, p.stride_a});
-  device.run(device.kernel("gemm_dots.cl", "gemm_dots", options, p.epilogue.text), range3({ceil_div(p.m, rows), ceil_div(p.n, columns), p.batch}, {1, 1, 1}),
+    device.run(device.kernel("cpu/gemm_dots.cl", "gemm_turn", options), range2({p.m, p.stride_a ? p.batch : 1}, {1, 1}),
+               {o.a, o.workspace, p.m, p.k, p.stride_a});
+  device.run(device.kernel("cpu/gemm_dots.cl", "gemm_dots", options, p.epilogue.text),
+             range3({ceil_div(p.m, rows), ceil_div(p.n, columns), p.batch}, {1, 1, 1}),
              {turns(p) ? o.workspace : o.a, o.b, o.c, p.m, p.n, p.k, turns(p) && p.stride_a ? p.m * p.k : p.stride_a, p.stride_b, p.stride_c,
               std::int32_t{p.accumulate}},
              p.epilogue.arguments);
@@ -149,7 +151,7 @@ void run_few_rows(Device& device, const GemmProblem& p, const GemmOperands& o) {
   const std::int64_t one = 1, chunk = holds_b(device.profile(), p) ? 512 : 2048, wanted = ceil_div(p.n, device.profile().compute_units);
   const std::int64_t columns = std::clamp(round_up(ceil_div(wanted, ceil_div(wanted, chunk)), 16), kLeast, chunk);
   const bool ta = p.a == Transpose::yes;
-  device.run(device.kernel("gemm_few_rows.cl", "gemm_few_rows", fmt::format("-DROWS={} -DCHUNK={}", p.m, chunk), p.epilogue.text),
+  device.run(device.kernel("cpu/gemm_few_rows.cl", "gemm_few_rows", fmt::format("-DROWS={} -DCHUNK={}", p.m, chunk), p.epilogue.text),
              range2({ceil_div(p.n, columns), p.batch}, {1, 1}),
              {o.a, o.b, o.c, p.n, p.k, ta ? one : p.k, ta ? p.m : one, columns, p.stride_a, p.stride_b, p.stride_c, std::int32_t{p.accumulate}},
              p.epilogue.arguments);
@@ -174,10 +176,10 @@ void run_parts(Device& device, const GemmProblem& p, const GemmOperands& o) {
   while (chunk < p.n && chunk < kSums / kFewRows) chunk *= 2;
   const std::int64_t columns = round_up(ceil_div(p.n, ceil_div(p.n, chunk)), 16);
   const bool ta = p.a == Transpose::yes;
-  device.run(device.kernel("gemm_few_rows.cl", "gemm_few_rows", fmt::format("-DROWS={} -DCHUNK={}", p.m, chunk)),
+  device.run(device.kernel("cpu/gemm_few_rows.cl", "gemm_few_rows", fmt::format("-DROWS={} -DCHUNK={}", p.m, chunk)),
              range2({ceil_div(p.n, columns), parts}, {1, 1}),
              {o.a, o.b, o.workspace, p.n, terms, ta ? one : p.k, ta ? p.m : one, columns, ta ? terms * p.m : terms, terms * p.n, p.m * p.n, std::int32_t{0}});
-  device.run(device.kernel("gemm_few_rows.cl", "gemm_sum_parts", fmt::format("-DROWS={} -DCHUNK={}", p.m, kGroupOfSum), p.epilogue.text),
+  device.run(device.kernel("cpu/gemm_few_rows.cl", "gemm_sum_parts", fmt::format("-DROWS={} -DCHUNK={}", p.m, kGroupOfSum), p.epilogue.text),
              range2({ceil_div(p.n, kGroupOfSum), p.m}, {1, 1}), {o.workspace, o.c, p.n, p.m * p.n, parts, std::int32_t{p.accumulate}}, p.epilogue.arguments);
 }
 
@@ -186,7 +188,7 @@ void run_columns(Device& device, const GemmProblem& p, const GemmOperands& o) {
   constexpr std::int64_t kGroup = 32;
   const bool ta = p.a == Transpose::yes, tb = p.b == Transpose::yes;
   const std::int64_t one = 1;
-  device.run(device.kernel("gemm_columns.cl", "gemm_columns", "", p.epilogue.text),
+  device.run(device.kernel("any/gemm_columns.cl", "gemm_columns", "", p.epilogue.text),
              range3({round_up(p.n, kGroup), std::min(ceil_div(p.m, 8), kMostGroups), std::min(p.batch, kMostGroups)}, {kGroup, 1, 1}),
              {o.a, o.b, o.c, p.m, p.n, p.k, p.batch, ta ? one : p.k, ta ? p.m : one, tb ? p.k : one, tb ? one : p.n, p.stride_a, p.stride_b, p.stride_c,
               std::int32_t{p.accumulate}},

@@ -50,7 +50,7 @@ std::string macros_for(const DeviceProfile& profile);
 struct ProgramText {
   std::string title;  // in messages
   std::string source, options;
-  bool declares_builtins = false;  // try it first with kernels/builtins.clh in place of the compiler's own header of built-in functions
+  bool declares_builtins = false;  // try it first with opencl/kernels/lib/builtins.clh in place of the compiler's own header of built-in functions
 };
 /// Builds, from the cache where it holds the program. @throws DeviceError with the build log
 ProgramHandle build_program(cl_context context, cl_device_id device, const ProgramCache& cache, const ProgramText& text);

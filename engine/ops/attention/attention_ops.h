@@ -1,4 +1,4 @@
-// Private to attention: what its records share. The formulas are in opencl/kernels/attention.clh and attention_tiles_backward.cl.
+// Private to attention: what its records share. The formulas are in opencl/kernels/lib/ops/attention.clh and opencl/kernels/cpu/attention/tiles_backward.cl.
 // Legend: N samples, T queries, S keys, H heads; E the numbers of a query and a key, V those of a value. Tensors are [N, T, H, *], whole matrices
 // of scores [N, H, T, S].
 #pragma once

@@ -14,8 +14,8 @@ namespace {
 
 using opencl::DeviceProfile;
 
-constexpr const char* kBackwardTiles = "attention_tiles_backward.cl";
-constexpr const char* kGroups = "attention_group.cl";
+constexpr const char* kBackwardTiles = "cpu/attention/tiles_backward.cl";
+constexpr const char* kGroups = "any/attention/group.cl";
 constexpr std::int64_t kRandomKeys = 64;        // that blocks of random numbers serve
 constexpr std::int64_t kBlockFloats = 1 << 15;  // of the keys and values of a block: with what else a work-item has they stay in the second cache
 constexpr std::int64_t kMostQueries = 128;      // of a block: so many make what packing keys costs small
@@ -112,9 +112,9 @@ Sections<3> part_results(const AttentionSizes& s, const Parts& p, const DevicePr
   return {{statistic * s.value, statistic, statistic}, d};
 }
 
-/// A forward kernel, of the file of its name.
 struct ForwardKernel {
-  std::string name, options;
+  const char *file, *name;
+  std::string options;
   std::int64_t items;  // for each part of the keys
   Parts parts;
   Arguments own = {};  // before the problem's
@@ -129,11 +129,11 @@ void run_parts(Launch& l, const ForwardKernel& kernel) {
   Arguments arguments{l.in(0), l.in(1), l.in(2), l.in(3), state_of(l, kForwardInputs), results[0], results[1], results[2], s.samples, parts, part_keys};
   arguments.insert(arguments.end(), kernel.own.begin(), kernel.own.end());
   add_problem(arguments, l, kForwardInputs);
-  l.device().run(l.device().kernel(kernel.name + ".cl", kernel.name, kernel.options + (parts == 1 ? "" : " -DPARTS")), opencl::range1(kernel.items * parts, 1),
+  l.device().run(l.device().kernel(kernel.file, kernel.name, kernel.options + (parts == 1 ? "" : " -DPARTS")), opencl::range1(kernel.items * parts, 1),
                  arguments);
   const std::int64_t rows = s.statistic().elements();
   if (parts > 1)
-    l.run("attention_join.cl", "attention_join", opencl::range1(rows, 1),
+    l.run("cpu/attention/join.cl", "attention_join", opencl::range1(rows, 1),
           {results[0], results[1], results[2], l.out(0), l.out(1), l.out(2), rows, s.value, parts}, type_options(l.in_spec(0).dtype));
 }
 
@@ -155,7 +155,8 @@ std::int64_t one_bytes(const Problem& p, const DeviceProfile& d) {
 void launch_one(Launch& l) {
   const AttentionSizes s = attention_sizes(l.problem(), kForwardInputs);
   const std::string options = Tiling{1, 1, kRandomKeys}.options(s, l.profile(), l.in_spec(0).dtype);
-  run_parts(l, {"attention_one", fmt::format("{} -DHEADS={}", options, heads_of_item(s)), items_of_one(s), parts_of_one(s, l.profile())});
+  run_parts(l,
+            {"cpu/attention/one.cl", "attention_one", fmt::format("{} -DHEADS={}", options, heads_of_item(s)), items_of_one(s), parts_of_one(s, l.profile())});
 }
 
 std::int64_t forward_bytes(const Problem& p, const DeviceProfile& d) {
@@ -167,7 +168,12 @@ void launch_tiles(Launch& l) {
   const AttentionSizes s = attention_sizes(l.problem(), kForwardInputs);
   const Tiling t = forward_tiling(s, l.profile());
   const Share share = share_of(s, t, l.profile());
-  run_parts(l, {"attention_tiles", t.options(s, l.profile(), l.in_spec(0).dtype), s.samples * s.heads * share.blocks, share.parts, {share.block}});
+  run_parts(l, {"cpu/attention/tiles.cl",
+                "attention_tiles",
+                t.options(s, l.profile(), l.in_spec(0).dtype),
+                s.samples * s.heads * share.blocks,
+                share.parts,
+                {share.block}});
 }
 
 /// Parts' sums of dquery lie in the workspace, but for a single one in float, which is dquery.
@@ -233,7 +239,7 @@ void launch_dropout(Launch& l) {
   const std::int64_t run = cpu ? round_up(std::clamp<std::int64_t>(keys, 1, kDropoutElements), kRandomKeys) : kRandomKeys;
   const std::int64_t row_block = std::max(cpu ? ceil_div(kDropoutElements, run) : 1, ceil_div(rows, opencl::kMostGroups));
   const double rate = l.attributes().real("rate");
-  l.run("attention_dropout.cl", "attention_dropout", opencl::range2({ceil_div(keys, run), ceil_div(rows, row_block)}, {1, 1}),
+  l.run("any/attention/dropout.cl", "attention_dropout", opencl::range2({ceil_div(keys, run), ceil_div(rows, row_block)}, {1, 1}),
         {l.in(0), l.in(1), l.out(0), rows, shape[1], shape[2], keys, row_block, run, l.attributes().integer("stream"),
          static_cast<std::int64_t>(keyed_by(l.in_spec(1))), static_cast<float>(dropout_threshold(rate)), static_cast<float>(dropout_scale(rate))},
         fmt::format("-DLANES={}", cpu ? width_of(l.profile()) : 1));

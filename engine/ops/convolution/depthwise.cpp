@@ -10,7 +10,7 @@ namespace gemel::convolution {
 namespace {
 
 constexpr std::int64_t kLocal = 16;
-constexpr const char* kFile = "convolution_depthwise.cl";
+constexpr const char* kFile = "any/convolution/depthwise.cl";
 
 template <Direction d>
 const char* declines(const Problem& p, const opencl::DeviceProfile&) {

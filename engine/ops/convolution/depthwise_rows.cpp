@@ -1,4 +1,4 @@
-// Depthwise convolution by rows of which the newest is a stream: the fast way on CPUs. kernels/convolution_depthwise_rows.cl explains it.
+// Depthwise convolution by rows of which the newest is a stream: the fast way on CPUs. opencl/kernels/cpu/convolution/depthwise_rows.cl explains it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace gemel::convolution {
 namespace {
 
-constexpr const char* kFile = "convolution_depthwise_rows.cl";
+constexpr const char* kFile = "cpu/convolution/depthwise_rows.cl";
 constexpr std::int64_t kMostTaps = 8;              // of a window, along each axis
 constexpr std::int64_t kPixels[] = {8, 14, 7};     // 8 unless another fits a row better
 constexpr std::int64_t kMostOfEight = 8;           // pixels at once where vectors have 8 lanes: more sums leave no registers for the taps

@@ -14,7 +14,7 @@ void launch(Launch& l) {
   const Geometry g = geometry_of<d>(l.problem());
   auto arguments = arguments_of({l.in(0), l.in(1), l.out(0)}, g);
   arguments.emplace_back(narrow<std::int32_t>(g.groups));
-  run_last(l, {"convolution.cl", d == Direction::forward ? "conv_forward" : "conv_input_gradient"}, range_of(l.out_spec(0).elements()), arguments);
+  run_last(l, {"any/convolution/direct.cl", d == Direction::forward ? "conv_forward" : "conv_input_gradient"}, range_of(l.out_spec(0).elements()), arguments);
 }
 
 Geometry geometry_in_rows(const Problem& p, const opencl::DeviceProfile& profile) { return in_rows(geometry_of<Direction::weights>(p), profile); }
@@ -35,7 +35,7 @@ void launch_weights(Launch& l) {
   arguments.emplace_back(narrow<std::int32_t>(g.groups));
   arguments.emplace_back(parts);
   arguments.emplace_back(std::int32_t{is_whole && adds});
-  run(l, {"convolution.cl", "conv_weight_gradient"}, range_of(parts * l.out_spec(0).elements()), arguments);
+  run(l, {"any/convolution/direct.cl", "conv_weight_gradient"}, range_of(parts * l.out_spec(0).elements()), arguments);
   if (!is_whole) add_parts(l, parts, adds);
 }
 

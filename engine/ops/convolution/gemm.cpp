@@ -167,7 +167,7 @@ std::int64_t width_of(std::int64_t channels, const opencl::DeviceProfile& profil
 /// @param elements  that the kernel writes
 void run_columns(const Launch& l, const char* kernel, const Geometry& g, const std::vector<opencl::Argument>& arguments, std::int64_t elements) {
   const std::int64_t width = width_of(g.c, l.profile());
-  run(l, {"convolution_columns.cl", kernel, fmt::format("-DWIDTH={}", width)}, opencl::range1(round_up(elements / width, kLocal), kLocal), arguments);
+  run(l, {"any/convolution/columns.cl", kernel, fmt::format("-DWIDTH={}", width)}, opencl::range1(round_up(elements / width, kLocal), kLocal), arguments);
 }
 
 void im2col(const Launch& l, const Geometry& g, const opencl::Region& x, const opencl::Region& columns, const Block& b) {

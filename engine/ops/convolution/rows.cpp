@@ -1,4 +1,4 @@
-// The convolution to few filters, such as a small model's first: vectors of a row's pixels. kernels/convolution_rows.cl explains it.
+// The convolution to few filters, such as a small model's first: vectors of a row's pixels. opencl/kernels/cpu/convolution/rows.cl explains it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -65,7 +65,7 @@ void launch(Launch& l) {
   auto arguments = arguments_of({l.in(0), l.in(1), l.out(0)}, g);
   arguments.insert(arguments.end(), {narrow<std::int32_t>(band), narrow<std::int32_t>(length_of(g, t))});
   const std::string options = fmt::format("-DWIDTH={} -DFILTERS={} -DBLOCKS={} -DWINDOW={}", t.width, t.filters, t.blocks, kWindow);
-  run_last(l, {"convolution_rows.cl", "rows_forward", options}, opencl::range1(g.n * ceil_div(g.p, band), 1), arguments);
+  run_last(l, {"cpu/convolution/rows.cl", "rows_forward", options}, opencl::range1(g.n * ceil_div(g.p, band), 1), arguments);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Convolution in register tiles, without a matrix of patches: the fast way on CPUs.
-// kernels/convolution_tiles.cl explains the layout.
+// opencl/kernels/cpu/convolution/tiles.cl explains the layout.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace gemel::convolution {
 namespace {
 
-constexpr const char* kFile = "convolution_tiles.cl";
+constexpr const char* kFile = "cpu/convolution/tiles.cl";
 constexpr double kLeastShare = 0.5;             // of a tile's rows that have work: with less a matrix product is faster
 constexpr double kLeastShareOfProduct = 0.85;   // the same where the product's matrix is there already
 constexpr std::int64_t kManyChannels = 128;     // a matrix of patches costs little beside their product

@@ -1,6 +1,6 @@
 // The weight gradient of a convolution of few channels, such as a model's first: patches are read where rows of x lie.
 // Of fewer filters than a vector has lanes, each row of dy is laid out with as many, the others 0.
-// kernels/convolution_weight_rows.cl explains it.
+// opencl/kernels/cpu/convolution/weight_rows.cl explains it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace gemel::convolution {
 namespace {
 
-constexpr const char* kFile = "convolution_weight_rows.cl";
+constexpr const char* kFile = "cpu/convolution/weight_rows.cl";
 constexpr std::int64_t kWindow = 8192;     // floats of the rows laid out: the first cache
 constexpr std::int64_t kMostStep = 16;     // floats from one pixel to the next: a line of the cache
 constexpr std::int64_t kShortestRow = 28;  // sums are added to memory once a row

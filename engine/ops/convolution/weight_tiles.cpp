@@ -1,5 +1,5 @@
 // The weight gradient of a convolution as a product of packed tiles: the fast way on CPUs.
-// kernels/convolution_weight_tiles.cl explains it.
+// opencl/kernels/cpu/convolution/weight_tiles.cl explains it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace gemel::convolution {
 namespace {
 
-constexpr const char* kFile = "convolution_weight_tiles.cl";
+constexpr const char* kFile = "cpu/convolution/weight_tiles.cl";
 constexpr std::int64_t kGroupsAUnit = 8;     // so that no unit waits long for the last
 constexpr std::int64_t kNarrowFilters = 48;  // up to these, half a panel too many would be much
 

@@ -1,5 +1,5 @@
 // Convolution by a 3x3 window with stride 1, with a quarter of the multiplications: the fast way on CPUs where channels are many.
-// kernels/convolution_winograd.cl explains the algorithm and the layouts.
+// opencl/kernels/cpu/convolution/winograd.cl explains the algorithm and the layouts.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace gemel::convolution {
 namespace {
 
-constexpr const char* kFile = "convolution_winograd.cl";
+constexpr const char* kFile = "cpu/convolution/winograd.cl";
 constexpr std::int64_t kPoints = 36;
 constexpr std::int64_t kTile = 4;               // outputs of a tile along each axis
 constexpr std::int64_t kChunkFloats = 1 << 22;  // of transformed tiles at a time: they stay in the last cache

@@ -62,7 +62,7 @@ void launch(const Launch& l, std::int64_t chunk, std::int64_t group) {
   const Rows r = rows_of(l.in_shape(kDestination), l.in_shape(kSource), l.attributes());
   const std::int64_t span = r.count * r.inner, items = r.outer * ceil_div(span, chunk);
   if (items == 0) return;
-  l.run("write_rows.cl", "write_rows", opencl::range1(round_up(items, group), group),
+  l.run("any/write_rows.cl", "write_rows", opencl::range1(round_up(items, group), group),
         {l.in(kDestination), l.in(kStart), l.in(kSource), l.error_word(), r.outer, r.n, r.count, r.inner, chunk}, options_for(l));
 }
 

@@ -1,4 +1,4 @@
-// Connectionist temporal classification; the formulas are in opencl/kernels/ctc.cl.
+// Connectionist temporal classification; the formulas are in opencl/kernels/any/ctc.cl.
 // Legend: log_probs [N, T, C]; targets [N, L]; a sample's states: blank, label 0, blank, label 1, ..., blank, S of them.
 #include <fmt/format.h>
 
@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kForward = "ctc_loss";
 constexpr const char* kBackward = "ctc_loss_backward";
-constexpr const char* kFile = "ctc.cl";
+constexpr const char* kFile = "any/ctc.cl";
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// @param first  the input that is log_probs; targets and both lengths follow it

@@ -148,7 +148,7 @@ void convert(const Launch& l, const char* kernel, const opencl::Region& from, co
   constexpr std::int64_t kRun = 4096, kGroup = 64;  // of a work-item on a CPU
   const bool in_lanes = l.profile().runs_items_in_lanes();
   const std::int64_t run = in_lanes ? 1 : kRun, group = in_lanes ? kGroup : 1;
-  l.run("convert.cl", kernel, opencl::range1(round_up(ceil_div(n, run), group), group), {from, to, n, run}, type_options(l.in_spec(0).dtype));
+  l.run("any/convert.cl", kernel, opencl::range1(round_up(ceil_div(n, run), group), group), {from, to, n, run}, type_options(l.in_spec(0).dtype));
 }
 
 template <std::size_t form>

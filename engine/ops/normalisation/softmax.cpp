@@ -70,18 +70,18 @@ void launch_rows(Launch& l) {
   const Rows r = rows_of(l.in_shape(0), l.attributes());
   if (r.n == 0) return;
   const std::int64_t chunk = ceil_div(kChunkElements, r.n);
-  l.run("softmax.cl", "softmax_rows", opencl::range1(ceil_div(r.outer, chunk), 1), {l.in(0), l.out(0), r.outer, r.n, chunk, logarithm(l)},
+  l.run("cpu/softmax.cl", "softmax_rows", opencl::range1(ceil_div(r.outer, chunk), 1), {l.in(0), l.out(0), r.outer, r.n, chunk, logarithm(l)},
         type_options(l.in_spec(0).dtype));
 }
 void launch_group(Launch& l) {
   const Rows r = rows_of(l.in_shape(0), l.attributes());
-  l.run("softmax.cl", "softmax_group", opencl::range1(r.n ? r.outer * r.inner * kGroup : 0, kGroup), {l.in(0), l.out(0), r.n, r.inner, logarithm(l)},
+  l.run("gpu/softmax.cl", "softmax_group", opencl::range1(r.n ? r.outer * r.inner * kGroup : 0, kGroup), {l.in(0), l.out(0), r.n, r.inner, logarithm(l)},
         type_options(l.in_spec(0).dtype));
 }
 void launch_any(Launch& l) {
   const Rows r = rows_of(l.in_shape(0), l.attributes());
-  l.run("softmax.cl", "softmax_any", opencl::range1(r.n ? round_up(r.outer * r.inner, 16) : 0, 16), {l.in(0), l.out(0), r.outer, r.n, r.inner, logarithm(l)},
-        type_options(l.in_spec(0).dtype));
+  l.run("any/softmax.cl", "softmax_any", opencl::range1(r.n ? round_up(r.outer * r.inner, 16) : 0, 16),
+        {l.in(0), l.out(0), r.outer, r.n, r.inner, logarithm(l)}, type_options(l.in_spec(0).dtype));
 }
 
 std::vector<Variant> variants() {

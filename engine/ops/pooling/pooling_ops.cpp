@@ -93,13 +93,13 @@ void run(const Launch& l, const Call& call, std::vector<opencl::Argument> argume
   const auto& [kernel, vectors, out, fixed] = call;
   if (fixed && !vectors && fixed->taps() <= kUnrolledTaps && l.profile().runs_vectors()) {
     arguments.emplace_back(out.elements());
-    l.device().run(l.device().kernel("pooling.cl", kernel, "-DWIDTH=1" + constants_of(*fixed)), opencl::range1(out.product(0, 2), 1), arguments);
+    l.device().run(l.device().kernel("any/pooling.cl", kernel, "-DWIDTH=1" + constants_of(*fixed)), opencl::range1(out.product(0, 2), 1), arguments);
     return;
   }
   const std::int64_t width = !vectors ? 1 : out[3] % 16 == 0 ? 16 : 8, items = out.elements() / width;
   const std::int64_t span = l.profile().runs_vectors() ? kSpan : 1;
   arguments.emplace_back(items);
-  l.device().run(l.device().kernel("pooling.cl", kernel, fmt::format("-DWIDTH={} -DSPAN={}", width, span)),
+  l.device().run(l.device().kernel("any/pooling.cl", kernel, fmt::format("-DWIDTH={} -DSPAN={}", width, span)),
                  opencl::range1(round_up(ceil_div(items, span), kLocal), kLocal), arguments);
 }
 

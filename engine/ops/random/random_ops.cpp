@@ -121,7 +121,7 @@ void launch(Launch& l) {
   arguments.emplace_back(l.out(0));
   for (std::int64_t v : {rows, layout.samples, layout.numbers, keyed, b.rows, b.columns, l.attributes().integer("stream")}) arguments.emplace_back(v);
   for (const opencl::Argument& a : numbers(l.attributes())) arguments.push_back(a);
-  l.device().run(l.device().kernel("random.cl", l.problem().op.name, b.options),
+  l.device().run(l.device().kernel("any/random.cl", l.problem().op.name, b.options),
                  opencl::range2({round_up(ceil_div(blocks, b.columns), b.group), ceil_div(rows, b.rows)}, {b.group, 1}), arguments);
 }
 
@@ -288,7 +288,7 @@ const OpDef& fold_in_def() {
                     .doc = "one work-item",
                     .launch =
                         [](Launch& l) {
-                          l.run("random.cl", "fold_in", opencl::range1(1, 1), {l.in(0), l.in(1), l.out(0), l.in_spec(0).elements()}, "-DLANES=1");
+                          l.run("any/random.cl", "fold_in", opencl::range1(1, 1), {l.in(0), l.in(1), l.out(0), l.in_spec(0).elements()}, "-DLANES=1");
                         }}},
       .samples =
           [] {

@@ -17,7 +17,6 @@ using opencl::DeviceProfile;
 using opencl::Region;
 using Arguments = std::vector<opencl::Argument>;
 
-constexpr const char* kShared = "recurrent.cl";
 constexpr std::int64_t kMostRows = 32;      // sequences of a work-item: their sums stay in the first cache
 constexpr std::int64_t kTurnedVectors = 4;  // of a panel of the turned weight
 constexpr std::int64_t kGroup = 64;         // of a kernel whose items are single numbers
@@ -27,7 +26,6 @@ bool is_backward(const Form& f) { return f.pass == Pass::backward; }
 Sizes sizes_of(const Form& f, const Problem& p) { return recurrent::sizes_of({p.inputs.begin(), p.inputs.end()}, at(f.weight)); }
 
 std::string kernel_name(const Form& f, const char* variant) { return std::string(f.name) + (is_backward(f) ? "_backward_" : "_") + variant; }
-std::string file_of(const Form& f) { return std::string(f.name) + ".cl"; }
 
 /// The record's inputs but weight and lengths, then its outputs.
 Arguments tensors_of(const Form& f, const Launch& l) {
@@ -48,8 +46,8 @@ void add_sizes(Arguments& arguments, const Sizes& s, const Launch& l) {
 void run_order(const Launch& l, const Sizes& s, const Region& lengths, const Region& order) {
   const int given = static_cast<int>(l.problem().inputs.size()) - 1;
   const std::int64_t group = l.profile().runs_items_in_lanes() ? kGroup : 1;
-  l.run(kShared, "recurrent_order", opencl::range1(round_up(s.sequences, group), group), {l.in(given), lengths, order, l.error_word(), s.sequences, s.steps},
-        "-DWIDTH=1");
+  l.run("any/recurrent.cl", "recurrent_order", opencl::range1(round_up(s.sequences, group), group),
+        {l.in(given), lengths, order, l.error_word(), s.sequences, s.steps}, "-DWIDTH=1");
 }
 
 // ---- rows
@@ -100,12 +98,12 @@ void launch_rows(const Form& f, Launch& l) {
   const RowSections sections = row_sections(f, l.problem(), l.profile());
   const auto section = [&](std::size_t i) { return sections.in(l.workspace(), i); };
   run_order(l, s, section(0), section(1));
-  l.run(kShared, is_backward(f) ? "recurrent_pack_turned" : "recurrent_pack", opencl::range1(plan.panels, 1),
+  l.run("cpu/recurrent.cl", is_backward(f) ? "recurrent_pack_turned" : "recurrent_pack", opencl::range1(plan.panels, 1),
         {l.in(f.weight), section(2), s.hidden, s.gates, plan.padded}, plan.options);
   Arguments arguments = tensors_of(f, l);
   for (std::size_t i = 0; i < 4; ++i) arguments.emplace_back(section(i));
   add_sizes(arguments, s, l);
-  l.device().run(l.device().kernel(file_of(f), kernel_name(f, "rows"), plan.options), opencl::range1(plan.items, 1), arguments);
+  l.device().run(l.device().kernel(fmt::format("cpu/{}.cl", f.name), kernel_name(f, "rows"), plan.options), opencl::range1(plan.items, 1), arguments);
 }
 
 // ---- steps
@@ -145,7 +143,7 @@ void launch_steps(const Form& f, Launch& l) {
   arguments.emplace_back(gates);
   add_sizes(arguments, s, l);
   arguments.emplace_back(std::int64_t{0});
-  opencl::Kernel& kernel = l.device().kernel(file_of(f), kernel_name(f, "step"), "-DWIDTH=1");
+  opencl::Kernel& kernel = l.device().kernel(fmt::format("any/{}.cl", f.name), kernel_name(f, "step"), "-DWIDTH=1");
   const opencl::GemmForm& form = product_form(product, l.profile());
   for (std::int64_t i = 0; i < s.steps; ++i) {
     arguments.back() = is_backward(f) ? s.steps - 1 - i : i;

@@ -14,7 +14,7 @@ enum class Pass { forward, backward };
 struct Carried {
   int output, start;
 };
-/// What the variants of a record are made of. The kernels are those of NAME.cl: NAME_rows and NAME_step, or NAME_backward_rows and
+/// What the variants of a record are made of. The kernels are NAME_rows of cpu/NAME.cl and NAME_step of any/NAME.cl, or NAME_backward_rows and
 /// NAME_backward_step. They take the record's inputs but weight and lengths, and its outputs, in their order.
 struct Form {
   const char* name;

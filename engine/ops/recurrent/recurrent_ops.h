@@ -1,4 +1,4 @@
-// Private to recurrent layers: what lstm.cpp and gru.cpp share. The formulas are in opencl/kernels/lstm.cl and gru.cl.
+// Private to recurrent layers: what lstm.cpp and gru.cpp share. The formulas are in opencl/kernels/lib/ops/lstm.clh and gru.clh.
 // Legend: N sequences, T steps of the longest, H hidden numbers, G gates. Sequences are tensors [N, T, *]; a sequence of length L is read in the
 // steps 0..L-1, or with `reverse` L-1..0, and what it has behind is 0.
 #pragma once

@@ -90,7 +90,7 @@ void launch_rows(Launch& l) {
   in_passes<reduction, cut_rows>(l, [&](const Pass& p) {
     const auto& [x, y, r, c, scale, options] = p;
     const std::int64_t row_block = std::max({std::int64_t{1}, kRowElements / c.length, ceil_div(r.outer, opencl::kMostGroups)});
-    l.run("reduce.cl", "reduce_rows", opencl::range2({c.slices, ceil_div(r.outer, row_block)}, {1, 1}),
+    l.run("cpu/reduce.cl", "reduce_rows", opencl::range2({c.slices, ceil_div(r.outer, row_block)}, {1, 1}),
           {x, y, r.outer, r.reduced, c.slices, c.length, row_block, scale}, options);
   });
 }
@@ -99,7 +99,7 @@ template <Reduction reduction>
 void launch_groups(Launch& l) {
   in_passes<reduction, cut_groups>(l, [&](const Pass& p) {
     const auto& [x, y, r, c, scale, options] = p;
-    l.run("reduce.cl", "reduce_groups", opencl::range1(c.slices * r.outer * kGroup, kGroup), {x, y, r.reduced, c.slices, c.length, scale}, options);
+    l.run("gpu/reduce.cl", "reduce_groups", opencl::range1(c.slices * r.outer * kGroup, kGroup), {x, y, r.reduced, c.slices, c.length, scale}, options);
   });
 }
 
@@ -107,7 +107,7 @@ template <Reduction reduction>
 void launch_columns(Launch& l) {
   in_passes<reduction, cut_columns>(l, [&](const Pass& p) {
     const auto& [x, y, r, c, scale, options] = p;
-    l.run("reduce.cl", "reduce_columns", opencl::range3({ceil_div(r.inner, kLanes), c.slices, std::min(r.outer, opencl::kMostGroups)}, {1, 1, 1}),
+    l.run("cpu/reduce.cl", "reduce_columns", opencl::range3({ceil_div(r.inner, kLanes), c.slices, std::min(r.outer, opencl::kMostGroups)}, {1, 1, 1}),
           {x, y, r.outer, r.reduced, r.inner, c.slices, c.length, scale}, options);
   });
 }
@@ -116,7 +116,7 @@ template <Reduction reduction>
 void launch_column_items(Launch& l) {
   in_passes<reduction, cut_column_items>(l, [&](const Pass& p) {
     const auto& [x, y, r, c, scale, options] = p;
-    l.run("reduce.cl", "reduce_column_items", opencl::range1(round_up(r.inner * c.slices * r.outer, kGroup), kGroup),
+    l.run("any/reduce.cl", "reduce_column_items", opencl::range1(round_up(r.inner * c.slices * r.outer, kGroup), kGroup),
           {x, y, r.outer, r.reduced, r.inner, c.slices, c.length, scale}, options);
   });
 }
@@ -139,7 +139,7 @@ void launch_any(Launch& l) {
       arguments.emplace_back(stride);
     }
   }
-  l.device().run(l.device().kernel("reduce.cl", "reduce_any", options_for<reduction>(l)), opencl::range1(round_up(n, kGroup), kGroup), arguments);
+  l.device().run(l.device().kernel("any/reduce.cl", "reduce_any", options_for<reduction>(l)), opencl::range1(round_up(n, kGroup), kGroup), arguments);
 }
 
 const char* unless_rows(const Problem& p, const DeviceProfile&) {

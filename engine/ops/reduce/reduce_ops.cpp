@@ -151,7 +151,7 @@ void argmax_cells(const HostCall& c) {
 
 void argmax_launch(Launch& l) {
   const Runs r = argmax_runs(l.in_shape(0), l.attributes());
-  l.run("argmax.cl", "argmax", opencl::range1(round_up(r.outer * r.inner, 16), 16), {l.in(0), l.out(0), r.outer, r.reduced, r.inner},
+  l.run("any/argmax.cl", "argmax", opencl::range1(round_up(r.outer * r.inner, 16), 16), {l.in(0), l.out(0), r.outer, r.reduced, r.inner},
         type_options(l.in_spec(0).dtype));
 }
 

@@ -52,7 +52,7 @@ void run_clip(Launch& l, const char* kernel, std::int64_t chunk) {
   arguments.emplace_back(static_cast<float>(l.attributes().real("max_norm")));
   // One work-item at least: the norm of nothing is 0.
   const std::int64_t items = std::max<std::int64_t>(1, ceil_div(n, chunk));
-  l.device().run(l.device().kernel("clip.cl", kernel), opencl::range1(round_up(items, group), group), arguments);
+  l.device().run(l.device().kernel(chunk > 1 ? "cpu/clip.cl" : "gpu/clip.cl", kernel), opencl::range1(round_up(items, group), group), arguments);
 }
 
 }  // namespace
@@ -74,7 +74,7 @@ const OpDef& page_squares_def() {
                     .target = Target::cpu,
                     .launch =
                         [](Launch& l) {
-                          l.run("clip.cl", "page_squares_runs", opencl::range1(kSquareSums, 1), {l.in(0), l.in(1), l.out(0), l.in_spec(0).elements()});
+                          l.run("cpu/clip.cl", "page_squares_runs", opencl::range1(kSquareSums, 1), {l.in(0), l.in(1), l.out(0), l.in_spec(0).elements()});
                         }},
                    {.name = "groups",
                     .doc = "a run of pages for each group",
@@ -83,7 +83,7 @@ const OpDef& page_squares_def() {
                     .launch =
                         [](Launch& l) {
                           const std::int64_t pages = l.in_shape(1)[0], run = ceil_div(pages, kSquareSums), groups = pages > 0 ? ceil_div(pages, run) : 1;
-                          l.run("clip.cl", "page_squares_groups", opencl::range1(groups * kGroup, kGroup),
+                          l.run("gpu/clip.cl", "page_squares_groups", opencl::range1(groups * kGroup, kGroup),
                                 {l.in(0), l.in(1), l.out(0), l.in_spec(0).elements(), kSquareSums});
                         }}},
       .samples =

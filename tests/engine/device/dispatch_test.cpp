@@ -22,7 +22,8 @@ std::string chosen(const OpDef& op, const DeviceProfile& profile, std::span<cons
 int high(const Problem&, const DeviceProfile&) { return 9; }
 
 TEST(Dispatch, a_variant_for_the_device_comes_before_those_for_others) {
-  const OpDef op = computed_by({{.name = "chunks", .target = Target::cpu, .rank = high}, {.name = "groups", .target = Target::gpu, .rank = high}, {.name = "items"}});
+  const OpDef op =
+      computed_by({{.name = "chunks", .target = Target::cpu, .rank = high}, {.name = "groups", .target = Target::gpu, .rank = high}, {.name = "items"}});
   EXPECT_EQ(chosen(op, kCpu), "chunks");
   EXPECT_EQ(chosen(op, kGpu), "groups");
   const Refused of_cpu[] = {{&op.variants[0], "its compiler crashes"}}, of_both[] = {of_cpu[0], {&op.variants[2], "its compiler crashes"}};

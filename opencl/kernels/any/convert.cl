@@ -1,0 +1,17 @@
+// Elements of two bytes to float32, and back: y[i] = x[i].
+// Mapping: one work-item `run` neighbours. Options: those of types.clh.
+
+#include "lib/loops.clh"
+#include "lib/types.clh"
+
+__kernel void widen(__global const STORED* restrict x, __global T* restrict y, const long n, const long run) {
+  const long first = get_global_id(0) * run, last = min(first + run, n);
+  INDEPENDENT
+  for (long i = first; i < last; ++i) y[i] = LOAD(x + i);
+}
+
+__kernel void narrow(__global const T* restrict x, __global STORED* restrict y, const long n, const long run) {
+  const long first = get_global_id(0) * run, last = min(first + run, n);
+  INDEPENDENT
+  for (long i = first; i < last; ++i) STORE(x[i], y + i);
+}
