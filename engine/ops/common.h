@@ -36,7 +36,7 @@ inline constexpr const char* kForCpus = "it is for CPUs";
 inline constexpr const char* kGroupsTooSmall = "the device's work-groups are too small";
 /// Whether the device runs a work-item's vectors as its own, as CPUs do: not a GPU, nor an emulator of one.
 bool runs_vectors(const opencl::DeviceProfile& profile);
-/// The options of a kernel that includes types.clh.
+/// The options of a kernel that includes elements.clh.
 std::string type_options(DType dtype);
 /// The samples, and those numbered `which` again in float16 and in bfloat16. @param changed  the inputs that change, where they are float32
 std::vector<Sample> also_in_two_bytes(std::vector<Sample> samples, std::initializer_list<std::size_t> which, Reads changed = all_inputs);

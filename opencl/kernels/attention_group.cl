@@ -1,12 +1,12 @@
 // Attention and its gradients where lanes are work-items; attention.clh and attention_tiles_backward.cl have the formulas.
 // Mapping: groups of 64 items: ROWS queries (or keys, for the gradients of keys and values), each of which PARTS items share: item p has the
 // numbers p, p + PARTS, ... of its vectors in registers. They meet in local memory to add up dot products with COLUMNS keys (or queries) at a time.
-// Options: HEAD, VALUE: the most numbers of a query and of a value that an item has; those of stored.clh; LANES = 1.
+// Options: HEAD, VALUE: the most numbers of a query and of a value that an item has; those of elements.clh; LANES = 1.
 
 #include "vectors.clh"
 #include "attention.clh"
 #include "exponential.clh"
-#include "stored.clh"
+#include "elements.clh"
 
 #define GROUP 64
 #define PARTS 4

@@ -8,7 +8,7 @@
 // Options: WIDTH (16 or 8), FILTERS (at most k), BLOCKS; WINDOW: floats of the rows laid out; an epilogue.
 
 #include "convolution.clh"
-#include "width.clh"
+#include "elements.clh"
 #include "epilogue.clh"
 #include "loops.clh"
 

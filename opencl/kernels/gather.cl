@@ -1,10 +1,10 @@
 // Gather:   y[o, k, i] = x[o, indices[k], i]      and one-hot rows:   y[k, c] = (indices[k] == c)
 // Layout: x [outer, n, inner], indices [count], y [outer, count, inner]. An index out of range gives zeros.
 // gather_rows:  one work-item a block of rows.   gather_items, one_hot:  one work-item an element of y.
-// Options: T, for gather any type of the size of an element, for one_hot those of types.clh; INDEX, int or long.
+// Options: T, for gather any type of the size of an element, for one_hot those of elements.clh; INDEX, int or long.
 
 #include "index.clh"
-#include "types.clh"
+#include "elements.clh"
 
 __kernel void gather_rows(__global const T* restrict x, __global const INDEX* indices, __global T* restrict y, __global int* error,
                           const long rows, const long n, const long count, const long inner, const long row_block) {

@@ -6,7 +6,7 @@
 #include "epilogue.clh"
 #include "loops.clh"
 #include "prefetch.clh"
-#include "width.clh"
+#include "elements.clh"
 
 #define SUMMED 64  // terms that a lane sums at a time: one sum of 1 568, of 25 088 inputs in 16 lanes, has four times the rounding error
 

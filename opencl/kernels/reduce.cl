@@ -7,9 +7,9 @@
 // reduce_column_items: one work-item a column of a slice.
 // reduce_any:          one work-item an output element, over any axes.
 // Long series are joined in blocks, so that the rounding error of a sum grows with the square root of their length.
-// Options: those of types.clh; MAXIMUM, else sums; FROM_SLICES, x is of type T as a first pass left it; TO_SLICES, y is.
+// Options: those of elements.clh; MAXIMUM, else sums; FROM_SLICES, x is of type T as a first pass left it; TO_SLICES, y is.
 
-#include "types.clh"
+#include "elements.clh"
 
 #ifdef FROM_SLICES
 #define X T

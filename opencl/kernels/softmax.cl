@@ -1,5 +1,5 @@
 // Softmax:   y[i] = exponential(x[i] - max x) / sum_j exponential(x[j] - max x);   with `logarithm`, the logarithm of it.
-// Layout: x as [outer, n, inner], normalised along n. Options: those of types.clh.
+// Layout: x as [outer, n, inner], normalised along n. Options: those of elements.clh.
 // softmax_rows: inner = 1, each work-item does `chunk` rows, eight lanes wide.   softmax_group: a group of 64 items for each
 // (outer, inner).   softmax_any: one work-item for each (outer, inner).
 

@@ -1,7 +1,6 @@
 // GEMM by CLBlast: the default on GPUs. On a CPU it falls back to untuned parameters, far below Gemel's own kernels.
-#include "opencl/clblast/clblast_gemm.h"
-
 #include "engine/ops/matmul/form_parts.h"
+#include "opencl/clblast/clblast_gemm.h"
 
 namespace gemel::gemm {
 namespace {

@@ -24,7 +24,9 @@ constinit const GemmForm kColumns{
     .name = "columns",
     .doc = "one work-item a column",
     .declines = unless_own,
-    .rank = [](const GemmProblem&, const DeviceProfile& d) { return has_vectors(d) ? 0 : d.is_cpu() ? 60 : 10; },
+    .rank = [](const GemmProblem&, const DeviceProfile& d) { return has_vectors(d) ? 0
+                                                                    : d.is_cpu()   ? 60
+                                                                                   : 10; },
     .launch = launch_columns,
 };
 

@@ -24,11 +24,12 @@ void launch_dots(Device& device, const GemmProblem& p, const GemmOperands& o) {
   const bool apart = rows == 2 && p.n * p.k > kSecondCache;
   const std::string options = fmt::format("-DWIDTH={} -DROWS={} -DCOLUMNS={}{}", wide ? 16 : 8, rows, columns, apart ? " -DAPART" : "");
   if (turns(p))
-    device.run(device.kernel("gemm_dots.cl", "gemm_turn", options), opencl::range2({p.m, matrices(p, p.stride_a)}, {1, 1}), {o.a, o.workspace, p.m, p.k, p.stride_a});
-  device.run(device.kernel("gemm_dots.cl", "gemm_dots", options, p.epilogue.text), opencl::range3({ceil_div(p.m, rows), ceil_div(p.n, columns), p.batch}, {1, 1, 1}),
-             {turns(p) ? o.workspace : o.a, o.b, o.c, p.m, p.n, p.k, turns(p) && p.stride_a ? p.m * p.k : p.stride_a, p.stride_b, p.stride_c,
-              std::int32_t{p.adds}},
-             p.epilogue.arguments);
+    device.run(device.kernel("gemm_dots.cl", "gemm_turn", options), opencl::range2({p.m, matrices(p, p.stride_a)}, {1, 1}),
+               {o.a, o.workspace, p.m, p.k, p.stride_a});
+  device.run(
+      device.kernel("gemm_dots.cl", "gemm_dots", options, p.epilogue.text), opencl::range3({ceil_div(p.m, rows), ceil_div(p.n, columns), p.batch}, {1, 1, 1}),
+      {turns(p) ? o.workspace : o.a, o.b, o.c, p.m, p.n, p.k, turns(p) && p.stride_a ? p.m * p.k : p.stride_a, p.stride_b, p.stride_c, std::int32_t{p.adds}},
+      p.epilogue.arguments);
 }
 
 const char* unless_dots(const GemmProblem& p, const DeviceProfile& d) {
@@ -45,7 +46,9 @@ constinit const GemmForm kDots{
     .needs = kOfCpus,
     .declines = unless_dots,
     .longest_loop = [](const GemmProblem& p, const DeviceProfile&) { return turns(p) ? p.m * p.n * p.k : 0; },
-    .rank = [](const GemmProblem& p, const DeviceProfile& d) { return !has_vectors(d) ? 1 : dots_fit(p) ? 64 : 20; },
+    .rank = [](const GemmProblem& p, const DeviceProfile& d) { return !has_vectors(d) ? 1
+                                                                      : dots_fit(p)   ? 64
+                                                                                      : 20; },
     .workspace_bytes = [](const GemmProblem& p, const DeviceProfile&) { return turns(p) ? 4 * matrices(p, p.stride_a) * p.m * p.k : 0; },
     .launch = launch_dots,
 };
