@@ -28,6 +28,15 @@ struct Problem {
   std::span<const Spec> inputs, outputs;
 };
 
+/// A problem with its own attributes and specs.
+struct OwnedProblem {
+  const OpDef& op;
+  Attributes attributes;
+  Specs inputs, outputs;
+
+  Problem problem() const { return {op, attributes, inputs, outputs}; }
+};
+
 struct Cost {
   std::int64_t flops = 0, bytes = 0;
 };
@@ -56,6 +65,8 @@ struct Variant {
   int (*rank)(const Problem&, const opencl::DeviceProfile&) = nullptr;
   /// Bytes of scratch memory, given to `launch`. Null: none.
   std::int64_t (*workspace_bytes)(const Problem&, const opencl::DeviceProfile&) = nullptr;
+  /// The matrix products by which it computes the problem; dispatch chooses a variant of `matmul` for each. Null: none.
+  std::vector<OwnedProblem> (*products)(const Problem&, const opencl::DeviceProfile&) = nullptr;
   void (*launch)(Launch&) = nullptr;
 };
 

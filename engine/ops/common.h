@@ -29,7 +29,7 @@ void check_shape(const char* op, const char* name, const Spec& spec, const Shape
 /// An attribute of two numbers, one for each axis of an image. @throws ShapeError where they are not two of at least `least`
 void check_pair(const char* op, const Attributes& attributes, const char* name, std::int64_t least);
 
-/// The options of a kernel that includes lib/types.clh.
+/// The options of a kernel that includes lib/elements.clh.
 std::string type_options(DType dtype);
 /// The samples, and those numbered `which` again in float16 and in bfloat16. @param changed  the inputs that change, where they are float32
 std::vector<Sample> also_in_two_bytes(std::vector<Sample> samples, std::initializer_list<std::size_t> which, Reads changed = all_inputs);

@@ -12,7 +12,7 @@
 #include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
 #include "engine/ops/convolution/convolution_ops.h"
-#include "engine/ops/matmul/matmul_ops.h"
+#include "engine/ops/matmul/gemm_forms.h"
 #include "engine/ops/workspace_sections.h"
 
 namespace gemel::convolution {
@@ -155,6 +155,14 @@ std::int64_t workspace_bytes(const Problem& p, const opencl::DeviceProfile& prof
   return plan_of(d, geometry_of<d>(p), profile).sections.bytes();
 }
 
+template <Direction d>
+std::vector<OwnedProblem> products(const Problem& p, const opencl::DeviceProfile& profile) {
+  const Geometry g = geometry_of<d>(p);
+  std::vector<OwnedProblem> out;
+  for (const opencl::GemmProblem& product : products_of(d, g, plan_of(d, g, profile))) out.push_back(matmul_of(product));
+  return out;
+}
+
 opencl::Region part(const opencl::Region& of, std::int64_t begin, std::int64_t elements) { return {of.block, of.offset + 4 * begin, 4 * elements}; }
 
 /// Channels of one work-item: a vector where items run one after the other, a little where they run side by side.
@@ -193,20 +201,20 @@ void run_block(const Launch& l, const Geometry& g, const Plan& plan, const Block
   const opencl::Region scratch = plan.sections.in(l.workspace(), 2);
   const auto epilogue = l.epilogue_arguments(b.begin * (d == Direction::forward ? g.k : g.c));
   opencl::GemmProblem problem = product_of(d, g, plan, b);
-  problem.accumulate = adds;
+  problem.adds = adds;
   problem.epilogue = {l.epilogue_text(), epilogue};
-  const opencl::GemmForm& gemm = product_form(problem, l.profile());
+  const GemmForm& gemm = product_form(problem, l.profile());
   if (d != Direction::input && !is_product) im2col(l, g, x, columns, b);
   switch (d) {
     case Direction::forward:
-      gemm.run(l.device(), problem, {columns, l.in(1), y, scratch});
+      gemm.launch(l.device(), problem, {columns, l.in(1), y, scratch});
       break;
     case Direction::input:
-      gemm.run(l.device(), problem, {y, l.in(1), columns, scratch});
+      gemm.launch(l.device(), problem, {y, l.in(1), columns, scratch});
       break;
     case Direction::weights: {
       const opencl::Region sums = plan.parts > 1 ? part(l.workspace(), 0, problem.batch * g.depth() * g.k) : l.out(0);
-      gemm.run(l.device(), problem, {columns, y, sums, scratch});
+      gemm.launch(l.device(), problem, {columns, y, sums, scratch});
       break;
     }
   }
@@ -229,13 +237,8 @@ Variant variant() {
           .declines = declines<d>,
           .rank = rank<d>,
           .workspace_bytes = workspace_bytes<d>,
+          .products = products<d>,
           .launch = launch<d>};
-}
-
-template <Direction d>
-std::vector<opencl::GemmProblem> products_of(const Problem& p, const opencl::DeviceProfile& profile) {
-  const Geometry g = geometry_of<d>(p);
-  return products_of(d, g, plan_of(d, g, profile));
 }
 
 }  // namespace
@@ -247,16 +250,3 @@ Variant gemm_variant(Direction d) {
 }
 
 }  // namespace gemel::convolution
-
-namespace gemel {
-
-std::vector<opencl::GemmProblem> products_of(const Problem& p, const opencl::DeviceProfile& profile) {
-  using convolution::Direction;
-  const OpDef* op = p.op.epilogue ? p.op.epilogue->product : p.op.adds ? p.op.adds : &p.op;
-  if (op == &conv2d_def()) return convolution::products_of<Direction::forward>(p, profile);
-  if (op == &conv2d_input_gradient_def()) return convolution::products_of<Direction::input>(p, profile);
-  if (op == &conv2d_weight_gradient_def()) return convolution::products_of<Direction::weights>(p, profile);
-  throw InternalError(fmt::format("products_of: {} is no convolution", p.op.name));
-}
-
-}  // namespace gemel

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "engine/base/numbers.h"
-#include "engine/ops/matmul/matmul_ops.h"
+#include "engine/ops/matmul/gemm_forms.h"
 #include "engine/ops/workspace_sections.h"
 
 namespace gemel::recurrent {
@@ -113,7 +113,7 @@ namespace {
 /// The product of a step: of the hidden states and the weight, or of the gates' gradients and the turned weight, which joins what is carried.
 opencl::GemmProblem product_of(const Form& f, const Sizes& s) {
   if (!is_backward(f)) return {.m = s.sequences, .n = s.width(), .k = s.hidden};
-  return {.m = s.sequences, .n = s.hidden, .k = s.width(), .b = Transpose::yes, .accumulate = true};
+  return {.m = s.sequences, .n = s.hidden, .k = s.width(), .b = Transpose::yes, .adds = true};
 }
 
 using StepSections = Sections<4>;  // lengths, order, gates of a step, the product's own
@@ -124,6 +124,8 @@ StepSections step_sections(const Form& f, const Problem& p, const DeviceProfile&
 }
 
 }  // namespace
+
+std::vector<OwnedProblem> steps_products(const Form& f, const Problem& p) { return {matmul_of(product_of(f, sizes_of(f, p)))}; }
 
 std::int64_t steps_bytes(const Form& f, const Problem& p, const DeviceProfile& d) { return step_sections(f, p, d).bytes(); }
 
@@ -144,12 +146,12 @@ void launch_steps(const Form& f, Launch& l) {
   add_sizes(arguments, s, l);
   arguments.emplace_back(std::int64_t{0});
   opencl::Kernel& kernel = l.device().kernel(fmt::format("any/{}.cl", f.name), kernel_name(f, "step"), "-DWIDTH=1");
-  const opencl::GemmForm& form = product_form(product, l.profile());
+  const GemmForm& form = product_form(product, l.profile());
   for (std::int64_t i = 0; i < s.steps; ++i) {
     arguments.back() = is_backward(f) ? s.steps - 1 - i : i;
-    if (!is_backward(f)) form.run(l.device(), product, operands);
+    if (!is_backward(f)) form.launch(l.device(), product, operands);
     l.device().run(kernel, opencl::range2({round_up(s.hidden, kGroup), std::min(s.sequences, opencl::kMostGroups)}, {kGroup, 1}), arguments);
-    if (is_backward(f)) form.run(l.device(), product, operands);
+    if (is_backward(f)) form.launch(l.device(), product, operands);
   }
 }
 

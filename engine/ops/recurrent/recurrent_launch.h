@@ -28,6 +28,7 @@ std::int64_t rows_loop(const Form& form, const Problem& p, const opencl::DeviceP
 std::int64_t rows_bytes(const Form& form, const Problem& p, const opencl::DeviceProfile& d);
 void launch_rows(const Form& form, Launch& l);
 std::int64_t steps_bytes(const Form& form, const Problem& p, const opencl::DeviceProfile& d);
+std::vector<OwnedProblem> steps_products(const Form& form, const Problem& p);
 void launch_steps(const Form& form, Launch& l);
 
 /// Of the record of a form.
@@ -45,6 +46,7 @@ std::vector<Variant> variants() {
           {.name = "steps",
            .doc = "a product and a kernel for each step",
            .workspace_bytes = [](const Problem& p, const DeviceProfile& d) { return steps_bytes(form(), p, d); },
+           .products = [](const Problem& p, const DeviceProfile&) { return steps_products(form(), p); },
            .launch = [](Launch& l) { launch_steps(form(), l); }}};
 }
 

@@ -1,8 +1,8 @@
 // Index of the first maximum along an axis; NaN counts as the largest.
 // Layout: x [outer, n, inner], y [outer, inner]. Mapping: one work-item an output element.
-// Options: those of types.clh.
+// Options: those of elements.clh.
 
-#include "lib/types.clh"
+#include "lib/elements.clh"
 
 __kernel void argmax(__global const STORED* x, __global long* y, const long outer, const long n, const long inner) {
   const long i = get_global_id(0);

@@ -1,8 +1,8 @@
 // Elements of two bytes to float32, and back: y[i] = x[i].
-// Mapping: one work-item `run` neighbours. Options: those of types.clh.
+// Mapping: one work-item `run` neighbours. Options: those of elements.clh.
 
 #include "lib/loops.clh"
-#include "lib/types.clh"
+#include "lib/elements.clh"
 
 __kernel void widen(__global const STORED* restrict x, __global T* restrict y, const long n, const long run) {
   const long first = get_global_id(0) * run, last = min(first + run, n);

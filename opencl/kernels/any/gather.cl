@@ -1,9 +1,9 @@
 // Gather:   y[o, k, i] = x[o, indices[k], i]      and one-hot rows:   y[k, c] = (indices[k] == c)
 // Layout: x [outer, n, inner], indices [count], y [outer, count, inner]. An index out of range gives zeros. One work-item an element of y.
-// Options: T, for gather any type of the size of an element, for one_hot those of types.clh; INDEX, int or long.
+// Options: T, for gather any type of the size of an element, for one_hot those of elements.clh; INDEX, int or long.
 
 #include "lib/index.clh"
-#include "lib/types.clh"
+#include "lib/elements.clh"
 
 __kernel void gather_items(__global const T* x, __global const INDEX* indices, __global T* y, __global int* error, const long rows,
                            const long n, const long count, const long inner) {

@@ -7,7 +7,7 @@
 // TILED_H, TILED_W: 1 where windows lie side by side within the image, so that nothing along that axis is outside.
 
 #include "lib/loops.clh"
-#include "lib/width.clh"
+#include "lib/elements.clh"
 
 #ifdef FIXED_C
 enum { c = FIXED_C, r = FIXED_R, s = FIXED_S, sh = FIXED_SH, sw = FIXED_SW, ph = FIXED_PH, pw = FIXED_PW, dh = FIXED_DH, dw = FIXED_DW };

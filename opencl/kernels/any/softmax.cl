@@ -1,5 +1,5 @@
 // Softmax:   y[i] = exponential(x[i] - max x) / sum_j exponential(x[j] - max x);   with `logarithm`, the logarithm of it.
-// Layout: x as [outer, n, inner], normalised along n. Options: those of types.clh. One work-item for each (outer, inner).
+// Layout: x as [outer, n, inner], normalised along n. Options: those of elements.clh. One work-item for each (outer, inner).
 
 #include "lib/rows.clh"
 

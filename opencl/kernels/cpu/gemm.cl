@@ -8,7 +8,7 @@
 // Options: MR (1, 2, 4, 6, 7, 8, 12 or 14), NR (32 or 16) and WIDTH (16 or 8) of half of it; K_BLOCK; A_TRANSPOSED; PACK_A, the rows
 // that a group has at most; PACK_B; B_TRANSPOSED; an epilogue.
 
-#include "lib/width.clh"
+#include "lib/elements.clh"
 #include "lib/epilogue.clh"
 #include "lib/loops.clh"
 #include "lib/prefetch.clh"

@@ -6,7 +6,7 @@
 #include "lib/epilogue.clh"
 #include "lib/loops.clh"
 #include "lib/prefetch.clh"
-#include "lib/width.clh"
+#include "lib/elements.clh"
 
 #define SUMMED 64  // terms that a lane sums at a time: one sum of 1 568, of 25 088 inputs in 16 lanes, has four times the rounding error
 

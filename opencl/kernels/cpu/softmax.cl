@@ -1,5 +1,5 @@
 // Softmax:   y[i] = exponential(x[i] - max x) / sum_j exponential(x[j] - max x);   with `logarithm`, the logarithm of it.
-// Layout: x as [rows, n], normalised along n. Options: those of types.clh. Each work-item does `chunk` rows, eight lanes wide.
+// Layout: x as [rows, n], normalised along n. Options: those of elements.clh. Each work-item does `chunk` rows, eight lanes wide.
 
 #include "lib/rows.clh"
 

@@ -1,7 +1,7 @@
-// Layer normalisation on GPUs: 64 items a row; WIDTH columns x LANES rows for the sums over rows. Legend and options: layer_norm.clh.
+// Layer normalisation on GPUs: 64 items a row; COLUMNS columns x LANES rows for the sums over rows. Legend and options: layer_norm.clh.
 
 #define GROUP 64
-#define WIDTH 32
+#define COLUMNS 32
 #define LANES 8
 #define UNROLL 8
 #include "lib/group.clh"
@@ -45,10 +45,10 @@ void layer_norm_slope_group(__global const STORED* dy, __global const STORED* x,
     STORE(inverse * (LOAD(dy + row + j) * LOAD(gamma + j) - plain - (LOAD(x + row + j) - mean) * slope), dx + row + j);
 }
 
-__kernel __attribute__((reqd_work_group_size(WIDTH, LANES, 1)))
+__kernel __attribute__((reqd_work_group_size(COLUMNS, LANES, 1)))
 void layer_norm_sums_tile(__global const STORED* dy, __global const STORED* x, __global const float* means, __global const float* inverses,
                           __global float* parts, const long rows, const long n, const long spans, const long span_rows) {
-  __local float dgammas[LANES][WIDTH], dbetas[LANES][WIDTH];
+  __local float dgammas[LANES][COLUMNS], dbetas[LANES][COLUMNS];
   const int column = get_local_id(0), lane = get_local_id(1);
   const long j = get_global_id(0), span = get_group_id(1);
   const long last = min((span + 1) * span_rows, rows);

@@ -1,5 +1,5 @@
 // Softmax:   y[i] = exponential(x[i] - max x) / sum_j exponential(x[j] - max x);   with `logarithm`, the logarithm of it.
-// Layout: x as [outer, n, inner], normalised along n. Options: those of types.clh. A group of 64 items for each (outer, inner).
+// Layout: x as [outer, n, inner], normalised along n. Options: those of elements.clh. A group of 64 items for each (outer, inner).
 
 #define GROUP 64
 #include "lib/group.clh"

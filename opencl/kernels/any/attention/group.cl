@@ -1,12 +1,12 @@
 // Attention and its gradients where lanes are work-items; attention.clh and attention_tiles_backward.cl have the formulas.
 // Mapping: groups of 64 items: ROWS queries (or keys, for the gradients of keys and values), each of which PARTS items share: item p has the
 // numbers p, p + PARTS, ... of its vectors in registers. They meet in local memory to add up dot products with COLUMNS keys (or queries) at a time.
-// Options: HEAD, VALUE: the most numbers of a query and of a value that an item has; those of stored.clh; LANES = 1.
+// Options: HEAD, VALUE: the most numbers of a query and of a value that an item has; those of elements.clh; LANES = 1.
 
 #include "lib/vectors.clh"
 #include "lib/ops/attention.clh"
 #include "lib/math/exponential.clh"
-#include "lib/stored.clh"
+#include "lib/elements.clh"
 
 #define GROUP 64
 #define PARTS 4

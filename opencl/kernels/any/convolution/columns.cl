@@ -6,7 +6,7 @@
 // image began in an earlier block of rows adds to what that block left.
 // Options: WIDTH, 16, 4 or 1; it divides c.
 
-#include "lib/width.clh"
+#include "lib/elements.clh"
 #include "lib/ops/convolution.clh"
 
 __kernel void im2col(__global const float* x, __global float* columns, GEOMETRY, const long begin, const long rows) {

@@ -4,7 +4,7 @@
 // ranges of output rows [n p], whose sums parts.cl adds.
 // Options: WIDTH, 16, 8 or 1; it divides c. An epilogue, of y and dx.
 
-#include "lib/width.clh"
+#include "lib/elements.clh"
 #include "lib/ops/convolution.clh"
 #include "lib/epilogue.clh"
 

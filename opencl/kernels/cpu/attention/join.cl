@@ -1,10 +1,10 @@
 // Joins what attention made of parts of the keys: y = sum_p y_p exp(top_p - top) / sum_p sum_p exp(top_p - top), with the largest top_p as top.
 // Layout: part_y [parts, rows, width], part_tops and part_sums [parts, rows]; y [rows, width], top and log_sum [rows].
-// Items: one a row, of a query and head. Options: those of types.clh.
+// Items: one a row, of a query and head. Options: those of elements.clh.
 
 #define T float
 #include "lib/math/exponential.clh"
-#include "lib/types.clh"
+#include "lib/elements.clh"
 
 __kernel void attention_join(__global const float* restrict part_y, __global const float* restrict part_tops, __global const float* restrict part_sums,
                              __global STORED* restrict y, __global float* restrict tops, __global float* restrict log_sums, const long rows,

@@ -17,7 +17,7 @@ static inline void score(const float q[HEADS][PADDED(HEAD)], __global const STOR
       __global const STORED* row = key + min(j + i, count - 1) * step;
       for (int h = 0; h < heads; ++h) {
         real product = 0;
-        UNROLLED (int x = 0; x < HEAD; x += WIDTH) product = fma(LOAD(q[h] + x), load_part(row + h * HEAD + x, HEAD - x), product);
+        UNROLLED (int x = 0; x < HEAD; x += WIDTH) product = fma(LOAD_FLOATS(q[h] + x), load_part(row + h * HEAD + x, HEAD - x), product);
         products[h][i] = product;
       }
     }
@@ -25,7 +25,7 @@ static inline void score(const float q[HEADS][PADDED(HEAD)], __global const STOR
       real sum = 0;
       transpose_block(products[h]);
       UNROLLED (int i = 0; i < WIDTH; ++i) sum += products[h][i];
-      STORE(sum, scores[h] + j);
+      STORE_FLOATS(sum, scores[h] + j);
     }
   }
 }
@@ -42,9 +42,9 @@ void attention_one(__global const STORED* restrict query, __global const STORED*
   bias += sample * bias_sample + first_head * bias_head;
   for (int h = 0; h < own_heads; ++h) {
     largest[h] = LOWEST, totals[h] = 0;
-    for (int x = 0; x < HEAD; x += WIDTH) STORE(load_part(query + (row + h) * HEAD + x, HEAD - x) * scale, q[h] + x);
-    for (int x = 0; x < VALUE; x += WIDTH) STORE((real)0, sums[h] + x);
-    for (int j = 0; j < KEYS; j += WIDTH) STORE((real)0, scores[h] + j);
+    for (int x = 0; x < HEAD; x += WIDTH) STORE_FLOATS(load_part(query + (row + h) * HEAD + x, HEAD - x) * scale, q[h] + x);
+    for (int x = 0; x < VALUE; x += WIDTH) STORE_FLOATS((real)0, sums[h] + x);
+    for (int j = 0; j < KEYS; j += WIDTH) STORE_FLOATS((real)0, scores[h] + j);
   }
 
   const long end = min((part + 1) * part_keys, keys);
@@ -60,12 +60,13 @@ void attention_one(__global const STORED* restrict query, __global const STORED*
         draw_factors(own, 0, begin, (count + 63) / 64 * 64, (float2)(threshold, keep), drawn);
       }
       const float before = weigh(scores[h], PANELS(count), edge, threshold > 0 ? drawn : 0, largest + h, totals + h);
-      for (int x = 0; x < VALUE; x += WIDTH) STORE(LOAD(sums[h] + x) * before, sums[h] + x);
+      for (int x = 0; x < VALUE; x += WIDTH) STORE_FLOATS(LOAD_FLOATS(sums[h] + x) * before, sums[h] + x);
     }
     for (int j = 0; j < count; ++j) {
       __global const STORED* of = value + (at + j * heads) * VALUE;
       for (int h = 0; h < own_heads; ++h)
-        UNROLLED (int x = 0; x < VALUE; x += WIDTH) STORE(fma((real)(scores[h][j]), load_part(of + h * VALUE + x, VALUE - x), LOAD(sums[h] + x)), sums[h] + x);
+        UNROLLED (int x = 0; x < VALUE; x += WIDTH)
+          STORE_FLOATS(fma((real)(scores[h][j]), load_part(of + h * VALUE + x, VALUE - x), LOAD_FLOATS(sums[h] + x)), sums[h] + x);
     }
   }
   for (int h = 0; h < own_heads; ++h) {

@@ -25,7 +25,7 @@ void attention_tiles(__global const STORED* restrict query, __global const STORE
   if (threshold > 0) head_key(state, (uint)stream, place_of(state, sample, keyed), head, own);
 
   pack(query + first_row * HEAD, heads * HEAD, rows, padded_rows, HEAD, scale, q, QUERIES);
-  for (int i = 0; i < BLOCK(QUERIES, VALUE); i += WIDTH) STORE((real)0, y_sums + i);
+  for (int i = 0; i < BLOCK(QUERIES, VALUE); i += WIDTH) STORE_FLOATS((real)0, y_sums + i);
   for (int r = 0; r < rows; ++r) largest[r] = LOWEST, totals[r] = 0;
 
   const long end = min((part + 1) * part_keys, seen_by(first + rows - 1, queries, keys, causal));
@@ -47,8 +47,8 @@ void attention_tiles(__global const STORED* restrict query, __global const STORE
         if (before == 1 || begin == part * part_keys) continue;
         for (int p = 0; p < PANELS(VALUE); ++p) {
           float* at = y_sums + (p * QUERIES + r) * NR;
-          STORE(LOAD(at) * before, at);
-          STORE(LOAD(at + WIDTH) * before, at + WIDTH);
+          STORE_FLOATS(LOAD_FLOATS(at) * before, at);
+          STORE_FLOATS(LOAD_FLOATS(at + WIDTH) * before, at + WIDTH);
         }
       }
       for (int p = 0; p < PANELS(VALUE) && panels > 0; ++p)

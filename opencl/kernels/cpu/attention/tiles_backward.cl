@@ -14,31 +14,31 @@ static inline void find_slopes(float* weights, float* slopes, int panels, const 
   for (int p = 0; p < panels; ++p)
     for (int lane = 0; lane < NR; lane += WIDTH) {
       float *w = weights + p * QUERIES * NR + lane, *s = slopes + p * QUERIES * NR + lane;
-      const real weight = DECAY_OF(LOAD(w) + LOAD(edge + p * NR + lane) - of_query.x - of_query.y);
-      const real factor = drawn ? LOAD(drawn + p * NR + lane) : (real)1;
-      STORE(weight * factor, w);
-      STORE(weight * (LOAD(s) * factor - of_query.z), s);
+      const real weight = DECAY_OF(LOAD_FLOATS(w) + LOAD_FLOATS(edge + p * NR + lane) - of_query.x - of_query.y);
+      const real factor = drawn ? LOAD_FLOATS(drawn + p * NR + lane) : (real)1;
+      STORE_FLOATS(weight * factor, w);
+      STORE_FLOATS(weight * (LOAD_FLOATS(s) * factor - of_query.z), s);
     }
 }
 
 /// A query's panels [first, last) become 0: none of their keys is seen.
 static inline void clear(float* row, int first, int last) {
   for (int p = first; p < last; ++p) {
-    STORE((real)0, row + p * QUERIES * NR);
-    STORE((real)0, row + p * QUERIES * NR + WIDTH);
+    STORE_FLOATS((real)0, row + p * QUERIES * NR);
+    STORE_FLOATS((real)0, row + p * QUERIES * NR + WIDTH);
   }
 }
 
 /// delta of a query, from its packed dy.
 static inline float delta_of(const float* dy, __global const STORED* y) {
   real sum = 0;
-  for (int j = 0; j < VALUE; j += WIDTH) sum = fma(LOAD(dy + j / NR * QUERIES * NR + j % NR), load_part(y + j, VALUE - j), sum);
+  for (int j = 0; j < VALUE; j += WIDTH) sum = fma(LOAD_FLOATS(dy + j / NR * QUERIES * NR + j % NR), load_part(y + j, VALUE - j), sum);
   return lanes_total(sum);
 }
 
 static inline void add_numbers(const float* from, int count, float factor, __global float* to) {
   int j = 0;
-  for (; j + WIDTH <= count; j += WIDTH) STORE(LOAD(to + j) + LOAD(from + j) * factor, to + j);
+  for (; j + WIDTH <= count; j += WIDTH) STORE_FLOATS(LOAD_FLOATS(to + j) + LOAD_FLOATS(from + j) * factor, to + j);
   for (; j < count; ++j) to[j] += from[j] * factor;
 }
 
@@ -67,8 +67,8 @@ void attention_backward_tiles(__global const STORED* restrict dy, __global const
     pack(key + (first_key + begin * heads) * HEAD, heads * HEAD, count, count, HEAD, 1, k, KEYS);
     pack_turned(key + (first_key + begin * heads) * HEAD, heads * HEAD, count, HEAD, turned_keys);
     pack_turned(value + (first_key + begin * heads) * VALUE, heads * VALUE, count, VALUE, turned_values);
-    for (int i = 0; i < BLOCK(KEYS, HEAD); i += WIDTH) STORE((real)0, dk + i);
-    for (int i = 0; i < BLOCK(KEYS, VALUE); i += WIDTH) STORE((real)0, dv + i);
+    for (int i = 0; i < BLOCK(KEYS, HEAD); i += WIDTH) STORE_FLOATS((real)0, dk + i);
+    for (int i = 0; i < BLOCK(KEYS, VALUE); i += WIDTH) STORE_FLOATS((real)0, dv + i);
     if (bias_query == 0) fill_edge(bias + begin * bias_key, bias_key, count, panels * NR, edge);
 
     for (long first = 0; first < queries; first += QUERIES) {
@@ -127,7 +127,7 @@ void attention_totals(__global const float* restrict sums, __global STORED* rest
   long i = get_group_id(0) * run;
   for (; i + WIDTH <= last; i += WIDTH) {
     real sum = 0;
-    for (long p = 0; p < parts; ++p) sum += LOAD(sums + p * count + i);
+    for (long p = 0; p < parts; ++p) sum += LOAD_FLOATS(sums + p * count + i);
     STORE_RESULTS(sum, dquery + i);
   }
   for (; i < last; ++i) {

@@ -12,7 +12,7 @@
 // ASKS, where a group has all channels: what the next row reads first is asked for, in the order in which it lies; AROUND: the result goes
 // around the caches; an epilogue, of y and dx.
 
-#include "lib/width.clh"
+#include "lib/elements.clh"
 #include "lib/ops/convolution.clh"
 #include "lib/epilogue.clh"
 #include "lib/loops.clh"

@@ -8,7 +8,7 @@
 // Options: WIDTH (16 or 8), FILTERS (at most k), BLOCKS; WINDOW: floats of the rows laid out; an epilogue.
 
 #include "lib/ops/convolution.clh"
-#include "lib/width.clh"
+#include "lib/elements.clh"
 #include "lib/epilogue.clh"
 #include "lib/loops.clh"
 

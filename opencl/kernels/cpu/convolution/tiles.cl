@@ -8,7 +8,7 @@
 // Options: MR (6 or 8), NR (16 or 32); AROUND: y or dx goes around the caches; an epilogue, of what is stored by pixels.
 
 #define WIDTH 16
-#include "lib/width.clh"
+#include "lib/elements.clh"
 #include "lib/ops/convolution.clh"
 #include "lib/epilogue.clh"
 #include "lib/loops.clh"

@@ -13,7 +13,7 @@
 // Options: WIDTH, 16 or 8; of a product: TILES and CHANNELS, multiples of MR and WIDTH, that a group works on at a time; MR, NR; an
 // epilogue, of y and dx.
 
-#include "lib/width.clh"
+#include "lib/elements.clh"
 #include "lib/epilogue.clh"
 #include "lib/loops.clh"
 #include "lib/prefetch.clh"

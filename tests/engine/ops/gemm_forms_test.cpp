@@ -1,18 +1,21 @@
 // The forms of GEMM against the definition in double.
-#include "opencl/gemm/gemm.h"
+#include "engine/ops/matmul/gemm_forms.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <ranges>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/base/numbers.h"
-#include "engine/ops/matmul/matmul_ops.h"
-#include "opencl/gemm/gemm_providers.h"
+#include "engine/device/dispatch.h"
+#include "engine/ops/catalog.h"
+#include "opencl/clblast/clblast_gemm.h"
 #include "opencl/program/tuning_table.h"
 #include "tests/support/device/cache_folder.h"
 #include "tests/support/device/test_device.h"
@@ -63,7 +66,7 @@ std::string difference(const GemmProblem& p, const std::vector<float>& a, const 
         const auto [sum, magnitude] = testing::dot_product(a.data() + g * p.stride_a + (by_columns ? i : i * p.k), by_columns ? p.m : 1,
                                                            b.data() + g * p.stride_b + (by_rows ? j * p.k : j), by_rows ? 1 : p.n, p.k);
         const std::int64_t at_c = g * p.stride_c + i * p.n + j;
-        const double old = p.accumulate ? static_cast<double>(before[at(at_c)]) : 0;
+        const double old = p.adds ? static_cast<double>(before[at(at_c)]) : 0;
         const double wanted = sum + old, bound = unit * (magnitude + std::abs(old));
         if (!(std::abs(c[at(at_c)] - wanted) <= bound))
           return "m " + std::to_string(p.m) + " n " + std::to_string(p.n) + " k " + std::to_string(p.k) + " batch " + std::to_string(g) +
@@ -78,7 +81,7 @@ std::string difference(const GemmProblem& p, const std::vector<float>& a, const 
 std::string check_product(Device& device, const GemmProblem& p, std::int64_t workspace_bytes, const Run& run) {
   const auto a = values(elements(p.m * p.k, p.stride_a, p.batch), 1), b = values(elements(p.k * p.n, p.stride_b, p.batch), 2);
   auto c = values(elements(p.m * p.n, p.stride_c, p.batch), 3);
-  if (!p.accumulate) std::fill(c.begin(), c.end(), std::numeric_limits<float>::quiet_NaN());  // must not be read
+  if (!p.adds) std::fill(c.begin(), c.end(), std::numeric_limits<float>::quiet_NaN());  // must not be read
   c.insert(c.end(), kGuard, kSentinel);
   const auto before = c;
   const Operand on_a(device, a), on_b(device, b), on_c(device, c), workspace(device, ceil_div(workspace_bytes, 4));
@@ -89,17 +92,27 @@ std::string check_product(Device& device, const GemmProblem& p, std::int64_t wor
   return difference(p, a, b, before, c);
 }
 
-std::string check_product(const GemmProblem& p, const GemmForm& form, Device& device = testing::test_device()) {
-  if (const char* why = form.declines(p, device.profile())) return std::string("it declines: ") + why;
-  return check_product(device, p, form.workspace_bytes(p, device.profile()), form.run);
+/// Why the form's variant of `matmul` declines, or nullptr.
+const char* declines(const GemmForm& form, const GemmProblem& p, const DeviceProfile& profile) {
+  const OwnedProblem matmul = matmul_of(p);
+  const auto variant = std::ranges::find(matmul_def().variants, std::string_view(form.name), &Variant::name);
+  return gemel::declines(*variant, matmul.problem(), profile);
+}
+bool takes(const GemmForm& form, const GemmProblem& p, Device& device = testing::test_device()) { return !declines(form, p, device.profile()); }
+
+auto all_forms() {
+  return gemm_forms() | std::views::transform([](const GemmForm* form) -> const GemmForm& { return *form; });
+}
+bool is_named(const GemmForm& form, std::string_view name) { return form.name == name; }
+const GemmForm& form_named(std::string_view name) { return **std::ranges::find(gemm_forms(), name, &GemmForm::name); }
+/// Gemel's own of float32.
+auto own_forms() {
+  return all_forms() | std::views::filter([](const GemmForm& form) { return !is_named(form, "clblast") && !is_named(form, "widened"); });
 }
 
-bool takes(const GemmForm& form, const GemmProblem& p, Device& device = testing::test_device()) { return !form.declines(p, device.profile()); }
-
-/// Gemel's own.
-std::span<const GemmForm> own_forms() { return gemm_forms().subspan(1); }
-const GemmForm& form_named(std::string_view name) {
-  return *std::ranges::find_if(gemm_forms(), [&](const GemmForm& f) { return f.name == name; });
+std::string check_product(const GemmProblem& p, const GemmForm& form, Device& device = testing::test_device()) {
+  if (const char* why = declines(form, p, device.profile())) return std::string("it declines: ") + why;
+  return check_product(device, p, form.workspace_bytes(p, device.profile()), form.launch);
 }
 
 /// The form that dispatch takes.
@@ -111,13 +124,11 @@ GemmProblem problem(std::int64_t m, std::int64_t n, std::int64_t k, Transpose a 
 
 constexpr Transpose kBoth[] = {Transpose::no, Transpose::yes};
 /// B as the form takes it.
-Transpose b_for(const GemmForm& form) {
-  return form.name == std::string_view("few_rows") || form.name == std::string_view("parts") ? Transpose::no : Transpose::yes;
-}
+Transpose b_for(const GemmForm& form) { return is_named(form, "few_rows") || is_named(form, "parts") ? Transpose::no : Transpose::yes; }
 
 TEST(Gemm, clblast_declines_what_its_32_bit_offsets_do_not_reach) {
   DeviceProfile profile{.max_group_size = 256};
-  const GemmForm clblast = clblast_gemm();
+  const GemmForm& clblast = form_named("clblast");
   GemmProblem p = problem(1 << 15, 64, 1 << 15);
   EXPECT_EQ(clblast.declines(p, profile), nullptr);
   p.m = 1 << 16;
@@ -128,9 +139,23 @@ TEST(Gemm, clblast_declines_what_its_32_bit_offsets_do_not_reach) {
   EXPECT_STREQ(clblast.declines(p, profile), "its 32-bit offsets do not reach every element");
 }
 
+TEST(Gemm, forms_decline_by_type) {
+  const DeviceProfile profile{.kind = DeviceKind::gpu, .max_group_size = 256};
+  GemmProblem p = problem(64, 64, 64);
+  EXPECT_STREQ(declines(form_named("widened"), p, profile), "its elements do not have two bytes");
+  EXPECT_STREQ(chosen(p, profile).name, "clblast");
+  for (const DType type : {DType::float16, DType::bfloat16}) {
+    p.types = {.in = type, .out = type};
+    for (const char* name : {"clblast", "columns"}) EXPECT_STREQ(declines(form_named(name), p, profile), "its elements are not float32");
+    EXPECT_STREQ(chosen(p, profile).name, "widened");
+    p.types.out = DType::float32;
+    EXPECT_STREQ(form_named("widened").declines(p, profile), "its elements do not have two bytes") << "of its operands alone";
+  }
+}
+
 TEST(DeviceGemm, every_form_agrees_with_the_definition_around_tile_edges) {
   const std::size_t step = testing::does_long_work() ? 1 : 4;
-  for (const GemmForm& form : gemm_forms())
+  for (const GemmForm& form : all_forms())
     for (std::size_t i = 0; i < 10; ++i)
       for (std::size_t j = i % step; j < 10; j += step)
         for (const Transpose ta : kBoth)
@@ -145,7 +170,7 @@ TEST(DeviceGemm, every_form_agrees_with_the_definition_around_tile_edges) {
 TEST(Gemm, native_forms_for_eight_lanes_agree_with_the_definition) {
   if (!testing::test_device().profile().has_wide_vectors()) GTEST_SKIP() << "the other tests do this here";
   Device& device = testing::narrow_device();
-  for (const GemmForm& form : own_forms().first(own_forms().size() - 1))
+  for (const GemmForm& form : own_forms())
     for (const auto& [m, n, k] :
          {std::array{1, 7, 17}, std::array{2, 33, 20}, std::array{4, 15, 400}, std::array{6, 17, 9}, std::array{29, 300, 400}, std::array{3, 20, 1041}})
       for (const Transpose ta : kBoth)
@@ -164,7 +189,7 @@ TEST(DeviceGemm, inner_axis_longer_than_a_block_is_summed_whole) {
         for (const Transpose tb : kBoth) {
           for (const std::int64_t m : {5, 29}) {
             auto p = problem(m, 45, k, ta, tb);
-            p.accumulate = m == 5;
+            p.adds = m == 5;
             if (takes(form, p)) {
               ASSERT_EQ(check_product(p, form), "");
             }
@@ -180,7 +205,7 @@ TEST(DeviceGemm, wide_products_pack_both_sides_over_several_groups_and_blocks) {
         for (const Transpose ta : kBoth)
           for (const Transpose tb : kBoth) {
             auto p = problem(m, n, k, ta, tb);
-            p.accumulate = n == 300;
+            p.adds = n == 300;
             for (const char* height : {"tiles_14", "tiles_8", "tiles_6", "tiles_4"})
               if (takes(form_named(height), p)) {
                 ASSERT_EQ(check_product(p, form_named(height)), "") << height << " " << m << " " << n << " " << k;
@@ -189,10 +214,10 @@ TEST(DeviceGemm, wide_products_pack_both_sides_over_several_groups_and_blocks) {
 }
 
 TEST(DeviceGemm, products_are_added_to_what_is_there_where_asked) {
-  for (const GemmForm& form : gemm_forms())
+  for (const GemmForm& form : all_forms())
     for (const bool accumulate : {false, true}) {
       auto p = problem(37, 50, 21);
-      p.accumulate = accumulate;
+      p.adds = accumulate;
       if (takes(form, p)) {
         ASSERT_EQ(check_product(p, form), "") << form.name;
       }
@@ -200,7 +225,7 @@ TEST(DeviceGemm, products_are_added_to_what_is_there_where_asked) {
 }
 
 TEST(DeviceGemm, batches_keep_to_their_strides_and_a_stride_of_0_repeats) {
-  for (const GemmForm& form : gemm_forms())
+  for (const GemmForm& form : all_forms())
     for (const Transpose ta : kBoth)
       for (const Transpose tb : kBoth)
         for (const int repeated : {0, 1, 2}) {
@@ -209,7 +234,7 @@ TEST(DeviceGemm, batches_keep_to_their_strides_and_a_stride_of_0_repeats) {
           p.stride_a = repeated == 1 ? 0 : p.m * p.k;
           p.stride_b = repeated == 2 ? 0 : p.k * p.n;
           p.stride_c = p.m * p.n;
-          p.accumulate = repeated == 0 && ta == Transpose::no && tb == b_for(form);
+          p.adds = repeated == 0 && ta == Transpose::no && tb == b_for(form);
           if (takes(form, p)) {
             ASSERT_EQ(check_product(p, form), "") << form.name;
           }
@@ -235,7 +260,7 @@ TEST(Gemm, clblast_pads_in_memory_that_the_allocator_counts) {
         auto p = problem(65, 33, 40, ta, tb);
         p.batch = batch;
         p.stride_a = p.m * p.k, p.stride_b = p.k * p.n, p.stride_c = p.m * p.n;
-        p.accumulate = ta == tb;
+        p.adds = ta == tb;
         const std::int64_t before = requests();
         ASSERT_EQ(check_product(p, form_named("clblast"), *device), "");
         constexpr std::int64_t kOperands = 4;
@@ -253,7 +278,7 @@ TEST(KernelsGemm, native_forms_read_and_write_only_their_own) {
       for (const Transpose ta : kBoth)
         for (const Transpose tb : kBoth) {
           auto p = problem(m, n, k, ta, tb);
-          p.accumulate = m == 3;
+          p.adds = m == 3;
           if (!takes(form, p)) continue;
           ASSERT_EQ(check_product(p, form), "") << form.name;
           ++ran;
@@ -270,8 +295,8 @@ TEST(KernelsGemm, dots_of_streams_that_lie_apart_read_and_write_only_their_own) 
   for (const auto& [m, n, k] : kApart)
     for (const bool accumulate : {false, true}) {
       auto p = problem(m, n, k, Transpose::no, Transpose::yes);
-      p.accumulate = accumulate;
-      EXPECT_EQ(check_product(testing::test_device(), p, 0, form_named("dots").run), "");  // by the memory checker, too, whose device is no CPU
+      p.adds = accumulate;
+      EXPECT_EQ(check_product(testing::test_device(), p, 0, form_named("dots").launch), "");  // by the memory checker, too, whose device is no CPU
     }
 }
 
@@ -283,7 +308,7 @@ std::vector<float> product_of(const GemmProblem& p, const GemmForm& form, const 
   const std::vector<Argument> arguments{bias.region(), residual.region()};
   GemmProblem q = p;
   if (!p.epilogue.text.empty()) q.epilogue.arguments = arguments;
-  form.run(device, q, {a.region(), b.region(), on_c.region(), workspace.region()});
+  form.launch(device, q, {a.region(), b.region(), on_c.region(), workspace.region()});
   std::vector<float> c(at(p.batch * p.m * p.n));
   device.read(on_c.region(), std::as_writable_bytes(std::span(c)));
   return c;
@@ -316,7 +341,7 @@ TEST(KernelsGemm, empty_inner_axis_is_a_sum_of_nothing) {
   for (const GemmForm& form : own_forms())
     for (const bool accumulate : {false, true}) {
       auto p = problem(b_for(form) == Transpose::no ? 7 : 14, 40, 0, Transpose::no, b_for(form));
-      p.accumulate = accumulate;
+      p.adds = accumulate;
       if (takes(form, p)) {
         EXPECT_EQ(check_product(p, form), "");
       }
@@ -339,7 +364,7 @@ TEST(DeviceGemm, same_product_twice_gives_the_same_bits) {
   std::vector<float> first(at(p.m * p.n)), second(first);
   for (auto* result : {&first, &second}) {
     const Operand c(device, p.m * p.n);
-    form.run(device, p, {a.region(), b.region(), c.region(), workspace.region()});
+    form.launch(device, p, {a.region(), b.region(), c.region(), workspace.region()});
     device.read(c.region(), std::as_writable_bytes(std::span(*result)));
   }
   EXPECT_EQ(first, second);
@@ -403,7 +428,7 @@ TEST(Gemm, long_sums_on_a_cpu_are_sums_of_short_ones) {
         for (float& v : a) v = std::abs(v);
         std::vector<float> room(at(form.workspace_bytes(p, device->profile()) / 4 + 1));
         const Operand on_a(*device, a), on_b(*device, b), on_c(*device, c), workspace(*device, room);
-        form.run(*device, p, {on_a.region(), on_b.region(), on_c.region(), workspace.region()});
+        form.launch(*device, p, {on_a.region(), on_b.region(), on_c.region(), workspace.region()});
         device->read(on_c.region(), std::as_writable_bytes(std::span(c)));
         EXPECT_LE(testing::roundings({c.begin(), c.end()}, exact_product(p, a, b)), most) << form.name << " " << n;
       }

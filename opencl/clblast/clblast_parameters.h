@@ -1,15 +1,11 @@
-// Private to opencl/: where the forms of GEMM come from.
+// Private to opencl/: the parameters of CLBlast's kernels on a device.
 #pragma once
-#include <vector>
+#include <string>
 
-#include "opencl/gemm/gemm.h"
 #include "opencl/handle.h"
 #include "opencl/program/tuning_table.h"
 
 namespace gemel::opencl {
-
-GemmForm clblast_gemm();
-std::vector<GemmForm> native_gemm();
 
 /// For all that CLBlast computes on the device from now on. @throws DeviceError for a kernel or parameters that it does not know
 void use_clblast_parameters(cl_device_id device, const std::string& kernel, const ClblastParameters& parameters);

@@ -1,4 +1,5 @@
-// CLBlast: the default on GPUs. On a CPU it falls back to untuned parameters, far below Gemel's own kernel.
+#include "opencl/clblast/clblast_gemm.h"
+
 #include <clblast.h>
 #include <fmt/format.h>
 
@@ -8,15 +9,14 @@
 
 #include "engine/base/error.h"
 #include "engine/base/numbers.h"
+#include "opencl/clblast/clblast_parameters.h"
 #include "opencl/device/warn.h"
-#include "opencl/gemm/gemm_providers.h"
 #include "opencl/memory/block.h"  // before clblast.h, which would choose another version of the OpenCL headers
 
 namespace gemel::opencl {
 namespace {
 
 constexpr std::int64_t kWidestTile = 128;
-constexpr std::int64_t kLargestGroup = 256;  // of the parameters that it comes with
 
 /// That it pads and transposes at most: its tiles are 128 wide.
 std::int64_t padded_elements(const GemmProblem& p) {
@@ -24,24 +24,7 @@ std::int64_t padded_elements(const GemmProblem& p) {
   return m * k + k * n + m * n;
 }
 
-/// Its kernels take offsets, strides and leading dimensions as int.
-bool counts_in_int(const GemmProblem& p) {
-  const std::int64_t most = std::max({padded_elements(p), p.batch * p.stride_a, p.batch * p.stride_b, p.batch * p.stride_c});
-  return most <= std::numeric_limits<std::int32_t>::max();
-}
-
-const char* declines(const GemmProblem& p, const DeviceProfile& d) {
-  if (d.gemm == GemmChoice::native) return "Gemel's own were asked for";
-  if (!p.epilogue.text.empty()) return "it computes no epilogue";
-  if (d.max_group_size < kLargestGroup) return "the device's work-groups are too small";
-  if (p.m == 0 || p.n == 0 || p.k == 0 || p.batch == 0) return "an extent is 0";
-  if (!counts_in_int(p)) return "its 32-bit offsets do not reach every element";
-  return nullptr;
-}
-
 bool batched(const GemmProblem& p) { return p.batch > 1 && p.stride_a && p.stride_b; }
-
-int rank(const GemmProblem&, const DeviceProfile& d) { return d.is_cpu() ? 10 : 60; }
 
 clblast::Transpose flag(Transpose t) { return t == Transpose::yes ? clblast::Transpose::kYes : clblast::Transpose::kNo; }
 
@@ -55,9 +38,6 @@ void require(clblast::StatusCode status, const std::string& what = "Gemm") {
   if (code != 0) throw DeviceError(fmt::format("clblast::{}: status {}", what, code));
 }
 
-/// It says how much it needs when it is called.
-std::int64_t workspace_bytes(const GemmProblem&, const DeviceProfile&) { return 0; }
-
 /// Where a matrix begins: at a float of a buffer.
 struct Place {
   cl_mem memory;
@@ -68,9 +48,18 @@ Place place_of(const Region& region, const DeviceProfile& d) {
   return {region.block->memory.get(), at(region.offset / 4)};
 }
 
-void run(Device& device, const GemmProblem& p, const GemmOperands& operands) {
+using Found = std::unordered_map<std::string, std::size_t>;
+
+}  // namespace
+
+bool clblast_reaches(const GemmProblem& p) {
+  const std::int64_t most = std::max({padded_elements(p), p.batch * p.stride_a, p.batch * p.stride_b, p.batch * p.stride_c});
+  return most <= std::numeric_limits<std::int32_t>::max();
+}
+
+void clblast_gemm(Device& device, const GemmProblem& p, const GemmOperands& operands) {
   const DeviceProfile& profile = device.profile();
-  const float alpha = 1, beta = p.accumulate ? 1 : 0;
+  const float alpha = 1, beta = p.adds ? 1 : 0;
   // As column-major matrices, of which c is n by m and the product of b and a. Of these it transposes a where it is not given transposed, and b
   // where it is: nothing in a gradient of weights, one matrix in a forward pass. Of row-major matrices it would transpose c as well.
   constexpr auto kLayout = clblast::Layout::kColMajor;
@@ -113,10 +102,6 @@ void run(Device& device, const GemmProblem& p, const GemmOperands& operands) {
                                   in_c, ldc, q, e, padded ? padded.block()->memory.get() : nullptr);
     });
 }
-
-using Found = std::unordered_map<std::string, std::size_t>;
-
-}  // namespace
 
 void use_clblast_parameters(cl_device_id device, const std::string& kernel, const ClblastParameters& parameters) {
   require(clblast::OverrideParameters(device, kernel, clblast::Precision::kSingle, Found(parameters.begin(), parameters.end())),
@@ -169,7 +154,5 @@ ClblastParameters tune_clblast(Device& device, std::string_view kernel, std::int
       "clblast tuner");
   return {best.begin(), best.end()};
 }
-
-GemmForm clblast_gemm() { return {"clblast", "CLBlast's GEMM", declines, rank, workspace_bytes, run}; }
 
 }  // namespace gemel::opencl
