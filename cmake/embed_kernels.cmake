@@ -1,9 +1,8 @@
-# Writes OUTPUT: a table of the OpenCL sources in KERNELS, by file name. Raw strings hold 64 KiB at most, so lines are split.
+# Writes OUTPUT: a table of the OpenCL sources in KERNELS, paths below FOLDER, by these paths. Raw strings hold 64 KiB at most, so lines are split.
 set(text "// Made from opencl/kernels at build time.\n#include \"opencl/program/kernel_sources.h\"\n\nnamespace gemel::opencl {\n\n")
 string(APPEND text "std::span<const KernelSource> kernel_sources() {\n  static const KernelSource sources[] = {\n")
-foreach(file ${KERNELS})
-  get_filename_component(name ${file} NAME)
-  file(READ ${file} source)
+foreach(name ${KERNELS})
+  file(READ ${FOLDER}/${name} source)
   string(LENGTH "${source}" length)
   set(begin 0)
   string(APPEND text "      {\"${name}\",\n")

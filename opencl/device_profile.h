@@ -15,8 +15,10 @@ enum class DeviceKind { cpu, gpu, accelerator };
 std::string to_string(DeviceKind kind);
 enum class GemmChoice { automatic, clblast, native };
 
-/// Iterations of one loop that an emulator runs: it may silently cut a work-item off after 65 535 of all its loops.
+/// Iterations that are asked of an emulator: some cut a work-item off after 65 535 of all its loops.
 inline constexpr std::int64_t kEmulatedLoop = 1 << 14;
+/// More than there ever are.
+inline constexpr std::int64_t kAnyLoop = std::int64_t{1} << 60;
 
 /// A virtual machine is told of its whole host's last cache. No core has more of one to itself; what is beyond is its neighbours'.
 inline constexpr std::int64_t kCacheOfUnit = 16 << 20;
@@ -30,7 +32,8 @@ struct MemorySharers {
 struct DeviceProfile {
   std::string platform, name, vendor, version, driver;
   DeviceKind kind = DeviceKind::cpu;
-  bool is_emulator = false;  // a software stand-in for other hardware (llvmpipe, oclgrind): preferred last
+  bool is_emulator = false;              // a software stand-in for other hardware (llvmpipe, oclgrind): preferred last
+  std::int64_t longest_loop = kAnyLoop;  // iterations of all loops of one work-item; an emulator may cut more short without a word
   int compute_units = 1;
   int clock_mhz = 0;
   int simd_width = 1;                  // float lanes of a vector register
@@ -51,6 +54,10 @@ struct DeviceProfile {
   std::shared_ptr<const TuningTable> tuning = {};  // what measurements chose (opencl/program/tuning_table.h); null: nothing
 
   bool is_cpu() const { return kind == DeviceKind::cpu; }
+  /// Work-items of a unit run side by side, each in a lane, as on GPUs; else one after another, each with the unit's vectors to itself.
+  bool runs_items_in_lanes() const { return !is_cpu(); }
+  /// A work-item's vectors are those of the hardware: not so on a GPU, nor on an emulator of one.
+  bool runs_vectors() const { return is_cpu() && !is_emulator; }
   bool is_pocl() const { return platform == "Portable Computing Language"; }
   /// Registers of 16 lanes, of which there are 32; else tiles are made for 16 of 8.
   bool has_wide_vectors() const { return simd_width >= 16; }

@@ -34,7 +34,7 @@ void measure(Session& session, const OperatorCase& c, bool all_variants, int run
   OperatorRun operator_run(session, c);
   const Variant& chosen = choose(problem, device.profile());
   for (const Variant& v : problem.op.variants) {
-    if (&v != &chosen && (!all_variants || v.declines(problem, device.profile()))) continue;
+    if (&v != &chosen && (!all_variants || declines(v, problem, device.profile()))) continue;
     const double seconds = cli::best_seconds(device, runs, [&] { operator_run.enqueue(v); });
     const Cost cost = problem.op.cost ? problem.op.cost(problem) : Cost{};
     fmt::print("{:>9.3f} ms {:>8.1f} GFLOP/s {:>7.1f} GB/s {:>4.0f} % {:>4} x {:>9.2f} ms  {}/{}{} {}\n", 1e3 * seconds,

@@ -269,7 +269,7 @@ Result compare(Session& session, const OperatorCase& c, const Measuring& how, co
   Peer peer = c.op == &matmul_def() ? matmul_peer(c) : cold ? matmul_peer(product_of(c)) : convolution_peer(c);
   const Call ours = [&] { own.enqueue(chosen), device.finish(); };
   const auto other = std::ranges::find_if(
-      problem.op.variants, [&](const Variant& v) { return clblast && std::string_view(v.name) == "clblast" && !v.declines(problem, device.profile()); });
+      problem.op.variants, [&](const Variant& v) { return clblast && std::string_view(v.name) == "clblast" && !declines(v, problem, device.profile()); });
   const bool has_clblast = other != problem.op.variants.end();
   std::vector<double> own_times, peer_times, ratios, over_clblast;
   for (std::int64_t i = 0; i < pairs; ++i) {

@@ -28,23 +28,47 @@ struct Problem {
   std::span<const Spec> inputs, outputs;
 };
 
+/// A problem with its own attributes and specs.
+struct OwnedProblem {
+  const OpDef& op;
+  Attributes attributes;
+  Specs inputs, outputs;
+
+  Problem problem() const { return {op, attributes, inputs, outputs}; }
+};
+
 struct Cost {
   std::int64_t flops = 0, bytes = 0;
 };
 
+/// The kind of device that a variant is made for; `gpu` stands for all but CPUs.
+enum class Target { any, cpu, gpu };
+
+/// Facts of a device without which a variant fails or is useless.
+struct Needs {
+  std::int64_t group_size = 1;  // work-items of a group
+  bool private_blocks = false;  // a work-item keeps some KiB near that are its own, as on CPUs
+};
+
 /// One way to compute an operator on a device.
 struct Variant {
-  const char* name;
-  const char* doc;
-  /// nullptr where it is right for the problem on this device, else the reason why not.
-  const char* (*declines)(const Problem&, const opencl::DeviceProfile&);
-  /// How fast it is expected to be; the largest wins, the first among equals. Null: 0.
-  int (*rank)(const Problem&, const opencl::DeviceProfile&);
+  const char* name = "";
+  const char* doc = "";
+  /// Dispatch takes it for another kind only where nothing else computes the problem. It is right there too, and tests run it.
+  Target target = Target::any;
+  Needs needs = {};
+  /// nullptr where it is right for the problem on this device, else the reason why not. Null: it takes every problem.
+  const char* (*declines)(const Problem&, const opencl::DeviceProfile&) = nullptr;
+  /// Iterations of all loops of one work-item, of which an emulator runs few; asked where it does not decline. Null: they are short.
+  std::int64_t (*longest_loop)(const Problem&, const opencl::DeviceProfile&) = nullptr;
+  /// How fast it is expected to be among those for the device; the largest wins, the first among equals. Null: 0.
+  int (*rank)(const Problem&, const opencl::DeviceProfile&) = nullptr;
   /// Bytes of scratch memory, given to `launch`. Null: none.
-  std::int64_t (*workspace_bytes)(const Problem&, const opencl::DeviceProfile&);
-  void (*launch)(Launch&);
+  std::int64_t (*workspace_bytes)(const Problem&, const opencl::DeviceProfile&) = nullptr;
+  /// The matrix products by which it computes the problem; dispatch chooses a variant of `matmul` for each. Null: none.
+  std::vector<OwnedProblem> (*products)(const Problem&, const opencl::DeviceProfile&) = nullptr;
+  void (*launch)(Launch&) = nullptr;
 };
-const char* never_declines(const Problem&, const opencl::DeviceProfile&);
 
 /// Inputs and outputs that the gradient of one input reads: bit i stands for input or output i.
 struct Reads {

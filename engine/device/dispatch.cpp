@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <mutex>
 #include <set>
+#include <utility>
 
 #include "engine/base/error.h"
 #include "engine/device/device_interpreter.h"
@@ -14,9 +15,17 @@
 namespace gemel {
 namespace {
 
+bool is_for(Target target, const opencl::DeviceProfile& profile) { return target == Target::any || (target == Target::cpu) == profile.is_cpu(); }
+
+const char* lacks(const Needs& needs, const opencl::DeviceProfile& profile) {
+  if (profile.max_group_size < needs.group_size) return "the device's work-groups are too small";
+  if (needs.private_blocks && !profile.is_cpu()) return "its blocks exceed a work-item's private memory";
+  return nullptr;
+}
+
 /// Why a variant does not compute the problem; empty where it can.
 std::string why_not(const Variant& v, const Problem& problem, const opencl::DeviceProfile& profile, std::span<const Refused> refused) {
-  if (const char* why = v.declines(problem, profile)) return why;
+  if (const char* why = declines(v, problem, profile)) return why;
   const auto it = std::ranges::find(refused, &v, &Refused::variant);
   return it == refused.end() ? "" : it->why;
 }
@@ -28,7 +37,7 @@ void explain(const Problem& problem, const opencl::DeviceProfile& profile, std::
   std::string text = fmt::format("dispatch: {} {} -> {} ({})", problem.op.name, to_string(problem), chosen.name, why_chosen);
   for (const Variant& v : problem.op.variants) {
     if (&v == &chosen) continue;
-    const std::string why = why_not(v, problem, profile, refused);
+    const std::string why = !is_for(v.target, profile) ? v.target == Target::cpu ? "it is for CPUs" : "it is for GPUs" : why_not(v, problem, profile, refused);
     text += why.empty() ? fmt::format("; {} could too", v.name) : fmt::format("; {} declines: {}", v.name, why);
   }
   const std::lock_guard lock(mutex);
@@ -37,7 +46,12 @@ void explain(const Problem& problem, const opencl::DeviceProfile& profile, std::
 
 }  // namespace
 
-const char* never_declines(const Problem&, const opencl::DeviceProfile&) { return nullptr; }
+const char* declines(const Variant& v, const Problem& problem, const opencl::DeviceProfile& profile) {
+  if (const char* why = lacks(v.needs, profile)) return why;
+  if (const char* why = v.declines ? v.declines(problem, profile) : nullptr) return why;
+  if (profile.longest_loop == opencl::kAnyLoop || !v.longest_loop) return nullptr;
+  return v.longest_loop(problem, profile) > profile.longest_loop ? "its loops are too long for an emulator" : nullptr;
+}
 
 std::string to_string(const Problem& problem) {
   std::string out;
@@ -83,13 +97,13 @@ const Variant& choose(const Problem& problem, const opencl::DeviceProfile& profi
     return *best;
   }
   const Variant* best = nullptr;
-  int best_rank = 0;
+  std::pair<bool, int> best_fit;  // whether it is for the device, rank
   for (const Variant& v : problem.op.variants) {
-    if (v.declines(problem, profile) || std::ranges::count(refused, &v, &Refused::variant) > 0) continue;
-    const int rank = v.rank ? v.rank(problem, profile) : 0;
-    if (best && rank <= best_rank) continue;
+    if (declines(v, problem, profile) || std::ranges::count(refused, &v, &Refused::variant) > 0) continue;
+    const std::pair fit{is_for(v.target, profile), v.rank ? v.rank(problem, profile) : 0};
+    if (best && fit <= best_fit) continue;
     best = &v;
-    best_rank = rank;
+    best_fit = fit;
   }
   if (!best) throw DeviceError(none_takes(problem, profile, refused));
   if (opencl::is_told("dispatch")) explain(problem, profile, refused, *best, "ranked");

@@ -18,8 +18,12 @@ struct Refused {
   std::string why;
 };
 
-/// The variant that the device's tuning table names, else the best ranked one that supports the problem; the first among
-/// equals. GEMEL_VERBOSE=dispatch prints each new choice, why, and each refusal with its reason.
+/// Why the variant does not compute the problem on the device: a need that is not met, a reason of its own, or a loop too long for an emulator.
+/// nullptr: it does. Its target is not asked: for another kind of device it is slow, not wrong.
+const char* declines(const Variant& variant, const Problem& problem, const opencl::DeviceProfile& profile);
+
+/// The variant that the device's tuning table names, else the best of those that do not decline: one for this kind of device before
+/// others, then by rank, the first among equals. GEMEL_VERBOSE=dispatch prints each new choice, why, and each refusal with its reason.
 /// @throws DeviceError where all decline, with their reasons
 const Variant& choose(const Problem& problem, const opencl::DeviceProfile& profile, std::span<const Refused> refused = {});
 

@@ -48,12 +48,6 @@ void check_pair(const char* op, const Attributes& a, const char* name, std::int6
     throw ShapeError(fmt::format("{}: {} is {}; accepted: two numbers of at least {}", op, name, to_string(Attributes::Item(v)), least));
 }
 
-bool runs_vectors(const opencl::DeviceProfile& profile) { return profile.is_cpu() && !profile.is_emulator; }
-int rank_on_cpu(const Problem&, const opencl::DeviceProfile& profile) { return profile.is_cpu() ? 2 : 0; }
-// On a GPU whose local memory lies in its global memory groups still read side by side; kernels for CPUs would leave most of it idle.
-int rank_with_local_memory(const Problem&, const opencl::DeviceProfile& profile) { return profile.has_real_local_memory || !profile.is_cpu() ? 2 : 0; }
-int rank_anywhere(const Problem&, const opencl::DeviceProfile&) { return 1; }
-
 std::string type_options(DType dtype) {
   const std::string options = fmt::format("-DT={}", opencl_name(dtype));
   return is_two_bytes(dtype) ? fmt::format("{} -DSTORED_AS={}", options, to_string(dtype)) : options;

@@ -30,28 +30,11 @@ void check_shape(const char* op, const char* name, const Spec& spec, const Shape
 /// @throws ShapeError if it does not have two numbers of at least `least`
 void check_pair(const char* op, const Attributes& attributes, const char* name, std::int64_t least);
 
-using opencl::kEmulatedLoop;
-
-/// Reason why kernels that keep blocks in private memory decline a GPU, which has little of it.
-inline constexpr const char* kForCpus = "it is for CPUs";
-inline constexpr const char* kGroupsTooSmall = "the device's work-groups are too small";
-/// Tells if each work-item executes vectors by itself, as on CPUs; false for GPUs and for CPUs that emulate one.
-bool runs_vectors(const opencl::DeviceProfile& profile);
-/// Returns the build options of a kernel that includes types.clh.
+/// The options of a kernel that includes lib/elements.clh.
 std::string type_options(DType dtype);
 /// Returns the samples, and copies of those numbered `which` in float16 and in bfloat16.
 /// @param changed  the float32 inputs that change their type
 std::vector<Sample> also_in_two_bytes(std::vector<Sample> samples, std::initializer_list<std::size_t> which, Reads changed = all_inputs);
-/// Ranks of variants for CPUs, and for devices with local memory of their own: 2 on those devices, else 0.
-int rank_on_cpu(const Problem&, const opencl::DeviceProfile& profile);
-int rank_with_local_memory(const Problem&, const opencl::DeviceProfile& profile);
-/// Declines devices whose work-groups have fewer than `items` work-items.
-template <std::int64_t items>
-const char* unless_group_of(const Problem&, const opencl::DeviceProfile& profile) {
-  return profile.max_group_size < items ? kGroupsTooSmall : nullptr;
-}
-/// Rank 1, of a variant that runs where no variant is made for the device.
-int rank_anywhere(const Problem&, const opencl::DeviceProfile&);
 
 /// Cost of an operator that reads its inputs and writes its outputs once, with `flops` FLOPs for each output element.
 template <int flops>

@@ -125,7 +125,7 @@ Specs scalars_of(std::span<const Spec> in) {
 
 using Form = std::string (*)(const OpDef&, const Specs& in, DType out, const std::vector<bool>& constant);
 
-constexpr const char* kPrelude = "#include \"stores.clh\"\n#include \"functions.clh\"\n";
+constexpr const char* kPrelude = "#include \"lib/stores.clh\"\n#include \"lib/math/functions.clh\"\n";
 
 /// An operator's kernels of one form, for every set of inputs that hold one value a row: one program, built when first used.
 /// Small programs: a whole family at once would cost the first step some seconds.
@@ -311,9 +311,9 @@ Cost elementwise_cost(const Problem& p) {
 }
 
 std::vector<Variant> elementwise_variants() {
-  return {{"chunks", "a block of rows and columns for each work-item", unless_folds, rank_on_cpu, nullptr, launch_chunks},
-          {"items", "one work-item an element of rows and columns", unless_folds, rank_anywhere, nullptr, launch_items},
-          {"general", "one work-item an element, any broadcast", never_declines, nullptr, nullptr, launch_general}};
+  return {{.name = "chunks", .doc = "a block of rows and columns for each work-item", .target = Target::cpu, .declines = unless_folds, .launch = launch_chunks},
+          {.name = "items", .doc = "one work-item an element of rows and columns", .declines = unless_folds, .launch = launch_items},
+          {.name = "general", .doc = "one work-item an element, any broadcast", .launch = launch_general}};
 }
 
 }  // namespace gemel

@@ -41,7 +41,8 @@ std::string text_of(const Elementwise& e, const Specs& inputs, const std::vector
   }
   // Always inlined: a call in it would leave the loop over lanes scalar.
   return fmt::format(
-             "#include \"functions.clh\"\nstatic inline __attribute__((always_inline)) float epilogue({}, const long i, const long c{}) {{\n{}  {}return "
+             "#include \"lib/math/functions.clh\"\nstatic inline __attribute__((always_inline)) float epilogue({}, const long i, const long c{}) {{\n{}  "
+             "{}return "
              "(float)({});\n}}\n",
              product, parameters, loads, e.statements, e.body) +
          fmt::format("#define EPILOGUE_PARAMETERS {}\n#define EPILOGUE(v, i, c) epilogue(v, epilogue_first + (i), c{})\n", further, passed);

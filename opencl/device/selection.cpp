@@ -70,6 +70,7 @@ DeviceProfile profile_of(cl_platform_id platform, cl_device_id device) {
   p.has_fma = device_info<cl_device_fp_config>(device, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_FMA;
   p.parses_builtins = contains(p.platform, "portable computing language");
   p.is_emulator = contains(p.name, "llvmpipe") || contains(p.platform, "oclgrind") || contains(p.name, "oclgrind");
+  if (p.is_emulator) p.longest_loop = kEmulatedLoop;
   p.compute_units = static_cast<int>(std::max<cl_uint>(1, device_info<cl_uint>(device, CL_DEVICE_MAX_COMPUTE_UNITS)));
   p.clock_mhz = static_cast<int>(device_info<cl_uint>(device, CL_DEVICE_MAX_CLOCK_FREQUENCY));
   p.cache_bytes = std::min(static_cast<std::int64_t>(device_info<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE)), p.compute_units * kCacheOfUnit);

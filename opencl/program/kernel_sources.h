@@ -5,6 +5,7 @@
 
 namespace gemel::opencl {
 
+/// A file by its path below opencl/kernels: "cpu/softmax.cl".
 struct KernelSource {
   std::string_view file, text;
 };

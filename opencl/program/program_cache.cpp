@@ -62,7 +62,9 @@ ProgramHandle from_source(cl_context context, cl_device_id device, const Program
 }
 
 /// The same with our own declarations of built-in functions: the macro is the guard of clang's header, which is then empty.
-ProgramText with_declarations(const ProgramText& text) { return {text.title, embedded_source("builtins.clh") + text.source, text.options + " -D_OPENCL_H_"}; }
+ProgramText with_declarations(const ProgramText& text) {
+  return {text.title, embedded_source("lib/builtins.clh") + text.source, text.options + " -D_OPENCL_H_"};
+}
 
 std::vector<unsigned char> binary_of(cl_program program) {
   std::size_t size = 0;

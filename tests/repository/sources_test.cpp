@@ -1,4 +1,5 @@
-// What every source file keeps to: an opening comment, no nested #if in a kernel, no function of more than five parameters, no library's text for users.
+// What every source file keeps to: an opening comment, no nested #if in a kernel, no function of more than five parameters, no library's text for users,
+// no kind of device but where variants are chosen.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -223,6 +224,18 @@ TEST(Sources, a_parallel_style_is_asked_for_in_its_own_file_alone) {
     for (const std::string& line : questions_about_styles(s.lines, others))
       ADD_FAILURE() << s.path << ": " << line << "; accepted: a function of frontends/cli/strategies/strategy.h";
   }
+}
+
+TEST(Sources, kinds_of_devices_are_told_apart_in_one_place) {
+  int found = 0;
+  for (const Source& s : sources("engine", {".h", ".cpp"}))
+    for (const std::string_view word : {"is_cpu", "is_emulator", "DeviceKind"}) {
+      if (code_of(s.lines).find(word) == std::string::npos) continue;
+      const bool may = s.path.filename() == "dispatch.cpp" || s.path.filename() == "device_access.cpp";  // which variant, and whether the host computes
+      EXPECT_TRUE(may) << s.path << ": " << word << "; accepted: a variant's target and needs, or another fact of opencl/device_profile.h";
+      ++found;
+    }
+  EXPECT_EQ(found, 2);
 }
 
 bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }

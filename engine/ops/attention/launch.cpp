@@ -14,8 +14,8 @@ namespace {
 
 using opencl::DeviceProfile;
 
-constexpr const char* kBackwardTiles = "attention_tiles_backward.cl";
-constexpr const char* kGroups = "attention_group.cl";
+constexpr const char* kBackwardTiles = "cpu/attention/tiles_backward.cl";
+constexpr const char* kGroups = "any/attention/group.cl";
 constexpr std::int64_t kRandomKeys = 64;        // that blocks of random numbers serve
 constexpr std::int64_t kBlockFloats = 1 << 15;  // of the keys and values of a block: with what else a work-item has they stay in the second cache
 constexpr std::int64_t kMostQueries = 128;      // of a block: so many make what packing keys costs small
@@ -63,16 +63,16 @@ struct Tiling {
 
 /// Of keys, where `floats` go with each.
 std::int64_t keys_of_block(const DeviceProfile& d, std::int64_t floats, std::int64_t most) {
-  return d.is_emulator ? kRandomKeys : std::clamp(kBlockFloats / floats / kRandomKeys * kRandomKeys, kRandomKeys, most);
+  return d.runs_vectors() ? std::clamp(kBlockFloats / floats / kRandomKeys * kRandomKeys, kRandomKeys, most) : kRandomKeys;
 }
 
 std::int64_t rows_of_tile(const DeviceProfile& d) { return d.has_wide_vectors() ? 8 : 4; }
 Tiling forward_tiling(const AttentionSizes& s, const DeviceProfile& d) {
-  return {rows_of_tile(d), d.is_emulator ? 8 : kMostQueries, keys_of_block(d, s.head + s.value, 512)};
+  return {rows_of_tile(d), d.runs_vectors() ? kMostQueries : 8, keys_of_block(d, s.head + s.value, 512)};
 }
 Tiling backward_tiling(const AttentionSizes& s, const DeviceProfile& d) {
   const std::int64_t keys = keys_of_block(d, 2 * (s.head + s.value), 128);
-  return {rows_of_tile(d), d.is_emulator ? 8 : keys, keys};
+  return {rows_of_tile(d), d.runs_vectors() ? keys : 8, keys};
 }
 
 /// How the keys are shared among work-items: in `parts` of `keys` each, the last of which may have fewer.
@@ -98,15 +98,13 @@ Share share_of(const AttentionSizes& s, const Tiling& t, const DeviceProfile& d)
   return {block, blocks, parts_of(s.keys, pairs * blocks, d)};
 }
 
-const char* unless_tiles(const AttentionSizes& s, const DeviceProfile& d) {
-  if (!d.is_cpu()) return kForCpus;
+template <AttentionInputsAt in>
+const char* unless_tiles(const Problem& p, const DeviceProfile&) {
+  const AttentionSizes s = attention_sizes(p, in);
   return s.head + s.value > kWidest ? "heads are too wide for its blocks" : nullptr;
 }
-template <AttentionInputsAt in>
-const char* unless_tiles(const Problem& p, const DeviceProfile& d) {
-  return unless_tiles(attention_sizes(p, in), d);
-}
-int rank_of_tiles(const Problem&, const DeviceProfile& d) { return runs_vectors(d) ? 2 : 0; }
+/// Above or below groups of work-items, which any device runs.
+int rank_of_blocks(const Problem&, const DeviceProfile& d) { return d.runs_vectors() ? 1 : -1; }
 
 /// Where the parts' results lie in the workspace: y, top and sum.
 Sections<3> part_results(const AttentionSizes& s, const Parts& p, const DeviceProfile& d) {
@@ -114,9 +112,9 @@ Sections<3> part_results(const AttentionSizes& s, const Parts& p, const DevicePr
   return {{statistic * s.value, statistic, statistic}, d};
 }
 
-/// A forward kernel, of the file of its name.
 struct ForwardKernel {
-  std::string name, options;
+  const char *file, *name;
+  std::string options;
   std::int64_t items;  // for each part of the keys
   Parts parts;
   Arguments own = {};  // before the problem's
@@ -131,11 +129,11 @@ void run_parts(Launch& l, const ForwardKernel& kernel) {
   Arguments arguments{l.in(0), l.in(1), l.in(2), l.in(3), state_of(l, kForwardInputs), results[0], results[1], results[2], s.samples, parts, part_keys};
   arguments.insert(arguments.end(), kernel.own.begin(), kernel.own.end());
   add_problem(arguments, l, kForwardInputs);
-  l.device().run(l.device().kernel(kernel.name + ".cl", kernel.name, kernel.options + (parts == 1 ? "" : " -DPARTS")), opencl::range1(kernel.items * parts, 1),
+  l.device().run(l.device().kernel(kernel.file, kernel.name, kernel.options + (parts == 1 ? "" : " -DPARTS")), opencl::range1(kernel.items * parts, 1),
                  arguments);
   const std::int64_t rows = s.statistic().elements();
   if (parts > 1)
-    l.run("attention_join.cl", "attention_join", opencl::range1(rows, 1),
+    l.run("cpu/attention/join.cl", "attention_join", opencl::range1(rows, 1),
           {results[0], results[1], results[2], l.out(0), l.out(1), l.out(2), rows, s.value, parts}, type_options(l.in_spec(0).dtype));
 }
 
@@ -144,7 +142,6 @@ std::int64_t bytes_of(const AttentionSizes& s, const Parts& parts, const DeviceP
 const char* unless_one(const Problem& p, const DeviceProfile& d) {
   return p.inputs[0].shape[1] != 1 ? "there is not one query" : unless_tiles<kForwardInputs>(p, d);
 }
-int rank_of_one(const Problem& p, const DeviceProfile& d) { return unless_one(p, d) ? 0 : 2 * rank_of_tiles(p, d); }
 /// Heads of a work-item: a page of memory holds their keys, or their values.
 std::int64_t heads_of_item(const AttentionSizes& s) {
   return std::clamp<std::int64_t>(kPageFloats / std::max(s.head, s.value), 1, std::max<std::int64_t>(s.heads, 1));
@@ -158,7 +155,8 @@ std::int64_t one_bytes(const Problem& p, const DeviceProfile& d) {
 void launch_one(Launch& l) {
   const AttentionSizes s = attention_sizes(l.problem(), kForwardInputs);
   const std::string options = Tiling{1, 1, kRandomKeys}.options(s, l.profile(), l.in_spec(0).dtype);
-  run_parts(l, {"attention_one", fmt::format("{} -DHEADS={}", options, heads_of_item(s)), items_of_one(s), parts_of_one(s, l.profile())});
+  run_parts(l,
+            {"cpu/attention/one.cl", "attention_one", fmt::format("{} -DHEADS={}", options, heads_of_item(s)), items_of_one(s), parts_of_one(s, l.profile())});
 }
 
 std::int64_t forward_bytes(const Problem& p, const DeviceProfile& d) {
@@ -170,7 +168,12 @@ void launch_tiles(Launch& l) {
   const AttentionSizes s = attention_sizes(l.problem(), kForwardInputs);
   const Tiling t = forward_tiling(s, l.profile());
   const Share share = share_of(s, t, l.profile());
-  run_parts(l, {"attention_tiles", t.options(s, l.profile(), l.in_spec(0).dtype), s.samples * s.heads * share.blocks, share.parts, {share.block}});
+  run_parts(l, {"cpu/attention/tiles.cl",
+                "attention_tiles",
+                t.options(s, l.profile(), l.in_spec(0).dtype),
+                s.samples * s.heads * share.blocks,
+                share.parts,
+                {share.block}});
 }
 
 /// Parts' sums of dquery lie in the workspace, but for a single one in float, which is dquery.
@@ -232,11 +235,11 @@ void launch_backward_group(Launch& l) {
 
 void launch_dropout(Launch& l) {
   const Shape& shape = l.in_shape(0);
-  const std::int64_t rows = shape.product(0, 3), keys = shape[3], cpu = runs_vectors(l.profile());
+  const std::int64_t rows = shape.product(0, 3), keys = shape[3], cpu = l.profile().runs_vectors();
   const std::int64_t run = cpu ? round_up(std::clamp<std::int64_t>(keys, 1, kDropoutElements), kRandomKeys) : kRandomKeys;
   const std::int64_t row_block = std::max(cpu ? ceil_div(kDropoutElements, run) : 1, ceil_div(rows, opencl::kMostGroups));
   const double rate = l.attributes().real("rate");
-  l.run("attention_dropout.cl", "attention_dropout", opencl::range2({ceil_div(keys, run), ceil_div(rows, row_block)}, {1, 1}),
+  l.run("any/attention/dropout.cl", "attention_dropout", opencl::range2({ceil_div(keys, run), ceil_div(rows, row_block)}, {1, 1}),
         {l.in(0), l.in(1), l.out(0), rows, shape[1], shape[2], keys, row_block, run, l.attributes().integer("stream"),
          static_cast<std::int64_t>(keyed_by(l.in_spec(1))), static_cast<float>(dropout_threshold(rate)), static_cast<float>(dropout_scale(rate))},
         fmt::format("-DLANES={}", cpu ? width_of(l.profile()) : 1));
@@ -245,19 +248,41 @@ void launch_dropout(Launch& l) {
 }  // namespace
 
 std::vector<Variant> attention_variants() {
-  return {{"one_query", "a share of the keys for each work-item, which are read once where they lie; for CPUs", unless_one, rank_of_one, one_bytes, launch_one},
-          {"tiles", "a block of queries for each work-item, in tiles of registers; for CPUs", unless_tiles<kForwardInputs>, rank_of_tiles, forward_bytes,
-           launch_tiles},
-          {"groups", "a work-group for 16 queries, four items each", unless_group_of<kGroup>, rank_anywhere, nullptr, launch_group}};
+  return {{.name = "one_query",
+           .doc = "a share of the keys for each work-item, which are read once where they lie; for CPUs",
+           .target = Target::cpu,
+           .needs = {.private_blocks = true},
+           .declines = unless_one,
+           .rank = rank_of_blocks,
+           .workspace_bytes = one_bytes,
+           .launch = launch_one},
+          {.name = "tiles",
+           .doc = "a block of queries for each work-item, in tiles of registers; for CPUs",
+           .target = Target::cpu,
+           .needs = {.private_blocks = true},
+           .declines = unless_tiles<kForwardInputs>,
+           .rank = rank_of_blocks,
+           .workspace_bytes = forward_bytes,
+           .launch = launch_tiles},
+          {.name = "groups", .doc = "a work-group for 16 queries, four items each", .needs = {.group_size = kGroup}, .launch = launch_group}};
 }
 
 std::vector<Variant> attention_backward_variants() {
-  return {
-      {"tiles", "a share of the keys for each work-item, in tiles of registers; for CPUs", unless_tiles<kBackwardInputs>, rank_of_tiles, backward_bytes,
-       launch_backward_tiles},
-      {"groups", "a work-group for 16 queries, then for 16 keys, four items each", unless_group_of<kGroup>, rank_anywhere, delta_bytes, launch_backward_group}};
+  return {{.name = "tiles",
+           .doc = "a share of the keys for each work-item, in tiles of registers; for CPUs",
+           .target = Target::cpu,
+           .needs = {.private_blocks = true},
+           .declines = unless_tiles<kBackwardInputs>,
+           .rank = rank_of_blocks,
+           .workspace_bytes = backward_bytes,
+           .launch = launch_backward_tiles},
+          {.name = "groups",
+           .doc = "a work-group for 16 queries, then for 16 keys, four items each",
+           .needs = {.group_size = kGroup},
+           .workspace_bytes = delta_bytes,
+           .launch = launch_backward_group}};
 }
 
-std::vector<Variant> attention_dropout_variants() { return {{"runs", "a run of keys for each work-item", never_declines, nullptr, nullptr, launch_dropout}}; }
+std::vector<Variant> attention_dropout_variants() { return {{.name = "runs", .doc = "a run of keys for each work-item", .launch = launch_dropout}}; }
 
 }  // namespace gemel

@@ -30,9 +30,9 @@ struct Geometry {
 
 /// Ranks of the variants: classes of expected speed on a problem and a device. Direct variants have rank 0.
 struct Rank {
-  static constexpr int for_others = -2;  // made for another kind of device
-  static constexpr int too_small = -1;   // so little work that launch overhead dominates
-  static constexpr int slow = 3;         // lanes, tiles or rows are left half empty
+  static constexpr int emulated = -2;   // vectors that the device only emulates
+  static constexpr int too_small = -1;  // so little work that launching it takes longest
+  static constexpr int slow = 3;        // a shape that it serves badly: lanes, tiles or rows are left half empty
   static constexpr int fair = 4, good = 5, fast = 8, faster = 9;
   static constexpr int depthwise = 10, depthwise_rows = 12;
 };

@@ -10,7 +10,7 @@ namespace gemel::convolution {
 namespace {
 
 constexpr std::int64_t kLocal = 16;
-constexpr const char* kFile = "convolution_depthwise.cl";
+constexpr const char* kFile = "any/convolution/depthwise.cl";
 
 template <Direction d>
 const char* declines(const Problem& p, const opencl::DeviceProfile&) {
@@ -19,7 +19,7 @@ const char* declines(const Problem& p, const opencl::DeviceProfile&) {
 
 /// Channels of one work-item: a vector where items run one after the other, one where they run side by side.
 std::int64_t width_of(std::int64_t channels, const opencl::DeviceProfile& d) {
-  if (!d.is_cpu()) return 1;
+  if (d.runs_items_in_lanes()) return 1;
   return channels % 16 == 0 ? 16 : channels % 8 == 0 ? 8 : 1;
 }
 
@@ -55,9 +55,11 @@ int rank(const Problem&, const opencl::DeviceProfile&) { return Rank::depthwise;
 
 Variant depthwise_variant(Direction d) {
   constexpr const char* doc = "each channel with its own filter, a work-item some channels of a pixel";
-  if (d == Direction::forward) return {"depthwise", doc, declines<Direction::forward>, rank, nullptr, product_launch<Direction::forward>};
-  if (d == Direction::input) return {"depthwise", doc, declines<Direction::input>, rank, nullptr, product_launch<Direction::input>};
-  return {"depthwise", doc, declines<Direction::weights>, rank, partial_bytes, weights_launch};
+  if (d == Direction::forward)
+    return {.name = "depthwise", .doc = doc, .declines = declines<Direction::forward>, .rank = rank, .launch = product_launch<Direction::forward>};
+  if (d == Direction::input)
+    return {.name = "depthwise", .doc = doc, .declines = declines<Direction::input>, .rank = rank, .launch = product_launch<Direction::input>};
+  return {.name = "depthwise", .doc = doc, .declines = declines<Direction::weights>, .rank = rank, .workspace_bytes = partial_bytes, .launch = weights_launch};
 }
 
 }  // namespace gemel::convolution

@@ -1,4 +1,4 @@
-// Depthwise convolution by rows of which the newest is a stream: the fast way on CPUs. kernels/convolution_depthwise_rows.cl explains it.
+// Depthwise convolution by rows of which the newest is a stream: the fast way on CPUs. opencl/kernels/cpu/convolution/depthwise_rows.cl explains it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace gemel::convolution {
 namespace {
 
-constexpr const char* kFile = "convolution_depthwise_rows.cl";
+constexpr const char* kFile = "cpu/convolution/depthwise_rows.cl";
 constexpr std::int64_t kMostTaps = 8;              // of a window, along each axis
 constexpr std::int64_t kPixels[] = {8, 14, 7};     // 8 unless another fits a row better
 constexpr std::int64_t kMostOfEight = 8;           // pixels at once where vectors have 8 lanes: more sums leave no registers for the taps
@@ -51,8 +51,7 @@ Shares shares_of(const Geometry& g, const opencl::DeviceProfile& profile) {
 }
 
 template <Direction d>
-const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
-  if (!profile.is_cpu()) return kForCpus;
+const char* declines(const Problem& p, const opencl::DeviceProfile&) {
   const Geometry g = geometry_of<d>(p);
   if (!g.is_depthwise()) return "it is not one filter for each channel";
   if (g.c % 8 != 0) return "the channels are no multiple of 8";
@@ -60,13 +59,17 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
   if (g.dilation[0] != 1) return "the rows of its window are apart";
   if (g.r > kMostTaps || g.s > kMostTaps) return "its window is too large";
   if (g.stride[1] > kMostTaps || (g.s - 1) * g.dilation[1] > kPixels[0]) return "its taps are too far apart";
-  const Shares s = shares_of<d>(g, profile);
-  if (profile.is_emulator && s.rows * g.taps() * std::max(g.w, g.q) * s.channels / width_of(g, profile) > kEmulatedLoop)
-    return "its loops are too long for an emulator";
   return nullptr;
 }
 
-int rank(const Problem&, const opencl::DeviceProfile& profile) { return runs_vectors(profile) ? Rank::depthwise_rows : Rank::for_others; }
+template <Direction d>
+std::int64_t longest_loop(const Problem& p, const opencl::DeviceProfile& profile) {
+  const Geometry g = geometry_of<d>(p);
+  const Shares s = shares_of<d>(g, profile);
+  return s.rows * g.taps() * std::max(g.w, g.q) * s.channels / width_of(g, profile);
+}
+
+int rank(const Problem&, const opencl::DeviceProfile& profile) { return profile.runs_vectors() ? Rank::depthwise_rows : Rank::emulated; }
 
 std::vector<opencl::Argument> arguments_for(std::initializer_list<opencl::Argument> first, const Geometry& g, const Shares& s) {
   auto arguments = arguments_of(first, g);
@@ -121,13 +124,25 @@ void weights_launch(Launch& l) {
   if (s.row_groups > 1) add_parts(l, s.row_groups, adds);
 }
 
+template <Direction d>
+Variant variant(void (*launch)(Launch&)) {
+  return {.name = "depthwise_rows",
+          .doc = "each channel with its own filter, rows of some channels at a time; for CPUs",
+          .target = Target::cpu,
+          .needs = {.private_blocks = true},
+          .declines = declines<d>,
+          .longest_loop = longest_loop<d>,
+          .rank = rank,
+          .workspace_bytes = d == Direction::weights ? partial_bytes : nullptr,
+          .launch = launch};
+}
+
 }  // namespace
 
 Variant depthwise_rows_variant(Direction d) {
-  constexpr const char* doc = "each channel with its own filter, rows of some channels at a time; for CPUs";
-  if (d == Direction::forward) return {"depthwise_rows", doc, declines<Direction::forward>, rank, nullptr, product_launch<Direction::forward>};
-  if (d == Direction::input) return {"depthwise_rows", doc, declines<Direction::input>, rank, nullptr, product_launch<Direction::input>};
-  return {"depthwise_rows", doc, declines<Direction::weights>, rank, partial_bytes, weights_launch};
+  if (d == Direction::forward) return variant<Direction::forward>(product_launch<Direction::forward>);
+  if (d == Direction::input) return variant<Direction::input>(product_launch<Direction::input>);
+  return variant<Direction::weights>(weights_launch);
 }
 
 }  // namespace gemel::convolution

@@ -14,7 +14,7 @@ void launch(Launch& l) {
   const Geometry g = geometry_of<d>(l.problem());
   auto arguments = arguments_of({l.in(0), l.in(1), l.out(0)}, g);
   arguments.emplace_back(narrow<std::int32_t>(g.groups));
-  run_last(l, {"convolution.cl", d == Direction::forward ? "conv_forward" : "conv_input_gradient"}, range_of(l.out_spec(0).elements()), arguments);
+  run_last(l, {"any/convolution/direct.cl", d == Direction::forward ? "conv_forward" : "conv_input_gradient"}, range_of(l.out_spec(0).elements()), arguments);
 }
 
 Geometry geometry_in_rows(const Problem& p, const opencl::DeviceProfile& profile) { return in_rows(geometry_of<Direction::weights>(p), profile); }
@@ -35,17 +35,17 @@ void launch_weights(Launch& l) {
   arguments.emplace_back(narrow<std::int32_t>(g.groups));
   arguments.emplace_back(parts);
   arguments.emplace_back(std::int32_t{is_whole && adds});
-  run(l, {"convolution.cl", "conv_weight_gradient"}, range_of(parts * l.out_spec(0).elements()), arguments);
+  run(l, {"any/convolution/direct.cl", "conv_weight_gradient"}, range_of(parts * l.out_spec(0).elements()), arguments);
   if (!is_whole) add_parts(l, parts, adds);
 }
 
 }  // namespace
 
 Variant direct_variant(Direction d) {
-  if (d == Direction::weights) return {"direct", "one work-item a weight and share of the rows", never_declines, nullptr, partial_bytes, launch_weights};
-  return {"direct",       "one work-item an output element",
-          never_declines, nullptr,
-          nullptr,        d == Direction::forward ? launch<Direction::forward> : launch<Direction::input>};
+  if (d == Direction::weights)
+    return {.name = "direct", .doc = "one work-item a weight and share of the rows", .workspace_bytes = partial_bytes, .launch = launch_weights};
+  return {
+      .name = "direct", .doc = "one work-item an output element", .launch = d == Direction::forward ? launch<Direction::forward> : launch<Direction::input>};
 }
 
 }  // namespace gemel::convolution

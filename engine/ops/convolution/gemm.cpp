@@ -12,7 +12,7 @@
 #include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
 #include "engine/ops/convolution/convolution_ops.h"
-#include "engine/ops/matmul/matmul_ops.h"
+#include "engine/ops/matmul/gemm_forms.h"
 #include "engine/ops/workspace_sections.h"
 
 namespace gemel::convolution {
@@ -42,7 +42,7 @@ opencl::GemmProblem gemm_of(Direction d, const Geometry& g, std::int64_t rows) {
 
 /// Parts of one length into which all pixels are cut for a small dw, as many for each unit, so that none reads another's pixels. 1: none.
 std::int64_t parts_on_cpu(const Geometry& g, const opencl::DeviceProfile& profile) {
-  if (!g.is_matrix_product() || !runs_vectors(profile) || g.c * g.k > kPartElements) return 1;
+  if (!g.is_matrix_product() || !profile.runs_vectors() || g.c * g.k > kPartElements) return 1;
   const std::int64_t step = 2 * profile.compute_units;  // a unit that is held up leaves its second to another
   for (std::int64_t parts = round_up(ceil_div(g.pixels(), kWeightRows), step); g.pixels() / parts >= kShortestPart; parts += step)
     if (g.pixels() % parts == 0) return parts;
@@ -105,12 +105,12 @@ Plan plan_of(Direction d, const Geometry& g, const opencl::DeviceProfile& profil
   plan.unit = std::max<std::int64_t>(profile.base_alignment_bytes / 4, 1);
   plan.rows = round_up(g.pixels(), plan.unit);
   if (!g.is_matrix_product()) {
-    const std::int64_t wanted = profile.is_cpu() ? kColumnBytes : kWideColumnBytes;
+    const std::int64_t wanted = profile.runs_items_in_lanes() ? kWideColumnBytes : kColumnBytes;
     const std::int64_t room = std::min(wanted, profile.max_allocation_bytes / 4);
     plan.rows = std::max(plan.unit, std::min(plan.rows, room / (4 * g.depth()) / plan.unit * plan.unit));
   }
   if (d == Direction::weights) {
-    plan.parts = profile.is_cpu() ? parts_on_cpu(g, profile) : parts_on_gpu(g, std::min(plan.rows, g.pixels()), profile);
+    plan.parts = profile.runs_items_in_lanes() ? parts_on_gpu(g, std::min(plan.rows, g.pixels()), profile) : parts_on_cpu(g, profile);
     if (plan.parts == 1) plan.rows = std::min(plan.rows, round_up(kWeightRows, plan.unit));
   }
   std::int64_t gemm_bytes = 0;
@@ -147,7 +147,7 @@ int rank(const Problem& p, const opencl::DeviceProfile& profile) {
   // The weight gradient of a window of one pixel: a product over many pixels, where it has tiles for every unit.
   constexpr std::int64_t kTile = 12 * 32;
   const bool one_product = d == Direction::weights && g.is_matrix_product() && g.c * g.k >= 4 * kTile * profile.compute_units;
-  return one_product && runs_vectors(profile) ? Rank::faster : Rank::good;
+  return one_product && profile.runs_vectors() ? Rank::faster : Rank::good;
 }
 
 template <Direction d>
@@ -155,19 +155,27 @@ std::int64_t workspace_bytes(const Problem& p, const opencl::DeviceProfile& prof
   return plan_of(d, geometry_of<d>(p), profile).sections.bytes();
 }
 
+template <Direction d>
+std::vector<OwnedProblem> products(const Problem& p, const opencl::DeviceProfile& profile) {
+  const Geometry g = geometry_of<d>(p);
+  std::vector<OwnedProblem> out;
+  for (const opencl::GemmProblem& product : products_of(d, g, plan_of(d, g, profile))) out.push_back(matmul_of(product));
+  return out;
+}
+
 opencl::Region part(const opencl::Region& of, std::int64_t begin, std::int64_t elements) { return {of.block, of.offset + 4 * begin, 4 * elements}; }
 
 /// Channels of one work-item: a vector where items run one after the other, a little where they run side by side.
 std::int64_t width_of(std::int64_t channels, const opencl::DeviceProfile& profile) {
   for (std::int64_t width : {16, 4})
-    if (channels % width == 0 && (width == 16) == profile.is_cpu()) return width;
+    if (channels % width == 0 && (width == 4) == profile.runs_items_in_lanes()) return width;
   return 1;
 }
 
 /// @param elements  that the kernel writes
 void run_columns(const Launch& l, const char* kernel, const Geometry& g, const std::vector<opencl::Argument>& arguments, std::int64_t elements) {
   const std::int64_t width = width_of(g.c, l.profile());
-  run(l, {"convolution_columns.cl", kernel, fmt::format("-DWIDTH={}", width)}, opencl::range1(round_up(elements / width, kLocal), kLocal), arguments);
+  run(l, {"any/convolution/columns.cl", kernel, fmt::format("-DWIDTH={}", width)}, opencl::range1(round_up(elements / width, kLocal), kLocal), arguments);
 }
 
 void im2col(const Launch& l, const Geometry& g, const opencl::Region& x, const opencl::Region& columns, const Block& b) {
@@ -193,20 +201,20 @@ void run_block(const Launch& l, const Geometry& g, const Plan& plan, const Block
   const opencl::Region scratch = plan.sections.in(l.workspace(), 2);
   const auto epilogue = l.epilogue_arguments(b.begin * (d == Direction::forward ? g.k : g.c));
   opencl::GemmProblem problem = product_of(d, g, plan, b);
-  problem.accumulate = adds;
+  problem.adds = adds;
   problem.epilogue = {l.epilogue_text(), epilogue};
-  const opencl::GemmForm& gemm = product_form(problem, l.profile());
+  const GemmForm& gemm = product_form(problem, l.profile());
   if (d != Direction::input && !is_product) im2col(l, g, x, columns, b);
   switch (d) {
     case Direction::forward:
-      gemm.run(l.device(), problem, {columns, l.in(1), y, scratch});
+      gemm.launch(l.device(), problem, {columns, l.in(1), y, scratch});
       break;
     case Direction::input:
-      gemm.run(l.device(), problem, {y, l.in(1), columns, scratch});
+      gemm.launch(l.device(), problem, {y, l.in(1), columns, scratch});
       break;
     case Direction::weights: {
       const opencl::Region sums = plan.parts > 1 ? part(l.workspace(), 0, problem.batch * g.depth() * g.k) : l.out(0);
-      gemm.run(l.device(), problem, {columns, y, sums, scratch});
+      gemm.launch(l.device(), problem, {columns, y, sums, scratch});
       break;
     }
   }
@@ -224,13 +232,13 @@ void launch(Launch& l) {
 
 template <Direction d>
 Variant variant() {
-  return {"gemm", "a matrix product with the patches under the windows, in blocks", declines<d>, rank<d>, workspace_bytes<d>, launch<d>};
-}
-
-template <Direction d>
-std::vector<opencl::GemmProblem> products_of(const Problem& p, const opencl::DeviceProfile& profile) {
-  const Geometry g = geometry_of<d>(p);
-  return products_of(d, g, plan_of(d, g, profile));
+  return {.name = "gemm",
+          .doc = "a matrix product with the patches under the windows, in blocks",
+          .declines = declines<d>,
+          .rank = rank<d>,
+          .workspace_bytes = workspace_bytes<d>,
+          .products = products<d>,
+          .launch = launch<d>};
 }
 
 }  // namespace
@@ -242,16 +250,3 @@ Variant gemm_variant(Direction d) {
 }
 
 }  // namespace gemel::convolution
-
-namespace gemel {
-
-std::vector<opencl::GemmProblem> products_of(const Problem& p, const opencl::DeviceProfile& profile) {
-  using convolution::Direction;
-  const OpDef* op = p.op.epilogue ? p.op.epilogue->product : p.op.adds ? p.op.adds : &p.op;
-  if (op == &conv2d_def()) return convolution::products_of<Direction::forward>(p, profile);
-  if (op == &conv2d_input_gradient_def()) return convolution::products_of<Direction::input>(p, profile);
-  if (op == &conv2d_weight_gradient_def()) return convolution::products_of<Direction::weights>(p, profile);
-  throw InternalError(fmt::format("products_of: {} is no convolution", p.op.name));
-}
-
-}  // namespace gemel

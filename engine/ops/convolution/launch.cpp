@@ -23,7 +23,7 @@ void run_last(const Launch& l, const KernelName& name, const opencl::Range& rang
 }
 
 Geometry in_rows(Geometry g, const opencl::DeviceProfile& d) {
-  if (d.is_cpu() || g.h != 1 || g.r != 1 || g.p != 1) return g;
+  if (!d.runs_items_in_lanes() || g.h != 1 || g.r != 1 || g.p != 1) return g;
   std::swap(g.h, g.w);
   std::swap(g.r, g.s);
   std::swap(g.p, g.q);
@@ -33,13 +33,13 @@ Geometry in_rows(Geometry g, const opencl::DeviceProfile& d) {
 
 std::int64_t parts_of_rows(const Geometry& g, std::int64_t items, std::int64_t group, const opencl::DeviceProfile& d) {
   constexpr std::int64_t kGroupsOfCore = 2, kItemsOfUnit = 16384, kMostParts = 1024;  // more parts are added up no faster than they are made
-  const std::int64_t wanted = d.compute_units * (d.is_cpu() ? kGroupsOfCore * group : kItemsOfUnit), most = std::min(g.n * g.p, kMostParts);
+  const std::int64_t wanted = d.compute_units * (d.runs_items_in_lanes() ? kItemsOfUnit : kGroupsOfCore * group), most = std::min(g.n * g.p, kMostParts);
   return std::clamp<std::int64_t>(wanted / std::max<std::int64_t>(items, 1), 1, std::max<std::int64_t>(most, 1));
 }
 
 void add_parts(const Launch& l, std::int64_t parts, bool adds) {
   const std::int64_t elements = l.out_spec(0).elements();
-  l.run("parts.cl", "add_parts", opencl::range1(round_up(elements, 16), 16), {l.workspace(), l.out(0), elements, parts, std::int32_t{adds}});
+  l.run("any/parts.cl", "add_parts", opencl::range1(round_up(elements, 16), 16), {l.workspace(), l.out(0), elements, parts, std::int32_t{adds}});
 }
 
 }  // namespace gemel::convolution

@@ -37,18 +37,20 @@ std::int64_t band_of(const Geometry& g, const Tile& t, const opencl::DeviceProfi
 }
 
 const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
-  if (!profile.is_cpu()) return kForCpus;
   const Geometry g = geometry_of<Direction::forward>(p);
   if (g.groups != 1) return "it has several groups";
   if (g.pixels() == 0 || g.c == 0 || g.k == 0) return "an extent is 0";
+  return floats_of(g, tile_for(g, profile), 1) > kWindow ? "its rows are too long" : nullptr;
+}
+
+std::int64_t longest_loop(const Problem& p, const opencl::DeviceProfile& profile) {
+  const Geometry g = geometry_of<Direction::forward>(p);
   const Tile t = tile_for(g, profile);
-  if (floats_of(g, t, 1) > kWindow) return "its rows are too long";
-  if (profile.is_emulator && band_of(g, t, profile) * length_of(g, t) * g.depth() * g.k > kEmulatedLoop) return "its loops are too long for an emulator";
-  return nullptr;
+  return band_of(g, t, profile) * length_of(g, t) * g.depth() * g.k;
 }
 
 int rank(const Problem& p, const opencl::DeviceProfile& profile) {
-  if (!runs_vectors(profile)) return Rank::for_others;
+  if (!profile.runs_vectors()) return Rank::emulated;
   const Geometry g = geometry_of<Direction::forward>(p);
   if (g.flops() < kWorthTiles) return Rank::too_small;
   const std::int64_t pixels = tile_for(g, profile).pixels();
@@ -63,11 +65,20 @@ void launch(Launch& l) {
   auto arguments = arguments_of({l.in(0), l.in(1), l.out(0)}, g);
   arguments.insert(arguments.end(), {narrow<std::int32_t>(band), narrow<std::int32_t>(length_of(g, t))});
   const std::string options = fmt::format("-DWIDTH={} -DFILTERS={} -DBLOCKS={} -DWINDOW={}", t.width, t.filters, t.blocks, kWindow);
-  run_last(l, {"convolution_rows.cl", "rows_forward", options}, opencl::range1(g.n * ceil_div(g.p, band), 1), arguments);
+  run_last(l, {"cpu/convolution/rows.cl", "rows_forward", options}, opencl::range1(g.n * ceil_div(g.p, band), 1), arguments);
 }
 
 }  // namespace
 
-Variant rows_variant() { return {"rows", "vectors of a row's pixels, for few filters; for CPUs", declines, rank, nullptr, launch}; }
+Variant rows_variant() {
+  return {.name = "rows",
+          .doc = "vectors of a row's pixels, for few filters; for CPUs",
+          .target = Target::cpu,
+          .needs = {.private_blocks = true},
+          .declines = declines,
+          .longest_loop = longest_loop,
+          .rank = rank,
+          .launch = launch};
+}
 
 }  // namespace gemel::convolution

@@ -1,5 +1,5 @@
 // Convolution in register tiles, without a matrix of patches: the fast way on CPUs.
-// kernels/convolution_tiles.cl explains the layout.
+// opencl/kernels/cpu/convolution/tiles.cl explains the layout.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace gemel::convolution {
 namespace {
 
-constexpr const char* kFile = "convolution_tiles.cl";
+constexpr const char* kFile = "cpu/convolution/tiles.cl";
 constexpr double kLeastShare = 0.5;             // of a tile's rows that have work: with less a matrix product is faster
 constexpr double kLeastShareOfProduct = 0.85;   // the same where the product's matrix is there already
 constexpr std::int64_t kManyChannels = 128;     // a matrix of patches costs little beside their product
@@ -51,9 +51,8 @@ Geometry cropped(Geometry g, std::int64_t& first_tap) {
   return g;
 }
 
-/// Steps of the innermost loops of one work-item.
 template <Direction d>
-std::int64_t steps_of(const Problem& p, const opencl::DeviceProfile& profile) {
+std::int64_t longest_loop(const Problem& p, const opencl::DeviceProfile& profile) {
   const Geometry g = geometry_of<d>(p);
   const Tile t = tile_for(d, g, profile);
   const std::int64_t finishing = p.op.epilogue ? t.rows * t.columns : 0;
@@ -61,18 +60,16 @@ std::int64_t steps_of(const Problem& p, const opencl::DeviceProfile& profile) {
 }
 
 template <Direction d>
-const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
-  if (!profile.is_cpu()) return kForCpus;
+const char* declines(const Problem& p, const opencl::DeviceProfile&) {
   const Geometry g = geometry_of<d>(p);
   if (g.is_depthwise() && g.c > 1) return "it is one filter for each channel";
   if (g.pixels() == 0 || g.c == 0 || g.k == 0) return "an extent is 0";
-  if (profile.is_emulator && steps_of<d>(p, profile) > kEmulatedLoop) return "its loops are too long for an emulator";
   return nullptr;
 }
 
 /// @param worthwhile  the rank where there is work enough for its launches
 int rank_of(const Geometry& g, const opencl::DeviceProfile& profile, int worthwhile) {
-  if (!runs_vectors(profile)) return Rank::for_others;
+  if (!profile.runs_vectors()) return Rank::emulated;
   return g.flops() < kWorthTiles ? Rank::too_small : worthwhile;
 }
 
@@ -189,26 +186,34 @@ Variant tiles_variant(Direction d) {
   constexpr const char* doc = "register tiles of pixels by channels, without a matrix of patches; for CPUs";
   using opencl::DeviceProfile;
   if (d == Direction::forward)
-    return {"tiles",
-            doc,
-            declines<Direction::forward>,
-            [](const Problem& p, const DeviceProfile& f) {
-              const Geometry g = geometry_of<Direction::forward>(p);
-              return rank_of(g, f, forward_is_fast(g, tile_for(Direction::forward, g, f)) ? Rank::fast : Rank::fair);
-            },
-            workspace_bytes<Direction::forward>,
-            forward_launch};
+    return {.name = "tiles",
+            .doc = doc,
+            .target = Target::cpu,
+            .needs = {.private_blocks = true},
+            .declines = declines<Direction::forward>,
+            .longest_loop = longest_loop<Direction::forward>,
+            .rank =
+                [](const Problem& p, const DeviceProfile& f) {
+                  const Geometry g = geometry_of<Direction::forward>(p);
+                  return rank_of(g, f, forward_is_fast(g, tile_for(Direction::forward, g, f)) ? Rank::fast : Rank::fair);
+                },
+            .workspace_bytes = workspace_bytes<Direction::forward>,
+            .launch = forward_launch};
   if (d == Direction::input)
-    return {"tiles",
-            doc,
-            declines<Direction::input>,
-            [](const Problem& p, const DeviceProfile& f) {
-              const Geometry g = geometry_of<Direction::input>(p);
-              const double least = g.is_matrix_product() ? kLeastShareOfProduct : kLeastShare;
-              return rank_of(g, f, share_of(g.n, tile_for(Direction::input, g, f).rows) >= least ? Rank::fast : Rank::fair);
-            },
-            workspace_bytes<Direction::input>,
-            input_launch};
+    return {.name = "tiles",
+            .doc = doc,
+            .target = Target::cpu,
+            .needs = {.private_blocks = true},
+            .declines = declines<Direction::input>,
+            .longest_loop = longest_loop<Direction::input>,
+            .rank =
+                [](const Problem& p, const DeviceProfile& f) {
+                  const Geometry g = geometry_of<Direction::input>(p);
+                  const double least = g.is_matrix_product() ? kLeastShareOfProduct : kLeastShare;
+                  return rank_of(g, f, share_of(g.n, tile_for(Direction::input, g, f).rows) >= least ? Rank::fast : Rank::fair);
+                },
+            .workspace_bytes = workspace_bytes<Direction::input>,
+            .launch = input_launch};
   return weight_tiles_variant();
 }
 

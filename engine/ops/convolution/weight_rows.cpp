@@ -1,6 +1,6 @@
 // The weight gradient of a convolution of few channels, such as a model's first: patches are read where rows of x lie.
 // Of fewer filters than a vector has lanes, each row of dy is laid out with as many, the others 0.
-// kernels/convolution_weight_rows.cl explains it.
+// opencl/kernels/cpu/convolution/weight_rows.cl explains it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace gemel::convolution {
 namespace {
 
-constexpr const char* kFile = "convolution_weight_rows.cl";
+constexpr const char* kFile = "cpu/convolution/weight_rows.cl";
 constexpr std::int64_t kWindow = 8192;     // floats of the rows laid out: the first cache
 constexpr std::int64_t kMostStep = 16;     // floats from one pixel to the next: a line of the cache
 constexpr std::int64_t kShortestRow = 28;  // sums are added to memory once a row
@@ -26,18 +26,21 @@ bool lays_out_dy(const Geometry& g) { return g.k < kNarrowPanel; }
 std::int64_t rows_of(const Geometry& g, const opencl::DeviceProfile& profile) { return ceil_div(g.n * g.p, kGroupsAUnit * profile.compute_units); }
 std::int64_t parts_of(const Geometry& g, const opencl::DeviceProfile& profile) { return ceil_div(g.n * g.p, rows_of(g, profile)); }
 
-const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
-  if (!profile.is_cpu()) return kForCpus;
+const char* declines(const Problem& p, const opencl::DeviceProfile&) {
   const Geometry g = geometry_of<Direction::weights>(p);
   if (g.groups != 1) return "it has several groups";
   if (g.pixels() == 0 || g.c == 0 || g.n * g.h * g.w == 0) return "an extent is 0";
   if (g.r * places_of(g) * g.c > kWindow || (lays_out_dy(g) && g.q * kNarrowPanel > kWindow)) return "its rows are too long";
-  if (profile.is_emulator && rows_of(g, profile) * g.depth() * g.q > kEmulatedLoop) return "its loops are too long for an emulator";
   return nullptr;
 }
 
+std::int64_t longest_loop(const Problem& p, const opencl::DeviceProfile& profile) {
+  const Geometry g = geometry_of<Direction::weights>(p);
+  return rows_of(g, profile) * g.depth() * g.q;
+}
+
 int rank(const Problem& p, const opencl::DeviceProfile& profile) {
-  if (!runs_vectors(profile)) return Rank::for_others;
+  if (!profile.runs_vectors()) return Rank::emulated;
   const Geometry g = geometry_of<Direction::weights>(p);
   return g.c * g.stride[1] <= kMostStep && g.q >= kShortestRow && g.taps() > 1 ? Rank::faster : Rank::slow;
 }
@@ -60,6 +63,16 @@ void launch(Launch& l) {
 
 }  // namespace
 
-Variant weight_rows_variant() { return {"rows", "patches read where rows of x lie, for few channels; for CPUs", declines, rank, workspace_bytes, launch}; }
+Variant weight_rows_variant() {
+  return {.name = "rows",
+          .doc = "patches read where rows of x lie, for few channels; for CPUs",
+          .target = Target::cpu,
+          .needs = {.private_blocks = true},
+          .declines = declines,
+          .longest_loop = longest_loop,
+          .rank = rank,
+          .workspace_bytes = workspace_bytes,
+          .launch = launch};
+}
 
 }  // namespace gemel::convolution

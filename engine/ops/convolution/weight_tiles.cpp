@@ -1,5 +1,5 @@
 // The weight gradient of a convolution as a product of packed tiles: the fast way on CPUs.
-// kernels/convolution_weight_tiles.cl explains it.
+// opencl/kernels/cpu/convolution/weight_tiles.cl explains it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace gemel::convolution {
 namespace {
 
-constexpr const char* kFile = "convolution_weight_tiles.cl";
+constexpr const char* kFile = "cpu/convolution/weight_tiles.cl";
 constexpr std::int64_t kGroupsAUnit = 8;     // so that no unit waits long for the last
 constexpr std::int64_t kNarrowFilters = 48;  // up to these, half a panel too many would be much
 
@@ -23,7 +23,7 @@ struct Tile {
 Tile tile_for(const Geometry& g, const opencl::DeviceProfile& f) {
   Tile t = f.has_wide_vectors() ? Tile{8, 32, 128, 256, 256} : Tile{4, 16, 128, 128, 128};
   if (g.group_filters() <= kNarrowFilters && round_up(g.group_filters(), 16) % 32) t.nr = 16;
-  if (f.is_emulator) t.block = t.depth = 16, t.filters = t.nr;  // they have little private memory
+  if (!f.runs_vectors()) t.block = t.depth = 16, t.filters = t.nr;  // emulators have little private memory
   return t;
 }
 
@@ -49,18 +49,20 @@ Shares shares_of(const Geometry& g, const opencl::DeviceProfile& profile) {
   return s;
 }
 
-const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
-  if (!profile.is_cpu()) return kForCpus;
+const char* declines(const Problem& p, const opencl::DeviceProfile&) {
   const Geometry g = geometry_of<Direction::weights>(p);
   if (g.is_depthwise() && g.c > 1) return "it is one filter for each channel";
   if (g.pixels() == 0 || g.c == 0 || g.k == 0) return "an extent is 0";
-  const Shares s = shares_of(g, profile);
-  if (profile.is_emulator && s.pixels * s.depth > kEmulatedLoop) return "its loops are too long for an emulator";
   return nullptr;
 }
 
+std::int64_t longest_loop(const Problem& p, const opencl::DeviceProfile& profile) {
+  const Shares s = shares_of(geometry_of<Direction::weights>(p), profile);
+  return s.pixels * s.depth;
+}
+
 int rank(const Problem& p, const opencl::DeviceProfile& profile) {
-  if (!runs_vectors(profile)) return Rank::for_others;
+  if (!profile.runs_vectors()) return Rank::emulated;
   return geometry_of<Direction::weights>(p).flops() < kWorthTiles ? Rank::too_small : Rank::fast;
 }
 
@@ -83,7 +85,15 @@ void launch(Launch& l) {
 }  // namespace
 
 Variant weight_tiles_variant() {
-  return {"tiles", "patches and dy packed into register tiles as they are summed; for CPUs", declines, rank, workspace_bytes, launch};
+  return {.name = "tiles",
+          .doc = "patches and dy packed into register tiles as they are summed; for CPUs",
+          .target = Target::cpu,
+          .needs = {.private_blocks = true},
+          .declines = declines,
+          .longest_loop = longest_loop,
+          .rank = rank,
+          .workspace_bytes = workspace_bytes,
+          .launch = launch};
 }
 
 }  // namespace gemel::convolution

@@ -1,5 +1,5 @@
 // Convolution by a 3x3 window with stride 1, with a quarter of the multiplications: the fast way on CPUs where channels are many.
-// kernels/convolution_winograd.cl explains the algorithm and the layouts.
+// opencl/kernels/cpu/convolution/winograd.cl explains the algorithm and the layouts.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace gemel::convolution {
 namespace {
 
-constexpr const char* kFile = "convolution_winograd.cl";
+constexpr const char* kFile = "cpu/convolution/winograd.cl";
 constexpr std::int64_t kPoints = 36;
 constexpr std::int64_t kTile = 4;               // outputs of a tile along each axis
 constexpr std::int64_t kChunkFloats = 1 << 22;  // of transformed tiles at a time: they stay in the last cache
@@ -43,7 +43,7 @@ struct Sizes {
 Sizes sizes_for(const Extents& e, const opencl::DeviceProfile& f) {
   Sizes s = f.has_wide_vectors() ? Sizes{8, 32, 64, 64, 16} : Sizes{6, 16, 48, 64, 16};
   if (e.inner % 16 || e.outer % 16) s.width = 8;
-  if (f.is_emulator) s.tiles = s.mr, s.channels = s.width;  // they have little private memory
+  if (!f.runs_vectors()) s.tiles = s.mr, s.channels = s.width;  // emulators have little private memory
   return s;
 }
 
@@ -72,31 +72,33 @@ Plan plan_for(Direction direction, const Extents& e, const Sizes& s, const openc
 
 /// Tiles of one group of a product. A group that needs one run of channels only keeps its weights for as many as leave work to share.
 std::int64_t share_for(const Extents& e, const Sizes& s, std::int64_t panels, std::int64_t tiles, const opencl::DeviceProfile& profile) {
-  if (e.inner > s.channels || profile.is_emulator) return s.tiles;
+  if (e.inner > s.channels || !profile.runs_vectors()) return s.tiles;
   return s.tiles * std::max<std::int64_t>(ceil_div(tiles, s.tiles) * panels / (kGroupsAUnit * profile.compute_units), 1);
 }
 
 template <Direction d>
 const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
-  if (!profile.is_cpu()) return kForCpus;
   const Geometry g = geometry_of<d>(p);
   if (g.groups != 1) return "it has several groups";
   if (g.r != 3 || g.s != 3 || g.stride != Pair{1, 1} || g.dilation != Pair{1, 1}) return "its window is not 3x3 with stride and dilation 1";
   if (g.n == 0 || g.c == 0 || g.k == 0) return "an extent is 0";
   if (g.c % 8 || g.k % 8) return "its channels are no multiples of 8";
   const Extents e = extents_of(d, g);
+  const Plan plan = plan_for(d, e, sizes_for(e, profile), profile);
+  return plan.sections.bytes() > profile.max_allocation_bytes ? "its workspace exceeds the largest allocation" : nullptr;
+}
+
+template <Direction d>
+std::int64_t longest_loop(const Problem& p, const opencl::DeviceProfile& profile) {
+  const Extents e = extents_of(d, geometry_of<d>(p));
   const Sizes s = sizes_for(e, profile);
-  const Plan plan = plan_for(d, e, s, profile);
-  if (plan.sections.bytes() > profile.max_allocation_bytes) return "its workspace exceeds the largest allocation";
-  const std::int64_t steps = d == Direction::weights ? plan.chunk * e.inner : kPoints * e.inner * s.tiles;
-  if (profile.is_emulator && steps > kEmulatedLoop) return "its loops are too long for an emulator";
-  return nullptr;
+  return d == Direction::weights ? plan_for(d, e, s, profile).chunk * e.inner : kPoints * e.inner * s.tiles;
 }
 
 /// Whether the transforms cost less than the products that they save; in multiplications.
 template <Direction d>
 int rank(const Problem& p, const opencl::DeviceProfile& profile) {
-  if (!runs_vectors(profile)) return Rank::for_others;
+  if (!profile.runs_vectors()) return Rank::emulated;
   const Geometry g = geometry_of<d>(p);
   const Extents e = extents_of(d, g);
   const std::int64_t direct = 9 * g.pixels() * g.c * g.k;
@@ -161,15 +163,25 @@ void weights_launch(Launch& l) {
         s.options());
 }
 
+template <Direction d>
+Variant variant(void (*launch)(Launch&)) {
+  return {.name = "winograd",
+          .doc = "Winograd's F(4x4, 3x3): a quarter of the multiplications; for CPUs",
+          .target = Target::cpu,
+          .needs = {.private_blocks = true},
+          .declines = declines<d>,
+          .longest_loop = longest_loop<d>,
+          .rank = rank<d>,
+          .workspace_bytes = workspace_bytes<d>,
+          .launch = launch};
+}
+
 }  // namespace
 
 Variant winograd_variant(Direction d) {
-  constexpr const char* doc = "Winograd's F(4x4, 3x3): a quarter of the multiplications; for CPUs";
-  if (d == Direction::forward)
-    return {"winograd", doc, declines<Direction::forward>, rank<Direction::forward>, workspace_bytes<Direction::forward>, product_launch<Direction::forward>};
-  if (d == Direction::input)
-    return {"winograd", doc, declines<Direction::input>, rank<Direction::input>, workspace_bytes<Direction::input>, product_launch<Direction::input>};
-  return {"winograd", doc, declines<Direction::weights>, rank<Direction::weights>, workspace_bytes<Direction::weights>, weights_launch};
+  if (d == Direction::forward) return variant<Direction::forward>(product_launch<Direction::forward>);
+  if (d == Direction::input) return variant<Direction::input>(product_launch<Direction::input>);
+  return variant<Direction::weights>(weights_launch);
 }
 
 }  // namespace gemel::convolution

@@ -86,14 +86,14 @@ void gather_rows_launch(Launch& l) {
   const Rows r = rows_of("gather", l.in_shape(0), l.in_shape(1), l.attributes());
   if (l.out_spec(0).elements() == 0) return;
   const std::int64_t rows = r.outer * r.count, row_block = std::max<std::int64_t>(1, kRowElements / r.inner);
-  l.run("gather.cl", "gather_rows", opencl::range1(ceil_div(rows, row_block), 1),
+  l.run("cpu/gather.cl", "gather_rows", opencl::range1(ceil_div(rows, row_block), 1),
         {l.in(0), l.in(1), l.out(0), l.error_word(), rows, r.n, r.count, r.inner, row_block}, moved_options(l));
 }
 
 void gather_items_launch(Launch& l) {
   const Rows r = rows_of("gather", l.in_shape(0), l.in_shape(1), l.attributes());
   const std::int64_t rows = r.outer * r.count;
-  l.run("gather.cl", "gather_items", opencl::range1(round_up(rows * r.inner, kGroup), kGroup),
+  l.run("any/gather.cl", "gather_items", opencl::range1(round_up(rows * r.inner, kGroup), kGroup),
         {l.in(0), l.in(1), l.out(0), l.error_word(), rows, r.n, r.count, r.inner}, moved_options(l));
 }
 
@@ -135,9 +135,9 @@ void add_updates(const Launch& l, int updates, const Share& share) {
   const std::int64_t column_blocks = ceil_div(r.inner, share.columns);
   const std::int64_t row_blocks = std::clamp<std::int64_t>(share.items / (column_blocks * r.outer), 1, r.n);
   const std::int64_t row_block = ceil_div(r.n, row_blocks), all = column_blocks * ceil_div(r.n, row_block) * r.outer;
-  const std::int64_t part = l.profile().is_emulator ? std::max<std::int64_t>(1, kEmulatedLoop / (share.columns + 1)) : r.count;
+  const std::int64_t part = std::clamp<std::int64_t>(l.profile().longest_loop / (share.columns + 1), 1, r.count);
   for (std::int64_t begin = 0; begin < r.count; begin += part)
-    l.run("scatter_add.cl", "scatter_add", opencl::range1(round_up(all, share.group), share.group),
+    l.run("any/scatter_add.cl", "scatter_add", opencl::range1(round_up(all, share.group), share.group),
           {l.in(1), l.in(updates), l.out(0), l.error_word(), r.outer, r.n, r.count, r.inner, row_block, share.columns, begin, std::min(begin + part, r.count)},
           "-DT=" + std::string(opencl_name(l.out_spec(0).dtype)) + index_option(l.in_spec(1)));
 }
@@ -192,22 +192,25 @@ void one_hot_cells(const HostCall& c) {
 
 void one_hot_launch(Launch& l) {
   const std::int64_t count = l.in_spec(0).elements(), classes = l.attributes().integer("classes");
-  l.run("gather.cl", "one_hot", opencl::range1(round_up(count * classes, kGroup), kGroup), {l.in(0), l.out(0), l.error_word(), count, classes},
+  l.run("any/gather.cl", "one_hot", opencl::range1(round_up(count * classes, kGroup), kGroup), {l.in(0), l.out(0), l.error_word(), count, classes},
         type_options(l.out_spec(0).dtype) + index_option(l.in_spec(0)));
 }
 
 std::vector<Variant> gather_variants() {
-  return {{"rows", "a block of rows for each work-item", never_declines, rank_on_cpu, nullptr, gather_rows_launch},
-          {"items", "one work-item an element", never_declines, rank_anywhere, nullptr, gather_items_launch}};
+  return {{.name = "rows", .doc = "a block of rows for each work-item", .target = Target::cpu, .launch = gather_rows_launch},
+          {.name = "items", .doc = "one work-item an element", .launch = gather_items_launch}};
 }
 
 template <void (*launch)(const Launch&, const Share&)>
 std::vector<Variant> adding_variants() {
-  return {{"column_blocks", "a block of columns for each work-item", never_declines, rank_on_cpu, nullptr,
-           [](Launch& l) {
-             launch(l, {kColumns, 8 * l.profile().compute_units, 1});
-           }},
-          {"columns", "a column, or a part of it, for each work-item", never_declines, rank_anywhere, nullptr, [](Launch& l) {
+  return {{.name = "column_blocks",
+           .doc = "a block of columns for each work-item",
+           .target = Target::cpu,
+           .launch =
+               [](Launch& l) {
+                 launch(l, {kColumns, 8 * l.profile().compute_units, 1});
+               }},
+          {.name = "columns", .doc = "a column, or a part of it, for each work-item", .launch = [](Launch& l) {
              launch(l, {1, 64 * l.profile().compute_units, kGroup});
            }}};
 }
@@ -339,7 +342,7 @@ const OpDef& one_hot_def() {
             return Cost{0, p.inputs[0].bytes() + p.outputs[0].bytes()};
           },
       .reference = [](const HostCall& c) { is_floating(c.out_spec(0).dtype) ? one_hot_cells<double>(c) : one_hot_cells<std::int64_t>(c); },
-      .variants = {{"items", "one work-item an element", never_declines, nullptr, nullptr, one_hot_launch}},
+      .variants = {{.name = "items", .doc = "one work-item an element", .launch = one_hot_launch}},
       .samples =
           [] {
             const auto into = [](std::int64_t classes, DType dtype) { return Attributes{{"classes", classes}, {"dtype", dtype}}; };

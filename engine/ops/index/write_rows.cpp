@@ -62,7 +62,7 @@ void launch(const Launch& l, std::int64_t chunk, std::int64_t group) {
   const Rows r = rows_of(l.in_shape(kDestination), l.in_shape(kSource), l.attributes());
   const std::int64_t span = r.count * r.inner, items = r.outer * ceil_div(span, chunk);
   if (items == 0) return;
-  l.run("write_rows.cl", "write_rows", opencl::range1(round_up(items, group), group),
+  l.run("any/write_rows.cl", "write_rows", opencl::range1(round_up(items, group), group),
         {l.in(kDestination), l.in(kStart), l.in(kSource), l.error_word(), r.outer, r.n, r.count, r.inner, chunk}, options_for(l));
 }
 
@@ -82,8 +82,8 @@ const OpDef& write_rows_def() {
           },
       .reference = reference,
       .writes = {kDestination},
-      .variants = {{"chunks", "a run of elements for each work-item", never_declines, rank_on_cpu, nullptr, [](Launch& l) { launch(l, kChunk, 1); }},
-                   {"items", "one work-item an element", never_declines, rank_anywhere, nullptr, [](Launch& l) { launch(l, 1, kGroup); }}},
+      .variants = {{.name = "chunks", .doc = "a run of elements for each work-item", .target = Target::cpu, .launch = [](Launch& l) { launch(l, kChunk, 1); }},
+                   {.name = "items", .doc = "one work-item an element", .launch = [](Launch& l) { launch(l, 1, kGroup); }}},
       .samples =
           [] {
             const auto along = [](std::int64_t axis) { return Attributes{{"axis", axis}}; };

@@ -1,4 +1,4 @@
-// Cross-entropy of softmax(logits), fused, and its gradient; the formulas are in opencl/kernels/cross_entropy.cl.
+// Cross-entropy of softmax(logits), fused, and its gradient; the formulas are in opencl/kernels/lib/ops/cross_entropy.clh.
 // Legend: logits [N, C]; t the targets, (1 - smoothing) label + smoothing / C; p = softmax(logits).
 #include <fmt/format.h>
 
@@ -13,6 +13,7 @@
 namespace gemel {
 namespace {
 
+constexpr const char *kCpuFile = "cpu/cross_entropy.cl", *kGpuFile = "gpu/cross_entropy.cl";
 constexpr const char* kForward = "cross_entropy";
 constexpr const char* kBackward = "cross_entropy_backward";
 constexpr std::int64_t kChunkElements = 4096;  // of one work-item on a CPU
@@ -129,7 +130,7 @@ Values backward_gradient(const Backward& b) {
   return out;
 }
 
-/// What all kernels of the file take last.
+/// What all kernels take last.
 struct Sizes {
   std::int64_t rows, n, chunk;
   float keep, rest, divisor;
@@ -151,39 +152,39 @@ std::string options_of(const Launch& l, const Spec& labels) {
 }
 
 /// By one group: of one work-item where the device's are small.
-void launch_total(const Launch& l, const Sizes& s, const std::string& options) {
+void launch_total(const Launch& l, const char* file, const Sizes& s, const std::string& options) {
   const std::int64_t group = l.profile().max_group_size < kGroup ? 1 : kGroup;
-  l.run("cross_entropy.cl", "cross_entropy_total", opencl::range1(group, group), {l.workspace(), l.out(0), s.rows, s.divisor},
+  l.run(file, "cross_entropy_total", opencl::range1(group, group), {l.workspace(), l.out(0), s.rows, s.divisor},
         group == kGroup ? options : options + " -DGROUP=1");
 }
 void launch_rows(Launch& l) {
   const Sizes s = sizes_of(l, 0);
   const std::string options = options_of(l, l.in_spec(1));
-  l.run("cross_entropy.cl", "cross_entropy_rows", opencl::range1(ceil_div(s.rows, s.chunk), 1),
+  l.run(kCpuFile, "cross_entropy_rows", opencl::range1(ceil_div(s.rows, s.chunk), 1),
         {l.in(0), l.in(1), l.workspace(), l.error_word(), s.rows, s.n, s.keep, s.rest, s.chunk}, options);
-  launch_total(l, s, options);
+  launch_total(l, kCpuFile, s, options);
 }
 void launch_group(Launch& l) {
   const Sizes s = sizes_of(l, 0);
   const std::string options = options_of(l, l.in_spec(1));
-  l.run("cross_entropy.cl", "cross_entropy_group", opencl::range1(s.rows * kGroup, kGroup),
-        {l.in(0), l.in(1), l.workspace(), l.error_word(), s.n, s.keep, s.rest}, options);
-  launch_total(l, s, options);
+  l.run(kGpuFile, "cross_entropy_group", opencl::range1(s.rows * kGroup, kGroup), {l.in(0), l.in(1), l.workspace(), l.error_word(), s.n, s.keep, s.rest},
+        options);
+  launch_total(l, kGpuFile, s, options);
 }
 void launch_backward_rows(Launch& l) {
   const Sizes s = sizes_of(l, 1);
-  l.run("cross_entropy.cl", "cross_entropy_backward_rows", opencl::range1(ceil_div(s.rows, s.chunk), 1),
+  l.run(kCpuFile, "cross_entropy_backward_rows", opencl::range1(ceil_div(s.rows, s.chunk), 1),
         {l.in(0), l.in(1), l.in(2), l.out(0), s.rows, s.n, s.keep, s.rest, s.divisor, s.chunk}, options_of(l, l.in_spec(2)));
 }
 void launch_backward_group(Launch& l) {
   const Sizes s = sizes_of(l, 1);
-  l.run("cross_entropy.cl", "cross_entropy_backward_group", opencl::range1(s.rows * kGroup, kGroup),
+  l.run(kGpuFile, "cross_entropy_backward_group", opencl::range1(s.rows * kGroup, kGroup),
         {l.in(0), l.in(1), l.in(2), l.out(0), s.rows, s.n, s.keep, s.rest, s.divisor}, options_of(l, l.in_spec(2)));
 }
 
 template <int logits>
-const char* unless_short_rows(const Problem& p, const opencl::DeviceProfile& profile) {
-  return profile.is_emulator && p.inputs[logits].shape[1] > kEmulatedLoop ? "its loops are too long for an emulator" : nullptr;
+std::int64_t classes_of(const Problem& p, const opencl::DeviceProfile&) {
+  return p.inputs[logits].shape[1];
 }
 
 std::int64_t row_losses_bytes(const Problem& p, const opencl::DeviceProfile&) {
@@ -234,8 +235,18 @@ const OpDef& cross_entropy_def() {
       .reference = reference,
       .gradient = gradient,
       .gradient_reads = {inputs(0, 1), inputs(0)},
-      .variants = {{"group_a_row", "a work-group a row, through local memory", unless_group_of<kGroup>, rank_with_local_memory, row_losses_bytes, launch_group},
-                   {"rows", "a run of rows for each work-item, eight lanes wide", unless_short_rows<0>, rank_anywhere, row_losses_bytes, launch_rows}},
+      .variants = {{.name = "group_a_row",
+                    .doc = "a work-group a row, through local memory",
+                    .target = Target::gpu,
+                    .needs = {.group_size = kGroup},
+                    .workspace_bytes = row_losses_bytes,
+                    .launch = launch_group},
+                   {.name = "rows",
+                    .doc = "a run of rows for each work-item, eight lanes wide",
+                    .target = Target::cpu,
+                    .longest_loop = classes_of<0>,
+                    .workspace_bytes = row_losses_bytes,
+                    .launch = launch_rows}},
       .samples = [] { return samples({}); },
       .rejected =
           [] {
@@ -272,8 +283,16 @@ const OpDef& cross_entropy_backward_def() {
       .reference = backward_reference,
       .gradient = backward_gradient,
       .gradient_reads = {inputs(1, 2), inputs(0, 1, 2), inputs(0, 1)},
-      .variants = {{"group_a_row", "a work-group a row, through local memory", unless_group_of<kGroup>, rank_with_local_memory, nullptr, launch_backward_group},
-                   {"rows", "a run of rows for each work-item, eight lanes wide", unless_short_rows<1>, rank_anywhere, nullptr, launch_backward_rows}},
+      .variants = {{.name = "group_a_row",
+                    .doc = "a work-group a row, through local memory",
+                    .target = Target::gpu,
+                    .needs = {.group_size = kGroup},
+                    .launch = launch_backward_group},
+                   {.name = "rows",
+                    .doc = "a run of rows for each work-item, eight lanes wide",
+                    .target = Target::cpu,
+                    .longest_loop = classes_of<1>,
+                    .launch = launch_backward_rows}},
       .samples = [] { return samples({f32({})}); },
       .rejected =
           [] {

@@ -1,4 +1,4 @@
-// Connectionist temporal classification; the formulas are in opencl/kernels/ctc.cl.
+// Connectionist temporal classification; the formulas are in opencl/kernels/any/ctc.cl.
 // Legend: log_probs [N, T, C]; targets [N, L]; a sample's states: blank, label 0, blank, label 1, ..., blank, S of them.
 #include <fmt/format.h>
 
@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kForward = "ctc_loss";
 constexpr const char* kBackward = "ctc_loss_backward";
-constexpr const char* kFile = "ctc.cl";
+constexpr const char* kFile = "any/ctc.cl";
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// @param first  the input that is log_probs; targets and both lengths follow it
@@ -194,9 +194,9 @@ class Launches {
     const std::int64_t width = 2 * L + 3, whole = std::int64_t{sizeof(std::int64_t)}, real = std::int64_t{sizeof(float)};
     kept_ = pass == Pass::forward ? 2 : T + 1;
     sections_ = {{2 * N * whole, 2 * N * real, N * real, N * kept_ * width * real, pass == Pass::forward ? 0 : N * 3 * width * real}, profile};
-    // Iterations of a work-item's loops in a frame, 64 of which are a group's reductions; an emulator may cut a launch of too many short.
+    // Iterations of a work-item's loops in a frame, 64 of which are a group's reductions.
     const std::int64_t a_frame = C / group + L + 10 * (width / group) + 64;
-    chunk_ = profile.is_emulator ? std::max<std::int64_t>(1, kEmulatedLoop / a_frame) : T;
+    chunk_ = std::clamp<std::int64_t>(profile.longest_loop / a_frame, 1, std::max<std::int64_t>(T, 1));
   }
   std::int64_t bytes() const { return sections_.bytes(); }
 
@@ -241,9 +241,17 @@ void launch(Launch& l) {
 
 template <Pass pass>
 std::vector<Variant> variants() {
-  return {
-      {"group_a_sample", "a work-group a sample, along its states", unless_group_of<64>, rank_with_local_memory, workspace_bytes<pass, 64>, launch<pass, 64>},
-      {"samples", "a work-item a sample, in vectors along its states", never_declines, rank_anywhere, workspace_bytes<pass, 1>, launch<pass, 1>}};
+  return {{.name = "group_a_sample",
+           .doc = "a work-group a sample, along its states",
+           .target = Target::gpu,
+           .needs = {.group_size = 64},
+           .workspace_bytes = workspace_bytes<pass, 64>,
+           .launch = launch<pass, 64>},
+          {.name = "samples",
+           .doc = "a work-item a sample, in vectors along its states",
+           .target = Target::cpu,
+           .workspace_bytes = workspace_bytes<pass, 1>,
+           .launch = launch<pass, 1>}};
 }
 
 template <Pass pass>

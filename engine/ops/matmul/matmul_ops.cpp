@@ -3,34 +3,38 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <span>
+
 #include "engine/base/error.h"
-#include "engine/device/dispatch.h"
 #include "engine/ops/add_product.h"
 #include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
+#include "engine/ops/matmul/gemm_forms.h"
 #include "engine/ops/ops.h"
-#include "engine/ops/workspace_sections.h"
 
 namespace gemel {
 namespace {
 
+using Extents = std::span<const std::int64_t>;
+
+std::int64_t elements_of(Extents extents) { return std::accumulate(extents.begin(), extents.end(), std::int64_t{1}, std::multiplies()); }
+
 struct Sides {
   bool ta, tb;
   std::int64_t m, k, k_b, n;
-  Shape batch_a, batch_b;
+  Extents batch_a, batch_b;  // leading axes; of one side alone: the other's matrix meets each
+
+  Extents batch() const { return batch_a.empty() ? batch_b : batch_a; }
 };
 
 Sides sides(const Shape& a, const Shape& b, const Attributes& t) {
   const bool ta = t.boolean("transpose_a"), tb = t.boolean("transpose_b");
   const int ra = a.rank(), rb = b.rank();
-  return {ta,
-          tb,
-          a[ra - (ta ? 1 : 2)],
-          a[ra - (ta ? 2 : 1)],
-          b[rb - (tb ? 1 : 2)],
-          b[rb - (tb ? 2 : 1)],
-          Shape(a.span().first(at(ra - 2))),
-          Shape(b.span().first(at(rb - 2)))};
+  return {
+      ta, tb, a[ra - (ta ? 1 : 2)], a[ra - (ta ? 2 : 1)], b[rb - (tb ? 1 : 2)], b[rb - (tb ? 2 : 1)], a.span().first(at(ra - 2)), b.span().first(at(rb - 2))};
 }
 
 Specs infer(const Specs& in, const Attributes& t) {
@@ -42,34 +46,13 @@ Specs infer(const Specs& in, const Attributes& t) {
   if (s.k != s.k_b)
     throw ShapeError(fmt::format("matmul: a {}{} by b {}{} do not fit: {} columns meet {} rows; accepted: equal inner extents", to_string(in[0].shape),
                                  s.ta ? "^T" : "", to_string(in[1].shape), s.tb ? "^T" : "", s.k, s.k_b));
-  if (!s.batch_a.empty() && !s.batch_b.empty() && s.batch_a != s.batch_b)
+  if (!s.batch_a.empty() && !s.batch_b.empty() && !std::ranges::equal(s.batch_a, s.batch_b))
     throw ShapeError(
         fmt::format("matmul: leading axes of a {} and b {} differ; accepted: equal, or none on one side", to_string(in[0].shape), to_string(in[1].shape)));
-  Shape out = s.batch_a.empty() ? s.batch_b : s.batch_a;
+  Shape out(s.batch());
   out.push_back(s.m);
   out.push_back(s.n);
   return {{out, in[0].dtype}};
-}
-
-/// Where b has no leading axes and a's rows follow each other, a's leading axes are more rows: one product, not a batch.
-opencl::GemmProblem gemm_of(const Problem& p) {
-  Sides s = sides(p.inputs[0].shape, p.inputs[1].shape, p.attributes);
-  if (s.batch_b.empty() && !s.ta) {
-    s.m *= s.batch_a.elements();
-    s.batch_a = {};
-  }
-  const std::int64_t batch = (s.batch_a.empty() ? s.batch_b : s.batch_a).elements();
-  const std::string_view epilogue = p.op.epilogue ? std::string_view(p.op.epilogue->text) : "";
-  return {.m = s.m,
-          .n = s.n,
-          .k = s.k,
-          .batch = batch,
-          .a = s.ta ? Transpose::yes : Transpose::no,
-          .b = s.tb ? Transpose::yes : Transpose::no,
-          .stride_a = s.batch_a.empty() ? 0 : s.m * s.k,
-          .stride_b = s.batch_b.empty() ? 0 : s.k * s.n,
-          .stride_c = s.m * s.n,
-          .epilogue = {epilogue}};
 }
 
 Cost cost(const Problem& p) {
@@ -81,7 +64,7 @@ void reference(const HostCall& c) {
   const Sides s = sides(c.in_shape(0), c.in_shape(1), c.attributes());
   const auto a = c.real(0), b = c.real(1);
   const auto y = c.out_real(0);
-  const std::int64_t batch = (s.batch_a.empty() ? s.batch_b : s.batch_a).elements();
+  const std::int64_t batch = elements_of(s.batch());
   for (std::int64_t g = 0; g < batch; ++g) {
     const std::int64_t oa = s.batch_a.empty() ? 0 : g * s.m * s.k, ob = s.batch_b.empty() ? 0 : g * s.k * s.n;
     for (std::int64_t i = 0; i < s.m; ++i)
@@ -131,59 +114,6 @@ Values gradient(const Backward& b) {
   return out;
 }
 
-/// Where operands of two bytes lie in float32 while the product is computed, and the provider's own workspace after them. Empty sections
-/// for float32. A product costs k times what widening its operands does.
-Sections<3> widened_of(const Problem& p, const opencl::DeviceProfile& profile) {
-  const auto bytes = [](const Spec& matrix) { return is_two_bytes(matrix.dtype) ? Spec{matrix.shape, DType::float32}.bytes() : 0; };
-  return {{bytes(p.inputs[0]), bytes(p.inputs[1]), bytes(p.outputs[0])}, profile};
-}
-
-template <std::size_t form>
-std::int64_t workspace_bytes(const Problem& p, const opencl::DeviceProfile& d) {
-  return widened_of(p, d).bytes() + opencl::gemm_forms()[form].workspace_bytes(gemm_of(p), d);
-}
-
-/// Elements from one type to another, by either kernel of convert.cl.
-void convert(const Launch& l, const char* kernel, const opencl::Region& from, const opencl::Region& to, std::int64_t n) {
-  constexpr std::int64_t kRun = 4096, kGroup = 64;  // of a work-item on a CPU
-  const std::int64_t run = l.profile().is_cpu() ? kRun : 1, group = l.profile().is_cpu() ? 1 : kGroup;
-  l.run("convert.cl", kernel, opencl::range1(round_up(ceil_div(n, run), group), group), {from, to, n, run}, type_options(l.in_spec(0).dtype));
-}
-
-template <std::size_t form>
-void launch(Launch& l) {
-  const opencl::GemmForm& p = opencl::gemm_forms()[form];
-  const auto more = l.epilogue_arguments();
-  opencl::GemmProblem gemm = gemm_of(l.problem());
-  gemm.epilogue.arguments = more;
-  gemm.accumulate = l.begin_sum();
-  if (!is_two_bytes(l.in_spec(0).dtype)) return p.run(l.device(), gemm, {l.in(0), l.in(1), l.out(0), l.workspace()});
-  const Sections<3> widened = widened_of(l.problem(), l.profile());
-  const auto matrix = [&](std::size_t i) { return widened.in(l.workspace(), i); };
-  if (l.out_spec(0).elements() == 0) return;
-  for (int i : {0, 1}) convert(l, "widen", l.in(i), matrix(at(i)), l.in_spec(i).elements());
-  p.run(l.device(), gemm, {matrix(0), matrix(1), matrix(2), widened.rest(l.workspace())});
-  convert(l, "narrow", matrix(2), l.out(0), l.out_spec(0).elements());
-}
-
-template <std::size_t form>
-Variant variant() {
-  static const opencl::GemmForm& p = opencl::gemm_forms()[form];
-  return {p.name,
-          p.doc,
-          [](const Problem& q, const opencl::DeviceProfile& d) { return p.declines(gemm_of(q), d); },
-          [](const Problem& q, const opencl::DeviceProfile& d) { return p.rank(gemm_of(q), d); },
-          workspace_bytes<form>,
-          launch<form>};
-}
-
-constexpr std::size_t kForms = 13;
-template <std::size_t... form>
-std::vector<Variant> variants_of(std::index_sequence<form...>) {
-  if (opencl::gemm_forms().size() != kForms) throw InternalError("matmul: a form of GEMM has no variant");
-  return {variant<form>()...};
-}
-
 std::vector<Sample> samples() {
   std::vector<Sample> out;
   const auto flags = [](bool ta, bool tb) { return Attributes{{"transpose_a", ta}, {"transpose_b", tb}}; };
@@ -220,28 +150,40 @@ const OpDef& matmul_def() {
       .gradient = gradient,
       .gradient_reads = {inputs(1), inputs(0)},
       .takes_epilogue = true,
-      .variants = variants_of(std::make_index_sequence<kForms>()),
+      .variants = gemm_variants(),
       .samples = samples,
       .rejected = rejected,
   };
   return def;
 }
 
-MatmulCase matmul_of(const opencl::GemmProblem& g) {
-  const bool ta = g.a == Transpose::yes, tb = g.b == Transpose::yes;
-  const auto matrix = [&](std::int64_t rows, std::int64_t columns, std::int64_t stride) {
-    return g.batch > 1 && stride ? f32({g.batch, rows, columns}) : f32({rows, columns});
-  };
-  Specs in{ta ? matrix(g.k, g.m, g.stride_a) : matrix(g.m, g.k, g.stride_a), tb ? matrix(g.n, g.k, g.stride_b) : matrix(g.k, g.n, g.stride_b)};
-  Attributes attributes{{"transpose_a", ta}, {"transpose_b", tb}};
-  Specs out = infer(in, attributes);
-  return {std::move(attributes), std::move(in), std::move(out)};
+opencl::GemmProblem gemm_of(const Problem& p) {
+  const Sides s = sides(p.inputs[0].shape, p.inputs[1].shape, p.attributes);
+  // Where b has no leading axes and a's rows follow each other, a's leading axes are more rows: one product, not a batch.
+  const bool folds = s.batch_b.empty() && !s.ta;
+  const std::int64_t m = folds ? s.m * elements_of(s.batch_a) : s.m;
+  return {.m = m,
+          .n = s.n,
+          .k = s.k,
+          .batch = folds ? 1 : elements_of(s.batch()),
+          .a = flag(s.ta),
+          .b = flag(s.tb),
+          .stride_a = folds || s.batch_a.empty() ? 0 : m * s.k,
+          .stride_b = s.batch_b.empty() ? 0 : s.k * s.n,
+          .stride_c = m * s.n,
+          .types = {.in = p.inputs[0].dtype, .out = p.outputs[0].dtype},
+          .epilogue = {p.op.epilogue ? std::string_view(p.op.epilogue->text) : ""}};
 }
 
-const opencl::GemmForm& product_form(const opencl::GemmProblem& g, const opencl::DeviceProfile& profile) {
-  const MatmulCase product = matmul_of(g);
-  const Variant& chosen = choose({matmul_def(), product.attributes, product.in, product.out}, profile);
-  return opencl::gemm_forms()[at(&chosen - matmul_def().variants.data())];
+OwnedProblem matmul_of(const opencl::GemmProblem& g) {
+  const bool ta = g.a == Transpose::yes, tb = g.b == Transpose::yes;
+  const auto matrix = [&](std::int64_t rows, std::int64_t columns, std::int64_t stride) {
+    return Spec{g.batch > 1 && stride ? Shape{g.batch, rows, columns} : Shape{rows, columns}, g.types.in};
+  };
+  Specs in{ta ? matrix(g.k, g.m, g.stride_a) : matrix(g.m, g.k, g.stride_a), tb ? matrix(g.n, g.k, g.stride_b) : matrix(g.k, g.n, g.stride_b)};
+  Attributes attributes = attributes_of(g.a, g.b);
+  Specs out = infer(in, attributes);
+  return {matmul_def(), std::move(attributes), std::move(in), std::move(out)};
 }
 
 Value weight_gradient(const Backward& b, int i, const Value& left, const Value& right) {

@@ -1,4 +1,4 @@
-// Batch normalisation; the formulas are in opencl/kernels/batch_norm.cl.
+// Batch normalisation; the formulas are in opencl/kernels/lib/ops/batch_norm.clh.
 // Legend: x [..., C], n rows of C channels; inverse = 1 / sqrt(variance + eps); xhat = (x - mean) inverse.
 #include <fmt/format.h>
 
@@ -192,7 +192,7 @@ void launch_forward(Launch& l) {
   const SpanMemory memory(s, l.profile(), mapping, 1);
   const opencl::Region scale = memory.lines(l.workspace());
   run_spans(l, {kFile, "batch_norm_moments", mapping}, s, memory, {l.in(0)});
-  l.run(kFile, "batch_norm_statistics", channel_range(std::max<std::int64_t>(1, s.channels)),  // the batch counts also where there are none
+  l.run(path_of(kFile, mapping), "batch_norm_statistics", channel_range(std::max<std::int64_t>(1, s.channels)),  // the batch counts also where there are none
         {memory.parts(l.workspace()), l.in(1), l.in(3), l.in(4), l.in(5), l.out(1), l.out(2), scale, s.rows, s.channels, s.spans, s.span_rows,
          static_cast<float>(l.attributes().real("momentum")), static_cast<float>(l.attributes().real("eps"))});
   run_over_rows(l, {kPassFile, "batch_norm_apply", mapping}, columns, {l.in(0), l.out(1), scale, l.in(2), l.out(0)});
@@ -202,7 +202,7 @@ std::int64_t scale_bytes(const Problem& p, const opencl::DeviceProfile&) { retur
 template <Mapping mapping>
 void launch_inference(Launch& l) {
   const Columns columns = columns_of(l.in_shape(0));
-  l.run(kFile, "batch_norm_running_scale", channel_range(columns.channels),
+  l.run(path_of(kFile, mapping), "batch_norm_running_scale", channel_range(columns.channels),
         {l.in(1), l.in(4), l.workspace(), columns.channels, static_cast<float>(l.attributes().real("eps"))});
   run_over_rows(l, {kPassFile, "batch_norm_apply", mapping}, columns, {l.in(0), l.in(3), l.workspace(), l.in(2), l.out(0)});
 }
@@ -218,15 +218,24 @@ void launch_backward(Launch& l) {
   const SpanMemory memory(s, l.profile(), mapping, 3);
   const opencl::Region line = memory.lines(l.workspace());
   run_spans(l, {kFile, "batch_norm_sums", mapping}, s, memory, {l.in(0), l.in(1), l.in(3)});
-  l.run(kFile, "batch_norm_totals", channel_range(s.channels),
+  l.run(path_of(kFile, mapping), "batch_norm_totals", channel_range(s.channels),
         {memory.parts(l.workspace()), l.in(2), l.in(4), l.out(1), l.out(2), line, s.rows, s.channels, s.spans});
   run_over_rows(l, {kPassFile, "batch_norm_slope", mapping}, columns, {l.in(0), l.in(1), l.in(3), line, l.out(0)});
 }
 
 using Bytes = std::int64_t (*)(const Problem&, const opencl::DeviceProfile&);
 std::vector<Variant> variants(Bytes tile_bytes, void (*tile)(Launch&), Bytes rows_bytes, void (*rows)(Launch&)) {
-  return {{"tiles", "a group of 32 channels by 8 rows", unless_group_of<kTileItems>, rank_with_local_memory, tile_bytes, tile},
-          {"rows", "a span of rows for each work-item, loops along the channels", never_declines, rank_anywhere, rows_bytes, rows}};
+  return {{.name = "tiles",
+           .doc = "a group of 32 channels by 8 rows",
+           .target = Target::gpu,
+           .needs = {.group_size = kTileItems},
+           .workspace_bytes = tile_bytes,
+           .launch = tile},
+          {.name = "rows",
+           .doc = "a span of rows for each work-item, loops along the channels",
+           .target = Target::cpu,
+           .workspace_bytes = rows_bytes,
+           .launch = rows}};
 }
 
 // ---- samples

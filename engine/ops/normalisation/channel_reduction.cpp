@@ -1,5 +1,7 @@
 #include "engine/ops/normalisation/channel_reduction.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "engine/base/numbers.h"
@@ -7,9 +9,8 @@
 namespace gemel {
 namespace {
 
-constexpr std::int64_t kSpanElements = 16384;  // fewer are not worth a work-item of their own on a CPU
-// An emulator may silently cut a work-item's loops off after 65 535 iterations in all: its spans stay short.
-constexpr std::int64_t kEmulatedSpanElements = 4096;
+constexpr std::int64_t kSpanElements = 16384;                      // fewer are not worth a work-item of their own on a CPU
+constexpr std::int64_t kLoopsOfSpan = 4;                           // over its elements, of which an emulator runs few
 constexpr std::int64_t kBlockElements = 16384;                     // 64 KiB, in a core's second cache
 constexpr std::int64_t kRunElements = 8192;                        // of an elementwise pass, for each work-item on a CPU
 constexpr std::int64_t kWidth = 32, kLanes = kTileItems / kWidth;  // WIDTH and LANES in the kernels
@@ -29,8 +30,8 @@ Spans spans_of(const Columns& columns, const opencl::DeviceProfile& profile, Map
   const std::int64_t units = profile.compute_units;
   std::int64_t wanted = ceil_div(rows, kTileRows);
   if (mapping == Mapping::tile) wanted = std::min(wanted, ceil_div(8 * units, std::max<std::int64_t>(1, ceil_div(channels, kWidth))));
-  if (mapping == Mapping::rows && !profile.is_emulator) wanted = std::min(rows * channels / kSpanElements, 4 * units);
-  if (mapping == Mapping::rows && profile.is_emulator) wanted = ceil_div(rows * channels, kEmulatedSpanElements);
+  if (mapping == Mapping::rows)
+    wanted = std::max(std::min(rows * channels / kSpanElements, 4 * units), ceil_div(rows * channels, profile.longest_loop / kLoopsOfSpan));
   wanted = std::max<std::int64_t>(1, std::min(wanted, rows));
   const std::int64_t span_rows = std::max<std::int64_t>(1, ceil_div(rows, wanted));
   const std::int64_t block_rows = std::clamp<std::int64_t>(kBlockElements / std::max<std::int64_t>(1, channels), 8, 64);
@@ -40,14 +41,23 @@ Spans spans_of(const Columns& columns, const opencl::DeviceProfile& profile, Map
 SpanMemory::SpanMemory(const Spans& s, const opencl::DeviceProfile& profile, Mapping mapping, int lines)
     : sections_({8 * s.spans * s.channels, 4 * lines * s.channels, mapping == Mapping::rows ? 8 * s.spans * s.channels : 0}, profile) {}
 
+std::string path_of(std::string_view file, Mapping mapping) { return fmt::format("{}/{}", mapping == Mapping::tile ? "gpu" : "cpu", file); }
+
+namespace {
+
+opencl::Kernel& kernel_of(const Launch& l, const ColumnKernel& k, std::string_view epilogue = {}) {
+  return l.device().kernel(path_of(k.file, k.mapping), fmt::format("{}_{}", k.name, k.mapping == Mapping::tile ? "tile" : "rows"), k.options, epilogue);
+}
+
+}  // namespace
+
 void run_spans(Launch& l, const ColumnKernel& kernel, const Spans& s, const SpanMemory& memory, std::vector<opencl::Argument> arguments) {
   const bool tile = kernel.mapping == Mapping::tile;
   arguments.emplace_back(memory.parts(l.workspace()));
   if (!tile) arguments.emplace_back(memory.scratch(l.workspace()));
   for (std::int64_t v : {s.rows, s.channels, s.spans, s.span_rows}) arguments.emplace_back(v);
   if (!tile) arguments.emplace_back(s.block_rows);
-  l.device().run(l.device().kernel(kernel.file, kernel.name + (tile ? "_tile" : "_rows"), kernel.options),
-                 tile ? tile_range(s.channels, s.spans) : opencl::range1(s.channels ? s.spans : 0, 1), arguments);
+  l.device().run(kernel_of(l, kernel), tile ? tile_range(s.channels, s.spans) : opencl::range1(s.channels ? s.spans : 0, 1), arguments);
 }
 
 void run_over_rows(Launch& l, const ColumnKernel& kernel, const Columns& columns, std::vector<opencl::Argument> arguments) {
@@ -57,7 +67,7 @@ void run_over_rows(Launch& l, const ColumnKernel& kernel, const Columns& columns
   for (std::int64_t v : {rows, channels, run_rows}) arguments.emplace_back(v);
   if (!tile) arguments.emplace_back(std::int32_t{l.leaves_the_caches()});
   for (opencl::Argument& argument : l.epilogue_arguments()) arguments.push_back(std::move(argument));
-  l.device().run(l.device().kernel(kernel.file, kernel.name + (tile ? "_tile" : "_rows"), kernel.options, l.epilogue_text()),
+  l.device().run(kernel_of(l, kernel, l.epilogue_text()),
                  tile ? tile_range(channels, ceil_div(rows, run_rows)) : opencl::range1(channels ? ceil_div(rows, run_rows) : 0, 1), arguments);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/device/launch.h"
@@ -42,10 +43,12 @@ class SpanMemory {
   Sections<3> sections_;
 };
 
-/// The kernels NAME_rows and NAME_tile of a file.
+/// Where a file lies that has kernels for CPUs, and one of its name that has them for GPUs.
+std::string path_of(std::string_view file, Mapping mapping);
+/// A kernel NAME_rows or NAME_tile, of a file for CPUs or of one for GPUs.
 struct ColumnKernel {
-  const char* file;
-  std::string name;
+  std::string_view file;
+  std::string_view name;
   Mapping mapping;
   std::string options = {};
 };

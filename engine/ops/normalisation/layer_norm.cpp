@@ -1,4 +1,4 @@
-// Layer normalisation; the formulas are in opencl/kernels/layer_norm.cl.
+// Layer normalisation; the formulas are in opencl/kernels/lib/ops/layer_norm.clh.
 // Legend: x [..., n...] as R rows of n numbers, n being gamma's elements; inverse = 1 / sqrt(variance + eps);
 // xhat = (x - mean) inverse.
 #include <fmt/format.h>
@@ -166,13 +166,13 @@ Values backward_gradient(const Backward& g) {
 void launch_rows(Launch& l) {
   const auto [rows, width] = rows_of(l.in_shape(0), l.in_shape(1));
   const std::int64_t chunk = ceil_div(kChunkElements, width);
-  l.run(kFile, "layer_norm_rows", opencl::range1(ceil_div(rows, chunk), 1),
+  l.run("cpu/layer_norm.cl", "layer_norm_rows", opencl::range1(ceil_div(rows, chunk), 1),
         {l.in(0), l.in(1), l.in(2), l.out(0), l.out(1), l.out(2), rows, width, static_cast<float>(l.attributes().real("eps")), chunk},
         type_options(l.in_spec(0).dtype));
 }
 void launch_group(Launch& l) {
   const auto [rows, width] = rows_of(l.in_shape(0), l.in_shape(1));
-  l.run(kFile, "layer_norm_group", opencl::range1(rows * kGroup, kGroup),
+  l.run("gpu/layer_norm.cl", "layer_norm_group", opencl::range1(rows * kGroup, kGroup),
         {l.in(0), l.in(1), l.in(2), l.out(0), l.out(1), l.out(2), width, static_cast<float>(l.attributes().real("eps"))}, type_options(l.in_spec(0).dtype));
 }
 
@@ -188,14 +188,14 @@ void launch_backward(Launch& l) {
   const SpanMemory memory = memory_of(s, l.profile(), mapping);
   const std::string options = type_options(l.in_spec(1).dtype);
   if (mapping == Mapping::tile) {
-    l.run(kFile, "layer_norm_slope_group", opencl::range1(size.rows * kGroup, kGroup), {l.in(0), l.in(1), l.in(2), l.in(3), l.in(4), l.out(0), size.channels},
-          options);
+    l.run("gpu/layer_norm.cl", "layer_norm_slope_group", opencl::range1(size.rows * kGroup, kGroup),
+          {l.in(0), l.in(1), l.in(2), l.in(3), l.in(4), l.out(0), size.channels}, options);
     run_spans(l, {kFile, "layer_norm_sums", mapping, options}, s, memory, {l.in(0), l.in(1), l.in(3), l.in(4)});
   } else {
     run_spans(l, {kFile, "layer_norm_backward", mapping, options}, s, memory, {l.in(0), l.in(1), l.in(2), l.in(3), l.in(4), l.out(0)});
   }
-  l.run(kFile, "layer_norm_totals", channel_range(s.channels), {s.spans ? memory.parts(l.workspace()) : l.workspace(), l.out(1), l.out(2), s.channels, s.spans},
-        options);
+  l.run(path_of(kFile, mapping), "layer_norm_totals", channel_range(s.channels),
+        {s.spans ? memory.parts(l.workspace()) : l.workspace(), l.out(1), l.out(2), s.channels, s.spans}, options);
 }
 
 // ---- samples
@@ -225,8 +225,12 @@ const OpDef& layer_norm_def() {
       .gradient = gradient,
       .gradient_reads = {inputs(0, 1) | outputs(1, 2)},
       .may_reuse = {{0, 0}},
-      .variants = {{"group_a_row", "a work-group a row, through local memory", unless_group_of<kGroup>, rank_with_local_memory, nullptr, launch_group},
-                   {"rows", "a run of rows for each work-item, eight lanes wide", never_declines, rank_anywhere, nullptr, launch_rows}},
+      .variants = {{.name = "group_a_row",
+                    .doc = "a work-group a row, through local memory",
+                    .target = Target::gpu,
+                    .needs = {.group_size = kGroup},
+                    .launch = launch_group},
+                   {.name = "rows", .doc = "a run of rows for each work-item, eight lanes wide", .target = Target::cpu, .launch = launch_rows}},
       .samples =
           [] {
             std::vector<Sample> out;
@@ -259,10 +263,17 @@ const OpDef& layer_norm_backward_def() {
       .reference = backward_reference,
       .gradient = backward_gradient,
       .gradient_reads = {inputs(1, 2, 3, 4), inputs(0, 1, 2, 3, 4)},
-      .variants = {{"group_a_row", "a work-group a row, and tiles for the sums over rows", unless_group_of<kTileItems>, rank_with_local_memory,
-                    backward_bytes<Mapping::tile>, launch_backward<Mapping::tile>},
-                   {"rows", "a span of rows for each work-item, eight lanes wide", never_declines, rank_anywhere, backward_bytes<Mapping::rows>,
-                    launch_backward<Mapping::rows>}},
+      .variants = {{.name = "group_a_row",
+                    .doc = "a work-group a row, and tiles for the sums over rows",
+                    .target = Target::gpu,
+                    .needs = {.group_size = kTileItems},
+                    .workspace_bytes = backward_bytes<Mapping::tile>,
+                    .launch = launch_backward<Mapping::tile>},
+                   {.name = "rows",
+                    .doc = "a span of rows for each work-item, eight lanes wide",
+                    .target = Target::cpu,
+                    .workspace_bytes = backward_bytes<Mapping::rows>,
+                    .launch = launch_backward<Mapping::rows>}},
       .samples =
           [] {
             std::vector<Sample> out;

@@ -52,7 +52,7 @@ void launch(Launch& l) {
   const Spans s = spans_of(columns_of(l.in_shape(0)), l.profile(), mapping);
   const SpanMemory memory(s, l.profile(), mapping, 0);
   run_spans(l, {kFile, "batch_norm_moments", mapping}, s, memory, {l.in(0)});
-  l.run(kFile, "batch_norm_merged_moments", channel_range(s.channels),
+  l.run(path_of(kFile, mapping), "batch_norm_merged_moments", channel_range(s.channels),
         {s.spans ? memory.parts(l.workspace()) : l.out(0), l.out(0), l.out(1), s.rows, s.channels, s.spans, s.span_rows});
 }
 
@@ -111,7 +111,7 @@ Values gradient_of_merged(const Backward& b) {
 
 void launch_merged(Launch& l) {
   const std::int64_t parts = l.in_shape(0)[0], channels = l.in_shape(0)[1];
-  l.run(kFile, "batch_norm_merge_parts", channel_range(std::max<std::int64_t>(1, channels)),  // the batch counts also where there are none
+  l.run("any/merge_moments.cl", "batch_norm_merge_parts", channel_range(std::max<std::int64_t>(1, channels)),  // the batch counts also where there are none
         {l.in(0), l.in(1), l.in(2), l.in(3), l.in(4), l.in(5), l.out(0), l.out(1), parts, channels, static_cast<float>(l.attributes().real("momentum"))});
 }
 
@@ -135,10 +135,17 @@ const OpDef& channel_moments_def() {
       .reference = reference,
       .gradient = gradient,
       .gradient_reads = {inputs(0) | outputs(0)},
-      .variants = {{"tiles", "a group of 32 channels by 8 rows", unless_group_of<kTileItems>, rank_with_local_memory, workspace_bytes<Mapping::tile>,
-                    launch<Mapping::tile>},
-                   {"rows", "a span of rows for each work-item, loops along the channels", never_declines, rank_anywhere, workspace_bytes<Mapping::rows>,
-                    launch<Mapping::rows>}},
+      .variants = {{.name = "tiles",
+                    .doc = "a group of 32 channels by 8 rows",
+                    .target = Target::gpu,
+                    .needs = {.group_size = kTileItems},
+                    .workspace_bytes = workspace_bytes<Mapping::tile>,
+                    .launch = launch<Mapping::tile>},
+                   {.name = "rows",
+                    .doc = "a span of rows for each work-item, loops along the channels",
+                    .target = Target::cpu,
+                    .workspace_bytes = workspace_bytes<Mapping::rows>,
+                    .launch = launch<Mapping::rows>}},
       .samples =
           [] {
             std::vector<Sample> out;
@@ -171,7 +178,7 @@ const OpDef& merge_moments_def() {
       .gradient = gradient_of_merged,
       .gradient_reads = {inputs(0, 2) | outputs(0), inputs(2), nothing},
       .writes = {3, 4, 5},
-      .variants = {{"plain", "a work-item for each channel", never_declines, nullptr, nullptr, launch_merged}},
+      .variants = {{.name = "plain", .doc = "a work-item for each channel", .launch = launch_merged}},
       .samples =
           [] {
             std::vector<Sample> out;

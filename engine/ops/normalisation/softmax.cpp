@@ -60,15 +60,9 @@ const char* unless_last_axis(const Problem& p, const opencl::DeviceProfile&) {
   return rows_of(p.inputs[0].shape, p.attributes).inner == 1 ? nullptr : "the axis is not the innermost";
 }
 
-const char* unless_loops_are_long(const Problem& p, const opencl::DeviceProfile& profile) {
-  const bool cut = profile.is_emulator && rows_of(p.inputs[0].shape, p.attributes).n > kEmulatedLoop;
-  return cut ? "its loops are too long for an emulator" : nullptr;
-}
-const char* unless_short_rows(const Problem& p, const opencl::DeviceProfile& profile) {
-  const char* why = unless_last_axis(p, profile);
-  return why ? why : unless_loops_are_long(p, profile);
-}
-int rank_of_groups(const Problem& p, const opencl::DeviceProfile& profile) { return unless_last_axis(p, profile) ? 0 : rank_with_local_memory(p, profile); }
+std::int64_t row_length(const Problem& p, const opencl::DeviceProfile&) { return rows_of(p.inputs[0].shape, p.attributes).n; }
+/// Along another axis the items of a group would read memory that lies apart.
+int rank_of_groups(const Problem& p, const opencl::DeviceProfile& profile) { return unless_last_axis(p, profile) ? -1 : 0; }
 
 std::int32_t logarithm(const Launch& l) { return l.problem().op.name == kLogSoftmax; }
 
@@ -76,24 +70,34 @@ void launch_rows(Launch& l) {
   const Rows r = rows_of(l.in_shape(0), l.attributes());
   if (r.n == 0) return;
   const std::int64_t chunk = ceil_div(kChunkElements, r.n);
-  l.run("softmax.cl", "softmax_rows", opencl::range1(ceil_div(r.outer, chunk), 1), {l.in(0), l.out(0), r.outer, r.n, chunk, logarithm(l)},
+  l.run("cpu/softmax.cl", "softmax_rows", opencl::range1(ceil_div(r.outer, chunk), 1), {l.in(0), l.out(0), r.outer, r.n, chunk, logarithm(l)},
         type_options(l.in_spec(0).dtype));
 }
 void launch_group(Launch& l) {
   const Rows r = rows_of(l.in_shape(0), l.attributes());
-  l.run("softmax.cl", "softmax_group", opencl::range1(r.n ? r.outer * r.inner * kGroup : 0, kGroup), {l.in(0), l.out(0), r.n, r.inner, logarithm(l)},
+  l.run("gpu/softmax.cl", "softmax_group", opencl::range1(r.n ? r.outer * r.inner * kGroup : 0, kGroup), {l.in(0), l.out(0), r.n, r.inner, logarithm(l)},
         type_options(l.in_spec(0).dtype));
 }
 void launch_any(Launch& l) {
   const Rows r = rows_of(l.in_shape(0), l.attributes());
-  l.run("softmax.cl", "softmax_any", opencl::range1(r.n ? round_up(r.outer * r.inner, 16) : 0, 16), {l.in(0), l.out(0), r.outer, r.n, r.inner, logarithm(l)},
-        type_options(l.in_spec(0).dtype));
+  l.run("any/softmax.cl", "softmax_any", opencl::range1(r.n ? round_up(r.outer * r.inner, 16) : 0, 16),
+        {l.in(0), l.out(0), r.outer, r.n, r.inner, logarithm(l)}, type_options(l.in_spec(0).dtype));
 }
 
 std::vector<Variant> variants() {
-  return {{"rows", "a run of rows for each work-item, eight lanes wide", unless_short_rows, rank_on_cpu, nullptr, launch_rows},
-          {"any_axis", "one work-item a row along any axis", unless_loops_are_long, rank_anywhere, nullptr, launch_any},
-          {"group_a_row", "a work-group a row along any axis, through local memory", unless_group_of<kGroup>, rank_of_groups, nullptr, launch_group}};
+  return {{.name = "rows",
+           .doc = "a run of rows for each work-item, eight lanes wide",
+           .target = Target::cpu,
+           .declines = unless_last_axis,
+           .longest_loop = row_length,
+           .launch = launch_rows},
+          {.name = "group_a_row",
+           .doc = "a work-group a row along any axis, through local memory",
+           .target = Target::gpu,
+           .needs = {.group_size = kGroup},
+           .rank = rank_of_groups,
+           .launch = launch_group},
+          {.name = "any_axis", .doc = "one work-item a row along any axis", .longest_loop = row_length, .launch = launch_any}};
 }
 
 std::vector<Sample> samples() {

@@ -64,9 +64,8 @@ std::vector<Variant> variants(void (*vectors)(Launch&), void (*one)(Launch&)) {
   const auto declines = [](const Problem& p, const opencl::DeviceProfile&) {
     return p.outputs[0].shape[3] % 8 ? "the channels are not a multiple of 8" : nullptr;
   };
-  const auto rank = [](const Problem&, const opencl::DeviceProfile& d) { return d.is_cpu() ? 1 : -1; };
-  return {{"vectors", "vectors of 16 or 8 channels", declines, rank, nullptr, vectors},
-          {"one_channel", "one channel at a time", never_declines, nullptr, nullptr, one}};
+  return {{.name = "vectors", .doc = "vectors of 16 or 8 channels", .target = Target::cpu, .declines = declines, .launch = vectors},
+          {.name = "one_channel", .doc = "one channel at a time", .launch = one}};
 }
 
 namespace {
@@ -92,15 +91,15 @@ std::string constants_of(const Geometry& g) {
 
 void run(const Launch& l, const Call& call, std::vector<opencl::Argument> arguments) {
   const auto& [kernel, vectors, out, fixed] = call;
-  if (fixed && !vectors && fixed->taps() <= kUnrolledTaps && runs_vectors(l.profile())) {
+  if (fixed && !vectors && fixed->taps() <= kUnrolledTaps && l.profile().runs_vectors()) {
     arguments.emplace_back(out.elements());
-    l.device().run(l.device().kernel("pooling.cl", kernel, "-DWIDTH=1" + constants_of(*fixed)), opencl::range1(out.product(0, 2), 1), arguments);
+    l.device().run(l.device().kernel("any/pooling.cl", kernel, "-DWIDTH=1" + constants_of(*fixed)), opencl::range1(out.product(0, 2), 1), arguments);
     return;
   }
   const std::int64_t width = !vectors ? 1 : out[3] % 16 == 0 ? 16 : 8, items = out.elements() / width;
-  const std::int64_t span = runs_vectors(l.profile()) ? kSpan : 1;
+  const std::int64_t span = l.profile().runs_vectors() ? kSpan : 1;
   arguments.emplace_back(items);
-  l.device().run(l.device().kernel("pooling.cl", kernel, fmt::format("-DWIDTH={} -DSPAN={}", width, span)),
+  l.device().run(l.device().kernel("any/pooling.cl", kernel, fmt::format("-DWIDTH={} -DSPAN={}", width, span)),
                  opencl::range1(round_up(ceil_div(items, span), kLocal), kLocal), arguments);
 }
 

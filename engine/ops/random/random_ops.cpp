@@ -121,14 +121,14 @@ void launch(Launch& l) {
   arguments.emplace_back(l.out(0));
   for (std::int64_t v : {rows, layout.samples, layout.numbers, keyed, b.rows, b.columns, l.attributes().integer("stream")}) arguments.emplace_back(v);
   for (const opencl::Argument& a : numbers(l.attributes())) arguments.push_back(a);
-  l.device().run(l.device().kernel("random.cl", l.problem().op.name, b.options),
+  l.device().run(l.device().kernel("any/random.cl", l.problem().op.name, b.options),
                  opencl::range2({round_up(ceil_div(blocks, b.columns), b.group), ceil_div(rows, b.rows)}, {b.group, 1}), arguments);
 }
 
 template <Arguments (*numbers)(const Attributes&)>
 std::vector<Variant> variants() {
-  return {{"chunks", "a run of samples and blocks for each work-item", never_declines, rank_on_cpu, nullptr, launch<numbers, for_cpu>},
-          {"items", "one work-item a block of four numbers", never_declines, rank_anywhere, nullptr, launch<numbers, for_gpu>}};
+  return {{.name = "chunks", .doc = "a run of samples and blocks for each work-item", .target = Target::cpu, .launch = launch<numbers, for_cpu>},
+          {.name = "items", .doc = "one work-item a block of four numbers", .launch = launch<numbers, for_gpu>}};
 }
 
 Arguments dropout_numbers(const Attributes& a) {
@@ -284,10 +284,12 @@ const OpDef& fold_in_def() {
       },
       .cost = per_element<1>,
       .reference = fold_in_reference,
-      .variants = {{"item", "one work-item", never_declines, nullptr, nullptr,
-                    [](Launch& l) {
-                      l.run("random.cl", "fold_in", opencl::range1(1, 1), {l.in(0), l.in(1), l.out(0), l.in_spec(0).elements()}, "-DLANES=1");
-                    }}},
+      .variants = {{.name = "item",
+                    .doc = "one work-item",
+                    .launch =
+                        [](Launch& l) {
+                          l.run("any/random.cl", "fold_in", opencl::range1(1, 1), {l.in(0), l.in(1), l.out(0), l.in_spec(0).elements()}, "-DLANES=1");
+                        }}},
       .samples =
           [] {
             return std::vector<Sample>{{{i64({4}), i64({})}, {}, {kState, integers(0, 9)}}, {{i64({9}), i64({})}, {}, {kState, integers(0, 9)}}};

@@ -1,4 +1,4 @@
-// GRU over whole sequences, in one direction; the formulas are in opencl/kernels/gru.cl. Legend: engine/ops/recurrent/recurrent_ops.h.
+// GRU over whole sequences, in one direction; the formulas are in opencl/kernels/lib/ops/gru.clh. Legend: engine/ops/recurrent/recurrent_ops.h.
 #include <cmath>
 
 #include "engine/core/session.h"

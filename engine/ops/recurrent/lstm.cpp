@@ -1,4 +1,4 @@
-// LSTM over whole sequences, in one direction; the formulas are in opencl/kernels/lstm.cl. Legend: engine/ops/recurrent/recurrent_ops.h.
+// LSTM over whole sequences, in one direction; the formulas are in opencl/kernels/lib/ops/lstm.clh. Legend: engine/ops/recurrent/recurrent_ops.h.
 #include <cmath>
 
 #include "engine/base/numbers.h"

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "engine/base/numbers.h"
-#include "engine/ops/matmul/matmul_ops.h"
+#include "engine/ops/matmul/gemm_forms.h"
 #include "engine/ops/workspace_sections.h"
 
 namespace gemel::recurrent {
@@ -17,7 +17,6 @@ using opencl::DeviceProfile;
 using opencl::Region;
 using Arguments = std::vector<opencl::Argument>;
 
-constexpr const char* kShared = "recurrent.cl";
 constexpr std::int64_t kMostRows = 32;      // sequences of a work-item: their sums stay in the first cache
 constexpr std::int64_t kTurnedVectors = 4;  // of a panel of the turned weight
 constexpr std::int64_t kGroup = 64;         // of a kernel whose items are single numbers
@@ -27,7 +26,6 @@ bool is_backward(const Form& f) { return f.pass == Pass::backward; }
 Sizes sizes_of(const Form& f, const Problem& p) { return recurrent::sizes_of({p.inputs.begin(), p.inputs.end()}, at(f.weight)); }
 
 std::string kernel_name(const Form& f, const char* variant) { return std::string(f.name) + (is_backward(f) ? "_backward_" : "_") + variant; }
-std::string file_of(const Form& f) { return std::string(f.name) + ".cl"; }
 
 /// The record's inputs but weight and lengths, then its outputs.
 Arguments tensors_of(const Form& f, const Launch& l) {
@@ -47,9 +45,9 @@ void add_sizes(Arguments& arguments, const Sizes& s, const Launch& l) {
 /// Lengths that are in range, and the sequences from the longest to the shortest.
 void run_order(const Launch& l, const Sizes& s, const Region& lengths, const Region& order) {
   const int given = static_cast<int>(l.problem().inputs.size()) - 1;
-  const std::int64_t group = l.profile().is_cpu() ? 1 : kGroup;
-  l.run(kShared, "recurrent_order", opencl::range1(round_up(s.sequences, group), group), {l.in(given), lengths, order, l.error_word(), s.sequences, s.steps},
-        "-DWIDTH=1");
+  const std::int64_t group = l.profile().runs_items_in_lanes() ? kGroup : 1;
+  l.run("any/recurrent.cl", "recurrent_order", opencl::range1(round_up(s.sequences, group), group),
+        {l.in(given), lengths, order, l.error_word(), s.sequences, s.steps}, "-DWIDTH=1");
 }
 
 // ---- rows
@@ -85,15 +83,11 @@ RowSections row_sections(const Form& f, const Problem& p, const DeviceProfile& d
 
 }  // namespace
 
-const char* unless_rows(const Form& f, const Problem& p, const DeviceProfile& d) {
-  if (!d.is_cpu()) return kForCpus;
+std::int64_t rows_loop(const Form& f, const Problem& p, const DeviceProfile& d) {
   const Sizes s = sizes_of(f, p);
   const RowsPlan plan(f, p, d);
-  return d.is_emulator && s.steps * ceil_div(s.sequences, plan.items) * plan.panels * plan.panel_rows > kEmulatedLoop ? "its loops are too long for an emulator"
-                                                                                                                      : nullptr;
+  return s.steps * ceil_div(s.sequences, plan.items) * plan.panels * plan.panel_rows;
 }
-
-int rank_of_rows(const Problem&, const DeviceProfile& d) { return runs_vectors(d) ? 2 : 0; }
 
 std::int64_t rows_bytes(const Form& f, const Problem& p, const DeviceProfile& d) { return row_sections(f, p, d).bytes(); }
 
@@ -104,12 +98,12 @@ void launch_rows(const Form& f, Launch& l) {
   const RowSections sections = row_sections(f, l.problem(), l.profile());
   const auto section = [&](std::size_t i) { return sections.in(l.workspace(), i); };
   run_order(l, s, section(0), section(1));
-  l.run(kShared, is_backward(f) ? "recurrent_pack_turned" : "recurrent_pack", opencl::range1(plan.panels, 1),
+  l.run("cpu/recurrent.cl", is_backward(f) ? "recurrent_pack_turned" : "recurrent_pack", opencl::range1(plan.panels, 1),
         {l.in(f.weight), section(2), s.hidden, s.gates, plan.padded}, plan.options);
   Arguments arguments = tensors_of(f, l);
   for (std::size_t i = 0; i < 4; ++i) arguments.emplace_back(section(i));
   add_sizes(arguments, s, l);
-  l.device().run(l.device().kernel(file_of(f), kernel_name(f, "rows"), plan.options), opencl::range1(plan.items, 1), arguments);
+  l.device().run(l.device().kernel(fmt::format("cpu/{}.cl", f.name), kernel_name(f, "rows"), plan.options), opencl::range1(plan.items, 1), arguments);
 }
 
 // ---- steps
@@ -119,7 +113,7 @@ namespace {
 /// The product of a step: of the hidden states and the weight, or of the gates' gradients and the turned weight, which joins what is carried.
 opencl::GemmProblem product_of(const Form& f, const Sizes& s) {
   if (!is_backward(f)) return {.m = s.sequences, .n = s.width(), .k = s.hidden};
-  return {.m = s.sequences, .n = s.hidden, .k = s.width(), .b = Transpose::yes, .accumulate = true};
+  return {.m = s.sequences, .n = s.hidden, .k = s.width(), .b = Transpose::yes, .adds = true};
 }
 
 using StepSections = Sections<4>;  // lengths, order, gates of a step, the product's own
@@ -130,6 +124,8 @@ StepSections step_sections(const Form& f, const Problem& p, const DeviceProfile&
 }
 
 }  // namespace
+
+std::vector<OwnedProblem> steps_products(const Form& f, const Problem& p) { return {matmul_of(product_of(f, sizes_of(f, p)))}; }
 
 std::int64_t steps_bytes(const Form& f, const Problem& p, const DeviceProfile& d) { return step_sections(f, p, d).bytes(); }
 
@@ -149,13 +145,13 @@ void launch_steps(const Form& f, Launch& l) {
   arguments.emplace_back(gates);
   add_sizes(arguments, s, l);
   arguments.emplace_back(std::int64_t{0});
-  opencl::Kernel& kernel = l.device().kernel(file_of(f), kernel_name(f, "step"), "-DWIDTH=1");
-  const opencl::GemmForm& form = product_form(product, l.profile());
+  opencl::Kernel& kernel = l.device().kernel(fmt::format("any/{}.cl", f.name), kernel_name(f, "step"), "-DWIDTH=1");
+  const GemmForm& form = product_form(product, l.profile());
   for (std::int64_t i = 0; i < s.steps; ++i) {
     arguments.back() = is_backward(f) ? s.steps - 1 - i : i;
-    if (!is_backward(f)) form.run(l.device(), product, operands);
+    if (!is_backward(f)) form.launch(l.device(), product, operands);
     l.device().run(kernel, opencl::range2({round_up(s.hidden, kGroup), std::min(s.sequences, opencl::kMostGroups)}, {kGroup, 1}), arguments);
-    if (is_backward(f)) form.run(l.device(), product, operands);
+    if (is_backward(f)) form.launch(l.device(), product, operands);
   }
 }
 

@@ -24,22 +24,30 @@ struct Form {
   std::vector<Carried> carried;  // the hidden state, or its gradient, first
 };
 
-const char* unless_rows(const Form& form, const Problem& p, const opencl::DeviceProfile& d);
-int rank_of_rows(const Problem&, const opencl::DeviceProfile& d);
+std::int64_t rows_loop(const Form& form, const Problem& p, const opencl::DeviceProfile& d);
 std::int64_t rows_bytes(const Form& form, const Problem& p, const opencl::DeviceProfile& d);
 void launch_rows(const Form& form, Launch& l);
 std::int64_t steps_bytes(const Form& form, const Problem& p, const opencl::DeviceProfile& d);
+std::vector<OwnedProblem> steps_products(const Form& form, const Problem& p);
 void launch_steps(const Form& form, Launch& l);
 
 /// Returns the variants of the record that a form describes.
 template <const Form& (*form)()>
 std::vector<Variant> variants() {
   using opencl::DeviceProfile;
-  return {{"rows", "some sequences for each work-item, which reads them through all steps; for CPUs",
-           [](const Problem& p, const DeviceProfile& d) { return unless_rows(form(), p, d); }, rank_of_rows,
-           [](const Problem& p, const DeviceProfile& d) { return rows_bytes(form(), p, d); }, [](Launch& l) { launch_rows(form(), l); }},
-          {"steps", "a product and a kernel for each step", never_declines, rank_anywhere,
-           [](const Problem& p, const DeviceProfile& d) { return steps_bytes(form(), p, d); }, [](Launch& l) { launch_steps(form(), l); }}};
+  return {{.name = "rows",
+           .doc = "some sequences for each work-item, which reads them through all steps; for CPUs",
+           .target = Target::cpu,
+           .needs = {.private_blocks = true},
+           .longest_loop = [](const Problem& p, const DeviceProfile& d) { return rows_loop(form(), p, d); },
+           .rank = [](const Problem&, const DeviceProfile& d) { return d.runs_vectors() ? 1 : -1; },
+           .workspace_bytes = [](const Problem& p, const DeviceProfile& d) { return rows_bytes(form(), p, d); },
+           .launch = [](Launch& l) { launch_rows(form(), l); }},
+          {.name = "steps",
+           .doc = "a product and a kernel for each step",
+           .workspace_bytes = [](const Problem& p, const DeviceProfile& d) { return steps_bytes(form(), p, d); },
+           .products = [](const Problem& p, const DeviceProfile&) { return steps_products(form(), p); },
+           .launch = [](Launch& l) { launch_steps(form(), l); }}};
 }
 
 }  // namespace gemel::recurrent

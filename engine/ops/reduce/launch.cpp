@@ -90,7 +90,7 @@ void launch_rows(Launch& l) {
   in_passes<reduction, cut_rows>(l, [&](const Pass& p) {
     const auto& [x, y, r, c, scale, options] = p;
     const std::int64_t row_block = std::max({std::int64_t{1}, kRowElements / c.length, ceil_div(r.outer, opencl::kMostGroups)});
-    l.run("reduce.cl", "reduce_rows", opencl::range2({c.slices, ceil_div(r.outer, row_block)}, {1, 1}),
+    l.run("cpu/reduce.cl", "reduce_rows", opencl::range2({c.slices, ceil_div(r.outer, row_block)}, {1, 1}),
           {x, y, r.outer, r.reduced, c.slices, c.length, row_block, scale}, options);
   });
 }
@@ -99,7 +99,7 @@ template <Reduction reduction>
 void launch_groups(Launch& l) {
   in_passes<reduction, cut_groups>(l, [&](const Pass& p) {
     const auto& [x, y, r, c, scale, options] = p;
-    l.run("reduce.cl", "reduce_groups", opencl::range1(c.slices * r.outer * kGroup, kGroup), {x, y, r.reduced, c.slices, c.length, scale}, options);
+    l.run("gpu/reduce.cl", "reduce_groups", opencl::range1(c.slices * r.outer * kGroup, kGroup), {x, y, r.reduced, c.slices, c.length, scale}, options);
   });
 }
 
@@ -107,7 +107,7 @@ template <Reduction reduction>
 void launch_columns(Launch& l) {
   in_passes<reduction, cut_columns>(l, [&](const Pass& p) {
     const auto& [x, y, r, c, scale, options] = p;
-    l.run("reduce.cl", "reduce_columns", opencl::range3({ceil_div(r.inner, kLanes), c.slices, std::min(r.outer, opencl::kMostGroups)}, {1, 1, 1}),
+    l.run("cpu/reduce.cl", "reduce_columns", opencl::range3({ceil_div(r.inner, kLanes), c.slices, std::min(r.outer, opencl::kMostGroups)}, {1, 1, 1}),
           {x, y, r.outer, r.reduced, r.inner, c.slices, c.length, scale}, options);
   });
 }
@@ -116,7 +116,7 @@ template <Reduction reduction>
 void launch_column_items(Launch& l) {
   in_passes<reduction, cut_column_items>(l, [&](const Pass& p) {
     const auto& [x, y, r, c, scale, options] = p;
-    l.run("reduce.cl", "reduce_column_items", opencl::range1(round_up(r.inner * c.slices * r.outer, kGroup), kGroup),
+    l.run("any/reduce.cl", "reduce_column_items", opencl::range1(round_up(r.inner * c.slices * r.outer, kGroup), kGroup),
           {x, y, r.outer, r.reduced, r.inner, c.slices, c.length, scale}, options);
   });
 }
@@ -139,21 +139,14 @@ void launch_any(Launch& l) {
       arguments.emplace_back(stride);
     }
   }
-  l.device().run(l.device().kernel("reduce.cl", "reduce_any", options_for<reduction>(l)), opencl::range1(round_up(n, kGroup), kGroup), arguments);
+  l.device().run(l.device().kernel("any/reduce.cl", "reduce_any", options_for<reduction>(l)), opencl::range1(round_up(n, kGroup), kGroup), arguments);
 }
 
 const char* unless_rows(const Problem& p, const DeviceProfile&) {
   const Runs r = runs_of(p);
   return !r.possible ? "the reduced axes are not neighbours" : r.inner != 1 ? "the reduced axes are not the innermost" : nullptr;
 }
-const char* unless_groups(const Problem& p, const DeviceProfile& d) {
-  const char* why = unless_group_of<kGroup>(p, d);
-  return why ? why : unless_rows(p, d);
-}
 const char* unless_columns(const Problem& p, const DeviceProfile&) { return runs_of(p).possible ? nullptr : "the reduced axes are not neighbours"; }
-int fits_cpu(const Problem&, const DeviceProfile& d) { return d.is_cpu() ? 4 : 1; }
-int fits_columns_on_cpu(const Problem&, const DeviceProfile& d) { return d.is_cpu() ? 3 : 1; }
-int fits_local_memory(const Problem&, const DeviceProfile& d) { return d.has_real_local_memory ? 3 : d.is_cpu() ? 0 : 2; }
 
 }  // namespace
 
@@ -181,12 +174,31 @@ std::int64_t reduced_count(const Shape& shape, const std::vector<std::int64_t>& 
 
 template <Reduction reduction>
 std::vector<Variant> reduce_variants() {
-  return {{"rows", "contiguous rows, sixteen lanes wide", unless_rows, fits_cpu, partial_bytes<cut_rows>, launch_rows<reduction>},
-          {"groups", "a work-group a row, through local memory", unless_groups, fits_local_memory, partial_bytes<cut_groups>, launch_groups<reduction>},
-          {"columns", "sixteen columns for each work-item", unless_columns, fits_columns_on_cpu, partial_bytes<cut_columns>, launch_columns<reduction>},
-          {"column_items", "one work-item a column", unless_columns, [](const Problem&, const DeviceProfile&) { return 2; }, partial_bytes<cut_column_items>,
-           launch_column_items<reduction>},
-          {"any", "one work-item an output element, any axes", never_declines, nullptr, nullptr, launch_any<reduction>}};
+  return {{.name = "rows",
+           .doc = "contiguous rows, sixteen lanes wide",
+           .target = Target::cpu,
+           .declines = unless_rows,
+           .workspace_bytes = partial_bytes<cut_rows>,
+           .launch = launch_rows<reduction>},
+          {.name = "groups",
+           .doc = "a work-group a row, through local memory",
+           .target = Target::gpu,
+           .needs = {.group_size = kGroup},
+           .declines = unless_rows,
+           .workspace_bytes = partial_bytes<cut_groups>,
+           .launch = launch_groups<reduction>},
+          {.name = "columns",
+           .doc = "sixteen columns for each work-item",
+           .target = Target::cpu,
+           .declines = unless_columns,
+           .workspace_bytes = partial_bytes<cut_columns>,
+           .launch = launch_columns<reduction>},
+          {.name = "column_items",
+           .doc = "one work-item a column",
+           .declines = unless_columns,
+           .workspace_bytes = partial_bytes<cut_column_items>,
+           .launch = launch_column_items<reduction>},
+          {.name = "any", .doc = "one work-item an output element, any axes", .launch = launch_any<reduction>}};
 }
 template std::vector<Variant> reduce_variants<Reduction::sum>();
 template std::vector<Variant> reduce_variants<Reduction::mean>();

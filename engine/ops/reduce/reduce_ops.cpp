@@ -151,7 +151,7 @@ void argmax_cells(const HostCall& c) {
 
 void argmax_launch(Launch& l) {
   const Runs r = argmax_runs(l.in_shape(0), l.attributes());
-  l.run("argmax.cl", "argmax", opencl::range1(round_up(r.outer * r.inner, 16), 16), {l.in(0), l.out(0), r.outer, r.reduced, r.inner},
+  l.run("any/argmax.cl", "argmax", opencl::range1(round_up(r.outer * r.inner, 16), 16), {l.in(0), l.out(0), r.outer, r.reduced, r.inner},
         type_options(l.in_spec(0).dtype));
 }
 
@@ -219,7 +219,7 @@ const OpDef& argmax_def() {
       .infer = argmax_infer,
       .cost = cost,
       .reference = [](const HostCall& c) { is_floating(c.in_spec(0).dtype) ? argmax_cells<double>(c) : argmax_cells<std::int64_t>(c); },
-      .variants = {{"items", "one work-item an output element", never_declines, nullptr, nullptr, argmax_launch}},
+      .variants = {{.name = "items", .doc = "one work-item an output element", .launch = argmax_launch}},
       .samples =
           [] {
             const auto along = [](std::int64_t axis) { return Attributes{{"axis", axis}}; };

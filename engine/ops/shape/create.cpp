@@ -47,7 +47,7 @@ const OpDef& full_def() {
       },
       .cost = moves,
       .reference = full_reference,
-      .variants = {{"fill", "the driver's fill", never_declines, nullptr, nullptr, full_launch}},
+      .variants = {{.name = "fill", .doc = "the driver's fill", .launch = full_launch}},
       .samples =
           [] {
             return std::vector<Sample>{{{}, {{"shape", Shape{3, 5}}, {"dtype", DType::float32}, {"value", 1.5}}},
@@ -71,7 +71,7 @@ const OpDef& copy_def() {
       .reference = [](const HostCall& c) { copy_cells(c.in<Cell>(0), c.out<Cell>(0)); },
       .gradient = [](const Backward& b) -> Values { return {b.gradient(0)}; },
       .gradient_reads = {nothing},
-      .variants = {{"copy", "the driver's copy", never_declines, nullptr, nullptr, [](Launch& l) { l.device().copy(l.in(0), l.out(0)); }}},
+      .variants = {{.name = "copy", .doc = "the driver's copy", .launch = [](Launch& l) { l.device().copy(l.in(0), l.out(0)); }}},
       .samples =
           [] {
             return also_in_two_bytes({{{f32({3, 5})}}, {{f32({0, 2})}}, {{i64({4})}, {}, {integers(-9, 9)}}}, {0});
@@ -90,7 +90,7 @@ const OpDef& assign_def() {
       .cost = moves,
       .reference = [](const HostCall& c) { copy_cells(c.in<Cell>(1), c.written<Cell>(0)); },
       .writes = {0},
-      .variants = {{"copy", "the driver's copy", never_declines, nullptr, nullptr, [](Launch& l) { l.device().copy(l.in(1), l.in(0)); }}},
+      .variants = {{.name = "copy", .doc = "the driver's copy", .launch = [](Launch& l) { l.device().copy(l.in(1), l.in(0)); }}},
       .samples =
           [] {
             return also_in_two_bytes({{{f32({3, 5}), f32({3, 5})}}, {{i32({4}), i32({4})}, {}, {integers(-9, 9)}}}, {0});

@@ -67,12 +67,17 @@ void each_box(Launch& l, const Moves& moves, F f) {
     if (any_element(m)) f(folded(m));
 }
 
-/// What a kernel of move.cl gets beside the regions: its own numbers, and the axes around those it knows.
+struct MoveKernel {
+  const char *file, *name;
+};
+constexpr MoveKernel kRows{"cpu/move.cl", "move_rows"}, kTiles{"cpu/move.cl", "move_tiles"}, kTilesLocal{"gpu/move.cl", "move_tiles_local"},
+    kItems{"any/move.cl", "move_items"};
+/// What a kernel gets beside the regions: its own numbers, and the axes around those it knows.
 struct MoveArguments {
   std::vector<std::int64_t> numbers;
   const std::vector<Move::Axis>& outer;
 };
-void run(Launch& l, const char* kernel, const Move& m, const opencl::Range& range, const MoveArguments& more) {
+void run(Launch& l, const MoveKernel& kernel, const Move& m, const opencl::Range& range, const MoveArguments& more) {
   const auto& [numbers, outer] = more;
   std::vector<opencl::Argument> arguments{l.in(m.input), l.out(m.output), m.from, m.to};
   for (std::int64_t v : numbers) arguments.emplace_back(v);
@@ -81,11 +86,11 @@ void run(Launch& l, const char* kernel, const Move& m, const opencl::Range& rang
     const Move::Axis a = given ? outer[outer.size() - 1 - at(k)] : Move::Axis{1, 0, 0};
     for (std::int64_t v : {a.extent, a.from_stride, a.to_stride}) arguments.emplace_back(v);
   }
-  l.device().run(l.device().kernel("move.cl", kernel, options_for(l.in_spec(m.input).dtype)), range, arguments);
+  l.device().run(l.device().kernel(kernel.file, kernel.name, options_for(l.in_spec(m.input).dtype)), range, arguments);
 }
 
 /// Both kernels over tiles; `side` is a tile's, `items` the work-items along it.
-void launch_crossed(Launch& l, const Moves& moves, const char* kernel, std::int64_t side, std::int64_t items) {
+void launch_crossed(Launch& l, const Moves& moves, const MoveKernel& kernel, std::int64_t side, std::int64_t items) {
   each_box(l, moves, [&](Move m) {
     const std::size_t crossed = *crossed_axis(m);
     const Move::Axis row = m.axes[crossed];
@@ -145,7 +150,7 @@ void launch_rows(Launch& l, const Moves& moves) {
     const Split s = split_off(m.axes);
     const std::int64_t columns = s.column.extent, column_block = columns > 2 * kBlock ? kBlock : columns;
     const std::int64_t row_block = std::max({std::int64_t{1}, kBlock / columns, ceil_div(s.rows, opencl::kMostGroups)});
-    run(l, "move_rows", m, opencl::range2({ceil_div(columns, column_block), ceil_div(s.rows, row_block)}, {1, 1}),
+    run(l, kRows, m, opencl::range2({ceil_div(columns, column_block), ceil_div(s.rows, row_block)}, {1, 1}),
         {{s.rows, columns, row_block, column_block}, s.outer});
   });
 }
@@ -153,13 +158,13 @@ void launch_rows(Launch& l, const Moves& moves) {
 void launch_items(Launch& l, const Moves& moves) {
   each_box(l, moves, [&](const Move& m) {
     const Split s = split_off(m.axes);
-    run(l, "move_items", m, opencl::range1(round_up(s.rows * s.column.extent, kGroup), kGroup),
+    run(l, kItems, m, opencl::range1(round_up(s.rows * s.column.extent, kGroup), kGroup),
         {{s.rows, s.column.extent, s.column.from_stride, s.column.to_stride}, s.outer});
   });
 }
 
-void launch_tiles(Launch& l, const Moves& moves) { launch_crossed(l, moves, "move_tiles", kTile, 1); }
-void launch_tiles_local(Launch& l, const Moves& moves) { launch_crossed(l, moves, "move_tiles_local", kSide, kSide); }
+void launch_tiles(Launch& l, const Moves& moves) { launch_crossed(l, moves, kTiles, kTile, 1); }
+void launch_tiles_local(Launch& l, const Moves& moves) { launch_crossed(l, moves, kTilesLocal, kSide, kSide); }
 
 Cost move_cost(const Problem& p) {
   Cost cost;

@@ -48,19 +48,25 @@ Cost move_cost(const Problem& problem);
 template <Moves (*moves_of)(const Problem&)>
 std::vector<Variant> move_variants() {
   using opencl::DeviceProfile;
-  return {
-      {"rows", "contiguous rows, a block for each work-item", [](const Problem& p, const DeviceProfile&) { return unless_rows(moves_of(p)); },
-       [](const Problem&, const DeviceProfile& d) { return d.is_cpu() ? 3 : 0; }, nullptr, [](Launch& l) { launch_rows(l, moves_of(l.problem())); }},
-      {"tiles", "transposed tiles, one for each work-item", [](const Problem& p, const DeviceProfile&) { return unless_tiles(moves_of(p)); },
-       [](const Problem&, const DeviceProfile& d) { return d.is_cpu() ? 2 : 0; }, nullptr, [](Launch& l) { launch_tiles(l, moves_of(l.problem())); }},
-      {"tiles_local", "transposed tiles through local memory",
-       [](const Problem& p, const DeviceProfile& d) {
-         const char* why = unless_group_of<16 * 16>(p, d);
-         return why ? why : unless_tiles(moves_of(p));
-       },
-       [](const Problem&, const DeviceProfile& d) { return d.has_real_local_memory ? 2 : 0; }, nullptr,
-       [](Launch& l) { launch_tiles_local(l, moves_of(l.problem())); }},
-      {"items", "one work-item an element, any strides", never_declines, rank_anywhere, nullptr, [](Launch& l) { launch_items(l, moves_of(l.problem())); }}};
+  constexpr auto unless_in_tiles = [](const Problem& p, const DeviceProfile&) { return unless_tiles(moves_of(p)); };
+  return {{.name = "rows",
+           .doc = "contiguous rows, a block for each work-item",
+           .target = Target::cpu,
+           .declines = [](const Problem& p, const DeviceProfile&) { return unless_rows(moves_of(p)); },
+           .launch = [](Launch& l) { launch_rows(l, moves_of(l.problem())); }},
+          {.name = "tiles",
+           .doc = "transposed tiles, one for each work-item",
+           .target = Target::cpu,
+           .declines = unless_in_tiles,
+           .launch = [](Launch& l) { launch_tiles(l, moves_of(l.problem())); }},
+          {.name = "tiles_local",
+           .doc = "transposed tiles through local memory",
+           .target = Target::gpu,
+           .needs = {.group_size = 16 * 16},
+           .declines = unless_in_tiles,
+           .rank = [](const Problem&, const DeviceProfile& d) { return d.has_real_local_memory ? 0 : -1; },
+           .launch = [](Launch& l) { launch_tiles_local(l, moves_of(l.problem())); }},
+          {.name = "items", .doc = "one work-item an element, any strides", .launch = [](Launch& l) { launch_items(l, moves_of(l.problem())); }}};
 }
 
 }  // namespace gemel

@@ -52,7 +52,7 @@ void run_clip(Launch& l, const char* kernel, std::int64_t chunk) {
   arguments.emplace_back(static_cast<float>(l.attributes().real("max_norm")));
   // One work-item at least: the norm of nothing is 0.
   const std::int64_t items = std::max<std::int64_t>(1, ceil_div(n, chunk));
-  l.device().run(l.device().kernel("clip.cl", kernel), opencl::range1(round_up(items, group), group), arguments);
+  l.device().run(l.device().kernel(chunk > 1 ? "cpu/clip.cl" : "gpu/clip.cl", kernel), opencl::range1(round_up(items, group), group), arguments);
 }
 
 }  // namespace
@@ -69,16 +69,23 @@ const OpDef& page_squares_def() {
             return Cost{2 * p.inputs[0].elements(), p.inputs[0].bytes() + p.inputs[1].bytes() + p.outputs[0].bytes()};
           },
       .reference = squares_reference,
-      .variants = {{"runs", "a run of pages for each work-item", never_declines, rank_on_cpu, nullptr,
-                    [](Launch& l) {
-                      l.run("clip.cl", "page_squares_runs", opencl::range1(kSquareSums, 1), {l.in(0), l.in(1), l.out(0), l.in_spec(0).elements()});
-                    }},
-                   {"groups", "a run of pages for each group", unless_group_of<kGroup>, rank_anywhere, nullptr,
-                    [](Launch& l) {
-                      const std::int64_t pages = l.in_shape(1)[0], run = ceil_div(pages, kSquareSums), groups = pages > 0 ? ceil_div(pages, run) : 1;
-                      l.run("clip.cl", "page_squares_groups", opencl::range1(groups * kGroup, kGroup),
-                            {l.in(0), l.in(1), l.out(0), l.in_spec(0).elements(), kSquareSums});
-                    }}},
+      .variants = {{.name = "runs",
+                    .doc = "a run of pages for each work-item",
+                    .target = Target::cpu,
+                    .launch =
+                        [](Launch& l) {
+                          l.run("cpu/clip.cl", "page_squares_runs", opencl::range1(kSquareSums, 1), {l.in(0), l.in(1), l.out(0), l.in_spec(0).elements()});
+                        }},
+                   {.name = "groups",
+                    .doc = "a run of pages for each group",
+                    .target = Target::gpu,
+                    .needs = {.group_size = kGroup},
+                    .launch =
+                        [](Launch& l) {
+                          const std::int64_t pages = l.in_shape(1)[0], run = ceil_div(pages, kSquareSums), groups = pages > 0 ? ceil_div(pages, run) : 1;
+                          l.run("gpu/clip.cl", "page_squares_groups", opencl::range1(groups * kGroup, kGroup),
+                                {l.in(0), l.in(1), l.out(0), l.in_spec(0).elements(), kSquareSums});
+                        }}},
       .samples =
           [] {
             return page_samples([](std::int64_t n, std::int64_t pages) { return Specs{f32({n}), i32({pages, 2})}; }, {{}}, {Fill{}, kPageFill});
@@ -106,10 +113,15 @@ const OpDef& clip_pages_def() {
           },
       .reference = clip_reference,
       .writes = {0},
-      .variants = {{"runs", "a run of elements for each work-item", never_declines, rank_on_cpu, nullptr,
-                    [](Launch& l) { run_clip(l, "clip_pages_runs", kPageChunk); }},
-                   {"groups", "one work-item an element", unless_group_of<kGroup>, rank_anywhere, nullptr,
-                    [](Launch& l) { run_clip(l, "clip_pages_groups", 1); }}},
+      .variants = {{.name = "runs",
+                    .doc = "a run of elements for each work-item",
+                    .target = Target::cpu,
+                    .launch = [](Launch& l) { run_clip(l, "clip_pages_runs", kPageChunk); }},
+                   {.name = "groups",
+                    .doc = "one work-item an element",
+                    .target = Target::gpu,
+                    .needs = {.group_size = kGroup},
+                    .launch = [](Launch& l) { run_clip(l, "clip_pages_groups", 1); }}},
       .samples =
           [] {
             return page_samples(

@@ -1,4 +1,4 @@
-// Optimizers' updates, in place, by PyTorch's formulas (torch.optim, 1.13), over slabs; written out in opencl/kernels/update.cl.
+// Optimizers' updates, in place, by PyTorch's formulas (torch.optim, 1.13), over slabs; written out in opencl/kernels/any/update.cl.
 #include <cmath>
 
 #include "engine/base/error.h"
@@ -51,14 +51,16 @@ void run(Launch& l, std::int64_t chunk, std::int64_t group, const Arguments& num
   arguments.emplace_back(n);
   arguments.emplace_back(chunk);
   arguments.insert(arguments.end(), numbers.begin(), numbers.end());
-  l.device().run(l.device().kernel("update.cl", l.problem().op.name), opencl::range1(round_up(ceil_div(n, chunk), group), group), arguments);
+  l.device().run(l.device().kernel("any/update.cl", l.problem().op.name), opencl::range1(round_up(ceil_div(n, chunk), group), group), arguments);
 }
 
 template <Arguments (*numbers)(const Attributes&)>
 std::vector<Variant> variants() {
-  return {{"chunks", "a run of elements for each work-item", never_declines, rank_on_cpu, nullptr,
-           [](Launch& l) { run(l, kPageChunk, 1, numbers(l.attributes())); }},
-          {"items", "one work-item an element", never_declines, rank_anywhere, nullptr, [](Launch& l) { run(l, 1, kGroup, numbers(l.attributes())); }}};
+  return {{.name = "chunks",
+           .doc = "a run of elements for each work-item",
+           .target = Target::cpu,
+           .launch = [](Launch& l) { run(l, kPageChunk, 1, numbers(l.attributes())); }},
+          {.name = "items", .doc = "one work-item an element", .launch = [](Launch& l) { run(l, 1, kGroup, numbers(l.attributes())); }}};
 }
 
 Arguments sgd_numbers(const Attributes&) { return {}; }

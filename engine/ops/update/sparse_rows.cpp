@@ -78,9 +78,9 @@ opencl::Region sorted(const Launch& l) {
   const opencl::Range range = opencl::range1(round_up(count, kGroup), kGroup);
   const std::string option = index_option(l.in_spec(0));
   opencl::Region order = both.in(l.workspace(), 0), next = both.in(l.workspace(), 1);
-  l.run("rows.cl", "rank_blocks", range, {l.in(0), order, count}, option);
+  l.run("any/rows.cl", "rank_blocks", range, {l.in(0), order, count}, option);
   for (std::int64_t run = kRun; run < count; run *= 2) {
-    l.run("rows.cl", "merge_runs", range, {l.in(0), order, next, count, static_cast<std::int32_t>(run)}, option);
+    l.run("any/rows.cl", "merge_runs", range, {l.in(0), order, next, count, static_cast<std::int32_t>(run)}, option);
     std::swap(order, next);
   }
   return order;
@@ -93,9 +93,9 @@ void sum_launch(Launch& l) {
   if (count == 0) return;
   const opencl::Region order = sorted(l);
   const Share share = sharing(width);
-  const std::int64_t most = l.profile().is_emulator ? std::max<std::int64_t>(1, kEmulatedLoop / (share.rows * share.columns + 1)) : count;
+  const std::int64_t most = std::clamp<std::int64_t>(l.profile().longest_loop / (share.rows * share.columns + 1), 1, count);
   for (std::int64_t begin = 0; begin < count; begin += most)
-    l.run("rows.cl", "sum_rows", share.range(count, width),
+    l.run("any/rows.cl", "sum_rows", share.range(count, width),
           {l.in(0), l.in(1), order, l.out(0), l.out(1), count, width, share.rows, share.columns, static_cast<std::int32_t>(begin),
            static_cast<std::int32_t>(std::min<std::int64_t>(begin + most, count))},
           index_option(l.in_spec(0)));
@@ -144,12 +144,12 @@ void update_launch(Launch& l) {
   for (const std::int64_t number : {n, count, width, share.rows, share.columns}) arguments.emplace_back(number);
   arguments.emplace_back(narrow<std::int32_t>(l.attributes().integer("group")));
   for (const opencl::Argument& number : numbers(l.attributes())) arguments.push_back(number);
-  l.device().run(l.device().kernel("rows.cl", l.problem().op.name, index_option(l.in_spec(kRows))), share.range(count, width), arguments);
+  l.device().run(l.device().kernel("any/rows.cl", l.problem().op.name, index_option(l.in_spec(kRows))), share.range(count, width), arguments);
 }
 
 std::vector<Variant> variants(void (*in_blocks)(Launch&), void (*in_elements)(Launch&), decltype(Variant::workspace_bytes) workspace = nullptr) {
-  return {{"blocks", "a block of rows for each work-item", never_declines, rank_on_cpu, workspace, in_blocks},
-          {"items", "one work-item an element", never_declines, rank_anywhere, workspace, in_elements}};
+  return {{.name = "blocks", .doc = "a block of rows for each work-item", .target = Target::cpu, .workspace_bytes = workspace, .launch = in_blocks},
+          {.name = "items", .doc = "one work-item an element", .workspace_bytes = workspace, .launch = in_elements}};
 }
 
 template <Arguments (*numbers)(const Attributes&)>

@@ -1,5 +1,5 @@
-// gemel tune: measures every variant of every operator that models have on this device, and of the products within their convolutions, and
-// keeps the names of those that are faster than dispatch's own choice.
+// gemel tune: measures every variant of every operator that models have on this device, and of the products within these, and keeps the names of
+// those that are faster than dispatch's own choice.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,6 @@
 #include "engine/base/error.h"
 #include "engine/device/dispatch.h"
 #include "engine/ops/catalog.h"
-#include "engine/ops/matmul/matmul_ops.h"
 #include "engine/ops/ops.h"
 #include "frontends/cli/command.h"
 #include "frontends/cli/options/dataset_options.h"
@@ -19,14 +18,12 @@
 #include "frontends/cli/run/operator_run.h"
 #include "frontends/cli/system/console.h"
 #include "frontends/models/pictures/picture_models.h"
-#include "opencl/gemm/gemm.h"
+#include "opencl/clblast/clblast_gemm.h"
 #include "opencl/program/compiler_abort.h"
 #include "opencl/program/tuning_table.h"
 
 namespace gemel::cli {
 namespace {
-
-using namespace std::string_view_literals;
 
 constexpr double kClearly = 0.97;  // of the time of dispatch's own choice: less is not noise
 constexpr double kHopeless = 3;    // times the best so far, at the first count: not measured any further
@@ -35,7 +32,7 @@ constexpr std::int64_t kClblastSize = 1024;
 /// Whether more than one variant takes a problem.
 bool has_a_choice(const OperatorCase& c, const opencl::DeviceProfile& profile) {
   const Problem p = c.problem();
-  return std::ranges::count_if(p.op.variants, [&](const Variant& v) { return !v.declines(p, profile); }) > 1;
+  return std::ranges::count_if(p.op.variants, [&](const Variant& v) { return !declines(v, p, profile); }) > 1;
 }
 
 /// The options with each of --model's names.
@@ -68,8 +65,7 @@ std::vector<OperatorCase> cases_of(const po::variables_map& v, const opencl::Dev
   return cases;
 }
 
-/// The products within the convolutions among the cases that are computed through one, by dispatch's own choice or the table's. A product
-/// that is a case itself is left out.
+/// The products within the cases that are computed through some, by dispatch's own choice or the table's. A product that is a case itself is left out.
 std::vector<OperatorCase> products_within(const std::vector<OperatorCase>& cases, opencl::DeviceProfile profile, const opencl::TuningTable& table) {
   std::vector<OperatorCase> products;
   std::set<std::string> known;
@@ -77,10 +73,10 @@ std::vector<OperatorCase> products_within(const std::vector<OperatorCase>& cases
   for (const auto& choices : {std::shared_ptr<const opencl::TuningTable>(), std::make_shared<const opencl::TuningTable>(table)}) {
     profile.tuning = choices;
     for (const OperatorCase& c : cases) {
-      if (choose(c.problem(), profile).name != "gemm"sv) continue;
-      for (const opencl::GemmProblem& product : products_of(c.problem(), profile)) {
-        auto [attributes, in, out] = matmul_of(product);
-        OperatorCase matmul{&matmul_def(), std::move(attributes), std::move(in), std::move(out)};
+      const Variant& chosen = choose(c.problem(), profile);
+      if (!chosen.products) continue;
+      for (OwnedProblem& product : chosen.products(c.problem(), profile)) {
+        OperatorCase matmul{&product.op, std::move(product.attributes), std::move(product.inputs), std::move(product.outputs)};
         if (has_a_choice(matmul, profile) && known.insert(tuning_key(matmul.problem())).second) products.push_back(std::move(matmul));
       }
     }
@@ -118,7 +114,7 @@ bool tune_case(Session& session, const OperatorCase& c, int runs, opencl::Tuning
   const Variant* best = &usual;
   double least = usual_seconds;
   for (const Variant& v : problem.op.variants) {
-    if (&v == &usual || v.declines(problem, untuned) || seconds_of(v, 1) > kHopeless * least) continue;
+    if (&v == &usual || declines(v, problem, untuned) || seconds_of(v, 1) > kHopeless * least) continue;
     if (const double seconds = seconds_of(v, runs); seconds < least) least = seconds, best = &v;
   }
   bool clearly = best != &usual && least < kClearly * usual_seconds;
@@ -135,7 +131,7 @@ bool tune_case(Session& session, const OperatorCase& c, int runs, opencl::Tuning
   return true;
 }
 
-/// The products within convolutions come last, when it is known which convolutions have them.
+/// The products within others come last, when it is known which have them.
 void tune_cases(RunScope& scope, const std::vector<OperatorCase>& cases, int runs, opencl::TuningTable& table) {
   const opencl::DeviceProfile& profile = scope.device().profile();
   std::size_t measured = 0;

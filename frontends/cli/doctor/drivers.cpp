@@ -50,7 +50,7 @@ Variants variants_of(const opencl::DeviceProfile& profile) {
       std::set<std::string> why;
       for (const Sample& s : samples) {
         const Specs specs = op->infer(s.inputs, s.attributes);
-        const char* reason = v.declines({*op, s.attributes, s.inputs, specs}, profile);
+        const char* reason = declines(v, {*op, s.attributes, s.inputs, specs}, profile);
         why.insert(reason ? reason : "");
       }
       ++out.all;

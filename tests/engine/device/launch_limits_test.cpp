@@ -32,7 +32,7 @@ void expect_every_variant_right(const Many& m) {
   const Specs specs = m.op.infer(m.sample.inputs, m.sample.attributes);
   const Problem problem{m.op, m.sample.attributes, m.sample.inputs, specs};
   for (const Variant& variant : m.op.variants) {
-    if (variant.declines(problem, test_device().profile())) continue;
+    if (declines(variant, problem, test_device().profile())) continue;
     const Value y = session.tensor(specs[0], std::vector<double>(at(specs[0].elements()), 7.0));
     std::vector<opencl::Region> regions;
     for (const Value& v : in) regions.push_back(region_of(v));

@@ -9,6 +9,7 @@
 #include "engine/base/dtype_conversion.h"
 #include "engine/base/error.h"
 #include "engine/base/numbers.h"
+#include "engine/device/dispatch.h"
 #include "engine/files/safetensors.h"
 #include "engine/gradients/autograd.h"
 #include "engine/ops/catalog.h"
@@ -231,7 +232,7 @@ TEST(Attention, takes_scratch_memory_linear_in_the_lengths) {
     const Variant& v = op.variants[variant];
     const Specs out = op.infer(in, attributes);
     const Problem problem = problem_of(op, in, out, attributes);
-    if (!v.workspace_bytes || v.declines(problem, test_device().profile())) return std::int64_t{0};
+    if (!v.workspace_bytes || declines(v, problem, test_device().profile())) return std::int64_t{0};
     return v.workspace_bytes(problem, test_device().profile());
   };
   for (const OpDef* op : {&attention_def(), &attention_backward_def()})

@@ -54,7 +54,7 @@ void expect_like_direct(const OpDef& op, const Specs& in, const Attributes& attr
   for (const auto& device : {shared_test_device(), shared_narrow_device()}) {
     std::vector<std::string> compared;
     for (const Variant& v : op.variants) {
-      if (&v == &op.variants.back() || v.declines({op, attributes, in, out}, device->profile())) continue;
+      if (&v == &op.variants.back() || declines(v, {op, attributes, in, out}, device->profile())) continue;
       EXPECT_LE(relative_error(run_variant(device, op, v, in, attributes), expected), 1e-5) << v.name;
       compared.push_back(v.name);
     }
@@ -176,7 +176,7 @@ TEST(Convolution, winograd_rounds_as_little_as_short_sums_allow) {
   ASSERT_NE(winograd, op.variants.end());
   for (const auto& device : {shared_test_device(), shared_narrow_device()}) {
     if (!device->profile().is_cpu() || device->profile().is_emulator) GTEST_SKIP() << "for CPUs";
-    ASSERT_STREQ(winograd->declines({op, attributes, in, op.infer(in, attributes)}, device->profile()), nullptr);
+    ASSERT_STREQ(declines(*winograd, {op, attributes, in, op.infer(in, attributes)}, device->profile()), nullptr);
     EXPECT_LE(roundings(run_variant(device, op, *winograd, in, attributes), read(exact)), 12);
   }
 }

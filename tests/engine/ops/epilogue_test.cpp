@@ -167,7 +167,7 @@ void expect_right(const Product& p, const Following& f, Tried tried = Tried::eve
   for (std::size_t v = 0; v < call.op->variants.size(); ++v) {
     const Variant& variant = call.op->variants[v];
     const Problem problem{*call.op, call.attributes, fused_specs, y};
-    if (variant.declines(problem, test_device().profile())) continue;
+    if (declines(variant, problem, test_device().profile())) continue;
     if (tried == Tried::chosen_variant && &variant != &choose(problem, test_device().profile())) continue;
     ++ran;
     const List got = run_variant(variant, call, p, *call.op);

@@ -89,7 +89,7 @@ void expect_every_variant_right(const OpDef& op, const Sample& sample) {
   const Specs specs = op.infer(sample.inputs, sample.attributes);
   const Problem problem{op, sample.attributes, sample.inputs, specs};
   for (const Variant& variant : op.variants) {
-    if (variant.declines(problem, test_device().profile())) continue;
+    if (declines(variant, problem, test_device().profile())) continue;
     Values out;
     std::vector<opencl::Region> from, to;
     for (const Spec& s : specs) out.push_back(test_session().empty(s));

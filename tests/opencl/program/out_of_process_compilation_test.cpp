@@ -101,8 +101,8 @@ TEST_F(DeviceCompilesApart, operators_compute_what_they_compute_elsewhere) {
 OpDef doubling(void (*first)(Launch&), void (*second)(Launch&)) {
   OpDef op{.name = "doubling", .doc = "y = 2 x", .inputs = {"x"}};
   op.infer = [](const Specs& in, const Attributes&) { return in; };
-  op.variants = {{"first", "", never_declines, [](const Problem&, const opencl::DeviceProfile&) { return 1; }, nullptr, first},
-                 {"second", "", never_declines, nullptr, nullptr, second}};
+  op.variants = {{.name = "first", .doc = "", .rank = [](const Problem&, const opencl::DeviceProfile&) { return 1; }, .launch = first},
+                 {.name = "second", .doc = "", .launch = second}};
   return op;
 }
 void launch(Launch& l, const std::string& title, const std::string& source) {

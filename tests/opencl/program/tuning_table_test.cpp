@@ -10,7 +10,6 @@
 #include "engine/ops/catalog.h"
 #include "engine/ops/elementwise_kernels.h"
 #include "engine/ops/epilogue.h"
-#include "engine/ops/matmul/matmul_ops.h"
 #include "engine/ops/ops.h"
 #include "tests/support/device/test_device.h"
 #include "tests/support/faults/damaged_files.h"
@@ -91,15 +90,16 @@ TEST(Tuning, the_product_of_a_pointwise_convolution_is_looked_up_as_a_matmul) {
   Attributes a{{"stride", Axes{1, 1}}, {"padding", Axes{0, 0}}, {"dilation", Axes{1, 1}}, {"groups", std::int64_t{1}}};
   DeviceProfile profile{.simd_width = 16, .max_allocation_bytes = std::int64_t{1} << 30};
   const auto key_of = [&](const OpDef& op, const Specs& in, const Specs& out) {
-    const auto products = products_of({op, a, in, out}, profile);
+    const auto gemm = std::ranges::find(op.variants, std::string_view("gemm"), &Variant::name);
+    const auto products = gemm->products({op, a, in, out}, profile);
     EXPECT_EQ(products.size(), 1u) << op.name;
-    const auto [attributes, operands, result] = matmul_of(products.at(0));
-    const std::string key = tuning_key({matmul_def(), attributes, operands, result});
+    const Problem product = products.at(0).problem();
+    const std::string key = tuning_key(product);
     for (const char* name : {"tiles_2", "tiles_7"}) {
       TuningTable table;
       table.set(key, name);
       profile.tuning = std::make_shared<TuningTable>(table);
-      EXPECT_EQ(product_form(products.at(0), profile).name, std::string(name)) << key;
+      EXPECT_EQ(choose(product, profile).name, std::string(name)) << key;
     }
     return key;
   };
@@ -207,7 +207,7 @@ TEST_F(Tune, later_runs_choose_as_the_table_says) {
   TuningTable table;
   table.set(kFirstConvolution, "direct");
   table.set(kThroughAProduct, "gemm");
-  table.set(kProduct, opencl::gemm_forms().back().name);
+  table.set(kProduct, "columns");
   std::ofstream(file) << table.text();
   const Outcome o = gemel({"bench", "train", "--model", "lenet", "--batch-size", "2", "--runs", "1", "--warmup", "1", "--frontend", "graph"});
   ASSERT_EQ(o.status, 0) << o.err;

@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "opencl/gemm/gemm_providers.h"
+#include "opencl/clblast/clblast_parameters.h"
 
 namespace gemel::testing {
 namespace {

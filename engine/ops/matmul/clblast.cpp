@@ -1,0 +1,30 @@
+// GEMM by CLBlast: the default on GPUs. On a CPU it falls back to untuned parameters, far below Gemel's own kernels.
+#include "engine/ops/matmul/form_parts.h"
+#include "opencl/clblast/clblast_gemm.h"
+
+namespace gemel::gemm {
+namespace {
+
+constexpr std::int64_t kLargestGroup = 256;  // of the parameters that it comes with
+
+const char* unless_clblast(const GemmProblem& p, const DeviceProfile& d) {
+  if (d.gemm == opencl::GemmChoice::native) return "Gemel's own were asked for";
+  if (const char* why = unless_float32(p)) return why;
+  if (!p.epilogue.text.empty()) return "it computes no epilogue";
+  if (p.k == 0 || is_empty(p)) return "an extent is 0";
+  return opencl::clblast_reaches(p) ? nullptr : "its 32-bit offsets do not reach every element";
+}
+
+}  // namespace
+
+// It says how much workspace it needs when it is called.
+constinit const GemmForm kClblast{
+    .name = "clblast",
+    .doc = "CLBlast's GEMM",
+    .needs = {.group_size = kLargestGroup},
+    .declines = unless_clblast,
+    .rank = [](const GemmProblem&, const DeviceProfile& d) { return d.runs_items_in_lanes() ? 60 : 10; },
+    .launch = opencl::clblast_gemm,
+};
+
+}  // namespace gemel::gemm
