@@ -13,7 +13,7 @@ using opencl::DeviceProfile;
 using opencl::GemmOperands;
 using opencl::GemmProblem;
 
-extern const GemmForm kClblast, kTiles14, kTiles12, kTiles8, kTiles7, kTiles6, kTiles4, kTiles2, kTiles1, kDots, kFewRows, kParts, kColumns, kWidened;
+extern const GemmForm kClblast;
 
 inline constexpr std::int64_t kSecondCache = 1 << 18;  // elements of B that the second cache holds; beyond it few rows wait for memory
 /// Of forms for CPUs: their tiles and sums stay in a work-item's registers and caches.

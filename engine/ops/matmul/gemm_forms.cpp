@@ -1,14 +1,37 @@
 #include "engine/ops/matmul/gemm_forms.h"
 
 #include <algorithm>
-#include <array>
 
 #include "engine/device/dispatch.h"
 #include "engine/device/launch.h"
 #include "engine/ops/catalog.h"
 #include "engine/ops/matmul/form_parts.h"
 
+/// All forms, a line each, in the order in which dispatch asks them.
+#define GEMEL_GEMM_FORMS(FORM) \
+  FORM(kClblast)               \
+  FORM(kTiles14)               \
+  FORM(kTiles12)               \
+  FORM(kTiles8)                \
+  FORM(kTiles7)                \
+  FORM(kTiles6)                \
+  FORM(kTiles4)                \
+  FORM(kTiles2)                \
+  FORM(kTiles1)                \
+  FORM(kDots)                  \
+  FORM(kFewRows)               \
+  FORM(kParts)                 \
+  FORM(kColumns)               \
+  FORM(kWidened)
+
 namespace gemel {
+namespace gemm {
+
+#define GEMEL_DECLARE(form) extern const GemmForm form;
+GEMEL_GEMM_FORMS(GEMEL_DECLARE)
+#undef GEMEL_DECLARE
+
+}  // namespace gemm
 namespace {
 
 template <const GemmForm& form>
@@ -38,22 +61,24 @@ Variant variant_of() {
   return v;
 }
 
-template <const GemmForm&... forms>
-struct List {
-  static constexpr std::array<const GemmForm*, sizeof...(forms)> kForms{&forms...};
-  static std::vector<Variant> variants() { return {variant_of<forms>()...}; }
-};
-using Forms = List<gemm::kClblast, gemm::kTiles14, gemm::kTiles12, gemm::kTiles8, gemm::kTiles7, gemm::kTiles6, gemm::kTiles4, gemm::kTiles2, gemm::kTiles1,
-                   gemm::kDots, gemm::kFewRows, gemm::kParts, gemm::kColumns, gemm::kWidened>;
-
 }  // namespace
 
-std::span<const GemmForm* const> gemm_forms() { return Forms::kForms; }
-std::vector<Variant> gemm_variants() { return Forms::variants(); }
+std::span<const GemmForm* const> gemm_forms() {
+#define GEMEL_ADDRESS(form) &gemm::form,
+  static constexpr const GemmForm* kForms[] = {GEMEL_GEMM_FORMS(GEMEL_ADDRESS)};
+#undef GEMEL_ADDRESS
+  return kForms;
+}
+
+std::vector<Variant> gemm_variants() {
+#define GEMEL_VARIANT(form) variant_of<gemm::form>(),
+  return {GEMEL_GEMM_FORMS(GEMEL_VARIANT)};
+#undef GEMEL_VARIANT
+}
 
 const GemmForm& product_form(const opencl::GemmProblem& product, const opencl::DeviceProfile& profile) {
   const char* const name = choose(matmul_of(product).problem(), profile).name;
-  return **std::ranges::find(Forms::kForms, name, &GemmForm::name);  // a form and its variant have one text as their name
+  return **std::ranges::find(gemm_forms(), name, &GemmForm::name);  // a form and its variant have one text as their name
 }
 
 const char* gemm::unless_own(const GemmProblem& p, const DeviceProfile& d) {

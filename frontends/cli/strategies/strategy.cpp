@@ -7,14 +7,25 @@
 #include "engine/base/error.h"
 #include "parallel/transport/mpi_communicator.h"
 
+/// All styles, a line each, in the order of the help.
+#define GEMEL_STYLES(STYLE) \
+  STYLE(kDdp)               \
+  STYLE(kHorovod)           \
+  STYLE(kPipeline)          \
+  STYLE(kMirrored)          \
+  STYLE(kDataparallel)      \
+  STYLE(kAlone)
+
 namespace gemel::cli {
 
-extern const Style kDdp, kHorovod, kPipeline, kMirrored, kDataparallel, kAlone;
+#define GEMEL_DECLARE(style) extern const Style style;
+GEMEL_STYLES(GEMEL_DECLARE)
+#undef GEMEL_DECLARE
 
 std::span<const Style* const> styles() {
-  static constexpr const Style* kStyles[] = {
-      &kDdp, &kHorovod, &kPipeline, &kMirrored, &kDataparallel, &kAlone,
-  };
+#define GEMEL_ADDRESS(style) &style,
+  static constexpr const Style* kStyles[] = {GEMEL_STYLES(GEMEL_ADDRESS)};
+#undef GEMEL_ADDRESS
   return kStyles;
 }
 
