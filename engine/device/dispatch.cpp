@@ -23,6 +23,15 @@ const char* lacks(const Needs& needs, const opencl::DeviceProfile& profile) {
   return nullptr;
 }
 
+/// Why another one is preferred, whatever the ranks.
+const char* unless_preferred(const Variant& v, const Problem& problem, const opencl::DeviceProfile& profile) {
+  const auto& [wanted, unwanted, tuning] = profile.preferences;
+  if (!unwanted.empty() && v.name == unwanted) return "another was asked for";
+  if (wanted.empty() || v.name == wanted) return nullptr;
+  const auto it = std::ranges::find(problem.op.variants, wanted, &Variant::name);
+  return it == problem.op.variants.end() || declines(*it, problem, profile) ? nullptr : "another was asked for";
+}
+
 /// Why a variant does not compute the problem; empty where it can.
 std::string why_not(const Variant& v, const Problem& problem, const opencl::DeviceProfile& profile, std::span<const Refused> refused) {
   if (const char* why = declines(v, problem, profile)) return why;
@@ -48,6 +57,7 @@ void explain(const Problem& problem, const opencl::DeviceProfile& profile, std::
 
 const char* declines(const Variant& v, const Problem& problem, const opencl::DeviceProfile& profile) {
   if (const char* why = lacks(v.needs, profile)) return why;
+  if (const char* why = unless_preferred(v, problem, profile)) return why;
   if (const char* why = v.declines ? v.declines(problem, profile) : nullptr) return why;
   if (profile.longest_loop == opencl::kAnyLoop || !v.longest_loop) return nullptr;
   return v.longest_loop(problem, profile) > profile.longest_loop ? "its loops are too long for an emulator" : nullptr;
@@ -75,8 +85,9 @@ namespace {
 
 /// The variant that was measured to be the fastest; null where none was, or where it does not take the problem.
 const Variant* tuned(const Problem& problem, const opencl::DeviceProfile& profile, std::span<const Refused> refused) {
-  if (!profile.tuning || profile.tuning->variants().empty() || problem.op.variants.size() < 2) return nullptr;
-  const std::string* name = profile.tuning->variant_for(tuning_key(problem));
+  const auto& table = profile.preferences.tuning;
+  if (!table || table->variants().empty() || problem.op.variants.size() < 2) return nullptr;
+  const std::string* name = table->variant_for(tuning_key(problem));
   if (!name) return nullptr;
   for (const Variant& v : problem.op.variants)
     if (v.name == *name && why_not(v, problem, profile, refused).empty()) return &v;

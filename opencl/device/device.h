@@ -36,7 +36,8 @@ std::string from_environment(const char* name);
 /// Which work is timed: none; the work enqueued while Device::time_work is on (sampled); or all, with names and costs.
 enum class Profiling { off, sampled, all };
 
-/// Options with which a device is opened.
+enum class GemmChoice { automatic, clblast, native };
+
 struct DeviceOptions {
   /// Index, or a part of the name in any case ("pocl" finds PoCL); empty: the platform of the best device.
   std::string platform = from_environment("GEMEL_PLATFORM");
@@ -56,7 +57,13 @@ struct DeviceOptions {
   Denormals denormals = Denormals::keep;  // treatment of subnormal numbers in kernels
 };
 
-/// Largest number of work-groups along the second and third dimension that all drivers accept; NVIDIA's accepts no more.
+/// How an opened device computes and what it tells, whatever variants are chosen.
+struct DeviceSettings {
+  Denormals denormals = Denormals::keep;
+  bool profiling = false;  // all work is timed and told with its costs
+};
+
+/// Groups along the second and the third dimension that every driver takes: NVIDIA's refuses more.
 inline constexpr std::int64_t kMostGroups = 65535;
 /// Global and local extents of a launch, in work-items, of up to three dimensions. A local extent of 0 lets the driver choose.
 struct Range {
@@ -117,6 +124,7 @@ class Device {
   virtual ~Device() = default;
 
   virtual const DeviceProfile& profile() const = 0;
+  virtual const DeviceSettings& settings() const = 0;
   virtual Allocator& memory() = 0;
 
   /// A kernel of an embedded source file, built on first use: `kernel("softmax.cl", "softmax_rows", "-DTILE=16")`.
