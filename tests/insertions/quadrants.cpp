@@ -6,8 +6,8 @@
 
 #include "frontends/domains/domain.h"
 #include "frontends/nn/containers.h"
-#include "frontends/nn/layers/parameterless_layers.h"
 #include "frontends/nn/layers/layers.h"
+#include "frontends/nn/layers/parameterless_layers.h"
 
 namespace gemel::domains {
 namespace {
@@ -25,7 +25,8 @@ class Points : public datasets::Dataset {
     std::vector<float> points;
     std::vector<std::int64_t> labels;
     for (const std::int64_t i : samples) {
-      const double angle = 0.7 * static_cast<double>(i), radius = 1 + static_cast<double>(i % 7) / 7, x = radius * std::cos(angle), y = radius * std::sin(angle);
+      const double angle = 0.7 * static_cast<double>(i), radius = 1 + static_cast<double>(i % 7) / 7, x = radius * std::cos(angle),
+                   y = radius * std::sin(angle);
       points.push_back(static_cast<float>(x));
       points.push_back(static_cast<float>(y));
       labels.push_back((x > 0) + 2 * (y > 0));

@@ -1,7 +1,8 @@
-// The lines of C++ that README.md and docs/ show are those of programs that the tests build and run.
+// The lines of C++ that README.md and docs/guide show are those of programs that the tests build and run, those of docs/design stand in the sources.
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -12,9 +13,9 @@ namespace {
 
 const std::filesystem::path kSource = GEMEL_SOURCE_DIR;
 
-std::vector<std::string> code_blocks(const std::string& text) {
+std::vector<std::string> code_blocks(const std::string& text, const std::string& language = "cpp") {
   std::vector<std::string> out;
-  const std::string begin = "```cpp\n", end = "```";
+  const std::string begin = "```" + language + "\n", end = "```";
   for (std::size_t at = text.find(begin); at != std::string::npos; at = text.find(begin, at)) {
     at += begin.size();
     out.push_back(text.substr(at, text.find(end, at) - at));
@@ -51,6 +52,34 @@ TEST(Documentation, shows_lines_of_the_examples_which_are_tested) {
       EXPECT_NE(examples.find(block), std::string::npos) << "no example holds this block of " << entry.path() << ":\n" << block;
     }
   EXPECT_GE(blocks, 2);
+}
+
+/// The text of the last file whose path stands in backticks in a text.
+std::string last_file_named(const std::string& text) {
+  for (std::size_t end = text.rfind('`'); end != std::string::npos && end > 0;) {
+    const std::size_t begin = text.rfind('`', end - 1);
+    if (begin == std::string::npos) return {};
+    const std::filesystem::path path = kSource / text.substr(begin + 1, end - begin - 1);
+    if (end > begin + 1 && std::filesystem::is_regular_file(path)) return read_text(path);
+    end = begin;
+  }
+  return {};
+}
+
+TEST(Documentation, shows_lines_of_the_sources_that_it_names) {
+  int blocks = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(kSource / "docs/design")) {
+    const std::string text = read_text(entry.path());
+    for (const char* language : {"cpp", "c"})
+      for (const std::string& block : code_blocks(text, language)) {
+        if (entry.path().filename() == "style.md") continue;  // its lines are of no source: they show a form
+        ++blocks;
+        const std::string before = text.substr(0, text.find("```" + std::string(language) + "\n" + block));
+        EXPECT_NE(last_file_named(before).find(block), std::string::npos) << "the file named before it does not hold this block of " << entry.path() << ":\n"
+                                                                          << block;
+      }
+  }
+  EXPECT_GE(blocks, 9);
 }
 
 }  // namespace
