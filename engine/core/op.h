@@ -104,7 +104,7 @@ struct Elementwise {
 /// Elementwise computation on each element of a product before it is stored. In a fused record its inputs follow those of the product.
 struct Epilogue {
   const OpDef* product;
-  std::string text;                    // source for kernels (opencl/kernels/epilogue.clh)
+  std::string text;                    // source for kernels (opencl/kernels/lib/epilogue.clh)
   std::vector<std::string> scalars{};  // real attributes; passed as float arguments after the inputs
   int flops = 1;                       // per element
 };

@@ -1,4 +1,4 @@
-// Shared by the records of attention. The formulas are in opencl/kernels/attention.clh and attention_tiles_backward.cl.
+// Shared by the records of attention. The formulas are in opencl/kernels/lib/ops/attention.clh and opencl/kernels/cpu/attention/tiles_backward.cl.
 // Legend: N samples, T queries, S keys, H heads; E elements of a query and of a key, V elements of a value. Tensors are [N, T, H, *], full score matrices [N,
 // H, T, S].
 #pragma once

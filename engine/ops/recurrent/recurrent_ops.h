@@ -1,4 +1,4 @@
-// Shared by lstm.cpp and gru.cpp. The formulas are in opencl/kernels/lstm.cl and gru.cl.
+// Shared by lstm.cpp and gru.cpp. The formulas are in opencl/kernels/any/lstm.cl and gru.cl.
 // Legend: N sequences, T steps of the longest, H hidden size, G gates. Sequences are tensors [N, T, *]. A sequence of length L is read in steps 0..L-1, or
 // L-1..0 with `reverse`; what follows its end is 0.
 #pragma once

@@ -1,5 +1,5 @@
 // Row gradients, as embeddings have: each row's sum, and updates of those rows of a table in place. The cost follows the number of rows given, not the table.
-// The formulas are in opencl/kernels/rows.cl.
+// The formulas are in opencl/kernels/any/rows.cl.
 #include <fmt/format.h>
 
 #include <algorithm>
