@@ -15,12 +15,25 @@
 namespace gemel {
 namespace {
 
-bool is_for(Target target, const opencl::DeviceProfile& profile) { return target == Target::any || (target == Target::cpu) == profile.is_cpu(); }
+/// Why it is for devices of another kind; nullptr: it is for this one.
+const char* unless_for(Target target, const opencl::DeviceProfile& profile) {
+  if (target == Target::any || (target == Target::cpu) == profile.is_cpu()) return nullptr;
+  return target == Target::cpu ? "it is for CPUs" : "it is for GPUs";
+}
 
 const char* lacks(const Needs& needs, const opencl::DeviceProfile& profile) {
   if (profile.max_group_size < needs.group_size) return "the device's work-groups are too small";
   if (needs.private_blocks && !profile.is_cpu()) return "its blocks exceed a work-item's private memory";
   return nullptr;
+}
+
+/// Why the user prefers another one, whatever the ranks.
+const char* unless_preferred(const Variant& v, const Problem& problem, const opencl::DeviceProfile& profile) {
+  const auto& [wanted, unwanted, tuning] = profile.preferences;
+  if (!unwanted.empty() && v.name == unwanted) return "another was asked for";
+  if (wanted.empty() || v.name == wanted) return nullptr;
+  const auto it = std::ranges::find(problem.op.variants, wanted, &Variant::name);
+  return it == problem.op.variants.end() || declines(*it, problem, profile) ? nullptr : "another was asked for";
 }
 
 /// Why a variant does not compute the problem; empty where it can.
@@ -37,7 +50,8 @@ void explain(const Problem& problem, const opencl::DeviceProfile& profile, std::
   std::string text = fmt::format("dispatch: {} {} -> {} ({})", problem.op.name, to_string(problem), chosen.name, why_chosen);
   for (const Variant& v : problem.op.variants) {
     if (&v == &chosen) continue;
-    const std::string why = !is_for(v.target, profile) ? v.target == Target::cpu ? "it is for CPUs" : "it is for GPUs" : why_not(v, problem, profile, refused);
+    const char* for_others = unless_for(v.target, profile);
+    const std::string why = for_others ? for_others : why_not(v, problem, profile, refused);
     text += why.empty() ? fmt::format("; {} could too", v.name) : fmt::format("; {} declines: {}", v.name, why);
   }
   const std::lock_guard lock(mutex);
@@ -48,6 +62,7 @@ void explain(const Problem& problem, const opencl::DeviceProfile& profile, std::
 
 const char* declines(const Variant& v, const Problem& problem, const opencl::DeviceProfile& profile) {
   if (const char* why = lacks(v.needs, profile)) return why;
+  if (const char* why = unless_preferred(v, problem, profile)) return why;
   if (const char* why = v.declines ? v.declines(problem, profile) : nullptr) return why;
   if (profile.longest_loop == opencl::kAnyLoop || !v.longest_loop) return nullptr;
   return v.longest_loop(problem, profile) > profile.longest_loop ? "its loops are too long for an emulator" : nullptr;
@@ -75,8 +90,9 @@ namespace {
 
 /// The variant that was measured to be the fastest; null where none was, or where it does not take the problem.
 const Variant* tuned(const Problem& problem, const opencl::DeviceProfile& profile, std::span<const Refused> refused) {
-  if (!profile.tuning || profile.tuning->variants().empty() || problem.op.variants.size() < 2) return nullptr;
-  const std::string* name = profile.tuning->variant_for(tuning_key(problem));
+  const auto& table = profile.preferences.tuning;
+  if (!table || table->variants().empty() || problem.op.variants.size() < 2) return nullptr;
+  const std::string* name = table->variant_for(tuning_key(problem));
   if (!name) return nullptr;
   for (const Variant& v : problem.op.variants)
     if (v.name == *name && why_not(v, problem, profile, refused).empty()) return &v;
@@ -100,7 +116,7 @@ const Variant& choose(const Problem& problem, const opencl::DeviceProfile& profi
   std::pair<bool, int> best_fit;  // whether it is for the device, rank
   for (const Variant& v : problem.op.variants) {
     if (declines(v, problem, profile) || std::ranges::count(refused, &v, &Refused::variant) > 0) continue;
-    const std::pair fit{is_for(v.target, profile), v.rank ? v.rank(problem, profile) : 0};
+    const std::pair fit{!unless_for(v.target, profile), v.rank ? v.rank(problem, profile) : 0};
     if (best && fit <= best_fit) continue;
     best = &v;
     best_fit = fit;

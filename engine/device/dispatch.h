@@ -18,7 +18,8 @@ struct Refused {
   std::string why;
 };
 
-/// Why the variant does not compute the problem on the device: a need that is not met, a reason of its own, or a loop too long for an emulator.
+/// Why the variant does not compute the problem on the device: a need that is not met, another that was asked for, a reason of its own, or a loop too
+/// long for an emulator.
 /// nullptr: it does. Its target is not asked: for another kind of device it is slow, not wrong.
 const char* declines(const Variant& variant, const Problem& problem, const opencl::DeviceProfile& profile);
 

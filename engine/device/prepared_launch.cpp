@@ -78,7 +78,7 @@ bool in_catalog(const OpDef& op) { return find_op(op.name) == &op; }
 
 PreparedLaunch::PreparedLaunch(const LaunchTarget& target, const OpDef& op, Attributes attributes, Specs in, Specs out)
     : target_(target), op_(op), attributes_(std::move(attributes)), inputs_(std::move(in)), outputs_(std::move(out)) {
-  if (target.device.profile().profiling && op.cost) cost_ = op.cost(problem());
+  if (target.device.settings().profiling && op.cost) cost_ = op.cost(problem());
   choose_variant();
   workspace_name_ = op.name + " workspace";
   for (const Specs* specs : {&inputs_, &outputs_})

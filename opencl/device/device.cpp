@@ -42,9 +42,9 @@ class ClDevice : public Device {
     if (const auto cache = DriverCache::of_process().folder(); !cache.empty() && profile_.is_pocl() && options.memory_sharers.of_host > 1)
       turns_.emplace(cache);
     if (CompileApart::is_asked_for() || CompileApart::is_needed(found.platform, profile_)) apart_ = std::make_unique<CompileApart>(found.platform, profile_);
-    profile_.gemm = options.gemm;
-    profile_.denormals = options.denormals;
-    profile_.profiling = timing_ = options.profiling == Profiling::all;
+    if (options.gemm != GemmChoice::automatic) (options.gemm == GemmChoice::clblast ? profile_.preferences.wanted : profile_.preferences.unwanted) = "clblast";
+    settings_ = {options.denormals, options.profiling == Profiling::all};
+    timing_ = settings_.profiling;
     can_sample_ = options.profiling == Profiling::sampled;
     if (part)
       take_part(*part, std::max(options.threads, 1));
@@ -55,7 +55,7 @@ class ClDevice : public Device {
     if (!options.overlaps_sub_buffers) profile_.overlaps_sub_buffers = false;
     auto tuning = std::make_shared<TuningTable>(options.tuned ? read_tuning(profile_) : TuningTable());
     use_clblast_parameters(device_, *tuning, profile_);
-    profile_.tuning = std::move(tuning);
+    profile_.preferences.tuning = std::move(tuning);
     cl_int code = CL_SUCCESS;
     const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, reinterpret_cast<cl_context_properties>(found.platform), 0};
     context_->handle = ContextHandle(clCreateContext(properties, 1, &device_, nullptr, nullptr, &code));
@@ -71,6 +71,7 @@ class ClDevice : public Device {
   ~ClDevice() override { opencl::finish(queue_.get()); }
 
   const DeviceProfile& profile() const override { return profile_; }
+  const DeviceSettings& settings() const override { return settings_; }
   Allocator& memory() override { return *allocator_; }
 
   Kernel& kernel(std::string_view file, std::string_view name, std::string_view options, std::string_view preface) override {
@@ -356,7 +357,7 @@ class ClDevice : public Device {
   };
   /// On CPUs a driver switches the processor before each kernel of a program that is built so.
   std::string with_denormals(std::string_view options) const {
-    return std::string(options) + (profile_.denormals == Denormals::flush ? " -cl-denorms-are-zero" : "");
+    return std::string(options) + (settings_.denormals == Denormals::flush ? " -cl-denorms-are-zero" : "");
   }
 
   /// What tells programs of one title apart.
@@ -401,6 +402,7 @@ class ClDevice : public Device {
 
   std::mutex mutex_;  // of all that follows, so that several threads may enqueue
   DeviceProfile profile_;
+  DeviceSettings settings_;
   cl_device_id device_;
   std::shared_ptr<Context> context_ = std::make_shared<Context>();
   QueueHandle queue_;

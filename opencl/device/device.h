@@ -36,6 +36,8 @@ std::string from_environment(const char* name);
 /// Which work is timed: none, what is enqueued while Device::time_work says so, or all, under names and with its costs.
 enum class Profiling { off, sampled, all };
 
+enum class GemmChoice { automatic, clblast, native };
+
 struct DeviceOptions {
   /// Index, or a part of the name in any case ("pocl" finds PoCL); empty: the best.
   std::string platform = from_environment("GEMEL_PLATFORM");
@@ -53,6 +55,12 @@ struct DeviceOptions {
   bool overlaps_sub_buffers = true;       // false: kernels take offsets, as on drivers on which sub-buffers must not overlap
   bool tuned = true;                      // choose as the tuning table of the device says
   Denormals denormals = Denormals::keep;  // in kernels
+};
+
+/// How an opened device computes and what it tells, whatever variants are chosen.
+struct DeviceSettings {
+  Denormals denormals = Denormals::keep;
+  bool profiling = false;  // all work is timed and told with its costs
 };
 
 /// Groups along the second and the third dimension that every driver takes: NVIDIA's refuses more.
@@ -113,6 +121,7 @@ class Device {
   virtual ~Device() = default;
 
   virtual const DeviceProfile& profile() const = 0;
+  virtual const DeviceSettings& settings() const = 0;
   virtual Allocator& memory() = 0;
 
   /// A kernel of an embedded source, built on first use: `kernel("cpu/softmax.cl", "softmax_rows", "-DT=float")`.

@@ -11,7 +11,7 @@
 namespace gemel::opencl {
 namespace {
 
-constexpr int kMostUnits = 1 << 16, kMostLocalBytes = 1 << 24, kMostGroup = 1 << 12;
+constexpr int kMostUnits = 1 << 16, kMostLocalBytes = 1 << 24, kMostGroup = 1 << 12, kMostWidth = 1 << 7;
 
 /// The number behind a word; nothing where the text is another word, or no number in the range.
 std::optional<int> number_behind(std::string_view word, std::string_view text, int least, int most) {
@@ -30,13 +30,13 @@ void pretend(DeviceProfile& p, std::string_view what) {
     throw UsageError(
         fmt::format("GEMEL_PRETEND: '{}' is given; accepted: gpu, and behind a colon, with commas between them: units=N with N from 1 to {}, local=N with N "
                     "from 0 to {} bytes, "
-                    "group=N with N from 1 to {}",
-                    what, kMostUnits, kMostLocalBytes, kMostGroup));
+                    "group=N with N from 1 to {}, width=N with N from 1 to {}",
+                    what, kMostUnits, kMostLocalBytes, kMostGroup, kMostWidth));
   };
   constexpr std::string_view kGpu = "gpu";
   if (!what.starts_with(kGpu)) refuse();
-  int units = p.compute_units, local_bytes = kMostLocalBytes;
-  std::int64_t group = p.max_group_size;
+  int units = p.compute_units, width = p.sub_group_width;
+  std::int64_t group = p.max_group_size, local_bytes = std::max<std::int64_t>(p.local_bytes, 1);
   char before = ':';
   for (std::string_view rest = what.substr(kGpu.size()); !rest.empty(); before = ',') {
     if (rest.front() != before) refuse();
@@ -48,12 +48,16 @@ void pretend(DeviceProfile& p, std::string_view what) {
       local_bytes = *bytes;
     else if (const auto items = number_behind("group=", item, 1, kMostGroup))
       group = std::min<std::int64_t>(group, *items);
+    else if (const auto lanes = number_behind("width=", item, 1, kMostWidth))
+      width = *lanes;
     else
       refuse();
   }
   p.kind = DeviceKind::gpu;
   p.compute_units = units;
   p.simd_width = 1;
+  p.sub_group_width = width;
+  p.local_bytes = local_bytes;
   p.has_real_local_memory = local_bytes > 0;
   p.max_group_size = group;
   p.unit_cache_bytes = 0;

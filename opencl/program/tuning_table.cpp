@@ -75,7 +75,7 @@ TuningTable read_tuning(const DeviceProfile& profile) {
   }
 }
 
-std::string tuning_name(const DeviceProfile& p) { return p.tuning && !p.tuning->empty() ? p.tuning->name() : "none"; }
+std::string tuning_name(const DeviceProfile& p) { return p.preferences.tuning && !p.preferences.tuning->empty() ? p.preferences.tuning->name() : "none"; }
 
 std::filesystem::path write_tuning(const DeviceProfile& profile, const TuningTable& table) {
   const auto path = tuning_file(profile);

@@ -7,8 +7,7 @@ namespace {
 
 constexpr std::int64_t kLargestGroup = 256;  // of the parameters that it comes with
 
-const char* unless_clblast(const GemmProblem& p, const DeviceProfile& d) {
-  if (d.gemm == opencl::GemmChoice::native) return "Gemel's own were asked for";
+const char* unless_clblast(const GemmProblem& p, const DeviceProfile&) {
   if (const char* why = unless_float32(p)) return why;
   if (!p.epilogue.text.empty()) return "it computes no epilogue";
   if (p.k == 0 || is_empty(p)) return "an extent is 0";

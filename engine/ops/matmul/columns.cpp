@@ -23,7 +23,7 @@ void launch_columns(Device& device, const GemmProblem& p, const GemmOperands& o)
 constinit const GemmForm kColumns{
     .name = "columns",
     .doc = "one work-item a column",
-    .declines = unless_own,
+    .declines = [](const GemmProblem& p, const DeviceProfile&) { return unless_float32(p); },
     .rank =
         [](const GemmProblem&, const DeviceProfile& d) {
           if (has_vectors(d)) return 0;

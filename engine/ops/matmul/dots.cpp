@@ -33,8 +33,8 @@ void launch_dots(Device& device, const GemmProblem& p, const GemmOperands& o) {
       p.epilogue.arguments);
 }
 
-const char* unless_dots(const GemmProblem& p, const DeviceProfile& d) {
-  if (const char* why = unless_own(p, d)) return why;
+const char* unless_dots(const GemmProblem& p, const DeviceProfile&) {
+  if (const char* why = unless_float32(p)) return why;
   return p.b == Transpose::no ? "B is not transposed" : nullptr;
 }
 

@@ -23,8 +23,8 @@ void launch_few_rows(Device& device, const GemmProblem& p, const GemmOperands& o
              p.epilogue.arguments);
 }
 
-const char* unless_few_rows(const GemmProblem& p, const DeviceProfile& d) {
-  if (const char* why = unless_own(p, d)) return why;
+const char* unless_few_rows(const GemmProblem& p, const DeviceProfile&) {
+  if (const char* why = unless_float32(p)) return why;
   if (p.b == Transpose::yes) return "B is transposed";
   return p.m > kMostRows ? "the product has more than 8 rows" : nullptr;
 }

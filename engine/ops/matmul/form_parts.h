@@ -29,8 +29,6 @@ inline std::int64_t matrices(const GemmProblem& p, std::int64_t stride) { return
 
 /// Why a form that computes in float32 declines; nullptr: it does not.
 inline const char* unless_float32(const GemmProblem& p) { return p.types == opencl::GemmTypes{} ? nullptr : "its elements are not float32"; }
-/// The same of Gemel's own forms, which also leave to CLBlast what it was asked for and takes.
-const char* unless_own(const GemmProblem& p, const DeviceProfile& d);
 
 /// The height of tiles that costs least, and never more rows than the matrix has.
 std::int64_t cheapest_height(const GemmProblem& p, const DeviceProfile& d);

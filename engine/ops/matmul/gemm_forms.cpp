@@ -56,10 +56,4 @@ const GemmForm& product_form(const opencl::GemmProblem& product, const opencl::D
   return **std::ranges::find(Forms::kForms, name, &GemmForm::name);  // a form and its variant have one text as their name
 }
 
-const char* gemm::unless_own(const GemmProblem& p, const DeviceProfile& d) {
-  if (const char* why = unless_float32(p)) return why;
-  if (d.gemm != opencl::GemmChoice::clblast || d.max_group_size < kClblast.needs.group_size) return nullptr;
-  return kClblast.declines(p, d) ? nullptr : "CLBlast was asked for";
-}
-
 }  // namespace gemel

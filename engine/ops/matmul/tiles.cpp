@@ -101,7 +101,7 @@ void launch_tiles(Device& device, const GemmProblem& p, const GemmOperands& o) {
 
 template <std::int64_t rows>
 const char* unless_tiles(const GemmProblem& p, const DeviceProfile& d) {
-  if (const char* why = unless_own(p, d)) return why;
+  if (const char* why = unless_float32(p)) return why;
   if (std::ranges::find(heights_of(d), rows) == heights_of(d).end()) return "no tile of the device's registers has this height";
   return rows > std::max<std::int64_t>(p.m, 1) ? "the product has fewer rows" : nullptr;
 }

@@ -23,6 +23,8 @@ nlohmann::ordered_json json_of(const std::vector<opencl::PlatformInfo>& platform
                          {"compute_units", f.compute_units},
                          {"global_bytes", f.global_bytes},
                          {"max_allocation_bytes", f.max_allocation_bytes},
+                         {"local_bytes", f.local_bytes},
+                         {"sub_group_width", f.sub_group_width},
                          {"version", f.version},
                          {"driver", f.driver},
                          {"usable", p.problems[d].empty()},

@@ -60,7 +60,7 @@ std::vector<OperatorCase> products_within(const std::vector<OperatorCase>& cases
   std::set<std::string> known;
   for (const OperatorCase& c : cases) known.insert(tuning_key(c.problem()));
   for (const auto& choices : {std::shared_ptr<const opencl::TuningTable>(), std::make_shared<const opencl::TuningTable>(table)}) {
-    profile.tuning = choices;
+    profile.preferences.tuning = choices;
     for (const OperatorCase& c : cases) {
       const Variant& chosen = choose(c.problem(), profile);
       if (!chosen.products) continue;
@@ -85,7 +85,7 @@ std::array<double, 2> in_turn(Session& session, OperatorRun& run, const std::arr
 /// @param which  "3/48", in front of its line  @return whether the table changed
 bool tune_case(Session& session, const OperatorCase& c, int runs, opencl::TuningTable& table, std::string_view which) {
   opencl::DeviceProfile untuned = session.device().profile();
-  untuned.tuning = nullptr;
+  untuned.preferences.tuning = nullptr;
   const Problem problem = c.problem();
   const std::string key = tuning_key(problem);
   const Variant& usual = choose(problem, untuned);

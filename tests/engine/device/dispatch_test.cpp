@@ -37,6 +37,18 @@ TEST(Dispatch, the_first_among_equals_is_taken) {
   EXPECT_EQ(chosen(computed_by({op.variants[0], op.variants[1]}), kCpu), "first");
 }
 
+TEST(Dispatch, what_the_user_asked_for_comes_before_ranks_where_it_can_compute) {
+  const OpDef op = computed_by({{.name = "library", .needs = {.group_size = 256}}, {.name = "own", .rank = high}, {.name = "other"}});
+  DeviceProfile profile = kCpu;
+  profile.preferences.wanted = "library";
+  EXPECT_EQ(chosen(op, profile), "library");
+  EXPECT_STREQ(declines(op.variants[1], {op, {}, {}, {}}, profile), "another was asked for");
+  profile.max_group_size = 64;
+  EXPECT_EQ(chosen(op, profile), "own") << "the library cannot";
+  profile.preferences = {.unwanted = "own"};
+  EXPECT_EQ(chosen(op, profile), "other");
+}
+
 TEST(Dispatch, what_a_device_lacks_is_told) {
   const OpDef op = computed_by({{.name = "groups", .needs = {.group_size = 256}}, {.name = "tiles", .target = Target::cpu, .needs = {.private_blocks = true}}});
   EXPECT_EQ(chosen(op, kCpu), "groups");

@@ -234,7 +234,7 @@ TEST(DeviceProfiling, work_is_told_in_order_with_its_charges) {
   DeviceOptions options;
   options.profiling = Profiling::all;
   const auto device = Device::open(options);
-  EXPECT_TRUE(device->profile().profiling);
+  EXPECT_TRUE(device->settings().profiling);
   device->take_work();
   const Buffer y = upload(*device, std::vector<std::int32_t>(24));
   device->charge("layer1: index", 24, 96, [&] {
@@ -309,7 +309,7 @@ TEST(DeviceProfiling, a_charge_within_a_charge_is_a_fault_and_leaves_none_open) 
 
 TEST(DeviceProfiling, sampled_it_tells_of_what_was_enqueued_while_it_was_on) {
   const auto device = Device::open({.profiling = Profiling::sampled});
-  EXPECT_FALSE(device->profile().profiling);
+  EXPECT_FALSE(device->settings().profiling);
   const Buffer y = upload(*device, std::vector<std::int32_t>(24));
   const auto fill = [&] { device->fill(whole(y), std::as_bytes(std::span("x", 1))); };
   fill();

@@ -40,8 +40,10 @@ TEST(Pretence, is_of_a_gpu_with_units_or_is_refused) {
   EXPECT_TRUE(p.has_real_local_memory && p.shares_host_memory);
   pretend(p, "gpu");
   EXPECT_EQ(p.compute_units, 60);
-  pretend(p, "gpu:local=0,units=7");
+  pretend(p, "gpu:local=0,units=7,width=32");
   EXPECT_EQ(p.compute_units, 7);
+  EXPECT_EQ(p.sub_group_width, 32);
+  EXPECT_EQ(p.local_bytes, 0);
   EXPECT_FALSE(p.has_real_local_memory);
   p.max_group_size = 4096;
   pretend(p, "gpu:group=64");
@@ -49,11 +51,11 @@ TEST(Pretence, is_of_a_gpu_with_units_or_is_refused) {
   pretend(p, "gpu:group=128");  // no device gets larger by it
   EXPECT_EQ(p.max_group_size, 64);
   for (const char* wrong : {"cpu", "gp", "gpu:", "gpu60", "gpu,units=6", "gpu:units=", "gpu:units=0", "gpu:units=-1", "gpu:units=6x", "gpu:units=65537",
-                            "gpu:units=6,", "gpu:units=6:local=0", "gpu:local=-1", "gpu:group=0", "gpu:group=4097", "GPU", "gpu:wave=64"})
+                            "gpu:units=6,", "gpu:units=6:local=0", "gpu:local=-1", "gpu:group=0", "gpu:group=4097", "GPU", "gpu:width=0", "gpu:wave=64"})
     EXPECT_EQ(message_of<UsageError>([&] { pretend(p, wrong); }),
               "GEMEL_PRETEND: '" + std::string(wrong) +
                   "' is given; accepted: gpu, and behind a colon, with commas between them: units=N with N from 1 to 65536, "
-                  "local=N with N from 0 to 16777216 bytes, group=N with N from 1 to 4096");
+                  "local=N with N from 0 to 16777216 bytes, group=N with N from 1 to 4096, width=N with N from 1 to 128");
 }
 
 /// By dispatch, for each sample of each operator. @return names of variants

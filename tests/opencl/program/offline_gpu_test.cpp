@@ -39,6 +39,7 @@ class Listing final : public opencl::Device {
   const std::set<ProgramSource>& programs() const { return programs_; }
 
   const DeviceProfile& profile() const override { return profile_; }
+  const opencl::DeviceSettings& settings() const override { return settings_; }
   opencl::Kernel& kernel(std::string_view file, std::string_view, std::string_view options, std::string_view preface) override {
     programs_.insert({std::string(file), std::string(options), macros_for(profile_) + opencl::with_includes(preface) + opencl::embedded_source(file)});
     return none_;
@@ -73,6 +74,7 @@ class Listing final : public opencl::Device {
  private:
   [[noreturn]] static void refuse() { throw InternalError("a launch enqueues, and waits for nothing"); }
   DeviceProfile profile_;
+  opencl::DeviceSettings settings_;
   std::set<ProgramSource> programs_;
   opencl::Kernel none_{{}, "none"};
 };

@@ -72,7 +72,7 @@ struct Convolution3x3 {
     DeviceProfile profile{.simd_width = 16, .max_allocation_bytes = std::int64_t{1} << 30};
     TuningTable table;
     table.set(tuning_key(problem()), tuned);
-    profile.tuning = std::make_shared<TuningTable>(table);
+    profile.preferences.tuning = std::make_shared<TuningTable>(table);
     return choose(problem(), profile).name;
   }
 };
@@ -98,7 +98,7 @@ TEST(Tuning, the_product_of_a_pointwise_convolution_is_looked_up_as_a_matmul) {
     for (const char* name : {"tiles_2", "tiles_7"}) {
       TuningTable table;
       table.set(key, name);
-      profile.tuning = std::make_shared<TuningTable>(table);
+      profile.preferences.tuning = std::make_shared<TuningTable>(table);
       EXPECT_EQ(choose(product, profile).name, std::string(name)) << key;
     }
     return key;
