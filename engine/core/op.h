@@ -59,7 +59,7 @@ struct Variant {
   Needs needs = {};
   /// nullptr where it is right for the problem on this device, else the reason why not. Null: it takes every problem.
   const char* (*declines)(const Problem&, const opencl::DeviceProfile&) = nullptr;
-  /// Iterations of all loops of one work-item, of which an emulator runs few; asked where it does not decline. Null: they are short.
+  /// Iterations of the longest loops of one work-item, of which an emulator runs few; asked where it does not decline. Null: they are short.
   std::int64_t (*longest_loop)(const Problem&, const opencl::DeviceProfile&) = nullptr;
   /// How fast it is expected to be among those for the device; the largest wins, the first among equals. Null: 0.
   int (*rank)(const Problem&, const opencl::DeviceProfile&) = nullptr;

@@ -15,7 +15,11 @@
 namespace gemel {
 namespace {
 
-bool is_for(Target target, const opencl::DeviceProfile& profile) { return target == Target::any || (target == Target::cpu) == profile.is_cpu(); }
+/// Why it is for devices of another kind; nullptr: it is for this one.
+const char* unless_for(Target target, const opencl::DeviceProfile& profile) {
+  if (target == Target::any || (target == Target::cpu) == profile.is_cpu()) return nullptr;
+  return target == Target::cpu ? "it is for CPUs" : "it is for GPUs";
+}
 
 const char* lacks(const Needs& needs, const opencl::DeviceProfile& profile) {
   if (profile.max_group_size < needs.group_size) return "the device's work-groups are too small";
@@ -23,7 +27,7 @@ const char* lacks(const Needs& needs, const opencl::DeviceProfile& profile) {
   return nullptr;
 }
 
-/// Why another one is preferred, whatever the ranks.
+/// Why the user prefers another one, whatever the ranks.
 const char* unless_preferred(const Variant& v, const Problem& problem, const opencl::DeviceProfile& profile) {
   const auto& [wanted, unwanted, tuning] = profile.preferences;
   if (!unwanted.empty() && v.name == unwanted) return "another was asked for";
@@ -46,7 +50,8 @@ void explain(const Problem& problem, const opencl::DeviceProfile& profile, std::
   std::string text = fmt::format("dispatch: {} {} -> {} ({})", problem.op.name, to_string(problem), chosen.name, why_chosen);
   for (const Variant& v : problem.op.variants) {
     if (&v == &chosen) continue;
-    const std::string why = !is_for(v.target, profile) ? v.target == Target::cpu ? "it is for CPUs" : "it is for GPUs" : why_not(v, problem, profile, refused);
+    const char* for_others = unless_for(v.target, profile);
+    const std::string why = for_others ? for_others : why_not(v, problem, profile, refused);
     text += why.empty() ? fmt::format("; {} could too", v.name) : fmt::format("; {} declines: {}", v.name, why);
   }
   const std::lock_guard lock(mutex);
@@ -111,7 +116,7 @@ const Variant& choose(const Problem& problem, const opencl::DeviceProfile& profi
   std::pair<bool, int> best_fit;  // whether it is for the device, rank
   for (const Variant& v : problem.op.variants) {
     if (declines(v, problem, profile) || std::ranges::count(refused, &v, &Refused::variant) > 0) continue;
-    const std::pair fit{is_for(v.target, profile), v.rank ? v.rank(problem, profile) : 0};
+    const std::pair fit{!unless_for(v.target, profile), v.rank ? v.rank(problem, profile) : 0};
     if (best && fit <= best_fit) continue;
     best = &v;
     best_fit = fit;

@@ -25,6 +25,7 @@ class Recorder final : public Device {
   std::vector<Recording::Entry> take() { return std::move(entries_); }
 
   const DeviceProfile& profile() const override { return device_.profile(); }
+  const DeviceSettings& settings() const override { return device_.settings(); }
   Allocator& memory() override { return device_.memory(); }
   Kernel& kernel(std::string_view file, std::string_view name, std::string_view options, std::string_view preface) override {
     return device_.kernel(file, name, options, preface);
