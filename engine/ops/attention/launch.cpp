@@ -9,7 +9,7 @@
 #include "engine/ops/ops.h"
 #include "engine/ops/workspace_sections.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 using opencl::DeviceProfile;
@@ -260,4 +260,4 @@ std::vector<Variant> attention_backward_variants() {
 
 std::vector<Variant> attention_dropout_variants() { return {{"runs", "a run of keys for each work-item", never_declines, nullptr, nullptr, launch_dropout}}; }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
 #include "engine/ops/convolution/convolution_ops.h"
 #include "engine/ops/matmul/matmul_ops.h"
+#include "engine/ops/ops.h"
 #include "engine/ops/workspace_sections.h"
 
 namespace gemel::convolution {
@@ -243,7 +243,7 @@ Variant gemm_variant(Direction d) {
 
 }  // namespace gemel::convolution
 
-namespace gemel {
+namespace gemel::inline ops {
 
 std::vector<opencl::GemmProblem> products_of(const Problem& p, const opencl::DeviceProfile& profile) {
   using convolution::Direction;
@@ -254,4 +254,4 @@ std::vector<opencl::GemmProblem> products_of(const Problem& p, const opencl::Dev
   throw InternalError(fmt::format("products_of: {} is no convolution", p.op.name));
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -8,7 +8,7 @@
 #include "engine/base/error.h"
 #include "engine/ops/common.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 
 /// Text as a template argument: `infer` and `rejected` are plain functions, yet name their operator.
 template <std::size_t N>
@@ -155,4 +155,4 @@ OpDef binary_record(const ElementwiseParts& parts) {
   return def;
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -4,7 +4,7 @@
 
 #include "engine/ops/ops.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 
 /// Above this a composed loss stands for infinity: there is no alignment.
 constexpr double kCtcImpossible = 1e29;
@@ -12,4 +12,4 @@ constexpr double kCtcImpossible = 1e29;
 /// Frame by frame, so slow for many frames; differentiable as often as wanted. @return float32 [N]
 Value composed_ctc_losses(const Value& log_probs, const Value& input_lengths, const CtcTargets& targets, std::int64_t blank);
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -6,7 +6,7 @@
 #include "engine/gradients/autograd.h"
 #include "opencl/gemm/gemm.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 
 /// What a matmul consists of.
 struct MatmulCase {
@@ -27,4 +27,4 @@ Value weight_gradient(const Backward& b, int i, const Value& left, const Value& 
 /// @throws InternalError for another operator
 std::vector<opencl::GemmProblem> products_of(const Problem& problem, const opencl::DeviceProfile& profile);
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

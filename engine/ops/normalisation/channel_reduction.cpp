@@ -4,7 +4,7 @@
 
 #include "engine/base/numbers.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 constexpr std::int64_t kSpanElements = 16384;  // fewer are not worth a work-item of their own on a CPU
@@ -63,4 +63,4 @@ void run_over_rows(Launch& l, const ColumnKernel& kernel, const Columns& columns
 
 opencl::Range channel_range(std::int64_t channels) { return opencl::range1(round_up(channels, 64), 64); }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -7,7 +7,7 @@
 #include "engine/device/launch.h"
 #include "engine/ops/workspace_sections.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 
 /// x [..., C] as [rows, C].
 struct Columns {
@@ -56,4 +56,4 @@ void run_over_rows(Launch& l, const ColumnKernel& kernel, const Columns& columns
 /// One work-item a channel.
 opencl::Range channel_range(std::int64_t channels);
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -7,11 +7,11 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
+#include "engine/ops/ops.h"
 #include "engine/ops/pooling/pooling_ops.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 using pooling::Geometry;
@@ -341,4 +341,4 @@ Value adaptive_avg_pool2d(Value x, const Pair& extents) {
   return apply(adaptive_avg_pool2d_def(), list(std::move(x)), {{"extents", pooling::list_of(extents)}})[0];
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -8,12 +8,11 @@
 #include "engine/base/error.h"
 #include "engine/base/philox.h"
 #include "engine/core/session.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/random/draws.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 constexpr std::int64_t kChunkBlocks = 2048;  // Philox blocks of one work-item on a CPU
@@ -332,4 +331,4 @@ Value random_normal(Session& session, const Shape& shape, double mean, double de
 
 Value fold_in(Value state, Value count) { return apply(fold_in_def(), list(std::move(state), std::move(count)))[0]; }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -4,7 +4,7 @@
 #include "engine/base/numbers.h"
 #include "engine/ops/reduce/reduce_ops.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 using opencl::DeviceProfile;
@@ -192,4 +192,4 @@ template std::vector<Variant> reduce_variants<Reduction::sum>();
 template std::vector<Variant> reduce_variants<Reduction::mean>();
 template std::vector<Variant> reduce_variants<Reduction::maximum>();
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -6,7 +6,7 @@
 #include "engine/base/error.h"
 #include "engine/base/numbers.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 constexpr std::int64_t kBlock = 8192;  // elements that one work-item of a CPU copies
@@ -167,4 +167,4 @@ Cost move_cost(const Problem& p) {
   return cost;
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -8,7 +8,7 @@
 #include "engine/device/launch.h"
 #include "engine/ops/common.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 
 /// One box: output[to + sum_k i_k to_stride_k] = input[from + sum_k i_k from_stride_k] for all 0 <= i_k < extent_k.
 struct Move {
@@ -62,4 +62,4 @@ std::vector<Variant> move_variants() {
       {"items", "one work-item an element, any strides", never_declines, rank_anywhere, nullptr, [](Launch& l) { launch_items(l, moves_of(l.problem())); }}};
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

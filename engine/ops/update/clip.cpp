@@ -5,12 +5,11 @@
 #include <cmath>
 
 #include "engine/base/error.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/update/slab_pages.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 constexpr std::int64_t kSquareSums = 256;
@@ -133,4 +132,4 @@ Value clip_pages(const Value& gradients, Value pages, Value squares, double max_
   return apply(clip_pages_def(), list(gradients.detached(), std::move(pages), std::move(squares)), {{"max_norm", max_norm}})[0];
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

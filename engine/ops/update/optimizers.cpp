@@ -2,12 +2,11 @@
 #include <cmath>
 
 #include "engine/base/error.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/update/slab_pages.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 constexpr std::int64_t kGroup = 256;                                                    // work-items of a group, one an element
@@ -320,4 +319,4 @@ void rmsprop_update(Update u, const Value& variance, const Value& velocity, cons
   apply_update(rmsprop_momentum_update_def(), std::move(u), std::move(attributes), variance, velocity);
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -7,12 +7,11 @@
 #include <map>
 
 #include "engine/base/error.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/workspace_sections.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 constexpr std::int64_t kGroup = 64;                                               // work-items
@@ -314,4 +313,4 @@ void adam_rows_update(RowUpdate u, const Value& mean, const Value& variance, con
         {{"group", u.group}, {"beta1", adam.beta1}, {"beta2", adam.beta2}, {"eps", adam.eps}});
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

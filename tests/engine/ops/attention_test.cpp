@@ -11,7 +11,6 @@
 #include "engine/base/numbers.h"
 #include "engine/files/safetensors.h"
 #include "engine/gradients/autograd.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "frontends/nn/layers/multi_head_attention.h"
 #include "tests/support/device/test_device.h"

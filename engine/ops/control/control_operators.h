@@ -4,10 +4,12 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <span>
 
+#include "engine/core/op.h"
 #include "engine/core/value.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 
 /// One of two branches, both captured, one run. The host waits for the predicate.
 /// @param predicate  bool []
@@ -22,4 +24,10 @@ Values cond(Value predicate, const std::function<Values()>& then, const std::fun
 Values while_loop(const std::function<Value(const Values&)>& condition, const std::function<Values(const Values&)>& body, Values carried,
                   std::int64_t max_trips);
 
-}  // namespace gemel
+// ---- records
+std::span<const OpDef* const> control_operators();
+const OpDef& conditional_def();
+const OpDef& while_def();
+const OpDef& scan_def();
+
+}  // namespace gemel::inline ops
