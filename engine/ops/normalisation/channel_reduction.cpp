@@ -40,23 +40,23 @@ Spans spans_of(const Columns& columns, const opencl::DeviceProfile& profile, Map
 SpanMemory::SpanMemory(const Spans& s, const opencl::DeviceProfile& profile, Mapping mapping, int lines)
     : sections_({8 * s.spans * s.channels, 4 * lines * s.channels, mapping == Mapping::rows ? 8 * s.spans * s.channels : 0}, profile) {}
 
-void run_spans(Launch& l, const ColumnKernel& kernel, const Spans& s, const SpanMemory& memory, std::vector<opencl::Argument> arguments) {
+void run_spans(Launch& l, const ColumnKernel& kernel, const Spans& s, const SpanMemory& memory, Arguments arguments) {
   const bool tile = kernel.mapping == Mapping::tile;
-  arguments.emplace_back(memory.parts(l.workspace()));
-  if (!tile) arguments.emplace_back(memory.scratch(l.workspace()));
-  for (std::int64_t v : {s.rows, s.channels, s.spans, s.span_rows}) arguments.emplace_back(v);
-  if (!tile) arguments.emplace_back(s.block_rows);
-  l.device().run(l.device().kernel(kernel.file, kernel.name + (tile ? "_tile" : "_rows"), kernel.options),
-                 tile ? tile_range(s.channels, s.spans) : opencl::range1(s.channels ? s.spans : 0, 1), arguments);
+  arguments.add(memory.parts(l.workspace()));
+  if (!tile) arguments.add(memory.scratch(l.workspace()));
+  arguments.add(s.rows, s.channels, s.spans, s.span_rows);
+  if (!tile) arguments.add(s.block_rows);
+  l.run(kernel.file, kernel.name + (tile ? "_tile" : "_rows"), tile ? tile_range(s.channels, s.spans) : opencl::range1(s.channels ? s.spans : 0, 1), arguments,
+        kernel.options);
 }
 
-void run_over_rows(Launch& l, const ColumnKernel& kernel, const Columns& columns, std::vector<opencl::Argument> arguments) {
+void run_over_rows(Launch& l, const ColumnKernel& kernel, const Columns& columns, Arguments arguments) {
   const auto [rows, channels] = columns;
   const bool tile = kernel.mapping == Mapping::tile;
   const std::int64_t run_rows = tile ? std::max(kTileRows, ceil_div(rows, opencl::kMostGroups)) : ceil_div(kRunElements, std::max<std::int64_t>(1, channels));
-  for (std::int64_t v : {rows, channels, run_rows}) arguments.emplace_back(v);
-  if (!tile) arguments.emplace_back(std::int32_t{l.leaves_the_caches()});
-  for (opencl::Argument& argument : l.epilogue_arguments()) arguments.push_back(std::move(argument));
+  arguments.add(rows, channels, run_rows);
+  if (!tile) arguments.add(l.leaves_the_caches());
+  arguments.add(l.epilogue_arguments());
   l.device().run(l.device().kernel(kernel.file, kernel.name + (tile ? "_tile" : "_rows"), kernel.options, l.epilogue_text()),
                  tile ? tile_range(channels, ceil_div(rows, run_rows)) : opencl::range1(channels ? ceil_div(rows, run_rows) : 0, 1), arguments);
 }

@@ -50,9 +50,9 @@ struct ColumnKernel {
   std::string options = {};
 };
 /// Enqueues a reduction; `first` are its leading arguments.
-void run_spans(Launch& l, const ColumnKernel& kernel, const Spans& spans, const SpanMemory& memory, std::vector<opencl::Argument> first);
+void run_spans(Launch& l, const ColumnKernel& kernel, const Spans& spans, const SpanMemory& memory, Arguments first);
 /// Enqueues an elementwise pass over runs of rows, with what a fused record appends.
-void run_over_rows(Launch& l, const ColumnKernel& kernel, const Columns& columns, std::vector<opencl::Argument> first);
+void run_over_rows(Launch& l, const ColumnKernel& kernel, const Columns& columns, Arguments first);
 /// One work-item a channel.
 opencl::Range channel_range(std::int64_t channels);
 

@@ -44,8 +44,8 @@ struct Call {
   const Shape& out;
   const Geometry* fixed = nullptr;  // its channels and small window: constants of the kernel where a CPU takes one channel at a time
 };
-void run(const Launch& launch, const Call& call, std::vector<opencl::Argument> arguments);
+void run(const Launch& launch, const Call& call, Arguments arguments);
 /// Regions followed by n h w c p q, kernel, stride, padding, dilation (all int).
-std::vector<opencl::Argument> arguments_of(std::initializer_list<opencl::Argument> first, const Geometry& g);
+Arguments arguments_of(std::initializer_list<opencl::Argument> first, const Geometry& g);
 
 }  // namespace gemel::pooling

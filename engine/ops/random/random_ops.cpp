@@ -95,7 +95,6 @@ void fold_in_reference(const HostCall& c) {
 
 // ---- on the device
 
-using Arguments = std::vector<opencl::Argument>;
 struct Blocking {
   std::int64_t rows, columns, group;  // samples and Philox blocks of one work-item; work-items of a group
   const char* options;
@@ -115,13 +114,10 @@ void launch(Launch& l) {
   b.rows = std::max(b.rows, ceil_div(rows, opencl::kMostGroups));
   const int inputs = static_cast<int>(l.problem().inputs.size());
   const auto keyed = static_cast<std::int64_t>(keyed_by(l.in_spec(inputs - 1), l.attributes()));  // the state is the last input
-  Arguments arguments;
-  for (int i = 0; i < inputs; ++i) arguments.emplace_back(l.in(i));
-  arguments.emplace_back(l.out(0));
-  for (std::int64_t v : {rows, layout.samples, layout.numbers, keyed, b.rows, b.columns, l.attributes().integer("stream")}) arguments.emplace_back(v);
-  for (const opencl::Argument& a : numbers(l.attributes())) arguments.push_back(a);
-  l.device().run(l.device().kernel("random.cl", l.problem().op.name, b.options),
-                 opencl::range2({round_up(ceil_div(blocks, b.columns), b.group), ceil_div(rows, b.rows)}, {b.group, 1}), arguments);
+  const Arguments arguments(l.inputs(), l.out(0), rows, layout.samples, layout.numbers, keyed, b.rows, b.columns, l.attributes().integer("stream"),
+                            numbers(l.attributes()));
+  l.run("random.cl", l.problem().op.name, opencl::range2({round_up(ceil_div(blocks, b.columns), b.group), ceil_div(rows, b.rows)}, {b.group, 1}), arguments,
+        b.options);
 }
 
 template <Arguments (*numbers)(const Attributes&)>
