@@ -19,7 +19,6 @@
 #include "engine/device/dispatch.h"
 #include "engine/device/launch.h"
 #include "engine/gradients/autograd.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "frontends/cli/options/common_options.h"
 #include "frontends/cli/run/bench_case.h"

@@ -29,7 +29,6 @@
 #include "benchmarks/micro/benchmark_main.h"
 #include "benchmarks/micro/roofline.h"
 #include "engine/device/dispatch.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/convolution/convolution_ops.h"
 #include "engine/ops/ops.h"
 #include "frontends/cli/options/common_options.h"

@@ -16,7 +16,6 @@
 #include "engine/base/error.h"
 #include "engine/base/files/file.h"
 #include "engine/files/safetensors.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "frontends/models/pictures/picture_models.h"
 #include "frontends/nn/state/state_dict.h"

@@ -1,10 +1,14 @@
 // Launch: argument of a variant's `launch` function. It holds the problem and its memory, and enqueues kernels.
 #pragma once
+#include <array>
+#include <concepts>
 #include <initializer_list>
+#include <ranges>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "engine/base/numbers.h"
 #include "engine/core/op.h"
 #include "opencl/device/device.h"
 
@@ -16,6 +20,46 @@ struct LaunchTarget {
   opencl::Device& device;
   opencl::Region error_word;
 };
+
+/// A kernel's arguments, in order: `Arguments(l.inputs(), l.out(0), rows, columns)`. Regions pass as they are, int64 as `long`, int32 and bool as
+/// `int`, float and double as `float`; a list passes each of its elements.
+class Arguments : public std::vector<opencl::Argument> {
+ public:
+  template <class... T>
+  Arguments(const T&... what) {
+    reserve((std::size_t{0} + ... + count(what)));
+    add(what...);
+  }
+  template <class... T>
+  void add(const T&... what) {
+    (add_one(what), ...);
+  }
+
+ private:
+  template <class T>
+  static std::size_t count(const T& what) {
+    if constexpr (std::ranges::range<T>)
+      return std::ranges::size(what);
+    else
+      return 1;
+  }
+  template <class T>
+  void add_one(const T& what) {
+    if constexpr (std::ranges::range<T>)
+      for (const auto& each : what) add_one(each);
+    else if constexpr (std::same_as<T, bool>)
+      emplace_back(std::int32_t{what});
+    else if constexpr (std::same_as<T, double>)
+      emplace_back(static_cast<float>(what));
+    else
+      emplace_back(what);
+  }
+};
+/// Numbers that a kernel takes as `int`. @throws what narrow throws
+template <class... T>
+std::array<std::int32_t, sizeof...(T)> ints(T... numbers) {
+  return {narrow<std::int32_t>(numbers)...};
+}
 
 class Launch {
  public:
@@ -31,6 +75,8 @@ class Launch {
   const Shape& out_shape(int o) const { return out_spec(o).shape; }
   const opencl::Region& in(int i) const { return inputs_[static_cast<std::size_t>(i)]; }
   const opencl::Region& out(int o) const { return outputs_[static_cast<std::size_t>(o)]; }
+  std::span<const opencl::Region> inputs() const { return inputs_; }
+  std::span<const opencl::Region> outputs() const { return outputs_; }
   const opencl::Region& workspace() const { return workspace_; }
   opencl::Device& device() const { return target_.device; }
   const opencl::Region& error_word() const { return target_.error_word; }
@@ -46,12 +92,15 @@ class Launch {
 
   /// Source of the epilogue for the last kernel of a product; empty without an epilogue.
   std::string_view epilogue_text() const { return problem_.op.epilogue ? std::string_view(problem_.op.epilogue->text) : ""; }
-  /// Arguments of the epilogue, which follow those of the kernel. @param first  index of the first output element that the kernel writes
-  std::vector<opencl::Argument> epilogue_arguments(std::int64_t first = 0) const;
+  /// That kernel's further arguments. @param first  element of the output where what the kernel writes begins
+  Arguments epilogue_arguments(std::int64_t first = 0) const;
 
   /// Enqueues a kernel of an embedded file. @param options  compiler options, such as "-DTILE=16"
   void run(std::string_view file, std::string_view kernel, const opencl::Range& range, std::initializer_list<opencl::Argument> arguments,
            std::string_view options = {}) const {
+    device().run(device().kernel(file, kernel, options), range, arguments);
+  }
+  void run(std::string_view file, std::string_view kernel, const opencl::Range& range, const Arguments& arguments, std::string_view options = {}) const {
     device().run(device().kernel(file, kernel, options), range, arguments);
   }
 

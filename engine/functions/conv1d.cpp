@@ -3,10 +3,12 @@
 
 #include "engine/base/error.h"
 #include "engine/core/session.h"
+#include "engine/functions/functions.h"
 #include "engine/ops/common.h"
-#include "engine/ops/ops.h"
+#include "engine/ops/convolution/convolution_operators.h"
+#include "engine/ops/shape/shape_operators.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 void check_options(const std::string& op, const Convolution1d& c) {
@@ -53,4 +55,29 @@ Value conv1d(Value x, Value w, const Convolution1d& c) {
   return reshape(y, Shape{in[0], y.shape()[2], filters[2]});
 }
 
-}  // namespace gemel
+const FunctionDef& conv1d_def() {
+  static const FunctionDef def{
+      .name = "conv1d",
+      .doc = "Cross-correlation along time: x [N, T, C], w [R, C / groups, K].",
+      .inputs = {"x", "w"},
+      .attributes = {{"stride", Type::integer, "steps from window to window"},
+                     {"padding", Type::integer, "zeros before and behind each sequence"},
+                     {"dilation", Type::integer, "steps between the taps of a window"},
+                     {"groups", Type::integer, "parts of the channels that do not mix"}},
+      .definition =
+          [](const Values& in, const Attributes& a) {
+            return conv1d(in[0], in[1],
+                          {.stride = a.integer("stride"), .padding = a.integer("padding"), .dilation = a.integer("dilation"), .groups = a.integer("groups")});
+          },
+      .samples =
+          [] {
+            const auto with = [](std::int64_t stride, std::int64_t padding, std::int64_t dilation, std::int64_t groups) {
+              return Attributes{{"stride", stride}, {"padding", padding}, {"dilation", dilation}, {"groups", groups}};
+            };
+            return std::vector<Sample>{{{f32({2, 9, 4}), f32({3, 4, 5})}, with(1, 0, 1, 1)}, {{f32({1, 8, 4}), f32({3, 2, 6})}, with(2, 2, 2, 2)}};
+          },
+  };
+  return def;
+}
+
+}  // namespace gemel::inline ops

@@ -14,7 +14,6 @@
 #include "engine/core/session.h"
 #include "engine/gradients/gradient_complete.h"
 #include "engine/gradients/row_gradient.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 
 namespace gemel {

@@ -8,7 +8,6 @@
 #include "engine/base/numbers.h"
 #include "engine/core/session.h"
 #include "engine/gradients/autograd.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 
 namespace gemel {

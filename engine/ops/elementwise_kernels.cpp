@@ -157,12 +157,10 @@ opencl::Kernel& folded_kernel(const Launch& l, const char* name, Form form, cons
   return kernel_of(l, name, pattern_name(op.name, name, f.column_constant), [&](const Specs& in, DType out) { return program_source(op, in, out, form); });
 }
 
-std::vector<opencl::Argument> leading_arguments(const Launch& l) {
-  std::vector<opencl::Argument> arguments;
-  for (std::size_t i = 0; i < l.problem().inputs.size(); ++i) arguments.emplace_back(l.in(static_cast<int>(i)));
-  arguments.emplace_back(l.out(0));
-  for (const std::string& s : l.problem().op.elementwise->scalars) arguments.emplace_back(static_cast<float>(l.attributes().real(s)));
-  return arguments;
+Arguments leading_arguments(const Launch& l) {
+  Arguments out(l.inputs(), l.out(0));
+  for (const std::string& s : l.problem().op.elementwise->scalars) out.add(l.attributes().real(s));
+  return out;
 }
 
 Folded folded(const Problem& p) { return fold(Specs(p.inputs.begin(), p.inputs.end()), p.outputs[0].shape); }
@@ -171,20 +169,16 @@ const char* unless_folds(const Problem& p, const opencl::DeviceProfile&) {
   return folded(p).possible ? nullptr : "the broadcast does not fold into layers, rows and columns";
 }
 
-void add_strides(std::vector<opencl::Argument>& arguments, const Folded& f) {
-  for (std::size_t i = 0; i < f.row_stride.size(); ++i) {
-    arguments.emplace_back(f.layer_stride[i]);
-    arguments.emplace_back(f.row_stride[i]);
-  }
+void add_strides(Arguments& arguments, const Folded& f) {
+  for (std::size_t i = 0; i < f.row_stride.size(); ++i) arguments.add(f.layer_stride[i], f.row_stride[i]);
 }
 
 void launch_chunks(Launch& l) {
   const Folded f = folded(l.problem());
-  auto arguments = leading_arguments(l);
   const std::int64_t column_block = f.columns > 2 * kChunkElements ? kChunkElements : f.columns;
   const std::int64_t row_block = std::max<std::int64_t>(1, kChunkElements / std::max<std::int64_t>(1, f.columns));
-  for (std::int64_t v : {f.layers, f.rows, f.columns, row_block, column_block}) arguments.emplace_back(v);
-  arguments.emplace_back(std::int32_t{l.out_spec(0).dtype == DType::float32 && l.leaves_the_caches()});
+  Arguments arguments = leading_arguments(l);
+  arguments.add(f.layers, f.rows, f.columns, row_block, column_block, l.out_spec(0).dtype == DType::float32 && l.leaves_the_caches());
   add_strides(arguments, f);
   l.device().run(folded_kernel(l, "chunk", chunk_kernel, f),
                  opencl::range2({f.columns ? ceil_div(f.columns, column_block) : 0, ceil_div(f.layers * f.rows, row_block)}, {1, 1}), arguments);
@@ -192,8 +186,8 @@ void launch_chunks(Launch& l) {
 
 void launch_items(Launch& l) {
   const Folded f = folded(l.problem());
-  auto arguments = leading_arguments(l);
-  for (std::int64_t v : {f.layers, f.rows, f.columns}) arguments.emplace_back(v);
+  Arguments arguments = leading_arguments(l);
+  arguments.add(f.layers, f.rows, f.columns);
   add_strides(arguments, f);
   const std::int64_t group = f.columns >= kGroup ? kGroup : 32;
   l.device().run(folded_kernel(l, "item", item_kernel, f),
@@ -202,15 +196,15 @@ void launch_items(Launch& l) {
 
 void launch_general(Launch& l) {
   const Shape& shape = l.out_shape(0);
-  auto arguments = leading_arguments(l);
+  Arguments arguments = leading_arguments(l);
   const std::int64_t n = shape.elements();
-  arguments.emplace_back(n);
+  arguments.add(n);
   std::vector<Shape> strides;
   for (const Spec& s : l.problem().inputs) strides.push_back(broadcast_strides(s.shape, shape));
   for (int k = 0; k < Shape::kMaxRank; ++k) {
     const int axis = k - (Shape::kMaxRank - shape.rank());
-    arguments.emplace_back(axis >= 0 ? shape[axis] : std::int64_t{1});
-    for (const Shape& s : strides) arguments.emplace_back(axis >= 0 ? s[axis] : std::int64_t{0});
+    arguments.add(axis >= 0 ? shape[axis] : std::int64_t{1});
+    for (const Shape& s : strides) arguments.add(axis >= 0 ? s[axis] : std::int64_t{0});
   }
   const OpDef& op = l.problem().op;
   opencl::Kernel& kernel = kernel_of(l, "general", op.name + "_general", [&](const Specs& in, DType out) { return kPrelude + general_kernel(op, in, out); });

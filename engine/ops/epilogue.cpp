@@ -85,13 +85,11 @@ std::shared_ptr<const OpDef> epilogue_record(const OpDef& product, const OpDef& 
   return op;
 }
 
-std::vector<opencl::Argument> Launch::epilogue_arguments(std::int64_t first) const {
-  std::vector<opencl::Argument> out;
-  if (!problem_.op.epilogue) return out;
-  out.emplace_back(first);
+Arguments Launch::epilogue_arguments(std::int64_t first) const {
+  if (!problem_.op.epilogue) return {};
   const Epilogue& e = *problem_.op.epilogue;
-  for (std::size_t i = e.product->inputs.size(); i < inputs_.size(); ++i) out.emplace_back(inputs_[i]);
-  for (const std::string& s : e.scalars) out.emplace_back(static_cast<float>(attributes().real(s)));
+  Arguments out(first, inputs_.subspan(e.product->inputs.size()));
+  for (const std::string& s : e.scalars) out.add(attributes().real(s));
   return out;
 }
 

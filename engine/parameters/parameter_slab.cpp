@@ -7,7 +7,6 @@
 #include "engine/core/session.h"
 #include "engine/device/device_access.h"
 #include "engine/gradients/autograd.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 
 namespace gemel {

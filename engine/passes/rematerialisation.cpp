@@ -6,7 +6,6 @@
 
 #include "engine/base/numbers.h"
 #include "engine/core/session.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "engine/passes/passes.h"
 #include "engine/passes/slot_usage.h"

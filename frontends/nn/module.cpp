@@ -10,7 +10,6 @@
 #include "engine/base/numbers.h"
 #include "engine/base/philox.h"
 #include "engine/base/resource_limits.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 
 namespace gemel::nn {

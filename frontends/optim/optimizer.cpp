@@ -9,7 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/base/numbers.h"
 #include "engine/gradients/row_gradient.h"
-#include "engine/ops/catalog.h"
+#include "engine/ops/ops.h"
 #include "frontends/optim/clip.h"
 
 namespace gemel::optim {

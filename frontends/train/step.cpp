@@ -12,7 +12,6 @@
 #include "engine/gradients/autograd.h"
 #include "engine/gradients/row_gradient.h"
 #include "engine/graph/capture/program.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "engine/parameters/parameter_slab.h"
 #include "frontends/nn/evaluation_mode.h"

@@ -63,12 +63,6 @@ struct DeviceSettings {
   bool profiling = false;  // all work is timed and told with its costs
 };
 
-/// How an opened device computes and what it tells, whatever variants are chosen.
-struct DeviceSettings {
-  Denormals denormals = Denormals::keep;
-  bool profiling = false;  // all work is timed and told with its costs
-};
-
 /// Groups along the second and the third dimension that every driver takes: NVIDIA's refuses more.
 inline constexpr std::int64_t kMostGroups = 65535;
 /// Global and local extents of a launch, in work-items, of up to three dimensions. A local extent of 0 lets the driver choose.

@@ -5,7 +5,6 @@
 #include "engine/base/error.h"
 #include "engine/base/numbers.h"
 #include "engine/device/device_access.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 
 namespace gemel::parallel {

@@ -5,7 +5,6 @@
 #include "engine/base/numbers.h"
 #include "engine/device/device_access.h"
 #include "engine/gradients/row_gradient.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "parallel/ddp/reducer.h"
 #include "parallel/ddp/stream_ordered.h"

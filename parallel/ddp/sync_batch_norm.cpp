@@ -6,7 +6,7 @@
 
 #include "engine/base/numbers.h"
 #include "engine/gradients/autograd.h"
-#include "engine/ops/catalog.h"
+#include "engine/ops/ops.h"
 
 namespace gemel::parallel {
 namespace {

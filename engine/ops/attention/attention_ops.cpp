@@ -8,10 +8,9 @@
 
 #include "engine/base/error.h"
 #include "engine/core/session.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 
 AttentionSizes attention_sizes(const Shape& query, const Shape& value) { return {query[0], query[1], value[1], query[2], query[3], value[3]}; }
 
@@ -304,4 +303,4 @@ Value attention(Value query, Value key, Value value, Attention how) {
   return apply(session, attention_def(), std::move(in), std::move(attributes))[0];
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

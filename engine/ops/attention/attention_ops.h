@@ -8,7 +8,7 @@
 #include "engine/ops/common.h"
 #include "engine/ops/random/draws.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 
 struct AttentionSizes {
   std::int64_t samples, queries, keys, heads, head, value;  // N, T, S, H, E, V
@@ -51,4 +51,4 @@ std::vector<Variant> attention_dropout_variants();
 Values attention_gradient(const Backward& b);
 Values attention_backward_gradient(const Backward& b);
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -5,10 +5,9 @@
 
 #include "engine/core/session.h"
 #include "engine/ops/attention/attention_ops.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 /// [N, T, H, *] as [N, H, T, *] in float32.
@@ -143,4 +142,4 @@ Values attention_backward_gradient(const Backward& b) {
   return out;
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

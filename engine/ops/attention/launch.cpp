@@ -9,7 +9,7 @@
 #include "engine/ops/ops.h"
 #include "engine/ops/workspace_sections.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 using opencl::DeviceProfile;
@@ -25,8 +25,6 @@ constexpr std::int64_t kShortestPart = 128;     // keys: fewer are not worth a p
 constexpr std::int64_t kGroup = 64, kRowsOfGroup = 16, kItemsOfRow = 4;  // as in attention_group.cl
 constexpr std::int64_t kDropoutElements = 1 << 14;                       // of one work-item on a CPU
 
-using Arguments = std::vector<opencl::Argument>;
-
 /// What every kernel of attention takes last: PROBLEM in attention.clh.
 void add_problem(Arguments& arguments, const Launch& l, AttentionInputsAt in) {
   const AttentionSizes s = attention_sizes(l.problem(), in);
@@ -34,13 +32,9 @@ void add_problem(Arguments& arguments, const Launch& l, AttentionInputsAt in) {
   const Attributes& a = l.attributes();
   const double rate = a.real("rate");
   const bool drops = static_cast<int>(l.problem().inputs.size()) > in.state;
-  for (std::int64_t v : {s.heads, s.queries, s.keys, bias[0], bias[1], bias[2], bias[3]}) arguments.emplace_back(v);
-  arguments.emplace_back(std::int32_t{a.boolean("causal")});
-  arguments.emplace_back(static_cast<float>(a.real("scale")));
-  arguments.emplace_back(a.integer("stream"));
-  arguments.emplace_back(static_cast<std::int64_t>(drops ? keyed_by(l.in_spec(in.state)) : Keyed::none));
-  arguments.emplace_back(static_cast<float>(drops ? dropout_threshold(rate) : 0));
-  arguments.emplace_back(static_cast<float>(dropout_scale(rate)));
+  const auto keyed = static_cast<std::int64_t>(drops ? keyed_by(l.in_spec(in.state)) : Keyed::none);
+  arguments.add(s.heads, s.queries, s.keys, bias[0], bias[1], bias[2], bias[3], a.boolean("causal"), a.real("scale"), a.integer("stream"), keyed,
+                static_cast<float>(drops ? dropout_threshold(rate) : 0), static_cast<float>(dropout_scale(rate)));
 }
 
 /// The random state; where nothing is dropped any memory, which is not read.
@@ -126,11 +120,9 @@ void run_parts(Launch& l, const ForwardKernel& kernel) {
   const Sections<3> sections = part_results(s, kernel.parts, l.profile());
   const auto section = [&](std::size_t i) { return sections.in(l.workspace(), i); };
   const std::array<opencl::Region, 3> results = parts == 1 ? std::array{l.out(0), l.out(1), l.out(2)} : std::array{section(0), section(1), section(2)};
-  Arguments arguments{l.in(0), l.in(1), l.in(2), l.in(3), state_of(l, kForwardInputs), results[0], results[1], results[2], s.samples, parts, part_keys};
-  arguments.insert(arguments.end(), kernel.own.begin(), kernel.own.end());
+  Arguments arguments(l.inputs().first(4), state_of(l, kForwardInputs), results, s.samples, parts, part_keys, kernel.own);
   add_problem(arguments, l, kForwardInputs);
-  l.device().run(l.device().kernel(kernel.file, kernel.name, kernel.options + (parts == 1 ? "" : " -DPARTS")), opencl::range1(kernel.items * parts, 1),
-                 arguments);
+  l.run(kernel.file, kernel.name, opencl::range1(kernel.items * parts, 1), arguments, kernel.options + (parts == 1 ? "" : " -DPARTS"));
   const std::int64_t rows = s.statistic().elements();
   if (parts > 1)
     l.run("cpu/attention/join.cl", "attention_join", opencl::range1(rows, 1),
@@ -190,11 +182,10 @@ void launch_backward_tiles(Launch& l) {
   const Parts parts = backward_parts(s, l.profile());
   const bool apart = sums_apart(l.problem(), parts);
   const std::string options = backward_tiling(s, l.profile()).options(s, l.profile(), l.in_spec(1).dtype);
-  Arguments arguments{
-      l.in(0),  l.in(1),  l.in(2),   l.in(3),     l.in(4),   l.in(5), l.in(6), l.in(7), state_of(l, kBackwardInputs), apart ? l.workspace() : l.out(0),
-      l.out(1), l.out(2), s.samples, parts.parts, parts.keys};
+  Arguments arguments(l.inputs().first(8), state_of(l, kBackwardInputs), apart ? l.workspace() : l.out(0), l.out(1), l.out(2), s.samples, parts.parts,
+                      parts.keys);
   add_problem(arguments, l, kBackwardInputs);
-  l.device().run(l.device().kernel(kBackwardTiles, "attention_backward_tiles", options), opencl::range1(s.samples * s.heads * parts.parts, 1), arguments);
+  l.run(kBackwardTiles, "attention_backward_tiles", opencl::range1(s.samples * s.heads * parts.parts, 1), arguments, options);
   constexpr std::int64_t kRun = 4096;
   const std::int64_t count = l.out_spec(0).elements();
   if (apart) l.run(kBackwardTiles, "attention_totals", opencl::range1(ceil_div(count, kRun), 1), {l.workspace(), l.out(0), count, parts.parts, kRun}, options);
@@ -211,24 +202,20 @@ opencl::Range group_range(const AttentionSizes& s, std::int64_t rows) {
 
 void run_group(const Launch& l, const char* kernel, std::int64_t rows, Arguments arguments, AttentionInputsAt in) {
   const AttentionSizes s = attention_sizes(l.problem(), in);
-  arguments.emplace_back(s.head);
-  arguments.emplace_back(s.value);
+  arguments.add(s.head, s.value);
   add_problem(arguments, l, in);
-  l.device().run(l.device().kernel(kGroups, kernel, group_options(s, l.in_spec(0).dtype)), group_range(s, rows), arguments);
+  l.run(kGroups, kernel, group_range(s, rows), arguments, group_options(s, l.in_spec(0).dtype));
 }
 
 void launch_group(Launch& l) {
-  run_group(l, "attention_group", l.in_shape(0)[1], {l.in(0), l.in(1), l.in(2), l.in(3), state_of(l, kForwardInputs), l.out(0), l.out(1), l.out(2)},
-            kForwardInputs);
+  run_group(l, "attention_group", l.in_shape(0)[1], {l.inputs().first(4), state_of(l, kForwardInputs), l.outputs()}, kForwardInputs);
 }
 
 std::int64_t delta_bytes(const Problem& p, const DeviceProfile&) { return 4 * attention_sizes(p, kBackwardInputs).statistic().elements(); }
 void launch_backward_group(Launch& l) {
   const opencl::Region& state = state_of(l, kBackwardInputs);
-  run_group(l, "attention_dquery_group", l.in_shape(1)[1],
-            {l.in(0), l.in(1), l.in(2), l.in(3), l.in(4), state, l.in(5), l.in(6), l.in(7), l.out(0), l.workspace()}, kBackwardInputs);
-  run_group(l, "attention_dkey_group", l.in_shape(2)[1],
-            {l.in(0), l.in(1), l.in(2), l.in(3), l.in(4), state, l.workspace(), l.in(6), l.in(7), l.out(1), l.out(2)}, kBackwardInputs);
+  run_group(l, "attention_dquery_group", l.in_shape(1)[1], {l.inputs().first(5), state, l.in(5), l.in(6), l.in(7), l.out(0), l.workspace()}, kBackwardInputs);
+  run_group(l, "attention_dkey_group", l.in_shape(2)[1], {l.inputs().first(5), state, l.workspace(), l.in(6), l.in(7), l.out(1), l.out(2)}, kBackwardInputs);
 }
 
 // ---- of weights
@@ -285,4 +272,4 @@ std::vector<Variant> attention_backward_variants() {
 
 std::vector<Variant> attention_dropout_variants() { return {{.name = "runs", .doc = "a run of keys for each work-item", .launch = launch_dropout}}; }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -5,7 +5,7 @@
 
 #include "engine/ops/attention/attention_ops.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 constexpr double kUnseen = -std::numeric_limits<double>::infinity();
@@ -145,4 +145,4 @@ void attention_dropout_reference(const HostCall& c) {
     }
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -3,12 +3,10 @@
 
 #include "engine/base/error.h"
 #include "engine/graph/run/executor.h"
-#include "engine/ops/catalog.h"
-#include "engine/ops/control/control_flow.h"
 #include "engine/ops/control/control_ops.h"
 #include "engine/ops/ops.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 using namespace control;
@@ -138,4 +136,4 @@ Values cond(Value predicate, const std::function<Values()>& then, const std::fun
   return choose(std::move(predicate), yes, no);
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -5,7 +5,6 @@
 #include <array>
 
 #include "engine/base/error.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "engine/passes/passes.h"
 

@@ -7,12 +7,10 @@
 
 #include "engine/base/error.h"
 #include "engine/graph/run/executor.h"
-#include "engine/ops/catalog.h"
-#include "engine/ops/control/control_flow.h"
 #include "engine/ops/control/control_ops.h"
 #include "engine/ops/ops.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 using namespace control;
@@ -257,15 +255,6 @@ const OpDef& scan_def() {
   return def;
 }
 
-Values control::scan(const Loop& loop) {
-  return apply(scan_def(), join(join(join(Values{loop.count}, loop.carried), loop.rows), loop.captured),
-               {{"body", loop.body},
-                {"carried", static_cast<std::int64_t>(loop.carried.size())},
-                {"rows", static_cast<std::int64_t>(loop.rows.size())},
-                {"rows_kept", loop.rows_kept},
-                {"down", loop.direction == Direction::down}});
-}
-
 Values while_loop(const std::function<Value(const Values&)>& condition, const std::function<Values(const Values&)>& body, Values carried,
                   std::int64_t max_trips) {
   if (carried.empty()) throw ShapeError("while: nothing is carried; accepted: one value at least");
@@ -284,4 +273,17 @@ Values while_loop(const std::function<Value(const Values&)>& condition, const st
   return out;
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops
+
+namespace gemel::control {
+
+Values scan(const Loop& loop) {
+  return apply(scan_def(), join(join(join(Values{loop.count}, loop.carried), loop.rows), loop.captured),
+               {{"body", loop.body},
+                {"carried", static_cast<std::int64_t>(loop.carried.size())},
+                {"rows", static_cast<std::int64_t>(loop.rows.size())},
+                {"rows_kept", loop.rows_kept},
+                {"down", loop.direction == Direction::down}});
+}
+
+}  // namespace gemel::control

@@ -8,12 +8,11 @@
 
 #include "engine/base/error.h"
 #include "engine/ops/add_product.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
 #include "engine/ops/convolution/convolution_ops.h"
+#include "engine/ops/ops.h"
 
-namespace gemel {
-namespace convolution {
+namespace gemel::convolution {
 
 std::int64_t output_extent(std::int64_t in, std::int64_t window, std::int64_t stride, std::int64_t padding, std::int64_t dilation) {
   const std::int64_t room = in + 2 * padding - dilation * (window - 1) - 1;
@@ -267,7 +266,9 @@ std::vector<Variant> variants(Direction d) {
 }
 
 }  // namespace
-}  // namespace convolution
+}  // namespace gemel::convolution
+
+namespace gemel::inline ops {
 
 using convolution::Direction;
 
@@ -348,4 +349,4 @@ Value add_conv2d_weight_gradient(const Value& sum, Value dy, Value x, const Conv
   return apply(add_conv2d_weight_gradient_def(), list(std::move(dy), std::move(x), sum), convolution::attributes_of(c, sum.shape()), std::span(&sum, 1))[0];
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

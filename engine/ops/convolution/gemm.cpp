@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
 #include "engine/ops/convolution/convolution_ops.h"
 #include "engine/ops/matmul/gemm_forms.h"
+#include "engine/ops/ops.h"
 #include "engine/ops/workspace_sections.h"
 
 namespace gemel::convolution {

@@ -6,11 +6,10 @@
 #include <cmath>
 #include <numbers>
 
-#include "engine/ops/catalog.h"
 #include "engine/ops/elementwise/elementwise_record.h"
 #include "engine/ops/ops.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 constexpr Kind kKinked{.takes = Takes::numbers, .a = off_zero()};
@@ -318,4 +317,4 @@ Value hard_swish_gradient(Value dy, Value x) { return apply_derivative(hard_swis
 Value gelu_gradient(Value dy, Value x) { return apply_derivative(gelu_gradient_def(), std::move(dy), std::move(x)); }
 Value gelu_tanh_gradient(Value dy, Value x) { return apply_derivative(gelu_tanh_gradient_def(), std::move(dy), std::move(x)); }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -7,11 +7,10 @@
 
 #include "engine/base/error.h"
 #include "engine/core/session.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/elementwise/elementwise_record.h"
 #include "engine/ops/ops.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 constexpr Kind kNumbers{.takes = Takes::numbers};
@@ -147,59 +146,4 @@ Value maximum(Value a, Value b) { return apply(maximum_def(), list(std::move(a),
 Value minimum(Value a, Value b) { return apply(minimum_def(), list(std::move(a), std::move(b)))[0]; }
 Value power(Value a, Value b) { return apply(power_def(), list(std::move(a), std::move(b)))[0]; }
 
-Value true_divide(Value a, Value b) {
-  if (!is_floating(a.dtype()) && !is_floating(b.dtype())) {
-    a = cast(std::move(a), DType::float32);
-    b = cast(std::move(b), DType::float32);
-  }
-  return divide(std::move(a), std::move(b));
-}
-
-namespace {
-
-void check_fits(DType dtype, Number number) {
-  const bool is_narrow = dtype == DType::int32;
-  if (number.value >= 0x1p63 || (is_narrow && !std::in_range<std::int32_t>(number.whole)))
-    throw UsageError(fmt::format("{:.0f} beside a tensor of {}: it does not fit; accepted: -2^{} to 2^{} - 1, or a tensor that is cast to another type",
-                                 number.value, to_string(dtype), is_narrow ? 31 : 63, is_narrow ? 31 : 63));
-}
-
-}  // namespace
-
-std::pair<Value, Value> alike(Value x, Number number) {
-  DType dtype = x.dtype();
-  if (!is_floating(dtype) && number.is_fraction) dtype = DType::float32;
-  if (dtype == DType::boolean) dtype = DType::int64;
-  const Spec one{Shape{}, dtype};
-  if (!is_floating(dtype)) check_fits(dtype, number);
-  constexpr std::int64_t kExact = std::int64_t{1} << 53;  // of a double
-  Value n = dtype == DType::int64 && (number.whole > kExact || number.whole < -kExact) ? x.session().tensor(one, std::as_bytes(std::span(&number.whole, 1)))
-                                                                                       : full(x.session(), one, number.value);
-  return {x.dtype() == dtype ? std::move(x) : cast(std::move(x), dtype), std::move(n)};
-}
-
-namespace {
-
-using Binary = Value (*)(Value, Value);
-
-Value with_number(Binary op, Value x, Number number) {
-  auto [a, b] = alike(std::move(x), number);
-  return op(std::move(a), std::move(b));
-}
-Value with_number(Binary op, Number number, Value x) {
-  auto [a, b] = alike(std::move(x), number);
-  return op(std::move(b), std::move(a));
-}
-
-}  // namespace
-
-Value operator+(Value x, Number number) { return with_number(add, std::move(x), number); }
-Value operator-(Value x, Number number) { return with_number(subtract, std::move(x), number); }
-Value operator*(Value x, Number number) { return with_number(multiply, std::move(x), number); }
-Value operator/(Value x, Number number) { return with_number(true_divide, std::move(x), number); }
-Value operator+(Number number, Value x) { return with_number(add, std::move(x), number); }
-Value operator-(Number number, Value x) { return with_number(subtract, number, std::move(x)); }
-Value operator*(Number number, Value x) { return with_number(multiply, std::move(x), number); }
-Value operator/(Number number, Value x) { return with_number(true_divide, number, std::move(x)); }
-
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -4,11 +4,10 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/ops/catalog.h"
 #include "engine/ops/elementwise/elementwise_record.h"
 #include "engine/ops/ops.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 Specs cast_infer(const Specs& in, const Attributes& a) {
@@ -99,4 +98,4 @@ Value cast(Value x, DType dtype) {
 Value is_finite(Value x) { return apply(is_finite_def(), list(std::move(x)))[0]; }
 Value logical_not(Value x) { return apply(logical_not_def(), list(std::move(x)))[0]; }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -1,11 +1,10 @@
 // Elementwise operators that take or return bool: comparisons, logic, where. Bools are 0 or 1; only where has a gradient.
 #include <functional>
 
-#include "engine/ops/catalog.h"
 #include "engine/ops/elementwise/elementwise_record.h"
 #include "engine/ops/ops.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 constexpr Kind kOrder{.takes = Takes::numbers, .gives = Gives::boolean};
@@ -119,4 +118,4 @@ Value logical_and(Value a, Value b) { return apply(logical_and_def(), list(std::
 Value logical_or(Value a, Value b) { return apply(logical_or_def(), list(std::move(a), std::move(b)))[0]; }
 Value where(Value condition, Value a, Value b) { return apply(where_def(), list(std::move(condition), std::move(a), std::move(b)))[0]; }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

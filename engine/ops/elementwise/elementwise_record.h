@@ -8,7 +8,7 @@
 #include "engine/base/error.h"
 #include "engine/ops/common.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 
 /// A string as a template argument, so that `infer` and `rejected`, which are plain functions, can name their operator.
 template <std::size_t N>
@@ -156,4 +156,4 @@ OpDef binary_record(const ElementwiseParts& parts) {
   return def;
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

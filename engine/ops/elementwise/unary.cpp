@@ -3,11 +3,10 @@
 #include <cmath>
 #include <numbers>
 
-#include "engine/ops/catalog.h"
 #include "engine/ops/elementwise/elementwise_record.h"
 #include "engine/ops/ops.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 constexpr Kind kPositive{.a = uniform(0.2, 3)};
@@ -162,4 +161,4 @@ Value erf(Value x) { return apply(erf_def(), list(std::move(x)))[0]; }
 Value tanh(Value x) { return apply(tanh_def(), list(std::move(x)))[0]; }
 Value sigmoid(Value x) { return apply(sigmoid_def(), list(std::move(x)))[0]; }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -6,11 +6,10 @@
 
 #include "engine/base/dtype_conversion.h"
 #include "engine/base/error.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
 #include "engine/ops/ops.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 constexpr std::int64_t kGroup = 64;
@@ -370,9 +369,5 @@ Value scatter_add(Value x, Value indices, Value updates, std::int64_t axis) {
 Value one_hot(Value indices, std::int64_t classes, DType dtype) {
   return apply(one_hot_def(), list(std::move(indices)), {{"classes", classes}, {"dtype", dtype}})[0];
 }
-Value embedding(Value weight, Value indices) {
-  check_rank("embedding", "weight", weight.spec(), 2);
-  return gather(std::move(weight), std::move(indices), 0);
-}
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -4,11 +4,10 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
 #include "engine/ops/ops.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 constexpr int kDestination = 0, kStart = 1, kSource = 2;  // inputs
@@ -122,4 +121,4 @@ void write_rows(const Value& destination, Value start, Value source, std::int64_
   apply(write_rows_def(), list(destination.detached(), std::move(start), std::move(source)), {{"axis", axis}});
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

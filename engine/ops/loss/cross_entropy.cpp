@@ -6,11 +6,10 @@
 #include <cmath>
 
 #include "engine/base/error.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
 #include "engine/ops/ops.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 constexpr const char *kCpuFile = "cpu/cross_entropy.cl", *kGpuFile = "gpu/cross_entropy.cl";
@@ -312,4 +311,4 @@ Value cross_entropy_of_labelled(Value logits, Value labels, double smoothing) {
   return apply(cross_entropy_def(), list(std::move(logits), std::move(labels)), {{"smoothing", smoothing}, {"mean", false}, {"labelled_only", true}})[0];
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -10,13 +10,12 @@
 
 #include "engine/base/error.h"
 #include "engine/core/session.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
 #include "engine/ops/loss/ctc_composed.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/workspace_sections.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 constexpr const char* kForward = "ctc_loss";
@@ -358,4 +357,4 @@ Value ctc_loss(Value log_probs, Value input_lengths, CtcTargets targets, const C
   return mean(std::move(losses) / cast(maximum(lengths, full(lengths.session(), {Shape{1}, lengths.dtype()}, 1)), DType::float32));
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -5,7 +5,7 @@
 #include "engine/base/numbers.h"
 #include "engine/gradients/row_gradient.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 constexpr double kNever = -1e30;  // in place of -infinity, as that less itself is no number
@@ -52,4 +52,4 @@ Value composed_ctc_losses(const Value& log_probs, const Value& input_lengths, co
   return negate(reshape(top, Shape{N}) + log(sum(exp(last - top), {1})));
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -4,7 +4,7 @@
 
 #include "engine/ops/ops.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 
 /// A composed loss above this means infinity: no alignment exists.
 constexpr double kCtcImpossible = 1e29;
@@ -13,4 +13,4 @@ constexpr double kCtcImpossible = 1e29;
 /// @return float32 [N]
 Value composed_ctc_losses(const Value& log_probs, const Value& input_lengths, const CtcTargets& targets, std::int64_t blank);
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -10,12 +10,11 @@
 
 #include "engine/base/error.h"
 #include "engine/ops/add_product.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
 #include "engine/ops/matmul/gemm_forms.h"
 #include "engine/ops/ops.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 using Extents = std::span<const std::int64_t>;
@@ -204,4 +203,4 @@ Value add_matmul(const Value& sum, Value a, Value b, Transpose transpose_a, Tran
   return apply(add_matmul_def(), list(std::move(a), std::move(b), sum), attributes_of(transpose_a, transpose_b), std::span(&sum, 1))[0];
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -7,12 +7,11 @@
 #include <numeric>
 
 #include "engine/base/error.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
 #include "engine/ops/normalisation/channel_reduction.h"
 #include "engine/ops/ops.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 constexpr const char *kFile = "batch_norm.cl", *kPassFile = "batch_norm_pass.cl";
@@ -368,4 +367,4 @@ Value batch_norm_inference(Value x, const Scaling& scaling, Value running_mean, 
   return apply(batch_norm_inference_def(), list(std::move(x), scaling.gamma, scaling.beta, std::move(running_mean), std::move(running_var)), {{"eps", eps}})[0];
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -6,7 +6,7 @@
 
 #include "engine/base/numbers.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 constexpr std::int64_t kSpanElements = 16384;                      // fewer are not worth a work-item of their own on a CPU
@@ -51,26 +51,26 @@ opencl::Kernel& kernel_of(const Launch& l, const ColumnKernel& k, std::string_vi
 
 }  // namespace
 
-void run_spans(Launch& l, const ColumnKernel& kernel, const Spans& s, const SpanMemory& memory, std::vector<opencl::Argument> arguments) {
+void run_spans(Launch& l, const ColumnKernel& kernel, const Spans& s, const SpanMemory& memory, Arguments arguments) {
   const bool tile = kernel.mapping == Mapping::tile;
-  arguments.emplace_back(memory.parts(l.workspace()));
-  if (!tile) arguments.emplace_back(memory.scratch(l.workspace()));
-  for (std::int64_t v : {s.rows, s.channels, s.spans, s.span_rows}) arguments.emplace_back(v);
-  if (!tile) arguments.emplace_back(s.block_rows);
+  arguments.add(memory.parts(l.workspace()));
+  if (!tile) arguments.add(memory.scratch(l.workspace()));
+  arguments.add(s.rows, s.channels, s.spans, s.span_rows);
+  if (!tile) arguments.add(s.block_rows);
   l.device().run(kernel_of(l, kernel), tile ? tile_range(s.channels, s.spans) : opencl::range1(s.channels ? s.spans : 0, 1), arguments);
 }
 
-void run_over_rows(Launch& l, const ColumnKernel& kernel, const Columns& columns, std::vector<opencl::Argument> arguments) {
+void run_over_rows(Launch& l, const ColumnKernel& kernel, const Columns& columns, Arguments arguments) {
   const auto [rows, channels] = columns;
   const bool tile = kernel.mapping == Mapping::tile;
   const std::int64_t run_rows = tile ? std::max(kTileRows, ceil_div(rows, opencl::kMostGroups)) : ceil_div(kRunElements, std::max<std::int64_t>(1, channels));
-  for (std::int64_t v : {rows, channels, run_rows}) arguments.emplace_back(v);
-  if (!tile) arguments.emplace_back(std::int32_t{l.leaves_the_caches()});
-  for (opencl::Argument& argument : l.epilogue_arguments()) arguments.push_back(std::move(argument));
+  arguments.add(rows, channels, run_rows);
+  if (!tile) arguments.add(l.leaves_the_caches());
+  arguments.add(l.epilogue_arguments());
   l.device().run(kernel_of(l, kernel, l.epilogue_text()),
                  tile ? tile_range(channels, ceil_div(rows, run_rows)) : opencl::range1(channels ? ceil_div(rows, run_rows) : 0, 1), arguments);
 }
 
 opencl::Range channel_range(std::int64_t channels) { return opencl::range1(round_up(channels, 64), 64); }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

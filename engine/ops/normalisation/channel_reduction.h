@@ -8,7 +8,7 @@
 #include "engine/device/launch.h"
 #include "engine/ops/workspace_sections.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 
 /// Extents of x [..., C] as [rows, C].
 struct Columns {
@@ -52,12 +52,11 @@ struct ColumnKernel {
   Mapping mapping;
   std::string options = {};
 };
-/// Enqueues a reduction.
-/// @param first  leading arguments of the kernel
-void run_spans(Launch& l, const ColumnKernel& kernel, const Spans& spans, const SpanMemory& memory, std::vector<opencl::Argument> first);
-/// Enqueues an elementwise pass over runs of rows, with the epilogue of a fused record.
-void run_over_rows(Launch& l, const ColumnKernel& kernel, const Columns& columns, std::vector<opencl::Argument> first);
-/// Range of one work-item a channel.
+/// Enqueues a reduction; `first` are its leading arguments.
+void run_spans(Launch& l, const ColumnKernel& kernel, const Spans& spans, const SpanMemory& memory, Arguments first);
+/// Enqueues an elementwise pass over runs of rows, with what a fused record appends.
+void run_over_rows(Launch& l, const ColumnKernel& kernel, const Columns& columns, Arguments first);
+/// One work-item a channel.
 opencl::Range channel_range(std::int64_t channels);
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

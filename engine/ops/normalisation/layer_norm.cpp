@@ -7,12 +7,11 @@
 #include <cmath>
 
 #include "engine/base/error.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
 #include "engine/ops/normalisation/channel_reduction.h"
 #include "engine/ops/ops.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 constexpr const char* kFile = "layer_norm.cl";
@@ -295,4 +294,4 @@ Value layer_norm(Value x, Value gamma, Value beta, double eps) {
   return apply(layer_norm_def(), list(std::move(x), std::move(gamma), std::move(beta)), {{"eps", eps}})[0];
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -5,12 +5,11 @@
 #include <numeric>
 
 #include "engine/base/numbers.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
 #include "engine/ops/normalisation/channel_reduction.h"
 #include "engine/ops/ops.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 constexpr const char* kFile = "batch_norm.cl";
@@ -213,4 +212,4 @@ BatchStatistics merge_moments(const PartMoments& parts, const RunningStatistics&
   return {std::move(out[0]), std::move(out[1])};
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -3,11 +3,10 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
 #include "engine/ops/ops.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 constexpr const char* kSoftmax = "softmax";
@@ -160,4 +159,4 @@ const OpDef& log_softmax_def() {
 Value softmax(Value x, int axis) { return apply(softmax_def(), list(std::move(x)), {{"axis", axis}})[0]; }
 Value log_softmax(Value x, int axis) { return apply(log_softmax_def(), list(std::move(x)), {{"axis", axis}})[0]; }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -7,11 +7,11 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
+#include "engine/ops/ops.h"
 #include "engine/ops/pooling/pooling_ops.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 using pooling::Geometry;
@@ -89,8 +89,8 @@ void gradient_reference(const HostCall& call) {
 
 void run(const Launch& l, const char* kernel, bool vectors, const Shape& x) {
   const Geometry g = geometry_of(x, l.attributes());
-  auto arguments = pooling::arguments_of({l.in(0), l.out(0)}, g);
-  arguments.emplace_back(std::int32_t{g.window.count_padding});
+  Arguments arguments = pooling::arguments_of({l.in(0), l.out(0)}, g);
+  arguments.add(g.window.count_padding);
   pooling::run(l, {kernel, vectors, l.out_shape(0), &g}, std::move(arguments));
 }
 template <bool vectors>
@@ -156,9 +156,7 @@ void adaptive_gradient_reference(const HostCall& call) {
 }
 
 void adaptive_run(const Launch& l, const char* kernel, bool vectors, const Shape& x, const Shape& y) {
-  std::vector<opencl::Argument> arguments{l.in(0), l.out(0)};
-  for (std::int64_t v : {x[1], x[2], x[3], y[1], y[2]}) arguments.emplace_back(narrow<std::int32_t>(v));
-  pooling::run(l, {kernel, vectors, l.out_shape(0)}, std::move(arguments));
+  pooling::run(l, {kernel, vectors, l.out_shape(0)}, {l.in(0), l.out(0), ints(x[1], x[2], x[3], y[1], y[2])});
 }
 template <bool vectors>
 void adaptive_launch(Launch& l) {
@@ -341,4 +339,4 @@ Value adaptive_avg_pool2d(Value x, const Pair& extents) {
   return apply(adaptive_avg_pool2d_def(), list(std::move(x)), {{"extents", pooling::list_of(extents)}})[0];
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -8,11 +8,11 @@
 #include <limits>
 
 #include "engine/base/error.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
+#include "engine/ops/ops.h"
 #include "engine/ops/pooling/pooling_ops.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 using pooling::Geometry;
@@ -262,4 +262,4 @@ const OpDef& max_pool2d_pick_def() {
 
 Value max_pool2d(Value x, const Window& window) { return apply(max_pool2d_def(), list(std::move(x)), attributes_of(window))[0]; }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -89,27 +89,22 @@ std::string constants_of(const Geometry& g) {
 
 }  // namespace
 
-void run(const Launch& l, const Call& call, std::vector<opencl::Argument> arguments) {
+void run(const Launch& l, const Call& call, Arguments arguments) {
   const auto& [kernel, vectors, out, fixed] = call;
   if (fixed && !vectors && fixed->taps() <= kUnrolledTaps && l.profile().runs_vectors()) {
-    arguments.emplace_back(out.elements());
-    l.device().run(l.device().kernel("any/pooling.cl", kernel, "-DWIDTH=1" + constants_of(*fixed)), opencl::range1(out.product(0, 2), 1), arguments);
-    return;
+    arguments.add(out.elements());
+    return l.run("any/pooling.cl", kernel, opencl::range1(out.product(0, 2), 1), arguments, "-DWIDTH=1" + constants_of(*fixed));
   }
   const std::int64_t width = !vectors ? 1 : out[3] % 16 == 0 ? 16 : 8, items = out.elements() / width;
   const std::int64_t span = l.profile().runs_vectors() ? kSpan : 1;
-  arguments.emplace_back(items);
-  l.device().run(l.device().kernel("any/pooling.cl", kernel, fmt::format("-DWIDTH={} -DSPAN={}", width, span)),
-                 opencl::range1(round_up(ceil_div(items, span), kLocal), kLocal), arguments);
+  arguments.add(items);
+  l.run("any/pooling.cl", kernel, opencl::range1(round_up(ceil_div(items, span), kLocal), kLocal), arguments, fmt::format("-DWIDTH={} -DSPAN={}", width, span));
 }
 
-std::vector<opencl::Argument> arguments_of(std::initializer_list<opencl::Argument> first, const Geometry& g) {
-  std::vector<opencl::Argument> out(first);
+Arguments arguments_of(std::initializer_list<opencl::Argument> first, const Geometry& g) {
   const Window& v = g.window;
-  for (std::int64_t i :
-       {g.n, g.h, g.w, g.c, g.p, g.q, v.kernel[0], v.kernel[1], v.stride[0], v.stride[1], v.padding[0], v.padding[1], v.dilation[0], v.dilation[1]})
-    out.emplace_back(narrow<std::int32_t>(i));
-  return out;
+  return {first,
+          ints(g.n, g.h, g.w, g.c, g.p, g.q, v.kernel[0], v.kernel[1], v.stride[0], v.stride[1], v.padding[0], v.padding[1], v.dilation[0], v.dilation[1])};
 }
 
 }  // namespace gemel::pooling

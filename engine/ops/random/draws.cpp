@@ -6,7 +6,7 @@
 
 #include "engine/base/error.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 
 void check_state(const char* op, const Spec& state) {
   if (state.dtype != DType::int64 || state.shape.rank() != 1 || state.shape[0] < kStateNumbers)
@@ -37,4 +37,4 @@ void check_rate(const char* op, double rate) {
 std::int32_t dropout_threshold(double rate) { return static_cast<std::int32_t>(std::llround(rate * 0x1p24)); }
 double dropout_scale(double rate) { return rate < 1 ? 1 / (1 - rate) : 0; }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -6,7 +6,7 @@
 #include "engine/core/op.h"
 #include "engine/reference/reference_interpreter.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 
 inline constexpr std::int64_t kStateNumbers = 4;  // seed, step, first sample, fold; places of samples may follow
 
@@ -31,4 +31,4 @@ double dropout_scale(double rate);
 
 inline constexpr AttributeDef kStreamAttribute{"stream", Type::integer, "32 bits that name the draw within its step"};
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

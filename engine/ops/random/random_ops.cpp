@@ -8,12 +8,11 @@
 #include "engine/base/error.h"
 #include "engine/base/philox.h"
 #include "engine/core/session.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/random/draws.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 constexpr std::int64_t kChunkBlocks = 2048;  // Philox blocks of one work-item on a CPU
@@ -96,7 +95,6 @@ void fold_in_reference(const HostCall& c) {
 
 // ---- on the device
 
-using Arguments = std::vector<opencl::Argument>;
 struct Blocking {
   std::int64_t rows, columns, group;  // samples and Philox blocks of one work-item; work-items of a group
   const char* options;
@@ -116,13 +114,10 @@ void launch(Launch& l) {
   b.rows = std::max(b.rows, ceil_div(rows, opencl::kMostGroups));
   const int inputs = static_cast<int>(l.problem().inputs.size());
   const auto keyed = static_cast<std::int64_t>(keyed_by(l.in_spec(inputs - 1), l.attributes()));  // the state is the last input
-  Arguments arguments;
-  for (int i = 0; i < inputs; ++i) arguments.emplace_back(l.in(i));
-  arguments.emplace_back(l.out(0));
-  for (std::int64_t v : {rows, layout.samples, layout.numbers, keyed, b.rows, b.columns, l.attributes().integer("stream")}) arguments.emplace_back(v);
-  for (const opencl::Argument& a : numbers(l.attributes())) arguments.push_back(a);
-  l.device().run(l.device().kernel("any/random.cl", l.problem().op.name, b.options),
-                 opencl::range2({round_up(ceil_div(blocks, b.columns), b.group), ceil_div(rows, b.rows)}, {b.group, 1}), arguments);
+  const Arguments arguments(l.inputs(), l.out(0), rows, layout.samples, layout.numbers, keyed, b.rows, b.columns, l.attributes().integer("stream"),
+                            numbers(l.attributes()));
+  l.run("any/random.cl", l.problem().op.name, opencl::range2({round_up(ceil_div(blocks, b.columns), b.group), ceil_div(rows, b.rows)}, {b.group, 1}), arguments,
+        b.options);
 }
 
 template <Arguments (*numbers)(const Attributes&)>
@@ -334,4 +329,4 @@ Value random_normal(Session& session, const Shape& shape, double mean, double de
 
 Value fold_in(Value state, Value count) { return apply(fold_in_def(), list(std::move(state), std::move(count)))[0]; }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

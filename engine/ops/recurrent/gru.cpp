@@ -2,12 +2,12 @@
 #include <cmath>
 
 #include "engine/core/session.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/matmul/matmul_ops.h"
+#include "engine/ops/ops.h"
 #include "engine/ops/recurrent/recurrent_launch.h"
 #include "engine/ops/recurrent/recurrent_ops.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 using namespace recurrent;
@@ -223,4 +223,4 @@ GruResult gru(Sequences in, GruParameters p, Value start) {
   return {std::move(out[0]), std::move(out[1])};
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -3,13 +3,12 @@
 
 #include "engine/base/numbers.h"
 #include "engine/core/session.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/matmul/matmul_ops.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/recurrent/recurrent_launch.h"
 #include "engine/ops/recurrent/recurrent_ops.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 using namespace recurrent;
@@ -237,4 +236,4 @@ LstmResult lstm(Sequences in, Value weight, Value bias, LstmState start) {
   return {std::move(out[0]), {std::move(out[1]), std::move(out[2])}};
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

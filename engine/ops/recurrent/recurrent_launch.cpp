@@ -15,7 +15,6 @@ namespace {
 
 using opencl::DeviceProfile;
 using opencl::Region;
-using Arguments = std::vector<opencl::Argument>;
 
 constexpr std::int64_t kMostRows = 32;      // sequences of a work-item: their sums stay in the first cache
 constexpr std::int64_t kTurnedVectors = 4;  // of a panel of the turned weight
@@ -29,18 +28,12 @@ std::string kernel_name(const Form& f, const char* variant) { return std::string
 
 /// The record's inputs but weight and lengths, then its outputs.
 Arguments tensors_of(const Form& f, const Launch& l) {
-  Arguments out;
-  const int inputs = static_cast<int>(l.problem().inputs.size()), outputs = static_cast<int>(l.problem().outputs.size());
-  for (int i = 0; i + 1 < inputs; ++i)
-    if (i != f.weight) out.emplace_back(l.in(i));
-  for (int o = 0; o < outputs; ++o) out.emplace_back(l.out(o));
-  return out;
+  const std::size_t weight = at(f.weight);
+  const auto inputs = l.inputs().first(l.inputs().size() - 1);
+  return {inputs.first(weight), inputs.subspan(weight + 1), l.outputs()};
 }
 
-void add_sizes(Arguments& arguments, const Sizes& s, const Launch& l) {
-  for (std::int64_t v : {s.sequences, s.steps, s.hidden}) arguments.emplace_back(v);
-  arguments.emplace_back(std::int32_t{is_reverse(l.attributes())});
-}
+void add_sizes(Arguments& arguments, const Sizes& s, const Launch& l) { arguments.add(s.sequences, s.steps, s.hidden, is_reverse(l.attributes())); }
 
 /// Lengths that are in range, and the sequences from the longest to the shortest.
 void run_order(const Launch& l, const Sizes& s, const Region& lengths, const Region& order) {
@@ -101,9 +94,9 @@ void launch_rows(const Form& f, Launch& l) {
   l.run("cpu/recurrent.cl", is_backward(f) ? "recurrent_pack_turned" : "recurrent_pack", opencl::range1(plan.panels, 1),
         {l.in(f.weight), section(2), s.hidden, s.gates, plan.padded}, plan.options);
   Arguments arguments = tensors_of(f, l);
-  for (std::size_t i = 0; i < 4; ++i) arguments.emplace_back(section(i));
+  arguments.add(section(0), section(1), section(2), section(3));
   add_sizes(arguments, s, l);
-  l.device().run(l.device().kernel(fmt::format("cpu/{}.cl", f.name), kernel_name(f, "rows"), plan.options), opencl::range1(plan.items, 1), arguments);
+  l.run(fmt::format("cpu/{}.cl", f.name), kernel_name(f, "rows"), opencl::range1(plan.items, 1), arguments, plan.options);
 }
 
 // ---- steps
@@ -141,10 +134,9 @@ void launch_steps(const Form& f, Launch& l) {
   run_order(l, s, section(0), section(1));
   for (const Carried& c : f.carried) l.device().copy(l.in(c.start), l.out(c.output));
   Arguments arguments = tensors_of(f, l);
-  arguments.emplace_back(section(0));
-  arguments.emplace_back(gates);
+  arguments.add(section(0), gates);
   add_sizes(arguments, s, l);
-  arguments.emplace_back(std::int64_t{0});
+  arguments.add(std::int64_t{0});
   opencl::Kernel& kernel = l.device().kernel(fmt::format("any/{}.cl", f.name), kernel_name(f, "step"), "-DWIDTH=1");
   const GemmForm& form = product_form(product, l.profile());
   for (std::int64_t i = 0; i < s.steps; ++i) {

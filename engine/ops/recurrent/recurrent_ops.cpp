@@ -7,7 +7,7 @@
 
 #include "engine/base/error.h"
 #include "engine/core/session.h"
-#include "engine/ops/catalog.h"
+#include "engine/ops/ops.h"
 
 namespace gemel::recurrent {
 

@@ -4,7 +4,7 @@
 #include "engine/base/numbers.h"
 #include "engine/ops/reduce/reduce_ops.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 using opencl::DeviceProfile;
@@ -128,18 +128,15 @@ void launch_any(Launch& l) {
   const auto axes = reduced_axes(l.problem());
   const Shape strides = row_major_strides(shape);
   const std::int64_t n = l.out_spec(0).elements();
-  std::vector<opencl::Argument> arguments{l.in(0), l.out(0), n, scale_of<reduction>(l)};
+  Arguments arguments(l.in(0), l.out(0), n, scale_of<reduction>(l));
   for (bool reduced : {false, true}) {
     std::vector<std::pair<std::int64_t, std::int64_t>> walked;  // extent, stride; innermost first
     for (int k = shape.rank() - 1; k >= 0; --k)
       if ((std::find(axes.begin(), axes.end(), k) != axes.end()) == reduced) walked.emplace_back(shape[k], strides[k]);
     walked.resize(Shape::kMaxRank, {1, 0});
-    for (const auto& [extent, stride] : walked) {
-      arguments.emplace_back(extent);
-      arguments.emplace_back(stride);
-    }
+    for (const auto& [extent, stride] : walked) arguments.add(extent, stride);
   }
-  l.device().run(l.device().kernel("any/reduce.cl", "reduce_any", options_for<reduction>(l)), opencl::range1(round_up(n, kGroup), kGroup), arguments);
+  l.run("any/reduce.cl", "reduce_any", opencl::range1(round_up(n, kGroup), kGroup), arguments, options_for<reduction>(l));
 }
 
 const char* unless_rows(const Problem& p, const DeviceProfile&) {
@@ -204,4 +201,4 @@ template std::vector<Variant> reduce_variants<Reduction::sum>();
 template std::vector<Variant> reduce_variants<Reduction::mean>();
 template std::vector<Variant> reduce_variants<Reduction::maximum>();
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -6,11 +6,10 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/elementwise/elementwise_record.h"
 #include "engine/ops/ops.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 template <Literal name, Takes takes>
@@ -258,4 +257,4 @@ Value sum_to(Value x, const Shape& shape, const Value& into) {
   return reshape(apply(sum_def(), list(std::move(x)), over(axes, true), std::span(&place, 1))[0], shape);
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

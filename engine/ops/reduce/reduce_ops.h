@@ -5,7 +5,7 @@
 
 #include "engine/ops/common.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 
 /// A shape as [outer, reduced, inner], if one run of neighbouring axes is reduced; axes of extent 1 fit anywhere.
 struct Runs {
@@ -25,4 +25,4 @@ enum class Reduction { sum, mean, maximum };
 template <Reduction reduction>
 std::vector<Variant> reduce_variants();
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

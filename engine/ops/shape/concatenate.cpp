@@ -5,12 +5,11 @@
 #include <numeric>
 
 #include "engine/base/error.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/shape/strided_copies.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 /// Moves between a whole tensor and its parts along an axis. @param part_of  the box of part i that begins `before` into the axis
@@ -211,4 +210,4 @@ Values split(Value x, const std::vector<std::int64_t>& extents, std::int64_t axi
   return apply(split_def(), list(std::move(x)), {{"extents", extents}, {"axis", axis}});
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

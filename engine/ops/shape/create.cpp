@@ -5,11 +5,10 @@
 #include "engine/base/dtype_conversion.h"
 #include "engine/base/error.h"
 #include "engine/core/session.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
 #include "engine/ops/ops.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 Cost moves(const Problem& p) { return {0, p.inputs.empty() ? p.outputs[0].bytes() : 2 * p.inputs[0].bytes()}; }
@@ -105,10 +104,15 @@ const OpDef& assign_def() {
   return def;
 }
 
+Value copy(Value x) { return apply(copy_def(), list(std::move(x)))[0]; }
+void assign(const Value& destination, Value source) { apply(assign_def(), list(destination.detached(), std::move(source))); }
+
+}  // namespace gemel::inline ops
+
+namespace gemel {
+
 Value full(Session& session, const Spec& spec, double value) {
   return apply(session, full_def(), {}, {{"shape", spec.shape}, {"dtype", spec.dtype}, {"value", value}})[0];
 }
-Value copy(Value x) { return apply(copy_def(), list(std::move(x)))[0]; }
-void assign(const Value& destination, Value source) { apply(assign_def(), list(destination.detached(), std::move(source))); }
 
 }  // namespace gemel

@@ -5,12 +5,11 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/shape/strided_copies.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 Specs reshape_infer(const Specs& in, const Attributes& a) {
@@ -218,4 +217,4 @@ Value transpose(Value x, const Axes& order) {
   return apply(transpose_def(), list(std::move(x)), {{"order", order}})[0];
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

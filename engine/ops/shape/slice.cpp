@@ -5,12 +5,11 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/shape/strided_copies.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 void check_count(const char* op, const char* name, const Axes& list, const Spec& x) {
@@ -280,4 +279,4 @@ Value slice_gradient(Value dy, const Shape& shape, const Axes& starts, const Axe
 }
 Value pad(Value x, const Axes& before, const Axes& after, double value) { return apply(pad_def(), list(std::move(x)), around(before, after, value))[0]; }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -6,7 +6,7 @@
 #include "engine/base/error.h"
 #include "engine/base/numbers.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 constexpr std::int64_t kBlock = 8192;  // elements that one work-item of a CPU copies
@@ -79,14 +79,13 @@ struct MoveArguments {
 };
 void run(Launch& l, const MoveKernel& kernel, const Move& m, const opencl::Range& range, const MoveArguments& more) {
   const auto& [numbers, outer] = more;
-  std::vector<opencl::Argument> arguments{l.in(m.input), l.out(m.output), m.from, m.to};
-  for (std::int64_t v : numbers) arguments.emplace_back(v);
+  Arguments arguments(l.in(m.input), l.out(m.output), m.from, m.to, numbers);
   for (int k = 0; k < Shape::kMaxRank - 1; ++k) {  // innermost first
     const bool given = k < static_cast<int>(outer.size());
     const Move::Axis a = given ? outer[outer.size() - 1 - at(k)] : Move::Axis{1, 0, 0};
-    for (std::int64_t v : {a.extent, a.from_stride, a.to_stride}) arguments.emplace_back(v);
+    arguments.add(a.extent, a.from_stride, a.to_stride);
   }
-  l.device().run(l.device().kernel(kernel.file, kernel.name, options_for(l.in_spec(m.input).dtype)), range, arguments);
+  l.run(kernel.file, kernel.name, range, arguments, options_for(l.in_spec(m.input).dtype));
 }
 
 /// Both kernels over tiles; `side` is a tile's, `items` the work-items along it.
@@ -172,4 +171,4 @@ Cost move_cost(const Problem& p) {
   return cost;
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

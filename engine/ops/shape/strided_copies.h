@@ -8,7 +8,7 @@
 #include "engine/device/launch.h"
 #include "engine/ops/common.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 
 /// A box of elements: output[to + sum_k i_k to_stride_k] = input[from + sum_k i_k from_stride_k] for all 0 <= i_k < extent_k.
 struct Move {
@@ -69,4 +69,4 @@ std::vector<Variant> move_variants() {
           {.name = "items", .doc = "one work-item an element, any strides", .launch = [](Launch& l) { launch_items(l, moves_of(l.problem())); }}};
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -5,12 +5,11 @@
 #include <cmath>
 
 #include "engine/base/error.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/update/slab_pages.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 constexpr std::int64_t kSquareSums = 256;
@@ -47,12 +46,12 @@ void clip_reference(const HostCall& c) {
 
 void run_clip(Launch& l, const char* kernel, std::int64_t chunk) {
   const std::int64_t n = l.in_spec(0).elements(), group = chunk > 1 ? 1 : kGroup;
-  std::vector<opencl::Argument> arguments{l.in(0), l.in(1), l.in(2), l.out(0), n, l.in_spec(2).elements()};
-  if (chunk > 1) arguments.emplace_back(chunk);
-  arguments.emplace_back(static_cast<float>(l.attributes().real("max_norm")));
+  Arguments arguments(l.inputs(), l.out(0), n, l.in_spec(2).elements());
+  if (chunk > 1) arguments.add(chunk);
+  arguments.add(l.attributes().real("max_norm"));
   // One work-item at least: the norm of nothing is 0.
   const std::int64_t items = std::max<std::int64_t>(1, ceil_div(n, chunk));
-  l.device().run(l.device().kernel(chunk > 1 ? "cpu/clip.cl" : "gpu/clip.cl", kernel), opencl::range1(round_up(items, group), group), arguments);
+  l.run(chunk > 1 ? "cpu/clip.cl" : "gpu/clip.cl", kernel, opencl::range1(round_up(items, group), group), arguments);
 }
 
 }  // namespace
@@ -145,4 +144,4 @@ Value clip_pages(const Value& gradients, Value pages, Value squares, double max_
   return apply(clip_pages_def(), list(gradients.detached(), std::move(pages), std::move(squares)), {{"max_norm", max_norm}})[0];
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

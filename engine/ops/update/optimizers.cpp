@@ -2,12 +2,11 @@
 #include <cmath>
 
 #include "engine/base/error.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/update/slab_pages.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 constexpr std::int64_t kGroup = 256;                                                    // work-items of a group, one an element
@@ -39,19 +38,12 @@ Cost cost(const Problem& p) {
   return c;
 }
 
-using Arguments = std::vector<opencl::Argument>;
-float real(const Attributes& a, const char* name) { return static_cast<float>(a.real(name)); }
-float rest(const Attributes& a, const char* name) { return static_cast<float>(1 - a.real(name)); }
+double rest(const Attributes& a, const char* name) { return 1 - a.real(name); }
 
 /// Kernel arguments: the inputs, the parameters' length, what a work-item does, then the operator's own numbers.
 void run(Launch& l, std::int64_t chunk, std::int64_t group, const Arguments& numbers) {
   const std::int64_t n = l.in_spec(0).elements();
-  Arguments arguments;
-  for (std::size_t i = 0; i < l.problem().inputs.size(); ++i) arguments.emplace_back(l.in(static_cast<int>(i)));
-  arguments.emplace_back(n);
-  arguments.emplace_back(chunk);
-  arguments.insert(arguments.end(), numbers.begin(), numbers.end());
-  l.device().run(l.device().kernel("any/update.cl", l.problem().op.name), opencl::range1(round_up(ceil_div(n, chunk), group), group), arguments);
+  l.run("any/update.cl", l.problem().op.name, opencl::range1(round_up(ceil_div(n, chunk), group), group), Arguments(l.inputs(), n, chunk, numbers));
 }
 
 template <Arguments (*numbers)(const Attributes&)>
@@ -64,16 +56,12 @@ std::vector<Variant> variants() {
 }
 
 Arguments sgd_numbers(const Attributes&) { return {}; }
-Arguments momentum_numbers(const Attributes& a) { return {real(a, "momentum"), std::int32_t{a.boolean("nesterov")}}; }
+Arguments momentum_numbers(const Attributes& a) { return {a.real("momentum"), a.boolean("nesterov")}; }
 Arguments adam_numbers(const Attributes& a) {
-  return {real(a, "beta1"), rest(a, "beta1"), real(a, "beta2"), rest(a, "beta2"), real(a, "eps"), std::int32_t{a.boolean("decoupled")}};
+  return {a.real("beta1"), rest(a, "beta1"), a.real("beta2"), rest(a, "beta2"), a.real("eps"), a.boolean("decoupled")};
 }
-Arguments rmsprop_numbers(const Attributes& a) { return {real(a, "alpha"), rest(a, "alpha"), real(a, "eps")}; }
-Arguments rmsprop_momentum_numbers(const Attributes& a) {
-  Arguments out = rmsprop_numbers(a);
-  out.emplace_back(real(a, "momentum"));
-  return out;
-}
+Arguments rmsprop_numbers(const Attributes& a) { return {a.real("alpha"), rest(a, "alpha"), a.real("eps")}; }
+Arguments rmsprop_momentum_numbers(const Attributes& a) { return {a.real("alpha"), rest(a, "alpha"), a.real("eps"), a.real("momentum")}; }
 
 /// What a reference sees of one element that counts.
 struct Element {
@@ -322,4 +310,4 @@ void rmsprop_update(Update u, const Value& variance, const Value& velocity, cons
   apply_update(rmsprop_momentum_update_def(), std::move(u), std::move(attributes), variance, velocity);
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -1,6 +1,6 @@
 #include "engine/ops/update/slab_pages.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 
 void check_pages(const char* op, const Spec& slab, const Spec& pages) {
   check_float32(op, "slab", slab);
@@ -17,4 +17,4 @@ std::vector<Sample> page_samples(const std::function<Specs(std::int64_t elements
   return out;
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

@@ -7,7 +7,7 @@
 #include "engine/ops/common.h"
 #include "engine/parameters/parameter_slab.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 
 constexpr std::int64_t kPageChunk = 8 * Slab::kPageElements;  // elements of a CPU work-item
 
@@ -35,4 +35,4 @@ constexpr Fill kPageFill = integers(-1, static_cast<int>(kSampleGroups));
 std::vector<Sample> page_samples(const std::function<Specs(std::int64_t elements, std::int64_t pages)>& inputs, const std::vector<Attributes>& attributes,
                                  const std::vector<Fill>& fills);
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

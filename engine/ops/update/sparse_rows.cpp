@@ -7,12 +7,11 @@
 #include <map>
 
 #include "engine/base/error.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/common.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/workspace_sections.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 namespace {
 
 constexpr std::int64_t kGroup = 64;                                               // work-items
@@ -128,23 +127,16 @@ Cost update_cost(const Problem& p) {
   return {flops * p.inputs[kSums].elements(), p.inputs[kRows].bytes() + (1 + 2 * tables) * p.inputs[kSums].bytes()};
 }
 
-using Arguments = std::vector<opencl::Argument>;
 Arguments sgd_numbers(const Attributes&) { return {}; }
-Arguments adam_numbers(const Attributes& a) {
-  return {static_cast<float>(1 - a.real("beta1")), static_cast<float>(1 - a.real("beta2")), static_cast<float>(a.real("eps"))};
-}
+Arguments adam_numbers(const Attributes& a) { return {1 - a.real("beta1"), 1 - a.real("beta2"), a.real("eps")}; }
 
 template <Sharing sharing, Arguments (*numbers)(const Attributes&)>
 void update_launch(Launch& l) {
   const std::int64_t n = l.in_shape(kParameters)[0], count = l.in_shape(kRows)[0], width = l.in_shape(kParameters)[1];
   if (l.in_spec(kSums).elements() == 0) return;
   const Share share = sharing(width);
-  Arguments arguments;
-  for (std::size_t i = 0; i < l.problem().inputs.size(); ++i) arguments.emplace_back(l.in(static_cast<int>(i)));
-  for (const std::int64_t number : {n, count, width, share.rows, share.columns}) arguments.emplace_back(number);
-  arguments.emplace_back(narrow<std::int32_t>(l.attributes().integer("group")));
-  for (const opencl::Argument& number : numbers(l.attributes())) arguments.push_back(number);
-  l.device().run(l.device().kernel("any/rows.cl", l.problem().op.name, index_option(l.in_spec(kRows))), share.range(count, width), arguments);
+  const Arguments arguments(l.inputs(), n, count, width, share.rows, share.columns, ints(l.attributes().integer("group")), numbers(l.attributes()));
+  l.run("any/rows.cl", l.problem().op.name, share.range(count, width), arguments, index_option(l.in_spec(kRows)));
 }
 
 std::vector<Variant> variants(void (*in_blocks)(Launch&), void (*in_elements)(Launch&), decltype(Variant::workspace_bytes) workspace = nullptr) {
@@ -314,4 +306,4 @@ void adam_rows_update(RowUpdate u, const Value& mean, const Value& variance, con
         {{"group", u.group}, {"beta1", adam.beta1}, {"beta2", adam.beta2}, {"eps", adam.eps}});
 }
 
-}  // namespace gemel
+}  // namespace gemel::inline ops

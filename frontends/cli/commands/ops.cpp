@@ -1,8 +1,9 @@
-// gemel ops: the reference of the operators, from their records.
+// gemel ops: the reference of the operators and of the functions composed of them, from their records.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "engine/base/error.h"
+#include "engine/functions/functions.h"
 #include "engine/ops/catalog.h"
 #include "frontends/cli/command.h"
 #include "frontends/cli/options/arguments.h"
@@ -24,37 +25,54 @@ std::string gradient_text(const OpDef& op) {
   return kept.empty() ? "keeps nothing" : fmt::format("keeps {}", fmt::join(kept, ", "));
 }
 
+/// What operators and functions have.
+template <class Def>
+void print_signature(const Def& def, const std::string& outputs) {
+  fmt::print("{}({}) -> {}\n  {}\n", def.name, fmt::join(def.inputs, ", "), outputs, def.doc);
+  for (const AttributeDef& a : def.attributes) fmt::print("  {}: {}, {}\n", a.name, to_string(a.type), a.doc);
+}
+
 void print(const OpDef& op) {
-  const std::string outputs = op.outputs.empty() ? "nothing" : fmt::format("{}", fmt::join(op.outputs, ", "));
-  fmt::print("{}({}) -> {}\n  {}\n", op.name, fmt::join(op.inputs, ", "), outputs, op.doc);
-  for (const AttributeDef& a : op.attributes) fmt::print("  {}: {}, {}\n", a.name, to_string(a.type), a.doc);
+  print_signature(op, op.outputs.empty() ? "nothing" : fmt::format("{}", fmt::join(op.outputs, ", ")));
   for (int w : op.writes) fmt::print("  writes {} in place\n", op.inputs[static_cast<std::size_t>(w)]);
   if (op.draws) fmt::print("  draws from {}\n", op.inputs[static_cast<std::size_t>(*op.draws)]);
   fmt::print("  gradient: {}\n", gradient_text(op));
   for (const Variant& v : op.variants) fmt::print("  variant {}: {}\n", v.name, v.doc);
 }
 
+void print(const FunctionDef& function) {
+  print_signature(function, "y");
+  fmt::print("  composed of operators, which give its gradient\n");
+}
+
+[[noreturn]] void refuse(const std::string& name) {
+  std::vector<std::string> names;
+  for (const OpDef* op : catalog()) names.push_back(op->name);
+  for (const FunctionDef* function : functions()) names.push_back(function->name);
+  const std::string near = nearest(name, names);
+  throw UsageError(fmt::format("ops: '{}' is unknown{}; `gemel ops` lists them", name, near.empty() ? "" : ", did you mean '" + near + "'?"));
+}
+
 }  // namespace
 
 int ops(const Arguments& arguments) {
   po::options_description options("options");
-  options.add_options()("name", po::value<std::string>(), "only this operator");
+  options.add_options()("name", po::value<std::string>(), "only this operator or function");
   po::positional_options_description positional;
   positional.add("name", 1);
   const auto values = parse("ops", "The operator reference: `gemel ops` or `gemel ops NAME`.", options, arguments, positional);
   if (!values.count("name")) {
     for (const OpDef* op : catalog()) fmt::print("{:<28} {}\n", op->name, op->doc);
+    for (const FunctionDef* function : functions()) fmt::print("{:<28} {} Composed of operators.\n", function->name, function->doc);
     return 0;
   }
   const auto name = values["name"].as<std::string>();
-  const OpDef* op = find_op(name);
-  if (!op) {
-    std::vector<std::string> names;
-    for (const OpDef* known : catalog()) names.push_back(known->name);
-    const std::string near = nearest(name, names);
-    throw UsageError(fmt::format("ops: '{}' is unknown{}; `gemel ops` lists them", name, near.empty() ? "" : ", did you mean '" + near + "'?"));
-  }
-  print(*op);
+  if (const OpDef* op = find_op(name))
+    print(*op);
+  else if (const FunctionDef* function = find_function(name))
+    print(*function);
+  else
+    refuse(name);
   return 0;
 }
 

@@ -9,7 +9,6 @@
 
 #include "engine/base/error.h"
 #include "engine/device/dispatch.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "frontends/cli/command.h"
 #include "frontends/cli/options/dataset_options.h"

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "engine/gradients/autograd.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "engine/parameters/parameter_slab.h"
 

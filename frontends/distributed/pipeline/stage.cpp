@@ -9,7 +9,6 @@
 #include "engine/base/error.h"
 #include "engine/base/numbers.h"
 #include "engine/device/device_access.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "engine/parameters/parameter_slab.h"
 #include "frontends/distributed/exposed_communication.h"

@@ -9,7 +9,6 @@
 
 #include "engine/base/error.h"
 #include "engine/base/numbers.h"
-#include "engine/ops/control/control_flow.h"
 #include "engine/ops/ops.h"
 #include "frontends/models/config_file.h"
 #include "frontends/models/texts/transformer_layers.h"

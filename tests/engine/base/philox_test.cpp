@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "engine/base/numbers.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "tests/support/device/test_device.h"
 

@@ -5,7 +5,6 @@
 
 #include "engine/base/error.h"
 #include "engine/core/session.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "tests/support/message_of.h"
 

@@ -6,7 +6,6 @@
 #include "engine/base/numbers.h"
 #include "engine/device/device_memory.h"
 #include "engine/device/dispatch.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "tests/support/device/test_device.h"
 #include "tests/support/operators/op_harness.h"

@@ -9,7 +9,6 @@
 #include "engine/base/error.h"
 #include "engine/device/device_interpreter.h"
 #include "engine/device/prepared_launch.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "opencl/device/device.h"
 #include "tests/support/device/test_device.h"

@@ -11,8 +11,6 @@
 #include "engine/base/error.h"
 #include "engine/files/safetensors.h"
 #include "engine/graph/run/executor.h"
-#include "engine/ops/catalog.h"
-#include "engine/ops/control/control_flow.h"
 #include "engine/ops/ops.h"
 #include "frontends/graph/graph.h"
 #include "tests/support/faults/full_disk.h"

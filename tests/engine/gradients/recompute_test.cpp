@@ -11,7 +11,6 @@
 #include "engine/core/trace.h"
 #include "engine/gradients/autograd.h"
 #include "engine/graph/run/memory_plan.h"
-#include "engine/ops/control/control_flow.h"
 #include "engine/ops/ops.h"
 #include "frontends/graph/compile.h"
 #include "frontends/graph/graph.h"

@@ -10,7 +10,6 @@
 #include "engine/gradients/autograd.h"
 #include "engine/gradients/row_gradient.h"
 #include "engine/graph/cut/split_backward.h"
-#include "engine/ops/control/control_flow.h"
 #include "engine/ops/ops.h"
 #include "frontends/models/pictures/picture_models.h"
 #include "frontends/nn/containers.h"

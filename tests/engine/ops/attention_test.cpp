@@ -12,7 +12,6 @@
 #include "engine/device/dispatch.h"
 #include "engine/files/safetensors.h"
 #include "engine/gradients/autograd.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "frontends/nn/layers/multi_head_attention.h"
 #include "tests/support/device/test_device.h"

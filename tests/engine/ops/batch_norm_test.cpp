@@ -8,7 +8,6 @@
 #include "engine/device/device_memory.h"
 #include "engine/device/dispatch.h"
 #include "engine/gradients/autograd.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "tests/support/device/test_device.h"
 

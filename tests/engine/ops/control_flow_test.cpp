@@ -1,6 +1,4 @@
 // Conditions and loops, with gradients, in every interpreter.
-#include "engine/ops/control/control_flow.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -11,7 +11,6 @@
 #include "engine/core/session.h"
 #include "engine/device/device_memory.h"
 #include "engine/device/dispatch.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "engine/reference/reference_interpreter.h"
 #include "tests/support/device/test_device.h"

@@ -5,7 +5,6 @@
 
 #include "engine/gradients/autograd.h"
 #include "engine/graph/run/executor.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "engine/passes/passes.h"
 #include "tests/support/device/test_device.h"

@@ -12,7 +12,6 @@
 #include "engine/device/dispatch.h"
 #include "engine/device/launch.h"
 #include "engine/gradients/autograd.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "opencl/device/recording.h"
 #include "tests/support/device/test_device.h"

@@ -10,7 +10,6 @@
 #include "engine/device/device_memory.h"
 #include "engine/device/dispatch.h"
 #include "engine/gradients/autograd.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "frontends/graph/compile.h"
 #include "frontends/nn/layers/rnn.h"

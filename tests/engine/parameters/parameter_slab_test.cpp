@@ -10,7 +10,7 @@
 #include "engine/files/graph_file.h"
 #include "engine/gradients/autograd.h"
 #include "engine/graph/run/executor.h"
-#include "engine/ops/catalog.h"
+#include "engine/ops/ops.h"
 #include "frontends/eager/eager.h"
 #include "frontends/graph/compile.h"
 #include "frontends/graph/runner.h"

@@ -9,7 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/graph/capture/program.h"
 #include "engine/graph/run/executor.h"
-#include "engine/ops/control/control_flow.h"
+#include "engine/ops/control/control_operators.h"
 #include "tests/support/models/eager_session.h"
 
 namespace gemel::eager::testing {

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/ops/control/control_flow.h"
 #include "engine/ops/ops.h"
 #include "frontends/graph/runner.h"
 #include "tests/support/device/test_device.h"

@@ -4,7 +4,6 @@
 #include "engine/base/error.h"
 #include "engine/base/numbers.h"
 #include "engine/gradients/autograd.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "frontends/graph/compile.h"
 #include "frontends/nn/layers/layers.h"

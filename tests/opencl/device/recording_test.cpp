@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "engine/core/session.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "opencl/memory/block.h"
 #include "tests/support/device/test_device.h"

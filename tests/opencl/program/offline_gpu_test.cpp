@@ -11,7 +11,6 @@
 #include "engine/base/error.h"
 #include "engine/device/dispatch.h"
 #include "engine/device/launch.h"
-#include "engine/ops/catalog.h"
 #include "opencl/device/recording.h"
 #include "opencl/memory/block.h"
 #include "opencl/program/kernel.h"

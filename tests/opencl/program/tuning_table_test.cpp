@@ -7,7 +7,6 @@
 
 #include "engine/base/error.h"
 #include "engine/device/dispatch.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/elementwise_kernels.h"
 #include "engine/ops/epilogue.h"
 #include "engine/ops/ops.h"

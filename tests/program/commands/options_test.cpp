@@ -195,6 +195,14 @@ TEST_F(Options, an_operator_is_described_by_name) {
     EXPECT_NE(o.out.find(text), std::string::npos) << text << "\n" << o.out;
 }
 
+TEST_F(Options, a_function_is_described_by_name_and_marked_in_the_list) {
+  const Outcome o = run({"ops", "conv1d"}), all = run({"ops"});
+  EXPECT_EQ(o.status, 0) << o.err;
+  for (const char* text : {"conv1d(x, w) -> y\n", "  stride: integer, ", "  composed of operators"})
+    EXPECT_NE(o.out.find(text), std::string::npos) << text << "\n" << o.out;
+  EXPECT_NE(all.out.find("w [R, C / groups, K]. Composed of operators.\n"), std::string::npos) << all.out;
+}
+
 /// A model with batch normalisation and dropout, on augmented pictures: six steps in two epochs.
 class Deterministic : public Options {
  protected:

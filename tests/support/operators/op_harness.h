@@ -25,7 +25,9 @@ inline std::string case_name(const ::testing::TestParamInfo<OpCase>& info) { ret
 using InputNumbers = std::vector<std::vector<double>>;  // [input]
 
 /// Numbers for a sample's inputs, the same at every call; floating ones are rounded so that device and host see the same.
-InputNumbers numbers_for(const OpDef& op, const Sample& sample);
+/// @param name  of the operator or function: each has numbers of its own
+InputNumbers numbers_for(const std::string& name, const Sample& sample);
+inline InputNumbers numbers_for(const OpDef& op, const Sample& sample) { return numbers_for(op.name, sample); }
 /// Directions of the same shapes, standard normal, for floating inputs that may want a gradient; else empty.
 InputNumbers directions_for(const OpDef& op, const Sample& sample, unsigned seed);
 

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/numbers.h"
-#include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "tests/support/operators/op_harness.h"
 

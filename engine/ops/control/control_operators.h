@@ -3,10 +3,12 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <span>
 
+#include "engine/core/op.h"
 #include "engine/core/value.h"
 
-namespace gemel {
+namespace gemel::inline ops {
 
 /// Captures both branches and runs one of them. The host waits for the predicate.
 /// @param predicate  bool []
@@ -21,4 +23,10 @@ Values cond(Value predicate, const std::function<Values()>& then, const std::fun
 Values while_loop(const std::function<Value(const Values&)>& condition, const std::function<Values(const Values&)>& body, Values carried,
                   std::int64_t max_trips);
 
-}  // namespace gemel
+// ---- records
+std::span<const OpDef* const> control_operators();
+const OpDef& conditional_def();
+const OpDef& while_def();
+const OpDef& scan_def();
+
+}  // namespace gemel::inline ops

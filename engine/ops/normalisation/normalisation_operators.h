@@ -1,0 +1,59 @@
+// Operators that normalise: batches, layers, and exponentials along an axis.
+#pragma once
+#include <span>
+
+#include "engine/core/op.h"
+#include "engine/core/value.h"
+
+namespace gemel::inline ops {
+
+/// What a normalisation multiplies by and adds.
+struct Scaling {
+  const Value &gamma, &beta;
+};
+/// Of batch_norm, moved in place: mean and variance [C], and the batches seen, int64 [].
+struct RunningStatistics {
+  const Value &mean, &var, &batches;
+};
+/// Normalises each channel (last axis) by the batch's mean and biased variance, and moves the running statistics:
+/// running += momentum (batch - running), with the unbiased variance; batches += 1.
+Value batch_norm(Value x, const Scaling& scaling, const RunningStatistics& running, double momentum = 0.1, double eps = 1e-5);
+/// The same with the running mean and variance [C], unchanged.
+Value batch_norm_inference(Value x, const Scaling& scaling, Value running_mean, Value running_var, double eps = 1e-5);
+/// Of each channel [C] of x [..., C]: its mean, and the sum of its squared deviations from it. Those of parts of a batch can be merged, and
+/// batch_norm_inference then applies them, with gradients for x by both ways.
+struct Moments {
+  Value mean, squares;
+};
+Moments channel_moments(Value x);
+/// Of the parts of a batch, one a row: what channel_moments gives [parts, C], and their rows, int64 [parts].
+struct PartMoments {
+  Value mean, squares, rows;
+};
+/// Of a batch: mean and biased variance [C].
+struct BatchStatistics {
+  Value mean, var;
+};
+/// Moves the running statistics as batch_norm does with the whole batch.
+BatchStatistics merge_moments(const PartMoments& parts, const RunningStatistics& running, double momentum = 0.1);
+/// Normalises over the last axes, as many as gamma has.
+Value layer_norm(Value x, Value gamma, Value beta, double eps = 1e-5);
+
+// ---- softmax
+/// y[i] = exp(x[i] - max x) / sum_j exp(x[j] - max x) along an axis.
+Value softmax(Value x, int axis = -1);
+Value log_softmax(Value x, int axis = -1);
+
+// ---- records
+std::span<const OpDef* const> normalisation_operators();
+const OpDef& batch_norm_def();
+const OpDef& batch_norm_inference_def();
+const OpDef& batch_norm_backward_def();
+const OpDef& channel_moments_def();
+const OpDef& merge_moments_def();
+const OpDef& layer_norm_def();
+const OpDef& layer_norm_backward_def();
+const OpDef& softmax_def();
+const OpDef& log_softmax_def();
+
+}  // namespace gemel::inline ops

@@ -1,0 +1,31 @@
+// Pooling of images [N, H, W, C].
+#pragma once
+#include <span>
+
+#include "engine/core/op.h"
+#include "engine/core/value.h"
+#include "engine/ops/axes.h"
+
+namespace gemel::inline ops {
+
+struct Window {
+  Pair kernel{2, 2}, stride{2, 2}, padding{0, 0}, dilation{1, 1};
+  bool ceil_mode = false;     // count a last, partial window
+  bool count_padding = true;  // averages divide by the whole window
+};
+Value max_pool2d(Value x, const Window& window);
+Value avg_pool2d(Value x, const Window& window);
+/// Mean over windows that split H x W evenly into `extents`, as PyTorch cuts them.
+Value adaptive_avg_pool2d(Value x, const Pair& extents);
+
+// ---- records
+std::span<const OpDef* const> pooling_operators();
+const OpDef& max_pool2d_def();
+const OpDef& max_pool2d_gradient_def();
+const OpDef& max_pool2d_pick_def();
+const OpDef& avg_pool2d_def();
+const OpDef& avg_pool2d_gradient_def();
+const OpDef& adaptive_avg_pool2d_def();
+const OpDef& adaptive_avg_pool2d_gradient_def();
+
+}  // namespace gemel::inline ops
