@@ -45,6 +45,7 @@ class Backward {
   /// Whether the gradient of input i may be rows (engine/gradients/row_gradient.h): it is a leaf that asks for them, or of which they are asked, and nobody
   /// differentiates again.
   bool by_rows(int i) const;
+  const OpDef& op() const { return *node_->op; }
   const Attributes& attributes() const { return node_->attributes; }
   Session& session() const { return session_; }
   /// Of the pass that is under way.

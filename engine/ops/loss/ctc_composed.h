@@ -1,15 +1,12 @@
-// The losses of ctc_loss in public operators alone: what its second derivative is made of.
+// ctc_loss and ctc_loss_backward in public operators. Frame by frame, so slow for many frames; differentiable as often as wanted.
 #pragma once
-#include <cstdint>
-
-#include "engine/ops/ops.h"
+#include "engine/core/attributes.h"
+#include "engine/core/value.h"
 
 namespace gemel {
 
-/// Above this a composed loss stands for infinity: there is no alignment.
-constexpr double kCtcImpossible = 1e29;
-
-/// Frame by frame, so slow for many frames; differentiable as often as wanted. @return float32 [N]
-Value composed_ctc_losses(const Value& log_probs, const Value& input_lengths, const CtcTargets& targets, std::int64_t blank);
+Values composed_ctc_loss(const Values& inputs, const Attributes& attributes);
+/// A sample without alignment has the gradient 0, also where the kernel's is NaN.
+Values composed_ctc_loss_backward(const Values& inputs, const Attributes& attributes);
 
 }  // namespace gemel
