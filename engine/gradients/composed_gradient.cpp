@@ -1,5 +1,7 @@
 #include "engine/gradients/composed_gradient.h"
 
+#include <algorithm>
+#include <functional>
 #include <numeric>
 #include <span>
 
@@ -11,9 +13,11 @@ namespace gemel {
 namespace {
 
 Values gradients_of(const Backward& b, std::span<const int> inputs) {
-  const GradientMode recorded(b.session(), GradientMode::Mode::on);
-  std::vector<bool> chosen(at(b.input_count()));
+  Values out(at(b.input_count()));
+  std::vector<bool> chosen(out.size());
   for (int i : inputs) chosen[at(i)] = b.wants(i);
+  if (std::ranges::none_of(chosen, std::identity())) return out;  // what the definition reads was not kept then
+  const GradientMode recorded(b.session(), GradientMode::Mode::on);
   Values in, wanted, made, arrived;
   for (int i = 0; i < b.input_count(); ++i) {
     in.push_back(chosen[at(i)] ? begun_anew(b.input(i)) : b.input(i));
@@ -25,8 +29,7 @@ Values gradients_of(const Backward& b, std::span<const int> inputs) {
       made.push_back(all[at(o)]);
       arrived.push_back(b.gradient(o));
     }
-  Values out(in.size());
-  if (made.empty() || wanted.empty()) return out;
+  if (made.empty()) return out;
   Values found = gradient(made, wanted, arrived, b.tape() == Tape::extend ? Tape::extend : Tape::release);
   for (std::size_t i = 0, w = 0; i < out.size(); ++i)
     if (chosen[i]) out[i] = std::move(found[w++]);

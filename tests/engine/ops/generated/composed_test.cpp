@@ -77,14 +77,14 @@ class ComposedCase : public ::testing::TestWithParam<OpCase> {
 TEST_P(ComposedCase, the_definition_is_the_operator) {
   const auto session = Session::reference();
   expect_the_same(computed_by(By::definition, *session, op(), sample()), computed_by(By::operator_itself, *session, op(), sample()),
-               with_rounded_results(kInDouble, op(), sample()));
+                  with_rounded_results(kInDouble, op(), sample()));
 }
 
 TEST_P(ComposedCase, the_definition_on_a_device_is_the_operator) {
   if (!does_long_work()) GTEST_SKIP() << "hundreds of launches, on an emulator: with --full";
   const auto session = Session::reference();
   expect_the_same(computed_by(By::definition, test_session(), op(), sample()), computed_by(By::operator_itself, *session, op(), sample()),
-               with_rounded_results(kInFloat32, op(), sample()));
+                  with_rounded_results(kInFloat32, op(), sample()));
 }
 
 TEST_P(ComposedCase, results_of_the_definition_have_memory_of_their_own) {
@@ -126,8 +126,8 @@ TEST(Composed, fused_operators_have_a_definition) {
     EXPECT_TRUE(op->composed || !op->decomposes) << op->name;
   }
   EXPECT_EQ(found, (std::set<std::string>{"attention", "attention_backward", "batch_norm", "batch_norm_backward", "batch_norm_inference", "cross_entropy",
-                                          "cross_entropy_backward", "ctc_loss", "ctc_loss_backward", "gru", "gru_backward", "layer_norm",
-                                          "layer_norm_backward", "log_softmax", "lstm", "lstm_backward", "softmax"}));
+                                          "cross_entropy_backward", "ctc_loss", "ctc_loss_backward", "gru", "gru_backward", "layer_norm", "layer_norm_backward",
+                                          "log_softmax", "lstm", "lstm_backward", "softmax"}));
 }
 
 }  // namespace
