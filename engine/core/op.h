@@ -146,11 +146,18 @@ struct OpDef {
   std::vector<AttributeDef> attributes = {};
   Specs (*infer)(const Specs& inputs, const Attributes&) = nullptr;
   Cost (*cost)(const Problem&) = nullptr;
-  void (*reference)(const HostCall&) = nullptr;   // plain definition, in double on the host
-  Values (*gradient)(const Backward&) = nullptr;  // null: outputs never want a gradient
-  std::vector<Reads> gradient_reads = {};         // [input]; the last entry also applies to further inputs
-  std::vector<int> writes = {};                   // inputs updated in place
-  std::optional<int> draws = {};                  // input that is the random state, if it is given
+  void (*reference)(const HostCall&) = nullptr;   // the plain definition, in double on the host
+  Values (*gradient)(const Backward&) = nullptr;  // null: its outputs never want a gradient
+  std::vector<Reads> gradient_reads = {};         // [input]; the last entry also serves the inputs after it
+  /// A fused operator's definition in public operators, with its writes; null: none is written. Each result has memory of its own. What a kernel tells
+  /// as an error, such as a label out of range, a definition does not tell.
+  Values (*composed)(const Values& inputs, const Attributes&) = nullptr;
+  bool decomposes = false;  // graphs run `composed` in its place: the operators join those around them
+  /// Output 0 elementwise from the inputs and the other outputs, which its gradient keeps anyway. Null: output 0 has to be kept where it is read late.
+  Value (*rematerialised)(const Values& inputs, const Values& outputs) = nullptr;
+  bool looks_up = false;          // the output is what the indices in input 1 choose of input 0 along the attribute `axis`
+  std::vector<int> writes = {};   // inputs updated in place
+  std::optional<int> draws = {};  // the input that is the random state, where it is given
   std::vector<Reuse> may_reuse = {};
   std::optional<int> views = {};  // input whose storage output 0 is, under another shape; nothing runs
   std::optional<Elementwise> elementwise = {};

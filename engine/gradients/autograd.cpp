@@ -387,7 +387,7 @@ std::vector<std::int64_t> looked_up_rows(const Values& outputs, const Values& in
     for (std::size_t i = 0; i < visit.node->inputs.size(); ++i) {
       const Value& used = visit.node->inputs[i].value;
       if (!used.node() || used.node()->op) continue;
-      const bool looks_up = i == 0 && visit.node->op == &gather_def() && used.shape().rank() == 2 && visit.node->attributes.integer("axis") == 0;
+      const bool looks_up = i == 0 && visit.node->op->looks_up && used.shape().rank() == 2 && visit.node->attributes.integer("axis") == 0;
       std::int64_t& sum = rows[used.node().get()];
       if (!looks_up)
         sum = -1;

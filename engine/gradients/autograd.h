@@ -46,6 +46,7 @@ class Backward {
   /// True if the gradient of input i may be a row gradient: the input is a leaf that asks for one or the caller of the pass accepts one, and the pass
   /// is not recorded.
   bool by_rows(int i) const;
+  const OpDef& op() const { return *node_->op; }
   const Attributes& attributes() const { return node_->attributes; }
   Session& session() const { return session_; }
   Tape tape() const { return tape_; }

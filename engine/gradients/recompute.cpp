@@ -8,6 +8,7 @@
 #include "engine/base/numbers.h"
 #include "engine/core/session.h"
 #include "engine/gradients/autograd.h"
+#include "engine/gradients/composed_gradient.h"
 #include "engine/ops/ops.h"
 
 namespace gemel {
@@ -53,14 +54,11 @@ class Again {
 };
 
 /// Inputs under names of their own, so that a gradient goes no further than to them.
-Values begun_anew(const Backward& b) {
+Values inputs_begun_anew(const Backward& b) {
   Values out;
   for (int i = 0; i < b.input_count(); ++i) {
     const Value v = b.input(i);
-    if (v.wants_gradient())
-      out.push_back(apply(reshape_def(), list(v), {{"shape", v.shape()}})[0]);  // the pass is recorded, its history goes on
-    else
-      out.push_back(b.wants(i) ? leaf(v) : v);
+    out.push_back(v.wants_gradient() || b.wants(i) ? begun_anew(v) : v);
     if (b.by_rows(i)) set_gradient_form(out.back(), GradientForm::rows);
   }
   return out;
@@ -98,7 +96,7 @@ struct Recomputation {
     {
       const Again again(session, draws, applied);
       const std::uint64_t before = session.nodes_made();
-      inputs = begun_anew(b);
+      inputs = inputs_begun_anew(b);
       // The second run moves the state that it is given: another pass needs it as it was.
       outputs = f(inputs, b.tape() == Tape::release ? state : copies_of(state));
       check_closed(outputs, inputs, before);

@@ -13,7 +13,8 @@ namespace gemel {
 std::span<const Pass> passes() {
   static constexpr std::array all{
       Pass{"simplification", "leaves out what gives back its input: x * 1, x + 0, -(-x)", Rounding::may_differ, simplify},
-      Pass{"batch-norm-decomposition", "normalises by running statistics with elementwise operators, which fuse", Rounding::may_differ, decompose_batch_norm},
+      Pass{"decomposition", "writes out operators whose parts fuse with what is around them: normalisation by running statistics", Rounding::may_differ,
+           decompose},
       Pass{"constant-folding", "computes once what never varies", Rounding::exact, fold_constants},
       Pass{"common-subexpressions", "computes equal applications to equal contents once", Rounding::exact, merge_common_subexpressions},
       Pass{"dead-code", "drops what no result and no state depends on", Rounding::exact, eliminate_dead_code},

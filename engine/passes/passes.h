@@ -42,7 +42,7 @@ Program eliminate_dead_code(Session& session, Program program);
 Program merge_common_subexpressions(Session& session, Program program);
 Program fold_constants(Session& session, Program program);
 Program simplify(Session& session, Program program);
-Program decompose_batch_norm(Session& session, Program program);
+Program decompose(Session& session, Program program);
 Program rematerialise(Session& session, Program program);
 Program fuse_elementwise(Session& session, Program program);
 Program fuse_epilogues(Session& session, Program program);

@@ -7,6 +7,7 @@
 #include "engine/base/numbers.h"
 #include "engine/core/session.h"
 #include "engine/ops/ops.h"
+#include "engine/passes/decomposition.h"
 #include "engine/passes/passes.h"
 #include "engine/passes/slot_usage.h"
 
@@ -15,8 +16,13 @@ namespace {
 
 class Rematerialisation {
  public:
-  explicit Rematerialisation(Program& program)
-      : program_(program), usage_(usage_of(program)), makers_(makers_of(program)), readers_(program.slots.size()), before_(program.code.size()) {
+  Rematerialisation(Session& session, Program& program)
+      : session_(session),
+        program_(program),
+        usage_(usage_of(program)),
+        makers_(makers_of(program)),
+        readers_(program.slots.size()),
+        before_(program.code.size()) {
     for (std::size_t i = 0; i < program_.code.size(); ++i)
       for (const auto& u : program_.code[i].inputs) readers_[at(u.slot)].push_back(i);
   }
@@ -39,7 +45,7 @@ class Rematerialisation {
   /// The normalisation that an instruction is, or is an elementwise function of alone; -1 for others.
   int normalisation_under(std::size_t i) const {
     const Program::Instruction& step = program_.code[i];
-    if (step.op == &batch_norm_def()) return static_cast<int>(i);
+    if (step.op->rematerialised) return static_cast<int>(i);
     if (!is_elementwise(step) || step.inputs.size() != 1) return -1;
     const int made = makers_[at(step.inputs[0].slot)];
     return made < 0 || !reads_all(step.inputs[0], program_.code[at(made)].outputs[0]) || step.inputs[0].spec != step.outputs[0].spec
@@ -81,22 +87,31 @@ class Rematerialisation {
   /// @return the result of what computes before `reader` the same as `made`
   Use compute_again(std::size_t made, std::size_t reader) {
     const Program::Instruction& step = program_.code[made];
-    if (step.op != &batch_norm_def()) return append(reader, *step.op, step.attributes, {compute_again(at(makers_[at(step.inputs[0].slot)]), reader)});
-    const Use &x = step.inputs[0], &gamma = step.inputs[1], &beta = step.inputs[2], &mean = step.outputs[1], &inverse = step.outputs[2];
-    const Use scale = append(reader, multiply_def(), {}, {gamma, inverse}), centred = append(reader, subtract_def(), {}, {x, mean});
-    return append(reader, add_def(), {}, {append(reader, multiply_def(), {}, {centred, scale}), beta});  // rounded as in its kernel
+    const std::string& scope = program_.code[reader].scope;
+    const std::vector<int>& after = program_.code[reader].after;
+    if (!step.op->rematerialised) {
+      const Use x = compute_again(at(makers_[at(step.inputs[0].slot)]), reader), result = new_slot(x.spec);
+      before_[reader].push_back({step.op, step.attributes, {x}, {result}, scope, after, nullptr});
+      return result;
+    }
+    const auto count = static_cast<std::ptrdiff_t>(step.inputs.size());
+    Program::Instruction again{step.op, {}, step.inputs, {new_slot(step.outputs[0].spec)}, scope, after, nullptr};
+    again.inputs.insert(again.inputs.end(), step.outputs.begin(), step.outputs.end());
+    auto code = written_out(session_, program_, again, [&](const Values& all) -> Values {
+      return {step.op->rematerialised({all.begin(), all.begin() + count}, {all.begin() + count, all.end()})};
+    });
+    makers_.resize(program_.slots.size(), -1);
+    std::move(code.begin(), code.end(), std::back_inserter(before_[reader]));
+    return again.outputs[0];
   }
 
-  /// An instruction before `reader`, whose result is like its first input. @return the result
-  Use append(std::size_t reader, const OpDef& op, const Attributes& attributes, std::vector<Use> inputs) {
-    const Spec out = inputs[0].spec;
-    program_.slots.push_back({out.bytes(), nullptr, "", out});
+  Use new_slot(const Spec& spec) {
+    program_.slots.push_back({spec.bytes(), nullptr, "", spec});
     makers_.push_back(-1);
-    const Use result{static_cast<int>(program_.slots.size()) - 1, out};
-    before_[reader].push_back({&op, attributes, std::move(inputs), {result}, program_.code[reader].scope, program_.code[reader].after, nullptr});
-    return result;
+    return {static_cast<int>(program_.slots.size()) - 1, spec};
   }
 
+  Session& session_;
   Program& program_;
   std::vector<Usage> usage_;
   std::vector<int> makers_;
@@ -108,7 +123,7 @@ class Rematerialisation {
 
 Program rematerialise(Session& session, Program program) {
   if (!session.has_device()) return program;  // the reference computes records one by one: nothing joins
-  return Rematerialisation(program).run();
+  return Rematerialisation(session, program).run();
 }
 
 }  // namespace gemel

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -285,6 +286,28 @@ TEST(Sources, built_in_functions_that_kernels_call_are_declared_in_builtins_clh)
     ++found;
   }
   EXPECT_GE(found, 25);
+}
+
+/// The lines that compare the address of an operator's record.
+std::vector<std::string> records_compared(const std::vector<std::string>& lines) {
+  static const std::regex compared(R"([!=]= &\w+_def\(\)|&\w+_def\(\) [!=]=)");
+  std::vector<std::string> out;
+  std::ranges::copy_if(lines, std::back_inserter(out), [](const std::string& line) { return std::regex_search(line, compared); });
+  return out;
+}
+
+TEST(Sources, compared_records_are_found) {
+  const std::vector<std::string> lines{"if (step.op == &gather_def()) {", "return &gather_def() != op;", "apply(gather_def(), in);",
+                                       "a == b ? &gather_def() : c"};
+  EXPECT_EQ(records_compared(lines), (std::vector<std::string>{lines[0], lines[1]}));
+}
+
+/// What an operator is says a field of its record, so that another operator can be it too. Families know their own.
+TEST(Sources, nobody_but_its_family_knows_an_operator_by_its_record) {
+  for (const char* folder : {"engine", "parallel", "frontends"})
+    for (const Source& s : sources(folder, {".h", ".cpp"}))
+      if (s.path.string().find("/engine/ops/") == std::string::npos)
+        for (const std::string& line : records_compared(s.lines)) ADD_FAILURE() << s.path << ": " << line << "; accepted: a field of OpDef";
 }
 
 TEST(Sources, every_file_says_first_what_is_in_it) {

@@ -8,6 +8,7 @@
 
 #include "engine/base/error.h"
 #include "engine/core/session.h"
+#include "engine/ops/attention/score_matrices.h"
 #include "engine/ops/ops.h"
 
 namespace gemel::inline ops {
@@ -218,6 +219,7 @@ const OpDef& attention_def() {
       .reference = attention_reference,
       .gradient = attention_gradient,
       .gradient_reads = {inputs(0, 1, 2, 3, 4) | outputs(0, 1, 2)},
+      .composed = composed_attention,
       .draws = kForwardInputs.state,
       .variants = attention_variants(),
       .samples = samples,
@@ -238,6 +240,7 @@ const OpDef& attention_backward_def() {
       .reference = attention_backward_reference,
       .gradient = attention_backward_gradient,
       .gradient_reads = {inputs(0, 1, 2, 3, 4, 5, 6, 7, 8)},
+      .composed = composed_attention_backward,
       .draws = kBackwardInputs.state,
       .variants = attention_backward_variants(),
       .samples = backward_samples,

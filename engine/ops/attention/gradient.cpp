@@ -1,64 +1,26 @@
-// Attention's gradients in public operators. The backward record computes what training needs; a gradient for the bias and second derivatives are computed with
-// full matrices [N, H, T, S]. Legend: engine/ops/attention/attention_ops.h.
-#include <cmath>
-#include <numeric>
-
-#include "engine/core/session.h"
+// Attention's gradients in public operators: the backward record computes what training needs; what goes beyond it (a gradient for the bias, and
+// second derivatives) is written with whole matrices [N, H, T, S]. Legend: engine/ops/attention/attention_ops.h.
 #include "engine/ops/attention/attention_ops.h"
+#include "engine/ops/attention/score_matrices.h"
 #include "engine/ops/ops.h"
 
 namespace gemel::inline ops {
 namespace {
 
-/// [N, T, H, *] as [N, H, T, *] in float32.
-Value by_head(const Value& x) { return transpose(cast(x, DType::float32), {0, 2, 1, 3}); }
+ScoreMatrices matrices_of(const Backward& b, AttentionInputsAt from) {
+  Values in;
+  for (int i = from.query; i < from.query + 4; ++i) in.push_back(b.input(i));
+  if (from.state < b.input_count()) in.push_back(b.input(from.state));
+  return ScoreMatrices(in, b.attributes());
+}
 
-/// The whole matrices of one application, in float32.
-struct Whole {
-  const Backward& b;
-  AttentionInputsAt in;
-  AttentionSizes sizes = attention_sizes(b.input_shape(in.query), b.input_shape(in.query + 2));
-  double scale = b.attributes().real("scale");
-  Value q = by_head(b.input(in.query)), k = by_head(b.input(in.query + 1)), v = by_head(b.input(in.query + 2));
-  Value scores = masked(add(matmul(q, k, Transpose::no, Transpose::yes) * scale, b.input(in.query + 3)));
-
-  Value number(double x) const { return full(b.session(), f32({}), x); }
-  Value masked(Value x) const {
-    if (!b.attributes().boolean("causal")) return x;
-    std::vector<double> keys(at(sizes.keys)), last(at(sizes.queries));  // the last key that each query sees
-    std::iota(keys.begin(), keys.end(), 0.0);
-    std::iota(last.begin(), last.end(), static_cast<double>(sizes.keys - sizes.queries));
-    const auto tensor = [&](const Spec& spec, const std::vector<double>& numbers) { return b.session().tensor(spec, std::span<const double>(numbers)); };
-    return where(less_equal(tensor(i64({1, sizes.keys}), keys), tensor(i64({sizes.queries, 1}), last)), std::move(x), number(-INFINITY));
-  }
-  /// A matrix [N, H, T, *] as [N, T, H, *] in the type of an input.
-  Value like_input(const Value& x, int i) const { return cast(transpose(x, {0, 2, 1, 3}), b.input_spec(i).dtype); }
-  /// A number a query [N, T, H] as a column [N, H, T, 1], and back.
-  Value column(const Value& x) const { return reshape(transpose(x, {0, 2, 1}), Shape{sizes.samples, sizes.heads, sizes.queries, 1}); }
-  Value statistic(const Value& column) const { return transpose(reshape(column, Shape{sizes.samples, sizes.heads, sizes.queries}), {0, 2, 1}); }
-
-  Value weights(const Value& top, const Value& log_sum) const { return exp(scores - column(top) - column(log_sum)); }
-  /// What dropout leaves of a matrix.
-  Value kept(Value x) const {
-    if (in.state >= b.input_count()) return x;
-    return apply(attention_dropout_def(), list(std::move(x), b.input(in.state)),
-                 {{"rate", b.attributes().real("rate")}, {"stream", b.attributes().integer("stream")}})[0];
-  }
-  /// 1 at each query's largest score, shared among equal ones, and 0 elsewhere.
-  Value largest() const {
-    const Value best = cast(logical_and(equal(scores, max(scores, {3}, Keep::yes)), is_finite(scores)), DType::float32);
-    return best / maximum(sum(best, {3}, Keep::yes), number(1));
-  }
-};
-
-Value row_sums(const Value& x) { return sum(x, {3}, Keep::yes); }
-Value turned_product(const Value& a, const Value& b) { return matmul(a, b, Transpose::yes); }
-Value product_with_turned(const Value& a, const Value& b) { return matmul(a, b, Transpose::no, Transpose::yes); }
+/// A matrix [N, H, T, *] as [N, T, H, *] in the type of an input.
+Value like_input(const Backward& b, const Value& x, int i) { return by_query(x, b.input_spec(i).dtype); }
 
 /// What the scores' gradient is, where query, key or bias need it beyond what the backward record computes.
 void add_by_matrices(const Backward& b, Values& out) {
   if (b.input_shape(1)[1] == 0) return;  // no score, which something could flow to
-  const Whole w{b, kForwardInputs};
+  const ScoreMatrices w = matrices_of(b, kForwardInputs);
   const Value weights = w.weights(b.output(1), b.output(2));
   Value d_bias;
   if (b.has_gradient(0) && b.wants(3)) {
@@ -72,8 +34,8 @@ void add_by_matrices(const Backward& b, Values& out) {
     Value of_top = b.has_gradient(1) ? b.gradient(1) : negate(b.gradient(2));
     if (b.has_gradient(1) && b.has_gradient(2)) of_top = of_top - b.gradient(2);
     accumulate(d_scores, w.largest() * w.column(of_top));
-    if (b.wants(0)) accumulate(out[0], w.like_input(matmul(d_scores, w.k) * w.scale, 0));
-    if (b.wants(1)) accumulate(out[1], w.like_input(turned_product(d_scores, w.q) * w.scale, 1));
+    if (b.wants(0)) accumulate(out[0], like_input(b, matmul(d_scores, w.k) * w.scale, 0));
+    if (b.wants(1)) accumulate(out[1], like_input(b, turned_product(d_scores, w.q) * w.scale, 1));
     if (b.wants(3)) accumulate(d_bias, d_scores);
   }
   if (d_bias) out[3] = sum_to(d_bias, b.input_shape(3));
@@ -101,7 +63,7 @@ Values attention_gradient(const Backward& b) {
 ///   d q = scale (X k + P D w),   d k = scale (X^T q + (P D)^T u);   sums along the rows.
 Values attention_backward_gradient(const Backward& b) {
   Values out(at(b.input_count()));
-  const Whole m{b, kBackwardInputs};
+  const ScoreMatrices m = matrices_of(b, kBackwardInputs);
   const Value dy = by_head(b.input(0)), y = by_head(b.input(5));
   const Value p = m.weights(b.input(6), b.input(7)), inner = m.kept(product_with_turned(dy, m.v)) - row_sums(dy * y);
   Value a, c, d_dy, d_q, d_k;
@@ -124,15 +86,15 @@ Values attention_backward_gradient(const Backward& b) {
     const Value r = p * a, kept = m.kept(r), along = row_sums(r);
     accumulate(c, a * inner);
     if (b.wants(0)) accumulate(d_dy, matmul(kept, m.v) - y * along);
-    if (b.wants(3)) out[3] = m.like_input(turned_product(kept, dy), 3);
-    if (b.wants(5)) out[5] = m.like_input(negate(dy * along), 5);
+    if (b.wants(3)) out[3] = like_input(b, turned_product(kept, dy), 3);
+    if (b.wants(5)) out[5] = like_input(b, negate(dy * along), 5);
   }
   const Value x = p * c;
   if (b.wants(1)) accumulate(d_q, matmul(x, m.k) * m.scale);
   if (b.wants(2)) accumulate(d_k, turned_product(x, m.q) * m.scale);
-  if (d_dy) out[0] = m.like_input(d_dy, 0);
-  if (d_q) out[1] = m.like_input(d_q, 1);
-  if (d_k) out[2] = m.like_input(d_k, 2);
+  if (d_dy) out[0] = like_input(b, d_dy, 0);
+  if (d_q) out[1] = like_input(b, d_q, 1);
+  if (d_k) out[2] = like_input(b, d_k, 2);
   if (b.wants(4)) out[4] = sum_to(x, b.input_shape(4));
   if (b.wants(6) || b.wants(7)) {
     const Value d_log = m.statistic(negate(row_sums(x)));

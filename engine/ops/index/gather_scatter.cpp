@@ -233,6 +233,7 @@ const OpDef& gather_def() {
       .reference = gather_reference,
       .gradient = gather_gradient,
       .gradient_reads = {inputs(1), nothing},
+      .looks_up = true,
       .variants = gather_variants(),
       .samples =
           [] {

@@ -129,7 +129,31 @@ Values backward_gradient(const Backward& b) {
   return out;
 }
 
-/// What all kernels take last.
+// ---- in public operators
+
+/// t [N, C]; 0 for a row that is left out.
+Value targets_of(const Value& logits, const Value& labels, const Attributes& a) {
+  const std::int64_t classes = logits.shape()[1];
+  const double smoothing = a.real("smoothing");
+  const bool soft = is_floating(labels.dtype());
+  const Value shares = soft ? labels : one_hot(maximum(labels, full(labels.session(), {Shape{}, labels.dtype()}, 0)), classes);
+  const Value t = shares * (1 - smoothing) + smoothing / static_cast<double>(classes);
+  return a.boolean("labelled_only") ? t * labelled(labels) : t;
+}
+
+Values composed(const Values& in, const Attributes& a) {
+  const Value t = targets_of(in[0], in[1], a), none = full(t.session(), f32({}), 0);
+  Value terms = t * log_softmax(in[0]);
+  if (!is_floating(in[1].dtype())) terms = where(equal(t, none), none, terms);  // another class may be impossible
+  return {sum(terms) * (-1 / divisor_of(a, in[0].shape()[0]))};
+}
+
+Values composed_backward(const Values& in, const Attributes& a) {
+  const Value t = targets_of(in[1], in[2], a);
+  return {(softmax(in[1]) * sum(t, {1}, Keep::yes) - t) * (in[0] * (1 / divisor_of(a, in[1].shape()[0])))};
+}
+
+/// What all kernels of the file take last.
 struct Sizes {
   std::int64_t rows, n, chunk;
   float keep, rest, divisor;
@@ -234,6 +258,7 @@ const OpDef& cross_entropy_def() {
       .reference = reference,
       .gradient = gradient,
       .gradient_reads = {inputs(0, 1), inputs(0)},
+      .composed = composed,
       .variants = {{.name = "group_a_row",
                     .doc = "a work-group a row, through local memory",
                     .target = Target::gpu,
@@ -282,6 +307,7 @@ const OpDef& cross_entropy_backward_def() {
       .reference = backward_reference,
       .gradient = backward_gradient,
       .gradient_reads = {inputs(1, 2), inputs(0, 1, 2), inputs(0, 1)},
+      .composed = composed_backward,
       .variants = {{.name = "group_a_row",
                     .doc = "a work-group a row, through local memory",
                     .target = Target::gpu,

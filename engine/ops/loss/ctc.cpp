@@ -10,6 +10,7 @@
 
 #include "engine/base/error.h"
 #include "engine/core/session.h"
+#include "engine/gradients/composed_gradient.h"
 #include "engine/ops/common.h"
 #include "engine/ops/loss/ctc_composed.h"
 #include "engine/ops/ops.h"
@@ -155,24 +156,11 @@ Values gradient(const Backward& b) {
 
 /// With u the gradient of dx = dy dloss/dx:   d dy = sum u dloss/dx,   d x = dy times the losses' second derivative along u, 0 without alignment.
 Values backward_gradient(const Backward& b) {
-  const Value& u = b.gradient(0);
-  Values out(5);
+  Values out = composed_gradient(b, {1});
   if (b.wants(0)) {
     const Value ones = full(b.session(), b.input_spec(0), 1);
-    out[0] = sum(u * backward(list(ones, b.input(1), b.input(2), b.input(3), b.input(4)), b.attributes()), {1, 2});
+    out[0] = sum(b.gradient(0) * backward(list(ones, b.input(1), b.input(2), b.input(3), b.input(4)), b.attributes()), {1, 2});
   }
-  if (!b.wants(1)) return out;
-  const GradientMode recorded(b.session(), GradientMode::Mode::on);
-  Value x = b.input(1);
-  if (x.wants_gradient())  // the pass is recorded: a name of its own, from which its history goes on
-    x = apply(reshape_def(), list(x), {{"shape", x.shape()}})[0];
-  else
-    x = leaf(x);
-  const CtcTargets targets{b.input(2), b.input(4)};
-  const Value losses = composed_ctc_losses(x, b.input(3), targets, b.attributes().integer("blank"));
-  const Value none = full(b.session(), b.input_spec(0), 0), possible = less(losses.detached(), full(b.session(), f32({1}), kCtcImpossible));
-  const Value slope = gemel::gradient({losses}, {x}, {where(possible, b.input(0), none)}, Tape::extend)[0];
-  out[1] = gemel::gradient({slope}, {x}, {u}, b.tape() == Tape::extend ? Tape::extend : Tape::release)[0];
   return out;
 }
 
@@ -302,6 +290,7 @@ const OpDef& ctc_loss_def() {
       .reference = reference,
       .gradient = gradient,
       .gradient_reads = {inputs(0, 1, 2, 3), nothing},
+      .composed = composed_ctc_loss,
       .variants = variants<Pass::forward>(),
       .samples = [] { return samples(Pass::forward); },
       .rejected =
@@ -333,6 +322,7 @@ const OpDef& ctc_loss_backward_def() {
       .reference = backward_reference,
       .gradient = backward_gradient,
       .gradient_reads = {inputs(1, 2, 3, 4), inputs(0, 1, 2, 3, 4), nothing},
+      .composed = composed_ctc_loss_backward,
       .variants = variants<Pass::backward>(),
       .samples = [] { return samples(Pass::backward); },
       .rejected =

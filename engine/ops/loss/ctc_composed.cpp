@@ -1,14 +1,19 @@
 #include "engine/ops/loss/ctc_composed.h"
 
+#include <cmath>
 #include <vector>
 
 #include "engine/base/numbers.h"
+#include "engine/core/session.h"
+#include "engine/gradients/composed_gradient.h"
 #include "engine/gradients/row_gradient.h"
+#include "engine/ops/ops.h"
 
 namespace gemel::inline ops {
 namespace {
 
-constexpr double kNever = -1e30;  // in place of -infinity, as that less itself is no number
+constexpr double kNever = -1e30;      // in place of -infinity, as that less itself is no number
+constexpr double kImpossible = 1e29;  // a loss above it stands for infinity: there is no alignment
 
 /// log sum exp of terms of one shape.
 Value log_sum(const Values& terms) {
@@ -19,10 +24,9 @@ Value log_sum(const Values& terms) {
   return top + log(total);
 }
 
-}  // namespace
-
-Value composed_ctc_losses(const Value& log_probs, const Value& input_lengths, const CtcTargets& given, std::int64_t blank) {
-  const Value &targets = given.labels, &target_lengths = given.lengths;
+/// @param in  as those of ctc_loss
+Value losses_of(const Values& in, std::int64_t blank) {
+  const Value &log_probs = in[0], &targets = in[1], &input_lengths = in[2], &target_lengths = in[3];
   Session& session = log_probs.session();
   const std::int64_t N = log_probs.shape()[0], T = log_probs.shape()[1], C = log_probs.shape()[2], L = targets.shape()[1], S = 2 * L + 1;
   const auto number = [&](DType dtype, const Shape& shape, double value) { return full(session, {shape, dtype}, value); };
@@ -50,6 +54,25 @@ Value composed_ctc_losses(const Value& log_probs, const Value& input_lengths, co
   const Value is_end = greater(slice(ends, {0, 0}, {N, S}) + slice(ends, {0, 1}, {N, S + 1}), number(DType::float32, {1}, 0));
   const Value last = where(is_end, a, number(DType::float32, {1}, kNever)), top = max(last, {1}, Keep::yes).detached();
   return negate(reshape(top, Shape{N}) + log(sum(exp(last - top), {1})));
+}
+
+/// Where there is an alignment.
+Value is_possible(const Value& losses) { return less(losses.detached(), full(losses.session(), f32({1}), kImpossible)); }
+
+}  // namespace
+
+Values composed_ctc_loss(const Values& in, const Attributes& a) {
+  const Value losses = losses_of(in, a.integer("blank"));
+  return {where(is_possible(losses), losses, full(losses.session(), f32({1}), a.boolean("zero_infinity") ? 0 : INFINITY))};
+}
+
+Values composed_ctc_loss_backward(const Values& in, const Attributes& a) {
+  const bool has_history = in[0].wants_gradient() || in[1].wants_gradient();
+  const GradientMode recorded(in[0].session(), GradientMode::Mode::on);
+  const Value dy = in[0], x = in[1].wants_gradient() ? in[1] : leaf(in[1]);
+  const Value losses = losses_of({x, in[2], in[3], in[4]}, a.integer("blank")), none = full(dy.session(), dy.spec(), 0);
+  Value dx = gradient({losses}, {x}, {where(is_possible(losses), dy, none)}, has_history ? Tape::extend : Tape::release)[0];
+  return {std::move(dx)};
 }
 
 }  // namespace gemel::inline ops

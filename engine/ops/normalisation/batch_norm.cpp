@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "engine/base/error.h"
 #include "engine/ops/common.h"
+#include "engine/ops/normalisation/batch_norm_composed.h"
 #include "engine/ops/normalisation/channel_reduction.h"
 #include "engine/ops/ops.h"
 
@@ -15,12 +15,6 @@ namespace gemel::inline ops {
 namespace {
 
 constexpr const char *kFile = "batch_norm.cl", *kPassFile = "batch_norm_pass.cl";
-
-Axes leading_axes(const Shape& x) {
-  Axes axes(at(x.rank() - 1));
-  std::iota(axes.begin(), axes.end(), 0);
-  return axes;
-}
 
 /// @param x            index of the input that is x, or is like it
 /// @param per_channel  index of the first of the inputs called `names`, which have one number a channel
@@ -269,6 +263,8 @@ const OpDef& batch_norm_def() {
       .reference = reference,
       .gradient = gradient,
       .gradient_reads = {inputs(0, 1) | outputs(1, 2), inputs(0, 1) | outputs(1, 2), inputs(0, 1) | outputs(1, 2), nothing},
+      .composed = composed_batch_norm,
+      .rematerialised = batch_norm_again,
       .writes = {3, 4, 5},
       .may_reuse = {{0, 0}},
       .takes_epilogue = true,
@@ -309,6 +305,8 @@ const OpDef& batch_norm_inference_def() {
       .reference = inference_reference,
       .gradient = inference_gradient,
       .gradient_reads = {inputs(1, 4), inputs(0, 3, 4), nothing, inputs(1, 4), inputs(0, 1, 3, 4)},
+      .composed = composed_batch_norm_inference,
+      .decomposes = true,
       .may_reuse = {{0, 0}},
       .takes_epilogue = true,
       .variants = variants(scale_bytes, launch_inference<Mapping::tile>, scale_bytes, launch_inference<Mapping::rows>),
@@ -338,6 +336,7 @@ const OpDef& batch_norm_backward_def() {
       .reference = backward_reference,
       .gradient = backward_gradient,
       .gradient_reads = {inputs(1, 2, 3, 4), inputs(0, 1, 2, 3, 4), inputs(0, 1, 2, 3, 4)},
+      .composed = composed_batch_norm_backward,
       .may_reuse = {{0, 0}},
       .variants = variants(backward_bytes<Mapping::tile>, launch_backward<Mapping::tile>, backward_bytes<Mapping::rows>, launch_backward<Mapping::rows>),
       .samples =

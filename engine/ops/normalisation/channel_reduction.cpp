@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "engine/base/numbers.h"
 
@@ -24,6 +25,12 @@ opencl::Range tile_range(std::int64_t channels, std::int64_t groups) {
 }  // namespace
 
 Columns columns_of(const Shape& x) { return {x.product(0, x.rank() - 1), x.back()}; }
+
+std::vector<std::int64_t> leading_axes(const Shape& x) {
+  std::vector<std::int64_t> axes(at(x.rank() - 1));
+  std::iota(axes.begin(), axes.end(), 0);
+  return axes;
+}
 
 Spans spans_of(const Columns& columns, const opencl::DeviceProfile& profile, Mapping mapping) {
   const auto [rows, channels] = columns;

@@ -15,6 +15,8 @@ struct Columns {
   std::int64_t rows, channels;
 };
 Columns columns_of(const Shape& x);
+/// All axes but that of the channels.
+std::vector<std::int64_t> leading_axes(const Shape& x);
 
 enum class Mapping {
   rows,  // CPU: a span of rows a work-item, loops along the channels

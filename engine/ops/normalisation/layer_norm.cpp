@@ -160,6 +160,26 @@ Values backward_gradient(const Backward& g) {
   return out;
 }
 
+// ---- in public operators
+
+Values composed(const Values& in, const Attributes& a) {
+  const auto [rows, width] = rows_of(in[0].shape(), in[1].shape());
+  const Shape row{width}, lead = leading(in[0].shape(), in[1].shape());
+  const Value x = as_rows(in[0], {rows, width}), row_mean = mean(x, {1}, Keep::yes), centred = x - row_mean;
+  const Value inverse = rsqrt(mean(square(centred), {1}, Keep::yes) + a.real("eps"));
+  const Value y = centred * inverse * as_rows(in[1], row) + as_rows(in[2], row);
+  return {cast(reshape(y, in[0].shape()), in[0].dtype()), reshape(row_mean, lead), reshape(inverse, lead)};
+}
+
+Values composed_backward(const Values& in, const Attributes&) {
+  const auto [rows, width] = rows_of(in[1].shape(), in[2].shape());
+  const Shape flat{rows, width}, column{rows, 1};
+  const Value dy = as_rows(in[0], flat), inverse = reshape(in[4], column), xhat = (as_rows(in[1], flat) - reshape(in[3], column)) * inverse;
+  const Value g = dy * as_rows(in[2], {width}), plain = mean(g, {1}, Keep::yes), weighted = mean(g * xhat, {1}, Keep::yes);
+  const auto like = [&](const Value& found, std::size_t i) { return cast(reshape(found, in[i].shape()), in[i].dtype()); };
+  return {like((g - plain - xhat * weighted) * inverse, 1), like(sum(dy * xhat, {0}), 2), like(sum(dy, {0}), 2)};
+}
+
 // ---- launches
 
 void launch_rows(Launch& l) {
@@ -223,6 +243,7 @@ const OpDef& layer_norm_def() {
       .reference = reference,
       .gradient = gradient,
       .gradient_reads = {inputs(0, 1) | outputs(1, 2)},
+      .composed = composed,
       .may_reuse = {{0, 0}},
       .variants = {{.name = "group_a_row",
                     .doc = "a work-group a row, through local memory",
@@ -262,6 +283,7 @@ const OpDef& layer_norm_backward_def() {
       .reference = backward_reference,
       .gradient = backward_gradient,
       .gradient_reads = {inputs(1, 2, 3, 4), inputs(0, 1, 2, 3, 4)},
+      .composed = composed_backward,
       .variants = {{.name = "group_a_row",
                     .doc = "a work-group a row, and tiles for the sums over rows",
                     .target = Target::gpu,

@@ -55,6 +55,15 @@ Values log_gradient(const Backward& b) {  // dx = dy - exp(y) sum(dy)
   return {b.gradient(0) - exp(b.output(0)) * sum(b.gradient(0), {b.attributes().integer("axis")}, Keep::yes)};
 }
 
+/// y = finish(x - max x, sum exp(x - max x)) in public operators.
+template <class F>
+Values composed(const Values& in, const Attributes& a, F finish) {
+  if (in[0].elements() == 0) return {copy(in[0])};
+  const Axes axis{a.integer("axis")};
+  const Value x = cast(in[0], DType::float32), shifted = x - max(x, axis, Keep::yes).detached();  // what is taken off cancels
+  return {cast(finish(shifted, sum(exp(shifted), axis, Keep::yes)), in[0].dtype())};
+}
+
 const char* unless_last_axis(const Problem& p, const opencl::DeviceProfile&) {
   return rows_of(p.inputs[0].shape, p.attributes).inner == 1 ? nullptr : "the axis is not the innermost";
 }
@@ -131,6 +140,7 @@ const OpDef& softmax_def() {
       .reference = [](const HostCall& c) { reference(c, [](double d, double total) { return std::exp(d) / total; }); },
       .gradient = gradient,
       .gradient_reads = {outputs(0)},
+      .composed = [](const Values& in, const Attributes& a) { return composed(in, a, [](const Value& d, const Value& total) { return exp(d) / total; }); },
       .variants = variants(),
       .samples = samples,
       .rejected = rejected<kSoftmax>,
@@ -149,6 +159,7 @@ const OpDef& log_softmax_def() {
       .reference = [](const HostCall& c) { reference(c, [](double d, double total) { return d - std::log(total); }); },
       .gradient = log_gradient,
       .gradient_reads = {outputs(0)},
+      .composed = [](const Values& in, const Attributes& a) { return composed(in, a, [](const Value& d, const Value& total) { return d - log(total); }); },
       .variants = variants(),
       .samples = samples,
       .rejected = rejected<kLogSoftmax>,

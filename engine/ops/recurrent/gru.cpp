@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "engine/core/session.h"
+#include "engine/gradients/composed_gradient.h"
 #include "engine/ops/matmul/matmul_ops.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/recurrent/recurrent_launch.h"
@@ -94,7 +95,25 @@ void backward_reference(const HostCall& c) {
   }
 }
 
-// ---- gradients
+// ---- in public operators
+
+Values composed(const Values& in, const Attributes& a) {
+  const Value &x = in[kX], &lengths = in[kLengths];
+  const std::int64_t T = x.shape()[1], H = in[kWeight].shape()[0];
+  const Value none = full(x.session(), f32({1}), 0);
+  Value h = in[kH0];
+  Values y(at(T)), kept_gates(at(T)), inner(at(T));
+  for (std::int64_t t : forward_steps(T, is_reverse(a))) {
+    const Values of_x = split(at_step(x, t) + in[kBias], {H, H, H}, 1), of_h = split(matmul(h, in[kWeight]) + in[kHiddenBias], {H, H, H}, 1);
+    const Value r = sigmoid(of_x[0] + of_h[0]), z = sigmoid(of_x[1] + of_h[1]), n = tanh(of_x[2] + r * of_h[2]);
+    const Value state = (1.0 + negate(z)) * n + z * h, read = is_read(lengths, t);
+    y[at(t)] = where(read, state, none);
+    kept_gates[at(t)] = where(read, concatenate({r, z, n}, 1), none);
+    inner[at(t)] = where(read, of_h[2], none);
+    h = where(read, state, h);
+  }
+  return {stacked(y), h, stacked(kept_gates), stacked(inner)};
+}
 
 /// The gradients of the gates' and inner products' own, where they have any.
 struct Kept {
@@ -127,6 +146,8 @@ Values composed_backward(const Values& in, bool reverse, const Kept& kept = {}) 
   return {stacked(dx), stacked(dp), dh};
 }
 
+// ---- gradients
+
 Values gradient(const Backward& b) {
   const bool reverse = is_reverse(b.attributes());
   const Values in =
@@ -142,11 +163,6 @@ Values gradient(const Backward& b) {
   if (b.wants(kX)) out[kX] = found[0];
   if (b.wants(kH0)) out[kH0] = found[2];
   return out;
-}
-
-Values backward_gradient(const Backward& b) {
-  const bool reverse = is_reverse(b.attributes());
-  return gradients_of(b, [&](const Values& in) { return composed_backward(in, reverse); });
 }
 
 // ---- samples
@@ -176,6 +192,7 @@ const OpDef& gru_def() {
       .reference = reference,
       .gradient = gradient,
       .gradient_reads = {inputs(kWeight, kH0, kLengths) | outputs(0, 2, 3)},
+      .composed = composed,
       .may_reuse = {{2, kX}},
       .variants = variants<forward_form>(),
       .samples = [] { return samples_of(sample_of); },
@@ -201,8 +218,9 @@ const OpDef& gru_backward_def() {
       .infer = backward_infer,
       .cost = [](const Problem& p) { return cost_of(p, kWeightBehind, 25); },
       .reference = backward_reference,
-      .gradient = backward_gradient,
+      .gradient = composed_gradient,
       .gradient_reads = {all_inputs},
+      .composed = [](const Values& in, const Attributes& a) { return composed_backward(in, is_reverse(a)); },
       .may_reuse = {{0, kGatesBehind}},
       .variants = variants<backward_form>(),
       .samples = [] { return samples_of(backward_sample_of); },

@@ -3,6 +3,7 @@
 
 #include "engine/base/numbers.h"
 #include "engine/core/session.h"
+#include "engine/gradients/composed_gradient.h"
 #include "engine/ops/matmul/matmul_ops.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/recurrent/recurrent_launch.h"
@@ -99,7 +100,26 @@ void backward_reference(const HostCall& c) {
   }
 }
 
-// ---- gradients
+// ---- in public operators
+
+Values composed(const Values& in, const Attributes& a) {
+  const Value &x = in[kX], &lengths = in[kLengths];
+  const std::int64_t T = x.shape()[1], H = in[kWeight].shape()[0];
+  const Value none = full(x.session(), f32({1}), 0);
+  Value h = in[kH0], c = in[kC0];
+  Values y(at(T)), kept_gates(at(T)), cells(at(T));
+  for (std::int64_t t : forward_steps(T, is_reverse(a))) {
+    const Values sums = split(at_step(x, t) + in[kBias] + matmul(h, in[kWeight]), {H, H, H, H}, 1);
+    const Value i = sigmoid(sums[0]), f = sigmoid(sums[1]), g = tanh(sums[2]), o = sigmoid(sums[3]);
+    const Value cell = f * c + i * g, state = o * tanh(cell), read = is_read(lengths, t);
+    y[at(t)] = where(read, state, none);
+    kept_gates[at(t)] = where(read, concatenate({i, f, g, o}, 1), none);
+    cells[at(t)] = where(read, cell, none);
+    h = where(read, state, h);
+    c = where(read, cell, c);
+  }
+  return {stacked(y), h, c, stacked(kept_gates), stacked(cells)};
+}
 
 /// The gradients of the gates' and cells' own, where they have any.
 struct Kept {
@@ -133,6 +153,8 @@ Values composed_backward(const Values& in, bool reverse, const Kept& kept = {}) 
   return {stacked(dx), dh, dc};
 }
 
+// ---- gradients
+
 Values gradient(const Backward& b) {
   const bool reverse = is_reverse(b.attributes());
   const Values in = list(gradient_or_zeros(b, 0), gradient_or_zeros(b, 1), gradient_or_zeros(b, 2), b.input(kWeight), b.input(kC0), b.output(3), b.output(4),
@@ -148,11 +170,6 @@ Values gradient(const Backward& b) {
   if (b.wants(kH0)) out[kH0] = found[1];
   if (b.wants(kC0)) out[kC0] = found[2];
   return out;
-}
-
-Values backward_gradient(const Backward& b) {
-  const bool reverse = is_reverse(b.attributes());
-  return gradients_of(b, [&](const Values& in) { return composed_backward(in, reverse); });
 }
 
 // ---- samples
@@ -183,6 +200,7 @@ const OpDef& lstm_def() {
       .reference = reference,
       .gradient = gradient,
       .gradient_reads = {inputs(kWeight, kH0, kC0, kLengths) | outputs(0, 3, 4)},
+      .composed = composed,
       .may_reuse = {{3, kX}},
       .variants = variants<forward_form>(),
       .samples = [] { return samples_of(sample_of); },
@@ -213,8 +231,9 @@ const OpDef& lstm_backward_def() {
       .infer = backward_infer,
       .cost = [](const Problem& p) { return cost_of(p, kWeightBehind, 40); },
       .reference = backward_reference,
-      .gradient = backward_gradient,
+      .gradient = composed_gradient,
       .gradient_reads = {all_inputs},
+      .composed = [](const Values& in, const Attributes& a) { return composed_backward(in, is_reverse(a)); },
       .may_reuse = {{0, kGatesBehind}},
       .variants = variants<backward_form>(),
       .samples = [] { return samples_of(backward_sample_of); },

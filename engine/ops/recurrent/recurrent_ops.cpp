@@ -132,10 +132,10 @@ Value stacked(const Values& steps) {
   return concatenate(std::move(rows), 1);
 }
 
-std::vector<std::int64_t> backward_steps(std::int64_t steps, bool reverse) {
+std::vector<std::int64_t> forward_steps(std::int64_t steps, bool reverse) {
   std::vector<std::int64_t> out(at(steps));
   std::iota(out.begin(), out.end(), 0);
-  if (!reverse) std::ranges::reverse(out);
+  if (reverse) std::ranges::reverse(out);
   return out;
 }
 
@@ -144,31 +144,6 @@ Value gradient_or_zeros(const Backward& b, int output) { return b.has_gradient(o
 Value rows_of(const Value& x) {
   const Shape& s = x.shape();
   return reshape(x, Shape{s[0] * s[1], s[2]});
-}
-
-Values gradients_of(const Backward& b, const std::function<Values(const Values& inputs)>& compute) {
-  const GradientMode recorded(b.session(), GradientMode::Mode::on);
-  Values in, wanted, made, arrived;
-  for (int i = 0; i < b.input_count(); ++i) {
-    Value x = b.input(i);
-    if (b.wants(i)) {  // a name of its own, from which its history goes on where this pass is recorded
-      x = x.wants_gradient() ? apply(reshape_def(), list(x), {{"shape", x.shape()}})[0] : leaf(x);
-      wanted.push_back(x);
-    }
-    in.push_back(std::move(x));
-  }
-  const Values all = compute(in);
-  for (int o = 0; o < b.output_count(); ++o)
-    if (b.has_gradient(o) && all[at(o)].wants_gradient()) {
-      made.push_back(all[at(o)]);
-      arrived.push_back(b.gradient(o));
-    }
-  Values out(in.size());
-  if (made.empty()) return out;
-  Values found = gradient(made, wanted, arrived, b.tape() == Tape::extend ? Tape::extend : Tape::release);
-  for (int i = 0, w = 0; i < b.input_count(); ++i)
-    if (b.wants(i)) out[at(i)] = std::move(found[at(w++)]);
-  return out;
 }
 
 }  // namespace gemel::recurrent

@@ -4,7 +4,6 @@
 #pragma once
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <initializer_list>
 #include <vector>
 
@@ -77,13 +76,12 @@ Value at_step(const Value& x, std::int64_t t);
 Value is_read(const Value& lengths, std::int64_t t);
 /// Stacks the [N, *] of each step, given in any order: [N, T, *].
 Value stacked(const Values& steps);
-/// Returns the steps in the order in which gradients flow through them.
-std::vector<std::int64_t> backward_steps(std::int64_t steps, bool reverse);
-/// Returns the gradient of an output, or zeros.
+/// The steps in the order in which they are read, and in which gradients flow through them.
+std::vector<std::int64_t> forward_steps(std::int64_t steps, bool reverse);
+inline std::vector<std::int64_t> backward_steps(std::int64_t steps, bool reverse) { return forward_steps(steps, !reverse); }
+/// The gradient of an output, or zeros.
 Value gradient_or_zeros(const Backward& b, int output);
 /// Returns x [N, T, *] as [N T, *].
 Value rows_of(const Value& x);
-/// Returns gradients for a record's rule by differentiating `compute`, which computes its outputs in public operators from its inputs.
-Values gradients_of(const Backward& b, const std::function<Values(const Values& inputs)>& compute);
 
 }  // namespace gemel::recurrent

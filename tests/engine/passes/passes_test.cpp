@@ -76,7 +76,7 @@ TEST(Passes, normalisation_by_running_statistics_joins_its_neighbours) {
     return {relu(batch_norm_inference(x, {parameters[0], parameters[1]}, parameters[2], parameters[3], 1e-3) + in[2])};
   };
   const Specs specs{f32({2, 6, 6, 8}), f32({3, 3, 8, 8}), f32({2, 6, 6, 8})};
-  const Program folded = optimised(specs, body, {"batch-norm-decomposition"});
+  const Program folded = optimised(specs, body, {"decomposition"});
   EXPECT_EQ(operators_of(folded), (Names{"conv2d", "full", "add", "rsqrt", "multiply", "subtract", "multiply", "add", "add", "relu"}));
   const Program all = optimised(specs, body, parse_passes("all"));
   EXPECT_EQ(all.code.size(), 2u) << "one number a channel, and a convolution that does the rest: " << to_string(all);
