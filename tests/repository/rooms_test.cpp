@@ -43,7 +43,6 @@ constexpr Exception kLongFiles[] = {
     {"tests/frontends/nn/modules_test.cpp", "a case for each module and layer"},
     {"tests/frontends/train/trainer_test.cpp", "cases of one fixture: a trainer with a small classifier"},
     {"tests/opencl/device/device_test.cpp", "a case for each promise of device.h"},
-    {"tests/engine/ops/gemm_forms_test.cpp", "all forms of a product against one definition"},
     {"tests/parallel/horovod/errors_test.cpp", "cases of one fixture: Horovod's cycles on threads"},
     {"tests/parallel/pipeline/schedule_test.cpp", "the schedules, their check and their clock explain each other"},
     {"tests/parallel/watch/failure_detector_test.cpp", "cases of one fixture: a watch with ranks of three kinds"},

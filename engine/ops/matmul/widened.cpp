@@ -1,4 +1,7 @@
 // GEMM of two-byte operands: widened to float32 before the product, which is then narrowed. A product costs k times what widening its operands does.
+#include <array>
+#include <string>
+
 #include "engine/base/dtype.h"
 #include "engine/ops/common.h"
 #include "engine/ops/matmul/form_parts.h"
@@ -34,11 +37,11 @@ std::int64_t widened_bytes(const GemmProblem& p, const DeviceProfile& d) {
 }
 
 /// Elements from one type to another, by either kernel of convert.cl.
-void convert(Device& device, const char* kernel, DType two_bytes, const opencl::Region& from, const opencl::Region& to, std::int64_t n) {
+void convert(Device& device, opencl::Kernel& kernel, const opencl::Region& from, const opencl::Region& to, std::int64_t n) {
   constexpr std::int64_t kRun = 4096, kGroup = 64;  // of a work-item on a CPU
   const bool in_lanes = device.profile().runs_items_in_lanes();
   const std::int64_t run = in_lanes ? 1 : kRun, group = in_lanes ? kGroup : 1;
-  device.run(device.kernel("any/convert.cl", kernel, type_options(two_bytes)), opencl::range1(round_up(ceil_div(n, run), group), group), {from, to, n, run});
+  device.run(kernel, opencl::range1(round_up(ceil_div(n, run), group), group), {from, to, n, run});
 }
 
 void launch_widened(Device& device, const GemmProblem& p, const GemmOperands& o) {
@@ -47,11 +50,13 @@ void launch_widened(Device& device, const GemmProblem& p, const GemmOperands& o)
   const Sections<3> sections = sections_of(p, device.profile());
   const opencl::Region a = sections.in(o.workspace, 0), b = sections.in(o.workspace, 1), c = sections.in(o.workspace, 2);
   const auto [in_a, in_b, in_c] = elements_of(p);
-  convert(device, "widen", p.types.in, o.a, a, in_a);
-  convert(device, "widen", p.types.in, o.b, b, in_b);
-  if (p.adds) convert(device, "widen", p.types.out, o.c, c, in_c);
+  const std::string options = type_options(p.types.in);
+  opencl::Kernel& widen = device.kernel("any/convert.cl", "widen", options);
+  convert(device, widen, o.a, a, in_a);
+  convert(device, widen, o.b, b, in_b);
+  if (p.adds) convert(device, widen, o.c, c, in_c);
   product_form(product, device.profile()).launch(device, product, {a, b, c, sections.rest(o.workspace)});
-  convert(device, "narrow", p.types.out, c, o.c, in_c);
+  convert(device, device.kernel("any/convert.cl", "narrow", options), c, o.c, in_c);
 }
 
 }  // namespace

@@ -13,17 +13,23 @@
 #include <vector>
 
 #include "engine/base/numbers.h"
-#include "engine/device/dispatch.h"
-#include "engine/ops/catalog.h"
-#include "opencl/clblast/clblast_gemm.h"
 #include "opencl/program/tuning_table.h"
 #include "tests/support/device/cache_folder.h"
 #include "tests/support/device/test_device.h"
 #include "tests/support/operators/double_product.h"
+#include "tests/support/operators/gemm_products.h"
 #include "tests/support/operators/op_harness.h"
 
 namespace gemel::opencl {
 namespace {
+
+using testing::all_forms;
+using testing::form_named;
+using testing::is_named;
+using testing::Operand;
+using testing::own_forms;
+using testing::product;
+using testing::why_not;
 
 constexpr std::int64_t kStraddling[] = {1, 15, 16, 17, 31, 32, 33, 63, 64, 65};
 constexpr float kSentinel = -12345;
@@ -41,18 +47,6 @@ std::vector<float> values(std::int64_t count, std::uint32_t seed) {
 }
 
 std::int64_t elements(std::int64_t one, std::int64_t stride, std::int64_t batch) { return stride * (batch - 1) + one; }
-
-/// Each operand begins inside its buffer, so that offsets are tested too; but not under oclgrind, which takes what the
-/// host writes at an offset for never written.
-std::int64_t operand_offset(const DeviceProfile& profile) { return profile.platform == "Oclgrind" ? 0 : profile.base_alignment_bytes; }
-
-struct Operand {
-  Operand(Device& device, std::int64_t count) : offset(operand_offset(device.profile())), buffer(device.memory().allocate(offset + 4 * count, "operand")) {}
-  Operand(Device& device, const std::vector<float>& v) : Operand(device, std::ssize(v)) { device.write(region(), std::as_bytes(std::span(v))); }
-  Region region() const { return {buffer.block(), offset, buffer.bytes() - offset}; }
-  std::int64_t offset;
-  Buffer buffer;
-};
 
 /// @return the first element that is wrong, or empty. The bound is that of a sum of k products in any order, in single
 /// precision: (k + 4) units in the last place of the sum of magnitudes.
@@ -92,66 +86,16 @@ std::string check_product(Device& device, const GemmProblem& p, std::int64_t wor
   return difference(p, a, b, before, c);
 }
 
-/// Why the form's variant of `matmul` declines, or nullptr.
-const char* declines(const GemmForm& form, const GemmProblem& p, const DeviceProfile& profile) {
-  const OwnedProblem matmul = matmul_of(p);
-  const auto variant = std::ranges::find(matmul_def().variants, std::string_view(form.name), &Variant::name);
-  return gemel::declines(*variant, matmul.problem(), profile);
-}
-bool takes(const GemmForm& form, const GemmProblem& p, Device& device = testing::test_device()) { return !declines(form, p, device.profile()); }
-
-auto all_forms() {
-  return gemm_forms() | std::views::transform([](const GemmForm* form) -> const GemmForm& { return *form; });
-}
-bool is_named(const GemmForm& form, std::string_view name) { return form.name == name; }
-const GemmForm& form_named(std::string_view name) { return **std::ranges::find(gemm_forms(), name, &GemmForm::name); }
-/// Gemel's own of float32.
-auto own_forms() {
-  return all_forms() | std::views::filter([](const GemmForm& form) { return !is_named(form, "clblast") && !is_named(form, "widened"); });
-}
+bool takes(const GemmForm& form, const GemmProblem& p, Device& device = testing::test_device()) { return !why_not(form, p, device.profile()); }
 
 std::string check_product(const GemmProblem& p, const GemmForm& form, Device& device = testing::test_device()) {
-  if (const char* why = declines(form, p, device.profile())) return std::string("it declines: ") + why;
+  if (const char* why = why_not(form, p, device.profile())) return std::string("it declines: ") + why;
   return check_product(device, p, form.workspace_bytes(p, device.profile()), form.launch);
-}
-
-/// The form that dispatch takes.
-const GemmForm& chosen(const GemmProblem& p, const DeviceProfile& profile) { return product_form(p, profile); }
-
-GemmProblem problem(std::int64_t m, std::int64_t n, std::int64_t k, Transpose a = Transpose::no, Transpose b = Transpose::no) {
-  return {.m = m, .n = n, .k = k, .a = a, .b = b};
 }
 
 constexpr Transpose kBoth[] = {Transpose::no, Transpose::yes};
 /// B as the form takes it.
 Transpose b_for(const GemmForm& form) { return is_named(form, "few_rows") || is_named(form, "parts") ? Transpose::no : Transpose::yes; }
-
-TEST(Gemm, clblast_declines_what_its_32_bit_offsets_do_not_reach) {
-  DeviceProfile profile{.max_group_size = 256};
-  const GemmForm& clblast = form_named("clblast");
-  GemmProblem p = problem(1 << 15, 64, 1 << 15);
-  EXPECT_EQ(clblast.declines(p, profile), nullptr);
-  p.m = 1 << 16;
-  EXPECT_STREQ(clblast.declines(p, profile), "its 32-bit offsets do not reach every element");
-  p = problem(1 << 10, 1 << 10, 8);
-  p.batch = 1 << 11;
-  p.stride_c = 1 << 20;
-  EXPECT_STREQ(clblast.declines(p, profile), "its 32-bit offsets do not reach every element");
-}
-
-TEST(Gemm, forms_decline_by_type) {
-  const DeviceProfile profile{.kind = DeviceKind::gpu, .max_group_size = 256};
-  GemmProblem p = problem(64, 64, 64);
-  EXPECT_STREQ(declines(form_named("widened"), p, profile), "its elements do not have two bytes");
-  EXPECT_STREQ(chosen(p, profile).name, "clblast");
-  for (const DType type : {DType::float16, DType::bfloat16}) {
-    p.types = {.in = type, .out = type};
-    for (const char* name : {"clblast", "columns"}) EXPECT_STREQ(declines(form_named(name), p, profile), "its elements are not float32");
-    EXPECT_STREQ(chosen(p, profile).name, "widened");
-    p.types.out = DType::float32;
-    EXPECT_STREQ(form_named("widened").declines(p, profile), "its elements do not have two bytes") << "of its operands alone";
-  }
-}
 
 TEST(DeviceGemm, every_form_agrees_with_the_definition_around_tile_edges) {
   const std::size_t step = testing::does_long_work() ? 1 : 4;
@@ -160,7 +104,7 @@ TEST(DeviceGemm, every_form_agrees_with_the_definition_around_tile_edges) {
       for (std::size_t j = i % step; j < 10; j += step)
         for (const Transpose ta : kBoth)
           for (const Transpose tb : kBoth) {
-            const auto p = problem(kStraddling[j], kStraddling[i], kStraddling[(7 * i + j) % 10], ta, tb);
+            const auto p = product(kStraddling[j], kStraddling[i], kStraddling[(7 * i + j) % 10], ta, tb);
             if (takes(form, p)) {
               ASSERT_EQ(check_product(p, form), "") << form.name;
             }
@@ -175,7 +119,7 @@ TEST(Gemm, native_forms_for_eight_lanes_agree_with_the_definition) {
          {std::array{1, 7, 17}, std::array{2, 33, 20}, std::array{4, 15, 400}, std::array{6, 17, 9}, std::array{29, 300, 400}, std::array{3, 20, 1041}})
       for (const Transpose ta : kBoth)
         for (const Transpose tb : kBoth) {
-          const auto p = problem(m, n, k, ta, tb);
+          const auto p = product(m, n, k, ta, tb);
           if (takes(form, p, device)) {
             ASSERT_EQ(check_product(p, form, device), "") << form.name;
           }
@@ -188,7 +132,7 @@ TEST(DeviceGemm, inner_axis_longer_than_a_block_is_summed_whole) {
       for (const Transpose ta : kBoth)
         for (const Transpose tb : kBoth) {
           for (const std::int64_t m : {5, 29}) {
-            auto p = problem(m, 45, k, ta, tb);
+            auto p = product(m, 45, k, ta, tb);
             p.adds = m == 5;
             if (takes(form, p)) {
               ASSERT_EQ(check_product(p, form), "");
@@ -204,7 +148,7 @@ TEST(DeviceGemm, wide_products_pack_both_sides_over_several_groups_and_blocks) {
       for (const std::int64_t k : {400, 780})
         for (const Transpose ta : kBoth)
           for (const Transpose tb : kBoth) {
-            auto p = problem(m, n, k, ta, tb);
+            auto p = product(m, n, k, ta, tb);
             p.adds = n == 300;
             for (const char* height : {"tiles_14", "tiles_8", "tiles_6", "tiles_4"})
               if (takes(form_named(height), p)) {
@@ -216,7 +160,7 @@ TEST(DeviceGemm, wide_products_pack_both_sides_over_several_groups_and_blocks) {
 TEST(DeviceGemm, products_are_added_to_what_is_there_where_asked) {
   for (const GemmForm& form : all_forms())
     for (const bool accumulate : {false, true}) {
-      auto p = problem(37, 50, 21);
+      auto p = product(37, 50, 21);
       p.adds = accumulate;
       if (takes(form, p)) {
         ASSERT_EQ(check_product(p, form), "") << form.name;
@@ -229,7 +173,7 @@ TEST(DeviceGemm, batches_keep_to_their_strides_and_a_stride_of_0_repeats) {
     for (const Transpose ta : kBoth)
       for (const Transpose tb : kBoth)
         for (const int repeated : {0, 1, 2}) {
-          auto p = problem(19, 35, 26, ta, tb);
+          auto p = product(19, 35, 26, ta, tb);
           p.batch = 5;
           p.stride_a = repeated == 1 ? 0 : p.m * p.k;
           p.stride_b = repeated == 2 ? 0 : p.k * p.n;
@@ -257,7 +201,7 @@ TEST(Gemm, clblast_pads_in_memory_that_the_allocator_counts) {
   for (const std::int64_t batch : {1, 3})
     for (const Transpose ta : kBoth)
       for (const Transpose tb : kBoth) {
-        auto p = problem(65, 33, 40, ta, tb);
+        auto p = product(65, 33, 40, ta, tb);
         p.batch = batch;
         p.stride_a = p.m * p.k, p.stride_b = p.k * p.n, p.stride_c = p.m * p.n;
         p.adds = ta == tb;
@@ -277,7 +221,7 @@ TEST(KernelsGemm, native_forms_read_and_write_only_their_own) {
          {std::array{1, 1, 1}, std::array{13, 33, 17}, std::array{17, 40, 5}, std::array{50, 20, 16}, std::array{3, 35, 20}, std::array{2, 1100, 9}})
       for (const Transpose ta : kBoth)
         for (const Transpose tb : kBoth) {
-          auto p = problem(m, n, k, ta, tb);
+          auto p = product(m, n, k, ta, tb);
           p.adds = m == 3;
           if (!takes(form, p)) continue;
           ASSERT_EQ(check_product(p, form), "") << form.name;
@@ -294,7 +238,7 @@ constexpr std::array<std::int64_t, 3> kApart[] = {{1, 515, 520}, {2, 1029, 260}}
 TEST(KernelsGemm, dots_of_streams_that_lie_apart_read_and_write_only_their_own) {
   for (const auto& [m, n, k] : kApart)
     for (const bool accumulate : {false, true}) {
-      auto p = problem(m, n, k, Transpose::no, Transpose::yes);
+      auto p = product(m, n, k, Transpose::no, Transpose::yes);
       p.adds = accumulate;
       EXPECT_EQ(check_product(testing::test_device(), p, 0, form_named("dots").launch), "");  // by the memory checker, too, whose device is no CPU
     }
@@ -331,16 +275,16 @@ void expect_an_epilogue_once(const GemmForm& form, GemmProblem p) {
 TEST(KernelsGemm, native_forms_compute_an_epilogue_once_on_each_element) {
   for (const GemmForm& form : own_forms())
     for (const auto& [m, n, k] : {std::array{1, 1, 3}, std::array{7, 33, 17}, std::array{13, 33, 17}, std::array{9, 40, 400}}) {
-      const auto p = problem(m, n, k, Transpose::no, b_for(form));
+      const auto p = product(m, n, k, Transpose::no, b_for(form));
       if (takes(form, p) && (k < 100 || testing::does_long_work())) expect_an_epilogue_once(form, p);
     }
-  for (const auto& [m, n, k] : kApart) expect_an_epilogue_once(form_named("dots"), problem(m, n, k, Transpose::no, Transpose::yes));
+  for (const auto& [m, n, k] : kApart) expect_an_epilogue_once(form_named("dots"), product(m, n, k, Transpose::no, Transpose::yes));
 }
 
 TEST(KernelsGemm, empty_inner_axis_is_a_sum_of_nothing) {
   for (const GemmForm& form : own_forms())
     for (const bool accumulate : {false, true}) {
-      auto p = problem(b_for(form) == Transpose::no ? 7 : 14, 40, 0, Transpose::no, b_for(form));
+      auto p = product(b_for(form) == Transpose::no ? 7 : 14, 40, 0, Transpose::no, b_for(form));
       p.adds = accumulate;
       if (takes(form, p)) {
         EXPECT_EQ(check_product(p, form), "");
@@ -351,15 +295,15 @@ TEST(KernelsGemm, empty_inner_axis_is_a_sum_of_nothing) {
 TEST(KernelsGemm, empty_results_do_nothing) {
   for (const auto& [m, n] : {std::pair{0, 5}, std::pair{5, 0}})
     for (const GemmForm& form : own_forms())
-      if (const auto p = problem(m, n, 3, Transpose::no, b_for(form)); takes(form, p)) {
+      if (const auto p = product(m, n, 3, Transpose::no, b_for(form)); takes(form, p)) {
         EXPECT_EQ(check_product(p, form), "") << form.name;
       }
 }
 
 TEST(DeviceGemm, same_product_twice_gives_the_same_bits) {
   Device& device = testing::test_device();
-  const auto p = problem(70, 90, 600);
-  const GemmForm& form = chosen(p, device.profile());
+  const auto p = product(70, 90, 600);
+  const GemmForm& form = product_form(p, device.profile());
   const Operand a(device, values(p.m * p.k, 1)), b(device, values(p.k * p.n, 2)), workspace(device, form.workspace_bytes(p, device.profile()) / 4);
   std::vector<float> first(at(p.m * p.n)), second(first);
   for (auto* result : {&first, &second}) {
@@ -368,39 +312,6 @@ TEST(DeviceGemm, same_product_twice_gives_the_same_bits) {
     device.read(c.region(), std::as_writable_bytes(std::span(*result)));
   }
   EXPECT_EQ(first, second);
-}
-
-TEST(Gemm, form_is_chosen_by_device_by_extents_and_by_the_users_wish) {
-  DeviceProfile profile{.max_group_size = 256};
-  const auto p = problem(64, 64, 64);
-  profile.kind = DeviceKind::cpu;
-  profile.simd_width = 16;
-  EXPECT_STREQ(chosen(p, profile).name, "tiles_8") << "eight of them are 64 rows";
-  EXPECT_STREQ(chosen(problem(70, 64, 64), profile).name, "tiles_14");
-  EXPECT_STREQ(chosen(problem(3, 64, 64), profile).name, "few_rows");
-  EXPECT_STREQ(chosen(problem(3, 768, 3072), profile).name, "parts");
-  EXPECT_STREQ(chosen(problem(3, 768, 3079), profile).name, "few_rows") << "a prime number of terms";
-  EXPECT_STREQ(chosen(problem(3, 64, 512, Transpose::no, Transpose::yes), profile).name, "dots");
-  profile.preferences = {.wanted = "clblast"};
-  EXPECT_STREQ(chosen(p, profile).name, "clblast");
-  profile.kind = DeviceKind::gpu;
-  profile.preferences = {};
-  EXPECT_STREQ(chosen(p, profile).name, "clblast");
-  profile.preferences = {.unwanted = "clblast"};
-  EXPECT_STREQ(chosen(p, profile).name, "columns");
-  profile.preferences = {.wanted = "clblast"};
-  EXPECT_STREQ(chosen(problem(64, 64, 0), profile).name, "columns") << "CLBlast takes no empty extent";
-  profile.max_group_size = 128;
-  EXPECT_STREQ(chosen(p, profile).name, "columns") << "CLBlast's groups have 256 work-items";
-  profile.max_group_size = 256;
-  // So that a table of measurements cannot name them either.
-  for (const GemmForm& form : own_forms()) EXPECT_NE(declines(form, p, profile), nullptr) << form.name;
-}
-
-// Of 100 or so sets, one in 256 is none: more are tried.
-TEST(Gemm, clblast_is_tuned_with_one_set_of_parameters_at_least) {
-  if (testing::test_device().profile().is_emulator) GTEST_SKIP() << "it would measure the emulator";
-  EXPECT_FALSE(tune_clblast(testing::test_device(), "Copy", 64, 256).empty());
 }
 
 /// A B by the definition, in double; of one matrix.
@@ -423,7 +334,7 @@ TEST(Gemm, long_sums_on_a_cpu_are_sums_of_short_ones) {
     for (const auto& [name, most] : most_of)
       for (const std::int64_t n : {10, 40}) {
         const GemmForm& form = form_named(name);
-        const auto p = problem(4, n, 25088, Transpose::no, b_for(form));
+        const auto p = product(4, n, 25088, Transpose::no, b_for(form));
         auto a = values(p.m * p.k, 1), b = values(p.k * p.n, 2), c = values(p.m * p.n, 3);
         for (float& v : a) v = std::abs(v);
         std::vector<float> room(at(form.workspace_bytes(p, device->profile()) / 4 + 1));

@@ -1,0 +1,50 @@
+// Products for tests of the forms of GEMM, and memory for their operands.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <ranges>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/numbers.h"
+#include "engine/device/dispatch.h"
+#include "engine/ops/catalog.h"
+#include "engine/ops/matmul/gemm_forms.h"
+#include "opencl/device/device.h"
+
+namespace gemel::testing {
+
+inline opencl::GemmProblem product(std::int64_t m, std::int64_t n, std::int64_t k, Transpose a = Transpose::no, Transpose b = Transpose::no) {
+  return {.m = m, .n = n, .k = k, .a = a, .b = b};
+}
+
+inline auto all_forms() {
+  return gemm_forms() | std::views::transform([](const GemmForm* form) -> const GemmForm& { return *form; });
+}
+inline bool is_named(const GemmForm& form, std::string_view name) { return form.name == name; }
+/// Gemel's own of float32.
+inline auto own_forms() {
+  return all_forms() | std::views::filter([](const GemmForm& form) { return !is_named(form, "clblast") && !is_named(form, "widened"); });
+}
+inline const GemmForm& form_named(std::string_view name) { return **std::ranges::find(gemm_forms(), name, &GemmForm::name); }
+
+/// Why the form's variant of `matmul` declines, or nullptr.
+inline const char* why_not(const GemmForm& form, const opencl::GemmProblem& p, const opencl::DeviceProfile& profile) {
+  const OwnedProblem matmul = matmul_of(p);
+  const auto variant = std::ranges::find(matmul_def().variants, std::string_view(form.name), &Variant::name);
+  return declines(*variant, matmul.problem(), profile);
+}
+
+/// Each begins inside its buffer, so that offsets are tested too; but not under oclgrind, which takes what the host writes at an offset for never
+/// written.
+struct Operand {
+  Operand(opencl::Device& device, std::int64_t floats)
+      : offset(device.profile().platform == "Oclgrind" ? 0 : device.profile().base_alignment_bytes),
+        buffer(device.memory().allocate(offset + 4 * floats, "operand")) {}
+  Operand(opencl::Device& device, const std::vector<float>& v) : Operand(device, std::ssize(v)) { device.write(region(), std::as_bytes(std::span(v))); }
+  opencl::Region region() const { return {buffer.block(), offset, buffer.bytes() - offset}; }
+  std::int64_t offset;
+  opencl::Buffer buffer;
+};
+
+}  // namespace gemel::testing
